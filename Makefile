@@ -1,0 +1,14 @@
+# Two commands: `make build`, `make test`. Tests need root for namespaces, veth and XDP.
+PACKAGES = chromium iproute2 ethtool
+
+.PHONY: build test packages
+build:
+	cargo build --release --workspace
+
+packages:
+	@missing=""; for p in $(PACKAGES); do dpkg -s $$p >/dev/null 2>&1 || missing="$$missing $$p"; done; \
+	if [ -n "$$missing" ]; then apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $$missing; fi
+
+# NEARWIRE_REQUIRE=all: a rung of the test ladder that cannot run fails, it is not skipped.
+test: packages
+	NEARWIRE_REQUIRE=all cargo test --workspace

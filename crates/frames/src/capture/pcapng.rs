@@ -1,0 +1,131 @@
+//! Writing pcapng: one section, one interface, enhanced packet blocks, statistics at the end.
+//!
+//! Everything is in the byte order of this CPU, which the section header tells the reader. Source: "PCAP Next
+//! Generation (pcapng) Capture File Format", draft-ietf-opsawg-pcapng, sections 4.1 to 4.6.
+
+use std::io::{self, Write};
+
+const SECTION_HEADER: u32 = 0x0a0d_0d0a;
+const BYTE_ORDER_MAGIC: u32 = 0x1a2b_3c4d;
+const INTERFACE_DESCRIPTION: u32 = 1;
+const INTERFACE_STATISTICS: u32 = 5;
+const ENHANCED_PACKET: u32 = 6;
+const LINKTYPE_ETHERNET: u16 = 1;
+const OPTION_END: u16 = 0;
+const OPTION_SHB_APPLICATION: u16 = 4;
+const OPTION_IF_DESCRIPTION: u16 = 3;
+const OPTION_IF_TIME_RESOLUTION: u16 = 9;
+const OPTION_PACKET_FLAGS: u16 = 2;
+const OPTION_FRAMES_RECEIVED: u16 = 4;
+const OPTION_FRAMES_DROPPED: u16 = 5;
+/// Time stamps count 10^-9 seconds.
+const NANOSECONDS: u8 = 9;
+
+/// Which way a frame went, as the packet flags have it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u32)]
+pub(super) enum Direction {
+    Inbound = 1,
+    Outbound = 2,
+}
+
+/// Writes one section. After the first failed write it writes no more, and keeps the error.
+#[derive(Debug)]
+pub(super) struct PcapngWriter<W> {
+    output: W,
+    block: Vec<u8>,
+    failed: Option<io::Error>,
+}
+
+impl<W: Write> PcapngWriter<W> {
+    pub(super) fn start(output: W, interface: &str) -> io::Result<PcapngWriter<W>> {
+        let mut writer = PcapngWriter { output, block: Vec::with_capacity(4096), failed: None };
+        writer.begin(SECTION_HEADER);
+        writer.u32(BYTE_ORDER_MAGIC);
+        writer.u16(1); // major version
+        writer.u16(0); // minor version
+        writer.u64(u64::MAX); // length of the section: not given
+        writer.option(OPTION_SHB_APPLICATION, b"nearwire");
+        writer.end_with_options()?;
+        writer.begin(INTERFACE_DESCRIPTION);
+        writer.u16(LINKTYPE_ETHERNET);
+        writer.u16(0); // reserved
+        writer.u32(0); // frames are not cut
+        writer.option(OPTION_IF_DESCRIPTION, &interface.as_bytes()[..interface.len().min(1000)]);
+        writer.option(OPTION_IF_TIME_RESOLUTION, &[NANOSECONDS]);
+        writer.end_with_options()?;
+        Ok(writer)
+    }
+
+    pub(super) fn frame(&mut self, time_ns: u64, direction: Direction, frame: &[u8]) {
+        if self.failed.is_some() {
+            return;
+        }
+        self.begin(ENHANCED_PACKET);
+        self.u32(0); // the interface
+        self.time(time_ns);
+        self.u32(frame.len() as u32); // captured
+        self.u32(frame.len() as u32); // on the wire
+        self.padded(frame);
+        self.option(OPTION_PACKET_FLAGS, &(direction as u32).to_ne_bytes());
+        self.failed = self.end_with_options().err();
+    }
+
+    pub(super) fn finish(mut self, time_ns: u64, received_frames: u64, dropped_frames: u64) -> io::Result<W> {
+        if let Some(error) = self.failed {
+            return Err(error);
+        }
+        self.begin(INTERFACE_STATISTICS);
+        self.u32(0); // the interface
+        self.time(time_ns);
+        self.option(OPTION_FRAMES_RECEIVED, &received_frames.to_ne_bytes());
+        self.option(OPTION_FRAMES_DROPPED, &dropped_frames.to_ne_bytes());
+        self.end_with_options()?;
+        self.output.flush()?;
+        Ok(self.output)
+    }
+
+    fn begin(&mut self, block_type: u32) {
+        self.block.clear();
+        self.u32(block_type);
+        self.u32(0); // the length, filled in at the end
+    }
+
+    /// Closes the options, fills both lengths in and writes the block.
+    fn end_with_options(&mut self) -> io::Result<()> {
+        self.option(OPTION_END, &[]);
+        let length_bytes = self.block.len() as u32 + 4;
+        self.u32(length_bytes);
+        self.block[4..8].copy_from_slice(&length_bytes.to_ne_bytes());
+        self.output.write_all(&self.block)
+    }
+
+    fn option(&mut self, code: u16, value: &[u8]) {
+        self.u16(code);
+        self.u16(value.len() as u16);
+        self.padded(value);
+    }
+
+    /// The upper half of a time stamp comes first, whatever the byte order.
+    fn time(&mut self, time_ns: u64) {
+        self.u32((time_ns >> 32) as u32);
+        self.u32(time_ns as u32);
+    }
+
+    fn padded(&mut self, bytes: &[u8]) {
+        self.block.extend_from_slice(bytes);
+        self.block.resize(self.block.len().next_multiple_of(4), 0);
+    }
+
+    fn u16(&mut self, value: u16) {
+        self.block.extend_from_slice(&value.to_ne_bytes());
+    }
+
+    fn u32(&mut self, value: u32) {
+        self.block.extend_from_slice(&value.to_ne_bytes());
+    }
+
+    fn u64(&mut self, value: u64) {
+        self.block.extend_from_slice(&value.to_ne_bytes());
+    }
+}

@@ -1,0 +1,238 @@
+//! What an interface is and can do, as far as ports care: index, MTU, queues, driver, the XDP program it carries.
+//!
+//! Read through netlink and ethtool, which answer for the network namespace of the calling thread; `/sys/class/net`
+//! shows the namespace of whoever mounted it.
+//!
+//! Source: rtnetlink(7), `include/uapi/linux/if_link.h`.
+
+use std::io;
+
+use nearwire_sys::ethtool;
+use rustix::net::netlink::SocketAddrNetlink;
+use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, sendto, socket_with};
+
+use crate::PortError;
+
+const NLMSG_HEADER_BYTES: usize = 16;
+const IFINFOMSG_BYTES: usize = 16;
+const NLM_F_REQUEST: u16 = 1;
+/// Enough for the attributes of one link, statistics and per-family parts included (about 1.5 KiB).
+const ANSWER_BYTES: usize = 32 * 1024;
+
+const NLA_TYPE_MASK: u16 = 0x3fff;
+const IFLA_INFO_KIND: u16 = 1;
+const IFLA_XDP_ATTACHED: u16 = 2;
+const IFLA_XDP_PROG_ID: u16 = 4;
+const IFLA_XDP_SKB_PROG_ID: u16 = 6;
+
+/// An XDP program found on an interface.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AttachedProgram {
+    /// The kernel's id, as `ip link` and `bpftool prog` show it.
+    pub program_id: u32,
+    /// In the kernel's words: native, generic, offloaded or several.
+    pub mode: &'static str,
+}
+
+/// What an interface is and can do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InterfaceFacts {
+    /// Its name.
+    pub name: String,
+    /// Its index in this namespace.
+    pub ifindex: u32,
+    /// Its MAC address; zero for interfaces that have none.
+    pub mac: [u8; 6],
+    /// Largest payload of an Ethernet frame.
+    pub mtu_bytes: u32,
+    /// Administratively up.
+    pub up: bool,
+    /// The kind of a virtual interface (`veth`), the driver of another.
+    pub driver: String,
+    /// Receive queues in use now (not those allocated: veth allocates one a CPU and uses one unless told otherwise).
+    pub rx_queues: u32,
+    /// Transmit queues in use now.
+    pub tx_queues: u32,
+    /// The XDP program attached, if any.
+    pub program: Option<AttachedProgram>,
+}
+
+impl InterfaceFacts {
+    /// Reads the facts of `name` in the calling thread's network namespace.
+    ///
+    /// # Errors
+    /// No such interface, or netlink did not answer.
+    pub fn read(name: &str) -> Result<InterfaceFacts, PortError> {
+        let no_such = || PortError::NoSuchInterface { interface: name.to_owned() };
+        if name.is_empty() || name.len() > ethtool::INTERFACE_NAME_BYTES_MAX || name.contains('\0') {
+            return Err(no_such());
+        }
+        let answer = ask(name).map_err(|source| PortError::refused("read the link", name, source))?;
+        let mut facts = parse(name, &answer).ok_or_else(no_such)?;
+        facts.complete_from_driver();
+        Ok(facts)
+    }
+
+    /// Queues an AF_XDP socket may be bound to: the kernel takes any below the larger of the two counts.
+    #[must_use]
+    pub fn bindable_queues(&self) -> u32 {
+        self.rx_queues.max(self.tx_queues)
+    }
+
+    /// Longest frame without FCS: MTU, Ethernet header and one VLAN tag.
+    #[must_use]
+    pub fn frame_most_bytes(&self) -> usize {
+        self.mtu_bytes as usize + 14 + 4
+    }
+
+    /// Netlink knows how many queues are allocated; the driver knows how many are in use, and its own name.
+    fn complete_from_driver(&mut self) {
+        let Ok(interface) = ethtool::Interface::open(&self.name) else { return };
+        if let Ok(channels) = interface.channels() {
+            let in_use = |of_direction: u32| (of_direction + channels.combined).max(1);
+            (self.rx_queues, self.tx_queues) = (in_use(channels.rx), in_use(channels.tx));
+        }
+        if self.driver.is_empty() {
+            self.driver = interface.driver_info().map_or_else(|_| "unknown".to_owned(), |info| info.driver);
+        }
+    }
+}
+
+/// Sends `RTM_GETLINK` for `name` and returns the first message of the answer.
+fn ask(name: &str) -> io::Result<Vec<u8>> {
+    // No protocol is protocol 0, NETLINK_ROUTE.
+    let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, None)?;
+    sendto(&socket, &request(name), SendFlags::empty(), &SocketAddrNetlink::new(0, 0))?;
+    let mut answer = vec![0; ANSWER_BYTES];
+    let (received, _) = recv(&socket, &mut answer[..], RecvFlags::empty())?;
+    answer.truncate(received);
+    Ok(answer)
+}
+
+fn request(name: &str) -> Vec<u8> {
+    let attribute_bytes = 4 + name.len() + 1;
+    let padded_bytes = attribute_bytes.next_multiple_of(4);
+    let total_bytes = NLMSG_HEADER_BYTES + IFINFOMSG_BYTES + padded_bytes;
+    let mut out = Vec::with_capacity(total_bytes);
+    out.extend((total_bytes as u32).to_ne_bytes());
+    out.extend(libc::RTM_GETLINK.to_ne_bytes());
+    out.extend(NLM_F_REQUEST.to_ne_bytes());
+    out.resize(NLMSG_HEADER_BYTES + IFINFOMSG_BYTES, 0);
+    out.extend((attribute_bytes as u16).to_ne_bytes());
+    out.extend(libc::IFLA_IFNAME.to_ne_bytes());
+    out.extend(name.as_bytes());
+    out.resize(total_bytes, 0);
+    out
+}
+
+fn parse(name: &str, answer: &[u8]) -> Option<InterfaceFacts> {
+    let length_bytes = u32_at(answer, 0)? as usize;
+    let kind = u16_at(answer, 4)?;
+    if kind != libc::RTM_NEWLINK {
+        return None;
+    }
+    let message = answer.get(NLMSG_HEADER_BYTES..length_bytes.min(answer.len()))?;
+    let mut facts = InterfaceFacts {
+        name: name.to_owned(),
+        ifindex: u32_at(message, 4)?,
+        mac: [0; 6],
+        mtu_bytes: 0,
+        up: u32_at(message, 8)? & libc::IFF_UP as u32 != 0,
+        driver: String::new(),
+        rx_queues: 1,
+        tx_queues: 1,
+        program: None,
+    };
+    for (kind, value) in attributes(message.get(IFINFOMSG_BYTES..)?) {
+        match kind {
+            libc::IFLA_ADDRESS => facts.mac = value.try_into().unwrap_or_default(),
+            libc::IFLA_MTU => facts.mtu_bytes = u32_at(value, 0)?,
+            libc::IFLA_NUM_RX_QUEUES => facts.rx_queues = u32_at(value, 0)?,
+            libc::IFLA_NUM_TX_QUEUES => facts.tx_queues = u32_at(value, 0)?,
+            libc::IFLA_LINKINFO => facts.driver = info_kind(value),
+            libc::IFLA_XDP => facts.program = attached_program(value),
+            _ => {}
+        }
+    }
+    Some(facts)
+}
+
+fn info_kind(link_info: &[u8]) -> String {
+    attributes(link_info)
+        .find(|(kind, _)| *kind == IFLA_INFO_KIND)
+        .map(|(_, value)| String::from_utf8_lossy(value).trim_end_matches('\0').to_owned())
+        .unwrap_or_default()
+}
+
+fn attached_program(xdp: &[u8]) -> Option<AttachedProgram> {
+    let mode = attributes(xdp).find(|(kind, _)| *kind == IFLA_XDP_ATTACHED)?.1.first().copied()?;
+    let mode = match mode {
+        0 => return None,
+        1 => "native",
+        2 => "generic",
+        3 => "offloaded",
+        _ => "several",
+    };
+    // With programs in several modes there is no overall id, but one for each mode.
+    let program_id = attributes(xdp)
+        .filter(|(kind, _)| (IFLA_XDP_PROG_ID..=IFLA_XDP_SKB_PROG_ID + 1).contains(kind))
+        .find_map(|(_, value)| u32_at(value, 0).filter(|&id| id != 0))
+        .unwrap_or(0);
+    Some(AttachedProgram { program_id, mode })
+}
+
+/// Walks netlink attributes: length, type, value, padding to 4 bytes. Stops at the first that does not fit.
+fn attributes(mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
+    std::iter::from_fn(move || {
+        let length_bytes = usize::from(u16_at(bytes, 0)?);
+        let kind = u16_at(bytes, 2)? & NLA_TYPE_MASK;
+        let value = bytes.get(4..length_bytes)?;
+        bytes = bytes.get(length_bytes.next_multiple_of(4)..).unwrap_or_default();
+        Some((kind, value))
+    })
+}
+
+fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
+    Some(u16::from_ne_bytes(bytes.get(at..at + 2)?.try_into().ok()?))
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
+    Some(u32::from_ne_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn loopback_read_has_its_index_and_no_program() {
+        let facts = InterfaceFacts::read("lo").unwrap();
+        assert_eq!(facts.name, "lo");
+        assert_ne!(facts.ifindex, 0);
+        assert!(facts.mtu_bytes >= 1280);
+        assert_eq!(facts.program, None);
+    }
+
+    #[test]
+    fn missing_or_impossible_name_read_says_no_such_interface() {
+        for name in ["nw-none", "", "a-name-longer-than-15-bytes", "nul\0"] {
+            let error = InterfaceFacts::read(name).unwrap_err();
+            assert!(matches!(error, PortError::NoSuchInterface { .. }), "{name:?}: {error}");
+        }
+    }
+
+    #[test]
+    fn program_attribute_read_gives_id_and_mode() {
+        let xdp = [5, 0, 2, 0, 2, 0, 0, 0, 8, 0, 4, 0, 42, 0, 0, 0];
+        assert_eq!(attached_program(&xdp), Some(AttachedProgram { program_id: 42, mode: "generic" }));
+        assert_eq!(attached_program(&[5, 0, 2, 0, 0, 0, 0, 0]), None);
+    }
+
+    proptest! {
+        #[test]
+        fn any_answer_parsed_never_panics(answer in proptest::collection::vec(any::<u8>(), 0..200)) {
+            let _ = parse("x", &answer);
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! How long frames may be on an interface.
+
+use crate::PortError;
+use crate::interface::InterfaceFacts;
+
+const HEADER_BYTES: usize = 14;
+const TAG_BYTES: usize = 4;
+const ETHER_TYPE_AT: usize = 12;
+
+/// The lengths of frames, without FCS, that an interface carries: an Ethernet header and an MTU of payload, and one
+/// VLAN tag more on frames that have one.
+#[derive(Debug, Clone)]
+pub(super) struct FrameLimits {
+    interface: String,
+    untagged_most_bytes: usize,
+    most_bytes: usize,
+}
+
+impl FrameLimits {
+    /// The limits of `facts`, and of buffers of `buffer_bytes`.
+    pub(super) fn new(facts: &InterfaceFacts, buffer_bytes: usize) -> FrameLimits {
+        let untagged_most_bytes = (facts.frame_most_bytes() - TAG_BYTES).min(buffer_bytes);
+        let most_bytes = facts.frame_most_bytes().min(buffer_bytes);
+        FrameLimits { interface: facts.name.clone(), untagged_most_bytes, most_bytes }
+    }
+
+    /// Longest frame of all.
+    pub(super) fn most_bytes(&self) -> usize {
+        self.most_bytes
+    }
+
+    /// Fails for a frame that the interface would drop without a word.
+    #[inline]
+    pub(super) fn check(&self, frame: &[u8]) -> Result<(), PortError> {
+        if (HEADER_BYTES..=self.untagged_most_bytes).contains(&frame.len()) { Ok(()) } else { self.check_rest(frame) }
+    }
+
+    #[cold]
+    fn check_rest(&self, frame: &[u8]) -> Result<(), PortError> {
+        let tagged = matches!(frame.get(ETHER_TYPE_AT..HEADER_BYTES), Some([0x81, 0x00] | [0x88, 0xa8]));
+        if tagged && frame.len() <= self.most_bytes {
+            return Ok(());
+        }
+        Err(PortError::FrameLength {
+            interface: self.interface.clone(),
+            found_bytes: frame.len(),
+            least_bytes: HEADER_BYTES,
+            most_bytes: if tagged { self.most_bytes } else { self.untagged_most_bytes },
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn limits(buffer_bytes: usize) -> FrameLimits {
+        let facts = InterfaceFacts {
+            name: "nw0".into(),
+            ifindex: 1,
+            mac: [0; 6],
+            mtu_bytes: 1500,
+            up: true,
+            driver: "veth".into(),
+            rx_queues: 1,
+            tx_queues: 1,
+            program: None,
+        };
+        FrameLimits::new(&facts, buffer_bytes)
+    }
+
+    fn frame(len_bytes: usize, ether_type: u16) -> Vec<u8> {
+        let mut frame = vec![0; len_bytes];
+        frame[12..14].copy_from_slice(&ether_type.to_be_bytes());
+        frame
+    }
+
+    #[test]
+    fn frame_within_the_mtu_checked_is_fine() {
+        limits(1792).check(&frame(14, 0x88b5)).unwrap();
+        limits(1792).check(&frame(1514, 0x88b5)).unwrap();
+        limits(1792).check(&frame(1518, 0x8100)).unwrap();
+        limits(1792).check(&frame(1518, 0x88a8)).unwrap();
+    }
+
+    #[test]
+    fn frame_beyond_the_mtu_checked_is_refused_with_the_limit() {
+        for (frame, limit) in [(frame(1515, 0x88b5), 1514), (frame(1519, 0x8100), 1518), (vec![0; 13], 1514)] {
+            match limits(1792).check(&frame) {
+                Err(PortError::FrameLength { found_bytes, most_bytes, least_bytes: 14, .. }) => {
+                    assert_eq!((found_bytes, most_bytes), (frame.len(), limit));
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn frame_beyond_the_buffers_checked_is_refused() {
+        limits(1000).check(&frame(1000, 0x8100)).unwrap();
+        limits(1000).check(&frame(1001, 0x8100)).unwrap_err();
+    }
+}

@@ -1,0 +1,300 @@
+//! AF_XDP: frames between a network queue and our own memory, past the kernel's stack.
+//!
+//! A socket is bound to one queue and has packet memory (UMEM) and four rings. A buffer goes round:
+//!
+//! ```text
+//!   receive:  free --fill ring--> kernel --RX ring--> read in place --+
+//!               ^-----------------------------------------------------+
+//!   send:     free --TX ring--> kernel (kick) --completion ring--> free
+//! ```
+//!
+//! A port is one socket a receive queue, plus one for sending when that is separate. An XDP program, attached as long
+//! as the port lives, hands the port's frames to the sockets and all others to the kernel.
+//!
+//! Invariant: closing the port, or killing the process, leaves no program and no socket, and the kernel gets all frames
+//! again. Source: `Documentation/networking/af_xdp.rst`, `net/xdp/xsk.c`.
+
+mod candidates;
+mod config;
+mod receive;
+mod rings;
+mod send;
+mod socket;
+mod umem;
+
+pub use candidates::{Candidate, Side, candidates};
+pub use config::{Steer, XdpConfig, XdpMode};
+pub use umem::Pages;
+
+use std::io;
+
+use nearwire_sys::bpf::Map;
+
+use crate::PortError;
+use crate::interface::InterfaceFacts;
+use crate::port::{Port, PortStatistics, PreparedFrame};
+use crate::ports::limits::FrameLimits;
+use crate::xdp::{XdpAttachment, programs};
+
+use receive::Receiver;
+use send::{PreparedSend, Sender};
+use socket::SocketSpec;
+
+/// What the kernel keeps free before a received frame (`XDP_PACKET_HEADROOM`).
+const RECEIVE_HEADROOM_BYTES: usize = 256;
+/// Empty looks between two questions whether the interface is still there: about every millisecond of spinning, at the
+/// price of one system call of 90 ns.
+const EMPTY_LOOKS_PER_CHECK: u32 = 1 << 17;
+
+/// What opening a port found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct XdpFacts {
+    /// What the packet memory lies in, of the socket that received the least.
+    pub pages: Pages,
+    /// The kernel confirmed zero-copy on every socket.
+    pub zero_copy: bool,
+    /// The kernel's id of the attached program.
+    pub program_id: u32,
+}
+
+/// An open AF_XDP port.
+#[derive(Debug)]
+pub struct XdpPort {
+    // Detached first: with the program gone the kernel has its frames back while sockets and memory are taken down.
+    _attachment: XdpAttachment,
+    _sockets: Map,
+    receivers: Box<[Receiver]>,
+    /// The receiver whose turn it is.
+    next: usize,
+    sender: Sender,
+    empty_looks: u32,
+    received_frames: u64,
+    limits: FrameLimits,
+    config: XdpConfig,
+    facts: XdpFacts,
+}
+
+impl XdpPort {
+    /// Opens the port in the network namespace of the calling thread.
+    ///
+    /// # Errors
+    /// One variant for each cause: missing interface, interface down, queue out of range or taken, mode not supported,
+    /// a program already there, memory limit, capability.
+    pub fn open(config: &XdpConfig) -> Result<XdpPort, PortError> {
+        let receiving = InterfaceFacts::read(&config.interface)?;
+        let sending = match &config.tx_interface {
+            Some(name) => InterfaceFacts::read(name)?,
+            None => receiving.clone(),
+        };
+        config.check(&receiving, &sending)?;
+        crate::xdp::refuse_if_present(&receiving)?;
+        let sockets = open_sockets(config, &receiving, &sending)?;
+        let (attachment, map) = steer_to(config, &receiving, &sockets.receivers)?;
+        let buffer_bytes = config.frame_size_bytes as usize - RECEIVE_HEADROOM_BYTES;
+        Ok(XdpPort {
+            facts: XdpFacts { pages: sockets.pages, zero_copy: sockets.zero_copy, program_id: attachment.program_id() },
+            _attachment: attachment,
+            _sockets: map,
+            receivers: sockets.receivers.into_boxed_slice(),
+            next: 0,
+            sender: sockets.sender,
+            empty_looks: 0,
+            received_frames: 0,
+            limits: FrameLimits::new(&sending, buffer_bytes),
+            config: config.clone(),
+        })
+    }
+
+    /// What opening the port found.
+    #[must_use]
+    pub fn facts(&self) -> &XdpFacts {
+        &self.facts
+    }
+
+    /// How the port was opened.
+    #[must_use]
+    pub fn config(&self) -> &XdpConfig {
+        &self.config
+    }
+
+    /// No frame on any queue: wakes drivers that ask for it, and finds out now and then whether there still is one.
+    #[inline]
+    fn empty(&mut self) -> Result<(), PortError> {
+        self.empty_looks = self.empty_looks.wrapping_add(1);
+        let check = self.empty_looks.is_multiple_of(EMPTY_LOOKS_PER_CHECK);
+        if check || self.config.mode == XdpMode::ZeroCopy { self.wake_receivers(check) } else { Ok(()) }
+    }
+
+    fn wake_receivers(&mut self, all: bool) -> Result<(), PortError> {
+        for receiver in &self.receivers {
+            if all || receiver.needs_wakeup() {
+                receiver.wake().map_err(|source| gone(&self.config.interface, source))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A system call on an open port failed: the interface is gone or down, or something that has no name of its own.
+#[cold]
+fn gone(interface: &str, source: io::Error) -> PortError {
+    let interface = interface.to_owned();
+    match source.raw_os_error() {
+        Some(libc::ENXIO | libc::ENETDOWN | libc::ENODEV) => PortError::InterfaceGone { interface, source },
+        _ => PortError::Kernel { tried: "use an AF_XDP socket", interface, source },
+    }
+}
+
+struct OpenSockets {
+    receivers: Vec<Receiver>,
+    sender: Sender,
+    pages: Pages,
+    zero_copy: bool,
+}
+
+fn open_sockets(
+    config: &XdpConfig,
+    receiving: &InterfaceFacts,
+    sending: &InterfaceFacts,
+) -> Result<OpenSockets, PortError> {
+    let mut receivers = Vec::with_capacity(config.rx_queues.len());
+    let mut sender = None;
+    let mut pages = Pages::Small;
+    let mut zero_copy = true;
+    let receive_only = SocketSpec {
+        facts: receiving,
+        queue: 0,
+        mode: config.mode,
+        frame_size_bytes: config.frame_size_bytes,
+        fill_frames: config.fill_frames,
+        rx_ring_slots: config.rx_ring_slots,
+        tx_frames: 0,
+        prepared_frames: 0,
+        huge_pages: config.huge_pages,
+    };
+    let (tx_frames, prepared_frames) = (config.tx_frames, config.prepared_frames);
+    for &queue in &config.rx_queues {
+        let sends = !config.sends_separately() && queue == config.tx_queue;
+        let (tx_frames, prepared_frames) = if sends { (tx_frames, prepared_frames) } else { (0, 0) };
+        let halves = SocketSpec { queue, tx_frames, prepared_frames, ..receive_only }.open()?;
+        receivers.extend(halves.receiver);
+        sender = sender.or(halves.sender);
+        pages = halves.pages;
+        zero_copy &= halves.zero_copy;
+    }
+    if config.sends_separately() {
+        let queue = config.tx_queue;
+        let send_only =
+            SocketSpec { facts: sending, queue, tx_frames, prepared_frames, fill_frames: 0, ..receive_only };
+        let halves = send_only.open()?;
+        sender = halves.sender;
+        zero_copy &= halves.zero_copy;
+    }
+    let sender = sender.ok_or_else(|| PortError::Config {
+        interface: config.interface.clone(),
+        setting: "tx_queue",
+        found: u64::from(config.tx_queue),
+        wanted: "one of rx_queues, or separate_tx_socket",
+    })?;
+    Ok(OpenSockets { receivers, sender, pages, zero_copy })
+}
+
+/// Loads the program, gives it the sockets and attaches it.
+fn steer_to(
+    config: &XdpConfig,
+    receiving: &InterfaceFacts,
+    receivers: &[Receiver],
+) -> Result<(XdpAttachment, Map), PortError> {
+    let interface = &config.interface;
+    let refused = |source: io::Error| PortError::refused("fill the map of AF_XDP sockets", interface, source);
+    let map = Map::xskmap("nw_sockets", receiving.bindable_queues()).map_err(refused)?;
+    for (&queue, receiver) in config.rx_queues.iter().zip(receivers) {
+        map.set_socket(queue, receiver.socket()).map_err(refused)?;
+    }
+    let program = match config.steer {
+        Steer::EtherType(ether_type) => programs::steer(&map, ether_type),
+        Steer::All => programs::steer_all(&map),
+    };
+    let program = program.map_err(|error| crate::xdp::rejected(interface, error))?;
+    let attachment = XdpAttachment::attach(&program, receiving, config.mode.attach_mode())?;
+    Ok((attachment, map))
+}
+
+impl Port for XdpPort {
+    #[inline]
+    fn receive<R>(&mut self, read: impl FnOnce(&[u8]) -> R) -> Result<Option<R>, PortError> {
+        let mut read = Some(read);
+        let receivers = self.receivers.len();
+        for _ in 0..receivers {
+            let receiver = &mut self.receivers[self.next];
+            // One frame, then the next queue's turn: a busy queue does not starve another.
+            self.next = if self.next + 1 == receivers { 0 } else { self.next + 1 };
+            let lent = receiver.receive(|frame| read.take().map(|read| read(frame)));
+            if let Some(result) = lent.flatten() {
+                self.received_frames += 1;
+                return Ok(Some(result));
+            }
+        }
+        self.empty()?;
+        Ok(None)
+    }
+
+    #[inline]
+    fn queue(&mut self, frame: &[u8]) -> Result<bool, PortError> {
+        self.limits.check(frame)?;
+        Ok(self.sender.queue(frame))
+    }
+
+    #[inline]
+    fn flush(&mut self) -> Result<(), PortError> {
+        self.sender.flush().map_err(|source| gone(self.config.sending_interface(), source))
+    }
+
+    fn prepare(&mut self, frame: &[u8]) -> Result<PreparedFrame, PortError> {
+        self.limits.check(frame)?;
+        match self.sender.prepare(frame) {
+            Some(slot) => Ok(PreparedFrame { slot, len_bytes: frame.len() as u32 }),
+            None => Err(PortError::NoPreparedSlot {
+                interface: self.config.sending_interface().to_owned(),
+                slots: self.sender.prepared_slots(),
+            }),
+        }
+    }
+
+    #[inline]
+    fn send_prepared(&mut self, frame: PreparedFrame, patch: impl FnOnce(&mut [u8])) -> Result<bool, PortError> {
+        match self.sender.queue_prepared(frame.slot, frame.len_bytes, patch) {
+            PreparedSend::Sent => self.flush().map(|()| true),
+            PreparedSend::InFlight => self.flush().map(|()| false),
+            PreparedSend::Unknown => Err(PortError::UnknownPreparedFrame {
+                interface: self.config.sending_interface().to_owned(),
+                slot: frame.slot,
+                slots: self.sender.prepared_frames(),
+            }),
+        }
+    }
+
+    fn statistics(&self) -> PortStatistics {
+        PortStatistics {
+            received_frames: self.received_frames,
+            sent_frames: self.sender.sent_frames,
+            receive_dropped_frames: self.receivers.iter().map(Receiver::dropped_frames).sum(),
+            send_refused_frames: self.sender.refused_frames,
+            kicks: self.sender.kicks,
+        }
+    }
+
+    fn describe(&self) -> String {
+        let XdpConfig { interface, mode, rx_queues, tx_queue, .. } = &self.config;
+        let rx: Vec<String> = rx_queues.iter().map(u32::to_string).collect();
+        let rx = rx.join("+");
+        let socket = if self.config.separate_tx_socket { " on a socket of its own" } else { "" };
+        match &self.config.tx_interface {
+            Some(other) => format!("AF_XDP {mode} on {interface}, rx queue {rx}, tx queue {tx_queue} of {other}"),
+            None => format!("AF_XDP {mode} on {interface}, rx queue {rx}, tx queue {tx_queue}{socket}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

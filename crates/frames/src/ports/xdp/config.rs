@@ -1,0 +1,256 @@
+//! How an AF_XDP port is to be opened.
+
+use std::fmt;
+
+use crate::PortError;
+use crate::interface::InterfaceFacts;
+use crate::xdp::AttachMode;
+
+/// How frames get between the driver and the packet memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum XdpMode {
+    /// The NIC reads and writes the packet memory. The driver must support it.
+    ZeroCopy,
+    /// The driver's XDP hook, and a copy.
+    NativeCopy,
+    /// The socket-buffer hook, and a copy: any driver, and the fastest on veth.
+    Generic,
+}
+
+impl XdpMode {
+    /// Where this mode's program is attached.
+    #[must_use]
+    pub fn attach_mode(self) -> AttachMode {
+        match self {
+            XdpMode::ZeroCopy | XdpMode::NativeCopy => AttachMode::Native,
+            XdpMode::Generic => AttachMode::Generic,
+        }
+    }
+
+    /// The mode in words.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            XdpMode::ZeroCopy => "zero-copy",
+            XdpMode::NativeCopy => "native copy",
+            XdpMode::Generic => "generic",
+        }
+    }
+}
+
+impl fmt::Display for XdpMode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// Which frames a port takes from the kernel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Steer {
+    /// Frames of this EtherType, also under VLAN tags; the kernel keeps the others.
+    EtherType(u16),
+    /// Every frame of the port's queues.
+    All,
+}
+
+/// How an AF_XDP port is to be opened. [`XdpConfig::new`] gives measured defaults; change what differs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct XdpConfig {
+    /// The interface, in the network namespace of the thread that opens the port.
+    pub interface: String,
+    /// How frames get to the packet memory.
+    pub mode: XdpMode,
+    /// The queues to receive on, at least one.
+    pub rx_queues: Vec<u32>,
+    /// The queue to send on.
+    pub tx_queue: u32,
+    /// Send through a socket of its own, on a queue that is not in `rx_queues`. The CPU of the peer then does not write
+    /// what ours writes: 0.75 instead of 1.16 us half RTT native, 0.63 instead of 0.85 us generic, on veth.
+    pub separate_tx_socket: bool,
+    /// Send on another interface (the middle of a forward workload); its socket is always separate.
+    pub tx_interface: Option<String>,
+    /// Which frames to take.
+    pub steer: Steer,
+    /// Size of a buffer: 2048 or 4096. 2048 carries 1792 bytes: the kernel keeps 256 for itself.
+    pub frame_size_bytes: u32,
+    /// Buffers for receiving, for each receive queue. A small set stays in the cache: 256 buffers of 2 KiB gave 30 to 40
+    /// percent more frames a second than 2048 of 4 KiB, and 128 instead of 256 gave 0.04 us less half RTT on veth.
+    pub fill_frames: u32,
+    /// Buffers for sending.
+    pub tx_frames: u32,
+    /// Resident frames that [`crate::Port::prepare`] may make.
+    pub prepared_frames: u32,
+    /// Slots of each receive ring, a power of two.
+    pub rx_ring_slots: u32,
+    /// Try huge pages for the packet memory. Without them the port works the same.
+    pub huge_pages: bool,
+}
+
+impl XdpConfig {
+    /// Receives and sends on queue 0 through one socket, with a small hot set of buffers.
+    #[must_use]
+    pub fn new(interface: &str, mode: XdpMode, steer: Steer) -> XdpConfig {
+        XdpConfig {
+            interface: interface.to_owned(),
+            mode,
+            rx_queues: vec![0],
+            tx_queue: 0,
+            separate_tx_socket: false,
+            tx_interface: None,
+            steer,
+            frame_size_bytes: 2048,
+            fill_frames: 128,
+            tx_frames: 64,
+            prepared_frames: 16,
+            rx_ring_slots: 256,
+            huge_pages: true,
+        }
+    }
+
+    /// The same, receiving on `rx_queue` and sending on `tx_queue` through a socket of its own.
+    #[must_use]
+    pub fn with_separate_tx(mut self, rx_queue: u32, tx_queue: u32) -> XdpConfig {
+        self.rx_queues = vec![rx_queue];
+        self.tx_queue = tx_queue;
+        self.separate_tx_socket = true;
+        self
+    }
+
+    /// The interface frames are sent on.
+    #[must_use]
+    pub fn sending_interface(&self) -> &str {
+        self.tx_interface.as_deref().unwrap_or(&self.interface)
+    }
+
+    /// Sending has a socket of its own.
+    #[must_use]
+    pub fn sends_separately(&self) -> bool {
+        self.separate_tx_socket || self.tx_interface.is_some()
+    }
+
+    /// Checks what can be checked before a socket is made.
+    pub(super) fn check(&self, receiving: &InterfaceFacts, sending: &InterfaceFacts) -> Result<(), PortError> {
+        self.check_sizes()?;
+        for facts in [receiving, sending] {
+            if !facts.up {
+                return Err(PortError::InterfaceDown { interface: facts.name.clone() });
+            }
+        }
+        for &queue in &self.rx_queues {
+            check_queue(receiving, queue, receiving.rx_queues)?;
+        }
+        check_queue(sending, self.tx_queue, sending.tx_queues)?;
+        self.check_socket_layout()
+    }
+
+    fn check_sizes(&self) -> Result<(), PortError> {
+        let ring = |slots: u32| slots.is_power_of_two() && slots <= 1 << 16;
+        let checks = [
+            ("frame_size_bytes", self.frame_size_bytes, [2048, 4096].contains(&self.frame_size_bytes), "2048 or 4096"),
+            ("rx_ring_slots", self.rx_ring_slots, ring(self.rx_ring_slots), "a power of two up to 65536"),
+            ("fill_frames", self.fill_frames, (1..=65536).contains(&self.fill_frames), "1 to 65536"),
+            ("tx_frames", self.tx_frames, (1..=32768).contains(&self.tx_frames), "1 to 32768"),
+            ("prepared_frames", self.prepared_frames, self.prepared_frames <= 32768, "0 to 32768"),
+        ];
+        match checks.into_iter().find(|check| !check.2) {
+            Some((setting, found, _, wanted)) => Err(self.wrong(setting, found, wanted)),
+            None => Ok(()),
+        }
+    }
+
+    fn check_socket_layout(&self) -> Result<(), PortError> {
+        if self.rx_queues.is_empty() {
+            return Err(self.wrong("rx_queues", 0, "at least one queue"));
+        }
+        let mut sorted = self.rx_queues.clone();
+        sorted.sort_unstable();
+        if let Some(twice) = sorted.windows(2).find(|pair| pair[0] == pair[1]) {
+            return Err(self.wrong("rx_queues", twice[0], "each queue once"));
+        }
+        let shared_queue = self.rx_queues.contains(&self.tx_queue);
+        if self.sends_separately() && shared_queue && self.sending_interface() == self.interface {
+            let wanted = "a queue not in rx_queues, because a queue takes one socket";
+            return Err(self.wrong("tx_queue", self.tx_queue, wanted));
+        }
+        if !self.sends_separately() && !shared_queue {
+            return Err(self.wrong("tx_queue", self.tx_queue, "one of rx_queues, or separate_tx_socket"));
+        }
+        Ok(())
+    }
+
+    fn wrong(&self, setting: &'static str, found: u32, wanted: &'static str) -> PortError {
+        PortError::Config { interface: self.interface.clone(), setting, found: u64::from(found), wanted }
+    }
+}
+
+fn check_queue(facts: &InterfaceFacts, queue: u32, available_queues: u32) -> Result<(), PortError> {
+    if queue < available_queues {
+        return Ok(());
+    }
+    Err(PortError::QueueOutOfRange { interface: facts.name.clone(), queue, available_queues })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn facts(queues: u32) -> InterfaceFacts {
+        InterfaceFacts {
+            name: "nw0".into(),
+            ifindex: 1,
+            mac: [0; 6],
+            mtu_bytes: 1500,
+            up: true,
+            driver: "veth".into(),
+            rx_queues: queues,
+            tx_queues: queues,
+            program: None,
+        }
+    }
+
+    fn checked(config: &XdpConfig, facts: &InterfaceFacts) -> Result<(), PortError> {
+        config.check(facts, facts)
+    }
+
+    fn config() -> XdpConfig {
+        XdpConfig::new("nw0", XdpMode::Generic, Steer::All)
+    }
+
+    #[test]
+    fn default_config_checked_is_accepted() {
+        checked(&config(), &facts(1)).unwrap();
+        checked(&config().with_separate_tx(0, 1), &facts(2)).unwrap();
+    }
+
+    #[test]
+    fn queue_beyond_the_interface_checked_is_named() {
+        let error = checked(&config().with_separate_tx(0, 1), &facts(1)).unwrap_err();
+        assert!(matches!(error, PortError::QueueOutOfRange { queue: 1, available_queues: 1, .. }), "{error}");
+    }
+
+    #[test]
+    fn interface_down_checked_is_refused() {
+        let down = InterfaceFacts { up: false, ..facts(1) };
+        assert!(matches!(checked(&config(), &down), Err(PortError::InterfaceDown { .. })));
+    }
+
+    #[test]
+    fn contradictory_sockets_checked_name_the_setting() {
+        let cases = [
+            (XdpConfig { rx_queues: vec![], ..config() }, "rx_queues"),
+            (XdpConfig { rx_queues: vec![0, 0], ..config() }, "rx_queues"),
+            (XdpConfig { tx_queue: 1, ..config() }, "tx_queue"),
+            (config().with_separate_tx(1, 1), "tx_queue"),
+            (XdpConfig { frame_size_bytes: 1024, ..config() }, "frame_size_bytes"),
+            (XdpConfig { rx_ring_slots: 100, ..config() }, "rx_ring_slots"),
+            (XdpConfig { fill_frames: 0, ..config() }, "fill_frames"),
+            (XdpConfig { tx_frames: 0, ..config() }, "tx_frames"),
+        ];
+        for (config, wrong) in cases {
+            match checked(&config, &facts(2)) {
+                Err(PortError::Config { setting, .. }) => assert_eq!(setting, wrong),
+                other => panic!("{wrong}: {other:?}"),
+            }
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! The receiving half of an AF_XDP socket.
+//!
+//! Invariant: each receive buffer is in the fill ring, with the kernel, in the RX ring, or lent to the one closure that
+//! reads it. The fill ring has a slot for every buffer, so giving one back cannot fail.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+
+use rustix::net::sockopt::xdp_statistics;
+use rustix::net::xdp::XdpDesc;
+use rustix::net::{RecvFlags, recv};
+
+use super::rings::{ConsumerRing, ProducerRing};
+use super::umem::Umem;
+
+/// Frames read before the kernel gets their buffers back, within one batch.
+const GIVE_BACK_FRAMES: u32 = 16;
+
+#[derive(Debug)]
+pub(super) struct Receiver {
+    // Rings before memory and socket: what points into a thing goes before the thing.
+    rx: ConsumerRing<XdpDesc>,
+    fill: ProducerRing<u64>,
+    umem: Arc<Umem>,
+    socket: Arc<OwnedFd>,
+    frame_size_bytes: u32,
+    /// Frames read that the kernel does not know of yet.
+    kept_frames: u32,
+}
+
+impl Receiver {
+    pub(super) fn new(
+        socket: Arc<OwnedFd>,
+        umem: Arc<Umem>,
+        rx: ConsumerRing<XdpDesc>,
+        fill: ProducerRing<u64>,
+        frame_size_bytes: u32,
+    ) -> Receiver {
+        Receiver { rx, fill, umem, socket, frame_size_bytes, kept_frames: 0 }
+    }
+
+    pub(super) fn socket(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+
+    /// Gives the kernel the first `frames` buffers of the memory.
+    pub(super) fn fill_first(&mut self, frames: u32) {
+        for frame in 0..frames {
+            let pushed = self.fill.push(u64::from(frame) * u64::from(self.frame_size_bytes));
+            debug_assert!(pushed, "the fill ring has a slot for every buffer");
+        }
+        self.fill.submit();
+    }
+
+    /// Lends the next frame to `read`, and gives its buffer back.
+    ///
+    /// The kernel learns of it at the end of the batch that was in the ring, or after [`GIVE_BACK_FRAMES`]: each store to
+    /// a shared index takes the cache line from the CPU that delivers.
+    #[inline]
+    pub(super) fn receive<R>(&mut self, read: impl FnOnce(&[u8]) -> R) -> Option<R> {
+        let descriptor = self.rx.pop()?;
+        // SAFETY: the buffer came out of the RX ring and goes back below, after `read`: nothing else touches it.
+        let frame = unsafe { self.umem.bytes(descriptor.addr, descriptor.len) };
+        // The kernel describes buffers we gave it; a span outside the memory would be its defect, seen as no bytes.
+        let result = read(frame.unwrap_or_default());
+        // In the kernel's words the address of a frame includes headroom; buffers start at multiples of their size.
+        self.fill.push(descriptor.addr & !(u64::from(self.frame_size_bytes) - 1));
+        self.kept_frames += 1;
+        if self.rx.known() == 0 || self.kept_frames == GIVE_BACK_FRAMES {
+            self.rx.release();
+            self.fill.submit();
+            self.kept_frames = 0;
+        }
+        Some(result)
+    }
+
+    /// The driver ran out of buffers and waits to be told that there are some (zero-copy drivers only).
+    #[inline]
+    pub(super) fn needs_wakeup(&self) -> bool {
+        self.fill.needs_wakeup()
+    }
+
+    /// Tells the driver, and learns whether the interface is still there: `ENXIO` when gone, `ENETDOWN` when down.
+    pub(super) fn wake(&self) -> io::Result<()> {
+        let nothing: &mut [u8] = &mut [];
+        match recv(&*self.socket, nothing, RecvFlags::DONTWAIT) {
+            Ok(_) | Err(rustix::io::Errno::AGAIN) => Ok(()),
+            Err(errno) => Err(errno.into()),
+        }
+    }
+
+    /// Frames the kernel dropped for this socket: no buffer, or RX ring full.
+    pub(super) fn dropped_frames(&self) -> u64 {
+        // `rx_fill_ring_empty_descs` counts looks at an empty fill ring, and each is in `rx_dropped` too.
+        xdp_statistics(&*self.socket).map_or(0, |kernel| kernel.rx_dropped + kernel.rx_ring_full.unwrap_or(0))
+    }
+}

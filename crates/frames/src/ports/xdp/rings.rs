@@ -1,0 +1,201 @@
+//! The four rings of an AF_XDP socket, mapped: index logic of [`crate::ports::ring`] plus descriptors.
+//!
+//! ```text
+//!   fill (u64, ours -> kernel)        empty buffers to receive into
+//!   rx   (xdp_desc, kernel -> ours)   received frames
+//!   tx   (xdp_desc, ours -> kernel)   frames to send
+//!   completion (u64, kernel -> ours)  buffers that were sent
+//! ```
+//!
+//! Source: `Documentation/networking/af_xdp.rst`, `include/uapi/linux/if_xdp.h`.
+
+use std::io;
+use std::ops::Deref;
+use std::os::fd::BorrowedFd;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+use rustix::net::xdp::{XdpRingFlags, XdpRingOffset};
+
+use crate::ports::ring::{ConsumerIndex, ProducerIndex};
+
+/// The mapping of one ring.
+#[derive(Debug)]
+struct Mapping {
+    start: NonNull<u8>,
+    len_bytes: usize,
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: the mapping is ours and the ring that points into it goes with it.
+        let _ = unsafe { munmap(self.start.as_ptr().cast(), self.len_bytes) };
+    }
+}
+
+/// An index or flags word within a mapping.
+#[derive(Debug)]
+struct Word(NonNull<AtomicU32>);
+
+impl Deref for Word {
+    type Target = AtomicU32;
+
+    #[inline(always)]
+    fn deref(&self) -> &AtomicU32 {
+        // SAFETY: points at an aligned u32 within the mapping that the ring holding this word owns; the kernel changes
+        // it, as the atomic type allows.
+        unsafe { self.0.as_ref() }
+    }
+}
+
+/// What the parts of a ring are to be made of.
+pub(super) struct RingSpec<'a> {
+    pub socket: BorrowedFd<'a>,
+    /// `XDP_PGOFF_*` or `XDP_UMEM_PGOFF_*`.
+    pub page_offset: u64,
+    pub offsets: XdpRingOffset,
+    pub slots: u32,
+}
+
+struct Parts<T> {
+    producer: Word,
+    consumer: Word,
+    flags: Word,
+    descriptors: NonNull<T>,
+    mapping: Mapping,
+}
+
+impl<T> Parts<T> {
+    fn map(spec: &RingSpec<'_>) -> io::Result<Parts<T>> {
+        let len_bytes = spec.offsets.desc as usize + spec.slots as usize * size_of::<T>();
+        let protection = ProtFlags::READ | ProtFlags::WRITE;
+        let flags = MapFlags::SHARED | MapFlags::POPULATE;
+        // SAFETY: a new mapping at an address the kernel chooses; the kernel checks the length against the ring.
+        let start = unsafe { mmap(std::ptr::null_mut(), len_bytes, protection, flags, spec.socket, spec.page_offset) }?;
+        let start = NonNull::new(start.cast::<u8>()).ok_or_else(|| io::Error::other("mmap returned address 0"))?;
+        let mapping = Mapping { start, len_bytes };
+        let flags_at = spec.offsets.flags.ok_or_else(|| {
+            io::Error::new(io::ErrorKind::Unsupported, "this kernel's rings have no flags (before Linux 5.4)")
+        })?;
+        Ok(Parts {
+            producer: word(start, spec.offsets.producer),
+            consumer: word(start, spec.offsets.consumer),
+            flags: word(start, flags_at),
+            // SAFETY: the kernel's offset of the descriptors is within the mapping, which is as long as they need.
+            descriptors: unsafe { start.add(spec.offsets.desc as usize) }.cast(),
+            mapping,
+        })
+    }
+}
+
+fn word(start: NonNull<u8>, offset_bytes: u64) -> Word {
+    // SAFETY: the kernel's offsets of index words lie before the descriptors, within the mapping, and are aligned.
+    Word(unsafe { start.add(offset_bytes as usize) }.cast())
+}
+
+/// A ring we fill: fill or TX.
+#[derive(Debug)]
+pub(super) struct ProducerRing<T> {
+    index: ProducerIndex<Word>,
+    flags: Word,
+    descriptors: NonNull<T>,
+    _mapping: Mapping,
+}
+
+// SAFETY: the mapping belongs to no thread, and all access goes through `&mut self`.
+unsafe impl<T: Send> Send for ProducerRing<T> {}
+
+impl<T: Copy> ProducerRing<T> {
+    pub(super) fn map(spec: &RingSpec<'_>) -> io::Result<ProducerRing<T>> {
+        let parts = Parts::map(spec)?;
+        Ok(ProducerRing {
+            index: ProducerIndex::new(parts.producer, parts.consumer, spec.slots),
+            flags: parts.flags,
+            descriptors: parts.descriptors,
+            _mapping: parts.mapping,
+        })
+    }
+
+    /// Writes a descriptor; the kernel sees it after [`ProducerRing::submit`]. `false`: the ring is full.
+    #[inline]
+    pub(super) fn push(&mut self, descriptor: T) -> bool {
+        let Some(slot) = self.index.reserve() else { return false };
+        // SAFETY: `slot` is below the number of slots, all of which are mapped, and the kernel does not read it before
+        // it is submitted.
+        unsafe { self.descriptors.add(slot as usize).write(descriptor) };
+        true
+    }
+
+    #[inline]
+    pub(super) fn submit(&mut self) {
+        self.index.submit();
+    }
+
+    /// Descriptors that the kernel has not taken yet.
+    #[inline]
+    pub(super) fn unconsumed(&mut self) -> u32 {
+        self.index.unconsumed()
+    }
+
+    /// The kernel wants a system call to go on.
+    #[inline]
+    pub(super) fn needs_wakeup(&self) -> bool {
+        self.flags.load(Ordering::Relaxed) & XdpRingFlags::XDP_RING_NEED_WAKEUP.bits() != 0
+    }
+}
+
+/// A ring the kernel fills: RX or completion.
+#[derive(Debug)]
+pub(super) struct ConsumerRing<T> {
+    index: ConsumerIndex<Word>,
+    descriptors: NonNull<T>,
+    _mapping: Mapping,
+}
+
+// SAFETY: as for `ProducerRing`.
+unsafe impl<T: Send> Send for ConsumerRing<T> {}
+
+impl<T: Copy> ConsumerRing<T> {
+    pub(super) fn map(spec: &RingSpec<'_>) -> io::Result<ConsumerRing<T>> {
+        let parts = Parts::map(spec)?;
+        Ok(ConsumerRing {
+            index: ConsumerIndex::new(parts.producer, parts.consumer, spec.slots),
+            descriptors: parts.descriptors,
+            _mapping: parts.mapping,
+        })
+    }
+
+    /// Takes the next descriptor; its slot is the kernel's again after [`ConsumerRing::release`].
+    #[inline]
+    pub(super) fn pop(&mut self) -> Option<T> {
+        let slot = self.index.take()?;
+        // SAFETY: `slot` is below the number of slots, all of which are mapped; the kernel filled it before it moved the
+        // producer index, and does not reuse it before the release.
+        Some(unsafe { self.descriptors.add(slot as usize).read() })
+    }
+
+    /// Descriptors seen in the ring and not taken yet.
+    #[inline]
+    pub(super) fn known(&self) -> u32 {
+        self.index.known()
+    }
+
+    #[inline]
+    pub(super) fn release(&mut self) {
+        self.index.release();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::net::xdp::XdpDesc;
+    use std::mem::offset_of;
+
+    #[test]
+    fn descriptor_has_the_kernels_layout() {
+        assert_eq!(size_of::<XdpDesc>(), size_of::<libc::xdp_desc>());
+        assert_eq!(offset_of!(XdpDesc, len), offset_of!(libc::xdp_desc, len));
+        assert_eq!(offset_of!(XdpDesc, options), offset_of!(libc::xdp_desc, options));
+    }
+}

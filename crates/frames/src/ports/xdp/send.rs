@@ -1,0 +1,256 @@
+//! The sending half of an AF_XDP socket.
+//!
+//! Invariant: each send buffer is on the free list, or in the TX ring, with the kernel or in the completion ring; each
+//! resident frame has a flag that says which. TX and completion ring have a slot for every buffer.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use rustix::io::Errno;
+use rustix::net::xdp::{XdpDesc, XdpDescOptions};
+use rustix::net::{SendFlags, send};
+
+use super::rings::{ConsumerRing, ProducerRing};
+use super::umem::Umem;
+
+/// Kicks in one flush. The kernel sends 32 frames a kick, so this covers 2048 frames; a device that does not take
+/// frames is left alone after that, and the next flush goes on.
+const KICKS_MOST: u32 = 64;
+
+/// The part of the memory that sending has: send buffers, then resident frames.
+#[derive(Debug)]
+pub(super) struct SendMemory {
+    pub umem: Arc<Umem>,
+    pub frame_size_bytes: u32,
+    pub first_frame: u32,
+    pub tx_frames: u32,
+    pub prepared_frames: u32,
+}
+
+impl SendMemory {
+    fn address(&self, frame: u32) -> u64 {
+        u64::from(self.first_frame + frame) * u64::from(self.frame_size_bytes)
+    }
+}
+
+/// What became of an attempt to send a resident frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum PreparedSend {
+    Sent,
+    InFlight,
+    Unknown,
+}
+
+#[derive(Debug)]
+pub(super) struct Sender {
+    // Rings before memory and socket: what points into a thing goes before the thing.
+    tx: ProducerRing<XdpDesc>,
+    completion: ConsumerRing<u64>,
+    memory: SendMemory,
+    socket: Arc<OwnedFd>,
+    /// Buffers to send from, as a stack: the last one freed is the one still in the cache.
+    free: Vec<u64>,
+    /// One a resident frame made so far: its previous send has not completed.
+    in_flight: Vec<bool>,
+    first_prepared_address: u64,
+    /// Copy mode sends within the kick and wants it always.
+    copies: bool,
+    /// There may be frames that the kernel has not taken.
+    pending: bool,
+    pub(super) sent_frames: u64,
+    pub(super) refused_frames: u64,
+    pub(super) kicks: u64,
+}
+
+impl Sender {
+    pub(super) fn new(
+        socket: Arc<OwnedFd>,
+        memory: SendMemory,
+        tx: ProducerRing<XdpDesc>,
+        completion: ConsumerRing<u64>,
+        copies: bool,
+    ) -> Sender {
+        Sender {
+            tx,
+            completion,
+            free: (0..memory.tx_frames).rev().map(|frame| memory.address(frame)).collect(),
+            in_flight: Vec::with_capacity(memory.prepared_frames as usize),
+            first_prepared_address: memory.address(memory.tx_frames),
+            memory,
+            socket,
+            copies,
+            pending: false,
+            sent_frames: 0,
+            refused_frames: 0,
+            kicks: 0,
+        }
+    }
+
+    #[cfg(test)]
+    pub(super) fn free_frames(&self) -> usize {
+        self.free.len()
+    }
+
+    pub(super) fn prepared_slots(&self) -> u32 {
+        self.memory.prepared_frames
+    }
+
+    pub(super) fn prepared_frames(&self) -> u32 {
+        self.in_flight.len() as u32
+    }
+
+    /// Copies `frame` to a free buffer and puts it in the TX ring, unseen by the kernel until the flush. `frame` must
+    /// not be longer than a buffer. `false`: no buffer is free.
+    #[inline]
+    pub(super) fn queue(&mut self, frame: &[u8]) -> bool {
+        let Some(address) = self.free_buffer() else {
+            self.refused_frames += 1;
+            return false;
+        };
+        let len_bytes = frame.len() as u32;
+        // SAFETY: the buffer came off the free list, so it is in no ring and nobody else has it.
+        if let Some(buffer) = unsafe { self.memory.umem.bytes_mut(address, len_bytes) } {
+            buffer.copy_from_slice(frame);
+        }
+        self.push(address, len_bytes);
+        true
+    }
+
+    #[inline]
+    fn free_buffer(&mut self) -> Option<u64> {
+        if self.free.is_empty() {
+            self.reap();
+        }
+        self.free.pop()
+    }
+
+    #[inline]
+    fn push(&mut self, addr: u64, len: u32) {
+        let pushed = self.tx.push(XdpDesc { addr, len, options: XdpDescOptions::empty() });
+        debug_assert!(pushed, "the TX ring has a slot for every buffer");
+        self.pending = true;
+        self.sent_frames += 1;
+    }
+
+    /// Puts a frame into the next resident slot and returns it; `None` when all are taken.
+    pub(super) fn prepare(&mut self, frame: &[u8]) -> Option<u32> {
+        let slot = self.prepared_frames();
+        if slot == self.memory.prepared_frames {
+            return None;
+        }
+        // SAFETY: the slot was never handed out, so its buffer is in no ring and nobody else has it.
+        let buffer = unsafe { self.memory.umem.bytes_mut(self.prepared_address(slot), frame.len() as u32) }?;
+        buffer.copy_from_slice(frame);
+        self.in_flight.push(false);
+        Some(slot)
+    }
+
+    #[inline]
+    fn prepared_address(&self, slot: u32) -> u64 {
+        self.first_prepared_address + u64::from(slot) * u64::from(self.memory.frame_size_bytes)
+    }
+
+    /// Patches a resident frame and puts it in the TX ring, unless its previous send is still under way.
+    #[inline]
+    pub(super) fn queue_prepared(&mut self, slot: u32, len_bytes: u32, patch: impl FnOnce(&mut [u8])) -> PreparedSend {
+        let Some(&in_flight) = self.in_flight.get(slot as usize) else { return PreparedSend::Unknown };
+        if in_flight {
+            self.reap();
+            if self.in_flight[slot as usize] {
+                self.refused_frames += 1;
+                return PreparedSend::InFlight;
+            }
+        }
+        let address = self.prepared_address(slot);
+        // SAFETY: the resident frame is not in flight, so it is in no ring; slots are this sender's alone.
+        let Some(frame) = (unsafe { self.memory.umem.bytes_mut(address, len_bytes) }) else {
+            return PreparedSend::Unknown;
+        };
+        patch(frame);
+        self.in_flight[slot as usize] = true;
+        self.push(address, len_bytes);
+        PreparedSend::Sent
+    }
+
+    /// Shows the kernel what is queued, kicks it if it needs that, and takes back what has been sent.
+    ///
+    /// Taking back comes last, when the frame is on its way: in copy mode the buffer just sent is back at the top of the
+    /// free list, still in the cache, and the next send does not wait for it.
+    #[inline]
+    pub(super) fn flush(&mut self) -> io::Result<()> {
+        if self.pending {
+            self.tx.submit();
+            if self.copies {
+                self.kick_copy()?;
+            } else if self.tx.needs_wakeup() {
+                self.kick_once()?;
+                self.pending = self.tx.unconsumed() > 0;
+            } else {
+                // Seen by the driver without a kick. Should it fall asleep before, the next flush finds it so.
+                self.pending = self.tx.unconsumed() > 0;
+            }
+        }
+        self.reap();
+        Ok(())
+    }
+
+    /// Kicks until the kernel took every frame: it sends 32 a kick and says `EAGAIN` when there are more.
+    #[inline]
+    fn kick_copy(&mut self) -> io::Result<()> {
+        for _ in 0..KICKS_MOST {
+            if self.kick_once()? {
+                self.pending = false;
+                return Ok(());
+            }
+            // Buffers that completed make room for the kernel, which reserves a completion slot for each frame.
+            self.reap();
+            if self.tx.unconsumed() == 0 {
+                self.pending = false;
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// One system call. `true`: the kernel has nothing left to take.
+    #[inline]
+    fn kick_once(&mut self) -> io::Result<bool> {
+        self.kicks += 1;
+        match send(&*self.socket, &[], SendFlags::DONTWAIT) {
+            Ok(_) => Ok(true),
+            Err(Errno::AGAIN | Errno::NOBUFS) => Ok(false),
+            // The device dropped one frame (veth: the peer's queue is full) and completed it.
+            Err(Errno::BUSY) => {
+                self.refused_frames += 1;
+                self.sent_frames = self.sent_frames.saturating_sub(1);
+                Ok(false)
+            }
+            Err(errno) => Err(errno.into()),
+        }
+    }
+
+    /// Takes back buffers that were sent.
+    #[inline]
+    fn reap(&mut self) {
+        let Some(address) = self.completion.pop() else { return };
+        self.take_back(address);
+        while let Some(address) = self.completion.pop() {
+            self.take_back(address);
+        }
+        self.completion.release();
+    }
+
+    #[inline]
+    fn take_back(&mut self, address: u64) {
+        if address < self.first_prepared_address {
+            // Never more than there were at first, so the list does not grow.
+            self.free.push(address);
+            return;
+        }
+        let slot = (address - self.first_prepared_address) / u64::from(self.memory.frame_size_bytes);
+        if let Some(in_flight) = self.in_flight.get_mut(slot as usize) {
+            *in_flight = false;
+        }
+    }
+}

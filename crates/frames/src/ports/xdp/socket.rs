@@ -1,0 +1,203 @@
+//! Opening one AF_XDP socket: memory, rings, bind. Gives a receiving half, a sending half, or both over one memory.
+//!
+//! Memory of a socket that does both: receive buffers, then send buffers, then resident frames.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rustix::net::sockopt::{
+    set_xdp_rx_ring_size, set_xdp_tx_ring_size, set_xdp_umem_completion_ring_size, set_xdp_umem_fill_ring_size,
+    set_xdp_umem_reg, xdp_mmap_offsets, xdp_options,
+};
+use rustix::net::xdp::{
+    SocketAddrXdp, SocketAddrXdpFlags, XDP_PGOFF_RX_RING, XDP_PGOFF_TX_RING, XDP_UMEM_PGOFF_COMPLETION_RING,
+    XDP_UMEM_PGOFF_FILL_RING, XdpMmapOffsets, XdpOptionsFlags, XdpRingOffset, XdpUmemReg, XdpUmemRegFlags,
+};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, socket_with};
+use rustix::process::{Resource, getrlimit};
+
+use super::config::XdpMode;
+use super::receive::Receiver;
+use super::rings::{ConsumerRing, ProducerRing, RingSpec};
+use super::send::{SendMemory, Sender};
+use super::umem::{Pages, Umem};
+use crate::PortError;
+use crate::interface::InterfaceFacts;
+
+/// A closed socket gives its queue back from a kernel worker, some milliseconds later (`xp_release_deferred`): a queue
+/// that is busy for longer belongs to somebody.
+const QUEUE_RELEASE: Duration = Duration::from_millis(500);
+const QUEUE_RELEASE_POLL: Duration = Duration::from_millis(1);
+
+/// What one socket is to be.
+pub(super) struct SocketSpec<'a> {
+    pub facts: &'a InterfaceFacts,
+    pub queue: u32,
+    pub mode: XdpMode,
+    pub frame_size_bytes: u32,
+    /// 0: the socket does not receive.
+    pub fill_frames: u32,
+    pub rx_ring_slots: u32,
+    /// 0: the socket does not send.
+    pub tx_frames: u32,
+    pub prepared_frames: u32,
+    pub huge_pages: bool,
+}
+
+/// An opened socket's halves.
+pub(super) struct Halves {
+    pub receiver: Option<Receiver>,
+    pub sender: Option<Sender>,
+    pub pages: Pages,
+    pub zero_copy: bool,
+}
+
+impl SocketSpec<'_> {
+    /// Opens and binds the socket.
+    pub(super) fn open(&self) -> Result<Halves, PortError> {
+        let socket = socket_with(AddressFamily::XDP, SocketType::RAW, SocketFlags::CLOEXEC, None)
+            .map_err(|errno| self.refused("open an AF_XDP socket", errno))?;
+        let frames = self.fill_frames + self.tx_frames + self.prepared_frames;
+        let len_bytes = frames as usize * self.frame_size_bytes as usize;
+        let umem = Umem::map(len_bytes.next_multiple_of(4096), self.huge_pages)
+            .map_err(|source| self.refused("map packet memory", source))?;
+        self.register(&socket, &umem)?;
+        self.size_rings(&socket).map_err(|errno| self.refused("set AF_XDP ring sizes", errno))?;
+        let offsets = xdp_mmap_offsets(&socket).map_err(|errno| self.refused("read AF_XDP ring offsets", errno))?;
+        let socket = Arc::new(socket);
+        let umem = Arc::new(umem);
+        let receiver = self.receiver(&socket, &umem, &offsets)?;
+        let sender = self.sender(&socket, &umem, &offsets)?;
+        self.bind(&socket)?;
+        let zero_copy =
+            xdp_options(&*socket).is_ok_and(|options| options.contains(XdpOptionsFlags::XDP_OPTIONS_ZEROCOPY));
+        Ok(Halves { receiver, sender, pages: umem.pages(), zero_copy })
+    }
+
+    fn refused(&self, tried: &'static str, source: impl Into<io::Error>) -> PortError {
+        PortError::refused(tried, &self.facts.name, source)
+    }
+
+    fn register(&self, socket: &OwnedFd, umem: &Umem) -> Result<(), PortError> {
+        let registration = XdpUmemReg {
+            addr: umem.base_address(),
+            len: umem.len_bytes() as u64,
+            chunk_size: self.frame_size_bytes,
+            headroom: 0,
+            flags: XdpUmemRegFlags::empty(),
+            tx_metadata_len: 0,
+        };
+        set_xdp_umem_reg(socket, registration).map_err(|errno| match errno {
+            rustix::io::Errno::NOBUFS | rustix::io::Errno::NOMEM => PortError::MemoryLimit {
+                interface: self.facts.name.clone(),
+                wanted_bytes: registration.len,
+                limit_bytes: getrlimit(Resource::Memlock).current.unwrap_or(u64::MAX),
+                source: errno.into(),
+            },
+            other => self.refused("register packet memory", other),
+        })
+    }
+
+    /// More slots than buffers: in a full ring, we would write the very slot that the kernel has just read, on the cache
+    /// line that it reads next.
+    fn fill_ring_slots(&self) -> u32 {
+        (self.fill_frames * 2).max(1).next_power_of_two()
+    }
+
+    /// Room for every frame that can be under way, so that a push to these rings never fails.
+    fn tx_ring_slots(&self) -> u32 {
+        (self.tx_frames + self.prepared_frames).max(1).next_power_of_two()
+    }
+
+    /// The kernel wants a fill and a completion ring on every socket that has its own memory.
+    fn size_rings(&self, socket: &OwnedFd) -> rustix::io::Result<()> {
+        set_xdp_umem_fill_ring_size(socket, self.fill_ring_slots())?;
+        set_xdp_umem_completion_ring_size(socket, self.tx_ring_slots())?;
+        if self.fill_frames > 0 {
+            set_xdp_rx_ring_size(socket, self.rx_ring_slots)?;
+        }
+        if self.tx_frames > 0 {
+            set_xdp_tx_ring_size(socket, self.tx_ring_slots())?;
+        }
+        Ok(())
+    }
+
+    fn receiver(
+        &self,
+        socket: &Arc<OwnedFd>,
+        umem: &Arc<Umem>,
+        offsets: &XdpMmapOffsets,
+    ) -> Result<Option<Receiver>, PortError> {
+        if self.fill_frames == 0 {
+            return Ok(None);
+        }
+        let mapped = |errno: io::Error| self.refused("map the AF_XDP receive rings", errno);
+        let fill = spec(socket, XDP_UMEM_PGOFF_FILL_RING, offsets.fr, self.fill_ring_slots());
+        let rx = spec(socket, XDP_PGOFF_RX_RING, offsets.rx, self.rx_ring_slots);
+        let fill = ProducerRing::map(&fill).map_err(mapped)?;
+        let rx = ConsumerRing::map(&rx).map_err(mapped)?;
+        let mut receiver = Receiver::new(socket.clone(), umem.clone(), rx, fill, self.frame_size_bytes);
+        receiver.fill_first(self.fill_frames);
+        Ok(Some(receiver))
+    }
+
+    fn sender(
+        &self,
+        socket: &Arc<OwnedFd>,
+        umem: &Arc<Umem>,
+        offsets: &XdpMmapOffsets,
+    ) -> Result<Option<Sender>, PortError> {
+        if self.tx_frames == 0 {
+            return Ok(None);
+        }
+        let mapped = |errno: io::Error| self.refused("map the AF_XDP send rings", errno);
+        let tx = spec(socket, XDP_PGOFF_TX_RING, offsets.tx, self.tx_ring_slots());
+        let completion = spec(socket, XDP_UMEM_PGOFF_COMPLETION_RING, offsets.cr, self.tx_ring_slots());
+        let tx = ProducerRing::map(&tx).map_err(mapped)?;
+        let completion = ConsumerRing::map(&completion).map_err(mapped)?;
+        let memory = SendMemory {
+            umem: umem.clone(),
+            frame_size_bytes: self.frame_size_bytes,
+            first_frame: self.fill_frames,
+            tx_frames: self.tx_frames,
+            prepared_frames: self.prepared_frames,
+        };
+        Ok(Some(Sender::new(socket.clone(), memory, tx, completion, self.mode != XdpMode::ZeroCopy)))
+    }
+
+    fn bind(&self, socket: &OwnedFd) -> Result<(), PortError> {
+        let copy = match self.mode {
+            XdpMode::ZeroCopy => SocketAddrXdpFlags::XDP_ZEROCOPY,
+            XdpMode::NativeCopy | XdpMode::Generic => SocketAddrXdpFlags::XDP_COPY,
+        };
+        let flags = copy | SocketAddrXdpFlags::XDP_USE_NEED_WAKEUP;
+        let address = SocketAddrXdp::new(flags, self.facts.ifindex, self.queue);
+        let until = Instant::now() + QUEUE_RELEASE;
+        loop {
+            match bind(socket, &address) {
+                Ok(()) => return Ok(()),
+                Err(rustix::io::Errno::BUSY) if Instant::now() < until => std::thread::sleep(QUEUE_RELEASE_POLL),
+                Err(errno) => return Err(self.bind_refused(errno.into())),
+            }
+        }
+    }
+
+    fn bind_refused(&self, source: io::Error) -> PortError {
+        let (interface, queue, mode) = (self.facts.name.clone(), self.queue, self.mode.name());
+        match source.raw_os_error() {
+            Some(libc::EBUSY) => PortError::QueueBusy { interface, queue, mode },
+            Some(libc::EOPNOTSUPP) => {
+                let instead = if self.mode == XdpMode::ZeroCopy { "copy mode" } else { "frame/packet" };
+                let driver = self.facts.driver.clone();
+                PortError::ModeUnsupported { interface, queue, mode, driver, instead, source }
+            }
+            _ => self.refused("bind an AF_XDP socket", source),
+        }
+    }
+}
+
+fn spec(socket: &OwnedFd, page_offset: u64, offsets: XdpRingOffset, slots: u32) -> RingSpec<'_> {
+    RingSpec { socket: socket.as_fd(), page_offset, offsets, slots }
+}

@@ -1,0 +1,117 @@
+//! The XDP programs run by the kernel on packet fixtures, with a live socket in the map.
+
+use super::*;
+use crate::xdp::programs::{XDP_PASS, XDP_REDIRECT};
+
+#[path = "../../../tests/common/mod.rs"]
+mod common;
+use common::{NEAR, cable_or_skip};
+
+const WANTED: u16 = 0x88b5;
+
+/// A frame with these types one after another, cut or filled to `len_bytes`.
+fn frame(types: &[u16], len_bytes: usize) -> Vec<u8> {
+    let mut frame = vec![0xee; 12];
+    for (n, ether_type) in types.iter().enumerate() {
+        if n > 0 {
+            frame.extend([0x60, 0x07]); // priority, number
+        }
+        frame.extend(ether_type.to_be_bytes());
+    }
+    frame.resize(len_bytes, 0xdd);
+    frame
+}
+
+/// Runs `test` with a map that has a socket for queue 0 and none for queue 1, in the namespace of the interface.
+fn with_sockets(test: impl FnOnce(&Map, u32)) {
+    let Some(cable) = cable_or_skip() else { return };
+    cable.near(|| {
+        let facts = InterfaceFacts::read(NEAR).unwrap();
+        let config = XdpConfig::new(NEAR, XdpMode::Generic, Steer::All);
+        let sockets = open_sockets(&config, &facts, &facts).unwrap();
+        let map = Map::xskmap("test", 2).unwrap();
+        map.set_socket(0, sockets.receivers[0].socket()).unwrap();
+        test(&map, facts.ifindex);
+    });
+}
+
+#[test]
+fn steer_run_on_fixtures_redirects_the_wanted_type_only() {
+    with_sockets(|map, ifindex| {
+        let program = programs::steer(map, WANTED).unwrap();
+        let fixtures: [(&str, Vec<u8>, u32); 16] = [
+            ("wanted, shortest", frame(&[WANTED], 14), XDP_REDIRECT),
+            ("wanted, long", frame(&[WANTED], 1514), XDP_REDIRECT),
+            ("IPv4", frame(&[0x0800], 60), XDP_PASS),
+            ("IPv6, shortest", frame(&[0x86dd], 14), XDP_PASS),
+            ("wanted, bytes swapped", frame(&[WANTED.swap_bytes()], 60), XDP_PASS),
+            ("802.1Q, wanted", frame(&[0x8100, WANTED], 60), XDP_REDIRECT),
+            ("802.1Q, wanted, shortest", frame(&[0x8100, WANTED], 18), XDP_REDIRECT),
+            ("802.1ad, wanted", frame(&[0x88a8, WANTED], 60), XDP_REDIRECT),
+            ("802.1Q, IPv4", frame(&[0x8100, 0x0800], 60), XDP_PASS),
+            ("802.1Q cut within the tag", frame(&[0x8100], 17), XDP_PASS),
+            ("802.1Q cut before the tag", frame(&[0x8100], 14), XDP_PASS),
+            ("802.1ad, 802.1Q, wanted", frame(&[0x88a8, 0x8100, WANTED], 60), XDP_REDIRECT),
+            ("802.1Q, 802.1Q, wanted, shortest", frame(&[0x8100, 0x8100, WANTED], 22), XDP_REDIRECT),
+            ("802.1ad, 802.1Q, cut", frame(&[0x88a8, 0x8100], 21), XDP_PASS),
+            ("802.1ad, 802.1Q, IPv4", frame(&[0x88a8, 0x8100, 0x0800], 60), XDP_PASS),
+            ("three tags, wanted", frame(&[0x88a8, 0x8100, 0x8100, WANTED], 60), XDP_PASS),
+        ];
+        for (name, packet, action) in fixtures {
+            let run = program.test_run_on(&packet, ifindex, 0).unwrap();
+            assert_eq!((run.retval, run.data_out), (action, packet.clone()), "{name}");
+            let without_socket = program.test_run_on(&packet, ifindex, 1).unwrap();
+            assert_eq!(without_socket.retval, XDP_PASS, "{name}, on a queue without a socket");
+        }
+    });
+}
+
+#[test]
+fn steer_all_run_redirects_everything_where_there_is_a_socket() {
+    with_sockets(|map, ifindex| {
+        let program = programs::steer_all(map).unwrap();
+        for packet in [frame(&[0x0800], 14), frame(&[WANTED], 1514)] {
+            assert_eq!(program.test_run_on(&packet, ifindex, 0).unwrap().retval, XDP_REDIRECT);
+            assert_eq!(program.test_run_on(&packet, ifindex, 1).unwrap().retval, XDP_PASS);
+        }
+    });
+}
+
+#[test]
+fn socket_closed_map_forgets_it_and_frames_pass() {
+    let Some(cable) = cable_or_skip() else { return };
+    cable.near(|| {
+        let facts = InterfaceFacts::read(NEAR).unwrap();
+        let config = XdpConfig::new(NEAR, XdpMode::Generic, Steer::All);
+        let map = Map::xskmap("test", 2).unwrap();
+        let program = programs::steer_all(&map).unwrap();
+        let sockets = open_sockets(&config, &facts, &facts).unwrap();
+        map.set_socket(0, sockets.receivers[0].socket()).unwrap();
+        drop(sockets);
+        assert_eq!(program.test_run_on(&frame(&[WANTED], 60), facts.ifindex, 0).unwrap().retval, XDP_PASS);
+    });
+}
+
+#[test]
+fn pass_run_passes_everything() {
+    let Some(_cable) = cable_or_skip() else { return };
+    let program = programs::pass().unwrap();
+    assert_eq!(program.test_run(&frame(&[WANTED], 60)).unwrap().retval, XDP_PASS);
+}
+
+#[test]
+fn sent_buffers_reused_last_freed_first() {
+    let Some(cable) = cable_or_skip() else { return };
+    cable.near(|| {
+        let facts = InterfaceFacts::read(NEAR).unwrap();
+        let config = XdpConfig::new(NEAR, XdpMode::Generic, Steer::All);
+        let mut sender = open_sockets(&config, &facts, &facts).unwrap().sender;
+        for _ in 0..100 {
+            assert!(sender.queue(&frame(&[WANTED], 60)));
+            sender.flush().unwrap();
+        }
+        // Copy mode completes within the kick, so one buffer serves all: 100 kicks, no refusal, full free list.
+        assert_eq!((sender.sent_frames, sender.refused_frames, sender.kicks), (100, 0, 100));
+        assert_eq!(sender.free_frames(), config.tx_frames as usize);
+    });
+}

@@ -1,0 +1,202 @@
+//! UMEM: the packet memory that a socket and the kernel share, cut into buffers of one size.
+//!
+//! Invariant: a buffer is lent to one side at a time. Ours are those taken from the RX or completion ring and those never
+//! handed over; the socket halves ([`super::receive`], [`super::send`]) keep account.
+
+use std::fs;
+use std::io;
+use std::ptr::NonNull;
+
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
+
+const HUGE_PAGE_BYTES: usize = 2 * 1024 * 1024;
+
+/// What the packet memory lies in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pages {
+    /// Pages reserved for the purpose (`vm.nr_hugepages`).
+    HugeTlb,
+    /// Huge pages that the kernel gave on request (`transparent_hugepage`).
+    Transparent,
+    /// Ordinary pages.
+    Small,
+}
+
+impl Pages {
+    /// For people and records.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Pages::HugeTlb => "hugetlb",
+            Pages::Transparent => "transparent huge pages",
+            Pages::Small => "4 KiB pages",
+        }
+    }
+}
+
+/// A mapping of packet memory.
+#[derive(Debug)]
+pub(super) struct Umem {
+    base: NonNull<u8>,
+    len_bytes: usize,
+    mapping: NonNull<u8>,
+    mapping_bytes: usize,
+    pages: Pages,
+}
+
+// SAFETY: the mapping belongs to no thread; access to its bytes is unsafe and justified at each use.
+unsafe impl Send for Umem {}
+// SAFETY: as for `Send`: shared references give out addresses only.
+unsafe impl Sync for Umem {}
+
+impl Umem {
+    /// Maps and touches `len_bytes`, in huge pages if wanted and possible.
+    pub(super) fn map(len_bytes: usize, huge_pages: bool) -> io::Result<Umem> {
+        if huge_pages && let Ok(umem) = Umem::map_hugetlb(len_bytes) {
+            return Ok(umem);
+        }
+        Umem::map_ordinary(len_bytes, huge_pages)
+    }
+
+    fn map_hugetlb(len_bytes: usize) -> io::Result<Umem> {
+        let mapping_bytes = len_bytes.next_multiple_of(HUGE_PAGE_BYTES);
+        let mapping = map(mapping_bytes, MapFlags::HUGETLB | MapFlags::POPULATE)?;
+        Ok(Umem { base: mapping, len_bytes, mapping, mapping_bytes, pages: Pages::HugeTlb })
+    }
+
+    /// An area that starts at a huge page's boundary, so that the kernel can give one.
+    fn map_ordinary(len_bytes: usize, huge_pages: bool) -> io::Result<Umem> {
+        let area_bytes = len_bytes.next_multiple_of(HUGE_PAGE_BYTES);
+        let mapping_bytes = area_bytes + HUGE_PAGE_BYTES;
+        let mapping = map(mapping_bytes, MapFlags::NORESERVE)?;
+        let to_boundary = mapping.as_ptr().align_offset(HUGE_PAGE_BYTES);
+        // SAFETY: the mapping is one huge page longer than the area, so an area from the next boundary lies within.
+        let base = unsafe { mapping.add(to_boundary) };
+        if huge_pages {
+            // SAFETY: the area is ours, and the advice changes nothing that can be seen but speed. A kernel without
+            // transparent huge pages refuses, and ordinary pages it is.
+            let _ = unsafe { madvise(base.as_ptr().cast(), area_bytes, Advice::LinuxHugepage) };
+        }
+        // SAFETY: the range is mapped, writable and ours alone. Touched now, so that no page fault comes later.
+        unsafe { base.write_bytes(0, len_bytes) };
+        let pages = if huge_pages && lies_in_huge_pages(base) { Pages::Transparent } else { Pages::Small };
+        Ok(Umem { base, len_bytes, mapping, mapping_bytes, pages })
+    }
+
+    pub(super) fn base_address(&self) -> u64 {
+        self.base.as_ptr() as u64
+    }
+
+    pub(super) fn len_bytes(&self) -> usize {
+        self.len_bytes
+    }
+
+    pub(super) fn pages(&self) -> Pages {
+        self.pages
+    }
+
+    /// Where `len_bytes` bytes at `address` lie, if they lie within the memory.
+    #[inline]
+    fn span(&self, address: u64, len_bytes: u32) -> Option<NonNull<[u8]>> {
+        let (start, len_bytes) = (usize::try_from(address).ok()?, len_bytes as usize);
+        if start > self.len_bytes || len_bytes > self.len_bytes - start {
+            return None;
+        }
+        // SAFETY: `start` is within the mapping, as just checked.
+        Some(NonNull::slice_from_raw_parts(unsafe { self.base.add(start) }, len_bytes))
+    }
+
+    /// Reads bytes of a buffer; `None` when they are not within the memory.
+    ///
+    /// # Safety
+    /// The buffer is ours (not in the fill, TX or, untaken, in any ring) for as long as the slice lives, and nothing
+    /// writes it meanwhile.
+    #[inline]
+    pub(super) unsafe fn bytes(&self, address: u64, len_bytes: u32) -> Option<&[u8]> {
+        // SAFETY: the span is within the mapping and was written before (zeroes at first); the caller vouches for the
+        // absence of writers.
+        self.span(address, len_bytes).map(|span| unsafe { span.as_ref() })
+    }
+
+    /// Writes bytes of a buffer; `None` when they are not within the memory.
+    ///
+    /// # Safety
+    /// The buffer is ours for as long as the slice lives, and there is no other slice of it.
+    #[inline]
+    #[expect(clippy::mut_from_ref, reason = "buffers are lent one by one, as the safety section says")]
+    pub(super) unsafe fn bytes_mut(&self, address: u64, len_bytes: u32) -> Option<&mut [u8]> {
+        // SAFETY: as in `bytes`, and the caller vouches that the slice is the only one.
+        self.span(address, len_bytes).map(|mut span| unsafe { span.as_mut() })
+    }
+}
+
+impl Drop for Umem {
+    fn drop(&mut self) {
+        // SAFETY: the mapping is ours, and slices of it borrow `self`. Should the kernel still use the memory for a
+        // socket, it holds the pages itself. A failure leaves the mapping, which harms nobody.
+        let _ = unsafe { munmap(self.mapping.as_ptr().cast(), self.mapping_bytes) };
+    }
+}
+
+fn map(len_bytes: usize, extra: MapFlags) -> io::Result<NonNull<u8>> {
+    let protection = ProtFlags::READ | ProtFlags::WRITE;
+    // SAFETY: a new anonymous mapping at an address the kernel chooses touches no memory that exists.
+    let start = unsafe { mmap_anonymous(std::ptr::null_mut(), len_bytes, protection, MapFlags::PRIVATE | extra) }?;
+    NonNull::new(start.cast()).ok_or_else(|| io::Error::other("mmap returned address 0"))
+}
+
+/// Asks the kernel what it gave, not what was asked for: the page that holds `base` is huge.
+fn lies_in_huge_pages(base: NonNull<u8>) -> bool {
+    let address = base.as_ptr() as u64;
+    let smaps = fs::read_to_string("/proc/self/smaps").unwrap_or_default();
+    let mut inside = false;
+    for line in smaps.lines() {
+        if let Some((start, end)) = area_of(line) {
+            inside = (start..end).contains(&address);
+        } else if let Some(size) = line.strip_prefix("AnonHugePages:")
+            && inside
+        {
+            return !size.trim_start().starts_with("0 ");
+        }
+    }
+    false
+}
+
+/// The range of a header line of smaps.
+fn area_of(line: &str) -> Option<(u64, u64)> {
+    let (start, end) = line.split_ascii_whitespace().next()?.split_once('-')?;
+    Some((u64::from_str_radix(start, 16).ok()?, u64::from_str_radix(end, 16).ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_mapped_is_zero_and_writable_to_its_end() {
+        let umem = Umem::map(3 * 4096, false).unwrap();
+        assert_eq!(umem.pages(), Pages::Small);
+        // SAFETY: no socket has this memory, and the slices do not overlap in time.
+        unsafe {
+            assert!(umem.bytes(0, 3 * 4096).unwrap().iter().all(|&byte| byte == 0));
+            umem.bytes_mut(3 * 4096 - 1, 1).unwrap()[0] = 7;
+            assert_eq!(umem.bytes(3 * 4096 - 1, 1).unwrap(), [7]);
+        }
+    }
+
+    #[test]
+    fn span_beyond_the_memory_is_refused() {
+        let umem = Umem::map(4096, false).unwrap();
+        assert!(umem.span(4096, 1).is_none());
+        assert!(umem.span(4095, 2).is_none());
+        assert!(umem.span(u64::MAX, 1).is_none());
+        assert!(umem.span(0, 4096).is_some());
+    }
+
+    #[test]
+    fn huge_pages_wanted_memory_is_mapped_whatever_there_is() {
+        let umem = Umem::map(512 * 1024, true).unwrap();
+        println!("{:?}", umem.pages());
+        assert_eq!(umem.len_bytes(), 512 * 1024);
+    }
+}

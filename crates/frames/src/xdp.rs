@@ -1,0 +1,8 @@
+//! XDP programs: an assembler, the programs of this crate, and their attachment to interfaces.
+
+pub mod assembler;
+mod attachment;
+pub mod programs;
+
+pub use attachment::{AttachMode, XdpAttachment, attach_pass};
+pub(crate) use attachment::{refuse_if_present, rejected};

@@ -1,0 +1,236 @@
+//! A small assembler for eBPF: what our XDP programs need and nothing more.
+//!
+//! Jumps name a [`Label`], which may be placed later; [`Assembler::finish`] fills the offsets in. Jumps go forward
+//! only, so that every program ends: what the verifier would find out, [`Assembler::place`] asserts.
+//!
+//! Source: RFC 9669 (BPF instruction set architecture); helper numbers from `include/uapi/linux/bpf.h`.
+
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+use nearwire_sys::bpf::Instruction;
+
+/// A register. `R0` returns, `R1` to `R5` are arguments and lost in a call, `R6` to `R9` survive calls.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+#[expect(missing_docs, reason = "the names say it")]
+pub enum Register {
+    R0,
+    R1,
+    R2,
+    R3,
+    R4,
+    R5,
+    R6,
+}
+
+/// Width of a load.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Width {
+    /// Two bytes, in the byte order of the CPU.
+    Half,
+    /// Four bytes, in the byte order of the CPU.
+    Word,
+}
+
+/// A helper function of the kernel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(i32)]
+pub enum HelperCall {
+    /// `bpf_redirect_map(map, key, flags)`: the low bits of flags are the action when the key has no entry.
+    RedirectMap = 51,
+}
+
+/// A place in the program that jumps go to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Label(usize);
+
+// Instruction classes, sources, operations and sizes of RFC 9669 sections 3 to 5.
+const CLASS_LD: u8 = 0x00;
+const CLASS_LDX: u8 = 0x01;
+const CLASS_JMP: u8 = 0x05;
+const CLASS_ALU64: u8 = 0x07;
+const SOURCE_REGISTER: u8 = 0x08;
+const MODE_MEMORY: u8 = 0x60;
+const SIZE_WORD: u8 = 0x00;
+const SIZE_HALF: u8 = 0x08;
+const SIZE_DOUBLE: u8 = 0x18;
+const ALU_ADD: u8 = 0x00;
+const ALU_MOVE: u8 = 0xb0;
+const JUMP_ALWAYS: u8 = 0x00;
+const JUMP_EQUAL: u8 = 0x10;
+const JUMP_ABOVE: u8 = 0x20;
+const JUMP_CALL: u8 = 0x80;
+const JUMP_EXIT: u8 = 0x90;
+/// `BPF_PSEUDO_MAP_FD` as source register of a 64-bit load: the constant is a descriptor, loaded is the map.
+const PSEUDO_MAP_FD: u8 = 1;
+
+/// Collects instructions.
+#[derive(Debug, Default)]
+pub struct Assembler {
+    instructions: Vec<Instruction>,
+    /// Where each label was placed.
+    labels: Vec<Option<usize>>,
+    /// Jumps to fill in: instruction, label.
+    jumps: Vec<(usize, Label)>,
+}
+
+impl Assembler {
+    /// An empty program.
+    #[must_use]
+    pub fn new() -> Assembler {
+        Assembler::default()
+    }
+
+    /// A label to be placed later.
+    pub fn label(&mut self) -> Label {
+        self.labels.push(None);
+        Label(self.labels.len() - 1)
+    }
+
+    /// Places `label` before the next instruction.
+    ///
+    /// # Panics
+    /// The label has been placed already.
+    pub fn place(&mut self, label: Label) -> &mut Self {
+        assert!(self.labels[label.0].is_none(), "a label is placed once");
+        self.labels[label.0] = Some(self.instructions.len());
+        self
+    }
+
+    /// `to = constant`.
+    pub fn set(&mut self, to: Register, constant: i32) -> &mut Self {
+        self.push(CLASS_ALU64 | ALU_MOVE, to, Register::R0, 0, constant)
+    }
+
+    /// `to = from`.
+    pub fn copy(&mut self, to: Register, from: Register) -> &mut Self {
+        self.push(CLASS_ALU64 | ALU_MOVE | SOURCE_REGISTER, to, from, 0, 0)
+    }
+
+    /// `to += constant`.
+    pub fn add(&mut self, to: Register, constant: i32) -> &mut Self {
+        self.push(CLASS_ALU64 | ALU_ADD, to, Register::R0, 0, constant)
+    }
+
+    /// `to = *(width *)(base + offset_bytes)`.
+    pub fn load(&mut self, width: Width, to: Register, base: Register, offset_bytes: i16) -> &mut Self {
+        let size = match width {
+            Width::Half => SIZE_HALF,
+            Width::Word => SIZE_WORD,
+        };
+        self.push(CLASS_LDX | MODE_MEMORY | size, to, base, offset_bytes, 0)
+    }
+
+    /// `to = map`. Takes two instruction slots.
+    pub fn load_map(&mut self, to: Register, map: BorrowedFd<'_>) -> &mut Self {
+        let registers = to as u8 | PSEUDO_MAP_FD << 4;
+        let immediate = map.as_raw_fd();
+        self.instructions.push(Instruction { code: CLASS_LD | SIZE_DOUBLE, registers, offset: 0, immediate });
+        self.push(0, Register::R0, Register::R0, 0, 0)
+    }
+
+    /// `if left == constant goto label`.
+    pub fn jump_if_equal(&mut self, left: Register, constant: i32, label: Label) -> &mut Self {
+        self.jumps.push((self.instructions.len(), label));
+        self.push(CLASS_JMP | JUMP_EQUAL, left, Register::R0, 0, constant)
+    }
+
+    /// `if left > right goto label`, unsigned.
+    pub fn jump_if_above(&mut self, left: Register, right: Register, label: Label) -> &mut Self {
+        self.jumps.push((self.instructions.len(), label));
+        self.push(CLASS_JMP | JUMP_ABOVE | SOURCE_REGISTER, left, right, 0, 0)
+    }
+
+    /// `goto label`.
+    pub fn jump(&mut self, label: Label) -> &mut Self {
+        self.jumps.push((self.instructions.len(), label));
+        self.push(CLASS_JMP | JUMP_ALWAYS, Register::R0, Register::R0, 0, 0)
+    }
+
+    /// `R0 = helper(R1, R2, R3, R4, R5)`.
+    pub fn call(&mut self, helper: HelperCall) -> &mut Self {
+        self.push(CLASS_JMP | JUMP_CALL, Register::R0, Register::R0, 0, helper as i32)
+    }
+
+    /// `return R0`.
+    pub fn exit(&mut self) -> &mut Self {
+        self.push(CLASS_JMP | JUMP_EXIT, Register::R0, Register::R0, 0, 0)
+    }
+
+    fn push(&mut self, code: u8, to: Register, from: Register, offset: i16, immediate: i32) -> &mut Self {
+        let registers = to as u8 | (from as u8) << 4;
+        self.instructions.push(Instruction { code, registers, offset, immediate });
+        self
+    }
+
+    /// The program, jumps resolved.
+    ///
+    /// # Panics
+    /// A jump goes to a label that was not placed, or backwards.
+    #[must_use]
+    pub fn finish(mut self) -> Vec<Instruction> {
+        for (at, label) in self.jumps {
+            let target = self.labels[label.0].expect("every label jumped to is placed");
+            let distance = target.checked_sub(at + 1).expect("jumps go forward only");
+            self.instructions[at].offset = i16::try_from(distance).expect("programs are short");
+        }
+        self.instructions
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn jump_finished_offset_counts_from_the_next_instruction() {
+        let mut program = Assembler::new();
+        let end = program.label();
+        program.set(Register::R0, 1).jump_if_equal(Register::R0, 1, end).set(Register::R0, 2);
+        program.place(end).exit();
+        let instructions = program.finish();
+        assert_eq!(instructions[1], Instruction { code: 0x15, registers: 0, offset: 1, immediate: 1 });
+    }
+
+    /// Encodings of RFC 9669, worked out by hand.
+    #[test]
+    fn instructions_assembled_have_the_documented_bytes() {
+        let mut program = Assembler::new();
+        let end = program.label();
+        program.load(Width::Half, Register::R5, Register::R2, 12);
+        program.load(Width::Word, Register::R2, Register::R1, 16);
+        program.copy(Register::R4, Register::R2).add(Register::R4, 14);
+        program.jump_if_above(Register::R4, Register::R3, end).jump(end);
+        program.call(HelperCall::RedirectMap).place(end).exit();
+        let bytes: Vec<_> = program.finish().iter().map(|i| (i.code, i.registers, i.offset, i.immediate)).collect();
+        let wanted = [
+            (0x69, 0x25, 12, 0),
+            (0x61, 0x12, 16, 0),
+            (0xbf, 0x24, 0, 0),
+            (0x07, 0x04, 0, 14),
+            (0x2d, 0x34, 2, 0),
+            (0x05, 0x00, 1, 0),
+            (0x85, 0x00, 0, 51),
+            (0x95, 0x00, 0, 0),
+        ];
+        assert_eq!(bytes, wanted);
+    }
+
+    #[test]
+    #[should_panic(expected = "jumps go forward only")]
+    fn backward_jump_finished_panics() {
+        let mut program = Assembler::new();
+        let start = program.label();
+        program.place(start).set(Register::R0, 0).jump(start);
+        drop(program.finish());
+    }
+
+    #[test]
+    #[should_panic(expected = "every label jumped to is placed")]
+    fn jump_to_unplaced_label_finished_panics() {
+        let mut program = Assembler::new();
+        let nowhere = program.label();
+        program.jump(nowhere);
+        drop(program.finish());
+    }
+}

@@ -1,0 +1,142 @@
+//! The XDP programs.
+//!
+//! [`pass`] gives every frame to the kernel. Attached to veth, it makes the driver receive through NAPI, without which
+//! the kernel's busy polling does nothing there.
+//!
+//! [`steer_all`] gives every frame of a queue to that queue's socket.
+//!
+//! [`steer`] gives frames of one EtherType to the socket, under up to two VLAN tags:
+//!
+//! ```text
+//!   14 bytes there? --no--------------------------------------+
+//!         | yes                                               |
+//!   type at 12: wanted? --yes--------------------------+      |
+//!         | no                                         |      |
+//!   a tag? --no----------------------------------------|----->+
+//!         | yes                                        |      |
+//!   18 bytes there? --no-------------------------------|----->+
+//!         | yes                                        |      |
+//!   type at 16: wanted? --yes------------------------->+      |
+//!         | no                                         |      |
+//!   a tag? --no----------------------------------------|----->+
+//!         | yes                                        |      |
+//!   22 bytes there? --no-------------------------------|----->+
+//!         | yes                                        |      |
+//!   type at 20: wanted? --yes------------------------->+      |
+//!         | no                                         |      |
+//!         +--------------------------------------------|----->+
+//!                                                   redirect  pass
+//! ```
+//!
+//! Invariant: a frame is redirected only to a socket that is there; all else takes the kernel's way, so a missing
+//! socket or a queue without one costs no frame. Source: `include/uapi/linux/bpf.h` (`struct xdp_md`,
+//! `bpf_redirect_map`).
+
+use nearwire_sys::bpf::{Instruction, LoadError, Map, Program};
+use std::os::fd::AsFd;
+
+use super::assembler::Register::{R0, R1, R2, R3, R4, R5};
+use super::assembler::{Assembler, HelperCall, Label, Width};
+
+/// `XDP_PASS`.
+pub const XDP_PASS: u32 = 2;
+/// `XDP_REDIRECT`.
+pub const XDP_REDIRECT: u32 = 4;
+
+/// EtherTypes of VLAN tags: 802.1Q and 802.1ad.
+const TAG_ETHER_TYPES: [u16; 2] = [0x8100, 0x88a8];
+/// Where the EtherType is in an untagged frame.
+const ETHER_TYPE_AT: i16 = 12;
+/// Length of a VLAN tag.
+const TAG_BYTES: i16 = 4;
+/// VLAN tags looked behind.
+const TAGS_MOST: i16 = 2;
+
+// Offsets in `struct xdp_md`.
+const CONTEXT_DATA: i16 = 0;
+const CONTEXT_DATA_END: i16 = 4;
+const CONTEXT_RX_QUEUE_INDEX: i16 = 16;
+
+/// Gives every frame to the kernel.
+///
+/// # Errors
+/// The kernel refused the program.
+pub fn pass() -> Result<Program, LoadError> {
+    let mut program = Assembler::new();
+    append_pass(&mut program);
+    Program::load_xdp("nw_pass", &program.finish())
+}
+
+/// Gives every frame to the socket that `sockets` has for the frame's queue.
+///
+/// # Errors
+/// The kernel refused the program.
+pub fn steer_all(sockets: &Map) -> Result<Program, LoadError> {
+    let mut program = Assembler::new();
+    append_redirect(&mut program, sockets);
+    Program::load_xdp("nw_steer_all", &program.finish())
+}
+
+/// Gives frames of `ether_type`, under up to two VLAN tags, to the socket that `sockets` has for the frame's queue.
+///
+/// # Errors
+/// The kernel refused the program.
+pub fn steer(sockets: &Map, ether_type: u16) -> Result<Program, LoadError> {
+    Program::load_xdp("nw_steer", &steer_instructions(sockets, ether_type))
+}
+
+fn steer_instructions(sockets: &Map, ether_type: u16) -> Vec<Instruction> {
+    let mut program = Assembler::new();
+    let redirect = program.label();
+    let pass = program.label();
+    program
+        .load(Width::Word, R2, R1, CONTEXT_DATA) // first byte of the frame
+        .load(Width::Word, R3, R1, CONTEXT_DATA_END); // one past its last linear byte
+    for tags in 0..=TAGS_MOST {
+        append_look(&mut program, ether_type, tags, redirect, pass);
+    }
+    program.place(redirect);
+    append_redirect(&mut program, sockets);
+    program.place(pass);
+    append_pass(&mut program);
+    program.finish()
+}
+
+/// Looks at the EtherType behind `tags` tags: goes to `redirect` or to `pass`, or on to look behind one tag more.
+fn append_look(program: &mut Assembler, ether_type: u16, tags: i16, redirect: Label, pass: Label) {
+    let at = ETHER_TYPE_AT + tags * TAG_BYTES;
+    // The CPU loads in its own byte order what is big-endian in the frame.
+    let loaded_as = |wire: u16| i32::from(u16::from_ne_bytes(wire.to_be_bytes()));
+    program
+        .copy(R4, R2) // R4 = first byte ...
+        .add(R4, i32::from(at + 2)) // ... behind the EtherType
+        .jump_if_above(R4, R3, pass) // the frame ends before that
+        .load(Width::Half, R5, R2, at) // the EtherType
+        .jump_if_equal(R5, loaded_as(ether_type), redirect); // it is the wanted one
+    if tags == TAGS_MOST {
+        program.jump(pass); // three tags deep: not ours
+        return;
+    }
+    let behind_tag = program.label();
+    for tag in TAG_ETHER_TYPES {
+        program.jump_if_equal(R5, loaded_as(tag), behind_tag); // a tag: look behind it
+    }
+    program.jump(pass); // any other type: the kernel's
+    program.place(behind_tag);
+}
+
+/// Returns `bpf_redirect_map(sockets, rx_queue_index, XDP_PASS)`. Expects the context in `R1`.
+fn append_redirect(program: &mut Assembler, sockets: &Map) {
+    program
+        .load(Width::Word, R2, R1, CONTEXT_RX_QUEUE_INDEX) // key: the queue the frame came in on
+        .load_map(R1, sockets.as_fd()) // the map of sockets
+        .set(R3, XDP_PASS.cast_signed()) // when the queue has no socket
+        .call(HelperCall::RedirectMap) // R0 = XDP_REDIRECT or XDP_PASS
+        .exit();
+}
+
+fn append_pass(program: &mut Assembler) {
+    program
+        .set(R0, XDP_PASS.cast_signed()) // the kernel's way
+        .exit();
+}

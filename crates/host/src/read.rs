@@ -1,0 +1,27 @@
+//! The ways to read, each written once; the catalogue says which setting uses which.
+
+mod condense;
+pub(crate) mod cpu;
+mod host_files;
+pub(crate) mod kernel;
+pub(crate) mod memory;
+mod nic;
+pub(crate) mod process;
+
+pub use host_files::HostFiles;
+pub(crate) use nic::Nic;
+
+use crate::{CpuSet, Reading};
+
+/// White space made single, so that a reading is one line.
+pub(crate) fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// A CPU list or mask from a file as a list.
+pub(crate) fn cpus(path: &str, text: &str, parse: fn(&str) -> Result<CpuSet, crate::CpuSetError>) -> Reading {
+    match parse(text) {
+        Ok(cpus) => Reading::value(cpus),
+        Err(error) => Reading::unknown(format!("{path}: {error}")),
+    }
+}

@@ -1,0 +1,61 @@
+//! Many readings of one thing in one line.
+
+use crate::{CpuSet, Reading};
+
+/// Makes one reading of those of several CPUs, queues or interrupts: the common one when all are
+/// equal, else `value (labels), value (labels)` in the order of first appearance. Labels that are
+/// all numbers are printed as a list with ranges. No reading at all is `Unsupported`.
+pub(super) fn condense(readings: Vec<(String, Reading)>) -> Reading {
+    let mut groups: Vec<(Reading, Vec<String>)> = Vec::new();
+    for (label, reading) in readings {
+        match groups.iter_mut().find(|(known, _)| *known == reading) {
+            Some((_, labels)) => labels.push(label),
+            None => groups.push((reading, vec![label])),
+        }
+    }
+    if groups.len() <= 1 {
+        return groups.pop().map_or(Reading::Unsupported, |(only, _)| only);
+    }
+    let texts = groups.iter().map(|(reading, labels)| format!("{} ({})", word(reading), label(labels)));
+    Reading::Value(texts.collect::<Vec<_>>().join(", "))
+}
+
+fn word(reading: &Reading) -> &str {
+    match reading {
+        Reading::Value(value) => value,
+        Reading::Unsupported => "unsupported",
+        Reading::NeedsRoot => "needs root",
+        Reading::Unknown { .. } => "unknown",
+    }
+}
+
+fn label(labels: &[String]) -> String {
+    let numbers: Option<CpuSet> = labels.iter().map(|label| label.parse::<u32>().ok()).collect();
+    numbers.map_or_else(|| labels.join(" "), |numbers| numbers.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn condensed(values: &[(&str, &str)]) -> Reading {
+        let readings = values.iter().map(|(label, value)| ((*label).to_owned(), Reading::value(value)));
+        condense(readings.collect())
+    }
+
+    #[test]
+    fn equal_readings_condensed_are_one() {
+        assert_eq!(condensed(&[("0", "a"), ("1", "a")]), Reading::value("a"));
+        assert_eq!(condensed(&[]), Reading::Unsupported);
+        let needs_root = vec![("0".to_owned(), Reading::NeedsRoot); 2];
+        assert_eq!(condense(needs_root), Reading::NeedsRoot);
+    }
+
+    #[test]
+    fn different_readings_condensed_name_their_owners() {
+        let cpus = condensed(&[("0", "a"), ("1", "b"), ("2", "a"), ("3", "a")]);
+        assert_eq!(cpus, Reading::value("a (0,2-3), b (1)"));
+        let queues = condensed(&[("rx-0", "a"), ("rx-1", "b"), ("rx-2", "a")]);
+        assert_eq!(queues, Reading::value("a (rx-0 rx-2), b (rx-1)"));
+    }
+}

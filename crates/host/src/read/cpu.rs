@@ -1,0 +1,109 @@
+//! Facts of the processors that need more than one file.
+
+use std::collections::BTreeSet;
+
+use super::{HostFiles, one_line};
+use crate::Reading;
+
+const CPU0_IDLE: &str = "/sys/devices/system/cpu/cpu0/cpuidle";
+
+/// Processor packages with an online CPU.
+pub(crate) fn packages(files: &HostFiles<'_>) -> Reading {
+    count(files, |cpu| (cpu.package, None))
+}
+
+/// Physical cores with an online CPU.
+pub(crate) fn cores(files: &HostFiles<'_>) -> Reading {
+    count(files, |cpu| (None, cpu.siblings.iter().next()))
+}
+
+/// Online CPUs.
+pub(crate) fn threads(files: &HostFiles<'_>) -> Reading {
+    count(files, |cpu| (None, Some(cpu.id)))
+}
+
+fn count(files: &HostFiles<'_>, key: impl Fn(&crate::topology::Cpu) -> (Option<u32>, Option<u32>)) -> Reading {
+    let cpus = files.topology().cpus();
+    if cpus.is_empty() {
+        return Reading::unknown("no list of online CPUs");
+    }
+    Reading::value(cpus.iter().map(key).collect::<BTreeSet<_>>().len())
+}
+
+/// `on` or `off`, whichever driver has the switch.
+pub(crate) fn turbo(files: &HostFiles<'_>) -> Reading {
+    let switch = |path, on: &str| match files.line(path) {
+        Reading::Value(value) => Reading::switch(value == on),
+        other => other,
+    };
+    match switch("/sys/devices/system/cpu/intel_pstate/no_turbo", "0") {
+        Reading::Unsupported | Reading::Unknown { .. } => switch("/sys/devices/system/cpu/cpufreq/boost", "1"),
+        found => found,
+    }
+}
+
+/// The names of the idle states, shallowest first, with their exit latencies.
+pub(crate) fn idle_states(files: &HostFiles<'_>) -> Reading {
+    let states = match idle_state_names(files) {
+        Ok(states) => states,
+        Err(reading) => return reading,
+    };
+    let described = states.iter().map(|(state, name)| match files.line(&format!("{CPU0_IDLE}/{state}/latency")) {
+        Reading::Value(latency_us) => format!("{name} {latency_us} us"),
+        _ => name.clone(),
+    });
+    Reading::Value(described.collect::<Vec<_>>().join(", "))
+}
+
+/// The idle states that each CPU may not enter.
+pub(crate) fn idle_states_disabled(files: &HostFiles<'_>) -> Reading {
+    let states = match idle_state_names(files) {
+        Ok(states) => states,
+        Err(reading) => return reading,
+    };
+    files.each_cpu(|cpu| {
+        let directory = format!("/sys/devices/system/cpu/cpu{cpu}/cpuidle");
+        let is_disabled = |state: &str| {
+            let disabled = files.line(&format!("{directory}/{state}/disable"));
+            disabled.as_value().is_some_and(|value| value != "0")
+        };
+        let disabled = states.iter().filter(|(state, _)| is_disabled(state));
+        let names: Vec<_> = disabled.map(|(_, name)| name.as_str()).collect();
+        Reading::value(if names.is_empty() { "none".to_owned() } else { names.join(" ") })
+    })
+}
+
+/// (`state0`, its name) of CPU 0; the others have the same.
+fn idle_state_names(files: &HostFiles<'_>) -> Result<Vec<(String, String)>, Reading> {
+    let entries = files.root().list(CPU0_IDLE)?;
+    let states = entries.into_iter().filter(|entry| entry.starts_with("state"));
+    let named = states.filter_map(|state| {
+        let name = files.root().read(&format!("{CPU0_IDLE}/{state}/name")).ok()?;
+        Some((state, one_line(&name)))
+    });
+    Ok(named.collect())
+}
+
+/// What the kernel does about each known weakness of the processor: `name: state`, those that do
+/// not affect it left out.
+pub(crate) fn mitigations(files: &HostFiles<'_>) -> Reading {
+    const DIRECTORY: &str = "/sys/devices/system/cpu/vulnerabilities";
+    let names = match files.root().list(DIRECTORY) {
+        Ok(names) => names,
+        Err(reading) => return reading,
+    };
+    let states = names.iter().filter_map(|name| {
+        let state = files.line(&format!("{DIRECTORY}/{name}"));
+        match state {
+            Reading::Value(state) if state == "Not affected" => None,
+            Reading::Value(state) => Some(format!("{name}: {state}")),
+            _ => Some(format!("{name}: unknown")),
+        }
+    });
+    let states: Vec<_> = states.collect();
+    match (names.is_empty(), states.is_empty()) {
+        (true, _) => Reading::Unsupported,
+        (_, true) => Reading::value("not affected"),
+        _ => Reading::Value(states.join(" | ")),
+    }
+}

@@ -1,0 +1,43 @@
+//! Facts of the memory that need more than one file.
+
+use super::HostFiles;
+use crate::Reading;
+
+/// Pages of each huge size, free of total, on each node that has some.
+pub(crate) fn huge_pages(files: &HostFiles<'_>) -> Reading {
+    const NODES: &str = "/sys/devices/system/node";
+    let nodes = match files.root().list(NODES) {
+        Ok(nodes) => nodes,
+        Err(reading) => return reading,
+    };
+    let mut found = Vec::new();
+    for node in nodes.iter().filter(|name| is_node(name)) {
+        let pools = format!("{NODES}/{node}/hugepages");
+        for pool in files.root().list(&pools).unwrap_or_default() {
+            let count = |file| files.line(&format!("{pools}/{pool}/{file}"));
+            let (total, free) = (count("nr_hugepages"), count("free_hugepages"));
+            let (Some(total), Some(free)) = (total.as_value(), free.as_value()) else {
+                continue;
+            };
+            if total != "0" {
+                let size = pool.strip_prefix("hugepages-").unwrap_or(&pool);
+                found.push(format!("{node} {size}: {free} of {total} free"));
+            }
+        }
+    }
+    Reading::Value(if found.is_empty() { "none".to_owned() } else { found.join(", ") })
+}
+
+fn is_node(name: &str) -> bool {
+    let number = name.strip_prefix("node");
+    number.is_some_and(|number| !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit()))
+}
+
+/// How many swap areas are in use.
+pub(crate) fn swap_areas(files: &HostFiles<'_>) -> Reading {
+    match files.root().read("/proc/swaps") {
+        // The first line has the titles. Their names may identify a disk.
+        Ok(text) => Reading::value(text.lines().skip(1).count()),
+        Err(reading) => reading,
+    }
+}

@@ -1,0 +1,178 @@
+//! Facts of network interfaces, in the calling thread's network namespace.
+//!
+//! ethtool and rtnetlink answer for the thread. `/sys/class/net` does not: it shows the namespace
+//! of whoever mounted it, so a file there is believed only when the interface in it is the same
+//! one.
+
+mod device;
+mod link;
+
+use std::cell::OnceCell;
+
+use nearwire_sys::ethtool::{
+    Channels, Coalesce, DriverInfo, EthtoolError, Features, Interface, LinkSettings, Rings, Timestamping,
+};
+
+use super::one_line;
+use crate::catalogue::nic::text;
+use crate::setting::{EthtoolFact, NicFact};
+use crate::{Reading, Root};
+use link::Link;
+
+type Answer<T> = OnceCell<Result<T, Reading>>;
+
+/// One interface while its settings are read: each question is asked once.
+pub(crate) struct Nic<'a> {
+    root: &'a Root,
+    name: &'a str,
+    interface: Result<Interface, Reading>,
+    link: Result<Link, Reading>,
+    /// The interface's directory in sysfs, or why it is not to be believed.
+    sysfs: Result<String, Reading>,
+    driver: Answer<DriverInfo>,
+    rings: Answer<Rings>,
+    coalesce: Answer<Coalesce>,
+    channels: Answer<Channels>,
+    settings: Answer<LinkSettings>,
+    timestamping: Answer<Timestamping>,
+    features: Answer<Features>,
+}
+
+impl<'a> Nic<'a> {
+    /// Takes hold of an interface; that it does not exist shows in every reading.
+    pub(crate) fn open(root: &'a Root, name: &'a str) -> Self {
+        let (interface, link) = if !is_name(name) {
+            let why = || Reading::unknown(format!("{name:?} is not the name of an interface"));
+            (Err(why()), Err(why()))
+        } else if root.is_live() {
+            (Interface::open(name).map_err(reading), Link::ask(name))
+        } else {
+            let why = || Reading::unknown("only the live kernel can be asked");
+            (Err(why()), Err(why()))
+        };
+        let mut nic = Self {
+            root,
+            name,
+            interface,
+            link,
+            sysfs: Err(Reading::Unsupported),
+            driver: OnceCell::new(),
+            rings: OnceCell::new(),
+            coalesce: OnceCell::new(),
+            channels: OnceCell::new(),
+            settings: OnceCell::new(),
+            timestamping: OnceCell::new(),
+            features: OnceCell::new(),
+        };
+        nic.sysfs = nic.find_in_sysfs();
+        nic
+    }
+
+    pub(crate) fn read(&self, fact: NicFact) -> Reading {
+        match fact {
+            NicFact::Driver => self.driver_name(),
+            NicFact::BusInfo => self.bus_info(),
+            NicFact::Ethtool(fact) => self.ethtool(fact),
+            NicFact::Link(fact) => self.link_fact(fact),
+            NicFact::Offload(names) => self.offload(names),
+            NicFact::File(file) => self.file(file),
+            NicFact::Device(file) => self.device_file(file),
+            NicFact::QueueMask(direction, file) => self.queue_masks(direction, file),
+            NicFact::IrqAffinity => self.irq_affinity(),
+        }
+    }
+
+    fn ethtool(&self, fact: EthtoolFact) -> Reading {
+        match fact {
+            EthtoolFact::Driver(of) => self.ask(&self.driver, Interface::driver_info, of),
+            EthtoolFact::Rings(of) => self.ask(&self.rings, Interface::rings, of),
+            EthtoolFact::Coalesce(of) => self.ask(&self.coalesce, Interface::coalesce, of),
+            EthtoolFact::Channels(of) => self.ask(&self.channels, Interface::channels, of),
+            EthtoolFact::Link(of) => self.ask(&self.settings, Interface::link_settings, of),
+            EthtoolFact::Timestamping(of) => self.ask(&self.timestamping, Interface::timestamping, of),
+        }
+    }
+
+    fn driver_name(&self) -> Reading {
+        if self.root.is_live() {
+            return self.ask(&self.driver, Interface::driver_info, |info| text(&info.driver));
+        }
+        self.device_link("device/driver")
+    }
+
+    fn bus_info(&self) -> Reading {
+        if self.root.is_live() {
+            return self.ask(&self.driver, Interface::driver_info, |info| text(&info.bus_info));
+        }
+        self.device_link("device")
+    }
+
+    fn offload(&self, names: &[&str]) -> Reading {
+        self.ask(&self.features, Interface::features, |features| {
+            let known: Vec<_> = names.iter().filter_map(|name| features.get(name)).collect();
+            if known.is_empty() {
+                return Reading::Unsupported;
+            }
+            Reading::switch(known.iter().any(|feature| feature.is_active))
+        })
+    }
+
+    fn ask<T>(
+        &self,
+        answer: &Answer<T>,
+        question: fn(&Interface) -> Result<T, EthtoolError>,
+        of: impl FnOnce(&T) -> Reading,
+    ) -> Reading {
+        let ask = || question(self.interface.as_ref().map_err(Clone::clone)?).map_err(reading);
+        match answer.get_or_init(ask) {
+            Ok(found) => of(found),
+            Err(reading) => reading.clone(),
+        }
+    }
+
+    fn file(&self, file: &str) -> Reading {
+        let sysfs = match &self.sysfs {
+            Ok(sysfs) => sysfs,
+            Err(reading) => return reading.clone(),
+        };
+        self.root.read(&format!("{sysfs}/{file}")).map(|text| one_line(&text)).into()
+    }
+
+    /// Looks whether sysfs shows this very interface: the same name, index and hardware address.
+    /// Name and index alone are often equal in two namespaces; of the loopback interface the
+    /// address is too, so that it needs the thread to be where its process is.
+    fn find_in_sysfs(&self) -> Result<String, Reading> {
+        let name = self.name;
+        if !is_name(name) {
+            return Err(Reading::unknown(format!("{name:?} is not the name of an interface")));
+        }
+        let sysfs = format!("/sys/class/net/{name}");
+        if !self.root.is_live() {
+            return self.root.list(&sysfs).map(|_| sysfs);
+        }
+        let elsewhere = || Reading::unknown("sysfs shows another network namespace than this thread's");
+        let link = self.link.as_ref().map_err(Clone::clone)?;
+        let read = |file| self.root.read(&format!("{sysfs}/{file}")).map_err(|_| elsewhere());
+        let has_address = link.address.contains(|c| c != '0' && c != ':');
+        let is_same = read("ifindex")? == link.index.to_string()
+            && read("address")? == link.address
+            && (has_address || !self.root.is_thread_elsewhere());
+        if is_same { Ok(sysfs) } else { Err(elsewhere()) }
+    }
+}
+
+/// What the kernel's answer means for a setting.
+fn reading(error: EthtoolError) -> Reading {
+    match error {
+        EthtoolError::Unsupported { .. } => Reading::Unsupported,
+        EthtoolError::NotPermitted { .. } => Reading::NeedsRoot,
+        other => Reading::unknown(other.to_string()),
+    }
+}
+
+/// Whether the name can be an interface's, and so part of a path (`dev_valid_name` in
+/// `net/core/dev.c`).
+fn is_name(name: &str) -> bool {
+    let odd = |c: char| c == '/' || c == ':' || c == '\0' || c.is_whitespace();
+    (1..=15).contains(&name.len()) && name != "." && name != ".." && !name.contains(odd)
+}

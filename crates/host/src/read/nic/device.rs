@@ -1,0 +1,100 @@
+//! Facts of an interface's device and queues, from sysfs.
+
+use super::Nic;
+use crate::read::condense::condense;
+use crate::read::{cpus, one_line};
+use crate::{CpuSet, Reading};
+
+impl Nic<'_> {
+    /// The name that a link in the interface's directory points at.
+    pub(super) fn device_link(&self, link: &str) -> Reading {
+        match &self.sysfs {
+            Ok(sysfs) => self.root.link_name(&format!("{sysfs}/{link}")).into(),
+            Err(reading) => reading.clone(),
+        }
+    }
+
+    /// A file of the function on the bus.
+    pub(super) fn device_file(&self, file: &str) -> Reading {
+        let device = match self.device() {
+            Ok(device) => device,
+            Err(reading) => return reading,
+        };
+        self.root.read(&format!("{device}/{file}")).map(|text| one_line(&text)).into()
+    }
+
+    /// Where the device's files are. A virtio device sits on a PCI function that has them. A
+    /// virtual interface has no device.
+    fn device(&self) -> Result<String, Reading> {
+        let device = format!("{}/device", self.sysfs.as_ref().map_err(Clone::clone)?);
+        let bus = self.root.link_name(&format!("{device}/subsystem"));
+        match bus.as_deref() {
+            Ok("virtio") => Ok(format!("{device}/..")),
+            Ok(_) => Ok(device),
+            Err(_) if self.root.has(&device) => Ok(device),
+            Err(reading) => Err(reading.clone()),
+        }
+    }
+
+    /// The CPUs in a mask of each queue.
+    pub(super) fn queue_masks(&self, direction: &str, file: &str) -> Reading {
+        let sysfs = match &self.sysfs {
+            Ok(sysfs) => sysfs,
+            Err(reading) => return reading.clone(),
+        };
+        let queues = match self.root.list(&format!("{sysfs}/queues")) {
+            Ok(queues) => queues,
+            Err(reading) => return reading,
+        };
+        let mine = queues.into_iter().filter_map(|queue| {
+            let number = queue.strip_prefix(direction)?.strip_prefix('-')?;
+            let path = format!("{sysfs}/queues/{queue}/{file}");
+            let mask = match self.root.read(&path) {
+                Ok(text) => cpus(&path, &text, CpuSet::from_mask),
+                // The kernel refuses the mask of a queue that is the only one.
+                Err(Reading::Unknown { .. }) => Reading::Unsupported,
+                Err(reading) => reading,
+            };
+            Some((number.to_owned(), mask))
+        });
+        condense(mine.collect())
+    }
+
+    pub(super) fn count_queues(&self, prefix: &str) -> Reading {
+        let sysfs = match &self.sysfs {
+            Ok(sysfs) => sysfs,
+            Err(reading) => return reading.clone(),
+        };
+        match self.root.list(&format!("{sysfs}/queues")) {
+            Ok(queues) => Reading::value(queues.iter().filter(|queue| queue.starts_with(prefix)).count()),
+            Err(reading) => reading,
+        }
+    }
+
+    /// The CPUs that the device's interrupts go to in effect.
+    pub(super) fn irq_affinity(&self) -> Reading {
+        let device = match self.device() {
+            Ok(device) => device,
+            Err(reading) => return reading,
+        };
+        let irqs = match self.root.list(&format!("{device}/msi_irqs")) {
+            Ok(irqs) => irqs,
+            Err(_) => match self.root.read(&format!("{device}/irq")) {
+                // 0: the device has none of its own.
+                Ok(irq) if irq != "0" => vec![irq],
+                Ok(_) => return Reading::Unsupported,
+                Err(reading) => return reading,
+            },
+        };
+        let is_number = |irq: &String| irq.parse::<u32>().is_ok();
+        let affinities = irqs.into_iter().filter(is_number).map(|irq| {
+            let path = format!("/proc/irq/{irq}/effective_affinity_list");
+            let list = match self.root.read(&path) {
+                Ok(text) => cpus(&path, &text, CpuSet::from_list),
+                Err(reading) => reading,
+            };
+            (irq, list)
+        });
+        condense(affinities.collect())
+    }
+}

@@ -1,0 +1,30 @@
+//! Cables: two ends that face each other, each in a network namespace of its own.
+//!
+//! - [`VirtualCable`]: a veth pair (or two) between two anonymous namespaces, laid in milliseconds.
+//! - [`LoopbackCable`]: two interfaces of this host moved into two anonymous namespaces, so that
+//!   traffic between them must cross the wire.
+//! - Two hosts need no cable from here: [`route_to`] tells which interface leads to the other one.
+//!
+//! Namespaces are anonymous: only descriptors hold them. When the process ends, also by
+//! `kill -9`, the kernel removes them with everything that was made inside and sends hardware
+//! interfaces back to the initial namespace.
+#![forbid(unsafe_code)]
+
+mod addresses;
+mod cable;
+mod error;
+mod interface;
+mod links;
+mod loopback_cable;
+mod namespace;
+mod netlink;
+mod route;
+mod virtual_cable;
+
+pub use cable::{Cable, CableEnd, CablePair};
+pub use error::{LabError, LabErrorKind};
+pub use interface::{InterfaceFacts, interface_facts, interfaces};
+pub use loopback_cable::{LoopbackCable, LoopbackCableOptions};
+pub use namespace::Namespace;
+pub use route::{RouteFacts, neighbour_mac, route_to};
+pub use virtual_cable::{VirtualCable, VirtualCableOptions};

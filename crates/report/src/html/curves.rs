@@ -1,0 +1,173 @@
+//! Lines with a label each: percentile curves on an axis of nines, and medians against message size.
+
+use super::palette::{dashes, family};
+use super::svg::{Anchor, LogScale, Svg, nines, spread_labels, tick_label};
+use super::words::micro;
+use crate::record::{Cell, Run};
+use crate::render::units::cell_name;
+
+const WIDTH: f64 = 1080.0;
+const LEFT: f64 = 64.0;
+const TOP: f64 = 16.0;
+const FOOT: f64 = 56.0;
+const LABEL_GAP: f64 = 17.0;
+const LEAST_HEIGHT: f64 = 440.0;
+
+/// One line of a chart.
+struct Series<'a> {
+    cell: &'a Cell,
+    strong: bool,
+    tip: String,
+    /// Place on the horizontal axis in its own unit, and nanoseconds.
+    points: Vec<(f64, f64)>,
+}
+
+/// A horizontal axis: where a place lies between 0 and 1, and its labelled ticks.
+struct Axis {
+    caption: &'static str,
+    ticks: Vec<(f64, String)>,
+    low: f64,
+    high: f64,
+}
+
+/// Percentile curves of one size; `runs` come nearest first.
+pub(super) fn percentiles(runs: &[&Run], size_bytes: u32) -> String {
+    let series: Vec<Series> = runs
+        .iter()
+        .filter_map(|run| {
+            let points: Vec<(f64, f64)> = run
+                .quantiles
+                .iter()
+                .filter(|line| line.percent < 100.0)
+                .filter_map(|line| Some((nines(line.percent), line.value_ns?)))
+                .collect();
+            let last = run.quantiles.iter().rfind(|line| line.percent < 100.0 && line.value_ns.is_some())?;
+            let tip = format!("{}: supported up to {} %", cell_name(&run.cell), last.percent);
+            (points.len() > 1).then(|| Series { cell: &run.cell, strong: is_best(run, runs), tip, points })
+        })
+        .collect();
+    let reached = series.iter().flat_map(|line| line.points.last()).map(|point| point.0);
+    let high = reached.fold(2.0, f64::max);
+    let marks = [0.0, 50.0, 90.0, 99.0, 99.9, 99.99, 99.999, 99.9999];
+    let axis = Axis {
+        caption: "percentile, one more nine each step; a curve ends where its samples do",
+        ticks: marks.iter().map(|&percent| (nines(percent), format!("{percent}"))).collect(),
+        low: 0.0,
+        high,
+    };
+    draw(&series, &axis, &format!("percentile curves of each path at {size_bytes} bytes"))
+}
+
+/// Medians against size, a line for each path that has two sizes or more; `None` when there is none.
+pub(super) fn sizes(runs: &[Run]) -> Option<String> {
+    let mut series: Vec<Series> = Vec::new();
+    for run in runs {
+        let Some(p50_ns) = run.half_rtt_ns.p50 else {
+            continue;
+        };
+        let point = (f64::from(run.cell.size_bytes).log2(), p50_ns);
+        let same = |line: &&mut Series| cell_name(line.cell) == cell_name(&run.cell);
+        match series.iter_mut().find(same) {
+            Some(line) => line.points.push(point),
+            None => {
+                series.push(Series { cell: &run.cell, strong: false, tip: cell_name(&run.cell), points: vec![point] })
+            }
+        }
+    }
+    series.retain(|line| line.points.len() > 1);
+    for line in &mut series {
+        line.points.sort_by(|a, b| a.0.total_cmp(&b.0));
+        line.tip = format!("{}: {}", line.tip, size_tip(&line.points));
+    }
+    mark_best(&mut series);
+    let places = || series.iter().flat_map(|line| line.points.iter().map(|point| point.0));
+    let (low, high) = (places().fold(f64::INFINITY, f64::min), places().fold(0.0, f64::max));
+    if low >= high {
+        return None;
+    }
+    let mut ticks: Vec<f64> = places().collect();
+    ticks.sort_by(f64::total_cmp);
+    ticks.dedup();
+    let margin = (high - low) * 0.03;
+    let axis = Axis {
+        caption: "bytes, log axis: payload for sockets, whole frame without FCS for frames",
+        ticks: ticks.iter().map(|&place| (place, format!("{:.0}", place.exp2()))).collect(),
+        low: low - margin,
+        high: high + margin,
+    };
+    Some(draw(&series, &axis, "median half round trip of each path against message size"))
+}
+
+fn size_tip(points: &[(f64, f64)]) -> String {
+    let parts: Vec<String> = points.iter().map(|(place, ns)| format!("{:.0} B {}", place.exp2(), micro(*ns))).collect();
+    parts.join(", ")
+}
+
+/// The nearest of each family is drawn strong, the others thin.
+fn is_best(run: &Run, runs: &[&Run]) -> bool {
+    let same = |other: &&&Run| family(&other.cell.path) == family(&run.cell.path);
+    runs.iter().find(same).is_some_and(|first| first.cell == run.cell)
+}
+
+fn mark_best(series: &mut [Series]) {
+    series.sort_by(|a, b| a.points[0].1.total_cmp(&b.points[0].1));
+    let mut seen: Vec<&str> = Vec::new();
+    for line in series {
+        let family = family(&line.cell.path);
+        line.strong = !seen.contains(&family);
+        seen.push(family);
+    }
+}
+
+fn draw(series: &[Series], axis: &Axis, name: &str) -> String {
+    let longest = series.iter().map(|line| cell_name(line.cell).chars().count()).max().unwrap_or(0);
+    let right = WIDTH - (longest as f64 * 7.8 + 34.0).min(360.0);
+    let height = (series.len() as f64 * LABEL_GAP + TOP + FOOT).max(LEAST_HEIGHT);
+    let bottom = height - FOOT;
+    let mut svg = Svg::new(WIDTH, height, name);
+    let values = series.iter().flat_map(|line| line.points.iter().map(|point| point.1));
+    let scale = LogScale::over(values, bottom, TOP);
+    let place = |x: f64| LEFT + (x - axis.low) / (axis.high - axis.low) * (right - LEFT);
+    frame(&mut svg, axis, &scale, right, bottom, place);
+    let ends: Vec<f64> =
+        series.iter().map(|line| line.points.last().map_or(bottom, |point| scale.place(point.1))).collect();
+    let labels = spread_labels(&ends, LABEL_GAP, TOP + 6.0, bottom - 2.0);
+    // Strong lines last, so that they lie on top.
+    let mut order: Vec<usize> = (0..series.len()).collect();
+    order.sort_by_key(|&index| series[index].strong);
+    for index in order {
+        let line = &series[index];
+        let weight = if line.strong { "strong" } else { "thin" };
+        svg.open(&format!("series {weight} {}", family(&line.cell.path)), &line.tip);
+        let points: Vec<(f64, f64)> = line.points.iter().map(|&(x, ns)| (place(x), scale.place(ns))).collect();
+        svg.polyline(&format!("curve {}", dashes(line.cell)), &points);
+        if points.len() < 8 {
+            for &point in &points {
+                svg.circle("dot", point, 3.4);
+            }
+        }
+        if let Some(&end) = points.last() {
+            let label = labels[index];
+            svg.polyline("leader", &[(end.0 + 3.0, end.1), (right + 2.0, end.1), (right + 18.0, label)]);
+            svg.circle("end", end, 2.6);
+            svg.text("label", (right + 22.0, label + 4.0), Anchor::Start, &cell_name(line.cell));
+        }
+        svg.close();
+    }
+    svg.finish()
+}
+
+fn frame(svg: &mut Svg, axis: &Axis, scale: &LogScale, right: f64, bottom: f64, place: impl Fn(f64) -> f64) {
+    for tick in scale.ticks() {
+        let y = scale.place(tick);
+        svg.line("grid", (LEFT, y), (right, y));
+        svg.text("tick", (LEFT - 10.0, y + 4.0), Anchor::End, &tick_label(tick));
+    }
+    for (x, label) in axis.ticks.iter().filter(|(x, _)| *x <= axis.high + 1e-9) {
+        svg.line("grid", (place(*x), TOP), (place(*x), bottom));
+        svg.text("tick", (place(*x), bottom + 18.0), Anchor::Middle, label);
+    }
+    svg.line("axis", (LEFT, bottom), (right, bottom));
+    svg.text("caption", (LEFT, bottom + 42.0), Anchor::Start, axis.caption);
+    svg.text("caption", (svg.width() - 2.0, svg.height() - 14.0), Anchor::End, "half RTT, log axis");
+}

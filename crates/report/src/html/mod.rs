@@ -1,0 +1,201 @@
+//! The report page: one HTML file that needs no network, no script and no other file.
+//!
+//! Charts are SVG that we write ourselves; the template in `templates/` places them and escapes all text that
+//! comes from records. Colours live in the style sheet, so that one page serves light and dark.
+
+mod curves;
+mod dots;
+mod overlay;
+mod palette;
+mod published;
+mod rounds;
+mod svg;
+mod tables;
+mod words;
+
+use serde::Serialize;
+use thiserror::Error;
+
+use crate::record::{Record, Run, Warning};
+use crate::render::units::cell_name;
+use crate::render::{by_size, names};
+
+const TEMPLATE: &str = include_str!("../../templates/report.html");
+const STYLE: &str = include_str!("../../templates/report.css");
+
+/// Why a page could not be made.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum HtmlError {
+    /// No record, or none with a run.
+    #[error("make a report: the records hold no runs; measure first with `nearwire bench --json FILE`")]
+    Nothing,
+    /// The template and the figures do not fit together.
+    #[error("make a report: {source}; this is a defect, please report it")]
+    Template {
+        /// What the template engine said.
+        #[from]
+        source: minijinja::Error,
+    },
+}
+
+/// Everything the template shows.
+#[derive(Debug, Serialize)]
+struct Page {
+    style: &'static str,
+    headline: String,
+    overlay: Option<String>,
+    families: Vec<(&'static str, &'static str)>,
+    columns: [&'static str; 12],
+    sections: Vec<Section>,
+}
+
+/// One record.
+#[derive(Debug, Serialize)]
+struct Section {
+    letter: String,
+    headline: String,
+    started_at: String,
+    cable: String,
+    workload: String,
+    interrupted: bool,
+    facts: Vec<tables::Fact>,
+    sizes: Vec<SizePanel>,
+    size_chart: Option<String>,
+    doubts: Vec<Doubt>,
+    notes: Vec<(String, String)>,
+    forwarders: Vec<String>,
+    settings: Vec<tables::SettingRow>,
+    settings_that_differ: usize,
+    configuration: Vec<(&'static str, String)>,
+}
+
+/// The charts and figures of one message size.
+#[derive(Debug, Serialize)]
+struct SizePanel {
+    size_bytes: u32,
+    open: bool,
+    dots: String,
+    percentiles: String,
+    strips: Vec<rounds::Strip>,
+    rows: Vec<tables::FigureRow>,
+}
+
+/// A kind of warning, with what was seen on which cells.
+#[derive(Debug, Serialize)]
+struct Doubt {
+    code: String,
+    advice: String,
+    /// Whose doubt, and its text.
+    seen: Vec<(String, String)>,
+}
+
+/// Renders the page; several records become sections below a chart of them all.
+///
+/// # Errors
+/// When there is nothing to show.
+pub fn render_html(records: &[Record]) -> Result<String, HtmlError> {
+    let records: Vec<Record> = records.iter().filter(|record| !record.runs.is_empty()).cloned().collect();
+    let Some(first) = records.first() else {
+        return Err(HtmlError::Nothing);
+    };
+    let sections: Vec<Section> = records.iter().enumerate().map(|(index, record)| section(index, record)).collect();
+    let page = Page {
+        style: STYLE,
+        headline: match sections.as_slice() {
+            [only] => only.headline.clone(),
+            several => format!("{} records side by side", several.len()),
+        },
+        overlay: words::headline_size(first).and_then(|size_bytes| overlay::chart(&records, size_bytes)),
+        families: families(&records),
+        columns: tables::FIGURES,
+        sections,
+    };
+    let mut environment = minijinja::Environment::new();
+    // The name's ending turns on escaping of everything that is not marked safe.
+    environment.add_template("report.html", TEMPLATE)?;
+    Ok(environment.get_template("report.html")?.render(minijinja::value::Serde(&page))?)
+}
+
+/// The families that occur, for the key.
+fn families(records: &[Record]) -> Vec<(&'static str, &'static str)> {
+    let runs = || records.iter().flat_map(|record| &record.runs);
+    let occurs = |class: &str| runs().any(|run| palette::family(&run.cell.path) == class);
+    palette::FAMILIES.into_iter().filter(|(class, _)| occurs(class)).collect()
+}
+
+fn section(index: usize, record: &Record) -> Section {
+    let groups = by_size(record);
+    let headline_size = words::headline_size(record);
+    let headline = headline_size
+        .and_then(|size_bytes| Some(words::headline(groups.get(&size_bytes)?, size_bytes)))
+        .unwrap_or_default();
+    let mut sizes: Vec<SizePanel> = groups
+        .iter()
+        .map(|(&size_bytes, runs)| SizePanel {
+            size_bytes,
+            open: headline_size == Some(size_bytes),
+            dots: dots::chart(runs, size_bytes),
+            percentiles: curves::percentiles(runs, size_bytes),
+            strips: rounds::strips(runs),
+            rows: runs.iter().map(|run| tables::figure_row(run)).collect(),
+        })
+        .collect();
+    sizes.sort_by_key(|panel| (!panel.open, panel.size_bytes));
+    let settings = tables::settings(record);
+    Section {
+        letter: overlay::letter(index),
+        headline,
+        started_at: record.started_at.clone(),
+        cable: record.experiment.cable_detail.clone(),
+        workload: record.experiment.workload.clone(),
+        interrupted: record.interrupted,
+        facts: tables::facts(record),
+        sizes,
+        size_chart: curves::sizes(&record.runs),
+        doubts: doubts(record),
+        notes: notes(record),
+        forwarders: record.runs.iter().filter_map(words::forwarder).collect(),
+        settings_that_differ: tables::differing(&settings),
+        settings,
+        configuration: tables::configuration(record),
+    }
+}
+
+/// Warnings of the record, then those of its cells; a code and its advice are said once for all of them.
+fn doubts(record: &Record) -> Vec<Doubt> {
+    let of_record = record.warnings.iter().map(|warning| ("the experiment".to_owned(), warning));
+    let of_runs = record.runs.iter().flat_map(|run| run.warnings.iter().map(move |warning| (whose(run), warning)));
+    let mut doubts: Vec<Doubt> = Vec::new();
+    for (whose, warning) in of_record.chain(of_runs) {
+        let Warning { code, text, advice } = warning.clone();
+        let same = |known: &&mut Doubt| known.code == code && known.advice == advice;
+        let Some(known) = doubts.iter_mut().find(same) else {
+            doubts.push(Doubt { code, advice, seen: vec![(whose, text)] });
+            continue;
+        };
+        match known.seen.iter_mut().find(|(_, seen)| *seen == text) {
+            Some((names, _)) => *names = format!("{names}, {whose}"),
+            None => known.seen.push((whose, text)),
+        }
+    }
+    doubts
+}
+
+fn whose(run: &Run) -> String {
+    format!("{} {} B", cell_name(&run.cell), run.cell.size_bytes)
+}
+
+/// Notes with the cells they are about.
+fn notes(record: &Record) -> Vec<(String, String)> {
+    let mut notes: Vec<(&str, Vec<&Run>)> = Vec::new();
+    for run in &record.runs {
+        for note in &run.notes {
+            match notes.iter_mut().find(|(text, _)| text == note) {
+                Some((_, runs)) => runs.push(run),
+                None => notes.push((note, vec![run])),
+            }
+        }
+    }
+    notes.into_iter().map(|(text, runs)| (names(record, &runs), text.to_owned())).collect()
+}

@@ -1,0 +1,69 @@
+//! Numbers and sentences of the page.
+
+use crate::record::{Record, Run};
+use crate::render::units::{cell_name, is_kernel_path, time, us};
+
+/// A time with its unit, the micro sign where a page can show it.
+pub(super) fn micro(value_ns: f64) -> String {
+    time(value_ns).replace(" us", " µs")
+}
+
+/// Microseconds as a bare number; an en dash where unsupported.
+pub(super) fn micro_number(value_ns: Option<f64>) -> String {
+    value_ns.map_or_else(|| "–".to_owned(), |value_ns| us(Some(value_ns)))
+}
+
+/// The page's sentence: which path is nearest, and how much nearer than the kernel's best.
+pub(super) fn headline(runs: &[&Run], size_bytes: u32) -> String {
+    let best = |kernel: bool| {
+        runs.iter()
+            .filter(|run| is_kernel_path(&run.cell.path) == kernel)
+            .find_map(|run| run.half_rtt_ns.p50.map(|p50_ns| (cell_name(&run.cell), p50_ns)))
+    };
+    match (best(false), best(true)) {
+        (Some((near, near_ns)), Some((kernel, kernel_ns))) if near_ns < kernel_ns => format!(
+            "{near} is {:.1} times nearer the wire than {kernel}, the kernel’s best: {} against {} at {size_bytes} B.",
+            kernel_ns / near_ns,
+            micro(near_ns),
+            micro(kernel_ns),
+        ),
+        (Some((near, near_ns)), Some((kernel, kernel_ns))) => format!(
+            "{kernel}, the kernel’s best, is nearest the wire: {} at {size_bytes} B; {near} takes {}.",
+            micro(kernel_ns),
+            micro(near_ns),
+        ),
+        (Some((name, p50_ns)), None) | (None, Some((name, p50_ns))) => {
+            format!("{name} is nearest the wire: {} at {size_bytes} B.", micro(p50_ns))
+        }
+        (None, None) => "No path has enough samples for a median.".to_owned(),
+    }
+}
+
+/// The size the page opens with: 64 bytes when measured, as the papers do, else the smallest with a median.
+pub(super) fn headline_size(record: &Record) -> Option<u32> {
+    let sizes = || {
+        let supported = record.runs.iter().filter(|run| run.half_rtt_ns.p50.is_some());
+        supported.map(|run| run.cell.size_bytes)
+    };
+    sizes()
+        .find(|&size_bytes| size_bytes == 64)
+        .or_else(|| sizes().min())
+        .or_else(|| record.runs.iter().map(|run| run.cell.size_bytes).min())
+}
+
+/// A forwarder's own latency in words; `None` for other workloads.
+pub(super) fn forwarder(run: &Run) -> Option<String> {
+    let quantiles = run.forwarder_ns.as_ref()?;
+    let at = |percent: f64| {
+        let line = quantiles.iter().find(|line| line.percent == percent);
+        line.and_then(|line| line.value_ns).map_or_else(|| "–".to_owned(), micro)
+    };
+    Some(format!(
+        "{} {} B: p50 {}, p99 {}, max {}",
+        cell_name(&run.cell),
+        run.cell.size_bytes,
+        at(50.0),
+        at(99.0),
+        at(100.0)
+    ))
+}

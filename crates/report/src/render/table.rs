@@ -1,0 +1,190 @@
+//! The table for terminals: cells grouped by size, nearest to the wire first.
+
+use std::collections::BTreeMap;
+
+use comfy_table::{CellAlignment, Table};
+
+use super::table_notes::{machine_lines, notes, verdict_lines};
+use super::units::{count, printable, us};
+use crate::record::{Record, Run};
+
+/// How the table may look.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TableOptions {
+    /// Characters in a line; columns that matter less are left out when they do not fit.
+    pub width: usize,
+    /// Whether the terminal takes ANSI colours.
+    pub colour: bool,
+}
+
+impl Default for TableOptions {
+    fn default() -> Self {
+        Self { width: 120, colour: false }
+    }
+}
+
+/// One column: its title and what it shows of a run.
+struct Column {
+    title: &'static str,
+    left: bool,
+    show: fn(&Run) -> String,
+}
+
+const COLUMNS: [Column; 15] = [
+    Column { title: "path", left: true, show: |run| printable(&run.cell.path) },
+    Column { title: "tx", left: true, show: |run| optional(run.cell.tx.as_deref()) },
+    Column { title: "rx", left: true, show: |run| optional(run.cell.rx.as_deref()) },
+    Column { title: "ip", left: true, show: |run| ip(run.cell.ip_version) },
+    Column { title: "samples", left: false, show: |run| count(run.samples) },
+    Column { title: "lost", left: false, show: |run| count(run.lost) },
+    Column { title: "min", left: false, show: |run| us(run.half_rtt_ns.min) },
+    Column { title: "p50", left: false, show: |run| us(run.half_rtt_ns.p50) },
+    Column { title: "p90", left: false, show: |run| us(run.half_rtt_ns.p90) },
+    Column { title: "p99", left: false, show: |run| us(run.half_rtt_ns.p99) },
+    Column { title: "p99.9", left: false, show: |run| us(run.half_rtt_ns.p99_9) },
+    Column { title: "p99.99", left: false, show: |run| us(run.half_rtt_ns.p99_99) },
+    Column { title: "max", left: false, show: |run| us(run.half_rtt_ns.max) },
+    Column { title: "slow/s", left: false, show: |run| whole(run.slow_events_per_second) },
+    Column { title: "CPU us/msg", left: false, show: |run| us(run.cpu_initiator_ns_per_message) },
+];
+
+/// Columns to do without on a narrow terminal, the first first.
+const EXPENDABLE: [&str; 7] = ["min", "CPU us/msg", "p90", "samples", "slow/s", "p99.99", "max"];
+
+/// The record as a table with the machine's facts, notes and warnings below.
+#[must_use]
+pub fn render_table(record: &Record, options: TableOptions) -> String {
+    let ink = Ink { colour: options.colour };
+    let mut lines = vec![ink.bold(&title(record)), String::new()];
+    if record.runs.is_empty() {
+        lines.push("No path was measured.".to_owned());
+    } else {
+        lines.extend(grid(record, options.width, ink));
+        lines.push(String::new());
+        lines.extend(verdict_lines(record));
+    }
+    lines.push(String::new());
+    lines.extend(machine_lines(record, options.width));
+    lines.extend(notes(record, options.width, ink));
+    let mut out = lines.join("\n");
+    out.push('\n');
+    out
+}
+
+fn title(record: &Record) -> String {
+    let experiment = &record.experiment;
+    let interrupted = if record.interrupted { ", interrupted" } else { "" };
+    format!(
+        "half RTT, us - {} over a {} cable, {} rounds{interrupted}",
+        printable(&experiment.workload),
+        printable(&experiment.cable),
+        experiment.rounds
+    )
+}
+
+/// Runs by size, in each size by median; runs without one come last.
+pub(crate) fn by_size(record: &Record) -> BTreeMap<u32, Vec<&Run>> {
+    let mut groups: BTreeMap<u32, Vec<&Run>> = BTreeMap::new();
+    for run in &record.runs {
+        groups.entry(run.cell.size_bytes).or_default().push(run);
+    }
+    for runs in groups.values_mut() {
+        runs.sort_by(|a, b| {
+            let p50 = |run: &Run| run.half_rtt_ns.p50.unwrap_or(f64::INFINITY);
+            p50(a).total_cmp(&p50(b)).then_with(|| a.cell.cmp(&b.cell))
+        });
+    }
+    groups
+}
+
+/// The aligned lines: header, then each size with its runs. One table for all sizes keeps columns in line.
+fn grid(record: &Record, width: usize, ink: Ink) -> Vec<String> {
+    let groups = by_size(record);
+    let (mut shown, mut left_out): (Vec<&Column>, Vec<&str>) = (useful(record), Vec::new());
+    let mut grid = aligned(&shown, &groups);
+    for title in EXPENDABLE {
+        if grid.iter().all(|line| line.chars().count() <= width) {
+            break;
+        }
+        shown.retain(|column| column.title != title);
+        left_out.push(title);
+        grid = aligned(&shown, &groups);
+    }
+    let mut rows = grid.into_iter();
+    let mut lines: Vec<String> = rows.next().map(|header| ink.dim(&header)).into_iter().collect();
+    for (size_bytes, runs) in &groups {
+        lines.push(ink.bold(&format!("{size_bytes} B")));
+        lines.extend(rows.by_ref().take(runs.len()));
+    }
+    if !left_out.is_empty() {
+        lines.push(ink.dim(&format!("(left out for width: {})", left_out.join(", "))));
+    }
+    lines
+}
+
+/// All columns but those that would be empty or the same for every run.
+fn useful(record: &Record) -> Vec<&'static Column> {
+    let any = |test: fn(&Run) -> bool| record.runs.iter().any(test);
+    COLUMNS
+        .iter()
+        .filter(|column| match column.title {
+            "tx" => any(|run| run.cell.tx.is_some()),
+            "rx" => any(|run| run.cell.rx.is_some()),
+            "ip" => any(|run| run.cell.ip_version == Some(6)),
+            "CPU us/msg" => any(|run| run.cpu_initiator_ns_per_message.is_some()),
+            _ => true,
+        })
+        .collect()
+}
+
+fn aligned(columns: &[&Column], groups: &BTreeMap<u32, Vec<&Run>>) -> Vec<String> {
+    let mut table = Table::new();
+    table.load_style(comfy_table::presets::NOTHING);
+    table.set_header(columns.iter().map(|column| column.title));
+    for run in groups.values().flatten() {
+        table.add_row(columns.iter().map(|column| (column.show)(run)));
+    }
+    for (index, column) in columns.iter().enumerate() {
+        let alignment = if column.left { CellAlignment::Left } else { CellAlignment::Right };
+        if let Some(column) = table.column_mut(index) {
+            column.set_cell_alignment(alignment);
+        }
+    }
+    table.lines().map(|line| line.trim_end().to_owned()).collect()
+}
+
+fn optional(value: Option<&str>) -> String {
+    value.map(printable).unwrap_or_default()
+}
+
+fn ip(version: Option<u8>) -> String {
+    version.map(|version| format!("v{version}")).unwrap_or_default()
+}
+
+fn whole(value: Option<f64>) -> String {
+    value.map_or_else(|| "-".to_owned(), |value| format!("{value:.0}"))
+}
+
+/// ANSI styles, or none.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Ink {
+    colour: bool,
+}
+
+impl Ink {
+    pub(super) fn bold(self, text: &str) -> String {
+        self.style("1", text)
+    }
+
+    pub(super) fn dim(self, text: &str) -> String {
+        self.style("2", text)
+    }
+
+    pub(super) fn alarm(self, text: &str) -> String {
+        self.style("33;1", text)
+    }
+
+    fn style(self, code: &str, text: &str) -> String {
+        if self.colour { format!("\u{1b}[{code}m{text}\u{1b}[0m") } else { text.to_owned() }
+    }
+}

@@ -1,0 +1,185 @@
+//! What stands below the table: the comparison with the kernel, the machine, notes and warnings.
+
+use std::collections::BTreeMap;
+
+use super::table::{Ink, by_size};
+use super::units::{cell_name, is_kernel_path, printable, time, us, wrapped};
+use crate::record::{Record, Run, Warning};
+
+/// For each size: the best path that avoids the kernel's stack against the kernel's best.
+///
+/// Against the kernel's best and no other: a path that looks eight times faster than blocking sockets has
+/// usually only removed the wake-up.
+pub(super) fn verdict_lines(record: &Record) -> Vec<String> {
+    let mut lines = Vec::new();
+    for (size_bytes, runs) in by_size(record) {
+        let best = |kernel: bool| {
+            runs.iter().find(|run| run.half_rtt_ns.p50.is_some() && is_kernel_path(&run.cell.path) == kernel)
+        };
+        let (Some(near), Some(kernel)) = (best(false), best(true)) else {
+            continue;
+        };
+        if let (Some(near_ns), Some(kernel_ns)) = (near.half_rtt_ns.p50, kernel.half_rtt_ns.p50) {
+            lines.push(format!(
+                "{size_bytes} B: p50 of {} is {:.2} x {}, the kernel's best",
+                cell_name(&near.cell),
+                near_ns / kernel_ns,
+                cell_name(&kernel.cell),
+            ));
+        }
+    }
+    lines.extend(record.runs.iter().filter_map(forwarder_line));
+    let unsupported = |run: &Run| {
+        let half = &run.half_rtt_ns;
+        [half.p50, half.p99, half.p99_9, half.p99_99].iter().any(Option::is_none)
+    };
+    if record.runs.iter().any(unsupported) {
+        lines.push("-: fewer than 10 samples lie beyond; measure longer to see it".to_owned());
+    }
+    lines
+}
+
+fn forwarder_line(run: &Run) -> Option<String> {
+    let quantiles = run.forwarder_ns.as_ref()?;
+    let at = |percent: f64| us(quantiles.iter().find(|line| line.percent == percent).and_then(|line| line.value_ns));
+    Some(format!(
+        "{} {} B: the forwarder's own latency, one way, is p50 {} us, p99 {} us, max {} us",
+        cell_name(&run.cell),
+        run.cell.size_bytes,
+        at(50.0),
+        at(99.0),
+        at(100.0),
+    ))
+}
+
+/// Costs of the machine and the clock, without which no figure above can be judged.
+pub(super) fn machine_lines(record: &Record, width: usize) -> Vec<String> {
+    let machine = &record.machine;
+    let mut facts = Vec::new();
+    if let Some(wake_up_ns) = machine.wake_up_ns {
+        facts.push(format!("wake-up {} (in every blocking path)", time(wake_up_ns)));
+    }
+    match (machine.cache_line_ns, machine.cache_line_range_ns) {
+        (Some(median_ns), Some((low_ns, high_ns))) => {
+            facts.push(format!("cache line {} one way ({low_ns:.0}..{high_ns:.0})", time(median_ns)));
+        }
+        (Some(median_ns), None) => facts.push(format!("cache line {} one way", time(median_ns))),
+        (None, _) => {}
+    }
+    if let Some(tick_hz) = machine.tick_hz {
+        facts.push(format!("tick {tick_hz} Hz"));
+    }
+    let clock = &record.clock;
+    let clock_line = format!(
+        "clock    {}, {:.3} GHz, a stamp costs {:.1} ns, drift {:+.2} ppm; {}",
+        printable(&clock.source),
+        clock.hz as f64 / 1e9,
+        clock.stamp_cost_ns,
+        clock.drift_ppm,
+        printable(&clock.reason)
+    );
+    let mut lines = Vec::new();
+    if !facts.is_empty() {
+        lines.extend(hanging("machine  ", &facts.join(", "), width));
+    }
+    lines.extend(hanging("clock    ", clock_line.trim_start_matches("clock").trim_start(), width));
+    lines.extend(hanging("cable    ", &printable(&record.experiment.cable_detail), width));
+    if let Some(fault) = &record.experiment.fault {
+        lines.extend(hanging("faults   ", &printable(fault), width));
+    }
+    lines
+}
+
+/// Notes and warnings; what several cells share is said once with their names.
+pub(super) fn notes(record: &Record, width: usize, ink: Ink) -> Vec<String> {
+    let mut lines = Vec::new();
+    let mut shared: BTreeMap<&str, Vec<&Run>> = BTreeMap::new();
+    for run in &record.runs {
+        for note in &run.notes {
+            shared.entry(note).or_default().push(run);
+        }
+    }
+    for (note, runs) in shared {
+        let text = format!("{}: {}", names(record, &runs), printable(note));
+        lines.extend(hanging("note     ", &text, width));
+    }
+    for group in warning_groups(record) {
+        let code = printable(group.code);
+        for (index, (text, runs)) in group.seen.iter().enumerate() {
+            let whose = if runs.is_empty() { String::new() } else { format!("{}: ", names(record, runs)) };
+            let text = format!("{code}: {whose}{}", printable(text));
+            let label = if index == 0 { "WARNING  " } else { "         " };
+            let mut block = hanging(label, &text, width);
+            block[0] = block[0].replacen("WARNING", &ink.alarm("WARNING"), 1);
+            lines.extend(block);
+        }
+        lines.extend(hanging("    try  ", &printable(group.advice), width));
+    }
+    if !lines.is_empty() {
+        lines.insert(0, String::new());
+    }
+    lines
+}
+
+/// Warnings of one code with one advice: what was seen, and on which runs (none for the whole experiment).
+struct WarningGroup<'a> {
+    code: &'a str,
+    advice: &'a str,
+    seen: Vec<(&'a str, Vec<&'a Run>)>,
+}
+
+fn warning_groups(record: &Record) -> Vec<WarningGroup<'_>> {
+    let of_record = record.warnings.iter().map(|warning| (None, warning));
+    let of_runs = record.runs.iter().flat_map(|run| run.warnings.iter().map(move |warning| (Some(run), warning)));
+    let mut groups: Vec<WarningGroup<'_>> = Vec::new();
+    for (run, Warning { code, text, advice }) in of_record.chain(of_runs) {
+        let known = groups.iter().position(|group| group.code == code && group.advice == advice);
+        let index = known.unwrap_or_else(|| {
+            groups.push(WarningGroup { code, advice, seen: Vec::new() });
+            groups.len() - 1
+        });
+        let seen = &mut groups[index].seen;
+        match seen.iter_mut().find(|(known, runs)| *known == text && !runs.is_empty()) {
+            Some((_, runs)) => runs.extend(run),
+            None => seen.push((text, run.into_iter().collect())),
+        }
+    }
+    groups
+}
+
+/// The cells that share a note, as short as it can be said: `all cells`, a whole path, or cells with sizes.
+pub(crate) fn names(record: &Record, runs: &[&Run]) -> String {
+    if runs.len() == record.runs.len() && runs.len() > 1 {
+        return "all cells".to_owned();
+    }
+    let mut parts: Vec<(String, Vec<String>)> = Vec::new();
+    for run in runs {
+        let of_path = |other: &&Run| other.cell.path == run.cell.path;
+        let whole_path =
+            record.runs.iter().filter(of_path).count() == runs.iter().filter(|other| of_path(other)).count();
+        let name = if whole_path { run.cell.path.clone() } else { cell_name(&run.cell) };
+        let name = printable(&name);
+        let size = (!whole_path).then(|| run.cell.size_bytes.to_string());
+        match parts.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, sizes)) => sizes.extend(size),
+            None => parts.push((name, size.into_iter().collect())),
+        }
+    }
+    let text = |(name, sizes): &(String, Vec<String>)| match sizes.as_slice() {
+        [] => name.clone(),
+        sizes => format!("{name} {} B", sizes.join("/")),
+    };
+    parts.iter().map(text).collect::<Vec<_>>().join(", ")
+}
+
+/// `label` followed by text that is wrapped and indented by the label's width.
+fn hanging(label: &str, text: &str, width: usize) -> Vec<String> {
+    let indent = label.chars().count();
+    let room = width.saturating_sub(indent).max(30);
+    let mut lines: Vec<String> = wrapped(text, room).into_iter().map(|line| format!("{:indent$}{line}", "")).collect();
+    match lines.first_mut() {
+        Some(first) => *first = format!("{label}{}", &first[indent..]),
+        None => lines.push(label.trim_end().to_owned()),
+    }
+    lines
+}

@@ -1,0 +1,23 @@
+//! From round trips to figures: quantiles with intervals, mean, slow events, and what to doubt.
+//!
+//! A [`Distribution`] belongs to one cell. It takes the round trips of one round after another and, at the
+//! end, gives a [`Summary`] for the record. Nothing here is on the path of a message: rounds are handed over
+//! when they are finished.
+//!
+//! - [`rank`]: which order statistic a quantile is, how many samples support it, and its interval.
+//! - [`spread`]: how much wider the interval must be because neighbouring samples resemble each other.
+//! - [`trend`] and [`modes`]: whether the figures drifted, or are a mixture of two states.
+
+mod distribution;
+mod doubts;
+pub mod modes;
+mod moments;
+mod quantiles;
+pub mod rank;
+pub mod spread;
+mod store;
+pub mod trend;
+
+pub use distribution::{Distribution, RoundFigures, Summary};
+pub use doubts::doubts;
+pub use quantiles::{PERCENTS, quantiles_of};

@@ -1,0 +1,143 @@
+//! What the terminal and other tools' readers see, word for word.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod common;
+
+use nearwire_report::record::Record;
+use nearwire_report::{Format, TableOptions, render, render_html, render_table};
+
+/// A few cells that show every case of a format.
+fn few_cells() -> Record {
+    let mut record = common::sample_record();
+    record.runs.retain(|run| {
+        let cell = &run.cell;
+        let shown = ["udp/block", "udp/spin", "frame/packet"].contains(&cell.path.as_str())
+            || (cell.tx.as_deref(), cell.rx.as_deref()) == (Some("prepared"), Some("in-place"));
+        shown && cell.size_bytes != 256
+    });
+    record
+}
+
+/// One cell in which nothing came back.
+fn all_lost() -> Record {
+    let mut record = common::sample_record();
+    record.runs.truncate(1);
+    let run = &mut record.runs[0];
+    run.samples = 0;
+    run.lost = 1_000;
+    run.half_rtt_ns = Default::default();
+    run.quantiles = nearwire_report::statistics::quantiles_of::<u32>(&mut []);
+    (run.mean_ns, run.standard_deviation_ns, run.slow_events_per_second) = (None, None, None);
+    run.rounds.clear();
+    run.warnings = nearwire_report::statistics::doubts(run);
+    record
+}
+
+#[test]
+fn whole_record_as_table() {
+    insta::assert_snapshot!(render_table(&common::sample_record(), TableOptions { width: 140, colour: false }));
+}
+
+#[test]
+fn narrow_terminal_leaves_columns_out() {
+    let table = render_table(&few_cells(), TableOptions { width: 80, colour: false });
+    assert!(table.lines().all(|line| line.chars().count() <= 80), "{table}");
+    insta::assert_snapshot!(table);
+}
+
+#[test]
+fn colour_only_adds_escapes() {
+    let plain = render_table(&few_cells(), TableOptions { width: 120, colour: false });
+    let coloured = render_table(&few_cells(), TableOptions { width: 120, colour: true });
+    assert!(!plain.contains('\u{1b}'));
+    let mut stripped = String::new();
+    for (index, part) in coloured.split('\u{1b}').enumerate() {
+        stripped.push_str(if index == 0 { part } else { part.split_once('m').unwrap().1 });
+    }
+    assert_eq!(stripped, plain);
+}
+
+#[test]
+fn few_cells_as_exanic() {
+    insta::assert_snapshot!(render(&few_cells(), Format::Exanic).unwrap());
+}
+
+#[test]
+fn few_cells_as_sockperf() {
+    insta::assert_snapshot!(render(&few_cells(), Format::Sockperf).unwrap());
+}
+
+#[test]
+fn few_cells_as_netpipe() {
+    insta::assert_snapshot!(render(&few_cells(), Format::Netpipe).unwrap());
+}
+
+#[test]
+fn few_cells_as_csv() {
+    insta::assert_snapshot!(render(&few_cells(), Format::Csv).unwrap());
+}
+
+#[test]
+fn all_lost_in_every_format() {
+    let record = all_lost();
+    let mut out = String::new();
+    for format in Format::ALL.into_iter().filter(|&format| format != Format::Json) {
+        out.push_str(&format!("== {format}\n{}", render(&record, format).unwrap()));
+    }
+    insta::assert_snapshot!(out);
+    assert!(render_html(&[record]).is_ok());
+}
+
+#[test]
+fn forwarder_shows_its_own_latency() {
+    let table = render(&common::forward_record(), Format::Table).unwrap();
+    assert!(table.contains("the forwarder's own latency, one way, is p50 0.23 us"), "{table}");
+}
+
+#[test]
+fn every_format_survives_a_record_without_runs() {
+    let mut record = common::sample_record();
+    record.runs.clear();
+    for format in Format::ALL {
+        render(&record, format).unwrap();
+    }
+    assert!(render_html(&[record]).unwrap_err().to_string().contains("bench --json"));
+    assert!(render_html(&[]).is_err());
+}
+
+#[test]
+fn markup_in_a_record_is_escaped_in_the_page() {
+    let mut record = common::sample_record();
+    let evil = "<script>alert('1')</script>\"&";
+    record.command = vec![evil.to_owned()];
+    record.started_at = evil.to_owned();
+    record.clock.reason = evil.to_owned();
+    record.experiment.cable_detail = evil.to_owned();
+    record.runs[0].cell.path = format!("udp/{evil}");
+    record.runs[0].notes.push(evil.to_owned());
+    record.warnings[0].text = evil.to_owned();
+    let html = render_html(&[record.clone(), record]).unwrap();
+    assert!(!html.contains("<script"), "markup got through");
+    assert!(!html.contains("alert('1')"), "quotes got through");
+}
+
+#[test]
+fn page_refers_to_nothing_outside() {
+    let html = render_html(&[common::sample_record()]).unwrap();
+    for outside in ["http://", "https://", "src=", "@import", "url("] {
+        assert!(!html.contains(outside), "{outside}");
+    }
+    for mark in ["643 ns", "805 ns", "3.20 µs", "3.80 µs", "2.13 µs", "Published, other hardware"] {
+        assert!(html.contains(mark), "{mark}");
+    }
+    assert!(html.len() < 400_000, "{} bytes", html.len());
+}
+
+#[test]
+fn text_from_a_record_cannot_steer_the_terminal() {
+    let mut record = few_cells();
+    record.warnings[0].text = "\u{1b}]0;owned\u{7}".to_owned();
+    record.clock.reason = "\u{1b}[2J".to_owned();
+    record.runs[0].cell.path = "udp/\u{1b}[31m".to_owned();
+    assert!(!render(&record, Format::Table).unwrap().contains('\u{1b}'));
+}

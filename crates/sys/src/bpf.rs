@@ -1,0 +1,350 @@
+//! bpf(2): maps, XDP programs, the links that attach them, and runs of a program on a packet of our own.
+//!
+//! Everything here is a file descriptor that closes itself. A program attached through [`Link`] is detached by the
+//! kernel when the last descriptor of the link closes, so a killed process leaves no program behind.
+//!
+//! Source: bpf(2), `include/uapi/linux/bpf.h`.
+
+mod attr;
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+use attr::{Attr, Command, zeroed};
+
+const BPF_PROG_TYPE_XDP: u32 = 6;
+const BPF_XDP: u32 = 37;
+const XDP_FLAGS_SKB_MODE: u32 = 1 << 1;
+const XDP_FLAGS_DRV_MODE: u32 = 1 << 2;
+
+/// Enough for the verifier's words on a program of a few dozen instructions.
+const VERIFIER_LOG_BYTES: usize = 64 * 1024;
+
+/// One instruction, as in `struct bpf_insn`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(C)]
+pub struct Instruction {
+    /// Operation code.
+    pub code: u8,
+    /// Destination register in the low four bits, source register in the high four.
+    pub registers: u8,
+    /// Signed offset: of a memory access in bytes, of a jump in instructions.
+    pub offset: i16,
+    /// Signed constant.
+    pub immediate: i32,
+}
+
+fn bpf<A: Attr>(command: Command, attr: &mut A) -> io::Result<i32> {
+    // SAFETY: `attr` is a live, zero-initialised prefix of `union bpf_attr` for this command (`Attr`'s promise) and
+    // the size passed is its size. Pointers in it are set by the callers below to buffers that outlive the call,
+    // with their lengths beside them.
+    let result =
+        unsafe { libc::syscall(libc::SYS_bpf, command as libc::c_long, std::ptr::from_mut(attr), size_of::<A>()) };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result as i32) }
+}
+
+fn bpf_fd<A: Attr>(command: Command, attr: &mut A) -> io::Result<OwnedFd> {
+    let fd = bpf(command, attr)?;
+    // SAFETY: the command (create, load) returned a new descriptor that nothing else owns.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+fn fd_u32(fd: BorrowedFd<'_>) -> u32 {
+    fd.as_raw_fd().cast_unsigned()
+}
+
+/// What a map is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MapKind {
+    /// Values by key bytes.
+    Hash,
+    /// Values by index.
+    Array,
+    /// AF_XDP sockets by index.
+    Xskmap,
+}
+
+/// A map; closed (and freed, unless a program still uses it) on drop.
+#[derive(Debug)]
+pub struct Map {
+    fd: OwnedFd,
+    key_size_bytes: usize,
+    value_size_bytes: usize,
+}
+
+impl Map {
+    /// `BPF_MAP_CREATE`.
+    ///
+    /// # Errors
+    /// `EPERM` without CAP_BPF (or CAP_SYS_ADMIN), `EINVAL` for sizes the kind does not take.
+    pub fn create(
+        kind: MapKind,
+        name: &str,
+        key_size_bytes: u32,
+        value_size_bytes: u32,
+        max_entries: u32,
+    ) -> io::Result<Map> {
+        let mut attr: attr::MapCreate = zeroed();
+        attr.map_type = match kind {
+            MapKind::Hash => 1,
+            MapKind::Array => 2,
+            MapKind::Xskmap => 17,
+        };
+        attr.key_size = key_size_bytes;
+        attr.value_size = value_size_bytes;
+        attr.max_entries = max_entries;
+        attr.map_name = attr::object_name(name);
+        let fd = bpf_fd(Command::MapCreate, &mut attr)?;
+        // The kernel rounds an array's values up to 8 bytes a CPU only for per-CPU maps, which are not offered.
+        Ok(Map { fd, key_size_bytes: key_size_bytes as usize, value_size_bytes: value_size_bytes as usize })
+    }
+
+    /// A map from queue index to AF_XDP socket.
+    ///
+    /// # Errors
+    /// As [`Map::create`].
+    pub fn xskmap(name: &str, max_entries: u32) -> io::Result<Map> {
+        Map::create(MapKind::Xskmap, name, 4, 4, max_entries)
+    }
+
+    /// Sets the value of `key` (`BPF_ANY`).
+    ///
+    /// # Errors
+    /// `E2BIG` for an index beyond the map; `EINVAL` when a length is not the map's; for an Xskmap `EOPNOTSUPP` when
+    /// the value is no AF_XDP socket.
+    pub fn update(&self, key: &[u8], value: &[u8]) -> io::Result<()> {
+        self.check(key, Some(value.len()))?;
+        let mut attr = self.elem(key);
+        attr.value = value.as_ptr() as u64;
+        bpf(Command::MapUpdateElem, &mut attr).map(drop)
+    }
+
+    /// Puts an AF_XDP socket at `index` of an Xskmap. The socket leaves the map when it closes.
+    ///
+    /// # Errors
+    /// As [`Map::update`].
+    pub fn set_socket(&self, index: u32, socket: impl AsFd) -> io::Result<()> {
+        self.update(&index.to_ne_bytes(), &fd_u32(socket.as_fd()).to_ne_bytes())
+    }
+
+    /// Reads the value of `key` into `value`; `false` when there is none.
+    ///
+    /// # Errors
+    /// `EINVAL` when a length is not the map's; `EOPNOTSUPP` for kinds that cannot be read (Xskmap).
+    pub fn lookup(&self, key: &[u8], value: &mut [u8]) -> io::Result<bool> {
+        self.check(key, Some(value.len()))?;
+        let mut attr = self.elem(key);
+        attr.value = value.as_mut_ptr() as u64;
+        found(bpf(Command::MapLookupElem, &mut attr))
+    }
+
+    /// Deletes `key`; `false` when there was none.
+    ///
+    /// # Errors
+    /// `EINVAL` for an array, whose elements always exist.
+    pub fn delete(&self, key: &[u8]) -> io::Result<bool> {
+        self.check(key, None)?;
+        found(bpf(Command::MapDeleteElem, &mut self.elem(key)))
+    }
+
+    /// The kernel reads and writes as many bytes as the map's sizes say, whatever the slices hold.
+    fn check(&self, key: &[u8], value_len_bytes: Option<usize>) -> io::Result<()> {
+        let fits = key.len() == self.key_size_bytes
+            && value_len_bytes.is_none_or(|len_bytes| len_bytes == self.value_size_bytes);
+        if fits { Ok(()) } else { Err(io::Error::from_raw_os_error(libc::EINVAL)) }
+    }
+
+    fn elem(&self, key: &[u8]) -> attr::MapElem {
+        let mut attr: attr::MapElem = zeroed();
+        attr.map_fd = fd_u32(self.fd.as_fd());
+        attr.key = key.as_ptr() as u64;
+        attr
+    }
+}
+
+fn found(result: io::Result<i32>) -> io::Result<bool> {
+    match result {
+        Ok(_) => Ok(true),
+        Err(error) if error.raw_os_error() == Some(libc::ENOENT) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+impl AsFd for Map {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+/// Why a program did not load.
+#[derive(Debug, thiserror::Error)]
+#[error("load XDP program {name}: {source}{}", separated(log))]
+pub struct LoadError {
+    /// The program's name.
+    pub name: String,
+    /// What the kernel said.
+    pub source: io::Error,
+    /// What the verifier said; empty when it was not reached.
+    pub log: String,
+}
+
+fn separated(log: &str) -> String {
+    if log.is_empty() { String::new() } else { format!("; the verifier said:\n{log}") }
+}
+
+/// A loaded XDP program; unloaded on drop unless it is attached.
+#[derive(Debug)]
+pub struct Program {
+    fd: OwnedFd,
+}
+
+/// What a program did with a packet in [`Program::test_run`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TestRun {
+    /// The program's return value (an XDP action).
+    pub retval: u32,
+    /// The packet afterwards.
+    pub data_out: Vec<u8>,
+    /// Mean duration of one run.
+    pub duration_ns: u32,
+}
+
+impl Program {
+    /// `BPF_PROG_LOAD` of an XDP program.
+    ///
+    /// # Errors
+    /// `EPERM` without CAP_BPF and CAP_NET_ADMIN; `EACCES` or `EINVAL` with the verifier's log when it was rejected.
+    pub fn load_xdp(name: &str, instructions: &[Instruction]) -> Result<Program, LoadError> {
+        let mut attr: attr::ProgLoad = zeroed();
+        attr.prog_type = BPF_PROG_TYPE_XDP;
+        attr.insn_cnt = instructions.len() as u32;
+        attr.insns = instructions.as_ptr() as u64;
+        attr.license = c"Dual MIT/GPL".as_ptr() as u64;
+        attr.prog_name = attr::object_name(name);
+        attr.expected_attach_type = BPF_XDP;
+        match bpf_fd(Command::ProgLoad, &mut attr) {
+            Ok(fd) => Ok(Program { fd }),
+            Err(source) => Err(LoadError { name: name.to_owned(), log: verifier_log(attr), source }),
+        }
+    }
+
+    /// The kernel's id of the program, as `ip link` and `bpftool prog` show it.
+    ///
+    /// # Errors
+    /// Reading the program's information failed.
+    pub fn id(&self) -> io::Result<u32> {
+        let mut info = attr::ProgInfo::default();
+        let mut attr: attr::ObjInfo = zeroed();
+        attr.bpf_fd = fd_u32(self.fd.as_fd());
+        attr.info_len = size_of::<attr::ProgInfo>() as u32;
+        attr.info = (&raw mut info) as u64;
+        bpf(Command::ObjGetInfoByFd, &mut attr)?;
+        Ok(info.id)
+    }
+
+    /// Runs the program once on `packet`, as if it came in on queue 0 of the loopback interface.
+    ///
+    /// A redirect to a socket that is in the map says `XDP_REDIRECT` and goes nowhere.
+    ///
+    /// # Errors
+    /// `EINVAL` for a packet shorter than an Ethernet header or longer than a page, `EPERM` without CAP_BPF.
+    pub fn test_run(&self, packet: &[u8]) -> io::Result<TestRun> {
+        self.run(packet, None)
+    }
+
+    /// As [`Program::test_run`], as if the packet came in on `rx_queue` of an interface, which must have that queue.
+    ///
+    /// # Errors
+    /// As [`Program::test_run`]; `EINVAL` for a queue the interface does not have.
+    pub fn test_run_on(&self, packet: &[u8], ifindex: u32, rx_queue: u32) -> io::Result<TestRun> {
+        self.run(packet, Some((ifindex, rx_queue)))
+    }
+
+    fn run(&self, packet: &[u8], ingress: Option<(u32, u32)>) -> io::Result<TestRun> {
+        let mut data_out = vec![0; packet.len() + 256];
+        let (ingress_ifindex, rx_queue_index) = ingress.unwrap_or_default();
+        let data_end = packet.len() as u32;
+        let context =
+            attr::XdpMd { data: 0, data_end, data_meta: 0, ingress_ifindex, rx_queue_index, egress_ifindex: 0 };
+        let mut attr: attr::ProgTestRun = zeroed();
+        attr.prog_fd = fd_u32(self.fd.as_fd());
+        attr.data_size_in = packet.len() as u32;
+        attr.data_in = packet.as_ptr() as u64;
+        attr.data_size_out = data_out.len() as u32;
+        attr.data_out = data_out.as_mut_ptr() as u64;
+        attr.repeat = 1;
+        if ingress.is_some() {
+            attr.ctx_in = (&raw const context) as u64;
+            attr.ctx_size_in = size_of::<attr::XdpMd>() as u32;
+        }
+        bpf(Command::ProgTestRun, &mut attr)?;
+        data_out.truncate(attr.data_size_out as usize);
+        Ok(TestRun { retval: attr.retval, data_out, duration_ns: attr.duration })
+    }
+}
+
+/// Loads again with a log: loading without one first keeps the good case cheap.
+fn verifier_log(mut attr: attr::ProgLoad) -> String {
+    let mut log = vec![0u8; VERIFIER_LOG_BYTES];
+    attr.log_level = 1;
+    attr.log_size = VERIFIER_LOG_BYTES as u32;
+    attr.log_buf = log.as_mut_ptr() as u64;
+    // The second outcome is the first one's, or ENOSPC for a log cut short: only the log is of interest.
+    drop(bpf_fd(Command::ProgLoad, &mut attr));
+    let end = log.iter().position(|&byte| byte == 0).unwrap_or(log.len());
+    String::from_utf8_lossy(&log[..end]).trim_end().to_owned()
+}
+
+impl AsFd for Program {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+/// Where in the receive path an XDP program runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum XdpAttach {
+    /// In the driver (`XDP_FLAGS_DRV_MODE`).
+    Driver,
+    /// On socket buffers, any driver (`XDP_FLAGS_SKB_MODE`).
+    Skb,
+}
+
+/// An attached program; detached when this is dropped or the process ends.
+#[derive(Debug)]
+pub struct Link {
+    fd: OwnedFd,
+}
+
+impl Drop for Link {
+    /// Detaches by command. Closing the descriptor does too, but only once no copy is left, and a process that another
+    /// thread is just starting holds one until its `exec`.
+    fn drop(&mut self) {
+        let mut attr: attr::LinkDetach = zeroed();
+        attr.link_fd = fd_u32(self.fd.as_fd());
+        // Fails when the interface is gone, and the program with it.
+        let _ = bpf(Command::LinkDetach, &mut attr);
+    }
+}
+
+impl Link {
+    /// `BPF_LINK_CREATE`: attaches `program` to an interface, and never replaces another.
+    ///
+    /// # Errors
+    /// `EBUSY` or `EEXIST` when the interface has a program, `EOPNOTSUPP` when the driver has no XDP, `EPERM` without
+    /// CAP_NET_ADMIN, `ENODEV` for no such interface, `ERANGE` or `EINVAL` when the driver refuses (MTU, queues).
+    pub fn attach_xdp(program: &Program, ifindex: u32, attach: XdpAttach) -> io::Result<Link> {
+        let mut attr: attr::LinkCreate = zeroed();
+        attr.prog_fd = fd_u32(program.as_fd());
+        attr.target_ifindex = ifindex;
+        attr.attach_type = BPF_XDP;
+        attr.flags = match attach {
+            XdpAttach::Driver => XDP_FLAGS_DRV_MODE,
+            XdpAttach::Skb => XDP_FLAGS_SKB_MODE,
+        };
+        Ok(Link { fd: bpf_fd(Command::LinkCreate, &mut attr)? })
+    }
+}
+
+#[cfg(test)]
+mod tests;

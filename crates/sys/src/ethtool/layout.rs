@@ -1,0 +1,214 @@
+//! The kernel's structures, with the kernel's names (`include/uapi/linux/ethtool.h`,
+//! `include/uapi/linux/if.h`). Those that end in an array of unknown length have it at its longest.
+
+/// Longest list of offloads that is understood. Linux 6.18 has 64.
+pub(super) const FEATURES_MAX: usize = 256;
+/// Bytes of one name in a string set (`ETH_GSTRING_LEN`).
+pub(super) const STRING_BYTES: usize = 32;
+/// The string set with the names of the offloads (`ETH_SS_FEATURES`).
+pub(super) const STRING_SET_FEATURES: u32 = 4;
+/// Three masks of at most 127 words: `link_mode_masks_nwords` is a signed byte.
+pub(super) const LINK_MODE_WORDS_MAX: usize = 3 * 127;
+
+/// A structure that `SIOCETHTOOL` takes and fills in.
+///
+/// # Safety
+/// The type is `repr(C)`, consists of integers only (so that every byte pattern, zero included, is
+/// valid), begins with the command number, and is at least as long as what the kernel reads and
+/// writes when given `COMMAND` and the arguments that this module puts in.
+pub(super) unsafe trait Request {
+    /// Command number.
+    const COMMAND: u32;
+    /// Its name without `ETHTOOL_`.
+    const NAME: &'static str;
+    /// Where the command number goes.
+    fn command(&mut self) -> &mut u32;
+}
+
+/// `struct ifreq` as `SIOCETHTOOL` uses it.
+#[repr(C)]
+pub(super) struct InterfaceRequest {
+    pub name: [libc::c_char; libc::IFNAMSIZ],
+    pub data: *mut libc::c_void,
+    pub rest: [u8; Self::REST_BYTES],
+}
+
+impl InterfaceRequest {
+    /// The union behind the name is longer than the pointer in it.
+    pub const REST_BYTES: usize = size_of::<libc::ifreq>() - libc::IFNAMSIZ - size_of::<*mut libc::c_void>();
+}
+
+/// Text in a fixed field: up to the first NUL, odd bytes replaced.
+pub(super) fn text(field: &[u8]) -> String {
+    let end = field.iter().position(|&b| b == 0).unwrap_or(field.len());
+    String::from_utf8_lossy(&field[..end]).into_owned()
+}
+
+macro_rules! request {
+    ($type:ident, $command:literal, $name:literal) => {
+        // SAFETY: the structure below is repr(C), all integers, `cmd` first; its length is that of
+        // the kernel's (tested), or the longest the command can fill.
+        unsafe impl Request for $type {
+            const COMMAND: u32 = $command;
+            const NAME: &'static str = $name;
+            fn command(&mut self) -> &mut u32 {
+                &mut self.cmd
+            }
+        }
+    };
+}
+
+request!(GetDriverInfo, 0x03, "GDRVINFO");
+request!(GetCoalesce, 0x0e, "GCOALESCE");
+request!(GetRings, 0x10, "GRINGPARAM");
+request!(GetStrings, 0x1b, "GSTRINGS");
+request!(GetStringSetInfo, 0x37, "GSSET_INFO");
+request!(GetFeatures, 0x3a, "GFEATURES");
+request!(GetChannels, 0x3c, "GCHANNELS");
+request!(GetTimestamping, 0x41, "GET_TS_INFO");
+request!(GetLinkSettings, 0x4c, "GLINKSETTINGS");
+
+/// `struct ethtool_drvinfo`.
+#[repr(C)]
+pub(super) struct GetDriverInfo {
+    pub cmd: u32,
+    pub driver: [u8; 32],
+    pub version: [u8; 32],
+    pub fw_version: [u8; 32],
+    pub bus_info: [u8; 32],
+    pub erom_version: [u8; 32],
+    pub reserved2: [u8; 12],
+    pub n_priv_flags: u32,
+    pub n_stats: u32,
+    pub testinfo_len: u32,
+    pub eedump_len: u32,
+    pub regdump_len: u32,
+}
+
+/// `struct ethtool_coalesce`.
+#[repr(C)]
+pub(super) struct GetCoalesce {
+    pub cmd: u32,
+    pub rx_coalesce_usecs: u32,
+    pub rx_max_coalesced_frames: u32,
+    pub rx_coalesce_usecs_irq: u32,
+    pub rx_max_coalesced_frames_irq: u32,
+    pub tx_coalesce_usecs: u32,
+    pub tx_max_coalesced_frames: u32,
+    pub tx_coalesce_usecs_irq: u32,
+    pub tx_max_coalesced_frames_irq: u32,
+    pub stats_block_coalesce_usecs: u32,
+    pub use_adaptive_rx_coalesce: u32,
+    pub use_adaptive_tx_coalesce: u32,
+    pub pkt_rate_low: u32,
+    pub rx_coalesce_usecs_low: u32,
+    pub rx_max_coalesced_frames_low: u32,
+    pub tx_coalesce_usecs_low: u32,
+    pub tx_max_coalesced_frames_low: u32,
+    pub pkt_rate_high: u32,
+    pub rx_coalesce_usecs_high: u32,
+    pub rx_max_coalesced_frames_high: u32,
+    pub tx_coalesce_usecs_high: u32,
+    pub tx_max_coalesced_frames_high: u32,
+    pub rate_sample_interval: u32,
+}
+
+/// `struct ethtool_ringparam`.
+#[repr(C)]
+pub(super) struct GetRings {
+    pub cmd: u32,
+    pub rx_max_pending: u32,
+    pub rx_mini_max_pending: u32,
+    pub rx_jumbo_max_pending: u32,
+    pub tx_max_pending: u32,
+    pub rx_pending: u32,
+    pub rx_mini_pending: u32,
+    pub rx_jumbo_pending: u32,
+    pub tx_pending: u32,
+}
+
+/// `struct ethtool_channels`.
+#[repr(C)]
+pub(super) struct GetChannels {
+    pub cmd: u32,
+    pub max_rx: u32,
+    pub max_tx: u32,
+    pub max_other: u32,
+    pub max_combined: u32,
+    pub rx_count: u32,
+    pub tx_count: u32,
+    pub other_count: u32,
+    pub combined_count: u32,
+}
+
+/// `struct ethtool_gstrings` with room for [`FEATURES_MAX`] names: the kernel writes as many as the
+/// set has, whatever `len` says, so the length is asked for first (`GSSET_INFO`).
+#[repr(C)]
+pub(super) struct GetStrings {
+    pub cmd: u32,
+    pub string_set: u32,
+    pub len: u32,
+    pub data: [[u8; STRING_BYTES]; FEATURES_MAX],
+}
+
+/// `struct ethtool_sset_info` for one string set.
+#[repr(C)]
+pub(super) struct GetStringSetInfo {
+    pub cmd: u32,
+    pub reserved: u32,
+    pub sset_mask: u64,
+    pub data: [u32; 1],
+    pub padding: u32,
+}
+
+/// `struct ethtool_get_features_block`: one bit an offload.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(super) struct FeatureBlock {
+    pub available: u32,
+    pub requested: u32,
+    pub active: u32,
+    pub never_changed: u32,
+}
+
+/// `struct ethtool_gfeatures` with room for [`FEATURES_MAX`] offloads; the kernel writes `size`
+/// blocks or fewer.
+#[repr(C)]
+pub(super) struct GetFeatures {
+    pub cmd: u32,
+    pub size: u32,
+    pub blocks: [FeatureBlock; FEATURES_MAX / 32],
+}
+
+/// `struct ethtool_ts_info`.
+#[repr(C)]
+pub(super) struct GetTimestamping {
+    pub cmd: u32,
+    pub so_timestamping: u32,
+    pub phc_index: i32,
+    pub tx_types: u32,
+    pub tx_reserved: [u32; 3],
+    pub rx_filters: u32,
+    pub rx_reserved: [u32; 3],
+}
+
+/// `struct ethtool_link_settings` with room for the longest masks.
+#[repr(C)]
+pub(super) struct GetLinkSettings {
+    pub cmd: u32,
+    pub speed: u32,
+    pub duplex: u8,
+    pub port: u8,
+    pub phy_address: u8,
+    pub autoneg: u8,
+    pub mdio_support: u8,
+    pub eth_tp_mdix: u8,
+    pub eth_tp_mdix_ctrl: u8,
+    pub link_mode_masks_nwords: i8,
+    pub transceiver: u8,
+    pub master_slave_cfg: u8,
+    pub master_slave_state: u8,
+    pub rate_matching: u8,
+    pub reserved: [u32; 7],
+    pub link_mode_masks: [u32; LINK_MODE_WORDS_MAX],
+}

@@ -1,0 +1,83 @@
+//! Offloads: what the driver can do to frames, by the kernel's names.
+
+use super::layout::{FEATURES_MAX, GetFeatures, GetStringSetInfo, GetStrings, STRING_SET_FEATURES, text};
+use super::{EthtoolError, Interface};
+
+/// One offload of an interface.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Feature {
+    /// The kernel's name: `rx-gro`, `tx-tcp-segmentation` (`net/ethtool/common.c`).
+    pub name: String,
+    /// Whether it is on: the effect, not the wish.
+    pub is_active: bool,
+    /// Whether somebody asked for it; may differ from `is_active` when another setting excludes it.
+    pub is_requested: bool,
+    /// Whether it can be switched (`[fixed]` in the output of ethtool when not).
+    pub is_changeable: bool,
+}
+
+/// The offloads of an interface.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Features(Vec<Feature>);
+
+impl Features {
+    /// Every offload, in the kernel's order.
+    pub fn iter(&self) -> impl Iterator<Item = &Feature> {
+        self.0.iter()
+    }
+
+    /// The offload of this name; `None` when the kernel does not know it.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&Feature> {
+        self.0.iter().find(|feature| feature.name == name)
+    }
+}
+
+impl Interface {
+    /// Offloads (`ETHTOOL_GFEATURES`, with names by `ETHTOOL_GSTRINGS`).
+    ///
+    /// # Errors
+    /// See [`EthtoolError`].
+    pub fn features(&self) -> Result<Features, EthtoolError> {
+        let names = self.feature_names()?;
+        let blocks = names.len().div_ceil(u32::BITS as usize);
+        let found: GetFeatures = self.ask(|request: &mut GetFeatures| {
+            request.size = u32::try_from(blocks).unwrap_or(0);
+        })?;
+        let feature = |(at, name): (usize, String)| {
+            let block = found.blocks[at / u32::BITS as usize];
+            let bit = 1 << (at % u32::BITS as usize);
+            Feature {
+                name,
+                is_active: block.active & bit != 0,
+                is_requested: block.requested & bit != 0,
+                is_changeable: block.available & bit != 0 && block.never_changed & bit == 0,
+            }
+        };
+        let named = names.into_iter().enumerate();
+        Ok(Features(named.filter(|(_, name)| !name.is_empty()).map(feature).collect()))
+    }
+
+    /// The names of all offloads the running kernel knows, at most [`FEATURES_MAX`]. Their number
+    /// is fixed when the kernel is built, so it cannot grow between the two questions.
+    fn feature_names(&self) -> Result<Vec<String>, EthtoolError> {
+        let info: GetStringSetInfo = self.ask(|request: &mut GetStringSetInfo| {
+            request.sset_mask = 1 << STRING_SET_FEATURES;
+        })?;
+        // A cleared mask says that there is no such set.
+        let count = if info.sset_mask == 0 { 0 } else { info.data[0] };
+        if count as usize > FEATURES_MAX {
+            return Err(EthtoolError::TooManyFeatures {
+                interface: self.name().to_owned(),
+                found: count,
+                limit: u32::try_from(FEATURES_MAX).unwrap_or(u32::MAX),
+            });
+        }
+        let found: GetStrings = self.ask(|request: &mut GetStrings| {
+            request.string_set = STRING_SET_FEATURES;
+            request.len = count;
+        })?;
+        let names = &found.data[..count as usize];
+        Ok(names.iter().map(|name| text(name)).collect())
+    }
+}

@@ -1,0 +1,10 @@
+//! Linux calls that rustix lacks, each behind a safe function.
+//!
+//! One module a kernel interface. Layouts of kernel structures are checked by tests.
+
+pub mod bpf;
+pub mod ethtool;
+pub mod netns;
+pub mod socket;
+pub mod tsc;
+pub mod usage;

@@ -1,0 +1,122 @@
+//! Busy-poll options of sockets and of epoll, which rustix does not have.
+//!
+//! Sources: `include/uapi/asm-generic/socket.h`, `include/uapi/linux/eventpoll.h` (`struct epoll_params`, Linux 6.9).
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd};
+
+/// `SO_BUSY_POLL`: how long a blocking receive polls the device queue before it sleeps. Raising it above
+/// `net.core.busy_read` needs CAP_NET_ADMIN.
+///
+/// # Errors
+/// setsockopt(2) failed.
+pub fn set_busy_poll_us(socket: impl AsFd, busy_poll_us: u32) -> io::Result<()> {
+    set_int(socket, libc::SO_BUSY_POLL, busy_poll_us as libc::c_int)
+}
+
+/// `SO_PREFER_BUSY_POLL`: leave the device queue to the polling socket where the driver's timers allow it. Needs
+/// CAP_NET_ADMIN in the initial user namespace.
+///
+/// # Errors
+/// setsockopt(2) failed.
+pub fn set_prefer_busy_poll(socket: impl AsFd, prefer: bool) -> io::Result<()> {
+    set_int(socket, libc::SO_PREFER_BUSY_POLL, libc::c_int::from(prefer))
+}
+
+/// `SO_BUSY_POLL_BUDGET`: packets taken in one poll of the device queue. Above 8 it needs CAP_NET_ADMIN.
+///
+/// # Errors
+/// setsockopt(2) failed.
+pub fn set_busy_poll_budget_packets(socket: impl AsFd, budget_packets: u16) -> io::Result<()> {
+    set_int(socket, libc::SO_BUSY_POLL_BUDGET, libc::c_int::from(budget_packets))
+}
+
+/// `SO_INCOMING_NAPI_ID`: which device queue the socket's last packet came from; 0 when none is known, and then the
+/// kernel cannot busy poll for this socket.
+///
+/// # Errors
+/// getsockopt(2) failed.
+pub fn incoming_napi_id(socket: impl AsFd) -> io::Result<u32> {
+    let mut value: libc::c_int = 0;
+    let mut len = size_of::<libc::c_int>() as libc::socklen_t;
+    // SAFETY: `value` and `len` are live locals, and `len` states the size of `value`.
+    let result = unsafe {
+        libc::getsockopt(
+            socket.as_fd().as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_INCOMING_NAPI_ID,
+            (&raw mut value).cast(),
+            &mut len,
+        )
+    };
+    if result == 0 { Ok(value as u32) } else { Err(io::Error::last_os_error()) }
+}
+
+fn set_int(socket: impl AsFd, option: libc::c_int, value: libc::c_int) -> io::Result<()> {
+    // SAFETY: the option value is a live c_int and the length passed is its size.
+    let result = unsafe {
+        libc::setsockopt(
+            socket.as_fd().as_raw_fd(),
+            libc::SOL_SOCKET,
+            option,
+            (&raw const value).cast(),
+            size_of::<libc::c_int>() as libc::socklen_t,
+        )
+    };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// `struct epoll_params` of linux/eventpoll.h.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct EpollParams {
+    busy_poll_usecs: u32,
+    busy_poll_budget: u16,
+    prefer_busy_poll: u8,
+    __pad: u8,
+}
+
+/// `_IOW(0x8A, 0x01, struct epoll_params)`.
+const EPIOCSPARAMS: libc::c_ulong = 0x4008_8A01;
+
+/// `EPIOCSPARAMS`: busy polling of everything in one epoll set.
+///
+/// # Errors
+/// ENOTTY or EINVAL before Linux 6.9, EPERM for a budget above 64 without CAP_NET_ADMIN.
+pub fn set_epoll_busy_poll(
+    epoll: impl AsFd,
+    busy_poll_us: u32,
+    budget_packets: u16,
+    prefer_busy_poll: bool,
+) -> io::Result<()> {
+    let params = EpollParams {
+        busy_poll_usecs: busy_poll_us,
+        busy_poll_budget: budget_packets,
+        prefer_busy_poll: u8::from(prefer_busy_poll),
+        __pad: 0,
+    };
+    // SAFETY: the ioctl reads one `struct epoll_params` from the pointer, which is a live local of that layout.
+    let result = unsafe { libc::ioctl(epoll.as_fd().as_raw_fd(), EPIOCSPARAMS as _, &params) };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::mem::offset_of;
+
+    #[test]
+    fn epoll_params_has_the_kernels_layout() {
+        assert_eq!(size_of::<EpollParams>(), 8);
+        assert_eq!(offset_of!(EpollParams, busy_poll_usecs), 0);
+        assert_eq!(offset_of!(EpollParams, busy_poll_budget), 4);
+        assert_eq!(offset_of!(EpollParams, prefer_busy_poll), 6);
+        assert_eq!(EPIOCSPARAMS, (1 << 30) | ((size_of::<EpollParams>() as libc::c_ulong) << 16) | (0x8A << 8) | 1);
+    }
+
+    #[test]
+    fn fresh_socket_has_no_napi_id() {
+        let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+        assert_eq!(incoming_napi_id(&socket).unwrap(), 0);
+    }
+}

@@ -1,0 +1,114 @@
+//! What a thread cost: CPU time and context switches; the interrupt flag; parent death.
+
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use rustix::time::{ClockId, clock_gettime};
+
+/// Counters of the calling thread since it began.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ThreadUsage {
+    /// User and system time.
+    pub cpu_ns: u64,
+    /// Times the thread gave up its CPU (it blocked).
+    pub voluntary_switches: u64,
+    /// Times the CPU was taken from it.
+    pub involuntary_switches: u64,
+}
+
+impl ThreadUsage {
+    /// Reads the calling thread's counters. CPU time comes from `CLOCK_THREAD_CPUTIME_ID`, which counts nanoseconds
+    /// where getrusage(2) may only count ticks.
+    #[must_use]
+    pub fn now() -> ThreadUsage {
+        let cpu = clock_gettime(ClockId::ThreadCPUTime);
+        // SAFETY: an all-zero `rusage` is a valid value of this plain C structure.
+        let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+        // SAFETY: `usage` is live and writable, and RUSAGE_THREAD is a valid `who` since Linux 2.6.26; the call can
+        // only fail for a bad argument, in which case the zeroes remain.
+        unsafe { libc::getrusage(libc::RUSAGE_THREAD, &mut usage) };
+        ThreadUsage {
+            cpu_ns: cpu.tv_sec as u64 * 1_000_000_000 + cpu.tv_nsec as u64,
+            voluntary_switches: usage.ru_nvcsw as u64,
+            involuntary_switches: usage.ru_nivcsw as u64,
+        }
+    }
+
+    /// What was used since `earlier`.
+    #[must_use]
+    pub fn since(&self, earlier: &ThreadUsage) -> ThreadUsage {
+        ThreadUsage {
+            cpu_ns: self.cpu_ns.saturating_sub(earlier.cpu_ns),
+            voluntary_switches: self.voluntary_switches.saturating_sub(earlier.voluntary_switches),
+            involuntary_switches: self.involuntary_switches.saturating_sub(earlier.involuntary_switches),
+        }
+    }
+}
+
+static INTERRUPTED: AtomicBool = AtomicBool::new(false);
+
+extern "C" fn note_interrupt(_signal: libc::c_int) {
+    INTERRUPTED.store(true, Ordering::Relaxed);
+}
+
+/// True once SIGINT, SIGTERM or SIGHUP came after [`catch_interrupts`].
+#[inline]
+#[must_use]
+pub fn interrupted() -> bool {
+    INTERRUPTED.load(Ordering::Relaxed)
+}
+
+/// From now on SIGINT, SIGTERM and SIGHUP only set the flag that [`interrupted`] reads; a second one of the same kind
+/// has its default effect, so that a program that hangs can still be ended.
+///
+/// # Errors
+/// sigaction(2) failed.
+pub fn catch_interrupts() -> io::Result<()> {
+    // Without SA_RESTART, so that a blocked call returns EINTR; with SA_RESETHAND for the second signal.
+    for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
+        set_action(signal, note_interrupt as *const () as libc::sighandler_t, libc::SA_RESETHAND)?;
+    }
+    Ok(())
+}
+
+/// Ignores SIGINT: for a child that its parent ends, when a terminal sends Ctrl-C to both.
+///
+/// # Errors
+/// sigaction(2) failed.
+pub fn ignore_interrupts() -> io::Result<()> {
+    set_action(libc::SIGINT, libc::SIG_IGN, 0)
+}
+
+fn set_action(signal: libc::c_int, handler: libc::sighandler_t, flags: libc::c_int) -> io::Result<()> {
+    // SAFETY: an all-zero `sigaction` is a valid value: empty mask, no flags, default handler.
+    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+    action.sa_sigaction = handler;
+    action.sa_flags = flags;
+    // SAFETY: `action` is live; the handler, if any, only stores to an atomic, which is async-signal-safe.
+    match unsafe { libc::sigaction(signal, &action, std::ptr::null_mut()) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spinning_thread_uses_cpu_time() {
+        let before = ThreadUsage::now();
+        let until = std::time::Instant::now() + std::time::Duration::from_millis(10);
+        while std::time::Instant::now() < until {
+            std::hint::spin_loop();
+        }
+        assert!(ThreadUsage::now().since(&before).cpu_ns > 1_000_000);
+    }
+
+    #[test]
+    fn sleeping_thread_counts_a_voluntary_switch() {
+        let before = ThreadUsage::now();
+        std::thread::sleep(std::time::Duration::from_millis(2));
+        assert!(ThreadUsage::now().since(&before).voluntary_switches >= 1);
+    }
+}
