@@ -1,9 +1,12 @@
-# Two commands: `make build`, `make test`. Tests need root for namespaces, veth and XDP.
+# `make bench` is the main job, `make test` runs every test. Tests need root for namespaces, veth and XDP.
 PACKAGES = chromium iproute2 ethtool
 
-.PHONY: build test packages
+.PHONY: build bench test packages
 build:
 	cargo build --release --workspace
+
+bench: build
+	target/release/nearwire bench --json nearwire.json --report nearwire.html
 
 packages:
 	@missing=""; for p in $(PACKAGES); do dpkg -s $$p >/dev/null 2>&1 || missing="$$missing $$p"; done; \

@@ -1,0 +1,36 @@
+//! Pinning, memory locking and the order of cells.
+
+use rustix::io::Errno;
+use rustix::mm::{MlockAllFlags, mlockall};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+
+/// Pins the calling thread.
+///
+/// # Errors
+/// The CPU does not exist or is not allowed for this process.
+pub fn pin_current_thread(cpu: u32) -> Result<(), Errno> {
+    let mut set = CpuSet::new();
+    if cpu as usize >= CpuSet::MAX_CPU {
+        return Err(Errno::INVAL);
+    }
+    set.set(cpu as usize);
+    sched_setaffinity(None, &set)
+}
+
+/// CPUs the calling thread may run on, ascending.
+#[must_use]
+pub fn allowed_cpus() -> Vec<u32> {
+    let Ok(set) = sched_getaffinity(None) else {
+        return Vec::new();
+    };
+    (0..CpuSet::MAX_CPU).filter(|cpu| set.is_set(*cpu)).map(|cpu| cpu as u32).collect()
+}
+
+/// Locks what is mapped now, so that no sample waits for a page. Later mappings are not locked: a limit on locked
+/// memory would then make them fail.
+///
+/// # Errors
+/// EPERM or ENOMEM: more than RLIMIT_MEMLOCK without CAP_IPC_LOCK.
+pub fn lock_memory() -> Result<(), Errno> {
+    mlockall(MlockAllFlags::CURRENT)
+}

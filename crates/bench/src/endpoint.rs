@@ -1,0 +1,97 @@
+//! The seam between workloads and paths: one end that sends and receives numbered messages.
+//!
+//! A workload is generic over it and statically dispatched; it knows nothing of sockets or frames. What a message
+//! looks like (size, headers, where its number stands) is the endpoint's business.
+
+use nearwire_frames::PortError;
+use nearwire_sys::tsc::Clock;
+
+/// One connected end of a path.
+pub trait Endpoint {
+    /// Sends the message with this number now.
+    ///
+    /// # Errors
+    /// The path failed for good; a message that was merely not accepted is lost, not an error.
+    fn send(&mut self, sequence: u64) -> Result<(), EndpointError>;
+
+    /// Waits for the next message until `deadline`; `None` when it passed without one.
+    ///
+    /// # Errors
+    /// The path failed for good, or the peer closed it.
+    fn receive(&mut self, deadline: &Deadline) -> Result<Option<Arrival>, EndpointError>;
+
+    /// How many low bits of the number survive the trip: messages shorter than eight bytes carry fewer than 64.
+    fn sequence_bits(&self) -> u32 {
+        64
+    }
+
+    /// What is worth saying about this end after the round, as in the AF_XDP mode in use.
+    fn remarks(&self) -> Vec<String> {
+        Vec::new()
+    }
+}
+
+/// What came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Arrival {
+    /// A whole message with this number (its low [`Endpoint::sequence_bits`]).
+    Message(u64),
+    /// Something of the wrong length or content.
+    Corrupt,
+}
+
+/// Until when to wait.
+#[derive(Debug, Clone, Copy)]
+pub struct Deadline {
+    clock: Clock,
+    at_ticks: u64,
+}
+
+impl Deadline {
+    /// `wait_ticks` after the stamp `from_ticks`.
+    #[inline]
+    #[must_use]
+    pub fn after(clock: Clock, from_ticks: u64, wait_ticks: u64) -> Deadline {
+        Deadline { clock, at_ticks: from_ticks.saturating_add(wait_ticks) }
+    }
+
+    /// True when it has passed. Reads the clock: spinning callers look at it once in many empty polls.
+    #[inline]
+    #[must_use]
+    pub fn passed(&self) -> bool {
+        self.clock.now_ticks() >= self.at_ticks
+    }
+
+    /// What is left, 0 when it has passed.
+    #[must_use]
+    pub fn left_ns(&self) -> u64 {
+        self.clock.ns(self.at_ticks.saturating_sub(self.clock.now_ticks()))
+    }
+}
+
+/// Why an end failed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum EndpointError {
+    /// A system call failed.
+    #[error("{doing}: {source}")]
+    Io {
+        /// What was tried.
+        doing: &'static str,
+        /// What the kernel said.
+        source: std::io::Error,
+    },
+    /// The other end closed the connection.
+    #[error("the other end closed the connection")]
+    Closed,
+    /// The port under a frame path failed.
+    #[error(transparent)]
+    Port(#[from] PortError),
+}
+
+impl EndpointError {
+    /// For `map_err` after a system call.
+    pub fn io<E: Into<std::io::Error>>(doing: &'static str) -> impl FnOnce(E) -> EndpointError {
+        move |error| EndpointError::Io { doing, source: error.into() }
+    }
+}

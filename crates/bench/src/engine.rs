@@ -1,0 +1,337 @@
+//! The engine: cells in interleaved rounds of random order, with the machine probed between them.
+
+use std::io::{self, Write};
+
+use nearwire_report::record;
+use nearwire_report::statistics::Distribution;
+use nearwire_sys::tsc::Clock;
+use nearwire_sys::usage::interrupted;
+
+use crate::affinity::{lock_memory, pin_current_thread};
+use crate::bed::TestBed;
+use crate::experiment::{Amount, CellSpec, Experiment, ROUND_SAMPLES_MAX, Workload};
+use crate::order::Order;
+use crate::outcome::CellOutcome;
+use crate::paths::{How, PathId, RxMode, Setup, TxMode, XdpChoice};
+use crate::probe::{Steal, cache_line_ns, wake_up_ns};
+use crate::round::{self, RoundError, RoundResult};
+use crate::workloads::ping_pong::{RoundPlan, SampleBuffer};
+use crate::xdp_choice;
+
+/// Round trips kept exactly over all cells, 4 bytes each; beyond its share a cell goes over to a histogram. Bounds the
+/// memory of any run, however long.
+const EXACT_SAMPLES_TOTAL: usize = 24 << 20;
+
+/// Steal above which a round is marked: half a per cent.
+pub const STEAL_LIMIT_PPM: f64 = 5_000.0;
+
+/// Told what happens while it runs.
+pub trait Observer {
+    /// A cell's round begins.
+    fn cell(&mut self, done: usize, total: usize, what: &str);
+    /// Something was chosen or found that people should know now.
+    fn note(&mut self, text: &str);
+}
+
+/// What an experiment came to.
+#[derive(Debug)]
+pub struct Results {
+    /// One run a cell that gave anything, in the order of the experiment's cells.
+    pub runs: Vec<record::Run>,
+    /// Costs of the machine itself.
+    pub machine: record::Machine,
+    /// Doubts about the whole.
+    pub warnings: Vec<record::Warning>,
+    /// True when Ctrl-C ended it.
+    pub interrupted: bool,
+    /// Why it ended early, if it failed.
+    pub failure: Option<String>,
+}
+
+/// Runs an experiment on a test bed.
+pub struct Engine<'a> {
+    experiment: &'a Experiment,
+    bed: &'a mut TestBed,
+    clock: Clock,
+    observer: &'a mut dyn Observer,
+    raw_samples: Option<&'a mut dyn Write>,
+    buffer: SampleBuffer,
+    xdp: Option<XdpChoice>,
+    token: u32,
+    cache_line_probes_ns: Vec<f64>,
+    warnings: Vec<record::Warning>,
+}
+
+impl<'a> Engine<'a> {
+    /// `raw_samples` gets every round trip as CSV when given.
+    pub fn new(
+        experiment: &'a Experiment,
+        bed: &'a mut TestBed,
+        clock: Clock,
+        observer: &'a mut dyn Observer,
+        raw_samples: Option<&'a mut dyn Write>,
+    ) -> Engine<'a> {
+        Engine {
+            token: experiment.seed as u32 ^ std::process::id() ^ clock.now_ticks() as u32,
+            buffer: SampleBuffer::new(ROUND_SAMPLES_MAX as usize),
+            experiment,
+            bed,
+            clock,
+            observer,
+            raw_samples,
+            xdp: None,
+            cache_line_probes_ns: Vec::new(),
+            warnings: Vec::new(),
+        }
+    }
+
+    /// Measures. Whatever ends it early, what was measured by then is in the results.
+    ///
+    /// # Errors
+    /// Raw samples could not be written.
+    pub fn run(mut self) -> io::Result<Results> {
+        self.settle();
+        let wake_up = self.same_machine_cpus().and_then(|(own, other)| wake_up_ns(self.clock, own, other));
+        let mut cells = self.cells();
+        let failure = match self.choose_xdp() {
+            Ok(notes) => {
+                xdp_choice::add_notes(&mut cells, &notes);
+                self.rounds(&mut cells)?
+            }
+            Err(error) => Some(error.to_string()),
+        };
+        let machine = self.machine(wake_up);
+        let runs = cells.into_iter().filter_map(|cell| cell.finish(self.clock, &mut self.warnings)).collect();
+        Ok(Results { runs, machine, warnings: self.warnings, interrupted: interrupted(), failure })
+    }
+
+    /// Pins this thread and locks its memory; what does not work becomes a warning.
+    fn settle(&mut self) {
+        if let Some(cpu) = self.experiment.cpu_initiator
+            && let Err(errno) = pin_current_thread(cpu)
+        {
+            self.warn(
+                "not-pinned",
+                format!("the initiator could not be pinned to CPU {cpu}: {errno}"),
+                "give CPUs of this process's affinity mask with --cpus",
+            );
+        }
+        if let Err(errno) = lock_memory() {
+            self.warn(
+                "memory-not-locked",
+                format!("memory could not be locked: {errno}"),
+                "raise RLIMIT_MEMLOCK (ulimit -l) or give the program CAP_IPC_LOCK",
+            );
+        }
+    }
+
+    fn warn(&mut self, code: &str, text: String, advice: &str) {
+        self.warnings.push(record::Warning { code: code.to_owned(), text, advice: advice.to_owned() });
+    }
+
+    fn cells(&self) -> Vec<CellOutcome> {
+        let exact_limit = EXACT_SAMPLES_TOTAL / self.experiment.cells.len().max(1);
+        self.experiment.cells.iter().map(|spec| CellOutcome::new(*spec, Distribution::new(exact_limit))).collect()
+    }
+
+    /// The two CPUs when both ends run here and are pinned: only then can the distance between them be probed.
+    fn same_machine_cpus(&self) -> Option<(u32, u32)> {
+        let same = self.bed.responder.same_machine;
+        Some((self.experiment.cpu_initiator?, self.bed.responder.cpu?)).filter(|_| same)
+    }
+
+    fn choose_xdp(&mut self) -> Result<Vec<String>, RoundError> {
+        let Some(cell) = self.experiment.cells.iter().find(|cell| cell.path.how == How::Xdp) else {
+            return Ok(Vec::new());
+        };
+        let setup = self.setup(cell);
+        let (choice, note) = xdp_choice::choose(self.bed, self.clock, &setup, &mut self.buffer)?;
+        self.xdp = choice;
+        self.observer.note(&note);
+        Ok(vec![note])
+    }
+
+    fn rounds(&mut self, cells: &mut [CellOutcome]) -> io::Result<Option<String>> {
+        let rounds = self.experiment.effective_rounds();
+        let mut order = Order::new(self.experiment.seed);
+        let mut line_ns = self.probe_line();
+        let per_round = cells.len();
+        let total = per_round * rounds as usize;
+        for index in 0..rounds {
+            for (position, which) in order.shuffled(per_round).into_iter().enumerate() {
+                if interrupted() {
+                    return Ok(None);
+                }
+                let cell = &mut cells[which];
+                if cell.failure.is_some() {
+                    continue;
+                }
+                self.observer.cell(index as usize * per_round + position, total, &cell.spec.describe());
+                let place = Place { index, position: position as u32, rounds, line_before_ns: line_ns };
+                match self.cell_round(cell, &place)? {
+                    Ok(line_after_ns) => line_ns = line_after_ns,
+                    Err(error) if error.ends_experiment() => return Ok(Some(error.to_string())),
+                    Err(error) => cell.failure = Some(error.to_string()),
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    fn cell_round(&mut self, cell: &mut CellOutcome, place: &Place) -> io::Result<Result<Option<f64>, RoundError>> {
+        let setup = self.setup(&cell.spec);
+        let plan = self.plan(place);
+        let cpus = self.cpus();
+        let (steal_before, began) = (Steal::now(&cpus), self.clock.now_ticks());
+        let result = match round::run(self.bed, self.clock, &setup, &plan, &mut self.buffer) {
+            Ok(result) => result,
+            Err(error) => return Ok(Err(error)),
+        };
+        let elapsed_ns = self.clock.ns(self.clock.now_ticks() - began);
+        let steal_ppm = Steal::now(&cpus).ppm_since(&steal_before, elapsed_ns, cpus.len());
+        let line_after_ns = self.probe_line();
+        self.write_raw(&cell.spec, place.index)?;
+        let line_ns = match (place.line_before_ns, line_after_ns) {
+            (Some(before), Some(after)) => Some((before + after) / 2.0),
+            (one, other) => one.or(other),
+        };
+        self.keep(cell, place, &result, steal_ppm, line_ns);
+        Ok(Ok(line_after_ns))
+    }
+
+    fn keep(
+        &mut self,
+        cell: &mut CellOutcome,
+        place: &Place,
+        result: &RoundResult,
+        steal_ppm: f64,
+        line_ns: Option<f64>,
+    ) {
+        let outcome = &result.outcome;
+        let rtt_ns = self.buffer.round_trips().iter().map(|trip| self.clock.ns(u64::from(trip.rtt_ticks)) as u32);
+        let rtt_ns = rtt_ns.collect::<Vec<_>>();
+        let figures = cell.distribution.record_round(&rtt_ns);
+        let mut marks = Vec::new();
+        if steal_ppm > STEAL_LIMIT_PPM {
+            marks.push("steal".to_owned());
+        }
+        if outcome.migrated > 0 {
+            marks.push("migrated".to_owned());
+        }
+        cell.rounds.push(record::Round {
+            index: place.index,
+            position: place.position,
+            started_ns: self.clock.ns_since_calibration(outcome.started_ticks),
+            duration_ns: outcome.duration_ns,
+            warm_up_messages: outcome.warm_up_messages,
+            warm_up_ns: outcome.warm_up_ns,
+            samples: rtt_ns.len() as u64,
+            lost: outcome.lost,
+            p50_ns: figures.p50_ns,
+            p99_ns: figures.p99_ns,
+            blocks: figures.blocks,
+            steal_ppm,
+            voluntary_switches: outcome.usage.voluntary_switches,
+            involuntary_switches: outcome.usage.involuntary_switches,
+            responder_voluntary_switches: result.responder.voluntary_switches,
+            responder_involuntary_switches: result.responder.involuntary_switches,
+            cache_line_ns: line_ns,
+            marks,
+        });
+        cell.add(result);
+    }
+
+    /// One line a round trip: the cell, the round, the send stamp and the whole round trip.
+    fn write_raw(&mut self, spec: &CellSpec, round: u32) -> io::Result<()> {
+        let Some(out) = &mut self.raw_samples else {
+            return Ok(());
+        };
+        let cell = spec.cell();
+        let [tx, rx] = [cell.tx, cell.rx].map(Option::unwrap_or_default);
+        let ip = cell.ip_version.map(|version| version.to_string()).unwrap_or_default();
+        for trip in self.buffer.round_trips() {
+            let sent_ns = self.clock.ns_since_calibration(trip.sent_ticks);
+            let rtt_ns = self.clock.ns(u64::from(trip.rtt_ticks));
+            writeln!(out, "{},{tx},{rx},{},{ip},{round},{sent_ns},{rtt_ns}", cell.path, cell.size_bytes)?;
+        }
+        Ok(())
+    }
+
+    fn plan(&self, place: &Place) -> RoundPlan {
+        // The first rounds take the remainder, so that the sum is what was asked for.
+        let share = |total: u64| {
+            let rounds = u64::from(place.rounds);
+            total / rounds + u64::from(u64::from(place.index) < total % rounds)
+        };
+        let (time_ns, messages) = match self.experiment.amount {
+            Amount::TimeNs(ns) => (Some(share(ns)), None),
+            Amount::Messages(messages) => (None, Some(share(messages))),
+        };
+        RoundPlan {
+            warm_up_messages: self.experiment.warm_up_messages,
+            warm_up_ns: self.experiment.warm_up_ns,
+            messages,
+            time_ns,
+            timeout_ns: self.experiment.timeout_ns,
+            cpu: self.experiment.cpu_initiator,
+        }
+    }
+
+    fn setup(&self, cell: &CellSpec) -> Setup {
+        Setup {
+            path: cell.path,
+            tx: cell.tx.unwrap_or(TxMode::Frame),
+            rx: cell.rx.unwrap_or(RxMode::InPlace),
+            size_bytes: cell.size_bytes,
+            ip_version: cell.ip_version.unwrap_or(4),
+            timeout_ns: self.experiment.timeout_ns,
+            busy_poll_us: self.experiment.busy_poll_us,
+            busy_poll_budget_packets: self.experiment.busy_poll_budget_packets,
+            pass_program: self.needs_pass_program(cell.path),
+            token: self.token,
+            xdp: self.xdp.clone(),
+            forward: self.experiment.workload == Workload::Forward,
+            vlan: self.experiment.vlan,
+        }
+    }
+
+    /// Packets on veth carry a NAPI id, without which the kernel cannot busy poll, only while a program is attached.
+    fn needs_pass_program(&self, path: PathId) -> bool {
+        let veth = |end: &crate::paths::LocalEnd| end.interface.as_ref().is_some_and(|i| i.driver == "veth");
+        path.is_busy_poll() && veth(&self.bed.local) && veth(&self.bed.responder.local)
+    }
+
+    fn cpus(&self) -> Vec<u32> {
+        let far = self.bed.responder.cpu.filter(|_| self.bed.responder.same_machine);
+        let mut cpus = self.experiment.cpu_initiator.into_iter().chain(far).collect::<Vec<_>>();
+        cpus.dedup();
+        cpus
+    }
+
+    fn probe_line(&mut self) -> Option<f64> {
+        let (own, other) = self.same_machine_cpus()?;
+        let line_ns = cache_line_ns(self.clock, own, other)?;
+        self.cache_line_probes_ns.push(line_ns);
+        Some(line_ns)
+    }
+
+    fn machine(&self, wake_up: Option<f64>) -> record::Machine {
+        let mut probes = self.cache_line_probes_ns.clone();
+        probes.sort_by(f64::total_cmp);
+        record::Machine {
+            wake_up_ns: wake_up,
+            cache_line_ns: probes.get(probes.len() / 2).copied(),
+            cache_line_range_ns: probes.first().copied().zip(probes.last().copied()),
+            tick_hz: None,
+            same_machine: self.bed.responder.same_machine,
+        }
+    }
+}
+
+/// Where in the experiment a cell's round stands.
+struct Place {
+    index: u32,
+    position: u32,
+    rounds: u32,
+    line_before_ns: Option<f64>,
+}

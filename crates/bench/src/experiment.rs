@@ -1,0 +1,201 @@
+//! What to measure: cells, rounds and limits, with every default filled in.
+
+use nearwire_report::record;
+
+use crate::paths::{PathId, RxMode, TxMode, What};
+
+/// Longest round. Longer wishes are met with more rounds: the more often cells take turns, the less a drifting machine
+/// favours one of them.
+pub const ROUND_NS_MAX: u64 = 500_000_000;
+
+/// Most round trips in one round: the size of the sample buffer, 16 bytes each.
+pub const ROUND_SAMPLES_MAX: u64 = 1 << 20;
+
+/// One combination to measure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct CellSpec {
+    /// The path.
+    pub path: PathId,
+    /// Frame paths only.
+    pub tx: Option<TxMode>,
+    /// Frame paths only.
+    pub rx: Option<RxMode>,
+    /// Payload of socket paths, whole frame without FCS of frame paths.
+    pub size_bytes: u32,
+    /// Socket paths only.
+    pub ip_version: Option<u8>,
+}
+
+impl CellSpec {
+    /// As records name it.
+    #[must_use]
+    pub fn cell(&self) -> record::Cell {
+        record::Cell {
+            path: self.path.name().to_owned(),
+            tx: self.tx.map(|tx| tx.name().to_owned()),
+            rx: self.rx.map(|rx| rx.name().to_owned()),
+            size_bytes: self.size_bytes,
+            ip_version: self.ip_version,
+        }
+    }
+
+    /// For people: `udp/spin 64 B IPv4`, `frame/xdp 64 B tx prepared rx in-place`.
+    #[must_use]
+    pub fn describe(&self) -> String {
+        let mut text = format!("{} {} B", self.path, self.size_bytes);
+        if let Some(version) = self.ip_version {
+            text += &format!(" IPv{version}");
+        }
+        if let (Some(tx), Some(rx)) = (self.tx, self.rx) {
+            text += &format!(" tx {} rx {}", tx.name(), rx.name());
+        }
+        text
+    }
+}
+
+/// Smallest frame of the frame paths, without FCS.
+pub const FRAME_BYTES_MIN: u32 = nearwire_wire::measuring::MEASURING_BYTES_MIN as u32;
+
+/// Largest TCP message.
+pub const TCP_BYTES_MAX: u32 = 1 << 20;
+
+/// A size that a path cannot carry.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{size_bytes} B on {path}: it carries {min_bytes} to {max_bytes} B here ({why}); choose another --size")]
+pub struct SizeError {
+    /// What was asked for.
+    pub size_bytes: u32,
+    /// On which path.
+    pub path: PathId,
+    /// Least size.
+    pub min_bytes: u32,
+    /// Greatest size.
+    pub max_bytes: u32,
+    /// Where the limits come from.
+    pub why: String,
+}
+
+/// Checks a size against what a path carries over a cable with this MTU.
+///
+/// # Errors
+/// [`SizeError`] with the limits.
+pub fn check_size(path: PathId, size_bytes: u32, ip_version: u8, mtu_bytes: u32) -> Result<(), SizeError> {
+    let headers_bytes = if ip_version == 6 { 48 } else { 28 };
+    let (min_bytes, max_bytes, why) = match path.what {
+        What::Udp => {
+            (1, mtu_bytes.saturating_sub(headers_bytes), format!("MTU {mtu_bytes} less {headers_bytes} B of headers"))
+        }
+        What::Tcp => (1, TCP_BYTES_MAX, "one message".to_owned()),
+        What::Frame => {
+            (FRAME_BYTES_MIN, mtu_bytes + 14, format!("a frame without FCS, MTU {mtu_bytes} and 14 B of header"))
+        }
+    };
+    if (min_bytes..=max_bytes).contains(&size_bytes) {
+        return Ok(());
+    }
+    Err(SizeError { size_bytes, path, min_bytes, max_bytes, why })
+}
+
+/// The traffic pattern.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Workload {
+    /// One message out at a time, returned by the far end.
+    PingPong,
+    /// Frames go out of one port, a forwarder in the middle hands them on, they come back on another port.
+    Forward,
+}
+
+impl Workload {
+    /// As on the command line.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Workload::PingPong => "ping-pong",
+            Workload::Forward => "forward",
+        }
+    }
+}
+
+/// How much of each cell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Amount {
+    /// Time over all rounds.
+    TimeNs(u64),
+    /// Messages over all rounds.
+    Messages(u64),
+}
+
+/// An experiment.
+#[derive(Debug, Clone)]
+pub struct Experiment {
+    /// What to measure.
+    pub cells: Vec<CellSpec>,
+    /// The traffic pattern.
+    pub workload: Workload,
+    /// How much of each cell.
+    pub amount: Amount,
+    /// Least number of rounds; see [`Experiment::effective_rounds`].
+    pub rounds: u32,
+    /// Messages before each round's samples count.
+    pub warm_up_messages: u64,
+    /// Least time spent on them.
+    pub warm_up_ns: u64,
+    /// An answer later than this is lost.
+    pub timeout_ns: u64,
+    /// Seed of the order of cells.
+    pub seed: u64,
+    /// CPU of the initiator.
+    pub cpu_initiator: Option<u32>,
+    /// CPU of the responder.
+    pub cpu_responder: Option<u32>,
+    /// Busy-poll paths: how long a receive polls.
+    pub busy_poll_us: u32,
+    /// Busy-poll paths: packets in one poll.
+    pub busy_poll_budget_packets: u16,
+    /// VLAN id of frame paths.
+    pub vlan: Option<u16>,
+}
+
+impl Experiment {
+    /// Rounds asked for, or more where a round would grow beyond [`ROUND_NS_MAX`] or [`ROUND_SAMPLES_MAX`].
+    #[must_use]
+    pub fn effective_rounds(&self) -> u32 {
+        let needed = match self.amount {
+            Amount::TimeNs(ns) => ns.div_ceil(ROUND_NS_MAX),
+            Amount::Messages(messages) => messages.div_ceil(ROUND_SAMPLES_MAX),
+        };
+        self.rounds.max(u32::try_from(needed).unwrap_or(u32::MAX)).max(1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn id(name: &str) -> PathId {
+        name.parse().unwrap()
+    }
+
+    #[test]
+    fn sizes_at_the_limits_pass_and_beyond_fail() {
+        for (path, ip, least, most) in [
+            ("udp/spin", 4, 1, 1472),
+            ("udp/spin", 6, 1, 1452),
+            ("tcp/block", 4, 1, 1 << 20),
+            ("frame/xdp", 4, 60, 1514),
+        ] {
+            assert_eq!(check_size(id(path), least, ip, 1500), Ok(()));
+            assert_eq!(check_size(id(path), most, ip, 1500), Ok(()));
+            assert!(check_size(id(path), least - 1, ip, 1500).is_err());
+            assert!(check_size(id(path), most + 1, ip, 1500).is_err());
+        }
+    }
+
+    #[test]
+    fn size_above_mtu_names_size_path_and_limits() {
+        let text = check_size(id("udp/spin"), 9000, 4, 1500).unwrap_err().to_string();
+        for word in ["9000", "udp/spin", "1472", "--size"] {
+            assert!(text.contains(word), "{text}");
+        }
+    }
+}

@@ -1,0 +1,197 @@
+//! What `frame/packet` and `frame/xdp` share: measuring frames over any port.
+
+use nearwire_frames::PortError;
+use nearwire_frames::port::{Port, PreparedFrame};
+use nearwire_wire::MacAddress;
+use nearwire_wire::ethernet::VlanTags;
+use nearwire_wire::measuring::{self, ExperimentToken, Kind, MeasuringHeader, ParseError};
+
+use super::{EndAddress, EndInterface, LocalEnd, PathError, Role, RxMode, Setup, TxMode};
+use crate::endpoint::{Arrival, Deadline, Endpoint, EndpointError};
+
+/// Empty looks at the port (some nanoseconds each) between two looks at the deadline.
+const POLLS_PER_CLOCK_READ: u32 = 256;
+
+/// Attempts to send a frame that the port has no room for, before it counts as lost.
+const SEND_ATTEMPTS: u32 = 1000;
+
+/// Where frames come in, and where they go out when that is another interface (forward workload).
+pub(super) fn receive_and_send_interfaces<'a>(
+    setup: &Setup,
+    local: &'a LocalEnd,
+) -> Result<(&'a EndInterface, Option<&'a EndInterface>), PathError> {
+    let first = local.interface()?;
+    match (&local.second_interface, setup.forward, local.role) {
+        (_, false, _) => Ok((first, None)),
+        (None, true, _) => Err(PathError::NoInterface),
+        (Some(second), true, Role::Initiator) => Ok((second, Some(first))),
+        (Some(second), true, Role::Responder) => Ok((first, Some(second))),
+    }
+}
+
+/// One end's part of a frame path that is the same for every kind of port.
+pub(super) struct FrameEnd {
+    own: MacAddress,
+    setup: Setup,
+    role: Role,
+}
+
+impl FrameEnd {
+    pub(super) fn new(setup: &Setup, local: &LocalEnd) -> Result<FrameEnd, PathError> {
+        // On the forward workload the frames come back to the initiator's second interface, and reach the responder on
+        // its first: both send through the other one.
+        let own = match (&local.second_interface, setup.forward, local.role) {
+            (Some(second), true, Role::Initiator) => second.mac,
+            _ => local.interface()?.mac,
+        };
+        Ok(FrameEnd { own, setup: setup.clone(), role: local.role })
+    }
+
+    pub(super) fn address(&self) -> EndAddress {
+        EndAddress { port: None, mac: Some(self.own) }
+    }
+
+    pub(super) fn connect<P: Port>(self, mut port: P, peer: &EndAddress) -> Result<FrameEndpoint<P>, PathError> {
+        let peer = peer.mac.ok_or(PathError::NoPeerAddress { missing: "hardware address" })?;
+        let tags = tags(self.setup.vlan);
+        let header = MeasuringHeader {
+            destination: peer,
+            source: self.own,
+            tags,
+            kind: if self.role == Role::Initiator { Kind::Request } else { Kind::Reply },
+            token: ExperimentToken(self.setup.token),
+            sequence: 0,
+        };
+        let mut frame = vec![0; self.setup.size_bytes as usize];
+        measuring::write(&mut frame, &header).map_err(|source| PathError::Frame { source })?;
+        let prepared = match self.setup.tx {
+            TxMode::Frame => None,
+            // Two, so that one can be patched while the kernel still holds the other.
+            TxMode::Prepared => Some([port.prepare(&frame)?, port.prepare(&frame)?]),
+        };
+        Ok(FrameEndpoint {
+            port,
+            prepared,
+            next_prepared: 0,
+            received: vec![0; frame.len() + 1],
+            expected: Expected {
+                kind: if self.role == Role::Initiator { Kind::Reply } else { Kind::Request },
+                token: self.setup.token,
+                size_bytes: frame.len(),
+            },
+            frame,
+            sequence_offset: measuring::sequence_offset(tags),
+            rx: self.setup.rx,
+        })
+    }
+}
+
+fn tags(vlan: Option<u16>) -> VlanTags {
+    use nearwire_wire::ethernet::{TagKind, VlanTag};
+    let tag = vlan.and_then(|id| VlanTag::new(TagKind::Customer, 0, false, id));
+    tag.map_or(VlanTags::None, VlanTags::One)
+}
+
+/// What a frame must be to count.
+#[derive(Debug, Clone, Copy)]
+struct Expected {
+    kind: Kind,
+    token: u32,
+    size_bytes: usize,
+}
+
+impl Expected {
+    /// `None`: somebody else's frame, which is none of ours to judge.
+    #[inline]
+    fn judge(&self, frame: &[u8], length_bytes: usize) -> Option<Arrival> {
+        let parsed = match measuring::parse(frame) {
+            Ok(parsed) => parsed,
+            Err(ParseError::Ethernet(_) | ParseError::OtherEtherType { .. }) => return None,
+            Err(_) => return Some(Arrival::Corrupt),
+        };
+        if parsed.header.token.0 != self.token || parsed.header.kind != self.kind {
+            return None;
+        }
+        if length_bytes != frame.len() || parsed.verify(self.size_bytes).is_err() {
+            return Some(Arrival::Corrupt);
+        }
+        Some(Arrival::Message(parsed.header.sequence))
+    }
+}
+
+/// A port with a frame of its own.
+pub struct FrameEndpoint<P> {
+    port: P,
+    prepared: Option<[PreparedFrame; 2]>,
+    next_prepared: usize,
+    frame: Vec<u8>,
+    received: Vec<u8>,
+    expected: Expected,
+    sequence_offset: usize,
+    rx: RxMode,
+}
+
+impl<P: Port> FrameEndpoint<P> {
+    #[inline]
+    fn try_send(&mut self, sequence: u64) -> Result<bool, PortError> {
+        let (at, number) = (self.sequence_offset, sequence.to_be_bytes());
+        match self.prepared {
+            Some(resident) => {
+                self.next_prepared ^= 1;
+                self.port
+                    .send_prepared(resident[self.next_prepared], |frame| frame[at..at + 8].copy_from_slice(&number))
+            }
+            None => {
+                self.frame[at..at + 8].copy_from_slice(&number);
+                self.port.send(&self.frame)
+            }
+        }
+    }
+
+    #[inline]
+    fn look(&mut self) -> Result<Option<Option<Arrival>>, PortError> {
+        let expected = self.expected;
+        match self.rx {
+            RxMode::InPlace => self.port.receive(|frame| expected.judge(frame, frame.len())),
+            RxMode::Frame => {
+                let length = self.port.receive_copy(&mut self.received)?;
+                Ok(length.map(|bytes| expected.judge(&self.received[..bytes.min(self.received.len())], bytes)))
+            }
+        }
+    }
+}
+
+impl<P: Port> Endpoint for FrameEndpoint<P> {
+    #[inline]
+    fn send(&mut self, sequence: u64) -> Result<(), EndpointError> {
+        for _ in 0..SEND_ATTEMPTS {
+            if self.try_send(sequence)? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn receive(&mut self, deadline: &Deadline) -> Result<Option<Arrival>, EndpointError> {
+        let mut polls = 0_u32;
+        loop {
+            if let Some(Some(arrival)) = self.look()? {
+                return Ok(Some(arrival));
+            }
+            polls += 1;
+            if polls.is_multiple_of(POLLS_PER_CLOCK_READ) && deadline.passed() {
+                return Ok(None);
+            }
+        }
+    }
+
+    fn remarks(&self) -> Vec<String> {
+        let statistics = self.port.statistics();
+        let mut remarks = vec![self.port.describe()];
+        if statistics.receive_dropped_frames > 0 {
+            remarks.push(format!("the port dropped {} frames for want of room", statistics.receive_dropped_frames));
+        }
+        remarks
+    }
+}

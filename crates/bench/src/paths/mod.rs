@@ -1,0 +1,284 @@
+//! Paths: how an application reaches the wire. One file a path; the engine knows only the [`Path`] seam.
+//!
+//! Adding one: a file here, a row in [`ALL`], an arm in [`with_path`].
+
+mod block;
+mod busy_poll;
+mod epoll;
+mod epoll_busy_poll;
+mod frame;
+pub mod frame_packet;
+pub mod frame_xdp;
+mod id;
+mod socket;
+mod spin;
+
+use std::net::IpAddr;
+
+use nearwire_frames::PortError;
+use nearwire_wire::MacAddress;
+use serde::{Deserialize, Serialize};
+
+use crate::endpoint::{Endpoint, EndpointError};
+pub use frame_xdp::XdpChoice;
+pub use id::{ALL, How, PathId, UnknownPath, What};
+
+/// How a frame path sends (`exanic_perf_test -T`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum TxMode {
+    /// Each frame is copied into the port and sent.
+    Frame,
+    /// A resident frame is patched and sent again.
+    Prepared,
+}
+
+/// How a frame path receives (`exanic_perf_test -R`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum RxMode {
+    /// The frame is copied out of the port.
+    Frame,
+    /// The frame is looked at where it lies.
+    InPlace,
+}
+
+impl TxMode {
+    /// The word used on the command line and in records.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            TxMode::Frame => "frame",
+            TxMode::Prepared => "prepared",
+        }
+    }
+}
+
+impl RxMode {
+    /// The word used on the command line and in records.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            RxMode::Frame => "frame",
+            RxMode::InPlace => "in-place",
+        }
+    }
+}
+
+/// Everything both ends must agree on for one cell. The initiator makes it and sends it to the responder: nothing is
+/// ever set on one side only.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Setup {
+    /// Which path.
+    pub path: PathId,
+    /// Frame paths only.
+    pub tx: TxMode,
+    /// Frame paths only.
+    pub rx: RxMode,
+    /// Payload of socket paths, whole frame without FCS of frame paths.
+    pub size_bytes: u32,
+    /// 4 or 6; frame paths ignore it.
+    pub ip_version: u8,
+    /// How long the initiator waits for an answer.
+    pub timeout_ns: u64,
+    /// Busy-poll paths: how long a receive polls before it sleeps.
+    pub busy_poll_us: u32,
+    /// Busy-poll paths: packets in one poll.
+    pub busy_poll_budget_packets: u16,
+    /// Whether busy-poll paths attach a program that passes everything, which is what gives packets on veth a NAPI id.
+    pub pass_program: bool,
+    /// Marks this experiment's frames; others are ignored.
+    pub token: u32,
+    /// `frame/xdp`: the layout of sockets and the mode of the program.
+    pub xdp: Option<XdpChoice>,
+    /// The middle end returns frames through its second port.
+    pub forward: bool,
+    /// VLAN id of frame paths.
+    pub vlan: Option<u16>,
+}
+
+/// One end of the cable as its own process sees it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LocalEnd {
+    /// Which end.
+    pub role: Role,
+    /// Own addresses that the peer can reach, at most one of each family.
+    pub addresses: Vec<IpAddr>,
+    /// The peer's.
+    pub peer_addresses: Vec<IpAddr>,
+    /// Interface on the cable; none when frames cannot be sent here.
+    pub interface: Option<EndInterface>,
+    /// Interface of the second cable, for the forward workload.
+    pub second_interface: Option<EndInterface>,
+}
+
+/// An interface on a cable.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EndInterface {
+    /// Its name.
+    pub name: String,
+    /// Its hardware address.
+    #[serde(with = "mac_text")]
+    pub mac: MacAddress,
+    /// Largest IP packet.
+    pub mtu_bytes: u32,
+    /// Queues in each direction.
+    pub queues: u32,
+    /// Driver or link kind, as in `veth`.
+    pub driver: String,
+}
+
+/// Which end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Role {
+    /// Stamps, sends first.
+    Initiator,
+    /// Answers.
+    Responder,
+}
+
+impl LocalEnd {
+    /// Own and peer's address of a family.
+    fn addresses(&self, ip_version: u8) -> Result<(IpAddr, IpAddr), PathError> {
+        let of = |addresses: &[IpAddr]| addresses.iter().copied().find(|a| a.is_ipv4() == (ip_version == 4));
+        match (of(&self.addresses), of(&self.peer_addresses)) {
+            (Some(own), Some(peer)) => Ok((own, peer)),
+            _ => Err(PathError::NoAddress { ip_version }),
+        }
+    }
+
+    fn interface(&self) -> Result<&EndInterface, PathError> {
+        self.interface.as_ref().ok_or(PathError::NoInterface)
+    }
+}
+
+/// What an open end tells its peer so that it can connect.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EndAddress {
+    /// UDP or TCP port.
+    pub port: Option<u16>,
+    /// Hardware address that frames are to be sent to.
+    #[serde(with = "optional_mac_text")]
+    pub mac: Option<MacAddress>,
+}
+
+/// A path at one end: opened first on both ends, then connected to the other.
+///
+/// Order: the responder opens and tells its address; the initiator opens and connects; the responder connects.
+pub trait Path: Sized {
+    /// What the workload then uses.
+    type Endpoint: Endpoint;
+
+    /// Makes sockets or ports.
+    ///
+    /// # Errors
+    /// This host, end or size cannot do it.
+    fn open(setup: &Setup, local: &LocalEnd) -> Result<Self, PathError>;
+
+    /// What the peer needs to know.
+    fn address(&self) -> EndAddress;
+
+    /// Joins the peer.
+    ///
+    /// # Errors
+    /// The peer could not be reached.
+    fn connect(self, peer: &EndAddress) -> Result<Self::Endpoint, PathError>;
+}
+
+/// Something to do with a path that is only known at run time.
+pub trait PathVisitor {
+    /// What comes out.
+    type Output;
+    /// Does it, with the path's type known.
+    fn visit<P: Path>(self) -> Self::Output;
+}
+
+/// Calls `visitor` with the type that implements `path`.
+pub fn with_path<V: PathVisitor>(path: PathId, visitor: V) -> V::Output {
+    match path.how {
+        How::Block => visitor.visit::<socket::SocketPath<block::Block>>(),
+        How::Spin => visitor.visit::<socket::SocketPath<spin::Spin>>(),
+        How::BusyPoll => visitor.visit::<socket::SocketPath<busy_poll::BusyPoll>>(),
+        How::Epoll => visitor.visit::<socket::SocketPath<epoll::Epoll>>(),
+        How::EpollBusyPoll => visitor.visit::<socket::SocketPath<epoll_busy_poll::EpollBusyPoll>>(),
+        How::Packet => visitor.visit::<frame_packet::PacketPath>(),
+        How::Xdp => visitor.visit::<frame_xdp::XdpPath>(),
+    }
+}
+
+/// Why a path could not be opened or connected.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PathError {
+    /// The cable has no addresses of this family.
+    #[error("IPv{ip_version} over this cable: one end has no IPv{ip_version} address; use the other family")]
+    NoAddress {
+        /// 4 or 6.
+        ip_version: u8,
+    },
+    /// The end has no interface for frames.
+    #[error("frames over this cable: this end has no Ethernet interface towards the other; use a udp or tcp path")]
+    NoInterface,
+    /// A system call failed.
+    #[error("{doing}: {source}")]
+    Io {
+        /// What was tried.
+        doing: String,
+        /// What the kernel said.
+        source: std::io::Error,
+    },
+    /// The peer did not say what is needed to reach it.
+    #[error("the other end did not give its {missing}; both ends must be the same version of nearwire")]
+    NoPeerAddress {
+        /// What is missing.
+        missing: &'static str,
+    },
+    /// The frame cannot be made.
+    #[error("make a measuring frame: {source}")]
+    Frame {
+        /// What is wrong with it.
+        source: nearwire_wire::measuring::WriteError,
+    },
+    /// A port could not be opened.
+    #[error(transparent)]
+    Port(#[from] PortError),
+    /// An endpoint failed while connecting.
+    #[error(transparent)]
+    Endpoint(#[from] EndpointError),
+}
+
+impl PathError {
+    /// For `map_err` after a system call.
+    pub fn io<E: Into<std::io::Error>>(doing: impl Into<String>) -> impl FnOnce(E) -> PathError {
+        move |error| PathError::Io { doing: doing.into(), source: error.into() }
+    }
+}
+
+mod mac_text {
+    use nearwire_wire::MacAddress;
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub fn serialize<S: Serializer>(mac: &MacAddress, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(mac)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<MacAddress, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        text.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+mod optional_mac_text {
+    use nearwire_wire::MacAddress;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    pub fn serialize<S: Serializer>(mac: &Option<MacAddress>, serializer: S) -> Result<S::Ok, S::Error> {
+        mac.as_ref().map(ToString::to_string).serialize(serializer)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<MacAddress>, D::Error> {
+        let text = Option::<String>::deserialize(deserializer)?;
+        text.map(|text| text.parse()).transpose().map_err(serde::de::Error::custom)
+    }
+}

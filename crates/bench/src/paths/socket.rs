@@ -1,0 +1,223 @@
+//! UDP and TCP over the kernel's sockets; how a receive waits is the [`Waiting`] policy of each path's own file.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use nearwire_frames::xdp::{AttachMode, XdpAttachment, attach_pass};
+use rustix::io::Errno;
+use rustix::net::{self, AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, sockopt};
+
+use super::{EndAddress, LocalEnd, Path, PathError, Role, Setup, What};
+use crate::endpoint::{Arrival, Deadline, Endpoint, EndpointError};
+
+/// Longest sleep of a blocking receive before it looks at its deadline. The kernel rounds it up to its tick.
+pub(super) const SLEEP_NS: u64 = 4_000_000;
+
+/// Empty non-blocking receives (about 150 ns each) between two looks at the deadline.
+pub(super) const POLLS_PER_CLOCK_READ: u32 = 16;
+
+/// How long the responder waits for a TCP connection that the initiator says it has made.
+const ACCEPT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How a receive waits for a message.
+pub trait Waiting: Sized {
+    /// Sets socket options and makes what else is needed.
+    ///
+    /// # Errors
+    /// The kernel lacks the option or refuses it.
+    fn prepare(socket: BorrowedFd<'_>, setup: &Setup) -> Result<Self, PathError>;
+
+    /// Receives what is there, waiting until `deadline`; `None` when it passed.
+    ///
+    /// # Errors
+    /// The kernel's, other than "nothing there".
+    fn receive(
+        &mut self,
+        socket: BorrowedFd<'_>,
+        buffer: &mut [u8],
+        flags: RecvFlags,
+        deadline: &Deadline,
+    ) -> Result<Option<usize>, Errno>;
+
+    /// What is worth saying after a round.
+    fn remarks(&self, _socket: BorrowedFd<'_>) -> Vec<String> {
+        Vec::new()
+    }
+}
+
+/// A socket that is open but not yet joined to its peer.
+pub struct SocketPath<W> {
+    socket: OwnedFd,
+    setup: Setup,
+    role: Role,
+    peer: IpAddr,
+    port: Option<u16>,
+    pass_program: Option<XdpAttachment>,
+    waiting: std::marker::PhantomData<W>,
+}
+
+impl<W: Waiting> Path for SocketPath<W> {
+    type Endpoint = SocketEndpoint<W>;
+
+    fn open(setup: &Setup, local: &LocalEnd) -> Result<Self, PathError> {
+        let (own, peer) = local.addresses(setup.ip_version)?;
+        let pass_program = match &local.interface {
+            Some(interface) if setup.path.is_busy_poll() && setup.pass_program => {
+                Some(attach_pass(&interface.name, AttachMode::Native)?)
+            }
+            _ => None,
+        };
+        let kind = if setup.path.what == What::Udp { SocketType::DGRAM } else { SocketType::STREAM };
+        let family = if own.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+        let socket = net::socket_with(family, kind, SocketFlags::CLOEXEC, None)
+            .map_err(PathError::io(format!("make a socket for {}", setup.path)))?;
+        let bound = SocketAddr::new(own, 0);
+        net::bind(&socket, &bound).map_err(PathError::io(format!("bind {} to {bound}", setup.path)))?;
+        if kind == SocketType::STREAM {
+            sockopt::set_tcp_nodelay(&socket, true).map_err(PathError::io("set TCP_NODELAY"))?;
+            if local.role == Role::Responder {
+                net::listen(&socket, 1).map_err(PathError::io(format!("listen on {bound}")))?;
+            }
+        }
+        let address = net::getsockname(&socket).map_err(PathError::io("read the socket's own address"))?;
+        let port = SocketAddr::try_from(address).ok().map(|address| address.port());
+        Ok(SocketPath {
+            socket,
+            setup: setup.clone(),
+            role: local.role,
+            peer,
+            port,
+            pass_program,
+            waiting: std::marker::PhantomData,
+        })
+    }
+
+    fn address(&self) -> EndAddress {
+        EndAddress { port: self.port, mac: None }
+    }
+
+    fn connect(self, peer: &EndAddress) -> Result<SocketEndpoint<W>, PathError> {
+        let port = peer.port.ok_or(PathError::NoPeerAddress { missing: "port" })?;
+        let stream = self.setup.path.what == What::Tcp;
+        let socket = if stream && self.role == Role::Responder {
+            let accepted = accept_from(&self.socket, SocketAddr::new(self.peer, port))?;
+            sockopt::set_tcp_nodelay(&accepted, true).map_err(PathError::io("set TCP_NODELAY"))?;
+            accepted
+        } else {
+            let address = SocketAddr::new(self.peer, port);
+            net::connect(&self.socket, &address)
+                .map_err(PathError::io(format!("connect {} to {address}", self.setup.path)))?;
+            self.socket
+        };
+        let waiting = W::prepare(socket.as_fd(), &self.setup)?;
+        let size_bytes = self.setup.size_bytes as usize;
+        Ok(SocketEndpoint {
+            waiting,
+            stream,
+            message: vec![0x5a; size_bytes],
+            // One byte more than a message, so that a longer datagram is seen to be longer.
+            buffer: vec![0; size_bytes + usize::from(!stream)],
+            filled_bytes: 0,
+            socket,
+            _pass_program: self.pass_program,
+        })
+    }
+}
+
+/// Accepts the connection from `peer` and no other: a stranger's is closed at once.
+fn accept_from(listener: &OwnedFd, peer: SocketAddr) -> Result<OwnedFd, PathError> {
+    sockopt::set_socket_timeout(listener, sockopt::Timeout::Recv, Some(ACCEPT_TIMEOUT))
+        .map_err(PathError::io("set the listener's timeout"))?;
+    let give_up = Instant::now() + ACCEPT_TIMEOUT;
+    while Instant::now() < give_up {
+        let (socket, from) = net::acceptfrom_with(listener, SocketFlags::CLOEXEC)
+            .map_err(PathError::io(format!("accept the connection from {peer}")))?;
+        if from.and_then(|from| SocketAddr::try_from(from).ok()) == Some(peer) {
+            return Ok(socket);
+        }
+    }
+    Err(PathError::io(format!("accept the connection from {peer}"))(io::Error::from(io::ErrorKind::TimedOut)))
+}
+
+/// A connected socket.
+pub struct SocketEndpoint<W> {
+    waiting: W,
+    stream: bool,
+    message: Vec<u8>,
+    buffer: Vec<u8>,
+    filled_bytes: usize,
+    socket: OwnedFd,
+    /// Kept attached for as long as the socket is in use.
+    _pass_program: Option<XdpAttachment>,
+}
+
+impl<W: Waiting> SocketEndpoint<W> {
+    /// Bytes of a message that carry its number: the first eight, fewer in shorter messages.
+    fn number_bytes(&self) -> usize {
+        self.message.len().min(8)
+    }
+
+    fn number(&self) -> u64 {
+        let mut bytes = [0; 8];
+        let n = self.number_bytes();
+        bytes[..n].copy_from_slice(&self.buffer[..n]);
+        u64::from_le_bytes(bytes)
+    }
+
+    fn receive_some(&mut self, deadline: &Deadline) -> Result<Option<usize>, EndpointError> {
+        let flags = if self.stream { RecvFlags::empty() } else { RecvFlags::TRUNC };
+        let room = &mut self.buffer[self.filled_bytes..];
+        match self.waiting.receive(self.socket.as_fd(), room, flags, deadline) {
+            Ok(Some(0)) if self.stream => Err(EndpointError::Closed),
+            Err(Errno::CONNRESET | Errno::PIPE) => Err(EndpointError::Closed),
+            Ok(received) => Ok(received),
+            Err(errno) => Err(EndpointError::io("receive from the socket")(errno)),
+        }
+    }
+}
+
+impl<W: Waiting> Endpoint for SocketEndpoint<W> {
+    #[inline]
+    fn send(&mut self, sequence: u64) -> Result<(), EndpointError> {
+        let n = self.number_bytes();
+        self.message[..n].copy_from_slice(&sequence.to_le_bytes()[..n]);
+        let mut sent_bytes = 0;
+        while sent_bytes < self.message.len() {
+            match net::send(&self.socket, &self.message[sent_bytes..], SendFlags::NOSIGNAL) {
+                Ok(bytes) => sent_bytes += bytes,
+                Err(Errno::INTR | Errno::AGAIN) => {}
+                // Local queue full: the datagram is lost, and its absence will be counted.
+                Err(Errno::NOBUFS) if !self.stream => return Ok(()),
+                Err(Errno::CONNRESET | Errno::PIPE) => return Err(EndpointError::Closed),
+                Err(errno) => return Err(EndpointError::io("send on the socket")(errno)),
+            }
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn receive(&mut self, deadline: &Deadline) -> Result<Option<Arrival>, EndpointError> {
+        loop {
+            let Some(bytes) = self.receive_some(deadline)? else {
+                return Ok(None);
+            };
+            self.filled_bytes += bytes;
+            if self.stream && self.filled_bytes < self.message.len() {
+                continue;
+            }
+            let whole = self.filled_bytes == self.message.len();
+            self.filled_bytes = 0;
+            return Ok(Some(if whole { Arrival::Message(self.number()) } else { Arrival::Corrupt }));
+        }
+    }
+
+    fn sequence_bits(&self) -> u32 {
+        self.number_bytes() as u32 * 8
+    }
+
+    fn remarks(&self) -> Vec<String> {
+        self.waiting.remarks(self.socket.as_fd())
+    }
+}

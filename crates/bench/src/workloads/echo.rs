@@ -1,0 +1,84 @@
+//! The far end of ping-pong and forward: sends every message back.
+
+use nearwire_sys::tsc::Clock;
+use nearwire_sys::usage::ThreadUsage;
+
+use crate::endpoint::{Arrival, Deadline, Endpoint, EndpointError};
+
+/// How often an idle responder looks whether it is to stop.
+const IDLE_NS: u64 = 4_000_000;
+
+/// Most forwarding times kept of a round; later ones are not recorded.
+pub const FORWARD_SAMPLES: usize = 1 << 18;
+
+/// What the far end did in a round.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct EchoOutcome {
+    /// Messages sent back.
+    pub messages: u64,
+    /// Messages of the wrong length or content, not sent back.
+    pub corrupted: u64,
+    /// What the thread used since the first message.
+    pub usage: ThreadUsage,
+    /// For the forward workload: from a frame being seen to its hand-over to the kernel, nanoseconds. The wait for the
+    /// frame is not part of it.
+    pub forward_ns: Vec<u64>,
+}
+
+/// Sends messages back until `stop` says so, which is asked whenever nothing came for a few milliseconds.
+///
+/// # Errors
+/// The path failed for good. A peer that closed the connection ends the loop without an error.
+pub fn run<E: Endpoint>(
+    endpoint: &mut E,
+    clock: Clock,
+    stamp_forwarding: bool,
+    mut stop: impl FnMut() -> bool,
+) -> Result<EchoOutcome, EndpointError> {
+    let mut outcome = EchoOutcome::default();
+    if stamp_forwarding {
+        outcome.forward_ns = vec![1; FORWARD_SAMPLES];
+        outcome.forward_ns.clear();
+    }
+    let idle_ticks = clock.ticks(IDLE_NS);
+    let mut usage_before = ThreadUsage::now();
+    loop {
+        let deadline = Deadline::after(clock, clock.now_ticks(), idle_ticks);
+        match endpoint.receive(&deadline) {
+            Ok(Some(Arrival::Message(sequence))) => {
+                if stamp_forwarding {
+                    forward(endpoint, clock, sequence, &mut outcome)?;
+                } else {
+                    endpoint.send(sequence)?;
+                }
+                outcome.messages += 1;
+                if outcome.messages == 1 {
+                    usage_before = ThreadUsage::now();
+                }
+            }
+            Ok(Some(Arrival::Corrupt)) => outcome.corrupted += 1,
+            Ok(None) if stop() => break,
+            Ok(None) => {}
+            Err(EndpointError::Closed) => break,
+            Err(error) => return Err(error),
+        }
+    }
+    outcome.usage = ThreadUsage::now().since(&usage_before);
+    Ok(outcome)
+}
+
+#[inline]
+fn forward<E: Endpoint>(
+    endpoint: &mut E,
+    clock: Clock,
+    sequence: u64,
+    outcome: &mut EchoOutcome,
+) -> Result<(), EndpointError> {
+    let seen = clock.start_ticks();
+    endpoint.send(sequence)?;
+    let (handed_on, _) = clock.end_ticks();
+    if outcome.forward_ns.len() < FORWARD_SAMPLES {
+        outcome.forward_ns.push(clock.ns(handed_on - seen));
+    }
+    Ok(())
+}

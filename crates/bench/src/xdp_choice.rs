@@ -1,0 +1,68 @@
+//! Which way of making an AF_XDP port is the fastest on this cable: measured shortly, not assumed. On veth the generic
+//! mode wins, on a real driver the native one.
+
+use nearwire_sys::tsc::Clock;
+
+use crate::bed::TestBed;
+use crate::outcome::CellOutcome;
+use crate::paths::frame_xdp::ways;
+use crate::paths::{How, Role, Setup, XdpChoice};
+use crate::round::{self, RoundError};
+use crate::workloads::ping_pong::{RoundPlan, SampleBuffer};
+
+/// Interleaved trials of each way.
+const TRIALS: usize = 3;
+
+/// Measures every way and takes the one with the least median. `None` when none worked.
+pub(crate) fn choose(
+    bed: &mut TestBed,
+    clock: Clock,
+    setup: &Setup,
+    buffer: &mut SampleBuffer,
+) -> Result<(Option<XdpChoice>, String), RoundError> {
+    let name = bed.local.interface.as_ref().map(|interface| interface.name.clone()).unwrap_or_default();
+    let labels = match bed.enter(|| ways(&name, Role::Initiator))? {
+        Ok(found) => found.into_iter().map(|way| way.label.to_string()).collect::<Vec<_>>(),
+        Err(error) => return Ok((None, format!("AF_XDP: {error}"))),
+    };
+    let plan = RoundPlan {
+        warm_up_messages: 500,
+        warm_up_ns: 1_000_000,
+        messages: Some(3000),
+        time_ns: Some(30_000_000),
+        timeout_ns: setup.timeout_ns,
+        cpu: None,
+    };
+    let mut best_ns = vec![f64::INFINITY; labels.len()];
+    for _ in 0..TRIALS {
+        for (label, best) in labels.iter().zip(&mut best_ns) {
+            let setup = Setup { xdp: Some(XdpChoice { label: label.clone() }), ..setup.clone() };
+            match round::run(bed, clock, &setup, &plan, buffer) {
+                Ok(_) => *best = best.min(median_half_rtt_ns(clock, buffer)),
+                Err(error) if error.ends_experiment() => return Err(error),
+                Err(_) => {}
+            }
+        }
+    }
+    let mut order = (0..labels.len()).filter(|i| best_ns[*i].is_finite()).collect::<Vec<_>>();
+    order.sort_by(|a, b| best_ns[*a].total_cmp(&best_ns[*b]));
+    let Some(&first) = order.first() else {
+        return Ok((None, "AF_XDP: no way of making a port worked".to_owned()));
+    };
+    let figures = order.iter().map(|i| format!("{} {:.0} ns", labels[*i], best_ns[*i])).collect::<Vec<_>>();
+    let note = format!("AF_XDP self-measurement, half RTT: {}; took the first", figures.join(", "));
+    Ok((Some(XdpChoice { label: labels[first].clone() }), note))
+}
+
+fn median_half_rtt_ns(clock: Clock, buffer: &SampleBuffer) -> f64 {
+    let mut ticks = buffer.round_trips().iter().map(|trip| trip.rtt_ticks).collect::<Vec<_>>();
+    ticks.sort_unstable();
+    ticks.get(ticks.len() / 2).map_or(f64::INFINITY, |ticks| clock.ns(u64::from(*ticks)) as f64 / 2.0)
+}
+
+/// Puts the choice into the record of every cell it is used in.
+pub(crate) fn add_notes(cells: &mut [CellOutcome], notes: &[String]) {
+    for cell in cells.iter_mut().filter(|cell| cell.spec.path.how == How::Xdp) {
+        cell.notes.extend_from_slice(notes);
+    }
+}

@@ -1,0 +1,88 @@
+//! What was typed, one file a command. No meaning here.
+
+pub mod bench;
+mod values;
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+pub use values::{CableArg, CpuPair};
+
+/// Network latency near the wire: measured on every path from application to wire to application.
+#[derive(Debug, Parser)]
+#[command(name = "nearwire", version, max_term_width = 100, subcommand_required = true, arg_required_else_help = true)]
+#[command(after_help = EXIT_CODES)]
+pub struct Nearwire {
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+const EXIT_CODES: &str = "Exit codes: 0 done, 1 a comparison found a difference, 2 usage or unusable input, 3 the host \
+cannot do it, 4 it failed while running, 130 interrupted.";
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Measure the latency of every path this host can run, or of those named
+    Bench(Box<bench::BenchArgs>),
+    /// List every path, whether this host can run it, and if not why and what to do
+    Paths(PathsArgs),
+    /// Answer an initiator on another host
+    Responder(ResponderArgs),
+    /// Compare two records cell by cell: faster, slower or no difference
+    Compare(CompareArgs),
+    /// Make one HTML page of records
+    Report(ReportArgs),
+}
+
+#[derive(Debug, Args)]
+pub struct PathsArgs {
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct ResponderArgs {
+    /// Address and TCP port to listen on
+    #[arg(long, value_name = "ADDR:PORT", required_unless_present = "control_stdin")]
+    pub listen: Option<String>,
+    /// Token that initiators must present; a random one is made and printed without it
+    #[arg(long, env = "NEARWIRE_TOKEN", hide_env_values = true, value_name = "TOKEN")]
+    pub token: Option<String>,
+    /// Leave after this long without an initiator
+    #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = humantime::parse_duration)]
+    pub timeout: std::time::Duration,
+    /// Leave after the first experiment
+    #[arg(long)]
+    pub once: bool,
+    /// Talk over standard input: how an initiator starts its own responder in the far namespace
+    #[arg(long, hide = true)]
+    pub control_stdin: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct CompareArgs {
+    /// The record to compare with
+    #[arg(value_name = "A.json")]
+    pub a: PathBuf,
+    /// The record to judge
+    #[arg(value_name = "B.json")]
+    pub b: PathBuf,
+    /// Differences below this many per cent are no difference
+    #[arg(long, value_name = "PERCENT", default_value_t = 2.0)]
+    pub threshold: f64,
+    /// Confidence of the intervals
+    #[arg(long, value_name = "0..1", default_value_t = 0.95)]
+    pub confidence: f64,
+}
+
+#[derive(Debug, Args)]
+pub struct ReportArgs {
+    /// Records to show
+    #[arg(required = true, value_name = "FILE")]
+    pub records: Vec<PathBuf>,
+    /// Where to write the page
+    #[arg(short, long, value_name = "FILE.html")]
+    pub output: PathBuf,
+}

@@ -1,0 +1,81 @@
+//! Values with a syntax of their own.
+
+use std::str::FromStr;
+
+/// `A,B`: CPU of the initiator, CPU of the responder.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CpuPair {
+    pub initiator: u32,
+    pub responder: u32,
+}
+
+impl FromStr for CpuPair {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<CpuPair, String> {
+        let wrong = || format!("'{text}' is not two CPU numbers like 0,1 (initiator, responder)");
+        let (a, b) = text.split_once(',').ok_or_else(wrong)?;
+        let cpu = |word: &str| word.trim().parse::<u32>().map_err(|_| wrong());
+        Ok(CpuPair { initiator: cpu(a)?, responder: cpu(b)? })
+    }
+}
+
+/// Where the wire is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CableArg {
+    /// A veth pair between two anonymous namespaces.
+    Virtual,
+    /// Two interfaces of this host, joined by a cable.
+    Loopback(String, String),
+    /// A responder on another host.
+    Host(String),
+}
+
+impl FromStr for CableArg {
+    type Err = String;
+
+    /// `virtual`, `HOST:PORT` when what follows the last colon is a number, `IF0:IF1` otherwise. An interface whose
+    /// name is all digits can therefore not be the second one; the kernel allows such names, nobody uses them.
+    fn from_str(text: &str) -> Result<CableArg, String> {
+        if text == "virtual" {
+            return Ok(CableArg::Virtual);
+        }
+        match text.rsplit_once(':') {
+            Some((host, port)) if !host.is_empty() && port.parse::<u16>().is_ok() => {
+                Ok(CableArg::Host(text.to_owned()))
+            }
+            Some((one, other)) if !one.is_empty() && !other.is_empty() && !one.contains(':') => {
+                Ok(CableArg::Loopback(one.to_owned(), other.to_owned()))
+            }
+            _ => Err(format!(
+                "'{text}' is not a cable: give 'virtual', two interfaces IF0:IF1, or a responder's HOST:PORT"
+            )),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cables_are_told_apart() {
+        assert_eq!("virtual".parse(), Ok(CableArg::Virtual));
+        assert_eq!("eth2:eth3".parse(), Ok(CableArg::Loopback("eth2".into(), "eth3".into())));
+        assert_eq!("192.0.2.1:7700".parse(), Ok(CableArg::Host("192.0.2.1:7700".into())));
+        assert_eq!("[2001:db8::1]:7700".parse(), Ok(CableArg::Host("[2001:db8::1]:7700".into())));
+        assert_eq!("far.example:7700".parse(), Ok(CableArg::Host("far.example:7700".into())));
+        for wrong in ["", "eth0", ":eth0", "eth0:", "a:b:c"] {
+            assert!(wrong.parse::<CableArg>().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn cpu_pairs_need_two_numbers() {
+        assert_eq!("0,1".parse(), Ok(CpuPair { initiator: 0, responder: 1 }));
+        assert_eq!("3, 3".parse(), Ok(CpuPair { initiator: 3, responder: 3 }));
+        for wrong in ["", "0", "0,", "a,b", "0,-1", "0,1,2"] {
+            assert!(wrong.parse::<CpuPair>().is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,16 @@
+//! `nearwire compare A.json B.json`.
+
+use nearwire_report::{CompareOptions, compare, read_record, render_comparison};
+
+use crate::args::CompareArgs;
+use crate::exit::{DIFFERENCE, Failure, OrExit, Outcome, USAGE};
+
+pub fn run(args: &CompareArgs) -> Outcome {
+    let a = read_record(&args.a).or_exit(USAGE)?;
+    let b = read_record(&args.b).or_exit(USAGE)?;
+    let options =
+        CompareOptions { confidence: args.confidence, threshold_percent: args.threshold, ..CompareOptions::default() };
+    let comparison = compare(&a, &b, options);
+    print!("{}", render_comparison(&comparison));
+    if comparison.has_difference() { Err(Failure::silent(DIFFERENCE)) } else { Ok(()) }
+}

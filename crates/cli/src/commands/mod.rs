@@ -1,0 +1,23 @@
+//! What commands mean, one file each.
+
+mod bench;
+mod compare;
+mod environment;
+mod paths;
+mod progress;
+mod report;
+mod responder;
+
+use crate::args::Command;
+use crate::exit::Outcome;
+
+/// Runs what was typed.
+pub fn run(command: Command) -> Outcome {
+    match command {
+        Command::Bench(args) => bench::run(&args),
+        Command::Paths(args) => paths::run(&args),
+        Command::Responder(args) => responder::run(&args),
+        Command::Compare(args) => compare::run(&args),
+        Command::Report(args) => report::run(&args),
+    }
+}

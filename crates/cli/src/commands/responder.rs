@@ -1,0 +1,85 @@
+//! `nearwire responder`: the far end.
+
+use std::net::TcpListener;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use nearwire_bench::bed::host_end;
+use nearwire_bench::control::{Control, Stream};
+use nearwire_bench::paths::Role;
+use nearwire_bench::responder::{Host, serve};
+use nearwire_sys::usage::{catch_interrupts, ignore_interrupts, interrupted};
+use rustix::process::{Signal, getppid, set_parent_process_death_signal};
+
+use super::environment;
+use crate::args::ResponderArgs;
+use crate::exit::{CANNOT, FAILED, Failure, INTERRUPTED, OrExit, Outcome};
+
+/// How often a listening responder looks for Ctrl-C.
+const LOOK: Duration = Duration::from_millis(50);
+
+pub fn run(args: &ResponderArgs) -> Outcome {
+    match &args.listen {
+        Some(address) if !args.control_stdin => listen(args, address),
+        _ => as_child(),
+    }
+}
+
+/// Started by an initiator in the far namespace: dies with it, also when it is killed.
+fn as_child() -> Outcome {
+    set_parent_process_death_signal(Some(Signal::KILL)).or_exit(FAILED)?;
+    if getppid().is_none_or(|parent| parent.is_init()) {
+        return Ok(());
+    }
+    ignore_interrupts().or_exit(FAILED)?;
+    let socket: OwnedFd = std::io::stdin().as_fd().try_clone_to_owned().or_exit(FAILED)?;
+    let mut control = Control::new(Stream::Unix(UnixStream::from(socket)));
+    let host = Host { token: None, local: None, environment: &environment::read, idle_timeout: None };
+    serve(&mut control, &host).or_exit(FAILED)
+}
+
+fn listen(args: &ResponderArgs, address: &str) -> Outcome {
+    catch_interrupts().or_exit(FAILED)?;
+    let listener = TcpListener::bind(address).with_context(|| format!("listen on {address}")).or_exit(CANNOT)?;
+    listener.set_nonblocking(true).or_exit(FAILED)?;
+    let token = match &args.token {
+        Some(token) => token.clone(),
+        None => random_token().or_exit(FAILED)?,
+    };
+    let bound = listener.local_addr().or_exit(FAILED)?;
+    println!("listening on {bound}, token {token}");
+    let mut idle_since = Instant::now();
+    while idle_since.elapsed() < args.timeout {
+        if interrupted() {
+            return Err(Failure::silent(INTERRUPTED));
+        }
+        let Ok((stream, peer)) = listener.accept() else {
+            std::thread::sleep(LOOK);
+            continue;
+        };
+        stream.set_nonblocking(false).or_exit(FAILED)?;
+        let own = stream.local_addr().or_exit(FAILED)?.ip();
+        let host = Host {
+            token: Some(&token),
+            local: Some(host_end(Role::Responder, own, peer.ip())),
+            environment: &environment::read,
+            idle_timeout: Some(Duration::from_secs(60)),
+        };
+        match serve(&mut Control::new(Stream::Tcp(stream)), &host) {
+            Ok(()) if args.once => return Ok(()),
+            Ok(()) => {}
+            Err(error) => eprintln!("nearwire: {peer}: {error}"),
+        }
+        idle_since = Instant::now();
+    }
+    Ok(())
+}
+
+/// 128 random bits in hexadecimal.
+fn random_token() -> anyhow::Result<String> {
+    let mut bytes = [0_u8; 16];
+    rustix::rand::getrandom(&mut bytes[..], rustix::rand::GetRandomFlags::empty()).context("draw a token")?;
+    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+}

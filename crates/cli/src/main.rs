@@ -1,0 +1,32 @@
+//! The `nearwire` command: what was typed (`args`), what it means (`commands`), how it ended (`exit`).
+#![forbid(unsafe_code)]
+
+mod args;
+mod commands;
+mod exit;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+fn main() -> ExitCode {
+    let result = match args::Command::parse_or_usage() {
+        Ok(command) => commands::run(command),
+        Err(usage) => return usage,
+    };
+    exit::code(result)
+}
+
+impl args::Command {
+    /// Parses the command line. Wrong usage ends with 2, help and version with 0.
+    fn parse_or_usage() -> Result<args::Command, ExitCode> {
+        match args::Nearwire::try_parse() {
+            Ok(nearwire) => Ok(nearwire.command),
+            Err(error) => {
+                // Nothing is left to tell when even that cannot be printed.
+                let _ = error.print();
+                Err(ExitCode::from(if error.use_stderr() { exit::USAGE } else { 0 }))
+            }
+        }
+    }
+}
