@@ -101,7 +101,7 @@ impl<'a> Engine<'a> {
             Err(error) => Some(error.to_string()),
         };
         let machine = self.machine(wake_up);
-        let runs = cells.into_iter().filter_map(|cell| cell.finish(self.clock, &mut self.warnings)).collect();
+        let runs = cells.into_iter().filter_map(|cell| cell.finish(&mut self.warnings)).collect();
         Ok(Results { runs, machine, warnings: self.warnings, interrupted: interrupted(), failure })
     }
 

@@ -2,7 +2,6 @@
 
 use nearwire_report::record;
 use nearwire_report::statistics::Distribution;
-use nearwire_sys::tsc::Clock;
 
 use crate::experiment::CellSpec;
 use crate::round::RoundResult;
@@ -84,7 +83,7 @@ impl CellOutcome {
 
     /// Makes the run of it. A cell that failed before its first round gives none, only a warning.
     #[must_use]
-    pub fn finish(mut self, _clock: Clock, warnings: &mut Vec<record::Warning>) -> Option<record::Run> {
+    pub fn finish(mut self, warnings: &mut Vec<record::Warning>) -> Option<record::Run> {
         if let Some(why) = &self.failure {
             warnings.push(record::Warning {
                 code: "cell-failed".to_owned(),
