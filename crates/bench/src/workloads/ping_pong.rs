@@ -168,12 +168,13 @@ impl Round {
     #[inline(always)]
     fn exchange<E: Endpoint>(&mut self, endpoint: &mut E) -> Result<Option<(RoundTrip, u64)>, EndpointError> {
         let sequence = self.tracker.next();
-        let sent_ticks = self.clock.start_ticks();
+        let clock = self.clock;
+        let sent_ticks = clock.start_ticks();
         endpoint.send(sequence)?;
-        let deadline = Deadline::after(self.clock, sent_ticks, self.timeout_ticks);
+        let deadline = Deadline::after(clock, sent_ticks, self.timeout_ticks);
         loop {
             let arrival = endpoint.receive(&deadline)?;
-            let (received_ticks, cpu) = self.clock.end_ticks();
+            let (received_ticks, cpu) = clock.end_ticks();
             match arrival {
                 Some(Arrival::Message(low_bits)) => match self.tracker.judge(low_bits) {
                     Answer::Expected => {

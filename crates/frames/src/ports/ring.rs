@@ -55,6 +55,12 @@ impl<A: Deref<Target = AtomicU32>> ProducerIndex<A> {
         Some(slot)
     }
 
+    /// The slot of the `count`th reservation, when the ring began at 0.
+    #[inline]
+    pub fn slot_of(&self, count: u32) -> u32 {
+        count & (self.size_slots - 1)
+    }
+
     /// Hands everything reserved, and filled since, to the consumer.
     #[inline]
     pub fn submit(&mut self) {
@@ -93,14 +99,20 @@ impl<A: Deref<Target = AtomicU32>> ConsumerIndex<A> {
         ConsumerIndex { producer, consumer, size_slots, next, producer_seen }
     }
 
+    /// True when there is a filled slot to take.
+    #[inline]
+    pub fn has_next(&mut self) -> bool {
+        if self.next == self.producer_seen {
+            self.producer_seen = self.producer.load(Ordering::Acquire);
+        }
+        self.next != self.producer_seen
+    }
+
     /// The next filled slot, if there is one. It becomes the producer's again with [`ConsumerIndex::release`].
     #[inline]
     pub fn take(&mut self) -> Option<u32> {
-        if self.next == self.producer_seen {
-            self.producer_seen = self.producer.load(Ordering::Acquire);
-            if self.next == self.producer_seen {
-                return None;
-            }
+        if !self.has_next() {
+            return None;
         }
         let slot = self.next & (self.size_slots - 1);
         self.next = self.next.wrapping_add(1);

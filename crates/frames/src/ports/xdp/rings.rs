@@ -127,6 +127,14 @@ impl<T: Copy> ProducerRing<T> {
         true
     }
 
+    /// What lies in the slot of the `count`th push since the ring was made, which wraps as the ring's indices do.
+    #[inline]
+    pub(super) fn pushed(&self, count: u32) -> T {
+        let slot = self.index.slot_of(count);
+        // SAFETY: `slot` is below the number of slots, all of which are mapped; only we write them.
+        unsafe { self.descriptors.add(slot as usize).read() }
+    }
+
     #[inline]
     pub(super) fn submit(&mut self) {
         self.index.submit();
@@ -164,6 +172,12 @@ impl<T: Copy> ConsumerRing<T> {
             descriptors: parts.descriptors,
             _mapping: parts.mapping,
         })
+    }
+
+    /// True when there is one to take.
+    #[inline]
+    pub(super) fn has_next(&mut self) -> bool {
+        self.index.has_next()
     }
 
     /// Takes the next descriptor; its slot is the kernel's again after [`ConsumerRing::release`].

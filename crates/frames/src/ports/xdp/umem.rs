@@ -106,6 +106,19 @@ impl Umem {
         Some(NonNull::slice_from_raw_parts(unsafe { self.base.add(start) }, len_bytes))
     }
 
+    /// Asks the CPU to fetch the cache line at `address`; nothing when that is not within the memory.
+    #[inline]
+    pub(super) fn prefetch(&self, address: u64) {
+        #[cfg(target_arch = "x86_64")]
+        if let Some(span) = self.span(address, 1) {
+            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+            // SAFETY: a prefetch reads and changes nothing a program can see, at any address.
+            unsafe { _mm_prefetch::<_MM_HINT_T0>(span.as_ptr().cast::<i8>().cast_const()) };
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        let _ = address;
+    }
+
     /// Reads bytes of a buffer; `None` when they are not within the memory.
     ///
     /// # Safety
