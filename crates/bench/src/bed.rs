@@ -34,7 +34,7 @@ pub struct TestBed {
     namespace: Option<Namespace>,
     child: Option<Child>,
     /// Last, so that it outlives the responder.
-    _cable: Option<Box<dyn Cable>>,
+    cable: Option<Box<dyn Cable>>,
 }
 
 /// What the responder said of itself.
@@ -80,7 +80,7 @@ impl TestBed {
             detail,
             namespace: Some(namespace),
             child: Some(child),
-            _cable: Some(cable),
+            cable: Some(cable),
         };
         bed.hello(String::new(), cpu_responder, Some(far))?;
         Ok(bed)
@@ -106,7 +106,7 @@ impl TestBed {
             kind: "hosts",
             namespace: None,
             child: None,
-            _cable: None,
+            cable: None,
         };
         bed.hello(token.to_owned(), cpu_responder, None)?;
         Ok(bed)
@@ -114,7 +114,7 @@ impl TestBed {
 
     fn hello(&mut self, token: String, cpu: Option<u32>, local: Option<LocalEnd>) -> Result<(), BedError> {
         let version = env!("CARGO_PKG_VERSION").to_owned();
-        let hello = Ask::Hello { protocol: PROTOCOL, version, token, cpu, local };
+        let hello = Ask::Hello { protocol: PROTOCOL, version, token, cpu, local: local.map(Box::new) };
         match self.control.ask(&hello)? {
             Answer::Welcome { environment, local, cpu, boot_id: theirs, .. } => {
                 let same_machine = !theirs.is_empty() && theirs == boot_id();
@@ -141,6 +141,31 @@ impl TestBed {
         }
     }
 
+    /// Packets on veth carry a NAPI id, without which the kernel cannot busy poll, only while a program is attached at
+    /// both ends.
+    #[must_use]
+    pub fn needs_pass_program(&self) -> bool {
+        let veth = |end: &LocalEnd| end.interface.as_ref().is_some_and(|interface| interface.driver == "veth");
+        veth(&self.local) && veth(&self.responder.local)
+    }
+
+    /// Sends the responder away and takes the cable up, and says what did not work, which dropping cannot.
+    ///
+    /// # Errors
+    /// An interface of a loopback cable is not quite as it was before.
+    pub fn take_up(mut self) -> Result<(), LabError> {
+        self.dismiss();
+        self.cable.take().map_or(Ok(()), Cable::take_up)
+    }
+
+    fn dismiss(&mut self) {
+        // Gone already is as good as gone now.
+        let _ = self.control.tell(&Ask::Bye);
+        if let Some(mut child) = self.child.take() {
+            leave_or_kill(&mut child);
+        }
+    }
+
     /// MTU of the cable, 1500 when it has no known interface.
     #[must_use]
     pub fn mtu_bytes(&self) -> u32 {
@@ -157,11 +182,7 @@ impl TestBed {
 
 impl Drop for TestBed {
     fn drop(&mut self) {
-        // Gone already is as good as gone now.
-        let _ = self.control.tell(&Ask::Bye);
-        if let Some(child) = &mut self.child {
-            leave_or_kill(child);
-        }
+        self.dismiss();
     }
 }
 

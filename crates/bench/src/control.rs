@@ -11,18 +11,19 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-use nearwire_report::record::{Quantile, Reading};
+use nearwire_report::record::Reading;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use crate::endpoint::Remark;
 use crate::paths::{EndAddress, LocalEnd, Setup};
 
 /// Both ends must speak the same; raised with every change of a message.
 pub const PROTOCOL: u32 = 1;
 
 /// A longer line is an error: a stranger must not fill our memory.
-const LINE_LIMIT_BYTES: u64 = 1 << 20;
+const LINE_LIMIT_BYTES: u64 = 2 << 20;
 
 /// How long the other end may take to answer. Opening an AF_XDP port with a link reset takes seconds on some drivers.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(20);
@@ -42,7 +43,7 @@ pub enum Ask {
         /// CPU to pin to.
         cpu: Option<u32>,
         /// The responder's end of a cable that the initiator laid; none when it must find out itself.
-        local: Option<LocalEnd>,
+        local: Option<Box<LocalEnd>>,
     },
     /// Open one end of a path.
     Open {
@@ -109,10 +110,11 @@ pub struct ResponderReport {
     pub voluntary_switches: u64,
     /// Involuntary ones.
     pub involuntary_switches: u64,
-    /// Forward workload: quantiles of the forwarder's own latency.
-    pub forward: Option<Vec<Quantile>>,
+    /// Forward workload: the forwarder's own latency for the round's first [`crate::workloads::echo::FORWARD_SAMPLES`]
+    /// frames, nanoseconds.
+    pub forward_ns: Option<Vec<u32>>,
     /// What is worth saying about this end.
-    pub remarks: Vec<String>,
+    pub remarks: Vec<Remark>,
 }
 
 /// Either kind of connection.
@@ -190,7 +192,7 @@ impl Control {
     pub fn tell<M: Serialize>(&mut self, message: &M) -> Result<(), ControlError> {
         let mut line = serde_json::to_vec(message).map_err(|source| ControlError::Malformed { source })?;
         line.push(b'\n');
-        (&mut &*self.stream.get_ref()).write_all(&line).map_err(ControlError::from_io)
+        (&mut self.stream.get_ref()).write_all(&line).map_err(ControlError::from_io)
     }
 
     /// Reads one message, waiting up to `timeout` (for ever without one).

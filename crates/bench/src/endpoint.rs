@@ -4,7 +4,9 @@
 //! looks like (size, headers, where its number stands) is the endpoint's business.
 
 use nearwire_frames::PortError;
+use nearwire_report::record::Warning;
 use nearwire_sys::tsc::Clock;
+use serde::{Deserialize, Serialize};
 
 /// One connected end of a path.
 pub trait Endpoint {
@@ -26,9 +28,19 @@ pub trait Endpoint {
     }
 
     /// What is worth saying about this end after the round, as in the AF_XDP mode in use.
-    fn remarks(&self) -> Vec<String> {
+    fn remarks(&self) -> Vec<Remark> {
         Vec::new()
     }
+}
+
+/// Something an end has to say after a round.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Remark {
+    /// What was chosen, as in the AF_XDP mode in use.
+    Note(String),
+    /// A reason to doubt the figures.
+    Doubt(Warning),
 }
 
 /// What came.

@@ -9,10 +9,10 @@ use nearwire_sys::usage::interrupted;
 
 use crate::affinity::{lock_memory, pin_current_thread};
 use crate::bed::TestBed;
-use crate::experiment::{Amount, CellSpec, Experiment, ROUND_SAMPLES_MAX, Workload};
+use crate::experiment::{Amount, CellSpec, Experiment, ROUND_SAMPLES_MAX};
 use crate::order::Order;
 use crate::outcome::CellOutcome;
-use crate::paths::{How, PathId, RxMode, Setup, TxMode, XdpChoice};
+use crate::paths::{How, XdpChoice};
 use crate::probe::{Steal, cache_line_ns, wake_up_ns};
 use crate::round::{self, RoundError, RoundResult};
 use crate::workloads::ping_pong::{RoundPlan, SampleBuffer};
@@ -86,23 +86,22 @@ impl<'a> Engine<'a> {
     }
 
     /// Measures. Whatever ends it early, what was measured by then is in the results.
-    ///
-    /// # Errors
-    /// Raw samples could not be written.
-    pub fn run(mut self) -> io::Result<Results> {
+    #[must_use]
+    pub fn run(mut self) -> Results {
         self.settle();
         let wake_up = self.same_machine_cpus().and_then(|(own, other)| wake_up_ns(self.clock, own, other));
         let mut cells = self.cells();
         let failure = match self.choose_xdp() {
             Ok(notes) => {
                 xdp_choice::add_notes(&mut cells, &notes);
-                self.rounds(&mut cells)?
+                let ended = self.begin_raw().and_then(|()| self.rounds(&mut cells));
+                ended.and(self.end_raw()).err()
             }
             Err(error) => Some(error.to_string()),
         };
         let machine = self.machine(wake_up);
         let runs = cells.into_iter().filter_map(|cell| cell.finish(&mut self.warnings)).collect();
-        Ok(Results { runs, machine, warnings: self.warnings, interrupted: interrupted(), failure })
+        Results { runs, machine, warnings: self.warnings, interrupted: interrupted(), failure }
     }
 
     /// Pins this thread and locks its memory; what does not work becomes a warning.
@@ -144,14 +143,17 @@ impl<'a> Engine<'a> {
         let Some(cell) = self.experiment.cells.iter().find(|cell| cell.path.how == How::Xdp) else {
             return Ok(Vec::new());
         };
-        let setup = self.setup(cell);
+        // The choice is one between ports, so without faults.
+        let plain = Experiment { fault: None, ..self.experiment.clone() };
+        let setup = plain.setup(cell, self.bed, self.token, 0, None);
         let (choice, note) = xdp_choice::choose(self.bed, self.clock, &setup, &mut self.buffer)?;
         self.xdp = choice;
         self.observer.note(&note);
         Ok(vec![note])
     }
 
-    fn rounds(&mut self, cells: &mut [CellOutcome]) -> io::Result<Option<String>> {
+    /// All rounds of all cells, unless something ends them early: then why.
+    fn rounds(&mut self, cells: &mut [CellOutcome]) -> Result<(), String> {
         let rounds = self.experiment.effective_rounds();
         let mut order = Order::new(self.experiment.seed);
         let mut line_ns = self.probe_line();
@@ -160,7 +162,7 @@ impl<'a> Engine<'a> {
         for index in 0..rounds {
             for (position, which) in order.shuffled(per_round).into_iter().enumerate() {
                 if interrupted() {
-                    return Ok(None);
+                    return Ok(());
                 }
                 let cell = &mut cells[which];
                 if cell.failure.is_some() {
@@ -168,35 +170,36 @@ impl<'a> Engine<'a> {
                 }
                 self.observer.cell(index as usize * per_round + position, total, &cell.spec.describe());
                 let place = Place { index, position: position as u32, rounds, line_before_ns: line_ns };
-                match self.cell_round(cell, &place)? {
-                    Ok(line_after_ns) => line_ns = line_after_ns,
-                    Err(error) if error.ends_experiment() => return Ok(Some(error.to_string())),
+                match self.cell_round(cell, &place) {
+                    Ok(line_after_ns) => {
+                        line_ns = line_after_ns;
+                        let spec = cell.spec;
+                        self.write_raw(&spec, index)?;
+                    }
+                    Err(error) if error.ends_experiment() => return Err(error.to_string()),
                     Err(error) => cell.failure = Some(error.to_string()),
                 }
             }
         }
-        Ok(None)
+        Ok(())
     }
 
-    fn cell_round(&mut self, cell: &mut CellOutcome, place: &Place) -> io::Result<Result<Option<f64>, RoundError>> {
-        let setup = self.setup(&cell.spec);
+    /// One round of one cell; gives the cache-line probe taken after it.
+    fn cell_round(&mut self, cell: &mut CellOutcome, place: &Place) -> Result<Option<f64>, RoundError> {
+        let setup = self.experiment.setup(&cell.spec, self.bed, self.token, place.index, self.xdp.clone());
         let plan = self.plan(place);
         let cpus = self.cpus();
         let (steal_before, began) = (Steal::now(&cpus), self.clock.now_ticks());
-        let result = match round::run(self.bed, self.clock, &setup, &plan, &mut self.buffer) {
-            Ok(result) => result,
-            Err(error) => return Ok(Err(error)),
-        };
+        let result = round::run(self.bed, self.clock, &setup, &plan, &mut self.buffer)?;
         let elapsed_ns = self.clock.ns(self.clock.now_ticks() - began);
         let steal_ppm = Steal::now(&cpus).ppm_since(&steal_before, elapsed_ns, cpus.len());
         let line_after_ns = self.probe_line();
-        self.write_raw(&cell.spec, place.index)?;
         let line_ns = match (place.line_before_ns, line_after_ns) {
             (Some(before), Some(after)) => Some((before + after) / 2.0),
             (one, other) => one.or(other),
         };
         self.keep(cell, place, &result, steal_ppm, line_ns);
-        Ok(Ok(line_after_ns))
+        Ok(line_after_ns)
     }
 
     fn keep(
@@ -241,8 +244,13 @@ impl<'a> Engine<'a> {
         cell.add(result);
     }
 
+    fn begin_raw(&mut self) -> Result<(), String> {
+        const HEADER: &str = "path,tx,rx,size_bytes,ip_version,round,sent_ns,rtt_ns";
+        self.raw_samples.as_mut().map_or(Ok(()), |out| writeln!(out, "{HEADER}")).map_err(raw_failure)
+    }
+
     /// One line a round trip: the cell, the round, the send stamp and the whole round trip.
-    fn write_raw(&mut self, spec: &CellSpec, round: u32) -> io::Result<()> {
+    fn write_raw(&mut self, spec: &CellSpec, round: u32) -> Result<(), String> {
         let Some(out) = &mut self.raw_samples else {
             return Ok(());
         };
@@ -252,9 +260,14 @@ impl<'a> Engine<'a> {
         for trip in self.buffer.round_trips() {
             let sent_ns = self.clock.ns_since_calibration(trip.sent_ticks);
             let rtt_ns = self.clock.ns(u64::from(trip.rtt_ticks));
-            writeln!(out, "{},{tx},{rx},{},{ip},{round},{sent_ns},{rtt_ns}", cell.path, cell.size_bytes)?;
+            writeln!(out, "{},{tx},{rx},{},{ip},{round},{sent_ns},{rtt_ns}", cell.path, cell.size_bytes)
+                .map_err(raw_failure)?;
         }
         Ok(())
+    }
+
+    fn end_raw(&mut self) -> Result<(), String> {
+        self.raw_samples.as_mut().map_or(Ok(()), |out| out.flush()).map_err(raw_failure)
     }
 
     fn plan(&self, place: &Place) -> RoundPlan {
@@ -275,30 +288,6 @@ impl<'a> Engine<'a> {
             timeout_ns: self.experiment.timeout_ns,
             cpu: self.experiment.cpu_initiator,
         }
-    }
-
-    fn setup(&self, cell: &CellSpec) -> Setup {
-        Setup {
-            path: cell.path,
-            tx: cell.tx.unwrap_or(TxMode::Frame),
-            rx: cell.rx.unwrap_or(RxMode::InPlace),
-            size_bytes: cell.size_bytes,
-            ip_version: cell.ip_version.unwrap_or(4),
-            timeout_ns: self.experiment.timeout_ns,
-            busy_poll_us: self.experiment.busy_poll_us,
-            busy_poll_budget_packets: self.experiment.busy_poll_budget_packets,
-            pass_program: self.needs_pass_program(cell.path),
-            token: self.token,
-            xdp: self.xdp.clone(),
-            forward: self.experiment.workload == Workload::Forward,
-            vlan: self.experiment.vlan,
-        }
-    }
-
-    /// Packets on veth carry a NAPI id, without which the kernel cannot busy poll, only while a program is attached.
-    fn needs_pass_program(&self, path: PathId) -> bool {
-        let veth = |end: &crate::paths::LocalEnd| end.interface.as_ref().is_some_and(|i| i.driver == "veth");
-        path.is_busy_poll() && veth(&self.bed.local) && veth(&self.bed.responder.local)
     }
 
     fn cpus(&self) -> Vec<u32> {
@@ -326,6 +315,10 @@ impl<'a> Engine<'a> {
             same_machine: self.bed.responder.same_machine,
         }
     }
+}
+
+fn raw_failure(source: io::Error) -> String {
+    format!("write the raw samples: {source}; what was measured until then is in the results")
 }
 
 /// Where in the experiment a cell's round stands.

@@ -1,8 +1,10 @@
 //! What to measure: cells, rounds and limits, with every default filled in.
 
+use nearwire_frames::fault::FaultConfig;
 use nearwire_report::record;
 
-use crate::paths::{PathId, RxMode, TxMode, What};
+use crate::bed::TestBed;
+use crate::paths::{PathId, RxMode, Setup, TxMode, What, XdpChoice};
 
 /// Longest round. Longer wishes are met with more rounds: the more often cells take turns, the less a drifting machine
 /// favours one of them.
@@ -154,9 +156,55 @@ pub struct Experiment {
     pub busy_poll_budget_packets: u16,
     /// VLAN id of frame paths.
     pub vlan: Option<u16>,
+    /// Faults around the initiator's port of frame paths.
+    pub fault: Option<FaultConfig>,
+}
+
+impl Default for Experiment {
+    /// Half a second a cell in five rounds, nothing pinned, no cells yet.
+    fn default() -> Experiment {
+        Experiment {
+            cells: Vec::new(),
+            workload: Workload::PingPong,
+            amount: Amount::TimeNs(500_000_000),
+            rounds: 5,
+            warm_up_messages: 100,
+            warm_up_ns: 10_000_000,
+            timeout_ns: 100_000_000,
+            seed: 0,
+            cpu_initiator: None,
+            cpu_responder: None,
+            busy_poll_us: 50,
+            busy_poll_budget_packets: 8,
+            vlan: None,
+            fault: None,
+        }
+    }
 }
 
 impl Experiment {
+    /// What both ends need to know for one round of a cell. `token` marks the experiment's frames.
+    #[must_use]
+    pub fn setup(&self, cell: &CellSpec, bed: &TestBed, token: u32, round: u32, xdp: Option<XdpChoice>) -> Setup {
+        Setup {
+            path: cell.path,
+            tx: cell.tx.unwrap_or(TxMode::Frame),
+            rx: cell.rx.unwrap_or(RxMode::InPlace),
+            size_bytes: cell.size_bytes,
+            ip_version: cell.ip_version.unwrap_or(4),
+            timeout_ns: self.timeout_ns,
+            busy_poll_us: self.busy_poll_us,
+            busy_poll_budget_packets: self.busy_poll_budget_packets,
+            pass_program: cell.path.is_busy_poll() && bed.needs_pass_program(),
+            token,
+            xdp,
+            forward: self.workload == Workload::Forward,
+            vlan: self.vlan,
+            fault: self.fault,
+            fault_seed: self.seed ^ u64::from(round) << 32,
+        }
+    }
+
     /// Rounds asked for, or more where a round would grow beyond [`ROUND_NS_MAX`] or [`ROUND_SAMPLES_MAX`].
     #[must_use]
     pub fn effective_rounds(&self) -> u32 {

@@ -13,6 +13,7 @@
 
 pub mod affinity;
 pub mod bed;
+pub mod cells;
 pub mod control;
 pub mod endpoint;
 pub mod engine;

@@ -1,8 +1,9 @@
 //! A cell's outcome while it grows over the rounds, and what is made of it at the end.
 
 use nearwire_report::record;
-use nearwire_report::statistics::Distribution;
+use nearwire_report::statistics::{Distribution, quantiles_of};
 
+use crate::endpoint::Remark;
 use crate::experiment::CellSpec;
 use crate::round::RoundResult;
 
@@ -23,8 +24,8 @@ pub struct CellOutcome {
     /// Why it was given up.
     pub failure: Option<String>,
     totals: Totals,
-    remarks: Vec<String>,
-    forward: Option<Vec<record::Quantile>>,
+    remarks: Vec<(&'static str, Remark)>,
+    forward_ns: Option<Vec<u32>>,
 }
 
 #[derive(Debug, Default)]
@@ -52,7 +53,7 @@ impl CellOutcome {
             failure: None,
             totals: Totals::default(),
             remarks: Vec::new(),
-            forward: None,
+            forward_ns: None,
         }
     }
 
@@ -68,12 +69,12 @@ impl CellOutcome {
         totals.responder_messages += responder.messages;
         totals.cpu_responder_ns += responder.cpu_ns;
         totals.measured_ns += outcome.duration_ns;
-        if responder.forward.is_some() {
-            self.forward.clone_from(&responder.forward);
+        if let Some(ns) = &responder.forward_ns {
+            self.forward_ns.get_or_insert_default().extend_from_slice(ns);
         }
         for (end, remarks) in [("initiator", &result.remarks), ("responder", &responder.remarks)] {
             for remark in remarks {
-                let remark = format!("{end}: {remark}");
+                let remark = (end, remark.clone());
                 if !self.remarks.contains(&remark) {
                     self.remarks.push(remark);
                 }
@@ -100,7 +101,7 @@ impl CellOutcome {
         let per_message = |ns: u64, messages: u64| (messages > 0).then(|| ns as f64 / messages as f64);
         let mut run = record::Run {
             cell: self.spec.cell(),
-            samples: self.distribution.len() as u64,
+            samples: self.distribution.len(),
             lost: totals.lost,
             duplicated: totals.duplicated,
             reordered: totals.reordered,
@@ -114,12 +115,17 @@ impl CellOutcome {
             cpu_initiator_ns_per_message: per_message(totals.cpu_initiator_ns, totals.sent),
             cpu_responder_ns_per_message: per_message(totals.cpu_responder_ns, totals.responder_messages),
             rounds: self.rounds,
-            forwarder_ns: self.forward,
+            forwarder_ns: self.forward_ns.map(|mut ns| quantiles_of(&mut ns)),
             notes: self.notes,
             warnings: self.distribution.warnings(),
         };
-        for remark in self.remarks {
-            note_or_warning(&mut run, remark);
+        for (end, remark) in self.remarks {
+            match remark {
+                Remark::Note(text) => run.notes.push(format!("{end}: {text}")),
+                Remark::Doubt(doubt) => {
+                    run.warnings.push(record::Warning { text: format!("{end}: {}", doubt.text), ..doubt });
+                }
+            }
         }
         add_warnings(&mut run);
         run.warnings.extend(nearwire_report::statistics::doubts(&run));
@@ -140,18 +146,6 @@ impl CellOutcome {
                 round.marks.push("cache-line".to_owned());
             }
         }
-    }
-}
-
-fn note_or_warning(run: &mut record::Run, remark: String) {
-    if remark.contains("could not busy poll") {
-        run.warnings.push(record::Warning {
-            code: "no-busy-poll".to_owned(),
-            text: remark,
-            advice: "read this row as a blocking one; use a driver with NAPI".to_owned(),
-        });
-    } else {
-        run.notes.push(remark);
     }
 }
 
@@ -181,13 +175,6 @@ fn add_warnings(run: &mut record::Run) {
             "migrated",
             format!("the initiator ran on another CPU than the one it was pinned to in {migrated} of {rounds} rounds"),
             "look for a tool that changes affinities, or CPU hot-plug",
-        );
-    }
-    if run.samples == 0 {
-        warn(
-            "no-answers",
-            format!("none of the {} messages came back", run.lost),
-            "check the cable, addresses and filters between the two ends",
         );
     }
 }

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use nearwire_report::record::Reading;
-use nearwire_report::statistics::quantiles_of;
 use nearwire_sys::tsc::Clock;
 use nearwire_sys::usage::interrupted;
 
@@ -37,7 +36,7 @@ pub fn serve(control: &mut Control, host: &Host<'_>) -> Result<(), ServeError> {
         match control.hear::<Ask>(host.idle_timeout) {
             Ok(Ask::Open { setup }) => {
                 let session = Session { control, local: &local, clock, setup: &setup, idle_timeout: host.idle_timeout };
-                if let Err(why) = with_path(setup.path, session)? {
+                if let Err(why) = with_path(setup.path, setup.fault.is_some(), session)? {
                     control.tell(&Answer::Failed { why })?;
                 }
             }
@@ -67,7 +66,7 @@ fn welcome(control: &mut Control, host: &Host<'_>) -> Result<LocalEnd, ServeErro
     if host.token.is_some_and(|wanted| !same_token(wanted, &token)) {
         return refuse(control, "wrong token; give the one the responder printed with --token".to_owned());
     }
-    let Some(local) = local.or_else(|| host.local.clone()) else {
+    let Some(local) = local.map(|local| *local).or_else(|| host.local.clone()) else {
         return refuse(control, "this end does not know its side of the cable".to_owned());
     };
     let pinned = cpu.filter(|cpu| pin_current_thread(*cpu).is_ok());
@@ -138,22 +137,21 @@ impl Session<'_> {
         self.control.tell(&Answer::Started)?;
         let control = &*self.control;
         let outcome = echo::run(&mut endpoint, self.clock, self.setup.forward, || control.has_news() || interrupted());
-        let mut outcome = match outcome {
+        let outcome = match outcome {
             Ok(outcome) => outcome,
-            Err(error) => return Ok(self.drain_stop(&error)?),
+            Err(error) => return self.drain_stop(&error),
         };
         match self.control.hear::<Ask>(self.idle_timeout)? {
             Ask::Stop => {}
             _ => return Ok(Err("stop must follow start".to_owned())),
         }
-        let forward = self.setup.forward.then(|| quantiles_of(&mut outcome.forward_ns));
         let report = ResponderReport {
             messages: outcome.messages,
             corrupted: outcome.corrupted,
             cpu_ns: outcome.usage.cpu_ns,
             voluntary_switches: outcome.usage.voluntary_switches,
             involuntary_switches: outcome.usage.involuntary_switches,
-            forward,
+            forward_ns: self.setup.forward.then_some(outcome.forward_ns),
             remarks: endpoint.remarks(),
         };
         drop(endpoint);

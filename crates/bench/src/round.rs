@@ -5,7 +5,7 @@ use nearwire_sys::tsc::Clock;
 
 use crate::bed::TestBed;
 use crate::control::{Answer, Ask, ControlError, ResponderReport};
-use crate::endpoint::{Endpoint, EndpointError};
+use crate::endpoint::{Endpoint, EndpointError, Remark};
 use crate::paths::{Path, PathError, PathVisitor, Setup, with_path};
 use crate::workloads::ping_pong::{self, RoundOutcome, RoundPlan, SampleBuffer};
 
@@ -17,7 +17,7 @@ pub struct RoundResult {
     /// The responder's side.
     pub responder: ResponderReport,
     /// What the initiator's end has to say.
-    pub remarks: Vec<String>,
+    pub remarks: Vec<Remark>,
 }
 
 /// Measures one cell for one round.
@@ -31,7 +31,7 @@ pub fn run(
     plan: &RoundPlan,
     samples: &mut SampleBuffer,
 ) -> Result<RoundResult, RoundError> {
-    with_path(setup.path, Measurement { bed, clock, setup, plan, samples })
+    with_path(setup.path, setup.fault.is_some(), Measurement { bed, clock, setup, plan, samples })
 }
 
 struct Measurement<'a> {

@@ -1,5 +1,7 @@
 //! The command as scripts use it. Needs privileges for namespaces; says SKIP without them unless NEARWIRE_REQUIRE is set.
 
+#![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
+
 use std::process::Command;
 
 fn nearwire(args: &[&str]) -> std::process::Output {

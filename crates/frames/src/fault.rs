@@ -48,7 +48,8 @@ pub struct FaultPort<P, N> {
 impl<P: Port, N: FnMut() -> u64> FaultPort<P, N> {
     /// Puts the faults of `config` around `inner`.
     pub fn new(inner: P, config: FaultConfig, seed: u64, now_ns: N) -> FaultPort<P, N> {
-        let lane = |on: bool, salt: u64| on.then(|| Lane::new(config, seed ^ salt));
+        let some = config != FaultConfig { direction: config.direction, ..FaultConfig::default() };
+        let lane = |on: bool, salt: u64| (some && on).then(|| Lane::new(config, seed ^ salt));
         FaultPort {
             inner,
             config,
@@ -168,6 +169,9 @@ impl<P: Port, N: FnMut() -> u64> Port for FaultPort<P, N> {
     }
 
     fn describe(&self) -> String {
+        if self.receiving.is_none() && self.sending.is_none() {
+            return self.inner.describe();
+        }
         format!("{}, with faults {}", self.inner.describe(), self.config)
     }
 }

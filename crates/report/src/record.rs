@@ -67,6 +67,8 @@ pub struct Experiment {
     pub cpu_initiator: Option<u32>,
     /// CPU that the responder is pinned to; null when not pinned.
     pub cpu_responder: Option<u32>,
+    /// How those two were chosen, in words; null when they were given.
+    pub cpu_choice: Option<String>,
     /// Seed of the order of cells in each round.
     pub seed: u64,
     /// Injected faults in words; null when there were none.

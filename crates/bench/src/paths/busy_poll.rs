@@ -3,6 +3,7 @@
 
 use std::os::fd::BorrowedFd;
 
+use nearwire_report::record::Warning;
 use nearwire_sys::socket::{incoming_napi_id, set_busy_poll_budget_packets, set_busy_poll_us, set_prefer_busy_poll};
 use rustix::io::Errno;
 use rustix::net::RecvFlags;
@@ -10,7 +11,7 @@ use rustix::net::RecvFlags;
 use super::block::Block;
 use super::socket::Waiting;
 use super::{PathError, Setup};
-use crate::endpoint::Deadline;
+use crate::endpoint::{Deadline, Remark};
 
 /// Sleeps in recv(2), after polling.
 pub struct BusyPoll {
@@ -39,18 +40,20 @@ impl Waiting for BusyPoll {
         self.sleep.receive(socket, buffer, flags, deadline)
     }
 
-    fn remarks(&self, socket: BorrowedFd<'_>) -> Vec<String> {
+    fn remarks(&self, socket: BorrowedFd<'_>) -> Vec<Remark> {
         napi_remark(socket)
     }
 }
 
 /// Busy polling silently does nothing when packets carry no NAPI id: then the row is a blocking row, and must say so.
-pub(super) fn napi_remark(socket: BorrowedFd<'_>) -> Vec<String> {
+pub(super) fn napi_remark(socket: BorrowedFd<'_>) -> Vec<Remark> {
     match incoming_napi_id(socket) {
-        Ok(0) => vec![
-            "the kernel could not busy poll: SO_INCOMING_NAPI_ID is 0, the driver's packets carry no NAPI id"
+        Ok(0) => vec![Remark::Doubt(Warning {
+            code: "no-busy-poll".to_owned(),
+            text: "the kernel could not busy poll: SO_INCOMING_NAPI_ID is 0, the driver's packets carry no NAPI id"
                 .to_owned(),
-        ],
+            advice: "read this row as a blocking one; use a driver with NAPI".to_owned(),
+        })],
         _ => Vec::new(),
     }
 }

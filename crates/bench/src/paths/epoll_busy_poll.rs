@@ -11,7 +11,7 @@ use super::busy_poll::napi_remark;
 use super::epoll::Epoll;
 use super::socket::Waiting;
 use super::{PathError, Setup};
-use crate::endpoint::Deadline;
+use crate::endpoint::{Deadline, Remark};
 
 /// Sleeps in epoll_wait(2), after polling.
 pub struct EpollBusyPoll {
@@ -37,7 +37,7 @@ impl Waiting for EpollBusyPoll {
         self.epoll.receive(socket, buffer, flags, deadline)
     }
 
-    fn remarks(&self, socket: BorrowedFd<'_>) -> Vec<String> {
+    fn remarks(&self, socket: BorrowedFd<'_>) -> Vec<Remark> {
         napi_remark(socket)
     }
 }

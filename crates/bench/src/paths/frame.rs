@@ -1,13 +1,16 @@
 //! What `frame/packet` and `frame/xdp` share: measuring frames over any port.
 
 use nearwire_frames::PortError;
+use nearwire_frames::fault::FaultPort;
 use nearwire_frames::port::{Port, PreparedFrame};
+use nearwire_report::record::Warning;
+use nearwire_sys::tsc::monotonic_raw_ns;
 use nearwire_wire::MacAddress;
 use nearwire_wire::ethernet::VlanTags;
 use nearwire_wire::measuring::{self, ExperimentToken, Kind, MeasuringHeader, ParseError};
 
-use super::{EndAddress, EndInterface, LocalEnd, PathError, Role, RxMode, Setup, TxMode};
-use crate::endpoint::{Arrival, Deadline, Endpoint, EndpointError};
+use super::{EndAddress, EndInterface, LocalEnd, Path, PathError, Role, RxMode, Setup, TxMode};
+use crate::endpoint::{Arrival, Deadline, Endpoint, EndpointError, Remark};
 
 /// Empty looks at the port (some nanoseconds each) between two looks at the deadline.
 const POLLS_PER_CLOCK_READ: u32 = 256;
@@ -29,29 +32,47 @@ pub(super) fn receive_and_send_interfaces<'a>(
     }
 }
 
-/// One end's part of a frame path that is the same for every kind of port.
-pub(super) struct FrameEnd {
+/// A port that can be opened at one end of a cable.
+pub trait OpenPort: Port + Sized {
+    /// Opens it on the end's interfaces.
+    ///
+    /// # Errors
+    /// This end has no interface, or the port cannot be made on it.
+    fn open_port(setup: &Setup, local: &LocalEnd) -> Result<Self, PathError>;
+}
+
+/// A port with faults at the initiator's end, and none at the responder's: one set of dice decides over the round trip.
+pub type Faulty<P> = FaultPort<P, fn() -> u64>;
+
+impl<P: OpenPort> OpenPort for Faulty<P> {
+    fn open_port(setup: &Setup, local: &LocalEnd) -> Result<Faulty<P>, PathError> {
+        let faults = setup.fault.filter(|_| local.role == Role::Initiator).unwrap_or_default();
+        Ok(FaultPort::new(P::open_port(setup, local)?, faults, setup.fault_seed, monotonic_raw_ns))
+    }
+}
+
+/// An open port of either kind, not yet introduced to its peer.
+pub struct FramePath<P> {
+    port: P,
     own: MacAddress,
     setup: Setup,
     role: Role,
 }
 
-impl FrameEnd {
-    pub(super) fn new(setup: &Setup, local: &LocalEnd) -> Result<FrameEnd, PathError> {
-        // On the forward workload the frames come back to the initiator's second interface, and reach the responder on
-        // its first: both send through the other one.
-        let own = match (&local.second_interface, setup.forward, local.role) {
-            (Some(second), true, Role::Initiator) => second.mac,
-            _ => local.interface()?.mac,
-        };
-        Ok(FrameEnd { own, setup: setup.clone(), role: local.role })
+impl<P: OpenPort> Path for FramePath<P> {
+    type Endpoint = FrameEndpoint<P>;
+
+    fn open(setup: &Setup, local: &LocalEnd) -> Result<FramePath<P>, PathError> {
+        // Frames are to be sent to the interface they are received on.
+        let own = receive_and_send_interfaces(setup, local)?.0.mac;
+        Ok(FramePath { port: P::open_port(setup, local)?, own, setup: setup.clone(), role: local.role })
     }
 
-    pub(super) fn address(&self) -> EndAddress {
+    fn address(&self) -> EndAddress {
         EndAddress { port: None, mac: Some(self.own) }
     }
 
-    pub(super) fn connect<P: Port>(self, mut port: P, peer: &EndAddress) -> Result<FrameEndpoint<P>, PathError> {
+    fn connect(mut self, peer: &EndAddress) -> Result<FrameEndpoint<P>, PathError> {
         let peer = peer.mac.ok_or(PathError::NoPeerAddress { missing: "hardware address" })?;
         let tags = tags(self.setup.vlan);
         let header = MeasuringHeader {
@@ -67,14 +88,14 @@ impl FrameEnd {
         let prepared = match self.setup.tx {
             TxMode::Frame => None,
             // Two, so that one can be patched while the kernel still holds the other.
-            TxMode::Prepared => Some([port.prepare(&frame)?, port.prepare(&frame)?]),
+            TxMode::Prepared => Some([self.port.prepare(&frame)?, self.port.prepare(&frame)?]),
         };
         Ok(FrameEndpoint {
-            port,
+            port: self.port,
             prepared,
             next_prepared: 0,
             received: vec![0; frame.len() + 1],
-            expected: Expected::answer_to(&frame, header, self.own, peer)?,
+            expected: Expected::answer_to(&frame, header)?,
             frame,
             sequence_offset: measuring::sequence_offset(tags),
             rx: self.setup.rx,
@@ -99,14 +120,9 @@ struct Expected {
 
 impl Expected {
     /// What the peer sends, knowing what is sent to it.
-    fn answer_to(
-        sent: &[u8],
-        header: MeasuringHeader,
-        own: MacAddress,
-        peer: MacAddress,
-    ) -> Result<Expected, PathError> {
+    fn answer_to(sent: &[u8], header: MeasuringHeader) -> Result<Expected, PathError> {
         let kind = if header.kind == Kind::Request { Kind::Reply } else { Kind::Request };
-        let header = MeasuringHeader { destination: own, source: peer, kind, ..header };
+        let header = MeasuringHeader { destination: header.source, source: header.destination, kind, ..header };
         let mut frame = vec![0; sent.len()];
         measuring::write(&mut frame, &header).map_err(|source| PathError::Frame { source })?;
         Ok(Expected { kind, token: header.token, frame, sequence_offset: measuring::sequence_offset(header.tags) })
@@ -213,12 +229,18 @@ impl<P: Port> Endpoint for FrameEndpoint<P> {
         }
     }
 
-    fn remarks(&self) -> Vec<String> {
-        let statistics = self.port.statistics();
-        let mut remarks = vec![self.port.describe()];
-        if statistics.receive_dropped_frames > 0 {
-            remarks.push(format!("the port dropped {} frames for want of room", statistics.receive_dropped_frames));
-        }
-        remarks
+    fn remarks(&self) -> Vec<Remark> {
+        let dropped_frames = self.port.statistics().receive_dropped_frames;
+        let dropped = (dropped_frames > 0).then(|| {
+            Remark::Doubt(Warning {
+                code: "port-dropped".to_owned(),
+                text: format!("the port dropped {dropped_frames} frames in a round for want of room"),
+                advice: "keep other traffic of this EtherType off the cable".to_owned(),
+            })
+        });
+        std::iter::once(Remark::Note(self.port.describe())).chain(dropped).collect()
     }
 }
+
+#[cfg(test)]
+mod tests;

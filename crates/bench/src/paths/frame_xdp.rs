@@ -5,20 +5,14 @@ use nearwire_frames::ports::xdp::{Candidate, Side, Steer, XdpPort, candidates};
 use nearwire_wire::ethernet::EtherType;
 use serde::{Deserialize, Serialize};
 
-use super::frame::{FrameEnd, FrameEndpoint, receive_and_send_interfaces};
-use super::{EndAddress, LocalEnd, Path, PathError, Role, Setup};
+use super::frame::{OpenPort, receive_and_send_interfaces};
+use super::{LocalEnd, PathError, Role, Setup};
 
 /// Which of the ways a port can be made is used, by its label; the same at both ends.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct XdpChoice {
     /// As in `generic, separate TX socket`.
     pub label: String,
-}
-
-/// An open AF_XDP port.
-pub struct XdpPath {
-    end: FrameEnd,
-    port: XdpPort,
 }
 
 /// The ways a port can be made on an interface of this end.
@@ -28,10 +22,8 @@ pub(crate) fn ways(interface: &str, role: Role) -> Result<Vec<Candidate>, PathEr
     Ok(candidates(&facts, side, Steer::EtherType(EtherType::MEASURING.0)))
 }
 
-impl Path for XdpPath {
-    type Endpoint = FrameEndpoint<XdpPort>;
-
-    fn open(setup: &Setup, local: &LocalEnd) -> Result<XdpPath, PathError> {
+impl OpenPort for XdpPort {
+    fn open_port(setup: &Setup, local: &LocalEnd) -> Result<XdpPort, PathError> {
         let (receive, send) = receive_and_send_interfaces(setup, local)?;
         let mut found = ways(&receive.name, local.role)?;
         let chosen = setup.xdp.as_ref().and_then(|choice| found.iter().position(|way| way.label == choice.label));
@@ -40,14 +32,6 @@ impl Path for XdpPath {
         }
         let mut config = found.swap_remove(chosen.unwrap_or(0)).config;
         config.tx_interface = send.map(|interface| interface.name.clone());
-        Ok(XdpPath { end: FrameEnd::new(setup, local)?, port: XdpPort::open(&config)? })
-    }
-
-    fn address(&self) -> EndAddress {
-        self.end.address()
-    }
-
-    fn connect(self, peer: &EndAddress) -> Result<Self::Endpoint, PathError> {
-        self.end.connect(self.port, peer)
+        Ok(XdpPort::open(&config)?)
     }
 }

@@ -7,7 +7,7 @@ mod busy_poll;
 mod epoll;
 mod epoll_busy_poll;
 mod frame;
-pub mod frame_packet;
+mod frame_packet;
 pub mod frame_xdp;
 mod id;
 mod socket;
@@ -16,10 +16,14 @@ mod spin;
 use std::net::IpAddr;
 
 use nearwire_frames::PortError;
+use nearwire_frames::fault::FaultConfig;
+use nearwire_frames::ports::packet::PacketPort;
+use nearwire_frames::ports::xdp::XdpPort;
 use nearwire_wire::MacAddress;
 use serde::{Deserialize, Serialize};
 
 use crate::endpoint::{Endpoint, EndpointError};
+use frame::{Faulty, FramePath};
 pub use frame_xdp::XdpChoice;
 pub use id::{ALL, How, PathId, UnknownPath, What};
 
@@ -95,6 +99,11 @@ pub struct Setup {
     pub forward: bool,
     /// VLAN id of frame paths.
     pub vlan: Option<u16>,
+    /// Faults around the initiator's port; frame paths only.
+    #[serde(with = "optional_text")]
+    pub fault: Option<FaultConfig>,
+    /// Seed of the faults.
+    pub fault_seed: u64,
 }
 
 /// One end of the cable as its own process sees it.
@@ -118,7 +127,7 @@ pub struct EndInterface {
     /// Its name.
     pub name: String,
     /// Its hardware address.
-    #[serde(with = "mac_text")]
+    #[serde(with = "text")]
     pub mac: MacAddress,
     /// Largest IP packet.
     pub mtu_bytes: u32,
@@ -159,7 +168,7 @@ pub struct EndAddress {
     /// UDP or TCP port.
     pub port: Option<u16>,
     /// Hardware address that frames are to be sent to.
-    #[serde(with = "optional_mac_text")]
+    #[serde(with = "optional_text")]
     pub mac: Option<MacAddress>,
 }
 
@@ -194,16 +203,19 @@ pub trait PathVisitor {
     fn visit<P: Path>(self) -> Self::Output;
 }
 
-/// Calls `visitor` with the type that implements `path`.
-pub fn with_path<V: PathVisitor>(path: PathId, visitor: V) -> V::Output {
+/// Calls `visitor` with the type that implements `path`. `with_faults`: frame paths get a port that can have faults; a
+/// socket path cannot, and ignores it.
+pub fn with_path<V: PathVisitor>(path: PathId, with_faults: bool, visitor: V) -> V::Output {
     match path.how {
         How::Block => visitor.visit::<socket::SocketPath<block::Block>>(),
         How::Spin => visitor.visit::<socket::SocketPath<spin::Spin>>(),
         How::BusyPoll => visitor.visit::<socket::SocketPath<busy_poll::BusyPoll>>(),
         How::Epoll => visitor.visit::<socket::SocketPath<epoll::Epoll>>(),
         How::EpollBusyPoll => visitor.visit::<socket::SocketPath<epoll_busy_poll::EpollBusyPoll>>(),
-        How::Packet => visitor.visit::<frame_packet::PacketPath>(),
-        How::Xdp => visitor.visit::<frame_xdp::XdpPath>(),
+        How::Packet if with_faults => visitor.visit::<FramePath<Faulty<PacketPort>>>(),
+        How::Xdp if with_faults => visitor.visit::<FramePath<Faulty<XdpPort>>>(),
+        How::Packet => visitor.visit::<FramePath<PacketPort>>(),
+        How::Xdp => visitor.visit::<FramePath<XdpPort>>(),
     }
 }
 
@@ -255,29 +267,43 @@ impl PathError {
     }
 }
 
-mod mac_text {
-    use nearwire_wire::MacAddress;
+/// For values that are written as people write them.
+mod text {
+    use std::fmt::Display;
+    use std::str::FromStr;
+
     use serde::{Deserialize, Deserializer, Serializer};
 
-    pub fn serialize<S: Serializer>(mac: &MacAddress, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(mac)
+    pub fn serialize<T: Display, S: Serializer>(value: &T, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(value)
     }
 
-    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<MacAddress, D::Error> {
+    pub fn deserialize<'de, T, D>(deserializer: D) -> Result<T, D::Error>
+    where
+        T: FromStr<Err: Display>,
+        D: Deserializer<'de>,
+    {
         let text = String::deserialize(deserializer)?;
         text.parse().map_err(serde::de::Error::custom)
     }
 }
 
-mod optional_mac_text {
-    use nearwire_wire::MacAddress;
+/// The same where there may be none.
+mod optional_text {
+    use std::fmt::Display;
+    use std::str::FromStr;
+
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-    pub fn serialize<S: Serializer>(mac: &Option<MacAddress>, serializer: S) -> Result<S::Ok, S::Error> {
-        mac.as_ref().map(ToString::to_string).serialize(serializer)
+    pub fn serialize<T: Display, S: Serializer>(value: &Option<T>, serializer: S) -> Result<S::Ok, S::Error> {
+        value.as_ref().map(ToString::to_string).serialize(serializer)
     }
 
-    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<MacAddress>, D::Error> {
+    pub fn deserialize<'de, T, D>(deserializer: D) -> Result<Option<T>, D::Error>
+    where
+        T: FromStr<Err: Display>,
+        D: Deserializer<'de>,
+    {
         let text = Option::<String>::deserialize(deserializer)?;
         text.map(|text| text.parse()).transpose().map_err(serde::de::Error::custom)
     }

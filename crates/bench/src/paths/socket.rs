@@ -10,7 +10,7 @@ use rustix::io::Errno;
 use rustix::net::{self, AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, sockopt};
 
 use super::{EndAddress, LocalEnd, Path, PathError, Role, Setup, What};
-use crate::endpoint::{Arrival, Deadline, Endpoint, EndpointError};
+use crate::endpoint::{Arrival, Deadline, Endpoint, EndpointError, Remark};
 
 /// Longest sleep of a blocking receive before it looks at its deadline. The kernel rounds it up to its tick.
 pub(super) const SLEEP_NS: u64 = 4_000_000;
@@ -42,7 +42,7 @@ pub trait Waiting: Sized {
     ) -> Result<Option<usize>, Errno>;
 
     /// What is worth saying after a round.
-    fn remarks(&self, _socket: BorrowedFd<'_>) -> Vec<String> {
+    fn remarks(&self, _socket: BorrowedFd<'_>) -> Vec<Remark> {
         Vec::new()
     }
 }
@@ -217,7 +217,7 @@ impl<W: Waiting> Endpoint for SocketEndpoint<W> {
         self.number_bytes() as u32 * 8
     }
 
-    fn remarks(&self) -> Vec<String> {
+    fn remarks(&self) -> Vec<Remark> {
         self.waiting.remarks(self.socket.as_fd())
     }
 }

@@ -8,8 +8,8 @@ use crate::endpoint::{Arrival, Deadline, Endpoint, EndpointError};
 /// How often an idle responder looks whether it is to stop.
 const IDLE_NS: u64 = 4_000_000;
 
-/// Most forwarding times kept of a round; later ones are not recorded.
-pub const FORWARD_SAMPLES: usize = 1 << 18;
+/// Most forwarding times kept of a round, the first ones: what one control message carries.
+pub const FORWARD_SAMPLES: usize = 1 << 16;
 
 /// What the far end did in a round.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -22,7 +22,7 @@ pub struct EchoOutcome {
     pub usage: ThreadUsage,
     /// For the forward workload: from a frame being seen to its hand-over to the kernel, nanoseconds. The wait for the
     /// frame is not part of it.
-    pub forward_ns: Vec<u64>,
+    pub forward_ns: Vec<u32>,
 }
 
 /// Sends messages back until `stop` says so, which is asked whenever nothing came for a few milliseconds.
@@ -78,7 +78,7 @@ fn forward<E: Endpoint>(
     endpoint.send(sequence)?;
     let (handed_on, _) = clock.end_ticks();
     if outcome.forward_ns.len() < FORWARD_SAMPLES {
-        outcome.forward_ns.push(clock.ns(handed_on - seen));
+        outcome.forward_ns.push(u32::try_from(clock.ns(handed_on - seen)).unwrap_or(u32::MAX));
     }
     Ok(())
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use nearwire_bench::experiment::Workload;
 use nearwire_bench::paths::{PathId, RxMode, TxMode};
+use nearwire_frames::fault::FaultConfig;
 use nearwire_report::render::Format;
 
 use super::{CableArg, CpuPair};
@@ -70,6 +71,10 @@ pub struct BenchArgs {
     /// Frame paths: put frames on this VLAN
     #[arg(long, value_name = "ID", value_parser = clap::value_parser!(u16).range(1..=4094))]
     pub vlan: Option<u16>,
+    /// Frame paths: faults around the initiator's port, as in loss=10%,reorder=5%,duplicate=1%,corrupt=0.1%,delay=20us;
+    /// on=send or on=both where on=receive is not wanted
+    #[arg(long, value_name = "FAULTS")]
+    pub fault: Option<FaultConfig>,
     /// Write the record as JSON
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,

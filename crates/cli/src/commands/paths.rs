@@ -1,9 +1,10 @@
 //! `nearwire paths`: tries every path once on a virtual cable.
 
+use nearwire_bench::cells::try_path;
 use nearwire_bench::paths::ALL;
 use nearwire_sys::tsc::Clock;
 
-use super::bench::{lay, probe, take_privileges};
+use super::bench::{lay, take_privileges};
 use crate::args::{CableArg, PathsArgs};
 use crate::exit::Outcome;
 
@@ -13,7 +14,7 @@ pub fn run(args: &PathsArgs) -> Outcome {
     let clock = Clock::calibrate();
     let mut rows = Vec::new();
     for (name, path, what) in ALL {
-        let problem = probe(&mut bed, clock, path).err();
+        let problem = try_path(&mut bed, clock, path).err();
         if args.json {
             rows.push(serde_json::json!({"path": name, "runs": problem.is_none(), "what": what, "why_not": problem}));
         } else if let Some(why) = problem {

@@ -36,7 +36,7 @@ fn as_child() -> Outcome {
     ignore_interrupts().or_exit(FAILED)?;
     let socket: OwnedFd = std::io::stdin().as_fd().try_clone_to_owned().or_exit(FAILED)?;
     let mut control = Control::new(Stream::Unix(UnixStream::from(socket)));
-    let host = Host { token: None, local: None, environment: &environment::read, idle_timeout: None };
+    let host = Host { token: None, local: None, environment: &environment::of_interfaces, idle_timeout: None };
     serve(&mut control, &host).or_exit(FAILED)
 }
 
@@ -64,7 +64,7 @@ fn listen(args: &ResponderArgs, address: &str) -> Outcome {
         let host = Host {
             token: Some(&token),
             local: Some(host_end(Role::Responder, own, peer.ip())),
-            environment: &environment::read,
+            environment: &environment::whole,
             idle_timeout: Some(Duration::from_secs(60)),
         };
         match serve(&mut Control::new(Stream::Tcp(stream)), &host) {

@@ -249,7 +249,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         id: "nic.timestamping",
         area: Area::Nic,
         what: "What can stamp times on frames.",
-        read: ReadFrom::Nic(NicFact::Ethtool(EthtoolFact::Timestamping(|found| timestamping(found)))),
+        read: ReadFrom::Nic(NicFact::Ethtool(EthtoolFact::Timestamping(timestamping))),
     },
     Setting {
         id: "nic.gro-flush-timeout-ns",

@@ -177,6 +177,9 @@ pub(super) fn configuration(record: &Record) -> Vec<(&'static str, String)> {
         ("Initiator", cpu(experiment.cpu_initiator)),
         ("Responder", cpu(experiment.cpu_responder)),
     ];
+    if let Some(choice) = &experiment.cpu_choice {
+        rows.push(("CPUs chosen", choice.clone()));
+    }
     if let Some(fault) = &experiment.fault {
         rows.push(("Injected faults", fault.clone()));
     }

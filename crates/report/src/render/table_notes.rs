@@ -83,11 +83,23 @@ pub(super) fn machine_lines(record: &Record, width: usize) -> Vec<String> {
         lines.extend(hanging("machine  ", &facts.join(", "), width));
     }
     lines.extend(hanging("clock    ", clock_line.trim_start_matches("clock").trim_start(), width));
+    lines.extend(hanging("cpus     ", &cpus(record), width));
     lines.extend(hanging("cable    ", &printable(&record.experiment.cable_detail), width));
     if let Some(fault) = &record.experiment.fault {
         lines.extend(hanging("faults   ", &printable(fault), width));
     }
     lines
+}
+
+/// Where the two ends ran, and why there.
+fn cpus(record: &Record) -> String {
+    let experiment = &record.experiment;
+    let end = |cpu: Option<u32>| cpu.map_or_else(|| "not pinned".to_owned(), |cpu| format!("CPU {cpu}"));
+    let ends = format!("initiator {}, responder {}", end(experiment.cpu_initiator), end(experiment.cpu_responder));
+    match &experiment.cpu_choice {
+        Some(choice) => format!("{ends}; chosen: {}", printable(choice)),
+        None => ends,
+    }
 }
 
 /// Notes and warnings; what several cells share is said once with their names.

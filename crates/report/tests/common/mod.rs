@@ -144,6 +144,7 @@ fn experiment() -> Experiment {
         timeout_ns: 100_000_000,
         cpu_initiator: Some(0),
         cpu_responder: Some(1),
+        cpu_choice: Some("CPUs 0 and 1: two cores, package 0; not isolated".to_owned()),
         seed: 42,
         fault: None,
     }

@@ -1,0 +1,154 @@
+//! From what was asked for to the cells that this bed can run.
+
+use std::net::IpAddr;
+
+use nearwire_sys::tsc::Clock;
+
+use crate::bed::TestBed;
+use crate::experiment::{CellSpec, Experiment, SizeError, Workload, check_size};
+use crate::paths::{ALL, How, PathId, RxMode, TxMode};
+use crate::round;
+use crate::workloads::ping_pong::{RoundPlan, SampleBuffer};
+
+/// What was asked for. Every combination that makes sense becomes a cell.
+#[derive(Debug, Clone)]
+pub struct Wish {
+    /// Paths; none means every path that can run.
+    pub paths: Vec<PathId>,
+    /// Sizes, bytes.
+    pub sizes_bytes: Vec<u32>,
+    /// Ways of `frame/xdp` to send.
+    pub tx: Vec<TxMode>,
+    /// Ways of `frame/xdp` to receive.
+    pub rx: Vec<RxMode>,
+    /// 4 and 6, for socket paths.
+    pub ip_versions: Vec<u8>,
+}
+
+/// A path that was not asked for by name and cannot run here.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LeftOut {
+    /// Which path.
+    pub path: PathId,
+    /// Why, and what to do.
+    pub why: String,
+}
+
+/// Why a wish cannot be met.
+#[derive(Debug, thiserror::Error)]
+pub enum CellError {
+    /// A size that a path does not carry.
+    #[error(transparent)]
+    Size(#[from] SizeError),
+    /// The workload is one of frames.
+    #[error("{path}: the forward workload needs frame paths; give frame/xdp or frame/packet")]
+    ForwardOnSocket {
+        /// The path asked for.
+        path: PathId,
+    },
+    /// Faults are made in a port, which a socket path does not have.
+    #[error("{path}: faults are made around a port; give frame/xdp or frame/packet with --fault")]
+    FaultOnSocket {
+        /// The path asked for.
+        path: PathId,
+    },
+    /// A path asked for by name.
+    #[error("{path} cannot run on this host: {why}")]
+    CannotRun {
+        /// The path asked for.
+        path: PathId,
+        /// Why, and what to do.
+        why: String,
+    },
+}
+
+/// Tries the paths of a wish and makes its cells.
+///
+/// # Errors
+/// What was asked for by name cannot be done, or a size fits no path.
+pub fn cells(
+    wish: &Wish,
+    experiment: &Experiment,
+    bed: &mut TestBed,
+    clock: Clock,
+) -> Result<(Vec<CellSpec>, Vec<LeftOut>), CellError> {
+    let named = !wish.paths.is_empty();
+    let mut found = (Vec::new(), Vec::new());
+    for path in paths(wish, experiment)? {
+        match try_path(bed, clock, path) {
+            Ok(()) => add_cells(wish, path, named, bed.mtu_bytes(), &mut found.0)?,
+            Err(why) if named => return Err(CellError::CannotRun { path, why }),
+            Err(why) => found.1.push(LeftOut { path, why }),
+        }
+    }
+    Ok(found)
+}
+
+/// The paths asked for, or those that suit the workload.
+fn paths(wish: &Wish, experiment: &Experiment) -> Result<Vec<PathId>, CellError> {
+    let forward = experiment.workload == Workload::Forward;
+    let frames_only = forward || experiment.fault.is_some();
+    if wish.paths.is_empty() {
+        let all = ALL.iter().map(|(_, path, _)| *path);
+        return Ok(all.filter(|path| !(frames_only && path.is_socket())).collect());
+    }
+    match wish.paths.iter().find(|path| frames_only && path.is_socket()) {
+        Some(&path) if forward => Err(CellError::ForwardOnSocket { path }),
+        Some(&path) => Err(CellError::FaultOnSocket { path }),
+        None => Ok(wish.paths.clone()),
+    }
+}
+
+fn add_cells(
+    wish: &Wish,
+    path: PathId,
+    named: bool,
+    mtu_bytes: u32,
+    cells: &mut Vec<CellSpec>,
+) -> Result<(), SizeError> {
+    for &size_bytes in &wish.sizes_bytes {
+        let versions = if path.is_socket() { wish.ip_versions.iter().copied().map(Some).collect() } else { vec![None] };
+        for ip_version in versions {
+            match check_size(path, size_bytes, ip_version.unwrap_or(4), mtu_bytes) {
+                Ok(()) => {}
+                Err(error) if named || path.is_socket() => return Err(error),
+                // Small messages are common wishes, and the shortest frame is longer.
+                Err(_) => continue,
+            }
+            let cell = |(tx, rx)| CellSpec { path, tx, rx, size_bytes, ip_version };
+            cells.extend(modes(wish, path).into_iter().map(cell));
+        }
+    }
+    Ok(())
+}
+
+fn modes(wish: &Wish, path: PathId) -> Vec<(Option<TxMode>, Option<RxMode>)> {
+    match path.how {
+        How::Xdp => wish.tx.iter().flat_map(|tx| wish.rx.iter().map(|rx| (Some(*tx), Some(*rx)))).collect(),
+        How::Packet => vec![(Some(TxMode::Frame), Some(RxMode::InPlace))],
+        _ => vec![(None, None)],
+    }
+}
+
+/// Tries a path with three messages.
+///
+/// # Errors
+/// Why it cannot run here, in words.
+pub fn try_path(bed: &mut TestBed, clock: Clock, path: PathId) -> Result<(), String> {
+    const MESSAGES: u64 = 3;
+    let experiment = Experiment { timeout_ns: 200_000_000, ..Experiment::default() };
+    let ip_version = if bed.local.addresses.iter().any(IpAddr::is_ipv4) { 4 } else { 6 };
+    let cell = CellSpec { path, tx: None, rx: None, size_bytes: 64, ip_version: Some(ip_version) };
+    let setup = experiment.setup(&cell, bed, std::process::id(), 0, None);
+    let plan = RoundPlan {
+        warm_up_messages: 0,
+        warm_up_ns: 0,
+        messages: Some(MESSAGES),
+        time_ns: None,
+        timeout_ns: setup.timeout_ns,
+        cpu: None,
+    };
+    let mut buffer = SampleBuffer::new(MESSAGES as usize);
+    let result = round::run(bed, clock, &setup, &plan, &mut buffer).map_err(|error| error.to_string())?;
+    if result.outcome.lost < MESSAGES { Ok(()) } else { Err("messages were sent and none came back".to_owned()) }
+}

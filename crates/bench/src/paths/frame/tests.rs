@@ -1,0 +1,108 @@
+//! Ping-pong of measuring frames in memory, with faults at the initiator's end.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use nearwire_frames::fault::FaultCounts;
+use nearwire_frames::ports::memory::{MemoryPort, memory_pair};
+use nearwire_sys::tsc::Clock;
+
+use super::*;
+use crate::workloads::echo;
+use crate::workloads::ping_pong::{self, RoundOutcome, RoundPlan, SampleBuffer};
+
+const OWN: [MacAddress; 2] = [MacAddress([2, 0, 0, 0, 0, 1]), MacAddress([2, 0, 0, 0, 0, 2])];
+
+fn setup(tx: TxMode, rx: RxMode, fault: &str) -> Setup {
+    Setup {
+        path: "frame/xdp".parse().unwrap(),
+        tx,
+        rx,
+        size_bytes: 64,
+        ip_version: 4,
+        timeout_ns: 10_000_000,
+        busy_poll_us: 0,
+        busy_poll_budget_packets: 0,
+        pass_program: false,
+        token: 7,
+        xdp: None,
+        forward: false,
+        vlan: None,
+        fault: Some(fault.parse().unwrap()),
+        fault_seed: 1,
+    }
+}
+
+fn endpoint<P: OpenPort>(port: P, setup: &Setup, role: Role) -> FrameEndpoint<P> {
+    let [own, peer] = if role == Role::Initiator { OWN } else { [OWN[1], OWN[0]] };
+    let path = FramePath { port, own, setup: setup.clone(), role };
+    path.connect(&EndAddress { port: None, mac: Some(peer) }).unwrap()
+}
+
+impl OpenPort for MemoryPort {
+    fn open_port(_: &Setup, _: &LocalEnd) -> Result<MemoryPort, PathError> {
+        Err(PathError::NoInterface)
+    }
+}
+
+/// Exchanges messages and gives what ping-pong counted, its samples, and what the port did.
+fn exchange(setup: &Setup, messages: u64) -> (RoundOutcome, u64, FaultCounts) {
+    let (near, far) = memory_pair(64);
+    let clock = Clock::calibrate();
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let mut far = endpoint(far, setup, Role::Responder);
+        let stop = &done;
+        let echo = scope.spawn(move || echo::run(&mut far, clock, false, || stop.load(Ordering::Relaxed)).unwrap());
+        let now_ns: fn() -> u64 = monotonic_raw_ns;
+        let port = FaultPort::new(near, setup.fault.unwrap(), setup.fault_seed, now_ns);
+        let mut near = endpoint(port, setup, Role::Initiator);
+        let plan = RoundPlan {
+            warm_up_messages: 0,
+            warm_up_ns: 0,
+            messages: Some(messages),
+            time_ns: None,
+            timeout_ns: setup.timeout_ns,
+            cpu: None,
+        };
+        let mut samples = SampleBuffer::new(messages as usize);
+        let outcome = ping_pong::run(&mut near, clock, &plan, &mut samples).unwrap();
+        done.store(true, Ordering::Relaxed);
+        echo.join().unwrap();
+        (outcome, samples.round_trips().len() as u64, near.port.receive_counts())
+    })
+}
+
+#[test]
+fn loss_reordering_and_duplication_are_counted_to_the_frame() {
+    for (tx, rx) in [(TxMode::Frame, RxMode::Frame), (TxMode::Prepared, RxMode::InPlace)] {
+        let (outcome, samples, faults) = exchange(&setup(tx, rx, "loss=10%,reorder=5%,duplicate=5%"), 1000);
+        assert_eq!((outcome.sent, samples + outcome.lost), (1000, 1000));
+        // A frame held back comes within the timeout, so only lost frames are lost messages. An end that was not
+        // scheduled for the timeout's length may add some.
+        assert!(outcome.lost >= faults.lost_frames && faults.lost_frames > 50, "{outcome:?} {faults:?}");
+        assert!(outcome.lost - faults.lost_frames == outcome.reordered, "{outcome:?} {faults:?}");
+        // The copy of the last answer may come after the round.
+        assert!(
+            faults.duplicated_frames - outcome.duplicated <= 1 && outcome.duplicated > 20,
+            "{outcome:?} {faults:?}"
+        );
+        assert_eq!(outcome.corrupted, 0);
+    }
+}
+
+#[test]
+fn corrupt_frames_are_never_samples() {
+    let (outcome, samples, faults) = exchange(&setup(TxMode::Frame, RxMode::InPlace, "corrupt=20%"), 500);
+    assert_eq!(samples + outcome.lost, 500);
+    assert!(faults.corrupted_frames > 50);
+    // A bit of the addresses or of the number flipped may leave a frame that is somebody else's, or another number.
+    assert!(outcome.lost <= faults.corrupted_frames && outcome.lost > 30, "{outcome:?} {faults:?}");
+    assert!(outcome.corrupted > 10, "{outcome:?} {faults:?}");
+}
+
+#[test]
+fn everything_lost_ends_soon() {
+    let (outcome, samples, _) = exchange(&setup(TxMode::Frame, RxMode::Frame, "loss=100%"), 1_000_000);
+    assert_eq!((samples, outcome.sent), (0, outcome.lost));
+    assert!(outcome.sent < 100);
+}
