@@ -31,6 +31,7 @@ pub(super) struct Receiver {
     taken: u32,
     /// Where the next frame will most likely begin; see [`Receiver::expect_next`].
     expected_address: u64,
+    expected_bytes: u32,
 }
 
 impl Receiver {
@@ -41,7 +42,17 @@ impl Receiver {
         fill: ProducerRing<u64>,
         frame_size_bytes: u32,
     ) -> Receiver {
-        Receiver { rx, fill, umem, socket, frame_size_bytes, kept_frames: 0, taken: 0, expected_address: 0 }
+        Receiver {
+            rx,
+            fill,
+            umem,
+            socket,
+            frame_size_bytes,
+            kept_frames: 0,
+            taken: 0,
+            expected_address: 0,
+            expected_bytes: 0,
+        }
     }
 
     pub(super) fn socket(&self) -> BorrowedFd<'_> {
@@ -66,7 +77,7 @@ impl Receiver {
         if !self.rx.has_next() {
             return None;
         }
-        self.umem.prefetch(self.expected_address);
+        self.umem.prefetch(self.expected_address, self.expected_bytes);
         let descriptor = self.rx.pop()?;
         // SAFETY: the buffer came out of the RX ring and goes back below, after `read`: nothing else touches it.
         let frame = unsafe { self.umem.bytes(descriptor.addr, descriptor.len) };
@@ -75,7 +86,7 @@ impl Receiver {
         // In the kernel's words the address of a frame includes headroom; buffers start at multiples of their size.
         let buffer = descriptor.addr & !(u64::from(self.frame_size_bytes) - 1);
         self.fill.push(buffer);
-        self.expect_next(descriptor.addr - buffer);
+        self.expect_next(descriptor.addr - buffer, descriptor.len);
         self.kept_frames += 1;
         if self.rx.known() == 0 || self.kept_frames == GIVE_BACK_FRAMES {
             self.rx.release();
@@ -91,9 +102,10 @@ impl Receiver {
     /// Asking for that line together with the descriptor's saves one of three transfers between two CPUs that follow on
     /// each other: the fastest round trips over veth take 0.44 instead of 0.51 us each way. A wrong guess costs a line.
     #[inline]
-    fn expect_next(&mut self, headroom_bytes: u64) {
+    fn expect_next(&mut self, headroom_bytes: u64, len_bytes: u32) {
         self.taken = self.taken.wrapping_add(1);
         self.expected_address = self.fill.pushed(self.taken) + headroom_bytes;
+        self.expected_bytes = len_bytes;
     }
 
     /// The driver ran out of buffers and waits to be told that there are some (zero-copy drivers only).

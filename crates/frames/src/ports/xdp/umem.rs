@@ -10,6 +10,9 @@ use std::ptr::NonNull;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 
 const HUGE_PAGE_BYTES: usize = 2 * 1024 * 1024;
+const CACHE_LINE_BYTES: usize = 64;
+/// Cache lines asked for at once: a core has ten to sixteen buffers for lines under way, and others need some.
+const PREFETCH_LINES: usize = 8;
 
 /// What the packet memory lies in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -106,17 +109,21 @@ impl Umem {
         Some(NonNull::slice_from_raw_parts(unsafe { self.base.add(start) }, len_bytes))
     }
 
-    /// Asks the CPU to fetch the cache line at `address`; nothing when that is not within the memory.
+    /// Asks the CPU to fetch the first cache lines of `len_bytes` bytes at `address`, as far as it can fetch them at once;
+    /// nothing when they are not within the memory.
     #[inline]
-    pub(super) fn prefetch(&self, address: u64) {
+    pub(super) fn prefetch(&self, address: u64, len_bytes: u32) {
         #[cfg(target_arch = "x86_64")]
-        if let Some(span) = self.span(address, 1) {
+        if let Some(span) = self.span(address, len_bytes) {
             use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-            // SAFETY: a prefetch reads and changes nothing a program can see, at any address.
-            unsafe { _mm_prefetch::<_MM_HINT_T0>(span.as_ptr().cast::<i8>().cast_const()) };
+            let start = span.as_ptr().cast::<i8>().cast_const();
+            for offset_bytes in (0..len_bytes as usize).step_by(CACHE_LINE_BYTES).take(PREFETCH_LINES) {
+                // SAFETY: a prefetch reads and changes nothing a program can see, at any address.
+                unsafe { _mm_prefetch::<_MM_HINT_T0>(start.wrapping_add(offset_bytes)) };
+            }
         }
         #[cfg(not(target_arch = "x86_64"))]
-        let _ = address;
+        let _ = (address, len_bytes);
     }
 
     /// Reads bytes of a buffer; `None` when they are not within the memory.
