@@ -40,17 +40,13 @@ pub enum CellError {
     /// A size that a path does not carry.
     #[error(transparent)]
     Size(#[from] SizeError),
-    /// The workload is one of frames.
-    #[error("{path}: the forward workload needs frame paths; give frame/xdp or frame/packet")]
-    ForwardOnSocket {
+    /// A path without the frames that what was asked for is done to.
+    #[error("{path}: {wish} needs a path of frames; give frame/xdp or frame/packet, or leave {wish} out")]
+    NeedsFrames {
         /// The path asked for.
         path: PathId,
-    },
-    /// Faults are made in a port, which a socket path does not have.
-    #[error("{path}: faults are made around a port; give frame/xdp or frame/packet with --fault")]
-    FaultOnSocket {
-        /// The path asked for.
-        path: PathId,
+        /// What was asked for.
+        wish: &'static str,
     },
     /// A path asked for by name.
     #[error("{path} cannot run on this host: {why}")]
@@ -81,22 +77,41 @@ pub fn cells(
             Err(why) => found.1.push(LeftOut { path, why }),
         }
     }
+    found.0 = each_once(&found.0);
     Ok(found)
 }
 
-/// The paths asked for, or those that suit the workload.
+/// The paths asked for, or those that suit the experiment; each once.
 fn paths(wish: &Wish, experiment: &Experiment) -> Result<Vec<PathId>, CellError> {
-    let forward = experiment.workload == Workload::Forward;
-    let frames_only = forward || experiment.fault.is_some();
+    let needs_frames = frames_wish(experiment);
     if wish.paths.is_empty() {
         let all = ALL.iter().map(|(_, path, _)| *path);
-        return Ok(all.filter(|path| !(frames_only && path.is_socket())).collect());
+        return Ok(all.filter(|path| needs_frames.is_none() || !path.is_socket()).collect());
     }
-    match wish.paths.iter().find(|path| frames_only && path.is_socket()) {
-        Some(&path) if forward => Err(CellError::ForwardOnSocket { path }),
-        Some(&path) => Err(CellError::FaultOnSocket { path }),
-        None => Ok(wish.paths.clone()),
+    match (needs_frames, wish.paths.iter().find(|path| path.is_socket())) {
+        (Some(wish), Some(&path)) => Err(CellError::NeedsFrames { path, wish }),
+        _ => Ok(each_once(&wish.paths)),
     }
+}
+
+/// What in an experiment only frame paths can do.
+fn frames_wish(experiment: &Experiment) -> Option<&'static str> {
+    let wishes = [
+        (experiment.workload == Workload::Forward, "--workload forward"),
+        (experiment.fault.is_some(), "--fault"),
+        (experiment.vlan.is_some(), "--vlan"),
+    ];
+    wishes.into_iter().find(|(asked, _)| *asked).map(|(_, wish)| wish)
+}
+
+fn each_once<T: Copy + PartialEq>(values: &[T]) -> Vec<T> {
+    let mut once = Vec::new();
+    for value in values {
+        if !once.contains(value) {
+            once.push(*value);
+        }
+    }
+    once
 }
 
 fn add_cells(

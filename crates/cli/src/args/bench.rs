@@ -23,7 +23,7 @@ pub struct BenchArgs {
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub rounds: u32,
     /// Measuring time of each cell, over all rounds
-    #[arg(long, value_name = "DURATION", default_value = "500ms", value_parser = humantime::parse_duration)]
+    #[arg(long, value_name = "DURATION", default_value = "500ms", value_parser = some_time)]
     pub time: Duration,
     /// Messages of each cell, over all rounds, instead of a time
     #[arg(long, value_name = "N", conflicts_with = "time", value_parser = clap::value_parser!(u64).range(1..))]
@@ -45,7 +45,7 @@ pub struct BenchArgs {
     pub rx: Vec<RxArg>,
     /// IP versions of udp and tcp paths
     #[arg(long, value_name = "4|6", value_delimiter = ',', default_values_t = [4],
-          value_parser = clap::value_parser!(u8).range(4..=6))]
+          value_parser = ip_version)]
     pub ip: Vec<u8>,
     /// Traffic pattern; forward needs frame paths and a cable with two pairs (virtual)
     #[arg(long, value_name = "WORKLOAD", default_value = "ping-pong")]
@@ -60,7 +60,7 @@ pub struct BenchArgs {
     #[arg(long, value_name = "DURATION", default_value = "10ms", value_parser = humantime::parse_duration)]
     pub warm_up_time: Duration,
     /// An answer later than this is lost
-    #[arg(long, value_name = "DURATION", default_value = "100ms", value_parser = humantime::parse_duration)]
+    #[arg(long, value_name = "DURATION", default_value = "100ms", value_parser = some_time)]
     pub timeout: Duration,
     /// Busy-poll paths: microseconds a receive polls before it sleeps
     #[arg(long, value_name = "MICROSECONDS", default_value_t = 50)]
@@ -84,12 +84,28 @@ pub struct BenchArgs {
     /// Write every round trip as CSV
     #[arg(long, value_name = "FILE")]
     pub samples: Option<PathBuf>,
-    /// What to print
+    /// What to print: table, csv, json, or what readers of another tool's output expect: exanic, sockperf, netpipe
     #[arg(long, value_name = "FORMAT", default_value = "table")]
     pub format: Format,
     /// No progress line and no notes on standard error
     #[arg(long)]
     pub quiet: bool,
+}
+
+fn some_time(text: &str) -> Result<Duration, String> {
+    match humantime::parse_duration(text) {
+        Ok(duration) if duration.is_zero() => Err("no time at all; give 1s, 200ms or the like".to_owned()),
+        Ok(duration) => Ok(duration),
+        Err(error) => Err(format!("{error}; give 1s, 200ms or the like")),
+    }
+}
+
+fn ip_version(text: &str) -> Result<u8, String> {
+    match text {
+        "4" => Ok(4),
+        "6" => Ok(6),
+        _ => Err(format!("'{text}' is no IP version; give 4 or 6")),
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
