@@ -1,7 +1,7 @@
 # `make bench` is the main job, `make test` runs every test. Tests need root for namespaces, veth and XDP.
-PACKAGES = chromium iproute2 ethtool
+PACKAGES = chromium iproute2 ethtool sockperf util-linux
 
-.PHONY: build bench test packages
+.PHONY: build bench test targets packages
 build:
 	cargo build --release --workspace
 
@@ -15,3 +15,7 @@ packages:
 # NEARWIRE_REQUIRE=all: a rung of the test ladder that cannot run fails, it is not skipped.
 test: packages
 	NEARWIRE_REQUIRE=all cargo test --workspace
+
+# The speed targets, against sockperf on the same cable. Two minutes on an otherwise idle machine.
+targets: packages
+	cargo bench -p nearwire-cli --bench targets

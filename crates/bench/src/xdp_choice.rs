@@ -13,8 +13,11 @@ use crate::workloads::ping_pong::{RoundPlan, SampleBuffer};
 /// Interleaved trials of each way.
 const TRIALS: usize = 3;
 
-/// Measures every way and takes the one with the least median. `None` when none worked.
-pub(crate) fn choose(
+/// Measures every way and takes the one with the least median. `None` when none worked. With it, the figures in words.
+///
+/// # Errors
+/// The responder is gone.
+pub fn choose(
     bed: &mut TestBed,
     clock: Clock,
     setup: &Setup,
