@@ -5,6 +5,7 @@
 //! * [`Root`]: the live host or a directory that looks like one, by the same code;
 //! * [`environment`]: the [`Reading`]s that belong in the record of a measurement;
 //! * [`read_settings`]: those of any settings;
+//! * [`guide`]: what is known of a setting in words;
 //! * [`topology`]: which CPUs share what, and which two suit a ping-pong.
 //!
 //! Reading never changes anything, never fails as a whole and never gives MAC or IP addresses,
@@ -15,6 +16,7 @@
 pub mod catalogue;
 mod cpuset;
 mod environment;
+pub mod guide;
 mod read;
 mod reading;
 mod redact;

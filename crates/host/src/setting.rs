@@ -1,6 +1,7 @@
 //! The row of the catalogue: a setting, where it is read and what a change of it means.
 
 mod class;
+mod how;
 
 use nearwire_sys::ethtool::{
     Channels, Coalesce, DriverInfo, EnergyEfficient, Fec, LinkSettings, Pause, Rings, Timestamping,

@@ -42,9 +42,9 @@ pub(super) const SETTINGS: &[Setting] = &[
         "firmware.cores",
         "How many cores of each processor the firmware enables.",
         "Fewer cores leave more turbo headroom but less room to keep work apart.",
-        ReadFrom::File("/sys/devices/system/cpu/possible"),
+        ReadFrom::CpuInfo("cpu cores"),
     )
-    .cpus()
+    .number("")
     .menu(&[cisco("Number of enabled cores = All")]),
     MENU.row(
         "firmware.execute-disable",
