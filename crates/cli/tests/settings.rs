@@ -5,12 +5,12 @@ use std::process::{Command, Output, Stdio};
 use serde_json::Value;
 
 fn settings(args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_nearwire")).arg("settings").args(args).output().unwrap()
+    Command::new(env!("CARGO_BIN_EXE_nearwire")).arg("settings").args(args).output().expect("the program starts")
 }
 
 fn stdout(output: &Output) -> String {
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout.clone()).unwrap()
+    String::from_utf8(output.stdout.clone()).expect("the output is text")
 }
 
 #[test]
@@ -29,7 +29,7 @@ fn json_lists_every_setting_with_its_whole_description() {
     let list = list.as_array().unwrap();
     assert!(list.len() > 300);
     for setting in list {
-        for key in ["id", "area", "what", "why", "how_read", "value", "class", "interrupts"] {
+        for key in ["id", "area", "what", "why", "how_read", "value", "class", "disruption"] {
             assert!(!setting[key].as_str().unwrap().is_empty(), "{setting}");
         }
         for key in ["sources", "persistence", "risk", "menu", "disputed"] {

@@ -28,7 +28,7 @@ pub fn explain(setting: &Setting) -> Vec<Line> {
     for form in setting.persist {
         add("Kept by", form.to_string());
     }
-    add("Interrupts", setting.disrupts.name().to_owned());
+    add("Disrupts", setting.disrupts.name().to_owned());
     let risks: Vec<_> = setting.risk.iter().map(|risk| risk.name()).collect();
     add("Risk", if risks.is_empty() { "none".to_owned() } else { risks.join(", ") });
     if let Some(today) = setting.today {
@@ -102,8 +102,8 @@ const HEAD: &str = "# Settings
 What `nearwire settings` knows of a host. This file is generated from the catalogue in `crates/host`; after a change
 there, `NEARWIRE_WRITE_DOCS=1 cargo test -p nearwire-host guide` writes it again.
 
-*Class* says how a setting is written while the host runs, *kept by* what makes it outlive a boot, *interrupts* what a
-change disturbs. A profile, which says what value is wanted, is not here. A setting that lowers security is never part
+*Class* says how a setting is written while the host runs, *kept by* what makes it outlive a boot, *disrupts* what a
+change interrupts. A profile, which says what value is wanted, is not here. A setting that lowers security is never part
 of a profile without consent.
 
 ";
@@ -183,7 +183,7 @@ mod tests {
     fn every_explanation_is_whole_and_in_single_lines() {
         for setting in catalogue::settings() {
             let lines = explain(setting);
-            for label in ["Why", "Read from", "Value", "Class", "Interrupts", "Risk"] {
+            for label in ["Why", "Read from", "Value", "Class", "Disrupts", "Risk"] {
                 assert!(
                     lines.iter().any(|line| line.label == label && !line.text.is_empty()),
                     "{} {label}",

@@ -32,3 +32,6 @@ pub(crate) fn cpus(path: &str, text: &str, parse: fn(&str) -> Result<CpuSet, cra
         Err(error) => Reading::unknown(format!("{path}: {error}")),
     }
 }
+
+#[cfg(test)]
+mod tests;

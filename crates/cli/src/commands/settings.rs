@@ -138,7 +138,7 @@ fn in_json(setting: &Setting) -> Value {
         "class": setting.write.name(),
         "persistence": setting.persist.iter().map(ToString::to_string).collect::<Vec<_>>(),
         "risk": setting.risk.iter().map(|risk| risk.name()).collect::<Vec<_>>(),
-        "interrupts": setting.disrupts.name(),
+        "disruption": setting.disrupts.name(),
         "menu": setting.menu.iter()
             .map(|menu| json!({"vendor": menu.vendor.name(), "words": menu.words}))
             .collect::<Vec<_>>(),

@@ -33,6 +33,7 @@ pub(super) const SETTINGS: &[Setting] = &[
             ReadFrom::CpuList("/sys/devices/system/node/online"),
         )
         .cpus()
+        .in_area(Area::Memory)
         .menu(&[Menu { vendor: Vendor::Cisco, words: "NUMA = Enabled" }])
         .docs(&["Documentation/admin-guide/mm/numaperf.rst"])
         .in_record(),

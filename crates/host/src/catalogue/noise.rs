@@ -71,7 +71,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     .today("All CPUs share one value, so that the printed loop writes the same thing several times."),
     FILE.row(
         "noise.fair-server",
-        "Microseconds of each second that ordinary threads get beside real-time ones, each CPU.",
+        "Nanoseconds of each second that ordinary threads get beside real-time ones, each CPU.",
         "A real-time thread that spins is stopped for that long.",
         ReadFrom::Each { directory: "/sys/kernel/debug/sched/fair_server", prefix: "cpu", file: "runtime" },
     )

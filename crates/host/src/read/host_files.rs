@@ -235,9 +235,9 @@ pub(super) fn field_of<'t>(text: &'t str, field: &str) -> Option<&'t str> {
 
 /// The value of the last `key=value` line of a shell-like file, quotes and comments left out.
 fn assignment(text: &str, key: &str) -> Reading {
-    let lines = text.lines().filter_map(|line| line.trim().strip_prefix(key)?.trim_start().strip_prefix('='));
-    let values = lines.map(|value| value.split('#').next().unwrap_or_default().trim().trim_matches(['"', '\'']));
-    Reading::value(values.last().unwrap_or(NOT_SET))
+    let mut lines = text.lines().filter_map(|line| line.trim().strip_prefix(key)?.trim_start().strip_prefix('='));
+    let value = lines.next_back().map(|value| value.split('#').next().unwrap_or_default().trim());
+    Reading::value(value.map_or(NOT_SET, |value| value.trim_matches(['"', '\''])))
 }
 
 /// The word between two marks in a list of choices.

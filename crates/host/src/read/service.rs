@@ -25,14 +25,15 @@ pub(super) fn state(files: &HostFiles<'_>, unit: &str) -> Reading {
     if let Err(reading) = has_systemd(files) {
         return reading;
     }
-    let is_masked = |directory: &&str| root.link_name(&format!("{directory}/{unit}")).as_deref() == Ok("null");
-    let Some(directory) = UNITS.iter().find(|directory| root.has(&format!("{directory}/{unit}"))) else {
-        return Reading::value(if UNITS.iter().any(|at| is_masked(&at)) { "masked" } else { "not installed" });
+    let link = |directory: &str| root.link_name(&format!("{directory}/{unit}"));
+    // A link that a copy cannot follow is a unit all the same.
+    let has = |directory: &&&str| link(directory).is_ok() || root.has(&format!("{directory}/{unit}"));
+    let Some(directory) = UNITS.iter().find(has) else {
+        return Reading::value("not installed");
     };
-    let is_enabled = ENABLED.iter().any(|at| wants(files, at, unit));
     let enablement = match () {
-        () if is_masked(&directory) => "masked",
-        () if is_enabled => "enabled",
+        () if link(directory).as_deref() == Ok("null") => "masked",
+        () if ENABLED.iter().any(|at| wants(files, at, unit)) => "enabled",
         () if UNITS[2..].iter().any(|at| wants(files, at, unit)) => "static",
         () => "disabled",
     };

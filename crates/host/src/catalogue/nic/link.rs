@@ -205,7 +205,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         "nic.timestamping",
         "What can stamp times on frames.",
         "Stamps by the device show where the time goes between wire and program.",
-        ethtool(EthtoolFact::Timestamping(|found| timestamping(found))),
+        ethtool(EthtoolFact::Timestamping(timestamping)),
     )
     .docs(&["Documentation/networking/timestamping.rst"])
     .in_record(),

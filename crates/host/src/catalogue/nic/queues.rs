@@ -100,14 +100,12 @@ pub(super) const SETTINGS: &[Setting] = &[
         )
         .cpus()
         .in_record(),
-    STEER
-        .row(
-            "nic.xps-rxqs",
-            "Receive queues whose flows each transmit queue serves.",
-            "Both directions of a flow then use one CPU and one interrupt.",
-            ReadFrom::Nic(NicFact::QueueFile("tx", "xps_rxqs")),
-        )
-        .cpus(),
+    STEER.row(
+        "nic.xps-rxqs",
+        "Receive queues whose flows each transmit queue serves.",
+        "Both directions of a flow then use one CPU and one interrupt.",
+        ReadFrom::Nic(NicFact::QueueMask("tx", "xps_rxqs")),
+    ),
     STEER
         .row(
             "nic.byte-queue-limit",
