@@ -91,8 +91,10 @@ pub struct ReportArgs {
 
 #[derive(Debug, Args)]
 pub struct SettingsArgs {
-    /// The setting to explain, as in cpu.governor or nic.mtu[eth0]; all are listed without it
-    #[arg(value_name = "ID")]
+    #[arg(
+        value_name = "ID",
+        help = "The setting to explain, as in cpu.governor or nic.mtu[eth0]; all are listed without it"
+    )]
     pub id: Option<String>,
     /// Print JSON
     #[arg(long)]

@@ -327,4 +327,77 @@ pub(super) const SETTINGS: &[Setting] = &[
     )
     .words(&["off", "warn", "fatal", "ratelimit:N"])
     .risk(&[Risk::Debugging]),
+    option(
+        "boot.iommu.passthrough",
+        "iommu.passthrough",
+        &[Persist::CommandLine("iommu.passthrough=1")],
+        "Whether devices of the kernel pass the IOMMU by, on every architecture.",
+        "A device that passes through pays no translation.",
+    )
+    .switch()
+    .risk(&[Risk::Security]),
+    option(
+        "boot.iommu.strict",
+        "iommu.strict",
+        &[Persist::CommandLine("iommu.strict=0")],
+        "Whether a translation is taken back at once.",
+        "Taking back waits for the IOMMU, once for each frame.",
+    )
+    .switch()
+    .risk(&[Risk::Security]),
+    option(
+        "boot.amd_pstate",
+        "amd_pstate",
+        &[Persist::CommandLine("amd_pstate=active")],
+        "How the amd_pstate driver is used.",
+        "Without it the firmware or acpi-cpufreq chooses the clock.",
+    )
+    .words(&["active", "passive", "guided", "disable"])
+    .docs(&["Documentation/admin-guide/pm/amd-pstate.rst"]),
+    option(
+        "boot.cpuidle.off",
+        "cpuidle.off",
+        &[Persist::CommandLine("cpuidle.off=1")],
+        "Whether idle states are switched off on every architecture.",
+        "A CPU that is only halted wakes up sooner.",
+    )
+    .switch()
+    .risk(&[Risk::Power])
+    .docs(&["Documentation/admin-guide/pm/cpuidle.rst"]),
+    option(
+        "boot.mem_encrypt",
+        "mem_encrypt",
+        &[Persist::CommandLine("mem_encrypt=off")],
+        "Whether memory is encrypted.",
+        "Each miss of the cache takes longer, and buffers of devices are copied.",
+    )
+    .switch()
+    .risk(&[Risk::Security]),
+    option(
+        "boot.psi",
+        "psi",
+        &[Persist::CommandLine("psi=0")],
+        "Whether stalls for lack of CPU, memory or disk are accounted.",
+        "The accounting costs at each switch of threads.",
+    )
+    .switch()
+    .risk(&[Risk::Debugging])
+    .docs(&["Documentation/accounting/psi.rst"]),
+    option(
+        "boot.rcu_normal_after_boot",
+        "rcupdate.rcu_normal_after_boot",
+        &[Persist::CommandLine("rcupdate.rcu_normal_after_boot=1")],
+        "Whether RCU stops to hurry once the host is up.",
+        "A hurried grace period interrupts every CPU.",
+    )
+    .switch(),
+    option(
+        "boot.rcu_patience_ms",
+        "rcutree.nohz_full_patience_delay",
+        &[Persist::CommandLine("rcutree.nohz_full_patience_delay=1000")],
+        "Milliseconds RCU waits before it disturbs a tickless CPU.",
+        "A CPU that enters the kernel by itself in that time is not disturbed.",
+    )
+    .number("ms")
+    .today("It exists since Linux 6.11."),
 ];

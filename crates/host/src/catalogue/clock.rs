@@ -16,7 +16,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         )
         .persist(&[Persist::CommandLine("clocksource=tsc"), Persist::TmpfilesD])
         .risk(&[Risk::Debugging])
-        .docs(&["Documentation/ABI/testing/sysfs-bus-clocksource"])
+        .docs(&["kernel/time/clocksource.c"])
         .in_record(),
     base::fact(Area::Clock)
         .row(
@@ -25,7 +25,7 @@ pub(super) const SETTINGS: &[Setting] = &[
             "A time stamp counter that is missing here was found unstable.",
             ReadFrom::File("/sys/devices/system/clocksource/clocksource0/available_clocksource"),
         )
-        .docs(&["Documentation/ABI/testing/sysfs-bus-clocksource"])
+        .docs(&["kernel/time/clocksource.c"])
         .in_record(),
     FLAG.row(
         "clock.constant_tsc",
@@ -69,6 +69,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         ReadFrom::CpuFlag("tsc_adjust"),
     ),
     base::service()
+        .in_area(Area::Clock)
         .row(
             "clock.chrony",
             "Whether chrony disciplines the clock.",
@@ -77,6 +78,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         )
         .docs(&["chronyd(8)"]),
     base::service()
+        .in_area(Area::Clock)
         .row(
             "clock.timesyncd",
             "Whether systemd-timesyncd disciplines the clock.",

@@ -267,6 +267,30 @@ pub(super) const SETTINGS: &[Setting] = &[
         )
         .number("")
         .docs(&["Documentation/ABI/testing/sysfs-devices-system-cpu"]),
+    PSTATE
+        .row(
+            "cpu.power-limit-uw",
+            "The long-term power limit of each package, microwatts.",
+            "A limit below what the processor may draw lowers its clock under load.",
+            ReadFrom::Each {
+                directory: "/sys/class/powercap",
+                prefix: "intel-rapl:",
+                file: "constraint_0_power_limit_uw",
+            },
+        )
+        .number("uW")
+        .docs(&["Documentation/power/powercap/powercap.rst"]),
+    base::boot()
+        .in_area(Area::Cpu)
+        .row(
+            "cpu.page-table-levels",
+            "Whether the processor can have five levels of page tables.",
+            "A walk over five levels takes one access to memory more.",
+            ReadFrom::CpuFlag("la57"),
+        )
+        .switch()
+        .persist(&[Persist::CommandLine("no5lvl")])
+        .docs(&["Documentation/arch/x86/x86_64/5level-paging.rst"]),
     IDLE.row(
         "cpu.idle.driver",
         "The driver that puts idle CPUs to sleep.",
@@ -323,6 +347,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         )
         .number("us"),
     base::boot()
+        .in_area(Area::Cpu)
         .row(
             "cpu.mitigations",
             "What the kernel does about weaknesses of this processor.",

@@ -29,7 +29,7 @@ pub(super) const SETTINGS: &[Setting] = &[
             "Menus and defaults differ from maker to maker.",
             ReadFrom::File("/sys/class/dmi/id/bios_vendor"),
         )
-        .docs(&["Documentation/ABI/testing/sysfs-class-dmi"]),
+        .docs(&["drivers/firmware/dmi-id.c"]),
     base::fact(Area::Firmware)
         .row(
             "firmware.version",
@@ -37,7 +37,7 @@ pub(super) const SETTINGS: &[Setting] = &[
             "Two hosts with different versions have different defaults and management interrupts.",
             ReadFrom::File("/sys/class/dmi/id/bios_version"),
         )
-        .docs(&["Documentation/ABI/testing/sysfs-class-dmi"]),
+        .docs(&["drivers/firmware/dmi-id.c"]),
     MENU.row(
         "firmware.cores",
         "How many cores of each processor the firmware enables.",

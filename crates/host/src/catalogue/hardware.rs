@@ -2,6 +2,7 @@
 
 use super::base;
 use crate::read::dmi;
+use crate::setting::Risk;
 use crate::{Area, ReadFrom, Setting};
 
 const HARDWARE: Setting = base::hardware(Area::Hardware);
@@ -43,4 +44,14 @@ pub(super) const SETTINGS: &[Setting] = &[
             ReadFrom::Modules(&["ipmi_si", "ipmi_ssif"]),
         )
         .docs(&["Documentation/driver-api/ipmi.rst"]),
+    base::file(Area::Hardware)
+        .row(
+            "hardware.pcie-aspm-policy",
+            "How PCIe links save power, for all devices.",
+            "A link asleep takes microseconds to wake up for the first frame.",
+            ReadFrom::Chosen("/sys/module/pcie_aspm/parameters/policy"),
+        )
+        .words(&["default", "performance", "powersave", "powersupersave"])
+        .risk(&[Risk::Power])
+        .docs(&["Documentation/PCI/pciebus-howto.rst"]),
 ];

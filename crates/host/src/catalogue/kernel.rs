@@ -24,6 +24,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     )
     .in_record(),
     base::boot()
+        .in_area(Area::Kernel)
         .row(
             "kernel.preemption",
             "Which kernel code a more urgent thread may interrupt.",
@@ -58,7 +59,7 @@ pub(super) const SETTINGS: &[Setting] = &[
             "Without it net.core.busy_read and SO_BUSY_POLL do not exist.",
             ReadFrom::KernelConfig("CONFIG_NET_RX_BUSY_POLL"),
         )
-        .today("It is on in every kernel since 4.5 unless real-time preemption meets a built-in netconsole."),
+        .today("It is on by default unless real-time preemption meets a built-in netconsole."),
     BUILD.row(
         "kernel.config.rfs-accel",
         "Whether devices can be told which queue a flow's reader is near.",
@@ -103,6 +104,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         ReadFrom::KernelConfig("CONFIG_OSNOISE_TRACER"),
     ),
     base::boot()
+        .in_area(Area::Kernel)
         .row(
             "kernel.security-modules",
             "The security modules in use, in order.",

@@ -127,6 +127,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         .today("The limit of a shell says nothing about a service, which has LimitMEMLOCK= of its own.")
         .in_record(),
     base::boot()
+        .in_area(Area::Memory)
         .row(
             "memory.iommu-groups",
             "How addresses of each device group are translated, in effect.",

@@ -326,4 +326,11 @@ pub(super) const SETTINGS: &[Setting] = &[
         "A connected socket saves the lookup of the route.",
     )
     .switch(),
+    sysctl(
+        IPV4,
+        "net.ipv4.tcp_early_demux",
+        "Whether the socket of a TCP segment is looked up before its route.",
+        "A known socket saves the lookup of the route.",
+    )
+    .switch(),
 ];

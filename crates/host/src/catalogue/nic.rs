@@ -1,6 +1,7 @@
 //! Network interfaces: one table a part.
 
 mod coalesce;
+mod extended;
 mod link;
 mod napi;
 mod offload;
@@ -9,8 +10,15 @@ mod queues;
 
 use crate::{Reading, Setting};
 
-pub(super) const TABLES: [&[Setting]; 6] =
-    [link::SETTINGS, queues::SETTINGS, coalesce::SETTINGS, offload::SETTINGS, napi::SETTINGS, pcie::SETTINGS];
+pub(super) const TABLES: [&[Setting]; 7] = [
+    link::SETTINGS,
+    queues::SETTINGS,
+    coalesce::SETTINGS,
+    offload::SETTINGS,
+    napi::SETTINGS,
+    extended::SETTINGS,
+    pcie::SETTINGS,
+];
 
 /// Drivers leave empty what they do not have; some say `N/A`.
 pub(crate) fn text(field: &str) -> Reading {

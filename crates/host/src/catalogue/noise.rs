@@ -48,7 +48,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     )
     .number("ticks")
     .docs(&["proc_stat(5)"]),
-    base::service().row(
+    base::service().in_area(Area::Noise).row(
         "noise.timers",
         "The systemd timers that start something by themselves.",
         "Package updates and file system trims come in the middle of a run.",
@@ -113,4 +113,26 @@ pub(super) const SETTINGS: &[Setting] = &[
     )
     .number("ns")
     .docs(&["Documentation/trace/hwlat_detector.rst", "Documentation/trace/osnoise-tracer.rst"]),
+    FACT.row(
+        "noise.memory-errors",
+        "Corrected memory errors of each controller since it was set up.",
+        "Each one may raise an interrupt, and many show a module that fails.",
+        ReadFrom::Each { directory: "/sys/devices/system/edac/mc", prefix: "mc", file: "ce_count" },
+    )
+    .number("")
+    .docs(&["Documentation/driver-api/edac.rst"]),
+    FILE.row(
+        "noise.nvme-scheduler",
+        "How requests to NVMe disks are sorted.",
+        "Sorting takes time on the CPU that asks.",
+        ReadFrom::Each { directory: "/sys/block", prefix: "nvme", file: "queue/scheduler" },
+    )
+    .persist(&[Persist::UdevRule])
+    .docs(&["Documentation/block/switching-sched.rst"]),
+    base::service().in_area(Area::Noise).row(
+        "noise.stalld",
+        "Whether stalld runs and starts at boot.",
+        "It gives time to threads that a spinning real-time thread starves.",
+        ReadFrom::Service("stalld.service"),
+    ),
 ];

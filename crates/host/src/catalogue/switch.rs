@@ -44,7 +44,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         .row(
             "switch.warp-mode",
             "Whether the switch looks up addresses in its small fast table.",
-            "It saves tens of nanoseconds a frame, with fewer addresses.",
+            "It saves time for each frame and has room for fewer addresses.",
             shown_by("show hardware profile forwarding-mode on the switch"),
         )
         .switch(),

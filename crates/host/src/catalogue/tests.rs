@@ -50,6 +50,23 @@ fn catalogue_descriptions_are_one_sentence() {
 }
 
 #[test]
+fn settings_are_in_the_area_that_their_id_says() {
+    for setting in settings() {
+        let word = setting.id.split('.').next().unwrap_or_default();
+        let area = match word {
+            "net" | "vm" => "sysctl",
+            "kernel" if matches!(setting.read, ReadFrom::Sysctl(_)) => "sysctl",
+            "irq" if setting.id == "irq.irqbalance" => "service",
+            "irq" => "placement",
+            "kvm" | "ovs" => "virtualisation",
+            "app" => "application",
+            word => word,
+        };
+        assert_eq!(setting.area.name(), area, "{}", setting.id);
+    }
+}
+
+#[test]
 fn every_printed_check_has_exactly_one_setting() {
     let mut keys = BTreeSet::new();
     for (group, (name, count)) in PRINTED.iter().zip(CHECKS) {

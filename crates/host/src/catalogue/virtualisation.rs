@@ -189,4 +189,21 @@ pub(super) const SETTINGS: &[Setting] = &[
     .number("ns")
     .risk(&[Risk::Power])
     .docs(&["Documentation/virt/guest-halt-polling.rst"]),
+    KVM.row(
+        "kvm.pause-loop-gap",
+        "How close spins of a virtual CPU must be to count as waiting for a lock.",
+        "A virtual CPU found waiting is made to give way, which a program that spins is not meant to do.",
+        ReadFrom::ModuleParameter("kvm_intel", "ple_gap"),
+    )
+    .number("cycles")
+    .persist(&[Persist::ModprobeD("options kvm_intel ple_gap=0")])
+    .docs(&["Intel SDM volume 3"]),
+    KVM.row(
+        "kvm.vhost-zero-copy",
+        "Whether frames of guests are sent without a copy.",
+        "A frame sent so keeps the guest's buffer until the device has it.",
+        ReadFrom::ModuleParameter("vhost_net", "experimental_zcopytx"),
+    )
+    .switch()
+    .persist(&[Persist::ModprobeD("options vhost_net experimental_zcopytx=0")]),
 ];

@@ -188,7 +188,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         .row(
             "nic.fec",
             "How errors on the link are corrected.",
-            "Reed-Solomon waits for a whole block of data, about 100 ns at 25 Gbit/s.",
+            "Reed-Solomon waits for a whole block of data before it hands any of it on.",
             ethtool(EthtoolFact::Fec(fec)),
         )
         .words(&["none", "auto", "off", "rs", "baser", "llrs"]),

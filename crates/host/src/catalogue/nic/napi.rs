@@ -72,6 +72,25 @@ pub(super) const SETTINGS: &[Setting] = &[
     ),
     base::application(Area::Nic)
         .row(
+            "nic.programs",
+            "BPF programs attached to the interface.",
+            "Each one runs for every frame, and a forgotten one costs without use.",
+            ReadFrom::Elsewhere { why: "several parts of the kernel hold them", look: "bpftool net list" },
+        )
+        .docs(&["bpftool-net(8)"]),
+    base::fact(Area::Nic)
+        .row(
+            "nic.xdp-features",
+            "What the driver can do for AF_XDP, zero copy above all.",
+            "Without zero copy each frame of a bypass is copied once.",
+            ReadFrom::Elsewhere {
+                why: "only the netdev family of generic netlink tells it",
+                look: "ynl --family netdev --dump dev-get",
+            },
+        )
+        .docs(&["Documentation/netlink/specs/netdev.yaml"]),
+    base::application(Area::Nic)
+        .row(
             "nic.rx-steering-rules",
             "Rules that bring single flows to single queues.",
             "A flow without a rule lands on the queue that its hash says.",

@@ -61,7 +61,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     SLOT.row(
         "nic.pcie.path",
         "The PCI functions from the root port down to the device.",
-        "Each bridge in between adds 100 ns or more to both directions.",
+        "Each bridge in between adds its own delay to both directions.",
         ReadFrom::Nic(NicFact::Pcie(PcieFact::Path)),
     ),
     CONFIG
