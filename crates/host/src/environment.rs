@@ -55,7 +55,8 @@ fn recorded() -> impl Iterator<Item = &'static Setting> {
 #[must_use]
 pub fn read_settings(root: &Root, settings: &[&Setting], interfaces: &[String]) -> Vec<(String, Reading)> {
     let files = HostFiles::new(root);
-    let nics: Vec<_> = interfaces.iter().map(|name| (name, Nic::open(root, name))).collect();
+    let needs_nics = settings.iter().any(|setting| matches!(setting.read, ReadFrom::Nic(_)));
+    let nics: Vec<_> = interfaces.iter().filter(|_| needs_nics).map(|name| (name, Nic::open(root, name))).collect();
     let mut readings = Vec::new();
     for setting in settings {
         match files.read(setting.read) {

@@ -3,7 +3,7 @@
 //! * [`catalogue`]: one table an area; a row is a [`Setting`] with its stable id, and beside the
 //!   tables what papers print about each and where they disagree;
 //! * [`Root`]: the live host or a directory that looks like one, by the same code;
-//! * [`environment`]: the [`Reading`]s that belong in the record of a measurement;
+//! * [`environment()`]: the [`Reading`]s that belong in the record of a measurement;
 //! * [`read_settings`]: those of any settings;
 //! * [`guide`]: what is known of a setting in words;
 //! * [`topology`]: which CPUs share what, and which two suit a ping-pong.

@@ -280,7 +280,7 @@ fn interface_without_pci_function_read_has_no_pci_path() {
 }
 
 #[test]
-fn live_host_read_gives_no_line_breaks_and_no_identifiers() {
+fn live_host_read_gives_every_setting_in_one_line() {
     let root = Root::live().unwrap();
     let all: Vec<_> = catalogue::settings().collect();
     let readings = read_settings(&root, &all, &["lo".to_owned()]);

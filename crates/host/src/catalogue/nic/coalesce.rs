@@ -1,6 +1,7 @@
 //! When an interface raises its interrupts. Drivers answer 0 for what they do not have.
 
 use crate::catalogue::base;
+use crate::setting::Persist;
 use crate::{EthtoolFact, NicFact, ReadFrom, Reading, Setting};
 
 const ROW: Setting = base::ethtool();
@@ -27,7 +28,8 @@ pub(super) const SETTINGS: &[Setting] = &[
     )
     .number("us")
     .today("Some drivers delay the first packet, others only keep interrupts apart, and Intel's small values are modes of their own.")
-    .in_record(),
+    .in_record()
+    .persist(&[Persist::LinkFile("RxCoalesceSec="), Persist::UdevRule]),
     ROW.row(
         "nic.coalesce.rx-frames",
         "Frames a receive interrupt may wait for.",
@@ -35,7 +37,8 @@ pub(super) const SETTINGS: &[Setting] = &[
         number!(rx_frames),
     )
     .number("frames")
-    .in_record(),
+    .in_record()
+    .persist(&[Persist::LinkFile("RxMaxCoalescedFrames="), Persist::UdevRule]),
     ROW.row(
         "nic.coalesce.rx-irq",
         "Microseconds and frames a receive event may wait while interrupts are off.",
@@ -44,7 +47,8 @@ pub(super) const SETTINGS: &[Setting] = &[
             Reading::Value(format!("{} us, {} frames", found.rx_usecs_irq, found.rx_frames_irq))
         }))),
     )
-    .today("Few drivers take it: sfc, bnxt and tg3 among those of Linux 6.12."),
+    .today("Few drivers take it: sfc, bnxt and tg3 among those of Linux 6.12.")
+    .persist(&[Persist::LinkFile("RxCoalesceIrqSec= and RxMaxCoalescedIrqFrames="), Persist::UdevRule]),
     ROW.row(
         "nic.coalesce.tx-usecs",
         "Microseconds a transmit interrupt may be held back.",
@@ -52,8 +56,9 @@ pub(super) const SETTINGS: &[Setting] = &[
         number!(tx_usecs),
     )
     .number("us")
-    .today("Drivers whose queues share a vector with receiving refuse it.")
-    .in_record(),
+    .today("Drivers whose transmit queues share a vector with receive queues refuse it.")
+    .in_record()
+    .persist(&[Persist::LinkFile("TxCoalesceSec="), Persist::UdevRule]),
     ROW.row(
         "nic.coalesce.tx-frames",
         "Frames a transmit interrupt may wait for.",
@@ -62,14 +67,16 @@ pub(super) const SETTINGS: &[Setting] = &[
     )
     .number("frames")
     .today("On virtio 0 switches the polling of transmit completions off instead.")
-    .in_record(),
+    .in_record()
+    .persist(&[Persist::LinkFile("TxMaxCoalescedFrames="), Persist::UdevRule]),
     ROW.row(
         "nic.coalesce.tx-frames-irq",
         "Frames a transmit event may wait for while interrupts are off.",
         "On mlx4 it limits the work of one round instead.",
         number!(tx_frames_irq),
     )
-    .number("frames"),
+    .number("frames")
+    .persist(&[Persist::LinkFile("TxMaxCoalescedIrqFrames="), Persist::UdevRule]),
     ROW.row(
         "nic.coalesce.adaptive-rx",
         "Whether the receive interrupt delay follows the load.",
@@ -77,7 +84,8 @@ pub(super) const SETTINGS: &[Setting] = &[
         switch!(adaptive_rx),
     )
     .switch()
-    .in_record(),
+    .in_record()
+    .persist(&[Persist::LinkFile("UseAdaptiveRxCoalesce="), Persist::UdevRule]),
     ROW.row(
         "nic.coalesce.adaptive-tx",
         "Whether the transmit interrupt delay follows the load.",
@@ -85,7 +93,8 @@ pub(super) const SETTINGS: &[Setting] = &[
         switch!(adaptive_tx),
     )
     .switch()
-    .in_record(),
+    .in_record()
+    .persist(&[Persist::LinkFile("UseAdaptiveTxCoalesce="), Persist::UdevRule]),
     ROW.row(
         "nic.coalesce.packet-rates",
         "Packet rates below and above which other delays count, and how often the rate is looked at.",
@@ -97,14 +106,16 @@ pub(super) const SETTINGS: &[Setting] = &[
             ))
         }))),
     )
-    .today("Only mlx4 has the rates."),
+    .today("Only mlx4 has the rates.")
+    .persist(&[Persist::LinkFile("CoalescePacketRateLow=, CoalescePacketRateHigh= and CoalescePacketRateSampleIntervalSec="), Persist::UdevRule]),
     ROW.row(
         "nic.coalesce.rx-usecs-low",
         "Microseconds a receive interrupt may be held back at low rates.",
         RATE,
         number!(rx_usecs_low),
     )
-    .number("us"),
+    .number("us")
+    .persist(&[Persist::LinkFile("RxCoalesceLowSec="), Persist::UdevRule]),
     ROW.row(
         "nic.coalesce.rx-usecs-high",
         "Microseconds a receive interrupt may be held back at high rates.",
@@ -112,5 +123,6 @@ pub(super) const SETTINGS: &[Setting] = &[
         number!(rx_usecs_high),
     )
     .number("us")
-    .today("On i40e and ice it limits the rate of interrupts instead."),
+    .today("On i40e and ice it limits the rate of interrupts instead.")
+    .persist(&[Persist::LinkFile("RxCoalesceHighSec="), Persist::UdevRule]),
 ];

@@ -67,13 +67,15 @@ pub(super) const SETTINGS: &[Setting] = &[
         "Whether the device takes off VLAN tags.",
         "The kernel otherwise moves the headers of each tagged frame.",
     )
+    .persist(&[Persist::LinkFile("ReceiveVLANCTAGHardwareAcceleration=")])
     .in_record(),
     offload(
         "nic.offload.tx-vlan",
         &["tx-vlan-hw-insert"],
         "Whether the device puts on VLAN tags.",
         "The kernel otherwise moves the headers of each tagged frame.",
-    ),
+    )
+    .persist(&[Persist::LinkFile("TransmitVLANCTAGHardwareAcceleration=")]),
     offload(
         "nic.offload.vlan-stag",
         &["tx-vlan-stag-hw-insert", "rx-vlan-stag-hw-parse"],

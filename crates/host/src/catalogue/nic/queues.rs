@@ -82,6 +82,7 @@ pub(super) const SETTINGS: &[Setting] = &[
             ReadFrom::Nic(NicFact::QueueMask("rx", "rps_cpus")),
         )
         .cpus()
+        .today("The printed loop for a second port writes to the first one.")
         .in_record(),
     STEER
         .row(

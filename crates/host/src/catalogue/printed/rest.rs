@@ -7,7 +7,11 @@ pub(super) const SERVICES: &[Printed] = &[
         "SVC-IRQB",
         "irqbalance",
         "service.irqbalance",
-        &[netronome("slide 24", "stopped"), vma("CPU info", "stopped")],
+        &[
+            exanic("Software Settings", "interrupts placed by hand"),
+            netronome("slide 24", "stopped"),
+            vma("CPU info", "stopped"),
+        ],
     ),
     check("SVC-NUMAD", "numad", "service.numad", &[netronome("slide 24", "disabled")]),
     check("SVC-TUNED", "tuned", "service.tuned", &[netronome("slide 24", "disabled")]),

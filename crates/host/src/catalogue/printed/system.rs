@@ -100,7 +100,10 @@ pub(super) const SYSCTL: &[Printed] = &[
         "SY-BPOLL",
         "net.core.busy_poll",
         "net.core.busy_poll",
-        &[busy_poll("Enabling", "50, or 100 for several hundred sockets")],
+        &[
+            busy_poll("Enabling", "50, or 100 for several hundred sockets"),
+            busy_poll("Software Configuration", "50 also where it is called disabled"),
+        ],
     ),
     check("SY-BUDGET", "net.core.netdev_budget", "net.core.netdev_budget", &[vma("sysctl.conf for ipv4", "300")]),
     check(
