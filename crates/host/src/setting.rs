@@ -189,8 +189,6 @@ pub enum ReadFrom {
     Chosen(&'static str),
     /// A file below `/proc/sys`, by its dotted name.
     Sysctl(&'static str),
-    /// What a symbolic link points at, last part.
-    LinkName(&'static str),
     /// The value of an option on the kernel's command line; `set` for one without value, `not set`.
     CommandLine(&'static str),
     /// A field of the first CPU in `/proc/cpuinfo`.

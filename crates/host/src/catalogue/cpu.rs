@@ -2,7 +2,7 @@
 
 use super::base;
 use crate::read::cpu;
-use crate::setting::{Disruption, Menu, Persist, Risk, Vendor};
+use crate::setting::{Disruption, Menu, MsrField, Persist, Risk, Vendor, Write};
 use crate::{Area, ReadFrom, Setting};
 
 const FACT: Setting = base::fact(Area::Cpu).docs(&["proc_cpuinfo(5)"]);
@@ -365,6 +365,20 @@ pub(super) const SETTINGS: &[Setting] = &[
         ReadFrom::CpuList("/sys/devices/system/cpu/cpu0/cache/index3/shared_cpu_list"),
     )
     .cpus(),
+    base::firmware()
+        .in_area(Area::Cpu)
+        .row(
+            "cpu.cache.io-ways",
+            "The ways of the last-level cache that devices write to, as a mask in decimal.",
+            "Frames that do not fit into them are read from memory.",
+            ReadFrom::Msr(MsrField { register: 0xc8b, low_bit: 0, bits: 20, words: &[] }),
+        )
+        .number("mask")
+        .write_by(Write::File)
+        .persist(&[Persist::SystemdUnit])
+        .disrupts(Disruption::None)
+        .docs(&["Intel SDM volume 4"])
+        .today("Server processors of Intel have it; more ways help only where misses were measured."),
     base::irq(Area::Placement)
         .row(
             "irq.default-affinity",

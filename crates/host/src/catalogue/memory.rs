@@ -146,4 +146,18 @@ pub(super) const SETTINGS: &[Setting] = &[
             ReadFrom::File("/sys/fs/resctrl/schemata"),
         )
         .docs(&["Documentation/filesystems/resctrl.rst"]),
+    FACT.row(
+        "memory.free-blocks",
+        "Free blocks of each node and zone by their size, from one page up in powers of two.",
+        "Huge pages can be set aside only while there are blocks as large as they are.",
+        ReadFrom::File("/proc/buddyinfo"),
+    )
+    .docs(&["proc_buddyinfo(5)"]),
+    HUGE.row(
+        "memory.thp.scan-sleep-ms",
+        "Milliseconds between two searches for pages that could become huge.",
+        "Each search walks over the memory of running programs.",
+        ReadFrom::File("/sys/kernel/mm/transparent_hugepage/khugepaged/scan_sleep_millisecs"),
+    )
+    .number("ms"),
 ];

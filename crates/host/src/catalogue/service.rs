@@ -159,4 +159,15 @@ pub(super) const SETTINGS: &[Setting] = &[
         .persist(&[Persist::ConfigFile("/etc/systemd/system.conf")])
         .disrupts(Disruption::Reboot)
         .docs(&["systemd-system.conf(5)"]),
+    SERVICE
+        .row(
+            "service.selinux.cache-size",
+            "Decisions of SELinux that are kept.",
+            "With many labels a decision that was dropped is computed again.",
+            ReadFrom::File("/sys/fs/selinux/avc/cache_threshold"),
+        )
+        .number("")
+        .write_by(Write::File)
+        .persist(&[Persist::TmpfilesD])
+        .docs(&["selinux(8)"]),
 ];

@@ -57,7 +57,6 @@ impl<'a> HostFiles<'a> {
             ReadFrom::CpuMask(path) => self.with(path, |text| cpus(path, text, CpuSet::from_mask)),
             ReadFrom::Chosen(path) => self.with(path, |text| chosen(path, text, ['[', ']'])),
             ReadFrom::Sysctl(name) => self.sysctl(name),
-            ReadFrom::LinkName(path) => self.root.link_name(path).into(),
             ReadFrom::CommandLine(option) => self.command_line_option(option),
             ReadFrom::CpuInfo(field) => self.cpuinfo_field(field).map(one_line).into(),
             ReadFrom::CpuFlag(flag) => self.cpu_flag(flag),

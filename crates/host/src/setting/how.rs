@@ -9,7 +9,6 @@ impl fmt::Display for ReadFrom {
         match self {
             Self::File(path) | Self::CpuList(path) | Self::CpuMask(path) | Self::Chosen(path) => f.write_str(path),
             Self::Sysctl(name) => write!(f, "/proc/sys/{}", name.replace('.', "/")),
-            Self::LinkName(path) => write!(f, "the link {path}"),
             Self::CommandLine(option) => write!(f, "{option} in /proc/cmdline"),
             Self::CpuInfo(field) => write!(f, "{field} in /proc/cpuinfo"),
             Self::CpuFlag(flag) => write!(f, "flag {flag} in /proc/cpuinfo"),
