@@ -5,7 +5,7 @@
 use std::process::Command;
 
 fn nearwire(args: &[&str]) -> std::process::Output {
-    Command::new(env!("CARGO_BIN_EXE_nearwire")).args(args).output().unwrap()
+    Command::new(env!("CARGO_BIN_EXE_nearwire")).args(args).output().expect("the program starts")
 }
 
 fn may_run() -> bool {

@@ -1,29 +1,56 @@
 //! The settings, one table an area. The tables are data: how a setting is read is written
 //! elsewhere, once for each way.
 
+mod application;
+mod base;
+mod boot;
 mod clock;
 mod cpu;
+mod disagreements;
+mod firmware;
+mod hardware;
 mod kernel;
 mod memory;
+mod net;
 pub(crate) mod nic;
+mod noise;
+mod placement;
+mod printed;
+mod rdma;
+mod service;
+mod stack;
+mod switch;
 mod sysctl;
 mod virtualisation;
 
 use crate::Setting;
 
-const TABLES: [&[Setting]; 7] = [
+pub use disagreements::{DISAGREEMENTS, Disagreement, disagreements};
+pub use printed::{Group, PRINTED, Paper, Printed, Said, printed, said};
+
+const TABLES: [&[Setting]; 17] = [
+    firmware::SETTINGS,
+    hardware::SETTINGS,
     kernel::SETTINGS,
+    boot::SETTINGS,
     cpu::SETTINGS,
+    noise::SETTINGS,
     clock::SETTINGS,
     memory::SETTINGS,
     sysctl::SETTINGS,
-    nic::SETTINGS,
+    net::SETTINGS,
+    stack::SETTINGS,
+    service::SETTINGS,
+    placement::SETTINGS,
     virtualisation::SETTINGS,
+    rdma::SETTINGS,
+    switch::SETTINGS,
+    application::SETTINGS,
 ];
 
-/// Every setting, area by area.
+/// Every setting, table by table.
 pub fn settings() -> impl Iterator<Item = &'static Setting> {
-    TABLES.into_iter().flatten()
+    TABLES.into_iter().chain(nic::TABLES).flatten()
 }
 
 /// The setting of this id (without an interface in brackets).
@@ -32,34 +59,45 @@ pub fn setting(id: &str) -> Option<&'static Setting> {
     settings().find(|setting| setting.id == id)
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::collections::BTreeSet;
-
-    #[test]
-    fn catalogue_ids_are_unique_and_dotted() {
-        let mut seen = BTreeSet::new();
-        for setting in settings() {
-            let id = setting.id;
-            assert!(seen.insert(id), "{id} twice");
-            let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "._-".contains(c);
-            assert!(id.contains('.') && id.chars().all(is_plain), "{id}");
-            assert!(!id.split('.').any(str::is_empty), "{id}");
-        }
+/// The settings that somebody may mean by a text that is no id: those whose id begins with it,
+/// else those with it in the id, the description or the words the papers print, else those whose
+/// id differs in few letters.
+#[must_use]
+pub fn near(text: &str) -> Vec<&'static Setting> {
+    let text = text.to_lowercase();
+    let having = |has: &dyn Fn(&Setting) -> bool| settings().filter(|setting| has(setting)).collect::<Vec<_>>();
+    let starts = having(&|setting| setting.id.starts_with(&text));
+    if !starts.is_empty() {
+        return starts;
     }
-
-    #[test]
-    fn catalogue_descriptions_are_one_sentence() {
-        for setting in settings() {
-            assert!(setting.what.ends_with('.'), "{}", setting.id);
-            assert!(!setting.what.contains(". "), "{}", setting.id);
-        }
+    let contains = having(&|setting| {
+        let mut words = printed(setting.id).map(|check| check.words);
+        setting.id.contains(&text)
+            || setting.what.to_lowercase().contains(&text)
+            || words.any(|words| words.to_lowercase().contains(&text))
+    });
+    if !contains.is_empty() {
+        return contains;
     }
-
-    #[test]
-    fn known_id_looked_up_is_found() {
-        assert!(setting("cpu.governor").is_some());
-        assert!(setting("cpu.nonsense").is_none());
-    }
+    let letters_max = 1 + text.len() / 5;
+    having(&|setting| distance(setting.id, &text) <= letters_max)
 }
+
+/// How many letters must be added, left out or changed to make one text of another (Levenshtein).
+fn distance(one: &str, other: &str) -> usize {
+    let other: Vec<char> = other.chars().collect();
+    let mut row: Vec<usize> = (0..=other.len()).collect();
+    for (i, a) in one.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, &b) in other.iter().enumerate() {
+            let changed = diagonal + usize::from(a != b);
+            diagonal = row[j + 1];
+            row[j + 1] = changed.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[other.len()]
+}
+
+#[cfg(test)]
+mod tests;

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use crate::read::{HostFiles, Nic};
-use crate::setting::ReadFrom;
+use crate::setting::{ReadFrom, Setting};
 use crate::{Reading, Root, catalogue};
 
-/// Reads every setting of the catalogue. A setting of an interface has the interface's name in
-/// brackets behind its id: `nic.driver[nw0]`.
+/// Reads every setting that belongs in a record. A setting of an interface has the interface's
+/// name in brackets behind its id: `nic.driver[nw0]`.
 ///
 /// Interfaces and the `net.*` sysctls are those of the calling thread's network namespace.
 #[must_use]
@@ -22,7 +22,7 @@ pub fn environment(root: &Root, interfaces: &[String]) -> BTreeMap<String, Readi
 #[must_use]
 pub fn host_environment(root: &Root) -> BTreeMap<String, Reading> {
     let files = HostFiles::new(root);
-    let readings = catalogue::settings().filter_map(|setting| {
+    let readings = recorded().filter_map(|setting| {
         let reading = files.read(setting.read)?;
         Some((setting.id.to_owned(), reading))
     });
@@ -35,13 +35,49 @@ pub fn interface_environment(root: &Root, interfaces: &[String]) -> BTreeMap<Str
     let mut readings = BTreeMap::new();
     for interface in interfaces {
         let nic = Nic::open(root, interface);
-        for setting in catalogue::settings() {
+        for setting in recorded() {
             if let ReadFrom::Nic(fact) = setting.read {
                 readings.insert(format!("{}[{interface}]", setting.id), nic.read(fact));
             }
         }
     }
     readings
+}
+
+fn recorded() -> impl Iterator<Item = &'static Setting> {
+    catalogue::settings().filter(|setting| setting.in_record)
+}
+
+/// Reads these settings, whether or not they belong in a record, each with its id; one of an
+/// interface once for each of these interfaces, as in [`environment`].
+///
+/// Files that several settings share are read once.
+#[must_use]
+pub fn read_settings(root: &Root, settings: &[&Setting], interfaces: &[String]) -> Vec<(String, Reading)> {
+    let files = HostFiles::new(root);
+    let needs_nics = settings.iter().any(|setting| matches!(setting.read, ReadFrom::Nic(_)));
+    let nics: Vec<_> = interfaces.iter().filter(|_| needs_nics).map(|name| (name, Nic::open(root, name))).collect();
+    let mut readings = Vec::new();
+    for setting in settings {
+        match files.read(setting.read) {
+            Some(reading) => readings.push((setting.id.to_owned(), reading)),
+            None => {
+                let ReadFrom::Nic(fact) = setting.read else { continue };
+                readings.extend(nics.iter().map(|(name, nic)| (format!("{}[{name}]", setting.id), nic.read(fact))));
+            }
+        }
+    }
+    readings
+}
+
+/// The interfaces that `/sys/class/net` shows, the loopback interface left out.
+///
+/// # Errors
+/// The reading that stands for the missing names.
+pub fn interfaces(root: &Root) -> Result<Vec<String>, Reading> {
+    let names = root.list("/sys/class/net")?;
+    // `bonding_masters` is a file among the links.
+    Ok(names.into_iter().filter(|name| name != "lo" && root.has(&format!("/sys/class/net/{name}/ifindex"))).collect())
 }
 
 #[cfg(test)]

@@ -1,8 +1,11 @@
 //! Settings of a host: what they are, where they are read, what they say.
 //!
-//! * [`catalogue`]: one table an area; a row is a [`Setting`] with its stable id;
+//! * [`catalogue`]: one table an area; a row is a [`Setting`] with its stable id, and beside the
+//!   tables what papers print about each and where they disagree;
 //! * [`Root`]: the live host or a directory that looks like one, by the same code;
-//! * [`environment`]: every setting's [`Reading`], for the record of a measurement;
+//! * [`environment()`]: the [`Reading`]s that belong in the record of a measurement;
+//! * [`read_settings`]: those of any settings;
+//! * [`guide`]: what is known of a setting in words;
 //! * [`topology`]: which CPUs share what, and which two suit a ping-pong.
 //!
 //! Reading never changes anything, never fails as a whole and never gives MAC or IP addresses,
@@ -13,6 +16,7 @@
 pub mod catalogue;
 mod cpuset;
 mod environment;
+pub mod guide;
 mod read;
 mod reading;
 mod redact;
@@ -21,7 +25,10 @@ mod setting;
 pub mod topology;
 
 pub use cpuset::{CpuSet, CpuSetError};
-pub use environment::{environment, host_environment, interface_environment};
+pub use environment::{environment, host_environment, interface_environment, interfaces, read_settings};
 pub use reading::Reading;
 pub use root::{Root, RootError};
-pub use setting::{Area, EthtoolFact, LinkFact, NicFact, ReadFrom, Setting};
+pub use setting::{
+    Area, Disruption, EthtoolFact, LinkFact, Menu, MsrField, NicFact, PcieFact, Persist, ReadFrom, Risk, Setting,
+    Value, Vendor, Write,
+};

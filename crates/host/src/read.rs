@@ -1,12 +1,19 @@
 //! The ways to read, each written once; the catalogue says which setting uses which.
 
 mod condense;
+pub(crate) mod counters;
 pub(crate) mod cpu;
+pub(crate) mod dmi;
 mod host_files;
 pub(crate) mod kernel;
+pub(crate) mod log;
 pub(crate) mod memory;
+pub(crate) mod module;
+mod msr;
 mod nic;
+pub(crate) mod placement;
 pub(crate) mod process;
+pub(crate) mod service;
 
 pub use host_files::HostFiles;
 pub(crate) use nic::Nic;
@@ -25,3 +32,6 @@ pub(crate) fn cpus(path: &str, text: &str, parse: fn(&str) -> Result<CpuSet, cra
         Err(error) => Reading::unknown(format!("{path}: {error}")),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -15,7 +15,7 @@ use crate::Reading;
 /// 300 KB.
 const FILE_BYTES_MAX: u64 = 4 << 20;
 
-/// A tree of `/proc`, `/sys`, `/boot` and `/run` files.
+/// A tree of `/proc`, `/sys`, `/boot`, `/etc` and `/run` files.
 ///
 /// Paths are given as on a live host, `/proc/cmdline`. In a directory they cannot escape it, not
 /// even by links (`openat2` with `RESOLVE_IN_ROOT`): the tree may come from a stranger.
@@ -112,6 +112,41 @@ impl Root {
         }
     }
 
+    /// The records of the kernel's log, one a line, from a device that gives one a read; of a copy
+    /// the text of the file.
+    pub(crate) fn read_log(&self, path: &str) -> Result<String, Reading> {
+        const RECORD_BYTES_MAX: usize = 8192;
+        if !self.is_live {
+            return self.read(path);
+        }
+        let device = self.open_in(path, OFlags::RDONLY | OFlags::NONBLOCK)?;
+        let mut log = Vec::new();
+        let mut record = [0; RECORD_BYTES_MAX];
+        while (log.len() as u64) < FILE_BYTES_MAX {
+            match rustix::io::read(&device, &mut record) {
+                Ok(0) | Err(Errno::AGAIN) => break,
+                Ok(length) => log.extend_from_slice(&record[..length]),
+                // A record was overwritten before it could be read; the next read goes on behind.
+                Err(Errno::PIPE | Errno::INTR) => {}
+                Err(errno) => return Err(Reading::from_errno(path, errno)),
+            }
+        }
+        Ok(String::from_utf8_lossy(&log).into_owned())
+    }
+
+    /// Some bytes of a device at an offset.
+    pub(crate) fn read_device<const BYTES: usize>(&self, path: &str, offset: u64) -> Result<[u8; BYTES], Reading> {
+        let device = self.open_in(path, OFlags::RDONLY)?;
+        let mut bytes = [0; BYTES];
+        match rustix::io::pread(&device, &mut bytes, offset) {
+            Ok(length) if length == BYTES => Ok(bytes),
+            Ok(length) => Err(Reading::unknown(format!("{path} gave {length} bytes of {BYTES}"))),
+            // The word of the msr driver for a register that the processor does not have.
+            Err(Errno::IO) => Err(Reading::Unsupported),
+            Err(errno) => Err(Reading::from_errno(path, errno)),
+        }
+    }
+
     /// The names in a directory, in order, numbers inside names counted as numbers
     /// (`cpu2` before `cpu10`).
     ///
@@ -134,11 +169,16 @@ impl Root {
     /// # Errors
     /// The reading that stands for the missing name.
     pub fn link_name(&self, path: &str) -> Result<String, Reading> {
+        let target = self.link_target(path)?;
+        Ok(target.rsplit('/').next().unwrap_or(&target).to_owned())
+    }
+
+    /// What a symbolic link points at, as it is written there.
+    pub(crate) fn link_target(&self, path: &str) -> Result<String, Reading> {
         let (parent, name) = path.rsplit_once('/').unwrap_or(("", path));
         let directory = self.open_in(parent, OFlags::PATH | OFlags::DIRECTORY)?;
         let target = fs::readlinkat(&directory, name, Vec::new()).map_err(|errno| self.missing(path, errno))?;
-        let target = target.to_string_lossy().into_owned();
-        Ok(target.rsplit('/').next().unwrap_or(&target).to_owned())
+        Ok(target.to_string_lossy().into_owned())
     }
 
     /// Whether there is something at a path.

@@ -1,6 +1,13 @@
-//! The row of the catalogue: a setting and where it is read.
+//! The row of the catalogue: a setting, where it is read and what a change of it means.
 
-use nearwire_sys::ethtool::{Channels, Coalesce, DriverInfo, LinkSettings, Rings, Timestamping};
+mod class;
+mod how;
+
+use nearwire_sys::ethtool::{
+    Channels, Coalesce, DriverInfo, EnergyEfficient, Fec, LinkSettings, Pause, Rings, Timestamping,
+};
+
+pub use class::{Disruption, Menu, Persist, Risk, Value, Vendor, Write};
 
 use crate::Reading;
 use crate::read::HostFiles;
@@ -8,12 +15,18 @@ use crate::read::HostFiles;
 /// What part of the host a setting belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Area {
+    /// The firmware's setup.
+    Firmware,
+    /// Slots, memory modules, the machine.
+    Hardware,
     /// The kernel's version and build.
     Kernel,
     /// The kernel's command line.
     Boot,
     /// Processors: model, frequency, idle states, isolation.
     Cpu,
+    /// What interrupts a CPU that should be left alone.
+    Noise,
     /// Clocks and ticks.
     Clock,
     /// Memory, its nodes and pages.
@@ -22,11 +35,50 @@ pub enum Area {
     Sysctl,
     /// Network interfaces.
     Nic,
-    /// Whether and in what this host is a guest.
+    /// The network stack between interfaces and sockets.
+    Stack,
+    /// Services and the mode of the operating system.
+    Service,
+    /// Which thread, interrupt and memory is where.
+    Placement,
+    /// Whether and in what this host is a guest, and the guests it has.
     Virtualisation,
+    /// RDMA and bypass drivers.
+    Rdma,
+    /// The switch between two hosts.
+    Switch,
+    /// The program and the measurement.
+    Application,
 }
 
-/// One thing of a host that can be read.
+impl Area {
+    /// The area as commands and documents print it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Firmware => "firmware",
+            Self::Hardware => "hardware",
+            Self::Kernel => "kernel",
+            Self::Boot => "boot",
+            Self::Cpu => "cpu",
+            Self::Noise => "noise",
+            Self::Clock => "clock",
+            Self::Memory => "memory",
+            Self::Sysctl => "sysctl",
+            Self::Nic => "nic",
+            Self::Stack => "stack",
+            Self::Service => "service",
+            Self::Placement => "placement",
+            Self::Virtualisation => "virtualisation",
+            Self::Rdma => "rdma",
+            Self::Switch => "switch",
+            Self::Application => "application",
+        }
+    }
+}
+
+/// One thing of a host that matters to latency: what it is, how it is read, and what is known
+/// about changing it. A profile says which value is wanted; that is not here.
 #[derive(Clone, Copy, Debug)]
 pub struct Setting {
     /// Dotted and stable: records and scripts rely on it.
@@ -35,8 +87,93 @@ pub struct Setting {
     pub area: Area,
     /// What it is, in one sentence.
     pub what: &'static str,
+    /// Why it matters to latency, in one sentence.
+    pub why: &'static str,
     /// Where it is read.
     pub read: ReadFrom,
+    /// What its value looks like.
+    pub value: Value,
+    /// How it is written.
+    pub write: Write,
+    /// What makes it outlive a boot, the usual way first.
+    pub persist: &'static [Persist],
+    /// What a change can harm.
+    pub risk: &'static [Risk],
+    /// What a change interrupts.
+    pub disrupts: Disruption,
+    /// What vendors' firmware menus call it.
+    pub menu: &'static [Menu],
+    /// What a current kernel makes of the printed advice, where that has changed.
+    pub today: Option<&'static str>,
+    /// Documentation of the kernel and of tools; what papers say is in [`crate::catalogue::said`].
+    pub docs: &'static [&'static str],
+    /// Whether the environment of a record has it. Those are read for each measurement, so they
+    /// must be cheap.
+    pub in_record: bool,
+}
+
+impl Setting {
+    /// A row of a table: this one is the base that says what the rows have in common.
+    pub(crate) const fn row(self, id: &'static str, what: &'static str, why: &'static str, read: ReadFrom) -> Self {
+        Self { id, what, why, read, ..self }
+    }
+
+    pub(crate) const fn value(self, value: Value) -> Self {
+        Self { value, ..self }
+    }
+
+    pub(crate) const fn switch(self) -> Self {
+        self.value(Value::Switch)
+    }
+
+    pub(crate) const fn number(self, unit: &'static str) -> Self {
+        self.value(Value::Number(unit))
+    }
+
+    pub(crate) const fn cpus(self) -> Self {
+        self.value(Value::CpuList)
+    }
+
+    pub(crate) const fn words(self, words: &'static [&'static str]) -> Self {
+        self.value(Value::Word(words))
+    }
+
+    pub(crate) const fn persist(self, persist: &'static [Persist]) -> Self {
+        Self { persist, ..self }
+    }
+
+    pub(crate) const fn risk(self, risk: &'static [Risk]) -> Self {
+        Self { risk, ..self }
+    }
+
+    pub(crate) const fn disrupts(self, disrupts: Disruption) -> Self {
+        Self { disrupts, ..self }
+    }
+
+    pub(crate) const fn menu(self, menu: &'static [Menu]) -> Self {
+        Self { menu, ..self }
+    }
+
+    pub(crate) const fn today(self, today: &'static str) -> Self {
+        Self { today: Some(today), ..self }
+    }
+
+    pub(crate) const fn docs(self, docs: &'static [&'static str]) -> Self {
+        Self { docs, ..self }
+    }
+
+    pub(crate) const fn write_by(self, write: Write) -> Self {
+        Self { write, ..self }
+    }
+
+    /// In this area, when the base is of another one.
+    pub(crate) const fn in_area(self, area: Area) -> Self {
+        Self { area, ..self }
+    }
+
+    pub(crate) const fn in_record(self) -> Self {
+        Self { in_record: true, ..self }
+    }
 }
 
 /// The ways to read a setting.
@@ -52,8 +189,6 @@ pub enum ReadFrom {
     Chosen(&'static str),
     /// A file below `/proc/sys`, by its dotted name.
     Sysctl(&'static str),
-    /// What a symbolic link points at, last part.
-    LinkName(&'static str),
     /// The value of an option on the kernel's command line; `set` for one without value, `not set`.
     CommandLine(&'static str),
     /// A field of the first CPU in `/proc/cpuinfo`.
@@ -73,10 +208,44 @@ pub enum ReadFrom {
         /// The file in each.
         file: &'static str,
     },
-    /// Anything that is not one file.
-    Computed(fn(&HostFiles<'_>) -> Reading),
+    /// An option of the kernel's configuration: `y`, `m`, a value, or `not set`.
+    KernelConfig(&'static str),
+    /// A parameter of a kernel module that is loaded or built in: module, parameter.
+    ModuleParameter(&'static str, &'static str),
+    /// Those of these kernel modules that are loaded or built in, or `none`.
+    Modules(&'static [&'static str]),
+    /// The names in a directory, or `none`.
+    Names(&'static str),
+    /// `key=value` in a file of a service: path, key; `not set` when the file does not say.
+    Assignment(&'static str, &'static str),
+    /// Whether a systemd unit is running, enabled, masked or not installed, by files.
+    Service(&'static str),
+    /// Bits of a model-specific register of CPU 0 of an Intel processor.
+    Msr(MsrField),
+    /// Anything that is not one file, and what it looks at.
+    Computed(fn(&HostFiles<'_>) -> Reading, &'static str),
+    /// Software on this host cannot read it.
+    Elsewhere {
+        /// The reason, as the end of "cannot be read here because".
+        why: &'static str,
+        /// Where a person looks.
+        look: &'static str,
+    },
     /// Of each interface.
     Nic(NicFact),
+}
+
+/// A field of a model-specific register (Intel SDM volume 4).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MsrField {
+    /// The register's number.
+    pub register: u32,
+    /// Its lowest bit.
+    pub low_bit: u32,
+    /// Its length, bits.
+    pub bits: u32,
+    /// The words for its values from 0; beyond them the number is given.
+    pub words: &'static [&'static str],
 }
 
 /// The ways to read a setting of an interface.
@@ -98,8 +267,35 @@ pub enum NicFact {
     Device(&'static str),
     /// A CPU mask of each queue; `rx` or `tx`, then the file's name.
     QueueMask(&'static str, &'static str),
+    /// A file of each queue, as it is; `rx` or `tx`, then the file's name.
+    QueueFile(&'static str, &'static str),
     /// The CPUs its interrupts go to, effectively.
     IrqAffinity,
+    /// Counters of `/sys/class/net/IF/statistics/`, each with its name.
+    Statistics(&'static [&'static str]),
+    /// The interfaces above and below it in a stack.
+    Neighbours,
+    /// Of its PCI Express function and, where that matters, of every port above.
+    Pcie(PcieFact),
+}
+
+/// A part of the PCI Express configuration (PCI Express Base Specification, chapter 7).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PcieFact {
+    /// The functions from the root port down to the device.
+    Path,
+    /// Largest payload of a packet, bytes, along the path.
+    MaxPayload,
+    /// Largest read the device may request, bytes.
+    MaxReadRequest,
+    /// Whether packets may overtake each other.
+    RelaxedOrdering,
+    /// Whether the device may have more than 32 requests out.
+    ExtendedTags,
+    /// Power saving of the links along the path.
+    Aspm,
+    /// Whether the device caches address translations.
+    AddressTranslation,
 }
 
 /// What one ethtool command answers, and which part of it.
@@ -117,6 +313,18 @@ pub enum EthtoolFact {
     Link(fn(&LinkSettings) -> Reading),
     /// `ETHTOOL_GET_TS_INFO`.
     Timestamping(fn(&Timestamping) -> Reading),
+    /// `ETHTOOL_GPAUSEPARAM`.
+    Pause(fn(&Pause) -> Reading),
+    /// `ETHTOOL_GEEE`.
+    EnergyEfficient(fn(&EnergyEfficient) -> Reading),
+    /// `ETHTOOL_GFECPARAM`.
+    Fec(fn(&Fec) -> Reading),
+    /// `ETHTOOL_GRSSH`: the hash function's bits.
+    HashFunction(fn(u8) -> Reading),
+    /// `ETHTOOL_GWOL`: the events that wake the host, as bits.
+    WakeOnLan(fn(u32) -> Reading),
+    /// `ETHTOOL_GMODULEINFO`: the kind of the plugged module.
+    Module(fn(u32) -> Reading),
 }
 
 /// A part of the kernel's description of a link.

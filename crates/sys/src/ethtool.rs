@@ -1,5 +1,5 @@
 //! Reading a network interface through `SIOCETHTOOL`: driver, rings, coalescing, channels,
-//! offloads, link, timestamping.
+//! offloads, link, timestamping, flow control, power saving, error correction.
 //!
 //! The interface is looked up in the network namespace of the thread that opened it
 //! ([`Interface::open`]), unlike `/sys/class/net`, which shows the namespace of its mount. Nothing
@@ -9,6 +9,7 @@
 //! is used instead of generic netlink because every driver answers it and one call is one answer;
 //! its weakness: a coalescing parameter that the driver lacks reads as 0.
 
+mod device;
 mod layout;
 mod link;
 mod offload;
@@ -22,6 +23,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 use thiserror::Error;
 
+pub use device::{EnergyEfficient, Fec, Pause};
 pub use link::{Duplex, LinkSettings, SoTimestamping, Timestamping};
 pub use offload::{Feature, Features};
 
@@ -138,6 +140,24 @@ pub struct Coalesce {
     pub tx_usecs: u32,
     /// `tx-frames`.
     pub tx_frames: u32,
+    /// `rx-usecs-irq`.
+    pub rx_usecs_irq: u32,
+    /// `rx-frames-irq`.
+    pub rx_frames_irq: u32,
+    /// `tx-frames-irq`.
+    pub tx_frames_irq: u32,
+    /// `stats-block-usecs`.
+    pub stats_block_usecs: u32,
+    /// `sample-interval`, seconds.
+    pub sample_interval_s: u32,
+    /// `pkt-rate-low`, packets a second.
+    pub pkt_rate_low: u32,
+    /// `pkt-rate-high`, packets a second.
+    pub pkt_rate_high: u32,
+    /// `rx-usecs-low`.
+    pub rx_usecs_low: u32,
+    /// `rx-usecs-high`.
+    pub rx_usecs_high: u32,
     /// `adaptive-rx`.
     pub adaptive_rx: bool,
     /// `adaptive-tx`.
@@ -243,6 +263,15 @@ impl Interface {
             rx_frames: found.rx_max_coalesced_frames,
             tx_usecs: found.tx_coalesce_usecs,
             tx_frames: found.tx_max_coalesced_frames,
+            rx_usecs_irq: found.rx_coalesce_usecs_irq,
+            rx_frames_irq: found.rx_max_coalesced_frames_irq,
+            tx_frames_irq: found.tx_max_coalesced_frames_irq,
+            stats_block_usecs: found.stats_block_coalesce_usecs,
+            sample_interval_s: found.rate_sample_interval,
+            pkt_rate_low: found.pkt_rate_low,
+            pkt_rate_high: found.pkt_rate_high,
+            rx_usecs_low: found.rx_coalesce_usecs_low,
+            rx_usecs_high: found.rx_coalesce_usecs_high,
             adaptive_rx: found.use_adaptive_rx_coalesce != 0,
             adaptive_tx: found.use_adaptive_tx_coalesce != 0,
         })

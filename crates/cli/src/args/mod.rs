@@ -33,6 +33,8 @@ pub enum Command {
     Compare(CompareArgs),
     /// Make one HTML page of records
     Report(ReportArgs),
+    /// Say what is known of the settings of a host, and what they are here
+    Settings(SettingsArgs),
 }
 
 #[derive(Debug, Args)]
@@ -85,4 +87,16 @@ pub struct ReportArgs {
     /// Where to write the page
     #[arg(short, long, value_name = "FILE.html")]
     pub output: PathBuf,
+}
+
+#[derive(Debug, Args)]
+pub struct SettingsArgs {
+    #[arg(
+        value_name = "ID",
+        help = "The setting to explain, as in cpu.governor or nic.mtu[eth0]; all are listed without it"
+    )]
+    pub id: Option<String>,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
 }

@@ -7,6 +7,7 @@ mod paths;
 mod progress;
 mod report;
 mod responder;
+mod settings;
 
 use crate::args::Command;
 use crate::exit::Outcome;
@@ -19,5 +20,6 @@ pub fn run(command: Command) -> Outcome {
         Command::Responder(args) => responder::run(&args),
         Command::Compare(args) => compare::run(&args),
         Command::Report(args) => report::run(&args),
+        Command::Settings(args) => settings::run(&args),
     }
 }

@@ -1,145 +1,116 @@
-//! The kernel: version, build and command line.
+//! The kernel: version, build, security modules.
 
+use super::base;
 use crate::read::kernel;
+use crate::setting::{Persist, Risk};
 use crate::{Area, ReadFrom, Setting};
 
+const FACT: Setting = base::fact(Area::Kernel).docs(&["uname(2)"]);
+const BUILD: Setting = base::kernel_build();
+
 pub(super) const SETTINGS: &[Setting] = &[
-    Setting {
-        id: "kernel.release",
-        area: Area::Kernel,
-        what: "The release of the running kernel.",
-        read: ReadFrom::File("/proc/sys/kernel/osrelease"),
-    },
-    Setting {
-        id: "kernel.version",
-        area: Area::Kernel,
-        what: "The build of the running kernel.",
-        read: ReadFrom::File("/proc/sys/kernel/version"),
-    },
-    Setting {
-        id: "kernel.preemption",
-        area: Area::Kernel,
-        what: "Which kernel code a more urgent thread may interrupt.",
-        read: ReadFrom::Computed(kernel::preemption),
-    },
-    Setting {
-        id: "kernel.hz",
-        area: Area::Kernel,
-        what: "Timer interrupts a second on a busy CPU.",
-        read: ReadFrom::Computed(kernel::tick_hz),
-    },
-    Setting {
-        id: "boot.command-line",
-        area: Area::Boot,
-        what: "The whole kernel command line, without addresses and identifiers.",
-        read: ReadFrom::Computed(kernel::command_line),
-    },
-    Setting {
-        id: "boot.isolcpus",
-        area: Area::Boot,
-        what: "CPUs taken from the scheduler at boot.",
-        read: ReadFrom::CommandLine("isolcpus"),
-    },
-    Setting {
-        id: "boot.nohz_full",
-        area: Area::Boot,
-        what: "CPUs whose timer tick stops while one thread runs.",
-        read: ReadFrom::CommandLine("nohz_full"),
-    },
-    Setting {
-        id: "boot.rcu_nocbs",
-        area: Area::Boot,
-        what: "CPUs whose RCU callbacks run elsewhere.",
-        read: ReadFrom::CommandLine("rcu_nocbs"),
-    },
-    Setting {
-        id: "boot.irqaffinity",
-        area: Area::Boot,
-        what: "CPUs that interrupts go to by default.",
-        read: ReadFrom::CommandLine("irqaffinity"),
-    },
-    Setting {
-        id: "boot.idle",
-        area: Area::Boot,
-        what: "What idle CPUs do instead of sleeping.",
-        read: ReadFrom::CommandLine("idle"),
-    },
-    Setting {
-        id: "boot.intel_idle.max_cstate",
-        area: Area::Boot,
-        what: "The deepest idle state that the intel_idle driver may use.",
-        read: ReadFrom::CommandLine("intel_idle.max_cstate"),
-    },
-    Setting {
-        id: "boot.processor.max_cstate",
-        area: Area::Boot,
-        what: "The deepest idle state that the acpi_idle driver may use.",
-        read: ReadFrom::CommandLine("processor.max_cstate"),
-    },
-    Setting {
-        id: "boot.intel_pstate",
-        area: Area::Boot,
-        what: "How the intel_pstate driver is used.",
-        read: ReadFrom::CommandLine("intel_pstate"),
-    },
-    Setting {
-        id: "boot.mitigations",
-        area: Area::Boot,
-        what: "Which processor weaknesses the kernel works around.",
-        read: ReadFrom::CommandLine("mitigations"),
-    },
-    Setting {
-        id: "boot.tsc",
-        area: Area::Boot,
-        what: "What the kernel is told about the time stamp counter.",
-        read: ReadFrom::CommandLine("tsc"),
-    },
-    Setting {
-        id: "boot.clocksource",
-        area: Area::Boot,
-        what: "The clock source asked for at boot.",
-        read: ReadFrom::CommandLine("clocksource"),
-    },
-    Setting {
-        id: "boot.nosmt",
-        area: Area::Boot,
-        what: "Whether simultaneous multithreading is switched off at boot.",
-        read: ReadFrom::CommandLine("nosmt"),
-    },
-    Setting {
-        id: "boot.skew_tick",
-        area: Area::Boot,
-        what: "Whether the ticks of the CPUs are spread in time.",
-        read: ReadFrom::CommandLine("skew_tick"),
-    },
-    Setting {
-        id: "boot.threadirqs",
-        area: Area::Boot,
-        what: "Whether interrupt handlers run in threads.",
-        read: ReadFrom::CommandLine("threadirqs"),
-    },
-    Setting {
-        id: "boot.preempt",
-        area: Area::Boot,
-        what: "The preemption model asked for at boot.",
-        read: ReadFrom::CommandLine("preempt"),
-    },
-    Setting {
-        id: "boot.iommu",
-        area: Area::Boot,
-        what: "The mode of the IOMMU asked for at boot.",
-        read: ReadFrom::CommandLine("iommu"),
-    },
-    Setting {
-        id: "boot.intel_iommu",
-        area: Area::Boot,
-        what: "The mode of the Intel IOMMU asked for at boot.",
-        read: ReadFrom::CommandLine("intel_iommu"),
-    },
-    Setting {
-        id: "boot.pcie_aspm",
-        area: Area::Boot,
-        what: "How PCIe links save power.",
-        read: ReadFrom::CommandLine("pcie_aspm"),
-    },
+    FACT.row(
+        "kernel.release",
+        "The release of the running kernel.",
+        "Busy polling came with 3.11, its preferred form with 5.11, settings of each NAPI with 6.13.",
+        ReadFrom::File("/proc/sys/kernel/osrelease"),
+    )
+    .in_record(),
+    FACT.row(
+        "kernel.version",
+        "The build of the running kernel.",
+        "It says whether the kernel is preemptible and which build of a distribution it is.",
+        ReadFrom::File("/proc/sys/kernel/version"),
+    )
+    .in_record(),
+    base::boot()
+        .in_area(Area::Kernel)
+        .row(
+            "kernel.preemption",
+            "Which kernel code a more urgent thread may interrupt.",
+            "More preemption shortens the wait of an urgent thread and makes everything else slower.",
+            ReadFrom::Computed(
+                kernel::preemption,
+                "/sys/kernel/realtime, /sys/kernel/debug/sched/preempt, version, config",
+            ),
+        )
+        .words(&["none", "voluntary", "lazy", "full", "rt"])
+        .persist(&[Persist::CommandLine("preempt=MODE"), Persist::KernelBuild])
+        .in_record(),
+    BUILD
+        .row(
+            "kernel.hz",
+            "Timer interrupts a second on a busy CPU.",
+            "Each tick takes microseconds from whatever runs.",
+            ReadFrom::Computed(kernel::tick_hz, "the kernel's configuration, else the resolution of the coarse clock"),
+        )
+        .number("1/s")
+        .in_record(),
+    BUILD.row(
+        "kernel.config.no-hz-full",
+        "Whether the kernel can stop the tick of a busy CPU.",
+        "Without it the option nohz_full= has no effect and each tick interrupts the program.",
+        ReadFrom::KernelConfig("CONFIG_NO_HZ_FULL"),
+    ),
+    BUILD
+        .row(
+            "kernel.config.busy-poll",
+            "Whether sockets can poll device queues.",
+            "Without it net.core.busy_read and SO_BUSY_POLL do not exist.",
+            ReadFrom::KernelConfig("CONFIG_NET_RX_BUSY_POLL"),
+        )
+        .today("It is on by default unless real-time preemption meets a built-in netconsole."),
+    BUILD.row(
+        "kernel.config.rfs-accel",
+        "Whether devices can be told which queue a flow's reader is near.",
+        "Accelerated flow steering needs it beside ntuple filters and flow tables.",
+        ReadFrom::KernelConfig("CONFIG_RFS_ACCEL"),
+    ),
+    BUILD.row(
+        "kernel.config.rcu-nocb",
+        "Whether RCU callbacks can be moved off CPUs.",
+        "Without it rcu_nocbs= has no effect and callbacks run in the middle of the program.",
+        ReadFrom::KernelConfig("CONFIG_RCU_NOCB_CPU"),
+    ),
+    BUILD
+        .row(
+            "kernel.config.lockdep",
+            "Whether the kernel proves its locking at run time.",
+            "A kernel with it is several times slower in the network path.",
+            ReadFrom::KernelConfig("CONFIG_PROVE_LOCKING"),
+        )
+        .risk(&[Risk::Debugging]),
+    BUILD
+        .row(
+            "kernel.config.kasan",
+            "Whether the kernel checks each of its memory accesses.",
+            "A kernel with it is several times slower everywhere.",
+            ReadFrom::KernelConfig("CONFIG_KASAN"),
+        )
+        .risk(&[Risk::Debugging]),
+    BUILD
+        .row(
+            "kernel.config.init-on-alloc",
+            "Whether the kernel clears memory when it hands it out, unless told otherwise at boot.",
+            "Each packet buffer is cleared before it is filled.",
+            ReadFrom::KernelConfig("CONFIG_INIT_ON_ALLOC_DEFAULT_ON"),
+        )
+        .persist(&[Persist::CommandLine("init_on_alloc=0"), Persist::KernelBuild])
+        .risk(&[Risk::Security]),
+    BUILD.row(
+        "kernel.config.osnoise-tracer",
+        "Whether the kernel can trace what interrupts a CPU.",
+        "It names the source of each interruption where it exists.",
+        ReadFrom::KernelConfig("CONFIG_OSNOISE_TRACER"),
+    ),
+    base::boot()
+        .in_area(Area::Kernel)
+        .row(
+            "kernel.security-modules",
+            "The security modules in use, in order.",
+            "Each has hooks in the path of sockets and files.",
+            ReadFrom::File("/sys/kernel/security/lsm"),
+        )
+        .persist(&[Persist::CommandLine("lsm=LIST")])
+        .risk(&[Risk::Security]),
 ];

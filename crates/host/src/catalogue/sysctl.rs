@@ -1,210 +1,201 @@
-//! Kernel parameters; the id is the name of the sysctl.
+//! Kernel parameters outside the network; the id is the name of the sysctl.
 
-use crate::{Area, ReadFrom, Setting};
+use super::base;
+use crate::setting::{Disruption, Persist, Risk};
+use crate::{ReadFrom, Setting};
+
+const VM: Setting = base::sysctl(&["Documentation/admin-guide/sysctl/vm.rst"]);
+const KERNEL: Setting = base::sysctl(&["Documentation/admin-guide/sysctl/kernel.rst"]);
+
+/// The row of a sysctl: its name is its id.
+pub(super) const fn sysctl(base: Setting, name: &'static str, what: &'static str, why: &'static str) -> Setting {
+    base.row(name, what, why, ReadFrom::Sysctl(name))
+}
 
 pub(super) const SETTINGS: &[Setting] = &[
-    Setting {
-        id: "vm.swappiness",
-        area: Area::Sysctl,
-        what: "How readily memory of programs is swapped out.",
-        read: ReadFrom::Sysctl("vm.swappiness"),
-    },
-    Setting {
-        id: "vm.stat_interval",
-        area: Area::Sysctl,
-        what: "Seconds between updates of memory statistics on each CPU.",
-        read: ReadFrom::Sysctl("vm.stat_interval"),
-    },
-    Setting {
-        id: "vm.zone_reclaim_mode",
-        area: Area::Sysctl,
-        what: "Whether a full memory node is cleaned before another is used.",
-        read: ReadFrom::Sysctl("vm.zone_reclaim_mode"),
-    },
-    Setting {
-        id: "vm.compaction_proactiveness",
-        area: Area::Sysctl,
-        what: "How eagerly the kernel moves pages together in the background.",
-        read: ReadFrom::Sysctl("vm.compaction_proactiveness"),
-    },
-    Setting {
-        id: "kernel.sched_rt_runtime_us",
-        area: Area::Sysctl,
-        what: "Microseconds of each period that real-time threads may take.",
-        read: ReadFrom::Sysctl("kernel.sched_rt_runtime_us"),
-    },
-    Setting {
-        id: "kernel.watchdog",
-        area: Area::Sysctl,
-        what: "Whether lock-ups of CPUs are looked for.",
-        read: ReadFrom::Sysctl("kernel.watchdog"),
-    },
-    Setting {
-        id: "kernel.nmi_watchdog",
-        area: Area::Sysctl,
-        what: "Whether hard lock-ups are looked for with a performance counter.",
-        read: ReadFrom::Sysctl("kernel.nmi_watchdog"),
-    },
-    Setting {
-        id: "kernel.watchdog_cpumask",
-        area: Area::Sysctl,
-        what: "CPUs on which lock-ups are looked for.",
-        read: ReadFrom::Sysctl("kernel.watchdog_cpumask"),
-    },
-    Setting {
-        id: "kernel.timer_migration",
-        area: Area::Sysctl,
-        what: "Whether timers move from idle CPUs to busy ones.",
-        read: ReadFrom::Sysctl("kernel.timer_migration"),
-    },
-    Setting {
-        id: "kernel.numa_balancing",
-        area: Area::Sysctl,
-        what: "Whether the kernel moves memory between nodes behind programs.",
-        read: ReadFrom::Sysctl("kernel.numa_balancing"),
-    },
-    Setting {
-        id: "kernel.unprivileged_bpf_disabled",
-        area: Area::Sysctl,
-        what: "Whether only privileged users may load BPF programs.",
-        read: ReadFrom::Sysctl("kernel.unprivileged_bpf_disabled"),
-    },
-    Setting {
-        id: "kernel.perf_event_paranoid",
-        area: Area::Sysctl,
-        what: "What unprivileged users may measure.",
-        read: ReadFrom::Sysctl("kernel.perf_event_paranoid"),
-    },
-    Setting {
-        id: "net.core.busy_read",
-        area: Area::Sysctl,
-        what: "Microseconds a read spins on the device queue.",
-        read: ReadFrom::Sysctl("net.core.busy_read"),
-    },
-    Setting {
-        id: "net.core.busy_poll",
-        area: Area::Sysctl,
-        what: "Microseconds poll and select spin on device queues.",
-        read: ReadFrom::Sysctl("net.core.busy_poll"),
-    },
-    Setting {
-        id: "net.core.netdev_budget",
-        area: Area::Sysctl,
-        what: "Frames one round of the receive softirq may handle.",
-        read: ReadFrom::Sysctl("net.core.netdev_budget"),
-    },
-    Setting {
-        id: "net.core.netdev_budget_usecs",
-        area: Area::Sysctl,
-        what: "Microseconds one round of the receive softirq may last.",
-        read: ReadFrom::Sysctl("net.core.netdev_budget_usecs"),
-    },
-    Setting {
-        id: "net.core.dev_weight",
-        area: Area::Sysctl,
-        what: "Frames one poll of a queue may handle.",
-        read: ReadFrom::Sysctl("net.core.dev_weight"),
-    },
-    Setting {
-        id: "net.core.netdev_max_backlog",
-        area: Area::Sysctl,
-        what: "Frames that may wait for a CPU in the per-CPU queue.",
-        read: ReadFrom::Sysctl("net.core.netdev_max_backlog"),
-    },
-    Setting {
-        id: "net.core.rmem_max",
-        area: Area::Sysctl,
-        what: "The largest receive buffer a program may ask for, bytes.",
-        read: ReadFrom::Sysctl("net.core.rmem_max"),
-    },
-    Setting {
-        id: "net.core.wmem_max",
-        area: Area::Sysctl,
-        what: "The largest send buffer a program may ask for, bytes.",
-        read: ReadFrom::Sysctl("net.core.wmem_max"),
-    },
-    Setting {
-        id: "net.core.rmem_default",
-        area: Area::Sysctl,
-        what: "The receive buffer of a new socket, bytes.",
-        read: ReadFrom::Sysctl("net.core.rmem_default"),
-    },
-    Setting {
-        id: "net.core.wmem_default",
-        area: Area::Sysctl,
-        what: "The send buffer of a new socket, bytes.",
-        read: ReadFrom::Sysctl("net.core.wmem_default"),
-    },
-    Setting {
-        id: "net.core.default_qdisc",
-        area: Area::Sysctl,
-        what: "The queueing discipline of new interfaces.",
-        read: ReadFrom::Sysctl("net.core.default_qdisc"),
-    },
-    Setting {
-        id: "net.core.bpf_jit_enable",
-        area: Area::Sysctl,
-        what: "Whether BPF programs are compiled to machine code.",
-        read: ReadFrom::Sysctl("net.core.bpf_jit_enable"),
-    },
-    Setting {
-        id: "net.core.rps_sock_flow_entries",
-        area: Area::Sysctl,
-        what: "Size of the table that steers flows to the CPUs of their readers.",
-        read: ReadFrom::Sysctl("net.core.rps_sock_flow_entries"),
-    },
-    Setting {
-        id: "net.core.netdev_tstamp_prequeue",
-        area: Area::Sysctl,
-        what: "Whether frames are stamped before they are steered to a CPU.",
-        read: ReadFrom::Sysctl("net.core.netdev_tstamp_prequeue"),
-    },
-    Setting {
-        id: "net.ipv4.tcp_low_latency",
-        area: Area::Sysctl,
-        what: "An option without effect since Linux 4.14.",
-        read: ReadFrom::Sysctl("net.ipv4.tcp_low_latency"),
-    },
-    Setting {
-        id: "net.ipv4.tcp_timestamps",
-        area: Area::Sysctl,
-        what: "Whether TCP segments carry times.",
-        read: ReadFrom::Sysctl("net.ipv4.tcp_timestamps"),
-    },
-    Setting {
-        id: "net.ipv4.tcp_sack",
-        area: Area::Sysctl,
-        what: "Whether TCP acknowledges selectively.",
-        read: ReadFrom::Sysctl("net.ipv4.tcp_sack"),
-    },
-    Setting {
-        id: "net.ipv4.tcp_congestion_control",
-        area: Area::Sysctl,
-        what: "How TCP reacts to congestion.",
-        read: ReadFrom::Sysctl("net.ipv4.tcp_congestion_control"),
-    },
-    Setting {
-        id: "net.ipv4.tcp_rmem",
-        area: Area::Sysctl,
-        what: "Least, initial and largest TCP receive buffer, bytes.",
-        read: ReadFrom::Sysctl("net.ipv4.tcp_rmem"),
-    },
-    Setting {
-        id: "net.ipv4.tcp_wmem",
-        area: Area::Sysctl,
-        what: "Least, initial and largest TCP send buffer, bytes.",
-        read: ReadFrom::Sysctl("net.ipv4.tcp_wmem"),
-    },
-    Setting {
-        id: "net.ipv4.tcp_autocorking",
-        area: Area::Sysctl,
-        what: "Whether small TCP writes wait for earlier ones to leave.",
-        read: ReadFrom::Sysctl("net.ipv4.tcp_autocorking"),
-    },
-    Setting {
-        id: "net.ipv4.tcp_slow_start_after_idle",
-        area: Area::Sysctl,
-        what: "Whether an idle TCP connection starts slowly again.",
-        read: ReadFrom::Sysctl("net.ipv4.tcp_slow_start_after_idle"),
-    },
+    sysctl(
+        VM,
+        "vm.swappiness",
+        "How readily memory of programs is swapped out.",
+        "A page that was swapped out comes back in milliseconds.",
+    )
+    .number("")
+    .in_record(),
+    sysctl(
+        VM,
+        "vm.stat_interval",
+        "Seconds between updates of memory statistics on each CPU.",
+        "Each update is work on a CPU that should be left alone.",
+    )
+    .number("s")
+    .today("CPUs with nothing to report, such as those without tick, are skipped, so that it changes little.")
+    .in_record(),
+    sysctl(
+        VM,
+        "vm.zone_reclaim_mode",
+        "Whether a full memory node is cleaned before another is used.",
+        "Cleaning stops the thread that asked for memory.",
+    )
+    .number("")
+    .in_record(),
+    sysctl(
+        VM,
+        "vm.compaction_proactiveness",
+        "How eagerly the kernel moves pages together in the background.",
+        "A page that is moved stops whoever uses it.",
+    )
+    .number("")
+    .in_record(),
+    sysctl(
+        VM,
+        "vm.overcommit_memory",
+        "Whether memory is promised beyond what there is.",
+        "A store that forks to save itself fails without it, and with it the host may run out of memory.",
+    )
+    .words(&["0", "1", "2"])
+    .risk(&[Risk::Hang]),
+    sysctl(
+        VM,
+        "vm.nr_hugepages",
+        "Huge pages of the default size set aside on all nodes.",
+        "Bypass stacks put their buffers there.",
+    )
+    .number("pages")
+    .risk(&[Risk::Memory])
+    .today("The pages are spread over all nodes, so the files of each node say what is near the NIC."),
+    sysctl(
+        VM,
+        "vm.min_free_kbytes",
+        "Memory kept free for those who cannot wait, kB.",
+        "A receive path that finds no page drops the frame.",
+    )
+    .number("kB")
+    .risk(&[Risk::Memory]),
+    sysctl(
+        VM,
+        "vm.dirty_ratio",
+        "Per cent of memory with unwritten file data at which a writer must wait.",
+        "A program that logs is stopped until the disk has caught up.",
+    )
+    .number("%"),
+    sysctl(
+        VM,
+        "vm.dirty_background_ratio",
+        "Per cent of memory with unwritten file data at which writing starts.",
+        "Writing early keeps the writer from having to wait.",
+    )
+    .number("%"),
+    sysctl(
+        KERNEL,
+        "kernel.sched_rt_runtime_us",
+        "Microseconds of each period that real-time threads may take.",
+        "A real-time thread that spins is stopped when it has used them up.",
+    )
+    .number("us")
+    .risk(&[Risk::Hang])
+    .docs(&["Documentation/scheduler/sched-rt-group.rst"])
+    .today("Since Linux 6.12 the fair server of each CPU limits real-time threads too, so that -1 alone does not lift the limit.")
+    .in_record(),
+    sysctl(
+        KERNEL,
+        "kernel.watchdog",
+        "Whether lock-ups of CPUs are looked for.",
+        "The search wakes a thread on each CPU every few seconds.",
+    )
+    .switch()
+    .risk(&[Risk::Debugging])
+    .today("The kernel keeps it off the CPUs of nohz_full= by itself, and kernel.watchdog_cpumask does so for others.")
+    .in_record(),
+    sysctl(
+        KERNEL,
+        "kernel.nmi_watchdog",
+        "Whether hard lock-ups are looked for with a performance counter.",
+        "It raises an interrupt that cannot be masked and takes a performance counter.",
+    )
+    .switch()
+    .risk(&[Risk::Debugging])
+    .in_record(),
+    sysctl(
+        KERNEL,
+        "kernel.watchdog_cpumask",
+        "CPUs on which lock-ups are looked for.",
+        "It keeps the search on the CPUs that need not be left alone.",
+    )
+    .cpus()
+    .in_record(),
+    sysctl(
+        KERNEL,
+        "kernel.timer_migration",
+        "Whether timers move from idle CPUs to busy ones.",
+        "A timer that moves to the CPU of the program interrupts it.",
+    )
+    .switch()
+    .in_record(),
+    sysctl(
+        KERNEL,
+        "kernel.numa_balancing",
+        "Whether the kernel moves memory between nodes behind programs.",
+        "It takes pages away for a moment to see who uses them, which ends in page faults.",
+    )
+    .switch()
+    .in_record(),
+    sysctl(
+        KERNEL,
+        "kernel.unprivileged_bpf_disabled",
+        "Whether only privileged users may load BPF programs.",
+        "A bypass that loads a program needs the right to do so.",
+    )
+    .words(&["0", "1", "2"])
+    .risk(&[Risk::Security])
+    .in_record(),
+    sysctl(
+        KERNEL,
+        "kernel.perf_event_paranoid",
+        "What unprivileged users may measure.",
+        "An explanation of where time goes needs performance counters.",
+    )
+    .number("")
+    .risk(&[Risk::Security])
+    .in_record(),
+    sysctl(
+        KERNEL,
+        "kernel.shmmax",
+        "The largest shared memory segment, bytes.",
+        "Bypass stacks that share huge pages by System V calls need one large enough.",
+    )
+    .number("bytes")
+    .today("The default is the largest possible number, so that the printed 1000000000 lowers it."),
+    sysctl(
+        KERNEL,
+        "kernel.hung_task_timeout_secs",
+        "Seconds after which a thread that does not run is reported.",
+        "The search walks over all threads.",
+    )
+    .number("s")
+    .risk(&[Risk::Debugging]),
+    sysctl(
+        KERNEL,
+        "kernel.sched_autogroup_enabled",
+        "Whether threads are scheduled in groups by their session.",
+        "A group gets its share as a whole, whatever the priority of its threads.",
+    )
+    .switch(),
+    sysctl(
+        KERNEL,
+        "kernel.split_lock_mitigate",
+        "Whether a program that locks across two cache lines is slowed down on purpose.",
+        "Such a lock stops the whole memory bus.",
+    )
+    .switch()
+    .risk(&[Risk::Debugging]),
+    sysctl(
+        KERNEL,
+        "kernel.randomize_va_space",
+        "Whether addresses of programs differ from start to start.",
+        "Different addresses mean different cache conflicts, so that starts of the same program differ.",
+    )
+    .words(&["0", "1", "2"])
+    .risk(&[Risk::Security])
+    .disrupts(Disruption::Restart)
+    .persist(&[Persist::SysctlD]),
 ];

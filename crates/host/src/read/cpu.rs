@@ -107,3 +107,27 @@ pub(crate) fn mitigations(files: &HostFiles<'_>) -> Reading {
         _ => Reading::Value(states.join(" | ")),
     }
 }
+
+/// Whether the processor can run guests, by the words of either maker.
+pub(crate) fn virtualisation(files: &HostFiles<'_>) -> Reading {
+    match (files.cpu_flag("vmx"), files.cpu_flag("svm")) {
+        (Reading::Value(intel), Reading::Value(amd)) if intel == "no" && amd == "no" => Reading::Value(intel),
+        (Reading::Value(_), _) => Reading::value("yes"),
+        (other, _) => other,
+    }
+}
+
+/// The longest wake-up that all CPUs accept, microseconds, as programs that hold the device open
+/// ask for it.
+pub(crate) fn dma_latency(files: &HostFiles<'_>) -> Reading {
+    /// `PM_QOS_CPU_LATENCY_DEFAULT_VALUE` of `include/linux/pm_qos.h`.
+    const NO_REQUEST_US: i32 = 2_000_000_000;
+    if !files.root().is_live() {
+        return Reading::unknown("requests are read on a live host only");
+    }
+    match files.root().read_device("/dev/cpu_dma_latency", 0).map(i32::from_ne_bytes) {
+        Ok(NO_REQUEST_US) => Reading::value("no limit"),
+        Ok(latency_us) => Reading::value(latency_us),
+        Err(reading) => reading,
+    }
+}

@@ -6,13 +6,13 @@ use std::io::Read;
 use flate2::read::GzDecoder;
 
 use super::condense::condense;
-use super::{cpus, one_line};
+use super::{cpus, module, msr, one_line, service};
 use crate::redact::redact;
 use crate::setting::ReadFrom;
 use crate::topology::Topology;
 use crate::{CpuSet, Reading, Root};
 
-/// What the kernel's command line says about an option that it does not have.
+/// What a command line or configuration says about an option that it does not have.
 const NOT_SET: &str = "not set";
 /// The first CPUs of `/proc/cpuinfo` are enough; on large hosts the whole file takes milliseconds
 /// and wakes every CPU.
@@ -57,7 +57,6 @@ impl<'a> HostFiles<'a> {
             ReadFrom::CpuMask(path) => self.with(path, |text| cpus(path, text, CpuSet::from_mask)),
             ReadFrom::Chosen(path) => self.with(path, |text| chosen(path, text, ['[', ']'])),
             ReadFrom::Sysctl(name) => self.sysctl(name),
-            ReadFrom::LinkName(path) => self.root.link_name(path).into(),
             ReadFrom::CommandLine(option) => self.command_line_option(option),
             ReadFrom::CpuInfo(field) => self.cpuinfo_field(field).map(one_line).into(),
             ReadFrom::CpuFlag(flag) => self.cpu_flag(flag),
@@ -69,7 +68,17 @@ impl<'a> HostFiles<'a> {
                 self.each_cpu(|cpu| self.line(&format!("/sys/devices/system/cpu/cpu{cpu}/{file}")))
             }
             ReadFrom::Each { directory, prefix, file } => self.each(directory, prefix, file),
-            ReadFrom::Computed(compute) => compute(self),
+            ReadFrom::KernelConfig(option) => self.kernel_config(option),
+            ReadFrom::ModuleParameter(module, parameter) => module::parameter(self, module, parameter),
+            ReadFrom::Modules(names) => module::present(self, names),
+            ReadFrom::Service(unit) => service::state(self, unit),
+            ReadFrom::Names(directory) => self.names(directory),
+            ReadFrom::Assignment(path, key) => self.with(path, |text| assignment(text, key)),
+            ReadFrom::Msr(field) => msr::read(self, field),
+            ReadFrom::Computed(compute, _) => compute(self),
+            ReadFrom::Elsewhere { why, look } => {
+                Reading::Unknown { why: format!("cannot be read here because {why}; see {look}") }
+            }
             ReadFrom::Nic(_) => return None,
         })
     }
@@ -102,6 +111,24 @@ impl<'a> HostFiles<'a> {
             return Reading::unknown("no list of online CPUs");
         }
         condense(cpus.iter().map(|cpu| (cpu.id.to_string(), read(cpu.id))).collect())
+    }
+
+    /// The names in a directory, or `none`.
+    fn names(&self, directory: &str) -> Reading {
+        match self.root.list(directory) {
+            Ok(names) if names.is_empty() => Reading::value("none"),
+            Ok(names) => Reading::Value(names.join(" ")),
+            Err(reading) => reading,
+        }
+    }
+
+    fn kernel_config(&self, option: &str) -> Reading {
+        let config = match self.config() {
+            Ok(config) => config,
+            Err(reading) => return reading,
+        };
+        let mut values = config.lines().filter_map(|line| line.strip_prefix(option)?.strip_prefix('='));
+        Reading::value(values.next().unwrap_or(NOT_SET))
     }
 
     fn each(&self, directory: &str, prefix: &str, file: &str) -> Reading {
@@ -203,6 +230,13 @@ fn is_option(word: &str, option: &str) -> bool {
 pub(super) fn field_of<'t>(text: &'t str, field: &str) -> Option<&'t str> {
     let mut lines = text.lines().filter_map(|line| line.split_once(':'));
     lines.find(|(name, _)| name.trim() == field).map(|(_, value)| value.trim())
+}
+
+/// The value of the last `key=value` line of a shell-like file, quotes and comments left out.
+fn assignment(text: &str, key: &str) -> Reading {
+    let mut lines = text.lines().filter_map(|line| line.trim().strip_prefix(key)?.trim_start().strip_prefix('='));
+    let value = lines.next_back().map(|value| value.split('#').next().unwrap_or_default().trim());
+    Reading::value(value.map_or(NOT_SET, |value| value.trim_matches(['"', '\''])))
 }
 
 /// The word between two marks in a list of choices.

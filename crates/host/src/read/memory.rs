@@ -41,3 +41,22 @@ pub(crate) fn swap_areas(files: &HostFiles<'_>) -> Reading {
         Err(reading) => reading,
     }
 }
+
+/// Memory of each node, free of total, kB.
+pub(crate) fn nodes(files: &HostFiles<'_>) -> Reading {
+    const NODES: &str = "/sys/devices/system/node";
+    let entries = match files.root().list(NODES) {
+        Ok(entries) => entries,
+        Err(reading) => return reading,
+    };
+    let nodes = entries.iter().filter(|name| is_node(name)).map(|node| {
+        let text = files.root().read(&format!("{NODES}/{node}/meminfo")).unwrap_or_default();
+        let field = |name: &str| {
+            let mut lines = text.lines().filter_map(|line| line.split_once(name));
+            lines.next().and_then(|(_, rest)| rest.split_whitespace().next()).unwrap_or("unknown").to_owned()
+        };
+        format!("{node}: {} of {} kB free", field("MemFree:"), field("MemTotal:"))
+    });
+    let nodes: Vec<_> = nodes.collect();
+    if nodes.is_empty() { Reading::Unsupported } else { Reading::Value(nodes.join(", ")) }
+}

@@ -6,11 +6,13 @@
 
 mod device;
 mod link;
+mod pcie;
 
 use std::cell::OnceCell;
 
 use nearwire_sys::ethtool::{
-    Channels, Coalesce, DriverInfo, EthtoolError, Features, Interface, LinkSettings, Rings, Timestamping,
+    Channels, Coalesce, DriverInfo, EnergyEfficient, EthtoolError, Features, Fec, Interface, LinkSettings, Pause,
+    Rings, Timestamping,
 };
 
 use super::one_line;
@@ -35,6 +37,12 @@ pub(crate) struct Nic<'a> {
     channels: Answer<Channels>,
     settings: Answer<LinkSettings>,
     timestamping: Answer<Timestamping>,
+    pause: Answer<Pause>,
+    energy_efficient: Answer<EnergyEfficient>,
+    fec: Answer<Fec>,
+    hash_function: Answer<u8>,
+    wake_on_lan: Answer<u32>,
+    module: Answer<u32>,
     features: Answer<Features>,
 }
 
@@ -62,6 +70,12 @@ impl<'a> Nic<'a> {
             channels: OnceCell::new(),
             settings: OnceCell::new(),
             timestamping: OnceCell::new(),
+            pause: OnceCell::new(),
+            energy_efficient: OnceCell::new(),
+            fec: OnceCell::new(),
+            hash_function: OnceCell::new(),
+            wake_on_lan: OnceCell::new(),
+            module: OnceCell::new(),
             features: OnceCell::new(),
         };
         nic.sysfs = nic.find_in_sysfs();
@@ -78,7 +92,11 @@ impl<'a> Nic<'a> {
             NicFact::File(file) => self.file(file),
             NicFact::Device(file) => self.device_file(file),
             NicFact::QueueMask(direction, file) => self.queue_masks(direction, file),
+            NicFact::QueueFile(direction, file) => self.queue_files(direction, file),
             NicFact::IrqAffinity => self.irq_affinity(),
+            NicFact::Statistics(names) => self.statistics(names),
+            NicFact::Neighbours => self.neighbours(),
+            NicFact::Pcie(fact) => self.pcie(fact),
         }
     }
 
@@ -90,6 +108,12 @@ impl<'a> Nic<'a> {
             EthtoolFact::Channels(of) => self.ask(&self.channels, Interface::channels, of),
             EthtoolFact::Link(of) => self.ask(&self.settings, Interface::link_settings, of),
             EthtoolFact::Timestamping(of) => self.ask(&self.timestamping, Interface::timestamping, of),
+            EthtoolFact::Pause(of) => self.ask(&self.pause, Interface::pause, of),
+            EthtoolFact::EnergyEfficient(of) => self.ask(&self.energy_efficient, Interface::energy_efficient, of),
+            EthtoolFact::Fec(of) => self.ask(&self.fec, Interface::fec, of),
+            EthtoolFact::HashFunction(of) => self.ask(&self.hash_function, Interface::hash_function, |&bits| of(bits)),
+            EthtoolFact::WakeOnLan(of) => self.ask(&self.wake_on_lan, Interface::wake_on_lan, |&bits| of(bits)),
+            EthtoolFact::Module(of) => self.ask(&self.module, Interface::module_kind, |&kind| of(kind)),
         }
     }
 

@@ -59,14 +59,20 @@ macro_rules! request {
 }
 
 request!(GetDriverInfo, 0x03, "GDRVINFO");
+request!(GetWakeOnLan, 0x05, "GWOL");
 request!(GetCoalesce, 0x0e, "GCOALESCE");
 request!(GetRings, 0x10, "GRINGPARAM");
+request!(GetPause, 0x12, "GPAUSEPARAM");
 request!(GetStrings, 0x1b, "GSTRINGS");
 request!(GetStringSetInfo, 0x37, "GSSET_INFO");
 request!(GetFeatures, 0x3a, "GFEATURES");
 request!(GetChannels, 0x3c, "GCHANNELS");
 request!(GetTimestamping, 0x41, "GET_TS_INFO");
+request!(GetModuleInfo, 0x42, "GMODULEINFO");
+request!(GetEnergyEfficient, 0x44, "GEEE");
+request!(GetHash, 0x46, "GRSSH");
 request!(GetLinkSettings, 0x4c, "GLINKSETTINGS");
+request!(GetFec, 0x50, "GFECPARAM");
 
 /// `struct ethtool_drvinfo`.
 #[repr(C)]
@@ -211,4 +217,69 @@ pub(super) struct GetLinkSettings {
     pub rate_matching: u8,
     pub reserved: [u32; 7],
     pub link_mode_masks: [u32; LINK_MODE_WORDS_MAX],
+}
+
+/// `struct ethtool_wolinfo`. The password is read and dropped.
+#[repr(C)]
+pub(super) struct GetWakeOnLan {
+    pub cmd: u32,
+    pub supported: u32,
+    pub wolopts: u32,
+    pub sopass: [u8; 6],
+    pub padding: [u8; 2],
+}
+
+/// `struct ethtool_pauseparam`.
+#[repr(C)]
+pub(super) struct GetPause {
+    pub cmd: u32,
+    pub autoneg: u32,
+    pub rx_pause: u32,
+    pub tx_pause: u32,
+}
+
+/// `struct ethtool_modinfo`.
+#[repr(C)]
+pub(super) struct GetModuleInfo {
+    pub cmd: u32,
+    pub kind: u32,
+    pub eeprom_len: u32,
+    pub reserved: [u32; 8],
+}
+
+/// `struct ethtool_eee`.
+#[repr(C)]
+pub(super) struct GetEnergyEfficient {
+    pub cmd: u32,
+    pub supported: u32,
+    pub advertised: u32,
+    pub lp_advertised: u32,
+    pub eee_active: u32,
+    pub eee_enabled: u32,
+    pub tx_lpi_enabled: u32,
+    pub tx_lpi_timer: u32,
+    pub reserved: [u32; 2],
+}
+
+/// `struct ethtool_rxfh` without table and key: with both sizes 0 the kernel fills in the head
+/// only.
+#[repr(C)]
+pub(super) struct GetHash {
+    pub cmd: u32,
+    pub rss_context: u32,
+    pub indir_size: u32,
+    pub key_size: u32,
+    pub hfunc: u8,
+    pub input_xfrm: u8,
+    pub rsvd8: [u8; 2],
+    pub rsvd32: u32,
+}
+
+/// `struct ethtool_fecparam`.
+#[repr(C)]
+pub(super) struct GetFec {
+    pub cmd: u32,
+    pub active_fec: u32,
+    pub fec: u32,
+    pub reserved: u32,
 }

@@ -37,6 +37,16 @@ fn layouts_are_those_of_the_kernel_headers() {
     assert_eq!(offset_of!(GetChannels, max_combined), 16);
     assert_eq!(offset_of!(GetChannels, rx_count), 20);
     assert_eq!(offset_of!(GetChannels, combined_count), 32);
+
+    assert_eq!(size_of::<GetWakeOnLan>(), 20);
+    assert_eq!(size_of::<GetPause>(), 16);
+    assert_eq!(size_of::<GetModuleInfo>(), 44);
+    assert_eq!(size_of::<GetEnergyEfficient>(), 40);
+    assert_eq!(offset_of!(GetEnergyEfficient, eee_active), 16);
+    assert_eq!(size_of::<GetHash>(), 24);
+    assert_eq!(offset_of!(GetHash, hfunc), 16);
+    assert_eq!(size_of::<GetFec>(), 16);
+    assert_eq!(offset_of!(GetFec, fec), 8);
 }
 
 #[test]
@@ -87,6 +97,10 @@ fn absent_interface_asked_is_named() {
 fn loopback_asked_for_rings_is_unsupported() {
     let interface = Interface::open("lo").unwrap();
     assert!(interface.rings().unwrap_err().is_unsupported());
+    assert!(interface.pause().unwrap_err().is_unsupported());
+    assert!(interface.energy_efficient().unwrap_err().is_unsupported());
+    assert!(interface.fec().unwrap_err().is_unsupported());
+    assert!(interface.hash_function().unwrap_err().is_unsupported());
     assert!(interface.features().unwrap().get("rx-gro").is_some());
 }
 

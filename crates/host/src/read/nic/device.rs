@@ -38,6 +38,15 @@ impl Nic<'_> {
 
     /// The CPUs in a mask of each queue.
     pub(super) fn queue_masks(&self, direction: &str, file: &str) -> Reading {
+        self.of_queues(direction, file, |path, text| cpus(path, text, CpuSet::from_mask))
+    }
+
+    /// A file of each queue in one line.
+    pub(super) fn queue_files(&self, direction: &str, file: &str) -> Reading {
+        self.of_queues(direction, file, |_, text| Reading::Value(one_line(text)))
+    }
+
+    fn of_queues(&self, direction: &str, file: &str, of: impl Fn(&str, &str) -> Reading) -> Reading {
         let sysfs = match &self.sysfs {
             Ok(sysfs) => sysfs,
             Err(reading) => return reading.clone(),
@@ -49,15 +58,44 @@ impl Nic<'_> {
         let mine = queues.into_iter().filter_map(|queue| {
             let number = queue.strip_prefix(direction)?.strip_prefix('-')?;
             let path = format!("{sysfs}/queues/{queue}/{file}");
-            let mask = match self.root.read(&path) {
-                Ok(text) => cpus(&path, &text, CpuSet::from_mask),
+            let reading = match self.root.read(&path) {
+                Ok(text) => of(&path, &text),
                 // The kernel refuses the mask of a queue that is the only one.
                 Err(Reading::Unknown { .. }) => Reading::Unsupported,
                 Err(reading) => reading,
             };
-            Some((number.to_owned(), mask))
+            Some((number.to_owned(), reading))
         });
         condense(mine.collect())
+    }
+
+    /// Counters with their names, those that the kernel has.
+    pub(super) fn statistics(&self, names: &[&str]) -> Reading {
+        let readings: Vec<_> = names.iter().map(|name| (name, self.file(&format!("statistics/{name}")))).collect();
+        let known: Vec<_> =
+            readings.iter().filter_map(|(name, reading)| Some(format!("{name} {}", reading.as_value()?))).collect();
+        match readings.into_iter().next() {
+            Some((_, first)) if known.is_empty() => first,
+            _ => Reading::Value(known.join(", ")),
+        }
+    }
+
+    /// Interfaces stacked on this one or below it: `above: bond0`, or `none`.
+    pub(super) fn neighbours(&self) -> Reading {
+        let entries = match &self.sysfs {
+            Ok(sysfs) => self.root.list(sysfs),
+            Err(reading) => return reading.clone(),
+        };
+        let entries = match entries {
+            Ok(entries) => entries,
+            Err(reading) => return reading,
+        };
+        let side = |prefix: &str, word: &str| {
+            let names: Vec<_> = entries.iter().filter_map(|entry| entry.strip_prefix(prefix)).collect();
+            (!names.is_empty()).then(|| format!("{word}: {}", names.join(" ")))
+        };
+        let sides: Vec<_> = [side("upper_", "above"), side("lower_", "below")].into_iter().flatten().collect();
+        Reading::Value(if sides.is_empty() { "none".to_owned() } else { sides.join(", ") })
     }
 
     pub(super) fn count_queues(&self, prefix: &str) -> Reading {

@@ -1,0 +1,153 @@
+//! `nearwire settings`: what is known of the settings of a host.
+
+use std::fmt::Write as _;
+use std::io::{self, Write as _};
+
+use anyhow::anyhow;
+use nearwire_host::guide::{by_area, explain};
+use nearwire_host::{ReadFrom, Reading, Root, Setting, catalogue, interfaces, read_settings};
+use serde_json::{Value, json};
+
+use crate::args::SettingsArgs;
+use crate::exit::{self, Failure, OrExit, Outcome};
+
+pub fn run(args: &SettingsArgs) -> Outcome {
+    let text = match &args.id {
+        Some(id) => one(id, args.json)?,
+        None if args.json => pretty(&catalogue::settings().map(in_json).collect()),
+        None => table(),
+    };
+    match io::stdout().write_all(text.as_bytes()) {
+        // The reader, such as `head`, has seen enough.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        written => written.or_exit(exit::FAILED),
+    }
+}
+
+fn table() -> String {
+    let mut text = String::new();
+    for (area, settings) in by_area() {
+        let width = |of: fn(&Setting) -> &str| settings.iter().map(|setting| of(setting).len()).max().unwrap_or(0);
+        let (ids, classes) = (width(|setting| setting.id), width(|setting| setting.write.name()));
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "{}", area.name());
+        for setting in &settings {
+            let _ = writeln!(text, "  {:<ids$}  {:<classes$}  {}", setting.id, setting.write.name(), setting.what);
+        }
+    }
+    text
+}
+
+/// One setting with its present value; of an interface also as `nic.mtu[eth0]`.
+fn one(text: &str, is_json: bool) -> Result<String, Failure> {
+    let (id, interface) = match text.strip_suffix(']').and_then(|text| text.split_once('[')) {
+        Some((id, interface)) => (id, Some(interface)),
+        None => (text, None),
+    };
+    let setting = catalogue::setting(id).ok_or_else(|| unknown(id))?;
+    if interface.is_some() && !matches!(setting.read, ReadFrom::Nic(_)) {
+        return Err(usage(format!("{id} is not a setting of an interface: leave out what is in brackets")));
+    }
+    let root = Root::live().or_exit(exit::CANNOT)?;
+    let interfaces = match interface {
+        Some(name) => vec![name.to_owned()],
+        None => interfaces(&root).unwrap_or_default(),
+    };
+    let readings = read_settings(&root, &[setting], &interfaces);
+    Ok(if is_json { one_in_json(setting, &readings) } else { explanation(setting, &readings) })
+}
+
+fn unknown(id: &str) -> Failure {
+    let near = catalogue::near(id);
+    if near.is_empty() {
+        return usage(format!("no setting '{id}' and none that is near; nearwire settings lists them all"));
+    }
+    let width = near.iter().map(|setting| setting.id.len()).max().unwrap_or(0);
+    let lines = near.iter().map(|setting| format!("\n  {:<width$}  {}", setting.id, setting.what));
+    usage(format!("no setting '{id}'; near it are{}", lines.collect::<String>()))
+}
+
+fn usage(message: String) -> Failure {
+    Failure { code: exit::USAGE, error: Some(anyhow!(message)) }
+}
+
+fn explanation(setting: &Setting, readings: &[(String, Reading)]) -> String {
+    let lines = explain(setting);
+    let width = lines.iter().map(|line| line.label.len()).max().unwrap_or(0);
+    let mut text = format!("{} ({})\n{}\n\n", setting.id, setting.area.name(), setting.what);
+    let mut add = |label: &str, line: &str| {
+        let _ = writeln!(text, "{label:<width$}  {line}");
+    };
+    if readings.is_empty() {
+        add("Now", "no interface on this host");
+    }
+    for (id, reading) in readings {
+        let owner = id.strip_prefix(setting.id).unwrap_or_default().trim_matches(['[', ']']);
+        let value = in_words(reading);
+        add("Now", &if owner.is_empty() { value } else { format!("{owner}: {value}") });
+    }
+    for line in &lines {
+        add(line.label, &line.text);
+    }
+    text
+}
+
+fn in_words(reading: &Reading) -> String {
+    match reading {
+        Reading::Value(value) if value.is_empty() => "(empty)".to_owned(),
+        Reading::Value(value) => value.clone(),
+        Reading::Unsupported => "not on this host".to_owned(),
+        Reading::NeedsRoot => "needs root".to_owned(),
+        Reading::Unknown { why } => format!("unknown: {why}"),
+    }
+}
+
+fn one_in_json(setting: &Setting, readings: &[(String, Reading)]) -> String {
+    let mut object = in_json(setting);
+    object["now"] = readings.iter().map(|(id, reading)| reading_in_json(id, reading)).collect();
+    pretty(&Value::from(vec![object]))
+}
+
+fn reading_in_json(id: &str, reading: &Reading) -> Value {
+    match reading {
+        Reading::Value(value) => json!({"id": id, "state": "value", "value": value}),
+        Reading::Unsupported => json!({"id": id, "state": "unsupported"}),
+        Reading::NeedsRoot => json!({"id": id, "state": "needs_root"}),
+        Reading::Unknown { why } => json!({"id": id, "state": "unknown", "why": why}),
+    }
+}
+
+fn in_json(setting: &Setting) -> Value {
+    let papers = catalogue::printed(setting.id).flat_map(|check| {
+        check.says.iter().map(|said| {
+            json!({"paper": said.paper.title(), "place": said.place, "printed": check.words, "value": said.value})
+        })
+    });
+    let documents = setting.docs.iter().map(|document| json!({"document": document}));
+    let disputed = catalogue::disagreements(setting.id)
+        .map(|topic| json!({"positions": topic.positions, "held_here": topic.rule}));
+    json!({
+        "id": setting.id,
+        "area": setting.area.name(),
+        "what": setting.what,
+        "why": setting.why,
+        "sources": papers.chain(documents).collect::<Vec<_>>(),
+        "how_read": setting.read.to_string(),
+        "readable": !matches!(setting.read, ReadFrom::Elsewhere { .. }),
+        "value": setting.value.to_string(),
+        "class": setting.write.name(),
+        "persistence": setting.persist.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        "risk": setting.risk.iter().map(|risk| risk.name()).collect::<Vec<_>>(),
+        "disruption": setting.disrupts.name(),
+        "menu": setting.menu.iter()
+            .map(|menu| json!({"vendor": menu.vendor.name(), "words": menu.words}))
+            .collect::<Vec<_>>(),
+        "today": setting.today,
+        "disputed": disputed.collect::<Vec<_>>(),
+        "in_record": setting.in_record,
+    })
+}
+
+fn pretty(value: &Value) -> String {
+    format!("{value:#}\n")
+}

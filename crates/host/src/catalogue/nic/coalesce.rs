@@ -1,0 +1,128 @@
+//! When an interface raises its interrupts. Drivers answer 0 for what they do not have.
+
+use crate::catalogue::base;
+use crate::setting::Persist;
+use crate::{EthtoolFact, NicFact, ReadFrom, Reading, Setting};
+
+const ROW: Setting = base::ethtool();
+const RATE: &str = "Thresholds make the delay jump when the load crosses them.";
+
+macro_rules! number {
+    ($field:ident) => {
+        ReadFrom::Nic(NicFact::Ethtool(EthtoolFact::Coalesce(|found| Reading::value(found.$field))))
+    };
+}
+
+macro_rules! switch {
+    ($field:ident) => {
+        ReadFrom::Nic(NicFact::Ethtool(EthtoolFact::Coalesce(|found| Reading::switch(found.$field))))
+    };
+}
+
+pub(super) const SETTINGS: &[Setting] = &[
+    ROW.row(
+        "nic.coalesce.rx-usecs",
+        "Microseconds a receive interrupt may be held back, or between two.",
+        "A blocking reader waits that long for each packet, while a spinning one is disturbed by each interrupt.",
+        number!(rx_usecs),
+    )
+    .number("us")
+    .today("Some drivers delay the first packet, others only keep interrupts apart, and Intel's small values are modes of their own.")
+    .in_record()
+    .persist(&[Persist::LinkFile("RxCoalesceSec="), Persist::UdevRule]),
+    ROW.row(
+        "nic.coalesce.rx-frames",
+        "Frames a receive interrupt may wait for.",
+        "A single packet waits for others that may not come.",
+        number!(rx_frames),
+    )
+    .number("frames")
+    .in_record()
+    .persist(&[Persist::LinkFile("RxMaxCoalescedFrames="), Persist::UdevRule]),
+    ROW.row(
+        "nic.coalesce.rx-irq",
+        "Microseconds and frames a receive event may wait while interrupts are off.",
+        "It delays what a running poll gets to see.",
+        ReadFrom::Nic(NicFact::Ethtool(EthtoolFact::Coalesce(|found| {
+            Reading::Value(format!("{} us, {} frames", found.rx_usecs_irq, found.rx_frames_irq))
+        }))),
+    )
+    .today("Few drivers take it: sfc, bnxt and tg3 among those of Linux 6.12.")
+    .persist(&[Persist::LinkFile("RxCoalesceIrqSec= and RxMaxCoalescedIrqFrames="), Persist::UdevRule]),
+    ROW.row(
+        "nic.coalesce.tx-usecs",
+        "Microseconds a transmit interrupt may be held back.",
+        "It delays the reuse of send buffers and seldom the message itself.",
+        number!(tx_usecs),
+    )
+    .number("us")
+    .today("Drivers whose transmit queues share a vector with receive queues refuse it.")
+    .in_record()
+    .persist(&[Persist::LinkFile("TxCoalesceSec="), Persist::UdevRule]),
+    ROW.row(
+        "nic.coalesce.tx-frames",
+        "Frames a transmit interrupt may wait for.",
+        "It delays the reuse of send buffers and seldom the message itself.",
+        number!(tx_frames),
+    )
+    .number("frames")
+    .today("On virtio 0 switches the polling of transmit completions off instead.")
+    .in_record()
+    .persist(&[Persist::LinkFile("TxMaxCoalescedFrames="), Persist::UdevRule]),
+    ROW.row(
+        "nic.coalesce.tx-frames-irq",
+        "Frames a transmit event may wait for while interrupts are off.",
+        "On mlx4 it limits the work of one round instead.",
+        number!(tx_frames_irq),
+    )
+    .number("frames")
+    .persist(&[Persist::LinkFile("TxMaxCoalescedIrqFrames="), Persist::UdevRule]),
+    ROW.row(
+        "nic.coalesce.adaptive-rx",
+        "Whether the receive interrupt delay follows the load.",
+        "The delay of a packet then depends on the packets before it.",
+        switch!(adaptive_rx),
+    )
+    .switch()
+    .in_record()
+    .persist(&[Persist::LinkFile("UseAdaptiveRxCoalesce="), Persist::UdevRule]),
+    ROW.row(
+        "nic.coalesce.adaptive-tx",
+        "Whether the transmit interrupt delay follows the load.",
+        "The delay of a completion then depends on the frames before it.",
+        switch!(adaptive_tx),
+    )
+    .switch()
+    .in_record()
+    .persist(&[Persist::LinkFile("UseAdaptiveTxCoalesce="), Persist::UdevRule]),
+    ROW.row(
+        "nic.coalesce.packet-rates",
+        "Packet rates below and above which other delays count, and how often the rate is looked at.",
+        RATE,
+        ReadFrom::Nic(NicFact::Ethtool(EthtoolFact::Coalesce(|found| {
+            Reading::Value(format!(
+                "{} to {} packets/s, every {} s, statistics every {} us",
+                found.pkt_rate_low, found.pkt_rate_high, found.sample_interval_s, found.stats_block_usecs
+            ))
+        }))),
+    )
+    .today("Only mlx4 has the rates.")
+    .persist(&[Persist::LinkFile("CoalescePacketRateLow=, CoalescePacketRateHigh= and CoalescePacketRateSampleIntervalSec="), Persist::UdevRule]),
+    ROW.row(
+        "nic.coalesce.rx-usecs-low",
+        "Microseconds a receive interrupt may be held back at low rates.",
+        RATE,
+        number!(rx_usecs_low),
+    )
+    .number("us")
+    .persist(&[Persist::LinkFile("RxCoalesceLowSec="), Persist::UdevRule]),
+    ROW.row(
+        "nic.coalesce.rx-usecs-high",
+        "Microseconds a receive interrupt may be held back at high rates.",
+        RATE,
+        number!(rx_usecs_high),
+    )
+    .number("us")
+    .today("On i40e and ice it limits the rate of interrupts instead.")
+    .persist(&[Persist::LinkFile("RxCoalesceHighSec="), Persist::UdevRule]),
+];

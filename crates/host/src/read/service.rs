@@ -1,0 +1,91 @@
+//! The state of systemd units, by files: no bus is needed, and a copy of the files will do.
+//!
+//! Source: `systemd.unit(5)` for the directories and their order, `cgroups(7)` for the group of a
+//! running service.
+
+use super::HostFiles;
+use crate::Reading;
+
+/// Where units are installed; an earlier directory wins.
+const UNITS: [&str; 5] = [
+    "/etc/systemd/system",
+    "/run/systemd/system",
+    "/usr/local/lib/systemd/system",
+    "/usr/lib/systemd/system",
+    "/lib/systemd/system",
+];
+/// Where `systemctl enable` puts its links, also those until the next boot.
+const ENABLED: [&str; 2] = ["/etc/systemd/system", "/run/systemd/system"];
+const GROUPS: &str = "/sys/fs/cgroup/system.slice";
+
+/// `running, enabled`, `stopped, disabled`, `masked`, `not installed`; without the first word when
+/// the groups of running services are not to be seen.
+pub(super) fn state(files: &HostFiles<'_>, unit: &str) -> Reading {
+    let root = files.root();
+    if let Err(reading) = has_systemd(files) {
+        return reading;
+    }
+    let link = |directory: &str| root.link_name(&format!("{directory}/{unit}"));
+    // A link that a copy cannot follow is a unit all the same.
+    let has = |directory: &&&str| link(directory).is_ok() || root.has(&format!("{directory}/{unit}"));
+    let Some(directory) = UNITS.iter().find(has) else {
+        return Reading::value("not installed");
+    };
+    let enablement = match () {
+        () if link(directory).as_deref() == Ok("null") => "masked",
+        () if ENABLED.iter().any(|at| wants(files, at, unit)) => "enabled",
+        () if UNITS[2..].iter().any(|at| wants(files, at, unit)) => "static",
+        () => "disabled",
+    };
+    match is_running(files, unit) {
+        Some(true) => Reading::Value(format!("running, {enablement}")),
+        Some(false) => Reading::Value(format!("stopped, {enablement}")),
+        None => Reading::value(enablement),
+    }
+}
+
+fn has_systemd(files: &HostFiles<'_>) -> Result<(), Reading> {
+    let missing = match UNITS.iter().map(|directory| files.root().list(directory)).find(Result::is_ok) {
+        Some(_) => return Ok(()),
+        None if files.root().is_live() => Reading::Unsupported,
+        None => Reading::unknown("the copy has no directory of systemd units"),
+    };
+    Err(missing)
+}
+
+/// Whether a target below this directory wants the unit.
+fn wants(files: &HostFiles<'_>, directory: &str, unit: &str) -> bool {
+    let entries = files.root().list(directory).unwrap_or_default();
+    let targets = entries.iter().filter(|name| name.ends_with(".wants") || name.ends_with(".requires"));
+    // The link may point at a file that the copy does not have.
+    targets.into_iter().any(|target| files.root().link_name(&format!("{directory}/{target}/{unit}")).is_ok())
+}
+
+fn is_running(files: &HostFiles<'_>, unit: &str) -> Option<bool> {
+    files.root().list(GROUPS).ok()?;
+    let events = files.root().read(&format!("{GROUPS}/{unit}/cgroup.events")).unwrap_or_default();
+    Some(events.lines().any(|line| line == "populated 1"))
+}
+
+/// The target the host boots to: `multi-user.target`.
+pub(crate) fn default_target(files: &HostFiles<'_>) -> Reading {
+    if let Err(reading) = has_systemd(files) {
+        return reading;
+    }
+    let links = UNITS.iter().map(|directory| files.root().link_name(&format!("{directory}/default.target")));
+    links.into_iter().find_map(Result::ok).map_or(Reading::Unsupported, Reading::Value)
+}
+
+/// The timers that start something by themselves.
+pub(crate) fn timers(files: &HostFiles<'_>) -> Reading {
+    if let Err(reading) = has_systemd(files) {
+        return reading;
+    }
+    let wanted = UNITS
+        .iter()
+        .flat_map(|directory| files.root().list(&format!("{directory}/timers.target.wants")).unwrap_or_default());
+    let mut timers: Vec<_> = wanted.collect();
+    timers.sort();
+    timers.dedup();
+    Reading::Value(if timers.is_empty() { "none".to_owned() } else { timers.join(" ") })
+}

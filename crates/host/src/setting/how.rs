@@ -1,0 +1,96 @@
+//! How a setting is read, in words.
+
+use std::fmt;
+
+use super::{EthtoolFact, LinkFact, NicFact, PcieFact, ReadFrom};
+
+impl fmt::Display for ReadFrom {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File(path) | Self::CpuList(path) | Self::CpuMask(path) | Self::Chosen(path) => f.write_str(path),
+            Self::Sysctl(name) => write!(f, "/proc/sys/{}", name.replace('.', "/")),
+            Self::CommandLine(option) => write!(f, "{option} in /proc/cmdline"),
+            Self::CpuInfo(field) => write!(f, "{field} in /proc/cpuinfo"),
+            Self::CpuFlag(flag) => write!(f, "flag {flag} in /proc/cpuinfo"),
+            Self::MemInfo(field) => write!(f, "{field} in /proc/meminfo"),
+            Self::EachCpu(file) => write!(f, "/sys/devices/system/cpu/cpuN/{file}"),
+            Self::Each { directory, prefix, file: "" } => write!(f, "{directory}/{prefix}*"),
+            Self::Each { directory, prefix, file } => write!(f, "{directory}/{prefix}*/{file}"),
+            Self::KernelConfig(option) => write!(f, "{option} in /proc/config.gz or /boot/config-RELEASE"),
+            Self::ModuleParameter(module, parameter) => write!(f, "/sys/module/{module}/parameters/{parameter}"),
+            Self::Modules(names) => write!(f, "/sys/module, of {}", names.join(", ")),
+            Self::Names(directory) => write!(f, "the entries of {directory}"),
+            Self::Assignment(path, key) => write!(f, "{key}= in {path}"),
+            Self::Service(unit) => write!(f, "the unit files and links of {unit}, and its control group"),
+            Self::Msr(field) => {
+                write!(f, "register {:#x} of CPU 0, {} from bit {}", field.register, bits(field.bits), field.low_bit)
+            }
+            Self::Computed(_, what) => f.write_str(what),
+            Self::Elsewhere { why, look } => write!(f, "not by software on this host, because {why}; see {look}"),
+            Self::Nic(fact) => fact.fmt(f),
+        }
+    }
+}
+
+fn bits(count: u32) -> String {
+    if count == 1 { "1 bit".to_owned() } else { format!("{count} bits") }
+}
+
+impl fmt::Display for NicFact {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Driver | Self::BusInfo => f.write_str("ethtool GDRVINFO"),
+            Self::Ethtool(fact) => write!(f, "ethtool {}", fact.command()),
+            Self::Link(fact) => write!(f, "rtnetlink {}", fact.attribute()),
+            Self::Offload(names) => write!(f, "ethtool GFEATURES, active state of {}", names.join(", ")),
+            Self::File(file) => write!(f, "/sys/class/net/IF/{file}"),
+            Self::Device(file) => write!(f, "/sys/class/net/IF/device/{file}"),
+            Self::QueueMask(direction, file) | Self::QueueFile(direction, file) => {
+                write!(f, "/sys/class/net/IF/queues/{direction}-*/{file}")
+            }
+            Self::IrqAffinity => f.write_str("/proc/irq/N/effective_affinity_list of the device's interrupts"),
+            Self::Statistics(names) => write!(f, "/sys/class/net/IF/statistics/{{{}}}", names.join(",")),
+            Self::Neighbours => f.write_str("/sys/class/net/IF/{upper,lower}_*"),
+            Self::Pcie(fact) => f.write_str(match fact {
+                PcieFact::Path => "the device's path in /sys/devices",
+                PcieFact::MaxPayload | PcieFact::Aspm => "PCI configuration space of the device and each port above it",
+                PcieFact::MaxReadRequest
+                | PcieFact::RelaxedOrdering
+                | PcieFact::ExtendedTags
+                | PcieFact::AddressTranslation => "PCI configuration space of the device",
+            }),
+        }
+    }
+}
+
+impl EthtoolFact {
+    const fn command(&self) -> &'static str {
+        match self {
+            Self::Driver(_) => "GDRVINFO",
+            Self::Rings(_) => "GRINGPARAM",
+            Self::Coalesce(_) => "GCOALESCE",
+            Self::Channels(_) => "GCHANNELS",
+            Self::Link(_) => "GLINKSETTINGS",
+            Self::Timestamping(_) => "GET_TS_INFO",
+            Self::Pause(_) => "GPAUSEPARAM",
+            Self::EnergyEfficient(_) => "GEEE",
+            Self::Fec(_) => "GFECPARAM",
+            Self::HashFunction(_) => "GRSSH",
+            Self::WakeOnLan(_) => "GWOL",
+            Self::Module(_) => "GMODULEINFO",
+        }
+    }
+}
+
+impl LinkFact {
+    const fn attribute(self) -> &'static str {
+        match self {
+            Self::Mtu => "IFLA_MTU",
+            Self::TxQueueLength => "IFLA_TXQLEN",
+            Self::RxQueues => "IFLA_NUM_RX_QUEUES",
+            Self::TxQueues => "IFLA_NUM_TX_QUEUES",
+            Self::Qdisc => "IFLA_QDISC",
+            Self::Kind => "IFLA_INFO_KIND",
+        }
+    }
+}
