@@ -9,7 +9,7 @@ use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use nearwire_report::record::Reading;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -224,6 +224,25 @@ impl Control {
         }
     }
 
+    /// Waits until there are news, looking now and then whether to give up. `Ok` also when `give_up` says so.
+    ///
+    /// # Errors
+    /// [`ControlError::Silent`] when nothing came within `timeout` (never without one).
+    pub fn await_news(&self, timeout: Option<Duration>, give_up: impl Fn() -> bool) -> Result<(), ControlError> {
+        const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
+        let began = Instant::now();
+        while self.stream.buffer().is_empty() && !give_up() {
+            let mut fds = [PollFd::new(self.stream.get_ref(), PollFlags::IN)];
+            if matches!(poll(&mut fds, Some(&LOOK)), Ok(ready) if ready > 0) {
+                break;
+            }
+            if timeout.is_some_and(|timeout| began.elapsed() >= timeout) {
+                return Err(ControlError::Silent);
+            }
+        }
+        Ok(())
+    }
+
     /// True when a message, or the end of the connection, can be read without waiting.
     #[must_use]
     pub fn has_news(&self) -> bool {
@@ -244,7 +263,7 @@ pub enum ControlError {
     #[error("the other end has gone: it closed the control connection (was it killed?)")]
     Gone,
     /// Nothing came in time.
-    #[error("the other end did not answer within {} s", ANSWER_TIMEOUT.as_secs())]
+    #[error("the other end stayed silent for too long; is it still running and reachable?")]
     Silent,
     /// The connection failed.
     #[error("control connection: {source}")]

@@ -1,5 +1,9 @@
 //! The far end: does what the initiator asks, one experiment at a time, and echoes.
 
+mod door;
+
+pub use door::{Door, draw_token};
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -33,6 +37,10 @@ pub fn serve(control: &mut Control, host: &Host<'_>) -> Result<(), ServeError> {
     let local = welcome(control, host)?;
     let clock = Clock::calibrate();
     loop {
+        control.await_news(host.idle_timeout, interrupted)?;
+        if interrupted() {
+            return Err(ServeError::Interrupted);
+        }
         match control.hear::<Ask>(host.idle_timeout) {
             Ok(Ask::Open { setup }) => {
                 let session = Session { control, local: &local, clock, setup: &setup, idle_timeout: host.idle_timeout };
@@ -176,6 +184,9 @@ pub enum ServeError {
     /// A path failed in a way that ends the session.
     #[error(transparent)]
     Path(#[from] PathError),
+    /// A signal ended it.
+    #[error("interrupted")]
+    Interrupted,
     /// The initiator was turned away.
     #[error("turned an initiator away: {why}")]
     Refused {

@@ -4,6 +4,7 @@
 mod args;
 mod commands;
 mod exit;
+mod output;
 
 use std::process::ExitCode;
 

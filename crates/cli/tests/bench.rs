@@ -2,20 +2,9 @@
 
 #![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
-use std::process::Command;
+mod common;
 
-fn nearwire(args: &[&str]) -> std::process::Output {
-    Command::new(env!("CARGO_BIN_EXE_nearwire")).args(args).output().expect("the program starts")
-}
-
-fn may_run() -> bool {
-    let root = rustix::process::geteuid().is_root();
-    if !root {
-        assert!(std::env::var_os("NEARWIRE_REQUIRE").is_none(), "this test needs root");
-        println!("SKIP not root");
-    }
-    root
-}
+use common::{assert_says, bench, code, errors, may_run, nearwire, record, text};
 
 #[test]
 fn unknown_path_is_a_usage_error_that_lists_the_known_ones() {
@@ -51,7 +40,7 @@ fn every_named_path_gives_a_run_with_samples() {
     args.extend(["--count", "200", "--size", "64", "--rounds", "2", "--quiet", "--json", file.to_str().unwrap()]);
     let output = nearwire(&args);
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
-    let record: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(&file).unwrap()).unwrap();
+    let record = record(&file);
     let runs = record["runs"].as_array().unwrap();
     assert_eq!(runs.len(), 3 + 4);
     for run in runs {
@@ -60,4 +49,116 @@ fn every_named_path_gives_a_run_with_samples() {
         assert!(run["half_rtt_ns"]["p50"].as_f64().unwrap() > 0.0);
         assert!(run["half_rtt_ns"]["p99_99"].is_null());
     }
+}
+
+#[test]
+fn impossible_wishes_are_usage_errors_that_say_what_is_possible() {
+    if !may_run() {
+        return;
+    }
+    for (args, words) in [
+        (&["udp/spin", "--fault", "loss=1%"][..], &["udp/spin", "--fault", "frame/xdp"][..]),
+        (&["tcp/block", "--vlan", "5"], &["tcp/block", "--vlan"]),
+        (&["udp/spin", "--workload", "forward"], &["forward", "frame/packet"]),
+        (&["frame/xdp", "--fault", "loss=1"], &["loss=1", "%"]),
+        (&["--cpus", "0,4095"], &["4095", "--cpus"]),
+        (&["--ip", "5"], &["5"]),
+        (&["--cable", "eth0"], &["eth0", "IF0:IF1"]),
+    ] {
+        assert_says(&bench(args), 2, words);
+    }
+    assert_says(&nearwire(&["bench", "udp/spin", "--size", "0"]), 2, &["0 B", "1472"]);
+    assert_says(&nearwire(&["bench", "frame/xdp", "--size", "20"]), 2, &["20 B", "60"]);
+    assert_says(&nearwire(&["bench", "--time", "0s"]), 2, &["0s"]);
+}
+
+#[test]
+fn lossy_reordering_duplicating_wire_ends_with_the_right_counts() {
+    if !may_run() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("r.json");
+    let faults = "loss=10%,reorder=10%,duplicate=10%";
+    let output =
+        bench(&["frame/xdp", "frame/packet", "--fault", faults, "--timeout", "5ms", "--json", file.to_str().unwrap()]);
+    assert_eq!(code(&output), Some(0), "{}", errors(&output));
+    let record = record(&file);
+    assert!(record["experiment"]["fault"].as_str().unwrap().contains("loss=10%"));
+    for run in record["runs"].as_array().unwrap() {
+        let count = |name: &str| run[name].as_u64().unwrap();
+        assert_eq!(count("samples") + count("lost"), 200);
+        assert!((5..60).contains(&count("lost")), "{run:#}");
+        assert!((5..60).contains(&count("duplicated")), "{run:#}");
+    }
+}
+
+#[test]
+fn wire_that_loses_everything_ends_soon_and_fails() {
+    if !may_run() {
+        return;
+    }
+    let began = std::time::Instant::now();
+    let output = nearwire(&["bench", "frame/packet", "--fault", "loss=100%", "--size", "64", "--quiet"]);
+    assert_says(&output, 4, &["nothing was measured"]);
+    assert!(text(&output).contains("all-lost"), "{}", text(&output));
+    assert!(began.elapsed().as_secs() < 60);
+}
+
+#[test]
+fn forwarder_has_its_own_latency() {
+    if !may_run() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("r.json");
+    let output = bench(&["--workload", "forward", "--count", "2000", "--json", file.to_str().unwrap()]);
+    assert_eq!(code(&output), Some(0), "{}", errors(&output));
+    for run in record(&file)["runs"].as_array().unwrap() {
+        let p50 = run["forwarder_ns"].as_array().unwrap().iter().find(|quantile| quantile["percent"] == 50.0).unwrap();
+        let (own_ns, loop_ns) = (p50["value_ns"].as_f64().unwrap(), run["half_rtt_ns"]["p50"].as_f64().unwrap() * 2.0);
+        assert!(own_ns > 0.0 && own_ns < loop_ns, "{own_ns} of {loop_ns}");
+    }
+}
+
+#[test]
+fn tagged_frames_and_both_ip_versions_run() {
+    if !may_run() {
+        return;
+    }
+    let tagged = bench(&["--vlan", "5"]);
+    assert_eq!(code(&tagged), Some(0), "{}", errors(&tagged));
+    assert!(text(&tagged).contains("frame/packet") && text(&tagged).contains("frame/xdp"));
+    let both = bench(&["udp/spin", "tcp/block", "--ip", "4,6"]);
+    assert_eq!(code(&both), Some(0), "{}", errors(&both));
+    assert!(text(&both).contains("v4") && text(&both).contains("v6"), "{}", text(&both));
+}
+
+#[test]
+fn both_ends_on_one_cpu_run_and_are_labelled() {
+    if may_run() {
+        let output = bench(&["udp/block", "tcp/epoll", "--cpus", "0,0"]);
+        assert_eq!(code(&output), Some(0), "{}", errors(&output));
+        assert!(text(&output).contains("shared-core"), "{}", text(&output));
+    }
+}
+
+#[test]
+fn cell_asked_for_twice_is_measured_once() {
+    if may_run() {
+        let output = bench(&["udp/block", "udp/block", "--format", "csv"]);
+        assert_eq!(text(&output).lines().count(), 2, "{}", text(&output));
+    }
+}
+
+#[test]
+fn paths_are_listed_with_their_reasons() {
+    if !may_run() {
+        return;
+    }
+    let output = nearwire(&["paths", "--json"]);
+    let rows: serde_json::Value = serde_json::from_str(&text(&output)).unwrap();
+    let rows = rows.as_array().unwrap();
+    assert_eq!(rows.len(), 12);
+    assert!(rows.iter().all(|row| row["runs"] == true || !row["why_not"].as_str().unwrap().is_empty()));
 }

@@ -209,6 +209,23 @@ pub struct TestRun {
     pub duration_ns: u32,
 }
 
+/// The ids of all BPF programs in the kernel, ascending.
+///
+/// # Errors
+/// `EPERM` without CAP_SYS_ADMIN.
+pub fn program_ids() -> io::Result<Vec<u32>> {
+    let mut ids = Vec::new();
+    let mut attr: attr::NextId = zeroed();
+    loop {
+        match bpf(Command::ProgGetNextId, &mut attr) {
+            Ok(_) => ids.push(attr.next_id),
+            Err(error) if error.raw_os_error() == Some(libc::ENOENT) => return Ok(ids),
+            Err(error) => return Err(error),
+        }
+        attr.start_id = attr.next_id;
+    }
+}
+
 impl Program {
     /// `BPF_PROG_LOAD` of an XDP program.
     ///

@@ -3,7 +3,7 @@
 mod record;
 
 use std::fs::File;
-use std::io::{BufWriter, ErrorKind, IsTerminal, Write};
+use std::io::{BufWriter, IsTerminal, Write};
 use std::time::SystemTime;
 
 use anyhow::{Context, anyhow};
@@ -29,6 +29,7 @@ use super::progress::Progress;
 use crate::args::bench::BenchArgs;
 use crate::args::{CableArg, CpuPair};
 use crate::exit::{CANNOT, FAILED, Failure, INTERRUPTED, OrExit, Outcome, USAGE};
+use crate::output;
 
 pub fn run(args: &BenchArgs) -> Outcome {
     for file in args.json.iter().chain(&args.report).chain(&args.samples) {
@@ -200,14 +201,9 @@ fn show(args: &BenchArgs, record: &Record) -> Outcome {
 }
 
 fn print(format: Format, record: &Record) -> Outcome {
-    let mut out = std::io::stdout();
-    let text = match format {
-        Format::Table => render_table(record, TableOptions { colour: out.is_terminal(), ..TableOptions::default() }),
+    let colour = std::io::stdout().is_terminal();
+    output::print(&match format {
+        Format::Table => render_table(record, TableOptions { colour, ..TableOptions::default() }),
         format => render(record, format).or_exit(FAILED)?,
-    };
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        // The reader has seen enough, as `head` does.
-        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
-        printed => printed.context("print the results").or_exit(FAILED),
-    }
+    })
 }

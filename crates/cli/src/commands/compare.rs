@@ -4,6 +4,7 @@ use nearwire_report::{CompareOptions, compare, read_record, render_comparison};
 
 use crate::args::CompareArgs;
 use crate::exit::{DIFFERENCE, Failure, OrExit, Outcome, USAGE};
+use crate::output;
 
 pub fn run(args: &CompareArgs) -> Outcome {
     let a = read_record(&args.a).or_exit(USAGE)?;
@@ -11,6 +12,6 @@ pub fn run(args: &CompareArgs) -> Outcome {
     let options =
         CompareOptions { confidence: args.confidence, threshold_percent: args.threshold, ..CompareOptions::default() };
     let comparison = compare(&a, &b, options);
-    print!("{}", render_comparison(&comparison));
+    output::print(&render_comparison(&comparison))?;
     if comparison.has_difference() { Err(Failure::silent(DIFFERENCE)) } else { Ok(()) }
 }

@@ -7,24 +7,24 @@ use nearwire_sys::tsc::Clock;
 use super::bench::{lay, take_privileges};
 use crate::args::{CableArg, PathsArgs};
 use crate::exit::Outcome;
+use crate::output;
 
 pub fn run(args: &PathsArgs) -> Outcome {
     take_privileges(&CableArg::Virtual)?;
     let mut bed = lay(&CableArg::Virtual, None, 1, None)?;
     let clock = Clock::calibrate();
-    let mut rows = Vec::new();
-    for (name, path, what) in ALL {
-        let problem = try_path(&mut bed, clock, path).err();
-        if args.json {
-            rows.push(serde_json::json!({"path": name, "runs": problem.is_none(), "what": what, "why_not": problem}));
-        } else if let Some(why) = problem {
-            println!("{name:<20} no   {why}");
-        } else {
-            println!("{name:<20} yes  {what}");
-        }
-    }
-    if args.json {
-        println!("{:#}", serde_json::Value::from(rows));
-    }
-    Ok(())
+    let tried = ALL.map(|(name, path, what)| (name, what, try_path(&mut bed, clock, path).err()));
+    let text = if args.json {
+        let rows = tried.map(|(name, what, problem)| {
+            serde_json::json!({"path": name, "runs": problem.is_none(), "what": what, "why_not": problem})
+        });
+        format!("{:#}\n", serde_json::Value::from(rows.to_vec()))
+    } else {
+        let line = |(name, what, problem): &(&str, &str, Option<String>)| match problem {
+            Some(why) => format!("{name:<20} no   {why}\n"),
+            None => format!("{name:<20} yes  {what}\n"),
+        };
+        tried.iter().map(line).collect()
+    };
+    output::print(&text)
 }

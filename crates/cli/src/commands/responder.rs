@@ -9,16 +9,19 @@ use anyhow::Context;
 use nearwire_bench::bed::host_end;
 use nearwire_bench::control::{Control, Stream};
 use nearwire_bench::paths::Role;
-use nearwire_bench::responder::{Host, serve};
+use nearwire_bench::responder::{Door, Host, ServeError, draw_token, serve};
 use nearwire_sys::usage::{catch_interrupts, ignore_interrupts, interrupted};
 use rustix::process::{Signal, getppid, set_parent_process_death_signal};
 
 use super::environment;
 use crate::args::ResponderArgs;
 use crate::exit::{CANNOT, FAILED, Failure, INTERRUPTED, OrExit, Outcome};
+use crate::output;
 
 /// How often a listening responder looks for Ctrl-C.
 const LOOK: Duration = Duration::from_millis(50);
+/// How long an initiator may stay silent.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 
 pub fn run(args: &ResponderArgs) -> Outcome {
     match &args.listen {
@@ -43,43 +46,34 @@ fn as_child() -> Outcome {
 fn listen(args: &ResponderArgs, address: &str) -> Outcome {
     catch_interrupts().or_exit(FAILED)?;
     let listener = TcpListener::bind(address).with_context(|| format!("listen on {address}")).or_exit(CANNOT)?;
-    listener.set_nonblocking(true).or_exit(FAILED)?;
     let token = match &args.token {
         Some(token) => token.clone(),
-        None => random_token().or_exit(FAILED)?,
+        None => draw_token().context("draw a token").or_exit(FAILED)?,
     };
     let bound = listener.local_addr().or_exit(FAILED)?;
-    println!("listening on {bound}, token {token}");
+    output::print(&format!("listening on {bound}, token {token}\n"))?;
+    let door = Door::open(listener);
     let mut idle_since = Instant::now();
     while idle_since.elapsed() < args.timeout {
         if interrupted() {
             return Err(Failure::silent(INTERRUPTED));
         }
-        let Ok((stream, peer)) = listener.accept() else {
-            std::thread::sleep(LOOK);
-            continue;
-        };
-        stream.set_nonblocking(false).or_exit(FAILED)?;
+        let Some((stream, peer)) = door.next(LOOK) else { continue };
         let own = stream.local_addr().or_exit(FAILED)?.ip();
         let host = Host {
             token: Some(&token),
             local: Some(host_end(Role::Responder, own, peer.ip())),
             environment: &environment::whole,
-            idle_timeout: Some(Duration::from_secs(60)),
+            idle_timeout: Some(IDLE_TIMEOUT),
         };
         match serve(&mut Control::new(Stream::Tcp(stream)), &host) {
             Ok(()) if args.once => return Ok(()),
             Ok(()) => {}
+            Err(ServeError::Interrupted) => return Err(Failure::silent(INTERRUPTED)),
             Err(error) => eprintln!("nearwire: {peer}: {error}"),
         }
+        door.reopen();
         idle_since = Instant::now();
     }
     Ok(())
-}
-
-/// 128 random bits in hexadecimal.
-fn random_token() -> anyhow::Result<String> {
-    let mut bytes = [0_u8; 16];
-    rustix::rand::getrandom(&mut bytes[..], rustix::rand::GetRandomFlags::empty()).context("draw a token")?;
-    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }

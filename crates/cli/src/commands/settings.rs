@@ -1,7 +1,6 @@
 //! `nearwire settings`: what is known of the settings of a host.
 
 use std::fmt::Write as _;
-use std::io::{self, Write as _};
 
 use anyhow::anyhow;
 use nearwire_host::guide::{by_area, explain};
@@ -10,6 +9,7 @@ use serde_json::{Value, json};
 
 use crate::args::SettingsArgs;
 use crate::exit::{self, Failure, OrExit, Outcome};
+use crate::output;
 
 pub fn run(args: &SettingsArgs) -> Outcome {
     let text = match &args.id {
@@ -17,11 +17,7 @@ pub fn run(args: &SettingsArgs) -> Outcome {
         None if args.json => pretty(&catalogue::settings().map(in_json).collect()),
         None => table(),
     };
-    match io::stdout().write_all(text.as_bytes()) {
-        // The reader, such as `head`, has seen enough.
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        written => written.or_exit(exit::FAILED),
-    }
+    output::print(&text)
 }
 
 fn table() -> String {

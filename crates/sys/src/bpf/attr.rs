@@ -15,6 +15,7 @@ pub(super) enum Command {
     MapDeleteElem = 3,
     ProgLoad = 5,
     ProgTestRun = 10,
+    ProgGetNextId = 11,
     ObjGetInfoByFd = 15,
     LinkCreate = 28,
     LinkDetach = 34,
@@ -69,6 +70,15 @@ pub(super) struct MapElem {
 }
 // SAFETY: integers only, the hole before `key` is the member `pad`; checked by the layout test.
 unsafe impl Attr for MapElem {}
+
+#[repr(C)]
+pub(super) struct NextId {
+    pub start_id: u32,
+    pub next_id: u32,
+    pub open_flags: u32,
+}
+// SAFETY: integers only; checked by the layout test.
+unsafe impl Attr for NextId {}
 
 #[repr(C)]
 pub(super) struct ProgLoad {
@@ -162,6 +172,7 @@ mod tests {
         assert_eq!(size_of::<MapCreate>(), 44);
         assert_eq!((offset_of!(MapElem, key), offset_of!(MapElem, flags)), (8, 24));
         assert_eq!(size_of::<MapElem>(), 32);
+        assert_eq!((offset_of!(NextId, next_id), size_of::<NextId>()), (4, 12));
         assert_eq!((offset_of!(ProgLoad, insns), offset_of!(ProgLoad, license)), (8, 16));
         assert_eq!((offset_of!(ProgLoad, log_buf), offset_of!(ProgLoad, prog_name)), (32, 48));
         assert_eq!(offset_of!(ProgLoad, expected_attach_type), 68);

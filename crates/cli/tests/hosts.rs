@@ -1,0 +1,144 @@
+//! Two hosts: a responder that listens, and an initiator that presents its token.
+
+#![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
+
+mod common;
+
+use std::process::{Child, Command};
+use std::time::{Duration, Instant};
+
+use common::{assert_says, code, command, errors, kill, may_run, record, start_and_hear};
+use nearwire_lab::{Cable, VirtualCable, VirtualCableOptions};
+use rustix::process::Signal;
+
+/// A responder that is ended with the test.
+struct Responder {
+    child: Child,
+    address: String,
+    token: String,
+}
+
+impl Responder {
+    fn listen(program: &mut Command) -> Responder {
+        let (child, line) = start_and_hear(program);
+        let (address, token) = line.trim().strip_prefix("listening on ").unwrap().split_once(", token ").unwrap();
+        Responder { child, address: address.to_owned(), token: token.to_owned() }
+    }
+
+    fn here() -> Responder {
+        Responder::listen(&mut command(&["responder", "--listen", "127.0.0.1:0"]))
+    }
+
+    fn bench<'a>(&'a self, paths: &[&'a str]) -> Vec<&'a str> {
+        let mut args = paths.to_vec();
+        args.extend(["--cable", &self.address, "--token", &self.token]);
+        args
+    }
+}
+
+impl Drop for Responder {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn right_token_measures_and_the_next_initiator_is_served_too() {
+    let responder = Responder::here();
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("r.json");
+    for _ in 0..2 {
+        let mut args = responder.bench(&["udp/spin", "tcp/block"]);
+        args.extend(["--json", file.to_str().unwrap()]);
+        let output = common::bench(&args);
+        assert_eq!(code(&output), Some(0), "{}", errors(&output));
+        let record = record(&file);
+        assert_eq!(record["experiment"]["cable"], "hosts");
+        assert_eq!(record["runs"].as_array().unwrap().len(), 2);
+        assert!(!record["environment"]["responder"].as_object().unwrap().is_empty());
+    }
+}
+
+#[test]
+fn wrong_token_is_refused_in_words() {
+    let mut responder = Responder::here();
+    responder.token = "0".repeat(32);
+    let output = common::bench(&responder.bench(&["udp/spin"]));
+    assert_says(&output, 4, &["wrong token", "--token"]);
+}
+
+#[test]
+fn second_initiator_is_told_busy_at_once() {
+    let responder = Responder::here();
+    let mut first = command(&["bench"]);
+    first.args(responder.bench(&["udp/block"])).args(["--size", "64", "--time", "20s", "--rounds", "200", "--quiet"]);
+    let directory = tempfile::tempdir().unwrap();
+    let samples = directory.path().join("s.csv");
+    let mut first = first.arg("--samples").arg(&samples).spawn().unwrap();
+    let give_up = Instant::now() + Duration::from_secs(20);
+    while std::fs::metadata(&samples).map_or(0, |file| file.len()) == 0 && Instant::now() < give_up {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let began = Instant::now();
+    let second = common::bench(&responder.bench(&["udp/block"]));
+    let waited = began.elapsed();
+    kill(first.id(), Signal::KILL);
+    first.wait().unwrap();
+    assert_says(&second, 4, &["busy"]);
+    assert!(waited < Duration::from_secs(5), "{waited:?}");
+    // The first was killed: the responder notices and serves again.
+    let give_up = Instant::now() + Duration::from_secs(10);
+    let mut next = common::bench(&responder.bench(&["udp/block"]));
+    while code(&next) != Some(0) && Instant::now() < give_up {
+        std::thread::sleep(Duration::from_millis(50));
+        next = common::bench(&responder.bench(&["udp/block"]));
+    }
+    assert_eq!(code(&next), Some(0), "{}", errors(&next));
+}
+
+#[test]
+fn nobody_listening_says_what_to_start() {
+    let output = common::bench(&["udp/spin", "--cable", "127.0.0.1:1", "--token", "x"]);
+    assert_says(&output, 4, &["127.0.0.1:1", "nearwire responder --listen"]);
+}
+
+#[test]
+fn interrupted_responder_leaves_with_130() {
+    for signal in [Signal::INT, Signal::TERM] {
+        let mut responder = Responder::here();
+        kill(responder.child.id(), signal);
+        assert_eq!(responder.child.wait().unwrap().code(), Some(130));
+    }
+}
+
+#[test]
+fn responder_with_nothing_to_do_leaves_after_its_timeout() {
+    let mut program = command(&["responder", "--listen", "127.0.0.1:0", "--timeout", "100ms"]);
+    let mut responder = Responder::listen(&mut program);
+    assert_eq!(responder.child.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn responder_asked_for_one_experiment_leaves_after_it() {
+    let mut responder = Responder::listen(&mut command(&["responder", "--listen", "127.0.0.1:0", "--once"]));
+    let output = common::bench(&responder.bench(&["udp/spin"]));
+    assert_eq!(code(&output), Some(0), "{}", errors(&output));
+    assert_eq!(responder.child.wait().unwrap().code(), Some(0));
+}
+
+/// Two namespaces with a cable between them stand for two hosts: frames go too.
+#[test]
+fn frame_paths_run_between_hosts() {
+    if !may_run() {
+        return;
+    }
+    let cable = VirtualCable::lay(VirtualCableOptions::default()).unwrap();
+    let listen = format!("{}:0", cable.far().ipv4);
+    let far = &cable.far().namespace;
+    let responder = far.enter(|| Responder::listen(&mut command(&["responder", "--listen", &listen]))).unwrap();
+    let args = responder.bench(&["udp/spin", "frame/packet", "frame/xdp"]);
+    let output = cable.near().namespace.enter(|| common::bench(&args)).unwrap();
+    assert_eq!(code(&output), Some(0), "{}", errors(&output));
+    assert!(common::text(&output).contains("frame/xdp"));
+}

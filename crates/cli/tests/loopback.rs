@@ -1,0 +1,121 @@
+//! The loopback cable: interfaces lent to a measurement and given back. In namespaces of the tests' own.
+
+#![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
+
+mod common;
+
+use std::process::{Command, Output};
+
+use common::{assert_says, bench, code, errors, may_run, text};
+use nearwire_frames::xdp::{AttachMode, attach_pass};
+use nearwire_lab::Namespace;
+
+const CABLE: [&str; 2] = ["--cable", "wa:wb"];
+
+/// A host with two interfaces that a cable joins.
+fn host() -> Namespace {
+    let host = Namespace::new().unwrap();
+    for line in [
+        "link set lo up",
+        "link add wa type veth peer name wb",
+        "addr add 192.0.2.1/24 dev wa",
+        "link set wa up",
+        "link set wb up",
+    ] {
+        ip(&host, line);
+    }
+    host
+}
+
+fn ip(host: &Namespace, line: &str) -> String {
+    let output = host.enter(|| Command::new("ip").args(line.split(' ')).output().unwrap()).unwrap();
+    assert!(output.status.success(), "ip {line}: {}", errors(&output));
+    text(&output)
+}
+
+fn measured_on(host: &Namespace, paths: &[&str]) -> Output {
+    host.enter(|| bench(&[paths, &CABLE].concat())).unwrap()
+}
+
+/// What must be the same afterwards.
+fn state(host: &Namespace) -> Vec<String> {
+    let flags = |name: &str| {
+        let link = ip(host, &format!("-o link show dev {name}"));
+        link.split_once('<').unwrap().1.split_once('>').unwrap().0.to_owned()
+    };
+    vec![ip(host, "-o -4 addr show"), flags("wa"), flags("wb"), ip(host, "route show")]
+}
+
+#[test]
+fn measurement_over_a_loopback_cable_puts_both_interfaces_back() {
+    if !may_run() {
+        return;
+    }
+    let host = host();
+    let before = state(&host);
+    let output = measured_on(&host, &["udp/spin", "tcp/block", "frame/packet", "frame/xdp"]);
+    assert_eq!(code(&output), Some(0), "{}", errors(&output));
+    assert!(text(&output).contains("loopback cable"), "{}", text(&output));
+    assert_eq!(state(&host), before);
+}
+
+#[test]
+fn missing_interface_is_named() {
+    if may_run() {
+        assert_says(&bench(&["udp/spin", "--cable", "nosuch0:nosuch1"]), 2, &["nosuch0"]);
+    }
+}
+
+#[test]
+fn interface_with_the_default_route_is_refused_untouched() {
+    if !may_run() {
+        return;
+    }
+    let host = host();
+    ip(&host, "route add default via 192.0.2.2 dev wa");
+    let before = state(&host);
+    assert_says(&measured_on(&host, &["udp/spin"]), 2, &["wa", "default route"]);
+    assert_eq!(state(&host), before);
+}
+
+#[test]
+fn interface_with_an_xdp_program_is_refused_untouched() {
+    if !may_run() {
+        return;
+    }
+    let host = host();
+    let _program = host.enter(|| attach_pass("wa", AttachMode::Native)).unwrap().unwrap();
+    assert_says(&measured_on(&host, &["udp/spin"]), 2, &["wa", "XDP"]);
+    assert!(ip(&host, "-o link show dev wa").contains("xdp"), "the program is still there");
+}
+
+#[test]
+fn interfaces_that_were_down_work_and_are_down_again() {
+    if !may_run() {
+        return;
+    }
+    let host = host();
+    ip(&host, "link set wa down");
+    ip(&host, "link set wb down");
+    let before = state(&host);
+    let output = measured_on(&host, &["udp/spin"]);
+    assert_eq!(code(&output), Some(0), "{}", errors(&output));
+    assert_eq!(state(&host), before);
+}
+
+#[test]
+fn interfaces_without_a_cable_between_them_are_refused_and_put_back() {
+    if !may_run() {
+        return;
+    }
+    let host = Namespace::new().unwrap();
+    for line in ["link add wa type veth peer name pa", "link add wb type veth peer name pb"] {
+        ip(&host, line);
+    }
+    for name in ["wa", "wb", "pa", "pb"] {
+        ip(&host, &format!("link set {name} up"));
+    }
+    let output = measured_on(&host, &["udp/spin"]);
+    assert_says(&output, 4, &["wa", "wb"]);
+    assert!(ip(&host, "-o link").contains("wb"));
+}
