@@ -6,7 +6,7 @@
 //! * [`engine`] takes the cells through interleaved rounds, [`round`] one cell through one round;
 //! * [`paths`] opens and connects both ends, which gives an [`endpoint`];
 //! * [`workloads`] stamps, sends and receives over it, into a buffer made before;
-//! * [`outcome`] makes a record's run of the samples, by way of the report crate.
+//! * `outcome` makes a record's run of the samples, by way of the report crate.
 //!
 //! The far end is [`responder`], told what to do over [`control`].
 #![forbid(unsafe_code)]

@@ -1,8 +1,10 @@
 //! Standard output.
 
-use std::io::{ErrorKind, Write};
+use std::io::{ErrorKind, IsTerminal, Write};
 
 use anyhow::Context;
+use nearwire_report::TableOptions;
+use rustix::termios::tcgetwinsize;
 
 use crate::exit::{FAILED, OrExit, Outcome};
 
@@ -13,4 +15,16 @@ pub fn print(text: &str) -> Outcome {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
         printed => printed.context("write to standard output").or_exit(FAILED),
     }
+}
+
+/// Colours on a terminal only, and as wide as it is.
+pub fn table_options() -> TableOptions {
+    let out = std::io::stdout();
+    let mut options = TableOptions { colour: out.is_terminal(), ..TableOptions::default() };
+    if let Ok(size) = tcgetwinsize(&out)
+        && size.ws_col > 0
+    {
+        options.width = usize::from(size.ws_col);
+    }
+    options
 }

@@ -46,7 +46,7 @@ impl Contest {
         let started = std::thread::spawn(move || {
             pin_current_thread(cpu).map_err(|errno| format!("pin to CPU {cpu}: {errno}"))?;
             let child = namespace.enter(|| command.spawn()).map_err(|error| error.to_string())?;
-            child.map_err(|error| format!("start sockperf: {error}; install it (make packages)"))
+            child.map_err(|error| format!("start sockperf: {error}; install it (make targets does)"))
         });
         Ok(started.join().map_err(|_| "the starting thread failed")??)
     }

@@ -3,7 +3,7 @@
 mod record;
 
 use std::fs::File;
-use std::io::{BufWriter, IsTerminal, Write};
+use std::io::{BufWriter, Write};
 use std::time::SystemTime;
 
 use anyhow::{Context, anyhow};
@@ -17,9 +17,7 @@ use nearwire_host::Root;
 use nearwire_host::topology::{Topology, choose_cpus};
 use nearwire_lab::{Cable, LabError, LabErrorKind, LoopbackCable, VirtualCable, VirtualCableOptions};
 use nearwire_report::record::{Record, Warning};
-use nearwire_report::{
-    Format, TableOptions, ensure_writable, render, render_html, render_table, write_record, write_text,
-};
+use nearwire_report::{Format, ensure_writable, render, render_html, render_table, write_record, write_text};
 use nearwire_sys::netns::enter_user_namespace;
 use nearwire_sys::tsc::Clock;
 use nearwire_sys::usage::catch_interrupts;
@@ -201,9 +199,8 @@ fn show(args: &BenchArgs, record: &Record) -> Outcome {
 }
 
 fn print(format: Format, record: &Record) -> Outcome {
-    let colour = std::io::stdout().is_terminal();
     output::print(&match format {
-        Format::Table => render_table(record, TableOptions { colour, ..TableOptions::default() }),
+        Format::Table => render_table(record, output::table_options()),
         format => render(record, format).or_exit(FAILED)?,
     })
 }
