@@ -4,11 +4,13 @@
 
 mod common;
 
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 use common::{assert_says, bench, code, errors, may_run, text};
 use nearwire_frames::xdp::{AttachMode, attach_pass};
 use nearwire_lab::Namespace;
+use rustix::process::Signal;
 
 const CABLE: [&str; 2] = ["--cable", "wa:wb"];
 
@@ -118,4 +120,36 @@ fn interfaces_without_a_cable_between_them_are_refused_and_put_back() {
     let output = measured_on(&host, &["udp/spin"]);
     assert_says(&output, 4, &["wa", "wb"]);
     assert!(ip(&host, "-o link").contains("wb"));
+}
+
+#[test]
+fn killed_measurement_puts_both_interfaces_back() {
+    if !may_run() {
+        return;
+    }
+    let host = host();
+    let before = state(&host);
+    for after_ms in [20, 60, 150, 300, 700] {
+        let mut measurement = common::command(&["bench", "udp/spin", "--size", "64", "--time", "10s", "--quiet"]);
+        let measurement = measurement.args(CABLE).stdout(Stdio::null()).stderr(Stdio::null());
+        let mut child = host.enter(|| measurement.spawn().unwrap()).unwrap();
+        std::thread::sleep(Duration::from_millis(after_ms));
+        common::kill(child.id(), Signal::KILL);
+        child.wait().unwrap();
+        await_state(&host, &before, after_ms);
+    }
+}
+
+/// The interfaces come back a moment after the measurement is gone.
+fn await_state(host: &Namespace, wanted: &[String], after_ms: u64) {
+    let give_up = Instant::now() + Duration::from_secs(10);
+    while !(has_both(host) && state(host) == wanted) {
+        assert!(Instant::now() < give_up, "killed after {after_ms} ms: {:?}, was {wanted:?}", ip(host, "-o addr show"));
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn has_both(host: &Namespace) -> bool {
+    let links = ip(host, "-o link show");
+    links.contains(" wa@") && links.contains(" wb@")
 }

@@ -3,6 +3,8 @@
 use std::io;
 use std::net::IpAddr;
 
+use serde::{Deserialize, Serialize};
+
 /// A cable that could not be laid, used or taken up. The message says what was tried, on what,
 /// what was found and what to do.
 #[derive(Debug, thiserror::Error)]
@@ -222,10 +224,19 @@ pub enum LabError {
         /// What is allowed.
         allowed: &'static str,
     },
+    /// The process that lends the interfaces of a loopback cable could not, or was lost.
+    #[error("{why}")]
+    Guardian {
+        /// Whose turn it is.
+        kind: LabErrorKind,
+        /// In its own words, or what the connection to it said.
+        why: String,
+    },
 }
 
 /// Whose turn it is to do something about an error. Programs map it to their exit codes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum LabErrorKind {
     /// What was asked for is not usable: name something else.
     UnusableInput,
@@ -241,6 +252,7 @@ impl LabError {
     pub fn kind(&self) -> LabErrorKind {
         match self {
             Self::Twice { first, .. } => first.kind(),
+            Self::Guardian { kind, .. } => *kind,
             Self::CreateNamespace { .. } | Self::EnterNamespace { .. } => LabErrorKind::HostCannot,
             Self::Refused { source, .. }
                 if source.kind() == io::ErrorKind::PermissionDenied

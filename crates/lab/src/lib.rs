@@ -2,7 +2,8 @@
 //!
 //! - [`VirtualCable`]: a veth pair (or two) between two anonymous namespaces, laid in milliseconds.
 //! - [`LoopbackCable`]: two interfaces of this host moved into two anonymous namespaces, so that
-//!   traffic between them must cross the wire.
+//!   traffic between them must cross the wire. [`GuardedCable`] is the same in the care of another
+//!   process, which puts the interfaces back also after `kill -9`.
 //! - Two hosts need no cable from here: [`route_to`] tells which interface leads to the other one.
 //!
 //! Namespaces are anonymous: only descriptors hold them. When the process ends, also by
@@ -13,6 +14,7 @@
 mod addresses;
 mod cable;
 mod error;
+mod guarded_cable;
 mod interface;
 mod links;
 mod loopback_cable;
@@ -23,6 +25,7 @@ mod virtual_cable;
 
 pub use cable::{Cable, CableEnd, CablePair};
 pub use error::{LabError, LabErrorKind};
+pub use guarded_cable::{GuardedCable, guard};
 pub use interface::{InterfaceFacts, interface_facts, interfaces};
 pub use loopback_cable::{LoopbackCable, LoopbackCableOptions};
 pub use namespace::Namespace;

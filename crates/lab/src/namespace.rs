@@ -36,7 +36,7 @@ impl Namespace {
         netns::current().map(Self::hold).map_err(|source| LabError::EnterNamespace { source })
     }
 
-    fn hold(fd: OwnedFd) -> Self {
+    pub(crate) fn hold(fd: OwnedFd) -> Self {
         Self { fd: Arc::new(fd) }
     }
 

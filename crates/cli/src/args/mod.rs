@@ -29,6 +29,9 @@ pub enum Command {
     Paths(PathsArgs),
     /// Answer an initiator on another host
     Responder(ResponderArgs),
+    /// Lend two interfaces over standard input: how a loopback cable is kept safe
+    #[command(hide = true)]
+    Lend(LendArgs),
     /// Compare two records cell by cell: faster, slower or no difference
     Compare(CompareArgs),
     /// Make one HTML page of records
@@ -61,6 +64,12 @@ pub struct ResponderArgs {
     /// Talk over standard input: how an initiator starts its own responder in the far namespace
     #[arg(long, hide = true)]
     pub control_stdin: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct LendArgs {
+    pub near: String,
+    pub far: String,
 }
 
 #[derive(Debug, Args)]

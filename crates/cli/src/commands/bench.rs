@@ -4,6 +4,7 @@ mod record;
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
+use std::process::Command;
 use std::time::SystemTime;
 
 use anyhow::{Context, anyhow};
@@ -15,7 +16,7 @@ use nearwire_bench::experiment::{Amount, Experiment, Workload};
 use nearwire_bench::paths::{RxMode, TxMode};
 use nearwire_host::Root;
 use nearwire_host::topology::{Topology, choose_cpus};
-use nearwire_lab::{Cable, LabError, LabErrorKind, LoopbackCable, VirtualCable, VirtualCableOptions};
+use nearwire_lab::{Cable, GuardedCable, LabError, LabErrorKind, VirtualCable, VirtualCableOptions};
 use nearwire_report::record::{Record, Warning};
 use nearwire_report::{Format, ensure_writable, render, render_html, render_table, write_record, write_text};
 use nearwire_sys::netns::enter_user_namespace;
@@ -101,16 +102,20 @@ pub fn take_privileges(cable: &CableArg) -> Result<(), Failure> {
 /// Lays the cable and starts or joins the responder.
 pub fn lay(cable: &CableArg, token: Option<&str>, pairs: u32, cpus: Option<CpuPair>) -> Result<TestBed, Failure> {
     let cpu = cpus.map(|cpus| cpus.responder);
+    let program = std::env::current_exe().context("find this program's own file").or_exit(FAILED)?;
     let cable: Box<dyn Cable> = match cable {
         CableArg::Virtual => {
             Box::new(VirtualCable::lay(VirtualCableOptions { pairs, ..Default::default() }).map_err(lab_failure)?)
         }
-        CableArg::Loopback(near, far) => Box::new(LoopbackCable::lay(near, far).map_err(lab_failure)?),
+        CableArg::Loopback(near, far) => {
+            let mut guardian = Command::new(&program);
+            guardian.args(["lend", near, far]);
+            Box::new(GuardedCable::lay(guardian).map_err(lab_failure)?)
+        }
         CableArg::Host(address) => {
             return TestBed::on_host(address, token.unwrap_or_default(), cpu).or_exit(FAILED);
         }
     };
-    let program = std::env::current_exe().context("find this program's own file").or_exit(FAILED)?;
     TestBed::on_cable(cable, &program, cpu).or_exit(FAILED)
 }
 

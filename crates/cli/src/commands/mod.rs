@@ -3,6 +3,7 @@
 mod bench;
 mod compare;
 mod environment;
+mod lend;
 mod paths;
 mod progress;
 mod report;
@@ -18,6 +19,7 @@ pub fn run(command: Command) -> Outcome {
         Command::Bench(args) => bench::run(&args),
         Command::Paths(args) => paths::run(&args),
         Command::Responder(args) => responder::run(&args),
+        Command::Lend(args) => lend::run(&args),
         Command::Compare(args) => compare::run(&args),
         Command::Report(args) => report::run(&args),
         Command::Settings(args) => settings::run(&args),
