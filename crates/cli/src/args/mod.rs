@@ -81,7 +81,7 @@ pub struct CompareArgs {
     #[arg(value_name = "B.json")]
     pub b: PathBuf,
     /// Differences below this many per cent are no difference
-    #[arg(long, value_name = "PERCENT", default_value_t = 2.0)]
+    #[arg(long, value_name = "PERCENT", default_value_t = 3.0)]
     pub threshold: f64,
     /// Confidence of the intervals
     #[arg(long, value_name = "0..1", default_value_t = 0.95)]
