@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, de};
 
 /// The value of [`Record::schema`].
 pub const SCHEMA: &str = "nearwire-record";
@@ -156,14 +156,19 @@ pub struct Run {
     #[serde(flatten)]
     pub cell: Cell,
     /// Round trips measured, warm-up excluded.
+    #[serde(deserialize_with = "exact")]
     pub samples: u64,
     /// Messages that did not come back in time.
+    #[serde(deserialize_with = "exact")]
     pub lost: u64,
     /// Answers that came again.
+    #[serde(deserialize_with = "exact")]
     pub duplicated: u64,
     /// Answers that came after a later one, or after they had been counted as lost.
+    #[serde(deserialize_with = "exact")]
     pub reordered: u64,
     /// Answers that were not what was sent (wrong length or content).
+    #[serde(deserialize_with = "exact")]
     pub corrupted: u64,
     /// The headline quantiles; null where fewer than ten samples lie beyond.
     pub half_rtt_ns: HalfRtt,
@@ -224,6 +229,7 @@ pub struct Quantile {
     /// Upper end of the interval; null when the data cannot bound it.
     pub high_ns: Option<f64>,
     /// Samples beyond the quantile; below ten it is not supported.
+    #[serde(deserialize_with = "exact")]
     pub support: u64,
 }
 
@@ -235,16 +241,22 @@ pub struct Round {
     /// Place in the round's random order, from 0.
     pub position: u32,
     /// When measuring began, since the experiment's start.
+    #[serde(deserialize_with = "exact")]
     pub started_ns: u64,
     /// How long measuring took, warm-up excluded.
+    #[serde(deserialize_with = "exact")]
     pub duration_ns: u64,
     /// Messages sent and ignored before.
+    #[serde(deserialize_with = "exact")]
     pub warm_up_messages: u64,
     /// Time spent on them.
+    #[serde(deserialize_with = "exact")]
     pub warm_up_ns: u64,
     /// Round trips measured.
+    #[serde(deserialize_with = "exact")]
     pub samples: u64,
     /// Messages lost in the round.
+    #[serde(deserialize_with = "exact")]
     pub lost: u64,
     /// Half round trips, ns; null when unsupported.
     pub p50_ns: Option<f64>,
@@ -272,6 +284,7 @@ pub struct Round {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Block {
     /// Samples in it.
+    #[serde(deserialize_with = "exact")]
     pub samples: u64,
     /// Median half round trip, ns.
     pub p50_ns: f64,
@@ -288,4 +301,14 @@ pub struct Warning {
     pub text: String,
     /// What to try.
     pub advice: String,
+}
+
+/// A count or duration that every reader of JSON holds exactly (RFC 8259, section 6). No measurement comes near; sums of
+/// such numbers do not overflow.
+fn exact<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
+    const MOST: u64 = 1 << 53;
+    match u64::deserialize(deserializer)? {
+        number if number <= MOST => Ok(number),
+        number => Err(de::Error::custom(format_args!("{number} is more than any measurement gives"))),
+    }
 }

@@ -123,3 +123,12 @@ fn link_to_a_record_stays_a_link() {
     assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
     assert!(read_record(&file).is_ok());
 }
+
+#[test]
+fn count_whose_sums_would_overflow_is_called_damaged() {
+    let mut record = common::forward_record();
+    record.runs[0].samples = u64::MAX;
+    let error = refused(&serde_json::to_string(&record).unwrap());
+    assert!(matches!(error, ReadError::Damaged { .. }), "{error}");
+    assert!(error.to_string().contains("18446744073709551615"), "{error}");
+}

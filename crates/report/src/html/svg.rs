@@ -139,11 +139,18 @@ pub(super) struct LogScale {
     to: f64,
 }
 
+/// A picosecond.
+const SHORTEST_NS: f64 = 1e-3;
+/// Eleven days.
+const LONGEST_NS: f64 = 1e15;
+
 impl LogScale {
-    /// Covers all positive `values` with a margin; places run from `from` to `to`.
+    /// Covers all positive `values` with a margin; places run from `from` to `to`. A value beyond any measurement, which only
+    /// a damaged record holds, lies at the end: margins around 1e308 would be infinite, and the decades to label with them.
     pub(super) fn over(values: impl IntoIterator<Item = f64>, from: f64, to: f64) -> Self {
         let (mut low, mut high) = (f64::INFINITY, 0.0f64);
         for value in values.into_iter().filter(|value| value.is_finite() && *value > 0.0) {
+            let value = value.clamp(SHORTEST_NS, LONGEST_NS);
             low = low.min(value);
             high = high.max(value);
         }
@@ -237,6 +244,13 @@ mod tests {
         assert!(places[2] + 12.0 <= places[0] && places[0] + 12.0 <= places[1]);
         let low = spread_labels(&[99.0, 98.0, 97.0], 12.0, 0.0, 100.0);
         assert!(low.iter().all(|&place| place <= 100.0));
+    }
+
+    #[test]
+    fn values_beyond_any_measurement_give_few_ticks() {
+        for values in [[1.0, 1e308], [1e-308, 1.0], [1e-308, 1e308]] {
+            assert!(LogScale::over(values, 0.0, 100.0).ticks().len() <= 20);
+        }
     }
 
     #[test]
