@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
-pub use values::{CableArg, CpuPair};
+pub use values::{CableArg, CpuPair, ListenArg};
 
 /// Network latency near the wire: measured on every path from application to wire to application.
 #[derive(Debug, Parser)]
@@ -49,9 +49,9 @@ pub struct PathsArgs {
 
 #[derive(Debug, Args)]
 pub struct ResponderArgs {
-    /// Address and TCP port to listen on
-    #[arg(long, value_name = "ADDR:PORT", required_unless_present = "control_stdin")]
-    pub listen: Option<String>,
+    /// Address to listen on, and the TCP port where 7700 is not wanted
+    #[arg(long, value_name = "ADDR[:PORT]", required_unless_present = "control_stdin")]
+    pub listen: Option<ListenArg>,
     /// Token that initiators must present; a random one is made and printed without it
     #[arg(long, env = "NEARWIRE_TOKEN", hide_env_values = true, value_name = "TOKEN")]
     pub token: Option<String>,

@@ -1,5 +1,6 @@
 //! Values with a syntax of their own.
 
+use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
 
 /// `A,B`: CPU of the initiator, CPU of the responder.
@@ -54,6 +55,29 @@ impl FromStr for CableArg {
     }
 }
 
+/// Where a responder listens, as bind(2) wants it: `192.0.2.1:7700`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ListenArg(pub String);
+
+impl FromStr for ListenArg {
+    type Err = String;
+
+    /// An address of either family or a host name, with a port or without.
+    fn from_str(text: &str) -> Result<ListenArg, String> {
+        const PORT: u16 = 7700;
+        if let Ok(address) = text.parse::<IpAddr>() {
+            return Ok(ListenArg(SocketAddr::new(address, PORT).to_string()));
+        }
+        match text.rsplit_once(':') {
+            Some((host, port)) if !host.is_empty() && port.parse::<u16>().is_ok() => Ok(ListenArg(text.to_owned())),
+            None if !text.is_empty() => Ok(ListenArg(format!("{text}:{PORT}"))),
+            _ => Err(format!(
+                "'{text}' is no address; give ADDR or ADDR:PORT, as in 192.0.2.1:{PORT} or [2001:db8::1]:{PORT}"
+            )),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -67,6 +91,22 @@ mod tests {
         assert_eq!("far.example:7700".parse(), Ok(CableArg::Host("far.example:7700".into())));
         for wrong in ["", "eth0", ":eth0", "eth0:", "a:b:c"] {
             assert!(wrong.parse::<CableArg>().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn listening_needs_no_port() {
+        for (text, wanted) in [
+            ("192.0.2.1", "192.0.2.1:7700"),
+            ("192.0.2.1:0", "192.0.2.1:0"),
+            ("2001:db8::1", "[2001:db8::1]:7700"),
+            ("[2001:db8::1]:9", "[2001:db8::1]:9"),
+            ("far.example", "far.example:7700"),
+        ] {
+            assert_eq!(text.parse(), Ok(ListenArg(wanted.to_owned())));
+        }
+        for wrong in ["", ":7700", "host:", "host:http"] {
+            assert!(wrong.parse::<ListenArg>().is_err(), "{wrong}");
         }
     }
 

@@ -14,7 +14,7 @@ use nearwire_sys::usage::{catch_interrupts, ignore_interrupts, interrupted};
 use rustix::process::{Signal, getppid, set_parent_process_death_signal};
 
 use super::environment;
-use crate::args::ResponderArgs;
+use crate::args::{ListenArg, ResponderArgs};
 use crate::exit::{CANNOT, FAILED, Failure, INTERRUPTED, OrExit, Outcome};
 use crate::output;
 
@@ -25,7 +25,7 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 
 pub fn run(args: &ResponderArgs) -> Outcome {
     match &args.listen {
-        Some(address) if !args.control_stdin => listen(args, address),
+        Some(ListenArg(address)) if !args.control_stdin => listen(args, address),
         _ => as_child(),
     }
 }
