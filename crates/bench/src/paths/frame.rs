@@ -115,6 +115,8 @@ struct Expected {
     token: ExperimentToken,
     /// The whole frame, all but its sequence number.
     frame: Vec<u8>,
+    /// The bits that must be as in `frame`.
+    significant: Vec<u8>,
     sequence_offset: usize,
 }
 
@@ -125,23 +127,33 @@ impl Expected {
         let header = MeasuringHeader { destination: header.source, source: header.destination, kind, ..header };
         let mut frame = vec![0; sent.len()];
         measuring::write(&mut frame, &header).map_err(|source| PathError::Frame { source })?;
-        Ok(Expected { kind, token: header.token, frame, sequence_offset: measuring::sequence_offset(header.tags) })
+        let sequence_offset = measuring::sequence_offset(header.tags);
+        let mut significant = vec![u8::MAX; frame.len()];
+        significant[sequence_offset..sequence_offset + size_of::<u64>()].fill(0);
+        Ok(Expected { kind, token: header.token, frame, significant, sequence_offset })
     }
 
-    /// `None`: somebody else's frame, which is none of ours to judge. A good frame is known by two comparisons; any
-    /// other is taken apart to see what it is.
+    /// `None`: somebody else's frame, which is none of ours to judge. A good frame is known by one comparison; any other is
+    /// taken apart to see what it is.
     #[inline]
     fn judge(&self, frame: &[u8], length_bytes: usize) -> Option<Arrival> {
-        let (at, end) = (self.sequence_offset, self.sequence_offset + size_of::<u64>());
+        let at = self.sequence_offset;
         if length_bytes == self.frame.len()
-            && let (Some(head), Some(number), Some(fill)) = (frame.get(..at), frame.get(at..end), frame.get(end..))
-            && head == &self.frame[..at]
-            && fill == &self.frame[end..]
+            && self.is_as_sent(frame)
+            && let Some(number) = frame.get(at..at + size_of::<u64>())
             && let Ok(number) = number.try_into()
         {
             return Some(Arrival::Message(u64::from_be_bytes(number)));
         }
         self.judge_other(frame, length_bytes)
+    }
+
+    /// All bytes in one go, without a branch on any: of a frame that lies in another CPU's cache, comparing its parts one
+    /// after the other took 40 ns longer.
+    #[inline]
+    fn is_as_sent(&self, frame: &[u8]) -> bool {
+        let pairs = frame.iter().zip(&self.frame).zip(&self.significant);
+        pairs.fold(0, |differing, ((found, sent), significant)| differing | ((found ^ sent) & significant)) == 0
     }
 
     #[cold]
