@@ -98,3 +98,24 @@ fn full_buffer_ends_the_round() {
     let (outcome, samples) = run_scripted(20_000, 0, 64, |n| vec![Arrival::Message(n)]);
     assert_eq!((outcome.sent, samples), (10_000, 10_000));
 }
+
+/// As two spinning ends on one CPU are: a default run took 165 s there, nearly all of it warm-up.
+#[test]
+fn slow_exchanges_warm_up_ends_with_the_rounds_time() {
+    let plan = RoundPlan {
+        warm_up_messages: 1000,
+        warm_up_ns: 0,
+        messages: None,
+        time_ns: Some(20_000_000),
+        timeout_ns: 100_000_000,
+        cpu: None,
+    };
+    let answers = |n| {
+        std::thread::sleep(std::time::Duration::from_millis(4));
+        vec![Arrival::Message(n)]
+    };
+    let mut end = Scripted { answers, waiting: VecDeque::new(), bits: 64 };
+    let outcome = run(&mut end, Clock::calibrate(), &plan, &mut SampleBuffer::new(100)).unwrap();
+    assert!(outcome.warm_up_messages < 100, "{outcome:?}");
+    assert!(outcome.sent > 0 && outcome.lost == 0, "{outcome:?}");
+}
