@@ -6,6 +6,7 @@
 //! * [`environment()`]: the [`Reading`]s that belong in the record of a measurement;
 //! * [`read_settings`]: those of any settings;
 //! * [`guide`]: what is known of a setting in words;
+//! * [`profile`]: wanted values for a purpose;
 //! * [`topology`]: which CPUs share what, and which two suit a ping-pong.
 //!
 //! Reading never changes anything, never fails as a whole and never gives MAC or IP addresses,
@@ -17,6 +18,7 @@ pub mod catalogue;
 mod cpuset;
 mod environment;
 pub mod guide;
+pub mod profile;
 mod read;
 mod reading;
 mod redact;

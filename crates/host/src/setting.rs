@@ -112,6 +112,15 @@ pub struct Setting {
     pub in_record: bool,
 }
 
+/// Ids are unique, so they tell rows apart.
+impl PartialEq for Setting {
+    fn eq(&self, other: &Self) -> bool {
+        self.id == other.id
+    }
+}
+
+impl Eq for Setting {}
+
 impl Setting {
     /// A row of a table: this one is the base that says what the rows have in common.
     pub(crate) const fn row(self, id: &'static str, what: &'static str, why: &'static str, read: ReadFrom) -> Self {

@@ -8,7 +8,7 @@ use crate::{CpuSet, Reading};
 
 const IRQS: &str = "/proc/irq";
 
-/// Interrupts that may go to isolated CPUs, with those CPUs: `30 (2), 31 (2-3)`.
+/// Interrupts that may go to isolated CPUs, with those CPUs: `30 on 2, 31 on 2-3`.
 pub(crate) fn irqs_on_isolated(files: &HostFiles<'_>) -> Reading {
     let isolated = match isolated(files) {
         Ok(isolated) => isolated,
@@ -20,7 +20,7 @@ pub(crate) fn irqs_on_isolated(files: &HostFiles<'_>) -> Reading {
     };
     let hits = irqs.into_iter().filter_map(|(irq, cpus)| {
         let shared: CpuSet = cpus.iter().filter(|&cpu| isolated.contains(cpu)).collect();
-        (shared.iter().next().is_some()).then(|| format!("{irq} ({shared})"))
+        (shared.iter().next().is_some()).then(|| format!("{irq} on {shared}"))
     });
     let hits: Vec<_> = hits.collect();
     Reading::Value(if hits.is_empty() { "none".to_owned() } else { hits.join(", ") })

@@ -190,7 +190,7 @@ fn interrupts_and_threads_on_isolated_cpus_read_are_counted() {
         ("proc/9/task/9/status", "Name: kworker\nCpus_allowed_list:\t0-2\n"),
         ("proc/10/task/10/status", "Name: migration/2\nCpus_allowed_list:\t2\n"),
     ]);
-    assert_eq!(value(&directory, "irq.on-isolated"), "30 (2), 31 (2-3)");
+    assert_eq!(value(&directory, "irq.on-isolated"), "30 on 2, 31 on 2-3");
     assert_eq!(value(&directory, "irq.of-each-cpu"), "1 (0,3), 2 (1-2)");
     assert_eq!(value(&directory, "placement.threads-on-isolated"), "2 (2), 1 (3)");
     assert_eq!(value(&directory, "noise.kernel-threads"), "1 (2), 0 (3)");

@@ -1,0 +1,160 @@
+//! Profiles: tables of wanted values for a purpose, each value with its reason and source.
+//!
+//! A profile is a TOML file:
+//!
+//! ```toml
+//! purpose = "Programs that wait for data in poll"
+//! extends = "latency"                  # a built-in name or a file; its wishes count too
+//! without = ["cpu.smt"]                # ids of inherited wishes that do not count
+//!
+//! [[wish]]
+//! setting = "net.core.busy_poll"
+//! at-least = 50
+//! reason = "poll looks into the queue of the device itself."
+//! source = "Intel, Busy Poll, Enabling"
+//! weight = "high"                      # high, medium or low
+//! when = { host = "bare-metal" }       # optional
+//! ```
+//!
+//! A wish says what is wanted with exactly one of `equal`, `at-least`, `at-most`, `one-of`,
+//! `contains`, `lacks`, `absent`, `same-as`, `cpus-equal`, `cpus-within`, `cpus-cover` and
+//! `cpus-apart-from`; see [`Wanted`]. `[[left-out]]` names advice that is printed somewhere and is
+//! not a wish, with the reason. A profile's own wishes replace inherited ones of the same setting.
+
+mod document;
+mod error;
+mod value;
+mod wish;
+
+use std::path::{Path, PathBuf};
+
+use crate::Setting;
+
+pub use error::{Problem, ProfileError};
+pub use wish::{Condition, CpuGroup, CpuRelation, Verdict, Wanted, Weight, Wish};
+
+use document::Document;
+
+/// Wanted values for one purpose.
+#[derive(Clone, Debug)]
+pub struct Profile {
+    /// Its built-in name, or the path of its file as it was given.
+    pub name: String,
+    /// What it is for, in one sentence.
+    pub purpose: String,
+    /// The profile whose wishes it builds on.
+    pub extends: Option<String>,
+    /// The wishes, inherited ones first.
+    pub wishes: Vec<Wish>,
+    /// Printed advice that is no wish.
+    pub left_out: Vec<LeftOut>,
+}
+
+/// Advice that a profile does not follow.
+#[derive(Clone, Debug)]
+pub struct LeftOut {
+    /// The setting.
+    pub setting: &'static Setting,
+    /// What is advised.
+    pub printed: String,
+    /// Why it is not a wish.
+    pub reason: String,
+}
+
+/// The profile that is checked when none is named.
+pub const DEFAULT: &str = "socket-bypass";
+/// Why it is that one.
+pub const DEFAULT_REASON: &str = "it holds what programs with ordinary sockets need, and what the other profiles for \
+                                  latency share";
+
+macro_rules! built_in {
+    ($($name:literal),* $(,)?) => {
+        [$(($name, include_str!(concat!("../profiles/", $name, ".toml")))),*]
+    };
+}
+
+/// The built-in profiles: name, text.
+const BUILT_IN: [(&str, &str); 12] = built_in![
+    "latency",
+    "raw-frame",
+    "socket-bypass",
+    "busy-poll",
+    "mpi",
+    "nfv",
+    "bulk",
+    "as-printed/exanic",
+    "as-printed/vma",
+    "as-printed/busy-poll",
+    "as-printed/usnic",
+    "as-printed/opennfp",
+];
+
+/// The names of the built-in profiles.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    BUILT_IN.iter().map(|(name, _)| *name)
+}
+
+impl Profile {
+    /// The built-in profile of this name, or that of a file: of a text that ends in `.toml` or has
+    /// a `/` and is no name.
+    ///
+    /// # Errors
+    /// See [`ProfileError`].
+    pub fn load(name: &str) -> Result<Self, ProfileError> {
+        find(name, None, 0)
+    }
+
+    /// A profile of this text; `file` is what messages call it.
+    ///
+    /// # Errors
+    /// See [`ProfileError`].
+    pub fn parse(file: &str, text: &str) -> Result<Self, ProfileError> {
+        resolve(file, text, None, 0)
+    }
+}
+
+/// `beside` is the directory that paths of `extends` start from, `depth` how many profiles extend
+/// this one.
+fn find(name: &str, beside: Option<&Path>, depth: usize) -> Result<Profile, ProfileError> {
+    if let Some((name, text)) = BUILT_IN.iter().find(|(known, _)| *known == name) {
+        return resolve(name, text, None, depth);
+    }
+    if !Path::new(name).extension().is_some_and(|extension| extension == "toml") {
+        return Err(ProfileError::Unknown { name: name.to_owned(), known: names().collect() });
+    }
+    let path = beside.map_or_else(|| PathBuf::from(name), |directory| directory.join(name));
+    let text = std::fs::read_to_string(&path).map_err(|source| ProfileError::Read { path: path.clone(), source })?;
+    resolve(&path.to_string_lossy(), &text, path.parent(), depth)
+}
+
+fn resolve(file: &str, text: &str, directory: Option<&Path>, depth: usize) -> Result<Profile, ProfileError> {
+    let document = Document::parse(file, text)?;
+    let mut wishes = Vec::new();
+    if let Some(base) = &document.extends {
+        let name = || base.name.clone();
+        let problem = |problem| ProfileError::Text { file: file.to_owned(), line: base.line, problem };
+        if depth == DEPTH_MAX {
+            return Err(problem(Problem::Circle { name: name() }));
+        }
+        let inherited = find(&base.name, directory, depth + 1).map_err(|error| match error {
+            circle @ ProfileError::Text { problem: Problem::Circle { .. }, .. } => circle,
+            source => problem(Problem::Extends { name: name(), source: Box::new(source) }),
+        })?;
+        let is_replaced = |wish: &Wish| {
+            document.without.contains(&wish.setting.id)
+                || document.wishes.iter().any(|own| own.setting.id == wish.setting.id)
+        };
+        wishes.extend(inherited.wishes.into_iter().filter(|wish| !is_replaced(wish)));
+    }
+    wishes.extend(document.wishes);
+    Ok(Profile {
+        name: file.to_owned(),
+        purpose: document.purpose,
+        extends: document.extends.map(|base| base.name),
+        wishes,
+        left_out: document.left_out,
+    })
+}
+
+/// More profiles than this that extend one another are a circle.
+const DEPTH_MAX: usize = 8;

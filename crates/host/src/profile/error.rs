@@ -1,0 +1,121 @@
+//! What can be wrong with a profile.
+
+use std::path::PathBuf;
+
+use thiserror::Error;
+
+/// Why there is no profile.
+#[derive(Debug, Error)]
+pub enum ProfileError {
+    /// No built-in profile has the name.
+    #[error("no profile '{name}'; there are {} and files, whose names end in .toml", known.join(", "))]
+    Unknown {
+        /// What was asked for.
+        name: String,
+        /// The built-in ones.
+        known: Vec<&'static str>,
+    },
+    /// A file could not be read.
+    #[error("read the profile {}: {source}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// What the kernel said.
+        source: std::io::Error,
+    },
+    /// The text of a profile is not right.
+    #[error("{file}:{line}: {problem}")]
+    Text {
+        /// The file, or the name of a built-in profile.
+        file: String,
+        /// Line, from 1.
+        line: usize,
+        /// What is wrong there.
+        problem: Problem,
+    },
+}
+
+/// What is wrong with one line of a profile.
+#[derive(Debug, Error)]
+pub enum Problem {
+    /// It is not TOML.
+    #[error("not TOML: {message}")]
+    Syntax {
+        /// What the parser says.
+        message: String,
+    },
+    /// A key that profiles do not have.
+    #[error("no key '{key}' here; expected {expected}")]
+    UnknownKey {
+        /// The key.
+        key: String,
+        /// Those there are.
+        expected: String,
+    },
+    /// A key is missing.
+    #[error("'{key}' is missing: expected {expected}")]
+    Missing {
+        /// The key.
+        key: &'static str,
+        /// What belongs there.
+        expected: String,
+    },
+    /// The value does not fit the key.
+    #[error("{key} = {found}: expected {expected}")]
+    Value {
+        /// The key.
+        key: String,
+        /// What is there.
+        found: String,
+        /// What belongs there.
+        expected: String,
+    },
+    /// No setting has the id.
+    #[error("no setting '{id}'{near}; nearwire settings lists them all")]
+    UnknownSetting {
+        /// The id.
+        id: String,
+        /// Ids that may be meant, with words around.
+        near: String,
+    },
+    /// The key has no meaning for this setting.
+    #[error("{key} does not fit {id}, whose value is {value}: expected {expected}")]
+    WrongOperator {
+        /// The key.
+        key: &'static str,
+        /// The setting.
+        id: &'static str,
+        /// What the setting's value looks like.
+        value: String,
+        /// The keys that fit.
+        expected: &'static str,
+    },
+    /// More or less than one key says what is wanted.
+    #[error("a wish has exactly one of {expected}; found {found}")]
+    WantedOnce {
+        /// What is there.
+        found: String,
+        /// The keys that say what is wanted.
+        expected: String,
+    },
+    /// The wish would lower security.
+    #[error("{id} can lower security, so no profile may want it; list it under [[left-out]] instead")]
+    LowersSecurity {
+        /// The setting.
+        id: &'static str,
+    },
+    /// The profile extends itself, perhaps through others.
+    #[error("extends = \"{name}\": a profile cannot extend itself")]
+    Circle {
+        /// The profile.
+        name: String,
+    },
+    /// What it extends cannot be had.
+    #[error("extends = \"{name}\": {source}")]
+    Extends {
+        /// The profile.
+        name: String,
+        /// Why not.
+        source: Box<ProfileError>,
+    },
+}
