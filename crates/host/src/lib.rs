@@ -7,6 +7,7 @@
 //! * [`read_settings`]: those of any settings;
 //! * [`guide`]: what is known of a setting in words;
 //! * [`profile`]: wanted values for a purpose;
+//! * [`check()`](check::check): a host against a profile;
 //! * [`topology`]: which CPUs share what, and which two suit a ping-pong.
 //!
 //! Reading never changes anything, never fails as a whole and never gives MAC or IP addresses,
@@ -15,6 +16,7 @@
 #![forbid(unsafe_code)]
 
 pub mod catalogue;
+pub mod check;
 mod cpuset;
 mod environment;
 pub mod guide;

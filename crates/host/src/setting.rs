@@ -122,6 +122,12 @@ impl PartialEq for Setting {
 impl Eq for Setting {}
 
 impl Setting {
+    /// Whether each interface has one.
+    #[must_use]
+    pub const fn is_of_interfaces(&self) -> bool {
+        matches!(self.read, ReadFrom::Nic(_))
+    }
+
     /// A row of a table: this one is the base that says what the rows have in common.
     pub(crate) const fn row(self, id: &'static str, what: &'static str, why: &'static str, read: ReadFrom) -> Self {
         Self { id, what, why, read, ..self }

@@ -55,6 +55,18 @@ impl Verdict {
         ("below-default", Self::BelowDefault),
         ("harmful", Self::Harmful),
     ];
+
+    /// Whether the printed value should not be put in place today.
+    #[must_use]
+    pub const fn is_against(self) -> bool {
+        !matches!(self, Self::Holds)
+    }
+
+    /// The verdict as profiles write it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        Self::NAMES.iter().find(|(_, verdict)| *verdict == self).map_or("", |(name, _)| *name)
+    }
 }
 
 /// How much a wish matters. The weightiest comes first.
@@ -151,6 +163,37 @@ impl CpuGroup {
         ("${host.online}", Self::Online),
         ("${nic.node}", Self::NicNode),
     ];
+}
+
+impl CpuGroup {
+    /// The CPUs, where they are given by number.
+    pub(crate) const fn list(&self) -> Option<&CpuSet> {
+        match self {
+            Self::List(cpus) => Some(cpus),
+            _ => None,
+        }
+    }
+}
+
+impl Wanted {
+    /// The one value to write, in the words that the setting is read in: the limit of a one-sided
+    /// wish, the first of several. `None` where the wish does not say what to write, or names CPUs
+    /// without numbers.
+    #[must_use]
+    pub fn value(&self) -> Option<String> {
+        match self {
+            Self::Equal(value) | Self::AtLeast(value) | Self::AtMost(value) => Some(value.clone()),
+            Self::OneOf(values) => values.first().cloned(),
+            Self::Cpus(CpuRelation::Equal | CpuRelation::Within | CpuRelation::Cover, group) => {
+                group.list().map(ToString::to_string)
+            }
+            Self::Cpus(CpuRelation::ApartFrom, _)
+            | Self::Contains(_)
+            | Self::Lacks(_)
+            | Self::Absent
+            | Self::SameAs(_) => None,
+        }
+    }
 }
 
 /// When a wish counts.

@@ -34,6 +34,22 @@ fn label(labels: &[String]) -> String {
     numbers.map_or_else(|| labels.join(" "), |numbers| numbers.to_string())
 }
 
+/// The parts of a text made by [`condense`] with their labels; `None` for a text with one value.
+pub(crate) fn split(text: &str) -> Option<Vec<(&str, &str)>> {
+    let mut parts = Vec::new();
+    let mut rest = text;
+    loop {
+        let (value, after) = rest.split_once(" (")?;
+        let (labels, after) = after.split_once(')')?;
+        parts.push((value, labels));
+        rest = match after.strip_prefix(", ") {
+            Some(next) => next,
+            None if after.is_empty() && parts.len() > 1 => return Some(parts),
+            None => return None,
+        };
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -57,5 +73,16 @@ mod tests {
         assert_eq!(cpus, Reading::value("a (0,2-3), b (1)"));
         let queues = condensed(&[("rx-0", "a"), ("rx-1", "b"), ("rx-2", "a")]);
         assert_eq!(queues, Reading::value("a (rx-0 rx-2), b (rx-1)"));
+    }
+
+    #[test]
+    fn condensed_readings_split_are_the_same() {
+        let parts = |text| split(text);
+        assert_eq!(parts("a (0,2-3), b (1)"), Some(vec![("a", "0,2-3"), ("b", "1")]));
+        assert_eq!(parts("0-3,8 (rx-0 rx-2), none (rx-1)"), Some(vec![("0-3,8", "rx-0 rx-2"), ("none", "rx-1")]));
+        for single in ["powersave", "", "Intel(R) Xeon(R) CPU E5-2620 v3", "Debian 12 (bookworm)", "30 on 2, 31 on 2-3"]
+        {
+            assert_eq!(parts(single), None, "{single}");
+        }
     }
 }

@@ -20,7 +20,7 @@ const GROUPS: &str = "/sys/fs/cgroup/system.slice";
 
 /// `running, enabled`, `stopped, disabled`, `masked`, `not installed`; without the first word when
 /// the groups of running services are not to be seen.
-pub(super) fn state(files: &HostFiles<'_>, unit: &str) -> Reading {
+pub(crate) fn state(files: &HostFiles<'_>, unit: &str) -> Reading {
     let root = files.root();
     if let Err(reading) = has_systemd(files) {
         return reading;

@@ -1,0 +1,239 @@
+//! A host against a profile: what is as the profile wants it and what is not.
+//!
+//! [`check()`] reads the settings that the profile has wishes for and gives a [`Finding`] for each
+//! wish, of a setting of interfaces one for each interface. Nothing is changed and nothing is
+//! measured. What could not be read is said and never counts as wrong.
+
+mod facts;
+mod judge;
+mod number;
+mod owner;
+
+use nearwire_sys as _;
+
+use crate::profile::{Profile, Weight, Wish};
+use crate::{CpuSet, Reading, Root, Setting};
+
+use facts::Facts;
+use judge::Judgement;
+pub use owner::Owner;
+
+/// Which CPUs are whose, as wishes mean them by `${plan.…}`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CpuPlan {
+    /// Those left alone for the program and the guests.
+    pub isolated: CpuSet,
+    /// The others.
+    pub housekeeping: CpuSet,
+    /// Those for interrupts of interfaces.
+    pub irq: CpuSet,
+    /// Those of the program.
+    pub app: CpuSet,
+}
+
+/// What came of one wish.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// The value is as wanted, or better.
+    Right,
+    /// It is not.
+    Differs,
+    /// It is not, and a tool on the host sets it.
+    Owned(Owner),
+    /// The printed value is not there, and a current kernel gives no reason to put it there.
+    NotAdvised,
+    /// The wish does not count on this host.
+    NotApplicable {
+        /// Why not.
+        why: String,
+    },
+    /// The host, kernel or device does not have the setting.
+    Unsupported,
+    /// It could not be found out.
+    Unknown {
+        /// Why not.
+        why: String,
+    },
+    /// Only root may read it.
+    NeedsRoot,
+}
+
+impl Outcome {
+    /// The outcome as commands print it, a word for scripts.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Right => "ok",
+            Self::Differs => "differs",
+            Self::Owned(_) => "owned",
+            Self::NotAdvised => "not-advised",
+            Self::NotApplicable { .. } => "not-applicable",
+            Self::Unsupported => "unsupported",
+            Self::Unknown { .. } => "unknown",
+            Self::NeedsRoot => "needs-root",
+        }
+    }
+
+    /// Whether something is not as the profile wants it.
+    #[must_use]
+    pub const fn is_difference(&self) -> bool {
+        matches!(self, Self::Differs | Self::Owned(_))
+    }
+}
+
+/// One wish, or one wish for one interface, and what was found.
+#[derive(Clone, Debug)]
+pub struct Finding {
+    /// The wish.
+    pub wish: Wish,
+    /// The interface, of a setting of interfaces.
+    pub interface: Option<String>,
+    /// What came of it.
+    pub outcome: Outcome,
+    /// The setting's reading.
+    pub found: Reading,
+    /// The wanted value for a person: CPUs by number where they are known.
+    pub wanted: String,
+    /// The value to write, in the words that the setting is read in, where one value is wanted.
+    pub value: Option<String>,
+    /// Of a setting that each CPU has: the CPUs that are judged, where not all are.
+    pub cpus: Option<CpuSet>,
+    /// Something to know beside the outcome: another setting that makes the wish true.
+    pub note: Option<String>,
+}
+
+impl Finding {
+    /// The setting's id, with the interface in brackets: `nic.mtu[eth0]`.
+    #[must_use]
+    pub fn id(&self) -> String {
+        instance(self.wish.setting, self.interface.as_deref())
+    }
+}
+
+/// A setting's id as readings have it.
+fn instance(setting: &Setting, interface: Option<&str>) -> String {
+    match interface {
+        Some(name) => format!("{}[{name}]", setting.id),
+        None => setting.id.to_owned(),
+    }
+}
+
+/// Judges each wish of a profile. `interfaces` are those whose settings count; without a `plan`
+/// CPUs that are isolated now are the program's.
+///
+/// Areas with the weightiest differences come first, in each the differences, then the rest.
+#[must_use]
+pub fn check(root: &Root, profile: &Profile, interfaces: &[String], plan: Option<&CpuPlan>) -> Vec<Finding> {
+    let facts = Facts::read(root, profile, interfaces, plan);
+    let mut findings: Vec<Finding> = Vec::new();
+    for wish in &profile.wishes {
+        if !wish.setting.is_of_interfaces() {
+            findings.push(finding(&facts, wish, None));
+        } else if interfaces.is_empty() {
+            findings.push(without_interface(wish));
+        } else {
+            findings.extend(interfaces.iter().map(|name| finding(&facts, wish, Some(name))));
+        }
+    }
+    sort(&mut findings);
+    findings
+}
+
+fn without_interface(wish: &Wish) -> Finding {
+    let outcome = Outcome::NotApplicable { why: "the host has no interface to look at".to_owned() };
+    let wanted = wish.wanted.to_string();
+    let wish = wish.clone();
+    Finding { wish, interface: None, outcome, found: Reading::Unsupported, wanted, value: None, cpus: None, note: None }
+}
+
+fn finding(facts: &Facts<'_>, wish: &Wish, interface: Option<&str>) -> Finding {
+    let found = facts.reading(wish.setting, interface);
+    let wanted = facts.resolve(&wish.wanted, interface);
+    let cpus = wish.on.as_ref().and_then(|group| facts.cpus(group, interface).ok());
+    let (outcome, note) = outcome(facts, wish, interface, &found);
+    Finding {
+        interface: interface.map(str::to_owned),
+        outcome,
+        wanted: wanted.as_ref().map_or_else(|_| wish.wanted.to_string(), ToString::to_string),
+        value: wanted.ok().and_then(|wanted| wanted.value()),
+        cpus,
+        found,
+        note,
+        wish: wish.clone(),
+    }
+}
+
+fn outcome(facts: &Facts<'_>, wish: &Wish, interface: Option<&str>, found: &Reading) -> (Outcome, Option<String>) {
+    if let Some(why) = wish.when.iter().find_map(|condition| facts.fails(condition, interface)) {
+        return (why, None);
+    }
+    let judged = facts.judge(wish.setting, wish, interface, found);
+    if judged != Judgement::Right
+        && let Some(other) = wish.or
+    {
+        let reading = facts.reading(other, interface.filter(|_| other.is_of_interfaces()));
+        if facts.judge(other, wish, interface, &reading) == Judgement::Right {
+            let value = reading.as_value().unwrap_or("none").to_owned();
+            return (Outcome::Right, Some(format!("{} does it: {value}", other.id)));
+        }
+    }
+    let outcome = match judged {
+        Judgement::Right => Outcome::Right,
+        Judgement::Wrong if wish.verdict.is_against() => Outcome::NotAdvised,
+        Judgement::Wrong => match facts.owner(wish.setting, interface) {
+            Some(owner) => Outcome::Owned(owner),
+            None => Outcome::Differs,
+        },
+        Judgement::Unjudged(outcome) => outcome,
+    };
+    (outcome, None)
+}
+
+/// The rank of an outcome in a report: what needs an eye comes first.
+const fn rank(outcome: &Outcome) -> u8 {
+    match outcome {
+        Outcome::Differs | Outcome::Owned(_) => 0,
+        Outcome::NeedsRoot => 1,
+        Outcome::Unknown { .. } => 2,
+        Outcome::NotAdvised => 3,
+        Outcome::Right => 4,
+        Outcome::Unsupported => 5,
+        Outcome::NotApplicable { .. } => 6,
+    }
+}
+
+/// Areas with the weightiest differences first, in each the differences by weight and then the
+/// rest; equal ones in the order of the profile.
+fn sort(findings: &mut [Finding]) {
+    let worst = |area| {
+        let weights = findings.iter().filter(|f| f.wish.setting.area == area && f.outcome.is_difference());
+        weights.map(|finding| finding.wish.weight).min().map_or(u8::MAX, |weight| weight as u8)
+    };
+    let ranks: Vec<_> = findings.iter().map(|f| (worst(f.wish.setting.area), f.wish.setting.area)).collect();
+    let mut keyed: Vec<_> = ranks.into_iter().zip(findings.iter().cloned()).collect();
+    keyed.sort_by(|(area_a, a), (area_b, b)| {
+        let key = |finding: &Finding| (rank(&finding.outcome), finding.wish.weight);
+        area_a.cmp(area_b).then(key(a).cmp(&key(b)))
+    });
+    for (place, (_, finding)) in findings.iter_mut().zip(keyed) {
+        *place = finding;
+    }
+}
+
+/// How many findings have each outcome, by [`Outcome::name`], in the order of a report.
+#[must_use]
+pub fn counts(findings: &[Finding]) -> Vec<(&'static str, usize)> {
+    const NAMES: [&str; 8] =
+        ["differs", "owned", "needs-root", "unknown", "not-advised", "ok", "unsupported", "not-applicable"];
+    let count = |name| findings.iter().filter(|finding| finding.outcome.name() == name).count();
+    NAMES.into_iter().map(|name| (name, count(name))).collect()
+}
+
+/// The weight of the weightiest difference, if there is any.
+#[must_use]
+pub fn worst(findings: &[Finding]) -> Option<Weight> {
+    findings.iter().filter(|finding| finding.outcome.is_difference()).map(|finding| finding.wish.weight).min()
+}
+
+#[cfg(test)]
+mod tests;

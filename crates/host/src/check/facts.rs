@@ -1,0 +1,208 @@
+//! What a check knows of the host: readings, CPUs, owners.
+
+use std::collections::BTreeMap;
+
+use super::judge::{Judgement, judge};
+use super::owner::{Owner, Owners};
+use super::{CpuPlan, Outcome, instance};
+use crate::profile::{Condition, CpuGroup, Profile, Wanted, Wish};
+use crate::topology::Topology;
+use crate::{CpuSet, Reading, Root, Setting, catalogue, read_settings};
+
+/// Readings and CPUs of one host.
+pub(super) struct Facts<'a> {
+    readings: BTreeMap<String, Reading>,
+    interfaces: &'a [String],
+    topology: Topology,
+    plan: CpuPlan,
+    is_planned: bool,
+    owners: Owners,
+}
+
+/// Settings that conditions and groups of CPUs look at.
+const OF_CONDITIONS: [&str; 7] = [
+    "kernel.release",
+    "cpu.model",
+    "memory.nodes",
+    "virtualisation.hypervisor-flag",
+    "nic.driver",
+    "nic.numa-node",
+    "nic.local-cpus",
+];
+
+impl<'a> Facts<'a> {
+    pub(super) fn read(root: &Root, profile: &Profile, interfaces: &'a [String], plan: Option<&CpuPlan>) -> Self {
+        let mut settings: Vec<&Setting> = OF_CONDITIONS.into_iter().filter_map(catalogue::setting).collect();
+        for wish in &profile.wishes {
+            settings.push(wish.setting);
+            settings.extend(wish.or);
+            if let Wanted::SameAs(other) = wish.wanted {
+                settings.push(other);
+            }
+            settings.extend(wish.when.iter().filter_map(|condition| match condition {
+                Condition::Has(setting) => Some(*setting),
+                _ => None,
+            }));
+        }
+        settings.sort_by_key(|setting| setting.id);
+        settings.dedup();
+        let topology = Topology::read(root);
+        Self {
+            readings: read_settings(root, &settings, interfaces).into_iter().collect(),
+            interfaces,
+            plan: plan.cloned().unwrap_or_else(|| present(&topology)),
+            is_planned: plan.is_some(),
+            owners: Owners::read(root, interfaces),
+            topology,
+        }
+    }
+
+    pub(super) fn reading(&self, setting: &Setting, interface: Option<&str>) -> Reading {
+        let id = instance(setting, interface);
+        let missing = || Reading::Unknown { why: format!("{id} was not read") };
+        self.readings.get(&id).cloned().unwrap_or_else(missing)
+    }
+
+    fn value(&self, id: &str, interface: Option<&str>) -> Option<&str> {
+        let id = instance(catalogue::setting(id)?, interface);
+        self.readings.get(&id)?.as_value()
+    }
+
+    pub(super) fn owner(&self, setting: &Setting, interface: Option<&str>) -> Option<Owner> {
+        self.owners.of(setting, interface)
+    }
+
+    /// The CPUs of a group, or why they are not known.
+    pub(super) fn cpus(&self, group: &CpuGroup, interface: Option<&str>) -> Result<CpuSet, Outcome> {
+        let none = |why: &str| Err(Outcome::NotApplicable { why: why.to_owned() });
+        match group {
+            CpuGroup::Isolated if self.plan.isolated.is_empty() => none(NO_ISOLATION),
+            CpuGroup::App if self.plan.app.is_empty() => none(NO_ISOLATION),
+            CpuGroup::Isolated => Ok(self.plan.isolated.clone()),
+            CpuGroup::App => Ok(self.plan.app.clone()),
+            CpuGroup::Housekeeping => Ok(self.plan.housekeeping.clone()),
+            CpuGroup::Irq => Ok(self.irq(interface)),
+            CpuGroup::Online => Ok(self.topology.cpus().iter().map(|cpu| cpu.id).collect()),
+            CpuGroup::NicNode => self.near(interface),
+            CpuGroup::List(cpus) => Ok(cpus.clone()),
+        }
+    }
+
+    /// The CPUs for interrupts: those of the plan, else the housekeeping ones near the interface,
+    /// else all housekeeping ones.
+    fn irq(&self, interface: Option<&str>) -> CpuSet {
+        if self.is_planned {
+            return self.plan.irq.clone();
+        }
+        let near = self.near(interface).unwrap_or_default();
+        let both: CpuSet = self.plan.housekeeping.iter().filter(|&cpu| near.contains(cpu)).collect();
+        if both.is_empty() { self.plan.housekeeping.clone() } else { both }
+    }
+
+    fn near(&self, interface: Option<&str>) -> Result<CpuSet, Outcome> {
+        let node = self.value("nic.numa-node", interface).and_then(|node| node.parse::<u32>().ok());
+        let Some(node) = node else {
+            let why = "the device does not say which memory node it is on".to_owned();
+            return Err(Outcome::NotApplicable { why });
+        };
+        Ok(self.topology.cpus().iter().filter(|cpu| cpu.node == Some(node)).map(|cpu| cpu.id).collect())
+    }
+
+    /// A wanted value with CPUs by number and with the value of another setting in place of it.
+    pub(super) fn resolve(&self, wanted: &Wanted, interface: Option<&str>) -> Result<Wanted, Outcome> {
+        Ok(match wanted {
+            Wanted::Cpus(relation, group) => Wanted::Cpus(*relation, CpuGroup::List(self.cpus(group, interface)?)),
+            Wanted::SameAs(other) => {
+                let interface = interface.filter(|_| other.is_of_interfaces());
+                match self.reading(other, interface) {
+                    Reading::Value(value) => Wanted::Equal(value),
+                    Reading::Unsupported => return Err(Outcome::Unsupported),
+                    Reading::NeedsRoot => return Err(Outcome::NeedsRoot),
+                    Reading::Unknown { why } => return Err(Outcome::Unknown { why }),
+                }
+            }
+            other => other.clone(),
+        })
+    }
+
+    /// Judges a reading of this setting by a wish.
+    pub(super) fn judge(&self, setting: &Setting, wish: &Wish, interface: Option<&str>, found: &Reading) -> Judgement {
+        let wanted = match self.resolve(&wish.wanted, interface) {
+            Ok(wanted) => wanted,
+            Err(outcome) => return Judgement::Unjudged(outcome),
+        };
+        let cpus = match wish.on.as_ref().map(|group| self.cpus(group, interface)).transpose() {
+            Ok(cpus) => cpus,
+            Err(outcome) => return Judgement::Unjudged(outcome),
+        };
+        judge(setting, &wanted, cpus.as_ref(), found)
+    }
+
+    /// What a wish comes to when a condition does not hold; `None` when it holds.
+    pub(super) fn fails(&self, condition: &Condition, interface: Option<&str>) -> Option<Outcome> {
+        let flag = self.value("virtualisation.hypervisor-flag", None);
+        let is_guest = flag.map(|flag| flag == "yes");
+        let holds = match condition {
+            Condition::KernelAtLeast(version) => {
+                self.value("kernel.release", None).map(|release| parts(release) >= parts(version))
+            }
+            Condition::Has(setting) => {
+                let interface = interface.filter(|_| setting.is_of_interfaces());
+                match self.reading(setting, interface) {
+                    Reading::Unknown { .. } => None,
+                    reading => Some(reading != Reading::Unsupported),
+                }
+            }
+            Condition::Driver(names) => {
+                self.drivers(interface).map(|found| found.iter().any(|driver| names.iter().any(|name| name == driver)))
+            }
+            Condition::Cpu(word) => self.value("cpu.model", None).map(|model| model.contains(word.as_str())),
+            Condition::BareMetal => is_guest.map(|is_guest| !is_guest),
+            Condition::Guest => is_guest,
+            Condition::NodesAtLeast(least) => {
+                let nodes = CpuSet::from_list(self.value("memory.nodes", None).unwrap_or_default());
+                nodes.ok().filter(|nodes| !nodes.is_empty()).map(|nodes| nodes.iter().count() as u64 >= *least)
+            }
+            Condition::CpusAtLeast(least) => {
+                let cpus = self.topology.cpus().len() as u64;
+                (cpus > 0).then_some(cpus >= *least)
+            }
+            Condition::Isolated => Some(!self.plan.isolated.is_empty()),
+            Condition::Plan => Some(self.is_planned),
+        };
+        match holds {
+            Some(true) => None,
+            Some(false) => Some(Outcome::NotApplicable { why: format!("it counts only for {condition}") }),
+            None => Some(Outcome::Unknown { why: format!("whether this is {condition} is not known") }),
+        }
+    }
+
+    /// The driver of one interface, or those of all.
+    fn drivers(&self, interface: Option<&str>) -> Option<Vec<&str>> {
+        let of = |name: &str| self.value("nic.driver", Some(name));
+        match interface {
+            Some(name) => of(name).map(|driver| vec![driver]),
+            None => Some(self.interfaces.iter().filter_map(|name| of(name)).collect()),
+        }
+    }
+}
+
+const NO_ISOLATION: &str = "no CPU is isolated, and no plan says which should be (nearwire plan)";
+
+/// The division of CPUs that is in effect now.
+fn present(topology: &Topology) -> CpuPlan {
+    let of = |is_isolated: bool| -> CpuSet {
+        topology.cpus().iter().filter(|cpu| cpu.is_isolated == is_isolated).map(|cpu| cpu.id).collect()
+    };
+    CpuPlan { isolated: of(true), app: of(true), housekeeping: of(false), irq: of(false) }
+}
+
+/// The numbers at the start of a kernel's release: `6.12.0-7-amd64` is 6, 12.
+fn parts(release: &str) -> (u32, u32) {
+    let number = |part: Option<&str>| {
+        let digits: String = part.unwrap_or_default().chars().take_while(char::is_ascii_digit).collect();
+        digits.parse().unwrap_or(0)
+    };
+    let mut parts = release.split('.');
+    (number(parts.next()), number(parts.next()))
+}

@@ -1,0 +1,161 @@
+//! Whether a value is as wanted.
+
+use super::Outcome;
+use super::number::numbers;
+use crate::profile::{CpuRelation, Wanted};
+use crate::read::split;
+use crate::setting::Value;
+use crate::{CpuSet, Reading, Setting};
+
+/// What a comparison gives.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Judgement {
+    /// As wanted, or better.
+    Right,
+    /// Not as wanted.
+    Wrong,
+    /// There is nothing to compare.
+    Unjudged(Outcome),
+}
+
+impl Judgement {
+    fn of(is_right: bool) -> Self {
+        if is_right { Self::Right } else { Self::Wrong }
+    }
+
+    fn unknown(why: String) -> Self {
+        Self::Unjudged(Outcome::Unknown { why })
+    }
+}
+
+/// Judges a reading. `wanted` names CPUs by number; `cpus` are those that count of a setting that
+/// each CPU has.
+pub(super) fn judge(setting: &Setting, wanted: &Wanted, cpus: Option<&CpuSet>, found: &Reading) -> Judgement {
+    let value = match found {
+        Reading::Value(value) => value,
+        Reading::Unsupported if *wanted == Wanted::Absent => return Judgement::Right,
+        Reading::Unsupported => return Judgement::Unjudged(Outcome::Unsupported),
+        Reading::NeedsRoot => return Judgement::Unjudged(Outcome::NeedsRoot),
+        Reading::Unknown { why } => return Judgement::unknown(why.clone()),
+    };
+    let Some(parts) = split(value) else {
+        return one(setting, wanted, value);
+    };
+    let counts = |labels: &str| match (cpus, CpuSet::from_list(labels)) {
+        (Some(cpus), Ok(labels)) => labels.iter().any(|label| cpus.contains(label)),
+        _ => true,
+    };
+    let judged: Vec<_> = parts
+        .iter()
+        .filter(|(_, labels)| counts(labels))
+        .map(|(value, _)| match *value {
+            // The words that stand for missing readings among others; see `condense`.
+            "unsupported" => Judgement::Right,
+            "needs root" => Judgement::Unjudged(Outcome::NeedsRoot),
+            "unknown" => Judgement::unknown(format!("a part of it could not be read: {}", found_text(found))),
+            value => one(setting, wanted, value),
+        })
+        .collect();
+    let first = |wanted: fn(&Judgement) -> bool| judged.iter().find(|judgement| wanted(judgement)).cloned();
+    first(|judgement| *judgement == Judgement::Wrong)
+        .or_else(|| first(|judgement| matches!(judgement, Judgement::Unjudged(_))))
+        .unwrap_or(Judgement::Right)
+}
+
+fn found_text(found: &Reading) -> &str {
+    found.as_value().unwrap_or_default()
+}
+
+fn one(setting: &Setting, wanted: &Wanted, value: &str) -> Judgement {
+    match wanted {
+        Wanted::Equal(wanted) => equal(setting, wanted, value),
+        Wanted::AtLeast(least) => compare(setting, least, value, |found, least| found >= least),
+        Wanted::AtMost(most) => compare(setting, most, value, |found, most| found <= most),
+        Wanted::OneOf(values) => {
+            let judged: Vec<_> = values.iter().map(|wanted| equal(setting, wanted, value)).collect();
+            let right = judged.iter().find(|judgement| **judgement == Judgement::Right);
+            right.or(judged.first()).cloned().unwrap_or(Judgement::Wrong)
+        }
+        Wanted::Contains(word) => Judgement::of(words(value).any(|found| found == word)),
+        Wanted::Lacks(unwanted) => Judgement::of(!words(value).any(|found| unwanted.iter().any(|word| word == found))),
+        Wanted::Absent => Judgement::of(is_nothing(value)),
+        Wanted::SameAs(other) => Judgement::unknown(format!("{} could not be read", other.id)),
+        Wanted::Cpus(relation, group) => match (group.list(), CpuSet::from_list(value)) {
+            (Some(group), Ok(found)) => Judgement::of(relation.holds(&found, group)),
+            // `none`, `not set`, or what a mask of a queue that is the only one reads as.
+            (Some(group), Err(_)) if is_nothing(value) => Judgement::of(relation.holds(&CpuSet::default(), group)),
+            (_, Err(error)) => Judgement::unknown(format!("{value}: {error}")),
+            (None, Ok(_)) => Judgement::unknown(format!("{group} are not known")),
+        },
+    }
+}
+
+fn words(value: &str) -> impl Iterator<Item = &str> {
+    value.split([' ', ',']).filter(|word| !word.is_empty())
+}
+
+/// The words for a thing that is not there.
+fn is_nothing(value: &str) -> bool {
+    matches!(value, "" | "none" | "not set" | "not installed" | "(null)")
+}
+
+fn equal(setting: &Setting, wanted: &str, value: &str) -> Judgement {
+    match setting.value {
+        Value::Switch => match (switch(wanted), switch(value)) {
+            (Some(wanted), Some(found)) => Judgement::of(wanted == found),
+            _ => Judgement::unknown(format!("{value} is neither on nor off")),
+        },
+        Value::CpuList => match (CpuSet::from_list(wanted), CpuSet::from_list(value)) {
+            (Ok(wanted), Ok(found)) => Judgement::of(wanted == found),
+            _ => Judgement::of(wanted == value),
+        },
+        Value::Number(_) => match (numbers(setting, wanted), numbers(setting, value)) {
+            (Some(wanted), Some(found)) => Judgement::of(wanted == found),
+            _ => Judgement::of(wanted == value),
+        },
+        Value::Text | Value::Word(_) => Judgement::of(wanted == value),
+    }
+}
+
+/// The words in which kernel and tools say on and off. An option that is not on the command line
+/// is off.
+fn switch(text: &str) -> Option<bool> {
+    match text {
+        "on" | "1" | "yes" | "y" | "Y" | "true" | "enabled" | "set" => Some(true),
+        "off" | "0" | "no" | "n" | "N" | "false" | "disabled" | "not set" => Some(false),
+        _ => None,
+    }
+}
+
+/// Number by number; of CPUs their count.
+fn compare(setting: &Setting, limit: &str, value: &str, holds: fn(f64, f64) -> bool) -> Judgement {
+    let found = match setting.value {
+        Value::CpuList if is_nothing(value) => Some(vec![0.0]),
+        #[expect(clippy::cast_precision_loss, reason = "CPUs are few")]
+        Value::CpuList => CpuSet::from_list(value).ok().map(|cpus| vec![cpus.iter().count() as f64]),
+        _ => numbers(setting, value),
+    };
+    let limit = match setting.value {
+        Value::CpuList => limit.parse().ok().map(|limit| vec![limit]),
+        _ => numbers(setting, limit),
+    };
+    match (found, limit) {
+        (Some(found), Some(limit)) if found.len() >= limit.len() => {
+            Judgement::of(found.iter().zip(&limit).all(|(&found, &limit)| holds(found, limit)))
+        }
+        _ => Judgement::unknown(format!("{value} cannot be compared with a number")),
+    }
+}
+
+impl CpuRelation {
+    fn holds(self, found: &CpuSet, group: &CpuSet) -> bool {
+        let is_within = || found.iter().all(|cpu| group.contains(cpu));
+        let covers = || group.iter().all(|cpu| found.contains(cpu));
+        match self {
+            Self::Equal => is_within() && covers(),
+            Self::Within => is_within(),
+            Self::Cover => covers(),
+            Self::ApartFrom => !found.iter().any(|cpu| group.contains(cpu)),
+        }
+    }
+}

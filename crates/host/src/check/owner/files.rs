@@ -1,0 +1,126 @@
+//! Files of network tools that set properties of interfaces whenever these come up.
+
+use super::{Claim, Owner, assignments};
+use crate::Root;
+
+const LINKS: [&str; 4] =
+    ["/etc/systemd/network", "/run/systemd/network", "/usr/local/lib/systemd/network", "/usr/lib/systemd/network"];
+const CONNECTIONS: [&str; 2] = ["/etc/NetworkManager/system-connections", "/run/NetworkManager/system-connections"];
+
+/// Keys of `[Link]` (`systemd.link(5)`) and the id each sets.
+const LINK_KEYS: [(&str, &str); 26] = [
+    ("MTUBytes", "nic.mtu"),
+    ("BitsPerSecond", "nic.speed-mbps"),
+    ("AutoNegotiation", "nic.autoneg"),
+    ("WakeOnLan", "nic.wake-on-lan"),
+    ("ReceiveChecksumOffload", "nic.offload.rx-checksum"),
+    ("TransmitChecksumOffload", "nic.offload.tx-checksum"),
+    ("TCPSegmentationOffload", "nic.offload.tso"),
+    ("GenericSegmentationOffload", "nic.offload.gso"),
+    ("GenericReceiveOffload", "nic.offload.gro"),
+    ("GenericReceiveOffloadHardware", "nic.offload.gro-hw"),
+    ("LargeReceiveOffload", "nic.offload.lro"),
+    ("NTupleFilter", "nic.offload.ntuple"),
+    ("RxChannels", "nic.channels.rx"),
+    ("TxChannels", "nic.channels.tx"),
+    ("CombinedChannels", "nic.channels.combined"),
+    ("RxBufferSize", "nic.ring.rx"),
+    ("TxBufferSize", "nic.ring.tx"),
+    ("RxFlowControl", "nic.pause"),
+    ("TxFlowControl", "nic.pause"),
+    ("AutoNegotiationFlowControl", "nic.pause.autoneg"),
+    ("UseAdaptiveRxCoalesce", "nic.coalesce.adaptive-rx"),
+    ("UseAdaptiveTxCoalesce", "nic.coalesce.adaptive-tx"),
+    ("RxCoalesceSec", "nic.coalesce.rx-usecs"),
+    ("RxMaxCoalescedFrames", "nic.coalesce.rx-frames"),
+    ("TxCoalesceSec", "nic.coalesce.tx-usecs"),
+    ("TxMaxCoalescedFrames", "nic.coalesce.tx-frames"),
+];
+
+/// What systemd sets by `.link` files that may match an interface. A match by hardware address
+/// counts as one: addresses are not read here.
+pub(super) fn links(root: &Root, interfaces: &[String]) -> Vec<Claim> {
+    let mut claims = Vec::new();
+    for path in files(root, &LINKS, ".link") {
+        let text = root.read(&path).unwrap_or_default();
+        let names = assignments(&text).find(|(section, key, _)| (*section, *key) == ("Match", "OriginalName"));
+        let keys = assignments(&text).filter(|(section, ..)| *section == "Link");
+        let ids: Vec<String> = keys.filter_map(|(_, key, _)| id_of(key)).collect();
+        let matching = interfaces
+            .iter()
+            .filter(|name| names.is_none_or(|(.., globs)| globs.split_whitespace().any(|glob| is_match(glob, name))));
+        for interface in matching.filter(|_| !ids.is_empty()) {
+            let owner = Owner { tool: format!("systemd ({path})"), advice: format!("change the value in {path}") };
+            claims.push(Claim { owner, ids: ids.clone(), interface: Some(interface.clone()) });
+        }
+    }
+    claims
+}
+
+fn id_of(key: &str) -> Option<String> {
+    LINK_KEYS.iter().find(|(known, _)| *known == key).map(|(_, id)| (*id).to_owned())
+}
+
+/// What connections of `NetworkManager` set (`nm-settings-keyfile(5)`); only root may read them.
+pub(super) fn network_manager(root: &Root, interfaces: &[String]) -> Vec<Claim> {
+    let mut claims = Vec::new();
+    for path in files(root, &CONNECTIONS, ".nmconnection") {
+        let text = root.read(&path).unwrap_or_default();
+        let name = assignments(&text).find(|(section, key, _)| (*section, *key) == ("connection", "interface-name"));
+        let ids: Vec<String> = assignments(&text).filter_map(|(section, key, _)| in_connection(section, key)).collect();
+        let is_meant = |interface: &&String| name.is_none_or(|(.., name)| name == interface.as_str());
+        for interface in interfaces.iter().filter(is_meant).filter(|_| !ids.is_empty()) {
+            let tool = format!("NetworkManager ({path})");
+            let advice = "change it with nmcli connection modify".to_owned();
+            claims.push(Claim { owner: Owner { tool, advice }, ids: ids.clone(), interface: Some(interface.clone()) });
+        }
+    }
+    claims
+}
+
+fn in_connection(section: &str, key: &str) -> Option<String> {
+    match (section, key.split_once('-')) {
+        ("ethernet", _) if key == "mtu" => Some("nic.mtu".to_owned()),
+        ("ethtool", Some(("coalesce", rest))) => Some(format!("nic.coalesce.{rest}")),
+        ("ethtool", Some(("ring", rest))) => Some(format!("nic.ring.{rest}")),
+        ("ethtool", Some(("channels", rest))) => Some(format!("nic.channels.{rest}")),
+        ("ethtool", Some(("feature", rest))) => Some(format!("nic.offload.{rest}")),
+        ("ethtool", Some(("pause", "autoneg"))) => Some("nic.pause.autoneg".to_owned()),
+        ("ethtool", Some(("pause", _))) => Some("nic.pause".to_owned()),
+        ("ethtool", Some(("eee", _))) => Some("nic.energy-efficient".to_owned()),
+        _ => None,
+    }
+}
+
+/// The files of these directories, in the order in which they count.
+fn files(root: &Root, directories: &[&str], suffix: &str) -> Vec<String> {
+    let of = |directory: &&str| {
+        let names = root.list(directory).unwrap_or_default();
+        let directory = (*directory).to_owned();
+        names.into_iter().filter(|name| name.ends_with(suffix)).map(move |name| format!("{directory}/{name}"))
+    };
+    directories.iter().flat_map(of).collect()
+}
+
+/// Whether a name fits a pattern, in which `*` stands for anything.
+fn is_match(glob: &str, name: &str) -> bool {
+    match glob.split_once('*') {
+        None => glob == name,
+        Some((start, rest)) => name.strip_prefix(start).is_some_and(|name| {
+            (0..=name.len()).filter(|&at| name.is_char_boundary(at)).any(|at| is_match(rest, &name[at..]))
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn glob_matches_names_that_fit() {
+        assert!(is_match("*", "eth0"));
+        assert!(is_match("en*s0", "enp4s0"));
+        assert!(!is_match("en*s0", "enp4s1"));
+        assert!(!is_match("eth0", "eth01"));
+    }
+}

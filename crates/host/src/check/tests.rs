@@ -1,0 +1,254 @@
+use std::fs;
+use std::path::Path;
+
+use super::judge::{Judgement, judge};
+use super::*;
+use crate::catalogue;
+use crate::profile::{CpuGroup, CpuRelation, Wanted};
+
+fn setting(id: &str) -> &'static Setting {
+    catalogue::setting(id).unwrap()
+}
+
+fn text(value: &str) -> String {
+    value.to_owned()
+}
+
+fn is_right(id: &str, wanted: &Wanted, value: &str) -> bool {
+    match judge(setting(id), wanted, None, &Reading::value(value)) {
+        Judgement::Right => true,
+        Judgement::Wrong => false,
+        Judgement::Unjudged(outcome) => panic!("{id} {wanted} {value}: {outcome:?}"),
+    }
+}
+
+#[test]
+fn value_better_than_a_limit_is_right() {
+    let least = Wanted::AtLeast(text("250000"));
+    assert!(!is_right("net.core.netdev_max_backlog", &least, "1000"));
+    assert!(is_right("net.core.netdev_max_backlog", &least, "250000"));
+    assert!(is_right("net.core.netdev_max_backlog", &least, "300000"));
+    let most = Wanted::AtMost(text("10"));
+    assert!(is_right("vm.swappiness", &most, "1"));
+    assert!(!is_right("vm.swappiness", &most, "60"));
+}
+
+#[test]
+fn limit_of_three_numbers_is_compared_number_by_number() {
+    let least = Wanted::AtLeast(text("4096 87380 4194304"));
+    assert!(is_right("net.ipv4.tcp_rmem", &least, "4096 131072 6291456"));
+    assert!(!is_right("net.ipv4.tcp_rmem", &least, "4096 131072 4000000"));
+}
+
+#[test]
+fn words_for_on_and_off_are_the_same_however_they_are_written() {
+    let off = Wanted::Equal(text("off"));
+    assert!(is_right("kernel.numa_balancing", &off, "0"));
+    assert!(is_right("boot.nosmt", &off, "not set"));
+    assert!(is_right("nic.offload.gro", &off, "off"));
+    assert!(!is_right("nic.offload.gro", &off, "on"));
+}
+
+#[test]
+fn cpu_lists_are_compared_as_sets() {
+    let isolated = Wanted::Equal(text("2-3"));
+    assert!(is_right("boot.isolcpus", &isolated, "2,3"));
+    let group = |relation| Wanted::Cpus(relation, CpuGroup::List("2-3".parse_list()));
+    assert!(is_right("irq.default-affinity", &group(CpuRelation::ApartFrom), "0-1"));
+    assert!(!is_right("irq.default-affinity", &group(CpuRelation::ApartFrom), "0-3"));
+    assert!(is_right("irq.default-affinity", &group(CpuRelation::Within), "2"));
+    assert!(!is_right("irq.default-affinity", &group(CpuRelation::Cover), "2"));
+    assert!(is_right("irq.default-affinity", &group(CpuRelation::Cover), "0-3"));
+}
+
+trait ParseList {
+    fn parse_list(&self) -> CpuSet;
+}
+
+impl ParseList for str {
+    fn parse_list(&self) -> CpuSet {
+        CpuSet::from_list(self).unwrap()
+    }
+}
+
+#[test]
+fn value_of_each_cpu_is_judged_on_the_cpus_that_count() {
+    let performance = Wanted::Equal(text("performance"));
+    let found = Reading::value("powersave (0-1), performance (2-3)");
+    let of = |cpus: Option<&str>| {
+        let cpus = cpus.map(ParseList::parse_list);
+        judge(setting("cpu.governor"), &performance, cpus.as_ref(), &found)
+    };
+    assert_eq!(of(None), Judgement::Wrong);
+    assert_eq!(of(Some("2-3")), Judgement::Right);
+    assert_eq!(of(Some("1-3")), Judgement::Wrong);
+}
+
+#[test]
+fn service_that_runs_or_will_is_not_stopped() {
+    let gone = Wanted::Lacks(vec![text("running"), text("enabled")]);
+    assert!(!is_right("service.irqbalance", &gone, "stopped, enabled"));
+    assert!(is_right("service.irqbalance", &gone, "stopped, disabled"));
+    assert!(is_right("service.irqbalance", &gone, "not installed"));
+}
+
+#[test]
+fn value_that_is_no_number_is_unknown_and_not_wrong() {
+    let least = Wanted::AtLeast(text("8"));
+    let found = judge(setting("nic.pcie.width"), &least, None, &Reading::value("Unknown"));
+    assert!(matches!(found, Judgement::Unjudged(Outcome::Unknown { .. })));
+}
+
+const PROFILE: &str = r#"
+purpose = "A test"
+
+[[wish]]
+setting = "cpu.governor"
+equal = "performance"
+on = "${plan.isolated}"
+reason = "It keeps the clock up."
+source = "test"
+weight = "high"
+
+[[wish]]
+setting = "vm.swappiness"
+at-most = 10
+reason = "Swapping takes milliseconds."
+source = "test"
+
+[[wish]]
+setting = "kernel.watchdog_cpumask"
+cpus-within = "${plan.housekeeping}"
+reason = "It wakes up the CPUs it watches."
+source = "test"
+when = { isolated = true }
+
+[[wish]]
+setting = "memory.thp"
+equal = "never"
+verdict = "harmful"
+today = "It takes huge pages from programs that want them."
+reason = "Compaction stalls."
+source = "test"
+
+[[wish]]
+setting = "nic.irq-affinity"
+cpus-within = "${plan.irq}"
+reason = "Interrupts take the CPU from the program."
+source = "test"
+
+[[wish]]
+setting = "clock.hardware-clocks"
+absent = true
+reason = "None."
+source = "test"
+"#;
+
+fn write(root: &Path, path: &str, text: &str) {
+    let path = root.join(path.trim_start_matches('/'));
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(path, text).unwrap();
+}
+
+fn tree(isolated: &str) -> tempfile::TempDir {
+    let directory = tempfile::tempdir().unwrap();
+    let root = directory.path();
+    write(root, "/sys/devices/system/cpu/online", "0-3\n");
+    write(root, "/sys/devices/system/cpu/isolated", isolated);
+    for cpu in 0..4 {
+        let governor = if cpu < 2 { "powersave" } else { "performance" };
+        write(root, &format!("/sys/devices/system/cpu/cpu{cpu}/cpufreq/scaling_governor"), governor);
+    }
+    write(root, "/proc/sys/vm/swappiness", "60\n");
+    write(root, "/proc/sys/kernel/watchdog_cpumask", "0-3\n");
+    write(root, "/sys/kernel/mm/transparent_hugepage/enabled", "[always] madvise never\n");
+    directory
+}
+
+fn outcomes(findings: &[Finding]) -> Vec<(String, &'static str)> {
+    let mut outcomes: Vec<_> = findings.iter().map(|finding| (finding.id(), finding.outcome.name())).collect();
+    outcomes.sort();
+    outcomes
+}
+
+fn of(findings: &[Finding], id: &str) -> Finding {
+    findings.iter().find(|finding| finding.id() == id).unwrap().clone()
+}
+
+#[test]
+fn host_without_isolation_checked_has_no_findings_about_isolated_cpus() {
+    let directory = tree("\n");
+    let root = Root::directory(directory.path()).unwrap();
+    let profile = Profile::parse("test", PROFILE).unwrap();
+    let findings = check(&root, &profile, &[], None);
+    let wanted = [
+        ("clock.hardware-clocks", "unknown"),
+        ("cpu.governor", "not-applicable"),
+        ("kernel.watchdog_cpumask", "not-applicable"),
+        ("memory.thp", "not-advised"),
+        ("nic.irq-affinity", "not-applicable"),
+        ("vm.swappiness", "differs"),
+    ];
+    assert_eq!(outcomes(&findings), wanted.map(|(id, outcome)| (id.to_owned(), outcome)));
+    assert_eq!(findings[0].id(), "vm.swappiness");
+    assert_eq!(findings[0].value.as_deref(), Some("10"));
+}
+
+#[test]
+fn isolated_cpus_checked_are_judged_alone() {
+    let directory = tree("2-3\n");
+    let root = Root::directory(directory.path()).unwrap();
+    let profile = Profile::parse("test", PROFILE).unwrap();
+    let findings = check(&root, &profile, &[], None);
+    assert_eq!(of(&findings, "cpu.governor").outcome, Outcome::Right);
+    let watchdog = of(&findings, "kernel.watchdog_cpumask");
+    assert_eq!(watchdog.outcome, Outcome::Differs);
+    assert_eq!(watchdog.wanted, "only CPUs 0-1");
+    assert_eq!(watchdog.value.as_deref(), Some("0-1"));
+}
+
+#[test]
+fn plan_given_decides_which_cpus_are_judged() {
+    let directory = tree("\n");
+    let root = Root::directory(directory.path()).unwrap();
+    let profile = Profile::parse("test", PROFILE).unwrap();
+    let plan = CpuPlan {
+        isolated: "1-3".parse_list(),
+        app: "1-3".parse_list(),
+        housekeeping: "0".parse_list(),
+        irq: "0".parse_list(),
+    };
+    let findings = check(&root, &profile, &[], Some(&plan));
+    let governor = of(&findings, "cpu.governor");
+    assert_eq!(governor.outcome, Outcome::Differs);
+    assert_eq!(governor.cpus, Some("1-3".parse_list()));
+}
+
+#[test]
+fn setting_of_a_running_tool_that_differs_is_owned_by_it() {
+    let directory = tree("2-3\n");
+    let path = directory.path();
+    write(path, "/usr/lib/systemd/system/tuned.service", "");
+    write(path, "/sys/fs/cgroup/system.slice/tuned.service/cgroup.events", "populated 1\nfrozen 0\n");
+    write(path, "/etc/tuned/active_profile", "mine\n");
+    write(path, "/etc/tuned/mine/tuned.conf", "[main]\ninclude=base\n");
+    write(path, "/usr/lib/tuned/base/tuned.conf", "[main]\ninclude=mine\n[sysctl]\n# a comment\nvm.swappiness = 60\n");
+    let root = Root::directory(path).unwrap();
+    let findings = check(&root, &Profile::parse("test", PROFILE).unwrap(), &[], None);
+    match of(&findings, "vm.swappiness").outcome {
+        Outcome::Owned(owner) => assert_eq!(owner.tool, "tuned (profile mine)"),
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(of(&findings, "kernel.watchdog_cpumask").outcome, Outcome::Differs);
+}
+
+#[test]
+fn findings_begin_with_the_area_of_the_weightiest_difference() {
+    let directory = tree("0-3\n");
+    let root = Root::directory(directory.path()).unwrap();
+    let findings = check(&root, &Profile::parse("test", PROFILE).unwrap(), &[], None);
+    assert_eq!(findings[0].id(), "cpu.governor");
+    assert_eq!(worst(&findings), Some(Weight::High));
+    let differs = counts(&findings).into_iter().find(|(name, _)| *name == "differs");
+    assert_eq!(differs, Some(("differs", 3)));
+}
