@@ -12,7 +12,7 @@ mod owner;
 use nearwire_sys as _;
 
 use crate::profile::{Profile, Weight, Wish};
-use crate::{CpuSet, Reading, Root, Setting};
+use crate::{CpuSet, Goal, Reading, Root, goal};
 
 use facts::Facts;
 use judge::Judgement;
@@ -106,15 +106,15 @@ impl Finding {
     /// The setting's id, with the interface in brackets: `nic.mtu[eth0]`.
     #[must_use]
     pub fn id(&self) -> String {
-        instance(self.wish.setting, self.interface.as_deref())
+        self.wish.setting.instance(self.interface.as_deref())
     }
-}
 
-/// A setting's id as readings have it.
-fn instance(setting: &Setting, interface: Option<&str>) -> String {
-    match interface {
-        Some(name) => format!("{}[{name}]", setting.id),
-        None => setting.id.to_owned(),
+    /// The value to bring about, where the wish is not fulfilled and says which.
+    #[must_use]
+    pub fn goal(&self) -> Option<Goal> {
+        let value = self.value.clone().filter(|_| self.outcome.is_difference())?;
+        let Self { interface, cpus, wish, .. } = self.clone();
+        Some(Goal { setting: wish.setting, interface, cpus, value, reason: wish.reason })
     }
 }
 
@@ -155,7 +155,7 @@ fn finding(facts: &Facts<'_>, wish: &Wish, interface: Option<&str>) -> Finding {
         interface: interface.map(str::to_owned),
         outcome,
         wanted: wanted.as_ref().map_or_else(|_| wish.wanted.to_string(), ToString::to_string),
-        value: wanted.ok().and_then(|wanted| wanted.value()),
+        value: wanted.ok().and_then(|wanted| goal::value(wish.setting, &wanted)),
         cpus,
         found,
         note,

@@ -19,6 +19,7 @@ pub mod catalogue;
 pub mod check;
 mod cpuset;
 mod environment;
+mod goal;
 pub mod guide;
 pub mod profile;
 mod read;
@@ -30,6 +31,7 @@ pub mod topology;
 
 pub use cpuset::{CpuSet, CpuSetError};
 pub use environment::{environment, host_environment, interface_environment, interfaces, read_settings};
+pub use goal::Goal;
 pub use reading::Reading;
 pub use root::{Root, RootError};
 pub use setting::{

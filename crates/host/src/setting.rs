@@ -128,6 +128,15 @@ impl Setting {
         matches!(self.read, ReadFrom::Nic(_))
     }
 
+    /// The id as readings have it, with an interface in brackets: `nic.mtu[eth0]`.
+    #[must_use]
+    pub fn instance(&self, interface: Option<&str>) -> String {
+        match interface {
+            Some(name) => format!("{}[{name}]", self.id),
+            None => self.id.to_owned(),
+        }
+    }
+
     /// A row of a table: this one is the base that says what the rows have in common.
     pub(crate) const fn row(self, id: &'static str, what: &'static str, why: &'static str, read: ReadFrom) -> Self {
         Self { id, what, why, read, ..self }

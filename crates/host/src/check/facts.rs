@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::judge::{Judgement, judge};
 use super::owner::{Owner, Owners};
-use super::{CpuPlan, Outcome, instance};
+use super::{CpuPlan, Outcome};
 use crate::profile::{Condition, CpuGroup, Profile, Wanted, Wish};
 use crate::topology::Topology;
 use crate::{CpuSet, Reading, Root, Setting, catalogue, read_settings};
@@ -58,13 +58,13 @@ impl<'a> Facts<'a> {
     }
 
     pub(super) fn reading(&self, setting: &Setting, interface: Option<&str>) -> Reading {
-        let id = instance(setting, interface);
+        let id = setting.instance(interface);
         let missing = || Reading::Unknown { why: format!("{id} was not read") };
         self.readings.get(&id).cloned().unwrap_or_else(missing)
     }
 
     fn value(&self, id: &str, interface: Option<&str>) -> Option<&str> {
-        let id = instance(catalogue::setting(id)?, interface);
+        let id = catalogue::setting(id)?.instance(interface);
         self.readings.get(&id)?.as_value()
     }
 

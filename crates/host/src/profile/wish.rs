@@ -175,24 +175,10 @@ impl CpuGroup {
     }
 }
 
-impl Wanted {
-    /// The one value to write, in the words that the setting is read in: the limit of a one-sided
-    /// wish, the first of several. `None` where the wish does not say what to write, or names CPUs
-    /// without numbers.
-    #[must_use]
-    pub fn value(&self) -> Option<String> {
-        match self {
-            Self::Equal(value) | Self::AtLeast(value) | Self::AtMost(value) => Some(value.clone()),
-            Self::OneOf(values) => values.first().cloned(),
-            Self::Cpus(CpuRelation::Equal | CpuRelation::Within | CpuRelation::Cover, group) => {
-                group.list().map(ToString::to_string)
-            }
-            Self::Cpus(CpuRelation::ApartFrom, _)
-            | Self::Contains(_)
-            | Self::Lacks(_)
-            | Self::Absent
-            | Self::SameAs(_) => None,
-        }
+impl CpuRelation {
+    /// Whether the group itself is a value that fulfils the wish.
+    pub(crate) const fn says_which(self) -> bool {
+        !matches!(self, Self::ApartFrom)
     }
 }
 
