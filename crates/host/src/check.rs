@@ -5,6 +5,7 @@
 //! measured. What could not be read is said and never counts as wrong.
 
 mod facts;
+mod fix;
 mod judge;
 mod number;
 mod owner;
@@ -15,6 +16,7 @@ use crate::profile::{Profile, Weight, Wish};
 use crate::{CpuSet, Goal, Reading, Root, goal};
 
 use facts::Facts;
+pub use fix::{Fix, When};
 use judge::Judgement;
 pub use owner::Owner;
 

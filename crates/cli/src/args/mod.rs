@@ -1,6 +1,7 @@
 //! What was typed, one file a command. No meaning here.
 
 pub mod bench;
+pub mod check;
 mod values;
 
 use std::path::PathBuf;
@@ -18,7 +19,7 @@ pub struct Nearwire {
     pub command: Command,
 }
 
-const EXIT_CODES: &str = "Exit codes: 0 done, 1 a comparison found a difference, 2 usage or unusable input, 3 the host \
+const EXIT_CODES: &str = "Exit codes: 0 done, 1 a comparison or check found a difference, 2 usage or unusable input, 3 the host \
 cannot do it, 4 it failed while running, 130 interrupted.";
 
 #[derive(Debug, Subcommand)]
@@ -38,6 +39,8 @@ pub enum Command {
     Report(ReportArgs),
     /// Say what is known of the settings of a host, and what they are here
     Settings(SettingsArgs),
+    /// Check the settings of a host against a profile; nothing is changed
+    Check(check::CheckArgs),
 }
 
 #[derive(Debug, Args)]

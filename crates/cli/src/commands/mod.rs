@@ -1,6 +1,7 @@
 //! What commands mean, one file each.
 
 mod bench;
+mod check;
 mod compare;
 mod environment;
 mod lend;
@@ -23,5 +24,6 @@ pub fn run(command: Command) -> Outcome {
         Command::Compare(args) => compare::run(&args),
         Command::Report(args) => report::run(&args),
         Command::Settings(args) => settings::run(&args),
+        Command::Check(args) => check::run(&args),
     }
 }

@@ -1,0 +1,62 @@
+//! Findings for scripts.
+
+use nearwire_host::Reading;
+use nearwire_host::check::{Finding, Outcome, counts};
+use serde_json::{Map, Value, json};
+
+use super::Checked;
+
+/// The version of the form of this page; it grows when a key changes its meaning.
+const FORMAT: u32 = 1;
+
+pub(super) fn page(checked: &Checked) -> String {
+    let counts: Map<_, _> =
+        counts(&checked.findings).into_iter().map(|(name, count)| (name.to_owned(), count.into())).collect();
+    let left_out = checked
+        .profile
+        .left_out
+        .iter()
+        .map(|advice| json!({"id": advice.setting.id, "printed": advice.printed, "reason": advice.reason}));
+    let page = json!({
+        "format": FORMAT,
+        "profile": {"name": checked.profile.name, "purpose": checked.profile.purpose},
+        "interfaces": checked.interfaces,
+        "counts": counts,
+        "findings": checked.findings.iter().map(finding).collect::<Vec<_>>(),
+        "left_out": left_out.collect::<Vec<_>>(),
+    });
+    format!("{page:#}\n")
+}
+
+fn finding(finding: &Finding) -> Value {
+    let setting = finding.wish.setting;
+    let (owner, why) = match &finding.outcome {
+        Outcome::Owned(owner) => (Some(json!({"tool": owner.tool, "advice": owner.advice})), None),
+        Outcome::NotApplicable { why } | Outcome::Unknown { why } => (None, Some(why)),
+        _ => (None, None),
+    };
+    let fixes = finding.fixes().into_iter().map(|fix| json!({"when": fix.when.name(), "text": fix.text}));
+    json!({
+        "id": finding.id(),
+        "setting": setting.id,
+        "interface": finding.interface,
+        "area": setting.area.name(),
+        "outcome": finding.outcome.name(),
+        "weight": finding.wish.weight.name(),
+        "found": match &finding.found { Reading::Value(value) => Some(value), _ => None },
+        "wanted": finding.wanted,
+        "value": finding.value,
+        "cpus": finding.cpus.as_ref().map(ToString::to_string),
+        "reason": finding.wish.reason,
+        "source": finding.wish.source,
+        "verdict": finding.wish.verdict.name(),
+        "today": finding.wish.today,
+        "why": why,
+        "owner": owner,
+        "note": finding.note,
+        "class": setting.write.name(),
+        "disruption": setting.disrupts.name(),
+        "risk": setting.risk.iter().map(|risk| risk.name()).collect::<Vec<_>>(),
+        "fixes": fixes.collect::<Vec<_>>(),
+    })
+}

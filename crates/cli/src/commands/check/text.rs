@@ -1,0 +1,117 @@
+//! Findings for people.
+
+use std::fmt::Write as _;
+
+use nearwire_host::Reading;
+use nearwire_host::check::{Finding, Outcome, counts};
+
+use super::Checked;
+
+/// Differences in full, by area; of the others the ids and the counts. With `all` every finding.
+pub(super) fn page(checked: &Checked, all: bool) -> String {
+    let mut text = head(checked);
+    let mut area = None;
+    for finding in checked.findings.iter().filter(|finding| all || finding.outcome.is_difference()) {
+        if area != Some(finding.wish.setting.area) {
+            area = Some(finding.wish.setting.area);
+            // Writing to a string cannot fail.
+            let _ = writeln!(text, "\n{}", finding.wish.setting.area.name());
+        }
+        full(&mut text, finding);
+    }
+    if !all {
+        rest(&mut text, checked);
+    }
+    foot(&mut text, checked, all);
+    text
+}
+
+fn head(checked: &Checked) -> String {
+    let Checked { profile, default_reason, interfaces, .. } = checked;
+    let mut text = format!("Profile {}: {}\n", profile.name, profile.purpose);
+    if let Some(reason) = default_reason {
+        let _ = writeln!(text, "(It is the default, because {reason}; --profile names another.)");
+    }
+    let names = if interfaces.is_empty() { "none".to_owned() } else { interfaces.join(", ") };
+    let _ = writeln!(text, "Interfaces: {names}");
+    text
+}
+
+fn full(text: &mut String, finding: &Finding) {
+    let word = match &finding.outcome {
+        Outcome::Right => "ok",
+        Outcome::Differs | Outcome::Owned(_) => "DIFFERS",
+        Outcome::NotAdvised => "not advised",
+        Outcome::NotApplicable { .. } => "n/a",
+        Outcome::Unsupported => "unsupported",
+        Outcome::Unknown { .. } => "unknown",
+        Outcome::NeedsRoot => "needs root",
+    };
+    let weight = finding.wish.weight.name();
+    let on = finding.cpus.as_ref().map_or(String::new(), |cpus| format!(" on CPUs {cpus}"));
+    let _ = writeln!(text, "  {word:<11}  {weight:<6}  {}", finding.id());
+    let mut line = |label: &str, words: &str| {
+        let _ = writeln!(text, "    {label:<7}  {words}");
+    };
+    line("found", &found(&finding.found));
+    line("wanted", &format!("{}{on}", finding.wanted));
+    line("why", &finding.wish.reason);
+    line("source", &finding.wish.source);
+    match &finding.outcome {
+        Outcome::Owned(owner) => line("owner", &format!("{}: {}", owner.tool, owner.advice)),
+        Outcome::NotApplicable { why } => line("but", why),
+        _ => {}
+    }
+    if let Some(today) = &finding.wish.today {
+        line("today", &format!("{}: {today}", finding.wish.verdict.name()));
+    }
+    if let Some(note) = &finding.note {
+        line("note", note);
+    }
+    for fix in finding.fixes() {
+        line(fix.when.name(), &fix.text);
+    }
+}
+
+fn found(reading: &Reading) -> String {
+    match reading {
+        Reading::Value(value) if value.is_empty() => "(empty)".to_owned(),
+        Reading::Value(value) => value.clone(),
+        Reading::Unsupported => "not on this host".to_owned(),
+        Reading::NeedsRoot => "only root may read it".to_owned(),
+        Reading::Unknown { why } => why.clone(),
+    }
+}
+
+/// What could not be judged, by id.
+fn rest(text: &mut String, checked: &Checked) {
+    let lists: [(&str, fn(&Outcome) -> bool); 3] = [
+        ("Only root may read", |outcome| matches!(outcome, Outcome::NeedsRoot)),
+        ("Could not be found out", |outcome| matches!(outcome, Outcome::Unknown { .. })),
+        ("Printed, but not advised today", |outcome| matches!(outcome, Outcome::NotAdvised)),
+    ];
+    for (words, is_meant) in lists {
+        let ids: Vec<_> =
+            checked.findings.iter().filter(|finding| is_meant(&finding.outcome)).map(Finding::id).collect();
+        if !ids.is_empty() {
+            let _ = writeln!(text, "\n{words}: {}", ids.join(", "));
+        }
+    }
+}
+
+fn foot(text: &mut String, checked: &Checked, all: bool) {
+    let words = |name: &'static str| match name {
+        "not-advised" => "not advised",
+        "needs-root" => "need root",
+        "not-applicable" => "not applicable",
+        "owned" => "owned by another tool",
+        "differs" => "differ",
+        name => name,
+    };
+    let counted = counts(&checked.findings).into_iter().filter(|(name, count)| *count > 0 || *name == "differs");
+    let counted: Vec<_> = counted.map(|(name, count)| format!("{count} {}", words(name))).collect();
+    let _ = writeln!(text, "\n{} wishes: {}.", checked.findings.len(), counted.join(", "));
+    if !all {
+        let _ = writeln!(text, "--all tells every wish; nearwire settings ID explains one setting.");
+    }
+}
