@@ -7,7 +7,6 @@ use nearwire_report::statistics::Distribution;
 use nearwire_sys::tsc::Clock;
 use nearwire_sys::usage::interrupted;
 
-use crate::affinity::{lock_memory, pin_current_thread};
 use crate::bed::TestBed;
 use crate::experiment::{Amount, CellSpec, Experiment, ROUND_SAMPLES_MAX};
 use crate::order::Order;
@@ -17,6 +16,7 @@ use crate::probe::{Steal, cache_line_ns, wake_up_ns};
 use crate::round::{self, RoundError, RoundResult};
 use crate::workloads::ping_pong::{RoundPlan, SampleBuffer};
 use crate::xdp_choice;
+use nearwire_sys::affinity::{lock_memory, pin_current_thread};
 
 /// Round trips kept exactly over all cells, 4 bytes each; beyond its share a cell goes over to a histogram. Bounds the
 /// memory of any run, however long.

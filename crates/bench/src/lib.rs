@@ -11,7 +11,6 @@
 //! The far end is [`responder`], told what to do over [`control`].
 #![forbid(unsafe_code)]
 
-pub mod affinity;
 pub mod bed;
 pub mod cells;
 pub mod control;

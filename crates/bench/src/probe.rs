@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use nearwire_sys::tsc::Clock;
 
-use crate::affinity::pin_current_thread;
+use nearwire_sys::affinity::pin_current_thread;
 
 /// Round trips in one block of the cache-line probe, and blocks in a probe.
 const LINE_BLOCK: u32 = 200;
@@ -164,7 +164,7 @@ mod tests {
 
     #[test]
     fn probes_on_two_cpus_give_plausible_figures() {
-        let cpus = crate::affinity::allowed_cpus();
+        let cpus = nearwire_sys::affinity::allowed_cpus();
         let &[own, other, ..] = &cpus[..] else {
             println!("SKIP one CPU only");
             return;

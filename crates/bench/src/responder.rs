@@ -11,11 +11,11 @@ use nearwire_report::record::Reading;
 use nearwire_sys::tsc::Clock;
 use nearwire_sys::usage::interrupted;
 
-use crate::affinity::pin_current_thread;
 use crate::control::{Answer, Ask, Control, ControlError, PROTOCOL, ResponderReport};
 use crate::endpoint::{Endpoint, EndpointError};
 use crate::paths::{EndAddress, LocalEnd, Path, PathError, PathVisitor, Setup, with_path};
 use crate::workloads::echo;
+use nearwire_sys::affinity::pin_current_thread;
 
 /// What the responder needs from the program around it.
 pub struct Host<'a> {

@@ -121,12 +121,20 @@ impl Finding {
 }
 
 /// Judges each wish of a profile. `interfaces` are those whose settings count; without a `plan`
-/// CPUs that are isolated now are the program's.
+/// CPUs that are isolated now are the program's. Readings that were `measured` take the place of what files
+/// say.
 ///
 /// Areas with the weightiest differences come first, in each the differences, then the rest.
 #[must_use]
-pub fn check(root: &Root, profile: &Profile, interfaces: &[String], plan: Option<&CpuPlan>) -> Vec<Finding> {
-    let facts = Facts::read(root, profile, interfaces, plan);
+pub fn check(
+    root: &Root,
+    profile: &Profile,
+    interfaces: &[String],
+    plan: Option<&CpuPlan>,
+    measured: &[(&str, Reading)],
+) -> Vec<Finding> {
+    let mut facts = Facts::read(root, profile, interfaces, plan);
+    facts.replace(measured);
     let mut findings: Vec<Finding> = Vec::new();
     for wish in &profile.wishes {
         if !wish.setting.is_of_interfaces() {

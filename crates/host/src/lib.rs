@@ -8,6 +8,7 @@
 //! * [`guide`]: what is known of a setting in words;
 //! * [`profile`]: wanted values for a purpose;
 //! * [`check()`](check::check): a host against a profile;
+//! * [`probe`]: what must be measured, on request;
 //! * [`topology`]: which CPUs share what, and which two suit a ping-pong.
 //!
 //! Reading never changes anything, never fails as a whole and never gives MAC or IP addresses,
@@ -21,6 +22,7 @@ mod cpuset;
 mod environment;
 mod goal;
 pub mod guide;
+pub mod probe;
 pub mod profile;
 mod read;
 mod reading;

@@ -15,7 +15,7 @@ pub(crate) mod placement;
 pub(crate) mod process;
 pub(crate) mod service;
 
-pub(crate) use condense::split;
+pub(crate) use condense::{condense, split};
 pub use host_files::HostFiles;
 pub(crate) use nic::Nic;
 

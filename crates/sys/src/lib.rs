@@ -2,6 +2,7 @@
 //!
 //! One module a kernel interface. Layouts of kernel structures are checked by tests.
 
+pub mod affinity;
 pub mod bpf;
 pub mod ethtool;
 pub mod netns;

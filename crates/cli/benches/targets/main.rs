@@ -53,7 +53,7 @@ fn measure() -> Result<Figures, AnyError> {
     let cable = VirtualCable::lay(VirtualCableOptions::default())?;
     let (near, far) = (cable.near().clone(), cable.far().clone());
     let mut bed = TestBed::on_cable(Box::new(cable), NEARWIRE.as_ref(), Some(RESPONDER_CPU))?;
-    nearwire_bench::affinity::pin_current_thread(INITIATOR_CPU)?;
+    nearwire_sys::affinity::pin_current_thread(INITIATOR_CPU)?;
     let clock = Clock::calibrate();
     let mut cells = paths::Cells::new(&mut bed, clock)?;
     let contests = sockperf::CONTESTS;

@@ -4,11 +4,11 @@ use std::net::{SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use nearwire_bench::affinity::pin_current_thread;
 use nearwire_frames::interface::InterfaceFacts;
 use nearwire_frames::port::Port;
 use nearwire_frames::ports::xdp::{Side, Steer, XdpPort, candidates};
 use nearwire_lab::CableEnd;
+use nearwire_sys::affinity::pin_current_thread;
 use nearwire_sys::tsc::Clock;
 use nearwire_wire::ethernet::EtherType;
 

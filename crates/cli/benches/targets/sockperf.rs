@@ -3,8 +3,8 @@
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use nearwire_bench::affinity::pin_current_thread;
 use nearwire_lab::CableEnd;
+use nearwire_sys::affinity::pin_current_thread;
 
 use crate::{AnyError, INITIATOR_CPU, RESPONDER_CPU, SIZE_BYTES};
 

@@ -1,8 +1,9 @@
 //! `nearwire check`.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 
 #[derive(Debug, Args)]
 pub struct CheckArgs {
@@ -15,10 +16,30 @@ pub struct CheckArgs {
     /// Check a copy of a host's files instead of this host
     #[arg(long, value_name = "DIR")]
     pub sysroot: Option<PathBuf>,
+    /// Measure what no file tells; loads one CPU at a time
+    #[arg(long, value_name = "WHAT", value_enum, value_delimiter = ',', conflicts_with = "sysroot")]
+    pub probe: Vec<Probe>,
+    /// How long each CPU is watched for noise; what comes less often than that is not seen
+    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = humantime::parse_duration, requires = "probe")]
+    pub probe_time: Duration,
+    /// CPUs to probe: those that are isolated, or all if none is, where none is named
+    #[arg(long, value_name = "LIST", requires = "probe")]
+    pub probe_cpus: Option<String>,
     /// Tell every wish in full, also those that are fulfilled or do not count here
     #[arg(long)]
     pub all: bool,
     /// Print JSON
     #[arg(long)]
     pub json: bool,
+}
+
+/// A probe of `nearwire_host::probe`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Probe {
+    /// What keeps a spinning thread from running, and for how long
+    Noise,
+    /// How fast each memory node copies
+    Memory,
+    /// The clock that a busy CPU reaches
+    Clock,
 }

@@ -8,7 +8,6 @@ use std::process::Command;
 use std::time::SystemTime;
 
 use anyhow::{Context, anyhow};
-use nearwire_bench::affinity::allowed_cpus;
 use nearwire_bench::bed::TestBed;
 use nearwire_bench::cells::{CellError, LeftOut, Wish, cells};
 use nearwire_bench::engine::{Engine, Observer};
@@ -19,6 +18,7 @@ use nearwire_host::topology::{Topology, choose_cpus};
 use nearwire_lab::{Cable, GuardedCable, LabError, LabErrorKind, VirtualCable, VirtualCableOptions};
 use nearwire_report::record::{Record, Warning};
 use nearwire_report::{Format, ensure_writable, render, render_html, render_table, write_record, write_text};
+use nearwire_sys::affinity::allowed_cpus;
 use nearwire_sys::netns::enter_user_namespace;
 use nearwire_sys::tsc::Clock;
 use nearwire_sys::usage::catch_interrupts;

@@ -1,6 +1,7 @@
 //! `nearwire check`: a host against a profile.
 
 mod json;
+mod probes;
 mod text;
 
 use anyhow::anyhow;
@@ -11,6 +12,7 @@ use nearwire_host::{Root, interfaces};
 use crate::args::check::CheckArgs;
 use crate::exit::{self, Failure, OrExit, Outcome};
 use crate::output;
+use probes::Probes;
 
 /// What was checked, and what came of it.
 struct Checked {
@@ -19,6 +21,7 @@ struct Checked {
     default_reason: Option<&'static str>,
     interfaces: Vec<String>,
     findings: Vec<Finding>,
+    probes: Probes,
 }
 
 pub fn run(args: &CheckArgs) -> Outcome {
@@ -28,9 +31,10 @@ pub fn run(args: &CheckArgs) -> Outcome {
         None => Root::live().or_exit(exit::CANNOT)?,
     };
     let interfaces = chosen(&root, &args.nic)?;
-    let findings = check(&root, &profile, &interfaces, None);
+    let probes = Probes::run(&root, args)?;
+    let findings = check(&root, &profile, &interfaces, None, &probes.readings());
     let default_reason = args.profile.is_none().then_some(profile::DEFAULT_REASON);
-    let checked = Checked { profile, default_reason, interfaces, findings };
+    let checked = Checked { profile, default_reason, interfaces, findings, probes };
     output::print(&if args.json { json::page(&checked) } else { text::page(&checked, args.all) })?;
     match checked.findings.iter().any(|finding| finding.outcome.is_difference()) {
         true => Err(Failure::silent(exit::DIFFERENCE)),

@@ -159,6 +159,18 @@ pub(super) const SETTINGS: &[Setting] = &[
         .number("kHz")
         .docs(&["Documentation/admin-guide/pm/cpufreq.rst"])
         .today("The value of an idle CPU says nothing; it must be read under load."),
+    base::fact(Area::Cpu)
+        .row(
+            "cpu.frequency.reached-khz",
+            "The clock that each CPU reaches under load, kHz.",
+            "A cap of firmware or heat keeps it below nominal while every setting looks right.",
+            ReadFrom::Elsewhere {
+                why: "it must be measured, which loads the CPU",
+                look: "nearwire check --probe clock, or turbostat",
+            },
+        )
+        .number("kHz")
+        .docs(&["Documentation/admin-guide/pm/cpufreq.rst"]),
     FREQUENCY
         .row(
             "cpu.energy-performance-preference",

@@ -23,7 +23,7 @@ pub(super) const SETTINGS: &[Setting] = &[
             "A low figure shows missing modules or a wrong interleaving that nothing else reports.",
             ReadFrom::Elsewhere {
                 why: "it must be measured, which loads the host",
-                look: "numademo 128m memcpy, where local copies should exceed 8 GB/s",
+                look: "nearwire check --probe memory, or numademo 128m memcpy; local copies should exceed 8 GB/s",
             },
         )
         .number("bytes/s"),

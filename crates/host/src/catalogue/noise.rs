@@ -108,7 +108,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         "It is the floor below which no tuning of the network can bring the worst case.",
         ReadFrom::Elsewhere {
             why: "it must be measured, which takes a CPU for a minute",
-            look: "the tracers hwlat and osnoise, or rtla, where the kernel has them",
+            look: "nearwire check --probe noise, or the tracers hwlat and osnoise where the kernel has them",
         },
     )
     .number("ns")

@@ -180,7 +180,7 @@ fn host_without_isolation_checked_has_no_findings_about_isolated_cpus() {
     let directory = tree("\n");
     let root = Root::directory(directory.path()).unwrap();
     let profile = Profile::parse("test", PROFILE).unwrap();
-    let findings = check(&root, &profile, &[], None);
+    let findings = check(&root, &profile, &[], None, &[]);
     let wanted = [
         ("clock.hardware-clocks", "unknown"),
         ("cpu.governor", "not-applicable"),
@@ -199,7 +199,7 @@ fn isolated_cpus_checked_are_judged_alone() {
     let directory = tree("2-3\n");
     let root = Root::directory(directory.path()).unwrap();
     let profile = Profile::parse("test", PROFILE).unwrap();
-    let findings = check(&root, &profile, &[], None);
+    let findings = check(&root, &profile, &[], None, &[]);
     assert_eq!(of(&findings, "cpu.governor").outcome, Outcome::Right);
     let watchdog = of(&findings, "kernel.watchdog_cpumask");
     assert_eq!(watchdog.outcome, Outcome::Differs);
@@ -218,7 +218,7 @@ fn plan_given_decides_which_cpus_are_judged() {
         housekeeping: "0".parse_list(),
         irq: "0".parse_list(),
     };
-    let findings = check(&root, &profile, &[], Some(&plan));
+    let findings = check(&root, &profile, &[], Some(&plan), &[]);
     let governor = of(&findings, "cpu.governor");
     assert_eq!(governor.outcome, Outcome::Differs);
     assert_eq!(governor.cpus, Some("1-3".parse_list()));
@@ -234,7 +234,7 @@ fn setting_of_a_running_tool_that_differs_is_owned_by_it() {
     write(path, "/etc/tuned/mine/tuned.conf", "[main]\ninclude=base\n");
     write(path, "/usr/lib/tuned/base/tuned.conf", "[main]\ninclude=mine\n[sysctl]\n# a comment\nvm.swappiness = 60\n");
     let root = Root::directory(path).unwrap();
-    let findings = check(&root, &Profile::parse("test", PROFILE).unwrap(), &[], None);
+    let findings = check(&root, &Profile::parse("test", PROFILE).unwrap(), &[], None, &[]);
     match of(&findings, "vm.swappiness").outcome {
         Outcome::Owned(owner) => assert_eq!(owner.tool, "tuned (profile mine)"),
         other => panic!("{other:?}"),
@@ -246,7 +246,7 @@ fn setting_of_a_running_tool_that_differs_is_owned_by_it() {
 fn findings_begin_with_the_area_of_the_weightiest_difference() {
     let directory = tree("0-3\n");
     let root = Root::directory(directory.path()).unwrap();
-    let findings = check(&root, &Profile::parse("test", PROFILE).unwrap(), &[], None);
+    let findings = check(&root, &Profile::parse("test", PROFILE).unwrap(), &[], None, &[]);
     assert_eq!(findings[0].id(), "cpu.governor");
     assert_eq!(worst(&findings), Some(Weight::High));
     let differs = counts(&findings).into_iter().find(|(name, _)| *name == "differs");

@@ -5,7 +5,7 @@ use crate::{CpuSet, Reading};
 /// Makes one reading of those of several CPUs, queues or interrupts: the common one when all are
 /// equal, else `value (labels), value (labels)` in the order of first appearance. Labels that are
 /// all numbers are printed as a list with ranges. No reading at all is `Unsupported`.
-pub(super) fn condense(readings: Vec<(String, Reading)>) -> Reading {
+pub(crate) fn condense(readings: Vec<(String, Reading)>) -> Reading {
     let mut groups: Vec<(Reading, Vec<String>)> = Vec::new();
     for (label, reading) in readings {
         match groups.iter_mut().find(|(known, _)| *known == reading) {

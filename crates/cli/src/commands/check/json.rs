@@ -22,6 +22,7 @@ pub(super) fn page(checked: &Checked) -> String {
         "profile": {"name": checked.profile.name, "purpose": checked.profile.purpose},
         "interfaces": checked.interfaces,
         "counts": counts,
+        "probes": checked.probes.json(),
         "findings": checked.findings.iter().map(finding).collect::<Vec<_>>(),
         "left_out": left_out.collect::<Vec<_>>(),
     });

@@ -22,6 +22,7 @@ pub(super) fn page(checked: &Checked, all: bool) -> String {
     if !all {
         rest(&mut text, checked);
     }
+    text.push_str(&checked.probes.text());
     foot(&mut text, checked, all);
     text
 }
@@ -85,14 +86,14 @@ fn found(reading: &Reading) -> String {
 
 /// What could not be judged, by id.
 fn rest(text: &mut String, checked: &Checked) {
-    let lists: [(&str, fn(&Outcome) -> bool); 3] = [
-        ("Only root may read", |outcome| matches!(outcome, Outcome::NeedsRoot)),
-        ("Could not be found out", |outcome| matches!(outcome, Outcome::Unknown { .. })),
-        ("Printed, but not advised today", |outcome| matches!(outcome, Outcome::NotAdvised)),
+    let lists = [
+        ("Only root may read", "needs-root"),
+        ("Could not be found out", "unknown"),
+        ("Printed, but not advised today", "not-advised"),
     ];
-    for (words, is_meant) in lists {
+    for (words, outcome) in lists {
         let ids: Vec<_> =
-            checked.findings.iter().filter(|finding| is_meant(&finding.outcome)).map(Finding::id).collect();
+            checked.findings.iter().filter(|finding| finding.outcome.name() == outcome).map(Finding::id).collect();
         if !ids.is_empty() {
             let _ = writeln!(text, "\n{words}: {}", ids.join(", "));
         }

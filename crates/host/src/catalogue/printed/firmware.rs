@@ -218,7 +218,7 @@ pub(super) const CHECKS: &[Printed] = &[
     check(
         "HW-FREQ",
         "cpu MHz, cpuinfo_max_freq",
-        "cpu.frequency.now-khz",
+        "cpu.frequency.reached-khz",
         &[exanic("BIOS Configuration", "not below nominal"), vma("CPU info", "read")],
     ),
     check(

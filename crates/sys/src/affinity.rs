@@ -1,4 +1,4 @@
-//! Pinning, memory locking and the order of cells.
+//! Where the calling thread runs, and memory that stays in place.
 
 use rustix::io::Errno;
 use rustix::mm::{MlockAllFlags, mlockall};

@@ -1,0 +1,166 @@
+//! `nearwire check` as people and scripts use it. Needs no privileges and changes nothing.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+const PROFILE: &str = r#"
+purpose = "A test"
+
+[[wish]]
+setting = "vm.swappiness"
+at-most = 10
+reason = "Swapping takes milliseconds."
+source = "a test"
+weight = "high"
+
+[[wish]]
+setting = "boot.isolcpus"
+equal = "2-3"
+reason = "They are the program's."
+source = "a test"
+
+[[wish]]
+setting = "nic.mtu"
+at-most = 1500
+reason = "Long frames keep short ones waiting."
+source = "a test"
+"#;
+
+fn check(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_nearwire")).arg("check").args(args).output().expect("the program starts")
+}
+
+fn write(root: &Path, path: &str, text: &str) {
+    let path = root.join(path);
+    fs::create_dir_all(path.parent().expect("a file in a directory")).expect("make a directory");
+    fs::write(path, text).expect("write a file");
+}
+
+/// A host with one interface, and the profile beside it.
+fn host(swappiness: &str, command_line: &str) -> tempfile::TempDir {
+    let directory = tempfile::tempdir().expect("make a directory");
+    let root = directory.path();
+    write(root, "proc/sys/vm/swappiness", swappiness);
+    write(root, "proc/cmdline", command_line);
+    write(root, "sys/class/net/eth4/ifindex", "2\n");
+    write(root, "sys/class/net/eth4/mtu", "1500\n");
+    write(root, "sys/class/net/eth4/device/vendor", "0x8086\n");
+    write(root, "sys/class/net/br0/ifindex", "3\n");
+    write(root, "sys/devices/system/cpu/online", "0-3\n");
+    write(root, "profile.toml", PROFILE);
+    directory
+}
+
+fn check_host(host: &tempfile::TempDir, args: &[&str]) -> Output {
+    let root = host.path().to_str().expect("a path in UTF-8");
+    let profile = host.path().join("profile.toml");
+    check(&[&["--sysroot", root, "--profile", profile.to_str().expect("a path in UTF-8")], args].concat())
+}
+
+fn stdout(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).expect("text")
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).expect("text")
+}
+
+#[test]
+fn host_that_is_right_exits_with_0() {
+    let host = host("1\n", "isolcpus=2,3\n");
+    let output = check_host(&host, &[]);
+    assert_eq!(output.status.code(), Some(0), "{}", stdout(&output));
+    assert!(stdout(&output).contains("3 wishes: 0 differ, 3 ok."), "{}", stdout(&output));
+}
+
+#[test]
+fn differences_are_told_worst_first_with_reason_and_fix_and_exit_with_1() {
+    let host = host("60\n", "quiet\n");
+    let output = check_host(&host, &[]);
+    assert_eq!(output.status.code(), Some(1));
+    let text = stdout(&output);
+    let at = |words: &str| text.find(words).unwrap_or_else(|| panic!("{words}: {text}"));
+    assert!(at("vm.swappiness") < at("boot.isolcpus"));
+    for part in ["found    60", "wanted   at most 10", "Swapping takes milliseconds.", "a test"] {
+        at(part);
+    }
+    at("vm.swappiness = 10 in a file of /etc/sysctl.d");
+    at("isolcpus=2-3 on the kernel's command line");
+    assert!(!text.contains("nic.mtu"), "{text}");
+    assert!(stdout(&check_host(&host, &["--all"])).contains("nic.mtu[eth4]"));
+}
+
+#[test]
+fn json_has_every_finding_and_the_counts() {
+    let host = host("60\n", "isolcpus=2-3\n");
+    let output = check_host(&host, &["--json"]);
+    assert_eq!(output.status.code(), Some(1));
+    let page: Value = serde_json::from_str(&stdout(&output)).unwrap();
+    assert_eq!(page["counts"]["differs"], 1);
+    assert_eq!(page["counts"]["ok"], 2);
+    assert_eq!(page["interfaces"], serde_json::json!(["eth4"]));
+    let first = &page["findings"][0];
+    assert_eq!(first["id"], "vm.swappiness");
+    assert_eq!(first["outcome"], "differs");
+    assert_eq!(first["found"], "60");
+    assert_eq!(first["value"], "10");
+}
+
+#[test]
+fn interface_without_device_counts_only_when_it_is_named() {
+    let host = host("1\n", "isolcpus=2-3\n");
+    let named = check_host(&host, &["--nic", "br0", "--all"]);
+    assert!(stdout(&named).contains("nic.mtu[br0]"), "{}", stdout(&named));
+    let unknown = check_host(&host, &["--nic", "eth9"]);
+    assert_eq!(unknown.status.code(), Some(2));
+    assert!(stderr(&unknown).contains("no interface 'eth9'") && stderr(&unknown).contains("br0, eth4"));
+}
+
+#[test]
+fn mistake_in_a_profile_is_told_with_its_line() {
+    let host = host("1\n", "quiet\n");
+    write(host.path(), "profile.toml", "purpose = \"x\"\n\n[[wish]]\nsetting = \"vm.swapiness\"\nat-most = 10\n");
+    let output = check_host(&host, &[]);
+    assert_eq!(output.status.code(), Some(2));
+    let text = stderr(&output);
+    assert!(text.contains("profile.toml:4") && text.contains("vm.swappiness"), "{text}");
+
+    let output = check(&["--profile", "fast"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("no profile 'fast'") && stderr(&output).contains("raw-frame"));
+}
+
+#[test]
+fn probe_of_a_copied_host_is_refused() {
+    let host = host("1\n", "quiet\n");
+    let output = check_host(&host, &["--probe", "clock"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("--probe"));
+}
+
+#[test]
+fn probed_host_tells_what_was_measured() {
+    let output = check(&["--probe", "noise,memory", "--probe-time", "50ms", "--json"]);
+    assert!(matches!(output.status.code(), Some(0 | 1)), "{}", stderr(&output));
+    let page: Value = serde_json::from_str(&stdout(&output)).unwrap();
+    let noise = page["probes"]["noise"].as_array().unwrap();
+    assert!(!noise.is_empty() && noise.iter().all(|noise| noise["window_ns"].as_u64().unwrap() > 45_000_000));
+    assert!(page["probes"]["memory"][0]["bytes_per_s"].as_u64().unwrap() > 50_000_000);
+}
+
+#[test]
+fn live_host_is_checked_with_every_built_in_profile_in_time() {
+    for profile in ["raw-frame", "socket-bypass", "busy-poll", "mpi", "nfv", "bulk", "as-printed/vma"] {
+        let start = Instant::now();
+        let output = check(&["--profile", profile]);
+        let took = start.elapsed();
+        assert!(matches!(output.status.code(), Some(0 | 1)), "{profile}: {}", stderr(&output));
+        // The limit is 300 ms for the release build on a quiet host; a test build among other
+        // tests gets more.
+        assert!(took < Duration::from_secs(3), "{profile} took {took:?}");
+    }
+}
