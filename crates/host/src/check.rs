@@ -177,12 +177,12 @@ fn outcome(facts: &Facts<'_>, wish: &Wish, interface: Option<&str>, found: &Read
     if let Some(why) = wish.when.iter().find_map(|condition| facts.fails(condition, interface)) {
         return (why, None);
     }
-    let judged = facts.judge(wish.setting, wish, interface, found);
+    let judged = facts.judge(wish.setting, wish, &wish.wanted, interface, found);
     if judged != Judgement::Right
-        && let Some(other) = wish.or
+        && let Some((other, wanted)) = wish.alternative()
     {
         let reading = facts.reading(other, interface.filter(|_| other.is_of_interfaces()));
-        if facts.judge(other, wish, interface, &reading) == Judgement::Right {
+        if facts.judge(other, wish, wanted, interface, &reading) == Judgement::Right {
             let value = reading.as_value().unwrap_or("none").to_owned();
             return (Outcome::Right, Some(format!("{} does it: {value}", other.id)));
         }

@@ -125,7 +125,7 @@ fn section(text: &mut String, setting: &Setting) {
 }
 
 /// Keeps Markdown from taking names for emphasis or markup.
-fn escaped(text: &str) -> String {
+pub(crate) fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         if matches!(c, '*' | '_' | '<' | '>' | '|') {
@@ -146,26 +146,32 @@ fn count(counts: impl Fn(&Setting) -> bool) -> usize {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use std::path::Path;
 
-    const DOCUMENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/settings.md");
+    const DOCUMENTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs");
 
-    #[test]
-    fn guide_in_the_tree_is_that_of_the_catalogue() {
-        let wanted = markdown();
+    /// That a generated document in the tree is this one; with `NEARWIRE_WRITE_DOCS` set it becomes
+    /// this one.
+    pub(crate) fn assert_document(name: &str, wanted: &str) {
+        let path = Path::new(DOCUMENTS).join(name);
         if std::env::var_os("NEARWIRE_WRITE_DOCS").is_some() {
-            std::fs::create_dir_all(Path::new(DOCUMENT).parent().unwrap()).unwrap();
-            std::fs::write(DOCUMENT, &wanted).unwrap();
+            std::fs::create_dir_all(DOCUMENTS).unwrap();
+            std::fs::write(&path, wanted).unwrap();
         }
-        let found = std::fs::read_to_string(DOCUMENT).unwrap();
+        let found = std::fs::read_to_string(&path).unwrap_or_default();
         let differs = wanted.lines().zip(found.lines()).find(|(wanted, found)| wanted != found);
         assert!(
             wanted == found,
-            "docs/settings.md is not what the catalogue says, first at {differs:?}; \
+            "docs/{name} is not what the tables say, first at {differs:?}; \
              NEARWIRE_WRITE_DOCS=1 cargo test -p nearwire-host guide writes it"
         );
+    }
+
+    #[test]
+    fn guide_in_the_tree_is_that_of_the_catalogue() {
+        assert_document("settings.md", &markdown());
     }
 
     #[test]

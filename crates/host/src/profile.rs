@@ -13,8 +13,11 @@
 //! reason = "poll looks into the queue of the device itself."
 //! source = "Intel, Busy Poll, Enabling"
 //! weight = "high"                      # high, medium or low
-//! when = { host = "bare-metal" }       # optional
+//! when = { host = "bare-metal" }       # optional: it counts if all of these hold
+//! unless = { driver = "mana" }         # optional: and none of these
 //! ```
+//!
+//! [`guide`] says the same in words, with every built-in profile.
 //!
 //! A wish says what is wanted with exactly one of `equal`, `at-least`, `at-most`, `one-of`,
 //! `contains`, `lacks`, `absent`, `same-as`, `cpus-equal`, `cpus-within`, `cpus-cover` and
@@ -23,6 +26,7 @@
 
 mod document;
 mod error;
+pub mod guide;
 mod value;
 mod wish;
 
@@ -95,8 +99,7 @@ pub fn names() -> impl Iterator<Item = &'static str> {
 }
 
 impl Profile {
-    /// The built-in profile of this name, or that of a file: of a text that ends in `.toml` or has
-    /// a `/` and is no name.
+    /// The built-in profile of this name, or that of a file, whose name ends in `.toml`.
     ///
     /// # Errors
     /// See [`ProfileError`].
@@ -123,8 +126,14 @@ fn find(name: &str, beside: Option<&Path>, depth: usize) -> Result<Profile, Prof
         return Err(ProfileError::Unknown { name: name.to_owned(), known: names().collect() });
     }
     let path = beside.map_or_else(|| PathBuf::from(name), |directory| directory.join(name));
-    let text = std::fs::read_to_string(&path).map_err(|source| ProfileError::Read { path: path.clone(), source })?;
-    resolve(&path.to_string_lossy(), &text, path.parent(), depth)
+    let bytes = std::fs::read(&path).map_err(|source| ProfileError::Read { path: path.clone(), source })?;
+    let file = path.to_string_lossy();
+    let text = String::from_utf8(bytes).map_err(|error| {
+        let good = &error.as_bytes()[..error.utf8_error().valid_up_to()];
+        let line = 1 + good.iter().filter(|&&byte| byte == b'\n').count();
+        ProfileError::Text { file: file.clone().into_owned(), line, problem: Problem::NotText }
+    })?;
+    resolve(&file, &text, path.parent(), depth)
 }
 
 fn resolve(file: &str, text: &str, directory: Option<&Path>, depth: usize) -> Result<Profile, ProfileError> {
@@ -158,3 +167,6 @@ fn resolve(file: &str, text: &str, directory: Option<&Path>, depth: usize) -> Re
 
 /// More profiles than this that extend one another are a circle.
 const DEPTH_MAX: usize = 8;
+
+#[cfg(test)]
+mod tests;

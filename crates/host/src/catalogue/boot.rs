@@ -89,7 +89,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         "What idle CPUs do instead of sleeping.",
         "A CPU that never sleeps needs no time to wake up.",
     )
-    .words(&["poll", "halt", "nomwait"])
+    .words(&["poll", "halt", "nomwait", "mwait"])
     .risk(&[Risk::Power, Risk::Hang])
     .today("The kernel rejects idle=mwait, and idle=poll takes away the turbo headroom and can overheat the processor.")
     .in_record(),

@@ -75,10 +75,11 @@ pub(super) const SETTINGS: &[Setting] = &[
     .docs(&["Documentation/arch/x86/iommu.rst"]),
     MENU.row(
         "firmware.iommu.coherency",
-        "Whether the address translation units see the processor's caches, which is bit 0 of this register.",
+        "Whether the address translation units see the processor's caches.",
         "Without it the kernel must flush caches when it maps a buffer.",
-        ReadFrom::Each { directory: "/sys/class/iommu", prefix: "dmar", file: "intel-iommu/ecap" },
+        ReadFrom::Computed(cpu::translation_coherency, "bit 0 of /sys/class/iommu/dmar*/intel-iommu/ecap"),
     )
+    .switch()
     .menu(&[cisco("Intel VT-d coherency support = Enabled")]),
     MENU.row(
         "firmware.power-profile",

@@ -20,10 +20,11 @@ pub(super) const SETTINGS: &[Setting] = &[
     .in_record(),
     FACT.row(
         "memory.available",
-        "Memory that programs can still get.",
+        "Memory that programs can still get, kB.",
         "A host that runs out of memory reclaims it in the path of whoever asks.",
-        ReadFrom::MemInfo("MemAvailable"),
+        ReadFrom::Computed(memory::available_kb, "MemAvailable in /proc/meminfo"),
     )
+    .number("kB")
     .docs(&["proc_meminfo(5)"]),
     base::firmware()
         .row(

@@ -2,8 +2,8 @@
 
 use super::base;
 use super::sysctl::sysctl;
-use crate::Setting;
 use crate::setting::Risk;
+use crate::{ReadFrom, Setting};
 
 const CORE: Setting = base::sysctl(&["Documentation/admin-guide/sysctl/net.rst"]);
 const IPV4: Setting = base::sysctl(&["Documentation/networking/ip-sysctl.rst"]);
@@ -142,11 +142,12 @@ pub(super) const SETTINGS: &[Setting] = &[
     .number("")
     .docs(&["Documentation/networking/scaling.rst"])
     .in_record(),
-    sysctl(
-        CORE,
+    CORE.row(
         "net.core.rps_default_mask",
         "CPUs that frames of new interfaces are spread to by software.",
         "An interface made later would otherwise use the CPU of its interrupt only.",
+        // The one CPU mask below /proc/sys/net/core: the others are lists or numbers.
+        ReadFrom::CpuMask("/proc/sys/net/core/rps_default_mask"),
     )
     .cpus()
     .docs(&["Documentation/networking/scaling.rst"])

@@ -39,6 +39,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         "The scheduler keeps its own off, but a thread with its own affinity comes.",
         ReadFrom::Computed(placement::kernel_threads_on_isolated, "/proc/PID/task/TID/status"),
     )
+    .number("threads")
     .docs(&["Documentation/admin-guide/kernel-per-CPU-kthreads.rst"]),
     FACT.row(
         "noise.steal",

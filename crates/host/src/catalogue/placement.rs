@@ -42,6 +42,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         "Two threads on one CPU wait for each other's time slices.",
         ReadFrom::Computed(placement::threads_on_isolated, "/proc/PID/task/TID/status"),
     )
+    .number("threads")
     .docs(&["Documentation/admin-guide/kernel-per-CPU-kthreads.rst"]),
     PROGRAM.row(
         "placement.threads-fit",
@@ -71,12 +72,14 @@ pub(super) const SETTINGS: &[Setting] = &[
             ReadFrom::Computed(placement::irqs_on_isolated, "/proc/irq/N/effective_affinity_list"),
         )
         .today("Managed interrupts and those of one CPU refuse to be moved."),
-    base::irq(Area::Placement).row(
-        "irq.of-each-cpu",
-        "How many interrupts go to each CPU in effect.",
-        "A CPU with all of them becomes the bottleneck.",
-        ReadFrom::Computed(placement::irqs_of_each_cpu, "/proc/irq/N/effective_affinity_list"),
-    ),
+    base::irq(Area::Placement)
+        .row(
+            "irq.of-each-cpu",
+            "How many interrupts go to each CPU in effect.",
+            "A CPU with all of them becomes the bottleneck.",
+            ReadFrom::Computed(placement::irqs_of_each_cpu, "/proc/irq/N/effective_affinity_list"),
+        )
+        .number(""),
     PROGRAM
         .row(
             "placement.capabilities",

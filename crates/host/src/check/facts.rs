@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::judge::{Judgement, judge};
+use super::judge::{Judgement, is_version_at_least, judge};
 use super::owner::{Owner, Owners};
 use super::{CpuPlan, Outcome};
 use crate::profile::{Condition, CpuGroup, Profile, Wanted, Wish};
@@ -36,13 +36,12 @@ impl<'a> Facts<'a> {
         for wish in &profile.wishes {
             settings.push(wish.setting);
             settings.extend(wish.or);
-            if let Wanted::SameAs(other) = wish.wanted {
-                settings.push(other);
-            }
-            settings.extend(wish.when.iter().filter_map(|condition| match condition {
-                Condition::Has(setting) => Some(*setting),
+            let wanted = [Some(&wish.wanted), wish.or_wanted.as_ref()].into_iter().flatten();
+            settings.extend(wanted.filter_map(|wanted| match wanted {
+                Wanted::SameAs(other) => Some(*other),
                 _ => None,
             }));
+            settings.extend(wish.when.iter().filter_map(looks_at));
         }
         settings.sort_by_key(|setting| setting.id);
         settings.dedup();
@@ -130,9 +129,16 @@ impl<'a> Facts<'a> {
         })
     }
 
-    /// Judges a reading of this setting by a wish.
-    pub(super) fn judge(&self, setting: &Setting, wish: &Wish, interface: Option<&str>, found: &Reading) -> Judgement {
-        let wanted = match self.resolve(&wish.wanted, interface) {
+    /// Judges a reading of this setting: by a wish, or by what the wish wants of another one.
+    pub(super) fn judge(
+        &self,
+        setting: &Setting,
+        wish: &Wish,
+        wanted: &Wanted,
+        interface: Option<&str>,
+        found: &Reading,
+    ) -> Judgement {
+        let wanted = match self.resolve(wanted, interface) {
             Ok(wanted) => wanted,
             Err(outcome) => return Judgement::Unjudged(outcome),
         };
@@ -145,12 +151,19 @@ impl<'a> Facts<'a> {
 
     /// What a wish comes to when a condition does not hold; `None` when it holds.
     pub(super) fn fails(&self, condition: &Condition, interface: Option<&str>) -> Option<Outcome> {
+        match self.holds(condition, interface) {
+            Some(true) => None,
+            Some(false) => Some(Outcome::NotApplicable { why: format!("it counts only for {condition}") }),
+            None => Some(Outcome::Unknown { why: format!("whether this is {condition} is not known") }),
+        }
+    }
+
+    /// `None` where it is not known.
+    fn holds(&self, condition: &Condition, interface: Option<&str>) -> Option<bool> {
         let flag = self.value("virtualisation.hypervisor-flag", None);
         let is_guest = flag.map(|flag| flag == "yes");
-        let holds = match condition {
-            Condition::KernelAtLeast(version) => {
-                self.value("kernel.release", None).map(|release| parts(release) >= parts(version))
-            }
+        match condition {
+            Condition::KernelAtLeast(version) => is_version_at_least(self.value("kernel.release", None)?, version),
             Condition::Has(setting) => {
                 let interface = interface.filter(|_| setting.is_of_interfaces());
                 match self.reading(setting, interface) {
@@ -174,11 +187,7 @@ impl<'a> Facts<'a> {
             }
             Condition::Isolated => Some(!self.plan.isolated.is_empty()),
             Condition::Plan => Some(self.is_planned),
-        };
-        match holds {
-            Some(true) => None,
-            Some(false) => Some(Outcome::NotApplicable { why: format!("it counts only for {condition}") }),
-            None => Some(Outcome::Unknown { why: format!("whether this is {condition} is not known") }),
+            Condition::Not(condition) => self.holds(condition, interface).map(|holds| !holds),
         }
     }
 
@@ -192,6 +201,15 @@ impl<'a> Facts<'a> {
     }
 }
 
+/// The setting that a condition asks for.
+fn looks_at(condition: &Condition) -> Option<&'static Setting> {
+    match condition {
+        Condition::Has(setting) => Some(setting),
+        Condition::Not(condition) => looks_at(condition),
+        _ => None,
+    }
+}
+
 const NO_ISOLATION: &str = "no CPU is isolated, and no plan says which should be (nearwire plan)";
 
 /// The division of CPUs that is in effect now.
@@ -200,14 +218,4 @@ fn present(topology: &Topology) -> CpuPlan {
         topology.cpus().iter().filter(|cpu| cpu.is_isolated == is_isolated).map(|cpu| cpu.id).collect()
     };
     CpuPlan { isolated: of(true), app: of(true), housekeeping: of(false), irq: of(false) }
-}
-
-/// The numbers at the start of a kernel's release: `6.12.0-7-amd64` is 6, 12.
-fn parts(release: &str) -> (u32, u32) {
-    let number = |part: Option<&str>| {
-        let digits: String = part.unwrap_or_default().chars().take_while(char::is_ascii_digit).collect();
-        digits.parse().unwrap_or(0)
-    };
-    let mut parts = release.split('.');
-    (number(parts.next()), number(parts.next()))
 }

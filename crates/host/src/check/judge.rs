@@ -128,7 +128,7 @@ fn switch(text: &str) -> Option<bool> {
 }
 
 /// Number by number; of CPUs their count.
-fn compare(setting: &Setting, limit: &str, value: &str, holds: fn(f64, f64) -> bool) -> Judgement {
+fn compare(setting: &Setting, limit_text: &str, value: &str, holds: fn(f64, f64) -> bool) -> Judgement {
     let found = match setting.value {
         Value::CpuList if is_nothing(value) => Some(vec![0.0]),
         #[expect(clippy::cast_precision_loss, reason = "CPUs are few")]
@@ -136,15 +136,40 @@ fn compare(setting: &Setting, limit: &str, value: &str, holds: fn(f64, f64) -> b
         _ => numbers(setting, value),
     };
     let limit = match setting.value {
-        Value::CpuList => limit.parse().ok().map(|limit| vec![limit]),
-        _ => numbers(setting, limit),
+        Value::CpuList => limit_text.parse().ok().map(|limit| vec![limit]),
+        _ => numbers(setting, limit_text),
     };
     match (found, limit) {
+        (None, _) if setting.value == Value::Text => match (version(value), version(limit_text)) {
+            (Some(found), Some(limit)) => Judgement::of(holds_version(&found, &limit, holds)),
+            _ => Judgement::unknown(format!("{value} cannot be compared with {limit_text}")),
+        },
         (Some(found), Some(limit)) if found.len() >= limit.len() => {
             Judgement::of(found.iter().zip(&limit).all(|(&found, &limit)| holds(found, limit)))
         }
         _ => Judgement::unknown(format!("{value} cannot be compared with a number")),
     }
+}
+
+/// The numbers at the start of a version: `6.12.0-7-amd64` has 6, 12, 0.
+fn version(text: &str) -> Option<Vec<u32>> {
+    let end = text.find(|c: char| c != '.' && !c.is_ascii_digit()).unwrap_or(text.len());
+    let numbers: Vec<u32> = text[..end].split('.').map_while(|part| part.parse().ok()).collect();
+    (!numbers.is_empty()).then_some(numbers)
+}
+
+/// `None` where one of them is no version.
+pub(super) fn is_version_at_least(found: &str, least: &str) -> Option<bool> {
+    Some(holds_version(&version(found)?, &version(least)?, |found, least| found >= least))
+}
+
+/// By the first number that differs; missing ones count as 0.
+fn holds_version(found: &[u32], limit: &[u32], holds: fn(f64, f64) -> bool) -> bool {
+    let at = |numbers: &[u32], index: usize| f64::from(numbers.get(index).copied().unwrap_or(0));
+    let pairs = (0..limit.len()).map(|index| (at(found, index), at(limit, index)));
+    let differs = pairs.into_iter().find(|(found, limit)| found != limit);
+    let (found, limit) = differs.unwrap_or((0.0, 0.0));
+    holds(found, limit)
 }
 
 impl CpuRelation {

@@ -41,6 +41,21 @@ fn limit_of_three_numbers_is_compared_number_by_number() {
 }
 
 #[test]
+fn versions_are_compared_by_their_first_different_number() {
+    let least = Wanted::AtLeast(text("6.13"));
+    for (release, is_enough) in [
+        ("6.12.117-amd64", false),
+        ("6.13.0", true),
+        ("6.13", true),
+        ("6.18.44-generic", true),
+        ("7.0", true),
+        ("5.99", false),
+    ] {
+        assert_eq!(is_right("kernel.release", &least, release), is_enough, "{release}");
+    }
+}
+
+#[test]
 fn words_for_on_and_off_are_the_same_however_they_are_written() {
     let off = Wanted::Equal(text("off"));
     assert!(is_right("kernel.numa_balancing", &off, "0"));

@@ -7,7 +7,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::value::{self, OPERATORS};
-use super::{Condition, LeftOut, Problem, ProfileError, Verdict, Weight, Wish};
+use super::{Condition, LeftOut, Problem, ProfileError, Verdict, Wanted, Weight, Wish};
 use crate::setting::Risk;
 use crate::{Setting, catalogue};
 
@@ -42,11 +42,10 @@ impl Document {
             let name = top.text_of("extends", value)?;
             Ok(Base { name, line: source.line(&value.span()) })
         });
-        let without = top.list("without")?.into_iter().map(|id| Ok(top.setting(&id)?.id));
         Ok(Self {
             purpose: top.text("purpose", "a sentence that says what the profile is for")?,
             extends: extends.transpose()?,
-            without: without.collect::<Result<_, _>>()?,
+            without: top.ids("without")?,
             wishes: top.tables("wish")?.iter().map(wish).collect::<Result<_, _>>()?,
             left_out: top.tables("left-out")?.iter().map(left_out).collect::<Result<_, _>>()?,
         })
@@ -54,30 +53,73 @@ impl Document {
 }
 
 fn wish(table: &Table<'_>) -> Result<Wish, ProfileError> {
-    let others = ["setting", "on", "or", "reason", "source", "weight", "when", "fix", "verdict", "today"];
+    let others = ["setting", "on", "or", "reason", "source", "weight", "when", "unless", "fix", "verdict", "today"];
     table.only(&[&others[..], &OPERATORS].concat())?;
     let setting = table.required_setting()?;
     let wanted = value::wanted(table, setting)?;
-    let is_safe = SAFE.iter().any(|(id, is_on)| *id == setting.id && wanted == value::switch(*is_on));
-    if setting.risk.contains(&Risk::Security) && !is_safe {
+    if lowers_security(setting, &wanted) {
         return Err(table.error(Problem::LowersSecurity { id: setting.id }));
     }
     let verdict = table.word("verdict", &Verdict::NAMES, Verdict::Holds)?;
-    let sentence = "a sentence that says what a current kernel makes of it";
-    let today = if verdict == Verdict::Holds { None } else { Some(table.text("today", sentence)?) };
+    let today = today(table, verdict)?;
+    let (or, or_wanted) = alternative(table, setting, &wanted)?.unzip();
+    let unless = conditions(table, "unless")?.into_iter().map(|condition| Condition::Not(Box::new(condition)));
     Ok(Wish {
         setting,
         wanted,
         on: table.find("on").map(|found| value::group(table, "on", found)).transpose()?,
-        or: table.find("or").map(|found| table.setting_of("or", found)).transpose()?,
+        or,
+        or_wanted: or_wanted.flatten(),
         reason: table.text("reason", "a sentence that says why")?,
         source: table.text("source", "the paper or document that says so")?,
         weight: table.word("weight", &Weight::NAMES, Weight::Medium)?,
-        when: conditions(table)?,
+        when: conditions(table, "when")?.into_iter().chain(unless).collect(),
         fix: table.find("fix").map(|found| table.text_of("fix", found)).transpose()?,
         verdict,
         today,
     })
+}
+
+/// The sentence that says why a verdict is not [`Verdict::Holds`].
+fn today(table: &Table<'_>, verdict: Verdict) -> Result<Option<String>, ProfileError> {
+    match (verdict, table.find("today")) {
+        (Verdict::Holds, None) => Ok(None),
+        (Verdict::Holds, Some(found)) => Err(table.bad("today", found, "a verdict beside it that is not \"holds\"")),
+        _ => table.text("today", "a sentence that says what a current kernel makes of it").map(Some),
+    }
+}
+
+/// The setting of `or`, and what is wanted of it if that is not the same: a text is the setting, a
+/// table says both.
+fn alternative(
+    table: &Table<'_>,
+    setting: &Setting,
+    wanted: &Wanted,
+) -> Result<Option<(&'static Setting, Option<Wanted>)>, ProfileError> {
+    let Some(found) = table.find("or") else { return Ok(None) };
+    let (other, own) = if let Some(keys) = found.get_ref().as_table() {
+        let or = Table::new(table.source, keys, found.span());
+        or.only(&[&["setting"], &OPERATORS[..]].concat())?;
+        let other = or.required_setting()?;
+        (other, Some(value::wanted(&or, other)?))
+    } else {
+        let other = table.setting_of("or", found)?;
+        if other.value != setting.value {
+            let expected =
+                format!("a setting whose value is {}, or {{ setting = ID, OPERATOR = VALUE }}", setting.value);
+            return Err(table.bad("or", found, expected));
+        }
+        (other, None)
+    };
+    if lowers_security(other, own.as_ref().unwrap_or(wanted)) {
+        return Err(table.error_at(found, Problem::LowersSecurity { id: other.id }));
+    }
+    Ok(Some((other, own)))
+}
+
+fn lowers_security(setting: &Setting, wanted: &Wanted) -> bool {
+    let is_safe = SAFE.iter().any(|(id, is_on)| *id == setting.id && *wanted == value::switch(*is_on));
+    setting.risk.contains(&Risk::Security) && !is_safe
 }
 
 fn left_out(table: &Table<'_>) -> Result<LeftOut, ProfileError> {
@@ -89,10 +131,10 @@ fn left_out(table: &Table<'_>) -> Result<LeftOut, ProfileError> {
     })
 }
 
-fn conditions(table: &Table<'_>) -> Result<Vec<Condition>, ProfileError> {
-    let Some(found) = table.find("when") else { return Ok(Vec::new()) };
+fn conditions(table: &Table<'_>, key: &str) -> Result<Vec<Condition>, ProfileError> {
+    let Some(found) = table.find(key) else { return Ok(Vec::new()) };
     let Some(keys) = found.get_ref().as_table() else {
-        return Err(table.bad("when", found, "a table such as { host = \"bare-metal\" }"));
+        return Err(table.bad(key, found, "a table such as { host = \"bare-metal\" }"));
     };
     let when = Table::new(table.source, keys, found.span());
     when.only(&[
@@ -112,7 +154,10 @@ fn conditions(table: &Table<'_>) -> Result<Vec<Condition>, ProfileError> {
         conditions.push(match key {
             "kernel-at-least" => Condition::KernelAtLeast(when.text_of(key, found)?),
             "has" => Condition::Has(when.setting_of(key, found)?),
-            "driver" => Condition::Driver(when.list(key)?),
+            "driver" => match when.list(key)? {
+                names if names.is_empty() => return Err(when.bad(key, found, "texts in quotes")),
+                names => Condition::Driver(names),
+            },
             "cpu" => Condition::Cpu(when.text_of(key, found)?),
             "nodes-at-least" => Condition::NodesAtLeast(when.count_of(key, found)?),
             "cpus-at-least" => Condition::CpusAtLeast(when.count_of(key, found)?),
@@ -251,8 +296,13 @@ impl<'a> Table<'a> {
         catalogue::setting(&id).ok_or_else(|| self.error_at(found, unknown(&id)))
     }
 
-    fn setting(&self, id: &str) -> Result<&'static Setting, ProfileError> {
-        catalogue::setting(id).ok_or_else(|| self.error(unknown(id)))
+    /// Ids of settings in a list; a single one is a list of one.
+    fn ids(&self, key: &str) -> Result<Vec<&'static str>, ProfileError> {
+        let Some(found) = self.find(key) else { return Ok(Vec::new()) };
+        match found.get_ref().as_array() {
+            Some(items) => items.iter().map(|item| Ok(self.setting_of(key, item)?.id)).collect(),
+            None => Ok(vec![self.setting_of(key, found)?.id]),
+        }
     }
 }
 

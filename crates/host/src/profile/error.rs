@@ -38,6 +38,9 @@ pub enum ProfileError {
 /// What is wrong with one line of a profile.
 #[derive(Debug, Error)]
 pub enum Problem {
+    /// The bytes of a file are no text.
+    #[error("not UTF-8: expected a text")]
+    NotText,
     /// It is not TOML.
     #[error("not TOML: {message}")]
     Syntax {

@@ -57,11 +57,12 @@ pub(super) fn wanted(table: &Table<'_>, setting: &'static Setting) -> Result<Wan
         "at-least" => Wanted::AtLeast(one()?),
         "at-most" => Wanted::AtMost(one()?),
         "one-of" => {
-            let items = found.get_ref().as_array().ok_or_else(|| table.bad(key, found, "a list of values"))?;
+            let items = found.get_ref().as_array().filter(|items| !items.is_empty());
+            let items = items.ok_or_else(|| table.bad(key, found, "a list of values"))?;
             Wanted::OneOf(items.iter().map(|item| scalar(table, key, item, setting)).collect::<Result<_, _>>()?)
         }
-        "contains" => Wanted::Contains(one_word(table, key, found)?),
-        "lacks" => Wanted::Lacks(table.list(key)?),
+        "contains" => Wanted::Contains(one_word(table, key, found, setting)?),
+        "lacks" => Wanted::Lacks(words(table, key, found, setting)?),
         "absent" if found.get_ref().as_bool() == Some(true) => Wanted::Absent,
         "absent" => return Err(table.bad(key, found, "true")),
         "same-as" => Wanted::SameAs(table.setting_of(key, found)?),
@@ -93,9 +94,25 @@ const fn fitting(value: Value) -> &'static str {
     }
 }
 
-fn one_word(table: &Table<'_>, key: &str, found: &Found<'_>) -> Result<String, ProfileError> {
+/// A word that can be among those of the setting's value.
+fn one_word(table: &Table<'_>, key: &str, found: &Found<'_>, setting: &Setting) -> Result<String, ProfileError> {
     let word = found.get_ref().as_str().filter(|word| !word.is_empty() && !word.contains(' '));
-    word.map(str::to_owned).ok_or_else(|| table.bad(key, found, "one word in quotes"))
+    let word = word.ok_or_else(|| table.bad(key, found, "one word in quotes"))?;
+    match setting.value {
+        Value::Word(known) if !known.iter().any(|known| known.split(' ').any(|known| is_word(known, word))) => {
+            Err(table.bad(key, found, format!("a word of {}", known.join(", "))))
+        }
+        _ => Ok(word.to_owned()),
+    }
+}
+
+/// Such words in a list; a single one is a list of one.
+fn words(table: &Table<'_>, key: &str, found: &Found<'_>, setting: &Setting) -> Result<Vec<String>, ProfileError> {
+    match found.get_ref().as_array() {
+        Some(items) if items.is_empty() => Err(table.bad(key, found, "words in quotes")),
+        Some(items) => items.iter().map(|item| one_word(table, key, item, setting)).collect(),
+        None => Ok(vec![one_word(table, key, found, setting)?]),
+    }
 }
 
 /// A value in the words that the setting is read in.

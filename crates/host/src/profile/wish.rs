@@ -13,8 +13,11 @@ pub struct Wish {
     pub wanted: Wanted,
     /// Of a setting that each CPU has: only the CPUs of this group are judged.
     pub on: Option<CpuGroup>,
-    /// Another setting that does the same: if its value is as wanted, the wish is met.
+    /// Another setting that does the same: if its value is as wanted, the wish is met. What is
+    /// wanted of it is said by [`Wish::alternative`].
     pub or: Option<&'static Setting>,
+    /// What is wanted of that other setting, where it is not the same value.
+    pub or_wanted: Option<Wanted>,
     /// Why the value is wanted, in one sentence.
     pub reason: String,
     /// Who says so: paper and place, or document.
@@ -29,6 +32,14 @@ pub struct Wish {
     pub verdict: Verdict,
     /// The verdict in a sentence, where it is not [`Verdict::Holds`].
     pub today: Option<String>,
+}
+
+impl Wish {
+    /// The other setting that can meet the wish, and what is wanted of it.
+    #[must_use]
+    pub fn alternative(&self) -> Option<(&'static Setting, &Wanted)> {
+        Some((self.or?, self.or_wanted.as_ref().unwrap_or(&self.wanted)))
+    }
 }
 
 /// What a current kernel makes of a printed recommendation.
@@ -64,8 +75,14 @@ impl Verdict {
 
     /// The verdict as profiles write it.
     #[must_use]
-    pub fn name(self) -> &'static str {
-        Self::NAMES.iter().find(|(_, verdict)| *verdict == self).map_or("", |(name, _)| *name)
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Holds => "holds",
+            Self::NoEffect => "no-effect",
+            Self::Rejected => "rejected",
+            Self::BelowDefault => "below-default",
+            Self::Harmful => "harmful",
+        }
     }
 }
 
@@ -101,7 +118,8 @@ impl Weight {
 pub enum Wanted {
     /// This value.
     Equal(String),
-    /// This or more. Lists of numbers are compared number by number; of CPUs they are counted.
+    /// This or more. Lists of numbers are compared number by number, versions such as that of
+    /// `kernel.release` by the first number that differs; CPUs are counted.
     AtLeast(String),
     /// This or less.
     AtMost(String),
@@ -201,10 +219,12 @@ pub enum Condition {
     NodesAtLeast(u64),
     /// It has this many online CPUs or more.
     CpusAtLeast(u64),
-    /// Some CPU is isolated.
+    /// Some CPU is isolated, now or by the plan.
     Isolated,
     /// A plan of CPUs was given.
     Plan,
+    /// The other condition does not hold. What is unknown stays unknown.
+    Not(Box<Self>),
 }
 
 impl fmt::Display for Wanted {
@@ -253,6 +273,7 @@ impl fmt::Display for Condition {
             Self::CpusAtLeast(cpus) => write!(f, "at least {cpus} CPUs"),
             Self::Isolated => f.write_str("isolated CPUs"),
             Self::Plan => f.write_str("a plan of CPUs"),
+            Self::Not(condition) => write!(f, "not {condition}"),
         }
     }
 }

@@ -117,6 +117,26 @@ pub(crate) fn virtualisation(files: &HostFiles<'_>) -> Reading {
     }
 }
 
+/// Whether every Intel unit that translates addresses of devices snoops the caches (bit C of the
+/// extended capability register, VT-d specification 11.4.3).
+pub(crate) fn translation_coherency(files: &HostFiles<'_>) -> Reading {
+    const UNITS: &str = "/sys/class/iommu";
+    let units = match files.root().list(UNITS) {
+        Ok(units) => units,
+        Err(reading) => return reading,
+    };
+    let mut are_coherent = Vec::new();
+    for unit in units.iter().filter(|unit| unit.starts_with("dmar")) {
+        let path = format!("{UNITS}/{unit}/intel-iommu/ecap");
+        match files.root().read(&path).map(|text| u64::from_str_radix(text.trim(), 16)) {
+            Ok(Ok(register)) => are_coherent.push(register & 1 == 1),
+            Ok(Err(error)) => return Reading::unknown(format!("{path}: {error}")),
+            Err(reading) => return reading,
+        }
+    }
+    if are_coherent.is_empty() { Reading::Unsupported } else { Reading::switch(are_coherent.iter().all(|&is| is)) }
+}
+
 /// The longest wake-up that all CPUs accept, microseconds, as programs that hold the device open
 /// ask for it.
 pub(crate) fn dma_latency(files: &HostFiles<'_>) -> Reading {

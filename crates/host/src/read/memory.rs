@@ -1,6 +1,7 @@
 //! Facts of the memory that need more than one file.
 
 use super::HostFiles;
+use super::host_files::field_of;
 use crate::Reading;
 
 /// Pages of each huge size, free of total, on each node that has some.
@@ -31,6 +32,16 @@ pub(crate) fn huge_pages(files: &HostFiles<'_>) -> Reading {
 fn is_node(name: &str) -> bool {
     let number = name.strip_prefix("node");
     number.is_some_and(|number| !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit()))
+}
+
+/// Memory that programs can still get, kB.
+pub(crate) fn available_kb(files: &HostFiles<'_>) -> Reading {
+    let text = match files.meminfo() {
+        Ok(text) => text,
+        Err(reading) => return reading,
+    };
+    let field = field_of(text, "MemAvailable").and_then(|field| field.strip_suffix("kB"));
+    field.map_or(Reading::Unsupported, |number| Reading::value(number.trim()))
 }
 
 /// How many swap areas are in use.

@@ -1,0 +1,289 @@
+//! The built-in profiles as tables: complete, in the words of the settings, without contradiction.
+
+use std::collections::BTreeSet;
+
+use crate::catalogue::{PRINTED, Paper, Said};
+use crate::profile::document::Document;
+use crate::profile::*;
+use crate::setting::{Risk, Value};
+use crate::{ReadFrom, Setting};
+
+const PAPERS: [(Paper, &str); 5] = [
+    (Paper::ExaNic, "as-printed/exanic"),
+    (Paper::Vma, "as-printed/vma"),
+    (Paper::BusyPoll, "as-printed/busy-poll"),
+    (Paper::UsNic, "as-printed/usnic"),
+    (Paper::Netronome, "as-printed/opennfp"),
+];
+
+fn profiles() -> impl Iterator<Item = Profile> {
+    names().map(|name| Profile::load(name).unwrap_or_else(|error| panic!("{error}")))
+}
+
+/// Every wish with the name of its profile, inherited ones with each profile that has them.
+fn wishes() -> Vec<(String, Wish)> {
+    profiles()
+        .flat_map(|profile| {
+            let name = profile.name;
+            profile.wishes.into_iter().map(move |wish| (name.clone(), wish))
+        })
+        .collect()
+}
+
+/// What a wish wants of which setting: its own, and the alternative.
+fn wanted(wish: &Wish) -> Vec<(&'static Setting, &Wanted)> {
+    [(wish.setting, &wish.wanted)].into_iter().chain(wish.alternative()).collect()
+}
+
+#[test]
+fn every_built_in_profile_loads_and_wants_something() {
+    for profile in profiles() {
+        assert!(profile.wishes.len() >= 15, "{}", profile.name);
+        assert!(!profile.left_out.is_empty(), "{}", profile.name);
+    }
+    assert!(names().any(|name| name == DEFAULT));
+}
+
+#[test]
+fn every_printed_check_is_a_wish_of_its_paper_or_left_out_with_a_reason() {
+    let mut checks = 0;
+    for check in PRINTED.iter().flat_map(|group| group.checks) {
+        checks += 1;
+        for Said { paper, .. } in check.says {
+            let (_, name) = PAPERS.iter().find(|(known, _)| known == paper).unwrap();
+            let profile = Profile::load(name).unwrap();
+            let is_wish = profile.wishes.iter().any(|wish| wish.setting.id == check.id);
+            let is_left_out = profile.left_out.iter().any(|advice| advice.setting.id == check.id);
+            assert!(is_wish || is_left_out, "{name} does not have {} ({})", check.id, check.key);
+        }
+    }
+    assert_eq!(checks, 193);
+}
+
+#[test]
+fn printed_profile_has_nothing_that_its_paper_does_not_print() {
+    for (paper, name) in PAPERS {
+        let profile = Profile::load(name).unwrap();
+        let places = |id: &str| -> BTreeSet<_> {
+            crate::catalogue::said(id).filter(|said| said.paper == paper).map(|said| said.place).collect()
+        };
+        assert!(profile.extends.is_none(), "{name}");
+        for wish in &profile.wishes {
+            let places = places(wish.setting.id);
+            assert!(!places.is_empty(), "{name}: {}", wish.setting.id);
+            assert!(places.iter().all(|place| wish.source.contains(place)), "{name}: {} {places:?}", wish.setting.id);
+        }
+        for advice in &profile.left_out {
+            assert!(!places(advice.setting.id).is_empty(), "{name}: {}", advice.setting.id);
+        }
+    }
+}
+
+#[test]
+fn errors_of_the_papers_have_a_verdict() {
+    let verdicts = [
+        ("as-printed/exanic", "boot.intel_idle.max_cstate", Verdict::NoEffect),
+        ("as-printed/exanic", "nic.irq-affinity", Verdict::Harmful),
+        ("as-printed/exanic", "boot.tsc", Verdict::NoEffect),
+        ("as-printed/opennfp", "boot.idle", Verdict::Rejected),
+        ("as-printed/opennfp", "boot.processor.max_cstate", Verdict::NoEffect),
+        ("as-printed/vma", "net.ipv4.tcp_sack", Verdict::Harmful),
+        ("as-printed/vma", "net.ipv4.tcp_low_latency", Verdict::NoEffect),
+        ("as-printed/vma", "kernel.shmmax", Verdict::BelowDefault),
+        ("as-printed/vma", "net.core.somaxconn", Verdict::BelowDefault),
+        ("as-printed/vma", "net.ipv4.tcp_rmem", Verdict::BelowDefault),
+        ("as-printed/vma", "nic.pause.autoneg", Verdict::Rejected),
+        ("as-printed/usnic", "boot.idle", Verdict::Harmful),
+        ("as-printed/usnic", "firmware.dram-refresh", Verdict::Harmful),
+    ];
+    for (name, id, verdict) in verdicts {
+        let profile = Profile::load(name).unwrap();
+        let wish = profile.wishes.iter().find(|wish| wish.setting.id == id).unwrap();
+        assert_eq!(wish.verdict, verdict, "{name} {id}");
+        assert!(wish.today.is_some(), "{name} {id}");
+    }
+}
+
+#[test]
+fn only_printed_profiles_hold_what_a_current_kernel_makes_nothing_of() {
+    for (name, wish) in wishes() {
+        let is_printed = name.starts_with("as-printed/");
+        assert!(is_printed || wish.verdict == Verdict::Holds, "{name} {}", wish.setting.id);
+    }
+}
+
+#[test]
+fn no_profile_wants_what_lowers_security() {
+    for (name, wish) in wishes() {
+        for (setting, _) in wanted(&wish) {
+            assert!(!setting.risk.contains(&Risk::Security), "{name} {}", setting.id);
+        }
+    }
+}
+
+/// Words of what [`crate::read::service`] gives.
+const SERVICE: [&str; 8] = ["running", "stopped", "enabled", "disabled", "static", "masked", "not", "installed"];
+
+#[test]
+fn every_wanted_value_is_in_the_words_that_its_setting_is_read_in() {
+    for (name, wish) in wishes() {
+        for (setting, wanted) in wanted(&wish) {
+            let words: Vec<&str> = match wanted {
+                Wanted::Equal(word) | Wanted::AtLeast(word) | Wanted::AtMost(word) | Wanted::Contains(word) => {
+                    vec![word]
+                }
+                Wanted::OneOf(words) | Wanted::Lacks(words) => words.iter().map(String::as_str).collect(),
+                Wanted::Absent | Wanted::SameAs(_) | Wanted::Cpus(..) => Vec::new(),
+            };
+            for word in words {
+                assert!(is_readable(setting, wanted, word), "{name} {}: {word}", setting.id);
+            }
+            if let Wanted::SameAs(other) = wanted {
+                assert_eq!(setting.value, other.value, "{name} {}", setting.id);
+            }
+        }
+    }
+}
+
+fn is_readable(setting: &Setting, wanted: &Wanted, word: &str) -> bool {
+    let is_limit = matches!(wanted, Wanted::AtLeast(_) | Wanted::AtMost(_));
+    match (setting.value, setting.read) {
+        (Value::Word(words), _) => words.contains(&word),
+        (Value::Switch, _) => ["on", "off"].contains(&word),
+        (Value::Number(_), _) => word.parse::<i64>().is_ok() || ["n/a", "unlimited"].contains(&word),
+        (Value::CpuList, _) if is_limit => word.parse::<usize>().is_ok(),
+        (Value::CpuList, _) => crate::CpuSet::from_list(word).is_ok(),
+        (Value::Text, ReadFrom::Service(_)) => word.split([',', ' ']).all(|part| SERVICE.contains(&part)),
+        // A text with a limit is a list of numbers or a version.
+        (Value::Text, _) if is_limit => word.split([' ', '.']).all(|part| part.parse::<u64>().is_ok()),
+        (Value::Text, _) => !word.is_empty() && word == word.trim(),
+    }
+}
+
+#[test]
+fn interface_groups_are_only_used_for_settings_of_interfaces() {
+    for (name, wish) in wishes() {
+        for (setting, wanted) in wanted(&wish) {
+            if let Wanted::Cpus(_, CpuGroup::Irq | CpuGroup::NicNode) = wanted {
+                assert!(matches!(setting.read, ReadFrom::Nic(_)), "{name} {}", setting.id);
+            }
+            if let Wanted::SameAs(other) = wanted {
+                let of_interface = |setting: &Setting| matches!(setting.read, ReadFrom::Nic(_));
+                assert_eq!(of_interface(setting), of_interface(other), "{name} {}", setting.id);
+            }
+        }
+        let is_each_cpu = matches!(wish.setting.read, ReadFrom::EachCpu(_));
+        assert!(wish.on.is_none() || is_each_cpu, "{name} {}", wish.setting.id);
+    }
+}
+
+#[test]
+fn no_two_wishes_of_a_profile_for_one_setting_can_count_together() {
+    for profile in profiles() {
+        for (at, one) in profile.wishes.iter().enumerate() {
+            for other in &profile.wishes[at + 1..] {
+                if one.setting == other.setting {
+                    let is_apart = one.when.iter().any(|a| other.when.iter().any(|b| excludes(a, b) || excludes(b, a)));
+                    assert!(is_apart, "{}: {} twice", profile.name, one.setting.id);
+                }
+            }
+        }
+    }
+}
+
+/// Whether two conditions cannot hold together, as far as their form shows it.
+fn excludes(a: &Condition, b: &Condition) -> bool {
+    match (a, b) {
+        (Condition::BareMetal, Condition::Guest) => true,
+        (Condition::Driver(a), Condition::Driver(b)) => !a.iter().any(|name| b.contains(name)),
+        (Condition::Not(not), b) => is_same_or_wider(not, b),
+        _ => false,
+    }
+}
+
+/// Whether one condition holds whenever the other does.
+fn is_same_or_wider(wide: &Condition, narrow: &Condition) -> bool {
+    match (wide, narrow) {
+        (Condition::Driver(wide), Condition::Driver(narrow)) => narrow.iter().all(|name| wide.contains(name)),
+        (Condition::Plan, Condition::Plan) | (Condition::Isolated, Condition::Isolated) => true,
+        (Condition::BareMetal, Condition::BareMetal) | (Condition::Guest, Condition::Guest) => true,
+        _ => false,
+    }
+}
+
+#[test]
+fn what_a_profile_goes_without_is_something_that_it_inherits() {
+    for (name, text) in BUILT_IN {
+        let document = Document::parse(name, text).unwrap();
+        let Some(base) = document.extends else {
+            assert!(document.without.is_empty(), "{name}");
+            continue;
+        };
+        let base = Profile::load(&base.name).unwrap();
+        for id in document.without {
+            assert!(base.wishes.iter().any(|wish| wish.setting.id == id), "{name} {id}");
+            assert!(document.wishes.iter().all(|wish| wish.setting.id != id), "{name} {id} is replaced anyway");
+        }
+    }
+}
+
+#[test]
+fn every_reason_is_a_sentence_and_every_source_is_named() {
+    let is_sentence = |text: &str| {
+        let starts_large = text.chars().next().is_some_and(|c| !c.is_lowercase());
+        text.ends_with('.') && !text.contains(". ") && !text.contains('\n') && starts_large
+    };
+    for profile in profiles() {
+        for wish in &profile.wishes {
+            let id = wish.setting.id;
+            assert!(is_sentence(&wish.reason), "{}: {id}: {}", profile.name, wish.reason);
+            assert!(wish.source.len() > 4 && !wish.source.ends_with('.'), "{}: {id}: {}", profile.name, wish.source);
+            for text in wish.fix.iter().chain(&wish.today) {
+                assert!(is_sentence(text) || text.starts_with('/'), "{}: {id}: {text}", profile.name);
+            }
+        }
+        for advice in &profile.left_out {
+            let (id, reason) = (advice.setting.id, &advice.reason);
+            assert!(reason.ends_with('.') && !reason.contains(". "), "{}: {id}: {reason}", profile.name);
+            if let Some(how) = reason.strip_prefix("measure: ") {
+                assert!(how.contains("nearwire bench"), "{}: {id}: {reason}", profile.name);
+            }
+        }
+    }
+}
+
+#[test]
+fn host_that_is_as_a_wider_profile_wants_it_is_not_told_otherwise_by_its_base() {
+    let socket_bypass = Profile::load("socket-bypass").unwrap();
+    let of = |id: &str| socket_bypass.wishes.iter().filter(|wish| wish.setting.id == id).count();
+    assert_eq!(of("memory.thp"), 1);
+    assert_eq!(of("nic.bypass-only"), 1);
+    assert_eq!(of("nic.coalesce.rx-usecs"), 4);
+    let nfv = Profile::load("nfv").unwrap();
+    assert!(nfv.wishes.iter().all(|wish| wish.setting.id != "cpu.smt"));
+}
+
+#[test]
+fn drivers_without_interrupt_delays_are_not_asked_for_one() {
+    for name in ["raw-frame", "mpi"] {
+        let profile = Profile::load(name).unwrap();
+        let delays = profile.wishes.iter().filter(|wish| wish.setting.id == "nic.coalesce.rx-usecs");
+        for driver in ["mana", "hv_netvsc"] {
+            let counts = delays.clone().filter(|wish| wish.when.iter().all(|condition| may_have(condition, driver)));
+            assert_eq!(counts.count(), 0, "{name} {driver}");
+        }
+        for driver in ["igb", "ixgbe", "vmxnet3", "mlx5_core"] {
+            let counts = delays.clone().filter(|wish| wish.when.iter().all(|condition| may_have(condition, driver)));
+            assert_eq!(counts.count(), 1, "{name} {driver}");
+        }
+    }
+}
+
+/// Whether a condition about drivers holds for this one.
+fn may_have(condition: &Condition, driver: &str) -> bool {
+    match condition {
+        Condition::Driver(names) => names.iter().any(|name| name == driver),
+        Condition::Not(condition) => !may_have(condition, driver),
+        _ => true,
+    }
+}
