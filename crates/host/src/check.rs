@@ -12,12 +12,14 @@ mod owner;
 
 use nearwire_sys as _;
 
-use crate::profile::{Profile, Weight, Wish};
+use crate::profile::{Profile, Wanted, Weight, Wish};
 use crate::{CpuSet, Goal, Reading, Root, goal};
 
 use facts::Facts;
 pub use fix::{Fix, When};
 use judge::Judgement;
+pub(crate) use judge::is_fulfilled;
+pub(crate) use number::numbers;
 pub use owner::Owner;
 
 /// Which CPUs are whose, as wishes mean them by `${plan.…}`.
@@ -96,6 +98,9 @@ pub struct Finding {
     pub found: Reading,
     /// The wanted value for a person: CPUs by number where they are known.
     pub wanted: String,
+    /// What is wanted, with CPUs by number and with the value of another setting in its place;
+    /// `None` where they are not known.
+    pub resolved: Option<Wanted>,
     /// The value to write, in the words that the setting is read in, where one value is wanted.
     pub value: Option<String>,
     /// Of a setting that each CPU has: the CPUs that are judged, where not all are.
@@ -115,8 +120,8 @@ impl Finding {
     #[must_use]
     pub fn goal(&self) -> Option<Goal> {
         let value = self.value.clone().filter(|_| self.outcome.is_difference())?;
-        let Self { interface, cpus, wish, .. } = self.clone();
-        Some(Goal { setting: wish.setting, interface, cpus, value, reason: wish.reason })
+        let Self { interface, cpus, wish, resolved, .. } = self.clone();
+        Some(Goal { setting: wish.setting, interface, cpus, value, wanted: resolved?, reason: wish.reason })
     }
 }
 
@@ -153,19 +158,30 @@ fn without_interface(wish: &Wish) -> Finding {
     let outcome = Outcome::NotApplicable { why: "the host has no interface to look at".to_owned() };
     let wanted = wish.wanted.to_string();
     let wish = wish.clone();
-    Finding { wish, interface: None, outcome, found: Reading::Unsupported, wanted, value: None, cpus: None, note: None }
+    Finding {
+        wish,
+        interface: None,
+        outcome,
+        found: Reading::Unsupported,
+        wanted,
+        resolved: None,
+        value: None,
+        cpus: None,
+        note: None,
+    }
 }
 
 fn finding(facts: &Facts<'_>, wish: &Wish, interface: Option<&str>) -> Finding {
     let found = facts.reading(wish.setting, interface);
-    let wanted = facts.resolve(&wish.wanted, interface);
+    let resolved = facts.resolve(&wish.wanted, interface).ok();
     let cpus = wish.on.as_ref().and_then(|group| facts.cpus(group, interface).ok());
     let (outcome, note) = outcome(facts, wish, interface, &found);
     Finding {
         interface: interface.map(str::to_owned),
         outcome,
-        wanted: wanted.as_ref().map_or_else(|_| wish.wanted.to_string(), ToString::to_string),
-        value: wanted.ok().and_then(|wanted| goal::value(wish.setting, &wanted)),
+        wanted: resolved.as_ref().unwrap_or(&wish.wanted).to_string(),
+        value: resolved.as_ref().and_then(|wanted| goal::value(wish.setting, wanted)),
+        resolved,
         cpus,
         found,
         note,

@@ -1,5 +1,6 @@
 //! A value to bring about: what changes and exported files start from.
 
+use crate::check::numbers;
 use crate::profile::Wanted;
 use crate::setting::ReadFrom;
 use crate::{CpuSet, Setting};
@@ -15,6 +16,8 @@ pub struct Goal {
     pub cpus: Option<CpuSet>,
     /// The value, in the words that the setting is read in: `performance`, `off`, `2-3`, `not set`.
     pub value: String,
+    /// What is wanted, with CPUs by number: a place of the setting may be right or better already.
+    pub wanted: Wanted,
     /// Why, for the person who reads the files later.
     pub reason: String,
 }
@@ -25,6 +28,25 @@ impl Goal {
     pub fn id(&self) -> String {
         self.setting.instance(self.interface.as_deref())
     }
+}
+
+/// The value to write over one that was found, where the wish is one-sided and the value a list of
+/// numbers: of each pair the better one, so that nothing that is good enough is lowered.
+pub(crate) fn best(setting: &Setting, wanted: &Wanted, found: &str) -> Option<String> {
+    let (limit, is_better): (&str, fn(f64, f64) -> bool) = match wanted {
+        Wanted::AtLeast(limit) => (limit, |found, limit| found > limit),
+        Wanted::AtMost(limit) => (limit, |found, limit| found < limit),
+        _ => return None,
+    };
+    let (found_words, limit_words): (Vec<_>, Vec<_>) =
+        (found.split_whitespace().collect(), limit.split_whitespace().collect());
+    let (found, limit) = (numbers(setting, found)?, numbers(setting, limit)?);
+    if found.len() != limit.len() || found_words.len() != found.len() || found.len() < 2 {
+        return None;
+    }
+    let words =
+        (0..found.len()).map(|at| if is_better(found[at], limit[at]) { found_words[at] } else { limit_words[at] });
+    Some(words.collect::<Vec<_>>().join(" "))
 }
 
 /// The one value to write, in the words that the setting is read in: the limit of a one-sided
@@ -40,5 +62,21 @@ pub(crate) fn value(setting: &Setting, wanted: &Wanted) -> Option<String> {
         }
         (Wanted::Absent, ReadFrom::CommandLine(_)) => Some("not set".to_owned()),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::catalogue;
+
+    #[test]
+    fn better_numbers_of_a_list_are_kept() {
+        let setting = catalogue::setting("net.ipv4.tcp_rmem").unwrap();
+        let least = Wanted::AtLeast("8192 87380 4194304".to_owned());
+        assert_eq!(best(setting, &least, "4096 131072 6291456").as_deref(), Some("8192 131072 6291456"));
+        assert_eq!(best(setting, &Wanted::Equal("1".to_owned()), "4096 131072 6291456"), None);
+        let one = catalogue::setting("vm.swappiness").unwrap();
+        assert_eq!(best(one, &Wanted::AtMost("10".to_owned()), "60"), None);
     }
 }

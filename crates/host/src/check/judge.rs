@@ -62,6 +62,11 @@ pub(super) fn judge(setting: &Setting, wanted: &Wanted, cpus: Option<&CpuSet>, f
         .unwrap_or(Judgement::Right)
 }
 
+/// Whether the value of one place fulfils a wish.
+pub(crate) fn is_fulfilled(setting: &Setting, wanted: &Wanted, value: &str) -> bool {
+    one(setting, wanted, value) == Judgement::Right
+}
+
 fn found_text(found: &Reading) -> &str {
     found.as_value().unwrap_or_default()
 }

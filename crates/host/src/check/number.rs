@@ -8,7 +8,7 @@ const ZERO_IS_NO_LIMIT: [&str; 1] = ["cpu.pm-qos-resume-latency-us"];
 
 /// The numbers of a text, in order: one for most settings, three for `tcp_rmem`. `None` when a
 /// word is no number. A unit behind a single number is left out: `8.0 GT/s PCIe`, `16384 kB`.
-pub(super) fn numbers(setting: &Setting, text: &str) -> Option<Vec<f64>> {
+pub(crate) fn numbers(setting: &Setting, text: &str) -> Option<Vec<f64>> {
     let words: Vec<&str> = text.split_whitespace().collect();
     let all: Option<Vec<f64>> = words.iter().map(|word| number(setting, word)).collect();
     match all {
