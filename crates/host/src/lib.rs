@@ -6,7 +6,8 @@
 //! * [`environment()`]: the [`Reading`]s that belong in the record of a measurement;
 //! * [`read_settings`]: those of any settings;
 //! * [`guide`]: what is known of a setting in words;
-//! * [`topology`]: which CPUs share what, and which two suit a ping-pong.
+//! * [`topology`]: which CPUs share what, and which two suit a ping-pong;
+//! * [`change`]: values written, verified and put back, with a [`journal`] on disk before the first.
 //!
 //! Reading never changes anything, never fails as a whole and never gives MAC or IP addresses,
 //! serial numbers or UUIDs.
@@ -14,9 +15,11 @@
 #![forbid(unsafe_code)]
 
 pub mod catalogue;
+pub mod change;
 mod cpuset;
 mod environment;
 pub mod guide;
+pub mod journal;
 mod read;
 mod reading;
 mod redact;
