@@ -59,7 +59,6 @@ pub use put_back::{Outcome, PutBack};
 pub use revert::{EntryState, RevertError, Reverted, Status, StatusEntry, revert, status};
 pub use root_host::RootHost;
 pub use target::{Target, WordError};
-pub use witness::witnesses;
 
 /// One value of one place: what was found there and what is wanted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -163,8 +163,8 @@ impl fmt::Debug for ApplyOptions<'_> {
 /// Writes a plan in the safe order, or puts back what was written of it.
 ///
 /// Before the first write every place is tried for being writable and still having the value that
-/// the plan found, and the whole plan is on disk. Changes that are as wanted are not written; they,
-/// and the [`super::witnesses`] among the changes, are held where the others move them.
+/// the plan found, and the whole plan is on disk. Changes that are as wanted are not written; they
+/// are held where the others move them, and so are what a reset moves ([`Host::witnesses`]).
 ///
 /// # Errors
 /// See [`ApplyError`]. All but `Failed` mean that nothing was written.
@@ -175,10 +175,16 @@ pub fn apply(
     options: &ApplyOptions<'_>,
 ) -> Result<Applied, ApplyError> {
     let changes = without_duplicates(changes)?;
-    let (wanted, held): (Vec<_>, Vec<_>) = changes.into_iter().partition(|change| !change.is_as_wanted());
+    let (wanted, mut held): (Vec<_>, Vec<_>) = changes.into_iter().partition(|change| !change.is_as_wanted());
     let (wanted, skipped) = writable(host, wanted, options)?;
     if wanted.is_empty() {
         return Ok(Applied { skipped, ..Applied::default() });
+    }
+    for witness in host.witnesses(&wanted) {
+        let key = witness.target.key();
+        if !wanted.iter().chain(&held).any(|change| change.target.key() == key) {
+            held.push(witness);
+        }
     }
     let is_moved = |held: &Change| wanted.iter().any(|change| may_move(change, held));
     let mut plan: Vec<Change> = held.into_iter().filter(is_moved).collect();

@@ -5,7 +5,7 @@ use std::fmt;
 use rustix::io::Errno;
 use thiserror::Error;
 
-use super::Target;
+use super::{Change, Target};
 
 /// A host whose values can be read and written. The engine knows nothing else of it.
 pub trait Host {
@@ -26,6 +26,12 @@ pub trait Host {
     /// # Errors
     /// What stands in the way.
     fn probe(&mut self, target: &Target) -> Result<(), HostError>;
+
+    /// The values that these changes may move and do not mean to, each wanted as it is found. The
+    /// engine holds them and puts them back with the others.
+    fn witnesses(&mut self, _changes: &[Change]) -> Vec<Change> {
+        Vec::new()
+    }
 }
 
 /// What a host said to a read or a write.

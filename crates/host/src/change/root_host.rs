@@ -7,7 +7,7 @@ use nearwire_sys::ethtool::{EthtoolError, Interface};
 use rustix::io::Errno;
 use rustix::thread::{CapabilitySet, capabilities};
 
-use super::{EthtoolParameter, Form, Host, HostError, Target, link};
+use super::{Change, EthtoolParameter, Form, Host, HostError, Target, link, witness};
 use crate::read::Nic;
 use crate::setting::NicFact;
 use crate::{Reading, Root};
@@ -202,6 +202,10 @@ impl Host for RootHost {
                 self.root.probe(&path).map_err(|errno| HostError::kernel(ACTION, target, errno))
             }
         }
+    }
+
+    fn witnesses(&mut self, changes: &[Change]) -> Vec<Change> {
+        witness::witnesses(self, changes)
     }
 }
 

@@ -2,8 +2,7 @@
 //! CPUs, queues without their masks. They are part of the change, so that they stay and are put
 //! back.
 
-use super::{Change, Host, Scope, targets};
-use crate::Root;
+use super::{Change, Host, RootHost, Scope, targets};
 use crate::catalogue;
 use crate::setting::Disruption;
 
@@ -24,9 +23,8 @@ const MOVED_BY_RESET: &[&str] = &[
 ];
 
 /// The values that these changes may move and do not mean to, each wanted as it is found. What
-/// cannot be read is left out. Give them to [`super::apply`] with the changes.
-#[must_use]
-pub fn witnesses(root: &Root, host: &mut dyn Host, changes: &[Change]) -> Vec<Change> {
+/// cannot be read is left out.
+pub(super) fn witnesses(host: &mut RootHost, changes: &[Change]) -> Vec<Change> {
     let mut interfaces: Vec<String> = Vec::new();
     for change in changes.iter().filter(|change| change.disruption() == Disruption::LinkReset && !change.is_as_wanted())
     {
@@ -37,10 +35,9 @@ pub fn witnesses(root: &Root, host: &mut dyn Host, changes: &[Change]) -> Vec<Ch
         }
     }
     let scope = Scope { interfaces: &interfaces, cpus: None };
-    let located = MOVED_BY_RESET
-        .iter()
-        .filter_map(|id| catalogue::setting(id))
-        .flat_map(|setting| targets(root, setting, &scope).unwrap_or_default());
+    let settings = MOVED_BY_RESET.iter().filter_map(|id| catalogue::setting(id));
+    let located: Vec<_> =
+        settings.flat_map(|setting| targets(host.root(), setting, &scope).unwrap_or_default()).collect();
     let is_meant = |key: &str| changes.iter().any(|change| change.target.key() == key);
     let mut found = Vec::new();
     for place in located {

@@ -14,7 +14,7 @@ const FILE: &str = "lock";
 
 /// Held until dropped, and by the kernel let go of when the process ends.
 #[derive(Debug)]
-pub(super) struct Lock(#[expect(dead_code, reason = "open as long as the lock is held")] File);
+pub(super) struct Lock(File);
 
 impl Lock {
     pub(super) fn take(directory: &Path) -> Result<Self, JournalError> {
@@ -32,6 +32,14 @@ impl Lock {
         // For whoever is refused; the lock itself does not depend on it, a full disk does no harm.
         let _ = file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id()));
         Ok(Self(file))
+    }
+}
+
+impl Drop for Lock {
+    /// A child that is just being started has a copy of the descriptor for a moment, which would
+    /// hold the lock on.
+    fn drop(&mut self) {
+        let _ = flock(&self.0, FlockOperation::Unlock);
     }
 }
 

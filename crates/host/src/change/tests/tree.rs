@@ -136,7 +136,7 @@ const WISHES: &[(&str, &str, &str)] = &[
     ("cpu.workqueue-affinity", "0-1", "3"),
     ("memory.huge-pages", "512", "4"),
     ("kvm.halt-poll-ns", "0", "1"),
-    ("kvm.clock-periodic-sync", "off", "on"),
+    ("kvm.periodic-clock-sync", "off", "on"),
     ("irq.default-affinity", "0", "1-2"),
     ("nic.mtu", "9000", "1400"),
     ("nic.tx-queue-length", "500", "10"),
