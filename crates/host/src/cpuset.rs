@@ -84,6 +84,18 @@ impl CpuSet {
         Ok(Self(cpus))
     }
 
+    /// The mask that [`Self::from_mask`] reads: `0000010f`, groups of eight digits between commas.
+    #[must_use]
+    pub fn to_mask(&self) -> String {
+        let groups = self.0.last().map_or(1, |last| last / u32::BITS + 1);
+        let group = |at: u32| {
+            let first = at * u32::BITS;
+            let bits = self.0.range(first..first + u32::BITS).fold(0, |bits: u32, cpu| bits | 1 << (cpu - first));
+            format!("{bits:08x}")
+        };
+        (0..groups).rev().map(group).collect::<Vec<_>>().join(",")
+    }
+
     /// The CPUs in order.
     pub fn iter(&self) -> impl Iterator<Item = u32> {
         self.0.iter().copied()
@@ -228,6 +240,7 @@ mod tests {
                 groups[cpu as usize / 32] |= 1 << (cpu % 32);
             }
             let groups: Vec<_> = groups.iter().rev().map(|bits| format!("{bits:08x}")).collect();
+            prop_assert_eq!(CpuSet::from_mask(&set.to_mask()), Ok(set.clone()));
             prop_assert_eq!(CpuSet::from_mask(&groups.join(",")), Ok(set));
         }
 

@@ -9,7 +9,9 @@
 //! * [`profile`]: wanted values for a purpose;
 //! * [`check()`](check::check): a host against a profile;
 //! * [`probe`]: what must be measured, on request;
-//! * [`topology`]: which CPUs share what, and which two suit a ping-pong.
+//! * [`topology`]: which CPUs share what, and which two suit a ping-pong;
+//! * [`change`]: values written, verified and put back, with a [`journal`] on disk before the first;
+//! * [`tune`]: from findings to changes.
 //!
 //! Reading never changes anything, never fails as a whole and never gives MAC or IP addresses,
 //! serial numbers or UUIDs.
@@ -17,11 +19,13 @@
 #![forbid(unsafe_code)]
 
 pub mod catalogue;
+pub mod change;
 pub mod check;
 mod cpuset;
 mod environment;
 mod goal;
 pub mod guide;
+pub mod journal;
 pub mod probe;
 pub mod profile;
 mod read;
@@ -30,6 +34,7 @@ mod redact;
 mod root;
 mod setting;
 pub mod topology;
+pub mod tune;
 
 pub use cpuset::{CpuSet, CpuSetError};
 pub use environment::{environment, host_environment, interface_environment, interfaces, read_settings};

@@ -1,5 +1,7 @@
 //! The tree that settings are read from: the live host, or a directory with the same files.
 
+mod write;
+
 use std::fs::File;
 use std::io::Read;
 use std::os::fd::OwnedFd;

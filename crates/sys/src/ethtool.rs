@@ -1,9 +1,9 @@
-//! Reading a network interface through `SIOCETHTOOL`: driver, rings, coalescing, channels,
-//! offloads, link, timestamping, flow control, power saving, error correction.
+//! A network interface through `SIOCETHTOOL`: driver, rings, coalescing, channels, offloads, link,
+//! timestamping, flow control, power saving, error correction.
 //!
 //! The interface is looked up in the network namespace of the thread that opened it
-//! ([`Interface::open`]), unlike `/sys/class/net`, which shows the namespace of its mount. Nothing
-//! here changes a setting.
+//! ([`Interface::open`]), unlike `/sys/class/net`, which shows the namespace of its mount. Only the
+//! methods that begin with `set_` change anything.
 //!
 //! Source: `include/uapi/linux/ethtool.h`, `net/ethtool/ioctl.c` (Linux 6.18). The older interface
 //! is used instead of generic netlink because every driver answers it and one call is one answer;
@@ -13,6 +13,7 @@ mod device;
 mod layout;
 mod link;
 mod offload;
+mod set;
 #[cfg(test)]
 mod tests;
 
@@ -243,13 +244,7 @@ impl Interface {
     /// # Errors
     /// See [`EthtoolError`].
     pub fn rings(&self) -> Result<Rings, EthtoolError> {
-        let found: GetRings = self.ask(|_| {})?;
-        Ok(Rings {
-            rx: found.rx_pending,
-            rx_max: found.rx_max_pending,
-            tx: found.tx_pending,
-            tx_max: found.tx_max_pending,
-        })
+        self.ask(|_| {}).map(|found: GetRings| Rings::from(&found))
     }
 
     /// Interrupt coalescing (`ETHTOOL_GCOALESCE`).
@@ -257,24 +252,7 @@ impl Interface {
     /// # Errors
     /// See [`EthtoolError`].
     pub fn coalesce(&self) -> Result<Coalesce, EthtoolError> {
-        let found: GetCoalesce = self.ask(|_| {})?;
-        Ok(Coalesce {
-            rx_usecs: found.rx_coalesce_usecs,
-            rx_frames: found.rx_max_coalesced_frames,
-            tx_usecs: found.tx_coalesce_usecs,
-            tx_frames: found.tx_max_coalesced_frames,
-            rx_usecs_irq: found.rx_coalesce_usecs_irq,
-            rx_frames_irq: found.rx_max_coalesced_frames_irq,
-            tx_frames_irq: found.tx_max_coalesced_frames_irq,
-            stats_block_usecs: found.stats_block_coalesce_usecs,
-            sample_interval_s: found.rate_sample_interval,
-            pkt_rate_low: found.pkt_rate_low,
-            pkt_rate_high: found.pkt_rate_high,
-            rx_usecs_low: found.rx_coalesce_usecs_low,
-            rx_usecs_high: found.rx_coalesce_usecs_high,
-            adaptive_rx: found.use_adaptive_rx_coalesce != 0,
-            adaptive_tx: found.use_adaptive_tx_coalesce != 0,
-        })
+        self.ask(|_| {}).map(|found: GetCoalesce| Coalesce::from(&found))
     }
 
     /// Numbers of queues (`ETHTOOL_GCHANNELS`).
@@ -282,16 +260,7 @@ impl Interface {
     /// # Errors
     /// See [`EthtoolError`].
     pub fn channels(&self) -> Result<Channels, EthtoolError> {
-        let found: GetChannels = self.ask(|_| {})?;
-        Ok(Channels {
-            rx: found.rx_count,
-            rx_max: found.max_rx,
-            tx: found.tx_count,
-            tx_max: found.max_tx,
-            other: found.other_count,
-            combined: found.combined_count,
-            combined_max: found.max_combined,
-        })
+        self.ask(|_| {}).map(|found: GetChannels| Channels::from(&found))
     }
 
     /// Sends one command and returns the kernel's answer. `prepare` fills in what the command
@@ -300,13 +269,19 @@ impl Interface {
         // SAFETY: `Request` promises that all-zero bytes are a valid T.
         let mut request = unsafe { MaybeUninit::<T>::zeroed().assume_init() };
         prepare(&mut request);
+        self.send(&mut request)?;
+        Ok(request)
+    }
+
+    /// Sends one command, which the kernel may answer in place.
+    fn send<T: Request>(&self, request: &mut T) -> Result<(), EthtoolError> {
         *request.command() = T::COMMAND;
         let mut name = [0; libc::IFNAMSIZ];
         for (to, from) in name.iter_mut().zip(self.name.bytes()) {
             *to = from.cast_signed();
         }
         let mut interface =
-            InterfaceRequest { name, data: (&raw mut request).cast(), rest: [0; InterfaceRequest::REST_BYTES] };
+            InterfaceRequest { name, data: (&raw mut *request).cast(), rest: [0; InterfaceRequest::REST_BYTES] };
         // SAFETY: the socket is open for as long as `self` lives. The argument is a whole `ifreq`
         // (its layout is tested) with a name closed by NUL: `open` bounds its length and the array
         // is one byte longer. `data` points at `request`, which lives and is not otherwise used
@@ -316,7 +291,7 @@ impl Interface {
         if done < 0 {
             return Err(self.error(T::NAME, io::Error::last_os_error()));
         }
-        Ok(request)
+        Ok(())
     }
 
     fn error(&self, command: &'static str, source: io::Error) -> EthtoolError {

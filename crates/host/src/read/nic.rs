@@ -100,6 +100,11 @@ impl<'a> Nic<'a> {
         }
     }
 
+    /// The interface's directory in sysfs, if sysfs shows this very interface.
+    pub(crate) fn directory(&self) -> Result<&str, Reading> {
+        self.sysfs.as_deref().map_err(Clone::clone)
+    }
+
     fn ethtool(&self, fact: EthtoolFact) -> Reading {
         match fact {
             EthtoolFact::Driver(of) => self.ask(&self.driver, Interface::driver_info, of),

@@ -1,6 +1,8 @@
 //! The kernel's structures, with the kernel's names (`include/uapi/linux/ethtool.h`,
 //! `include/uapi/linux/if.h`). Those that end in an array of unknown length have it at its longest.
 
+use super::{Channels, Coalesce, Rings};
+
 /// Longest list of offloads that is understood. Linux 6.18 has 64.
 pub(super) const FEATURES_MAX: usize = 256;
 /// Bytes of one name in a string set (`ETH_GSTRING_LEN`).
@@ -74,6 +76,50 @@ request!(GetHash, 0x46, "GRSSH");
 request!(GetLinkSettings, 0x4c, "GLINKSETTINGS");
 request!(GetFec, 0x50, "GFECPARAM");
 
+/// The command that writes what another one reads, with the same structure: the answer of the
+/// first, changed, is the request of the second.
+macro_rules! set_request {
+    ($type:ident, $read:ident, $command:literal, $name:literal) => {
+        #[repr(transparent)]
+        pub(super) struct $type(pub $read);
+
+        // SAFETY: as for the structure inside, which the kernel reads whole and at most writes
+        // back to.
+        unsafe impl Request for $type {
+            const COMMAND: u32 = $command;
+            const NAME: &'static str = $name;
+            fn command(&mut self) -> &mut u32 {
+                &mut self.0.cmd
+            }
+        }
+    };
+}
+
+set_request!(SetWakeOnLan, GetWakeOnLan, 0x06, "SWOL");
+set_request!(SetCoalesce, GetCoalesce, 0x0f, "SCOALESCE");
+set_request!(SetRings, GetRings, 0x11, "SRINGPARAM");
+set_request!(SetPause, GetPause, 0x13, "SPAUSEPARAM");
+set_request!(SetChannels, GetChannels, 0x3d, "SCHANNELS");
+set_request!(SetEnergyEfficient, GetEnergyEfficient, 0x45, "SEEE");
+request!(SetFeatures, 0x3b, "SFEATURES");
+
+/// `struct ethtool_set_features_block`: one bit an offload.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(super) struct SetFeatureBlock {
+    pub valid: u32,
+    pub requested: u32,
+}
+
+/// `struct ethtool_sfeatures` with room for [`FEATURES_MAX`] offloads; the kernel reads `size`
+/// blocks, which must be as many as it has.
+#[repr(C)]
+pub(super) struct SetFeatures {
+    pub cmd: u32,
+    pub size: u32,
+    pub blocks: [SetFeatureBlock; FEATURES_MAX / 32],
+}
+
 /// `struct ethtool_drvinfo`.
 #[repr(C)]
 pub(super) struct GetDriverInfo {
@@ -119,6 +165,28 @@ pub(super) struct GetCoalesce {
     pub rate_sample_interval: u32,
 }
 
+impl From<&GetCoalesce> for Coalesce {
+    fn from(found: &GetCoalesce) -> Self {
+        Self {
+            rx_usecs: found.rx_coalesce_usecs,
+            rx_frames: found.rx_max_coalesced_frames,
+            tx_usecs: found.tx_coalesce_usecs,
+            tx_frames: found.tx_max_coalesced_frames,
+            rx_usecs_irq: found.rx_coalesce_usecs_irq,
+            rx_frames_irq: found.rx_max_coalesced_frames_irq,
+            tx_frames_irq: found.tx_max_coalesced_frames_irq,
+            stats_block_usecs: found.stats_block_coalesce_usecs,
+            sample_interval_s: found.rate_sample_interval,
+            pkt_rate_low: found.pkt_rate_low,
+            pkt_rate_high: found.pkt_rate_high,
+            rx_usecs_low: found.rx_coalesce_usecs_low,
+            rx_usecs_high: found.rx_coalesce_usecs_high,
+            adaptive_rx: found.use_adaptive_rx_coalesce != 0,
+            adaptive_tx: found.use_adaptive_tx_coalesce != 0,
+        }
+    }
+}
+
 /// `struct ethtool_ringparam`.
 #[repr(C)]
 pub(super) struct GetRings {
@@ -133,6 +201,12 @@ pub(super) struct GetRings {
     pub tx_pending: u32,
 }
 
+impl From<&GetRings> for Rings {
+    fn from(found: &GetRings) -> Self {
+        Self { rx: found.rx_pending, rx_max: found.rx_max_pending, tx: found.tx_pending, tx_max: found.tx_max_pending }
+    }
+}
+
 /// `struct ethtool_channels`.
 #[repr(C)]
 pub(super) struct GetChannels {
@@ -145,6 +219,20 @@ pub(super) struct GetChannels {
     pub tx_count: u32,
     pub other_count: u32,
     pub combined_count: u32,
+}
+
+impl From<&GetChannels> for Channels {
+    fn from(found: &GetChannels) -> Self {
+        Self {
+            rx: found.rx_count,
+            rx_max: found.max_rx,
+            tx: found.tx_count,
+            tx_max: found.max_tx,
+            other: found.other_count,
+            combined: found.combined_count,
+            combined_max: found.max_combined,
+        }
+    }
 }
 
 /// `struct ethtool_gstrings` with room for [`FEATURES_MAX`] names: the kernel writes as many as the
@@ -219,7 +307,7 @@ pub(super) struct GetLinkSettings {
     pub link_mode_masks: [u32; LINK_MODE_WORDS_MAX],
 }
 
-/// `struct ethtool_wolinfo`. The password is read and dropped.
+/// `struct ethtool_wolinfo`. The password is written back with the rest and never given out.
 #[repr(C)]
 pub(super) struct GetWakeOnLan {
     pub cmd: u32,

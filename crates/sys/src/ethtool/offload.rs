@@ -60,7 +60,7 @@ impl Interface {
 
     /// The names of all offloads the running kernel knows, at most [`FEATURES_MAX`]. Their number
     /// is fixed when the kernel is built, so it cannot grow between the two questions.
-    fn feature_names(&self) -> Result<Vec<String>, EthtoolError> {
+    pub(super) fn feature_names(&self) -> Result<Vec<String>, EthtoolError> {
         let info: GetStringSetInfo = self.ask(|request: &mut GetStringSetInfo| {
             request.sset_mask = 1 << STRING_SET_FEATURES;
         })?;

@@ -50,6 +50,42 @@ fn layouts_are_those_of_the_kernel_headers() {
 }
 
 #[test]
+fn commands_that_write_follow_those_that_read_in_the_kernel_headers() {
+    // `ETHTOOL_SWOL` to `ETHTOOL_SFEATURES`; all but the last two words have the number after their twin's.
+    assert_eq!([SetWakeOnLan::COMMAND, GetWakeOnLan::COMMAND], [6, 5]);
+    assert_eq!([SetCoalesce::COMMAND, GetCoalesce::COMMAND], [15, 14]);
+    assert_eq!([SetRings::COMMAND, GetRings::COMMAND], [17, 16]);
+    assert_eq!([SetPause::COMMAND, GetPause::COMMAND], [19, 18]);
+    assert_eq!([SetFeatures::COMMAND, GetFeatures::COMMAND], [59, 58]);
+    assert_eq!([SetChannels::COMMAND, GetChannels::COMMAND], [61, 60]);
+    assert_eq!([SetEnergyEfficient::COMMAND, GetEnergyEfficient::COMMAND], [69, 68]);
+}
+
+#[test]
+fn loopback_offload_switched_off_and_on_is_as_before() {
+    let Ok(namespace) = netns::new_network_namespace() else {
+        assert!(std::env::var_os("NEARWIRE_REQUIRE").is_none(), "NEARWIRE_REQUIRE is set and namespaces are refused");
+        println!("SKIP cannot make a network namespace");
+        return;
+    };
+    netns::enter(&namespace, || {
+        let interface = Interface::open("lo").unwrap();
+        let before = interface.features().unwrap();
+        assert!(before.get("rx-gro").unwrap().is_active);
+        interface.set_feature("rx-gro", false).unwrap();
+        assert!(!interface.features().unwrap().get("rx-gro").unwrap().is_active);
+        interface.set_feature("rx-gro", true).unwrap();
+        assert_eq!(interface.features().unwrap(), before);
+
+        let absent = interface.set_feature("no-such-offload", true).unwrap_err();
+        assert!(absent.is_unsupported(), "{absent}");
+        let refused = interface.set_channels(|channels| channels.combined = 2).unwrap_err();
+        assert!(refused.is_unsupported(), "{refused}");
+    })
+    .unwrap();
+}
+
+#[test]
 fn layouts_with_open_ends_begin_like_the_kernel_headers() {
     assert_eq!(offset_of!(GetStrings, data), 12);
     assert_eq!(size_of::<GetStrings>(), 12 + STRING_BYTES * FEATURES_MAX);
@@ -63,6 +99,11 @@ fn layouts_with_open_ends_begin_like_the_kernel_headers() {
     assert_eq!(offset_of!(FeatureBlock, never_changed), 12);
     assert_eq!(offset_of!(GetFeatures, blocks), 8);
     assert_eq!(size_of::<GetFeatures>(), 8 + 16 * FEATURES_MAX / 32);
+
+    assert_eq!(size_of::<SetFeatureBlock>(), 8);
+    assert_eq!(offset_of!(SetFeatureBlock, requested), 4);
+    assert_eq!(offset_of!(SetFeatures, blocks), 8);
+    assert_eq!(size_of::<SetFeatures>(), 8 + 8 * FEATURES_MAX / 32);
 
     assert_eq!(size_of::<GetTimestamping>(), 44);
     assert_eq!(offset_of!(GetTimestamping, phc_index), 8);

@@ -115,17 +115,11 @@ impl Nic<'_> {
             Ok(device) => device,
             Err(reading) => return reading,
         };
-        let irqs = match self.root.list(&format!("{device}/msi_irqs")) {
+        let irqs = match self.irqs_of(&device) {
             Ok(irqs) => irqs,
-            Err(_) => match self.root.read(&format!("{device}/irq")) {
-                // 0: the device has none of its own.
-                Ok(irq) if irq != "0" => vec![irq],
-                Ok(_) => return Reading::Unsupported,
-                Err(reading) => return reading,
-            },
+            Err(reading) => return reading,
         };
-        let is_number = |irq: &String| irq.parse::<u32>().is_ok();
-        let affinities = irqs.into_iter().filter(is_number).map(|irq| {
+        let affinities = irqs.into_iter().map(|irq| {
             let path = format!("/proc/irq/{irq}/effective_affinity_list");
             let list = match self.root.read(&path) {
                 Ok(text) => cpus(&path, &text, CpuSet::from_list),
@@ -134,5 +128,22 @@ impl Nic<'_> {
             (irq, list)
         });
         condense(affinities.collect())
+    }
+
+    /// The device's interrupts in the order of its vectors.
+    pub(crate) fn irqs(&self) -> Result<Vec<String>, Reading> {
+        self.irqs_of(&self.device()?)
+    }
+
+    fn irqs_of(&self, device: &str) -> Result<Vec<String>, Reading> {
+        let irqs = match self.root.list(&format!("{device}/msi_irqs")) {
+            Ok(irqs) => irqs,
+            Err(_) => match self.root.read(&format!("{device}/irq"))? {
+                // 0: the device has none of its own.
+                irq if irq == "0" => return Err(Reading::Unsupported),
+                irq => vec![irq],
+            },
+        };
+        Ok(irqs.into_iter().filter(|irq| irq.parse::<u32>().is_ok()).collect())
     }
 }

@@ -1,0 +1,127 @@
+//! In which order changes are written, and which write may move another value. Both are tables.
+
+use super::Change;
+use crate::setting::Disruption;
+
+/// A step of the safe order. Values are put back in reverse.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Stage {
+    /// Services that would undo what follows.
+    Services,
+    /// CPUs that come and go.
+    Cpus,
+    /// Everything that depends on nothing else.
+    Independent,
+    /// Speed, flow control, size: the link may go down.
+    Link,
+    /// Numbers of queues: makes queues and their interrupts anew.
+    Channels,
+    /// Ring sizes: makes the rings anew.
+    Rings,
+    /// Offloads; some reset the device.
+    Offloads,
+    /// Interrupt delays; a reset may put the driver's own back.
+    Coalesce,
+    /// Files of the interface and of its queues, which only now are the final ones.
+    Queues,
+    /// CPUs of interrupts, after the last reset.
+    Interrupts,
+    /// What takes CPUs away from everything else.
+    Isolation,
+}
+
+/// The stage of the settings whose id begins so; the first row that fits counts.
+pub const STAGES: &[(&str, Stage)] = &[
+    ("irq.irqbalance", Stage::Services),
+    ("service.", Stage::Services),
+    ("clock.chrony", Stage::Services),
+    ("clock.timesyncd", Stage::Services),
+    ("noise.stalld", Stage::Services),
+    ("cpu.smt", Stage::Cpus),
+    ("cpu.online", Stage::Cpus),
+    ("cpu.isolated", Stage::Isolation),
+    ("cpu.workqueue-affinity", Stage::Isolation),
+    ("irq.", Stage::Interrupts),
+    ("nic.irq-affinity", Stage::Interrupts),
+    ("nic.vfs", Stage::Link),
+    ("nic.mtu", Stage::Link),
+    ("nic.pause", Stage::Link),
+    ("nic.energy-efficient", Stage::Link),
+    ("nic.wake-on-lan", Stage::Link),
+    ("nic.channels.", Stage::Channels),
+    ("nic.ring.", Stage::Rings),
+    ("nic.offload.", Stage::Offloads),
+    ("nic.coalesce.", Stage::Coalesce),
+    ("nic.", Stage::Queues),
+    ("", Stage::Independent),
+];
+
+/// Within a stage these go first, in this order, and all others after them.
+const FIRST: &[&str] = &[
+    // The modes of the driver before what is chosen within them.
+    "cpu.pstate.status",
+    "cpu.amd-pstate.status",
+    // Refused once the governor is performance (intel_pstate and amd_pstate, active).
+    "cpu.energy-performance-preference",
+    "cpu.governor",
+    // The least must not pass the most.
+    "cpu.frequency.max-khz",
+    "cpu.frequency.min-khz",
+    "cpu.pstate.max-percent",
+    "cpu.pstate.min-percent",
+    // The total spreads pages over all nodes, so the nodes' own numbers come last.
+    "vm.nr_hugepages",
+    "memory.huge-pages",
+    // A fixed delay is refused or without effect while it adapts itself.
+    "nic.coalesce.adaptive-rx",
+    "nic.coalesce.adaptive-tx",
+    // Deferring interrupts without a timer that ends the wait delays frames.
+    "nic.gro-flush-timeout-ns",
+    "nic.napi-defer-hard-irqs",
+];
+
+/// Pairs of beginnings of ids: a write to the first may move values of the second, on the same
+/// interface if they have one.
+const MOVES: &[(&str, &str)] = &[
+    ("nic.coalesce.", "nic.coalesce."),
+    ("nic.offload.", "nic.offload."),
+    ("nic.pause", "nic.pause"),
+    ("cpu.governor", "cpu.energy-performance"),
+    ("cpu.governor", "cpu.frequency."),
+    ("cpu.pstate.", "cpu."),
+    ("cpu.amd-pstate.", "cpu."),
+    ("cpu.turbo", "cpu.frequency."),
+    ("cpu.frequency.", "cpu.frequency."),
+    ("cpu.smt", "cpu."),
+    ("cpu.smt", "irq."),
+    ("cpu.smt", "nic.irq-affinity"),
+    ("vm.nr_hugepages", "memory.huge-pages"),
+    ("memory.huge-pages", "vm.nr_hugepages"),
+    ("noise.machine-check-interval", "noise.machine-check-interval"),
+];
+
+/// The stage of a setting, by its id with or without instance.
+#[must_use]
+pub fn stage(id: &str) -> Stage {
+    STAGES.iter().find(|(start, _)| id.starts_with(start)).map_or(Stage::Independent, |(_, stage)| *stage)
+}
+
+/// Puts changes into the order in which they are safe to write; equal ones stay as they are.
+pub(super) fn sort(changes: &mut [Change]) {
+    changes.sort_by_key(|change| {
+        let first = FIRST.iter().position(|start| change.id.starts_with(start));
+        (stage(&change.id), first.unwrap_or(FIRST.len()))
+    });
+}
+
+/// Whether writing `earlier` may move the value of `other`.
+pub(super) fn may_move(earlier: &Change, other: &Change) -> bool {
+    let devices = (earlier.target.device(), other.target.device());
+    let same_device = matches!(devices, (Some(one), Some(other)) if one.key() == other.key());
+    if same_device && earlier.disruption() == Disruption::LinkReset {
+        return true;
+    }
+    let is_pair = |(one, two): &(&str, &str)| earlier.id.starts_with(one) && other.id.starts_with(two);
+    let one_has_no_device = devices.0.is_none() || devices.1.is_none();
+    (same_device || one_has_no_device) && earlier.id != other.id && MOVES.iter().any(is_pair)
+}

@@ -1,0 +1,59 @@
+//! A write as the line of shell that does the same.
+
+use super::{EthtoolParameter, Target};
+
+impl Target {
+    /// The line of shell that writes a word here, by the interface's name at the time of planning.
+    #[must_use]
+    pub fn shell(&self, word: &str) -> String {
+        let interface = self.device().map_or("", |device| device.interface.as_str());
+        match self {
+            Self::File { path, form } => match path.strip_prefix("/proc/sys/") {
+                Some(name) => format!("sysctl -w {}={}", name.replace('/', "."), quoted(&form.text(word))),
+                None => format!("echo {} > {}", quoted(&form.text(word)), quoted(path)),
+            },
+            Self::InterfaceFile { form, .. } => format!("echo {} > {self}", quoted(&form.text(word))),
+            // The number of the vector is looked up when the line runs: a reset changes it.
+            Self::Irq { vector, .. } => format!(
+                "echo {word} > /proc/irq/$(ls /sys/class/net/{interface}/device/msi_irqs | sort -n | sed -n {}p)\
+                 /smp_affinity_list",
+                vector + 1
+            ),
+            Self::Link { attribute, .. } => format!("ip link set dev {interface} {} {word}", attribute.word()),
+            Self::Ethtool { parameter, .. } => ethtool(interface, parameter, word),
+            Self::Service { unit } => {
+                format!("systemctl {} {}", if word == "running" { "start" } else { "stop" }, quoted(unit))
+            }
+        }
+    }
+}
+
+fn ethtool(interface: &str, parameter: &EthtoolParameter, word: &str) -> String {
+    match parameter {
+        EthtoolParameter::Coalesce(field) => format!("ethtool -C {interface} {} {word}", field.word()),
+        EthtoolParameter::Ring(field) => format!("ethtool -G {interface} {} {word}", field.word()),
+        EthtoolParameter::Channels(field) => format!("ethtool -L {interface} {} {word}", field.word()),
+        EthtoolParameter::Pause => {
+            let is_on = |side: &str| if word.contains(side) { "on" } else { "off" };
+            format!("ethtool -A {interface} rx {} tx {}", is_on("rx"), is_on("tx"))
+        }
+        EthtoolParameter::PauseAutoneg => format!("ethtool -A {interface} autoneg {word}"),
+        EthtoolParameter::Feature(name) => {
+            let wish = if matches!(word, "on" | "off, requested") { "on" } else { "off" };
+            format!("ethtool -K {interface} {name} {wish}")
+        }
+        EthtoolParameter::EnergyEfficient => format!("ethtool --set-eee {interface} eee {word}"),
+        EthtoolParameter::WakeOnLan => {
+            format!("ethtool -s {interface} wol {}", if word == "off" { "d" } else { word })
+        }
+    }
+}
+
+/// In single quotes where the shell would read more into it.
+fn quoted(text: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./,:+@".contains(c);
+    if !text.is_empty() && text.chars().all(is_plain) {
+        return text.to_owned();
+    }
+    format!("'{}'", text.replace('\'', "'\\''"))
+}

@@ -1,0 +1,168 @@
+//! Random plans, faults and strangers: what was written goes back, what others wrote stays.
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+use rustix::io::Errno;
+
+use super::super::simulated::{Fault, Faulty, MemoryHost};
+use super::*;
+
+/// Places of every kind on two devices.
+fn pool() -> Vec<(&'static str, Target)> {
+    let mut pool = vec![
+        ("vm.swappiness", sysctl("vm.swappiness")),
+        ("net.core.busy_read", sysctl("net.core.busy_read")),
+        ("cpu.governor[cpu1]", Target::File { path: "/g".into(), form: Form::Text }),
+        ("cpu.energy-performance-preference[cpu1]", Target::File { path: "/e".into(), form: Form::Text }),
+    ];
+    for interface in ["eth4", "eth5"] {
+        let ids = match interface {
+            "eth4" => [
+                "nic.ring.rx[eth4]",
+                "nic.coalesce.rx-frames[eth4]",
+                "nic.irq-affinity[eth4/vector0]",
+                "nic.irq-affinity[eth4/vector1]",
+            ],
+            _ => [
+                "nic.ring.rx[eth5]",
+                "nic.coalesce.rx-frames[eth5]",
+                "nic.irq-affinity[eth5/vector0]",
+                "nic.irq-affinity[eth5/vector1]",
+            ],
+        };
+        pool.push((ids[0], ring(interface)));
+        pool.push((ids[1], coalesce(interface, CoalesceField::RxFrames)));
+        pool.push((ids[2], vector(interface, 0)));
+        pool.push((ids[3], vector(interface, 1)));
+    }
+    pool
+}
+
+/// For each place of the pool: in the plan or not, value found, value wanted.
+fn plans() -> impl Strategy<Value = Vec<Change>> {
+    let places = pool().len();
+    proptest::collection::vec((any::<bool>(), 1..6u32, 1..6u32), places).prop_map(|values| {
+        let named = pool().into_iter().zip(values).filter(|(_, (is_in, ..))| *is_in);
+        named
+            .map(|((id, target), (_, found, wanted))| change(id, target, &found.to_string(), &wanted.to_string()))
+            .collect()
+    })
+}
+
+fn faults() -> impl Strategy<Value = Fault> {
+    prop_oneof![
+        proptest::sample::select(vec![Errno::INVAL, Errno::BUSY, Errno::IO, Errno::PERM, Errno::NODEV])
+            .prop_map(Fault::Refuse),
+        Just(Fault::Ignore),
+        Just(Fault::Round("99".into())),
+    ]
+}
+
+fn with_all_vectors(mut plan: Vec<Change>, host: &mut MemoryHost) -> Vec<Change> {
+    for (id, target) in pool() {
+        if !host.values.contains_key(&target.key()) {
+            host.set(&target, "3");
+        }
+        if id.contains("irq") && !plan.iter().any(|change| change.id == id) {
+            let value = host.values[&target.key()].clone();
+            plan.push(change(id, target, &value, &value));
+        }
+    }
+    plan
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(96))]
+
+    #[test]
+    fn plan_with_a_fault_at_any_write_is_all_or_nothing(plan in plans(), at in 0..14usize, fault in faults()) {
+        let directory = directory();
+        let mut host = host_of(&plan);
+        let plan = with_all_vectors(plan, &mut host);
+        let before = host.values.clone();
+        let mut host = Faulty::new(host, vec![(at, fault)]);
+        let mut journal = journal(directory.path());
+        match apply(&mut host, &mut journal, plan.clone(), &ApplyOptions::strict(1, None)) {
+            Ok(applied) => {
+                prop_assert!(applied.moved.is_empty() || at < host.writes);
+                for change in plan.iter().filter(|change| !change.is_as_wanted()) {
+                    prop_assert_eq!(&host.inner.values[&change.target.key()], &change.wanted);
+                }
+            }
+            Err(_) => prop_assert_eq!(&host.inner.values, &before),
+        }
+        // A second revert after the first finds nothing to do, whichever way it went.
+        let first = revert(&mut host, &mut journal, 2, false);
+        prop_assert!(first.is_err() || first.is_ok_and(|reverted| reverted.is_complete || at >= 4));
+        let _ = revert(&mut host, &mut journal, 2, false);
+        prop_assert_eq!(&host.inner.values, &before);
+        prop_assert!(matches!(revert(&mut host, &mut journal, 3, false), Err(RevertError::Nothing)));
+    }
+
+    #[test]
+    fn values_of_strangers_are_kept_and_all_others_put_back(
+        plan in plans(),
+        strangers in proptest::collection::vec(any::<bool>(), 12),
+    ) {
+        let directory = directory();
+        let mut host = host_of(&plan);
+        let plan = with_all_vectors(plan, &mut host);
+        let mut expected: BTreeMap<_, _> = host.values.clone();
+        let mut journal = journal(directory.path());
+        apply(&mut host, &mut journal, plan.clone(), &ApplyOptions::strict(1, None)).unwrap();
+        for ((_, target), _) in pool().iter().zip(strangers).filter(|(_, is_changed)| *is_changed) {
+            host.set(target, "77");
+            expected.insert(target.key(), "77".to_owned());
+        }
+        if let Ok(reverted) = revert(&mut host, &mut journal, 2, false) {
+            prop_assert!(reverted.is_complete);
+        }
+        prop_assert_eq!(&host.values, &expected);
+    }
+
+    /// Killed between any two of its host calls, an apply leaves a journal that puts all back.
+    #[test]
+    fn apply_cut_off_after_any_write_reverts_to_identity(plan in plans(), after in 0..14usize) {
+        let directory = directory();
+        let mut host = host_of(&plan);
+        let plan = with_all_vectors(plan, &mut host);
+        let before = host.values.clone();
+        let cut = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            let mut host = Dying { inner: &mut host, after, writes: 0 };
+            let _ = apply(&mut host, &mut journal(directory.path()), plan, &ApplyOptions::strict(1, None));
+        }));
+        let mut journal = journal(directory.path());
+        if cut.is_err() {
+            prop_assert!(journal.content().is_interrupted());
+        }
+        let _ = revert(&mut host, &mut journal, 2, false);
+        prop_assert_eq!(&host.values, &before);
+    }
+}
+
+/// Unwinds after a write, as a kill would: without any of the engine's own clean-up.
+struct Dying<'a> {
+    inner: &'a mut MemoryHost,
+    after: usize,
+    writes: usize,
+}
+
+impl Host for Dying<'_> {
+    fn read(&mut self, target: &Target) -> Result<String, HostError> {
+        self.inner.read(target)
+    }
+
+    fn write(&mut self, target: &Target, word: &str) -> Result<(), HostError> {
+        self.inner.write(target, word)?;
+        self.writes += 1;
+        if self.writes > self.after {
+            std::panic::resume_unwind(Box::new("killed"));
+        }
+        Ok(())
+    }
+
+    fn probe(&mut self, target: &Target) -> Result<(), HostError> {
+        self.inner.probe(target)
+    }
+}

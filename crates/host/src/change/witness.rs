@@ -1,0 +1,52 @@
+//! Values that a reset moves although nobody asked for it: interrupts come back with the kernel's
+//! CPUs, queues without their masks. They are part of the change, so that they stay and are put
+//! back.
+
+use super::{Change, Host, RootHost, Scope, targets};
+use crate::catalogue;
+use crate::setting::Disruption;
+
+/// What the reset of a device may move.
+const MOVED_BY_RESET: &[&str] = &[
+    "nic.irq-affinity",
+    "nic.rps-cpus",
+    "nic.rps-flow-count",
+    "nic.xps-cpus",
+    "nic.coalesce.adaptive-rx",
+    "nic.coalesce.adaptive-tx",
+    "nic.coalesce.rx-usecs",
+    "nic.coalesce.tx-usecs",
+    "nic.offload.ntuple",
+    "nic.offload.lro",
+    "nic.gro-flush-timeout-ns",
+    "nic.napi-defer-hard-irqs",
+];
+
+/// The values that these changes may move and do not mean to, each wanted as it is found. What
+/// cannot be read is left out.
+pub(super) fn witnesses(host: &mut RootHost, changes: &[Change]) -> Vec<Change> {
+    let mut interfaces: Vec<String> = Vec::new();
+    for change in changes.iter().filter(|change| change.disruption() == Disruption::LinkReset && !change.is_as_wanted())
+    {
+        if let Some(device) = change.target.device()
+            && !interfaces.contains(&device.interface)
+        {
+            interfaces.push(device.interface.clone());
+        }
+    }
+    let scope = Scope { interfaces: &interfaces, cpus: None };
+    let settings = MOVED_BY_RESET.iter().filter_map(|id| catalogue::setting(id));
+    let located: Vec<_> =
+        settings.flat_map(|setting| targets(host.root(), setting, &scope).unwrap_or_default()).collect();
+    let is_meant = |key: &str| changes.iter().any(|change| change.target.key() == key);
+    let mut found = Vec::new();
+    for place in located {
+        if !is_meant(&place.target.key())
+            && let Ok(value) = host.read(&place.target)
+            && host.probe(&place.target).is_ok()
+        {
+            found.push(Change { id: place.id, target: place.target, found: value.clone(), wanted: value });
+        }
+    }
+    found
+}

@@ -1,0 +1,255 @@
+//! What was changed, on disk before it is changed, so that it can be put back whatever happens.
+//!
+//! A directory holds:
+//!
+//! * `lock`: locked (flock) by the process that changes the host, with its process id;
+//! * `journal`: the values that are in effect now, if any;
+//! * `history/`: journals whose values were all put back.
+//!
+//! A journal is a file of lines that only grows. The first plan is there as a whole before the file
+//! has its name, and each further record is on the disk before what it announces happens. A last
+//! line that was torn by a crash is left out: nothing it announced has happened.
+
+mod content;
+mod identity;
+mod line;
+mod lock;
+mod record;
+
+#[cfg(test)]
+mod tests;
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use thiserror::Error;
+
+pub use content::{Block, BlockState, Content, Entry, Progress};
+pub use identity::HostIdentity;
+pub(crate) use record::Record;
+
+use crate::change::Change;
+use lock::Lock;
+use record::FORMAT;
+
+/// Where the journal is unless somebody says otherwise.
+pub const DEFAULT_DIRECTORY: &str = "/var/lib/nearwire/journal";
+
+const FILE: &str = "journal";
+const NEW: &str = "journal.new";
+const HISTORY: &str = "history";
+
+/// Why there is no journal to work with. The host is untouched.
+#[derive(Debug, Error)]
+pub enum JournalError {
+    /// Somebody else is changing the host.
+    #[error("{directory} is in use by another nearwire{}; wait for it, or end it", pid.map_or(String::new(), |pid| format!(" (pid {pid})")))]
+    Busy {
+        /// The journal's directory.
+        directory: PathBuf,
+        /// Its process id, if it could be read.
+        pid: Option<u32>,
+    },
+    /// A file or directory of the journal cannot be used.
+    #[error("{action} {path}: {source}")]
+    Disk {
+        /// What was tried.
+        action: &'static str,
+        /// The file or directory.
+        path: PathBuf,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// A later Nearwire wrote it.
+    #[error(
+        "{path} has format {found}, and this nearwire knows up to {FORMAT}; revert with the newer nearwire that wrote it"
+    )]
+    Newer {
+        /// The journal.
+        path: PathBuf,
+        /// Its format.
+        found: u32,
+    },
+    /// It was written on another machine.
+    #[error("{path} was written on another host; give each host a journal of its own")]
+    OtherHost {
+        /// The journal.
+        path: PathBuf,
+    },
+    /// It was written in another network namespace of this host since it was booted.
+    #[error("{path} was written in another network namespace; run nearwire there")]
+    OtherNetwork {
+        /// The journal.
+        path: PathBuf,
+    },
+    /// A line before the last one is damaged.
+    #[error("{path} is damaged at line {line}: {why}; the values found before are in the lines around it")]
+    Corrupt {
+        /// The journal.
+        path: PathBuf,
+        /// The line, from 1.
+        line: usize,
+        /// The damage.
+        why: String,
+    },
+}
+
+/// The journal of a host, locked.
+#[derive(Debug)]
+pub struct Journal {
+    directory: PathBuf,
+    identity: HostIdentity,
+    content: Content,
+    file: Option<File>,
+    /// Up to here the file is whole.
+    length_bytes: u64,
+    _lock: Lock,
+}
+
+impl Journal {
+    /// Takes the journal of a directory, which is made if it is not there.
+    ///
+    /// # Errors
+    /// See [`JournalError`].
+    pub fn open(directory: &Path, identity: HostIdentity) -> Result<Self, JournalError> {
+        let mut builder = DirBuilder::new();
+        builder.recursive(true).mode(0o700);
+        builder.create(directory).map_err(disk("create", directory))?;
+        let lock = Lock::take(directory)?;
+        let (content, length_bytes) = read(directory, &identity)?.unwrap_or_default();
+        let mut journal =
+            Self { directory: directory.to_owned(), identity, content, file: None, length_bytes, _lock: lock };
+        if journal.path().exists() {
+            let path = journal.path();
+            let file = OpenOptions::new().append(true).open(&path).map_err(disk("open", &path))?;
+            // A torn last line goes, or the next one would be torn too.
+            file.set_len(length_bytes).map_err(disk("cut the torn line off", &path))?;
+            journal.file = Some(file);
+        }
+        Ok(journal)
+    }
+
+    /// What a directory's journal says, without taking it; `None` when there is no journal.
+    ///
+    /// # Errors
+    /// See [`JournalError`].
+    pub fn look(directory: &Path, identity: &HostIdentity) -> Result<Option<Content>, JournalError> {
+        Ok(read(directory, identity)?.map(|(content, _)| content))
+    }
+
+    /// What it says.
+    #[must_use]
+    pub fn content(&self) -> &Content {
+        &self.content
+    }
+
+    /// The directory.
+    #[must_use]
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// This host, now.
+    #[must_use]
+    pub fn identity(&self) -> &HostIdentity {
+        &self.identity
+    }
+
+    fn path(&self) -> PathBuf {
+        self.directory.join(FILE)
+    }
+
+    /// Writes a plan down, in a new journal if there is none.
+    pub(crate) fn begin(
+        &mut self,
+        unix_s: u64,
+        profile: Option<String>,
+        changes: Vec<Change>,
+    ) -> Result<(), JournalError> {
+        let plan = Record::Plan { unix_s, profile, host: self.identity.clone(), changes };
+        if self.file.is_some() {
+            return self.append(plan);
+        }
+        let header = Record::Header { format: FORMAT, program: concat!("nearwire ", env!("CARGO_PKG_VERSION")).into() };
+        let path = self.directory.join(NEW);
+        let lines = line::line(&header)? + &line::line(&plan)?;
+        let written = self.create(&path, lines.as_bytes());
+        if written.is_err() {
+            // Whatever became of it, it is not the journal.
+            let _ = fs::remove_file(&path);
+        }
+        self.file = Some(written?);
+        self.length_bytes = lines.len() as u64;
+        self.content.take(plan);
+        Ok(())
+    }
+
+    fn create(&self, path: &Path, bytes: &[u8]) -> Result<File, JournalError> {
+        // A left-over of a crash may have another owner's rights.
+        let _ = fs::remove_file(path);
+        let mut options = OpenOptions::new();
+        let file = options.append(true).create_new(true).mode(0o600).open(path).map_err(disk("create", path))?;
+        let mut writer = &file;
+        writer.write_all(bytes).and_then(|()| file.sync_all()).map_err(disk("write", path))?;
+        let to = self.path();
+        fs::rename(path, &to).map_err(disk("name", &to))?;
+        sync_directory(&self.directory)?;
+        Ok(file)
+    }
+
+    /// Adds a record, and returns when it is on the disk.
+    pub(crate) fn append(&mut self, record: Record) -> Result<(), JournalError> {
+        let path = self.path();
+        let Some(file) = &self.file else { return Ok(()) };
+        let line = line::line(&record)?;
+        let mut writer = file;
+        if let Err(error) = writer.write_all(line.as_bytes()).and_then(|()| file.sync_data()) {
+            // Half a line must not stay before the next one.
+            let _ = file.set_len(self.length_bytes);
+            return Err(disk("write", &path)(error));
+        }
+        self.length_bytes += line.len() as u64;
+        self.content.take(record);
+        Ok(())
+    }
+
+    /// Ends the journal: everything it speaks of is put back. It goes to the history.
+    pub(crate) fn close(&mut self, unix_s: u64) -> Result<(), JournalError> {
+        if self.file.take().is_none() {
+            return Ok(());
+        }
+        let history = self.directory.join(HISTORY);
+        DirBuilder::new().recursive(true).mode(0o700).create(&history).map_err(disk("create", &history))?;
+        let mut names = (0..).map(|n: u32| history.join(format!("{unix_s}-{n}.journal")));
+        let to = names.find(|path| !path.exists()).unwrap_or_else(|| history.join("journal"));
+        fs::rename(self.path(), &to).map_err(disk("name", &to))?;
+        sync_directory(&history)?;
+        sync_directory(&self.directory)?;
+        self.content = Content::default();
+        self.length_bytes = 0;
+        Ok(())
+    }
+}
+
+fn read(directory: &Path, identity: &HostIdentity) -> Result<Option<(Content, u64)>, JournalError> {
+    let path = directory.join(FILE);
+    let bytes = match fs::read(&path) {
+        Ok(bytes) => bytes,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(disk("read", &path)(error)),
+    };
+    let (content, length_bytes) = content::parse(&path, &bytes)?;
+    content.check(&path, identity)?;
+    Ok(Some((content, length_bytes)))
+}
+
+fn sync_directory(path: &Path) -> Result<(), JournalError> {
+    File::open(path).and_then(|directory| directory.sync_all()).map_err(disk("sync", path))
+}
+
+fn disk(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> JournalError {
+    let path = path.to_owned();
+    move |source| JournalError::Disk { action, path, source }
+}

@@ -1,0 +1,178 @@
+//! What the records of a journal come to.
+
+use std::path::Path;
+
+use super::record::FORMAT;
+use super::{HostIdentity, JournalError, Record, line};
+use crate::change::Change;
+
+/// What a journal says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Content {
+    /// The plans, oldest first.
+    pub blocks: Vec<Block>,
+    /// Whether the last line was torn by a crash.
+    pub is_torn: bool,
+    /// What a revert that began was going to make of each target, by its key.
+    pub reverting: Option<Vec<(String, String)>>,
+}
+
+/// One plan and what became of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Block {
+    /// When it was written, seconds since 1970.
+    pub unix_s: u64,
+    /// The profile it came from.
+    pub profile: Option<String>,
+    /// The host and boot it was written on.
+    pub host: HostIdentity,
+    /// Its changes in the order of writing.
+    pub entries: Vec<Entry>,
+    /// How far it came.
+    pub state: BlockState,
+    /// Until when it has to be confirmed, seconds since 1970, and is not yet.
+    pub confirm_by_unix_s: Option<u64>,
+}
+
+/// How far a plan came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BlockState {
+    /// It was never finished: a crash, or it is being written now.
+    Begun,
+    /// All of it was written and verified.
+    Complete,
+    /// All of it was put back.
+    RolledBack,
+}
+
+/// One change and how far it came.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// The change.
+    pub change: Change,
+    /// How far it came.
+    pub progress: Progress,
+}
+
+/// How far a change came.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// Nothing was written.
+    Planned,
+    /// It was about to be written; nobody knows whether it was.
+    Intended,
+    /// It was written, and this was read back.
+    Done(String),
+}
+
+impl Block {
+    /// Whether its values may be in effect.
+    #[must_use]
+    pub fn is_in_effect(&self) -> bool {
+        self.state != BlockState::RolledBack
+    }
+}
+
+impl Content {
+    /// The plans whose values may be in effect, oldest first.
+    pub fn in_effect(&self) -> impl Iterator<Item = &Block> {
+        self.blocks.iter().filter(|block| block.is_in_effect())
+    }
+
+    /// Whether a plan was neither finished nor put back.
+    #[must_use]
+    pub fn is_interrupted(&self) -> bool {
+        self.blocks.iter().any(|block| block.state == BlockState::Begun)
+    }
+
+    /// Adds a record. One that speaks of a change that is not there is left out: the check sums
+    /// say that nobody but us wrote it.
+    pub(super) fn take(&mut self, record: Record) {
+        match record {
+            Record::Header { .. } => {}
+            Record::Plan { unix_s, profile, host, changes } => {
+                let entries = changes.into_iter().map(|change| Entry { change, progress: Progress::Planned }).collect();
+                let state = BlockState::Begun;
+                self.blocks.push(Block { unix_s, profile, host, entries, state, confirm_by_unix_s: None });
+                // A plan made after a revert that was broken off stands on its own.
+                self.reverting = None;
+            }
+            Record::Reverting { goals } => self.reverting = Some(goals),
+            record => {
+                let Some(block) = self.blocks.last_mut() else { return };
+                match record {
+                    Record::Intent { change } => {
+                        if let Some(entry) = block.entries.get_mut(change) {
+                            entry.progress = Progress::Intended;
+                        }
+                    }
+                    Record::Done { change, effect } => {
+                        if let Some(entry) = block.entries.get_mut(change) {
+                            entry.progress = Progress::Done(effect);
+                        }
+                    }
+                    Record::Complete => block.state = BlockState::Complete,
+                    Record::ConfirmBy { unix_s } => block.confirm_by_unix_s = Some(unix_s),
+                    Record::Confirmed => block.confirm_by_unix_s = None,
+                    Record::RolledBack => block.state = BlockState::RolledBack,
+                    Record::Header { .. } | Record::Plan { .. } | Record::Reverting { .. } => {}
+                }
+            }
+        }
+    }
+
+    pub(super) fn check(&self, path: &Path, identity: &HostIdentity) -> Result<(), JournalError> {
+        for block in self.in_effect() {
+            if block.host.is_other_machine(identity) {
+                return Err(JournalError::OtherHost { path: path.to_owned() });
+            }
+            if block.host.is_other_network(identity) {
+                return Err(JournalError::OtherNetwork { path: path.to_owned() });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The content of a journal's bytes, and how many of them are whole lines.
+pub(super) fn parse(path: &Path, bytes: &[u8]) -> Result<(Content, u64), JournalError> {
+    let mut content = Content::default();
+    let mut whole_bytes = 0;
+    let mut lines = bytes.split_inclusive(|&byte| byte == b'\n').zip(1..).peekable();
+    while let Some((bytes, number)) = lines.next() {
+        let corrupt = |why: String| JournalError::Corrupt { path: path.to_owned(), line: number, why };
+        let text = match bytes.strip_suffix(b"\n").map(std::str::from_utf8) {
+            Some(Ok(line)) => line::text(line),
+            Some(Err(_)) => Err("it is not text".to_owned()),
+            None => Err("it does not end".to_owned()),
+        };
+        let text = match text {
+            Ok(text) => text,
+            Err(_) if lines.peek().is_none() => {
+                content.is_torn = true;
+                break;
+            }
+            Err(why) => return Err(corrupt(why)),
+        };
+        if number == 1 {
+            check_format(path, text)?;
+        }
+        // The sum is right and the format known, so this is what was written.
+        let record = serde_json::from_str(text).map_err(|error| corrupt(error.to_string()))?;
+        content.take(record);
+        whole_bytes += bytes.len() as u64;
+    }
+    Ok((content, whole_bytes))
+}
+
+/// Only the format can be trusted in the first line of a journal of another version.
+fn check_format(path: &Path, text: &str) -> Result<(), JournalError> {
+    let header: serde_json::Value = serde_json::from_str(text).unwrap_or_default();
+    match header.get("format").and_then(serde_json::Value::as_u64) {
+        Some(format) if format <= u64::from(FORMAT) => Ok(()),
+        Some(format) => {
+            Err(JournalError::Newer { path: path.to_owned(), found: u32::try_from(format).unwrap_or(u32::MAX) })
+        }
+        None => Err(JournalError::Corrupt { path: path.to_owned(), line: 1, why: "it is no header".to_owned() }),
+    }
+}

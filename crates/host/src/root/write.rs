@@ -1,0 +1,59 @@
+//! Writing below a root, as `echo VALUE > PATH` does. A file is never made.
+
+use std::os::fd::OwnedFd;
+
+use rustix::fs::{self, FileType, OFlags};
+use rustix::io::Errno;
+
+use super::{FILE_BYTES_MAX, Root};
+
+impl Root {
+    /// A file's text without white space at its end, with the kernel's own word for a failure.
+    pub(crate) fn text(&self, path: &str) -> Result<String, Errno> {
+        let file = regular(self.open_raw(path, OFlags::RDONLY | OFlags::NONBLOCK)?)?;
+        let mut bytes = Vec::new();
+        let mut part = [0; 4096];
+        while (bytes.len() as u64) < FILE_BYTES_MAX {
+            match rustix::io::read(&file, &mut part) {
+                Ok(0) => break,
+                Ok(length) => bytes.extend_from_slice(&part[..length]),
+                Err(Errno::INTR) => {}
+                Err(errno) => return Err(errno),
+            }
+        }
+        Ok(String::from_utf8_lossy(&bytes).trim_end().to_owned())
+    }
+
+    /// Writes a value and a line feed in one call, as files of sysfs and procfs want it.
+    pub(crate) fn write(&self, path: &str, value: &str) -> Result<(), Errno> {
+        let file = self.open_to_write(path, OFlags::TRUNC)?;
+        let line = format!("{value}\n");
+        let written = rustix::io::retry_on_intr(|| rustix::io::write(&file, line.as_bytes()))?;
+        // Some files stop reading at the end of the value.
+        if written < value.len() { Err(Errno::INVAL) } else { Ok(()) }
+    }
+
+    /// Opens a file as a write would, without writing: a missing right and a read-only file system
+    /// show here.
+    pub(crate) fn probe(&self, path: &str) -> Result<(), Errno> {
+        self.open_to_write(path, OFlags::empty()).map(drop)
+    }
+
+    /// Whether the file's mode lets anybody write it; the kernel gives `0444` to what it only shows.
+    pub(crate) fn has_writable_mode(&self, path: &str) -> Result<bool, Errno> {
+        let file = self.open_raw(path, OFlags::PATH)?;
+        Ok(fs::fstat(&file)?.st_mode & 0o222 != 0)
+    }
+
+    fn open_to_write(&self, path: &str, flags: OFlags) -> Result<OwnedFd, Errno> {
+        regular(self.open_raw(path, OFlags::WRONLY | OFlags::NONBLOCK | flags)?)
+    }
+}
+
+/// A pipe or a device in a stranger's tree must neither block nor take a value.
+fn regular(file: OwnedFd) -> Result<OwnedFd, Errno> {
+    match FileType::from_raw_mode(fs::fstat(&file)?.st_mode) {
+        FileType::RegularFile => Ok(file),
+        _ => Err(Errno::INVAL),
+    }
+}

@@ -1,0 +1,62 @@
+//! From what a profile wants to the changes that bring it about.
+//!
+//! finding -> [`Goal`] -> [`prepare()`] -> [`Change`]s for [`crate::change::apply`], and what only
+//! a boot, the firmware or a person can bring about.
+
+use crate::change::{Change, Host, HostError, NotAtRunTime, RootHost, Scope, targets};
+use crate::check::is_fulfilled;
+use crate::setting::Risk;
+use crate::{Goal, goal};
+
+/// What to do for a list of goals.
+#[derive(Debug, Default)]
+pub struct Prepared {
+    /// What can be written now; not yet in the order of writing, which [`crate::change::apply`]
+    /// chooses.
+    pub changes: Vec<Change>,
+    /// Goals that are not written while the host runs.
+    pub later: Vec<(Goal, NotAtRunTime)>,
+    /// Places that could not be read, or that cannot have the wanted value.
+    pub failed: Vec<(String, HostError)>,
+    /// Goals that lower security and that nobody accepted: their ids.
+    pub refused: Vec<String>,
+}
+
+/// Reads every place of every goal. A place whose value already fulfils the goal gets no change,
+/// and a list of numbers keeps those that are better than wanted. `accepted` are the ids of
+/// settings whose risk for security somebody accepts.
+pub fn prepare(host: &mut RootHost, goals: &[Goal], accepted: &[String]) -> Prepared {
+    let mut prepared = Prepared::default();
+    for goal in goals {
+        let lowers_security = goal.setting.risk.contains(&Risk::Security);
+        if lowers_security && !accepted.iter().any(|id| id == goal.setting.id) {
+            prepared.refused.push(goal.id());
+            continue;
+        }
+        let interfaces: Vec<String> = goal.interface.iter().cloned().collect();
+        let scope = Scope { interfaces: &interfaces, cpus: goal.cpus.clone() };
+        match targets(host.root(), goal.setting, &scope) {
+            Ok(places) => {
+                for place in places {
+                    match one(host, goal, &place) {
+                        Ok(change) => prepared.changes.extend(change),
+                        Err(error) => prepared.failed.push((place.id, error)),
+                    }
+                }
+            }
+            Err(why) => prepared.later.push((goal.clone(), why)),
+        }
+    }
+    prepared
+}
+
+/// The change of one place; `None` where nothing is to be written.
+fn one(host: &mut RootHost, goal: &Goal, place: &crate::change::Located) -> Result<Option<Change>, HostError> {
+    let found = host.read(&place.target)?;
+    if is_fulfilled(goal.setting, &goal.wanted, &found) {
+        return Ok(None);
+    }
+    let value = goal::best(goal.setting, &goal.wanted, &found).unwrap_or_else(|| goal.value.clone());
+    let change = Change::plan(place, &value, host)?;
+    Ok((!change.is_as_wanted()).then_some(change))
+}

@@ -1,0 +1,186 @@
+//! The live kernel: a veth pair and the sysctls of a network namespace of its own, with a sysfs that
+//! shows it. Nothing of the host itself is touched.
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::process::Command;
+
+use nearwire_host::change::{ApplyError, ApplyOptions, Change, RootHost, Scope, apply, revert, status, targets};
+use nearwire_host::journal::{HostIdentity, Journal};
+use nearwire_host::{Root, catalogue, read_settings};
+
+use common::{plan_of, run, skip};
+
+const INSIDE: &str = "NEARWIRE_TEST_INSIDE";
+const INTERFACE: &str = "nw0";
+/// Four queues each way; the mask of the last one is not the kernel's own.
+const PREPARE: &str = "mount -t sysfs none /sys
+ip link add nw0 numrxqueues 4 numtxqueues 4 type veth peer name nw1 numrxqueues 4 numtxqueues 4
+ip link set nw1 up
+ip link set nw0 up
+echo 2 > /sys/class/net/nw0/queues/tx-3/xps_cpus";
+
+fn inside(test: &str) {
+    if Command::new("ip").arg("-V").output().is_err() {
+        return skip("ip(8) is not installed");
+    }
+    let Some(mut command) = common::test_alone_in_namespaces(test, PREPARE) else { return };
+    command.env(INSIDE, "1");
+    run(command);
+}
+
+fn is_inside() -> bool {
+    std::env::var_os(INSIDE).is_some()
+}
+
+fn live() -> RootHost {
+    RootHost::new(Root::live().unwrap())
+}
+
+fn journal(directory: &tempfile::TempDir) -> Journal {
+    Journal::open(directory.path(), HostIdentity::of(&Root::live().unwrap())).unwrap()
+}
+
+/// All readings of the interface and of the namespace's sysctls, and every file of its queues.
+fn snapshot() -> BTreeMap<String, String> {
+    let root = Root::live().unwrap();
+    let is_counter = |id: &str| id.contains("carrier-changes") || id.contains("drops") || id.contains("errors");
+    let settings: Vec<_> = catalogue::settings()
+        .filter(|s| (s.id.starts_with("nic.") || s.id.starts_with("net.")) && !is_counter(s.id))
+        .collect();
+    let readings = read_settings(&root, &settings, &[INTERFACE.to_owned()]);
+    let mut all: BTreeMap<_, _> = readings.into_iter().map(|(id, reading)| (id, format!("{reading:?}"))).collect();
+    let files = Command::new("sh")
+        .args(["-c", "grep -r . /sys/class/net/nw0/queues --include=*cpus --include=*rxqs --include=rps_flow_cnt 2>/dev/null | sort"])
+        .output()
+        .unwrap();
+    all.insert("queues".into(), String::from_utf8_lossy(&files.stdout).into_owned());
+    let features = Command::new("ethtool").args(["-k", INTERFACE]).output();
+    all.insert(
+        "ethtool".into(),
+        features.map_or(String::new(), |out| String::from_utf8_lossy(&out.stdout).into_owned()),
+    );
+    all
+}
+
+fn assert_as(before: &BTreeMap<String, String>) {
+    for (id, now) in snapshot() {
+        assert_eq!(Some(&now), before.get(&id), "{id}");
+    }
+}
+
+fn options() -> ApplyOptions<'static> {
+    ApplyOptions::strict(1_790_000_000, Some("test".into()))
+}
+
+const WISHES: &[(&str, &str)] = &[
+    ("net.ipv4.tcp_sack", "off"),
+    ("net.ipv4.tcp_timestamps", "0"),
+    ("net.ipv4.tcp_rmem", "4096 65536 1048576"),
+    ("net.core.somaxconn", "1024"),
+    ("nic.mtu", "1400"),
+    ("nic.tx-queue-length", "77"),
+    ("nic.channels.rx", "4"),
+    ("nic.channels.tx", "3"),
+    ("nic.offload.gro", "on"),
+    ("nic.offload.tso", "off"),
+    ("nic.gro-flush-timeout-ns", "20000"),
+    ("nic.napi-defer-hard-irqs", "2"),
+];
+
+#[test]
+fn child_changes_a_namespace() {
+    if !is_inside() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let before = snapshot();
+    let mut host = live();
+    let mut changes = plan_of(&mut host, &[INTERFACE.to_owned()], WISHES);
+    // Of the queues that stay; the mask of one that is given up and comes back is a witness.
+    let masks = plan_of(&mut host, &[INTERFACE.to_owned()], &[("nic.rps-cpus", "0"), ("nic.xps-cpus", "1")]);
+    changes.extend(masks.into_iter().filter(|change| change.id.ends_with("x-0]")));
+    let mut journal = journal(&directory);
+    let applied = apply(&mut host, &mut journal, changes.clone(), &options()).unwrap_or_else(|error| panic!("{error}"));
+    assert!(applied.skipped.is_empty() && applied.written.len() >= WISHES.len(), "{applied:?}");
+
+    // By other programs.
+    let text = |program: &str, args: &[&str]| {
+        let output = Command::new(program).args(args).output().unwrap();
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    assert!(text("ip", &["link", "show", INTERFACE]).contains("mtu 1400"));
+    assert_eq!(text("cat", &["/proc/sys/net/ipv4/tcp_sack"]), "0\n");
+    assert_eq!(text("cat", &["/sys/class/net/nw0/gro_flush_timeout"]), "20000\n");
+    assert!(text("cat", &["/sys/class/net/nw0/queues/rx-0/rps_cpus"]).trim_end().ends_with('1'));
+    let seen = status(&mut host, journal.content(), journal.identity());
+    assert!(
+        seen.entries.iter().all(|entry| matches!(entry.state, nearwire_host::change::EntryState::InEffect { .. })),
+        "{seen:?}"
+    );
+
+    let reverted = revert(&mut host, &mut journal, 1_790_000_001, false).unwrap();
+    assert!(reverted.is_complete, "{reverted:?}");
+    assert_as(&before);
+}
+
+#[test]
+fn live_values_of_a_namespace_changed_and_reverted_are_as_before() {
+    inside("child_changes_a_namespace");
+}
+
+#[test]
+fn child_fails_in_the_middle() {
+    if !is_inside() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let before = snapshot();
+    let mut host = live();
+    let mut changes = plan_of(&mut host, &[INTERFACE.to_owned()], WISHES);
+    // Of two sides the kernel takes the first and refuses the second, which is the last to be written.
+    for change in &mut changes {
+        if change.id.starts_with("nic.napi-defer-hard-irqs") {
+            change.wanted = "4294967296".into();
+        }
+    }
+    let error = apply(&mut host, &mut journal(&directory), changes, &options()).unwrap_err();
+    let text = error.to_string();
+    assert!(matches!(error, ApplyError::Failed { .. }), "{text}");
+    assert!(text.contains("nic.napi-defer-hard-irqs[nw0]") && text.ends_with("everything is as it was"), "{text}");
+    assert_as(&before);
+}
+
+#[test]
+fn live_value_refused_in_the_middle_puts_the_others_back() {
+    inside("child_fails_in_the_middle");
+}
+
+#[test]
+fn child_depends_on_another_offload() {
+    if !is_inside() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let before = snapshot();
+    let mut host = live();
+    // Without scatter-gather the kernel switches segmentation off and remembers the wish.
+    let changes = plan_of(&mut host, &[INTERFACE.to_owned()], &[("nic.offload.scatter-gather", "off")]);
+    let mut journal = journal(&directory);
+    apply(&mut host, &mut journal, changes, &options()).unwrap_or_else(|error| panic!("{error}"));
+    let scope = Scope { interfaces: &[INTERFACE.to_owned()], cpus: None };
+    let tso = targets(host.root(), catalogue::setting("nic.offload.tso").unwrap(), &scope).unwrap();
+    let plan = Change::plan(&tso[0], "on", &mut host).unwrap();
+    assert_eq!(plan.found, "off, requested");
+    // The kernel takes the wish and does not do it.
+    let error = apply(&mut host, &mut journal, vec![plan], &options()).unwrap_err().to_string();
+    assert!(error.contains("off, requested reads back"), "{error}");
+    revert(&mut host, &mut journal, 2, false).unwrap();
+    assert_as(&before);
+}
+
+#[test]
+fn live_offload_that_is_taken_without_effect_is_told_from_one_in_effect() {
+    inside("child_depends_on_another_offload");
+}
