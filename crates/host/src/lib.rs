@@ -6,7 +6,8 @@
 //! * [`environment()`]: the [`Reading`]s that belong in the record of a measurement;
 //! * [`read_settings`]: those of any settings;
 //! * [`guide`]: what is known of a setting in words;
-//! * [`topology`]: which CPUs share what, and which two suit a ping-pong.
+//! * [`topology`]: which CPUs share what, and which two suit a ping-pong;
+//! * [`plan`]: which CPUs, queues, interrupts and memory belong to whom.
 //!
 //! Reading never changes anything, never fails as a whole and never gives MAC or IP addresses,
 //! serial numbers or UUIDs.
@@ -17,6 +18,7 @@ pub mod catalogue;
 mod cpuset;
 mod environment;
 pub mod guide;
+pub mod plan;
 mod read;
 mod reading;
 mod redact;

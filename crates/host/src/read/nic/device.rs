@@ -111,28 +111,32 @@ impl Nic<'_> {
 
     /// The CPUs that the device's interrupts go to in effect.
     pub(super) fn irq_affinity(&self) -> Reading {
-        let device = match self.device() {
-            Ok(device) => device,
+        let irqs = match self.irqs() {
+            Ok(irqs) => irqs,
             Err(reading) => return reading,
         };
-        let irqs = match self.root.list(&format!("{device}/msi_irqs")) {
-            Ok(irqs) => irqs,
-            Err(_) => match self.root.read(&format!("{device}/irq")) {
-                // 0: the device has none of its own.
-                Ok(irq) if irq != "0" => vec![irq],
-                Ok(_) => return Reading::Unsupported,
-                Err(reading) => return reading,
-            },
-        };
-        let is_number = |irq: &String| irq.parse::<u32>().is_ok();
-        let affinities = irqs.into_iter().filter(is_number).map(|irq| {
+        let affinities = irqs.into_iter().map(|irq| {
             let path = format!("/proc/irq/{irq}/effective_affinity_list");
             let list = match self.root.read(&path) {
                 Ok(text) => cpus(&path, &text, CpuSet::from_list),
                 Err(reading) => reading,
             };
-            (irq, list)
+            (irq.to_string(), list)
         });
         condense(affinities.collect())
+    }
+
+    /// The numbers of the device's interrupts, in order.
+    pub(crate) fn irqs(&self) -> Result<Vec<u32>, Reading> {
+        let device = self.device()?;
+        let irqs = match self.root.list(&format!("{device}/msi_irqs")) {
+            Ok(irqs) => irqs,
+            Err(_) => match self.root.read(&format!("{device}/irq"))? {
+                // The device has none of its own.
+                irq if irq == "0" => return Err(Reading::Unsupported),
+                irq => vec![irq],
+            },
+        };
+        Ok(irqs.iter().filter_map(|irq| irq.parse().ok()).collect())
     }
 }
