@@ -1,6 +1,7 @@
 //! What was typed, one file a command. No meaning here.
 
 pub mod bench;
+pub mod plan;
 mod values;
 
 use std::path::PathBuf;
@@ -38,6 +39,16 @@ pub enum Command {
     Report(ReportArgs),
     /// Say what is known of the settings of a host, and what they are here
     Settings(SettingsArgs),
+    /// Plan which CPUs, NIC queues, interrupts and memory belong to whom
+    Plan(Box<plan::PlanArgs>),
+}
+
+/// Which host's files are read.
+#[derive(Debug, Args)]
+pub struct RootArgs {
+    /// Read a copy of a host's /proc, /sys, /etc and /boot in this directory, not this host
+    #[arg(long, value_name = "DIR")]
+    pub sysroot: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
@@ -105,6 +116,8 @@ pub struct SettingsArgs {
         help = "The setting to explain, as in cpu.governor or nic.mtu[eth0]; all are listed without it"
     )]
     pub id: Option<String>,
+    #[command(flatten)]
+    pub root: RootArgs,
     /// Print JSON
     #[arg(long)]
     pub json: bool,

@@ -3,8 +3,10 @@
 mod bench;
 mod compare;
 mod environment;
+mod host_root;
 mod lend;
 mod paths;
+mod plan;
 mod progress;
 mod report;
 mod responder;
@@ -23,5 +25,6 @@ pub fn run(command: Command) -> Outcome {
         Command::Compare(args) => compare::run(&args),
         Command::Report(args) => report::run(&args),
         Command::Settings(args) => settings::run(&args),
+        Command::Plan(args) => plan::run(&args),
     }
 }
