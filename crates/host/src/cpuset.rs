@@ -5,6 +5,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use thiserror::Error;
 
 /// Numbers above this are refused: a set from an odd file must not fill the memory. The largest
@@ -117,6 +118,20 @@ impl CpuSet {
     #[must_use]
     pub fn len(&self) -> usize {
         self.0.len()
+    }
+}
+
+/// As a list; the empty set is the empty text, as in the kernel's files.
+impl Serialize for CpuSet {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        if self.is_empty() { serializer.serialize_str("") } else { serializer.collect_str(self) }
+    }
+}
+
+impl<'de> Deserialize<'de> for CpuSet {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        Self::from_list(&text).map_err(serde::de::Error::custom)
     }
 }
 

@@ -11,6 +11,7 @@
 //! * [`probe`]: what must be measured, on request;
 //! * [`topology`]: which CPUs share what, and which two suit a ping-pong;
 //! * [`change`]: values written, verified and put back, with a [`journal`] on disk before the first;
+//! * [`plan`]: which CPUs, queues, interrupts and memory belong to whom;
 //! * [`tune`]: from findings to changes.
 //!
 //! Reading never changes anything, never fails as a whole and never gives MAC or IP addresses,
@@ -28,6 +29,7 @@ pub mod guide;
 pub mod journal;
 pub mod probe;
 pub mod profile;
+pub mod plan;
 mod read;
 mod reading;
 mod redact;

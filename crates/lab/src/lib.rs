@@ -1,10 +1,12 @@
-//! Cables: two ends that face each other, each in a network namespace of its own.
+//! Cables and other test beds. A cable has two ends that face each other, each in a network
+//! namespace of its own.
 //!
 //! - [`VirtualCable`]: a veth pair (or two) between two anonymous namespaces, laid in milliseconds.
 //! - [`LoopbackCable`]: two interfaces of this host moved into two anonymous namespaces, so that
 //!   traffic between them must cross the wire. [`GuardedCable`] is the same in the care of another
 //!   process, which puts the interfaces back also after `kill -9`.
 //! - Two hosts need no cable from here: [`route_to`] tells which interface leads to the other one.
+//! - [`host_tree`]: hosts that are only described, for tests of what is read from a host.
 //!
 //! Namespaces are anonymous: only descriptors hold them. When the process ends, also by
 //! `kill -9`, the kernel removes them with everything that was made inside and sends hardware
@@ -15,6 +17,7 @@ mod addresses;
 mod cable;
 mod error;
 mod guarded_cable;
+pub mod host_tree;
 mod interface;
 mod links;
 mod loopback_cable;

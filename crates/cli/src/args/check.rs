@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
+use super::RootArgs;
+
 #[derive(Debug, Args)]
 pub struct CheckArgs {
     /// The built-in profile, or a file whose name ends in .toml [default: socket-bypass]
@@ -13,9 +15,12 @@ pub struct CheckArgs {
     /// An interface whose settings count; all that have a device where none is named
     #[arg(long, value_name = "IFACE")]
     pub nic: Vec<String>,
-    /// Check a copy of a host's files instead of this host
-    #[arg(long, value_name = "DIR")]
-    pub sysroot: Option<PathBuf>,
+    /// The plan that says which CPUs are whose (nearwire plan --json); without it, CPUs that are isolated now count as
+    /// the program's
+    #[arg(long, value_name = "FILE")]
+    pub plan: Option<PathBuf>,
+    #[command(flatten)]
+    pub root: RootArgs,
     /// Measure what no file tells; loads one CPU at a time
     #[arg(long, value_name = "WHAT", value_enum, value_delimiter = ',', conflicts_with = "sysroot")]
     pub probe: Vec<Probe>,

@@ -2,6 +2,7 @@
 
 pub mod bench;
 pub mod check;
+pub mod plan;
 mod values;
 
 use std::path::PathBuf;
@@ -41,6 +42,16 @@ pub enum Command {
     Settings(SettingsArgs),
     /// Check the settings of a host against a profile; nothing is changed
     Check(check::CheckArgs),
+    /// Plan which CPUs, NIC queues, interrupts and memory belong to whom
+    Plan(Box<plan::PlanArgs>),
+}
+
+/// Which host's files are read.
+#[derive(Debug, Args)]
+pub struct RootArgs {
+    /// Read a copy of a host's /proc, /sys, /etc and /boot in this directory, not this host
+    #[arg(long, value_name = "DIR")]
+    pub sysroot: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
@@ -108,6 +119,8 @@ pub struct SettingsArgs {
         help = "The setting to explain, as in cpu.governor or nic.mtu[eth0]; all are listed without it"
     )]
     pub id: Option<String>,
+    #[command(flatten)]
+    pub root: RootArgs,
     /// Print JSON
     #[arg(long)]
     pub json: bool,

@@ -4,8 +4,10 @@ mod bench;
 mod check;
 mod compare;
 mod environment;
+mod host_root;
 mod lend;
 mod paths;
+mod plan;
 mod progress;
 mod report;
 mod responder;
@@ -25,5 +27,6 @@ pub fn run(command: Command) -> Outcome {
         Command::Report(args) => report::run(&args),
         Command::Settings(args) => settings::run(&args),
         Command::Check(args) => check::run(&args),
+        Command::Plan(args) => plan::run(&args),
     }
 }

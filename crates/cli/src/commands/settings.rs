@@ -4,16 +4,17 @@ use std::fmt::Write as _;
 
 use anyhow::anyhow;
 use nearwire_host::guide::{by_area, explain};
-use nearwire_host::{ReadFrom, Reading, Root, Setting, catalogue, interfaces, read_settings};
+use nearwire_host::{ReadFrom, Reading, Setting, catalogue, interfaces, read_settings};
 use serde_json::{Value, json};
 
+use super::host_root;
 use crate::args::SettingsArgs;
-use crate::exit::{self, Failure, OrExit, Outcome};
+use crate::exit::{self, Failure, Outcome};
 use crate::output;
 
 pub fn run(args: &SettingsArgs) -> Outcome {
     let text = match &args.id {
-        Some(id) => one(id, args.json)?,
+        Some(id) => one(id, args)?,
         None if args.json => pretty(&catalogue::settings().map(in_json).collect()),
         None => table(),
     };
@@ -35,7 +36,7 @@ fn table() -> String {
 }
 
 /// One setting with its present value; of an interface also as `nic.mtu[eth0]`.
-fn one(text: &str, is_json: bool) -> Result<String, Failure> {
+fn one(text: &str, args: &SettingsArgs) -> Result<String, Failure> {
     let (id, interface) = match text.strip_suffix(']').and_then(|text| text.split_once('[')) {
         Some((id, interface)) => (id, Some(interface)),
         None => (text, None),
@@ -44,13 +45,13 @@ fn one(text: &str, is_json: bool) -> Result<String, Failure> {
     if interface.is_some() && !matches!(setting.read, ReadFrom::Nic(_)) {
         return Err(usage(format!("{id} is not a setting of an interface: leave out what is in brackets")));
     }
-    let root = Root::live().or_exit(exit::CANNOT)?;
+    let root = host_root::open(&args.root)?;
     let interfaces = match interface {
         Some(name) => vec![name.to_owned()],
         None => interfaces(&root).unwrap_or_default(),
     };
     let readings = read_settings(&root, &[setting], &interfaces);
-    Ok(if is_json { one_in_json(setting, &readings) } else { explanation(setting, &readings) })
+    Ok(if args.json { one_in_json(setting, &readings) } else { explanation(setting, &readings) })
 }
 
 fn unknown(id: &str) -> Failure {

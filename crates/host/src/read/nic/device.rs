@@ -111,11 +111,7 @@ impl Nic<'_> {
 
     /// The CPUs that the device's interrupts go to in effect.
     pub(super) fn irq_affinity(&self) -> Reading {
-        let device = match self.device() {
-            Ok(device) => device,
-            Err(reading) => return reading,
-        };
-        let irqs = match self.irqs_of(&device) {
+        let irqs = match self.irqs() {
             Ok(irqs) => irqs,
             Err(reading) => return reading,
         };
@@ -125,25 +121,22 @@ impl Nic<'_> {
                 Ok(text) => cpus(&path, &text, CpuSet::from_list),
                 Err(reading) => reading,
             };
-            (irq, list)
+            (irq.to_string(), list)
         });
         condense(affinities.collect())
     }
 
-    /// The device's interrupts in the order of its vectors.
-    pub(crate) fn irqs(&self) -> Result<Vec<String>, Reading> {
-        self.irqs_of(&self.device()?)
-    }
-
-    fn irqs_of(&self, device: &str) -> Result<Vec<String>, Reading> {
+    /// The numbers of the device's interrupts, in order.
+    pub(crate) fn irqs(&self) -> Result<Vec<u32>, Reading> {
+        let device = self.device()?;
         let irqs = match self.root.list(&format!("{device}/msi_irqs")) {
             Ok(irqs) => irqs,
             Err(_) => match self.root.read(&format!("{device}/irq"))? {
-                // 0: the device has none of its own.
+                // The device has none of its own.
                 irq if irq == "0" => return Err(Reading::Unsupported),
                 irq => vec![irq],
             },
         };
-        Ok(irqs.into_iter().filter(|irq| irq.parse::<u32>().is_ok()).collect())
+        Ok(irqs.iter().filter_map(|irq| irq.parse().ok()).collect())
     }
 }

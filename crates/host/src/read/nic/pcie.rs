@@ -44,7 +44,7 @@ impl Nic<'_> {
     }
 
     /// The functions from below the host bridge to the device, each with its directory.
-    fn pci_path(&self) -> Result<Vec<(String, String)>, Reading> {
+    pub(crate) fn pci_path(&self) -> Result<Vec<(String, String)>, Reading> {
         let sysfs = self.sysfs.as_ref().map_err(Clone::clone)?;
         let target = match self.root.link_target(sysfs) {
             Ok(target) => target,

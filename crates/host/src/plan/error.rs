@@ -1,0 +1,93 @@
+//! Why there is no plan.
+
+use thiserror::Error;
+
+use crate::CpuSet;
+
+/// Why a request cannot be met on a host.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum PlanError {
+    /// The host's list of CPUs is not there.
+    #[error("no list of online CPUs in /sys/devices/system/cpu/online: nothing can be planned without it")]
+    NoCpus,
+    /// No interface of this name.
+    #[error("no interface {interface} on this host; there are {}", list(existing))]
+    UnknownInterface {
+        /// The name.
+        interface: String,
+        /// The names there are.
+        existing: Vec<String>,
+    },
+    /// No node of this number, or one without CPUs.
+    #[error("{who}: node {node} has no online CPUs; nodes with CPUs: {}", list(existing))]
+    UnknownNode {
+        /// Who was to be there.
+        who: String,
+        /// The node.
+        node: u32,
+        /// The nodes that have CPUs.
+        existing: Vec<u32>,
+    },
+    /// Two guests of one name.
+    #[error("two guests are named {name}; give each a name of its own")]
+    SameName {
+        /// The name.
+        name: String,
+    },
+    /// The node has fewer free CPUs than were asked for.
+    #[error(
+        "{who} needs {wanted_cpus} CPUs ({rule}), but {place} has {free_cores} free cores with {free_cpus} CPUs \
+         ({free}) of {cores} cores with {cpus} CPUs; {advice}"
+    )]
+    NotEnoughCpus {
+        /// Who asked.
+        who: String,
+        /// How many CPUs were asked for.
+        wanted_cpus: u32,
+        /// How they are counted.
+        rule: &'static str,
+        /// `node 0`, or `this host`.
+        place: String,
+        /// Cores of the place that nobody owns.
+        free_cores: usize,
+        /// Their CPUs.
+        free_cpus: usize,
+        /// Which these are.
+        free: CpuSet,
+        /// All cores of the place.
+        cores: usize,
+        /// Their CPUs.
+        cpus: usize,
+        /// What can be done.
+        advice: String,
+    },
+    /// The node has less memory than its guests need.
+    #[error(
+        "guests on node {node} need {wanted_mib} MiB, but it has {total_mib} MiB, of which {kept_mib} stay with the \
+         OS; give them less, or put one on another node (--guest NAME:VCPUS:MEM@NODE)"
+    )]
+    NotEnoughMemory {
+        /// The node.
+        node: u32,
+        /// What the guests need together.
+        wanted_mib: u64,
+        /// What the node has.
+        total_mib: u64,
+        /// What the OS keeps.
+        kept_mib: u64,
+    },
+}
+
+impl PlanError {
+    /// Whether the request is wrong by itself, and not only too much for this host.
+    #[must_use]
+    pub fn is_request(&self) -> bool {
+        matches!(self, Self::UnknownInterface { .. } | Self::UnknownNode { .. } | Self::SameName { .. })
+    }
+}
+
+fn list<T: ToString>(names: &[T]) -> String {
+    let names: Vec<_> = names.iter().map(ToString::to_string).collect();
+    if names.is_empty() { "none".to_owned() } else { names.join(", ") }
+}

@@ -1,0 +1,144 @@
+//! The cores of a host while they are given out.
+
+use std::collections::BTreeMap;
+
+use super::{HostFacts, Owner, PlanError, PlannedCore};
+use crate::CpuSet;
+
+/// Who wants cores, and where, for the message when there are not enough.
+pub(super) struct Wish<'a> {
+    pub who: &'a str,
+    pub cpus: u32,
+    pub node: Option<u32>,
+    pub advice: &'a str,
+}
+
+/// The cores, and who owns which CPU so far.
+pub(super) struct Floor {
+    pub cores: Vec<PlannedCore>,
+    owners: BTreeMap<u32, Owner>,
+}
+
+impl Floor {
+    /// Siblings that the kernel does not list as each other's, or that are offline, are left out.
+    pub fn of(facts: &HostFacts) -> Self {
+        let mut cores: Vec<PlannedCore> = Vec::new();
+        let mut seen = CpuSet::default();
+        for cpu in facts.topology.cpus() {
+            if seen.contains(cpu.id) {
+                continue;
+            }
+            let is_there = |id: &u32| facts.topology.cpu(*id).is_some() && !seen.contains(*id);
+            let cpus: CpuSet = cpu.siblings.iter().chain([cpu.id]).filter(is_there).collect();
+            seen = seen.iter().chain(cpus.iter()).collect();
+            cores.push(PlannedCore { cpus, package: cpu.package, node: cpu.node });
+        }
+        Self { cores, owners: BTreeMap::new() }
+    }
+
+    pub fn owner(&self, cpu: u32) -> Option<&Owner> {
+        self.owners.get(&cpu)
+    }
+
+    fn is_free(&self, core: &PlannedCore) -> bool {
+        core.cpus.iter().all(|cpu| !self.owners.contains_key(&cpu))
+    }
+
+    /// Positions of the free cores of a node in order of their numbers; of all for a host without nodes.
+    pub fn free(&self, node: Option<u32>) -> Vec<usize> {
+        let on_node = self.on_node(node);
+        on_node.into_iter().filter(|at| self.is_free(&self.cores[*at])).collect()
+    }
+
+    fn on_node(&self, node: Option<u32>) -> Vec<usize> {
+        let is_there = |at: &usize| node.is_none() || self.cores[*at].node == node;
+        (0..self.cores.len()).filter(is_there).collect()
+    }
+
+    pub fn cpus_of(&self, cores: &[usize]) -> CpuSet {
+        cores.iter().flat_map(|at| self.cores[*at].cpus.iter()).collect()
+    }
+
+    pub fn give(&mut self, cpus: impl IntoIterator<Item = u32>, owner: &Owner) {
+        for cpu in cpus {
+            self.owners.insert(cpu, owner.clone());
+        }
+    }
+
+    /// Nodes with online CPUs, ascending.
+    pub fn nodes(&self) -> Vec<u32> {
+        let mut nodes: Vec<u32> = self.cores.iter().filter_map(|core| core.node).collect();
+        nodes.sort_unstable();
+        nodes.dedup();
+        nodes
+    }
+
+    /// One CPU of each of so many cores; their siblings become idle.
+    pub fn take_alone(&mut self, owner: &Owner, wish: &Wish<'_>) -> Result<Vec<u32>, PlanError> {
+        let free = self.free(wish.node);
+        let wanted = usize::try_from(wish.cpus).unwrap_or(usize::MAX);
+        if free.len() < wanted {
+            return Err(self.not_enough(wish, "each alone on its core"));
+        }
+        let mut taken = Vec::new();
+        for at in &free[..wanted] {
+            let mut cpus = self.cores[*at].cpus.clone().iter().collect::<Vec<_>>().into_iter();
+            taken.extend(cpus.next());
+            self.give(cpus, &Owner::IdleSibling);
+        }
+        self.give(taken.iter().copied(), owner);
+        Ok(taken)
+    }
+
+    /// All CPUs of as many cores as it takes, core by core, siblings next to each other; what is
+    /// over in the last core becomes idle.
+    pub fn take_whole(&mut self, owner: &Owner, wish: &Wish<'_>, aligned: bool) -> Result<Vec<u32>, PlanError> {
+        let free = self.free(wish.node);
+        let wanted = usize::try_from(wish.cpus).unwrap_or(usize::MAX);
+        let run = if aligned { self.aligned_run(wish.node, wanted) } else { None };
+        let mut cpus = Vec::new();
+        for at in run.unwrap_or(free) {
+            if cpus.len() >= wanted {
+                break;
+            }
+            cpus.extend(self.cores[at].cpus.iter());
+        }
+        if cpus.len() < wanted {
+            return Err(self.not_enough(wish, "whole cores, both siblings"));
+        }
+        let over = cpus.split_off(wanted);
+        self.give(over, &Owner::IdleSibling);
+        self.give(cpus.iter().copied(), owner);
+        Ok(cpus)
+    }
+
+    /// Free neighbouring cores that begin at a multiple of their number: cores that share a cache
+    /// or a cluster come in such groups, and nobody straddles two of them.
+    fn aligned_run(&self, node: Option<u32>, wanted: usize) -> Option<Vec<usize>> {
+        let cores = self.on_node(node);
+        let threads = cores.iter().map(|at| self.cores[*at].cpus.len()).max()?;
+        let length = wanted.div_ceil(threads);
+        let is_fit = |run: &&[usize]| {
+            let cpus: usize = run.iter().map(|at| self.cores[*at].cpus.len()).sum();
+            run.iter().all(|at| self.is_free(&self.cores[*at])) && cpus >= wanted
+        };
+        cores.chunks_exact(length).find(is_fit).map(<[usize]>::to_vec)
+    }
+
+    fn not_enough(&self, wish: &Wish<'_>, rule: &'static str) -> PlanError {
+        let (all, free) = (self.on_node(wish.node), self.free(wish.node));
+        let free_cpus = self.cpus_of(&free);
+        PlanError::NotEnoughCpus {
+            who: wish.who.to_owned(),
+            wanted_cpus: wish.cpus,
+            rule,
+            place: wish.node.map_or_else(|| "this host".to_owned(), |node| format!("node {node}")),
+            free_cores: free.len(),
+            free_cpus: free_cpus.len(),
+            free: free_cpus,
+            cores: all.len(),
+            cpus: self.cpus_of(&all).len(),
+            advice: wish.advice.to_owned(),
+        }
+    }
+}
