@@ -122,7 +122,7 @@ fn find(name: &str, beside: Option<&Path>, depth: usize) -> Result<Profile, Prof
     if let Some((name, text)) = BUILT_IN.iter().find(|(known, _)| *known == name) {
         return resolve(name, text, None, depth);
     }
-    if !Path::new(name).extension().is_some_and(|extension| extension == "toml") {
+    if Path::new(name).extension().is_none_or(|extension| extension != "toml") {
         return Err(ProfileError::Unknown { name: name.to_owned(), known: names().collect() });
     }
     let path = beside.map_or_else(|| PathBuf::from(name), |directory| directory.join(name));

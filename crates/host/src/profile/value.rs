@@ -129,7 +129,7 @@ fn scalar(table: &Table<'_>, key: &str, found: &Found<'_>, setting: &Setting) ->
         (Value::Switch, ..) => bad("true or false".to_owned()),
         (Value::Number(_) | Value::Text, Some(number), ..) => Ok(number),
         (Value::Number(_), _, Some(word), _) if WORDS_FOR_NUMBERS.contains(&word) => Ok(word.to_owned()),
-        (Value::Number(unit), ..) if unit.is_empty() => bad("a number".to_owned()),
+        (Value::Number(""), ..) => bad("a number".to_owned()),
         (Value::Number(unit), ..) => bad(format!("a number ({unit})")),
         (Value::CpuList, Some(number), ..) if counts_cpus => Ok(number),
         (Value::CpuList, ..) if counts_cpus => bad("a number of CPUs".to_owned()),
