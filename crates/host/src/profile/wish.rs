@@ -232,6 +232,7 @@ impl fmt::Display for CpuGroup {
             Self::App => f.write_str("the program's CPUs"),
             Self::Online => f.write_str("the online CPUs"),
             Self::NicNode => f.write_str("the CPUs of the interface's node"),
+            Self::List(cpus) if cpus.iter().nth(1).is_none() => write!(f, "CPU {cpus}"),
             Self::List(cpus) => write!(f, "CPUs {cpus}"),
         }
     }
