@@ -100,7 +100,7 @@ together. What is left out is inherited too, as long as the profile says nothing
 | `host = \"bare-metal\"`, `host = \"guest\"` | the host is no guest, is one |
 | `kernel-at-least = \"6.13\"` | the kernel's version is this or later |
 | `has = ID` | the host has this setting, whatever its value |
-| `driver = [\"ice\", \"i40e\"]` | the interface has one of these drivers |
+| `driver = [\"ice\", \"i40e\"]` | the interface has one of these drivers; for a setting of the host, some interface has |
 | `cpu = \"AMD\"` | the name of the processor has this word |
 | `nodes-at-least`, `cpus-at-least` | there are as many memory nodes, online CPUs |
 | `isolated = true` | some CPU is isolated, now or by the plan |

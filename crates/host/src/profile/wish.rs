@@ -184,7 +184,7 @@ pub enum Condition {
     KernelAtLeast(String),
     /// The host has this setting, whatever its value: the kernel has the feature.
     Has(&'static Setting),
-    /// The interface has one of these drivers.
+    /// The interface has one of these drivers; for a setting of the host, some interface has.
     Driver(Vec<String>),
     /// The model name of the processor has this word.
     Cpu(String),
