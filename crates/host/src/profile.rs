@@ -22,7 +22,8 @@
 //! A wish says what is wanted with exactly one of `equal`, `at-least`, `at-most`, `one-of`,
 //! `contains`, `lacks`, `absent`, `same-as`, `cpus-equal`, `cpus-within`, `cpus-cover` and
 //! `cpus-apart-from`; see [`Wanted`]. `[[left-out]]` names advice that is printed somewhere and is
-//! not a wish, with the reason. A profile's own wishes replace inherited ones of the same setting.
+//! not a wish, with the reason. A profile's own wishes replace inherited ones of the same setting;
+//! inherited advice counts as long as the profile itself says nothing about the setting.
 
 mod document;
 mod error;
@@ -50,7 +51,7 @@ pub struct Profile {
     pub extends: Option<String>,
     /// The wishes, inherited ones first.
     pub wishes: Vec<Wish>,
-    /// Printed advice that is no wish.
+    /// Printed advice that is no wish, inherited one first.
     pub left_out: Vec<LeftOut>,
 }
 
@@ -138,31 +139,51 @@ fn find(name: &str, beside: Option<&Path>, depth: usize) -> Result<Profile, Prof
 
 fn resolve(file: &str, text: &str, directory: Option<&Path>, depth: usize) -> Result<Profile, ProfileError> {
     let document = Document::parse(file, text)?;
-    let mut wishes = Vec::new();
+    let at = |line, problem| ProfileError::Text { file: file.to_owned(), line, problem };
+    let mut profile = Profile {
+        name: file.to_owned(),
+        purpose: document.purpose.clone(),
+        extends: document.extends.as_ref().map(|base| base.name.clone()),
+        wishes: Vec::new(),
+        left_out: Vec::new(),
+    };
     if let Some(base) = &document.extends {
         let name = || base.name.clone();
-        let problem = |problem| ProfileError::Text { file: file.to_owned(), line: base.line, problem };
         if depth == DEPTH_MAX {
-            return Err(problem(Problem::Circle { name: name() }));
+            return Err(at(base.line, Problem::Circle { name: name() }));
         }
         let inherited = find(&base.name, directory, depth + 1).map_err(|error| match error {
             circle @ ProfileError::Text { problem: Problem::Circle { .. }, .. } => circle,
-            source => problem(Problem::Extends { name: name(), source: Box::new(source) }),
+            source => at(base.line, Problem::Extends { name: name(), source: Box::new(source) }),
         })?;
-        let is_replaced = |wish: &Wish| {
-            document.without.contains(&wish.setting.id)
-                || document.wishes.iter().any(|own| own.setting.id == wish.setting.id)
-        };
-        wishes.extend(inherited.wishes.into_iter().filter(|wish| !is_replaced(wish)));
+        let is_unknown = |id| inherited.wishes.iter().all(|wish| wish.setting.id != id);
+        if let Some(without) = document.without.iter().find(|without| is_unknown(without.id)) {
+            return Err(at(without.line, Problem::NotInherited { id: without.id, base: name() }));
+        }
+        inherit(&mut profile, inherited, &document);
+    } else if let Some(without) = document.without.first() {
+        let base = "a profile that this one extends".to_owned();
+        return Err(at(without.line, Problem::NotInherited { id: without.id, base }));
     }
-    wishes.extend(document.wishes);
-    Ok(Profile {
-        name: file.to_owned(),
-        purpose: document.purpose,
-        extends: document.extends.map(|base| base.name),
-        wishes,
-        left_out: document.left_out,
-    })
+    profile.wishes.extend(document.wishes);
+    profile.left_out.extend(document.left_out);
+    Ok(profile)
+}
+
+/// What of a base counts in a profile that says nothing itself about the same setting.
+fn inherit(profile: &mut Profile, base: Profile, document: &Document) {
+    let says = |id: &str| {
+        document.without.iter().any(|without| without.id == id)
+            || document.wishes.iter().any(|own| own.setting.id == id)
+            || document.left_out.iter().any(|own| own.setting.id == id)
+    };
+    let is_replaced = |wish: &Wish| {
+        let id = wish.setting.id;
+        document.without.iter().any(|without| without.id == id)
+            || document.wishes.iter().any(|own| own.setting.id == id)
+    };
+    profile.wishes.extend(base.wishes.into_iter().filter(|wish| !is_replaced(wish)));
+    profile.left_out.extend(base.left_out.into_iter().filter(|advice| !says(advice.setting.id)));
 }
 
 /// More profiles than this that extend one another are a circle.

@@ -15,7 +15,7 @@ use crate::{Setting, catalogue};
 pub(super) struct Document {
     pub purpose: String,
     pub extends: Option<Base>,
-    pub without: Vec<&'static str>,
+    pub without: Vec<Without>,
     pub wishes: Vec<Wish>,
     pub left_out: Vec<LeftOut>,
 }
@@ -23,6 +23,12 @@ pub(super) struct Document {
 /// What a file extends, and where it says so.
 pub(super) struct Base {
     pub name: String,
+    pub line: usize,
+}
+
+/// A setting whose inherited wishes do not count, and where the file says so.
+pub(super) struct Without {
+    pub id: &'static str,
     pub line: usize,
 }
 
@@ -42,11 +48,19 @@ impl Document {
             let name = top.text_of("extends", value)?;
             Ok(Base { name, line: source.line(&value.span()) })
         });
+        let tables = top.tables("wish")?;
+        let own = tables.iter().map(wish).collect::<Result<Vec<_>, _>>()?;
+        for (at, table) in tables.iter().enumerate() {
+            let (earlier, this) = (&own[..at], &own[at]);
+            if earlier.iter().any(|other| other.setting == this.setting && always_count_together(other, this)) {
+                return Err(table.error(Problem::WantedTwice { id: this.setting.id }));
+            }
+        }
         Ok(Self {
             purpose: top.text("purpose", "a sentence that says what the profile is for")?,
             extends: extends.transpose()?,
-            without: top.ids("without")?,
-            wishes: top.tables("wish")?.iter().map(wish).collect::<Result<_, _>>()?,
+            without: top.without()?,
+            wishes: own,
             left_out: top.tables("left-out")?.iter().map(left_out).collect::<Result<_, _>>()?,
         })
     }
@@ -78,6 +92,11 @@ fn wish(table: &Table<'_>) -> Result<Wish, ProfileError> {
         verdict,
         today,
     })
+}
+
+/// Whether one of two wishes counts whenever the other does because it has no conditions.
+fn always_count_together(one: &Wish, other: &Wish) -> bool {
+    one.when.is_empty() || other.when.is_empty()
 }
 
 /// The sentence that says why a verdict is not [`Verdict::Holds`].
@@ -152,7 +171,10 @@ fn conditions(table: &Table<'_>, key: &str) -> Result<Vec<Condition>, ProfileErr
     for (key, found) in keys {
         let key = key.get_ref().as_ref();
         conditions.push(match key {
-            "kernel-at-least" => Condition::KernelAtLeast(when.text_of(key, found)?),
+            "kernel-at-least" => match when.text_of(key, found)? {
+                version if value::is_version(&version) => Condition::KernelAtLeast(version),
+                _ => return Err(when.bad(key, found, "a version such as \"6.12\"")),
+            },
             "has" => Condition::Has(when.setting_of(key, found)?),
             "driver" => match when.list(key)? {
                 names if names.is_empty() => return Err(when.bad(key, found, "texts in quotes")),
@@ -297,11 +319,13 @@ impl<'a> Table<'a> {
     }
 
     /// Ids of settings in a list; a single one is a list of one.
-    fn ids(&self, key: &str) -> Result<Vec<&'static str>, ProfileError> {
-        let Some(found) = self.find(key) else { return Ok(Vec::new()) };
+    fn without(&self) -> Result<Vec<Without>, ProfileError> {
+        const KEY: &str = "without";
+        let Some(found) = self.find(KEY) else { return Ok(Vec::new()) };
+        let one = |item| Ok(Without { id: self.setting_of(KEY, item)?.id, line: self.source.line(&item.span()) });
         match found.get_ref().as_array() {
-            Some(items) => items.iter().map(|item| Ok(self.setting_of(key, item)?.id)).collect(),
-            None => Ok(vec![self.setting_of(key, found)?.id]),
+            Some(items) => items.iter().map(one).collect(),
+            None => Ok(vec![one(found)?]),
         }
     }
 }

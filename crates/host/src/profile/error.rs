@@ -101,6 +101,20 @@ pub enum Problem {
         /// The keys that say what is wanted.
         expected: String,
     },
+    /// Two wishes of one file for one setting, one of them without conditions.
+    #[error("{id} is wanted twice: expected one wish, or conditions in both that cannot hold together")]
+    WantedTwice {
+        /// The setting.
+        id: &'static str,
+    },
+    /// A setting is left out that is not inherited.
+    #[error("without = \"{id}\": expected a setting of which {base} wants something")]
+    NotInherited {
+        /// The setting.
+        id: &'static str,
+        /// What is extended.
+        base: String,
+    },
     /// The wish would lower security.
     #[error("{id} can lower security, so no profile may want it; list it under [[left-out]] instead")]
     LowersSecurity {

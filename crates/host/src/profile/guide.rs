@@ -71,7 +71,8 @@ A profile is a TOML file whose name ends in `.toml`. This one is complete:
 ";
 
 const KEYS: &str = "
-A mistake is shown with file, line and what was expected there.
+A mistake is shown with file, line and what was expected there. Two wishes for one setting need conditions that cannot hold
+together. What is left out is inherited too, as long as the profile says nothing itself about the setting.
 
 | key of a wish | meaning |
 |---|---|
@@ -99,7 +100,7 @@ A mistake is shown with file, line and what was expected there.
 | `host = \"bare-metal\"`, `host = \"guest\"` | the host is no guest, is one |
 | `kernel-at-least = \"6.13\"` | the kernel's version is this or later |
 | `has = ID` | the host has this setting, whatever its value |
-| `driver = [\"ice\", \"i40e\"]` | the interface has one of these drivers |
+| `driver = [\"ice\", \"i40e\"]` | the interface has one of these drivers; for a setting of the host, some interface has |
 | `cpu = \"AMD\"` | the name of the processor has this word |
 | `nodes-at-least`, `cpus-at-least` | there are as many memory nodes, online CPUs |
 | `isolated = true` | some CPU is isolated, now or by the plan |
@@ -113,7 +114,7 @@ fn section(text: &mut String, name: &str, document: &Document) {
     let _ = writeln!(text, "\n## {name}\n\n{}.", escaped(&document.purpose));
     if let Some(base) = &document.extends {
         let _ = write!(text, "\nIt has the wishes of [{0}](#{1}) too", base.name, anchor(&base.name));
-        let without: Vec<_> = document.without.iter().map(|id| format!("`{id}`")).collect();
+        let without: Vec<_> = document.without.iter().map(|without| format!("`{}`", without.id)).collect();
         let without = if without.is_empty() { String::new() } else { format!(", without {}", without.join(", ")) };
         let _ = writeln!(text, "{without}.");
     }
@@ -220,7 +221,8 @@ mod tests {
         assert_eq!(of("service.irqbalance").len(), 1);
         assert!(of("cpu.smt").is_empty());
         assert!(!of("cpu.governor").is_empty());
-        assert_eq!(example.left_out.len(), 1);
+        assert_eq!(example.left_out.last().unwrap().setting.id, "vm.overcommit_memory");
+        assert!(example.left_out.iter().any(|advice| advice.setting.id == "nic.ring.tx"));
     }
 
     #[test]

@@ -200,6 +200,48 @@ fn alternative_of_another_kind_needs_a_value_of_its_own() {
 }
 
 #[test]
+fn setting_that_is_wanted_twice_without_conditions_is_shown_at_the_second() {
+    let one = "setting = \"cpu.threads\"\nat-least = 1\nreason = \"r\"\nsource = \"s\"\n";
+    let twice = |when: &str| format!("purpose = \"p\"\n[[wish]]\n{one}when = {{ plan = true }}\n[[wish]]\n{one}{when}");
+    assert_mistake(&twice(""), 8, &["cpu.threads is wanted twice", "expected one wish"]);
+    assert!(Profile::parse("mine.toml", &twice("unless = { plan = true }\n")).is_ok());
+}
+
+#[test]
+fn limit_or_version_without_numbers_is_shown() {
+    let text = wish("setting = \"kernel.release\"\nat-least = \"the newest\"");
+    assert_mistake(&text, 4, &["at-least = \"the newest\"", "a number", "a version"]);
+    let text = wish("setting = \"cpu.turbo\"\nequal = true\nwhen = { kernel-at-least = \"six\" }");
+    assert_mistake(&text, 5, &["kernel-at-least = \"six\"", "such as \"6.12\""]);
+}
+
+#[test]
+fn wish_that_is_left_out_but_not_inherited_is_shown_with_the_base() {
+    let text = "purpose = \"p\"\nextends = \"latency\"\nwithout = [\n  \"cpu.smt\",\n  \"cpu.model\",\n]\n";
+    assert_mistake(text, 5, &["without = \"cpu.model\"", "latency wants something"]);
+    assert_mistake("purpose = \"p\"\nwithout = \"cpu.smt\"\n", 2, &["a profile that this one extends"]);
+}
+
+#[test]
+fn left_out_advice_is_inherited_until_the_profile_says_something_itself() {
+    let of = |text: &str, id: &str| {
+        let profile = Profile::parse("mine.toml", text).unwrap();
+        profile
+            .left_out
+            .iter()
+            .filter(|advice| advice.setting.id == id)
+            .map(|advice| advice.printed.clone())
+            .collect::<Vec<_>>()
+    };
+    let base = "purpose = \"p\"\nextends = \"latency\"\n";
+    assert_eq!(of(base, "nic.ring.tx"), ["the smallest"]);
+    let wish = "[[wish]]\nsetting = \"nic.ring.tx\"\nat-most = 512\nreason = \"r\"\nsource = \"s\"\n";
+    assert!(of(&format!("{base}{wish}"), "nic.ring.tx").is_empty());
+    let left_out = "[[left-out]]\nsetting = \"nic.ring.tx\"\nprinted = \"mine\"\nreason = \"r\"\n";
+    assert_eq!(of(&format!("{base}{left_out}"), "nic.ring.tx"), ["mine"]);
+}
+
+#[test]
 fn profile_that_extends_an_unknown_one_is_shown_at_that_line() {
     let text = "purpose = \"p\"\n\nextends = \"latencies\"\n";
     assert_mistake(text, 3, &["extends = \"latencies\"", "no profile 'latencies'", "raw-frame", ".toml"]);

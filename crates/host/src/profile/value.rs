@@ -138,6 +138,10 @@ fn scalar(table: &Table<'_>, key: &str, found: &Found<'_>, setting: &Setting) ->
             Err(error) => bad(format!("a CPU list such as \"0-3,8\" ({error})")),
         },
         (Value::CpuList, ..) => bad("a CPU list in quotes".to_owned()),
+        (Value::Text, _, Some(text), _) if key.starts_with("at-") => match text {
+            text if is_version(text.split(' ').next().unwrap_or_default()) => Ok(text.to_owned()),
+            _ => bad("a number, numbers with spaces between, or a version".to_owned()),
+        },
         (Value::Text, _, Some(text), _) if !text.is_empty() => Ok(text.to_owned()),
         (Value::Text, ..) => bad("text in quotes, or a number".to_owned()),
         (Value::Word(words), number, text, _) => {
@@ -148,6 +152,11 @@ fn scalar(table: &Table<'_>, key: &str, found: &Found<'_>, setting: &Setting) ->
             bad(format!("one of {}", words.join(", ")))
         }
     }
+}
+
+/// Whether a text is a number or numbers with dots between.
+pub(super) fn is_version(text: &str) -> bool {
+    text.split('.').all(|part| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
 /// Whether a word is the known one; `ratelimit:N` stands for every number.

@@ -207,7 +207,7 @@ pub enum Condition {
     KernelAtLeast(String),
     /// The host has this setting, whatever its value: the kernel has the feature.
     Has(&'static Setting),
-    /// The interface has one of these drivers.
+    /// The interface has one of these drivers; for a setting of the host, some interface has.
     Driver(Vec<String>),
     /// The model name of the processor has this word.
     Cpu(String),
@@ -255,6 +255,7 @@ impl fmt::Display for CpuGroup {
             Self::App => f.write_str("the program's CPUs"),
             Self::Online => f.write_str("the online CPUs"),
             Self::NicNode => f.write_str("the CPUs of the interface's node"),
+            Self::List(cpus) if cpus.iter().nth(1).is_none() => write!(f, "CPU {cpus}"),
             Self::List(cpus) => write!(f, "CPUs {cpus}"),
         }
     }

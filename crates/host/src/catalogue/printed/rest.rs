@@ -41,6 +41,7 @@ pub(super) const PLACEMENT: &[Printed] = &[
             exanic("Improving performance with libexanic", "CPU 2"),
             netronome("slide CPU affinity and pinning", "unique CPUs"),
             vma("Benchmark", "core 2"),
+            usnic("Point-to-Point Benchmarks", "bound to a core, from socket 0, core 0"),
             busy_poll("Tuning and Configuration", "bound"),
         ],
     ),
