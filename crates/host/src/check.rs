@@ -12,6 +12,7 @@ mod owner;
 
 use nearwire_sys as _;
 
+use crate::plan::Plan;
 use crate::profile::{Profile, Wanted, Weight, Wish};
 use crate::{CpuSet, Goal, Reading, Root, goal};
 
@@ -33,6 +34,12 @@ pub struct CpuPlan {
     pub irq: CpuSet,
     /// Those of the program.
     pub app: CpuSet,
+}
+
+impl From<&Plan> for CpuPlan {
+    fn from(plan: &Plan) -> Self {
+        Self { isolated: plan.isolated(), housekeeping: plan.housekeeping(), irq: plan.irq(), app: plan.app() }
+    }
 }
 
 /// What came of one wish.

@@ -22,7 +22,7 @@
 //! A wish says what is wanted with exactly one of `equal`, `at-least`, `at-most`, `one-of`,
 //! `contains`, `lacks`, `absent`, `same-as`, `cpus-equal`, `cpus-within`, `cpus-cover` and
 //! `cpus-apart-from`; see [`Wanted`]. `[[left-out]]` names advice that is printed somewhere and is
-//! not a wish, with the reason. A profile's own wishes replace inherited ones of the same setting;
+//! not a wish, with the reason, and with `equal` the value that `--i-accept-risk` brings about. A profile's own wishes replace inherited ones of the same setting;
 //! inherited advice counts as long as the profile itself says nothing about the setting.
 
 mod document;
@@ -33,7 +33,7 @@ mod wish;
 
 use std::path::{Path, PathBuf};
 
-use crate::Setting;
+use crate::{Goal, Setting, goal};
 
 pub use error::{Problem, ProfileError};
 pub use wish::{Condition, CpuGroup, CpuRelation, Verdict, Wanted, Weight, Wish};
@@ -64,6 +64,20 @@ pub struct LeftOut {
     pub printed: String,
     /// Why it is not a wish.
     pub reason: String,
+    /// The value that would follow the advice, for advice that lowers security: somebody may accept
+    /// the risk.
+    pub wanted: Option<Wanted>,
+}
+
+impl LeftOut {
+    /// The value to bring about for somebody who accepts the risk.
+    #[must_use]
+    pub fn goal(&self) -> Option<Goal> {
+        let wanted = self.wanted.clone()?;
+        let value = goal::value(self.setting, &wanted)?;
+        let reason = format!("{} is printed, and the risk was accepted.", self.printed);
+        Some(Goal { setting: self.setting, interface: None, cpus: None, value, wanted, reason })
+    }
 }
 
 /// The profile that is checked when none is named.

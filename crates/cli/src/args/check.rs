@@ -7,8 +7,14 @@ use clap::{Args, ValueEnum};
 
 use super::RootArgs;
 
+/// Built-in profiles, for help texts.
+pub const PROFILES: &str = "Built-in profiles: latency, raw-frame, socket-bypass, busy-poll, mpi, nfv, bulk, and what each paper \
+prints to the letter: as-printed/exanic, as-printed/vma, as-printed/busy-poll, as-printed/usnic, as-printed/opennfp. \
+docs/profiles.md tells what is in them and how to write one.";
+
+/// What is checked, and against what; `nearwire tune` has the same.
 #[derive(Debug, Args)]
-pub struct CheckArgs {
+pub struct SelectionArgs {
     /// The built-in profile, or a file whose name ends in .toml [default: socket-bypass]
     #[arg(long, value_name = "PROFILE")]
     pub profile: Option<String>,
@@ -21,6 +27,13 @@ pub struct CheckArgs {
     pub plan: Option<PathBuf>,
     #[command(flatten)]
     pub root: RootArgs,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = PROFILES)]
+pub struct CheckArgs {
+    #[command(flatten)]
+    pub selection: SelectionArgs,
     /// Measure what no file tells; loads one CPU at a time
     #[arg(long, value_name = "WHAT", value_enum, value_delimiter = ',', conflicts_with = "sysroot")]
     pub probe: Vec<Probe>,

@@ -3,6 +3,7 @@
 pub mod bench;
 pub mod check;
 pub mod plan;
+pub mod tune;
 mod values;
 
 use std::path::PathBuf;
@@ -44,6 +45,8 @@ pub enum Command {
     Check(check::CheckArgs),
     /// Plan which CPUs, NIC queues, interrupts and memory belong to whom
     Plan(Box<plan::PlanArgs>),
+    /// Change the settings of this host by a profile, and put them back
+    Tune(Box<tune::TuneArgs>),
 }
 
 /// Which host's files are read.

@@ -11,7 +11,9 @@ mod plan;
 mod progress;
 mod report;
 mod responder;
+mod selection;
 mod settings;
+mod tune;
 
 use crate::args::Command;
 use crate::exit::Outcome;
@@ -28,5 +30,6 @@ pub fn run(command: Command) -> Outcome {
         Command::Settings(args) => settings::run(&args),
         Command::Check(args) => check::run(&args),
         Command::Plan(args) => plan::run(&args),
+        Command::Tune(args) => tune::run(&args),
     }
 }

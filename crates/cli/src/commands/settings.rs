@@ -54,7 +54,7 @@ fn one(text: &str, args: &SettingsArgs) -> Result<String, Failure> {
     Ok(if args.json { one_in_json(setting, &readings) } else { explanation(setting, &readings) })
 }
 
-fn unknown(id: &str) -> Failure {
+pub(super) fn unknown(id: &str) -> Failure {
     let near = catalogue::near(id);
     if near.is_empty() {
         return usage(format!("no setting '{id}' and none that is near; nearwire settings lists them all"));

@@ -106,6 +106,13 @@ pub fn stage(id: &str) -> Stage {
     STAGES.iter().find(|(start, _)| id.starts_with(start)).map_or(Stage::Independent, |(_, stage)| *stage)
 }
 
+/// Changes in the order in which [`super::apply`] writes them.
+#[must_use]
+pub fn in_order(mut changes: Vec<Change>) -> Vec<Change> {
+    sort(&mut changes);
+    changes
+}
+
 /// Puts changes into the order in which they are safe to write; equal ones stay as they are.
 pub(super) fn sort(changes: &mut [Change]) {
     changes.sort_by_key(|change| {

@@ -5,7 +5,7 @@ use super::number::numbers;
 use crate::profile::{CpuRelation, Wanted};
 use crate::read::split;
 use crate::setting::Value;
-use crate::{CpuSet, Reading, Setting};
+use crate::{CpuSet, CpuSetError, Reading, Setting};
 
 /// What a comparison gives.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,6 +72,13 @@ fn found_text(found: &Reading) -> &str {
 }
 
 fn one(setting: &Setting, wanted: &Wanted, value: &str) -> Judgement {
+    // What the driver lets nobody change is no mistake of the host's.
+    if let Some(value) = value.strip_suffix(" [fixed]") {
+        return match one(setting, wanted, value) {
+            Judgement::Wrong => Judgement::Unjudged(Outcome::Unsupported),
+            judgement => judgement,
+        };
+    }
     match wanted {
         Wanted::Equal(wanted) => equal(setting, wanted, value),
         Wanted::AtLeast(least) => compare(setting, least, value, |found, least| found >= least),
@@ -85,7 +92,7 @@ fn one(setting: &Setting, wanted: &Wanted, value: &str) -> Judgement {
         Wanted::Lacks(unwanted) => Judgement::of(!words(value).any(|found| unwanted.iter().any(|word| word == found))),
         Wanted::Absent => Judgement::of(is_nothing(value)),
         Wanted::SameAs(other) => Judgement::unknown(format!("{} could not be read", other.id)),
-        Wanted::Cpus(relation, group) => match (group.list(), CpuSet::from_list(value)) {
+        Wanted::Cpus(relation, group) => match (group.list(), cpus(value)) {
             (Some(group), Ok(found)) => Judgement::of(relation.holds(&found, group)),
             // `none`, `not set`, or what a mask of a queue that is the only one reads as.
             (Some(group), Err(_)) if is_nothing(value) => Judgement::of(relation.holds(&CpuSet::default(), group)),
@@ -101,7 +108,7 @@ fn words(value: &str) -> impl Iterator<Item = &str> {
 
 /// The words for a thing that is not there.
 fn is_nothing(value: &str) -> bool {
-    matches!(value, "" | "none" | "not set" | "not installed" | "(null)")
+    matches!(value, "" | "none" | "not set" | "not installed" | "(null)" | "no CPU is isolated")
 }
 
 fn equal(setting: &Setting, wanted: &str, value: &str) -> Judgement {
@@ -110,7 +117,7 @@ fn equal(setting: &Setting, wanted: &str, value: &str) -> Judgement {
             (Some(wanted), Some(found)) => Judgement::of(wanted == found),
             _ => Judgement::unknown(format!("{value} is neither on nor off")),
         },
-        Value::CpuList => match (CpuSet::from_list(wanted), CpuSet::from_list(value)) {
+        Value::CpuList => match (cpus(wanted), cpus(value)) {
             (Ok(wanted), Ok(found)) => Judgement::of(wanted == found),
             _ => Judgement::of(wanted == value),
         },
@@ -122,10 +129,17 @@ fn equal(setting: &Setting, wanted: &str, value: &str) -> Judgement {
     }
 }
 
-/// The words in which kernel and tools say on and off. An option that is not on the command line
-/// is off.
+/// A list of CPUs, without the flags that `isolcpus=managed_irq,domain,2-3` has before it.
+fn cpus(text: &str) -> Result<CpuSet, CpuSetError> {
+    let is_flag = |part: &&str| part.starts_with(|c: char| c.is_ascii_lowercase());
+    let flags_bytes: usize = text.split(',').take_while(is_flag).map(|flag| flag.len() + 1).sum();
+    CpuSet::from_list(text.get(flags_bytes..).unwrap_or(text))
+}
+
+/// The words in which kernel and tools say on and off, of `on, active` the first. An option that is
+/// not on the command line is off.
 fn switch(text: &str) -> Option<bool> {
-    match text {
+    match text.split(',').next().unwrap_or_default() {
         "on" | "1" | "yes" | "y" | "Y" | "true" | "enabled" | "set" => Some(true),
         "off" | "0" | "no" | "n" | "N" | "false" | "disabled" | "not set" => Some(false),
         _ => None,
@@ -137,7 +151,7 @@ fn compare(setting: &Setting, limit_text: &str, value: &str, holds: fn(f64, f64)
     let found = match setting.value {
         Value::CpuList if is_nothing(value) => Some(vec![0.0]),
         #[expect(clippy::cast_precision_loss, reason = "CPUs are few")]
-        Value::CpuList => CpuSet::from_list(value).ok().map(|cpus| vec![cpus.iter().count() as f64]),
+        Value::CpuList => cpus(value).ok().map(|cpus| vec![cpus.iter().count() as f64]),
         _ => numbers(setting, value),
     };
     let limit = match setting.value {

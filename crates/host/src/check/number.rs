@@ -9,6 +9,9 @@ const ZERO_IS_NO_LIMIT: [&str; 1] = ["cpu.pm-qos-resume-latency-us"];
 /// The numbers of a text, in order: one for most settings, three for `tcp_rmem`. `None` when a
 /// word is no number. A unit behind a single number is left out: `8.0 GT/s PCIe`, `16384 kB`.
 pub(crate) fn numbers(setting: &Setting, text: &str) -> Option<Vec<f64>> {
+    if text == "no limit" {
+        return Some(vec![f64::INFINITY]);
+    }
     let words: Vec<&str> = text.split_whitespace().collect();
     let all: Option<Vec<f64>> = words.iter().map(|word| number(setting, word)).collect();
     match all {

@@ -62,12 +62,15 @@ fn words_for_on_and_off_are_the_same_however_they_are_written() {
     assert!(is_right("boot.nosmt", &off, "not set"));
     assert!(is_right("nic.offload.gro", &off, "off"));
     assert!(!is_right("nic.offload.gro", &off, "on"));
+    assert!(is_right("nic.energy-efficient", &Wanted::Equal(text("on")), "on, active"));
 }
 
 #[test]
 fn cpu_lists_are_compared_as_sets() {
     let isolated = Wanted::Equal(text("2-3"));
     assert!(is_right("boot.isolcpus", &isolated, "2,3"));
+    assert!(is_right("boot.isolcpus", &isolated, "managed_irq,domain,2-3"));
+    assert!(!is_right("boot.isolcpus", &isolated, "domain"));
     let group = |relation| Wanted::Cpus(relation, CpuGroup::List("2-3".parse_list()));
     assert!(is_right("irq.default-affinity", &group(CpuRelation::ApartFrom), "0-1"));
     assert!(!is_right("irq.default-affinity", &group(CpuRelation::ApartFrom), "0-3"));
@@ -105,6 +108,16 @@ fn service_that_runs_or_will_is_not_stopped() {
     assert!(!is_right("service.irqbalance", &gone, "stopped, enabled"));
     assert!(is_right("service.irqbalance", &gone, "stopped, disabled"));
     assert!(is_right("service.irqbalance", &gone, "not installed"));
+}
+
+#[test]
+fn offload_that_the_driver_fixed_is_unsupported_and_not_wrong() {
+    let of = |wanted: &str, found: &str| {
+        judge(setting("nic.offload.rxhash"), &Wanted::Equal(text(wanted)), None, &Reading::value(found))
+    };
+    assert_eq!(of("on", "off [fixed]"), Judgement::Unjudged(Outcome::Unsupported));
+    assert_eq!(of("off", "off [fixed]"), Judgement::Right);
+    assert_eq!(of("on", "off"), Judgement::Wrong);
 }
 
 #[test]

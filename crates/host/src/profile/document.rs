@@ -142,9 +142,11 @@ fn lowers_security(setting: &Setting, wanted: &Wanted) -> bool {
 }
 
 fn left_out(table: &Table<'_>) -> Result<LeftOut, ProfileError> {
-    table.only(&["setting", "printed", "reason"])?;
+    table.only(&["setting", "printed", "reason", "equal"])?;
+    let setting = table.required_setting()?;
     Ok(LeftOut {
-        setting: table.required_setting()?,
+        setting,
+        wanted: table.find("equal").map(|_| value::wanted(table, setting)).transpose()?,
         printed: table.text("printed", "what is advised")?,
         reason: table.text("reason", "a sentence that says why it is not wanted")?,
     })

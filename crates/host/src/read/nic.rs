@@ -142,7 +142,10 @@ impl<'a> Nic<'a> {
             if known.is_empty() {
                 return Reading::Unsupported;
             }
-            Reading::switch(known.iter().any(|feature| feature.is_active))
+            let is_on = known.iter().any(|feature| feature.is_active);
+            // As ethtool(8) words it: the driver lets nobody change it.
+            let fixed = if known.iter().any(|feature| feature.is_changeable) { "" } else { " [fixed]" };
+            Reading::Value(format!("{}{fixed}", if is_on { "on" } else { "off" }))
         })
     }
 

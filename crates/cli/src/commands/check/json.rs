@@ -13,14 +13,15 @@ pub(super) fn page(checked: &Checked) -> String {
     let counts: Map<_, _> =
         counts(&checked.findings).into_iter().map(|(name, count)| (name.to_owned(), count.into())).collect();
     let left_out = checked
+        .selection
         .profile
         .left_out
         .iter()
         .map(|advice| json!({"id": advice.setting.id, "printed": advice.printed, "reason": advice.reason}));
     let page = json!({
         "format": FORMAT,
-        "profile": {"name": checked.profile.name, "purpose": checked.profile.purpose},
-        "interfaces": checked.interfaces,
+        "profile": {"name": checked.selection.profile.name, "purpose": checked.selection.profile.purpose},
+        "interfaces": checked.selection.interfaces,
         "counts": counts,
         "probes": checked.probes.json(),
         "findings": checked.findings.iter().map(finding).collect::<Vec<_>>(),

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use nearwire_host::Reading;
 use nearwire_host::check::{Finding, Outcome, counts};
 
-use super::Checked;
+use super::{Checked, Selection};
 
 /// Differences in full, by area; of the others the ids and the counts. With `all` every finding.
 pub(super) fn page(checked: &Checked, all: bool) -> String {
@@ -28,7 +28,7 @@ pub(super) fn page(checked: &Checked, all: bool) -> String {
 }
 
 fn head(checked: &Checked) -> String {
-    let Checked { profile, default_reason, interfaces, .. } = checked;
+    let Selection { profile, default_reason, interfaces, .. } = &checked.selection;
     let mut text = format!("Profile {}: {}\n", profile.name, profile.purpose);
     if let Some(reason) = default_reason {
         let _ = writeln!(text, "(It is the default, because {reason}; --profile names another.)");

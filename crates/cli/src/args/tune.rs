@@ -1,0 +1,123 @@
+//! `nearwire tune`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+
+use super::check::{PROFILES, SelectionArgs};
+
+const APPLY: &str = "Writes what differs from the profile and can be written while the host runs. The values found \
+before are on disk before the first write; each effect is read back, and on any failure everything goes back. \
+nearwire tune revert puts all of it back at any time, also after a crash.";
+
+const WATCH: &str = "Stays in the foreground, looks at what nearwire tune apply wrote, and writes again what a link \
+that came up, a reset driver or a new device wiped. Each such value is reported with who may have changed it. Ctrl-C \
+ends it and leaves the values in place.";
+
+#[derive(Debug, Args)]
+pub struct TuneArgs {
+    #[command(subcommand)]
+    pub command: TuneCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum TuneCommand {
+    /// Show the changes in their order; nothing is written
+    Plan(PlanArgs),
+    /// Write them, with the way back on disk first
+    #[command(long_about = APPLY)]
+    Apply(ApplyArgs),
+    /// Keep what was applied with --confirm
+    Confirm(JournalArgs),
+    /// Show what is in effect, and what somebody changed since
+    Status(StatusArgs),
+    /// Put back every value that was found before
+    Revert(RevertArgs),
+    /// Hold what was applied: links, drivers and devices that come back lose settings
+    #[command(long_about = WATCH)]
+    Watch(WatchArgs),
+}
+
+/// Which changes.
+#[derive(Debug, Args)]
+pub struct ChangesArgs {
+    #[command(flatten)]
+    pub selection: SelectionArgs,
+    /// Only these settings, by id
+    #[arg(long, value_name = "ID", value_delimiter = ',')]
+    pub only: Vec<String>,
+    /// Also follow advice that lowers security, for this setting: it is never part of a profile
+    #[arg(long, value_name = "ID", value_delimiter = ',')]
+    pub i_accept_risk: Vec<String>,
+}
+
+/// Where the journal is.
+#[derive(Debug, Args)]
+pub struct JournalArgs {
+    /// The directory of the journal
+    #[arg(long, value_name = "DIR", default_value = nearwire_host::journal::DEFAULT_DIRECTORY)]
+    pub journal: PathBuf,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = PROFILES)]
+pub struct PlanArgs {
+    #[command(flatten)]
+    pub changes: ChangesArgs,
+    /// Print a commented shell script that does the same
+    #[arg(long, conflicts_with = "json")]
+    pub script: bool,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = PROFILES)]
+pub struct ApplyArgs {
+    #[command(flatten)]
+    pub changes: ChangesArgs,
+    #[command(flatten)]
+    pub journal: JournalArgs,
+    /// Do not ask
+    #[arg(long)]
+    pub yes: bool,
+    /// Put everything back after this long unless nearwire tune confirm says otherwise
+    #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration)]
+    pub confirm: Option<Duration>,
+}
+
+#[derive(Debug, Args)]
+pub struct StatusArgs {
+    #[command(flatten)]
+    pub journal: JournalArgs,
+    #[command(flatten)]
+    pub root: super::RootArgs,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct RevertArgs {
+    #[command(flatten)]
+    pub journal: JournalArgs,
+    #[command(flatten)]
+    pub root: super::RootArgs,
+    /// Do not ask
+    #[arg(long)]
+    pub yes: bool,
+    /// Give up values whose device or file is gone
+    #[arg(long)]
+    pub forget_absent: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct WatchArgs {
+    #[command(flatten)]
+    pub journal: JournalArgs,
+    /// How often everything is looked at; links that come up are looked at once they do
+    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = humantime::parse_duration)]
+    pub interval: Duration,
+}

@@ -1,0 +1,58 @@
+//! What `check` and `tune` look at: a host, a profile, interfaces, a plan of CPUs.
+
+use anyhow::anyhow;
+use nearwire_host::check::CpuPlan;
+use nearwire_host::plan::Plan;
+use nearwire_host::profile::{self, Profile};
+use nearwire_host::topology::Topology;
+use nearwire_host::{Root, interfaces};
+
+use super::host_root;
+use crate::args::check::SelectionArgs;
+use crate::exit::{self, Failure, OrExit};
+
+/// Everything that was chosen, opened and read.
+pub struct Selection {
+    pub root: Root,
+    pub profile: Profile,
+    /// Why this profile, when nobody chose it.
+    pub default_reason: Option<&'static str>,
+    pub interfaces: Vec<String>,
+    pub plan: Option<CpuPlan>,
+}
+
+impl Selection {
+    pub fn open(args: &SelectionArgs) -> Result<Self, Failure> {
+        let profile = Profile::load(args.profile.as_deref().unwrap_or(profile::DEFAULT)).or_exit(exit::USAGE)?;
+        let root = host_root::open(&args.root)?;
+        let plan = match &args.plan {
+            Some(path) => {
+                let plan = Plan::load(path).or_exit(exit::USAGE)?;
+                plan.fits(&Topology::read(&root)).or_exit(exit::USAGE)?;
+                Some(CpuPlan::from(&plan))
+            }
+            None => None,
+        };
+        let interfaces = chosen(&root, &args.nic)?;
+        let default_reason = args.profile.is_none().then_some(profile::DEFAULT_REASON);
+        Ok(Self { root, profile, default_reason, interfaces, plan })
+    }
+}
+
+/// The named interfaces, or without names those that have a device: a bridge or a tunnel has no
+/// rings and interrupts to judge.
+fn chosen(root: &Root, named: &[String]) -> Result<Vec<String>, Failure> {
+    let present = interfaces(root).unwrap_or_default();
+    if named.is_empty() {
+        let has_device = |name: &String| root.has(&format!("/sys/class/net/{name}/device"));
+        return Ok(present.into_iter().filter(has_device).collect());
+    }
+    match named.iter().find(|name| !present.contains(name)) {
+        None => Ok(named.to_vec()),
+        Some(unknown) => {
+            let others = if present.is_empty() { "none".to_owned() } else { present.join(", ") };
+            let error = anyhow!("no interface '{unknown}' on this host; it has {others}");
+            Err(Failure { code: exit::USAGE, error: Some(error) })
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! `nearwire tune revert`: what was found before, again.
+
+use std::fmt::Write as _;
+
+use nearwire_host::change::{Outcome as Became, RevertError, Reverted, RootHost, revert};
+use nearwire_host::journal::{HostIdentity, Journal};
+use nearwire_sys::usage::ignore_interrupts;
+
+use super::apply::journal_failure;
+use super::{ask, unix_s};
+use crate::args::tune::RevertArgs;
+use crate::commands::host_root;
+use crate::exit::{self, Failure, OrExit, Outcome};
+use crate::output;
+
+pub fn run(args: &RevertArgs) -> Outcome {
+    let mut host = RootHost::new(host_root::open(&args.root)?);
+    let identity = HostIdentity::of(host.root());
+    let directory = &args.journal.journal;
+    let values = Journal::look(directory, &identity).map_err(journal_failure)?.map_or(0, |content| {
+        content.in_effect().flat_map(|block| &block.entries).filter(|entry| !entry.change.is_as_wanted()).count()
+    });
+    if values == 0 {
+        return output::print("No change of nearwire is in effect: there is nothing to put back.\n");
+    }
+    ask(&format!("Put {values} values back to what was found?"), args.yes)?;
+    // Half of the way back helps nobody.
+    ignore_interrupts().or_exit(exit::FAILED)?;
+    let mut journal = Journal::open(directory, identity).map_err(journal_failure)?;
+    let reverted = match revert(&mut host, &mut journal, unix_s(), args.forget_absent) {
+        Err(RevertError::Nothing) => {
+            return output::print("No change of nearwire is in effect: there is nothing to put back.\n");
+        }
+        reverted => reverted.or_exit(exit::FAILED)?,
+    };
+    output::print(&text(&reverted))?;
+    if reverted.is_complete {
+        return Ok(());
+    }
+    let error = anyhow::anyhow!("not everything is back; the journal keeps the rest for another nearwire tune revert");
+    Err(Failure { code: exit::FAILED, error: Some(error) })
+}
+
+pub(super) fn text(reverted: &Reverted) -> String {
+    let mut text = String::new();
+    let width = reverted.back.items.iter().map(|(id, _)| id.len()).max().unwrap_or(0);
+    for (id, became) in &reverted.back.items {
+        let words = match became {
+            Became::AsFound => "already as found".to_owned(),
+            Became::Restored { from, to } => format!("{from} -> {to}"),
+            Became::Kept { now, found, ours } => {
+                format!("kept: somebody made it {now} (we found {found} and wrote {ours})")
+            }
+            Became::Absent => "its device or file is not there; --forget-absent gives it up".to_owned(),
+            Became::Failed(error) => format!("NOT BACK: {error}"),
+        };
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "  {id:<width$}  {words}");
+    }
+    if reverted.is_complete {
+        text.push_str("Everything is back.\n");
+    }
+    text
+}

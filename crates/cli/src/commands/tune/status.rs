@@ -1,0 +1,92 @@
+//! `nearwire tune status`: what is in effect.
+
+use std::fmt::Write as _;
+
+use nearwire_host::change::{EntryState, RootHost, Status, StatusEntry, status};
+use nearwire_host::journal::{HostIdentity, Journal};
+use serde_json::{Value, json};
+
+use super::apply::journal_failure;
+use super::at;
+use crate::args::tune::StatusArgs;
+use crate::commands::host_root;
+use crate::exit::{self, Failure, Outcome};
+use crate::output;
+
+/// The version of the form of the JSON page; it grows when a key changes its meaning.
+const FORMAT: u32 = 1;
+
+pub fn run(args: &StatusArgs) -> Outcome {
+    let mut host = RootHost::new(host_root::open(&args.root)?);
+    let identity = HostIdentity::of(host.root());
+    let content = Journal::look(&args.journal.journal, &identity).map_err(journal_failure)?.unwrap_or_default();
+    let status = status(&mut host, &content, &identity);
+    output::print(&if args.json { page(&status) } else { text(&status, &at(&args.journal.journal)) })?;
+    let is_whole = |entry: &StatusEntry| matches!(entry.state, EntryState::InEffect { .. });
+    match status.entries.iter().all(is_whole) && !status.is_interrupted {
+        true => Ok(()),
+        false => Err(Failure::silent(exit::DIFFERENCE)),
+    }
+}
+
+fn text(status: &Status, journal: &str) -> String {
+    if status.entries.is_empty() && !status.is_interrupted {
+        return "No change of nearwire is in effect.\n".to_owned();
+    }
+    let mut text = String::new();
+    let width = status.entries.iter().map(|entry| entry.change.id.len()).max().unwrap_or(0);
+    for entry in &status.entries {
+        let change = &entry.change;
+        let words = match &entry.state {
+            EntryState::InEffect { now } => format!("{now} (found {})", change.found),
+            EntryState::AsFound => format!("{} as before nearwire, not {}", change.found, change.wanted),
+            EntryState::Changed { now } => {
+                format!("CHANGED by somebody to {now} (found {}, written {})", change.found, change.wanted)
+            }
+            EntryState::Unread(error) => format!("cannot be read: {error}"),
+        };
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "  {:<width$}  {words}", change.id);
+    }
+    if status.is_interrupted {
+        text.push_str("An apply or revert was broken off: nearwire tune revert puts everything back.\n");
+    }
+    if status.is_other_boot {
+        text.push_str("The host was booted since, so most of it is gone by itself.\n");
+    }
+    if let Some(unix_s) = status.confirm_by_unix_s {
+        let time = humantime::format_rfc3339_seconds(std::time::UNIX_EPOCH + std::time::Duration::from_secs(unix_s));
+        let _ = writeln!(text, "It goes back at {time} unless somebody runs: nearwire tune confirm{journal}");
+    }
+    text
+}
+
+fn page(status: &Status) -> String {
+    let page = json!({
+        "format": FORMAT,
+        "interrupted": status.is_interrupted,
+        "other_boot": status.is_other_boot,
+        "confirm_by_unix_s": status.confirm_by_unix_s,
+        "values": status.entries.iter().map(entry).collect::<Vec<_>>(),
+    });
+    format!("{page:#}\n")
+}
+
+fn entry(entry: &StatusEntry) -> Value {
+    let (state, now) = match &entry.state {
+        EntryState::InEffect { now } => ("in-effect", Some(now.clone())),
+        EntryState::AsFound => ("as-found", Some(entry.change.found.clone())),
+        EntryState::Changed { now } => ("changed", Some(now.clone())),
+        EntryState::Unread(_) => ("unread", None),
+    };
+    json!({
+        "id": entry.change.id,
+        "target": entry.change.target.to_string(),
+        "found": entry.change.found,
+        "wanted": entry.change.wanted,
+        "now": now,
+        "state": state,
+        "applied_unix_s": entry.unix_s,
+        "profile": entry.profile,
+    })
+}

@@ -1,0 +1,59 @@
+//! Values that were applied and that something wiped, written again.
+
+use super::revert::{EntryState, status};
+use super::{Change, Host, HostError, in_order};
+use crate::journal::Journal;
+
+/// What became of a value that had drifted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Held {
+    /// It is as applied again.
+    Again {
+        /// What it had become.
+        drifted: String,
+    },
+    /// It could not be written, or the write had no effect.
+    Refused(HostError),
+}
+
+/// Looks at everything that is in effect by the journal, and writes again what is not as applied.
+/// The journal stays as it is: the value found before the first change is still the one to put
+/// back. Nothing is written while an apply or revert is unfinished. What cannot be read, such as
+/// the settings of a device that is gone, is left for the next look.
+pub fn hold(host: &mut dyn Host, journal: &Journal) -> Vec<(String, Held)> {
+    let status = status(host, journal.content(), journal.identity());
+    if status.is_interrupted {
+        return Vec::new();
+    }
+    let drifted: Vec<(Change, String)> = status
+        .entries
+        .into_iter()
+        .filter_map(|entry| match entry.state {
+            EntryState::AsFound => Some((entry.change.clone(), entry.change.found)),
+            EntryState::Changed { now } => Some((entry.change, now)),
+            EntryState::InEffect { .. } | EntryState::Unread(_) => None,
+        })
+        .collect();
+    let ordered = in_order(drifted.iter().map(|(change, _)| change.clone()).collect());
+    let was = |id: &str| drifted.iter().find(|(change, _)| change.id == id).map(|(_, now)| now.clone());
+    ordered
+        .into_iter()
+        .map(|change| {
+            let held = match again(host, &change) {
+                Ok(()) => Held::Again { drifted: was(&change.id).unwrap_or_default() },
+                Err(error) => Held::Refused(error),
+            };
+            (change.id, held)
+        })
+        .collect()
+}
+
+fn again(host: &mut dyn Host, change: &Change) -> Result<(), HostError> {
+    host.write(&change.target, &change.wanted)?;
+    let effect = host.read(&change.target)?;
+    if change.target.accepts(&change.wanted, &effect) {
+        return Ok(());
+    }
+    let why = format!("wrote {}, and {effect} reads back", change.wanted);
+    Err(HostError::says("write", &change.target, why))
+}
