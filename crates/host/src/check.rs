@@ -14,7 +14,7 @@ use nearwire_sys as _;
 
 use crate::plan::Plan;
 use crate::profile::{Profile, Wanted, Weight, Wish};
-use crate::{CpuSet, Goal, Reading, Root, goal};
+use crate::{CpuSet, Goal, Reading, Root, Write, goal};
 
 use facts::Facts;
 pub use fix::{Fix, When};
@@ -123,9 +123,22 @@ impl Finding {
         self.wish.setting.instance(self.interface.as_deref())
     }
 
-    /// The value to bring about, where the wish is not fulfilled and says which.
+    /// The value to bring about, where the wish is not fulfilled, says which, and a write or a file
+    /// can bring it about.
     #[must_use]
     pub fn goal(&self) -> Option<Goal> {
+        let class = self.wish.setting.write;
+        if matches!(
+            class,
+            Write::Fact
+                | Write::Hardware
+                | Write::Firmware
+                | Write::KernelBuild
+                | Write::OtherDevice
+                | Write::Application
+        ) {
+            return None;
+        }
         let value = self.value.clone().filter(|_| self.outcome.is_difference())?;
         let Self { interface, cpus, wish, resolved, .. } = self.clone();
         Some(Goal { setting: wish.setting, interface, cpus, value, wanted: resolved?, reason: wish.reason })
