@@ -21,7 +21,8 @@ pub trait Host {
     /// What the host said.
     fn write(&mut self, target: &Target, word: &str) -> Result<(), HostError>;
 
-    /// Finds out whether a write would be let through, and writes nothing.
+    /// Finds out whether a write would be let through. It changes nothing: at most the value that is
+    /// there is written again.
     ///
     /// # Errors
     /// What stands in the way.

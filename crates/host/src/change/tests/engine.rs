@@ -2,17 +2,9 @@
 
 use rustix::io::Errno;
 
-use super::super::confirm::{Verdict, Watch, Word, keep_or_revert};
 use super::super::simulated::{Fault, Faulty};
 use super::*;
 use crate::journal::Record;
-use std::time::Duration;
-
-const NOW: u64 = 1_790_000_000;
-
-fn strict() -> ApplyOptions<'static> {
-    ApplyOptions::strict(NOW, Some("raw-frame".into()))
-}
 
 #[test]
 fn plan_applied_and_reverted_is_identity() {
@@ -293,61 +285,16 @@ fn revert_broken_off_after_a_reset_still_restores_interrupts() {
     assert_eq!(host.values, before);
 }
 
-struct Heard(Vec<Word>, Duration);
-
-impl Watch for Heard {
-    fn now(&self) -> Duration {
-        self.1
-    }
-
-    fn wait(&mut self, at_most: Duration) -> Word {
-        self.1 += at_most.min(Duration::from_secs(1));
-        self.0.pop().unwrap_or(Word::Nothing)
-    }
-}
-
 #[test]
-fn guardian_keeps_only_what_is_confirmed_in_time() {
-    for (words, is_kept) in [(vec![Word::Confirmed, Word::Nothing], true), (vec![], false), (vec![Word::Ended], false)]
-    {
-        let directory = directory();
-        let mut host = host_of(&three());
-        let before = host.values.clone();
-        let mut journal = journal(directory.path());
-        apply(&mut host, &mut journal, three(), &strict()).unwrap();
-        let mut watch = Heard(words, Duration::ZERO);
-        let within = Duration::from_secs(60);
-        let verdict = keep_or_revert(&mut host, &mut journal, &mut watch, within, NOW).unwrap();
-        assert_eq!(verdict == Verdict::Kept, is_kept, "{verdict:?}");
-        assert_eq!(host.values == before, !is_kept);
-        if matches!(verdict, Verdict::TimedOut(_)) {
-            assert_eq!(watch.1, within);
-        }
-        let waits = status(&mut host, journal.content(), &identity()).confirm_by_unix_s;
-        assert_eq!(waits, None);
-    }
-}
-
-#[test]
-fn confirmation_by_another_process_reaches_the_guardian_alone() {
+fn apply_after_one_that_was_broken_off_is_refused_until_it_is_reverted() {
     let directory = directory();
-    let nobody = confirm::confirm(directory.path(), &identity()).unwrap_err();
-    assert!(nobody.to_string().contains("no change waits"), "{nobody}");
     let mut host = host_of(&three());
     let mut journal = journal(directory.path());
+    journal.begin(NOW, None, three()).unwrap();
+    journal.append(Record::Intent { change: 3 }).unwrap();
+    let refused = apply(&mut host, &mut journal, three(), &strict()).unwrap_err();
+    assert!(matches!(refused, ApplyError::BrokenOff), "{refused}");
+    assert_eq!(host.writes, 0);
+    assert!(revert(&mut host, &mut journal, NOW, false).unwrap().is_complete);
     apply(&mut host, &mut journal, three(), &strict()).unwrap();
-    let unasked = confirm::confirm(directory.path(), &identity()).unwrap_err();
-    assert!(unasked.to_string().contains("no change waits"), "{unasked}");
-
-    let path = directory.path().to_owned();
-    let confirmer = std::thread::spawn(move || {
-        while confirm::confirm(&path, &identity()).is_err() {
-            std::thread::sleep(Duration::from_millis(5));
-        }
-    });
-    let mut watch = confirm::FileWatch::new(&journal, || false);
-    let within = Duration::from_secs(20);
-    let verdict = keep_or_revert(&mut host, &mut journal, &mut watch, within, NOW).unwrap();
-    confirmer.join().unwrap();
-    assert_eq!(verdict, Verdict::Kept);
 }
