@@ -53,7 +53,7 @@ pub use ethtool::{ChannelField, CoalesceField, EthtoolParameter, RingField};
 pub use form::Form;
 pub use host::{Cause, Host, HostError};
 pub use link::LinkAttribute;
-pub use order::{STAGES, Stage, stage};
+pub use order::{STAGES, Stage, put_in_order, stage};
 pub use places::{Located, NotAtRunTime, Part, Scope, targets};
 pub use put_back::{Outcome, PutBack};
 pub use revert::{EntryState, RevertError, Reverted, Status, StatusEntry, revert, status};

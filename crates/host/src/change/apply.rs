@@ -4,7 +4,7 @@ mod error;
 
 use std::fmt;
 
-use super::order::{may_move, sort};
+use super::order::{may_move, put_in_order};
 use super::put_back::{After, put_back, resolve};
 use super::{Change, Host, HostError, Outcome, PutBack};
 use crate::journal::{Journal, Progress, Record};
@@ -82,7 +82,7 @@ pub fn apply(
     let is_moved = |held: &Change| wanted.iter().any(|change| may_move(change, held));
     let mut plan: Vec<Change> = held.into_iter().filter(is_moved).collect();
     plan.extend(wanted);
-    sort(&mut plan);
+    put_in_order(&mut plan);
     journal.begin(options.unix_s, options.profile.clone(), plan)?;
     let written = write_all(host, journal, options).and_then(|()| {
         let moved = hold_all(host, journal)?;
@@ -91,7 +91,10 @@ pub fn apply(
     });
     match written {
         Ok(moved) => Ok(Applied { written: effects(journal), skipped, moved }),
-        Err(attempt) => Err(ApplyError::Failed { attempt, back: roll_back(host, journal, options.unix_s) }),
+        Err(attempt) => {
+            let back = roll_back(host, journal, options.unix_s);
+            Err(ApplyError::Failed { attempt: Box::new(attempt), back })
+        }
     }
 }
 

@@ -48,7 +48,7 @@ pub enum ApplyError {
     #[error("{attempt}; {}", aftermath(back))]
     Failed {
         /// What failed.
-        attempt: Attempt,
+        attempt: Box<Attempt>,
         /// What became of the values written before.
         back: PutBack,
     },
