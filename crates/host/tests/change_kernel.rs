@@ -1,6 +1,8 @@
 //! The live kernel: a veth pair and the sysctls of a network namespace of its own, with a sysfs that
 //! shows it. Nothing of the host itself is touched.
 
+#![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
+
 mod common;
 
 use std::collections::BTreeMap;

@@ -1,5 +1,7 @@
 //! Processes that change a tree of files and are killed, meet each other or run out of disk.
 
+#![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
+
 mod common;
 
 use std::fs;
