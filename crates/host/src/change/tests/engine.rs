@@ -298,3 +298,37 @@ fn apply_after_one_that_was_broken_off_is_refused_until_it_is_reverted() {
     assert!(revert(&mut host, &mut journal, NOW, false).unwrap().is_complete);
     apply(&mut host, &mut journal, three(), &strict()).unwrap();
 }
+
+/// A host on which one sysctl moves another one, which no table knows.
+struct Coupled(MemoryHost);
+
+impl Host for Coupled {
+    fn read(&mut self, target: &Target) -> Result<String, HostError> {
+        self.0.read(target)
+    }
+
+    fn write(&mut self, target: &Target, word: &str) -> Result<(), HostError> {
+        if *target == sysctl("vm.dirty_ratio") {
+            self.0.set(&sysctl("vm.dirty_background_ratio"), "77");
+        }
+        self.0.write(target, word)
+    }
+
+    fn probe(&mut self, target: &Target) -> Result<(), HostError> {
+        self.0.probe(target)
+    }
+}
+
+#[test]
+fn value_moved_by_another_in_an_unknown_way_fails_and_is_put_back() {
+    let directory = directory();
+    let changes = vec![
+        change("vm.dirty_background_ratio", sysctl("vm.dirty_background_ratio"), "10", "5"),
+        change("vm.dirty_ratio", sysctl("vm.dirty_ratio"), "20", "10"),
+    ];
+    let mut host = Coupled(host_of(&changes));
+    let before = host.0.values.clone();
+    let error = apply(&mut host, &mut journal(directory.path()), changes, &strict()).unwrap_err().to_string();
+    assert!(error.contains("wrote 5 over 10, and 77 reads back"), "{error}");
+    assert_eq!(host.0.values, before);
+}
