@@ -167,6 +167,12 @@ fn child_depends_on_another_offload() {
     let directory = tempfile::tempdir().unwrap();
     let before = snapshot();
     let mut host = live();
+    // What the device cannot have is found before the first write.
+    let changes = plan_of(&mut host, &[INTERFACE.to_owned()], &[("nic.mtu", "1400"), ("nic.channels.rx", "5")]);
+    let error = apply(&mut host, &mut journal(&directory), changes, &options()).unwrap_err().to_string();
+    assert!(error.contains("5 is wanted and the device has at most 4"), "{error}");
+    assert_as(&before);
+
     // Without scatter-gather the kernel switches segmentation off and remembers the wish.
     let changes = plan_of(&mut host, &[INTERFACE.to_owned()], &[("nic.offload.scatter-gather", "off")]);
     let mut journal = journal(&directory);

@@ -70,9 +70,9 @@ impl Host for Dying {
         self.inner.write(target, word)
     }
 
-    fn probe(&mut self, target: &Target) -> Result<(), HostError> {
+    fn probe(&mut self, target: &Target, word: &str) -> Result<(), HostError> {
         self.count();
-        self.inner.probe(target)
+        self.inner.probe(target, word)
     }
 }
 
@@ -164,8 +164,8 @@ impl Host for Slow {
         self.0.write(target, word)
     }
 
-    fn probe(&mut self, target: &Target) -> Result<(), HostError> {
-        self.0.probe(target)
+    fn probe(&mut self, target: &Target, word: &str) -> Result<(), HostError> {
+        self.0.probe(target, word)
     }
 }
 
@@ -260,8 +260,8 @@ impl Host for Filling {
         self.inner.write(target, word)
     }
 
-    fn probe(&mut self, target: &Target) -> Result<(), HostError> {
-        self.inner.probe(target)
+    fn probe(&mut self, target: &Target, word: &str) -> Result<(), HostError> {
+        self.inner.probe(target, word)
     }
 }
 

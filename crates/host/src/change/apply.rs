@@ -129,7 +129,7 @@ fn writable(
 ) -> Result<(Vec<Change>, Skipped), ApplyError> {
     let (mut wanted, mut skipped, mut problems) = (Vec::new(), Vec::new(), Vec::new());
     for change in changes {
-        match host.probe(&change.target).and_then(|()| host.read(&change.target)) {
+        match host.probe(&change.target, &change.wanted).and_then(|()| host.read(&change.target)) {
             Ok(now) if change.target.same(&now, &change.found) => wanted.push(change),
             Ok(now) => return Err(ApplyError::Moved { id: change.id, found: change.found, now }),
             Err(error) if (options.may_skip)(&change, &error) => skipped.push((change, error)),

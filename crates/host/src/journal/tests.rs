@@ -41,8 +41,8 @@ impl Host for Watched<'_> {
         done
     }
 
-    fn probe(&mut self, target: &Target) -> Result<(), HostError> {
-        self.host.probe(target)
+    fn probe(&mut self, target: &Target, word: &str) -> Result<(), HostError> {
+        self.host.probe(target, word)
     }
 }
 

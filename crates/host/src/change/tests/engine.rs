@@ -314,8 +314,8 @@ impl Host for Coupled {
         self.0.write(target, word)
     }
 
-    fn probe(&mut self, target: &Target) -> Result<(), HostError> {
-        self.0.probe(target)
+    fn probe(&mut self, target: &Target, word: &str) -> Result<(), HostError> {
+        self.0.probe(target, word)
     }
 }
 

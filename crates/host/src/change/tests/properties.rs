@@ -165,7 +165,7 @@ impl Host for Dying<'_> {
         Ok(())
     }
 
-    fn probe(&mut self, target: &Target) -> Result<(), HostError> {
-        self.inner.probe(target)
+    fn probe(&mut self, target: &Target, word: &str) -> Result<(), HostError> {
+        self.inner.probe(target, word)
     }
 }

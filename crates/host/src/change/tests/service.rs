@@ -38,7 +38,7 @@ fn service_stopped_and_reverted_runs_again() {
     let plan = Change::plan(&located, "stopped, disabled", &mut host).unwrap();
     assert_eq!((plan.found.as_str(), plan.wanted.as_str()), ("running", "stopped"));
     if !rustix::process::geteuid().is_root() {
-        let refused = host.probe(&plan.target).unwrap_err().to_string();
+        let refused = host.probe(&plan.target, "stopped").unwrap_err().to_string();
         assert!(refused.contains("run as root"), "{refused}");
         return;
     }
