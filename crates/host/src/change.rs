@@ -55,7 +55,7 @@ pub use form::Form;
 pub use hold::{Held, hold};
 pub use host::{Cause, Host, HostError};
 pub use link::LinkAttribute;
-pub use order::{STAGES, Stage, in_order, stage};
+pub use order::{STAGES, Stage, put_in_order, stage};
 pub use places::{Located, NotAtRunTime, Part, Scope, targets};
 pub use put_back::{Outcome, PutBack};
 pub use revert::{EntryState, RevertError, Reverted, Status, StatusEntry, revert, status};

@@ -7,7 +7,7 @@
 //! * `history/`: journals whose values were all put back.
 //!
 //! A journal is a file of lines that only grows. The first plan is there as a whole before the file
-//! has its name, and each further record is on the disk before what it announces happens. A last
+//! has its name, and each announcement is on the disk before what it announces happens. A last
 //! line that was torn by a crash is left out: nothing it announced has happened.
 
 mod content;
@@ -199,13 +199,15 @@ impl Journal {
         Ok(file)
     }
 
-    /// Adds a record, and returns when it is on the disk.
+    /// Adds a record, and returns when it is on the disk. That something was done need not be: a
+    /// change that was announced counts as done.
     pub(crate) fn append(&mut self, record: Record) -> Result<(), JournalError> {
         let path = self.path();
         let Some(file) = &self.file else { return Ok(()) };
         let line = line::line(&record)?;
         let mut writer = file;
-        if let Err(error) = writer.write_all(line.as_bytes()).and_then(|()| file.sync_data()) {
+        let sync = || if matches!(record, Record::Done { .. }) { Ok(()) } else { file.sync_data() };
+        if let Err(error) = writer.write_all(line.as_bytes()).and_then(|()| sync()) {
             // Half a line must not stay before the next one.
             let _ = file.set_len(self.length_bytes);
             return Err(disk("write", &path)(error));

@@ -1,6 +1,8 @@
 //! The live kernel: a veth pair and the sysctls of a network namespace of its own, with a sysfs that
 //! shows it. Nothing of the host itself is touched.
 
+#![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
+
 mod common;
 
 use std::collections::BTreeMap;
@@ -165,6 +167,12 @@ fn child_depends_on_another_offload() {
     let directory = tempfile::tempdir().unwrap();
     let before = snapshot();
     let mut host = live();
+    // What the device cannot have is found before the first write.
+    let changes = plan_of(&mut host, &[INTERFACE.to_owned()], &[("nic.mtu", "1400"), ("nic.channels.rx", "5")]);
+    let error = apply(&mut host, &mut journal(&directory), changes, &options()).unwrap_err().to_string();
+    assert!(error.contains("5 is wanted and the device has at most 4"), "{error}");
+    assert_as(&before);
+
     // Without scatter-gather the kernel switches segmentation off and remembers the wish.
     let changes = plan_of(&mut host, &[INTERFACE.to_owned()], &[("nic.offload.scatter-gather", "off")]);
     let mut journal = journal(&directory);
@@ -183,4 +191,50 @@ fn child_depends_on_another_offload() {
 #[test]
 fn live_offload_that_is_taken_without_effect_is_told_from_one_in_effect() {
     inside("child_depends_on_another_offload");
+}
+
+/// A tap device takes receive coalescing by frames, up to 64.
+#[test]
+fn child_changes_coalescing() {
+    if !is_inside() {
+        return;
+    }
+    let made = Command::new("ip").args(["tuntap", "add", "nw2", "mode", "tap"]).output().unwrap();
+    if !made.status.success() {
+        return skip("no tap device can be made");
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let interfaces = ["nw2".to_owned()];
+    let frames = || {
+        let setting = catalogue::setting("nic.coalesce.rx-frames").unwrap();
+        read_settings(&Root::live().unwrap(), &[setting], &interfaces)[0].1.as_value().map(str::to_owned)
+    };
+    let mut host = live();
+    let mut journal = journal(&directory);
+    let before = frames();
+    let plan = plan_of(&mut host, &interfaces, &[("nic.coalesce.rx-frames", "32"), ("nic.mtu", "1400")]);
+    apply(&mut host, &mut journal, plan, &options()).unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(frames().as_deref(), Some("32"));
+
+    // The driver takes more and keeps 64.
+    let plan = plan_of(&mut host, &interfaces, &[("nic.coalesce.rx-frames", "100")]);
+    let error = apply(&mut host, &mut journal, plan, &options()).unwrap_err().to_string();
+    assert!(error.contains("64 reads back") && error.ends_with("everything is as it was"), "{error}");
+    assert_eq!(frames().as_deref(), Some("32"));
+    // What it does not have at all is named before anything is written.
+    let delay = targets(
+        host.root(),
+        catalogue::setting("nic.ring.rx").unwrap(),
+        &Scope { interfaces: &interfaces, cpus: None },
+    );
+    let refused = Change::plan(&delay.unwrap()[0], "256", &mut host).unwrap_err();
+    assert!(refused.to_string().starts_with("read ring rx of nw2"), "{refused}");
+
+    assert!(revert(&mut host, &mut journal, 2, false).unwrap().is_complete);
+    assert_eq!(frames(), before);
+}
+
+#[test]
+fn live_coalescing_that_the_driver_clamps_is_put_back() {
+    inside("child_changes_coalescing");
 }

@@ -1,5 +1,7 @@
 //! Processes that change a tree of files and are killed, meet each other or run out of disk.
 
+#![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
+
 mod common;
 
 use std::fs;
@@ -7,10 +9,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use nearwire_host::change::confirm::{FileWatch, Verdict, keep_or_revert};
 use nearwire_host::change::{
     ApplyError, ApplyOptions, AttemptError, Host, HostError, RevertError, RootHost, Target, apply, revert,
 };
 use nearwire_host::journal::{Journal, JournalError};
+
+use rustix::process::{Pid, Signal, getpid, kill_process};
 
 use common::{host, identity, make_tree, plan, run, skip, snapshot, test_alone};
 
@@ -48,8 +53,7 @@ struct Dying {
 impl Dying {
     fn count(&mut self) {
         if self.left == 0 {
-            let pid = rustix::process::getpid();
-            rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+            kill_process(getpid(), Signal::KILL).unwrap();
         }
         self.left -= 1;
     }
@@ -66,9 +70,9 @@ impl Host for Dying {
         self.inner.write(target, word)
     }
 
-    fn probe(&mut self, target: &Target) -> Result<(), HostError> {
+    fn probe(&mut self, target: &Target, word: &str) -> Result<(), HostError> {
         self.count();
-        self.inner.probe(target)
+        self.inner.probe(target, word)
     }
 }
 
@@ -160,8 +164,8 @@ impl Host for Slow {
         self.0.write(target, word)
     }
 
-    fn probe(&mut self, target: &Target) -> Result<(), HostError> {
-        self.0.probe(target)
+    fn probe(&mut self, target: &Target, word: &str) -> Result<(), HostError> {
+        self.0.probe(target, word)
     }
 }
 
@@ -195,6 +199,50 @@ fn two_applies_at_once_the_second_is_refused_and_names_the_first() {
     assert!(!Journal::look(&directory, &identity(&host)).unwrap().unwrap().is_interrupted());
 }
 
+/// Does nothing unless the test below started it.
+#[test]
+fn child_guards() {
+    let Some((tree, directory)) = given() else { return };
+    let (mut host, mut journal) = open(&tree, &directory);
+    let changes = plan(&mut host);
+    nearwire_sys::usage::catch_interrupts().unwrap();
+    apply(&mut host, &mut journal, changes, &ApplyOptions::strict(1, None)).unwrap();
+    let mut watch = FileWatch::new(&journal, nearwire_sys::usage::interrupted);
+    let verdict = keep_or_revert(&mut host, &mut journal, &mut watch, Duration::from_secs(60), 1).unwrap();
+    assert!(matches!(verdict, Verdict::Ended(reverted) if reverted.is_complete));
+}
+
+#[test]
+fn guardian_ended_by_a_signal_reverts_and_killed_leaves_it_to_revert() {
+    for signal in [Signal::TERM, Signal::HUP, Signal::INT, Signal::KILL] {
+        let (_directory, tree, directory) = fresh();
+        let before = snapshot(&tree);
+        let mut command = test_alone("child_guards");
+        let mut child = command.env(TREE, &tree).stdout(Stdio::null()).spawn().unwrap();
+        let identity = identity(&host(&tree));
+        let waits = || {
+            let content = Journal::look(&directory, &identity).ok().flatten();
+            content.is_some_and(|content| content.blocks.iter().any(|block| block.confirm_by_unix_s.is_some()))
+        };
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while !waits() {
+            assert!(Instant::now() < deadline, "the guardian does not wait");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        assert_ne!(snapshot(&tree), before);
+        kill_process(Pid::from_child(&child), signal).unwrap();
+        let is_success = child.wait().unwrap().success();
+        if signal == Signal::KILL {
+            let (mut host, mut journal) = open(&tree, &directory);
+            assert!(revert(&mut host, &mut journal, 2, false).unwrap().is_complete);
+        } else {
+            assert!(is_success, "{signal:?}");
+            assert!(!directory.join("journal").exists());
+        }
+        assert_eq!(snapshot(&tree), before, "{signal:?}");
+    }
+}
+
 /// Fills the disk of the journal before the first write.
 struct Filling {
     inner: RootHost,
@@ -212,8 +260,8 @@ impl Host for Filling {
         self.inner.write(target, word)
     }
 
-    fn probe(&mut self, target: &Target) -> Result<(), HostError> {
-        self.inner.probe(target)
+    fn probe(&mut self, target: &Target, word: &str) -> Result<(), HostError> {
+        self.inner.probe(target, word)
     }
 }
 

@@ -1,13 +1,14 @@
 //! All of a plan or none of it.
 
+mod error;
+
 use std::fmt;
 
-use thiserror::Error;
-
-use super::order::{may_move, sort};
+use super::order::{may_move, put_in_order};
 use super::put_back::{After, put_back, resolve};
 use super::{Change, Host, HostError, Outcome, PutBack};
-use crate::journal::{Journal, JournalError, Progress, Record};
+use crate::journal::{Journal, Progress, Record};
+pub use error::{ApplyError, Attempt, AttemptError};
 
 /// A write may move values that were written before it. Each round writes again what moved.
 const ROUNDS: usize = 3;
@@ -43,117 +44,6 @@ pub struct Applied {
     pub moved: Vec<(String, String, String)>,
 }
 
-/// Why a plan is not in effect.
-#[derive(Debug, Error)]
-pub enum ApplyError {
-    /// Two changes want different things of one place.
-    #[error("{one} and {other} both want to write {target}: {wanted_one} and {wanted_other}; nothing was written")]
-    Conflict {
-        /// The first change.
-        one: String,
-        /// The second change.
-        other: String,
-        /// The place.
-        target: String,
-        /// What the first one wants.
-        wanted_one: String,
-        /// What the second one wants.
-        wanted_other: String,
-    },
-    /// Some changes could not be written; none was.
-    #[error("{} cannot be written, so nothing was:{}", count(problems.len()), list(problems))]
-    NotWritable {
-        /// Each change with what stands in its way.
-        problems: Vec<(String, HostError)>,
-    },
-    /// A value is no longer what the plan found; nothing was written.
-    #[error("{id} is {now} and was {found} when the plan was made; nothing was written, make the plan again")]
-    Moved {
-        /// The change.
-        id: String,
-        /// What the plan found.
-        found: String,
-        /// What is there now.
-        now: String,
-    },
-    /// The journal cannot be written; nothing was changed.
-    #[error("{0}; nothing was written to the host")]
-    Journal(#[from] JournalError),
-    /// It began and failed; what was written is put back.
-    #[error("{attempt}; {}", aftermath(back))]
-    Failed {
-        /// What failed.
-        attempt: Attempt,
-        /// What became of the values written before.
-        back: PutBack,
-    },
-}
-
-/// What failed while a plan was written.
-#[derive(Debug, Error)]
-#[error("{id}: {error}")]
-pub struct Attempt {
-    /// The change.
-    pub id: String,
-    /// What happened.
-    pub error: AttemptError,
-}
-
-/// How a write can fail.
-#[derive(Debug, Error)]
-pub enum AttemptError {
-    /// The host refused.
-    #[error(transparent)]
-    Host(#[from] HostError),
-    /// The host took it and did something else.
-    #[error("wrote {wanted} over {found}, and {now} reads back")]
-    NoEffect {
-        /// The value before.
-        found: String,
-        /// What was asked for.
-        wanted: String,
-        /// What it is.
-        now: String,
-    },
-    /// Somebody changed it in the meantime.
-    #[error("it is {now} and was {found} when the plan was made: somebody else is changing this host")]
-    Moved {
-        /// What the plan found.
-        found: String,
-        /// What is there now.
-        now: String,
-    },
-    /// The journal could not be written.
-    #[error(transparent)]
-    Journal(#[from] JournalError),
-    /// The caller asked to stop.
-    #[error("interrupted")]
-    Stopped,
-}
-
-fn count(problems: usize) -> String {
-    if problems == 1 { "one change".to_owned() } else { format!("{problems} changes") }
-}
-
-fn list(problems: &[(String, HostError)]) -> String {
-    problems.iter().map(|(id, error)| format!("\n  {id}: {error}")).collect()
-}
-
-fn aftermath(back: &PutBack) -> String {
-    let failed = back.failed().map(|(id, error)| format!("\n  {id}: {error}"));
-    let absent = back.absent().map(|id| format!("\n  {id}: it is not there any more"));
-    let kept = back.items.iter().filter_map(|(id, outcome)| match outcome {
-        Outcome::Kept { now, .. } => Some(format!("\n  {id}: somebody else made it {now}, which stays")),
-        _ => None,
-    });
-    let left: String = failed.chain(absent).collect();
-    match (left.is_empty(), kept.collect::<String>()) {
-        (true, kept) if kept.is_empty() => "everything is as it was".to_owned(),
-        (true, kept) => format!("everything is as it was, but for:{kept}"),
-        (false, kept) => format!("not all could be put back, revert tries again:{left}{kept}"),
-    }
-}
-
 impl fmt::Debug for ApplyOptions<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ApplyOptions").field("unix_s", &self.unix_s).field("profile", &self.profile).finish()
@@ -174,6 +64,9 @@ pub fn apply(
     changes: Vec<Change>,
     options: &ApplyOptions<'_>,
 ) -> Result<Applied, ApplyError> {
+    if journal.content().is_interrupted() || journal.content().reverting.is_some() {
+        return Err(ApplyError::BrokenOff);
+    }
     let changes = without_duplicates(changes)?;
     let (wanted, mut held): (Vec<_>, Vec<_>) = changes.into_iter().partition(|change| !change.is_as_wanted());
     let (wanted, skipped) = writable(host, wanted, options)?;
@@ -189,7 +82,7 @@ pub fn apply(
     let is_moved = |held: &Change| wanted.iter().any(|change| may_move(change, held));
     let mut plan: Vec<Change> = held.into_iter().filter(is_moved).collect();
     plan.extend(wanted);
-    sort(&mut plan);
+    put_in_order(&mut plan);
     journal.begin(options.unix_s, options.profile.clone(), plan)?;
     let written = write_all(host, journal, options).and_then(|()| {
         let moved = hold_all(host, journal)?;
@@ -198,7 +91,10 @@ pub fn apply(
     });
     match written {
         Ok(moved) => Ok(Applied { written: effects(journal), skipped, moved }),
-        Err(attempt) => Err(ApplyError::Failed { attempt, back: roll_back(host, journal, options.unix_s) }),
+        Err(attempt) => {
+            let back = roll_back(host, journal, options.unix_s);
+            Err(ApplyError::Failed { attempt: Box::new(attempt), back })
+        }
     }
 }
 
@@ -233,7 +129,7 @@ fn writable(
 ) -> Result<(Vec<Change>, Skipped), ApplyError> {
     let (mut wanted, mut skipped, mut problems) = (Vec::new(), Vec::new(), Vec::new());
     for change in changes {
-        match host.probe(&change.target).and_then(|()| host.read(&change.target)) {
+        match host.probe(&change.target, &change.wanted).and_then(|()| host.read(&change.target)) {
             Ok(now) if change.target.same(&now, &change.found) => wanted.push(change),
             Ok(now) => return Err(ApplyError::Moved { id: change.id, found: change.found, now }),
             Err(error) if (options.may_skip)(&change, &error) => skipped.push((change, error)),

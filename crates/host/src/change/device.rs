@@ -12,7 +12,8 @@ pub struct Device {
     /// The interface's name when it was looked up.
     pub interface: String,
     /// The PCI functions from the root port down and the port of the last one:
-    /// `0000:00:01.1 0000:02:00.0 port 0`. Virtual interfaces have none.
+    /// `0000:00:01.1 0000:02:00.0 port 0`, with the port's own name where it has one. Virtual
+    /// interfaces have none.
     pub place: Option<String>,
 }
 
@@ -54,5 +55,8 @@ fn place(root: &Root, interface: &str) -> Option<String> {
         return None;
     }
     let port = nic.read(NicFact::File("dev_port"));
-    Some(format!("{path} port {}", port.as_value().unwrap_or("0")))
+    // Ports of a switch and stand-ins of virtual functions share function and number.
+    let name = nic.read(NicFact::File("phys_port_name"));
+    let name = name.as_value().map_or(String::new(), |name| format!(" {name}"));
+    Some(format!("{path} port {}{name}", port.as_value().unwrap_or("0")))
 }

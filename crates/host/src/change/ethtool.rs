@@ -167,6 +167,18 @@ impl EthtoolParameter {
         })
     }
 
+    /// The largest number that the device can have.
+    pub(super) fn limit(&self, interface: &Interface) -> Result<Option<u32>, EthtoolError> {
+        Ok(match self {
+            Self::Ring(RingField::Rx) => Some(interface.rings()?.rx_max),
+            Self::Ring(RingField::Tx) => Some(interface.rings()?.tx_max),
+            Self::Channels(ChannelField::Rx) => Some(interface.channels()?.rx_max),
+            Self::Channels(ChannelField::Tx) => Some(interface.channels()?.tx_max),
+            Self::Channels(ChannelField::Combined) => Some(interface.channels()?.combined_max),
+            _ => None,
+        })
+    }
+
     pub(super) fn write(&self, interface: &Interface, word: &str) -> Result<(), EthtoolError> {
         match self {
             Self::Coalesce(field) => interface.set_coalesce(|of| field.set(of, word)),

@@ -1,7 +1,7 @@
 //! Values that were applied and that something wiped, written again.
 
 use super::revert::{EntryState, status};
-use super::{Change, Host, HostError, in_order};
+use super::{Change, Host, HostError, put_in_order};
 use crate::journal::Journal;
 
 /// What became of a value that had drifted.
@@ -34,7 +34,8 @@ pub fn hold(host: &mut dyn Host, journal: &Journal) -> Vec<(String, Held)> {
             EntryState::InEffect { .. } | EntryState::Unread(_) => None,
         })
         .collect();
-    let ordered = in_order(drifted.iter().map(|(change, _)| change.clone()).collect());
+    let mut ordered: Vec<Change> = drifted.iter().map(|(change, _)| change.clone()).collect();
+    put_in_order(&mut ordered);
     let was = |id: &str| drifted.iter().find(|(change, _)| change.id == id).map(|(_, now)| now.clone());
     ordered
         .into_iter()

@@ -21,11 +21,12 @@ pub trait Host {
     /// What the host said.
     fn write(&mut self, target: &Target, word: &str) -> Result<(), HostError>;
 
-    /// Finds out whether a write would be let through, and writes nothing.
+    /// Finds out whether a write of this word would be let through. It changes nothing: at most the
+    /// value that is there is written again.
     ///
     /// # Errors
     /// What stands in the way.
-    fn probe(&mut self, target: &Target) -> Result<(), HostError>;
+    fn probe(&mut self, target: &Target, word: &str) -> Result<(), HostError>;
 
     /// The values that these changes may move and do not mean to, each wanted as it is found. The
     /// engine holds them and puts them back with the others.

@@ -106,15 +106,9 @@ pub fn stage(id: &str) -> Stage {
     STAGES.iter().find(|(start, _)| id.starts_with(start)).map_or(Stage::Independent, |(_, stage)| *stage)
 }
 
-/// Changes in the order in which [`super::apply`] writes them.
-#[must_use]
-pub fn in_order(mut changes: Vec<Change>) -> Vec<Change> {
-    sort(&mut changes);
-    changes
-}
-
-/// Puts changes into the order in which they are safe to write; equal ones stay as they are.
-pub(super) fn sort(changes: &mut [Change]) {
+/// Puts changes into the order in which they are safe to write, which is the order in which
+/// [`super::apply`] writes them.
+pub fn put_in_order(changes: &mut [Change]) {
     changes.sort_by_key(|change| {
         let first = FIRST.iter().position(|start| change.id.starts_with(start));
         (stage(&change.id), first.unwrap_or(FIRST.len()))

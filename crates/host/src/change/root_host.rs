@@ -1,13 +1,14 @@
 //! The live host, or a tree of files that looks like one.
 
+mod probe;
+
 use std::path::PathBuf;
 use std::process::Command;
 
 use nearwire_sys::ethtool::{EthtoolError, Interface};
 use rustix::io::Errno;
-use rustix::thread::{CapabilitySet, capabilities};
 
-use super::{Change, EthtoolParameter, Form, Host, HostError, Target, link, witness};
+use super::{Change, Form, Host, HostError, Target, link, witness};
 use crate::read::Nic;
 use crate::setting::NicFact;
 use crate::{Reading, Root};
@@ -92,20 +93,6 @@ impl RootHost {
         let text = if output.stdout.is_empty() { output.stderr } else { output.stdout };
         Ok((output.status.success(), String::from_utf8_lossy(&text).trim().to_owned()))
     }
-
-    fn is_link_by_netlink(&self, target: &Target) -> bool {
-        matches!(target, Target::Link { .. }) && self.root.is_live()
-    }
-
-    fn may_administer_network(action: &'static str, target: &Target) -> Result<(), HostError> {
-        match capabilities(None) {
-            Ok(sets) if !sets.effective.contains(CapabilitySet::NET_ADMIN) => {
-                Err(HostError::kernel(action, target, Errno::PERM))
-            }
-            // Where it cannot be found out, the write will tell.
-            _ => Ok(()),
-        }
-    }
 }
 
 impl Host for RootHost {
@@ -171,37 +158,8 @@ impl Host for RootHost {
         }
     }
 
-    fn probe(&mut self, target: &Target) -> Result<(), HostError> {
-        const ACTION: &str = "write";
-        match target {
-            Target::Ethtool { parameter: EthtoolParameter::Feature(name), .. } => {
-                let features = self.ask(ACTION, target)?.features();
-                let features = features.map_err(|error| of_ethtool(ACTION, target, error))?;
-                match features.get(name) {
-                    Some(feature) if feature.is_changeable => Self::may_administer_network(ACTION, target),
-                    Some(_) => Err(HostError::says(ACTION, target, "the driver keeps it fixed")),
-                    None => Err(HostError::absent(ACTION, target)),
-                }
-            }
-            Target::Ethtool { .. } | Target::Service { .. } => {
-                self.read(target)?;
-                match target {
-                    Target::Service { .. } if !rustix::process::geteuid().is_root() => {
-                        Err(HostError::kernel(ACTION, target, Errno::PERM))
-                    }
-                    Target::Service { .. } => Ok(()),
-                    _ => Self::may_administer_network(ACTION, target),
-                }
-            }
-            _ if self.is_link_by_netlink(target) => {
-                self.read(target)?;
-                Self::may_administer_network(ACTION, target)
-            }
-            _ => {
-                let path = self.path(ACTION, target)?;
-                self.root.probe(&path).map_err(|errno| HostError::kernel(ACTION, target, errno))
-            }
-        }
+    fn probe(&mut self, target: &Target, word: &str) -> Result<(), HostError> {
+        probe::probe(self, target, word)
     }
 
     fn witnesses(&mut self, changes: &[Change]) -> Vec<Change> {

@@ -43,7 +43,7 @@ impl Host for MemoryHost {
         Ok(())
     }
 
-    fn probe(&mut self, target: &Target) -> Result<(), HostError> {
+    fn probe(&mut self, target: &Target, _word: &str) -> Result<(), HostError> {
         self.read(target).map(drop)
     }
 }
@@ -105,10 +105,10 @@ impl<H: Host> Host for Faulty<H> {
         }
     }
 
-    fn probe(&mut self, target: &Target) -> Result<(), HostError> {
+    fn probe(&mut self, target: &Target, word: &str) -> Result<(), HostError> {
         match &self.refuse_probe_of {
             Some((key, errno)) if *key == target.key() => Err(HostError::kernel("write", target, *errno)),
-            _ => self.inner.probe(target),
+            _ => self.inner.probe(target, word),
         }
     }
 }

@@ -95,6 +95,15 @@ impl Target {
         }
     }
 
+    /// Whether it belongs to the network namespace in which it was looked up.
+    #[must_use]
+    pub fn is_of_network(&self) -> bool {
+        match self {
+            Self::File { path, .. } => path.starts_with("/proc/sys/net/"),
+            target => target.device().is_some(),
+        }
+    }
+
     /// What tells it from other targets, also when its interface has another name now.
     #[must_use]
     pub fn key(&self) -> String {

@@ -1,8 +1,10 @@
 //! Apply, revert and status on hosts in memory and on trees of files.
 
+mod confirm;
 mod engine;
 mod places;
 mod properties;
+mod service;
 mod tree;
 
 use std::path::Path;
@@ -12,6 +14,12 @@ use tempfile::TempDir;
 use super::simulated::MemoryHost;
 use super::*;
 use crate::journal::{HostIdentity, Journal};
+
+const NOW: u64 = 1_790_000_000;
+
+fn strict() -> ApplyOptions<'static> {
+    ApplyOptions::strict(NOW, Some("raw-frame".into()))
+}
 
 pub(crate) fn identity() -> HostIdentity {
     HostIdentity { machine: Some("m".into()), boot: Some("b".into()), network: None }

@@ -43,7 +43,7 @@ pub(super) fn witnesses(host: &mut RootHost, changes: &[Change]) -> Vec<Change> 
     for place in located {
         if !is_meant(&place.target.key())
             && let Ok(value) = host.read(&place.target)
-            && host.probe(&place.target).is_ok()
+            && host.probe(&place.target, &value).is_ok()
         {
             found.push(Change { id: place.id, target: place.target, found: value.clone(), wanted: value });
         }

@@ -126,7 +126,8 @@ impl Content {
             if block.host.is_other_machine(identity) {
                 return Err(JournalError::OtherHost { path: path.to_owned() });
             }
-            if block.host.is_other_network(identity) {
+            let is_of_network = block.entries.iter().any(|entry| entry.change.target.is_of_network());
+            if is_of_network && block.host.is_other_network(identity) {
                 return Err(JournalError::OtherNetwork { path: path.to_owned() });
             }
         }

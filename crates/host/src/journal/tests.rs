@@ -41,8 +41,8 @@ impl Host for Watched<'_> {
         done
     }
 
-    fn probe(&mut self, target: &Target) -> Result<(), HostError> {
-        self.host.probe(target)
+    fn probe(&mut self, target: &Target, word: &str) -> Result<(), HostError> {
+        self.host.probe(target, word)
     }
 }
 
@@ -131,6 +131,13 @@ fn journal_of_another_host_or_namespace_is_refused() {
     let other_network = HostIdentity { network: Some(2), ..here.clone() };
     let error = Journal::open(directory.path(), other_network.clone()).unwrap_err();
     assert!(matches!(error, JournalError::OtherNetwork { .. }), "{error}");
+    // What belongs to no namespace can be put back from any.
+    let elsewhere = tempfile::tempdir().unwrap();
+    let mut own = Journal::open(elsewhere.path(), here).unwrap();
+    let of_host = three().into_iter().filter(|change| change.target.device().is_none()).collect();
+    apply(&mut host_of(&three()), &mut own, of_host, &strict()).unwrap();
+    drop(own);
+    assert!(Journal::open(elsewhere.path(), other_network.clone()).is_ok());
     // After a boot all namespaces are new ones.
     let booted = HostIdentity { boot: Some("b2".into()), ..other_network };
     assert!(Journal::open(directory.path(), booted).is_ok());

@@ -51,7 +51,7 @@ fn layouts_are_those_of_the_kernel_headers() {
 
 #[test]
 fn commands_that_write_follow_those_that_read_in_the_kernel_headers() {
-    // `ETHTOOL_SWOL` to `ETHTOOL_SFEATURES`; all but the last two words have the number after their twin's.
+    // Each has the number after its twin's.
     assert_eq!([SetWakeOnLan::COMMAND, GetWakeOnLan::COMMAND], [6, 5]);
     assert_eq!([SetCoalesce::COMMAND, GetCoalesce::COMMAND], [15, 14]);
     assert_eq!([SetRings::COMMAND, GetRings::COMMAND], [17, 16]);

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use nearwire_host::change::confirm::{FileWatch, Verdict, keep_or_revert};
-use nearwire_host::change::{Applied, ApplyError, ApplyOptions, apply, in_order};
+use nearwire_host::change::{Applied, ApplyError, ApplyOptions, apply, put_in_order};
 use nearwire_host::journal::{HostIdentity, Journal, JournalError};
 use nearwire_sys::usage::{catch_interrupts, interrupted};
 
@@ -15,7 +15,8 @@ use crate::output;
 
 pub fn run(args: &ApplyArgs) -> Outcome {
     let mut planned = Planned::make(&args.changes)?;
-    let changes = in_order(std::mem::take(&mut planned.prepared.changes));
+    let mut changes = std::mem::take(&mut planned.prepared.changes);
+    put_in_order(&mut changes);
     output::print(&plan::text(&planned, &changes))?;
     if changes.is_empty() {
         return Ok(());

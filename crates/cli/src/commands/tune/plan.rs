@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use nearwire_host::change::{Change, in_order};
+use nearwire_host::change::{Change, put_in_order};
 use nearwire_host::{Disruption, Risk};
 use serde_json::{Value, json};
 
@@ -16,7 +16,8 @@ const FORMAT: u32 = 1;
 
 pub fn run(args: &PlanArgs) -> Outcome {
     let planned = Planned::make(&args.changes)?;
-    let changes = in_order(planned.prepared.changes.clone());
+    let mut changes = planned.prepared.changes.clone();
+    put_in_order(&mut changes);
     output::print(&match () {
         () if args.json => page(&planned, &changes),
         () if args.script => script(&planned, &changes),

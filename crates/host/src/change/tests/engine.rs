@@ -2,17 +2,9 @@
 
 use rustix::io::Errno;
 
-use super::super::confirm::{Verdict, Watch, Word, keep_or_revert};
 use super::super::simulated::{Fault, Faulty};
 use super::*;
 use crate::journal::Record;
-use std::time::Duration;
-
-const NOW: u64 = 1_790_000_000;
-
-fn strict() -> ApplyOptions<'static> {
-    ApplyOptions::strict(NOW, Some("raw-frame".into()))
-}
 
 #[test]
 fn plan_applied_and_reverted_is_identity() {
@@ -293,61 +285,50 @@ fn revert_broken_off_after_a_reset_still_restores_interrupts() {
     assert_eq!(host.values, before);
 }
 
-struct Heard(Vec<Word>, Duration);
-
-impl Watch for Heard {
-    fn now(&self) -> Duration {
-        self.1
-    }
-
-    fn wait(&mut self, at_most: Duration) -> Word {
-        self.1 += at_most.min(Duration::from_secs(1));
-        self.0.pop().unwrap_or(Word::Nothing)
-    }
-}
-
 #[test]
-fn guardian_keeps_only_what_is_confirmed_in_time() {
-    for (words, is_kept) in [(vec![Word::Confirmed, Word::Nothing], true), (vec![], false), (vec![Word::Ended], false)]
-    {
-        let directory = directory();
-        let mut host = host_of(&three());
-        let before = host.values.clone();
-        let mut journal = journal(directory.path());
-        apply(&mut host, &mut journal, three(), &strict()).unwrap();
-        let mut watch = Heard(words, Duration::ZERO);
-        let within = Duration::from_secs(60);
-        let verdict = keep_or_revert(&mut host, &mut journal, &mut watch, within, NOW).unwrap();
-        assert_eq!(verdict == Verdict::Kept, is_kept, "{verdict:?}");
-        assert_eq!(host.values == before, !is_kept);
-        if matches!(verdict, Verdict::TimedOut(_)) {
-            assert_eq!(watch.1, within);
-        }
-        let waits = status(&mut host, journal.content(), &identity()).confirm_by_unix_s;
-        assert_eq!(waits, None);
-    }
-}
-
-#[test]
-fn confirmation_by_another_process_reaches_the_guardian_alone() {
+fn apply_after_one_that_was_broken_off_is_refused_until_it_is_reverted() {
     let directory = directory();
-    let nobody = confirm::confirm(directory.path(), &identity()).unwrap_err();
-    assert!(nobody.to_string().contains("no change waits"), "{nobody}");
     let mut host = host_of(&three());
     let mut journal = journal(directory.path());
+    journal.begin(NOW, None, three()).unwrap();
+    journal.append(Record::Intent { change: 3 }).unwrap();
+    let refused = apply(&mut host, &mut journal, three(), &strict()).unwrap_err();
+    assert!(matches!(refused, ApplyError::BrokenOff), "{refused}");
+    assert_eq!(host.writes, 0);
+    assert!(revert(&mut host, &mut journal, NOW, false).unwrap().is_complete);
     apply(&mut host, &mut journal, three(), &strict()).unwrap();
-    let unasked = confirm::confirm(directory.path(), &identity()).unwrap_err();
-    assert!(unasked.to_string().contains("no change waits"), "{unasked}");
+}
 
-    let path = directory.path().to_owned();
-    let confirmer = std::thread::spawn(move || {
-        while confirm::confirm(&path, &identity()).is_err() {
-            std::thread::sleep(Duration::from_millis(5));
+/// A host on which one sysctl moves another one, which no table knows.
+struct Coupled(MemoryHost);
+
+impl Host for Coupled {
+    fn read(&mut self, target: &Target) -> Result<String, HostError> {
+        self.0.read(target)
+    }
+
+    fn write(&mut self, target: &Target, word: &str) -> Result<(), HostError> {
+        if *target == sysctl("vm.dirty_ratio") {
+            self.0.set(&sysctl("vm.dirty_background_ratio"), "77");
         }
-    });
-    let mut watch = confirm::FileWatch::new(&journal, || false);
-    let within = Duration::from_secs(20);
-    let verdict = keep_or_revert(&mut host, &mut journal, &mut watch, within, NOW).unwrap();
-    confirmer.join().unwrap();
-    assert_eq!(verdict, Verdict::Kept);
+        self.0.write(target, word)
+    }
+
+    fn probe(&mut self, target: &Target, word: &str) -> Result<(), HostError> {
+        self.0.probe(target, word)
+    }
+}
+
+#[test]
+fn value_moved_by_another_in_an_unknown_way_fails_and_is_put_back() {
+    let directory = directory();
+    let changes = vec![
+        change("vm.dirty_background_ratio", sysctl("vm.dirty_background_ratio"), "10", "5"),
+        change("vm.dirty_ratio", sysctl("vm.dirty_ratio"), "20", "10"),
+    ];
+    let mut host = Coupled(host_of(&changes));
+    let before = host.0.values.clone();
+    let error = apply(&mut host, &mut journal(directory.path()), changes, &strict()).unwrap_err().to_string();
+    assert!(error.contains("wrote 5 over 10, and 77 reads back"), "{error}");
+    assert_eq!(host.0.values, before);
 }

@@ -160,3 +160,24 @@ fn words_a_place_cannot_have_are_refused_with_what_it_wants() {
     assert!(pause.normal("both").is_err());
     assert!(irq.same("0-3", "3,2,1,0"));
 }
+
+#[test]
+fn live_host_has_places_for_what_it_has() {
+    let root = Root::live().unwrap();
+    let interfaces = ["lo".to_owned()];
+    let scope = Scope { interfaces: &interfaces, cpus: None };
+    let mut host = RootHost::new(Root::live().unwrap());
+    let mut read = 0;
+    for setting in catalogue::settings().filter(|setting| setting.write != Write::Service) {
+        for located in targets(&root, setting, &scope).unwrap_or_default() {
+            assert!(located.id.starts_with(setting.id), "{}", located.id);
+            // What can be read can be wanted as it is.
+            if let Ok(found) = host.read(&located.target) {
+                let normal = located.target.normal(&found);
+                assert!(located.target.same(&found, normal.as_deref().unwrap_or("")), "{} {found:?}", located.id);
+                read += 1;
+            }
+        }
+    }
+    assert!(read > 10, "{read}");
+}

@@ -209,6 +209,29 @@ fn interface_with_another_name_after_boot_is_found_by_its_place() {
 }
 
 #[test]
+fn value_that_the_kernel_does_not_offer_is_refused_before_anything_is_written() {
+    let (tree, journals) = (tree(), directory());
+    for cpu in 0..4 {
+        let path = format!("sys/devices/system/cpu/cpu{cpu}/cpufreq/scaling_available_governors");
+        add(tree.path(), &path, "performance schedutil");
+    }
+    let before = values(snapshot(tree.path()));
+    let mut host = host(&tree);
+    let mut changes = plan(&mut host, &[(0, false), (6, true)]);
+    changes.push(change("memory.thp", thp(), "madvise", "sometimes"));
+    let error = apply(&mut host, &mut journal(journals.path()), changes, &strict()).unwrap_err().to_string();
+    assert!(error.starts_with("5 changes cannot be written, so nothing was:"), "{error}");
+    assert!(error.contains("powersave is wanted and the kernel offers performance schedutil"), "{error}");
+    assert!(error.contains("sometimes is wanted and the kernel offers always [madvise] never"), "{error}");
+    assert_eq!(values(snapshot(tree.path())), before);
+    assert!(!journals.path().join("journal").exists());
+}
+
+fn thp() -> Target {
+    Target::File { path: "/sys/kernel/mm/transparent_hugepage/enabled".into(), form: Form::Choice }
+}
+
+#[test]
 fn link_out_of_the_tree_is_not_followed() {
     let (tree, outside) = (tree(), directory());
     fs::write(outside.path().join("secret"), "60\n").unwrap();
@@ -216,7 +239,7 @@ fn link_out_of_the_tree_is_not_followed() {
     fs::remove_file(&swappiness).unwrap();
     symlink(outside.path().join("secret"), &swappiness).unwrap();
     let mut host = host(&tree);
-    assert!(host.probe(&sysctl("vm.swappiness")).unwrap_err().is_absent());
+    assert!(host.probe(&sysctl("vm.swappiness"), "0").unwrap_err().is_absent());
     assert!(host.write(&sysctl("vm.swappiness"), "0").is_err());
     let climbing = Target::File { path: format!("/../../../..{}/secret", outside.path().display()), form: Form::Text };
     assert!(host.write(&climbing, "0").is_err());
@@ -244,7 +267,7 @@ fn kernel_and_services_of_a_tree_are_not_asked() {
     let mut host = host(&tree);
     let unit = Target::Service { unit: "irqbalance.service".into() };
     for target in [ring("eth4"), unit] {
-        let error = host.probe(&target).unwrap_err().to_string();
+        let error = host.probe(&target, "1").unwrap_err().to_string();
         assert!(error.contains("tree of files"), "{error}");
     }
 }
