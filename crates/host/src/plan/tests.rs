@@ -335,6 +335,8 @@ fn plan_of_another_version_or_host_read_back_says_so() {
     assert!(matches!(load(&record), Err(PlanFileError::OtherSchema { .. })));
     let twice = text.replacen("\"0-7,12-15\"", "\"0-8,12-15\"", 1);
     assert!(matches!(load(&twice), Err(PlanFileError::Contradiction { .. })));
+    let bell = text.replacen("the core of CPU 0", "\\u0007", 1);
+    assert!(matches!(load(&bell), Err(PlanFileError::Contradiction { .. })));
     assert!(matches!(Plan::load("/nonexistent/plan.json"), Err(PlanFileError::Read { .. })));
 
     let smaller = Shape { packages: 1, ..two_packages() }.facts();
