@@ -54,8 +54,8 @@ fn deck_asked_prints_its_isolated_cpus_and_pins() {
         "virsh vcpupin VM00 1 32",
         "virsh emulatorpin VM03 0,24",
         "pollers: numactl --physcpubind=2,4,26,28 --membind=0 PROGRAM",
-        "0 application CPUs by default",
-        "0 interrupt CPUs by default",
+        "CPUs for the application: 0 by default",
+        "CPUs for interrupts: 0 by default",
     ] {
         assert!(text.contains(part), "{part}: {text}");
     }

@@ -16,6 +16,7 @@
 //! * CPU numbers mean nothing: which CPUs share a core, package or node is read, not computed.
 
 mod allocate;
+mod conclude;
 mod derive;
 mod error;
 mod facts;
@@ -283,6 +284,11 @@ impl Plan {
     fn cpus_where(&self, of: impl Fn(&Owner) -> bool) -> CpuSet {
         self.shares.iter().filter(|share| of(&share.owner)).flat_map(|share| share.cpus.iter()).collect()
     }
+}
+
+/// `CPU 1` or `CPUs 0,24`.
+fn in_words(cpus: &CpuSet) -> String {
+    format!("{} {cpus}", if cpus.len() == 1 { "CPU" } else { "CPUs" })
 }
 
 #[cfg(test)]

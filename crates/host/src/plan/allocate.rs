@@ -3,25 +3,22 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::floor::{Floor, Wish};
-use super::guest::{check_memory, pages};
-use super::nic::{Dealer, Place, place};
-use super::{
-    Asked, GuestRequest, HostFacts, Owner, Plan, PlanError, PlannedGuest, PlannedHost, PlannedNic, PlannedNode,
-    Request, SCHEMA, Share, VERSION, VcpuPin,
-};
+use super::guest::check_memory;
+use super::nic::{Place, place};
+use super::{Asked, GuestRequest, HostFacts, Owner, Plan, PlanError, Request, Share};
 use crate::CpuSet;
 
 const LESS: &str = "ask for fewer, or name another node with --node";
 const LESS_GUEST: &str = "give guests fewer virtual CPUs, or put one on another node (--guest NAME:VCPUS:MEM@NODE)";
 
 /// A plan while it is made.
-struct Making<'a> {
-    facts: &'a HostFacts,
-    request: &'a Request,
-    floor: Floor,
-    places: Vec<Place>,
-    shares: Vec<Share>,
-    notes: Vec<String>,
+pub(super) struct Making<'a> {
+    pub facts: &'a HostFacts,
+    pub request: &'a Request,
+    pub floor: Floor,
+    pub places: Vec<Place>,
+    pub shares: Vec<Share>,
+    pub notes: Vec<String>,
 }
 
 impl Plan {
@@ -132,8 +129,10 @@ impl<'a> Making<'a> {
         let is_nfv = poller_cpus > 0 || !self.request.guests.is_empty();
         let app_cpus = self.request.app_cpus.unwrap_or_else(|| {
             let count = u32::from(!is_nfv);
-            let why = if is_nfv { "pollers and guests do the work" } else { "one thread that waits for the NIC" };
-            self.notes.push(format!("{count} application CPUs by default: {why}; --app-cpus says otherwise."));
+            let why = if is_nfv { "pollers and guests do the work" } else { "one thread waits for the NIC" };
+            self.notes.push(format!(
+                "CPUs for the application: {count} by default, because {why}; --app-cpus says otherwise."
+            ));
             count
         });
         let irq_cpus = self.request.irq_cpus.unwrap_or_else(|| {
@@ -149,7 +148,8 @@ impl<'a> Making<'a> {
                 (false, true) => (1, "a core of their own keeps interrupts off the application"),
                 (false, false) => (0, "there is no core to spare, so the OS takes the interrupts"),
             };
-            self.notes.push(format!("{count} interrupt CPUs by default: {why}; --irq-cpus says otherwise."));
+            self.notes
+                .push(format!("CPUs for interrupts: {count} by default, because {why}; --irq-cpus says otherwise."));
             count
         });
         Asked { app_cpus, irq_cpus, poller_cpus, os_cpus }
@@ -227,13 +227,13 @@ impl<'a> Making<'a> {
             all.filter(|cpu| self.floor.owner(*cpu) == Some(&owner)).collect()
         };
         let (os, idle, spare) = (owned(Owner::Os), owned(Owner::IdleSibling), owned(Owner::Spare));
-        let first = self.floor.cores.first().map(|core| core.cpus.to_string()).unwrap_or_default();
+        let first = self.floor.cores.first().and_then(|core| core.cpus.iter().next()).unwrap_or(0);
         let why = if limited {
             format!(
-                "the core of CPUs {first}, where the kernel starts its own work, then one core of each package in turn until there are as many as asked"
+                "the core of CPU {first}, where the kernel starts its own work, then one core of each package in turn until there are as many as asked"
             )
         } else {
-            format!("the core of CPUs {first}, where the kernel starts its own work, and all that nobody asks for")
+            format!("the core of CPU {first}, where the kernel starts its own work, and all that nobody asks for")
         };
         let os: CpuSet = os.into_iter().collect();
         self.shares.insert(0, Share { owner: Owner::Os, cpus: os, why });
@@ -252,130 +252,8 @@ impl<'a> Making<'a> {
     fn near(&self, node: Option<u32>) -> String {
         let nic = self.facts.nics.iter().zip(&self.places).find(|(_, place)| place.served_by == node);
         match (node, nic) {
-            (Some(node), Some((nic, _))) => format!(" on node {node}, which serves {}", nic.interface),
+            (Some(node), Some((nic, _))) => format!(" on node {node} near {}", nic.interface),
             _ => on(node),
-        }
-    }
-
-    /// Where a node's queues interrupt: its own CPUs for it, else the OS there, else the OS anywhere.
-    fn targets(&self, node: Option<u32>) -> Vec<u32> {
-        let owned = |owner: &Owner, node: Option<u32>| -> Vec<u32> {
-            let there = self.floor.cores.iter().filter(|core| node.is_none() || core.node == node);
-            let cpus = there.flat_map(|core| core.cpus.iter());
-            cpus.filter(|cpu| self.floor.owner(*cpu) == Some(owner)).collect()
-        };
-        let choices = [owned(&Owner::Irq, node), owned(&Owner::Os, node), owned(&Owner::Os, None)];
-        let mut targets = choices.into_iter().find(|cpus| !cpus.is_empty()).unwrap_or_default();
-        // CPU 0 has enough to do: its core comes last.
-        let burdened = self.floor.cores.first().map(|core| core.cpus.clone()).unwrap_or_default();
-        targets.sort_by_key(|cpu| (burdened.contains(*cpu), *cpu));
-        targets
-    }
-
-    fn nics(&self, irq_cpus: u32) -> Vec<PlannedNic> {
-        let os = self.shares.first().and_then(|share| share.cpus.iter().next()).unwrap_or(0);
-        let mut dealer = Dealer::default();
-        let plan_one = |(nic, place): (&super::NicFacts, &Place)| {
-            let targets = self.targets(place.served_by);
-            let set: CpuSet = targets.iter().copied().collect();
-            let whose = if irq_cpus > 0 { "their own CPUs" } else { "the OS's CPUs" };
-            PlannedNic {
-                interface: nic.interface.clone(),
-                driver: nic.driver.clone(),
-                bus_address: nic.bus_address.clone(),
-                node: place.node,
-                served_by_node: place.served_by,
-                why: place.why.clone(),
-                irq_why: format!(
-                    "one CPU an interrupt, queues in turn over {whose} {set}, others to CPU {os} of the OS"
-                ),
-                irqs: dealer.deal(nic, place.served_by, &targets, os),
-            }
-        };
-        self.facts.nics.iter().zip(&self.places).map(plan_one).collect()
-    }
-
-    fn guests(&self, pins: &[Vec<u32>]) -> Vec<PlannedGuest> {
-        let plan_one = |(guest, cpus): (&GuestRequest, &Vec<u32>)| {
-            let node = cpus.first().and_then(|cpu| self.facts.topology.cpu(*cpu)?.node);
-            let (page_bytes, pages, memory_why) = pages(self.facts, guest.memory_bytes);
-            PlannedGuest {
-                name: guest.name.clone(),
-                vcpus: (0..).zip(cpus).map(|(vcpu, cpu)| VcpuPin { vcpu, cpu: *cpu }).collect(),
-                threads_per_core: self.threads_per_core(cpus),
-                emulator_cpus: self.emulator_cpus(node),
-                node,
-                memory_bytes: guest.memory_bytes,
-                page_bytes,
-                pages,
-                memory_why,
-            }
-        };
-        self.request.guests.iter().zip(pins).map(plan_one).collect()
-    }
-
-    /// As many as every core of the guest has; 1 where its cores differ.
-    fn threads_per_core(&self, cpus: &[u32]) -> u32 {
-        let mine: CpuSet = cpus.iter().copied().collect();
-        let cores = self.floor.cores.iter().map(|core| core.cpus.iter().filter(|cpu| mine.contains(*cpu)).count());
-        let counts: BTreeSet<usize> = cores.filter(|count| *count > 0).collect();
-        match counts.first() {
-            Some(count) if counts.len() == 1 => u32::try_from(*count).unwrap_or(1),
-            _ => 1,
-        }
-    }
-
-    /// The OS's CPUs of the guest's node, or all it has.
-    fn emulator_cpus(&self, node: Option<u32>) -> CpuSet {
-        let os = self.shares.first().map(|share| share.cpus.clone()).unwrap_or_default();
-        let there: CpuSet =
-            os.iter().filter(|cpu| self.facts.topology.cpu(*cpu).is_some_and(|cpu| cpu.node == node)).collect();
-        if there.is_empty() { os } else { there }
-    }
-
-    fn note(&mut self, nics: &[PlannedNic]) {
-        for nic in nics {
-            let name = &nic.interface;
-            let queues: BTreeSet<_> = nic.irqs.iter().filter_map(|irq| irq.queue).collect();
-            let targets: BTreeSet<_> = nic.irqs.iter().filter(|irq| irq.queue.is_some()).map(|irq| irq.cpu).collect();
-            if nic.irqs.is_empty() {
-                self.notes.push(format!("{name} has no interrupts of its own, so there is nothing to place for it."));
-            } else if queues.is_empty() {
-                self.notes.push(format!("No interrupt of {name} has the name of a queue: bring it up and plan again, or place its queues by hand."));
-            } else if queues.len() > targets.len() {
-                let (queues, targets) = (queues.len(), targets.len());
-                self.notes.push(format!("{name} has {queues} queues for {targets} CPUs: ethtool -L {name} combined {targets} leaves one queue a CPU."));
-            }
-        }
-        let isolated = self.shares.iter().filter(|share| share.owner.is_isolated()).flat_map(|share| share.cpus.iter());
-        let isolated: CpuSet = isolated.collect();
-        let now: CpuSet = self.facts.topology.cpus().iter().filter(|cpu| cpu.is_isolated).map(|cpu| cpu.id).collect();
-        if !now.is_empty() && now != isolated {
-            self.notes.push(format!("CPUs {now} are isolated now; this plan isolates {isolated}."));
-        }
-        if !isolated.is_empty() && !self.facts.has_nohz_full {
-            self.notes.push("This kernel was built without CONFIG_NO_HZ_FULL and ignores nohz_full=.".to_owned());
-        }
-    }
-
-    fn finish(self, asked: Asked, nics: Vec<PlannedNic>, guests: Vec<PlannedGuest>) -> Plan {
-        let node = |(node, facts): (&u32, &super::NodeFacts)| {
-            let cpus = self.facts.topology.cpus().iter().filter(|cpu| cpu.node == Some(*node));
-            PlannedNode { node: *node, cpus: cpus.map(|cpu| cpu.id).collect(), memory_bytes: facts.memory_bytes }
-        };
-        Plan {
-            schema: SCHEMA.to_owned(),
-            version: VERSION,
-            host: PlannedHost {
-                nodes: self.facts.nodes.iter().map(node).collect(),
-                offline: self.facts.offline.clone(),
-                cores: self.floor.cores,
-            },
-            asked,
-            shares: self.shares,
-            nics,
-            guests,
-            notes: self.notes,
         }
     }
 }

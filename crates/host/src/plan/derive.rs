@@ -21,7 +21,8 @@ pub struct Derived {
     pub irq: Vec<FileLine>,
     /// Instead of `isolcpus=`, without a boot: a partition for all isolated CPUs that are no guest's.
     pub cpuset: Vec<FileLine>,
-    /// Keeps services, users' sessions and their children on the OS's CPUs until the next boot.
+    /// Instead of `isolcpus=`, until the next boot: services and sessions stay on the OS's CPUs.
+    /// Programs for other CPUs are then started by [`Prefix::systemd_run`].
     pub slices: Vec<String>,
     /// Huge pages of each node, at once.
     pub hugepages: Vec<FileLine>,
@@ -49,6 +50,8 @@ pub struct Prefix {
     pub taskset: String,
     /// With memory of the same node, where there is one.
     pub numactl: Option<String>,
+    /// Out of a session that [`Derived::slices`] keeps on the OS's CPUs.
+    pub systemd_run: String,
 }
 
 /// What libvirt is told of a guest.
@@ -163,12 +166,15 @@ impl Plan {
 
     fn prefixes(&self) -> Vec<Prefix> {
         let runs = |owner: &Owner| matches!(owner, Owner::App | Owner::Poller);
-        let prefix = |share: &super::Share| Prefix {
-            owner: share.owner.name().to_owned(),
-            taskset: format!("taskset -c {}", share.cpus),
-            numactl: self
-                .one_node(&share.cpus)
-                .map(|node| format!("numactl --physcpubind={} --membind={node}", share.cpus)),
+        let prefix = |share: &super::Share| {
+            let cpus = &share.cpus;
+            let taskset = format!("taskset -c {cpus}");
+            Prefix {
+                owner: share.owner.name().to_owned(),
+                systemd_run: format!("systemd-run --scope --slice=nearwire.slice -p AllowedCPUs={cpus} {taskset}"),
+                taskset,
+                numactl: self.one_node(cpus).map(|node| format!("numactl --physcpubind={cpus} --membind={node}")),
+            }
         };
         self.shares.iter().filter(|share| runs(&share.owner)).map(prefix).collect()
     }

@@ -37,8 +37,8 @@ pub enum PlanError {
     },
     /// The node has fewer free CPUs than were asked for.
     #[error(
-        "{who} needs {wanted_cpus} CPUs ({rule}), but {place} has {free_cores} free cores with {free_cpus} CPUs \
-         ({free}) of {cores} cores with {cpus} CPUs; {advice}"
+        "{who} needs {wanted_cpus} CPUs ({rule}), but {} has {free_cores} free cores with {} CPUs ({free}) of {cores} \
+         cores with {cpus} CPUs; {advice}", place(*node), free.len()
     )]
     NotEnoughCpus {
         /// Who asked.
@@ -47,20 +47,18 @@ pub enum PlanError {
         wanted_cpus: u32,
         /// How they are counted.
         rule: &'static str,
-        /// `node 0`, or `this host`.
-        place: String,
-        /// Cores of the place that nobody owns.
+        /// Where; anywhere for `None`.
+        node: Option<u32>,
+        /// Cores there that nobody owns.
         free_cores: usize,
         /// Their CPUs.
-        free_cpus: usize,
-        /// Which these are.
         free: CpuSet,
-        /// All cores of the place.
+        /// All cores there.
         cores: usize,
         /// Their CPUs.
         cpus: usize,
         /// What can be done.
-        advice: String,
+        advice: &'static str,
     },
     /// The node has less memory than its guests need.
     #[error(
@@ -85,6 +83,10 @@ impl PlanError {
     pub fn is_request(&self) -> bool {
         matches!(self, Self::UnknownInterface { .. } | Self::UnknownNode { .. } | Self::SameName { .. })
     }
+}
+
+fn place(node: Option<u32>) -> String {
+    node.map_or_else(|| "this host".to_owned(), |node| format!("node {node}"))
 }
 
 fn list<T: ToString>(names: &[T]) -> String {

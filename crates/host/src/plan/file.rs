@@ -77,6 +77,17 @@ pub enum PlanFileError {
     },
 }
 
+/// Texts of a plan go to a terminal, and in one that was made here each is a single line. What is
+/// derived is not read.
+fn has_control(value: &serde_json::Value) -> bool {
+    match value {
+        serde_json::Value::String(text) => text.chars().any(char::is_control),
+        serde_json::Value::Array(values) => values.iter().any(has_control),
+        serde_json::Value::Object(fields) => fields.iter().any(|(key, value)| key != "derived" && has_control(value)),
+        _ => false,
+    }
+}
+
 /// What is written: the plan, and for readers that are no program of ours what follows from it.
 #[derive(Serialize)]
 struct Written<'a> {
@@ -126,6 +137,10 @@ impl Plan {
                 return Err(PlanFileError::OtherVersion { path: path(), found });
             }
             _ => {}
+        }
+        if has_control(&value) {
+            let reason = "a name in it has control characters".to_owned();
+            return Err(PlanFileError::Contradiction { path: path(), reason });
         }
         let plan: Self = serde_json::from_value(value).map_err(shape)?;
         match plan.contradiction() {

@@ -10,7 +10,7 @@ pub(super) struct Wish<'a> {
     pub who: &'a str,
     pub cpus: u32,
     pub node: Option<u32>,
-    pub advice: &'a str,
+    pub advice: &'static str,
 }
 
 /// The cores, and who owns which CPU so far.
@@ -127,18 +127,16 @@ impl Floor {
 
     fn not_enough(&self, wish: &Wish<'_>, rule: &'static str) -> PlanError {
         let (all, free) = (self.on_node(wish.node), self.free(wish.node));
-        let free_cpus = self.cpus_of(&free);
         PlanError::NotEnoughCpus {
             who: wish.who.to_owned(),
             wanted_cpus: wish.cpus,
             rule,
-            place: wish.node.map_or_else(|| "this host".to_owned(), |node| format!("node {node}")),
+            node: wish.node,
             free_cores: free.len(),
-            free_cpus: free_cpus.len(),
-            free: free_cpus,
+            free: self.cpus_of(&free),
             cores: all.len(),
             cpus: self.cpus_of(&all).len(),
-            advice: wish.advice.to_owned(),
+            advice: wish.advice,
         }
     }
 }

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use super::guest::in_units;
-use super::{Owner, Plan, PlannedCore, PlannedNic};
+use super::{Owner, Plan, PlannedCore, PlannedNic, in_words};
 
 const CELL_WIDTH: usize = 74;
 const CELL_HEIGHT: usize = 24;
@@ -54,7 +54,9 @@ struct Group<'a> {
 
 impl Group<'_> {
     fn width(&self) -> usize {
-        (self.columns * (CELL_WIDTH + GAP) + GAP + 2 * PADDING).max(GROUP_WIDTH_MIN)
+        let titles = self.nics.iter().map(|nic| about(nic).chars().count() * LETTER_WIDTH + 16);
+        let content = titles.chain([self.columns * (CELL_WIDTH + GAP)]).max().unwrap_or(0);
+        (content + 2 * PADDING).max(GROUP_WIDTH_MIN)
     }
 
     fn core_height(&self) -> usize {
@@ -115,13 +117,7 @@ impl Plan {
                 memory.map(in_units_roughly),
             ];
             let title = parts.into_iter().flatten().collect::<Vec<_>>().join(" \u{b7} ");
-            let columns = if cores.len() <= 6 {
-                cores.len().max(1)
-            } else if cores.len() <= 24 {
-                6
-            } else {
-                8
-            };
+            let columns = columns(cores.len());
             let threads = cores.iter().map(|core| core.cpus.len()).max().unwrap_or(1);
             groups.push((node, Group { title, cores, nics: Vec::new(), columns, threads }));
         }
@@ -214,10 +210,8 @@ impl Plan {
             text,
             "<rect class=\"{class}\" x=\"{x}\" y=\"{y}\" width=\"{width}\" height=\"{height}\" rx=\"5\"/>"
         );
-        let node = nic.node.map_or_else(|| "node unknown".to_owned(), |node| format!("node {node}"));
-        let about = [Some(nic.interface.as_str()), nic.driver.as_deref(), nic.bus_address.as_deref(), Some(&node)];
-        let about = about.into_iter().flatten().collect::<Vec<_>>().join(" \u{b7} ");
-        let _ = writeln!(text, "<text class=\"number\" x=\"{}\" y=\"{}\">{}</text>", x + 8, y + 20, escaped(&about));
+        let _ =
+            writeln!(text, "<text class=\"number\" x=\"{}\" y=\"{}\">{}</text>", x + 8, y + 20, escaped(&about(nic)));
         let queues: Vec<_> = nic.irqs.iter().filter_map(|irq| Some((irq.queue?, irq))).collect();
         let caption =
             if queues.is_empty() { "no interrupts of queues" } else { "queue \u{2192} CPU that its interrupt goes to" };
@@ -234,7 +228,8 @@ impl Plan {
     fn draw_legend(&self, page_width: usize, top: usize, text: &mut String) -> usize {
         let (mut x, mut row) = (MARGIN, 0);
         for share in &self.shares {
-            let words = format!("{}: CPUs {}", share.owner.name(), share.cpus);
+            let words = format!("{}: {}", share.owner.name(), in_words(&share.cpus));
+            let words = shortened(words, (page_width - 2 * MARGIN).saturating_sub(34) / LETTER_WIDTH);
             let width = 34 + words.chars().count() * LETTER_WIDTH;
             if x > MARGIN && x + width > page_width {
                 (x, row) = (MARGIN, row + 1);
@@ -267,6 +262,27 @@ impl Plan {
         };
         Some(fill.to_owned())
     }
+}
+
+fn about(nic: &PlannedNic) -> String {
+    let node = nic.node.map_or_else(|| "node unknown".to_owned(), |node| format!("node {node}"));
+    let parts = [Some(nic.interface.as_str()), nic.driver.as_deref(), nic.bus_address.as_deref(), Some(&node)];
+    parts.into_iter().flatten().collect::<Vec<_>>().join(" \u{b7} ")
+}
+
+/// As many in a row as make rows of one length: six at most on a small package, eight on a large one.
+fn columns(cores: usize) -> usize {
+    let most = if cores <= 24 { 6 } else { 8 };
+    cores.div_ceil(cores.div_ceil(most).max(1)).max(1)
+}
+
+/// The beginning of a text that is too long for its place.
+fn shortened(text: String, letters: usize) -> String {
+    if text.chars().count() <= letters {
+        return text;
+    }
+    let kept: String = text.chars().take(letters.saturating_sub(1)).collect();
+    kept + "\u{2026}"
 }
 
 /// The corner of each group, the width of the page, the lower end of the last row.

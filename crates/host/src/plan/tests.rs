@@ -273,6 +273,15 @@ fn nic_of_unknown_node_planned_is_not_taken_for_node_0() {
 }
 
 #[test]
+fn nics_of_two_nodes_planned_keep_their_interrupts_and_follow_the_first() {
+    let plan = plan(&Shape { nic_nodes: vec![1, 0], ..two_packages() }, &Request::default());
+    let node_of_queues = |nic: &PlannedNic| plan.node_of(nic.irqs[0].cpu);
+    assert_eq!((node_of_queues(&plan.nics[0]), node_of_queues(&plan.nics[1])), (Some(1), Some(0)));
+    assert_eq!(plan.node_of(plan.app().iter().next().unwrap()), Some(1));
+    assert!(plan.notes.iter().any(|note| note.starts_with("eth1 is served by another node")), "{:?}", plan.notes);
+}
+
+#[test]
 fn nic_on_a_node_without_cpus_planned_is_served_by_the_nearest() {
     let plan = plan(&Shape { nic_nodes: vec![2], ..two_packages() }, &Request::default());
     assert_eq!((plan.nics[0].node, plan.nics[0].served_by_node), (Some(2), Some(0)));
@@ -326,6 +335,8 @@ fn plan_of_another_version_or_host_read_back_says_so() {
     assert!(matches!(load(&record), Err(PlanFileError::OtherSchema { .. })));
     let twice = text.replacen("\"0-7,12-15\"", "\"0-8,12-15\"", 1);
     assert!(matches!(load(&twice), Err(PlanFileError::Contradiction { .. })));
+    let bell = text.replacen("the core of CPU 0", "\\u0007", 1);
+    assert!(matches!(load(&bell), Err(PlanFileError::Contradiction { .. })));
     assert!(matches!(Plan::load("/nonexistent/plan.json"), Err(PlanFileError::Read { .. })));
 
     let smaller = Shape { packages: 1, ..two_packages() }.facts();

@@ -112,9 +112,12 @@ fn write_derived(derived: &Derived, text: &mut String) {
     let mut partition: Vec<String> = derived.cpuset.iter().map(echo).collect();
     if !partition.is_empty() {
         partition.insert(1, "mkdir /sys/fs/cgroup/nearwire".to_owned());
+        partition.push("echo PID > /sys/fs/cgroup/nearwire/cgroup.procs  # of each program, before taskset".to_owned());
     }
-    section("Instead of isolcpus=, at once (a cpuset partition; guests' CPUs are libvirt's)", &partition);
-    section("Services and sessions on the OS's CPUs, until the next boot", &derived.slices);
+    section("Instead of isolcpus=, at once: a cpuset partition (guests' CPUs are libvirt's)", &partition);
+    let mut slices = derived.slices.clone();
+    slices.extend(derived.prefixes.iter().map(|prefix| format!("{} PROGRAM", prefix.systemd_run)));
+    section("Instead of isolcpus=, at once: services and sessions kept on the OS's CPUs", &slices);
     section(
         "Interrupts (again whenever a link comes up; irqbalance must not run, or must be told)",
         &derived.irq.iter().map(echo).collect::<Vec<_>>(),
@@ -123,9 +126,9 @@ fn write_derived(derived: &Derived, text: &mut String) {
         let line = prefix.numactl.as_ref().unwrap_or(&prefix.taskset);
         format!("{}: {line} PROGRAM", prefix.owner)
     });
-    section("Programs", &programs.collect::<Vec<_>>());
+    section("Programs after a boot with these words", &programs.collect::<Vec<_>>());
     for guest in &derived.guests {
-        section(&format!("Guest {} while it runs", guest.name), &guest.virsh);
+        section(&format!("Guest {} by virsh", guest.name), &guest.virsh);
         let lines: Vec<String> = guest.xml.lines().map(str::to_owned).collect();
         section(&format!("Guest {} in its definition (virsh edit)", guest.name), &lines);
     }
