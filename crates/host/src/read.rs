@@ -16,7 +16,7 @@ pub(crate) mod process;
 pub(crate) mod service;
 
 pub use host_files::HostFiles;
-pub(crate) use nic::Nic;
+pub(crate) use nic::{Nic, RECORDINGS};
 
 use crate::{CpuSet, Reading};
 

@@ -1,12 +1,16 @@
 //! What was typed, one file a command. No meaning here.
 
 pub mod bench;
+mod snapshot;
+mod source;
 mod values;
 
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
+pub use snapshot::SnapshotArgs;
+pub use source::HostSource;
 pub use values::{CableArg, CpuPair, ListenArg};
 
 /// Network latency near the wire: measured on every path from application to wire to application.
@@ -38,6 +42,8 @@ pub enum Command {
     Report(ReportArgs),
     /// Say what is known of the settings of a host, and what they are here
     Settings(SettingsArgs),
+    /// Put everything that settings are read from into one file, to be looked at elsewhere
+    Snapshot(SnapshotArgs),
 }
 
 #[derive(Debug, Args)]
@@ -108,4 +114,9 @@ pub struct SettingsArgs {
     /// Print JSON
     #[arg(long)]
     pub json: bool,
+    /// Print the present value of every setting; so it is without ID and with another host than this one
+    #[arg(long)]
+    pub now: bool,
+    #[command(flatten)]
+    pub host: HostSource,
 }

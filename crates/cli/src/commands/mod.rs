@@ -9,6 +9,7 @@ mod progress;
 mod report;
 mod responder;
 mod settings;
+mod snapshot;
 
 use crate::args::Command;
 use crate::exit::Outcome;
@@ -23,5 +24,6 @@ pub fn run(command: Command) -> Outcome {
         Command::Compare(args) => compare::run(&args),
         Command::Report(args) => report::run(&args),
         Command::Settings(args) => settings::run(&args),
+        Command::Snapshot(args) => snapshot::run(&args),
     }
 }

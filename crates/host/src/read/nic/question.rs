@@ -1,0 +1,137 @@
+//! What an interface is asked by `SIOCETHTOOL`, and how the answers are written down.
+
+use nearwire_sys::ethtool::{
+    Channels, Coalesce, DriverInfo, EnergyEfficient, EthtoolError, Feature, Features, Fec, Interface, LinkSettings,
+    Pause, Rings, Timestamping,
+};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+/// One command of ethtool and its answer.
+pub(super) trait Question: Sized {
+    /// The command's name in a recording.
+    const KEY: &'static str;
+    /// Asks the kernel.
+    fn ask(interface: &Interface) -> Result<Self, EthtoolError>;
+    /// The answer as it is recorded.
+    fn to_json(&self) -> Value;
+    /// The answer from a recording.
+    ///
+    /// # Errors
+    /// What is wrong, with the key it is wrong at.
+    fn from_json(answer: &Map<String, Value>) -> Result<Self, String>;
+}
+
+/// The hash function that spreads flows, as bits.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(super) struct HashFunction {
+    pub bits: u8,
+}
+
+/// The events that wake the host, as bits.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(super) struct WakeOnLan {
+    pub events: u32,
+}
+
+/// The kind of the plugged module.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(super) struct Module {
+    pub kind: u32,
+}
+
+/// Answers that are written as their fields.
+macro_rules! questions {
+    ($($answer:ty, $key:literal, $ask:expr;)*) => {
+        $(impl Question for $answer {
+            const KEY: &'static str = $key;
+
+            fn ask(interface: &Interface) -> Result<Self, EthtoolError> {
+                $ask(interface)
+            }
+
+            fn to_json(&self) -> Value {
+                json!(self)
+            }
+
+            fn from_json(answer: &Map<String, Value>) -> Result<Self, String> {
+                from_fields(answer)
+            }
+        })*
+    };
+}
+
+questions! {
+    DriverInfo, "driver", Interface::driver_info;
+    Rings, "rings", Interface::rings;
+    Coalesce, "coalesce", Interface::coalesce;
+    Channels, "channels", Interface::channels;
+    LinkSettings, "link-settings", Interface::link_settings;
+    Timestamping, "timestamping", Interface::timestamping;
+    Pause, "pause", Interface::pause;
+    EnergyEfficient, "eee", Interface::energy_efficient;
+    Fec, "fec", Interface::fec;
+    HashFunction, "rss-hash", |interface: &Interface| Ok(HashFunction { bits: interface.hash_function()? });
+    WakeOnLan, "wake-on-lan", |interface: &Interface| Ok(WakeOnLan { events: interface.wake_on_lan()? });
+    Module, "module", |interface: &Interface| Ok(Module { kind: interface.module_kind()? });
+}
+
+/// How an offload is written; in a recording made by hand `true` or `false` will do.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+struct FeatureState {
+    active: bool,
+    requested: bool,
+    changeable: bool,
+}
+
+impl Question for Features {
+    const KEY: &'static str = "features";
+
+    fn ask(interface: &Interface) -> Result<Self, EthtoolError> {
+        interface.features()
+    }
+
+    fn to_json(&self) -> Value {
+        let state = |feature: &Feature| {
+            let (active, requested) = (feature.is_active, feature.is_requested);
+            json!(FeatureState { active, requested, changeable: feature.is_changeable })
+        };
+        self.iter().map(|feature| (feature.name.clone(), state(feature))).collect()
+    }
+
+    fn from_json(answer: &Map<String, Value>) -> Result<Self, String> {
+        let feature = |(name, state): (&String, &Value)| {
+            let state = match state {
+                Value::Bool(is_on) => FeatureState { active: *is_on, requested: *is_on, changeable: true },
+                Value::Object(fields) => from_fields(fields).map_err(|what| format!("{name}.{what}"))?,
+                _ => return Err(format!("{name}: neither true, false nor an object")),
+            };
+            Ok(Feature {
+                name: name.clone(),
+                is_active: state.active,
+                is_requested: state.requested,
+                is_changeable: state.changeable,
+            })
+        };
+        answer.iter().map(feature).collect()
+    }
+}
+
+/// Fields from an object; those that are left out are 0, false or empty, unknown ones are passed
+/// over.
+pub(super) fn from_fields<T: DeserializeOwned>(fields: &Map<String, Value>) -> Result<T, String> {
+    let all = |fields: Map<String, Value>| serde_json::from_value(Value::Object(fields));
+    all(fields.clone()).map_err(|error| {
+        // The error does not say at which key, so each is tried alone.
+        let alone = |(key, value): (&String, &Value)| {
+            let result: Result<T, _> = all(Map::from_iter([(key.clone(), value.clone())]));
+            result.err().map(|error| format!("{key}: {error}"))
+        };
+        fields.iter().find_map(alone).unwrap_or_else(|| error.to_string())
+    })
+}
