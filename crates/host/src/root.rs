@@ -24,6 +24,8 @@ pub(crate) use archive::unpack_zstd;
 pub use error::{ArchiveError, RootError};
 pub(crate) use looks::{Looks, Seen};
 pub(crate) use memory::MemoryTree;
+#[cfg(test)]
+pub(crate) use memory::Node;
 pub(crate) use recorded::{DeviceBytes, FORMAT, LOOKED_AT, Lack, LookedAt, MANIFEST, NOT_COPIED, to_hex};
 
 /// More of a file than this is not read: the longest honest one, a kernel configuration, has
@@ -142,7 +144,7 @@ impl Root {
     /// the live host or a snapshot, not any other copy.
     #[must_use]
     pub fn is_whole(&self) -> bool {
-        self.is_live || self.looked_at.is_some()
+        self.is_live || self.looked_at.as_ref().is_some_and(|looked_at| !looked_at.of_a_copy)
     }
 
     /// Whether the calling thread left the network namespace of its process, which is most likely
@@ -325,7 +327,7 @@ impl Root {
         self.note(path, |seen| match &found {
             Ok(target) => seen.target = Some(target.clone()),
             Err(Reading::Unsupported) => seen.is_absent = true,
-            Err(_) => seen.is_there = true,
+            Err(_) => seen.is_there |= self.find(path).is_ok(),
         });
         found
     }
@@ -333,14 +335,20 @@ impl Root {
     /// Whether there is something at a path.
     #[must_use]
     pub fn has(&self, path: &str) -> bool {
-        let found = self.tree.has(path);
-        let is_name = || self.looked_at.is_some() && self.tree.target(path).as_deref() == Ok(NOT_COPIED);
-        let has = found.is_ok() || is_name();
+        let found = self.find(path);
         self.note(path, |seen| match found {
             Ok(()) => seen.is_there = true,
             Err(errno) => seen.is_absent |= self.missing(path, errno) == Reading::Unsupported,
         });
-        has
+        found.is_ok()
+    }
+
+    /// Finds something at a path, or in a snapshot its name alone.
+    fn find(&self, path: &str) -> Result<(), Errno> {
+        match self.tree.has(path) {
+            Err(_) if self.looked_at.is_some() && self.tree.target(path).as_deref() == Ok(NOT_COPIED) => Ok(()),
+            found => found,
+        }
     }
 
     fn note(&self, path: &str, add: impl FnOnce(&mut Seen)) {

@@ -9,6 +9,8 @@ mod link;
 mod pcie;
 mod question;
 mod recording;
+#[cfg(test)]
+mod recording_tests;
 
 use std::cell::OnceCell;
 
@@ -156,20 +158,20 @@ impl<'a> Nic<'a> {
     /// From the driver's answer; in a copy without it from a link.
     fn driver_or_link(&self, of: fn(&DriverInfo) -> Reading, link: &str) -> Reading {
         match self.ask(&self.driver, of) {
-            Reading::Unknown { .. } if !self.root.is_whole() => self.device_link(link),
+            Reading::Unknown { .. } if !self.root.is_live() => self.device_link(link),
             found => found,
         }
     }
 
     /// Everything the kernel says of the interface, in the form of a recording. Hardware and
-    /// network addresses are not in it.
+    /// network addresses are not in it, nor what a copy has no answer to.
     pub(crate) fn answers(&self) -> Map<String, Value> {
         fn add<T: Question>(nic: &Nic<'_>, answers: &mut Map<String, Value>, answer: &Answer<T>) {
-            answers.insert(T::KEY.to_owned(), record(nic.answer(answer).map(T::to_json)));
+            nic.add_answer(answers, T::KEY, nic.answer(answer).map(T::to_json));
         }
         let mut answers = Map::new();
         let link = self.link.as_ref().map(|facts| json!(facts));
-        answers.insert(LinkFacts::KEY.to_owned(), record(link));
+        self.add_answer(&mut answers, LinkFacts::KEY, link);
         add(self, &mut answers, &self.driver);
         add(self, &mut answers, &self.rings);
         add(self, &mut answers, &self.coalesce);
@@ -184,6 +186,13 @@ impl<'a> Nic<'a> {
         add(self, &mut answers, &self.module);
         add(self, &mut answers, &self.features);
         answers
+    }
+
+    fn add_answer(&self, answers: &mut Map<String, Value>, key: &str, answer: Result<Value, &Reading>) {
+        let is_known = self.root.is_live() || !matches!(answer, Err(Reading::Unknown { .. }));
+        if is_known {
+            answers.insert(key.to_owned(), record(answer));
+        }
     }
 
     fn offload(&self, names: &[&str]) -> Reading {

@@ -19,12 +19,14 @@ use super::memory::{MemoryTree, Node};
 /// Longest unpacked archive, bytes: reports of large hosts have some hundred MB, nearly all of it
 /// logs.
 const UNPACKED_BYTES_MAX: u64 = 1 << 30;
-/// Most names. A name takes less than 200 bytes of memory beside its letters.
-const NAMES_MAX: usize = 100_000;
+/// Most names. A directory with one name in it takes 400 bytes of memory, a file less.
+const NAMES_MAX: usize = 1 << 16;
 /// Letters of names and bytes of files that are kept.
 const KEPT_BYTES_MAX: u64 = 24 << 20;
 /// Longest record with a long name or with attributes.
 const RECORD_BYTES_MAX: u64 = 64 << 10;
+/// `PATH_MAX` of `include/uapi/linux/limits.h`.
+const PATH_BYTES_MAX: usize = 4096;
 const BLOCK_BYTES: usize = 512;
 
 /// The directories at the top of a host that settings are read from. Others are passed over: a
@@ -119,9 +121,13 @@ impl<R: Read> Unpacker<R> {
         // Links and directories have no data, whatever their header says.
         let has_data = matches!(kind, EntryType::Regular | EntryType::Continuous);
         let size_bytes = if has_data { ahead.size_bytes.unwrap_or(declared) } else { 0 };
+        if name.len().max(link.len()) > PATH_BYTES_MAX {
+            return Err(self.damaged("a name longer than a path can be"));
+        }
         if leaves(&name) || (kind == EntryType::Link && leaves(&link)) {
             return Err(ArchiveError::Escape { entry: name });
         }
+        self.check_room_for(padded(size_bytes))?;
         if !is_wanted(&name) {
             return self.skip(padded(size_bytes));
         }
@@ -238,8 +244,13 @@ impl<R: Read> Unpacker<R> {
 
     /// Counts unpacked bytes before they are read.
     fn take(&mut self, count: u64) -> Result<(), ArchiveError> {
-        self.at_bytes = self.at_bytes.saturating_add(count);
-        if self.at_bytes > UNPACKED_BYTES_MAX {
+        self.check_room_for(count)?;
+        self.at_bytes += count;
+        Ok(())
+    }
+
+    fn check_room_for(&self, count: u64) -> Result<(), ArchiveError> {
+        if self.at_bytes.saturating_add(count) > UNPACKED_BYTES_MAX {
             return Err(ArchiveError::TooLarge { what: "bytes when unpacked", limit: UNPACKED_BYTES_MAX });
         }
         Ok(())

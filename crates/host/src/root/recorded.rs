@@ -25,7 +25,10 @@ pub(super) struct Format {
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", default)]
 pub(crate) struct LookedAt {
-    /// Paths at which there was nothing, and so nothing below.
+    /// The snapshot was not taken of a host, but of a copy that may lack things.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub of_a_copy: bool,
+    /// Paths at which there was nothing; and on a host, so nothing below.
     pub absent: BTreeSet<String>,
     /// Files that are there and could not be read.
     pub unread: BTreeMap<String, Lack>,
@@ -94,6 +97,9 @@ impl Lack {
 impl LookedAt {
     /// Whether it is known that there is nothing at a path.
     pub(super) fn is_absent(&self, path: &str) -> bool {
+        if self.of_a_copy {
+            return self.absent.contains(path);
+        }
         let ends = path.match_indices('/').map(|(at, _)| at).chain([path.len()]);
         ends.into_iter().any(|end| end > 0 && self.absent.contains(&path[..end]))
     }

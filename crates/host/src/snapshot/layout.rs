@@ -43,7 +43,7 @@ impl<'r> Layout<'r> {
             entries: BTreeMap::new(),
             names: BTreeSet::new(),
             targets: BTreeMap::new(),
-            looked_at: LookedAt::default(),
+            looked_at: LookedAt { of_a_copy: !root.is_whole(), ..LookedAt::default() },
             left_out: Vec::new(),
         };
         for (path, seen) in looks {
@@ -199,6 +199,9 @@ impl<'r> Layout<'r> {
 
     /// The uppermost directory on a path that is not there.
     fn top_of_absence<'p>(&self, path: &'p str) -> &'p str {
+        if !self.root.is_whole() {
+            return path;
+        }
         let mut top = path;
         while let Some((parent, _)) = top.rsplit_once('/') {
             if parent.is_empty() || self.root.has(parent) {

@@ -97,12 +97,12 @@ fn exchange(name: &str) -> io::Result<Vec<u8>> {
 impl Nic<'_> {
     /// From rtnetlink; in a copy of a host from its recording or the files that have the same.
     pub(super) fn link_fact(&self, fact: LinkFact) -> Reading {
-        let found = match &self.link {
-            Ok(link) => link.get(fact),
-            Err(reading) => reading.clone(),
+        let (found, may_be_in_sysfs) = match &self.link {
+            Ok(link) => (link.get(fact), !self.root.is_whole()),
+            Err(reading) => (reading.clone(), !self.root.is_live()),
         };
         match (&found, fact) {
-            _ if self.root.is_whole() => found,
+            _ if !may_be_in_sysfs => found,
             (Reading::Value(_) | Reading::NeedsRoot, _) | (_, LinkFact::Qdisc | LinkFact::Kind) => found,
             (_, LinkFact::Mtu) => self.file("mtu"),
             (_, LinkFact::TxQueueLength) => self.file("tx_queue_len"),

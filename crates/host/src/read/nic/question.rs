@@ -80,15 +80,6 @@ questions! {
     Module, "module", |interface: &Interface| Ok(Module { kind: interface.module_kind()? });
 }
 
-/// How an offload is written; in a recording made by hand `true` or `false` will do.
-#[derive(Debug, Default, Serialize, Deserialize)]
-#[serde(default)]
-struct FeatureState {
-    active: bool,
-    requested: bool,
-    changeable: bool,
-}
-
 impl Question for Features {
     const KEY: &'static str = "features";
 
@@ -97,29 +88,46 @@ impl Question for Features {
     }
 
     fn to_json(&self) -> Value {
-        let state = |feature: &Feature| {
-            let (active, requested) = (feature.is_active, feature.is_requested);
-            json!(FeatureState { active, requested, changeable: feature.is_changeable })
-        };
-        self.iter().map(|feature| (feature.name.clone(), state(feature))).collect()
+        self.iter().map(|feature| (feature.name.clone(), Value::from(in_words(feature)))).collect()
     }
 
     fn from_json(answer: &Map<String, Value>) -> Result<Self, String> {
-        let feature = |(name, state): (&String, &Value)| {
-            let state = match state {
-                Value::Bool(is_on) => FeatureState { active: *is_on, requested: *is_on, changeable: true },
-                Value::Object(fields) => from_fields(fields).map_err(|what| format!("{name}.{what}"))?,
-                _ => return Err(format!("{name}: neither true, false nor an object")),
-            };
-            Ok(Feature {
-                name: name.clone(),
-                is_active: state.active,
-                is_requested: state.requested,
-                is_changeable: state.changeable,
-            })
-        };
-        answer.iter().map(feature).collect()
+        answer.iter().map(|(name, state)| feature(name, state)).collect()
     }
+}
+
+const FIXED: &str = "[fixed]";
+const REQUESTED: [&str; 2] = ["[requested off]", "[requested on]"];
+
+/// An offload in the words of `ethtool -k`: `on`, `off [fixed]`, `off [requested on]`.
+fn in_words(feature: &Feature) -> String {
+    let state = if feature.is_active { "on" } else { "off" };
+    if !feature.is_changeable {
+        format!("{state} {FIXED}")
+    } else if feature.is_active != feature.is_requested {
+        format!("{state} {}", REQUESTED[usize::from(feature.is_requested)])
+    } else {
+        state.to_owned()
+    }
+}
+
+/// From those words; in a recording made by hand `true` and `false` will do.
+fn feature(name: &str, state: &Value) -> Result<Feature, String> {
+    let (state, note) = match state {
+        Value::Bool(is_on) => (if *is_on { "on" } else { "off" }, ""),
+        Value::String(words) => words.split_once(' ').unwrap_or((words, "")),
+        _ => ("", ""),
+    };
+    let is_active = match state {
+        "on" => true,
+        "off" => false,
+        _ => return Err(format!("{name}: neither \"on\" nor \"off\"")),
+    };
+    let is_requested = match REQUESTED.iter().position(|words| *words == note) {
+        Some(wish) => wish == 1,
+        None => is_active,
+    };
+    Ok(Feature { name: name.to_owned(), is_active, is_requested, is_changeable: note != FIXED })
 }
 
 /// Fields from an object; those that are left out are 0, false or empty, unknown ones are passed
