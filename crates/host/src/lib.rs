@@ -31,7 +31,7 @@ pub use environment::{environment, host_environment, interface_environment, inte
 pub use reading::Reading;
 pub use root::{ArchiveError, Root, RootError};
 pub use setting::{
-    Area, Disruption, EthtoolFact, LinkFact, Menu, MsrField, NicFact, PcieFact, Persist, ReadFrom, Risk, Setting,
-    Value, Vendor, Write,
+    Area, Disruption, EthtoolFact, LinkFact, Menu, MsrField, NetlinkFact, NicFact, PcieFact, Persist, ReadFrom, Risk,
+    Setting, Value, Vendor, Write,
 };
 pub use snapshot::{Snapshot, SnapshotError};

@@ -5,7 +5,9 @@
 //! one. In a copy of a host what the kernel answered is read from a recording, by the same facts.
 
 mod device;
+mod generic_netlink;
 mod link;
+mod netlink_answers;
 mod pcie;
 mod question;
 mod recording;
@@ -25,6 +27,7 @@ use crate::catalogue::nic::text;
 use crate::setting::{EthtoolFact, NicFact};
 use crate::{Reading, Root};
 use link::{Identity, LinkFacts};
+use netlink_answers::{Device, ModulePower, MoreCoalesce, MoreRings, Polling};
 use question::{HashFunction, Module, Question, WakeOnLan};
 use recording::{Recording, record};
 
@@ -41,7 +44,7 @@ enum Source {
 impl Source {
     fn ask<T: Question>(&self) -> Result<T, Reading> {
         match self {
-            Self::Kernel(interface) => T::ask(interface).map_err(reading),
+            Self::Kernel(interface) => T::ask(interface),
             Self::Recording(recording) => recording.answer(),
         }
     }
@@ -68,6 +71,11 @@ pub(crate) struct Nic<'a> {
     wake_on_lan: Answer<WakeOnLan>,
     module: Answer<Module>,
     features: Answer<Features>,
+    polling: Answer<Polling>,
+    device: Answer<Device>,
+    more_rings: Answer<MoreRings>,
+    more_coalesce: Answer<MoreCoalesce>,
+    module_power: Answer<ModulePower>,
 }
 
 impl<'a> Nic<'a> {
@@ -107,6 +115,11 @@ impl<'a> Nic<'a> {
             wake_on_lan: OnceCell::new(),
             module: OnceCell::new(),
             features: OnceCell::new(),
+            polling: OnceCell::new(),
+            device: OnceCell::new(),
+            more_rings: OnceCell::new(),
+            more_coalesce: OnceCell::new(),
+            module_power: OnceCell::new(),
         };
         nic.sysfs = nic.find_in_sysfs(identity);
         nic
@@ -118,6 +131,7 @@ impl<'a> Nic<'a> {
             NicFact::BusInfo => self.bus_info(),
             NicFact::Ethtool(fact) => self.ethtool(fact),
             NicFact::Link(fact) => self.link_fact(fact),
+            NicFact::Netlink(fact) => self.netlink(fact),
             NicFact::Offload(names) => self.offload(names),
             NicFact::File(file) => self.file(file),
             NicFact::Device(file) => self.device_file(file),
@@ -185,6 +199,11 @@ impl<'a> Nic<'a> {
         add(self, &mut answers, &self.wake_on_lan);
         add(self, &mut answers, &self.module);
         add(self, &mut answers, &self.features);
+        add(self, &mut answers, &self.polling);
+        add(self, &mut answers, &self.device);
+        add(self, &mut answers, &self.more_rings);
+        add(self, &mut answers, &self.more_coalesce);
+        add(self, &mut answers, &self.module_power);
         answers
     }
 

@@ -1,4 +1,4 @@
-//! What an interface is asked by `SIOCETHTOOL`, and how the answers are written down.
+//! What an interface is asked, and how the answers are written down.
 
 use nearwire_sys::ethtool::{
     Channels, Coalesce, DriverInfo, EnergyEfficient, EthtoolError, Feature, Features, Fec, Interface, LinkSettings,
@@ -8,12 +8,19 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-/// One command of ethtool and its answer.
+use super::netlink_answers::{Device, ModulePower, MoreCoalesce, MoreRings, Polling};
+use super::reading;
+use crate::Reading;
+
+/// One question and its answer.
 pub(super) trait Question: Sized {
-    /// The command's name in a recording.
+    /// The answer's name in a recording.
     const KEY: &'static str;
     /// Asks the kernel.
-    fn ask(interface: &Interface) -> Result<Self, EthtoolError>;
+    ///
+    /// # Errors
+    /// The reading that stands for the missing answer.
+    fn ask(interface: &Interface) -> Result<Self, Reading>;
     /// The answer as it is recorded.
     fn to_json(&self) -> Value;
     /// The answer from a recording.
@@ -50,7 +57,7 @@ macro_rules! questions {
         $(impl Question for $answer {
             const KEY: &'static str = $key;
 
-            fn ask(interface: &Interface) -> Result<Self, EthtoolError> {
+            fn ask(interface: &Interface) -> Result<Self, Reading> {
                 $ask(interface)
             }
 
@@ -65,26 +72,36 @@ macro_rules! questions {
     };
 }
 
+/// Asks by `SIOCETHTOOL`.
+fn by_ioctl<T>(ask: fn(&Interface) -> Result<T, EthtoolError>) -> impl Fn(&Interface) -> Result<T, Reading> {
+    move |interface| ask(interface).map_err(reading)
+}
+
 questions! {
-    DriverInfo, "driver", Interface::driver_info;
-    Rings, "rings", Interface::rings;
-    Coalesce, "coalesce", Interface::coalesce;
-    Channels, "channels", Interface::channels;
-    LinkSettings, "link-settings", Interface::link_settings;
-    Timestamping, "timestamping", Interface::timestamping;
-    Pause, "pause", Interface::pause;
-    EnergyEfficient, "eee", Interface::energy_efficient;
-    Fec, "fec", Interface::fec;
-    HashFunction, "rss-hash", |interface: &Interface| Ok(HashFunction { bits: interface.hash_function()? });
-    WakeOnLan, "wake-on-lan", |interface: &Interface| Ok(WakeOnLan { events: interface.wake_on_lan()? });
-    Module, "module", |interface: &Interface| Ok(Module { kind: interface.module_kind()? });
+    DriverInfo, "driver", by_ioctl(Interface::driver_info);
+    Rings, "rings", by_ioctl(Interface::rings);
+    Coalesce, "coalesce", by_ioctl(Interface::coalesce);
+    Channels, "channels", by_ioctl(Interface::channels);
+    LinkSettings, "link-settings", by_ioctl(Interface::link_settings);
+    Timestamping, "timestamping", by_ioctl(Interface::timestamping);
+    Pause, "pause", by_ioctl(Interface::pause);
+    EnergyEfficient, "eee", by_ioctl(Interface::energy_efficient);
+    Fec, "fec", by_ioctl(Interface::fec);
+    HashFunction, "rss-hash", by_ioctl(|interface| Ok(HashFunction { bits: interface.hash_function()? }));
+    WakeOnLan, "wake-on-lan", by_ioctl(|interface| Ok(WakeOnLan { events: interface.wake_on_lan()? }));
+    Module, "module", by_ioctl(|interface| Ok(Module { kind: interface.module_kind()? }));
+    Polling, "napi", Polling::ask;
+    Device, "netdev", Device::ask;
+    MoreRings, "rings-netlink", MoreRings::ask;
+    MoreCoalesce, "coalesce-netlink", MoreCoalesce::ask;
+    ModulePower, "module-netlink", ModulePower::ask;
 }
 
 impl Question for Features {
     const KEY: &'static str = "features";
 
-    fn ask(interface: &Interface) -> Result<Self, EthtoolError> {
-        interface.features()
+    fn ask(interface: &Interface) -> Result<Self, Reading> {
+        interface.features().map_err(reading)
     }
 
     fn to_json(&self) -> Value {

@@ -71,6 +71,49 @@ fn recorded_answer_read_is_the_value() {
 }
 
 #[test]
+fn recorded_netlink_answer_read_is_the_value() {
+    let root = recorded(
+        r#"{
+        "napi": {"instances": [
+            {"queues": ["rx-0", "tx-0"], "irq": 40, "defer-hard-irqs": 2, "irq-suspend-timeout": 20000000},
+            {"queues": ["rx-1", "tx-1"], "irq": 41, "defer-hard-irqs": 0, "irq-suspend-timeout": 20000000},
+            {"irq": 42, "defer-hard-irqs": 0, "irq-suspend-timeout": 20000000}
+        ]},
+        "netdev": {"xdp-features": 11},
+        "rings-netlink": {"tx-push": 1, "cqe-size": 64, "tcp-data-split": 1},
+        "coalesce-netlink": {"use-cqe-mode-rx": 0},
+        "module-netlink": {"power-mode-policy": 2}
+    }"#,
+    );
+    for (id, wanted) in [
+        ("nic.napi.defer-hard-irqs", "2 (rx-0 tx-0), 0 (rx-1 tx-1 interrupt 42)"),
+        ("nic.napi.irq-suspend-timeout-ns", "20000000"),
+        ("nic.napi.map", "rx-0 tx-0: interrupt 40, rx-1 tx-1: interrupt 41"),
+        ("nic.xdp-features", "basic redirect xsk-zerocopy"),
+        ("nic.ring.tx-push", "on"),
+        ("nic.ring.data-split", "off"),
+        ("nic.ring.completion-bytes", "64"),
+        ("nic.coalesce.completion-timer", "event"),
+        ("nic.module.power-mode", "auto"),
+    ] {
+        assert_eq!(readings(&root, &[id]), [Reading::value(wanted)], "{id}");
+    }
+    for id in ["nic.napi.gro-flush-timeout-ns", "nic.ring.rx-push", "nic.ring.buffer-bytes"] {
+        assert_eq!(readings(&root, &[id]), [Reading::Unsupported], "{id}");
+    }
+}
+
+#[test]
+fn live_interface_asked_by_generic_netlink_answers_or_lacks_it() {
+    let root = Root::live().unwrap();
+    for id in ["nic.napi.map", "nic.xdp-features", "nic.ring.tx-push", "nic.coalesce.completion-timer"] {
+        let setting = catalogue::setting(id).unwrap();
+        let (_, reading) = read_settings(&root, &[setting], &["lo".to_owned()]).remove(0);
+        assert!(!matches!(reading, Reading::Unknown { .. }), "{id}: {reading:?}");
+    }
+}
+
+#[test]
 fn recorded_lack_read_says_which() {
     let id = "nic.coalesce.rx-usecs";
     assert_eq!(reading(r#"{"coalesce": {"unsupported": true}}"#, id), Reading::Unsupported);
