@@ -22,7 +22,7 @@ const UNPACKED_BYTES_MAX: u64 = 1 << 30;
 /// Most names. A directory with one name in it takes 400 bytes of memory, a file less.
 const NAMES_MAX: usize = 1 << 16;
 /// Letters of names and bytes of files that are kept.
-const KEPT_BYTES_MAX: u64 = 24 << 20;
+const KEPT_BYTES_MAX: u64 = 20 << 20;
 /// Longest record with a long name or with attributes.
 const RECORD_BYTES_MAX: u64 = 64 << 10;
 /// `PATH_MAX` of `include/uapi/linux/limits.h`.

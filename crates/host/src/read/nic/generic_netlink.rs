@@ -121,14 +121,12 @@ pub(super) fn number(attributes: &[u8], kind: u16) -> Option<u64> {
         let found = u16::from_ne_bytes(number_at(rest, 2)?) & TYPE_MASK;
         let payload = rest.get(4..length)?;
         if found == kind {
-            return match payload {
-                &[byte] => Some(u64::from(byte)),
-                &[a, b] => Some(u64::from(u16::from_ne_bytes([a, b]))),
-                _ => match (number_at(payload, 0), number_at(payload, 0)) {
-                    (_, Some(bytes)) if payload.len() == 8 => Some(u64::from_ne_bytes(bytes)),
-                    (Some(bytes), _) if payload.len() == 4 => Some(u64::from(u32::from_ne_bytes(bytes))),
-                    _ => None,
-                },
+            return match payload.len() {
+                1 => number_at(payload, 0).map(|bytes| u64::from(u8::from_ne_bytes(bytes))),
+                2 => number_at(payload, 0).map(|bytes| u64::from(u16::from_ne_bytes(bytes))),
+                4 => number_at(payload, 0).map(|bytes| u64::from(u32::from_ne_bytes(bytes))),
+                8 => number_at(payload, 0).map(u64::from_ne_bytes),
+                _ => None,
             };
         }
         rest = rest.get(length.next_multiple_of(4)..)?;

@@ -54,6 +54,10 @@ impl<R: BufRead> Zstd<R> {
                         return Err(io::ErrorKind::UnexpectedEof.into());
                     }
                 }
+                Err(FrameDecoderError::WindowSizeTooBig { requested, max }) => {
+                    let what = format!("to unpack it {requested} bytes of memory are needed, more than {max}");
+                    return Err(io::Error::other(format!("{what}; pack it again with zstd -3")));
+                }
                 Err(error) => return Err(io::Error::other(error)),
             }
         }
