@@ -2,7 +2,8 @@
 //!
 //! * [`catalogue`]: one table an area; a row is a [`Setting`] with its stable id, and beside the
 //!   tables what papers print about each and where they disagree;
-//! * [`Root`]: the live host or a directory that looks like one, by the same code;
+//! * [`Root`]: the live host, or a directory or archive that looks like one, by the same code;
+//! * [`Snapshot`]: an archive of everything that settings are read from;
 //! * [`environment()`]: the [`Reading`]s that belong in the record of a measurement;
 //! * [`read_settings`]: those of any settings;
 //! * [`guide`]: what is known of a setting in words;
@@ -35,6 +36,7 @@ mod reading;
 mod redact;
 mod root;
 mod setting;
+mod snapshot;
 pub mod topology;
 pub mod tune;
 
@@ -42,8 +44,9 @@ pub use cpuset::{CpuSet, CpuSetError};
 pub use environment::{environment, host_environment, interface_environment, interfaces, read_settings};
 pub use goal::Goal;
 pub use reading::Reading;
-pub use root::{Root, RootError};
+pub use root::{ArchiveError, Root, RootError};
 pub use setting::{
-    Area, Disruption, EthtoolFact, LinkFact, Menu, MsrField, NicFact, PcieFact, Persist, ReadFrom, Risk, Setting,
-    Value, Vendor, Write,
+    Area, Disruption, EthtoolFact, LinkFact, Menu, MsrField, NetlinkFact, NicFact, PcieFact, Persist, ReadFrom, Risk,
+    Setting, Value, Vendor, Write,
 };
+pub use snapshot::{Snapshot, SnapshotError};

@@ -17,7 +17,7 @@ pub(crate) mod service;
 
 pub(crate) use condense::{condense, split};
 pub use host_files::HostFiles;
-pub(crate) use nic::Nic;
+pub(crate) use nic::{Nic, RECORDINGS};
 
 use crate::{CpuSet, Reading};
 

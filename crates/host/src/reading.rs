@@ -44,6 +44,18 @@ impl Reading {
         }
     }
 
+    /// The value, or why there is none, for a person.
+    #[must_use]
+    pub fn in_words(&self) -> String {
+        match self {
+            Self::Value(value) if value.is_empty() => "(empty)".to_owned(),
+            Self::Value(value) => value.clone(),
+            Self::Unsupported => "not on this host".to_owned(),
+            Self::NeedsRoot => "needs root".to_owned(),
+            Self::Unknown { why } => format!("unknown: {why}"),
+        }
+    }
+
     /// The value, if there is one.
     #[must_use]
     pub fn as_value(&self) -> Option<&str> {

@@ -1,41 +1,54 @@
-//! The tree that settings are read from: the live host, or a directory with the same files.
+//! The tree that settings are read from: the live host, a directory with the same files, or an
+//! archive of them.
+
+mod archive;
+mod error;
+mod looks;
+mod memory;
+mod recorded;
+mod tree;
 
 mod write;
 
-use std::fs::File;
-use std::io::Read;
-use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use rustix::fs::{self, FileType, Mode, OFlags, ResolveFlags};
+use rustix::fs::OFlags;
 use rustix::io::Errno;
-use thiserror::Error;
+use rustix::time::{ClockId, clock_getres};
 
 use crate::Reading;
+use looks::Trace;
+use recorded::Format;
+use tree::{Disk, Fault, Tree};
+
+pub(crate) use archive::unpack_zstd;
+pub use error::{ArchiveError, RootError};
+pub(crate) use looks::{Looks, Seen};
+pub(crate) use memory::MemoryTree;
+#[cfg(test)]
+pub(crate) use memory::Node;
+pub(crate) use recorded::{DeviceBytes, FORMAT, LOOKED_AT, Lack, LookedAt, MANIFEST, NOT_COPIED, to_hex};
 
 /// More of a file than this is not read: the longest honest one, a kernel configuration, has
 /// 300 KB.
-const FILE_BYTES_MAX: u64 = 4 << 20;
+pub(crate) const FILE_BYTES_MAX: u64 = 4 << 20;
 
 /// A tree of `/proc`, `/sys`, `/boot`, `/etc` and `/run` files.
 ///
-/// Paths are given as on a live host, `/proc/cmdline`. In a directory they cannot escape it, not
-/// even by links (`openat2` with `RESOLVE_IN_ROOT`): the tree may come from a stranger.
+/// Paths are given as on a live host, `/proc/cmdline`. In a directory or archive they cannot escape
+/// it, not even by links (`openat2` with `RESOLVE_IN_ROOT`): the tree may come from a stranger.
+///
+/// A copy may be *whole*: a snapshot, which knows of everything that was looked at whether it was
+/// there. What is not in another copy was perhaps only not copied.
 #[derive(Debug)]
 pub struct Root {
-    directory: OwnedFd,
+    tree: Arc<Tree>,
     path: PathBuf,
     is_live: bool,
-}
-
-/// Why a directory cannot be a root.
-#[derive(Debug, Error)]
-#[error("open {path} as the root of a host's files: {source}")]
-pub struct RootError {
-    /// The directory.
-    pub path: PathBuf,
-    /// What the kernel said.
-    pub source: std::io::Error,
+    /// Of a snapshot.
+    looked_at: Option<Arc<LookedAt>>,
+    trace: Option<Trace>,
 }
 
 impl Root {
@@ -44,29 +57,96 @@ impl Root {
     /// # Errors
     /// `/` cannot be opened.
     pub fn live() -> Result<Self, RootError> {
-        Self::open(Path::new("/"), true)
+        Self::disk(Path::new("/"), true)
     }
 
     /// A directory that holds a copy of a host's files.
     ///
     /// # Errors
-    /// It is not a directory that can be opened.
+    /// It is not a directory that can be opened, or a snapshot that is not understood.
     pub fn directory(path: impl AsRef<Path>) -> Result<Self, RootError> {
-        Self::open(path.as_ref(), false)
+        Self::disk(path.as_ref(), false)?.with_manifest()
     }
 
-    fn open(path: &Path, is_live: bool) -> Result<Self, RootError> {
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        match fs::open(path, flags, Mode::empty()) {
-            Ok(directory) => Ok(Self { directory, path: path.to_owned(), is_live }),
-            Err(errno) => Err(RootError { path: path.to_owned(), source: errno.into() }),
+    /// An archive that holds a copy of a host's files: a snapshot, what `hwloc-gather-topology` or
+    /// `sos report` made, or any tar archive with `proc` or `sys` at its top or in one or two
+    /// directories below; as it is or packed with zstd, gzip or bzip2. Nothing is unpacked to disk,
+    /// and less than 64 MiB of memory are taken whatever is in it.
+    ///
+    /// # Errors
+    /// It cannot be read, is no such archive, exceeds a limit, or is a snapshot that is not
+    /// understood.
+    pub fn archive(path: impl AsRef<Path>) -> Result<Self, RootError> {
+        let path = path.as_ref();
+        match archive::read(path) {
+            Ok(tree) => Self::memory(tree, path.to_owned()),
+            Err(source) => Err(RootError::Archive { path: path.to_owned(), source }),
         }
+    }
+
+    /// A tree in memory; the path is what messages call it.
+    pub(crate) fn memory(tree: MemoryTree, path: PathBuf) -> Result<Self, RootError> {
+        let tree = Arc::new(Tree::Memory(tree));
+        Self { tree, path, is_live: false, looked_at: None, trace: None }.with_manifest()
+    }
+
+    fn disk(path: &Path, is_live: bool) -> Result<Self, RootError> {
+        match Disk::open_at(path, is_live) {
+            Ok(disk) => {
+                let tree = Arc::new(Tree::Disk(disk));
+                Ok(Self { tree, path: path.to_owned(), is_live, looked_at: None, trace: None })
+            }
+            Err(source) => Err(RootError::Directory { path: path.to_owned(), source }),
+        }
+    }
+
+    fn with_manifest(mut self) -> Result<Self, RootError> {
+        if !self.has(MANIFEST) {
+            return Ok(self);
+        }
+        let wrong = |file, what: String| RootError::Manifest { path: self.path.clone(), file, what };
+        let text = |file: &'static str| {
+            self.read(file).map_err(|reading| wrong(file, format!("cannot be read: {}", reading.in_words())))
+        };
+        let Format { format } =
+            serde_json::from_str(&text(MANIFEST)?).map_err(|error| wrong(MANIFEST, error.to_string()))?;
+        if format != FORMAT {
+            let what = format!("format {format} is not understood, only {FORMAT}: another version of nearwire made it");
+            return Err(wrong(MANIFEST, what));
+        }
+        let looked_at: LookedAt =
+            serde_json::from_str(&text(LOOKED_AT)?).map_err(|error| wrong(LOOKED_AT, error.to_string()))?;
+        self.looked_at = Some(Arc::new(looked_at));
+        Ok(self)
+    }
+
+    /// The same tree, remembering what is looked at from now on.
+    pub(crate) fn traced(&self) -> Self {
+        Self { trace: Some(Trace::default()), ..self.untraced() }
+    }
+
+    /// The same tree, remembering nothing.
+    pub(crate) fn untraced(&self) -> Self {
+        let (tree, looked_at) = (Arc::clone(&self.tree), self.looked_at.clone());
+        Self { tree, path: self.path.clone(), is_live: self.is_live, looked_at, trace: None }
+    }
+
+    /// What was looked at since this was asked last.
+    pub(crate) fn take_looks(&self) -> Looks {
+        self.trace.as_ref().map(Trace::take).unwrap_or_default()
     }
 
     /// Whether this is the host the program runs on, so that the kernel can be asked too.
     #[must_use]
     pub fn is_live(&self) -> bool {
         self.is_live
+    }
+
+    /// Whether what is not there was not there on the host either, as far as settings are read:
+    /// the live host or a snapshot, not any other copy.
+    #[must_use]
+    pub fn is_whole(&self) -> bool {
+        self.is_live || self.looked_at.as_ref().is_some_and(|looked_at| !looked_at.of_a_copy)
     }
 
     /// Whether the calling thread left the network namespace of its process, which is most likely
@@ -98,30 +178,53 @@ impl Root {
     /// # Errors
     /// The reading that stands for the missing bytes.
     pub fn read_bytes(&self, path: &str, limit_bytes: u64) -> Result<Vec<u8>, Reading> {
-        // A pipe in a stranger's tree must not block the reader.
-        let file = self.open_in(path, OFlags::RDONLY | OFlags::NONBLOCK)?;
-        let kind = fs::fstat(&file).map_err(|errno| Reading::from_errno(path, errno))?;
-        if FileType::from_raw_mode(kind.st_mode) != FileType::RegularFile {
-            return Err(Reading::unknown(format!("{path} is not a regular file")));
+        let limit_bytes = limit_bytes.min(FILE_BYTES_MAX);
+        let found = self.read_file(path, limit_bytes);
+        self.note(path, |seen| match &found {
+            // The longest look is kept.
+            Ok(bytes) if seen.file.as_ref().is_none_or(|(_, limit)| *limit <= limit_bytes) => {
+                seen.file = Some((bytes.clone(), limit_bytes));
+            }
+            Ok(_) => {}
+            Err(reading) => seen.unread = Some(reading.clone()),
+        });
+        found
+    }
+
+    fn read_file(&self, path: &str, limit_bytes: u64) -> Result<Vec<u8>, Reading> {
+        if let Some(looked_at) = &self.looked_at {
+            if let Some(reading) = looked_at.unread.get(path).and_then(Lack::reading) {
+                return Err(reading);
+            }
+            if looked_at.first_bytes.get(path).is_some_and(|&copied| copied < limit_bytes) {
+                return Err(Reading::unknown(format!("{} has only the start of {path}", self.path.display())));
+            }
         }
-        let mut bytes = Vec::new();
-        match File::from(file).take(limit_bytes.min(FILE_BYTES_MAX)).read_to_end(&mut bytes) {
-            Ok(_) => Ok(bytes),
-            Err(error) => Err(match Errno::from_io_error(&error) {
-                Some(errno) => Reading::from_errno(path, errno),
-                None => Reading::unknown(format!("read {path}: {error}")),
-            }),
-        }
+        self.tree.read(path, limit_bytes).map_err(|fault| match fault {
+            Fault::Kernel(errno) => self.missing(path, errno),
+            Fault::NotRegular => Reading::unknown(format!("{path} is not a regular file")),
+            Fault::Other(error) => Reading::unknown(format!("read {path}: {error}")),
+        })
     }
 
     /// The records of the kernel's log, one a line, from a device that gives one a read; of a copy
     /// the text of the file.
     pub(crate) fn read_log(&self, path: &str) -> Result<String, Reading> {
-        const RECORD_BYTES_MAX: usize = 8192;
         if !self.is_live {
             return self.read(path);
         }
-        let device = self.open_in(path, OFlags::RDONLY | OFlags::NONBLOCK)?;
+        let found = self.read_records(path);
+        self.note(path, |seen| match &found {
+            Ok(text) => seen.file = Some((text.clone().into_bytes(), FILE_BYTES_MAX)),
+            Err(reading) => seen.unread = Some(reading.clone()),
+        });
+        found
+    }
+
+    fn read_records(&self, path: &str) -> Result<String, Reading> {
+        const RECORD_BYTES_MAX: usize = 8192;
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK;
+        let device = self.tree.device(path, flags).map_err(|errno| self.missing(path, errno))?;
         let mut log = Vec::new();
         let mut record = [0; RECORD_BYTES_MAX];
         while (log.len() as u64) < FILE_BYTES_MAX {
@@ -136,9 +239,27 @@ impl Root {
         Ok(String::from_utf8_lossy(&log).into_owned())
     }
 
-    /// Some bytes of a device at an offset.
+    /// Some bytes of a device at an offset; of a snapshot those that were read there.
     pub(crate) fn read_device<const BYTES: usize>(&self, path: &str, offset: u64) -> Result<[u8; BYTES], Reading> {
-        let device = self.open_in(path, OFlags::RDONLY)?;
+        let found = match &self.looked_at {
+            None if self.is_live => self.read_device_now::<BYTES>(path, offset),
+            None => Err(Reading::unknown(format!("{path} is read on a live host only"))),
+            Some(_) if self.is_absent(path) => Err(Reading::Unsupported),
+            Some(looked_at) => {
+                let unknown = || Err(Reading::unknown(format!("{} has no copy of {path}", self.path.display())));
+                looked_at.device(path, offset).unwrap_or_else(unknown).and_then(|bytes| {
+                    bytes.try_into().map_err(|_| Reading::unknown(format!("{LOOKED_AT}: odd bytes of {path}")))
+                })
+            }
+        };
+        self.note(path, |seen| {
+            seen.device.insert(offset, found.clone().map(|bytes| bytes.to_vec()));
+        });
+        found
+    }
+
+    fn read_device_now<const BYTES: usize>(&self, path: &str, offset: u64) -> Result<[u8; BYTES], Reading> {
+        let device = self.tree.device(path, OFlags::RDONLY).map_err(|errno| self.missing(path, errno))?;
         let mut bytes = [0; BYTES];
         match rustix::io::pread(&device, &mut bytes, offset) {
             Ok(length) if length == BYTES => Ok(bytes),
@@ -149,19 +270,37 @@ impl Root {
         }
     }
 
+    /// The length of a tick of the coarse clock, nanoseconds.
+    pub(crate) fn coarse_clock_resolution_ns(&self) -> Option<u64> {
+        match &self.looked_at {
+            None if self.is_live => u64::try_from(clock_getres(ClockId::MonotonicCoarse).tv_nsec).ok(),
+            None => None,
+            Some(looked_at) => looked_at.coarse_clock_resolution_ns,
+        }
+    }
+
     /// The names in a directory, in order, numbers inside names counted as numbers
     /// (`cpu2` before `cpu10`).
     ///
     /// # Errors
     /// The reading that stands for the missing names.
     pub fn list(&self, path: &str) -> Result<Vec<String>, Reading> {
-        let directory = self.open_in(path, OFlags::RDONLY | OFlags::DIRECTORY)?;
-        let entries = fs::Dir::new(directory).map_err(|errno| Reading::from_errno(path, errno))?;
-        let mut names: Vec<String> = entries
-            .filter_map(Result::ok)
-            .map(|entry| entry.file_name().to_string_lossy().into_owned())
-            .filter(|name| name != "." && name != "..")
-            .collect();
+        let found = self.list_now(path);
+        self.note(path, |seen| match &found {
+            Ok(names) => seen.names = Some(names.clone()),
+            Err(reading) => seen.unlisted = Some(reading.clone()),
+        });
+        found
+    }
+
+    fn list_now(&self, path: &str) -> Result<Vec<String>, Reading> {
+        if let Some(looked_at) = &self.looked_at
+            && !looked_at.listed.contains(path)
+        {
+            let lack = looked_at.unlisted.get(path).and_then(Lack::reading);
+            return Err(lack.unwrap_or_else(|| self.missing(path, Errno::NOENT)));
+        }
+        let mut names = self.tree.names(path).map_err(|errno| self.missing(path, errno))?;
         names.sort_by_cached_key(|name| in_natural_order(name));
         Ok(names)
     }
@@ -177,53 +316,84 @@ impl Root {
 
     /// What a symbolic link points at, as it is written there.
     pub(crate) fn link_target(&self, path: &str) -> Result<String, Reading> {
-        let (parent, name) = path.rsplit_once('/').unwrap_or(("", path));
-        let directory = self.open_in(parent, OFlags::PATH | OFlags::DIRECTORY)?;
-        let target = fs::readlinkat(&directory, name, Vec::new()).map_err(|errno| self.missing(path, errno))?;
-        Ok(target.to_string_lossy().into_owned())
+        let found = match self.tree.target(path) {
+            Ok(target) if target == NOT_COPIED && self.looked_at.is_some() => {
+                Err(Reading::unknown(format!("{} has only the name of {path}", self.path.display())))
+            }
+            // A directory that is not there has no links in it.
+            Err(Errno::NOENT) if self.tree.has(parent_of(path)).is_err() => {
+                Err(self.missing(parent_of(path), Errno::NOENT))
+            }
+            found => found.map_err(|errno| self.missing(path, errno)),
+        };
+        self.note(path, |seen| match &found {
+            Ok(target) => seen.target = Some(target.clone()),
+            Err(Reading::Unsupported) => seen.is_absent = true,
+            Err(_) => seen.is_there |= self.find(path).is_ok(),
+        });
+        found
     }
 
     /// Whether there is something at a path.
     #[must_use]
     pub fn has(&self, path: &str) -> bool {
-        self.open_raw(path, OFlags::PATH).is_ok()
+        let found = self.find(path);
+        self.note(path, |seen| match found {
+            Ok(()) => seen.is_there = true,
+            Err(errno) => seen.is_absent |= self.missing(path, errno) == Reading::Unsupported,
+        });
+        found.is_ok()
     }
 
-    fn open_in(&self, path: &str, flags: OFlags) -> Result<OwnedFd, Reading> {
-        self.open_raw(path, flags).map_err(|errno| self.missing(path, errno))
-    }
-
-    fn open_raw(&self, path: &str, flags: OFlags) -> Result<OwnedFd, Errno> {
-        let inside = path.trim_start_matches('/');
-        let inside = if inside.is_empty() { "." } else { inside };
-        let flags = flags | OFlags::CLOEXEC;
-        if self.is_live {
-            // Not openat2: sandboxes forbid it more often than it would be of use here.
-            fs::openat(&self.directory, inside, flags, Mode::empty())
-        } else {
-            let resolve = ResolveFlags::IN_ROOT;
-            fs::openat2(&self.directory, inside, flags, Mode::empty(), resolve)
+    /// Finds something at a path, or in a snapshot its name alone.
+    fn find(&self, path: &str) -> Result<(), Errno> {
+        match self.tree.has(path) {
+            Err(_) if self.looked_at.is_some() && self.tree.target(path).as_deref() == Ok(NOT_COPIED) => Ok(()),
+            found => found,
         }
     }
 
+    fn note(&self, path: &str, add: impl FnOnce(&mut Seen)) {
+        if let Some(trace) = &self.trace
+            && !path.starts_with("/nearwire/")
+        {
+            trace.note(path, add);
+        }
+    }
+
+    fn is_absent(&self, path: &str) -> bool {
+        self.looked_at.as_ref().is_some_and(|looked_at| looked_at.is_absent(path))
+    }
+
     /// What an error means. A file that is not there says on a live host that the host does not
-    /// have the thing. In a copy it says so only if the files beside it were copied.
+    /// have the thing. A snapshot knows what was not there. In another copy it says so only if the
+    /// files beside it were copied, and it is no link whose target was not copied.
     fn missing(&self, path: &str, errno: Errno) -> Reading {
         if !matches!(errno, Errno::NOENT | Errno::NOTDIR) {
             return Reading::from_errno(path, errno);
+        }
+        if self.is_live || self.is_absent(path) {
+            return Reading::Unsupported;
+        }
+        let root = self.path.display();
+        if self.looked_at.is_some() || self.tree.target(path).is_ok() {
+            return Reading::unknown(format!("{root} has no copy of {path}"));
         }
         // Every host has the directories at the top: without one, the copy is not complete.
         let beside = match path.rsplit_once('/') {
             Some((parent, _)) if !parent.is_empty() => parent,
             _ => path,
         };
-        if self.is_live || self.has(beside) {
+        if self.tree.has(beside).is_ok() {
             Reading::Unsupported
         } else {
-            let root = self.path.display();
             Reading::unknown(format!("{root} has no copy of {beside}"))
         }
     }
+}
+
+fn parent_of(path: &str) -> &str {
+    path.rsplit_once('/').map_or("", |(parent, _)| parent)
 }
 
 /// Splits a name into text and numbers.

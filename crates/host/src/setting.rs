@@ -283,6 +283,8 @@ pub enum NicFact {
     Ethtool(EthtoolFact),
     /// By rtnetlink, in the calling thread's network namespace; in a copy from sysfs.
     Link(LinkFact),
+    /// By generic netlink, in the calling thread's network namespace.
+    Netlink(NetlinkFact),
     /// An offload by the kernel's names: `on` when any of those that exist is.
     Offload(&'static [&'static str]),
     /// A file of `/sys/class/net/IF/`.
@@ -366,4 +368,35 @@ pub enum LinkFact {
     Qdisc,
     /// The kind of a virtual link: `veth`, `bond`.
     Kind,
+}
+
+/// What only generic netlink tells of an interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NetlinkFact {
+    /// Of each NAPI instance: empty polls before its interrupt is enabled again.
+    DeferHardIrqs,
+    /// Of each NAPI instance: how long segments and interrupts may wait, nanoseconds.
+    GroFlushTimeout,
+    /// Of each NAPI instance: how long interrupts stay off after a busy poll, nanoseconds.
+    IrqSuspendTimeout,
+    /// The queues and the interrupt of each NAPI instance.
+    NapiMap,
+    /// What the driver can do for XDP.
+    XdpFeatures,
+    /// Whether descriptors to send are written into the device.
+    TxPush,
+    /// How much of a frame is.
+    TxPushBytes,
+    /// Whether descriptors to receive are written into the device.
+    RxPush,
+    /// Whether headers and payload go to different buffers.
+    DataSplit,
+    /// Length of a completion, bytes.
+    CompletionBytes,
+    /// Length of a receive buffer, bytes.
+    BufferBytes,
+    /// What starts the delay of a receive interrupt.
+    CompletionTimer,
+    /// Whether the plugged module may save power.
+    ModulePower,
 }

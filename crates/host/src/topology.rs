@@ -29,6 +29,7 @@ pub struct Cpu {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Topology {
     cpus: Vec<Cpu>,
+    not_copied: CpuSet,
 }
 
 impl Topology {
@@ -60,20 +61,28 @@ impl Topology {
                 node: nodes.get(&id).copied(),
             }
         };
-        Self { cpus: online.iter().map(cpu).collect() }
+        let not_copied = if root.is_whole() { CpuSet::default() } else { without_directory(root, &online) };
+        Self { cpus: online.iter().map(cpu).collect(), not_copied }
     }
 
     /// A topology of known CPUs, for tests and for callers with other sources.
     #[must_use]
     pub fn of(mut cpus: Vec<Cpu>) -> Self {
         cpus.sort_by_key(|cpu| cpu.id);
-        Self { cpus }
+        Self { cpus, not_copied: CpuSet::default() }
     }
 
     /// The online CPUs.
     #[must_use]
     pub fn cpus(&self) -> &[Cpu] {
         &self.cpus
+    }
+
+    /// The online CPUs of a copy that has directories of others only: what is said of their core and
+    /// siblings means nothing. `sos report` copies 64 CPUs, in the order of letters.
+    #[must_use]
+    pub fn not_copied(&self) -> &CpuSet {
+        &self.not_copied
     }
 
     /// The CPU of this number, if it is online.
@@ -88,6 +97,13 @@ impl Topology {
     pub fn share_core(&self, a: u32, b: u32) -> bool {
         a == b || self.cpu(a).is_some_and(|cpu| cpu.siblings.contains(b))
     }
+}
+
+/// The CPUs without a directory, if some have one.
+fn without_directory(root: &Root, online: &CpuSet) -> CpuSet {
+    let has = |id: &u32| root.has(&format!("/sys/devices/system/cpu/cpu{id}"));
+    let (with, without): (Vec<u32>, Vec<u32>) = online.iter().partition(has);
+    if with.is_empty() { CpuSet::default() } else { without.into_iter().collect() }
 }
 
 /// The node of each CPU.

@@ -3,7 +3,8 @@
 //!
 //! The interface is looked up in the network namespace of the thread that opened it
 //! ([`Interface::open`]), unlike `/sys/class/net`, which shows the namespace of its mount. Only the
-//! methods that begin with `set_` change anything.
+//! methods that begin with `set_` change anything. Answers can be written down and read back by
+//! serde: keys are ethtool's words, and a key that is left out is 0, false or empty.
 //!
 //! Source: `include/uapi/linux/ethtool.h`, `net/ethtool/ioctl.c` (Linux 6.18). The older interface
 //! is used instead of generic netlink because every driver answers it and one call is one answer;
@@ -22,6 +23,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, OwnedFd};
 
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 pub use device::{EnergyEfficient, Fec, Pause};
@@ -103,7 +105,8 @@ impl EthtoolError {
 }
 
 /// Who drives an interface.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", default)]
 pub struct DriverInfo {
     /// Name of the driver: `mlx5_core`, `veth`.
     pub driver: String,
@@ -118,7 +121,8 @@ pub struct DriverInfo {
 }
 
 /// Sizes of the descriptor rings.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", default)]
 pub struct Rings {
     /// Receive ring, descriptors.
     pub rx: u32,
@@ -131,7 +135,8 @@ pub struct Rings {
 }
 
 /// Interrupt coalescing. A parameter the driver lacks is 0 here.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", default)]
 pub struct Coalesce {
     /// `rx-usecs`.
     pub rx_usecs: u32,
@@ -150,6 +155,7 @@ pub struct Coalesce {
     /// `stats-block-usecs`.
     pub stats_block_usecs: u32,
     /// `sample-interval`, seconds.
+    #[serde(rename = "sample-interval")]
     pub sample_interval_s: u32,
     /// `pkt-rate-low`, packets a second.
     pub pkt_rate_low: u32,
@@ -166,7 +172,8 @@ pub struct Coalesce {
 }
 
 /// Numbers of queues, each with its interrupt.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", default)]
 pub struct Channels {
     /// Receive-only channels.
     pub rx: u32,

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
-use super::RootArgs;
+use super::HostSource;
 
 /// Built-in profiles, for help texts.
 pub const PROFILES: &str = "Built-in profiles: latency, raw-frame, socket-bypass, busy-poll, mpi, nfv, bulk, and what each paper \
@@ -26,7 +26,7 @@ pub struct SelectionArgs {
     #[arg(long, value_name = "FILE")]
     pub plan: Option<PathBuf>,
     #[command(flatten)]
-    pub root: RootArgs,
+    pub root: HostSource,
 }
 
 #[derive(Debug, Args)]

@@ -3,6 +3,8 @@
 pub mod bench;
 pub mod check;
 pub mod plan;
+mod snapshot;
+mod source;
 pub mod tune;
 mod values;
 
@@ -10,6 +12,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
+pub use snapshot::SnapshotArgs;
+pub use source::HostSource;
 pub use values::{CableArg, CpuPair, ListenArg};
 
 /// Network latency near the wire: measured on every path from application to wire to application.
@@ -47,14 +51,8 @@ pub enum Command {
     Plan(Box<plan::PlanArgs>),
     /// Change the settings of this host by a profile, and put them back
     Tune(Box<tune::TuneArgs>),
-}
-
-/// Which host's files are read.
-#[derive(Debug, Args)]
-pub struct RootArgs {
-    /// Read a copy of a host's /proc, /sys, /etc and /boot in this directory, not this host
-    #[arg(long, value_name = "DIR")]
-    pub sysroot: Option<PathBuf>,
+    /// Put everything that settings are read from into one file, to be looked at elsewhere
+    Snapshot(SnapshotArgs),
 }
 
 #[derive(Debug, Args)]
@@ -122,9 +120,12 @@ pub struct SettingsArgs {
         help = "The setting to explain, as in cpu.governor or nic.mtu[eth0]; all are listed without it"
     )]
     pub id: Option<String>,
-    #[command(flatten)]
-    pub root: RootArgs,
     /// Print JSON
     #[arg(long)]
     pub json: bool,
+    /// Print the present value of every setting; so it is without ID and with another host than this one
+    #[arg(long)]
+    pub now: bool,
+    #[command(flatten)]
+    pub host: HostSource,
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use nearwire_host::plan::GuestRequest;
 
-use super::RootArgs;
+use super::HostSource;
 
 const ABOUT: &str = "Plans who owns what on this host or on a copy of its files: CPUs for the OS, for interrupts, for \
 the application, for pollers and for guests, near the NIC's memory node, with the reason of each choice and the lines \
@@ -50,7 +50,7 @@ pub struct PlanArgs {
     #[arg(long, value_name = "FILE", conflicts_with_all = ["nic", "app_cpus", "irq_cpus", "poller_cpus", "os_cpus", "guest", "node"])]
     pub from: Option<PathBuf>,
     #[command(flatten)]
-    pub root: RootArgs,
+    pub root: HostSource,
     /// Print JSON, which --from reads
     #[arg(long)]
     pub json: bool,

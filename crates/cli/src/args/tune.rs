@@ -93,7 +93,7 @@ pub struct StatusArgs {
     #[command(flatten)]
     pub journal: JournalArgs,
     #[command(flatten)]
-    pub root: super::RootArgs,
+    pub root: super::HostSource,
     /// Print JSON
     #[arg(long)]
     pub json: bool,
@@ -104,7 +104,7 @@ pub struct RevertArgs {
     #[command(flatten)]
     pub journal: JournalArgs,
     #[command(flatten)]
-    pub root: super::RootArgs,
+    pub root: super::HostSource,
     /// Do not ask
     #[arg(long)]
     pub yes: bool,

@@ -2,13 +2,10 @@
 
 use nearwire_host::Root;
 
-use crate::args::RootArgs;
+use crate::args::HostSource;
 use crate::exit::{self, Failure, OrExit};
 
 /// Opens what was named.
-pub fn open(args: &RootArgs) -> Result<Root, Failure> {
-    match &args.sysroot {
-        Some(directory) => Root::directory(directory).or_exit(exit::USAGE),
-        None => Root::live().or_exit(exit::CANNOT),
-    }
+pub fn open(source: &HostSource) -> Result<Root, Failure> {
+    source.open().or_exit(if source.is_live() { exit::CANNOT } else { exit::USAGE })
 }

@@ -13,6 +13,7 @@ mod report;
 mod responder;
 mod selection;
 mod settings;
+mod snapshot;
 mod tune;
 
 use crate::args::Command;
@@ -31,5 +32,6 @@ pub fn run(command: Command) -> Outcome {
         Command::Check(args) => check::run(&args),
         Command::Plan(args) => plan::run(&args),
         Command::Tune(args) => tune::run(&args),
+        Command::Snapshot(args) => snapshot::run(&args),
     }
 }

@@ -1,5 +1,6 @@
 //! `nearwire settings`: what is known of the settings of a host.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use anyhow::anyhow;
@@ -15,6 +16,7 @@ use crate::output;
 pub fn run(args: &SettingsArgs) -> Outcome {
     let text = match &args.id {
         Some(id) => one(id, args)?,
+        None if args.now || !args.host.is_live() => all_now(args)?,
         None if args.json => pretty(&catalogue::settings().map(in_json).collect()),
         None => table(),
     };
@@ -35,6 +37,28 @@ fn table() -> String {
     text
 }
 
+/// Every setting with its present values.
+fn all_now(args: &SettingsArgs) -> Result<String, Failure> {
+    let root = host_root::open(&args.host)?;
+    let settings: Vec<_> = catalogue::settings().collect();
+    let readings = read_settings(&root, &settings, &interfaces(&root).unwrap_or_default());
+    if !args.json {
+        let width = readings.iter().map(|(id, _)| id.len()).max().unwrap_or(0);
+        return Ok(readings.iter().map(|(id, reading)| format!("{id:<width$}  {}\n", reading.in_words())).collect());
+    }
+    let mut now: BTreeMap<&str, Vec<Value>> = BTreeMap::new();
+    for (id, reading) in &readings {
+        let setting = id.split('[').next().unwrap_or(id);
+        now.entry(setting).or_default().push(reading_in_json(id, reading));
+    }
+    let objects = settings.iter().map(|setting| {
+        let mut object = in_json(setting);
+        object["now"] = now.remove(setting.id).unwrap_or_default().into();
+        object
+    });
+    Ok(pretty(&objects.collect()))
+}
+
 /// One setting with its present value; of an interface also as `nic.mtu[eth0]`.
 fn one(text: &str, args: &SettingsArgs) -> Result<String, Failure> {
     let (id, interface) = match text.strip_suffix(']').and_then(|text| text.split_once('[')) {
@@ -45,7 +69,7 @@ fn one(text: &str, args: &SettingsArgs) -> Result<String, Failure> {
     if interface.is_some() && !matches!(setting.read, ReadFrom::Nic(_)) {
         return Err(usage(format!("{id} is not a setting of an interface: leave out what is in brackets")));
     }
-    let root = host_root::open(&args.root)?;
+    let root = host_root::open(&args.host)?;
     let interfaces = match interface {
         Some(name) => vec![name.to_owned()],
         None => interfaces(&root).unwrap_or_default(),
@@ -80,23 +104,13 @@ fn explanation(setting: &Setting, readings: &[(String, Reading)]) -> String {
     }
     for (id, reading) in readings {
         let owner = id.strip_prefix(setting.id).unwrap_or_default().trim_matches(['[', ']']);
-        let value = in_words(reading);
+        let value = reading.in_words();
         add("Now", &if owner.is_empty() { value } else { format!("{owner}: {value}") });
     }
     for line in &lines {
         add(line.label, &line.text);
     }
     text
-}
-
-fn in_words(reading: &Reading) -> String {
-    match reading {
-        Reading::Value(value) if value.is_empty() => "(empty)".to_owned(),
-        Reading::Value(value) => value.clone(),
-        Reading::Unsupported => "not on this host".to_owned(),
-        Reading::NeedsRoot => "needs root".to_owned(),
-        Reading::Unknown { why } => format!("unknown: {why}"),
-    }
 }
 
 fn one_in_json(setting: &Setting, readings: &[(String, Reading)]) -> String {

@@ -19,14 +19,17 @@ pub(crate) fn cores(files: &HostFiles<'_>) -> Reading {
 
 /// Online CPUs.
 pub(crate) fn threads(files: &HostFiles<'_>) -> Reading {
-    count(files, |cpu| (None, Some(cpu.id)))
+    match files.topology().cpus().len() {
+        0 => Reading::unknown("no list of online CPUs"),
+        count => Reading::value(count),
+    }
 }
 
 fn count(files: &HostFiles<'_>, key: impl Fn(&crate::topology::Cpu) -> (Option<u32>, Option<u32>)) -> Reading {
-    let cpus = files.topology().cpus();
-    if cpus.is_empty() {
-        return Reading::unknown("no list of online CPUs");
-    }
+    let cpus = match files.all_cpus() {
+        Ok(cpus) => cpus,
+        Err(reading) => return reading,
+    };
     Reading::value(cpus.iter().map(key).collect::<BTreeSet<_>>().len())
 }
 
@@ -142,8 +145,8 @@ pub(crate) fn translation_coherency(files: &HostFiles<'_>) -> Reading {
 pub(crate) fn dma_latency(files: &HostFiles<'_>) -> Reading {
     /// `PM_QOS_CPU_LATENCY_DEFAULT_VALUE` of `include/linux/pm_qos.h`.
     const NO_REQUEST_US: i32 = 2_000_000_000;
-    if !files.root().is_live() {
-        return Reading::unknown("requests are read on a live host only");
+    if !files.root().is_whole() {
+        return Reading::unknown("requests are read on a live host or from a snapshot only");
     }
     match files.root().read_device("/dev/cpu_dma_latency", 0).map(i32::from_ne_bytes) {
         Ok(NO_REQUEST_US) => Reading::value("no limit"),

@@ -9,7 +9,7 @@ use super::condense::condense;
 use super::{cpus, module, msr, one_line, service};
 use crate::redact::redact;
 use crate::setting::ReadFrom;
-use crate::topology::Topology;
+use crate::topology::{Cpu, Topology};
 use crate::{CpuSet, Reading, Root};
 
 /// What a command line or configuration says about an option that it does not have.
@@ -19,6 +19,9 @@ const NOT_SET: &str = "not set";
 const CPUINFO_BYTES_MAX: u64 = 16 << 10;
 /// A kernel configuration unpacked has 300 KB; more is not one.
 const CONFIG_BYTES_MAX: u64 = 4 << 20;
+
+/// Entries of which each CPU has one, or some CPUs together.
+const CPU_ENTRIES: [&str; 3] = ["cpu", "policy", "machinecheck"];
 
 type Text = OnceCell<Result<String, Reading>>;
 
@@ -104,13 +107,33 @@ impl<'a> HostFiles<'a> {
         reading
     }
 
-    /// One reading of those of all online CPUs.
+    /// One reading of those of all online CPUs, of files in their directories.
     pub(super) fn each_cpu(&self, read: impl Fn(u32) -> Reading) -> Reading {
+        match self.all_cpus() {
+            Ok(_) => self.each_online_cpu(read),
+            Err(reading) => reading,
+        }
+    }
+
+    /// One reading of those of all online CPUs, of what is not in their directories.
+    pub(super) fn each_online_cpu(&self, read: impl Fn(u32) -> Reading) -> Reading {
         let cpus = self.topology().cpus();
         if cpus.is_empty() {
             return Reading::unknown("no list of online CPUs");
         }
         condense(cpus.iter().map(|cpu| (cpu.id.to_string(), read(cpu.id))).collect())
+    }
+
+    /// The online CPUs, when the directory of each is there.
+    pub(super) fn all_cpus(&self) -> Result<&[Cpu], Reading> {
+        let topology = self.topology();
+        if topology.cpus().is_empty() {
+            return Err(Reading::unknown("no list of online CPUs"));
+        }
+        match topology.not_copied() {
+            missing if missing.is_empty() => Ok(topology.cpus()),
+            missing => Err(Reading::unknown(format!("the copy lacks the directories of CPUs {missing}"))),
+        }
     }
 
     /// The names in a directory, or `none`.
@@ -143,6 +166,13 @@ impl<'a> HostFiles<'a> {
             };
             (name, self.line(&path))
         };
+        // Tools that copy only some CPUs copy only some of these too.
+        if CPU_ENTRIES.contains(&prefix)
+            && let Err(reading) = self.all_cpus()
+            && !self.topology().cpus().is_empty()
+        {
+            return reading;
+        }
         let named = entries.into_iter().filter(|name| name.starts_with(prefix));
         condense(named.map(of_entry).collect())
     }

@@ -1,7 +1,5 @@
 //! Facts of the kernel that need more than one file.
 
-use rustix::time::{ClockId, clock_getres};
-
 use super::host_files::chosen;
 use super::{HostFiles, one_line};
 use crate::Reading;
@@ -70,15 +68,12 @@ pub(crate) fn tick_hz(files: &HostFiles<'_>) -> Reading {
     });
     match configured {
         Ok(Some(hz)) => Reading::Value(hz),
-        // The coarse clocks advance once a tick, and the kernel says how long that is.
-        _ if files.root().is_live() => {
-            let tick = clock_getres(ClockId::MonotonicCoarse);
-            match u64::try_from(tick.tv_nsec) {
-                Ok(tick_ns) if tick_ns > 0 => Reading::value((1_000_000_000 + tick_ns / 2) / tick_ns),
-                _ => Reading::unknown("the coarse clock has no resolution"),
-            }
-        }
-        Ok(None) => Reading::unknown("the kernel's configuration has no CONFIG_HZ"),
-        Err(reading) => reading,
+        found => match (files.root().coarse_clock_resolution_ns(), found) {
+            // The coarse clocks advance once a tick, and the kernel says how long that is.
+            (Some(tick_ns @ 1..), _) => Reading::value((1_000_000_000 + tick_ns / 2) / tick_ns),
+            (Some(0), _) => Reading::unknown("the coarse clock has no resolution"),
+            (None, Err(reading)) => reading,
+            (None, Ok(_)) => Reading::unknown("the kernel's configuration has no CONFIG_HZ"),
+        },
     }
 }

@@ -8,8 +8,8 @@ const DEVICE: &str = "/dev/cpu/0/msr";
 
 /// A field of a register of CPU 0. Only Intel's numbers are known here.
 pub(super) fn read(files: &HostFiles<'_>, field: MsrField) -> Reading {
-    if !files.root().is_live() {
-        return Reading::unknown("registers are read on a live host only");
+    if !files.root().is_whole() {
+        return Reading::unknown("registers are read on a live host or from a snapshot only");
     }
     match files.cpuinfo_field("vendor_id") {
         Ok("GenuineIntel") => {}

@@ -2,11 +2,17 @@
 //!
 //! ethtool and rtnetlink answer for the thread. `/sys/class/net` does not: it shows the namespace
 //! of whoever mounted it, so a file there is believed only when the interface in it is the same
-//! one.
+//! one. In a copy of a host what the kernel answered is read from a recording, by the same facts.
 
 mod device;
+mod generic_netlink;
 mod link;
+mod netlink_answers;
 mod pcie;
+mod question;
+mod recording;
+#[cfg(test)]
+mod recording_tests;
 
 use std::cell::OnceCell;
 
@@ -14,21 +20,42 @@ use nearwire_sys::ethtool::{
     Channels, Coalesce, DriverInfo, EnergyEfficient, EthtoolError, Features, Fec, Interface, LinkSettings, Pause,
     Rings, Timestamping,
 };
+use serde_json::{Map, Value, json};
 
 use super::one_line;
 use crate::catalogue::nic::text;
 use crate::setting::{EthtoolFact, NicFact};
 use crate::{Reading, Root};
-use link::Link;
+use link::{Identity, LinkFacts};
+use netlink_answers::{Device, ModulePower, MoreCoalesce, MoreRings, Polling};
+use question::{HashFunction, Module, Question, WakeOnLan};
+use recording::{Recording, record};
+
+pub(crate) use recording::DIRECTORY as RECORDINGS;
 
 type Answer<T> = OnceCell<Result<T, Reading>>;
+
+/// Who answers what files do not say.
+enum Source {
+    Kernel(Interface),
+    Recording(Recording),
+}
+
+impl Source {
+    fn ask<T: Question>(&self) -> Result<T, Reading> {
+        match self {
+            Self::Kernel(interface) => T::ask(interface),
+            Self::Recording(recording) => recording.answer(),
+        }
+    }
+}
 
 /// One interface while its settings are read: each question is asked once.
 pub(crate) struct Nic<'a> {
     root: &'a Root,
     name: &'a str,
-    interface: Result<Interface, Reading>,
-    link: Result<Link, Reading>,
+    source: Result<Source, Reading>,
+    link: Result<LinkFacts, Reading>,
     /// The interface's directory in sysfs, or why it is not to be believed.
     sysfs: Result<String, Reading>,
     driver: Answer<DriverInfo>,
@@ -40,28 +67,39 @@ pub(crate) struct Nic<'a> {
     pause: Answer<Pause>,
     energy_efficient: Answer<EnergyEfficient>,
     fec: Answer<Fec>,
-    hash_function: Answer<u8>,
-    wake_on_lan: Answer<u32>,
-    module: Answer<u32>,
+    hash_function: Answer<HashFunction>,
+    wake_on_lan: Answer<WakeOnLan>,
+    module: Answer<Module>,
     features: Answer<Features>,
+    polling: Answer<Polling>,
+    device: Answer<Device>,
+    more_rings: Answer<MoreRings>,
+    more_coalesce: Answer<MoreCoalesce>,
+    module_power: Answer<ModulePower>,
 }
 
 impl<'a> Nic<'a> {
     /// Takes hold of an interface; that it does not exist shows in every reading.
     pub(crate) fn open(root: &'a Root, name: &'a str) -> Self {
-        let (interface, link) = if !is_name(name) {
+        let mut identity = None;
+        let (source, link) = if !is_name(name) {
             let why = || Reading::unknown(format!("{name:?} is not the name of an interface"));
             (Err(why()), Err(why()))
         } else if root.is_live() {
-            (Interface::open(name).map_err(reading), Link::ask(name))
+            let link = link::ask(name).map(|(found, facts)| {
+                identity = Some(found);
+                facts
+            });
+            (Interface::open(name).map(Source::Kernel).map_err(reading), link)
         } else {
-            let why = || Reading::unknown("only the live kernel can be asked");
-            (Err(why()), Err(why()))
+            let recording = Recording::open(root, name);
+            let link = recording.as_ref().map_err(Clone::clone).and_then(|recording| recording.fields(LinkFacts::KEY));
+            (recording.map(Source::Recording), link)
         };
         let mut nic = Self {
             root,
             name,
-            interface,
+            source,
             link,
             sysfs: Err(Reading::Unsupported),
             driver: OnceCell::new(),
@@ -77,8 +115,13 @@ impl<'a> Nic<'a> {
             wake_on_lan: OnceCell::new(),
             module: OnceCell::new(),
             features: OnceCell::new(),
+            polling: OnceCell::new(),
+            device: OnceCell::new(),
+            more_rings: OnceCell::new(),
+            more_coalesce: OnceCell::new(),
+            module_power: OnceCell::new(),
         };
-        nic.sysfs = nic.find_in_sysfs();
+        nic.sysfs = nic.find_in_sysfs(identity);
         nic
     }
 
@@ -88,6 +131,7 @@ impl<'a> Nic<'a> {
             NicFact::BusInfo => self.bus_info(),
             NicFact::Ethtool(fact) => self.ethtool(fact),
             NicFact::Link(fact) => self.link_fact(fact),
+            NicFact::Netlink(fact) => self.netlink(fact),
             NicFact::Offload(names) => self.offload(names),
             NicFact::File(file) => self.file(file),
             NicFact::Device(file) => self.device_file(file),
@@ -107,37 +151,76 @@ impl<'a> Nic<'a> {
 
     fn ethtool(&self, fact: EthtoolFact) -> Reading {
         match fact {
-            EthtoolFact::Driver(of) => self.ask(&self.driver, Interface::driver_info, of),
-            EthtoolFact::Rings(of) => self.ask(&self.rings, Interface::rings, of),
-            EthtoolFact::Coalesce(of) => self.ask(&self.coalesce, Interface::coalesce, of),
-            EthtoolFact::Channels(of) => self.ask(&self.channels, Interface::channels, of),
-            EthtoolFact::Link(of) => self.ask(&self.settings, Interface::link_settings, of),
-            EthtoolFact::Timestamping(of) => self.ask(&self.timestamping, Interface::timestamping, of),
-            EthtoolFact::Pause(of) => self.ask(&self.pause, Interface::pause, of),
-            EthtoolFact::EnergyEfficient(of) => self.ask(&self.energy_efficient, Interface::energy_efficient, of),
-            EthtoolFact::Fec(of) => self.ask(&self.fec, Interface::fec, of),
-            EthtoolFact::HashFunction(of) => self.ask(&self.hash_function, Interface::hash_function, |&bits| of(bits)),
-            EthtoolFact::WakeOnLan(of) => self.ask(&self.wake_on_lan, Interface::wake_on_lan, |&bits| of(bits)),
-            EthtoolFact::Module(of) => self.ask(&self.module, Interface::module_kind, |&kind| of(kind)),
+            EthtoolFact::Driver(of) => self.ask(&self.driver, of),
+            EthtoolFact::Rings(of) => self.ask(&self.rings, of),
+            EthtoolFact::Coalesce(of) => self.ask(&self.coalesce, of),
+            EthtoolFact::Channels(of) => self.ask(&self.channels, of),
+            EthtoolFact::Link(of) => self.ask(&self.settings, of),
+            EthtoolFact::Timestamping(of) => self.ask(&self.timestamping, of),
+            EthtoolFact::Pause(of) => self.ask(&self.pause, of),
+            EthtoolFact::EnergyEfficient(of) => self.ask(&self.energy_efficient, of),
+            EthtoolFact::Fec(of) => self.ask(&self.fec, of),
+            EthtoolFact::HashFunction(of) => self.ask(&self.hash_function, |hash| of(hash.bits)),
+            EthtoolFact::WakeOnLan(of) => self.ask(&self.wake_on_lan, |wake| of(wake.events)),
+            EthtoolFact::Module(of) => self.ask(&self.module, |module| of(module.kind)),
         }
     }
 
     fn driver_name(&self) -> Reading {
-        if self.root.is_live() {
-            return self.ask(&self.driver, Interface::driver_info, |info| text(&info.driver));
-        }
-        self.device_link("device/driver")
+        self.driver_or_link(|info| text(&info.driver), "device/driver")
     }
 
     fn bus_info(&self) -> Reading {
-        if self.root.is_live() {
-            return self.ask(&self.driver, Interface::driver_info, |info| text(&info.bus_info));
+        self.driver_or_link(|info| text(&info.bus_info), "device")
+    }
+
+    /// From the driver's answer; in a copy without it from a link.
+    fn driver_or_link(&self, of: fn(&DriverInfo) -> Reading, link: &str) -> Reading {
+        match self.ask(&self.driver, of) {
+            Reading::Unknown { .. } if !self.root.is_live() => self.device_link(link),
+            found => found,
         }
-        self.device_link("device")
+    }
+
+    /// Everything the kernel says of the interface, in the form of a recording. Hardware and
+    /// network addresses are not in it, nor what a copy has no answer to.
+    pub(crate) fn answers(&self) -> Map<String, Value> {
+        fn add<T: Question>(nic: &Nic<'_>, answers: &mut Map<String, Value>, answer: &Answer<T>) {
+            nic.add_answer(answers, T::KEY, nic.answer(answer).map(T::to_json));
+        }
+        let mut answers = Map::new();
+        let link = self.link.as_ref().map(|facts| json!(facts));
+        self.add_answer(&mut answers, LinkFacts::KEY, link);
+        add(self, &mut answers, &self.driver);
+        add(self, &mut answers, &self.rings);
+        add(self, &mut answers, &self.coalesce);
+        add(self, &mut answers, &self.channels);
+        add(self, &mut answers, &self.settings);
+        add(self, &mut answers, &self.timestamping);
+        add(self, &mut answers, &self.pause);
+        add(self, &mut answers, &self.energy_efficient);
+        add(self, &mut answers, &self.fec);
+        add(self, &mut answers, &self.hash_function);
+        add(self, &mut answers, &self.wake_on_lan);
+        add(self, &mut answers, &self.module);
+        add(self, &mut answers, &self.features);
+        add(self, &mut answers, &self.polling);
+        add(self, &mut answers, &self.device);
+        add(self, &mut answers, &self.more_rings);
+        add(self, &mut answers, &self.more_coalesce);
+        add(self, &mut answers, &self.module_power);
+        answers
+    }
+
+    fn add_answer(&self, answers: &mut Map<String, Value>, key: &str, answer: Result<Value, &Reading>) {
+        let is_known = self.root.is_live() || !matches!(answer, Err(Reading::Unknown { .. }));
+        if is_known {
+            answers.insert(key.to_owned(), record(answer));
+        }
     }
 
     fn offload(&self, names: &[&str]) -> Reading {
-        self.ask(&self.features, Interface::features, |features| {
+        self.ask(&self.features, |features| {
             let known: Vec<_> = names.iter().filter_map(|name| features.get(name)).collect();
             if known.is_empty() {
                 return Reading::Unsupported;
@@ -149,17 +232,16 @@ impl<'a> Nic<'a> {
         })
     }
 
-    fn ask<T>(
-        &self,
-        answer: &Answer<T>,
-        question: fn(&Interface) -> Result<T, EthtoolError>,
-        of: impl FnOnce(&T) -> Reading,
-    ) -> Reading {
-        let ask = || question(self.interface.as_ref().map_err(Clone::clone)?).map_err(reading);
-        match answer.get_or_init(ask) {
+    fn ask<T: Question>(&self, answer: &Answer<T>, of: impl FnOnce(&T) -> Reading) -> Reading {
+        match self.answer(answer) {
             Ok(found) => of(found),
             Err(reading) => reading.clone(),
         }
+    }
+
+    fn answer<'s, T: Question>(&'s self, answer: &'s Answer<T>) -> Result<&'s T, &'s Reading> {
+        let ask = || self.source.as_ref().map_err(Clone::clone)?.ask();
+        answer.get_or_init(ask).as_ref()
     }
 
     fn file(&self, file: &str) -> Reading {
@@ -173,23 +255,26 @@ impl<'a> Nic<'a> {
     /// Looks whether sysfs shows this very interface: the same name, index and hardware address.
     /// Name and index alone are often equal in two namespaces; of the loopback interface the
     /// address is too, so that it needs the thread to be where its process is.
-    fn find_in_sysfs(&self) -> Result<String, Reading> {
+    fn find_in_sysfs(&self, identity: Option<Identity>) -> Result<String, Reading> {
         let name = self.name;
         if !is_name(name) {
             return Err(Reading::unknown(format!("{name:?} is not the name of an interface")));
         }
         let sysfs = format!("/sys/class/net/{name}");
-        if !self.root.is_live() {
-            return self.root.list(&sysfs).map(|_| sysfs);
+        if self.root.is_live() {
+            let elsewhere = || Reading::unknown("sysfs shows another network namespace than this thread's");
+            let why = || self.link.as_ref().err().cloned().unwrap_or_else(elsewhere);
+            let link = identity.ok_or_else(why)?;
+            let read = |file| self.root.read(&format!("{sysfs}/{file}")).map_err(|_| elsewhere());
+            let has_address = link.address.contains(|c| c != '0' && c != ':');
+            let is_same = read("ifindex")? == link.index.to_string()
+                && read("address")? == link.address
+                && (has_address || !self.root.is_thread_elsewhere());
+            if !is_same {
+                return Err(elsewhere());
+            }
         }
-        let elsewhere = || Reading::unknown("sysfs shows another network namespace than this thread's");
-        let link = self.link.as_ref().map_err(Clone::clone)?;
-        let read = |file| self.root.read(&format!("{sysfs}/{file}")).map_err(|_| elsewhere());
-        let has_address = link.address.contains(|c| c != '0' && c != ':');
-        let is_same = read("ifindex")? == link.index.to_string()
-            && read("address")? == link.address
-            && (has_address || !self.root.is_thread_elsewhere());
-        if is_same { Ok(sysfs) } else { Err(elsewhere()) }
+        self.root.list(&sysfs).map(|_| sysfs)
     }
 }
 

@@ -32,7 +32,7 @@ pub(crate) fn irqs_of_each_cpu(files: &HostFiles<'_>) -> Reading {
         Ok(irqs) => irqs,
         Err(reading) => return reading,
     };
-    files.each_cpu(|cpu| Reading::value(irqs.iter().filter(|(_, cpus)| cpus.contains(cpu)).count()))
+    files.each_online_cpu(|cpu| Reading::value(irqs.iter().filter(|(_, cpus)| cpus.contains(cpu)).count()))
 }
 
 fn affinities(files: &HostFiles<'_>) -> Result<Vec<(String, CpuSet)>, Reading> {

@@ -47,7 +47,7 @@ pub(crate) fn state(files: &HostFiles<'_>, unit: &str) -> Reading {
 fn has_systemd(files: &HostFiles<'_>) -> Result<(), Reading> {
     let missing = match UNITS.iter().map(|directory| files.root().list(directory)).find(Result::is_ok) {
         Some(_) => return Ok(()),
-        None if files.root().is_live() => Reading::Unsupported,
+        None if files.root().is_whole() => Reading::Unsupported,
         None => Reading::unknown("the copy has no directory of systemd units"),
     };
     Err(missing)

@@ -5,23 +5,17 @@ use std::os::fd::OwnedFd;
 use rustix::fs::{self, FileType, OFlags};
 use rustix::io::Errno;
 
+use super::tree::{Fault, Tree};
 use super::{FILE_BYTES_MAX, Root};
 
 impl Root {
     /// A file's text without white space at its end, with the kernel's own word for a failure.
     pub(crate) fn text(&self, path: &str) -> Result<String, Errno> {
-        let file = regular(self.open_raw(path, OFlags::RDONLY | OFlags::NONBLOCK)?)?;
-        let mut bytes = Vec::new();
-        let mut part = [0; 4096];
-        while (bytes.len() as u64) < FILE_BYTES_MAX {
-            match rustix::io::read(&file, &mut part) {
-                Ok(0) => break,
-                Ok(length) => bytes.extend_from_slice(&part[..length]),
-                Err(Errno::INTR) => {}
-                Err(errno) => return Err(errno),
-            }
+        match self.tree.read(path, FILE_BYTES_MAX) {
+            Ok(bytes) => Ok(String::from_utf8_lossy(&bytes).trim_end().to_owned()),
+            Err(Fault::Kernel(errno)) => Err(errno),
+            Err(Fault::NotRegular | Fault::Other(_)) => Err(Errno::INVAL),
         }
-        Ok(String::from_utf8_lossy(&bytes).trim_end().to_owned())
     }
 
     /// Writes a value and a line feed in one call, as files of sysfs and procfs want it.
@@ -41,12 +35,20 @@ impl Root {
 
     /// Whether the file's mode lets anybody write it; the kernel gives `0444` to what it only shows.
     pub(crate) fn has_writable_mode(&self, path: &str) -> Result<bool, Errno> {
-        let file = self.open_raw(path, OFlags::PATH)?;
+        let file = self.open_on_disk(path, OFlags::PATH)?;
         Ok(fs::fstat(&file)?.st_mode & 0o222 != 0)
     }
 
+    /// An archive takes no writes.
+    fn open_on_disk(&self, path: &str, flags: OFlags) -> Result<OwnedFd, Errno> {
+        match &*self.tree {
+            Tree::Disk(disk) => disk.open(path, flags),
+            Tree::Memory(_) => Err(Errno::ROFS),
+        }
+    }
+
     fn open_to_write(&self, path: &str, flags: OFlags) -> Result<OwnedFd, Errno> {
-        regular(self.open_raw(path, OFlags::WRONLY | OFlags::NONBLOCK | flags)?)
+        regular(self.open_on_disk(path, OFlags::WRONLY | OFlags::NONBLOCK | flags)?)
     }
 }
 

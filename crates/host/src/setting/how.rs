@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{EthtoolFact, LinkFact, NicFact, PcieFact, ReadFrom};
+use super::{EthtoolFact, LinkFact, NetlinkFact, NicFact, PcieFact, ReadFrom};
 
 impl fmt::Display for ReadFrom {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -42,6 +42,7 @@ impl fmt::Display for NicFact {
             Self::Driver | Self::BusInfo => f.write_str("ethtool GDRVINFO"),
             Self::Ethtool(fact) => write!(f, "ethtool {}", fact.command()),
             Self::Link(fact) => write!(f, "rtnetlink {}", fact.attribute()),
+            Self::Netlink(fact) => write!(f, "generic netlink, {}", fact.attribute()),
             Self::Offload(names) => write!(f, "ethtool GFEATURES, active state of {}", names.join(", ")),
             Self::File(file) => write!(f, "/sys/class/net/IF/{file}"),
             Self::Device(file) => write!(f, "/sys/class/net/IF/device/{file}"),
@@ -91,6 +92,26 @@ impl LinkFact {
             Self::TxQueues => "IFLA_NUM_TX_QUEUES",
             Self::Qdisc => "IFLA_QDISC",
             Self::Kind => "IFLA_INFO_KIND",
+        }
+    }
+}
+
+impl NetlinkFact {
+    const fn attribute(self) -> &'static str {
+        match self {
+            Self::DeferHardIrqs => "netdev napi-get, defer-hard-irqs",
+            Self::GroFlushTimeout => "netdev napi-get, gro-flush-timeout",
+            Self::IrqSuspendTimeout => "netdev napi-get, irq-suspend-timeout",
+            Self::NapiMap => "netdev napi-get and queue-get",
+            Self::XdpFeatures => "netdev dev-get, xdp-features",
+            Self::TxPush => "ethtool RINGS_GET, tx-push",
+            Self::TxPushBytes => "ethtool RINGS_GET, tx-push-buf-len",
+            Self::RxPush => "ethtool RINGS_GET, rx-push",
+            Self::DataSplit => "ethtool RINGS_GET, tcp-data-split",
+            Self::CompletionBytes => "ethtool RINGS_GET, cqe-size",
+            Self::BufferBytes => "ethtool RINGS_GET, rx-buf-len",
+            Self::CompletionTimer => "ethtool COALESCE_GET, use-cqe-mode-rx",
+            Self::ModulePower => "ethtool MODULE_GET, power-mode-policy",
         }
     }
 }

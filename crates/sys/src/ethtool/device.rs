@@ -1,10 +1,13 @@
 //! The physical side of an interface: flow control, power saving, error correction, module.
 
+use serde::{Deserialize, Serialize};
+
 use super::layout::{GetEnergyEfficient, GetFec, GetHash, GetModuleInfo, GetPause, GetWakeOnLan};
 use super::{EthtoolError, Interface};
 
 /// Flow control by pause frames.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", default)]
 pub struct Pause {
     /// Whether both ends agree on it by themselves.
     pub autoneg: bool,
@@ -15,18 +18,23 @@ pub struct Pause {
 }
 
 /// Energy-efficient Ethernet (IEEE 802.3az).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", default)]
 pub struct EnergyEfficient {
     /// Whether it is switched on.
+    #[serde(rename = "enabled")]
     pub is_enabled: bool,
     /// Whether both ends use it now.
+    #[serde(rename = "active")]
     pub is_active: bool,
     /// Time without frames before the transmitter sleeps, microseconds.
+    #[serde(rename = "tx-lpi-timer")]
     pub tx_lpi_timer_us: u32,
 }
 
 /// Forward error correction, as bits of `enum ethtool_fec_config_bits`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", default)]
 pub struct Fec {
     /// In use; 0 when the driver cannot tell.
     pub active: u32,

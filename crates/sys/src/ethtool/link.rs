@@ -1,12 +1,14 @@
 //! The link: speed, duplex, and what can stamp times on frames.
 
 use bitflags::bitflags;
+use serde::{Deserialize, Serialize};
 
 use super::layout::{GetLinkSettings, GetTimestamping};
 use super::{EthtoolError, Interface};
 
 /// Whether both directions may be used at once.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Duplex {
     /// One at a time.
     Half,
@@ -15,20 +17,23 @@ pub enum Duplex {
 }
 
 /// Speed and duplex of the link.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", default)]
 pub struct LinkSettings {
     /// Megabits a second; `None` when the link is down or the device has no speed.
     pub speed_mbps: Option<u32>,
     /// `None` when not known.
     pub duplex: Option<Duplex>,
     /// Whether the two ends agree on it by themselves.
+    #[serde(rename = "autonegotiation")]
     pub is_autonegotiated: bool,
 }
 
 bitflags! {
     /// Abilities to stamp times (`SOF_TIMESTAMPING_*`, `include/uapi/linux/net_tstamp.h`); the bits
     /// that say how stamps are asked for are kept but not named.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+    #[serde(transparent)]
     pub struct SoTimestamping: u32 {
         /// The NIC stamps frames it sends.
         const TX_HARDWARE = 1 << 0;
@@ -47,7 +52,8 @@ bitflags! {
 }
 
 /// What an interface can stamp.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", default)]
 pub struct Timestamping {
     /// Abilities.
     pub so_timestamping: SoTimestamping,

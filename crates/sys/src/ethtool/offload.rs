@@ -33,6 +33,12 @@ impl Features {
     }
 }
 
+impl FromIterator<Feature> for Features {
+    fn from_iter<I: IntoIterator<Item = Feature>>(features: I) -> Self {
+        Self(features.into_iter().collect())
+    }
+}
+
 impl Interface {
     /// Offloads (`ETHTOOL_GFEATURES`, with names by `ETHTOOL_GSTRINGS`).
     ///

@@ -73,7 +73,7 @@ fn wait(planned: &mut Planned, journal: &mut Journal, within: Duration) -> Outco
 fn failure(error: ApplyError) -> Failure {
     let code = match &error {
         ApplyError::Conflict { .. } => exit::USAGE,
-        ApplyError::NotWritable { .. } | ApplyError::Journal(_) => exit::CANNOT,
+        ApplyError::NotWritable { .. } | ApplyError::Journal(_) | ApplyError::BrokenOff => exit::CANNOT,
         ApplyError::Moved { .. } | ApplyError::Failed { .. } => exit::FAILED,
     };
     let code = if interrupted() { exit::INTERRUPTED } else { code };

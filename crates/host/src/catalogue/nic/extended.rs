@@ -2,7 +2,7 @@
 
 use crate::catalogue::base;
 use crate::setting::Persist;
-use crate::{ReadFrom, Setting};
+use crate::{NetlinkFact, NicFact, ReadFrom, Setting};
 
 const ROW: Setting = base::ethtool();
 const RESET: Setting = base::ethtool_with_reset().persist(&[Persist::UdevRule, Persist::SystemdUnit]);
@@ -18,7 +18,7 @@ pub(super) const SETTINGS: &[Setting] = &[
             "nic.ring.tx-push",
             "Whether the driver writes descriptors straight into the device.",
             "The device then need not fetch them from memory.",
-            netlink("ethtool -g IF"),
+            ReadFrom::Nic(NicFact::Netlink(NetlinkFact::TxPush)),
         )
         .switch(),
     RESET
@@ -26,7 +26,7 @@ pub(super) const SETTINGS: &[Setting] = &[
             "nic.ring.tx-push-bytes",
             "Bytes of a frame that are written straight into the device.",
             "A small frame then needs no read of memory at all.",
-            netlink("ethtool -g IF"),
+            ReadFrom::Nic(NicFact::Netlink(NetlinkFact::TxPushBytes)),
         )
         .number("bytes"),
     RESET
@@ -34,7 +34,7 @@ pub(super) const SETTINGS: &[Setting] = &[
             "nic.ring.rx-push",
             "Whether the driver writes receive descriptors straight into the device.",
             "The device then need not fetch them from memory.",
-            netlink("ethtool -g IF"),
+            ReadFrom::Nic(NicFact::Netlink(NetlinkFact::RxPush)),
         )
         .switch(),
     RESET
@@ -42,7 +42,7 @@ pub(super) const SETTINGS: &[Setting] = &[
             "nic.ring.data-split",
             "Whether headers and payload of TCP go to different buffers.",
             "It serves reading without a copy and costs a second buffer for each frame.",
-            netlink("ethtool -g IF"),
+            ReadFrom::Nic(NicFact::Netlink(NetlinkFact::DataSplit)),
         )
         .switch(),
     RESET
@@ -50,7 +50,7 @@ pub(super) const SETTINGS: &[Setting] = &[
             "nic.ring.completion-bytes",
             "The length of a completion that the device writes, bytes.",
             "A completion that fills a cache line saves the read of the rest.",
-            netlink("ethtool -g IF"),
+            ReadFrom::Nic(NicFact::Netlink(NetlinkFact::CompletionBytes)),
         )
         .number("bytes"),
     RESET
@@ -58,14 +58,14 @@ pub(super) const SETTINGS: &[Setting] = &[
             "nic.ring.buffer-bytes",
             "The length of one receive buffer, bytes.",
             "A frame longer than one buffer takes several descriptors.",
-            netlink("ethtool -g IF"),
+            ReadFrom::Nic(NicFact::Netlink(NetlinkFact::BufferBytes)),
         )
         .number("bytes"),
     ROW.row(
         "nic.coalesce.completion-timer",
         "Whether the interrupt delay starts with the first completion or with each one.",
         "A delay that starts anew with each frame can go on for long.",
-        netlink("ethtool -c IF, CQE mode"),
+        ReadFrom::Nic(NicFact::Netlink(NetlinkFact::CompletionTimer)),
     )
     .words(&["event", "completion"]),
     ROW.row(
@@ -92,7 +92,7 @@ pub(super) const SETTINGS: &[Setting] = &[
             "nic.module.power-mode",
             "Whether the plugged module may save power.",
             "A module in low power takes seconds until the link is up.",
-            netlink("ethtool --show-module IF"),
+            ReadFrom::Nic(NicFact::Netlink(NetlinkFact::ModulePower)),
         )
         .words(&["high", "auto"]),
     RESET

@@ -2,16 +2,15 @@
 
 use crate::catalogue::base;
 use crate::setting::Risk;
-use crate::{Area, NicFact, ReadFrom, Setting};
+use crate::{Area, NetlinkFact, NicFact, ReadFrom, Setting};
 
 const FILE: Setting = base::device_file(Area::Nic).docs(&["Documentation/networking/napi.rst"]);
 const NAPI: Setting = base::napi();
 
-/// What only the netdev family of generic netlink tells.
-const NETDEV: ReadFrom = ReadFrom::Elsewhere {
-    why: "it belongs to one NAPI instance, which sysfs does not show",
-    look: "ynl --family netdev --dump napi-get, on Linux 6.13 and later",
-};
+/// What only generic netlink tells.
+const fn netlink(fact: NetlinkFact) -> ReadFrom {
+    ReadFrom::Nic(NicFact::Netlink(fact))
+}
 
 pub(super) const SETTINGS: &[Setting] = &[
     FILE.row(
@@ -44,7 +43,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         "nic.napi.defer-hard-irqs",
         "Empty polls of one queue before its interrupt is enabled again.",
         "It can be set for the queue that matters and left alone elsewhere.",
-        NETDEV,
+        netlink(NetlinkFact::DeferHardIrqs),
     )
     .number("polls")
     .today("Writing the file in sysfs overwrites the value of every queue."),
@@ -52,7 +51,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         "nic.napi.gro-flush-timeout-ns",
         "Nanoseconds joined segments and deferred interrupts of one queue may wait.",
         "It can be set for the queue that matters and left alone elsewhere.",
-        NETDEV,
+        netlink(NetlinkFact::GroFlushTimeout),
     )
     .number("ns")
     .today("Writing the file in sysfs overwrites the value of every queue."),
@@ -60,7 +59,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         "nic.napi.irq-suspend-timeout-ns",
         "Nanoseconds the interrupt of a queue stays off after a busy poll that found packets.",
         "A program that keeps finding packets is never interrupted, and one that stops gets its interrupts back.",
-        NETDEV,
+        netlink(NetlinkFact::IrqSuspendTimeout),
     )
     .number("ns")
     .today("It needs Linux 6.13 and epoll with preferred busy polling."),
@@ -68,7 +67,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         "nic.napi.map",
         "Which queue has which NAPI instance, interrupt and CPU.",
         "Steering a flow and placing its reader need the whole chain.",
-        NETDEV,
+        netlink(NetlinkFact::NapiMap),
     ),
     base::application(Area::Nic)
         .row(
@@ -83,10 +82,7 @@ pub(super) const SETTINGS: &[Setting] = &[
             "nic.xdp-features",
             "What the driver can do for AF_XDP, zero copy above all.",
             "Without zero copy each frame of a bypass is copied once.",
-            ReadFrom::Elsewhere {
-                why: "only the netdev family of generic netlink tells it",
-                look: "ynl --family netdev --dump dev-get",
-            },
+            netlink(NetlinkFact::XdpFeatures),
         )
         .docs(&["Documentation/netlink/specs/netdev.yaml"]),
     base::application(Area::Nic)

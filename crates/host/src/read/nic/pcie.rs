@@ -75,7 +75,7 @@ impl Nic<'_> {
     fn of_config(&self, directory: &str, of: fn(&[u8]) -> Reading) -> Reading {
         match self.root.read_bytes(&format!("{directory}/config"), CONFIG_BYTES) {
             Ok(config) if config.len() <= HEADER_BYTES => {
-                if self.root.is_live() {
+                if self.root.is_whole() {
                     Reading::NeedsRoot
                 } else {
                     Reading::unknown("the copy has only the first 64 bytes of the configuration space")

@@ -1,0 +1,162 @@
+//! What an interface is asked, and how the answers are written down.
+
+use nearwire_sys::ethtool::{
+    Channels, Coalesce, DriverInfo, EnergyEfficient, EthtoolError, Feature, Features, Fec, Interface, LinkSettings,
+    Pause, Rings, Timestamping,
+};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use super::netlink_answers::{Device, ModulePower, MoreCoalesce, MoreRings, Polling};
+use super::reading;
+use crate::Reading;
+
+/// One question and its answer.
+pub(super) trait Question: Sized {
+    /// The answer's name in a recording.
+    const KEY: &'static str;
+    /// Asks the kernel.
+    ///
+    /// # Errors
+    /// The reading that stands for the missing answer.
+    fn ask(interface: &Interface) -> Result<Self, Reading>;
+    /// The answer as it is recorded.
+    fn to_json(&self) -> Value;
+    /// The answer from a recording.
+    ///
+    /// # Errors
+    /// What is wrong, with the key it is wrong at.
+    fn from_json(answer: &Map<String, Value>) -> Result<Self, String>;
+}
+
+/// The hash function that spreads flows, as bits.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(super) struct HashFunction {
+    pub bits: u8,
+}
+
+/// The events that wake the host, as bits.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(super) struct WakeOnLan {
+    pub events: u32,
+}
+
+/// The kind of the plugged module.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(super) struct Module {
+    pub kind: u32,
+}
+
+/// Answers that are written as their fields.
+macro_rules! questions {
+    ($($answer:ty, $key:literal, $ask:expr;)*) => {
+        $(impl Question for $answer {
+            const KEY: &'static str = $key;
+
+            fn ask(interface: &Interface) -> Result<Self, Reading> {
+                $ask(interface)
+            }
+
+            fn to_json(&self) -> Value {
+                json!(self)
+            }
+
+            fn from_json(answer: &Map<String, Value>) -> Result<Self, String> {
+                from_fields(answer)
+            }
+        })*
+    };
+}
+
+/// Asks by `SIOCETHTOOL`.
+fn by_ioctl<T>(ask: fn(&Interface) -> Result<T, EthtoolError>) -> impl Fn(&Interface) -> Result<T, Reading> {
+    move |interface| ask(interface).map_err(reading)
+}
+
+questions! {
+    DriverInfo, "driver", by_ioctl(Interface::driver_info);
+    Rings, "rings", by_ioctl(Interface::rings);
+    Coalesce, "coalesce", by_ioctl(Interface::coalesce);
+    Channels, "channels", by_ioctl(Interface::channels);
+    LinkSettings, "link-settings", by_ioctl(Interface::link_settings);
+    Timestamping, "timestamping", by_ioctl(Interface::timestamping);
+    Pause, "pause", by_ioctl(Interface::pause);
+    EnergyEfficient, "eee", by_ioctl(Interface::energy_efficient);
+    Fec, "fec", by_ioctl(Interface::fec);
+    HashFunction, "rss-hash", by_ioctl(|interface| Ok(HashFunction { bits: interface.hash_function()? }));
+    WakeOnLan, "wake-on-lan", by_ioctl(|interface| Ok(WakeOnLan { events: interface.wake_on_lan()? }));
+    Module, "module", by_ioctl(|interface| Ok(Module { kind: interface.module_kind()? }));
+    Polling, "napi", Polling::ask;
+    Device, "netdev", Device::ask;
+    MoreRings, "rings-netlink", MoreRings::ask;
+    MoreCoalesce, "coalesce-netlink", MoreCoalesce::ask;
+    ModulePower, "module-netlink", ModulePower::ask;
+}
+
+impl Question for Features {
+    const KEY: &'static str = "features";
+
+    fn ask(interface: &Interface) -> Result<Self, Reading> {
+        interface.features().map_err(reading)
+    }
+
+    fn to_json(&self) -> Value {
+        self.iter().map(|feature| (feature.name.clone(), Value::from(in_words(feature)))).collect()
+    }
+
+    fn from_json(answer: &Map<String, Value>) -> Result<Self, String> {
+        answer.iter().map(|(name, state)| feature(name, state)).collect()
+    }
+}
+
+const FIXED: &str = "[fixed]";
+const REQUESTED: [&str; 2] = ["[requested off]", "[requested on]"];
+
+/// An offload in the words of `ethtool -k`: `on`, `off [fixed]`, `off [requested on]`.
+fn in_words(feature: &Feature) -> String {
+    let state = if feature.is_active { "on" } else { "off" };
+    if !feature.is_changeable {
+        format!("{state} {FIXED}")
+    } else if feature.is_active != feature.is_requested {
+        format!("{state} {}", REQUESTED[usize::from(feature.is_requested)])
+    } else {
+        state.to_owned()
+    }
+}
+
+/// From those words; in a recording made by hand `true` and `false` will do.
+fn feature(name: &str, state: &Value) -> Result<Feature, String> {
+    let (state, note) = match state {
+        Value::Bool(is_on) => (if *is_on { "on" } else { "off" }, ""),
+        Value::String(words) => words.split_once(' ').unwrap_or((words, "")),
+        _ => ("", ""),
+    };
+    let is_active = match state {
+        "on" => true,
+        "off" => false,
+        _ => return Err(format!("{name}: neither \"on\" nor \"off\"")),
+    };
+    let is_requested = match REQUESTED.iter().position(|words| *words == note) {
+        Some(wish) => wish == 1,
+        None => is_active,
+    };
+    Ok(Feature { name: name.to_owned(), is_active, is_requested, is_changeable: note != FIXED })
+}
+
+/// Fields from an object; those that are left out are 0, false or empty, unknown ones are passed
+/// over.
+pub(super) fn from_fields<T: DeserializeOwned>(fields: &Map<String, Value>) -> Result<T, String> {
+    let all = |fields: Map<String, Value>| serde_json::from_value(Value::Object(fields));
+    all(fields.clone()).map_err(|error| {
+        // The error does not say at which key, so each is tried alone.
+        let alone = |(key, value): (&String, &Value)| {
+            let result: Result<T, _> = all(Map::from_iter([(key.clone(), value.clone())]));
+            result.err().map(|error| format!("{key}: {error}"))
+        };
+        fields.iter().find_map(alone).unwrap_or_else(|| error.to_string())
+    })
+}

@@ -1,0 +1,140 @@
+//! Where the files are: on disk or in memory.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::fd::OwnedFd;
+use std::path::Path;
+
+use rustix::fs::{self, FileType, Mode, OFlags, ResolveFlags};
+use rustix::io::Errno;
+
+use super::memory::{MemoryTree, Node};
+
+/// Files by paths like those of a live host.
+#[derive(Debug)]
+pub(super) enum Tree {
+    Disk(Disk),
+    Memory(MemoryTree),
+}
+
+/// A directory of a file system. Unless it is the live host's, a path cannot leave it.
+#[derive(Debug)]
+pub(super) struct Disk {
+    directory: OwnedFd,
+    is_live: bool,
+}
+
+/// Why a file was not read.
+pub(super) enum Fault {
+    Kernel(Errno),
+    NotRegular,
+    Other(io::Error),
+}
+
+impl From<Errno> for Fault {
+    fn from(errno: Errno) -> Self {
+        Self::Kernel(errno)
+    }
+}
+
+impl Tree {
+    /// The first `limit_bytes` of a file.
+    pub(super) fn read(&self, path: &str, limit_bytes: u64) -> Result<Vec<u8>, Fault> {
+        match self {
+            Self::Disk(disk) => disk.read(path, limit_bytes),
+            Self::Memory(tree) => match tree.find(path)? {
+                Node::File(bytes) => {
+                    let length = usize::try_from(limit_bytes).map_or(bytes.len(), |limit| limit.min(bytes.len()));
+                    Ok(bytes[..length].to_vec())
+                }
+                _ => Err(Fault::NotRegular),
+            },
+        }
+    }
+
+    /// The names in a directory, in no order.
+    pub(super) fn names(&self, path: &str) -> Result<Vec<String>, Errno> {
+        match self {
+            Self::Disk(disk) => disk.names(path),
+            Self::Memory(tree) => match tree.find(path)? {
+                Node::Directory(names) => Ok(names.keys().map(|name| name.clone().into_string()).collect()),
+                _ => Err(Errno::NOTDIR),
+            },
+        }
+    }
+
+    /// What a link points at.
+    pub(super) fn target(&self, path: &str) -> Result<String, Errno> {
+        match self {
+            Self::Disk(disk) => {
+                let (parent, name) = path.rsplit_once('/').unwrap_or(("", path));
+                let directory = disk.open(parent, OFlags::PATH | OFlags::DIRECTORY)?;
+                let target = fs::readlinkat(&directory, name, Vec::new())?;
+                Ok(target.to_string_lossy().into_owned())
+            }
+            Self::Memory(tree) => match tree.find_link(path)? {
+                Node::Link(target) => Ok(target.clone().into_string()),
+                _ => Err(Errno::INVAL),
+            },
+        }
+    }
+
+    /// Whether there is something at a path.
+    pub(super) fn has(&self, path: &str) -> Result<(), Errno> {
+        match self {
+            Self::Disk(disk) => disk.open(path, OFlags::PATH).map(drop),
+            Self::Memory(tree) => tree.find(path).map(drop),
+        }
+    }
+
+    /// Opens a device; there are none in memory.
+    pub(super) fn device(&self, path: &str, flags: OFlags) -> Result<OwnedFd, Errno> {
+        match self {
+            Self::Disk(disk) => disk.open(path, flags),
+            Self::Memory(_) => Err(Errno::NOENT),
+        }
+    }
+}
+
+impl Disk {
+    pub(super) fn open_at(path: &Path, is_live: bool) -> io::Result<Self> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        Ok(Self { directory: fs::open(path, flags, Mode::empty())?, is_live })
+    }
+
+    fn read(&self, path: &str, limit_bytes: u64) -> Result<Vec<u8>, Fault> {
+        // A pipe in a stranger's tree must not block the reader.
+        let file = self.open(path, OFlags::RDONLY | OFlags::NONBLOCK)?;
+        let kind = fs::fstat(&file)?;
+        if FileType::from_raw_mode(kind.st_mode) != FileType::RegularFile {
+            return Err(Fault::NotRegular);
+        }
+        let mut bytes = Vec::new();
+        match File::from(file).take(limit_bytes).read_to_end(&mut bytes) {
+            Ok(_) => Ok(bytes),
+            Err(error) => Err(Errno::from_io_error(&error).map_or(Fault::Other(error), Fault::Kernel)),
+        }
+    }
+
+    fn names(&self, path: &str) -> Result<Vec<String>, Errno> {
+        let directory = self.open(path, OFlags::RDONLY | OFlags::DIRECTORY)?;
+        let names = fs::Dir::new(directory)?
+            .filter_map(Result::ok)
+            .map(|entry| entry.file_name().to_string_lossy().into_owned())
+            .filter(|name| name != "." && name != "..");
+        Ok(names.collect())
+    }
+
+    pub(super) fn open(&self, path: &str, flags: OFlags) -> Result<OwnedFd, Errno> {
+        let inside = path.trim_start_matches('/');
+        let inside = if inside.is_empty() { "." } else { inside };
+        let flags = flags | OFlags::CLOEXEC;
+        if self.is_live {
+            // Not openat2: sandboxes forbid it more often than it would be of use here.
+            fs::openat(&self.directory, inside, flags, Mode::empty())
+        } else {
+            let resolve = ResolveFlags::IN_ROOT;
+            fs::openat2(&self.directory, inside, flags, Mode::empty(), resolve)
+        }
+    }
+}
