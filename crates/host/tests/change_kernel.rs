@@ -8,11 +8,13 @@ mod common;
 use std::collections::BTreeMap;
 use std::process::Command;
 
-use nearwire_host::change::{ApplyError, ApplyOptions, Change, RootHost, Scope, apply, revert, status, targets};
+use nearwire_host::change::{
+    ApplyError, ApplyOptions, Change, RevertError, RootHost, Scope, apply, revert, status, targets,
+};
 use nearwire_host::journal::{HostIdentity, Journal};
 use nearwire_host::{Root, catalogue, read_settings};
 
-use common::{plan_of, run, skip};
+use common::{Dying, plan_of, run, skip};
 
 const INSIDE: &str = "NEARWIRE_TEST_INSIDE";
 const INTERFACE: &str = "nw0";
@@ -237,4 +239,55 @@ fn child_changes_coalescing() {
 #[test]
 fn live_coalescing_that_the_driver_clamps_is_put_back() {
     inside("child_changes_coalescing");
+}
+
+const JOURNAL: &str = "NEARWIRE_TEST_JOURNAL";
+const KILL_AT: &str = "NEARWIRE_TEST_KILL_AT";
+/// The channels take the mask of a queue along; the offload and the files of the interface do not.
+const FEW: &[(&str, &str)] = &[
+    ("nic.channels.tx", "3"),
+    ("nic.offload.gro", "on"),
+    ("nic.gro-flush-timeout-ns", "20000"),
+    ("nic.mtu", "1400"),
+    ("net.ipv4.tcp_sack", "off"),
+];
+
+/// Does nothing unless the test below started it.
+#[test]
+fn grandchild_applies() {
+    let (Some(directory), Ok(left)) = (std::env::var_os(JOURNAL), std::env::var(KILL_AT)) else { return };
+    let mut host = live();
+    let changes = plan_of(&mut host, &[INTERFACE.to_owned()], FEW);
+    let mut journal = Journal::open(directory.as_ref(), HostIdentity::of(host.root())).unwrap();
+    let mut host = Dying { inner: host, left: left.parse().unwrap() };
+    apply(&mut host, &mut journal, changes, &options()).unwrap();
+}
+
+#[test]
+fn child_kills_applies() {
+    if !is_inside() {
+        return;
+    }
+    let before = snapshot();
+    for at in 0.. {
+        let directory = tempfile::tempdir().unwrap();
+        let mut command = common::test_alone("grandchild_applies");
+        command.env(JOURNAL, directory.path()).env(KILL_AT, at.to_string());
+        let is_killed = common::is_killed(command);
+        match revert(&mut live(), &mut journal(&directory), 2, false) {
+            Ok(reverted) => assert!(reverted.is_complete, "{at}: {reverted:?}"),
+            Err(error) => assert!(is_killed && matches!(error, RevertError::Nothing), "{at}: {error}"),
+        }
+        assert_as(&before);
+        if !is_killed {
+            // Five changes: a probe, four reads and a write each at least.
+            assert!(at >= 30, "{at}");
+            break;
+        }
+    }
+}
+
+#[test]
+fn live_apply_killed_at_any_call_reverts_to_identity() {
+    inside("child_kills_applies");
 }

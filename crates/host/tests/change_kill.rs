@@ -15,9 +15,9 @@ use nearwire_host::change::{
 };
 use nearwire_host::journal::{Journal, JournalError};
 
-use rustix::process::{Pid, Signal, getpid, kill_process};
+use rustix::process::{Pid, Signal, kill_process};
 
-use common::{host, identity, make_tree, plan, run, skip, snapshot, test_alone};
+use common::{Dying, host, identity, make_tree, plan, run, skip, snapshot, test_alone};
 
 const TREE: &str = "NEARWIRE_TEST_TREE";
 const KILL_AT: &str = "NEARWIRE_TEST_KILL_AT";
@@ -44,38 +44,6 @@ fn open(tree: &Path, directory: &Path) -> (RootHost, Journal) {
     (host, Journal::open(directory, identity).unwrap())
 }
 
-/// Kills its own process instead of doing the call of this number.
-struct Dying {
-    inner: RootHost,
-    left: usize,
-}
-
-impl Dying {
-    fn count(&mut self) {
-        if self.left == 0 {
-            kill_process(getpid(), Signal::KILL).unwrap();
-        }
-        self.left -= 1;
-    }
-}
-
-impl Host for Dying {
-    fn read(&mut self, target: &Target) -> Result<String, HostError> {
-        self.count();
-        self.inner.read(target)
-    }
-
-    fn write(&mut self, target: &Target, word: &str) -> Result<(), HostError> {
-        self.count();
-        self.inner.write(target, word)
-    }
-
-    fn probe(&mut self, target: &Target, word: &str) -> Result<(), HostError> {
-        self.count();
-        self.inner.probe(target, word)
-    }
-}
-
 /// Does nothing unless one of the tests below started it.
 #[test]
 fn child_applies() {
@@ -95,14 +63,10 @@ fn child_reverts() {
     revert(&mut host, &mut journal, 2, false).unwrap();
 }
 
-/// Whether the process was killed, as opposed to having finished.
 fn is_killed(test: &str, tree: &Path, at: usize) -> bool {
-    use std::os::unix::process::ExitStatusExt;
     let mut command = test_alone(test);
-    let output = command.env(TREE, tree).env(KILL_AT, at.to_string()).output().unwrap();
-    let is_killed = output.status.signal() == Some(9);
-    assert!(is_killed || output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    is_killed
+    command.env(TREE, tree).env(KILL_AT, at.to_string());
+    common::is_killed(command)
 }
 
 #[test]

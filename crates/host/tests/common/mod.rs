@@ -3,12 +3,14 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::Command;
 
-use nearwire_host::change::{Change, RootHost, Scope, targets};
+use nearwire_host::change::{Change, Host, HostError, RootHost, Scope, Target, targets};
 use nearwire_host::journal::HostIdentity;
 use nearwire_host::{Root, catalogue};
+use rustix::process::{Signal, getpid, kill_process};
 
 /// A host of four CPUs with some sysctls.
 pub fn make_tree(root: &Path) {
@@ -118,4 +120,48 @@ pub fn run(mut command: Command) {
     let output = command.output().unwrap();
     let text = [output.stdout, output.stderr].concat();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&text));
+}
+
+/// Kills its own process instead of doing the call of this number.
+pub struct Dying {
+    pub inner: RootHost,
+    pub left: usize,
+}
+
+impl Dying {
+    fn count(&mut self) {
+        if self.left == 0 {
+            kill_process(getpid(), Signal::KILL).unwrap();
+        }
+        self.left -= 1;
+    }
+}
+
+impl Host for Dying {
+    fn read(&mut self, target: &Target) -> Result<String, HostError> {
+        self.count();
+        self.inner.read(target)
+    }
+
+    fn write(&mut self, target: &Target, word: &str) -> Result<(), HostError> {
+        self.count();
+        self.inner.write(target, word)
+    }
+
+    fn probe(&mut self, target: &Target, word: &str) -> Result<(), HostError> {
+        self.count();
+        self.inner.probe(target, word)
+    }
+
+    fn witnesses(&mut self, changes: &[Change]) -> Vec<Change> {
+        self.inner.witnesses(changes)
+    }
+}
+
+/// Whether a process was killed, as opposed to having finished.
+pub fn is_killed(mut command: Command) -> bool {
+    let output = command.output().unwrap();
+    let is_killed = output.status.signal() == Some(9);
+    assert!(is_killed || output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    is_killed
 }
