@@ -8,12 +8,12 @@ use std::path::Path;
 use std::process::Output;
 
 use common::{assert_says, code, errors, nearwire, text};
-use nearwire_lab::host_tree::HostTree;
+use nearwire_lab::host_tree::{HostTree, scratch_directory};
 use serde_json::Value;
 use tempfile::TempDir;
 
 fn host(name: &str) -> TempDir {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir_in(scratch_directory()).unwrap();
     HostTree::named(name).unwrap().write(directory.path()).unwrap();
     directory
 }

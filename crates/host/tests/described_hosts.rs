@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use nearwire_host::{Reading, Root, catalogue, interfaces, read_settings};
-use nearwire_lab::host_tree::{HOSTS, HostTree};
+use nearwire_lab::host_tree::{HOSTS, HostTree, scratch_directory};
 
 /// What none of these hosts has, so that their trees have no directory for it. A live host would
 /// say that it does not have the thing; of a copy nobody can know.
@@ -28,7 +28,7 @@ const NOT_COPIED: &[&str] = &[
 const LIVE_ONLY: &[&str] = &["cannot be read here because", "only the live kernel can be asked", "on a live host only"];
 
 fn readings(name: &str) -> BTreeMap<String, Reading> {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir_in(scratch_directory()).unwrap();
     HostTree::named(name).unwrap().write(directory.path()).unwrap();
     let root = Root::directory(directory.path()).unwrap();
     let settings: Vec<_> = catalogue::settings().collect();

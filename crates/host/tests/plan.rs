@@ -4,10 +4,10 @@
 
 use nearwire_host::Root;
 use nearwire_host::plan::{HostFacts, Owner, Plan, PlanError, Request};
-use nearwire_lab::host_tree::{HOSTS, HostTree};
+use nearwire_lab::host_tree::{HOSTS, HostTree, scratch_directory};
 
 fn facts(tree: &HostTree, nics: &[&str]) -> Result<HostFacts, PlanError> {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir_in(scratch_directory()).unwrap();
     tree.write(directory.path()).unwrap();
     let nics: Vec<_> = nics.iter().map(|nic| (*nic).to_owned()).collect();
     HostFacts::read(&Root::directory(directory.path()).unwrap(), &nics)

@@ -3,7 +3,7 @@
 //! Each cell has a fill of its own with dark text on it, so that it reads on light and dark pages;
 //! everything else takes its colour from the page's scheme.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use super::guest::in_units;
@@ -167,15 +167,16 @@ impl Plan {
 
     /// What stands at the right of a CPU's cell, and what a pointer over it shows.
     fn label(&self, cpu: u32) -> (String, String) {
-        let queues =
-            self.nics.iter().flat_map(|nic| &nic.irqs).filter(|irq| irq.cpu == cpu && irq.queue.is_some()).count();
+        let irqs = self.nics.iter().flat_map(|nic| &nic.irqs).filter(|irq| irq.cpu == cpu && irq.queue.is_some());
+        // Two ports of one device list the same interrupts.
+        let queues = irqs.map(|irq| irq.irq).collect::<BTreeSet<_>>().len();
         let pins = self.guests.iter().flat_map(|guest| &guest.vcpus);
         let pin = pins.into_iter().find(|pin| pin.cpu == cpu);
         let owner = self.owner(cpu).map_or("nobody", Owner::name);
         match (pin, queues) {
             (Some(pin), _) => (format!("v{}", pin.vcpu), format!("CPU {cpu}: vCPU {} of {owner}", pin.vcpu)),
             (None, 0) => (String::new(), format!("CPU {cpu}: {owner}")),
-            (None, count) => (format!("{count}q"), format!("CPU {cpu}: {owner}, {count} queues")),
+            (None, count) => (format!("{count}q"), format!("CPU {cpu}: {owner}, {count} interrupts of queues")),
         }
     }
 

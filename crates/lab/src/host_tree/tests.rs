@@ -5,7 +5,7 @@ use std::fs;
 use super::*;
 
 fn written(tree: &HostTree) -> tempfile::TempDir {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir_in(scratch_directory()).unwrap();
     tree.write(directory.path()).unwrap();
     directory
 }
