@@ -1,9 +1,10 @@
-//! Cables: two ends that face each other, each in a network namespace of its own.
+//! Cables: two ends that face each other, each in a network namespace of its own. And whole hosts.
 //!
 //! - [`VirtualCable`]: a veth pair (or two) between two anonymous namespaces, laid in milliseconds.
 //! - [`LoopbackCable`]: two interfaces of this host moved into two anonymous namespaces, so that
 //!   traffic between them must cross the wire. [`GuardedCable`] is the same in the care of another
 //!   process, which puts the interfaces back also after `kill -9`.
+//! - [`emulated_host`]: a whole host in software emulation, for tests of tuning, reboot and crash.
 //! - Two hosts need no cable from here: [`route_to`] tells which interface leads to the other one.
 //!
 //! Namespaces are anonymous: only descriptors hold them. When the process ends, also by
@@ -13,6 +14,7 @@
 
 mod addresses;
 mod cable;
+pub mod emulated_host;
 mod error;
 mod guarded_cable;
 mod interface;
@@ -24,6 +26,7 @@ mod route;
 mod virtual_cable;
 
 pub use cable::{Cable, CableEnd, CablePair};
+pub use emulated_host::EmulatedHost;
 pub use error::{LabError, LabErrorKind};
 pub use guarded_cable::{GuardedCable, guard};
 pub use interface::{InterfaceFacts, interface_facts, interfaces};
