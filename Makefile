@@ -1,6 +1,10 @@
 # `make bench` is the main job, `make test` runs every test. Tests need root for namespaces, veth and XDP.
 TEST_PACKAGES = chromium iproute2 ethtool
+# Emulated hosts: QEMU alone, and what takes a kernel's package apart. What these recommend (a display, firmware) is not used.
+EMULATION_PACKAGES = qemu-system-x86 busybox-static e2fsprogs zstd xz-utils
 TARGETS_PACKAGES = sockperf
+
+TARGET_DIRECTORY = $(or $(CARGO_TARGET_DIR),target)
 
 .PHONY: build bench test targets
 build:
@@ -9,13 +13,19 @@ build:
 bench: build
 	target/release/nearwire bench --json nearwire.json --report nearwire.html
 
-# Installs what is missing of $(1); Debian, root.
+# Installs what is missing of $(1), with options $(2) of apt-get; Debian, root.
 install = missing=""; for p in $(1); do dpkg -s $$p >/dev/null 2>&1 || missing="$$missing $$p"; done; \
-	if [ -n "$$missing" ]; then apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $$missing; fi
+	if [ -n "$$missing" ]; then apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $(2) $$missing; fi
+
+# The kernel of emulated hosts: 105 MB of download, in seconds, once.
+$(TARGET_DIRECTORY)/emulated-host/vmlinux: crates/lab/emulated-host/fetch-kernel
+	@$(call install,$(EMULATION_PACKAGES),--no-install-recommends)
+	crates/lab/emulated-host/fetch-kernel $(@D)
 
 # NEARWIRE_REQUIRE=all: a rung of the test ladder that cannot run fails, it is not skipped.
-test:
+test: $(TARGET_DIRECTORY)/emulated-host/vmlinux
 	@$(call install,$(TEST_PACKAGES))
+	@$(call install,$(EMULATION_PACKAGES),--no-install-recommends)
 	NEARWIRE_REQUIRE=all cargo test --workspace
 
 # The speed targets, against sockperf on the same cable. Two minutes on an otherwise idle machine.

@@ -97,8 +97,8 @@ impl EmulatedHost {
         })
     }
 
-    /// Boots a host that is off with these options of the kernel (behind the harness's own: a serial console, and that a
-    /// panic ends the emulation) and waits until its init serves commands.
+    /// Boots a host that is off with these options of the kernel (behind the harness's own: a serial console, no tests of
+    /// ciphers, and that a panic ends the emulation) and waits until its init serves commands.
     ///
     /// # Errors
     ///

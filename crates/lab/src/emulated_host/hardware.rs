@@ -17,7 +17,7 @@ pub struct HostHardware {
     pub nics: Vec<HostNic>,
     /// What the firmware says of itself and the machine, beside QEMU's own tables.
     pub smbios: Vec<SmbiosTable>,
-    /// An Intel IOMMU with interrupt remapping.
+    /// An Intel IOMMU, without interrupt remapping: the kernel finds no timer behind an emulated one.
     pub has_iommu: bool,
     /// A processor model of `qemu-system-x86_64 -cpu help`.
     pub processor: String,

@@ -13,6 +13,20 @@ use super::memory_file::MemoryFile;
 
 const INIT: &[u8] = include_bytes!("../../emulated-host/init");
 
+/// What every distribution mounts beside /proc and /dev.
+const MOUNTS: &[u8] = b"\
+sysfs /sys sysfs defaults 0 0
+tmpfs /run tmpfs defaults 0 0
+tmpfs /tmp tmpfs defaults 0 0
+devpts /dev/pts devpts defaults 0 0
+tmpfs /dev/shm tmpfs defaults 0 0
+hugetlbfs /dev/hugepages hugetlbfs defaults 0 0
+cgroup2 /sys/fs/cgroup cgroup2 defaults 0 0
+securityfs /sys/kernel/security securityfs defaults 0 0
+debugfs /sys/kernel/debug debugfs defaults 0 0
+bpf /sys/fs/bpf bpf defaults 0 0
+";
+
 /// Where programs of the system lie that a user's PATH may lack.
 const SYSTEM_DIRECTORIES: [&str; 4] = ["/usr/bin", "/bin", "/usr/sbin", "/sbin"];
 
@@ -22,7 +36,7 @@ const DISK_BYTES: u64 = 64 << 20;
 /// The software of an emulated host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HostSystem {
-    /// What `crates/lab/emulated-host/fetch-kernel` made: `vmlinuz` and `lib/modules/`.
+    /// What `crates/lab/emulated-host/fetch-kernel` made: `vmlinux` and `lib/modules/`.
     pub kernel_directory: PathBuf,
     /// Programs of this machine that the host shall have, with the libraries they need, as `/bin/NAME`.
     pub programs: Vec<PathBuf>,
@@ -31,7 +45,7 @@ pub struct HostSystem {
 impl HostSystem {
     /// The kernel to boot.
     pub(super) fn kernel(&self) -> Result<PathBuf, EmulatedHostError> {
-        let kernel = self.kernel_directory.join("vmlinuz");
+        let kernel = self.kernel_directory.join("vmlinux");
         if kernel.is_file() {
             Ok(kernel)
         } else {
@@ -55,6 +69,7 @@ impl HostSystem {
         }
         archive.file("/etc/passwd", 0o644, b"root:x:0:0:root:/root:/bin/sh\n");
         archive.file("/etc/group", 0o644, b"root:x:0:\n");
+        archive.file("/etc/fstab", 0o644, MOUNTS);
         archive.file("/init", 0o755, INIT);
         let busybox = program("busybox", "busybox-static")?;
         archive.file("/bin/busybox", 0o755, &read(&busybox)?);
