@@ -36,10 +36,10 @@ use system::{empty_disk, prepare};
 
 use crate::Namespace;
 
-/// For a boot and for a command: ten times what they take on an idle machine.
-const TIME_LIMIT: Duration = Duration::from_secs(60);
-/// Lines of the console that an error carries.
-const CONSOLE_LINES: usize = 25;
+/// For a boot and for a command: many times what they take on an idle machine.
+const TIME_LIMIT: Duration = Duration::from_secs(120);
+/// Lines of the console that an error carries: what comes before a panic's stack is the cause.
+const CONSOLE_LINES: usize = 60;
 
 /// An emulated host with a disk that outlives its reboots. Off and gone when dropped.
 #[derive(Debug)]
@@ -102,7 +102,7 @@ impl EmulatedHost {
     ///
     /// # Errors
     ///
-    /// [`EmulatedHostError::Ended`] after a panic, [`EmulatedHostError::TimedOut`] after a minute.
+    /// [`EmulatedHostError::Ended`] after a panic, [`EmulatedHostError::TimedOut`] after two minutes.
     pub fn power_on(&mut self, command_line: &str) -> Result<(), EmulatedHostError> {
         self.power_on_within(command_line, TIME_LIMIT)
     }
@@ -138,7 +138,7 @@ impl EmulatedHost {
     ///
     /// # Errors
     ///
-    /// [`EmulatedHostError::TimedOut`] after a minute; [`EmulatedHostError::Ended`] when the host went down. A command that
+    /// [`EmulatedHostError::TimedOut`] after two minutes; [`EmulatedHostError::Ended`] when the host went down. A command that
     /// fails is no error: see [`HostOutput::status`].
     pub fn run(&mut self, command: &str) -> Result<HostOutput, EmulatedHostError> {
         self.run_within(command, &[], TIME_LIMIT)

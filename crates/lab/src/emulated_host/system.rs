@@ -43,6 +43,14 @@ pub struct HostSystem {
 }
 
 impl HostSystem {
+    /// The kernel that `make test` puts into cargo's target directory, and these programs. `tmpdir` is
+    /// `env!("CARGO_TARGET_TMPDIR")`, which tests have.
+    #[must_use]
+    pub fn of_target(tmpdir: &str, programs: &[&str]) -> Self {
+        let target = Path::new(tmpdir).parent().unwrap_or(Path::new("/"));
+        Self { kernel_directory: target.join("emulated-host"), programs: programs.iter().map(PathBuf::from).collect() }
+    }
+
     /// The kernel to boot.
     pub(super) fn kernel(&self) -> Result<PathBuf, EmulatedHostError> {
         let kernel = self.kernel_directory.join("vmlinux");
