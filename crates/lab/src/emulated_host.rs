@@ -98,7 +98,7 @@ impl EmulatedHost {
     }
 
     /// Boots a host that is off with these options of the kernel (behind the harness's own: a serial console, no tests of
-    /// ciphers, and that a panic ends the emulation) and waits until its init serves commands.
+    /// ciphers and of the timer, and that a panic ends the emulation) and waits until its init serves commands.
     ///
     /// # Errors
     ///

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::NEARWIRE;
 
 /// Files that a setting of the catalogue may change, and that say the same after each boot with the same options.
-pub const SETTING_FILES: [&str; 24] = [
+pub const SETTING_FILES: [&str; 25] = [
     "/etc/default/grub.d/*",
     "/etc/modprobe.d/*",
     "/etc/sysctl.d/*",
@@ -17,12 +17,16 @@ pub const SETTING_FILES: [&str; 24] = [
     "/proc/cmdline",
     "/proc/irq/default_smp_affinity",
     "/proc/irq/*/smp_affinity_list",
+    // Not random numbers, process numbers and the state of terminals.
     "/proc/sys/kernel/[!nprs]*",
     "/proc/sys/kernel/numa_balancing*",
     "/proc/sys/kernel/sched_*",
-    "/proc/sys/net/core/*",
+    // Not the random key of receive-side scaling.
+    "/proc/sys/net/core/[!n]*",
+    "/proc/sys/net/core/netdev_[!r]*",
     "/proc/sys/net/ipv4/tcp_[!mf]*",
-    "/proc/sys/vm/*",
+    // Not user_reserve_kbytes, which follows the memory that was free.
+    "/proc/sys/vm/[!u]*",
     "/sys/class/net/*/gro_flush_timeout",
     "/sys/class/net/*/mtu",
     "/sys/class/net/*/queues/*/[rx]ps_*",
