@@ -6,7 +6,7 @@ TARGETS_PACKAGES = sockperf
 
 TARGET_DIRECTORY = $(or $(CARGO_TARGET_DIR),target)
 
-.PHONY: build bench test targets
+.PHONY: build bench test targets emulation-packages
 build:
 	cargo build --release --workspace
 
@@ -17,15 +17,16 @@ bench: build
 install = missing=""; for p in $(1); do dpkg -s $$p >/dev/null 2>&1 || missing="$$missing $$p"; done; \
 	if [ -n "$$missing" ]; then apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $(2) $$missing; fi
 
-# The kernel of emulated hosts: 105 MB of download, in seconds, once.
-$(TARGET_DIRECTORY)/emulated-host/vmlinux: crates/lab/emulated-host/fetch-kernel
-	@$(call install,$(EMULATION_PACKAGES),--no-install-recommends)
+# The kernel of emulated hosts: a download of 105 MB, once.
+$(TARGET_DIRECTORY)/emulated-host/vmlinux: crates/lab/emulated-host/fetch-kernel | emulation-packages
 	crates/lab/emulated-host/fetch-kernel $(@D)
+
+emulation-packages:
+	@$(call install,$(EMULATION_PACKAGES),--no-install-recommends)
 
 # NEARWIRE_REQUIRE=all: a rung of the test ladder that cannot run fails, it is not skipped.
 test: $(TARGET_DIRECTORY)/emulated-host/vmlinux
 	@$(call install,$(TEST_PACKAGES))
-	@$(call install,$(EMULATION_PACKAGES),--no-install-recommends)
 	NEARWIRE_REQUIRE=all cargo test --workspace
 
 # The speed targets, against sockperf on the same cable. Two minutes on an otherwise idle machine.

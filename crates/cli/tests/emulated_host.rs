@@ -18,6 +18,7 @@ fn settings_say_what_the_hardware_is_and_which_exported_options_took_effect() {
     let [untuned, exported, rebooted] = tuned_and_rebooted(&mut host, export_by_hand);
     exported_files_are_the_only_change(&untuned, &exported);
     options_are_told(&mut host);
+    affinity_is_in_effect_at_once(&mut host);
     assert_eq!(rebooted.get("/proc/sys/net/core/busy_poll"), Some("50"));
     assert_eq!(rebooted.get("/proc/irq/default_smp_affinity"), Some("0f"));
 
@@ -41,8 +42,19 @@ fn hardware_is_told(host: &mut EmulatedHost) {
             ("nic.numa-node[nic1]", "0"),
             ("nic.local-cpus[nic1]", "0-3"),
             ("nic.ring.rx[nic0]", "256"),
+            ("nic.driver[nic2]", "virtio_net"),
+            ("nic.numa-node[nic2]", "-1"),
+            ("nic.channels.combined[nic2]", "2"),
         ],
     );
+}
+
+fn affinity_is_in_effect_at_once(host: &mut EmulatedHost) {
+    let interrupt = host.output_of("grep nic0-rx-0 /proc/interrupts | cut -d: -f1").unwrap();
+    let files = format!("/proc/irq/{interrupt}/");
+    assert_eq!(host.output_of(&format!("cat {files}smp_affinity_list")).unwrap(), "0-3");
+    host.write_file(&format!("{files}smp_affinity_list"), b"2\n").unwrap();
+    assert_eq!(host.output_of(&format!("cat {files}effective_affinity_list")).unwrap(), "2");
 }
 
 #[track_caller]

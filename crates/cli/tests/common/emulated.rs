@@ -38,7 +38,8 @@ pub const SETTING_FILES: [&str; 25] = [
     "/sys/kernel/mm/transparent_hugepage/*",
 ];
 
-/// Two packages of two cores with two threads each, two nodes, a NIC on each node.
+/// Two packages of two cores with two threads each, two nodes, a NIC of each kind, and interrupts whose affinity is in effect
+/// when it was written.
 pub fn hardware() -> HostHardware {
     let port = PciePort { speed_gt_s: "8".to_owned(), lanes: 8 };
     HostHardware {
@@ -49,7 +50,9 @@ pub fn hardware() -> HostHardware {
         nics: vec![
             HostNic { port: Some(port), ..HostNic::new(NicKind::E1000e).on_node(1) },
             HostNic::new(NicKind::Vmxnet3).on_node(0),
+            HostNic { queues: 2, ..HostNic::new(NicKind::VirtioNet) },
         ],
+        has_iommu: true,
         smbios: vec![SmbiosTable::new(1, &[("manufacturer", "Example, Inc"), ("product", "Two Packages")])],
         ..HostHardware::default()
     }

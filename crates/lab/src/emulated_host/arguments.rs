@@ -33,7 +33,7 @@ pub(super) fn arguments(hardware: &HostHardware, files: Files<'_>, command_line:
     processors_and_memory(&mut arguments, hardware);
     boot(&mut arguments, files, command_line);
     if hardware.has_iommu {
-        arguments.option("-device", "intel-iommu,intremap=off");
+        arguments.option("-device", "intel-iommu,intremap=on");
     }
     nics(&mut arguments, &hardware.nics);
     for table in &hardware.smbios {

@@ -4,6 +4,8 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::LabErrorKind;
+
 /// An emulated host that could not be built, booted or used. The message says what was tried, on what, what was found and
 /// what to do.
 #[derive(Debug, thiserror::Error)]
@@ -99,10 +101,14 @@ pub enum EmulatedHostError {
 }
 
 impl EmulatedHostError {
-    /// True where this machine lacks what the emulation needs, so that a test may skip.
+    /// True where this machine, or this user on it, lacks what the emulation needs, so that a test may skip.
     #[must_use]
     pub fn is_missing_requirement(&self) -> bool {
-        matches!(self, Self::MissingProgram { .. } | Self::MissingKernel { .. })
+        match self {
+            Self::MissingProgram { .. } | Self::MissingKernel { .. } => true,
+            Self::Namespace(error) => error.kind() == LabErrorKind::HostCannot,
+            _ => false,
+        }
     }
 }
 

@@ -17,7 +17,8 @@ pub struct HostHardware {
     pub nics: Vec<HostNic>,
     /// What the firmware says of itself and the machine, beside QEMU's own tables.
     pub smbios: Vec<SmbiosTable>,
-    /// An Intel IOMMU, without interrupt remapping: the kernel finds no timer behind an emulated one.
+    /// An Intel IOMMU with interrupt remapping. With it a change of an interrupt's affinity is in effect at once; without it,
+    /// `effective_affinity` follows when the next interrupt comes.
     pub has_iommu: bool,
     /// A processor model of `qemu-system-x86_64 -cpu help`.
     pub processor: String,
