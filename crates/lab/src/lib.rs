@@ -5,6 +5,7 @@
 //! - [`LoopbackCable`]: two interfaces of this host moved into two anonymous namespaces, so that
 //!   traffic between them must cross the wire. [`GuardedCable`] is the same in the care of another
 //!   process, which puts the interfaces back also after `kill -9`.
+//! - [`emulated_host`]: a whole host in software emulation, for tests of tuning, reboot and crash.
 //! - Two hosts need no cable from here: [`route_to`] tells which interface leads to the other one.
 //! - [`host_tree`]: hosts that are only described, for tests of what is read from a host.
 //!
@@ -15,6 +16,7 @@
 
 mod addresses;
 mod cable;
+pub mod emulated_host;
 mod error;
 mod guarded_cable;
 pub mod host_tree;
@@ -27,6 +29,7 @@ mod route;
 mod virtual_cable;
 
 pub use cable::{Cable, CableEnd, CablePair};
+pub use emulated_host::EmulatedHost;
 pub use error::{LabError, LabErrorKind};
 pub use guarded_cable::{GuardedCable, guard};
 pub use interface::{InterfaceFacts, interface_facts, interfaces};

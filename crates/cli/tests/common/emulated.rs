@@ -1,0 +1,104 @@
+//! A whole emulated host with the command under test in it, and what its settings say.
+
+use nearwire_lab::EmulatedHost;
+use nearwire_lab::emulated_host::{FileStates, HostHardware, HostNic, HostSystem, NicKind, PciePort, SmbiosTable};
+use serde_json::Value;
+
+use super::NEARWIRE;
+
+/// Files that a setting of the catalogue may change, and that say the same after each boot with the same options.
+pub const SETTING_FILES: [&str; 25] = [
+    "/etc/default/grub.d/*",
+    "/etc/modprobe.d/*",
+    "/etc/sysctl.d/*",
+    "/etc/tmpfiles.d/*",
+    "/etc/udev/rules.d/*",
+    "/etc/systemd/system/*",
+    "/proc/cmdline",
+    "/proc/irq/default_smp_affinity",
+    "/proc/irq/*/smp_affinity_list",
+    // Not random numbers, process numbers and the state of terminals.
+    "/proc/sys/kernel/[!nprs]*",
+    "/proc/sys/kernel/numa_balancing*",
+    "/proc/sys/kernel/sched_*",
+    // Not the random key of receive-side scaling.
+    "/proc/sys/net/core/[!n]*",
+    "/proc/sys/net/core/netdev_[!r]*",
+    "/proc/sys/net/ipv4/tcp_[!mf]*",
+    // Not user_reserve_kbytes, which follows the memory that was free.
+    "/proc/sys/vm/[!u]*",
+    "/sys/class/net/*/gro_flush_timeout",
+    "/sys/class/net/*/mtu",
+    "/sys/class/net/*/queues/*/[rx]ps_*",
+    "/sys/devices/system/cpu/*",
+    "/sys/devices/system/cpu/cpu*/power/pm_qos_resume_latency_us",
+    "/sys/devices/system/cpu/smt/control",
+    "/sys/devices/system/node/node*/hugepages/*/nr_hugepages",
+    "/sys/devices/virtual/workqueue/cpumask",
+    "/sys/kernel/mm/transparent_hugepage/*",
+];
+
+/// Two packages of two cores with two threads each, two nodes, a NIC of each kind, and interrupts whose affinity is in effect
+/// when it was written.
+pub fn hardware() -> HostHardware {
+    let port = PciePort { speed_gt_s: "8".to_owned(), lanes: 8 };
+    HostHardware {
+        packages: 2,
+        cores_per_package: 2,
+        threads_per_core: 2,
+        node_memory_mib: vec![320, 256],
+        nics: vec![
+            HostNic { port: Some(port), ..HostNic::new(NicKind::E1000e).on_node(1) },
+            HostNic::new(NicKind::Vmxnet3).on_node(0),
+            HostNic { queues: 2, ..HostNic::new(NicKind::VirtioNet) },
+        ],
+        has_iommu: true,
+        smbios: vec![SmbiosTable::new(1, &[("manufacturer", "Example, Inc"), ("product", "Two Packages")])],
+        ..HostHardware::default()
+    }
+}
+
+/// A booted host, if this machine can emulate one. Otherwise the test is skipped, or fails where nothing may be skipped.
+pub fn booted_or_skip(hardware: &HostHardware, command_line: &str) -> Option<EmulatedHost> {
+    let system = HostSystem::of_target(env!("CARGO_TARGET_TMPDIR"), &[NEARWIRE]);
+    match EmulatedHost::boot(hardware, &system, command_line) {
+        Err(error) if error.is_missing_requirement() => {
+            assert!(std::env::var_os("NEARWIRE_REQUIRE").is_none(), "NEARWIRE_REQUIRE is set, but: {error}");
+            println!("SKIP {error}");
+            None
+        }
+        host => Some(host.unwrap()),
+    }
+}
+
+/// What `nearwire settings` inside says of one setting: the value, or why there is none.
+#[track_caller]
+pub fn setting(host: &mut EmulatedHost, id: &str) -> String {
+    let text = host.output_of(&format!("nearwire settings '{id}' --json")).unwrap();
+    let list: Value = serde_json::from_str(&text).unwrap();
+    let now = &list[0]["now"][0];
+    now["value"].as_str().map_or_else(|| now.to_string(), str::to_owned)
+}
+
+/// The first half of a tuning's story: the files of an untuned host, what `tune` does to it, and the reboot with whatever that
+/// exported. Gives the files before, right after, and after the reboot.
+pub fn tuned_and_rebooted(host: &mut EmulatedHost, tune: impl FnOnce(&mut EmulatedHost)) -> [FileStates; 3] {
+    let untuned = host.file_states(&SETTING_FILES).unwrap();
+    tune(host);
+    let tuned = host.file_states(&SETTING_FILES).unwrap();
+    [untuned, tuned, rebooted_as_exported(host)]
+}
+
+/// The second half: the reboot with what is exported now, which after a revert is nothing. Gives the files after it.
+pub fn rebooted_as_exported(host: &mut EmulatedHost) -> FileStates {
+    let options = host.exported_command_line().unwrap();
+    host.reboot_with(&options).unwrap();
+    host.file_states(&SETTING_FILES).unwrap()
+}
+
+/// Fails with each file that differs.
+#[track_caller]
+pub fn assert_same(before: &FileStates, after: &FileStates, when: &str) {
+    let changes: Vec<_> = before.changes(after).iter().map(ToString::to_string).collect();
+    assert!(changes.is_empty(), "{when}:\n{}", changes.join("\n"));
+}
