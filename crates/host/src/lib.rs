@@ -8,6 +8,7 @@
 //! * [`guide`]: what is known of a setting in words;
 //! * [`profile`]: wanted values for a purpose;
 //! * [`check()`](check::check): a host against a profile;
+//! * [`export`]: goals as files of the system that outlive a boot;
 //! * [`topology`]: which CPUs share what, and which two suit a ping-pong.
 //!
 //! Reading never changes anything, never fails as a whole and never gives MAC or IP addresses,
@@ -19,6 +20,7 @@ pub mod catalogue;
 pub mod check;
 mod cpuset;
 mod environment;
+pub mod export;
 mod goal;
 pub mod guide;
 pub mod profile;
