@@ -1,5 +1,5 @@
 # `make bench` is the main job, `make test` runs every test. Tests need root for namespaces, veth and XDP.
-TEST_PACKAGES = chromium iproute2 ethtool
+TEST_PACKAGES = chromium iproute2 ethtool procps systemd udev kmod ansible-core
 TARGETS_PACKAGES = sockperf
 
 .PHONY: build bench test targets

@@ -3,8 +3,8 @@ use std::path::Path;
 
 use super::judge::{Judgement, judge};
 use super::*;
-use crate::catalogue;
 use crate::profile::{CpuGroup, CpuRelation, Wanted};
+use crate::{Setting, catalogue};
 
 fn setting(id: &str) -> &'static Setting {
     catalogue::setting(id).unwrap()

@@ -20,7 +20,9 @@ pub(super) fn header(profile: &str, what: &str, take_back: &str) -> String {
 
 /// The comment above what an entry says.
 pub(super) fn comment(entry: &Entry<'_>) -> String {
-    let mut text = format!("# {}: {}\n", entry.id, one_line(&entry.goal.reason));
+    let reason = one_line(&entry.goal.reason);
+    let reason = if reason.is_empty() { "no reason is given" } else { &reason };
+    let mut text = format!("# {}: {reason}\n", entry.id);
     if let Some(other) = &entry.same_as {
         let _ = writeln!(text, "#   {other} says it.");
     }

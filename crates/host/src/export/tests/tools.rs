@@ -1,0 +1,225 @@
+//! Exports shown to the tools that will read them, and some of them applied where they harm nobody.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use nearwire_lab::Namespace;
+use proptest::test_runner::{Config, TestRunner};
+
+use super::super::{Verdict, validate};
+use super::*;
+
+/// Whether nothing may be skipped.
+fn is_required() -> bool {
+    std::env::var_os("NEARWIRE_REQUIRE").is_some()
+}
+
+fn skip(why: &str) {
+    assert!(!is_required(), "NEARWIRE_REQUIRE is set, but: {why}");
+    println!("SKIP {why}");
+}
+
+/// Writes an export below a directory and asks the tools. None may refuse a file, and with
+/// `NEARWIRE_REQUIRE` each must have been asked.
+fn accepted(export: &Export) {
+    let directory = tempfile::tempdir().unwrap();
+    export.write_below(directory.path()).unwrap();
+    for verdict in validate(directory.path()).unwrap() {
+        match verdict {
+            Verdict::Accepted { .. } => {}
+            Verdict::Refused { path, tool, said } => {
+                let text = fs::read_to_string(directory.path().join(path.trim_start_matches('/')));
+                panic!("{tool} refuses {path}: {said}\n{}", text.unwrap_or_default())
+            }
+            // systemd reads its own options only when it starts.
+            Verdict::NotChecked { path, .. } if path.contains("/system.conf.d/") => {}
+            Verdict::NotChecked { path, why } => skip(&format!("{path}: {why}")),
+        }
+    }
+}
+
+#[test]
+fn whole_catalogue_exported_is_accepted_by_the_tools() {
+    let goals = all_goals();
+    for format in Format::ALL {
+        accepted(&exported(format, &goals));
+        accepted(&with_pci(format, &goals));
+    }
+}
+
+#[test]
+fn hostile_goals_exported_are_accepted_by_the_tools() {
+    let mut runner = TestRunner::new(Config { cases: if is_required() { 6 } else { 2 }, ..Config::default() });
+    let goals = prop::collection::vec(any_goal(), 20..80);
+    runner
+        .run(&goals, |goals| {
+            for format in Format::ALL {
+                accepted(&with_pci(format, &goals));
+            }
+            Ok(())
+        })
+        .unwrap();
+    assert!(!Path::new("/tmp/nearwire-pwned").exists());
+}
+
+/// The asking is worth something only if a broken file is refused.
+#[test]
+fn file_with_a_broken_line_is_refused() {
+    let goals = all_goals();
+    for format in Format::ALL {
+        let mut export = with_pci(format, &goals);
+        for file in &mut export.files {
+            file.text += "\n)broken=\"(\nBroken=1\n";
+        }
+        let directory = tempfile::tempdir().unwrap();
+        export.write_below(directory.path()).unwrap();
+        for verdict in validate(directory.path()).unwrap() {
+            match verdict {
+                Verdict::Accepted { path, tool } => panic!("{tool} takes {path} with a broken line"),
+                Verdict::Refused { .. } => {}
+                Verdict::NotChecked { path, .. } if path.contains("/system.conf.d/") => {}
+                Verdict::NotChecked { path, why } => skip(&format!("{path}: {why}")),
+            }
+        }
+    }
+}
+
+/// What `update-grub` would put on the command line, by the shell that it is.
+fn command_line(export: &Export, before: &str) -> String {
+    let directory = tempfile::tempdir().unwrap();
+    export.write_below(directory.path()).unwrap();
+    let script = "GRUB_CMDLINE_LINUX=$2 GRUB_CMDLINE_LINUX_DEFAULT='quiet splash isolcpus=7'; . \"$1\"; . \"$1\"; \
+                  printf '%s' \"$GRUB_CMDLINE_LINUX|$GRUB_CMDLINE_LINUX_DEFAULT\"";
+    let file = directory.path().join("etc/default/grub.d/90-nearwire.cfg");
+    let output = Command::new("/bin/sh").args(["-eu", "-c", script, "sh"]).arg(file).arg(before).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn words_of_the_command_line_are_replaced_and_not_doubled() {
+    let goals = [
+        goal("boot.isolcpus", None, "2-3"),
+        goal("boot.nosmt", None, "off"),
+        goal("boot.default_hugepagesz", None, "1G"),
+        goal("boot.hugepages", None, "16"),
+    ];
+    let export = exported(Format::Grub, &goals);
+    let found = command_line(&export, "root=/dev/sda1 isolcpus=1 nosmt=force hugepagesz=2M hugepages=3 dyndbg=\"file a.c +p\" x=*");
+    let expected = "root=/dev/sda1 dyndbg=\"file a.c +p\" x=* isolcpus=2-3 default_hugepagesz=1G hugepages=16|quiet splash";
+    assert_eq!(found, expected);
+    assert_eq!(command_line(&export, ""), "isolcpus=2-3 default_hugepagesz=1G hugepages=16|quiet splash");
+}
+
+#[test]
+fn kernel_parameters_applied_in_a_namespace_have_the_values() {
+    let wanted = [
+        ("net.ipv4.tcp_rmem", "4096 65536 1048576"),
+        ("net.ipv4.tcp_slow_start_after_idle", "off"),
+        ("net.ipv4.tcp_notsent_lowat", "16384"),
+        ("net.core.rps_default_mask", "0-1"),
+        ("net.core.somaxconn", "1234"),
+    ];
+    let goals: Vec<_> = wanted.iter().map(|(id, value)| goal(id, None, value)).collect();
+    let directory = tempfile::tempdir().unwrap();
+    exported(Format::Sysctl, &goals).write_below(directory.path()).unwrap();
+    let namespace = match Namespace::new() {
+        Ok(namespace) => namespace,
+        Err(error) => return skip(&error.to_string()),
+    };
+    let entered = namespace.enter(|| {
+        // `/proc/sys/net` is that of the reader.
+        let output = Command::new("sysctl").arg("-p").arg(directory.path().join("etc/sysctl.d/90-nearwire.conf")).output().unwrap();
+        let read = |name: &str| {
+            let path = format!("/proc/thread-self/root/proc/sys/{}", name.replace('.', "/"));
+            let text = Command::new("cat").arg(path.replace("/proc/thread-self/root", "")).output().unwrap().stdout;
+            String::from_utf8(text).unwrap().split_whitespace().collect::<Vec<_>>().join(" ")
+        };
+        (output, wanted.map(|(id, _)| read(id)))
+    });
+    let (output, found) = match entered {
+        Ok(done) => done,
+        Err(error) => return skip(&error.to_string()),
+    };
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(found, ["4096 65536 1048576", "0", "16384", "3", "1234"]);
+}
+
+#[test]
+fn files_written_at_boot_have_the_texts() {
+    let root = tempfile::tempdir().unwrap();
+    let files = [
+        "sys/devices/system/cpu/cpu0/cpufreq/scaling_governor",
+        "sys/devices/system/cpu/cpu13/cpufreq/scaling_governor",
+        "sys/devices/system/cpu/cpu13/power/pm_qos_resume_latency_us",
+        "sys/devices/system/cpu/cpufreq/boost",
+        "sys/devices/virtual/workqueue/cpumask",
+        "sys/devices/system/node/node0/hugepages/hugepages-2048kB/nr_hugepages",
+        "proc/irq/default_smp_affinity",
+    ];
+    for file in files {
+        let path = root.path().join(file);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, "before").unwrap();
+    }
+    let mut latency = goal("cpu.pm-qos-resume-latency-us", None, "n/a");
+    latency.cpus = CpuSet::from_list("13").ok();
+    let goals = [
+        goal("cpu.governor", None, "performance"),
+        latency,
+        goal("cpu.turbo", None, "off"),
+        goal("cpu.workqueue-affinity", None, "0,33"),
+        goal("memory.huge-pages", None, "node0 2048kB: 16 of 16 free"),
+        goal("irq.default-affinity", None, "0-1"),
+    ];
+    exported(Format::Systemd, &goals).write_below(root.path()).unwrap();
+    let run = Command::new("systemd-tmpfiles")
+        .arg("--create")
+        .arg(format!("--root={}", root.path().display()))
+        .arg(root.path().join("etc/tmpfiles.d/90-nearwire.conf"))
+        .output();
+    let output = match run {
+        Ok(output) => output,
+        Err(error) => return skip(&format!("systemd-tmpfiles: {error}")),
+    };
+    assert!(output.status.success(), "{output:?}");
+    let found = files.map(|file| fs::read_to_string(root.path().join(file)).unwrap());
+    assert_eq!(found, ["performance", "performance", "n/a", "0", "2,00000001", "16", "3"]);
+}
+
+/// All tasks but those of units and commands are decided by looking; nothing is changed.
+#[test]
+fn playbook_run_with_check_fails_nowhere() {
+    let directory = tempfile::tempdir().unwrap();
+    with_pci(Format::Ansible, &all_goals()).write_below(directory.path()).unwrap();
+    let run = Command::new("ansible-playbook")
+        .env("LC_ALL", "C.UTF-8")
+        .args(["--check", "--inventory", "localhost,", "--connection", "local", "-e", "ansible_become=false"])
+        .arg(directory.path().join("etc/ansible/nearwire.yml"))
+        .output();
+    let output = match run {
+        Ok(output) => output,
+        Err(error) => return skip(&format!("ansible-playbook: {error}")),
+    };
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{said}\n{}", String::from_utf8_lossy(&output.stderr));
+    assert!(said.contains("failed=0"), "{said}");
+    assert!(!Path::new("/etc/sysctl.d/90-nearwire.conf").exists());
+}
+
+/// The service that follows a link, with a link that comes up and programs that stand for the
+/// kernel's answers.
+#[test]
+fn script_for_interrupts_names_what_it_could_not_move_and_ends_with_the_link() {
+    let goals = [goal("nic.irq-affinity", Some("nowhere0"), "1")];
+    let export = exported(Format::Systemd, &goals);
+    let unit = text_of(&export, "nearwire-irq@nowhere0.service");
+    assert!(unit.contains("ExecStart=/usr/local/lib/nearwire/link-interrupts nowhere0 1\n"), "{unit}");
+    let directory = tempfile::tempdir().unwrap();
+    export.write_below(directory.path()).unwrap();
+    let script = directory.path().join("usr/local/lib/nearwire/link-interrupts");
+    // `ip` says that there is no such interface and ends, and the script with it.
+    let output = Command::new("timeout").arg("20").arg(script).args(["nowhere0", "1"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+}
