@@ -11,7 +11,10 @@ use super::{File, grub, sysctl, systemd, text};
 const PATH: &str = "/etc/ansible/nearwire.yml";
 
 /// Commands that only one family of distributions has.
-const DEBIAN_ONLY: [&str; 2] = ["update-grub", "update-initramfs -u"];
+const FAMILIES: [(&str, &str); 3] =
+    [("update-grub", "Debian"), ("update-initramfs -u", "Debian"), ("dracut --force", "RedHat")];
+
+const REBOOT: &str = "Say that a reboot is needed";
 
 pub(super) fn files(plan: &Plan<'_>) -> (Vec<File>, Vec<After>) {
     if plan.entries.is_empty() {
@@ -27,15 +30,15 @@ pub(super) fn files(plan: &Plan<'_>) -> (Vec<File>, Vec<After>) {
     playbook += "# Nothing is booted again by it; it says where that is needed.\n";
     playbook += "---\n- name: Settings of nearwire\n  hosts: all\n  become: true\n  tasks:\n";
     playbook += &directories(parts.iter().flat_map(|(files, _)| files));
-    for (files, after) in &parts {
-        let handlers: Vec<_> = after.iter().filter_map(handler_name).collect();
-        for file in files {
-            playbook += &copy(file, &handlers);
-        }
+    let mut notified: Vec<String> = Vec::new();
+    for file in parts.iter().flat_map(|(files, _)| files) {
+        let handlers = handlers_of(&file.path);
+        playbook += &copy(file, &handlers);
+        notified.extend(handlers);
     }
     playbook += &units(parts.iter().flat_map(|(_, after)| after));
     playbook += &grubby(&plan.only(|form| matches!(form, Form::Word(_))));
-    playbook += &handlers(parts.iter().flat_map(|(_, after)| after));
+    playbook += &handlers(notified);
     (
         vec![File::new(PATH, playbook)],
         vec![After::Run("ansible-playbook --check --diff -i HOSTS /etc/ansible/nearwire.yml")],
@@ -57,7 +60,7 @@ fn directories<'f>(files: impl Iterator<Item = &'f File>) -> String {
 }
 
 /// `!unsafe` keeps what looks like a template in the text from being one.
-fn copy(file: &File, handlers: &[&str]) -> String {
+fn copy(file: &File, handlers: &[String]) -> String {
     let mut task = format!("    - name: {}\n      ansible.builtin.copy:\n        dest: {}\n", file.path, file.path);
     let _ = write!(
         task,
@@ -82,30 +85,44 @@ fn copy(file: &File, handlers: &[&str]) -> String {
     task
 }
 
-/// What a handler is called; units have tasks instead.
-fn handler_name(after: &After) -> Option<&'static str> {
-    match after {
-        After::Run(command) => Some(command),
-        After::Unit(..) => None,
-        After::Reboot => Some("Say that a reboot is needed"),
-    }
+/// What is to be run when a file has changed, by where it is.
+fn handlers_of(path: &str) -> Vec<String> {
+    let (directory, name) = path.rsplit_once('/').unwrap_or_default();
+    let commands: &[&str] = match directory {
+        "/etc/tmpfiles.d" => &["systemctl restart nearwire-tune.service"],
+        "/etc/systemd/network" => &["udevadm control --reload", REBOOT],
+        "/etc/systemd/system.conf.d" => &["systemctl daemon-reexec"],
+        "/etc/modprobe.d" => &["update-initramfs -u", "dracut --force", REBOOT],
+        "/etc/sysctl.d" => &["sysctl -p /etc/sysctl.d/90-nearwire.conf"],
+        "/etc/default/grub.d" => &["update-grub", REBOOT],
+        "/etc/systemd/system" if name.ends_with(".service") => return vec![format!("systemctl restart {name}")],
+        "/etc/nearwire" => {
+            return vec![format!(
+                "systemctl restart {}",
+                name.replacen("link-", "nearwire-link@", 1).replace(".conf", ".service")
+            )];
+        }
+        _ => &[],
+    };
+    commands.iter().map(|&command| command.to_owned()).collect()
 }
 
-fn handlers<'a>(after: impl Iterator<Item = &'a After>) -> String {
-    let mut said = Vec::new();
+/// Handlers run in the order they are written in: what reads files anew comes before the units.
+fn handlers(mut commands: Vec<String>) -> String {
+    commands.sort_by_key(|command| (*command == REBOOT, command.starts_with("systemctl restart")));
     let mut text = String::new();
-    for command in after {
-        let Some(name) = handler_name(command).filter(|name| !said.contains(name)) else { continue };
-        said.push(name);
-        let _ = writeln!(text, "    - name: {name}");
-        match command {
-            After::Run(command) => {
-                let _ = write!(text, "      ansible.builtin.command: {command}\n      changed_when: true\n");
-                if DEBIAN_ONLY.contains(command) {
-                    text += "      when: ansible_facts.os_family == 'Debian'\n";
-                }
-            }
-            _ => text += "      ansible.builtin.debug:\n        msg: Some settings count from the next boot.\n",
+    for (at, command) in commands.iter().enumerate() {
+        if commands[..at].contains(command) {
+            continue;
+        }
+        let _ = writeln!(text, "    - name: {command}");
+        if command == REBOOT {
+            text += "      ansible.builtin.debug:\n        msg: Some settings count from the next boot.\n";
+            continue;
+        }
+        let _ = write!(text, "      ansible.builtin.command: {command}\n      changed_when: true\n");
+        if let Some((_, family)) = FAMILIES.iter().find(|(known, _)| known == command) {
+            let _ = writeln!(text, "      when: ansible_facts.os_family == '{family}'");
         }
     }
     if text.is_empty() { text } else { format!("  handlers:\n{text}") }

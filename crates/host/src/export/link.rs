@@ -30,9 +30,9 @@ move() {
     if [ ! -d \"$device/msi_irqs\" ]; then
         case $(readlink -f \"$device\") in */virtio[0-9]*) device=$device/.. ;; esac
     fi
-    for file in \"$device\"/msi_irqs/*; do
-        irq=${file##*/}
-        [ -e \"/proc/irq/$irq\" ] || continue
+    irqs=$(ls \"$device/msi_irqs\" 2> /dev/null || cat \"$device/irq\")
+    for irq in $irqs; do
+        [ -e \"/proc/irq/$irq/smp_affinity_list\" ] || continue
         echo \"$cpus\" > \"/proc/irq/$irq/smp_affinity_list\" ||
             echo \"interrupt $irq of $interface stays where it is: the driver keeps it\" >&2
     done
@@ -77,8 +77,6 @@ pub(super) fn files(plan: &Plan<'_>) -> (Vec<File>, Vec<After>) {
         files.push(file);
         after.push(After::Unit(unit, UnitState::Enabled));
     }
-    // The boot is last, whatever asked for it.
-    after.sort_by_key(|command| *command == After::Reboot);
     (files, after)
 }
 
@@ -177,7 +175,7 @@ fn interrupts(plan: &Plan<'_>, name: &str) -> (String, File) {
         Form::Interrupts(cpus) => format!("ExecStart={SCRIPT} {name} {cpus}\n"),
         _ => String::new(),
     });
-    file += "Restart=on-failure\nRestartSec=1\n";
+    file += "Restart=always\nRestartSec=5\n";
     file += &install_section(name);
     (unit.clone(), File::new(format!("{UNITS}/{unit}"), file))
 }

@@ -30,14 +30,19 @@ pub(super) fn files(plan: &Plan<'_>) -> (Vec<File>, Vec<After>) {
         after.extend(commands);
     }
     let has_units = files.iter().any(|file: &File| file.path.starts_with("/etc/systemd/system"));
-    // In a playbook units of services come with tasks of their own; `daemon-reload` precedes all.
     let reload = has_units.then_some(After::Run("systemctl daemon-reload"));
-    let mut commands: Vec<After> = reload.into_iter().collect();
-    for command in after {
+    let mut commands: Vec<After> = Vec::new();
+    for command in reload.into_iter().chain(after) {
         if !commands.contains(&command) {
             commands.push(command);
         }
     }
+    // What reads files anew comes before the units that rely on it, and the boot comes last.
+    commands.sort_by_key(|command| match command {
+        After::Run(_) => 0,
+        After::Unit(..) => 1,
+        After::Reboot => 2,
+    });
     (files, commands)
 }
 
@@ -72,7 +77,7 @@ fn at_boot(plan: &Plan<'_>) -> Part {
         &format!("systemctl disable {TUNE}, rm {UNITS}/{TUNE}, then reboot"),
     );
     unit += "\n[Unit]\nDescription=Settings of nearwire\n";
-    unit += "After=systemd-modules-load.service systemd-udev-settle.service sys-kernel-debug.mount sys-kernel-tracing.mount tuned.service\n";
+    unit += "After=systemd-modules-load.service sys-kernel-debug.mount sys-kernel-tracing.mount tuned.service\n";
     if has_partition {
         let _ = write!(unit, "Requires={SLICE}\nAfter={SLICE}\n");
     }

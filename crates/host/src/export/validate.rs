@@ -139,9 +139,16 @@ fn all(output: &Output) -> io::Result<Answer> {
     Ok(Answer::Words(format!("{failed}{said}")))
 }
 
-/// A parameter that this kernel does not have is no fault of the file.
+/// A parameter that this kernel does not have is no fault of the file. `--dry-run` of procps 4.0
+/// still makes an empty write of each, which some parameters take for an empty value, so root looks
+/// where there are none.
 fn sysctl(_: &Path, file: &Path) -> io::Result<Answer> {
-    let output = Command::new("sysctl").args(["--dry-run", "-p"]).arg(file).output()?;
+    const LOOK: &str = "mount -t tmpfs none /proc/sys && exec sysctl --dry-run -p \"$1\"/*.conf";
+    let output = if rustix::process::geteuid().is_root() {
+        run_apart(LOOK, "sysctl", file)?
+    } else {
+        Command::new("sysctl").args(["--dry-run", "-p"]).arg(file).output()?
+    };
     let said = String::from_utf8_lossy(&output.stderr);
     if said.contains("dry-run") {
         return Ok(Answer::NotAsked("this sysctl cannot try a file without writing; procps 4 can".to_owned()));
@@ -213,17 +220,21 @@ fn rules(_: &Path, file: &Path) -> io::Result<Answer> {
     apart(LOOK, file)
 }
 
-/// Runs a script in mount and network namespaces of its own, with the file's directory as `$1`.
+/// Shows a file to udevadm, in namespaces of its own.
 fn apart(script: &str, file: &Path) -> io::Result<Answer> {
     if !rustix::process::geteuid().is_root() {
         return Ok(Answer::NotAsked("only root can show it to udevadm without installing it".to_owned()));
     }
+    Ok(against(file, &run_apart(script, "udevadm", file)?))
+}
+
+/// Runs a script in mount and network namespaces of its own, with a directory as `$1` that has a
+/// copy of the file and nothing else. The program of the script must be there.
+fn run_apart(script: &str, program: &str, file: &Path) -> io::Result<Output> {
     let scratch = Scratch::new()?;
     fs::copy(file, scratch.0.join(file.file_name().unwrap_or_default()))?;
-    Command::new("udevadm").arg("--version").output()?;
-    let mut command = Command::new("unshare");
-    command.args(["--mount", "--net", "sh", "-c", script, "sh"]).arg(&scratch.0);
-    Ok(against(file, &command.output()?))
+    Command::new(program).arg("--version").output()?;
+    Command::new("unshare").args(["--mount", "--net", "sh", "-c", script, "sh"]).arg(&scratch.0).output()
 }
 
 fn modprobe(_: &Path, file: &Path) -> io::Result<Answer> {

@@ -9,7 +9,11 @@ fn realistic() -> Vec<Goal> {
         ("boot.nohz_full", "2-3", "The tick takes microseconds from a thread that spins."),
         ("boot.nosmt", "off", "The sibling of each hot CPU is left empty instead."),
         ("boot.default_hugepagesz", "1G", "Buffers of the bypass fit into few pages."),
-        ("memory.huge-pages", "node0 1048576kB: 8 of 8 free, node0 2048kB: 512 of 512 free", "Buffers are on the node of the device."),
+        (
+            "memory.huge-pages",
+            "node0 1048576kB: 8 of 8 free, node0 2048kB: 512 of 512 free",
+            "Buffers are on the node of the device.",
+        ),
         ("boot.mitigations", "not set", "The profile does not lower security."),
         ("memory.thp", "madvise", "A page is made huge only for who asks."),
         ("cpu.turbo", "on", "A higher clock shortens everything."),

@@ -106,8 +106,12 @@ fn words_of_the_command_line_are_replaced_and_not_doubled() {
         goal("boot.hugepages", None, "16"),
     ];
     let export = exported(Format::Grub, &goals);
-    let found = command_line(&export, "root=/dev/sda1 isolcpus=1 nosmt=force hugepagesz=2M hugepages=3 dyndbg=\"file a.c +p\" x=*");
-    let expected = "root=/dev/sda1 dyndbg=\"file a.c +p\" x=* isolcpus=2-3 default_hugepagesz=1G hugepages=16|quiet splash";
+    let found = command_line(
+        &export,
+        "root=/dev/sda1 isolcpus=1 nosmt=force hugepagesz=2M hugepages=3 dyndbg=\"file a.c +p\" x=*",
+    );
+    let expected =
+        "root=/dev/sda1 dyndbg=\"file a.c +p\" x=* isolcpus=2-3 default_hugepagesz=1G hugepages=16|quiet splash";
     assert_eq!(found, expected);
     assert_eq!(command_line(&export, ""), "isolcpus=2-3 default_hugepagesz=1G hugepages=16|quiet splash");
 }
@@ -129,14 +133,20 @@ fn kernel_parameters_applied_in_a_namespace_have_the_values() {
         Err(error) => return skip(&error.to_string()),
     };
     let entered = namespace.enter(|| {
-        // `/proc/sys/net` is that of the reader.
-        let output = Command::new("sysctl").arg("-p").arg(directory.path().join("etc/sysctl.d/90-nearwire.conf")).output().unwrap();
-        let read = |name: &str| {
-            let path = format!("/proc/thread-self/root/proc/sys/{}", name.replace('.', "/"));
-            let text = Command::new("cat").arg(path.replace("/proc/thread-self/root", "")).output().unwrap().stdout;
-            String::from_utf8(text).unwrap().split_whitespace().collect::<Vec<_>>().join(" ")
+        // Programs start in the namespace of the thread, and `/proc/sys/net` is that of the reader.
+        let sysctl = |arguments: &[&str]| Command::new("sysctl").args(arguments).output().unwrap();
+        let file = directory.path().join("etc/sysctl.d/90-nearwire.conf");
+        let output = sysctl(&["-p", file.to_str().unwrap()]);
+        let read = || {
+            wanted.map(|(id, _)| {
+                let text = String::from_utf8(sysctl(&["-n", id]).stdout).unwrap();
+                text.split_whitespace().collect::<Vec<_>>().join(" ")
+            })
         };
-        (output, wanted.map(|(id, _)| read(id)))
+        let found = read();
+        validate(directory.path()).unwrap();
+        assert_eq!(read(), found, "values after a validation");
+        (output, found)
     });
     let (output, found) = match entered {
         Ok(done) => done,
@@ -161,7 +171,8 @@ fn files_written_at_boot_have_the_texts() {
     for file in files {
         let path = root.path().join(file);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, "before").unwrap();
+        // Files of the kernel have no end that a shorter text could leave.
+        fs::write(path, "").unwrap();
     }
     let mut latency = goal("cpu.pm-qos-resume-latency-us", None, "n/a");
     latency.cpus = CpuSet::from_list("13").ok();
