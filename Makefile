@@ -1,6 +1,11 @@
 # `make bench` is the main job, `make test` runs every test. Tests need root for namespaces, veth and XDP.
-TEST_PACKAGES = chromium iproute2 ethtool procps systemd udev kmod ansible-core
+TEST_PACKAGES = chromium iproute2 ethtool
+# What reads exported files; with what ansible-core recommends it would be half a gigabyte.
+READER_PACKAGES = procps systemd udev kmod ansible-core
 TARGETS_PACKAGES = sockperf
+
+# tuned is unpacked and not installed: its service would tune this host.
+TUNED = target/tuned
 
 .PHONY: build bench test targets
 build:
@@ -9,14 +14,18 @@ build:
 bench: build
 	target/release/nearwire bench --json nearwire.json --report nearwire.html
 
-# Installs what is missing of $(1); Debian, root.
+# Installs what is missing of $(1), with the options $(2); Debian, root.
 install = missing=""; for p in $(1); do dpkg -s $$p >/dev/null 2>&1 || missing="$$missing $$p"; done; \
-	if [ -n "$$missing" ]; then apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $$missing; fi
+	if [ -n "$$missing" ]; then apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $(2) $$missing; fi
 
 # NEARWIRE_REQUIRE=all: a rung of the test ladder that cannot run fails, it is not skipped.
-test:
+test: $(TUNED)
 	@$(call install,$(TEST_PACKAGES))
-	NEARWIRE_REQUIRE=all cargo test --workspace
+	@$(call install,$(READER_PACKAGES),--no-install-recommends)
+	PYTHONPATH=$(CURDIR)/$(TUNED)/usr/lib/python3/dist-packages NEARWIRE_REQUIRE=all cargo test --workspace
+
+$(TUNED):
+	mkdir -p target && apt-get update -qq && cd target && apt-get download -qq tuned && dpkg -x tuned_*.deb tuned && rm tuned_*.deb
 
 # The speed targets, against sockperf on the same cable. Two minutes on an otherwise idle machine.
 targets:

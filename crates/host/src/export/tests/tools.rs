@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use nearwire_lab::Namespace;
+use nearwire_lab::{Cable as _, Namespace, VirtualCable, VirtualCableOptions};
 use proptest::test_runner::{Config, TestRunner};
 
 use super::super::{Verdict, validate};
@@ -70,7 +70,7 @@ fn file_with_a_broken_line_is_refused() {
     for format in Format::ALL {
         let mut export = with_pci(format, &goals);
         for file in &mut export.files {
-            file.text += "\n)broken=\"(\nBroken=1\n";
+            file.text += "\n)broken\nBroken=1\n";
         }
         let directory = tempfile::tempdir().unwrap();
         export.write_below(directory.path()).unwrap();
@@ -233,4 +233,75 @@ fn script_for_interrupts_names_what_it_could_not_move_and_ends_with_the_link() {
     // `ip` says that there is no such interface and ends, and the script with it.
     let output = Command::new("timeout").arg("20").arg(script).args(["nowhere0", "1"]).output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{output:?}");
+}
+
+/// The service that follows a link, with files that stand for the kernel's and a link that really
+/// comes up.
+#[test]
+fn interrupts_made_anew_when_the_link_comes_up_are_moved_again() {
+    const BED: &str = "
+        ip link add v0 type veth peer name v1
+        mount -t tmpfs none /sys/class/net && mkdir -p /sys/class/net/v0/device/msi_irqs
+        mount -t tmpfs none /proc/irq
+        for irq in 24 25; do
+            touch /sys/class/net/v0/device/msi_irqs/$irq
+            mkdir /proc/irq/$irq && echo 0-7 > /proc/irq/$irq/smp_affinity_list
+        done
+        \"$1\" v0 3 &
+        moved() {
+            for try in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
+                [ \"$(cat /proc/irq/2?/smp_affinity_list | tr '\\n' ' ')\" = '3 3 ' ] && return
+                sleep 0.5
+            done
+            echo \"$1: not moved\" >&2
+            exit 1
+        }
+        moved 'at the start'
+        for irq in 24 25; do echo 0-7 > /proc/irq/$irq/smp_affinity_list; done
+        ip link set v1 up && ip link set v0 up
+        moved 'when the link came up'
+    ";
+    let directory = tempfile::tempdir().unwrap();
+    exported(Format::Systemd, &[goal("nic.irq-affinity", Some("v0"), "3")]).write_below(directory.path()).unwrap();
+    if let Err(error) = Namespace::new() {
+        return skip(&error.to_string());
+    }
+    // All that is started here ends with the first process of its PID namespace.
+    let output = Command::new("unshare")
+        .args(["--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-euc", BED, "sh"])
+        .arg(directory.path().join("usr/local/lib/nearwire/link-interrupts"))
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// The commands of the service of an interface, run on one end of a virtual cable.
+#[test]
+fn commands_of_an_interface_run_on_a_cable_have_their_effect() {
+    let cable = match VirtualCable::lay(VirtualCableOptions::default()) {
+        Ok(cable) => cable,
+        Err(error) => return skip(&error.to_string()),
+    };
+    let end = &cable.pair().near;
+    let name = end.interface.as_str();
+    let wanted = [
+        ("nic.offload.gro", "off"),
+        ("nic.offload.tso", "off"),
+        ("nic.offload.tx-checksum", "off"),
+        ("nic.qdisc", "pfifo"),
+    ];
+    let goals: Vec<_> = wanted.iter().map(|(id, value)| goal(id, Some(name), value)).collect();
+    let unit = text_of(&exported(Format::Systemd, &goals), ".service");
+    let settings: Vec<_> = goals.iter().map(|goal| goal.setting).collect();
+    let found = end.namespace.enter(|| {
+        for command in unit.lines().filter_map(|line| line.strip_prefix("ExecStart=-")) {
+            let words: Vec<_> = command.split(' ').collect();
+            let output = Command::new(words[0]).args(&words[1..]).output().unwrap();
+            assert!(output.status.success(), "{command}: {output:?}");
+        }
+        crate::read_settings(&crate::Root::live().unwrap(), &settings, &[name.to_owned()])
+    });
+    let found: Vec<_> =
+        found.unwrap().into_iter().map(|(_, reading)| reading.as_value().unwrap_or_default().to_owned()).collect();
+    assert_eq!(found, wanted.map(|(_, value)| value));
 }
