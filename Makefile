@@ -2,9 +2,13 @@
 TEST_PACKAGES = chromium iproute2 ethtool
 # Emulated hosts: QEMU alone, and what takes a kernel's package apart. What these recommend (a display, firmware) is not used.
 EMULATION_PACKAGES = qemu-system-x86 busybox-static e2fsprogs zstd xz-utils
+# What reads exported files; with what ansible-core recommends it would be half a gigabyte.
+READER_PACKAGES = procps systemd udev kmod ansible-core
 TARGETS_PACKAGES = sockperf
 
 TARGET_DIRECTORY = $(or $(CARGO_TARGET_DIR),target)
+# tuned is unpacked and not installed: its service would tune this host.
+TUNED = $(TARGET_DIRECTORY)/tuned
 
 .PHONY: build bench test targets emulation-packages
 build:
@@ -13,7 +17,7 @@ build:
 bench: build
 	target/release/nearwire bench --json nearwire.json --report nearwire.html
 
-# Installs what is missing of $(1), with options $(2) of apt-get; Debian, root.
+# Installs what is missing of $(1), with the options $(2) of apt-get; Debian, root.
 install = missing=""; for p in $(1); do dpkg -s $$p >/dev/null 2>&1 || missing="$$missing $$p"; done; \
 	if [ -n "$$missing" ]; then apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $(2) $$missing; fi
 
@@ -24,10 +28,14 @@ $(TARGET_DIRECTORY)/emulated-host/vmlinux: crates/lab/emulated-host/fetch-kernel
 emulation-packages:
 	@$(call install,$(EMULATION_PACKAGES),--no-install-recommends)
 
+$(TUNED):
+	mkdir -p $(@D) && apt-get update -qq && cd $(@D) && apt-get download -qq tuned && dpkg -x tuned_*.deb tuned && rm tuned_*.deb
+
 # NEARWIRE_REQUIRE=all: a rung of the test ladder that cannot run fails, it is not skipped.
-test: $(TARGET_DIRECTORY)/emulated-host/vmlinux
+test: $(TARGET_DIRECTORY)/emulated-host/vmlinux $(TUNED)
 	@$(call install,$(TEST_PACKAGES))
-	NEARWIRE_REQUIRE=all cargo test --workspace
+	@$(call install,$(READER_PACKAGES),--no-install-recommends)
+	PYTHONPATH=$(abspath $(TUNED))/usr/lib/python3/dist-packages NEARWIRE_REQUIRE=all cargo test --workspace
 
 # The speed targets, against sockperf on the same cable. Two minutes on an otherwise idle machine.
 targets:

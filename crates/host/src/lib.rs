@@ -13,7 +13,8 @@
 //! * [`topology`]: which CPUs share what, and which two suit a ping-pong;
 //! * [`change`]: values written, verified and put back, with a [`journal`] on disk before the first;
 //! * [`plan`]: which CPUs, queues, interrupts and memory belong to whom;
-//! * [`tune`]: from findings to changes.
+//! * [`tune`]: from findings to changes;
+//! * [`export`]: goals as files of the system that outlive a boot.
 //!
 //! Reading never changes anything, never fails as a whole and never gives MAC or IP addresses,
 //! serial numbers or UUIDs.
@@ -25,6 +26,7 @@ pub mod change;
 pub mod check;
 mod cpuset;
 mod environment;
+pub mod export;
 mod goal;
 pub mod guide;
 pub mod journal;

@@ -1,0 +1,228 @@
+//! A profile of tuned: `tuned.conf(5)`, and the options of the plug-ins of tuned 2.20.
+
+use std::fmt::Write;
+
+use super::command_line::Word;
+use super::form::{Form, UnitState};
+use super::interface_form::rank;
+use super::plan::{Entry, Plan};
+use super::systemd::cpu_names;
+use super::unit::After;
+use super::{File, text};
+
+const PATH: &str = "/etc/tuned/nearwire/tuned.conf";
+
+/// Files of each CPU that the plug-in `cpu` has options for.
+const CPU_OPTIONS: &[(&str, &str)] = &[
+    ("cpufreq/scaling_governor", "governor"),
+    ("cpufreq/energy_performance_preference", "energy_performance_preference"),
+    ("power/energy_perf_bias", "energy_perf_bias"),
+    ("power/pm_qos_resume_latency_us", "pm_qos_resume_latency_us"),
+];
+
+/// Files that the plug-in `vm` has options for.
+const VM_OPTIONS: &[(&str, &str)] = &[
+    ("/sys/kernel/mm/transparent_hugepage/enabled", "transparent_hugepages"),
+    ("/sys/kernel/mm/transparent_hugepage/defrag", "transparent_hugepage.defrag"),
+];
+
+/// Files that the plug-in `net` has options for.
+const NET_OPTIONS: &[(&str, &str)] = &[("mtu", "mtu"), ("tx_queue_len", "txqueuelen")];
+
+/// Options of ethtool, the option of the plug-in `net` for them, and the words that it knows; all
+/// where there are none.
+const NET_LISTS: &[(&str, &str, &[&str])] = &[
+    ("-K", "features", &[]),
+    ("-A", "pause", &["autoneg", "rx", "tx"]),
+    ("-G", "ring", &["rx", "tx"]),
+    ("-L", "channels", &["rx", "tx", "combined"]),
+    (
+        "-C",
+        "coalesce",
+        &[
+            "adaptive-rx",
+            "adaptive-tx",
+            "rx-usecs",
+            "rx-frames",
+            "rx-usecs-irq",
+            "tx-usecs",
+            "tx-frames",
+            "tx-frames-irq",
+            "pkt-rate-low",
+            "rx-usecs-low",
+            "rx-usecs-high",
+        ],
+    ),
+    ("-s", "wake_on_lan", &["wol"]),
+];
+
+/// Whether a profile can hold a form.
+pub(super) fn has(form: &Form) -> bool {
+    match form {
+        // Only a word that tuned itself added can be taken out by it.
+        Form::Word(Word { text, .. }) => text.is_some(),
+        Form::Sysctl(..)
+        | Form::Cpu(..)
+        | Form::NicFile(..)
+        | Form::NicQueues(..)
+        | Form::Module(..)
+        | Form::Latency(_) => true,
+        Form::Files(files) => files.iter().all(|(path, _)| path.starts_with("/sys/")),
+        Form::Ethtool(flag, words) => net_list(flag, words).is_some(),
+        Form::Unit(_, state) => *state != UnitState::Masked,
+        Form::Environment(_, name, _) => *name == "IRQBALANCE_BANNED_CPULIST",
+        Form::Manager(option, _) => *option == "CPUAffinity",
+        Form::Link(_) | Form::Qdisc(_) | Form::Interrupts(_) | Form::Partition(_) => false,
+    }
+}
+
+fn net_list(flag: &str, words: &[String]) -> Option<&'static str> {
+    let (_, option, known) = NET_LISTS.iter().find(|list| list.0 == flag)?;
+    let is_known = known.is_empty() || words.first().is_some_and(|word| known.contains(&word.as_str()));
+    is_known.then_some(*option)
+}
+
+fn named(options: &'static [(&str, &str)], file: &str) -> Option<&'static str> {
+    options.iter().find(|(known, _)| *known == file).map(|(_, option)| *option)
+}
+
+pub(super) fn files(plan: &Plan<'_>) -> (Vec<File>, Vec<After>) {
+    if plan.entries.is_empty() {
+        return (Vec::new(), Vec::new());
+    }
+    let mut file = text::header(
+        plan.profile,
+        "a profile of tuned",
+        "tuned-adm profile with the name of another one, then rm -r /etc/tuned/nearwire",
+    );
+    file += "# tuned 2.24 and later looks in /etc/tuned/profiles/nearwire. To build on a profile of tuned, say include= below.\n";
+    file += "\n[main]\nsummary=Settings of nearwire\n";
+    // What a section has one line for each entry of.
+    const SECTIONS: [&str; 7] = ["cpu", "vm", "sysctl", "sysfs", "irqbalance", "systemd", "service"];
+    for section in SECTIONS {
+        let entries: Vec<_> = plan.entries.iter().filter(|entry| section_of(&entry.form) == section).collect();
+        if !entries.is_empty() {
+            let _ = writeln!(file, "\n[{section}]");
+            file += &text::block(entries, lines);
+        }
+    }
+    for name in plan.interfaces(is_net) {
+        file += &net(plan, name);
+    }
+    file += &modules(plan);
+    file += &bootloader(plan);
+    (vec![File::new(PATH, file)], vec![After::Run("tuned-adm profile nearwire")])
+}
+
+fn is_net(form: &Form) -> bool {
+    match form {
+        Form::Ethtool(..) => true,
+        Form::NicFile(file, _) => named(NET_OPTIONS, file).is_some(),
+        _ => false,
+    }
+}
+
+fn section_of(form: &Form) -> &'static str {
+    match form {
+        Form::Word(_) => "bootloader",
+        Form::Cpu(file, None, _) if named(CPU_OPTIONS, file).is_some() => "cpu",
+        Form::Latency(_) => "cpu",
+        Form::Files(files) if files.iter().all(|(path, _)| named(VM_OPTIONS, path).is_some()) => "vm",
+        Form::Sysctl(..) => "sysctl",
+        form if is_net(form) => "net",
+        Form::Module(..) => "modules",
+        Form::Environment(..) => "irqbalance",
+        Form::Manager(..) => "systemd",
+        Form::Unit(..) => "service",
+        _ => "sysfs",
+    }
+}
+
+fn lines(entry: &Entry<'_>) -> String {
+    let line = |name: &str, value: &str| format!("{name}={value}\n");
+    match &entry.form {
+        Form::Cpu(file, None, value) if named(CPU_OPTIONS, file).is_some() => {
+            line(named(CPU_OPTIONS, file).unwrap_or_default(), value)
+        }
+        Form::Cpu(file, cpus, value) => cpu_names(cpus.as_ref())
+            .iter()
+            .map(|cpu| line(&format!("/sys/devices/system/cpu/{cpu}/{file}"), value))
+            .collect(),
+        Form::Latency(us) => line("force_latency", &us.to_string()),
+        Form::Files(files) => {
+            files.iter().map(|(path, value)| line(named(VM_OPTIONS, path).unwrap_or(path), value)).collect()
+        }
+        Form::NicFile(file, value) => line(&format!("/sys/class/net/{}/{file}", entry.interface()), value),
+        Form::NicQueues(direction, file, value) => {
+            line(&format!("/sys/class/net/{}/queues/{direction}-*/{file}", entry.interface()), value)
+        }
+        Form::Sysctl(name, value) => line(name, value),
+        Form::Environment(_, _, value) => line("banned_cpus", value),
+        Form::Manager(_, value) => line("cpu_affinity", value),
+        Form::Unit(unit, state) => {
+            let (run, enable) = if *state == UnitState::Enabled { ("start", "enable") } else { ("stop", "disable") };
+            line(&format!("service.{}", unit.strip_suffix(".service").unwrap_or(unit)), &format!("{run},{enable}"))
+        }
+        _ => String::new(),
+    }
+}
+
+/// The section of an interface: one option for all coalescing, one for all offloads, and so on.
+fn net(plan: &Plan<'_>, name: &str) -> String {
+    let mut section = format!("\n[net_{name}]\ntype=net\ndevices={name}\n");
+    let mut entries = plan.of(is_net);
+    entries.retain(|entry| entry.interface() == name);
+    for (flag, option, _) in NET_LISTS {
+        let mut list: Vec<_> =
+            entries.iter().copied().filter(|entry| matches!(&entry.form, Form::Ethtool(of, _) if of == flag)).collect();
+        list.sort_by_key(|entry| match &entry.form {
+            Form::Ethtool(flag, words) => rank(flag, words.first().map_or("", String::as_str)),
+            _ => (0, 0),
+        });
+        if list.is_empty() {
+            continue;
+        }
+        section += &text::block(list.iter().copied(), |_| String::new());
+        let said = list.iter().filter(|entry| entry.same_as.is_none()).filter_map(|entry| match &entry.form {
+            // `wake_on_lan` takes the letters alone.
+            Form::Ethtool("-s", words) => words.get(1).cloned(),
+            Form::Ethtool(_, words) => Some(words.join(" ")),
+            _ => None,
+        });
+        let _ = writeln!(section, "{option}={}", said.collect::<Vec<_>>().join(" "));
+    }
+    let files: Vec<_> = entries.iter().copied().filter(|entry| matches!(entry.form, Form::NicFile(..))).collect();
+    section += &text::block(files, |entry| match &entry.form {
+        Form::NicFile(file, value) => format!("{}={value}\n", named(NET_OPTIONS, file).unwrap_or_default()),
+        _ => String::new(),
+    });
+    section
+}
+
+fn bootloader(plan: &Plan<'_>) -> String {
+    let words = plan.only(|form| matches!(form, Form::Word(_)));
+    if words.entries.is_empty() {
+        return String::new();
+    }
+    let comments = text::block(&words.entries, |_| String::new());
+    format!("\n[bootloader]\n{comments}cmdline_nearwire=+{}\n", super::grub::said(&words).join(" "))
+}
+
+/// One option a module, with all its parameters: of two options with one name the last would win.
+fn modules(plan: &Plan<'_>) -> String {
+    let modules = plan.only(|form| matches!(form, Form::Module(..)));
+    if modules.entries.is_empty() {
+        return String::new();
+    }
+    let mut said: Vec<(&str, String)> = Vec::new();
+    for entry in modules.entries.iter().filter(|entry| entry.same_as.is_none()) {
+        if let Form::Module(module, option, value) = &entry.form {
+            match said.iter_mut().find(|(known, _)| known == module) {
+                Some((_, options)) => *options += &format!(" {option}={value}"),
+                None => said.push((module, format!("{option}={value}"))),
+            }
+        }
+    }
+    let lines: String = said.into_iter().map(|(module, options)| format!("{module}={options}\n")).collect();
+    format!("\n[modules]\n{}{lines}", text::block(&modules.entries, |_| String::new()))
+}

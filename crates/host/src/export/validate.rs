@@ -1,0 +1,295 @@
+//! Whether the tools that will read files take them, asked without changing the host.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// What a tool says of a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It takes the file.
+    Accepted {
+        /// The file, as it will be called on a host.
+        path: String,
+        /// The tool.
+        tool: &'static str,
+    },
+    /// It does not.
+    Refused {
+        /// The file.
+        path: String,
+        /// The tool.
+        tool: &'static str,
+        /// Its words.
+        said: String,
+    },
+    /// Nothing was asked.
+    NotChecked {
+        /// The file.
+        path: String,
+        /// Why not: the tool is not installed, or there is none.
+        why: String,
+    },
+}
+
+/// Asks of each file below a directory that stands for `/`, as
+/// [`Export::write_below`](super::Export::write_below) fills it. Nothing is written outside of
+/// temporary directories; rules and `.link` files are looked at in a mount namespace, which needs
+/// root.
+///
+/// # Errors
+/// Those of reading the directory and of making temporary ones.
+pub fn validate(directory: &Path) -> io::Result<Vec<Verdict>> {
+    let mut paths = Vec::new();
+    walk(directory, &mut paths)?;
+    paths.sort();
+    paths.iter().map(|path| verdict(directory, path)).collect()
+}
+
+fn walk(directory: &Path, found: &mut Vec<PathBuf>) -> io::Result<()> {
+    for entry in fs::read_dir(directory)? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            walk(&entry.path(), found)?;
+        } else {
+            found.push(entry.path());
+        }
+    }
+    Ok(())
+}
+
+/// Which tool reads files of a directory.
+type Check = fn(&Path, &Path) -> io::Result<Answer>;
+const CHECKS: &[(&str, &str, &str, Check)] = &[
+    ("/etc/default/grub.d/", ".cfg", "sh", grub),
+    ("/etc/sysctl.d/", ".conf", "sysctl", sysctl),
+    ("/etc/tmpfiles.d/", ".conf", "systemd-tmpfiles", tmpfiles),
+    ("/etc/nearwire/", ".conf", "systemd-tmpfiles", tmpfiles),
+    ("/etc/systemd/system/", ".service", "systemd-analyze", unit),
+    ("/etc/systemd/system/", ".slice", "systemd-analyze", unit),
+    ("/etc/systemd/system/", ".conf", "systemd-analyze", drop_in),
+    ("/etc/systemd/system-preset/", ".preset", "systemctl", preset),
+    ("/etc/systemd/network/", ".link", "udevadm", link),
+    ("/etc/udev/rules.d/", ".rules", "udevadm", rules),
+    ("/etc/modprobe.d/", ".conf", "modprobe", modprobe),
+    ("/usr/local/lib/nearwire/", "", "sh", script),
+    ("/etc/tuned/", ".conf", "tuned", tuned),
+    ("/etc/ansible/", ".yml", "ansible-playbook", ansible),
+];
+
+/// What a check found: the words against the file, or why it could not be made.
+enum Answer {
+    Words(String),
+    NotAsked(String),
+}
+
+fn verdict(directory: &Path, file: &Path) -> io::Result<Verdict> {
+    let relative = file.strip_prefix(directory).unwrap_or(file);
+    let path = format!("/{}", relative.display());
+    let check = CHECKS.iter().find(|(start, end, ..)| path.starts_with(start) && path.ends_with(end));
+    let Some((_, _, tool, check)) = check else {
+        return Ok(Verdict::NotChecked { path, why: "no tool reads such a file without acting on it".to_owned() });
+    };
+    Ok(match check(directory, file) {
+        Ok(Answer::Words(said)) if said.trim().is_empty() => Verdict::Accepted { path, tool },
+        Ok(Answer::Words(said)) => Verdict::Refused { path, tool, said: said.trim().to_owned() },
+        Ok(Answer::NotAsked(why)) => Verdict::NotChecked { path, why },
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            Verdict::NotChecked { path, why: format!("{tool} is not installed") }
+        }
+        Err(error) => return Err(error),
+    })
+}
+
+/// What was said against a file: lines of the error output that name it, or all of it after a
+/// failure.
+fn against(file: &Path, output: &Output) -> Answer {
+    let said = String::from_utf8_lossy(&output.stderr);
+    let name = file.file_name().unwrap_or_default().to_string_lossy();
+    let lines: Vec<_> = said
+        .lines()
+        .filter(|line| line.contains(&*name) && !line.starts_with("Parsed") && !line.starts_with("Reading"))
+        .collect();
+    match (lines.is_empty(), output.status.success()) {
+        (false, _) => Answer::Words(lines.join("\n")),
+        (true, true) => Answer::Words(String::new()),
+        (true, false) => Answer::Words(format!("{}: {said}", output.status)),
+    }
+}
+
+/// Read twice, as `grub-mkconfig` sources it, with no program in reach: it must not need one and
+/// the second time must change nothing.
+fn grub(_: &Path, file: &Path) -> io::Result<Answer> {
+    const SOURCE: &str = r#"
+        GRUB_CMDLINE_LINUX="quiet a.b=*"; GRUB_CMDLINE_LINUX_DEFAULT=splash
+        . "$1"; once="$GRUB_CMDLINE_LINUX|$GRUB_CMDLINE_LINUX_DEFAULT"
+        . "$1"; twice="$GRUB_CMDLINE_LINUX|$GRUB_CMDLINE_LINUX_DEFAULT"
+        [ "$once" = "$twice" ] || echo "read twice it says $twice and not $once" >&2
+    "#;
+    let mut shell = Command::new("/bin/sh");
+    shell.env_clear().env("PATH", "/nonexistent").args(["-eu", "-c", SOURCE, "sh"]).arg(file);
+    all(&shell.output()?)
+}
+
+/// Everything that was said counts.
+fn all(output: &Output) -> io::Result<Answer> {
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let failed = if output.status.success() { String::new() } else { format!("{}\n", output.status) };
+    Ok(Answer::Words(format!("{failed}{said}")))
+}
+
+/// A parameter that this kernel does not have is no fault of the file. `--dry-run` of procps 4.0
+/// still makes an empty write of each, which some parameters take for an empty value, so root looks
+/// where there are none.
+fn sysctl(_: &Path, file: &Path) -> io::Result<Answer> {
+    const LOOK: &str = "mount -t tmpfs none /proc/sys && exec sysctl --dry-run -p \"$1\"/*.conf";
+    let output = if rustix::process::geteuid().is_root() {
+        run_apart(LOOK, "sysctl", file)?
+    } else {
+        Command::new("sysctl").args(["--dry-run", "-p"]).arg(file).output()?
+    };
+    let said = String::from_utf8_lossy(&output.stderr);
+    if said.contains("dry-run") {
+        return Ok(Answer::NotAsked("this sysctl cannot try a file without writing; procps 4 can".to_owned()));
+    }
+    let is_fault = |line: &&str| !line.contains("cannot stat") && !line.contains("permission denied");
+    Ok(Answer::Words(said.lines().filter(is_fault).collect::<Vec<_>>().join("\n")))
+}
+
+/// Run on an empty directory, where there is no file to write.
+fn tmpfiles(_: &Path, file: &Path) -> io::Result<Answer> {
+    let empty = Scratch::new()?;
+    let root = format!("--root={}", empty.0.display());
+    Ok(against(file, &Command::new("systemd-tmpfiles").args(["--create", &root]).arg(file).output()?))
+}
+
+/// All units at once, as they name each other. Programs of the export are not installed yet.
+fn unit(directory: &Path, file: &Path) -> io::Result<Answer> {
+    let mut paths = Vec::new();
+    walk(&directory.join("etc/systemd/system"), &mut paths)?;
+    paths.retain(|path| path.extension().is_some_and(|end| end == "service" || end == "slice"));
+    let output = Command::new("systemd-analyze").args(["verify", "--man=no"]).args(&paths).output()?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    let name = file.file_name().unwrap_or_default().to_string_lossy();
+    let is_fault = |line: &&str| line.contains(&*name) && !line.contains("/usr/local/lib/nearwire/");
+    Ok(Answer::Words(said.lines().filter(is_fault).collect::<Vec<_>>().join("\n")))
+}
+
+/// A drop-in is read with a unit, so one is made for it.
+fn drop_in(_: &Path, file: &Path) -> io::Result<Answer> {
+    let directory = file.parent().and_then(Path::file_name).unwrap_or_default().to_string_lossy();
+    let Some(unit) = directory.strip_suffix(".d") else {
+        return Ok(Answer::NotAsked("it is not a drop-in of a unit".to_owned()));
+    };
+    let scratch = Scratch::new()?;
+    let unit = scratch.0.join(unit);
+    fs::write(&unit, "[Service]\nExecStart=/bin/true\n")?;
+    let beside = scratch.0.join(&*directory);
+    fs::create_dir(&beside)?;
+    fs::copy(file, beside.join(file.file_name().unwrap_or_default()))?;
+    Ok(against(file, &Command::new("systemd-analyze").args(["verify", "--man=no"]).arg(&unit).output()?))
+}
+
+/// Applied to a unit that no line names, in a directory of its own.
+fn preset(_: &Path, file: &Path) -> io::Result<Answer> {
+    let root = Scratch::new()?;
+    let (presets, units) = (root.0.join("etc/systemd/system-preset"), root.0.join("usr/lib/systemd/system"));
+    fs::create_dir_all(&presets)?;
+    fs::create_dir_all(&units)?;
+    fs::copy(file, presets.join(file.file_name().unwrap_or_default()))?;
+    fs::write(units.join("none.service"), "[Service]\nExecStart=/bin/true\n")?;
+    let root = format!("--root={}", root.0.display());
+    Ok(against(file, &Command::new("systemctl").args([&root, "preset", "none.service"]).output()?))
+}
+
+fn link(_: &Path, file: &Path) -> io::Result<Answer> {
+    const LOOK: &str = "mount --bind \"$1\" /etc/systemd/network && mount -t tmpfs none /run/udev && \
+                        exec udevadm test-builtin net_setup_link /sys/class/net/lo";
+    apart(LOOK, file)
+}
+
+/// `udevadm verify` came with systemd 254; before it a look at a device that no rule names does.
+fn rules(_: &Path, file: &Path) -> io::Result<Answer> {
+    const LOOK: &str = "mount --bind \"$1\" /etc/udev/rules.d && mount -t tmpfs none /run/udev && \
+                        mount -t sysfs none /sys && exec udevadm test --action=remove /sys/class/net/lo";
+    let verify = Command::new("udevadm").args(["verify", "--help"]).output()?;
+    if verify.status.success() {
+        return Ok(against(file, &Command::new("udevadm").arg("verify").arg(file).output()?));
+    }
+    apart(LOOK, file)
+}
+
+/// Shows a file to udevadm, in namespaces of its own.
+fn apart(script: &str, file: &Path) -> io::Result<Answer> {
+    if !rustix::process::geteuid().is_root() {
+        return Ok(Answer::NotAsked("only root can show it to udevadm without installing it".to_owned()));
+    }
+    Ok(against(file, &run_apart(script, "udevadm", file)?))
+}
+
+/// Runs a script in mount and network namespaces of its own, with a directory as `$1` that has a
+/// copy of the file and nothing else. The program of the script must be there.
+fn run_apart(script: &str, program: &str, file: &Path) -> io::Result<Output> {
+    let scratch = Scratch::new()?;
+    fs::copy(file, scratch.0.join(file.file_name().unwrap_or_default()))?;
+    Command::new(program).arg("--version").output()?;
+    Command::new("unshare").args(["--mount", "--net", "sh", "-c", script, "sh"]).arg(&scratch.0).output()
+}
+
+fn modprobe(_: &Path, file: &Path) -> io::Result<Answer> {
+    let output = Command::new("modprobe").args(["--showconfig", "--config"]).arg(file).output()?;
+    Ok(against(file, &output))
+}
+
+fn script(_: &Path, file: &Path) -> io::Result<Answer> {
+    all(&Command::new("/bin/sh").arg("-n").arg(file).output()?)
+}
+
+/// The loader of tuned itself, without its service.
+fn tuned(_: &Path, file: &Path) -> io::Result<Answer> {
+    const LOAD: &str = "
+import sys
+try:
+    import tuned.profiles as profiles
+except ImportError as missing:
+    sys.exit('not installed: %s' % missing)
+from tuned.profiles.loader import Loader
+config = Loader(None, None, None, None, None)._load_config_data(sys.argv[1])
+profile = profiles.Factory().create('nearwire', config)
+assert set(profile.units) == set(config) - {'main'}, 'sections are lost'
+";
+    let output = Command::new("/usr/bin/python3").args(["-c", LOAD]).arg(file).output()?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    if said.starts_with("not installed") {
+        return Ok(Answer::NotAsked("tuned is not installed".to_owned()));
+    }
+    all(&output)
+}
+
+fn ansible(_: &Path, file: &Path) -> io::Result<Answer> {
+    let mut command = Command::new("ansible-playbook");
+    command.env("LC_ALL", "C.UTF-8").args(["--syntax-check", "--inventory", "localhost,"]).arg(file);
+    Ok(against(file, &command.output()?))
+}
+
+/// A temporary directory that goes with its value.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new() -> io::Result<Self> {
+        use std::sync::atomic::{AtomicUsize, Ordering};
+        static COUNT: AtomicUsize = AtomicUsize::new(0);
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let path = std::env::temp_dir().join(format!("nearwire-export-{}-{count}", std::process::id()));
+        fs::create_dir(&path)?;
+        Ok(Self(path))
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // What is left in the temporary directory is not worth a failure.
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
