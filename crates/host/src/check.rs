@@ -127,6 +127,13 @@ impl Finding {
     /// can bring it about.
     #[must_use]
     pub fn goal(&self) -> Option<Goal> {
+        self.lasting_goal().filter(|_| self.outcome.is_difference())
+    }
+
+    /// As [`Self::goal`], also of a wish that is fulfilled now: what a file must say for it to stay
+    /// so. A value that is better than wanted is the one to keep.
+    #[must_use]
+    pub fn lasting_goal(&self) -> Option<Goal> {
         let class = self.wish.setting.write;
         if matches!(
             class,
@@ -139,7 +146,14 @@ impl Finding {
         ) {
             return None;
         }
-        let value = self.value.clone().filter(|_| self.outcome.is_difference())?;
+        let is_better =
+            |wanted: &Option<Wanted>| matches!(wanted, Some(Wanted::AtLeast(_) | Wanted::AtMost(_) | Wanted::OneOf(_)));
+        let value = match (&self.outcome, &self.found) {
+            (Outcome::Differs | Outcome::Owned(_), _) => self.value.clone(),
+            (Outcome::Right, Reading::Value(found)) if is_better(&self.resolved) => Some(found.clone()),
+            (Outcome::Right, _) => self.value.clone(),
+            _ => None,
+        }?;
         let Self { interface, cpus, wish, resolved, .. } = self.clone();
         Some(Goal { setting: wish.setting, interface, cpus, value, wanted: resolved?, reason: wish.reason })
     }

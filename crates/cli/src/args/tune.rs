@@ -11,6 +11,9 @@ const APPLY: &str = "Writes what differs from the profile and can be written whi
 before are on disk before the first write; each effect is read back, and on any failure everything goes back. \
 nearwire tune revert puts all of it back at any time, also after a crash.";
 
+const EXPORT: &str = "Files for what differs from the profile, and for what nearwire tune apply wrote. They are printed, or \
+written below a directory; none is put in place. What a form cannot hold is named with the reason.";
+
 const WATCH: &str = "Stays in the foreground, looks at what nearwire tune apply wrote, and writes again what a link \
 that came up, a reset driver or a new device wiped. Each such value is reported with who may have changed it. Ctrl-C \
 ends it and leaves the values in place.";
@@ -34,6 +37,9 @@ pub enum TuneCommand {
     Status(StatusArgs),
     /// Put back every value that was found before
     Revert(RevertArgs),
+    /// Print or write the files that keep the values over a boot
+    #[command(long_about = EXPORT)]
+    Export(ExportArgs),
     /// Hold what was applied: links, drivers and devices that come back lose settings
     #[command(long_about = WATCH)]
     Watch(WatchArgs),
@@ -120,4 +126,40 @@ pub struct WatchArgs {
     /// How often everything is looked at; links that come up are looked at once they do
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = humantime::parse_duration)]
     pub interval: Duration,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = PROFILES, group(clap::ArgGroup::new("form").required(true).multiple(true)))]
+pub struct ExportArgs {
+    #[command(flatten)]
+    pub changes: ChangesArgs,
+    #[command(flatten)]
+    pub journal: JournalArgs,
+    /// The kernel's command line, for GRUB; other boot loaders in comments
+    #[arg(long, group = "form")]
+    pub grub: bool,
+    /// /etc/sysctl.d
+    #[arg(long, group = "form")]
+    pub sysctl: bool,
+    /// Units, tmpfiles.d, .link files and presets of systemd
+    #[arg(long, group = "form")]
+    pub systemd: bool,
+    /// Rules of udev
+    #[arg(long, group = "form")]
+    pub udev: bool,
+    /// A profile of tuned
+    #[arg(long, group = "form")]
+    pub tuned_profile: bool,
+    /// A playbook of Ansible
+    #[arg(long, group = "form")]
+    pub ansible: bool,
+    /// Every wish of the profile that a file can hold, also those that are fulfilled without
+    #[arg(long)]
+    pub all: bool,
+    /// Write the files below this directory; / puts them in place
+    #[arg(long, short, value_name = "DIR")]
+    pub output: Option<PathBuf>,
+    /// Show the files to the tools that will read them, where these are installed
+    #[arg(long)]
+    pub validate: bool,
 }

@@ -1,6 +1,7 @@
 //! `nearwire tune`: changes by a profile, and the way back.
 
 mod apply;
+mod export;
 mod plan;
 mod revert;
 mod status;
@@ -26,6 +27,7 @@ pub fn run(args: &TuneArgs) -> Outcome {
         TuneCommand::Confirm(args) => confirm(args),
         TuneCommand::Status(args) => status::run(args),
         TuneCommand::Revert(args) => revert::run(args),
+        TuneCommand::Export(args) => export::run(args),
         TuneCommand::Watch(args) => watch::run(args),
     }
 }

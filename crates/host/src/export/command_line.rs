@@ -160,6 +160,7 @@ mod tests {
             interface: None,
             cpus: None,
             value: value.to_owned(),
+            wanted: crate::profile::Wanted::Equal(value.to_owned()),
             reason: String::new(),
         };
         word(&goal).ok().flatten().map(|word| word.text)

@@ -6,6 +6,7 @@ mod tools;
 use proptest::prelude::*;
 
 use super::{Export, Format, Interface, Request, export};
+use crate::profile::Wanted;
 use crate::setting::{ReadFrom, Value};
 use crate::{CpuSet, Goal, NicFact, Setting, catalogue};
 
@@ -15,6 +16,7 @@ fn goal(id: &str, interface: Option<&str>, value: &str) -> Goal {
         interface: interface.map(str::to_owned),
         cpus: None,
         value: value.to_owned(),
+        wanted: Wanted::Equal(value.to_owned()),
         reason: "A reason.".to_owned(),
     }
 }
@@ -68,7 +70,8 @@ fn plausible(setting: &Setting) -> String {
 fn goal_of(setting: &'static Setting, value: String, reason: String, interface: &str) -> Goal {
     let is_of_interfaces = setting.is_of_interfaces() || setting.id.starts_with("nic.");
     let interface = is_of_interfaces.then(|| interface.to_owned());
-    Goal { setting, interface, cpus: None, value, reason }
+    let wanted = Wanted::Equal(value.clone());
+    Goal { setting, interface, cpus: None, value, wanted, reason }
 }
 
 fn all_goals() -> Vec<Goal> {

@@ -1,5 +1,6 @@
 //! Whether the tools that will read files take them, asked without changing the host.
 
+use std::fmt;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -31,6 +32,16 @@ pub enum Verdict {
         /// Why not: the tool is not installed, or there is none.
         why: String,
     },
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Accepted { path, tool } => write!(f, "{path}: {tool} takes it"),
+            Self::Refused { path, tool, said } => write!(f, "{path}: {tool} REFUSES it: {said}"),
+            Self::NotChecked { path, why } => write!(f, "{path}: not checked, {why}"),
+        }
+    }
 }
 
 /// Asks of each file below a directory that stands for `/`, as

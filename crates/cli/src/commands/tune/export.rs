@@ -1,0 +1,119 @@
+//! `nearwire tune export`: files that keep the values over a boot.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+
+use anyhow::Context;
+use nearwire_host::check::{Outcome as Found, check};
+use nearwire_host::export::{Export, Format, Interface, Request, Verdict, export, validate};
+use nearwire_host::journal::{HostIdentity, Journal};
+use nearwire_host::{Goal, Root};
+
+use super::apply::journal_failure;
+use super::{accepted, known};
+use crate::args::tune::ExportArgs;
+use crate::commands::selection::Selection;
+use crate::exit::{self, Failure, OrExit, Outcome};
+use crate::output;
+
+pub fn run(args: &ExportArgs) -> Outcome {
+    let selection = Selection::open(&args.changes.selection)?;
+    let goals = goals(&selection, args)?;
+    let interfaces: Vec<_> = selection.interfaces.iter().map(|name| Interface::read(&selection.root, name)).collect();
+    let request = Request { profile: &selection.profile.name, goals: &goals, interfaces: &interfaces };
+    let exports: Vec<Export> = formats(args).into_iter().map(|format| export(format, &request)).collect();
+    if let Some(directory) = &args.output {
+        for export in &exports {
+            export
+                .write_below(directory)
+                .with_context(|| format!("write below {}", directory.display()))
+                .or_exit(exit::FAILED)?;
+        }
+    }
+    output::print(&text(&exports, args.output.is_some()))?;
+    if args.validate { validated(&exports) } else { Ok(()) }
+}
+
+fn formats(args: &ExportArgs) -> Vec<Format> {
+    let chosen = [
+        (args.grub, Format::Grub),
+        (args.sysctl, Format::Sysctl),
+        (args.systemd, Format::Systemd),
+        (args.udev, Format::Udev),
+        (args.tuned_profile, Format::TunedProfile),
+        (args.ansible, Format::Ansible),
+    ];
+    chosen.into_iter().filter_map(|(is_chosen, format)| is_chosen.then_some(format)).collect()
+}
+
+/// What differs, what was applied, and what somebody accepts the risk of.
+fn goals(selection: &Selection, args: &ExportArgs) -> Result<Vec<Goal>, Failure> {
+    known(&args.changes.only)?;
+    known(&args.changes.i_accept_risk)?;
+    let applied = applied(&selection.root, args)?;
+    let Selection { root, profile, interfaces, plan, .. } = selection;
+    let findings = check(root, profile, interfaces, plan.as_ref(), &[]);
+    let is_meant = |id: &str| args.changes.only.is_empty() || args.changes.only.iter().any(|only| only == id);
+    let wanted = findings.iter().filter(|finding| match finding.outcome {
+        Found::Differs => true,
+        Found::Right => args.all || applied.contains(finding.wish.setting.id),
+        _ => false,
+    });
+    let goals = wanted.filter_map(nearwire_host::check::Finding::lasting_goal);
+    let mut goals: Vec<_> = goals.filter(|goal| is_meant(goal.setting.id)).collect();
+    goals.extend(accepted(selection, &args.changes.i_accept_risk));
+    Ok(goals)
+}
+
+/// The settings that a journal has in effect.
+fn applied(root: &Root, args: &ExportArgs) -> Result<BTreeSet<&'static str>, Failure> {
+    let content = Journal::look(&args.journal.journal, &HostIdentity::of(root)).map_err(journal_failure)?;
+    let blocks = content.as_ref().into_iter().flat_map(nearwire_host::journal::Content::in_effect);
+    Ok(blocks.flat_map(|block| &block.entries).filter_map(|entry| Some(entry.change.setting()?.id)).collect())
+}
+
+/// Each file under its path, or only the paths when the files are written.
+fn text(exports: &[Export], is_written: bool) -> String {
+    let mut text = String::new();
+    for export in exports {
+        for file in &export.files {
+            // Writing to a string cannot fail.
+            let _ = match is_written {
+                true => writeln!(text, "{}", file.path),
+                false => writeln!(text, "# ---- {}\n{}", file.path, file.text),
+            };
+        }
+        for command in &export.after {
+            let _ = writeln!(text, "# then: {command}");
+        }
+        for advice in &export.left_out {
+            let _ = writeln!(text, "# not here: {}: {}", advice.id, advice.why);
+        }
+    }
+    if exports.iter().all(|export| export.files.is_empty()) {
+        text.push_str("# Nothing to keep in this form.\n");
+    }
+    text
+}
+
+/// The verdicts of the tools; a refused file is a failure of this program.
+fn validated(exports: &[Export]) -> Outcome {
+    let directory = tempfile::tempdir().context("make a directory for the files").or_exit(exit::FAILED)?;
+    for export in exports {
+        export.write_below(directory.path()).context("write the files to validate").or_exit(exit::FAILED)?;
+    }
+    let verdicts = validate(directory.path()).context("ask the tools").or_exit(exit::FAILED)?;
+    let mut text = String::new();
+    for verdict in &verdicts {
+        let _ = writeln!(text, "# {verdict}");
+    }
+    output::print(&text)?;
+    let refused = verdicts.iter().filter(|verdict| matches!(verdict, Verdict::Refused { .. })).count();
+    match refused {
+        0 => Ok(()),
+        count => {
+            let error = anyhow::anyhow!("{count} files are refused by the tools that read them; please report it");
+            Err(Failure { code: exit::FAILED, error: Some(error) })
+        }
+    }
+}
