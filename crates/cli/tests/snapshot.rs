@@ -237,6 +237,13 @@ fn unusable_source_is_a_usage_error() {
     assert_says(&both, 2, &["--snapshot", "--sysroot", "cannot be used"]);
 }
 
+#[test]
+fn cause_of_an_error_is_said_once() {
+    let output = nearwire(&["settings", "--snapshot", "/nonexistent/host.tar.zst"]);
+    assert_says(&output, 2, &["No such file"]);
+    assert_eq!(errors(&output).matches("No such file").count(), 1, "{}", errors(&output));
+}
+
 /// A zstd frame of tar headers and of zeros, which take four bytes for each 128 KiB.
 struct Bomb(Vec<u8>);
 
