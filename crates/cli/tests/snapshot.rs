@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
-use common::{NEARWIRE, assert_says, code, errors, may_run, nearwire, text};
+use common::{NEARWIRE, assert_says, code, copy_program, errors, may_run, nearwire, text};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -174,7 +174,7 @@ fn normal_user_takes_a_snapshot_of_what_he_sees() {
     let directory = tempfile::tempdir().unwrap();
     fs::set_permissions(directory.path(), std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
     let program = directory.path().join("nearwire");
-    fs::copy(NEARWIRE, &program).unwrap();
+    copy_program(&program);
     let file = directory.path().join("user.tar.zst").to_str().unwrap().to_owned();
     let as_user = |args: &[&str]| {
         let user = ["--reuid=65534", "--regid=65534", "--clear-groups", "--no-new-privs"];
