@@ -50,9 +50,20 @@ pub fn code(outcome: Outcome) -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(Failure { code, error }) => {
             if let Some(error) = error {
-                eprintln!("nearwire: {error:#}");
+                eprintln!("nearwire: {}", with_causes(&error));
             }
             ExitCode::from(code)
         }
     }
+}
+
+/// The error and what caused it; most messages name their cause already.
+fn with_causes(error: &anyhow::Error) -> String {
+    let mut text = error.to_string();
+    for cause in error.chain().skip(1).map(ToString::to_string) {
+        if !text.contains(&cause) {
+            text += &format!(": {cause}");
+        }
+    }
+    text
 }

@@ -9,7 +9,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Output};
 
-use common::{NEARWIRE, SHORT, assert_says, code, errors, may_run, text};
+use common::{SHORT, assert_says, code, copy_program, errors, may_run, text};
 
 /// `nobody` on Debian.
 const NOBODY: u32 = 65534;
@@ -19,7 +19,7 @@ fn as_nobody(args: &[&str]) -> Output {
     let directory = tempfile::tempdir().unwrap();
     fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o755)).unwrap();
     let program = directory.path().join("nearwire");
-    fs::copy(NEARWIRE, &program).unwrap();
+    copy_program(&program);
     let mut command = Command::new(&program);
     command.args(args).current_dir(directory.path()).uid(NOBODY).gid(NOBODY);
     command.output().unwrap()

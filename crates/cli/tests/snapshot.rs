@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
-use common::{NEARWIRE, assert_says, code, errors, may_run, nearwire, text};
+use common::{NEARWIRE, assert_says, code, copy_program, errors, may_run, nearwire, text};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -174,7 +174,7 @@ fn normal_user_takes_a_snapshot_of_what_he_sees() {
     let directory = tempfile::tempdir().unwrap();
     fs::set_permissions(directory.path(), std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
     let program = directory.path().join("nearwire");
-    fs::copy(NEARWIRE, &program).unwrap();
+    copy_program(&program);
     let file = directory.path().join("user.tar.zst").to_str().unwrap().to_owned();
     let as_user = |args: &[&str]| {
         let user = ["--reuid=65534", "--regid=65534", "--clear-groups", "--no-new-privs"];
@@ -237,6 +237,13 @@ fn unusable_source_is_a_usage_error() {
     assert_says(&both, 2, &["--snapshot", "--sysroot", "cannot be used"]);
 }
 
+#[test]
+fn cause_of_an_error_is_said_once() {
+    let output = nearwire(&["settings", "--snapshot", "/nonexistent/host.tar.zst"]);
+    assert_says(&output, 2, &["No such file"]);
+    assert_eq!(errors(&output).matches("No such file").count(), 1, "{}", errors(&output));
+}
+
 /// A zstd frame of tar headers and of zeros, which take four bytes for each 128 KiB.
 struct Bomb(Vec<u8>);
 
@@ -296,7 +303,7 @@ fn archive_that_unpacks_to_gigabytes_stops_early_with_little_memory() {
     for (bomb, words) in [
         (large, ["1073741824", "bytes when unpacked"]),
         (many, ["20971520", "bytes of system files"]),
-        (zeros, ["1073741824", "bytes when unpacked"]),
+        (zeros, ["1048576", "bytes behind its end"]),
     ] {
         let (output, taken) = bomb.opened(directory.path());
         assert_says(&output, 2, &words);

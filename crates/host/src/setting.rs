@@ -379,6 +379,8 @@ pub enum NetlinkFact {
     GroFlushTimeout,
     /// Of each NAPI instance: how long interrupts stay off after a busy poll, nanoseconds.
     IrqSuspendTimeout,
+    /// Of each NAPI instance: whether a kernel thread polls it.
+    Threaded,
     /// The queues and the interrupt of each NAPI instance.
     NapiMap,
     /// What the driver can do for XDP.

@@ -98,8 +98,9 @@ impl Snapshot {
             "left-out": left_out,
         });
         let looked_at = format!("{:#}\n", json!(layout.looked_at(&quiet)));
-        layout.add_file(LOOKED_AT, looked_at.into_bytes());
-        layout.add_file(MANIFEST, format!("{manifest:#}\n").into_bytes());
+        for (path, text) in [(LOOKED_AT, looked_at), (MANIFEST, format!("{manifest:#}\n"))] {
+            layout.add_file(path, identifiers.scrub(&text).into_bytes());
+        }
         let packed = pack::pack(&layout.entries).map_err(|source| SnapshotError::Pack { source })?;
         Ok(Self { packed, files: layout.count_files(), interfaces, needs_root })
     }

@@ -34,6 +34,12 @@ pub fn command(args: &[&str]) -> Command {
     command
 }
 
+/// Puts the program at another path. Another process writes it: a test that starts something at this very moment would
+/// inherit an open file, and nobody could run the program until that is closed ("Text file busy").
+pub fn copy_program(to: &Path) {
+    assert!(Command::new("cp").arg(NEARWIRE).arg(to).status().unwrap().success());
+}
+
 pub fn nearwire(args: &[&str]) -> Output {
     command(args).output().unwrap()
 }

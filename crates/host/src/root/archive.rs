@@ -25,6 +25,8 @@ const NAMES_MAX: usize = 1 << 16;
 const KEPT_BYTES_MAX: u64 = 20 << 20;
 /// Longest record with a long name or with attributes.
 const RECORD_BYTES_MAX: u64 = 64 << 10;
+/// Most zeros that fill up an archive: tools fill up 10 KiB, or as much as a tape wants.
+const BEHIND_BYTES_MAX: u64 = 1 << 20;
 /// `PATH_MAX` of `include/uapi/linux/limits.h`.
 const PATH_BYTES_MAX: usize = 4096;
 const BLOCK_BYTES: usize = 512;
@@ -104,12 +106,10 @@ impl<R: Read> Unpacker<R> {
             }
         }
         // What packs the archive may have a check sum at its very end.
-        loop {
-            let rest = io::copy(&mut (&mut self.source).take(1 << 20), &mut io::sink());
-            match rest.map_err(|source| ArchiveError::Read { source })? {
-                0 => return Ok(()),
-                count => self.take(count)?,
-            }
+        let rest = io::copy(&mut (&mut self.source).take(BEHIND_BYTES_MAX + 1), &mut io::sink());
+        match rest.map_err(|source| ArchiveError::Read { source })? {
+            0..=BEHIND_BYTES_MAX => Ok(()),
+            _ => Err(ArchiveError::TooLarge { what: "bytes behind its end", limit: BEHIND_BYTES_MAX }),
         }
     }
 

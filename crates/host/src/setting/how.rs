@@ -102,6 +102,7 @@ impl NetlinkFact {
             Self::DeferHardIrqs => "netdev napi-get, defer-hard-irqs",
             Self::GroFlushTimeout => "netdev napi-get, gro-flush-timeout",
             Self::IrqSuspendTimeout => "netdev napi-get, irq-suspend-timeout",
+            Self::Threaded => "netdev napi-get, threaded",
             Self::NapiMap => "netdev napi-get and queue-get",
             Self::XdpFeatures => "netdev dev-get, xdp-features",
             Self::TxPush => "ethtool RINGS_GET, tx-push",

@@ -64,6 +64,14 @@ pub(super) const SETTINGS: &[Setting] = &[
     .number("ns")
     .today("It needs Linux 6.13 and epoll with preferred busy polling."),
     NAPI.row(
+        "nic.napi.threaded",
+        "Whether a kernel thread polls one queue.",
+        "It can be set for the queue that matters and left alone elsewhere.",
+        netlink(NetlinkFact::Threaded),
+    )
+    .words(&["off", "on", "busy-poll"])
+    .today("It needs Linux 6.17, and writing the file in sysfs overwrites the value of every queue."),
+    NAPI.row(
         "nic.napi.map",
         "Which queue has which NAPI instance, interrupt and CPU.",
         "Steering a flow and placing its reader need the whole chain.",

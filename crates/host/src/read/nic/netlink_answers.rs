@@ -32,6 +32,7 @@ const NAPI_IRQ: u16 = 3;
 const NAPI_DEFER_HARD_IRQS: u16 = 5;
 const NAPI_GRO_FLUSH_TIMEOUT: u16 = 6;
 const NAPI_IRQ_SUSPEND_TIMEOUT: u16 = 7;
+const NAPI_THREADED: u16 = 8;
 const RINGS_GET: u8 = 15;
 const COALESCE_GET: u8 = 19;
 const MODULE_GET: u8 = 34;
@@ -51,6 +52,7 @@ pub(super) struct Napi {
     defer_hard_irqs: Option<u64>,
     gro_flush_timeout: Option<u64>,
     irq_suspend_timeout: Option<u64>,
+    threaded: Option<u64>,
 }
 
 /// The NAPI instances of an interface (`napi-get` and `queue-get`).
@@ -117,6 +119,7 @@ impl Polling {
                     defer_hard_irqs: number(napi, NAPI_DEFER_HARD_IRQS),
                     gro_flush_timeout: number(napi, NAPI_GRO_FLUSH_TIMEOUT),
                     irq_suspend_timeout: number(napi, NAPI_IRQ_SUSPEND_TIMEOUT),
+                    threaded: number(napi, NAPI_THREADED),
                 })
                 .collect();
             // The kernel begins with the newest.
@@ -189,9 +192,14 @@ impl Nic<'_> {
         let count = |value: Option<u64>| value.map_or(Reading::Unsupported, Reading::value);
         let switch = |value: Option<u64>| value.map_or(Reading::Unsupported, |value| Reading::switch(value != 0));
         match fact {
-            NetlinkFact::DeferHardIrqs => self.of_each_napi(|napi| napi.defer_hard_irqs),
-            NetlinkFact::GroFlushTimeout => self.of_each_napi(|napi| napi.gro_flush_timeout),
-            NetlinkFact::IrqSuspendTimeout => self.of_each_napi(|napi| napi.irq_suspend_timeout),
+            NetlinkFact::DeferHardIrqs => self.of_each_napi(|napi| count(napi.defer_hard_irqs)),
+            NetlinkFact::GroFlushTimeout => self.of_each_napi(|napi| count(napi.gro_flush_timeout)),
+            NetlinkFact::IrqSuspendTimeout => self.of_each_napi(|napi| count(napi.irq_suspend_timeout)),
+            // `enum netdev_napi_threaded`; the last one came after Linux 6.18.
+            NetlinkFact::Threaded => self.of_each_napi(|napi| match napi.threaded {
+                Some(2) => Reading::value("busy-poll"),
+                other => switch(other),
+            }),
             NetlinkFact::NapiMap => self.ask(&self.polling, map),
             NetlinkFact::XdpFeatures => self.ask(&self.device, |device| xdp_features(device.xdp_features)),
             NetlinkFact::TxPush => self.ask(&self.more_rings, |rings| switch(rings.tx_push)),
@@ -218,10 +226,9 @@ impl Nic<'_> {
         }
     }
 
-    fn of_each_napi(&self, of: fn(&Napi) -> Option<u64>) -> Reading {
+    fn of_each_napi(&self, of: impl Fn(&Napi) -> Reading) -> Reading {
         self.ask(&self.polling, |polling| {
-            let reading = |napi: &Napi| of(napi).map_or(Reading::Unsupported, Reading::value);
-            condense(polling.instances.iter().map(|napi| (owner(napi), reading(napi))).collect())
+            condense(polling.instances.iter().map(|napi| (owner(napi), of(napi))).collect())
         })
     }
 }

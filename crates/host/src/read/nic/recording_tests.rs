@@ -75,9 +75,9 @@ fn recorded_netlink_answer_read_is_the_value() {
     let root = recorded(
         r#"{
         "napi": {"instances": [
-            {"queues": ["rx-0", "tx-0"], "irq": 40, "defer-hard-irqs": 2, "irq-suspend-timeout": 20000000},
-            {"queues": ["rx-1", "tx-1"], "irq": 41, "defer-hard-irqs": 0, "irq-suspend-timeout": 20000000},
-            {"irq": 42, "defer-hard-irqs": 0, "irq-suspend-timeout": 20000000}
+            {"queues": ["rx-0", "tx-0"], "irq": 40, "threaded": 2, "defer-hard-irqs": 2, "irq-suspend-timeout": 20000000},
+            {"queues": ["rx-1", "tx-1"], "irq": 41, "threaded": 0, "defer-hard-irqs": 0, "irq-suspend-timeout": 20000000},
+            {"irq": 42, "threaded": 0, "defer-hard-irqs": 0, "irq-suspend-timeout": 20000000}
         ]},
         "netdev": {"xdp-features": 11},
         "rings-netlink": {"tx-push": 1, "cqe-size": 64, "tcp-data-split": 1},
@@ -88,6 +88,7 @@ fn recorded_netlink_answer_read_is_the_value() {
     for (id, wanted) in [
         ("nic.napi.defer-hard-irqs", "2 (rx-0 tx-0), 0 (rx-1 tx-1 interrupt 42)"),
         ("nic.napi.irq-suspend-timeout-ns", "20000000"),
+        ("nic.napi.threaded", "busy-poll (rx-0 tx-0), off (rx-1 tx-1 interrupt 42)"),
         ("nic.napi.map", "rx-0 tx-0: interrupt 40, rx-1 tx-1: interrupt 41"),
         ("nic.xdp-features", "basic redirect xsk-zerocopy"),
         ("nic.ring.tx-push", "on"),
