@@ -5,8 +5,7 @@
 //! asks the tool that will read a file whether it takes it.
 //!
 //! Values and names come from profiles that somebody else may have written, and the files are read
-//! by root. So a value is taken only when it is made of the letters its kind can have; see
-//! [`words`].
+//! by root. So a value is taken only when it is made of the letters its kind can have.
 
 mod ansible;
 mod command_line;

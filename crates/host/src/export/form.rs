@@ -87,7 +87,9 @@ impl Form {
             (Self::Sysctl(a, _), Self::Sysctl(b, _))
             | (Self::NicFile(a, _), Self::NicFile(b, _))
             | (Self::Manager(a, _), Self::Manager(b, _)) => a == b,
-            (Self::Files(a), Self::Files(b)) => a.iter().any(|(path, _)| b.iter().any(|(other, _)| path == other)),
+            (Self::Files(a), Self::Files(b)) => a
+                .iter()
+                .any(|(path, _)| b.iter().any(|(other, _)| is_same_file(path, other) || is_same_file(other, path))),
             (Self::Cpu(a, cpus_a, value_a), Self::Cpu(b, cpus_b, value_b)) => {
                 a == b && value_a != value_b && overlap(cpus_a.as_ref(), cpus_b.as_ref())
             }
@@ -104,6 +106,14 @@ impl Form {
             _ => false,
         };
         if is_one_place { Against::Contradicts } else { Against::Other }
+    }
+}
+
+/// Whether a path, perhaps with a `*`, is that of a file.
+fn is_same_file(pattern: &str, path: &str) -> bool {
+    match pattern.split_once('*') {
+        Some((start, end)) => path.starts_with(start) && path.ends_with(end),
+        None => pattern == path,
     }
 }
 
@@ -147,6 +157,8 @@ pub(super) fn forms(goal: &Goal) -> Result<Vec<Form>, String> {
         None => host_form::forms(goal)?,
     };
     match command_line::word(goal) {
+        // The command line speaks of all CPUs.
+        Ok(_) if goal.cpus.is_some() => {}
         Ok(word) => forms.extend(word.map(Form::Word)),
         Err(why) if forms.is_empty() => return Err(why),
         Err(_) => {}

@@ -30,6 +30,9 @@ pub(super) fn forms(goal: &Goal) -> Result<Vec<Form>, String> {
     if let Some((_, why)) = NO_FILE.iter().find(|(id, _)| *id == setting.id) {
         return Err((*why).to_owned());
     }
+    if goal.cpus.is_some() && !has_each_cpu(setting) {
+        return Err("some CPUs are named, but the value is one for all of them".to_owned());
+    }
     if let Some(form) = by_id(goal) {
         return form.map(|form| vec![form]);
     }
@@ -49,8 +52,25 @@ pub(super) fn forms(goal: &Goal) -> Result<Vec<Form>, String> {
             file(path.to_owned())
         }
         ReadFrom::EachCpu(path) => Ok(vec![Form::Cpu(path, goal.cpus.clone(), written()?)]),
-        ReadFrom::Each { directory, prefix, file: name } => file(format!("{directory}/{prefix}*/{name}")),
+        ReadFrom::Each { directory, prefix, file: name } => {
+            let entries = match &goal.cpus {
+                Some(cpus) => cpus.iter().map(|cpu| cpu.to_string()).collect(),
+                None => vec!["*".to_owned()],
+            };
+            let value = written()?;
+            let path = |entry| (format!("{directory}/{prefix}{entry}/{name}"), value.clone());
+            Ok(vec![Form::Files(entries.into_iter().map(path).collect())])
+        }
         _ => Ok(Vec::new()),
+    }
+}
+
+/// Whether each CPU has a value of its own.
+fn has_each_cpu(setting: &Setting) -> bool {
+    match setting.read {
+        ReadFrom::EachCpu(_) => true,
+        ReadFrom::Each { prefix, .. } => matches!(prefix, "cpu" | "machinecheck"),
+        _ => false,
     }
 }
 

@@ -80,4 +80,15 @@ mod tests {
             assert!(!is_plain(name), "{name}");
         }
     }
+
+    #[test]
+    fn interface_of_a_copied_host_has_the_place_its_device_links_to() {
+        let copy = tempfile::tempdir().unwrap();
+        let interface = copy.path().join("sys/class/net/eth0");
+        std::fs::create_dir_all(&interface).unwrap();
+        std::os::unix::fs::symlink("../../../devices/pci0000:3a/0000:3b:00.0", interface.join("device")).unwrap();
+        let root = Root::directory(copy.path()).unwrap();
+        assert_eq!(Interface::read(&root, "eth0").pci.as_deref(), Some("0000:3b:00.0"));
+        assert_eq!(Interface::read(&root, "eth1").pci, None);
+    }
 }

@@ -158,6 +158,20 @@ fn cpus_with_values_of_their_own_each_get_a_line() {
 }
 
 #[test]
+fn cpus_named_where_there_is_one_value_for_all_leave_the_goal_out() {
+    let mut single = goal("memory.thp", None, "never");
+    single.cpus = CpuSet::from_list("2").ok();
+    assert!(exported(Format::Systemd, &[single]).left_out[0].why.contains("one for all"));
+    let mut some = goal("noise.fair-server", None, "0");
+    some.cpus = CpuSet::from_list("2").ok();
+    let goals = [some, goal("noise.fair-server", None, "50000000")];
+    let export = exported(Format::Systemd, &goals);
+    let text = text_of(&export, "tmpfiles.d/90-nearwire.conf");
+    assert!(text.contains("w /sys/kernel/debug/sched/fair_server/cpu2/runtime - - - - 0\n"), "{text}");
+    assert_eq!(export.left_out.len(), 1, "{:?}", export.left_out);
+}
+
+#[test]
 fn link_options_without_a_place_on_the_bus_become_a_service() {
     let goals = [goal("nic.coalesce.rx-usecs", Some("eth0"), "0"), goal("nic.mtu", Some("eth0"), "9000")];
     let service = exported(Format::Systemd, &goals);

@@ -20,6 +20,21 @@ fn skip(why: &str) {
     println!("SKIP {why}");
 }
 
+/// Whether namespaces can be made and the programs are there; says what is missing.
+fn usable(programs: &[&str]) -> bool {
+    if let Err(error) = Namespace::new() {
+        skip(&error.to_string());
+        return false;
+    }
+    let missing = programs
+        .iter()
+        .find(|program| Command::new(program).env("LC_ALL", "C.UTF-8").arg("--version").output().is_err());
+    if let Some(program) = missing {
+        skip(&format!("{program} is not installed"));
+    }
+    missing.is_none()
+}
+
 /// Writes an export below a directory and asks the tools. None may refuse a file, and with
 /// `NEARWIRE_REQUIRE` each must have been asked.
 fn accepted(export: &Export) {
@@ -128,10 +143,10 @@ fn kernel_parameters_applied_in_a_namespace_have_the_values() {
     let goals: Vec<_> = wanted.iter().map(|(id, value)| goal(id, None, value)).collect();
     let directory = tempfile::tempdir().unwrap();
     exported(Format::Sysctl, &goals).write_below(directory.path()).unwrap();
-    let namespace = match Namespace::new() {
-        Ok(namespace) => namespace,
-        Err(error) => return skip(&error.to_string()),
-    };
+    if !usable(&["sysctl"]) {
+        return;
+    }
+    let namespace = Namespace::new().unwrap();
     let entered = namespace.enter(|| {
         // Programs start in the namespace of the thread, and `/proc/sys/net` is that of the reader.
         let sysctl = |arguments: &[&str]| Command::new("sysctl").args(arguments).output().unwrap();
@@ -202,17 +217,17 @@ fn files_written_at_boot_have_the_texts() {
 /// All tasks but those of units and commands are decided by looking; nothing is changed.
 #[test]
 fn playbook_run_with_check_fails_nowhere() {
+    if !usable(&["ansible-playbook"]) {
+        return;
+    }
     let directory = tempfile::tempdir().unwrap();
     with_pci(Format::Ansible, &all_goals()).write_below(directory.path()).unwrap();
-    let run = Command::new("ansible-playbook")
+    let output = Command::new("ansible-playbook")
         .env("LC_ALL", "C.UTF-8")
         .args(["--check", "--inventory", "localhost,", "--connection", "local", "-e", "ansible_become=false"])
         .arg(directory.path().join("etc/ansible/nearwire.yml"))
-        .output();
-    let output = match run {
-        Ok(output) => output,
-        Err(error) => return skip(&format!("ansible-playbook: {error}")),
-    };
+        .output()
+        .unwrap();
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{said}\n{}", String::from_utf8_lossy(&output.stderr));
     assert!(said.contains("failed=0"), "{said}");
@@ -263,8 +278,8 @@ fn interrupts_made_anew_when_the_link_comes_up_are_moved_again() {
     ";
     let directory = tempfile::tempdir().unwrap();
     exported(Format::Systemd, &[goal("nic.irq-affinity", Some("v0"), "3")]).write_below(directory.path()).unwrap();
-    if let Err(error) = Namespace::new() {
-        return skip(&error.to_string());
+    if !usable(&["unshare", "ip"]) {
+        return;
     }
     // All that is started here ends with the first process of its PID namespace.
     let output = Command::new("unshare")
@@ -278,10 +293,10 @@ fn interrupts_made_anew_when_the_link_comes_up_are_moved_again() {
 /// The commands of the service of an interface, run on one end of a virtual cable.
 #[test]
 fn commands_of_an_interface_run_on_a_cable_have_their_effect() {
-    let cable = match VirtualCable::lay(VirtualCableOptions::default()) {
-        Ok(cable) => cable,
-        Err(error) => return skip(&error.to_string()),
-    };
+    if !usable(&["ethtool", "tc"]) {
+        return;
+    }
+    let cable = VirtualCable::lay(VirtualCableOptions::default()).unwrap();
     let end = &cable.pair().near;
     let name = end.interface.as_str();
     let wanted = [
@@ -304,4 +319,82 @@ fn commands_of_an_interface_run_on_a_cable_have_their_effect() {
     let found: Vec<_> =
         found.unwrap().into_iter().map(|(_, reading)| reading.as_value().unwrap_or_default().to_owned()).collect();
     assert_eq!(found, wanted.map(|(_, value)| value));
+}
+
+/// A playbook run for real, on a directory and a network namespace that are thrown away.
+#[test]
+fn playbook_run_twice_changes_nothing_the_second_time() {
+    const BED: &str = "mount -t tmpfs none /etc/sysctl.d
+        for run in 1 2; do
+            ansible-playbook --inventory localhost, --connection local -e ansible_become=false \"$1\"
+        done
+        sysctl -n net.ipv4.tcp_notsent_lowat";
+    let directory = tempfile::tempdir().unwrap();
+    let goals = [goal("net.ipv4.tcp_notsent_lowat", None, "16384")];
+    exported(Format::Ansible, &goals).write_below(directory.path()).unwrap();
+    if !usable(&["unshare", "ansible-playbook", "sysctl"]) {
+        return;
+    }
+    let output = Command::new("unshare")
+        .env("LC_ALL", "C.UTF-8")
+        .args(["--net", "--mount", "sh", "-euc", BED, "sh"])
+        .arg(directory.path().join("etc/ansible/nearwire.yml"))
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{said}\n{}", String::from_utf8_lossy(&output.stderr));
+    let changed: Vec<_> = said.match_indices("changed=").map(|(at, word)| &said[at + word.len()..][..1]).collect();
+    assert_eq!((changed.len(), changed.last()), (2, Some(&"0")), "{said}");
+    assert_ne!(changed[0], "0", "{said}");
+    assert!(said.trim_end().ends_with("16384"), "{said}");
+}
+
+#[test]
+fn units_enabled_are_wanted_by_the_device_and_by_the_boot() {
+    let root = tempfile::tempdir().unwrap();
+    let goals = [goal("nic.threaded", Some("my-nic"), "on"), goal("cpu.governor", None, "performance")];
+    let export = exported(Format::Systemd, &goals);
+    export.write_below(root.path()).unwrap();
+    for command in export.after.iter().filter_map(|command| command.strip_prefix("systemctl enable --now ")) {
+        let run = Command::new("systemctl")
+            .arg(format!("--root={}", root.path().display()))
+            .args(["enable", command])
+            .output();
+        match run {
+            Ok(output) => assert!(output.status.success(), "{output:?}"),
+            Err(error) => return skip(&format!("systemctl: {error}")),
+        }
+    }
+    let units = root.path().join("etc/systemd/system");
+    let wants = [
+        r"sys-subsystem-net-devices-my\x2dnic.device.wants/nearwire-link@my-nic.service",
+        "multi-user.target.wants/nearwire-tune.service",
+    ];
+    for want in wants {
+        assert!(units.join(want).is_symlink(), "{want}: {:?}", fs::read_dir(&units).unwrap().collect::<Vec<_>>());
+    }
+}
+
+/// The marks of an interface without a place on the bus, read by udev itself.
+#[test]
+fn interface_known_by_its_name_is_marked_by_udev() {
+    const LOOK: &str = "mount --bind \"$1\" /etc/udev/rules.d && mount -t tmpfs none /run/udev && mount -t sysfs none /sys && \
+                        exec udevadm test --action=add /sys/class/net/lo";
+    let directory = tempfile::tempdir().unwrap();
+    let goals = [goal("nic.offload.gro", Some("lo"), "off")];
+    exported(Format::Udev, &goals).write_below(directory.path()).unwrap();
+    if !usable(&["unshare", "udevadm"]) {
+        return;
+    }
+    let output = Command::new("unshare")
+        .args(["--net", "--mount", "sh", "-c", LOOK, "sh"])
+        .arg(directory.path().join("etc/udev/rules.d"))
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(
+        said.contains("run: '/usr/sbin/ethtool -K lo gro off'"),
+        "{said}\n{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
 }
