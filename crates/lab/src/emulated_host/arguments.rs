@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::hardware::{HostHardware, HostNic};
+use super::hardware::{HostHardware, HostNic, PciePort};
 
 /// What the harness adds to every kernel command line, in front of the test's: messages of trouble on the serial console;
 /// a panic ends QEMU instead of waiting; the kernel does not test its ciphers, which takes half a second here, nor count
@@ -96,36 +96,80 @@ fn boot(arguments: &mut Arguments, files: Files<'_>, command_line: &str) {
 fn nics(arguments: &mut Arguments, nics: &[HostNic]) {
     let mut roots = Vec::new();
     for (index, nic) in nics.iter().enumerate() {
-        let bus = nic.node.map_or_else(
-            || "pcie.0".to_owned(),
-            |node| {
-                if !roots.contains(&node) {
-                    roots.push(node);
-                    // Bus numbers of the roots lie far apart, to leave each its ports.
-                    let first_bus = 32 * roots.len();
-                    let root = format!("pxb-pcie,id=root{node},bus=pcie.0,bus_nr={first_bus},numa_node={node}");
-                    arguments.option("-device", &root);
-                }
-                let port = format!("pcie-root-port,id=port{index},bus=root{node},chassis={},slot={index}", index + 1);
-                let can = |port: &super::PciePort| format!(",x-speed={},x-width={}", port.speed_gt_s, port.lanes);
-                let can = nic.port.as_ref().map_or_else(String::new, can);
-                arguments.option("-device", &(port + &can));
-                format!("port{index}")
-            },
-        );
-        let netdev = if nic.has_tap() {
-            format!("tap,id=net{index},ifname=tap{index},script=no,downscript=no,queues={}", nic.queues)
-        } else {
-            format!("hubport,id=net{index},hubid={}", nic.segment)
-        };
-        arguments.option("-netdev", &netdev);
-        let address = format!("52:54:00:00:00:{index:02x}");
-        // Without a boot ROM the firmware need not try it.
-        let mut device = format!("{},bus={bus},netdev=net{index},mac={address},romfile=", nic.kind.device());
-        if nic.has_tap() {
-            // One vector each for every queue in each direction, for changes and for control.
-            device += &format!(",mq=on,vectors={}", 2 * nic.queues + 2);
+        if let Some(node) = nic.node.filter(|node| !roots.contains(node)) {
+            roots.push(node);
+            // Bus numbers of the roots lie far apart, to leave each its ports.
+            let first_bus = 32 * roots.len();
+            let root = format!("pxb-pcie,id=root{node},bus=pcie.0,bus_nr={first_bus},numa_node={node}");
+            arguments.option("-device", &root);
         }
-        arguments.option("-device", &device);
+        one_nic(arguments, index, nic);
+    }
+}
+
+fn one_nic(arguments: &mut Arguments, index: usize, nic: &HostNic) {
+    let mut bus = "pcie.0".to_owned();
+    if let Some(node) = nic.node {
+        let mut port = format!("pcie-root-port,id=port{index},bus=root{node},chassis={},slot={index}", index + 1);
+        if let Some(PciePort { speed_gt_s, lanes }) = &nic.port {
+            port += &format!(",x-speed={speed_gt_s},x-width={lanes}");
+        }
+        arguments.option("-device", &port);
+        bus = format!("port{index}");
+    }
+    // Without a boot ROM the firmware need not try it.
+    let mut device = format!("{},bus={bus},netdev=net{index},romfile=", nic.kind.device());
+    device += &format!(",mac=52:54:00:00:00:{index:02x}");
+    let netdev = if nic.has_tap() {
+        // One vector each for every queue in each direction, for changes and for control.
+        device += &format!(",mq=on,vectors={}", 2 * nic.queues + 2);
+        format!("tap,id=net{index},ifname=tap{index},script=no,downscript=no,queues={}", nic.queues)
+    } else {
+        format!("hubport,id=net{index},hubid={}", nic.segment)
+    };
+    arguments.option("-netdev", &netdev);
+    arguments.option("-device", &device);
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::super::{HostHardware, HostNic, NicKind, SmbiosTable};
+    use super::{Files, arguments};
+
+    fn given(hardware: &HostHardware) -> String {
+        let nowhere = Path::new("/nowhere");
+        let files = Files { kernel: nowhere, initramfs: nowhere, disk: nowhere, console: nowhere };
+        arguments(hardware, files, "isolcpus=1").join(" ")
+    }
+
+    #[test]
+    fn cpus_are_shared_out_evenly_and_memory_is_added_up() {
+        let hardware = HostHardware {
+            packages: 2,
+            threads_per_core: 2,
+            node_memory_mib: vec![300, 200],
+            ..HostHardware::default()
+        };
+        let given = given(&hardware);
+        for words in ["-m 500M", "-smp 8,sockets=2,cores=2,threads=2", "nodeid=0,cpus=0-3,", "nodeid=1,cpus=4-7,"] {
+            assert!(given.contains(words), "no '{words}' in {given}");
+        }
+    }
+
+    #[test]
+    fn comma_in_a_firmware_string_is_no_end() {
+        let smbios = vec![SmbiosTable::new(1, &[("manufacturer", "Example, Inc"), ("serial", "7")])];
+        let given = given(&HostHardware { smbios, ..HostHardware::default() });
+        assert!(given.contains("-smbios type=1,manufacturer=Example,, Inc,serial=7"), "{given}");
+    }
+
+    #[test]
+    fn two_nics_of_a_node_share_its_root() {
+        let nic = || HostNic::new(NicKind::E1000e).on_node(0);
+        let given = given(&HostHardware { nics: vec![nic(), nic()], ..HostHardware::default() });
+        assert_eq!(given.matches("pxb-pcie").count(), 1, "{given}");
+        assert!(given.contains("e1000e,bus=port0,") && given.contains("e1000e,bus=port1,"), "{given}");
     }
 }
