@@ -22,6 +22,7 @@ use judge::Judgement;
 pub(crate) use judge::is_fulfilled;
 pub(crate) use number::numbers;
 pub use owner::Owner;
+pub(crate) use owner::Owners;
 
 /// Which CPUs are whose, as wishes mean them by `${plan.…}`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

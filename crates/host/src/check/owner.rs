@@ -90,12 +90,22 @@ struct Claim {
 
 /// The owners on one host.
 #[derive(Debug, Default)]
-pub(super) struct Owners {
+pub(crate) struct Owners {
     claims: Vec<Claim>,
 }
 
 impl Owners {
     pub(super) fn read(root: &Root, interfaces: &[String]) -> Self {
+        let mut owners = Self::without_secrets(root, interfaces);
+        if is_active(&HostFiles::new(root), "NetworkManager.service") {
+            owners.claims.extend(files::network_manager(root, interfaces));
+        }
+        owners
+    }
+
+    /// Of everything but the connections of `NetworkManager`, which hold pass phrases: what a
+    /// snapshot may copy.
+    pub(crate) fn without_secrets(root: &Root, interfaces: &[String]) -> Self {
         let files = HostFiles::new(root);
         let mut claims = Vec::new();
         if is_active(&files, "tuned.service") {
@@ -106,9 +116,6 @@ impl Owners {
             ids: service.ids.iter().map(|id| (*id).to_owned()).collect(),
             interface: None,
         }));
-        if is_active(&files, "NetworkManager.service") {
-            claims.extend(files::network_manager(root, interfaces));
-        }
         claims.extend(files::links(root, interfaces));
         Self { claims }
     }
