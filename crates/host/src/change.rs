@@ -112,10 +112,16 @@ impl Change {
         self.target.same(&self.found, &self.wanted)
     }
 
+    /// The change as a command.
+    #[must_use]
+    pub fn command(&self) -> String {
+        self.target.shell(&self.wanted)
+    }
+
     /// The change as a line of shell, with the setting and the value found as a comment.
     #[must_use]
     pub fn shell(&self) -> String {
-        format!("{}  # {}, was {}", self.target.shell(&self.wanted), self.id, self.found)
+        format!("{}  # {}, was {}", self.command(), self.id, self.found)
     }
 
     /// The line of shell that undoes it.

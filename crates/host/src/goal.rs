@@ -2,7 +2,7 @@
 
 use crate::check::numbers;
 use crate::profile::Wanted;
-use crate::setting::ReadFrom;
+use crate::setting::{ReadFrom, Value};
 use crate::{CpuSet, Setting};
 
 /// One setting and the value it should get.
@@ -54,6 +54,8 @@ pub(crate) fn best(setting: &Setting, wanted: &Wanted, found: &str) -> Option<St
 /// the wish does not say what to write, or names CPUs without numbers.
 pub(crate) fn value(setting: &Setting, wanted: &Wanted) -> Option<String> {
     match (wanted, setting.read) {
+        // How many CPUs does not say which.
+        (Wanted::AtLeast(_) | Wanted::AtMost(_), _) if setting.value == Value::CpuList => None,
         (Wanted::Equal(value) | Wanted::AtLeast(value) | Wanted::AtMost(value), _) => Some(value.clone()),
         (Wanted::OneOf(values), _) => values.first().cloned(),
         (Wanted::Cpus(relation, group), _) if relation.says_which() => group.list().map(ToString::to_string),
@@ -77,6 +79,8 @@ mod tests {
         assert_eq!(best(setting, &least, "4096 131072 6291456").as_deref(), Some("8192 131072 6291456"));
         assert_eq!(best(setting, &Wanted::Equal("1".to_owned()), "4096 131072 6291456"), None);
         let one = catalogue::setting("vm.swappiness").unwrap();
+        let isolated = catalogue::setting("cpu.isolated").unwrap();
+        assert_eq!(value(isolated, &Wanted::AtLeast("1".to_owned())), None);
         assert_eq!(best(one, &Wanted::AtMost("10".to_owned()), "60"), None);
     }
 }

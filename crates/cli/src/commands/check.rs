@@ -4,8 +4,10 @@ mod json;
 mod probes;
 mod text;
 
+use nearwire_host::change::RootHost;
 use nearwire_host::check::{Finding, check};
 
+use super::host_root;
 use super::selection::Selection;
 use crate::args::check::CheckArgs;
 use crate::exit::{self, Failure, Outcome};
@@ -25,7 +27,9 @@ pub fn run(args: &CheckArgs) -> Outcome {
     let Selection { root, profile, interfaces, plan, .. } = &selection;
     let findings = check(root, profile, interfaces, plan.as_ref(), &probes.readings());
     let checked = Checked { selection, findings, probes };
-    output::print(&if args.json { json::page(&checked) } else { text::page(&checked, args.all) })?;
+    let mut host = RootHost::new(host_root::open(&args.selection.root)?);
+    let page = if args.json { json::page(&checked, &mut host) } else { text::page(&checked, &mut host, args.all) };
+    output::print(&page)?;
     match checked.findings.iter().any(|finding| finding.outcome.is_difference()) {
         true => Err(Failure::silent(exit::DIFFERENCE)),
         false => Ok(()),

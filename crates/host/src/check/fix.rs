@@ -1,7 +1,8 @@
 //! What to do about a difference.
 
 use super::Finding;
-use crate::setting::{Persist, Write};
+use crate::change::{Change, RootHost, Scope, targets};
+use crate::setting::{Persist, Value, Write};
 
 /// When a fix takes effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,11 +58,34 @@ impl Finding {
         fixes
     }
 
+    /// The first command that mends the difference at once, and how many more there are; `None`
+    /// where nothing mends it while the host runs.
+    pub fn now(&self, host: &mut RootHost) -> Option<(String, usize)> {
+        let goal = self.goal()?;
+        let interfaces: Vec<String> = goal.interface.iter().cloned().collect();
+        let scope = Scope { interfaces: &interfaces, cpus: goal.cpus.clone() };
+        let places = targets(host.root(), goal.setting, &scope).ok()?;
+        let changes = places.iter().filter_map(|place| Change::plan(place, &goal.value, host).ok());
+        let commands: Vec<_> = changes.filter(|change| !change.is_as_wanted()).map(|change| change.command()).collect();
+        let more = commands.len().checked_sub(1)?;
+        commands.into_iter().next().map(|first| (first, more))
+    }
+
     /// The line that keeps the wanted value, where it can be written out.
     fn kept_by(&self, form: Persist) -> Option<String> {
-        let value = self.value.as_deref();
+        let value = match (self.wish.setting.value, self.value.as_deref()) {
+            (Value::Switch, Some("on")) => Some("1"),
+            (Value::Switch, Some("off")) => Some("0"),
+            (_, value) => value,
+        };
         match (form, value) {
             (Persist::FirmwareMenu, _) => None,
+            (Persist::CommandLine(words), Some("not set" | "0")) if !words.contains('=') => {
+                Some(format!("without {words} on the kernel's command line"))
+            }
+            (Persist::CommandLine(words), None) if words.ends_with("=LIST") => {
+                Some(format!("{words} on the kernel's command line; nearwire plan chooses the list"))
+            }
             (Persist::CommandLine(words), Some("not set")) => {
                 Some(format!("without {} on the kernel's command line", words.split('=').next().unwrap_or(words)))
             }

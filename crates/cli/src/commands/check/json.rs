@@ -1,6 +1,7 @@
 //! Findings for scripts.
 
 use nearwire_host::Reading;
+use nearwire_host::change::RootHost;
 use nearwire_host::check::{Finding, Outcome, counts};
 use serde_json::{Map, Value, json};
 
@@ -9,7 +10,7 @@ use super::Checked;
 /// The version of the form of this page; it grows when a key changes its meaning.
 const FORMAT: u32 = 1;
 
-pub(super) fn page(checked: &Checked) -> String {
+pub(super) fn page(checked: &Checked, host: &mut RootHost) -> String {
     let counts: Map<_, _> =
         counts(&checked.findings).into_iter().map(|(name, count)| (name.to_owned(), count.into())).collect();
     let left_out = checked
@@ -24,13 +25,13 @@ pub(super) fn page(checked: &Checked) -> String {
         "interfaces": checked.selection.interfaces,
         "counts": counts,
         "probes": checked.probes.json(),
-        "findings": checked.findings.iter().map(finding).collect::<Vec<_>>(),
+        "findings": checked.findings.iter().map(|one| finding(one, host)).collect::<Vec<_>>(),
         "left_out": left_out.collect::<Vec<_>>(),
     });
     format!("{page:#}\n")
 }
 
-fn finding(finding: &Finding) -> Value {
+fn finding(finding: &Finding, host: &mut RootHost) -> Value {
     let setting = finding.wish.setting;
     let (owner, why) = match &finding.outcome {
         Outcome::Owned(owner) => (Some(json!({"tool": owner.tool, "advice": owner.advice})), None),
@@ -59,6 +60,7 @@ fn finding(finding: &Finding) -> Value {
         "class": setting.write.name(),
         "disruption": setting.disrupts.name(),
         "risk": setting.risk.iter().map(|risk| risk.name()).collect::<Vec<_>>(),
+        "now": finding.now(host).map(|(command, more)| json!({"command": command, "more": more})),
         "fixes": fixes.collect::<Vec<_>>(),
     })
 }

@@ -3,12 +3,13 @@
 use std::fmt::Write as _;
 
 use nearwire_host::Reading;
+use nearwire_host::change::RootHost;
 use nearwire_host::check::{Finding, Outcome, counts};
 
 use super::{Checked, Selection};
 
 /// Differences in full, by area; of the others the ids and the counts. With `all` every finding.
-pub(super) fn page(checked: &Checked, all: bool) -> String {
+pub(super) fn page(checked: &Checked, host: &mut RootHost, all: bool) -> String {
     let mut text = head(checked);
     let mut area = None;
     for finding in checked.findings.iter().filter(|finding| all || finding.outcome.is_difference()) {
@@ -17,7 +18,7 @@ pub(super) fn page(checked: &Checked, all: bool) -> String {
             // Writing to a string cannot fail.
             let _ = writeln!(text, "\n{}", finding.wish.setting.area.name());
         }
-        full(&mut text, finding);
+        full(&mut text, host, finding);
     }
     if !all {
         rest(&mut text, checked);
@@ -38,7 +39,7 @@ fn head(checked: &Checked) -> String {
     text
 }
 
-fn full(text: &mut String, finding: &Finding) {
+fn full(text: &mut String, host: &mut RootHost, finding: &Finding) {
     let word = match &finding.outcome {
         Outcome::Right => "ok",
         Outcome::Differs | Outcome::Owned(_) => "DIFFERS",
@@ -69,6 +70,10 @@ fn full(text: &mut String, finding: &Finding) {
     if let Some(note) = &finding.note {
         line("note", note);
     }
+    if let Some((command, more)) = finding.now(host) {
+        let others = if more > 0 { format!("  (and {more} more: nearwire tune plan --script)") } else { String::new() };
+        line("now", &format!("{command}{others}"));
+    }
     for fix in finding.fixes() {
         line(fix.when.name(), &fix.text);
     }
@@ -92,8 +97,13 @@ fn rest(text: &mut String, checked: &Checked) {
         ("Printed, but not advised today", "not-advised"),
     ];
     for (words, outcome) in lists {
-        let ids: Vec<_> =
-            checked.findings.iter().filter(|finding| finding.outcome.name() == outcome).map(Finding::id).collect();
+        // One of interfaces is named once, not once for each.
+        let mut ids: Vec<&str> = Vec::new();
+        for finding in checked.findings.iter().filter(|finding| finding.outcome.name() == outcome) {
+            if !ids.contains(&finding.wish.setting.id) {
+                ids.push(finding.wish.setting.id);
+            }
+        }
         if !ids.is_empty() {
             let _ = writeln!(text, "\n{words}: {}", ids.join(", "));
         }
