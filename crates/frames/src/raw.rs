@@ -90,6 +90,9 @@ pub trait RawPort: Port {
     /// A frame is lent, or the port failed for good.
     fn lend(&mut self) -> Result<Option<LentFrame<'_>>, PortError>;
 
+    /// The lent frame.
+    fn lent(&self) -> Option<LentFrame<'_>>;
+
     /// Gives the lent frame's buffer back.
     ///
     /// # Errors

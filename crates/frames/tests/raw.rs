@@ -5,7 +5,7 @@
 
 mod common;
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use common::{Cable, FAR, NEAR, cable_or_skip, ip, ip_output};
@@ -18,6 +18,7 @@ const ETHER_TYPE: u16 = 0x88b5;
 const PATIENCE: Duration = Duration::from_secs(5);
 const NEAR_ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 1);
 const FAR_ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 2);
+const V4: [IpAddr; 2] = [IpAddr::V4(NEAR_ADDRESS), IpAddr::V4(FAR_ADDRESS)];
 
 fn frame(number: u32, len_bytes: usize) -> Vec<u8> {
     let mut frame = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2];
@@ -29,6 +30,10 @@ fn frame(number: u32, len_bytes: usize) -> Vec<u8> {
 
 fn of_type() -> Filter {
     Filter::Frame(FrameFilter { ether_type: Some(ETHER_TYPE), ..FrameFilter::default() })
+}
+
+fn flow6(port: u16) -> Filter {
+    Filter::Flow(FlowFilter { transport: Transport::Udp, address: v6(FAR_ADDRESS).into(), port })
 }
 
 fn flow(transport: Transport, address: Ipv4Addr, port: u16) -> Filter {
@@ -211,7 +216,7 @@ fn packet_frame_lent_has_the_kernels_time_and_direction() {
     }
     let now_ns = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as u64;
     let before_ns = now_ns();
-    kernel_exchange(&cable, 7000);
+    kernel_exchange(&cable, V4, 7000);
     let after_ns = now_ns();
     for (port, outgoing) in [(&mut near, true), (&mut far, false)] {
         let lent = port.lend().unwrap().unwrap();
@@ -230,28 +235,37 @@ fn port_of_a_fixed_rule_given_a_filter_refuses() {
     assert!(refused.contains("Steer::Filters"), "{refused}");
 }
 
-/// Two hosts with addresses that found each other.
+/// The IPv6 address beside an IPv4 address.
+fn v6(address: Ipv4Addr) -> Ipv6Addr {
+    Ipv6Addr::new(0xfd09, 0, 0, 0, 0, 0, 0, u16::from(address.octets()[3]))
+}
+
+/// Two hosts with addresses, IPv4 and IPv6.
 fn hosts() -> Option<Cable> {
     let cable = cable_or_skip()?;
     for (side, interface, address) in [(true, NEAR, NEAR_ADDRESS), (false, FAR, FAR_ADDRESS)] {
-        let dress = || ip(&format!("addr add {address}/24 dev {interface}")).and_then(|()| ip("link set lo up"));
+        let dress = || {
+            ip(&format!("addr add {address}/24 dev {interface}"))?;
+            ip(&format!("addr add {}/64 dev {interface} nodad", v6(address)))?;
+            ip("link set lo up")
+        };
         if side { cable.near(dress) } else { cable.far(dress) }.unwrap();
     }
     Some(cable)
 }
 
-fn udp(address: Ipv4Addr, port: u16) -> UdpSocket {
+fn udp(address: IpAddr, port: u16) -> UdpSocket {
     let socket = UdpSocket::bind((address, port)).unwrap();
     socket.set_read_timeout(Some(PATIENCE)).unwrap();
     socket
 }
 
-/// One datagram through the kernels of both sides, back and forth: ARP has to work for it, too.
-fn kernel_exchange(cable: &Cable, port: u16) {
-    let near = cable.near(|| udp(NEAR_ADDRESS, 0));
-    let far = cable.far(|| udp(FAR_ADDRESS, port));
+/// One datagram through the kernels of both sides, back and forth: they have to find each other's MAC address for it.
+fn kernel_exchange(cable: &Cable, [near_address, far_address]: [IpAddr; 2], port: u16) {
+    let near = cable.near(|| udp(near_address, 0));
+    let far = cable.far(|| udp(far_address, port));
     let mut buffer = [0; 64];
-    near.send_to(b"there", (FAR_ADDRESS, port)).unwrap();
+    near.send_to(b"there", (far_address, port)).unwrap();
     let (length, from) = far.recv_from(&mut buffer).unwrap();
     assert_eq!(&buffer[..length], b"there");
     far.send_to(b"back", from).unwrap();
@@ -265,14 +279,13 @@ fn ping(cable: &Cable) {
     };
     // Type 8, code 0, checksum of the whole, identifier and number 0, no data.
     const ECHO: [u8; 8] = [8, 0, 0xf7, 0xff, 0, 0, 0, 0];
-    const REPLY: [u8; 8] = [0, 0, 0xff, 0xff, 0, 0, 0, 0];
     let flags = SocketFlags::CLOEXEC;
     let socket = cable.near(|| socket_with(AddressFamily::INET, SocketType::RAW, flags, Some(ipproto::ICMP))).unwrap();
     rustix::net::sockopt::set_socket_timeout(&socket, rustix::net::sockopt::Timeout::Recv, Some(PATIENCE)).unwrap();
     sendto(&socket, &ECHO, SendFlags::empty(), &SocketAddr::from((FAR_ADDRESS, 0))).unwrap();
     let mut packet = [0; 64];
     let (length, _) = recv(&socket, &mut packet, RecvFlags::empty()).unwrap();
-    assert_eq!(&packet[20..length], REPLY, "an IPv4 header and the reply");
+    assert_eq!((packet[20], &packet[24..length]), (0, &ECHO[4..]), "an echo reply behind an IPv4 header");
 }
 
 #[test]
@@ -282,10 +295,12 @@ fn port_taken_by_filter_kernel_keeps_arp_ping_and_other_ports() {
         let both = XdpConfig { rx_queues: vec![0, 1], ..XdpConfig::new(FAR, mode, Steer::Filters) };
         let mut far = cable.far(|| XdpPort::open(&both)).unwrap();
         far.add_filter(flow(Transport::Udp, FAR_ADDRESS, 7000)).unwrap();
+        far.add_filter(flow6(7000)).unwrap();
         cable.near(|| ip("neigh flush all")).unwrap();
-        let listening = cable.far(|| udp(FAR_ADDRESS, 7000));
+        cable.far(|| ip("neigh flush all")).unwrap();
+        let listening = cable.far(|| udp(FAR_ADDRESS.into(), 7000));
         listening.set_nonblocking(true).unwrap();
-        let near = cable.near(|| udp(NEAR_ADDRESS, 0));
+        let near = cable.near(|| udp(NEAR_ADDRESS.into(), 0));
         for number in 0..20_u8 {
             near.send_to(&[number; 5], (FAR_ADDRESS, 7000)).unwrap();
             let taken = next(&mut far);
@@ -293,11 +308,15 @@ fn port_taken_by_filter_kernel_keeps_arp_ping_and_other_ports() {
                 (taken.len(), &taken[36..38], &taken[42..]),
                 (47, &7000_u16.to_be_bytes()[..], &[number; 5][..])
             );
-            kernel_exchange(&cable, 7001);
         }
         assert!(listening.recv(&mut [0; 8]).is_err(), "the kernel's socket gets nothing of what the port takes");
+        let near6 = cable.near(|| udp(v6(NEAR_ADDRESS).into(), 0));
+        near6.send_to(b"six", (v6(FAR_ADDRESS), 7000)).unwrap();
+        assert_eq!(&next(&mut far)[62..], b"six");
+        kernel_exchange(&cable, V4, 7001);
+        kernel_exchange(&cable, [v6(NEAR_ADDRESS).into(), v6(FAR_ADDRESS).into()], 7001);
         ping(&cable);
-        assert_eq!(far.statistics().received_frames, 20, "nothing but the flow came to the port");
+        assert_eq!(far.statistics().received_frames, 21, "nothing but the flow came to the port");
 
         far.remove_filter(flow(Transport::Udp, FAR_ADDRESS, 7000)).unwrap();
         near.send_to(b"kernel", SocketAddr::new(IpAddr::V4(FAR_ADDRESS), 7000)).unwrap();

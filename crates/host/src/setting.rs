@@ -261,6 +261,8 @@ pub enum NicFact {
     Link(LinkFact),
     /// An offload by the kernel's names: `on` when any of those that exist is.
     Offload(&'static [&'static str]),
+    /// By the netdev family of generic netlink, in the calling thread's network namespace.
+    XdpFeatures,
     /// A file of `/sys/class/net/IF/`.
     File(&'static str),
     /// A file of the device: the PCI function, also when a virtio device lies between.

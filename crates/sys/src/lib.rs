@@ -4,6 +4,7 @@
 
 pub mod bpf;
 pub mod ethtool;
+pub mod netdev;
 pub mod netns;
 pub mod socket;
 pub mod tsc;

@@ -14,6 +14,9 @@ use nearwire_sys::ethtool::{
     Channels, Coalesce, DriverInfo, EnergyEfficient, EthtoolError, Features, Fec, Interface, LinkSettings, Pause,
     Rings, Timestamping,
 };
+use nearwire_sys::netdev::{self, XdpFeatures};
+
+use rustix::io::Errno;
 
 use super::one_line;
 use crate::catalogue::nic::text;
@@ -89,6 +92,7 @@ impl<'a> Nic<'a> {
             NicFact::Ethtool(fact) => self.ethtool(fact),
             NicFact::Link(fact) => self.link_fact(fact),
             NicFact::Offload(names) => self.offload(names),
+            NicFact::XdpFeatures => self.xdp_features(),
             NicFact::File(file) => self.file(file),
             NicFact::Device(file) => self.device_file(file),
             NicFact::QueueMask(direction, file) => self.queue_masks(direction, file),
@@ -139,6 +143,33 @@ impl<'a> Nic<'a> {
             }
             Reading::switch(known.iter().any(|feature| feature.is_active))
         })
+    }
+
+    /// What the driver can do for XDP, or `none`; any driver runs programs on socket buffers.
+    fn xdp_features(&self) -> Reading {
+        let index = match &self.link {
+            Ok(link) => link.index,
+            Err(reading) => return reading.clone(),
+        };
+        let names = [
+            (XdpFeatures::BASIC, "native"),
+            (XdpFeatures::REDIRECT, "redirect"),
+            (XdpFeatures::NDO_XMIT, "redirect-target"),
+            (XdpFeatures::XSK_ZEROCOPY, "zero-copy"),
+            (XdpFeatures::HW_OFFLOAD, "offload"),
+            (XdpFeatures::RX_SG, "multi-buffer"),
+        ];
+        match netdev::xdp_features(index) {
+            Ok(found) => {
+                let words: Vec<_> =
+                    names.iter().filter(|(bit, _)| found.contains(*bit)).map(|(_, name)| *name).collect();
+                Reading::value(if words.is_empty() { "none".to_owned() } else { words.join(" ") })
+            }
+            Err(error) if error.raw_os_error() == Some(Errno::OPNOTSUPP.raw_os_error()) => {
+                Reading::unknown("only Linux 6.3 and later tell")
+            }
+            Err(error) => Reading::unknown(format!("netdev family: {}: {error}", self.name)),
+        }
     }
 
     fn ask<T>(

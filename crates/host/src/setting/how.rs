@@ -43,6 +43,7 @@ impl fmt::Display for NicFact {
             Self::Ethtool(fact) => write!(f, "ethtool {}", fact.command()),
             Self::Link(fact) => write!(f, "rtnetlink {}", fact.attribute()),
             Self::Offload(names) => write!(f, "ethtool GFEATURES, active state of {}", names.join(", ")),
+            Self::XdpFeatures => f.write_str("generic netlink, family netdev, dev-get, xdp-features"),
             Self::File(file) => write!(f, "/sys/class/net/IF/{file}"),
             Self::Device(file) => write!(f, "/sys/class/net/IF/device/{file}"),
             Self::QueueMask(direction, file) | Self::QueueFile(direction, file) => {

@@ -110,6 +110,10 @@ impl RawPort for PacketPort {
         Ok(self.ring.lent())
     }
 
+    fn lent(&self) -> Option<LentFrame<'_>> {
+        self.ring.lent()
+    }
+
     fn give_back(&mut self) -> Result<(), PortError> {
         if self.ring.give_back() { Ok(()) } else { Err(limits::no_frame_lent(&self.interface)) }
     }

@@ -80,13 +80,18 @@ impl RawPort for XdpPort {
                 break;
             }
         }
-        let Some((turn, taken)) = &self.lent else {
+        if self.lent.is_none() {
             self.empty()?;
             return Ok(None);
-        };
+        }
         self.received_frames += 1;
+        Ok(self.lent())
+    }
+
+    fn lent(&self) -> Option<LentFrame<'_>> {
+        let (turn, taken) = self.lent.as_ref()?;
         let (bytes, queue) = (self.receivers[*turn].bytes(taken), self.config.rx_queues[*turn]);
-        Ok(Some(LentFrame { bytes, queue, stamp: None, outgoing: false }))
+        Some(LentFrame { bytes, queue, stamp: None, outgoing: false })
     }
 
     fn give_back(&mut self) -> Result<(), PortError> {

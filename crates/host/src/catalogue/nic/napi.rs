@@ -83,10 +83,7 @@ pub(super) const SETTINGS: &[Setting] = &[
             "nic.xdp-features",
             "What the driver can do for AF_XDP, zero copy above all.",
             "Without zero copy each frame of a bypass is copied once.",
-            ReadFrom::Elsewhere {
-                why: "only the netdev family of generic netlink tells it",
-                look: "ynl --family netdev --dump dev-get",
-            },
+            ReadFrom::Nic(NicFact::XdpFeatures),
         )
         .docs(&["Documentation/netlink/specs/netdev.yaml"]),
     base::application(Area::Nic)
