@@ -1,12 +1,14 @@
 //! What was typed, one file a command. No meaning here.
 
 pub mod bench;
+mod ports;
 mod values;
 
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
+pub use ports::{CaptureArgs, FlowArg, PortArgs};
 pub use values::{CableArg, CpuPair, ListenArg};
 
 /// Network latency near the wire: measured on every path from application to wire to application.
@@ -38,6 +40,10 @@ pub enum Command {
     Report(ReportArgs),
     /// Say what is known of the settings of a host, and what they are here
     Settings(SettingsArgs),
+    /// Show what an interface is, can do and lost
+    Port(PortArgs),
+    /// Write the frames of an interface to a file that Wireshark reads
+    Capture(CaptureArgs),
 }
 
 #[derive(Debug, Args)]

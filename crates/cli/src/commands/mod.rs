@@ -1,10 +1,12 @@
 //! What commands mean, one file each.
 
 mod bench;
+mod capture;
 mod compare;
 mod environment;
 mod lend;
 mod paths;
+mod port;
 mod progress;
 mod report;
 mod responder;
@@ -23,5 +25,7 @@ pub fn run(command: Command) -> Outcome {
         Command::Compare(args) => compare::run(&args),
         Command::Report(args) => report::run(&args),
         Command::Settings(args) => settings::run(&args),
+        Command::Port(args) => port::run(&args),
+        Command::Capture(args) => capture::run(&args),
     }
 }

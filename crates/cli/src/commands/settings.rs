@@ -88,7 +88,7 @@ fn explanation(setting: &Setting, readings: &[(String, Reading)]) -> String {
     text
 }
 
-fn in_words(reading: &Reading) -> String {
+pub(super) fn in_words(reading: &Reading) -> String {
     match reading {
         Reading::Value(value) if value.is_empty() => "(empty)".to_owned(),
         Reading::Value(value) => value.clone(),
@@ -104,7 +104,7 @@ fn one_in_json(setting: &Setting, readings: &[(String, Reading)]) -> String {
     pretty(&Value::from(vec![object]))
 }
 
-fn reading_in_json(id: &str, reading: &Reading) -> Value {
+pub(super) fn reading_in_json(id: &str, reading: &Reading) -> Value {
     match reading {
         Reading::Value(value) => json!({"id": id, "state": "value", "value": value}),
         Reading::Unsupported => json!({"id": id, "state": "unsupported"}),
