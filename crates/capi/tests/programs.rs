@@ -8,8 +8,10 @@ use std::io::{BufRead, BufReader};
 use std::net::UdpSocket;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
 use common::{Built, Linking, namespace_or_skip, said, succeeds};
+use nearwire_frames::interface::InterfaceFacts;
 use nearwire_lab::Namespace;
 
 /// AUTO, PACKET, XDP_NATIVE, XDP_GENERIC.
@@ -80,4 +82,23 @@ fn examples_built_ping_forward_and_sniff() {
     let line = lines.next().unwrap();
     assert!(line.contains("ns (program), queue 0, 49 bytes: 0200 0000 0099"), "{line}");
     assert!(listener.wait().unwrap().success() && forwarder.wait().unwrap().success());
+}
+
+#[test]
+fn program_killed_leaves_no_xdp_program_and_the_interface_works() {
+    let Some(built) = Built::or_skip() else { return };
+    let Some(namespace) = namespace_or_skip(1) else { return };
+    let sniff = built.program("examples/sniff.c", Linking::Static);
+    let attached = || namespace.enter(|| InterfaceFacts::read("nw1").unwrap().program).unwrap();
+    let (mut child, _) = start(&namespace, &sniff, &["nw1", "7000"]);
+    assert!(attached().is_some());
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let give_up = Instant::now() + Duration::from_secs(5);
+    while let Some(left) = attached() {
+        assert!(Instant::now() < give_up, "{left:?} is still there");
+    }
+    let exchange = built.program("tests/c/exchange.c", Linking::Static);
+    let ran = namespace.enter(|| Command::new(&exchange).args(["nw0", "nw1", "0"]).output().unwrap()).unwrap();
+    assert!(said(&ran).ends_with("OK\n"));
 }

@@ -140,7 +140,8 @@ fn datagrams_captured_are_in_the_file_with_time_and_direction() {
     }
     if let Some(lines) = by_tcpdump(&file) {
         assert_eq!(lines.len(), 10);
-        assert!(lines.iter().all(|line| line.contains("> 10.77.0.2.7000: UDP, length 20")), "{lines:?}");
+        // It takes the port for that of a file system, and says nothing of UDP.
+        assert!(lines.iter().all(|line| line.contains("> 10.77.0.2.7000: ")), "{lines:?}");
     }
 }
 
@@ -202,6 +203,7 @@ fn interface_removed_capture_ends_with_a_whole_file_and_says_so() {
     std::thread::sleep(Duration::from_millis(100));
     let gone = cable.far().namespace.enter(|| Command::new("ip").args(["link", "del", "nw1"]).status().unwrap());
     assert!(gone.unwrap().success());
+    // Nobody reads standard error any more, which once made a panic of the message.
     let output = capture.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(4));
     assert_eq!(read(&file).packets.len(), 3);

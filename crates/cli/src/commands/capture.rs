@@ -23,7 +23,7 @@ const LOOK: Duration = Duration::from_millis(50);
 const OUTPUT_BUFFER_BYTES: usize = 1 << 20;
 
 pub fn run(args: &CaptureArgs) -> Outcome {
-    catch_interrupts();
+    catch_interrupts().context("catch Ctrl-C").or_exit(FAILED)?;
     let mut port = open(args)?;
     let file =
         File::create(&args.output).with_context(|| format!("create {}", args.output.display())).or_exit(FAILED)?;
@@ -31,7 +31,7 @@ pub fn run(args: &CaptureArgs) -> Outcome {
     let wrote = || format!("write {}", args.output.display());
     let mut writer =
         PcapngWriter::start(output, Some(&args.interface), &port.describe()).with_context(wrote).or_exit(FAILED)?;
-    eprintln!("capturing on {}; Ctrl-C ends it", args.interface);
+    output::note(&format!("capturing on {}; Ctrl-C ends it", args.interface));
     let ended = copy(args, &mut port, &mut writer);
     let statistics = port.statistics();
     let dropped_frames = statistics.receive_dropped_frames;
