@@ -158,7 +158,7 @@ static void *receives(void *stop)
 /* A second thread is told so, and asks for the text meanwhile. */
 static void two_threads(void)
 {
-    static int stop;
+    int stop = 0;
     struct nearwire_statistics statistics = NEARWIRE_STATISTICS_INIT;
     pthread_t thread;
     int busy = 0;
