@@ -35,7 +35,7 @@ pub fn run(args: &CaptureArgs) -> Outcome {
     let ended = copy(args, &mut port, &mut writer);
     let statistics = port.statistics();
     let dropped_frames = statistics.receive_dropped_frames;
-    let (count, now_ns) = *ended.as_ref().map_or_else(|(found, _)| found, |found| found);
+    let (Ok((count, now_ns)) | Err(((count, now_ns), _))) = ended;
     writer.finish(now_ns, count + dropped_frames, dropped_frames).with_context(wrote).or_exit(FAILED)?;
     output::print(&format!("{count} frames in {}, {dropped_frames} dropped\n", args.output.display()))?;
     match ended {
