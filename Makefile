@@ -1,5 +1,5 @@
 # `make bench` is the main job, `make test` runs every test. Tests need root for namespaces, veth and XDP.
-TEST_PACKAGES = chromium iproute2 ethtool
+TEST_PACKAGES = chromium iproute2 ethtool gcc g++ make pkg-config mandoc tcpdump
 # Emulated hosts: QEMU alone, and what takes a kernel's package apart. What these recommend (a display, firmware) is not used.
 EMULATION_PACKAGES = qemu-system-x86 busybox-static e2fsprogs zstd xz-utils
 # What reads exported files; with what ansible-core recommends it would be half a gigabyte.
@@ -10,12 +10,17 @@ TARGET_DIRECTORY = $(or $(CARGO_TARGET_DIR),target)
 # tuned is unpacked and not installed: its service would tune this host.
 TUNED = $(TARGET_DIRECTORY)/tuned
 
-.PHONY: build bench test targets emulation-packages
+.PHONY: build bench install test targets emulation-packages
 build:
 	cargo build --release --workspace
 
 bench: build
 	target/release/nearwire bench --json nearwire.json --report nearwire.html
+
+# Header, libraries, pkg-config file and manual of libnearwire, below PREFIX.
+install:
+	cargo build --release -p nearwire-capi
+	$(MAKE) -C crates/capi install
 
 # Installs what is missing of $(1), with the options $(2) of apt-get; Debian, root.
 install = missing=""; for p in $(1); do dpkg -s $$p >/dev/null 2>&1 || missing="$$missing $$p"; done; \

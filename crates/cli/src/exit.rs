@@ -2,6 +2,8 @@
 
 use std::process::ExitCode;
 
+use crate::output;
+
 /// A comparison or check found a difference.
 pub const DIFFERENCE: u8 = 1;
 /// Wrong usage or unusable input.
@@ -50,7 +52,7 @@ pub fn code(outcome: Outcome) -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(Failure { code, error }) => {
             if let Some(error) = error {
-                eprintln!("nearwire: {}", with_causes(&error));
+                output::note(&format!("nearwire: {}", with_causes(&error)));
             }
             ExitCode::from(code)
         }

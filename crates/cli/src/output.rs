@@ -1,4 +1,4 @@
-//! Standard output.
+//! Standard output and standard error.
 
 use std::io::{ErrorKind, IsTerminal, Write};
 
@@ -15,6 +15,11 @@ pub fn print(text: &str) -> Outcome {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
         printed => printed.context("write to standard output").or_exit(FAILED),
     }
+}
+
+/// Prints a line on standard error. That nobody reads it any more is no failure.
+pub fn note(line: &str) {
+    let _ = writeln!(std::io::stderr(), "{line}");
 }
 
 /// Colours on a terminal only, and as wide as it is.

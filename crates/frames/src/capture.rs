@@ -1,4 +1,5 @@
-//! A port around a port that writes what passes to a pcapng file, with direction, nanoseconds and drop counts.
+//! A port around a port that writes what passes to a pcapng file, with direction, nanoseconds and drop counts; and the
+//! writer of such files, for captures that have frames and times of their own.
 //!
 //! Invariant: the frames' way is that of the port inside. A write that fails ends the capture, not the traffic; the
 //! error is kept and [`CapturePort::finish`] returns it.
@@ -10,7 +11,7 @@ use std::io::{self, Write};
 use crate::PortError;
 use crate::port::{Port, PortStatistics, PreparedFrame};
 
-use pcapng::{Direction, PcapngWriter};
+pub use pcapng::{Direction, PcapngWriter};
 
 /// Captures around `P`. `now_ns` gives nanoseconds since 1970 for the time stamps.
 #[derive(Debug)]
@@ -28,7 +29,7 @@ impl<P: Port, W: Write, N: FnMut() -> u64> CapturePort<P, W, N> {
     /// # Errors
     /// The file's first blocks could not be written.
     pub fn new(inner: P, output: W, now_ns: N) -> io::Result<CapturePort<P, W, N>> {
-        let writer = PcapngWriter::start(output, &inner.describe())?;
+        let writer = PcapngWriter::start(output, None, &inner.describe())?;
         Ok(CapturePort { inner, writer, now_ns, scratch: Vec::with_capacity(2048) })
     }
 

@@ -3,6 +3,7 @@
 
 use std::io;
 
+use crate::steering::FilterError;
 use crate::xdp::AttachMode;
 
 /// Why a port could not be opened or used.
@@ -167,6 +168,26 @@ pub enum PortError {
         slot: u32,
         /// How many this port has prepared.
         slots: u32,
+    },
+    /// A filter that cannot be added or removed.
+    #[error("steer frames of {interface}: {source}")]
+    Filter {
+        /// The interface.
+        interface: String,
+        /// Why not.
+        source: FilterError,
+    },
+    /// A call of [`crate::RawPort`] that the one before it does not allow.
+    #[error("{call} on {interface}: {found}; {instead}")]
+    OutOfTurn {
+        /// What was called.
+        call: &'static str,
+        /// The interface.
+        interface: String,
+        /// What is in the way.
+        found: &'static str,
+        /// What to call first.
+        instead: &'static str,
     },
     /// The interface went away, or went down, while the port was in use.
     #[error("use {interface}: {source}; the interface went down or was removed while in use; open the port again")]

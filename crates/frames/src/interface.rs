@@ -19,6 +19,10 @@ const NLM_F_REQUEST: u16 = 1;
 /// Enough for the attributes of one link, statistics and per-family parts included (about 1.5 KiB).
 const ANSWER_BYTES: usize = 32 * 1024;
 
+const IFF_LOWER_UP: u32 = 1 << 16;
+/// Places of counters in `struct rtnl_link_stats64`.
+const STATS64_RX_DROPPED: usize = 6;
+const STATS64_RX_MISSED: usize = 15;
 const NLA_TYPE_MASK: u16 = 0x3fff;
 const IFLA_INFO_KIND: u16 = 1;
 const IFLA_XDP_ATTACHED: u16 = 2;
@@ -47,6 +51,10 @@ pub struct InterfaceFacts {
     pub mtu_bytes: u32,
     /// Administratively up.
     pub up: bool,
+    /// The link is there: a cable with somebody at its other end.
+    pub carrier: bool,
+    /// Frames the device or the kernel could not keep since the device was set up.
+    pub receive_dropped_frames: u64,
     /// The kind of a virtual interface (`veth`), the driver of another.
     pub driver: String,
     /// Receive queues in use now (not those allocated: veth allocates one a CPU and uses one unless told otherwise).
@@ -138,6 +146,8 @@ fn parse(name: &str, answer: &[u8]) -> Option<InterfaceFacts> {
         mac: [0; 6],
         mtu_bytes: 0,
         up: u32_at(message, 8)? & libc::IFF_UP as u32 != 0,
+        carrier: u32_at(message, 8)? & IFF_LOWER_UP != 0,
+        receive_dropped_frames: 0,
         driver: String::new(),
         rx_queues: 1,
         tx_queues: 1,
@@ -150,6 +160,7 @@ fn parse(name: &str, answer: &[u8]) -> Option<InterfaceFacts> {
             libc::IFLA_NUM_RX_QUEUES => facts.rx_queues = u32_at(value, 0)?,
             libc::IFLA_NUM_TX_QUEUES => facts.tx_queues = u32_at(value, 0)?,
             libc::IFLA_LINKINFO => facts.driver = info_kind(value),
+            libc::IFLA_STATS64 => facts.receive_dropped_frames = receive_drops(value),
             libc::IFLA_XDP => facts.program = attached_program(value),
             _ => {}
         }
@@ -162,6 +173,12 @@ fn info_kind(link_info: &[u8]) -> String {
         .find(|(kind, _)| *kind == IFLA_INFO_KIND)
         .map(|(_, value)| String::from_utf8_lossy(value).trim_end_matches('\0').to_owned())
         .unwrap_or_default()
+}
+
+/// From `struct rtnl_link_stats64`: what the host dropped, and what the device missed.
+fn receive_drops(statistics: &[u8]) -> u64 {
+    let counter = |number: usize| u64_at(statistics, 8 * number).unwrap_or(0);
+    counter(STATS64_RX_DROPPED).saturating_add(counter(STATS64_RX_MISSED))
 }
 
 fn attached_program(xdp: &[u8]) -> Option<AttachedProgram> {
@@ -194,6 +211,10 @@ fn attributes(mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
 
 fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
     Some(u16::from_ne_bytes(bytes.get(at..at + 2)?.try_into().ok()?))
+}
+
+fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
+    Some(u64::from_ne_bytes(bytes.get(at..at + 8)?.try_into().ok()?))
 }
 
 fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {

@@ -1,7 +1,8 @@
 //! Ports: something that sends and receives Ethernet frames.
 //!
 //! [`port::Port`] is the seam; [`ports`] has the kinds (AF_XDP, AF_PACKET, in-memory), [`capture`] and [`fault`] are
-//! ports around ports, [`xdp`] makes and attaches the XDP programs, [`interface`] says what an interface can do.
+//! ports around ports, [`steering`] decides which frames are a port's, [`xdp`] makes and attaches the XDP programs,
+//! [`raw`] is what raw-frame programs need beyond a port, [`interface`] says what an interface can do.
 
 pub mod capture;
 pub mod error;
@@ -9,7 +10,14 @@ pub mod fault;
 pub mod interface;
 pub mod port;
 pub mod ports;
+pub mod raw;
+pub mod steering;
 pub mod xdp;
+
+#[cfg(test)]
+#[path = "../tests/common/mod.rs"]
+mod test_cable;
 
 pub use error::PortError;
 pub use port::{Port, PortStatistics, PreparedFrame};
+pub use raw::{LentFrame, RawPort, Stamp, TimeSource};

@@ -17,6 +17,14 @@ pub struct PreparedFrame {
     pub(crate) len_bytes: u32,
 }
 
+impl PreparedFrame {
+    /// Length of the frame without FCS, bytes.
+    #[must_use]
+    pub fn len_bytes(&self) -> usize {
+        self.len_bytes as usize
+    }
+}
+
 /// Counters of a port since it was opened.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct PortStatistics {

@@ -3,6 +3,7 @@
 pub mod bench;
 pub mod check;
 pub mod plan;
+mod ports;
 mod snapshot;
 mod source;
 pub mod tune;
@@ -12,6 +13,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
+pub use ports::{CaptureArgs, FlowArg, PortArgs};
 pub use snapshot::SnapshotArgs;
 pub use source::HostSource;
 pub use values::{CableArg, CpuPair, ListenArg};
@@ -53,6 +55,10 @@ pub enum Command {
     Tune(Box<tune::TuneArgs>),
     /// Put everything that settings are read from into one file, to be looked at elsewhere
     Snapshot(SnapshotArgs),
+    /// Show what an interface is, can do and lost
+    Port(PortArgs),
+    /// Write the frames of an interface to a file that Wireshark reads
+    Capture(CaptureArgs),
 }
 
 #[derive(Debug, Args)]

@@ -1,6 +1,7 @@
 //! What commands mean, one file each.
 
 mod bench;
+mod capture;
 mod check;
 mod compare;
 mod environment;
@@ -8,6 +9,7 @@ mod host_root;
 mod lend;
 mod paths;
 mod plan;
+mod port;
 mod progress;
 mod report;
 mod responder;
@@ -33,5 +35,7 @@ pub fn run(command: Command) -> Outcome {
         Command::Plan(args) => plan::run(&args),
         Command::Tune(args) => tune::run(&args),
         Command::Snapshot(args) => snapshot::run(&args),
+        Command::Port(args) => port::run(&args),
+        Command::Capture(args) => capture::run(&args),
     }
 }

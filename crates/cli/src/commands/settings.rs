@@ -119,7 +119,7 @@ fn one_in_json(setting: &Setting, readings: &[(String, Reading)]) -> String {
     pretty(&Value::from(vec![object]))
 }
 
-fn reading_in_json(id: &str, reading: &Reading) -> Value {
+pub(super) fn reading_in_json(id: &str, reading: &Reading) -> Value {
     match reading {
         Reading::Value(value) => json!({"id": id, "state": "value", "value": value}),
         Reading::Unsupported => json!({"id": id, "state": "unsupported"}),

@@ -13,6 +13,7 @@ const ENHANCED_PACKET: u32 = 6;
 const LINKTYPE_ETHERNET: u16 = 1;
 const OPTION_END: u16 = 0;
 const OPTION_SHB_APPLICATION: u16 = 4;
+const OPTION_IF_NAME: u16 = 2;
 const OPTION_IF_DESCRIPTION: u16 = 3;
 const OPTION_IF_TIME_RESOLUTION: u16 = 9;
 const OPTION_PACKET_FLAGS: u16 = 2;
@@ -24,21 +25,27 @@ const NANOSECONDS: u8 = 9;
 /// Which way a frame went, as the packet flags have it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u32)]
-pub(super) enum Direction {
+pub enum Direction {
+    /// It came from the wire.
     Inbound = 1,
+    /// This host sent it.
     Outbound = 2,
 }
 
 /// Writes one section. After the first failed write it writes no more, and keeps the error.
 #[derive(Debug)]
-pub(super) struct PcapngWriter<W> {
+pub struct PcapngWriter<W> {
     output: W,
     block: Vec<u8>,
     failed: Option<io::Error>,
 }
 
 impl<W: Write> PcapngWriter<W> {
-    pub(super) fn start(output: W, interface: &str) -> io::Result<PcapngWriter<W>> {
+    /// Writes the head of the section: the interface's name, if there is one, and what it is, in words.
+    ///
+    /// # Errors
+    /// The output's.
+    pub fn start(output: W, name: Option<&str>, description: &str) -> io::Result<PcapngWriter<W>> {
         let mut writer = PcapngWriter { output, block: Vec::with_capacity(4096), failed: None };
         writer.begin(SECTION_HEADER);
         writer.u32(BYTE_ORDER_MAGIC);
@@ -51,13 +58,17 @@ impl<W: Write> PcapngWriter<W> {
         writer.u16(LINKTYPE_ETHERNET);
         writer.u16(0); // reserved
         writer.u32(0); // frames are not cut
-        writer.option(OPTION_IF_DESCRIPTION, &interface.as_bytes()[..interface.len().min(1000)]);
+        if let Some(name) = name {
+            writer.option(OPTION_IF_NAME, name.as_bytes());
+        }
+        writer.option(OPTION_IF_DESCRIPTION, &description.as_bytes()[..description.len().min(1000)]);
         writer.option(OPTION_IF_TIME_RESOLUTION, &[NANOSECONDS]);
         writer.end_with_options()?;
         Ok(writer)
     }
 
-    pub(super) fn frame(&mut self, time_ns: u64, direction: Direction, frame: &[u8]) {
+    /// Writes a frame that passed `time_ns` nanoseconds after the start of 1970.
+    pub fn frame(&mut self, time_ns: u64, direction: Direction, frame: &[u8]) {
         if self.failed.is_some() {
             return;
         }
@@ -71,7 +82,17 @@ impl<W: Write> PcapngWriter<W> {
         self.failed = self.end_with_options().err();
     }
 
-    pub(super) fn finish(mut self, time_ns: u64, received_frames: u64, dropped_frames: u64) -> io::Result<W> {
+    /// The first write that failed, if one did: nothing is written any more.
+    #[must_use]
+    pub fn failed(&self) -> Option<&io::Error> {
+        self.failed.as_ref()
+    }
+
+    /// Writes the counters of the interface, and gives the output back.
+    ///
+    /// # Errors
+    /// The first write that failed since the start.
+    pub fn finish(mut self, time_ns: u64, received_frames: u64, dropped_frames: u64) -> io::Result<W> {
         if let Some(error) = self.failed {
             return Err(error);
         }

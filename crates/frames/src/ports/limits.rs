@@ -1,4 +1,4 @@
-//! How long frames may be on an interface.
+//! How long frames may be on an interface, and what the kinds of port say about calls out of turn.
 
 use crate::PortError;
 use crate::interface::InterfaceFacts;
@@ -35,19 +35,62 @@ impl FrameLimits {
         if (HEADER_BYTES..=self.untagged_most_bytes).contains(&frame.len()) { Ok(()) } else { self.check_rest(frame) }
     }
 
+    /// Fails for a length that no frame can have, whatever its tags.
+    pub(super) fn check_length(&self, len_bytes: usize) -> Result<(), PortError> {
+        if (HEADER_BYTES..=self.most_bytes).contains(&len_bytes) { Ok(()) } else { Err(self.wrong(len_bytes, true)) }
+    }
+
+    /// A send that ends with more than it began with.
+    pub(super) fn longer_than_begun(&self, len_bytes: usize) -> PortError {
+        PortError::OutOfTurn {
+            call: "end a send",
+            interface: self.interface.clone(),
+            found: if len_bytes > self.most_bytes {
+                "no frame is that long"
+            } else {
+                "it was begun for a shorter frame"
+            },
+            instead: "end it with at most the length it began with",
+        }
+    }
+
     #[cold]
     fn check_rest(&self, frame: &[u8]) -> Result<(), PortError> {
         let tagged = matches!(frame.get(ETHER_TYPE_AT..HEADER_BYTES), Some([0x81, 0x00] | [0x88, 0xa8]));
         if tagged && frame.len() <= self.most_bytes {
             return Ok(());
         }
-        Err(PortError::FrameLength {
+        Err(self.wrong(frame.len(), tagged))
+    }
+
+    fn wrong(&self, found_bytes: usize, tagged: bool) -> PortError {
+        PortError::FrameLength {
             interface: self.interface.clone(),
-            found_bytes: frame.len(),
+            found_bytes,
             least_bytes: HEADER_BYTES,
             most_bytes: if tagged { self.most_bytes } else { self.untagged_most_bytes },
-        })
+        }
     }
+}
+
+pub(super) fn send_begun(interface: &str) -> PortError {
+    out_of_turn("begin a send", interface, "one has begun", "end or abort it first")
+}
+
+pub(super) fn no_send_begun(call: &'static str, interface: &str) -> PortError {
+    out_of_turn(call, interface, "none has begun", "begin one first")
+}
+
+pub(super) fn frame_lent(interface: &str) -> PortError {
+    out_of_turn("receive in place", interface, "a frame is lent already", "give it back first")
+}
+
+pub(super) fn no_frame_lent(interface: &str) -> PortError {
+    out_of_turn("give a frame back", interface, "none is lent", "receive one in place first")
+}
+
+fn out_of_turn(call: &'static str, interface: &str, found: &'static str, instead: &'static str) -> PortError {
+    PortError::OutOfTurn { call, interface: interface.to_owned(), found, instead }
 }
 
 #[cfg(test)]
@@ -61,6 +104,8 @@ mod tests {
             mac: [0; 6],
             mtu_bytes: 1500,
             up: true,
+            carrier: true,
+            receive_dropped_frames: 0,
             driver: "veth".into(),
             rx_queues: 1,
             tx_queues: 1,

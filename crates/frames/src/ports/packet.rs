@@ -14,6 +14,7 @@
 //!
 //! Source: packet(7), `Documentation/networking/packet_mmap.rst`, `include/uapi/linux/if_packet.h`.
 
+mod raw;
 mod ring;
 mod socket;
 
@@ -28,6 +29,7 @@ use crate::interface::InterfaceFacts;
 use crate::port::{Port, PortStatistics, PreparedFrame};
 use crate::ports::limits::FrameLimits;
 use crate::ports::xdp::Steer;
+use crate::steering::FilterSet;
 
 use ring::PacketRing;
 
@@ -43,6 +45,8 @@ pub struct PacketConfig {
     pub tx_interface: Option<String>,
     /// Which frames to take; the kernel gets a copy of each. Behind VLAN tags too, as AF_XDP ports do.
     pub steer: Steer,
+    /// Show frames that the host sends, too.
+    pub outgoing: bool,
     /// Slots of the receive ring, a power of two. A small ring stays in the cache.
     pub ring_slots: u32,
     /// Frames that [`Port::queue`] holds until the flush.
@@ -59,6 +63,7 @@ impl PacketConfig {
             interface: interface.to_owned(),
             tx_interface: None,
             steer,
+            outgoing: false,
             ring_slots: 256,
             tx_frames: 64,
             prepared_frames: 16,
@@ -74,6 +79,11 @@ pub struct PacketPort {
     /// Frames queued for the flush: buffers made once, and how much of each is used.
     queued: Vec<Buffer>,
     queued_frames: usize,
+    /// Where a send is made up that has begun, and the most it was begun for.
+    staging: Buffer,
+    begun_bytes: Option<usize>,
+    /// The filters, for a port opened with [`Steer::Filters`].
+    filters: Option<FilterSet>,
     prepared: Vec<Buffer>,
     prepared_most: u32,
     empty_looks: u32,
@@ -117,13 +127,16 @@ impl PacketPort {
         };
         check(config, [&receiving, &sending])?;
         let limits = FrameLimits::new(&sending, usize::MAX);
-        let ring = PacketRing::open(&receiving, config.steer, config.ring_slots)?;
+        let ring = PacketRing::open(&receiving, config)?;
         let buffers = config.tx_frames as usize;
         Ok(PacketPort {
             ring,
             sending: socket::open_sending(&sending)?,
             queued: std::iter::repeat_with(|| Buffer::new(limits.most_bytes())).take(buffers).collect(),
             queued_frames: 0,
+            staging: Buffer::new(limits.most_bytes()),
+            begun_bytes: None,
+            filters: (config.steer == Steer::Filters).then(FilterSet::new),
             prepared: Vec::with_capacity(config.prepared_frames as usize),
             prepared_most: config.prepared_frames,
             empty_looks: 0,
@@ -201,9 +214,22 @@ fn gone(interface: &str, source: io::Error) -> PortError {
 impl Port for PacketPort {
     #[inline]
     fn receive<R>(&mut self, read: impl FnOnce(&[u8]) -> R) -> Result<Option<R>, PortError> {
-        if let Some(result) = self.ring.receive(read) {
-            self.statistics.received_frames += 1;
-            return Ok(Some(result));
+        let mut read = Some(read);
+        let filters = &self.filters;
+        let mut read_matching = |frame: &[u8]| match filters {
+            Some(filters) if !filters.takes(frame) => None,
+            _ => read.take().map(|read| read(frame)),
+        };
+        // Frames of others are passed over, at most a ring of them in one call.
+        for _ in 0..self.ring.slots() {
+            match self.ring.receive(&mut read_matching) {
+                Some(Some(result)) => {
+                    self.statistics.received_frames += 1;
+                    return Ok(Some(result));
+                }
+                Some(None) => {}
+                None => break,
+            }
         }
         self.empty()?;
         Ok(None)

@@ -55,6 +55,13 @@ impl<A: Deref<Target = AtomicU32>> ProducerIndex<A> {
         Some(slot)
     }
 
+    /// Takes the last reservation back, before it is submitted.
+    #[inline]
+    pub fn cancel(&mut self) {
+        debug_assert_ne!(self.next, self.producer.load(Ordering::Relaxed), "a slot is reserved and not submitted");
+        self.next = self.next.wrapping_sub(1);
+    }
+
     /// The slot of the `count`th reservation, when the ring began at 0.
     #[inline]
     pub fn slot_of(&self, count: u32) -> u32 {

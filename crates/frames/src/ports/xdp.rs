@@ -16,6 +16,7 @@
 
 mod candidates;
 mod config;
+mod raw;
 mod receive;
 mod rings;
 mod send;
@@ -34,9 +35,10 @@ use crate::PortError;
 use crate::interface::InterfaceFacts;
 use crate::port::{Port, PortStatistics, PreparedFrame};
 use crate::ports::limits::FrameLimits;
+use crate::steering::SteeringTable;
 use crate::xdp::{XdpAttachment, programs};
 
-use receive::Receiver;
+use receive::{Receiver, Taken};
 use send::{PreparedSend, Sender};
 use socket::SocketSpec;
 
@@ -63,9 +65,15 @@ pub struct XdpPort {
     // Detached first: with the program gone the kernel has its frames back while sockets and memory are taken down.
     _attachment: XdpAttachment,
     _sockets: Map,
+    /// The filters, for a port opened with [`Steer::Filters`].
+    steering: Option<SteeringTable>,
     receivers: Box<[Receiver]>,
     /// The receiver whose turn it is.
     next: usize,
+    /// The frame that is lent, and its receiver.
+    lent: Option<(usize, Taken)>,
+    /// An empty look runs the driver's receive path.
+    busy_polls: bool,
     sender: Sender,
     empty_looks: u32,
     received_frames: u64,
@@ -89,14 +97,17 @@ impl XdpPort {
         config.check(&receiving, &sending)?;
         crate::xdp::refuse_if_present(&receiving)?;
         let sockets = open_sockets(config, &receiving, &sending)?;
-        let (attachment, map) = steer_to(config, &receiving, &sockets.receivers)?;
+        let (attachment, map, steering) = steer_to(config, &receiving, &sockets.receivers)?;
         let buffer_bytes = config.frame_size_bytes as usize - RECEIVE_HEADROOM_BYTES;
         Ok(XdpPort {
             facts: XdpFacts { pages: sockets.pages, zero_copy: sockets.zero_copy, program_id: attachment.program_id() },
             _attachment: attachment,
             _sockets: map,
+            steering,
             receivers: sockets.receivers.into_boxed_slice(),
             next: 0,
+            lent: None,
+            busy_polls: false,
             sender: sockets.sender,
             empty_looks: 0,
             received_frames: 0,
@@ -117,12 +128,32 @@ impl XdpPort {
         &self.config
     }
 
+    /// Has every empty look poll the device queue for up to `busy_poll_us`, in the process's own time instead of an
+    /// interrupt's: for drivers with NAPI, whose interrupts `nic.napi-defer-hard-irqs` and `nic.gro-flush-timeout-ns` hold
+    /// back. 0 ends it.
+    ///
+    /// # Errors
+    /// The kernel refused the socket options, for want of CAP_NET_ADMIN.
+    pub fn set_busy_poll(&mut self, busy_poll_us: u32) -> Result<(), PortError> {
+        for receiver in &self.receivers {
+            nearwire_sys::socket::set_prefer_busy_poll(receiver.socket(), busy_poll_us > 0)
+                .and_then(|()| nearwire_sys::socket::set_busy_poll_us(receiver.socket(), busy_poll_us))
+                .map_err(|source| PortError::refused("set busy polling", &self.config.interface, source))?;
+        }
+        self.busy_polls = busy_poll_us > 0;
+        Ok(())
+    }
+
     /// No frame on any queue: wakes drivers that ask for it, and finds out now and then whether there still is one.
     #[inline]
     fn empty(&mut self) -> Result<(), PortError> {
         self.empty_looks = self.empty_looks.wrapping_add(1);
         let check = self.empty_looks.is_multiple_of(EMPTY_LOOKS_PER_CHECK);
-        if check || self.config.mode == XdpMode::ZeroCopy { self.wake_receivers(check) } else { Ok(()) }
+        if check || self.busy_polls || self.config.mode == XdpMode::ZeroCopy {
+            self.wake_receivers(check || self.busy_polls)
+        } else {
+            Ok(())
+        }
     }
 
     fn wake_receivers(&mut self, all: bool) -> Result<(), PortError> {
@@ -204,20 +235,25 @@ fn steer_to(
     config: &XdpConfig,
     receiving: &InterfaceFacts,
     receivers: &[Receiver],
-) -> Result<(XdpAttachment, Map), PortError> {
+) -> Result<(XdpAttachment, Map, Option<SteeringTable>), PortError> {
     let interface = &config.interface;
     let refused = |source: io::Error| PortError::refused("fill the map of AF_XDP sockets", interface, source);
     let map = Map::xskmap("nw_sockets", receiving.bindable_queues()).map_err(refused)?;
     for (&queue, receiver) in config.rx_queues.iter().zip(receivers) {
         map.set_socket(queue, receiver.socket()).map_err(refused)?;
     }
-    let program = match config.steer {
-        Steer::EtherType(ether_type) => programs::steer(&map, ether_type),
-        Steer::All => programs::steer_all(&map),
+    let steering = match config.steer {
+        Steer::Filters => Some(SteeringTable::new(interface)?),
+        Steer::EtherType(_) | Steer::All => None,
+    };
+    let program = match (config.steer, &steering) {
+        (Steer::EtherType(ether_type), _) => programs::steer(&map, ether_type),
+        (_, Some(steering)) => steering.program(&map),
+        (_, None) => programs::steer_all(&map),
     };
     let program = program.map_err(|error| crate::xdp::rejected(interface, error))?;
     let attachment = XdpAttachment::attach(&program, receiving, config.mode.attach_mode())?;
-    Ok((attachment, map))
+    Ok((attachment, map, steering))
 }
 
 impl Port for XdpPort {

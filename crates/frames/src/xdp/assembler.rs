@@ -9,7 +9,8 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 
 use nearwire_sys::bpf::Instruction;
 
-/// A register. `R0` returns, `R1` to `R5` are arguments and lost in a call, `R6` to `R9` survive calls.
+/// A register. `R0` returns, `R1` to `R5` are arguments and lost in a call, `R6` to `R9` survive calls, `R10` points behind
+/// the stack and cannot be written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 #[expect(missing_docs, reason = "the names say it")]
@@ -21,21 +22,42 @@ pub enum Register {
     R4,
     R5,
     R6,
+    R7,
+    R8,
+    R9,
+    R10,
 }
 
-/// Width of a load.
+/// Width of a load or store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Width {
+    /// One byte.
+    Byte,
     /// Two bytes, in the byte order of the CPU.
     Half,
     /// Four bytes, in the byte order of the CPU.
     Word,
+    /// Eight bytes, in the byte order of the CPU.
+    Double,
+}
+
+impl Width {
+    fn size(self) -> u8 {
+        match self {
+            Width::Byte => SIZE_BYTE,
+            Width::Half => SIZE_HALF,
+            Width::Word => SIZE_WORD,
+            Width::Double => SIZE_DOUBLE,
+        }
+    }
 }
 
 /// A helper function of the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(i32)]
 pub enum HelperCall {
+    /// `bpf_map_lookup_elem(map, key)`: the address of the value, or 0.
+    MapLookup = 1,
     /// `bpf_redirect_map(map, key, flags)`: the low bits of flags are the action when the key has no entry.
     RedirectMap = 51,
 }
@@ -47,18 +69,28 @@ pub struct Label(usize);
 // Instruction classes, sources, operations and sizes of RFC 9669 sections 3 to 5.
 const CLASS_LD: u8 = 0x00;
 const CLASS_LDX: u8 = 0x01;
+const CLASS_ST: u8 = 0x02;
+const CLASS_STX: u8 = 0x03;
+const CLASS_ALU: u8 = 0x04;
 const CLASS_JMP: u8 = 0x05;
 const CLASS_ALU64: u8 = 0x07;
 const SOURCE_REGISTER: u8 = 0x08;
 const MODE_MEMORY: u8 = 0x60;
 const SIZE_WORD: u8 = 0x00;
 const SIZE_HALF: u8 = 0x08;
+const SIZE_BYTE: u8 = 0x10;
 const SIZE_DOUBLE: u8 = 0x18;
 const ALU_ADD: u8 = 0x00;
+const ALU_AND: u8 = 0x50;
+const ALU_SHIFT_LEFT: u8 = 0x60;
+const ALU_SHIFT_RIGHT: u8 = 0x70;
 const ALU_MOVE: u8 = 0xb0;
+const ALU_TO_BIG_ENDIAN: u8 = 0xd8;
 const JUMP_ALWAYS: u8 = 0x00;
 const JUMP_EQUAL: u8 = 0x10;
 const JUMP_ABOVE: u8 = 0x20;
+const JUMP_NOT_EQUAL: u8 = 0x50;
+const JUMP_BELOW: u8 = 0xa0;
 const JUMP_CALL: u8 = 0x80;
 const JUMP_EXIT: u8 = 0x90;
 /// `BPF_PSEUDO_MAP_FD` as source register of a 64-bit load: the constant is a descriptor, loaded is the map.
@@ -112,13 +144,44 @@ impl Assembler {
         self.push(CLASS_ALU64 | ALU_ADD, to, Register::R0, 0, constant)
     }
 
+    /// `to += from`.
+    pub fn add_register(&mut self, to: Register, from: Register) -> &mut Self {
+        self.push(CLASS_ALU64 | ALU_ADD | SOURCE_REGISTER, to, from, 0, 0)
+    }
+
+    /// `to &= constant`, sign-extended.
+    pub fn and(&mut self, to: Register, constant: i32) -> &mut Self {
+        self.push(CLASS_ALU64 | ALU_AND, to, Register::R0, 0, constant)
+    }
+
+    /// `to <<= bits`.
+    pub fn shift_left(&mut self, to: Register, bits: i32) -> &mut Self {
+        self.push(CLASS_ALU64 | ALU_SHIFT_LEFT, to, Register::R0, 0, bits)
+    }
+
+    /// `to >>= bits`, unsigned.
+    pub fn shift_right(&mut self, to: Register, bits: i32) -> &mut Self {
+        self.push(CLASS_ALU64 | ALU_SHIFT_RIGHT, to, Register::R0, 0, bits)
+    }
+
+    /// Turns the low 16 bits of `to` from network order to that of the CPU, or back; the others become 0.
+    pub fn swap_from_network(&mut self, to: Register) -> &mut Self {
+        self.push(CLASS_ALU | ALU_TO_BIG_ENDIAN, to, Register::R0, 0, 16)
+    }
+
     /// `to = *(width *)(base + offset_bytes)`.
     pub fn load(&mut self, width: Width, to: Register, base: Register, offset_bytes: i16) -> &mut Self {
-        let size = match width {
-            Width::Half => SIZE_HALF,
-            Width::Word => SIZE_WORD,
-        };
-        self.push(CLASS_LDX | MODE_MEMORY | size, to, base, offset_bytes, 0)
+        self.push(CLASS_LDX | MODE_MEMORY | width.size(), to, base, offset_bytes, 0)
+    }
+
+    /// `*(width *)(base + offset_bytes) = from`.
+    pub fn store(&mut self, width: Width, base: Register, offset_bytes: i16, from: Register) -> &mut Self {
+        self.push(CLASS_STX | MODE_MEMORY | width.size(), base, from, offset_bytes, 0)
+    }
+
+    /// `*(width *)(base + offset_bytes) = constant`.
+    pub fn store_constant(&mut self, width: Width, base: Register, offset_bytes: i16, constant: i32) -> &mut Self {
+        self.push(CLASS_ST | MODE_MEMORY | width.size(), base, Register::R0, offset_bytes, constant)
     }
 
     /// `to = map`. Takes two instruction slots.
@@ -133,6 +196,18 @@ impl Assembler {
     pub fn jump_if_equal(&mut self, left: Register, constant: i32, label: Label) -> &mut Self {
         self.jumps.push((self.instructions.len(), label));
         self.push(CLASS_JMP | JUMP_EQUAL, left, Register::R0, 0, constant)
+    }
+
+    /// `if left != constant goto label`.
+    pub fn jump_if_not_equal(&mut self, left: Register, constant: i32, label: Label) -> &mut Self {
+        self.jumps.push((self.instructions.len(), label));
+        self.push(CLASS_JMP | JUMP_NOT_EQUAL, left, Register::R0, 0, constant)
+    }
+
+    /// `if left < constant goto label`, unsigned.
+    pub fn jump_if_below(&mut self, left: Register, constant: i32, label: Label) -> &mut Self {
+        self.jumps.push((self.instructions.len(), label));
+        self.push(CLASS_JMP | JUMP_BELOW, left, Register::R0, 0, constant)
     }
 
     /// `if left > right goto label`, unsigned.
@@ -212,6 +287,37 @@ mod tests {
             (0x05, 0x00, 1, 0),
             (0x85, 0x00, 0, 51),
             (0x95, 0x00, 0, 0),
+        ];
+        assert_eq!(bytes, wanted);
+    }
+
+    #[test]
+    fn instructions_on_stack_and_bits_assembled_have_the_documented_bytes() {
+        let mut program = Assembler::new();
+        let end = program.label();
+        program.store_constant(Width::Word, Register::R10, -4, 7).store(
+            Width::Double,
+            Register::R10,
+            -16,
+            Register::R9,
+        );
+        program.load(Width::Byte, Register::R2, Register::R7, 14).shift_right(Register::R2, 4).and(Register::R2, 15);
+        program.shift_left(Register::R2, 2).add_register(Register::R3, Register::R2).swap_from_network(Register::R4);
+        program.jump_if_not_equal(Register::R2, 4, end).jump_if_below(Register::R2, 20, end);
+        program.place(end).call(HelperCall::MapLookup);
+        let bytes: Vec<_> = program.finish().iter().map(|i| (i.code, i.registers, i.offset, i.immediate)).collect();
+        let wanted = [
+            (0x62, 0x0a, -4, 7),
+            (0x7b, 0x9a, -16, 0),
+            (0x71, 0x72, 14, 0),
+            (0x77, 0x02, 0, 4),
+            (0x57, 0x02, 0, 15),
+            (0x67, 0x02, 0, 2),
+            (0x0f, 0x23, 0, 0),
+            (0xdc, 0x04, 0, 16),
+            (0x55, 0x02, 1, 4),
+            (0xa5, 0x02, 0, 20),
+            (0x85, 0x00, 0, 1),
         ];
         assert_eq!(bytes, wanted);
     }

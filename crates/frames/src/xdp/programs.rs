@@ -28,6 +28,8 @@
 //!                                                   redirect  pass
 //! ```
 //!
+//! The program that steers by filters is [`crate::steering`]'s.
+//!
 //! Invariant: a frame is redirected only to a socket that is there; all else takes the kernel's way, so a missing
 //! socket or a queue without one costs no frame. Source: `include/uapi/linux/bpf.h` (`struct xdp_md`,
 //! `bpf_redirect_map`).
@@ -44,7 +46,7 @@ pub const XDP_PASS: u32 = 2;
 pub const XDP_REDIRECT: u32 = 4;
 
 /// EtherTypes of VLAN tags: 802.1Q and 802.1ad.
-const TAG_ETHER_TYPES: [u16; 2] = [0x8100, 0x88a8];
+pub(crate) const TAG_ETHER_TYPES: [u16; 2] = [0x8100, 0x88a8];
 /// Where the EtherType is in an untagged frame.
 const ETHER_TYPE_AT: i16 = 12;
 /// Length of a VLAN tag.
@@ -53,8 +55,8 @@ const TAG_BYTES: i16 = 4;
 const TAGS_MOST: i16 = 2;
 
 // Offsets in `struct xdp_md`.
-const CONTEXT_DATA: i16 = 0;
-const CONTEXT_DATA_END: i16 = 4;
+pub(crate) const CONTEXT_DATA: i16 = 0;
+pub(crate) const CONTEXT_DATA_END: i16 = 4;
 const CONTEXT_RX_QUEUE_INDEX: i16 = 16;
 
 /// Gives every frame to the kernel.
@@ -105,8 +107,6 @@ fn steer_instructions(sockets: &Map, ether_type: u16) -> Vec<Instruction> {
 /// Looks at the EtherType behind `tags` tags: goes to `redirect` or to `pass`, or on to look behind one tag more.
 fn append_look(program: &mut Assembler, ether_type: u16, tags: i16, redirect: Label, pass: Label) {
     let at = ETHER_TYPE_AT + tags * TAG_BYTES;
-    // The CPU loads in its own byte order what is big-endian in the frame.
-    let loaded_as = |wire: u16| i32::from(u16::from_ne_bytes(wire.to_be_bytes()));
     program
         .copy(R4, R2) // R4 = first byte ...
         .add(R4, i32::from(at + 2)) // ... behind the EtherType
@@ -125,8 +125,13 @@ fn append_look(program: &mut Assembler, ether_type: u16, tags: i16, redirect: La
     program.place(behind_tag);
 }
 
+/// What the CPU loads, in its own byte order, for a big-endian number in the frame.
+pub(crate) fn loaded_as(wire: u16) -> i32 {
+    i32::from(u16::from_ne_bytes(wire.to_be_bytes()))
+}
+
 /// Returns `bpf_redirect_map(sockets, rx_queue_index, XDP_PASS)`. Expects the context in `R1`.
-fn append_redirect(program: &mut Assembler, sockets: &Map) {
+pub(crate) fn append_redirect(program: &mut Assembler, sockets: &Map) {
     program
         .load(Width::Word, R2, R1, CONTEXT_RX_QUEUE_INDEX) // key: the queue the frame came in on
         .load_map(R1, sockets.as_fd()) // the map of sockets
@@ -135,7 +140,7 @@ fn append_redirect(program: &mut Assembler, sockets: &Map) {
         .exit();
 }
 
-fn append_pass(program: &mut Assembler) {
+pub(crate) fn append_pass(program: &mut Assembler) {
     program
         .set(R0, XDP_PASS.cast_signed()) // the kernel's way
         .exit();

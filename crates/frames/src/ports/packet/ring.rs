@@ -21,13 +21,20 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
-use super::socket;
+use super::{PacketConfig, socket};
 use crate::PortError;
 use crate::interface::InterfaceFacts;
 use crate::ports::xdp::Steer;
+use crate::raw::{LentFrame, Stamp, TimeSource};
 
 const ETH_P_ALL: u16 = libc::ETH_P_ALL as u16;
 const TPACKET_V2: i32 = 1;
+const SOF_TIMESTAMPING_RAW_HARDWARE: i32 = 1 << 6;
+const TP_STATUS_TS_RAW_HARDWARE: u32 = 1 << 31;
+/// A status that is neither the kernel's slot nor a frame for us: the slot is lent.
+const LENT: u32 = libc::TP_STATUS_COPY;
+/// `sll_pkttype` of the address behind the header (aligned to 16 bytes), and what it says of frames the host sends.
+const PACKET_TYPE_AT: usize = 32 + 10;
 const TAG_BYTES: usize = 4;
 /// Destination and source address, before the tag.
 const ADDRESSES_BYTES: usize = 12;
@@ -38,6 +45,16 @@ const SLOT_OVERHEAD_BYTES: usize = 128;
 /// Memory the kernel allocates in one piece; slots do not cross blocks.
 const BLOCK_BYTES: usize = 64 * 1024;
 
+/// A slot that is lent, and where in it the frame is.
+#[derive(Debug, Clone, Copy)]
+struct LentSlot {
+    slot: usize,
+    offset_bytes: usize,
+    len_bytes: usize,
+    stamp: Stamp,
+    outgoing: bool,
+}
+
 /// A packet socket and its mapped ring.
 #[derive(Debug)]
 pub(super) struct PacketRing {
@@ -46,6 +63,8 @@ pub(super) struct PacketRing {
     slot_bytes: usize,
     slots: usize,
     next: usize,
+    /// The slot that is lent between two calls.
+    lent: Option<LentSlot>,
     socket: OwnedFd,
 }
 
@@ -53,17 +72,15 @@ pub(super) struct PacketRing {
 unsafe impl Send for PacketRing {}
 
 impl PacketRing {
-    pub(super) fn open(facts: &InterfaceFacts, steer: Steer, slots: u32) -> Result<PacketRing, PortError> {
+    pub(super) fn open(facts: &InterfaceFacts, config: &PacketConfig) -> Result<PacketRing, PortError> {
         let slot_bytes = (facts.frame_most_bytes() + TAG_BYTES + SLOT_OVERHEAD_BYTES).next_power_of_two();
-        open_ring(facts.ifindex, steer, slots as usize, slot_bytes.max(2048)).map_err(|source| {
-            match source.raw_os_error() {
-                Some(libc::ENOMEM) => PortError::Kernel {
-                    tried: "allocate an AF_PACKET receive ring; free memory or take fewer slots",
-                    interface: facts.name.clone(),
-                    source,
-                },
-                _ => PortError::refused("open an AF_PACKET receive ring", &facts.name, source),
-            }
+        open_ring(facts.ifindex, config, slot_bytes.max(2048)).map_err(|source| match source.raw_os_error() {
+            Some(libc::ENOMEM) => PortError::Kernel {
+                tried: "allocate an AF_PACKET receive ring; free memory or take fewer slots",
+                interface: facts.name.clone(),
+                source,
+            },
+            _ => PortError::refused("open an AF_PACKET receive ring", &facts.name, source),
         })
     }
 
@@ -80,24 +97,85 @@ impl PacketRing {
         socket::take_statistics(&self.socket).map_or(0, |statistics| u64::from(statistics.tp_drops))
     }
 
-    /// Lends the next frame to `read`, and gives its slot back.
+    /// Keeps the next frame's slot until [`PacketRing::give_back`]; `false`: there is no frame. The ring goes on behind it;
+    /// should it come round, it stops there.
+    pub(super) fn lend(&mut self) -> bool {
+        let Some((header, status)) = self.next_slot() else { return false };
+        // SAFETY: the kernel gave us the slot (acquired in `next_slot`), which starts with a header of this type.
+        let fields = unsafe { header.cast::<libc::tpacket2_hdr>().read() };
+        // SAFETY: the slot is ours until its status says so to the kernel, in `give_back`; this slice of it ends here.
+        let slot = unsafe { std::slice::from_raw_parts_mut(header.as_ptr(), self.slot_bytes) };
+        let outgoing = slot.get(PACKET_TYPE_AT) == Some(&libc::PACKET_OUTGOING);
+        let start = slot.as_ptr().addr();
+        let frame = frame_in(slot, &fields, status);
+        let source = if status & TP_STATUS_TS_RAW_HARDWARE == 0 { TimeSource::Kernel } else { TimeSource::Hardware };
+        let time_ns = u64::from(fields.tp_sec) * 1_000_000_000 + u64::from(fields.tp_nsec);
+        self.lent = Some(LentSlot {
+            slot: self.next,
+            // An empty slice may be anywhere; it is then as good at the start of the slot.
+            offset_bytes: frame.as_ptr().addr().checked_sub(start).filter(|_| !frame.is_empty()).unwrap_or(0),
+            len_bytes: frame.len(),
+            stamp: Stamp { time_ns, source },
+            outgoing,
+        });
+        // SAFETY: the status is the first word of the slot, aligned and mapped; the slices of it are gone.
+        unsafe { header.cast::<AtomicU32>().as_ref() }.store(LENT, Ordering::Relaxed);
+        self.advance();
+        true
+    }
+
+    /// The lent frame.
+    pub(super) fn lent(&self) -> Option<LentFrame<'_>> {
+        let LentSlot { slot, offset_bytes, len_bytes, stamp, outgoing } = self.lent?;
+        // SAFETY: `slot` was `next` once, so it is below the number of slots, and `lend` found the frame within it. The
+        // slot is ours until `give_back`, which takes `&mut self`, and nothing else writes it meanwhile.
+        let bytes = unsafe {
+            std::slice::from_raw_parts(self.start.add(slot * self.slot_bytes + offset_bytes).as_ptr(), len_bytes)
+        };
+        Some(LentFrame { bytes, queue: 0, stamp: Some(stamp), outgoing })
+    }
+
+    pub(super) fn has_lent(&self) -> bool {
+        self.lent.is_some()
+    }
+
+    /// Gives the lent slot back to the kernel; `false` when none is lent.
+    pub(super) fn give_back(&mut self) -> bool {
+        let Some(LentSlot { slot, .. }) = self.lent.take() else { return false };
+        // SAFETY: `slot` was `next` once, so it is below the number of slots, all of which are mapped; the status is its
+        // first word.
+        let status = unsafe { self.start.add(slot * self.slot_bytes).cast::<AtomicU32>().as_ref() };
+        status.store(libc::TP_STATUS_KERNEL, Ordering::Release);
+        true
+    }
+
+    /// The next slot and its status, when there is a frame in it.
     #[inline]
-    pub(super) fn receive<R>(&mut self, read: impl FnOnce(&[u8]) -> R) -> Option<R> {
+    fn next_slot(&self) -> Option<(NonNull<u8>, u32)> {
         // SAFETY: `next` is below the number of slots, all of which are mapped, and slots are aligned to 2048.
         let header = unsafe { self.start.add(self.next * self.slot_bytes) };
         // SAFETY: the status is the first word of the slot; the kernel changes it, as the atomic type allows.
-        let status = unsafe { header.cast::<AtomicU32>().as_ref() };
-        let found = status.load(Ordering::Acquire);
-        if found & libc::TP_STATUS_USER == 0 {
-            return None;
-        }
-        // SAFETY: the kernel gave us the slot (acquired above), which starts with a header of this type.
+        let status = unsafe { header.cast::<AtomicU32>().as_ref() }.load(Ordering::Acquire);
+        (status & libc::TP_STATUS_USER != 0).then_some((header, status))
+    }
+
+    #[inline]
+    fn advance(&mut self) {
+        self.next = if self.next + 1 == self.slots { 0 } else { self.next + 1 };
+    }
+
+    /// Lends the next frame to `read`, and gives its slot back.
+    #[inline]
+    pub(super) fn receive<R>(&mut self, read: impl FnOnce(&[u8]) -> R) -> Option<R> {
+        let (header, found) = self.next_slot()?;
+        // SAFETY: the kernel gave us the slot (acquired in `next_slot`), which starts with a header of this type.
         let header_fields = unsafe { header.cast::<libc::tpacket2_hdr>().read() };
         // SAFETY: the slot is ours until the status is stored below, and there is no other slice of it.
         let slot = unsafe { std::slice::from_raw_parts_mut(header.as_ptr(), self.slot_bytes) };
         let result = read(frame_in(slot, &header_fields, found));
-        status.store(libc::TP_STATUS_KERNEL, Ordering::Release);
-        self.next = if self.next + 1 == self.slots { 0 } else { self.next + 1 };
+        // SAFETY: the status is the first word of the slot; the slices of it are gone.
+        unsafe { header.cast::<AtomicU32>().as_ref() }.store(libc::TP_STATUS_KERNEL, Ordering::Release);
+        self.advance();
         Some(result)
     }
 }
@@ -128,12 +206,15 @@ impl Drop for PacketRing {
     }
 }
 
-fn open_ring(ifindex: u32, steer: Steer, slots: usize, slot_bytes: usize) -> io::Result<PacketRing> {
+fn open_ring(ifindex: u32, config: &PacketConfig, slot_bytes: usize) -> io::Result<PacketRing> {
+    let slots = config.ring_slots as usize;
     let socket = socket::open_silent()?;
     socket::set(&socket, libc::SOL_PACKET, libc::PACKET_VERSION, &TPACKET_V2)?;
     socket::set(&socket, libc::SOL_PACKET, libc::PACKET_RESERVE, &RESERVED_BYTES)?;
     // Our own sends are no frames of the wire. Linux 4.20; older kernels show them, and the filter's user sorts out.
-    let _ = socket::set(&socket, libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, &1_i32);
+    let _ = socket::set(&socket, libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, &i32::from(!config.outgoing));
+    // The device's time where it was told to take one; the kernel's otherwise.
+    let _ = socket::set(&socket, libc::SOL_PACKET, libc::PACKET_TIMESTAMP, &SOF_TIMESTAMPING_RAW_HARDWARE);
     let block_bytes = BLOCK_BYTES.max(slot_bytes).min(slots * slot_bytes);
     let len_bytes = slots * slot_bytes;
     let request = libc::tpacket_req {
@@ -143,7 +224,7 @@ fn open_ring(ifindex: u32, steer: Steer, slots: usize, slot_bytes: usize) -> io:
         tp_frame_nr: slots as u32,
     };
     socket::set(&socket, libc::SOL_PACKET, libc::PACKET_RX_RING, &request)?;
-    if let Steer::EtherType(ether_type) = steer {
+    if let Steer::EtherType(ether_type) = config.steer {
         socket::set_filter(&socket, &filter(ether_type))?;
     }
     let protection = ProtFlags::READ | ProtFlags::WRITE;
@@ -151,7 +232,7 @@ fn open_ring(ifindex: u32, steer: Steer, slots: usize, slot_bytes: usize) -> io:
     // SAFETY: a new mapping at an address the kernel chooses; the kernel checks the length against the ring.
     let start = unsafe { mmap(std::ptr::null_mut(), len_bytes, protection, flags, &socket, 0) }?;
     let start = NonNull::new(start.cast()).ok_or_else(|| io::Error::other("mmap returned address 0"))?;
-    let ring = PacketRing { start, len_bytes, slot_bytes, slots, next: 0, socket };
+    let ring = PacketRing { start, len_bytes, slot_bytes, slots, next: 0, lent: None, socket };
     // Last: frames come from here on, and only those the filter lets through.
     socket::bind(&ring.socket, ifindex, ETH_P_ALL)?;
     Ok(ring)

@@ -86,6 +86,8 @@ mod tests {
             mac: [0; 6],
             mtu_bytes: 1500,
             up: true,
+            carrier: true,
+            receive_dropped_frames: 0,
             driver: "veth".into(),
             rx_queues: queues,
             tx_queues: queues,

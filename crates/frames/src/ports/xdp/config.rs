@@ -51,6 +51,8 @@ pub enum Steer {
     EtherType(u16),
     /// Every frame of the port's queues.
     All,
+    /// Those that match filters, none at first: [`crate::RawPort::add_filter`].
+    Filters,
 }
 
 /// How an AF_XDP port is to be opened. [`XdpConfig::new`] gives measured defaults; change what differs.
@@ -201,6 +203,8 @@ mod tests {
             mac: [0; 6],
             mtu_bytes: 1500,
             up: true,
+            carrier: true,
+            receive_dropped_frames: 0,
             driver: "veth".into(),
             rx_queues: queues,
             tx_queues: queues,

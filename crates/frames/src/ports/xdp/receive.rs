@@ -1,7 +1,7 @@
 //! The receiving half of an AF_XDP socket.
 //!
-//! Invariant: each receive buffer is in the fill ring, with the kernel, in the RX ring, or lent to the one closure that
-//! reads it. The fill ring has a slot for every buffer, so giving one back cannot fail.
+//! Invariant: each receive buffer is in the fill ring, with the kernel, in the RX ring, or taken: with the
+//! closure or caller that reads it. The fill ring has a slot for every buffer, so giving one back cannot fail.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -16,6 +16,10 @@ use super::umem::Umem;
 
 /// Frames read before the kernel gets their buffers back, within one batch.
 const GIVE_BACK_FRAMES: u32 = 16;
+
+/// A received frame that is ours until it is given back.
+#[derive(Debug)]
+pub(super) struct Taken(XdpDesc);
 
 #[derive(Debug)]
 pub(super) struct Receiver {
@@ -74,15 +78,36 @@ impl Receiver {
     /// a shared index takes the cache line from the CPU that delivers.
     #[inline]
     pub(super) fn receive<R>(&mut self, read: impl FnOnce(&[u8]) -> R) -> Option<R> {
+        let taken = self.take()?;
+        let result = read(self.bytes(&taken));
+        self.give_back(taken);
+        Some(result)
+    }
+
+    /// Takes the next frame, to be given back.
+    #[inline]
+    pub(super) fn take(&mut self) -> Option<Taken> {
         if !self.rx.has_next() {
             return None;
         }
         self.umem.prefetch(self.expected_address, self.expected_bytes);
-        let descriptor = self.rx.pop()?;
-        // SAFETY: the buffer came out of the RX ring and goes back below, after `read`: nothing else touches it.
-        let frame = unsafe { self.umem.bytes(descriptor.addr, descriptor.len) };
+        self.rx.pop().map(Taken)
+    }
+
+    /// The bytes of a frame that [`Receiver::take`] of this receiver gave.
+    #[inline]
+    pub(super) fn bytes(&self, taken: &Taken) -> &[u8] {
+        // SAFETY: the buffer came out of the RX ring and goes back with the value of `taken`, which is not `Clone` and
+        // which the slice's user borrows or keeps: nothing writes it meanwhile.
+        let frame = unsafe { self.umem.bytes(taken.0.addr, taken.0.len) };
         // The kernel describes buffers we gave it; a span outside the memory would be its defect, seen as no bytes.
-        let result = read(frame.unwrap_or_default());
+        frame.unwrap_or_default()
+    }
+
+    /// Gives a buffer back.
+    #[inline]
+    pub(super) fn give_back(&mut self, taken: Taken) {
+        let descriptor = taken.0;
         // In the kernel's words the address of a frame includes headroom; buffers start at multiples of their size.
         let buffer = descriptor.addr & !(u64::from(self.frame_size_bytes) - 1);
         self.fill.push(buffer);
@@ -93,7 +118,6 @@ impl Receiver {
             self.fill.submit();
             self.kept_frames = 0;
         }
-        Some(result)
     }
 
     /// Guesses where the next frame will begin. The kernel takes buffers in the order of the fill ring, so it is the

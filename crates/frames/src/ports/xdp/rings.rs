@@ -127,6 +127,12 @@ impl<T: Copy> ProducerRing<T> {
         true
     }
 
+    /// Takes the last push back, before it is submitted.
+    #[inline]
+    pub(super) fn cancel(&mut self) {
+        self.index.cancel();
+    }
+
     /// What lies in the slot of the `count`th push since the ring was made, which wraps as the ring's indices do.
     #[inline]
     pub(super) fn pushed(&self, count: u32) -> T {

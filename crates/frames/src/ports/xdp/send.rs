@@ -1,6 +1,6 @@
 //! The sending half of an AF_XDP socket.
 //!
-//! Invariant: each send buffer is on the free list, or in the TX ring, with the kernel or in the completion ring; each
+//! Invariant: each send buffer is on the free list, begun, or in the TX ring, with the kernel or in the completion ring; each
 //! resident frame has a flag that says which. TX and completion ring have a slot for every buffer.
 
 use std::io;
@@ -51,6 +51,8 @@ pub(super) struct Sender {
     socket: Arc<OwnedFd>,
     /// Buffers to send from, as a stack: the last one freed is the one still in the cache.
     free: Vec<u64>,
+    /// The buffer of a send that has begun, and the most it was begun for.
+    begun: Option<(u64, u32)>,
     /// One a resident frame made so far: its previous send has not completed.
     in_flight: Vec<bool>,
     first_prepared_address: u64,
@@ -75,6 +77,7 @@ impl Sender {
             tx,
             completion,
             free: (0..memory.tx_frames).rev().map(|frame| memory.address(frame)).collect(),
+            begun: None,
             in_flight: Vec::with_capacity(memory.prepared_frames as usize),
             first_prepared_address: memory.address(memory.tx_frames),
             memory,
@@ -131,6 +134,75 @@ impl Sender {
         debug_assert!(pushed, "the TX ring has a slot for every buffer");
         self.pending = true;
         self.sent_frames += 1;
+    }
+
+    pub(super) fn has_begun(&self) -> bool {
+        self.begun.is_some()
+    }
+
+    /// Takes a buffer off the free list for the caller to fill. `None`: none is free.
+    pub(super) fn begin(&mut self, len_bytes: u32) -> Option<&mut [u8]> {
+        let address = self.free_buffer()?;
+        self.begun = Some((address, len_bytes));
+        self.begun_bytes(len_bytes)
+    }
+
+    /// The first `len_bytes` of the begun buffer; `None` when nothing has begun or it was begun for less.
+    pub(super) fn begun_bytes(&mut self, len_bytes: u32) -> Option<&mut [u8]> {
+        let (address, most_bytes) = self.begun?;
+        if len_bytes > most_bytes {
+            return None;
+        }
+        // SAFETY: the buffer is neither on the free list nor in a ring while it is begun, and the slice borrows `self`.
+        unsafe { self.memory.umem.bytes_mut(address, len_bytes) }
+    }
+
+    /// Puts the begun buffer in the TX ring, unseen by the kernel until the flush.
+    pub(super) fn end(&mut self, len_bytes: u32) {
+        if let Some((address, _)) = self.begun.take() {
+            self.push(address, len_bytes);
+        }
+    }
+
+    /// Gives the begun buffer back.
+    pub(super) fn abort(&mut self) -> bool {
+        let begun = self.begun.take();
+        self.free.extend(begun.map(|(address, _)| address));
+        begun.is_some()
+    }
+
+    /// Fills a buffer and a descriptor as a send does, takes both back, and kicks the kernel, which finds nothing.
+    pub(super) fn warm(&mut self, frame: &[u8]) -> io::Result<()> {
+        let Some(address) = self.free_buffer() else { return Ok(()) };
+        let len_bytes = frame.len() as u32;
+        // SAFETY: the buffer came off the free list, so it is in no ring and nobody else has it.
+        if let Some(buffer) = unsafe { self.memory.umem.bytes_mut(address, len_bytes) } {
+            buffer.copy_from_slice(frame);
+        }
+        if self.tx.push(XdpDesc { addr: address, len: len_bytes, options: XdpDescOptions::empty() }) {
+            self.tx.cancel();
+        }
+        self.free.push(address);
+        if self.pending {
+            // The kick would send what waits for the flush.
+            return Ok(());
+        }
+        match send(&*self.socket, &[], SendFlags::DONTWAIT) {
+            Ok(_) | Err(Errno::AGAIN | Errno::NOBUFS | Errno::BUSY) => Ok(()),
+            Err(errno) => Err(errno.into()),
+        }
+    }
+
+    /// Puts another frame into a resident slot. `None`: no such slot, or its last send is under way.
+    pub(super) fn replace_prepared(&mut self, slot: u32, frame: &[u8]) -> Option<()> {
+        self.reap();
+        if *self.in_flight.get(slot as usize)? {
+            return None;
+        }
+        // SAFETY: the resident frame is not in flight, so it is in no ring; slots are this sender's alone.
+        let buffer = unsafe { self.memory.umem.bytes_mut(self.prepared_address(slot), frame.len() as u32) }?;
+        buffer.copy_from_slice(frame);
+        Some(())
     }
 
     /// Puts a frame into the next resident slot and returns it; `None` when all are taken.

@@ -1,11 +1,8 @@
 //! The XDP programs run by the kernel on packet fixtures, with a live socket in the map.
 
 use super::*;
+use crate::test_cable::{NEAR, cable_or_skip};
 use crate::xdp::programs::{XDP_PASS, XDP_REDIRECT};
-
-#[path = "../../../tests/common/mod.rs"]
-mod common;
-use common::{NEAR, cable_or_skip};
 
 const WANTED: u16 = 0x88b5;
 

@@ -1,0 +1,38 @@
+//! Which frames a port takes from the kernel, chosen at run time: flows (protocol, local address, local port) and frames
+//! (MAC address, EtherType, VLAN).
+//!
+//! The decision is written down twice: [`set`] in Rust, for ports whose frames come past no XDP program of ours and as
+//! the model that tests hold the other one against, and [`program`] for the kernel, as an XDP program that looks filters
+//! up in hash maps. Filters come and go in the maps while the program runs ([`table`]).
+//!
+//! ```text
+//!   two tags at most  ->  does a frame filter match?  --yes--------------------------+
+//!                              | no                                                  |
+//!                         IPv4 without fragments, or IPv6 without extension headers, |
+//!                         whole, with UDP or TCP?  --no--> the kernel's              |
+//!                              | yes                                                 |
+//!                         does a flow filter match? --no--> the kernel's             |
+//!                              | yes                                                 |
+//!                              +-----------------------------------------------------+--> the port's
+//! ```
+//!
+//! A part of a filter that is left out matches everything. For each combination of given parts (a *class*) there is one
+//! look-up with the other parts zero, made only while there is a filter of that class: the cost of a frame grows with the
+//! number of classes in use, at most twelve, and not with the number of filters.
+//!
+//! Limits: a VLAN tag that the device took out of the frame (`ethtool -k IF`, rx-vlan-offload) is not seen, here as in
+//! any XDP program; a flow filter takes the flow under any tags, and to any host when the interface is promiscuous or the
+//! host is a router.
+
+mod filter;
+mod headers;
+pub mod program;
+mod set;
+mod table;
+
+pub use filter::{Filter, FilterError, FlowFilter, FrameFilter, Transport, VlanMatch};
+pub use set::FilterSet;
+pub use table::SteeringTable;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,314 @@
+//! The decision as an XDP program.
+//!
+//! Registers that outlive calls: `R6` the context, `R7` the frame, moved on by the length of the tags (later: the IP
+//! version), `R8` the frame's end (later: the destination port), `R9` the classes in use.
+//!
+//! Invariant: no byte is read before the program compared its place with the frame's end; the verifier sees to it.
+//! Source: `include/uapi/linux/bpf.h` (`struct xdp_md`), RFC 791, RFC 8200.
+
+use std::os::fd::AsFd;
+
+use nearwire_sys::bpf::{Instruction, LoadError, Map, Program};
+
+use super::filter::{
+    FLOW_ADDRESS, FLOW_PORT, FRAME_CLASSES_FROM, FRAME_ETHER_TYPE, FRAME_MAC, FRAME_VLAN, Transport, UNTAGGED,
+};
+use crate::xdp::assembler::Register::{R0, R1, R2, R3, R4, R5, R6, R7, R8, R9, R10};
+use crate::xdp::assembler::Width::{Byte, Half, Word};
+use crate::xdp::assembler::{Assembler, HelperCall, Label, Register};
+use crate::xdp::programs::{CONTEXT_DATA, CONTEXT_DATA_END, TAG_ETHER_TYPES, append_pass, append_redirect, loaded_as};
+
+/// What the program looks at.
+#[derive(Debug)]
+pub(super) struct Maps {
+    /// One word: a bit for each class of filters in use.
+    pub classes: Map,
+    /// By flow key.
+    pub flows: Map,
+    /// By frame key.
+    pub frames: Map,
+}
+
+// On the stack, below R10. Keys are laid out as `filter` has them.
+const CLASSES_KEY: i16 = -4;
+const FRAME_KEY: i16 = -16;
+const FRAME_KEY_TYPE: i16 = FRAME_KEY + 6;
+const FRAME_KEY_VLAN: i16 = FRAME_KEY + 8;
+const FRAME_KEY_CLASS: i16 = FRAME_KEY + 10;
+const SEEN_MAC: i16 = -32;
+const SEEN_TYPE: i16 = -26;
+const SEEN_VLAN: i16 = -24;
+const FLOW_KEY: i16 = -56;
+const FLOW_KEY_PORT: i16 = FLOW_KEY + 16;
+const FLOW_KEY_PROTOCOL: i16 = FLOW_KEY + 18;
+const FLOW_KEY_CLASS: i16 = FLOW_KEY + 19;
+
+// In the frame, from R7.
+const TYPE: i16 = 12;
+const TAG: i16 = 14;
+const TAG_BYTES: i32 = 4;
+const IP: i16 = 14;
+const IPV4_BYTES: i32 = 20;
+const IPV6_BYTES: i32 = 40;
+const PORT_IN_SEGMENT: i16 = 2;
+
+const FLOW_CLASSES: i32 = 0b1111;
+const FRAME_CLASSES: i32 = 0xff << FRAME_CLASSES_FROM;
+
+/// Gives what the filters in `maps` match to the socket that `sockets` has for the frame's queue, and the rest to the
+/// kernel.
+pub(super) fn steer(maps: &Maps, sockets: &Map) -> Result<Program, LoadError> {
+    Program::load_xdp("nw_filters", &instructions(maps, sockets))
+}
+
+/// Where a frame can go.
+#[derive(Clone, Copy)]
+struct Ways {
+    redirect: Label,
+    pass: Label,
+}
+
+fn instructions(maps: &Maps, sockets: &Map) -> Vec<Instruction> {
+    let mut program = Assembler::new();
+    let ways = Ways { redirect: program.label(), pass: program.label() };
+    append_classes(&mut program, maps, ways);
+    append_ethernet(&mut program, ways);
+    append_frame_filters(&mut program, maps, ways);
+    append_flow(&mut program, ways);
+    append_flow_filters(&mut program, maps, ways);
+    program.place(ways.redirect).copy(R1, R6); // the context
+    append_redirect(&mut program, sockets);
+    program.place(ways.pass);
+    append_pass(&mut program);
+    program.finish()
+}
+
+/// Looks which classes of filters there are; decides where there is none, or one that says all.
+fn append_classes(program: &mut Assembler, maps: &Maps, ways: Ways) {
+    program
+        .copy(R6, R1) // the context, for after the calls
+        .load(Word, R7, R1, CONTEXT_DATA) // first byte of the frame
+        .load(Word, R8, R1, CONTEXT_DATA_END) // one past its last linear byte
+        .store_constant(Word, R10, CLASSES_KEY, 0) // key: index 0
+        .copy(R2, R10)
+        .add(R2, i32::from(CLASSES_KEY)) // its address
+        .load_map(R1, maps.classes.as_fd())
+        .call(HelperCall::MapLookup)
+        .jump_if_equal(R0, 0, ways.pass) // never: an array has all its elements
+        .load(Word, R9, R0, 0) // the classes in use
+        .jump_if_equal(R9, 0, ways.pass) // no filter
+        .copy(R1, R9)
+        .and(R1, 1 << FRAME_CLASSES_FROM) // the class of the filter without parts ...
+        .jump_if_not_equal(R1, 0, ways.redirect); // ... matches every frame
+}
+
+/// Keeps MAC, EtherType and VLAN on the stack, and moves `R7` on by the length of up to two tags.
+fn append_ethernet(program: &mut Assembler, ways: Ways) {
+    ends_within(program, R7, 14, ways.pass); // an Ethernet header
+    program
+        .load(Word, R1, R7, 0) // destination, first four bytes
+        .store(Word, R10, SEEN_MAC, R1)
+        .load(Half, R1, R7, 4) // and the other two
+        .store(Half, R10, SEEN_MAC + 4, R1)
+        .store_constant(Half, R10, SEEN_VLAN, i32::from(UNTAGGED)) // until a tag says otherwise
+        .load(Half, R4, R7, TYPE); // the EtherType, or a tag's
+    let typed = program.label();
+    for tag in 0..2 {
+        let tagged = program.label();
+        for ether_type in TAG_ETHER_TYPES {
+            program.jump_if_equal(R4, loaded_as(ether_type), tagged); // a tag
+        }
+        program.jump(typed).place(tagged); // no tag
+        ends_within(program, R7, i32::from(TAG) + TAG_BYTES, ways.pass); // the tag and the type behind it
+        if tag == 0 {
+            program
+                .load(Half, R1, R7, TAG) // priority and number
+                .swap_from_network(R1)
+                .and(R1, 0xfff) // the number
+                .store(Half, R10, SEEN_VLAN, R1);
+        }
+        program
+            .add(R7, TAG_BYTES) // as if there had been no tag
+            .load(Half, R4, R7, TYPE); // the type behind it
+    }
+    program.place(typed).store(Half, R10, SEEN_TYPE, R4);
+}
+
+/// One look-up for each class of frame filters in use.
+fn append_frame_filters(program: &mut Assembler, maps: &Maps, ways: Ways) {
+    let flows = program.label();
+    program.copy(R1, R9).and(R1, FRAME_CLASSES).jump_if_equal(R1, 0, flows); // no frame filter
+    for class in 1..8_u8 {
+        let next = program.label();
+        unless_in_use(program, 1 << (FRAME_CLASSES_FROM + u32::from(class)), next);
+        program
+            .load(Word, R1, R10, SEEN_MAC) // the parts of the class, 0 for the others
+            .load(Half, R2, R10, SEEN_MAC + 4)
+            .load(Half, R3, R10, SEEN_TYPE)
+            .load(Half, R4, R10, SEEN_VLAN);
+        let mut part = |bit: u8, registers: &[Register]| {
+            if class & bit == 0 {
+                for &register in registers {
+                    program.set(register, 0); // not a part of this class
+                }
+            }
+        };
+        part(FRAME_MAC, &[R1, R2]);
+        part(FRAME_ETHER_TYPE, &[R3]);
+        part(FRAME_VLAN, &[R4]);
+        program
+            .store(Word, R10, FRAME_KEY, R1)
+            .store(Half, R10, FRAME_KEY + 4, R2)
+            .store(Half, R10, FRAME_KEY_TYPE, R3)
+            .store(Half, R10, FRAME_KEY_VLAN, R4)
+            .store_constant(Half, R10, FRAME_KEY_CLASS, i32::from(class));
+        look_up(program, &maps.frames, FRAME_KEY, ways.redirect);
+        program.place(next);
+    }
+    program.place(flows).copy(R1, R9).and(R1, FLOW_CLASSES).jump_if_equal(R1, 0, ways.pass); // no flow filter
+}
+
+/// Puts address, port and protocol of a whole UDP or TCP packet into the flow key, the IP version into `R7` and the port
+/// into `R8`.
+fn append_flow(program: &mut Assembler, ways: Ways) {
+    let (v4, v6, known) = (program.label(), program.label(), program.label());
+    program
+        .load(Half, R4, R10, SEEN_TYPE)
+        .jump_if_equal(R4, loaded_as(0x0800), v4)
+        .jump_if_equal(R4, loaded_as(0x86dd), v6)
+        .jump(ways.pass); // ARP and all else: the kernel's
+    program.place(v4);
+    append_flow_v4(program, ways.pass);
+    program
+        .set(R7, 4) // the IP version
+        .jump(known)
+        .place(v6);
+    append_flow_v6(program, ways.pass);
+    program
+        .set(R7, 6) // the IP version
+        .place(known);
+}
+
+fn append_flow_v4(program: &mut Assembler, pass: Label) {
+    ends_within(program, R7, i32::from(IP) + IPV4_BYTES, pass); // the header without options
+    program
+        .load(Byte, R2, R7, IP) // version and header length
+        .copy(R3, R2)
+        .shift_right(R3, 4)
+        .jump_if_not_equal(R3, 4, pass) // not version 4
+        .and(R2, 0xf)
+        .shift_left(R2, 2) // R2 = header length, bytes
+        .jump_if_below(R2, IPV4_BYTES, pass) // impossible
+        .load(Half, R3, R7, IP + 6) // flags and fragment offset
+        .and(R3, loaded_as(0x3fff)) // "more fragments", or an offset:
+        .jump_if_not_equal(R3, 0, pass) // a fragment, which may have no ports
+        .load(Half, R4, R7, IP + 2)
+        .swap_from_network(R4) // R4 = length of the packet
+        .load(Byte, R5, R7, IP + 9); // R5 = protocol
+    let transport = append_transport(program, pass); // R1 = shortest header of it
+    program
+        .place(transport)
+        .add_register(R1, R2) // both headers ...
+        .jump_if_above(R1, R4, pass) // ... are longer than the packet
+        .copy(R3, R7)
+        .add(R3, i32::from(IP))
+        .add_register(R3, R4) // the packet's end ...
+        .jump_if_above(R3, R8, pass) // ... is not in the frame
+        .copy(R3, R7)
+        .add_register(R3, R2); // R3 = as far before the segment as R7 before the packet
+    ends_within(program, R3, i32::from(IP) + 4, pass); // its ports (which the verifier cannot know yet)
+    program
+        .load(Half, R8, R3, IP + PORT_IN_SEGMENT) // destination port, as in the packet
+        .load(Word, R1, R7, IP + 16) // destination address
+        .store(Word, R10, FLOW_KEY, R1)
+        .store_constant(Word, R10, FLOW_KEY + 4, 0) // the rest of a longer address
+        .store_constant(Word, R10, FLOW_KEY + 8, 0)
+        .store_constant(Word, R10, FLOW_KEY + 12, 0)
+        .store(Byte, R10, FLOW_KEY_PROTOCOL, R5);
+}
+
+fn append_flow_v6(program: &mut Assembler, pass: Label) {
+    let segment = i32::from(IP) + IPV6_BYTES;
+    ends_within(program, R7, segment + 4, pass); // the header and ports behind it
+    program
+        .load(Byte, R2, R7, IP) // version and half of the traffic class
+        .shift_right(R2, 4)
+        .jump_if_not_equal(R2, 6, pass) // not version 6
+        .load(Half, R4, R7, IP + 4)
+        .swap_from_network(R4) // R4 = length of what follows the header
+        .load(Byte, R5, R7, IP + 6); // R5 = protocol, or the kind of an extension header
+    let transport = append_transport(program, pass); // R1 = shortest header of it
+    program
+        .place(transport)
+        .jump_if_above(R1, R4, pass) // which does not fit
+        .copy(R3, R7)
+        .add(R3, segment)
+        .add_register(R3, R4) // the packet's end ...
+        .jump_if_above(R3, R8, pass) // ... is not in the frame
+        .load(Half, R8, R7, IP + IPV6_BYTES as i16 + PORT_IN_SEGMENT) // destination port, as in the packet
+        .store(Byte, R10, FLOW_KEY_PROTOCOL, R5);
+    for word in (0..16).step_by(4) {
+        program
+            .load(Word, R1, R7, IP + 24 + word) // destination address, word by word
+            .store(Word, R10, FLOW_KEY + word, R1);
+    }
+}
+
+/// `R1` = length of the shortest header of the protocol in `R5`, where the returned label is to be placed.
+fn append_transport(program: &mut Assembler, pass: Label) -> Label {
+    let known = program.label();
+    for transport in [Transport::Udp, Transport::Tcp] {
+        program.set(R1, transport.header_least_bytes() as i32).jump_if_equal(R5, i32::from(transport.number()), known);
+    }
+    program.jump(pass); // ICMP, extension headers and all else: the kernel's
+    known
+}
+
+/// One look-up for each class of flow filters in use, the most exact first.
+fn append_flow_filters(program: &mut Assembler, maps: &Maps, ways: Ways) {
+    // An address, once it is out of the key, does not come back: classes with it go first.
+    for class in [FLOW_ADDRESS | FLOW_PORT, FLOW_ADDRESS, 0, FLOW_PORT] {
+        let next = program.label();
+        unless_in_use(program, 1 << class, next);
+        if class & FLOW_ADDRESS == 0 {
+            for word in (0..16).step_by(4) {
+                program.store_constant(Word, R10, FLOW_KEY + word, 0); // any address
+            }
+        }
+        if class & FLOW_PORT == 0 {
+            program.store_constant(Half, R10, FLOW_KEY_PORT, 0); // any port
+        } else {
+            program.store(Half, R10, FLOW_KEY_PORT, R8); // this port
+        }
+        program
+            .copy(R1, R7)
+            .add(R1, i32::from(class) << 4) // version and class
+            .store(Byte, R10, FLOW_KEY_CLASS, R1);
+        look_up(program, &maps.flows, FLOW_KEY, ways.redirect);
+        program.place(next);
+    }
+    program.jump(ways.pass); // no filter matches
+}
+
+/// Goes to `otherwise` unless the frame has `bytes` from `base` on.
+fn ends_within(program: &mut Assembler, base: Register, bytes: i32, otherwise: Label) {
+    program
+        .copy(R1, base)
+        .add(R1, bytes) // R1 = one past what is wanted ...
+        .jump_if_above(R1, R8, otherwise); // ... is beyond the frame
+}
+
+/// Goes to `next` when no filter of the class with this bit is there.
+fn unless_in_use(program: &mut Assembler, class_bit: i32, next: Label) {
+    program.copy(R1, R9).and(R1, class_bit).jump_if_equal(R1, 0, next);
+}
+
+/// Goes to `found` when the key at this place of the stack is in the map.
+fn look_up(program: &mut Assembler, map: &Map, key: i16, found: Label) {
+    program
+        .copy(R2, R10)
+        .add(R2, i32::from(key)) // R2 = address of the key
+        .load_map(R1, map.as_fd())
+        .call(HelperCall::MapLookup)
+        .jump_if_not_equal(R0, 0, found);
+}

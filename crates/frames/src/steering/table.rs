@@ -1,0 +1,114 @@
+//! Filters in the maps that the XDP program looks at.
+
+use std::io;
+
+use nearwire_sys::bpf::{Map, MapKind, Program};
+
+use super::filter::{FLOW_KEY_BYTES, FRAME_KEY_BYTES, Filter, FilterError, Key};
+use super::program::{self, Maps};
+use super::set::FilterSet;
+use crate::PortError;
+
+/// Flow filters that fit: 350 KiB of kernel memory.
+const FLOWS_MOST: u32 = 4096;
+/// Frame filters that fit.
+const FRAMES_MOST: u32 = 1024;
+/// What a filter's key leads to: that it is there says all.
+const VALUE_BYTES: u32 = 4;
+const PRESENT: [u8; VALUE_BYTES as usize] = 1_u32.to_ne_bytes();
+
+/// The filters of one port, kept in step with the kernel's maps.
+///
+/// Invariant: the word of classes in use has a bit for every filter that is in a map, so that the program looks for it;
+/// a bit without filters, between two steps or after a refused one, costs a look-up and decides nothing.
+#[derive(Debug)]
+pub struct SteeringTable {
+    interface: String,
+    set: FilterSet,
+    maps: Maps,
+}
+
+impl SteeringTable {
+    /// An empty table, for messages about `interface`.
+    ///
+    /// # Errors
+    /// The kernel refused the maps, most often for want of CAP_BPF.
+    pub fn new(interface: &str) -> Result<SteeringTable, PortError> {
+        let refused = |source: io::Error| PortError::refused("make the maps of filters", interface, source);
+        let hash = |name, key_bytes: usize, most| Map::create(MapKind::Hash, name, key_bytes as u32, VALUE_BYTES, most);
+        let maps = Maps {
+            classes: Map::create(MapKind::Array, "nw_classes", 4, 4, 1).map_err(refused)?,
+            flows: hash("nw_flows", FLOW_KEY_BYTES, FLOWS_MOST).map_err(refused)?,
+            frames: hash("nw_frames", FRAME_KEY_BYTES, FRAMES_MOST).map_err(refused)?,
+        };
+        Ok(SteeringTable { interface: interface.to_owned(), set: FilterSet::new(), maps })
+    }
+
+    /// Loads the program that gives what the filters match to `sockets`.
+    ///
+    /// # Errors
+    /// The kernel refused it.
+    pub fn program(&self, sockets: &Map) -> Result<Program, nearwire_sys::bpf::LoadError> {
+        program::steer(&self.maps, sockets)
+    }
+
+    /// Adds a filter: frames that come from now on are matched against it.
+    ///
+    /// # Errors
+    /// It is there, can match no frame, or does not fit; or the kernel refused it.
+    pub fn add(&mut self, filter: Filter) -> Result<(), PortError> {
+        self.set.add(filter).map_err(|source| self.wrong(source))?;
+        let entered = match filter.key() {
+            Key::Flow(key) => self.maps.flows.update(&key, &PRESENT),
+            Key::Frame(key) => self.maps.frames.update(&key, &PRESENT),
+            Key::Everything => Ok(()),
+        };
+        if let Err(source) = entered.and_then(|()| self.show_classes()) {
+            // A key that stays behind after a refused word of classes is one the next `add` overwrites.
+            let _ = self.set.remove(filter);
+            return Err(self.refused(filter, source));
+        }
+        Ok(())
+    }
+
+    /// Removes a filter: frames that come from now on are the kernel's, unless another one matches them. Frames that were
+    /// matched before may still be in the port's ring.
+    ///
+    /// # Errors
+    /// It is not there, or the kernel refused.
+    pub fn remove(&mut self, filter: Filter) -> Result<(), PortError> {
+        if !self.set.contains(&filter) {
+            return Err(self.wrong(FilterError::Missing { filter }));
+        }
+        let left = match filter.key() {
+            Key::Flow(key) => self.maps.flows.delete(&key),
+            Key::Frame(key) => self.maps.frames.delete(&key),
+            Key::Everything => Ok(true),
+        };
+        left.map_err(|source| PortError::refused("remove a filter", &self.interface, source))?;
+        self.set.remove(filter).map_err(|source| self.wrong(source))?;
+        self.show_classes().map_err(|source| PortError::refused("remove a filter", &self.interface, source))
+    }
+
+    /// The filters.
+    #[must_use]
+    pub fn filters(&self) -> &FilterSet {
+        &self.set
+    }
+
+    fn show_classes(&self) -> io::Result<()> {
+        self.maps.classes.update(&0_u32.to_ne_bytes(), &self.set.classes().to_ne_bytes())
+    }
+
+    fn wrong(&self, source: FilterError) -> PortError {
+        PortError::Filter { interface: self.interface.clone(), source }
+    }
+
+    fn refused(&self, filter: Filter, source: io::Error) -> PortError {
+        let most = if matches!(filter, Filter::Flow(_)) { FLOWS_MOST } else { FRAMES_MOST };
+        match source.raw_os_error() {
+            Some(libc::E2BIG | libc::ENOMEM) => self.wrong(FilterError::Full { filter, most }),
+            _ => PortError::refused("add a filter", &self.interface, source),
+        }
+    }
+}

@@ -1,0 +1,378 @@
+//! The decision in the kernel against the decision in Rust, packet by packet.
+
+#![allow(clippy::unwrap_used, reason = "what these functions do is test")]
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use etherparse::PacketBuilder;
+use nearwire_sys::bpf::{Map, Program};
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestRunner};
+
+use super::*;
+use crate::interface::InterfaceFacts;
+use crate::ports::xdp::{Steer, XdpConfig, XdpMode, XdpPort};
+use crate::test_cable::{Cable, NEAR, cable_or_skip};
+use crate::xdp::programs::{XDP_PASS, XDP_REDIRECT};
+
+const MAC: [u8; 6] = [2, 0, 0, 0, 0, 7];
+const GROUP_MAC: [u8; 6] = [1, 0, 0x5e, 1, 2, 3];
+const HOST: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
+const GROUP: Ipv4Addr = Ipv4Addr::new(239, 1, 2, 3);
+const HOST6: Ipv6Addr = Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 1);
+const GROUP6: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 0x42);
+
+/// A table, the program that looks at it, and a socket to redirect to.
+struct Bench {
+    table: SteeringTable,
+    program: Program,
+    ifindex: u32,
+    _port: XdpPort,
+    _sockets: Map,
+    cable: Cable,
+}
+
+impl Bench {
+    fn or_skip() -> Option<Bench> {
+        let cable = cable_or_skip()?;
+        let (table, program, ifindex, port, sockets) = cable.near(|| {
+            let ifindex = InterfaceFacts::read(NEAR).unwrap().ifindex;
+            let table = SteeringTable::new(NEAR).unwrap();
+            let sockets = Map::xskmap("test", 2).unwrap();
+            // The port's own program is another one; only its socket is wanted.
+            let port = XdpPort::open(&XdpConfig::new(NEAR, XdpMode::Generic, Steer::Filters)).unwrap();
+            sockets.set_socket(0, port.socket_of_queue(0).unwrap()).unwrap();
+            let program = table.program(&sockets).unwrap();
+            (table, program, ifindex, port, sockets)
+        });
+        Some(Bench { table, program, ifindex, _port: port, _sockets: sockets, cable })
+    }
+
+    fn remove_all(&mut self) {
+        let filters: Vec<Filter> = self.table.filters().iter().copied().collect();
+        for filter in filters {
+            self.table.remove(filter).unwrap();
+        }
+    }
+
+    /// Whether the kernel takes the frame; the one check that every test makes.
+    #[track_caller]
+    fn takes(&self, frame: &[u8]) -> bool {
+        let run = self.cable.near(|| self.program.test_run_on(frame, self.ifindex, 0)).unwrap();
+        assert!([XDP_PASS, XDP_REDIRECT].contains(&run.retval), "{}", run.retval);
+        assert_eq!(run.data_out, frame, "the frame is as it was");
+        let takes = run.retval == XDP_REDIRECT;
+        let model = self.table.filters().takes(frame);
+        let filters: Vec<String> = self.table.filters().iter().map(ToString::to_string).collect();
+        assert_eq!(takes, model, "kernel {takes}, model {model}: {frame:02x?} with {filters:?}");
+        takes
+    }
+}
+
+fn udp(address: impl Into<IpAddr>, port: u16) -> Filter {
+    Filter::Flow(FlowFilter { transport: Transport::Udp, address: address.into(), port })
+}
+
+fn tcp(address: impl Into<IpAddr>, port: u16) -> Filter {
+    Filter::Flow(FlowFilter { transport: Transport::Tcp, address: address.into(), port })
+}
+
+fn udp_v4(to: Ipv4Addr, port: u16) -> Vec<u8> {
+    written(PacketBuilder::ethernet2([2; 6], MAC).ipv4([10, 0, 0, 2], to.octets(), 64).udp(9999, port))
+}
+
+fn udp_v6(to: Ipv6Addr, port: u16) -> Vec<u8> {
+    written(PacketBuilder::ethernet2([2; 6], MAC).ipv6(HOST6.octets(), to.octets(), 64).udp(9999, port))
+}
+
+fn tcp_v4(to: Ipv4Addr, port: u16) -> Vec<u8> {
+    let builder = PacketBuilder::ethernet2([2; 6], MAC).ipv4([10, 0, 0, 2], to.octets(), 64);
+    let builder = builder.tcp(9999, port, 1, 1000);
+    let mut frame = Vec::new();
+    builder.write(&mut frame, b"payload").unwrap();
+    frame
+}
+
+fn tcp_v6(to: Ipv6Addr, port: u16) -> Vec<u8> {
+    let builder = PacketBuilder::ethernet2([2; 6], MAC).ipv6(HOST6.octets(), to.octets(), 64);
+    let builder = builder.tcp(9999, port, 1, 1000);
+    let mut frame = Vec::new();
+    builder.write(&mut frame, b"payload").unwrap();
+    frame
+}
+
+fn written(builder: etherparse::PacketBuilderStep<etherparse::UdpHeader>) -> Vec<u8> {
+    let mut frame = Vec::new();
+    builder.write(&mut frame, b"payload").unwrap();
+    frame
+}
+
+/// The same under tags: type, number.
+fn tagged(frame: &[u8], tags: &[(u16, u16)]) -> Vec<u8> {
+    let tags = tags.iter().flat_map(|(kind, id)| [kind.to_be_bytes(), (0xa000 | id).to_be_bytes()]).flatten();
+    frame[..12].iter().copied().chain(tags).chain(frame[12..].iter().copied()).collect()
+}
+
+/// With IPv4 options of `words` words.
+fn with_options(frame: &[u8], words: u8) -> Vec<u8> {
+    let mut frame = frame.to_vec();
+    frame[14] += words;
+    let total = u16::from_be_bytes([frame[16], frame[17]]) + 4 * u16::from(words);
+    frame[16..18].copy_from_slice(&total.to_be_bytes());
+    frame.splice(34..34, std::iter::repeat_n(1, 4 * usize::from(words)));
+    frame
+}
+
+fn patched(frame: &[u8], at: usize, bytes: &[u8]) -> Vec<u8> {
+    let mut frame = frame.to_vec();
+    frame[at..at + bytes.len()].copy_from_slice(bytes);
+    frame
+}
+
+#[test]
+fn no_filter_nothing_is_taken() {
+    let Some(bench) = Bench::or_skip() else { return };
+    for frame in [udp_v4(HOST, 7000), udp_v6(HOST6, 7000), vec![0xff; 14], vec![0; 1514]] {
+        assert!(!bench.takes(&frame));
+    }
+}
+
+#[test]
+fn udp_filter_takes_its_flow_and_leaves_the_rest_to_the_kernel() {
+    let Some(mut bench) = Bench::or_skip() else { return };
+    bench.table.add(udp(HOST, 7000)).unwrap();
+    let wanted = udp_v4(HOST, 7000);
+    let cases: [(&str, Vec<u8>, bool); 20] = [
+        ("the flow", wanted.clone(), true),
+        ("another port", udp_v4(HOST, 7001), false),
+        ("the port with its bytes swapped", udp_v4(HOST, 7000_u16.swap_bytes()), false),
+        ("another address", udp_v4(Ipv4Addr::new(10, 0, 0, 3), 7000), false),
+        ("TCP to the same port", tcp_v4(HOST, 7000), false),
+        ("IPv6 to the same port", udp_v6(HOST6, 7000), false),
+        ("one tag", tagged(&wanted, &[(0x8100, 5)]), true),
+        ("two tags", tagged(&wanted, &[(0x88a8, 5), (0x8100, 6)]), true),
+        ("three tags", tagged(&wanted, &[(0x88a8, 5), (0x8100, 6), (0x8100, 7)]), false),
+        ("one word of options", with_options(&wanted, 1), true),
+        ("ten words of options", with_options(&wanted, 10), true),
+        ("options under two tags", tagged(&with_options(&wanted, 10), &[(0x88a8, 5), (0x8100, 6)]), true),
+        ("more fragments", patched(&wanted, 20, &[0x20, 0]), false),
+        ("a later fragment", patched(&wanted, 20, &[0, 1]), false),
+        ("do not fragment", patched(&wanted, 20, &[0x40, 0]), true),
+        ("version 5", patched(&wanted, 14, &[0x55]), false),
+        ("a header of 16 bytes", patched(&wanted, 14, &[0x44]), false),
+        ("a total length of 27", patched(&wanted, 16, &[0, 27]), false),
+        ("a total length beyond the frame", patched(&wanted, 16, &[0, 36]), false),
+        ("padding behind the packet", [wanted.clone(), vec![0; 11]].concat(), true),
+    ];
+    for (name, frame, taken) in cases {
+        assert_eq!(bench.takes(&frame), taken, "{name}");
+    }
+    for len_bytes in 14..wanted.len() {
+        assert!(!bench.takes(&wanted[..len_bytes]), "cut to {len_bytes} bytes");
+    }
+}
+
+#[test]
+fn ipv6_filter_takes_its_flow_and_passes_extension_headers() {
+    let Some(mut bench) = Bench::or_skip() else { return };
+    bench.table.add(udp(HOST6, 7000)).unwrap();
+    bench.table.add(tcp(HOST6, 7001)).unwrap();
+    let wanted = udp_v6(HOST6, 7000);
+    assert!(bench.takes(&wanted));
+    assert!(bench.takes(&tcp_v6(HOST6, 7001)));
+    assert!(bench.takes(&tagged(&wanted, &[(0x88a8, 1), (0x8100, 2)])));
+    assert!(!bench.takes(&tcp_v6(HOST6, 7000)));
+    assert!(!bench.takes(&udp_v6(GROUP6, 7000)));
+    assert!(!bench.takes(&patched(&wanted, 14, &[0x50])), "version 5");
+    // Hop-by-hop, routing, fragment, ESP, AH, ICMPv6, no next header, destination options, mobility.
+    for next_header in [0, 43, 44, 50, 51, 58, 59, 60, 135] {
+        assert!(!bench.takes(&patched(&wanted, 20, &[next_header])), "next header {next_header}");
+    }
+    assert!(!bench.takes(&patched(&wanted, 18, &[0, 7])), "payload shorter than a UDP header");
+    assert!(!bench.takes(&patched(&wanted, 18, &[0, 16])), "payload beyond the frame");
+    for len_bytes in 14..wanted.len() {
+        assert!(!bench.takes(&wanted[..len_bytes]), "cut to {len_bytes} bytes");
+    }
+}
+
+#[test]
+fn wildcards_take_every_address_or_port_of_their_family() {
+    let Some(mut bench) = Bench::or_skip() else { return };
+    let frames = [udp_v4(HOST, 7000), udp_v4(GROUP, 7000), udp_v4(HOST, 1), udp_v6(HOST6, 7000), tcp_v4(HOST, 7000)];
+    let (any4, any6) = (Ipv4Addr::UNSPECIFIED, Ipv6Addr::UNSPECIFIED);
+    let cases = [
+        (udp(any4, 7000), [true, true, false, false, false]),
+        (udp(any6, 7000), [false, false, false, true, false]),
+        (udp(HOST, 0), [true, false, true, false, false]),
+        (udp(any4, 0), [true, true, true, false, false]),
+        (tcp(any4, 0), [false, false, false, false, true]),
+        (udp(GROUP, 7000), [false, true, false, false, false]),
+    ];
+    for (filter, taken) in cases {
+        bench.table.add(filter).unwrap();
+        assert_eq!([0, 1, 2, 3, 4].map(|n| bench.takes(&frames[n])), taken, "{filter}");
+        bench.table.remove(filter).unwrap();
+        assert!(frames.iter().all(|frame| !bench.takes(frame)), "{filter} removed");
+    }
+}
+
+#[test]
+fn multicast_groups_are_taken_by_address() {
+    let Some(mut bench) = Bench::or_skip() else { return };
+    bench.table.add(udp(GROUP, 5000)).unwrap();
+    bench.table.add(udp(GROUP6, 0)).unwrap();
+    assert!(bench.takes(&patched(&udp_v4(GROUP, 5000), 0, &GROUP_MAC)));
+    assert!(!bench.takes(&udp_v4(Ipv4Addr::new(239, 1, 2, 4), 5000)));
+    assert!(bench.takes(&udp_v6(GROUP6, 1)) && bench.takes(&udp_v6(GROUP6, 65535)));
+}
+
+#[test]
+fn frame_filters_match_mac_type_and_vlan_alone_and_together() {
+    let Some(mut bench) = Bench::or_skip() else { return };
+    let plain = udp_v4(HOST, 7000);
+    let in_vlan = tagged(&plain, &[(0x8100, 5)]);
+    let arp = patched(&plain, 12, &[8, 6]);
+    let elsewhere = patched(&plain, 0, &GROUP_MAC);
+    let none = FrameFilter::default();
+    let vlan = |vlan| FrameFilter { vlan: Some(vlan), ..none };
+    let cases = [
+        (FrameFilter { mac: Some(MAC), ..none }, [true, true, true, false]),
+        (FrameFilter { ether_type: Some(0x0800), ..none }, [true, true, false, true]),
+        (vlan(VlanMatch::Untagged), [true, false, true, true]),
+        (vlan(VlanMatch::Id(5)), [false, true, false, false]),
+        (vlan(VlanMatch::Id(6)), [false; 4]),
+        (FrameFilter { mac: Some(MAC), ether_type: Some(0x0806), ..none }, [false, false, true, false]),
+        (FrameFilter { ether_type: Some(0x0800), ..vlan(VlanMatch::Id(5)) }, [false, true, false, false]),
+        (FrameFilter { mac: Some(GROUP_MAC), ..vlan(VlanMatch::Untagged) }, [false, false, false, true]),
+        (
+            FrameFilter { mac: Some(MAC), ether_type: Some(0x0800), vlan: Some(VlanMatch::Id(5)) },
+            [false, true, false, false],
+        ),
+        (none, [true; 4]),
+    ];
+    for (filter, taken) in cases {
+        let filter = Filter::Frame(filter);
+        bench.table.add(filter).unwrap();
+        let frames = [&plain, &in_vlan, &arp, &elsewhere];
+        assert_eq!(frames.map(|frame| bench.takes(frame)), taken, "{filter}");
+        bench.table.remove(filter).unwrap();
+    }
+}
+
+#[test]
+fn queue_without_socket_frames_pass() {
+    let Some(mut bench) = Bench::or_skip() else { return };
+    bench.table.add(Filter::Frame(FrameFilter::default())).unwrap();
+    let frame = udp_v4(HOST, 7000);
+    let run = bench.cable.near(|| bench.program.test_run_on(&frame, bench.ifindex, 1)).unwrap();
+    assert_eq!(run.retval, XDP_PASS);
+}
+
+#[test]
+fn filters_added_twice_or_removed_twice_or_impossible_are_refused_by_cause() {
+    let mut set = FilterSet::new();
+    set.add(udp(HOST, 7000)).unwrap();
+    assert_eq!(set.add(udp(HOST, 7000)), Err(FilterError::Present { filter: udp(HOST, 7000) }));
+    set.remove(udp(HOST, 7000)).unwrap();
+    assert_eq!(set.remove(udp(HOST, 7000)), Err(FilterError::Missing { filter: udp(HOST, 7000) }));
+    for impossible in [
+        FrameFilter { ether_type: Some(0x8100), ..FrameFilter::default() },
+        FrameFilter { vlan: Some(VlanMatch::Id(4095)), ..FrameFilter::default() },
+    ] {
+        assert!(matches!(set.add(Filter::Frame(impossible)), Err(FilterError::Impossible { .. })));
+    }
+    assert_eq!(set.iter().count(), 0);
+}
+
+#[test]
+fn table_full_the_next_filter_is_refused_and_the_others_stay() {
+    let Some(mut bench) = Bench::or_skip() else { return };
+    let refused = (1..=u16::MAX).find_map(|port| bench.table.add(udp(HOST, port)).err()).unwrap();
+    let said = refused.to_string();
+    assert!(said.contains("udp 10.0.0.1 port 4097") && said.contains("holds 4096"), "{said}");
+    assert!(bench.takes(&udp_v4(HOST, 4096)) && !bench.takes(&udp_v4(HOST, 4097)));
+}
+
+/// Filters and frames draw from few values, so that they often meet.
+fn addresses() -> impl Strategy<Value = IpAddr> {
+    let v4 = [HOST, GROUP, Ipv4Addr::UNSPECIFIED].map(IpAddr::from);
+    let v6 = [HOST6, GROUP6, Ipv6Addr::UNSPECIFIED].map(IpAddr::from);
+    proptest::sample::select([v4, v6].concat())
+}
+
+fn ports() -> impl Strategy<Value = u16> {
+    proptest::sample::select(vec![0, 7000, 7001, 0x581b])
+}
+
+fn macs() -> impl Strategy<Value = [u8; 6]> {
+    proptest::sample::select(vec![MAC, GROUP_MAC, [0; 6]])
+}
+
+fn filters() -> impl Strategy<Value = Filter> {
+    let transports = proptest::sample::select(vec![Transport::Udp, Transport::Tcp]);
+    let flow = (transports, addresses(), ports())
+        .prop_map(|(transport, address, port)| Filter::Flow(FlowFilter { transport, address, port }));
+    let ether_types = proptest::sample::select(vec![0x0800, 0x86dd, 0x0806, 0]);
+    let vlans = proptest::sample::select(vec![VlanMatch::Untagged, VlanMatch::Id(0), VlanMatch::Id(5)]);
+    let parts = (proptest::option::of(macs()), proptest::option::of(ether_types), proptest::option::of(vlans));
+    let frame = parts.prop_filter_map("a part", |(mac, ether_type, vlan)| {
+        let filter = FrameFilter { mac, ether_type, vlan };
+        (filter != FrameFilter::default()).then_some(Filter::Frame(filter))
+    });
+    prop_oneof![4 => flow, 1 => frame]
+}
+
+/// Whole packets, tagged, with options, cut, lengthened and with bytes changed; and noise.
+fn frames() -> impl Strategy<Value = Vec<u8>> {
+    let packet = (addresses(), ports(), any::<bool>(), macs()).prop_map(|(address, port, is_udp, mac)| {
+        let frame = match (address, is_udp) {
+            (IpAddr::V4(address), true) => udp_v4(address, port),
+            (IpAddr::V4(address), false) => tcp_v4(address, port),
+            (IpAddr::V6(address), true) => udp_v6(address, port),
+            (IpAddr::V6(address), false) => tcp_v6(address, port),
+        };
+        patched(&frame, 0, &mac)
+    });
+    let with_options =
+        (packet, 0..=10_u8).prop_map(|(frame, words)| if frame[12] == 8 { with_options(&frame, words) } else { frame });
+    let kinds = proptest::sample::select(vec![0x8100_u16, 0x88a8]);
+    let ids = proptest::sample::select(vec![0_u16, 5, 6, 0xfff]);
+    let tags = proptest::collection::vec((kinds, ids), 0..=3);
+    let whole = (with_options, tags).prop_map(|(frame, tags)| tagged(&frame, &tags));
+    // Headers are in the first bytes, so changes are made there.
+    let changes = proptest::collection::vec((0..70_usize, any::<u8>()), 0..=2);
+    let mutated = (whole, changes, -40..=40_isize).prop_map(|(mut frame, changes, longer)| {
+        for (at, byte) in changes {
+            if let Some(place) = frame.get_mut(at) {
+                *place = byte;
+            }
+        }
+        let len_bytes = if longer > 20 { frame.len() } else { frame.len().saturating_add_signed(longer) };
+        frame.resize(len_bytes.max(14), 0);
+        frame
+    });
+    let noise = proptest::collection::vec(any::<u8>(), 14..200);
+    prop_oneof![9 => mutated, 1 => noise]
+}
+
+#[test]
+fn random_and_mutated_packets_kernel_and_model_decide_alike() {
+    let Some(bench) = Bench::or_skip() else { return };
+    let bench = std::cell::RefCell::new(bench);
+    let cases = (proptest::collection::hash_set(filters(), 1..8), proptest::collection::vec(frames(), 40));
+    let taken = std::cell::Cell::new(0);
+    TestRunner::new(Config { failure_persistence: None, ..Config::with_cases(200) })
+        .run(&cases, |(filters, frames)| {
+            let mut bench = bench.borrow_mut();
+            bench.remove_all();
+            for filter in &filters {
+                bench.table.add(*filter).unwrap();
+            }
+            let now = frames.iter().filter(|frame| bench.takes(frame)).count();
+            taken.set(taken.get() + now);
+            Ok(())
+        })
+        .unwrap();
+    // The frames are such that both outcomes are common.
+    assert!((1000..7000).contains(&taken.get()), "{} of 8000 frames were taken", taken.get());
+}
