@@ -47,7 +47,7 @@ static void pong(void)
 {
     const void *frame;
     for (;;) {
-        int length = nearwire_receive_begin(port, &frame, 2 * SECOND_NS, NULL);
+        int length = nearwire_receive_begin(port, &frame, 5 * SECOND_NS, NULL);
         if (length < 0)
             fail("receive", length);
         if (length == 0)
@@ -79,20 +79,26 @@ static void ping(unsigned count)
         while (error == -EAGAIN);
         if (error)
             fail("trigger", error);
-        int length = nearwire_receive_begin(port, &answer, SECOND_NS, &info);
-        if (length < 0)
-            fail("receive", length);
-        if (length == 0)
+        int length, is_answer;
+        do { /* pass over answers that came too late */
+            length = nearwire_receive_begin(port, &answer, SECOND_NS, &info);
+            if (length < 0)
+                fail("receive", length);
+            is_answer = length >= (int)(sizeof head + sizeof n)
+                && memcmp((const char *)answer + sizeof head, &n, sizeof n) == 0;
+            if (length > 0)
+                nearwire_receive_end(port);
+        } while (length > 0 && !is_answer);
+        if (!is_answer)
             continue; /* lost */
-        answered += length >= (int)sizeof head + 4 && memcmp((const char *)answer + sizeof head, &n, sizeof n) == 0;
-        nearwire_receive_end(port);
+        answered++;
         last_ns = info.time_ns;
         if (first_ns == 0)
             first_ns = last_ns;
     }
     printf("%u of %u answered\n", answered, count);
-    if (count > 1)
-        printf("half round trip %.2f us on average\n", (double)(last_ns - first_ns) / (count - 1) / 2000.0);
+    if (answered > 1)
+        printf("half round trip %.2f us on average\n", (double)(last_ns - first_ns) / (answered - 1) / 2000.0);
 }
 
 int main(int argc, char **argv)

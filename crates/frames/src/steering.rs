@@ -1,9 +1,9 @@
 //! Which frames a port takes from the kernel, chosen at run time: flows (protocol, local address, local port) and frames
 //! (MAC address, EtherType, VLAN).
 //!
-//! The decision is written down twice: [`set`] in Rust, for ports whose frames come past no XDP program of ours and as
-//! the model that tests hold the other one against, and [`program`] for the kernel, as an XDP program that looks filters
-//! up in hash maps. Filters come and go in the maps while the program runs ([`table`]).
+//! The decision is written down twice: `set` in Rust, for ports whose frames come past no XDP program of ours and as
+//! the model that tests hold the other one against, and `program` for the kernel, as an XDP program that looks filters
+//! up in hash maps. Filters come and go in the maps while the program runs (`table`).
 //!
 //! ```text
 //!   two tags at most  ->  does a frame filter match?  --yes--------------------------+
@@ -26,7 +26,7 @@
 
 mod filter;
 mod headers;
-pub mod program;
+mod program;
 mod set;
 mod table;
 

@@ -72,7 +72,7 @@ impl FilterSet {
         self.classes
     }
 
-    /// Whether a filter matches this frame. [`super::program`] decides the same in the kernel.
+    /// Whether a filter matches this frame. `super::program` decides the same in the kernel.
     #[must_use]
     pub fn takes(&self, frame: &[u8]) -> bool {
         if self.has_class(FRAME_CLASSES_FROM) {

@@ -359,7 +359,7 @@ fn frames() -> impl Strategy<Value = Vec<u8>> {
 fn random_and_mutated_packets_kernel_and_model_decide_alike() {
     let Some(bench) = Bench::or_skip() else { return };
     let bench = std::cell::RefCell::new(bench);
-    let cases = (proptest::collection::hash_set(filters(), 1..8), proptest::collection::vec(frames(), 40));
+    let cases = (proptest::collection::hash_set(filters(), 1..24), proptest::collection::vec(frames(), 40));
     let taken = std::cell::Cell::new(0);
     TestRunner::new(Config { failure_persistence: None, ..Config::with_cases(200) })
         .run(&cases, |(filters, frames)| {
