@@ -3,14 +3,15 @@
 //! ```text
 //!  unicast                          group, broadcast: each that matches
 //!    only endpoint of its port?  -> score it
-//!    connected, four values alike  -> best score         bound to the destination
+//!    connected, four values alike  -> first match        bound to the destination
 //!    bound to the destination      -> best score         bound to no address
 //!    bound to no address           -> best score
 //! ```
 //!
 //! Each step is one hash lookup in a bucket that holds more than one endpoint only where endpoints share their address,
-//! by SO_REUSEPORT or SO_REUSEADDR. Buckets are in the order of the kernel's chains: the newest first, but an IPv6
-//! endpoint with SO_REUSEPORT last; among equals the first wins.
+//! by SO_REUSEPORT or SO_REUSEADDR. Buckets are in the order of the kernel's chains: the newest first, but an unconnected
+//! IPv6 endpoint with SO_REUSEPORT last; among equals the first wins. The step for connected endpoints is that of 6.13
+//! (`udp4_lib_lookup4`); before, one of a SO_REUSEPORT group could get what is for a connected endpoint.
 //!
 //! Not done: BPF programs (SO_ATTACH_REUSEPORT_*, sk_lookup), VRF devices, SO_INCOMING_CPU.
 
@@ -90,15 +91,12 @@ impl Demux {
     pub(crate) fn insert(&mut self, index: u32, endpoint: &Endpoint) {
         let key = &endpoint.key;
         let goes_last = endpoint.options.reuse_port && key.family == Family::V6;
-        let add = |bucket: &mut Bucket| {
-            let at = if goes_last { bucket.len() } else { 0 };
-            bucket.insert(at, index);
-        };
         match place(key) {
-            Place::Connected(key) => add(self.connected.entry(key).or_default()),
-            Place::Bound(keys) => {
-                keys.into_iter().flatten().for_each(|key| add(self.bound.entry(key).or_default()));
-            }
+            Place::Connected(key) => self.connected.entry(key).or_default().insert(0, index),
+            Place::Bound(keys) => keys.into_iter().flatten().for_each(|key| {
+                let bucket = self.bound.entry(key).or_default();
+                bucket.insert(if goes_last { bucket.len() } else { 0 }, index);
+            }),
         }
         let port = &mut self.ports[usize::from(key.local_port)];
         port.endpoints += 1;
@@ -141,10 +139,10 @@ impl Demux {
 
     fn among_many(&self, incoming: &Incoming, endpoints: &Slab) -> Option<u32> {
         let Incoming { source, destination, source_port, destination_port, .. } = *incoming;
-        if let Some(bucket) = self.connected.get(&(destination, source, ports(destination_port, source_port)))
-            && let Some(index) = self.best(bucket, incoming, endpoints)
-        {
-            return Some(index);
+        let connected = self.connected.get(&(destination, source, ports(destination_port, source_port)));
+        let is_match = |index: &&u32| endpoints.key(**index).is_some_and(|key| score(key, incoming).is_some());
+        if let Some(index) = connected.and_then(|bucket| bucket.iter().find(is_match)) {
+            return Some(*index);
         }
         let any = if destination.is_v4() { Address::ANY_V4 } else { Address::ANY_V6 };
         [destination, any].into_iter().find_map(|local| {
