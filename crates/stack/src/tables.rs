@@ -53,6 +53,20 @@ struct NeighbourEntry {
     is_confirmation_asked: bool,
 }
 
+/// What an address that is known is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Known {
+    Own,
+    Broadcast,
+}
+
+/// A bit that depends on all of an address.
+#[inline]
+const fn filter_bit(address: Address) -> u64 {
+    let half = (address.0 >> 64) as u64 ^ address.0 as u64;
+    1 << (half.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 58)
+}
+
 /// What an IP destination is to this host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DestinationClass {
@@ -71,9 +85,10 @@ pub struct Tables {
     /// (parent, VLAN id) to interface.
     vlans: HashMap<(u32, u16), u32, KeyedHash>,
     addresses: Vec<InterfaceAddress>,
-    /// Own addresses with their interface, 0 for those that are good on any: all but link-local IPv6.
-    own: HashSet<(u32, Address), KeyedHash>,
-    broadcasts: HashSet<Address, KeyedHash>,
+    /// Own and broadcast addresses with their interface, 0 for those that are good on any: all but link-local IPv6.
+    known: HashMap<(u32, Address), Known, KeyedHash>,
+    /// A bit for each of them, by [`filter_bit`]: most other addresses are told apart without a lookup.
+    known_filter: u64,
     routes: Routes,
     neighbours: HashMap<(u32, Address), NeighbourEntry, KeyedHash>,
     /// Groups that the kernel or others joined.
@@ -87,15 +102,15 @@ pub struct Tables {
 
 impl Tables {
     pub(crate) fn new(hash: KeyedHash) -> Tables {
-        Tables {
+        let mut tables = Tables {
             // Flows start at 0: nothing resolved yet.
             generation: 1,
             ports: Vec::new(),
             links: HashMap::with_hasher(hash),
             vlans: HashMap::with_hasher(hash),
             addresses: Vec::new(),
-            own: HashSet::with_hasher(hash),
-            broadcasts: HashSet::with_hasher(hash),
+            known: HashMap::with_hasher(hash),
+            known_filter: 0,
             routes: Routes::new(hash),
             neighbours: HashMap::with_hasher(hash),
             groups: HashSet::with_hasher(hash),
@@ -103,7 +118,9 @@ impl Tables {
             path_mtus: HashMap::with_hasher(hash),
             has_policy_rules: false,
             stale_used: Vec::new(),
-        }
+        };
+        tables.refresh_own();
+        tables
     }
 
     /// Changes whenever a next hop may have changed.
@@ -265,44 +282,54 @@ impl Tables {
     }
 
     fn refresh_own(&mut self) {
-        self.own.clear();
-        self.broadcasts.clear();
+        self.known.clear();
+        let limited = std::iter::once(Address::v4(Ipv4Addr::BROADCAST));
+        let of_addresses = self.addresses.iter().filter_map(|address| address.broadcast.map(Address::v4));
+        let routes = self.routes.hosts(RouteTable::Local).filter(|route| route.kind == RouteKind::Broadcast);
+        let of_routes = routes.map(|route| Address::from(route.destination));
+        for broadcast in limited.chain(of_addresses).chain(of_routes) {
+            self.known.insert((0, broadcast), Known::Broadcast);
+        }
         for address in self.addresses.iter().filter(|address| !address.is_tentative) {
             let own = Address::from(address.address);
-            self.own.insert((if own.is_link_local_v6() { address.ifindex } else { 0 }, own));
-            self.broadcasts.extend(address.broadcast.map(Address::v4));
+            self.known.insert((if own.is_link_local_v6() { address.ifindex } else { 0 }, own), Known::Own);
         }
-        let broadcasts = self.routes.hosts(RouteTable::Local).filter(|route| route.kind == RouteKind::Broadcast);
-        self.broadcasts.extend(broadcasts.map(|route| Address::from(route.destination)));
+        self.known_filter = self.known.keys().fold(0, |filter, (_, address)| filter | filter_bit(*address));
     }
 
     #[inline]
+    fn known(&self, ifindex: u32, address: Address) -> Option<Known> {
+        if self.known_filter & filter_bit(address) == 0 {
+            return None;
+        }
+        self.known.get(&(if address.is_link_local_v6() { ifindex } else { 0 }, address)).copied()
+    }
+
     fn is_own(&self, ifindex: u32, address: Address) -> bool {
-        self.own.contains(&(if address.is_link_local_v6() { ifindex } else { 0 }, address))
+        self.known(ifindex, address) == Some(Known::Own)
     }
 
     fn is_own_anywhere(&self, address: Address) -> bool {
         if address.is_link_local_v6() {
-            return self.own.iter().any(|(_, own)| *own == address);
+            return self.known.keys().any(|(_, known)| *known == address);
         }
         self.is_own(0, address)
     }
 
     fn is_broadcast(&self, address: Address) -> bool {
-        address == Address::v4(Ipv4Addr::BROADCAST) || self.broadcasts.contains(&address)
+        self.known(0, address) == Some(Known::Broadcast)
     }
 
     /// What the destination of a packet that came in on `ifindex` is.
     #[inline]
     pub(crate) fn class(&self, ifindex: u32, destination: Address) -> DestinationClass {
-        if self.is_own(ifindex, destination) {
-            DestinationClass::Own
-        } else if destination.is_multicast() {
-            DestinationClass::Group
-        } else if destination.is_v4() && self.is_broadcast(destination) {
-            DestinationClass::Broadcast
-        } else {
-            DestinationClass::Other
+        if destination.is_multicast() {
+            return DestinationClass::Group;
+        }
+        match self.known(ifindex, destination) {
+            Some(Known::Own) => DestinationClass::Own,
+            Some(Known::Broadcast) => DestinationClass::Broadcast,
+            None => DestinationClass::Other,
         }
     }
 
@@ -310,9 +337,7 @@ impl Tables {
     #[inline]
     pub(crate) fn is_martian_v4(&self, ifindex: u32, source: Address, destination: Address) -> bool {
         let to_limited_broadcast = destination == Address::v4(Ipv4Addr::BROADCAST);
-        source::is_martian_v4(source.to_v4(), to_limited_broadcast)
-            || self.is_own(ifindex, source)
-            || self.broadcasts.contains(&source)
+        source::is_martian_v4(source.to_v4(), to_limited_broadcast) || self.known(ifindex, source).is_some()
     }
 
     #[inline]

@@ -123,8 +123,13 @@ impl Template {
             return false;
         }
         let (ip, transport) = (usize::from(self.ip_offset), usize::from(self.transport_offset));
-        let (headers, rest) = frame.split_at_mut(transport + udp::HEADER_BYTES);
-        headers.copy_from_slice(&self.bytes[..transport + udp::HEADER_BYTES]);
+        let headers_bytes = transport + udp::HEADER_BYTES;
+        match frame.first_chunk_mut::<HEADERS_BYTES_MAX>() {
+            // A copy of fixed length takes a few moves; what is too much of it, the payload overwrites.
+            Some(start) => *start = self.bytes,
+            None => frame[..headers_bytes].copy_from_slice(&self.bytes[..headers_bytes]),
+        }
+        let (headers, rest) = frame.split_at_mut(headers_bytes);
         rest.copy_from_slice(payload);
         let packet_bytes = self.packet_bytes(payload.len()) as u16;
         if self.is_v4 {

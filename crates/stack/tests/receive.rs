@@ -4,10 +4,10 @@ mod common;
 
 use std::net::{IpAddr, Ipv4Addr};
 
-use common::{Host, IFINDEX, at, host, mac, pair, picture, v4, v6};
+use common::{Host, IFINDEX, at, host, host_with, mac, pair, v4, v6};
 use nearwire_stack::{
     Arrival, Dropped, EndpointId, Family, InterfaceAddress, Link, LinkKind, Message, NotOurs, OVERHEAD_BYTES,
-    ReceiveChecksum, SourceFilter, Stack, StackConfig, Take, UdpOptions, Update, Verdict,
+    ReceiveChecksum, SourceFilter, StackConfig, Take, UdpOptions, Update, Verdict,
 };
 use nearwire_wire::checksum::Sum;
 use nearwire_wire::ethernet::TagKind;
@@ -370,10 +370,7 @@ fn receive_buffer_full_drops_and_counts_and_reading_makes_room() {
 
 #[test]
 fn memory_used_up_drops_and_counts_and_closing_gives_it_back() {
-    let config = StackConfig { queue_slots: 1, ..StackConfig::new(1) };
-    let mut host = Host { stack: Stack::new(config), ..host(2, &[1]) };
-    host.port = host.stack.attach_port(IFINDEX, nearwire_stack::Offers::default());
-    picture(2, &[1]).into_iter().for_each(|update| host.stack.update(update));
+    let mut host = host_with(2, &[1], StackConfig { queue_slots: 1, ..StackConfig::new(1) });
     let id = host.endpoint(at(v4(2), 4000));
     host.receive(&frame4());
     assert_eq!(host.receive(&frame4()), Verdict::Dropped(Dropped::MemErrors));

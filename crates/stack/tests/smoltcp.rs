@@ -76,7 +76,7 @@ fn peer() -> Peer {
             addresses.push(IpCidr::new(address.into(), len)).expect("room");
         }
     });
-    let buffer = || PacketBuffer::new(vec![PacketMetadata::EMPTY; 8], vec![0; 40_000]);
+    let buffer = || PacketBuffer::new(vec![PacketMetadata::EMPTY; 8], vec![0; 4096]);
     let mut socket = Socket::new(buffer(), buffer());
     socket.bind(9).expect("free");
     let mut sockets = SocketSet::new(Vec::new());
@@ -136,6 +136,8 @@ fn ours(six: bool) -> (Host, EndpointId) {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
     #[test]
     fn datagram_sent_here_arrives_at_smoltcp(six: bool, payload in proptest::collection::vec(any::<u8>(), 0..3000)) {
         let ((mut host, id), mut peer) = (ours(six), peer());

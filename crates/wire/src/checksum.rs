@@ -15,15 +15,19 @@ impl Sum {
     #[inline]
     #[must_use]
     pub fn bytes(self, bytes: &[u8]) -> Sum {
-        // 32-bit halves in a 64-bit sum: room for 2^32 of them, which no packet has.
+        // 32-bit words in a 64-bit sum: room for 2^32 of them, which no packet has.
         let mut sum = self.0;
         let (eights, rest) = bytes.as_chunks::<8>();
         for eight in eights {
             let word = u64::from_ne_bytes(*eight);
             sum += (word & 0xffff_ffff) + (word >> 32);
         }
+        let (fours, rest) = rest.as_chunks::<4>();
+        if let [four] = fours {
+            sum += u64::from(u32::from_ne_bytes(*four));
+        }
         let (twos, last) = rest.as_chunks::<2>();
-        for two in twos {
+        if let [two] = twos {
             sum += u64::from(u16::from_ne_bytes(*two));
         }
         if let [last] = last {

@@ -18,7 +18,9 @@ pub const OVERHEAD_BYTES: u32 = 640;
 #[derive(Debug)]
 pub(crate) struct Pool {
     bytes: Vec<u8>,
+    /// Those that were used once; there is room for `slots_most`.
     slots: Vec<Slot>,
+    slots_most: usize,
     slot_bytes: usize,
     free: u32,
 }
@@ -87,23 +89,30 @@ fn charge(payload_bytes: usize) -> u64 {
 
 impl Pool {
     pub(crate) fn new(slots: u32, slot_bytes: usize) -> Pool {
-        let empty = Meta {
-            source: SocketAddr::new(IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED), 0),
-            destination: IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED),
-            ifindex: 0,
-            ttl: 0,
-            tos: 0,
-            received_ns: 0,
-        };
-        let chained =
-            (0..slots).map(|at| Slot { next: if at + 1 == slots { NONE } else { at + 1 }, len_bytes: 0, meta: empty });
         Pool {
-            // Zeroed pages come from the kernel when they are touched, so an unused pool costs nothing.
+            // Zeroed pages come from the kernel when they are touched, so what is not used costs nothing.
             bytes: vec![0; slots as usize * slot_bytes],
-            slots: chained.collect(),
+            slots: Vec::with_capacity(slots as usize),
+            slots_most: slots as usize,
             slot_bytes,
-            free: if slots == 0 { NONE } else { 0 },
+            free: NONE,
         }
+    }
+
+    /// A free slot, the one used last.
+    #[inline]
+    fn take_slot(&mut self, slot: Slot) -> Option<u32> {
+        let at = self.free;
+        if let Some(place) = self.slots.get_mut(at as usize) {
+            self.free = place.next;
+            *place = slot;
+            return Some(at);
+        }
+        if self.slots.len() == self.slots_most {
+            return None;
+        }
+        self.slots.push(slot);
+        Some((self.slots.len() - 1) as u32)
     }
 
     /// Appends a copy. One datagram more than the limit is taken, as by the kernel, so that a small buffer holds at
@@ -119,12 +128,9 @@ impl Pool {
             return Err(QueueError::Full);
         }
         let payload = datagram.payload;
-        let at = self.free;
-        let Some(slot) = self.slots.get_mut(at as usize).filter(|_| payload.len() <= self.slot_bytes) else {
-            return Err(QueueError::Memory);
-        };
-        self.free = slot.next;
-        *slot = Slot { next: NONE, len_bytes: payload.len() as u32, meta: Meta::of(datagram) };
+        let slot = Slot { next: NONE, len_bytes: payload.len() as u32, meta: Meta::of(datagram) };
+        let fits = payload.len() <= self.slot_bytes;
+        let at = if fits { self.take_slot(slot) } else { None }.ok_or(QueueError::Memory)?;
         let start = at as usize * self.slot_bytes;
         self.bytes[start..start + payload.len()].copy_from_slice(payload);
         match self.slots.get_mut(queue.last as usize) {
@@ -175,7 +181,8 @@ impl Pool {
     #[cfg(test)]
     fn free_slots(&self) -> usize {
         let next = |at: &u32| self.slots.get(*at as usize).map(|slot| slot.next).filter(|next| *next != NONE);
-        std::iter::successors(Some(self.free).filter(|at| *at != NONE), next).count()
+        self.slots_most - self.slots.len()
+            + std::iter::successors(Some(self.free).filter(|at| *at != NONE), next).count()
     }
 }
 

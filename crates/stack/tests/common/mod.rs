@@ -78,7 +78,11 @@ pub fn picture(number: u8, knows: &[u8]) -> Vec<Update> {
 }
 
 pub fn host(number: u8, knows: &[u8]) -> Host {
-    let mut stack = Stack::new(StackConfig::new(0x5eed_0000 + u64::from(number)));
+    host_with(number, knows, StackConfig::new(0x5eed_0000 + u64::from(number)))
+}
+
+pub fn host_with(number: u8, knows: &[u8], config: StackConfig) -> Host {
+    let mut stack = Stack::new(config);
     let port = stack.attach_port(IFINDEX, Offers::default());
     picture(number, knows).into_iter().for_each(|update| stack.update(update));
     Host { stack, port, number }
