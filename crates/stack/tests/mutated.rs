@@ -31,10 +31,11 @@ impl Random {
 
 /// A host with endpoints of every kind.
 fn receiver() -> (Host, Vec<EndpointId>) {
-    // Fewer slots than receive buffers hold, so that both limits are met.
+    // One small receive buffer, and fewer slots than the others hold: both limits are met.
     let mut host = host_with(2, &[1], StackConfig { queue_slots: 400, ..StackConfig::new(1) });
     let group = "239.1.1.1".parse().expect("an address");
-    let mut ids = vec![host.endpoint("[::]:4000".parse().expect("an address"))];
+    let small = UdpOptions { receive_buffer_bytes: 20_000, ..UdpOptions::default() };
+    let mut ids = vec![host.endpoint_with("[::]:4000".parse().expect("an address"), small)];
     ids.push(host.connected(at(v4(2), 4001), at(v4(1), 7)));
     let shared = UdpOptions { reuse_port: true, reuse_address: true, ..UdpOptions::default() };
     for _ in 0..3 {
