@@ -19,9 +19,10 @@ fn message(number: u32, len_bytes: usize) -> Vec<u8> {
 
 fn send(host: &mut Host, port: &mut impl Port, id: EndpointId, payload: &[u8]) {
     let outgoing = host.stack.udp_send(id, &Message::new(payload)).expect("has a way");
-    let mut frame = vec![0; outgoing.len_bytes()];
-    outgoing.write(&mut frame);
-    assert!(port.send(&frame).expect("open"));
+    let len_bytes = outgoing.len_bytes();
+    let queued = port.queue_with(len_bytes, |frame| assert_eq!(outgoing.write(frame), len_bytes));
+    assert!(queued.expect("open"));
+    port.flush().expect("open");
 }
 
 /// Takes in what is there; some datagrams are read in place, others queued and read later.

@@ -32,7 +32,7 @@ impl Random {
 /// A host with endpoints of every kind.
 fn receiver() -> (Host, Vec<EndpointId>) {
     // One small receive buffer, and fewer slots than the others hold: both limits are met.
-    let mut host = host_with(2, &[1], StackConfig { queue_slots: 400, ..StackConfig::new(1) });
+    let mut host = host_with(2, &[1], StackConfig { queue_slots: 100, ..StackConfig::new(1) });
     let group = "239.1.1.1".parse().expect("an address");
     let small = UdpOptions { receive_buffer_bytes: 20_000, ..UdpOptions::default() };
     let mut ids = vec![host.endpoint_with("[::]:4000".parse().expect("an address"), small)];

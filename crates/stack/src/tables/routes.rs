@@ -94,7 +94,7 @@ impl Routes {
         })
     }
 
-    /// Whether one table has a route for exactly this address.
+    /// The routes of one table that are for a single address.
     pub(super) fn hosts(&self, table: RouteTable) -> impl Iterator<Item = &Route> {
         let families = self.prefixes[table as usize].iter();
         families.flat_map(|prefixes| prefixes.by_prefix.values().flatten()).filter(|route| {

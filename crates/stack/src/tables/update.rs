@@ -6,7 +6,7 @@ use nearwire_wire::MacAddress;
 use nearwire_wire::ethernet::TagKind;
 
 /// One event. A listener turns each rtnetlink message into one of these; a wholesale resync is a list of `New...`
-/// (see [`Tables::resync`](super::Tables::resync)).
+/// (see [`Stack::resync`](crate::Stack::resync)).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Update {
     /// RTM_NEWLINK: a link came or changed.
