@@ -62,6 +62,14 @@ fn seeds() -> Vec<Vec<u8>> {
     let mut tagged = frames[0].clone();
     tagged.splice(12..12, [0x81, 0, 0, 0]);
     frames.push(tagged);
+    for options in [[0x94, 4, 0, 0], [131, 3, 4, 0], [1, 7, 3, 4]] {
+        let mut with_options = frames[4].clone();
+        with_options.splice(34..34, options);
+        with_options[14] = 0x46;
+        with_options[17] += 4;
+        repair(&mut with_options);
+        frames.push(with_options);
+    }
     frames
 }
 
