@@ -132,10 +132,14 @@ impl Template {
         let (headers, rest) = frame.split_at_mut(headers_bytes);
         rest.copy_from_slice(payload);
         let packet_bytes = self.packet_bytes(payload.len()) as u16;
+        // Arrays, so that every store below is at a fixed place and needs no check.
+        let header = &mut headers[ip..];
         if self.is_v4 {
-            self.finish_v4(&mut headers[ip..transport], packet_bytes, per);
-        } else {
-            finish_v6(&mut headers[ip..transport], packet_bytes, per);
+            if let Some(header) = header.first_chunk_mut() {
+                self.finish_v4(header, packet_bytes, per);
+            }
+        } else if let Some(header) = header.first_chunk_mut() {
+            finish_v6(header, packet_bytes, per);
         }
         let length = (udp::HEADER_BYTES + payload.len()) as u16;
         let field = self.checksum_field(per.checksum, length, payload);
@@ -146,14 +150,15 @@ impl Template {
     }
 
     #[inline]
-    fn finish_v4(&self, header: &mut [u8], total_length: u16, per: PerDatagram) {
+    fn finish_v4(&self, header: &mut [u8; ipv4::HEADER_BYTES_MIN], total_length: u16, per: PerDatagram) {
         let first = 0x4500 | u16::from(per.tos);
         let fragment = if per.dont_fragment { ipv4::DONT_FRAGMENT } else { 0 };
         let hops = u16::from(per.ttl) << 8 | u16::from(udp::PROTOCOL);
         let words = [first, total_length, per.identification, fragment, hops];
         let sum = words.into_iter().fold(self.ip_addresses, Sum::word);
-        for (at, word) in header.chunks_exact_mut(2).zip(words) {
-            at.copy_from_slice(&word.to_be_bytes());
+        let (places, _) = header.as_chunks_mut::<2>();
+        for (place, word) in places.iter_mut().zip(words) {
+            *place = word.to_be_bytes();
         }
         //= RFC 791 3.1 MUST: the header checksum is that of the header as it is sent
         header[10..12].copy_from_slice(&sum.checksum());
@@ -178,7 +183,7 @@ impl Template {
 }
 
 #[inline]
-fn finish_v6(header: &mut [u8], packet_bytes: u16, per: PerDatagram) {
+fn finish_v6(header: &mut [u8; ipv6::HEADER_BYTES], packet_bytes: u16, per: PerDatagram) {
     // Version, traffic class, flow label 0.
     header[..4].copy_from_slice(&(6 << 28 | u32::from(per.tos) << 20).to_be_bytes());
     header[4..6].copy_from_slice(&(packet_bytes - ipv6::HEADER_BYTES as u16).to_be_bytes());
