@@ -208,7 +208,7 @@ impl Stack {
     }
 
     /// Whether the destination is for several endpoints; an error where it is not for this host.
-    #[inline]
+    #[inline(always)]
     fn destination(&self, ifindex: u32, destination: Address) -> Result<bool, Verdict> {
         match self.tables.class(ifindex, destination) {
             DestinationClass::Own => Ok(false),
@@ -304,7 +304,7 @@ impl Stack {
     }
 
     /// To one endpoint: lent when nothing waits there, else queued. Copies lost are counted here.
-    #[inline]
+    #[inline(always)]
     fn deliver(
         &mut self,
         index: u32,

@@ -147,14 +147,25 @@ impl Stack {
             Err(reason) => return Err(statistics.count_needs_kernel(reason)),
         };
         let family = if endpoint.key.remote.is_v4() && is_plain { Family::V4 } else { ready.hop.source.family() };
-        let mut per = match per_datagram(ready, &endpoint.options, message, config.default_ttl, family) {
-            Ok(per) => per,
-            Err(reason) => return Err(statistics.count_needs_kernel(reason)),
-        };
-        //= RFC 6864 4.1 MUST: an identification is unique where the packet may be fragmented
-        if !per.dont_fragment || endpoint.key.is_connected() {
-            per.identification = endpoint.identification;
+        let options = &endpoint.options;
+        if !fits(ready, options, message.payload.len()) {
+            return Err(statistics.count_needs_kernel(NeedsKernel::LargerThanMtu));
         }
+        let ttl = message.ttl.unwrap_or_else(|| standing_ttl(ready, options, config.default_ttl));
+        //= RFC 1122 3.2.1.7 MUST: no packet is sent with a time to live of 0
+        if ttl == 0 {
+            return Err(statistics.count_needs_kernel(NeedsKernel::TtlZero));
+        }
+        let dont_fragment = dont_fragment(ready, options);
+        //= RFC 6864 4.1 MUST: an identification is unique where the packet may be fragmented
+        let needs_identification = !dont_fragment || endpoint.key.is_connected();
+        let per = PerDatagram {
+            ttl,
+            tos: message.tos.unwrap_or(options.tos),
+            identification: if needs_identification { endpoint.identification } else { 0 },
+            dont_fragment,
+            checksum: checksum(ready, options, family),
+        };
         Ok(OutgoingFrame {
             ready,
             payload: message.payload,
@@ -234,43 +245,39 @@ fn resolve(tables: &mut Tables, key: &Key, options: &UdpOptions, target: &Target
     Ok(Ready { template: Template::new(tuple, &hop), hop, is_group })
 }
 
-/// What is particular to this datagram, and whether it fits.
+/// Whether a payload of this length goes in one packet.
 #[inline]
-fn per_datagram(
-    ready: &Ready,
-    options: &UdpOptions,
-    message: &Message<'_>,
-    default_ttl: u8,
-    family: Family,
-) -> Result<PerDatagram, NeedsKernel> {
+fn fits(ready: &Ready, options: &UdpOptions, payload_bytes: usize) -> bool {
     use PathMtuDiscovery as Mode;
-    let mode = options.path_mtu_discovery;
-    let mtu_bytes = match mode {
+    let mtu_bytes = match options.path_mtu_discovery {
         Mode::Probe | Mode::Interface | Mode::Omit => ready.hop.link_mtu_bytes,
         Mode::Dont | Mode::Want | Mode::Do => ready.hop.mtu_bytes,
     };
-    let payload_bytes = message.payload.len();
-    if payload_bytes > PAYLOAD_BYTES_MAX || ready.template.packet_bytes(payload_bytes) > mtu_bytes as usize {
-        return Err(NeedsKernel::LargerThanMtu);
-    }
+    payload_bytes <= PAYLOAD_BYTES_MAX && ready.template.packet_bytes(payload_bytes) <= mtu_bytes as usize
+}
+
+#[inline]
+fn standing_ttl(ready: &Ready, options: &UdpOptions, default_ttl: u8) -> u8 {
     //= RFC 1112 6.1 MUST: the default time to live of group datagrams is 1
-    let standing_ttl =
-        if ready.is_group { options.multicast_ttl } else { options.ttl.or(ready.hop.hop_limit).unwrap_or(default_ttl) };
-    let ttl = message.ttl.unwrap_or(standing_ttl);
-    //= RFC 1122 3.2.1.7 MUST: no packet is sent with a time to live of 0
-    if ttl == 0 {
-        return Err(NeedsKernel::TtlZero);
-    }
-    //= RFC 8200 8.1 MUST: UDP over IPv6 has a checksum
-    let checksum = match (options.no_checksum && family == Family::V4, ready.hop.offers.send_checksum) {
-        (true, _) => SendChecksum::None,
-        (false, true) => SendChecksum::Partial,
-        (false, false) => SendChecksum::Complete,
-    };
-    let dont_fragment = match mode {
+    if ready.is_group { options.multicast_ttl } else { options.ttl.or(ready.hop.hop_limit).unwrap_or(default_ttl) }
+}
+
+#[inline]
+fn dont_fragment(ready: &Ready, options: &UdpOptions) -> bool {
+    use PathMtuDiscovery as Mode;
+    match options.path_mtu_discovery {
         Mode::Do | Mode::Probe => true,
         Mode::Want => !ready.hop.is_mtu_locked,
         Mode::Dont | Mode::Interface | Mode::Omit => false,
-    };
-    Ok(PerDatagram { ttl, tos: message.tos.unwrap_or(options.tos), identification: 0, dont_fragment, checksum })
+    }
+}
+
+#[inline]
+fn checksum(ready: &Ready, options: &UdpOptions, family: Family) -> SendChecksum {
+    //= RFC 8200 8.1 MUST: UDP over IPv6 has a checksum
+    match (options.no_checksum && family == Family::V4, ready.hop.offers.send_checksum) {
+        (true, _) => SendChecksum::None,
+        (false, true) => SendChecksum::Partial,
+        (false, false) => SendChecksum::Complete,
+    }
 }

@@ -124,7 +124,7 @@ impl Demux {
     }
 
     /// The one endpoint that a unicast datagram is for.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn unicast(&self, incoming: &Incoming, endpoints: &Slab) -> Option<u32> {
         let port = self.ports[usize::from(incoming.destination_port)];
         match port.endpoints {
@@ -137,6 +137,7 @@ impl Demux {
         }
     }
 
+    #[inline(never)]
     fn among_many(&self, incoming: &Incoming, endpoints: &Slab) -> Option<u32> {
         let Incoming { source, destination, source_port, destination_port, .. } = *incoming;
         let connected = self.connected.get(&(destination, source, ports(destination_port, source_port)));
