@@ -19,7 +19,7 @@ use nearwire_wire::MacAddress;
 pub(crate) use resolve::{NextHop, Query};
 pub use update::{InterfaceAddress, Link, LinkKind, Neighbour, NeighbourState, Route, RouteKind, RouteTable, Update};
 
-use crate::address::Address;
+use crate::address::{Address, Family};
 use crate::hash::KeyedHash;
 use routes::Routes;
 
@@ -87,7 +87,9 @@ pub struct Tables {
     addresses: Vec<InterfaceAddress>,
     /// Own and broadcast addresses with their interface, 0 for those that are good on any: all but link-local IPv6.
     known: HashMap<(u32, Address), Known, KeyedHash>,
-    /// A bit for each of them, by [`filter_bit`]: most other addresses are told apart without a lookup.
+    /// The first own address of each family: that of most packets, known by one comparison.
+    likely_own: [Address; 2],
+    /// A bit for each known address, by [`filter_bit`]: most other addresses are told apart without a lookup.
     known_filter: u64,
     routes: Routes,
     neighbours: HashMap<(u32, Address), NeighbourEntry, KeyedHash>,
@@ -110,6 +112,7 @@ impl Tables {
             vlans: HashMap::with_hasher(hash),
             addresses: Vec::new(),
             known: HashMap::with_hasher(hash),
+            likely_own: [Address::ANY_V4, Address::ANY_V6],
             known_filter: 0,
             routes: Routes::new(hash),
             neighbours: HashMap::with_hasher(hash),
@@ -294,6 +297,12 @@ impl Tables {
             let own = Address::from(address.address);
             self.known.insert((if own.is_link_local_v6() { address.ifindex } else { 0 }, own), Known::Own);
         }
+        for (family, likely) in [Family::V4, Family::V6].into_iter().zip(&mut self.likely_own) {
+            let known = self.addresses.iter().map(|address| (address, Address::from(address.address)));
+            let mut own = known.filter(|(address, own)| !address.is_tentative && !own.is_link_local_v6());
+            let any = if family == Family::V4 { Address::ANY_V4 } else { Address::ANY_V6 };
+            *likely = own.find(|(_, own)| own.family() == family).map_or(any, |(_, own)| own);
+        }
         self.known_filter = self.known.keys().fold(0, |filter, (_, address)| filter | filter_bit(*address));
     }
 
@@ -323,6 +332,9 @@ impl Tables {
     /// What the destination of a packet that came in on `ifindex` is.
     #[inline]
     pub(crate) fn class(&self, ifindex: u32, destination: Address) -> DestinationClass {
+        if self.likely_own[destination.family() as usize] == destination && !destination.is_any() {
+            return DestinationClass::Own;
+        }
         if destination.is_multicast() {
             return DestinationClass::Group;
         }

@@ -346,6 +346,8 @@ fn address_of_each_kind_is_classed() {
         ("239.0.0.1", DestinationClass::Group),
         ("ff02::1", DestinationClass::Group),
         ("10.0.0.2", DestinationClass::Other),
+        ("0.0.0.0", DestinationClass::Other),
+        ("::", DestinationClass::Other),
         ("fd00::1", DestinationClass::Own),
     ] {
         assert_eq!(tables.class(2, ip(text).into()), wanted, "{text}");
