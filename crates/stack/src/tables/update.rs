@@ -81,7 +81,7 @@ pub struct Link {
     pub mac: MacAddress,
     /// Longest IP packet.
     pub mtu_bytes: u32,
-    /// IFF_UP, and not IFF_LOWER_UP's absence: the kernel sends on a link without carrier too.
+    /// IFF_UP; carrier does not matter, as it does not to the kernel's routes by default.
     pub is_up: bool,
     /// What kind of link.
     pub kind: LinkKind,
