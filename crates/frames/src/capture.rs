@@ -68,6 +68,14 @@ impl<P: Port, W: Write, N: FnMut() -> u64> Port for CapturePort<P, W, N> {
         Ok(queued)
     }
 
+    fn queue_with(&mut self, len_bytes: usize, write: impl FnOnce(&mut [u8])) -> Result<bool, PortError> {
+        let (writer, now_ns) = (&mut self.writer, &mut self.now_ns);
+        self.inner.queue_with(len_bytes, |frame| {
+            write(frame);
+            writer.frame(now_ns(), Direction::Outbound, frame);
+        })
+    }
+
     fn flush(&mut self) -> Result<(), PortError> {
         self.inner.flush()
     }

@@ -134,6 +134,15 @@ impl<P: Port, N: FnMut() -> u64> Port for FaultPort<P, N> {
         Ok(true)
     }
 
+    fn queue_with(&mut self, len_bytes: usize, write: impl FnOnce(&mut [u8])) -> Result<bool, PortError> {
+        if self.sending.is_none() {
+            return self.inner.queue_with(len_bytes, write);
+        }
+        let mut frame = vec![0; len_bytes];
+        write(&mut frame);
+        self.queue(&frame)
+    }
+
     fn flush(&mut self) -> Result<(), PortError> {
         self.send_due()?;
         self.inner.flush()

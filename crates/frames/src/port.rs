@@ -69,6 +69,13 @@ pub trait Port {
     /// `frame` is longer than the port carries, or the port failed for good.
     fn queue(&mut self, frame: &[u8]) -> Result<bool, PortError>;
 
+    /// As [`Port::queue`], but `write` makes the frame in the buffer from which it is sent: `len_bytes` long, its content
+    /// unspecified. Saves the copy of a frame that has to be made anyway.
+    ///
+    /// # Errors
+    /// As [`Port::queue`].
+    fn queue_with(&mut self, len_bytes: usize, write: impl FnOnce(&mut [u8])) -> Result<bool, PortError>;
+
     /// Has the kernel send what is queued, and takes back buffers that were sent.
     ///
     /// # Errors

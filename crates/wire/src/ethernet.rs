@@ -204,6 +204,7 @@ impl EthernetHeader {
     ///
     /// # Errors
     /// The frame is too short or has three tags.
+    #[inline]
     pub fn parse(frame: &[u8]) -> Result<(Self, &[u8]), EthernetError> {
         let short = |wanted_bytes| EthernetError::TooShort { found_bytes: frame.len(), wanted_bytes };
         let (addresses, mut rest) = Addresses::ref_from_prefix(frame).map_err(|_| short(UNTAGGED_HEADER_BYTES))?;

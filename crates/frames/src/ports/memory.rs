@@ -140,8 +140,13 @@ impl Port for MemoryPort {
 
     #[inline]
     fn queue(&mut self, frame: &[u8]) -> Result<bool, PortError> {
-        if frame.is_empty() || frame.len() > FRAME_MOST_BYTES {
-            return Err(self.length_error(frame.len()));
+        self.queue_with(frame.len(), |buffer| buffer.copy_from_slice(frame))
+    }
+
+    #[inline]
+    fn queue_with(&mut self, len_bytes: usize, write: impl FnOnce(&mut [u8])) -> Result<bool, PortError> {
+        if len_bytes == 0 || len_bytes > FRAME_MOST_BYTES {
+            return Err(self.length_error(len_bytes));
         }
         if self.outgoing.closed.load(Ordering::Acquire) {
             return Err(PortError::PeerGone);
@@ -153,8 +158,8 @@ impl Port for MemoryPort {
         let buffer = &self.outgoing.buffers[slot as usize];
         // SAFETY: the slot is reserved and not submitted, so the receiver does not touch the buffer (`Direction`).
         unsafe {
-            (&mut *buffer.bytes.get())[..frame.len()].copy_from_slice(frame);
-            *buffer.len_bytes.get() = frame.len();
+            write(&mut (&mut *buffer.bytes.get())[..len_bytes]);
+            *buffer.len_bytes.get() = len_bytes;
         }
         self.statistics.sent_frames += 1;
         Ok(true)
@@ -219,6 +224,15 @@ mod tests {
         a.flush().unwrap();
         assert_eq!(received(&mut b).as_deref(), Some(b"frame".as_slice()));
         assert_eq!((a.statistics().sent_frames, b.statistics().received_frames), (1, 1));
+    }
+
+    #[test]
+    fn frame_made_in_the_ports_buffer_is_received() {
+        let (mut a, mut b) = memory_pair(4);
+        assert!(a.queue_with(3, |buffer| buffer.copy_from_slice(b"abc")).unwrap());
+        a.flush().unwrap();
+        assert_eq!(received(&mut b).as_deref(), Some(b"abc".as_slice()));
+        assert!(matches!(a.queue_with(0, |_| ()), Err(PortError::FrameLength { .. })));
     }
 
     #[test]

@@ -109,8 +109,15 @@ impl Buffer {
 
     #[inline]
     fn set(&mut self, frame: &[u8]) {
-        self.bytes[..frame.len()].copy_from_slice(frame);
-        self.len_bytes = frame.len();
+        self.set_with(frame.len(), |bytes| bytes.copy_from_slice(frame));
+    }
+
+    #[inline]
+    fn set_with(&mut self, len_bytes: usize, write: impl FnOnce(&mut [u8])) -> &[u8] {
+        self.len_bytes = len_bytes;
+        let frame = &mut self.bytes[..len_bytes];
+        write(frame);
+        frame
     }
 }
 
@@ -237,12 +244,17 @@ impl Port for PacketPort {
 
     #[inline]
     fn queue(&mut self, frame: &[u8]) -> Result<bool, PortError> {
-        self.limits.check(frame)?;
+        self.queue_with(frame.len(), |buffer| buffer.copy_from_slice(frame))
+    }
+
+    #[inline]
+    fn queue_with(&mut self, len_bytes: usize, write: impl FnOnce(&mut [u8])) -> Result<bool, PortError> {
+        self.limits.check_length(len_bytes)?;
         let Some(buffer) = self.queued.get_mut(self.queued_frames) else {
             self.statistics.send_refused_frames += 1;
             return Ok(false);
         };
-        buffer.set(frame);
+        self.limits.check(buffer.set_with(len_bytes, write))?;
         self.queued_frames += 1;
         Ok(true)
     }

@@ -282,6 +282,16 @@ impl Port for XdpPort {
     }
 
     #[inline]
+    fn queue_with(&mut self, len_bytes: usize, write: impl FnOnce(&mut [u8])) -> Result<bool, PortError> {
+        self.limits.check_length(len_bytes)?;
+        let limits = &self.limits;
+        self.sender.queue_with(len_bytes, |buffer| {
+            write(buffer);
+            limits.check(buffer)
+        })
+    }
+
+    #[inline]
     fn flush(&mut self) -> Result<(), PortError> {
         self.sender.flush().map_err(|source| gone(self.config.sending_interface(), source))
     }

@@ -103,21 +103,38 @@ impl Sender {
         self.in_flight.len() as u32
     }
 
-    /// Copies `frame` to a free buffer and puts it in the TX ring, unseen by the kernel until the flush. `frame` must
-    /// not be longer than a buffer. `false`: no buffer is free.
+    /// Queues a copy of `frame`, which must not be longer than a buffer; as [`Self::queue_with`].
     #[inline]
     pub(super) fn queue(&mut self, frame: &[u8]) -> bool {
+        let copied: Result<bool, std::convert::Infallible> = self.queue_with(frame.len(), |buffer| {
+            buffer.copy_from_slice(frame);
+            Ok(())
+        });
+        matches!(copied, Ok(true))
+    }
+
+    /// Has `write` make a frame in a free buffer and puts it in the TX ring, unseen by the kernel until the flush.
+    /// `len_bytes` must not be more than a buffer has. `false`: no buffer is free. Where `write` fails nothing is sent.
+    #[inline]
+    pub(super) fn queue_with<E>(
+        &mut self,
+        len_bytes: usize,
+        write: impl FnOnce(&mut [u8]) -> Result<(), E>,
+    ) -> Result<bool, E> {
         let Some(address) = self.free_buffer() else {
             self.refused_frames += 1;
-            return false;
+            return Ok(false);
         };
-        let len_bytes = frame.len() as u32;
+        let len_bytes = len_bytes as u32;
         // SAFETY: the buffer came off the free list, so it is in no ring and nobody else has it.
-        if let Some(buffer) = unsafe { self.memory.umem.bytes_mut(address, len_bytes) } {
-            buffer.copy_from_slice(frame);
+        if let Some(buffer) = unsafe { self.memory.umem.bytes_mut(address, len_bytes) }
+            && let Err(error) = write(buffer)
+        {
+            self.free.push(address);
+            return Err(error);
         }
         self.push(address, len_bytes);
-        true
+        Ok(true)
     }
 
     #[inline]

@@ -1,0 +1,141 @@
+//! The stack as a whole: tables, endpoints, counters, and the calls that are neither receiving nor sending.
+
+use std::net::IpAddr;
+
+use crate::hash::KeyedHash;
+use crate::statistics::Statistics;
+use crate::tables::{Offers, PortId, Tables, Update};
+use crate::udp::{Datagram, EndpointId, Udp};
+
+/// What a stack is made with.
+#[derive(Clone, Copy, Debug)]
+pub struct StackConfig {
+    /// A random number: keys the hash tables and starts the IPv4 identifications. Whoever knows it can choose flows that
+    /// are slow to look up.
+    pub secret: u64,
+    /// How many datagrams may wait to be read, over all endpoints.
+    pub queue_slots: u32,
+    /// The longest datagram that can wait, bytes: at least the largest MTU in use.
+    pub queue_slot_bytes: usize,
+    /// `net.ipv4.ip_default_ttl` and `net.ipv6.conf.*.hop_limit`.
+    pub default_ttl: u8,
+}
+
+impl StackConfig {
+    /// 8192 datagrams of up to 2048 bytes: 16 MB of address space, which takes memory only as it is used.
+    #[must_use]
+    pub const fn new(secret: u64) -> StackConfig {
+        StackConfig { secret, queue_slots: 8192, queue_slot_bytes: 2048, default_ttl: 64 }
+    }
+}
+
+/// IPv4, IPv6 and UDP without I/O: see the [crate](crate) for how frames travel through it.
+#[derive(Debug)]
+pub struct Stack {
+    pub(crate) tables: Tables,
+    pub(crate) udp: Udp,
+    pub(crate) statistics: Statistics,
+    pub(crate) config: StackConfig,
+    hash: KeyedHash,
+    identifications: u64,
+}
+
+impl Stack {
+    /// A stack that knows nothing of the host yet.
+    #[must_use]
+    pub fn new(config: StackConfig) -> Stack {
+        let hash = KeyedHash::new(config.secret);
+        Stack {
+            tables: Tables::new(hash),
+            udp: Udp::new(hash, config.queue_slots, config.queue_slot_bytes),
+            statistics: Statistics::default(),
+            config,
+            hash,
+            identifications: config.secret,
+        }
+    }
+
+    /// All counters.
+    #[must_use]
+    pub const fn statistics(&self) -> &Statistics {
+        &self.statistics
+    }
+
+    /// Says that there is a port on an interface, and what it takes off the stack's hands.
+    pub fn attach_port(&mut self, ifindex: u32, offers: Offers) -> PortId {
+        self.tables.attach_port(ifindex, offers)
+    }
+
+    /// The interface a port is on; `None`: detached.
+    #[must_use]
+    pub fn interface_of(&self, port: PortId) -> Option<u32> {
+        self.tables.interface_of(port)
+    }
+
+    /// The port is gone: nothing is sent through it, and what comes in by it is refused.
+    pub fn detach_port(&mut self, port: PortId) {
+        self.tables.detach_port(port);
+    }
+
+    /// Takes in one event from the kernel.
+    pub fn update(&mut self, update: Update) {
+        self.tables.update(update);
+    }
+
+    /// Takes in a whole picture, as after lost netlink messages: what is not in it is gone. Ports, endpoints and the
+    /// groups they joined stay.
+    pub fn resync(&mut self, updates: impl IntoIterator<Item = Update>) {
+        self.tables.resync(self.hash, updates);
+    }
+
+    /// A neighbour (interface index, IP address) that is in use though stale; each is said once. The kernel does not see
+    /// our frames, so ask it to confirm: RTM_NEWNEIGH with NTF_USE.
+    pub fn take_stale_neighbour(&mut self) -> Option<(u32, IpAddr)> {
+        self.tables.take_stale_neighbour()
+    }
+
+    /// An endpoint to which datagrams were queued since it was last named here. It may have been read empty meanwhile.
+    pub fn take_readable(&mut self) -> Option<EndpointId> {
+        let index = self.udp.readable.pop()?;
+        let endpoint = self.udp.endpoints.at_mut(index)?;
+        endpoint.is_announced = false;
+        Some(EndpointId { index, version: endpoint.version })
+    }
+
+    /// Lends the oldest waiting datagram to `read` and drops it. `None`: nothing waits.
+    #[inline]
+    pub fn udp_read<R>(&mut self, id: EndpointId, read: impl FnOnce(&Datagram<'_>) -> R) -> Option<R> {
+        let Udp { endpoints, pool, .. } = &mut self.udp;
+        let endpoint = endpoints.get_mut(id)?;
+        let datagram = pool.front(&endpoint.queue)?;
+        let family = crate::address::Address::from(datagram.destination).family();
+        let result = read(&datagram);
+        pool.pop(&mut endpoint.queue);
+        self.statistics.udp_mut(family).in_datagrams += 1;
+        Some(result)
+    }
+
+    /// Lends the oldest waiting datagram to `read`; it stays (MSG_PEEK).
+    pub fn udp_peek<R>(&self, id: EndpointId, read: impl FnOnce(&Datagram<'_>) -> R) -> Option<R> {
+        let endpoint = self.udp.endpoints.get(id)?;
+        self.udp.pool.front(&endpoint.queue).map(|datagram| read(&datagram))
+    }
+
+    /// How many datagrams wait.
+    #[must_use]
+    pub fn udp_waiting(&self, id: EndpointId) -> u32 {
+        self.udp.endpoints.get(id).map_or(0, |endpoint| endpoint.queue.len_datagrams())
+    }
+
+    /// Memory charged for what waits, bytes, as SO_RCVBUF counts it (`sk_rmem_alloc`).
+    #[must_use]
+    pub fn udp_charged_bytes(&self, id: EndpointId) -> u64 {
+        self.udp.endpoints.get(id).map_or(0, |endpoint| endpoint.queue.charged_bytes())
+    }
+
+    /// A start for an endpoint's IPv4 identifications (SplitMix64's step; not secret, only spread).
+    pub(crate) fn next_identification(&mut self) -> u16 {
+        self.identifications = self.identifications.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        (self.identifications >> 48) as u16
+    }
+}

@@ -1,0 +1,261 @@
+//! Datagrams that wait for their reader.
+//!
+//! One pool of slots for all endpoints, made once; an endpoint's queue is a chain through it. Free slots are reused last
+//! in, first out, so that a small backlog stays in a small, warm part of the memory.
+
+use std::net::{IpAddr, SocketAddr};
+
+use super::{Datagram, Endpoint};
+
+const NONE: u32 = u32::MAX;
+
+/// What a queued datagram is charged on top of its payload, as the kernel charges the memory around it: `struct sk_buff`
+/// (256 bytes) and `struct skb_shared_info` (320 bytes) (`include/linux/skbuff.h`, `SKB_TRUESIZE`), and the headers in
+/// front of the payload.
+pub const OVERHEAD_BYTES: u32 = 640;
+
+/// The pool.
+#[derive(Debug)]
+pub(crate) struct Pool {
+    bytes: Vec<u8>,
+    /// Those that were used once; there is room for `slots_most`.
+    slots: Vec<Slot>,
+    slots_most: usize,
+    slot_bytes: usize,
+    free: u32,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Slot {
+    next: u32,
+    len_bytes: u32,
+    meta: Meta,
+}
+
+/// A datagram without its payload.
+#[derive(Clone, Copy, Debug)]
+struct Meta {
+    source: SocketAddr,
+    destination: IpAddr,
+    ifindex: u32,
+    ttl: u8,
+    tos: u8,
+    received_ns: u64,
+}
+
+/// An endpoint's chain.
+#[derive(Debug)]
+pub(crate) struct Queue {
+    first: u32,
+    last: u32,
+    len_datagrams: u32,
+    charged_bytes: u64,
+}
+
+impl Default for Queue {
+    fn default() -> Queue {
+        Queue { first: NONE, last: NONE, len_datagrams: 0, charged_bytes: 0 }
+    }
+}
+
+impl Queue {
+    #[inline]
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.len_datagrams == 0
+    }
+
+    pub(crate) const fn len_datagrams(&self) -> u32 {
+        self.len_datagrams
+    }
+
+    pub(crate) const fn charged_bytes(&self) -> u64 {
+        self.charged_bytes
+    }
+}
+
+/// Why a datagram was not queued.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum QueueError {
+    /// SO_RCVBUF is used up.
+    Full,
+    /// The pool is empty, or its slots are too small.
+    Memory,
+}
+
+/// The kernel counts memory in steps of cache lines.
+fn charge(payload_bytes: usize) -> u64 {
+    payload_bytes.next_multiple_of(64) as u64 + u64::from(OVERHEAD_BYTES)
+}
+
+impl Pool {
+    pub(crate) fn new(slots: u32, slot_bytes: usize) -> Pool {
+        Pool {
+            // Zeroed pages come from the kernel when they are touched, so what is not used costs nothing.
+            bytes: vec![0; slots as usize * slot_bytes],
+            slots: Vec::with_capacity(slots as usize),
+            slots_most: slots as usize,
+            slot_bytes,
+            free: NONE,
+        }
+    }
+
+    /// A free slot, the one used last.
+    #[inline]
+    fn take_slot(&mut self, slot: Slot) -> Option<u32> {
+        let at = self.free;
+        if let Some(place) = self.slots.get_mut(at as usize) {
+            self.free = place.next;
+            *place = slot;
+            return Some(at);
+        }
+        if self.slots.len() == self.slots_most {
+            return None;
+        }
+        self.slots.push(slot);
+        Some((self.slots.len() - 1) as u32)
+    }
+
+    /// Appends a copy. One datagram more than the limit is taken, as by the kernel, so that a small buffer holds at
+    /// least one (`net/ipv4/udp.c`, `__udp_enqueue_schedule_skb`).
+    #[inline]
+    pub(crate) fn push(
+        &mut self,
+        queue: &mut Queue,
+        limit_bytes: u32,
+        datagram: &Datagram<'_>,
+    ) -> Result<(), QueueError> {
+        if queue.charged_bytes > u64::from(limit_bytes) {
+            return Err(QueueError::Full);
+        }
+        let payload = datagram.payload;
+        let slot = Slot { next: NONE, len_bytes: payload.len() as u32, meta: Meta::of(datagram) };
+        let fits = payload.len() <= self.slot_bytes;
+        let at = if fits { self.take_slot(slot) } else { None }.ok_or(QueueError::Memory)?;
+        let start = at as usize * self.slot_bytes;
+        self.bytes[start..start + payload.len()].copy_from_slice(payload);
+        match self.slots.get_mut(queue.last as usize) {
+            Some(last) if !queue.is_empty() => last.next = at,
+            _ => queue.first = at,
+        }
+        queue.last = at;
+        queue.len_datagrams += 1;
+        queue.charged_bytes += charge(payload.len());
+        Ok(())
+    }
+
+    /// Lends the first datagram; it stays.
+    #[inline]
+    pub(crate) fn front(&self, queue: &Queue) -> Option<Datagram<'_>> {
+        if queue.is_empty() {
+            return None;
+        }
+        let slot = &self.slots[queue.first as usize];
+        let start = queue.first as usize * self.slot_bytes;
+        let Meta { source, destination, ifindex, ttl, tos, received_ns } = slot.meta;
+        let payload = &self.bytes[start..start + slot.len_bytes as usize];
+        Some(Datagram { payload, source, destination, ifindex, ttl, tos, received_ns })
+    }
+
+    /// Drops the first datagram.
+    #[inline]
+    pub(crate) fn pop(&mut self, queue: &mut Queue) {
+        if queue.is_empty() {
+            return;
+        }
+        let at = queue.first;
+        let slot = &mut self.slots[at as usize];
+        queue.first = slot.next;
+        queue.len_datagrams -= 1;
+        queue.charged_bytes -= charge(slot.len_bytes as usize);
+        slot.next = self.free;
+        self.free = at;
+    }
+
+    /// Drops all that an endpoint has.
+    pub(crate) fn clear(&mut self, endpoint: &mut Endpoint) {
+        while !endpoint.queue.is_empty() {
+            self.pop(&mut endpoint.queue);
+        }
+    }
+
+    #[cfg(test)]
+    fn free_slots(&self) -> usize {
+        let next = |at: &u32| self.slots.get(*at as usize).map(|slot| slot.next).filter(|next| *next != NONE);
+        self.slots_most - self.slots.len()
+            + std::iter::successors(Some(self.free).filter(|at| *at != NONE), next).count()
+    }
+}
+
+impl Meta {
+    #[inline]
+    fn of(datagram: &Datagram<'_>) -> Meta {
+        let Datagram { source, destination, ifindex, ttl, tos, received_ns, .. } = *datagram;
+        Meta { source, destination, ifindex, ttl, tos, received_ns }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn datagram(payload: &[u8]) -> Datagram<'_> {
+        Datagram {
+            payload,
+            source: "10.0.0.1:1".parse().unwrap(),
+            destination: "10.0.0.2".parse().unwrap(),
+            ifindex: 3,
+            ttl: 4,
+            tos: 5,
+            received_ns: 6,
+        }
+    }
+
+    #[test]
+    fn small_buffer_pushed_takes_one_and_then_no_more() {
+        let (mut pool, mut queue) = (Pool::new(8, 64), Queue::default());
+        assert_eq!(pool.push(&mut queue, 1, &datagram(b"first")), Ok(()));
+        assert_eq!(pool.push(&mut queue, 1, &datagram(b"second")), Err(QueueError::Full));
+        assert_eq!(pool.front(&queue), Some(datagram(b"first")));
+    }
+
+    #[test]
+    fn datagram_longer_than_a_slot_pushed_is_refused() {
+        let (mut pool, mut queue) = (Pool::new(1, 4), Queue::default());
+        assert_eq!(pool.push(&mut queue, 1000, &datagram(b"12345")), Err(QueueError::Memory));
+        assert_eq!(pool.push(&mut queue, 1000, &datagram(b"1234")), Ok(()));
+        assert_eq!(pool.push(&mut queue, 1000, &datagram(b"")), Err(QueueError::Memory));
+    }
+
+    proptest! {
+        #[test]
+        fn queues_pushed_and_popped_are_first_in_first_out(steps: Vec<(bool, bool, u8)>) {
+            let mut pool = Pool::new(5, 8);
+            let mut queues = [Queue::default(), Queue::default()];
+            let mut model = [VecDeque::new(), VecDeque::new()];
+            for (which, push, byte) in steps {
+                let (queue, model_queue) = (&mut queues[usize::from(which)], &mut model[usize::from(which)]);
+                if push {
+                    let payload = vec![byte; usize::from(byte % 10)];
+                    let pushed = pool.push(queue, 2000, &datagram(&payload));
+                    if pushed.is_ok() {
+                        model_queue.push_back(payload);
+                    }
+                } else {
+                    pool.pop(queue);
+                    model_queue.pop_front();
+                }
+                for (queue, model) in queues.iter().zip(&model) {
+                    prop_assert_eq!(pool.front(queue).map(|datagram| datagram.payload.to_vec()), model.front().cloned());
+                    prop_assert_eq!(queue.len_datagrams() as usize, model.len());
+                    let charged: u64 = model.iter().map(|payload| charge(payload.len())).sum();
+                    prop_assert_eq!(queue.charged_bytes(), charged);
+                }
+                prop_assert_eq!(pool.free_slots() + model[0].len() + model[1].len(), 5);
+            }
+        }
+    }
+}
