@@ -29,20 +29,6 @@ impl FrameLimits {
         self.most_bytes
     }
 
-    /// Fails for a length that no frame may have, whatever it holds.
-    #[inline]
-    pub(super) fn check_length(&self, len_bytes: usize) -> Result<(), PortError> {
-        if (HEADER_BYTES..=self.most_bytes).contains(&len_bytes) {
-            return Ok(());
-        }
-        Err(self.refused(len_bytes, self.most_bytes))
-    }
-
-    #[cold]
-    fn refused(&self, found_bytes: usize, most_bytes: usize) -> PortError {
-        PortError::FrameLength { interface: self.interface.clone(), found_bytes, least_bytes: HEADER_BYTES, most_bytes }
-    }
-
     /// Fails for a frame that the interface would drop without a word.
     #[inline]
     pub(super) fn check(&self, frame: &[u8]) -> Result<(), PortError> {
@@ -84,7 +70,6 @@ impl FrameLimits {
             least_bytes: HEADER_BYTES,
             most_bytes: if tagged { self.most_bytes } else { self.untagged_most_bytes },
         }
-        Err(self.refused(frame.len(), if tagged { self.most_bytes } else { self.untagged_most_bytes }))
     }
 }
 
@@ -152,13 +137,6 @@ mod tests {
                 }
                 other => panic!("{other:?}"),
             }
-        }
-    }
-
-    #[test]
-    fn length_checked_alone_allows_what_some_frame_may_have() {
-        for (len_bytes, fine) in [(13, false), (14, true), (1518, true), (1519, false)] {
-            assert_eq!(limits(1792).check_length(len_bytes).is_ok(), fine, "{len_bytes}");
         }
     }
 
