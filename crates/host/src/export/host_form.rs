@@ -40,6 +40,7 @@ pub(super) fn forms(goal: &Goal) -> Result<Vec<Form>, String> {
     let file = |path: String| Ok(vec![Form::Files(vec![(path, written()?)])]);
     match setting.read {
         ReadFrom::Sysctl(name) => Ok(vec![Form::Sysctl(name, written()?)]),
+        ReadFrom::CpuMask(path) if path.starts_with("/proc/sys/") => Ok(vec![Form::Sysctl(setting.id, written()?)]),
         ReadFrom::Service(unit) => Ok(vec![Form::Unit(unit, unit_state(value)?)]),
         ReadFrom::ModuleParameter(module, parameter) => {
             let option = Form::Module(module, parameter, written()?);

@@ -50,10 +50,6 @@ const WORDS_FOR_NUMBERS: [(&str, &str); 1] = [("cpu.pm-qos-resume-latency-us", "
 /// (`check_interval` in `arch/x86/kernel/cpu/mce/core.c`).
 const HEXADECIMAL: [&str; 1] = ["noise.machine-check-interval"];
 
-/// Kernel parameters that take a mask (`net/core/sysctl_net_core.c`). All others that name CPUs
-/// take a list.
-const MASKS: [&str; 1] = ["net.core.rps_default_mask"];
-
 /// The text to write to the setting's own file, without a newline.
 ///
 /// # Errors
@@ -70,7 +66,6 @@ pub(crate) fn written(setting: &Setting, value: &str) -> Result<String, WordErro
         (_, ReadFrom::CpuMask(_) | ReadFrom::Nic(NicFact::QueueMask(..))) => cpus(value).map(|cpus| mask(&cpus)),
         (Value::Switch, _) => switch(value).map(|is_on| if is_on { "1" } else { "0" }.to_owned()),
         (Value::Number(_), _) => number(value),
-        (Value::CpuList, _) if MASKS.contains(&setting.id) => cpus(value).map(|cpus| mask(&cpus)),
         (Value::CpuList, _) => list(value),
         (Value::Word(known), _) => one_of(value, known),
         (Value::Text, _) => text(value),

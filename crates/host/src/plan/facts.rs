@@ -76,8 +76,9 @@ impl HostFacts {
         if topology.cpus().is_empty() {
             return Err(PlanError::NoCpus);
         }
-        let existing = interfaces(root).unwrap_or_default();
-        if let Some(unknown) = nics.iter().find(|nic| !existing.contains(nic)) {
+        let is_there = |nic: &&String| root.has(&format!("/sys/class/net/{nic}/ifindex"));
+        if let Some(unknown) = nics.iter().find(|nic| !is_there(nic)) {
+            let existing = interfaces(root).unwrap_or_default();
             return Err(PlanError::UnknownInterface { interface: unknown.clone(), existing });
         }
         let offline = root.read("/sys/devices/system/cpu/offline").unwrap_or_default();
