@@ -103,7 +103,7 @@ impl Port {
             "rx_queues": self.facts.rx_queues,
             "tx_queues": self.facts.tx_queues,
             // Generic mode is the kernel's and works with any driver; null where the kernel does not tell.
-            "xdp": {"generic": true, "native": has("native"), "zero_copy": has("zero-copy")},
+            "xdp": {"generic": true, "native": has("basic"), "zero_copy": has("xsk-zerocopy")},
             "xdp_program": self.facts.program.map(|found| json!({"id": found.program_id, "mode": found.mode})),
             "dropped_frames": self.facts.receive_dropped_frames,
             "settings": readings.collect::<Vec<_>>(),
