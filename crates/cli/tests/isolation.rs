@@ -38,7 +38,7 @@ fn cpus_are_isolated_by_a_partition_and_held_awake_and_all_goes_back() {
     resume_latency_is_written_and_put_back(&mut host);
     request_lasts_as_long_as_its_holder(&mut host);
 
-    host.reboot_with("isolcpus=1").unwrap();
+    host.reboot_with("isolcpus=2").unwrap();
     host.output_of("nearwire plan --nic nic0 --app-cpus 2 --json > /tmp/plan.json").unwrap();
     let untouched = state(&mut host);
     let said = refused(&mut host, APPLY);
@@ -50,6 +50,13 @@ fn cpus_are_isolated_by_a_partition_and_held_awake_and_all_goes_back() {
 fn state(host: &mut EmulatedHost) -> String {
     let files = "cd /sys/fs/cgroup && echo */ && cat cgroup.subtree_control cpuset.cpus.isolated";
     host.output_of(&format!("{files} && cat /sys/devices/virtual/workqueue/cpumask")).unwrap()
+}
+
+/// Waits until a command is true.
+#[track_caller]
+fn until(host: &mut EmulatedHost, command: &str) {
+    let script = format!("for i in $(seq 100); do {command} && exit 0; usleep 100000; done; exit 1");
+    assert_eq!(host.run(&script).unwrap().status, 0, "'{command}' did not come true");
 }
 
 /// What a command that must fail says.
@@ -86,14 +93,15 @@ fn plan_applied_isolates_its_cpus_and_check_is_right(host: &mut EmulatedHost) {
     host.output_of("echo 1 > /sys/devices/system/cpu/cpu3/online").unwrap();
 }
 
+/// Killed once the journal, the group or its CPUs are seen, or whatever comes next.
 fn apply_killed_is_reverted(host: &mut EmulatedHost, untouched: &str) {
-    let mut journals = 0;
-    for after_ms in [150, 250, 350, 500] {
-        let script = format!("{APPLY} >/dev/null 2>&1 & p=$!; usleep {after_ms}000; kill -9 $p; wait $p; {REVERT}");
-        journals += i32::from(host.run(&script).unwrap().status == 0);
-        assert_eq!(state(host), untouched, "killed after {after_ms} ms");
+    const GROUP: &str = "/sys/fs/cgroup/nearwire.isolated";
+    for seen in ["/var/lib/nearwire/journal".to_owned(), GROUP.to_owned(), format!("{GROUP}/cpuset.cpus.partition")] {
+        let wait = format!("while [ ! -e {seen} ] && [ -e /proc/$p ]; do :; done; kill -9 $p; wait $p");
+        let output = host.run(&format!("{APPLY} >/dev/null 2>&1 & p=$!; {wait}; {REVERT}")).unwrap();
+        assert!(output.text().contains("put back") || output.text().contains("as found"), "{}", output.text());
+        assert_eq!(state(host), untouched, "killed after {seen} was there");
     }
-    println!("{journals} of the kills came after the journal was there");
 }
 
 fn overlap_is_told_in_the_words_of_the_kernel(host: &mut EmulatedHost, untouched: &str) {
@@ -114,7 +122,8 @@ fn group_in_use_is_told(host: &mut EmulatedHost, untouched: &str) {
     let said = output.text() + &output.errors();
     assert!(said.contains("nearwire.isolated/cgroup.procs"), "{said}");
     assert_eq!(host.output_of("cat /sys/fs/cgroup/cpuset.cpus.isolated").unwrap(), "", "the CPUs were not given back");
-    host.output_of("kill $(cat /sys/fs/cgroup/nearwire.isolated/cgroup.procs) && usleep 300000").unwrap();
+    host.output_of("kill $(cat /sys/fs/cgroup/nearwire.isolated/cgroup.procs)").unwrap();
+    until(host, "[ -z \"$(cat /sys/fs/cgroup/nearwire.isolated/cgroup.procs)\" ]");
     host.output_of(REVERT).unwrap();
     assert_eq!(state(host), untouched, "after a second revert");
 }
@@ -140,12 +149,14 @@ fn request_lasts_as_long_as_its_holder(host: &mut EmulatedHost) {
     assert_eq!((output.status, output.text().as_str()), (7, "5"), "{}", output.errors());
     assert_eq!(host.output_of(in_effect).unwrap(), NO_REQUEST);
 
-    host.output_of("nearwire tune hold >/tmp/held 2>&1 & echo $! > /tmp/holder; usleep 700000").unwrap();
+    host.output_of("nearwire tune hold >/tmp/held 2>&1 & echo $! > /tmp/holder").unwrap();
+    until(host, "grep -q until /tmp/held");
     assert_eq!(host.output_of(in_effect).unwrap(), "2");
     assert_eq!(setting(host, "cpu.dma-latency-us"), "2");
     let second = host.run("nearwire tune hold --latency 20us -- true").unwrap();
     assert!(second.errors().contains("2 us at most: another program asks for less than 20 us"), "{}", second.errors());
-    host.output_of("kill $(cat /tmp/holder); usleep 700000").unwrap();
+    host.output_of("kill $(cat /tmp/holder)").unwrap();
+    until(host, "[ ! -e /proc/$(cat /tmp/holder) ]");
     assert_eq!(host.output_of(in_effect).unwrap(), NO_REQUEST);
     assert_eq!(host.output_of("cat /tmp/held").unwrap(), "A wake-up takes 2 us at most, held until Ctrl-C.");
 }

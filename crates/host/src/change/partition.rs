@@ -120,7 +120,10 @@ fn make(root: &Root, target: &Target, group: &str, list: &str) -> Result<(), Hos
 /// What the kernel's reasons (`perr_strings` of `kernel/cgroup/cpuset.c`) ask for.
 fn meaning(effect: &str) -> &'static str {
     const MEANINGS: [(&str, &str); 3] = [
-        ("housekeeping", "; with isolcpus= on the kernel's command line only a boot isolates other CPUs"),
+        (
+            "housekeeping",
+            "; isolcpus= on the kernel's command line has some of them: only a boot with all of them adds the rest",
+        ),
         ("not exclusive", "; another control group names some of these CPUs in its cpuset.cpus"),
         ("distribute", "; some CPU must be left to everything else"),
     ];
