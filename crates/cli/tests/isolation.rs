@@ -96,10 +96,12 @@ fn plan_applied_isolates_its_cpus_and_check_is_right(host: &mut EmulatedHost) {
 /// Killed once the journal, the group or its CPUs are seen, or whatever comes next.
 fn apply_killed_is_reverted(host: &mut EmulatedHost, untouched: &str) {
     const GROUP: &str = "/sys/fs/cgroup/nearwire.isolated";
-    for seen in ["/var/lib/nearwire/journal".to_owned(), GROUP.to_owned(), format!("{GROUP}/cpuset.cpus.partition")] {
+    for seen in
+        ["/var/lib/nearwire/journal/journal".to_owned(), GROUP.to_owned(), format!("{GROUP}/cpuset.cpus.partition")]
+    {
         let wait = format!("while [ ! -e {seen} ] && [ -e /proc/$p ]; do :; done; kill -9 $p; wait $p");
         let output = host.run(&format!("{APPLY} >/dev/null 2>&1 & p=$!; {wait}; {REVERT}")).unwrap();
-        assert!(output.text().contains("put back") || output.text().contains("as found"), "{}", output.text());
+        assert!(output.text().ends_with("Everything is back."), "{}", output.text());
         assert_eq!(state(host), untouched, "killed after {seen} was there");
     }
 }
