@@ -146,6 +146,14 @@ fn resume_latency_is_written_and_put_back(host: &mut EmulatedHost) {
 
 fn request_lasts_as_long_as_its_holder(host: &mut EmulatedHost) {
     const NO_REQUEST: &str = "2000000000";
+    let profile = "purpose = \"A short wake-up\"\n\n[[wish]]\nsetting = \"cpu.dma-latency-us\"\nat-most = 2\n\
+                   reason = \"A test.\"\nsource = \"Documentation/power/pm_qos_interface.rst\"\n";
+    host.write_file("/tmp/held.toml", profile.as_bytes()).unwrap();
+    let check = |host: &mut EmulatedHost| host.run("nearwire check --profile /tmp/held.toml").unwrap();
+    let told = check(host).text();
+    assert!(told.contains("nearwire tune hold --latency 2us"), "{told}");
+    let told = host.output_of("nearwire tune plan --profile /tmp/held.toml").unwrap();
+    assert!(told.contains("nearwire tune hold -- PROGRAM"), "{told}");
     let in_effect = "od -An -td4 /dev/cpu_dma_latency";
     let output = host.run(&format!("nearwire tune hold --latency 5us -- sh -c '{in_effect}; exit 7'")).unwrap();
     assert_eq!((output.status, output.text().as_str()), (7, "5"), "{}", output.errors());
@@ -155,6 +163,7 @@ fn request_lasts_as_long_as_its_holder(host: &mut EmulatedHost) {
     until(host, "grep -q until /tmp/held");
     assert_eq!(host.output_of(in_effect).unwrap(), "2");
     assert_eq!(setting(host, "cpu.dma-latency-us"), "2");
+    assert_eq!(check(host).status, 0);
     let second = host.run("nearwire tune hold --latency 20us -- true").unwrap();
     assert!(second.errors().contains("2 us at most: another program asks for less than 20 us"), "{}", second.errors());
     host.output_of("kill $(cat /tmp/holder)").unwrap();

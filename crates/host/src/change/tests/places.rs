@@ -39,7 +39,9 @@ fn each_instance_has_a_place_and_a_name() {
 fn setting_that_no_write_changes_gives_its_reason() {
     let reason = |id| located(id, None).unwrap_err();
     assert!(matches!(reason("cpu.dma-latency-us"), NotAtRunTime::NeedsHolder { .. }));
-    assert!(reason("cpu.dma-latency-us").to_string().contains("run nearwire tune hold, or nearwire tune hold -- PROGRAM"));
+    assert!(
+        reason("cpu.dma-latency-us").to_string().contains("run nearwire tune hold, or nearwire tune hold -- PROGRAM")
+    );
     assert!(matches!(reason("boot.isolcpus"), NotAtRunTime::Class { .. }));
     assert!(matches!(reason("kernel.timer_migration"), NotAtRunTime::Absent { .. }));
     assert!(matches!(reason("service.tuned.profile"), NotAtRunTime::NoWriter { .. }));
