@@ -61,3 +61,13 @@ fn normal_user_asking_for_interfaces_is_told_that_root_is_needed() {
     let output = as_nobody(&[&["bench", "--cable", "lo:lo"][..], &SHORT].concat());
     assert!(matches!(code(&output), Some(2 | 3)), "{}", errors(&output));
 }
+
+#[test]
+fn normal_user_holding_a_wake_up_is_told_once_that_root_is_needed() {
+    if !may_run() || !std::path::Path::new("/dev/cpu_dma_latency").exists() {
+        return;
+    }
+    let output = as_nobody(&["tune", "hold", "--", "echo", "ran"]);
+    assert_says(&output, 3, &["/dev/cpu_dma_latency", "only root may"]);
+    assert_eq!((text(&output).as_str(), errors(&output).lines().count()), ("", 1));
+}

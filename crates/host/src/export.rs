@@ -79,6 +79,9 @@ pub struct Request<'a> {
     pub profile: &'a str,
     /// The goals.
     pub goals: &'a [Goal],
+    /// Where Nearwire's own program is on the host that the files are for, where that is known: a
+    /// path that will stay. Without it the files do with the tools that every host has.
+    pub program: Option<&'a str>,
     /// What is known of the interfaces that goals name. One that is missing is told by its name.
     pub interfaces: &'a [Interface],
 }

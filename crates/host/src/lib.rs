@@ -13,6 +13,7 @@
 //! * [`topology`]: which CPUs share what, and which two suit a ping-pong;
 //! * [`change`]: values written, verified and put back, with a [`journal`] on disk before the first;
 //! * [`plan`]: which CPUs, queues, interrupts and memory belong to whom;
+//! * [`LatencyRequest`]: a request for a short wake-up, which lasts as long as it is held;
 //! * [`tune`]: from findings to changes;
 //! * [`export`]: goals as files of the system that outlive a boot.
 //!
@@ -30,6 +31,7 @@ pub mod export;
 mod goal;
 pub mod guide;
 pub mod journal;
+mod latency_request;
 pub mod plan;
 pub mod probe;
 pub mod profile;
@@ -45,6 +47,7 @@ pub mod tune;
 pub use cpuset::{CpuSet, CpuSetError};
 pub use environment::{environment, host_environment, interface_environment, interfaces, read_settings};
 pub use goal::Goal;
+pub use latency_request::{LatencyRequest, LatencyRequestError};
 pub use reading::Reading;
 pub use root::{ArchiveError, Root, RootError};
 pub use setting::{

@@ -1,11 +1,13 @@
 //! `nearwire tune`.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
 
 use super::check::{PROFILES, SelectionArgs};
+use super::values::MicrosecondsArg;
 
 const APPLY: &str = "Writes what differs from the profile and can be written while the host runs. The values found \
 before are on disk before the first write; each effect is read back, and on any failure everything goes back. \
@@ -17,6 +19,10 @@ written below a directory; none is put in place. What a form cannot hold is name
 const WATCH: &str = "Stays in the foreground, looks at what nearwire tune apply wrote, and writes again what a link \
 that came up, a reset driver or a new device wiped. Each such value is reported with who may have changed it. Ctrl-C \
 ends it and leaves the values in place.";
+
+const HOLD: &str = "Asks on /dev/cpu_dma_latency that no CPU takes longer than this to wake up, and keeps asking: until \
+Ctrl-C, or as long as a program runs, whose exit code is passed on. The kernel follows the smallest request of all \
+programs; what is in effect is read back and told. Needs root.";
 
 #[derive(Debug, Args)]
 pub struct TuneArgs {
@@ -40,6 +46,9 @@ pub enum TuneCommand {
     /// Print or write the files that keep the values over a boot
     #[command(long_about = EXPORT)]
     Export(ExportArgs),
+    /// Hold all CPUs out of deep idle states, in the foreground or while a program runs
+    #[command(long_about = HOLD)]
+    Hold(HoldArgs),
     /// Hold what was applied: links, drivers and devices that come back lose settings
     #[command(long_about = WATCH)]
     Watch(WatchArgs),
@@ -126,6 +135,16 @@ pub struct WatchArgs {
     /// How often everything is looked at; links that come up are looked at once they do
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = humantime::parse_duration)]
     pub interval: Duration,
+}
+
+#[derive(Debug, Args)]
+pub struct HoldArgs {
+    /// The longest wake-up to accept, in whole microseconds; 0us keeps CPUs from sleeping at all
+    #[arg(long, value_name = "DURATION", default_value = "2us")]
+    pub latency: MicrosecondsArg,
+    /// The program to run meanwhile, with its arguments
+    #[arg(last = true, value_name = "PROGRAM")]
+    pub program: Vec<OsString>,
 }
 
 #[derive(Debug, Args)]

@@ -21,6 +21,23 @@ impl FromStr for CpuPair {
     }
 }
 
+/// A duration in whole microseconds that a 31-bit number holds: `2us`, `0us`, `1ms`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MicrosecondsArg(pub u32);
+
+impl FromStr for MicrosecondsArg {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<MicrosecondsArg, String> {
+        let duration = humantime::parse_duration(text).map_err(|error| error.to_string())?;
+        let whole = duration.subsec_nanos() % 1000 == 0;
+        match i32::try_from(duration.as_micros()) {
+            Ok(latency_us) if whole => Ok(MicrosecondsArg(latency_us.unsigned_abs())),
+            _ => Err(format!("'{text}' is not a whole number of microseconds below 2147s, such as 2us")),
+        }
+    }
+}
+
 /// Where the wire is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CableArg {

@@ -2,6 +2,7 @@
 
 mod apply;
 mod export;
+mod hold;
 mod plan;
 mod revert;
 mod status;
@@ -28,6 +29,7 @@ pub fn run(args: &TuneArgs) -> Outcome {
         TuneCommand::Status(args) => status::run(args),
         TuneCommand::Revert(args) => revert::run(args),
         TuneCommand::Export(args) => export::run(args),
+        TuneCommand::Hold(args) => hold::run(args),
         TuneCommand::Watch(args) => watch::run(args),
     }
 }

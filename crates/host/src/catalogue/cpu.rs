@@ -75,7 +75,6 @@ pub(super) const SETTINGS: &[Setting] = &[
         )
         .cpus()
         .persist(&[Persist::CommandLine("isolcpus=LIST")])
-        .disrupts(Disruption::Reboot)
         .today("It does not show CPUs isolated by cpuset partitions.")
         .in_record(),
     base::cgroup(Area::Cpu)
@@ -83,7 +82,7 @@ pub(super) const SETTINGS: &[Setting] = &[
             "cpu.isolated.cgroup",
             "CPUs taken from the scheduler by cpuset partitions, in effect.",
             "It does what isolcpus= does, while the host runs and with a way back.",
-            ReadFrom::CpuList("/sys/fs/cgroup/cpuset.cpus.isolated"),
+            ReadFrom::Computed(cpu::isolated_by_partitions, "/sys/fs/cgroup/cpuset.cpus.isolated"),
         )
         .cpus()
         .in_record(),

@@ -26,6 +26,9 @@ pub enum Form {
     CpuMask,
     /// All choices with the present one in brackets; the bare word is written.
     Choice,
+    /// A list of controllers in which this one is (`on`) or is not; written `+cpuset` or `-cpuset`
+    /// (`cgroup.subtree_control`).
+    Controller(String),
 }
 
 const ON: [&str; 6] = ["on", "1", "yes", "y", "true", "enabled"];
@@ -52,6 +55,9 @@ impl Form {
         let text = one_line(text);
         match self {
             Self::Text => Ok(text),
+            Self::Controller(name) => {
+                Ok(if text.split(' ').any(|word| word == name) { "on" } else { "off" }.to_owned())
+            }
             Self::Switch { on, .. } if text.eq_ignore_ascii_case(on) => Ok("on".to_owned()),
             Self::Switch { off, .. } if text.eq_ignore_ascii_case(off) => Ok("off".to_owned()),
             Self::Switch { .. } => Ok(text),
@@ -69,6 +75,8 @@ impl Form {
         match (self, word) {
             (Self::Switch { on, .. }, "on") => on.clone(),
             (Self::Switch { off, .. }, "off") => off.clone(),
+            (Self::Controller(name), "on") => format!("+{name}"),
+            (Self::Controller(name), _) => format!("-{name}"),
             (Self::CpuMask, list) => CpuSet::from_list(list_of(list)).unwrap_or_default().to_mask(),
             (Self::CpuList, list) => list_of(list).to_owned(),
             (_, word) => word.to_owned(),
@@ -79,7 +87,7 @@ impl Form {
     pub(super) fn normal(&self, word: &str) -> Result<String, WordError> {
         let word = one_line(word);
         match self {
-            Self::Switch { .. } => Ok(switch(&word).map_or(word, str::to_owned)),
+            Self::Switch { .. } | Self::Controller(_) => Ok(switch(&word).map_or(word, str::to_owned)),
             Self::CpuList | Self::CpuMask => cpus(&word, CpuSet::from_list(list_of(&word))),
             Self::Text | Self::Choice if word.is_empty() => Err(WordError { word, wanted: "a value" }),
             Self::Text | Self::Choice => Ok(word),
@@ -125,6 +133,8 @@ mod tests {
             (Form::CpuMask, "0000,0000010f", "0-3,8", "0000010f"),
             (Form::CpuMask, "00000000", "none", "00000000"),
             (Form::Choice, "always [madvise] never", "madvise", "madvise"),
+            (Form::Controller("cpuset".to_owned()), "cpuset cpu io", "on", "+cpuset"),
+            (Form::Controller("cpu".to_owned()), "cpuset io", "off", "-cpu"),
         ] {
             assert_eq!(form.word(text).as_deref(), Ok(word), "{text}");
             assert_eq!(form.text(word), written, "{text}");

@@ -30,6 +30,8 @@ pub fn hold(host: &mut dyn Host, journal: &Journal) -> Vec<(String, Held)> {
         .into_iter()
         .filter_map(|entry| match entry.state {
             EntryState::AsFound => Some((entry.change.clone(), entry.change.found)),
+            // On, and by now others rely on it.
+            EntryState::Changed { now } if entry.change.target.accepts(&entry.change.wanted, &now) => None,
             EntryState::Changed { now } => Some((entry.change, now)),
             EntryState::InEffect { .. } | EntryState::Unread(_) => None,
         })

@@ -78,6 +78,8 @@ const FIRST: &[&str] = &[
     // Deferring interrupts without a timer that ends the wait delays frames.
     "nic.gro-flush-timeout-ns",
     "nic.napi-defer-hard-irqs",
+    // The kernel takes isolated CPUs out of this mask, so that what it is without them is found first and put back last.
+    "cpu.workqueue-affinity",
 ];
 
 /// Pairs of beginnings of ids: a write to the first may move values of the second, on the same
@@ -97,6 +99,7 @@ const MOVES: &[(&str, &str)] = &[
     ("cpu.smt", "nic.irq-affinity"),
     ("vm.nr_hugepages", "memory.huge-pages"),
     ("memory.huge-pages", "vm.nr_hugepages"),
+    ("cpu.isolated", "cpu.workqueue-affinity"),
     ("noise.machine-check-interval", "noise.machine-check-interval"),
 ];
 

@@ -6,7 +6,7 @@ mod table;
 
 use thiserror::Error;
 
-use super::Target;
+use super::{Target, partition};
 use crate::setting::Write;
 use crate::{CpuSet, ReadFrom, Root, Setting};
 use finder::Finder;
@@ -52,8 +52,22 @@ pub enum Part {
     Queue(&'static str, u32),
     /// An interrupt vector of an interface, from 0.
     Vector(usize),
+    /// What another place of the setting needs to be this word, whatever the setting shall be. It is
+    /// written only when that place is.
+    Needed(&'static str),
     /// Anything else that has a name.
     Named(String),
+}
+
+impl Located {
+    /// The word for this place when the setting shall have a value.
+    #[must_use]
+    pub fn wanted<'a>(&self, value: &'a str) -> &'a str {
+        match self.part {
+            Part::Needed(word) => word,
+            _ => value,
+        }
+    }
 }
 
 /// Why a setting is not written while the host runs.
@@ -68,7 +82,10 @@ pub enum NotAtRunTime {
         class: &'static str,
     },
     /// It lasts as long as a process holds a device open.
-    #[error("{id} lasts only while a process holds /dev/cpu_dma_latency open: it needs a holder, not a write")]
+    #[error(
+        "{id} lasts only while a process holds /dev/cpu_dma_latency open: run {HOLD}, or {HOLD} -- PROGRAM for as long as \
+         a program runs"
+    )]
     NeedsHolder {
         /// The setting.
         id: &'static str,
@@ -82,6 +99,21 @@ pub enum NotAtRunTime {
     /// The kernel only shows it.
     #[error("{id}: the kernel shows it and lets nobody write it")]
     ReadOnly {
+        /// The setting.
+        id: &'static str,
+    },
+    /// CPUs that were isolated at boot are given back by a boot only.
+    #[error("{id}: these CPUs were isolated at boot; only a boot without isolcpus= gives them back")]
+    IsolatedAtBoot {
+        /// The setting.
+        id: &'static str,
+    },
+    /// The host has no place for cpuset partitions.
+    #[error(
+        "{id} needs the cpuset controller of cgroup v2 at /sys/fs/cgroup, which this host does not have there; \
+         isolcpus= isolates CPUs at boot"
+    )]
+    NoPartitions {
         /// The setting.
         id: &'static str,
     },
@@ -101,6 +133,9 @@ pub enum NotAtRunTime {
     },
 }
 
+/// The command that holds a request on `/dev/cpu_dma_latency`.
+pub const HOLD: &str = "nearwire tune hold";
+
 /// Where each instance of a setting is written.
 ///
 /// # Errors
@@ -111,6 +146,7 @@ pub fn targets(root: &Root, setting: &'static Setting, scope: &Scope<'_>) -> Res
     let place = PLACES.iter().find(|(of, _)| *of == id).map(|(_, place)| place);
     let found = match (place, setting.write) {
         (Some(Place::None(why)), _) => return Err(NotAtRunTime::NoWriter { id, why }),
+        (Some(Place::Partition), _) if !partition::is_possible(root) => return Err(NotAtRunTime::NoPartitions { id }),
         (Some(place), _) => finder.at(place),
         (None, Write::PmQos) => return Err(NotAtRunTime::NeedsHolder { id }),
         (None, Write::Service) => match setting.read {
@@ -119,12 +155,6 @@ pub fn targets(root: &Root, setting: &'static Setting, scope: &Scope<'_>) -> Res
         },
         (None, Write::File | Write::Sysctl | Write::Irq | Write::Module | Write::Ethtool) => {
             finder.where_it_is_read()?
-        }
-        (None, Write::Cgroup) => {
-            return Err(NotAtRunTime::NoWriter {
-                id,
-                why: "a partition is made of several steps; use a systemd slice",
-            });
         }
         (None, class) => return Err(NotAtRunTime::Class { id, class: class.name() }),
     };

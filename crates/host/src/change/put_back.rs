@@ -178,7 +178,8 @@ fn is_ours(block: &Block, at: usize, value: &str, after: After<'_>) -> bool {
         others.any(|(_, other)| is_begun(other) && may_move(&other.change, &entry.change))
     };
     let is_settled = block.state == BlockState::Complete && !matches!(after, After::BrokenRevert(_));
-    is_written || matches!(after, After::Failure) && is_begun(entry) || !is_settled && may_have_moved()
+    let is_ours = is_written || is_begun(entry) && target.is_halfway(value);
+    is_ours || matches!(after, After::Failure) && is_begun(entry) || !is_settled && may_have_moved()
 }
 
 /// Writes until every target has its goal or says why it cannot.

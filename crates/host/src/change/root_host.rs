@@ -8,7 +8,7 @@ use std::process::Command;
 use nearwire_sys::ethtool::{EthtoolError, Interface};
 use rustix::io::Errno;
 
-use super::{Change, Form, Host, HostError, Target, link, witness};
+use super::{Change, Form, Host, HostError, Target, link, partition, witness};
 use crate::read::Nic;
 use crate::setting::NicFact;
 use crate::{Reading, Root};
@@ -53,6 +53,7 @@ impl RootHost {
                 let irq = irqs.get(*vector).ok_or_else(|| HostError::absent(action, target))?;
                 Ok(format!("/proc/irq/{irq}/smp_affinity_list"))
             }
+            Target::Partition { path } => Ok(path.clone()),
             Target::Ethtool { .. } | Target::Service { .. } => Err(self.only_live(action, target)),
         }
     }
@@ -76,6 +77,13 @@ impl RootHost {
         }
         let interface = self.interface(action, target)?;
         Interface::open(&interface).map_err(|error| of_ethtool(action, target, error))
+    }
+
+    /// A controller that is on, with the groups that came to rely on it: it is no longer the one
+    /// that was switched on for the partition alone, and stays.
+    fn with_users(&self, word: String) -> String {
+        let users = if word == "on" { partition::users_of_controller(&self.root) } else { Vec::new() };
+        if users.is_empty() { word } else { format!("{word}, used by {}", users.join(" ")) }
     }
 
     fn only_live(&self, action: &'static str, target: &Target) -> HostError {
@@ -120,10 +128,13 @@ impl Host for RootHost {
                     reading => Err(of_reading(ACTION, target, reading)),
                 }
             }
+            Target::Partition { path } => partition::read(&self.root, target, path),
             _ => {
                 let path = self.path(ACTION, target)?;
                 let text = self.root.text(&path).map_err(|errno| HostError::kernel(ACTION, target, errno))?;
-                form(target).word(&text).map_err(|error| HostError::says(ACTION, target, error.to_string()))
+                let form = form(target);
+                let word = form.word(&text).map_err(|error| HostError::says(ACTION, target, error.to_string()))?;
+                Ok(if matches!(form, Form::Controller(_)) { self.with_users(word) } else { word })
             }
         }
     }
@@ -150,9 +161,13 @@ impl Host for RootHost {
                     None => HostError::says(ACTION, target, error.to_string()),
                 })
             }
+            Target::Partition { path } => partition::write(&self.root, target, path, word),
             _ => {
                 let path = self.path(ACTION, target)?;
-                let text = form(target).text(word);
+                let mut text = form(target).text(word);
+                if let (Form::Controller(name), false) = (form(target), self.root.is_live()) {
+                    text = listed(&self.root.text(&path).unwrap_or_default(), name, word == "on");
+                }
                 self.root.write(&path, &text).map_err(|errno| HostError::kernel(ACTION, target, errno))
             }
         }
@@ -171,8 +186,14 @@ fn form(target: &Target) -> &Form {
     match target {
         Target::File { form, .. } | Target::InterfaceFile { form, .. } => form,
         Target::Irq { .. } => &Form::CpuList,
-        Target::Link { .. } | Target::Ethtool { .. } | Target::Service { .. } => &Form::Text,
+        Target::Partition { .. } | Target::Link { .. } | Target::Ethtool { .. } | Target::Service { .. } => &Form::Text,
     }
+}
+
+/// A list of controllers with or without one of them, as the kernel would print it after a write.
+fn listed(list: &str, name: &str, is_on: bool) -> String {
+    let others = list.split_whitespace().filter(|word| *word != name);
+    others.chain(is_on.then_some(name)).collect::<Vec<_>>().join(" ")
 }
 
 fn of_reading(action: &'static str, target: &Target, reading: Reading) -> HostError {

@@ -21,6 +21,14 @@ impl Target {
             ),
             Self::Link { attribute, .. } => format!("ip link set dev {interface} {} {word}", attribute.word()),
             Self::Ethtool { parameter, .. } => ethtool(interface, parameter, word),
+            Self::Partition { path } if word == "none" => {
+                format!("echo member > {path}/cpuset.cpus.partition; rmdir {path}")
+            }
+            // A file that old kernels lack is not made by the second line: control groups take no files.
+            Self::Partition { path } => format!(
+                "mkdir -p {path} && echo {word} > {path}/cpuset.cpus && echo {word} > {path}/cpuset.cpus.exclusive && \
+                 echo isolated > {path}/cpuset.cpus.partition && cat {path}/cpuset.cpus.partition"
+            ),
             Self::Service { unit } => {
                 format!("systemctl {} {}", if word == "running" { "start" } else { "stop" }, quoted(unit))
             }

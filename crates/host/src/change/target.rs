@@ -7,7 +7,7 @@ use thiserror::Error;
 
 use super::ethtool::{EthtoolParameter, is_wake_word};
 use super::form::{Form, switch};
-use super::{Device, LinkAttribute};
+use super::{Device, LinkAttribute, partition};
 
 /// Where a value is written.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -51,6 +51,11 @@ pub enum Target {
         /// The parameter.
         parameter: EthtoolParameter,
     },
+    /// The CPUs that a control group isolates: a list, or `none` where there is no such group.
+    Partition {
+        /// The group's directory on a live host.
+        path: String,
+    },
     /// Whether a systemd unit runs: `running` or `stopped`.
     Service {
         /// The unit.
@@ -91,7 +96,7 @@ impl Target {
             | Self::Irq { device, .. }
             | Self::Link { device, .. }
             | Self::Ethtool { device, .. } => Some(device),
-            Self::File { .. } | Self::Service { .. } => None,
+            Self::File { .. } | Self::Partition { .. } | Self::Service { .. } => None,
         }
     }
 
@@ -126,6 +131,7 @@ impl Target {
                 "none" => error("a set of CPUs with a member"),
                 list => Ok(list.to_owned()),
             },
+            Self::Partition { .. } => Form::CpuList.normal(word),
             Self::Link { .. } => number(word).or_else(|_| error("a number")),
             Self::Ethtool { parameter, .. } => match parameter {
                 EthtoolParameter::Feature(_) if matches!(word, "off, requested" | "on, not requested") => {
@@ -165,7 +171,9 @@ impl Target {
     /// Whether an effect is what was asked for, as near as this target can come.
     #[must_use]
     pub fn accepts(&self, wanted: &str, effect: &str) -> bool {
-        if self.same(wanted, effect) {
+        let is_used =
+            matches!(self, Self::File { form: Form::Controller(_), .. }) && effect.starts_with("on, used by ");
+        if self.same(wanted, effect) || is_used && wanted == "on" {
             return true;
         }
         let (Ok(wanted), Ok(effect)) = (wanted.parse::<u64>(), effect.parse::<u64>()) else { return false };
@@ -174,6 +182,12 @@ impl Target {
             Tolerance::Steps(steps) => wanted > 0 && wanted.abs_diff(effect) <= steps.max(wanted / 8),
             Tolerance::RoundedUp => wanted > 0 && effect > wanted && effect <= wanted.next_power_of_two(),
         }
+    }
+
+    /// Whether a word is no value but what a write in several steps leaves when it is broken off:
+    /// it is the work of whoever began the write.
+    pub(super) fn is_halfway(&self, word: &str) -> bool {
+        matches!(self, Self::Partition { .. }) && partition::is_halfway(word)
     }
 
     fn tolerance(&self) -> Tolerance {
@@ -195,7 +209,7 @@ impl Target {
     /// The target when its interface has this name.
     pub(super) fn within(&self, interface: &str) -> String {
         match self {
-            Self::File { path, .. } => path.clone(),
+            Self::File { path, .. } | Self::Partition { path } => path.clone(),
             Self::InterfaceFile { file, .. } => format!("/sys/class/net/{interface}/{file}"),
             Self::Irq { vector, .. } => format!("interrupt vector {vector} of {interface}"),
             Self::Link { attribute, .. } => format!("{} of {interface}", attribute.word()),

@@ -2,6 +2,7 @@
 
 mod confirm;
 mod engine;
+mod partition;
 mod places;
 mod properties;
 mod service;

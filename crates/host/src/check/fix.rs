@@ -1,7 +1,7 @@
 //! What to do about a difference.
 
 use super::Finding;
-use crate::change::{Change, RootHost, Scope, targets};
+use crate::change::{Change, HOLD, NotAtRunTime, RootHost, Scope, targets};
 use crate::setting::{Persist, Value, Write};
 
 /// When a fix takes effect.
@@ -64,8 +64,12 @@ impl Finding {
         let goal = self.goal()?;
         let interfaces: Vec<String> = goal.interface.iter().cloned().collect();
         let scope = Scope { interfaces: &interfaces, cpus: goal.cpus.clone() };
-        let places = targets(host.root(), goal.setting, &scope).ok()?;
-        let changes = places.iter().filter_map(|place| Change::plan(place, &goal.value, host).ok());
+        let places = match targets(host.root(), goal.setting, &scope) {
+            Ok(places) => places,
+            Err(NotAtRunTime::NeedsHolder { .. }) => return Some((format!("{HOLD} --latency {}us", goal.value), 0)),
+            Err(_) => return None,
+        };
+        let changes = places.iter().filter_map(|place| Change::plan(place, place.wanted(&goal.value), host).ok());
         let commands: Vec<_> = changes.filter(|change| !change.is_as_wanted()).map(|change| change.command()).collect();
         let more = commands.len().checked_sub(1)?;
         commands.into_iter().next().map(|first| (first, more))

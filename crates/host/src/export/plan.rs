@@ -55,6 +55,12 @@ impl<'a> Plan<'a> {
         own_pci(self.request.interfaces, interface)
     }
 
+    /// Where Nearwire's own program is, if a line of a unit can name it.
+    pub(super) fn program(&self) -> Option<&'a str> {
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._+-".contains(c);
+        self.request.program.filter(|path| path.starts_with('/') && path.chars().all(is_plain))
+    }
+
     /// The entries whose form gives something, with it.
     pub(super) fn having<'p, T>(
         &'p self,

@@ -125,8 +125,9 @@ fn partition(plan: &Plan<'_>) -> Part {
     (vec![File::new(format!("{UNITS}/{SLICE}"), unit)], Vec::new())
 }
 
-/// A process that holds a request on `/dev/cpu_dma_latency`, which takes ten hexadecimal
-/// characters for a number (`cpu_latency_qos_write` in `kernel/power/qos.c`).
+/// A process that holds a request on `/dev/cpu_dma_latency`: Nearwire, which looks at the effect
+/// too, or a shell. The device takes ten hexadecimal characters for a number
+/// (`cpu_latency_qos_write` in `kernel/power/qos.c`).
 fn latency(plan: &Plan<'_>) -> Part {
     let entries = plan.of(|form| matches!(form, Form::Latency(_)));
     if entries.is_empty() {
@@ -136,11 +137,12 @@ fn latency(plan: &Plan<'_>) -> Part {
     let mut unit = text::header(plan.profile, "holds a request for a short wake-up", &take_back);
     unit += "\n[Unit]\nDescription=Request of nearwire for a short wake-up\n\n[Service]\n";
     unit += &text::block(entries, |entry| match &entry.form {
-        Form::Latency(us) => {
-            format!(
+        Form::Latency(us) => match plan.program() {
+            Some(program) => format!("ExecStart={program} tune hold --latency {us}us\n"),
+            None => format!(
                 "ExecStart=/bin/sh -c 'exec 3> /dev/cpu_dma_latency; printf 0x%%08x {us} >&3; exec sleep infinity'\n"
-            )
-        }
+            ),
+        },
         _ => String::new(),
     });
     unit += "Restart=on-failure\n\n[Install]\nWantedBy=multi-user.target\n";

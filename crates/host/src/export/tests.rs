@@ -22,12 +22,27 @@ fn goal(id: &str, interface: Option<&str>, value: &str) -> Goal {
 }
 
 fn exported(format: Format, goals: &[Goal]) -> Export {
-    export(format, &Request { profile: "test", goals, interfaces: &[] })
+    export(format, &Request { profile: "test", goals, program: None, interfaces: &[] })
 }
 
 fn with_pci(format: Format, goals: &[Goal]) -> Export {
     let interfaces = [Interface { name: "eth0".to_owned(), pci: Some("0000:3b:00.0".to_owned()) }];
-    export(format, &Request { profile: "test", goals, interfaces: &interfaces })
+    export(format, &Request { profile: "test", goals, program: None, interfaces: &interfaces })
+}
+
+#[test]
+fn request_is_held_by_the_program_itself_where_its_path_is_known() {
+    let goals = [goal("cpu.dma-latency-us", None, "2")];
+    let line = |program| {
+        let request = Request { profile: "test", goals: &goals, program, interfaces: &[] };
+        let text = text_of(&export(Format::Systemd, &request), "nearwire-latency.service");
+        text.lines().find(|line| line.starts_with("ExecStart=")).unwrap().to_owned()
+    };
+    assert_eq!(line(Some("/usr/bin/nearwire")), "ExecStart=/usr/bin/nearwire tune hold --latency 2us");
+    // What systemd would read more into is not written.
+    for odd in [None, Some("nearwire"), Some("/opt/a b/nearwire"), Some("/opt/%n/nearwire"), Some("/opt/a\n/x")] {
+        assert!(line(odd).starts_with("ExecStart=/bin/sh -c 'exec 3> /dev/cpu_dma_latency;"), "{odd:?}");
+    }
 }
 
 fn text_of(export: &Export, end: &str) -> String {
@@ -282,7 +297,7 @@ proptest! {
         goals in prop::collection::vec(any_goal(), 0..40), profile in hostile(),
     ) {
         let interfaces = [Interface { name: "eth0".to_owned(), pci: Some("0000:3b:00.0".to_owned()) }];
-        let request = Request { profile: &profile, goals: &goals, interfaces: &interfaces };
+        let request = Request { profile: &profile, goals: &goals, program: None, interfaces: &interfaces };
         for format in Format::ALL {
             let made = export(format, &request);
             count_each(&goals, &made);

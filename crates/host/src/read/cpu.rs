@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::{HostFiles, one_line};
-use crate::Reading;
+use crate::{CpuSet, Reading};
 
 const CPU0_IDLE: &str = "/sys/devices/system/cpu/cpu0/cpuidle";
 
@@ -85,6 +85,34 @@ fn idle_state_names(files: &HostFiles<'_>) -> Result<Vec<(String, String)>, Read
         Some((state, one_line(&name)))
     });
     Ok(named.collect())
+}
+
+/// The CPUs of isolated cpuset partitions. Before the kernel had a file of them all (Linux 6.8) each
+/// partition below the top told its own.
+pub(crate) fn isolated_by_partitions(files: &HostFiles<'_>) -> Reading {
+    const TOP: &str = "/sys/fs/cgroup";
+    let root = files.root();
+    let all = root.read(&format!("{TOP}/cpuset.cpus.isolated"));
+    let lists = match all {
+        Ok(list) => vec![list],
+        Err(Reading::Unsupported) if root.has(&format!("{TOP}/cpuset.cpus.effective")) => {
+            let isolated = |group: &String| {
+                let state = root.read(&format!("{TOP}/{group}/cpuset.cpus.partition"));
+                state.is_ok_and(|state| state == "isolated")
+            };
+            let groups = root.list(TOP).unwrap_or_default().into_iter().filter(isolated);
+            groups.filter_map(|group| root.read(&format!("{TOP}/{group}/cpuset.cpus.effective")).ok()).collect()
+        }
+        Err(reading) => return reading,
+    };
+    let mut cpus = BTreeSet::new();
+    for list in lists {
+        match CpuSet::from_list(&list) {
+            Ok(some) => cpus.extend(some.iter()),
+            Err(error) => return Reading::unknown(error.to_string()),
+        }
+    }
+    Reading::value(CpuSet::from_iter(cpus))
 }
 
 /// What the kernel does about each known weakness of the processor: `name: state`, those that do

@@ -292,3 +292,32 @@ fn live_host_read_gives_every_setting_in_one_line() {
         assert!(reading.as_value().is_none_or(|value| !value.contains('\n')), "{id}");
     }
 }
+
+#[test]
+fn partitions_of_a_kernel_without_a_file_of_all_are_found_one_by_one() {
+    let directory = tempfile::tempdir().unwrap();
+    let add = |path: &str, text: &str| {
+        let path = directory.path().join("sys/fs/cgroup").join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    };
+    let reading = || {
+        let root = Root::directory(directory.path()).unwrap();
+        let setting = catalogue::setting("cpu.isolated.cgroup").unwrap();
+        crate::read_settings(&root, &[setting], &[]).remove(0).1
+    };
+    add("cpuset.cpus.effective", "0-3\n");
+    assert_eq!(reading(), Reading::value("none"));
+    for (group, state, cpus) in [
+        ("a", "isolated\n", "6-7\n"),
+        ("b", "isolated invalid\n", "5\n"),
+        ("c", "isolated\n", "4\n"),
+        ("d", "member\n", "0\n"),
+    ] {
+        add(&format!("{group}/cpuset.cpus.partition"), state);
+        add(&format!("{group}/cpuset.cpus.effective"), cpus);
+    }
+    assert_eq!(reading(), Reading::value("4,6-7"));
+    add("cpuset.cpus.isolated", "2\n");
+    assert_eq!(reading(), Reading::value("2"));
+}

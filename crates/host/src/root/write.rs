@@ -1,8 +1,9 @@
-//! Writing below a root, as `echo VALUE > PATH` does. A file is never made.
+//! Writing below a root, as `echo VALUE > PATH` does. The only files ever made are those that a
+//! kernel makes with a control group, in a copy of a host.
 
 use std::os::fd::OwnedFd;
 
-use rustix::fs::{self, FileType, OFlags};
+use rustix::fs::{self, AtFlags, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
 use super::tree::{Fault, Tree};
@@ -37,6 +38,48 @@ impl Root {
     pub(crate) fn has_writable_mode(&self, path: &str) -> Result<bool, Errno> {
         let file = self.open_on_disk(path, OFlags::PATH)?;
         Ok(fs::fstat(&file)?.st_mode & 0o222 != 0)
+    }
+
+    /// Makes a directory: a control group.
+    pub(crate) fn make_directory(&self, path: &str) -> Result<(), Errno> {
+        let (parent, name) = self.parent_of(path)?;
+        fs::mkdirat(&parent, name, Mode::from_raw_mode(0o755))
+    }
+
+    /// Removes an empty directory; the files of a control group do not count.
+    pub(crate) fn remove_directory(&self, path: &str) -> Result<(), Errno> {
+        let (parent, name) = self.parent_of(path)?;
+        fs::unlinkat(&parent, name, AtFlags::REMOVEDIR)
+    }
+
+    /// Makes a file with a line, in a copy of a host; one that is there stays as it is.
+    pub(crate) fn make_file(&self, path: &str, value: &str) -> Result<(), Errno> {
+        let (parent, name) = self.copied_parent_of(path)?;
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        match fs::openat(&parent, name, flags, Mode::from_raw_mode(0o644)) {
+            Ok(file) => rustix::io::write(&file, format!("{value}\n").as_bytes()).map(drop),
+            Err(Errno::EXIST) => Ok(()),
+            Err(errno) => Err(errno),
+        }
+    }
+
+    /// Removes a file of a copy of a host.
+    pub(crate) fn remove_file(&self, path: &str) -> Result<(), Errno> {
+        let (parent, name) = self.copied_parent_of(path)?;
+        fs::unlinkat(&parent, name, AtFlags::empty())
+    }
+
+    fn copied_parent_of<'a>(&self, path: &'a str) -> Result<(OwnedFd, &'a str), Errno> {
+        if self.is_live { Err(Errno::PERM) } else { self.parent_of(path) }
+    }
+
+    /// The directory of a path, opened, and the last name.
+    fn parent_of<'a>(&self, path: &'a str) -> Result<(OwnedFd, &'a str), Errno> {
+        let (parent, name) = path.rsplit_once('/').ok_or(Errno::INVAL)?;
+        if matches!(name, "" | "." | "..") {
+            return Err(Errno::INVAL);
+        }
+        Ok((self.open_on_disk(parent, OFlags::PATH | OFlags::DIRECTORY)?, name))
     }
 
     /// An archive takes no writes.

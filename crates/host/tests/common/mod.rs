@@ -23,6 +23,8 @@ pub fn make_tree(root: &Path) {
         ("sys/devices/system/cpu/online", "0-3"),
         ("sys/devices/virtual/workqueue/cpumask", "f"),
         ("proc/irq/default_smp_affinity", "f"),
+        ("sys/fs/cgroup/cgroup.controllers", "cpuset cpu io"),
+        ("sys/fs/cgroup/cgroup.subtree_control", "cpu io"),
     ]
     .map(|(path, text)| (path.to_owned(), text))
     .into();
@@ -47,6 +49,7 @@ pub fn plan(host: &mut RootHost) -> Vec<Change> {
         ("cpu.governor", "performance"),
         ("cpu.workqueue-affinity", "0"),
         ("irq.default-affinity", "0-1"),
+        ("cpu.isolated", "2-3"),
     ];
     plan_of(host, &[], &wishes)
 }
@@ -58,7 +61,8 @@ pub fn plan_of(host: &mut RootHost, interfaces: &[String], wishes: &[(&str, &str
     for (id, wanted) in wishes {
         let setting = catalogue::setting(id).unwrap();
         for located in targets(host.root(), setting, &scope).unwrap_or_else(|error| panic!("{error}")) {
-            changes.push(Change::plan(&located, wanted, host).unwrap_or_else(|error| panic!("{error}")));
+            changes
+                .push(Change::plan(&located, located.wanted(wanted), host).unwrap_or_else(|error| panic!("{error}")));
         }
     }
     changes

@@ -20,7 +20,9 @@ pub fn run(args: &ExportArgs) -> Outcome {
     let selection = Selection::open(&args.changes.selection)?;
     let goals = goals(&selection, args)?;
     let interfaces: Vec<_> = selection.interfaces.iter().map(|name| Interface::read(&selection.root, name)).collect();
-    let request = Request { profile: &selection.profile.name, goals: &goals, interfaces: &interfaces };
+    let program = installed_program(&selection.root);
+    let profile = &selection.profile.name;
+    let request = Request { profile, goals: &goals, program: program.as_deref(), interfaces: &interfaces };
     let exports: Vec<Export> = formats(args).into_iter().map(|format| export(format, &request)).collect();
     if let Some(directory) = &args.output {
         for export in &exports {
@@ -32,6 +34,14 @@ pub fn run(args: &ExportArgs) -> Outcome {
     }
     output::print(&text(&exports, args.output.is_some()))?;
     if args.validate { validated(&exports) } else { Ok(()) }
+}
+
+/// This program's path, on the host that the files are for and where packages or an administrator
+/// put programs: others may be gone at the next boot.
+fn installed_program(root: &Root) -> Option<String> {
+    const DIRECTORIES: [&str; 5] = ["/usr/bin/", "/usr/sbin/", "/usr/local/bin/", "/usr/local/sbin/", "/opt/"];
+    let path = std::env::current_exe().ok().filter(|_| root.is_live())?.into_os_string().into_string().ok()?;
+    DIRECTORIES.iter().any(|directory| path.starts_with(directory)).then_some(path)
 }
 
 fn formats(args: &ExportArgs) -> Vec<Format> {

@@ -1,6 +1,6 @@
 //! The instances of a setting on one host.
 
-use super::super::{Device, EthtoolParameter, Form, LinkAttribute, Target};
+use super::super::{Device, EthtoolParameter, Form, LinkAttribute, Target, partition};
 use super::table::Place;
 use super::{Located, NotAtRunTime, Part, Scope};
 use crate::read::Nic;
@@ -24,6 +24,7 @@ impl Finder<'_> {
             }
             Place::IdleStates => self.each_cpu(|cpu| self.idle_states(cpu)),
             Place::HugePages => self.huge_pages(),
+            Place::Partition => self.partition(),
             Place::Unit(unit) => vec![self.whole(Target::Service { unit: (*unit).to_owned() })],
             Place::Ethtool(parameters) => self.each_interface(|interface, device| {
                 let located = |parameter: &EthtoolParameter| {
@@ -171,6 +172,15 @@ impl Finder<'_> {
             }
         }
         found
+    }
+
+    fn partition(&self) -> Vec<Located> {
+        let form = Form::Controller(partition::CONTROLLER.to_owned());
+        let controllers = Target::File { path: partition::ENABLED_CONTROLLERS.to_owned(), form };
+        vec![
+            self.part("controller", Part::Needed("on"), controllers),
+            self.whole(Target::Partition { path: partition::GROUP.to_owned() }),
+        ]
     }
 
     fn each(&self, directory: &str, prefix: &str, file: &str, form: &Form) -> Vec<Located> {

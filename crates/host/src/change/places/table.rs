@@ -10,6 +10,8 @@ pub(super) enum Place {
     IdleStates,
     /// The pool of each page size on each node.
     HugePages,
+    /// The control group whose CPUs are isolated.
+    Partition,
     /// A systemd unit.
     Unit(&'static str),
     /// Parameters of ethtool.
@@ -29,6 +31,8 @@ pub(super) const PLACES: &[(&str, Place)] = &[
         ]),
     ),
     ("cpu.idle.disabled", Place::IdleStates),
+    ("cpu.isolated", Place::Partition),
+    ("cpu.isolated.cgroup", Place::Partition),
     ("memory.huge-pages", Place::HugePages),
     ("irq.irqbalance", Place::Unit("irqbalance.service")),
     ("nic.ring.rx", Place::Ethtool(&[Ring(RingField::Rx)])),

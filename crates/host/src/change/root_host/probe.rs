@@ -4,7 +4,7 @@ use nearwire_sys::ethtool::Interface;
 use rustix::io::Errno;
 use rustix::thread::{CapabilitySet, capabilities};
 
-use super::super::{EthtoolParameter, Form, Host, HostError, Target};
+use super::super::{EthtoolParameter, Form, Host, HostError, Target, partition};
 use super::{RootHost, form, of_ethtool};
 
 const ACTION: &str = "write";
@@ -38,6 +38,7 @@ pub(super) fn probe(host: &mut RootHost, target: &Target, word: &str) -> Result<
             let now = host.read(target)?;
             host.write(target, &now)
         }
+        Target::Partition { path } => partition::probe(&host.root, target, path),
         Target::File { .. } | Target::InterfaceFile { .. } | Target::Link { .. } => {
             let path = host.path(ACTION, target)?;
             host.root.probe(&path).map_err(|errno| HostError::kernel(ACTION, target, errno))?;

@@ -26,6 +26,8 @@ fn each_instance_has_a_place_and_a_name() {
     assert_eq!(ids("cpu.governor").len(), 4);
     assert_eq!(ids("cpu.idle.disabled").len(), 8);
     assert_eq!(ids("irq.irqbalance"), ["irq.irqbalance"]);
+    assert_eq!(ids("cpu.isolated"), ["cpu.isolated[controller]", "cpu.isolated"]);
+    assert_eq!(ids("cpu.isolated.cgroup"), ["cpu.isolated.cgroup[controller]", "cpu.isolated.cgroup"]);
     let two = located("cpu.governor", Some(CpuSet::from_list("2-3").unwrap())).unwrap();
     assert_eq!(two[0].id, "cpu.governor[cpu2]");
     assert_eq!((two.len(), &two[1].part), (2, &Part::Cpu(3)));
@@ -37,6 +39,9 @@ fn each_instance_has_a_place_and_a_name() {
 fn setting_that_no_write_changes_gives_its_reason() {
     let reason = |id| located(id, None).unwrap_err();
     assert!(matches!(reason("cpu.dma-latency-us"), NotAtRunTime::NeedsHolder { .. }));
+    assert!(
+        reason("cpu.dma-latency-us").to_string().contains("run nearwire tune hold, or nearwire tune hold -- PROGRAM")
+    );
     assert!(matches!(reason("boot.isolcpus"), NotAtRunTime::Class { .. }));
     assert!(matches!(reason("kernel.timer_migration"), NotAtRunTime::Absent { .. }));
     assert!(matches!(reason("service.tuned.profile"), NotAtRunTime::NoWriter { .. }));
@@ -62,7 +67,7 @@ fn every_run_time_setting_is_written_or_says_why_not() {
     for setting in catalogue::settings() {
         let is_run_time = matches!(
             setting.write,
-            Write::File | Write::Sysctl | Write::Ethtool | Write::Irq | Write::Service | Write::Module
+            Write::File | Write::Sysctl | Write::Ethtool | Write::Irq | Write::Service | Write::Module | Write::Cgroup
         );
         let found = targets(&root, setting, &Scope { interfaces: &interfaces, cpus: None });
         match found {
@@ -122,6 +127,14 @@ fn change_prints_as_shell_and_as_its_inverse() {
             "stopped",
             "systemctl stop irqbalance.service",
             "systemctl start irqbalance.service",
+        ),
+        (
+            Target::Partition { path: "/g".into() },
+            "none",
+            "2-3",
+            "mkdir -p /g && echo 2-3 > /g/cpuset.cpus && echo 2-3 > /g/cpuset.cpus.exclusive && \
+             echo isolated > /g/cpuset.cpus.partition && cat /g/cpuset.cpus.partition",
+            "echo member > /g/cpuset.cpus.partition; rmdir /g",
         ),
         (
             Target::Ethtool { device: device("eth4"), parameter: EthtoolParameter::Feature("rx-gro".into()) },

@@ -13,6 +13,7 @@ fn pool() -> Vec<(&'static str, Target)> {
     let mut pool = vec![
         ("vm.swappiness", sysctl("vm.swappiness")),
         ("net.core.busy_read", sysctl("net.core.busy_read")),
+        ("cpu.isolated", Target::Partition { path: "/sys/fs/cgroup/nearwire.isolated".into() }),
         ("cpu.governor[cpu1]", Target::File { path: "/g".into(), form: Form::Text }),
         ("cpu.energy-performance-preference[cpu1]", Target::File { path: "/e".into(), form: Form::Text }),
     ];
@@ -106,7 +107,7 @@ proptest! {
     #[test]
     fn values_of_strangers_are_kept_and_all_others_put_back(
         plan in plans(),
-        strangers in proptest::collection::vec(any::<bool>(), 12),
+        strangers in proptest::collection::vec(any::<bool>(), 13),
     ) {
         let directory = directory();
         let mut host = host_of(&plan);

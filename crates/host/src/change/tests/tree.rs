@@ -27,6 +27,8 @@ pub(super) const FILES: &[(&str, &str)] = &[
     ("sys/module/kvm/parameters/halt_poll_ns", "200000"),
     ("sys/module/kvm/parameters/kvmclock_periodic_sync", "Y"),
     ("proc/irq/default_smp_affinity", "f"),
+    ("sys/fs/cgroup/cgroup.controllers", "cpuset cpu io memory pids"),
+    ("sys/fs/cgroup/cgroup.subtree_control", "cpu memory"),
     ("proc/irq/30/smp_affinity_list", "0-3"),
     ("proc/irq/31/smp_affinity_list", "1"),
     ("sys/devices/pci0000:00/0000:00:01.1/0000:02:00.0/msi_irqs/30", "msix"),
@@ -47,7 +49,7 @@ const INTERFACE_FILES: &[(&str, &str)] = &[
     ("queues/rx-0/rps_flow_cnt", "0"),
 ];
 
-fn add(root: &Path, path: &str, text: &str) {
+pub(super) fn add(root: &Path, path: &str, text: &str) {
     let path = root.join(path);
     fs::create_dir_all(path.parent().unwrap()).unwrap();
     fs::write(path, format!("{text}\n")).unwrap();
@@ -144,6 +146,8 @@ const WISHES: &[(&str, &str, &str)] = &[
     ("nic.rps-cpus", "none", "2-3"),
     ("nic.xps-cpus", "0", "1"),
     ("nic.irq-affinity", "2", "0,3"),
+    ("cpu.isolated", "2-3", "3"),
+    ("cpu.pm-qos-resume-latency-us", "n/a", "2"),
 ];
 
 pub(super) fn plan(host: &mut RootHost, wishes: &[(usize, bool)]) -> Vec<Change> {
@@ -154,7 +158,8 @@ pub(super) fn plan(host: &mut RootHost, wishes: &[(usize, bool)]) -> Vec<Change>
         let (id, one, other) = WISHES[at % WISHES.len()];
         let setting = catalogue::setting(id).unwrap();
         for located in targets(host.root(), setting, &scope).unwrap() {
-            changes.push(Change::plan(&located, if *second { other } else { one }, host).unwrap());
+            let wanted = located.wanted(if *second { other } else { one });
+            changes.push(Change::plan(&located, wanted, host).unwrap());
         }
     }
     changes
