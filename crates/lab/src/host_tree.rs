@@ -118,6 +118,9 @@ impl HostTree {
         for (path, target) in &description.links {
             tree.link(path, target);
         }
+        for (path, _) in description.read_only.iter().filter(|(_, is_read_only)| **is_read_only) {
+            tree.read_only(path);
+        }
         for path in &description.absent {
             tree.remove(path);
         }

@@ -2,7 +2,7 @@
 
 use super::Finding;
 use crate::change::{Change, RootHost, Scope, targets};
-use crate::setting::{Persist, Value, Write};
+use crate::setting::{Persist, ReadFrom, Value, Write};
 
 /// When a fix takes effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,7 +65,12 @@ impl Finding {
         let interfaces: Vec<String> = goal.interface.iter().cloned().collect();
         let scope = Scope { interfaces: &interfaces, cpus: goal.cpus.clone() };
         let places = targets(host.root(), goal.setting, &scope).ok()?;
-        let changes = places.iter().filter_map(|place| Change::plan(place, &goal.value, host).ok());
+        let changes = places.iter().filter_map(|place| match Change::plan(place, &goal.value, host) {
+            Ok(change) => Some(change),
+            Err(_) if host.root().is_live() => None,
+            // Of a copy nobody can be asked, but what was answered is known.
+            Err(_) => Change::from_reading(place, &goal.value, self.found.as_value()?),
+        });
         let commands: Vec<_> = changes.filter(|change| !change.is_as_wanted()).map(|change| change.command()).collect();
         let more = commands.len().checked_sub(1)?;
         commands.into_iter().next().map(|first| (first, more))
@@ -78,26 +83,66 @@ impl Finding {
             (Value::Switch, Some("off")) => Some("0"),
             (_, value) => value,
         };
-        match (form, value) {
-            (Persist::FirmwareMenu, _) => None,
-            (Persist::CommandLine(words), Some("not set" | "0")) if !words.contains('=') => {
-                Some(format!("without {words} on the kernel's command line"))
+        let setting = self.wish.setting;
+        match (form, value, setting.read) {
+            (Persist::FirmwareMenu, ..) => None,
+            (Persist::CommandLine(words), ..) => Some(self.on_command_line(words, value)),
+            (Persist::SysctlD, Some(value), ReadFrom::Sysctl(name)) => {
+                Some(format!("{name} = {value} in a file of /etc/sysctl.d"))
             }
-            (Persist::CommandLine(words), None) if words.ends_with("=LIST") => {
-                Some(format!("{words} on the kernel's command line; nearwire plan chooses the list"))
+            // The sysctl behind it has another name and form.
+            (Persist::SysctlD, _, read) if !matches!(read, ReadFrom::Sysctl(_)) => None,
+            (Persist::TmpfilesD, Some(value), ReadFrom::File(path) | ReadFrom::Chosen(path)) => {
+                Some(format!("w {path} - - - - {value} in a file of /etc/tmpfiles.d"))
             }
-            (Persist::CommandLine(words), Some("not set")) => {
-                Some(format!("without {} on the kernel's command line", words.split('=').next().unwrap_or(words)))
+            (Persist::ModprobeD(_), Some(value), ReadFrom::ModuleParameter(module, parameter)) => {
+                Some(format!("options {module} {parameter}={value} in a file of /etc/modprobe.d"))
             }
-            (Persist::CommandLine(words), Some(value)) if words.ends_with("=LIST") => {
-                Some(format!("{} on the kernel's command line", words.replace("LIST", value)))
+            (Persist::ServiceEnablement, Some("stopped, disabled"), ReadFrom::Service(unit)) => {
+                Some(format!("systemctl disable --now {unit}"))
             }
-            (Persist::CommandLine(words), _) => Some(format!("{words} on the kernel's command line")),
-            (Persist::SysctlD, Some(value)) => {
-                Some(format!("{} = {value} in a file of /etc/sysctl.d", self.wish.setting.id))
+            (Persist::LinkFile(option), Some(_), _) if option.ends_with('=') && option.matches('=').count() == 1 => {
+                Some(format!(
+                    "{option}{} in a .link file of systemd",
+                    in_link_file(setting.value, self.value.as_deref()?)
+                ))
             }
-            (form, _) => Some(form.to_string()),
+            _ => Some(form.to_string()),
         }
+    }
+
+    /// The words of a command line, with the wanted value in place of the one that stands for all.
+    fn on_command_line(&self, words: &str, value: Option<&str>) -> String {
+        let name = words.split('=').next().unwrap_or(words);
+        let line = match (value, self.wish.setting.read) {
+            (Some("not set"), _) => return format!("without {name} on the kernel's command line"),
+            (Some("0"), _) if !words.contains('=') => {
+                return format!("without {words} on the kernel's command line");
+            }
+            (None, _) if words.ends_with("=LIST") => {
+                return format!("{words} on the kernel's command line; nearwire plan chooses the list");
+            }
+            (Some(value), _) if words.ends_with("=LIST") => words.replace("LIST", value),
+            (Some(value), _) if words.ends_with("=MODE") => words.replace("MODE", value),
+            (Some(value), ReadFrom::CommandLine(_)) if words.ends_with("=COUNT") => words.replace("COUNT", value),
+            (Some(value), ReadFrom::CommandLine(option))
+                if self.wish.setting.value != Value::Switch && words.contains('=') =>
+            {
+                format!("{option}={value}")
+            }
+            _ => words.to_owned(),
+        };
+        format!("{line} on the kernel's command line")
+    }
+}
+
+/// A value as `systemd.link(5)` has it: times need a unit.
+fn in_link_file(kind: Value, value: &str) -> String {
+    match (kind, value) {
+        (Value::Switch, "on") => "yes".to_owned(),
+        (Value::Switch, "off") => "no".to_owned(),
+        (Value::Number("us"), value) => format!("{value}us"),
+        _ => value.to_owned(),
     }
 }
 

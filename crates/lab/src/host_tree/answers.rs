@@ -74,7 +74,8 @@ fn of_keys(nic: &NicKeys, kernel: &KernelKeys) -> Table {
         of("qdisc", if nic.tx_queues > 1 { "mq" } else { "fq_codel" }),
     ];
     let settings = [of("speed-mbps", i64::from(nic.speed_mbps)), of("duplex", "full")];
-    let table = |name: &str, fields: Vec<(String, Value)>| (name.to_owned(), Value::Table(fields.into_iter().collect()));
+    let table =
+        |name: &str, fields: Vec<(String, Value)>| (name.to_owned(), Value::Table(fields.into_iter().collect()));
     Table::from_iter([
         table("driver", driver.into()),
         table("link", link.into()),

@@ -22,6 +22,9 @@ pub(super) struct Description {
     /// Path and target of symbolic links.
     #[serde(default)]
     pub links: BTreeMap<String, String>,
+    /// Files that the kernel shows and lets nobody write.
+    #[serde(default)]
+    pub read_only: BTreeMap<String, bool>,
     /// Paths this host does not have though its base does.
     #[serde(default)]
     pub absent: Vec<String>,

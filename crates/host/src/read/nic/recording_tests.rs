@@ -60,7 +60,7 @@ fn recorded_answer_read_is_the_value() {
         ("nic.qdisc", "mq"),
         ("nic.pause.autoneg", "off"),
         ("nic.offload.gro", "on"),
-        ("nic.offload.lro", "off"),
+        ("nic.offload.lro", "off [fixed]"),
         ("nic.offload.ntuple", "off"),
         ("nic.offload.tso", "on"),
         // Not in the recorded description of the link, and not a wrong 0.
