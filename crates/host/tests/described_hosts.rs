@@ -25,7 +25,12 @@ const NOT_COPIED: &[&str] = &[
     "/sys/module/mlx4_core",
 ];
 /// What files cannot say.
-const LIVE_ONLY: &[&str] = &["cannot be read here because", "only the live kernel can be asked", "on a live host only"];
+const LIVE_ONLY: &[&str] = &[
+    "cannot be read here because",
+    "only the live kernel can be asked",
+    "on a live host only",
+    "on a live host or from a snapshot only",
+];
 
 fn readings(name: &str) -> BTreeMap<String, Reading> {
     let directory = tempfile::tempdir_in(scratch_directory()).unwrap();

@@ -49,7 +49,7 @@ impl Finding {
         let fix = |when| move |text: String| Fix { when, text };
         let mut fixes: Vec<Fix> = self.wish.fix.iter().cloned().map(fix(When::Hand)).collect();
         let setting = self.wish.setting;
-        fixes.extend(setting.persist.iter().filter_map(|form| self.kept_by(*form)).map(fix(When::Boot)));
+        fixes.extend(self.kept().into_iter().map(fix(When::Boot)));
         let menu = setting.menu.iter().map(|menu| format!("{} menu: {}", menu.vendor.name(), menu.words));
         fixes.extend(menu.map(fix(When::Firmware)));
         if fixes.is_empty() {
@@ -76,6 +76,17 @@ impl Finding {
         commands.into_iter().next().map(|first| (first, more))
     }
 
+    /// The lines that keep the wanted value. Forms that only have a name are left out beside one that can be written out.
+    fn kept(&self) -> Vec<String> {
+        let forms = self.wish.setting.persist.iter();
+        let lines: Vec<_> = forms.filter_map(|form| Some((*form, self.kept_by(*form)?))).collect();
+        let is_bare = |(form, line): &&(Persist, String)| {
+            matches!(form, Persist::TmpfilesD | Persist::UdevRule | Persist::SystemdUnit) && *line == form.to_string()
+        };
+        let has_line = lines.iter().any(|line| !is_bare(&line));
+        lines.iter().filter(|line| !has_line || !is_bare(line)).map(|(_, line)| line.clone()).collect()
+    }
+
     /// The line that keeps the wanted value, where it can be written out.
     fn kept_by(&self, form: Persist) -> Option<String> {
         let value = match (self.wish.setting.value, self.value.as_deref()) {
@@ -94,6 +105,13 @@ impl Finding {
             (Persist::SysctlD, _, read) if !matches!(read, ReadFrom::Sysctl(_)) => None,
             (Persist::TmpfilesD, Some(value), ReadFrom::File(path) | ReadFrom::Chosen(path)) => {
                 Some(format!("w {path} - - - - {value} in a file of /etc/tmpfiles.d"))
+            }
+            // Lines of this kind may have patterns in the path, see tmpfiles.d(5).
+            (Persist::TmpfilesD, Some(value), ReadFrom::EachCpu(file)) if self.cpus.is_none() => {
+                Some(format!("w /sys/devices/system/cpu/cpu[0-9]*/{file} - - - - {value} in a file of /etc/tmpfiles.d"))
+            }
+            (Persist::TmpfilesD, Some(value), ReadFrom::Each { directory, prefix, file }) if self.cpus.is_none() => {
+                Some(format!("w {directory}/{prefix}*/{file} - - - - {value} in a file of /etc/tmpfiles.d"))
             }
             (Persist::ModprobeD(_), Some(value), ReadFrom::ModuleParameter(module, parameter)) => {
                 Some(format!("options {module} {parameter}={value} in a file of /etc/modprobe.d"))
