@@ -89,6 +89,16 @@ impl Change {
         Ok(Self { id: located.id.clone(), target, found, wanted })
     }
 
+    /// As [`Self::plan`] of a parameter of ethtool, with what was read of it before in place of the
+    /// question; `None` for other targets and for a value that the target cannot have.
+    #[must_use]
+    pub fn from_reading(located: &Located, wanted: &str, found: &str) -> Option<Self> {
+        let target = located.target.clone();
+        let is_whole = matches!(target, Target::Ethtool { .. }) && located.part == Part::Whole;
+        let wanted = target.normal(wanted).ok().filter(|_| is_whole)?;
+        Some(Self { id: located.id.clone(), target, found: found.to_owned(), wanted })
+    }
+
     /// The row of the catalogue.
     #[must_use]
     pub fn setting(&self) -> Option<&'static Setting> {

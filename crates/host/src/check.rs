@@ -13,7 +13,7 @@ mod owner;
 use nearwire_sys as _;
 
 use crate::plan::Plan;
-use crate::profile::{Profile, Wanted, Weight, Wish};
+use crate::profile::{CpuRelation, Profile, Wanted, Weight, Wish};
 use crate::{CpuSet, Goal, Reading, Root, Write, goal};
 
 use facts::Facts;
@@ -152,6 +152,8 @@ impl Finding {
         let value = match (&self.outcome, &self.found) {
             (Outcome::Differs | Outcome::Owned(_), _) => self.value.clone(),
             (Outcome::Right, Reading::Value(found)) if is_better(&self.resolved) => Some(found.clone()),
+            // Whatever keeps clear of those CPUs will do.
+            (Outcome::Right, _) if matches!(self.resolved, Some(Wanted::Cpus(CpuRelation::ApartFrom, _))) => None,
             (Outcome::Right, _) => self.value.clone(),
             _ => None,
         }?;
@@ -215,7 +217,9 @@ fn finding(facts: &Facts<'_>, wish: &Wish, interface: Option<&str>) -> Finding {
         interface: interface.map(str::to_owned),
         outcome,
         wanted: resolved.as_ref().unwrap_or(&wish.wanted).to_string(),
-        value: resolved.as_ref().and_then(|wanted| goal::value(wish.setting, wanted)),
+        value: resolved
+            .as_ref()
+            .and_then(|wanted| goal::value(wish.setting, wanted).or_else(|| facts.apart_from(wish.setting, wanted))),
         resolved,
         cpus,
         found,

@@ -76,7 +76,7 @@ fn described_host_read_has_what_its_paper_says() {
         ("vma", "cpu.model", "Intel(R) Xeon(R) CPU E5-2620 v3 @ 2.40GHz"),
         ("vma", "memory.node-cpus", "0,2,4,6,8,10 (node0), 1,3,5,7,9,11 (node1)"),
         ("vma", "cpu.smt", "notsupported"),
-        ("vma", "nic.driver[enp5s0d1]", "mlx4_core"),
+        ("vma", "nic.driver[enp5s0d1]", "mlx4_en"),
         ("usnic", "virtualisation.product", "UCSC-C220-M3S"),
         ("usnic", "hardware.memory-speed", "16 of 16 slots, 1600 of 1600 MT/s"),
         ("usnic", "nic.driver[enp6s0]", "enic"),

@@ -7,6 +7,7 @@
 //!
 //! The hosts of the papers are built in: [`HOSTS`].
 
+mod answers;
 mod description;
 mod machine;
 mod nic;
@@ -109,12 +110,16 @@ impl HostTree {
         machine.files(&mut tree);
         system::files(description, &machine, &mut tree);
         nic::files(&description.nic, &machine, &mut tree)?;
+        answers::files(&description.nic, &description.kernel, &mut tree)?;
         // Last, because they override.
         for (path, text) in &description.files {
             tree.text(path, text);
         }
         for (path, target) in &description.links {
             tree.link(path, target);
+        }
+        for (path, _) in description.read_only.iter().filter(|(_, is_read_only)| **is_read_only) {
+            tree.read_only(path);
         }
         for path in &description.absent {
             tree.remove(path);

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use super::judge::{Judgement, is_version_at_least, judge};
 use super::owner::{Owner, Owners};
 use super::{CpuPlan, Outcome};
-use crate::profile::{Condition, CpuGroup, Profile, Wanted, Wish};
+use crate::profile::{Condition, CpuGroup, CpuRelation, Profile, Wanted, Wish};
+use crate::setting::Value;
 use crate::topology::Topology;
 use crate::{CpuSet, Reading, Root, Setting, catalogue, read_settings};
 
@@ -127,6 +128,15 @@ impl<'a> Facts<'a> {
             }
             other => other.clone(),
         })
+    }
+
+    /// The CPUs to write where a wish only says which not: all others that are online.
+    pub(super) fn apart_from(&self, setting: &Setting, wanted: &Wanted) -> Option<String> {
+        let Wanted::Cpus(CpuRelation::ApartFrom, group) = wanted else { return None };
+        let unwanted = group.list().filter(|_| setting.value == Value::CpuList)?;
+        let others: CpuSet =
+            self.topology.cpus().iter().map(|cpu| cpu.id).filter(|&cpu| !unwanted.contains(cpu)).collect();
+        (!others.is_empty()).then(|| others.to_string())
     }
 
     /// Judges a reading of this setting: by a wish, or by what the wish wants of another one.

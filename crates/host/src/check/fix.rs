@@ -2,7 +2,7 @@
 
 use super::Finding;
 use crate::change::{Change, HOLD, NotAtRunTime, RootHost, Scope, targets};
-use crate::setting::{Persist, Value, Write};
+use crate::setting::{Persist, ReadFrom, Value, Write};
 
 /// When a fix takes effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,7 +49,7 @@ impl Finding {
         let fix = |when| move |text: String| Fix { when, text };
         let mut fixes: Vec<Fix> = self.wish.fix.iter().cloned().map(fix(When::Hand)).collect();
         let setting = self.wish.setting;
-        fixes.extend(setting.persist.iter().filter_map(|form| self.kept_by(*form)).map(fix(When::Boot)));
+        fixes.extend(self.kept().into_iter().map(fix(When::Boot)));
         let menu = setting.menu.iter().map(|menu| format!("{} menu: {}", menu.vendor.name(), menu.words));
         fixes.extend(menu.map(fix(When::Firmware)));
         if fixes.is_empty() {
@@ -69,10 +69,26 @@ impl Finding {
             Err(NotAtRunTime::NeedsHolder { .. }) => return Some((format!("{HOLD} --latency {}us", goal.value), 0)),
             Err(_) => return None,
         };
-        let changes = places.iter().filter_map(|place| Change::plan(place, place.wanted(&goal.value), host).ok());
+        let changes = places.iter().filter_map(|place| match Change::plan(place, place.wanted(&goal.value), host) {
+            Ok(change) => Some(change),
+            Err(_) if host.root().is_live() => None,
+            // Of a copy nobody can be asked, but what was answered is known.
+            Err(_) => Change::from_reading(place, place.wanted(&goal.value), self.found.as_value()?),
+        });
         let commands: Vec<_> = changes.filter(|change| !change.is_as_wanted()).map(|change| change.command()).collect();
         let more = commands.len().checked_sub(1)?;
         commands.into_iter().next().map(|first| (first, more))
+    }
+
+    /// The lines that keep the wanted value. Forms that only have a name are left out beside one that can be written out.
+    fn kept(&self) -> Vec<String> {
+        let forms = self.wish.setting.persist.iter();
+        let lines: Vec<_> = forms.filter_map(|form| Some((*form, self.kept_by(*form)?))).collect();
+        let is_bare = |(form, line): &&(Persist, String)| {
+            matches!(form, Persist::TmpfilesD | Persist::UdevRule | Persist::SystemdUnit) && *line == form.to_string()
+        };
+        let has_line = lines.iter().any(|line| !is_bare(&line));
+        lines.iter().filter(|line| !has_line || !is_bare(line)).map(|(_, line)| line.clone()).collect()
     }
 
     /// The line that keeps the wanted value, where it can be written out.
@@ -82,26 +98,73 @@ impl Finding {
             (Value::Switch, Some("off")) => Some("0"),
             (_, value) => value,
         };
-        match (form, value) {
-            (Persist::FirmwareMenu, _) => None,
-            (Persist::CommandLine(words), Some("not set" | "0")) if !words.contains('=') => {
-                Some(format!("without {words} on the kernel's command line"))
+        let setting = self.wish.setting;
+        match (form, value, setting.read) {
+            (Persist::FirmwareMenu, ..) => None,
+            (Persist::CommandLine(words), ..) => Some(self.on_command_line(words, value)),
+            (Persist::SysctlD, Some(value), ReadFrom::Sysctl(name)) => {
+                Some(format!("{name} = {value} in a file of /etc/sysctl.d"))
             }
-            (Persist::CommandLine(words), None) if words.ends_with("=LIST") => {
-                Some(format!("{words} on the kernel's command line; nearwire plan chooses the list"))
+            // The sysctl behind it has another name and form.
+            (Persist::SysctlD, _, read) if !matches!(read, ReadFrom::Sysctl(_)) => None,
+            (Persist::TmpfilesD, Some(value), ReadFrom::File(path) | ReadFrom::Chosen(path)) => {
+                Some(format!("w {path} - - - - {value} in a file of /etc/tmpfiles.d"))
             }
-            (Persist::CommandLine(words), Some("not set")) => {
-                Some(format!("without {} on the kernel's command line", words.split('=').next().unwrap_or(words)))
+            // Lines of this kind may have patterns in the path, see tmpfiles.d(5).
+            (Persist::TmpfilesD, Some(value), ReadFrom::EachCpu(file)) if self.cpus.is_none() => {
+                Some(format!("w /sys/devices/system/cpu/cpu[0-9]*/{file} - - - - {value} in a file of /etc/tmpfiles.d"))
             }
-            (Persist::CommandLine(words), Some(value)) if words.ends_with("=LIST") => {
-                Some(format!("{} on the kernel's command line", words.replace("LIST", value)))
+            (Persist::TmpfilesD, Some(value), ReadFrom::Each { directory, prefix, file }) if self.cpus.is_none() => {
+                Some(format!("w {directory}/{prefix}*/{file} - - - - {value} in a file of /etc/tmpfiles.d"))
             }
-            (Persist::CommandLine(words), _) => Some(format!("{words} on the kernel's command line")),
-            (Persist::SysctlD, Some(value)) => {
-                Some(format!("{} = {value} in a file of /etc/sysctl.d", self.wish.setting.id))
+            (Persist::ModprobeD(_), Some(value), ReadFrom::ModuleParameter(module, parameter)) => {
+                Some(format!("options {module} {parameter}={value} in a file of /etc/modprobe.d"))
             }
-            (form, _) => Some(form.to_string()),
+            (Persist::ServiceEnablement, Some("stopped, disabled"), ReadFrom::Service(unit)) => {
+                Some(format!("systemctl disable --now {unit}"))
+            }
+            (Persist::LinkFile(option), Some(_), _) if option.ends_with('=') && option.matches('=').count() == 1 => {
+                Some(format!(
+                    "{option}{} in a .link file of systemd",
+                    in_link_file(setting.value, self.value.as_deref()?)
+                ))
+            }
+            _ => Some(form.to_string()),
         }
+    }
+
+    /// The words of a command line, with the wanted value in place of the one that stands for all.
+    fn on_command_line(&self, words: &str, value: Option<&str>) -> String {
+        let name = words.split('=').next().unwrap_or(words);
+        let line = match (value, self.wish.setting.read) {
+            (Some("not set"), _) => return format!("without {name} on the kernel's command line"),
+            (Some("0"), _) if !words.contains('=') => {
+                return format!("without {words} on the kernel's command line");
+            }
+            (None, _) if words.ends_with("=LIST") => {
+                return format!("{words} on the kernel's command line; nearwire plan chooses the list");
+            }
+            (Some(value), _) if words.ends_with("=LIST") => words.replace("LIST", value),
+            (Some(value), _) if words.ends_with("=MODE") => words.replace("MODE", value),
+            (Some(value), ReadFrom::CommandLine(_)) if words.ends_with("=COUNT") => words.replace("COUNT", value),
+            (Some(value), ReadFrom::CommandLine(option))
+                if self.wish.setting.value != Value::Switch && words.contains('=') =>
+            {
+                format!("{option}={value}")
+            }
+            _ => words.to_owned(),
+        };
+        format!("{line} on the kernel's command line")
+    }
+}
+
+/// A value as `systemd.link(5)` has it: times need a unit.
+fn in_link_file(kind: Value, value: &str) -> String {
+    match (kind, value) {
+        (Value::Switch, "on") => "yes".to_owned(),
+        (Value::Switch, "off") => "no".to_owned(),
+        (Value::Number("us"), value) => format!("{value}us"),
+        _ => value.to_owned(),
     }
 }
 

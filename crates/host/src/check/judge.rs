@@ -3,6 +3,7 @@
 use super::Outcome;
 use super::number::numbers;
 use crate::profile::{CpuRelation, Wanted};
+use crate::read::placement::NOTHING_ISOLATED;
 use crate::read::split;
 use crate::setting::Value;
 use crate::{CpuSet, CpuSetError, Reading, Setting};
@@ -38,6 +39,10 @@ pub(super) fn judge(setting: &Setting, wanted: &Wanted, cpus: Option<&CpuSet>, f
         Reading::NeedsRoot => return Judgement::Unjudged(Outcome::NeedsRoot),
         Reading::Unknown { why } => return Judgement::unknown(why.clone()),
     };
+    // What is on isolated CPUs cannot be judged as long as there are none.
+    if value == NOTHING_ISOLATED && *wanted != Wanted::Absent {
+        return Judgement::Unjudged(Outcome::NotApplicable { why: format!("{NOTHING_ISOLATED} now") });
+    }
     let Some(parts) = split(value) else {
         return one(setting, wanted, value);
     };
@@ -108,7 +113,7 @@ fn words(value: &str) -> impl Iterator<Item = &str> {
 
 /// The words for a thing that is not there.
 fn is_nothing(value: &str) -> bool {
-    matches!(value, "" | "none" | "not set" | "not installed" | "(null)" | "no CPU is isolated")
+    matches!(value, "" | "none" | "not set" | "not installed" | "(null)" | NOTHING_ISOLATED)
 }
 
 fn equal(setting: &Setting, wanted: &str, value: &str) -> Judgement {

@@ -280,3 +280,63 @@ fn findings_begin_with_the_area_of_the_weightiest_difference() {
     let differs = counts(&findings).into_iter().find(|(name, _)| *name == "differs");
     assert_eq!(differs, Some(("differs", 3)));
 }
+
+/// The findings of one wish on [`tree`], where `with` are files that it has besides.
+fn finding_of(wish: &str, isolated: &str, with: &[(&str, &str)], plan: Option<&CpuPlan>) -> Finding {
+    let directory = tree(isolated);
+    for (path, text) in with {
+        write(directory.path(), path, text);
+    }
+    let text = format!("purpose = \"A test\"\n[[wish]]\n{wish}\nreason = \"A test.\"\nsource = \"test\"\n");
+    write(directory.path(), "/one.toml", &text);
+    let profile = Profile::load(directory.path().join("one.toml").to_str().unwrap()).unwrap();
+    let root = Root::directory(directory.path()).unwrap();
+    check(&root, &profile, &["eth0".to_owned()], plan, &[]).remove(0)
+}
+
+fn boot_lines(finding: &Finding) -> Vec<String> {
+    finding.fixes().into_iter().filter(|fix| fix.when == When::Boot).map(|fix| fix.text).collect()
+}
+
+#[test]
+fn line_that_keeps_a_value_has_the_wanted_value_and_not_the_one_of_the_catalogue() {
+    let command_line = [("/proc/cmdline", "quiet\n")];
+    let wish = "setting = \"boot.intel_idle.max_cstate\"\nequal = 0";
+    let lines = boot_lines(&finding_of(wish, "\n", &command_line, None));
+    assert_eq!(lines, ["intel_idle.max_cstate=0 on the kernel's command line"]);
+
+    let lines = boot_lines(&finding_of("setting = \"memory.thp\"\none-of = [\"madvise\"]", "\n", &[], None));
+    assert!(lines.contains(&text("transparent_hugepage=madvise on the kernel's command line")), "{lines:?}");
+    let file = "w /sys/kernel/mm/transparent_hugepage/enabled - - - - madvise in a file of /etc/tmpfiles.d";
+    assert!(lines.contains(&text(file)), "{lines:?}");
+}
+
+#[test]
+fn qdisc_of_an_interface_is_not_told_as_a_sysctl() {
+    let recorded = [
+        ("/sys/class/net/eth0/ifindex", "2\n"),
+        ("/nearwire/interfaces/eth0.json", r#"{"link": {"qdisc": "fq"}, "coalesce": {"rx-usecs": 16}}"#),
+    ];
+    let qdisc = finding_of("setting = \"nic.qdisc\"\nequal = \"mq\"", "\n", &recorded, None);
+    assert_eq!((qdisc.outcome.name(), boot_lines(&qdisc)), ("differs", Vec::new()));
+    let delay = finding_of("setting = \"nic.coalesce.rx-usecs\"\nat-most = 0", "\n", &recorded, None);
+    assert_eq!(boot_lines(&delay)[0], "RxCoalesceSec=0us in a .link file of systemd");
+}
+
+#[test]
+fn what_is_on_isolated_cpus_does_not_count_while_there_are_none() {
+    let wish = "setting = \"irq.on-isolated\"\nequal = \"none\"";
+    let irq = [("/proc/irq/30/effective_affinity_list", "3\n")];
+    assert_eq!(finding_of(wish, "\n", &irq, None).outcome.name(), "not-applicable");
+    assert_eq!(finding_of(wish, "3\n", &irq, None).outcome.name(), "differs");
+}
+
+#[test]
+fn wish_to_keep_clear_of_cpus_is_met_by_all_others() {
+    let wish = "setting = \"kernel.watchdog_cpumask\"\ncpus-apart-from = \"${plan.isolated}\"";
+    let differs = finding_of(wish, "2-3\n", &[], None);
+    assert_eq!((differs.outcome.name(), differs.value.as_deref()), ("differs", Some("0-1")));
+    // A value that keeps clear already is not put to all others.
+    let right = finding_of(wish, "2-3\n", &[("/proc/sys/kernel/watchdog_cpumask", "1\n")], None);
+    assert_eq!((right.outcome.name(), right.lasting_goal()), ("ok", None));
+}

@@ -231,11 +231,17 @@ impl fmt::Display for Wanted {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Equal(value) => f.write_str(value),
+            // Nothing is more.
+            Self::AtLeast(value) if value == "unlimited" => f.write_str(value),
             Self::AtLeast(value) => write!(f, "at least {value}"),
             Self::AtMost(value) => write!(f, "at most {value}"),
             Self::OneOf(values) => f.write_str(&values.join(" or ")),
             Self::Contains(word) => write!(f, "with {word}"),
-            Self::Lacks(words) => write!(f, "without {}", words.join(", ")),
+            Self::Lacks(words) => match &words[..] {
+                [word] if word == "none" => f.write_str("anything but none"),
+                [one, other] => write!(f, "neither {one} nor {other}"),
+                words => write!(f, "without {}", words.join(", ")),
+            },
             Self::Absent => f.write_str("none"),
             Self::SameAs(other) => write!(f, "the same as {}", other.id),
             Self::Cpus(CpuRelation::Equal, group) => write!(f, "{group}"),

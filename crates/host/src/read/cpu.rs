@@ -9,6 +9,10 @@ const CPU0_IDLE: &str = "/sys/devices/system/cpu/cpu0/cpuidle";
 
 /// Processor packages with an online CPU.
 pub(crate) fn packages(files: &HostFiles<'_>) -> Reading {
+    let cpus = files.topology().cpus();
+    if !cpus.is_empty() && cpus.iter().all(|cpu| cpu.package.is_none()) {
+        return Reading::Unsupported;
+    }
     count(files, |cpu| (cpu.package, None))
 }
 
@@ -70,6 +74,10 @@ pub(crate) fn idle_states_disabled(files: &HostFiles<'_>) -> Reading {
             let disabled = files.line(&format!("{directory}/{state}/disable"));
             disabled.as_value().is_some_and(|value| value != "0")
         };
+        let needs_root = |state: &str| files.line(&format!("{directory}/{state}/disable")) == Reading::NeedsRoot;
+        if states.first().is_some_and(|(state, _)| needs_root(state)) {
+            return Reading::NeedsRoot;
+        }
         let disabled = states.iter().filter(|(state, _)| is_disabled(state));
         let names: Vec<_> = disabled.map(|(_, name)| name.as_str()).collect();
         Reading::value(if names.is_empty() { "none".to_owned() } else { names.join(" ") })
@@ -80,11 +88,12 @@ pub(crate) fn idle_states_disabled(files: &HostFiles<'_>) -> Reading {
 fn idle_state_names(files: &HostFiles<'_>) -> Result<Vec<(String, String)>, Reading> {
     let entries = files.root().list(CPU0_IDLE)?;
     let states = entries.into_iter().filter(|entry| entry.starts_with("state"));
-    let named = states.filter_map(|state| {
-        let name = files.root().read(&format!("{CPU0_IDLE}/{state}/name")).ok()?;
-        Some((state, one_line(&name)))
+    let named = states.filter_map(|state| match files.root().read(&format!("{CPU0_IDLE}/{state}/name")) {
+        Ok(name) => Some(Ok((state, one_line(&name)))),
+        Err(Reading::NeedsRoot) => Some(Err(Reading::NeedsRoot)),
+        Err(_) => None,
     });
-    Ok(named.collect())
+    named.collect()
 }
 
 /// The CPUs of isolated cpuset partitions. Before the kernel had a file of them all (Linux 6.8) each
@@ -123,13 +132,14 @@ pub(crate) fn mitigations(files: &HostFiles<'_>) -> Reading {
         Ok(names) => names,
         Err(reading) => return reading,
     };
-    let states = names.iter().filter_map(|name| {
-        let state = files.line(&format!("{DIRECTORY}/{name}"));
-        match state {
-            Reading::Value(state) if state == "Not affected" => None,
-            Reading::Value(state) => Some(format!("{name}: {state}")),
-            _ => Some(format!("{name}: unknown")),
-        }
+    let found: Vec<_> = names.iter().map(|name| (name, files.line(&format!("{DIRECTORY}/{name}")))).collect();
+    if found.iter().any(|(_, state)| *state == Reading::NeedsRoot) {
+        return Reading::NeedsRoot;
+    }
+    let states = found.into_iter().filter_map(|(name, state)| match state {
+        Reading::Value(state) if state == "Not affected" => None,
+        Reading::Value(state) => Some(format!("{name}: {state}")),
+        _ => Some(format!("{name}: unknown")),
     });
     let states: Vec<_> = states.collect();
     match (names.is_empty(), states.is_empty()) {

@@ -17,8 +17,10 @@ pub(crate) fn huge_pages(files: &HostFiles<'_>) -> Reading {
         for pool in files.root().list(&pools).unwrap_or_default() {
             let count = |file| files.line(&format!("{pools}/{pool}/{file}"));
             let (total, free) = (count("nr_hugepages"), count("free_hugepages"));
-            let (Some(total), Some(free)) = (total.as_value(), free.as_value()) else {
-                continue;
+            let (total, free) = match (total, free) {
+                (Reading::Value(total), Reading::Value(free)) => (total, free),
+                (Reading::NeedsRoot, _) | (_, Reading::NeedsRoot) => return Reading::NeedsRoot,
+                _ => continue,
             };
             if total != "0" {
                 let size = pool.strip_prefix("hugepages-").unwrap_or(&pool);
@@ -60,8 +62,14 @@ pub(crate) fn nodes(files: &HostFiles<'_>) -> Reading {
         Ok(entries) => entries,
         Err(reading) => return reading,
     };
-    let nodes = entries.iter().filter(|name| is_node(name)).map(|node| {
-        let text = files.root().read(&format!("{NODES}/{node}/meminfo")).unwrap_or_default();
+    let mut texts = Vec::new();
+    for node in entries.iter().filter(|name| is_node(name)) {
+        match files.root().read(&format!("{NODES}/{node}/meminfo")) {
+            Err(Reading::NeedsRoot) => return Reading::NeedsRoot,
+            text => texts.push((node, text.unwrap_or_default())),
+        }
+    }
+    let nodes = texts.iter().map(|(node, text)| {
         let field = |name: &str| {
             let mut lines = text.lines().filter_map(|line| line.split_once(name));
             lines.next().and_then(|(_, rest)| rest.split_whitespace().next()).unwrap_or("unknown").to_owned()

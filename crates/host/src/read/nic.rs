@@ -232,6 +232,13 @@ impl<'a> Nic<'a> {
         })
     }
 
+    /// Those of the kernel's offloads that the driver lets be switched.
+    pub(crate) fn changeable_offloads(&self, names: &[&str]) -> Vec<String> {
+        let Ok(features) = self.answer(&self.features) else { return Vec::new() };
+        let is_changeable = |name: &&&str| features.get(name).is_some_and(|feature| feature.is_changeable);
+        names.iter().filter(is_changeable).map(|name| (*name).to_owned()).collect()
+    }
+
     fn ask<T: Question>(&self, answer: &Answer<T>, of: impl FnOnce(&T) -> Reading) -> Reading {
         match self.answer(answer) {
             Ok(found) => of(found),

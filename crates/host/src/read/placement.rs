@@ -7,6 +7,8 @@ use super::condense::condense;
 use crate::{CpuSet, Reading};
 
 const IRQS: &str = "/proc/irq";
+/// What everything about isolated CPUs says where there are none.
+pub(crate) const NOTHING_ISOLATED: &str = "no CPU is isolated";
 
 /// Interrupts that may go to isolated CPUs, with those CPUs: `30 on 2, 31 on 2-3`.
 pub(crate) fn irqs_on_isolated(files: &HostFiles<'_>) -> Reading {
@@ -51,7 +53,7 @@ fn isolated(files: &HostFiles<'_>) -> Result<CpuSet, Reading> {
     if cpus.is_empty() {
         return Err(Reading::unknown("no list of online CPUs"));
     }
-    if isolated.iter().next().is_none() { Err(Reading::value("no CPU is isolated")) } else { Ok(isolated) }
+    if isolated.iter().next().is_none() { Err(Reading::value(NOTHING_ISOLATED)) } else { Ok(isolated) }
 }
 
 /// How many threads of programs may run on each isolated CPU.

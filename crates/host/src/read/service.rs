@@ -45,12 +45,13 @@ pub(crate) fn state(files: &HostFiles<'_>, unit: &str) -> Reading {
 }
 
 fn has_systemd(files: &HostFiles<'_>) -> Result<(), Reading> {
-    let missing = match UNITS.iter().map(|directory| files.root().list(directory)).find(Result::is_ok) {
-        Some(_) => return Ok(()),
-        None if files.root().is_whole() => Reading::Unsupported,
-        None => Reading::unknown("the copy has no directory of systemd units"),
-    };
-    Err(missing)
+    let lists: Vec<_> = UNITS.iter().map(|directory| files.root().list(directory)).collect();
+    match () {
+        () if lists.iter().any(Result::is_ok) => Ok(()),
+        () if lists.contains(&Err(Reading::NeedsRoot)) => Err(Reading::NeedsRoot),
+        () if files.root().is_whole() => Err(Reading::Unsupported),
+        () => Err(Reading::unknown("the copy has no directory of systemd units")),
+    }
 }
 
 /// Whether a target below this directory wants the unit.

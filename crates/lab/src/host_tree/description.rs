@@ -22,6 +22,9 @@ pub(super) struct Description {
     /// Path and target of symbolic links.
     #[serde(default)]
     pub links: BTreeMap<String, String>,
+    /// Files that the kernel shows and lets nobody write.
+    #[serde(default)]
+    pub read_only: BTreeMap<String, bool>,
     /// Paths this host does not have though its base does.
     #[serde(default)]
     pub absent: Vec<String>,
@@ -175,6 +178,11 @@ pub(super) struct NicKeys {
     pub vfs_max: Option<u32>,
     pub speed_mbps: u32,
     pub mtu_bytes: u32,
+    /// What the kernel answers about it, by the words of `docs/snapshots.md`; what is left out the driver does not have.
+    /// Without it there is no recording, so that everything which needs one is unknown.
+    pub answers: Option<toml::Table>,
+    /// The interface with the same answers.
+    pub answers_of: Option<String>,
 }
 
 #[derive(Debug, Deserialize)]

@@ -1,8 +1,8 @@
 //! Files and links of a host, gathered before they are written.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 
 use super::HostTreeError;
@@ -18,6 +18,7 @@ enum Entry {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Tree {
     entries: BTreeMap<String, Entry>,
+    read_only: BTreeSet<String>,
 }
 
 impl Tree {
@@ -51,6 +52,11 @@ impl Tree {
         self.entries.insert(key(path), Entry::Directory);
     }
 
+    /// The file gets the mode of one that nobody may write.
+    pub fn read_only(&mut self, path: &str) {
+        self.read_only.insert(key(path));
+    }
+
     /// Takes out what is at or below a path.
     pub fn remove(&mut self, path: &str) {
         let (path, below) = (key(path), format!("{}/", key(path)));
@@ -58,10 +64,14 @@ impl Tree {
     }
 
     pub fn write(&self, directory: &Path) -> Result<(), HostTreeError> {
-        for (path, entry) in &self.entries {
-            let path = directory.join(path);
+        for (name, entry) in &self.entries {
+            let path = directory.join(name);
             let parent = path.parent().unwrap_or(directory);
             let written = fs::create_dir_all(parent).and_then(|()| match entry {
+                Entry::Bytes(bytes) if self.read_only.contains(name) => {
+                    fs::write(&path, bytes)?;
+                    fs::set_permissions(&path, fs::Permissions::from_mode(0o444))
+                }
                 Entry::Bytes(bytes) => fs::write(&path, bytes),
                 Entry::Link(target) => symlink(target, &path),
                 Entry::Directory => fs::create_dir_all(&path),

@@ -116,20 +116,15 @@ impl Finder<'_> {
 
     /// Those of the kernel's offloads that the driver lets be switched.
     fn offloads(&self, interface: &str, device: &Device, names: &[&str]) -> Vec<Located> {
-        let features = match nearwire_sys::ethtool::Interface::open(interface) {
-            Ok(asked) if self.root.is_live() => asked.features().unwrap_or_default(),
-            _ => return Vec::new(),
-        };
-        let changeable = names.iter().filter(|name| features.get(name).is_some_and(|feature| feature.is_changeable));
-        let located = |name: &&str| {
-            let parameter = EthtoolParameter::Feature((*name).to_owned());
+        let located = |name: String| {
+            let parameter = EthtoolParameter::Feature(name.clone());
             let target = Target::Ethtool { device: device.clone(), parameter };
             match names.len() {
                 1 => self.named(interface, target),
                 _ => self.named(&format!("{interface}/{name}"), target),
             }
         };
-        changeable.map(located).collect()
+        Nic::open(self.root, interface).changeable_offloads(names).into_iter().map(located).collect()
     }
 
     fn queues(&self, interface: &str, direction: &'static str, target: impl Fn(&str) -> Target) -> Vec<Located> {
