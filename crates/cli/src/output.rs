@@ -17,6 +17,15 @@ pub fn print(text: &str) -> Outcome {
     }
 }
 
+/// Prints what has texts of a host in it. A copy may come from a stranger, and a terminal obeys control characters.
+pub fn print_of_host(text: &str) -> Outcome {
+    let is_harmless = |c: char| c == '\n' || !c.is_control();
+    if text.chars().all(is_harmless) {
+        return print(text);
+    }
+    print(&text.chars().map(|c| if is_harmless(c) { c } else { '\u{fffd}' }).collect::<String>())
+}
+
 /// Colours on a terminal only, and as wide as it is.
 pub fn table_options() -> TableOptions {
     let out = std::io::stdout();

@@ -152,7 +152,11 @@ impl Host for RootHost {
             }
             _ => {
                 let path = self.path(ACTION, target)?;
-                let text = form(target).text(word);
+                let text = if self.root.is_live() {
+                    form(target).text(word)
+                } else {
+                    form(target).reads_back(&self.root.text(&path).unwrap_or_default(), word)
+                };
                 self.root.write(&path, &text).map_err(|errno| HostError::kernel(ACTION, target, errno))
             }
         }

@@ -18,7 +18,7 @@ pub fn run(args: &PlanArgs) -> Outcome {
     let planned = Planned::make(&args.changes)?;
     let mut changes = planned.prepared.changes.clone();
     put_in_order(&mut changes);
-    output::print(&match () {
+    output::print_of_host(&match () {
         () if args.json => page(&planned, &changes),
         () if args.script => script(&planned, &changes),
         () => text(&planned, &changes),
