@@ -73,7 +73,8 @@ fn one(text: &str, args: &SettingsArgs) -> Result<String, Failure> {
     let present = interfaces(&root).unwrap_or_default();
     let interfaces = match interface {
         None => present,
-        Some(name) if present.iter().any(|present| present == name) => vec![name.to_owned()],
+        // The loopback interface is not among those that are listed.
+        Some(name) if !name.contains('/') && root.has(&format!("/sys/class/net/{name}")) => vec![name.to_owned()],
         Some(name) => return Err(super::selection::no_interface(name, &present)),
     };
     let readings = read_settings(&root, &[setting], &interfaces);
