@@ -8,11 +8,11 @@ mod status;
 mod watch;
 
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use nearwire_host::change::RootHost;
 use nearwire_host::check::check;
-use nearwire_host::journal::{DEFAULT_DIRECTORY, HostIdentity};
+use nearwire_host::journal::{DEFAULT_DIRECTORY, HostIdentity, Journal, JournalError};
 use nearwire_host::profile::Profile;
 use nearwire_host::tune::{Prepared, prepare};
 use nearwire_host::{Goal, Risk, catalogue};
@@ -133,6 +133,20 @@ fn journal_directory(args: &JournalArgs, of: &HostSource) -> Result<PathBuf, Fai
         (None, true) => Ok(PathBuf::from(DEFAULT_DIRECTORY)),
         (None, false) => {
             Err(usage("with --sysroot the journal needs a place of its own: name it with --journal".to_owned()))
+        }
+    }
+}
+
+/// Takes a journal to change the host. One that is in use is asked for again for a moment: `nearwire tune watch` takes
+/// it for each of its looks.
+fn open_journal(directory: &Path, identity: &HostIdentity) -> Result<Journal, Failure> {
+    const LOOK_MAX: Duration = Duration::from_millis(500);
+    const PAUSE: Duration = Duration::from_millis(20);
+    let start = Instant::now();
+    loop {
+        match Journal::open(directory, identity.clone()) {
+            Err(JournalError::Busy { .. }) if start.elapsed() < LOOK_MAX => std::thread::sleep(PAUSE),
+            opened => return opened.map_err(apply::journal_failure),
         }
     }
 }

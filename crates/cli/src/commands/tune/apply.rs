@@ -8,7 +8,7 @@ use nearwire_host::change::{Applied, ApplyError, ApplyOptions, apply, put_in_ord
 use nearwire_host::journal::{HostIdentity, Journal, JournalError};
 use nearwire_sys::usage::{catch_interrupts, interrupted};
 
-use super::{Planned, ask, at, journal_directory, plan, unix_s};
+use super::{Planned, ask, at, journal_directory, open_journal, plan, unix_s};
 use crate::args::tune::ApplyArgs;
 use crate::exit::{self, Failure, OrExit, Outcome};
 use crate::output;
@@ -27,7 +27,7 @@ pub fn run(args: &ApplyArgs) -> Outcome {
     // A second Ctrl-C ends the process at once; the journal then has the way back.
     catch_interrupts().or_exit(exit::FAILED)?;
     let identity = HostIdentity::of(planned.host.root());
-    let mut journal = Journal::open(directory, identity).map_err(journal_failure)?;
+    let mut journal = open_journal(directory, &identity)?;
     let profile = Some(planned.selection.profile.name.clone());
     let options = ApplyOptions { must_stop: &interrupted, ..ApplyOptions::strict(unix_s(), profile) };
     let applied = apply(&mut planned.host, &mut journal, changes, &options).map_err(failure)?;

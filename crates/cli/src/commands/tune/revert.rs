@@ -7,7 +7,7 @@ use nearwire_host::journal::{HostIdentity, Journal};
 use nearwire_sys::usage::ignore_interrupts;
 
 use super::apply::journal_failure;
-use super::{ask, journal_directory, unix_s};
+use super::{ask, journal_directory, open_journal, unix_s};
 use crate::args::tune::RevertArgs;
 use crate::commands::host_root;
 use crate::exit::{self, Failure, OrExit, Outcome};
@@ -26,7 +26,7 @@ pub fn run(args: &RevertArgs) -> Outcome {
     ask(&format!("Put {values} values back to what was found?"), args.yes)?;
     // Half of the way back helps nobody.
     ignore_interrupts().or_exit(exit::FAILED)?;
-    let mut journal = Journal::open(directory, identity).map_err(journal_failure)?;
+    let mut journal = open_journal(directory, &identity)?;
     let reverted = match revert(&mut host, &mut journal, unix_s(), args.forget_absent) {
         Err(RevertError::Nothing) => {
             return output::print_of_host("No change of nearwire is in effect: there is nothing to put back.\n");
