@@ -22,6 +22,44 @@ pub fn note(line: &str) {
     let _ = writeln!(std::io::stderr(), "{line}");
 }
 
+/// Prints what has texts of a host in it. A copy may come from a stranger, and a terminal obeys control characters.
+pub fn print_of_host(text: &str) -> Outcome {
+    let is_harmless = |c: char| c == '\n' || !c.is_control();
+    if text.chars().all(is_harmless) {
+        return print(text);
+    }
+    print(&text.chars().map(|c| if is_harmless(c) { c } else { '\u{fffd}' }).collect::<String>())
+}
+
+/// The width of the terminal; `None` where somebody else reads, who wants whole lines.
+pub fn terminal_width() -> Option<usize> {
+    let out = std::io::stdout();
+    let columns = tcgetwinsize(&out).ok().filter(|_| out.is_terminal())?.ws_col;
+    (columns > 0).then_some(usize::from(columns))
+}
+
+/// A line broken between words, the further lines below the column where the text begins. What fits nowhere sticks out.
+pub fn wrapped(line: &str, column: usize, width: Option<usize>) -> String {
+    let Some(width) = width.filter(|width| *width > column + 20 && line.chars().count() > *width) else {
+        return line.to_owned();
+    };
+    let begin = line.char_indices().nth(column).map_or(line.len(), |(at, _)| at);
+    let (mut text, mut at) = (line[..begin].to_owned(), column);
+    for word in line[begin..].split_whitespace() {
+        let length = word.chars().count();
+        if at > column && at + 1 + length > width {
+            text += &format!("\n{:column$}", "");
+            at = column;
+        } else if at > column {
+            text.push(' ');
+            at += 1;
+        }
+        text += word;
+        at += length;
+    }
+    text
+}
+
 /// Colours on a terminal only, and as wide as it is.
 pub fn table_options() -> TableOptions {
     let out = std::io::stdout();
@@ -32,4 +70,21 @@ pub fn table_options() -> TableOptions {
         options.width = usize::from(size.ws_col);
     }
     options
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_line_on_a_terminal_goes_on_below_its_text() {
+        let line = format!("  why  {}", "seven77 ".repeat(8).trim());
+        let text = wrapped(&line, 7, Some(40));
+        assert_eq!(text.lines().count(), 2, "{text}");
+        assert!(text.lines().all(|line| line.len() <= 40) && text.lines().nth(1).unwrap_or("").starts_with("       s"));
+        assert_eq!(text.split_whitespace().collect::<Vec<_>>(), line.split_whitespace().collect::<Vec<_>>());
+        for width in [None, Some(10), Some(200)] {
+            assert_eq!(wrapped(&line, 7, width), line);
+        }
+    }
 }

@@ -164,3 +164,36 @@ fn live_host_is_checked_with_every_built_in_profile_in_time() {
         assert!(took < Duration::from_secs(3), "{profile} took {took:?}");
     }
 }
+
+/// The noise of this host was taken for that of the host in the snapshot.
+#[test]
+fn probe_of_a_snapshot_is_refused() {
+    let output = check(&["--snapshot", "host.tar.zst", "--probe", "noise"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("--probe") && stderr(&output).contains("--snapshot"), "{}", stderr(&output));
+    let output = check(&["--probe", "noise", "--probe-time", "0s"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("no time at all"), "{}", stderr(&output));
+}
+
+/// Nothing was found out of an empty directory, and the exit code said that all is right.
+#[test]
+fn directory_without_a_host_is_refused() {
+    let directory = tempfile::tempdir().expect("make a directory");
+    let output = check(&["--sysroot", directory.path().to_str().expect("a path in UTF-8")]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("neither proc nor sys"), "{}", stderr(&output));
+}
+
+#[test]
+fn snapshot_and_sysroot_exchanged_are_told_apart() {
+    let host = host("1\n", "quiet\n");
+    let root = host.path().to_str().expect("a path in UTF-8");
+    let output = check(&["--snapshot", root]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("no tar archive"), "{}", stderr(&output));
+    let file = host.path().join("profile.toml");
+    let output = check(&["--sysroot", file.to_str().expect("a path in UTF-8")]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("as the root of a host"), "{}", stderr(&output));
+}

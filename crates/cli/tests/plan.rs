@@ -134,3 +134,24 @@ fn setting_of_a_copied_host_is_read_from_the_copy() {
     let output = nearwire(&["settings", "cpu.model", "--sysroot", host.path().to_str().unwrap()]);
     assert!(text(&output).contains("E5-2690 v3"), "{}", text(&output));
 }
+
+#[test]
+fn interface_named_twice_is_planned_once() {
+    let host = host("vma");
+    let once = plan(host.path(), &["--nic", "enp5s0"]);
+    assert_eq!(text(&plan(host.path(), &["--nic", "enp5s0", "enp5s0"])), text(&once));
+}
+
+#[test]
+fn json_that_is_no_object_is_no_plan() {
+    let host = host("vma");
+    let file = host.path().join("plan.json");
+    for wrong in ["[]", "null", "7"] {
+        std::fs::write(&file, wrong).unwrap();
+        assert_says(
+            &plan(host.path(), &["--from", file.to_str().unwrap()]),
+            2,
+            &["is not a plan: it is no JSON object"],
+        );
+    }
+}

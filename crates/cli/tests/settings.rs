@@ -112,3 +112,12 @@ fn reader_that_leaves_early_is_no_failure() {
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
 }
+
+/// It was answered that the kernel knows no such device, with exit code 0.
+#[test]
+fn setting_of_an_interface_that_is_not_there_is_refused_with_those_that_are() {
+    let output = Command::new(env!("CARGO_BIN_EXE_nearwire")).args(["settings", "nic.mtu[zzz9]"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("no interface 'zzz9'") && said.contains("it has"), "{said}");
+}

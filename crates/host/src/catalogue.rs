@@ -66,6 +66,9 @@ pub fn setting(id: &str) -> Option<&'static Setting> {
 pub fn near(text: &str) -> Vec<&'static Setting> {
     let text = text.to_lowercase();
     let having = |has: &dyn Fn(&Setting) -> bool| settings().filter(|setting| has(setting)).collect::<Vec<_>>();
+    if text.is_empty() {
+        return Vec::new();
+    }
     let starts = having(&|setting| setting.id.starts_with(&text));
     if !starts.is_empty() {
         return starts;

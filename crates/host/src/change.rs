@@ -132,12 +132,17 @@ impl Change {
     /// The change as a line of shell, with the setting and the value found as a comment.
     #[must_use]
     pub fn shell(&self) -> String {
-        format!("{}  # {}, was {}", self.command(), self.id, self.found)
+        format!("{}  # {}", self.command(), comment(&format!("{}, was {}", self.id, self.found)))
     }
 
     /// The line of shell that undoes it.
     #[must_use]
     pub fn inverse_shell(&self) -> String {
-        format!("{}  # {}, as found", self.target.shell(&self.found), self.id)
+        format!("{}  # {}", self.target.shell(&self.found), comment(&format!("{}, as found", self.id)))
     }
+}
+
+/// In one line whatever a name has in it: what follows would be run.
+fn comment(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }

@@ -73,7 +73,7 @@ pub enum JournalError {
         found: u32,
     },
     /// It was written on another machine.
-    #[error("{path} was written on another host; give each host a journal of its own")]
+    #[error("{path} was written on another host, or for a copy of one; give each a journal of its own")]
     OtherHost {
         /// The journal.
         path: PathBuf,
@@ -145,6 +145,12 @@ impl Journal {
         &self.content
     }
 
+    /// Whether a process holds the journal of a directory now.
+    #[must_use]
+    pub fn is_held(directory: &Path) -> bool {
+        lock::is_held(directory)
+    }
+
     /// The directory.
     #[must_use]
     pub fn directory(&self) -> &Path {
@@ -169,7 +175,8 @@ impl Journal {
         changes: Vec<Change>,
     ) -> Result<(), JournalError> {
         let plan = Record::Plan { unix_s, profile, host: self.identity.clone(), changes };
-        if self.file.is_some() {
+        // Of a journal without a whole plan nothing is kept, its header may be torn.
+        if self.file.is_some() && !self.content.blocks.is_empty() {
             return self.append(plan);
         }
         let header = Record::Header { format: FORMAT, program: concat!("nearwire ", env!("CARGO_PKG_VERSION")).into() };

@@ -142,6 +142,11 @@ impl Root {
         self.is_live
     }
 
+    /// Where the tree is, without links in the path.
+    pub(crate) fn place(&self) -> PathBuf {
+        self.path.canonicalize().unwrap_or_else(|_| self.path.clone())
+    }
+
     /// Whether what is not there was not there on the host either, as far as settings are read:
     /// the live host or a snapshot, not any other copy.
     #[must_use]

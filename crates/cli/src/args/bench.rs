@@ -9,6 +9,7 @@ use nearwire_bench::paths::{PathId, RxMode, TxMode};
 use nearwire_frames::fault::FaultConfig;
 use nearwire_report::render::Format;
 
+use super::values::some_time;
 use super::{CableArg, CpuPair};
 
 #[derive(Debug, Args)]
@@ -90,14 +91,6 @@ pub struct BenchArgs {
     /// No progress line and no notes on standard error
     #[arg(long)]
     pub quiet: bool,
-}
-
-fn some_time(text: &str) -> Result<Duration, String> {
-    match humantime::parse_duration(text) {
-        Ok(duration) if duration.is_zero() => Err("no time at all; give 1s, 200ms or the like".to_owned()),
-        Ok(duration) => Ok(duration),
-        Err(error) => Err(format!("{error}; give 1s, 200ms or the like")),
-    }
 }
 
 fn ip_version(text: &str) -> Result<u8, String> {

@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 
 use super::HostSource;
+use super::values::some_time;
 
 /// Built-in profiles, for help texts.
 pub const PROFILES: &str = "Built-in profiles: latency, raw-frame, socket-bypass, busy-poll, mpi, nfv, bulk, and what each paper \
@@ -35,10 +36,10 @@ pub struct CheckArgs {
     #[command(flatten)]
     pub selection: SelectionArgs,
     /// Measure what no file tells; loads one CPU at a time
-    #[arg(long, value_name = "WHAT", value_enum, value_delimiter = ',', conflicts_with = "sysroot")]
+    #[arg(long, value_name = "WHAT", value_enum, value_delimiter = ',', conflicts_with_all = ["sysroot", "snapshot"])]
     pub probe: Vec<Probe>,
     /// How long each CPU is watched for noise; what comes less often than that is not seen
-    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = humantime::parse_duration, requires = "probe")]
+    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = some_time, requires = "probe")]
     pub probe_time: Duration,
     /// CPUs to probe: those that are isolated, or all if none is, where none is named
     #[arg(long, value_name = "LIST", requires = "probe")]

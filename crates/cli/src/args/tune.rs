@@ -4,10 +4,11 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, Subcommand};
 
 use super::check::{PROFILES, SelectionArgs};
-use super::values::MicrosecondsArg;
+use super::values::{MicrosecondsArg, some_time};
 
 const APPLY: &str = "Writes what differs from the profile and can be written while the host runs. The values found \
 before are on disk before the first write; each effect is read back, and on any failure everything goes back. \
@@ -24,6 +25,9 @@ const HOLD: &str = "Asks on /dev/cpu_dma_latency that no CPU takes longer than t
 Ctrl-C, or as long as a program runs, whose exit code is passed on. The kernel follows the smallest request of all \
 programs; what is in effect is read back and told. Needs root.";
 
+const JOURNAL: &str =
+    "The directory of the journal [default: /var/lib/nearwire/journal; a copy of a host's files has none]";
+
 #[derive(Debug, Args)]
 pub struct TuneArgs {
     #[command(subcommand)]
@@ -38,7 +42,7 @@ pub enum TuneCommand {
     #[command(long_about = APPLY)]
     Apply(ApplyArgs),
     /// Keep what was applied with --confirm
-    Confirm(JournalArgs),
+    Confirm(ConfirmArgs),
     /// Show what is in effect, and what somebody changed since
     Status(StatusArgs),
     /// Put back every value that was found before
@@ -59,20 +63,19 @@ pub enum TuneCommand {
 pub struct ChangesArgs {
     #[command(flatten)]
     pub selection: SelectionArgs,
-    /// Only these settings, by id
-    #[arg(long, value_name = "ID", value_delimiter = ',')]
+    /// Only these settings of the profile, by id
+    #[arg(long, value_name = "ID", value_delimiter = ',', value_parser = NonEmptyStringValueParser::new())]
     pub only: Vec<String>,
     /// Also follow advice that lowers security, for this setting: it is never part of a profile
-    #[arg(long, value_name = "ID", value_delimiter = ',')]
+    #[arg(long, value_name = "ID", value_delimiter = ',', value_parser = NonEmptyStringValueParser::new())]
     pub i_accept_risk: Vec<String>,
 }
 
 /// Where the journal is.
 #[derive(Debug, Args)]
 pub struct JournalArgs {
-    /// The directory of the journal
-    #[arg(long, value_name = "DIR", default_value = nearwire_host::journal::DEFAULT_DIRECTORY)]
-    pub journal: PathBuf,
+    #[arg(long, value_name = "DIR", help = JOURNAL)]
+    pub journal: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
@@ -99,8 +102,16 @@ pub struct ApplyArgs {
     #[arg(long)]
     pub yes: bool,
     /// Put everything back after this long unless nearwire tune confirm says otherwise
-    #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration)]
+    #[arg(long, value_name = "DURATION", value_parser = some_time)]
     pub confirm: Option<Duration>,
+}
+
+#[derive(Debug, Args)]
+pub struct ConfirmArgs {
+    #[command(flatten)]
+    pub journal: JournalArgs,
+    #[command(flatten)]
+    pub root: super::HostSource,
 }
 
 #[derive(Debug, Args)]
@@ -133,7 +144,7 @@ pub struct WatchArgs {
     #[command(flatten)]
     pub journal: JournalArgs,
     /// How often everything is looked at; links that come up are looked at once they do
-    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = humantime::parse_duration)]
+    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = some_time)]
     pub interval: Duration,
 }
 

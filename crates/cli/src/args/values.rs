@@ -2,6 +2,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
+use std::time::Duration;
 
 /// `A,B`: CPU of the initiator, CPU of the responder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -92,6 +93,15 @@ impl FromStr for ListenArg {
                 "'{text}' is no address; give ADDR or ADDR:PORT, as in 192.0.2.1:{PORT} or [2001:db8::1]:{PORT}"
             )),
         }
+    }
+}
+
+/// A duration that is not nothing, `200ms`.
+pub(super) fn some_time(text: &str) -> Result<Duration, String> {
+    match humantime::parse_duration(text) {
+        Ok(duration) if duration.is_zero() => Err("no time at all; give 1s, 200ms or the like".to_owned()),
+        Ok(duration) => Ok(duration),
+        Err(error) => Err(format!("{error}; give 1s, 200ms or the like")),
     }
 }
 

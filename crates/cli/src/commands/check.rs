@@ -29,7 +29,7 @@ pub fn run(args: &CheckArgs) -> Outcome {
     let checked = Checked { selection, findings, probes };
     let mut host = RootHost::new(host_root::open(&args.selection.root)?);
     let page = if args.json { json::page(&checked, &mut host) } else { text::page(&checked, &mut host, args.all) };
-    output::print(&page)?;
+    output::print_of_host(&page)?;
     match checked.findings.iter().any(|finding| finding.outcome.is_difference()) {
         true => Err(Failure::silent(exit::DIFFERENCE)),
         false => Ok(()),

@@ -24,12 +24,19 @@ pub fn run(args: &PlanArgs) -> Outcome {
         let written = std::fs::write(path, plan.to_svg());
         written.with_context(|| format!("write the picture {}", path.display())).or_exit(exit::FAILED)?;
     }
-    output::print(&if args.json { plan.to_json() } else { plan.to_text() })
+    output::print_of_host(&if args.json { plan.to_json() } else { plan.to_text() })
 }
 
 fn make(root: &Root, args: &PlanArgs) -> Result<Plan, PlanError> {
+    // A name given twice is one interface.
+    let mut nics: Vec<String> = Vec::new();
+    for name in &args.nic {
+        if !nics.contains(name) {
+            nics.push(name.clone());
+        }
+    }
     let request = Request {
-        nics: args.nic.clone(),
+        nics,
         app_cpus: args.app_cpus,
         irq_cpus: args.irq_cpus,
         poller_cpus: args.poller_cpus,

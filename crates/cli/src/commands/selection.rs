@@ -25,6 +25,7 @@ impl Selection {
     pub fn open(args: &SelectionArgs) -> Result<Self, Failure> {
         let profile = Profile::load(args.profile.as_deref().unwrap_or(profile::DEFAULT)).or_exit(exit::USAGE)?;
         let root = host_root::open(&args.root)?;
+        is_of_a_host(&root, args)?;
         let plan = match &args.plan {
             Some(path) => {
                 let plan = Plan::load(path).or_exit(exit::USAGE)?;
@@ -48,11 +49,24 @@ fn chosen(root: &Root, named: &[String]) -> Result<Vec<String>, Failure> {
         return Ok(present.into_iter().filter(has_device).collect());
     }
     match named.iter().find(|name| !present.contains(name)) {
-        None => Ok(named.to_vec()),
-        Some(unknown) => {
-            let others = if present.is_empty() { "none".to_owned() } else { present.join(", ") };
-            let error = anyhow!("no interface '{unknown}' on this host; it has {others}");
-            Err(Failure { code: exit::USAGE, error: Some(error) })
-        }
+        // A name given twice is one interface.
+        None => Ok(present.into_iter().filter(|name| named.contains(name)).collect()),
+        Some(unknown) => Err(no_interface(unknown, &present)),
     }
+}
+
+/// An interface that is not among those of the host.
+pub fn no_interface(unknown: &str, present: &[String]) -> Failure {
+    let others = if present.is_empty() { "none".to_owned() } else { present.join(", ") };
+    let error = anyhow!("no interface '{unknown}' on this host; it has {others}");
+    Failure { code: exit::USAGE, error: Some(error) }
+}
+
+/// A directory without a host's files would pass every check.
+fn is_of_a_host(root: &Root, args: &SelectionArgs) -> Result<(), Failure> {
+    let Some(directory) = args.root.sysroot.as_ref().filter(|_| !root.has("/proc") && !root.has("/sys")) else {
+        return Ok(());
+    };
+    let error = anyhow!("{} has neither proc nor sys: it is no copy of a host's files", directory.display());
+    Err(Failure { code: exit::USAGE, error: Some(error) })
 }

@@ -20,7 +20,7 @@ pub fn run(args: &SettingsArgs) -> Outcome {
         None if args.json => pretty(&catalogue::settings().map(in_json).collect()),
         None => table(),
     };
-    output::print(&text)
+    output::print_of_host(&text)
 }
 
 fn table() -> String {
@@ -70,9 +70,12 @@ fn one(text: &str, args: &SettingsArgs) -> Result<String, Failure> {
         return Err(usage(format!("{id} is not a setting of an interface: leave out what is in brackets")));
     }
     let root = host_root::open(&args.host)?;
+    let present = interfaces(&root).unwrap_or_default();
     let interfaces = match interface {
-        Some(name) => vec![name.to_owned()],
-        None => interfaces(&root).unwrap_or_default(),
+        None => present,
+        // The loopback interface is not among those that are listed.
+        Some(name) if !name.contains('/') && root.has(&format!("/sys/class/net/{name}")) => vec![name.to_owned()],
+        Some(name) => return Err(super::selection::no_interface(name, &present)),
     };
     let readings = read_settings(&root, &[setting], &interfaces);
     Ok(if args.json { one_in_json(setting, &readings) } else { explanation(setting, &readings) })

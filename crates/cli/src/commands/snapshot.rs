@@ -18,7 +18,7 @@ pub fn run(args: &SnapshotArgs) -> Outcome {
     });
     let snapshot = snapshot.or_else(|(code, error)| Err(error).or_exit(code))?;
     snapshot.write(&args.output).or_exit(exit::FAILED)?;
-    output::print(&summary(args, &snapshot))
+    output::print_of_host(&summary(args, &snapshot))
 }
 
 fn summary(args: &SnapshotArgs, snapshot: &Snapshot) -> String {

@@ -8,17 +8,19 @@ mod revert;
 mod status;
 mod watch;
 
-use std::path::Path;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use nearwire_host::change::RootHost;
 use nearwire_host::check::check;
-use nearwire_host::journal::HostIdentity;
+use nearwire_host::journal::{DEFAULT_DIRECTORY, HostIdentity, Journal, JournalError};
+use nearwire_host::profile::Profile;
 use nearwire_host::tune::{Prepared, prepare};
-use nearwire_host::{Goal, catalogue};
+use nearwire_host::{Goal, Risk, catalogue};
 
 use super::selection::Selection;
-use crate::args::tune::{ChangesArgs, JournalArgs, TuneArgs, TuneCommand};
+use crate::args::HostSource;
+use crate::args::tune::{ChangesArgs, ConfirmArgs, JournalArgs, TuneArgs, TuneCommand};
 use crate::exit::{self, Failure, OrExit, Outcome};
 
 pub fn run(args: &TuneArgs) -> Outcome {
@@ -45,9 +47,8 @@ struct Planned {
 
 impl Planned {
     fn make(args: &ChangesArgs) -> Result<Self, Failure> {
-        known(&args.only)?;
-        known(&args.i_accept_risk)?;
         let selection = Selection::open(&args.selection)?;
+        meant(args, &selection.profile)?;
         let Selection { root, profile, interfaces, plan, .. } = &selection;
         let findings = check(root, profile, interfaces, plan.as_ref(), &[]);
         let is_meant = |id: &str| args.only.is_empty() || args.only.iter().any(|only| only == id);
@@ -60,7 +61,8 @@ impl Planned {
                 }
                 (_, Some(goal)) => goals.push(goal),
                 (_, None) => {
-                    let advice = finding.fixes().into_iter().next().map_or_else(String::new, |fix| fix.text);
+                    let explained = || format!("nearwire settings {} explains it", finding.wish.setting.id);
+                    let advice = finding.fixes().into_iter().next().map_or_else(explained, |fix| fix.text);
                     by_hand.push((finding.id(), advice));
                 }
             }
@@ -79,17 +81,82 @@ fn accepted(selection: &Selection, ids: &[String]) -> Vec<Goal> {
     advice.filter_map(nearwire_host::profile::LeftOut::goal).collect()
 }
 
-/// Ids that the catalogue has.
-fn known(ids: &[String]) -> Result<(), Failure> {
-    match ids.iter().find(|id| catalogue::setting(id).is_none()) {
+/// Whether the ids that were named have something to do here: a mistake must not look like a host that is right.
+fn meant(args: &ChangesArgs, profile: &Profile) -> Outcome {
+    for id in args.only.iter().chain(&args.i_accept_risk) {
+        known(id)?;
+    }
+    let is_wished = |id: &str| profile.wishes.iter().any(|wish| wish.setting.id == id);
+    let is_left_out = |id: &str| profile.left_out.iter().any(|advice| advice.setting.id == id);
+    let name = &profile.name;
+    if let Some(id) = args.only.iter().find(|id| !is_wished(id) && !args.i_accept_risk.contains(id)) {
+        return Err(usage(match is_left_out(id) {
+            true => {
+                format!("profile {name} leaves {id} alone on purpose: nearwire check --profile {name} --json says why")
+            }
+            false => {
+                format!("profile {name} has no wish for {id}; nearwire check --profile {name} --all shows what it has")
+            }
+        }));
+    }
+    let is_risky = |id: &str| catalogue::setting(id).is_some_and(|setting| setting.risk.contains(&Risk::Security));
+    match args.i_accept_risk.iter().find(|id| !is_risky(id) && !is_left_out(id)) {
+        Some(id) => Err(usage(format!("{id} does not lower security, so there is no risk to accept: leave it out"))),
         None => Ok(()),
-        Some(id) => Err(super::settings::unknown(id)),
     }
 }
 
-fn confirm(args: &JournalArgs) -> Outcome {
-    let identity = HostIdentity::of(&nearwire_host::Root::live().or_exit(exit::CANNOT)?);
-    nearwire_host::change::confirm::confirm(&args.journal, &identity).or_exit(exit::CANNOT)?;
+/// An id that the catalogue has.
+fn known(id: &str) -> Outcome {
+    if catalogue::setting(id).is_some() {
+        return Ok(());
+    }
+    let whole = id.split('[').next().unwrap_or(id);
+    if catalogue::setting(whole).is_none() {
+        return Err(super::settings::unknown(whole));
+    }
+    Err(usage(format!(
+        "{id} is one part of the setting {whole}: name {whole}, and with --nic the interface if it is of one"
+    )))
+}
+
+fn usage(message: String) -> Failure {
+    Failure { code: exit::USAGE, error: Some(anyhow::anyhow!(message)) }
+}
+
+/// Where the journal of a host is. That of a copy of a host's files has to be named: what was written there is none of
+/// this host's business.
+fn journal_directory(args: &JournalArgs, of: &HostSource) -> Result<PathBuf, Failure> {
+    if of.snapshot.is_some() {
+        return Err(usage("a snapshot cannot be changed: unpack it, and name the directory with --sysroot".to_owned()));
+    }
+    match (&args.journal, of.is_live()) {
+        (Some(directory), _) => Ok(directory.clone()),
+        (None, true) => Ok(PathBuf::from(DEFAULT_DIRECTORY)),
+        (None, false) => {
+            Err(usage("with --sysroot the journal needs a place of its own: name it with --journal".to_owned()))
+        }
+    }
+}
+
+/// Takes a journal to change the host. One that is in use is asked for again for a moment: `nearwire tune watch` takes
+/// it for each of its looks.
+fn open_journal(directory: &Path, identity: &HostIdentity) -> Result<Journal, Failure> {
+    const LOOK_MAX: Duration = Duration::from_millis(500);
+    const PAUSE: Duration = Duration::from_millis(20);
+    let start = Instant::now();
+    loop {
+        match Journal::open(directory, identity.clone()) {
+            Err(JournalError::Busy { .. }) if start.elapsed() < LOOK_MAX => std::thread::sleep(PAUSE),
+            opened => return opened.map_err(apply::journal_failure),
+        }
+    }
+}
+
+fn confirm(args: &ConfirmArgs) -> Outcome {
+    let directory = journal_directory(&args.journal, &args.root)?;
+    let identity = HostIdentity::of(&super::host_root::open(&args.root)?);
+    nearwire_host::change::confirm::confirm(&directory, &identity).or_exit(exit::CANNOT)?;
     crate::output::print("Confirmed: the values stay.\n")
 }
 
@@ -119,10 +186,11 @@ fn ask(question: &str, is_answered: bool) -> Outcome {
     }
 }
 
-/// Where a journal is, for messages.
-fn at(directory: &Path) -> String {
-    if directory == Path::new(nearwire_host::journal::DEFAULT_DIRECTORY) {
-        return String::new();
+/// Where a journal is and of which host, for the commands in messages.
+fn at(directory: &Path, of: &HostSource) -> String {
+    let copy = of.sysroot.as_ref().map_or_else(String::new, |copy| format!(" --sysroot {}", copy.display()));
+    if directory == Path::new(DEFAULT_DIRECTORY) {
+        return copy;
     }
-    format!(" --journal {}", directory.display())
+    format!("{copy} --journal {}", directory.display())
 }

@@ -117,8 +117,7 @@ pub fn confirm(directory: &Path, identity: &HostIdentity) -> Result<(), ConfirmE
     let content = Journal::look(directory, identity)?.ok_or_else(nothing)?;
     let waits = content.in_effect().last().is_some_and(|block| block.confirm_by_unix_s.is_some());
     // Of a guardian that was killed only the journal is left.
-    let is_alive = matches!(Journal::open(directory, identity.clone()), Err(JournalError::Busy { .. }));
-    if !waits || !is_alive {
+    if !waits || !Journal::is_held(directory) {
         return Err(nothing());
     }
     let path = directory.join(FILE);

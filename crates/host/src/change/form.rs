@@ -83,6 +83,24 @@ impl Form {
         }
     }
 
+    /// What reads back after a word was written over the text of `before`, as the kernel words it: in a copy of a host's
+    /// files nobody else does it.
+    pub(super) fn reads_back(&self, before: &str, word: &str) -> String {
+        let text = self.text(word);
+        match self {
+            Self::Choice => {
+                let choices = before.split_whitespace().map(|choice| choice.trim_matches(['[', ']']));
+                let marked: Vec<_> = choices
+                    .map(|choice| if choice == text { format!("[{choice}]") } else { choice.to_owned() })
+                    .collect();
+                if marked.iter().any(|choice| choice.starts_with('[')) { marked.join(" ") } else { text }
+            }
+            Self::Text if before.contains('\t') => text.split_whitespace().collect::<Vec<_>>().join("\t"),
+            Self::CpuMask => as_wide_as(before.trim(), &text),
+            _ => text,
+        }
+    }
+
     /// The one way to write a word that may be written in several.
     pub(super) fn normal(&self, word: &str) -> Result<String, WordError> {
         let word = one_line(word);
@@ -93,6 +111,16 @@ impl Form {
             Self::Text | Self::Choice => Ok(word),
         }
     }
+}
+
+/// A mask in as many groups of as many digits as another one, where it fits.
+fn as_wide_as(before: &str, mask: &str) -> String {
+    let mut digits = mask.bytes().filter(|byte| *byte != b',').rev();
+    let padded: Vec<u8> =
+        before.bytes().rev().map(|byte| if byte == b',' { b',' } else { digits.next().unwrap_or(b'0') }).collect();
+    let fits = digits.all(|digit| digit == b'0');
+    let text = padded.into_iter().rev().map(char::from).collect();
+    if fits && !before.is_empty() { text } else { mask.to_owned() }
 }
 
 /// `on` or `off` by any of their words.
@@ -139,6 +167,22 @@ mod tests {
             assert_eq!(form.word(text).as_deref(), Ok(word), "{text}");
             assert_eq!(form.text(word), written, "{text}");
             assert_eq!(form.normal(word).as_deref(), Ok(word), "{text}");
+        }
+    }
+
+    #[test]
+    fn text_in_a_copy_is_worded_as_by_the_kernel() {
+        for (form, before, word, after) in [
+            (Form::Choice, "always [madvise] never", "never", "always madvise [never]"),
+            (Form::Choice, "always [madvise] never", "defer", "defer"),
+            (Form::Text, "4096\t131072\t6291456", "4096 65536 1", "4096\t65536\t1"),
+            (Form::Text, "60", "10", "10"),
+            (Form::CpuMask, "00000000,0000ffff", "0-3", "00000000,0000000f"),
+            (Form::CpuMask, "ff", "none", "00"),
+            (Form::CpuMask, "f", "0-7", "000000ff"),
+            (Form::switch(), "1", "off", "0"),
+        ] {
+            assert_eq!(form.reads_back(before, word), after, "{before}");
         }
     }
 

@@ -164,10 +164,11 @@ impl Host for RootHost {
             Target::Partition { path } => partition::write(&self.root, target, path, word),
             _ => {
                 let path = self.path(ACTION, target)?;
-                let mut text = form(target).text(word);
-                if let (Form::Controller(name), false) = (form(target), self.root.is_live()) {
-                    text = listed(&self.root.text(&path).unwrap_or_default(), name, word == "on");
-                }
+                let text = match form(target) {
+                    form if self.root.is_live() => form.text(word),
+                    Form::Controller(name) => listed(&self.root.text(&path).unwrap_or_default(), name, word == "on"),
+                    form => form.reads_back(&self.root.text(&path).unwrap_or_default(), word),
+                };
                 self.root.write(&path, &text).map_err(|errno| HostError::kernel(ACTION, target, errno))
             }
         }

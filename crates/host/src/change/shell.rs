@@ -6,13 +6,15 @@ impl Target {
     /// The line of shell that writes a word here, by the interface's name at the time of planning.
     #[must_use]
     pub fn shell(&self, word: &str) -> String {
-        let interface = self.device().map_or("", |device| device.interface.as_str());
+        let interface = &quoted(self.device().map_or("", |device| device.interface.as_str()));
         match self {
             Self::File { path, form } => match path.strip_prefix("/proc/sys/") {
-                Some(name) => format!("sysctl -w {}={}", name.replace('/', "."), quoted(&form.text(word))),
+                Some(name) => format!("sysctl -w {}={}", quoted(&dotted(name)), quoted(&form.text(word))),
                 None => format!("echo {} > {}", quoted(&form.text(word)), quoted(path)),
             },
-            Self::InterfaceFile { form, .. } => format!("echo {} > {self}", quoted(&form.text(word))),
+            Self::InterfaceFile { form, .. } => {
+                format!("echo {} > {}", quoted(&form.text(word)), quoted(&self.to_string()))
+            }
             // The number of the vector is looked up when the line runs: a reset changes it.
             Self::Irq { vector, .. } => format!(
                 "echo {word} > /proc/irq/$(ls /sys/class/net/{interface}/device/msi_irqs | sort -n | sed -n {}p)\
@@ -55,6 +57,16 @@ fn ethtool(interface: &str, parameter: &EthtoolParameter, word: &str) -> String 
             format!("ethtool -s {interface} wol {}", if word == "off" { "d" } else { word })
         }
     }
+}
+
+/// A parameter of the kernel as sysctl(8) names it, where dots and slashes change places.
+fn dotted(path: &str) -> String {
+    let swap = |c| match c {
+        '/' => '.',
+        '.' => '/',
+        c => c,
+    };
+    path.chars().map(swap).collect()
 }
 
 /// In single quotes where the shell would read more into it.

@@ -23,7 +23,7 @@ fn strict() -> ApplyOptions<'static> {
 }
 
 pub(crate) fn identity() -> HostIdentity {
-    HostIdentity { machine: Some("m".into()), boot: Some("b".into()), network: None }
+    HostIdentity { machine: Some("m".into()), boot: Some("b".into()), network: None, copy: None }
 }
 
 pub(crate) fn journal(directory: &Path) -> Journal {

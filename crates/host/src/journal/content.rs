@@ -149,6 +149,8 @@ pub(super) fn parse(path: &Path, bytes: &[u8]) -> Result<(Content, u64), Journal
         };
         let text = match text {
             Ok(text) => text,
+            // A file that somebody else left under this name is not cut.
+            Err(why) if number == 1 && !line::may_be_torn(bytes) => return Err(corrupt(why)),
             Err(_) if lines.peek().is_none() => {
                 content.is_torn = true;
                 break;

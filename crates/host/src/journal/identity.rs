@@ -1,6 +1,7 @@
 //! Which host, which boot, which network namespace.
 
 use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
@@ -15,6 +16,10 @@ pub struct HostIdentity {
     pub boot: Option<String>,
     /// The inode of the calling thread's network namespace, on a live host.
     pub network: Option<u64>,
+    /// The directory of a copy of a host's files; `None` on a live host. What was written into a copy is never put back
+    /// on the host itself, whose values may look the same.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub copy: Option<PathBuf>,
 }
 
 impl HostIdentity {
@@ -27,12 +32,13 @@ impl HostIdentity {
             machine: read("/etc/machine-id").map(|id| hash(&id)),
             boot: read("/proc/sys/kernel/random/boot_id"),
             network: if root.is_live() { namespace() } else { None },
+            copy: (!root.is_live()).then(|| root.place()),
         }
     }
 
-    /// Whether both are known and differ.
+    /// Whether both machines are known and differ, or either is a copy of files and the other is not that one.
     pub(super) fn is_other_machine(&self, other: &Self) -> bool {
-        differ(self.machine.as_ref(), other.machine.as_ref())
+        self.copy != other.copy || differ(self.machine.as_ref(), other.machine.as_ref())
     }
 
     /// Whether the host was booted in between.

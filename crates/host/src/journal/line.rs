@@ -13,6 +13,12 @@ pub(super) fn line(record: &Record) -> Result<String, JournalError> {
     Ok(format!("{START}{:08x}{MIDDLE}{text}}}\n", sum(&text)))
 }
 
+/// Whether these bytes may be what a crash left of a line.
+pub(super) fn may_be_torn(bytes: &[u8]) -> bool {
+    let length = bytes.len().min(START.len());
+    bytes[..length] == START.as_bytes()[..length]
+}
+
 /// The record's text of a whole line without its line feed.
 pub(super) fn text(line: &str) -> Result<&str, String> {
     let rest = line.strip_prefix(START).ok_or("it does not begin like a record")?;

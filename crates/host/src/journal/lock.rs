@@ -43,6 +43,12 @@ impl Drop for Lock {
     }
 }
 
+/// Whether somebody has the lock. Nothing is made or changed for the question.
+pub(super) fn is_held(directory: &Path) -> bool {
+    let Ok(file) = File::open(directory.join(FILE)) else { return false };
+    flock(&file, FlockOperation::NonBlockingLockShared) == Err(Errno::WOULDBLOCK)
+}
+
 /// The process that took the lock last.
 pub(super) fn holder(directory: &Path) -> Option<u32> {
     fs::read_to_string(directory.join(FILE)).ok()?.trim().parse().ok()

@@ -125,6 +125,9 @@ impl Plan {
         let path = || path.to_owned();
         let shape = |source| PlanFileError::Shape { path: path(), source };
         let value: serde_json::Value = serde_json::from_str(text).map_err(shape)?;
+        if !value.is_object() {
+            return Err(shape(serde::de::Error::custom("it is no JSON object")));
+        }
         // Before anything else: another version may have another shape.
         match value.get("schema").and_then(|schema| schema.as_str()) {
             Some(found) if found != SCHEMA => {

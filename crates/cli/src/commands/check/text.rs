@@ -7,6 +7,7 @@ use nearwire_host::change::RootHost;
 use nearwire_host::check::{Finding, Outcome, counts};
 
 use super::{Checked, Selection};
+use crate::output::{terminal_width, wrapped};
 
 /// Differences in full, by area; of the others the ids and the counts. With `all` every finding.
 pub(super) fn page(checked: &Checked, host: &mut RootHost, all: bool) -> String {
@@ -30,9 +31,11 @@ pub(super) fn page(checked: &Checked, host: &mut RootHost, all: bool) -> String 
 
 fn head(checked: &Checked) -> String {
     let Selection { profile, default_reason, interfaces, .. } = &checked.selection;
-    let mut text = format!("Profile {}: {}\n", profile.name, profile.purpose);
+    let width = terminal_width();
+    let mut text = wrapped(&format!("Profile {}: {}", profile.name, profile.purpose), 0, width) + "\n";
     if let Some(reason) = default_reason {
-        let _ = writeln!(text, "(It is the default, because {reason}; --profile names another.)");
+        let reason = format!("(It is the default, because {reason}; --profile names another.)");
+        let _ = writeln!(text, "{}", wrapped(&reason, 0, width));
     }
     let names = if interfaces.is_empty() { "none".to_owned() } else { interfaces.join(", ") };
     let _ = writeln!(text, "Interfaces: {names}");
@@ -52,30 +55,32 @@ fn full(text: &mut String, host: &mut RootHost, finding: &Finding) {
     let weight = finding.wish.weight.name();
     let on = finding.cpus.as_ref().map_or(String::new(), |cpus| format!(" on CPUs {cpus}"));
     let _ = writeln!(text, "  {word:<11}  {weight:<6}  {}", finding.id());
-    let mut line = |label: &str, words: &str| {
-        let _ = writeln!(text, "    {label:<7}  {words}");
+    let width = terminal_width();
+    let line = |text: &mut String, label: &str, words: &str| {
+        let _ = writeln!(text, "{}", wrapped(&format!("    {label:<7}  {words}"), 13, width));
     };
-    line("found", &found(&finding.found));
-    line("wanted", &format!("{}{on}", finding.wanted));
-    line("why", &finding.wish.reason);
-    line("source", &finding.wish.source);
+    line(text, "found", &found(&finding.found));
+    line(text, "wanted", &format!("{}{on}", finding.wanted));
+    line(text, "why", &finding.wish.reason);
+    line(text, "source", &finding.wish.source);
     match &finding.outcome {
-        Outcome::Owned(owner) => line("owner", &format!("{}: {}", owner.tool, owner.advice)),
-        Outcome::NotApplicable { why } => line("but", why),
+        Outcome::Owned(owner) => line(text, "owner", &format!("{}: {}", owner.tool, owner.advice)),
+        Outcome::NotApplicable { why } => line(text, "but", why),
         _ => {}
     }
     if let Some(today) = &finding.wish.today {
-        line("today", &format!("{}: {today}", finding.wish.verdict.name()));
+        line(text, "today", &format!("{}: {today}", finding.wish.verdict.name()));
     }
     if let Some(note) = &finding.note {
-        line("note", note);
+        line(text, "note", note);
     }
     if let Some((command, more)) = finding.now(host) {
         let others = if more > 0 { format!("  (and {more} more: nearwire tune plan --script)") } else { String::new() };
-        line("now", &format!("{command}{others}"));
+        // Whole, to be copied into a shell.
+        let _ = writeln!(text, "    now      {command}{others}");
     }
     for fix in finding.fixes() {
-        line(fix.when.name(), &fix.text);
+        line(text, fix.when.name(), &fix.text);
     }
 }
 
@@ -105,7 +110,7 @@ fn rest(text: &mut String, checked: &Checked) {
             }
         }
         if !ids.is_empty() {
-            let _ = writeln!(text, "\n{words}: {}", ids.join(", "));
+            let _ = writeln!(text, "\n{}", wrapped(&format!("{words}: {}", ids.join(", ")), 0, terminal_width()));
         }
     }
 }

@@ -8,16 +8,18 @@ use nearwire_host::change::{Applied, ApplyError, ApplyOptions, apply, put_in_ord
 use nearwire_host::journal::{HostIdentity, Journal, JournalError};
 use nearwire_sys::usage::{catch_interrupts, interrupted};
 
-use super::{Planned, ask, at, plan, unix_s};
+use super::{Planned, ask, at, journal_directory, open_journal, plan, unix_s};
 use crate::args::tune::ApplyArgs;
 use crate::exit::{self, Failure, OrExit, Outcome};
 use crate::output;
 
 pub fn run(args: &ApplyArgs) -> Outcome {
+    let source = &args.changes.selection.root;
+    let directory = &journal_directory(&args.journal, source)?;
     let mut planned = Planned::make(&args.changes)?;
     let mut changes = std::mem::take(&mut planned.prepared.changes);
     put_in_order(&mut changes);
-    output::print(&plan::text(&planned, &changes))?;
+    output::print_of_host(&plan::text(&planned, &changes))?;
     if changes.is_empty() {
         return Ok(());
     }
@@ -25,14 +27,13 @@ pub fn run(args: &ApplyArgs) -> Outcome {
     // A second Ctrl-C ends the process at once; the journal then has the way back.
     catch_interrupts().or_exit(exit::FAILED)?;
     let identity = HostIdentity::of(planned.host.root());
-    let directory = &args.journal.journal;
-    let mut journal = Journal::open(directory, identity).map_err(journal_failure)?;
+    let mut journal = open_journal(directory, &identity)?;
     let profile = Some(planned.selection.profile.name.clone());
     let options = ApplyOptions { must_stop: &interrupted, ..ApplyOptions::strict(unix_s(), profile) };
     let applied = apply(&mut planned.host, &mut journal, changes, &options).map_err(failure)?;
-    output::print(&done(&applied, &at(directory)))?;
+    output::print_of_host(&done(&applied, &at(directory, source)))?;
     match args.confirm {
-        Some(within) => wait(&mut planned, &mut journal, within),
+        Some(within) => wait(&mut planned, &mut journal, within, &at(directory, source)),
         None => Ok(()),
     }
 }
@@ -51,20 +52,19 @@ fn done(applied: &Applied, journal: &str) -> String {
     text
 }
 
-fn wait(planned: &mut Planned, journal: &mut Journal, within: Duration) -> Outcome {
+fn wait(planned: &mut Planned, journal: &mut Journal, within: Duration, place: &str) -> Outcome {
     let time = humantime::format_duration(within);
-    let place = at(journal.directory());
-    output::print(&format!("It goes back in {time} unless somebody runs: nearwire tune confirm{place}\n"))?;
+    output::print_of_host(&format!("It goes back in {time} unless somebody runs: nearwire tune confirm{place}\n"))?;
     let mut watch = FileWatch::new(journal, interrupted);
     match keep_or_revert(&mut planned.host, journal, &mut watch, within, unix_s()).or_exit(exit::FAILED)? {
-        Verdict::Kept => output::print("Confirmed: the values stay.\n"),
+        Verdict::Kept => output::print_of_host("Confirmed: the values stay.\n"),
         Verdict::TimedOut(reverted) => {
-            output::print(&super::revert::text(&reverted))?;
+            output::print_of_host(&super::revert::text(&reverted))?;
             let error = anyhow::anyhow!("nobody confirmed within {time}, so everything went back");
             Err(Failure { code: exit::FAILED, error: Some(error) })
         }
         Verdict::Ended(reverted) => {
-            output::print(&super::revert::text(&reverted))?;
+            output::print_of_host(&super::revert::text(&reverted))?;
             Err(Failure::silent(exit::INTERRUPTED))
         }
     }

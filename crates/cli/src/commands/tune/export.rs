@@ -10,7 +10,7 @@ use nearwire_host::journal::{HostIdentity, Journal};
 use nearwire_host::{Goal, Root};
 
 use super::apply::journal_failure;
-use super::{accepted, known};
+use super::{accepted, journal_directory, meant};
 use crate::args::tune::ExportArgs;
 use crate::commands::selection::Selection;
 use crate::exit::{self, Failure, OrExit, Outcome};
@@ -18,6 +18,7 @@ use crate::output;
 
 pub fn run(args: &ExportArgs) -> Outcome {
     let selection = Selection::open(&args.changes.selection)?;
+    meant(&args.changes, &selection.profile)?;
     let goals = goals(&selection, args)?;
     let interfaces: Vec<_> = selection.interfaces.iter().map(|name| Interface::read(&selection.root, name)).collect();
     let program = installed_program(&selection.root);
@@ -32,7 +33,7 @@ pub fn run(args: &ExportArgs) -> Outcome {
                 .or_exit(exit::FAILED)?;
         }
     }
-    output::print(&text(&exports, args.output.is_some()))?;
+    output::print_of_host(&text(&exports, args.output.is_some()))?;
     if args.validate { validated(&exports) } else { Ok(()) }
 }
 
@@ -58,8 +59,6 @@ fn formats(args: &ExportArgs) -> Vec<Format> {
 
 /// What differs, what was applied, and what somebody accepts the risk of.
 fn goals(selection: &Selection, args: &ExportArgs) -> Result<Vec<Goal>, Failure> {
-    known(&args.changes.only)?;
-    known(&args.changes.i_accept_risk)?;
     let applied = applied(&selection.root, args)?;
     let Selection { root, profile, interfaces, plan, .. } = selection;
     let findings = check(root, profile, interfaces, plan.as_ref(), &[]);
@@ -77,7 +76,12 @@ fn goals(selection: &Selection, args: &ExportArgs) -> Result<Vec<Goal>, Failure>
 
 /// The settings that a journal has in effect.
 fn applied(root: &Root, args: &ExportArgs) -> Result<BTreeSet<&'static str>, Failure> {
-    let content = Journal::look(&args.journal.journal, &HostIdentity::of(root)).map_err(journal_failure)?;
+    // Nothing was applied to a copy whose journal nobody names.
+    if args.journal.journal.is_none() && !root.is_live() {
+        return Ok(BTreeSet::new());
+    }
+    let directory = journal_directory(&args.journal, &args.changes.selection.root)?;
+    let content = Journal::look(&directory, &HostIdentity::of(root)).map_err(journal_failure)?;
     let blocks = content.as_ref().into_iter().flat_map(nearwire_host::journal::Content::in_effect);
     Ok(blocks.flat_map(|block| &block.entries).filter_map(|entry| Some(entry.change.setting()?.id)).collect())
 }
@@ -117,7 +121,7 @@ fn validated(exports: &[Export]) -> Outcome {
     for verdict in &verdicts {
         let _ = writeln!(text, "# {verdict}");
     }
-    output::print(&text)?;
+    output::print_of_host(&text)?;
     let refused = verdicts.iter().filter(|verdict| matches!(verdict, Verdict::Refused { .. })).count();
     match refused {
         0 => Ok(()),

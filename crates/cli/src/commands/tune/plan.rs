@@ -18,7 +18,7 @@ pub fn run(args: &PlanArgs) -> Outcome {
     let planned = Planned::make(&args.changes)?;
     let mut changes = planned.prepared.changes.clone();
     put_in_order(&mut changes);
-    output::print(&match () {
+    output::print_of_host(&match () {
         () if args.json => page(&planned, &changes),
         () if args.script => script(&planned, &changes),
         () => text(&planned, &changes),
@@ -69,7 +69,8 @@ fn list(text: &mut String, title: &str, rows: impl Iterator<Item = (String, Stri
     let width = rows.iter().map(|(id, _)| id.len()).max().unwrap_or(0);
     let _ = writeln!(text, "\n{title}");
     for (id, words) in rows {
-        let _ = writeln!(text, "  {id:<width$}  {words}");
+        let line = format!("  {id:<width$}  {words}");
+        let _ = writeln!(text, "{}", output::wrapped(&line, width + 4, output::terminal_width()));
     }
 }
 

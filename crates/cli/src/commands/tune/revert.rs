@@ -7,33 +7,33 @@ use nearwire_host::journal::{HostIdentity, Journal};
 use nearwire_sys::usage::ignore_interrupts;
 
 use super::apply::journal_failure;
-use super::{ask, unix_s};
+use super::{ask, journal_directory, open_journal, unix_s};
 use crate::args::tune::RevertArgs;
 use crate::commands::host_root;
 use crate::exit::{self, Failure, OrExit, Outcome};
 use crate::output;
 
 pub fn run(args: &RevertArgs) -> Outcome {
+    let directory = &journal_directory(&args.journal, &args.root)?;
     let mut host = RootHost::new(host_root::open(&args.root)?);
     let identity = HostIdentity::of(host.root());
-    let directory = &args.journal.journal;
     let values = Journal::look(directory, &identity).map_err(journal_failure)?.map_or(0, |content| {
         content.in_effect().flat_map(|block| &block.entries).filter(|entry| !entry.change.is_as_wanted()).count()
     });
     if values == 0 {
-        return output::print("No change of nearwire is in effect: there is nothing to put back.\n");
+        return output::print_of_host("No change of nearwire is in effect: there is nothing to put back.\n");
     }
     ask(&format!("Put {values} values back to what was found?"), args.yes)?;
     // Half of the way back helps nobody.
     ignore_interrupts().or_exit(exit::FAILED)?;
-    let mut journal = Journal::open(directory, identity).map_err(journal_failure)?;
+    let mut journal = open_journal(directory, &identity)?;
     let reverted = match revert(&mut host, &mut journal, unix_s(), args.forget_absent) {
         Err(RevertError::Nothing) => {
-            return output::print("No change of nearwire is in effect: there is nothing to put back.\n");
+            return output::print_of_host("No change of nearwire is in effect: there is nothing to put back.\n");
         }
         reverted => reverted.or_exit(exit::FAILED)?,
     };
-    output::print(&text(&reverted))?;
+    output::print_of_host(&text(&reverted))?;
     if reverted.is_complete {
         return Ok(());
     }

@@ -7,7 +7,7 @@ use nearwire_host::journal::{HostIdentity, Journal};
 use serde_json::{Value, json};
 
 use super::apply::journal_failure;
-use super::at;
+use super::{at, journal_directory};
 use crate::args::tune::StatusArgs;
 use crate::commands::host_root;
 use crate::exit::{self, Failure, Outcome};
@@ -17,19 +17,25 @@ use crate::output;
 const FORMAT: u32 = 1;
 
 pub fn run(args: &StatusArgs) -> Outcome {
+    let directory = &journal_directory(&args.journal, &args.root)?;
     let mut host = RootHost::new(host_root::open(&args.root)?);
     let identity = HostIdentity::of(host.root());
-    let content = Journal::look(&args.journal.journal, &identity).map_err(journal_failure)?.unwrap_or_default();
+    let content = Journal::look(directory, &identity).map_err(journal_failure)?.unwrap_or_default();
     let status = status(&mut host, &content, &identity);
-    output::print(&if args.json { page(&status) } else { text(&status, &at(&args.journal.journal)) })?;
+    let is_guarded = Journal::is_held(directory);
+    output::print_of_host(&match args.json {
+        true => page(&status, is_guarded),
+        false => text(&status, is_guarded, &at(directory, &args.root)),
+    })?;
     let is_whole = |entry: &StatusEntry| matches!(entry.state, EntryState::InEffect { .. });
-    match status.entries.iter().all(is_whole) && !status.is_interrupted {
+    let is_settled = !status.is_interrupted && (is_guarded || status.confirm_by_unix_s.is_none());
+    match is_settled && status.entries.iter().all(is_whole) {
         true => Ok(()),
         false => Err(Failure::silent(exit::DIFFERENCE)),
     }
 }
 
-fn text(status: &Status, journal: &str) -> String {
+fn text(status: &Status, is_guarded: bool, journal: &str) -> String {
     if status.entries.is_empty() && !status.is_interrupted {
         return "No change of nearwire is in effect.\n".to_owned();
     }
@@ -49,24 +55,32 @@ fn text(status: &Status, journal: &str) -> String {
         let _ = writeln!(text, "  {:<width$}  {words}", change.id);
     }
     if status.is_interrupted {
-        text.push_str("An apply or revert was broken off: nearwire tune revert puts everything back.\n");
+        text.push_str(
+            "An apply or revert was broken off, or is at work now: nearwire tune revert puts everything back.\n",
+        );
     }
     if status.is_other_boot {
         text.push_str("The host was booted since, so most of it is gone by itself.\n");
     }
-    if let Some(unix_s) = status.confirm_by_unix_s {
+    if status.confirm_by_unix_s.is_some() && !is_guarded {
+        let _ = writeln!(
+            text,
+            "Nobody confirmed it, and the process that would have put it back is gone: nearwire tune revert{journal} does"
+        );
+    } else if let Some(unix_s) = status.confirm_by_unix_s {
         let time = humantime::format_rfc3339_seconds(std::time::UNIX_EPOCH + std::time::Duration::from_secs(unix_s));
         let _ = writeln!(text, "It goes back at {time} unless somebody runs: nearwire tune confirm{journal}");
     }
     text
 }
 
-fn page(status: &Status) -> String {
+fn page(status: &Status, is_guarded: bool) -> String {
     let page = json!({
         "format": FORMAT,
         "interrupted": status.is_interrupted,
         "other_boot": status.is_other_boot,
         "confirm_by_unix_s": status.confirm_by_unix_s,
+        "guarded": status.confirm_by_unix_s.is_some() && is_guarded,
         "values": status.entries.iter().map(entry).collect::<Vec<_>>(),
     });
     format!("{page:#}\n")

@@ -8,6 +8,8 @@ use nearwire_host::journal::{HostIdentity, Journal};
 use nearwire_sys::usage::{catch_interrupts, interrupted};
 
 use super::apply::journal_failure;
+use super::journal_directory;
+use crate::args::HostSource;
 use crate::args::tune::WatchArgs;
 use crate::exit::{self, OrExit, Outcome};
 use crate::output;
@@ -16,11 +18,11 @@ use crate::output;
 const TICK: Duration = Duration::from_millis(200);
 
 pub fn run(args: &WatchArgs) -> Outcome {
+    let directory = &journal_directory(&args.journal, &HostSource::default())?;
     catch_interrupts().or_exit(exit::FAILED)?;
     let mut host = RootHost::new(Root::live().or_exit(exit::CANNOT)?);
     let identity = HostIdentity::of(host.root());
-    let directory = &args.journal.journal;
-    output::print("Watching what nearwire tune apply wrote; Ctrl-C ends it.\n")?;
+    output::print_of_host("Watching what nearwire tune apply wrote; Ctrl-C ends it.\n")?;
     let mut links = carriers(host.root());
     let mut looked: Option<Instant> = None;
     while !interrupted() {
@@ -49,7 +51,7 @@ fn look(host: &mut RootHost, directory: &std::path::Path, identity: &HostIdentit
             Held::Again { drifted } => format!("was {drifted}; written again"),
             Held::Refused(error) => format!("cannot be held: {error}"),
         };
-        output::print(&format!("{}  {id}  {words}\n", time()))?;
+        output::print_of_host(&format!("{}  {id}  {words}\n", time()))?;
     }
     Ok(())
 }

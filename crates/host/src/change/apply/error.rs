@@ -100,8 +100,15 @@ fn count(problems: usize) -> String {
     if problems == 1 { "one change".to_owned() } else { format!("{problems} changes") }
 }
 
+/// More of them say nothing new: a host has hundreds of CPUs and queues.
+const LISTED_MAX: usize = 10;
+
 fn list(problems: &[(String, HostError)]) -> String {
-    problems.iter().map(|(id, error)| format!("\n  {id}: {error}")).collect()
+    let listed: String = problems.iter().take(LISTED_MAX).map(|(id, error)| format!("\n  {id}: {error}")).collect();
+    match problems.len().saturating_sub(LISTED_MAX) {
+        0 => listed,
+        more => format!("{listed}\n  and {more} more"),
+    }
 }
 
 fn aftermath(back: &PutBack) -> String {

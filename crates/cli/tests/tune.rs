@@ -1,0 +1,528 @@
+//! `nearwire tune` from typing to exit code, on described hosts and in network namespaces of its own. Nothing here
+//! writes to the host that the tests run on.
+
+#![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use common::{NEARWIRE, assert_says, code, command, copy_program, errors, kill, may_run, nearwire, text};
+use nearwire_lab::host_tree::{HOSTS, HostTree, scratch_directory};
+use rustix::process::Signal;
+use serde_json::Value;
+use tempfile::TempDir;
+
+const PROFILES: [&str; 7] = ["latency", "raw-frame", "socket-bypass", "busy-poll", "mpi", "nfv", "bulk"];
+const SWAPPINESS: &str = "proc/sys/vm/swappiness";
+
+/// A described host and a journal beside it.
+struct Copy {
+    directory: TempDir,
+}
+
+impl Copy {
+    fn of(name: &str) -> Copy {
+        let copy = Copy { directory: tempfile::tempdir_in(scratch_directory()).unwrap() };
+        fs::create_dir(copy.root()).unwrap();
+        HostTree::named(name).unwrap().write(&copy.root()).unwrap();
+        copy
+    }
+
+    fn root(&self) -> PathBuf {
+        self.directory.path().join("root")
+    }
+
+    fn journal(&self) -> PathBuf {
+        self.directory.path().join("journal")
+    }
+
+    fn file(&self, path: &str) -> PathBuf {
+        self.root().join(path)
+    }
+
+    fn value(&self, path: &str) -> String {
+        fs::read_to_string(self.file(path)).unwrap().trim().to_owned()
+    }
+
+    /// `nearwire tune WORDS` on it.
+    fn command(&self, words: &[&str]) -> Command {
+        let mut command = command(&["tune"]);
+        command.args(words).arg("--sysroot").arg(self.root()).arg("--journal").arg(self.journal());
+        command
+    }
+
+    fn tune(&self, words: &[&str]) -> Output {
+        self.command(words).output().unwrap()
+    }
+
+    /// Every file with its bytes.
+    fn files(&self) -> BTreeMap<PathBuf, Vec<u8>> {
+        let (mut files, mut directories) = (BTreeMap::new(), vec![self.root()]);
+        while let Some(directory) = directories.pop() {
+            for entry in fs::read_dir(directory).unwrap().flatten() {
+                let kind = entry.file_type().unwrap();
+                if kind.is_dir() {
+                    directories.push(entry.path());
+                } else if kind.is_file() {
+                    files.insert(entry.path(), fs::read(entry.path()).unwrap());
+                }
+            }
+        }
+        files
+    }
+
+    /// Starts an apply that waits for its confirmation, and gives it when the values are written.
+    fn guarded(&self) -> std::process::Child {
+        let mut apply = self.command(&["apply", "--yes", "--only", "vm.swappiness", "--confirm", "60s"]);
+        let child = apply.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let give_up = Instant::now() + Duration::from_secs(20);
+        while !fs::read_to_string(self.journal().join("journal")).is_ok_and(|text| text.contains("confirm-by")) {
+            assert!(Instant::now() < give_up, "nothing was applied");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        child
+    }
+}
+
+/// Names the files that differ, not their bytes.
+#[track_caller]
+fn assert_same(before: &BTreeMap<PathBuf, Vec<u8>>, copy: &Copy, when: &str) {
+    let after = copy.files();
+    let differing = before.iter().filter(|(path, bytes)| after.get(*path) != Some(bytes)).map(|(path, _)| path);
+    assert_eq!(differing.collect::<Vec<_>>(), Vec::<&PathBuf>::new(), "{when}");
+    assert_eq!(before.len(), after.len(), "{when}");
+}
+
+#[test]
+fn host_applied_twice_and_reverted_is_byte_identical() {
+    for (name, _) in HOSTS {
+        let copy = Copy::of(name);
+        let before = copy.files();
+        for profile in PROFILES {
+            let when = format!("{name} {profile}");
+            let applied = copy.tune(&["apply", "--yes", "--profile", profile]);
+            assert_eq!(code(&applied), Some(0), "{when}: {}", errors(&applied));
+            assert!(text(&applied).contains("written and read back"), "{when}: {}", text(&applied));
+            let after = copy.files();
+            let again = copy.tune(&["apply", "--yes", "--profile", profile]);
+            assert!(text(&again).contains("Nothing to write now."), "{when}: {}", text(&again));
+            assert_same(&after, &copy, &when);
+            let status = copy.tune(&["status"]);
+            assert_eq!(code(&status), Some(0), "{when}: {}", text(&status));
+            let reverted = copy.tune(&["revert", "--yes"]);
+            assert_eq!(code(&reverted), Some(0), "{when}: {}", errors(&reverted));
+            assert_same(&before, &copy, &when);
+        }
+    }
+}
+
+#[test]
+fn better_values_than_wanted_are_left_alone() {
+    let copy = Copy::of("vma");
+    fs::write(copy.file(SWAPPINESS), "0\n").unwrap();
+    let buffers = "4096\t131072\t99999999\n";
+    fs::write(copy.file("proc/sys/net/ipv4/tcp_rmem"), buffers).unwrap();
+    for profile in PROFILES {
+        assert_eq!(code(&copy.tune(&["apply", "--yes", "--profile", profile])), Some(0));
+        assert_eq!(copy.value(SWAPPINESS), "0", "{profile}");
+        assert_eq!(fs::read_to_string(copy.file("proc/sys/net/ipv4/tcp_rmem")).unwrap(), buffers, "{profile}");
+    }
+}
+
+/// A file of choices lost all but the one that was written, and could not be read any more.
+#[test]
+fn choice_of_a_copy_applied_keeps_the_other_choices() {
+    let copy = Copy::of("vma");
+    let file = "sys/kernel/mm/transparent_hugepage/enabled";
+    assert_eq!(copy.value(file), "[always] madvise never");
+    let applied = copy.tune(&["apply", "--yes", "--profile", "latency", "--only", "memory.thp"]);
+    assert_eq!(code(&applied), Some(0), "{}", errors(&applied));
+    assert_eq!(copy.value(file), "always [madvise] never");
+}
+
+/// A journal of a copy was taken for that of the live host: a revert would have written there what
+/// was found in the copy.
+#[test]
+fn journal_of_a_copy_is_refused_on_this_host_and_for_other_copies() {
+    let (copy, other) = (Copy::of("vma"), Copy::of("vma"));
+    assert_eq!(code(&copy.tune(&["apply", "--yes", "--only", "vm.swappiness"])), Some(0));
+    let journal = copy.journal();
+    let journal = journal.to_str().unwrap();
+    for verb in ["status", "confirm"] {
+        assert_says(&nearwire(&["tune", verb, "--journal", journal]), 3, &["another host"]);
+    }
+    let root = other.root();
+    let words = ["tune", "revert", "--yes", "--journal", journal, "--sysroot", root.to_str().unwrap()];
+    assert_says(&nearwire(&words), 3, &["another host"]);
+    assert_eq!(copy.value(SWAPPINESS), "10");
+}
+
+#[test]
+fn copy_without_a_journal_of_its_own_and_snapshot_are_not_changed() {
+    let copy = Copy::of("vma");
+    let root = copy.root();
+    let root = root.to_str().unwrap();
+    for verb in ["apply", "status", "revert", "confirm"] {
+        assert_says(&nearwire(&["tune", verb, "--sysroot", root]), 2, &["--journal"]);
+    }
+    let file = copy.directory.path().join("host.tar.zst");
+    let file = file.to_str().unwrap();
+    assert_eq!(code(&nearwire(&["snapshot", "--sysroot", root, "-o", file])), Some(0));
+    for verb in ["apply", "status", "revert"] {
+        assert_says(&nearwire(&["tune", verb, "--snapshot", file, "--journal", "/nonexistent"]), 2, &["unpack it"]);
+    }
+    // A plan and files for it can be made all the same.
+    assert_eq!(code(&nearwire(&["tune", "plan", "--snapshot", file])), Some(0));
+    assert_eq!(code(&nearwire(&["tune", "export", "--sysctl", "--snapshot", file])), Some(0));
+}
+
+#[test]
+fn ids_that_mean_nothing_here_are_refused_with_what_to_do() {
+    let copy = Copy::of("vma");
+    let before = copy.files();
+    for (words, said) in [
+        (&["--only", "vm.swapiness"][..], &["near it are", "vm.swappiness"][..]),
+        (&["--only", "cpu.governor[cpu0]"], &["one part of the setting cpu.governor"]),
+        (&["--only", "vm.swappiness,"], &["--only <ID>"]),
+        (&["--only", "nic.mtu"], &["socket-bypass has no wish for nic.mtu", "--all"]),
+        (&["--i-accept-risk", "vm.swappiness"], &["does not lower security"]),
+        (&["--profile", "latenci"], &["no profile 'latenci'", "latency"]),
+        (&["--nic", "eth99"], &["no interface 'eth99'", "enp5s0"]),
+        (&["--confirm", "0s"], &["no time at all"]),
+        (&["--confirm", "soon"], &["give 1s"]),
+    ] {
+        assert_says(&copy.tune(&[&["apply", "--yes"], words].concat()), 2, said);
+    }
+    assert_says(&nearwire(&["tune", "watch", "--interval", "0s"]), 2, &["no time at all"]);
+    assert_says(&copy.tune(&["plan", "--script", "--json"]), 2, &["--script"]);
+    assert_says(&copy.tune(&["export"]), 2, &["--grub"]);
+    assert_same(&before, &copy, "after nothing but refusals");
+    assert!(!copy.journal().exists());
+}
+
+#[test]
+fn apply_without_a_terminal_and_without_yes_writes_nothing() {
+    let copy = Copy::of("vma");
+    let output = copy.command(&["apply"]).stdin(Stdio::null()).output().unwrap();
+    assert_says(&output, 2, &["no terminal", "--yes"]);
+    assert!(!copy.journal().exists());
+    assert_eq!(copy.value(SWAPPINESS), "60");
+}
+
+#[test]
+fn advice_of_a_plan_says_something_for_every_setting() {
+    for (name, _) in HOSTS {
+        let copy = Copy::of(name);
+        for profile in PROFILES {
+            let page: Value = serde_json::from_slice(&copy_plan(&copy, profile).stdout).unwrap();
+            for list in ["by_hand", "failed"] {
+                let silent = |one: &&Value| one["why"].as_str().is_none_or(str::is_empty);
+                assert_eq!(page[list].as_array().unwrap().iter().find(silent), None, "{name} {profile} {list}");
+            }
+            for key in ["id", "target", "found", "wanted", "disruption", "risk", "shell", "inverse_shell"] {
+                assert!(page["changes"].as_array().unwrap().iter().all(|one| !one[key].is_null()), "{key}");
+            }
+        }
+    }
+}
+
+fn copy_plan(copy: &Copy, profile: &str) -> Output {
+    nearwire(&["tune", "plan", "--json", "--profile", profile, "--sysroot", copy.root().to_str().unwrap()])
+}
+
+#[test]
+fn applied_values_are_told_as_json_with_their_state() {
+    let copy = Copy::of("vma");
+    copy.tune(&["apply", "--yes", "--only", "vm.swappiness,vm.stat_interval"]);
+    fs::write(copy.file(SWAPPINESS), "33\n").unwrap();
+    let output = copy.tune(&["status", "--json"]);
+    assert_eq!(code(&output), Some(1));
+    let page: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let state = |id: &str| {
+        let values = page["values"].as_array().unwrap();
+        values.iter().find(|value| value["id"] == id).map(|value| value["state"].clone())
+    };
+    assert_eq!(state("vm.swappiness"), Some("changed".into()));
+    assert_eq!(state("vm.stat_interval"), Some("in-effect".into()));
+    assert_eq!((page["interrupted"].as_bool(), page["guarded"].as_bool()), (Some(false), Some(false)));
+    // What somebody else changed stays, and is named.
+    let reverted = copy.tune(&["revert", "--yes"]);
+    assert!(text(&reverted).contains("somebody made it 33"), "{}", text(&reverted));
+    assert_eq!(copy.value(SWAPPINESS), "33");
+}
+
+#[test]
+fn second_apply_meanwhile_is_refused_with_the_process() {
+    let copy = Copy::of("vma");
+    let mut first = copy.guarded();
+    let pid = format!("(pid {})", first.id());
+    for words in [&["apply", "--yes", "--only", "vm.stat_interval"][..], &["revert", "--yes"]] {
+        assert_says(&copy.tune(words), 3, &["in use by another nearwire", &pid]);
+    }
+    assert!(text(&copy.tune(&["status"])).contains("nearwire tune confirm --sysroot"));
+    assert_eq!(code(&copy.tune(&["confirm"])), Some(0));
+    assert!(first.wait().unwrap().success());
+    assert_eq!(copy.value(SWAPPINESS), "10");
+}
+
+#[test]
+fn guardian_ended_by_a_signal_puts_everything_back() {
+    for signal in [Signal::TERM, Signal::INT, Signal::HUP] {
+        let copy = Copy::of("exanic");
+        let before = copy.files();
+        let child = copy.guarded();
+        kill(child.id(), signal);
+        assert_says(&child.wait_with_output().unwrap(), 130, &[]);
+        assert_same(&before, &copy, &format!("{signal:?}"));
+    }
+}
+
+/// The status promised that the values go back by themselves, and nobody was there to do it.
+#[test]
+fn guardian_killed_is_told_and_revert_puts_everything_back() {
+    let copy = Copy::of("exanic");
+    let before = copy.files();
+    let mut child = copy.guarded();
+    kill(child.id(), Signal::KILL);
+    child.wait().unwrap();
+    let status = copy.tune(&["status"]);
+    assert_eq!(code(&status), Some(1));
+    assert!(text(&status).contains("is gone: nearwire tune revert --sysroot"), "{}", text(&status));
+    assert_says(&copy.tune(&["confirm"]), 3, &["no change waits"]);
+    assert_eq!(code(&copy.tune(&["revert", "--yes"])), Some(0));
+    assert_same(&before, &copy, "after the revert");
+}
+
+#[test]
+fn journal_that_cannot_be_used_leaves_the_host_untouched() {
+    let copy = Copy::of("vma");
+    let before = copy.files();
+    let file = copy.journal().join("journal");
+    fs::create_dir(copy.journal()).unwrap();
+    // With the check sums that zlib's crc32 gives.
+    let newer = "{\"crc32\":\"SUM\",\"record\":{\"record\":\"header\",\"format\":7,\"program\":\"nearwire 9\"}}\n";
+    let body = &newer[newer.find("\"record\":").unwrap() + 9..newer.len() - 2];
+    let newer = newer.replace("SUM", &format!("{:08x}", crc32(body.as_bytes())));
+    for (content, said) in [
+        (newer.as_str(), "format 7"),
+        ("my notes\nof today\n", "damaged at line 1"),
+        // One line of somebody else's was cut off as if a crash had torn it.
+        ("my notes", "damaged at line 1"),
+    ] {
+        fs::write(&file, content).unwrap();
+        for words in [&["apply", "--yes"][..], &["status"], &["revert", "--yes"]] {
+            assert_says(&copy.tune(words), 3, &[said]);
+        }
+        assert_eq!(fs::read_to_string(&file).unwrap(), content);
+    }
+    assert_same(&before, &copy, "with journals that are none");
+}
+
+fn crc32(bytes: &[u8]) -> u32 {
+    !bytes.iter().fold(!0, |sum, byte| {
+        (0..8).fold(sum ^ u32::from(*byte), |sum, _| if sum & 1 == 1 { sum >> 1 ^ 0xedb8_8320 } else { sum >> 1 })
+    })
+}
+
+/// The plan was added without a header, and nothing could read the journal after that.
+#[test]
+fn journal_torn_in_its_first_line_and_used_again_can_be_reverted() {
+    for torn in ["", "{\"crc32\":\"ab00", "{\"cr"] {
+        let copy = Copy::of("exanic");
+        let before = copy.files();
+        fs::create_dir(copy.journal()).unwrap();
+        fs::write(copy.journal().join("journal"), torn).unwrap();
+        assert_eq!(code(&copy.tune(&["apply", "--yes", "--only", "vm.swappiness"])), Some(0));
+        let reverted = copy.tune(&["revert", "--yes"]);
+        assert_eq!(code(&reverted), Some(0), "{torn}: {}", errors(&reverted));
+        assert_same(&before, &copy, torn);
+    }
+}
+
+#[test]
+fn apply_broken_off_is_refused_until_it_is_reverted() {
+    let copy = Copy::of("exanic");
+    let before = copy.files();
+    copy.tune(&["apply", "--yes", "--only", "vm.swappiness"]);
+    let file = copy.journal().join("journal");
+    let whole = fs::read_to_string(&file).unwrap();
+    let cut: String = whole.lines().take(3).flat_map(|line| [line, "\n"]).collect();
+    fs::write(&file, cut).unwrap();
+    assert_eq!(code(&copy.tune(&["status"])), Some(1));
+    assert_says(&copy.tune(&["apply", "--yes"]), 3, &["broken off", "revert it first"]);
+    assert_eq!(code(&copy.tune(&["revert", "--yes"])), Some(0));
+    assert_same(&before, &copy, "after the revert");
+}
+
+#[test]
+fn reader_that_leaves_early_is_no_failure() {
+    let copy = Copy::of("vma");
+    let root = copy.root();
+    let script = format!("{NEARWIRE} tune plan --sysroot {} | head -1", root.display());
+    let output = Command::new("bash").args(["-o", "pipefail", "-c", &script]).output().unwrap();
+    assert_eq!((code(&output), errors(&output)), (Some(0), String::new()));
+}
+
+/// Names from a stranger's files went to the terminal as they were.
+#[test]
+fn control_characters_of_a_copy_do_not_reach_the_terminal() {
+    let copy = Copy::of("vma");
+    fs::write(copy.file("sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"), "x\u{1b}[31my\ntouch HERE\n").unwrap();
+    fs::write(copy.file("proc/cmdline"), "quiet \u{1b}[2J\u{7}\n").unwrap();
+    let root = copy.root();
+    let root = root.to_str().unwrap();
+    for words in [&["check", "--all"][..], &["settings"], &["tune", "plan"], &["tune", "plan", "--script"]] {
+        let output = nearwire(&[words, &["--sysroot", root]].concat());
+        let harmful = |c: &char| c.is_control() && *c != '\n';
+        assert_eq!(text(&output).chars().find(harmful), None, "{words:?}");
+        assert!(!text(&output).contains("\ntouch"), "{words:?}");
+    }
+}
+
+#[test]
+fn script_of_every_host_and_profile_is_taken_by_sh() {
+    for (name, _) in HOSTS {
+        let copy = Copy::of(name);
+        let file = copy.directory.path().join("tune.sh");
+        for profile in PROFILES {
+            let root = copy.root();
+            let words = ["tune", "plan", "--script", "--profile", profile, "--sysroot", root.to_str().unwrap()];
+            fs::write(&file, nearwire(&words).stdout).unwrap();
+            assert!(Command::new("sh").arg("-n").arg(&file).status().unwrap().success(), "{name} {profile}");
+        }
+    }
+}
+
+#[test]
+fn every_form_is_exported_of_every_host_and_profile() {
+    const FORMS: [&str; 6] = ["--grub", "--sysctl", "--systemd", "--udev", "--tuned-profile", "--ansible"];
+    for (name, _) in HOSTS {
+        let copy = Copy::of(name);
+        let root = copy.root();
+        for profile in PROFILES {
+            let words = ["tune", "export", "--all", "--profile", profile, "--sysroot", root.to_str().unwrap()];
+            let output = nearwire(&[&words[..], &FORMS].concat());
+            assert_eq!(code(&output), Some(0), "{name} {profile}: {}", errors(&output));
+            assert!(text(&output).contains("# ---- /etc/sysctl.d/90-nearwire.conf"), "{name} {profile}");
+        }
+    }
+    let copy = Copy::of("vma");
+    let root = copy.root();
+    let words = ["tune", "export", "--all", "--validate", "--sysroot", root.to_str().unwrap()];
+    let output = nearwire(&[&words[..], &FORMS].concat());
+    assert_eq!(code(&output), Some(0), "{}{}", text(&output), errors(&output));
+}
+
+const PER_NAMESPACE: &str = r#"
+purpose = "Settings that each network namespace has for itself"
+
+[[wish]]
+setting = "net.ipv4.tcp_slow_start_after_idle"
+equal = false
+reason = "A test."
+source = "a test"
+
+[[wish]]
+setting = "net.ipv4.tcp_autocorking"
+equal = false
+reason = "A test."
+source = "a test"
+"#;
+
+/// Runs a script of sh in namespaces of its own, where `/proc/sys` is read-only but for `net/ipv4` and all of `/sys`
+/// is; `$1` is the program and `$2` a directory.
+fn in_own_namespaces(directory: &Path, script: &str) -> Output {
+    let safe = "set -e; for part in sys sys/net/ipv4; do mount --bind /proc/$part /proc/$part; done
+        mount -o remount,ro,bind /proc/sys; mount -t sysfs -o ro none /sys; set +e\n";
+    let mut unshare = Command::new("unshare");
+    unshare.args(["-n", "-m", "sh", "-c", &format!("{safe}{script}"), "sh", NEARWIRE]).arg(directory);
+    unshare.output().unwrap()
+}
+
+#[test]
+fn script_run_in_a_namespace_has_the_effect_of_apply() {
+    if !may_run() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    fs::write(directory.path().join("p.toml"), PER_NAMESPACE).unwrap();
+    let show = "cd /proc/sys/net/ipv4; cat tcp_slow_start_after_idle tcp_autocorking\n";
+    let script = "$1 tune plan --profile $2/p.toml --script > $2/s.sh && sh -e $2/s.sh >/dev/null || exit 9\n";
+    let apply = "$1 tune apply --yes --profile $2/p.toml --journal $2/j >/dev/null || exit 9\n";
+    let revert = "$1 tune revert --yes --journal $2/j >/dev/null || exit 9\n";
+    let by_script = in_own_namespaces(directory.path(), &format!("{script}{show}"));
+    let by_apply = in_own_namespaces(directory.path(), &format!("{apply}{show}{revert}{show}"));
+    assert_eq!(text(&by_script), "0\n0\n", "{}", errors(&by_script));
+    assert_eq!(text(&by_apply), "0\n0\n1\n1\n", "{}", errors(&by_apply));
+}
+
+#[test]
+fn read_only_host_is_refused_before_anything_is_written() {
+    if !may_run() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let apply = "$1 tune apply --yes --profile latency --only vm.stat_interval --journal $2/j; echo $?";
+    let output = in_own_namespaces(directory.path(), apply);
+    // A host that somebody tuned already has nothing to write.
+    if text(&output).contains("Nothing to write") {
+        return;
+    }
+    assert!(text(&output).ends_with("\n3\n"), "{}", text(&output));
+    assert!(errors(&output).contains("mounted read-only"), "{}", errors(&output));
+    assert!(!directory.path().join("j/journal").exists());
+}
+
+#[test]
+fn full_disk_of_the_journal_leaves_the_host_as_it_was() {
+    if !may_run() {
+        return;
+    }
+    let copy = Copy::of("vma");
+    let before = copy.files();
+    fs::create_dir(copy.journal()).unwrap();
+    for size in ["4k", "8k", "16k"] {
+        let mut unshare = Command::new("unshare");
+        let script =
+            format!("mount -t tmpfs -o size={size} none $3 && exec $1 tune apply --yes --sysroot $2 --journal $3");
+        let output = unshare.args(["-m", "sh", "-c", &script, "sh", NEARWIRE]).arg(copy.root()).arg(copy.journal());
+        let output = output.output().unwrap();
+        assert!(matches!(code(&output), Some(3 | 4)), "{size}: {}", errors(&output));
+        assert!(errors(&output).contains("No space left"), "{size}: {}", errors(&output));
+        assert_same(&before, &copy, size);
+    }
+}
+
+#[test]
+fn normal_user_is_refused_before_anything_is_written() {
+    if !may_run() {
+        return;
+    }
+    const NOBODY: u32 = 65534;
+    let copy = Copy::of("vma");
+    let before = copy.files();
+    let program = copy.directory.path().join("nearwire");
+    copy_program(&program);
+    for directory in [copy.directory.path().to_owned(), copy.root()] {
+        fs::set_permissions(directory, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    let journal = tempfile::tempdir().unwrap();
+    fs::set_permissions(journal.path(), fs::Permissions::from_mode(0o777)).unwrap();
+    let apply = |journal: &Path| {
+        let mut command = Command::new(&program);
+        command.args(["tune", "apply", "--yes", "--sysroot"]).arg(copy.root()).arg("--journal").arg(journal);
+        command.uid(NOBODY).gid(NOBODY).output().unwrap()
+    };
+    let refused = apply(journal.path());
+    assert_says(&refused, 3, &["cannot be written, so nothing was", "run as root", "more"]);
+    assert!(errors(&refused).lines().count() < 15, "{}", errors(&refused));
+    assert_says(&apply(&copy.journal()), 3, &["Permission denied"]);
+    assert_same(&before, &copy, "after a normal user tried");
+}
