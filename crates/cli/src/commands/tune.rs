@@ -58,7 +58,8 @@ impl Planned {
                 }
                 (_, Some(goal)) => goals.push(goal),
                 (_, None) => {
-                    let advice = finding.fixes().into_iter().next().map_or_else(String::new, |fix| fix.text);
+                    let first = finding.fixes().into_iter().next();
+                    let advice = first.map_or_else(|| "nothing on this host changes it".to_owned(), |fix| fix.text);
                     by_hand.push((finding.id(), advice));
                 }
             }

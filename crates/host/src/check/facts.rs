@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::judge::{Judgement, is_version_at_least, judge};
 use super::owner::{Owner, Owners};
 use super::{CpuPlan, Outcome};
-use crate::profile::{Condition, CpuGroup, Profile, Wanted, Wish};
+use crate::profile::{Condition, CpuGroup, CpuRelation, Profile, Wanted, Wish};
 use crate::topology::Topology;
 use crate::{CpuSet, Reading, Root, Setting, catalogue, read_settings};
 
@@ -90,6 +90,17 @@ impl<'a> Facts<'a> {
             CpuGroup::NicNode => self.near(interface),
             CpuGroup::List(cpus) => Ok(cpus.clone()),
         }
+    }
+
+    /// What to write where CPUs are to be kept apart from a group: of those that are found, or of all that are online,
+    /// the ones that are not in it.
+    pub(super) fn others(&self, wanted: &Wanted, found: &Reading) -> Option<String> {
+        let Wanted::Cpus(CpuRelation::ApartFrom, CpuGroup::List(taken)) = wanted else { return None };
+        let rest = |cpus: CpuSet| cpus.iter().filter(|cpu| !taken.contains(*cpu)).collect::<CpuSet>();
+        let found = found.as_value().and_then(|list| CpuSet::from_list(list).ok()).map(rest);
+        let online = || self.cpus(&CpuGroup::Online, None).ok().map(rest);
+        let others = found.filter(|cpus| !cpus.is_empty()).or_else(online)?;
+        (!others.is_empty()).then(|| others.to_string())
     }
 
     /// The CPUs for interrupts: those of the plan, else the housekeeping ones near the interface,

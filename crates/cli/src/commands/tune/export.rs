@@ -86,14 +86,26 @@ fn text(exports: &[Export], is_written: bool) -> String {
         for command in &export.after {
             let _ = writeln!(text, "# then: {command}");
         }
-        for advice in &export.left_out {
-            let _ = writeln!(text, "# not here: {}: {}", advice.id, advice.why);
-        }
+    }
+    for (id, why) in kept_nowhere(exports) {
+        let _ = writeln!(text, "# not here: {id}: {why}");
     }
     if exports.iter().all(|export| export.files.is_empty()) {
         text.push_str("# Nothing to keep in this form.\n");
     }
     text
+}
+
+/// The goals that no chosen form holds, each with the reason of the first.
+fn kept_nowhere(exports: &[Export]) -> Vec<(&str, &str)> {
+    let mut nowhere: Vec<(&str, &str)> = Vec::new();
+    for advice in exports.iter().flat_map(|export| &export.left_out) {
+        let is_left_out = |export: &Export| export.left_out.iter().any(|other| other.id == advice.id);
+        if exports.iter().all(is_left_out) && !nowhere.iter().any(|(id, _)| *id == advice.id) {
+            nowhere.push((&advice.id, &advice.why));
+        }
+    }
+    nowhere
 }
 
 /// The verdicts of the tools; a refused file is a failure of this program.
