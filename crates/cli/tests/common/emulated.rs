@@ -1,6 +1,6 @@
 //! A whole emulated host with the command under test in it, and what its settings say.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use nearwire_lab::EmulatedHost;
 use nearwire_lab::emulated_host::{FileStates, HostHardware, HostNic, HostSystem, NicKind, PciePort, SmbiosTable};
@@ -44,6 +44,10 @@ pub const SETTING_FILES: [&str; 29] = [
     "/sys/kernel/mm/transparent_hugepage/*",
 ];
 
+/// The command, and what exported files call. They are written for the shell of a distribution, not for busybox, whose shell
+/// takes its own `ip`.
+const PROGRAMS: [&str; 5] = [NEARWIRE, "/usr/sbin/ethtool", "/bin/ip", "/sbin/tc", "/bin/sh"];
+
 /// Beginnings of ids of settings that change by themselves.
 const CHANGING: &[&str] = &["memory.available", "noise.", "nic.counters"];
 
@@ -69,7 +73,12 @@ pub fn hardware() -> HostHardware {
 
 /// A booted host, if this machine can emulate one. Otherwise the test is skipped, or fails where nothing may be skipped.
 pub fn booted_or_skip(hardware: &HostHardware, command_line: &str) -> Option<EmulatedHost> {
-    let system = HostSystem::of_target(env!("CARGO_TARGET_TMPDIR"), &[NEARWIRE, "/usr/sbin/ethtool", "/sbin/ip", "/sbin/tc"]);
+    if let Some(missing) = PROGRAMS.iter().find(|path| !std::path::Path::new(path).exists()) {
+        assert!(std::env::var_os("NEARWIRE_REQUIRE").is_none(), "NEARWIRE_REQUIRE is set, but there is no {missing}");
+        println!("SKIP no {missing}");
+        return None;
+    }
+    let system = HostSystem::of_target(env!("CARGO_TARGET_TMPDIR"), &PROGRAMS);
     match EmulatedHost::boot(hardware, &system, command_line) {
         Err(error) if error.is_missing_requirement() => {
             assert!(std::env::var_os("NEARWIRE_REQUIRE").is_none(), "NEARWIRE_REQUIRE is set, but: {error}");
@@ -83,13 +92,13 @@ pub fn booted_or_skip(hardware: &HostHardware, command_line: &str) -> Option<Emu
 /// What `nearwire settings` inside says of one setting: the value, or why there is none.
 #[track_caller]
 pub fn setting(host: &mut EmulatedHost, id: &str) -> String {
-    let known = settings(host);
-    known.get(id).cloned().unwrap_or_else(|| panic!("no {id} in {known:?}"))
+    settings(host, &format!("'{id}'")).remove(id).unwrap_or_else(|| panic!("{id} is not told"))
 }
 
-/// Every setting's value, or why there is none, by id with the interface in brackets.
-fn settings(host: &mut EmulatedHost) -> BTreeMap<String, String> {
-    let list: Value = serde_json::from_str(&host.output_of("nearwire settings --now --json").unwrap()).unwrap();
+/// Values, or why there is none, by id with the interface in brackets.
+fn settings(host: &mut EmulatedHost, which: &str) -> BTreeMap<String, String> {
+    let text = host.output_of(&format!("nearwire settings {which} --json")).unwrap();
+    let list: Value = serde_json::from_str(&text).unwrap();
     let mut known = BTreeMap::new();
     for setting in list.as_array().unwrap() {
         for now in setting["now"].as_array().unwrap() {
@@ -99,18 +108,24 @@ fn settings(host: &mut EmulatedHost) -> BTreeMap<String, String> {
     known
 }
 
-/// [`settings`] without those that change by themselves.
+/// All settings without those that change by themselves.
 pub fn settings_now(host: &mut EmulatedHost) -> BTreeMap<String, String> {
-    let mut known = settings(host);
+    let mut known = settings(host, "--now");
     known.retain(|id, _| !CHANGING.iter().any(|start| id.starts_with(start)));
     known
 }
 
 #[track_caller]
-pub fn assert_settings(host: &mut EmulatedHost, expected: &[(&str, &str)]) {
-    let known = settings(host);
+pub fn assert_settings(known: &BTreeMap<String, String>, expected: &[(&str, &str)]) {
     let told: Vec<_> = expected.iter().map(|(id, _)| (*id, known.get(*id).map_or("not told", String::as_str))).collect();
     assert_eq!(told, expected);
+}
+
+/// The settings whose values differ, with both values.
+pub fn changed(before: &BTreeMap<String, String>, after: &BTreeMap<String, String>) -> Vec<String> {
+    let ids: BTreeSet<_> = before.keys().chain(after.keys()).collect();
+    let differing = ids.into_iter().filter(|id| before.get(*id) != after.get(*id));
+    differing.map(|id| format!("{id}: {:?} -> {:?}", before.get(id), after.get(id))).collect()
 }
 
 /// Boots with what is exported now, which after a revert is nothing. Gives the files after it.

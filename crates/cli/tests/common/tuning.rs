@@ -10,6 +10,7 @@ use super::emulated::SETTING_FILES;
 const IMPOSSIBLE: &[(&str, &str)] = &[
     ("nic.xdp-features", "no emulated NIC has zero copy"),
     ("virtualisation.hypervisor-flag", "the host is a guest of QEMU"),
+    ("noise.kernel-threads", "kswapd and kcompactd of the second node keep to its CPUs, and no file moves them"),
     ("irq.on-isolated", "the kernel spreads the managed interrupts of the harness's own disk and channel over all CPUs"),
 ];
 
@@ -50,7 +51,9 @@ pub fn plan(host: &mut EmulatedHost) {
 /// Runs a command that has to give this exit status; what it printed.
 #[track_caller]
 pub fn exits(host: &mut EmulatedHost, command: &str, status: i32) -> String {
+    let start = std::time::Instant::now();
     let output = host.run(command).unwrap();
+    println!("TIME {:.1} {}", start.elapsed().as_secs_f64(), command.get(..60).unwrap_or(command));
     assert_eq!(output.status, status, "{command}\n{}\n{}", output.text(), output.errors());
     format!("{}\n{}", output.text(), output.errors())
 }

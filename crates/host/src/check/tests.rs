@@ -280,3 +280,21 @@ fn findings_begin_with_the_area_of_the_weightiest_difference() {
     let differs = counts(&findings).into_iter().find(|(name, _)| *name == "differs");
     assert_eq!(differs, Some(("differs", 3)));
 }
+
+#[test]
+fn wish_that_cpus_are_kept_apart_says_which_others_to_write() {
+    let directory = tree("1\n");
+    let root = Root::directory(directory.path()).unwrap();
+    let profile = "purpose = 'a test'\n[[wish]]\nsetting = 'kernel.watchdog_cpumask'\n\
+                   cpus-apart-from = '${plan.isolated}'\nreason = 'a'\nsource = 'a'\n";
+    let value = || {
+        let findings = check(&root, &Profile::parse("test", profile).unwrap(), &[], None, &[]);
+        of(&findings, "kernel.watchdog_cpumask").goal().map(|goal| goal.value)
+    };
+    assert_eq!(value().as_deref(), Some("0,2-3"));
+    // CPUs that somebody took out before stay out.
+    write(directory.path(), "proc/sys/kernel/watchdog_cpumask", "0-2\n");
+    assert_eq!(value().as_deref(), Some("0,2"));
+    write(directory.path(), "proc/sys/kernel/watchdog_cpumask", "1\n");
+    assert_eq!(value().as_deref(), Some("0,2-3"));
+}

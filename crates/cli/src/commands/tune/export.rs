@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use anyhow::Context;
+use nearwire_host::change::Change;
 use nearwire_host::check::{Outcome as Found, check};
 use nearwire_host::export::{Export, Format, Interface, Request, Verdict, export, validate};
 use nearwire_host::journal::{HostIdentity, Journal};
@@ -56,7 +57,7 @@ fn goals(selection: &Selection, args: &ExportArgs) -> Result<Vec<Goal>, Failure>
     let is_meant = |id: &str| args.changes.only.is_empty() || args.changes.only.iter().any(|only| only == id);
     let wanted = findings.iter().filter(|finding| match finding.outcome {
         Found::Differs => true,
-        Found::Right => args.all || applied.contains(finding.wish.setting.id),
+        Found::Right => args.all || applied.contains(&finding.id()),
         _ => false,
     });
     let goals = wanted.filter_map(nearwire_host::check::Finding::lasting_goal);
@@ -65,11 +66,18 @@ fn goals(selection: &Selection, args: &ExportArgs) -> Result<Vec<Goal>, Failure>
     Ok(goals)
 }
 
-/// The settings that a journal has in effect.
-fn applied(root: &Root, args: &ExportArgs) -> Result<BTreeSet<&'static str>, Failure> {
+/// The settings that a journal has in effect, by id with the interface in brackets. What was only held while others were
+/// written is not among them.
+fn applied(root: &Root, args: &ExportArgs) -> Result<BTreeSet<String>, Failure> {
     let content = Journal::look(&args.journal.journal, &HostIdentity::of(root)).map_err(journal_failure)?;
     let blocks = content.as_ref().into_iter().flat_map(nearwire_host::journal::Content::in_effect);
-    Ok(blocks.flat_map(|block| &block.entries).filter_map(|entry| Some(entry.change.setting()?.id)).collect())
+    let changes = blocks.flat_map(|block| &block.entries).map(|entry| &entry.change);
+    Ok(changes.filter(|change| !change.is_as_wanted()).filter_map(of_setting).collect())
+}
+
+/// `nic.irq-affinity[eth0]` of the change of one vector, `cpu.governor` of that of one CPU.
+fn of_setting(change: &Change) -> Option<String> {
+    Some(change.setting()?.instance(change.target.device().map(|device| device.interface.as_str())))
 }
 
 /// Each file under its path, or only the paths when the files are written.
