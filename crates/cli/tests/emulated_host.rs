@@ -35,6 +35,7 @@ fn profile_applied_and_exported_outlives_a_boot_and_goes_back_without_a_trace() 
     export(&mut host);
     let options = host.exported_command_line().unwrap();
     host.reboot_with(&options).unwrap();
+    exported_services_keep_interrupts(&mut host);
     let check = host.run(&format!("nearwire check {WANTED} --json")).unwrap();
     assert_eq!(differences(&findings(&check.text())), [""; 0], "after a boot with what was exported\n{}", host.console());
     assert_eq!(check.status, 0);
@@ -156,6 +157,21 @@ fn export(host: &mut EmulatedHost) {
     }
     let not_kept: Vec<_> = told.lines().filter_map(|line| line.strip_prefix("# not here: ")).collect();
     assert_eq!(not_kept, [""; 0], "goals that no file keeps");
+}
+
+/// Now, and when the link comes up anew: the driver then makes its interrupts anew.
+fn exported_services_keep_interrupts(host: &mut EmulatedHost) {
+    let stay = |files: &str| {
+        format!(
+            "for i in $(seq 60); do cpus=$(for irq in $(ls {files}); do cat /proc/irq/$irq/smp_affinity_list; done \
+             | sort -u | tr '\\n' ' '); [ \"$cpus\" = '2,4 ' ] && exit; sleep 0.3; done; echo \"$cpus\"; ps; exit 1"
+        )
+    };
+    for files in ["nic0/device/msi_irqs", "nic1/device/msi_irqs", "nic2/device/../msi_irqs"] {
+        exits(host, &stay(&format!("/sys/class/net/{files}")), 0);
+    }
+    host.output_of("ip link set nic0 down; ip link set nic0 up").unwrap();
+    exits(host, &stay("/sys/class/net/nic0/device/msi_irqs"), 0);
 }
 
 /// What a snapshot of the host says outside is what the host says inside.
