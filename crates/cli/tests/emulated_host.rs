@@ -4,32 +4,207 @@
 
 mod common;
 
-use nearwire_lab::EmulatedHost;
-use nearwire_lab::emulated_host::FileStates;
+use std::collections::BTreeMap;
 
-use common::emulated::{assert_same, booted_or_skip, hardware, rebooted_as_exported, setting, tuned_and_rebooted};
+use nearwire_lab::EmulatedHost;
+
+use common::emulated::{
+    assert_same, assert_settings, booted_or_skip, changed, hardware, rebooted_as_exported, setting, settings_now,
+};
+use common::tuning::{JOURNAL, WANTED, differences, exits, files, findings, plan, take_back};
 
 #[test]
-fn settings_say_what_the_hardware_is_and_which_exported_options_took_effect() {
+fn profile_applied_and_exported_outlives_a_boot_and_goes_back_without_a_trace() {
     let Some(mut host) = booted_or_skip(&hardware(), "") else {
         return;
     };
-    hardware_is_told(&mut host);
-    let [untuned, exported, rebooted] = tuned_and_rebooted(&mut host, export_by_hand);
-    exported_files_are_the_only_change(&untuned, &exported);
-    options_are_told(&mut host);
-    affinity_is_in_effect_at_once(&mut host);
-    assert_eq!(rebooted.get("/proc/sys/net/core/busy_poll"), Some("50"));
-    assert_eq!(rebooted.get("/proc/irq/default_smp_affinity"), Some("0f"));
+    let (untuned, untuned_settings) = (files(&mut host), settings_now(&mut host));
+    hardware_is_told(&untuned_settings);
+    plan(&mut host);
+    let inside = exits(&mut host, &format!("nearwire check {WANTED} --json"), 1);
+    snapshot_tells_the_same(&mut host, &inside);
 
-    host.output_of("rm /etc/default/grub.d/nearwire.cfg /etc/sysctl.d/nearwire.conf").unwrap();
+    let applied = exits(&mut host, &format!("nearwire tune apply --yes {WANTED}"), 0);
+    assert!(applied.contains("written and read back"), "{applied}");
+    let tuned = files(&mut host);
+    assert_eq!(tuned.get("/proc/sys/net/core/busy_poll"), Some("50"));
+    assert_eq!(tuned.get("/sys/kernel/mm/transparent_hugepage/enabled"), Some("always madvise [never]"));
+    watch_holds(&mut host);
+    assert_same(&tuned, &files(&mut host), "after watch held what was applied");
+
+    export(&mut host);
+    let options = host.exported_command_line().unwrap();
+    host.reboot_with(&options).unwrap();
+    exported_services_keep_interrupts(&mut host);
+    let check = host.run(&format!("nearwire check {WANTED} --json")).unwrap();
+    assert_eq!(
+        differences(&findings(&check.text())),
+        [""; 0],
+        "after a boot with what was exported\n{}",
+        host.console()
+    );
+    assert_eq!(check.status, 0);
+
+    exits(&mut host, "nearwire tune revert --yes", 0);
+    take_back(&mut host);
     let reverted = rebooted_as_exported(&mut host);
-    assert_same(&untuned, &reverted, "after the exported files were removed and a reboot");
+    assert_same(&untuned, &reverted, "after revert, the removal of the exported files and a boot");
+    assert_eq!(changed(&untuned_settings, &settings_now(&mut host)), [""; 0]);
 }
 
-fn hardware_is_told(host: &mut EmulatedHost) {
+#[test]
+fn apply_that_is_broken_off_goes_back_whatever_broke_it_off() {
+    let options = "idle=mwait nosuchoption";
+    let Some(mut host) = booted_or_skip(&hardware(), options) else {
+        return;
+    };
+    bad_options_are_told(&mut host);
+    plan(&mut host);
+    let untuned = files(&mut host);
+    confirmation_decides(&mut host);
+    assert_same(&untuned, &files(&mut host), "after what was confirmed was reverted");
+
+    for point in [1, 1 + random_below(20)] {
+        let when = format!("kill -9 of apply at write {point}");
+        stopped_at(&mut host, point);
+        exits(&mut host, "kill -9 $(cat /tmp/pid)", 0);
+        let told = exits(&mut host, "nearwire tune status", 1);
+        assert!(told.contains("was broken off: nearwire tune revert"), "{when}: {told}");
+        exits(&mut host, "nearwire tune revert --yes", 0);
+        assert_same(&untuned, &files(&mut host), &when);
+        is_closed(&mut host);
+    }
+
+    let point = 1 + random_below(20);
+    stopped_at(&mut host, point);
+    host.power_off_hard();
+    host.power_on(options).unwrap();
+    let when = format!("power cut at write {point}");
+    let told = exits(&mut host, "nearwire tune status", 1);
+    assert!(told.contains("was broken off") && told.contains("was booted since"), "{when}: {told}");
+    exits(&mut host, "nearwire tune revert --yes", 0);
+    assert_same(&untuned, &files(&mut host), &when);
+    is_closed(&mut host);
+}
+
+/// Starts an apply and stops the process once so many writes were announced.
+fn stopped_at(host: &mut EmulatedHost, point: usize) {
+    let script = format!(
+        "nearwire tune apply --yes {WANTED} >/tmp/log 2>&1 & echo $! >/tmp/pid; \
+         until [ \"$(grep -c '\"intent\"' {JOURNAL} 2>/dev/null)\" -ge {point} ] 2>/dev/null; do \
+         kill -0 $! 2>/dev/null || {{ cat /tmp/log; exit 1; }}; done; kill -STOP $!; grep -c complete {JOURNAL} || true"
+    );
+    assert_eq!(exits(host, &script, 0).trim(), "0", "apply was stopped before its end");
+}
+
+fn is_closed(host: &mut EmulatedHost) {
+    assert!(exits(host, "nearwire tune status", 0).contains("No change of nearwire is in effect"));
+    exits(host, &format!("[ ! -e {JOURNAL} ]"), 0);
+}
+
+fn random_below(limit: u32) -> usize {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+    (since.subsec_nanos() / 1000 % limit) as usize
+}
+
+/// With `--confirm`, values go back by themselves, or stay when somebody says so.
+fn confirmation_decides(host: &mut EmulatedHost) {
+    let small = "purpose = 'Two values'\n[[wish]]\nsetting = 'vm.swappiness'\nat-most = 10\nreason = 'a'\nsource = 'a'\n\
+                 [[wish]]\nsetting = 'memory.thp'\nequal = 'never'\nreason = 'a'\nsource = 'a'\n";
+    host.write_file("/root/small.toml", small.as_bytes()).unwrap();
+    let untuned = files(host);
+    let apply = "nearwire tune apply --yes --profile /root/small.toml --confirm";
+    let told = exits(host, &format!("{apply} 3s"), 4);
+    assert!(told.contains("nobody confirmed within 3s, so everything went back"), "{told}");
+    assert_same(&untuned, &files(host), "after nobody confirmed");
+
+    let script = format!(
+        "{apply} 1m >/tmp/log 2>&1 & pid=$!; until grep -q 'It goes back' /tmp/log; do sleep 0.2; done; \
+         nearwire tune confirm && wait $pid && cat /tmp/log /proc/sys/vm/swappiness"
+    );
+    let told = exits(host, &script, 0);
+    assert!(told.contains("Confirmed: the values stay.") && told.trim().ends_with("10"), "{told}");
+    exits(host, "nearwire tune status", 0);
+    exits(host, "nearwire tune revert --yes", 0);
+}
+
+/// What a link that goes down and a driver that starts anew lose is written again; Ctrl-C ends it.
+fn watch_holds(host: &mut EmulatedHost) {
+    host.output_of("nearwire tune watch --interval 2s >/tmp/watch 2>&1 & echo $! >/tmp/pid").unwrap();
+    wait_for(host, "Watching what nearwire tune apply wrote");
+    host.output_of("ip link set nic0 down; ip link set nic0 up").unwrap();
+    wait_for(host, "nic.irq-affinity[nic0/vector0] .*written again");
+    let driver = "cd /sys/bus/pci/drivers/e1000e; device=$(basename $(readlink -f /sys/class/net/nic0/device)); \
+                  echo $device > unbind; echo $device > bind; \
+                  ip link set $(ls /sys/bus/pci/devices/$device/net) name nic0 up";
+    host.output_of(driver).unwrap();
+    wait_for(host, "nic.coalesce.rx-usecs[nic0] .*written again");
+    wait_for(host, "nic.ring.rx[nic0] .*written again");
+    // Until nothing more is found to have drifted.
+    exits(host, "nearwire tune status || { sleep 6; nearwire tune status; }", 0);
+    exits(host, "pid=$(cat /tmp/pid); kill -INT $pid; while kill -0 $pid 2>/dev/null; do sleep 0.2; done", 0);
+}
+
+/// Waits until the watch says it.
+fn wait_for(host: &mut EmulatedHost, pattern: &str) {
+    let pattern = pattern.replace('[', "\\[").replace(']', "\\]");
+    let script = format!(
+        "for i in $(seq 100); do grep -q '{pattern}' /tmp/watch && exit; sleep 0.3; done; cat /tmp/watch; exit 1"
+    );
+    exits(host, &script, 0);
+}
+
+/// Writes the files and runs what export says to run then.
+fn export(host: &mut EmulatedHost) {
+    let told = exits(host, &format!("nearwire tune export {WANTED} --grub --sysctl --systemd -o /"), 0);
+    for command in told.lines().filter_map(|line| line.strip_prefix("# then: ")).filter(|line| *line != "reboot") {
+        host.output_of(command).unwrap();
+    }
+    let not_kept: Vec<_> = told.lines().filter_map(|line| line.strip_prefix("# not here: ")).collect();
+    assert_eq!(not_kept, [""; 0], "goals that no file keeps");
+}
+
+/// Now, and when the link comes up anew: the driver then makes its interrupts anew.
+fn exported_services_keep_interrupts(host: &mut EmulatedHost) {
+    let stay = |files: &str| {
+        format!(
+            "for i in $(seq 60); do cpus=$(for irq in $(ls {files}); do cat /proc/irq/$irq/smp_affinity_list; done \
+             | sort -u | tr '\\n' ' '); [ \"$cpus\" = '2,4 ' ] && exit; sleep 0.3; done; echo \"$cpus\"; ps; exit 1"
+        )
+    };
+    for files in ["nic0/device/msi_irqs", "nic1/device/msi_irqs", "nic2/device/../msi_irqs"] {
+        exits(host, &stay(&format!("/sys/class/net/{files}")), 0);
+    }
+    host.output_of("ip link set nic0 down; ip link set nic0 up").unwrap();
+    exits(host, &stay("/sys/class/net/nic0/device/msi_irqs"), 0);
+}
+
+/// What a snapshot of the host says outside is what the host says inside.
+fn snapshot_tells_the_same(host: &mut EmulatedHost, inside: &str) {
+    host.output_of("nearwire snapshot -o /tmp/host.tar.zst").unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let mut arguments = vec!["check".to_owned(), "--json".to_owned()];
+    for (option, path) in
+        [("--snapshot", "/tmp/host.tar.zst"), ("--profile", "/root/emulated.toml"), ("--plan", "/root/plan.json")]
+    {
+        let copy = directory.path().join(path.rsplit('/').next().unwrap());
+        std::fs::write(&copy, host.read_file(path).unwrap()).unwrap();
+        arguments.extend([option.to_owned(), copy.to_str().unwrap().to_owned()]);
+    }
+    let output = std::process::Command::new(common::NEARWIRE).args(&arguments).output().unwrap();
+    let page = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{}", String::from_utf8_lossy(&output.stderr));
+    let (inside, outside) = (findings(inside), findings(&page));
+    assert_eq!(differences(&outside), differences(&inside));
+    let outcomes = |findings: &[serde_json::Value]| -> Vec<_> {
+        findings.iter().map(|finding| (finding["id"].clone(), finding["outcome"].clone())).collect()
+    };
+    assert_eq!(outcomes(&outside), outcomes(&inside));
+}
+
+fn hardware_is_told(settings: &BTreeMap<String, String>) {
     assert_settings(
-        host,
+        settings,
         &[
             ("cpu.packages", "2"),
             ("cpu.cores", "4"),
@@ -49,46 +224,9 @@ fn hardware_is_told(host: &mut EmulatedHost) {
     );
 }
 
-fn affinity_is_in_effect_at_once(host: &mut EmulatedHost) {
-    let interrupt = host.output_of("grep nic0-rx-0 /proc/interrupts | cut -d: -f1").unwrap();
-    let files = format!("/proc/irq/{interrupt}/");
-    assert_eq!(host.output_of(&format!("cat {files}smp_affinity_list")).unwrap(), "0-3");
-    host.write_file(&format!("{files}smp_affinity_list"), b"2\n").unwrap();
-    assert_eq!(host.output_of(&format!("cat {files}effective_affinity_list")).unwrap(), "2");
-}
-
-#[track_caller]
-fn assert_settings(host: &mut EmulatedHost, expected: &[(&str, &str)]) {
-    let told: Vec<_> = expected.iter().map(|(id, _)| (*id, setting(host, id))).collect();
-    let told: Vec<_> = told.iter().map(|(id, value)| (*id, value.as_str())).collect();
-    assert_eq!(told, expected);
-}
-
-fn export_by_hand(host: &mut EmulatedHost) {
-    let options = "isolcpus=managed_irq,domain,6-7 nohz_full=6-7 irqaffinity=0-3 idle=mwait nosuchoption";
-    let grub = format!("GRUB_CMDLINE_LINUX_DEFAULT=\"$GRUB_CMDLINE_LINUX_DEFAULT {options}\"\n");
-    host.write_file("/etc/default/grub.d/nearwire.cfg", grub.as_bytes()).unwrap();
-    host.write_file("/etc/sysctl.d/nearwire.conf", b"net.core.busy_poll = 50\n").unwrap();
-}
-
-fn exported_files_are_the_only_change(untuned: &FileStates, exported: &FileStates) {
-    assert!(untuned.len() > 200, "{} files", untuned.len());
-    let changed: Vec<_> = untuned.changes(exported).into_iter().map(|change| change.path).collect();
-    assert_eq!(changed, ["/etc/default/grub.d/nearwire.cfg", "/etc/sysctl.d/nearwire.conf"]);
-}
-
-fn options_are_told(host: &mut EmulatedHost) {
-    assert_settings(
-        host,
-        &[
-            ("cpu.isolated", "6-7"),
-            ("cpu.nohz_full", "6-7"),
-            ("boot.irqaffinity", "0-3"),
-            // The kernel takes `mwait` on the command line and does nothing of it: only its log says so.
-            ("boot.idle", "mwait"),
-            ("net.core.busy_poll", "50"),
-        ],
-    );
+fn bad_options_are_told(host: &mut EmulatedHost) {
+    // The kernel takes `mwait` on the command line and does nothing of it: only its log says so.
+    assert_eq!(setting(host, "boot.idle"), "mwait");
     let rejected = setting(host, "boot.rejected");
     assert!(rejected.contains("'idle'") && rejected.contains("nosuchoption"), "{rejected}");
 }

@@ -219,7 +219,7 @@ fn finding(facts: &Facts<'_>, wish: &Wish, interface: Option<&str>) -> Finding {
         wanted: resolved.as_ref().unwrap_or(&wish.wanted).to_string(),
         value: resolved
             .as_ref()
-            .and_then(|wanted| goal::value(wish.setting, wanted).or_else(|| facts.apart_from(wish.setting, wanted))),
+            .and_then(|wanted| goal::value(wish.setting, wanted).or_else(|| facts.others(wanted, &found))),
         resolved,
         cpus,
         found,

@@ -1,5 +1,7 @@
 //! A whole emulated host with the command under test in it, and what its settings say.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use nearwire_lab::EmulatedHost;
 use nearwire_lab::emulated_host::{FileStates, HostHardware, HostNic, HostSystem, NicKind, PciePort, SmbiosTable};
 use serde_json::Value;
@@ -7,13 +9,16 @@ use serde_json::Value;
 use super::NEARWIRE;
 
 /// Files that a setting of the catalogue may change, and that say the same after each boot with the same options.
-pub const SETTING_FILES: [&str; 25] = [
+pub const SETTING_FILES: [&str; 29] = [
     "/etc/default/grub.d/*",
     "/etc/modprobe.d/*",
     "/etc/sysctl.d/*",
     "/etc/tmpfiles.d/*",
     "/etc/udev/rules.d/*",
+    "/etc/systemd/network/*",
     "/etc/systemd/system/*",
+    "/etc/systemd/system/*/*",
+    "/usr/local/lib/nearwire/*",
     "/proc/cmdline",
     "/proc/irq/default_smp_affinity",
     "/proc/irq/*/smp_affinity_list",
@@ -35,8 +40,16 @@ pub const SETTING_FILES: [&str; 25] = [
     "/sys/devices/system/cpu/smt/control",
     "/sys/devices/system/node/node*/hugepages/*/nr_hugepages",
     "/sys/devices/virtual/workqueue/cpumask",
+    "/sys/devices/virtual/workqueue/*/cpumask",
     "/sys/kernel/mm/transparent_hugepage/*",
 ];
+
+/// The command, and what exported files call. They are written for the shell of a distribution, not for busybox, whose shell
+/// takes its own `ip`.
+const PROGRAMS: [&str; 5] = [NEARWIRE, "/usr/sbin/ethtool", "/bin/ip", "/sbin/tc", "/bin/sh"];
+
+/// Beginnings of ids of settings that change by themselves.
+const CHANGING: &[&str] = &["memory.available", "noise.", "nic.counters"];
 
 /// Two packages of two cores with two threads each, two nodes, a NIC of each kind, and interrupts whose affinity is in effect
 /// when it was written.
@@ -60,7 +73,12 @@ pub fn hardware() -> HostHardware {
 
 /// A booted host, if this machine can emulate one. Otherwise the test is skipped, or fails where nothing may be skipped.
 pub fn booted_or_skip(hardware: &HostHardware, command_line: &str) -> Option<EmulatedHost> {
-    let system = HostSystem::of_target(env!("CARGO_TARGET_TMPDIR"), &[NEARWIRE]);
+    if let Some(missing) = PROGRAMS.iter().find(|path| !std::path::Path::new(path).exists()) {
+        assert!(std::env::var_os("NEARWIRE_REQUIRE").is_none(), "NEARWIRE_REQUIRE is set, but there is no {missing}");
+        println!("SKIP no {missing}");
+        return None;
+    }
+    let system = HostSystem::of_target(env!("CARGO_TARGET_TMPDIR"), &PROGRAMS);
     match EmulatedHost::boot(hardware, &system, command_line) {
         Err(error) if error.is_missing_requirement() => {
             assert!(std::env::var_os("NEARWIRE_REQUIRE").is_none(), "NEARWIRE_REQUIRE is set, but: {error}");
@@ -74,22 +92,47 @@ pub fn booted_or_skip(hardware: &HostHardware, command_line: &str) -> Option<Emu
 /// What `nearwire settings` inside says of one setting: the value, or why there is none.
 #[track_caller]
 pub fn setting(host: &mut EmulatedHost, id: &str) -> String {
-    let text = host.output_of(&format!("nearwire settings '{id}' --json")).unwrap();
+    settings(host, &format!("'{id}'")).remove(id).unwrap_or_else(|| panic!("{id} is not told"))
+}
+
+/// Values, or why there is none, by id with the interface in brackets.
+fn settings(host: &mut EmulatedHost, which: &str) -> BTreeMap<String, String> {
+    let text = host.output_of(&format!("nearwire settings {which} --json")).unwrap();
     let list: Value = serde_json::from_str(&text).unwrap();
-    let now = &list[0]["now"][0];
-    now["value"].as_str().map_or_else(|| now.to_string(), str::to_owned)
+    let mut known = BTreeMap::new();
+    for setting in list.as_array().unwrap() {
+        for now in setting["now"].as_array().unwrap() {
+            known.insert(
+                now["id"].as_str().unwrap().to_owned(),
+                now["value"].as_str().map_or_else(|| now.to_string(), str::to_owned),
+            );
+        }
+    }
+    known
 }
 
-/// The first half of a tuning's story: the files of an untuned host, what `tune` does to it, and the reboot with whatever that
-/// exported. Gives the files before, right after, and after the reboot.
-pub fn tuned_and_rebooted(host: &mut EmulatedHost, tune: impl FnOnce(&mut EmulatedHost)) -> [FileStates; 3] {
-    let untuned = host.file_states(&SETTING_FILES).unwrap();
-    tune(host);
-    let tuned = host.file_states(&SETTING_FILES).unwrap();
-    [untuned, tuned, rebooted_as_exported(host)]
+/// All settings without those that change by themselves.
+pub fn settings_now(host: &mut EmulatedHost) -> BTreeMap<String, String> {
+    let mut known = settings(host, "--now");
+    known.retain(|id, _| !CHANGING.iter().any(|start| id.starts_with(start)));
+    known
 }
 
-/// The second half: the reboot with what is exported now, which after a revert is nothing. Gives the files after it.
+#[track_caller]
+pub fn assert_settings(known: &BTreeMap<String, String>, expected: &[(&str, &str)]) {
+    let told: Vec<_> =
+        expected.iter().map(|(id, _)| (*id, known.get(*id).map_or("not told", String::as_str))).collect();
+    assert_eq!(told, expected);
+}
+
+/// The settings whose values differ, with both values.
+pub fn changed(before: &BTreeMap<String, String>, after: &BTreeMap<String, String>) -> Vec<String> {
+    let ids: BTreeSet<_> = before.keys().chain(after.keys()).collect();
+    let differing = ids.into_iter().filter(|id| before.get(*id) != after.get(*id));
+    differing.map(|id| format!("{id}: {:?} -> {:?}", before.get(id), after.get(id))).collect()
+}
+
+/// Boots with what is exported now, which after a revert is nothing. Gives the files after it.
 pub fn rebooted_as_exported(host: &mut EmulatedHost) -> FileStates {
     let options = host.exported_command_line().unwrap();
     host.reboot_with(&options).unwrap();

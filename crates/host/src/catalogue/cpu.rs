@@ -86,15 +86,18 @@ pub(super) const SETTINGS: &[Setting] = &[
         )
         .cpus()
         .in_record(),
-    FACT.row(
-        "cpu.nohz_full",
-        "CPUs whose timer tick stops while one thread runs, in effect.",
-        "The tick takes microseconds from a spinning thread.",
-        ReadFrom::CpuList("/sys/devices/system/cpu/nohz_full"),
-    )
-    .cpus()
-    .docs(&["Documentation/timers/no_hz.rst"])
-    .in_record(),
+    base::boot()
+        .row(
+            "cpu.nohz_full",
+            "CPUs whose timer tick stops while one thread runs, in effect.",
+            "The tick takes microseconds from a spinning thread.",
+            ReadFrom::CpuList("/sys/devices/system/cpu/nohz_full"),
+        )
+        .in_area(Area::Cpu)
+        .cpus()
+        .persist(&[Persist::CommandLine("nohz_full=LIST")])
+        .docs(&["Documentation/timers/no_hz.rst"])
+        .in_record(),
     FILE.row(
         "cpu.smt",
         "Whether simultaneous multithreading is on, off or not there.",

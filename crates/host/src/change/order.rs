@@ -72,6 +72,8 @@ const FIRST: &[&str] = &[
     // The total spreads pages over all nodes, so the nodes' own numbers come last.
     "vm.nr_hugepages",
     "memory.huge-pages",
+    // Pause frames that the two ends agree on are not the ones asked for (e1000e, igb).
+    "nic.pause.autoneg",
     // A fixed delay is refused or without effect while it adapts itself.
     "nic.coalesce.adaptive-rx",
     "nic.coalesce.adaptive-tx",

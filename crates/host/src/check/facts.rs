@@ -6,7 +6,6 @@ use super::judge::{Judgement, is_version_at_least, judge};
 use super::owner::{Owner, Owners};
 use super::{CpuPlan, Outcome};
 use crate::profile::{Condition, CpuGroup, CpuRelation, Profile, Wanted, Wish};
-use crate::setting::Value;
 use crate::topology::Topology;
 use crate::{CpuSet, Reading, Root, Setting, catalogue, read_settings};
 
@@ -93,6 +92,17 @@ impl<'a> Facts<'a> {
         }
     }
 
+    /// What to write where CPUs are to be kept apart from a group: of those that are found, or of all that are online,
+    /// the ones that are not in it.
+    pub(super) fn others(&self, wanted: &Wanted, found: &Reading) -> Option<String> {
+        let Wanted::Cpus(CpuRelation::ApartFrom, CpuGroup::List(taken)) = wanted else { return None };
+        let rest = |cpus: CpuSet| cpus.iter().filter(|cpu| !taken.contains(*cpu)).collect::<CpuSet>();
+        let found = found.as_value().and_then(|list| CpuSet::from_list(list).ok()).map(rest);
+        let online = || self.cpus(&CpuGroup::Online, None).ok().map(rest);
+        let others = found.filter(|cpus| !cpus.is_empty()).or_else(online)?;
+        (!others.is_empty()).then(|| others.to_string())
+    }
+
     /// The CPUs for interrupts: those of the plan, else the housekeeping ones near the interface,
     /// else all housekeeping ones.
     fn irq(&self, interface: Option<&str>) -> CpuSet {
@@ -128,15 +138,6 @@ impl<'a> Facts<'a> {
             }
             other => other.clone(),
         })
-    }
-
-    /// The CPUs to write where a wish only says which not: all others that are online.
-    pub(super) fn apart_from(&self, setting: &Setting, wanted: &Wanted) -> Option<String> {
-        let Wanted::Cpus(CpuRelation::ApartFrom, group) = wanted else { return None };
-        let unwanted = group.list().filter(|_| setting.value == Value::CpuList)?;
-        let others: CpuSet =
-            self.topology.cpus().iter().map(|cpu| cpu.id).filter(|&cpu| !unwanted.contains(cpu)).collect();
-        (!others.is_empty()).then(|| others.to_string())
     }
 
     /// Judges a reading of this setting: by a wish, or by what the wish wants of another one.

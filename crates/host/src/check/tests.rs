@@ -338,5 +338,23 @@ fn wish_to_keep_clear_of_cpus_is_met_by_all_others() {
     assert_eq!((differs.outcome.name(), differs.value.as_deref()), ("differs", Some("0-1")));
     // A value that keeps clear already is not put to all others.
     let right = finding_of(wish, "2-3\n", &[("/proc/sys/kernel/watchdog_cpumask", "1\n")], None);
-    assert_eq!((right.outcome.name(), right.lasting_goal()), ("ok", None));
+    assert_eq!((right.outcome.name(), right.lasting_goal().map(|goal| goal.value)), ("ok", Some(text("1"))));
+}
+
+#[test]
+fn wish_that_cpus_are_kept_apart_says_which_others_to_write() {
+    let directory = tree("1\n");
+    let root = Root::directory(directory.path()).unwrap();
+    let profile = "purpose = 'a test'\n[[wish]]\nsetting = 'kernel.watchdog_cpumask'\n\
+                   cpus-apart-from = '${plan.isolated}'\nreason = 'a'\nsource = 'a'\n";
+    let value = || {
+        let findings = check(&root, &Profile::parse("test", profile).unwrap(), &[], None, &[]);
+        of(&findings, "kernel.watchdog_cpumask").goal().map(|goal| goal.value)
+    };
+    assert_eq!(value().as_deref(), Some("0,2-3"));
+    // CPUs that somebody took out before stay out.
+    write(directory.path(), "proc/sys/kernel/watchdog_cpumask", "0-2\n");
+    assert_eq!(value().as_deref(), Some("0,2"));
+    write(directory.path(), "proc/sys/kernel/watchdog_cpumask", "1\n");
+    assert_eq!(value().as_deref(), Some("0,2-3"));
 }

@@ -179,6 +179,7 @@ mod tests {
             ("boot.idle", "poll", Some("idle=poll")),
             ("boot.split_lock_detect", "ratelimit:5", Some("split_lock_detect=ratelimit:5")),
             ("cpu.isolated", "2-3", Some("isolcpus=2-3")),
+            ("cpu.nohz_full", "2-3", Some("nohz_full=2-3")),
             ("cpu.smt", "off", Some("nosmt")),
             ("memory.huge-page-size", "1048576 kB", Some("default_hugepagesz=1G")),
             ("boot.hugepages", "16", Some("hugepages=16")),

@@ -58,15 +58,20 @@ fn isolated(files: &HostFiles<'_>) -> Result<CpuSet, Reading> {
 
 /// How many threads of programs may run on each isolated CPU.
 pub(crate) fn threads_on_isolated(files: &HostFiles<'_>) -> Reading {
-    count_threads(files, |is_kernel, _| !is_kernel)
+    count_threads(files, |status, _| !is_kernel(status))
 }
 
-/// How many kernel threads that are not bound to one CPU may run on each isolated CPU.
+/// How many kernel threads that are not bound to one CPU may run on each isolated CPU. Rescuers of work queues are not
+/// among them: they sleep until memory is short, and nobody can move them (`init_rescuer` in `kernel/workqueue.c`).
 pub(crate) fn kernel_threads_on_isolated(files: &HostFiles<'_>) -> Reading {
-    count_threads(files, |is_kernel, cpus| is_kernel && cpus.iter().nth(1).is_some())
+    count_threads(files, |status, cpus| is_kernel(status) && !is_rescuer(status) && cpus.iter().nth(1).is_some())
 }
 
-fn count_threads(files: &HostFiles<'_>, counts: impl Fn(bool, &CpuSet) -> bool) -> Reading {
+fn is_rescuer(status: &str) -> bool {
+    super::host_files::field_of(status, "Name").is_some_and(|name| name.starts_with("kworker/R-"))
+}
+
+fn count_threads(files: &HostFiles<'_>, counts: impl Fn(&str, &CpuSet) -> bool) -> Reading {
     let isolated = match isolated(files) {
         Ok(isolated) => isolated,
         Err(reading) => return reading,
@@ -82,7 +87,7 @@ fn count_threads(files: &HostFiles<'_>, counts: impl Fn(bool, &CpuSet) -> bool) 
             let Ok(status) = files.root().read(&format!("/proc/{process}/task/{thread}/status")) else {
                 continue;
             };
-            let Some(cpus) = allowed(&status).filter(|cpus| counts(is_kernel(&status), cpus)) else {
+            let Some(cpus) = allowed(&status).filter(|cpus| counts(&status, cpus)) else {
                 continue;
             };
             for (cpu, count) in &mut threads {

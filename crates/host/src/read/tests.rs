@@ -180,6 +180,17 @@ fn unit_files_read_give_enablement_and_run_state() {
 }
 
 #[test]
+fn rescuers_of_work_queues_are_no_noise_on_isolated_cpus() {
+    let directory = host(&[
+        ("sys/devices/system/cpu/online", "0-1\n"),
+        ("sys/devices/system/cpu/isolated", "1\n"),
+        ("proc/9/task/9/status", "Name:\tkworker/R-kblockd\nCpus_allowed_list:\t0-1\n"),
+        ("proc/10/task/10/status", "Name:\tkswapd0\nCpus_allowed_list:\t0-1\n"),
+    ]);
+    assert_eq!(value(&directory, "noise.kernel-threads"), "1");
+}
+
+#[test]
 fn interrupts_and_threads_on_isolated_cpus_read_are_counted() {
     let directory = host(&[
         ("sys/devices/system/cpu/online", "0-3\n"),

@@ -13,6 +13,15 @@ use super::memory_file::MemoryFile;
 
 const INIT: &[u8] = include_bytes!("../../emulated-host/init");
 
+/// What exported files and the commands that follow them call of a distribution. There is no boot loader to tell and no
+/// daemon to reload.
+const TOOLS: [(&str, &[u8]); 4] = [
+    ("/bin/systemctl", include_bytes!("../../emulated-host/systemctl")),
+    ("/bin/systemd-tmpfiles", include_bytes!("../../emulated-host/systemd-tmpfiles")),
+    ("/bin/update-grub", b"#!/bin/sh\n"),
+    ("/bin/udevadm", b"#!/bin/sh\n"),
+];
+
 /// What every distribution mounts beside /proc and /dev.
 const MOUNTS: &[u8] = b"\
 sysfs /sys sysfs defaults 0 0
@@ -64,9 +73,20 @@ impl HostSystem {
     /// The first root file system, in memory.
     pub(super) fn initramfs(&self) -> Result<MemoryFile, EmulatedHostError> {
         let mut archive = Archive::default();
-        for directory in
-            ["/bin", "/lib64", "/usr/lib", "/dev", "/proc", "/sys", "/run", "/tmp", "/disk", "/var/lib", "/root"]
-        {
+        for directory in [
+            "/bin",
+            "/lib64",
+            "/usr/lib",
+            "/usr/local",
+            "/dev",
+            "/proc",
+            "/sys",
+            "/run",
+            "/tmp",
+            "/disk",
+            "/var/lib",
+            "/root",
+        ] {
             archive.directory(directory);
         }
         for directory in ["/etc/sysctl.d", "/etc/tmpfiles.d", "/etc/modprobe.d", "/etc/default", "/boot"] {
@@ -79,6 +99,9 @@ impl HostSystem {
         archive.file("/etc/group", 0o644, b"root:x:0:\n");
         archive.file("/etc/fstab", 0o644, MOUNTS);
         archive.file("/init", 0o755, INIT);
+        for (path, script) in TOOLS {
+            archive.file(path, 0o755, script);
+        }
         let busybox = program("busybox", "busybox-static")?;
         archive.file("/bin/busybox", 0o755, &read(&busybox)?);
         add_tree(&mut archive, &self.kernel_directory.join("lib"), "/lib")?;

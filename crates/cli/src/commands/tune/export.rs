@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use anyhow::Context;
+use nearwire_host::change::Change;
 use nearwire_host::check::{Outcome as Found, check};
 use nearwire_host::export::{Export, Format, Interface, Request, Verdict, export, validate};
 use nearwire_host::journal::{HostIdentity, Journal};
@@ -65,7 +66,7 @@ fn goals(selection: &Selection, args: &ExportArgs) -> Result<Vec<Goal>, Failure>
     let is_meant = |id: &str| args.changes.only.is_empty() || args.changes.only.iter().any(|only| only == id);
     let wanted = findings.iter().filter(|finding| match finding.outcome {
         Found::Differs => true,
-        Found::Right => args.all || applied.contains(finding.wish.setting.id),
+        Found::Right => args.all || applied.contains(&finding.id()),
         _ => false,
     });
     let goals = wanted.filter_map(nearwire_host::check::Finding::lasting_goal);
@@ -74,8 +75,9 @@ fn goals(selection: &Selection, args: &ExportArgs) -> Result<Vec<Goal>, Failure>
     Ok(goals)
 }
 
-/// The settings that a journal has in effect.
-fn applied(root: &Root, args: &ExportArgs) -> Result<BTreeSet<&'static str>, Failure> {
+/// The settings that a journal has in effect, by id with the interface in brackets. What was only held while others were
+/// written is not among them.
+fn applied(root: &Root, args: &ExportArgs) -> Result<BTreeSet<String>, Failure> {
     // Nothing was applied to a copy whose journal nobody names.
     if args.journal.journal.is_none() && !root.is_live() {
         return Ok(BTreeSet::new());
@@ -83,7 +85,13 @@ fn applied(root: &Root, args: &ExportArgs) -> Result<BTreeSet<&'static str>, Fai
     let directory = journal_directory(&args.journal, &args.changes.selection.root)?;
     let content = Journal::look(&directory, &HostIdentity::of(root)).map_err(journal_failure)?;
     let blocks = content.as_ref().into_iter().flat_map(nearwire_host::journal::Content::in_effect);
-    Ok(blocks.flat_map(|block| &block.entries).filter_map(|entry| Some(entry.change.setting()?.id)).collect())
+    let changes = blocks.flat_map(|block| &block.entries).map(|entry| &entry.change);
+    Ok(changes.filter(|change| !change.is_as_wanted()).filter_map(of_setting).collect())
+}
+
+/// `nic.irq-affinity[eth0]` of the change of one vector, `cpu.governor` of that of one CPU.
+fn of_setting(change: &Change) -> Option<String> {
+    Some(change.setting()?.instance(change.target.device().map(|device| device.interface.as_str())))
 }
 
 /// Each file under its path, or only the paths when the files are written.
@@ -100,14 +108,26 @@ fn text(exports: &[Export], is_written: bool) -> String {
         for command in &export.after {
             let _ = writeln!(text, "# then: {command}");
         }
-        for advice in &export.left_out {
-            let _ = writeln!(text, "# not here: {}: {}", advice.id, advice.why);
-        }
+    }
+    for (id, why) in kept_nowhere(exports) {
+        let _ = writeln!(text, "# not here: {id}: {why}");
     }
     if exports.iter().all(|export| export.files.is_empty()) {
         text.push_str("# Nothing to keep in this form.\n");
     }
     text
+}
+
+/// The goals that no chosen form holds, each with the reason of the first.
+fn kept_nowhere(exports: &[Export]) -> Vec<(&str, &str)> {
+    let mut nowhere: Vec<(&str, &str)> = Vec::new();
+    for advice in exports.iter().flat_map(|export| &export.left_out) {
+        let is_left_out = |export: &Export| export.left_out.iter().any(|other| other.id == advice.id);
+        if exports.iter().all(is_left_out) && !nowhere.iter().any(|(id, _)| *id == advice.id) {
+            nowhere.push((&advice.id, &advice.why));
+        }
+    }
+    nowhere
 }
 
 /// The verdicts of the tools; a refused file is a failure of this program.

@@ -111,6 +111,7 @@ pub(super) const SETTINGS: &[Setting] = &[
             ReadFrom::Nic(NicFact::Link(LinkFact::Qdisc)),
         )
         .in_area(Area::Nic)
+        .persist(&[Persist::SystemdUnit, Persist::UdevRule])
         .in_record(),
     FILE.row(
         "nic.carrier",

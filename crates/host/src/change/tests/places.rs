@@ -194,3 +194,17 @@ fn live_host_has_places_for_what_it_has() {
     }
     assert!(read > 10, "{read}");
 }
+
+#[test]
+fn agreement_on_pause_frames_ends_before_they_are_switched_off() {
+    let change = |id: &str, parameter| Change {
+        id: format!("{id}[e]"),
+        target: Target::Ethtool { device: device("e"), parameter },
+        found: "on".to_owned(),
+        wanted: "off".to_owned(),
+    };
+    let mut changes =
+        [change("nic.pause", EthtoolParameter::Pause), change("nic.pause.autoneg", EthtoolParameter::PauseAutoneg)];
+    put_in_order(&mut changes);
+    assert_eq!(changes.map(|change| change.id), ["nic.pause.autoneg[e]", "nic.pause[e]"]);
+}

@@ -332,3 +332,11 @@ fn may_have(condition: &Condition, driver: &str) -> bool {
         _ => true,
     }
 }
+
+#[test]
+fn queueing_discipline_to_write_is_one_that_every_device_takes() {
+    let profile = Profile::load("latency").unwrap();
+    let wish = profile.wishes.iter().find(|wish| wish.setting.id == "nic.qdisc").unwrap();
+    // Without a queue a physical device loses frames; mq needs several.
+    assert_eq!(crate::goal::value(wish.setting, &wish.wanted).as_deref(), Some("pfifo_fast"));
+}

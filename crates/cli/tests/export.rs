@@ -1,0 +1,47 @@
+//! `nearwire tune export` on a described host.
+
+#![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
+
+mod common;
+
+use common::{code, nearwire, text};
+
+const PROFILE: &str = "purpose = 'a test'
+[[wish]]
+setting = 'vm.swappiness'
+at-most = 10
+reason = 'a'
+source = 'a'
+[[wish]]
+setting = 'boot.isolcpus'
+equal = '2-3'
+reason = 'a'
+source = 'a'
+";
+
+fn export(forms: &[&str]) -> String {
+    let host = tempfile::tempdir().unwrap();
+    let write = |path: &str, text: &str| {
+        let path = host.path().join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    write("proc/sys/vm/swappiness", "60\n");
+    write("proc/cmdline", "quiet\n");
+    write("sys/devices/system/cpu/online", "0-3\n");
+    let profile = write("profile.toml", PROFILE);
+    let (root, journal) = (host.path().to_str().unwrap(), host.path().join("journal"));
+    let chosen = ["tune", "export", "--sysroot", root, "--profile", &profile, "--journal", journal.to_str().unwrap()];
+    let output = nearwire(&[&chosen, forms].concat());
+    assert_eq!(code(&output), Some(0), "{}", common::errors(&output));
+    text(&output)
+}
+
+#[test]
+fn goal_that_another_chosen_form_keeps_is_not_told_as_left_out() {
+    let alone = export(&["--sysctl"]);
+    assert!(alone.contains("vm.swappiness = 10") && alone.contains("# not here: boot.isolcpus"), "{alone}");
+    let both = export(&["--sysctl", "--grub"]);
+    assert!(both.contains("isolcpus=2-3") && !both.contains("# not here"), "{both}");
+}
