@@ -101,7 +101,7 @@ fn tuned(host: &str, words: &[(&str, &str)], files: &[(&str, &str)]) -> TempDir 
     let tree = HostTree::parse(&description)
         .unwrap()
         .without("/etc/systemd/system/multi-user.target.wants/irqbalance.service");
-    let tree = tree.without("/sys/fs/cgroup/system.slice/irqbalance.service");
+    let tree = tree.without("/sys/fs/cgroup/system.slice/irqbalance.service").without("/proc/611");
     written(&files.iter().fold(tree, |tree, (path, text)| tree.with_file(path, text)))
 }
 
@@ -190,4 +190,29 @@ fn usnic_host_with_the_values_of_its_paper_is_as_printed() {
     files.extend((0..16).map(|cpu| (format!("/sys/devices/system/cpu/cpu{cpu}/power/energy_perf_bias"), "0")));
     let files: Vec<_> = files.iter().map(|(path, text)| (path.as_str(), *text)).collect();
     assert_no_difference(tuned("usnic", &words, &files).path(), "as-printed/usnic");
+}
+
+#[test]
+fn opennfp_host_with_the_values_of_its_deck_is_as_printed() {
+    let words = [
+        ("  { name = \"C1E\", exit_us = 10, residency_us = 20 },\n", ""),
+        ("  { name = \"C3\", exit_us = 33, residency_us = 100 },\n", ""),
+        ("  { name = \"C6\", exit_us = 133, residency_us = 400 },\n", ""),
+        ("name = \"enp5s0np0-rxtx-{}\"", "name = \"enp5s0np0-rxtx-{}\", effective = 0"),
+    ];
+    let device = "/sys/devices/pci0000:00/0000:00:02.0/0000:05:00.0/net/enp5s0np0";
+    let isolated = "2-23,26-47";
+    let command_line = format!(
+        "ro isolcpus={isolated} default_hugepagesz=1G hugepagesz=1G hugepages=224 intel_iommu=on iommu=pt idle=poll"
+    );
+    let mut files = vec![
+        ("/proc/cmdline".to_owned(), command_line.as_str()),
+        ("/sys/devices/system/cpu/isolated".to_owned(), isolated),
+        ("/etc/default/irqbalance".to_owned(), "IRQBALANCE_BANNED_CPULIST=2-23,26-47"),
+    ];
+    let state = |cpu| format!("/sys/devices/system/cpu/cpu{cpu}/cpuidle/state1/disable");
+    files.extend((0..48).map(|cpu| (state(cpu), "1")));
+    files.extend((0..8).map(|queue| (format!("{device}/queues/rx-{queue}/rps_flow_cnt"), "4096")));
+    let files: Vec<_> = files.iter().map(|(path, text)| (path.as_str(), *text)).collect();
+    assert_no_difference(tuned("opennfp", &words, &files).path(), "as-printed/opennfp");
 }
