@@ -152,8 +152,6 @@ impl Finding {
         let value = match (&self.outcome, &self.found) {
             (Outcome::Differs | Outcome::Owned(_), _) => self.value.clone(),
             (Outcome::Right, Reading::Value(found)) if is_better(&self.resolved) => Some(found.clone()),
-            // Whatever keeps clear of those CPUs will do.
-            (Outcome::Right, _) if matches!(self.resolved, Some(Wanted::Cpus(CpuRelation::ApartFrom, _))) => None,
             (Outcome::Right, _) => self.value.clone(),
             _ => None,
         }?;

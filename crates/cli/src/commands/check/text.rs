@@ -9,6 +9,9 @@ use nearwire_host::check::{Finding, Outcome, counts};
 use super::{Checked, Selection};
 use crate::output::{terminal_width, wrapped};
 
+/// The label of a command that mends a difference at once.
+const NOW: &str = "now";
+
 /// Differences in full, by area; of the others the ids and the counts. With `all` every finding.
 pub(super) fn page(checked: &Checked, host: &mut RootHost, all: bool) -> String {
     let mut text = head(checked);
@@ -57,6 +60,8 @@ fn full(text: &mut String, host: &mut RootHost, finding: &Finding) {
     let _ = writeln!(text, "  {word:<11}  {weight:<6}  {}", finding.id());
     let width = terminal_width();
     let line = |text: &mut String, label: &str, words: &str| {
+        // A command stays whole, to be copied into a shell.
+        let width = width.filter(|_| label != NOW);
         let _ = writeln!(text, "{}", wrapped(&format!("    {label:<7}  {words}"), 13, width));
     };
     line(text, "found", &found(&finding.found));
@@ -76,8 +81,7 @@ fn full(text: &mut String, host: &mut RootHost, finding: &Finding) {
     }
     if let Some((command, more)) = finding.now(host) {
         let others = if more > 0 { format!("  (and {more} more: nearwire tune plan --script)") } else { String::new() };
-        // Whole, to be copied into a shell.
-        let _ = writeln!(text, "    now      {command}{others}");
+        line(text, NOW, &format!("{command}{others}"));
     }
     for fix in finding.fixes() {
         line(text, fix.when.name(), &fix.text);
