@@ -104,7 +104,7 @@ fn is_closed(host: &mut EmulatedHost) {
 
 fn random_below(limit: u32) -> usize {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
-    (since.subsec_nanos() / 1000 % limit) as usize
+    (since.subsec_micros() % limit) as usize
 }
 
 /// With `--confirm`, values go back by themselves, or stay when somebody says so.

@@ -13,7 +13,7 @@ mod owner;
 use nearwire_sys as _;
 
 use crate::plan::Plan;
-use crate::profile::{CpuRelation, Profile, Wanted, Weight, Wish};
+use crate::profile::{Profile, Wanted, Weight, Wish};
 use crate::{CpuSet, Goal, Reading, Root, Write, goal};
 
 use facts::Facts;

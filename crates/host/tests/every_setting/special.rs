@@ -39,6 +39,7 @@ pub const FILES: &[(&str, &[File])] = &[
         ],
     ),
     ("cpu.threads", &[]),
+    ("cpu.isolated.cgroup", &[("/sys/fs/cgroup/cpuset.cpus.isolated", "1", "0")]),
     ("cpu.siblings", &[]),
     ("cpu.turbo", &[("/sys/devices/system/cpu/intel_pstate/no_turbo", "0", "1")]),
     (
