@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use nearwire_lab::EmulatedHost;
 
 use common::emulated::{
-    assert_same, assert_settings, changed, booted_or_skip, hardware, rebooted_as_exported, setting, settings_now,
+    assert_same, assert_settings, booted_or_skip, changed, hardware, rebooted_as_exported, setting, settings_now,
 };
 use common::tuning::{JOURNAL, WANTED, differences, exits, files, findings, plan, take_back};
 
@@ -18,6 +18,7 @@ fn profile_applied_and_exported_outlives_a_boot_and_goes_back_without_a_trace() 
     let Some(mut host) = booted_or_skip(&hardware(), "") else {
         return;
     };
+    wait_for_link(&mut host);
     let (untuned, untuned_settings) = (files(&mut host), settings_now(&mut host));
     hardware_is_told(&untuned_settings);
     plan(&mut host);
@@ -37,13 +38,19 @@ fn profile_applied_and_exported_outlives_a_boot_and_goes_back_without_a_trace() 
     host.reboot_with(&options).unwrap();
     exported_services_keep_interrupts(&mut host);
     let check = host.run(&format!("nearwire check {WANTED} --json")).unwrap();
-    assert_eq!(differences(&findings(&check.text())), [""; 0], "after a boot with what was exported\n{}", host.console());
+    assert_eq!(
+        differences(&findings(&check.text())),
+        [""; 0],
+        "after a boot with what was exported\n{}",
+        host.console()
+    );
     assert_eq!(check.status, 0);
 
     exits(&mut host, "nearwire tune revert --yes", 0);
     take_back(&mut host);
     let reverted = rebooted_as_exported(&mut host);
     assert_same(&untuned, &reverted, "after revert, the removal of the exported files and a boot");
+    wait_for_link(&mut host);
     assert_eq!(changed(&untuned_settings, &settings_now(&mut host)), [""; 0]);
 }
 
@@ -135,9 +142,15 @@ fn watch_holds(host: &mut EmulatedHost) {
     host.output_of(driver).unwrap();
     wait_for(host, "nic.coalesce.rx-usecs[nic0] .*written again");
     wait_for(host, "nic.ring.rx[nic0] .*written again");
-    // Until nothing more is found to have drifted.
+    // Until the link is there and nothing more is found to have drifted.
+    wait_for_link(host);
     exits(host, "nearwire tune status || { sleep 6; nearwire tune status; }", 0);
     exits(host, "pid=$(cat /tmp/pid); kill -INT $pid; while kill -0 $pid 2>/dev/null; do sleep 0.2; done", 0);
+}
+
+/// The link of this driver comes up a second or two after its interface.
+fn wait_for_link(host: &mut EmulatedHost) {
+    exits(host, "for i in $(seq 60); do grep -q 1 /sys/class/net/nic0/carrier && exit; sleep 0.3; done; exit 1", 0);
 }
 
 /// Waits until the watch says it.

@@ -32,8 +32,7 @@ fn export(forms: &[&str]) -> String {
     write("sys/devices/system/cpu/online", "0-3\n");
     let profile = write("profile.toml", PROFILE);
     let (root, journal) = (host.path().to_str().unwrap(), host.path().join("journal"));
-    let chosen =
-        ["tune", "export", "--sysroot", root, "--profile", &profile, "--journal", journal.to_str().unwrap()];
+    let chosen = ["tune", "export", "--sysroot", root, "--profile", &profile, "--journal", journal.to_str().unwrap()];
     let output = nearwire(&[&chosen, forms].concat());
     assert_eq!(code(&output), Some(0), "{}", common::errors(&output));
     text(&output)

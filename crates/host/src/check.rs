@@ -215,9 +215,9 @@ fn finding(facts: &Facts<'_>, wish: &Wish, interface: Option<&str>) -> Finding {
         interface: interface.map(str::to_owned),
         outcome,
         wanted: resolved.as_ref().unwrap_or(&wish.wanted).to_string(),
-        value: resolved.as_ref().and_then(|wanted| {
-            goal::value(wish.setting, wanted).or_else(|| facts.others(wanted, &found))
-        }),
+        value: resolved
+            .as_ref()
+            .and_then(|wanted| goal::value(wish.setting, wanted).or_else(|| facts.others(wanted, &found))),
         resolved,
         cpus,
         found,

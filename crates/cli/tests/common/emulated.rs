@@ -49,7 +49,14 @@ pub const SETTING_FILES: [&str; 29] = [
 const PROGRAMS: [&str; 5] = [NEARWIRE, "/usr/sbin/ethtool", "/bin/ip", "/sbin/tc", "/bin/sh"];
 
 /// Beginnings of ids of settings that change by themselves.
-const CHANGING: &[&str] = &["memory.available", "noise.", "nic.counters"];
+const CHANGING: &[&str] = &[
+    "memory.available",
+    "memory.free-blocks",
+    "memory.node-free",
+    "nic.byte-queue-limit",
+    "nic.carrier-changes",
+    "noise.",
+];
 
 /// Two packages of two cores with two threads each, two nodes, a NIC of each kind, and interrupts whose affinity is in effect
 /// when it was written.
@@ -102,7 +109,10 @@ fn settings(host: &mut EmulatedHost, which: &str) -> BTreeMap<String, String> {
     let mut known = BTreeMap::new();
     for setting in list.as_array().unwrap() {
         for now in setting["now"].as_array().unwrap() {
-            known.insert(now["id"].as_str().unwrap().to_owned(), now["value"].as_str().map_or_else(|| now.to_string(), str::to_owned));
+            known.insert(
+                now["id"].as_str().unwrap().to_owned(),
+                now["value"].as_str().map_or_else(|| now.to_string(), str::to_owned),
+            );
         }
     }
     known
@@ -117,7 +127,8 @@ pub fn settings_now(host: &mut EmulatedHost) -> BTreeMap<String, String> {
 
 #[track_caller]
 pub fn assert_settings(known: &BTreeMap<String, String>, expected: &[(&str, &str)]) {
-    let told: Vec<_> = expected.iter().map(|(id, _)| (*id, known.get(*id).map_or("not told", String::as_str))).collect();
+    let told: Vec<_> =
+        expected.iter().map(|(id, _)| (*id, known.get(*id).map_or("not told", String::as_str))).collect();
     assert_eq!(told, expected);
 }
 

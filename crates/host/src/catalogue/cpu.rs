@@ -97,8 +97,8 @@ pub(super) const SETTINGS: &[Setting] = &[
         .in_area(Area::Cpu)
         .cpus()
         .persist(&[Persist::CommandLine("nohz_full=LIST")])
-    .docs(&["Documentation/timers/no_hz.rst"])
-    .in_record(),
+        .docs(&["Documentation/timers/no_hz.rst"])
+        .in_record(),
     FILE.row(
         "cpu.smt",
         "Whether simultaneous multithreading is on, off or not there.",

@@ -73,12 +73,25 @@ impl HostSystem {
     /// The first root file system, in memory.
     pub(super) fn initramfs(&self) -> Result<MemoryFile, EmulatedHostError> {
         let mut archive = Archive::default();
-        for directory in
-            ["/bin", "/lib64", "/usr/lib", "/usr/local", "/dev", "/proc", "/sys", "/run", "/tmp", "/disk", "/var/lib", "/root"]
-        {
+        for directory in [
+            "/bin",
+            "/lib64",
+            "/usr/lib",
+            "/usr/local",
+            "/dev",
+            "/proc",
+            "/sys",
+            "/run",
+            "/tmp",
+            "/disk",
+            "/var/lib",
+            "/root",
+        ] {
             archive.directory(directory);
         }
-        for directory in ["/etc/sysctl.d", "/etc/tmpfiles.d", "/etc/modprobe.d", "/etc/default", "/boot"] {
+        for directory in
+            ["/etc/sysctl.d", "/etc/tmpfiles.d", "/etc/modprobe.d", "/etc/systemd/system", "/etc/default", "/boot"]
+        {
             archive.directory(directory);
         }
         for (link, target) in [("/sbin", "bin"), ("/usr/bin", "../bin"), ("/usr/sbin", "../bin")] {

@@ -190,10 +190,8 @@ fn agreement_on_pause_frames_ends_before_they_are_switched_off() {
         found: "on".to_owned(),
         wanted: "off".to_owned(),
     };
-    let mut changes = [
-        change("nic.pause", EthtoolParameter::Pause),
-        change("nic.pause.autoneg", EthtoolParameter::PauseAutoneg),
-    ];
+    let mut changes =
+        [change("nic.pause", EthtoolParameter::Pause), change("nic.pause.autoneg", EthtoolParameter::PauseAutoneg)];
     put_in_order(&mut changes);
     assert_eq!(changes.map(|change| change.id), ["nic.pause.autoneg[e]", "nic.pause[e]"]);
 }
