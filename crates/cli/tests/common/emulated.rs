@@ -56,6 +56,7 @@ const CHANGING: &[&str] = &[
     "nic.byte-queue-limit",
     "nic.carrier-changes",
     "noise.",
+    "stack.softnet",
 ];
 
 /// Two packages of two cores with two threads each, two nodes, a NIC of each kind, and interrupts whose affinity is in effect
