@@ -18,6 +18,7 @@ fn profile_applied_and_exported_outlives_a_boot_and_goes_back_without_a_trace() 
     let Some(mut host) = booted_or_skip(&hardware(), "") else {
         return;
     };
+    wait_for_link(&mut host);
     let (untuned, untuned_settings) = (files(&mut host), settings_now(&mut host));
     hardware_is_told(&untuned_settings);
     plan(&mut host);
@@ -45,10 +46,13 @@ fn profile_applied_and_exported_outlives_a_boot_and_goes_back_without_a_trace() 
     );
     assert_eq!(check.status, 0);
 
-    exits(&mut host, "nearwire tune revert --yes", 0);
+    // The other way round an exported service may send interrupts back while a revert resets their device.
     take_back(&mut host);
+    exits(&mut host, "nearwire tune revert --yes", 0);
+    is_closed(&mut host);
     let reverted = rebooted_as_exported(&mut host);
     assert_same(&untuned, &reverted, "after revert, the removal of the exported files and a boot");
+    wait_for_link(&mut host);
     assert_eq!(changed(&untuned_settings, &settings_now(&mut host)), [""; 0]);
 }
 
@@ -140,9 +144,15 @@ fn watch_holds(host: &mut EmulatedHost) {
     host.output_of(driver).unwrap();
     wait_for(host, "nic.coalesce.rx-usecs[nic0] .*written again");
     wait_for(host, "nic.ring.rx[nic0] .*written again");
-    // Until nothing more is found to have drifted.
+    // Until the link is there and nothing more is found to have drifted.
+    wait_for_link(host);
     exits(host, "nearwire tune status || { sleep 6; nearwire tune status; }", 0);
     exits(host, "pid=$(cat /tmp/pid); kill -INT $pid; while kill -0 $pid 2>/dev/null; do sleep 0.2; done", 0);
+}
+
+/// The link of this driver comes up a second or two after its interface.
+fn wait_for_link(host: &mut EmulatedHost) {
+    exits(host, "for i in $(seq 60); do grep -q 1 /sys/class/net/nic0/carrier && exit; sleep 0.3; done; exit 1", 0);
 }
 
 /// Waits until the watch says it.

@@ -49,7 +49,15 @@ pub const SETTING_FILES: [&str; 29] = [
 const PROGRAMS: [&str; 5] = [NEARWIRE, "/usr/sbin/ethtool", "/bin/ip", "/sbin/tc", "/bin/sh"];
 
 /// Beginnings of ids of settings that change by themselves.
-const CHANGING: &[&str] = &["memory.available", "noise.", "nic.counters"];
+const CHANGING: &[&str] = &[
+    "memory.available",
+    "memory.free-blocks",
+    "memory.node-free",
+    "nic.byte-queue-limit",
+    "nic.carrier-changes",
+    "noise.",
+    "stack.softnet",
+];
 
 /// Two packages of two cores with two threads each, two nodes, a NIC of each kind, and interrupts whose affinity is in effect
 /// when it was written.

@@ -53,9 +53,7 @@ pub fn plan(host: &mut EmulatedHost) {
 /// Runs a command that has to give this exit status; what it printed.
 #[track_caller]
 pub fn exits(host: &mut EmulatedHost, command: &str, status: i32) -> String {
-    let start = std::time::Instant::now();
     let output = host.run(command).unwrap();
-    println!("TIME {:.1} {}", start.elapsed().as_secs_f64(), command.get(..60).unwrap_or(command));
     assert_eq!(output.status, status, "{command}\n{}\n{}", output.text(), output.errors());
     format!("{}\n{}", output.text(), output.errors())
 }
@@ -84,9 +82,9 @@ pub fn files(host: &mut EmulatedHost) -> FileStates {
 
 /// Does what the files that export wrote say about taking them back; a reboot is left to the caller.
 pub fn take_back(host: &mut EmulatedHost) {
-    let said = host.output_of("grep -rh '^# To take it back: ' /etc /usr/local").unwrap();
+    let said = host.output_of("grep -rh '^# To take it back: ' /etc /usr/local | sort -u").unwrap();
     for line in said.lines().filter_map(|line| line.strip_prefix("# To take it back: ")) {
-        let steps = line.trim_end_matches('.').split([',']).flat_map(|step| step.split(" and "));
+        let steps = line.trim_end_matches('.').split(',').flat_map(|step| step.split(" and "));
         for step in steps.map(|step| step.trim().trim_start_matches("then ").trim()) {
             if step.starts_with("rm ") || step.starts_with("systemctl ") {
                 host.output_of(step).unwrap();

@@ -89,7 +89,9 @@ impl HostSystem {
         ] {
             archive.directory(directory);
         }
-        for directory in ["/etc/sysctl.d", "/etc/tmpfiles.d", "/etc/modprobe.d", "/etc/default", "/boot"] {
+        for directory in
+            ["/etc/sysctl.d", "/etc/tmpfiles.d", "/etc/modprobe.d", "/etc/systemd/system", "/etc/default", "/boot"]
+        {
             archive.directory(directory);
         }
         for (link, target) in [("/sbin", "bin"), ("/usr/bin", "../bin"), ("/usr/sbin", "../bin")] {

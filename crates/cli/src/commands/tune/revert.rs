@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use nearwire_host::Root;
 use nearwire_host::change::{Outcome as Became, RevertError, Reverted, RootHost, revert};
 use nearwire_host::journal::{HostIdentity, Journal};
 use nearwire_sys::usage::ignore_interrupts;
@@ -37,8 +38,22 @@ pub fn run(args: &RevertArgs) -> Outcome {
     if reverted.is_complete {
         return Ok(());
     }
-    let error = anyhow::anyhow!("not everything is back; the journal keeps the rest for another nearwire tune revert");
+    let error = anyhow::anyhow!(
+        "not everything is back; the journal keeps the rest for another nearwire tune revert{}",
+        exported_services(host.root())
+    );
     Err(Failure { code: exit::FAILED, error: Some(error) })
+}
+
+/// The exported services that move interrupts again whenever a link comes up, also when a revert resets it.
+fn exported_services(root: &Root) -> String {
+    let unit = |interface: String| format!("nearwire-irq@{interface}.service");
+    let units = nearwire_host::interfaces(root).unwrap_or_default().into_iter().map(unit);
+    let present: Vec<_> = units.filter(|unit| root.has(&format!("/etc/systemd/system/{unit}"))).collect();
+    if present.is_empty() {
+        return String::new();
+    }
+    format!("; before it, run systemctl disable --now {}, which writes interrupts too", present.join(" "))
 }
 
 pub(super) fn text(reverted: &Reverted) -> String {
@@ -61,4 +76,23 @@ pub(super) fn text(reverted: &Reverted) -> String {
         text.push_str("Everything is back.\n");
     }
     text
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn exported_service_that_writes_against_a_revert_is_named() {
+        let host = tempfile::tempdir().unwrap();
+        let root = Root::directory(host.path()).unwrap();
+        for directory in ["sys/class/net/eth4", "etc/systemd/system"] {
+            std::fs::create_dir_all(host.path().join(directory)).unwrap();
+        }
+        std::fs::write(host.path().join("sys/class/net/eth4/ifindex"), "2\n").unwrap();
+        assert_eq!(exported_services(&root), "");
+        std::fs::write(host.path().join("etc/systemd/system/nearwire-irq@eth4.service"), "").unwrap();
+        assert!(exported_services(&root).contains("disable --now nearwire-irq@eth4.service"));
+    }
 }
