@@ -81,10 +81,14 @@ fn export_settings(host: &mut EmulatedHost) {
         ("/etc/tmpfiles.d/thp.conf", "w /sys/kernel/mm/transparent_hugepage/enabled - - - - never\n"),
         ("/etc/default/grub", "GRUB_CMDLINE_LINUX=isolcpus=1\nGRUB_CMDLINE_LINUX_DEFAULT=first=1\n"),
         ("/etc/default/grub.d/x.cfg", "GRUB_CMDLINE_LINUX_DEFAULT=\"$GRUB_CMDLINE_LINUX_DEFAULT second=2\"\n"),
-        ("/etc/systemd/system/multi-user.target.wants/x.service", "[Service]\nExecStart=-/bin/touch /run/served\n"),
+        (
+            "/etc/systemd/system/x.service",
+            "[Service]\nType=oneshot\nExecStart=-/bin/touch /run/served\n[Install]\nWantedBy=multi-user.target\n",
+        ),
     ] {
         host.write_file(path, text.as_bytes()).unwrap();
     }
+    host.output_of("systemctl enable x.service").unwrap();
 }
 
 fn exported_settings_are_in_effect(host: &mut EmulatedHost) {

@@ -56,6 +56,8 @@ const CHANGING: &[&str] = &[
     "nic.byte-queue-limit",
     "nic.carrier-changes",
     "noise.",
+    "cpu.throttle-count",
+    "nic.pcie.errors",
     "stack.softnet",
 ];
 
