@@ -96,7 +96,9 @@ fn corrupt_frames_are_never_samples() {
     assert_eq!(samples + outcome.lost, 500);
     assert!(faults.corrupted_frames > 50);
     // A bit of the addresses or of the number flipped may leave a frame that is somebody else's, or another number.
-    assert!(outcome.lost <= faults.corrupted_frames && outcome.lost > 30, "{outcome:?} {faults:?}");
+    // An answer that an end was not scheduled for in time comes late, and is counted as reordered.
+    let on_time = outcome.lost - outcome.reordered;
+    assert!(on_time <= faults.corrupted_frames && outcome.lost > 30, "{outcome:?} {faults:?}");
     assert!(outcome.corrupted > 10, "{outcome:?} {faults:?}");
 }
 
