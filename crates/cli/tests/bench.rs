@@ -90,7 +90,7 @@ fn lossy_reordering_duplicating_wire_ends_with_the_right_counts() {
     assert!(record["experiment"]["fault"].as_str().unwrap().contains("loss=10%"));
     for run in record["runs"].as_array().unwrap() {
         let count = |name: &str| run[name].as_u64().unwrap();
-        assert_eq!(count("samples") + count("lost"), 200);
+        assert_eq!(count("samples") + count("lost"), 200, "{run:#}");
         assert!((5..60).contains(&count("lost")), "{run:#}");
         assert!((5..60).contains(&count("duplicated")), "{run:#}");
     }
