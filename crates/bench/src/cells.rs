@@ -83,25 +83,25 @@ pub fn cells(
 
 /// The paths asked for, or those that suit the experiment; each once.
 fn paths(wish: &Wish, experiment: &Experiment) -> Result<Vec<PathId>, CellError> {
-    let needs_frames = frames_wish(experiment);
     if wish.paths.is_empty() {
         let all = ALL.iter().map(|(_, path, _)| *path);
-        return Ok(all.filter(|path| needs_frames.is_none() || !path.is_socket()).collect());
+        return Ok(all.filter(|path| cannot(*path, experiment).is_none()).collect());
     }
-    match (needs_frames, wish.paths.iter().find(|path| path.is_socket())) {
-        (Some(wish), Some(&path)) => Err(CellError::NeedsFrames { path, wish }),
-        _ => Ok(each_once(&wish.paths)),
+    match wish.paths.iter().find_map(|path| cannot(*path, experiment).map(|wish| (*path, wish))) {
+        Some((path, wish)) => Err(CellError::NeedsFrames { path, wish }),
+        None => Ok(each_once(&wish.paths)),
     }
 }
 
-/// What in an experiment only frame paths can do.
-fn frames_wish(experiment: &Experiment) -> Option<&'static str> {
+/// What in an experiment a path cannot do: IP has no forwarder and no tags here, and the kernel's sockets have no port that
+/// faults could be put around.
+fn cannot(path: PathId, experiment: &Experiment) -> Option<&'static str> {
     let wishes = [
-        (experiment.workload == Workload::Forward, "--workload forward"),
-        (experiment.fault.is_some(), "--fault"),
-        (experiment.vlan.is_some(), "--vlan"),
+        (experiment.workload == Workload::Forward && path.is_ip(), "--workload forward"),
+        (experiment.fault.is_some() && !path.has_port(), "--fault"),
+        (experiment.vlan.is_some() && path.is_ip(), "--vlan"),
     ];
-    wishes.into_iter().find(|(asked, _)| *asked).map(|(_, wish)| wish)
+    wishes.into_iter().find(|(cannot, _)| *cannot).map(|(_, wish)| wish)
 }
 
 fn each_once<T: Copy + PartialEq>(values: &[T]) -> Vec<T> {
@@ -122,11 +122,11 @@ fn add_cells(
     cells: &mut Vec<CellSpec>,
 ) -> Result<(), SizeError> {
     for &size_bytes in &wish.sizes_bytes {
-        let versions = if path.is_socket() { wish.ip_versions.iter().copied().map(Some).collect() } else { vec![None] };
+        let versions = if path.is_ip() { wish.ip_versions.iter().copied().map(Some).collect() } else { vec![None] };
         for ip_version in versions {
             match check_size(path, size_bytes, ip_version.unwrap_or(4), mtu_bytes) {
                 Ok(()) => {}
-                Err(error) if named || path.is_socket() => return Err(error),
+                Err(error) if named || path.is_ip() => return Err(error),
                 // Small messages are common wishes, and the shortest frame is longer.
                 Err(_) => continue,
             }

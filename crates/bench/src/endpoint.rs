@@ -96,12 +96,23 @@ pub enum EndpointError {
     /// The other end closed the connection.
     #[error("the other end closed the connection")]
     Closed,
-    /// The port under a frame path failed.
+    /// The port under a path failed.
     #[error(transparent)]
     Port(#[from] PortError),
+    /// The stack leaves the message to the kernel, which this path is not to measure.
+    #[error("send by the stack: {reason}; only the kernel can send this, take another udp path")]
+    NeedsKernel {
+        /// Why the stack does not send it.
+        reason: nearwire_stack::NeedsKernel,
+    },
 }
 
 impl EndpointError {
+    /// For `map_err` after the stack was asked to send.
+    pub(crate) fn needs_kernel(reason: nearwire_stack::NeedsKernel) -> EndpointError {
+        EndpointError::NeedsKernel { reason }
+    }
+
     /// For `map_err` after a system call.
     pub fn io<E: Into<std::io::Error>>(doing: &'static str) -> impl FnOnce(E) -> EndpointError {
         move |error| EndpointError::Io { doing, source: error.into() }

@@ -11,7 +11,7 @@ use crate::bed::TestBed;
 use crate::experiment::{Amount, CellSpec, Experiment, ROUND_SAMPLES_MAX};
 use crate::order::Order;
 use crate::outcome::CellOutcome;
-use crate::paths::{How, XdpChoice};
+use crate::paths::XdpChoice;
 use crate::probe::{Steal, cache_line_ns, wake_up_ns};
 use crate::round::{self, RoundError, RoundResult};
 use crate::workloads::ping_pong::{RoundPlan, SampleBuffer};
@@ -140,7 +140,7 @@ impl<'a> Engine<'a> {
     }
 
     fn choose_xdp(&mut self) -> Result<Vec<String>, RoundError> {
-        let Some(cell) = self.experiment.cells.iter().find(|cell| cell.path.how == How::Xdp) else {
+        let Some(cell) = self.experiment.cells.iter().find(|cell| cell.path.is_xdp()) else {
             return Ok(Vec::new());
         };
         // The choice is one between ports, so without faults.

@@ -156,7 +156,7 @@ pub struct Experiment {
     pub busy_poll_budget_packets: u16,
     /// VLAN id of frame paths.
     pub vlan: Option<u16>,
-    /// Faults around the initiator's port of frame paths.
+    /// Faults around the initiator's port, of paths that have one.
     pub fault: Option<FaultConfig>,
 }
 
@@ -229,6 +229,7 @@ mod tests {
         for (path, ip, least, most) in [
             ("udp/spin", 4, 1, 1472),
             ("udp/spin", 6, 1, 1452),
+            ("udp/bypass", 4, 1, 1472),
             ("tcp/block", 4, 1, 1 << 20),
             ("frame/xdp", 4, 60, 1514),
         ] {

@@ -1,13 +1,14 @@
 //! Which way of making an AF_XDP port is the fastest on this cable: measured shortly, not assumed. On veth the generic
 //! mode wins, on a real driver the native one.
 
+use nearwire_frames::ports::xdp::Steer;
 use nearwire_report::statistics::trend::median;
 use nearwire_sys::tsc::Clock;
 
 use crate::bed::TestBed;
 use crate::outcome::CellOutcome;
 use crate::paths::frame_xdp::ways;
-use crate::paths::{How, Role, Setup, XdpChoice};
+use crate::paths::{Role, Setup, XdpChoice};
 use crate::round::{self, RoundError};
 use crate::workloads::ping_pong::{RoundPlan, SampleBuffer};
 
@@ -26,7 +27,8 @@ pub fn choose(
     buffer: &mut SampleBuffer,
 ) -> Result<(Option<XdpChoice>, String), RoundError> {
     let name = bed.local.interface.as_ref().map(|interface| interface.name.clone()).unwrap_or_default();
-    let labels = match bed.enter(|| ways(&name, Role::Initiator))? {
+    // The ways are the same whatever frames are taken.
+    let labels = match bed.enter(|| ways(&name, Role::Initiator, Steer::All))? {
         Ok(found) => found.into_iter().map(|way| way.label.to_string()).collect::<Vec<_>>(),
         Err(error) => return Ok((None, format!("AF_XDP: {error}"))),
     };
@@ -68,7 +70,7 @@ fn median_half_rtt_ns(clock: Clock, buffer: &SampleBuffer) -> f64 {
 
 /// Puts the choice into the record of every cell it is used in.
 pub(crate) fn add_notes(cells: &mut [CellOutcome], notes: &[String]) {
-    for cell in cells.iter_mut().filter(|cell| cell.spec.path.how == How::Xdp) {
+    for cell in cells.iter_mut().filter(|cell| cell.spec.path.is_xdp()) {
         cell.notes.extend_from_slice(notes);
     }
 }

@@ -34,7 +34,7 @@ fn every_named_path_gives_a_run_with_samples() {
     }
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("r.json");
-    let paths = ["udp/spin", "tcp/block", "frame/packet", "frame/xdp"];
+    let paths = ["udp/spin", "udp/bypass", "tcp/block", "frame/packet", "frame/xdp"];
     let mut args = vec!["bench"];
     args.extend(paths);
     args.extend(["--count", "200", "--size", "64", "--rounds", "2", "--quiet", "--json", file.to_str().unwrap()]);
@@ -42,7 +42,7 @@ fn every_named_path_gives_a_run_with_samples() {
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
     let record = record(&file);
     let runs = record["runs"].as_array().unwrap();
-    assert_eq!(runs.len(), 3 + 4);
+    assert_eq!(runs.len(), 4 + 4);
     for run in runs {
         assert!(paths.contains(&run["path"].as_str().unwrap()));
         assert_eq!(run["samples"].as_u64().unwrap() + run["lost"].as_u64().unwrap(), 200);
@@ -59,6 +59,8 @@ fn impossible_wishes_are_usage_errors_that_say_what_is_possible() {
     for (args, words) in [
         (&["udp/spin", "--fault", "loss=1%"][..], &["udp/spin", "--fault", "frame/xdp"][..]),
         (&["tcp/block", "--vlan", "5"], &["tcp/block", "--vlan"]),
+        (&["udp/bypass", "--vlan", "5"], &["udp/bypass", "--vlan"]),
+        (&["udp/bypass", "--workload", "forward"], &["udp/bypass", "forward"]),
         (&["udp/spin", "--workload", "forward"], &["forward", "frame/packet"]),
         (&["frame/xdp", "--fault", "loss=1"], &["loss=1", "%"]),
         (&["--cpus", "0,4095"], &["4095", "--cpus"]),
@@ -80,14 +82,15 @@ fn lossy_reordering_duplicating_wire_ends_with_the_right_counts() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("r.json");
     let faults = "loss=10%,reorder=10%,duplicate=10%";
+    let paths = ["frame/xdp", "frame/packet", "udp/bypass"];
     let output =
-        bench(&["frame/xdp", "frame/packet", "--fault", faults, "--timeout", "5ms", "--json", file.to_str().unwrap()]);
+        bench(&[&paths[..], &["--fault", faults, "--timeout", "5ms", "--json", file.to_str().unwrap()]].concat());
     assert_eq!(code(&output), Some(0), "{}", errors(&output));
     let record = record(&file);
     assert!(record["experiment"]["fault"].as_str().unwrap().contains("loss=10%"));
     for run in record["runs"].as_array().unwrap() {
         let count = |name: &str| run[name].as_u64().unwrap();
-        assert_eq!(count("samples") + count("lost"), 200);
+        assert_eq!(count("samples") + count("lost"), 200, "{run:#}");
         assert!((5..60).contains(&count("lost")), "{run:#}");
         assert!((5..60).contains(&count("duplicated")), "{run:#}");
     }
@@ -129,7 +132,7 @@ fn tagged_frames_and_both_ip_versions_run() {
     let tagged = bench(&["--vlan", "5"]);
     assert_eq!(code(&tagged), Some(0), "{}", errors(&tagged));
     assert!(text(&tagged).contains("frame/packet") && text(&tagged).contains("frame/xdp"));
-    let both = bench(&["udp/spin", "tcp/block", "--ip", "4,6"]);
+    let both = bench(&["udp/spin", "udp/bypass", "tcp/block", "--ip", "4,6"]);
     assert_eq!(code(&both), Some(0), "{}", errors(&both));
     assert!(text(&both).contains("v4") && text(&both).contains("v6"), "{}", text(&both));
 }
@@ -159,6 +162,6 @@ fn paths_are_listed_with_their_reasons() {
     let output = nearwire(&["paths", "--json"]);
     let rows: serde_json::Value = serde_json::from_str(&text(&output)).unwrap();
     let rows = rows.as_array().unwrap();
-    assert_eq!(rows.len(), 12);
+    assert_eq!(rows.len(), 13);
     assert!(rows.iter().all(|row| row["runs"] == true || !row["why_not"].as_str().unwrap().is_empty()));
 }

@@ -37,7 +37,7 @@ fn normal_user_gets_the_paths_that_run_and_the_reasons_of_the_others() {
         assert!(table.contains(path), "{path} did not run: {table}");
     }
     // What a kernel lets a user namespace do differs; what does not run is named.
-    for path in ["frame/xdp", "udp/busy-poll", "tcp/epoll-busy-poll"] {
+    for path in ["frame/xdp", "udp/bypass", "udp/busy-poll", "tcp/epoll-busy-poll"] {
         assert!(table.contains(path), "{path} is neither there nor named: {table}");
     }
 }

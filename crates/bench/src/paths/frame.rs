@@ -1,7 +1,7 @@
 //! What `frame/packet` and `frame/xdp` share: measuring frames over any port.
 
 use nearwire_frames::PortError;
-use nearwire_frames::fault::FaultPort;
+use nearwire_frames::fault::{FaultConfig, FaultPort};
 use nearwire_frames::port::{Port, PreparedFrame};
 use nearwire_report::record::Warning;
 use nearwire_sys::tsc::monotonic_raw_ns;
@@ -13,10 +13,10 @@ use super::{EndAddress, EndInterface, LocalEnd, Path, PathError, Role, RxMode, S
 use crate::endpoint::{Arrival, Deadline, Endpoint, EndpointError, Remark};
 
 /// Empty looks at the port (some nanoseconds each) between two looks at the deadline.
-const POLLS_PER_CLOCK_READ: u32 = 256;
+pub(super) const POLLS_PER_CLOCK_READ: u32 = 256;
 
 /// Attempts to send a frame that the port has no room for, before it counts as lost.
-const SEND_ATTEMPTS: u32 = 1000;
+pub(super) const SEND_ATTEMPTS: u32 = 1000;
 
 /// Where frames come in, and where they go out when that is another interface (forward workload).
 pub(super) fn receive_and_send_interfaces<'a>(
@@ -46,9 +46,27 @@ pub type Faulty<P> = FaultPort<P, fn() -> u64>;
 
 impl<P: OpenPort> OpenPort for Faulty<P> {
     fn open_port(setup: &Setup, local: &LocalEnd) -> Result<Faulty<P>, PathError> {
-        let faults = setup.fault.filter(|_| local.role == Role::Initiator).unwrap_or_default();
-        Ok(FaultPort::new(P::open_port(setup, local)?, faults, setup.fault_seed, monotonic_raw_ns))
+        let port = P::open_port(setup, local)?;
+        Ok(FaultPort::new(port, faults_of(setup, local.role), setup.fault_seed, monotonic_raw_ns))
     }
+}
+
+/// The faults of one end's port.
+pub(super) fn faults_of(setup: &Setup, role: Role) -> FaultConfig {
+    setup.fault.filter(|_| role == Role::Initiator).unwrap_or_default()
+}
+
+/// What a path over a port has to say after a round.
+pub(super) fn port_remarks(port: &impl Port) -> Vec<Remark> {
+    let dropped_frames = port.statistics().receive_dropped_frames;
+    let dropped = (dropped_frames > 0).then(|| {
+        Remark::Doubt(Warning {
+            code: "port-dropped".to_owned(),
+            text: format!("the port dropped {dropped_frames} frames in a round for want of room"),
+            advice: "keep other traffic off the cable".to_owned(),
+        })
+    });
+    std::iter::once(Remark::Note(port.describe())).chain(dropped).collect()
 }
 
 /// An open port of either kind, not yet introduced to its peer.
@@ -242,15 +260,7 @@ impl<P: Port> Endpoint for FrameEndpoint<P> {
     }
 
     fn remarks(&self) -> Vec<Remark> {
-        let dropped_frames = self.port.statistics().receive_dropped_frames;
-        let dropped = (dropped_frames > 0).then(|| {
-            Remark::Doubt(Warning {
-                code: "port-dropped".to_owned(),
-                text: format!("the port dropped {dropped_frames} frames in a round for want of room"),
-                advice: "keep other traffic of this EtherType off the cable".to_owned(),
-            })
-        });
-        std::iter::once(Remark::Note(self.port.describe())).chain(dropped).collect()
+        port_remarks(&self.port)
     }
 }
 

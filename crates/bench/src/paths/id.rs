@@ -33,6 +33,8 @@ pub enum How {
     Packet,
     /// AF_XDP.
     Xdp,
+    /// This project's stack over AF_XDP.
+    Bypass,
 }
 
 /// A path's name, `what/how`.
@@ -46,7 +48,7 @@ pub struct PathId {
 }
 
 /// Every path with its name and what it does, in the order in which they are listed.
-pub const ALL: [(&str, PathId, &str); 12] = {
+pub const ALL: [(&str, PathId, &str); 13] = {
     const fn id(what: What, how: How) -> PathId {
         PathId { what, how }
     }
@@ -63,6 +65,11 @@ pub const ALL: [(&str, PathId, &str); 12] = {
             "udp/epoll-busy-poll",
             id(What::Udp, How::EpollBusyPoll),
             "epoll_wait(2) polls the device queue: EPIOCSPARAMS",
+        ),
+        (
+            "udp/bypass",
+            id(What::Udp, How::Bypass),
+            "UDP of our own over AF_XDP; a kernel socket holds the port, the kernel's stack is passed by",
         ),
         ("tcp/block", id(What::Tcp, How::Block), "recv(2) sleeps until the kernel wakes it"),
         ("tcp/spin", id(What::Tcp, How::Spin), "non-blocking recv(2), again and again"),
@@ -89,9 +96,9 @@ impl PathId {
         ALL.iter().find(|(_, id, _)| *id == self).map_or("unknown", |(name, _, _)| name)
     }
 
-    /// True for `udp/…` and `tcp/…`.
+    /// True for `udp/…` and `tcp/…`: messages between IP addresses and ports.
     #[must_use]
-    pub fn is_socket(self) -> bool {
+    pub fn is_ip(self) -> bool {
         self.what != What::Frame
     }
 
@@ -101,10 +108,22 @@ impl PathId {
         matches!(self.how, How::BusyPoll | How::EpollBusyPoll)
     }
 
+    /// True where frames pass through a port of this project, around which there can be faults.
+    #[must_use]
+    pub fn has_port(self) -> bool {
+        matches!(self.how, How::Packet | How::Xdp | How::Bypass)
+    }
+
+    /// True where that port is one of AF_XDP.
+    #[must_use]
+    pub fn is_xdp(self) -> bool {
+        matches!(self.how, How::Xdp | How::Bypass)
+    }
+
     /// True where the end never sleeps, so that two of them on one CPU only wait for each other's time slice.
     #[must_use]
     pub fn spins(self) -> bool {
-        matches!(self.how, How::Spin | How::Packet | How::Xdp)
+        matches!(self.how, How::Spin | How::Packet | How::Xdp | How::Bypass)
     }
 }
 

@@ -12,6 +12,7 @@ pub mod frame_xdp;
 mod id;
 mod socket;
 mod spin;
+mod udp_bypass;
 
 use std::net::IpAddr;
 
@@ -26,6 +27,7 @@ use crate::endpoint::{Endpoint, EndpointError};
 use frame::{Faulty, FramePath};
 pub use frame_xdp::XdpChoice;
 pub use id::{ALL, How, PathId, UnknownPath, What};
+use udp_bypass::UdpBypassPath;
 
 /// How a frame path sends (`exanic_perf_test -T`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -79,7 +81,7 @@ pub struct Setup {
     pub tx: TxMode,
     /// Frame paths only.
     pub rx: RxMode,
-    /// Payload of socket paths, whole frame without FCS of frame paths.
+    /// Payload of `udp/…` and `tcp/…`, whole frame without FCS of frame paths.
     pub size_bytes: u32,
     /// 4 or 6; frame paths ignore it.
     pub ip_version: u8,
@@ -93,13 +95,13 @@ pub struct Setup {
     pub pass_program: bool,
     /// Marks this experiment's frames; others are ignored.
     pub token: u32,
-    /// `frame/xdp`: the layout of sockets and the mode of the program.
+    /// `frame/xdp`, `udp/bypass`: the layout of sockets and the mode of the program.
     pub xdp: Option<XdpChoice>,
     /// The middle end returns frames through its second port.
     pub forward: bool,
     /// VLAN id of frame paths.
     pub vlan: Option<u16>,
-    /// Faults around the initiator's port; frame paths only.
+    /// Faults around the initiator's port; frame paths and `udp/bypass` only.
     #[serde(with = "optional_text")]
     pub fault: Option<FaultConfig>,
     /// Seed of the faults.
@@ -203,8 +205,8 @@ pub trait PathVisitor {
     fn visit<P: Path>(self) -> Self::Output;
 }
 
-/// Calls `visitor` with the type that implements `path`. `with_faults`: frame paths get a port that can have faults; a
-/// socket path cannot, and ignores it.
+/// Calls `visitor` with the type that implements `path`. `with_faults`: paths over a port get one that can have
+/// faults; the kernel's sockets cannot, and ignore it.
 pub fn with_path<V: PathVisitor>(path: PathId, with_faults: bool, visitor: V) -> V::Output {
     match path.how {
         How::Block => visitor.visit::<socket::SocketPath<block::Block>>(),
@@ -216,6 +218,8 @@ pub fn with_path<V: PathVisitor>(path: PathId, with_faults: bool, visitor: V) ->
         How::Xdp if with_faults => visitor.visit::<FramePath<Faulty<XdpPort>>>(),
         How::Packet => visitor.visit::<FramePath<PacketPort>>(),
         How::Xdp => visitor.visit::<FramePath<XdpPort>>(),
+        How::Bypass if with_faults => visitor.visit::<UdpBypassPath<Faulty<XdpPort>>>(),
+        How::Bypass => visitor.visit::<UdpBypassPath<XdpPort>>(),
     }
 }
 
@@ -252,6 +256,12 @@ pub enum PathError {
         /// What is wrong with it.
         source: nearwire_wire::measuring::WriteError,
     },
+    /// The stack has no room for the address.
+    #[error(transparent)]
+    Bind(#[from] nearwire_stack::BindError),
+    /// The stack cannot reach the peer.
+    #[error(transparent)]
+    Connect(#[from] nearwire_stack::ConnectError),
     /// A port could not be opened.
     #[error(transparent)]
     Port(#[from] PortError),

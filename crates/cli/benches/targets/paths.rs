@@ -58,7 +58,7 @@ impl<'a> Cells<'a> {
     }
 
     pub fn frame_names(&self) -> impl Iterator<Item = String> {
-        (0..self.len()).filter(|which| !self.experiment.cells[*which].path.is_socket()).map(|which| self.name(which))
+        (0..self.len()).filter(|which| !self.experiment.cells[*which].path.is_ip()).map(|which| self.name(which))
     }
 
     pub fn half_rtt_p50_ns(&mut self, which: usize) -> Result<f64, AnyError> {
@@ -82,5 +82,5 @@ impl<'a> Cells<'a> {
 
 fn cell(path: &str, tx: Option<TxMode>, rx: Option<RxMode>) -> Result<CellSpec, AnyError> {
     let path: PathId = path.parse()?;
-    Ok(CellSpec { path, tx, rx, size_bytes: SIZE_BYTES, ip_version: path.is_socket().then_some(4) })
+    Ok(CellSpec { path, tx, rx, size_bytes: SIZE_BYTES, ip_version: path.is_ip().then_some(4) })
 }
