@@ -5,6 +5,7 @@
 pub mod affinity;
 pub mod bpf;
 pub mod ethtool;
+pub mod generic_netlink;
 pub mod netdev;
 pub mod netns;
 pub mod socket;

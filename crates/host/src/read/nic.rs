@@ -5,7 +5,6 @@
 //! one. In a copy of a host what the kernel answered is read from a recording, by the same facts.
 
 mod device;
-mod generic_netlink;
 mod link;
 mod netlink_answers;
 mod pcie;

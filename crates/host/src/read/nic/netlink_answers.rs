@@ -8,17 +8,15 @@ use std::collections::BTreeMap;
 use std::io;
 
 use nearwire_sys::ethtool::Interface;
+use nearwire_sys::generic_netlink::{Answers, Family, attribute, nest, number};
+use nearwire_sys::netdev;
 use serde::{Deserialize, Serialize};
 
-use super::generic_netlink::{Answers, Family, attribute, nest, number};
 use super::{Nic, reading};
 use crate::Reading;
 use crate::read::condense::condense;
 use crate::setting::NetlinkFact;
 
-const DEV_GET: u8 = 1;
-const DEV_IFINDEX: u16 = 1;
-const DEV_XDP_FEATURES: u16 = 3;
 const QUEUE_GET: u8 = 10;
 const QUEUE_ID: u16 = 1;
 const QUEUE_IFINDEX: u16 = 2;
@@ -132,12 +130,9 @@ impl Polling {
 
 impl Device {
     pub(super) fn ask(interface: &Interface) -> Result<Self, Reading> {
-        let index = interface.index().map_err(reading)?.to_ne_bytes();
-        let ask = || -> io::Result<Self> {
-            let answers = Family::open("netdev")?.ask(DEV_GET, Answers::One, &attribute(DEV_IFINDEX, &index))?;
-            Ok(Self { xdp_features: answers.first().and_then(|answer| number(answer, DEV_XDP_FEATURES)) })
-        };
-        ask().map_err(|error| of_error("netdev", &error))
+        let features = netdev::xdp_features(interface.index().map_err(reading)?);
+        let features = features.map_err(|error| of_error("netdev", &error))?;
+        Ok(Self { xdp_features: Some(features.bits()) })
     }
 }
 

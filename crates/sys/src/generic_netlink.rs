@@ -25,15 +25,17 @@ const FAMILY_NAME: u16 = 2;
 const ANSWERS_MAX: usize = 1 << 16;
 
 /// How many answers a question has.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Answers {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answers {
+    /// One.
     One,
     /// A dump.
     Many,
 }
 
 /// A family of the calling thread's network namespace.
-pub(super) struct Family {
+#[derive(Debug)]
+pub struct Family {
     socket: Socket,
     id: u16,
 }
@@ -43,7 +45,7 @@ impl Family {
     ///
     /// # Errors
     /// `ENOENT` when the kernel does not have it.
-    pub(super) fn open(name: &str) -> io::Result<Self> {
+    pub fn open(name: &str) -> io::Result<Self> {
         let socket = Socket::new(NETLINK_GENERIC)?;
         socket.connect(&SocketAddr::new(0, 0))?;
         // The kernel has answered before a question is sent.
@@ -57,18 +59,12 @@ impl Family {
     }
 
     /// Asks, and gives the attributes of each answer.
-    pub(super) fn ask(&self, command: u8, answers: Answers, attributes: &[u8]) -> io::Result<Vec<Vec<u8>>> {
+    ///
+    /// # Errors
+    /// What the kernel answered, or that the answer is not one of netlink.
+    pub fn ask(&self, command: u8, answers: Answers, attributes: &[u8]) -> io::Result<Vec<Vec<u8>>> {
         let flags = FLAG_REQUEST | if answers == Answers::Many { FLAG_DUMP } else { FLAG_ACK };
-        let length = u32::try_from(HEADERS_BYTES + attributes.len()).map_err(io::Error::other)?;
-        let mut question = Vec::with_capacity(HEADERS_BYTES + attributes.len());
-        question.extend_from_slice(&length.to_ne_bytes());
-        question.extend_from_slice(&self.id.to_ne_bytes());
-        question.extend_from_slice(&flags.to_ne_bytes());
-        // Sequence and port: the socket has one question at a time. Then command and version.
-        question.extend_from_slice(&[0; 8]);
-        question.extend_from_slice(&[command, 1, 0, 0]);
-        question.extend_from_slice(attributes);
-        self.socket.send(&question, 0)?;
+        self.socket.send(&question(self.id, flags, command, attributes)?, 0)?;
         let mut found = Vec::new();
         while found.len() < ANSWERS_MAX {
             let (datagram, _) = self.socket.recv_from_full()?;
@@ -78,6 +74,20 @@ impl Family {
         }
         Err(io::Error::other("too many answers"))
     }
+}
+
+/// A message with these attributes.
+fn question(family: u16, flags: u16, command: u8, attributes: &[u8]) -> io::Result<Vec<u8>> {
+    let length = u32::try_from(HEADERS_BYTES + attributes.len()).map_err(io::Error::other)?;
+    let mut question = Vec::with_capacity(HEADERS_BYTES + attributes.len());
+    question.extend_from_slice(&length.to_ne_bytes());
+    question.extend_from_slice(&family.to_ne_bytes());
+    question.extend_from_slice(&flags.to_ne_bytes());
+    // Sequence and port: the socket has one question at a time. Then command and version.
+    question.extend_from_slice(&[0; 8]);
+    question.extend_from_slice(&[command, 1, 0, 0]);
+    question.extend_from_slice(attributes);
+    Ok(question)
 }
 
 /// Takes the answers out of a datagram; `true` after the last.
@@ -100,7 +110,8 @@ fn take_answers(mut datagram: &[u8], found: &mut Vec<Vec<u8>>) -> io::Result<boo
 }
 
 /// One attribute, padded.
-pub(super) fn attribute(kind: u16, payload: &[u8]) -> Vec<u8> {
+#[must_use]
+pub fn attribute(kind: u16, payload: &[u8]) -> Vec<u8> {
     let length = u16::try_from(4 + payload.len()).unwrap_or(u16::MAX);
     let mut bytes = [length.to_ne_bytes(), kind.to_ne_bytes()].concat();
     bytes.extend_from_slice(payload);
@@ -109,12 +120,14 @@ pub(super) fn attribute(kind: u16, payload: &[u8]) -> Vec<u8> {
 }
 
 /// An attribute that holds others.
-pub(super) fn nest(kind: u16, attributes: &[u8]) -> Vec<u8> {
+#[must_use]
+pub fn nest(kind: u16, attributes: &[u8]) -> Vec<u8> {
     attribute(kind | NESTED, attributes)
 }
 
 /// The number in the attribute of this kind, of 1, 2, 4 or 8 bytes.
-pub(super) fn number(attributes: &[u8], kind: u16) -> Option<u64> {
+#[must_use]
+pub fn number(attributes: &[u8], kind: u16) -> Option<u64> {
     let mut rest = attributes;
     loop {
         let length = usize::from(u16::from_ne_bytes(number_at(rest, 0)?));
@@ -155,6 +168,31 @@ mod tests {
         .concat();
         let found = [1, 2, 4, 5, 7].map(|kind| number(&attributes, kind));
         assert_eq!(found, [Some(7), Some(300), Some(70_000), Some(1 << 40), None]);
+    }
+
+    /// The number in the first answer of a datagram.
+    fn answered(datagram: &[u8], kind: u16) -> io::Result<u64> {
+        let mut found = Vec::new();
+        take_answers(datagram, &mut found)?;
+        found.first().and_then(|answer| number(answer, kind)).ok_or_else(|| io::ErrorKind::InvalidData.into())
+    }
+
+    #[test]
+    fn question_has_header_command_and_padded_attribute() {
+        let bytes = question(16, FLAG_REQUEST, 3, &attribute(2, b"netdev\0")).unwrap();
+        assert_eq!(bytes.len(), 32);
+        assert_eq!(bytes[..4], 32_u32.to_ne_bytes());
+        assert_eq!((bytes[16], bytes[17], &bytes[24..]), (3, 1, &b"netdev\0\0"[..]));
+    }
+
+    #[test]
+    fn answers_cut_or_odd_are_errors() {
+        let answer = question(20, FLAG_REQUEST, 1, &attribute(3, &7_u64.to_ne_bytes())).unwrap();
+        assert_eq!(answered(&answer, 3).unwrap(), 7);
+        answered(&answer, 1).unwrap_err();
+        for len_bytes in 0..answer.len() {
+            answered(&answer[..len_bytes], 3).unwrap_err();
+        }
     }
 
     #[test]
