@@ -117,7 +117,7 @@ fn host_applied_twice_and_reverted_is_byte_identical() {
             let status = copy.tune(&["status"]);
             assert_eq!(code(&status), Some(0), "{when}: {}", text(&status));
             let reverted = copy.tune(&["revert", "--yes"]);
-            assert_eq!(code(&reverted), Some(0), "{when}: {}", errors(&reverted));
+            assert_eq!(code(&reverted), Some(0), "{when}: {}{}", text(&reverted), errors(&reverted));
             assert_same(&before, &copy, &when);
         }
     }

@@ -126,7 +126,8 @@ impl Root {
     }
 
     /// The same tree, remembering nothing.
-    pub(crate) fn untraced(&self) -> Self {
+    #[must_use]
+    pub fn untraced(&self) -> Self {
         let (tree, looked_at) = (Arc::clone(&self.tree), self.looked_at.clone());
         Self { tree, path: self.path.clone(), is_live: self.is_live, looked_at, trace: None }
     }

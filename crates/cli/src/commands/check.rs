@@ -7,7 +7,6 @@ mod text;
 use nearwire_host::change::RootHost;
 use nearwire_host::check::{Finding, check};
 
-use super::host_root;
 use super::selection::Selection;
 use crate::args::check::CheckArgs;
 use crate::exit::{self, Failure, Outcome};
@@ -27,7 +26,7 @@ pub fn run(args: &CheckArgs) -> Outcome {
     let Selection { root, profile, interfaces, plan, .. } = &selection;
     let findings = check(root, profile, interfaces, plan.as_ref(), &probes.readings());
     let checked = Checked { selection, findings, probes };
-    let mut host = RootHost::new(host_root::open(&args.selection.root)?);
+    let mut host = RootHost::new(checked.selection.root.untraced());
     let page = if args.json { json::page(&checked, &mut host) } else { text::page(&checked, &mut host, args.all) };
     output::print_of_host(&page)?;
     match checked.findings.iter().any(|finding| finding.outcome.is_difference()) {

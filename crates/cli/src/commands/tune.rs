@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use nearwire_host::change::RootHost;
-use nearwire_host::check::check;
+use nearwire_host::check::{Finding, check};
 use nearwire_host::journal::{DEFAULT_DIRECTORY, HostIdentity, Journal, JournalError};
 use nearwire_host::profile::Profile;
 use nearwire_host::tune::{Prepared, prepare};
@@ -47,14 +47,9 @@ struct Planned {
 
 impl Planned {
     fn make(args: &ChangesArgs) -> Result<Self, Failure> {
-        let selection = Selection::open(&args.selection)?;
-        meant(args, &selection.profile)?;
-        let Selection { root, profile, interfaces, plan, .. } = &selection;
-        let findings = check(root, profile, interfaces, plan.as_ref(), &[]);
-        let is_meant = |id: &str| args.only.is_empty() || args.only.iter().any(|only| only == id);
-        let differing = findings.iter().filter(|finding| finding.outcome.is_difference());
+        let (selection, findings) = checked(args)?;
         let (mut goals, mut by_hand) = (Vec::new(), Vec::new());
-        for finding in differing.filter(|finding| is_meant(finding.wish.setting.id)) {
+        for finding in findings.iter().filter(|finding| finding.outcome.is_difference()) {
             match (&finding.outcome, finding.goal()) {
                 (nearwire_host::check::Outcome::Owned(owner), _) => {
                     by_hand.push((finding.id(), format!("{} sets it: {}", owner.tool, owner.advice)));
@@ -68,10 +63,20 @@ impl Planned {
             }
         }
         goals.extend(accepted(&selection, &args.i_accept_risk));
-        let mut host = RootHost::new(super::host_root::open(&args.selection.root)?);
+        let mut host = RootHost::new(selection.root.untraced());
         let prepared = prepare(&mut host, &goals, &args.i_accept_risk);
         Ok(Self { selection, host, prepared, by_hand })
     }
+}
+
+/// What was selected, and the findings about the settings that are meant.
+fn checked(args: &ChangesArgs) -> Result<(Selection, Vec<Finding>), Failure> {
+    let selection = Selection::open(&args.selection)?;
+    meant(args, &selection.profile)?;
+    let Selection { root, profile, interfaces, plan, .. } = &selection;
+    let mut findings = check(root, profile, interfaces, plan.as_ref(), &[]);
+    findings.retain(|finding| args.only.is_empty() || args.only.iter().any(|id| id == finding.wish.setting.id));
+    Ok((selection, findings))
 }
 
 /// Advice that lowers security and that somebody accepts: the profile has it among what it leaves

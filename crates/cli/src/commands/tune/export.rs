@@ -5,22 +5,21 @@ use std::fmt::Write as _;
 
 use anyhow::Context;
 use nearwire_host::change::Change;
-use nearwire_host::check::{Outcome as Found, check};
+use nearwire_host::check::{Finding, Outcome as Found};
 use nearwire_host::export::{Export, Format, Interface, Request, Verdict, export, validate};
 use nearwire_host::journal::{HostIdentity, Journal};
 use nearwire_host::{Goal, Root};
 
 use super::apply::journal_failure;
-use super::{accepted, journal_directory, meant};
+use super::{accepted, checked, journal_directory};
 use crate::args::tune::ExportArgs;
 use crate::commands::selection::Selection;
 use crate::exit::{self, Failure, OrExit, Outcome};
 use crate::output;
 
 pub fn run(args: &ExportArgs) -> Outcome {
-    let selection = Selection::open(&args.changes.selection)?;
-    meant(&args.changes, &selection.profile)?;
-    let goals = goals(&selection, args)?;
+    let (selection, findings) = checked(&args.changes)?;
+    let goals = goals(&selection, &findings, args)?;
     let interfaces: Vec<_> = selection.interfaces.iter().map(|name| Interface::read(&selection.root, name)).collect();
     let program = installed_program(&selection.root);
     let profile = &selection.profile.name;
@@ -59,18 +58,14 @@ fn formats(args: &ExportArgs) -> Vec<Format> {
 }
 
 /// What differs, what was applied, and what somebody accepts the risk of.
-fn goals(selection: &Selection, args: &ExportArgs) -> Result<Vec<Goal>, Failure> {
+fn goals(selection: &Selection, findings: &[Finding], args: &ExportArgs) -> Result<Vec<Goal>, Failure> {
     let applied = applied(&selection.root, args)?;
-    let Selection { root, profile, interfaces, plan, .. } = selection;
-    let findings = check(root, profile, interfaces, plan.as_ref(), &[]);
-    let is_meant = |id: &str| args.changes.only.is_empty() || args.changes.only.iter().any(|only| only == id);
     let wanted = findings.iter().filter(|finding| match finding.outcome {
         Found::Differs => true,
         Found::Right => args.all || applied.contains(&finding.id()),
         _ => false,
     });
-    let goals = wanted.filter_map(nearwire_host::check::Finding::lasting_goal);
-    let mut goals: Vec<_> = goals.filter(|goal| is_meant(goal.setting.id)).collect();
+    let mut goals: Vec<_> = wanted.filter_map(Finding::lasting_goal).collect();
     goals.extend(accepted(selection, &args.changes.i_accept_risk));
     Ok(goals)
 }
