@@ -10,6 +10,9 @@ use rustix::io::Errno;
 
 use super::memory::{MemoryTree, Node};
 
+/// Attempts to open a file in a copy while others rename: few are raced, so that two almost always suffice.
+const OPEN_ATTEMPTS_MAX: u32 = 100;
+
 /// Files by paths like those of a live host.
 #[derive(Debug)]
 pub(super) enum Tree {
@@ -133,8 +136,50 @@ impl Disk {
             // Not openat2: sandboxes forbid it more often than it would be of use here.
             fs::openat(&self.directory, inside, flags, Mode::empty())
         } else {
-            let resolve = ResolveFlags::IN_ROOT;
-            fs::openat2(&self.directory, inside, flags, Mode::empty(), resolve)
+            let open = || fs::openat2(&self.directory, inside, flags, Mode::empty(), ResolveFlags::IN_ROOT);
+            let mut opened = open();
+            // A rename or mount anywhere on the host while `..` of a link is followed makes the kernel ask to
+            // try again (openat2(2)).
+            for _ in 1..OPEN_ATTEMPTS_MAX {
+                if !matches!(opened, Err(Errno::AGAIN)) {
+                    break;
+                }
+                opened = open();
+            }
+            opened
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use super::*;
+
+    /// The kernel's request to try again was taken for an error of the host's.
+    #[test]
+    fn file_behind_a_link_read_while_others_rename_is_read() {
+        let directory = tempfile::tempdir().unwrap();
+        let at = |name: &str| directory.path().join(name);
+        std::fs::create_dir_all(at("sys/devices/nic")).unwrap();
+        std::fs::create_dir_all(at("sys/class/net")).unwrap();
+        std::fs::write(at("sys/devices/nic/mtu"), "1500").unwrap();
+        std::os::unix::fs::symlink("../../devices/nic", at("sys/class/net/nic0")).unwrap();
+        std::fs::write(at("one"), "").unwrap();
+        let disk = Disk::open_at(directory.path(), false).unwrap();
+        let is_over = AtomicBool::new(false);
+        let failed = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !is_over.load(Ordering::Relaxed) {
+                    std::fs::rename(at("one"), at("other")).unwrap();
+                    std::fs::rename(at("other"), at("one")).unwrap();
+                }
+            });
+            let failed = (0..20_000).filter(|_| disk.read("/sys/class/net/nic0/mtu", 16).is_err()).count();
+            is_over.store(true, Ordering::Relaxed);
+            failed
+        });
+        assert_eq!(failed, 0);
     }
 }
