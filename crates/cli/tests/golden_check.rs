@@ -8,8 +8,8 @@ mod common;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use common::{errors, nearwire, text};
-use nearwire_lab::host_tree::{HOSTS, HostTree, scratch_directory};
+use common::{DECK, described, errors, nearwire, text};
+use nearwire_lab::host_tree::{HOSTS, HostTree};
 use tempfile::TempDir;
 
 /// Each host with the profiles that are meant for it.
@@ -25,31 +25,6 @@ const PAGES: [(&str, &str); 10] = [
     ("opennfp", "nfv"),
     ("opennfp", "as-printed/opennfp"),
 ];
-
-/// The plan that the deck makes for its host.
-const DECK: [&str; 15] = [
-    "--json",
-    "--nic",
-    "enp5s0np0",
-    "--os-cpus",
-    "4",
-    "--poller-cpus",
-    "4",
-    "--guest",
-    "VM00:4:4G",
-    "--guest",
-    "VM02:4:4G",
-    "--guest",
-    "VM01:4:4G",
-    "--guest",
-    "VM03:4:4G",
-];
-
-fn written(tree: &HostTree) -> TempDir {
-    let directory = tempfile::tempdir_in(scratch_directory()).unwrap();
-    tree.write(directory.path()).unwrap();
-    directory
-}
 
 fn page(root: &Path, profile: &str, more: &[&str]) -> String {
     let root = root.to_str().unwrap();
@@ -75,7 +50,7 @@ fn assert_golden(name: &str, page: &str) {
 #[test]
 fn described_host_checked_prints_its_page_word_for_word() {
     for (host, profile) in PAGES {
-        let tree = written(&HostTree::named(host).unwrap());
+        let tree = described(&HostTree::named(host).unwrap());
         let name = format!("{host}-{}", profile.replace('/', "-"));
         assert_golden(&name, &page(tree.path(), profile, &[]));
     }
@@ -83,9 +58,9 @@ fn described_host_checked_prints_its_page_word_for_word() {
 
 #[test]
 fn opennfp_host_checked_with_the_plan_of_its_deck_prints_its_page_word_for_word() {
-    let tree = written(&HostTree::named("opennfp").unwrap());
+    let tree = described(&HostTree::named("opennfp").unwrap());
     let root = tree.path().to_str().unwrap();
-    let plan = nearwire(&[&["plan", "--sysroot", root], &DECK[..]].concat());
+    let plan = nearwire(&[&["plan", "--sysroot", root, "--json"], &DECK[..]].concat());
     let file = tree.path().join("plan.json");
     fs::write(&file, text(&plan)).unwrap();
     assert_golden("opennfp-nfv-plan", &page(tree.path(), "nfv", &["--plan", file.to_str().unwrap()]));
@@ -102,7 +77,7 @@ fn tuned(host: &str, words: &[(&str, &str)], files: &[(&str, &str)]) -> TempDir 
         .unwrap()
         .without("/etc/systemd/system/multi-user.target.wants/irqbalance.service");
     let tree = tree.without("/sys/fs/cgroup/system.slice/irqbalance.service").without("/proc/611");
-    written(&files.iter().fold(tree, |tree, (path, text)| tree.with_file(path, text)))
+    described(&files.iter().fold(tree, |tree, (path, text)| tree.with_file(path, text)))
 }
 
 #[track_caller]

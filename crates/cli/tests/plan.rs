@@ -7,15 +7,13 @@ mod common;
 use std::path::Path;
 use std::process::Output;
 
-use common::{assert_says, code, errors, nearwire, text};
-use nearwire_lab::host_tree::{HostTree, scratch_directory};
+use common::{DECK, assert_says, code, described, errors, nearwire, text};
+use nearwire_lab::host_tree::HostTree;
 use serde_json::Value;
 use tempfile::TempDir;
 
 fn host(name: &str) -> TempDir {
-    let directory = tempfile::tempdir_in(scratch_directory()).unwrap();
-    HostTree::named(name).unwrap().write(directory.path()).unwrap();
-    directory
+    described(&HostTree::named(name).unwrap())
 }
 
 fn plan(host: &Path, args: &[&str]) -> Output {
@@ -23,24 +21,6 @@ fn plan(host: &Path, args: &[&str]) -> Output {
     all.extend(args);
     nearwire(&all)
 }
-
-/// What the deck asks for, in the order of its CPU numbers.
-const DECK: [&str; 14] = [
-    "--nic",
-    "enp5s0np0",
-    "--os-cpus",
-    "4",
-    "--poller-cpus",
-    "4",
-    "--guest",
-    "VM00:4:4G",
-    "--guest",
-    "VM02:4:4G",
-    "--guest",
-    "VM01:4:4G",
-    "--guest",
-    "VM03:4:4G",
-];
 
 #[test]
 fn deck_asked_prints_its_isolated_cpus_and_pins() {

@@ -10,11 +10,11 @@ mod judge;
 mod number;
 mod owner;
 
-use nearwire_sys as _;
+use std::collections::BTreeMap;
 
 use crate::plan::Plan;
 use crate::profile::{Profile, Wanted, Weight, Wish};
-use crate::{CpuSet, Goal, Reading, Root, Write, goal};
+use crate::{Area, CpuSet, Goal, Reading, Root, Write, goal};
 
 use facts::Facts;
 pub use fix::{Fix, When};
@@ -268,19 +268,16 @@ const fn rank(outcome: &Outcome) -> u8 {
 /// Areas with the weightiest differences first, in each the differences by weight and then the
 /// rest; equal ones in the order of the profile.
 fn sort(findings: &mut [Finding]) {
-    let worst = |area| {
-        let weights = findings.iter().filter(|f| f.wish.setting.area == area && f.outcome.is_difference());
-        weights.map(|finding| finding.wish.weight).min().map_or(u8::MAX, |weight| weight as u8)
-    };
-    let ranks: Vec<_> = findings.iter().map(|f| (worst(f.wish.setting.area), f.wish.setting.area)).collect();
-    let mut keyed: Vec<_> = ranks.into_iter().zip(findings.iter().cloned()).collect();
-    keyed.sort_by(|(area_a, a), (area_b, b)| {
-        let key = |finding: &Finding| (rank(&finding.outcome), finding.wish.weight);
-        area_a.cmp(area_b).then(key(a).cmp(&key(b)))
-    });
-    for (place, (_, finding)) in findings.iter_mut().zip(keyed) {
-        *place = finding;
+    let mut worst_of: BTreeMap<Area, Weight> = BTreeMap::new();
+    for finding in findings.iter().filter(|finding| finding.outcome.is_difference()) {
+        let worst = worst_of.entry(finding.wish.setting.area).or_insert(Weight::Low);
+        *worst = finding.wish.weight.min(*worst);
     }
+    findings.sort_by_key(|finding| {
+        let area = finding.wish.setting.area;
+        let worst = worst_of.get(&area);
+        (worst.is_none(), worst.copied(), area, rank(&finding.outcome), finding.wish.weight)
+    });
 }
 
 /// How many findings have each outcome, by [`Outcome::name`], in the order of a report.

@@ -13,10 +13,10 @@ use super::{EndAddress, EndInterface, LocalEnd, Path, PathError, Role, RxMode, S
 use crate::endpoint::{Arrival, Deadline, Endpoint, EndpointError, Remark};
 
 /// Empty looks at the port (some nanoseconds each) between two looks at the deadline.
-pub(super) const POLLS_PER_CLOCK_READ: u32 = 256;
+const POLLS_PER_CLOCK_READ: u32 = 256;
 
 /// Attempts to send a frame that the port has no room for, before it counts as lost.
-pub(super) const SEND_ATTEMPTS: u32 = 1000;
+const SEND_ATTEMPTS: u32 = 1000;
 
 /// Where frames come in, and where they go out when that is another interface (forward workload).
 pub(super) fn receive_and_send_interfaces<'a>(
@@ -234,29 +234,44 @@ impl<P: Port> FrameEndpoint<P> {
     }
 }
 
+/// Sends until the port has room, or gives the frame up.
+#[inline]
+pub(super) fn attempt<E: Into<EndpointError>>(mut send: impl FnMut() -> Result<bool, E>) -> Result<(), EndpointError> {
+    for _ in 0..SEND_ATTEMPTS {
+        if send().map_err(Into::into)? {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// Looks at a port until a message came or the deadline passed.
+#[inline]
+pub(super) fn poll(
+    deadline: &Deadline,
+    mut look: impl FnMut() -> Result<Option<Arrival>, PortError>,
+) -> Result<Option<Arrival>, EndpointError> {
+    let mut polls = 0_u32;
+    loop {
+        if let Some(arrival) = look()? {
+            return Ok(Some(arrival));
+        }
+        polls += 1;
+        if polls.is_multiple_of(POLLS_PER_CLOCK_READ) && deadline.passed() {
+            return Ok(None);
+        }
+    }
+}
+
 impl<P: Port> Endpoint for FrameEndpoint<P> {
     #[inline]
     fn send(&mut self, sequence: u64) -> Result<(), EndpointError> {
-        for _ in 0..SEND_ATTEMPTS {
-            if self.try_send(sequence)? {
-                break;
-            }
-        }
-        Ok(())
+        attempt(|| self.try_send(sequence))
     }
 
     #[inline]
     fn receive(&mut self, deadline: &Deadline) -> Result<Option<Arrival>, EndpointError> {
-        let mut polls = 0_u32;
-        loop {
-            if let Some(Some(arrival)) = self.look()? {
-                return Ok(Some(arrival));
-            }
-            polls += 1;
-            if polls.is_multiple_of(POLLS_PER_CLOCK_READ) && deadline.passed() {
-                return Ok(None);
-            }
-        }
+        poll(deadline, || Ok(self.look()?.flatten()))
     }
 
     fn remarks(&self) -> Vec<Remark> {

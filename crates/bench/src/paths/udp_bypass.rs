@@ -25,7 +25,7 @@ use nearwire_stack::{
 use nearwire_sys::tsc::monotonic_raw_ns;
 use nearwire_wire::MacAddress;
 
-use super::frame::{Faulty, POLLS_PER_CLOCK_READ, SEND_ATTEMPTS, faults_of, port_remarks};
+use super::frame::{Faulty, attempt, faults_of, poll, port_remarks};
 use super::frame_xdp::open_chosen;
 use super::{EndAddress, LocalEnd, Path, PathError, Setup};
 use crate::endpoint::{Arrival, Deadline, Endpoint, EndpointError, Remark};
@@ -249,26 +249,12 @@ impl<P: Port> Endpoint for UdpBypassEndpoint<P> {
     fn send(&mut self, sequence: u64) -> Result<(), EndpointError> {
         let n = self.number_bytes();
         self.message[..n].copy_from_slice(&sequence.to_le_bytes()[..n]);
-        for _ in 0..SEND_ATTEMPTS {
-            if self.try_send()? {
-                break;
-            }
-        }
-        Ok(())
+        attempt(|| self.try_send())
     }
 
     #[inline]
     fn receive(&mut self, deadline: &Deadline) -> Result<Option<Arrival>, EndpointError> {
-        let mut polls = 0_u32;
-        loop {
-            if let Some(arrival) = self.look()? {
-                return Ok(Some(arrival));
-            }
-            polls += 1;
-            if polls.is_multiple_of(POLLS_PER_CLOCK_READ) && deadline.passed() {
-                return Ok(None);
-            }
-        }
+        poll(deadline, || self.look())
     }
 
     fn sequence_bits(&self) -> u32 {

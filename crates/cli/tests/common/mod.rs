@@ -12,7 +12,9 @@ use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
+use nearwire_lab::host_tree::{HostTree, scratch_directory};
 use serde_json::Value;
+use tempfile::TempDir;
 
 pub const NEARWIRE: &str = env!("CARGO_BIN_EXE_nearwire");
 
@@ -28,6 +30,31 @@ pub fn may_run() -> bool {
     }
     root
 }
+
+/// A described host, written out.
+pub fn described(tree: &HostTree) -> TempDir {
+    let directory = tempfile::tempdir_in(scratch_directory()).expect("a directory for the host");
+    tree.write(directory.path()).expect("write the host");
+    directory
+}
+
+/// What the OpenNFP deck asks of a plan for its host, in the order of its CPU numbers.
+pub const DECK: [&str; 14] = [
+    "--nic",
+    "enp5s0np0",
+    "--os-cpus",
+    "4",
+    "--poller-cpus",
+    "4",
+    "--guest",
+    "VM00:4:4G",
+    "--guest",
+    "VM02:4:4G",
+    "--guest",
+    "VM01:4:4G",
+    "--guest",
+    "VM03:4:4G",
+];
 
 pub fn command(args: &[&str]) -> Command {
     let mut command = Command::new(NEARWIRE);

@@ -141,14 +141,9 @@ fn cpus(text: &str) -> Result<CpuSet, CpuSetError> {
     CpuSet::from_list(text.get(flags_bytes..).unwrap_or(text))
 }
 
-/// The words in which kernel and tools say on and off, of `on, active` the first. An option that is
-/// not on the command line is off.
+/// On or off; of `on, active` the first word counts.
 fn switch(text: &str) -> Option<bool> {
-    match text.split(',').next().unwrap_or_default() {
-        "on" | "1" | "yes" | "y" | "Y" | "true" | "enabled" | "set" => Some(true),
-        "off" | "0" | "no" | "n" | "N" | "false" | "disabled" | "not set" => Some(false),
-        _ => None,
-    }
+    Value::switch(text.split(',').next().unwrap_or_default())
 }
 
 /// Number by number; of CPUs their count.

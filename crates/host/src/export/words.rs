@@ -74,11 +74,7 @@ pub(crate) fn written(setting: &Setting, value: &str) -> Result<String, WordErro
 
 /// Whether a word means on.
 pub(crate) fn switch(value: &str) -> Result<bool, WordError> {
-    match value {
-        "on" | "1" | "yes" | "y" | "Y" | "true" | "enabled" | "set" => Ok(true),
-        "off" | "0" | "no" | "n" | "N" | "false" | "disabled" | "not set" => Ok(false),
-        _ => Err(WordError::Switch { value: value.to_owned() }),
-    }
+    Value::switch(value).ok_or_else(|| WordError::Switch { value: value.to_owned() })
 }
 
 /// A whole number in decimal, perhaps with a sign.
@@ -104,18 +100,11 @@ pub(crate) fn list(value: &str) -> Result<String, WordError> {
     if cpus.is_empty() { Err(WordError::Cpus { value: value.to_owned() }) } else { Ok(cpus.to_string()) }
 }
 
-/// CPUs as the kernel reads a mask: hexadecimal, groups of 32 bits between commas, highest first
-/// (`bitmap_parse` in `lib/bitmap-str.c`).
+/// CPUs as a mask without zeros at its head.
 pub(crate) fn mask(cpus: &CpuSet) -> String {
-    let mut groups = vec![0_u32];
-    for cpu in cpus.iter() {
-        let at = (cpu / u32::BITS) as usize;
-        groups.resize(groups.len().max(at + 1), 0);
-        groups[at] |= 1 << (cpu % u32::BITS);
-    }
-    let mut groups = groups.into_iter().rev();
-    let first = groups.next().map_or_else(String::new, |group| format!("{group:x}"));
-    groups.fold(first, |text, group| format!("{text},{group:08x}"))
+    let mask = cpus.to_mask();
+    let digits = mask.trim_start_matches('0');
+    if digits.is_empty() { "0".to_owned() } else { digits.to_owned() }
 }
 
 /// One of the known words; `ratelimit:N` stands for every number.

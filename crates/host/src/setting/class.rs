@@ -18,6 +18,18 @@ pub enum Value {
     Word(&'static [&'static str]),
 }
 
+impl Value {
+    /// On or off by the words in which kernel and tools say it. An option that is not on the command
+    /// line is off.
+    pub(crate) fn switch(text: &str) -> Option<bool> {
+        match text {
+            "on" | "1" | "yes" | "y" | "Y" | "true" | "enabled" | "set" => Some(true),
+            "off" | "0" | "no" | "n" | "N" | "false" | "disabled" | "not set" => Some(false),
+            _ => None,
+        }
+    }
+}
+
 impl fmt::Display for Value {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
