@@ -1,0 +1,125 @@
+//! What the user chose, from a TOML file and from `NEARWIRE_*` variables.
+//!
+//! ```toml
+//! spin = "forever"                # or a time: "0", "50us", "10ms"
+//! interfaces = ["eth4"]           # those that may be used; all without this
+//! mode = "auto"                   # auto, native or generic
+//! strict = false                  # a socket that cannot be accelerated is an error
+//! stats = false                   # counters on standard error when the program ends
+//!
+//! [[rule]]                        # the first rule that fits decides
+//! use = "kernel"                  # or "nearwire"
+//! program = "dns*"                # name of the executable, with *
+//! role = "client"                 # client: connects; server: binds; any without this
+//! local = "10.0.0.0/8"            # address the socket is bound to
+//! remote = "192.0.2.7"            # address it is connected or sends to
+//! port = "53,5000-5010"           # the server's port: of a client the remote one, else the local one
+//! ```
+//!
+//! Each key at the top is also a variable (`NEARWIRE_SPIN`, `NEARWIRE_INTERFACES` with commas …)
+//! that counts more than the file, whose name is in `NEARWIRE_CONFIG`. A key or variable that is
+//! not known is an error. Rules are in files only. Behind all rules stand two: DNS (port 53) stays
+//! with the kernel, everything else is accelerated.
+
+mod error;
+mod file;
+mod rule;
+mod value;
+
+use std::time::Duration;
+
+pub use error::{ConfigError, Place, Problem};
+pub use rule::{Prefix, Role, Rule, Socket, Use};
+
+/// How long a call that waits spins before it sleeps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Spin {
+    /// Forever where no other spinner would starve, not at all otherwise.
+    Auto,
+    /// As long as it waits.
+    Forever,
+    /// This long; zero sleeps at once.
+    For(Duration),
+}
+
+/// How the AF_XDP sockets are attached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// What a short measurement finds to be fastest.
+    Auto,
+    /// In the driver; an error where the driver cannot.
+    Native,
+    /// In the kernel's receive path behind the driver.
+    Generic,
+}
+
+/// The whole configuration with defaults in place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// How calls wait.
+    pub spin: Spin,
+    /// The interfaces that may be used; empty for all.
+    pub interfaces: Vec<String>,
+    /// How sockets are attached.
+    pub mode: Mode,
+    /// Whether a socket that the rules want accelerated and that cannot be is an error of the call.
+    pub strict: bool,
+    /// Whether counters are printed at the end.
+    pub stats: bool,
+    /// The rules in order, those that always stand behind included.
+    pub rules: Vec<Rule>,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            spin: Spin::Auto,
+            interfaces: Vec::new(),
+            mode: Mode::Auto,
+            strict: false,
+            stats: false,
+            rules: Rule::always(),
+        }
+    }
+}
+
+impl Config {
+    /// The variable that names the file.
+    pub const FILE_VARIABLE: &'static str = "NEARWIRE_CONFIG";
+
+    /// Reads the text of a file, called `name` in messages, and variables over it. Of the variables
+    /// those that do not begin with `NEARWIRE_` are left alone, and so is [`Self::FILE_VARIABLE`].
+    ///
+    /// # Errors
+    /// The first mistake, with its place.
+    pub fn read<'a>(
+        file: Option<(&str, &str)>,
+        variables: impl Iterator<Item = (&'a str, &'a str)>,
+    ) -> Result<Self, ConfigError> {
+        let mut config = Self::default();
+        if let Some((name, text)) = file {
+            file::read(&mut config, name, text)?;
+        }
+        for (name, text) in variables {
+            let Some(key) = name.strip_prefix("NEARWIRE_").filter(|_| name != Self::FILE_VARIABLE) else { continue };
+            let place = || Place::Variable { name: name.to_owned() };
+            let key = key.to_ascii_lowercase();
+            if !value::KEYS.contains(&key.as_str()) {
+                let problem = Problem::UnknownKey { key, expected: value::KEYS.join(", ") };
+                return Err(ConfigError { place: place(), problem });
+            }
+            value::set(&mut config, &key, text).map_err(|problem| ConfigError { place: place(), problem })?;
+        }
+        Ok(config)
+    }
+
+    /// What the rules say of a socket, and the number of the rule that decided, from 1.
+    #[must_use]
+    pub fn decide(&self, socket: &Socket<'_>) -> (Use, usize) {
+        let fits = self.rules.iter().position(|rule| rule.fits(socket));
+        fits.map_or((Use::Kernel, 0), |at| (self.rules[at].to, at + 1))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,69 @@
+//! The values of keys, the same for files and variables.
+
+use std::time::Duration;
+
+use super::{Config, Mode, Problem, Spin};
+
+/// The keys at the top of a file; in upper case behind `NEARWIRE_` they are variables.
+pub(super) const KEYS: [&str; 5] = ["spin", "interfaces", "mode", "strict", "stats"];
+/// Longest name of an interface, bytes (`IFNAMSIZ` without its NUL).
+const INTERFACE_BYTES_MAX: usize = 15;
+
+/// Sets one key from text; lists are separated by commas.
+pub(super) fn set(config: &mut Config, key: &str, text: &str) -> Result<(), Problem> {
+    let bad = |expected: &str| Problem::Value {
+        key: key.to_owned(),
+        found: format!("\"{text}\""),
+        expected: expected.to_owned(),
+    };
+    match key {
+        "spin" => config.spin = spin(text).ok_or_else(|| bad("auto, forever, 0 or a time such as 50us, 10ms, 1s"))?,
+        "mode" => {
+            config.mode = match text {
+                "auto" => Mode::Auto,
+                "native" => Mode::Native,
+                "generic" => Mode::Generic,
+                _ => return Err(bad("auto, native or generic")),
+            }
+        }
+        "strict" => config.strict = switch(text).ok_or_else(|| bad("true or false"))?,
+        "stats" => config.stats = switch(text).ok_or_else(|| bad("true or false"))?,
+        _ => {
+            let names: Vec<String> = text.split(',').map(str::trim).map(str::to_owned).collect();
+            let is_name = |name: &String| (1..=INTERFACE_BYTES_MAX).contains(&name.len()) && !name.contains(['/', ' ']);
+            if !names.iter().all(is_name) {
+                return Err(bad("names of interfaces"));
+            }
+            config.interfaces = names;
+        }
+    }
+    Ok(())
+}
+
+fn switch(text: &str) -> Option<bool> {
+    match text {
+        "true" | "1" => Some(true),
+        "false" | "0" => Some(false),
+        _ => None,
+    }
+}
+
+fn spin(text: &str) -> Option<Spin> {
+    match text {
+        "auto" => return Some(Spin::Auto),
+        "forever" => return Some(Spin::Forever),
+        "0" => return Some(Spin::For(Duration::ZERO)),
+        _ => {}
+    }
+    let digits = text.find(|c: char| !c.is_ascii_digit())?;
+    let (number, unit) = text.split_at(digits);
+    let number: u64 = number.parse().ok()?;
+    let ns_of_unit = match unit {
+        "ns" => 1,
+        "us" => 1_000,
+        "ms" => 1_000_000,
+        "s" => 1_000_000_000,
+        _ => return None,
+    };
+    number.checked_mul(ns_of_unit).map(|ns| Spin::For(Duration::from_nanos(ns)))
+}
