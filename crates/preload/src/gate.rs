@@ -240,8 +240,9 @@ impl<T> Gate<T> {
         if bias != EVERYBODY {
             self.revoke(bias);
         }
-        let streak = if self.last.swap(me, Relaxed) == me { self.streak.load(Relaxed) + 1 } else { 0 };
-        self.streak.store(streak, Relaxed);
+        let again = self.last.load(Relaxed) == me;
+        self.last.store(me, Relaxed);
+        self.streak.store(if again { self.streak.load(Relaxed) + 1 } else { 0 }, Relaxed);
         Arrival::Locked
     }
 

@@ -11,5 +11,5 @@
 //pub mod exports;
 pub mod gate;
 //pub mod internal_fd;
-//pub mod real;
+pub mod real;
 //pub mod signals;

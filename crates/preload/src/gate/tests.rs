@@ -231,10 +231,16 @@ fn gate_entered_and_left_costs() {
     let locked = nanoseconds_each(10_000_000, || ran(gate.enter(add)));
     let mutex = Mutex::new(0_u64);
     let plain = nanoseconds_each(10_000_000, || add(&mut mutex.lock().unwrap()));
-    let revoke = nanoseconds_each(200, || {
-        let gate = Gate::new(0_u64);
-        gate.bias.store(0x1000, Relaxed);
-        ran(gate.enter(add));
+    let stop = AtomicBool::new(false);
+    let revoke = thread::scope(|scope| {
+        scope.spawn(|| while !stop.load(Relaxed) {});
+        let revoke = nanoseconds_each(2000, || {
+            let gate = Gate::new(0_u64);
+            gate.bias.store(0x1000, Relaxed);
+            ran(gate.enter(add));
+        });
+        stop.store(true, Relaxed);
+        revoke
     });
     println!("ns: nothing {empty:.2}, biased {biased:.2}, lock {locked:.2}, Mutex {plain:.2}, revoking {revoke:.0}");
 }
