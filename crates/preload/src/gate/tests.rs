@@ -1,0 +1,246 @@
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Mutex;
+use std::sync::atomic::AtomicBool;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::*;
+
+const ROUNDS: u64 = 200_000;
+
+fn ran<R>(entered: Entered<R>) -> R {
+    match entered {
+        Entered::Ran(result) => result,
+        Entered::Reentered => panic!("nobody was inside"),
+    }
+}
+
+/// Adds in two steps, so that two threads inside would lose one.
+fn count(pair: &mut (u64, u64)) {
+    let seen = pair.0;
+    std::hint::black_box(&mut *pair);
+    pair.0 = seen + 1;
+    pair.1 += 1;
+    assert_eq!(pair.0, pair.1);
+}
+
+fn counted_by(threads: usize) {
+    let gate = Gate::new((0, 0));
+    thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| (0..ROUNDS).for_each(|_| ran(gate.enter(count))));
+        }
+    });
+    assert_eq!(ran(gate.enter(|pair| *pair)), (ROUNDS * threads as u64, ROUNDS * threads as u64));
+}
+
+#[test]
+fn two_threads_enter_nothing_is_lost() {
+    counted_by(2);
+}
+
+#[test]
+fn four_threads_on_few_cpus_enter_nothing_is_lost() {
+    counted_by(4);
+}
+
+#[test]
+fn owner_spins_in_and_out_each_revocation_excludes_it() {
+    for _ in 0..300 {
+        let gate = Gate::new((0, 0));
+        let stop = AtomicBool::new(false);
+        let owned = AtomicBool::new(false);
+        let total = thread::scope(|scope| {
+            let owner = scope.spawn(|| {
+                let mut entries = 0;
+                while !stop.load(Relaxed) {
+                    ran(gate.enter(count));
+                    entries += 1;
+                    owned.store(true, Relaxed);
+                }
+                entries
+            });
+            while !owned.load(Relaxed) {
+                spin_loop();
+            }
+            (0..50).for_each(|_| ran(gate.enter(count)));
+            stop.store(true, Relaxed);
+            owner.join().unwrap() + 50
+        });
+        assert_eq!(ran(gate.enter(|pair| pair.0)), total);
+    }
+}
+
+#[test]
+fn bias_moves_to_the_thread_that_works_and_away_again_nothing_is_lost() {
+    let gate = Gate::new((0, 0));
+    let turns = 12;
+    let entries = u64::from(STREAK) + 100;
+    for turn in 0..turns {
+        thread::scope(|scope| {
+            let work = || (0..entries).for_each(|_| ran(gate.enter(count)));
+            // The main thread's own entry keeps the two identities apart.
+            ran(gate.enter(count));
+            scope.spawn(work).join().unwrap();
+        });
+        let bias = gate.bias.load(Relaxed);
+        assert_eq!(bias == EVERYBODY, turn >= SLOTS - 1, "turn {turn}: {bias:x}");
+    }
+    assert_eq!(ran(gate.enter(|pair| pair.0)), turns as u64 * (entries + 1));
+}
+
+#[test]
+fn handed_over_bias_under_contention_nothing_is_lost() {
+    let gate = Gate::new((0, 0));
+    thread::scope(|scope| {
+        scope.spawn(|| (0..ROUNDS).for_each(|_| ran(gate.enter(count))));
+        scope.spawn(|| {
+            for _ in 0..40 {
+                thread::sleep(Duration::from_micros(200));
+                ran(gate.enter(count));
+            }
+        });
+    });
+    assert_eq!(ran(gate.enter(|pair| pair.0)), ROUNDS + 40);
+}
+
+#[test]
+fn same_thread_inside_is_told_and_does_not_wait() {
+    let gate = Gate::new(1);
+    let again = || matches!(gate.enter(|_| ()), Entered::Reentered);
+    assert!(ran(gate.enter(|_| again())), "owner of the bias");
+    thread::scope(|scope| {
+        let other = scope.spawn(|| ran(gate.enter(|_| again())));
+        assert!(other.join().unwrap(), "holder of the lock");
+    });
+    assert!(ran(gate.enter(|_| again())), "former owner");
+}
+
+#[test]
+fn owner_inside_while_its_bias_is_taken_is_told_and_does_not_wait() {
+    let gate = Gate::new(());
+    ran(gate.enter(|()| ()));
+    thread::scope(|scope| {
+        ran(gate.enter(|()| {
+            let other = scope.spawn(|| ran(gate.enter(|()| ())));
+            while gate.bias.load(Relaxed) != EVERYBODY {
+                thread::yield_now();
+            }
+            assert_eq!(gate.enter(|()| ()), Entered::Reentered);
+            assert!(!other.is_finished());
+        }));
+    });
+}
+
+#[test]
+fn closure_panics_gate_stays_open() {
+    let gate = Gate::new(7);
+    let panics = |gate: &Gate<i32>| catch_unwind(AssertUnwindSafe(|| gate.enter(|_| panic!("on purpose")))).is_err();
+    assert!(panics(&gate));
+    thread::scope(|scope| {
+        let other = scope.spawn(|| panics(&gate) && ran(gate.enter(|value| *value)) == 7);
+        assert!(other.join().unwrap());
+    });
+    assert_eq!(ran(gate.enter(|value| *value)), 7);
+}
+
+/// Runs `child` in a forked child; its answer is what the parent gets.
+fn forked(child: impl FnOnce() -> bool) -> bool {
+    // SAFETY: the child uses nothing that another thread of the parent may hold locked, and leaves by _exit.
+    unsafe {
+        let pid = libc::fork();
+        if pid == 0 {
+            libc::_exit(i32::from(!child()));
+        }
+        let mut status = 0;
+        libc::waitpid(pid, &raw mut status, 0) == pid && status == 0
+    }
+}
+
+#[test]
+fn forked_while_another_thread_is_inside_child_learns_it_and_can_enter() {
+    let gate = Gate::new(());
+    let (inside, leave) = (AtomicBool::new(false), AtomicBool::new(false));
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            ran(gate.enter(|()| {
+                inside.store(true, SeqCst);
+                while !leave.load(SeqCst) {
+                    thread::yield_now();
+                }
+            }));
+        });
+        while !inside.load(SeqCst) {
+            thread::yield_now();
+        }
+        let well = forked(|| gate.reset_after_fork() == AfterFork::Torn && gate.enter(|()| ()) == Entered::Ran(()));
+        leave.store(true, SeqCst);
+        assert!(well);
+    });
+}
+
+#[test]
+fn forked_inside_child_has_the_value_whole_and_leaves() {
+    let gate = Gate::new(5);
+    let whole = || {
+        let mut in_child = false;
+        let well = ran(gate.enter(|value| {
+            *value += 1;
+            forked(|| {
+                in_child = true;
+                gate.reset_after_fork() == AfterFork::Whole && matches!(gate.enter(|_| ()), Entered::Reentered)
+            })
+        }));
+        well && !in_child
+    };
+    assert!(whole(), "owner of the bias");
+    thread::scope(|scope| assert!(scope.spawn(whole).join().unwrap(), "holder of the lock"));
+}
+
+#[test]
+fn forked_outside_child_enters_with_threads_of_its_own() {
+    let gate = Gate::new((0, 0));
+    counted_by(2);
+    ran(gate.enter(count));
+    thread::scope(|scope| scope.spawn(|| ran(gate.enter(count))).join().unwrap());
+    assert!(forked(|| {
+        let whole = gate.reset_after_fork() == AfterFork::Whole;
+        ran(gate.enter(count));
+        whole && gate.bias.load(Relaxed) != EVERYBODY && ran(gate.enter(|pair| pair.0)) == 3
+    }));
+}
+
+fn nanoseconds_each(repetitions: u32, mut work: impl FnMut()) -> f64 {
+    let best = (0..5).map(|_| {
+        let started = Instant::now();
+        (0..repetitions).for_each(|_| work());
+        started.elapsed().as_nanos() as f64 / f64::from(repetitions)
+    });
+    best.fold(f64::MAX, f64::min)
+}
+
+#[test]
+#[ignore = "a measurement: run it in a release build, with --nocapture"]
+fn gate_entered_and_left_costs() {
+    let add = |value: &mut u64| *value = std::hint::black_box(*value + 1);
+    let empty = nanoseconds_each(10_000_000, || add(std::hint::black_box(&mut 0)));
+    let gate = Gate::new(0_u64);
+    let biased = nanoseconds_each(10_000_000, || ran(gate.enter(add)));
+    gate.fresh_slot.store(SLOTS, Relaxed);
+    thread::scope(|scope| scope.spawn(|| ran(gate.enter(add))).join().unwrap());
+    let locked = nanoseconds_each(10_000_000, || ran(gate.enter(add)));
+    let mutex = Mutex::new(0_u64);
+    let plain = nanoseconds_each(10_000_000, || add(&mut mutex.lock().unwrap()));
+    let stop = AtomicBool::new(false);
+    let revoke = thread::scope(|scope| {
+        scope.spawn(|| while !stop.load(Relaxed) {});
+        let revoke = nanoseconds_each(2000, || {
+            let gate = Gate::new(0_u64);
+            gate.bias.store(0x1000, Relaxed);
+            ran(gate.enter(add));
+        });
+        stop.store(true, Relaxed);
+        revoke
+    });
+    println!("ns: nothing {empty:.2}, biased {biased:.2}, lock {locked:.2}, Mutex {plain:.2}, revoking {revoke:.0}");
+}
