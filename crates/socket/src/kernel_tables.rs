@@ -26,7 +26,7 @@ mod translate;
 
 use std::io;
 use std::net::IpAddr;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{BorrowedFd, OwnedFd};
 
 use nearwire_stack::Update;
 

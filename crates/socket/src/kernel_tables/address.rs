@@ -73,8 +73,12 @@ mod tests {
     #[test]
     fn v6_flags_come_from_the_attribute() {
         let with = |flags: u32| {
-            parsed(request(libc::AF_INET6, 64, 0).attribute(libc::IFA_ADDRESS, &[0xfd; 16]).attribute(libc::IFA_FLAGS, &flags.to_ne_bytes()))
-                .unwrap()
+            parsed(
+                request(libc::AF_INET6, 64, 0)
+                    .attribute(libc::IFA_ADDRESS, &[0xfd; 16])
+                    .attribute(libc::IFA_FLAGS, &flags.to_ne_bytes()),
+            )
+            .unwrap()
         };
         assert!(with(libc::IFA_F_TEMPORARY).is_temporary && !with(libc::IFA_F_TEMPORARY).is_secondary);
         assert!(with(libc::IFA_F_DEPRECATED).is_deprecated);

@@ -8,7 +8,9 @@ use thiserror::Error;
 #[derive(Debug, Error)]
 pub enum TablesError {
     /// A call on a netlink socket failed.
-    #[error("{action}: {source}; without it nothing is known of routes and neighbours, and sockets stay with the kernel")]
+    #[error(
+        "{action}: {source}; without it nothing is known of routes and neighbours, and sockets stay with the kernel"
+    )]
     Socket {
         /// What was tried.
         action: &'static str,

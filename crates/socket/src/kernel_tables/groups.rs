@@ -83,10 +83,14 @@ impl Groups {
     pub(super) fn reread(&mut self, apply: &mut impl FnMut(Update)) -> Result<(), TablesError> {
         self.found.clear();
         read(&self.igmp, IGMP, &mut self.text)?;
-        igmp(&self.text, &mut |group| drop(self.found.insert(group)));
+        igmp(&self.text, &mut |group| {
+            self.found.insert(group);
+        });
         if let Some(igmp6_file) = &self.igmp6 {
             read(igmp6_file, IGMP6, &mut self.text)?;
-            igmp6(&self.text, &mut |group| drop(self.found.insert(group)));
+            igmp6(&self.text, &mut |group| {
+                self.found.insert(group);
+            });
         }
         self.known.difference(&self.found).for_each(|(ifindex, group)| {
             apply(Update::DelGroup { ifindex: *ifindex, group: *group });

@@ -122,8 +122,13 @@ mod tests {
     #[test]
     fn hardware_and_veth_are_ethernet() {
         let plain = parsed(request(1, UP));
-        let wanted =
-            Link { ifindex: 7, mac: MacAddress([2, 0, 0, 0, 0, 9]), mtu_bytes: 1500, is_up: true, kind: LinkKind::Ethernet };
+        let wanted = Link {
+            ifindex: 7,
+            mac: MacAddress([2, 0, 0, 0, 0, 9]),
+            mtu_bytes: 1500,
+            is_up: true,
+            kind: LinkKind::Ethernet,
+        };
         assert_eq!(plain, wanted);
         let veth = request(1, 0).attribute(libc::IFLA_LINKINFO, &[9, 0, 1, 0, b'v', b'e', b't', b'h', 0, 0, 0, 0]);
         assert_eq!(parsed(veth), Link { is_up: false, ..wanted });
@@ -132,7 +137,8 @@ mod tests {
     #[test]
     fn loopback_dummy_slave_and_tunnel_are_told_apart() {
         assert_eq!(parsed(request(772, UP | LOOPBACK)).kind, LinkKind::Loopback);
-        let dummy = request(1, UP).attribute(libc::IFLA_LINKINFO, &[10, 0, 1, 0, b'd', b'u', b'm', b'm', b'y', 0, 0, 0]);
+        let dummy =
+            request(1, UP).attribute(libc::IFLA_LINKINFO, &[10, 0, 1, 0, b'd', b'u', b'm', b'm', b'y', 0, 0, 0]);
         assert_eq!(parsed(dummy).kind, LinkKind::Other);
         assert_eq!(parsed(request(1, UP).attribute(libc::IFLA_MASTER, &[3, 0, 0, 0])).kind, LinkKind::Other);
         assert_eq!(parsed(request(65534, UP)).kind, LinkKind::Other);
@@ -142,7 +148,9 @@ mod tests {
     #[test]
     fn vlan_has_its_parent_unless_that_is_in_another_namespace() {
         let vlan = |protocol| {
-            request(1, UP).attribute(libc::IFLA_LINK, &[4, 0, 0, 0]).attribute(libc::IFLA_LINKINFO, &vlan_info(protocol))
+            request(1, UP)
+                .attribute(libc::IFLA_LINK, &[4, 0, 0, 0])
+                .attribute(libc::IFLA_LINKINFO, &vlan_info(protocol))
         };
         let customer = LinkKind::Vlan { parent: 4, tag: TagKind::Customer, vlan_id: 42 };
         assert_eq!(parsed(vlan([0x81, 0])).kind, customer);

@@ -171,7 +171,9 @@ impl Questions {
         };
         self.send(&request.into_bytes()).map_err(TablesError::socket("ask the kernel to confirm a neighbour"))?;
         // A refusal is there already; left unread they would fill the socket.
-        while matches!(recv(&self.socket, &mut *buffer, RecvFlags::DONTWAIT), Ok(_) | Err(Errno::INTR | Errno::NOBUFS)) {}
+        while matches!(recv(&self.socket, &mut *buffer, RecvFlags::DONTWAIT), Ok(_) | Err(Errno::INTR | Errno::NOBUFS))
+        {
+        }
         Ok(())
     }
 

@@ -20,12 +20,15 @@ const LWTUNNEL_ENCAP_NONE: u16 = 0;
 /// The route of a message of IPv4 or IPv6. `None`: of a table that needs policy rules, or a cached one.
 pub(super) fn route(message: &Message<'_>) -> Result<Option<Route>, Malformed> {
     let header = RouteHeader::parse(message.payload).map_err(|_| Malformed)?;
-    let attributes = message.attributes(HEADER_BYTES);
-    let in_attribute = attributes.clone().find(|(kind, _)| *kind == libc::RTA_TABLE).and_then(|(_, value)| u32_of(value));
+    let mut attributes = message.attributes(HEADER_BYTES);
+    let in_attribute = attributes.find(|(kind, _)| *kind == libc::RTA_TABLE).and_then(|(_, value)| u32_of(value));
     let table = table(in_attribute.unwrap_or(header.table.into()));
     let Some(table) = table.filter(|_| !header.flags.contains(RouteFlags::Cloned)) else { return Ok(None) };
-    let any =
-        if message.family() == libc::AF_INET { Ipv4Addr::UNSPECIFIED.into() } else { IpAddr::V6(Ipv6Addr::UNSPECIFIED) };
+    let any = if message.family() == libc::AF_INET {
+        Ipv4Addr::UNSPECIFIED.into()
+    } else {
+        IpAddr::V6(Ipv6Addr::UNSPECIFIED)
+    };
     let kind = kind(header.kind);
     let mut route = Route {
         table,
@@ -33,7 +36,7 @@ pub(super) fn route(message: &Message<'_>) -> Result<Option<Route>, Malformed> {
         is_unsupported: kind.is_none() || header.tos != 0 || header.source_prefix_length != 0,
         ..Route::on_link(any, header.destination_prefix_length, 0)
     };
-    for (kind, value) in attributes {
+    for (kind, value) in message.attributes(HEADER_BYTES) {
         attribute(&mut route, kind, value)?;
     }
     if route.is_multipath {

@@ -57,8 +57,9 @@ impl Subscription {
         let bits = GROUPS.into_iter().fold(0, |bits, group| bits | 1 << (group - 1));
         let failed = TablesError::socket("subscribe to the kernel's network tables");
         bind(&socket, &SocketAddrNetlink::new(0, bits)).map_err(failed)?;
-        let are_groups_told =
-            [RTNLGRP_IPV4_MCADDR, RTNLGRP_IPV6_MCADDR].iter().all(|group| netlink::add_membership(&socket, *group).is_ok());
+        let are_groups_told = [RTNLGRP_IPV4_MCADDR, RTNLGRP_IPV6_MCADDR]
+            .iter()
+            .all(|group| netlink::add_membership(&socket, *group).is_ok());
         Ok((Self(socket), are_groups_told))
     }
 

@@ -261,7 +261,9 @@ mod tests {
         let mut translator = translator();
         let message = |kind, prefix_len| {
             let header = [libc::AF_INET as u8, prefix_len, 0, 0, 7, 0, 0, 0];
-            Request::new(kind, 0, 0, &header).attribute(libc::IFA_LOCAL, &Ipv4Addr::new(10, 0, 0, 1).octets()).into_bytes()
+            Request::new(kind, 0, 0, &header)
+                .attribute(libc::IFA_LOCAL, &Ipv4Addr::new(10, 0, 0, 1).octets())
+                .into_bytes()
         };
         said(&mut translator, &message(libc::RTM_NEWADDR, 24));
         said(&mut translator, &message(libc::RTM_NEWADDR, 16));
