@@ -1,13 +1,13 @@
 //! Epoll sets in user space and in the running kernel, side by side: the same operations must give the
 //! same events in the same order. UDP sockets over loopback; needs no root.
 
-mod common;
+mod kernel_socket;
 
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::time::Duration;
 
-use common::{Fence, KernelSocket, poll_now, stay_on_one_cpu};
+use kernel_socket::{Fence, KernelSocket, poll_now, stay_on_one_cpu};
 use nearwire_socket::SocketId;
 use nearwire_socket::epoll::{EpollError, EpollSets, Events, Interest, SetId, Target};
 use proptest::prelude::*;

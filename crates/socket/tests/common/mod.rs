@@ -1,159 +1,158 @@
-//! UDP sockets of the running kernel whose readiness is known exactly.
+//! A virtual cable, the kernel's tables of its near end, and a stack that is fed by them.
+#![allow(dead_code, reason = "each test file uses its own part")]
 
-use std::io::ErrorKind;
-use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
-use std::os::fd::OwnedFd;
+use std::io::Write;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6, UdpSocket};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
-use nearwire_socket::SocketId;
-use nearwire_socket::epoll::Events;
-use rustix::event::{PollFd, PollFlags, poll};
-use rustix::net::Shutdown;
-use rustix::thread::{CpuSet, sched_getcpu, sched_setaffinity};
+use nearwire_lab::{Cable, CableEnd, Namespace, VirtualCable, VirtualCableOptions};
+use nearwire_socket::kernel_tables::{KernelTables, News};
+use nearwire_stack::{EndpointId, Family, Message, NeedsKernel, Offers, Stack, StackConfig, UdpOptions, Update};
 
-/// Keeps the calling thread on one CPU, so that datagrams on the loopback interface arrive in the order
-/// in which they were sent ([`Fence`]).
-pub fn stay_on_one_cpu() {
-    let mut one = CpuSet::new();
-    one.set(sched_getcpu());
-    sched_setaffinity(None, &one).unwrap();
+/// Ends of the first and second pair within the near namespace.
+pub const NEAR: &str = "nw0";
+pub const SECOND: &str = "nw2";
+
+/// A stack with a port on both near ends and an unbound sender of each family.
+pub struct Sender {
+    pub stack: Stack,
+    endpoints: [EndpointId; 2],
 }
 
-/// Mostly a datagram over loopback has arrived when `send` returns, but the kernel may put arrival off.
-/// Datagrams of one CPU arrive in order, so when the fence's own has arrived, all before have.
-pub struct Fence {
-    from: UdpSocket,
-    to: UdpSocket,
-}
-
-impl Fence {
-    pub fn new() -> Self {
-        let (from, to) = connected_pair();
-        to.set_nonblocking(false).unwrap();
-        Self { from, to }
-    }
-
-    /// Returns when everything sent before has arrived.
-    pub fn pass(&self) {
-        self.from.send(b"fence").unwrap();
-        self.to.recv(&mut [0; 8]).unwrap();
-    }
-}
-
-/// A socket under test, with a peer that sends to it and that it sends to.
-pub struct KernelSocket {
-    pub id: SocketId,
-    /// Descriptors of the one socket; at least one.
-    pub fds: Vec<OwnedFd>,
-    peer: Option<UdpSocket>,
-    peer_address: SocketAddr,
-    /// Datagrams that arrived and datagrams that readers have taken over. The kernel has two queues: a
-    /// reader takes over all that arrived when its own queue is empty.
-    arrived: usize,
-    taken_over: usize,
-    error: bool,
-    shut: bool,
-}
-
-impl KernelSocket {
-    pub fn new(id: SocketId) -> Self {
-        let (socket, peer) = connected_pair();
-        let peer_address = peer.local_addr().unwrap();
-        let fds = vec![OwnedFd::from(socket)];
-        Self { id, fds, peer: Some(peer), peer_address, arrived: 0, taken_over: 0, error: false, shut: false }
-    }
-
-    /// What `poll` of the kernel says of a UDP socket (`udp_poll`, `datagram_poll`).
-    pub fn state(&self) -> Events {
-        let mut state = Events::SENDABLE;
-        state.set(Events::IN | Events::RDNORM, self.arrived + self.taken_over > 0 || self.shut);
-        state.set(Events::RDHUP | Events::HUP, self.shut);
-        state.set(Events::ERR, self.error);
-        state
-    }
-
-    /// A datagram arrives. `every_arrival`: the kernel wakes for each one, not only for the first in the queue.
-    pub fn arrive(&mut self, fence: &Fence, every_arrival: bool) -> Option<Events> {
-        self.peer.as_ref().unwrap().send(b"near").unwrap();
-        fence.pass();
-        self.arrived += 1;
-        (every_arrival || self.arrived == 1).then_some(Events::ARRIVED)
-    }
-
-    /// Reads one datagram, or the error that waits.
-    pub fn read(&mut self) {
-        if !self.error && self.arrived + self.taken_over == 0 {
-            return;
+impl Sender {
+    pub fn new(ifindices: &[u32], updates: Vec<Update>) -> Sender {
+        let mut stack = Stack::new(StackConfig::new(1));
+        for ifindex in ifindices {
+            stack.attach_port(*ifindex, Offers::default());
         }
-        let result = rustix::net::recv(&self.fds[0], &mut [0_u8; 8], rustix::net::RecvFlags::DONTWAIT);
-        if self.error {
-            assert_eq!(result.unwrap_err().kind(), ErrorKind::ConnectionRefused);
-            self.error = false;
-            return;
-        }
-        assert_eq!(result.unwrap().1, 4);
-        if self.taken_over == 0 {
-            self.taken_over = std::mem::take(&mut self.arrived);
-        }
-        self.taken_over -= 1;
+        let any = [IpAddr::from(Ipv4Addr::UNSPECIFIED), Ipv6Addr::UNSPECIFIED.into()];
+        // A dual-stack endpoint has its port in both families.
+        let endpoints = [(Family::V4, any[0], 4000), (Family::V6, any[1], 4001)].map(|(family, any, port)| {
+            let id = stack.udp_open(family, UdpOptions::default());
+            stack.udp_bind(id, SocketAddr::new(any, port)).unwrap();
+            id
+        });
+        stack.resync(updates);
+        Sender { stack, endpoints }
     }
 
-    /// Sends to the peer. The kernel wakes writers as soon as the datagram has left the socket.
-    pub fn send(&mut self, fence: &Fence) -> Option<Events> {
-        if self.shut {
-            return None;
-        }
-        let result = rustix::net::send(&self.fds[0], b"far", rustix::net::SendFlags::DONTWAIT);
-        if std::mem::take(&mut self.error) {
-            assert_eq!(result.unwrap_err().kind(), ErrorKind::ConnectionRefused);
-            return None;
-        }
-        result.unwrap();
-        fence.pass();
-        while self.peer.as_ref().is_some_and(|peer| peer.recv(&mut [0; 8]).is_ok()) {}
-        Some(Events::SENDABLE)
-    }
-
-    /// Sends to a peer that is gone: an error comes back.
-    pub fn fail(&mut self, fence: &Fence) -> Vec<Events> {
-        if self.shut || self.error {
-            return Vec::new();
-        }
-        self.peer = None;
-        let raised = self.send(fence);
-        // The answer is sent when the datagram arrives: it takes a second passage.
-        fence.pass();
-        self.error = true;
-        let peer = UdpSocket::bind(self.peer_address).unwrap();
-        peer.connect(rustix_address(&self.fds[0])).unwrap();
-        peer.set_nonblocking(true).unwrap();
-        self.peer = Some(peer);
-        raised.into_iter().chain([Events::ERR]).collect()
-    }
-
-    /// Shuts both directions down, which wakes without saying for what.
-    pub fn shut_down(&mut self) -> Option<Events> {
-        rustix::net::shutdown(&self.fds[0], Shutdown::Both).unwrap();
-        self.shut = true;
-        Some(Events::empty())
+    /// The frame that a datagram of `len_bytes` to port 9 would be.
+    pub fn send(&mut self, to: IpAddr, scope: u32, len_bytes: usize) -> Result<Vec<u8>, NeedsKernel> {
+        let (id, to) = match to {
+            IpAddr::V4(_) => (self.endpoints[0], SocketAddr::new(to, 9)),
+            IpAddr::V6(to) => (self.endpoints[1], SocketAddrV6::new(to, 9, 0, scope).into()),
+        };
+        let payload = vec![7; len_bytes];
+        let outgoing = self.stack.udp_send(id, &Message::to(&payload, to))?;
+        let mut frame = vec![0; outgoing.len_bytes()];
+        outgoing.write(&mut frame);
+        Ok(frame)
     }
 }
 
-fn rustix_address(fd: &OwnedFd) -> SocketAddr {
-    rustix::net::getsockname(fd).unwrap().try_into().unwrap()
+pub struct Bed {
+    pub cable: VirtualCable,
+    pub tables: KernelTables,
+    pub sender: Sender,
 }
 
-fn connected_pair() -> (UdpSocket, UdpSocket) {
-    let [one, other] = [(); 2].map(|()| UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap());
-    one.connect(other.local_addr().unwrap()).unwrap();
-    other.connect(one.local_addr().unwrap()).unwrap();
-    one.set_nonblocking(true).unwrap();
-    other.set_nonblocking(true).unwrap();
-    (one, other)
+/// A bed, or none where this process may not make one. `NEARWIRE_REQUIRE` makes that a failure.
+pub fn bed_or_skip() -> Option<Bed> {
+    match VirtualCable::lay(VirtualCableOptions { pairs: 2, ..VirtualCableOptions::default() }) {
+        Ok(cable) => Some(Bed::on(cable)),
+        Err(error) => {
+            assert!(std::env::var_os("NEARWIRE_REQUIRE").is_none(), "NEARWIRE_REQUIRE is set, but: {error}");
+            println!("SKIP {error}");
+            None
+        }
+    }
 }
 
-/// What poll(2) says of a descriptor now.
-pub fn poll_now(fd: &OwnedFd) -> PollFlags {
-    let mut entry = [PollFd::new(fd, PollFlags::IN)];
-    poll(&mut entry, Some(&rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 })).unwrap();
-    entry[0].revents()
+impl Bed {
+    fn on(cable: VirtualCable) -> Bed {
+        let (tables, updates) = cable.near().namespace.enter(KernelTables::open).unwrap().unwrap();
+        let sender = Sender::new(&ports(&cable), updates);
+        Bed { cable, tables, sender }
+    }
+
+    pub fn near(&self) -> &CableEnd {
+        self.cable.near()
+    }
+
+    pub fn far(&self) -> &CableEnd {
+        self.cable.far()
+    }
+
+    /// Runs `ip` at the near end, and takes in the news.
+    pub fn ip(&mut self, arguments: &str) -> News {
+        ip(&self.near().namespace, arguments);
+        self.catch_up()
+    }
+
+    /// Runs lines of `ip` at the near end; those that fail are passed over.
+    pub fn ip_batch(&self, lines: &str) {
+        let spawn = || {
+            let mut command = Command::new("ip");
+            command.args(["-batch", "-", "-force"]).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+            command.spawn().expect("ip runs")
+        };
+        let mut child = self.near().namespace.enter(spawn).unwrap();
+        child.stdin.take().unwrap().write_all(lines.as_bytes()).unwrap();
+        child.wait().unwrap();
+    }
+
+    /// Takes in the news as a program would.
+    pub fn catch_up(&mut self) -> News {
+        let news = self.tables.read(|update| self.sender.stack.update(update)).unwrap();
+        if news == News::Lost {
+            self.sender.stack.resync(self.tables.snapshot().unwrap());
+        }
+        news
+    }
+
+    pub fn send(&mut self, to: &str) -> Result<Vec<u8>, NeedsKernel> {
+        self.sender.send(to.parse().unwrap(), 0, 10)
+    }
+
+    /// Last byte of the hardware address that a datagram goes to.
+    pub fn goes_to(&mut self, to: &str) -> Result<u8, NeedsKernel> {
+        self.send(to).map(|frame| frame[5])
+    }
+
+    /// A sender that knows what a fresh listener says.
+    pub fn fresh(&self) -> Sender {
+        let (_, updates) = self.near().namespace.enter(KernelTables::open).unwrap().unwrap();
+        Sender::new(&ports(&self.cable), updates)
+    }
+
+    /// Takes in news until `condition` holds; panics with `what` after five seconds.
+    pub fn eventually(&mut self, what: &str, mut condition: impl FnMut(&mut Bed) -> bool) {
+        let deadline = Instant::now() + Duration::from_secs(5);
+        loop {
+            self.catch_up();
+            if condition(self) {
+                return;
+            }
+            assert!(Instant::now() < deadline, "not within 5 s: {what}");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// A socket of the kernel at the near end.
+    pub fn kernel_socket(&self, any: IpAddr) -> UdpSocket {
+        self.near().namespace.enter(|| UdpSocket::bind((any, 0))).unwrap().unwrap()
+    }
+}
+
+fn ports(cable: &VirtualCable) -> Vec<u32> {
+    vec![cable.near().ifindex, cable.second_pair().expect("two pairs").near.ifindex]
+}
+
+/// Runs `ip` in a namespace and returns what it prints.
+pub fn ip(namespace: &Namespace, arguments: &str) -> String {
+    let run = || Command::new("ip").args(arguments.split_ascii_whitespace()).output().expect("ip runs");
+    let output = namespace.enter(run).unwrap();
+    assert!(output.status.success(), "ip {arguments}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8_lossy(&output.stdout).into_owned()
 }
