@@ -1,0 +1,234 @@
+//! A call that spins notices that a signal handler ran.
+//!
+//! A system call that waits is interrupted by a handler: it ends with EINTR, or goes on where the handler was installed
+//! with SA_RESTART and the call restarts. A loop in user space sees nothing of a handler. So handlers are installed with a
+//! function of ours around them, which counts for its thread and calls the program's. Flags and mask go to the kernel
+//! as the program gave them (SA_RESETHAND, SA_NODEFER, SA_ONSTACK, SA_NOCLDWAIT ... are the kernel's work), and
+//! `sigaction` shows the program its own handler.
+//!
+//! ```text
+//! let before = signals::interruptions();
+//! loop { look; if signals::interruptions().interrupting != before.interrupting { return EINTR } }
+//! ```
+//!
+//! # How the handler finds the program's
+//!
+//! [`HANDLERS`] has two words per signal and there are two functions of ours, one per word. A new handler goes into
+//! the word that the kernel's present action does not use, and then the action into the kernel: so what is delivered under
+//! the old flags and mask runs the old handler, what is delivered under the new ones the new. A word holds address and
+//! flags together, so they are never mixed. (Only who changes an action twice while a delivery on another CPU is between the
+//! kernel and its first instruction can have the newest handler run under the oldest mask.)
+//!
+//! # What is not counted
+//!
+//! * Handlers from before this library was loaded, and those installed by a raw `rt_sigaction` or by the C library for
+//!   itself (thread cancellation, `setuid` in all threads, timers with SIGEV_THREAD: none interrupts a program's call).
+//! * Handlers that a child of `vfork` installs: it shares this table with its parent, so it leaves it alone.
+//! * A signal whose action is SIG_DFL or SIG_IGN: it interrupts no call. A stop and continue (which ends some system
+//!   calls with EINTR) is not seen either.
+
+use std::ptr;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicUsize};
+
+use libc::{SA_RESTART, SA_SIGINFO, SIG_DFL, SIG_IGN, c_int, c_void, sigaction as Action, sighandler_t, siginfo_t};
+use rustix::thread::sched_yield;
+
+use crate::real;
+
+pub mod older;
+#[cfg(test)]
+mod tests;
+
+/// Signals are 1 to 64.
+const SIGNALS: usize = 65;
+
+/// The program's handlers: address and, in bits that no address has, how it was installed. 0: none yet.
+static HANDLERS: [[AtomicUsize; 2]; SIGNALS] = [const { [const { AtomicUsize::new(0) }; 2] }; SIGNALS];
+
+/// The program's action has SA_SIGINFO.
+const WITH_INFORMATION: usize = 1 << 63;
+/// The program's action lacks SA_RESTART.
+const INTERRUPTS: usize = 1 << 62;
+const FLAGS: usize = WITH_INFORMATION | INTERRUPTS;
+
+/// Handlers that ran in a thread since it began. Compare two for a change; the counts wrap.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Count {
+    /// Installed with SA_RESTART: a call that restarts goes on.
+    pub restarting: u32,
+    /// Installed without: the call ends with EINTR.
+    pub interrupting: u32,
+}
+
+thread_local! {
+    static RESTARTING: AtomicU32 = const { AtomicU32::new(0) };
+    static INTERRUPTING: AtomicU32 = const { AtomicU32::new(0) };
+}
+
+/// The handlers that ran in the calling thread so far. A handler is counted before it runs, so one that leaves by
+/// `siglongjmp` is too.
+#[inline]
+#[must_use]
+pub fn interruptions() -> Count {
+    let read = |count: &AtomicU32| count.load(Relaxed);
+    Count { restarting: RESTARTING.with(read), interrupting: INTERRUPTING.with(read) }
+}
+
+/// A handler as the kernel calls it, whatever its flags: on x86-64 and aarch64 all three arguments are always set.
+type Handler = unsafe extern "C-unwind" fn(c_int, *mut siginfo_t, *mut c_void);
+
+/// What the kernel calls. Async-signal-safe: no lock, no allocation (thread-local storage of a library that was there
+/// when the program started is part of the thread), errno untouched.
+///
+/// # Safety
+/// Called by the kernel for a signal whose action this module set.
+unsafe extern "C-unwind" fn on_signal<const WORD: usize>(signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
+    let word = HANDLERS[signal as usize % SIGNALS][WORD].load(Acquire);
+    let count = if word & INTERRUPTS == 0 { &RESTARTING } else { &INTERRUPTING };
+    count.with(|count| count.fetch_add(1, Relaxed));
+    // SAFETY: the word was stored before the kernel had the action, so it is the address of the program's handler, which
+    // takes one or three of these arguments; in the C ABI a function may be given more than it looks at.
+    unsafe { std::mem::transmute::<usize, Handler>(word & !FLAGS)(signal, info, context) }
+}
+
+fn trampolines() -> [sighandler_t; 2] {
+    [on_signal::<0> as Handler as sighandler_t, on_signal::<1> as Handler as sighandler_t]
+}
+
+/// Which word an action of the kernel's uses; None: it is not one of ours.
+fn word_of(kernel: &Action) -> Option<usize> {
+    trampolines().iter().position(|address| *address == kernel.sa_sigaction)
+}
+
+/// The action as the program set it, of one that the kernel has.
+fn programs_own(signal: usize, kernel: &Action) -> Action {
+    let mut own = *kernel;
+    if let Some(word) = word_of(kernel) {
+        let word = HANDLERS[signal][word].load(Acquire);
+        own.sa_sigaction = word & !FLAGS;
+        if word & WITH_INFORMATION == 0 {
+            own.sa_flags &= !SA_SIGINFO;
+        }
+    }
+    own
+}
+
+/// `sigaction(2)`, with the program's handler wrapped. Async-signal-safe.
+///
+/// # Safety
+/// As for the C function: pointers are null or point to a `struct sigaction`, and the handler is a function.
+pub unsafe fn sigaction(signal: c_int, new: *const Action, old: *mut Action) -> c_int {
+    let Some(number) = usize::try_from(signal).ok().filter(|number| (1..SIGNALS).contains(number)) else {
+        // SAFETY: the caller's.
+        return unsafe { real::sigaction(signal, new, old) };
+    };
+    // SAFETY: the caller's; an all-zero action is a value of the type.
+    let (new, mut kernel) = unsafe { (new.as_ref().copied(), std::mem::zeroed::<Action>()) };
+    let set = Changing::begin();
+    let result = match new {
+        // SAFETY: `kernel` is a local variable.
+        None => unsafe { real::sigaction(signal, ptr::null(), &raw mut kernel) },
+        // SAFETY: the caller's, for the handler.
+        Some(new) => unsafe { change(number, &new, &mut kernel) },
+    };
+    if result == 0 && !old.is_null() {
+        // The words of before: the change used the other one.
+        let own = programs_own(number, &kernel);
+        // SAFETY: the caller's.
+        unsafe { old.write(own) };
+    }
+    drop(set);
+    result
+}
+
+/// Sets a new action; `kernel` becomes the kernel's former one.
+///
+/// # Safety
+/// The handler is a function.
+unsafe fn change(signal: usize, new: &Action, kernel: &mut Action) -> c_int {
+    let number = signal as c_int;
+    let handler = new.sa_sigaction;
+    let wraps = handler != SIG_DFL
+        && handler != SIG_IGN
+        && handler & FLAGS == 0
+        && word_of(new).is_none()
+        && owns_the_table();
+    if !wraps {
+        // SAFETY: the caller's; `kernel` is a variable.
+        return unsafe { real::sigaction(number, new, kernel) };
+    }
+    // SAFETY: `kernel` is a variable.
+    let result = unsafe { real::sigaction(number, ptr::null(), kernel) };
+    if result != 0 {
+        return result;
+    }
+    let word = word_of(kernel).map_or(0, |word| 1 - word);
+    let interrupts = if new.sa_flags & SA_RESTART == 0 { INTERRUPTS } else { 0 };
+    let information = if new.sa_flags & SA_SIGINFO == 0 { 0 } else { WITH_INFORMATION };
+    HANDLERS[signal][word].store(handler | interrupts | information, Release);
+    let mut wrapped = *new;
+    wrapped.sa_sigaction = trampolines()[word];
+    wrapped.sa_flags |= SA_SIGINFO;
+    // SAFETY: the caller's; `wrapped` and `kernel` are variables. On failure the kernel's action uses the other word.
+    unsafe { real::sigaction(number, &raw const wrapped, kernel) }
+}
+
+/// The process whose handlers the table holds.
+static OWNER: AtomicI32 = AtomicI32::new(0);
+
+/// False in a child of `vfork`, which shares this memory with its parent. A child of `fork` has a table of its own and
+/// says so by [`reset_after_fork`]; where it could not (a raw `clone`), handlers go uncounted while its parent lives.
+fn owns_the_table() -> bool {
+    let me = rustix::process::getpid().as_raw_nonzero().get();
+    let owner = OWNER.load(Relaxed);
+    let parent = || rustix::process::getppid().map_or(0, |parent| parent.as_raw_nonzero().get());
+    let owns = owner == me || owner == 0 || owner != parent();
+    if owns {
+        OWNER.store(me, Relaxed);
+    }
+    owns
+}
+
+/// In the child of a fork: the table is now this process's own, and nobody else is changing it.
+pub fn reset_after_fork() {
+    OWNER.store(rustix::process::getpid().as_raw_nonzero().get(), Relaxed);
+    CHANGING.store(false, Release);
+}
+
+/// One thread at a time changes actions, with all signals blocked so that no handler of its own waits for it.
+static CHANGING: AtomicBool = AtomicBool::new(false);
+
+/// Then the holder is gone (a raw fork in the middle), and two that change at once are the lesser evil.
+const PATIENCE_YIELDS: u32 = 1000;
+
+struct Changing {
+    mask: libc::sigset_t,
+}
+
+impl Changing {
+    fn begin() -> Changing {
+        // SAFETY: the sets are variables of this function.
+        let mask = unsafe {
+            let (mut all, mut mask) = std::mem::zeroed::<(libc::sigset_t, libc::sigset_t)>();
+            libc::sigfillset(&raw mut all);
+            libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, &raw mut mask);
+            mask
+        };
+        for _ in 0..PATIENCE_YIELDS {
+            if !CHANGING.swap(true, Acquire) {
+                break;
+            }
+            sched_yield();
+        }
+        Changing { mask }
+    }
+}
+
+impl Drop for Changing {
+    fn drop(&mut self) {
+        CHANGING.store(false, Release);
+        // SAFETY: the mask is a variable.
+        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const self.mask, ptr::null_mut()) };
+    }
+}
