@@ -29,6 +29,9 @@
 //! Either side may report it, so one call can find it twice: [`Delivery`] names the registration to merge
 //! them, and [`EpollSets::disarm`] takes over a one-shot delivery that the kernel made.
 //!
+//! The ready list is fair among accelerated sockets only. Where both sides of a set are always ready and
+//! the program asks for few events a call, the caller must let the sides take turns.
+//!
 //! Source: `fs/eventpoll.c`, epoll(7), epoll_ctl(2).
 
 mod delivery;
@@ -261,6 +264,9 @@ impl EpollSets {
 
     /// The registrations of a socket, the order in which they are told of an event reversed: registered
     /// again in this order, those that are not exclusive are told in the order of before.
+    ///
+    /// To hand the socket to the kernel, add each to the kernel's set. One that is not armed has no exact
+    /// equivalent there: the kernel arms what is added for `EPOLLERR` and `EPOLLHUP`.
     pub fn registrations_of(&self, socket: SocketId) -> impl Iterator<Item = Registration> {
         let last = self.watchers.get(socket.index()).and_then(|watchers| watchers.last());
         let before = move |&at: &u32| self.registrations.before(Chain::Watch, at);

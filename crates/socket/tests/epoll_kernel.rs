@@ -1,5 +1,6 @@
 //! Epoll sets in user space and in the running kernel, side by side: the same operations must give the
 //! same events in the same order. UDP sockets over loopback; needs no root.
+#![allow(clippy::unwrap_used, reason = "what these functions do is test")]
 
 mod kernel_socket;
 
@@ -197,7 +198,8 @@ fn assert_same(expected: Result<(), Errno>, found: Result<(), EpollError>) {
     assert_eq!(found.map_err(|error| error.errno()), expected);
 }
 
-/// Since Linux 6.10, a datagram that arrives at a queue that is not empty wakes nobody.
+/// Some kernels (6.10 and a few after it) wake nobody for a datagram that arrives at a queue that is not
+/// empty.
 fn kernel_wakes_for_every_arrival() -> bool {
     let (set, fence) = (kernel_set(), Fence::new());
     let mut socket = KernelSocket::new(SocketId::new(0));
@@ -260,7 +262,7 @@ fn any_operations_performed_events_are_those_of_the_kernel() {
     stay_on_one_cpu();
     let every_arrival = kernel_wakes_for_every_arrival();
     println!("the kernel wakes for every arrival: {every_arrival}");
-    let mut runner = TestRunner::new(Config { cases: 3000, failure_persistence: None, ..Config::default() });
+    let mut runner = TestRunner::new(Config { cases: 2000, failure_persistence: None, ..Config::default() });
     let sequences = proptest::collection::vec(operations(), 1..100);
     let outcome = runner.run(&sequences, |sequence| {
         let mut worlds = Worlds::new(every_arrival);

@@ -34,6 +34,11 @@ impl Fence {
         Self { from, to }
     }
 
+    /// A port that is taken and closed to everybody else: its socket is connected.
+    fn address(&self) -> SocketAddr {
+        self.to.local_addr().unwrap()
+    }
+
     /// Returns when everything sent before has arrived.
     pub fn pass(&self) {
         self.from.send(b"fence").unwrap();
@@ -46,8 +51,7 @@ pub struct KernelSocket {
     pub id: SocketId,
     /// Descriptors of the one socket; at least one.
     pub fds: Vec<OwnedFd>,
-    peer: Option<UdpSocket>,
-    peer_address: SocketAddr,
+    peer: UdpSocket,
     /// Datagrams that arrived and datagrams that readers have taken over. The kernel has two queues: a
     /// reader takes over all that arrived when its own queue is empty.
     arrived: usize,
@@ -59,9 +63,8 @@ pub struct KernelSocket {
 impl KernelSocket {
     pub fn new(id: SocketId) -> Self {
         let (socket, peer) = connected_pair();
-        let peer_address = peer.local_addr().unwrap();
         let fds = vec![OwnedFd::from(socket)];
-        Self { id, fds, peer: Some(peer), peer_address, arrived: 0, taken_over: 0, error: false, shut: false }
+        Self { id, fds, peer, arrived: 0, taken_over: 0, error: false, shut: false }
     }
 
     /// What `poll` of the kernel says of a UDP socket (`udp_poll`, `datagram_poll`).
@@ -75,7 +78,7 @@ impl KernelSocket {
 
     /// A datagram arrives. `every_arrival`: the kernel wakes for each one, not only for the first in the queue.
     pub fn arrive(&mut self, fence: &Fence, every_arrival: bool) -> Option<Events> {
-        self.peer.as_ref().unwrap().send(b"near").unwrap();
+        self.peer.send(b"near").unwrap();
         fence.pass();
         self.arrived += 1;
         (every_arrival || self.arrived == 1).then_some(Events::ARRIVED)
@@ -111,24 +114,22 @@ impl KernelSocket {
         }
         result.unwrap();
         fence.pass();
-        while self.peer.as_ref().is_some_and(|peer| peer.recv(&mut [0; 8]).is_ok()) {}
+        while self.peer.recv(&mut [0; 8]).is_ok() {}
         Some(Events::SENDABLE)
     }
 
-    /// Sends to a peer that is gone: an error comes back.
+    /// Sends to a port that takes nothing from this socket: an error comes back.
     pub fn fail(&mut self, fence: &Fence) -> Vec<Events> {
         if self.shut || self.error {
             return Vec::new();
         }
-        self.peer = None;
+        let peer_address = self.peer.local_addr().unwrap();
+        rustix::net::connect(&self.fds[0], &fence.address()).unwrap();
         let raised = self.send(fence);
         // The answer is sent when the datagram arrives: it takes a second passage.
         fence.pass();
         self.error = true;
-        let peer = UdpSocket::bind(self.peer_address).unwrap();
-        peer.connect(address_of(&self.fds[0])).unwrap();
-        peer.set_nonblocking(true).unwrap();
-        self.peer = Some(peer);
+        rustix::net::connect(&self.fds[0], &peer_address).unwrap();
         raised.into_iter().chain([Events::ERR]).collect()
     }
 
@@ -138,10 +139,6 @@ impl KernelSocket {
         self.shut = true;
         Some(Events::empty())
     }
-}
-
-fn address_of(fd: &OwnedFd) -> SocketAddr {
-    rustix::net::getsockname(fd).unwrap().try_into().unwrap()
 }
 
 fn connected_pair() -> (UdpSocket, UdpSocket) {
