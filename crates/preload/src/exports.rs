@@ -1,4 +1,14 @@
 //! The symbols of the C library that programs find here first.
 
 #[cfg(not(test))]
+pub mod descriptors;
+#[cfg(not(test))]
+pub mod epoll;
+#[cfg(not(test))]
+pub mod poll;
+#[cfg(not(test))]
 pub mod signals;
+#[cfg(not(test))]
+pub mod sockets;
+#[cfg(not(test))]
+pub mod transfer;

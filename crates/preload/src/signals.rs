@@ -149,11 +149,8 @@ pub unsafe fn sigaction(signal: c_int, new: *const Action, old: *mut Action) -> 
 unsafe fn change(signal: usize, new: &Action, kernel: &mut Action) -> c_int {
     let number = signal as c_int;
     let handler = new.sa_sigaction;
-    let wraps = handler != SIG_DFL
-        && handler != SIG_IGN
-        && handler & FLAGS == 0
-        && word_of(new).is_none()
-        && owns_the_table();
+    let wraps =
+        handler != SIG_DFL && handler != SIG_IGN && handler & FLAGS == 0 && word_of(new).is_none() && owns_the_table();
     if !wraps {
         // SAFETY: the caller's; `kernel` is a variable.
         return unsafe { real::sigaction(number, new, kernel) };

@@ -53,7 +53,9 @@ use registrations::{Chain, List, NONE, Record, Registrations};
 pub struct SetId(u32);
 
 impl SetId {
-    fn index(self) -> usize {
+    /// Its place in a table of sets.
+    #[must_use]
+    pub fn index(self) -> usize {
         self.0 as usize
     }
 }

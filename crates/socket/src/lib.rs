@@ -1,11 +1,42 @@
 //! POSIX socket behaviour over the stack.
 //!
-//! * [`config`]: what the user chose: which sockets are accelerated, how they wait, on which
-//!   interfaces; read from a file and from the environment by the same code.
-//! * [`kernel_tables`]: what the kernel knows of links, addresses, routes, neighbours and groups,
-//!   kept current for the stack.
+//! A program's call, as the preload library makes it: the original call on the *shadow*, the real kernel socket behind
+//! the program's number, then what it meant is followed here ([`Sockets`]). Data calls are tried here first and say who
+//! serves them: `Done`, or the kernel by the original call.
+//!
+//! * [`Sockets`] (`sockets.rs`): the numbers, the lives of sockets, who serves them and why;
+//!   `transfer.rs` sends and receives, `readiness.rs` says what poll(2) would;
+//! * [`engine`]: ports, stack, the kernel's tables, and the watch over everything that is not a frame;
+//! * [`epoll`]: sets of accelerated sockets; `epoll_sets.rs` divides a program's set between the kernel and them;
+//! * [`poll`]: poll(2) and select(2) over accelerated sockets and the kernel's descriptors;
+//! * [`wait`]: how a call spins and then sleeps;
+//! * [`kernel_tables`]: links, addresses, routes, neighbours and groups, by netlink;
+//! * [`config`]: what the user chose: which sockets are accelerated, how they wait, on which interfaces; read from a file and
+//!   from the environment by the same code.
 
 #![forbid(unsafe_code)]
 
 pub mod config;
+pub mod engine;
+pub mod epoll;
+mod epoll_sets;
+mod id;
 pub mod kernel_tables;
+pub mod poll;
+mod readiness;
+pub mod reason;
+pub mod shadow;
+mod sockets;
+mod transfer;
+mod udp_socket;
+pub mod wait;
+
+/// What the calls of this crate speak of.
+pub use nearwire_stack::{Datagram, Family, Message, SourceFilter};
+
+pub use epoll_sets::{Collected, Control, Operation};
+pub use id::SocketId;
+pub use reason::Reason;
+pub use sockets::Sockets;
+pub use transfer::{Delivery, Receive, Send};
+pub use udp_socket::SocketCounters;

@@ -246,7 +246,7 @@ impl Stack {
             destination_port: header.destination_port,
             ifindex: packet.ifindex,
         };
-        let lent = Datagram {
+        let mut lent = Datagram {
             payload: datagram.payload(),
             source: ends.source(header.source_port, packet.ifindex),
             destination: ends.destination(),
@@ -254,14 +254,15 @@ impl Stack {
             ttl: packet.ttl,
             tos: packet.tos,
             received_ns: arrival.received_ns,
+            dropped_before: 0,
         };
         if packet.is_group {
-            return self.deliver_to_group(&incoming, &lent, reader);
+            return self.deliver_to_group(&incoming, &mut lent, reader);
         }
         let Some(index) = self.udp.demux.unicast(&incoming, &self.udp.endpoints) else {
             return Err(self.drop_udp(family, Dropped::NoPorts));
         };
-        match self.deliver(index, family, &lent, reader) {
+        match self.deliver(index, family, &mut lent, reader) {
             Ok(endpoint) => Ok(Verdict::Delivered { endpoint, copies: 1 }),
             Err(reason) => Err(Verdict::Dropped(reason)),
         }
@@ -271,7 +272,7 @@ impl Stack {
     fn deliver_to_group(
         &mut self,
         incoming: &Incoming,
-        datagram: &Datagram<'_>,
+        datagram: &mut Datagram<'_>,
         reader: &mut impl FnMut(EndpointId, &Datagram<'_>) -> Take,
     ) -> Result<Verdict, Verdict> {
         let family = incoming.destination.family();
@@ -309,13 +310,14 @@ impl Stack {
         &mut self,
         index: u32,
         family: Family,
-        datagram: &Datagram<'_>,
+        datagram: &mut Datagram<'_>,
         reader: &mut impl FnMut(EndpointId, &Datagram<'_>) -> Take,
     ) -> Result<EndpointId, Dropped> {
         let Udp { endpoints, pool, readable, .. } = &mut self.udp;
         let Some(endpoint) = endpoints.at_mut(index) else { return Err(Dropped::NoPorts) };
         let id = EndpointId { index, version: endpoint.version };
         let counters = self.statistics.udp_mut(family);
+        datagram.dropped_before = endpoint.dropped;
         if endpoint.queue.is_empty() && reader(id, datagram) == Take::Consumed {
             counters.in_datagrams += 1;
             return Ok(id);
@@ -330,6 +332,7 @@ impl Stack {
             }
             Err(error) => {
                 counters.in_errors += 1;
+                endpoint.dropped = endpoint.dropped.wrapping_add(1);
                 let (counter, reason) = match error {
                     QueueError::Full => (&mut counters.rcvbuf_errors, Dropped::RcvbufErrors),
                     QueueError::Memory => (&mut counters.mem_errors, Dropped::MemErrors),

@@ -3,8 +3,9 @@
 use std::net::IpAddr;
 
 use crate::hash::KeyedHash;
+use crate::reasons::NeedsKernel;
 use crate::statistics::Statistics;
-use crate::tables::{Offers, PortId, Tables, Update};
+use crate::tables::{Offers, PortId, Query, Tables, Update};
 use crate::udp::{Datagram, EndpointId, Udp};
 
 /// What a stack is made with.
@@ -80,6 +81,15 @@ impl Stack {
     /// Takes in one event from the kernel.
     pub fn update(&mut self, update: Update) {
         self.tables.update(update);
+    }
+
+    /// The interface by which `destination` is reached, through `device` where that is given.
+    ///
+    /// # Errors
+    /// None that this stack could send by: the reason.
+    pub fn interface_for(&self, destination: IpAddr, device: Option<u32>) -> Result<u32, NeedsKernel> {
+        let query = Query { destination: destination.into(), source: None, ifindex: device };
+        self.tables.way(query).map(|way| way.ifindex)
     }
 
     /// Takes in a whole picture, as after lost netlink messages: what is not in it is gone. Ports, endpoints and the

@@ -42,6 +42,8 @@ pub struct Datagram<'a> {
     pub tos: u8,
     /// When the frame arrived, as the caller said.
     pub received_ns: u64,
+    /// Datagrams dropped at the endpoint before it for want of room (SO_RXQ_OVFL).
+    pub dropped_before: u32,
 }
 
 /// All of UDP but what is sent.

@@ -12,6 +12,8 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use attr::{Attr, Command, zeroed};
 
+use crate::descriptor::place;
+
 const BPF_PROG_TYPE_XDP: u32 = 6;
 const BPF_XDP: u32 = 37;
 const XDP_FLAGS_SKB_MODE: u32 = 1 << 1;
@@ -46,7 +48,7 @@ fn bpf<A: Attr>(command: Command, attr: &mut A) -> io::Result<i32> {
 fn bpf_fd<A: Attr>(command: Command, attr: &mut A) -> io::Result<OwnedFd> {
     let fd = bpf(command, attr)?;
     // SAFETY: the command (create, load) returned a new descriptor that nothing else owns.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+    Ok(place(unsafe { OwnedFd::from_raw_fd(fd) }))
 }
 
 fn fd_u32(fd: BorrowedFd<'_>) -> u32 {

@@ -37,19 +37,20 @@ pub fn set_busy_poll_budget_packets(socket: impl AsFd, budget_packets: u16) -> i
 /// # Errors
 /// getsockopt(2) failed.
 pub fn incoming_napi_id(socket: impl AsFd) -> io::Result<u32> {
+    int_option(socket, libc::SOL_SOCKET, libc::SO_INCOMING_NAPI_ID).map(|id| id as u32)
+}
+
+/// An option whose value is an `int`, of any level.
+///
+/// # Errors
+/// getsockopt(2) failed: `ENOPROTOOPT` for an option that the kernel or the socket does not have.
+pub fn int_option(socket: impl AsFd, level: libc::c_int, option: libc::c_int) -> io::Result<libc::c_int> {
     let mut value: libc::c_int = 0;
     let mut len = size_of::<libc::c_int>() as libc::socklen_t;
+    let number = socket.as_fd().as_raw_fd();
     // SAFETY: `value` and `len` are live locals, and `len` states the size of `value`.
-    let result = unsafe {
-        libc::getsockopt(
-            socket.as_fd().as_raw_fd(),
-            libc::SOL_SOCKET,
-            libc::SO_INCOMING_NAPI_ID,
-            (&raw mut value).cast(),
-            &mut len,
-        )
-    };
-    if result == 0 { Ok(value as u32) } else { Err(io::Error::last_os_error()) }
+    let result = unsafe { libc::getsockopt(number, level, option, (&raw mut value).cast(), &mut len) };
+    if result == 0 { Ok(value) } else { Err(io::Error::last_os_error()) }
 }
 
 fn set_int(socket: impl AsFd, option: libc::c_int, value: libc::c_int) -> io::Result<()> {

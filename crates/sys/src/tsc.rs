@@ -216,6 +216,14 @@ fn factor(hz: u64) -> u64 {
     ((1_000_000_000_u128 << SHIFT) / u128::from(hz.max(1))) as u64
 }
 
+/// The counter of this CPU as it stands, unordered and uncalibrated: between one and five ticks a nanosecond on the machines
+/// there are (nanoseconds where there is no counter). For "about so long ago" on hot paths, never for a figure.
+#[inline]
+#[must_use]
+pub fn rough_ticks() -> u64 {
+    counter::unordered()
+}
+
 /// `CLOCK_MONOTONIC_RAW` in nanoseconds.
 #[inline]
 #[must_use]

@@ -28,6 +28,7 @@ pub use config::{Steer, XdpConfig, XdpMode};
 pub use umem::Pages;
 
 use std::io;
+use std::os::fd::BorrowedFd;
 
 use nearwire_sys::bpf::Map;
 
@@ -126,6 +127,11 @@ impl XdpPort {
     #[must_use]
     pub fn config(&self) -> &XdpConfig {
         &self.config
+    }
+
+    /// The sockets it receives by, to wait for in an epoll set of the caller's.
+    pub fn receive_sockets(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        self.receivers.iter().map(Receiver::socket)
     }
 
     /// Has every empty look poll the device queue for up to `busy_poll_us`, in the process's own time instead of an

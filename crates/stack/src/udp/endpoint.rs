@@ -13,6 +13,14 @@ pub struct EndpointId {
     pub(crate) version: u32,
 }
 
+impl EndpointId {
+    /// Where its owner may keep things of it in a table: small numbers, used again after a close.
+    #[must_use]
+    pub const fn index(self) -> usize {
+        self.index as usize
+    }
+}
+
 /// What to do about datagrams longer than the path carries: `IP_MTU_DISCOVER`, `IPV6_MTU_DISCOVER`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PathMtuDiscovery {
@@ -151,6 +159,8 @@ pub(crate) struct Endpoint {
     /// IPv4 identification of the next datagram that may be fragmented, or is of a connection.
     pub(crate) identification: u16,
     pub(crate) queue: Queue,
+    /// Datagrams dropped for want of room (`sk_drops`).
+    pub(crate) dropped: u32,
     pub(crate) options: UdpOptions,
     pub(crate) flow: Flow,
     pub(crate) memberships: Vec<Membership>,
@@ -176,6 +186,7 @@ impl Endpoint {
             group: 0,
             identification,
             queue: Queue::default(),
+            dropped: 0,
             options,
             flow: Flow::default(),
             memberships: Vec::new(),

@@ -41,6 +41,7 @@ struct Meta {
     ttl: u8,
     tos: u8,
     received_ns: u64,
+    dropped_before: u32,
 }
 
 /// An endpoint's chain.
@@ -151,9 +152,9 @@ impl Pool {
         }
         let slot = &self.slots[queue.first as usize];
         let start = queue.first as usize * self.slot_bytes;
-        let Meta { source, destination, ifindex, ttl, tos, received_ns } = slot.meta;
+        let Meta { source, destination, ifindex, ttl, tos, received_ns, dropped_before } = slot.meta;
         let payload = &self.bytes[start..start + slot.len_bytes as usize];
-        Some(Datagram { payload, source, destination, ifindex, ttl, tos, received_ns })
+        Some(Datagram { payload, source, destination, ifindex, ttl, tos, received_ns, dropped_before })
     }
 
     /// Drops the first datagram.
@@ -189,8 +190,8 @@ impl Pool {
 impl Meta {
     #[inline]
     fn of(datagram: &Datagram<'_>) -> Meta {
-        let Datagram { source, destination, ifindex, ttl, tos, received_ns, .. } = *datagram;
-        Meta { source, destination, ifindex, ttl, tos, received_ns }
+        let Datagram { source, destination, ifindex, ttl, tos, received_ns, dropped_before, .. } = *datagram;
+        Meta { source, destination, ifindex, ttl, tos, received_ns, dropped_before }
     }
 }
 
@@ -211,6 +212,7 @@ mod tests {
             ttl: 4,
             tos: 5,
             received_ns: 6,
+            dropped_before: 7,
         }
     }
 

@@ -7,6 +7,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use nearwire_sys::descriptor::place;
 use rustix::net::sockopt::{
     set_xdp_rx_ring_size, set_xdp_tx_ring_size, set_xdp_umem_completion_ring_size, set_xdp_umem_fill_ring_size,
     set_xdp_umem_reg, xdp_mmap_offsets, xdp_options,
@@ -58,6 +59,7 @@ impl SocketSpec<'_> {
     /// Opens and binds the socket.
     pub(super) fn open(&self) -> Result<Halves, PortError> {
         let socket = socket_with(AddressFamily::XDP, SocketType::RAW, SocketFlags::CLOEXEC, None)
+            .map(place)
             .map_err(|errno| self.refused("open an AF_XDP socket", errno))?;
         let frames = self.fill_frames + self.tx_frames + self.prepared_frames;
         let len_bytes = frames as usize * self.frame_size_bytes as usize;

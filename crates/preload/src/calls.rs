@@ -1,0 +1,10 @@
+//! What each intercepted call does, beside the original. A function here answers `None` where the original call is to be
+//! made, and nothing has been done then.
+
+pub mod epoll;
+pub mod names;
+pub mod options;
+pub mod poll;
+pub mod process;
+pub mod receive;
+pub mod send;

@@ -1,0 +1,110 @@
+//! Numbers: what opens, copies and closes descriptors, and what gives sockets addresses.
+
+use libc::{c_int, c_uint, sockaddr, socklen_t};
+use nearwire_socket::Family;
+
+use crate::c_types::address;
+use crate::turn::errno;
+use crate::{internal_fd, real, state};
+
+/// After socket(2).
+pub fn opened(fd: c_int, domain: c_int, kind: c_int, protocol: c_int) {
+    let family = match domain {
+        libc::AF_INET => Family::V4,
+        libc::AF_INET6 => Family::V6,
+        _ => return,
+    };
+    let flags = libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
+    let is_udp = kind & !flags == libc::SOCK_DGRAM && matches!(protocol, 0 | libc::IPPROTO_UDP);
+    if fd < 0 || !is_udp || !state::can_follow(fd) {
+        return;
+    }
+    if state::with(|sockets| sockets.opened(fd, family, kind & libc::SOCK_NONBLOCK != 0)).is_some() {
+        state::follow_socket(fd);
+    }
+}
+
+/// After epoll_create(2).
+pub fn epoll_opened(fd: c_int) {
+    if fd >= 0 && state::can_follow(fd) && state::with(|sockets| sockets.epoll_opened(fd)).is_some() {
+        state::follow_epoll(fd);
+    }
+}
+
+/// Before a number is closed, by whatever call.
+pub fn closing(fd: c_int) {
+    if state::is_followed(fd) {
+        state::with(|sockets| sockets.closing(fd));
+        state::unfollow(fd);
+    }
+}
+
+/// After `new` became a copy of `old`.
+pub fn copied(old: c_int, new: c_int) {
+    if new < 0 || old == new || !(state::is_followed(old) || state::is_followed(new)) {
+        return;
+    }
+    let is_followed = state::is_followed(old) && state::can_follow(new);
+    state::with(|sockets| if is_followed { sockets.duplicated(old, new) } else { sockets.closing(new) });
+    if is_followed { state::follow_copy(old, new) } else { state::unfollow(new) }
+}
+
+/// Before close_range(2) and closefrom(3): what is followed among the numbers.
+pub fn closing_range(first: c_uint, last: c_uint) {
+    let last = last.min(u16::MAX.into());
+    for fd in first..=last {
+        closing(fd.cast_signed());
+    }
+}
+
+/// close_range(2) in pieces, around the library's own descriptors.
+///
+/// # Safety
+/// As for the C function.
+pub unsafe fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int {
+    if first > last || flags & !(CLOSE_RANGE_CLOEXEC | CLOSE_RANGE_UNSHARE) != 0 {
+        // SAFETY: the caller's.
+        return unsafe { real::close_range(first, last, flags) };
+    }
+    if flags & CLOSE_RANGE_CLOEXEC == 0 {
+        closing_range(first, last);
+    }
+    let mut from = first;
+    loop {
+        let own = internal_fd::first_in(from, last);
+        let to = own.map_or(last, |own| own.wrapping_sub(1));
+        if own != Some(from) {
+            // SAFETY: the caller's.
+            let closed = unsafe { real::close_range(from, to, flags) };
+            if closed != 0 {
+                return closed;
+            }
+        }
+        match own {
+            Some(own) if own < last => from = own + 1,
+            _ => return 0,
+        }
+    }
+}
+
+const CLOSE_RANGE_UNSHARE: c_int = 2;
+const CLOSE_RANGE_CLOEXEC: c_int = 4;
+
+/// After bind(2) succeeded.
+///
+/// # Safety
+/// The address is the one that was bound to.
+pub unsafe fn bound(fd: c_int, name: *const sockaddr, length: socklen_t) {
+    // SAFETY: the caller's.
+    if let Some(wanted) = unsafe { address::read(name, length) } {
+        state::with(|sockets| sockets.bound(fd, wanted.port()));
+    }
+}
+
+/// After connect(2), whatever came of it: also a refused one may have disconnected.
+pub fn connected(fd: c_int) {
+    // The program looks at the error of its call.
+    let before = errno();
+    state::with(|sockets| sockets.connected(fd));
+    crate::turn::fail(before);
+}

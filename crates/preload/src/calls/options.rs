@@ -1,0 +1,232 @@
+//! Options of sockets, fcntl(2) and ioctl(2).
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use libc::{c_int, c_ulong, c_void, socklen_t};
+use nearwire_socket::{Reason, SourceFilter};
+
+use crate::c_types::address;
+use crate::state;
+
+/// Options of linux/in.h and in6.h that the libc crate does not name.
+const MCAST_JOIN_GROUP: c_int = 42;
+const MCAST_BLOCK_SOURCE: c_int = 43;
+const MCAST_UNBLOCK_SOURCE: c_int = 44;
+const MCAST_LEAVE_GROUP: c_int = 45;
+const MCAST_JOIN_SOURCE_GROUP: c_int = 46;
+const MCAST_LEAVE_SOURCE_GROUP: c_int = 47;
+const MCAST_MSFILTER: c_int = 48;
+const IP_MSFILTER: c_int = 41;
+const IP_BLOCK_SOURCE: c_int = 38;
+const IP_UNBLOCK_SOURCE: c_int = 37;
+
+/// What an option does to a group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum GroupChange {
+    Join,
+    Leave,
+    JoinSource(IpAddr),
+    LeaveSource(IpAddr),
+    Block(IpAddr),
+    Unblock(IpAddr),
+}
+
+/// A group option: which group, on which interface (0: the kernel chose), and what happened.
+struct GroupOption {
+    group: IpAddr,
+    ifindex: u32,
+    /// IPv4 may name the interface by an address of it.
+    interface_address: Option<Ipv4Addr>,
+    change: GroupChange,
+}
+
+/// After setsockopt(2) succeeded.
+///
+/// # Safety
+/// `value` points to `length` bytes.
+pub unsafe fn changed(fd: c_int, level: c_int, option: c_int, value: *const c_void, length: socklen_t) {
+    let bytes: &[u8] = if value.is_null() {
+        &[]
+    } else {
+        // SAFETY: the caller's, and the kernel has just read them.
+        unsafe { std::slice::from_raw_parts(value.cast(), length as usize) }
+    };
+    match (level, option) {
+        (
+            libc::SOL_SOCKET,
+            libc::SO_ATTACH_FILTER
+            | libc::SO_ATTACH_BPF
+            | libc::SO_ATTACH_REUSEPORT_CBPF
+            | libc::SO_ATTACH_REUSEPORT_EBPF,
+        )
+        | (
+            libc::IPPROTO_IP,
+            libc::IP_OPTIONS | libc::IP_XFRM_POLICY | libc::IP_IPSEC_POLICY | IP_MSFILTER | MCAST_MSFILTER,
+        )
+        | (
+            libc::IPPROTO_IPV6,
+            MCAST_MSFILTER | libc::IPV6_RTHDR | libc::IPV6_HOPOPTS | libc::IPV6_DSTOPTS | libc::IPV6_PKTINFO,
+        ) => {
+            state::with(|sockets| sockets.only_kernel(fd, Reason::Option));
+        }
+        _ => match group_option(level, option, bytes) {
+            Some(change) => group_changed(fd, &change),
+            None => {
+                state::with(|sockets| sockets.option_changed(fd));
+            }
+        },
+    }
+}
+
+fn group_option(level: c_int, option: c_int, bytes: &[u8]) -> Option<GroupOption> {
+    match (level, option) {
+        (libc::IPPROTO_IP, libc::IP_ADD_MEMBERSHIP) => membership_v4(bytes, GroupChange::Join),
+        (libc::IPPROTO_IP, libc::IP_DROP_MEMBERSHIP) => membership_v4(bytes, GroupChange::Leave),
+        (libc::IPPROTO_IP, libc::IP_ADD_SOURCE_MEMBERSHIP) => source_v4(bytes, GroupChange::JoinSource),
+        (libc::IPPROTO_IP, libc::IP_DROP_SOURCE_MEMBERSHIP) => source_v4(bytes, GroupChange::LeaveSource),
+        (libc::IPPROTO_IP, IP_BLOCK_SOURCE) => source_v4(bytes, GroupChange::Block),
+        (libc::IPPROTO_IP, IP_UNBLOCK_SOURCE) => source_v4(bytes, GroupChange::Unblock),
+        (libc::IPPROTO_IPV6, libc::IPV6_ADD_MEMBERSHIP) => membership_v6(bytes, GroupChange::Join),
+        (libc::IPPROTO_IPV6, libc::IPV6_DROP_MEMBERSHIP) => membership_v6(bytes, GroupChange::Leave),
+        (libc::IPPROTO_IP | libc::IPPROTO_IPV6, MCAST_JOIN_GROUP) => group_of_any_family(bytes, GroupChange::Join),
+        (libc::IPPROTO_IP | libc::IPPROTO_IPV6, MCAST_LEAVE_GROUP) => group_of_any_family(bytes, GroupChange::Leave),
+        (libc::IPPROTO_IP | libc::IPPROTO_IPV6, MCAST_JOIN_SOURCE_GROUP) => {
+            source_of_any_family(bytes, GroupChange::JoinSource)
+        }
+        (libc::IPPROTO_IP | libc::IPPROTO_IPV6, MCAST_LEAVE_SOURCE_GROUP) => {
+            source_of_any_family(bytes, GroupChange::LeaveSource)
+        }
+        (libc::IPPROTO_IP | libc::IPPROTO_IPV6, MCAST_BLOCK_SOURCE) => source_of_any_family(bytes, GroupChange::Block),
+        (libc::IPPROTO_IP | libc::IPPROTO_IPV6, MCAST_UNBLOCK_SOURCE) => {
+            source_of_any_family(bytes, GroupChange::Unblock)
+        }
+        _ => None,
+    }
+}
+
+fn v4_at(bytes: &[u8], at: usize) -> Option<Ipv4Addr> {
+    bytes.get(at..at + 4)?.first_chunk::<4>().map(|octets| Ipv4Addr::from(*octets))
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
+    bytes.get(at..at + 4)?.first_chunk::<4>().map(|word| u32::from_ne_bytes(*word))
+}
+
+/// `struct ip_mreq` (group, address) or `ip_mreqn` (and an index).
+fn membership_v4(bytes: &[u8], change: GroupChange) -> Option<GroupOption> {
+    Some(GroupOption {
+        group: v4_at(bytes, 0)?.into(),
+        ifindex: u32_at(bytes, 8).unwrap_or(0),
+        interface_address: v4_at(bytes, 4).filter(|address| !address.is_unspecified()),
+        change,
+    })
+}
+
+/// `struct ip_mreq_source`: group, interface, source.
+fn source_v4(bytes: &[u8], change: impl FnOnce(IpAddr) -> GroupChange) -> Option<GroupOption> {
+    Some(GroupOption {
+        group: v4_at(bytes, 0)?.into(),
+        ifindex: 0,
+        interface_address: v4_at(bytes, 4).filter(|address| !address.is_unspecified()),
+        change: change(v4_at(bytes, 8)?.into()),
+    })
+}
+
+/// `struct ipv6_mreq`: group, index.
+fn membership_v6(bytes: &[u8], change: GroupChange) -> Option<GroupOption> {
+    let group = Ipv6Addr::from(*bytes.first_chunk::<16>()?);
+    Some(GroupOption { group: group.into(), ifindex: u32_at(bytes, 16)?, interface_address: None, change })
+}
+
+/// Where `gr_group` and `gsr_source` begin: an index, padding, addresses of 128 bytes.
+const GROUP_AT: usize = 8;
+const STORAGE_BYTES: usize = size_of::<libc::sockaddr_storage>();
+
+fn group_of_any_family(bytes: &[u8], change: GroupChange) -> Option<GroupOption> {
+    let group = address::from_bytes(bytes.get(GROUP_AT..)?)?.ip();
+    Some(GroupOption { group, ifindex: u32_at(bytes, 0)?, interface_address: None, change })
+}
+
+fn source_of_any_family(bytes: &[u8], change: impl FnOnce(IpAddr) -> GroupChange) -> Option<GroupOption> {
+    let group = address::from_bytes(bytes.get(GROUP_AT..GROUP_AT + STORAGE_BYTES)?)?.ip();
+    let source = address::from_bytes(bytes.get(GROUP_AT + STORAGE_BYTES..)?)?.ip();
+    Some(GroupOption { group, ifindex: u32_at(bytes, 0)?, interface_address: None, change: change(source) })
+}
+
+/// The stack follows what the kernel has accepted.
+fn group_changed(fd: c_int, option: &GroupOption) {
+    state::with(|sockets| {
+        let by_address = option.interface_address.and_then(|address| sockets.interface_with(address.into()));
+        let ifindex = if option.ifindex == 0 { by_address.unwrap_or(0) } else { option.ifindex };
+        let group = option.group;
+        let known = sockets.membership(fd, ifindex, group).cloned();
+        let wanted = match (option.change, known) {
+            (GroupChange::Join, _) => Some(SourceFilter::default()),
+            (GroupChange::Leave, _) => None,
+            (GroupChange::JoinSource(source), Some(SourceFilter::Include(mut sources))) => {
+                sources.push(source);
+                Some(SourceFilter::Include(sources))
+            }
+            (GroupChange::JoinSource(source), _) => Some(SourceFilter::Include(vec![source])),
+            (GroupChange::LeaveSource(source), Some(SourceFilter::Include(mut sources))) => {
+                sources.retain(|known| *known != source);
+                Some(SourceFilter::Include(sources)).filter(|filter| *filter != SourceFilter::Include(Vec::new()))
+            }
+            (GroupChange::Block(source), Some(SourceFilter::Exclude(mut sources))) => {
+                sources.push(source);
+                Some(SourceFilter::Exclude(sources))
+            }
+            (GroupChange::Unblock(source), Some(SourceFilter::Exclude(mut sources))) => {
+                sources.retain(|known| *known != source);
+                Some(SourceFilter::Exclude(sources))
+            }
+            (_, known) => known,
+        };
+        match wanted {
+            Some(filter) => sockets.joined(fd, ifindex, group, filter),
+            None => sockets.left(fd, ifindex, group),
+        }
+    });
+}
+
+/// After fcntl(2) succeeded.
+pub fn fcntl_done(fd: c_int, command: c_int, argument: c_ulong, result: c_int) {
+    match command {
+        libc::F_SETFL if state::is_socket(fd) => {
+            let is_nonblocking = argument as c_int & libc::O_NONBLOCK != 0;
+            state::with(|sockets| sockets.set_nonblocking(fd, is_nonblocking));
+        }
+        libc::F_DUPFD | libc::F_DUPFD_CLOEXEC => super::names::copied(fd, result),
+        _ => {}
+    }
+}
+
+/// ioctl(2) on a socket, where this library knows the answer.
+///
+/// # Safety
+/// `argument` is what the request wants.
+pub unsafe fn ioctl(fd: c_int, request: c_ulong, argument: c_ulong) -> Option<c_int> {
+    if request != libc::FIONREAD {
+        return None;
+    }
+    let length = state::with(|sockets| sockets.next_datagram_bytes(fd))??;
+    let at = argument as *mut c_int;
+    if at.is_null() {
+        return None;
+    }
+    // SAFETY: FIONREAD wants a pointer to an int.
+    unsafe { *at = c_int::try_from(length).unwrap_or(c_int::MAX) };
+    Some(0)
+}
+
+/// After ioctl(2) succeeded.
+///
+/// # Safety
+/// `argument` is what the request wants.
+pub unsafe fn ioctl_done(fd: c_int, request: c_ulong, argument: c_ulong) {
+    if request == libc::FIONBIO {
+        // SAFETY: FIONBIO wants a pointer to an int, which the kernel has just read.
+        let is_nonblocking = unsafe { *(argument as *const c_int) } != 0;
+        state::with(|sockets| sockets.set_nonblocking(fd, is_nonblocking));
+    }
+}

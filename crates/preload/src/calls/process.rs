@@ -1,0 +1,1 @@
+//! fork(2) and exec(3).

@@ -1,0 +1,55 @@
+//! Copying and closing descriptors.
+#![allow(clippy::missing_safety_doc, reason = "as for the C function of each name")]
+#![allow(missing_docs, reason = "each is the C function of its name")]
+
+use libc::{c_int, c_uint};
+
+use crate::calls::names;
+use crate::turn::fail;
+use crate::{internal_fd, real};
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn close(fd: c_int) -> c_int {
+    if internal_fd::is_internal(fd) {
+        return fail(libc::EBADF) as c_int;
+    }
+    names::closing(fd);
+    // SAFETY: the caller's, as for the C function.
+    unsafe { real::close(fd) }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dup(fd: c_int) -> c_int {
+    // SAFETY: the caller's, as for the C function.
+    let copy = unsafe { real::dup(fd) };
+    names::copied(fd, copy);
+    copy
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dup2(old: c_int, new: c_int) -> c_int {
+    // SAFETY: the caller's, as for the C function.
+    let copy = unsafe { real::dup2(old, new) };
+    names::copied(old, copy);
+    copy
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dup3(old: c_int, new: c_int, flags: c_int) -> c_int {
+    // SAFETY: the caller's, as for the C function.
+    let copy = unsafe { real::dup3(old, new, flags) };
+    names::copied(old, copy);
+    copy
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int {
+    // SAFETY: the caller's, as for the C function.
+    unsafe { names::close_range(first, last, flags) }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn closefrom(first: c_int) {
+    // SAFETY: the caller's, as for the C function.
+    unsafe { names::close_range(first.max(0).cast_unsigned(), c_uint::MAX, 0) };
+}

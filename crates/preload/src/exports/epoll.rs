@@ -1,0 +1,80 @@
+//! epoll.
+#![allow(clippy::missing_safety_doc, reason = "as for the C function of each name")]
+#![allow(missing_docs, reason = "each is the C function of its name")]
+
+use std::time::Duration;
+
+use libc::{c_int, epoll_event, sigset_t, timespec};
+
+use crate::calls::{epoll, names};
+use crate::real;
+use crate::turn::HeldSignals;
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn epoll_create(size: c_int) -> c_int {
+    // SAFETY: the caller's, as for the C function.
+    let fd = unsafe { real::epoll_create(size) };
+    names::epoll_opened(fd);
+    fd
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn epoll_create1(flags: c_int) -> c_int {
+    // SAFETY: the caller's, as for the C function.
+    let fd = unsafe { real::epoll_create1(flags) };
+    names::epoll_opened(fd);
+    fd
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn epoll_ctl(set: c_int, operation: c_int, fd: c_int, event: *mut epoll_event) -> c_int {
+    // SAFETY: the caller's, as for the C function.
+    unsafe { epoll::control(set, operation, fd, event).unwrap_or_else(|| real::epoll_ctl(set, operation, fd, event)) }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn epoll_wait(set: c_int, events: *mut epoll_event, room: c_int, timeout_ms: c_int) -> c_int {
+    // SAFETY: the caller's, as for the C function.
+    unsafe {
+        epoll::wait(set, events, room, epoll::from_ms(timeout_ms))
+            .unwrap_or_else(|| real::epoll_wait(set, events, room, timeout_ms))
+    }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn epoll_pwait(
+    set: c_int,
+    events: *mut epoll_event,
+    room: c_int,
+    timeout_ms: c_int,
+    mask: *const sigset_t,
+) -> c_int {
+    // SAFETY: the caller's, as for the C function.
+    unsafe {
+        let held = (!mask.is_null()).then(|| HeldSignals::replace(mask));
+        let result = epoll::wait(set, events, room, epoll::from_ms(timeout_ms));
+        drop(held);
+        result.unwrap_or_else(|| real::epoll_pwait(set, events, room, timeout_ms, mask))
+    }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn epoll_pwait2(
+    set: c_int,
+    events: *mut epoll_event,
+    room: c_int,
+    timeout: *const timespec,
+    mask: *const sigset_t,
+) -> c_int {
+    // SAFETY: the caller's, as for the C function.
+    unsafe {
+        let Some(time) = crate::exports::poll::duration(timeout) else {
+            return real::epoll_pwait2(set, events, room, timeout, mask);
+        };
+        let time: Option<Duration> = time;
+        let held = (!mask.is_null()).then(|| HeldSignals::replace(mask));
+        let result = epoll::wait(set, events, room, time);
+        drop(held);
+        result.unwrap_or_else(|| real::epoll_pwait2(set, events, room, timeout, mask))
+    }
+}

@@ -1,0 +1,136 @@
+//! poll and select.
+#![allow(clippy::missing_safety_doc, reason = "as for the C function of each name")]
+#![allow(missing_docs, reason = "each is the C function of its name")]
+
+use std::time::{Duration, Instant};
+
+use libc::{c_int, fd_set, nfds_t, pollfd, sigset_t, size_t, timespec, timeval};
+
+use crate::calls::epoll::from_ms;
+use crate::calls::poll as calls;
+use crate::real;
+use crate::turn::HeldSignals;
+
+/// A timeout of the program's: `Some(None)` waits for ever; `None`: one that the kernel refuses.
+///
+/// # Safety
+/// `timeout` is null or points to one.
+pub unsafe fn duration(timeout: *const timespec) -> Option<Option<Duration>> {
+    if timeout.is_null() {
+        return Some(None);
+    }
+    // SAFETY: the caller's.
+    let timespec { tv_sec, tv_nsec } = unsafe { *timeout };
+    let nanoseconds = u32::try_from(tv_nsec).ok().filter(|ns| *ns < 1_000_000_000)?;
+    Some(Some(Duration::new(u64::try_from(tv_sec).ok()?, nanoseconds)))
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn poll(fds: *mut pollfd, count: nfds_t, timeout_ms: c_int) -> c_int {
+    // SAFETY: the caller's, as for the C function.
+    unsafe { calls::poll(fds, count, from_ms(timeout_ms)).unwrap_or_else(|| real::poll(fds, count, timeout_ms)) }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __poll_chk(fds: *mut pollfd, count: nfds_t, timeout_ms: c_int, room: size_t) -> c_int {
+    // SAFETY: the caller's, as for the C function.
+    unsafe {
+        let fits = room / size_of::<pollfd>() >= count as usize;
+        let result = if fits { calls::poll(fds, count, from_ms(timeout_ms)) } else { None };
+        result.unwrap_or_else(|| real::__poll_chk(fds, count, timeout_ms, room))
+    }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ppoll(
+    fds: *mut pollfd,
+    count: nfds_t,
+    timeout: *const timespec,
+    mask: *const sigset_t,
+) -> c_int {
+    // SAFETY: the caller's, as for the C function.
+    unsafe { masked_poll(fds, count, timeout, mask).unwrap_or_else(|| real::ppoll(fds, count, timeout, mask)) }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __ppoll_chk(
+    fds: *mut pollfd,
+    count: nfds_t,
+    timeout: *const timespec,
+    mask: *const sigset_t,
+    room: size_t,
+) -> c_int {
+    // SAFETY: the caller's, as for the C function.
+    unsafe {
+        let fits = room / size_of::<pollfd>() >= count as usize;
+        let result = if fits { masked_poll(fds, count, timeout, mask) } else { None };
+        result.unwrap_or_else(|| real::__ppoll_chk(fds, count, timeout, mask, room))
+    }
+}
+
+unsafe fn masked_poll(
+    fds: *mut pollfd,
+    count: nfds_t,
+    timeout: *const timespec,
+    mask: *const sigset_t,
+) -> Option<c_int> {
+    // SAFETY: the caller's, as for the C function.
+    unsafe {
+        let timeout = duration(timeout)?;
+        let _held = (!mask.is_null()).then(|| HeldSignals::replace(mask));
+        calls::poll(fds, count, timeout)
+    }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn select(
+    count: c_int,
+    read: *mut fd_set,
+    write: *mut fd_set,
+    except: *mut fd_set,
+    timeout: *mut timeval,
+) -> c_int {
+    // SAFETY: the caller's, as for the C function.
+    unsafe {
+        let time = if timeout.is_null() {
+            None
+        } else {
+            let timeval { tv_sec, tv_usec } = *timeout;
+            match (u64::try_from(tv_sec), u64::try_from(tv_usec)) {
+                (Ok(seconds), Ok(microseconds)) => {
+                    Some(Duration::from_secs(seconds).saturating_add(Duration::from_micros(microseconds)))
+                }
+                _ => return real::select(count, read, write, except, timeout),
+            }
+        };
+        let started = Instant::now();
+        let Some(result) = calls::select(count, read, write, except, time) else {
+            return real::select(count, read, write, except, timeout);
+        };
+        if let Some(time) = time {
+            // Linux tells what is left.
+            let rest = time.saturating_sub(started.elapsed());
+            *timeout = timeval { tv_sec: rest.as_secs() as i64, tv_usec: i64::from(rest.subsec_micros()) };
+        }
+        result
+    }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pselect(
+    count: c_int,
+    read: *mut fd_set,
+    write: *mut fd_set,
+    except: *mut fd_set,
+    timeout: *const timespec,
+    mask: *const sigset_t,
+) -> c_int {
+    // SAFETY: the caller's, as for the C function.
+    unsafe {
+        let result = duration(timeout).and_then(|time| {
+            let _held = (!mask.is_null()).then(|| HeldSignals::replace(mask));
+            calls::select(count, read, write, except, time)
+        });
+        result.unwrap_or_else(|| real::pselect(count, read, write, except, timeout, mask))
+    }
+}

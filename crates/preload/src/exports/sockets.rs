@@ -1,0 +1,111 @@
+//! Opening, addressing and asking sockets.
+#![allow(clippy::missing_safety_doc, reason = "as for the C function of each name")]
+#![allow(missing_docs, reason = "each is the C function of its name")]
+
+use libc::{c_int, c_ulong, c_void, sockaddr, socklen_t};
+use nearwire_socket::Reason;
+
+use crate::calls::{names, options};
+use crate::{real, state};
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn socket(domain: c_int, kind: c_int, protocol: c_int) -> c_int {
+    // SAFETY: the caller's, as for the C function.
+    let fd = unsafe { real::socket(domain, kind, protocol) };
+    names::opened(fd, domain, kind, protocol);
+    fd
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn bind(fd: c_int, address: *const sockaddr, length: socklen_t) -> c_int {
+    // SAFETY: the caller's, as for the C function.
+    unsafe {
+        let result = real::bind(fd, address, length);
+        if result == 0 && state::is_socket(fd) {
+            names::bound(fd, address, length);
+        }
+        result
+    }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn connect(fd: c_int, address: *const sockaddr, length: socklen_t) -> c_int {
+    // SAFETY: the caller's, as for the C function.
+    let result = unsafe { real::connect(fd, address, length) };
+    if state::is_socket(fd) {
+        names::connected(fd);
+    }
+    result
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn shutdown(fd: c_int, how: c_int) -> c_int {
+    // SAFETY: the caller's, as for the C function.
+    let result = unsafe { real::shutdown(fd, how) };
+    if state::is_socket(fd) && result == 0 {
+        state::with(|sockets| sockets.only_kernel(fd, Reason::ShutDown));
+    }
+    result
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn setsockopt(
+    fd: c_int,
+    level: c_int,
+    option: c_int,
+    value: *const c_void,
+    length: socklen_t,
+) -> c_int {
+    // SAFETY: the caller's, as for the C function.
+    unsafe {
+        let result = real::setsockopt(fd, level, option, value, length);
+        if result == 0 && state::is_socket(fd) {
+            options::changed(fd, level, option, value, length);
+        }
+        result
+    }
+}
+
+/// `fcntl` of any name: C passes its argument as `...`, which on x86-64 and aarch64 travels as a fixed one does.
+unsafe fn fcntl_by(
+    original: unsafe fn(c_int, c_int, c_ulong) -> c_int,
+    fd: c_int,
+    command: c_int,
+    argument: c_ulong,
+) -> c_int {
+    // SAFETY: the caller's, as for the C function.
+    let result = unsafe { original(fd, command, argument) };
+    if result >= 0 && state::is_followed(fd) {
+        options::fcntl_done(fd, command, argument, result);
+    }
+    result
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fcntl(fd: c_int, command: c_int, argument: c_ulong) -> c_int {
+    // SAFETY: the caller's, as for the C function.
+    unsafe { fcntl_by(real::fcntl, fd, command, argument) }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fcntl64(fd: c_int, command: c_int, argument: c_ulong) -> c_int {
+    // SAFETY: the caller's, as for the C function.
+    unsafe { fcntl_by(real::fcntl64, fd, command, argument) }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ioctl(fd: c_int, request: c_ulong, argument: c_ulong) -> c_int {
+    // SAFETY: the caller's, as for the C function.
+    unsafe {
+        if state::is_socket(fd)
+            && let Some(result) = options::ioctl(fd, request, argument)
+        {
+            return result;
+        }
+        let result = real::ioctl(fd, request, argument);
+        if result == 0 && state::is_socket(fd) {
+            options::ioctl_done(fd, request, argument);
+        }
+        result
+    }
+}

@@ -1,0 +1,328 @@
+//! Sending and receiving.
+#![allow(clippy::missing_safety_doc, reason = "as for the C function of each name")]
+#![allow(missing_docs, reason = "each is the C function of its name")]
+
+use std::ptr;
+use std::time::Instant;
+
+use libc::{c_int, c_uint, c_void, iovec, mmsghdr, msghdr, size_t, sockaddr, socklen_t, ssize_t, timespec};
+
+use crate::calls::receive::{self, Into, segment};
+use crate::calls::send::{self, From};
+use crate::{real, state};
+
+const NOTHING_TOLD: Into = Into {
+    segments: ptr::null(),
+    segment_count: 0,
+    name: ptr::null_mut(),
+    name_length: ptr::null_mut(),
+    message: ptr::null_mut(),
+};
+
+unsafe fn recv_into(
+    fd: c_int,
+    buffer: *mut c_void,
+    length: size_t,
+    flags: c_int,
+    name: *mut sockaddr,
+    name_length: *mut socklen_t,
+) -> Option<ssize_t> {
+    if !state::is_socket(fd) {
+        return None;
+    }
+    let only = segment(buffer, length);
+    let into = Into { segments: &raw const only, segment_count: 1, name, name_length, ..NOTHING_TOLD };
+    // SAFETY: the caller's, as for the C function.
+    unsafe {
+        receive::receive(fd, into, flags, |more| real::recvfrom(fd, buffer, length, flags | more, name, name_length))
+    }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn recv(fd: c_int, buffer: *mut c_void, length: size_t, flags: c_int) -> ssize_t {
+    // SAFETY: the caller's, as for the C function.
+    unsafe {
+        recv_into(fd, buffer, length, flags, ptr::null_mut(), ptr::null_mut())
+            .unwrap_or_else(|| real::recv(fd, buffer, length, flags))
+    }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __recv_chk(
+    fd: c_int,
+    buffer: *mut c_void,
+    length: size_t,
+    room: size_t,
+    flags: c_int,
+) -> ssize_t {
+    // SAFETY: the caller's, as for the C function. Beyond `room` the original ends the program.
+    unsafe {
+        let received =
+            if length > room { None } else { recv_into(fd, buffer, length, flags, ptr::null_mut(), ptr::null_mut()) };
+        received.unwrap_or_else(|| real::__recv_chk(fd, buffer, length, room, flags))
+    }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn recvfrom(
+    fd: c_int,
+    buffer: *mut c_void,
+    length: size_t,
+    flags: c_int,
+    name: *mut sockaddr,
+    name_length: *mut socklen_t,
+) -> ssize_t {
+    // SAFETY: the caller's, as for the C function.
+    unsafe {
+        recv_into(fd, buffer, length, flags, name, name_length)
+            .unwrap_or_else(|| real::recvfrom(fd, buffer, length, flags, name, name_length))
+    }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __recvfrom_chk(
+    fd: c_int,
+    buffer: *mut c_void,
+    length: size_t,
+    room: size_t,
+    flags: c_int,
+    name: *mut sockaddr,
+    name_length: *mut socklen_t,
+) -> ssize_t {
+    // SAFETY: the caller's, as for the C function. Beyond `room` the original ends the program.
+    unsafe {
+        let received = if length > room { None } else { recv_into(fd, buffer, length, flags, name, name_length) };
+        received.unwrap_or_else(|| real::__recvfrom_chk(fd, buffer, length, room, flags, name, name_length))
+    }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn read(fd: c_int, buffer: *mut c_void, length: size_t) -> ssize_t {
+    // SAFETY: the caller's, as for the C function. A read of nothing is nothing.
+    unsafe {
+        let received =
+            if length == 0 { None } else { recv_into(fd, buffer, length, 0, ptr::null_mut(), ptr::null_mut()) };
+        received.unwrap_or_else(|| real::read(fd, buffer, length))
+    }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __read_chk(fd: c_int, buffer: *mut c_void, length: size_t, room: size_t) -> ssize_t {
+    // SAFETY: the caller's, as for the C function. Beyond `room` the original ends the program.
+    unsafe { if length > room { real::__read_chk(fd, buffer, length, room) } else { read(fd, buffer, length) } }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn readv(fd: c_int, segments: *const iovec, count: c_int) -> ssize_t {
+    // SAFETY: the caller's, as for the C function.
+    unsafe {
+        if state::is_socket(fd)
+            && let Ok(segment_count) = usize::try_from(count)
+            && segment_count > 0
+        {
+            let into = Into { segments, segment_count, ..NOTHING_TOLD };
+            let mut message: msghdr = std::mem::zeroed();
+            (message.msg_iov, message.msg_iovlen) = (segments.cast_mut(), segment_count as _);
+            let original = |more| {
+                let mut message = message;
+                real::recvmsg(fd, &raw mut message, more)
+            };
+            if let Some(received) = receive::receive(fd, into, 0, original) {
+                return received;
+            }
+        }
+        real::readv(fd, segments, count)
+    }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) -> ssize_t {
+    // SAFETY: the caller's, as for the C function.
+    unsafe { recv_message(fd, message, flags).unwrap_or_else(|| real::recvmsg(fd, message, flags)) }
+}
+
+unsafe fn recv_message(fd: c_int, message: *mut msghdr, flags: c_int) -> Option<ssize_t> {
+    if !state::is_socket(fd) || message.is_null() {
+        return None;
+    }
+    // SAFETY: the caller's, as for the C function.
+    unsafe {
+        let into = Into {
+            segments: (*message).msg_iov,
+            segment_count: (*message).msg_iovlen as usize,
+            message,
+            ..NOTHING_TOLD
+        };
+        receive::receive(fd, into, flags, |more| real::recvmsg(fd, message, flags | more))
+    }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn recvmmsg(
+    fd: c_int,
+    messages: *mut mmsghdr,
+    count: c_uint,
+    flags: c_int,
+    timeout: *mut timespec,
+) -> c_int {
+    // SAFETY: the caller's, as for the C function.
+    unsafe {
+        if !state::is_socket(fd) || messages.is_null() || count == 0 {
+            return real::recvmmsg(fd, messages, count, flags, timeout);
+        }
+        let Some(time) = super::poll::duration(timeout) else {
+            return real::recvmmsg(fd, messages, count, flags, timeout);
+        };
+        let started = Instant::now();
+        let received = recv_messages(fd, messages, count, flags, time.map(|time| started + time));
+        if let Some(time) = time {
+            *timeout = crate::turn::to_timespec(time.saturating_sub(started.elapsed()));
+        }
+        received
+    }
+}
+
+/// As `do_recvmmsg` of `net/socket.c`: the timeout is looked at after each datagram, and an error after the first one is
+/// told by the next call.
+unsafe fn recv_messages(
+    fd: c_int,
+    messages: *mut mmsghdr,
+    count: c_uint,
+    flags: c_int,
+    deadline: Option<Instant>,
+) -> c_int {
+    let mut each = flags & !libc::MSG_WAITFORONE;
+    let mut done = 0;
+    while done < count.min(1024) {
+        // SAFETY: the caller's array.
+        let length = unsafe {
+            let entry = messages.add(done as usize);
+            let length = recvmsg(fd, &raw mut (*entry).msg_hdr, each);
+            if length >= 0 {
+                (*entry).msg_len = length as c_uint;
+            }
+            length
+        };
+        if length < 0 {
+            break;
+        }
+        done += 1;
+        if flags & libc::MSG_WAITFORONE != 0 {
+            each |= libc::MSG_DONTWAIT;
+        }
+        if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+            break;
+        }
+    }
+    if done == 0 { -1 } else { done as c_int }
+}
+
+unsafe fn send_buffer(
+    fd: c_int,
+    buffer: *const c_void,
+    length: size_t,
+    flags: c_int,
+    name: *const sockaddr,
+    name_length: socklen_t,
+) -> Option<ssize_t> {
+    if !state::is_socket(fd) {
+        return None;
+    }
+    let only = segment(buffer.cast_mut(), length);
+    let from = From { segments: &raw const only, segment_count: 1, name, name_length, message: ptr::null() };
+    // SAFETY: the caller's, as for the C function.
+    unsafe { send::send(fd, from, flags, false) }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn send(fd: c_int, buffer: *const c_void, length: size_t, flags: c_int) -> ssize_t {
+    // SAFETY: the caller's, as for the C function.
+    unsafe {
+        send_buffer(fd, buffer, length, flags, ptr::null(), 0).unwrap_or_else(|| real::send(fd, buffer, length, flags))
+    }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sendto(
+    fd: c_int,
+    buffer: *const c_void,
+    length: size_t,
+    flags: c_int,
+    name: *const sockaddr,
+    name_length: socklen_t,
+) -> ssize_t {
+    // SAFETY: the caller's, as for the C function.
+    unsafe {
+        send_buffer(fd, buffer, length, flags, name, name_length)
+            .unwrap_or_else(|| real::sendto(fd, buffer, length, flags, name, name_length))
+    }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn write(fd: c_int, buffer: *const c_void, length: size_t) -> ssize_t {
+    // SAFETY: the caller's, as for the C function. A write of nothing is a datagram of nothing on a socket.
+    unsafe { send_buffer(fd, buffer, length, 0, ptr::null(), 0).unwrap_or_else(|| real::write(fd, buffer, length)) }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn writev(fd: c_int, segments: *const iovec, count: c_int) -> ssize_t {
+    // SAFETY: the caller's, as for the C function.
+    unsafe {
+        if state::is_socket(fd)
+            && let Ok(segment_count) = usize::try_from(count)
+            && segment_count > 0
+        {
+            let from = From { segments, segment_count, name: ptr::null(), name_length: 0, message: ptr::null() };
+            if let Some(sent) = send::send(fd, from, 0, false) {
+                return sent;
+            }
+        }
+        real::writev(fd, segments, count)
+    }
+}
+
+unsafe fn send_message(fd: c_int, message: *const msghdr, flags: c_int, more: bool) -> Option<ssize_t> {
+    if !state::is_socket(fd) || message.is_null() {
+        return None;
+    }
+    // SAFETY: the caller's, as for the C function.
+    unsafe {
+        let from = From {
+            segments: (*message).msg_iov,
+            segment_count: (*message).msg_iovlen as usize,
+            name: (*message).msg_name.cast_const().cast(),
+            name_length: (*message).msg_namelen,
+            message,
+        };
+        send::send(fd, from, flags, more)
+    }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sendmsg(fd: c_int, message: *const msghdr, flags: c_int) -> ssize_t {
+    // SAFETY: the caller's, as for the C function.
+    unsafe { send_message(fd, message, flags, false).unwrap_or_else(|| real::sendmsg(fd, message, flags)) }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sendmmsg(fd: c_int, messages: *mut mmsghdr, count: c_uint, flags: c_int) -> c_int {
+    // SAFETY: the caller's, as for the C function.
+    unsafe {
+        if !state::is_socket(fd) || messages.is_null() {
+            return real::sendmmsg(fd, messages, count, flags);
+        }
+        let mut done = 0;
+        while done < count.min(1024) {
+            let entry = messages.add(done as usize);
+            let header = &raw const (*entry).msg_hdr;
+            let sent = send_message(fd, header, flags, true).unwrap_or_else(|| real::sendmsg(fd, header, flags));
+            if sent < 0 {
+                break;
+            }
+            (*entry).msg_len = sent as c_uint;
+            done += 1;
+        }
+        state::with(|sockets| sockets.flush());
+        if done == 0 && count > 0 { -1 } else { done as c_int }
+    }
+}

@@ -1,0 +1,173 @@
+//! The library's state: all sockets of the process behind the gate, and a mark for each number that is in it.
+//!
+//! Nothing happens before the program opens its first UDP socket. Should something in here ever panic, the engine is taken
+//! down: the kernel has all packets again and all calls go to it.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::Relaxed};
+
+use nearwire_socket::Sockets;
+use nearwire_socket::config::Config;
+use nearwire_socket::wait::SpinFor;
+
+use crate::gate::{Entered, Gate};
+
+/// Numbers that can be marked; a descriptor beyond them is the kernel's.
+const NUMBERS: usize = 1 << 16;
+const SOCKET: u8 = 1;
+const EPOLL: u8 = 2;
+
+/// What each number is to the library; zero pages until they are written.
+static MARKS: [AtomicU8; NUMBERS] = [const { AtomicU8::new(0) }; NUMBERS];
+static STATE: Gate<Option<State>> = Gate::new(None);
+/// Nothing is accelerated any more.
+static OFF: AtomicBool = AtomicBool::new(false);
+
+/// What is behind the gate.
+struct State {
+    sockets: Sockets,
+    spin: SpinFor,
+}
+
+#[inline]
+fn mark(number: i32) -> u8 {
+    usize::try_from(number).ok().and_then(|at| MARKS.get(at)).map_or(0, |mark| mark.load(Relaxed))
+}
+
+/// Whether a number is a UDP socket that the library follows.
+#[inline]
+pub fn is_socket(number: i32) -> bool {
+    mark(number) & SOCKET != 0
+}
+
+/// Whether a number is an epoll descriptor that the library follows.
+#[inline]
+pub fn is_epoll(number: i32) -> bool {
+    mark(number) & EPOLL != 0
+}
+
+/// Whether a number is anything that the library follows.
+#[inline]
+pub fn is_followed(number: i32) -> bool {
+    mark(number) != 0
+}
+
+/// Whether a socket was ever followed; before, nothing has to be asked.
+#[inline]
+pub fn is_in_use() -> bool {
+    !OFF.load(Relaxed) && IN_USE.load(Relaxed)
+}
+
+static IN_USE: AtomicBool = AtomicBool::new(false);
+
+fn set_mark(number: i32, value: u8) {
+    if let Some(mark) = usize::try_from(number).ok().and_then(|at| MARKS.get(at)) {
+        mark.store(value, Relaxed);
+    }
+}
+
+/// A number is a UDP socket from now on.
+pub fn follow_socket(number: i32) {
+    set_mark(number, SOCKET);
+    IN_USE.store(true, Relaxed);
+}
+
+/// A number is an epoll descriptor from now on.
+pub fn follow_epoll(number: i32) {
+    set_mark(number, EPOLL);
+}
+
+/// `new` is what `old` is.
+pub fn follow_copy(old: i32, new: i32) {
+    set_mark(new, mark(old));
+}
+
+/// A number is closed.
+pub fn unfollow(number: i32) {
+    set_mark(number, 0);
+}
+
+/// Whether a number could be followed at all.
+pub fn can_follow(number: i32) -> bool {
+    !OFF.load(Relaxed) && usize::try_from(number).is_ok_and(|at| at < NUMBERS)
+}
+
+/// Runs `work` on the sockets. `None`: it did not run, and the call is the kernel's: a signal handler interrupted a call
+/// of the same thread, or the library is off.
+#[inline]
+pub fn with<R>(work: impl FnOnce(&mut Sockets) -> R) -> Option<R> {
+    if OFF.load(Relaxed) {
+        return None;
+    }
+    let entered = STATE.enter(|state| {
+        if state.is_none() {
+            *state = State::begin();
+        }
+        let sockets = &mut state.as_mut()?.sockets;
+        match catch_unwind(AssertUnwindSafe(|| work(sockets))) {
+            Ok(result) => Some(result),
+            Err(_) => {
+                give_up(state);
+                None
+            }
+        }
+    });
+    match entered {
+        Entered::Ran(result) => result,
+        Entered::Reentered => None,
+    }
+}
+
+/// How calls wait.
+pub fn spin() -> SpinFor {
+    let entered = STATE.enter(|state| state.as_ref().map(|state| state.spin));
+    match entered {
+        Entered::Ran(Some(spin)) => spin,
+        _ => SpinFor::Time(std::time::Duration::ZERO),
+    }
+}
+
+#[cold]
+fn give_up(state: &mut Option<State>) {
+    OFF.store(true, Relaxed);
+    let broken = state.take();
+    // What is left of it detaches its programs on the way down; should that panic too, it stays where it is.
+    let _ = catch_unwind(AssertUnwindSafe(|| drop(broken)));
+}
+
+impl State {
+    fn begin() -> Option<State> {
+        let Some(config) = configuration() else {
+            OFF.store(true, Relaxed);
+            return None;
+        };
+        let spin = SpinFor::choose(config.spin);
+        Some(State { sockets: Sockets::new(config, &program_name()), spin })
+    }
+}
+
+/// The file and the variables. A mistake in them turns the library off: `nearwire run` reads them first and says what is
+/// wrong, and guessing what was meant would mislead.
+fn configuration() -> Option<Config> {
+    // SAFETY: getauxval only reads what the kernel gave the process.
+    if unsafe { libc::getauxval(libc::AT_SECURE) } != 0 {
+        return None;
+    }
+    let variables: Vec<(String, String)> = std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+        .filter(|(name, _)| name.starts_with("NEARWIRE_"))
+        .collect();
+    let file = variables.iter().find(|(name, _)| name == Config::FILE_VARIABLE).map(|(_, file)| file.clone());
+    let text = match &file {
+        Some(file) => Some(std::fs::read_to_string(file).ok()?),
+        None => None,
+    };
+    let pairs = variables.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+    Config::read(file.as_deref().zip(text.as_deref()), pairs).ok()
+}
+
+fn program_name() -> String {
+    let executable = std::fs::read_link("/proc/self/exe").unwrap_or_default();
+    executable.file_name().map(Path::new).map(|name| name.display().to_string()).unwrap_or_default()
+}

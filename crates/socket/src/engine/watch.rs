@@ -1,0 +1,106 @@
+//! One epoll descriptor over everything that is not a frame: shadows with data or errors of the kernel's, news of its
+//! tables, and frames for those that sleep. A spinning call looks at it now and then; a sleeping one waits for it.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use nearwire_sys::descriptor::{Descriptor, place};
+use rustix::event::epoll::{Event, EventData, EventFlags, add, delete, wait};
+use rustix::event::{EventfdFlags, Timespec, eventfd};
+
+/// What the kernel has at a shadow.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Seen {
+    /// A datagram.
+    pub data: bool,
+    /// An error, as after an ICMP message, or something in the error queue.
+    pub error: bool,
+}
+
+/// Tokens above those of shadows.
+const TABLES: u64 = 1 << 32;
+const PORT: u64 = 2 << 32;
+const WAKE: u64 = 3 << 32;
+
+const EVENTS_AT_ONCE: usize = 32;
+
+/// See the module.
+#[derive(Debug)]
+pub struct Watch {
+    epoll: OwnedFd,
+    /// Written when a thread finds frames for sockets that another one sleeps on.
+    wake: OwnedFd,
+}
+
+impl Watch {
+    pub(super) fn open() -> io::Result<Watch> {
+        let epoll = super::new_epoll()?;
+        let wake = place(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
+        add(&epoll, &wake, EventData::new_u64(WAKE), EventFlags::IN)?;
+        Ok(Watch { epoll, wake })
+    }
+
+    pub(super) fn add_tables(&self, tables: BorrowedFd<'_>) -> io::Result<()> {
+        Ok(add(&self.epoll, tables, EventData::new_u64(TABLES), EventFlags::IN)?)
+    }
+
+    pub(super) fn add_port(&self, socket: BorrowedFd<'_>) -> io::Result<()> {
+        Ok(add(&self.epoll, socket, EventData::new_u64(PORT), EventFlags::IN)?)
+    }
+
+    /// Edge-triggered: what is seen is remembered at the socket until the kernel has no more.
+    pub(super) fn add_shadow(&self, shadow: Descriptor, token: u32) -> io::Result<()> {
+        let flags = EventFlags::IN | EventFlags::ERR | EventFlags::ET;
+        Ok(add(&self.epoll, shadow, EventData::new_u64(u64::from(token)), flags)?)
+    }
+
+    pub(super) fn remove(&self, descriptor: BorrowedFd<'_>) {
+        // Gone already, where the program closed it behind our back.
+        let _ = delete(&self.epoll, descriptor);
+    }
+
+    /// What there is, without waiting.
+    pub(super) fn look(&self, mut shadow: impl FnMut(u32, Seen), mut tables: impl FnMut()) {
+        let mut events = [Event { flags: EventFlags::empty(), data: EventData::new_u64(0) }; EVENTS_AT_ONCE];
+        loop {
+            let Ok(found) = wait(&self.epoll, &mut events[..], Some(&Timespec::default())) else { return };
+            let mut shadows = 0;
+            for event in &events[..found] {
+                match event.data.u64() {
+                    TABLES => tables(),
+                    PORT => {}
+                    WAKE => self.take_wake(),
+                    token => {
+                        shadows += 1;
+                        let flags = event.flags;
+                        let data = flags.contains(EventFlags::IN);
+                        let error = flags.intersects(EventFlags::ERR | EventFlags::HUP);
+                        shadow(token as u32, Seen { data, error });
+                    }
+                }
+            }
+            // Level-triggered ones come again and again; only shadows can fill several rounds.
+            if found < EVENTS_AT_ONCE || shadows == 0 {
+                return;
+            }
+        }
+    }
+
+    /// Wakes all that sleep on the watch, until one of them looks.
+    pub fn wake(&self) {
+        // Full only after 2^64 wakes that nobody took.
+        let _ = rustix::io::write(&self.wake, &1_u64.to_ne_bytes());
+    }
+
+    fn take_wake(&self) {
+        let mut count = [0; 8];
+        // Empty when another thread was faster.
+        let _ = rustix::io::read(&self.wake, &mut count);
+    }
+
+    /// The descriptor to sleep on.
+    #[must_use]
+    pub fn descriptor(&self) -> BorrowedFd<'_> {
+        self.epoll.as_fd()
+    }
+}

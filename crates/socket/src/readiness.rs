@@ -1,0 +1,80 @@
+//! What poll(2) would say of an accelerated socket.
+
+use nearwire_sys::descriptor::Descriptor;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use crate::epoll::Events;
+use crate::epoll_sets::Sets;
+use crate::id::SocketId;
+use crate::sockets::{EngineState, Sockets};
+use crate::udp_socket::{Service, UdpSocket};
+
+impl Sockets {
+    /// What is true of a socket now.
+    pub fn readiness_of(&mut self, id: SocketId) -> Events {
+        let (_, mut state) = self.sets_and_state();
+        state(id)
+    }
+
+    /// The same by number, after taking in what the ports have; `None`: the kernel knows.
+    pub fn readiness(&mut self, number: i32) -> Option<Events> {
+        let id = self.accelerated(number)?;
+        Some(self.readiness_of(id))
+    }
+
+    /// The socket a number names, if it is accelerated, or now is because the program waits for it.
+    pub fn accelerated(&mut self, number: i32) -> Option<SocketId> {
+        let id = self.find(number)?;
+        if matches!(self.get(id)?.service, Service::Open) {
+            self.settle_if_bound(number);
+        }
+        self.get(id)?.is_accelerated().then_some(id)
+    }
+
+    /// A socket whose port the kernel chose is decided when the program first waits for it.
+    pub(crate) fn settle_if_bound(&mut self, number: i32) {
+        let Some(id) = self.find(number) else { return };
+        let Some(socket) = self.get(id) else { return };
+        if matches!(socket.service, Service::Open) && socket.local.is_some_and(|local| local.port() != 0) {
+            self.settle(id, None);
+        }
+    }
+
+    /// The sets, and the state of sockets beside them.
+    pub(crate) fn sets_and_state(&mut self) -> (&mut Sets, impl FnMut(SocketId) -> Events) {
+        let Sockets { sets, sockets, engine, .. } = self;
+        (sets, |id: SocketId| match sockets.get_mut(id.index()) {
+            Some(Some(socket)) => state(socket, engine),
+            _ => Events::empty(),
+        })
+    }
+}
+
+/// As `datagram_poll` of `net/core/datagram.c`: a UDP socket can always send.
+fn state(socket: &mut UdpSocket, engine: &EngineState) -> Events {
+    const READABLE: Events = Events::IN.union(Events::RDNORM);
+    let mut state = Events::SENDABLE;
+    let waits = match (engine, socket.endpoint()) {
+        (EngineState::Open(engine), Some(endpoint)) => engine.stack_ref().udp_waiting(endpoint) > 0,
+        _ => false,
+    };
+    if socket.shadow_has_data || socket.shadow_has_error {
+        // The watch tells what came, not what is left.
+        (socket.shadow_has_data, socket.shadow_has_error) = look_at(socket.shadow);
+    }
+    if waits || socket.shadow_has_data {
+        state |= READABLE;
+    }
+    if socket.shadow_has_error {
+        state |= Events::ERR;
+    }
+    state
+}
+
+/// Whether a shadow has a datagram, and an error.
+fn look_at(shadow: Descriptor) -> (bool, bool) {
+    let mut polled = [PollFd::new(&shadow, PollFlags::IN)];
+    let Ok(_) = poll(&mut polled, Some(&Timespec::default())) else { return (false, false) };
+    let found = polled[0].revents();
+    (found.contains(PollFlags::IN), found.contains(PollFlags::ERR))
+}

@@ -1,0 +1,238 @@
+//! What the kernel keeps of a socket, read from its shadow. Every option is set on the shadow first, by the kernel's own
+//! checks; what matters here is read back, so there is one place that knows an option's value.
+
+use std::io;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use nearwire_stack::{Family, MulticastInterface, PathMtuDiscovery, UdpOptions};
+use nearwire_sys::descriptor::Descriptor;
+use nearwire_sys::socket::int_option;
+use rustix::net::sockopt::{self, Timeout};
+
+/// Options of linux/in.h, in6.h, udp.h and socket.h that neither rustix nor the libc crate names.
+const SO_BINDTOIFINDEX: i32 = 62;
+const SO_TXTIME: i32 = 61;
+const IP_MULTICAST_ALL: i32 = 49;
+const IPV6_MULTICAST_ALL: i32 = 29;
+const UDP_CORK: i32 = 1;
+const UDP_ENCAP: i32 = 100;
+const UDP_NO_CHECK6_TX: i32 = 101;
+const UDP_SEGMENT: i32 = 103;
+const UDP_GRO: i32 = 104;
+
+/// What recvmsg(2) tells beside the datagram, as options ask for it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Ancillary {
+    /// `IP_PKTINFO`.
+    pub packet_info: bool,
+    /// `IP_RECVTTL`.
+    pub ttl: bool,
+    /// `IP_RECVTOS`.
+    pub tos: bool,
+    /// `IP_RECVORIGDSTADDR`.
+    pub original_destination: bool,
+    /// `IPV6_RECVPKTINFO`.
+    pub packet_info_v6: bool,
+    /// `IPV6_RECVHOPLIMIT`.
+    pub hop_limit: bool,
+    /// `IPV6_RECVTCLASS`.
+    pub traffic_class: bool,
+    /// `SO_TIMESTAMP`.
+    pub timestamp_us: bool,
+    /// `SO_TIMESTAMPNS`.
+    pub timestamp_ns: bool,
+    /// `SO_TIMESTAMPING`, its flags.
+    pub timestamping: u32,
+    /// `SO_RXQ_OVFL`.
+    pub drops: bool,
+}
+
+impl Ancillary {
+    /// Nothing is told.
+    pub const NONE: Ancillary = Ancillary {
+        packet_info: false,
+        ttl: false,
+        tos: false,
+        original_destination: false,
+        packet_info_v6: false,
+        hop_limit: false,
+        traffic_class: false,
+        timestamp_us: false,
+        timestamp_ns: false,
+        timestamping: 0,
+        drops: false,
+    };
+
+    /// Whether a datagram needs a time.
+    #[must_use]
+    pub const fn wants_time(&self) -> bool {
+        self.timestamp_us || self.timestamp_ns || self.timestamping != 0
+    }
+}
+
+/// What the kernel keeps.
+#[derive(Clone, Copy, Debug)]
+pub struct Kept {
+    /// What the stack goes by.
+    pub options: UdpOptions,
+    /// What recvmsg tells.
+    pub ancillary: Ancillary,
+    /// `SO_RCVTIMEO`.
+    pub receive_timeout: Option<Duration>,
+    /// An option is set that only the kernel knows.
+    pub only_kernel: bool,
+}
+
+impl Kept {
+    /// Reads everything. An option that cannot be read has its default: kernels know different ones.
+    #[must_use]
+    pub fn read(shadow: Descriptor, family: Family) -> Kept {
+        Kept {
+            options: options(shadow, family),
+            ancillary: ancillary(shadow, family),
+            receive_timeout: sockopt::socket_timeout(shadow, Timeout::Recv).ok().flatten(),
+            only_kernel: only_kernel(shadow, family),
+        }
+    }
+}
+
+fn flag(shadow: Descriptor, level: i32, option: i32) -> bool {
+    number(shadow, level, option) != 0
+}
+
+fn number(shadow: Descriptor, level: i32, option: i32) -> i32 {
+    int_option(shadow, level, option).unwrap_or(0)
+}
+
+fn options(shadow: Descriptor, family: Family) -> UdpOptions {
+    let socket = |option| flag(shadow, libc::SOL_SOCKET, option);
+    let common = UdpOptions {
+        reuse_address: socket(libc::SO_REUSEADDR),
+        reuse_port: socket(libc::SO_REUSEPORT),
+        device: Some(number(shadow, libc::SOL_SOCKET, SO_BINDTOIFINDEX) as u32).filter(|ifindex| *ifindex != 0),
+        broadcast: socket(libc::SO_BROADCAST),
+        receive_buffer_bytes: number(shadow, libc::SOL_SOCKET, libc::SO_RCVBUF) as u32,
+        no_checksum: socket(libc::SO_NO_CHECK),
+        ..UdpOptions::default()
+    };
+    match family {
+        Family::V4 => UdpOptions { ..v4_options(shadow, common) },
+        Family::V6 => {
+            UdpOptions { v6_only: flag(shadow, libc::IPPROTO_IPV6, libc::IPV6_V6ONLY), ..v6_options(shadow, common) }
+        }
+    }
+}
+
+fn v4_options(shadow: Descriptor, common: UdpOptions) -> UdpOptions {
+    let ip = |option| int_option(shadow, libc::IPPROTO_IP, option).unwrap_or(0);
+    let source = sockopt::ip_multicast_if(shadow).ok().filter(|source| !source.is_unspecified());
+    UdpOptions {
+        // What setsockopt(IP_TTL) was given, or the host's default, which is what a datagram would have.
+        ttl: u8::try_from(ip(libc::IP_TTL)).ok(),
+        tos: ip(libc::IP_TOS) as u8,
+        multicast_ttl: ip(libc::IP_MULTICAST_TTL) as u8,
+        multicast_loop: ip(libc::IP_MULTICAST_LOOP) != 0,
+        multicast_all: ip(IP_MULTICAST_ALL) != 0,
+        multicast_interface: source.map(|source| MulticastInterface { ifindex: 0, source: Some(source.into()) }),
+        path_mtu_discovery: discovery(ip(libc::IP_MTU_DISCOVER)),
+        ..common
+    }
+}
+
+fn v6_options(shadow: Descriptor, common: UdpOptions) -> UdpOptions {
+    let ip = |option| int_option(shadow, libc::IPPROTO_IPV6, option).unwrap_or(0);
+    let ifindex = ip(libc::IPV6_MULTICAST_IF) as u32;
+    UdpOptions {
+        ttl: u8::try_from(ip(libc::IPV6_UNICAST_HOPS)).ok(),
+        tos: ip(libc::IPV6_TCLASS) as u8,
+        multicast_ttl: ip(libc::IPV6_MULTICAST_HOPS) as u8,
+        multicast_loop: ip(libc::IPV6_MULTICAST_LOOP) != 0,
+        multicast_all: ip(IPV6_MULTICAST_ALL) != 0,
+        multicast_interface: Some(MulticastInterface { ifindex, source: None }).filter(|_| ifindex != 0),
+        path_mtu_discovery: discovery(ip(libc::IPV6_MTU_DISCOVER)),
+        ..common
+    }
+}
+
+/// `IP_PMTUDISC_*` and `IPV6_PMTUDISC_*` have the same numbers.
+const fn discovery(value: i32) -> PathMtuDiscovery {
+    match value {
+        libc::IP_PMTUDISC_DONT => PathMtuDiscovery::Dont,
+        libc::IP_PMTUDISC_DO => PathMtuDiscovery::Do,
+        libc::IP_PMTUDISC_PROBE => PathMtuDiscovery::Probe,
+        libc::IP_PMTUDISC_INTERFACE => PathMtuDiscovery::Interface,
+        libc::IP_PMTUDISC_OMIT => PathMtuDiscovery::Omit,
+        _ => PathMtuDiscovery::Want,
+    }
+}
+
+fn ancillary(shadow: Descriptor, family: Family) -> Ancillary {
+    let socket = |option| flag(shadow, libc::SOL_SOCKET, option);
+    let v4 = |option| flag(shadow, libc::IPPROTO_IP, option);
+    let v6 = |option| family == Family::V6 && flag(shadow, libc::IPPROTO_IPV6, option);
+    Ancillary {
+        packet_info: v4(libc::IP_PKTINFO),
+        ttl: v4(libc::IP_RECVTTL),
+        tos: v4(libc::IP_RECVTOS),
+        original_destination: v4(libc::IP_RECVORIGDSTADDR),
+        packet_info_v6: v6(libc::IPV6_RECVPKTINFO),
+        hop_limit: v6(libc::IPV6_RECVHOPLIMIT),
+        traffic_class: v6(libc::IPV6_RECVTCLASS),
+        timestamp_us: socket(libc::SO_TIMESTAMP),
+        timestamp_ns: socket(libc::SO_TIMESTAMPNS),
+        timestamping: number(shadow, libc::SOL_SOCKET, libc::SO_TIMESTAMPING) as u32,
+        drops: socket(libc::SO_RXQ_OVFL),
+    }
+}
+
+/// Options with an effect on datagrams that neither the stack nor the receive path has.
+fn only_kernel(shadow: Descriptor, family: Family) -> bool {
+    const SOCKET: [i32; 4] = [libc::SO_MARK, SO_TXTIME, libc::SO_LOCK_FILTER, libc::SO_ZEROCOPY];
+    const V4: [i32; 4] = [libc::IP_RECVOPTS, libc::IP_RETOPTS, libc::IP_TRANSPARENT, libc::IP_HDRINCL];
+    const V6: [i32; 5] = [
+        libc::IPV6_RECVRTHDR,
+        libc::IPV6_RECVHOPOPTS,
+        libc::IPV6_RECVDSTOPTS,
+        libc::IPV6_FLOWINFO,
+        libc::IPV6_RECVORIGDSTADDR,
+    ];
+    const UDP: [i32; 5] = [UDP_CORK, UDP_ENCAP, UDP_NO_CHECK6_TX, UDP_SEGMENT, UDP_GRO];
+    /// Reports of datagrams sent: only the kernel's own can be reported.
+    const TIMESTAMPS_OF_SENDS: u32 = libc::SOF_TIMESTAMPING_TX_HARDWARE
+        | libc::SOF_TIMESTAMPING_TX_SOFTWARE
+        | libc::SOF_TIMESTAMPING_TX_SCHED
+        | libc::SOF_TIMESTAMPING_RX_HARDWARE;
+    SOCKET.iter().any(|option| flag(shadow, libc::SOL_SOCKET, *option))
+        || V4.iter().any(|option| family == Family::V4 && flag(shadow, libc::IPPROTO_IP, *option))
+        || V6.iter().any(|option| family == Family::V6 && flag(shadow, libc::IPPROTO_IPV6, *option))
+        || UDP.iter().any(|option| flag(shadow, libc::IPPROTO_UDP, *option))
+        || number(shadow, libc::SOL_SOCKET, libc::SO_TIMESTAMPING) as u32 & TIMESTAMPS_OF_SENDS != 0
+}
+
+/// getsockname(2).
+///
+/// # Errors
+/// It failed, or the address is of another kind than IPv4 and IPv6.
+pub fn local_address(shadow: Descriptor) -> io::Result<SocketAddr> {
+    Ok(SocketAddr::try_from(rustix::net::getsockname(shadow)?)?)
+}
+
+/// getpeername(2); `None`: not connected.
+#[must_use]
+pub fn peer_address(shadow: Descriptor) -> Option<SocketAddr> {
+    SocketAddr::try_from(rustix::net::getpeername(shadow).ok()??).ok()
+}
+
+/// What the kernel does at the first send of an unbound socket: any address, a free port.
+///
+/// # Errors
+/// bind(2) failed, most often because no port is free.
+pub fn bind_to_any(shadow: Descriptor, family: Family) -> io::Result<()> {
+    use std::net::{Ipv4Addr, Ipv6Addr};
+    let any = match family {
+        Family::V4 => SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)),
+        Family::V6 => SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0)),
+    };
+    Ok(rustix::net::bind(shadow, &any)?)
+}

@@ -1,0 +1,193 @@
+//! How a call waits: spin first, then sleep in the kernel on the watch and the program's own descriptors together.
+
+use std::hint::spin_loop;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use crate::config::Spin;
+
+/// Turns between two looks at the clock: a turn looks at the ports and takes 20 to 60 ns.
+const TURNS_PER_CLOCK_READ: u32 = 32;
+
+/// Threads of this process that spin now.
+static SPINNING: AtomicU32 = AtomicU32::new(0);
+/// What they spent so far, nanoseconds.
+static SPUN_NS: AtomicU64 = AtomicU64::new(0);
+
+/// Nanoseconds that calls of this process spent spinning.
+#[must_use]
+pub fn spun_ns() -> u64 {
+    SPUN_NS.load(Relaxed)
+}
+
+/// How long calls spin, after looking at the machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SpinFor {
+    /// As long as they wait, in at most so many threads at once: one more would take the CPU from another.
+    Forever {
+        /// Threads that may.
+        threads_most: u32,
+    },
+    /// This long.
+    Time(Duration),
+}
+
+impl SpinFor {
+    /// What the configuration says of this machine.
+    #[must_use]
+    pub fn choose(spin: Spin) -> SpinFor {
+        let allowed = std::thread::available_parallelism().map_or(1, |cpus| cpus.get() as u32);
+        SpinFor::on_cpus(spin, allowed, online_cpus())
+    }
+
+    /// `Auto` spins where a CPU is left for the others: in one thread less than there are CPUs that the process may use, and
+    /// in one where it was pinned to a single one of several, which is how a spinner is given its own.
+    fn on_cpus(spin: Spin, allowed: u32, online: u32) -> SpinFor {
+        match spin {
+            Spin::For(time) => SpinFor::Time(time),
+            Spin::Forever => SpinFor::Forever { threads_most: u32::MAX },
+            Spin::Auto if online > 1 => SpinFor::Forever { threads_most: allowed.saturating_sub(1).max(1) },
+            Spin::Auto => SpinFor::Time(Duration::ZERO),
+        }
+    }
+}
+
+/// CPUs of the machine, whoever may use them; 1 where the kernel does not say.
+fn online_cpus() -> u32 {
+    let text = std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();
+    let count = |part: &str| {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        Some(last.trim().parse::<u32>().ok()?.checked_sub(first.trim().parse().ok()?)? + 1)
+    };
+    text.split(',').filter_map(count).sum::<u32>().max(1)
+}
+
+/// What a waiting call does next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pause {
+    /// Looks again.
+    Again,
+    /// Sleeps, at most so long.
+    Sleep(Option<Duration>),
+    /// Gives up.
+    TimedOut,
+}
+
+/// One call that waits.
+#[derive(Debug)]
+pub struct Waiter {
+    spin: SpinFor,
+    timeout: Option<Duration>,
+    started: Option<Instant>,
+    turns: u32,
+    spins: bool,
+    is_counted: bool,
+}
+
+impl Waiter {
+    /// A call that waits at most `timeout`.
+    #[must_use]
+    pub const fn new(spin: SpinFor, timeout: Option<Duration>) -> Waiter {
+        Waiter { spin, timeout, started: None, turns: 0, spins: true, is_counted: false }
+    }
+
+    /// Nothing was found.
+    #[inline]
+    pub fn pause(&mut self) -> Pause {
+        self.turns = self.turns.wrapping_add(1);
+        if self.spins && self.started.is_some() && !self.turns.is_multiple_of(TURNS_PER_CLOCK_READ) {
+            spin_loop();
+            return Pause::Again;
+        }
+        self.pause_by_clock()
+    }
+
+    fn pause_by_clock(&mut self) -> Pause {
+        let started = *self.started.get_or_insert_with(Instant::now);
+        let waited = started.elapsed();
+        if self.timeout.is_some_and(|timeout| waited >= timeout) {
+            return Pause::TimedOut;
+        }
+        if self.spins {
+            self.spins = self.may_spin(waited);
+        }
+        if self.spins {
+            return Pause::Again;
+        }
+        self.end_spinning();
+        Pause::Sleep(self.timeout.map(|timeout| timeout.saturating_sub(waited)))
+    }
+
+    fn may_spin(&mut self, waited: Duration) -> bool {
+        let may = match self.spin {
+            SpinFor::Time(time) => waited < time,
+            SpinFor::Forever { threads_most } => self.is_counted || SPINNING.load(Relaxed) < threads_most,
+        };
+        if may && !self.is_counted {
+            self.is_counted = true;
+            SPINNING.fetch_add(1, Relaxed);
+        }
+        may
+    }
+
+    fn end_spinning(&mut self) {
+        if std::mem::take(&mut self.is_counted) {
+            SPINNING.fetch_sub(1, Relaxed);
+            let spun = self.started.map_or(0, |started| started.elapsed().as_nanos() as u64);
+            SPUN_NS.fetch_add(spun, Relaxed);
+        }
+    }
+}
+
+impl Drop for Waiter {
+    fn drop(&mut self) {
+        self.end_spinning();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn timeout_of_zero_paused_gives_up_at_once() {
+        let mut waiter = Waiter::new(SpinFor::Time(Duration::ZERO), Some(Duration::ZERO));
+        assert_eq!(waiter.pause(), Pause::TimedOut);
+    }
+
+    #[test]
+    fn spinning_time_over_sleeps_for_the_rest() {
+        let mut waiter = Waiter::new(SpinFor::Time(Duration::ZERO), Some(Duration::from_secs(5)));
+        let Pause::Sleep(Some(rest)) = waiter.pause() else { panic!("it sleeps") };
+        assert!(rest <= Duration::from_secs(5) && rest > Duration::from_secs(4));
+        let mut waiter = Waiter::new(SpinFor::Time(Duration::ZERO), None);
+        assert_eq!(waiter.pause(), Pause::Sleep(None));
+    }
+
+    #[test]
+    fn spinning_forever_paused_never_sleeps_and_times_out() {
+        let mut waiter = Waiter::new(SpinFor::Forever { threads_most: u32::MAX }, Some(Duration::from_millis(2)));
+        let started = Instant::now();
+        loop {
+            match waiter.pause() {
+                Pause::Again => {}
+                Pause::TimedOut => break,
+                Pause::Sleep(_) => panic!("it spins"),
+            }
+        }
+        assert!(started.elapsed() >= Duration::from_millis(2));
+    }
+
+    #[test]
+    fn automatic_spinning_chosen_leaves_a_cpu_to_the_others() {
+        assert_eq!(SpinFor::on_cpus(Spin::Auto, 4, 8), SpinFor::Forever { threads_most: 3 });
+        assert_eq!(SpinFor::on_cpus(Spin::Auto, 1, 8), SpinFor::Forever { threads_most: 1 });
+        assert_eq!(SpinFor::on_cpus(Spin::Auto, 1, 1), SpinFor::Time(Duration::ZERO));
+    }
+
+    #[test]
+    fn no_thread_may_spin_paused_sleeps() {
+        let mut waiter = Waiter::new(SpinFor::Forever { threads_most: 0 }, None);
+        assert_eq!(waiter.pause(), Pause::Sleep(None));
+    }
+}
