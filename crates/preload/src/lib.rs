@@ -7,9 +7,9 @@
 //! * [`internal_fd`]: our own descriptors, out of the program's way;
 //! * [`exports`]: the symbols. They exist outside unit tests only, where they would replace those of the test's own process.
 
-//pub mod c_types;
+pub mod c_types;
 pub mod exports;
 pub mod gate;
-//pub mod internal_fd;
+pub mod internal_fd;
 pub mod real;
 pub mod signals;
