@@ -1,7 +1,202 @@
-//! stub
-pub fn first_in(_from: u32, _to: u32) -> Option<u32> {
-    None
+//! Descriptors of our own, out of the program's way.
+//!
+//! A program expects low numbers for what it opens, and may close numbers that it did not open (`closefrom`, a loop up to the
+//! limit). So ours are moved to numbers of [`WINDOW`] below the limit of open files, and are known here, for the exported
+//! calls to spare them: `close` answers EBADF as for a number that is not open, `close_range` and `closefrom` close
+//! what lies [between](gaps), `dup2` onto one first [moves it away](vacate).
+//!
+//! Where the limit is high the numbers end at [`HIGHEST`] nevertheless: the kernel's table of descriptors is as long as the
+//! highest number in it, and each fork copies that.
+//!
+//! Looking ([`is_internal`]) is one comparison for the numbers that programs use. All of it is atomic variables, so it works
+//! in signal handlers and in the child of a fork, which inherits descriptors and table; an exec closes and forgets all.
+
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU64};
+
+use rustix::io::{Errno, fcntl_dupfd_cloexec};
+use rustix::process::{Resource, getrlimit};
+
+#[cfg(test)]
+mod tests;
+
+/// Numbers kept for us.
+pub const WINDOW: RawFd = 256;
+/// No number of ours is as high.
+pub const HIGHEST: RawFd = 8192;
+/// Windows that are tried, from the highest down, before a descriptor stays where it is.
+const WINDOWS: RawFd = 4;
+
+const WORDS: usize = (HIGHEST / 64) as usize;
+/// A bit per number.
+static NUMBERS: [AtomicU64; WORDS] = [const { AtomicU64::new(0) }; WORDS];
+/// No number of ours is lower.
+static LOWEST: AtomicI32 = AtomicI32::new(RawFd::MAX);
+
+/// Where numbers are written down whose descriptors may move; null: free.
+static HOLDERS: [AtomicPtr<AtomicI32>; 16] = [const { AtomicPtr::new(std::ptr::null_mut()) }; 16];
+
+fn word(fd: RawFd) -> Option<(&'static AtomicU64, u64)> {
+    let number = usize::try_from(fd).ok()?;
+    Some((NUMBERS.get(number / 64)?, 1 << (number % 64)))
 }
-pub fn is_internal(_fd: i32) -> bool {
-    false
+
+/// Whether a number is one of ours.
+#[inline]
+#[must_use]
+pub fn is_internal(fd: RawFd) -> bool {
+    fd >= LOWEST.load(Relaxed) && word(fd).is_some_and(|(word, bit)| word.load(Acquire) & bit != 0)
+}
+
+/// Declares a descriptor ours where it is.
+///
+/// # Errors
+/// EMFILE: its number is [`HIGHEST`] or more.
+pub fn adopt(fd: impl AsFd) -> Result<(), Errno> {
+    let number = fd.as_fd().as_raw_fd();
+    let (word, bit) = word(number).ok_or(Errno::MFILE)?;
+    word.fetch_or(bit, AcqRel);
+    LOWEST.fetch_min(number, Relaxed);
+    Ok(())
+}
+
+/// Where the window lies: right below the limit of open files, or the upper half where the limit is low.
+fn window_start() -> RawFd {
+    let limit = getrlimit(Resource::Nofile).current.map_or(HIGHEST, |limit| limit.min(HIGHEST as u64) as RawFd);
+    (limit - WINDOW).max(limit / 2)
+}
+
+/// A copy of the descriptor with a high number, close-on-exec.
+fn moved_up(fd: impl AsFd) -> Result<OwnedFd, Errno> {
+    let start = window_start();
+    let mut result = Err(Errno::MFILE);
+    for window in 0..WINDOWS {
+        let from = start - window * WINDOW;
+        if from <= WINDOW / 2 {
+            break;
+        }
+        result = fcntl_dupfd_cloexec(&fd, from);
+        if result.as_ref().is_ok_and(|copy| copy.as_raw_fd() < HIGHEST) {
+            return result;
+        }
+    }
+    result.and(Err(Errno::MFILE))
+}
+
+/// Makes a descriptor ours: moves it to a high number, close-on-exec, and declares it. Where all high numbers are taken
+/// it stays where it is. Give it back by [`close`], never by dropping it: the number would stay ours.
+///
+/// # Errors
+/// EMFILE: the number is too high to be known ([`HIGHEST`]); the descriptor is closed.
+pub fn protect(fd: OwnedFd) -> Result<OwnedFd, Errno> {
+    let fd = match moved_up(&fd) {
+        Ok(high) => {
+            drop(fd);
+            high
+        }
+        Err(_) => fd,
+    };
+    adopt(&fd)?;
+    Ok(fd)
+}
+
+/// Closes one of ours; its number is the program's again.
+pub fn close(fd: OwnedFd) {
+    // First the number, then the descriptor: once closed it may be the program's.
+    release(fd.as_raw_fd());
+    for holder in &HOLDERS {
+        let held = holder.load(Acquire);
+        // SAFETY: `protect_movable` stores pointers to statics only.
+        if unsafe { held.as_ref() }.is_some_and(|number| number.load(Acquire) == fd.as_raw_fd()) {
+            holder.store(std::ptr::null_mut(), Release);
+        }
+    }
+    // A raw system call: the C library's `close` is our own symbol, which spares what is ours.
+    // SAFETY: the descriptor was owned, and is given up here.
+    unsafe { rustix::io::close(fd.into_raw_fd()) };
+}
+
+/// A number is ours no longer: its descriptor is about to be closed.
+pub fn release(fd: RawFd) {
+    if let Some((word, bit)) = word(fd) {
+        word.fetch_and(!bit, AcqRel);
+    }
+}
+
+/// As [`protect`], for a descriptor whose number is read from `holder` at each use: it can move when the program wants
+/// its number ([`vacate`]).
+///
+/// # Errors
+/// EMFILE: as [`protect`].
+pub fn protect_movable(fd: OwnedFd, holder: &'static AtomicI32) -> Result<(), Errno> {
+    let fd = protect(fd)?;
+    holder.store(fd.into_raw_fd(), Release);
+    let address = std::ptr::from_ref(holder).cast_mut();
+    // Where all places are taken it is one that cannot move.
+    let free =
+        |place: &&AtomicPtr<AtomicI32>| place.compare_exchange(std::ptr::null_mut(), address, AcqRel, Relaxed).is_ok();
+    let _ = HOLDERS.iter().find(free);
+    Ok(())
+}
+
+/// What became of a number that the program wants.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use]
+pub enum Vacated {
+    /// It is none of ours.
+    NotOurs,
+    /// Ours has moved; the number is closed and the program's.
+    Moved,
+    /// Ours cannot move: answer EBADF, which `dup2` also gives for a number above the limit.
+    Kept,
+}
+
+/// Moves ours away from a number, for `dup2`. Only those of [`protect_movable`] can; call it where no other thread
+/// uses them (inside the gate).
+pub fn vacate(fd: RawFd) -> Vacated {
+    if !is_internal(fd) {
+        return Vacated::NotOurs;
+    }
+    for holder in &HOLDERS {
+        // SAFETY: `protect_movable` stores pointers to statics only.
+        let Some(number) = (unsafe { holder.load(Acquire).as_ref() }) else { continue };
+        if number.load(Acquire) != fd {
+            continue;
+        }
+        // SAFETY: the holder's descriptor is open, and this function is its only user now.
+        let old = unsafe { OwnedFd::from_raw_fd(fd) };
+        let Ok(new) = moved_up(&old) else {
+            let _ = old.into_raw_fd();
+            return Vacated::Kept;
+        };
+        if adopt(&new).is_err() {
+            let _ = old.into_raw_fd();
+            return Vacated::Kept;
+        }
+        number.store(new.into_raw_fd(), Release);
+        release(fd);
+        // SAFETY: owned here; given up here.
+        unsafe { rustix::io::close(old.into_raw_fd()) };
+        return Vacated::Moved;
+    }
+    Vacated::Kept
+}
+
+/// The ranges of numbers from `first` to `last`, both included, that hold none of ours: what `close_range` and
+/// `closefrom` close.
+pub fn gaps(first: u32, last: u32) -> impl Iterator<Item = (u32, u32)> {
+    let mut next = (first <= last).then_some(first);
+    std::iter::from_fn(move || {
+        while let Some(start) = next {
+            let lowest = LOWEST.load(Relaxed).cast_unsigned();
+            let ours = (start.max(lowest)..=last.min(HIGHEST as u32)).find(|number| is_internal(number.cast_signed()));
+            let end = ours.map_or(Some(last), |number| number.checked_sub(1));
+            next = ours.and_then(|number| number.checked_add(1)).filter(|number| *number <= last);
+            if let Some(end) = end.filter(|end| *end >= start) {
+                return Some((start, end));
+            }
+        }
+        None
+    })
 }

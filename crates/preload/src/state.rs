@@ -12,6 +12,7 @@ use nearwire_socket::config::Config;
 use nearwire_socket::wait::SpinFor;
 
 use crate::gate::{Entered, Gate};
+use crate::internal_fd;
 
 /// Numbers that can be marked; a descriptor beyond them is the kernel's.
 const NUMBERS: usize = 1 << 16;
@@ -119,6 +120,12 @@ pub fn with<R>(work: impl FnOnce(&mut Sockets) -> R) -> Option<R> {
     }
 }
 
+/// Whether the calling thread is in the library's state: a call that comes now is its own.
+#[must_use]
+pub fn is_inside() -> bool {
+    STATE.enter(|_| ()) == Entered::Reentered
+}
+
 /// How calls wait.
 pub fn spin() -> SpinFor {
     let entered = STATE.enter(|state| state.as_ref().map(|state| state.spin));
@@ -142,6 +149,11 @@ impl State {
             OFF.store(true, Relaxed);
             return None;
         };
+        nearwire_sys::descriptor::set_placement(|descriptor| match internal_fd::protect(descriptor) {
+            Ok(placed) => placed,
+            // Without a number for it the port cannot be opened, and the socket stays with the kernel.
+            Err(_) => panic!("no number is free for a descriptor of the library"),
+        });
         let spin = SpinFor::choose(config.spin);
         Some(State { sockets: Sockets::new(config, &program_name()), spin })
     }

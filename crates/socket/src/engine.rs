@@ -13,7 +13,7 @@ mod flows;
 mod watch;
 
 use std::io;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::{AsFd, OwnedFd};
 
 use nearwire_frames::PortError;
@@ -181,6 +181,12 @@ impl Engine {
     /// Addresses of this host that datagrams from the wire may be for.
     pub fn own_addresses(&self) -> impl Iterator<Item = IpAddr> {
         self.interfaces.own_addresses()
+    }
+
+    /// The IPv4 addresses of each interface, the first of them first.
+    #[must_use]
+    pub fn first_addresses_v4(&self) -> Vec<(u32, Ipv4Addr)> {
+        self.interfaces.first_addresses_v4()
     }
 
     /// The interface that an address lies on.

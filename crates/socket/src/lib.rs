@@ -37,6 +37,7 @@ pub use nearwire_stack::{Datagram, Family, Message, SourceFilter};
 pub use epoll_sets::{Collected, Control, Operation};
 pub use id::SocketId;
 pub use reason::Reason;
+pub use shadow::Ancillary;
 pub use sockets::Sockets;
 pub use transfer::{Delivery, Receive, Send};
 pub use udp_socket::SocketCounters;

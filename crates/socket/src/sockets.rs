@@ -435,6 +435,7 @@ impl Sockets {
             joining.map_err(|_| Reason::Address)?;
         }
         let flows = flows_of(socket, engine, endpoint);
+        socket.own_addresses = engine.first_addresses_v4();
         engine.watch_shadow(socket.shadow, id.index() as u32).map_err(|_| Reason::NoTables)?;
         if let Err(reason) = engine.add_flows(&flows) {
             engine.unwatch_shadow(socket.shadow);
@@ -481,6 +482,7 @@ impl Sockets {
         let Some((socket, engine)) = self.with_engine(id) else { return Ok(()) };
         let Service::Accelerated(Accelerated { endpoint, .. }) = &socket.service else { return Ok(()) };
         let wanted = flows_of(socket, engine, *endpoint);
+        socket.own_addresses = engine.first_addresses_v4();
         // Added before the old ones go, so that no packet falls in between.
         engine.add_flows(&wanted)?;
         if let Service::Accelerated(Accelerated { flows, .. }) = &mut socket.service {

@@ -25,6 +25,8 @@ pub struct Delivery<'a> {
     pub is_v6: bool,
     /// The port it was sent to (`IP_RECVORIGDSTADDR`).
     pub local_port: u16,
+    /// Of a group datagram: this host's address on its interface, where packet information is wanted (`ipi_spec_dst`).
+    pub own_address: Option<std::net::Ipv4Addr>,
 }
 
 /// What became of an attempt to receive.
@@ -371,7 +373,9 @@ fn deliver<R>(socket: &UdpSocket, datagram: &Datagram<'_>, read: &mut impl FnMut
     let ancillary = socket.kept.as_ref().map_or(&NONE, |kept| &kept.ancillary);
     let is_v6 = matches!(socket.family, nearwire_stack::Family::V6);
     let local_port = socket.local.map_or(0, |local| local.port());
-    read(Delivery { datagram, ancillary, is_v6, local_port })
+    let is_group = datagram.destination.is_multicast();
+    let own_address = if is_group && ancillary.packet_info { socket.own_address_on(datagram.ifindex) } else { None };
+    read(Delivery { datagram, ancillary, is_v6, local_port, own_address })
 }
 
 fn read_waiting<R>(

@@ -1,6 +1,6 @@
 //! A UDP socket of the program.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use nearwire_frames::steering::FlowFilter;
 use nearwire_stack::{EndpointId, Family, SourceFilter};
@@ -72,6 +72,8 @@ pub(crate) struct UdpSocket {
     /// An endpoint that is no longer served, with datagrams that were taken before.
     pub(crate) leftover: Option<EndpointId>,
     pub(crate) counters: SocketCounters,
+    /// This host's first IPv4 address on each interface, for packet information of group datagrams.
+    pub(crate) own_addresses: Vec<(u32, Ipv4Addr)>,
     pub(crate) local: Option<SocketAddr>,
     pub(crate) remote: Option<SocketAddr>,
 }
@@ -92,6 +94,7 @@ impl UdpSocket {
             shadow_has_error: false,
             leftover: None,
             counters: SocketCounters::default(),
+            own_addresses: Vec::new(),
             local: None,
             remote: None,
         }
@@ -104,6 +107,10 @@ impl UdpSocket {
             Service::Accelerated(accelerated) => Some(accelerated.endpoint),
             Service::Open | Service::Kernel(_) => self.leftover,
         }
+    }
+
+    pub(crate) fn own_address_on(&self, ifindex: u32) -> Option<Ipv4Addr> {
+        self.own_addresses.iter().find(|(of, _)| *of == ifindex).map(|(_, address)| *address)
     }
 
     #[inline]

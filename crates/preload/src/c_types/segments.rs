@@ -1,37 +1,126 @@
-//! `struct iovec`.
-use libc::iovec;
-pub unsafe fn are_plausible(segments: *const iovec, count: usize) -> bool {
-    if count == 0 {
-        return true;
-    }
-    if segments.is_null() || count > 1024 {
-        return false;
-    }
-    (0..count).all(|at| unsafe {
-        let s = &*segments.add(at);
-        s.iov_len == 0 || (s.iov_base as usize >= 65536 && (s.iov_base as usize) < 1 << 47)
-    })
+//! `struct iovec` arrays: where the bytes of one call lie.
+
+use std::mem::MaybeUninit;
+use std::{ptr, slice};
+
+use libc::{c_void, iovec};
+use rustix::io::Errno;
+
+use super::is_plausible;
+
+/// Segments of one call (`UIO_MAXIOV`).
+pub const SEGMENTS_MAX: usize = 1024;
+/// Bytes of one call (`MAX_RW_COUNT`): the kernel quietly moves no more.
+pub const BYTES_MAX: usize = 0x7fff_f000;
+
+/// Which call an array belongs to: they differ in the error for too many segments.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Of {
+    /// `sendmsg`, `recvmsg`: EMSGSIZE.
+    Message,
+    /// `readv`, `writev`: EINVAL.
+    Vector,
 }
-pub unsafe fn scatter(payload: &[u8], segments: *const iovec, count: usize) -> usize {
-    let mut done = 0;
-    for at in 0..count {
-        let segment = unsafe { &*segments.add(at) };
-        let length = segment.iov_len.min(payload.len() - done);
-        unsafe { std::ptr::copy_nonoverlapping(payload.as_ptr().add(done), segment.iov_base.cast(), length) };
-        done += length;
-        if done == payload.len() {
-            break;
+
+/// A checked array.
+///
+/// Invariant: each segment is plausible and no longer than `isize::MAX`.
+#[derive(Debug, Clone, Copy)]
+pub struct Segments<'a> {
+    segments: &'a [iovec],
+    total_bytes: usize,
+}
+
+/// The array of a call that has one buffer (`send`, `recv`, `read`).
+#[must_use]
+pub fn single(buffer: *const c_void, length_bytes: usize) -> [iovec; 1] {
+    [iovec { iov_base: buffer.cast_mut(), iov_len: length_bytes.min(BYTES_MAX) }]
+}
+
+impl<'a> Segments<'a> {
+    /// Checks an array as the kernel does (`import_iovec`, lib/iov_iter.c).
+    ///
+    /// # Errors
+    /// EMSGSIZE, EINVAL: more than 1024 segments. EINVAL: a length that is negative as a `ssize_t`. EFAULT: a pointer
+    /// points nowhere (the kernel finds that of a buffer when it moves the first byte, we do before).
+    ///
+    /// # Safety
+    /// A [plausible](is_plausible) pointer points to `count` structures, which for `'a` nobody changes. Each that is
+    /// plausible points to as many bytes; they are readable, and writable where bytes are
+    /// [scattered](Self::scatter).
+    pub unsafe fn new(array: *const iovec, count: usize, of: Of) -> Result<Segments<'a>, Errno> {
+        if count > SEGMENTS_MAX {
+            return Err(if of == Of::Message { Errno::MSGSIZE } else { Errno::INVAL });
         }
+        if count == 0 {
+            return Ok(Segments { segments: &[], total_bytes: 0 });
+        }
+        if !is_plausible(array, count * size_of::<iovec>()) || !array.is_aligned() {
+            return Err(Errno::FAULT);
+        }
+        // SAFETY: the caller's; the pointer is aligned.
+        let segments = unsafe { slice::from_raw_parts(array, count) };
+        let mut total_bytes = 0_usize;
+        for segment in segments {
+            isize::try_from(segment.iov_len).map_err(|_| Errno::INVAL)?;
+            if !is_plausible(segment.iov_base, segment.iov_len.min(BYTES_MAX - total_bytes)) {
+                return Err(Errno::FAULT);
+            }
+            total_bytes = (total_bytes + segment.iov_len).min(BYTES_MAX);
+        }
+        Ok(Segments { segments, total_bytes })
     }
-    done
-}
-pub unsafe fn gather(into: &mut [u8], segments: *const iovec, count: usize) -> Option<usize> {
-    let mut done = 0;
-    for at in 0..count {
-        let segment = unsafe { &*segments.add(at) };
-        let room = into.get_mut(done..done + segment.iov_len)?;
-        unsafe { std::ptr::copy_nonoverlapping(segment.iov_base.cast(), room.as_mut_ptr(), segment.iov_len) };
-        done += segment.iov_len;
+
+    /// Bytes of all segments, at most [`BYTES_MAX`].
+    #[must_use]
+    pub fn total_bytes(&self) -> usize {
+        self.total_bytes
     }
-    Some(done)
+
+    /// Start and length of each segment that is not empty, [`BYTES_MAX`] in all.
+    fn parts(&self) -> impl Iterator<Item = (*mut u8, usize)> + use<'a> {
+        let mut left = self.total_bytes;
+        self.segments.iter().filter_map(move |segment| {
+            let length = segment.iov_len.min(left);
+            left -= length;
+            (length > 0).then_some((segment.iov_base.cast::<u8>(), length))
+        })
+    }
+
+    /// The bytes to send, segment by segment; empty ones are left out.
+    pub fn slices(&self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
+        // SAFETY: readable for 'a, by the contract of `new`; not empty, so plausible, so not null.
+        self.parts().map(|(start, length)| unsafe { slice::from_raw_parts(start, length) })
+    }
+
+    /// Copies the bytes to send into one buffer, as many as fit; gives their number.
+    pub fn gather(&self, into: &mut [MaybeUninit<u8>]) -> usize {
+        let mut copied = 0;
+        for bytes in self.slices() {
+            let length = bytes.len().min(into.len() - copied);
+            // SAFETY: both sides have that many bytes. The program's buffer cannot overlap one of ours.
+            unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), into[copied..].as_mut_ptr().cast(), length) };
+            copied += length;
+        }
+        copied
+    }
+
+    /// Copies received bytes into the segments, leaving out the first `skip_bytes` of their room; gives the number copied.
+    /// Segments may overlap: later ones then win, as with the kernel.
+    ///
+    /// # Safety
+    /// The segments are writable, and no reference to their bytes exists ([`slices`](Self::slices)).
+    pub unsafe fn scatter(&self, bytes: &[u8], skip_bytes: usize) -> usize {
+        let (mut skip, mut copied) = (skip_bytes, 0);
+        for (start, length) in self.parts() {
+            let skipped = skip.min(length);
+            skip -= skipped;
+            let count = (length - skipped).min(bytes.len() - copied);
+            // SAFETY: the caller's; `copied + count` is within `bytes`. A program may even receive into a buffer that we
+            // read from no more.
+            unsafe { ptr::copy(bytes[copied..].as_ptr(), start.add(skipped), count) };
+            copied += count;
+        }
+        copied
+    }
 }

@@ -3,8 +3,8 @@
 use libc::{c_int, c_uint, sockaddr, socklen_t};
 use nearwire_socket::Family;
 
-use crate::c_types::address;
-use crate::turn::errno;
+use crate::c_types::address::{self, Name};
+use crate::turn::{errno, fail};
 use crate::{internal_fd, real, state};
 
 /// After socket(2).
@@ -49,6 +49,17 @@ pub fn copied(old: c_int, new: c_int) {
     if is_followed { state::follow_copy(old, new) } else { state::unfollow(new) }
 }
 
+/// close(2) of a number that is the library's own: for the library itself, whose values close what they own by the C
+/// function; to the program it is not open.
+pub fn close_internal(fd: c_int) -> c_int {
+    if !state::is_inside() {
+        return fail(libc::EBADF) as c_int;
+    }
+    internal_fd::release(fd);
+    // SAFETY: the owner gives it up.
+    unsafe { real::close(fd) }
+}
+
 /// Before close_range(2) and closefrom(3): what is followed among the numbers.
 pub fn closing_range(first: c_uint, last: c_uint) {
     let last = last.min(u16::MAX.into());
@@ -69,22 +80,14 @@ pub unsafe fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int {
     if flags & CLOSE_RANGE_CLOEXEC == 0 {
         closing_range(first, last);
     }
-    let mut from = first;
-    loop {
-        let own = internal_fd::first_in(from, last);
-        let to = own.map_or(last, |own| own.wrapping_sub(1));
-        if own != Some(from) {
-            // SAFETY: the caller's.
-            let closed = unsafe { real::close_range(from, to, flags) };
-            if closed != 0 {
-                return closed;
-            }
-        }
-        match own {
-            Some(own) if own < last => from = own + 1,
-            _ => return 0,
+    for (from, to) in internal_fd::gaps(first, last) {
+        // SAFETY: the caller's.
+        let closed = unsafe { real::close_range(from, to, flags) };
+        if closed != 0 {
+            return closed;
         }
     }
+    0
 }
 
 const CLOSE_RANGE_UNSHARE: c_int = 2;
@@ -96,7 +99,7 @@ const CLOSE_RANGE_CLOEXEC: c_int = 4;
 /// The address is the one that was bound to.
 pub unsafe fn bound(fd: c_int, name: *const sockaddr, length: socklen_t) {
     // SAFETY: the caller's.
-    if let Some(wanted) = unsafe { address::read(name, length) } {
+    if let Name::Ip(wanted) = unsafe { address::read(name, length) } {
         state::with(|sockets| sockets.bound(fd, wanted.port()));
     }
 }
@@ -106,5 +109,5 @@ pub fn connected(fd: c_int) {
     // The program looks at the error of its call.
     let before = errno();
     state::with(|sockets| sockets.connected(fd));
-    crate::turn::fail(before);
+    fail(before);
 }

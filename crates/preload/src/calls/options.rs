@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use libc::{c_int, c_ulong, c_void, socklen_t};
 use nearwire_socket::{Reason, SourceFilter};
 
-use crate::c_types::address;
+use crate::c_types::address::{self, Name};
 use crate::state;
 
 /// Options of linux/in.h and in6.h that the libc crate does not name.
@@ -142,14 +142,24 @@ fn membership_v6(bytes: &[u8], change: GroupChange) -> Option<GroupOption> {
 const GROUP_AT: usize = 8;
 const STORAGE_BYTES: usize = size_of::<libc::sockaddr_storage>();
 
+/// An address of `struct group_req`.
+fn ip_at(bytes: &[u8], at: usize) -> Option<IpAddr> {
+    let storage = bytes.get(at..at + STORAGE_BYTES)?;
+    // SAFETY: the slice is as long as it says.
+    match unsafe { address::read(storage.as_ptr().cast(), STORAGE_BYTES as socklen_t) } {
+        Name::Ip(address) => Some(address.ip()),
+        Name::None | Name::Kernel => None,
+    }
+}
+
 fn group_of_any_family(bytes: &[u8], change: GroupChange) -> Option<GroupOption> {
-    let group = address::from_bytes(bytes.get(GROUP_AT..)?)?.ip();
+    let group = ip_at(bytes, GROUP_AT)?;
     Some(GroupOption { group, ifindex: u32_at(bytes, 0)?, interface_address: None, change })
 }
 
 fn source_of_any_family(bytes: &[u8], change: impl FnOnce(IpAddr) -> GroupChange) -> Option<GroupOption> {
-    let group = address::from_bytes(bytes.get(GROUP_AT..GROUP_AT + STORAGE_BYTES)?)?.ip();
-    let source = address::from_bytes(bytes.get(GROUP_AT + STORAGE_BYTES..)?)?.ip();
+    let group = ip_at(bytes, GROUP_AT)?;
+    let source = ip_at(bytes, GROUP_AT + STORAGE_BYTES)?;
     Some(GroupOption { group, ifindex: u32_at(bytes, 0)?, interface_address: None, change: change(source) })
 }
 

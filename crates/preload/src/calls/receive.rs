@@ -1,11 +1,15 @@
 //! recv(2) and its kin.
 
+use std::net::IpAddr;
 use std::time::Duration;
 
-use libc::{c_int, c_void, iovec, msghdr, sockaddr, socklen_t, ssize_t};
+use libc::{c_int, iovec, msghdr, sockaddr, socklen_t, ssize_t};
 use nearwire_socket::{Delivery, Receive};
 
-use crate::c_types::{address, ancillary, segments};
+use crate::c_types::address;
+use crate::c_types::control::{ReceiveControl, TimeForm};
+use crate::c_types::message::read_incoming;
+use crate::c_types::segments::{Of, Segments};
 use crate::state;
 use crate::turn::{Turn, Turns, errno, fail};
 
@@ -19,39 +23,37 @@ const KNOWN_FLAGS: c_int = libc::MSG_PEEK
 
 /// Where a datagram and what is told of it go, as the program said.
 #[derive(Clone, Copy)]
-pub struct Into {
-    /// `msg_iov`.
-    pub segments: *const iovec,
-    /// `msg_iovlen`.
-    pub segment_count: usize,
-    /// `msg_name`, or null.
-    pub name: *mut sockaddr,
-    /// How much room there is, and where its length is told; null where it is in the message.
-    pub name_length: *mut socklen_t,
-    /// The message of recvmsg, or null.
-    pub message: *mut msghdr,
+pub enum Into {
+    /// recv, recvfrom, read, readv: segments, and an address or null.
+    Segments {
+        /// Where the bytes go.
+        array: *const iovec,
+        /// How many.
+        count: usize,
+        /// Where the source goes, or null.
+        name: *mut sockaddr,
+        /// Its length.
+        name_length: *mut socklen_t,
+    },
+    /// recvmsg.
+    Message(*mut msghdr),
 }
 
-/// Receives a datagram.
-///
-/// `original` makes the original call with more flags.
+/// Receives a datagram. `None`: the original call is to be made. `original` makes it with more flags.
 ///
 /// # Safety
-/// The pointers are those of a recvmsg(2) call that the program makes.
+/// The pointers are those of a call that the program makes.
 pub unsafe fn receive(fd: c_int, into: Into, flags: c_int, original: impl Fn(c_int) -> ssize_t) -> Option<ssize_t> {
     if flags & !KNOWN_FLAGS != 0 || !state::is_in_use() {
-        return None;
-    }
-    // SAFETY: the caller's.
-    if !unsafe { is_plausible(&into) } {
         return None;
     }
     let stays = flags & libc::MSG_PEEK != 0;
     let mut turns: Option<Turns> = None;
     loop {
-        // SAFETY: the pointers are plausible, and the caller vouches for the rest.
-        let attempt =
-            state::with(|sockets| sockets.receive(fd, stays, |delivery| unsafe { deliver(&delivery, &into, flags) }));
+        let attempt = state::with(|sockets| {
+            // SAFETY: the caller's.
+            sockets.receive(fd, stays, |delivery| unsafe { deliver(&delivery, into, flags) })
+        });
         match attempt? {
             Receive::Done(length) => return Some(length),
             Receive::Kernel => return None,
@@ -83,46 +85,99 @@ fn waits(timeout: Option<Duration>) -> Turns {
     Turns::new(timeout, timeout.is_some())
 }
 
-/// Whether the kernel would not refuse the pointers at first sight.
-unsafe fn is_plausible(into: &Into) -> bool {
-    // SAFETY: the caller's.
-    unsafe { segments::are_plausible(into.segments, into.segment_count) }
-}
-
-/// Writes a datagram to where the program wants it; the call's return value.
-unsafe fn deliver(delivery: &Delivery<'_>, into: &Into, flags: c_int) -> ssize_t {
+/// Writes a datagram to where the program wants it; the call's return value. Pointers that point nowhere are found now, as
+/// by the kernel, and cost the datagram, as there.
+#[inline]
+unsafe fn deliver(delivery: &Delivery<'_>, into: Into, flags: c_int) -> ssize_t {
     let payload = delivery.datagram.payload;
-    // SAFETY: the caller's pointers.
-    let copied = unsafe { segments::scatter(payload, into.segments, into.segment_count) };
-    let is_cut = copied < payload.len();
-    // SAFETY: as above.
-    unsafe { tell(delivery, into, is_cut) };
-    if flags & libc::MSG_TRUNC != 0 { payload.len() as ssize_t } else { copied as ssize_t }
-}
-
-unsafe fn tell(delivery: &Delivery<'_>, into: &Into, is_cut: bool) {
-    let source = address::as_family(delivery.datagram.source, delivery.is_v6);
-    if into.message.is_null() {
-        if !into.name.is_null() {
-            // SAFETY: the caller's pointers.
-            unsafe { address::write(source, into.name, into.name_length) };
+    // SAFETY: the caller's.
+    let copied = unsafe {
+        match into {
+            Into::Segments { array, count, name, name_length } => {
+                deliver_plain(delivery, array, count, name, name_length)
+            }
+            Into::Message(message) => deliver_message(delivery, message),
         }
-        return;
+    };
+    match copied {
+        Ok(_) if flags & libc::MSG_TRUNC != 0 => payload.len() as ssize_t,
+        Ok(copied) => copied as ssize_t,
+        Err(error) => fail(error.raw_os_error()),
     }
-    // SAFETY: the caller's message.
-    let message = unsafe { &mut *into.message };
-    if !message.msg_name.is_null() {
-        // SAFETY: name and length belong together.
-        unsafe { address::write(source, message.msg_name.cast(), &raw mut message.msg_namelen) };
-    } else {
-        message.msg_namelen = 0;
-    }
-    message.msg_flags = if is_cut { libc::MSG_TRUNC } else { 0 };
-    // SAFETY: msg_control and its length belong together.
-    unsafe { ancillary::write(delivery, message) };
 }
 
-/// A single buffer as a segment.
-pub fn segment(buffer: *mut c_void, length: usize) -> iovec {
-    iovec { iov_base: buffer, iov_len: length }
+#[inline]
+unsafe fn deliver_plain(
+    delivery: &Delivery<'_>,
+    array: *const iovec,
+    count: usize,
+    name: *mut sockaddr,
+    name_length: *mut socklen_t,
+) -> Result<usize, rustix::io::Errno> {
+    // SAFETY: the caller's.
+    unsafe {
+        let segments = Segments::new(array, count, Of::Vector)?;
+        let copied = segments.scatter(delivery.datagram.payload, 0);
+        if !name.is_null() {
+            address::write(&source_of(delivery), name, name_length)?;
+        }
+        Ok(copied)
+    }
+}
+
+unsafe fn deliver_message(delivery: &Delivery<'_>, message: *mut msghdr) -> Result<usize, rustix::io::Errno> {
+    // SAFETY: the caller's.
+    unsafe {
+        let mut incoming = read_incoming(message)?;
+        let copied = incoming.segments.scatter(delivery.datagram.payload, 0);
+        control_of(delivery).write(&mut incoming.control);
+        let is_cut = copied < delivery.datagram.payload.len();
+        incoming.finish(Some(&source_of(delivery)), if is_cut { libc::MSG_TRUNC } else { 0 })?;
+        Ok(copied)
+    }
+}
+
+fn source_of(delivery: &Delivery<'_>) -> std::net::SocketAddr {
+    let source = delivery.datagram.source;
+    if delivery.is_v6 { address::mapped(source) } else { source }
+}
+
+/// What is told beside the datagram: of an IPv4 one to an IPv6 socket, what either family's options ask for
+/// (`udpv6_recvmsg`).
+fn control_of(delivery: &Delivery<'_>) -> ReceiveControl {
+    let (datagram, asked) = (delivery.datagram, delivery.ancillary);
+    let mut control = ReceiveControl::default();
+    if *asked == nearwire_socket::Ancillary::NONE {
+        return control;
+    }
+    if asked.timestamp_ns {
+        control.time_ns = Some((TimeForm::Nanoseconds, datagram.received_ns));
+    } else if asked.timestamp_us {
+        control.time_ns = Some((TimeForm::Microseconds, datagram.received_ns));
+    }
+    if asked.timestamping & libc::SOF_TIMESTAMPING_SOFTWARE != 0 {
+        control.timestamping_ns = Some((datagram.received_ns, 0));
+    }
+    control.overflow_frames = Some(datagram.dropped_before).filter(|dropped| asked.drops && *dropped > 0);
+    match datagram.destination {
+        IpAddr::V4(to) => {
+            if asked.packet_info_v6 {
+                control.ipv6 = Some((datagram.ifindex, to.to_ipv6_mapped()));
+            }
+            if asked.packet_info {
+                let own = delivery.own_address.unwrap_or(to);
+                control.ipv4 = Some((datagram.ifindex, own, to));
+            }
+            control.ttl = asked.ttl.then_some(datagram.ttl);
+            control.tos = asked.tos.then_some(datagram.tos);
+            let local = (to, delivery.local_port).into();
+            control.original_destination = asked.original_destination.then_some(local);
+        }
+        IpAddr::V6(to) => {
+            control.ipv6 = asked.packet_info_v6.then_some((datagram.ifindex, to));
+            control.hop_limit = asked.hop_limit.then_some(datagram.ttl);
+            control.traffic_class = asked.traffic_class.then_some(datagram.tos);
+        }
+    }
+    control
 }

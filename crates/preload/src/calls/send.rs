@@ -1,71 +1,105 @@
 //! send(2) and its kin.
 
-use libc::{c_int, iovec, msghdr, sockaddr, socklen_t, ssize_t};
-use nearwire_socket::Message;
-use nearwire_socket::Send;
+use std::mem::MaybeUninit;
 
-use crate::c_types::{address, ancillary, segments};
+use libc::{c_int, iovec, msghdr, sockaddr, socklen_t, ssize_t};
+use nearwire_socket::{Message, Send};
+
+use crate::c_types::address::{self, Name};
+use crate::c_types::control::{self, SendControl};
+use crate::c_types::message::read_outgoing;
+use crate::c_types::segments::{Of, Segments};
 use crate::state;
 
 /// Flags that change nothing here: a datagram never waits for room, there is no SIGPIPE, and MSG_CONFIRM speaks of neighbours,
 /// which are confirmed anyway. With any other the kernel is asked.
 const KNOWN_FLAGS: c_int = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL | libc::MSG_CONFIRM;
 
-/// The longest datagram that a port carries, with jumbo frames.
-const GATHER_BYTES: usize = 9216;
+/// The longest datagram that a port carries, with jumbo frames; a longer one is the kernel's, which fragments it.
+const GATHERED_BYTES_MOST: usize = 9216;
 
-/// What to send, as the program said.
-#[derive(Clone, Copy)]
-pub struct From {
-    /// `msg_iov`.
-    pub segments: *const iovec,
-    /// `msg_iovlen`.
-    pub segment_count: usize,
-    /// `msg_name`, or null.
-    pub name: *const sockaddr,
-    /// `msg_namelen`.
-    pub name_length: socklen_t,
-    /// The message of sendmsg, or null.
-    pub message: *const msghdr,
-}
-
-/// Sends a datagram. `more`: others follow at once.
+/// Sends the bytes of segments to an address, or to the far end of the connection. `None`: the original call is to be
+/// made. `more`: others follow at once, and a flush.
 ///
 /// # Safety
-/// The pointers are those of a sendmsg(2) call that the program makes.
-pub unsafe fn send(fd: c_int, from: From, flags: c_int, more: bool) -> Option<ssize_t> {
+/// The pointers are those of a call that the program makes.
+#[inline]
+pub unsafe fn send(
+    fd: c_int,
+    (array, count): (*const iovec, usize),
+    flags: c_int,
+    (name, name_length): (*const sockaddr, socklen_t),
+    more: bool,
+) -> Option<ssize_t> {
     if flags & !KNOWN_FLAGS != 0 || !state::is_in_use() {
         return None;
     }
-    // SAFETY: the caller's pointers.
+    // SAFETY: the caller's.
     unsafe {
-        if !segments::are_plausible(from.segments, from.segment_count) {
-            return None;
-        }
-        if from.segment_count == 1 {
-            let only = *from.segments;
-            let payload: &[u8] =
-                if only.iov_len == 0 { &[] } else { std::slice::from_raw_parts(only.iov_base.cast(), only.iov_len) };
-            return send_payload(fd, &from, payload, more);
-        }
-        let mut gathered = [0_u8; GATHER_BYTES];
-        let length = segments::gather(&mut gathered, from.segments, from.segment_count)?;
-        send_payload(fd, &from, &gathered[..length], more)
+        let segments = Segments::new(array, count, Of::Vector).ok()?;
+        send_segments(fd, &segments, address::read(name, name_length), &SendControl::default(), more)
     }
 }
 
-unsafe fn send_payload(fd: c_int, from: &From, payload: &[u8], more: bool) -> Option<ssize_t> {
-    let mut message = Message::new(payload);
-    if !from.name.is_null() {
-        // SAFETY: the caller's pointers. What is no address of a known family gets the kernel's answer.
-        message.to = Some(unsafe { address::read(from.name, from.name_length) }?);
-    }
-    // SAFETY: the caller's message.
-    if !from.message.is_null() && !unsafe { ancillary::read(from.message, &mut message) } {
+/// sendmsg(2), the same way.
+///
+/// # Safety
+/// `message` is that of a call that the program makes.
+pub unsafe fn send_message(fd: c_int, message: *const msghdr, flags: c_int, more: bool) -> Option<ssize_t> {
+    if flags & !KNOWN_FLAGS != 0 || !state::is_in_use() {
         return None;
     }
-    match state::with(|sockets| sockets.send(fd, &message, more))? {
-        Send::Done => Some(payload.len() as ssize_t),
+    // SAFETY: the caller's.
+    let outgoing = unsafe { read_outgoing(message) }.ok()?;
+    let asked = control::parse(outgoing.control)?;
+    send_segments(fd, &outgoing.segments, outgoing.name, &asked, more)
+}
+
+#[inline]
+fn send_segments(fd: c_int, segments: &Segments<'_>, name: Name, asked: &SendControl, more: bool) -> Option<ssize_t> {
+    let to = match name {
+        Name::None => None,
+        Name::Ip(address) => Some(address),
+        Name::Kernel => return None,
+    };
+    let mut slices = segments.slices();
+    let first = slices.next().unwrap_or_default();
+    if first.len() == segments.total_bytes() {
+        return send_payload(fd, &Message { to, ..Message::new(first) }, asked, more);
+    }
+    if segments.total_bytes() > GATHERED_BYTES_MOST {
+        return None;
+    }
+    let mut gathered = [MaybeUninit::<u8>::uninit(); GATHERED_BYTES_MOST];
+    let length = segments.gather(&mut gathered);
+    // SAFETY: `gather` wrote that many bytes.
+    let payload = unsafe { gathered[..length].assume_init_ref() };
+    send_payload(fd, &Message { to, ..Message::new(payload) }, asked, more)
+}
+
+#[inline]
+fn send_payload(fd: c_int, message: &Message<'_>, asked: &SendControl, more: bool) -> Option<ssize_t> {
+    let sent = if *asked == SendControl::default() {
+        state::with(|sockets| sockets.send(fd, message, more))
+    } else {
+        let message = with_control(*message, asked);
+        state::with(|sockets| sockets.send(fd, &message, more))
+    };
+    match sent? {
+        Send::Done => Some(message.payload.len() as ssize_t),
         Send::Kernel => None,
+    }
+}
+
+fn with_control<'p>(message: Message<'p>, asked: &SendControl) -> Message<'p> {
+    let v4 = asked.ipv4.map(|(ifindex, source)| (ifindex, std::net::IpAddr::from(source)));
+    let v6 = asked.ipv6.map(|(ifindex, source)| (ifindex, std::net::IpAddr::from(source)));
+    let info = v4.or(v6);
+    Message {
+        source: info.map(|(_, source)| source).filter(|source| !source.is_unspecified()),
+        ifindex: info.map(|(ifindex, _)| ifindex).filter(|ifindex| *ifindex != 0),
+        ttl: asked.ttl.or(asked.hop_limit),
+        tos: asked.tos.or(asked.traffic_class),
+        ..message
     }
 }

@@ -11,7 +11,7 @@ use crate::{internal_fd, real};
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn close(fd: c_int) -> c_int {
     if internal_fd::is_internal(fd) {
-        return fail(libc::EBADF) as c_int;
+        return names::close_internal(fd);
     }
     names::closing(fd);
     // SAFETY: the caller's, as for the C function.
@@ -28,6 +28,9 @@ pub unsafe extern "C" fn dup(fd: c_int) -> c_int {
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dup2(old: c_int, new: c_int) -> c_int {
+    if internal_fd::is_internal(new) {
+        return fail(libc::EBADF) as c_int;
+    }
     // SAFETY: the caller's, as for the C function.
     let copy = unsafe { real::dup2(old, new) };
     names::copied(old, copy);
@@ -36,6 +39,9 @@ pub unsafe extern "C" fn dup2(old: c_int, new: c_int) -> c_int {
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dup3(old: c_int, new: c_int, flags: c_int) -> c_int {
+    if internal_fd::is_internal(new) {
+        return fail(libc::EBADF) as c_int;
+    }
     // SAFETY: the caller's, as for the C function.
     let copy = unsafe { real::dup3(old, new, flags) };
     names::copied(old, copy);

@@ -7,17 +7,10 @@ use std::time::Instant;
 
 use libc::{c_int, c_uint, c_void, iovec, mmsghdr, msghdr, size_t, sockaddr, socklen_t, ssize_t, timespec};
 
-use crate::calls::receive::{self, Into, segment};
-use crate::calls::send::{self, From};
+use crate::c_types::segments::single;
+use crate::calls::receive::{self, Into};
+use crate::calls::send;
 use crate::{real, state};
-
-const NOTHING_TOLD: Into = Into {
-    segments: ptr::null(),
-    segment_count: 0,
-    name: ptr::null_mut(),
-    name_length: ptr::null_mut(),
-    message: ptr::null_mut(),
-};
 
 unsafe fn recv_into(
     fd: c_int,
@@ -30,8 +23,8 @@ unsafe fn recv_into(
     if !state::is_socket(fd) {
         return None;
     }
-    let only = segment(buffer, length);
-    let into = Into { segments: &raw const only, segment_count: 1, name, name_length, ..NOTHING_TOLD };
+    let only = single(buffer, length);
+    let into = Into::Segments { array: only.as_ptr(), count: 1, name, name_length };
     // SAFETY: the caller's, as for the C function.
     unsafe {
         receive::receive(fd, into, flags, |more| real::recvfrom(fd, buffer, length, flags | more, name, name_length))
@@ -120,7 +113,12 @@ pub unsafe extern "C" fn readv(fd: c_int, segments: *const iovec, count: c_int) 
             && let Ok(segment_count) = usize::try_from(count)
             && segment_count > 0
         {
-            let into = Into { segments, segment_count, ..NOTHING_TOLD };
+            let into = Into::Segments {
+                array: segments,
+                count: segment_count,
+                name: ptr::null_mut(),
+                name_length: ptr::null_mut(),
+            };
             let mut message: msghdr = std::mem::zeroed();
             (message.msg_iov, message.msg_iovlen) = (segments.cast_mut(), segment_count as _);
             let original = |more| {
@@ -146,15 +144,7 @@ unsafe fn recv_message(fd: c_int, message: *mut msghdr, flags: c_int) -> Option<
         return None;
     }
     // SAFETY: the caller's, as for the C function.
-    unsafe {
-        let into = Into {
-            segments: (*message).msg_iov,
-            segment_count: (*message).msg_iovlen as usize,
-            message,
-            ..NOTHING_TOLD
-        };
-        receive::receive(fd, into, flags, |more| real::recvmsg(fd, message, flags | more))
-    }
+    unsafe { receive::receive(fd, Into::Message(message), flags, |more| real::recvmsg(fd, message, flags | more)) }
 }
 
 #[unsafe(no_mangle)]
@@ -228,10 +218,9 @@ unsafe fn send_buffer(
     if !state::is_socket(fd) {
         return None;
     }
-    let only = segment(buffer.cast_mut(), length);
-    let from = From { segments: &raw const only, segment_count: 1, name, name_length, message: ptr::null() };
+    let only = single(buffer, length);
     // SAFETY: the caller's, as for the C function.
-    unsafe { send::send(fd, from, flags, false) }
+    unsafe { send::send(fd, (only.as_ptr(), 1), flags, (name, name_length), false) }
 }
 
 #[unsafe(no_mangle)]
@@ -272,8 +261,7 @@ pub unsafe extern "C" fn writev(fd: c_int, segments: *const iovec, count: c_int)
             && let Ok(segment_count) = usize::try_from(count)
             && segment_count > 0
         {
-            let from = From { segments, segment_count, name: ptr::null(), name_length: 0, message: ptr::null() };
-            if let Some(sent) = send::send(fd, from, 0, false) {
+            if let Some(sent) = send::send(fd, (segments, segment_count), 0, (ptr::null(), 0), false) {
                 return sent;
             }
         }
@@ -286,16 +274,7 @@ unsafe fn send_message(fd: c_int, message: *const msghdr, flags: c_int, more: bo
         return None;
     }
     // SAFETY: the caller's, as for the C function.
-    unsafe {
-        let from = From {
-            segments: (*message).msg_iov,
-            segment_count: (*message).msg_iovlen as usize,
-            name: (*message).msg_name.cast_const().cast(),
-            name_length: (*message).msg_namelen,
-            message,
-        };
-        send::send(fd, from, flags, more)
-    }
+    unsafe { send::send_message(fd, message, flags, more) }
 }
 
 #[unsafe(no_mangle)]

@@ -1,6 +1,6 @@
 //! Interfaces: which there are, which have a port of ours, and why others have none.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 
 use nearwire_frames::PortError;
 use nearwire_frames::interface::InterfaceFacts;
@@ -116,6 +116,14 @@ impl Interfaces {
 
     pub(super) fn own_addresses(&self) -> impl Iterator<Item = IpAddr> {
         self.addresses.iter().map(|(_, address)| *address).filter(|address| !address.is_loopback())
+    }
+
+    pub(super) fn first_addresses_v4(&self) -> Vec<(u32, Ipv4Addr)> {
+        let v4 = |(ifindex, address): &(u32, IpAddr)| match address {
+            IpAddr::V4(address) => Some((*ifindex, *address)),
+            IpAddr::V6(_) => None,
+        };
+        self.addresses.iter().filter_map(v4).collect()
     }
 
     pub(super) fn interface_with(&self, address: IpAddr) -> Option<u32> {
