@@ -8,6 +8,7 @@ pub mod ethtool;
 pub mod generic_netlink;
 pub mod netdev;
 pub mod netns;
+pub mod shared_words;
 pub mod socket;
 pub mod tsc;
 pub mod usage;
