@@ -33,7 +33,7 @@ pub struct RunArgs {
     /// Refuse where a precondition is not met, and let calls fail on sockets that cannot be accelerated
     #[arg(long)]
     pub strict: bool,
-    /// Print what would be done, and do nothing
+    /// Print what would be done, and do nothing; the exit code is 3 where the program would be refused
     #[arg(long)]
     pub dry_run: bool,
     /// Let the library print its counters when the program ends

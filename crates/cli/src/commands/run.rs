@@ -39,7 +39,8 @@ struct Prepared<'a> {
 pub fn run(args: &RunArgs) -> Outcome {
     let prepared = Prepared::find_out(args)?;
     if args.dry_run {
-        return output::print_of_host(&dry_run::text(&prepared));
+        output::print_of_host(&dry_run::text(&prepared))?;
+        return if prepared.is_refused() { Err(Failure::silent(exit::CANNOT)) } else { Ok(()) };
     }
     prepared.say()?;
     prepared.execute()
@@ -66,6 +67,11 @@ impl<'a> Prepared<'a> {
 
     fn config(&self) -> &Config {
         self.configuration.layered.config()
+    }
+
+    fn is_refused(&self) -> bool {
+        let is_strict_unmet = self.config().strict && !self.preconditions.unmet.is_empty();
+        is_strict_unmet || matches!(self.judgement, Judgement::Refused(_))
     }
 
     /// Refuses, or warns and says what was chosen.

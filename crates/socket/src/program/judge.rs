@@ -47,7 +47,7 @@ pub fn judge(program: &Program, library: &ElfFacts, caller: &Caller) -> Judgemen
     };
     if let Some((true, why)) = program.privileges.secure_mode(caller) {
         return refused(&format!(
-            "it is {why}, so the dynamic linker ignores LD_PRELOAD; run it as that user, or from a copy without the bit"
+            "it is {why}, so the dynamic linker ignores LD_PRELOAD; run it as its owner, or run a copy without these privileges"
         ));
     }
     if is_musl(facts) != is_musl(library) {

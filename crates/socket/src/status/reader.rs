@@ -179,7 +179,7 @@ impl<'a> Reader<'a> {
             pid: self.get(layout::PID),
             started_ticks: self.get(layout::STARTED_TICKS),
             since_ns: self.get(layout::SINCE_NS),
-            library_version: self.text(layout::LIBRARY_VERSION),
+            library_version: self.line(layout::LIBRARY_VERSION),
             spin: match self.get(layout::SPIN_NS) {
                 u64::MAX => Spin::Forever,
                 ns => Spin::For(Duration::from_nanos(ns)),
@@ -188,7 +188,7 @@ impl<'a> Reader<'a> {
             config: self.text(layout::CONFIG),
             engine: of_number(EngineState::ALL, self.get(layout::ENGINE_STATE)),
             engine_reason: self.reason(layout::ENGINE_REASON),
-            engine_text: self.text(layout::ENGINE_TEXT),
+            engine_text: self.line(layout::ENGINE_TEXT),
             interfaces: (0..interfaces).map(|number| self.interface(number)).collect(),
             counters: self.counters(Counter::ALL, layout::COUNTERS.at),
             handed: handed.collect(),
@@ -200,12 +200,12 @@ impl<'a> Reader<'a> {
     fn interface(&self, number: usize) -> InterfaceStatus {
         let start = layout::interface_start(number);
         InterfaceStatus {
-            name: self.text(layout::INTERFACE_NAME.of(start)),
+            name: self.line(layout::INTERFACE_NAME.of(start)),
             ifindex: self.get(layout::INTERFACE_INDEX.of(start)) as u32,
             reason: self.reason(layout::INTERFACE_REASON.of(start)),
             queues: self.get(layout::INTERFACE_QUEUES.of(start)),
-            mode: self.text(layout::INTERFACE_MODE.of(start)),
-            text: self.text(layout::INTERFACE_TEXT.of(start)),
+            mode: self.line(layout::INTERFACE_MODE.of(start)),
+            text: self.line(layout::INTERFACE_TEXT.of(start)),
         }
     }
 
@@ -257,6 +257,11 @@ impl<'a> Reader<'a> {
             }
             _ => None,
         }
+    }
+
+    /// A text on one line.
+    fn line(&self, field: Field) -> String {
+        self.text(field).replace(char::is_control, "\u{fffd}")
     }
 
     fn text(&self, field: Field) -> String {

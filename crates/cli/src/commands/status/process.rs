@@ -52,7 +52,8 @@ impl std::fmt::Display for LookError {
             Self::Gone { pid } => write!(f, "no process {pid}; nearwire status lists those that nearwire runs"),
             Self::NotAllowed { pid, source } => write!(
                 f,
-                "look into process {pid}: {source}; it is another user's or has more privileges: run as root (CAP_SYS_PTRACE)"
+                "look into process {pid}: {source}; run as root (CAP_SYS_PTRACE); for processes of your own \
+                 kernel.yama.ptrace_scope = 0 is enough"
             ),
             Self::Unreadable { pid, source } => write!(f, "look into process {pid}: {source}"),
             Self::NotAPage { pid, source } => write!(f, "read the status page of process {pid}: {source}"),
@@ -173,7 +174,7 @@ impl Stat {
         // The first field behind the name is number 3.
         let number = |field: usize| fields.get(field - 3)?.parse::<u64>().ok();
         Some(Stat {
-            name: before.split_once('(')?.1.to_owned(),
+            name: before.split_once('(')?.1.replace(char::is_control, "\u{fffd}"),
             started_ticks: number(22)?,
             cpu_ticks: number(14)?.saturating_add(number(15)?),
         })

@@ -36,7 +36,7 @@ pub fn list(found: &[Process], unreadable: usize) -> String {
         text.push_str("nearwire status PID shows the sockets of one.\n");
     }
     if unreadable > 0 {
-        text += &format!("{unreadable} processes of other users were not looked at: run as root.\n");
+        text += &format!("{unreadable} processes could not be looked into: run as root (CAP_SYS_PTRACE).\n");
     }
     text
 }
