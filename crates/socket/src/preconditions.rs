@@ -260,7 +260,7 @@ mod tests {
         let user = Caller { uid: 9, effective_uid: 9, memory_lock_limit_bytes: Some(65_536), ..Caller::default() };
         let said = memory(&user, std::slice::from_ref(&candidate)).map(|unmet| unmet.to_string()).unwrap_or_default();
         assert!(said.contains("65536 bytes") && said.contains("4 queues need about 4194304"), "{said}");
-        assert_eq!(memory(&Caller { memory_lock_limit_bytes: None, ..user }, &[candidate.clone()]), None);
+        assert_eq!(memory(&Caller { memory_lock_limit_bytes: None, ..user }, std::slice::from_ref(&candidate)), None);
         assert_eq!(memory(&Caller { effective_uid: 0, bounding: ALL, ..user }, &[candidate]), None);
     }
 

@@ -137,6 +137,16 @@ fn profiles_are_read_and_have_no_rules() {
 }
 
 #[test]
+fn example_of_the_guide_is_a_configuration() {
+    let guide = include_str!("../../../../docs/run.md");
+    let examples: Vec<_> = guide.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
+    assert!(!examples.is_empty());
+    for example in examples {
+        file(example).unwrap();
+    }
+}
+
+#[test]
 fn auto_spins_where_two_cpus_are_allowed() {
     assert_eq!(Spin::Auto.on(2), Spin::Forever);
     assert_eq!(Spin::Auto.on(1), Spin::For(Duration::ZERO));

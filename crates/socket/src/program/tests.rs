@@ -139,7 +139,7 @@ fn program_of_another_machine_is_refused() {
     bytes[18] = 183;
     let why = refused(&program(ElfFacts::read(&bytes[..]).unwrap()));
     assert!(why.contains("64-bit AArch64") && why.contains("64-bit x86-64"), "{why}");
-    let mut bytes = vec![0; 52];
+    let mut bytes = [0; 52];
     bytes[..20].copy_from_slice(b"\x7fELF\x01\x01\x01\0\0\0\0\0\0\0\0\0\x02\0\x03\0");
     assert!(refused(&program(ElfFacts::read(&bytes[..]).unwrap())).contains("32-bit x86,"));
 }
