@@ -18,6 +18,9 @@ const MEMORY_BYTES_PER_QUEUE: u64 = 1024 * 1024;
 /// Every interface of the calling thread's network namespace, one a line behind two lines of heading.
 const INTERFACES: &str = "/proc/thread-self/net/dev";
 
+/// Kinds of interfaces whose frames are another interface's.
+const STACKED_KINDS: [&str; 7] = ["bond", "bridge", "ipvlan", "macvlan", "team", "vlan", "vrf"];
+
 /// Something that is not so.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unmet {
@@ -181,6 +184,10 @@ fn unusable(facts: &InterfaceFacts, features: Option<XdpFeatures>, mode: Mode) -
     if facts.mac == [0; 6] {
         return Some(Unmet::new(Reason::NotEthernet, format!("{name} has no MAC address"), "name another interface"));
     }
+    if STACKED_KINDS.contains(&facts.driver.as_str()) {
+        let advice = "name the interface below it; a VLAN's sockets are served by the port of its parent";
+        return Some(Unmet::new(Reason::StackedInterface, format!("{name} is of kind {}", facts.driver), advice));
+    }
     if !facts.up {
         return Some(Unmet::new(Reason::InterfaceDown, format!("{name} is down"), format!("ip link set {name} up")));
     }
@@ -236,6 +243,8 @@ mod tests {
         assert_eq!(reason(&InterfaceFacts { up: false, ..facts("eth4") }, Mode::Auto), Some(Reason::InterfaceDown));
         assert_eq!(reason(&InterfaceFacts { mac: [0; 6], ..facts("tun0") }, Mode::Auto), Some(Reason::NotEthernet));
         assert_eq!(reason(&facts("eth4"), Mode::Native), Some(Reason::DriverCannot));
+        let bond = InterfaceFacts { driver: "bond".into(), ..facts("bond0") };
+        assert_eq!(reason(&bond, Mode::Auto), Some(Reason::StackedInterface));
         let program = Some(nearwire_frames::interface::AttachedProgram { program_id: 7, mode: "generic" });
         assert_eq!(reason(&InterfaceFacts { program, ..facts("eth4") }, Mode::Auto), Some(Reason::InterfaceBusy));
     }

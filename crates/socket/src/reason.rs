@@ -163,25 +163,29 @@ pub enum Handed {
     ByLibrary(HandedCall),
 }
 
-impl Handed {
-    /// How many there are.
-    pub const COUNT: usize = nearwire_stack::NeedsKernel::ALL.len() + HandedCall::ALL.len();
+/// The first number that is the library's; those below are the stack's, which may get more.
+const OF_LIBRARY: usize = 40;
 
-    /// The number in the status page, below [`Self::COUNT`].
+const _: () = assert!(nearwire_stack::NeedsKernel::ALL.len() <= OF_LIBRARY);
+
+impl Handed {
+    /// All numbers are below.
+    pub const END: usize = OF_LIBRARY + HandedCall::ALL.len();
+
+    /// The number in the status page.
     #[must_use]
     pub const fn number(self) -> usize {
         match self {
             Self::ByStack(reason) => reason as usize,
-            Self::ByLibrary(call) => nearwire_stack::NeedsKernel::ALL.len() + call as usize,
+            Self::ByLibrary(call) => OF_LIBRARY + call as usize,
         }
     }
 
     /// The reason of a number.
     #[must_use]
     pub fn of_number(number: usize) -> Option<Handed> {
-        let stack = nearwire_stack::NeedsKernel::ALL;
-        match number.checked_sub(stack.len()) {
-            None => stack.get(number).copied().map(Self::ByStack),
+        match number.checked_sub(OF_LIBRARY) {
+            None => nearwire_stack::NeedsKernel::ALL.get(number).copied().map(Self::ByStack),
             Some(number) => HandedCall::ALL.get(number).copied().map(Self::ByLibrary),
         }
     }
@@ -209,10 +213,10 @@ mod tests {
         texts.sort_unstable();
         texts.dedup();
         assert_eq!(texts.len(), Reason::ALL.len());
-        for number in 0..Handed::COUNT {
-            assert_eq!(Handed::of_number(number).map(Handed::number), Some(number));
-        }
-        assert_eq!(Handed::of_number(Handed::COUNT), None);
+        let handed: Vec<_> = (0..Handed::END).filter_map(Handed::of_number).collect();
+        assert_eq!(handed.len(), nearwire_stack::NeedsKernel::ALL.len() + HandedCall::ALL.len());
+        assert!(handed.iter().all(|handed| Handed::of_number(handed.number()) == Some(*handed)));
+        assert_eq!(Handed::of_number(Handed::END), None);
     }
 
     #[test]

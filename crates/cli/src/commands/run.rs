@@ -115,10 +115,16 @@ impl<'a> Prepared<'a> {
 
     /// Becomes the program. Returns only when that fails.
     fn execute(self) -> Outcome {
-        let Self { args, program, variables, .. } = self;
+        let Self { args, program, variables, configuration, .. } = self;
         let (name, arguments) =
             args.program.split_first().map_or((OsStr::new(""), &[][..]), |(name, rest)| (name, rest));
-        let error = Command::new(&program.path).arg0(name).args(arguments).envs(variables).exec();
+        let mut command = Command::new(&program.path);
+        command.arg0(name).args(arguments);
+        if configuration.file.is_none() {
+            // Set to nothing it names no file here, and must not name one there.
+            command.env_remove(Config::FILE_VARIABLE);
+        }
+        let error = command.envs(variables).exec();
         let code = if error.kind() == std::io::ErrorKind::NotFound { exit::NOT_FOUND } else { exit::NOT_EXECUTABLE };
         let error = anyhow!(error).context(format!("run {}", program.path.display()));
         Err(Failure { code, error: Some(error) })

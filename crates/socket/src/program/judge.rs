@@ -75,7 +75,7 @@ pub fn check_library(facts: &ElfFacts, path: &Path) -> Result<(), String> {
         Some(path) if !path.contains([':', ' ']) => {}
         _ => return Err("LD_PRELOAD cannot hold a path with a colon, a space or bytes that are no UTF-8".to_owned()),
     }
-    if facts.interpreter.is_some() && facts.needed.is_empty() {
+    if facts.interpreter.is_some() {
         return Err("it is a program and no shared library".to_owned());
     }
     Ok(())

@@ -187,7 +187,7 @@ layout! { SOCKET_WORDS:
 pub const PAGE_BYTES: usize = PAGE_WORDS * 8;
 
 const _: () = assert!(Counter::ALL.len() <= COUNTER_WORDS);
-const _: () = assert!(Handed::COUNT <= HANDED_WORDS);
+const _: () = assert!(Handed::END <= HANDED_WORDS);
 const _: () = assert!(SocketCounter::ALL.len() <= SOCKET_COUNTER_WORDS);
 
 /// The sequence words around a described part.

@@ -171,7 +171,7 @@ impl<'a> Reader<'a> {
             }
         }
         let interfaces = usize::try_from(self.get(layout::INTERFACE_COUNT)).unwrap_or(0).min(layout::INTERFACES);
-        let handed = (0..Handed::COUNT).filter_map(|number| {
+        let handed = (0..Handed::END).filter_map(|number| {
             let count = self.word(layout::HANDED.at + number);
             Handed::of_number(number).filter(|_| count > 0).map(|handed| (handed, count))
         });

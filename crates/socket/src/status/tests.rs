@@ -121,6 +121,38 @@ fn slot_changed_while_copied_is_told_and_left_out() {
 }
 
 #[test]
+fn slot_changed_all_the_time_is_never_shown_half() {
+    use std::net::{Ipv6Addr, SocketAddr};
+    use std::os::unix::fs::FileExt;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    let page = page();
+    page.socket(0).unwrap().open(3);
+    let is_done = AtomicBool::new(false);
+    let memory = std::fs::File::open("/proc/self/mem").unwrap();
+    let (mut bytes, mut whole) = (vec![0; PAGE_BYTES], 0);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for half in (0..u64::MAX).take_while(|_| !is_done.load(Ordering::Relaxed)) {
+                let address = Ipv6Addr::from_bits(u128::from(half) << 64 | u128::from(half));
+                page.socket(0).unwrap().set_local(Some(SocketAddr::new(address.into(), half as u16)));
+            }
+        });
+        for _ in 0..300 {
+            memory.read_exact_at(&mut bytes, page.address()).unwrap();
+            for socket in Reader::new(&bytes).unwrap().status().sockets {
+                let Some(SocketAddr::V6(local)) = socket.local else { continue };
+                let bits = local.ip().to_bits();
+                assert_eq!(((bits >> 64) as u64, local.port()), (bits as u64, bits as u16));
+                whole += 1;
+            }
+        }
+        is_done.store(true, Ordering::Relaxed);
+    });
+    assert!(whole > 0);
+}
+
+#[test]
 fn bytes_of_something_else_are_refused_with_the_reason() {
     let bytes = page().bytes();
     assert_eq!(Reader::new(&[]).unwrap_err(), PageError::NoMagic);

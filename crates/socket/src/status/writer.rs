@@ -183,6 +183,11 @@ impl Writer {
     }
 
     #[cfg(test)]
+    pub(super) fn address(&self) -> u64 {
+        self.words.as_ptr().addr() as u64
+    }
+
+    #[cfg(test)]
     pub(super) fn bytes(&self) -> Vec<u8> {
         self.words.iter().flat_map(|word| word.load(Relaxed).to_ne_bytes()).collect()
     }
