@@ -12,6 +12,10 @@ pub const USAGE: u8 = 2;
 pub const CANNOT: u8 = 3;
 /// It failed while running.
 pub const FAILED: u8 = 4;
+/// A program to run is there and cannot be executed, as env(1) has it.
+pub const NOT_EXECUTABLE: u8 = 126;
+/// A program to run was not found, as env(1) has it.
+pub const NOT_FOUND: u8 = 127;
 /// Ended by Ctrl-C.
 pub const INTERRUPTED: u8 = 130;
 

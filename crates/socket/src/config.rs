@@ -23,12 +23,17 @@
 
 mod error;
 mod file;
+mod layered;
+mod profile;
 mod rule;
+mod text;
 mod value;
 
 use std::time::Duration;
 
 pub use error::{ConfigError, Place, Problem};
+pub use layered::{Layered, Origin};
+pub use profile::Profile;
 pub use rule::{Prefix, Role, Rule, Socket, Use};
 
 /// How long a call that waits spins before it sleeps.
@@ -40,6 +45,19 @@ pub enum Spin {
     Forever,
     /// This long; zero sleeps at once.
     For(Duration),
+}
+
+impl Spin {
+    /// What [`Spin::Auto`] means for a process that may run on this many CPUs: a spinner on the only
+    /// one would keep whoever has to run before the call can return from running.
+    #[must_use]
+    pub const fn on(self, allowed_cpus: usize) -> Self {
+        match self {
+            Self::Auto if allowed_cpus >= 2 => Self::Forever,
+            Self::Auto => Self::For(Duration::ZERO),
+            chosen => chosen,
+        }
+    }
 }
 
 /// How the AF_XDP sockets are attached.
@@ -86,9 +104,12 @@ impl Default for Config {
 impl Config {
     /// The variable that names the file.
     pub const FILE_VARIABLE: &'static str = "NEARWIRE_CONFIG";
+    /// Variables that begin with `NEARWIRE_` and are no keys: the file's name, the token of
+    /// `nearwire responder`, and what tests are told.
+    pub const OTHER_VARIABLES: &'static [&'static str] = &[Self::FILE_VARIABLE, "NEARWIRE_TOKEN", "NEARWIRE_REQUIRE"];
 
     /// Reads the text of a file, called `name` in messages, and variables over it. Of the variables
-    /// those that do not begin with `NEARWIRE_` are left alone, and so is [`Self::FILE_VARIABLE`].
+    /// those that do not begin with `NEARWIRE_` are left alone, and so are [`Self::OTHER_VARIABLES`].
     ///
     /// # Errors
     /// The first mistake, with its place.
@@ -96,21 +117,12 @@ impl Config {
         file: Option<(&str, &str)>,
         variables: impl Iterator<Item = (&'a str, &'a str)>,
     ) -> Result<Self, ConfigError> {
-        let mut config = Self::default();
+        let mut layered = Layered::default();
         if let Some((name, text)) = file {
-            file::read(&mut config, name, text)?;
+            layered.file(name, text)?;
         }
-        for (name, text) in variables {
-            let Some(key) = name.strip_prefix("NEARWIRE_").filter(|_| name != Self::FILE_VARIABLE) else { continue };
-            let place = || Place::Variable { name: name.to_owned() };
-            let key = key.to_ascii_lowercase();
-            if !value::KEYS.contains(&key.as_str()) {
-                let problem = Problem::UnknownKey { key, expected: value::KEYS.join(", ") };
-                return Err(ConfigError { place: place(), problem });
-            }
-            value::set(&mut config, &key, text).map_err(|problem| ConfigError { place: place(), problem })?;
-        }
-        Ok(config)
+        layered.variables(variables)?;
+        Ok(layered.into_config())
     }
 
     /// What the rules say of a socket, and the number of the rule that decided, from 1.

@@ -13,6 +13,10 @@
 //! * [`kernel_tables`]: links, addresses, routes, neighbours and groups, by netlink;
 //! * [`config`]: what the user chose: which sockets are accelerated, how they wait, on which interfaces; read from a file and
 //!   from the environment by the same code.
+//! * [`program`]: whether a program can be preloaded, by looking at its ELF file; [`preconditions`]: what the host and the
+//!   process must have;
+//! * [`reason`]: why a socket is not accelerated, in words; [`status`]: what a process tells about its sockets, for
+//!   `nearwire status`.
 
 #![forbid(unsafe_code)]
 
@@ -23,10 +27,13 @@ mod epoll_sets;
 mod id;
 pub mod kernel_tables;
 pub mod poll;
+pub mod preconditions;
+pub mod program;
 mod readiness;
 pub mod reason;
 pub mod shadow;
 mod sockets;
+pub mod status;
 mod transfer;
 mod udp_socket;
 pub mod wait;

@@ -1,71 +1,119 @@
-//! Why a socket is served by the kernel, in words.
+//! Why a socket is not accelerated, and why a call was handed to the kernel: one word and one sentence each. The numbers
+//! stand in the status page.
 
 use std::fmt;
 
 use nearwire_frames::PortError;
 
-macro_rules! reasons {
-    ($($(#[doc = $doc:literal])+ $variant:ident => $words:literal,)+) => {
-        /// Why a socket is not accelerated.
+/// An enum whose variants have words for people; the position is the number in the status page.
+macro_rules! worded {
+    ($(#[$about:meta])* $name:ident { $($(#[doc = $doc:literal])+ $variant:ident => $words:literal,)+ }) => {
+        $(#[$about])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-        pub enum Reason {
+        pub enum $name {
             $($(#[doc = $doc])+ $variant,)+
         }
 
-        impl Reason {
-            /// All of them, by number.
-            pub const ALL: &'static [Reason] = &[$(Reason::$variant,)+];
+        impl $name {
+            /// All of them, in the order of their numbers.
+            pub const ALL: &'static [$name] = &[$($name::$variant,)+];
 
-            /// A sentence part for people.
+            /// Words for people.
             #[must_use]
             pub const fn words(self) -> &'static str {
                 match self {
-                    $(Reason::$variant => $words,)+
+                    $($name::$variant => $words,)+
                 }
+            }
+
+            /// The name of the variant, for programs.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $($name::$variant => stringify!($variant),)+
+                }
+            }
+        }
+
+        impl ::std::fmt::Display for $name {
+            fn fmt(&self, f: &mut ::std::fmt::Formatter<'_>) -> ::std::fmt::Result {
+                f.write_str(self.words())
             }
         }
     };
 }
+pub(crate) use worded;
 
-reasons! {
-    /// A rule of the configuration.
-    Rule => "a rule of the configuration leaves it to the kernel",
-    /// Not bound, not connected, nothing sent.
-    NotBound => "it has no address yet",
-    /// A loopback address, or one of this host.
-    Loopback => "its address is this host's own, which no wire leads to",
-    /// There is no Ethernet interface that is up.
-    NoInterface => "there is no Ethernet interface for it",
-    /// Not an Ethernet interface.
-    NotEthernet => "its interface is not Ethernet (bridges, bonds, tunnels stay with the kernel)",
-    /// Down.
-    InterfaceDown => "its interface is down",
-    /// `interfaces` of the configuration.
-    InterfaceNotAllowed => "its interface is not among those of the configuration",
-    /// Somebody else has the queue or an XDP program.
-    InterfaceBusy => "its interface has an XDP program or AF_XDP socket of somebody else",
-    /// CAP_NET_ADMIN, CAP_NET_RAW, CAP_BPF.
-    NoCapability => "the process has not the capabilities CAP_NET_ADMIN, CAP_NET_RAW and CAP_BPF",
-    /// RLIMIT_MEMLOCK.
-    MemoryLimit => "the limit of locked memory (ulimit -l) is too low",
-    /// The driver does not do XDP.
-    NoXdp => "the interface's driver refuses XDP",
-    /// Netlink or epoll refused.
-    NoTables => "the kernel did not tell its routes and neighbours",
-    /// The tables of filters are full.
-    NoFilter => "there are more sockets than the XDP program has room for",
-    /// The stack said no to what the kernel accepted.
-    Address => "its address cannot be served past the kernel",
-    /// An option that only the kernel knows.
-    Option => "an option is set on it that only the kernel knows",
-    /// shutdown(2).
-    ShutDown => "it was shut down",
-    /// Shared with a forked process.
-    Forked => "a forked process reads it",
-    /// Shared with another program by exec or SCM_RIGHTS.
-    Passed => "it was passed to another program",
-    /// The program used a call that only the kernel serves.
-    Call => "the program used a call on it that only the kernel serves",
+worded! {
+    /// Why a socket, or all of a process, is served by the kernel.
+    Reason {
+        /// Not known yet what it will be; a later call decides.
+        NotBound => "it is neither bound nor connected yet",
+        /// A rule of the configuration; the detail is its number.
+        RuleSaysKernel => "a rule keeps it with the kernel",
+        /// TCP, Unix, netlink, raw ...
+        NotUdp => "it is no UDP socket over IPv4 or IPv6",
+        /// 127.0.0.0/8 or ::1.
+        Loopback => "its address is a loopback address, whose packets pass no interface",
+        /// Connected to an address of this host.
+        PeerOnThisHost => "its peer is on this host, and such packets pass no interface",
+        /// The configuration is wrong.
+        ConfigurationWrong => "the configuration has a mistake",
+        /// No Ethernet interface that is up, allowed and free.
+        NoInterface => "no interface can be used",
+        /// Its traffic leaves by an interface that is not one of ours.
+        OtherInterface => "its traffic passes an interface that is not accelerated",
+        /// Administratively down.
+        InterfaceDown => "the interface is down",
+        /// Tunnels, point-to-point links.
+        NotEthernet => "the interface is no Ethernet interface",
+        /// Another XDP program, or AF_XDP sockets of another process.
+        InterfaceBusy => "another process has the interface: an XDP program or AF_XDP sockets are there already",
+        /// The driver has not what the configuration wants.
+        DriverCannot => "the interface's driver cannot run XDP programs, which mode = \"native\" asks for",
+        /// CAP_NET_ADMIN, CAP_NET_RAW, CAP_BPF.
+        NoCapability => "the process has not the capabilities that AF_XDP needs",
+        /// The kernel was built without, or a sandbox forbids it.
+        XdpRefused => "the kernel refuses XDP programs or AF_XDP sockets",
+        /// RLIMIT_MEMLOCK.
+        MemoryLimit => "the limit of locked memory (RLIMIT_MEMLOCK) is too low for packet memory",
+        /// RLIMIT_NOFILE.
+        DescriptorLimit => "the process may open no more descriptors (RLIMIT_NOFILE)",
+        /// More than the tables hold.
+        TooManySockets => "more sockets are accelerated already than the tables hold",
+        /// The route: multipath, policy, encapsulation, none.
+        Route => "its route is one that only the kernel follows",
+        /// A bond, a bridge's port, a VRF ...
+        StackedInterface => "the interface is part of another (bond, bridge, VRF), which only the kernel serves",
+        /// setns(2), unshare(2).
+        OtherNamespace => "it belongs to another network namespace than the engine",
+        /// The process is a child of an accelerated one.
+        AfterFork => "it was inherited by fork, and the child is served by the kernel",
+        /// The child reads it.
+        ReadByChild => "a child of the process reads it, so the kernel serves both",
+        /// exec(3) keeps descriptors and nothing else.
+        HandedOverByExec => "it was kept open over exec, and the new program finds a socket of the kernel",
+        /// SCM_RIGHTS, pidfd_getfd(2).
+        PassedToProcess => "it was passed to another process",
+        /// An option the stack has not; the detail is level and name.
+        UnsupportedOption => "the program set an option that the stack does not have",
+        /// SO_ATTACH_FILTER, SO_ATTACH_BPF.
+        AttachedFilter => "the program attached a BPF filter to it",
+        /// UDP_ENCAP, encap sockets of the kernel.
+        Encapsulation => "the program uses it for encapsulation",
+        /// IP_TRANSPARENT, IP_FREEBIND addresses.
+        ForeignAddress => "its local address is not one of this host's",
+        /// Sockets of several processes share the port.
+        SharedPort => "its port is shared with sockets (SO_REUSEPORT, SO_REUSEADDR) that are not accelerated",
+        /// What the process shares descriptors with.
+        UnseenSystemCalls => "the program uses it by system calls that the library does not see (io_uring, splice)",
+        /// A bug or an error that nobody expected.
+        EngineFailed => "the engine failed and gave its sockets back to the kernel",
+        /// The stack took the address for impossible, or taken.
+        AddressRefused => "the stack cannot be bound to its address as the kernel is",
+        /// shutdown(2).
+        ShutDown => "the program shut it down",
+    }
 }
 
 impl Reason {
@@ -76,16 +124,128 @@ impl Reason {
             PortError::NoSuchInterface { .. } => Reason::NoInterface,
             PortError::InterfaceDown { .. } | PortError::InterfaceGone { .. } => Reason::InterfaceDown,
             PortError::ProgramPresent { .. } | PortError::QueueBusy { .. } => Reason::InterfaceBusy,
+            PortError::ModeUnsupported { .. } | PortError::AttachRefused { .. } => Reason::DriverCannot,
             PortError::MemoryLimit { .. } => Reason::MemoryLimit,
             PortError::Privilege { .. } => Reason::NoCapability,
-            PortError::Filter { .. } => Reason::NoFilter,
-            _ => Reason::NoXdp,
+            PortError::Filter { .. } => Reason::TooManySockets,
+            PortError::Kernel { source, .. } if source.raw_os_error() == Some(libc::EMFILE) => Reason::DescriptorLimit,
+            _ => Reason::XdpRefused,
+        }
+    }
+
+    /// The sentence with what the detail adds: the number of a rule, the level and name of an option
+    /// ([`option_detail`]).
+    #[must_use]
+    pub fn sentence(self, detail: u64) -> String {
+        match self {
+            Self::RuleSaysKernel if detail > 0 => format!("rule {detail} keeps it with the kernel"),
+            Self::UnsupportedOption if detail > 0 => {
+                format!("{self} (level {}, option {})", detail >> 32, detail & u64::from(u32::MAX))
+            }
+            _ => self.words().to_owned(),
         }
     }
 }
 
-impl fmt::Display for Reason {
+/// The detail of [`Reason::UnsupportedOption`].
+#[must_use]
+pub const fn option_detail(level: i32, name: i32) -> u64 {
+    ((level as u32 as u64) << 32) | name as u32 as u64
+}
+
+worded! {
+    /// Why a call on an accelerated socket was handed to the kernel, beside the stack's own
+    /// [`nearwire_stack::NeedsKernel`].
+    HandedCall {
+        /// The shadow has something: an ICMP error, a datagram from before, one from this host.
+        ShadowReady => "the shadow socket had a datagram or an error",
+        /// MSG_ERRQUEUE.
+        ErrorQueue => "the program read the error queue",
+        /// A flag that the stack has not.
+        UnsupportedFlag => "a flag of the call is one that the stack does not have",
+        /// A control message that the stack has not.
+        UnsupportedControlMessage => "a control message is one that the stack does not have",
+        /// The gate is held by this very thread.
+        SignalHandler => "a signal handler called while its thread was inside the library",
+        /// An option that is the kernel's.
+        SocketOption => "the call sets or reads an option of the kernel's",
+        /// A bad address, length or address family: the kernel says what is wrong.
+        BadArgument => "the kernel says what is wrong with the call's arguments",
+        /// A send before the neighbour, the route or the port was there.
+        NotReady => "the engine was not ready yet",
+    }
+}
+
+/// Why a call was handed to the kernel, whoever decided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Handed {
+    /// The stack did.
+    ByStack(nearwire_stack::NeedsKernel),
+    /// The library did.
+    ByLibrary(HandedCall),
+}
+
+/// The first number that is the library's; those below are the stack's, which may get more.
+const OF_LIBRARY: usize = 40;
+
+const _: () = assert!(nearwire_stack::NeedsKernel::ALL.len() <= OF_LIBRARY);
+
+impl Handed {
+    /// All numbers are below.
+    pub const END: usize = OF_LIBRARY + HandedCall::ALL.len();
+
+    /// The number in the status page.
+    #[must_use]
+    pub const fn number(self) -> usize {
+        match self {
+            Self::ByStack(reason) => reason as usize,
+            Self::ByLibrary(call) => OF_LIBRARY + call as usize,
+        }
+    }
+
+    /// The reason of a number.
+    #[must_use]
+    pub fn of_number(number: usize) -> Option<Handed> {
+        match number.checked_sub(OF_LIBRARY) {
+            None => nearwire_stack::NeedsKernel::ALL.get(number).copied().map(Self::ByStack),
+            Some(number) => HandedCall::ALL.get(number).copied().map(Self::ByLibrary),
+        }
+    }
+}
+
+impl fmt::Display for Handed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.words())
+        match self {
+            Self::ByStack(reason) => reason.fmt(f),
+            Self::ByLibrary(call) => call.fmt(f),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reasons_listed_stand_at_their_number_with_words_of_their_own() {
+        for (at, reason) in Reason::ALL.iter().enumerate() {
+            assert_eq!(*reason as usize, at);
+        }
+        let mut texts: Vec<_> = Reason::ALL.iter().map(|reason| reason.words()).collect();
+        texts.sort_unstable();
+        texts.dedup();
+        assert_eq!(texts.len(), Reason::ALL.len());
+        let handed: Vec<_> = (0..Handed::END).filter_map(Handed::of_number).collect();
+        assert_eq!(handed.len(), nearwire_stack::NeedsKernel::ALL.len() + HandedCall::ALL.len());
+        assert!(handed.iter().all(|handed| Handed::of_number(handed.number()) == Some(*handed)));
+        assert_eq!(Handed::of_number(Handed::END), None);
+    }
+
+    #[test]
+    fn detail_given_is_told() {
+        assert_eq!(Reason::RuleSaysKernel.sentence(3), "rule 3 keeps it with the kernel");
+        let sentence = Reason::UnsupportedOption.sentence(option_detail(17, 103));
+        assert!(sentence.ends_with("(level 17, option 103)"), "{sentence}");
+        assert_eq!(Reason::Loopback.sentence(9), Reason::Loopback.words());
     }
 }

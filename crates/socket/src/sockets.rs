@@ -245,7 +245,7 @@ impl Sockets {
                 Err(Reason::Loopback)
             }
             (Some(remote), Some(local)) => {
-                engine.stack().udp_connect(endpoint, remote, Some(local.ip())).map_err(|_| Reason::Address)
+                engine.stack().udp_connect(endpoint, remote, Some(local.ip())).map_err(|_| Reason::Route)
             }
             (_, Some(local)) if local.port() != 0 => {
                 engine.stack().udp_disconnect(endpoint);
@@ -278,7 +278,7 @@ impl Sockets {
         let kept = Kept::read(socket.shadow, socket.family);
         socket.kept = Some(kept);
         if kept.only_kernel {
-            self.hand_over(id, Reason::Option);
+            self.hand_over(id, Reason::UnsupportedOption);
             return;
         }
         let Some((socket, engine)) = self.with_engine(id) else { return };
@@ -308,7 +308,8 @@ impl Sockets {
         if let Some((socket, engine)) = self.with_engine(id)
             && let Service::Accelerated(Accelerated { endpoint, .. }) = &socket.service
         {
-            let joined = engine.stack().udp_join(*endpoint, ifindex, group, &filter).map_err(|_| Reason::Address);
+            let joined =
+                engine.stack().udp_join(*endpoint, ifindex, group, &filter).map_err(|_| Reason::AddressRefused);
             if let Err(reason) = joined.and_then(|()| self.follow_addresses(id)) {
                 self.hand_over(id, reason);
             }
@@ -383,9 +384,9 @@ impl Sockets {
         let kept = Kept::read(socket.shadow, socket.family);
         socket.kept = Some(kept);
         if kept.only_kernel {
-            return Err(Reason::Option);
+            return Err(Reason::UnsupportedOption);
         }
-        let mut local = shadow::local_address(socket.shadow).map_err(|_| Reason::Address)?;
+        let mut local = shadow::local_address(socket.shadow).map_err(|_| Reason::AddressRefused)?;
         let shadow = socket.shadow;
         let (family, is_connected) = (socket.family, socket.is_connected);
         let local_ip = local.ip().to_canonical();
@@ -396,7 +397,7 @@ impl Sockets {
         engine.attach(local_ip, remote_ip, kept.options.device)?;
         if local.port() == 0 {
             shadow::bind_to_any(shadow, family).map_err(|_| Reason::NotBound)?;
-            local = shadow::local_address(shadow).map_err(|_| Reason::Address)?;
+            local = shadow::local_address(shadow).map_err(|_| Reason::AddressRefused)?;
         }
         let options = complete(kept.options, engine);
         if kept.ancillary.wants_time() {
@@ -426,17 +427,17 @@ impl Sockets {
             Some(_) => (local, Some(local.ip())),
             None => (local, None),
         };
-        engine.stack().udp_bind(endpoint, bound).map_err(|_| Reason::Address)?;
+        engine.stack().udp_bind(endpoint, bound).map_err(|_| Reason::AddressRefused)?;
         if let Some(remote) = remote {
-            engine.stack().udp_connect(endpoint, remote, source).map_err(|_| Reason::Address)?;
+            engine.stack().udp_connect(endpoint, remote, source).map_err(|_| Reason::Route)?;
         }
         for joined in &socket.memberships {
             let joining = engine.stack().udp_join(endpoint, joined.ifindex, joined.group, &joined.filter);
-            joining.map_err(|_| Reason::Address)?;
+            joining.map_err(|_| Reason::AddressRefused)?;
         }
         let flows = flows_of(socket, engine, endpoint);
         socket.own_addresses = engine.first_addresses_v4();
-        engine.watch_shadow(socket.shadow, id.index() as u32).map_err(|_| Reason::NoTables)?;
+        engine.watch_shadow(socket.shadow, id.index() as u32).map_err(|_| Reason::EngineFailed)?;
         if let Err(reason) = engine.add_flows(&flows) {
             engine.unwatch_shadow(socket.shadow);
             return Err(reason);
@@ -459,7 +460,7 @@ impl Sockets {
         };
         match self.config.decide(&asked) {
             (Use::Nearwire, _) => Ok(()),
-            (Use::Kernel, _) => Err(Reason::Rule),
+            (Use::Kernel, _) => Err(Reason::RuleSaysKernel),
         }
     }
 
@@ -473,7 +474,7 @@ impl Sockets {
         match &mut self.engine {
             EngineState::Open(engine) => Ok(engine),
             EngineState::Refused(reason) => Err(*reason),
-            EngineState::Closed => Err(Reason::NoTables),
+            EngineState::Closed => Err(Reason::EngineFailed),
         }
     }
 

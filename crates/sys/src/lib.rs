@@ -10,6 +10,7 @@ pub mod generic_netlink;
 pub mod netdev;
 pub mod netlink;
 pub mod netns;
+pub mod shared_words;
 pub mod socket;
 pub mod tsc;
 pub mod usage;

@@ -4,6 +4,7 @@ pub mod bench;
 pub mod check;
 pub mod plan;
 mod ports;
+pub mod run;
 mod snapshot;
 mod source;
 pub mod tune;
@@ -59,6 +60,9 @@ pub enum Command {
     Port(PortArgs),
     /// Write the frames of an interface to a file that Wireshark reads
     Capture(CaptureArgs),
+    Run(run::RunArgs),
+    /// Show which sockets of programs under `nearwire run` are accelerated, and why the others are not
+    Status(run::StatusArgs),
 }
 
 #[derive(Debug, Args)]

@@ -13,9 +13,11 @@ mod port;
 mod progress;
 mod report;
 mod responder;
+mod run;
 mod selection;
 mod settings;
 mod snapshot;
+mod status;
 mod tune;
 
 use crate::args::Command;
@@ -37,5 +39,7 @@ pub fn run(command: Command) -> Outcome {
         Command::Snapshot(args) => snapshot::run(&args),
         Command::Port(args) => port::run(&args),
         Command::Capture(args) => capture::run(&args),
+        Command::Run(args) => run::run(&args),
+        Command::Status(args) => status::run(&args),
     }
 }

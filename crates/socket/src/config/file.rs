@@ -45,8 +45,10 @@ impl Source<'_> {
     }
 }
 
-pub(super) fn read(config: &mut Config, name: &str, text: &str) -> Result<(), ConfigError> {
+/// Reads a text over a configuration and gives the keys at the top that it sets.
+pub(super) fn read(config: &mut Config, name: &str, text: &str) -> Result<Vec<&'static str>, ConfigError> {
     let source = Source { name, text };
+    let mut set = Vec::new();
     let parsed = DeTable::parse(text).map_err(|error| {
         let message = error.message().to_owned();
         source.error(&error.span().unwrap_or(0..0), Problem::Syntax { message })
@@ -57,17 +59,18 @@ pub(super) fn read(config: &mut Config, name: &str, text: &str) -> Result<(), Co
                 let rules = rules(&source, found)?;
                 config.rules.splice(0..0, rules);
             }
-            known if KEYS.contains(&known) => {
+            other => {
+                let Some(known) = KEYS.iter().find(|known| **known == other) else {
+                    let expected = format!("{}, rule", KEYS.join(", "));
+                    return Err(source.error(&key.span(), Problem::UnknownKey { key: other.to_owned(), expected }));
+                };
                 let text = source.text_of(known, found)?;
                 value::set(config, known, &text).map_err(|problem| source.error(&found.span(), problem))?;
-            }
-            unknown => {
-                let expected = format!("{}, rule", KEYS.join(", "));
-                return Err(source.error(&key.span(), Problem::UnknownKey { key: unknown.to_owned(), expected }));
+                set.push(*known);
             }
         }
     }
-    Ok(())
+    Ok(set)
 }
 
 fn rules(source: &Source<'_>, found: &Found<'_>) -> Result<Vec<Rule>, ConfigError> {

@@ -116,8 +116,8 @@ fn is_match(pattern: &[u8], text: &[u8]) -> bool {
 /// Addresses that begin with the same bits: `10.0.0.0/8`, `2001:db8::/32`, or one address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Prefix {
-    address: IpAddr,
-    bits: u32,
+    pub(super) address: IpAddr,
+    pub(super) bits: u32,
 }
 
 impl Prefix {

@@ -13,6 +13,10 @@ fn variables(variables: &[(&'static str, &'static str)]) -> Result<Config, Confi
     Config::read(None, variables.iter().copied())
 }
 
+fn variables_spin(text: &str) -> Option<Spin> {
+    Config::read(None, [("NEARWIRE_SPIN", text)].into_iter()).ok().map(|config| config.spin)
+}
+
 fn end(address: &str, port: u16) -> Option<(IpAddr, u16)> {
     Some((address.parse().unwrap(), port))
 }
@@ -90,7 +94,82 @@ fn first_rule_that_fits_decides() {
     assert_eq!(config.decide(&mapped), (Use::Nearwire, 1));
 }
 
+#[test]
+fn layers_given_count_in_order_and_are_told_apart() {
+    let mut layered = Layered::default();
+    layered.profile(Profile::named("shared").unwrap()).unwrap();
+    layered.file("f.toml", "mode = \"generic\"\n[[rule]]\nuse = \"kernel\"\nport = 9\n").unwrap();
+    layered.variables([("NEARWIRE_STATS", "1"), ("NEARWIRE_TOKEN", "x")].into_iter()).unwrap();
+    layered.option("--strict", "strict", "true").unwrap();
+    let lines: Vec<_> = layered.lines().into_iter().map(|(line, origin)| format!("{line} ({origin})")).collect();
+    let expected = [
+        "spin = \"50us\" (profile shared)",
+        "interfaces: all (default)",
+        "mode = \"generic\" (f.toml)",
+        "strict = true (--strict)",
+        "stats = true (NEARWIRE_STATS)",
+        "rule 1: use = \"kernel\", port = \"9\" (f.toml)",
+        "rule 2: use = \"kernel\", port = \"53\" (default)",
+        "rule 3: use = \"nearwire\" (default)",
+    ];
+    assert_eq!(lines, expected);
+    let beside = layered.beside_the_file();
+    let beside: Vec<_> = beside.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+    assert_eq!(beside, [("NEARWIRE_SPIN", "50us"), ("NEARWIRE_STRICT", "true"), ("NEARWIRE_STATS", "true")]);
+}
+
+#[test]
+fn file_over_a_profile_needs_no_variable() {
+    let mut layered = Layered::default();
+    layered.profile(Profile::named("latency").unwrap()).unwrap();
+    layered.file("f", "spin = \"0\"").unwrap();
+    assert_eq!((layered.config().spin, layered.beside_the_file()), (Spin::For(Duration::ZERO), vec![]));
+}
+
+#[test]
+fn profiles_are_read_and_have_no_rules() {
+    for profile in Profile::ALL {
+        let config = file(profile.text).unwrap();
+        assert_eq!(config.rules, Config::default().rules, "{}", profile.name);
+    }
+    assert_eq!(Profile::named("latency").map(|profile| file(profile.text).unwrap().spin), Some(Spin::Forever));
+    assert_eq!(Profile::named("none"), None);
+}
+
+#[test]
+fn example_of_the_guide_is_a_configuration() {
+    let guide = include_str!("../../../../docs/run.md");
+    let examples: Vec<_> = guide.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
+    assert!(!examples.is_empty());
+    for example in examples {
+        file(example).unwrap();
+    }
+}
+
+#[test]
+fn auto_spins_where_two_cpus_are_allowed() {
+    assert_eq!(Spin::Auto.on(2), Spin::Forever);
+    assert_eq!(Spin::Auto.on(1), Spin::For(Duration::ZERO));
+    assert_eq!(Spin::Forever.on(1), Spin::Forever);
+}
+
+#[test]
+fn configuration_written_is_read_back() {
+    let text = "spin = \"1500ns\"\ninterfaces = [\"eth4\", \"q\\\"\"]\nmode = \"native\"\nstrict = true\n\
+                [[rule]]\nuse = \"nearwire\"\nprogram = \"a, b\\\\\\\"*\"\nrole = \"server\"\nlocal = \"10.0.0.0/8\"\n\
+                [[rule]]\nuse = \"kernel\"\nremote = \"2001:db8::/32\"\nport = \"53,5000-5010\"\n";
+    let config = file(text).unwrap();
+    assert_eq!(file(&config.to_toml()), Ok(config.clone()), "{}", config.to_toml());
+    assert_eq!(file(&Config::default().to_toml()), Ok(Config::default()));
+}
+
 proptest! {
+    #[test]
+    fn spin_written_is_read_back(ns: u64) {
+        let spin = Spin::For(Duration::from_nanos(ns));
+        prop_assert_eq!(variables_spin(&spin.to_string()), Some(spin));
+    }
+
     #[test]
     fn any_text_is_read_or_refused(text in "\\PC*|(spin|rule|mode|interfaces|use|port|[\\[\\]= \"\n,./0-9a-f*]){0,40}") {
         let _ = file(&text);

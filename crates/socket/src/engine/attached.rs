@@ -203,7 +203,7 @@ impl Interfaces {
             .map_err(|_| Reason::InterfaceDown)?;
         let name = name.as_str().to_owned();
         if !self.allowed.is_empty() && !self.allowed.contains(&name) {
-            return Err(Reason::InterfaceNotAllowed);
+            return Err(Reason::OtherInterface);
         }
         let facts = InterfaceFacts::read(&name).map_err(|error| Reason::of_port(&error))?;
         let refused = |error: PortError| Reason::of_port(&error);

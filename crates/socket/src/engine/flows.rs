@@ -31,7 +31,7 @@ impl Flows {
             }
             if ports.iter_mut().any(|attached| attached.port.add_filter(Filter::Flow(*flow)).is_err()) {
                 self.remove(&flows[..=at], ports);
-                return Err(Reason::NoFilter);
+                return Err(Reason::TooManySockets);
             }
         }
         Ok(())

@@ -1,0 +1,145 @@
+//! `nearwire run`: a program with its sockets past the kernel.
+
+mod configuration;
+mod dry_run;
+mod library;
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::Command;
+
+use anyhow::{Context, anyhow};
+use nearwire_socket::config::{Config, Spin};
+use nearwire_socket::preconditions::Preconditions;
+use nearwire_socket::program::{self, Caller, FindError, Judgement, Program};
+use nearwire_sys::affinity::allowed_cpus;
+
+use self::configuration::Configuration;
+use self::library::Library;
+use crate::args::run::RunArgs;
+use crate::exit::{self, Failure, OrExit, Outcome};
+use crate::output;
+
+const PRELOAD: &str = "LD_PRELOAD";
+
+/// Everything that was found out, before anything is done.
+struct Prepared<'a> {
+    args: &'a RunArgs,
+    program: Program,
+    library: Library,
+    configuration: Configuration,
+    caller: Caller,
+    judgement: Judgement,
+    preconditions: Preconditions,
+    /// Variables that are set for the program.
+    variables: Vec<(String, OsString)>,
+}
+
+pub fn run(args: &RunArgs) -> Outcome {
+    let prepared = Prepared::find_out(args)?;
+    if args.dry_run {
+        output::print_of_host(&dry_run::text(&prepared))?;
+        return if prepared.is_refused() { Err(Failure::silent(exit::CANNOT)) } else { Ok(()) };
+    }
+    prepared.say()?;
+    prepared.execute()
+}
+
+impl<'a> Prepared<'a> {
+    fn find_out(args: &'a RunArgs) -> Result<Self, Failure> {
+        let configuration = Configuration::read(args)?;
+        let name = args.program.first().map_or(OsStr::new(""), OsString::as_os_str);
+        let path = program::find(name, std::env::var_os("PATH").as_deref()).map_err(not_started)?;
+        let program = Program::look(&path).map_err(not_started)?;
+        let library = Library::find(args.library.as_deref())?;
+        let caller = Caller::of_self().context("read /proc/self/status").or_exit(exit::CANNOT)?;
+        let judgement = program::judge(&program, &library.facts, &caller);
+        let preconditions = Preconditions::check(configuration.layered.config(), &caller);
+        let mut variables = vec![(PRELOAD.to_owned(), library.before(std::env::var_os(PRELOAD).as_deref()))];
+        if let Some(file) = &configuration.file {
+            variables.push((Config::FILE_VARIABLE.to_owned(), file.clone().into()));
+        }
+        let beside = configuration.layered.beside_the_file();
+        variables.extend(beside.into_iter().map(|(name, value)| (name, value.into())));
+        Ok(Self { args, program, library, configuration, caller, judgement, preconditions, variables })
+    }
+
+    fn config(&self) -> &Config {
+        self.configuration.layered.config()
+    }
+
+    fn is_refused(&self) -> bool {
+        let is_strict_unmet = self.config().strict && !self.preconditions.unmet.is_empty();
+        is_strict_unmet || matches!(self.judgement, Judgement::Refused(_))
+    }
+
+    /// Refuses, or warns and says what was chosen.
+    fn say(&self) -> Outcome {
+        if let Judgement::Refused(why) = &self.judgement {
+            return Err(Failure { code: exit::CANNOT, error: Some(anyhow!(why.clone())) });
+        }
+        let unmet = &self.preconditions.unmet;
+        if self.config().strict && !unmet.is_empty() {
+            let all = unmet.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n  ");
+            let error = anyhow!("sockets cannot be accelerated, and strict refuses to run without:\n  {all}");
+            return Err(Failure { code: exit::CANNOT, error: Some(error) });
+        }
+        if self.args.quiet {
+            return Ok(());
+        }
+        if let Judgement::Doubtful(why) = &self.judgement {
+            output::note(&format!("nearwire: {why}"));
+        }
+        for unmet in unmet {
+            output::note(&format!("nearwire: sockets stay with the kernel, because {unmet}"));
+        }
+        output::note(&format!("nearwire: {}", self.waiting()));
+        Ok(())
+    }
+
+    /// How calls will wait, in words.
+    fn waiting(&self) -> String {
+        let cpus = allowed_cpus().len();
+        let chosen = self.config().spin;
+        let words = match chosen.on(cpus) {
+            Spin::For(time) if time.is_zero() => "calls that wait sleep at once".to_owned(),
+            Spin::Forever | Spin::Auto => "calls that wait spin".to_owned(),
+            some => format!("calls that wait spin for {some}, then sleep"),
+        };
+        match chosen {
+            Spin::Auto => format!("{words} (spin = \"auto\", and this process may use {cpus} CPUs)"),
+            _ => words,
+        }
+    }
+
+    /// Becomes the program. Returns only when that fails.
+    fn execute(self) -> Outcome {
+        let Self { args, program, variables, configuration, .. } = self;
+        let (name, arguments) =
+            args.program.split_first().map_or((OsStr::new(""), &[][..]), |(name, rest)| (name, rest));
+        let mut command = Command::new(&program.path);
+        command.arg0(name).args(arguments);
+        if configuration.file.is_none() {
+            // Set to nothing it names no file here, and must not name one there.
+            command.env_remove(Config::FILE_VARIABLE);
+        }
+        let error = command.envs(variables).exec();
+        let code = if error.kind() == std::io::ErrorKind::NotFound { exit::NOT_FOUND } else { exit::NOT_EXECUTABLE };
+        let error = anyhow!(error).context(format!("run {}", program.path.display()));
+        Err(Failure { code, error: Some(error) })
+    }
+}
+
+fn not_started(error: FindError) -> Failure {
+    let code = match error {
+        FindError::NotFound { .. } => exit::NOT_FOUND,
+        FindError::NotExecutable { .. } => exit::NOT_EXECUTABLE,
+    };
+    Failure { code, error: Some(error.into()) }
+}
+
+/// The path with nothing relative in it; the program may change its directory.
+fn absolute(path: &std::path::Path) -> Result<PathBuf, Failure> {
+    std::path::absolute(path).with_context(|| format!("find {}", path.display())).or_exit(exit::USAGE)
+}

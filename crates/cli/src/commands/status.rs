@@ -1,0 +1,48 @@
+//! `nearwire status`: which sockets of running programs are accelerated, and why the others are not.
+
+mod json;
+mod process;
+mod text;
+
+use anyhow::anyhow;
+
+use self::process::{LookError, Looked, Process};
+use crate::args::run::StatusArgs;
+use crate::exit::{CANNOT, FAILED, Failure, OrExit, Outcome, USAGE};
+use crate::output;
+
+pub fn run(args: &StatusArgs) -> Outcome {
+    let Some(pid) = args.pid else { return list(args.json) };
+    let looked = process::look(pid).map_err(|error| {
+        let code = if matches!(error, LookError::Gone { .. }) { USAGE } else { CANNOT };
+        Failure { code, error: Some(error.into()) }
+    })?;
+    let process = match looked {
+        Looked::Page(process) => process,
+        Looked::NoPage { name, why } => {
+            let error = anyhow!("process {pid} ({name}) has no accelerated sockets to show: {why}");
+            return Err(Failure { code: USAGE, error: Some(error) });
+        }
+    };
+    output::print_of_host(&if args.json { json::page(&process) } else { text::page(&process) })
+}
+
+/// All processes that have a page.
+fn list(is_json: bool) -> Outcome {
+    let pids = process::all().or_exit(FAILED)?;
+    let (mut found, mut unreadable, mut odd): (Vec<Process>, usize, Vec<String>) = (Vec::new(), 0, Vec::new());
+    for pid in pids {
+        match process::look(pid) {
+            Ok(Looked::Page(process)) => found.push(*process),
+            // A process that ended meanwhile is of no interest.
+            Ok(Looked::NoPage { .. }) | Err(LookError::Gone { .. }) => {}
+            Err(LookError::NotAllowed { .. }) => unreadable += 1,
+            Err(error) => odd.push(error.to_string()),
+        }
+    }
+    output::print_of_host(&if is_json { json::list(&found, unreadable) } else { text::list(&found, unreadable) })?;
+    for error in odd {
+        output::note(&format!("nearwire: {error}"));
+    }
+    Ok(())
+}

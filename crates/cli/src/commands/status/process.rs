@@ -1,0 +1,204 @@
+//! A process seen from outside: its status page, its CPU time.
+//!
+//! Source: `Documentation/filesystems/proc.rst` (`maps`, `mem`, `stat`).
+
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::time::Duration;
+
+use nearwire_socket::status::{NAME, PAGE_BYTES, PageError, Reader, Status};
+use rustix::param::clock_ticks_per_second;
+use rustix::time::{ClockId, clock_gettime};
+
+/// Copies made of a page that changes all the time, before one is shown with what did not change.
+const COPIES_MAX: usize = 8;
+const LIBRARY: &str = "libnearwire_preload.so";
+
+/// A process with a page.
+pub struct Process {
+    pub pid: i32,
+    /// The name of the executable as the kernel has it, at most 15 bytes.
+    pub name: String,
+    pub status: Status,
+    /// How long it has been running.
+    pub age: Duration,
+    /// CPU time of all its threads.
+    pub cpu: Duration,
+}
+
+/// What looking at a process found.
+pub enum Looked {
+    Page(Box<Process>),
+    /// It runs without one.
+    NoPage {
+        name: String,
+        why: String,
+    },
+}
+
+/// Why a process could not be looked at.
+#[derive(Debug)]
+pub enum LookError {
+    Gone { pid: i32 },
+    NotAllowed { pid: i32, source: io::Error },
+    Unreadable { pid: i32, source: io::Error },
+    NotAPage { pid: i32, source: PageError },
+}
+
+impl std::fmt::Display for LookError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Gone { pid } => write!(f, "no process {pid}; nearwire status lists those that nearwire runs"),
+            Self::NotAllowed { pid, source } => write!(
+                f,
+                "look into process {pid}: {source}; run as root (CAP_SYS_PTRACE); for processes of your own \
+                 kernel.yama.ptrace_scope = 0 is enough"
+            ),
+            Self::Unreadable { pid, source } => write!(f, "look into process {pid}: {source}"),
+            Self::NotAPage { pid, source } => write!(f, "read the status page of process {pid}: {source}"),
+        }
+    }
+}
+
+impl std::error::Error for LookError {}
+
+impl LookError {
+    fn of(pid: i32, source: io::Error) -> LookError {
+        match (source.kind(), source.raw_os_error().and_then(|code| u32::try_from(code).ok())) {
+            (io::ErrorKind::NotFound, _) => Self::Gone { pid },
+            (_, Some(code)) if code == rustix::io::Errno::SRCH.raw_os_error().unsigned_abs() => Self::Gone { pid },
+            (io::ErrorKind::PermissionDenied, _) => Self::NotAllowed { pid, source },
+            _ => Self::Unreadable { pid, source },
+        }
+    }
+}
+
+/// The numbers of all processes, ascending.
+pub fn all() -> io::Result<Vec<i32>> {
+    let entries = fs::read_dir("/proc")?.flatten();
+    let mut pids: Vec<i32> = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
+    pids.sort_unstable();
+    Ok(pids)
+}
+
+/// Looks for the page of a process and reads it.
+pub fn look(pid: i32) -> Result<Looked, LookError> {
+    let error = |source| LookError::of(pid, source);
+    let stat = Stat::read(pid).map_err(error)?;
+    let name = stat.name.clone();
+    let maps = fs::read(format!("/proc/{pid}/maps")).map_err(error)?;
+    let maps = String::from_utf8_lossy(&maps);
+    let Some(range) = page_in(&maps) else {
+        return Ok(Looked::NoPage { why: why_no_page(pid, &maps), name });
+    };
+    let status = copied(pid, range)?;
+    if status.started_ticks != stat.started_ticks {
+        let why = format!("its status page is that of process {}, from which it was forked", status.pid);
+        return Ok(Looked::NoPage { name, why });
+    }
+    let ticks = |ticks: u64| Duration::from_secs_f64(ticks as f64 / clock_ticks_per_second() as f64);
+    let boot = clock_gettime(ClockId::Boottime);
+    let since_boot = Duration::new(boot.tv_sec.unsigned_abs(), u32::try_from(boot.tv_nsec).unwrap_or(0));
+    let age = since_boot.saturating_sub(ticks(stat.started_ticks));
+    Ok(Looked::Page(Box::new(Process { pid, name, status, age, cpu: ticks(stat.cpu_ticks) })))
+}
+
+fn why_no_page(pid: i32, maps: &str) -> String {
+    if maps.lines().any(|line| line.ends_with(LIBRARY)) {
+        return "the library is loaded, and the program has opened no socket yet".to_owned();
+    }
+    if maps.is_empty() {
+        return "it is a kernel thread or has ended".to_owned();
+    }
+    let variables = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+    let is_preloaded = |variable: &[u8]| {
+        variable.starts_with(b"LD_PRELOAD=") && variable.windows(LIBRARY.len()).any(|part| part == LIBRARY.as_bytes())
+    };
+    if variables.split(|byte| *byte == 0).any(is_preloaded) {
+        return "LD_PRELOAD names the library, and the dynamic linker did not load it: the program is static or set-user-ID, or \
+                has just started"
+            .to_owned();
+    }
+    "it was not started by nearwire run".to_owned()
+}
+
+/// The address and length of the mapping that is the page. A process can have any number of mappings by that name; the
+/// first counts.
+fn page_in(maps: &str) -> Option<(u64, u64)> {
+    let mapping = format!("/memfd:{} (deleted)", NAME.to_str().unwrap_or_default());
+    let line = maps.lines().find(|line| line.ends_with(&mapping))?;
+    let (begin, rest) = line.split_once('-')?;
+    let (end, _) = rest.split_once(' ')?;
+    let [begin, end] = [begin, end].map(|hex| u64::from_str_radix(hex, 16).ok());
+    Some((begin?, end?.checked_sub(begin?)?))
+}
+
+/// A copy of the page in which nothing changed meanwhile, if that can be had.
+fn copied(pid: i32, (begin, length_bytes): (u64, u64)) -> Result<Status, LookError> {
+    let error = |source| LookError::of(pid, source);
+    let memory = File::open(format!("/proc/{pid}/mem")).map_err(error)?;
+    let mut bytes = vec![0; usize::try_from(length_bytes).unwrap_or(usize::MAX).min(PAGE_BYTES)];
+    let mut copies = 0;
+    loop {
+        memory.read_exact_at(&mut bytes, begin).map_err(|source| match source.kind() {
+            // Nothing is mapped there any more: it ended, or executed another program.
+            io::ErrorKind::UnexpectedEof => LookError::Gone { pid },
+            _ => LookError::of(pid, source),
+        })?;
+        let status = Reader::new(&bytes).map_err(|source| LookError::NotAPage { pid, source })?.status();
+        copies += 1;
+        if !status.is_torn || copies == COPIES_MAX {
+            return Ok(status);
+        }
+    }
+}
+
+/// Of `/proc/PID/stat`.
+struct Stat {
+    name: String,
+    started_ticks: u64,
+    cpu_ticks: u64,
+}
+
+impl Stat {
+    fn read(pid: i32) -> io::Result<Stat> {
+        let text = fs::read(format!("/proc/{pid}/stat"))?;
+        Self::parse(&String::from_utf8_lossy(&text)).ok_or_else(|| io::ErrorKind::InvalidData.into())
+    }
+
+    fn parse(text: &str) -> Option<Stat> {
+        // The name may have anything in it, parentheses and spaces too.
+        let (before, fields) = text.rsplit_once(')')?;
+        let fields: Vec<&str> = fields.split_ascii_whitespace().collect();
+        // The first field behind the name is number 3.
+        let number = |field: usize| fields.get(field - 3)?.parse::<u64>().ok();
+        Some(Stat {
+            name: before.split_once('(')?.1.replace(char::is_control, "\u{fffd}"),
+            started_ticks: number(22)?,
+            cpu_ticks: number(14)?.saturating_add(number(15)?),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mapping_searched_is_found_by_its_whole_name() {
+        let maps = "7f00-7f10 rw-s 00000000 00:01 9  /memfd:nearwire-status-of-somebody (deleted)\n\
+                    7f8000001000-7f8000003000 rw-s 00000000 00:01 12  /memfd:nearwire-status (deleted)\n";
+        assert_eq!(page_in(maps), Some((0x7f80_0000_1000, 0x2000)));
+        assert_eq!(page_in("zz-1 rw /memfd:nearwire-status (deleted)"), None);
+        assert_eq!(page_in("9-1 rw /memfd:nearwire-status (deleted)"), None);
+    }
+
+    #[test]
+    fn line_of_a_process_with_an_odd_name_is_read() {
+        let text = format!("7 (a) b (c) S {}{}", "1 ".repeat(10), "5 6 1 1 1 1 1 1 99 1");
+        let stat = Stat::parse(&text).unwrap();
+        assert_eq!((stat.name.as_str(), stat.started_ticks, stat.cpu_ticks), ("a) b (c", 99, 11));
+        assert!(Stat::parse("7 (a").is_none() && Stat::parse("7 (a) S 1").is_none());
+    }
+}

@@ -1,0 +1,25 @@
+//! The status page: what a process tells about its sockets, in a shared mapping that `nearwire status` reads through
+//! `/proc/PID/mem`.
+//!
+//! ```text
+//!  header      who wrote it, configuration, engine, interfaces   described parts have two sequence words:
+//!  counters    of the process; calls handed to the kernel        the writer sets the last, the fields, the first;
+//!  sockets     4096 slots                                        the reader, who reads forward, wants them equal
+//! ```
+//!
+//! Counters are single words and are never wrong, described parts are changed by one writer at a time (that of the
+//! library's gate). [`Writer`] stores words and does nothing else: no allocation, no lock, no system call. [`Reader`] takes a
+//! copy of the bytes from anybody, and makes plain structures of it.
+
+mod layout;
+mod reader;
+mod writer;
+
+pub use layout::{
+    Counter, ENGINE_TEXT_BYTES, EngineState, INTERFACES, NAME, PAGE_BYTES, SLOTS, SocketCounter, SocketState,
+};
+pub use reader::{InterfaceStatus, PageError, Reader, SocketStatus, Status};
+pub use writer::{Engine, Identity, InterfaceAbout, SocketWriter, Writer};
+
+#[cfg(test)]
+mod tests;

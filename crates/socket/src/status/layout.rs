@@ -1,0 +1,209 @@
+//! Where each word of the status page is. The one table that writer and reader share.
+
+use std::ffi::CStr;
+
+use crate::reason::{Handed, worded};
+
+/// The name of the mapping; `/proc/PID/maps` shows `/memfd:nearwire-status (deleted)`.
+pub const NAME: &CStr = c"nearwire-status";
+/// The first word: seven letters and the version of this layout.
+pub(super) const MAGIC: u64 = u64::from_le_bytes(*b"nwstatu\x01");
+/// The bytes of [`MAGIC`] that are the version.
+pub(super) const VERSION_SHIFT: u32 = 56;
+
+/// Sockets that have a slot.
+pub const SLOTS: usize = 4096;
+/// Interfaces that have a place.
+pub const INTERFACES: usize = 16;
+
+worded! {
+    /// What the engine of the process is doing.
+    EngineState {
+        /// No socket wanted it yet.
+        Idle => "not started: no socket wanted it yet",
+        /// It serves sockets.
+        Running => "running",
+        /// It could not start, for the reason beside.
+        Failed => "not running",
+        /// It ended: the program ends, or gave everything back.
+        Ended => "ended",
+    }
+}
+
+worded! {
+    /// Who serves a socket.
+    SocketState {
+        /// Nobody: the slot is free.
+        Free => "free",
+        /// The kernel, for the reason beside.
+        Kernel => "kernel",
+        /// The engine.
+        Accelerated => "accelerated",
+    }
+}
+
+worded! {
+    /// Counters of the process. The words with underscores are the keys of `nearwire status --json`.
+    Counter {
+        /// Frames taken from the interfaces.
+        FramesReceived => "frames received",
+        /// Frames given to the interfaces.
+        FramesSent => "frames sent",
+        /// Frames that were dropped here: malformed, or no room.
+        FramesDropped => "frames dropped",
+        /// Frames that came to us and are the kernel's.
+        FramesNotOurs => "frames not ours",
+        /// System calls that made the kernel send.
+        Kicks => "kicks",
+        /// Looks at the rings that found nothing.
+        PollsEmpty => "polls empty",
+        /// Looks at the rings that found frames.
+        PollsFull => "polls full",
+        /// Time that calls spun while they waited, of all threads.
+        SpinningNs => "spinning ns",
+        /// Times a call slept.
+        Sleeps => "sleeps",
+        /// Time that calls slept, of all threads.
+        SleepingNs => "sleeping ns",
+        /// Calls that the library answered itself.
+        CallsServed => "calls served",
+        /// Sockets that were ever accelerated.
+        SocketsAccelerated => "sockets accelerated",
+        /// Sockets that were given back to the kernel.
+        SocketsGivenBack => "sockets given back",
+        /// Sockets that found no slot here.
+        SocketsWithoutSlot => "sockets without slot",
+    }
+}
+
+worded! {
+    /// Counters of a socket.
+    SocketCounter {
+        /// Datagrams the program received from the engine.
+        Received => "received datagrams",
+        /// Their bytes.
+        ReceivedBytes => "received bytes",
+        /// Datagrams sent by the engine.
+        Sent => "sent datagrams",
+        /// Their bytes.
+        SentBytes => "sent bytes",
+        /// Datagrams dropped because the receive buffer was full.
+        Dropped => "dropped datagrams",
+        /// Datagrams received by the shadow.
+        ReceivedByShadow => "received by shadow",
+        /// Datagrams sent by the shadow.
+        SentByShadow => "sent by shadow",
+        /// Calls handed to the kernel, those two included.
+        CallsHanded => "calls handed",
+        /// Receives that found nothing and would have blocked.
+        WouldBlock => "would block",
+    }
+}
+
+/// Words that belong together.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Field {
+    pub(super) at: usize,
+    pub(super) words: usize,
+}
+
+impl Field {
+    /// Behind the start of something that repeats.
+    pub(super) const fn of(self, start: usize) -> Field {
+        Field { at: start + self.at, words: self.words }
+    }
+}
+
+/// Fields one behind the other, and how many words they are in all.
+macro_rules! layout {
+    ($total:ident: $($name:ident: $words:expr,)+) => { layout!(@ 0; $total; $($name: $words,)+); };
+    (@ $at:expr; $total:ident;) => { pub(super) const $total: usize = $at; };
+    (@ $at:expr; $total:ident; $name:ident: $words:expr, $($rest:tt)*) => {
+        pub(super) const $name: Field = Field { at: $at, words: $words };
+        layout!(@ $name.at + $name.words; $total; $($rest)*);
+    };
+}
+
+/// A text is its length in bytes, and its bytes.
+const fn text_words(bytes: usize) -> usize {
+    1 + bytes.div_ceil(8)
+}
+
+/// Room for the words about the engine, bytes of UTF-8.
+pub const ENGINE_TEXT_BYTES: usize = 248;
+/// Room for counters that later versions add without moving anything.
+const COUNTER_WORDS: usize = 32;
+const HANDED_WORDS: usize = 64;
+const SOCKET_COUNTER_WORDS: usize = 15;
+
+layout! { PAGE_WORDS:
+    PAGE_MAGIC: 1,
+    HEADER_FIRST: 1,
+    PID: 1,
+    // Clock ticks after boot, as field 22 of /proc/PID/stat.
+    STARTED_TICKS: 1,
+    // CLOCK_MONOTONIC when the page was made.
+    SINCE_NS: 1,
+    LIBRARY_VERSION: text_words(40),
+    // Nanoseconds; 0 sleeps, all ones spins forever.
+    SPIN_NS: 1,
+    STRICT: 1,
+    CONFIG: text_words(8192),
+    ENGINE_STATE: 1,
+    ENGINE_REASON: 1,
+    ENGINE_TEXT: text_words(ENGINE_TEXT_BYTES),
+    INTERFACE_COUNT: 1,
+    INTERFACE_AREA: INTERFACES * INTERFACE_WORDS,
+    HEADER_LAST: 1,
+    COUNTERS: COUNTER_WORDS,
+    HANDED: HANDED_WORDS,
+    SOCKETS: SLOTS * SOCKET_WORDS,
+}
+
+layout! { INTERFACE_WORDS:
+    INTERFACE_NAME: text_words(16),
+    INTERFACE_INDEX: 1,
+    // A reason's number and one, or 0 for one that is used.
+    INTERFACE_REASON: 1,
+    INTERFACE_QUEUES: 1,
+    INTERFACE_MODE: text_words(24),
+    INTERFACE_TEXT: text_words(160),
+}
+
+layout! { SOCKET_WORDS:
+    SOCKET_FIRST: 1,
+    SOCKET_STATE: 1,
+    SOCKET_FD: 1,
+    SOCKET_REASON: 1,
+    SOCKET_DETAIL: 1,
+    SOCKET_LOCAL: 3,
+    SOCKET_REMOTE: 3,
+    SOCKET_INTERFACE: 1,
+    SOCKET_LAST: 1,
+    SOCKET_COUNTERS: SOCKET_COUNTER_WORDS,
+}
+
+/// The length of the page.
+pub const PAGE_BYTES: usize = PAGE_WORDS * 8;
+
+const _: () = assert!(Counter::ALL.len() <= COUNTER_WORDS);
+const _: () = assert!(Handed::END <= HANDED_WORDS);
+const _: () = assert!(SocketCounter::ALL.len() <= SOCKET_COUNTER_WORDS);
+
+/// The sequence words around a described part.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bracket {
+    pub(super) first: usize,
+    pub(super) last: usize,
+}
+
+pub(super) const HEADER: Bracket = Bracket { first: HEADER_FIRST.at, last: HEADER_LAST.at };
+
+/// The first word of a slot.
+pub(super) const fn slot_start(slot: usize) -> usize {
+    SOCKETS.at + slot * SOCKET_WORDS
+}
+
+pub(super) const fn interface_start(number: usize) -> usize {
+    INTERFACE_AREA.at + number * INTERFACE_WORDS
+}

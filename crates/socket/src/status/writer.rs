@@ -1,0 +1,324 @@
+//! The process's side of the status page.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::atomic::Ordering::{Relaxed, Release};
+use std::sync::atomic::{AtomicU64, fence};
+use std::time::Duration;
+
+use nearwire_sys::shared_words::SharedWords;
+use rustix::time::{ClockId, clock_gettime};
+
+use super::layout::{self, Bracket, Counter, EngineState, Field, HEADER, SocketCounter, SocketState};
+use crate::config::{Config, Spin};
+use crate::reason::{Handed, Reason};
+
+/// Who writes a page.
+#[derive(Clone, Copy, Debug)]
+pub struct Identity {
+    /// The process.
+    pub pid: u32,
+    /// When it started, in clock ticks after boot: field 22 of `/proc/PID/stat`. With it a page that a child inherited is
+    /// told from the child's own.
+    pub started_ticks: u64,
+}
+
+impl Identity {
+    /// Of the calling process.
+    ///
+    /// # Errors
+    /// `/proc/self/stat` cannot be read.
+    pub fn of_self() -> io::Result<Identity> {
+        let stat = std::fs::read_to_string("/proc/self/stat")?;
+        // The name of the program is in parentheses and may have anything in it, parentheses too.
+        let fields = stat.rsplit_once(')').map(|(_, fields)| fields.split_ascii_whitespace());
+        let started = fields.and_then(|mut fields| fields.nth(19)?.parse().ok());
+        let started_ticks = started.ok_or(io::ErrorKind::InvalidData)?;
+        Ok(Identity { pid: std::process::id(), started_ticks })
+    }
+}
+
+/// The engine as a whole.
+#[derive(Clone, Copy, Debug)]
+pub struct Engine<'a> {
+    /// What it is doing.
+    pub state: EngineState,
+    /// Why it serves nothing, if so.
+    pub reason: Option<Reason>,
+    /// More words, such as the error; what is beyond [`layout::ENGINE_TEXT_BYTES`] is cut.
+    pub text: &'a str,
+}
+
+/// One interface.
+#[derive(Clone, Copy, Debug)]
+pub struct InterfaceAbout<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// Its index.
+    pub ifindex: u32,
+    /// Why it is not used; `None` for one that is.
+    pub reason: Option<Reason>,
+    /// Queues that are served.
+    pub queues: u32,
+    /// How sockets are attached, as in "generic".
+    pub mode: &'a str,
+    /// The port in words, or the error.
+    pub text: &'a str,
+}
+
+/// Writes the page of this process. One thread at a time changes what is described; counters too are added to by one
+/// thread at a time.
+#[derive(Debug)]
+pub struct Writer {
+    words: SharedWords,
+}
+
+impl Writer {
+    /// Makes the page: the identity, no socket, an idle engine, the configuration with its way of waiting on this many
+    /// CPUs.
+    ///
+    /// # Errors
+    /// As [`SharedWords::create`].
+    pub fn create(identity: Identity, config: &Config, allowed_cpus: usize) -> io::Result<Writer> {
+        let writer = Writer { words: SharedWords::create(layout::NAME, layout::PAGE_WORDS)? };
+        let now = clock_gettime(ClockId::Monotonic);
+        let spin_ns = match config.spin.on(allowed_cpus) {
+            Spin::For(time) => u64::try_from(time.as_nanos()).unwrap_or(u64::MAX - 1),
+            Spin::Forever | Spin::Auto => u64::MAX,
+        };
+        writer.change(HEADER, || {
+            writer.set(layout::PID, u64::from(identity.pid));
+            writer.set(layout::STARTED_TICKS, identity.started_ticks);
+            let since = Duration::new(now.tv_sec.unsigned_abs(), u32::try_from(now.tv_nsec).unwrap_or(0));
+            writer.set(layout::SINCE_NS, u64::try_from(since.as_nanos()).unwrap_or(u64::MAX));
+            writer.set_text(layout::LIBRARY_VERSION, env!("CARGO_PKG_VERSION"));
+            writer.set(layout::SPIN_NS, spin_ns);
+            writer.set(layout::STRICT, u64::from(config.strict));
+            writer.set_text(layout::CONFIG, &config.to_toml());
+        });
+        // Last: a reader that finds the magic finds all of the above.
+        writer.words[layout::PAGE_MAGIC.at].store(layout::MAGIC, Release);
+        Ok(writer)
+    }
+
+    /// Leaves the page out of children; see [`SharedWords::dont_fork`] for what a child must then not do.
+    ///
+    /// # Errors
+    /// As madvise(2).
+    pub fn dont_fork(&self) -> io::Result<()> {
+        self.words.dont_fork()
+    }
+
+    /// Says how the engine is.
+    pub fn set_engine(&self, engine: &Engine<'_>) {
+        self.change(HEADER, || {
+            self.set(layout::ENGINE_STATE, engine.state as u64);
+            self.set(layout::ENGINE_REASON, reason_number(engine.reason));
+            self.set_text(layout::ENGINE_TEXT, engine.text);
+        });
+    }
+
+    /// Describes an interface at a place below [`layout::INTERFACES`]; others are left out.
+    pub fn set_interface(&self, number: usize, about: &InterfaceAbout<'_>) {
+        if number >= layout::INTERFACES {
+            return;
+        }
+        let start = layout::interface_start(number);
+        self.change(HEADER, || {
+            self.set_text(layout::INTERFACE_NAME.of(start), about.name);
+            self.set(layout::INTERFACE_INDEX.of(start), u64::from(about.ifindex));
+            self.set(layout::INTERFACE_REASON.of(start), reason_number(about.reason));
+            self.set(layout::INTERFACE_QUEUES.of(start), u64::from(about.queues));
+            self.set_text(layout::INTERFACE_MODE.of(start), about.mode);
+            self.set_text(layout::INTERFACE_TEXT.of(start), about.text);
+            let count = self.words[layout::INTERFACE_COUNT.at].load(Relaxed);
+            self.set(layout::INTERFACE_COUNT, count.max(number as u64 + 1));
+        });
+    }
+
+    /// Adds to a counter of the process.
+    #[inline]
+    pub fn count(&self, counter: Counter, more: u64) {
+        add(&self.words[layout::COUNTERS.at + counter as usize], more);
+    }
+
+    /// Counts a call that was handed to the kernel.
+    #[inline]
+    pub fn count_handed(&self, handed: Handed) {
+        add(&self.words[layout::HANDED.at + handed.number()], 1);
+    }
+
+    /// The slot of a socket; `None` beyond [`layout::SLOTS`].
+    #[inline]
+    #[must_use]
+    pub fn socket(&self, slot: usize) -> Option<SocketWriter<'_>> {
+        let start = layout::slot_start(slot);
+        (slot < layout::SLOTS).then_some(SocketWriter { page: self, start })
+    }
+
+    fn change(&self, bracket: Bracket, set: impl FnOnce()) {
+        let next = self.words[bracket.first].load(Relaxed).wrapping_add(1);
+        self.words[bracket.last].store(next, Relaxed);
+        // Whoever sees one of the stores below sees the one above.
+        fence(Release);
+        set();
+        self.words[bracket.first].store(next, Release);
+    }
+
+    #[inline]
+    fn set(&self, field: Field, value: u64) {
+        self.words[field.at].store(value, Relaxed);
+    }
+
+    /// A text, cut at a character where it is too long.
+    fn set_text(&self, field: Field, text: &str) {
+        let room_bytes = (field.words - 1) * 8;
+        let text = &text[..text.floor_char_boundary(room_bytes)];
+        self.words[field.at].store(text.len() as u64, Relaxed);
+        for (word, bytes) in self.words[field.at + 1..][..field.words - 1].iter().zip(text.as_bytes().chunks(8)) {
+            let mut whole = [0; 8];
+            whole[..bytes.len()].copy_from_slice(bytes);
+            word.store(u64::from_ne_bytes(whole), Relaxed);
+        }
+    }
+
+    #[cfg(test)]
+    pub(super) fn address(&self) -> u64 {
+        self.words.as_ptr().addr() as u64
+    }
+
+    #[cfg(test)]
+    pub(super) fn bytes(&self) -> Vec<u8> {
+        self.words.iter().flat_map(|word| word.load(Relaxed).to_ne_bytes()).collect()
+    }
+}
+
+/// The slot of one socket.
+#[derive(Clone, Copy, Debug)]
+pub struct SocketWriter<'a> {
+    page: &'a Writer,
+    start: usize,
+}
+
+impl SocketWriter<'_> {
+    /// Takes the slot for a new socket, which is the kernel's until somebody says otherwise: all counters are 0, no address.
+    pub fn open(&self, fd: i32) {
+        self.change(|| {
+            for word in &self.page.words[self.start + layout::SOCKET_STATE.at..self.start + layout::SOCKET_LAST.at] {
+                word.store(0, Relaxed);
+            }
+            self.set(layout::SOCKET_STATE, SocketState::Kernel as u64);
+            self.set(layout::SOCKET_FD, fd as u32 as u64);
+            self.set(layout::SOCKET_REASON, reason_number(Some(Reason::NotBound)));
+        });
+        for counter in SocketCounter::ALL {
+            self.counter(*counter).store(0, Relaxed);
+        }
+    }
+
+    /// Frees the slot.
+    pub fn close(&self) {
+        self.change(|| self.set(layout::SOCKET_STATE, SocketState::Free as u64));
+    }
+
+    /// The engine serves it now.
+    pub fn set_accelerated(&self) {
+        self.change(|| {
+            self.set(layout::SOCKET_STATE, SocketState::Accelerated as u64);
+            self.set(layout::SOCKET_REASON, reason_number(None));
+        });
+    }
+
+    /// The kernel serves it, and why; the detail is that of [`Reason::sentence`], 0 for none.
+    pub fn set_kernel(&self, reason: Reason, detail: u64) {
+        self.change(|| {
+            self.set(layout::SOCKET_STATE, SocketState::Kernel as u64);
+            self.set(layout::SOCKET_REASON, reason_number(Some(reason)));
+            self.set(layout::SOCKET_DETAIL, detail);
+        });
+    }
+
+    /// The program's number for it, when that changes (dup2(2)).
+    pub fn set_fd(&self, fd: i32) {
+        self.change(|| self.set(layout::SOCKET_FD, fd as u32 as u64));
+    }
+
+    /// The address it is bound to.
+    pub fn set_local(&self, address: Option<SocketAddr>) {
+        self.change(|| self.set_address(layout::SOCKET_LOCAL, address));
+    }
+
+    /// The address it is connected to.
+    pub fn set_remote(&self, address: Option<SocketAddr>) {
+        self.change(|| self.set_address(layout::SOCKET_REMOTE, address));
+    }
+
+    /// The interface whose port serves it; 0 for several.
+    pub fn set_interface(&self, ifindex: u32) {
+        self.change(|| self.set(layout::SOCKET_INTERFACE, u64::from(ifindex)));
+    }
+
+    /// Adds to one of its counters.
+    #[inline]
+    pub fn count(&self, counter: SocketCounter, more: u64) {
+        add(self.counter(counter), more);
+    }
+
+    /// A datagram that the program received.
+    #[inline]
+    pub fn count_received(&self, len_bytes: usize) {
+        self.count(SocketCounter::Received, 1);
+        self.count(SocketCounter::ReceivedBytes, len_bytes as u64);
+    }
+
+    /// A datagram that was sent.
+    #[inline]
+    pub fn count_sent(&self, len_bytes: usize) {
+        self.count(SocketCounter::Sent, 1);
+        self.count(SocketCounter::SentBytes, len_bytes as u64);
+    }
+
+    fn change(&self, set: impl FnOnce()) {
+        let at = |field: Field| field.of(self.start).at;
+        self.page.change(Bracket { first: at(layout::SOCKET_FIRST), last: at(layout::SOCKET_LAST) }, set);
+    }
+
+    fn set(&self, field: Field, value: u64) {
+        self.page.set(field.of(self.start), value);
+    }
+
+    fn set_address(&self, field: Field, address: Option<SocketAddr>) {
+        let bits = match address.map(|address| address.ip()) {
+            None => 0,
+            Some(IpAddr::V4(address)) => u128::from(address.to_bits()),
+            Some(IpAddr::V6(address)) => address.to_bits(),
+        };
+        let about = address.map_or(0, |address| {
+            let (family, scope) = match address {
+                SocketAddr::V4(_) => (4, 0),
+                SocketAddr::V6(address) => (6, u64::from(address.scope_id())),
+            };
+            u64::from(address.port()) | family << 16 | scope << 32
+        });
+        let words = &self.page.words[field.of(self.start).at..][..field.words];
+        for (word, value) in words.iter().zip([(bits >> 64) as u64, bits as u64, about]) {
+            word.store(value, Relaxed);
+        }
+    }
+
+    #[inline]
+    fn counter(&self, counter: SocketCounter) -> &AtomicU64 {
+        &self.page.words[self.start + layout::SOCKET_COUNTERS.at + counter as usize]
+    }
+}
+
+/// One thread adds at a time, so two plain instructions do; a locked one would cost 5 ns.
+#[inline]
+fn add(word: &AtomicU64, more: u64) {
+    word.store(word.load(Relaxed).wrapping_add(more), Relaxed);
+}
+
+/// 0 for none, else the reason's number and one.
+fn reason_number(reason: Option<Reason>) -> u64 {
+    reason.map_or(0, |reason| reason as u64 + 1)
+}

@@ -1,0 +1,139 @@
+//! Words of 64 bits in a shared mapping without a file: what a process tells about itself, to be read by others through
+//! `/proc/PID/mem`.
+//!
+//! Sources: memfd_create(2), mmap(2), madvise(2), `Documentation/filesystems/proc.rst` (`maps`, `mem`).
+
+use std::ffi::CStr;
+use std::io;
+use std::ops::Deref;
+use std::ptr::{NonNull, null_mut};
+use std::sync::atomic::AtomicU64;
+
+use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, munmap};
+
+/// A shared mapping of words, zero at first; unmapped when dropped. In `/proc/PID/maps` it is called
+/// `/memfd:NAME (deleted)`.
+#[derive(Debug)]
+pub struct SharedWords {
+    begin: NonNull<AtomicU64>,
+    words: usize,
+}
+
+// SAFETY: the mapping belongs to the value alone, is reached only through shared references to atomics, and stays at its
+// place until the value is dropped, whichever thread does that.
+unsafe impl Send for SharedWords {}
+// SAFETY: as above; all that a shared reference gives are atomics, which any number of threads may use.
+unsafe impl Sync for SharedWords {}
+
+impl SharedWords {
+    /// Maps `words` words under a name. The descriptor is closed at once: nothing of the program's can close or
+    /// inherit it. Pages are taken when they are first written.
+    ///
+    /// # Errors
+    /// `EINVAL` for no words or a name longer than 249 bytes; `ENOSYS` where a sandbox forbids memfd_create(2); `ENOMEM`,
+    /// `EMFILE`, `ENFILE`.
+    pub fn create(name: &CStr, words: usize) -> io::Result<SharedWords> {
+        let length_bytes = words.checked_mul(size_of::<AtomicU64>()).filter(|bytes| *bytes > 0);
+        let length_bytes = length_bytes.ok_or(io::ErrorKind::InvalidInput)?;
+        let memory = memfd_create(name, MemfdFlags::CLOEXEC)?;
+        ftruncate(&memory, length_bytes as u64)?;
+        let protection = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: without MAP_FIXED the kernel chooses a place that nothing else has, so that no memory of this process
+        // changes. The file is as long as the mapping and nobody can shorten it: its only descriptor closes below.
+        let place = unsafe { mmap(null_mut(), length_bytes, protection, MapFlags::SHARED, &memory, 0) }?;
+        match NonNull::new(place.cast()) {
+            Some(begin) => Ok(SharedWords { begin, words }),
+            None => Err(io::ErrorKind::OutOfMemory.into()),
+        }
+    }
+
+    /// Leaves the mapping out of children that fork(2) makes. A child must then not touch it: it is not there, and a touch
+    /// is SIGSEGV; the child makes its own, and keeps this value from being dropped (`mem::forget`).
+    ///
+    /// # Errors
+    /// As madvise(2).
+    pub fn dont_fork(&self) -> io::Result<()> {
+        // SAFETY: begin and length are those of a mapping of ours, and MADV_DONTFORK changes nothing in this process.
+        unsafe { madvise(self.begin.as_ptr().cast(), self.length_bytes(), Advice::LinuxDontFork) }?;
+        Ok(())
+    }
+
+    fn length_bytes(&self) -> usize {
+        self.words * size_of::<AtomicU64>()
+    }
+}
+
+impl Deref for SharedWords {
+    type Target = [AtomicU64];
+
+    fn deref(&self) -> &[AtomicU64] {
+        // SAFETY: the mapping is this long, begins at a page and so is aligned, is zero or was written through these
+        // atomics, for which every value is valid, and lives as long as `self`. What others could do to it through
+        // /proc/PID/mem are stores to shared memory, for which atomics are made.
+        unsafe { std::slice::from_raw_parts(self.begin.as_ptr(), self.words) }
+    }
+}
+
+impl Drop for SharedWords {
+    fn drop(&mut self) {
+        // SAFETY: the mapping is ours, and no reference into it outlives `self`. A failure leaves it mapped, which harms
+        // nobody.
+        let _ = unsafe { munmap(self.begin.as_ptr().cast(), self.length_bytes()) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::FileExt;
+    use std::sync::atomic::Ordering::Relaxed;
+
+    use super::*;
+
+    fn lines_of(name: &str) -> Vec<String> {
+        let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+        maps.lines().filter(|line| line.contains(&format!("/memfd:{name} "))).map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn words_created_are_zero_and_found_by_name_without_a_descriptor() {
+        let words = SharedWords::create(c"nw-test-found", 1000).unwrap();
+        assert_eq!(words.len(), 1000);
+        assert!(words.iter().all(|word| word.load(Relaxed) == 0));
+        let lines = lines_of("nw-test-found");
+        assert_eq!(lines.len(), 1);
+        assert!(lines[0].contains("rw-s"), "{lines:?}");
+        let targets = std::fs::read_dir("/proc/self/fd").unwrap().flatten();
+        let links: Vec<_> = targets.filter_map(|entry| std::fs::read_link(entry.path()).ok()).collect();
+        assert!(!links.iter().any(|link| link.to_string_lossy().contains("nw-test-found")), "{links:?}");
+        drop(words);
+        assert_eq!(lines_of("nw-test-found").len(), 0);
+    }
+
+    #[test]
+    fn word_written_is_read_through_the_process_memory() {
+        let words = SharedWords::create(c"nw-test-memory", 16).unwrap();
+        words[15].store(0x1122_3344_5566_7788, Relaxed);
+        let begin = lines_of("nw-test-memory")[0].split('-').next().map(|hex| u64::from_str_radix(hex, 16)).unwrap();
+        let mut bytes = [0; 8];
+        let memory = std::fs::File::open("/proc/self/mem").unwrap();
+        memory.read_exact_at(&mut bytes, begin.unwrap() + 15 * 8).unwrap();
+        assert_eq!(u64::from_ne_bytes(bytes), 0x1122_3344_5566_7788);
+    }
+
+    #[test]
+    fn mapping_not_forked_is_marked_so() {
+        let words = SharedWords::create(c"nw-test-fork", 1).unwrap();
+        words.dont_fork().unwrap();
+        let smaps = std::fs::read_to_string("/proc/self/smaps").unwrap();
+        let ours = smaps.split_once("/memfd:nw-test-fork ").unwrap().1;
+        let flags = ours.lines().find(|line| line.starts_with("VmFlags:")).unwrap();
+        assert!(flags.split(' ').any(|flag| flag == "dc"), "{flags}");
+    }
+
+    #[test]
+    fn no_words_created_is_an_invalid_input() {
+        assert_eq!(SharedWords::create(c"x", 0).unwrap_err().kind(), io::ErrorKind::InvalidInput);
+        assert_eq!(SharedWords::create(c"x", usize::MAX).unwrap_err().kind(), io::ErrorKind::InvalidInput);
+    }
+}
