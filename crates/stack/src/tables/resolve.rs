@@ -157,6 +157,7 @@ impl Tables {
             let Some(found) = self.routes.find(table, query.destination, accepts) else { continue };
             let route = found.route;
             return match route.kind {
+                _ if found.has_unsupported => Err(NeedsKernel::UnsupportedRoute),
                 RouteKind::Throw => continue,
                 RouteKind::Local => Err(NeedsKernel::LocalDestination),
                 RouteKind::Broadcast => Err(NeedsKernel::Broadcast),
@@ -165,7 +166,6 @@ impl Tables {
                 RouteKind::Unicast | RouteKind::Multicast if route.is_multipath => Err(NeedsKernel::Multipath),
                 // IPv6 keeps the next hops of one multipath route as routes of equal metric.
                 _ if found.has_equals && !query.destination.is_v4() => Err(NeedsKernel::Multipath),
-                _ if route.is_unsupported => Err(NeedsKernel::UnsupportedRoute),
                 _ => Ok(route),
             };
         }
