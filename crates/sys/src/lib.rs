@@ -7,6 +7,7 @@ pub mod bpf;
 pub mod ethtool;
 pub mod generic_netlink;
 pub mod netdev;
+pub mod netlink;
 pub mod netns;
 pub mod socket;
 pub mod tsc;
