@@ -165,8 +165,11 @@ impl Tables {
                 RouteKind::Unreachable => Err(NeedsKernel::Unreachable),
                 RouteKind::Multicast if !is_group => Err(NeedsKernel::UnsupportedRoute),
                 RouteKind::Unicast | RouteKind::Multicast if route.is_multipath => Err(NeedsKernel::Multipath),
-                // IPv6 keeps the next hops of one multipath route as routes of equal metric.
-                _ if found.has_equals && !query.destination.is_v4() => Err(NeedsKernel::Multipath),
+                // IPv6 keeps the next hops of one multipath route as routes of equal metric. Of equal IPv4 default routes the
+                // kernel takes one whose gateway answers (`net/ipv4/fib_semantics.c`, `fib_select_default`).
+                _ if found.has_equals && (!query.destination.is_v4() || route.prefix_len == 0) => {
+                    Err(NeedsKernel::Multipath)
+                }
                 _ => Ok(route),
             };
         }

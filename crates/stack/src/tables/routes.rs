@@ -51,8 +51,11 @@ impl Routes {
     pub(super) fn add(&mut self, route: Route, replaces: bool) {
         let (prefixes, key) = self.prefixes(&route);
         let routes = prefixes.by_prefix.entry(key).or_default();
-        let at =
-            if replaces { replaced(routes, &route) } else { routes.iter().position(|other| is_same(other, &route)) };
+        // IPv4 has routes side by side that differ in no more than the preferred source (`ip route append`).
+        let is_known = |other: &Route| {
+            is_same(other, &route) && (route.destination.is_ipv6() || other.preferred_source == route.preferred_source)
+        };
+        let at = if replaces { replaced(routes, &route) } else { routes.iter().position(is_known) };
         match at {
             Some(at) => routes[at] = route,
             None => {
@@ -69,7 +72,8 @@ impl Routes {
     pub(super) fn remove(&mut self, route: &Route) -> bool {
         let (prefixes, key) = self.prefixes(route);
         let Some(routes) = prefixes.by_prefix.get_mut(&key) else { return false };
-        let Some(at) = routes.iter().position(|other| is_same(other, route)) else { return false };
+        let exact = routes.iter().position(|other| other == route);
+        let Some(at) = exact.or_else(|| routes.iter().position(|other| is_same(other, route))) else { return false };
         routes.remove(at);
         prefixes.forget_empty();
         true

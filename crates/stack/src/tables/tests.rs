@@ -437,3 +437,26 @@ fn v6_route_replaced_is_the_one_that_has_a_gateway_as_the_new_one_has() {
     tables.update(Update::DelRoute(route("2001:db8::", 32, 3)));
     assert_eq!(hop(&mut tables, "2001:db8::1").map(|hop| hop.destination_mac.0[5]), Ok(9));
 }
+
+#[test]
+fn v4_routes_that_differ_in_their_preferred_source_are_two() {
+    let mut tables = tables();
+    let preferring = |text| Route { preferred_source: Some(ip(text)), ..route("10.0.0.9", 32, 2) };
+    tables.update(new(preferring("10.3.0.1")));
+    tables.update(new(preferring("10.0.0.1")));
+    assert_eq!(hop(&mut tables, "10.0.0.9").map(|hop| hop.source.to_ip()), Ok(ip("10.3.0.1")), "the first");
+    tables.update(new(preferring("10.3.0.1")));
+    tables.update(Update::DelRoute(preferring("10.3.0.1")));
+    assert_eq!(hop(&mut tables, "10.0.0.9").map(|hop| hop.source.to_ip()), Ok(ip("10.0.0.1")));
+}
+
+#[test]
+fn equal_v4_default_routes_are_the_kernels_choice_and_other_equal_routes_the_first() {
+    let mut tables = tables();
+    for gateway in ["10.0.0.9", "10.0.0.254"] {
+        tables.update(new(route("192.0.2.0", 24, 2).via(ip(gateway))));
+    }
+    assert_eq!(hop(&mut tables, "192.0.2.1").map(|hop| hop.destination_mac.0[5]), Ok(9));
+    tables.update(new(route("0.0.0.0", 0, 2).via(ip("10.0.0.9"))));
+    assert_eq!(reason(&mut tables, "8.8.8.8"), Some(NeedsKernel::Multipath));
+}
