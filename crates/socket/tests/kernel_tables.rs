@@ -78,6 +78,19 @@ fn route_added_replaced_and_removed_is_followed() {
 }
 
 #[test]
+fn v4_route_put_before_another_is_taken() {
+    let Some(mut bed) = bed_or_skip() else { return };
+    bed.ip(&format!("neigh add 10.77.0.50 lladdr 02:00:00:00:00:50 dev {NEAR}"));
+    bed.ip(&format!("neigh add 10.77.0.51 lladdr 02:00:00:00:00:51 dev {NEAR}"));
+    assert_eq!(bed.ip("route add 192.0.2.0/24 via 10.77.0.50"), News::Applied);
+    assert_eq!(bed.ip("route append 192.0.2.0/24 via 10.77.0.51"), News::Applied);
+    assert_eq!(bed.goes_to("192.0.2.9"), Ok(0x50));
+    bed.ip("route del 192.0.2.0/24 via 10.77.0.51");
+    assert_eq!(bed.ip("route prepend 192.0.2.0/24 via 10.77.0.51"), News::Lost);
+    assert_eq!(bed.goes_to("192.0.2.9"), Ok(0x51));
+}
+
+#[test]
 fn v6_multipath_route_that_loses_a_way_is_a_plain_route() {
     let Some(mut bed) = bed_or_skip() else { return };
     bed.ip(&format!("neigh add fd77::51 lladdr 02:00:00:00:00:51 dev {NEAR}"));

@@ -112,7 +112,7 @@ fn change(random: &mut Random) -> String {
 }
 
 fn route_v4(random: &mut Random, device: &str) -> String {
-    let verb = random.of(&["add", "add", "append", "replace", "del", "del"]);
+    let verb = random.of(&["add", "add", "append", "prepend", "replace", "del", "del"]);
     let net =
         random.of(&["192.0.2.0/24", "192.0.2.128/25", "198.51.100.0/24", "default", "10.77.0.2/32", "203.0.113.5/32"]);
     let mut line = match random.below(10) {
@@ -138,7 +138,7 @@ fn route_v4(random: &mut Random, device: &str) -> String {
 }
 
 fn route_v6(random: &mut Random, device: &str) -> String {
-    let verb = random.of(&["add", "add", "append", "replace", "del", "del"]);
+    let verb = random.of(&["add", "add", "append", "prepend", "replace", "del", "del"]);
     let net = random.of(&["2001:db8::/32", "2001:db8:1::/48", "default", "fd77::2/128"]);
     let mut line = match random.below(8) {
         0 => format!("-6 route {verb} {} {net}", random.of(&["unreachable", "blackhole", "throw"])),

@@ -109,8 +109,11 @@ impl Translator {
             libc::RTM_NEWROUTE | libc::RTM_DELROUTE => {
                 if let Some(route) = route::route(message)? {
                     let is_gone = message.kind == libc::RTM_DELROUTE;
-                    let replaces = i32::from(message.flags) & libc::NLM_F_REPLACE != 0;
-                    apply(self.route(route, is_gone, replaces, noticed));
+                    let has = |flags| i32::from(message.flags) & flags != 0;
+                    // Before others of its metric (`ip route prepend`), which an update cannot say; IPv6 has no such order.
+                    let is_prepended = !has(libc::NLM_F_EXCL | libc::NLM_F_APPEND | libc::NLM_F_REPLACE);
+                    noticed.is_lost |= !is_gone && is_prepended && route.destination.is_ipv4();
+                    apply(self.route(route, is_gone, has(libc::NLM_F_REPLACE), noticed));
                 }
             }
             libc::RTM_NEWNEIGH | libc::RTM_DELNEIGH => {
