@@ -157,6 +157,9 @@ impl KernelTables {
                     self.translator.dumped(&message, &mut |update| updates.push(update));
                 }
             })?;
+            if question.is_newest_first() {
+                updates[kept..].reverse();
+            }
         }
         self.translator.groups.reread(&mut |update| updates.push(update))?;
         if self.translator.has_unknown_route() {

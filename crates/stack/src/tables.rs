@@ -195,10 +195,7 @@ impl Tables {
             }
             Update::DelAddress { ifindex, address } => {
                 self.addresses.retain(|other| (other.ifindex, other.address) != (ifindex, address));
-                // The kernel removes these without a message (`net/ipv4/fib_semantics.c`, `fib_sync_down_addr`).
-                if !self.addresses.iter().any(|other| other.address == address) {
-                    self.routes.remove_where(|route| route.preferred_source == Some(address));
-                }
+                self.routes_lost_with_address(ifindex, address);
                 self.refresh_own();
             }
             Update::NewRoute { route, replaces } => {
@@ -233,7 +230,10 @@ impl Tables {
             self.vlans.insert((parent, vlan_id), link.ifindex);
         }
         if !link.is_up {
-            self.routes_lost_with(link.ifindex);
+            // For IPv4 the kernel sends no message (`net/ipv4/fib_frontend.c`, `fib_disable_ip`). Local routes stay as long
+            // as the address does.
+            self.routes.remove_where(|route| route.ifindex == link.ifindex && route.kind != RouteKind::Local);
+            self.refresh_own();
         }
         self.links.insert(link.ifindex, link);
         self.refresh_ports();
@@ -245,15 +245,28 @@ impl Tables {
         self.addresses.retain(|address| address.ifindex != ifindex);
         self.neighbours.retain(|(at, _), _| *at != ifindex);
         self.groups.retain(|(at, _)| *at != ifindex);
-        self.routes_lost_with(ifindex);
+        self.routes.remove_where(|route| route.ifindex == ifindex);
         self.refresh_own();
         self.refresh_ports();
     }
 
-    /// A link that goes down takes its routes with it; for IPv4 the kernel sends no message
-    /// (`net/ipv4/fib_frontend.c`, `fib_disable_ip`). Local routes stay as long as the address does.
-    fn routes_lost_with(&mut self, ifindex: u32) {
-        self.routes.remove_where(|route| route.ifindex == ifindex && route.table != RouteTable::Local);
+    /// What an address takes with it without a message of the kernel: the last IPv4 address of an interface all its
+    /// IPv4 routes (`net/ipv4/fib_frontend.c`, `fib_inetaddr_event`), and an address that is nowhere else the IPv4 routes
+    /// of the main table that prefer it (`fib_sync_down_addr`). IPv6 routes only stop to prefer it (`net/ipv6/route.c`,
+    /// `fib6_remove_prefsrc`).
+    fn routes_lost_with_address(&mut self, ifindex: u32, address: IpAddr) {
+        let is_elsewhere = self.addresses.iter().any(|other| other.address == address);
+        if address.is_ipv4() {
+            let is_here = |other: &InterfaceAddress| other.ifindex == ifindex && other.address.is_ipv4();
+            let was_last = !self.addresses.iter().any(is_here);
+            self.routes.remove_where(|route| {
+                let is_followed = !is_elsewhere && route.table == RouteTable::Main;
+                let lost_preferred = is_followed && route.preferred_source == Some(address);
+                lost_preferred || (was_last && route.ifindex == ifindex && route.destination.is_ipv4())
+            });
+        } else if !is_elsewhere {
+            self.routes.forget_preferred_source(address);
+        }
     }
 
     fn new_neighbour(&mut self, neighbour: &Neighbour) -> bool {

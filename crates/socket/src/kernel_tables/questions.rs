@@ -34,14 +34,23 @@ pub(super) struct Question {
     family: i32,
 }
 
+impl Question {
+    /// The kernel keeps the IPv6 addresses of an interface newest first (`net/ipv6/addrconf.c`,
+    /// `ipv6_link_dev_addr`), and so it dumps them; news come oldest first.
+    pub(super) const fn is_newest_first(&self) -> bool {
+        self.kind == libc::RTM_GETADDR && self.family == libc::AF_INET6
+    }
+}
+
 const fn question(table: &'static str, kind: u16, header_bytes: usize, family: i32) -> Question {
     Question { table, kind, header_bytes, family }
 }
 
 /// What makes a picture, in the order in which it builds up.
-pub(super) const TABLES: [Question; 6] = [
+pub(super) const TABLES: [Question; 7] = [
     question("links", libc::RTM_GETLINK, IFINFOMSG_BYTES, libc::AF_UNSPEC),
-    question("addresses", libc::RTM_GETADDR, IFADDRMSG_BYTES, libc::AF_UNSPEC),
+    question("IPv4 addresses", libc::RTM_GETADDR, IFADDRMSG_BYTES, libc::AF_INET),
+    question("IPv6 addresses", libc::RTM_GETADDR, IFADDRMSG_BYTES, libc::AF_INET6),
     question("IPv4 routes", libc::RTM_GETROUTE, RTMSG_BYTES, libc::AF_INET),
     question("IPv6 routes", libc::RTM_GETROUTE, RTMSG_BYTES, libc::AF_INET6),
     question("IPv4 neighbours", libc::RTM_GETNEIGH, NDMSG_BYTES, libc::AF_INET),

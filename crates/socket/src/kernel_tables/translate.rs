@@ -109,8 +109,11 @@ impl Translator {
             libc::RTM_NEWROUTE | libc::RTM_DELROUTE => {
                 if let Some(route) = route::route(message)? {
                     let is_gone = message.kind == libc::RTM_DELROUTE;
-                    let replaces = i32::from(message.flags) & libc::NLM_F_REPLACE != 0;
-                    apply(self.route(route, is_gone, replaces, noticed));
+                    let has = |flags| i32::from(message.flags) & flags != 0;
+                    // Before others of its metric (`ip route prepend`), which an update cannot say; IPv6 has no such order.
+                    let is_prepended = !has(libc::NLM_F_EXCL | libc::NLM_F_APPEND | libc::NLM_F_REPLACE);
+                    noticed.is_lost |= !is_gone && is_prepended && route.destination.is_ipv4();
+                    apply(self.route(route, is_gone, has(libc::NLM_F_REPLACE), noticed));
                 }
             }
             libc::RTM_NEWNEIGH | libc::RTM_DELNEIGH => {
@@ -192,7 +195,11 @@ mod tests {
     }
 
     fn link_down() -> Vec<u8> {
-        Request::new(libc::RTM_NEWLINK, 0, 0, &[0; 16]).attribute(libc::IFLA_MTU, &[220, 5, 0, 0]).into_bytes()
+        link_down_with_mtu(1500)
+    }
+
+    fn link_down_with_mtu(mtu_bytes: u32) -> Vec<u8> {
+        Request::new(libc::RTM_NEWLINK, 0, 0, &[0; 16]).attribute(libc::IFLA_MTU, &mtu_bytes.to_ne_bytes()).into_bytes()
     }
 
     fn route_v6(kind: u16, flags: u16, way: u16) -> Vec<u8> {
@@ -201,6 +208,13 @@ mod tests {
             .attribute(libc::RTA_DST, &Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 0).octets())
             .attribute(way, &[7, 0, 0, 0])
             .into_bytes()
+    }
+
+    #[test]
+    fn kernel_that_does_not_tell_of_groups_they_are_read_when_a_link_changes() {
+        assert!(!said(&mut translator(), &link_down_with_mtu(1500)).1.groups);
+        assert!(said(&mut Translator::open(Ok, false).unwrap(), &link_down_with_mtu(1500)).1.groups);
+        assert!(said(&mut translator(), &link_down_with_mtu(1000)).1.groups, "IPv6 left the link");
     }
 
     #[test]

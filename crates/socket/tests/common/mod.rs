@@ -90,16 +90,20 @@ impl Bed {
         self.catch_up()
     }
 
-    /// Runs lines of `ip` at the near end; those that fail are passed over.
-    pub fn ip_batch(&self, lines: &str) {
+    /// Runs lines of `ip` at the near end and returns what it prints; those that fail are passed over.
+    pub fn ip_batch(&self, lines: &str) -> String {
         let spawn = || {
             let mut command = Command::new("ip");
-            command.args(["-batch", "-", "-force"]).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+            command
+                .args(["-oneline", "-force", "-batch", "-"])
+                .stdin(Stdio::piped())
+                .stdout(Stdio::piped())
+                .stderr(Stdio::null());
             command.spawn().expect("ip runs")
         };
         let mut child = self.near().namespace.enter(spawn).unwrap();
         child.stdin.take().unwrap().write_all(lines.as_bytes()).unwrap();
-        child.wait().unwrap();
+        String::from_utf8(child.wait_with_output().unwrap().stdout).unwrap()
     }
 
     /// Takes in the news as a program would.

@@ -116,7 +116,8 @@ impl Tables {
         self.way_along(query, route)
     }
 
-    /// Groups need no gateway (`net/ipv4/route.c`, `__mkroute_output`) and, with an interface given, no route.
+    /// Groups need no gateway but for the source (`net/ipv4/route.c`, `__mkroute_output`) and, with an interface given, no
+    /// route.
     fn way_to_group(&self, query: Query) -> Result<Way, NeedsKernel> {
         if let Some(ifindex) = query.ifindex {
             return self.way_along(query, &Route::on_link(query.destination.to_ip(), 0, ifindex));
@@ -125,7 +126,7 @@ impl Tables {
         if route.gateway.is_some() && route.prefix_len >= 4 {
             return Err(NeedsKernel::UnsupportedRoute);
         }
-        self.way_along(query, &Route { gateway: None, ..route.clone() })
+        self.way_along(query, route)
     }
 
     fn way_along(&self, query: Query, route: &Route) -> Result<Way, NeedsKernel> {
@@ -136,7 +137,7 @@ impl Tables {
         Ok(Way {
             ifindex: route.ifindex,
             source,
-            next_hop: gateway.unwrap_or(query.destination),
+            next_hop: gateway.filter(|_| !query.destination.is_multicast()).unwrap_or(query.destination),
             mtu_bytes: route.mtu_bytes,
             is_mtu_locked: route.is_mtu_locked,
             hop_limit: route.hop_limit,
@@ -157,15 +158,18 @@ impl Tables {
             let Some(found) = self.routes.find(table, query.destination, accepts) else { continue };
             let route = found.route;
             return match route.kind {
+                _ if found.has_unsupported => Err(NeedsKernel::UnsupportedRoute),
                 RouteKind::Throw => continue,
                 RouteKind::Local => Err(NeedsKernel::LocalDestination),
                 RouteKind::Broadcast => Err(NeedsKernel::Broadcast),
                 RouteKind::Unreachable => Err(NeedsKernel::Unreachable),
                 RouteKind::Multicast if !is_group => Err(NeedsKernel::UnsupportedRoute),
                 RouteKind::Unicast | RouteKind::Multicast if route.is_multipath => Err(NeedsKernel::Multipath),
-                // IPv6 keeps the next hops of one multipath route as routes of equal metric.
-                _ if found.has_equals && !query.destination.is_v4() => Err(NeedsKernel::Multipath),
-                _ if route.is_unsupported => Err(NeedsKernel::UnsupportedRoute),
+                // IPv6 keeps the next hops of one multipath route as routes of equal metric. Of equal IPv4 default routes the
+                // kernel takes one whose gateway answers (`net/ipv4/fib_semantics.c`, `fib_select_default`).
+                _ if found.has_equals && (!query.destination.is_v4() || route.prefix_len == 0) => {
+                    Err(NeedsKernel::Multipath)
+                }
                 _ => Ok(route),
             };
         }

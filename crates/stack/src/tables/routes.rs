@@ -4,6 +4,7 @@
 //! different lengths there are, not on how many routes.
 
 use std::collections::HashMap;
+use std::net::IpAddr;
 
 use crate::address::Address;
 use crate::hash::KeyedHash;
@@ -31,6 +32,8 @@ pub(super) struct Found<'a> {
     pub(super) route: &'a Route,
     /// Another route of the same prefix and metric leads elsewhere.
     pub(super) has_equals: bool,
+    /// One of the same prefix, of whatever metric, is for the kernel: it may be for a type of service or for a source.
+    pub(super) has_unsupported: bool,
 }
 
 impl Routes {
@@ -48,8 +51,12 @@ impl Routes {
     pub(super) fn add(&mut self, route: Route, replaces: bool) {
         let (prefixes, key) = self.prefixes(&route);
         let routes = prefixes.by_prefix.entry(key).or_default();
-        let same = |other: &Route| other.metric == route.metric;
-        match routes.iter().position(|other| is_same(other, &route) || (replaces && same(other))) {
+        // IPv4 has routes side by side that differ in no more than the preferred source (`ip route append`).
+        let is_known = |other: &Route| {
+            is_same(other, &route) && (route.destination.is_ipv6() || other.preferred_source == route.preferred_source)
+        };
+        let at = if replaces { replaced(routes, &route) } else { routes.iter().position(is_known) };
+        match at {
             Some(at) => routes[at] = route,
             None => {
                 let at = routes.partition_point(|other| other.metric <= route.metric);
@@ -65,7 +72,8 @@ impl Routes {
     pub(super) fn remove(&mut self, route: &Route) -> bool {
         let (prefixes, key) = self.prefixes(route);
         let Some(routes) = prefixes.by_prefix.get_mut(&key) else { return false };
-        let Some(at) = routes.iter().position(|other| is_same(other, route)) else { return false };
+        let exact = routes.iter().position(|other| other == route);
+        let Some(at) = exact.or_else(|| routes.iter().position(|other| is_same(other, route))) else { return false };
         routes.remove(at);
         prefixes.forget_empty();
         true
@@ -75,6 +83,14 @@ impl Routes {
         for prefixes in self.prefixes.iter_mut().flatten() {
             prefixes.by_prefix.values_mut().for_each(|routes| routes.retain(|route| !unwanted(route)));
             prefixes.forget_empty();
+        }
+    }
+
+    pub(super) fn forget_preferred_source(&mut self, address: IpAddr) {
+        let prefixes = self.prefixes.iter_mut().flatten();
+        let routes = prefixes.flat_map(|prefixes| prefixes.by_prefix.values_mut().flatten());
+        for route in routes.filter(|route| route.preferred_source == Some(address)) {
+            route.preferred_source = None;
         }
     }
 
@@ -90,7 +106,9 @@ impl Routes {
             let routes = prefixes.by_prefix.get(&(*length, destination.masked(*length)))?;
             let mut accepted = routes.iter().filter(|route| accepts(route));
             let route = accepted.next()?;
-            Some(Found { route, has_equals: accepted.next().is_some_and(|other| other.metric == route.metric) })
+            let has_equals = accepted.next().is_some_and(|other| other.metric == route.metric);
+            let has_unsupported = routes.iter().any(|route| route.is_unsupported && accepts(route));
+            Some(Found { route, has_equals, has_unsupported })
         })
     }
 
@@ -111,14 +129,27 @@ impl Prefixes {
     }
 }
 
+/// Which of the routes of one prefix another takes the place of: the first of its metric. IPv4 keeps types of service
+/// apart (`net/ipv4/fib_trie.c`, `fib_table_insert`), IPv6 those with a gateway (`net/ipv6/ip6_fib.c`, `fib6_add_rt2node`).
+fn replaced(routes: &[Route], route: &Route) -> Option<usize> {
+    let is_rival = |other: &Route| other.metric == route.metric;
+    let has_gateway = |route: &Route| route.gateway.is_some() || route.is_multipath;
+    let is_alike = |other: &Route| {
+        let has_as_much = route.destination.is_ipv4() || has_gateway(other) == has_gateway(route);
+        is_rival(other) && other.is_unsupported == route.is_unsupported && has_as_much
+    };
+    routes.iter().position(is_alike).or_else(|| routes.iter().position(is_rival))
+}
+
 /// Whether two routes of one prefix are the same one, as RTM_DELROUTE means it.
 fn is_same(a: &Route, b: &Route) -> bool {
-    (a.kind, a.metric, a.ifindex, a.gateway) == (b.kind, b.metric, b.ifindex, b.gateway)
+    let identity = |route: &Route| (route.kind, route.metric, route.ifindex, route.gateway, route.is_unsupported);
+    identity(a) == identity(b)
 }
 
 #[cfg(test)]
 mod tests {
-    use std::net::{IpAddr, Ipv4Addr};
+    use std::net::Ipv4Addr;
 
     use proptest::prelude::*;
 

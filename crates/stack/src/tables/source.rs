@@ -25,13 +25,15 @@ pub(super) fn select(addresses: &[InterfaceAddress], wanted: Wanted) -> Option<A
 }
 
 /// `net/ipv4/devinet.c`, `inet_select_addr`: the first primary address of the interface, one of the gateway's subnet
-/// before others; of another interface only when this one has none.
+/// before others (the destination's subnet does not matter); of another interface only when this one has none.
 fn select_v4<'a>(usable: impl Iterator<Item = &'a InterfaceAddress> + Clone, wanted: Wanted) -> Option<Address> {
     let primary = usable.filter(|address| !address.is_secondary);
     let mut here = primary.clone().filter(|address| address.ifindex == wanted.ifindex);
     let in_subnet = |address: &&InterfaceAddress| {
-        let near = wanted.gateway.unwrap_or(wanted.destination);
-        Address::from(address.address).masked(address.prefix_len) == near.masked(address.prefix_len)
+        let is_near = |gateway: Address| {
+            Address::from(address.address).masked(address.prefix_len) == gateway.masked(address.prefix_len)
+        };
+        wanted.gateway.is_some_and(is_near)
     };
     let chosen = here.clone().find(in_subnet).or_else(|| here.next());
     let elsewhere = || primary.clone().find(|address| !is_narrow_v4(address));
@@ -48,8 +50,8 @@ fn is_narrow_v4(address: &InterfaceAddress) -> bool {
 fn select_v6<'a>(usable: impl Iterator<Item = &'a InterfaceAddress>, wanted: Wanted) -> Option<Address> {
     let destination = wanted.destination;
     let wanted_scope = scope(destination.to_v6());
-    let stays_on_link = wanted_scope <= LINK_LOCAL;
-    // Section 4: for a link-local destination only addresses of its interface are candidates.
+    // Section 4: for groups and link-local destinations only addresses of the interface are candidates.
+    let stays_on_link = destination.is_multicast() || wanted_scope <= LINK_LOCAL;
     let candidates = usable.filter(|address| !stays_on_link || address.ifindex == wanted.ifindex);
     let best = candidates.max_by_key(|candidate| {
         let address = Address::from(candidate.address);
@@ -151,7 +153,8 @@ mod tests {
         addresses[3].is_secondary = true;
         assert_eq!(selected(&addresses, "8.8.8.8", Some("10.1.0.254")).as_deref(), Some("10.1.0.1"));
         assert_eq!(selected(&addresses, "8.8.8.8", Some("172.16.0.1")).as_deref(), Some("10.0.0.1"));
-        assert_eq!(selected(&addresses, "10.1.0.9", None).as_deref(), Some("10.1.0.1"));
+        assert_eq!(selected(&addresses, "10.1.0.9", None).as_deref(), Some("10.0.0.1"), "on the link");
+        assert_eq!(selected(&addresses, "10.1.0.9", Some("fd00::1")).as_deref(), Some("10.0.0.1"));
         assert_eq!(selected(&addresses[..1], "8.8.8.8", None).as_deref(), Some("192.0.2.1"));
         assert_eq!(selected(&[], "8.8.8.8", None), None);
     }
@@ -173,6 +176,15 @@ mod tests {
         );
         assert_eq!(of(&["fd00::2/64", "2001:db8::2/64"], "2a00::1").as_deref(), Some("2001:db8::2"));
         assert_eq!(of(&["fd00::2/64", "2001:db8::2/64"], "fd01::1").as_deref(), Some("fd00::2"));
+    }
+
+    #[test]
+    fn v6_source_for_a_group_is_never_of_another_interface() {
+        let addresses = [address(1, "::1/128"), address(3, "2001:db8::1/64")];
+        assert_eq!(selected(&addresses, "ff05::7", None), None);
+        assert_eq!(selected(&addresses, "2001:db8:9::1", None).as_deref(), Some("2001:db8::1"));
+        let with_own = [address(3, "2001:db8::1/64"), address(2, "fe80::2/64")];
+        assert_eq!(selected(&with_own, "ff0e::7", None).as_deref(), Some("fe80::2"));
     }
 
     #[test]

@@ -366,3 +366,97 @@ fn tentative_address_is_not_ours_yet() {
     tables.update(Update::NewAddress(tentative));
     assert_eq!(tables.class(2, ip("fd00::5").into()), DestinationClass::Own);
 }
+
+#[test]
+fn last_v4_address_removed_takes_the_v4_routes_of_its_interface() {
+    let mut tables = tables();
+    tables.update(new(route("192.0.2.0", 24, 2).via(ip("10.0.0.9"))));
+    tables.update(address(2, "10.0.0.7", 24));
+    tables.update(Update::DelAddress { ifindex: 2, address: ip("10.0.0.7") });
+    assert!(hop(&mut tables, "192.0.2.1").is_ok(), "one address is left");
+    tables.update(Update::DelAddress { ifindex: 2, address: ip("10.0.0.1") });
+    assert_eq!(reason(&mut tables, "192.0.2.1"), Some(NeedsKernel::NoRoute));
+    assert_eq!(reason(&mut tables, "fd00::9"), Some(NeedsKernel::NeighbourUnresolved), "IPv6 stays");
+    assert_eq!(reason(&mut tables, "10.3.0.9"), Some(NeedsKernel::NeighbourUnresolved), "others stay");
+}
+
+#[test]
+fn preferred_source_removed_v6_route_stays_without_it_and_v4_route_only_beyond_the_main_table() {
+    let mut tables = tables();
+    tables.update(address(3, "fd03::1", 64));
+    tables.update(neighbour(2, "fd00::9", 9, NeighbourState::Permanent));
+    tables.update(new(Route { preferred_source: Some(ip("fd03::1")), ..route("fd00::9", 128, 2) }));
+    assert_eq!(hop(&mut tables, "fd00::9").unwrap().source.to_ip(), ip("fd03::1"));
+    tables.update(Update::DelAddress { ifindex: 3, address: ip("fd03::1") });
+    assert_eq!(hop(&mut tables, "fd00::9").unwrap().source.to_ip(), ip("fd00::1"));
+
+    tables.update(address(2, "10.0.0.7", 24));
+    let preferring = |table, text| Route { table, preferred_source: Some(ip("10.0.0.7")), ..route(text, 24, 2) };
+    tables.update(Update::DelRoute(route("0.0.0.0", 0, 2).via(ip("10.0.0.254"))));
+    tables.update(new(preferring(RouteTable::Main, "192.0.2.0")));
+    tables.update(new(preferring(RouteTable::Default, "198.51.100.0")));
+    tables.update(Update::DelAddress { ifindex: 2, address: ip("10.0.0.7") });
+    assert_eq!(reason(&mut tables, "192.0.2.1"), Some(NeedsKernel::NoRoute));
+    assert_ne!(reason(&mut tables, "198.51.100.1"), Some(NeedsKernel::NoRoute));
+}
+
+#[test]
+fn link_down_takes_its_broadcast_routes_and_leaves_the_local_ones() {
+    let mut tables = tables();
+    let of_local = |kind, text| new(Route { table: RouteTable::Local, kind, ..route(text, 32, 2) });
+    tables.update(of_local(RouteKind::Broadcast, "10.3.0.99"));
+    tables.update(of_local(RouteKind::Local, "10.3.0.98"));
+    assert_eq!(reason(&mut tables, "10.3.0.99"), Some(NeedsKernel::Broadcast));
+    tables.update(Update::NewLink(Link { is_up: false, ..link(2) }));
+    assert_eq!(reason(&mut tables, "10.3.0.99"), Some(NeedsKernel::NeighbourUnresolved));
+    assert_eq!(reason(&mut tables, "10.3.0.98"), Some(NeedsKernel::LocalDestination));
+    tables.update(Update::DelLink { ifindex: 2 });
+    assert_eq!(reason(&mut tables, "10.3.0.98"), Some(NeedsKernel::NeighbourUnresolved));
+}
+
+#[test]
+fn route_for_a_type_of_service_beside_a_plain_one_is_the_kernels_until_it_goes() {
+    let mut tables = tables();
+    let special = Route { is_unsupported: true, ..route("10.0.0.0", 24, 2) };
+    tables.update(new(special.clone()));
+    assert_eq!(reason(&mut tables, "10.0.0.9"), Some(NeedsKernel::UnsupportedRoute));
+    let replacing = Route { mtu_bytes: Some(1400), ..route("10.0.0.0", 24, 2) };
+    tables.update(Update::NewRoute { route: replacing, replaces: true });
+    assert_eq!(reason(&mut tables, "10.0.0.9"), Some(NeedsKernel::UnsupportedRoute), "the plain one was replaced");
+    tables.update(Update::DelRoute(special));
+    assert_eq!(hop(&mut tables, "10.0.0.9").map(|hop| hop.mtu_bytes), Ok(1400));
+}
+
+#[test]
+fn v6_route_replaced_is_the_one_that_has_a_gateway_as_the_new_one_has() {
+    let mut tables = tables();
+    tables.update(neighbour(2, "fd00::9", 9, NeighbourState::Permanent));
+    tables.update(new(route("2001:db8::", 32, 3)));
+    tables.update(new(route("2001:db8::", 32, 2).via(ip("fd00::8"))));
+    tables.update(Update::NewRoute { route: route("2001:db8::", 32, 2).via(ip("fd00::9")), replaces: true });
+    tables.update(Update::DelRoute(route("2001:db8::", 32, 3)));
+    assert_eq!(hop(&mut tables, "2001:db8::1").map(|hop| hop.destination_mac.0[5]), Ok(9));
+}
+
+#[test]
+fn v4_routes_that_differ_in_their_preferred_source_are_two() {
+    let mut tables = tables();
+    let preferring = |text| Route { preferred_source: Some(ip(text)), ..route("10.0.0.9", 32, 2) };
+    tables.update(new(preferring("10.3.0.1")));
+    tables.update(new(preferring("10.0.0.1")));
+    assert_eq!(hop(&mut tables, "10.0.0.9").map(|hop| hop.source.to_ip()), Ok(ip("10.3.0.1")), "the first");
+    tables.update(new(preferring("10.3.0.1")));
+    tables.update(Update::DelRoute(preferring("10.3.0.1")));
+    assert_eq!(hop(&mut tables, "10.0.0.9").map(|hop| hop.source.to_ip()), Ok(ip("10.0.0.1")));
+}
+
+#[test]
+fn equal_v4_default_routes_are_the_kernels_choice_and_other_equal_routes_the_first() {
+    let mut tables = tables();
+    for gateway in ["10.0.0.9", "10.0.0.254"] {
+        tables.update(new(route("192.0.2.0", 24, 2).via(ip(gateway))));
+    }
+    assert_eq!(hop(&mut tables, "192.0.2.1").map(|hop| hop.destination_mac.0[5]), Ok(9));
+    tables.update(new(route("0.0.0.0", 0, 2).via(ip("10.0.0.9"))));
+    assert_eq!(reason(&mut tables, "8.8.8.8"), Some(NeedsKernel::Multipath));
+}
