@@ -167,8 +167,9 @@ SCRIPT(refused_vectors) {
     CALL(connect(a, V4(FAR, ECHO_PORT)));
     struct iovec bad[] = { { "good", 4 }, { no_memory(), 4 } };
     CALL(writev(a, bad, 2));
-    CALL(writev(a, bad, -1));
-    CALL(writev(a, bad, 1025));
+    volatile int less_than_none = -1, too_many = 1025;
+    CALL(writev(a, bad, less_than_none));
+    CALL(writev(a, bad, too_many));
     CALL(writev(a, null(), 2));
     CALL(readv(a, no_memory(), 1));
     struct iovec negative = { "x", -1 };
