@@ -1,0 +1,174 @@
+//! A cable with a peer at its far end, and programs that run at the near end.
+
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use nearwire_lab::{Cable, CableEnd, VirtualCable, VirtualCableOptions};
+use rustix::process::{Pid, Signal, kill_process_group};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use tempfile::TempDir;
+
+use crate::programs::Programs;
+use crate::trace;
+
+/// A program that has not ended by now hangs.
+const PROGRAM_TIMEOUT: Duration = Duration::from_secs(10);
+const LOOK_INTERVAL: Duration = Duration::from_millis(1);
+/// Ports that one program may use (`PORTS` of `peer.h`).
+const PORTS: u16 = 16;
+/// Ports below are the peer's, those above are given out by the kernel.
+const FIRST_PORT: u16 = 5000;
+const LAST_PORT: u16 = 32_000;
+/// Every refused datagram is answered: without these an ICMP error of one script would depend on those before.
+const SYSCTLS: [(&str, &str); 4] = [
+    ("/proc/sys/net/ipv4/icmp_ratelimit", "0"),
+    ("/proc/sys/net/ipv6/icmp/ratelimit", "0"),
+    ("/proc/sys/net/ipv4/icmp_msgs_per_sec", "1000000"),
+    ("/proc/sys/net/ipv4/icmp_msgs_burst", "1000000"),
+];
+
+/// How a program runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Run {
+    /// On the kernel alone.
+    Kernel,
+    /// On the kernel alone, to be compared with the above.
+    KernelAgain,
+    /// With the library, whose calls sleep at once.
+    Sleeping,
+    /// With the library, whose calls spin before they sleep, over the driver's own receive path.
+    Spinning,
+}
+
+impl Run {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Kernel => "kernel",
+            Self::KernelAgain => "kernel-again",
+            Self::Sleeping => "sleeping",
+            Self::Spinning => "spinning",
+        }
+    }
+
+    /// The library's variables. The mode is given: a measurement that finds the best one would take longer than a script.
+    fn variables(self) -> &'static [(&'static str, &'static str)] {
+        match self {
+            Self::Kernel | Self::KernelAgain => &[],
+            Self::Sleeping => &[("NEARWIRE_SPIN", "0"), ("NEARWIRE_MODE", "generic")],
+            Self::Spinning => &[("NEARWIRE_SPIN", "100us"), ("NEARWIRE_MODE", "native")],
+        }
+    }
+}
+
+/// A cable, its peer, and a directory for what programs write.
+pub struct Bed<'a> {
+    programs: &'a Programs,
+    cable: VirtualCable,
+    directory: TempDir,
+    next_port: u16,
+    peer: Child,
+    /// The peer ends when this closes.
+    _peer_input: ChildStdin,
+}
+
+impl<'a> Bed<'a> {
+    pub fn lay(programs: &'a Programs, number: usize) -> Self {
+        let cable = VirtualCable::lay(VirtualCableOptions::default()).unwrap();
+        let directory = tempfile::Builder::new().prefix(&format!("nearwire-bed{number}-")).tempdir().unwrap();
+        for end in [cable.near(), cable.far()] {
+            end.namespace.enter(|| SYSCTLS.iter().for_each(|(path, value)| set_sysctl(path, value))).unwrap();
+        }
+        let mut peer = start_peer(programs, &cable, directory.path().join("peer"));
+        let peer_input = peer.stdin.take().unwrap();
+        Self { programs, cable, directory, next_port: FIRST_PORT, peer, _peer_input: peer_input }
+    }
+
+    /// Runs a script and gives its trace.
+    pub fn run_script(&mut self, script: &str, run: &Run) -> String {
+        self.run(&[script], *run)
+    }
+
+    /// Runs the program of scripts with arguments and gives what it wrote and how it ended. What it says on standard error
+    /// is part of that: the library prints nothing unless it is asked for counters.
+    pub fn run(&mut self, arguments: &[&str], run: Run) -> String {
+        let file = |name: &str| self.directory.path().join(name);
+        let trace_file = trace::make_file(&file("trace"));
+        let mut command = Command::new(&self.programs.scripts);
+        command.args(arguments).env_clear().current_dir(self.directory.path()).process_group(0);
+        command.env("PATH", "/usr/bin:/bin").env("SCRIPT_TRACE", file("trace")).env("SCRIPT_PEER", file("peer"));
+        command.env("SCRIPT_PORT", self.next_port.to_string()).envs(run.variables().iter().copied());
+        if !run.variables().is_empty() {
+            command.env("LD_PRELOAD", &self.programs.library);
+        }
+        command
+            .stdin(Stdio::null())
+            .stdout(File::create(file("out")).unwrap())
+            .stderr(File::create(file("err")).unwrap());
+        // Other ports each time: what is late from one run does not reach the next.
+        self.next_port = if self.next_port + 2 * PORTS > LAST_PORT { FIRST_PORT } else { self.next_port + PORTS };
+        let child = self.near().namespace.enter(|| command.spawn()).unwrap().unwrap();
+        let end = wait(child);
+        let printed = |name: &str| String::from_utf8_lossy(&fs::read(file(name)).unwrap()).into_owned();
+        format!("{}[end] {end}\n[stdout]\n{}[stderr]\n{}", trace::text(&trace_file), printed("out"), printed("err"))
+    }
+
+    /// Puts a file where programs run.
+    pub fn write(&self, name: &str, text: &str) {
+        fs::write(self.directory.path().join(name), text).unwrap();
+    }
+
+    fn near(&self) -> &CableEnd {
+        self.cable.near()
+    }
+}
+
+impl Drop for Bed<'_> {
+    fn drop(&mut self) {
+        // An error means that it has ended already.
+        let _ = self.peer.kill();
+        let _ = self.peer.wait();
+    }
+}
+
+fn set_sysctl(path: &str, value: &str) {
+    match fs::write(path, value) {
+        // This kernel has no such limit for each namespace.
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+        outcome => outcome.unwrap_or_else(|error| panic!("write {path}: {error}")),
+    }
+}
+
+fn start_peer(programs: &Programs, cable: &VirtualCable, door: PathBuf) -> Child {
+    let (near, far) = (cable.near(), cable.far());
+    let mut command = Command::new(&programs.peer);
+    command.arg(door).arg(&far.interface).arg(near.ipv4.to_string()).arg(near.ipv6.to_string());
+    command.arg(far.ipv4.to_string()).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut peer = far.namespace.enter(|| command.spawn()).unwrap().unwrap();
+    let mut line = String::new();
+    BufReader::new(peer.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    assert_eq!(line, "ready\n", "the peer's first words");
+    peer
+}
+
+/// How a program ended. One that hangs is ended, with all that it started.
+fn wait(mut child: Child) -> String {
+    let deadline = Instant::now() + PROGRAM_TIMEOUT;
+    loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            return status.code().map_or_else(
+                || format!("by signal {}", status.signal().unwrap_or_default()),
+                |code| format!("with {code}"),
+            );
+        }
+        if Instant::now() > deadline {
+            let group = Pid::from_child(&child);
+            kill_process_group(group, Signal::KILL).unwrap();
+            child.wait().unwrap();
+            return "hung".to_owned();
+        }
+        std::thread::sleep(LOOK_INTERVAL);
+    }
+}

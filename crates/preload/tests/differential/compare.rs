@@ -1,0 +1,65 @@
+//! What is compared with what, and how a difference is told.
+
+use std::fmt::Write as _;
+
+use crate::bed::Run;
+
+/// Lines before the first difference that are told.
+const LINES_BEFORE: usize = 8;
+/// Lines from the first difference on that are told of each trace.
+const LINES_AFTER: usize = 5;
+
+/// What is held against the kernel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Comparison {
+    Library,
+    Kernel,
+}
+
+impl Comparison {
+    /// What `NEARWIRE_SCRIPTS` says.
+    pub fn chosen() -> Self {
+        match std::env::var("NEARWIRE_SCRIPTS").as_deref() {
+            Err(_) => Self::Library,
+            Ok("kernel") => Self::Kernel,
+            Ok(other) => panic!("NEARWIRE_SCRIPTS is '{other}'; it may be 'kernel'"),
+        }
+    }
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Library => "library against kernel",
+            Self::Kernel => "kernel against kernel",
+        }
+    }
+
+    pub fn runs(self) -> &'static [Run] {
+        match self {
+            Self::Library => &[Run::Sleeping, Run::Spinning],
+            Self::Kernel => &[Run::KernelAgain],
+        }
+    }
+}
+
+/// Where two traces part, with what stands around it. Nothing if they are equal.
+pub fn difference(truth: &str, other: &str, name: &str) -> Option<String> {
+    if truth == other {
+        return None;
+    }
+    let (truth, other): (Vec<_>, Vec<_>) = (truth.lines().collect(), other.lines().collect());
+    let equal = truth.iter().zip(&other).take_while(|(one, two)| one == two).count();
+    let stream = truth[..equal].iter().rev().find(|line| line.starts_with('[')).unwrap_or(&"");
+    let mut text = format!("  line {} of the trace, in {stream}:\n", equal + 1);
+    for line in &truth[equal.saturating_sub(LINES_BEFORE)..equal] {
+        writeln!(text, "      {line}").unwrap();
+    }
+    for (whose, lines) in [("kernel", &truth), (name, &other)] {
+        for line in lines.iter().skip(equal).take(LINES_AFTER) {
+            writeln!(text, "    {} {whose}: {line}", if whose == "kernel" { '-' } else { '+' }).unwrap();
+        }
+        if lines.len() <= equal {
+            writeln!(text, "    ({whose} ends here)").unwrap();
+        }
+    }
+    Some(text)
+}

@@ -1,0 +1,98 @@
+//! The truth about a socket call is what the kernel does. C programs in `tests/scripts` make calls and write down what came
+//! back; each runs on the kernel alone and with the library preloaded, and the two traces must be equal.
+//!
+//! | variable | meaning |
+//! |---|---|
+//! | `NEARWIRE_SCRIPTS=kernel` | compare the kernel with the kernel: what differs then is a mistake of a script |
+//! | `NEARWIRE_SCRIPT_FILTER=TEXT` | only scripts whose name, as in `poll.timeout`, contains the text |
+//! | `NEARWIRE_TRACES=DIRECTORY` | keep all traces there |
+//! | `NEARWIRE_SEQUENCES=COUNT` | generated sequences, 200 without this |
+//! | `NEARWIRE_SEED=NUMBER` | where their generation begins |
+
+mod bed;
+mod compare;
+mod programs;
+mod sequences;
+mod trace;
+
+use std::sync::Mutex;
+use std::time::Instant;
+
+use bed::{Bed, Run};
+use compare::{Comparison, difference};
+use programs::Programs;
+
+/// Scripts whose traces may differ, each with the reason.
+const MAY_DIFFER: &[(&str, &str)] = &[];
+
+/// Cables that are used at once. Scripts mostly wait, so more than there are CPUs.
+const BEDS: usize = 4;
+
+/// A script that was not the same everywhere.
+struct Differing {
+    script: String,
+    text: String,
+}
+
+#[test]
+fn every_script_traces_the_same_as_on_the_kernel() {
+    let Some(programs) = Programs::compiled_or_skip() else { return };
+    let filter = std::env::var("NEARWIRE_SCRIPT_FILTER").unwrap_or_default();
+    let mut scripts: Vec<String> = programs.list().into_iter().filter(|name| name.contains(&filter)).collect();
+    assert!(!scripts.is_empty(), "no script is called '{filter}'");
+    scripts.sort();
+    let (count, started) = (scripts.len(), Instant::now());
+    scripts.reverse();
+    let queue = Mutex::new(scripts);
+    let differing = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for number in 0..BEDS {
+            let (queue, differing, programs) = (&queue, &differing, &programs);
+            scope.spawn(move || {
+                let mut bed = Bed::lay(programs, number);
+                while let Some(script) = { queue.lock().unwrap().pop() } {
+                    differing.lock().unwrap().extend(compared(&mut bed, &script));
+                }
+            });
+        }
+    });
+    report(&mut differing.into_inner().unwrap(), count, started);
+}
+
+/// Runs a script in all ways.
+fn compared(bed: &mut Bed<'_>, script: &str) -> Option<Differing> {
+    let comparison = Comparison::chosen();
+    let truth = bed.run_script(script, &Run::Kernel);
+    trace::keep(script, "kernel", &truth);
+    let mut text = String::new();
+    for run in comparison.runs() {
+        let other = bed.run_script(script, run);
+        trace::keep(script, run.name(), &other);
+        text.extend(difference(&truth, &other, run.name()));
+    }
+    (!text.is_empty()).then(|| Differing { script: script.to_owned(), text })
+}
+
+fn report(differing: &mut [Differing], count: usize, started: Instant) {
+    differing.sort_by(|one, other| one.script.cmp(&other.script));
+    let mut unexplained = 0;
+    for Differing { script, text } in &*differing {
+        let reason = MAY_DIFFER.iter().find(|(name, _)| name == script).map(|(_, reason)| reason);
+        unexplained += usize::from(reason.is_none());
+        let verdict = reason.map_or_else(|| "differs".to_owned(), |reason| format!("may differ: {reason}"));
+        println!("== {script}: {verdict}\n{text}");
+    }
+    let seconds = started.elapsed().as_secs_f64();
+    let how = Comparison::chosen().name();
+    println!(
+        "{count} scripts, {how}, {seconds:.1} s: {} differ, {unexplained} of them without a reason",
+        differing.len()
+    );
+    assert_eq!(unexplained, 0, "scripts differ from the kernel; see above");
+}
+
+#[test]
+fn generated_sequences_trace_the_same_as_on_the_kernel() {
+    let Some(programs) = Programs::compiled_or_skip() else { return };
+    sequences::compare(&programs);
+}

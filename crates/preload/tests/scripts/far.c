@@ -1,0 +1,99 @@
+/* Requests to the peer. They go around the C library, so that nothing of them meets what is tested. */
+#include "script.h"
+
+#include <sys/syscall.h>
+#include <sys/un.h>
+
+int port_number(int port);
+
+static struct peer_reply ask(struct peer_request *request) {
+    if (request->family == 0) request->family = AF_INET;
+    if (request->from == 0) request->from = FAR_PORT;
+    if (request->count == 0) request->count = 1;
+    if (request->sources == 0) request->sources = 1;
+    if (request->letter == 0) request->letter = 'a';
+    struct sockaddr_un name = { .sun_family = AF_UNIX };
+    snprintf(name.sun_path, sizeof name.sun_path, "%s", getenv(PEER_VARIABLE));
+    struct peer_reply reply = { .length = -1 };
+    long fd = syscall(SYS_socket, AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    if (fd < 0 || syscall(SYS_connect, fd, &name, sizeof name) != 0) {
+        say("the peer is not reached: %s", strerrorname_np(errno));
+    } else {
+        long sent, got;
+        while ((sent = syscall(SYS_sendto, fd, request, sizeof *request, 0, NULL, 0)) < 0 && errno == EINTR) {}
+        while ((got = syscall(SYS_recvfrom, fd, &reply, sizeof reply, 0, NULL, NULL)) < 0 && errno == EINTR) {}
+        if (got != sizeof reply) say("the peer gave no answer");
+    }
+    syscall(SYS_close, fd);
+    return reply;
+}
+
+void settle(void) {
+    struct peer_request request = { .command = PEER_SETTLE };
+    int errno_before = errno;
+    sleep_ms(1);
+    ask(&request);
+    sleep_ms(2);
+    errno = errno_before;
+}
+
+void far_sends(struct peer_request request, const char *text) {
+    int errno_before = errno;
+    request.command = PEER_SEND;
+    say("far sends %s", text);
+    ask(&request);
+    if (request.after_ms == 0) settle();
+    errno = errno_before;
+}
+
+void far_icmp(struct peer_request request, const char *text) {
+    request.command = PEER_ICMP;
+    say("far sends ICMP %s", text);
+    ask(&request);
+    if (request.after_ms == 0) settle();
+}
+
+static void at_port(enum peer_command command, int family, int port, const char *group) {
+    struct peer_request request = { .command = command, .family = family, .from = port };
+    if (group) snprintf(request.group, sizeof request.group, "%s", group);
+    ask(&request);
+}
+
+void far_opens(int port) { at_port(PEER_OPEN, AF_INET, port, NULL); }
+void far_opens6(int port) { at_port(PEER_OPEN, AF_INET6, port, NULL); }
+void far_joins(int port, const char *group) { at_port(PEER_OPEN, AF_INET, port, group); }
+void far_joins6(int port, const char *group) { at_port(PEER_OPEN, AF_INET6, port, group); }
+void far_closes(int port) { at_port(PEER_CLOSE, AF_INET, port, NULL); }
+void far_watches(int port) { at_port(PEER_WATCH, AF_INET, port, NULL); }
+void far_forgets(void) { at_port(PEER_RESET, AF_INET, script_port(), NULL); }
+
+static void receives(int family, int port, int wait_ms) {
+    struct peer_request request = { .command = PEER_RECEIVE, .family = family, .from = port, .after_ms = wait_ms };
+    struct peer_reply reply = ask(&request);
+    int at = port - script_port();
+    if (reply.length < 0) {
+        say("far +%d: nothing", at);
+        return;
+    }
+    struct sockaddr_in6 from6 = { .sin6_family = AF_INET6, .sin6_port = htons(reply.from_port) };
+    struct sockaddr_in from = { .sin_family = AF_INET, .sin_port = htons(reply.from_port) };
+    inet_pton(AF_INET6, reply.from, &from6.sin6_addr);
+    inet_pton(AF_INET, reply.from, &from.sin_addr);
+    const char *name = family == AF_INET6 ? address_text(&from6, sizeof from6) : address_text(&from, sizeof from);
+    say("far +%d: from %s to %s ttl %d tos %d", at, name, reply.to, reply.ttl, reply.tos);
+    size_t kept = reply.length < (int)sizeof reply.text ? (size_t)reply.length : sizeof reply.text;
+    if ((size_t)reply.length > kept) say("  %d bytes, of which:", reply.length);
+    show_data("  data", reply.text, kept);
+}
+
+void far_receives(int port) { receives(AF_INET, port, 500); }
+void far_receives6(int port) { receives(AF_INET6, port, 500); }
+void far_receives_nothing(int port) { receives(AF_INET, port, 30); }
+
+void far_watched(int port) {
+    struct peer_request request = { .command = PEER_WATCHED, .from = port, .after_ms = 500 };
+    struct peer_reply reply = ask(&request);
+    if (reply.length < 0) say("far +%d: no header", port - script_port());
+    else say("far +%d: header: %d bytes, df %d, ttl %d, tos %d, checksum %s", port - script_port(), reply.length, reply.df,
+             reply.ttl, reply.tos, reply.checksum ? "given" : "zero");
+}

@@ -1,0 +1,223 @@
+/* Scripts by name, and the trace: streams of text in a shared mapping of a file, which the runner reads. */
+#include "script.h"
+
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <sys/prctl.h>
+
+/* The layout of the file; the runner knows it too. */
+#define STREAMS 64
+#define STREAM_BYTES 32768
+struct stream {
+    atomic_uint length;
+    char name[28];
+    char text[STREAM_BYTES - 32];
+};
+struct trace {
+    struct stream streams[STREAMS];
+    atomic_uint stream_count, port_count;
+    atomic_uint ports[1000];
+};
+
+static struct trace *trace;
+static _Thread_local int stream;
+static struct script *scripts;
+static int base_port;
+static char **own_arguments;
+static int own_argument_count;
+
+void register_script(struct script *script) {
+    script->next = scripts;
+    scripts = script;
+}
+
+static void full_name(const struct script *script, char *out, size_t size) {
+    const char *file = strrchr(script->file, '/');
+    file = file ? file + 1 : script->file;
+    snprintf(out, size, "%.*s.%s", (int)strcspn(file, "."), file, script->name);
+}
+
+void say(const char *format, ...) {
+    int errno_before = errno;
+    char line[4096];
+    va_list arguments;
+    va_start(arguments, format);
+    int length = vsnprintf(line, sizeof line - 1, format, arguments);
+    va_end(arguments);
+    if (length > (int)sizeof line - 2) length = sizeof line - 2;
+    line[length++] = '\n';
+    struct stream *to = &trace->streams[stream];
+    unsigned at = atomic_fetch_add(&to->length, length);
+    if (at + length <= sizeof to->text) memcpy(to->text + at, line, length);
+    errno = errno_before;
+}
+
+int reserve_stream(const char *name) {
+    int number = atomic_fetch_add(&trace->stream_count, 1);
+    if (number >= STREAMS) abort();
+    snprintf(trace->streams[number].name, sizeof trace->streams[number].name, "%s", name);
+    return number;
+}
+
+void use_stream(int number) { stream = number; }
+
+void begin_stream(const char *name) { stream = reserve_stream(name); }
+
+/* Which "P" a port is. The runner sees equal numbers where ports appear in the same order. */
+int port_number(int port) {
+    unsigned count = atomic_load(&trace->port_count);
+    for (unsigned i = 0; i < count; i++) {
+        if ((int)trace->ports[i] == port) return i + 1;
+    }
+    unsigned at = atomic_fetch_add(&trace->port_count, 1);
+    if (at >= LENGTH_OF(trace->ports)) abort();
+    trace->ports[at] = port;
+    return at + 1;
+}
+
+int script_port(void) { return base_port; }
+
+int argument(int number) { return number + 2 < own_argument_count ? atoi(own_arguments[number + 2]) : -1; }
+
+void begin_call(void) { errno = 0; }
+
+void end_call(const char *text, long result) {
+    int error = errno;
+    if (result >= 0 && error == 0) say("%s = %ld", text, result);
+    else say("%s = %ld %s", text, result, error ? strerrorname_np(error) : "without errno");
+}
+
+long now_us(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * 1000000L + now.tv_nsec / 1000;
+}
+
+void waited(int expected_ms, long begin_us, long result) {
+    int errno_before = errno;
+    long us = now_us() - begin_us, expected_us = expected_ms * 1000L;
+    int has_timed_out = result == 0 || (result < 0 && errno == EAGAIN);
+    long least_us = has_timed_out ? expected_us : expected_us / 3;
+    /* Later than a machine that others share may be: nothing here waits for so long. */
+    if (us >= least_us && us <= expected_us + 250000) say("  waited ~%d ms", expected_ms);
+    else say("  waited %ld us and not ~%d ms", us, expected_ms);
+    errno = errno_before;
+}
+
+void sleep_ms(int ms) {
+    struct timespec time = { ms / 1000, ms % 1000 * 1000000L };
+    while (nanosleep(&time, &time) != 0 && errno == EINTR) {}
+}
+
+void let_it_wait(void) { sleep_ms(20); }
+
+void *no_memory(void) {
+    static void *page;
+    if (!page) page = mmap(NULL, 1 << 17, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    return page;
+}
+
+void *null(void) {
+    static void *volatile nothing;
+    return nothing;
+}
+
+struct thread {
+    pthread_t id;
+    int stream;
+    void *(*function)(void *);
+    void *argument;
+};
+
+static void *run_thread(void *argument) {
+    struct thread *thread = argument;
+    stream = thread->stream;
+    return thread->function(thread->argument);
+}
+
+struct thread *start_thread(const char *name, void *(*function)(void *), void *argument) {
+    struct thread *thread = malloc(sizeof *thread);
+    *thread = (struct thread){ 0, reserve_stream(name), function, argument };
+    if (pthread_create(&thread->id, NULL, run_thread, thread) != 0) abort();
+    return thread;
+}
+
+pthread_t thread_id(struct thread *thread) { return thread->id; }
+
+void join_thread(struct thread *thread) {
+    pthread_join(thread->id, NULL);
+    free(thread);
+}
+
+pid_t fork_child(const char *name, int (*function)(void)) {
+    int number = reserve_stream(name);
+    pid_t pid = fork();
+    if (pid < 0) say("fork failed: %s", strerrorname_np(errno));
+    if (pid != 0) return pid;
+    stream = number;
+    _exit(function());
+}
+
+void reap(pid_t pid) {
+    int status = 0;
+    pid_t reaped = waitpid(pid, &status, 0);
+    if (reaped != pid) say("waitpid: %s", strerrorname_np(errno));
+    else if (WIFSIGNALED(status)) say("child ended by signal %d", WTERMSIG(status));
+    else say("child ended with %d", WEXITSTATUS(status));
+}
+
+void prepare_exec(char **arguments, const char *program, int first, int second) {
+    static char numbers[2][12], number[12];
+    snprintf(numbers[0], sizeof numbers[0], "%d", first);
+    snprintf(numbers[1], sizeof numbers[1], "%d", second);
+    snprintf(number, sizeof number, "%d", stream);
+    setenv("SCRIPT_STREAM", number, 1);
+    arguments[0] = "scripts";
+    arguments[1] = (char *)program;
+    arguments[2] = numbers[0];
+    arguments[3] = numbers[1];
+    arguments[4] = NULL;
+}
+
+static void map_trace(void) {
+    const char *name = getenv("SCRIPT_TRACE"), *port = getenv("SCRIPT_PORT");
+    int fd = name ? open(name, O_RDWR | O_CLOEXEC) : -1;
+    if (fd < 0 || !port) exit(3);
+    trace = mmap(NULL, sizeof *trace, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (trace == MAP_FAILED) exit(3);
+    close(fd);
+    base_port = atoi(port);
+}
+
+void far_forgets(void);
+
+int main(int count, char **arguments) {
+    char name[128];
+    if (count < 2) return 2;
+    own_arguments = arguments, own_argument_count = count;
+    if (strcmp(arguments[1], "--list") == 0) {
+        for (struct script *script = scripts; script; script = script->next) {
+            full_name(script, name, sizeof name);
+            if (!script->is_executed) puts(name);
+        }
+        return 0;
+    }
+    const char *inherited = getenv("SCRIPT_STREAM");
+    if (!inherited) {
+        /* Whatever the runner was started with: descriptors of a script begin at 3. */
+        close_range(3, ~0U, 0);
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+    }
+    map_trace();
+    if (inherited) use_stream(atoi(inherited));
+    else begin_stream("main");
+    for (struct script *script = scripts; script; script = script->next) {
+        full_name(script, name, sizeof name);
+        if (strcmp(name, arguments[1]) == 0) {
+            script->run();
+            if (!inherited) far_forgets();
+            return 0;
+        }
+    }
+    return 4;
+}
