@@ -102,6 +102,18 @@ fn file_started_says_ethernet_and_nanoseconds() {
 }
 
 #[test]
+fn description_longer_than_is_kept_is_cut_between_characters() {
+    let words = "é".repeat(600);
+    for start in ["", "x"] {
+        let words = [start, &words].concat();
+        let file = PcapngWriter::start(Vec::new(), None, &words).unwrap().finish(0, 0, 0).unwrap();
+        let options_of_interface = options(&blocks(&file)[1].body[8..]);
+        let kept = std::str::from_utf8(&options_of_interface[0].1).unwrap();
+        assert!(words.starts_with(kept) && (999..=1000).contains(&kept.len()), "{kept}");
+    }
+}
+
+#[test]
 fn disk_full_traffic_goes_on_and_finish_says_so() {
     struct Full(usize);
     impl Write for Full {
