@@ -10,7 +10,7 @@ TARGET_DIRECTORY = $(or $(CARGO_TARGET_DIR),target)
 # tuned is unpacked and not installed: its service would tune this host.
 TUNED = $(TARGET_DIRECTORY)/tuned
 
-.PHONY: build bench install test targets emulation-packages
+.PHONY: build bench install test targets fuzz fuzz-minimize emulation-packages
 build:
 	cargo build --release --workspace
 
@@ -46,3 +46,26 @@ test: $(TARGET_DIRECTORY)/emulated-host/vmlinux $(TUNED)
 targets:
 	@$(call install,$(TARGETS_PACKAGES))
 	cargo bench -p nearwire-cli --bench targets
+
+# Fuzzing, one target after the other; a run that fails leaves its input in fuzz/failures. FUZZ_TARGETS picks some.
+FUZZ_RUNS = 1000000
+FUZZ_TARGETS = wire receive calls steering config capture
+FUZZ_LENGTH_BYTES = 400
+FUZZ_DIRECTORY = $(abspath $(TARGET_DIRECTORY))/fuzz
+FUZZ = $(FUZZ_DIRECTORY)/$(shell rustc --print host-tuple)/release/fuzz -max_len=$(FUZZ_LENGTH_BYTES) -rss_limit_mb=2048 -timeout=20
+
+# New inputs go to a copy of the corpus; `make fuzz-minimize` keeps those that reach more.
+fuzz:
+	cd fuzz && cargo build --release --target-dir $(FUZZ_DIRECTORY)
+	@set -e; mkdir -p fuzz/failures; for target in $(FUZZ_TARGETS); do \
+		echo "$$target:"; mkdir -p $(FUZZ_DIRECTORY)/found/$$target fuzz/corpus/$$target; \
+		NEARWIRE_FUZZ_TARGET=$$target $(FUZZ) -runs=$(FUZZ_RUNS) -artifact_prefix=fuzz/failures/$$target- -verbosity=0 \
+			-print_final_stats=1 $(FUZZ_DIRECTORY)/found/$$target fuzz/corpus/$$target; \
+	done
+
+fuzz-minimize:
+	@set -e; for target in $(FUZZ_TARGETS); do \
+		kept=$(FUZZ_DIRECTORY)/kept/$$target; rm -rf $$kept; mkdir -p $$kept; \
+		NEARWIRE_FUZZ_TARGET=$$target $(FUZZ) -merge=1 -verbosity=0 $$kept fuzz/corpus/$$target $(FUZZ_DIRECTORY)/found/$$target; \
+		rm -rf fuzz/corpus/$$target; mv $$kept fuzz/corpus/$$target; \
+	done
