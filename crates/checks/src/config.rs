@@ -23,10 +23,13 @@ pub fn check(input: &[u8]) {
     let (variable, len_bytes) = (bytes.choose(&VARIABLES), bytes.below(32));
     let Ok(value) = std::str::from_utf8(bytes.take(len_bytes)) else { return };
     let Ok(text) = std::str::from_utf8(bytes.0) else { return };
-    let variables = [(variable, value)];
-    let variables = if len_bytes == 0 { &variables[..0] } else { &variables[..] };
-    let read = Config::read(Some((FILE, text)), variables.iter().copied());
-    assert_eq!(read, Config::read(Some((FILE, text)), variables.iter().copied()));
+    text_and_variable(text, (len_bytes > 0).then_some((variable, value)));
+}
+
+/// The one check of a file's text, and of a variable beside it.
+pub fn text_and_variable(text: &str, variable: Option<(&str, &str)>) {
+    let read = Config::read(Some((FILE, text)), variable.into_iter());
+    assert_eq!(read, Config::read(Some((FILE, text)), variable.into_iter()));
     match read {
         Ok(config) => decisions(&config),
         Err(error) => {
@@ -36,7 +39,7 @@ pub fn check(input: &[u8]) {
                     assert_eq!(name, FILE);
                     assert!((1..=text.matches('\n').count() + 1).contains(line), "{error}");
                 }
-                Place::Variable { name } => assert_eq!(name, variable),
+                Place::Variable { name } => assert_eq!(Some(name.as_str()), variable.map(|(name, _)| name)),
             }
         }
     }

@@ -4,6 +4,9 @@
 //! at the root of the repository) finds inputs; those worth keeping lie in `fuzz/corpus`, and a test here puts them all
 //! through the same functions.
 //!
+//! Unit tests of the crates below call these functions too. There they meet the crate as others see it, not the one
+//! under test with its private parts, so what is handed over is bytes and text.
+//!
 //! * [`wire`]: parsers of packet formats, against etherparse and against what they write;
 //! * [`receive`]: frames into a stack with endpoints of every kind;
 //! * [`calls`]: calls of a stack in any order, against a model without tables;

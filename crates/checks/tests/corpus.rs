@@ -5,6 +5,7 @@ use std::panic::catch_unwind;
 use std::path::{Path, PathBuf};
 
 use nearwire_checks::TARGETS;
+use proptest::prelude::*;
 
 fn corpus() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus")
@@ -36,4 +37,11 @@ fn folders_of_the_corpus_are_those_of_the_targets() {
     folders.sort_unstable();
     targets.sort_unstable();
     assert_eq!(folders, targets);
+}
+
+proptest! {
+    #[test]
+    fn any_bytes_pass_every_check(input: Vec<u8>) {
+        TARGETS.iter().for_each(|(_, check)| check(&input));
+    }
 }
