@@ -10,7 +10,7 @@ TARGET_DIRECTORY = $(or $(CARGO_TARGET_DIR),target)
 # tuned is unpacked and not installed: its service would tune this host.
 TUNED = $(TARGET_DIRECTORY)/tuned
 
-.PHONY: build bench install test targets emulation-packages
+.PHONY: build bench install test targets fuzz fuzz-build fuzz-minimize emulation-packages
 build:
 	cargo build --release --workspace
 
@@ -46,3 +46,31 @@ test: $(TARGET_DIRECTORY)/emulated-host/vmlinux $(TUNED)
 targets:
 	@$(call install,$(TARGETS_PACKAGES))
 	cargo bench -p nearwire-cli --bench targets
+
+# Fuzzing, one target after the other. New inputs stay in FUZZ_DIRECTORY; one that fails is left in fuzz/failures.
+FUZZ_TARGETS = wire receive calls steering config capture
+FUZZ_RUNS = 1000000
+FUZZ_INPUT_BYTES = 400
+FUZZ_DIRECTORY = $(abspath $(TARGET_DIRECTORY))/fuzz
+FUZZ = $(FUZZ_DIRECTORY)/$(shell rustc --print host-tuple)/release/fuzz -max_len=$(FUZZ_INPUT_BYTES) -rss_limit_mb=2048
+
+fuzz-build:
+	cd fuzz && cargo build --release --target-dir $(FUZZ_DIRECTORY)
+
+fuzz: fuzz-build
+	@mkdir -p fuzz/failures; for target in $(FUZZ_TARGETS); do \
+		found=$(FUZZ_DIRECTORY)/found/$$target; mkdir -p $$found; \
+		NEARWIRE_FUZZ_TARGET=$$target $(FUZZ) -runs=$(FUZZ_RUNS) -timeout=20 -artifact_prefix=fuzz/failures/$$target- \
+			$$found fuzz/corpus/$$target 2> $$found.log || { tail -n 40 $$found.log; exit 1; }; \
+		echo "$$target: $$(grep DONE $$found.log)"; \
+	done
+
+# Of the corpus and what was found since, the inputs that together reach all that was reached.
+fuzz-minimize: fuzz-build
+	@set -e; for target in $(FUZZ_TARGETS); do \
+		kept=$(FUZZ_DIRECTORY)/kept/$$target; rm -rf $$kept; mkdir -p $$kept $(FUZZ_DIRECTORY)/found/$$target; \
+		NEARWIRE_FUZZ_TARGET=$$target $(FUZZ) -set_cover_merge=1 $$kept fuzz/corpus/$$target \
+			$(FUZZ_DIRECTORY)/found/$$target 2> $$kept.log || { tail -n 40 $$kept.log; exit 1; }; \
+		rm -rf fuzz/corpus/$$target; mv $$kept fuzz/corpus/$$target; \
+		echo "$$target: $$(ls fuzz/corpus/$$target | wc -l) inputs"; \
+	done

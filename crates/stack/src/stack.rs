@@ -143,6 +143,12 @@ impl Stack {
         self.udp.endpoints.get(id).map_or(0, |endpoint| endpoint.queue.charged_bytes())
     }
 
+    /// How many more datagrams can wait to be read, over all endpoints. Walks the free slots: for tests and reports.
+    #[must_use]
+    pub fn udp_free_slots(&self) -> usize {
+        self.udp.pool.free_slots()
+    }
+
     /// A start for an endpoint's IPv4 identifications (SplitMix64's step; not secret, only spread).
     pub(crate) fn next_identification(&mut self) -> u16 {
         self.identifications = self.identifications.wrapping_add(0x9e37_79b9_7f4a_7c15);

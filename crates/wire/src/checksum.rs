@@ -90,19 +90,10 @@ impl Sum {
 
 #[cfg(test)]
 mod tests {
+    use nearwire_checks::wire::checksum_by_words as slow;
     use proptest::prelude::*;
 
     use super::*;
-
-    /// The definition, word by word.
-    fn slow(bytes: &[u8]) -> [u8; 2] {
-        let mut sum = 0_u32;
-        for pair in bytes.chunks(2) {
-            sum += u32::from(pair[0]) << 8 | u32::from(*pair.get(1).unwrap_or(&0));
-            sum = (sum & 0xffff) + (sum >> 16);
-        }
-        (!(sum as u16)).to_be_bytes()
-    }
 
     #[test]
     fn example_of_rfc_1071_summed_is_as_printed() {

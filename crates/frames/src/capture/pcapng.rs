@@ -19,6 +19,7 @@ const OPTION_IF_TIME_RESOLUTION: u16 = 9;
 const OPTION_PACKET_FLAGS: u16 = 2;
 const OPTION_FRAMES_RECEIVED: u16 = 4;
 const OPTION_FRAMES_DROPPED: u16 = 5;
+const DESCRIPTION_BYTES_MAX: usize = 1000;
 /// Time stamps count 10^-9 seconds.
 const NANOSECONDS: u8 = 9;
 
@@ -61,7 +62,9 @@ impl<W: Write> PcapngWriter<W> {
         if let Some(name) = name {
             writer.option(OPTION_IF_NAME, name.as_bytes());
         }
-        writer.option(OPTION_IF_DESCRIPTION, &description.as_bytes()[..description.len().min(1000)]);
+        // Options are UTF-8: a character is not cut.
+        let description = &description[..description.floor_char_boundary(DESCRIPTION_BYTES_MAX)];
+        writer.option(OPTION_IF_DESCRIPTION, description.as_bytes());
         writer.option(OPTION_IF_TIME_RESOLUTION, &[NANOSECONDS]);
         writer.end_with_options()?;
         Ok(writer)

@@ -1,55 +1,7 @@
+use nearwire_checks::capture::{blocks, options, packet, u32_at};
+
 use super::*;
 use crate::ports::memory::memory_pair;
-
-/// One block as a reader sees it.
-#[derive(Debug)]
-struct Block {
-    kind: u32,
-    body: Vec<u8>,
-}
-
-/// Reads blocks and checks what every block must have.
-fn blocks(mut file: &[u8]) -> Vec<Block> {
-    let mut blocks = Vec::new();
-    while !file.is_empty() {
-        let kind = u32_at(file, 0);
-        let length = u32_at(file, 4) as usize;
-        assert_eq!(length % 4, 0);
-        assert_eq!(u32_at(file, length - 4) as usize, length, "both lengths agree");
-        blocks.push(Block { kind, body: file[8..length - 4].to_vec() });
-        file = &file[length..];
-    }
-    blocks
-}
-
-fn u32_at(bytes: &[u8], at: usize) -> u32 {
-    u32::from_ne_bytes(bytes[at..at + 4].try_into().unwrap())
-}
-
-fn options(mut bytes: &[u8]) -> Vec<(u16, Vec<u8>)> {
-    let mut options = Vec::new();
-    loop {
-        let code = u16::from_ne_bytes([bytes[0], bytes[1]]);
-        let length = usize::from(u16::from_ne_bytes([bytes[2], bytes[3]]));
-        if code == 0 {
-            assert_eq!(bytes.len(), 4, "the end of options ends the block");
-            return options;
-        }
-        options.push((code, bytes[4..4 + length].to_vec()));
-        bytes = &bytes[(4 + length).next_multiple_of(4)..];
-    }
-}
-
-/// A packet block's time, direction and frame.
-fn packet(block: &Block) -> (u64, u32, Vec<u8>) {
-    assert_eq!((block.kind, u32_at(&block.body, 0)), (6, 0));
-    let time_ns = u64::from(u32_at(&block.body, 4)) << 32 | u64::from(u32_at(&block.body, 8));
-    let length = u32_at(&block.body, 12) as usize;
-    assert_eq!(u32_at(&block.body, 16) as usize, length);
-    let flags = options(&block.body[20 + length.next_multiple_of(4)..]);
-    assert_eq!(flags[0].0, 2);
-    (time_ns, u32_at(&flags[0].1, 0), block.body[20..20 + length].to_vec())
-}
 
 /// Every call gives the next nanosecond of a time that needs both halves of a stamp.
 fn clock() -> impl FnMut() -> u64 {
@@ -99,6 +51,18 @@ fn file_started_says_ethernet_and_nanoseconds() {
     assert!(options_of_interface.contains(&(9, vec![9])), "{options_of_interface:?}");
     let counters = options(&blocks[2].body[12..]);
     assert_eq!(counters, [(4, 0u64.to_ne_bytes().to_vec()), (5, 0u64.to_ne_bytes().to_vec())]);
+}
+
+#[test]
+fn description_longer_than_is_kept_is_cut_between_characters() {
+    let words = "é".repeat(600);
+    for start in ["", "x"] {
+        let words = [start, &words].concat();
+        let file = PcapngWriter::start(Vec::new(), None, &words).unwrap().finish(0, 0, 0).unwrap();
+        let options_of_interface = options(&blocks(&file)[1].body[8..]);
+        let kept = std::str::from_utf8(&options_of_interface[0].1).unwrap();
+        assert!(words.starts_with(kept) && (999..=1000).contains(&kept.len()), "{kept}");
+    }
 }
 
 #[test]

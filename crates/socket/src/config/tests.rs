@@ -172,7 +172,7 @@ proptest! {
 
     #[test]
     fn any_text_is_read_or_refused(text in "\\PC*|(spin|rule|mode|interfaces|use|port|[\\[\\]= \"\n,./0-9a-f*]){0,40}") {
-        let _ = file(&text);
+        nearwire_checks::config::text_and_variable(&text, None);
         let _ = text.parse::<Prefix>();
     }
 

@@ -179,11 +179,11 @@ impl Pool {
         }
     }
 
-    #[cfg(test)]
-    fn free_slots(&self) -> usize {
+    /// Slots that hold nothing, counted one by one: more than there are, if the chain of free ones has a loop.
+    pub(crate) fn free_slots(&self) -> usize {
         let next = |at: &u32| self.slots.get(*at as usize).map(|slot| slot.next).filter(|next| *next != NONE);
-        self.slots_most - self.slots.len()
-            + std::iter::successors(Some(self.free).filter(|at| *at != NONE), next).count()
+        let free = std::iter::successors(Some(self.free).filter(|at| *at != NONE), next);
+        self.slots_most - self.slots.len() + free.take(self.slots_most + 1).count()
     }
 }
 

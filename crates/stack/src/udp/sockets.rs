@@ -196,7 +196,9 @@ impl Stack {
             Family::V4 => family == Family::V4,
             Family::V6 => family == Family::V6 || !endpoint.key.v6_only,
         };
-        if !may_carry || destination.is_any() {
+        // The address it is bound to stays, whatever `source` says.
+        let is_of_family = !endpoint.is_address_locked || endpoint.key.local.family() == family;
+        if !may_carry || !is_of_family || destination.is_any() {
             return Err(refused(NeedsKernel::FamilyMismatch));
         }
         let bound = Some(endpoint.key.local).filter(|local| endpoint.is_address_locked && !local.is_multicast());

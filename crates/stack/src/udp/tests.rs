@@ -325,3 +325,13 @@ fn bind_and_connect_that_cannot_be_are_refused_with_the_cause() {
     assert!(matches!(stack.udp_bind(id, address("10.0.0.1:1")), Err(BindError::NoEndpoint { .. })));
     assert_eq!(stack.udp_options(id), None);
 }
+
+#[test]
+fn endpoint_bound_to_v6_connected_to_v4_with_a_v4_source_is_refused() {
+    let mut stack = stack();
+    let id = stack.udp_open(Family::V6, UdpOptions::default());
+    stack.udp_bind(id, "[fd00::1]:1".parse().expect("an address")).expect("free");
+    let connected = stack.udp_connect(id, "10.0.0.9:7".parse().expect("an address"), Some(ip("10.0.0.1")));
+    assert!(matches!(connected, Err(ConnectError::Refused { reason: crate::NeedsKernel::FamilyMismatch, .. })));
+    assert_eq!(stack.udp_remote(id), None);
+}

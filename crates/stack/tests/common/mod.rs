@@ -7,7 +7,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use nearwire_stack::{
     Arrival, EndpointId, Family, InterfaceAddress, Link, LinkKind, Message, NeedsKernel, Neighbour, NeighbourState,
-    Offers, PortId, ReceiveChecksum, Route, Stack, StackConfig, Take, UdpOptions, Update, Verdict,
+    Offers, PortId, ReceiveChecksum, Route, SourceFilter, Stack, StackConfig, Take, UdpOptions, Update, Verdict,
 };
 use nearwire_wire::MacAddress;
 
@@ -109,6 +109,10 @@ impl Host {
         let id = self.endpoint(bound);
         self.stack.udp_connect(id, remote, None).expect("has a way");
         id
+    }
+
+    pub fn join(&mut self, id: EndpointId, group: &str, filter: &SourceFilter) {
+        self.stack.udp_join(id, IFINDEX, group.parse().expect("an address"), filter).expect("a group");
     }
 
     pub fn send(&mut self, id: EndpointId, message: &Message<'_>) -> Result<Vec<u8>, NeedsKernel> {

@@ -1,3 +1,4 @@
+use nearwire_checks::wire::measuring as check_bytes;
 use proptest::prelude::*;
 
 use super::*;
@@ -22,31 +23,6 @@ fn frame(tags: VlanTags, size_bytes: usize) -> Vec<u8> {
 
 fn one_tag() -> VlanTags {
     VlanTags::One(VlanTag::new(TagKind::Customer, 0, false, 7).expect("in range"))
-}
-
-/// The one check of the format: what is parsed and verified is written back to the same bytes; in
-/// any case nothing panics, and a frame refused is left alone.
-fn check_bytes(bytes: &[u8]) {
-    let mut changed = bytes.to_vec();
-    let Ok(parsed) = parse(bytes) else {
-        assert!(turn_around(&mut changed).is_err());
-        assert!(set_sequence(&mut changed, 1).is_err());
-        assert_eq!(changed, bytes);
-        return;
-    };
-    if parsed.verify(bytes.len()).is_ok() && bytes.len() >= MEASURING_BYTES_MIN {
-        let mut again = vec![0; bytes.len()];
-        write(&mut again, &parsed.header).expect("was long enough");
-        assert_eq!(again, bytes);
-    }
-    turn_around(&mut changed).expect("was parsed");
-    let reply = MeasuringHeader {
-        destination: parsed.header.source,
-        source: parsed.header.destination,
-        kind: Kind::Reply,
-        ..parsed.header
-    };
-    assert_eq!(parse(&changed).map(|frame| frame.header), Ok(reply));
 }
 
 #[test]
