@@ -39,5 +39,5 @@ const END: usize = 1 << 48;
 #[must_use]
 pub fn is_plausible<T>(pointer: *const T, length_bytes: usize) -> bool {
     let address = pointer.addr();
-    length_bytes == 0 || (address >= LOWEST && address < END && length_bytes <= END - address)
+    length_bytes == 0 || ((LOWEST..END).contains(&address) && length_bytes <= END - address)
 }

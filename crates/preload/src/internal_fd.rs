@@ -85,14 +85,15 @@ fn moved_up(fd: impl AsFd) -> Result<OwnedFd, Errno> {
 }
 
 /// Makes a descriptor ours: moves it to a high number, close-on-exec, and declares it. Where all high numbers are taken
-/// it stays where it is. Give it back by [`close`], never by dropping it: the number would stay ours.
+/// it stays where it is. Give it back by [`close`]; what is dropped instead reaches our own symbol ([`release`]).
 ///
 /// # Errors
 /// EMFILE: the number is too high to be known ([`HIGHEST`]); the descriptor is closed.
 pub fn protect(fd: OwnedFd) -> Result<OwnedFd, Errno> {
     let fd = match moved_up(&fd) {
         Ok(high) => {
-            drop(fd);
+            // SAFETY: owned here; given up here. A raw system call, as in `close` below.
+            unsafe { rustix::io::close(fd.into_raw_fd()) };
             high
         }
         Err(_) => fd,
@@ -117,7 +118,10 @@ pub fn close(fd: OwnedFd) {
     unsafe { rustix::io::close(fd.into_raw_fd()) };
 }
 
-fn release(fd: RawFd) {
+/// Forgets a number without closing it. The standard library closes an `OwnedFd` by the C function, which is our own
+/// symbol: where `close` comes from within this library (the calling thread is inside the gate) for a number of ours, it
+/// is to forget the number and close it by a raw system call.
+pub fn release(fd: RawFd) {
     if let Some((word, bit)) = word(fd) {
         word.fetch_and(!bit, AcqRel);
     }
@@ -133,9 +137,8 @@ pub fn protect_movable(fd: OwnedFd, holder: &'static AtomicI32) -> Result<(), Er
     holder.store(fd.into_raw_fd(), Release);
     let address = std::ptr::from_ref(holder).cast_mut();
     // Where all places are taken it is one that cannot move.
-    let free = |place: &&AtomicPtr<AtomicI32>| {
-        place.compare_exchange(std::ptr::null_mut(), address, AcqRel, Relaxed).is_ok()
-    };
+    let free =
+        |place: &&AtomicPtr<AtomicI32>| place.compare_exchange(std::ptr::null_mut(), address, AcqRel, Relaxed).is_ok();
     let _ = HOLDERS.iter().find(free);
     Ok(())
 }

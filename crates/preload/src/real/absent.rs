@@ -1,9 +1,12 @@
 //! What is called where the C library has no function of a name.
-#![allow(clippy::missing_safety_doc, reason = "as for the C function of each name; called through its own pointer only")]
+#![allow(
+    clippy::missing_safety_doc,
+    reason = "as for the C function of each name; called through its own pointer only"
+)]
 
 use libc::{
-    c_int, c_uint, c_ulong, c_void, epoll_event, nfds_t, off64_t, pollfd, sigset_t, size_t, sockaddr, socklen_t, ssize_t,
-    timespec,
+    c_int, c_uint, c_ulong, c_void, epoll_event, nfds_t, off64_t, pollfd, sigset_t, size_t, sockaddr, socklen_t,
+    ssize_t, timespec,
 };
 
 /// A C function's way to say that it failed.

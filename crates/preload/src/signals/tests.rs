@@ -8,8 +8,8 @@ use std::thread;
 use std::time::Duration;
 
 use libc::{
-    EINVAL, SA_NODEFER, SA_ONSTACK, SA_RESETHAND, SA_RESTART, SA_SIGINFO, SI_QUEUE, SI_TKILL, SIGKILL, SIGRTMIN, SIGUSR1,
-    SIGUSR2, SIGWINCH, pthread_kill, pthread_self, sigval, ucontext_t,
+    EINVAL, SA_NODEFER, SA_ONSTACK, SA_RESETHAND, SA_RESTART, SA_SIGINFO, SI_QUEUE, SI_TKILL, SIGKILL, SIGRTMIN,
+    SIGUSR1, SIGUSR2, SIGWINCH, pthread_kill, pthread_self, sigval, ucontext_t,
 };
 
 use super::older;
