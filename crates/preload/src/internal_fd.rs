@@ -1,15 +1,16 @@
 //! Descriptors of our own, out of the program's way.
 //!
-//! A program expects low numbers for what it opens, and may close numbers that it did not open (`closefrom`, a loop up to the
-//! limit). So ours are moved to numbers of [`WINDOW`] below the limit of open files, and are known here, for the exported
-//! calls to spare them: `close` answers EBADF as for a number that is not open, `close_range` and `closefrom` close
-//! what lies [between](gaps), `dup2` onto one first [moves it away](vacate).
+//! A program expects low numbers for what it opens, and may close numbers that it did not open (`closefrom`, a loop up
+//! to the limit). So ours are moved to numbers of [`WINDOW`] below the limit of open files, and are known here, for the
+//! exported calls to spare them: `close` answers EBADF as for a number that is not open, `close_range` and `closefrom`
+//! close what lies [between](gaps), `dup2` onto one first [moves it away](vacate).
 //!
-//! Where the limit is high the numbers end at [`HIGHEST`] nevertheless: the kernel's table of descriptors is as long as the
-//! highest number in it, and each fork copies that.
+//! Where the limit is high the numbers end at [`HIGHEST`] nevertheless: the kernel's table of descriptors is as long as
+//! the highest number in it, and each fork copies that.
 //!
-//! Looking ([`is_internal`]) is one comparison for the numbers that programs use. All of it is atomic variables, so it works
-//! in signal handlers and in the child of a fork, which inherits descriptors and table; an exec closes and forgets all.
+//! Looking ([`is_internal`]) is one comparison for the numbers that programs use. All of it is atomic variables, so it
+//! works in signal handlers and in the child of a fork, which inherits descriptors and table; an exec closes and
+//! forgets all.
 
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
@@ -119,8 +120,8 @@ pub fn close(fd: OwnedFd) {
 }
 
 /// Forgets a number without closing it. The standard library closes an `OwnedFd` by the C function, which is our own
-/// symbol: where `close` comes from within this library (the calling thread is inside the gate) for a number of ours, it
-/// is to forget the number and close it by a raw system call.
+/// symbol: where `close` comes from within this library (the calling thread is inside the gate) for a number of ours,
+/// it is to forget the number and close it by a raw system call.
 pub fn release(fd: RawFd) {
     if let Some((word, bit)) = word(fd) {
         word.fetch_and(!bit, AcqRel);

@@ -1,9 +1,9 @@
 //! A call that spins notices that a signal handler ran.
 //!
 //! A system call that waits is interrupted by a handler: it ends with EINTR, or goes on where the handler was installed
-//! with SA_RESTART and the call restarts. A loop in user space sees nothing of a handler. So handlers are installed with a
-//! function of ours around them, which counts for its thread and calls the program's. Flags and mask go to the kernel
-//! as the program gave them (SA_SIGINFO, SA_RESETHAND, SA_NODEFER, SA_ONSTACK ... are the kernel's work), and
+//! with SA_RESTART and the call restarts. A loop in user space sees nothing of a handler. So handlers are installed
+//! with a function of ours around them, which counts for its thread and calls the program's. Flags and mask go to the
+//! kernel as the program gave them (SA_SIGINFO, SA_RESETHAND, SA_NODEFER, SA_ONSTACK ... are the kernel's work), and
 //! `sigaction` shows the program its own handler.
 //!
 //! ```text
@@ -13,11 +13,11 @@
 //!
 //! # How the handler finds the program's
 //!
-//! [`HANDLERS`] has two words per signal and there are two functions of ours, one per word. A new handler goes into
-//! the word that the kernel's present action does not use, and then the action into the kernel: so what is delivered under
-//! the old flags and mask runs the old handler, what is delivered under the new ones the new. A word holds address and
-//! flags together, so they are never mixed. (Only who changes an action twice while a delivery on another CPU is between the
-//! kernel and its first instruction can have the newest handler run under the oldest mask.)
+//! The table has two words per signal and there are two functions of ours, one per word. A new handler goes into
+//! the word that the kernel's present action does not use, and then the action into the kernel: so what is delivered
+//! under the old flags and mask runs the old handler, what is delivered under the new ones the new. A word holds
+//! address and flags together, so they are never mixed. (Only who changes an action twice while a delivery on another
+//! CPU is between the kernel and its first instruction can have the newest handler run under the oldest mask.)
 //!
 //! # What is not counted
 //!
@@ -72,8 +72,8 @@ pub fn interruptions() -> Count {
     Count { restarting: RESTARTING.with(read), interrupting: INTERRUPTING.with(read) }
 }
 
-/// A handler as the kernel calls it. Without SA_SIGINFO the second and third argument mean nothing, and are passed on as
-/// they came.
+/// A handler as the kernel calls it. Without SA_SIGINFO the second and third argument mean nothing, and are passed on
+/// as they came.
 type Handler = unsafe extern "C-unwind" fn(c_int, *mut siginfo_t, *mut c_void);
 
 /// What the kernel calls. Async-signal-safe: no lock, no allocation (thread-local storage of a library that was there
@@ -85,8 +85,8 @@ unsafe extern "C-unwind" fn on_signal<const WORD: usize>(signal: c_int, info: *m
     let word = HANDLERS[signal as usize % SIGNALS][WORD].load(Acquire);
     let count = if word & INTERRUPTS == 0 { &RESTARTING } else { &INTERRUPTING };
     count.with(|count| count.fetch_add(1, Relaxed));
-    // SAFETY: the word was stored before the kernel had the action, so it is the address of the program's handler, which
-    // takes one or three of these arguments; in the C ABI a function may be given more than it looks at.
+    // SAFETY: the word was stored before the kernel had the action, so it is the address of the program's handler,
+    // which takes one or three of these arguments; in the C ABI a function may be given more than it looks at.
     unsafe { std::mem::transmute::<usize, Handler>(word & !INTERRUPTS)(signal, info, context) }
 }
 
