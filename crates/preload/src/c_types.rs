@@ -8,11 +8,11 @@
 //! # Pointers that point nowhere
 //!
 //! The kernel answers EFAULT where a pointer is bad; we would be killed by SIGSEGV. [`is_plausible`] finds those that
-//! occur (null with a length, a small integer, an address of the kernel) at the cost of two comparisons, and everything here asks it
-//! before it follows a pointer. A pointer of the right form into unmapped memory is not found: asking
-//! the kernel first (`process_vm_readv` on this process) costs a system call of some 300 ns, more than the whole call does
-//! here, and another thread can unmap the page in between anyway. Such a program gets SIGSEGV, as it does from functions
-//! that glibc or the vDSO serve in user space (`clock_gettime`).
+//! occur (null with a length, a small integer, an address of the kernel) at the cost of two comparisons, and everything
+//! here asks it before it follows a pointer. A pointer of the right form into unmapped memory is not found: asking
+//! the kernel first (`process_vm_readv` on this process) costs a system call of some 300 ns, more than the whole call
+//! does here, and another thread can unmap the page in between anyway. Such a program gets SIGSEGV, as it does from
+//! functions that glibc or the vDSO serve in user space (`clock_gettime`).
 //!
 //! What to do with EFAULT found here: a send is best passed to the kernel, which reports in its own order. A receive is
 //! not, since its shadow may wait for data that never comes there: return the error.
@@ -39,5 +39,5 @@ const END: usize = 1 << 48;
 #[must_use]
 pub fn is_plausible<T>(pointer: *const T, length_bytes: usize) -> bool {
     let address = pointer.addr();
-    length_bytes == 0 || (address >= LOWEST && address < END && length_bytes <= END - address)
+    length_bytes == 0 || ((LOWEST..END).contains(&address) && length_bytes <= END - address)
 }

@@ -11,7 +11,8 @@
 //!
 //! # What it costs
 //!
-//! Enter and leave, measured by `gate_entered_and_left_costs` (release build, Intel Xeon, two virtual CPUs; 0.6 of each is the loop):
+//! Enter and leave, measured by `gate_entered_and_left_costs` (release build, Intel Xeon, two virtual CPUs; 0.6 of each
+//! is the loop):
 //!
 //! | | ns |
 //! |---|---|
@@ -32,9 +33,9 @@
 //!    S3  inside[s] = 0, release
 //! ```
 //!
-//! `membarrier` returns after every running thread of the process has executed a full barrier somewhere between call and
-//! return, and a thread that does not run passed one when it was switched out. So there is a point P in O's instruction
-//! stream at which a full barrier acts; the compiler fence keeps S1 before L1 in that stream. Two cases:
+//! `membarrier` returns after every running thread of the process has executed a full barrier somewhere between call
+//! and return, and a thread that does not run passed one when it was switched out. So there is a point P in O's
+//! instruction stream at which a full barrier acts; the compiler fence keeps S1 before L1 in that stream. Two cases:
 //!
 //! * S1 lies before P. Then the store is visible to everybody once membarrier has returned, and L2 reads it: R waits
 //!   until S3. S3 is a release and L2 an acquire, so R sees all that O did to the value.
@@ -47,8 +48,8 @@
 //!
 //! *Handing a bias over*: M has the lock. It stores `inside[t] = M` for a slot `t` that was never used, then
 //! `bias = M, t`, then frees the lock (release), then `inside[t] = 0`. Whoever takes the lock next (acquire) sees both.
-//! A former owner that still stands between S1 and L1 writes its own slot only, which nobody waits for any more; this is
-//! why each slot is used once.
+//! A former owner that still stands between S1 and L1 writes its own slot only, which nobody waits for any more; this
+//! is why each slot is used once.
 //!
 //! *Signals*: every step of one thread leaves "I am in" (`lock` or a slot holds this thread's identity) visible to the
 //! thread's own handlers before it touches the value and until it has stopped to.
@@ -61,8 +62,8 @@
 //!
 //! A signal handler that leaves by `siglongjmp` from within the closure leaves the gate closed: for its own thread each
 //! call is then a re-entry, other threads wait for ever. Closures are short (no waiting inside), so the program would
-//! have to jump out of a handler that interrupted a running socket call, which POSIX allows for async-signal-safe calls only
-//! in part. Without membarrier (Linux before 4.14, a seccomp filter) the gate starts as a spin lock.
+//! have to jump out of a handler that interrupted a running socket call, which POSIX allows for async-signal-safe calls
+//! only in part. Without membarrier (Linux before 4.14, a seccomp filter) the gate starts as a spin lock.
 
 use std::cell::UnsafeCell;
 use std::fmt;
@@ -137,8 +138,8 @@ pub struct Gate<T> {
     value: UnsafeCell<T>,
 }
 
-// SAFETY: `value` is reached by the thread that is inside only, as the module's argument says, so sharing a gate moves the
-// value between threads and never shares it.
+// SAFETY: `value` is reached by the thread that is inside only, as the module's argument says, so sharing a gate moves
+// the value between threads and never shares it.
 unsafe impl<T: Send> Sync for Gate<T> {}
 
 enum Arrival {
@@ -213,8 +214,8 @@ impl<T> Gate<T> {
             Arrival::Owner => self.enter(work),
             Arrival::Locked => {
                 let _leaves = Leaves::Lock(self, me);
-                // SAFETY: this thread holds the lock, no bias is left whose owner could be inside, and it was not inside
-                // before, so no other reference exists until `_leaves` is dropped.
+                // SAFETY: this thread holds the lock, no bias is left whose owner could be inside, and it was not
+                // inside before, so no other reference exists until `_leaves` is dropped.
                 Entered::Ran(work(unsafe { &mut *self.value.get() }))
             }
         }

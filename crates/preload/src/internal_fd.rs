@@ -1,19 +1,20 @@
 //! Descriptors of our own, out of the program's way.
 //!
-//! A program expects low numbers for what it opens, and may close numbers that it did not open (`closefrom`, a loop up to the
-//! limit). So ours are moved to numbers of [`WINDOW`] below the limit of open files, and are known here, for the exported
-//! calls to spare them: `close` answers EBADF as for a number that is not open, `close_range` and `closefrom` close
-//! what lies [between](gaps), `dup2` onto one first [moves it away](vacate).
+//! A program expects low numbers for what it opens, and may close numbers that it did not open (`closefrom`, a loop up
+//! to the limit). So ours are moved to numbers of [`WINDOW`] below the limit of open files, and are known here, for the
+//! exported calls to spare them: `close` answers EBADF as for a number that is not open, `close_range` and `closefrom`
+//! close what lies [between](gaps), `dup2` onto one answers EBADF as for a number above the limit.
 //!
-//! Where the limit is high the numbers end at [`HIGHEST`] nevertheless: the kernel's table of descriptors is as long as the
-//! highest number in it, and each fork copies that.
+//! Where the limit is high the numbers end at [`HIGHEST`] nevertheless: the kernel's table of descriptors is as long as
+//! the highest number in it, and each fork copies that.
 //!
-//! Looking ([`is_internal`]) is one comparison for the numbers that programs use. All of it is atomic variables, so it works
-//! in signal handlers and in the child of a fork, which inherits descriptors and table; an exec closes and forgets all.
+//! Looking ([`is_internal`]) is one comparison for the numbers that programs use. All of it is atomic variables, so it
+//! works in signal handlers and in the child of a fork, which inherits descriptors and table; an exec closes and
+//! forgets all.
 
-use std::os::fd::{AsFd, AsRawFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
-use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
-use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU64};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
+use std::sync::atomic::{AtomicI32, AtomicU64};
 
 use rustix::io::{Errno, fcntl_dupfd_cloexec};
 use rustix::process::{Resource, getrlimit};
@@ -33,9 +34,6 @@ const WORDS: usize = (HIGHEST / 64) as usize;
 static NUMBERS: [AtomicU64; WORDS] = [const { AtomicU64::new(0) }; WORDS];
 /// No number of ours is lower.
 static LOWEST: AtomicI32 = AtomicI32::new(RawFd::MAX);
-
-/// Where numbers are written down whose descriptors may move; null: free.
-static HOLDERS: [AtomicPtr<AtomicI32>; 16] = [const { AtomicPtr::new(std::ptr::null_mut()) }; 16];
 
 fn word(fd: RawFd) -> Option<(&'static AtomicU64, u64)> {
     let number = usize::try_from(fd).ok()?;
@@ -85,11 +83,9 @@ fn moved_up(fd: impl AsFd) -> Result<OwnedFd, Errno> {
 }
 
 /// Makes a descriptor ours: moves it to a high number, close-on-exec, and declares it. Where all high numbers are taken
-/// it stays where it is. Give it back by [`close`], never by dropping it: the number would stay ours.
-///
-/// # Errors
-/// EMFILE: the number is too high to be known ([`HIGHEST`]); the descriptor is closed.
-pub fn protect(fd: OwnedFd) -> Result<OwnedFd, Errno> {
+/// it stays where it is; one that is too high to be known ([`HIGHEST`]) is not spared when the program closes its number.
+#[must_use]
+pub fn protect(fd: OwnedFd) -> OwnedFd {
     let fd = match moved_up(&fd) {
         Ok(high) => {
             drop(fd);
@@ -97,90 +93,18 @@ pub fn protect(fd: OwnedFd) -> Result<OwnedFd, Errno> {
         }
         Err(_) => fd,
     };
-    adopt(&fd)?;
-    Ok(fd)
+    // Not known, it works as long as the program leaves its number alone, as most programs do.
+    let _ = adopt(&fd);
+    fd
 }
 
-/// Closes one of ours; its number is the program's again.
-pub fn close(fd: OwnedFd) {
-    // First the number, then the descriptor: once closed it may be the program's.
-    release(fd.as_raw_fd());
-    for holder in &HOLDERS {
-        let held = holder.load(Acquire);
-        // SAFETY: `protect_movable` stores pointers to statics only.
-        if unsafe { held.as_ref() }.is_some_and(|number| number.load(Acquire) == fd.as_raw_fd()) {
-            holder.store(std::ptr::null_mut(), Release);
-        }
-    }
-    // A raw system call: the C library's `close` is our own symbol, which spares what is ours.
-    // SAFETY: the descriptor was owned, and is given up here.
-    unsafe { rustix::io::close(fd.into_raw_fd()) };
-}
-
-/// A number is ours no longer: its descriptor is about to be closed.
+/// Forgets a number without closing it. The standard library closes an `OwnedFd` by the C function, which is our own
+/// symbol: where `close` comes from within this library (the calling thread is inside the gate) for a number of ours,
+/// it is to forget the number and close it by a raw system call.
 pub fn release(fd: RawFd) {
     if let Some((word, bit)) = word(fd) {
         word.fetch_and(!bit, AcqRel);
     }
-}
-
-/// As [`protect`], for a descriptor whose number is read from `holder` at each use: it can move when the program wants
-/// its number ([`vacate`]).
-///
-/// # Errors
-/// EMFILE: as [`protect`].
-pub fn protect_movable(fd: OwnedFd, holder: &'static AtomicI32) -> Result<(), Errno> {
-    let fd = protect(fd)?;
-    holder.store(fd.into_raw_fd(), Release);
-    let address = std::ptr::from_ref(holder).cast_mut();
-    // Where all places are taken it is one that cannot move.
-    let free =
-        |place: &&AtomicPtr<AtomicI32>| place.compare_exchange(std::ptr::null_mut(), address, AcqRel, Relaxed).is_ok();
-    let _ = HOLDERS.iter().find(free);
-    Ok(())
-}
-
-/// What became of a number that the program wants.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[must_use]
-pub enum Vacated {
-    /// It is none of ours.
-    NotOurs,
-    /// Ours has moved; the number is closed and the program's.
-    Moved,
-    /// Ours cannot move: answer EBADF, which `dup2` also gives for a number above the limit.
-    Kept,
-}
-
-/// Moves ours away from a number, for `dup2`. Only those of [`protect_movable`] can; call it where no other thread
-/// uses them (inside the gate).
-pub fn vacate(fd: RawFd) -> Vacated {
-    if !is_internal(fd) {
-        return Vacated::NotOurs;
-    }
-    for holder in &HOLDERS {
-        // SAFETY: `protect_movable` stores pointers to statics only.
-        let Some(number) = (unsafe { holder.load(Acquire).as_ref() }) else { continue };
-        if number.load(Acquire) != fd {
-            continue;
-        }
-        // SAFETY: the holder's descriptor is open, and this function is its only user now.
-        let old = unsafe { OwnedFd::from_raw_fd(fd) };
-        let Ok(new) = moved_up(&old) else {
-            let _ = old.into_raw_fd();
-            return Vacated::Kept;
-        };
-        if adopt(&new).is_err() {
-            let _ = old.into_raw_fd();
-            return Vacated::Kept;
-        }
-        number.store(new.into_raw_fd(), Release);
-        release(fd);
-        // SAFETY: owned here; given up here.
-        unsafe { rustix::io::close(old.into_raw_fd()) };
-        return Vacated::Moved;
-    }
-    Vacated::Kept
 }
 
 /// The ranges of numbers from `first` to `last`, both included, that hold none of ours: what `close_range` and

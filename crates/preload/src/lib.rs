@@ -5,7 +5,8 @@
 //! * [`c_types`]: C structures <-> Rust types;
 //! * [`signals`]: a call that spins notices that a handler ran;
 //! * [`internal_fd`]: our own descriptors, out of the program's way;
-//! * [`exports`]: the symbols. They exist outside unit tests only, where they would replace those of the test's own process.
+//! * [`exports`]: the symbols. They exist outside unit tests only, where they would replace those of the test's own
+//!   process.
 
 pub mod c_types;
 pub mod calls;

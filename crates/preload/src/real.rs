@@ -2,18 +2,19 @@
 //! dynamic linker looks (`dlsym(RTLD_NEXT)`), so another preloaded library behind ours keeps its place.
 //!
 //! Each is looked for at its first call; two threads that do so at once find the same. We allocate nothing, glibc does
-//! for the message about a name it has not got. [`find_all`] looks for all of them at once: `dlsym` is not async-signal-safe, so a
-//! program's first call from a handler should not be the one that looks.
+//! for the message about a name it has not got. [`find_all`] looks for all of them at once: `dlsym` is not
+//! async-signal-safe, so a program's first call from a handler should not be the one that looks.
 //!
 //! A name that this C library lacks behaves as follows: newer system calls (`epoll_pwait2`, `close_range`, `closefrom`)
-//! are made without it, names that are checks or aliases (`__recv_chk`, `fcntl64`) call the plain function, all others fail with
-//! ENOSYS. Only a program built for another C library could call these.
+//! are made without it, names that are checks or aliases (`__recv_chk`, `fcntl64`) call the plain function, all others
+//! fail with ENOSYS. Only a program built for another C library could call these.
 //!
 //! Not here, and why:
 //!
 //! * `execl`, `execle`, `execlp`: a C-variadic definition is not possible in stable Rust, and glibc's own call its
 //!   `execve` without passing our symbol. Nothing is lost: all that must not survive an exec closes by itself.
-//! * `vfork`: returns twice into the same stack frame, which a wrapper's frame cannot stand. Its child shares our memory.
+//! * `vfork`: returns twice into the same stack frame, which a wrapper's frame cannot stand. Its child shares our
+//!   memory.
 //! * `signal`, `bsd_signal`, `sigset`, `siginterrupt`, `sysv_signal`: made of `sigaction` in [`crate::signals`].
 #![allow(clippy::too_many_arguments, reason = "the C library decides on the arguments")]
 
@@ -60,8 +61,8 @@ impl Next {
     }
 }
 
-/// `fn name(arguments) -> result;`, with `; rest` before the closing parenthesis for arguments that C passes as `...`, and
-/// `else function` for what is called where the name is missing.
+/// `fn name(arguments) -> result;`, with `; rest` before the closing parenthesis for arguments that C passes as `...`,
+/// and `else function` for what is called where the name is missing.
 macro_rules! next_definitions {
     (@absent $name:ident ($($all:ident: $kind:ty),*) $result:ty,) => {{
         unsafe extern "C" fn absent($(_: $kind),*) -> $result {

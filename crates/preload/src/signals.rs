@@ -1,9 +1,9 @@
 //! A call that spins notices that a signal handler ran.
 //!
 //! A system call that waits is interrupted by a handler: it ends with EINTR, or goes on where the handler was installed
-//! with SA_RESTART and the call restarts. A loop in user space sees nothing of a handler. So handlers are installed with a
-//! function of ours around them, which counts for its thread and calls the program's. Flags and mask go to the kernel
-//! as the program gave them (SA_RESETHAND, SA_NODEFER, SA_ONSTACK, SA_NOCLDWAIT ... are the kernel's work), and
+//! with SA_RESTART and the call restarts. A loop in user space sees nothing of a handler. So handlers are installed
+//! with a function of ours around them, which counts for its thread and calls the program's. Flags and mask go to the
+//! kernel as the program gave them (SA_SIGINFO, SA_RESETHAND, SA_NODEFER, SA_ONSTACK ... are the kernel's work), and
 //! `sigaction` shows the program its own handler.
 //!
 //! ```text
@@ -13,11 +13,11 @@
 //!
 //! # How the handler finds the program's
 //!
-//! [`HANDLERS`] has two words per signal and there are two functions of ours, one per word. A new handler goes into
-//! the word that the kernel's present action does not use, and then the action into the kernel: so what is delivered under
-//! the old flags and mask runs the old handler, what is delivered under the new ones the new. A word holds address and
-//! flags together, so they are never mixed. (Only who changes an action twice while a delivery on another CPU is between the
-//! kernel and its first instruction can have the newest handler run under the oldest mask.)
+//! The table has two words per signal and there are two functions of ours, one per word. A new handler goes into
+//! the word that the kernel's present action does not use, and then the action into the kernel: so what is delivered
+//! under the old flags and mask runs the old handler, what is delivered under the new ones the new. A word holds
+//! address and flags together, so they are never mixed. (Only who changes an action twice while a delivery on another
+//! CPU is between the kernel and its first instruction can have the newest handler run under the oldest mask.)
 //!
 //! # What is not counted
 //!
@@ -31,7 +31,7 @@ use std::ptr;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicUsize};
 
-use libc::{SA_RESTART, SA_SIGINFO, SIG_DFL, SIG_IGN, c_int, c_void, sigaction as Action, sighandler_t, siginfo_t};
+use libc::{SA_RESTART, SIG_DFL, SIG_IGN, c_int, c_void, sigaction as Action, sighandler_t, siginfo_t};
 use rustix::thread::sched_yield;
 
 use crate::real;
@@ -43,14 +43,11 @@ mod tests;
 /// Signals are 1 to 64.
 const SIGNALS: usize = 65;
 
-/// The program's handlers: address and, in bits that no address has, how it was installed. 0: none yet.
+/// The program's handlers: address and, in a bit that no address has, how it was installed. 0: none yet.
 static HANDLERS: [[AtomicUsize; 2]; SIGNALS] = [const { [const { AtomicUsize::new(0) }; 2] }; SIGNALS];
 
-/// The program's action has SA_SIGINFO.
-const WITH_INFORMATION: usize = 1 << 63;
 /// The program's action lacks SA_RESTART.
-const INTERRUPTS: usize = 1 << 62;
-const FLAGS: usize = WITH_INFORMATION | INTERRUPTS;
+const INTERRUPTS: usize = 1 << 63;
 
 /// Handlers that ran in a thread since it began. Compare two for a change; the counts wrap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -75,7 +72,8 @@ pub fn interruptions() -> Count {
     Count { restarting: RESTARTING.with(read), interrupting: INTERRUPTING.with(read) }
 }
 
-/// A handler as the kernel calls it, whatever its flags: on x86-64 and aarch64 all three arguments are always set.
+/// A handler as the kernel calls it. Without SA_SIGINFO the second and third argument mean nothing, and are passed on
+/// as they came.
 type Handler = unsafe extern "C-unwind" fn(c_int, *mut siginfo_t, *mut c_void);
 
 /// What the kernel calls. Async-signal-safe: no lock, no allocation (thread-local storage of a library that was there
@@ -87,9 +85,9 @@ unsafe extern "C-unwind" fn on_signal<const WORD: usize>(signal: c_int, info: *m
     let word = HANDLERS[signal as usize % SIGNALS][WORD].load(Acquire);
     let count = if word & INTERRUPTS == 0 { &RESTARTING } else { &INTERRUPTING };
     count.with(|count| count.fetch_add(1, Relaxed));
-    // SAFETY: the word was stored before the kernel had the action, so it is the address of the program's handler, which
-    // takes one or three of these arguments; in the C ABI a function may be given more than it looks at.
-    unsafe { std::mem::transmute::<usize, Handler>(word & !FLAGS)(signal, info, context) }
+    // SAFETY: the word was stored before the kernel had the action, so it is the address of the program's handler,
+    // which takes one or three of these arguments; in the C ABI a function may be given more than it looks at.
+    unsafe { std::mem::transmute::<usize, Handler>(word & !INTERRUPTS)(signal, info, context) }
 }
 
 fn trampolines() -> [sighandler_t; 2] {
@@ -105,11 +103,7 @@ fn word_of(kernel: &Action) -> Option<usize> {
 fn programs_own(signal: usize, kernel: &Action) -> Action {
     let mut own = *kernel;
     if let Some(word) = word_of(kernel) {
-        let word = HANDLERS[signal][word].load(Acquire);
-        own.sa_sigaction = word & !FLAGS;
-        if word & WITH_INFORMATION == 0 {
-            own.sa_flags &= !SA_SIGINFO;
-        }
+        own.sa_sigaction = HANDLERS[signal][word].load(Acquire) & !INTERRUPTS;
     }
     own
 }
@@ -149,8 +143,11 @@ pub unsafe fn sigaction(signal: c_int, new: *const Action, old: *mut Action) -> 
 unsafe fn change(signal: usize, new: &Action, kernel: &mut Action) -> c_int {
     let number = signal as c_int;
     let handler = new.sa_sigaction;
-    let wraps =
-        handler != SIG_DFL && handler != SIG_IGN && handler & FLAGS == 0 && word_of(new).is_none() && owns_the_table();
+    let wraps = handler != SIG_DFL
+        && handler != SIG_IGN
+        && handler & INTERRUPTS == 0
+        && word_of(new).is_none()
+        && owns_the_table();
     if !wraps {
         // SAFETY: the caller's; `kernel` is a variable.
         return unsafe { real::sigaction(number, new, kernel) };
@@ -162,11 +159,9 @@ unsafe fn change(signal: usize, new: &Action, kernel: &mut Action) -> c_int {
     }
     let word = word_of(kernel).map_or(0, |word| 1 - word);
     let interrupts = if new.sa_flags & SA_RESTART == 0 { INTERRUPTS } else { 0 };
-    let information = if new.sa_flags & SA_SIGINFO == 0 { 0 } else { WITH_INFORMATION };
-    HANDLERS[signal][word].store(handler | interrupts | information, Release);
+    HANDLERS[signal][word].store(handler | interrupts, Release);
     let mut wrapped = *new;
     wrapped.sa_sigaction = trampolines()[word];
-    wrapped.sa_flags |= SA_SIGINFO;
     // SAFETY: the caller's; `wrapped` and `kernel` are variables. On failure the kernel's action uses the other word.
     unsafe { real::sigaction(number, &raw const wrapped, kernel) }
 }

@@ -149,11 +149,7 @@ impl State {
             OFF.store(true, Relaxed);
             return None;
         };
-        nearwire_sys::descriptor::set_placement(|descriptor| match internal_fd::protect(descriptor) {
-            Ok(placed) => placed,
-            // Without a number for it the port cannot be opened, and the socket stays with the kernel.
-            Err(_) => panic!("no number is free for a descriptor of the library"),
-        });
+        nearwire_sys::descriptor::set_placement(internal_fd::protect);
         let spin = SpinFor::choose(config.spin);
         Some(State { sockets: Sockets::new(config, &program_name()), spin })
     }

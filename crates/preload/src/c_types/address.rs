@@ -22,7 +22,8 @@ pub enum Name {
     Kernel,
 }
 
-/// Reads an address that a program gives. Alignment does not matter. The flow information is in network byte order, as in C.
+/// Reads an address that a program gives. Alignment does not matter. The flow information is in network byte order, as
+/// in C.
 ///
 /// # Safety
 /// A [plausible](is_plausible) pointer points to `length` readable bytes.

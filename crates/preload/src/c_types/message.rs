@@ -25,12 +25,12 @@ pub struct Outgoing<'a> {
 /// Reads a header that a program sends.
 ///
 /// # Errors
-/// EFAULT: a pointer points nowhere. EINVAL: a negative length. EMSGSIZE: too many segments. ENOBUFS: more than 2 GiB of
-/// control messages. As `copy_msghdr_from_user` and `____sys_sendmsg`, net/socket.c.
+/// EFAULT: a pointer points nowhere. EINVAL: a negative length. EMSGSIZE: too many segments. ENOBUFS: more than 2 GiB
+/// of control messages. As `copy_msghdr_from_user` and `____sys_sendmsg`, net/socket.c.
 ///
 /// # Safety
-/// A [plausible](is_plausible) pointer points to a header, whose plausible pointers point to as much as their lengths say;
-/// nobody changes any of it for `'a`.
+/// A [plausible](is_plausible) pointer points to a header, whose plausible pointers point to as much as their lengths
+/// say; nobody changes any of it for `'a`.
 pub unsafe fn read_outgoing<'a>(message: *const msghdr) -> Result<Outgoing<'a>, Errno> {
     if !is_plausible(message, size_of::<msghdr>()) {
         return Err(Errno::FAULT);

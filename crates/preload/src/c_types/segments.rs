@@ -105,8 +105,8 @@ impl<'a> Segments<'a> {
         copied
     }
 
-    /// Copies received bytes into the segments, leaving out the first `skip_bytes` of their room; gives the number copied.
-    /// Segments may overlap: later ones then win, as with the kernel.
+    /// Copies received bytes into the segments, leaving out the first `skip_bytes` of their room; gives the number
+    /// copied. Segments may overlap: later ones then win, as with the kernel.
     ///
     /// # Safety
     /// The segments are writable, and no reference to their bytes exists ([`slices`](Self::slices)).
@@ -116,8 +116,8 @@ impl<'a> Segments<'a> {
             let skipped = skip.min(length);
             skip -= skipped;
             let count = (length - skipped).min(bytes.len() - copied);
-            // SAFETY: the caller's; `copied + count` is within `bytes`. A program may even receive into a buffer that we
-            // read from no more.
+            // SAFETY: the caller's; `copied + count` is within `bytes`. A program may even receive into a buffer that
+            // we read from no more.
             unsafe { ptr::copy(bytes[copied..].as_ptr(), start.add(skipped), count) };
             copied += count;
         }

@@ -5,7 +5,8 @@
 #[inline(always)]
 pub(super) fn thread_identity() -> usize {
     let identity: usize;
-    // SAFETY: the System V ABI for x86-64 (thread-local storage, variant II) has the thread pointer's own value at %fs:0.
+    // SAFETY: the System V ABI for x86-64 (thread-local storage, variant II) has the thread pointer's own value at
+    // %fs:0.
     unsafe {
         std::arch::asm!("mov {}, fs:0", out(reg) identity, options(pure, readonly, nostack, preserves_flags));
     }

@@ -233,7 +233,11 @@ fn gate_entered_and_left_costs() {
     let plain = nanoseconds_each(10_000_000, || add(&mut mutex.lock().unwrap()));
     let stop = AtomicBool::new(false);
     let revoke = thread::scope(|scope| {
-        scope.spawn(|| while !stop.load(Relaxed) {});
+        scope.spawn(|| {
+            while !stop.load(Relaxed) {
+                spin_loop();
+            }
+        });
         let revoke = nanoseconds_each(2000, || {
             let gate = Gate::new(0_u64);
             gate.bias.store(0x1000, Relaxed);

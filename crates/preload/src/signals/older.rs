@@ -1,4 +1,5 @@
-//! The older functions that install handlers, made of [`sigaction`](super::sigaction()) with the flags glibc gives each.
+//! The older functions that install handlers, made of [`sigaction`](super::sigaction()) with the flags glibc gives
+//! each.
 
 use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering};
