@@ -210,13 +210,18 @@ fn forked_outside_child_enters_with_threads_of_its_own() {
     }));
 }
 
-fn nanoseconds_each(repetitions: u32, mut work: impl FnMut()) -> f64 {
-    let best = (0..5).map(|_| {
+/// The least and the greatest mean of five batches.
+fn batches_ns(repetitions: u32, mut work: impl FnMut()) -> (f64, f64) {
+    let means = [(); 5].map(|()| {
         let started = Instant::now();
         (0..repetitions).for_each(|_| work());
         started.elapsed().as_nanos() as f64 / f64::from(repetitions)
     });
-    best.fold(f64::MAX, f64::min)
+    (means.into_iter().fold(f64::MAX, f64::min), means.into_iter().fold(0.0, f64::max))
+}
+
+fn nanoseconds_each(repetitions: u32, work: impl FnMut()) -> f64 {
+    batches_ns(repetitions, work).0
 }
 
 #[test]
@@ -231,14 +236,18 @@ fn gate_entered_and_left_costs() {
     let locked = nanoseconds_each(10_000_000, || ran(gate.enter(add)));
     let mutex = Mutex::new(0_u64);
     let plain = nanoseconds_each(10_000_000, || add(&mut mutex.lock().unwrap()));
-    let stop = AtomicBool::new(false);
+    let (runs, stop) = (AtomicBool::new(false), AtomicBool::new(false));
     let revoke = thread::scope(|scope| {
         scope.spawn(|| {
+            runs.store(true, Relaxed);
             while !stop.load(Relaxed) {
                 spin_loop();
             }
         });
-        let revoke = nanoseconds_each(2000, || {
+        while !runs.load(Relaxed) {
+            thread::yield_now();
+        }
+        let revoke = batches_ns(2000, || {
             let gate = Gate::new(0_u64);
             gate.bias.store(0x1000, Relaxed);
             ran(gate.enter(add));
@@ -246,5 +255,5 @@ fn gate_entered_and_left_costs() {
         stop.store(true, Relaxed);
         revoke
     });
-    println!("ns: nothing {empty:.2}, biased {biased:.2}, lock {locked:.2}, Mutex {plain:.2}, revoking {revoke:.0}");
+    println!("ns: nothing {empty:.2}, biased {biased:.2}, lock {locked:.2}, Mutex {plain:.2}, revoking {revoke:.0?}");
 }
