@@ -6,7 +6,7 @@ mod frames;
 mod model;
 
 use std::cell::RefCell;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use nearwire_stack::{
     Arrival, BindError, ConnectError, Dropped, EndpointId, Family, FrameChecksum, Message, NeedsKernel, Offers,
@@ -14,6 +14,7 @@ use nearwire_stack::{
 };
 
 use crate::bytes::Bytes;
+use frames::Sent;
 use model::{Endpoint, Expected, Model, Waiting};
 
 /// Never all in use: the model needs not know in which order receivers of a group are served.
@@ -30,6 +31,19 @@ struct World {
     ids: Vec<EndpointId>,
     /// Counts on with every frame, so that datagrams can be told apart.
     sent: u8,
+    /// The last send, which is made again whenever the host changes.
+    last: Option<Sending>,
+}
+
+/// What a send is made with.
+#[derive(Clone, Copy)]
+struct Sending {
+    id: EndpointId,
+    payload_bytes: usize,
+    to: Option<SocketAddr>,
+    source: Option<IpAddr>,
+    ifindex: Option<u32>,
+    ttl: Option<u8>,
 }
 
 thread_local! {
@@ -43,6 +57,7 @@ pub fn check(input: &[u8]) {
     let mut world = KEPT.take().unwrap_or_else(World::new);
     choices::picture(0xffff).into_iter().for_each(|update| world.update(update));
     let mut bytes = Bytes(input);
+    world.open_some(bytes.u8());
     for _ in 0..CALLS_MOST {
         if bytes.is_empty() {
             break;
@@ -59,7 +74,8 @@ impl World {
     fn new() -> World {
         let config =
             StackConfig { queue_slots: QUEUE_SLOTS, queue_slot_bytes: QUEUE_SLOT_BYTES, ..StackConfig::new(3) };
-        let mut world = World { stack: Stack::new(config), model: Model::default(), ids: Vec::new(), sent: 0 };
+        let mut world =
+            World { stack: Stack::new(config), model: Model::default(), ids: Vec::new(), sent: 0, last: None };
         world.attach(2, false);
         world.attach(3, false);
         world
@@ -68,6 +84,13 @@ impl World {
     fn update(&mut self, update: Update) {
         self.model.update(&update);
         self.stack.update(update);
+        self.send_again();
+    }
+
+    fn send_again(&mut self) {
+        if let Some(last) = self.last {
+            self.send_as(last);
+        }
     }
 
     fn call(&mut self, bytes: &mut Bytes<'_>) {
@@ -108,21 +131,36 @@ impl World {
                 self.model.ports[at].2 = false;
                 self.stack.detach_port(self.model.ports[at].0);
                 assert_eq!(self.stack.interface_of(self.model.ports[at].0), None);
+                self.send_again();
             }
             _ => {
                 let picture = choices::picture(bytes.u16());
                 self.model.forget_host();
                 picture.iter().for_each(|update| self.model.update(update));
                 self.stack.resync(picture);
+                self.send_again();
+            }
+        }
+    }
+
+    /// Endpoints on all addresses, both families and with all of the options, so that more calls meet one.
+    fn open_some(&mut self, which: u8) {
+        for (bit, options) in [0x06, 0x07, 0x46, 0x4f].into_iter().enumerate() {
+            if which >> bit & 1 != 0 {
+                self.open_as(options);
+                let any = if options & 1 == 0 { 0 } else { 4 };
+                self.bind(&mut Bytes(&[self.ids.len() as u8 - 1, any]));
             }
         }
     }
 
     fn open(&mut self, bytes: &mut Bytes<'_>) {
-        if self.model.endpoints.len() == ENDPOINTS_MOST {
-            return;
+        if self.model.endpoints.len() < ENDPOINTS_MOST {
+            self.open_as(bytes.u8());
         }
-        let what = bytes.u8();
+    }
+
+    fn open_as(&mut self, what: u8) {
         let bit = |n: u8| what >> n & 1 != 0;
         let family = if bit(0) { Family::V6 } else { Family::V4 };
         let options = UdpOptions {
@@ -260,13 +298,32 @@ impl World {
     fn send(&mut self, bytes: &mut Bytes<'_>) {
         let Some(id) = self.id(bytes) else { return };
         let how = bytes.u8();
-        let payload = &[0x5a; 1500][..usize::from(bytes.u8()) * if how & 0x80 == 0 { 1 } else { 6 } % 1500];
+        let payload_bytes = usize::from(bytes.u8()) * if how & 0x80 == 0 { 1 } else { 6 };
         let to = (how & 1 != 0).then(|| choices::remote(bytes));
         let source = (how & 6 == 6).then(|| choices::source(bytes).to_canonical());
         let ifindex = (how & 0x18 == 0x18).then(|| choices::ifindex(bytes));
         let ttl = (how & 0x60 == 0x60).then(|| bytes.below(3) as u8);
+        let sending = Sending { id, payload_bytes, to, source, ifindex, ttl };
+        self.send_as(sending);
+        self.last = Some(sending);
+    }
+
+    /// Sends twice, the second time with nothing remembered: both come to the same.
+    fn send_as(&mut self, sending: Sending) {
+        let remembered = self.send_once(sending);
+        self.stack.udp_configure(sending.id, |_| ());
+        let resolved = self.send_once(sending);
+        assert_eq!(remembered, resolved);
+    }
+
+    fn send_once(&mut self, sending: Sending) -> Result<Sent, NeedsKernel> {
+        let Sending { id, payload_bytes, to, source, ifindex, ttl } = sending;
+        let payload = &[0x5a; 1536][..payload_bytes];
         let message = Message { to, source, ifindex, ttl, ..Message::new(payload) };
-        let before = self.stack.statistics().clone();
+        let count = |stack: &Stack| -> u64 {
+            NeedsKernel::ALL.iter().map(|reason| stack.statistics().needs_kernel(*reason)).sum()
+        };
+        let counted = count(&self.stack);
         match self.stack.udp_send(id, &message) {
             Ok(outgoing) => {
                 let (port, checksum) = (outgoing.port(), outgoing.checksum());
@@ -276,12 +333,14 @@ impl World {
                 let endpoint = self.model.endpoint(id).expect("only open ones send");
                 let sent = frames::read(&frame, checksum == FrameChecksum::Done);
                 self.model.check_sent(endpoint, &message, &sent);
+                Ok(sent)
             }
             Err(reason) => {
-                assert_eq!(self.stack.statistics().needs_kernel(reason), before.needs_kernel(reason) + 1);
+                assert_eq!(count(&self.stack), counted + 1);
                 let endpoint = self.model.endpoint(id);
                 assert_eq!(reason == NeedsKernel::NoEndpoint, endpoint.is_none());
                 assert_eq!(reason == NeedsKernel::NotBound, endpoint.is_some_and(|endpoint| endpoint.local_port == 0));
+                Err(reason)
             }
         }
     }
@@ -335,10 +394,13 @@ impl World {
                 return self.check_waiting();
             }
             Expected::OneOf(candidates) => {
-                let taken = candidates.iter().filter(|id| offered.contains(id) || self.was_queued(**id));
-                let only = (candidates.len() == 1).then_some(candidates[0]);
-                let refused = only.or_else(|| candidates.iter().copied().find(|id| self.is_full(*id)));
-                vec![taken.copied().next().or(refused).unwrap_or_else(|| panic!("nobody got {spec:?}: {verdict:?}"))]
+                let taken = candidates.iter().find(|id| offered.contains(id) || self.was_queued(**id));
+                let refuser = || candidates.iter().find(|id| self.refuses(**id, &spec, verdict));
+                vec![
+                    *taken
+                        .or_else(refuser)
+                        .unwrap_or_else(|| panic!("{verdict:?}, wanted for {candidates:?}: {spec:?}")),
+                ]
             }
             Expected::AllOf(receivers) => receivers,
         };
@@ -369,8 +431,11 @@ impl World {
         self.stack.udp_waiting(id) as usize > known
     }
 
-    fn is_full(&self, id: EndpointId) -> bool {
-        self.model.endpoint(id).is_some_and(|endpoint| !endpoint.waiting.is_empty() || endpoint.charged_bytes() > 0)
+    fn refuses(&self, id: EndpointId, spec: &frames::Spec, verdict: Verdict) -> bool {
+        let endpoint = self.model.endpoint(id).expect("is open");
+        let reason = endpoint.refuses(spec.payload.len(), QUEUE_SLOT_BYTES);
+        // One where nothing waits would have been offered it.
+        !endpoint.waiting.is_empty() && reason.is_some_and(|reason| verdict == Verdict::Dropped(reason))
     }
 
     /// As many wait as should, and no slot is in use but theirs.
@@ -405,7 +470,7 @@ impl World {
         }
         self.stack.resync([]);
         self.model.forget_host();
-        self.sent = 0;
+        (self.sent, self.last) = (0, None);
     }
 }
 

@@ -17,13 +17,25 @@ const VARIABLES: [&str; 7] = [
 ];
 const PROGRAMS: [&str; 4] = ["", "dnsmasq", "md-feed-a", "*"];
 
-/// The first byte says which variable there is and how long its value is; the rest, the file.
+/// The input as a pattern and a program's name, and as text: the first byte says which variable there is and how long its value is; the rest, the file.
 pub fn check(input: &[u8]) {
+    pattern(input);
     let mut bytes = Bytes(input);
     let (variable, len_bytes) = (bytes.choose(&VARIABLES), bytes.below(32));
     let Ok(value) = std::str::from_utf8(bytes.take(len_bytes)) else { return };
     let Ok(text) = std::str::from_utf8(bytes.0) else { return };
     text_and_variable(text, (len_bytes > 0).then_some((variable, value)));
+}
+
+/// Two letters and `*`, so that patterns and names often fit in part; the first byte says where the name begins.
+fn pattern(input: &[u8]) {
+    let (cut, rest) = input.split_first().unwrap_or((&0, &[]));
+    let (pattern, name) = rest.split_at(usize::from(cut % 16).min(rest.len()));
+    let pattern: String = pattern.iter().map(|byte| ['a', 'b', '*'][usize::from(byte % 3)]).collect();
+    let name: String = name.iter().take(32).map(|byte| ['a', 'b'][usize::from(byte % 2)]).collect();
+    let rule = Rule { program: Some(pattern.clone()), ..Rule::all(Use::Kernel) };
+    let socket = Socket { program: &name, role: Role::Client, local: None, remote: None };
+    assert_eq!(rule.fits(&socket), is_match(pattern.as_bytes(), &name), "{pattern} {name}");
 }
 
 /// The one check of a file's text, and of a variable beside it.

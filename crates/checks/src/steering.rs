@@ -149,7 +149,7 @@ fn filter(bytes: &mut Bytes<'_>) -> Filter {
 /// A frame that filters may match, with a few bytes changed.
 fn made(bytes: &mut Bytes<'_>) -> Vec<u8> {
     let (transport, address, port) = (transport(bytes), bytes.choose(&ADDRESSES), bytes.choose(&PORTS));
-    let shape = bytes.u8();
+    let (shape, fragment) = (bytes.u8(), bytes.choose(&[0x40, 0, 0x20, 0x80, 0x01]));
     let mut frame = [MAC, [2; 6]].concat();
     for tag in 0..shape & 3 {
         frame.extend_from_slice(if shape & 4 << tag == 0 { &[0x81, 0, 0, 5] } else { &[0x88, 0xa8, 0xa0, 0] });
@@ -159,7 +159,7 @@ fn made(bytes: &mut Bytes<'_>) -> Vec<u8> {
     match address {
         IpAddr::V4(address) => {
             frame.extend_from_slice(&[8, 0, 0x45 + (options / 4) as u8, 0, 0, (20 + options + segment_bytes) as u8]);
-            frame.extend_from_slice(&[0, 0, 0x40, 0, 64, transport.number(), 0, 0, 10, 0, 0, 2]);
+            frame.extend_from_slice(&[0, 0, fragment, 0, 64, transport.number(), 0, 0, 10, 0, 0, 2]);
             frame.extend_from_slice(&address.octets());
             frame.resize(frame.len() + options, 1);
         }

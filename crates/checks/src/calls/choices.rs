@@ -63,6 +63,7 @@ const ODD: [IpAddr; 12] = [
     v4(192, 0, 2, 1),
     v6(0x2001, 1),
 ];
+/// The first most of all.
 const PORTS: [u16; 4] = [4000, 4001, 7, 0];
 
 pub(super) const fn mac(number: u8) -> MacAddress {
@@ -74,7 +75,7 @@ pub(super) fn ifindex(bytes: &mut Bytes<'_>) -> u32 {
 }
 
 pub(super) fn port(bytes: &mut Bytes<'_>) -> u16 {
-    bytes.choose(&PORTS)
+    PORTS[[0, 0, 0, 0, 1, 1, 2, 3][bytes.below(8)]]
 }
 
 pub(super) fn group(bytes: &mut Bytes<'_>) -> IpAddr {
@@ -220,5 +221,8 @@ pub(super) fn picture(parts: u16) -> Vec<Update> {
     updates.extend(at(0).map(|which| Update::NewAddress(address(which, 0))));
     updates.extend(at(3).map(|which| Update::NewRoute { route: route(which), replaces: false }));
     updates.extend(at(7).map(|which| Update::NewNeighbour(neighbour(which, NeighbourState::Reachable))));
+    for (bit, group) in [(6, GROUPS[0]), (9, GROUPS[2])] {
+        updates.extend(has(bit).then_some(Update::NewGroup { ifindex: 2, group }));
+    }
     updates
 }

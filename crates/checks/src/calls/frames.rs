@@ -188,7 +188,7 @@ fn pseudo(source: IpAddr, destination: IpAddr, length_bytes: u16) -> Sum {
 }
 
 /// What a frame that was sent says.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Sent {
     pub(super) ethernet: EthernetHeader,
     pub(super) packet_bytes: usize,

@@ -136,6 +136,14 @@ impl Endpoint {
         self.waiting.iter().map(charge).sum()
     }
 
+    /// Why a datagram that is to wait cannot.
+    pub(super) fn refuses(&self, payload_bytes: usize, slot_bytes: usize) -> Option<Dropped> {
+        if self.charged_bytes() > u64::from(self.options.receive_buffer_bytes) {
+            return Some(Dropped::RcvbufErrors);
+        }
+        (payload_bytes > slot_bytes).then_some(Dropped::MemErrors)
+    }
+
     fn takes(&self, is_v4: bool) -> bool {
         match (self.family, is_v4) {
             (Family::V4, is_v4) => is_v4,
@@ -394,11 +402,8 @@ impl Model {
             self.count_read(waiting.destination);
             return Ok(());
         }
-        if endpoint.charged_bytes() > u64::from(endpoint.options.receive_buffer_bytes) {
-            return Err(Dropped::RcvbufErrors);
-        }
-        if waiting.payload.len() > slot_bytes {
-            return Err(Dropped::MemErrors);
+        if let Some(reason) = endpoint.refuses(waiting.payload.len(), slot_bytes) {
+            return Err(reason);
         }
         endpoint.waiting.push_back(waiting);
         endpoint.is_announced = true;
