@@ -13,6 +13,7 @@ use nearwire_socket::wait::SpinFor;
 
 use crate::gate::{Entered, Gate};
 use crate::internal_fd;
+use crate::turn::{errno, fail};
 
 /// Numbers that can be marked; a descriptor beyond them is the kernel's.
 const NUMBERS: usize = 1 << 16;
@@ -101,6 +102,8 @@ pub fn with<R>(work: impl FnOnce(&mut Sockets) -> R) -> Option<R> {
     if OFF.load(Relaxed) {
         return None;
     }
+    // What the library asks the kernel on the way leaves no trace in the program's errno.
+    let before = errno();
     let entered = STATE.enter(|state| {
         if state.is_none() {
             *state = State::begin();
@@ -114,6 +117,7 @@ pub fn with<R>(work: impl FnOnce(&mut Sockets) -> R) -> Option<R> {
             }
         }
     });
+    fail(before);
     match entered {
         Entered::Ran(result) => result,
         Entered::Reentered => None,

@@ -89,7 +89,8 @@ impl Engine {
         // Without random numbers the tables work, and an attacker can make them slow: no reason to do without them.
         let _ = rustix::rand::getrandom(&mut secret, rustix::rand::GetRandomFlags::empty());
         let mut stack = Stack::new(StackConfig::new(u64::from_ne_bytes(secret)));
-        let (tables, known) = KernelTables::open().map_err(|_| Reason::EngineFailed)?;
+        let (tables, known) =
+            KernelTables::open_with(|descriptor| Ok(place(descriptor))).map_err(|_| Reason::EngineFailed)?;
         let mut interfaces = Interfaces::new(config);
         for update in known {
             interfaces.note(&update);

@@ -178,6 +178,8 @@ impl Sockets {
     }
 
     fn close(&mut self, id: SocketId) {
+        // What has come for it goes with it, and not to another socket that is bound to its port next.
+        self.take_in_frames();
         self.sets.remove_socket(id);
         if let Some((socket, engine)) = self.with_engine(id) {
             if let Some(endpoint) = socket.endpoint() {
@@ -233,15 +235,16 @@ impl Sockets {
         }
     }
 
-    /// The stack and the flows follow a connect or disconnect.
+    /// The stack and the flows follow a connect or disconnect. What has come before is for whom it was for then.
     fn follow_connection(&mut self, id: SocketId, remote: Option<SocketAddr>) {
+        self.take_in_frames();
         let Some((socket, engine)) = self.with_engine(id) else { return };
         let Service::Accelerated(Accelerated { endpoint, .. }) = &socket.service else { return };
         let endpoint = *endpoint;
         let local = shadow::local_address(socket.shadow).ok();
         socket.local = local;
         let outcome = match (remote, local) {
-            (Some(remote), Some(local)) if is_local(engine, remote.ip()) || is_local(engine, local.ip()) => {
+            (Some(remote), Some(local)) if is_local(engine, remote.ip()) || local.ip().is_loopback() => {
                 Err(Reason::Loopback)
             }
             (Some(remote), Some(local)) => {
@@ -378,6 +381,7 @@ impl Sockets {
     }
 
     fn accelerate(&mut self, id: SocketId, remote: Option<SocketAddr>) -> Result<Accelerated, Reason> {
+        self.take_in_frames();
         self.ask_rules(id, remote)?;
         let remote_ip = remote.map(|remote| remote.ip().to_canonical());
         let Some(socket) = self.get_mut(id) else { return Err(Reason::NotBound) };

@@ -261,11 +261,16 @@ impl Sockets {
 
     /// Takes in what the ports have, and looks at the watch when that is due.
     pub fn take_in(&mut self) {
+        self.take_in_frames();
+        self.look_if_due();
+    }
+
+    /// Takes in what the ports have.
+    pub(crate) fn take_in_frames(&mut self) {
         let Some(engine) = self.engine() else { return };
         if engine.poll_all() > 0 {
             self.raise_readable();
         }
-        self.look_if_due();
     }
 
     #[inline]

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use libc::{c_int, iovec, msghdr, sockaddr, socklen_t, ssize_t};
 use nearwire_socket::{Delivery, Receive};
+use rustix::io::Errno;
 
 use crate::c_types::address;
 use crate::c_types::control::{ReceiveControl, TimeForm};
@@ -55,11 +56,16 @@ pub unsafe fn receive(fd: c_int, into: Into, flags: c_int, original: impl Fn(c_i
             sockets.receive(fd, stays, |delivery| unsafe { deliver(&delivery, into, flags) })
         });
         match attempt? {
-            Receive::Done(length) => return Some(length),
+            Receive::Done(Ok(length)) => return Some(length),
+            Receive::Done(Err(error)) => return Some(fail(error.raw_os_error())),
             Receive::Kernel => return None,
             Receive::Shadow => {
+                let before = errno();
                 let length = original(libc::MSG_DONTWAIT);
                 let is_empty = length < 0 && errno() == libc::EAGAIN;
+                if is_empty {
+                    fail(before);
+                }
                 state::with(|sockets| sockets.shadow_answered(fd, is_empty))?;
                 if !is_empty {
                     return Some(length);
@@ -88,7 +94,7 @@ fn waits(timeout: Option<Duration>) -> Turns {
 /// Writes a datagram to where the program wants it; the call's return value. Pointers that point nowhere are found now, as
 /// by the kernel, and cost the datagram, as there.
 #[inline]
-unsafe fn deliver(delivery: &Delivery<'_>, into: Into, flags: c_int) -> ssize_t {
+unsafe fn deliver(delivery: &Delivery<'_>, into: Into, flags: c_int) -> Result<ssize_t, Errno> {
     let payload = delivery.datagram.payload;
     // SAFETY: the caller's.
     let copied = unsafe {
@@ -99,11 +105,7 @@ unsafe fn deliver(delivery: &Delivery<'_>, into: Into, flags: c_int) -> ssize_t 
             Into::Message(message) => deliver_message(delivery, message),
         }
     };
-    match copied {
-        Ok(_) if flags & libc::MSG_TRUNC != 0 => payload.len() as ssize_t,
-        Ok(copied) => copied as ssize_t,
-        Err(error) => fail(error.raw_os_error()),
-    }
+    copied.map(|copied| if flags & libc::MSG_TRUNC != 0 { payload.len() } else { copied } as ssize_t)
 }
 
 #[inline]
@@ -113,7 +115,7 @@ unsafe fn deliver_plain(
     count: usize,
     name: *mut sockaddr,
     name_length: *mut socklen_t,
-) -> Result<usize, rustix::io::Errno> {
+) -> Result<usize, Errno> {
     // SAFETY: the caller's.
     unsafe {
         let segments = Segments::new(array, count, Of::Vector)?;
@@ -125,7 +127,7 @@ unsafe fn deliver_plain(
     }
 }
 
-unsafe fn deliver_message(delivery: &Delivery<'_>, message: *mut msghdr) -> Result<usize, rustix::io::Errno> {
+unsafe fn deliver_message(delivery: &Delivery<'_>, message: *mut msghdr) -> Result<usize, Errno> {
     // SAFETY: the caller's.
     unsafe {
         let mut incoming = read_incoming(message)?;
