@@ -62,10 +62,11 @@ void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void begin_call(void);
 void end_call(const char *text, long result);
 
-/* The expression is expected to take `ms`: the trace says so, or how long it took. */
-#define WAITS(ms, expression) ({ long begin_us_ = now_us(); __auto_type value_ = (expression); waited(ms, begin_us_); value_; })
+/* The expression is expected to take `ms`: the trace says so, or how long it took. One that timed out must not be early;
+ * one that was woken may be, as what wakes it began to wait before. */
+#define WAITS(ms, expression) ({ long begin_us_ = now_us(); __auto_type value_ = (expression); waited(ms, begin_us_, value_); value_; })
 long now_us(void);
-void waited(int expected_ms, long begin_us);
+void waited(int expected_ms, long begin_us, long result);
 void sleep_ms(int ms);
 
 /* Addresses. PORT(0) to PORT(15) belong to this script alone, at either end. */
@@ -111,8 +112,12 @@ ssize_t receive_read(int fd, size_t size, const char *text);
 /* Writes down data, and the address, flags and control messages of a header that recvmsg filled. */
 void show_data(const char *what, const void *data, size_t length);
 void show_header(const struct msghdr *header);
-#define SEND(fd, text, flags) CALL(send(fd, text, strlen(text), flags))
-#define SENDTO(fd, text, ...) CALL(sendto(fd, text, strlen(text), 0, __VA_ARGS__))
+#define SEND(fd, text, flags)                                                          \
+    ({ begin_call(); long result_ = send(fd, text, strlen(text), flags);                \
+       end_call("send(" #fd ", " #text ", " #flags ")", result_); result_; })
+#define SENDTO(fd, text, ...)                                                          \
+    ({ begin_call(); long result_ = sendto(fd, text, strlen(text), 0, __VA_ARGS__);     \
+       end_call("sendto(" #fd ", " #text ", " #__VA_ARGS__ ")", result_); result_; })
 
 /* Waiting. */
 #define POLL(timeout_ms, ...)                                                                                        \
@@ -190,6 +195,10 @@ void far_watches(int port);
 void far_watched(int port);
 /* What has been sent to this end has arrived. */
 void settle(void);
+
+/* Pointers that calls must refuse, which the compiler does not see through: a page without access, and null. */
+void *no_memory(void);
+void *null(void);
 
 #define LENGTH_OF(array) (sizeof(array) / sizeof *(array))
 

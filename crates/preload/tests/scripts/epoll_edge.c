@@ -1,0 +1,139 @@
+/* epoll(7), edge-triggered: an event is told once for each arrival, whatever was left unread. */
+#include "script.h"
+
+SCRIPT(once_for_each_arrival) {
+    int a = bound(0), epoll = EPOLL();
+    EPOLL_ADD(epoll, a, EPOLLIN | EPOLLET);
+    EPOLL_WAIT(epoll, 10, 0);
+    FAR_SENDS(.to = PORT(0), .size = 3);
+    EPOLL_WAIT(epoll, 10, 0);
+    EPOLL_WAIT(epoll, 10, 0);
+    FAR_SENDS(.to = PORT(0), .size = 3);
+    EPOLL_WAIT(epoll, 10, 0);
+    EPOLL_WAIT(epoll, 10, 0);
+    RECV(a, 10, 0);
+    EPOLL_WAIT(epoll, 10, 0);
+    FAR_SENDS(.to = PORT(0), .size = 3, .count = 3);
+    EPOLL_WAIT(epoll, 10, 0);
+    EPOLL_WAIT(epoll, 10, 0);
+}
+
+SCRIPT(read_before_it_is_asked) {
+    int a = bound(0), epoll = EPOLL();
+    EPOLL_ADD(epoll, a, EPOLLIN | EPOLLET);
+    FAR_SENDS(.to = PORT(0), .size = 3);
+    RECV(a, 10, 0);
+    EPOLL_WAIT(epoll, 10, 0);
+    FAR_SENDS(.to = PORT(0), .size = 3);
+    EPOLL_WAIT(epoll, 10, 0);
+}
+
+SCRIPT(writable_with_each_arrival) {
+    int a = bound(0), epoll = EPOLL();
+    EPOLL_ADD(epoll, a, EPOLLIN | EPOLLOUT | EPOLLET);
+    EPOLL_WAIT(epoll, 10, 0);
+    EPOLL_WAIT(epoll, 10, 0);
+    FAR_SENDS(.to = PORT(0), .size = 3);
+    EPOLL_WAIT(epoll, 10, 0);
+    EPOLL_WAIT(epoll, 10, 0);
+    RECV(a, 10, 0);
+    EPOLL_WAIT(epoll, 10, 0);
+    SENDTO(a, "hello", V4(FAR, ECHO_PORT));
+    settle();
+    EPOLL_WAIT(epoll, 10, 0);
+}
+
+SCRIPT(modify_tells_again) {
+    int a = bound(0), epoll = EPOLL();
+    EPOLL_ADD(epoll, a, EPOLLIN | EPOLLET);
+    FAR_SENDS(.to = PORT(0), .size = 3);
+    EPOLL_WAIT(epoll, 10, 0);
+    EPOLL_CTL(epoll, EPOLL_CTL_MOD, a, EPOLLIN | EPOLLET);
+    EPOLL_WAIT(epoll, 10, 0);
+    EPOLL_WAIT(epoll, 10, 0);
+    EPOLL_CTL(epoll, EPOLL_CTL_MOD, a, EPOLLIN);
+    EPOLL_WAIT(epoll, 10, 0);
+    EPOLL_WAIT(epoll, 10, 0);
+    EPOLL_CTL(epoll, EPOLL_CTL_MOD, a, EPOLLIN | EPOLLET);
+    EPOLL_WAIT(epoll, 10, 0);
+    EPOLL_WAIT(epoll, 10, 0);
+}
+
+SCRIPT(ready_before_it_is_added) {
+    int a = bound(0), epoll = EPOLL();
+    FAR_SENDS(.to = PORT(0), .size = 3);
+    EPOLL_ADD(epoll, a, EPOLLIN | EPOLLET);
+    EPOLL_WAIT(epoll, 10, 0);
+    EPOLL_WAIT(epoll, 10, 0);
+    EPOLL_CTL(epoll, EPOLL_CTL_DEL, a, 0);
+    EPOLL_ADD(epoll, a, EPOLLIN | EPOLLET);
+    EPOLL_WAIT(epoll, 10, 0);
+}
+
+SCRIPT(more_than_fit_are_not_lost) {
+    int epoll = EPOLL(), sockets[4];
+    for (int i = 0; i < 4; i++) {
+        sockets[i] = bound(i);
+        EPOLL_ADD(epoll, sockets[i], EPOLLIN | EPOLLET);
+    }
+    for (int i = 0; i < 4; i++) FAR_SENDS(.to = PORT(i), .size = 3);
+    EPOLL_WAIT(epoll, 1, 0);
+    EPOLL_WAIT(epoll, 2, 0);
+    FAR_SENDS(.to = PORT(0), .size = 3);
+    EPOLL_WAIT(epoll, 10, 0);
+    EPOLL_WAIT(epoll, 10, 0);
+}
+
+SCRIPT(waits_for_the_next) {
+    int a = bound(0), epoll = EPOLL();
+    EPOLL_ADD(epoll, a, EPOLLIN | EPOLLET);
+    FAR_SENDS(.to = PORT(0), .size = 3);
+    EPOLL_WAIT(epoll, 10, 1000);
+    WAITS(30, EPOLL_WAIT(epoll, 10, 30));
+    FAR_SENDS(.to = PORT(0), .size = 3, .after_ms = 40);
+    WAITS(40, EPOLL_WAIT(epoll, 10, 1000));
+    RECV(a, 10, MSG_DONTWAIT);
+    RECV(a, 10, MSG_DONTWAIT);
+    RECV(a, 10, MSG_DONTWAIT);
+}
+
+SCRIPT(error_is_told_once) {
+    int a = bound(0), epoll = EPOLL();
+    CALL(connect(a, V4(FAR, PORT(5))));
+    EPOLL_ADD(epoll, a, EPOLLIN | EPOLLET);
+    SEND(a, "nobody listens", 0);
+    settle();
+    EPOLL_WAIT(epoll, 10, 0);
+    EPOLL_WAIT(epoll, 10, 0);
+    RECV(a, 10, MSG_DONTWAIT);
+    EPOLL_WAIT(epoll, 10, 0);
+    SEND(a, "nobody listens", 0);
+    settle();
+    EPOLL_WAIT(epoll, 10, 0);
+}
+
+SCRIPT(local_and_far_arrivals) {
+    int a = bound(0), b = bound(1), epoll = EPOLL();
+    EPOLL_ADD(epoll, a, EPOLLIN | EPOLLET);
+    SENDTO(b, "local", V4(NEAR, PORT(0)));
+    settle();
+    EPOLL_WAIT(epoll, 10, 0);
+    FAR_SENDS(.to = PORT(0), .size = 3);
+    EPOLL_WAIT(epoll, 10, 0);
+    SENDTO(b, "local", V4(NEAR, PORT(0)));
+    settle();
+    EPOLL_WAIT(epoll, 10, 0);
+    EPOLL_WAIT(epoll, 10, 0);
+    for (int i = 0; i < 4; i++) RECV(a, 10, MSG_DONTWAIT);
+}
+
+SCRIPT(empty_datagram_is_an_arrival) {
+    int a = bound(0), epoll = EPOLL();
+    EPOLL_ADD(epoll, a, EPOLLIN | EPOLLET);
+    FAR_SENDS(.to = PORT(0), .size = 0);
+    EPOLL_WAIT(epoll, 10, 0);
+    RECV(a, 10, 0);
+    FAR_SENDS(.to = PORT(0), .size = 3, .raw = RAW_BAD_CHECKSUM);
+    EPOLL_WAIT(epoll, 10, 0);
+    RECV(a, 10, MSG_DONTWAIT);
+}

@@ -1,0 +1,114 @@
+/* EPOLLONESHOT and EPOLLEXCLUSIVE. */
+#include "script.h"
+
+SCRIPT(oneshot_tells_once) {
+    int a = bound(0), epoll = EPOLL();
+    EPOLL_ADD(epoll, a, EPOLLIN | EPOLLONESHOT);
+    FAR_SENDS(.to = PORT(0), .size = 3, .count = 2);
+    EPOLL_WAIT(epoll, 10, 0);
+    EPOLL_WAIT(epoll, 10, 0);
+    RECV(a, 10, 0);
+    FAR_SENDS(.to = PORT(0), .size = 3);
+    EPOLL_WAIT(epoll, 10, 0);
+    EPOLL_CTL(epoll, EPOLL_CTL_MOD, a, EPOLLIN | EPOLLONESHOT);
+    EPOLL_WAIT(epoll, 10, 0);
+    EPOLL_WAIT(epoll, 10, 0);
+    EPOLL_ADD(epoll, a, EPOLLIN);
+    EPOLL_CTL(epoll, EPOLL_CTL_MOD, a, EPOLLIN);
+    EPOLL_WAIT(epoll, 10, 0);
+    EPOLL_WAIT(epoll, 10, 0);
+}
+
+SCRIPT(oneshot_tells_no_error_afterwards) {
+    int a = bound(0), epoll = EPOLL();
+    CALL(connect(a, V4(FAR, PORT(5))));
+    EPOLL_ADD(epoll, a, EPOLLIN | EPOLLONESHOT);
+    FAR_SENDS(.from = PORT(5), .to = PORT(0), .size = 3);
+    EPOLL_WAIT(epoll, 10, 0);
+    far_closes(PORT(5));
+    SEND(a, "nobody listens", 0);
+    settle();
+    EPOLL_WAIT(epoll, 10, 0);
+    EPOLL_CTL(epoll, EPOLL_CTL_MOD, a, EPOLLIN | EPOLLONESHOT);
+    EPOLL_WAIT(epoll, 10, 0);
+}
+
+SCRIPT(oneshot_edge) {
+    int a = bound(0), epoll = EPOLL();
+    EPOLL_ADD(epoll, a, EPOLLIN | EPOLLOUT | EPOLLONESHOT | EPOLLET);
+    EPOLL_WAIT(epoll, 10, 0);
+    FAR_SENDS(.to = PORT(0), .size = 3);
+    EPOLL_WAIT(epoll, 10, 0);
+    EPOLL_CTL(epoll, EPOLL_CTL_MOD, a, EPOLLIN | EPOLLONESHOT | EPOLLET);
+    EPOLL_WAIT(epoll, 10, 0);
+    EPOLL_WAIT(epoll, 10, 0);
+}
+
+SCRIPT(exclusive_rules) {
+    int a = bound(0), epoll = EPOLL(), inner = EPOLL();
+    EPOLL_ADD(epoll, a, EPOLLIN | EPOLLEXCLUSIVE | EPOLLONESHOT);
+    EPOLL_ADD(epoll, a, EPOLLPRI | EPOLLEXCLUSIVE);
+    EPOLL_ADD(epoll, inner, EPOLLIN | EPOLLEXCLUSIVE);
+    EPOLL_ADD(epoll, a, EPOLLIN | EPOLLEXCLUSIVE);
+    EPOLL_CTL(epoll, EPOLL_CTL_MOD, a, EPOLLIN);
+    EPOLL_CTL(epoll, EPOLL_CTL_MOD, a, EPOLLIN | EPOLLEXCLUSIVE);
+    FAR_SENDS(.to = PORT(0), .size = 3);
+    EPOLL_WAIT(epoll, 10, 0);
+    EPOLL_CTL(epoll, EPOLL_CTL_DEL, a, 0);
+    EPOLL_ADD(epoll, a, EPOLLIN | EPOLLEXCLUSIVE | EPOLLET);
+    EPOLL_WAIT(epoll, 10, 0);
+    EPOLL_WAIT(epoll, 10, 0);
+}
+
+static int shared, sets[2];
+static int woken;
+
+static void *wait_on(void *argument) {
+    struct epoll_event event;
+    int ready = epoll_wait(*(int *)argument, &event, 1, 200);
+    if (ready > 0) __atomic_fetch_add(&woken, 1, __ATOMIC_RELAXED);
+    return NULL;
+}
+
+static void wait_in_two_threads(int one, int two) {
+    sets[0] = one, sets[1] = two;
+    struct thread *first = start_thread("first", wait_on, &sets[0]), *second = start_thread("second", wait_on, &sets[1]);
+    let_it_wait();
+    FAR_SENDS(.to = PORT(0), .size = 3);
+    join_thread(first);
+    join_thread(second);
+}
+
+SCRIPT(not_exclusive_wakes_both_sets) {
+    shared = bound(0);
+    int one = EPOLL(), two = EPOLL();
+    EPOLL_ADD(one, shared, EPOLLIN);
+    EPOLL_ADD(two, shared, EPOLLIN);
+    wait_in_two_threads(one, two);
+    say("woken: %d", woken);
+}
+
+SCRIPT(exclusive_wakes_at_least_one) {
+    shared = bound(0);
+    int one = EPOLL(), two = EPOLL();
+    EPOLL_ADD(one, shared, EPOLLIN | EPOLLEXCLUSIVE);
+    EPOLL_ADD(two, shared, EPOLLIN | EPOLLEXCLUSIVE);
+    wait_in_two_threads(one, two);
+    say("woken: %s", woken >= 1 ? "at least one" : "none");
+}
+
+SCRIPT(edge_wakes_one_of_two_threads) {
+    shared = bound(0);
+    int one = EPOLL();
+    EPOLL_ADD(one, shared, EPOLLIN | EPOLLET);
+    wait_in_two_threads(one, one);
+    say("woken: %d", woken);
+}
+
+SCRIPT(oneshot_wakes_one_of_two_threads) {
+    shared = bound(0);
+    int one = EPOLL();
+    EPOLL_ADD(one, shared, EPOLLIN | EPOLLONESHOT);
+    wait_in_two_threads(one, one);
+    say("woken: %d", woken);
+}

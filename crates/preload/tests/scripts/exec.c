@@ -1,0 +1,180 @@
+/* Sockets across execve(2), and programs that are started with them. */
+#include "script.h"
+
+#include <spawn.h>
+
+extern char **environ;
+
+PROGRAM(serves_its_argument) {
+    int a = argument(0);
+    GETSOCKNAME(a);
+    SENDTO(a, "executed", V4(FAR, ECHO_PORT));
+    RECVFROM(a, 20, 0);
+    SET(a, SOL_SOCKET, SO_BROADCAST, 1);
+    int b = UDP();
+    say("number above the inherited: %d", b > a);
+    SENDTO(b, "new", V4(FAR, ECHO_PORT));
+    RECV(b, 20, 0);
+}
+
+PROGRAM(finds_it_closed) {
+    int a = argument(0);
+    GETSOCKNAME(a);
+    RECV(a, 10, MSG_DONTWAIT);
+    UDP();
+    UDP();
+}
+
+PROGRAM(reads_what_was_queued) {
+    int a = argument(0);
+    RECV(a, 10, MSG_DONTWAIT);
+    RECV(a, 10, MSG_DONTWAIT);
+}
+
+PROGRAM(lists_its_descriptors) {
+    for (int fd = 0; fd < 20000; fd++) {
+        if (fcntl(fd, F_GETFD) >= 0) say("open: %d", fd);
+    }
+}
+
+static int a;
+
+static int executes_server(void) { return EXEC("exec.serves_its_argument", a, 0); }
+
+SCRIPT(socket_is_inherited) {
+    a = bound(0);
+    SENDTO(a, "before", V4(FAR, ECHO_PORT));
+    RECV(a, 10, 0);
+    reap(fork_child("child", executes_server));
+    SENDTO(a, "after", V4(FAR, ECHO_PORT));
+    RECV(a, 10, 0);
+}
+
+SCRIPT(in_place) {
+    a = bound(0);
+    SENDTO(a, "before", V4(FAR, ECHO_PORT));
+    RECV(a, 10, 0);
+    EXEC("exec.serves_its_argument", a, 0);
+}
+
+static int executes_prober(void) { return EXEC("exec.finds_it_closed", a, 0); }
+
+SCRIPT(cloexec_closes) {
+    a = CALL(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+    CALL(bind(a, V4(NEAR, PORT(0))));
+    reap(fork_child("child", executes_prober));
+    FAR_SENDS(.to = PORT(0), .size = 3);
+    RECV(a, 10, 0);
+}
+
+SCRIPT(cloexec_set_later) {
+    a = bound(0);
+    CALL(fcntl(a, F_SETFD, FD_CLOEXEC));
+    reap(fork_child("child", executes_prober));
+    CALL(fcntl(a, F_SETFD, 0));
+    reap(fork_child("child again", executes_server));
+}
+
+static int executes_reader(void) { return EXEC("exec.reads_what_was_queued", a, 0); }
+
+SCRIPT(queued_data_is_inherited) {
+    a = bound(0);
+    FAR_SENDS(.to = PORT(0), .size = 5);
+    reap(fork_child("child", executes_reader));
+    RECV(a, 10, MSG_DONTWAIT);
+}
+
+SCRIPT(data_queued_behind_what_was_read_is_inherited) {
+    a = bound(0);
+    FAR_SENDS(.to = PORT(0), .size = 5, .count = 3);
+    RECV(a, 10, 0);
+    reap(fork_child("child", executes_reader));
+    RECV(a, 10, MSG_DONTWAIT);
+}
+
+static int executes_lister(void) { return EXEC("exec.lists_its_descriptors", 0, 0); }
+
+SCRIPT(nothing_else_is_inherited) {
+    a = bound(0);
+    int epoll = EPOLL();
+    EPOLL_ADD(epoll, a, EPOLLIN);
+    SENDTO(a, "x", V4(FAR, ECHO_PORT));
+    EPOLL_WAIT(epoll, 10, 1000);
+    RECV(a, 10, 0);
+    reap(fork_child("child", executes_lister));
+}
+
+SCRIPT(posix_spawn_with_a_socket) {
+    a = bound(0);
+    posix_spawn_file_actions_t actions;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_adddup2(&actions, a, 9);
+    posix_spawn_file_actions_addclose(&actions, a);
+    char *arguments[5], number[12];
+    prepare_exec(arguments, "exec.serves_its_argument", 9, 0);
+    snprintf(number, sizeof number, "%d", reserve_stream("spawned"));
+    setenv("SCRIPT_STREAM", number, 1);
+    pid_t pid = -1;
+    CALL(posix_spawn(&pid, "/proc/self/exe", &actions, NULL, arguments, environ));
+    reap(pid);
+    FAR_SENDS(.to = PORT(0), .size = 3);
+    RECV(a, 10, 0);
+}
+
+SCRIPT(vfork_and_exec) {
+    a = bound(0);
+    char *arguments[5], number[12];
+    prepare_exec(arguments, "exec.serves_its_argument", a, 0);
+    snprintf(number, sizeof number, "%d", reserve_stream("executed"));
+    setenv("SCRIPT_STREAM", number, 1);
+    pid_t pid = vfork();
+    if (pid == 0) {
+        execv("/proc/self/exe", arguments);
+        _exit(1);
+    }
+    reap(pid);
+    FAR_SENDS(.to = PORT(0), .size = 3);
+    RECV(a, 10, 0);
+}
+
+SCRIPT(failed_exec_changes_nothing) {
+    a = bound(0);
+    SENDTO(a, "before", V4(FAR, ECHO_PORT));
+    RECV(a, 10, 0);
+    CALL(execl("/nonexistent", "nonexistent", NULL));
+    SENDTO(a, "after", V4(FAR, ECHO_PORT));
+    RECV(a, 10, 0);
+}
+
+SCRIPT(system_and_popen) {
+    a = bound(0);
+    SENDTO(a, "before", V4(FAR, ECHO_PORT));
+    RECV(a, 10, 0);
+    CALL(system("exit 3"));
+    FILE *pipe = popen("echo hello", "r");
+    char line[20] = "";
+    say("%s", pipe && fgets(line, sizeof line, pipe) ? line : "nothing");
+    CALL(pclose(pipe));
+    SENDTO(a, "after", V4(FAR, ECHO_PORT));
+    RECV(a, 10, 0);
+}
+
+PROGRAM(reads_standard_input) {
+    READ(0, 20);
+    CALL(write(1, "answer", 6));
+}
+
+static int executes_as_inetd(void) {
+    dup2(a, 0);
+    dup2(a, 1);
+    close(a);
+    return EXEC("exec.reads_standard_input", 0, 0);
+}
+
+SCRIPT(connected_socket_as_standard_streams) {
+    a = bound(0);
+    CALL(connect(a, V4(FAR, PORT(5))));
+    FAR_SENDS(.from = PORT(5), .to = PORT(0), .size = 5);
+    reap(fork_child("child", executes_as_inetd));
+    far_receives(PORT(5));
+}

@@ -1,0 +1,265 @@
+/* Sockets that are inherited. */
+#include "script.h"
+
+#include <spawn.h>
+
+static int a, b, epoll_set, pipes[2];
+
+static int child_echoes(void) {
+    SENDTO(a, "child", V4(FAR, ECHO_PORT));
+    RECVFROM(a, 10, 0);
+    GETSOCKNAME(a);
+    return 0;
+}
+
+SCRIPT(child_uses_an_inherited_socket) {
+    a = bound(0);
+    SENDTO(a, "parent", V4(FAR, ECHO_PORT));
+    RECV(a, 10, 0);
+    reap(fork_child("child", child_echoes));
+    SENDTO(a, "after", V4(FAR, ECHO_PORT));
+    RECV(a, 10, 0);
+}
+
+static int child_reads_late(void) {
+    FAR_SENDS(.to = PORT(0), .size = 5);
+    RECV(a, 10, 0);
+    return 3;
+}
+
+SCRIPT(child_reads_what_came_after) {
+    a = bound(0);
+    reap(fork_child("child", child_reads_late));
+    RECV(a, 10, MSG_DONTWAIT);
+}
+
+static int child_reads_queued(void) {
+    RECV(a, 10, MSG_DONTWAIT);
+    return 0;
+}
+
+SCRIPT(child_reads_what_was_queued) {
+    a = bound(0);
+    FAR_SENDS(.to = PORT(0), .size = 5, .count = 3);
+    RECV(a, 10, 0);
+    reap(fork_child("child", child_reads_queued));
+    RECV(a, 10, MSG_DONTWAIT);
+    RECV(a, 10, MSG_DONTWAIT);
+}
+
+static int child_closes(void) {
+    CALL(close(a));
+    RECV(a, 10, 0);
+    return 0;
+}
+
+SCRIPT(child_closes_its_copy) {
+    a = bound(0);
+    reap(fork_child("child", child_closes));
+    FAR_SENDS(.to = PORT(0), .size = 5);
+    RECV(a, 10, 0);
+    SENDTO(a, "x", V4(FAR, ECHO_PORT));
+    RECV(a, 10, 0);
+}
+
+static int child_waits_then_reads(void) {
+    char byte;
+    (void)!read(pipes[0], &byte, 1);
+    RECV(a, 10, 0);
+    return 0;
+}
+
+SCRIPT(parent_closes_and_the_child_serves) {
+    a = bound(0);
+    CALL(pipe(pipes));
+    pid_t pid = fork_child("child", child_waits_then_reads);
+    CALL(close(a));
+    FAR_SENDS(.to = PORT(0), .size = 5);
+    CALL(write(pipes[1], "x", 1));
+    reap(pid);
+}
+
+static int child_makes_its_own(void) {
+    b = bound(1);
+    SENDTO(b, "own", V4(FAR, ECHO_PORT));
+    RECV(b, 10, 0);
+    CALL(close(b));
+    return 0;
+}
+
+SCRIPT(child_makes_sockets_of_its_own) {
+    a = bound(0);
+    SENDTO(a, "x", V4(FAR, ECHO_PORT));
+    RECV(a, 10, 0);
+    reap(fork_child("child", child_makes_its_own));
+    b = bound(1);
+    FAR_SENDS(.to = PORT(1), .size = 5);
+    RECV(b, 10, 0);
+    FAR_SENDS(.to = PORT(0), .size = 5);
+    RECV(a, 10, 0);
+}
+
+static int child_while_parent_reads(void) {
+    sleep_ms(30);
+    SENDTO(a, "from child", V4(FAR, ECHO_PORT));
+    return 0;
+}
+
+SCRIPT(parent_reads_while_the_child_sends) {
+    a = bound(0);
+    pid_t pid = fork_child("child", child_while_parent_reads);
+    WAITS(30, RECV(a, 20, 0));
+    reap(pid);
+    FAR_SENDS(.to = PORT(0), .size = 5);
+    RECV(a, 10, 0);
+}
+
+static int child_counts(void) {
+    char data[10];
+    int count = 0;
+    struct timeval time = { 0, 150000 };
+    setsockopt(a, SOL_SOCKET, SO_RCVTIMEO, &time, sizeof time);
+    while (recv(a, data, sizeof data, 0) > 0) count++;
+    return count;
+}
+
+SCRIPT(both_read_and_nothing_is_lost) {
+    a = bound(0);
+    int number = reserve_stream("child");
+    pid_t pid = fork();
+    if (pid == 0) {
+        use_stream(number);
+        _exit(child_counts());
+    }
+    FAR_SENDS(.to = PORT(0), .size = 3, .count = 60, .gap_us = 500, .after_ms = 20);
+    int own = child_counts(), status;
+    waitpid(pid, &status, 0);
+    say("together %d", own + WEXITSTATUS(status));
+}
+
+static int child_waits_in_epoll(void) {
+    EPOLL_WAIT(epoll_set, 10, 1000);
+    RECV(a, 10, MSG_DONTWAIT);
+    return 0;
+}
+
+SCRIPT(child_waits_in_an_inherited_set) {
+    a = bound(0);
+    epoll_set = EPOLL();
+    EPOLL_ADD(epoll_set, a, EPOLLIN);
+    FAR_SENDS(.to = PORT(0), .size = 3, .after_ms = 30);
+    reap(fork_child("child", child_waits_in_epoll));
+    EPOLL_WAIT(epoll_set, 10, 0);
+    FAR_SENDS(.to = PORT(0), .size = 3);
+    EPOLL_WAIT(epoll_set, 10, 0);
+}
+
+static int child_removes(void) {
+    EPOLL_CTL(epoll_set, EPOLL_CTL_DEL, a, 0);
+    EPOLL_ADD(epoll_set, b, EPOLLIN);
+    return 0;
+}
+
+SCRIPT(child_changes_an_inherited_set) {
+    a = bound(0), b = bound(1);
+    epoll_set = EPOLL();
+    EPOLL_ADD(epoll_set, a, EPOLLIN);
+    reap(fork_child("child", child_removes));
+    FAR_SENDS(.to = PORT(0), .size = 3);
+    FAR_SENDS(.to = PORT(1), .size = 3);
+    EPOLL_WAIT(epoll_set, 10, 0);
+}
+
+static int child_connects(void) {
+    CALL(connect(a, V4(FAR, PORT(5))));
+    return 0;
+}
+
+SCRIPT(child_changes_the_socket) {
+    a = bound(0);
+    reap(fork_child("child", child_connects));
+    GETPEERNAME(a);
+    FAR_SENDS(.from = PORT(6), .to = PORT(0), .size = 3);
+    FAR_SENDS(.from = PORT(5), .to = PORT(0), .size = 4);
+    RECV(a, 10, MSG_DONTWAIT);
+    RECV(a, 10, MSG_DONTWAIT);
+}
+
+static int grandchild(void) {
+    SENDTO(a, "grandchild", V4(FAR, ECHO_PORT));
+    RECV(a, 20, 0);
+    return 0;
+}
+
+static int child_forks(void) {
+    reap(fork_child("grandchild", grandchild));
+    SENDTO(a, "child", V4(FAR, ECHO_PORT));
+    RECV(a, 20, 0);
+    return 0;
+}
+
+SCRIPT(grandchildren) {
+    a = bound(0);
+    reap(fork_child("child", child_forks));
+    SENDTO(a, "parent", V4(FAR, ECHO_PORT));
+    RECV(a, 20, 0);
+}
+
+SCRIPT(killed_child_leaves_the_parent_alone) {
+    a = bound(0);
+    int number = reserve_stream("child");
+    pid_t pid = fork();
+    if (pid == 0) {
+        use_stream(number);
+        char data[10];
+        (void)!recv(a, data, sizeof data, 0);
+        _exit(0);
+    }
+    let_it_wait();
+    kill(pid, SIGKILL);
+    reap(pid);
+    FAR_SENDS(.to = PORT(0), .size = 3);
+    RECV(a, 10, 0);
+}
+
+SCRIPT(vfork_and_exit) {
+    a = bound(0);
+    pid_t pid = vfork();
+    if (pid == 0) _exit(5);
+    reap(pid);
+    SENDTO(a, "parent", V4(FAR, ECHO_PORT));
+    RECV(a, 20, 0);
+}
+
+static void *fork_in_thread(void *unused) {
+    reap(fork_child("child of the thread", child_echoes));
+    return unused;
+}
+
+SCRIPT(a_thread_forks) {
+    a = bound(0);
+    struct thread *thread = start_thread("thread", fork_in_thread, NULL);
+    join_thread(thread);
+    SENDTO(a, "parent", V4(FAR, ECHO_PORT));
+    RECV(a, 20, 0);
+}
+
+static int become_daemon(void) {
+    int number = reserve_stream("daemon");
+    CALL(daemon(1, 1));
+    use_stream(number);
+    SENDTO(a, "daemon", V4(FAR, ECHO_PORT));
+    RECV(a, 20, 0);
+    (void)!write(pipes[1], "x", 1);
+    return 0;
+}
+
+SCRIPT(daemon_keeps_its_socket) {
+    a = bound(0);
+    CALL(pipe(pipes));
+    /* daemon(3) ends the child with its own exit; the daemon says through the pipe that it is done. */
+    reap(fork_child("child", become_daemon));
+    char byte;
+    CALL(close(pipes[1]));
+    CALL(read(pipes[0], &byte, 1));
+}

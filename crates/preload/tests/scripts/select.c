@@ -1,0 +1,157 @@
+/* select(2) and pselect(2). */
+#include "script.h"
+
+SCRIPT(fresh_socket) {
+    int a = UDP();
+    SELECT(0, READS(a), WRITES(a), EXCEPTS(a));
+    SELECT(0, READS(), WRITES(), EXCEPTS());
+}
+
+SCRIPT(readable_until_read) {
+    int a = bound(0), b = bound(1);
+    WAITS(0, SELECT(0, READS(a, b), WRITES(), EXCEPTS()));
+    FAR_SENDS(.to = PORT(1), .size = 3);
+    SELECT(0, READS(a, b), WRITES(), EXCEPTS(a, b));
+    SELECT(-1, READS(a, b), WRITES(a), EXCEPTS());
+    RECV(b, 10, 0);
+    SELECT(0, READS(a, b), WRITES(), EXCEPTS());
+}
+
+SCRIPT(timeout) {
+    int a = bound(0);
+    WAITS(50, SELECT(50, READS(a), WRITES(), EXCEPTS()));
+    WAITS(50, SELECT(50, READS(), WRITES(), EXCEPTS()));
+}
+
+SCRIPT(wakes_with_time_left) {
+    int a = bound(0), b = bound(1);
+    FAR_SENDS(.to = PORT(1), .size = 3, .after_ms = 40);
+    WAITS(40, SELECT(2000, READS(a, b), WRITES(), EXCEPTS()));
+    FAR_SENDS(.to = PORT(0), .size = 3, .after_ms = 40);
+    RECV(b, 10, 0);
+    WAITS(40, SELECT(-1, READS(a, b), WRITES(), EXCEPTS()));
+}
+
+SCRIPT(bad_descriptors) {
+    int a = bound(0), closed = bound(1);
+    CALL(close(closed));
+    SELECT(0, READS(a, closed), WRITES(), EXCEPTS());
+    FAR_SENDS(.to = PORT(0), .size = 3);
+    SELECT(1000, READS(a, 999), WRITES(), EXCEPTS());
+    SELECT(1000, READS(a), WRITES(), EXCEPTS(999));
+}
+
+SCRIPT(a_failure_leaves_the_sets) {
+    int a = bound(0);
+    fd_set set;
+    FD_ZERO(&set);
+    FD_SET(a, &set);
+    FD_SET(99, &set);
+    struct timeval timeout = { 0, 0 };
+    CALL(select(100, &set, NULL, NULL, &timeout));
+    show_set("readable", &set);
+    CALL(select(-1, &set, NULL, NULL, &timeout));
+    timeout.tv_sec = -1;
+    CALL(select(a + 1, &set, NULL, NULL, &timeout));
+    timeout = (struct timeval){ 0, -1 };
+    CALL(select(a + 1, &set, NULL, NULL, &timeout));
+    timeout = (struct timeval){ 0, 0 };
+    CALL(select(a + 1, no_memory(), NULL, NULL, &timeout));
+    show_set("readable", &set);
+}
+
+SCRIPT(the_highest_number_limits) {
+    int a = bound(0), b = bound(1);
+    FAR_SENDS(.to = PORT(0), .size = 3);
+    FAR_SENDS(.to = PORT(1), .size = 3);
+    fd_set set;
+    FD_ZERO(&set);
+    FD_SET(a, &set);
+    FD_SET(b, &set);
+    struct timeval zero = { 0, 0 };
+    CALL(select(b, &set, NULL, NULL, &zero));
+    FD_CLR(b, &set);
+    show_set("readable below b", &set);
+    FD_SET(b, &set);
+    CALL(select(FD_SETSIZE, &set, NULL, NULL, &zero));
+    show_set("readable", &set);
+}
+
+SCRIPT(one_socket_in_all_sets) {
+    int a = bound(0);
+    FAR_SENDS(.to = PORT(0), .size = 3);
+    fd_set reads, writes;
+    FD_ZERO(&reads);
+    FD_SET(a, &reads);
+    writes = reads;
+    struct timeval zero = { 0, 0 };
+    fd_set *volatile same = &reads;
+    CALL(select(a + 1, &reads, &writes, same, &zero));
+    show_set("the same memory twice", &reads);
+    show_set("writable", &writes);
+}
+
+SCRIPT(mixed_with_a_pipe) {
+    int a = bound(0), pipes[2];
+    CALL(pipe(pipes));
+    WAITS(0, SELECT(1000, READS(a, pipes[0]), WRITES(pipes[1]), EXCEPTS()));
+    CALL(write(pipes[1], "x", 1));
+    SELECT(1000, READS(a, pipes[0]), WRITES(), EXCEPTS());
+    FAR_SENDS(.to = PORT(0), .size = 3);
+    SELECT(1000, READS(a, pipes[0]), WRITES(), EXCEPTS());
+    CALL(close(pipes[1]));
+    RECV(a, 10, 0);
+    SELECT(1000, READS(a, pipes[0]), WRITES(), EXCEPTS());
+}
+
+SCRIPT(an_error_is_readable_and_writable) {
+    int a = bound(0);
+    CALL(connect(a, V4(FAR, PORT(5))));
+    SEND(a, "nobody listens", 0);
+    settle();
+    SELECT(0, READS(a), WRITES(a), EXCEPTS(a));
+    RECV(a, 10, MSG_DONTWAIT);
+    SELECT(0, READS(a), WRITES(a), EXCEPTS(a));
+}
+
+static void on_signal(int number) { say("signal %d", number); }
+
+SCRIPT(pselect_unblocks_a_signal) {
+    int a = bound(0);
+    sigset_t blocked, none;
+    sigemptyset(&none);
+    sigemptyset(&blocked);
+    sigaddset(&blocked, SIGUSR1);
+    sigprocmask(SIG_BLOCK, &blocked, NULL);
+    struct sigaction action = { .sa_handler = on_signal };
+    sigaction(SIGUSR1, &action, NULL);
+    raise(SIGUSR1);
+    fd_set set;
+    FD_ZERO(&set);
+    FD_SET(a, &set);
+    struct timespec second = { 1, 0 };
+    WAITS(0, CALL(pselect(a + 1, &set, NULL, NULL, &second, &none)));
+    show_set("sets after EINTR", &set);
+    struct timespec tenth = { 0, 30000000 };
+    WAITS(30, CALL(pselect(a + 1, &set, NULL, NULL, &tenth, &blocked)));
+    say("timeout after: %ld %ld", (long)tenth.tv_sec, tenth.tv_nsec);
+    show_set("sets after the timeout", &set);
+    FD_SET(a, &set);
+    FAR_SENDS(.to = PORT(0), .size = 3);
+    CALL(pselect(a + 1, &set, NULL, NULL, NULL, NULL));
+    show_set("readable", &set);
+}
+
+SCRIPT(beyond_fd_setsize) {
+    int a = bound(0);
+    CALL(dup2(a, 1500));
+    static unsigned char bits[256];
+    bits[1500 / 8] |= 1 << 1500 % 8;
+    FAR_SENDS(.to = PORT(0), .size = 3);
+    struct timeval zero = { 0, 0 };
+    CALL(select(1501, (fd_set *)bits, NULL, NULL, &zero));
+    say("its bit: %d", bits[1500 / 8] >> 1500 % 8 & 1);
+    RECV(1500, 10, MSG_DONTWAIT);
+    CALL(select(1501, (fd_set *)bits, NULL, NULL, &zero));
+    say("its bit: %d", bits[1500 / 8] >> 1500 % 8 & 1);
+}

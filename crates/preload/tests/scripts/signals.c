@@ -1,0 +1,240 @@
+/* Signals that arrive while a call waits, and from handlers that make calls. */
+#include "script.h"
+
+#include <setjmp.h>
+
+static int shared, count;
+
+static void on_signal(int number) { say("signal %d, number %d", number, ++count); }
+
+static void handle(int number, void (*handler)(int), int flags) {
+    struct sigaction action = { .sa_handler = handler, .sa_flags = flags };
+    sigaction(number, &action, NULL);
+}
+
+static void alarm_in_ms(int ms) {
+    struct itimerval time = { .it_value = { ms / 1000, ms % 1000 * 1000 } };
+    setitimer(ITIMER_REAL, &time, NULL);
+}
+
+SCRIPT(interrupts_receive) {
+    int a = bound(0);
+    handle(SIGALRM, on_signal, 0);
+    alarm_in_ms(30);
+    WAITS(30, RECV(a, 10, 0));
+    alarm_in_ms(30);
+    WAITS(30, RECVMSG(a, 10, 100, 0));
+    alarm_in_ms(30);
+    WAITS(30, READ(a, 10));
+}
+
+SCRIPT(restarts_receive) {
+    int a = bound(0);
+    handle(SIGALRM, on_signal, SA_RESTART);
+    alarm_in_ms(20);
+    FAR_SENDS(.to = PORT(0), .size = 3, .after_ms = 60);
+    WAITS(60, RECV(a, 10, 0));
+}
+
+SCRIPT(receive_with_a_timeout_is_never_restarted) {
+    int a = bound(0);
+    struct timeval time = { 1, 0 };
+    CALL(setsockopt(a, SOL_SOCKET, SO_RCVTIMEO, &time, sizeof time));
+    handle(SIGALRM, on_signal, SA_RESTART);
+    alarm_in_ms(30);
+    WAITS(30, RECV(a, 10, 0));
+}
+
+SCRIPT(poll_is_never_restarted) {
+    int a = bound(0), epoll = EPOLL();
+    handle(SIGALRM, on_signal, SA_RESTART);
+    alarm_in_ms(30);
+    WAITS(30, POLL(1000, { a, POLLIN, 0 }));
+    alarm_in_ms(30);
+    WAITS(30, SELECT(1000, READS(a), WRITES(), EXCEPTS()));
+    EPOLL_ADD(epoll, a, EPOLLIN);
+    alarm_in_ms(30);
+    WAITS(30, EPOLL_WAIT(epoll, 10, 1000));
+    alarm_in_ms(30);
+    WAITS(30, EPOLL_WAIT(epoll, 10, -1));
+}
+
+SCRIPT(ignored_signals_interrupt_nothing) {
+    int a = bound(0);
+    signal(SIGALRM, SIG_IGN);
+    alarm_in_ms(20);
+    WAITS(60, POLL(60, { a, POLLIN, 0 }));
+    alarm_in_ms(20);
+    FAR_SENDS(.to = PORT(0), .size = 3, .after_ms = 50);
+    WAITS(50, RECV(a, 10, 0));
+}
+
+static void on_signal_receive(int number) {
+    int errno_before = errno;
+    say("signal %d", number);
+    RECV(shared, 10, MSG_DONTWAIT);
+    errno = errno_before;
+}
+
+SCRIPT(handler_receives_from_the_same_socket) {
+    shared = bound(0);
+    handle(SIGALRM, on_signal_receive, 0);
+    alarm_in_ms(30);
+    WAITS(30, RECV(shared, 10, 0));
+    FAR_SENDS(.to = PORT(0), .size = 3);
+    raise(SIGALRM);
+    RECV(shared, 10, MSG_DONTWAIT);
+}
+
+static void on_signal_send(int number) {
+    int errno_before = errno;
+    say("signal %d", number);
+    CALL(sendto(shared, "handler", 7, 0, V4(FAR, ECHO_PORT)));
+    errno = errno_before;
+}
+
+SCRIPT(handler_sends_and_the_call_goes_on) {
+    shared = bound(0);
+    handle(SIGALRM, on_signal_send, SA_RESTART);
+    alarm_in_ms(30);
+    WAITS(30, RECV(shared, 10, 0));
+}
+
+static void on_signal_close(int number) {
+    int errno_before = errno;
+    say("signal %d", number);
+    CALL(close(shared));
+    errno = errno_before;
+}
+
+SCRIPT(handler_closes_the_socket) {
+    shared = bound(0);
+    handle(SIGALRM, on_signal_close, 0);
+    alarm_in_ms(30);
+    WAITS(30, RECV(shared, 10, 0));
+    RECV(shared, 10, 0);
+    shared = bound(0);
+    handle(SIGALRM, on_signal_close, SA_RESTART);
+    alarm_in_ms(30);
+    WAITS(30, RECV(shared, 10, 0));
+}
+
+static void on_signal_open(int number) {
+    int errno_before = errno;
+    int fd = socket(AF_INET, SOCK_DGRAM, 0);
+    say("signal %d, new socket %d", number, fd);
+    CALL(bind(fd, V4(NEAR, PORT(1))));
+    CALL(close(fd));
+    errno = errno_before;
+}
+
+SCRIPT(handler_opens_and_closes) {
+    shared = bound(0);
+    handle(SIGALRM, on_signal_open, SA_RESTART);
+    alarm_in_ms(20);
+    FAR_SENDS(.to = PORT(0), .size = 3, .after_ms = 60);
+    WAITS(60, RECV(shared, 10, 0));
+}
+
+static sigjmp_buf back;
+
+static void on_signal_jump(int number) { siglongjmp(back, number); }
+
+SCRIPT(handler_jumps_out_of_receive) {
+    shared = bound(0);
+    handle(SIGALRM, on_signal_jump, 0);
+    if (sigsetjmp(back, 1) == 0) {
+        alarm_in_ms(30);
+        RECV(shared, 10, 0);
+    }
+    say("jumped");
+    FAR_SENDS(.to = PORT(0), .size = 3);
+    RECV(shared, 10, 0);
+    SENDTO(shared, "x", V4(FAR, ECHO_PORT));
+    RECV(shared, 10, 0);
+}
+
+static void do_nothing(int number) { (void)number; }
+
+SCRIPT(many_signals_while_echoing) {
+    shared = bound(0);
+    handle(SIGALRM, do_nothing, SA_RESTART);
+    int good = 0;
+    struct itimerval often = { { 0, 300 }, { 0, 300 } };
+    setitimer(ITIMER_REAL, &often, NULL);
+    char data[10];
+    for (int i = 0; i < 200; i++) {
+        if (sendto(shared, "x", 1, 0, V4(FAR, ECHO_PORT)) == 1 && recv(shared, data, 10, 0) == 1) good++;
+    }
+    often = (struct itimerval){ { 0, 0 }, { 0, 0 } };
+    setitimer(ITIMER_REAL, &often, NULL);
+    say("%d good", good);
+}
+
+static volatile int handled;
+
+static void on_signal_echo(int number) {
+    int errno_before = errno;
+    (void)number;
+    char data[10];
+    (void)!sendto(shared, "h", 1, MSG_DONTWAIT, V4(FAR, ECHO_PORT + 1));
+    (void)!recv(shared + 1, data, sizeof data, MSG_DONTWAIT);
+    handled = handled + 1;
+    errno = errno_before;
+}
+
+SCRIPT(handlers_call_in_the_middle_of_calls) {
+    shared = bound(0);
+    bound(1);
+    int mine = bound(2), good = 0;
+    handle(SIGALRM, on_signal_echo, SA_RESTART);
+    struct itimerval often = { { 0, 300 }, { 0, 300 } };
+    setitimer(ITIMER_REAL, &often, NULL);
+    char data[10];
+    for (int i = 0; i < 500; i++) {
+        if (sendto(mine, "x", 1, 0, V4(FAR, ECHO_PORT)) == 1 && recv(mine, data, 10, 0) == 1) good++;
+    }
+    often = (struct itimerval){ { 0, 0 }, { 0, 0 } };
+    setitimer(ITIMER_REAL, &often, NULL);
+    say("%d good, handled some: %d", good, handled > 0);
+}
+
+static void *wait_for_it(void *unused) {
+    WAITS(20, RECV(shared, 10, 0));
+    return unused;
+}
+
+SCRIPT(a_signal_to_one_thread) {
+    shared = bound(0);
+    handle(SIGUSR1, on_signal, 0);
+    struct thread *thread = start_thread("thread", wait_for_it, NULL);
+    let_it_wait();
+    pthread_kill(thread_id(thread), SIGUSR1);
+    join_thread(thread);
+}
+
+SCRIPT(sigio_tells_of_data) {
+    shared = bound(0);
+    handle(SIGIO, on_signal, 0);
+    CALL(fcntl(shared, F_SETOWN, getpid()));
+    CALL(fcntl(shared, F_SETFL, O_ASYNC | O_NONBLOCK));
+    FAR_SENDS(.to = PORT(0), .size = 3);
+    say("signals: %d", count);
+    RECV(shared, 10, 0);
+}
+
+SCRIPT(stopped_and_continued) {
+    shared = bound(0);
+    pid_t parent = getpid();
+    pid_t pid = fork();
+    if (pid == 0) {
+        sleep_ms(20);
+        kill(parent, SIGSTOP);
+        sleep_ms(20);
+        kill(parent, SIGCONT);
+        _exit(0);
+    }
+    FAR_SENDS(.to = PORT(0), .size = 3, .after_ms = 80);
+    WAITS(80, RECV(shared, 10, 0));
+    reap(pid);
+}

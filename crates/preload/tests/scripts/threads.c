@@ -1,0 +1,220 @@
+/* Several threads at one socket or set. */
+#include "script.h"
+
+static int shared, epoll_set;
+
+static void *receive_one(void *unused) {
+    RECVFROM(shared, 100, 0);
+    return unused;
+}
+
+SCRIPT(one_waits_one_sends) {
+    shared = bound(0);
+    struct thread *reader = start_thread("reader", receive_one, NULL);
+    let_it_wait();
+    SENDTO(shared, "hello", V4(FAR, ECHO_PORT));
+    join_thread(reader);
+    RECV(shared, 10, MSG_DONTWAIT);
+}
+
+SCRIPT(one_waits_in_receive_one_in_poll) {
+    shared = bound(0);
+    struct thread *reader = start_thread("reader", receive_one, NULL);
+    let_it_wait();
+    WAITS(30, POLL(30, { shared, POLLIN, 0 }));
+    FAR_SENDS(.to = PORT(0), .size = 3);
+    join_thread(reader);
+    RECV(shared, 10, MSG_DONTWAIT);
+}
+
+static int counts[4];
+
+static void *receive_until_empty_word(void *argument) {
+    char data[10];
+    while (recv(shared, data, sizeof data, 0) > 0) ++*(int *)argument;
+    return NULL;
+}
+
+SCRIPT(two_readers_share_all) {
+    shared = bound(0);
+    struct thread *one = start_thread("one", receive_until_empty_word, &counts[0]);
+    struct thread *two = start_thread("two", receive_until_empty_word, &counts[1]);
+    let_it_wait();
+    FAR_SENDS(.to = PORT(0), .size = 3, .count = 50, .gap_us = 100);
+    FAR_SENDS(.to = PORT(0), .size = 0, .count = 2);
+    join_thread(one);
+    join_thread(two);
+    say("together %d", counts[0] + counts[1]);
+    RECV(shared, 10, MSG_DONTWAIT);
+}
+
+static void *close_later(void *unused) {
+    sleep_ms(20);
+    CALL(close(shared));
+    return unused;
+}
+
+SCRIPT(close_does_not_wake_a_reader) {
+    shared = bound(0);
+    struct timeval time = { 0, 80000 };
+    CALL(setsockopt(shared, SOL_SOCKET, SO_RCVTIMEO, &time, sizeof time));
+    struct thread *closer = start_thread("closer", close_later, NULL);
+    WAITS(80, RECV(shared, 10, 0));
+    join_thread(closer);
+    RECV(shared, 10, 0);
+}
+
+SCRIPT(a_reader_of_a_closed_number_still_receives) {
+    shared = bound(0);
+    struct timeval time = { 0, 300000 };
+    CALL(setsockopt(shared, SOL_SOCKET, SO_RCVTIMEO, &time, sizeof time));
+    struct thread *closer = start_thread("closer", close_later, NULL);
+    FAR_SENDS(.to = PORT(0), .size = 3, .after_ms = 60);
+    WAITS(60, RECV(shared, 10, 0));
+    join_thread(closer);
+}
+
+static void *wait_in_epoll(void *unused) {
+    EPOLL_WAIT(epoll_set, 10, 1000);
+    return unused;
+}
+
+SCRIPT(socket_is_added_while_waiting) {
+    shared = bound(0);
+    epoll_set = EPOLL();
+    struct thread *waiter = start_thread("waiter", wait_in_epoll, NULL);
+    let_it_wait();
+    FAR_SENDS(.to = PORT(0), .size = 3);
+    EPOLL_ADD(epoll_set, shared, EPOLLIN);
+    join_thread(waiter);
+}
+
+SCRIPT(socket_is_added_and_becomes_ready_while_waiting) {
+    shared = bound(0);
+    epoll_set = EPOLL();
+    struct thread *waiter = start_thread("waiter", wait_in_epoll, NULL);
+    let_it_wait();
+    EPOLL_ADD(epoll_set, shared, EPOLLIN);
+    FAR_SENDS(.to = PORT(0), .size = 3);
+    join_thread(waiter);
+}
+
+SCRIPT(socket_is_modified_while_waiting) {
+    shared = bound(0);
+    epoll_set = EPOLL();
+    EPOLL_ADD(epoll_set, shared, EPOLLPRI);
+    struct thread *waiter = start_thread("waiter", wait_in_epoll, NULL);
+    let_it_wait();
+    EPOLL_CTL(epoll_set, EPOLL_CTL_MOD, shared, EPOLLOUT);
+    join_thread(waiter);
+}
+
+static int wake_event;
+
+static void *wait_for_event(void *unused) {
+    eventfd_t value;
+    EPOLL_WAIT(epoll_set, 1, 1000);
+    CALL(eventfd_read(wake_event, &value));
+    EPOLL_WAIT(epoll_set, 10, 1000);
+    return unused;
+}
+
+SCRIPT(an_eventfd_wakes_a_loop) {
+    shared = bound(0);
+    epoll_set = EPOLL();
+    wake_event = CALL(eventfd(0, 0));
+    EPOLL_ADD(epoll_set, shared, EPOLLIN);
+    EPOLL_ADD(epoll_set, wake_event, EPOLLIN);
+    struct thread *waiter = start_thread("waiter", wait_for_event, NULL);
+    let_it_wait();
+    CALL(eventfd_write(wake_event, 1));
+    let_it_wait();
+    FAR_SENDS(.to = PORT(0), .size = 3);
+    join_thread(waiter);
+}
+
+static void *echo_some(void *argument) {
+    int n = (int)(intptr_t)argument, fd = bound(n), good = 0;
+    char data[20], back[20];
+    for (int i = 0; i < 100; i++) {
+        int length = snprintf(data, sizeof data, "%d of %d", i, n);
+        if (sendto(fd, data, length, 0, V4(FAR, ECHO_PORT)) != length) break;
+        if (recv(fd, back, sizeof back, 0) == length && memcmp(data, back, length) == 0) good++;
+    }
+    close(fd);
+    say("%d good", good);
+    return NULL;
+}
+
+SCRIPT(four_threads_echo_at_once) {
+    struct thread *threads[4];
+    for (intptr_t i = 0; i < 4; i++) threads[i] = start_thread("echo", echo_some, (void *)i);
+    for (int i = 0; i < 4; i++) join_thread(threads[i]);
+}
+
+static void *open_and_close(void *unused) {
+    int failures = 0;
+    for (int i = 0; i < 200; i++) {
+        int fd = socket(AF_INET, SOCK_DGRAM, 0);
+        failures += fd < 0 || bind(fd, V4(NEAR, 0)) != 0 || close(fd) != 0;
+    }
+    say("%d failures", failures);
+    return unused;
+}
+
+SCRIPT(sockets_come_and_go_while_one_works) {
+    struct thread *one = start_thread("one", open_and_close, NULL), *two = start_thread("two", open_and_close, NULL);
+    echo_some((void *)5);
+    join_thread(one);
+    join_thread(two);
+}
+
+static void *send_many(void *argument) {
+    int failures = 0;
+    for (int i = 0; i < 200; i++) failures += sendto(shared, argument, 1, 0, V4(FAR, ECHO_PORT)) != 1;
+    say("%d failures", failures);
+    return NULL;
+}
+
+SCRIPT(two_threads_send_by_one_socket) {
+    shared = bound(0);
+    SET(shared, SOL_SOCKET, SO_RCVBUF, 2000000);
+    struct thread *one = start_thread("one", send_many, "1"), *two = start_thread("two", send_many, "2");
+    join_thread(one);
+    join_thread(two);
+    sleep_ms(20);
+    char byte;
+    int ones = 0, twos = 0;
+    while (recv(shared, &byte, 1, MSG_DONTWAIT) == 1) byte == '1' ? ones++ : twos++;
+    say("%d and %d came back", ones, twos);
+}
+
+static void *cancelled(void *unused) {
+    char data[10];
+    (void)!recv(shared, data, sizeof data, 0);
+    say("not cancelled");
+    return unused;
+}
+
+SCRIPT(a_waiting_thread_is_cancelled) {
+    shared = bound(0);
+    struct thread *reader = start_thread("reader", cancelled, NULL);
+    let_it_wait();
+    say("pthread_cancel %d", pthread_cancel(thread_id(reader)));
+    join_thread(reader);
+    FAR_SENDS(.to = PORT(0), .size = 3);
+    RECV(shared, 10, 0);
+}
+
+SCRIPT(dup2_over_a_socket_somebody_reads) {
+    shared = bound(0);
+    struct timeval time = { 0, 60000 };
+    CALL(setsockopt(shared, SOL_SOCKET, SO_RCVTIMEO, &time, sizeof time));
+    struct thread *reader = start_thread("reader", receive_one, NULL);
+    let_it_wait();
+    int b = bound(1);
+    CALL(dup2(b, shared));
+    FAR_SENDS(.to = PORT(1), .size = 4);
+    join_thread(reader);
+    RECV(shared, 10, MSG_DONTWAIT);
+}

@@ -1,0 +1,78 @@
+/* Time stamps of datagrams. */
+#include "script.h"
+
+#include <linux/net_tstamp.h>
+#include <linux/sockios.h>
+
+SCRIPT(of_each_kind) {
+    int a = bound(0);
+    SET(a, SOL_SOCKET, SO_TIMESTAMP, 1);
+    FAR_SENDS(.to = PORT(0), .size = 3);
+    RECVMSG(a, 10, 200, 0);
+    SET(a, SOL_SOCKET, SO_TIMESTAMPNS, 1);
+    GET(a, SOL_SOCKET, SO_TIMESTAMP);
+    GET(a, SOL_SOCKET, SO_TIMESTAMPNS);
+    FAR_SENDS(.to = PORT(0), .size = 3);
+    RECVMSG(a, 10, 200, 0);
+    SET(a, SOL_SOCKET, SO_TIMESTAMPNS, 0);
+    FAR_SENDS(.to = PORT(0), .size = 3);
+    RECVMSG(a, 10, 200, 0);
+}
+
+SCRIPT(timestamping_receive) {
+    int a = bound(0);
+    SET(a, SOL_SOCKET, SO_TIMESTAMPING, SOF_TIMESTAMPING_RX_SOFTWARE | SOF_TIMESTAMPING_SOFTWARE);
+    GET(a, SOL_SOCKET, SO_TIMESTAMPING);
+    FAR_SENDS(.to = PORT(0), .size = 3);
+    RECVMSG(a, 10, 200, 0);
+    SET(a, SOL_SOCKET, SO_TIMESTAMPING, 1 << 30);
+    SET(a, SOL_SOCKET, SO_TIMESTAMPING, 0);
+    FAR_SENDS(.to = PORT(0), .size = 3);
+    RECVMSG(a, 10, 200, 0);
+}
+
+SCRIPT(timestamping_send) {
+    int a = bound(0);
+    SET(a, SOL_SOCKET, SO_TIMESTAMPING,
+        SOF_TIMESTAMPING_TX_SOFTWARE | SOF_TIMESTAMPING_SOFTWARE | SOF_TIMESTAMPING_OPT_ID | SOF_TIMESTAMPING_OPT_TSONLY);
+    SENDTO(a, "stamped", V4(FAR, ECHO_PORT));
+    settle();
+    POLL(0, { a, POLLIN, 0 });
+    RECVMSG(a, 100, 300, MSG_ERRQUEUE);
+    RECVMSG(a, 100, 300, MSG_ERRQUEUE);
+    RECVMSG(a, 100, 300, MSG_DONTWAIT);
+}
+
+SCRIPT(they_increase) {
+    int a = bound(0), in_order = 1;
+    SET(a, SOL_SOCKET, SO_TIMESTAMPNS, 1);
+    struct timespec before, last = { 0, 0 };
+    clock_gettime(CLOCK_REALTIME, &before);
+    FAR_SENDS(.to = PORT(0), .size = 3, .count = 5, .gap_us = 2000);
+    for (int i = 0; i < 5; i++) {
+        char data[10], control[100];
+        struct iovec part = { data, 10 };
+        struct msghdr message = { .msg_iov = &part, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control };
+        CALL(recvmsg(a, &message, 0));
+        struct timespec stamp;
+        memcpy(&stamp, CMSG_DATA(CMSG_FIRSTHDR(&message)), sizeof stamp);
+        long since_ns = (stamp.tv_sec - before.tv_sec) * 1000000000L + stamp.tv_nsec - before.tv_nsec;
+        long last_ns = (stamp.tv_sec - last.tv_sec) * 1000000000L + stamp.tv_nsec - last.tv_nsec;
+        /* The peer waits 2 ms in between: these are times of arrival and not of reading. */
+        in_order &= since_ns > 0 && (i == 0 || last_ns > 1500000L);
+        last = stamp;
+    }
+    say("in order: %d", in_order);
+}
+
+SCRIPT(of_the_last_datagram) {
+    int a = bound(0);
+    struct timeval time = { 0, 0 };
+    CALL(ioctl(a, SIOCGSTAMP, &time));
+    FAR_SENDS(.to = PORT(0), .size = 3);
+    RECV(a, 10, 0);
+    CALL(ioctl(a, SIOCGSTAMP, &time));
+    FAR_SENDS(.to = PORT(0), .size = 3);
+    RECV(a, 10, 0);
+    CALL(ioctl(a, SIOCGSTAMP, &time));
+}
