@@ -103,13 +103,21 @@ impl<'a> Bed<'a> {
         if !run.variables().is_empty() {
             command.env("LD_PRELOAD", &self.programs.library);
         }
-        command.stdin(Stdio::null()).stdout(File::create(file("out")).unwrap()).stderr(File::create(file("err")).unwrap());
+        command
+            .stdin(Stdio::null())
+            .stdout(File::create(file("out")).unwrap())
+            .stderr(File::create(file("err")).unwrap());
         // Other ports each time: what is late from one run does not reach the next.
         self.next_port = if self.next_port + 2 * PORTS > LAST_PORT { FIRST_PORT } else { self.next_port + PORTS };
         let child = self.near().namespace.enter(|| command.spawn()).unwrap().unwrap();
         let end = wait(child);
         let printed = |name: &str| String::from_utf8_lossy(&fs::read(file(name)).unwrap()).into_owned();
         format!("{}[end] {end}\n[stdout]\n{}[stderr]\n{}", trace::text(&trace_file), printed("out"), printed("err"))
+    }
+
+    /// Puts a file where programs run.
+    pub fn write(&self, name: &str, text: &str) {
+        fs::write(self.directory.path().join(name), text).unwrap();
     }
 
     fn near(&self) -> &CableEnd {

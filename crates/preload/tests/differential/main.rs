@@ -84,7 +84,10 @@ fn report(differing: &mut [Differing], count: usize, started: Instant) {
     }
     let seconds = started.elapsed().as_secs_f64();
     let how = Comparison::chosen().name();
-    println!("{count} scripts, {how}, {seconds:.1} s: {} differ, {unexplained} of them without a reason", differing.len());
+    println!(
+        "{count} scripts, {how}, {seconds:.1} s: {} differ, {unexplained} of them without a reason",
+        differing.len()
+    );
     assert_eq!(unexplained, 0, "scripts differ from the kernel; see above");
 }
 

@@ -77,8 +77,10 @@ fn compile_all() {
     let queue = Mutex::new(sources.clone());
     std::thread::scope(|scope| {
         for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
-            scope.spawn(|| while let Some(source) = { queue.lock().unwrap().pop() } {
-                compile(&source, newest_header);
+            scope.spawn(|| {
+                while let Some(source) = { queue.lock().unwrap().pop() } {
+                    compile(&source, newest_header);
+                }
             });
         }
     });

@@ -28,6 +28,15 @@ static struct peer_reply ask(struct peer_request *request) {
     return reply;
 }
 
+void settle(void) {
+    struct peer_request request = { .command = PEER_SETTLE };
+    int errno_before = errno;
+    sleep_ms(1);
+    ask(&request);
+    sleep_ms(2);
+    errno = errno_before;
+}
+
 void far_sends(struct peer_request request, const char *text) {
     int errno_before = errno;
     request.command = PEER_SEND;

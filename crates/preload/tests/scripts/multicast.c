@@ -152,7 +152,9 @@ SCRIPT(group_source_requests) {
 SCRIPT(sent_to_a_group) {
     int a = bound(0);
     far_joins(PORT(5), GROUP);
-    SENDTO(a, "no route", V4(GROUP, PORT(5)));
+    SENDTO(a, "by the bound address", V4(GROUP, PORT(5)));
+    far_receives(PORT(5));
+    SENDTO(UDP(), "no route", V4(GROUP, PORT(5)));
     struct ip_mreqn cable = on_cable("0.0.0.0");
     CALL(setsockopt(a, IPPROTO_IP, IP_MULTICAST_IF, &cable, sizeof cable));
     SENDTO(a, "hello", V4(GROUP, PORT(5)));

@@ -7,6 +7,7 @@
 #include <netinet/udp.h>
 #include <poll.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -257,6 +258,20 @@ static void watched(const struct peer_request *request, struct peer_reply *reply
     }
 }
 
+/* One echoing thread. It is busy from before it takes a datagram until after it has sent it back. */
+struct echoer {
+    int fd;
+    atomic_int is_busy;
+};
+static struct echoer echoers[2];
+
+static void await_echoes(void) {
+    for (int i = 0; i < 2; i++) {
+        struct pollfd readable = { echoers[i].fd, POLLIN, 0 };
+        while (poll(&readable, 1, 0) > 0 || echoers[i].is_busy) sleep_us(50);
+    }
+}
+
 static void *serve(void *argument) {
     int connection = (int)(intptr_t)argument;
     struct peer_request request;
@@ -275,6 +290,7 @@ static void *serve(void *argument) {
         case PEER_WATCH: socket_at(HEADERS, AF_INET, request.from); break;
         case PEER_WATCHED: watched(&request, &reply); break;
         case PEER_CLOSE: close_ports(request.from, 1); break;
+        case PEER_SETTLE: await_echoes(); break;
         case PEER_RESET: close_ports(request.from, PORTS); break;
         }
         if (!later) send(connection, &reply, sizeof reply, MSG_NOSIGNAL);
@@ -285,19 +301,23 @@ static void *serve(void *argument) {
 
 static void *echo(void *argument) {
     static _Thread_local char data[65536];
-    int fd = bound_socket((int)(intptr_t)argument, ECHO_PORT);
+    struct echoer *self = argument;
     for (;;) {
         struct sockaddr_storage from;
         socklen_t length = sizeof from;
-        ssize_t size = recvfrom(fd, data, sizeof data, 0, (struct sockaddr *)&from, &length);
-        if (size >= 0) sendto(fd, data, size, 0, (struct sockaddr *)&from, length);
+        struct pollfd readable = { self->fd, POLLIN, 0 };
+        poll(&readable, 1, -1);
+        self->is_busy = 1;
+        ssize_t size = recvfrom(self->fd, data, sizeof data, MSG_DONTWAIT, (struct sockaddr *)&from, &length);
+        if (size >= 0) sendto(self->fd, data, size, 0, (struct sockaddr *)&from, length);
+        self->is_busy = 0;
     }
     return NULL;
 }
 
-static void start(void *(*function)(void *), intptr_t argument) {
+static void start(void *(*function)(void *), void *argument) {
     pthread_t thread;
-    check(pthread_create(&thread, NULL, function, (void *)argument) == 0, "thread");
+    check(pthread_create(&thread, NULL, function, argument) == 0, "thread");
     pthread_detach(thread);
 }
 
@@ -305,7 +325,7 @@ static void *accept_requests(void *argument) {
     for (;;) {
         int connection = accept((int)(intptr_t)argument, NULL, NULL);
         check(connection >= 0, "accept");
-        start(serve, connection);
+        start(serve, (void *)(intptr_t)connection);
     }
     return NULL;
 }
@@ -317,9 +337,11 @@ int main(int count, char **arguments) {
     snprintf(name.sun_path, sizeof name.sun_path, "%s", arguments[1]);
     int door = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
     check(bind(door, (struct sockaddr *)&name, sizeof name) == 0 && listen(door, 64) == 0, arguments[1]);
-    start(echo, AF_INET);
-    start(echo, AF_INET6);
-    start(accept_requests, door);
+    for (int i = 0; i < 2; i++) {
+        echoers[i].fd = bound_socket(i ? AF_INET6 : AF_INET, ECHO_PORT);
+        start(echo, &echoers[i]);
+    }
+    start(accept_requests, (void *)(intptr_t)door);
     char byte;
     if (write(STDOUT_FILENO, "ready\n", 6) != 6) return 1;
     while (read(STDIN_FILENO, &byte, 1) > 0) {}

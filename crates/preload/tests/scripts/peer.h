@@ -22,6 +22,7 @@ enum peer_command {
     PEER_WATCH,   /* from now on, IPv4 headers of datagrams to port `from` */
     PEER_WATCHED, /* the next of these, or nothing within `after_ms` */
     PEER_CLOSE,   /* the socket at port `from` */
+    PEER_SETTLE,  /* nothing: the reply comes when all that arrived to be echoed has been */
     PEER_RESET,   /* all sockets at the PORTS ports from `from` on */
 };
 

@@ -109,8 +109,6 @@ void sleep_ms(int ms) {
     while (nanosleep(&time, &time) != 0 && errno == EINTR) {}
 }
 
-void settle(void) { sleep_ms(3); }
-
 void let_it_wait(void) { sleep_ms(20); }
 
 void *no_memory(void) {

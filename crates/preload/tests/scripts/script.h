@@ -193,7 +193,7 @@ void far_closes(int port);
 /* Writes down the next IPv4 header to a port that was watched before. */
 void far_watches(int port);
 void far_watched(int port);
-/* What has been sent to this end has arrived. */
+/* Afterwards has arrived what was sent to this end before, echoes included. */
 void settle(void);
 
 /* Pointers that calls must refuse, which the compiler does not see through: a page without access, and null. */

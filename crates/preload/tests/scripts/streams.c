@@ -83,7 +83,9 @@ SCRIPT(preadv_and_friends) {
     CALL(preadv(a, &part, 1, 0));
     CALL(pwritev(a, &part, 1, 0));
     CALL(pwritev2(a, &part, 1, -1, 0));
-    CALL(preadv2(a, &part, 1, -1, RWF_NOWAIT));
     settle();
+    CALL(preadv2(a, &part, 1, -1, RWF_NOWAIT));
+    CALL(preadv2(a, &part, 1, -1, RWF_NOWAIT));
+    CALL(pwritev2(a, &part, 1, -1, 0));
     CALL(preadv2(a, &part, 1, -1, 0));
 }
