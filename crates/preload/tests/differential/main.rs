@@ -8,6 +8,7 @@
 //! | `NEARWIRE_TRACES=DIRECTORY` | keep all traces there |
 //! | `NEARWIRE_SEQUENCES=COUNT` | generated sequences, 200 without this |
 //! | `NEARWIRE_SEED=NUMBER` | where their generation begins |
+#![allow(clippy::unwrap_used, reason = "what these functions do is test")]
 
 mod bed;
 mod compare;
