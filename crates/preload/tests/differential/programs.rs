@@ -103,14 +103,19 @@ fn compile(source: &Path, newest_header: SystemTime) {
         return;
     }
     let own = OWN_OPTIONS.iter().find(|(name, _)| source.ends_with(name)).map_or(&[][..], |(_, options)| options);
-    // A half-written object of an interrupted compilation must not count as done.
-    let unfinished = object.with_extension("unfinished");
-    run(Command::new("cc").args(OPTIONS).args(own).arg(source).arg("-o").arg(&unfinished));
-    fs::rename(unfinished, object).unwrap();
+    whole(&object, |unfinished| run(Command::new("cc").args(OPTIONS).args(own).arg(source).arg("-o").arg(unfinished)));
+}
+
+/// A file that another test or an interrupted one must not find half written.
+fn whole(path: &Path, write: impl FnOnce(&Path)) {
+    let unfinished = path.with_extension(format!("unfinished-{}", std::process::id()));
+    write(&unfinished);
+    fs::rename(unfinished, path).unwrap();
 }
 
 fn link<'a>(name: &str, sources: impl Iterator<Item = &'a PathBuf>) {
-    run(Command::new("cc").args(sources.map(|path| object(path))).args(["-pthread", "-o"]).arg(built(name)));
+    let objects = sources.map(|path| object(path));
+    whole(&built(name), |unfinished| run(Command::new("cc").args(objects).args(["-pthread", "-o"]).arg(unfinished)));
 }
 
 fn run(command: &mut Command) {

@@ -4,7 +4,7 @@
 
 #define SLOTS 4
 #define SETS 2
-/* The peer listens at the first two of its ports, but not at the third. */
+/* Nobody listens at the first of the peer's ports; the next two are open. */
 #define FIRST_FAR_PORT 8
 #define LISTENING 2
 
@@ -38,7 +38,7 @@ static void send_to(int port) {
 
 static void send_far(void) {
     send_to(PORT(FIRST_FAR_PORT + two));
-    if (two < LISTENING && sockets[one] >= 0 && errno == 0) {
+    if (two > 0 && sockets[one] >= 0 && errno == 0) {
         if (families[one] == AF_INET6) far_receives6(PORT(FIRST_FAR_PORT + two));
         else far_receives(PORT(FIRST_FAR_PORT + two));
     }
@@ -57,8 +57,9 @@ static void send_local(void) {
 
 static void far_send(void) {
     static const int sizes[] = { 3, 0, 20, 1473 };
-    say("to +%d from +%d, %d times %d bytes", one, FIRST_FAR_PORT + two, 1 + three % 3, sizes[four % 4]);
-    FAR_SENDS(.family = three > 2 ? AF_INET6 : AF_INET, .from = PORT(FIRST_FAR_PORT + two), .to = PORT(one),
+    int from = FIRST_FAR_PORT + 1 + two % LISTENING;
+    say("to +%d from +%d, %d times %d bytes", one, from, 1 + three % 3, sizes[four % 4]);
+    FAR_SENDS(.family = three > 2 ? AF_INET6 : AF_INET, .from = PORT(from), .to = PORT(one),
               .size = sizes[four % 4], .count = 1 + three % 3);
 }
 
@@ -86,7 +87,7 @@ static void select_some(void) {
 static void control(void) {
     static const int operations[] = { EPOLL_CTL_ADD, EPOLL_CTL_MOD, EPOLL_CTL_DEL, EPOLL_CTL_ADD };
     static const unsigned events[] = {
-        EPOLLIN, EPOLLIN | EPOLLET, EPOLLIN | EPOLLONESHOT, EPOLLIN | EPOLLOUT | EPOLLET, EPOLLIN | EPOLLOUT, EPOLLRDHUP, 0,
+        EPOLLIN | EPOLLET, EPOLLIN | EPOLLONESHOT, EPOLLIN, EPOLLIN | EPOLLOUT | EPOLLET, EPOLLIN | EPOLLOUT, EPOLLRDHUP, 0,
     };
     say("operation %d, events %x", operations[two % 4], events[four % 7]);
     EPOLL_CTL(sets[one % SETS], operations[two % 4], sockets[three], events[four % 7]);
@@ -150,7 +151,7 @@ static const struct { const char *word; void (*run)(void); } words[] = {
 };
 
 PROGRAM(sequence) {
-    for (int i = 0; i < LISTENING; i++) {
+    for (int i = 1; i <= LISTENING; i++) {
         far_opens(PORT(FIRST_FAR_PORT + i));
         far_opens6(PORT(FIRST_FAR_PORT + i));
     }

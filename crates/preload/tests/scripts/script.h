@@ -56,15 +56,15 @@ void register_script(struct script *script);
 void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* Any call: "text = value ERRNO". A value that is not negative and an errno that changed are both written. */
-#define CALL(expression) ({ begin_call(); long result_ = (long)(expression); end_call(#expression, result_); result_; })
-/* As CALL, where the value itself may vary: only whether it failed is written. */
-#define CALL_OK(expression) ({ begin_call(); long result_ = (long)(expression); end_call(#expression, result_ < 0 ? -1 : 0); result_; })
+#define CALL(expression) \
+    ({ begin_call(); long result_ = (long)(expression); end_call(#expression, result_); result_; })
 void begin_call(void);
 void end_call(const char *text, long result);
 
 /* The expression is expected to take `ms`: the trace says so, or how long it took. One that timed out must not be early;
  * one that was woken may be, as what wakes it began to wait before. */
-#define WAITS(ms, expression) ({ long begin_us_ = now_us(); __auto_type value_ = (expression); waited(ms, begin_us_, value_); value_; })
+#define WAITS(ms, expression) \
+    ({ long begin_us_ = now_us(); __auto_type value_ = (expression); waited(ms, begin_us_, value_); value_; })
 long now_us(void);
 void waited(int expected_ms, long begin_us, long result);
 void sleep_ms(int ms);

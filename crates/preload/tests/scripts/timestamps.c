@@ -44,8 +44,9 @@ SCRIPT(timestamping_send) {
     settle();
     POLL(0, { a, POLLIN, 0 });
     RECVMSG(a, 100, 300, MSG_ERRQUEUE);
-    RECVMSG(a, 100, 300, MSG_ERRQUEUE);
-    RECVMSG(a, 100, 300, MSG_DONTWAIT);
+    RECV(a, 100, MSG_ERRQUEUE);
+    /* Not by recvmsg: whether the echo has a stamp depends on the other sockets of this host. */
+    RECV(a, 100, MSG_DONTWAIT);
 }
 
 SCRIPT(they_increase) {
