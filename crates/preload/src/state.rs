@@ -3,6 +3,7 @@
 //! Nothing happens before the program opens its first UDP socket. Should something in here ever panic, the engine is taken
 //! down: the kernel has all packets again and all calls go to it.
 
+use std::os::fd::OwnedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::Relaxed};
@@ -10,6 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::Relaxed};
 use nearwire_socket::Sockets;
 use nearwire_socket::config::Config;
 use nearwire_socket::wait::SpinFor;
+use nearwire_sys::descriptor::{Refusal, Request, Source, from_kernel};
 
 use crate::gate::{Entered, Gate};
 use crate::internal_fd;
@@ -25,6 +27,19 @@ static MARKS: [AtomicU8; NUMBERS] = [const { AtomicU8::new(0) }; NUMBERS];
 static STATE: Gate<Option<State>> = Gate::new(None);
 /// Nothing is accelerated any more.
 static OFF: AtomicBool = AtomicBool::new(false);
+
+/// Descriptors of the library come from the kernel and get high numbers.
+struct OutOfTheWay;
+
+impl Source for OutOfTheWay {
+    fn obtain(&self, request: &Request<'_>) -> Result<OwnedFd, Refusal> {
+        from_kernel(request).map(internal_fd::protect)
+    }
+
+    fn place(&self, descriptor: OwnedFd) -> OwnedFd {
+        internal_fd::protect(descriptor)
+    }
+}
 
 /// What is behind the gate.
 struct State {
@@ -153,7 +168,7 @@ impl State {
             OFF.store(true, Relaxed);
             return None;
         };
-        nearwire_sys::descriptor::set_placement(internal_fd::protect);
+        nearwire_sys::descriptor::set_source(&OutOfTheWay);
         let spin = SpinFor::choose(config.spin);
         Some(State { sockets: Sockets::new(config, &program_name()), spin })
     }

@@ -12,7 +12,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use attr::{Attr, Command, zeroed};
 
-use crate::descriptor::place;
+use crate::descriptor::{Refusal, Request, obtain};
 
 const BPF_PROG_TYPE_XDP: u32 = 6;
 const BPF_XDP: u32 = 37;
@@ -48,7 +48,7 @@ fn bpf<A: Attr>(command: Command, attr: &mut A) -> io::Result<i32> {
 fn bpf_fd<A: Attr>(command: Command, attr: &mut A) -> io::Result<OwnedFd> {
     let fd = bpf(command, attr)?;
     // SAFETY: the command (create, load) returned a new descriptor that nothing else owns.
-    Ok(place(unsafe { OwnedFd::from_raw_fd(fd) }))
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
 fn fd_u32(fd: BorrowedFd<'_>) -> u32 {
@@ -64,6 +64,35 @@ pub enum MapKind {
     Array,
     /// AF_XDP sockets by index.
     Xskmap,
+}
+
+/// A map to be made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MapSpec<'a> {
+    /// What it is.
+    pub kind: MapKind,
+    /// Its name, for bpftool; 15 bytes count.
+    pub name: &'a str,
+    /// Length of a key, bytes.
+    pub key_size_bytes: u32,
+    /// Length of a value, bytes.
+    pub value_size_bytes: u32,
+    /// How many fit.
+    pub max_entries: u32,
+}
+
+pub(crate) fn make_map(spec: &MapSpec<'_>) -> io::Result<OwnedFd> {
+    let mut attr: attr::MapCreate = zeroed();
+    attr.map_type = match spec.kind {
+        MapKind::Hash => 1,
+        MapKind::Array => 2,
+        MapKind::Xskmap => 17,
+    };
+    attr.key_size = spec.key_size_bytes;
+    attr.value_size = spec.value_size_bytes;
+    attr.max_entries = spec.max_entries;
+    attr.map_name = attr::object_name(spec.name);
+    bpf_fd(Command::MapCreate, &mut attr)
 }
 
 /// A map; closed (and freed, unless a program still uses it) on drop.
@@ -86,17 +115,8 @@ impl Map {
         value_size_bytes: u32,
         max_entries: u32,
     ) -> io::Result<Map> {
-        let mut attr: attr::MapCreate = zeroed();
-        attr.map_type = match kind {
-            MapKind::Hash => 1,
-            MapKind::Array => 2,
-            MapKind::Xskmap => 17,
-        };
-        attr.key_size = key_size_bytes;
-        attr.value_size = value_size_bytes;
-        attr.max_entries = max_entries;
-        attr.map_name = attr::object_name(name);
-        let fd = bpf_fd(Command::MapCreate, &mut attr)?;
+        let spec = MapSpec { kind, name, key_size_bytes, value_size_bytes, max_entries };
+        let fd = obtain(&Request::Map(&spec)).map_err(|refusal| refusal.source)?;
         // The kernel rounds an array's values up to 8 bytes a CPU only for per-CPU maps, which are not offered.
         Ok(Map { fd, key_size_bytes: key_size_bytes as usize, value_size_bytes: value_size_bytes as usize })
     }
@@ -228,22 +248,26 @@ pub fn program_ids() -> io::Result<Vec<u32>> {
     }
 }
 
+pub(crate) fn make_program(name: &str, instructions: &[Instruction]) -> Result<OwnedFd, Refusal> {
+    let mut attr: attr::ProgLoad = zeroed();
+    attr.prog_type = BPF_PROG_TYPE_XDP;
+    attr.insn_cnt = instructions.len() as u32;
+    attr.insns = instructions.as_ptr() as u64;
+    attr.license = c"Dual MIT/GPL".as_ptr() as u64;
+    attr.prog_name = attr::object_name(name);
+    attr.expected_attach_type = BPF_XDP;
+    bpf_fd(Command::ProgLoad, &mut attr).map_err(|source| Refusal { source, log: verifier_log(attr) })
+}
+
 impl Program {
     /// `BPF_PROG_LOAD` of an XDP program.
     ///
     /// # Errors
     /// `EPERM` without CAP_BPF and CAP_NET_ADMIN; `EACCES` or `EINVAL` with the verifier's log when it was rejected.
     pub fn load_xdp(name: &str, instructions: &[Instruction]) -> Result<Program, LoadError> {
-        let mut attr: attr::ProgLoad = zeroed();
-        attr.prog_type = BPF_PROG_TYPE_XDP;
-        attr.insn_cnt = instructions.len() as u32;
-        attr.insns = instructions.as_ptr() as u64;
-        attr.license = c"Dual MIT/GPL".as_ptr() as u64;
-        attr.prog_name = attr::object_name(name);
-        attr.expected_attach_type = BPF_XDP;
-        match bpf_fd(Command::ProgLoad, &mut attr) {
+        match obtain(&Request::Program { name, instructions }) {
             Ok(fd) => Ok(Program { fd }),
-            Err(source) => Err(LoadError { name: name.to_owned(), log: verifier_log(attr), source }),
+            Err(Refusal { source, log }) => Err(LoadError { name: name.to_owned(), log, source }),
         }
     }
 
@@ -353,16 +377,22 @@ impl Link {
     /// `EBUSY` or `EEXIST` when the interface has a program, `EOPNOTSUPP` when the driver has no XDP, `EPERM` without
     /// CAP_NET_ADMIN, `ENODEV` for no such interface, `ERANGE` or `EINVAL` when the driver refuses (MTU, queues).
     pub fn attach_xdp(program: &Program, ifindex: u32, attach: XdpAttach) -> io::Result<Link> {
-        let mut attr: attr::LinkCreate = zeroed();
-        attr.prog_fd = fd_u32(program.as_fd());
-        attr.target_ifindex = ifindex;
-        attr.attach_type = BPF_XDP;
-        attr.flags = match attach {
-            XdpAttach::Driver => XDP_FLAGS_DRV_MODE,
-            XdpAttach::Skb => XDP_FLAGS_SKB_MODE,
-        };
-        Ok(Link { fd: bpf_fd(Command::LinkCreate, &mut attr)? })
+        let fd =
+            obtain(&Request::Link { program: program.as_fd(), ifindex, attach }).map_err(|refusal| refusal.source)?;
+        Ok(Link { fd })
     }
+}
+
+pub(crate) fn make_link(program: BorrowedFd<'_>, ifindex: u32, attach: XdpAttach) -> io::Result<OwnedFd> {
+    let mut attr: attr::LinkCreate = zeroed();
+    attr.prog_fd = fd_u32(program);
+    attr.target_ifindex = ifindex;
+    attr.attach_type = BPF_XDP;
+    attr.flags = match attach {
+        XdpAttach::Driver => XDP_FLAGS_DRV_MODE,
+        XdpAttach::Skb => XDP_FLAGS_SKB_MODE,
+    };
+    bpf_fd(Command::LinkCreate, &mut attr)
 }
 
 #[cfg(test)]

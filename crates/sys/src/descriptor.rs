@@ -1,7 +1,10 @@
-//! Descriptors of other people's, and where our own are put.
+//! Descriptors: numbers of other people's, and where our own come from and are put.
 
+use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
 use std::sync::OnceLock;
+
+use crate::bpf::{self, Instruction, MapSpec, XdpAttach};
 
 /// A descriptor number of the program that this code runs in, which may close it or open something else under it at any
 /// time; the kernel then answers `EBADF`, or speaks of the other thing, as it would to the program itself.
@@ -30,23 +33,103 @@ impl AsFd for Descriptor {
     }
 }
 
-/// Moves a new descriptor to where the process wants its internal ones.
-pub type Placement = fn(OwnedFd) -> OwnedFd;
-
-static PLACEMENT: OnceLock<Placement> = OnceLock::new();
-
-/// Says once for the process where internal descriptors go. A library inside somebody else's program puts them out of the
-/// way: programs count on getting the lowest free number, and close whole ranges.
-pub fn set_placement(placement: Placement) {
-    // A second call would be the same library again; the first counts.
-    let _ = PLACEMENT.set(placement);
+/// What a port is made of, as far as it needs capabilities to be had: an AF_XDP socket, a map, a program, a link.
+#[derive(Debug, Clone, Copy)]
+pub enum Request<'a> {
+    /// An AF_XDP socket, not bound yet. CAP_NET_RAW.
+    XdpSocket,
+    /// A BPF map. CAP_BPF.
+    Map(&'a MapSpec<'a>),
+    /// An XDP program, loaded. CAP_BPF and CAP_NET_ADMIN.
+    Program {
+        /// Its name.
+        name: &'a str,
+        /// Maps in them are given by descriptors of this process.
+        instructions: &'a [Instruction],
+    },
+    /// A link that attaches a program to an interface. CAP_NET_ADMIN.
+    Link {
+        /// The program.
+        program: BorrowedFd<'a>,
+        /// Interface index.
+        ifindex: u32,
+        /// Where in the receive path.
+        attach: XdpAttach,
+    },
 }
 
-/// Puts a new internal descriptor where the process wants it; without [`set_placement`] it stays.
+/// Why a descriptor was not had.
+#[derive(Debug)]
+pub struct Refusal {
+    /// What the kernel said.
+    pub source: io::Error,
+    /// What the verifier said of a program; empty otherwise.
+    pub log: String,
+}
+
+impl From<io::Error> for Refusal {
+    fn from(source: io::Error) -> Refusal {
+        Refusal { source, log: String::new() }
+    }
+}
+
+/// Where descriptors come from. A process with the capabilities asks the kernel ([`from_kernel`]); one without could ask a
+/// helper process that has them, and nothing else would change.
+pub trait Source: Sync {
+    /// Gets one.
+    ///
+    /// # Errors
+    /// The kernel, or whoever was asked, refused.
+    fn obtain(&self, request: &Request<'_>) -> Result<OwnedFd, Refusal>;
+
+    /// Puts an internal descriptor that needs no capability (epoll, eventfd, netlink) where the process wants it.
+    fn place(&self, descriptor: OwnedFd) -> OwnedFd {
+        descriptor
+    }
+}
+
+static SOURCE: OnceLock<&'static dyn Source> = OnceLock::new();
+
+/// Says once for the process where descriptors come from and go to. A library inside somebody else's program puts them
+/// out of the way: programs count on getting the lowest free number, and close whole ranges.
+pub fn set_source(source: &'static dyn Source) {
+    // A second call would be the same library again; the first counts.
+    let _ = SOURCE.set(source);
+}
+
+/// Gets a descriptor from the process's source.
+///
+/// # Errors
+/// As [`Source::obtain`].
+pub fn obtain(request: &Request<'_>) -> Result<OwnedFd, Refusal> {
+    match SOURCE.get() {
+        Some(source) => source.obtain(request),
+        None => from_kernel(request),
+    }
+}
+
+/// Puts a new internal descriptor where the process wants it; without [`set_source`] it stays.
 #[must_use]
 pub fn place(descriptor: OwnedFd) -> OwnedFd {
-    match PLACEMENT.get() {
-        Some(placement) => placement(descriptor),
+    match SOURCE.get() {
+        Some(source) => source.place(descriptor),
         None => descriptor,
+    }
+}
+
+/// Asks the kernel.
+///
+/// # Errors
+/// It refused, most often for want of a capability.
+pub fn from_kernel(request: &Request<'_>) -> Result<OwnedFd, Refusal> {
+    match request {
+        Request::XdpSocket => {
+            use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
+            let made = socket_with(AddressFamily::XDP, SocketType::RAW, SocketFlags::CLOEXEC, None);
+            made.map_err(|errno| io::Error::from(errno).into())
+        }
+        Request::Map(spec) => Ok(bpf::make_map(spec)?),
+        Request::Program { name, instructions } => bpf::make_program(name, instructions),
+        Request::Link { program, ifindex, attach } => Ok(bpf::make_link(*program, *ifindex, *attach)?),
     }
 }

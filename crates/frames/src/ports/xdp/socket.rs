@@ -7,7 +7,8 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use nearwire_sys::descriptor::place;
+use nearwire_sys::descriptor::{Request, obtain};
+use rustix::net::bind;
 use rustix::net::sockopt::{
     set_xdp_rx_ring_size, set_xdp_tx_ring_size, set_xdp_umem_completion_ring_size, set_xdp_umem_fill_ring_size,
     set_xdp_umem_reg, xdp_mmap_offsets, xdp_options,
@@ -16,7 +17,6 @@ use rustix::net::xdp::{
     SocketAddrXdp, SocketAddrXdpFlags, XDP_PGOFF_RX_RING, XDP_PGOFF_TX_RING, XDP_UMEM_PGOFF_COMPLETION_RING,
     XDP_UMEM_PGOFF_FILL_RING, XdpMmapOffsets, XdpOptionsFlags, XdpRingOffset, XdpUmemReg, XdpUmemRegFlags,
 };
-use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, socket_with};
 use rustix::process::{Resource, getrlimit};
 
 use super::config::XdpMode;
@@ -58,9 +58,8 @@ pub(super) struct Halves {
 impl SocketSpec<'_> {
     /// Opens and binds the socket.
     pub(super) fn open(&self) -> Result<Halves, PortError> {
-        let socket = socket_with(AddressFamily::XDP, SocketType::RAW, SocketFlags::CLOEXEC, None)
-            .map(place)
-            .map_err(|errno| self.refused("open an AF_XDP socket", errno))?;
+        let socket =
+            obtain(&Request::XdpSocket).map_err(|refusal| self.refused("open an AF_XDP socket", refusal.source))?;
         let frames = self.fill_frames + self.tx_frames + self.prepared_frames;
         let len_bytes = frames as usize * self.frame_size_bytes as usize;
         let umem = Umem::map(len_bytes.next_multiple_of(4096), self.huge_pages)
