@@ -185,35 +185,6 @@ fn stale_neighbour_in_use_is_confirmed_by_the_kernel() {
 }
 
 #[test]
-fn vlan_interface_sends_with_its_tag() {
-    let Some(mut bed) = bed_or_skip() else { return };
-    bed.ip_batch(&format!("link add link {NEAR} name v5 type vlan id 5"));
-    if bed
-        .near()
-        .namespace
-        .enter(|| std::fs::read_to_string("/proc/thread-self/net/dev"))
-        .unwrap()
-        .is_ok_and(|devices| !devices.contains("v5:"))
-    {
-        println!("SKIP this kernel has no VLAN interfaces (CONFIG_VLAN_8021Q), so there are none to follow");
-        return;
-    }
-    bed.ip("link set v5 up");
-    bed.ip("addr add 10.5.0.1/24 dev v5");
-    bed.ip("neigh add 10.5.0.2 lladdr 02:00:00:00:00:05 dev v5");
-    let frame = bed.send("10.5.0.2").unwrap();
-    assert_eq!(frame[12..18], [0x81, 0, 0, 5, 8, 0]);
-    bed.ip("link add link v5 name v6 type vlan id 6 proto 802.1ad");
-    bed.ip("link set v6 up");
-    bed.ip("addr add 10.6.0.1/24 dev v6");
-    bed.ip("neigh add 10.6.0.2 lladdr 02:00:00:00:00:06 dev v6");
-    let frame = bed.send("10.6.0.2").unwrap();
-    assert_eq!(frame[12..22], [0x81, 0, 0, 5, 0x88, 0xa8, 0, 6, 8, 0]);
-    bed.ip("link del v5");
-    assert_eq!(bed.send("10.5.0.2"), Err(NeedsKernel::NoRoute));
-}
-
-#[test]
 fn interface_in_a_bridge_is_the_kernels() {
     let Some(mut bed) = bed_or_skip() else { return };
     bed.ip("link add br0 type bridge");
