@@ -15,6 +15,7 @@ mod watch;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::{AsFd, OwnedFd};
+use std::time::{Duration, Instant};
 
 use nearwire_frames::PortError;
 use nearwire_frames::port::Port;
@@ -26,7 +27,7 @@ use nearwire_sys::descriptor::{Descriptor, place};
 use nearwire_sys::tsc::rough_ticks;
 
 use crate::config::Config;
-use crate::kernel_tables::{KernelTables, News};
+use crate::kernel_tables::{KernelTables, News, TablesError};
 use crate::reason::Reason;
 
 pub use attached::Attached;
@@ -39,6 +40,13 @@ pub use watch::{Seen, Watch};
 const LOOK_AFTER_TICKS: u64 = 40_000;
 /// Frames taken from a port in one [`Engine::poll`]: the ring of a busy port does not keep a call forever.
 const FRAMES_AT_ONCE: u32 = 64;
+/// Frames that a port's rings may hold when it is given up.
+const FRAMES_LEFT_MOST: u32 = 1 << 16;
+/// Data that comes by the kernel makes one ask whether the ports' programs are attached still, no more often than this: a
+/// question costs 0.5 us.
+const PROGRAMS_CHECKED_EVERY: Duration = Duration::from_millis(100);
+/// After the kernel refused its tables it is asked again no sooner.
+const TABLES_AGAIN_AFTER: Duration = Duration::from_millis(100);
 
 /// What became of a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,8 +82,11 @@ pub struct Engine {
     looked_ticks: u64,
     next_port: usize,
     counters: EngineCounters,
-    /// The first failure of a port; what it served goes by the kernel.
-    failure: Option<PortError>,
+    /// A port failed since the last look.
+    has_failed: bool,
+    programs_checked: Option<Instant>,
+    /// The tables are not the kernel's any more, and could not be read anew at this time.
+    tables_lost: Option<Instant>,
     stamps: bool,
 }
 
@@ -90,14 +101,14 @@ impl Engine {
         let _ = rustix::rand::getrandom(&mut secret, rustix::rand::GetRandomFlags::empty());
         let mut stack = Stack::new(StackConfig::new(u64::from_ne_bytes(secret)));
         let (tables, known) =
-            KernelTables::open_with(|descriptor| Ok(place(descriptor))).map_err(|_| Reason::EngineFailed)?;
+            KernelTables::open_with(|descriptor| Ok(place(descriptor))).map_err(|error| reason_of(&error))?;
         let mut interfaces = Interfaces::new(config);
         for update in known {
             interfaces.note(&update);
             stack.update(update);
         }
-        let watch = Watch::open().map_err(|_| Reason::EngineFailed)?;
-        watch.add_tables(tables.as_fd()).map_err(|_| Reason::EngineFailed)?;
+        let watch = Watch::open().map_err(|error| Reason::of_error(&error))?;
+        watch.add_tables(tables.as_fd()).map_err(|error| Reason::of_error(&error))?;
         Ok(Engine {
             stack,
             tables,
@@ -107,7 +118,9 @@ impl Engine {
             looked_ticks: 0,
             next_port: 0,
             counters: EngineCounters::default(),
-            failure: None,
+            has_failed: false,
+            programs_checked: None,
+            tables_lost: None,
             stamps: false,
         })
     }
@@ -150,9 +163,9 @@ impl Engine {
     /// # Errors
     /// None of them can have one: the reason of the first.
     pub fn attach(&mut self, local: IpAddr, remote: Option<IpAddr>, device: Option<u32>) -> Result<(), Reason> {
-        let by_route = remote.and_then(|remote| self.stack.interface_for(remote, device).ok());
+        let wanted = self.wanted_interface(remote, device);
         let Engine { interfaces, stack, watch, flows, .. } = self;
-        interfaces.attach(local, device.or(by_route), |ifindex, port| {
+        interfaces.attach(local, wanted, |ifindex, port| {
             for socket in port.receive_sockets() {
                 watch.add_port(socket).map_err(|source| PortError::Kernel {
                     tried: "wait for an AF_XDP socket",
@@ -164,6 +177,24 @@ impl Engine {
             // Checksums are computed and verified here: AF_XDP offers neither on every driver.
             Ok(stack.attach_port(ifindex, Offers::default()))
         })
+    }
+
+    /// Why no port takes what comes for a socket: the kernel serves it then, though it is accelerated.
+    ///
+    /// # Errors
+    /// The reason.
+    pub fn is_served(&self, local: IpAddr, remote: Option<IpAddr>, device: Option<u32>) -> Result<(), Reason> {
+        self.interfaces.why_not(local, self.wanted_interface(remote, device))
+    }
+
+    fn wanted_interface(&self, remote: Option<IpAddr>, device: Option<u32>) -> Option<u32> {
+        device.or_else(|| remote.and_then(|remote| self.stack.interface_for(remote, device).ok()))
+    }
+
+    /// How many flows the ports take.
+    #[must_use]
+    pub fn flow_count(&self) -> usize {
+        self.flows.len()
     }
 
     /// Adds the flows of an endpoint to all ports.
@@ -212,11 +243,14 @@ impl Engine {
     /// Takes one frame from one port, the ports in turn. `false`: none has any.
     #[inline]
     pub fn poll(&mut self, mut reader: impl FnMut(EndpointId, &Datagram<'_>) -> Take) -> bool {
-        let Engine { stack, interfaces, counters, stamps, failure, .. } = self;
+        let Engine { stack, interfaces, counters, stamps, has_failed, .. } = self;
         let ports = interfaces.attached.len();
         for _ in 0..ports {
             let Some(attached) = interfaces.attached.get_mut(self.next_port) else { break };
             self.next_port = if self.next_port + 1 >= ports { 0 } else { self.next_port + 1 };
+            if attached.failed.is_some() {
+                continue;
+            }
             let received_ns = if *stamps { time_of_day_ns() } else { 0 };
             let (port, checksum) = (attached.port_id, attached.receive_checksum());
             let judged = attached
@@ -230,8 +264,8 @@ impl Engine {
                 }
                 Ok(None) => {}
                 Err(error) => {
-                    attached.failed = true;
-                    failure.get_or_insert(error);
+                    attached.failed = Some(Reason::of_failure(&error));
+                    *has_failed = true;
                 }
             }
         }
@@ -254,6 +288,9 @@ impl Engine {
         };
         let (port, len_bytes) = (outgoing.port(), outgoing.len_bytes());
         let Some(attached) = interfaces.by_port(port) else { return Sent::Kernel(NeedsKernel::NoPort) };
+        if attached.failed.is_some() {
+            return Sent::Kernel(NeedsKernel::NoPort);
+        }
         attached.unsent = true;
         match attached.port.queue_with(len_bytes, |frame| {
             outgoing.write(frame);
@@ -270,8 +307,8 @@ impl Engine {
         for attached in self.interfaces.attached.iter_mut().filter(|attached| attached.unsent) {
             attached.unsent = false;
             if let Err(error) = attached.port.flush() {
-                attached.failed = true;
-                self.failure.get_or_insert(error);
+                attached.failed = Some(Reason::of_failure(&error));
+                self.has_failed = true;
             }
         }
     }
@@ -287,39 +324,72 @@ impl Engine {
     pub fn look(&mut self, mut shadow: impl FnMut(u32, Seen)) -> Looked {
         self.looked_ticks = rough_ticks();
         self.counters.looks += 1;
-        let Engine { watch, .. } = self;
-        let mut has_news = false;
-        watch.look(&mut shadow, || has_news = true);
+        let (mut has_news, mut by_kernel) = (false, false);
+        self.watch.look(
+            |token, seen| {
+                by_kernel |= seen.data;
+                shadow(token, seen);
+            },
+            || has_news = true,
+        );
         let mut looked = Looked::default();
-        if has_news {
-            looked.addresses_changed = self.take_news();
+        if has_news || self.tables_lost.is_some() {
+            looked = self.take_news();
         }
-        if self.failure.take().is_some() || self.interfaces.attached.iter().any(|attached| attached.failed) {
+        if by_kernel {
+            self.check_programs();
+        }
+        if self.has_failed {
+            self.has_failed = false;
             looked.ports_failed = self.drop_failed_ports();
         }
         self.confirm_neighbours();
         looked
     }
 
-    /// Netlink has something. Says whether addresses changed.
-    fn take_news(&mut self) -> bool {
+    /// Netlink has something.
+    fn take_news(&mut self) -> Looked {
+        // What has come is judged by what was true when it came.
+        self.take_in_all();
         let Engine { stack, tables, interfaces, .. } = self;
-        let mut addresses_changed = false;
+        let mut looked = Looked::default();
         let mut apply = |update: Update| {
-            addresses_changed |= interfaces.note(&update);
+            let changes = interfaces.note(&update);
+            looked.addresses_changed |= changes.addresses;
+            looked.links_changed |= changes.links;
             stack.update(update);
         };
-        if let Ok(News::Lost) = tables.read(&mut apply)
-            && let Ok(known) = tables.snapshot()
-        {
-            interfaces.forget_addresses();
-            for update in &known {
-                interfaces.note(update);
+        // Refused, the news are lost as well.
+        let is_lost = matches!(tables.read(&mut apply), Ok(News::Lost) | Err(_)) || self.tables_lost.is_some();
+        if is_lost && self.tables_lost.is_none_or(|since| since.elapsed() > TABLES_AGAIN_AFTER) {
+            self.tables_lost = Some(Instant::now());
+            if let Ok(known) = self.tables.snapshot() {
+                self.tables_lost = None;
+                self.interfaces.resync(&known);
+                self.stack.resync(known);
+                (looked.addresses_changed, looked.links_changed) = (true, true);
             }
-            stack.resync(known);
-            addresses_changed = true;
         }
-        addresses_changed
+        self.has_failed |= self.interfaces.attached.iter().any(|attached| attached.failed.is_some());
+        looked
+    }
+
+    /// Takes in all that the ports have.
+    fn take_in_all(&mut self) {
+        let mut left = FRAMES_LEFT_MOST;
+        while left > 0 && self.poll(|_, _| Take::Queue) {
+            left -= 1;
+        }
+    }
+
+    /// Data came by the kernel: from this host, as a fragment, for a group, or because a port gets nothing any more.
+    fn check_programs(&mut self) {
+        if self.programs_checked.is_some_and(|checked| checked.elapsed() < PROGRAMS_CHECKED_EVERY) {
+            return;
+        }
+        self.programs_checked = Some(Instant::now());
+        self.interfaces.check_programs();
+        self.has_failed |= self.interfaces.attached.iter().any(|attached| attached.failed.is_some());
     }
 
     /// The kernel does not see our frames, so it is told of neighbours that are in use.
@@ -330,18 +400,24 @@ impl Engine {
         }
     }
 
-    /// An interface that went away, or whose queue was taken: the kernel serves what it served.
+    /// Takes failed ports away, with what they have received: the kernel serves what they served.
     fn drop_failed_ports(&mut self) -> bool {
-        let Engine { stack, interfaces, .. } = self;
-        let before = interfaces.attached.len();
-        interfaces.attached.retain(|attached| {
-            if attached.failed {
-                stack.detach_port(attached.port_id);
+        let Engine { stack, interfaces, counters, .. } = self;
+        let mut any = false;
+        while let Some(mut attached) = interfaces.take_failed() {
+            any = true;
+            let (port, checksum) = (attached.port_id, attached.receive_checksum());
+            for _ in 0..FRAMES_LEFT_MOST {
+                let taken = attached.port.receive(|frame| {
+                    stack.receive(&Arrival { port, frame, received_ns: time_of_day_ns(), checksum }, |_, _| Take::Queue)
+                });
+                let Ok(Some(_)) = taken else { break };
+                counters.frames += 1;
             }
-            !attached.failed
-        });
+            stack.detach_port(port);
+        }
         self.next_port = 0;
-        interfaces.attached.len() < before
+        any
     }
 }
 
@@ -350,8 +426,18 @@ impl Engine {
 pub struct Looked {
     /// Addresses of this host came or went: flows have to follow.
     pub addresses_changed: bool,
+    /// An interface may have a port that could not have one before.
+    pub links_changed: bool,
     /// A port is gone.
     pub ports_failed: bool,
+}
+
+fn reason_of(error: &TablesError) -> Reason {
+    match error {
+        TablesError::Socket { source, .. } | TablesError::Refused { source, .. } | TablesError::Groups { source, .. } => {
+            Reason::of_error(source)
+        }
+    }
 }
 
 fn is_stray(verdict: Verdict) -> bool {

@@ -113,6 +113,8 @@ worded! {
         AddressRefused => "the stack cannot be bound to its address as the kernel is",
         /// shutdown(2).
         ShutDown => "the program shut it down",
+        /// `bpftool link detach`.
+        ProgramDetached => "somebody detached the XDP program; taking the interface down and up attaches it again",
     }
 }
 
@@ -128,9 +130,24 @@ impl Reason {
             PortError::MemoryLimit { .. } => Reason::MemoryLimit,
             PortError::Privilege { .. } => Reason::NoCapability,
             PortError::Filter { .. } => Reason::TooManySockets,
-            PortError::Kernel { source, .. } if source.raw_os_error() == Some(libc::EMFILE) => Reason::DescriptorLimit,
+            PortError::Kernel { source, .. } if is_descriptor_limit(source) => Reason::DescriptorLimit,
             _ => Reason::XdpRefused,
         }
+    }
+
+    /// Why an open port can no more.
+    #[must_use]
+    pub fn of_failure(error: &PortError) -> Reason {
+        match error {
+            PortError::InterfaceGone { .. } => Reason::InterfaceDown,
+            _ => Reason::EngineFailed,
+        }
+    }
+
+    /// Why the engine did not get what it needs of the kernel.
+    #[must_use]
+    pub fn of_error(error: &std::io::Error) -> Reason {
+        if is_descriptor_limit(error) { Reason::DescriptorLimit } else { Reason::EngineFailed }
     }
 
     /// The sentence with what the detail adds: the number of a rule, the level and name of an option
@@ -145,6 +162,10 @@ impl Reason {
             _ => self.words().to_owned(),
         }
     }
+}
+
+fn is_descriptor_limit(error: &std::io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE))
 }
 
 /// The detail of [`Reason::UnsupportedOption`].

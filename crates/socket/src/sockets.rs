@@ -4,6 +4,7 @@
 //! here. So the kernel's errors are the program's errors, and a socket that cannot be accelerated just stays as it is.
 
 use std::net::{IpAddr, SocketAddr};
+use std::time::{Duration, Instant};
 
 use nearwire_frames::steering::{FlowFilter, Transport};
 use nearwire_stack::{EndpointId, Family, SourceFilter, UdpOptions};
@@ -17,11 +18,15 @@ use crate::reason::Reason;
 use crate::shadow::{self, Kept};
 use crate::udp_socket::{Accelerated, Membership, Service, UdpSocket};
 
+/// An engine that was refused is tried again after this time: a limit may have been raised, descriptors closed.
+const ENGINE_AGAIN_AFTER: Duration = Duration::from_secs(1);
+
 /// Not opened yet, open, or why it cannot be.
 pub(crate) enum EngineState {
     Closed,
     Open(Box<Engine>),
-    Refused(Reason),
+    /// Why, and when it was tried.
+    Refused(Reason, Instant),
 }
 
 /// See the module.
@@ -89,7 +94,7 @@ impl Sockets {
     pub fn engine(&mut self) -> Option<&mut Engine> {
         match &mut self.engine {
             EngineState::Open(engine) => Some(engine),
-            EngineState::Closed | EngineState::Refused(_) => None,
+            EngineState::Closed | EngineState::Refused(..) => None,
         }
     }
 
@@ -381,7 +386,8 @@ impl Sockets {
     }
 
     fn accelerate(&mut self, id: SocketId, remote: Option<SocketAddr>) -> Result<Accelerated, Reason> {
-        self.take_in_frames();
+        // The tables may have changed since the last look: the address may be one of today.
+        self.look();
         self.ask_rules(id, remote)?;
         let remote_ip = remote.map(|remote| remote.ip().to_canonical());
         let Some(socket) = self.get_mut(id) else { return Err(Reason::NotBound) };
@@ -408,7 +414,8 @@ impl Sockets {
             engine.want_stamps();
         }
         let endpoint = engine.stack().udp_open(family, options);
-        self.enter_stack(id, endpoint, local, remote.filter(|_| is_connected)).inspect_err(|_| {
+        let entered = self.enter_stack(id, endpoint, local, remote.filter(|_| is_connected));
+        entered.map(|entered| Accelerated { first_remote: remote_ip, ..entered }).inspect_err(|_| {
             if let Some(engine) = self.engine() {
                 engine.stack().udp_close(endpoint);
             }
@@ -450,7 +457,7 @@ impl Sockets {
             self.owners.resize(endpoint.index() + 1, id);
         }
         self.owners[endpoint.index()] = id;
-        Ok(Accelerated { endpoint, flows })
+        Ok(Accelerated { endpoint, flows, first_remote: None })
     }
 
     fn ask_rules(&self, id: SocketId, remote: Option<SocketAddr>) -> Result<(), Reason> {
@@ -469,17 +476,38 @@ impl Sockets {
     }
 
     fn open_engine(&mut self) -> Result<&mut Engine, Reason> {
-        if let EngineState::Closed = self.engine {
+        let is_due = match &self.engine {
+            EngineState::Closed => true,
+            EngineState::Open(_) => false,
+            EngineState::Refused(_, since) => since.elapsed() > ENGINE_AGAIN_AFTER,
+        };
+        if is_due {
             self.engine = match Engine::open(&self.config) {
                 Ok(engine) => EngineState::Open(Box::new(engine)),
-                Err(reason) => EngineState::Refused(reason),
+                Err(reason) => EngineState::Refused(reason, Instant::now()),
             };
         }
         match &mut self.engine {
             EngineState::Open(engine) => Ok(engine),
-            EngineState::Refused(reason) => Err(*reason),
+            EngineState::Refused(reason, _) => Err(*reason),
             EngineState::Closed => Err(Reason::EngineFailed),
         }
+    }
+
+    /// Has ports opened where they are missing, after an interface came up or an address came. Where none can be had the
+    /// kernel serves the socket, and [`Sockets::reason`] says why.
+    pub(crate) fn attach_again(&mut self, id: SocketId) {
+        let Some((local, remote, device)) = self.get(id).and_then(reach) else { return };
+        if let Some(engine) = self.engine() {
+            let _ = engine.attach(local, remote, device);
+        }
+    }
+
+    /// Why no port takes what comes for an accelerated socket.
+    pub(crate) fn why_not_served(&self, socket: &UdpSocket) -> Option<Reason> {
+        let EngineState::Open(engine) = &self.engine else { return None };
+        let (local, remote, device) = reach(socket)?;
+        engine.is_served(local, remote, device).err()
     }
 
     /// Adds and removes flows after addresses, groups or the connection changed.
@@ -505,7 +533,7 @@ impl Sockets {
             return;
         }
         let before = std::mem::replace(&mut socket.service, Service::Kernel(reason));
-        let Service::Accelerated(Accelerated { endpoint, flows }) = before else { return };
+        let Service::Accelerated(Accelerated { endpoint, flows, .. }) = before else { return };
         let shadow = socket.shadow;
         socket.shadow_has_data = true;
         let Some(engine) = self.engine() else { return };
@@ -523,6 +551,14 @@ impl Sockets {
         self.raise_readable();
         self.sets.handed_over(id);
     }
+}
+
+/// What says by which interfaces traffic of an accelerated socket goes: local address, peer, device.
+fn reach(socket: &UdpSocket) -> Option<(IpAddr, Option<IpAddr>, Option<u32>)> {
+    let Service::Accelerated(Accelerated { first_remote, .. }) = &socket.service else { return None };
+    let connected = socket.remote.filter(|_| socket.is_connected).map(|remote| remote.ip().to_canonical());
+    let device = socket.kept.and_then(|kept| kept.options.device);
+    Some((socket.local?.ip().to_canonical(), connected.or(*first_remote), device))
 }
 
 /// Options as the stack wants them: IP_MULTICAST_IF names an interface by an address of it.
@@ -561,10 +597,11 @@ fn flows_of(socket: &UdpSocket, engine: &Engine, endpoint: EndpointId) -> Vec<Fl
     };
     let mut flows: Vec<FlowFilter> = if bound.is_unspecified() {
         engine.own_addresses().filter(takes).map(flow).collect()
-    } else if bound.is_multicast() {
-        Vec::new()
-    } else {
+    } else if engine.interface_with(bound).is_some() {
         vec![flow(bound)]
+    } else {
+        // A group, or an address that was removed.
+        Vec::new()
     };
     let groups = socket.memberships.iter().map(|joined| joined.group);
     flows.extend(groups.filter(|group| bound.is_unspecified() || bound == *group).map(flow));

@@ -300,6 +300,8 @@ impl Sockets {
         if looked != Looked::default() {
             self.follow(looked);
         }
+        // The last frames of a port, or those from before the news.
+        self.raise_readable();
     }
 
     fn shadow_has(&mut self, id: SocketId, what: Seen) {
@@ -315,11 +317,11 @@ impl Sockets {
 
     #[cold]
     fn follow(&mut self, looked: Looked) {
-        if !looked.addresses_changed && !looked.ports_failed {
-            return;
-        }
         for index in 0..self.socket_count() {
             let id = SocketId::new(index as u32);
+            if looked.links_changed || looked.addresses_changed {
+                self.attach_again(id);
+            }
             if self.get(id).is_some_and(UdpSocket::is_accelerated)
                 && let Err(reason) = self.follow_addresses(id)
             {
@@ -367,7 +369,7 @@ impl Sockets {
         match &self.get(self.find(number)?)?.service {
             Service::Open => Some(Reason::NotBound),
             Service::Kernel(reason) => Some(*reason),
-            Service::Accelerated(_) => None,
+            Service::Accelerated(_) => self.why_not_served(self.get(self.find(number)?)?),
         }
     }
 }

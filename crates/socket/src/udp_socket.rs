@@ -26,6 +26,8 @@ pub(crate) struct Accelerated {
     pub(crate) endpoint: EndpointId,
     /// The packets the ports take for it.
     pub(crate) flows: Vec<FlowFilter>,
+    /// Where it first sent to, which says by which interface its traffic goes.
+    pub(crate) first_remote: Option<IpAddr>,
 }
 
 /// A group joined, as the shadow was told.

@@ -16,6 +16,9 @@ use crate::descriptor::{Refusal, Request, obtain};
 
 const BPF_PROG_TYPE_XDP: u32 = 6;
 const BPF_XDP: u32 = 37;
+/// `enum bpf_link_type`.
+const BPF_LINK_TYPE_XDP: u32 = 6;
+const BPF_F_NO_PREALLOC: u32 = 1;
 const XDP_FLAGS_SKB_MODE: u32 = 1 << 1;
 const XDP_FLAGS_DRV_MODE: u32 = 1 << 2;
 
@@ -60,6 +63,8 @@ fn fd_u32(fd: BorrowedFd<'_>) -> u32 {
 pub enum MapKind {
     /// Values by key bytes.
     Hash,
+    /// The same, where an entry takes memory only while it is there (`BPF_F_NO_PREALLOC`).
+    SparseHash,
     /// Values by index.
     Array,
     /// AF_XDP sockets by index.
@@ -84,13 +89,14 @@ pub struct MapSpec<'a> {
 pub(crate) fn make_map(spec: &MapSpec<'_>) -> io::Result<OwnedFd> {
     let mut attr: attr::MapCreate = zeroed();
     attr.map_type = match spec.kind {
-        MapKind::Hash => 1,
+        MapKind::Hash | MapKind::SparseHash => 1,
         MapKind::Array => 2,
         MapKind::Xskmap => 17,
     };
     attr.key_size = spec.key_size_bytes;
     attr.value_size = spec.value_size_bytes;
     attr.max_entries = spec.max_entries;
+    attr.map_flags = if spec.kind == MapKind::SparseHash { BPF_F_NO_PREALLOC } else { 0 };
     attr.map_name = attr::object_name(spec.name);
     bpf_fd(Command::MapCreate, &mut attr)
 }
@@ -380,6 +386,59 @@ impl Link {
         let fd =
             obtain(&Request::Link { program: program.as_fd(), ifindex, attach }).map_err(|refusal| refusal.source)?;
         Ok(Link { fd })
+    }
+
+    /// The kernel's id of the program that the link holds on its interface; `None` once it was detached, by force or with
+    /// the interface.
+    ///
+    /// # Errors
+    /// Reading the link's information failed.
+    pub fn attached_program(&self) -> io::Result<Option<u32>> {
+        let info = link_info(self.fd.as_fd())?;
+        Ok((info.ifindex != 0).then_some(info.prog_id))
+    }
+}
+
+fn link_info(link: BorrowedFd<'_>) -> io::Result<attr::LinkInfo> {
+    let mut info = attr::LinkInfo::default();
+    let mut attr: attr::ObjInfo = zeroed();
+    attr.bpf_fd = fd_u32(link);
+    attr.info_len = size_of::<attr::LinkInfo>() as u32;
+    attr.info = (&raw mut info) as u64;
+    bpf(Command::ObjGetInfoByFd, &mut attr)?;
+    Ok(info)
+}
+
+/// Detaches by force the XDP links that hold a program, whoever made them, as an administrator may (`bpftool link
+/// detach`). Says how many there were.
+///
+/// # Errors
+/// `EPERM` without CAP_SYS_ADMIN.
+pub fn detach_links_of(program_id: u32) -> io::Result<u32> {
+    let mut detached = 0;
+    let mut next: attr::NextId = zeroed();
+    loop {
+        match bpf(Command::LinkGetNextId, &mut next) {
+            Ok(_) => {}
+            Err(error) if error.raw_os_error() == Some(libc::ENOENT) => return Ok(detached),
+            Err(error) => return Err(error),
+        }
+        next.start_id = next.next_id;
+        let mut by_id: attr::NextId = zeroed();
+        by_id.start_id = next.next_id;
+        let link = match bpf_fd(Command::LinkGetFdById, &mut by_id) {
+            Ok(link) => link,
+            // Gone since the look.
+            Err(error) if error.raw_os_error() == Some(libc::ENOENT) => continue,
+            Err(error) => return Err(error),
+        };
+        let info = link_info(link.as_fd())?;
+        if (info.kind, info.prog_id) == (BPF_LINK_TYPE_XDP, program_id) && info.ifindex != 0 {
+            let mut attr: attr::LinkDetach = zeroed();
+            attr.link_fd = fd_u32(link.as_fd());
+            bpf(Command::LinkDetach, &mut attr)?;
+            detached += 1;
+        }
     }
 }
 

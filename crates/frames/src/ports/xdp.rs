@@ -64,7 +64,7 @@ pub struct XdpFacts {
 #[derive(Debug)]
 pub struct XdpPort {
     // Detached first: with the program gone the kernel has its frames back while sockets and memory are taken down.
-    _attachment: XdpAttachment,
+    attachment: Option<XdpAttachment>,
     _sockets: Map,
     /// The filters, for a port opened with [`Steer::Filters`].
     steering: Option<SteeringTable>,
@@ -102,7 +102,7 @@ impl XdpPort {
         let buffer_bytes = config.frame_size_bytes as usize - RECEIVE_HEADROOM_BYTES;
         Ok(XdpPort {
             facts: XdpFacts { pages: sockets.pages, zero_copy: sockets.zero_copy, program_id: attachment.program_id() },
-            _attachment: attachment,
+            attachment: Some(attachment),
             _sockets: map,
             steering,
             receivers: sockets.receivers.into_boxed_slice(),
@@ -127,6 +127,18 @@ impl XdpPort {
     #[must_use]
     pub fn config(&self) -> &XdpConfig {
         &self.config
+    }
+
+    /// Whether the program that hands frames over is still attached. One system call; nobody tells of it: rtnetlink is silent
+    /// about programs that links attach.
+    #[must_use]
+    pub fn is_attached(&self) -> bool {
+        self.attachment.as_ref().is_some_and(XdpAttachment::is_in_force)
+    }
+
+    /// Detaches the program: the kernel has all frames from now on, and those in the rings can still be read.
+    pub fn detach(&mut self) {
+        self.attachment = None;
     }
 
     /// The sockets it receives by, to wait for in an epoll set of the caller's.
@@ -249,7 +261,9 @@ fn steer_to(
         map.set_socket(queue, receiver.socket()).map_err(refused)?;
     }
     let steering = match config.steer {
-        Steer::Filters => Some(SteeringTable::new(interface)?),
+        Steer::Filters => {
+            Some(SteeringTable::new(interface, config.frame_size_bytes - RECEIVE_HEADROOM_BYTES as u32)?)
+        }
         Steer::EtherType(_) | Steer::All => None,
     };
     let program = match (config.steer, &steering) {

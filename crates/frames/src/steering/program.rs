@@ -55,10 +55,10 @@ const PORT_IN_SEGMENT: i16 = 2;
 const FLOW_CLASSES: i32 = 0b1111;
 const FRAME_CLASSES: i32 = 0xff << FRAME_CLASSES_FROM;
 
-/// Gives what the filters in `maps` match to the socket that `sockets` has for the frame's queue, and the rest to the
-/// kernel.
-pub(super) fn steer(maps: &Maps, sockets: &Map) -> Result<Program, LoadError> {
-    Program::load_xdp("nw_filters", &instructions(maps, sockets))
+/// Gives what the filters in `maps` match to the socket that `sockets` has for the frame's queue, and the rest, with all
+/// frames of more than `frame_most_bytes`, to the kernel.
+pub(super) fn steer(maps: &Maps, sockets: &Map, frame_most_bytes: u32) -> Result<Program, LoadError> {
+    Program::load_xdp("nw_filters", &instructions(maps, sockets, frame_most_bytes))
 }
 
 /// Where a frame can go.
@@ -68,7 +68,7 @@ struct Ways {
     pass: Label,
 }
 
-fn instructions(maps: &Maps, sockets: &Map) -> Vec<Instruction> {
+fn instructions(maps: &Maps, sockets: &Map, frame_most_bytes: u32) -> Vec<Instruction> {
     let mut program = Assembler::new();
     let ways = Ways { redirect: program.label(), pass: program.label() };
     append_classes(&mut program, maps, ways);
@@ -76,7 +76,13 @@ fn instructions(maps: &Maps, sockets: &Map) -> Vec<Instruction> {
     append_frame_filters(&mut program, maps, ways);
     append_flow(&mut program, ways);
     append_flow_filters(&mut program, maps, ways);
-    program.place(ways.redirect).copy(R1, R6); // the context
+    program
+        .place(ways.redirect)
+        .load(Word, R1, R6, CONTEXT_DATA)
+        .load(Word, R2, R6, CONTEXT_DATA_END)
+        .add(R1, frame_most_bytes.cast_signed()) // one past the longest frame that a buffer holds ...
+        .jump_if_above(R2, R1, ways.pass) // ... is within the frame: AF_XDP would drop it
+        .copy(R1, R6); // the context
     append_redirect(&mut program, sockets);
     program.place(ways.pass);
     append_pass(&mut program);

@@ -9,8 +9,9 @@ use super::program::{self, Maps};
 use super::set::FilterSet;
 use crate::PortError;
 
-/// Flow filters that fit: 350 KiB of kernel memory.
-const FLOWS_MOST: u32 = 4096;
+/// Flow filters that fit, 10 000 sockets on six addresses: 1 MiB of kernel memory for the buckets, and 96 bytes for each
+/// that is there.
+const FLOWS_MOST: u32 = 1 << 16;
 /// Frame filters that fit.
 const FRAMES_MOST: u32 = 1024;
 /// What a filter's key leads to: that it is there says all.
@@ -26,22 +27,27 @@ pub struct SteeringTable {
     interface: String,
     set: FilterSet,
     maps: Maps,
+    /// The word of classes that the program sees.
+    shown: u32,
+    /// Longer frames stay with the kernel.
+    frame_most_bytes: u32,
 }
 
 impl SteeringTable {
-    /// An empty table, for messages about `interface`.
+    /// An empty table, for messages about `interface`. Frames of more than `frame_most_bytes`, which the port's buffers
+    /// cannot hold, stay with the kernel: the MTU may grow while the port is open.
     ///
     /// # Errors
     /// The kernel refused the maps, most often for want of CAP_BPF.
-    pub fn new(interface: &str) -> Result<SteeringTable, PortError> {
+    pub fn new(interface: &str, frame_most_bytes: u32) -> Result<SteeringTable, PortError> {
         let refused = |source: io::Error| PortError::refused("make the maps of filters", interface, source);
-        let hash = |name, key_bytes: usize, most| Map::create(MapKind::Hash, name, key_bytes as u32, VALUE_BYTES, most);
+        let hash = |kind, name, key_bytes: usize, most| Map::create(kind, name, key_bytes as u32, VALUE_BYTES, most);
         let maps = Maps {
             classes: Map::create(MapKind::Array, "nw_classes", 4, 4, 1).map_err(refused)?,
-            flows: hash("nw_flows", FLOW_KEY_BYTES, FLOWS_MOST).map_err(refused)?,
-            frames: hash("nw_frames", FRAME_KEY_BYTES, FRAMES_MOST).map_err(refused)?,
+            flows: hash(MapKind::SparseHash, "nw_flows", FLOW_KEY_BYTES, FLOWS_MOST).map_err(refused)?,
+            frames: hash(MapKind::Hash, "nw_frames", FRAME_KEY_BYTES, FRAMES_MOST).map_err(refused)?,
         };
-        Ok(SteeringTable { interface: interface.to_owned(), set: FilterSet::new(), maps })
+        Ok(SteeringTable { interface: interface.to_owned(), set: FilterSet::new(), maps, shown: 0, frame_most_bytes })
     }
 
     /// Loads the program that gives what the filters match to `sockets`.
@@ -49,7 +55,7 @@ impl SteeringTable {
     /// # Errors
     /// The kernel refused it.
     pub fn program(&self, sockets: &Map) -> Result<Program, nearwire_sys::bpf::LoadError> {
-        program::steer(&self.maps, sockets)
+        program::steer(&self.maps, sockets, self.frame_most_bytes)
     }
 
     /// Adds a filter: frames that come from now on are matched against it.
@@ -96,8 +102,13 @@ impl SteeringTable {
         &self.set
     }
 
-    fn show_classes(&self) -> io::Result<()> {
-        self.maps.classes.update(&0_u32.to_ne_bytes(), &self.set.classes().to_ne_bytes())
+    fn show_classes(&mut self) -> io::Result<()> {
+        let classes = self.set.classes();
+        if classes != self.shown {
+            self.maps.classes.update(&0_u32.to_ne_bytes(), &classes.to_ne_bytes())?;
+            self.shown = classes;
+        }
+        Ok(())
     }
 
     fn wrong(&self, source: FilterError) -> PortError {

@@ -15,6 +15,8 @@ use crate::ports::xdp::{Steer, XdpConfig, XdpMode, XdpPort};
 use crate::test_cable::{Cable, NEAR, cable_or_skip};
 use crate::xdp::programs::{XDP_PASS, XDP_REDIRECT};
 
+/// More than a test run takes: the model knows no port.
+const FRAME_MOST_BYTES: u32 = 1 << 16;
 const MAC: [u8; 6] = [2, 0, 0, 0, 0, 7];
 const GROUP_MAC: [u8; 6] = [1, 0, 0x5e, 1, 2, 3];
 const HOST: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
@@ -28,7 +30,7 @@ struct Bench {
     program: Program,
     ifindex: u32,
     _port: XdpPort,
-    _sockets: Map,
+    sockets: Map,
     cable: Cable,
 }
 
@@ -37,7 +39,7 @@ impl Bench {
         let cable = cable_or_skip()?;
         let (table, program, ifindex, port, sockets) = cable.near(|| {
             let ifindex = InterfaceFacts::read(NEAR).unwrap().ifindex;
-            let table = SteeringTable::new(NEAR).unwrap();
+            let table = SteeringTable::new(NEAR, FRAME_MOST_BYTES).unwrap();
             let sockets = Map::xskmap("test", 2).unwrap();
             // The port's own program is another one; only its socket is wanted.
             let port = XdpPort::open(&XdpConfig::new(NEAR, XdpMode::Generic, Steer::Filters)).unwrap();
@@ -45,7 +47,7 @@ impl Bench {
             let program = table.program(&sockets).unwrap();
             (table, program, ifindex, port, sockets)
         });
-        Some(Bench { table, program, ifindex, _port: port, _sockets: sockets, cable })
+        Some(Bench { table, program, ifindex, _port: port, sockets, cable })
     }
 
     fn remove_all(&mut self) {
@@ -284,15 +286,6 @@ fn filters_added_twice_or_removed_twice_or_impossible_are_refused_by_cause() {
     assert_eq!(set.iter().count(), 0);
 }
 
-#[test]
-fn table_full_the_next_filter_is_refused_and_the_others_stay() {
-    let Some(mut bench) = Bench::or_skip() else { return };
-    let refused = (1..=u16::MAX).find_map(|port| bench.table.add(udp(HOST, port)).err()).unwrap();
-    let said = refused.to_string();
-    assert!(said.contains("udp 10.0.0.1 port 4097") && said.contains("holds 4096"), "{said}");
-    assert!(bench.takes(&udp_v4(HOST, 4096)) && !bench.takes(&udp_v4(HOST, 4097)));
-}
-
 /// Filters and frames draw from few values, so that they often meet.
 fn addresses() -> impl Strategy<Value = IpAddr> {
     let v4 = [HOST, GROUP, Ipv4Addr::UNSPECIFIED].map(IpAddr::from);
@@ -375,4 +368,42 @@ fn random_and_mutated_packets_kernel_and_model_decide_alike() {
         .unwrap();
     // The frames are such that both outcomes are common.
     assert!((1000..7000).contains(&taken.get()), "{} of 8000 frames were taken", taken.get());
+}
+
+#[test]
+fn frame_longer_than_buffers_stays_with_the_kernel() {
+    let Some(mut bench) = Bench::or_skip() else { return };
+    let short = udp_v4(HOST, 7);
+    let mut long = short.clone();
+    long.push(0);
+    let mut table = SteeringTable::new(NEAR, short.len() as u32).unwrap();
+    for filter in [udp(HOST, 7), Filter::Frame(FrameFilter::default())] {
+        table.add(filter).unwrap();
+        let program = table.program(&bench.sockets).unwrap();
+        let decided = |frame: &[u8]| bench.cable.near(|| program.test_run_on(frame, bench.ifindex, 0)).unwrap().retval;
+        assert_eq!(decided(&short), XDP_REDIRECT, "{filter}");
+        assert_eq!(decided(&long), XDP_PASS, "{filter}");
+    }
+    bench.remove_all();
+}
+
+#[test]
+fn table_full_the_next_filter_is_refused_and_the_others_stay() {
+    const FLOWS: u32 = 1 << 16;
+    let Some(mut bench) = Bench::or_skip() else { return };
+    let flow = |number: u32| udp(Ipv4Addr::from(0x0a00_0000 + (number >> 12)), 1 + (number & 0xfff) as u16);
+    let started = std::time::Instant::now();
+    for number in 0..FLOWS {
+        bench.table.add(flow(number)).unwrap();
+    }
+    println!("{FLOWS} filters: {} ns each", started.elapsed().as_nanos() / u128::from(FLOWS));
+    let refused = bench.table.add(flow(FLOWS)).unwrap_err();
+    assert!(matches!(&refused, crate::PortError::Filter { source: FilterError::Full { most: FLOWS, .. }, .. }), "{refused}");
+    assert!(!bench.takes(&udp_v4(Ipv4Addr::from(0x0a00_0000 + (FLOWS >> 12)), 1)));
+    assert!(refused.to_string().contains("holds 65536"), "{refused}");
+    assert!(bench.takes(&udp_v4(Ipv4Addr::from(0x0a00_0000), 1)));
+    bench.table.remove(flow(7)).unwrap();
+    bench.table.add(flow(FLOWS)).unwrap();
+    assert!(bench.takes(&udp_v4(Ipv4Addr::from(0x0a00_0000 + (FLOWS >> 12)), 1)));
+    bench.remove_all();
 }

@@ -33,7 +33,7 @@ impl fmt::Display for AttachMode {
 /// An attached program; detached on drop.
 #[derive(Debug)]
 pub struct XdpAttachment {
-    _link: Link,
+    link: Link,
     program_id: u32,
 }
 
@@ -53,13 +53,20 @@ impl XdpAttachment {
         let program_id = program
             .id()
             .map_err(|source| PortError::refused("read the attached XDP program's id", &interface.name, source))?;
-        Ok(XdpAttachment { _link: link, program_id })
+        Ok(XdpAttachment { link, program_id })
     }
 
     /// The kernel's id of the program.
     #[must_use]
     pub fn program_id(&self) -> u32 {
         self.program_id
+    }
+
+    /// Whether the program is still there: an administrator may detach it, and it goes with the interface. One system call.
+    #[must_use]
+    pub fn is_in_force(&self) -> bool {
+        // An error says nothing about the program.
+        self.link.attached_program().map_or(true, |program| program == Some(self.program_id))
     }
 }
 

@@ -1,6 +1,7 @@
 //! Interfaces: which there are, which have a port of ours, and why others have none.
 
 use std::net::{IpAddr, Ipv4Addr};
+use std::time::{Duration, Instant};
 
 use nearwire_frames::PortError;
 use nearwire_frames::interface::InterfaceFacts;
@@ -16,6 +17,8 @@ const FILL_FRAMES: u32 = 512;
 /// The same, over all queues of an interface.
 const FILL_FRAMES_MOST: u32 = 4096;
 const TX_FRAMES: u32 = 256;
+/// What others may undo without a word (an interface given back, a limit raised) is tried again after this time.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// An interface with a port.
 pub struct Attached {
@@ -29,8 +32,8 @@ pub struct Attached {
     pub(super) port_id: PortId,
     /// Frames are queued that no kick was made for.
     pub(super) unsent: bool,
-    /// The port said that it can no more.
-    pub(super) failed: bool,
+    /// It can no more, and why.
+    pub(super) failed: Option<Reason>,
     is_veth: bool,
 }
 
@@ -48,9 +51,53 @@ impl Attached {
 struct Link {
     ifindex: u32,
     is_up: bool,
+    mtu_bytes: u32,
     kind: LinkKind,
-    /// Why it got no port when it was tried.
-    refused: Option<Reason>,
+    /// Why it got no port when it was tried, or lost the one it had, and when that was.
+    refused: Option<(Reason, Instant)>,
+}
+
+impl Link {
+    /// What is in the way of a port.
+    fn obstacle(&self) -> Option<Reason> {
+        match self.kind {
+            LinkKind::Ethernet if !self.is_up => Some(Reason::InterfaceDown),
+            LinkKind::Ethernet => self.refused.map(|(reason, _)| reason),
+            LinkKind::Loopback => Some(Reason::Loopback),
+            LinkKind::Vlan { .. } | LinkKind::Other => Some(Reason::NotEthernet),
+        }
+    }
+
+    /// What is in the way of trying to open one.
+    fn forbids(&self) -> Option<Reason> {
+        self.obstacle().filter(|reason| !is_passing(*reason) || !self.is_retry_due())
+    }
+
+    fn is_retry_due(&self) -> bool {
+        self.refused.is_none_or(|(_, since)| since.elapsed() > RETRY_AFTER)
+    }
+}
+
+/// Nobody tells when it is over, and an attempt costs a fraction of a millisecond and disturbs nobody.
+const fn is_passing(reason: Reason) -> bool {
+    use Reason::{DescriptorLimit, EngineFailed, InterfaceBusy, MemoryLimit};
+    matches!(reason, InterfaceBusy | MemoryLimit | DescriptorLimit | EngineFailed)
+}
+
+/// What an update changed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Changes {
+    /// An address came or went.
+    pub(super) addresses: bool,
+    /// An interface may have a port that could not have one before.
+    pub(super) links: bool,
+}
+
+/// The interfaces that traffic of a socket may cross.
+#[derive(Clone, Copy, Debug)]
+enum Place {
+    All,
+    One(u32),
 }
 
 /// See the module.
@@ -73,45 +120,100 @@ impl Interfaces {
         }
     }
 
-    /// Keeps links and addresses. Says whether addresses changed.
-    pub(super) fn note(&mut self, update: &Update) -> bool {
+    /// Keeps links and addresses.
+    pub(super) fn note(&mut self, update: &Update) -> Changes {
+        let mut changes = Changes::default();
         match update {
-            Update::NewLink(link) => {
-                let (ifindex, is_up, kind) = (link.ifindex, link.is_up, link.kind);
-                match self.links.iter_mut().find(|known| known.ifindex == ifindex) {
-                    // A change may have removed what stood in the way.
-                    Some(known) => *known = Link { ifindex, is_up, kind, refused: None },
-                    None => self.links.push(Link { ifindex, is_up, kind, refused: None }),
-                }
-            }
+            Update::NewLink(link) => changes.links = self.note_link(link),
             Update::DelLink { ifindex } => {
                 self.links.retain(|link| link.ifindex != *ifindex);
                 self.addresses.retain(|(of, _)| of != ifindex);
-                for attached in self.attached.iter_mut().filter(|attached| attached.ifindex == *ifindex) {
-                    attached.failed = true;
-                }
-                return true;
+                self.fail(*ifindex, Reason::InterfaceDown);
+                changes.addresses = true;
             }
             Update::NewAddress(address) if !address.is_tentative => {
                 let entry = (address.ifindex, address.address);
-                if self.addresses.contains(&entry) {
-                    return false;
+                if !self.addresses.contains(&entry) {
+                    self.addresses.push(entry);
+                    changes.addresses = true;
                 }
-                self.addresses.push(entry);
-                return true;
             }
             Update::DelAddress { ifindex, address } => {
                 self.addresses.retain(|known| *known != (*ifindex, *address));
-                return true;
+                changes.addresses = true;
             }
             _ => {}
+        }
+        changes
+    }
+
+    /// Whether a port may be had now that could not be had before. Opening a port makes news of its own on some drivers,
+    /// so only what matters to it counts as a change.
+    fn note_link(&mut self, link: &nearwire_stack::Link) -> bool {
+        let mut new =
+            Link { ifindex: link.ifindex, is_up: link.is_up, mtu_bytes: link.mtu_bytes, kind: link.kind, refused: None };
+        let known = self.links.iter_mut().find(|known| known.ifindex == new.ifindex);
+        let came_up = known.as_ref().is_none_or(|known| !known.is_up || known.kind != new.kind);
+        let is_changed = known.as_ref().is_none_or(|known| came_up || known.mtu_bytes != new.mtu_bytes);
+        if let Some(known) = &known {
+            // Who took the program off an interface wanted it off: only a new beginning brings it back.
+            let stays = !is_changed || (!came_up && known.refused.is_some_and(|(it, _)| it == Reason::ProgramDetached));
+            new.refused = known.refused.filter(|_| stays);
+        }
+        let obstacle = new.obstacle();
+        let ifindex = new.ifindex;
+        match known {
+            Some(known) => *known = new,
+            None => self.links.push(new),
+        }
+        match obstacle {
+            Some(reason) => self.fail(ifindex, reason),
+            None => return is_changed,
         }
         false
     }
 
-    pub(super) fn forget_addresses(&mut self) {
+    /// The port of an interface can no more.
+    fn fail(&mut self, ifindex: u32, reason: Reason) {
+        for attached in self.attached.iter_mut().filter(|attached| attached.ifindex == ifindex) {
+            attached.failed.get_or_insert(reason);
+        }
+    }
+
+    /// Takes a whole picture, after news were lost.
+    pub(super) fn resync(&mut self, known: &[Update]) {
         self.addresses.clear();
-        self.links.clear();
+        let mut there = Vec::new();
+        for update in known {
+            if let Update::NewLink(link) = update {
+                there.push(link.ifindex);
+            }
+            self.note(update);
+        }
+        self.links.retain(|link| there.contains(&link.ifindex));
+        for attached in self.attached.iter_mut().filter(|attached| !there.contains(&attached.ifindex)) {
+            attached.failed.get_or_insert(Reason::InterfaceDown);
+        }
+    }
+
+    /// Finds ports whose program somebody has taken off the interface: frames do not come to them any more.
+    pub(super) fn check_programs(&mut self) {
+        for attached in self.attached.iter_mut().filter(|attached| !attached.port.is_attached()) {
+            attached.failed.get_or_insert(Reason::ProgramDetached);
+        }
+    }
+
+    /// Takes out a port that failed; its program is detached and its rings can be read to the end.
+    pub(super) fn take_failed(&mut self) -> Option<Attached> {
+        let at = self.attached.iter().position(|attached| attached.failed.is_some())?;
+        let mut attached = self.attached.swap_remove(at);
+        attached.port.detach();
+        // That it is down is known by the link, and over with it.
+        let reason = attached.failed.filter(|reason| *reason != Reason::InterfaceDown);
+        if let Some(link) = self.links.iter_mut().find(|link| link.ifindex == attached.ifindex) {
+            link.refused = reason.map(|reason| (reason, Instant::now()));
+        }
+        Some(attached)
     }
 
     pub(super) fn own_addresses(&self) -> impl Iterator<Item = IpAddr> {
@@ -141,38 +243,60 @@ impl Interfaces {
         wanted: Option<u32>,
         mut join: impl FnMut(u32, &mut XdpPort) -> Result<PortId, PortError>,
     ) -> Result<(), Reason> {
-        let wanted = wanted.or_else(|| self.interface_with(local));
-        let wanted = wanted.map(|ifindex| self.below(ifindex));
-        let links: Vec<Link> =
-            self.links.iter().filter(|link| wanted.is_none_or(|ifindex| ifindex == link.ifindex)).cloned().collect();
-        let mut first_refusal = None;
-        let mut usable = 0;
-        for link in links {
-            if self.attached.iter().any(|attached| attached.ifindex == link.ifindex) {
-                usable += 1;
+        let place = self.place_of(local, wanted)?;
+        let mut usable = Usable::default();
+        for at in 0..self.links.len() {
+            let link = &self.links[at];
+            if !place.includes(link) {
                 continue;
             }
-            let opened = match link.refused {
+            if self.has_port(link.ifindex) {
+                usable.add(None);
+                continue;
+            }
+            let opened = match link.forbids() {
                 Some(reason) => Err(reason),
-                None => self.open(&link, &mut join),
+                None => self.open(link, &mut join),
             };
             match opened {
                 Ok(attached) => {
+                    self.links[at].refused = None;
                     self.attached.push(attached);
-                    usable += 1;
+                    usable.add(None);
                 }
                 Err(reason) => {
-                    if let Some(known) = self.links.iter_mut().find(|known| known.ifindex == link.ifindex) {
-                        known.refused = Some(reason);
+                    let link = &mut self.links[at];
+                    if link.is_retry_due() {
+                        link.refused = Some((reason, Instant::now()));
                     }
-                    // An interface that nobody would accelerate explains nothing where another one was tried.
-                    if first_refusal.is_none() || first_refusal == Some(Reason::NotEthernet) {
-                        first_refusal = Some(reason);
-                    }
+                    usable.add(Some(reason));
                 }
             }
         }
-        if usable > 0 { Ok(()) } else { Err(first_refusal.unwrap_or(Reason::NoInterface)) }
+        usable.outcome()
+    }
+
+    /// Why no port takes what comes for a socket.
+    pub(super) fn why_not(&self, local: IpAddr, wanted: Option<u32>) -> Result<(), Reason> {
+        let place = self.place_of(local, wanted)?;
+        let mut usable = Usable::default();
+        for link in self.links.iter().filter(|link| place.includes(link)) {
+            let lacks = if self.has_port(link.ifindex) { None } else { link.obstacle().or(Some(Reason::NoInterface)) };
+            usable.add(lacks);
+        }
+        usable.outcome()
+    }
+
+    fn place_of(&self, local: IpAddr, wanted: Option<u32>) -> Result<Place, Reason> {
+        if let Some(ifindex) = wanted.or_else(|| self.interface_with(local)) {
+            return Ok(Place::One(self.below(ifindex)));
+        }
+        // One that was removed, or never was of this host.
+        if local.is_unspecified() || local.is_multicast() { Ok(Place::All) } else { Err(Reason::ForeignAddress) }
+    }
+
+    fn has_port(&self, ifindex: u32) -> bool {
+        self.attached.iter().any(|attached| attached.ifindex == ifindex)
     }
 
     /// The interface that carries a VLAN interface, or the interface itself.
@@ -191,14 +315,6 @@ impl Interfaces {
         link: &Link,
         join: impl FnOnce(u32, &mut XdpPort) -> Result<PortId, PortError>,
     ) -> Result<Attached, Reason> {
-        match link.kind {
-            LinkKind::Ethernet => {}
-            LinkKind::Loopback => return Err(Reason::Loopback),
-            LinkKind::Vlan { .. } | LinkKind::Other => return Err(Reason::NotEthernet),
-        }
-        if !link.is_up {
-            return Err(Reason::InterfaceDown);
-        }
         let name = rustix::net::netdevice::index_to_name_inlined(any_socket()?, link.ifindex)
             .map_err(|_| Reason::InterfaceDown)?;
         let name = name.as_str().to_owned();
@@ -215,16 +331,47 @@ impl Interfaces {
             port,
             port_id,
             unsent: false,
-            failed: false,
+            failed: None,
             is_veth: facts.driver == "veth",
         })
+    }
+}
+
+impl Place {
+    fn includes(self, link: &Link) -> bool {
+        match self {
+            Place::All => link.kind != LinkKind::Loopback,
+            Place::One(one) => one == link.ifindex,
+        }
+    }
+}
+
+/// Whether any of some interfaces can be used, and why the first cannot.
+#[derive(Debug, Default)]
+struct Usable {
+    any: bool,
+    refusal: Option<Reason>,
+}
+
+impl Usable {
+    fn add(&mut self, refusal: Option<Reason>) {
+        self.any |= refusal.is_none();
+        // An interface that nobody would accelerate explains nothing where another one was tried.
+        if matches!(self.refusal, None | Some(Reason::NotEthernet)) {
+            self.refusal = refusal.or(self.refusal);
+        }
+    }
+
+    fn outcome(self) -> Result<(), Reason> {
+        if self.any { Ok(()) } else { Err(self.refusal.unwrap_or(Reason::NoInterface)) }
     }
 }
 
 /// A socket of any kind, for questions about interfaces.
 fn any_socket() -> Result<std::os::fd::OwnedFd, Reason> {
     use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
-    socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None).map_err(|_| Reason::NoInterface)
+    socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)
+        .map_err(|errno| Reason::of_error(&errno.into()))
 }
 
 /// Opens a port in the first of the ways that may be used and works, on all receive queues: datagrams arrive on the

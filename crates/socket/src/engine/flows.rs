@@ -18,6 +18,10 @@ pub(super) struct Flows {
 }
 
 impl Flows {
+    pub(super) fn len(&self) -> usize {
+        self.wanted.len()
+    }
+
     pub(super) fn add_all_to(&self, port: &mut XdpPort) -> Result<(), PortError> {
         self.wanted.keys().try_for_each(|flow| port.add_filter(Filter::Flow(*flow)))
     }

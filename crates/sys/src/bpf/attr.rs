@@ -18,6 +18,8 @@ pub(super) enum Command {
     ProgGetNextId = 11,
     ObjGetInfoByFd = 15,
     LinkCreate = 28,
+    LinkGetFdById = 30,
+    LinkGetNextId = 31,
     LinkDetach = 34,
 }
 
@@ -144,6 +146,18 @@ pub(super) struct ProgInfo {
     pub id: u32,
 }
 
+/// The head of `struct bpf_link_info`, with the part of XDP links.
+#[repr(C)]
+#[derive(Default)]
+pub(super) struct LinkInfo {
+    pub kind: u32,
+    pub id: u32,
+    pub prog_id: u32,
+    /// The union behind it begins at a multiple of 8.
+    pub pad: u32,
+    pub ifindex: u32,
+}
+
 #[repr(C)]
 pub(super) struct LinkCreate {
     pub prog_fd: u32,
@@ -184,6 +198,7 @@ mod tests {
         assert_eq!(size_of::<XdpMd>(), 24);
         assert_eq!((offset_of!(ObjInfo, info), size_of::<ObjInfo>()), (8, 16));
         assert_eq!((offset_of!(ProgInfo, id), size_of::<ProgInfo>()), (4, 8));
+        assert_eq!((offset_of!(LinkInfo, prog_id), offset_of!(LinkInfo, ifindex)), (8, 16));
         assert_eq!((offset_of!(LinkCreate, flags), size_of::<LinkCreate>()), (12, 16));
         assert_eq!(size_of::<LinkDetach>(), 4);
     }

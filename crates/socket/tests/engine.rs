@@ -1,0 +1,351 @@
+//! What becomes of accelerated sockets when interfaces, addresses, routes and programs change below them. Needs root and
+//! veth (or says SKIP).
+#![allow(clippy::unwrap_used, reason = "what these functions do is test")]
+
+mod near;
+
+use std::net::{SocketAddr, UdpSocket};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use nearwire_socket::Reason;
+use nearwire_socket::config::Mode;
+
+use near::{By, Near, ip};
+
+/// A cable, a server on all addresses and a peer, with traffic past the kernel in both directions.
+fn running(mode: Mode) -> Option<(Near, UdpSocket, UdpSocket)> {
+    running_on(mode, "0.0.0.0:5000")
+}
+
+fn running_on(mode: Mode, local: &str) -> Option<(Near, UdpSocket, UdpSocket)> {
+    let mut near = Near::or_skip(mode)?;
+    let socket = near.open(local);
+    let peer = near.peer();
+    assert_eq!(near.reason(&socket), None);
+    near.is_past_the_kernel_soon(&peer, &socket);
+    Some((near, socket, peer))
+}
+
+#[test]
+fn interface_down_and_up_traffic_passes_the_kernel_again() {
+    for mode in [Mode::Generic, Mode::Native] {
+        let Some((mut near, socket, peer)) = running(mode) else { return };
+        near.ip("link set nw0 down");
+        near.has_reason_soon(&socket, Some(Reason::InterfaceDown));
+        assert_eq!(near.program_id(), None);
+        let refused = near.send(&socket, peer.local_addr().unwrap(), b"x").unwrap_err();
+        assert_eq!(refused.raw_os_error(), Some(libc::ENETUNREACH), "{refused}");
+        assert!(near.try_receive(&socket).is_none());
+        near.ip("link set nw0 up");
+        near.has_reason_soon(&socket, None);
+        near.is_past_the_kernel_soon(&peer, &socket);
+        assert!(near.program_id().is_some());
+    }
+}
+
+#[test]
+fn interface_down_and_up_between_two_looks_traffic_passes_the_kernel_again() {
+    let Some((mut near, socket, peer)) = running(Mode::Generic) else { return };
+    for _ in 0..5 {
+        near.ip("link set nw0 down");
+        near.ip("link set nw0 up");
+        near.is_past_the_kernel_soon(&peer, &socket);
+    }
+}
+
+#[test]
+fn interface_goes_down_what_came_before_is_still_read() {
+    for mode in [Mode::Generic, Mode::Native] {
+        let Some((mut near, socket, peer)) = running(mode) else { return };
+        for number in 0..100_u8 {
+            peer.send_to(&[number], SocketAddr::new(near.near().ipv4.into(), 5000)).unwrap();
+        }
+        std::thread::sleep(Duration::from_millis(20));
+        near.ip("link set nw0 down");
+        near.look();
+        for number in 0..100_u8 {
+            assert_eq!(near.receive(&socket), (By::Port, vec![number]), "{mode:?}");
+        }
+    }
+}
+
+#[test]
+fn socket_bound_while_the_interface_is_down_is_the_kernels_and_the_next_is_not() {
+    let Some(mut near) = Near::or_skip(Mode::Generic) else { return };
+    near.ip("link set nw0 down");
+    let before = near.open("0.0.0.0:5000");
+    assert_eq!(near.reason(&before), Some(Reason::InterfaceDown));
+    near.ip("link set nw0 up");
+    let after = near.open("0.0.0.0:5001");
+    let peer = near.peer();
+    near.is_past_the_kernel_soon(&peer, &after);
+    assert_eq!(near.delivered(&peer, &before), By::Kernel);
+}
+
+#[test]
+fn interface_deleted_and_made_again_traffic_passes_the_kernel_again() {
+    for local in ["0.0.0.0:5000", "10.9.0.1:5000"] {
+        let Some(mut near) = Near::or_skip(Mode::Generic) else { return };
+        let local = local.replace("10.9.0.1", &near.near().ipv4.to_string());
+        let socket = near.open(&local);
+        let (near_ip, far_ip) = (near.near().ipv4, near.far().ipv4);
+        near.ip("link delete nw0");
+        near.has_reason_soon(
+            &socket,
+            Some(if local.starts_with('0') { Reason::NoInterface } else { Reason::ForeignAddress }),
+        );
+        let refused = near.send(&socket, SocketAddr::new(far_ip.into(), 7), b"x").unwrap_err();
+        assert!([Some(libc::ENETUNREACH), Some(libc::EINVAL)].contains(&refused.raw_os_error()), "{refused}");
+        near.ip("link add nw0 index 110 type veth peer name nw9");
+        // By way of a process, whose namespace `ip` can name.
+        let mut holder = near.far().namespace.enter(|| Command::new("sleep").arg("60").spawn()).unwrap().unwrap();
+        near.ip(&format!("link set nw9 netns {}", holder.id()));
+        holder.kill().unwrap();
+        holder.wait().unwrap();
+        ip(&near.far().namespace, &format!("address add {far_ip}/24 dev nw9"));
+        ip(&near.far().namespace, "link set nw9 up");
+        near.ip(&format!("address add {near_ip}/24 dev nw0"));
+        near.ip("link set nw0 up");
+        let peer = near.peer();
+        near.is_past_the_kernel_soon(&peer, &socket);
+        assert_eq!(near.reason(&socket), None);
+    }
+}
+
+#[test]
+fn address_removed_and_added_flows_follow_and_errors_are_the_kernels() {
+    let Some(mut near) = Near::or_skip(Mode::Generic) else { return };
+    let address = near.near().ipv4;
+    let bound = near.open(&format!("{address}:5000"));
+    let any = near.open("0.0.0.0:5001");
+    let peer = near.peer();
+    near.is_past_the_kernel_soon(&peer, &bound);
+    near.is_past_the_kernel_soon(&peer, &any);
+    let flows = near.flows();
+    near.ip(&format!("address add {address}/24 dev lo"));
+    near.ip(&format!("address delete {address}/24 dev lo"));
+    near.look();
+    near.is_past_the_kernel_soon(&peer, &bound);
+    near.ip(&format!("address delete {address}/24 dev nw0"));
+    near.has_reason_soon(&bound, Some(Reason::ForeignAddress));
+    assert_eq!(near.flows(), flows - 2, "the address is nobody's");
+    let refused = near.send(&bound, peer.local_addr().unwrap(), b"x").unwrap_err();
+    let plain = near.near().namespace.enter(|| {
+        let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
+        socket.send_to(b"x", peer.local_addr().unwrap()).unwrap_err()
+    });
+    assert_eq!(refused.raw_os_error(), plain.unwrap().raw_os_error());
+    near.ip(&format!("address add {address}/24 dev nw0"));
+    near.is_past_the_kernel_soon(&peer, &bound);
+    near.is_past_the_kernel_soon(&peer, &any);
+    assert_eq!(near.flows(), flows);
+    let second = "10.66.0.1";
+    near.ip(&format!("address add {second}/24 dev nw0"));
+    near.look();
+    assert_eq!(near.flows(), flows + 1, "one socket takes all addresses");
+}
+
+#[test]
+fn mtu_grown_beyond_the_buffers_long_datagrams_come_by_the_kernel() {
+    let Some((mut near, socket, peer)) = running(Mode::Generic) else { return };
+    for interface in [("near", "nw0"), ("far", "nw1")] {
+        let end = if interface.0 == "near" { near.near() } else { near.far() };
+        ip(&end.namespace, &format!("link set {} mtu 9000", interface.1));
+    }
+    near.look();
+    let to = SocketAddr::new(near.near().ipv4.into(), 5000);
+    let mut by = Vec::new();
+    for len_bytes in [1000, 1700, 1900] {
+        peer.send_to(&vec![7; len_bytes], to).unwrap();
+        let (who, payload) = near.receive(&socket);
+        assert_eq!(payload.len(), len_bytes);
+        by.push(who);
+        assert!(near.send(&socket, peer.local_addr().unwrap(), &vec![7; len_bytes]).is_ok());
+        assert_eq!(peer.recv(&mut [0; 2048]).unwrap(), len_bytes);
+    }
+    assert_eq!(by, [By::Port, By::Port, By::Kernel]);
+    near.ip("link set nw0 mtu 1400");
+    near.look();
+    assert_eq!(near.send(&socket, peer.local_addr().unwrap(), &[7; 1390]).unwrap(), By::Kernel, "in fragments");
+    assert_eq!(peer.recv(&mut [0; 2048]).unwrap(), 1390);
+    near.is_past_the_kernel_soon(&peer, &socket);
+}
+
+#[test]
+fn neighbour_gone_or_with_another_mac_datagrams_arrive() {
+    let Some((mut near, socket, peer)) = running(Mode::Generic) else { return };
+    let far = near.far().ipv4;
+    near.ip(&format!("neighbour delete {far} dev nw0"));
+    near.look();
+    assert_eq!(near.sent(&socket, &peer), By::Kernel, "which asks for the neighbour");
+    near.is_past_the_kernel_soon(&peer, &socket);
+    ip(&near.far().namespace, "link set nw1 address 02:00:00:00:00:99");
+    near.ip(&format!("neighbour replace {far} lladdr 02:00:00:00:00:99 dev nw0 nud permanent"));
+    near.look();
+    assert_eq!(near.sent(&socket, &peer), By::Port);
+}
+
+#[test]
+fn gateway_changed_datagrams_go_by_the_new_one() {
+    let Some((mut near, socket, _)) = running(Mode::Generic) else { return };
+    let far = near.far().namespace.clone();
+    let first = near.far().ipv4.octets();
+    let second = format!("{}.{}.{}.77", first[0], first[1], first[2]);
+    for address in [format!("{second}/24"), "10.88.0.1/24".to_owned()] {
+        ip(&far, &format!("address add {address} dev nw1"));
+    }
+    let peer = far.enter(|| UdpSocket::bind("10.88.0.1:0")).unwrap().unwrap();
+    peer.set_read_timeout(Some(near::SOON)).unwrap();
+    near.look();
+    let refused = near.send(&socket, peer.local_addr().unwrap(), b"x").unwrap_err();
+    assert_eq!(refused.raw_os_error(), Some(libc::ENETUNREACH));
+    near.ip(&format!("route add 10.88.0.0/24 via {}", near.far().ipv4));
+    near.look();
+    assert_eq!(near.sent(&socket, &peer), By::Port);
+    near.ip(&format!("route replace 10.88.0.0/24 via {second}"));
+    near.look();
+    assert_eq!(near.sent(&socket, &peer), By::Kernel, "the new gateway is no neighbour yet");
+    for _ in 0..50 {
+        std::thread::sleep(Duration::from_millis(2));
+        near.look();
+        if near.sent(&socket, &peer) == By::Port {
+            break;
+        }
+    }
+    assert_eq!(near.sent(&socket, &peer), By::Port);
+    near.ip("rule add from all to 10.88.0.0/24 blackhole");
+    near.look();
+    let refused = near.send(&socket, peer.local_addr().unwrap(), b"x").unwrap_err();
+    assert_eq!(refused.raw_os_error(), Some(libc::EINVAL), "as for any socket: {refused}");
+    near.ip("rule delete from all to 10.88.0.0/24 blackhole");
+    near.look();
+    assert_eq!(near.sent(&socket, &peer), By::Port);
+}
+
+#[test]
+fn program_detached_by_somebody_the_kernel_serves_until_the_interface_goes_down_and_up() {
+    for mode in [Mode::Generic, Mode::Native] {
+        let Some((mut near, socket, peer)) = running(mode) else { return };
+        let program = near.program_id().unwrap();
+        assert_eq!(nearwire_sys::bpf::detach_links_of(program).unwrap(), 1);
+        assert_eq!(near.program_id(), None);
+        assert_eq!(near.delivered(&peer, &socket), By::Kernel);
+        std::thread::sleep(Duration::from_millis(120));
+        assert_eq!(near.delivered(&peer, &socket), By::Kernel);
+        near.has_reason_soon(&socket, Some(Reason::ProgramDetached));
+        assert_eq!(near.sent(&socket, &peer), By::Kernel);
+        let late = near.open("0.0.0.0:5001");
+        assert_eq!(near.reason(&late), Some(Reason::ProgramDetached), "who detached it wants the interface");
+        near.ip("link set nw0 down");
+        near.ip("link set nw0 up");
+        near.is_past_the_kernel_soon(&peer, &socket);
+        assert_eq!(near.reason(&socket), None);
+    }
+}
+
+#[test]
+fn interface_in_a_bridge_the_kernel_serves_until_it_is_out() {
+    let Some((mut near, socket, peer)) = running(Mode::Generic) else { return };
+    near.ip("link add br0 type bridge");
+    near.ip("link set nw0 master br0");
+    near.has_reason_soon(&socket, Some(Reason::NotEthernet));
+    assert_eq!(near.program_id(), None);
+    near.ip("link set nw0 nomaster");
+    near.is_past_the_kernel_soon(&peer, &socket);
+}
+
+#[test]
+fn ring_overrun_drops_are_counted_and_later_datagrams_come() {
+    const SENT: u32 = 5000;
+    let Some((mut near, socket, peer)) = running(Mode::Generic) else { return };
+    let to = SocketAddr::new(near.near().ipv4.into(), 5000);
+    for number in 0..SENT {
+        peer.send_to(&number.to_ne_bytes(), to).unwrap();
+    }
+    std::thread::sleep(Duration::from_millis(50));
+    let mut got = 0;
+    while let Some((_, payload)) = near.try_receive(&socket) {
+        assert_eq!(payload, u32::to_ne_bytes(got), "the first ones are kept");
+        got += 1;
+    }
+    let engine = near.sockets.engine().unwrap();
+    let dropped: u64 = {
+        use nearwire_frames::port::Port;
+        engine.attached().map(|attached| attached.port.statistics().receive_dropped_frames).sum()
+    };
+    assert_eq!(u64::from(got) + dropped, u64::from(SENT));
+    assert!(got >= 500 && dropped > 0, "{got} read, {dropped} dropped");
+    near.is_past_the_kernel_soon(&peer, &socket);
+}
+
+#[test]
+fn interface_busy_the_kernel_serves_and_a_later_socket_has_it_once_it_is_free() {
+    let Some(mut near) = Near::or_skip(Mode::Generic) else { return };
+    let namespace = near.near().namespace.clone();
+    let others = namespace.enter(|| {
+        nearwire_frames::xdp::attach_pass("nw0", nearwire_frames::xdp::AttachMode::Generic).unwrap()
+    });
+    let before = near.open("0.0.0.0:5000");
+    assert_eq!(near.reason(&before), Some(Reason::InterfaceBusy));
+    drop(others);
+    std::thread::sleep(Duration::from_millis(1100));
+    let after = near.open("0.0.0.0:5001");
+    let peer = near.peer();
+    near.is_past_the_kernel_soon(&peer, &after);
+    assert_eq!(near.delivered(&peer, &before), By::Kernel);
+}
+
+#[test]
+fn more_flows_than_the_filter_map_holds_the_rest_of_the_sockets_is_the_kernels() {
+    const ADDRESSES: u32 = 4096;
+    let Some(mut near) = Near::or_skip(Mode::Generic) else { return };
+    let mut lines = String::new();
+    for number in 0..ADDRESSES {
+        lines += &format!("address add 172.{}.{}.{}/12 dev nw0\n", 16 + (number >> 16), number >> 8 & 255, number & 255);
+    }
+    let spawn = || Command::new("ip").args(["-force", "-batch", "-"]).stdin(Stdio::piped()).spawn();
+    let mut batch = near.near().namespace.enter(spawn).unwrap().unwrap();
+    std::io::Write::write_all(&mut batch.stdin.take().unwrap(), lines.as_bytes()).unwrap();
+    batch.wait().unwrap();
+    let sockets: Vec<UdpSocket> = (0..18).map(|number| near.open(&format!("0.0.0.0:{}", 5000 + number))).collect();
+    let reasons: Vec<_> = sockets.iter().map(|socket| near.reason(socket)).collect();
+    let accelerated = reasons.iter().filter(|reason| reason.is_none()).count();
+    assert_eq!(accelerated, 15, "{reasons:?}");
+    assert_eq!(reasons[15..], [Some(Reason::TooManySockets); 3]);
+    let peer = near.peer();
+    near.is_past_the_kernel_soon(&peer, &sockets[14]);
+    assert_eq!(near.delivered(&peer, &sockets[17]), By::Kernel);
+    for socket in sockets {
+        near.close(socket);
+    }
+    assert_eq!(near.flows(), 0);
+    let next = near.open("0.0.0.0:5000");
+    assert_eq!(near.reason(&next), None);
+}
+
+#[test]
+fn vlan_interface_made_and_deleted_its_datagrams_arrive() {
+    let Some((mut near, socket, peer)) = running(Mode::Generic) else { return };
+    let (here, there) = (near.near().namespace.clone(), near.far().namespace.clone());
+    ip(&there, "link add link nw1 name v5 type vlan id 5");
+    ip(&there, "address add 10.55.0.2/24 dev v5");
+    ip(&there, "link set v5 up");
+    let tagged = there.enter(|| UdpSocket::bind("10.55.0.2:0")).unwrap().unwrap();
+    tagged.set_read_timeout(Some(near::SOON)).unwrap();
+    let to: SocketAddr = "10.55.0.1:5000".parse().unwrap();
+    for _ in 0..2 {
+        ip(&here, "link add link nw0 name v5 type vlan id 5");
+        ip(&here, "address add 10.55.0.1/24 dev v5");
+        ip(&here, "link set v5 up");
+        near.look();
+        near.sent(&socket, &tagged);
+        tagged.send_to(b"in", to).unwrap();
+        assert_eq!(near.receive(&socket).1, b"in");
+        near.is_past_the_kernel_soon(&peer, &socket);
+        ip(&here, "link delete v5");
+        near.look();
+        tagged.send_to(b"of a VLAN that is not ours", to).unwrap();
+        near.is_past_the_kernel_soon(&peer, &socket);
+    }
+}
