@@ -4,17 +4,20 @@
 //! here. So the kernel's errors are the program's errors, and a socket that cannot be accelerated just stays as it is.
 
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 
 use nearwire_frames::steering::{FlowFilter, Transport};
 use nearwire_stack::{EndpointId, Family, SourceFilter, UdpOptions};
+use nearwire_sys::affinity::allowed_cpus;
 use nearwire_sys::descriptor::Descriptor;
 
 use crate::config::{self, Config, Role, Use};
 use crate::engine::Engine;
 use crate::epoll_sets::Sets;
 use crate::id::SocketId;
-use crate::reason::Reason;
+use crate::reason::{Reason, Why};
 use crate::shadow::{self, Kept};
+use crate::status::{Counter, Slot, Writer};
 use crate::udp_socket::{Accelerated, Membership, Service, UdpSocket};
 
 /// Not opened yet, open, or why it cannot be.
@@ -38,6 +41,8 @@ pub struct Sockets {
     pub(crate) sets: Sets,
     /// Threads that sleep on the watch.
     pub(crate) sleepers: u32,
+    /// What others are told of all this.
+    pub(crate) page: Arc<Writer>,
 }
 
 impl Sockets {
@@ -45,6 +50,7 @@ impl Sockets {
     #[must_use]
     pub fn new(config: Config, program: &str) -> Sockets {
         Sockets {
+            page: Arc::new(Writer::of_self(&config, allowed_cpus().len())),
             config,
             program: program.to_owned(),
             numbers: Vec::new(),
@@ -110,17 +116,17 @@ impl Sockets {
     pub fn opened(&mut self, number: i32, family: Family, is_nonblocking: bool) {
         let Some(shadow) = Descriptor::new(number) else { return };
         self.forget_number(number);
-        let socket = UdpSocket::new(shadow, family, is_nonblocking);
-        let index = match self.free.pop() {
-            Some(index) => {
-                self.sockets[index as usize] = Some(socket);
-                index
-            }
-            None => {
-                self.sockets.push(Some(socket));
-                (self.sockets.len() - 1) as u32
-            }
-        };
+        let index = self.free.pop().unwrap_or(self.sockets.len() as u32);
+        let slot = Slot::new(Arc::clone(&self.page), index as usize);
+        match slot.writer() {
+            Some(writer) => writer.open(number),
+            None => self.page.count(Counter::SocketsWithoutSlot, 1),
+        }
+        let socket = UdpSocket::new(shadow, family, is_nonblocking, slot);
+        match self.sockets.get_mut(index as usize) {
+            Some(place) => *place = Some(socket),
+            None => self.sockets.push(Some(socket)),
+        }
         self.name(number, SocketId::new(index));
     }
 
@@ -174,6 +180,9 @@ impl Sockets {
             } else if let (Some(other), Some(socket)) = (other, self.get_mut(id)) {
                 socket.shadow = other;
             }
+            if let (Some(other), Some(writer)) = (other, self.get(id).and_then(|socket| socket.slot.writer())) {
+                writer.set_fd(other.number());
+            }
         }
     }
 
@@ -189,6 +198,9 @@ impl Sockets {
                 engine.remove_flows(flows);
                 engine.unwatch_shadow(socket.shadow);
             }
+        }
+        if let Some(writer) = self.get(id).and_then(|socket| socket.slot.writer()) {
+            writer.close();
         }
         self.sockets[id.index()] = None;
         self.free.push(id.index() as u32);
@@ -215,6 +227,7 @@ impl Sockets {
             socket.is_server = wanted_port != 0;
             if !socket.is_server {
                 socket.local = shadow::local_address(socket.shadow).ok();
+                self.tell(id);
                 return;
             }
         }
@@ -233,6 +246,7 @@ impl Sockets {
             (Service::Accelerated(_), _) => self.follow_connection(id, remote),
             _ => {}
         }
+        self.tell(id);
     }
 
     /// The stack and the flows follow a connect or disconnect. What has come before is for whom it was for then.
@@ -280,8 +294,8 @@ impl Sockets {
         }
         let kept = Kept::read(socket.shadow, socket.family);
         socket.kept = Some(kept);
-        if kept.only_kernel {
-            self.hand_over(id, Reason::UnsupportedOption);
+        if let Some((level, name)) = kept.only_kernel {
+            self.hand_over(id, Why::option(level, name));
             return;
         }
         let Some((socket, engine)) = self.with_engine(id) else { return };
@@ -295,9 +309,9 @@ impl Sockets {
     }
 
     /// Something was done to a socket that only the kernel can follow.
-    pub fn only_kernel(&mut self, number: i32, reason: Reason) {
+    pub fn only_kernel(&mut self, number: i32, why: impl Into<Why>) {
         if let Some(id) = self.find(number) {
-            self.hand_over(id, reason);
+            self.hand_over(id, why);
         }
     }
 
@@ -371,24 +385,27 @@ impl Sockets {
                 }
                 let state = self.readiness_of(id);
                 self.sets.accelerated(id, state);
+                self.page.count(Counter::SocketsAccelerated, 1);
             }
-            Err(reason) => {
+            Err(why) => {
                 if let Some(socket) = self.get_mut(id) {
-                    socket.service = Service::Kernel(reason);
+                    socket.service = Service::Kernel(why);
                 }
             }
         }
+        self.tell_engine();
+        self.tell(id);
     }
 
-    fn accelerate(&mut self, id: SocketId, remote: Option<SocketAddr>) -> Result<Accelerated, Reason> {
+    fn accelerate(&mut self, id: SocketId, remote: Option<SocketAddr>) -> Result<Accelerated, Why> {
         self.take_in_frames();
         self.ask_rules(id, remote)?;
         let remote_ip = remote.map(|remote| remote.ip().to_canonical());
-        let Some(socket) = self.get_mut(id) else { return Err(Reason::NotBound) };
+        let Some(socket) = self.get_mut(id) else { return Err(Reason::NotBound.into()) };
         let kept = Kept::read(socket.shadow, socket.family);
         socket.kept = Some(kept);
-        if kept.only_kernel {
-            return Err(Reason::UnsupportedOption);
+        if let Some((level, name)) = kept.only_kernel {
+            return Err(Why::option(level, name));
         }
         let mut local = shadow::local_address(socket.shadow).map_err(|_| Reason::AddressRefused)?;
         let shadow = socket.shadow;
@@ -396,7 +413,7 @@ impl Sockets {
         let local_ip = local.ip().to_canonical();
         let engine = self.open_engine()?;
         if local_ip.is_loopback() || remote_ip.is_some_and(|remote| is_local(engine, remote)) {
-            return Err(Reason::Loopback);
+            return Err(Reason::Loopback.into());
         }
         engine.attach(local_ip, remote_ip, kept.options.device)?;
         if local.port() == 0 {
@@ -408,11 +425,12 @@ impl Sockets {
             engine.want_stamps();
         }
         let endpoint = engine.stack().udp_open(family, options);
-        self.enter_stack(id, endpoint, local, remote.filter(|_| is_connected)).inspect_err(|_| {
+        let entered = self.enter_stack(id, endpoint, local, remote.filter(|_| is_connected));
+        Ok(entered.inspect_err(|_| {
             if let Some(engine) = self.engine() {
                 engine.stack().udp_close(endpoint);
             }
-        })
+        })?)
     }
 
     /// Binds the endpoint as the shadow is bound, and has the ports take its packets.
@@ -453,8 +471,8 @@ impl Sockets {
         Ok(Accelerated { endpoint, flows })
     }
 
-    fn ask_rules(&self, id: SocketId, remote: Option<SocketAddr>) -> Result<(), Reason> {
-        let Some(socket) = self.get(id) else { return Err(Reason::NotBound) };
+    fn ask_rules(&self, id: SocketId, remote: Option<SocketAddr>) -> Result<(), Why> {
+        let Some(socket) = self.get(id) else { return Err(Reason::NotBound.into()) };
         let pair = |address: SocketAddr| (address.ip().to_canonical(), address.port());
         let asked = config::Socket {
             program: &self.program,
@@ -464,13 +482,13 @@ impl Sockets {
         };
         match self.config.decide(&asked) {
             (Use::Nearwire, _) => Ok(()),
-            (Use::Kernel, _) => Err(Reason::RuleSaysKernel),
+            (Use::Kernel, number) => Err(Why::rule(number)),
         }
     }
 
     fn open_engine(&mut self) -> Result<&mut Engine, Reason> {
         if let EngineState::Closed = self.engine {
-            self.engine = match Engine::open(&self.config) {
+            self.engine = match Engine::open(&self.config, Arc::clone(&self.page)) {
                 Ok(engine) => EngineState::Open(Box::new(engine)),
                 Err(reason) => EngineState::Refused(reason),
             };
@@ -498,16 +516,20 @@ impl Sockets {
     }
 
     /// Gives a socket back to the kernel. What was taken for it before is read first.
-    pub(crate) fn hand_over(&mut self, id: SocketId, reason: Reason) {
+    pub(crate) fn hand_over(&mut self, id: SocketId, why: impl Into<Why>) {
+        let why = why.into();
         let Some(socket) = self.get_mut(id) else { return };
         if !socket.is_accelerated() {
-            socket.service = Service::Kernel(reason);
+            socket.service = Service::Kernel(why);
+            self.tell(id);
             return;
         }
-        let before = std::mem::replace(&mut socket.service, Service::Kernel(reason));
+        let before = std::mem::replace(&mut socket.service, Service::Kernel(why));
         let Service::Accelerated(Accelerated { endpoint, flows }) = before else { return };
         let shadow = socket.shadow;
         socket.shadow_has_data = true;
+        self.page.count(Counter::SocketsGivenBack, 1);
+        self.tell(id);
         let Some(engine) = self.engine() else { return };
         engine.remove_flows(&flows);
         engine.unwatch_shadow(shadow);

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use libc::{c_int, c_ulong, c_void, socklen_t};
-use nearwire_socket::{Reason, SourceFilter};
+use nearwire_socket::{Reason, SourceFilter, Why};
 
 use crate::c_types::address::{self, Name};
 use crate::state;
@@ -67,7 +67,9 @@ pub unsafe fn changed(fd: c_int, level: c_int, option: c_int, value: *const c_vo
             libc::IPPROTO_IPV6,
             MCAST_MSFILTER | libc::IPV6_RTHDR | libc::IPV6_HOPOPTS | libc::IPV6_DSTOPTS | libc::IPV6_PKTINFO,
         ) => {
-            state::with(|sockets| sockets.only_kernel(fd, Reason::UnsupportedOption));
+            let is_filter = level == libc::SOL_SOCKET;
+            let why = if is_filter { Reason::AttachedFilter.into() } else { Why::option(level, option) };
+            state::with(|sockets| sockets.only_kernel(fd, why));
         }
         _ => match group_option(level, option, bytes) {
             Some(change) => group_changed(fd, &change),

@@ -31,6 +31,7 @@ pub struct Attached {
     pub(super) unsent: bool,
     /// The port said that it can no more.
     pub(super) failed: bool,
+    pub(super) told_dropped_frames: u64,
     is_veth: bool,
 }
 
@@ -50,7 +51,16 @@ struct Link {
     is_up: bool,
     kind: LinkKind,
     /// Why it got no port when it was tried.
-    refused: Option<Reason>,
+    refused: Option<Refused>,
+}
+
+/// An interface that could not be had.
+#[derive(Clone, Debug)]
+pub(super) struct Refused {
+    pub(super) name: String,
+    pub(super) reason: Reason,
+    /// The error in words.
+    pub(super) text: String,
 }
 
 /// See the module.
@@ -60,6 +70,8 @@ pub(super) struct Interfaces {
     addresses: Vec<(u32, IpAddr)>,
     allowed: Vec<String>,
     mode: Mode,
+    /// A port or a refusal came or went.
+    pub(super) changed: bool,
 }
 
 impl Interfaces {
@@ -70,6 +82,7 @@ impl Interfaces {
             addresses: Vec::new(),
             allowed: config.interfaces.clone(),
             mode: config.mode,
+            changed: true,
         }
     }
 
@@ -78,6 +91,7 @@ impl Interfaces {
         match update {
             Update::NewLink(link) => {
                 let (ifindex, is_up, kind) = (link.ifindex, link.is_up, link.kind);
+                self.changed = true;
                 match self.links.iter_mut().find(|known| known.ifindex == ifindex) {
                     // A change may have removed what stood in the way.
                     Some(known) => *known = Link { ifindex, is_up, kind, refused: None },
@@ -85,6 +99,7 @@ impl Interfaces {
                 }
             }
             Update::DelLink { ifindex } => {
+                self.changed = true;
                 self.links.retain(|link| link.ifindex != *ifindex);
                 self.addresses.retain(|(of, _)| of != ifindex);
                 for attached in self.attached.iter_mut().filter(|attached| attached.ifindex == *ifindex) {
@@ -130,6 +145,12 @@ impl Interfaces {
         self.addresses.iter().find(|(_, known)| *known == address).map(|(ifindex, _)| *ifindex)
     }
 
+    /// Links that were tried and have no port; of the loopback interface nobody expects one.
+    pub(super) fn refused(&self) -> impl Iterator<Item = (u32, &Refused)> {
+        let refused = self.links.iter().filter_map(|link| Some((link.ifindex, link.refused.as_ref()?)));
+        refused.filter(|(_, refused)| refused.reason != Reason::Loopback)
+    }
+
     pub(super) fn by_port(&mut self, port: PortId) -> Option<&mut Attached> {
         self.attached.iter_mut().find(|attached| attached.port_id == port)
     }
@@ -152,18 +173,22 @@ impl Interfaces {
                 usable += 1;
                 continue;
             }
-            let opened = match link.refused {
-                Some(reason) => Err(reason),
-                None => self.open(&link, &mut join),
+            let opened = match &link.refused {
+                Some(refused) => Err(refused.clone()),
+                None => {
+                    self.changed = true;
+                    self.open(&link, &mut join)
+                }
             };
             match opened {
                 Ok(attached) => {
                     self.attached.push(attached);
                     usable += 1;
                 }
-                Err(reason) => {
+                Err(refused) => {
+                    let reason = refused.reason;
                     if let Some(known) = self.links.iter_mut().find(|known| known.ifindex == link.ifindex) {
-                        known.refused = Some(reason);
+                        known.refused = Some(refused);
                     }
                     // An interface that nobody would accelerate explains nothing where another one was tried.
                     if first_refusal.is_none() || first_refusal == Some(Reason::NotEthernet) {
@@ -190,41 +215,47 @@ impl Interfaces {
         &self,
         link: &Link,
         join: impl FnOnce(u32, &mut XdpPort) -> Result<PortId, PortError>,
-    ) -> Result<Attached, Reason> {
+    ) -> Result<Attached, Refused> {
+        let name = name_of(link.ifindex);
+        let because = |reason| Err(Refused { name: name.clone().unwrap_or_default(), reason, text: String::new() });
         match link.kind {
             LinkKind::Ethernet => {}
-            LinkKind::Loopback => return Err(Reason::Loopback),
-            LinkKind::Vlan { .. } | LinkKind::Other => return Err(Reason::NotEthernet),
+            LinkKind::Loopback => return because(Reason::Loopback),
+            LinkKind::Vlan { .. } | LinkKind::Other => return because(Reason::NotEthernet),
         }
         if !link.is_up {
-            return Err(Reason::InterfaceDown);
+            return because(Reason::InterfaceDown);
         }
-        let name = rustix::net::netdevice::index_to_name_inlined(any_socket()?, link.ifindex)
-            .map_err(|_| Reason::InterfaceDown)?;
-        let name = name.as_str().to_owned();
-        if !self.allowed.is_empty() && !self.allowed.contains(&name) {
-            return Err(Reason::OtherInterface);
+        let Some(name) = &name else { return because(Reason::InterfaceDown) };
+        if !self.allowed.is_empty() && !self.allowed.contains(name) {
+            return because(Reason::OtherInterface);
         }
-        let facts = InterfaceFacts::read(&name).map_err(|error| Reason::of_port(&error))?;
-        let refused = |error: PortError| Reason::of_port(&error);
+        let refused = |error: PortError| Refused {
+            name: name.clone(),
+            reason: Reason::of_port(&error),
+            text: error.to_string(),
+        };
+        let facts = InterfaceFacts::read(name).map_err(refused)?;
         let mut port = open_port(&facts, self.mode).map_err(refused)?;
         let port_id = join(link.ifindex, &mut port).map_err(refused)?;
         Ok(Attached {
             ifindex: link.ifindex,
-            name,
+            name: name.clone(),
             port,
             port_id,
             unsent: false,
             failed: false,
+            told_dropped_frames: 0,
             is_veth: facts.driver == "veth",
         })
     }
 }
 
-/// A socket of any kind, for questions about interfaces.
-fn any_socket() -> Result<std::os::fd::OwnedFd, Reason> {
-    use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
-    socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None).map_err(|_| Reason::NoInterface)
+/// What the kernel calls an interface.
+fn name_of(ifindex: u32) -> Option<String> {
+    use rustix::net::{AddressFamily, SocketFlags, SocketType, netdevice, socket_with};
+    let any = socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None).ok()?;
+    Some(netdevice::index_to_name_inlined(any, ifindex).ok()?.as_str().to_owned())
 }
 
 /// Opens a port in the first of the ways that may be used and works, on all receive queues: datagrams arrive on the
