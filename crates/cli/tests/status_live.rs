@@ -164,7 +164,7 @@ fn program_running_is_shown_with_its_sockets_counters_and_reasons() {
     assert_eq!((counter(one, "received_by_shadow"), counter(one, "sent_by_shadow")), (0, 0), "{one:#}");
     assert!(counter(&shown, "frames_received") >= 3, "{shown:#}");
     assert_eq!((counter(&shown, "frames_sent"), counter(&shown, "kicks")), (5, 5), "{shown:#}");
-    assert!(counter(&shown, "calls_served") >= 8 && counter(&shown, "sleeps") > 0, "{shown:#}");
+    assert!(counter(&shown, "calls_served") >= 8, "{shown:#}");
     assert_eq!(shown["engine"]["state"], "Running");
     let interface = &shown["interfaces"][0];
     assert_eq!((&interface["name"], &interface["used"]), (&bed.cable.near().interface.clone().into(), &true.into()));
@@ -184,7 +184,10 @@ fn interface_of_another_process_is_told_and_strict_fails_the_calls() {
     let mut second = bed.start("other = bound(near, 7010)\nstep()", &[]);
     second.step();
     let shown = second.status();
-    assert_eq!((&shown["sockets"][0]["reason"], &shown["sockets"][0]["accelerated"]), (&"InterfaceBusy".into(), &false.into()));
+    assert_eq!(
+        (&shown["sockets"][0]["reason"], &shown["sockets"][0]["accelerated"]),
+        (&"InterfaceBusy".into(), &false.into())
+    );
     let interface = &shown["interfaces"][0];
     assert_eq!((&interface["reason"], &interface["used"]), (&"InterfaceBusy".into(), &false.into()), "{shown:#}");
     second.end();

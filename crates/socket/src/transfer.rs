@@ -86,13 +86,15 @@ impl Sockets {
             return Receive::Shadow;
         }
         let mut found = None;
+        let mut len_bytes = 0;
         let mut for_others = 0;
         while found.is_none() && for_others < FRAMES_FOR_OTHERS {
             let is_frame = engine.poll(|to, datagram| {
                 if to != endpoint || stays || found.is_some() {
                     return Take::Queue;
                 }
-                found = Some(deliver_counted(socket, datagram, &mut read));
+                len_bytes = datagram.payload.len();
+                found = Some(deliver(socket, datagram, &mut read));
                 Take::Consumed
             });
             if !is_frame {
@@ -102,6 +104,7 @@ impl Sockets {
         }
         let took = for_others > 0;
         if let Some(result) = found {
+            socket.slot.count_received(len_bytes);
             self.page.count(Counter::CallsServed, 1);
             if for_others > 1 {
                 self.raise_readable();

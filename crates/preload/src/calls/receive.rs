@@ -12,16 +12,11 @@ use crate::c_types::address;
 use crate::c_types::control::{ReceiveControl, TimeForm};
 use crate::c_types::message::read_incoming;
 use crate::c_types::segments::{Of, Segments};
+use crate::calls::table;
 use crate::state::{self, handed};
 use crate::turn::{REFUSED, Turn, Turns, errno, fail};
 
-/// Flags that this library knows; with any other the kernel is asked. MSG_WAITALL means nothing to datagrams.
-const KNOWN_FLAGS: c_int = libc::MSG_PEEK
-    | libc::MSG_TRUNC
-    | libc::MSG_DONTWAIT
-    | libc::MSG_WAITALL
-    | libc::MSG_NOSIGNAL
-    | libc::MSG_CMSG_CLOEXEC;
+const KNOWN_FLAGS: c_int = table::together(table::RECEIVE_FLAGS);
 
 /// Where a datagram and what is told of it go, as the program said.
 #[derive(Clone, Copy)]

@@ -10,12 +10,11 @@ use crate::c_types::address::{self, Name};
 use crate::c_types::control::{self, SendControl};
 use crate::c_types::message::read_outgoing;
 use crate::c_types::segments::{Of, Segments};
+use crate::calls::table;
 use crate::state::{self, handed};
 use crate::turn::{REFUSED, fail};
 
-/// Flags that change nothing here: a datagram never waits for room, there is no SIGPIPE, and MSG_CONFIRM speaks of neighbours,
-/// which are confirmed anyway. With any other the kernel is asked.
-const KNOWN_FLAGS: c_int = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL | libc::MSG_CONFIRM;
+const KNOWN_FLAGS: c_int = table::together(table::SEND_FLAGS);
 
 /// The longest datagram that a port carries, with jumbo frames; a longer one is the kernel's, which fragments it.
 const GATHERED_BYTES_MOST: usize = 9216;
