@@ -8,10 +8,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::Relaxed};
 
-use nearwire_socket::Sockets;
 use nearwire_socket::config::Config;
+use nearwire_socket::reason::HandedCall;
+use nearwire_socket::status::{Engine, EngineState, Process};
 use nearwire_socket::wait::SpinFor;
-use nearwire_sys::descriptor::{Refusal, Request, Source, from_kernel};
+use nearwire_socket::{Reason, Sockets};
+use nearwire_sys::descriptor::{Descriptor, Refusal, Request, Source, from_kernel};
 
 use crate::gate::{Entered, Gate};
 use crate::internal_fd;
@@ -139,6 +141,26 @@ pub fn with<R>(work: impl FnOnce(&mut Sockets) -> R) -> Option<R> {
     }
 }
 
+/// A call that is made by the original function for a reason of its own; `None`, for returning.
+#[cold]
+pub fn handed<R>(number: i32, call: HandedCall) -> Option<R> {
+    with(|sockets| sockets.handed(number, call));
+    None
+}
+
+/// At the end of the program, where `stats` is set: what `nearwire status` would print, on standard error. A child that ends
+/// has nothing to say of the page of its parent.
+extern "C" fn print_stats() {
+    let status = with(nearwire_socket::Sockets::status).flatten();
+    let Some(status) = status.filter(|status| status.pid == u64::from(std::process::id())) else { return };
+    let text = Process::of_self(&program_name(), status).page();
+    let Some(standard_error) = Descriptor::new(libc::STDERR_FILENO) else { return };
+    let mut rest = text.as_bytes();
+    while let Ok(written @ 1..) = rustix::io::write(standard_error, rest) {
+        rest = rest.get(written..).unwrap_or_default();
+    }
+}
+
 /// Whether the calling thread is in the library's state: a call that comes now is its own.
 #[must_use]
 pub fn is_inside() -> bool {
@@ -158,6 +180,12 @@ pub fn spin() -> SpinFor {
 fn give_up(state: &mut Option<State>) {
     OFF.store(true, Relaxed);
     let broken = state.take();
+    if let Some(state) = &broken {
+        let page = std::sync::Arc::clone(state.sockets.page());
+        page.set_engine(&Engine { state: EngineState::Failed, reason: Some(Reason::EngineFailed), text: "" });
+        // It stays, and says so.
+        std::mem::forget(page);
+    }
     // What is left of it detaches its programs on the way down; should that panic too, it stays where it is.
     let _ = catch_unwind(AssertUnwindSafe(|| drop(broken)));
 }
@@ -170,6 +198,11 @@ impl State {
         };
         nearwire_sys::descriptor::set_source(&OutOfTheWay);
         let spin = SpinFor::choose(config.spin);
+        if config.stats {
+            // SAFETY: the function is of this type and stays as long as the process, as no program closes what is preloaded.
+            // Refused for want of memory, nothing is printed.
+            unsafe { libc::atexit(print_stats) };
+        }
         Some(State { sockets: Sockets::new(config, &program_name()), spin })
     }
 }

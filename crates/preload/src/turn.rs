@@ -1,7 +1,7 @@
 //! A call that waits: turns of looking, spinning, and sleeping with signals noticed on the way.
 
 use std::os::fd::{AsRawFd, RawFd};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use libc::{c_int, nfds_t, pollfd, sigset_t, timespec};
 use nearwire_socket::wait::{Pause, SpinFor, Waiter};
@@ -65,9 +65,11 @@ impl Turns {
         let watch = state::with(|sockets| sockets.engine().map(|engine| engine.watch().descriptor().as_raw_fd()));
         let length = also.len();
         also.extend(watch.flatten().map(readable));
+        let began = Instant::now();
         let slept = self.sleep_on(also, rest);
         also.truncate(length);
-        state::with(|sockets| sockets.look());
+        let slept_ns = began.elapsed().as_nanos() as u64;
+        state::with(|sockets| sockets.woke(slept_ns));
         slept
     }
 
@@ -150,6 +152,10 @@ pub fn to_timespec(duration: Duration) -> timespec {
         tv_nsec: i64::from(duration.subsec_nanos()),
     }
 }
+
+/// The error of calls on a socket that `strict` refuses. The kernel gives it to no call on a UDP socket but a send with
+/// MSG_OOB, so it is not mistaken for another.
+pub const REFUSED: c_int = libc::EOPNOTSUPP;
 
 /// The calling thread's errno.
 #[inline]

@@ -10,11 +10,13 @@
 
 mod attached;
 mod flows;
+mod tell;
 mod watch;
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use nearwire_frames::PortError;
@@ -29,6 +31,7 @@ use nearwire_sys::tsc::rough_ticks;
 use crate::config::Config;
 use crate::kernel_tables::{KernelTables, News, TablesError};
 use crate::reason::Reason;
+use crate::status::{Counter, Writer};
 
 pub use attached::Attached;
 use attached::Interfaces;
@@ -38,6 +41,8 @@ pub use watch::{Seen, Watch};
 /// How long what comes by the kernel may go unseen by a call that spins: 40 000 ticks are 8 to 40 us. A look costs about
 /// 200 ns, so it takes one to two percent of the time.
 const LOOK_AFTER_TICKS: u64 = 40_000;
+/// How often drops are told that only a system call tells: 2^28 ticks are about a tenth of a second.
+const TELL_AFTER_TICKS: u64 = 1 << 28;
 /// Frames taken from a port in one [`Engine::poll`]: the ring of a busy port does not keep a call forever.
 const FRAMES_AT_ONCE: u32 = 64;
 /// Frames that a port's rings may hold when it is given up.
@@ -59,19 +64,6 @@ pub enum Sent {
     Full,
 }
 
-/// Counters of an engine.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct EngineCounters {
-    /// Looks at ports that found nothing.
-    pub empty_polls: u64,
-    /// Frames taken from ports.
-    pub frames: u64,
-    /// Frames taken that no socket of ours wanted: lost to everybody.
-    pub stray_frames: u64,
-    /// Looks at the watch.
-    pub looks: u64,
-}
-
 /// See the module.
 pub struct Engine {
     stack: Stack,
@@ -81,7 +73,10 @@ pub struct Engine {
     watch: Watch,
     looked_ticks: u64,
     next_port: usize,
-    counters: EngineCounters,
+    page: Arc<Writer>,
+    /// A datagram found its socket's queue full.
+    lost: bool,
+    told_ticks: u64,
     /// A port failed since the last look.
     has_failed: bool,
     programs_checked: Option<Instant>,
@@ -95,7 +90,7 @@ impl Engine {
     ///
     /// # Errors
     /// The kernel does not tell its tables, or refuses an epoll descriptor.
-    pub fn open(config: &Config) -> Result<Engine, Reason> {
+    pub fn open(config: &Config, page: Arc<Writer>) -> Result<Engine, Reason> {
         let mut secret = [0_u8; 8];
         // Without random numbers the tables work, and an attacker can make them slow: no reason to do without them.
         let _ = rustix::rand::getrandom(&mut secret, rustix::rand::GetRandomFlags::empty());
@@ -117,7 +112,9 @@ impl Engine {
             watch,
             looked_ticks: 0,
             next_port: 0,
-            counters: EngineCounters::default(),
+            page,
+            lost: false,
+            told_ticks: 0,
             has_failed: false,
             programs_checked: None,
             tables_lost: None,
@@ -140,12 +137,6 @@ impl Engine {
     #[must_use]
     pub const fn watch(&self) -> &Watch {
         &self.watch
-    }
-
-    /// Counters since the engine was opened.
-    #[must_use]
-    pub const fn counters(&self) -> &EngineCounters {
-        &self.counters
     }
 
     /// The ports there are.
@@ -243,7 +234,7 @@ impl Engine {
     /// Takes one frame from one port, the ports in turn. `false`: none has any.
     #[inline]
     pub fn poll(&mut self, mut reader: impl FnMut(EndpointId, &Datagram<'_>) -> Take) -> bool {
-        let Engine { stack, interfaces, counters, stamps, has_failed, .. } = self;
+        let Engine { stack, interfaces, page, stamps, has_failed, lost, .. } = self;
         let ports = interfaces.attached.len();
         for _ in 0..ports {
             let Some(attached) = interfaces.attached.get_mut(self.next_port) else { break };
@@ -258,8 +249,11 @@ impl Engine {
                 .receive(|frame| stack.receive(&Arrival { port, frame, received_ns, checksum }, &mut reader));
             match judged {
                 Ok(Some(verdict)) => {
-                    counters.frames += 1;
-                    counters.stray_frames += u64::from(is_stray(verdict));
+                    page.count(Counter::FramesReceived, 1);
+                    page.count(Counter::PollsFull, 1);
+                    if !matches!(verdict, Verdict::Delivered { .. }) {
+                        *lost |= count_lost(page, verdict);
+                    }
                     return true;
                 }
                 Ok(None) => {}
@@ -269,7 +263,7 @@ impl Engine {
                 }
             }
         }
-        counters.empty_polls += 1;
+        page.count(Counter::PollsEmpty, 1);
         false
     }
 
@@ -281,7 +275,7 @@ impl Engine {
     /// Puts a datagram into its port's ring; [`Engine::flush`] has it sent.
     #[inline]
     pub fn send(&mut self, endpoint: EndpointId, message: &Message<'_>) -> Sent {
-        let Engine { stack, interfaces, .. } = self;
+        let Engine { stack, interfaces, page, .. } = self;
         let outgoing = match stack.udp_send(endpoint, message) {
             Ok(outgoing) => outgoing,
             Err(reason) => return Sent::Kernel(reason),
@@ -295,7 +289,10 @@ impl Engine {
         match attached.port.queue_with(len_bytes, |frame| {
             outgoing.write(frame);
         }) {
-            Ok(true) => Sent::Queued,
+            Ok(true) => {
+                page.count(Counter::FramesSent, 1);
+                Sent::Queued
+            }
             Ok(false) => Sent::Full,
             Err(_) => Sent::Kernel(NeedsKernel::NoPort),
         }
@@ -306,6 +303,7 @@ impl Engine {
     pub fn flush(&mut self) {
         for attached in self.interfaces.attached.iter_mut().filter(|attached| attached.unsent) {
             attached.unsent = false;
+            self.page.count(Counter::Kicks, 1);
             if let Err(error) = attached.port.flush() {
                 attached.failed = Some(Reason::of_failure(&error));
                 self.has_failed = true;
@@ -323,7 +321,6 @@ impl Engine {
     /// Looks at the watch: takes in news of the kernel's tables, and hands each shadow that has something to `shadow`.
     pub fn look(&mut self, mut shadow: impl FnMut(u32, Seen)) -> Looked {
         self.looked_ticks = rough_ticks();
-        self.counters.looks += 1;
         let (mut has_news, mut by_kernel) = (false, false);
         self.watch.look(
             |token, seen| {
@@ -344,6 +341,10 @@ impl Engine {
             looked.ports_failed = self.drop_failed_ports();
         }
         self.confirm_neighbours();
+        if self.looked_ticks.wrapping_sub(self.told_ticks) > TELL_AFTER_TICKS {
+            self.told_ticks = self.looked_ticks;
+            self.tell_port_drops();
+        }
         looked
     }
 
@@ -402,7 +403,7 @@ impl Engine {
 
     /// Takes failed ports away, with what they have received: the kernel serves what they served.
     fn drop_failed_ports(&mut self) -> bool {
-        let Engine { stack, interfaces, counters, .. } = self;
+        let Engine { stack, interfaces, page, .. } = self;
         let mut any = false;
         while let Some(mut attached) = interfaces.take_failed() {
             any = true;
@@ -412,13 +413,28 @@ impl Engine {
                     stack.receive(&Arrival { port, frame, received_ns: time_of_day_ns(), checksum }, |_, _| Take::Queue)
                 });
                 let Ok(Some(_)) = taken else { break };
-                counters.frames += 1;
+                page.count(Counter::FramesReceived, 1);
             }
             stack.detach_port(port);
         }
         self.next_port = 0;
+        interfaces.changed |= any;
         any
     }
+}
+
+/// A frame that no socket got: counted, and whether a socket lost it.
+#[cold]
+fn count_lost(page: &Writer, verdict: Verdict) -> bool {
+    use nearwire_stack::Dropped;
+    match verdict {
+        Verdict::Delivered { .. } => return false,
+        Verdict::NotOurs(_) | Verdict::Dropped(Dropped::NoPorts | Dropped::IgnoredMulti) => {
+            page.count(Counter::FramesNotOurs, 1);
+        }
+        Verdict::Dropped(_) => page.count(Counter::FramesDropped, 1),
+    }
+    matches!(verdict, Verdict::Dropped(Dropped::RcvbufErrors | Dropped::MemErrors))
 }
 
 /// What a look found besides shadows.
@@ -434,15 +450,10 @@ pub struct Looked {
 
 fn reason_of(error: &TablesError) -> Reason {
     match error {
-        TablesError::Socket { source, .. } | TablesError::Refused { source, .. } | TablesError::Groups { source, .. } => {
-            Reason::of_error(source)
-        }
+        TablesError::Socket { source, .. }
+        | TablesError::Refused { source, .. }
+        | TablesError::Groups { source, .. } => Reason::of_error(source),
     }
-}
-
-fn is_stray(verdict: Verdict) -> bool {
-    use nearwire_stack::Dropped;
-    matches!(verdict, Verdict::NotOurs(_) | Verdict::Dropped(Dropped::NoPorts | Dropped::IgnoredMulti))
 }
 
 /// Nanoseconds since 1970: what SO_TIMESTAMP says.

@@ -11,6 +11,7 @@ use rustix::io::Errno;
 use crate::epoll::{Delivery, EpollSets, Events, Interest, SetId, Target};
 use crate::id::SocketId;
 use crate::sockets::Sockets;
+use crate::status::Counter;
 
 /// How long the kernel's half of a set may go unasked while ours has events: see `engine::LOOK_AFTER_TICKS`.
 const ASK_KERNEL_AFTER_TICKS: u64 = 40_000;
@@ -248,6 +249,9 @@ impl Sockets {
         let ask_kernel = half.kernel_members > 0 && count < most && (is_due || (first && count == 0));
         if ask_kernel {
             half.asked_kernel_ticks = now_ticks;
+        }
+        if count > 0 {
+            self.page.count(Counter::CallsServed, 1);
         }
         Some(Collected { count, ask_kernel })
     }

@@ -34,6 +34,7 @@ pub mod reason;
 pub mod shadow;
 mod sockets;
 pub mod status;
+mod tell;
 mod transfer;
 mod udp_socket;
 pub mod wait;
@@ -43,8 +44,7 @@ pub use nearwire_stack::{Datagram, Family, Message, SourceFilter};
 
 pub use epoll_sets::{Collected, Control, Operation};
 pub use id::SocketId;
-pub use reason::Reason;
+pub use reason::{Reason, Why};
 pub use shadow::Ancillary;
 pub use sockets::Sockets;
 pub use transfer::{Delivery, Receive, Send};
-pub use udp_socket::SocketCounters;

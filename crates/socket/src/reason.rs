@@ -150,6 +150,26 @@ impl Reason {
         if is_descriptor_limit(error) { Reason::DescriptorLimit } else { Reason::EngineFailed }
     }
 
+    /// Whether it is a failure that `strict` tells the program of. None is where nobody could have accelerated the socket
+    /// (its packets pass no interface), where the configuration did not want it, and where the program gave it to somebody
+    /// else or ended it.
+    #[must_use]
+    pub const fn is_failure(self) -> bool {
+        !matches!(
+            self,
+            Self::NotBound
+                | Self::RuleSaysKernel
+                | Self::NotUdp
+                | Self::Loopback
+                | Self::PeerOnThisHost
+                | Self::AfterFork
+                | Self::ReadByChild
+                | Self::HandedOverByExec
+                | Self::PassedToProcess
+                | Self::ShutDown
+        )
+    }
+
     /// The sentence with what the detail adds: the number of a rule, the level and name of an option
     /// ([`option_detail`]).
     #[must_use]
@@ -166,6 +186,35 @@ impl Reason {
 
 fn is_descriptor_limit(error: &std::io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE))
+}
+
+/// A reason with its detail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Why {
+    /// The reason.
+    pub reason: Reason,
+    /// What belongs to it, 0 for nothing; see [`Reason::sentence`].
+    pub detail: u64,
+}
+
+impl From<Reason> for Why {
+    fn from(reason: Reason) -> Why {
+        Why { reason, detail: 0 }
+    }
+}
+
+impl Why {
+    /// A rule of the configuration, by its number.
+    #[must_use]
+    pub const fn rule(number: usize) -> Why {
+        Why { reason: Reason::RuleSaysKernel, detail: number as u64 }
+    }
+
+    /// An option that the stack has not.
+    #[must_use]
+    pub const fn option(level: i32, name: i32) -> Why {
+        Why { reason: Reason::UnsupportedOption, detail: option_detail(level, name) }
+    }
 }
 
 /// The detail of [`Reason::UnsupportedOption`].

@@ -10,16 +10,10 @@ use nearwire_sys::descriptor::Descriptor;
 use nearwire_sys::socket::int_option;
 use rustix::net::sockopt::{self, Timeout};
 
-/// Options of linux/in.h, in6.h, udp.h and socket.h that neither rustix nor the libc crate names.
+/// Options of linux/in.h, in6.h and socket.h that neither rustix nor the libc crate names.
 const SO_BINDTOIFINDEX: i32 = 62;
-const SO_TXTIME: i32 = 61;
 const IP_MULTICAST_ALL: i32 = 49;
 const IPV6_MULTICAST_ALL: i32 = 29;
-const UDP_CORK: i32 = 1;
-const UDP_ENCAP: i32 = 100;
-const UDP_NO_CHECK6_TX: i32 = 101;
-const UDP_SEGMENT: i32 = 103;
-const UDP_GRO: i32 = 104;
 
 /// What recvmsg(2) tells beside the datagram, as options ask for it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -80,8 +74,8 @@ pub struct Kept {
     pub ancillary: Ancillary,
     /// `SO_RCVTIMEO`.
     pub receive_timeout: Option<Duration>,
-    /// An option is set that only the kernel knows.
-    pub only_kernel: bool,
+    /// An option is set that only the kernel knows: its level and name.
+    pub only_kernel: Option<(i32, i32)>,
 }
 
 impl Kept {
@@ -186,28 +180,54 @@ fn ancillary(shadow: Descriptor, family: Family) -> Ancillary {
     }
 }
 
-/// Options with an effect on datagrams that neither the stack nor the receive path has.
-fn only_kernel(shadow: Descriptor, family: Family) -> bool {
-    const SOCKET: [i32; 4] = [libc::SO_MARK, SO_TXTIME, libc::SO_LOCK_FILTER, libc::SO_ZEROCOPY];
-    const V4: [i32; 4] = [libc::IP_RECVOPTS, libc::IP_RETOPTS, libc::IP_TRANSPARENT, libc::IP_HDRINCL];
-    const V6: [i32; 5] = [
-        libc::IPV6_RECVRTHDR,
-        libc::IPV6_RECVHOPOPTS,
-        libc::IPV6_RECVDSTOPTS,
-        libc::IPV6_FLOWINFO,
-        libc::IPV6_RECVORIGDSTADDR,
-    ];
-    const UDP: [i32; 5] = [UDP_CORK, UDP_ENCAP, UDP_NO_CHECK6_TX, UDP_SEGMENT, UDP_GRO];
-    /// Reports of datagrams sent: only the kernel's own can be reported.
-    const TIMESTAMPS_OF_SENDS: u32 = libc::SOF_TIMESTAMPING_TX_HARDWARE
-        | libc::SOF_TIMESTAMPING_TX_SOFTWARE
-        | libc::SOF_TIMESTAMPING_TX_SCHED
-        | libc::SOF_TIMESTAMPING_RX_HARDWARE;
-    SOCKET.iter().any(|option| flag(shadow, libc::SOL_SOCKET, *option))
-        || V4.iter().any(|option| family == Family::V4 && flag(shadow, libc::IPPROTO_IP, *option))
-        || V6.iter().any(|option| family == Family::V6 && flag(shadow, libc::IPPROTO_IPV6, *option))
-        || UDP.iter().any(|option| flag(shadow, libc::IPPROTO_UDP, *option))
-        || number(shadow, libc::SOL_SOCKET, libc::SO_TIMESTAMPING) as u32 & TIMESTAMPS_OF_SENDS != 0
+/// Which family's sockets have an option.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Of {
+    Both,
+    V4,
+    V6,
+}
+
+macro_rules! only_kernel_options {
+    ($($of:ident $level:path, $($name:ident = $value:expr),+;)*) => {
+        /// Options with an effect on datagrams that neither the stack nor the receive path has: a socket that has one set is
+        /// the kernel's. Level, name, which sockets have it, and its C name.
+        const ONLY_KERNEL: &[(i32, i32, Of, &str)] = &[$($(($level, $value, Of::$of, stringify!($name))),+),*];
+    };
+}
+
+only_kernel_options! {
+    Both libc::SOL_SOCKET,
+        SO_MARK = libc::SO_MARK, SO_TXTIME = 61, SO_LOCK_FILTER = libc::SO_LOCK_FILTER, SO_ZEROCOPY = libc::SO_ZEROCOPY;
+    V4 libc::IPPROTO_IP,
+        IP_RECVOPTS = libc::IP_RECVOPTS, IP_RETOPTS = libc::IP_RETOPTS, IP_TRANSPARENT = libc::IP_TRANSPARENT,
+        IP_HDRINCL = libc::IP_HDRINCL;
+    V6 libc::IPPROTO_IPV6,
+        IPV6_RECVRTHDR = libc::IPV6_RECVRTHDR, IPV6_RECVHOPOPTS = libc::IPV6_RECVHOPOPTS,
+        IPV6_RECVDSTOPTS = libc::IPV6_RECVDSTOPTS, IPV6_FLOWINFO = libc::IPV6_FLOWINFO,
+        IPV6_RECVORIGDSTADDR = libc::IPV6_RECVORIGDSTADDR;
+    Both libc::IPPROTO_UDP,
+        UDP_CORK = 1, UDP_ENCAP = 100, UDP_NO_CHECK6_TX = 101, UDP_SEGMENT = 103, UDP_GRO = 104;
+}
+
+/// Reports of datagrams sent: only the kernel's own can be reported.
+const TIMESTAMPS_OF_SENDS: u32 = libc::SOF_TIMESTAMPING_TX_HARDWARE
+    | libc::SOF_TIMESTAMPING_TX_SOFTWARE
+    | libc::SOF_TIMESTAMPING_TX_SCHED
+    | libc::SOF_TIMESTAMPING_RX_HARDWARE;
+
+/// The first option that is set and is the kernel's alone.
+fn only_kernel(shadow: Descriptor, family: Family) -> Option<(i32, i32)> {
+    let has = |of| of == Of::Both || (of == Of::V4) == (family == Family::V4);
+    let set = ONLY_KERNEL.iter().find(|(level, name, of, _)| has(*of) && flag(shadow, *level, *name));
+    let timestamping = (libc::SOL_SOCKET, libc::SO_TIMESTAMPING);
+    let reports = || number(shadow, timestamping.0, timestamping.1) as u32 & TIMESTAMPS_OF_SENDS != 0;
+    set.map(|(level, name, ..)| (*level, *name)).or_else(|| reports().then_some(timestamping))
+}
+
+/// The C names of the options that make a socket the kernel's.
+pub fn only_kernel_names() -> impl Iterator<Item = &'static str> {
+    ONLY_KERNEL.iter().map(|(.., name)| *name)
 }
 
 /// getsockname(2).

@@ -4,18 +4,21 @@
 //! here. So the kernel's errors are the program's errors, and a socket that cannot be accelerated just stays as it is.
 
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use nearwire_frames::steering::{FlowFilter, Transport};
 use nearwire_stack::{EndpointId, Family, SourceFilter, UdpOptions};
+use nearwire_sys::affinity::allowed_cpus;
 use nearwire_sys::descriptor::Descriptor;
 
 use crate::config::{self, Config, Role, Use};
 use crate::engine::Engine;
 use crate::epoll_sets::Sets;
 use crate::id::SocketId;
-use crate::reason::Reason;
+use crate::reason::{Reason, Why};
 use crate::shadow::{self, Kept};
+use crate::status::{Counter, Slot, Writer};
 use crate::udp_socket::{Accelerated, Membership, Service, UdpSocket};
 
 /// An engine that was refused is tried again after this time: a limit may have been raised, descriptors closed.
@@ -43,6 +46,8 @@ pub struct Sockets {
     pub(crate) sets: Sets,
     /// Threads that sleep on the watch.
     pub(crate) sleepers: u32,
+    /// What others are told of all this.
+    pub(crate) page: Arc<Writer>,
 }
 
 impl Sockets {
@@ -50,6 +55,7 @@ impl Sockets {
     #[must_use]
     pub fn new(config: Config, program: &str) -> Sockets {
         Sockets {
+            page: Arc::new(Writer::of_self(&config, allowed_cpus().len())),
             config,
             program: program.to_owned(),
             numbers: Vec::new(),
@@ -115,17 +121,17 @@ impl Sockets {
     pub fn opened(&mut self, number: i32, family: Family, is_nonblocking: bool) {
         let Some(shadow) = Descriptor::new(number) else { return };
         self.forget_number(number);
-        let socket = UdpSocket::new(shadow, family, is_nonblocking);
-        let index = match self.free.pop() {
-            Some(index) => {
-                self.sockets[index as usize] = Some(socket);
-                index
-            }
-            None => {
-                self.sockets.push(Some(socket));
-                (self.sockets.len() - 1) as u32
-            }
-        };
+        let index = self.free.pop().unwrap_or(self.sockets.len() as u32);
+        let slot = Slot::new(Arc::clone(&self.page), index as usize);
+        match slot.writer() {
+            Some(writer) => writer.open(number),
+            None => self.page.count(Counter::SocketsWithoutSlot, 1),
+        }
+        let socket = UdpSocket::new(shadow, family, is_nonblocking, slot);
+        match self.sockets.get_mut(index as usize) {
+            Some(place) => *place = Some(socket),
+            None => self.sockets.push(Some(socket)),
+        }
         self.name(number, SocketId::new(index));
     }
 
@@ -179,6 +185,9 @@ impl Sockets {
             } else if let (Some(other), Some(socket)) = (other, self.get_mut(id)) {
                 socket.shadow = other;
             }
+            if let (Some(other), Some(writer)) = (other, self.get(id).and_then(|socket| socket.slot.writer())) {
+                writer.set_fd(other.number());
+            }
         }
     }
 
@@ -194,6 +203,9 @@ impl Sockets {
                 engine.remove_flows(flows);
                 engine.unwatch_shadow(socket.shadow);
             }
+        }
+        if let Some(writer) = self.get(id).and_then(|socket| socket.slot.writer()) {
+            writer.close();
         }
         self.sockets[id.index()] = None;
         self.free.push(id.index() as u32);
@@ -220,6 +232,7 @@ impl Sockets {
             socket.is_server = wanted_port != 0;
             if !socket.is_server {
                 socket.local = shadow::local_address(socket.shadow).ok();
+                self.tell(id);
                 return;
             }
         }
@@ -238,6 +251,7 @@ impl Sockets {
             (Service::Accelerated(_), _) => self.follow_connection(id, remote),
             _ => {}
         }
+        self.tell(id);
     }
 
     /// The stack and the flows follow a connect or disconnect. What has come before is for whom it was for then.
@@ -285,8 +299,8 @@ impl Sockets {
         }
         let kept = Kept::read(socket.shadow, socket.family);
         socket.kept = Some(kept);
-        if kept.only_kernel {
-            self.hand_over(id, Reason::UnsupportedOption);
+        if let Some((level, name)) = kept.only_kernel {
+            self.hand_over(id, Why::option(level, name));
             return;
         }
         let Some((socket, engine)) = self.with_engine(id) else { return };
@@ -300,9 +314,9 @@ impl Sockets {
     }
 
     /// Something was done to a socket that only the kernel can follow.
-    pub fn only_kernel(&mut self, number: i32, reason: Reason) {
+    pub fn only_kernel(&mut self, number: i32, why: impl Into<Why>) {
         if let Some(id) = self.find(number) {
-            self.hand_over(id, reason);
+            self.hand_over(id, why);
         }
     }
 
@@ -376,25 +390,28 @@ impl Sockets {
                 }
                 let state = self.readiness_of(id);
                 self.sets.accelerated(id, state);
+                self.page.count(Counter::SocketsAccelerated, 1);
             }
-            Err(reason) => {
+            Err(why) => {
                 if let Some(socket) = self.get_mut(id) {
-                    socket.service = Service::Kernel(reason);
+                    socket.service = Service::Kernel(why);
                 }
             }
         }
+        self.tell_engine();
+        self.tell(id);
     }
 
-    fn accelerate(&mut self, id: SocketId, remote: Option<SocketAddr>) -> Result<Accelerated, Reason> {
+    fn accelerate(&mut self, id: SocketId, remote: Option<SocketAddr>) -> Result<Accelerated, Why> {
         // The tables may have changed since the last look: the address may be one of today.
         self.look();
         self.ask_rules(id, remote)?;
         let remote_ip = remote.map(|remote| remote.ip().to_canonical());
-        let Some(socket) = self.get_mut(id) else { return Err(Reason::NotBound) };
+        let Some(socket) = self.get_mut(id) else { return Err(Reason::NotBound.into()) };
         let kept = Kept::read(socket.shadow, socket.family);
         socket.kept = Some(kept);
-        if kept.only_kernel {
-            return Err(Reason::UnsupportedOption);
+        if let Some((level, name)) = kept.only_kernel {
+            return Err(Why::option(level, name));
         }
         let mut local = shadow::local_address(socket.shadow).map_err(|_| Reason::AddressRefused)?;
         let shadow = socket.shadow;
@@ -402,7 +419,7 @@ impl Sockets {
         let local_ip = local.ip().to_canonical();
         let engine = self.open_engine()?;
         if local_ip.is_loopback() || remote_ip.is_some_and(|remote| is_local(engine, remote)) {
-            return Err(Reason::Loopback);
+            return Err(Reason::Loopback.into());
         }
         engine.attach(local_ip, remote_ip, kept.options.device)?;
         if local.port() == 0 {
@@ -415,11 +432,12 @@ impl Sockets {
         }
         let endpoint = engine.stack().udp_open(family, options);
         let entered = self.enter_stack(id, endpoint, local, remote.filter(|_| is_connected));
-        entered.map(|entered| Accelerated { first_remote: remote_ip, ..entered }).inspect_err(|_| {
+        let entered = entered.map(|entered| Accelerated { first_remote: remote_ip, ..entered });
+        Ok(entered.inspect_err(|_| {
             if let Some(engine) = self.engine() {
                 engine.stack().udp_close(endpoint);
             }
-        })
+        })?)
     }
 
     /// Binds the endpoint as the shadow is bound, and has the ports take its packets.
@@ -460,8 +478,8 @@ impl Sockets {
         Ok(Accelerated { endpoint, flows, first_remote: None })
     }
 
-    fn ask_rules(&self, id: SocketId, remote: Option<SocketAddr>) -> Result<(), Reason> {
-        let Some(socket) = self.get(id) else { return Err(Reason::NotBound) };
+    fn ask_rules(&self, id: SocketId, remote: Option<SocketAddr>) -> Result<(), Why> {
+        let Some(socket) = self.get(id) else { return Err(Reason::NotBound.into()) };
         let pair = |address: SocketAddr| (address.ip().to_canonical(), address.port());
         let asked = config::Socket {
             program: &self.program,
@@ -471,7 +489,7 @@ impl Sockets {
         };
         match self.config.decide(&asked) {
             (Use::Nearwire, _) => Ok(()),
-            (Use::Kernel, _) => Err(Reason::RuleSaysKernel),
+            (Use::Kernel, number) => Err(Why::rule(number)),
         }
     }
 
@@ -482,7 +500,7 @@ impl Sockets {
             EngineState::Refused(_, since) => since.elapsed() > ENGINE_AGAIN_AFTER,
         };
         if is_due {
-            self.engine = match Engine::open(&self.config) {
+            self.engine = match Engine::open(&self.config, Arc::clone(&self.page)) {
                 Ok(engine) => EngineState::Open(Box::new(engine)),
                 Err(reason) => EngineState::Refused(reason, Instant::now()),
             };
@@ -526,16 +544,20 @@ impl Sockets {
     }
 
     /// Gives a socket back to the kernel. What was taken for it before is read first.
-    pub(crate) fn hand_over(&mut self, id: SocketId, reason: Reason) {
+    pub(crate) fn hand_over(&mut self, id: SocketId, why: impl Into<Why>) {
+        let why = why.into();
         let Some(socket) = self.get_mut(id) else { return };
         if !socket.is_accelerated() {
-            socket.service = Service::Kernel(reason);
+            socket.service = Service::Kernel(why);
+            self.tell(id);
             return;
         }
-        let before = std::mem::replace(&mut socket.service, Service::Kernel(reason));
+        let before = std::mem::replace(&mut socket.service, Service::Kernel(why));
         let Service::Accelerated(Accelerated { endpoint, flows, .. }) = before else { return };
         let shadow = socket.shadow;
         socket.shadow_has_data = true;
+        self.page.count(Counter::SocketsGivenBack, 1);
+        self.tell(id);
         let Some(engine) = self.engine() else { return };
         engine.remove_flows(&flows);
         engine.unwatch_shadow(shadow);

@@ -13,12 +13,16 @@
 
 mod layout;
 mod reader;
+mod slot;
+mod text;
 mod writer;
 
 pub use layout::{
     Counter, ENGINE_TEXT_BYTES, EngineState, INTERFACES, NAME, PAGE_BYTES, SLOTS, SocketCounter, SocketState,
 };
 pub use reader::{InterfaceStatus, PageError, Reader, SocketStatus, Status};
+pub(crate) use slot::Slot;
+pub use text::Process;
 pub use writer::{Engine, Identity, InterfaceAbout, SocketWriter, Writer};
 
 #[cfg(test)]

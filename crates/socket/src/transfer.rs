@@ -6,9 +6,10 @@ use nearwire_stack::{Datagram, EndpointId, Message, Take};
 
 use crate::engine::{Engine, Looked, Seen, Sent};
 use crate::id::SocketId;
-use crate::reason::Reason;
+use crate::reason::{Handed, HandedCall, Reason};
 use crate::shadow::Ancillary;
 use crate::sockets::Sockets;
+use crate::status::{Counter, SocketCounter};
 use crate::udp_socket::{Service, UdpSocket};
 
 /// Frames for others that one attempt to receive takes in before it says that there is nothing.
@@ -36,6 +37,8 @@ pub enum Receive<R> {
     Done(R),
     /// The original call has to be made: the socket is the kernel's.
     Kernel,
+    /// It fails: `strict` is set, and the socket cannot be accelerated.
+    Refused,
     /// The shadow may have something: the original call with MSG_DONTWAIT, then [`Sockets::shadow_answered`].
     Shadow,
     /// Nothing is there.
@@ -54,6 +57,8 @@ pub enum Send {
     Done,
     /// The original call has to be made on the shadow.
     Kernel,
+    /// It fails: `strict` is set, and the socket cannot be accelerated.
+    Refused,
 }
 
 impl Sockets {
@@ -66,7 +71,10 @@ impl Sockets {
         let Some(endpoint) = socket.endpoint() else { return self.receive_undecided(id) };
         if engine.stack_ref().udp_waiting(endpoint) > 0 {
             return match read_waiting(socket, engine, endpoint, stays, read) {
-                Some(result) => Receive::Done(result),
+                Some(result) => {
+                    self.page.count(Counter::CallsServed, 1);
+                    Receive::Done(result)
+                }
                 None => Receive::Kernel,
             };
         }
@@ -78,12 +86,14 @@ impl Sockets {
             return Receive::Shadow;
         }
         let mut found = None;
+        let mut len_bytes = 0;
         let mut for_others = 0;
         while found.is_none() && for_others < FRAMES_FOR_OTHERS {
             let is_frame = engine.poll(|to, datagram| {
                 if to != endpoint || stays || found.is_some() {
                     return Take::Queue;
                 }
+                len_bytes = datagram.payload.len();
                 found = Some(deliver(socket, datagram, &mut read));
                 Take::Consumed
             });
@@ -94,7 +104,8 @@ impl Sockets {
         }
         let took = for_others > 0;
         if let Some(result) = found {
-            socket.counters.received += 1;
+            socket.slot.count_received(len_bytes);
+            self.page.count(Counter::CallsServed, 1);
             if for_others > 1 {
                 self.raise_readable();
             }
@@ -129,6 +140,9 @@ impl Sockets {
             return Receive::Kernel;
         }
         let timeout = socket.kept.and_then(|kept| kept.receive_timeout);
+        if socket.is_nonblocking {
+            socket.slot.count(SocketCounter::WouldBlock);
+        }
         Receive::Empty { is_nonblocking: socket.is_nonblocking, timeout }
     }
 
@@ -142,7 +156,14 @@ impl Sockets {
                 return Receive::Shadow;
             }
         }
+        if self.is_refused(id) {
+            return Receive::Refused;
+        }
         Receive::Kernel
+    }
+
+    pub(crate) fn is_refused(&self, id: SocketId) -> bool {
+        self.get(id).is_some_and(|socket| self.refusal_of(socket).is_some())
     }
 
     fn drop_leftover(&mut self, id: SocketId) {
@@ -158,7 +179,8 @@ impl Sockets {
         if is_empty {
             (socket.shadow_has_data, socket.shadow_has_error) = (false, false);
         } else {
-            socket.counters.received_by_kernel += 1;
+            socket.slot.count(SocketCounter::ReceivedByShadow);
+            self.handed(number, HandedCall::ShadowReady);
         }
     }
 
@@ -173,15 +195,17 @@ impl Sockets {
             return self.send_now(id, message, more);
         }
         if socket.shadow_has_error {
+            self.handed(number, HandedCall::ShadowReady);
             return Send::Kernel;
         }
         let endpoint = accelerated.endpoint;
         match engine.send(endpoint, message) {
             Sent::Queued => {
-                socket.counters.sent += 1;
+                socket.slot.count_sent(message.payload.len());
                 if !more {
                     engine.flush();
                 }
+                self.page.count(Counter::CallsServed, 1);
                 Send::Done
             }
             other => self.send_again(id, message, more, other),
@@ -193,14 +217,17 @@ impl Sockets {
         let Some((socket, engine)) = self.with_engine(id) else { return Send::Kernel };
         let Service::Accelerated(accelerated) = &socket.service else { return Send::Kernel };
         if socket.shadow_has_error {
+            socket.slot.count(SocketCounter::CallsHanded);
+            self.page.count_handed(Handed::ByLibrary(HandedCall::ShadowReady));
             return Send::Kernel;
         }
         let sent = engine.send(accelerated.endpoint, message);
         if sent == Sent::Queued {
-            socket.counters.sent += 1;
+            socket.slot.count_sent(message.payload.len());
             if !more {
                 engine.flush();
             }
+            self.page.count(Counter::CallsServed, 1);
             return Send::Done;
         }
         self.send_again(id, message, more, sent)
@@ -214,16 +241,22 @@ impl Sockets {
         if first == Sent::Full {
             engine.flush();
             if engine.send(accelerated.endpoint, message) == Sent::Queued {
-                socket.counters.sent += 1;
+                socket.slot.count_sent(message.payload.len());
                 if !more {
                     engine.flush();
                 }
+                self.page.count(Counter::CallsServed, 1);
                 return Send::Done;
             }
         }
-        socket.counters.sent_by_kernel += 1;
+        socket.slot.count(SocketCounter::SentByShadow);
+        socket.slot.count(SocketCounter::CallsHanded);
         // What was queued before goes first.
         engine.flush();
+        self.page.count_handed(match first {
+            Sent::Kernel(reason) => Handed::ByStack(reason),
+            Sent::Queued | Sent::Full => Handed::ByLibrary(HandedCall::NotReady),
+        });
         Send::Kernel
     }
 
@@ -231,7 +264,7 @@ impl Sockets {
     fn send_undecided(&mut self, id: SocketId, message: &Message<'_>, more: bool) -> Send {
         let Some(socket) = self.get(id) else { return Send::Kernel };
         if !matches!(socket.service, Service::Open) {
-            return Send::Kernel;
+            return if self.refusal_of(socket).is_some() { Send::Refused } else { Send::Kernel };
         }
         // A send that the kernel would refuse decides nothing.
         let Some(remote) = message.to.or(socket.remote).filter(|to| to.port() != 0) else { return Send::Kernel };
@@ -239,6 +272,9 @@ impl Sockets {
             return Send::Kernel;
         }
         self.settle(id, Some(remote));
+        if self.is_refused(id) {
+            return Send::Refused;
+        }
         self.send_now(id, message, more)
     }
 
@@ -302,6 +338,7 @@ impl Sockets {
         }
         // The last frames of a port, or those from before the news.
         self.raise_readable();
+        self.tell_counters();
     }
 
     fn shadow_has(&mut self, id: SocketId, what: Seen) {
@@ -317,6 +354,7 @@ impl Sockets {
 
     #[cold]
     fn follow(&mut self, looked: Looked) {
+        self.tell_engine();
         for index in 0..self.socket_count() {
             let id = SocketId::new(index as u32);
             if looked.links_changed || looked.addresses_changed {
@@ -368,7 +406,7 @@ impl Sockets {
     pub fn reason(&self, number: i32) -> Option<Reason> {
         match &self.get(self.find(number)?)?.service {
             Service::Open => Some(Reason::NotBound),
-            Service::Kernel(reason) => Some(*reason),
+            Service::Kernel(why) => Some(why.reason),
             Service::Accelerated(_) => self.why_not_served(self.get(self.find(number)?)?),
         }
     }
@@ -385,6 +423,13 @@ fn deliver<R>(socket: &UdpSocket, datagram: &Datagram<'_>, read: &mut impl FnMut
     read(Delivery { datagram, ancillary, is_v6, local_port, own_address })
 }
 
+/// The same, of a datagram that the program then has.
+#[inline]
+fn deliver_counted<R>(socket: &UdpSocket, datagram: &Datagram<'_>, read: &mut impl FnMut(Delivery<'_>) -> R) -> R {
+    socket.slot.count_received(datagram.payload.len());
+    deliver(socket, datagram, read)
+}
+
 fn read_waiting<R>(
     socket: &mut UdpSocket,
     engine: &mut Engine,
@@ -396,7 +441,5 @@ fn read_waiting<R>(
     if stays {
         return stack.udp_peek(endpoint, |datagram| deliver(socket, datagram, &mut read));
     }
-    let result = stack.udp_read(endpoint, |datagram| deliver(socket, datagram, &mut read));
-    socket.counters.received += u64::from(result.is_some());
-    result
+    stack.udp_read(endpoint, |datagram| deliver_counted(socket, datagram, &mut read))
 }

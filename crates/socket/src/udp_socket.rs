@@ -6,8 +6,9 @@ use nearwire_frames::steering::FlowFilter;
 use nearwire_stack::{EndpointId, Family, SourceFilter};
 use nearwire_sys::descriptor::Descriptor;
 
-use crate::reason::Reason;
+use crate::reason::Why;
 use crate::shadow::Kept;
+use crate::status::Slot;
 
 /// Who serves a socket.
 #[derive(Debug)]
@@ -15,7 +16,7 @@ pub(crate) enum Service {
     /// Not decided: it has no address.
     Open,
     /// The kernel, and why.
-    Kernel(Reason),
+    Kernel(Why),
     /// The stack.
     Accelerated(Accelerated),
 }
@@ -36,19 +37,6 @@ pub(crate) struct Membership {
     pub(crate) ifindex: u32,
     pub(crate) group: IpAddr,
     pub(crate) filter: SourceFilter,
-}
-
-/// Counters of a socket.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct SocketCounters {
-    /// Datagrams read that came past the kernel.
-    pub received: u64,
-    /// Datagrams sent past the kernel.
-    pub sent: u64,
-    /// Datagrams sent by the shadow.
-    pub sent_by_kernel: u64,
-    /// Calls to receive that the shadow answered.
-    pub received_by_kernel: u64,
 }
 
 /// See the module.
@@ -73,7 +61,8 @@ pub(crate) struct UdpSocket {
     pub(crate) shadow_has_error: bool,
     /// An endpoint that is no longer served, with datagrams that were taken before.
     pub(crate) leftover: Option<EndpointId>,
-    pub(crate) counters: SocketCounters,
+    /// What is told of it.
+    pub(crate) slot: Slot,
     /// This host's first IPv4 address on each interface, for packet information of group datagrams.
     pub(crate) own_addresses: Vec<(u32, Ipv4Addr)>,
     pub(crate) local: Option<SocketAddr>,
@@ -81,7 +70,7 @@ pub(crate) struct UdpSocket {
 }
 
 impl UdpSocket {
-    pub(crate) fn new(shadow: Descriptor, family: Family, is_nonblocking: bool) -> UdpSocket {
+    pub(crate) fn new(shadow: Descriptor, family: Family, is_nonblocking: bool, slot: Slot) -> UdpSocket {
         UdpSocket {
             shadow,
             numbers: 1,
@@ -95,7 +84,7 @@ impl UdpSocket {
             shadow_has_data: false,
             shadow_has_error: false,
             leftover: None,
-            counters: SocketCounters::default(),
+            slot,
             own_addresses: Vec::new(),
             local: None,
             remote: None,

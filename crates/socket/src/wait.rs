@@ -82,13 +82,15 @@ pub struct Waiter {
     turns: u32,
     spins: bool,
     is_counted: bool,
+    /// Of the time since it began, what is counted in [`SPUN_NS`].
+    told: Duration,
 }
 
 impl Waiter {
     /// A call that waits at most `timeout`.
     #[must_use]
     pub const fn new(spin: SpinFor, timeout: Option<Duration>) -> Waiter {
-        Waiter { spin, timeout, started: None, turns: 0, spins: true, is_counted: false }
+        Waiter { spin, timeout, started: None, turns: 0, spins: true, is_counted: false, told: Duration::ZERO }
     }
 
     /// Nothing was found.
@@ -112,6 +114,8 @@ impl Waiter {
             self.spins = self.may_spin(waited);
         }
         if self.spins {
+            // On the way, as a call may spin for ever.
+            self.count_spun(waited);
             return Pause::Again;
         }
         self.end_spinning();
@@ -133,9 +137,13 @@ impl Waiter {
     fn end_spinning(&mut self) {
         if std::mem::take(&mut self.is_counted) {
             SPINNING.fetch_sub(1, Relaxed);
-            let spun = self.started.map_or(0, |started| started.elapsed().as_nanos() as u64);
-            SPUN_NS.fetch_add(spun, Relaxed);
+            self.count_spun(self.started.map_or(Duration::ZERO, |started| started.elapsed()));
         }
+    }
+
+    fn count_spun(&mut self, spun: Duration) {
+        let more = spun.saturating_sub(std::mem::replace(&mut self.told, spun));
+        SPUN_NS.fetch_add(more.as_nanos() as u64, Relaxed);
     }
 }
 

@@ -283,9 +283,8 @@ fn ring_overrun_drops_are_counted_and_later_datagrams_come() {
 fn interface_busy_the_kernel_serves_and_a_later_socket_has_it_once_it_is_free() {
     let Some(mut near) = Near::or_skip(Mode::Generic) else { return };
     let namespace = near.near().namespace.clone();
-    let others = namespace.enter(|| {
-        nearwire_frames::xdp::attach_pass("nw0", nearwire_frames::xdp::AttachMode::Generic).unwrap()
-    });
+    let others = namespace
+        .enter(|| nearwire_frames::xdp::attach_pass("nw0", nearwire_frames::xdp::AttachMode::Generic).unwrap());
     let before = near.open("0.0.0.0:5000");
     assert_eq!(near.reason(&before), Some(Reason::InterfaceBusy));
     drop(others);
@@ -302,7 +301,8 @@ fn more_flows_than_the_filter_map_holds_the_rest_of_the_sockets_is_the_kernels()
     let Some(mut near) = Near::or_skip(Mode::Generic) else { return };
     let mut lines = String::new();
     for number in 0..ADDRESSES {
-        lines += &format!("address add 172.{}.{}.{}/12 dev nw0\n", 16 + (number >> 16), number >> 8 & 255, number & 255);
+        lines +=
+            &format!("address add 172.{}.{}.{}/12 dev nw0\n", 16 + (number >> 16), number >> 8 & 255, number & 255);
     }
     let spawn = || Command::new("ip").args(["-force", "-batch", "-"]).stdin(Stdio::piped()).spawn();
     let mut batch = near.near().namespace.enter(spawn).unwrap().unwrap();

@@ -137,6 +137,12 @@ impl Stack {
         self.udp.endpoints.get(id).map_or(0, |endpoint| endpoint.queue.len_datagrams())
     }
 
+    /// How many datagrams were lost because they found no room.
+    #[must_use]
+    pub fn udp_dropped(&self, id: EndpointId) -> u32 {
+        self.udp.endpoints.get(id).map_or(0, |endpoint| endpoint.dropped)
+    }
+
     /// Memory charged for what waits, bytes, as SO_RCVBUF counts it (`sk_rmem_alloc`).
     #[must_use]
     pub fn udp_charged_bytes(&self, id: EndpointId) -> u64 {

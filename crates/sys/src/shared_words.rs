@@ -18,6 +18,7 @@ use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, munmap};
 pub struct SharedWords {
     begin: NonNull<AtomicU64>,
     words: usize,
+    is_mapping: bool,
 }
 
 // SAFETY: the mapping belongs to the value alone, is reached only through shared references to atomics, and stays at its
@@ -43,9 +44,16 @@ impl SharedWords {
         // changes. The file is as long as the mapping and nobody can shorten it: its only descriptor closes below.
         let place = unsafe { mmap(null_mut(), length_bytes, protection, MapFlags::SHARED, &memory, 0) }?;
         match NonNull::new(place.cast()) {
-            Some(begin) => Ok(SharedWords { begin, words }),
+            Some(begin) => Ok(SharedWords { begin, words, is_mapping: true }),
             None => Err(io::ErrorKind::OutOfMemory.into()),
         }
+    }
+
+    /// Words in memory of the process alone, which nobody finds by a name: where [`SharedWords::create`] is forbidden.
+    #[must_use]
+    pub fn private(words: usize) -> SharedWords {
+        let boxed: Box<[AtomicU64]> = (0..words).map(|_| AtomicU64::new(0)).collect();
+        SharedWords { begin: NonNull::from(Box::leak(boxed)).cast(), words, is_mapping: false }
     }
 
     /// Leaves the mapping out of children that fork(2) makes. A child must then not touch it: it is not there, and a touch
@@ -54,6 +62,9 @@ impl SharedWords {
     /// # Errors
     /// As madvise(2).
     pub fn dont_fork(&self) -> io::Result<()> {
+        if !self.is_mapping {
+            return Ok(());
+        }
         // SAFETY: begin and length are those of a mapping of ours, and MADV_DONTFORK changes nothing in this process.
         unsafe { madvise(self.begin.as_ptr().cast(), self.length_bytes(), Advice::LinuxDontFork) }?;
         Ok(())
@@ -68,8 +79,8 @@ impl Deref for SharedWords {
     type Target = [AtomicU64];
 
     fn deref(&self) -> &[AtomicU64] {
-        // SAFETY: the mapping is this long, begins at a page and so is aligned, is zero or was written through these
-        // atomics, for which every value is valid, and lives as long as `self`. What others could do to it through
+        // SAFETY: the mapping is this long, begins at a page and so is aligned (private words are a slice as it was made),
+        // is zero or was written through these atomics, for which every value is valid, and lives as long as `self`. What others could do to it through
         // /proc/PID/mem are stores to shared memory, for which atomics are made.
         unsafe { std::slice::from_raw_parts(self.begin.as_ptr(), self.words) }
     }
@@ -77,6 +88,12 @@ impl Deref for SharedWords {
 
 impl Drop for SharedWords {
     fn drop(&mut self) {
+        if !self.is_mapping {
+            let boxed = std::ptr::slice_from_raw_parts_mut(self.begin.as_ptr(), self.words);
+            // SAFETY: begin and length are those of the box that `private` gave up, and no reference outlives `self`.
+            drop(unsafe { Box::from_raw(boxed) });
+            return;
+        }
         // SAFETY: the mapping is ours, and no reference into it outlives `self`. A failure leaves it mapped, which harms
         // nobody.
         let _ = unsafe { munmap(self.begin.as_ptr().cast(), self.length_bytes()) };
@@ -129,6 +146,14 @@ mod tests {
         let ours = smaps.split_once("/memfd:nw-test-fork ").unwrap().1;
         let flags = ours.lines().find(|line| line.starts_with("VmFlags:")).unwrap();
         assert!(flags.split(' ').any(|flag| flag == "dc"), "{flags}");
+    }
+
+    #[test]
+    fn private_words_written_are_read_and_have_no_name() {
+        let words = SharedWords::private(3);
+        words[2].store(7, Relaxed);
+        assert_eq!((words.len(), words[2].load(Relaxed), words[0].load(Relaxed)), (3, 7, 0));
+        words.dont_fork().unwrap();
     }
 
     #[test]

@@ -6,7 +6,9 @@ mod text;
 
 use anyhow::anyhow;
 
-use self::process::{LookError, Looked, Process};
+use nearwire_socket::status::Process;
+
+use self::process::{LookError, Looked};
 use crate::args::run::StatusArgs;
 use crate::exit::{CANNOT, FAILED, Failure, OrExit, Outcome, USAGE};
 use crate::output;
@@ -24,7 +26,7 @@ pub fn run(args: &StatusArgs) -> Outcome {
             return Err(Failure { code: USAGE, error: Some(error) });
         }
     };
-    output::print_of_host(&if args.json { json::page(&process) } else { text::page(&process) })
+    output::print_of_host(&if args.json { json::page(&process) } else { process.page() })
 }
 
 /// All processes that have a page.

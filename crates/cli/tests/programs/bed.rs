@@ -184,7 +184,12 @@ impl Bed {
         command.stdin(File::open(input).unwrap());
         command.stdout(Stdio::from(File::create(&out).unwrap())).stderr(Stdio::from(File::create(&err).unwrap()));
         let child = self.end(side).namespace.enter(|| command.spawn()).unwrap().unwrap();
-        Running { child, what: format!("{side:?} {} {arguments} ({:?})", program.0.display(), self.accelerated), out, err }
+        Running {
+            child,
+            what: format!("{side:?} {} {arguments} ({:?})", program.0.display(), self.accelerated),
+            out,
+            err,
+        }
     }
 
     /// Runs a program to its end, which has to be a success, and gives what it printed.
@@ -247,7 +252,8 @@ impl Bed {
         let (snmp, snmp6) = (self.net_file(side, "snmp"), self.net_file(side, "snmp6"));
         let values = snmp.lines().rfind(|line| line.starts_with("Udp:")).unwrap();
         let v4 = |column: usize| values.split(' ').nth(column).unwrap().parse::<u64>().unwrap();
-        let v6 = |name: &str| snmp6.lines().find(|line| line.starts_with(name)).map_or(0, |line| number_after(line, name));
+        let v6 =
+            |name: &str| snmp6.lines().find(|line| line.starts_with(name)).map_or(0, |line| number_after(line, name));
         Counted { received: v4(1) + v6("Udp6InDatagrams"), sent: v4(4) + v6("Udp6OutDatagrams") }
     }
 

@@ -35,7 +35,8 @@ fn dnsmasq(bed: &Bed, program: &Found) -> Running {
 fn ask_for_all(bed: &Bed, dig: &Found) {
     let questions: String = (0..NAMES).map(|number| format!("n{number}.nw.example A\n")).collect();
     bed.write("questions", questions);
-    let answers = bed.run(Side::Near, dig, &format!("@{} +short +tries=1 +time=2 -f questions", bed.address(Side::Far)));
+    let answers =
+        bed.run(Side::Near, dig, &format!("@{} +short +tries=1 +time=2 -f questions", bed.address(Side::Far)));
     assert_eq!(answers.lines().map(str::to_owned).collect::<Vec<_>>(), (0..NAMES).map(address_of).collect::<Vec<_>>());
 }
 
@@ -47,7 +48,8 @@ fn dig_gets_the_answers_of_dnsmasq() {
         let server = dnsmasq(&bed, &program);
         ask_for_all(&bed, &dig);
         bed.assert_paths(NAMES.into());
-        let ask = |more: &str| bed.run(Side::Near, &dig, &format!("@{} long.nw.example TXT {more}", bed.address(Side::Far)));
+        let ask =
+            |more: &str| bed.run(Side::Near, &dig, &format!("@{} long.nw.example TXT {more}", bed.address(Side::Far)));
         let (whole, by_tcp) = (ask("+short +bufsize=1400"), ask("+short +tcp"));
         assert!(whole.len() > 800 && whole == by_tcp, "{whole}\n{by_tcp}");
         assert!(ask("+noedns +ignore").contains("flags: qr aa tc rd"), "an answer that does not fit is cut");
@@ -94,7 +96,8 @@ fn dnsperf_gets_every_answer_of_unbound() {
     for accelerated in Accelerated::EACH {
         let bed = Bed::lay(accelerated).with_configuration(RULE);
         let address = bed.address(Side::Far);
-        let data = (0..NAMES).map(|number| format!("  local-data: \"n{number}.nw.example A {}\"\n", address_of(number)));
+        let data =
+            (0..NAMES).map(|number| format!("  local-data: \"n{number}.nw.example A {}\"\n", address_of(number)));
         let configuration = format!(
             "server:\n  interface: {address}\n  access-control: 0.0.0.0/0 allow\n  num-threads: 2\n  so-reuseport: yes\n  \
              chroot: \"\"\n  directory: \"\"\n  username: \"\"\n  pidfile: \"\"\n  use-syslog: no\n  do-daemonize: no\n  module-config: \
@@ -105,11 +108,8 @@ fn dnsperf_gets_every_answer_of_unbound() {
         let server = bed.start(Side::Far, &unbound, "-d -c unbound.conf");
         bed.wait_for_port(Side::Far, PORT);
         bed.write("questions", (0..NAMES).map(|number| format!("n{number}.nw.example A\n")).collect::<String>());
-        let told = bed.run(
-            Side::Near,
-            &dnsperf,
-            &format!("-s {address} -d questions -c 4 -T 2 -l 1 -Q 3000 -q 30 -t 2"),
-        );
+        let told =
+            bed.run(Side::Near, &dnsperf, &format!("-s {address} -d questions -c 4 -T 2 -l 1 -Q 3000 -q 30 -t 2"));
         let sent = number_after(&told, "Queries sent:");
         assert!(sent > 200 && sent == number_after(&told, "Queries completed:"), "{told}");
         assert!(number_after(&told, "Queries lost:") == 0 && told.contains("NOERROR"), "{told}");

@@ -14,8 +14,7 @@ fn streams(accelerated: Accelerated, size_bytes: u32, bits_per_second: u32, dire
     let server = bed.start(Side::Far, &iperf3, "-s -1 -J");
     bed.wait_for_listener(Side::Far, PORT);
     let address = bed.address(Side::Far);
-    let client =
-        format!("-c {address} -u -l {size_bytes} -b {bits_per_second} -P {STREAMS} -t 1 -J {direction}");
+    let client = format!("-c {address} -u -l {size_bytes} -b {bits_per_second} -P {STREAMS} -t 1 -J {direction}");
     let client = bed.run(Side::Near, &iperf3, &client);
     let server = server.succeed();
     let mut packets = 0;

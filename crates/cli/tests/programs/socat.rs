@@ -58,7 +58,8 @@ fn socat_that_answers_each_datagram_by_a_process_answers_all() {
     let Some([socat]) = found_or_skip(["socat"]) else { return };
     for accelerated in Accelerated::EACH {
         let bed = Bed::lay(accelerated);
-        let _server = bed.start(Side::Far, &socat, &format!("UDP6-RECVFROM:{PORT},fork SYSTEM:tr${{IFS}}a-z${{IFS}}A-Z"));
+        let _server =
+            bed.start(Side::Far, &socat, &format!("UDP6-RECVFROM:{PORT},fork SYSTEM:tr${{IFS}}a-z${{IFS}}A-Z"));
         bed.wait_for_port(Side::Far, PORT);
         for number in 0..3 {
             let sent = content(300, number);
@@ -88,7 +89,9 @@ fn socat_multicast_reaches_the_members() {
         // Membership follows the port, a moment later: what is missing is sent again.
         wait_until(|| {
             bed.start_with_input(Side::Near, &socat, &to, &sent).succeed();
-            ["first", "second"].iter().all(|name| fs::read(bed.path(name)).is_ok_and(|arrived| arrived.starts_with(&sent)))
+            ["first", "second"]
+                .iter()
+                .all(|name| fs::read(bed.path(name)).is_ok_and(|arrived| arrived.starts_with(&sent)))
         });
         let [first, second] = ["first", "second"].map(|name| fs::read(bed.path(name)).unwrap());
         assert!(first.len() % sent.len() == 0 && second.len() % sent.len() == 0, "whole datagrams");

@@ -99,7 +99,12 @@ fn sockperf_log_has_every_message_with_its_times() {
     // Number, time sent, time received, latency.
     let (_, rows) = log.split_once("packet, txTime").unwrap();
     let time = |row: &str, column| row.split(", ").nth(column).unwrap().parse::<f64>().unwrap();
-    let times: Vec<_> = rows.lines().skip(1).take_while(|row| row.starts_with(|first: char| first.is_ascii_digit())).map(|row| (time(row, 1), time(row, 2))).collect();
+    let times: Vec<_> = rows
+        .lines()
+        .skip(1)
+        .take_while(|row| row.starts_with(|first: char| first.is_ascii_digit()))
+        .map(|row| (time(row, 1), time(row, 2)))
+        .collect();
     let valid = exchanged.client.lines().find(|line| line.contains("[Valid Duration]")).unwrap();
     assert!(times.len() as u64 >= number_after(valid, "ReceivedMessages="), "{} rows\n{valid}", times.len());
     assert!(times.iter().all(|(sent, received)| sent < received));
@@ -114,7 +119,9 @@ fn sockperf_under_load_gets_every_answer() {
         let exchanged = exchange(&bed, &sockperf, "", &client);
         // What is under way at the end is not waited for.
         assert!(exchanged.received + 20 >= exchanged.sent, "{}", exchanged.client);
-        assert!(exchanged.client.contains("# dropped messages = 0; # duplicated messages = 0; # out-of-order messages = 0"));
+        assert!(
+            exchanged.client.contains("# dropped messages = 0; # duplicated messages = 0; # out-of-order messages = 0")
+        );
         bed.assert_paths(exchanged.received);
     }
 }

@@ -4,7 +4,7 @@ use libc::{c_int, c_uint, sockaddr, socklen_t};
 use nearwire_socket::Family;
 
 use crate::c_types::address::{self, Name};
-use crate::turn::{errno, fail};
+use crate::turn::{REFUSED, errno, fail};
 use crate::{internal_fd, real, state};
 
 /// After socket(2).
@@ -93,21 +93,37 @@ pub unsafe fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int {
 const CLOSE_RANGE_UNSHARE: c_int = 2;
 const CLOSE_RANGE_CLOEXEC: c_int = 4;
 
-/// After bind(2) succeeded.
+/// After bind(2) succeeded: what the program is told. With `strict` a socket that should be accelerated and is not fails;
+/// to the kernel it is bound, and all that is done with it fails the same way.
 ///
 /// # Safety
 /// The address is the one that was bound to.
-pub unsafe fn bound(fd: c_int, name: *const sockaddr, length: socklen_t) {
+pub unsafe fn bound(fd: c_int, name: *const sockaddr, length: socklen_t) -> c_int {
     // SAFETY: the caller's.
     if let Name::Ip(wanted) = unsafe { address::read(name, length) } {
-        state::with(|sockets| sockets.bound(fd, wanted.port()));
+        let refusal = state::with(|sockets| {
+            sockets.bound(fd, wanted.port());
+            sockets.refusal(fd)
+        });
+        if refusal.flatten().is_some() {
+            return fail(REFUSED) as c_int;
+        }
     }
+    0
 }
 
-/// After connect(2), whatever came of it: also a refused one may have disconnected.
-pub fn connected(fd: c_int) {
+/// After connect(2), whatever came of it: also a refused one may have disconnected. What the program is told, as of
+/// [`bound`].
+pub fn connected(fd: c_int, result: c_int) -> c_int {
     // The program looks at the error of its call.
     let before = errno();
-    state::with(|sockets| sockets.connected(fd));
+    let refusal = state::with(|sockets| {
+        sockets.connected(fd);
+        sockets.refusal(fd)
+    });
+    if result == 0 && refusal.flatten().is_some() {
+        return fail(REFUSED) as c_int;
+    }
     fail(before);
+    result
 }

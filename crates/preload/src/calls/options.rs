@@ -3,9 +3,10 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use libc::{c_int, c_ulong, c_void, socklen_t};
-use nearwire_socket::{Reason, SourceFilter};
+use nearwire_socket::{Reason, SourceFilter, Why};
 
 use crate::c_types::address::{self, Name};
+use crate::calls::table;
 use crate::state;
 
 /// Options of linux/in.h and in6.h that the libc crate does not name.
@@ -15,8 +16,6 @@ const MCAST_UNBLOCK_SOURCE: c_int = 44;
 const MCAST_LEAVE_GROUP: c_int = 45;
 const MCAST_JOIN_SOURCE_GROUP: c_int = 46;
 const MCAST_LEAVE_SOURCE_GROUP: c_int = 47;
-const MCAST_MSFILTER: c_int = 48;
-const IP_MSFILTER: c_int = 41;
 const IP_BLOCK_SOURCE: c_int = 38;
 const IP_UNBLOCK_SOURCE: c_int = 37;
 
@@ -51,30 +50,17 @@ pub unsafe fn changed(fd: c_int, level: c_int, option: c_int, value: *const c_vo
         // SAFETY: the caller's, and the kernel has just read them.
         unsafe { std::slice::from_raw_parts(value.cast(), length as usize) }
     };
-    match (level, option) {
-        (
-            libc::SOL_SOCKET,
-            libc::SO_ATTACH_FILTER
-            | libc::SO_ATTACH_BPF
-            | libc::SO_ATTACH_REUSEPORT_CBPF
-            | libc::SO_ATTACH_REUSEPORT_EBPF,
-        )
-        | (
-            libc::IPPROTO_IP,
-            libc::IP_OPTIONS | libc::IP_XFRM_POLICY | libc::IP_IPSEC_POLICY | IP_MSFILTER | MCAST_MSFILTER,
-        )
-        | (
-            libc::IPPROTO_IPV6,
-            MCAST_MSFILTER | libc::IPV6_RTHDR | libc::IPV6_HOPOPTS | libc::IPV6_DSTOPTS | libc::IPV6_PKTINFO,
-        ) => {
-            state::with(|sockets| sockets.only_kernel(fd, Reason::UnsupportedOption));
+    if table::is_ending(level, option) {
+        let is_filter = level == libc::SOL_SOCKET;
+        let why = if is_filter { Reason::AttachedFilter.into() } else { Why::option(level, option) };
+        state::with(|sockets| sockets.only_kernel(fd, why));
+        return;
+    }
+    match group_option(level, option, bytes) {
+        Some(change) => group_changed(fd, &change),
+        None => {
+            state::with(|sockets| sockets.option_changed(fd));
         }
-        _ => match group_option(level, option, bytes) {
-            Some(change) => group_changed(fd, &change),
-            None => {
-                state::with(|sockets| sockets.option_changed(fd));
-            }
-        },
     }
 }
 

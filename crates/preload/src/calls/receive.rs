@@ -4,6 +4,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use libc::{c_int, iovec, msghdr, sockaddr, socklen_t, ssize_t};
+use nearwire_socket::reason::HandedCall;
 use nearwire_socket::{Delivery, Receive};
 use rustix::io::Errno;
 
@@ -11,16 +12,11 @@ use crate::c_types::address;
 use crate::c_types::control::{ReceiveControl, TimeForm};
 use crate::c_types::message::read_incoming;
 use crate::c_types::segments::{Of, Segments};
-use crate::state;
-use crate::turn::{Turn, Turns, errno, fail};
+use crate::calls::table;
+use crate::state::{self, handed};
+use crate::turn::{REFUSED, Turn, Turns, errno, fail};
 
-/// Flags that this library knows; with any other the kernel is asked. MSG_WAITALL means nothing to datagrams.
-const KNOWN_FLAGS: c_int = libc::MSG_PEEK
-    | libc::MSG_TRUNC
-    | libc::MSG_DONTWAIT
-    | libc::MSG_WAITALL
-    | libc::MSG_NOSIGNAL
-    | libc::MSG_CMSG_CLOEXEC;
+const KNOWN_FLAGS: c_int = table::together(table::RECEIVE_FLAGS);
 
 /// Where a datagram and what is told of it go, as the program said.
 #[derive(Clone, Copy)]
@@ -45,8 +41,12 @@ pub enum Into {
 /// # Safety
 /// The pointers are those of a call that the program makes.
 pub unsafe fn receive(fd: c_int, into: Into, flags: c_int, original: impl Fn(c_int) -> ssize_t) -> Option<ssize_t> {
-    if flags & !KNOWN_FLAGS != 0 || !state::is_in_use() {
+    if !state::is_in_use() {
         return None;
+    }
+    if flags & !KNOWN_FLAGS != 0 {
+        let is_error_queue = flags & libc::MSG_ERRQUEUE != 0;
+        return handed(fd, if is_error_queue { HandedCall::ErrorQueue } else { HandedCall::UnsupportedFlag });
     }
     let stays = flags & libc::MSG_PEEK != 0;
     let mut turns: Option<Turns> = None;
@@ -59,6 +59,7 @@ pub unsafe fn receive(fd: c_int, into: Into, flags: c_int, original: impl Fn(c_i
             Receive::Done(Ok(length)) => return Some(length),
             Receive::Done(Err(error)) => return Some(fail(error.raw_os_error())),
             Receive::Kernel => return None,
+            Receive::Refused => return Some(fail(REFUSED)),
             Receive::Shadow => {
                 let before = errno();
                 let length = original(libc::MSG_DONTWAIT);

@@ -3,17 +3,18 @@
 use std::mem::MaybeUninit;
 
 use libc::{c_int, iovec, msghdr, sockaddr, socklen_t, ssize_t};
+use nearwire_socket::reason::HandedCall;
 use nearwire_socket::{Message, Send};
 
 use crate::c_types::address::{self, Name};
 use crate::c_types::control::{self, SendControl};
 use crate::c_types::message::read_outgoing;
 use crate::c_types::segments::{Of, Segments};
-use crate::state;
+use crate::calls::table;
+use crate::state::{self, handed};
+use crate::turn::{REFUSED, fail};
 
-/// Flags that change nothing here: a datagram never waits for room, there is no SIGPIPE, and MSG_CONFIRM speaks of neighbours,
-/// which are confirmed anyway. With any other the kernel is asked.
-const KNOWN_FLAGS: c_int = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL | libc::MSG_CONFIRM;
+const KNOWN_FLAGS: c_int = table::together(table::SEND_FLAGS);
 
 /// The longest datagram that a port carries, with jumbo frames; a longer one is the kernel's, which fragments it.
 const GATHERED_BYTES_MOST: usize = 9216;
@@ -31,8 +32,11 @@ pub unsafe fn send(
     (name, name_length): (*const sockaddr, socklen_t),
     more: bool,
 ) -> Option<ssize_t> {
-    if flags & !KNOWN_FLAGS != 0 || !state::is_in_use() {
+    if !state::is_in_use() {
         return None;
+    }
+    if flags & !KNOWN_FLAGS != 0 {
+        return handed(fd, HandedCall::UnsupportedFlag);
     }
     // SAFETY: the caller's.
     unsafe {
@@ -46,12 +50,17 @@ pub unsafe fn send(
 /// # Safety
 /// `message` is that of a call that the program makes.
 pub unsafe fn send_message(fd: c_int, message: *const msghdr, flags: c_int, more: bool) -> Option<ssize_t> {
-    if flags & !KNOWN_FLAGS != 0 || !state::is_in_use() {
+    if !state::is_in_use() {
         return None;
+    }
+    if flags & !KNOWN_FLAGS != 0 {
+        return handed(fd, HandedCall::UnsupportedFlag);
     }
     // SAFETY: the caller's.
     let outgoing = unsafe { read_outgoing(message) }.ok()?;
-    let asked = control::parse(outgoing.control)?;
+    let Some(asked) = control::parse(outgoing.control) else {
+        return handed(fd, HandedCall::UnsupportedControlMessage);
+    };
     send_segments(fd, &outgoing.segments, outgoing.name, &asked, more)
 }
 
@@ -60,7 +69,7 @@ fn send_segments(fd: c_int, segments: &Segments<'_>, name: Name, asked: &SendCon
     let to = match name {
         Name::None => None,
         Name::Ip(address) => Some(address),
-        Name::Kernel => return None,
+        Name::Kernel => return handed(fd, HandedCall::BadArgument),
     };
     let mut slices = segments.slices();
     let first = slices.next().unwrap_or_default();
@@ -88,6 +97,7 @@ fn send_payload(fd: c_int, message: &Message<'_>, asked: &SendControl, more: boo
     match sent? {
         Send::Done => Some(message.payload.len() as ssize_t),
         Send::Kernel => None,
+        Send::Refused => Some(fail(REFUSED)),
     }
 }
 

@@ -22,7 +22,7 @@ pub unsafe extern "C" fn bind(fd: c_int, address: *const sockaddr, length: sockl
     unsafe {
         let result = real::bind(fd, address, length);
         if result == 0 && state::is_socket(fd) {
-            names::bound(fd, address, length);
+            return names::bound(fd, address, length);
         }
         result
     }
@@ -32,10 +32,7 @@ pub unsafe extern "C" fn bind(fd: c_int, address: *const sockaddr, length: sockl
 pub unsafe extern "C" fn connect(fd: c_int, address: *const sockaddr, length: socklen_t) -> c_int {
     // SAFETY: the caller's, as for the C function.
     let result = unsafe { real::connect(fd, address, length) };
-    if state::is_socket(fd) {
-        names::connected(fd);
-    }
-    result
+    if state::is_socket(fd) { names::connected(fd, result) } else { result }
 }
 
 #[unsafe(no_mangle)]

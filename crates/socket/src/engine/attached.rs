@@ -34,6 +34,7 @@ pub struct Attached {
     pub(super) unsent: bool,
     /// It can no more, and why.
     pub(super) failed: Option<Reason>,
+    pub(super) told_dropped_frames: u64,
     is_veth: bool,
 }
 
@@ -53,8 +54,24 @@ struct Link {
     is_up: bool,
     mtu_bytes: u32,
     kind: LinkKind,
-    /// Why it got no port when it was tried, or lost the one it had, and when that was.
-    refused: Option<(Reason, Instant)>,
+    /// Why it got no port when it was tried, or lost the one it had.
+    refused: Option<Refused>,
+}
+
+/// An interface that could not be had.
+#[derive(Clone, Debug)]
+pub(super) struct Refused {
+    pub(super) name: String,
+    pub(super) reason: Reason,
+    /// The error in words.
+    pub(super) text: String,
+    since: Instant,
+}
+
+impl Refused {
+    fn new(name: &str, reason: Reason, text: String) -> Refused {
+        Refused { name: name.to_owned(), reason, text, since: Instant::now() }
+    }
 }
 
 impl Link {
@@ -62,7 +79,7 @@ impl Link {
     fn obstacle(&self) -> Option<Reason> {
         match self.kind {
             LinkKind::Ethernet if !self.is_up => Some(Reason::InterfaceDown),
-            LinkKind::Ethernet => self.refused.map(|(reason, _)| reason),
+            LinkKind::Ethernet => self.refused.as_ref().map(|refused| refused.reason),
             LinkKind::Loopback => Some(Reason::Loopback),
             LinkKind::Vlan { .. } | LinkKind::Other => Some(Reason::NotEthernet),
         }
@@ -74,7 +91,7 @@ impl Link {
     }
 
     fn is_retry_due(&self) -> bool {
-        self.refused.is_none_or(|(_, since)| since.elapsed() > RETRY_AFTER)
+        self.refused.as_ref().is_none_or(|refused| refused.since.elapsed() > RETRY_AFTER)
     }
 }
 
@@ -107,6 +124,8 @@ pub(super) struct Interfaces {
     addresses: Vec<(u32, IpAddr)>,
     allowed: Vec<String>,
     mode: Mode,
+    /// A port or a refusal came or went.
+    pub(super) changed: bool,
 }
 
 impl Interfaces {
@@ -117,6 +136,7 @@ impl Interfaces {
             addresses: Vec::new(),
             allowed: config.interfaces.clone(),
             mode: config.mode,
+            changed: true,
         }
     }
 
@@ -124,8 +144,12 @@ impl Interfaces {
     pub(super) fn note(&mut self, update: &Update) -> Changes {
         let mut changes = Changes::default();
         match update {
-            Update::NewLink(link) => changes.links = self.note_link(link),
+            Update::NewLink(link) => {
+                self.changed = true;
+                changes.links = self.note_link(link);
+            }
             Update::DelLink { ifindex } => {
+                self.changed = true;
                 self.links.retain(|link| link.ifindex != *ifindex);
                 self.addresses.retain(|(of, _)| of != ifindex);
                 self.fail(*ifindex, Reason::InterfaceDown);
@@ -150,15 +174,21 @@ impl Interfaces {
     /// Whether a port may be had now that could not be had before. Opening a port makes news of its own on some drivers,
     /// so only what matters to it counts as a change.
     fn note_link(&mut self, link: &nearwire_stack::Link) -> bool {
-        let mut new =
-            Link { ifindex: link.ifindex, is_up: link.is_up, mtu_bytes: link.mtu_bytes, kind: link.kind, refused: None };
+        let mut new = Link {
+            ifindex: link.ifindex,
+            is_up: link.is_up,
+            mtu_bytes: link.mtu_bytes,
+            kind: link.kind,
+            refused: None,
+        };
         let known = self.links.iter_mut().find(|known| known.ifindex == new.ifindex);
         let came_up = known.as_ref().is_none_or(|known| !known.is_up || known.kind != new.kind);
         let is_changed = known.as_ref().is_none_or(|known| came_up || known.mtu_bytes != new.mtu_bytes);
         if let Some(known) = &known {
             // Who took the program off an interface wanted it off: only a new beginning brings it back.
-            let stays = !is_changed || (!came_up && known.refused.is_some_and(|(it, _)| it == Reason::ProgramDetached));
-            new.refused = known.refused.filter(|_| stays);
+            let is_detached = |refused: &Refused| refused.reason == Reason::ProgramDetached;
+            let stays = !is_changed || (!came_up && known.refused.as_ref().is_some_and(is_detached));
+            new.refused = known.refused.clone().filter(|_| stays);
         }
         let obstacle = new.obstacle();
         let ifindex = new.ifindex;
@@ -211,7 +241,7 @@ impl Interfaces {
         // That it is down is known by the link, and over with it.
         let reason = attached.failed.filter(|reason| *reason != Reason::InterfaceDown);
         if let Some(link) = self.links.iter_mut().find(|link| link.ifindex == attached.ifindex) {
-            link.refused = reason.map(|reason| (reason, Instant::now()));
+            link.refused = reason.map(|reason| Refused::new(&attached.name, reason, String::new()));
         }
         Some(attached)
     }
@@ -230,6 +260,12 @@ impl Interfaces {
 
     pub(super) fn interface_with(&self, address: IpAddr) -> Option<u32> {
         self.addresses.iter().find(|(_, known)| *known == address).map(|(ifindex, _)| *ifindex)
+    }
+
+    /// Links that were tried and have no port; of the loopback interface nobody expects one.
+    pub(super) fn refused(&self) -> impl Iterator<Item = (u32, &Refused)> {
+        let refused = self.links.iter().filter_map(|link| Some((link.ifindex, link.refused.as_ref()?)));
+        refused.filter(|(_, refused)| refused.reason != Reason::Loopback)
     }
 
     pub(super) fn by_port(&mut self, port: PortId) -> Option<&mut Attached> {
@@ -255,7 +291,7 @@ impl Interfaces {
                 continue;
             }
             let opened = match link.forbids() {
-                Some(reason) => Err(reason),
+                Some(reason) => Err(Refused::new(&name_of(link.ifindex), reason, String::new())),
                 None => self.open(link, &mut join),
             };
             match opened {
@@ -264,10 +300,12 @@ impl Interfaces {
                     self.attached.push(attached);
                     usable.add(None);
                 }
-                Err(reason) => {
+                Err(refused) => {
+                    let reason = refused.reason;
                     let link = &mut self.links[at];
                     if link.is_retry_due() {
-                        link.refused = Some((reason, Instant::now()));
+                        link.refused = Some(refused);
+                        self.changed = true;
                     }
                     usable.add(Some(reason));
                 }
@@ -314,24 +352,23 @@ impl Interfaces {
         &self,
         link: &Link,
         join: impl FnOnce(u32, &mut XdpPort) -> Result<PortId, PortError>,
-    ) -> Result<Attached, Reason> {
-        let name = rustix::net::netdevice::index_to_name_inlined(any_socket()?, link.ifindex)
-            .map_err(|_| Reason::InterfaceDown)?;
-        let name = name.as_str().to_owned();
+    ) -> Result<Attached, Refused> {
+        let name = name_of(link.ifindex);
         if !self.allowed.is_empty() && !self.allowed.contains(&name) {
-            return Err(Reason::OtherInterface);
+            return Err(Refused::new(&name, Reason::OtherInterface, String::new()));
         }
-        let facts = InterfaceFacts::read(&name).map_err(|error| Reason::of_port(&error))?;
-        let refused = |error: PortError| Reason::of_port(&error);
+        let refused = |error: PortError| Refused::new(&name, Reason::of_port(&error), error.to_string());
+        let facts = InterfaceFacts::read(&name).map_err(refused)?;
         let mut port = open_port(&facts, self.mode).map_err(refused)?;
         let port_id = join(link.ifindex, &mut port).map_err(refused)?;
         Ok(Attached {
             ifindex: link.ifindex,
-            name,
+            name: name.clone(),
             port,
             port_id,
             unsent: false,
             failed: None,
+            told_dropped_frames: 0,
             is_veth: facts.driver == "veth",
         })
     }
@@ -367,11 +404,12 @@ impl Usable {
     }
 }
 
-/// A socket of any kind, for questions about interfaces.
-fn any_socket() -> Result<std::os::fd::OwnedFd, Reason> {
-    use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
-    socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)
-        .map_err(|errno| Reason::of_error(&errno.into()))
+/// What the kernel calls an interface; empty for one that is gone.
+fn name_of(ifindex: u32) -> String {
+    use rustix::net::{AddressFamily, SocketFlags, SocketType, netdevice, socket_with};
+    let any = socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None);
+    let name = any.and_then(|any| netdevice::index_to_name_inlined(any, ifindex));
+    name.map(|name| name.as_str().to_owned()).unwrap_or_default()
 }
 
 /// Opens a port in the first of the ways that may be used and works, on all receive queues: datagrams arrive on the

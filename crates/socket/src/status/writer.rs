@@ -10,6 +10,7 @@ use nearwire_sys::shared_words::SharedWords;
 use rustix::time::{ClockId, clock_gettime};
 
 use super::layout::{self, Bracket, Counter, EngineState, Field, HEADER, SocketCounter, SocketState};
+use super::reader::{Reader, Status};
 use crate::config::{Config, Spin};
 use crate::reason::{Handed, Reason};
 
@@ -80,7 +81,24 @@ impl Writer {
     /// # Errors
     /// As [`SharedWords::create`].
     pub fn create(identity: Identity, config: &Config, allowed_cpus: usize) -> io::Result<Writer> {
-        let writer = Writer { words: SharedWords::create(layout::NAME, layout::PAGE_WORDS)? };
+        let words = SharedWords::create(layout::NAME, layout::PAGE_WORDS)?;
+        Ok(Writer::begin(words, identity, config, allowed_cpus))
+    }
+
+    /// The page of the calling process. Where a sandbox forbids it, one that nobody else can read: its counters are printed
+    /// at the end still, where that is asked for.
+    #[must_use]
+    pub fn of_self(config: &Config, allowed_cpus: usize) -> Writer {
+        // Without /proc nobody looks either.
+        let unknown = |_| Identity { pid: std::process::id(), started_ticks: 0 };
+        let identity = Identity::of_self().unwrap_or_else(unknown);
+        let words = SharedWords::create(layout::NAME, layout::PAGE_WORDS);
+        let words = words.unwrap_or_else(|_| SharedWords::private(layout::PAGE_WORDS));
+        Writer::begin(words, identity, config, allowed_cpus)
+    }
+
+    fn begin(words: SharedWords, identity: Identity, config: &Config, allowed_cpus: usize) -> Writer {
+        let writer = Writer { words };
         let now = clock_gettime(ClockId::Monotonic);
         let spin_ns = match config.spin.on(allowed_cpus) {
             Spin::For(time) => u64::try_from(time.as_nanos()).unwrap_or(u64::MAX - 1),
@@ -98,7 +116,7 @@ impl Writer {
         });
         // Last: a reader that finds the magic finds all of the above.
         writer.words[layout::PAGE_MAGIC.at].store(layout::MAGIC, Release);
-        Ok(writer)
+        writer
     }
 
     /// Leaves the page out of children; see [`SharedWords::dont_fork`] for what a child must then not do.
@@ -134,6 +152,23 @@ impl Writer {
             let count = self.words[layout::INTERFACE_COUNT.at].load(Relaxed);
             self.set(layout::INTERFACE_COUNT, count.max(number as u64 + 1));
         });
+    }
+
+    /// How many places of interfaces are described: those beyond are no longer.
+    pub fn set_interface_count(&self, count: usize) {
+        self.change(HEADER, || self.set(layout::INTERFACE_COUNT, count.min(layout::INTERFACES) as u64));
+    }
+
+    /// Sets a counter of the process that is counted elsewhere.
+    #[inline]
+    pub fn set_counter(&self, counter: Counter, value: u64) {
+        self.words[layout::COUNTERS.at + counter as usize].store(value, Relaxed);
+    }
+
+    /// What an onlooker would read now.
+    #[must_use]
+    pub fn status(&self) -> Option<Status> {
+        Some(Reader::new(&self.bytes()).ok()?.status())
     }
 
     /// Adds to a counter of the process.
@@ -187,7 +222,6 @@ impl Writer {
         self.words.as_ptr().addr() as u64
     }
 
-    #[cfg(test)]
     pub(super) fn bytes(&self) -> Vec<u8> {
         self.words.iter().flat_map(|word| word.load(Relaxed).to_ne_bytes()).collect()
     }
@@ -256,6 +290,11 @@ impl SocketWriter<'_> {
     /// The interface whose port serves it; 0 for several.
     pub fn set_interface(&self, ifindex: u32) {
         self.change(|| self.set(layout::SOCKET_INTERFACE, u64::from(ifindex)));
+    }
+
+    /// Sets one of its counters that is counted elsewhere.
+    pub fn set_counter(&self, counter: SocketCounter, value: u64) {
+        self.counter(counter).store(value, Relaxed);
     }
 
     /// Adds to one of its counters.

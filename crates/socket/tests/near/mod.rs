@@ -31,9 +31,7 @@ impl Near {
     /// `None` where this process may not lay a cable; `NEARWIRE_REQUIRE` makes that a failure.
     pub fn or_skip(mode: Mode) -> Option<Near> {
         match VirtualCable::lay(VirtualCableOptions::default()) {
-            Ok(cable) => {
-                Some(Near { cable, sockets: Sockets::new(Config { mode, ..Config::default() }, "test") })
-            }
+            Ok(cable) => Some(Near { cable, sockets: Sockets::new(Config { mode, ..Config::default() }, "test") }),
             Err(error) => {
                 assert!(std::env::var_os("NEARWIRE_REQUIRE").is_none(), "NEARWIRE_REQUIRE is set, but: {error}");
                 println!("SKIP {error}");
@@ -107,6 +105,7 @@ impl Near {
                 received.ok().map(|length| (By::Kernel, buffer[..length].to_vec()))
             }
             Receive::Empty { .. } => None,
+            Receive::Refused => panic!("nothing is strict here"),
         }
     }
 
@@ -140,6 +139,7 @@ impl Near {
     pub fn send(&mut self, socket: &UdpSocket, to: SocketAddr, payload: &[u8]) -> io::Result<By> {
         match self.sockets.send(socket.as_raw_fd(), &Message::to(payload, to), false) {
             Send::Done => Ok(By::Port),
+            Send::Refused => panic!("nothing is strict here"),
             Send::Kernel => socket.send_to(payload, to).map(|_| By::Kernel),
         }
     }

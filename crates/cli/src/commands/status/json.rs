@@ -1,11 +1,8 @@
 //! Processes for programs.
 
 use nearwire_socket::reason::{Handed, Reason};
-use nearwire_socket::status::{InterfaceStatus, SocketStatus};
+use nearwire_socket::status::{InterfaceStatus, Process, SocketStatus};
 use serde_json::{Map, Value, json};
-
-use super::process::Process;
-use super::text::engine;
 
 /// The version of the form; it grows when a key changes its meaning.
 const FORMAT: u32 = 1;
@@ -44,7 +41,7 @@ fn process(process: &Process) -> Value {
         "engine": {
             "state": status.engine.map(|state| state.name()),
             "reason": status.engine_reason.map(Reason::name),
-            "words": engine(status),
+            "words": status.engine_in_words(),
         },
         "interfaces": status.interfaces.iter().map(interface).collect::<Vec<_>>(),
         "counters": counters(status.counters.iter().map(|(counter, count)| (counter.words(), *count))),

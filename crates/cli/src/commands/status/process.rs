@@ -5,27 +5,12 @@
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::FileExt;
-use std::time::Duration;
 
-use nearwire_socket::status::{NAME, PAGE_BYTES, PageError, Reader, Status};
-use rustix::param::clock_ticks_per_second;
-use rustix::time::{ClockId, clock_gettime};
+use nearwire_socket::status::{NAME, PAGE_BYTES, PageError, Process, Reader, Status};
 
 /// Copies made of a page that changes all the time, before one is shown with what did not change.
 const COPIES_MAX: usize = 8;
 const LIBRARY: &str = "libnearwire_preload.so";
-
-/// A process with a page.
-pub struct Process {
-    pub pid: i32,
-    /// The name of the executable as the kernel has it, at most 15 bytes.
-    pub name: String,
-    pub status: Status,
-    /// How long it has been running.
-    pub age: Duration,
-    /// CPU time of all its threads.
-    pub cpu: Duration,
-}
 
 /// What looking at a process found.
 pub enum Looked {
@@ -97,11 +82,8 @@ pub fn look(pid: i32) -> Result<Looked, LookError> {
         let why = format!("its status page is that of process {}, from which it was forked", status.pid);
         return Ok(Looked::NoPage { name, why });
     }
-    let ticks = |ticks: u64| Duration::from_secs_f64(ticks as f64 / clock_ticks_per_second() as f64);
-    let boot = clock_gettime(ClockId::Boottime);
-    let since_boot = Duration::new(boot.tv_sec.unsigned_abs(), u32::try_from(boot.tv_nsec).unwrap_or(0));
-    let age = since_boot.saturating_sub(ticks(stat.started_ticks));
-    Ok(Looked::Page(Box::new(Process { pid, name, status, age, cpu: ticks(stat.cpu_ticks) })))
+    let age = Process::age_of(stat.started_ticks);
+    Ok(Looked::Page(Box::new(Process { pid, name, status, age, cpu: Process::time_of(stat.cpu_ticks) })))
 }
 
 fn why_no_page(pid: i32, maps: &str) -> String {

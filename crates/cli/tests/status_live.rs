@@ -1,0 +1,226 @@
+//! What programs under the library tell: `nearwire status`, `strict` and `stats`, over a virtual cable.
+
+#![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
+
+mod common;
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::UdpSocket;
+use std::path::PathBuf;
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
+
+use common::{code, errors, may_run, nearwire, text};
+use nearwire_lab::{Cable, VirtualCable, VirtualCableOptions};
+use serde_json::Value;
+
+/// What each script begins with. `step` says that all before is done, and waits for the test's answer.
+const BEGIN: &str = "
+import socket, sys, errno
+near, far = sys.argv[1], sys.argv[2]
+def udp(): return socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+def bound(address, port):
+    made = udp(); made.bind((address, port)); return made
+def step():
+    print('step', flush=True); sys.stdin.readline()
+def error(call, *arguments):
+    try: call(*arguments)
+    except OSError as failed: return errno.errorcode[failed.errno]
+    return 'none'
+";
+
+/// SO_MARK is one of the options that only the kernel has.
+const FOUR_SOCKETS: &str = "
+one = bound(near, 7000)
+loopback = bound('127.0.0.1', 7001)
+ruled = bound(near, 7002)
+marked = udp()
+marked.setsockopt(socket.SOL_SOCKET, socket.SO_MARK, 5)
+marked.bind((near, 7003))
+unbound = udp()
+step()
+for _ in range(3): one.recv(2000)
+for _ in range(5): one.sendto(b'12345678', (far, 7100))
+step()
+";
+
+struct Bed {
+    cable: VirtualCable,
+    directory: tempfile::TempDir,
+    library: PathBuf,
+}
+
+/// A program of the bed that is running.
+struct Running {
+    child: Child,
+    lines: BufReader<ChildStdout>,
+}
+
+impl Bed {
+    /// `None` where the test has to be skipped.
+    fn lay() -> Option<Bed> {
+        if !may_run() {
+            return None;
+        }
+        if Command::new("python3").arg("-V").output().is_err() {
+            assert!(std::env::var_os("NEARWIRE_REQUIRE").is_none(), "this test needs python3");
+            println!("SKIP no python3");
+            return None;
+        }
+        let library = std::env::current_exe().unwrap().with_file_name("libnearwire_preload.so");
+        assert!(library.exists(), "cargo builds the library before these tests, but there is no {}", library.display());
+        let bed = Bed {
+            cable: VirtualCable::lay(VirtualCableOptions::default()).unwrap(),
+            directory: tempfile::tempdir().unwrap(),
+            library,
+        };
+        let rule = "[[rule]]\nuse = \"kernel\"\nport = \"7002\"\n";
+        std::fs::write(bed.directory.path().join("rules.toml"), rule).unwrap();
+        // The kernel finds the far end's hardware address.
+        let near = bed.cable.near();
+        let greeting = near.namespace.enter(|| UdpSocket::bind((near.ipv4, 0))).unwrap().unwrap();
+        greeting.send_to(b"x", (bed.cable.far().ipv4, 9)).unwrap();
+        Some(bed)
+    }
+
+    fn far(&self) -> UdpSocket {
+        let far = self.cable.far();
+        far.namespace.enter(|| UdpSocket::bind((far.ipv4, 7100))).unwrap().unwrap()
+    }
+
+    fn start(&self, script: &str, variables: &[(&str, &str)]) -> Running {
+        let (near, far) = (self.cable.near(), self.cable.far());
+        let mut command = Command::new("python3");
+        command.arg("-c").arg(format!("{BEGIN}{script}")).arg(near.ipv4.to_string()).arg(far.ipv4.to_string());
+        command.env("LD_PRELOAD", &self.library).env("NEARWIRE_CONFIG", self.directory.path().join("rules.toml"));
+        command.env("NEARWIRE_SPIN", "0").env("NEARWIRE_MODE", "generic").envs(variables.iter().copied());
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = near.namespace.enter(|| command.spawn()).unwrap().unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap());
+        Running { child, lines }
+    }
+
+    /// Runs a script to its end.
+    fn run(&self, script: &str, variables: &[(&str, &str)]) -> Output {
+        self.start(script, variables).end()
+    }
+}
+
+impl Running {
+    /// Waits until the script says `step`; what it said before.
+    fn step(&mut self) {
+        let mut line = String::new();
+        self.lines.read_line(&mut line).unwrap();
+        if line != "step\n" {
+            let mut said = String::new();
+            self.child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+            panic!("{line:?} instead of a step; {said}");
+        }
+    }
+
+    fn go_on(&mut self) {
+        self.child.stdin.as_mut().unwrap().write_all(b"\n").unwrap();
+    }
+
+    fn status(&self) -> Value {
+        let output = nearwire(&["status", &self.child.id().to_string(), "--json"]);
+        assert_eq!(code(&output), Some(0), "{}", errors(&output));
+        serde_json::from_str(&text(&output)).unwrap()
+    }
+
+    fn end(mut self) -> Output {
+        drop(self.child.stdin.take());
+        let mut stdout = Vec::new();
+        self.lines.read_to_end(&mut stdout).unwrap();
+        let output = self.child.wait_with_output().unwrap();
+        Output { stdout, ..output }
+    }
+}
+
+fn counter(of: &Value, name: &str) -> u64 {
+    of["counters"][name].as_u64().unwrap_or_else(|| panic!("no counter {name} in {of:#}"))
+}
+
+#[test]
+fn program_running_is_shown_with_its_sockets_counters_and_reasons() {
+    let Some(bed) = Bed::lay() else { return };
+    let far = bed.far();
+    let mut program = bed.start(FOUR_SOCKETS, &[]);
+    program.step();
+    program.go_on();
+    for _ in 0..3 {
+        far.send_to(b"0123456789", (bed.cable.near().ipv4, 7000)).unwrap();
+    }
+    program.step();
+    let shown = program.status();
+    let sockets = shown["sockets"].as_array().unwrap();
+    let why: Vec<_> = sockets.iter().map(|socket| socket["reason"].as_str().unwrap_or("accelerated")).collect();
+    assert_eq!(why, ["accelerated", "Loopback", "RuleSaysKernel", "UnsupportedOption", "NotBound"], "{shown:#}");
+    assert_eq!(sockets[2]["why"], "rule 1 keeps it with the kernel");
+    assert!(sockets[3]["why"].as_str().unwrap().ends_with("(level 1, option 36)"), "{}", sockets[3]);
+    let one = &sockets[0];
+    assert_eq!(one["local"], format!("{}:7000", bed.cable.near().ipv4));
+    assert_eq!((counter(one, "received_datagrams"), counter(one, "received_bytes")), (3, 30), "{one:#}");
+    assert_eq!((counter(one, "sent_datagrams"), counter(one, "sent_bytes")), (5, 40), "{one:#}");
+    assert_eq!((counter(one, "received_by_shadow"), counter(one, "sent_by_shadow")), (0, 0), "{one:#}");
+    assert!(counter(&shown, "frames_received") >= 3, "{shown:#}");
+    assert_eq!((counter(&shown, "frames_sent"), counter(&shown, "kicks")), (5, 5), "{shown:#}");
+    assert!(counter(&shown, "calls_served") >= 8, "{shown:#}");
+    assert_eq!(shown["engine"]["state"], "Running");
+    let interface = &shown["interfaces"][0];
+    assert_eq!((&interface["name"], &interface["used"]), (&bed.cable.near().interface.clone().into(), &true.into()));
+    assert!(interface["words"].as_str().unwrap().contains("AF_XDP generic"), "{interface}");
+    assert_eq!(one["ifindex"], interface["ifindex"]);
+    let mut buffer = [0; 64];
+    assert_eq!(far.recv(&mut buffer).unwrap(), 8);
+    let ended = program.end();
+    assert_eq!((code(&ended), errors(&ended).as_str()), (Some(0), ""), "nothing is printed unless asked for");
+}
+
+#[test]
+fn interface_of_another_process_is_told_and_strict_fails_the_calls() {
+    let Some(bed) = Bed::lay() else { return };
+    let mut first = bed.start("one = bound(near, 7000)\nstep()", &[]);
+    first.step();
+    let mut second = bed.start("other = bound(near, 7010)\nstep()", &[]);
+    second.step();
+    let shown = second.status();
+    assert_eq!(
+        (&shown["sockets"][0]["reason"], &shown["sockets"][0]["accelerated"]),
+        (&"InterfaceBusy".into(), &false.into())
+    );
+    let interface = &shown["interfaces"][0];
+    assert_eq!((&interface["reason"], &interface["used"]), (&"InterfaceBusy".into(), &false.into()), "{shown:#}");
+    second.end();
+    let strict = "
+refused = udp()
+print(error(refused.bind, (near, 7011)), error(refused.sendto, b'x', (far, 7100)), error(refused.recv, 10))
+print(error(udp().connect, (far, 7100)), error(udp().sendto, b'x', (far, 7100)))
+print(error(udp().bind, ('127.0.0.1', 7012)), error(udp().bind, (near, 7002)), error(udp().connect, (near, 7013)))
+";
+    let output = bed.run(strict, &[("NEARWIRE_STRICT", "1")]);
+    let refused = "ENOTSUP ENOTSUP ENOTSUP\nENOTSUP ENOTSUP\nnone none none\n";
+    assert_eq!((text(&output).as_str(), errors(&output).as_str()), (refused, ""));
+    first.end();
+}
+
+#[test]
+fn stats_asked_for_are_printed_at_the_end_as_status_prints_them() {
+    let Some(bed) = Bed::lay() else { return };
+    let far = bed.far();
+    let script = "
+one = bound(near, 7000)
+for _ in range(2): one.sendto(b'1234', (far, 7100))
+one.detach()
+import os
+if os.fork() == 0: sys.exit(0)
+os.wait()
+";
+    let output = bed.run(script, &[("NEARWIRE_STATS", "1")]);
+    let said = errors(&output);
+    let row = said.lines().find(|line| line.contains(":7000")).unwrap_or_else(|| panic!("no socket in: {said}"));
+    let words: Vec<_> = row.split_whitespace().collect();
+    assert_eq!((words[1], words[4], words[5]), ("nearwire", "0", "2"), "{said}");
+    assert!(said.starts_with("python3") && said.contains("2 frames sent") && said.contains("CPU time"), "{said}");
+    assert_eq!(said.matches("served by").count(), 1, "a child has nothing to say: {said}");
+    drop(far);
+}

@@ -1,0 +1,63 @@
+//! The table of calls is that of the library, and `docs/calls.md` is that of the table.
+
+#![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use nearwire_preload::calls::table::{CALLS, markdown};
+use nearwire_preload::real::NAMES;
+
+const DOCUMENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/calls.md");
+const SHT_DYNSYM: u32 = 11;
+const SYMBOL_BYTES: usize = 24;
+
+fn number<const N: usize>(bytes: &[u8], at: usize) -> usize {
+    bytes[at..at + N].iter().rev().fold(0, |number, byte| number << 8 | usize::from(*byte))
+}
+
+/// The names that a library defines for others: `Elf64_Shdr` and `Elf64_Sym` of elf(5).
+fn exported(library: &[u8]) -> BTreeSet<String> {
+    let (sections, section_bytes, count) =
+        (number::<8>(library, 40), number::<2>(library, 58), number::<2>(library, 60));
+    let section = |index: usize| &library[sections + index * section_bytes..][..section_bytes];
+    let place = |section: &[u8]| number::<8>(section, 24)..number::<8>(section, 24) + number::<8>(section, 32);
+    let symbols = (0..count).map(section).find(|section| number::<4>(section, 4) == SHT_DYNSYM as usize).unwrap();
+    let names = &library[place(section(number::<4>(symbols, 40)))];
+    let of = |symbol: &[u8]| {
+        let name = &names[number::<4>(symbol, 0)..];
+        let end = name.iter().position(|byte| *byte == 0).unwrap();
+        String::from_utf8(name[..end].to_vec()).unwrap()
+    };
+    let is_defined = |symbol: &&[u8]| number::<2>(symbol, 6) != 0 && symbol[4] >> 4 != 0;
+    library[place(symbols)].chunks_exact(SYMBOL_BYTES).filter(is_defined).map(of).collect()
+}
+
+#[test]
+fn calls_listed_are_those_that_the_library_intercepts() {
+    let library = std::env::current_exe().unwrap().with_file_name("libnearwire_preload.so");
+    let exported = exported(&std::fs::read(library).unwrap());
+    let listed = |is_exported: bool| -> BTreeSet<String> {
+        let calls = CALLS.iter().filter(|(served, ..)| served.is_exported() == is_exported);
+        calls.flat_map(|(_, names, _)| names.iter().map(|name| (*name).to_owned())).collect()
+    };
+    assert_eq!(exported, listed(true), "symbols of the library, and the table");
+    let all: BTreeSet<String> = listed(true).union(&listed(false)).cloned().collect();
+    let originals: BTreeSet<String> = NAMES.iter().map(|name| (*name).to_owned()).collect();
+    let missing: Vec<_> = originals.difference(&all).collect();
+    assert!(missing.is_empty(), "the library knows the originals of calls that the table has not: {missing:?}");
+    let count: usize = CALLS.iter().map(|(_, names, _)| names.len()).sum();
+    assert_eq!(count, all.len(), "a name stands once in the table");
+}
+
+#[test]
+fn document_in_the_tree_is_that_of_the_table() {
+    if std::env::var_os("NEARWIRE_WRITE_DOCS").is_some() {
+        std::fs::write(DOCUMENT, markdown()).unwrap();
+    }
+    let found = std::fs::read_to_string(Path::new(DOCUMENT)).unwrap_or_default();
+    assert!(
+        found == markdown(),
+        "docs/calls.md is not what the table says; NEARWIRE_WRITE_DOCS=1 cargo test -p nearwire-preload --test calls writes it"
+    );
+}

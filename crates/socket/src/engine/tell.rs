@@ -1,0 +1,67 @@
+//! What the engine tells of itself.
+
+use std::sync::Arc;
+
+use nearwire_frames::port::Port;
+
+use super::Engine;
+use crate::status::{Counter, InterfaceAbout, Writer};
+
+impl Engine {
+    /// Counters go to another page from now on.
+    pub(crate) fn set_page(&mut self, page: Arc<Writer>) {
+        self.page = page;
+        self.interfaces.changed = true;
+    }
+
+    /// Whether something became of an interface since this was last asked.
+    pub(crate) fn take_interfaces_changed(&mut self) -> bool {
+        std::mem::take(&mut self.interfaces.changed)
+    }
+
+    /// Whether a socket lost a datagram since this was last asked.
+    pub(crate) fn take_lost(&mut self) -> bool {
+        std::mem::take(&mut self.lost)
+    }
+
+    /// Describes the interfaces that have a port, and those that were tried and have none.
+    pub(crate) fn tell_interfaces(&self, page: &Writer) {
+        let mut count = 0;
+        for attached in &self.interfaces.attached {
+            let config = attached.port.config();
+            let about = InterfaceAbout {
+                name: &attached.name,
+                ifindex: attached.ifindex,
+                reason: None,
+                queues: config.rx_queues.len() as u32,
+                mode: config.mode.name(),
+                text: &attached.port.describe(),
+            };
+            page.set_interface(count, &about);
+            count += 1;
+        }
+        for (ifindex, refused) in self.interfaces.refused() {
+            let about = InterfaceAbout {
+                name: &refused.name,
+                ifindex,
+                reason: Some(refused.reason),
+                queues: 0,
+                mode: "",
+                text: &refused.text,
+            };
+            page.set_interface(count, &about);
+            count += 1;
+        }
+        page.set_interface_count(count);
+    }
+
+    /// Frames that the kernel had for the ports and dropped.
+    pub(crate) fn tell_port_drops(&mut self) {
+        for attached in &mut self.interfaces.attached {
+            let dropped_frames = attached.port.statistics().receive_dropped_frames;
+            let more = dropped_frames.saturating_sub(attached.told_dropped_frames);
+            attached.told_dropped_frames = dropped_frames;
+            self.page.count(Counter::FramesDropped, more);
+        }
+    }
+}

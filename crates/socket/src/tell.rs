@@ -1,0 +1,133 @@
+//! What the process tells of itself: the status page is written from here, except for the counters of datagrams, which are
+//! added to where the datagrams pass.
+
+use std::sync::Arc;
+
+use crate::id::SocketId;
+use crate::reason::{Handed, HandedCall, Reason, Why};
+use crate::sockets::{EngineState, Sockets};
+use crate::status::{self, Counter, SocketCounter, Writer};
+use crate::udp_socket::{Service, UdpSocket};
+use crate::wait::spun_ns;
+
+impl Sockets {
+    /// The page.
+    #[must_use]
+    pub fn page(&self) -> &Arc<Writer> {
+        &self.page
+    }
+
+    /// Why a socket is refused: `strict` is set, the rules want it accelerated, and it is not. Its calls fail then.
+    #[must_use]
+    pub fn refusal(&self, number: i32) -> Option<Why> {
+        self.refusal_of(self.get(self.find(number)?)?)
+    }
+
+    #[inline]
+    pub(crate) fn refusal_of(&self, socket: &UdpSocket) -> Option<Why> {
+        match &socket.service {
+            Service::Kernel(why) if self.config.strict && why.reason.is_failure() => Some(*why),
+            _ => None,
+        }
+    }
+
+    /// A call on an accelerated socket was handed to the kernel before [`Sockets`] saw it.
+    #[cold]
+    pub fn handed(&mut self, number: i32, call: HandedCall) {
+        if let Some(socket) = self.find(number).and_then(|id| self.get(id)).filter(|socket| socket.is_accelerated()) {
+            socket.slot.count(SocketCounter::CallsHanded);
+            self.page.count_handed(Handed::ByLibrary(call));
+        }
+    }
+
+    /// A sleeping call is back.
+    pub fn woke(&mut self, slept_ns: u64) {
+        self.page.count(Counter::Sleeps, 1);
+        self.page.count(Counter::SleepingNs, slept_ns);
+        self.look();
+    }
+
+    /// Who serves a socket, and its addresses.
+    pub(crate) fn tell(&self, id: SocketId) {
+        let Some(socket) = self.get(id) else { return };
+        let Some(writer) = socket.slot.writer() else { return };
+        writer.set_local(socket.local.or_else(|| crate::shadow::local_address(socket.shadow).ok()));
+        writer.set_remote(socket.remote.filter(|_| socket.is_connected));
+        match &socket.service {
+            Service::Accelerated(_) => {
+                writer.set_interface(self.interface_of(socket).unwrap_or(0));
+                writer.set_accelerated();
+            }
+            Service::Kernel(why) => writer.set_kernel(why.reason, why.detail),
+            Service::Open => writer.set_kernel(Reason::NotBound, 0),
+        }
+    }
+
+    /// The interface that all traffic of a socket passes, if it is one.
+    fn interface_of(&self, socket: &UdpSocket) -> Option<u32> {
+        let EngineState::Open(engine) = &self.engine else { return None };
+        let device = socket.kept.and_then(|kept| kept.options.device);
+        device.or_else(|| engine.interface_with(socket.local?.ip().to_canonical()))
+    }
+
+    /// What the engine does, and which interfaces it has.
+    pub(crate) fn tell_engine(&mut self) {
+        let page = Arc::clone(&self.page);
+        let (state, reason) = match &mut self.engine {
+            EngineState::Closed => return,
+            EngineState::Refused(reason, _) => (status::EngineState::Failed, Some(*reason)),
+            EngineState::Open(engine) => {
+                if !engine.take_interfaces_changed() {
+                    return;
+                }
+                engine.tell_interfaces(&page);
+                (status::EngineState::Running, None)
+            }
+        };
+        page.set_engine(&status::Engine { state, reason, text: "" });
+    }
+
+    /// What is counted elsewhere.
+    pub(crate) fn tell_counters(&mut self) {
+        self.page.set_counter(Counter::SpinningNs, spun_ns());
+        let Some(engine) = self.engine() else { return };
+        if !engine.take_lost() {
+            return;
+        }
+        let EngineState::Open(engine) = &self.engine else { return };
+        for socket in self.sockets.iter().flatten() {
+            if let (Some(writer), Some(endpoint)) = (socket.slot.writer(), socket.endpoint()) {
+                writer.set_counter(SocketCounter::Dropped, engine.stack_ref().udp_dropped(endpoint).into());
+            }
+        }
+    }
+
+    /// The page with everything in it as of now, to be printed.
+    #[must_use]
+    pub fn status(&mut self) -> Option<status::Status> {
+        self.look();
+        if let Some(engine) = self.engine() {
+            engine.tell_port_drops();
+        }
+        self.page.status()
+    }
+
+    /// In the child of a fork: a page of its own in place of the parent's, with the sockets that it has.
+    pub fn begin_page(&mut self) {
+        self.page = Arc::new(Writer::of_self(&self.config, nearwire_sys::affinity::allowed_cpus().len()));
+        for index in 0..self.sockets.len() {
+            let page = Arc::clone(&self.page);
+            let Some(socket) = &mut self.sockets[index] else { continue };
+            socket.slot = status::Slot::new(page, index);
+            if let Some(writer) = socket.slot.writer() {
+                writer.open(socket.shadow.number());
+            }
+            self.tell(SocketId::new(index as u32));
+        }
+        let page = Arc::clone(&self.page);
+        if let Some(engine) = self.engine() {
+            engine.set_page(page);
+        }
+        self.tell_engine();
+    }
+}
