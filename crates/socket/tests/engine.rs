@@ -323,29 +323,3 @@ fn more_flows_than_the_filter_map_holds_the_rest_of_the_sockets_is_the_kernels()
     let next = near.open("0.0.0.0:5000");
     assert_eq!(near.reason(&next), None);
 }
-
-#[test]
-fn vlan_interface_made_and_deleted_its_datagrams_arrive() {
-    let Some((mut near, socket, peer)) = running(Mode::Generic) else { return };
-    let (here, there) = (near.near().namespace.clone(), near.far().namespace.clone());
-    ip(&there, "link add link nw1 name v5 type vlan id 5");
-    ip(&there, "address add 10.55.0.2/24 dev v5");
-    ip(&there, "link set v5 up");
-    let tagged = there.enter(|| UdpSocket::bind("10.55.0.2:0")).unwrap().unwrap();
-    tagged.set_read_timeout(Some(near::SOON)).unwrap();
-    let to: SocketAddr = "10.55.0.1:5000".parse().unwrap();
-    for _ in 0..2 {
-        ip(&here, "link add link nw0 name v5 type vlan id 5");
-        ip(&here, "address add 10.55.0.1/24 dev v5");
-        ip(&here, "link set v5 up");
-        near.look();
-        near.sent(&socket, &tagged);
-        tagged.send_to(b"in", to).unwrap();
-        assert_eq!(near.receive(&socket).1, b"in");
-        near.is_past_the_kernel_soon(&peer, &socket);
-        ip(&here, "link delete v5");
-        near.look();
-        tagged.send_to(b"of a VLAN that is not ours", to).unwrap();
-        near.is_past_the_kernel_soon(&peer, &socket);
-    }
-}
