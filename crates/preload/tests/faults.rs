@@ -44,34 +44,21 @@ impl Bed {
         &self.cable.near().namespace
     }
 
-    fn near_ip(&self) -> String {
-        self.cable.near().ipv4.to_string()
-    }
-
     /// Starts the program with the library, in a process group of its own, behind another command if there is one.
     fn start(&self, behind: &[&str]) -> Puppet {
-        self.start_with(behind, &[("NEARWIRE_SPIN", "50us"), ("NEARWIRE_MODE", "generic")])
-    }
-
-    fn start_with(&self, behind: &[&str], variables: &[(&str, &str)]) -> Puppet {
         let library = std::env::current_exe().unwrap().with_file_name("libnearwire_preload.so");
-        let mut words: Vec<&str> = behind.to_vec();
-        let puppet = compiled();
-        words.extend(["env", puppet.to_str().unwrap()]);
+        let library = format!("LD_PRELOAD={}", library.display());
+        let words = [behind, &["env", &library]].concat();
         let mut command = Command::new(words[0]);
-        command.args(&words[1..words.len() - 1]).arg(format!("LD_PRELOAD={}", library.display()));
-        if words.len() == 2 {
-            command = Command::new("env");
-            command.arg(format!("LD_PRELOAD={}", library.display()));
-        }
-        command.arg(puppet).env_clear().env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin").envs(variables.iter().copied());
+        command.args(&words[1..]).arg(compiled()).env_clear().env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin").envs([("NEARWIRE_SPIN", "50us"), ("NEARWIRE_MODE", "generic")]);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).process_group(0);
         let mut child = self.near().enter(|| command.spawn()).unwrap().unwrap();
-        Puppet {
-            input: child.stdin.take().unwrap(),
-            output: BufReader::new(child.stdout.take().unwrap()),
-            child,
-        }
+        let (input, output) = (child.stdin.take().unwrap(), BufReader::new(child.stdout.take().unwrap()));
+        let mut puppet = Puppet { child, input, output };
+        assert_eq!(puppet.ask("hello"), "what? hello");
+        let maps = std::fs::read_to_string(format!("/proc/{}/maps", puppet.child.id())).unwrap();
+        assert!(maps.contains("libnearwire_preload.so"), "{maps}");
+        puppet
     }
 
     #[track_caller]
@@ -350,4 +337,20 @@ fn ten_thousand_sockets_all_are_past_the_kernel() {
     bed.ip("link set nw0 up");
     bed.is_past_the_kernel_soon(&mut puppet, i64::from(SOCKETS) - 1, 10_000 + SOCKETS - 1);
     println!("{} ms until the interface is served again", started.elapsed().as_millis());
+}
+
+#[test]
+fn parent_killed_and_child_alive_the_port_is_the_kernels_again() {
+    let Some((bed, mut puppet, _)) = serving() else { return };
+    let child = puppet.number("fork");
+    assert!(child > 0, "{child}");
+    kill_process(Pid::from_child(&puppet.child), Signal::KILL).unwrap();
+    puppet.child.wait().unwrap();
+    let plain = bed.near().enter(|| UdpSocket::bind("0.0.0.0:5001")).unwrap().unwrap();
+    plain.set_read_timeout(Some(SOON)).unwrap();
+    bed.peer.send_to(b"hello", (bed.cable.near().ipv4, 5001)).unwrap();
+    assert_eq!(plain.recv(&mut [0; 16]).unwrap(), 5);
+    println!("program: {:?}", bed.program_id());
+    kill_process(Pid::from_raw(child as i32).unwrap(), Signal::KILL).unwrap();
+    bed.loses_its_program_soon();
 }
