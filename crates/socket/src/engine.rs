@@ -7,6 +7,9 @@
 //! queued at its endpoint. A datagram: [`Engine::send`] -> `stack.udp_send` -> written into the port's buffer -> one kick.
 //!
 //! What does not come by a port comes by the *watch* ([`Watch`]): shadows with data of the kernel's, news of its tables.
+//!
+//! No thread works behind the program: UDP has no timers. Before a send after a pause the watch is looked at, and news that
+//! overran their buffer meanwhile are made up for by reading the tables anew; a neighbour is confirmed when it is used.
 
 mod attached;
 mod flows;

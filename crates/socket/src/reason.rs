@@ -131,6 +131,7 @@ impl Reason {
             PortError::Privilege { .. } => Reason::NoCapability,
             PortError::Filter { .. } => Reason::TooManySockets,
             PortError::Kernel { source, .. } if is_descriptor_limit(source) => Reason::DescriptorLimit,
+            PortError::ProgramRejected { source, .. } if is_descriptor_limit(&source.source) => Reason::DescriptorLimit,
             _ => Reason::XdpRefused,
         }
     }

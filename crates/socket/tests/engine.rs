@@ -5,9 +5,10 @@
 mod near;
 
 use std::net::{SocketAddr, UdpSocket};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::Duration;
 
+use nearwire_frames::port::Port;
 use nearwire_socket::Reason;
 use nearwire_socket::config::Mode;
 
@@ -258,24 +259,43 @@ fn interface_in_a_bridge_the_kernel_serves_until_it_is_out() {
 #[test]
 fn ring_overrun_drops_are_counted_and_later_datagrams_come() {
     const SENT: u32 = 5000;
+    for mode in [Mode::Generic, Mode::Native] {
+        let Some((mut near, socket, peer)) = running(mode) else { return };
+        let to = SocketAddr::new(near.near().ipv4.into(), 5000);
+        for number in 0..SENT {
+            peer.send_to(&number.to_ne_bytes(), to).unwrap();
+        }
+        std::thread::sleep(Duration::from_millis(50));
+        let mut got = 0;
+        while let Some((_, payload)) = near.try_receive(&socket) {
+            assert_eq!(payload, u32::to_ne_bytes(got), "the first ones are kept");
+            got += 1;
+        }
+        let ports = near.sockets.engine().unwrap().attached();
+        let dropped: u64 = ports.map(|attached| attached.port.statistics().receive_dropped_frames).sum();
+        assert_eq!(u64::from(got) + dropped, u64::from(SENT), "{mode:?}");
+        assert!(got >= 500 && dropped > 0, "{got} read, {dropped} dropped");
+        near.is_past_the_kernel_soon(&peer, &socket);
+    }
+}
+
+#[test]
+fn news_lost_while_the_program_did_not_call_in_the_next_send_goes_the_new_way() {
+    const ROUTES: u32 = 12_000;
     let Some((mut near, socket, peer)) = running(Mode::Generic) else { return };
-    let to = SocketAddr::new(near.near().ipv4.into(), 5000);
-    for number in 0..SENT {
-        peer.send_to(&number.to_ne_bytes(), to).unwrap();
-    }
-    std::thread::sleep(Duration::from_millis(50));
-    let mut got = 0;
-    while let Some((_, payload)) = near.try_receive(&socket) {
-        assert_eq!(payload, u32::to_ne_bytes(got), "the first ones are kept");
-        got += 1;
-    }
-    let engine = near.sockets.engine().unwrap();
-    let dropped: u64 = {
-        use nearwire_frames::port::Port;
-        engine.attached().map(|attached| attached.port.statistics().receive_dropped_frames).sum()
+    let route = |verb: &str, number: u32| {
+        format!("route {verb} 172.{}.{}.{}/32 dev nw0\n", 16 + (number >> 16), number >> 8 & 255, number & 255)
     };
-    assert_eq!(u64::from(got) + dropped, u64::from(SENT));
-    assert!(got >= 500 && dropped > 0, "{got} read, {dropped} dropped");
+    let lines: String = (0..ROUTES).flat_map(|number| [route("add", number), route("delete", number)]).collect();
+    near.ip_lines(&lines);
+    let far = near.far().ipv4;
+    near.ip(&format!("route add blackhole {far}"));
+    near.ip("link set nw0 mtu 1400");
+    let started = std::time::Instant::now();
+    let refused = near.send(&socket, peer.local_addr().unwrap(), b"x").unwrap_err();
+    println!("{} us until the tables were read anew", started.elapsed().as_micros());
+    assert_eq!(refused.raw_os_error(), Some(libc::EINVAL), "{refused}");
+    near.ip(&format!("route delete blackhole {far}"));
     near.is_past_the_kernel_soon(&peer, &socket);
 }
 
@@ -304,10 +324,7 @@ fn more_flows_than_the_filter_map_holds_the_rest_of_the_sockets_is_the_kernels()
         lines +=
             &format!("address add 172.{}.{}.{}/12 dev nw0\n", 16 + (number >> 16), number >> 8 & 255, number & 255);
     }
-    let spawn = || Command::new("ip").args(["-force", "-batch", "-"]).stdin(Stdio::piped()).spawn();
-    let mut batch = near.near().namespace.enter(spawn).unwrap().unwrap();
-    std::io::Write::write_all(&mut batch.stdin.take().unwrap(), lines.as_bytes()).unwrap();
-    batch.wait().unwrap();
+    near.ip_lines(&lines);
     let sockets: Vec<UdpSocket> = (0..18).map(|number| near.open(&format!("0.0.0.0:{}", 5000 + number))).collect();
     let reasons: Vec<_> = sockets.iter().map(|socket| near.reason(socket)).collect();
     let accelerated = reasons.iter().filter(|reason| reason.is_none()).count();
@@ -322,30 +339,4 @@ fn more_flows_than_the_filter_map_holds_the_rest_of_the_sockets_is_the_kernels()
     assert_eq!(near.flows(), 0);
     let next = near.open("0.0.0.0:5000");
     assert_eq!(near.reason(&next), None);
-}
-
-#[test]
-fn vlan_interface_made_and_deleted_its_datagrams_arrive() {
-    let Some((mut near, socket, peer)) = running(Mode::Generic) else { return };
-    let (here, there) = (near.near().namespace.clone(), near.far().namespace.clone());
-    ip(&there, "link add link nw1 name v5 type vlan id 5");
-    ip(&there, "address add 10.55.0.2/24 dev v5");
-    ip(&there, "link set v5 up");
-    let tagged = there.enter(|| UdpSocket::bind("10.55.0.2:0")).unwrap().unwrap();
-    tagged.set_read_timeout(Some(near::SOON)).unwrap();
-    let to: SocketAddr = "10.55.0.1:5000".parse().unwrap();
-    for _ in 0..2 {
-        ip(&here, "link add link nw0 name v5 type vlan id 5");
-        ip(&here, "address add 10.55.0.1/24 dev v5");
-        ip(&here, "link set v5 up");
-        near.look();
-        near.sent(&socket, &tagged);
-        tagged.send_to(b"in", to).unwrap();
-        assert_eq!(near.receive(&socket).1, b"in");
-        near.is_past_the_kernel_soon(&peer, &socket);
-        ip(&here, "link delete v5");
-        near.look();
-        tagged.send_to(b"of a VLAN that is not ours", to).unwrap();
-        near.is_past_the_kernel_soon(&peer, &socket);
-    }
 }

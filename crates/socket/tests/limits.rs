@@ -62,8 +62,9 @@ fn user_without_capabilities_is_served_by_the_kernel() {
     std::thread::scope(|scope| {
         let ran = scope.spawn(|| {
             let work = || {
-                let mut sets = capabilities(None).unwrap();
-                (sets.effective, sets.permitted) = (CapabilitySet::empty(), CapabilitySet::all());
+                let before = capabilities(None).unwrap();
+                let mut sets = before;
+                sets.effective = CapabilitySet::empty();
                 set_capabilities(None, sets).unwrap();
                 let socket = UdpSocket::bind("0.0.0.0:5000").unwrap();
                 sockets.opened(socket.as_raw_fd(), Family::V4, false);
@@ -71,8 +72,7 @@ fn user_without_capabilities_is_served_by_the_kernel() {
                 assert_eq!(sockets.reason(socket.as_raw_fd()), Some(Reason::NoCapability));
                 peer.send_to(b"in", (address, 5000)).unwrap();
                 assert_eq!(socket.recv(&mut [0; 8]).unwrap(), 2);
-                sets.effective = CapabilitySet::all();
-                set_capabilities(None, sets).unwrap();
+                set_capabilities(None, before).unwrap();
             };
             namespace.enter(work).unwrap();
         });

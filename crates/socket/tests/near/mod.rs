@@ -1,10 +1,10 @@
 //! Sockets of the near end of a cable, driven as the preload library drives them, and a plain far end.
 #![allow(dead_code, reason = "each test file uses its own part")]
 
-use std::io;
+use std::io::{self, Write};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::os::fd::AsRawFd;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use nearwire_lab::{Cable, CableEnd, Namespace, VirtualCable, VirtualCableOptions};
@@ -192,6 +192,14 @@ impl Near {
     #[track_caller]
     pub fn ip(&self, arguments: &str) -> String {
         ip(&self.near().namespace, arguments)
+    }
+
+    /// Runs lines of `ip` at the near end; those that fail are passed over.
+    pub fn ip_lines(&self, lines: &str) {
+        let spawn = || Command::new("ip").args(["-force", "-batch", "-"]).stdin(Stdio::piped()).spawn();
+        let mut batch = self.near().namespace.enter(spawn).unwrap().unwrap();
+        batch.stdin.take().unwrap().write_all(lines.as_bytes()).unwrap();
+        batch.wait().unwrap();
     }
 
     pub fn flows(&mut self) -> usize {
