@@ -11,4 +11,6 @@ pub mod signals;
 #[cfg(not(test))]
 pub mod sockets;
 #[cfg(not(test))]
+pub mod syscall;
+#[cfg(not(test))]
 pub mod transfer;

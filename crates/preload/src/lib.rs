@@ -4,6 +4,7 @@
 //! * [`real`]: the functions that the program would call without us;
 //! * [`c_types`]: C structures <-> Rust types;
 //! * [`signals`]: a call that spins notices that a handler ran;
+//! * [`probe`]: memory that cannot be read;
 //! * [`internal_fd`]: our own descriptors, out of the program's way;
 //! * [`exports`]: the symbols. They exist outside unit tests only, where they would replace those of the test's own
 //!   process.
@@ -13,6 +14,7 @@ pub mod calls;
 pub mod exports;
 pub mod gate;
 pub mod internal_fd;
+pub mod probe;
 pub mod real;
 pub mod signals;
 pub mod state;

@@ -1,10 +1,11 @@
 //! A call that waits: turns of looking, spinning, and sleeping with signals noticed on the way.
 
-use std::os::fd::{AsRawFd, RawFd};
+use std::os::fd::RawFd;
 use std::time::{Duration, Instant};
 
 use libc::{c_int, nfds_t, pollfd, sigset_t, timespec};
-use nearwire_socket::wait::{Pause, SpinFor, Waiter};
+use nearwire_socket::wait::{Pause, SpinFor, Waiter, count_sleep};
+use nearwire_socket::{Thread, WaitsFor};
 
 use crate::signals::{Count, interruptions};
 use crate::{real, state};
@@ -20,27 +21,63 @@ pub enum Turn {
     Interrupted,
 }
 
+/// What a call of the program waits for, and how.
+#[derive(Clone, Copy)]
+pub struct Wait<'m> {
+    /// At most so long; `None`: for ever.
+    pub timeout: Option<Duration>,
+    /// The program's mask of ppoll, pselect, epoll_pwait: in force from the first turn, so that what is there already is
+    /// told without the handlers of pending signals running (`restore_saved_sigmask_unless`).
+    pub mask: Option<&'m sigset_t>,
+    /// EINTR also after a handler with SA_RESTART, as calls with a timeout and those of the poll family have it.
+    pub never_restarts: bool,
+    /// There is something that the kernel does not tell of when it comes.
+    pub spins: bool,
+    /// Who wakes it.
+    pub waits_for: WaitsFor,
+}
+
+impl<'m> Wait<'m> {
+    /// A call of the poll family.
+    pub const fn poll(timeout: Option<Duration>, mask: Option<&'m sigset_t>) -> Wait<'m> {
+        Wait { timeout, mask, never_restarts: true, spins: true, waits_for: WaitsFor::Anything }
+    }
+}
+
 /// One waiting call of the program.
-pub struct Turns {
+pub struct Turns<'m> {
     waiter: Waiter,
     before: Count,
-    /// EINTR also after a handler with SA_RESTART, as calls with a timeout and those of the poll family have it.
-    never_restarts: bool,
-    /// Counted among those that sleep, so that whoever finds a frame wakes us.
+    wait: Wait<'m>,
+    /// The mask is in force.
+    masked: Option<HeldSignals>,
+    /// The others know that it sleeps.
     sleeps: bool,
 }
 
-impl Turns {
-    /// Begins to wait, at most `timeout`.
-    pub fn new(timeout: Option<Duration>, never_restarts: bool) -> Turns {
-        let spin = if timeout == Some(Duration::ZERO) { SpinFor::Time(Duration::ZERO) } else { state::spin() };
-        Turns { waiter: Waiter::new(spin, timeout), before: interruptions(), never_restarts, sleeps: false }
+/// Without a descriptor to be woken by, a thread sleeps no longer than this.
+const UNWOKEN_SLEEP: Duration = Duration::from_millis(1);
+
+impl<'m> Turns<'m> {
+    /// Begins to wait.
+    pub fn new(wait: Wait<'m>) -> Turns<'m> {
+        let spins = wait.spins && wait.timeout != Some(Duration::ZERO);
+        let spin = if spins { state::spin() } else { SpinFor::Time(Duration::ZERO) };
+        let waiter = Waiter::new(spin, wait.timeout);
+        Turns { waiter, before: interruptions(), wait, masked: None, sleeps: false }
     }
 
     /// Nothing was found. `also`: descriptors of the program's that end the sleep, as poll(2) takes them; their answers
     /// are left in it.
     #[inline]
     pub fn turn(&mut self, also: &mut Vec<pollfd>) -> Turn {
+        if let (Some(mask), None) = (self.wait.mask, &self.masked) {
+            // SAFETY: a live set.
+            self.masked = Some(unsafe { HeldSignals::replace(mask) });
+            if self.is_interrupted() {
+                return Turn::Interrupted;
+            }
+        }
         match self.waiter.pause() {
             Pause::Again if self.is_interrupted() => Turn::Interrupted,
             Pause::Again => Turn::Again,
@@ -53,23 +90,30 @@ impl Turns {
     fn is_interrupted(&self) -> bool {
         let now = interruptions();
         now.interrupting != self.before.interrupting
-            || (self.never_restarts && now.restarting != self.before.restarting)
+            || (self.wait.never_restarts && now.restarting != self.before.restarting)
     }
 
     fn sleep(&mut self, rest: Option<Duration>, also: &mut Vec<pollfd>) -> Turn {
-        if !self.sleeps {
-            // One more look after being counted: what came before is seen, what comes later wakes.
-            self.sleeps = state::with(|sockets| sockets.begin_sleep()).is_some();
+        let (thread, waits_for) = (this_thread(), self.wait.waits_for);
+        let Some(bed) = state::with(|sockets| sockets.begin_sleep(thread, waits_for)) else { return Turn::Again };
+        self.sleeps = true;
+        if bed.is_new {
             return if self.is_interrupted() { Turn::Interrupted } else { Turn::Again };
         }
-        let watch = state::with(|sockets| sockets.engine().map(|engine| engine.watch().descriptor().as_raw_fd()));
+        let rest = match bed.wake {
+            Some(_) => rest,
+            None => Some(rest.map_or(UNWOKEN_SLEEP, |rest| rest.min(UNWOKEN_SLEEP))),
+        };
         let length = also.len();
-        also.extend(watch.flatten().map(readable));
-        let began = Instant::now();
+        also.extend([bed.watch, bed.wake].into_iter().flatten().map(readable));
+        let (before, asleep) = (errno(), Instant::now());
         let slept = self.sleep_on(also, rest);
+        // A handler that ran may have had an errno of its own; what the program sees of this call is set by its end.
+        fail(before);
+        count_sleep(asleep.elapsed());
         also.truncate(length);
-        let slept_ns = began.elapsed().as_nanos() as u64;
-        state::with(|sockets| sockets.woke(slept_ns));
+        let slept_ns = asleep.elapsed().as_nanos() as u64;
+        state::with(|sockets| sockets.woken(thread, slept_ns));
         slept
     }
 
@@ -90,17 +134,25 @@ impl Turns {
         drop(held);
         // A handler that the library did not install, or that restarts the call it interrupted.
         let now = interruptions();
-        let restarts = now.restarting != self.before.restarting && now.interrupting == self.before.interrupting;
-        if errno() == libc::EINTR && (self.never_restarts || !restarts) { Turn::Interrupted } else { Turn::Again }
+        let is_restarting = now.restarting != self.before.restarting && now.interrupting == self.before.interrupting;
+        let interrupts = self.wait.never_restarts || !is_restarting;
+        if errno() == libc::EINTR && interrupts { Turn::Interrupted } else { Turn::Again }
     }
 }
 
-impl Drop for Turns {
+impl Drop for Turns<'_> {
     fn drop(&mut self) {
         if self.sleeps {
-            state::with(|sockets| sockets.end_sleep());
+            state::with(|sockets| sockets.end_sleep(this_thread()));
         }
     }
+}
+
+/// The pid is asked anew: a child of fork has its parent's thread.
+fn this_thread() -> Thread {
+    // SAFETY: both only say who calls.
+    let (process, identity) = unsafe { (libc::getpid(), libc::pthread_self()) };
+    Thread { process: process.cast_unsigned(), identity: identity as usize }
 }
 
 /// Signals held back in the calling thread while it lives.
@@ -141,7 +193,8 @@ impl Drop for HeldSignals {
     }
 }
 
-const fn readable(fd: RawFd) -> pollfd {
+/// An entry of poll(2) that waits for something to read.
+pub const fn readable(fd: RawFd) -> pollfd {
     pollfd { fd, events: libc::POLLIN, revents: 0 }
 }
 

@@ -1,17 +1,21 @@
 //! The program's epoll descriptors: which set each number names, which sockets of ours are registered with the kernel
 //! until they are accelerated, and how the rest is divided between the kernel's set and ours ([`crate::epoll`]).
 
-use std::collections::HashMap;
+pub mod plain;
 
-use nearwire_sys::descriptor::Descriptor;
+use std::collections::HashMap;
+use std::os::fd::OwnedFd;
+
+use nearwire_sys::descriptor::{Descriptor, place};
 use nearwire_sys::tsc::rough_ticks;
-use rustix::event::epoll as kernel;
+use rustix::event::{EventfdFlags, epoll as kernel, eventfd};
 use rustix::io::Errno;
 
 use crate::epoll::{Delivery, EpollSets, Events, Interest, SetId, Target};
 use crate::id::SocketId;
 use crate::sockets::Sockets;
 use crate::status::Counter;
+use crate::udp_socket::Service;
 
 /// How long the kernel's half of a set may go unasked while ours has events: see `engine::LOOK_AFTER_TICKS`.
 const ASK_KERNEL_AFTER_TICKS: u64 = 40_000;
@@ -48,6 +52,26 @@ struct Half {
     /// Descriptors registered with the kernel, at most: those that were closed are not counted out.
     kernel_members: u32,
     asked_kernel_ticks: u64,
+    /// Ours filled the room that the program gave, and nothing had happened since the call before: it does not read what
+    /// it is told of, or has much to do. The kernel's half is next.
+    is_kernels_turn: bool,
+    /// `Sets::raised` at the last call.
+    raised: u64,
+    /// Whether sockets concern it, and at which generation that was found.
+    concerns: Option<(u64, Concerns)>,
+    /// The kernel's set has the event that calls plain waiters.
+    is_called: bool,
+}
+
+/// Whether accelerated sockets concern a wait for a set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Concerns {
+    /// No socket of ours is in it: the kernel alone.
+    No,
+    /// A socket is in it that the kernel serves as yet: sleep at once.
+    Later,
+    /// An accelerated socket is in it.
+    Now,
 }
 
 /// See the module.
@@ -58,6 +82,10 @@ pub struct Sets {
     halves: Vec<Half>,
     /// Registrations with the kernel of sockets of ours that are not accelerated.
     waiting: HashMap<SocketId, Vec<(SetId, Interest)>>,
+    /// Times that something happened at a socket.
+    raised: u64,
+    /// Always readable; put into the kernel's set to call plain waiters.
+    call: Option<OwnedFd>,
 }
 
 impl Sets {
@@ -132,19 +160,40 @@ impl Sets {
         self.epoll.remove_socket(id);
     }
 
-    /// Something happened at a socket.
+    /// Something happened at a socket; whether a set can tell more than before.
     #[inline]
-    pub(crate) fn raise(&mut self, id: SocketId, is_data: bool, is_error: bool) {
-        let mut happened = Events::empty();
-        if is_data {
-            happened |= Events::ARRIVED;
+    pub(crate) fn raise(&mut self, id: SocketId, happened: Events) -> bool {
+        self.raised = self.raised.wrapping_add(1);
+        // Sleeping threads are woken by the socket that they wait for, so no set has one to wake.
+        self.epoll.raise(id, happened)
+    }
+
+    /// Calls the threads that wait plainly for sets that sockets are in now.
+    fn call_plain_waiters(&mut self) {
+        for (number, set) in &self.numbers {
+            let half = &mut self.halves[set.index()];
+            if half.is_called || !plain::is_waited_for(*number) {
+                continue;
+            }
+            if self.call.is_none() {
+                self.call = eventfd(1, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).ok().map(place);
+            }
+            if let (Some(call), Some(descriptor)) = (&self.call, Descriptor::new(*number)) {
+                let data = kernel::EventData::new_u64(plain::choose_call_data());
+                half.is_called = kernel::add(descriptor, call, data, kernel::EventFlags::IN).is_ok();
+            }
         }
-        if is_error {
-            happened |= Events::ERR;
+    }
+
+    fn plain_waiters_left(&mut self, set: SetId) {
+        let is_waited_for = self.numbers.iter().any(|(number, of)| *of == set && plain::is_waited_for(*number));
+        let half = &mut self.halves[set.index()];
+        if !is_waited_for
+            && half.is_called
+            && let (Some(call), Some(descriptor)) = (&self.call, half.descriptor)
+        {
+            half.is_called = kernel::delete(descriptor, call).is_err();
         }
-        self.epoll.raise(id, happened);
-        // Sleeping threads all wake and look, so nobody is chosen.
-        while self.epoll.next_wake().is_some() {}
     }
 
     fn note(&mut self, set: SetId, operation: Operation, id: Option<SocketId>, interest: Interest) {
@@ -163,13 +212,35 @@ impl Sets {
     }
 }
 
+/// What the caller knows of the kernel's half of a set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asked {
+    /// Nothing: the first look of a call, or the half became ready.
+    NotYet,
+    /// It was asked in this call.
+    Before,
+    /// It was asked just now, since [`AskKernel::First`] said so.
+    JustNow,
+}
+
+/// Whether to ask the kernel's half of a set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AskKernel {
+    /// No.
+    No,
+    /// Yes, for the room that is left.
+    Too,
+    /// Yes, and it has all the room: nothing was delivered. Collect again for what is left, with [`Asked::JustNow`].
+    First,
+}
+
 /// What an attempt to collect events found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Collected {
     /// Events delivered.
     pub count: usize,
-    /// The kernel's half has members and was not asked lately.
-    pub ask_kernel: bool,
+    /// What to do about the kernel's half.
+    pub ask_kernel: AskKernel,
 }
 
 impl Sockets {
@@ -195,8 +266,9 @@ impl Sockets {
             Operation::Modify => self.sets.epoll.modify(set, target, interest, |_| state),
             Operation::Delete => self.sets.epoll.remove(set, interest.fd, target),
         };
-        while self.sets.epoll.next_wake().is_some() {}
-        self.wake_sleepers();
+        self.generation += 1;
+        self.sleepers.wake_for(id);
+        self.sets.call_plain_waiters();
         match done {
             Ok(()) => Control::Done,
             Err(error) => Control::Failed(error.errno()),
@@ -211,6 +283,17 @@ impl Sockets {
         }
         let id = self.find(interest.fd);
         self.sets.note(set, operation, id, interest);
+        if id.is_some() {
+            self.service_changed();
+            self.sets.call_plain_waiters();
+        }
+    }
+
+    /// A plain wait for the set that a number names is over, and was called.
+    pub fn plain_waiters_left(&mut self, number: i32) {
+        if let Some(set) = self.sets.find(number) {
+            self.sets.plain_waiters_left(set);
+        }
     }
 
     fn note_nested(&mut self, outer: SetId, inner: SetId, operation: Operation, interest: Interest) {
@@ -224,36 +307,69 @@ impl Sockets {
     }
 
     /// Whether epoll_wait(2) on a number concerns accelerated sockets now, or may while it waits.
-    #[must_use]
-    pub fn epoll_concerns(&self, number: i32) -> bool {
-        self.sets.find(number).is_some() && self.socket_count() > 0
+    pub fn epoll_concerns(&mut self, number: i32) -> Concerns {
+        let Some(set) = self.sets.find(number) else { return Concerns::No };
+        match self.sets.halves[set.index()].concerns {
+            Some((generation, concerns)) if generation == self.generation => concerns,
+            _ => self.find_concerns(set),
+        }
     }
 
-    /// Takes in what there is and delivers up to `most` events. `first`: of this call of the program's, which sees
-    /// what the kernel has at once.
+    #[cold]
+    fn find_concerns(&mut self, set: SetId) -> Concerns {
+        let is_open = |id: &SocketId| self.get(*id).is_some_and(|socket| matches!(socket.service, Service::Open));
+        let mut registered = self.sets.waiting.iter().filter(|(_, of)| of.iter().any(|(known, _)| *known == set));
+        let concerns = if !self.sets.epoll.is_empty(set) {
+            Concerns::Now
+        } else if registered.any(|(id, _)| is_open(id)) {
+            Concerns::Later
+        } else {
+            Concerns::No
+        };
+        self.sets.halves[set.index()].concerns = Some((self.generation, concerns));
+        concerns
+    }
+
+    /// Takes in what there is and delivers up to `most` events.
+    ///
+    /// The kernel's half is asked where the call would else find nothing, and first where it was not asked for long or ours
+    /// has had its turn: both halves come to their right, whatever room the program gives.
     pub fn epoll_collect(
         &mut self,
         number: i32,
         most: usize,
-        first: bool,
+        asked: Asked,
         deliver: impl FnMut(Delivery),
     ) -> Option<Collected> {
         let set = self.sets.find(number)?;
-        self.take_in();
+        if asked != Asked::JustNow {
+            self.take_in();
+        }
         let (sets, state) = self.sets_and_state();
-        let count = sets.epoll.collect(set, most, state, deliver);
-        while sets.epoll.next_wake().is_some() {}
         let half = &mut sets.halves[set.index()];
+        if half.kernel_members == 0 || asked == Asked::JustNow {
+            let count = sets.epoll.collect(set, most, state, deliver);
+            return Some(Collected { count, ask_kernel: AskKernel::No });
+        }
         let now_ticks = rough_ticks();
         let is_due = now_ticks.wrapping_sub(half.asked_kernel_ticks) > ASK_KERNEL_AFTER_TICKS;
-        let ask_kernel = half.kernel_members > 0 && count < most && (is_due || (first && count == 0));
-        if ask_kernel {
+        let is_old_news = half.raised == sets.raised;
+        half.raised = sets.raised;
+        if is_due || std::mem::take(&mut half.is_kernels_turn) {
+            half.asked_kernel_ticks = now_ticks;
+            return Some(Collected { count: 0, ask_kernel: AskKernel::First });
+        }
+        let count = sets.epoll.collect(set, most, state, deliver);
+        let half = &mut sets.halves[set.index()];
+        half.is_kernels_turn = count == most && is_old_news;
+        let asks = count < most && (asked == Asked::NotYet && (count == 0 || is_old_news));
+        if asks {
             half.asked_kernel_ticks = now_ticks;
         }
         if count > 0 {
             self.page.count(Counter::CallsServed, 1);
         }
-        Some(Collected { count, ask_kernel })
+        Some(Collected { count, ask_kernel: if asks { AskKernel::Too } else { AskKernel::No } })
     }
 
     /// Whether poll(2) on an epoll descriptor would find events of accelerated sockets.

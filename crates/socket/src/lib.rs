@@ -32,6 +32,7 @@ pub mod program;
 mod readiness;
 pub mod reason;
 pub mod shadow;
+mod sleepers;
 mod sockets;
 pub mod status;
 mod tell;
@@ -42,9 +43,10 @@ pub mod wait;
 /// What the calls of this crate speak of.
 pub use nearwire_stack::{Datagram, Family, Message, SourceFilter};
 
-pub use epoll_sets::{Collected, Control, Operation};
+pub use epoll_sets::{AskKernel, Asked, Collected, Concerns, Control, Operation, plain};
 pub use id::SocketId;
 pub use reason::{Reason, Why};
 pub use shadow::Ancillary;
+pub use sleepers::{Thread, WaitsFor};
 pub use sockets::Sockets;
-pub use transfer::{Delivery, Receive, Send};
+pub use transfer::{Bed, Delivery, Receive, Send};

@@ -31,6 +31,12 @@ impl Sockets {
         self.get(id)?.is_accelerated().then_some(id)
     }
 
+    /// Whether it is not decided yet who serves a socket.
+    #[must_use]
+    pub fn is_undecided(&self, number: i32) -> bool {
+        self.find(number).and_then(|id| self.get(id)).is_some_and(|socket| matches!(socket.service, Service::Open))
+    }
+
     /// A socket whose port the kernel chose is decided when the program first waits for it.
     pub(crate) fn settle_if_bound(&mut self, number: i32) {
         let Some(id) = self.find(number) else { return };

@@ -85,10 +85,16 @@ impl Kept {
         Kept {
             options: options(shadow, family),
             ancillary: ancillary(shadow, family),
-            receive_timeout: sockopt::socket_timeout(shadow, Timeout::Recv).ok().flatten(),
+            receive_timeout: receive_timeout(shadow),
             only_kernel: only_kernel(shadow, family),
         }
     }
+}
+
+/// SO_RCVTIMEO; `None`: it waits as long as it takes.
+#[must_use]
+pub fn receive_timeout(shadow: Descriptor) -> Option<Duration> {
+    sockopt::socket_timeout(shadow, Timeout::Recv).ok().flatten()
 }
 
 fn flag(shadow: Descriptor, level: i32, option: i32) -> bool {

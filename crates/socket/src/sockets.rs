@@ -4,13 +4,14 @@
 //! here. So the kernel's errors are the program's errors, and a socket that cannot be accelerated just stays as it is.
 
 use std::net::{IpAddr, SocketAddr};
+use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use nearwire_frames::steering::{FlowFilter, Transport};
 use nearwire_stack::{EndpointId, Family, SourceFilter, UdpOptions};
 use nearwire_sys::affinity::allowed_cpus;
-use nearwire_sys::descriptor::Descriptor;
+use nearwire_sys::descriptor::{Descriptor, place};
 
 use crate::config::{self, Config, Role, Use};
 use crate::engine::Engine;
@@ -18,6 +19,7 @@ use crate::epoll_sets::Sets;
 use crate::id::SocketId;
 use crate::reason::{Reason, Why};
 use crate::shadow::{self, Kept};
+use crate::sleepers::Sleepers;
 use crate::status::{Counter, Slot, Writer};
 use crate::udp_socket::{Accelerated, Membership, Service, UdpSocket};
 
@@ -44,8 +46,9 @@ pub struct Sockets {
     /// By endpoint index.
     owners: Vec<SocketId>,
     pub(crate) sets: Sets,
-    /// Threads that sleep on the watch.
-    pub(crate) sleepers: u32,
+    pub(crate) sleepers: Sleepers,
+    /// Changes when another one serves a socket, so that calls that wait look anew who does.
+    pub(crate) generation: u64,
     /// What others are told of all this.
     pub(crate) page: Arc<Writer>,
 }
@@ -64,7 +67,8 @@ impl Sockets {
             engine: EngineState::Closed,
             owners: Vec::new(),
             sets: Sets::default(),
-            sleepers: 0,
+            sleepers: Sleepers::default(),
+            generation: 0,
         }
     }
 
@@ -170,25 +174,93 @@ impl Sockets {
         let Some(socket) = self.get_mut(id) else { return };
         socket.numbers -= 1;
         if socket.numbers == 0 {
-            self.close(id);
+            if socket.holders == 0 || !self.keep_open(id) {
+                self.close(id);
+            }
             return;
         }
         if socket.shadow.number() == number {
             let other = self.numbers.iter().position(|place| *place == id.index() as u32 + 1);
             let other = other.and_then(|number| Descriptor::new(i32::try_from(number).ok()?));
-            if let (Some(other), Some((socket, engine))) = (other, self.with_engine(id)) {
-                engine.unwatch_shadow(socket.shadow);
-                socket.shadow = other;
-                if socket.is_accelerated() {
-                    let _ = engine.watch_shadow(other, id.index() as u32);
-                }
-            } else if let (Some(other), Some(socket)) = (other, self.get_mut(id)) {
-                socket.shadow = other;
+            if let Some(other) = other {
+                self.move_shadow(id, other);
             }
             if let (Some(other), Some(writer)) = (other, self.get(id).and_then(|socket| socket.slot.writer())) {
                 writer.set_fd(other.number());
             }
         }
+    }
+
+    /// Knows the shadow by another descriptor from now on.
+    fn move_shadow(&mut self, id: SocketId, other: Descriptor) {
+        if let Some((socket, engine)) = self.with_engine(id) {
+            engine.unwatch_shadow(socket.shadow);
+            socket.shadow = other;
+            if socket.is_accelerated() {
+                let _ = engine.watch_shadow(other, id.index() as u32);
+                // The watch tells of edges, and one may just have passed.
+                socket.shadow_has_data = true;
+            }
+        } else if let Some(socket) = self.get_mut(id) {
+            socket.shadow = other;
+        }
+    }
+
+    /// A call begins to wait at a socket: it lives until [`Sockets::release`].
+    pub fn hold(&mut self, id: SocketId) {
+        if let Some(socket) = self.get_mut(id) {
+            socket.holders += 1;
+        }
+    }
+
+    /// The call ends. Its socket, where all numbers were closed meanwhile, does too.
+    pub fn release(&mut self, id: SocketId) {
+        let Some(socket) = self.get_mut(id) else { return };
+        socket.holders = socket.holders.saturating_sub(1);
+        if socket.holders == 0 && socket.numbers == 0 {
+            self.close(id);
+        }
+    }
+
+    /// Before a number is closed or becomes a copy of another: a socket that a call waits at keeps its shadow.
+    pub fn keep_if_held(&mut self, number: i32) {
+        let Some(id) = self.find(number) else { return };
+        if self.get(id).is_some_and(|socket| socket.holders > 0 && socket.numbers == 1) {
+            self.keep_open(id);
+        }
+    }
+
+    fn keep_open(&mut self, id: SocketId) -> bool {
+        let Some(socket) = self.get(id) else { return false };
+        if socket.kept_open.is_some() {
+            return true;
+        }
+        let Ok(copy) = rustix::io::fcntl_dupfd_cloexec(socket.shadow, 0) else { return false };
+        let copy = place(copy);
+        let Some(other) = Descriptor::new(copy.as_raw_fd()) else { return false };
+        self.move_shadow(id, other);
+        if let Some(socket) = self.get_mut(id) {
+            socket.kept_open = Some(copy);
+        }
+        true
+    }
+
+    /// The number by which the kernel knows a socket now.
+    #[must_use]
+    pub fn shadow_number(&self, id: SocketId) -> Option<i32> {
+        self.get(id).map(|socket| socket.shadow.number())
+    }
+
+    /// Another one serves a socket: calls that wait look anew.
+    pub(crate) fn service_changed(&mut self) {
+        self.generation += 1;
+        self.sleepers.wake_all();
+    }
+
+    /// See the field: compare two for a change.
+    #[must_use]
+    pub const fn generation(&self) -> u64 {
+        self.generation
     }
 
     fn close(&mut self, id: SocketId) {
@@ -209,6 +281,7 @@ impl Sockets {
         }
         self.sockets[id.index()] = None;
         self.free.push(id.index() as u32);
+        self.generation += 1;
     }
 
     /// Places for sockets, open or not.
@@ -391,6 +464,7 @@ impl Sockets {
                 let state = self.readiness_of(id);
                 self.sets.accelerated(id, state);
                 self.page.count(Counter::SocketsAccelerated, 1);
+                self.service_changed();
             }
             Err(why) => {
                 if let Some(socket) = self.get_mut(id) {
@@ -504,6 +578,8 @@ impl Sockets {
                 Ok(engine) => EngineState::Open(Box::new(engine)),
                 Err(reason) => EngineState::Refused(reason, Instant::now()),
             };
+            // Those that sleep do so without the watch.
+            self.sleepers.wake_all();
         }
         match &mut self.engine {
             EngineState::Open(engine) => Ok(engine),
@@ -572,6 +648,7 @@ impl Sockets {
         }
         self.raise_readable();
         self.sets.handed_over(id);
+        self.service_changed();
     }
 }
 

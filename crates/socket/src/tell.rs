@@ -34,17 +34,16 @@ impl Sockets {
     /// A call on an accelerated socket was handed to the kernel before [`Sockets`] saw it.
     #[cold]
     pub fn handed(&mut self, number: i32, call: HandedCall) {
-        if let Some(socket) = self.find(number).and_then(|id| self.get(id)).filter(|socket| socket.is_accelerated()) {
-            socket.slot.count(SocketCounter::CallsHanded);
-            self.page.count_handed(Handed::ByLibrary(call));
+        if let Some(id) = self.find(number) {
+            self.handed_at(id, call);
         }
     }
 
-    /// A sleeping call is back.
-    pub fn woke(&mut self, slept_ns: u64) {
-        self.page.count(Counter::Sleeps, 1);
-        self.page.count(Counter::SleepingNs, slept_ns);
-        self.look();
+    pub(crate) fn handed_at(&mut self, id: SocketId, call: HandedCall) {
+        if let Some(socket) = self.get(id).filter(|socket| socket.is_accelerated()) {
+            socket.slot.count(SocketCounter::CallsHanded);
+            self.page.count_handed(Handed::ByLibrary(call));
+        }
     }
 
     /// Who serves a socket, and its addresses.

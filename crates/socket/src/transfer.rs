@@ -1,19 +1,24 @@
 //! Sending and receiving: one attempt each, which never waits. Who may wait calls again (`wait.rs`).
 
+use std::os::fd::{AsRawFd, RawFd};
 use std::time::Duration;
 
 use nearwire_stack::{Datagram, EndpointId, Message, Take};
 
 use crate::engine::{Engine, Looked, Seen, Sent};
+use crate::epoll::Events;
 use crate::id::SocketId;
 use crate::reason::{Handed, HandedCall, Reason};
 use crate::shadow::Ancillary;
+use crate::sleepers::{Thread, WaitsFor};
 use crate::sockets::Sockets;
 use crate::status::{Counter, SocketCounter};
 use crate::udp_socket::{Service, UdpSocket};
 
 /// Frames for others that one attempt to receive takes in before it says that there is nothing.
 const FRAMES_FOR_OTHERS: u32 = 32;
+/// Frames that one call takes in: the ring of a busy port does not keep a call forever.
+const FRAMES_TAKEN_IN: u32 = 64;
 
 /// A datagram on its way to the program, with what the socket's options want told of it.
 #[derive(Clone, Copy, Debug)]
@@ -41,6 +46,12 @@ pub enum Receive<R> {
     Refused,
     /// The shadow may have something: the original call with MSG_DONTWAIT, then [`Sockets::shadow_answered`].
     Shadow,
+    /// The kernel serves the socket as yet: the original call with MSG_DONTWAIT, and if there is nothing the call waits
+    /// for the shadow and for us.
+    Undecided {
+        /// SO_RCVTIMEO.
+        timeout: Option<Duration>,
+    },
     /// Nothing is there.
     Empty {
         /// O_NONBLOCK is set.
@@ -61,12 +72,32 @@ pub enum Send {
     Refused,
 }
 
+/// What a thread sleeps on.
+#[derive(Clone, Copy, Debug)]
+pub struct Bed {
+    /// The others know only now that the thread sleeps: it looks once more first, so what came before is seen and what comes
+    /// later wakes it.
+    pub is_new: bool,
+    /// Readable when another thread wakes this one; `None`: no descriptor is left, and it must not sleep for long.
+    pub wake: Option<RawFd>,
+    /// Readable when the kernel has something; `None`: no socket is accelerated yet.
+    pub watch: Option<RawFd>,
+}
+
 impl Sockets {
     /// Receives a datagram, if there is one: what waits first, then what the shadow has, then what comes by a port, which
     /// is read where it lies. `stays`: MSG_PEEK.
     #[inline]
-    pub fn receive<R>(&mut self, number: i32, stays: bool, mut read: impl FnMut(Delivery<'_>) -> R) -> Receive<R> {
-        let Some(id) = self.find(number) else { return Receive::Kernel };
+    pub fn receive<R>(&mut self, number: i32, stays: bool, read: impl FnMut(Delivery<'_>) -> R) -> Receive<R> {
+        match self.find(number) {
+            Some(id) => self.receive_at(id, stays, read),
+            None => Receive::Kernel,
+        }
+    }
+
+    /// The same of a socket that the call [holds](Sockets::hold).
+    #[inline]
+    pub fn receive_at<R>(&mut self, id: SocketId, stays: bool, mut read: impl FnMut(Delivery<'_>) -> R) -> Receive<R> {
         let Some((socket, engine)) = self.with_engine(id) else { return self.receive_undecided(id) };
         let Some(endpoint) = socket.endpoint() else { return self.receive_undecided(id) };
         if engine.stack_ref().udp_waiting(endpoint) > 0 {
@@ -109,6 +140,8 @@ impl Sockets {
             if for_others > 1 {
                 self.raise_readable();
             }
+            // Read at once, it has arrived nevertheless: an edge-triggered registration tells what else is true.
+            self.sets.raise(id, Events::ARRIVED);
             return Receive::Done(result);
         }
         self.receive_later(id, endpoint, took, stays, read)
@@ -139,11 +172,11 @@ impl Sockets {
         if !socket.is_accelerated() {
             return Receive::Kernel;
         }
-        let timeout = socket.kept.and_then(|kept| kept.receive_timeout);
-        if socket.is_nonblocking {
+        let is_nonblocking = socket.is_nonblocking;
+        if is_nonblocking {
             socket.slot.count(SocketCounter::WouldBlock);
         }
-        Receive::Empty { is_nonblocking: socket.is_nonblocking, timeout }
+        Receive::Empty { is_nonblocking, timeout: self.receive_timeout(id) }
     }
 
     /// The first use of a socket that the kernel gave its port.
@@ -159,7 +192,43 @@ impl Sockets {
         if self.is_refused(id) {
             return Receive::Refused;
         }
-        Receive::Kernel
+        match self.get(id) {
+            // It may be bound, and served by us, while the call waits.
+            Some(socket) if matches!(socket.service, Service::Open) && !socket.is_nonblocking => {
+                Receive::Undecided { timeout: self.receive_timeout(id) }
+            }
+            _ => Receive::Kernel,
+        }
+    }
+
+    /// How long a receive may wait; zero: not at all.
+    fn receive_timeout(&self, id: SocketId) -> Option<Duration> {
+        let socket = self.get(id)?;
+        match socket.kept {
+            _ if socket.never_waits => Some(Duration::ZERO),
+            Some(kept) => kept.receive_timeout,
+            None => crate::shadow::receive_timeout(socket.shadow),
+        }
+    }
+
+    /// SO_RCVTIMEO was set; `never_waits`: to a negative time (`sock_set_timeout` of `net/core/sock.c`).
+    pub fn receive_timeout_set(&mut self, number: i32, never_waits: bool) {
+        if let Some(socket) = self.find(number).and_then(|id| self.get_mut(id)) {
+            socket.never_waits = never_waits;
+        }
+    }
+
+    /// When the datagram that was read last arrived (SIOCGSTAMP, SIOCGSTAMPNS), nanoseconds since 1970. `None`: the
+    /// kernel knows, or will say that there was none. From now on datagrams are stamped when they come out of a port.
+    pub fn last_stamp_ns(&mut self, number: i32, now_ns: impl FnOnce() -> u64) -> Option<u64> {
+        let id = self.find(number)?;
+        let (socket, engine) = self.with_engine(id)?;
+        engine.want_stamps();
+        let stamp_ns = socket.stamp_ns.as_mut()?;
+        if *stamp_ns == 0 {
+            *stamp_ns = now_ns();
+        }
+        Some(*stamp_ns)
     }
 
     pub(crate) fn is_refused(&self, id: SocketId) -> bool {
@@ -175,12 +244,20 @@ impl Sockets {
 
     /// The shadow was asked after [`Receive::Shadow`]; `is_empty`: it answered EAGAIN.
     pub fn shadow_answered(&mut self, number: i32, is_empty: bool) {
-        let Some(socket) = self.find(number).and_then(|id| self.get_mut(id)) else { return };
+        if let Some(id) = self.find(number) {
+            self.shadow_answered_at(id, is_empty);
+        }
+    }
+
+    /// The same of a socket that the call [holds](Sockets::hold).
+    pub fn shadow_answered_at(&mut self, id: SocketId, is_empty: bool) {
+        let Some(socket) = self.get_mut(id) else { return };
         if is_empty {
             (socket.shadow_has_data, socket.shadow_has_error) = (false, false);
         } else {
             socket.slot.count(SocketCounter::ReceivedByShadow);
-            self.handed(number, HandedCall::ShadowReady);
+            socket.stamp_ns = None;
+            self.handed_at(id, HandedCall::ShadowReady);
         }
     }
 
@@ -206,6 +283,7 @@ impl Sockets {
                     engine.flush();
                 }
                 self.page.count(Counter::CallsServed, 1);
+                self.raise_sendable(id);
                 Send::Done
             }
             other => self.send_again(id, message, more, other),
@@ -228,6 +306,7 @@ impl Sockets {
                 engine.flush();
             }
             self.page.count(Counter::CallsServed, 1);
+            self.raise_sendable(id);
             return Send::Done;
         }
         self.send_again(id, message, more, sent)
@@ -246,6 +325,7 @@ impl Sockets {
                     engine.flush();
                 }
                 self.page.count(Counter::CallsServed, 1);
+                self.raise_sendable(id);
                 return Send::Done;
             }
         }
@@ -278,6 +358,14 @@ impl Sockets {
         self.send_now(id, message, more)
     }
 
+    /// A frame has left, so there is room again (`sock_def_write_space`): edge-triggered registrations tell of it.
+    #[inline]
+    fn raise_sendable(&mut self, id: SocketId) {
+        if self.sets.raise(id, Events::SENDABLE) {
+            self.sleepers.wake_for(id);
+        }
+    }
+
     /// Has the kernel send what was queued with `more`.
     #[inline]
     pub fn flush(&mut self) {
@@ -303,8 +391,11 @@ impl Sockets {
 
     /// Takes in what the ports have.
     pub(crate) fn take_in_frames(&mut self) {
-        let Some(engine) = self.engine() else { return };
-        if engine.poll_all() > 0 {
+        for _ in 0..FRAMES_TAKEN_IN {
+            // One by one, so that sets tell of sockets in the order of arrival.
+            if !self.engine().is_some_and(|engine| engine.poll(|_, _| Take::Queue)) {
+                return;
+            }
             self.raise_readable();
         }
     }
@@ -348,8 +439,13 @@ impl Sockets {
         }
         socket.shadow_has_data |= what.data;
         socket.shadow_has_error |= what.error;
-        self.sets.raise(id, what.data, what.error);
-        self.wake_sleepers();
+        if what.data {
+            self.sets.raise(id, Events::ARRIVED);
+        }
+        if what.error {
+            self.sets.raise(id, Events::ERR);
+        }
+        self.sleepers.wake_for(id);
     }
 
     #[cold]
@@ -370,35 +466,32 @@ impl Sockets {
 
     /// Tells epoll sets and sleeping threads of endpoints that datagrams were queued at.
     pub(crate) fn raise_readable(&mut self) {
-        let mut any = false;
         while let Some(endpoint) = self.engine().and_then(|engine| engine.stack().take_readable()) {
             if let Some(id) = self.owner(endpoint) {
-                self.sets.raise(id, true, false);
-                any = true;
+                self.sets.raise(id, Events::ARRIVED);
+                self.sleepers.wake_for(id);
             }
         }
-        if any {
-            self.wake_sleepers();
-        }
     }
 
-    /// A thread is about to sleep on the watch; it looks once more before it does.
-    pub fn begin_sleep(&mut self) {
-        self.sleepers += 1;
+    /// A thread is about to sleep.
+    pub fn begin_sleep(&mut self, thread: Thread, waits_for: WaitsFor) -> Bed {
+        let (is_new, wake) = self.sleepers.begin(thread, waits_for);
+        let watch = self.engine().map(|engine| engine.watch().descriptor().as_raw_fd());
+        Bed { is_new, wake, watch }
     }
 
-    /// It is back for good.
-    pub fn end_sleep(&mut self) {
-        self.sleepers = self.sleepers.saturating_sub(1);
+    /// It is back and looks at what the watch has.
+    pub fn woken(&mut self, thread: Thread, slept_ns: u64) {
+        self.page.count(Counter::Sleeps, 1);
+        self.page.count(Counter::SleepingNs, slept_ns);
+        self.sleepers.back(thread);
+        self.look();
     }
 
-    /// A thread that sleeps may wait for what this one has found.
-    pub(crate) fn wake_sleepers(&mut self) {
-        if self.sleepers > 0
-            && let Some(engine) = self.engine()
-        {
-            engine.watch().wake();
-        }
+    /// Its call ends.
+    pub fn end_sleep(&mut self, thread: Thread) {
+        self.sleepers.end(thread);
     }
 
     /// What the program can be told of a socket: accelerated or not, and why.
@@ -413,7 +506,9 @@ impl Sockets {
 }
 
 #[inline]
-fn deliver<R>(socket: &UdpSocket, datagram: &Datagram<'_>, read: &mut impl FnMut(Delivery<'_>) -> R) -> R {
+fn deliver<R>(socket: &mut UdpSocket, datagram: &Datagram<'_>, read: &mut impl FnMut(Delivery<'_>) -> R) -> R {
+    socket.stamp_ns = Some(datagram.received_ns);
+    let socket = &*socket;
     const NONE: Ancillary = Ancillary::NONE;
     let ancillary = socket.kept.as_ref().map_or(&NONE, |kept| &kept.ancillary);
     let is_v6 = matches!(socket.family, nearwire_stack::Family::V6);
@@ -425,7 +520,7 @@ fn deliver<R>(socket: &UdpSocket, datagram: &Datagram<'_>, read: &mut impl FnMut
 
 /// The same, of a datagram that the program then has.
 #[inline]
-fn deliver_counted<R>(socket: &UdpSocket, datagram: &Datagram<'_>, read: &mut impl FnMut(Delivery<'_>) -> R) -> R {
+fn deliver_counted<R>(socket: &mut UdpSocket, datagram: &Datagram<'_>, read: &mut impl FnMut(Delivery<'_>) -> R) -> R {
     socket.slot.count_received(datagram.payload.len());
     deliver(socket, datagram, read)
 }

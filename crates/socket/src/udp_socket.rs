@@ -1,6 +1,7 @@
 //! A UDP socket of the program.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::os::fd::OwnedFd;
 
 use nearwire_frames::steering::FlowFilter;
 use nearwire_stack::{EndpointId, Family, SourceFilter};
@@ -67,6 +68,15 @@ pub(crate) struct UdpSocket {
     pub(crate) own_addresses: Vec<(u32, Ipv4Addr)>,
     pub(crate) local: Option<SocketAddr>,
     pub(crate) remote: Option<SocketAddr>,
+    /// Calls that wait at it: it lives until they end, whatever numbers are closed, as an open file does.
+    pub(crate) holders: u32,
+    /// The shadow's descriptor when the program has closed all of its own.
+    pub(crate) kept_open: Option<OwnedFd>,
+    /// SO_RCVTIMEO was set to a negative time, which the kernel keeps as "never wait" and does not tell.
+    pub(crate) never_waits: bool,
+    /// When the datagram read last arrived (SIOCGSTAMP), nanoseconds since 1970; 0: nobody looked at the clock. `None`: the
+    /// kernel knows.
+    pub(crate) stamp_ns: Option<u64>,
 }
 
 impl UdpSocket {
@@ -88,6 +98,10 @@ impl UdpSocket {
             own_addresses: Vec::new(),
             local: None,
             remote: None,
+            holders: 0,
+            kept_open: None,
+            never_waits: false,
+            stamp_ns: None,
         }
     }
 

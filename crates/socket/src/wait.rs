@@ -13,11 +13,33 @@ const TURNS_PER_CLOCK_READ: u32 = 32;
 static SPINNING: AtomicU32 = AtomicU32::new(0);
 /// What they spent so far, nanoseconds.
 static SPUN_NS: AtomicU64 = AtomicU64::new(0);
+/// Times that calls of this process slept.
+static SLEEPS: AtomicU64 = AtomicU64::new(0);
+/// How long in all, nanoseconds.
+static SLEPT_NS: AtomicU64 = AtomicU64::new(0);
 
 /// Nanoseconds that calls of this process spent spinning.
 #[must_use]
 pub fn spun_ns() -> u64 {
     SPUN_NS.load(Relaxed)
+}
+
+/// How often calls of this process slept.
+#[must_use]
+pub fn sleeps() -> u64 {
+    SLEEPS.load(Relaxed)
+}
+
+/// Nanoseconds that they slept, sleeps that last excluded.
+#[must_use]
+pub fn slept_ns() -> u64 {
+    SLEPT_NS.load(Relaxed)
+}
+
+/// A call slept so long.
+pub fn count_sleep(slept: Duration) {
+    SLEEPS.fetch_add(1, Relaxed);
+    SLEPT_NS.fetch_add(slept.as_nanos() as u64, Relaxed);
 }
 
 /// How long calls spin, after looking at the machine.

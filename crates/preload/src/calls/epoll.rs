@@ -1,12 +1,14 @@
 //! epoll_ctl(2) and epoll_wait(2).
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use libc::{c_int, epoll_event, pollfd};
-use nearwire_socket::epoll::{Delivery, Events, Interest};
-use nearwire_socket::{Control, Operation};
+use libc::{c_int, epoll_event, pollfd, sigset_t};
+use nearwire_socket::epoll::{Delivery, Events, Interest, Target};
+use nearwire_socket::plain::{PlainWait, call_data};
+use nearwire_socket::{AskKernel, Asked, Concerns, Control, Operation};
 
-use crate::turn::{Turn, Turns, fail};
+use crate::probe::is_readable;
+use crate::turn::{Turn, Turns, Wait, fail, readable};
 use crate::{real, state};
 
 /// epoll_ctl(2).
@@ -25,7 +27,7 @@ pub unsafe fn control(set: c_int, operation: c_int, fd: c_int, event: *mut epoll
     };
     let (events, data) = if asked == Operation::Delete {
         (0, 0)
-    } else if event.is_null() {
+    } else if !is_readable(event, size_of::<epoll_event>()) {
         return None;
     } else {
         // SAFETY: the caller's; the structure is packed on x86-64.
@@ -46,48 +48,156 @@ pub unsafe fn control(set: c_int, operation: c_int, fd: c_int, event: *mut epoll
     }
 }
 
-/// epoll_wait(2). `timeout`: `None` waits for ever.
+/// One call of the epoll_wait(2) family.
+#[derive(Clone, Copy)]
+pub struct WaitCall<'m> {
+    /// The set's number.
+    pub set: c_int,
+    /// Room for events.
+    pub events: *mut epoll_event,
+    /// How many.
+    pub room: c_int,
+    /// At most so long; `None`: for ever.
+    pub timeout: Option<Duration>,
+    /// Signals to hold back meanwhile.
+    pub mask: Option<&'m sigset_t>,
+}
+
+/// epoll_wait(2). `original` makes the call as it is.
 ///
 /// # Safety
 /// `events` points to room for `room` events.
-pub unsafe fn wait(set: c_int, events: *mut epoll_event, room: c_int, timeout: Option<Duration>) -> Option<c_int> {
-    if room <= 0 || events.is_null() || !state::is_in_use() || !state::is_epoll(set) {
-        return None;
+pub unsafe fn wait(call: &WaitCall<'_>, original: impl FnOnce() -> c_int) -> c_int {
+    let WaitCall { set, events, room, timeout, .. } = *call;
+    if room <= 0 || events.is_null() || !state::is_epoll(set) {
+        return original();
     }
-    if !state::with(|sockets| sockets.epoll_concerns(set))? {
-        return None;
-    }
-    let most = room as usize;
-    let mut turns: Option<Turns> = None;
-    let mut first = true;
-    loop {
-        let mut count = 0;
-        // SAFETY: no more than `most` are written.
-        let put = |delivery: Delivery| unsafe {
-            write(events.add(count), &delivery);
-            count += 1;
-        };
-        let collected = state::with(|sockets| sockets.epoll_collect(set, most, first, put))??;
-        let mut count = collected.count;
-        if collected.ask_kernel {
-            // SAFETY: the room that is left.
-            let found = unsafe { real::epoll_wait(set, events.add(count), (most - count) as c_int, 0) };
-            if found < 0 && count == 0 {
-                return Some(found);
+    let concerns = || if state::is_in_use() { state::with(|sockets| sockets.epoll_concerns(set)) } else { None };
+    let mut concerned = concerns().unwrap_or(Concerns::No);
+    if concerned == Concerns::No {
+        if timeout == Some(Duration::ZERO) {
+            // SAFETY: the kernel wrote the events.
+            return unsafe { without_call(events, original()) };
+        }
+        let (plain, started) = (PlainWait::begin(set), Instant::now());
+        concerned = concerns().unwrap_or(Concerns::No);
+        if concerned == Concerns::No {
+            let found = original();
+            drop(plain);
+            // SAFETY: as above.
+            let left = unsafe { without_call(events, found) };
+            if call_data().is_some() {
+                state::with(|sockets| sockets.plain_waiters_left(set));
             }
-            // SAFETY: as many as the kernel wrote.
-            count = unsafe { merge(events, count, found.max(0) as usize) };
+            if left != 0 || found == 0 {
+                return left;
+            }
+            // Called: a socket came into the set.
+            let timeout = timeout.map(|timeout| timeout.saturating_sub(started.elapsed()));
+            // SAFETY: the caller's.
+            return unsafe { wait_with_us(&WaitCall { timeout, ..*call }, Concerns::Now) }
+                .unwrap_or_else(|| fail(libc::EINTR) as c_int);
         }
-        if count > 0 {
-            return Some(count as c_int);
+    }
+    // SAFETY: the caller's.
+    unsafe { wait_with_us(call, concerned) }.unwrap_or_else(original)
+}
+
+/// Waits for both halves of a set. `None`: the library is off.
+unsafe fn wait_with_us(call: &WaitCall<'_>, concerns: Concerns) -> Option<c_int> {
+    let WaitCall { set, timeout, .. } = *call;
+    // epoll_wait without a timeout looks at no signals (`ep_poll`).
+    let mask = call.mask.filter(|_| timeout != Some(Duration::ZERO));
+    let wait = Wait { spins: concerns == Concerns::Now, ..Wait::poll(timeout, mask) };
+    let mut turns: Option<(Turns<'_>, Vec<pollfd>)> = None;
+    let mut asked = Asked::NotYet;
+    loop {
+        // SAFETY: the caller's.
+        let count = unsafe { collect(call, asked) }?;
+        if count != 0 {
+            return Some(count);
         }
-        let mut also = vec![pollfd { fd: set, events: libc::POLLIN, revents: 0 }];
-        match turns.get_or_insert_with(|| Turns::new(timeout, true)).turn(&mut also) {
-            Turn::Again => first = also[0].revents != 0,
+        let (turns, also) = turns.get_or_insert_with(|| (Turns::new(wait), vec![readable(set)]));
+        match turns.turn(also) {
+            Turn::Again => asked = if also[0].revents != 0 { Asked::NotYet } else { Asked::Before },
             Turn::TimedOut => return Some(0),
             Turn::Interrupted => return Some(fail(libc::EINTR) as c_int),
         }
+        also[0].revents = 0;
     }
+}
+
+/// Events of sets inside the set that one call remembers, to merge what both halves tell of them.
+const NESTED_MOST: usize = 8;
+
+/// Looks at both halves of a set once. -1: the kernel refused.
+unsafe fn collect(call: &WaitCall<'_>, asked: Asked) -> Option<c_int> {
+    let WaitCall { set, events, room, .. } = *call;
+    if !is_readable(events, room as usize * size_of::<epoll_event>()) {
+        let is_ready = state::with(|sockets| {
+            sockets.take_in();
+            sockets.epoll_is_ready(set) == Some(true)
+        })?;
+        // SAFETY: the kernel finds that the pointer is bad when there is an event.
+        if is_ready {
+            return Some(fail(libc::EFAULT) as c_int);
+        }
+        // SAFETY: the kernel finds that the pointer is bad when there is an event.
+        return Some(unsafe { real::epoll_wait(set, events, room, 0) });
+    }
+    let most = room as usize;
+    let mut nested = [None; NESTED_MOST];
+    let mut nested_count = 0;
+    let mut count = 0;
+    let mut collect = |asked, count: &mut usize| {
+        let room = most - *count;
+        // SAFETY: no more than there is room for are written.
+        let put = |delivery: Delivery| unsafe {
+            write(events.add(*count), &delivery);
+            if let (Target::Set(_), Some(slot)) = (delivery.target, nested.get_mut(nested_count)) {
+                *slot = Some((delivery.data, *count));
+                nested_count += 1;
+            }
+            *count += 1;
+        };
+        state::with(|sockets| sockets.epoll_collect(set, room, asked, put))?
+    };
+    let first = collect(asked, &mut count)?;
+    let kernels = match first.ask_kernel {
+        AskKernel::No => 0..0,
+        AskKernel::Too => {
+            // SAFETY: the room that is left.
+            let found = unsafe { ask_kernel(set, events.add(count), most - count) };
+            if found < 0 && count == 0 {
+                return Some(found);
+            }
+            let before = count;
+            count += found.max(0) as usize;
+            before..count
+        }
+        AskKernel::First => {
+            // SAFETY: the caller's room.
+            let found = unsafe { ask_kernel(set, events, most) };
+            if found < 0 {
+                return Some(found);
+            }
+            count = found as usize;
+            if count < most {
+                collect(Asked::JustNow, &mut count)?;
+            }
+            0..found as usize
+        }
+    };
+    if nested_count > 0 && !kernels.is_empty() {
+        // SAFETY: so many were written.
+        count = unsafe { merge(events, count, kernels, &nested[..nested_count]) };
+    }
+    Some(count as c_int)
+}
+
+unsafe fn ask_kernel(set: c_int, events: *mut epoll_event, room: usize) -> c_int {
+    // SAFETY: the caller's room.
+    unsafe { without_call(events, real::epoll_wait(set, events, room as c_int, 0)) }
 }
 
 unsafe fn write(at: *mut epoll_event, delivery: &Delivery) {
@@ -95,28 +205,44 @@ unsafe fn write(at: *mut epoll_event, delivery: &Delivery) {
     unsafe { at.write_unaligned(epoll_event { events: delivery.events.bits(), u64: delivery.data }) };
 }
 
-/// The kernel and the library may both have told of a set inside the set: one event, with what both said.
-unsafe fn merge(events: *mut epoll_event, ours: usize, kernels: usize) -> usize {
-    let mut count = ours;
-    for from in ours..ours + kernels {
-        // SAFETY: the caller wrote that many.
-        let event = unsafe { events.add(from).read_unaligned() };
-        // SAFETY: as above.
-        let same = (0..ours).find(|at| unsafe { events.add(*at).read_unaligned() }.u64 == event.u64);
-        let Some(at) = same else {
-            // SAFETY: never beyond what was written.
-            unsafe { events.add(count).write_unaligned(event) };
-            count += 1;
-            continue;
-        };
-        // SAFETY: as above.
-        unsafe {
-            let mut known = events.add(at).read_unaligned();
-            known.events |= event.events;
-            events.add(at).write_unaligned(known);
-        }
+/// Takes the event that calls plain waiters out of what the kernel found.
+unsafe fn without_call(events: *mut epoll_event, found: c_int) -> c_int {
+    let Some(data) = call_data() else { return found };
+    let found_count = usize::try_from(found).unwrap_or(0);
+    // SAFETY: the kernel wrote so many.
+    let Some(at) = (0..found_count).find(|at| unsafe { events.add(*at).read_unaligned() }.u64 == data) else {
+        return found;
+    };
+    // SAFETY: as above.
+    unsafe { std::ptr::copy(events.add(at + 1), events.add(at), found_count - at - 1) };
+    found - 1
+}
+
+/// The kernel and the library may both have told of a set inside the set: one event, with what both said. Which of the
+/// kernel's events it is, is told by the program's data alone; where the program gives the same to others too, theirs comes
+/// again with the next call.
+unsafe fn merge(
+    events: *mut epoll_event,
+    count: usize,
+    kernels: std::ops::Range<usize>,
+    nested: &[Option<(u64, usize)>],
+) -> usize {
+    // SAFETY: the caller wrote `count` of them, and all places are below it.
+    let read = |at: usize| unsafe { events.add(at).read_unaligned() };
+    // SAFETY: as above.
+    let write = |at: usize, event| unsafe { events.add(at).write_unaligned(event) };
+    for (data, ours) in nested.iter().flatten().copied() {
+        let Some(kernels) = kernels.clone().find(|at| read(*at).u64 == data) else { continue };
+        let (first, second) = (kernels.min(ours), kernels.max(ours));
+        write(first, epoll_event { events: read(first).events | read(second).events, u64: data });
+        write(second, epoll_event { events: 0, u64: data });
     }
-    count
+    let mut kept = 0;
+    for event in (0..count).map(read).filter(|event| event.events != 0) {
+        write(kept, event);
+        kept += 1;
+    }
+    kept
 }
 
 /// Milliseconds as epoll_wait(2) and poll(2) take them.

@@ -39,6 +39,13 @@ pub fn closing(fd: c_int) {
     }
 }
 
+/// Before `new` becomes a copy of `old`: a socket that a call waits at keeps its shadow.
+pub fn replacing(old: c_int, new: c_int) {
+    if old != new && state::is_socket(new) {
+        state::with(|sockets| sockets.keep_if_held(new));
+    }
+}
+
 /// After `new` became a copy of `old`.
 pub fn copied(old: c_int, new: c_int) {
     if new < 0 || old == new || !(state::is_followed(old) || state::is_followed(new)) {

@@ -16,6 +16,14 @@ const MCAST_UNBLOCK_SOURCE: c_int = 44;
 const MCAST_LEAVE_GROUP: c_int = 45;
 const MCAST_JOIN_SOURCE_GROUP: c_int = 46;
 const MCAST_LEAVE_SOURCE_GROUP: c_int = 47;
+/// The same as SO_RCVTIMEO on 64-bit machines.
+const SO_RCVTIMEO_NEW: c_int = 66;
+/// Requests of linux/sockios.h and asm-generic/sockios.h: the time of the datagram read last, as `struct timeval` and
+/// `struct timespec`, each in its older and its newer number.
+const SIOCGSTAMP_OLD: c_ulong = 0x8906;
+const SIOCGSTAMPNS_OLD: c_ulong = 0x8907;
+const SIOCGSTAMP_NEW: c_ulong = 0x8010_8906;
+const SIOCGSTAMPNS_NEW: c_ulong = 0x8010_8907;
 const IP_BLOCK_SOURCE: c_int = 38;
 const IP_UNBLOCK_SOURCE: c_int = 37;
 
@@ -55,6 +63,10 @@ pub unsafe fn changed(fd: c_int, level: c_int, option: c_int, value: *const c_vo
         let why = if is_filter { Reason::AttachedFilter.into() } else { Why::option(level, option) };
         state::with(|sockets| sockets.only_kernel(fd, why));
         return;
+    }
+    if level == libc::SOL_SOCKET && matches!(option, libc::SO_RCVTIMEO | SO_RCVTIMEO_NEW) {
+        let seconds = bytes.first_chunk::<8>().map_or(0, |seconds| i64::from_ne_bytes(*seconds));
+        state::with(|sockets| sockets.receive_timeout_set(fd, seconds < 0));
     }
     match group_option(level, option, bytes) {
         Some(change) => group_changed(fd, &change),
@@ -189,8 +201,14 @@ fn group_changed(fd: c_int, option: &GroupOption) {
 pub fn fcntl_done(fd: c_int, command: c_int, argument: c_ulong, result: c_int) {
     match command {
         libc::F_SETFL if state::is_socket(fd) => {
-            let is_nonblocking = argument as c_int & libc::O_NONBLOCK != 0;
-            state::with(|sockets| sockets.set_nonblocking(fd, is_nonblocking));
+            let flags = argument as c_int;
+            state::with(|sockets| {
+                sockets.set_nonblocking(fd, flags & libc::O_NONBLOCK != 0);
+                if flags & libc::O_ASYNC != 0 {
+                    // Only the kernel sends SIGIO.
+                    sockets.only_kernel(fd, Reason::UnsupportedOption);
+                }
+            });
         }
         libc::F_DUPFD | libc::F_DUPFD_CLOEXEC => super::names::copied(fd, result),
         _ => {}
@@ -202,6 +220,10 @@ pub fn fcntl_done(fd: c_int, command: c_int, argument: c_ulong, result: c_int) {
 /// # Safety
 /// `argument` is what the request wants.
 pub unsafe fn ioctl(fd: c_int, request: c_ulong, argument: c_ulong) -> Option<c_int> {
+    if matches!(request, SIOCGSTAMP_OLD | SIOCGSTAMPNS_OLD | SIOCGSTAMP_NEW | SIOCGSTAMPNS_NEW) {
+        // SAFETY: the caller's.
+        return unsafe { last_stamp(fd, request, argument as *mut [i64; 2]) };
+    }
     if request != libc::FIONREAD {
         return None;
     }
@@ -215,11 +237,31 @@ pub unsafe fn ioctl(fd: c_int, request: c_ulong, argument: c_ulong) -> Option<c_
     Some(0)
 }
 
+/// When the datagram that was read last arrived (`sock_gettstamp`).
+unsafe fn last_stamp(fd: c_int, request: c_ulong, at: *mut [i64; 2]) -> Option<c_int> {
+    let now_ns = || {
+        let now = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);
+        now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+    };
+    let stamp_ns = state::with(|sockets| sockets.last_stamp_ns(fd, now_ns))??;
+    if !crate::probe::is_readable(at, size_of::<[i64; 2]>()) {
+        return None;
+    }
+    let (seconds, nanoseconds) = ((stamp_ns / 1_000_000_000) as i64, (stamp_ns % 1_000_000_000) as i64);
+    let in_microseconds = matches!(request, SIOCGSTAMP_OLD | SIOCGSTAMP_NEW);
+    // SAFETY: the request wants a pointer to a `struct timeval` or `timespec`, which are two 64-bit numbers.
+    unsafe { at.write_unaligned([seconds, if in_microseconds { nanoseconds / 1000 } else { nanoseconds }]) };
+    Some(0)
+}
+
 /// After ioctl(2) succeeded.
 ///
 /// # Safety
 /// `argument` is what the request wants.
 pub unsafe fn ioctl_done(fd: c_int, request: c_ulong, argument: c_ulong) {
+    if request == libc::FIOASYNC {
+        state::with(|sockets| sockets.only_kernel(fd, Reason::UnsupportedOption));
+    }
     if request == libc::FIONBIO {
         // SAFETY: FIONBIO wants a pointer to an int, which the kernel has just read.
         let is_nonblocking = unsafe { *(argument as *const c_int) } != 0;

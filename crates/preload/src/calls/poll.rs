@@ -2,23 +2,37 @@
 
 use std::time::Duration;
 
-use libc::{c_int, c_ulong, fd_set, nfds_t, pollfd};
+use libc::{c_int, c_ulong, fd_set, nfds_t, pollfd, sigset_t};
 use nearwire_socket::poll::PollSplit;
 use nearwire_socket::poll::select::{FdSets, WORD_BITS};
+use nearwire_socket::{Concerns, Sockets};
+use rustix::process::{Resource, getrlimit};
 
-use crate::turn::{Turn, Turns, fail, to_timespec};
+use crate::probe::is_readable;
+use crate::turn::{Turn, Turns, Wait, errno, fail, to_timespec};
 use crate::{real, state};
 
 /// How often the kernel's descriptors are asked while the call spins: each turn in so many.
 const TURNS_PER_ASKING: u32 = 128;
 
-/// poll(2). `None`: there is nothing in it that the library follows.
+/// Arrays up to this length are within every limit of open files, which poll(2) looks at first.
+const COUNT_UNCHECKED: usize = 256;
+
+/// poll(2). `None`: there is nothing in it that the library follows, or the kernel would refuse it.
 ///
 /// # Safety
 /// `fds` points to `count` entries.
-pub unsafe fn poll(fds: *mut pollfd, count: nfds_t, timeout: Option<Duration>) -> Option<c_int> {
+pub unsafe fn poll(
+    fds: *mut pollfd,
+    count: nfds_t,
+    timeout: Option<Duration>,
+    mask: Option<&sigset_t>,
+) -> Option<c_int> {
     let count = usize::try_from(count).ok()?;
-    if !state::is_in_use() || fds.is_null() || count == 0 {
+    if !state::is_in_use() || count == 0 || (count > COUNT_UNCHECKED && count as u64 > open_files_most()) {
+        return None;
+    }
+    if !is_readable(fds, count.checked_mul(size_of::<pollfd>())?) {
         return None;
     }
     // SAFETY: the caller's.
@@ -26,35 +40,68 @@ pub unsafe fn poll(fds: *mut pollfd, count: nfds_t, timeout: Option<Duration>) -
     if !fds.iter().any(|entry| state::is_followed(entry.fd)) {
         return None;
     }
-    poll_slice(fds, timeout)
+    poll_slice(fds, timeout, mask)
 }
 
-fn poll_slice(fds: &mut [pollfd], timeout: Option<Duration>) -> Option<c_int> {
-    let mut split = PollSplit::default();
-    let has_ours = state::with(|sockets| {
-        split.fill(fds, |fd| if state::is_socket(fd) { sockets.accelerated(fd) } else { None });
-        split.has_ours() || fds.iter().any(|entry| state::is_epoll(entry.fd) && sockets.is_epoll_of_ours(entry.fd))
-    })?;
-    if !has_ours {
-        return None;
+fn open_files_most() -> u64 {
+    getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
+}
+
+/// A list divided into what is ours and what is the kernel's.
+#[derive(Default)]
+struct Divided {
+    split: PollSplit,
+    /// When it was divided: who serves a socket may change while a call waits.
+    generation: Option<u64>,
+    concerns: Option<Concerns>,
+}
+
+impl Divided {
+    fn divide(&mut self, fds: &[pollfd], sockets: &mut Sockets) {
+        if self.generation == Some(sockets.generation()) {
+            return;
+        }
+        self.split.fill(fds, |fd| if state::is_socket(fd) { sockets.accelerated(fd) } else { None });
+        let of = |entry: &pollfd| match entry.fd {
+            fd if state::is_epoll(fd) => sockets.epoll_concerns(fd),
+            fd if state::is_socket(fd) && sockets.is_undecided(fd) => Concerns::Later,
+            _ => Concerns::No,
+        };
+        let concerns = if self.split.has_ours() { Concerns::Now } else { Concerns::No };
+        self.concerns = Some(fds.iter().map(of).fold(concerns, Concerns::max));
+        // Deciding on a socket above may have changed it.
+        self.generation = Some(sockets.generation());
     }
-    let mut turns: Option<Turns> = None;
+}
+
+fn poll_slice(fds: &mut [pollfd], timeout: Option<Duration>, mask: Option<&sigset_t>) -> Option<c_int> {
+    let mut list = Divided::default();
+    state::with(|sockets| list.divide(fds, sockets))?;
+    let spins = match list.concerns? {
+        Concerns::No => return None,
+        concerns => concerns == Concerns::Now,
+    };
+    let mut turns: Option<Turns<'_>> = None;
     let mut looks = 0_u32;
     loop {
-        if looks.is_multiple_of(TURNS_PER_ASKING) && !split.kernel().is_empty() {
-            ask_kernel(split.kernel());
+        if looks.is_multiple_of(TURNS_PER_ASKING) && !list.split.kernel().is_empty() {
+            ask_kernel(list.split.kernel());
         }
         looks = looks.wrapping_add(1);
         let ready = state::with(|sockets| {
             sockets.take_in();
-            let mut ready = split.merge(fds, |id| sockets.readiness_of(id));
-            ready += mark_sets(fds, |fd| sockets.epoll_is_ready(fd) == Some(true));
-            ready
+            if list.generation != Some(sockets.generation()) {
+                list.divide(fds, sockets);
+                looks = 0;
+            }
+            let ready = list.split.merge(fds, |id| sockets.readiness_of(id));
+            ready + mark_sets(fds, |fd| sockets.epoll_is_ready(fd) == Some(true))
         })?;
         if ready > 0 {
             return Some(ready as c_int);
         }
-        match turns.get_or_insert_with(|| Turns::new(timeout, true)).turn(split.kernel()) {
+        let wait = Wait { spins, ..Wait::poll(timeout, mask) };
+        match turns.get_or_insert_with(|| Turns::new(wait)).turn(list.split.kernel()) {
             Turn::Again => {}
             Turn::TimedOut => return Some(0),
             Turn::Interrupted => return Some(fail(libc::EINTR) as c_int),
@@ -92,12 +139,17 @@ pub unsafe fn select(
     write: *mut fd_set,
     except: *mut fd_set,
     timeout: Option<Duration>,
+    mask: Option<&sigset_t>,
 ) -> Option<c_int> {
     if !state::is_in_use() {
         return None;
     }
     let count = usize::try_from(count).ok()?;
     let words = count.div_ceil(WORD_BITS);
+    let bad = |set: *mut fd_set| !set.is_null() && !is_readable(set, words * size_of::<c_ulong>());
+    if bad(read) || bad(write) || bad(except) {
+        return None;
+    }
     // SAFETY: the caller's; a program may have sets longer than `fd_set`, of which select(2) reads `count` bits.
     let words_of = |set: *mut fd_set| unsafe {
         (!set.is_null()).then(|| std::slice::from_raw_parts_mut(set.cast::<c_ulong>(), words))
@@ -108,7 +160,9 @@ pub unsafe fn select(
     if !list.iter().any(|entry| state::is_followed(entry.fd)) {
         return None;
     }
-    let found = poll_slice(&mut list, timeout)?;
+    let count = count.min(table_end(&list));
+    list.retain(|entry| (entry.fd as usize) < count);
+    let found = poll_slice(&mut list, timeout, mask)?;
     if found < 0 {
         return Some(found);
     }
@@ -116,4 +170,26 @@ pub unsafe fn select(
         Ok(bits) => Some(bits as c_int),
         Err(errno) => Some(fail(errno.raw_os_error()) as c_int),
     }
+}
+
+/// The descriptors that a process's table has room for at first; it grows with what is opened.
+const TABLE_FIRST: usize = 256;
+
+/// Bits beyond the end of the process's table of descriptors are ignored and left as they are (`core_sys_select`). Our own
+/// descriptors made the table longer than the program's would be, so its end is what the program's own need.
+fn table_end(list: &[pollfd]) -> usize {
+    let is_open = |fd: c_int| {
+        // SAFETY: a number that is not open is an error.
+        state::is_followed(fd) || unsafe { real::fcntl(fd, libc::F_GETFD, 0) } >= 0
+    };
+    let beyond = list.iter().rev().take_while(|entry| entry.fd as usize >= TABLE_FIRST);
+    // In ascending order; most often there is none, or the last one is open.
+    match beyond.clone().next() {
+        Some(last) if !is_open(last.fd) => {}
+        _ => return usize::MAX,
+    }
+    let before = errno();
+    let highest = beyond.map(|entry| entry.fd).find(|fd| is_open(*fd));
+    fail(before);
+    highest.map_or(TABLE_FIRST, |highest| (highest as usize + 1).next_power_of_two())
 }

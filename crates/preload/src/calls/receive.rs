@@ -3,9 +3,9 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
-use libc::{c_int, iovec, msghdr, sockaddr, socklen_t, ssize_t};
+use libc::{c_int, iovec, msghdr, pollfd, sockaddr, socklen_t, ssize_t};
 use nearwire_socket::reason::HandedCall;
-use nearwire_socket::{Delivery, Receive};
+use nearwire_socket::{Delivery, Receive, SocketId, WaitsFor};
 use rustix::io::Errno;
 
 use crate::c_types::address;
@@ -14,7 +14,7 @@ use crate::c_types::message::read_incoming;
 use crate::c_types::segments::{Of, Segments};
 use crate::calls::table;
 use crate::state::{self, handed};
-use crate::turn::{REFUSED, Turn, Turns, errno, fail};
+use crate::turn::{REFUSED, Turn, Turns, Wait, errno, fail};
 
 const KNOWN_FLAGS: c_int = table::together(table::RECEIVE_FLAGS);
 
@@ -36,11 +36,17 @@ pub enum Into {
     Message(*mut msghdr),
 }
 
-/// Receives a datagram. `None`: the original call is to be made. `original` makes it with more flags.
+/// Receives a datagram. `None`: the original call is to be made. `original` makes it on a number, with
+/// more flags.
 ///
 /// # Safety
 /// The pointers are those of a call that the program makes.
-pub unsafe fn receive(fd: c_int, into: Into, flags: c_int, original: impl Fn(c_int) -> ssize_t) -> Option<ssize_t> {
+pub unsafe fn receive(
+    fd: c_int,
+    into: Into,
+    flags: c_int,
+    original: impl Fn(c_int, c_int) -> ssize_t,
+) -> Option<ssize_t> {
     if !state::is_in_use() {
         return None;
     }
@@ -49,47 +55,118 @@ pub unsafe fn receive(fd: c_int, into: Into, flags: c_int, original: impl Fn(c_i
         return handed(fd, if is_error_queue { HandedCall::ErrorQueue } else { HandedCall::UnsupportedFlag });
     }
     let stays = flags & libc::MSG_PEEK != 0;
-    let mut turns: Option<Turns> = None;
+    let mut waiting: Option<Waiting> = None;
     loop {
+        let held = waiting.as_ref().map(|waiting| waiting.id);
         let attempt = state::with(|sockets| {
+            let Some(id) = held.or_else(|| sockets.find(fd)) else { return Receive::Kernel };
             // SAFETY: the caller's.
-            sockets.receive(fd, stays, |delivery| unsafe { deliver(&delivery, into, flags) })
+            sockets.receive_at(id, stays, |delivery| unsafe { deliver(&delivery, into, flags) })
         });
         match attempt? {
             Receive::Done(Ok(length)) => return Some(length),
             Receive::Done(Err(error)) => return Some(fail(error.raw_os_error())),
-            Receive::Kernel => return None,
+            // The number may be closed by now.
+            Receive::Kernel => return waiting.map(|waiting| original(waiting.number(), 0)),
             Receive::Refused => return Some(fail(REFUSED)),
             Receive::Shadow => {
-                let before = errno();
-                let length = original(libc::MSG_DONTWAIT);
-                let is_empty = length < 0 && errno() == libc::EAGAIN;
-                if is_empty {
-                    fail(before);
+                let number = waiting.as_ref().map_or(fd, Waiting::number);
+                let answer = ask_shadow(|| original(number, libc::MSG_DONTWAIT));
+                state::with(|sockets| match held {
+                    Some(id) => sockets.shadow_answered_at(id, answer.is_none()),
+                    None => sockets.shadow_answered(fd, answer.is_none()),
+                })?;
+                if answer.is_some() {
+                    return answer;
                 }
-                state::with(|sockets| sockets.shadow_answered(fd, is_empty))?;
-                if !is_empty {
+            }
+            Receive::Undecided { timeout } => {
+                if flags & libc::MSG_DONTWAIT != 0 {
+                    return None;
+                }
+                let number = waiting.as_ref().map_or(fd, Waiting::number);
+                if let Some(length) = ask_shadow(|| original(number, libc::MSG_DONTWAIT)) {
                     return Some(length);
+                }
+                let mut shadow = vec![pollfd { fd: number, events: libc::POLLIN, revents: 0 }];
+                if let Some(ended) = Waiting::turn(&mut waiting, fd, timeout, false, &mut shadow)? {
+                    return Some(ended);
                 }
             }
             Receive::Empty { is_nonblocking, timeout } => {
                 if is_nonblocking || flags & libc::MSG_DONTWAIT != 0 {
                     return Some(fail(libc::EAGAIN));
                 }
-                match turns.get_or_insert_with(|| waits(timeout)).turn(&mut Vec::new()) {
-                    Turn::Again => {}
-                    Turn::TimedOut => return Some(fail(libc::EAGAIN)),
-                    Turn::Interrupted => return Some(fail(libc::EINTR)),
+                if let Some(ended) = Waiting::turn(&mut waiting, fd, timeout, true, &mut Vec::new())? {
+                    return Some(ended);
                 }
             }
         }
     }
 }
 
-/// A receive with SO_RCVTIMEO does not restart after a signal (`sock_intr_errno`).
-#[cold]
-fn waits(timeout: Option<Duration>) -> Turns {
-    Turns::new(timeout, timeout.is_some())
+/// The original call, which does not wait; `None`: nothing is there.
+fn ask_shadow(original: impl FnOnce() -> ssize_t) -> Option<ssize_t> {
+    let before = errno();
+    let length = original();
+    if length < 0 && errno() == libc::EAGAIN {
+        fail(before);
+        return None;
+    }
+    Some(length)
+}
+
+/// A receive that waits holds its socket, as a system call holds the open file: whatever becomes of the number, it waits
+/// for this one.
+struct Waiting {
+    id: SocketId,
+    turns: Turns<'static>,
+    spins: bool,
+}
+
+impl Waiting {
+    /// Waits a turn, beginning if it has not yet. `None`: the call is the kernel's after all; `Some(Some(result))`: it ends.
+    #[inline]
+    fn turn(
+        waiting: &mut Option<Waiting>,
+        fd: c_int,
+        timeout: Option<Duration>,
+        spins: bool,
+        also: &mut Vec<pollfd>,
+    ) -> Option<Option<ssize_t>> {
+        let waiting = match waiting {
+            Some(waiting) if waiting.spins == spins => waiting,
+            _ => waiting.insert(Waiting::begin(fd, timeout, spins)?),
+        };
+        Some(match waiting.turns.turn(also) {
+            Turn::Again => None,
+            Turn::TimedOut => Some(fail(libc::EAGAIN)),
+            Turn::Interrupted => Some(fail(libc::EINTR)),
+        })
+    }
+
+    /// A receive with SO_RCVTIMEO does not restart after a signal (`sock_intr_errno`).
+    #[cold]
+    fn begin(fd: c_int, timeout: Option<Duration>, spins: bool) -> Option<Waiting> {
+        let id = state::with(|sockets| {
+            let id = sockets.find(fd)?;
+            sockets.hold(id);
+            Some(id)
+        })??;
+        let (never_restarts, waits_for) = (timeout.is_some(), WaitsFor::Socket(id));
+        let turns = Turns::new(Wait { timeout, mask: None, never_restarts, spins, waits_for });
+        Some(Waiting { id, turns, spins })
+    }
+
+    fn number(&self) -> c_int {
+        state::with(|sockets| sockets.shadow_number(self.id)).flatten().unwrap_or(-1)
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        state::with(|sockets| sockets.release(self.id));
+    }
 }
 
 /// Writes a datagram to where the program wants it; the call's return value. Pointers that point nowhere are found now, as

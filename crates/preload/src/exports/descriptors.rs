@@ -31,6 +31,7 @@ pub unsafe extern "C" fn dup2(old: c_int, new: c_int) -> c_int {
     if internal_fd::is_internal(new) {
         return fail(libc::EBADF) as c_int;
     }
+    names::replacing(old, new);
     // SAFETY: the caller's, as for the C function.
     let copy = unsafe { real::dup2(old, new) };
     names::copied(old, copy);
@@ -42,6 +43,7 @@ pub unsafe extern "C" fn dup3(old: c_int, new: c_int, flags: c_int) -> c_int {
     if internal_fd::is_internal(new) {
         return fail(libc::EBADF) as c_int;
     }
+    names::replacing(old, new);
     // SAFETY: the caller's, as for the C function.
     let copy = unsafe { real::dup3(old, new, flags) };
     names::copied(old, copy);

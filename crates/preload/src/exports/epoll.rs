@@ -2,13 +2,12 @@
 #![allow(clippy::missing_safety_doc, reason = "as for the C function of each name")]
 #![allow(missing_docs, reason = "each is the C function of its name")]
 
-use std::time::Duration;
-
 use libc::{c_int, epoll_event, sigset_t, timespec};
 
-use crate::calls::{epoll, names};
+use super::poll::{duration, mask_of};
+use crate::calls::epoll::{self, WaitCall};
+use crate::calls::names;
 use crate::real;
-use crate::turn::HeldSignals;
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn epoll_create(size: c_int) -> c_int {
@@ -34,11 +33,9 @@ pub unsafe extern "C" fn epoll_ctl(set: c_int, operation: c_int, fd: c_int, even
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn epoll_wait(set: c_int, events: *mut epoll_event, room: c_int, timeout_ms: c_int) -> c_int {
+    let call = WaitCall { set, events, room, timeout: epoll::from_ms(timeout_ms), mask: None };
     // SAFETY: the caller's, as for the C function.
-    unsafe {
-        epoll::wait(set, events, room, epoll::from_ms(timeout_ms))
-            .unwrap_or_else(|| real::epoll_wait(set, events, room, timeout_ms))
-    }
+    unsafe { epoll::wait(&call, || real::epoll_wait(set, events, room, timeout_ms)) }
 }
 
 #[unsafe(no_mangle)]
@@ -51,10 +48,10 @@ pub unsafe extern "C" fn epoll_pwait(
 ) -> c_int {
     // SAFETY: the caller's, as for the C function.
     unsafe {
-        let held = (!mask.is_null()).then(|| HeldSignals::replace(mask));
-        let result = epoll::wait(set, events, room, epoll::from_ms(timeout_ms));
-        drop(held);
-        result.unwrap_or_else(|| real::epoll_pwait(set, events, room, timeout_ms, mask))
+        let original = || real::epoll_pwait(set, events, room, timeout_ms, mask);
+        let Some(mask) = mask_of(mask) else { return original() };
+        let call = WaitCall { set, events, room, timeout: epoll::from_ms(timeout_ms), mask };
+        epoll::wait(&call, original)
     }
 }
 
@@ -68,13 +65,8 @@ pub unsafe extern "C" fn epoll_pwait2(
 ) -> c_int {
     // SAFETY: the caller's, as for the C function.
     unsafe {
-        let Some(time) = crate::exports::poll::duration(timeout) else {
-            return real::epoll_pwait2(set, events, room, timeout, mask);
-        };
-        let time: Option<Duration> = time;
-        let held = (!mask.is_null()).then(|| HeldSignals::replace(mask));
-        let result = epoll::wait(set, events, room, time);
-        drop(held);
-        result.unwrap_or_else(|| real::epoll_pwait2(set, events, room, timeout, mask))
+        let original = || real::epoll_pwait2(set, events, room, timeout, mask);
+        let (Some(time), Some(mask)) = (duration(timeout), mask_of(mask)) else { return original() };
+        epoll::wait(&WaitCall { set, events, room, timeout: time, mask }, original)
     }
 }

@@ -8,8 +8,8 @@ use libc::{c_int, fd_set, nfds_t, pollfd, sigset_t, size_t, timespec, timeval};
 
 use crate::calls::epoll::from_ms;
 use crate::calls::poll as calls;
+use crate::probe::is_readable;
 use crate::real;
-use crate::turn::HeldSignals;
 
 /// A timeout of the program's: `Some(None)` waits for ever; `None`: one that the kernel refuses.
 ///
@@ -19,16 +19,36 @@ pub unsafe fn duration(timeout: *const timespec) -> Option<Option<Duration>> {
     if timeout.is_null() {
         return Some(None);
     }
+    if !is_readable(timeout, size_of::<timespec>()) {
+        return None;
+    }
     // SAFETY: the caller's.
     let timespec { tv_sec, tv_nsec } = unsafe { *timeout };
     let nanoseconds = u32::try_from(tv_nsec).ok().filter(|ns| *ns < 1_000_000_000)?;
     Some(Some(Duration::new(u64::try_from(tv_sec).ok()?, nanoseconds)))
 }
 
+/// A mask of the program's, or `Some(None)` where it gives none; `None`: one that the kernel refuses.
+///
+/// # Safety
+/// `mask` is null or points to one, which lives as long as the call.
+pub unsafe fn mask_of<'m>(mask: *const sigset_t) -> Option<Option<&'m sigset_t>> {
+    /// What the kernel reads of it.
+    const MASK_BYTES: usize = 8;
+    if mask.is_null() {
+        return Some(None);
+    }
+    if !is_readable(mask, MASK_BYTES) {
+        return None;
+    }
+    // SAFETY: the caller's.
+    Some(unsafe { mask.as_ref() })
+}
+
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn poll(fds: *mut pollfd, count: nfds_t, timeout_ms: c_int) -> c_int {
     // SAFETY: the caller's, as for the C function.
-    unsafe { calls::poll(fds, count, from_ms(timeout_ms)).unwrap_or_else(|| real::poll(fds, count, timeout_ms)) }
+    unsafe { calls::poll(fds, count, from_ms(timeout_ms), None).unwrap_or_else(|| real::poll(fds, count, timeout_ms)) }
 }
 
 #[unsafe(no_mangle)]
@@ -36,7 +56,7 @@ pub unsafe extern "C" fn __poll_chk(fds: *mut pollfd, count: nfds_t, timeout_ms:
     // SAFETY: the caller's, as for the C function.
     unsafe {
         let fits = room / size_of::<pollfd>() >= count as usize;
-        let result = if fits { calls::poll(fds, count, from_ms(timeout_ms)) } else { None };
+        let result = if fits { calls::poll(fds, count, from_ms(timeout_ms), None) } else { None };
         result.unwrap_or_else(|| real::__poll_chk(fds, count, timeout_ms, room))
     }
 }
@@ -75,11 +95,7 @@ unsafe fn masked_poll(
     mask: *const sigset_t,
 ) -> Option<c_int> {
     // SAFETY: the caller's, as for the C function.
-    unsafe {
-        let timeout = duration(timeout)?;
-        let _held = (!mask.is_null()).then(|| HeldSignals::replace(mask));
-        calls::poll(fds, count, timeout)
-    }
+    unsafe { calls::poll(fds, count, duration(timeout)?, mask_of(mask)?) }
 }
 
 #[unsafe(no_mangle)]
@@ -94,6 +110,8 @@ pub unsafe extern "C" fn select(
     unsafe {
         let time = if timeout.is_null() {
             None
+        } else if !is_readable(timeout, size_of::<timeval>()) {
+            return real::select(count, read, write, except, timeout);
         } else {
             let timeval { tv_sec, tv_usec } = *timeout;
             match (u64::try_from(tv_sec), u64::try_from(tv_usec)) {
@@ -104,10 +122,10 @@ pub unsafe extern "C" fn select(
             }
         };
         let started = Instant::now();
-        let Some(result) = calls::select(count, read, write, except, time) else {
+        let Some(result) = calls::select(count, read, write, except, time, None) else {
             return real::select(count, read, write, except, timeout);
         };
-        if let Some(time) = time {
+        if let Some(time) = time.filter(|time| *time > Duration::ZERO) {
             // Linux tells what is left.
             let rest = time.saturating_sub(started.elapsed());
             *timeout = timeval { tv_sec: rest.as_secs() as i64, tv_usec: i64::from(rest.subsec_micros()) };
@@ -127,10 +145,7 @@ pub unsafe extern "C" fn pselect(
 ) -> c_int {
     // SAFETY: the caller's, as for the C function.
     unsafe {
-        let result = duration(timeout).and_then(|time| {
-            let _held = (!mask.is_null()).then(|| HeldSignals::replace(mask));
-            calls::select(count, read, write, except, time)
-        });
+        let result = duration(timeout).and_then(|time| calls::select(count, read, write, except, time, mask_of(mask)?));
         result.unwrap_or_else(|| real::pselect(count, read, write, except, timeout, mask))
     }
 }

@@ -10,6 +10,7 @@ use libc::{c_int, c_uint, c_void, iovec, mmsghdr, msghdr, size_t, sockaddr, sock
 use crate::c_types::segments::single;
 use crate::calls::receive::{self, Into};
 use crate::calls::send;
+use crate::turn::{errno, fail};
 use crate::{real, state};
 
 unsafe fn recv_into(
@@ -27,7 +28,9 @@ unsafe fn recv_into(
     let into = Into::Segments { array: only.as_ptr(), count: 1, name, name_length };
     // SAFETY: the caller's, as for the C function.
     unsafe {
-        receive::receive(fd, into, flags, |more| real::recvfrom(fd, buffer, length, flags | more, name, name_length))
+        receive::receive(fd, into, flags, |fd, more| {
+            real::recvfrom(fd, buffer, length, flags | more, name, name_length)
+        })
     }
 }
 
@@ -121,7 +124,7 @@ pub unsafe extern "C" fn readv(fd: c_int, segments: *const iovec, count: c_int) 
             };
             let mut message: msghdr = std::mem::zeroed();
             (message.msg_iov, message.msg_iovlen) = (segments.cast_mut(), segment_count as _);
-            let original = |more| {
+            let original = |fd, more| {
                 let mut message = message;
                 real::recvmsg(fd, &raw mut message, more)
             };
@@ -144,7 +147,7 @@ unsafe fn recv_message(fd: c_int, message: *mut msghdr, flags: c_int) -> Option<
         return None;
     }
     // SAFETY: the caller's, as for the C function.
-    unsafe { receive::receive(fd, Into::Message(message), flags, |more| real::recvmsg(fd, message, flags | more)) }
+    unsafe { receive::receive(fd, Into::Message(message), flags, |fd, more| real::recvmsg(fd, message, flags | more)) }
 }
 
 #[unsafe(no_mangle)]
@@ -182,6 +185,7 @@ unsafe fn recv_messages(
     deadline: Option<Instant>,
 ) -> c_int {
     let mut each = flags & !libc::MSG_WAITFORONE;
+    let before = errno();
     let mut done = 0;
     while done < count.min(1024) {
         // SAFETY: the caller's array.
@@ -204,7 +208,11 @@ unsafe fn recv_messages(
             break;
         }
     }
-    if done == 0 { -1 } else { done as c_int }
+    if done == 0 {
+        return -1;
+    }
+    fail(before);
+    done as c_int
 }
 
 unsafe fn send_buffer(

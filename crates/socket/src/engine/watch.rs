@@ -4,9 +4,9 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use nearwire_sys::descriptor::{Descriptor, place};
+use nearwire_sys::descriptor::Descriptor;
+use rustix::event::Timespec;
 use rustix::event::epoll::{Event, EventData, EventFlags, add, delete, wait};
-use rustix::event::{EventfdFlags, Timespec, eventfd};
 
 /// What the kernel has at a shadow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -20,7 +20,6 @@ pub struct Seen {
 /// Tokens above those of shadows.
 const TABLES: u64 = 1 << 32;
 const PORT: u64 = 2 << 32;
-const WAKE: u64 = 3 << 32;
 
 const EVENTS_AT_ONCE: usize = 32;
 
@@ -28,16 +27,11 @@ const EVENTS_AT_ONCE: usize = 32;
 #[derive(Debug)]
 pub struct Watch {
     epoll: OwnedFd,
-    /// Written when a thread finds frames for sockets that another one sleeps on.
-    wake: OwnedFd,
 }
 
 impl Watch {
     pub(super) fn open() -> io::Result<Watch> {
-        let epoll = super::new_epoll()?;
-        let wake = place(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
-        add(&epoll, &wake, EventData::new_u64(WAKE), EventFlags::IN)?;
-        Ok(Watch { epoll, wake })
+        Ok(Watch { epoll: super::new_epoll()? })
     }
 
     pub(super) fn add_tables(&self, tables: BorrowedFd<'_>) -> io::Result<()> {
@@ -69,7 +63,6 @@ impl Watch {
                 match event.data.u64() {
                     TABLES => tables(),
                     PORT => {}
-                    WAKE => self.take_wake(),
                     token => {
                         shadows += 1;
                         let flags = event.flags;
@@ -84,18 +77,6 @@ impl Watch {
                 return;
             }
         }
-    }
-
-    /// Wakes all that sleep on the watch, until one of them looks.
-    pub fn wake(&self) {
-        // Full only after 2^64 wakes that nobody took.
-        let _ = rustix::io::write(&self.wake, &1_u64.to_ne_bytes());
-    }
-
-    fn take_wake(&self) {
-        let mut count = [0; 8];
-        // Empty when another thread was faster.
-        let _ = rustix::io::read(&self.wake, &mut count);
     }
 
     /// The descriptor to sleep on.

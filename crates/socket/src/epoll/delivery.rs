@@ -25,9 +25,13 @@ impl EpollSets {
     ///
     /// Registrations that asked for none of it are left alone. No events at all tells every armed
     /// registration, as the kernel does at shutdown. Whether `happened` is still true is asked at delivery.
-    pub fn raise(&mut self, socket: SocketId, happened: Events) {
-        if let Some(first) = self.watchers.get(socket.index()).and_then(|watchers| watchers.first()) {
-            self.tell(first, happened, 0);
+    ///
+    /// Whether a registration became ready by it.
+    #[inline]
+    pub fn raise(&mut self, socket: SocketId, happened: Events) -> bool {
+        match self.watchers.get(socket.index()).and_then(|watchers| watchers.first()) {
+            Some(first) => self.tell(first, happened, 0),
+            None => false,
         }
     }
 
@@ -110,19 +114,22 @@ impl EpollSets {
     }
 
     /// Tells the registrations of one target, from `at` on (`__wake_up_common`).
-    fn tell(&mut self, at: u32, happened: Events, depth: u32) {
+    fn tell(&mut self, at: u32, happened: Events, depth: u32) -> bool {
         let mut at = at;
+        let mut any = false;
         while at != NONE {
             let next = self.registrations.after(Chain::Watch, at).unwrap_or(NONE);
             let asked = self.registrations[at].interest.events;
             if asked.is_armed() && (happened.is_empty() || asked.intersects(happened)) {
+                any |= !self.registrations.is_linked(Chain::Ready, at);
                 let woke = self.make_ready(at, depth);
                 if woke && asked.contains(Events::EXCLUSIVE) && consumes(asked, happened) {
-                    return;
+                    return any;
                 }
             }
             at = next;
         }
+        any
     }
 
     /// Puts a registration in its set's ready list and tells who waits for the set; whether a thread is

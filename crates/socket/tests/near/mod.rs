@@ -98,7 +98,9 @@ impl Near {
         let mut buffer = [0; 2048];
         match self.sockets.receive(number, false, |delivery| delivery.datagram.payload.to_vec()) {
             Receive::Done(payload) => Some((By::Port, payload)),
-            Receive::Kernel => socket.recv(&mut buffer).ok().map(|length| (By::Kernel, buffer[..length].to_vec())),
+            Receive::Kernel | Receive::Undecided { .. } => {
+                socket.recv(&mut buffer).ok().map(|length| (By::Kernel, buffer[..length].to_vec()))
+            }
             Receive::Shadow => {
                 let received = socket.recv(&mut buffer);
                 self.sockets.shadow_answered(number, received.is_err());

@@ -1,0 +1,174 @@
+//! Threads that sleep in a waiting call, and how one of them is woken by another.
+//!
+//! Every sleeper polls the watch, which the kernel makes ready. But what the watch told one thread, another one may wait
+//! for: the frame is out of the ring then, and the edge of the shadow is used up. So each sleeper has an eventfd of its
+//! own, which nobody but that thread empties. One for all could be emptied by the first to wake, before the others have
+//! looked at it (`do_poll` looks again after it was woken).
+
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+
+use nearwire_sys::descriptor::place;
+use rustix::event::{EventfdFlags, eventfd};
+
+use crate::id::SocketId;
+
+/// A thread of a process: a child of fork has its parent's table, and shares the eventfds in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Thread {
+    /// The process.
+    pub process: u32,
+    /// What is unique in it among living threads.
+    pub identity: usize,
+}
+
+/// What a sleeping thread is to be woken for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WaitsFor {
+    /// Something at one socket.
+    Socket(SocketId),
+    /// Something at any.
+    Anything,
+}
+
+#[derive(Debug)]
+struct Sleeper {
+    thread: Thread,
+    wake: OwnedFd,
+    waits_for: WaitsFor,
+    is_asleep: bool,
+    /// Its eventfd was written and not yet emptied.
+    is_woken: bool,
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(crate) struct Sleepers {
+    slots: Vec<Sleeper>,
+    asleep: u32,
+}
+
+impl Sleepers {
+    /// A thread is about to sleep; `true`: it was not known to, so it looks once more before it does. The descriptor ends
+    /// its sleep; without one (none is left) the thread must not sleep for long.
+    pub(crate) fn begin(&mut self, thread: Thread, waits_for: WaitsFor) -> (bool, Option<RawFd>) {
+        let known = self.slots.iter().position(|sleeper| sleeper.thread == thread);
+        let free =
+            || self.slots.iter().position(|sleeper| !sleeper.is_asleep && sleeper.thread.process == thread.process);
+        let at = match known.or_else(free) {
+            Some(at) => at,
+            None => {
+                // Those of the parent process are not ours to empty.
+                self.slots.retain(|sleeper| sleeper.thread.process == thread.process);
+                self.asleep = self.slots.iter().filter(|sleeper| sleeper.is_asleep).count() as u32;
+                let Ok(wake) = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK) else { return (false, None) };
+                let wake = place(wake);
+                self.slots.push(Sleeper { thread, wake, waits_for, is_asleep: false, is_woken: false });
+                self.slots.len() - 1
+            }
+        };
+        let sleeper = &mut self.slots[at];
+        let is_new = !sleeper.is_asleep || sleeper.waits_for != waits_for;
+        self.asleep += u32::from(!sleeper.is_asleep);
+        (sleeper.thread, sleeper.waits_for, sleeper.is_asleep) = (thread, waits_for, true);
+        (is_new, Some(sleeper.wake.as_raw_fd()))
+    }
+
+    /// The thread is back, for another look.
+    pub(crate) fn back(&mut self, thread: Thread) {
+        if let Some(sleeper) = self.slots.iter_mut().find(|sleeper| sleeper.thread == thread) {
+            sleeper.empty();
+        }
+    }
+
+    /// The thread's call ends.
+    pub(crate) fn end(&mut self, thread: Thread) {
+        if let Some(sleeper) = self.slots.iter_mut().find(|sleeper| sleeper.thread == thread && sleeper.is_asleep) {
+            sleeper.empty();
+            sleeper.is_asleep = false;
+            self.asleep -= 1;
+        }
+    }
+
+    /// Something happened at a socket.
+    #[inline]
+    pub(crate) fn wake_for(&mut self, id: SocketId) {
+        if self.asleep > 0 {
+            self.wake(|waits_for| matches!(waits_for, WaitsFor::Anything) || waits_for == WaitsFor::Socket(id));
+        }
+    }
+
+    /// All shall look again.
+    pub(crate) fn wake_all(&mut self) {
+        if self.asleep > 0 {
+            self.wake(|_| true);
+        }
+    }
+
+    #[cold]
+    fn wake(&mut self, concerns: impl Fn(WaitsFor) -> bool) {
+        let concerned = |sleeper: &&mut Sleeper| sleeper.is_asleep && !sleeper.is_woken && concerns(sleeper.waits_for);
+        for sleeper in self.slots.iter_mut().filter(concerned) {
+            // Full only after 2^64 wakes that nobody took.
+            let _ = rustix::io::write(&sleeper.wake, &1_u64.to_ne_bytes());
+            sleeper.is_woken = true;
+        }
+    }
+}
+
+impl Sleeper {
+    fn empty(&mut self) {
+        if std::mem::take(&mut self.is_woken) {
+            let mut count = [0; 8];
+            let _ = rustix::io::read(&self.wake, &mut count);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+    const ONE: Thread = Thread { process: 1, identity: 1 };
+    const TWO: Thread = Thread { process: 1, identity: 2 };
+
+    fn is_woken(sleepers: &Sleepers, thread: Thread) -> bool {
+        let sleeper = sleepers.slots.iter().find(|sleeper| sleeper.thread == thread).expect("it sleeps");
+        let mut polled = [PollFd::new(&sleeper.wake, PollFlags::IN)];
+        poll(&mut polled, Some(&Timespec::default())).expect("polled") == 1
+    }
+
+    #[test]
+    fn one_of_two_sleepers_back_leaves_the_other_woken() {
+        let mut sleepers = Sleepers::default();
+        assert!(sleepers.begin(ONE, WaitsFor::Anything).0);
+        assert!(!sleepers.begin(ONE, WaitsFor::Anything).0);
+        assert!(sleepers.begin(TWO, WaitsFor::Anything).0);
+        sleepers.wake_for(SocketId::new(3));
+        sleepers.back(ONE);
+        assert!(!is_woken(&sleepers, ONE) && is_woken(&sleepers, TWO));
+    }
+
+    #[test]
+    fn sleeper_of_one_socket_is_not_woken_for_another() {
+        let mut sleepers = Sleepers::default();
+        sleepers.begin(ONE, WaitsFor::Socket(SocketId::new(1)));
+        sleepers.wake_for(SocketId::new(2));
+        assert!(!is_woken(&sleepers, ONE));
+        sleepers.wake_for(SocketId::new(1));
+        assert!(is_woken(&sleepers, ONE));
+        sleepers.end(ONE);
+        assert_eq!(sleepers.asleep, 0);
+    }
+
+    #[test]
+    fn child_of_a_fork_beginning_gets_an_eventfd_of_its_own() {
+        let mut sleepers = Sleepers::default();
+        let parents = sleepers.begin(ONE, WaitsFor::Anything).1;
+        sleepers.end(ONE);
+        let child = Thread { process: 2, ..ONE };
+        let (_, own) = sleepers.begin(child, WaitsFor::Anything);
+        assert!(own.is_some() && (own != parents || sleepers.slots.len() == 1));
+        assert!(sleepers.slots.iter().all(|sleeper| sleeper.thread.process == 2));
+    }
+}
