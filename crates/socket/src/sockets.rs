@@ -93,6 +93,15 @@ impl Sockets {
         }
     }
 
+    /// The same, to look at.
+    #[must_use]
+    pub fn engine_ref(&self) -> Option<&Engine> {
+        match &self.engine {
+            EngineState::Open(engine) => Some(engine),
+            EngineState::Closed | EngineState::Refused(_) => None,
+        }
+    }
+
     /// The socket that an endpoint belongs to.
     #[inline]
     pub(crate) fn owner(&self, endpoint: EndpointId) -> Option<SocketId> {
