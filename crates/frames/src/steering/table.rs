@@ -9,8 +9,8 @@ use super::program::{self, Maps};
 use super::set::FilterSet;
 use crate::PortError;
 
-/// Flow filters that fit: 350 KiB of kernel memory.
-const FLOWS_MOST: u32 = 4096;
+/// Flow filters that fit: 2 MiB of kernel memory.
+const FLOWS_MOST: u32 = 1 << 14;
 /// Frame filters that fit.
 const FRAMES_MOST: u32 = 1024;
 /// What a filter's key leads to: that it is there says all.
