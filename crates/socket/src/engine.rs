@@ -18,6 +18,7 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use nearwire_frames::PortError;
 use nearwire_frames::port::Port;
+use nearwire_frames::ports::xdp::XdpPort;
 use nearwire_frames::steering::FlowFilter;
 use nearwire_stack::{
     Arrival, Datagram, EndpointId, Message, NeedsKernel, Offers, Stack, StackConfig, Take, Update, Verdict,
@@ -37,6 +38,11 @@ pub use watch::{Seen, Watch};
 /// How long what comes by the kernel may go unseen by a call that spins: 40 000 ticks are 8 to 40 us. A look costs about
 /// 200 ns, so it takes one to two percent of the time.
 const LOOK_AFTER_TICKS: u64 = 40_000;
+/// A send looks when it has sent: while the answer is on its way, the look delays nobody. Sooner than a call that spins
+/// would, so that a program that sends and receives in turn looks there and nowhere else.
+const LOOK_AFTER_SEND_TICKS: u64 = LOOK_AFTER_TICKS / 2;
+/// When nobody looked for this long, a send looks before: it may have to tell an error.
+const LOOK_BEFORE_SEND_TICKS: u64 = 4 * LOOK_AFTER_TICKS;
 /// Frames taken from a port in one [`Engine::poll`]: the ring of a busy port does not keep a call forever.
 const FRAMES_AT_ONCE: u32 = 64;
 
@@ -77,6 +83,8 @@ pub struct Engine {
     /// The first failure of a port; what it served goes by the kernel.
     failure: Option<PortError>,
     stamps: bool,
+    /// The watch tells of frames.
+    watches_ports: bool,
 }
 
 impl Engine {
@@ -109,6 +117,7 @@ impl Engine {
             counters: EngineCounters::default(),
             failure: None,
             stamps: false,
+            watches_ports: false,
         })
     }
 
@@ -151,19 +160,29 @@ impl Engine {
     /// None of them can have one: the reason of the first.
     pub fn attach(&mut self, local: IpAddr, remote: Option<IpAddr>, device: Option<u32>) -> Result<(), Reason> {
         let by_route = remote.and_then(|remote| self.stack.interface_for(remote, device).ok());
-        let Engine { interfaces, stack, watch, flows, .. } = self;
+        let Engine { interfaces, stack, watch, flows, watches_ports, .. } = self;
         interfaces.attach(local, device.or(by_route), |ifindex, port| {
-            for socket in port.receive_sockets() {
-                watch.add_port(socket).map_err(|source| PortError::Kernel {
-                    tried: "wait for an AF_XDP socket",
-                    interface: port.config().interface.clone(),
-                    source,
-                })?;
+            if *watches_ports {
+                watch_port(watch, port)?;
             }
             flows.add_all_to(port)?;
             // Checksums are computed and verified here: AF_XDP offers neither on every driver.
             Ok(stack.attach_port(ifindex, Offers::default()))
         })
+    }
+
+    /// Has the watch tell of frames, for threads that sleep on it. From then on each frame costs its sender a call into
+    /// the watch, so it is not done for threads that spin.
+    pub fn watch_ports(&mut self) {
+        if std::mem::replace(&mut self.watches_ports, true) {
+            return;
+        }
+        for attached in &mut self.interfaces.attached {
+            if let Err(error) = watch_port(&self.watch, &attached.port) {
+                attached.failed = true;
+                self.failure.get_or_insert(error);
+            }
+        }
     }
 
     /// Adds the flows of an endpoint to all ports.
@@ -283,6 +302,17 @@ impl Engine {
         rough_ticks().wrapping_sub(self.looked_ticks) > LOOK_AFTER_TICKS
     }
 
+    /// When a send should look.
+    #[inline]
+    #[must_use]
+    pub fn look_around_send(&self) -> LookAroundSend {
+        match rough_ticks().wrapping_sub(self.looked_ticks) {
+            ..=LOOK_AFTER_SEND_TICKS => LookAroundSend::No,
+            ..=LOOK_BEFORE_SEND_TICKS => LookAroundSend::After,
+            _ => LookAroundSend::Before,
+        }
+    }
+
     /// Looks at the watch: takes in news of the kernel's tables, and hands each shadow that has something to `shadow`.
     pub fn look(&mut self, mut shadow: impl FnMut(u32, Seen)) -> Looked {
         self.looked_ticks = rough_ticks();
@@ -345,6 +375,17 @@ impl Engine {
     }
 }
 
+/// When a send looks at the watch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LookAroundSend {
+    /// Somebody looked just now.
+    No,
+    /// When the datagram is on its way.
+    After,
+    /// First of all.
+    Before,
+}
+
 /// What a look found besides shadows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Looked {
@@ -352,6 +393,14 @@ pub struct Looked {
     pub addresses_changed: bool,
     /// A port is gone.
     pub ports_failed: bool,
+}
+
+fn watch_port(watch: &Watch, port: &XdpPort) -> Result<(), PortError> {
+    port.receive_sockets().try_for_each(|socket| watch.add_port(socket)).map_err(|source| PortError::Kernel {
+        tried: "wait for an AF_XDP socket",
+        interface: port.config().interface.clone(),
+        source,
+    })
 }
 
 fn is_stray(verdict: Verdict) -> bool {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use nearwire_stack::{Datagram, EndpointId, Message, Take};
 
-use crate::engine::{Engine, Looked, Seen, Sent};
+use crate::engine::{Engine, LookAroundSend, Looked, Seen, Sent};
 use crate::id::SocketId;
 use crate::reason::Reason;
 use crate::shadow::Ancillary;
@@ -168,7 +168,8 @@ impl Sockets {
         let Some(id) = self.find(number) else { return Send::Kernel };
         let Some((socket, engine)) = self.with_engine(id) else { return self.send_undecided(id, message, more) };
         let Service::Accelerated(accelerated) = &socket.service else { return self.send_undecided(id, message, more) };
-        if engine.is_look_due() {
+        let look = engine.look_around_send();
+        if look == LookAroundSend::Before {
             self.look();
             return self.send_now(id, message, more);
         }
@@ -181,6 +182,9 @@ impl Sockets {
                 socket.counters.sent += 1;
                 if !more {
                     engine.flush();
+                    if look == LookAroundSend::After {
+                        self.look();
+                    }
                 }
                 Send::Done
             }
@@ -345,6 +349,9 @@ impl Sockets {
     /// A thread is about to sleep on the watch; it looks once more before it does.
     pub fn begin_sleep(&mut self) {
         self.sleepers += 1;
+        if let Some(engine) = self.engine() {
+            engine.watch_ports();
+        }
     }
 
     /// It is back for good.
