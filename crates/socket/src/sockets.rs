@@ -284,11 +284,11 @@ impl Sockets {
         let Some(socket) = self.get_mut(id) else { return };
         if !socket.is_accelerated() {
             // Read when it matters.
-            socket.kept = None;
+            socket.keep(None);
             return;
         }
         let kept = Kept::read(socket.shadow, socket.family);
-        socket.kept = Some(kept);
+        socket.keep(Some(kept));
         if kept.only_kernel {
             self.hand_over(id, Reason::UnsupportedOption);
             return;
@@ -395,7 +395,7 @@ impl Sockets {
         let remote_ip = remote.map(|remote| remote.ip().to_canonical());
         let Some(socket) = self.get_mut(id) else { return Err(Reason::NotBound) };
         let kept = Kept::read(socket.shadow, socket.family);
-        socket.kept = Some(kept);
+        socket.keep(Some(kept));
         if kept.only_kernel {
             return Err(Reason::UnsupportedOption);
         }
@@ -563,7 +563,7 @@ fn flows_of(socket: &UdpSocket, engine: &Engine, endpoint: EndpointId) -> Vec<Fl
     let Some(local) = engine.stack_ref().udp_local(endpoint) else { return Vec::new() };
     let flow = |address: IpAddr| FlowFilter { transport: Transport::Udp, address, port: local.port() };
     let bound = local.ip().to_canonical();
-    let v6_only = socket.kept.is_some_and(|kept| kept.options.v6_only);
+    let v6_only = socket.kept().is_some_and(|kept| kept.options.v6_only);
     let takes = |address: &IpAddr| match socket.family {
         Family::V4 => address.is_ipv4(),
         Family::V6 => address.is_ipv6() || !v6_only,

@@ -23,7 +23,7 @@ pub struct Delivery<'a> {
     pub ancillary: &'a Ancillary,
     /// The socket is an IPv6 one: IPv4 addresses are told in their mapped form.
     pub is_v6: bool,
-    /// The port it was sent to (`IP_RECVORIGDSTADDR`).
+    /// The port it was sent to, where that is wanted (`IP_RECVORIGDSTADDR`).
     pub local_port: u16,
     /// Of a group datagram: this host's address on its interface, where packet information is wanted (`ipi_spec_dst`).
     pub own_address: Option<std::net::Ipv4Addr>,
@@ -128,7 +128,7 @@ impl Sockets {
         if !socket.is_accelerated() {
             return Receive::Kernel;
         }
-        let timeout = socket.kept.and_then(|kept| kept.receive_timeout);
+        let timeout = socket.kept().and_then(|kept| kept.receive_timeout);
         Receive::Empty { is_nonblocking: socket.is_nonblocking, timeout }
     }
 
@@ -381,10 +381,9 @@ impl Sockets {
 
 #[inline]
 fn deliver<R>(socket: &UdpSocket, datagram: &Datagram<'_>, read: &mut impl FnMut(Delivery<'_>) -> R) -> R {
-    const NONE: Ancillary = Ancillary::NONE;
-    let ancillary = socket.kept.as_ref().map_or(&NONE, |kept| &kept.ancillary);
+    let ancillary = socket.ancillary();
     let is_v6 = matches!(socket.family, nearwire_stack::Family::V6);
-    let local_port = socket.local.map_or(0, |local| local.port());
+    let local_port = if ancillary.original_destination { socket.local.map_or(0, |local| local.port()) } else { 0 };
     let is_group = datagram.destination.is_multicast();
     let own_address = if is_group && ancillary.packet_info { socket.own_address_on(datagram.ifindex) } else { None };
     read(Delivery { datagram, ancillary, is_v6, local_port, own_address })
