@@ -42,9 +42,10 @@ test: $(TARGET_DIRECTORY)/emulated-host/vmlinux $(TUNED)
 	@$(call install,$(READER_PACKAGES),--no-install-recommends)
 	PYTHONPATH=$(abspath $(TUNED))/usr/lib/python3/dist-packages NEARWIRE_REQUIRE=all cargo test --workspace
 
-# The speed targets, against sockperf on the same cable. Two minutes on an otherwise idle machine.
+# The speed targets, against sockperf on the same cable. Four minutes on an otherwise idle machine.
 targets:
 	@$(call install,$(TARGETS_PACKAGES))
+	cargo build --release -p nearwire-preload
 	cargo bench -p nearwire-cli --bench targets
 
 # Fuzzing, one target after the other. New inputs stay in FUZZ_DIRECTORY; one that fails is left in fuzz/failures.

@@ -6,7 +6,7 @@ use nearwire_sys::tsc::Clock;
 
 use crate::bed::TestBed;
 use crate::experiment::{CellSpec, Experiment, SizeError, Workload, check_size};
-use crate::paths::{ALL, How, PathId, RxMode, TxMode};
+use crate::paths::{ALL, How, PathId, RxMode, TxMode, What};
 use crate::round;
 use crate::workloads::ping_pong::{RoundPlan, SampleBuffer};
 
@@ -15,6 +15,8 @@ use crate::workloads::ping_pong::{RoundPlan, SampleBuffer};
 pub struct Wish {
     /// Paths; none means every path that can run.
     pub paths: Vec<PathId>,
+    /// Also `udp/sockets` wherever there are UDP paths.
+    pub through_sockets: bool,
     /// Sizes, bytes.
     pub sizes_bytes: Vec<u32>,
     /// Ways of `frame/xdp` to send.
@@ -85,12 +87,22 @@ pub fn cells(
 fn paths(wish: &Wish, experiment: &Experiment) -> Result<Vec<PathId>, CellError> {
     if wish.paths.is_empty() {
         let all = ALL.iter().map(|(_, path, _)| *path);
+        let all = all.filter(|path| wish.through_sockets || !path.is_on_request());
         return Ok(all.filter(|path| cannot(*path, experiment).is_none()).collect());
     }
     match wish.paths.iter().find_map(|path| cannot(*path, experiment).map(|wish| (*path, wish))) {
         Some((path, wish)) => Err(CellError::NeedsFrames { path, wish }),
-        None => Ok(each_once(&wish.paths)),
+        None => Ok(each_once(&with_twin(wish))),
     }
+}
+
+/// The paths named, and behind the last one of UDP what runs through the library.
+fn with_twin(wish: &Wish) -> Vec<PathId> {
+    let mut paths = wish.paths.clone();
+    if let Some(last) = paths.iter().rposition(|path| path.what == What::Udp).filter(|_| wish.through_sockets) {
+        paths.insert(last + 1, PathId { what: What::Udp, how: How::Sockets });
+    }
+    paths
 }
 
 /// What in an experiment a path cannot do: IP has no forwarder and no tags here, and the kernel's sockets have no port that

@@ -34,7 +34,7 @@ fn every_named_path_gives_a_run_with_samples() {
     }
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("r.json");
-    let paths = ["udp/spin", "udp/bypass", "tcp/block", "frame/packet", "frame/xdp"];
+    let paths = ["udp/spin", "udp/bypass", "udp/sockets", "tcp/block", "frame/packet", "frame/xdp"];
     let mut args = vec!["bench"];
     args.extend(paths);
     args.extend(["--count", "200", "--size", "64", "--rounds", "2", "--quiet", "--json", file.to_str().unwrap()]);
@@ -42,7 +42,7 @@ fn every_named_path_gives_a_run_with_samples() {
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
     let record = record(&file);
     let runs = record["runs"].as_array().unwrap();
-    assert_eq!(runs.len(), 4 + 4);
+    assert_eq!(runs.len(), 5 + 4);
     for run in runs {
         assert!(paths.contains(&run["path"].as_str().unwrap()));
         assert_eq!(run["samples"].as_u64().unwrap() + run["lost"].as_u64().unwrap(), 200);

@@ -26,6 +26,7 @@
 
 mod filter;
 mod headers;
+mod ports;
 mod program;
 mod set;
 mod table;

@@ -24,6 +24,7 @@ use std::time::{Duration, Instant};
 
 use nearwire_frames::PortError;
 use nearwire_frames::port::Port;
+use nearwire_frames::ports::xdp::XdpPort;
 use nearwire_frames::steering::FlowFilter;
 use nearwire_stack::{
     Arrival, Datagram, EndpointId, Message, NeedsKernel, Offers, Stack, StackConfig, Take, Update, Verdict,
@@ -46,6 +47,11 @@ pub use watch::{Seen, Watch};
 const LOOK_AFTER_TICKS: u64 = 40_000;
 /// How often drops are told that only a system call tells: 2^28 ticks are about a tenth of a second.
 const TELL_AFTER_TICKS: u64 = 1 << 28;
+/// A send looks when it has sent: while the answer is on its way, the look delays nobody. Sooner than a call that spins
+/// would, so that a program that sends and receives in turn looks there and nowhere else.
+const LOOK_AFTER_SEND_TICKS: u64 = LOOK_AFTER_TICKS / 2;
+/// When nobody looked for this long, a send looks before: it may have to tell an error.
+const LOOK_BEFORE_SEND_TICKS: u64 = 4 * LOOK_AFTER_TICKS;
 /// Frames taken from a port in one [`Engine::poll`]: the ring of a busy port does not keep a call forever.
 const FRAMES_AT_ONCE: u32 = 64;
 /// Frames that a port's rings may hold when it is given up.
@@ -86,6 +92,8 @@ pub struct Engine {
     /// The tables are not the kernel's any more, and could not be read anew at this time.
     tables_lost: Option<Instant>,
     stamps: bool,
+    /// The watch tells of frames.
+    watches_ports: bool,
 }
 
 impl Engine {
@@ -122,6 +130,7 @@ impl Engine {
             programs_checked: None,
             tables_lost: None,
             stamps: false,
+            watches_ports: false,
         })
     }
 
@@ -158,14 +167,10 @@ impl Engine {
     /// None of them can have one: the reason of the first.
     pub fn attach(&mut self, local: IpAddr, remote: Option<IpAddr>, device: Option<u32>) -> Result<(), Reason> {
         let wanted = self.wanted_interface(remote, device);
-        let Engine { interfaces, stack, watch, flows, .. } = self;
+        let Engine { interfaces, stack, watch, flows, watches_ports, .. } = self;
         interfaces.attach(local, wanted, |ifindex, port| {
-            for socket in port.receive_sockets() {
-                watch.add_port(socket).map_err(|source| PortError::Kernel {
-                    tried: "wait for an AF_XDP socket",
-                    interface: port.config().interface.clone(),
-                    source,
-                })?;
+            if *watches_ports {
+                watch_port(watch, port)?;
             }
             flows.add_all_to(port)?;
             // Checksums are computed and verified here: AF_XDP offers neither on every driver.
@@ -183,6 +188,20 @@ impl Engine {
 
     fn wanted_interface(&self, remote: Option<IpAddr>, device: Option<u32>) -> Option<u32> {
         device.or_else(|| remote.and_then(|remote| self.stack.interface_for(remote, device).ok()))
+    }
+
+    /// Has the watch tell of frames, for threads that sleep on it. From then on each frame costs its sender a call into
+    /// the watch, so it is not done for threads that spin.
+    pub fn watch_ports(&mut self) {
+        if std::mem::replace(&mut self.watches_ports, true) {
+            return;
+        }
+        for attached in &mut self.interfaces.attached {
+            if let Err(error) = watch_port(&self.watch, &attached.port) {
+                attached.failed = Some(Reason::of_failure(&error));
+                self.has_failed = true;
+            }
+        }
     }
 
     /// How many flows the ports take.
@@ -321,6 +340,17 @@ impl Engine {
         rough_ticks().wrapping_sub(self.looked_ticks) > LOOK_AFTER_TICKS
     }
 
+    /// When a send should look.
+    #[inline]
+    #[must_use]
+    pub fn look_around_send(&self) -> LookAroundSend {
+        match rough_ticks().wrapping_sub(self.looked_ticks) {
+            ..=LOOK_AFTER_SEND_TICKS => LookAroundSend::No,
+            ..=LOOK_BEFORE_SEND_TICKS => LookAroundSend::After,
+            _ => LookAroundSend::Before,
+        }
+    }
+
     /// Looks at the watch: takes in news of the kernel's tables, and hands each shadow that has something to `shadow`.
     pub fn look(&mut self, mut shadow: impl FnMut(u32, Seen)) -> Looked {
         self.looked_ticks = rough_ticks();
@@ -440,6 +470,17 @@ fn count_lost(page: &Writer, verdict: Verdict) -> bool {
     matches!(verdict, Verdict::Dropped(Dropped::RcvbufErrors | Dropped::MemErrors))
 }
 
+/// When a send looks at the watch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LookAroundSend {
+    /// Somebody looked just now.
+    No,
+    /// When the datagram is on its way.
+    After,
+    /// First of all.
+    Before,
+}
+
 /// What a look found besides shadows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Looked {
@@ -457,6 +498,14 @@ fn reason_of(error: &TablesError) -> Reason {
         | TablesError::Refused { source, .. }
         | TablesError::Groups { source, .. } => Reason::of_error(source),
     }
+}
+
+fn watch_port(watch: &Watch, port: &XdpPort) -> Result<(), PortError> {
+    port.receive_sockets().try_for_each(|socket| watch.add_port(socket)).map_err(|source| PortError::Kernel {
+        tried: "wait for an AF_XDP socket",
+        interface: port.config().interface.clone(),
+        source,
+    })
 }
 
 /// Nanoseconds since 1970: what SO_TIMESTAMP says.

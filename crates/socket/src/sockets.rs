@@ -108,6 +108,15 @@ impl Sockets {
         }
     }
 
+    /// The same, to look at.
+    #[must_use]
+    pub fn engine_ref(&self) -> Option<&Engine> {
+        match &self.engine {
+            EngineState::Open(engine) => Some(engine),
+            EngineState::Closed | EngineState::Refused(..) => None,
+        }
+    }
+
     /// The socket that an endpoint belongs to.
     #[inline]
     pub(crate) fn owner(&self, endpoint: EndpointId) -> Option<SocketId> {
@@ -367,11 +376,11 @@ impl Sockets {
         let Some(socket) = self.get_mut(id) else { return };
         if !socket.is_accelerated() {
             // Read when it matters.
-            socket.kept = None;
+            socket.keep(None);
             return;
         }
         let kept = Kept::read(socket.shadow, socket.family);
-        socket.kept = Some(kept);
+        socket.keep(Some(kept));
         if let Some((level, name)) = kept.only_kernel {
             self.hand_over(id, Why::option(level, name));
             return;
@@ -483,7 +492,7 @@ impl Sockets {
         let remote_ip = remote.map(|remote| remote.ip().to_canonical());
         let Some(socket) = self.get_mut(id) else { return Err(Reason::NotBound.into()) };
         let kept = Kept::read(socket.shadow, socket.family);
-        socket.kept = Some(kept);
+        socket.keep(Some(kept));
         if let Some((level, name)) = kept.only_kernel {
             return Err(Why::option(level, name));
         }
@@ -656,7 +665,7 @@ impl Sockets {
 fn reach(socket: &UdpSocket) -> Option<(IpAddr, Option<IpAddr>, Option<u32>)> {
     let Service::Accelerated(Accelerated { first_remote, .. }) = &socket.service else { return None };
     let connected = socket.remote.filter(|_| socket.is_connected).map(|remote| remote.ip().to_canonical());
-    let device = socket.kept.and_then(|kept| kept.options.device);
+    let device = socket.kept().and_then(|kept| kept.options.device);
     Some((socket.local?.ip().to_canonical(), connected.or(*first_remote), device))
 }
 
@@ -689,7 +698,7 @@ fn flows_of(socket: &UdpSocket, engine: &Engine, endpoint: EndpointId) -> Vec<Fl
     let Some(local) = engine.stack_ref().udp_local(endpoint) else { return Vec::new() };
     let flow = |address: IpAddr| FlowFilter { transport: Transport::Udp, address, port: local.port() };
     let bound = local.ip().to_canonical();
-    let v6_only = socket.kept.is_some_and(|kept| kept.options.v6_only);
+    let v6_only = socket.kept().is_some_and(|kept| kept.options.v6_only);
     let takes = |address: &IpAddr| match socket.family {
         Family::V4 => address.is_ipv4(),
         Family::V6 => address.is_ipv6() || !v6_only,

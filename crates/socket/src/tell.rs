@@ -65,7 +65,7 @@ impl Sockets {
     /// The interface that all traffic of a socket passes, if it is one.
     fn interface_of(&self, socket: &UdpSocket) -> Option<u32> {
         let EngineState::Open(engine) = &self.engine else { return None };
-        let device = socket.kept.and_then(|kept| kept.options.device);
+        let device = socket.kept().and_then(|kept| kept.options.device);
         device.or_else(|| engine.interface_with(socket.local?.ip().to_canonical()))
     }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use nearwire_stack::{Datagram, EndpointId, Message, Take};
 
-use crate::engine::{Engine, Looked, Seen, Sent};
+use crate::engine::{Engine, LookAroundSend, Looked, Seen, Sent};
 use crate::epoll::Events;
 use crate::id::SocketId;
 use crate::reason::{Handed, HandedCall, Reason};
@@ -29,7 +29,7 @@ pub struct Delivery<'a> {
     pub ancillary: &'a Ancillary,
     /// The socket is an IPv6 one: IPv4 addresses are told in their mapped form.
     pub is_v6: bool,
-    /// The port it was sent to (`IP_RECVORIGDSTADDR`).
+    /// The port it was sent to, where that is wanted (`IP_RECVORIGDSTADDR`).
     pub local_port: u16,
     /// Of a group datagram: this host's address on its interface, where packet information is wanted (`ipi_spec_dst`).
     pub own_address: Option<std::net::Ipv4Addr>,
@@ -204,7 +204,7 @@ impl Sockets {
     /// How long a receive may wait; zero: not at all.
     fn receive_timeout(&self, id: SocketId) -> Option<Duration> {
         let socket = self.get(id)?;
-        match socket.kept {
+        match socket.kept() {
             _ if socket.never_waits => Some(Duration::ZERO),
             Some(kept) => kept.receive_timeout,
             None => crate::shadow::receive_timeout(socket.shadow),
@@ -267,7 +267,8 @@ impl Sockets {
         let Some(id) = self.find(number) else { return Send::Kernel };
         let Some((socket, engine)) = self.with_engine(id) else { return self.send_undecided(id, message, more) };
         let Service::Accelerated(accelerated) = &socket.service else { return self.send_undecided(id, message, more) };
-        if engine.is_look_due() {
+        let look = engine.look_around_send();
+        if look == LookAroundSend::Before {
             self.look();
             return self.send_now(id, message, more);
         }
@@ -281,6 +282,9 @@ impl Sockets {
                 socket.slot.count_sent(message.payload.len());
                 if !more {
                     engine.flush();
+                    if look == LookAroundSend::After {
+                        self.look();
+                    }
                 }
                 self.page.count(Counter::CallsServed, 1);
                 self.raise_sendable(id);
@@ -477,7 +481,10 @@ impl Sockets {
     /// A thread is about to sleep.
     pub fn begin_sleep(&mut self, thread: Thread, waits_for: WaitsFor) -> Bed {
         let (is_new, wake) = self.sleepers.begin(thread, waits_for);
-        let watch = self.engine().map(|engine| engine.watch().descriptor().as_raw_fd());
+        let watch = self.engine().map(|engine| {
+            engine.watch_ports();
+            engine.watch().descriptor().as_raw_fd()
+        });
         Bed { is_new, wake, watch }
     }
 
@@ -509,10 +516,9 @@ impl Sockets {
 fn deliver<R>(socket: &mut UdpSocket, datagram: &Datagram<'_>, read: &mut impl FnMut(Delivery<'_>) -> R) -> R {
     socket.stamp_ns = Some(datagram.received_ns);
     let socket = &*socket;
-    const NONE: Ancillary = Ancillary::NONE;
-    let ancillary = socket.kept.as_ref().map_or(&NONE, |kept| &kept.ancillary);
+    let ancillary = socket.ancillary();
     let is_v6 = matches!(socket.family, nearwire_stack::Family::V6);
-    let local_port = socket.local.map_or(0, |local| local.port());
+    let local_port = if ancillary.original_destination { socket.local.map_or(0, |local| local.port()) } else { 0 };
     let is_group = datagram.destination.is_multicast();
     let own_address = if is_group && ancillary.packet_info { socket.own_address_on(datagram.ifindex) } else { None };
     read(Delivery { datagram, ancillary, is_v6, local_port, own_address })

@@ -8,7 +8,7 @@ use nearwire_stack::{EndpointId, Family, SourceFilter};
 use nearwire_sys::descriptor::Descriptor;
 
 use crate::reason::Why;
-use crate::shadow::Kept;
+use crate::shadow::{Ancillary, Kept};
 use crate::status::Slot;
 
 /// Who serves a socket.
@@ -40,9 +40,12 @@ pub(crate) struct Membership {
     pub(crate) filter: SourceFilter,
 }
 
-/// See the module.
+/// See the module. In the order in which a datagram needs it: the first line of the cache has what each call looks at, the
+/// second what it counts. With a thousand sockets every line is a miss.
 #[derive(Debug)]
+#[repr(C, align(64))]
 pub(crate) struct UdpSocket {
+    pub(crate) service: Service,
     /// One of its numbers.
     pub(crate) shadow: Descriptor,
     /// How many numbers it has.
@@ -53,17 +56,21 @@ pub(crate) struct UdpSocket {
     /// The program bound it to a port of its choice.
     pub(crate) is_server: bool,
     pub(crate) is_connected: bool,
-    pub(crate) service: Service,
-    pub(crate) kept: Option<Kept>,
-    pub(crate) memberships: Vec<Membership>,
     /// The shadow may have a datagram.
     pub(crate) shadow_has_data: bool,
     /// The shadow may have an error.
     pub(crate) shadow_has_error: bool,
-    /// An endpoint that is no longer served, with datagrams that were taken before.
-    pub(crate) leftover: Option<EndpointId>,
+    /// That of `kept`.
+    ancillary: Ancillary,
     /// What is told of it.
     pub(crate) slot: Slot,
+    /// When the datagram read last arrived (SIOCGSTAMP), nanoseconds since 1970; 0: nobody looked at the clock. `None`: the
+    /// kernel knows.
+    pub(crate) stamp_ns: Option<u64>,
+    kept: Option<Kept>,
+    pub(crate) memberships: Vec<Membership>,
+    /// An endpoint that is no longer served, with datagrams that were taken before.
+    pub(crate) leftover: Option<EndpointId>,
     /// This host's first IPv4 address on each interface, for packet information of group datagrams.
     pub(crate) own_addresses: Vec<(u32, Ipv4Addr)>,
     pub(crate) local: Option<SocketAddr>,
@@ -74,9 +81,6 @@ pub(crate) struct UdpSocket {
     pub(crate) kept_open: Option<OwnedFd>,
     /// SO_RCVTIMEO was set to a negative time, which the kernel keeps as "never wait" and does not tell.
     pub(crate) never_waits: bool,
-    /// When the datagram read last arrived (SIOCGSTAMP), nanoseconds since 1970; 0: nobody looked at the clock. `None`: the
-    /// kernel knows.
-    pub(crate) stamp_ns: Option<u64>,
 }
 
 impl UdpSocket {
@@ -89,6 +93,7 @@ impl UdpSocket {
             is_server: false,
             is_connected: false,
             service: Service::Open,
+            ancillary: Ancillary::NONE,
             kept: None,
             memberships: Vec::new(),
             shadow_has_data: false,
@@ -103,6 +108,23 @@ impl UdpSocket {
             never_waits: false,
             stamp_ns: None,
         }
+    }
+
+    /// What the kernel keeps of it, if that was read.
+    pub(crate) const fn kept(&self) -> Option<&Kept> {
+        self.kept.as_ref()
+    }
+
+    /// It was read, or is to be read again.
+    pub(crate) fn keep(&mut self, kept: Option<Kept>) {
+        self.ancillary = kept.map_or(Ancillary::NONE, |kept| kept.ancillary);
+        self.kept = kept;
+    }
+
+    /// What recvmsg tells.
+    #[inline]
+    pub(crate) const fn ancillary(&self) -> &Ancillary {
+        &self.ancillary
     }
 
     /// The endpoint whose queue may hold datagrams for it.

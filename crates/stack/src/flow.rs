@@ -28,15 +28,16 @@ pub(crate) struct Ready {
 
 /// See the [module](self).
 #[derive(Debug)]
+#[repr(C)]
 pub(crate) struct Flow {
     /// 0: nothing is remembered.
     generation: u64,
+    outcome: Result<Box<Ready>, NeedsKernel>,
     /// What is remembered is the connection's.
     is_of_connection: bool,
-    target: Option<Target>,
-    outcome: Result<Box<Ready>, NeedsKernel>,
     /// The scope given to connect().
     connection_scope: Option<u32>,
+    target: Option<Target>,
 }
 
 impl Default for Flow {

@@ -35,6 +35,8 @@ pub enum How {
     Xdp,
     /// This project's stack over AF_XDP.
     Bypass,
+    /// The same behind socket calls, as `nearwire run` gives it to programs.
+    Sockets,
 }
 
 /// A path's name, `what/how`.
@@ -48,7 +50,7 @@ pub struct PathId {
 }
 
 /// Every path with its name and what it does, in the order in which they are listed.
-pub const ALL: [(&str, PathId, &str); 13] = {
+pub const ALL: [(&str, PathId, &str); 14] = {
     const fn id(what: What, how: How) -> PathId {
         PathId { what, how }
     }
@@ -70,6 +72,11 @@ pub const ALL: [(&str, PathId, &str); 13] = {
             "udp/bypass",
             id(What::Udp, How::Bypass),
             "UDP of our own over AF_XDP; a kernel socket holds the port, the kernel's stack is passed by",
+        ),
+        (
+            "udp/sockets",
+            id(What::Udp, How::Sockets),
+            "the same behind the socket calls of `nearwire run`; measured with --through-sockets, or named",
         ),
         ("tcp/block", id(What::Tcp, How::Block), "recv(2) sleeps until the kernel wakes it"),
         ("tcp/spin", id(What::Tcp, How::Spin), "non-blocking recv(2), again and again"),
@@ -120,10 +127,16 @@ impl PathId {
         matches!(self.how, How::Xdp | How::Bypass)
     }
 
+    /// True where it is measured only when it is asked for.
+    #[must_use]
+    pub fn is_on_request(self) -> bool {
+        self.how == How::Sockets
+    }
+
     /// True where the end never sleeps, so that two of them on one CPU only wait for each other's time slice.
     #[must_use]
     pub fn spins(self) -> bool {
-        matches!(self.how, How::Spin | How::Packet | How::Xdp | How::Bypass)
+        matches!(self.how, How::Spin | How::Packet | How::Xdp | How::Bypass | How::Sockets)
     }
 }
 

@@ -13,6 +13,7 @@ mod id;
 mod socket;
 mod spin;
 mod udp_bypass;
+mod udp_sockets;
 
 use std::net::IpAddr;
 
@@ -28,6 +29,7 @@ use frame::{Faulty, FramePath};
 pub use frame_xdp::XdpChoice;
 pub use id::{ALL, How, PathId, UnknownPath, What};
 use udp_bypass::UdpBypassPath;
+use udp_sockets::UdpSocketsPath;
 
 /// How a frame path sends (`exanic_perf_test -T`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -220,6 +222,7 @@ pub fn with_path<V: PathVisitor>(path: PathId, with_faults: bool, visitor: V) ->
         How::Xdp => visitor.visit::<FramePath<XdpPort>>(),
         How::Bypass if with_faults => visitor.visit::<UdpBypassPath<Faulty<XdpPort>>>(),
         How::Bypass => visitor.visit::<UdpBypassPath<XdpPort>>(),
+        How::Sockets => visitor.visit::<UdpSocketsPath>(),
     }
 }
 
@@ -262,6 +265,12 @@ pub enum PathError {
     /// The stack cannot reach the peer.
     #[error(transparent)]
     Connect(#[from] nearwire_stack::ConnectError),
+    /// The socket stays with the kernel.
+    #[error("accelerate the socket: {reason}; take udp/spin, which is the kernel's")]
+    NotAccelerated {
+        /// Why.
+        reason: nearwire_socket::Reason,
+    },
     /// A port could not be opened.
     #[error(transparent)]
     Port(#[from] PortError),

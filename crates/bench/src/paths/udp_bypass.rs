@@ -189,7 +189,7 @@ fn known_of_cable(link: CableLink, own: Station, peer: Station) -> [Update; 4] {
 
 /// As the socket paths: the length, and the number in the first eight bytes. The checksum spoke for the rest.
 #[inline]
-fn read_message(payload: &[u8], size_bytes: usize) -> Arrival {
+pub(super) fn read_message(payload: &[u8], size_bytes: usize) -> Arrival {
     if payload.len() != size_bytes {
         return Arrival::Corrupt;
     }

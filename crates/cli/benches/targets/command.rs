@@ -6,23 +6,34 @@ use std::time::{Duration, Instant};
 
 use crate::{AnyError, NEARWIRE, spread, verdict};
 
-const HELP_CALLS: usize = 21;
+const CALLS: usize = 21;
 
 /// Prints the targets; true when all are met.
 pub fn judge() -> Result<bool, AnyError> {
-    let mut help_ms = Vec::with_capacity(HELP_CALLS);
-    for _ in 0..HELP_CALLS {
-        let began = Instant::now();
-        Command::new(NEARWIRE).arg("--help").stdout(Stdio::null()).status()?;
-        help_ms.push(began.elapsed().as_secs_f64() * 1e3);
-    }
+    let help_ms = times_ms(&["--help"])?;
+    let run_ms = times_ms(&["run", "--quiet", "--", "true"])?;
     let (bench_s, peak_mib) = default_bench()?;
     let met = [
         verdict("nearwire --help, ms", spread(&help_ms)?, 0.0, 10.0),
+        verdict("nearwire run -- true, ms", spread(&run_ms)?, 0.0, 30.0),
         verdict("nearwire bench without arguments, s", [bench_s; 3], 0.0, 60.0),
         verdict("its peak memory, both ends, MiB", [peak_mib; 3], 0.0, 256.0),
     ];
     Ok(met.iter().all(|met| *met))
+}
+
+/// How long the command takes, call by call.
+fn times_ms(arguments: &[&str]) -> Result<Vec<f64>, AnyError> {
+    let timed = || -> Result<f64, AnyError> {
+        let began = Instant::now();
+        let status = Command::new(NEARWIRE).args(arguments).stdout(Stdio::null()).status()?;
+        if status.success() {
+            Ok(began.elapsed().as_secs_f64() * 1e3)
+        } else {
+            Err(format!("nearwire {} ended with {status}", arguments.join(" ")).into())
+        }
+    };
+    (0..CALLS).map(|_| timed()).collect()
 }
 
 /// Duration in seconds and the sum of both ends' peaks in MiB.

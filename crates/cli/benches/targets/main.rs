@@ -4,9 +4,12 @@
 //! comparison is the median over rounds of the ratio within the round, so a machine that drifts changes neither side
 //! alone.
 
+mod accelerated;
 mod command;
 mod one_way;
 mod paths;
+mod process;
+mod program;
 mod sockperf;
 
 use std::collections::BTreeMap;
@@ -34,8 +37,18 @@ const NEARWIRE: &str = env!("CARGO_BIN_EXE_nearwire");
 type Figures = BTreeMap<String, Vec<f64>>;
 
 fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if let Some((program::MARK, words)) = arguments.split_first().map(|(first, words)| (first.as_str(), words)) {
+        return match program::run(words) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                eprintln!("{error}");
+                ExitCode::FAILURE
+            }
+        };
+    }
     // `cargo test --benches` starts this without --bench; nothing here belongs into a test run on a shared machine.
-    if !std::env::args().any(|arg| arg == "--bench") {
+    if !arguments.iter().any(|argument| argument == "--bench") {
         return ExitCode::SUCCESS;
     }
     // The command first: it inherits the CPUs of this thread, which `measure` pins.
@@ -61,22 +74,31 @@ fn measure() -> Result<Figures, AnyError> {
     let mut figures = Figures::new();
     for round in 1..=ROUNDS {
         eprintln!("round {round} of {ROUNDS}");
-        for which in order.shuffled(cells.len() + contests.len() + one_way::KINDS.len()) {
+        let uses_from = cells.len() + contests.len() + one_way::KINDS.len();
+        for which in order.shuffled(uses_from + accelerated::USES.len()) {
             if which < cells.len() {
                 let name = cells.name(which);
-                keep(&mut figures, &name, cells.half_rtt_p50_ns(which)?);
+                let [p50, p99] = cells.half_rtt_ns(which)?;
+                keep(&mut figures, &name, p50);
+                keep(&mut figures, &format!("{name} p99"), p99);
             } else if let Some(contest) = contests.get(which - cells.len()) {
                 keep(&mut figures, contest.name, contest.half_rtt_p50_ns(&near, &far)?);
-            } else {
+            } else if which < uses_from {
                 let kind = one_way::KINDS[which - cells.len() - contests.len()];
                 let rate = one_way::rate(kind, &near, &far, clock)?;
                 keep(&mut figures, &format!("{} sent Mpps", kind.name()), rate.sent_mpps);
                 keep(&mut figures, &format!("{} received Mpps", kind.name()), rate.received_mpps);
+            } else {
+                for (name, figure) in accelerated::USES[which - uses_from].figures(&near, &far)? {
+                    keep(&mut figures, &name, figure);
+                }
             }
         }
-        let frames = cells.frame_names().filter_map(|name| figures.get(&name)?.last().copied());
-        let best = frames.reduce(f64::min).ok_or("no frame path ran")?;
+        let last = |name: &str| figures.get(name)?.last().copied();
+        let frames = cells.frame_names().filter_map(|name| Some([last(&name)?, last(&format!("{name} p99"))?]));
+        let [best, p99] = frames.min_by(|a, b| a[0].total_cmp(&b[0])).ok_or("no frame path ran")?;
         keep(&mut figures, "best frame path", best);
+        keep(&mut figures, "best frame path p99", p99);
         keep(&mut figures, "stamp ns", clock.stamp_cost_ns());
     }
     Ok(figures)
@@ -95,12 +117,54 @@ fn judge(figures: &Figures) -> Result<bool, AnyError> {
         println!("{name:<34} {least:>9.2} {middle:>9.2} {most:>9.2}");
     }
     println!("\n{:<54} {:>9} {:>22}  verdict", "target", "wanted", "median (least..most)");
+    let ran = "run sockperf udp";
     let targets = [
         ("best frame path / udp/spin", ratio(figures, "best frame path", "udp/spin")?, 0.0, 0.36),
         ("udp/spin / sockperf udp --nonblocked", ratio(figures, "udp/spin", "sockperf udp --nonblocked")?, 0.0, 1.02),
         ("tcp/spin / sockperf tcp --nonblocked", ratio(figures, "tcp/spin", "sockperf tcp --nonblocked")?, 0.0, 1.02),
         ("udp/block / sockperf udp", ratio(figures, "udp/block", "sockperf udp")?, 0.85, 1.15),
         ("tcp/block / sockperf tcp", ratio(figures, "tcp/block", "sockperf tcp")?, 0.85, 1.15),
+        ("udp/bypass - best frame path", over(figures, "udp/bypass", "best frame path")?, f64::NEG_INFINITY, 100.0),
+        ("udp/bypass p99 / best frame path's", ratio(figures, "udp/bypass p99", "best frame path p99")?, 0.0, 1.2),
+        ("run sockperf udp - best frame path", over(figures, ran, "best frame path")?, f64::NEG_INFINITY, 220.0),
+        ("run sockperf udp / sockperf udp --nonblocked", ratio(figures, ran, "sockperf udp --nonblocked")?, 0.0, 0.45),
+        ("run sockperf udp / sockperf udp", ratio(figures, ran, "sockperf udp")?, 0.0, 0.04),
+        (
+            "run sockperf epoll, 1000 sockets / 1",
+            ratio(figures, "run sockperf epoll 1000", "run sockperf epoll 1")?,
+            0.0,
+            1.2,
+        ),
+        (
+            "send 64 B, run / kernel",
+            ratio(figures, "send 64 B, run mpps", "send 64 B, kernel mpps")?,
+            2.5,
+            f64::INFINITY,
+        ),
+        (
+            "send 64 B, run / frames",
+            ratio(figures, "send 64 B, run mpps", "frame/xdp 106 B sent Mpps")?,
+            0.9,
+            f64::INFINITY,
+        ),
+        (
+            "send 1400 B, run / frames",
+            ratio(figures, "send 1400 B, run mpps", "frame/xdp 1442 B sent Mpps")?,
+            0.9,
+            f64::INFINITY,
+        ),
+        (
+            "ping beside 10 000 idle sockets / beside none",
+            ratio(figures, "ping beside 10 000, run p50_ns", "ping, run p50_ns")?,
+            0.0,
+            1.05,
+        ),
+        (
+            "memory of run over the kernel's, MiB",
+            over(figures, "ping, run rss_mib", "ping, kernel rss_mib")?,
+            f64::NEG_INFINITY,
+            64.0,
+        ),
         ("frame/xdp one way, received Mpps", figure(figures, "frame/xdp received Mpps")?, 1.6, f64::INFINITY),
         ("cost of a stamp, ns", figure(figures, "stamp ns")?, 0.0, 20.0),
     ];
@@ -115,7 +179,7 @@ fn judge(figures: &Figures) -> Result<bool, AnyError> {
 fn verdict(name: &str, [low, middle, high]: [f64; 3], least: f64, most: f64) -> bool {
     let wanted = match (least, most) {
         (_, f64::INFINITY) => format!(">= {least}"),
-        (0.0, _) => format!("<= {most}"),
+        (0.0 | f64::NEG_INFINITY, _) => format!("<= {most}"),
         _ => format!("{least}..{most}"),
     };
     let met = (least - 0.005..=most + 0.005).contains(&middle);
@@ -131,6 +195,11 @@ fn figure(figures: &Figures, name: &str) -> Result<Vec<f64>, AnyError> {
 fn ratio(figures: &Figures, one: &str, other: &str) -> Result<Vec<f64>, AnyError> {
     let (one, other) = (figure(figures, one)?, figure(figures, other)?);
     Ok(one.iter().zip(&other).map(|(one, other)| one / other).collect())
+}
+
+fn over(figures: &Figures, one: &str, other: &str) -> Result<Vec<f64>, AnyError> {
+    let (one, other) = (figure(figures, one)?, figure(figures, other)?);
+    Ok(one.iter().zip(&other).map(|(one, other)| one - other).collect())
 }
 
 /// Least, median, most.

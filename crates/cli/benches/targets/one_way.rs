@@ -21,16 +21,19 @@ const BATCH: usize = 64;
 #[derive(Clone, Copy)]
 pub enum Kind {
     Udp,
-    Xdp,
+    /// Length of the frame without FCS.
+    Xdp(u32),
 }
 
-pub const KINDS: [Kind; 2] = [Kind::Udp, Kind::Xdp];
+/// The longer frames are those of UDP datagrams of 64 and 1400 bytes.
+pub const KINDS: [Kind; 4] = [Kind::Udp, Kind::Xdp(SIZE_BYTES), Kind::Xdp(64 + 42), Kind::Xdp(1400 + 42)];
 
 impl Kind {
-    pub fn name(self) -> &'static str {
+    pub fn name(self) -> String {
         match self {
-            Kind::Udp => "udp",
-            Kind::Xdp => "frame/xdp",
+            Kind::Udp => "udp".to_owned(),
+            Kind::Xdp(SIZE_BYTES) => "frame/xdp".to_owned(),
+            Kind::Xdp(bytes) => format!("frame/xdp {bytes} B"),
         }
     }
 }
@@ -57,10 +60,10 @@ pub fn rate(kind: Kind, near: &CableEnd, far: &CableEnd, clock: Clock) -> Result
             let at_near = near.namespace.enter(|| connected(near, to))??;
             run(at_near, at_far, clock)
         }
-        Kind::Xdp => {
+        Kind::Xdp(bytes) => {
             let at_far = far.namespace.enter(|| open(far, Side::Far))??;
             let at_near = near.namespace.enter(|| open(near, Side::Near))??;
-            run(Frames { port: at_near, frame: frame(near, far) }, at_far, clock)
+            run(Frames { port: at_near, frame: frame(near, far, bytes) }, at_far, clock)
         }
     }
 }
@@ -130,10 +133,10 @@ fn open(end: &CableEnd, side: Side) -> Result<XdpPort, AnyError> {
     Ok(XdpPort::open(&way.ok_or("the cable has one queue only")?.config)?)
 }
 
-fn frame(near: &CableEnd, far: &CableEnd) -> Vec<u8> {
+fn frame(near: &CableEnd, far: &CableEnd, bytes: u32) -> Vec<u8> {
     let mut frame = [far.mac, near.mac].concat();
     frame.extend(EtherType::MEASURING.0.to_be_bytes());
-    frame.resize(SIZE_BYTES as usize, 0x5a);
+    frame.resize(bytes as usize, 0x5a);
     frame
 }
 

@@ -24,7 +24,7 @@ pub struct Cells<'a> {
 
 impl<'a> Cells<'a> {
     pub fn new(bed: &'a mut TestBed, clock: Clock) -> Result<Cells<'a>, AnyError> {
-        let sockets = ["udp/spin", "tcp/spin", "udp/block", "tcp/block"];
+        let sockets = ["udp/spin", "tcp/spin", "udp/block", "tcp/block", "udp/bypass", "udp/sockets"];
         let mut cells = sockets.iter().map(|path| cell(path, None, None)).collect::<Result<Vec<_>, _>>()?;
         cells.push(cell("frame/packet", Some(TxMode::Frame), Some(RxMode::InPlace))?);
         for (tx, rx) in
@@ -61,7 +61,8 @@ impl<'a> Cells<'a> {
         (0..self.len()).filter(|which| !self.experiment.cells[*which].path.is_ip()).map(|which| self.name(which))
     }
 
-    pub fn half_rtt_p50_ns(&mut self, which: usize) -> Result<f64, AnyError> {
+    /// p50 and p99.
+    pub fn half_rtt_ns(&mut self, which: usize) -> Result<[f64; 2], AnyError> {
         let cell = self.experiment.cells[which];
         let setup = self.experiment.setup(&cell, self.bed, TOKEN, 0, self.xdp.clone());
         let plan = RoundPlan {
@@ -75,8 +76,10 @@ impl<'a> Cells<'a> {
         round::run(self.bed, self.clock, &setup, &plan, &mut self.buffer)?;
         let trips = self.buffer.round_trips().iter();
         let mut half_rtt_ns: Vec<u64> = trips.map(|trip| self.clock.ns(u64::from(trip.rtt_ticks)) / 2).collect();
-        let p50 = quantiles_of(&mut half_rtt_ns).into_iter().find(|quantile| quantile.percent == 50.0);
-        p50.and_then(|p50| p50.value_ns).ok_or_else(|| format!("{}: no round trips", self.name(which)).into())
+        let quantiles = quantiles_of(&mut half_rtt_ns);
+        let at = |percent| quantiles.iter().find(|quantile| quantile.percent == percent)?.value_ns;
+        let both = at(50.0).zip(at(99.0)).ok_or_else(|| format!("{}: no round trips", self.name(which)))?;
+        Ok(both.into())
     }
 }
 

@@ -1,65 +1,77 @@
-//! sockperf's own ping-pong on the same cable and CPUs.
+//! sockperf's own ping-pong on the same cable and CPUs, with the kernel's sockets and under `nearwire run`.
 
-use std::process::{Child, Command, Stdio};
+use std::fmt::Write as _;
+use std::process::Command;
 use std::time::Duration;
 
 use nearwire_lab::CableEnd;
-use nearwire_sys::affinity::pin_current_thread;
 
+use crate::process::{Sockets, command, start};
 use crate::{AnyError, INITIATOR_CPU, RESPONDER_CPU, SIZE_BYTES};
 
 /// How long the server may take to listen.
-const SERVER_READY: Duration = Duration::from_millis(200);
+const SERVER_READY: Duration = Duration::from_millis(300);
+const FIRST_PORT: u16 = 11_111;
 
 /// One way to run sockperf.
 pub struct Contest {
     pub name: &'static str,
+    sockets: Sockets,
     options: &'static [&'static str],
+    /// Sockets in an epoll set at both ends; 0: one socket and no set.
+    in_epoll: u16,
 }
 
-pub const CONTESTS: [Contest; 4] = [
-    Contest { name: "sockperf udp", options: &[] },
-    Contest { name: "sockperf udp --nonblocked", options: &["--nonblocked"] },
-    Contest { name: "sockperf tcp", options: &["--tcp"] },
-    Contest { name: "sockperf tcp --nonblocked", options: &["--tcp", "--nonblocked"] },
+const fn contest(name: &'static str, sockets: Sockets, options: &'static [&'static str], in_epoll: u16) -> Contest {
+    Contest { name, sockets, options, in_epoll }
+}
+
+pub const CONTESTS: [Contest; 10] = [
+    contest("sockperf udp", Sockets::Kernel, &[], 0),
+    contest("sockperf udp --nonblocked", Sockets::Kernel, &["--nonblocked"], 0),
+    contest("sockperf tcp", Sockets::Kernel, &["--tcp"], 0),
+    contest("sockperf tcp --nonblocked", Sockets::Kernel, &["--tcp", "--nonblocked"], 0),
+    contest("run sockperf udp", Sockets::Nearwire, &[], 0),
+    contest("run sockperf udp --nonblocked", Sockets::Nearwire, &["--nonblocked"], 0),
+    contest("run sockperf epoll 1", Sockets::Nearwire, &["-F", "epoll"], 1),
+    contest("run sockperf epoll 10", Sockets::Nearwire, &["-F", "epoll"], 10),
+    contest("run sockperf epoll 100", Sockets::Nearwire, &["-F", "epoll"], 100),
+    contest("run sockperf epoll 1000", Sockets::Nearwire, &["-F", "epoll"], 1000),
 ];
 
 impl Contest {
     pub fn half_rtt_p50_ns(&self, near: &CableEnd, far: &CableEnd) -> Result<f64, AnyError> {
         let address = far.ipv4.to_string();
-        let server = self.start("server", &["-i", &address], far, RESPONDER_CPU)?;
-        let server = Stopped(server);
+        let feed = tempfile::NamedTempFile::new()?;
+        let to = match self.in_epoll {
+            0 => ["-i".to_owned(), address],
+            count => {
+                std::fs::write(feed.path(), feed_text(&address, count))?;
+                ["-f".to_owned(), feed.path().display().to_string()]
+            }
+        };
+        let server = start(self.command("server", &to), far, RESPONDER_CPU)?;
         std::thread::sleep(SERVER_READY);
-        let size = SIZE_BYTES.to_string();
-        let client = self.start("ping-pong", &["-i", &address, "-m", &size, "-t", "1"], near, INITIATOR_CPU)?;
-        let output = client.wait_with_output()?;
+        let mut client = self.command("ping-pong", &to);
+        client.args(["-m", &SIZE_BYTES.to_string(), "-t", "1"]);
+        let text = start(client, near, INITIATOR_CPU)?.output()?;
         drop(server);
-        let text = String::from_utf8_lossy(&output.stdout);
         p50_ns(&text).ok_or_else(|| format!("{}: no figures in its output:\n{text}", self.name).into())
     }
 
-    /// A program runs where the thread that starts it does.
-    fn start(&self, role: &str, arguments: &[&str], end: &CableEnd, cpu: u32) -> Result<Child, AnyError> {
-        let mut command = Command::new("sockperf");
-        command.arg(role).args(arguments).args(self.options).stdout(Stdio::piped()).stderr(Stdio::null());
-        let namespace = end.namespace.clone();
-        let started = std::thread::spawn(move || {
-            pin_current_thread(cpu).map_err(|errno| format!("pin to CPU {cpu}: {errno}"))?;
-            let child = namespace.enter(|| command.spawn()).map_err(|error| error.to_string())?;
-            child.map_err(|error| format!("start sockperf: {error}; install it (make targets does)"))
-        });
-        Ok(started.join().map_err(|_| "the starting thread failed")??)
+    fn command(&self, role: &str, to: &[String]) -> Command {
+        let mut command = command(self.sockets, "sockperf".as_ref());
+        command.arg(role).args(to).args(self.options);
+        command
     }
 }
 
-/// A server that is killed in the end: it does not leave by itself.
-struct Stopped(Child);
-
-impl Drop for Stopped {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
+/// The sockets as sockperf reads them: `U:ADDRESS:PORT`, a line each.
+fn feed_text(address: &str, count: u16) -> String {
+    (FIRST_PORT..FIRST_PORT + count).fold(String::new(), |mut text, port| {
+        let _ = writeln!(text, "U:{address}:{port}");
+        text
+    })
 }
 
 /// Reads `---> percentile 50.000 =    1.234`, microseconds, half of the round trip.

@@ -17,6 +17,9 @@ pub struct BenchArgs {
     /// Paths to measure, as in udp/spin; without any, every path this host can run
     #[arg(value_name = "PATH")]
     pub paths: Vec<PathId>,
+    /// Measure udp/sockets too: UDP through the library of `nearwire run`, which shows what it adds
+    #[arg(long)]
+    pub through_sockets: bool,
     /// Sizes: payload bytes of udp and tcp paths, whole frame without FCS of frame paths
     #[arg(long, value_name = "N,N…", value_delimiter = ',', default_values_t = [64, 256, 1024])]
     pub size: Vec<u32>,

@@ -151,6 +151,7 @@ fn cpus(args: &BenchArgs) -> Result<(Option<CpuPair>, Option<String>), Failure> 
 fn wish(args: &BenchArgs) -> Wish {
     Wish {
         paths: args.paths.clone(),
+        through_sockets: args.through_sockets,
         sizes_bytes: args.size.clone(),
         tx: args.tx.iter().map(|tx| TxMode::from(*tx)).collect(),
         rx: args.rx.iter().map(|rx| RxMode::from(*rx)).collect(),

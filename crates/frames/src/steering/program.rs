@@ -13,6 +13,7 @@ use nearwire_sys::bpf::{Instruction, LoadError, Map, Program};
 use super::filter::{
     FLOW_ADDRESS, FLOW_PORT, FRAME_CLASSES_FROM, FRAME_ETHER_TYPE, FRAME_MAC, FRAME_VLAN, Transport, UNTAGGED,
 };
+use super::ports::{PORT_EMPTY, PORT_SEVERAL, PORT_WORD_ADDRESS, PORT_WORD_KIND};
 use crate::xdp::assembler::Register::{R0, R1, R2, R3, R4, R5, R6, R7, R8, R9, R10};
 use crate::xdp::assembler::Width::{Byte, Half, Word};
 use crate::xdp::assembler::{Assembler, HelperCall, Label, Register};
@@ -23,6 +24,8 @@ use crate::xdp::programs::{CONTEXT_DATA, CONTEXT_DATA_END, TAG_ETHER_TYPES, appe
 pub(super) struct Maps {
     /// One word: a bit for each class of filters in use.
     pub classes: Map,
+    /// By destination port, as in the packet: its filters with an address, where one word can say them.
+    pub ports: Map,
     /// By flow key.
     pub flows: Map,
     /// By frame key.
@@ -42,6 +45,7 @@ const FLOW_KEY: i16 = -56;
 const FLOW_KEY_PORT: i16 = FLOW_KEY + 16;
 const FLOW_KEY_PROTOCOL: i16 = FLOW_KEY + 18;
 const FLOW_KEY_CLASS: i16 = FLOW_KEY + 19;
+const PORT_KEY: i16 = -60;
 
 // In the frame, from R7.
 const TYPE: i16 = 12;
@@ -276,6 +280,9 @@ fn append_flow_filters(program: &mut Assembler, maps: &Maps, ways: Ways) {
     for class in [FLOW_ADDRESS | FLOW_PORT, FLOW_ADDRESS, 0, FLOW_PORT] {
         let next = program.label();
         unless_in_use(program, 1 << class, next);
+        if class == FLOW_ADDRESS | FLOW_PORT {
+            append_port(program, maps, ways.redirect, next);
+        }
         if class & FLOW_ADDRESS == 0 {
             for word in (0..16).step_by(4) {
                 program.store_constant(Word, R10, FLOW_KEY + word, 0); // any address
@@ -294,6 +301,32 @@ fn append_flow_filters(program: &mut Assembler, maps: &Maps, ways: Ways) {
         program.place(next);
     }
     program.jump(ways.pass); // no filter matches
+}
+
+/// Asks the destination port's word first: that is an addition, where a hash of the key and a walk through its bucket are
+/// 15 to 20 ns and three cache lines. Goes on behind it only for ports whose filters are several, or of IPv6.
+fn append_port(program: &mut Assembler, maps: &Maps, redirect: Label, next: Label) {
+    let search = program.label();
+    program
+        .store(Word, R10, PORT_KEY, R8) // key: the port as a number of this CPU
+        .copy(R2, R10)
+        .add(R2, i32::from(PORT_KEY)) // its address
+        .load_map(R1, maps.ports.as_fd())
+        .call(HelperCall::MapLookup)
+        .jump_if_equal(R0, 0, next) // never: the array has all ports
+        .load(Word, R1, R0, PORT_WORD_KIND)
+        .jump_if_equal(R1, PORT_EMPTY as i32, next) // no filter
+        .jump_if_equal(R1, PORT_SEVERAL as i32, search) // more than fit here; else R1 = protocol of the only one
+        .jump_if_not_equal(R7, 4, next) // which is of IPv4
+        .load(Byte, R2, R10, FLOW_KEY_PROTOCOL)
+        .jump_if_above(R1, R2, next) // another protocol
+        .jump_if_above(R2, R1, next)
+        .load(Word, R1, R0, PORT_WORD_ADDRESS)
+        .load(Word, R2, R10, FLOW_KEY)
+        .jump_if_above(R1, R2, next) // another address
+        .jump_if_above(R2, R1, next)
+        .jump(redirect) // the filter matches
+        .place(search);
 }
 
 /// Goes to `otherwise` unless the frame has `bytes` from `base` on.

@@ -4,7 +4,8 @@ use std::io;
 
 use nearwire_sys::bpf::{Map, MapKind, Program};
 
-use super::filter::{FLOW_KEY_BYTES, FRAME_KEY_BYTES, Filter, FilterError, Key};
+use super::filter::{FLOW_KEY_BYTES, FRAME_KEY_BYTES, Filter, FilterError, FlowFilter, Key};
+use super::ports::{PORT_WORD_BYTES, PORTS, Ports};
 use super::program::{self, Maps};
 use super::set::FilterSet;
 use crate::PortError;
@@ -26,6 +27,7 @@ const PRESENT: [u8; VALUE_BYTES as usize] = 1_u32.to_ne_bytes();
 pub struct SteeringTable {
     interface: String,
     set: FilterSet,
+    ports: Ports,
     maps: Maps,
     /// The word of classes that the program sees.
     shown: u32,
@@ -44,10 +46,12 @@ impl SteeringTable {
         let hash = |kind, name, key_bytes: usize, most| Map::create(kind, name, key_bytes as u32, VALUE_BYTES, most);
         let maps = Maps {
             classes: Map::create(MapKind::Array, "nw_classes", 4, 4, 1).map_err(refused)?,
+            ports: Map::create(MapKind::Array, "nw_ports", 4, PORT_WORD_BYTES, PORTS).map_err(refused)?,
             flows: hash(MapKind::SparseHash, "nw_flows", FLOW_KEY_BYTES, FLOWS_MOST).map_err(refused)?,
             frames: hash(MapKind::Hash, "nw_frames", FRAME_KEY_BYTES, FRAMES_MOST).map_err(refused)?,
         };
-        Ok(SteeringTable { interface: interface.to_owned(), set: FilterSet::new(), maps, shown: 0, frame_most_bytes })
+        let (interface, set, ports) = (interface.to_owned(), FilterSet::new(), Ports::default());
+        Ok(SteeringTable { interface, set, ports, maps, shown: 0, frame_most_bytes })
     }
 
     /// Loads the program that gives what the filters match to `sockets`.
@@ -69,9 +73,15 @@ impl SteeringTable {
             Key::Frame(key) => self.maps.frames.update(&key, &PRESENT),
             Key::Everything => Ok(()),
         };
-        if let Err(source) = entered.and_then(|()| self.show_classes()) {
-            // A key that stays behind after a refused word of classes is one the next `add` overwrites.
+        if let (Filter::Flow(flow), true) = (filter, entered.is_ok()) {
+            self.ports.add(flow);
+        }
+        if let Err(source) = entered.and_then(|()| self.show_port(filter)).and_then(|()| self.show_classes()) {
+            // A key that stays behind after a refused word is one the next `add` overwrites.
             let _ = self.set.remove(filter);
+            if let Filter::Flow(flow) = filter {
+                self.ports.remove(flow);
+            }
             return Err(self.refused(filter, source));
         }
         Ok(())
@@ -93,13 +103,23 @@ impl SteeringTable {
         };
         left.map_err(|source| PortError::refused("remove a filter", &self.interface, source))?;
         self.set.remove(filter).map_err(|source| self.wrong(source))?;
-        self.show_classes().map_err(|source| PortError::refused("remove a filter", &self.interface, source))
+        if let Filter::Flow(flow) = filter {
+            self.ports.remove(flow);
+        }
+        let shown = self.show_port(filter).and_then(|()| self.show_classes());
+        shown.map_err(|source| PortError::refused("remove a filter", &self.interface, source))
     }
 
     /// The filters.
     #[must_use]
     pub fn filters(&self) -> &FilterSet {
         &self.set
+    }
+
+    fn show_port(&self, filter: Filter) -> io::Result<()> {
+        let Filter::Flow(FlowFilter { port: port @ 1.., .. }) = filter else { return Ok(()) };
+        let (place, word) = self.ports.word(port);
+        self.maps.ports.update(&place, &word)
     }
 
     fn show_classes(&mut self) -> io::Result<()> {

@@ -8,7 +8,7 @@ use crate::record::Cell;
 /// Class of a path's family, as in `f-udp`.
 pub(super) fn family(path: &str) -> &'static str {
     match path.split_once('/') {
-        Some((_, "bypass")) => "f-bypass",
+        Some((_, "bypass" | "sockets")) => "f-bypass",
         Some(("udp", _)) => "f-udp",
         Some(("tcp", _)) => "f-tcp",
         Some(("frame", "packet")) => "f-packet",
@@ -24,7 +24,7 @@ pub(super) fn dashes(cell: &Cell) -> &'static str {
         ("block", ..) | (_, Some("frame"), Some("frame")) => "d-dot",
         ("busy-poll", ..) | (_, Some("frame"), Some("in-place")) => "d-dash",
         ("epoll", ..) | (_, Some("prepared"), Some("frame")) => "d-dashdot",
-        ("epoll-busy-poll", ..) => "d-long",
+        ("epoll-busy-poll" | "sockets", ..) => "d-long",
         _ => "d-solid",
     }
 }

@@ -57,7 +57,7 @@ pub fn cell_name(cell: &Cell) -> String {
 #[must_use]
 pub fn is_kernel_path(path: &str) -> bool {
     let (what, how) = path.split_once('/').unwrap_or((path, ""));
-    matches!(what, "udp" | "tcp") && how != "bypass"
+    matches!(what, "udp" | "tcp") && !matches!(how, "bypass" | "sockets")
 }
 
 /// The line of a run's quantile table at exactly `percent`.

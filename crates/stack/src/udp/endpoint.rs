@@ -145,8 +145,10 @@ impl Key {
     }
 }
 
-/// An endpoint.
+/// An endpoint. In the order in which a datagram needs it, by lines of the cache: whom it is for; the queue, and whether the way
+/// back is known; that way; options.
 #[derive(Debug)]
+#[repr(C, align(64))]
 pub(crate) struct Endpoint {
     pub(crate) key: Key,
     pub(crate) version: u32,
@@ -154,15 +156,15 @@ pub(crate) struct Endpoint {
     pub(crate) is_announced: bool,
     /// The local address was given to bind() and outlives the connection.
     pub(crate) is_address_locked: bool,
-    /// Number of the reuseport group plus 1; 0: none.
-    pub(crate) group: u32,
     /// IPv4 identification of the next datagram that may be fragmented, or is of a connection.
     pub(crate) identification: u16,
-    pub(crate) queue: Queue,
     /// Datagrams dropped for want of room (`sk_drops`).
     pub(crate) dropped: u32,
-    pub(crate) options: UdpOptions,
+    /// Number of the reuseport group plus 1; 0: none.
+    pub(crate) group: u32,
+    pub(crate) queue: Queue,
     pub(crate) flow: Flow,
+    pub(crate) options: UdpOptions,
     pub(crate) memberships: Vec<Membership>,
 }
 

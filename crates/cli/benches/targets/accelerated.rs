@@ -1,0 +1,74 @@
+//! What the small program of `program.rs` has of `nearwire run`: rates, round trips beside idle sockets, memory.
+
+use std::process::Command;
+use std::time::Duration;
+
+use nearwire_lab::CableEnd;
+
+use crate::process::{Sockets, command, start};
+use crate::{AnyError, INITIATOR_CPU, RESPONDER_CPU, program};
+
+const PORT: u16 = 20_000;
+/// How long the far program may take to have its socket.
+const READY: Duration = Duration::from_millis(150);
+const SEND_MS: u32 = 200;
+const TRIPS: u32 = 40_000;
+
+/// One use of the program, and the name before its figures.
+#[derive(Clone, Copy)]
+pub struct Use {
+    name: &'static str,
+    sockets: Sockets,
+    what: What,
+}
+
+#[derive(Clone, Copy)]
+enum What {
+    Send { bytes: u32 },
+    Ping { idle: u16 },
+}
+
+const fn one(name: &'static str, sockets: Sockets, what: What) -> Use {
+    Use { name, sockets, what }
+}
+
+pub const USES: [Use; 7] = [
+    one("send 64 B, kernel", Sockets::Kernel, What::Send { bytes: 64 }),
+    one("send 64 B, run", Sockets::Nearwire, What::Send { bytes: 64 }),
+    one("send 1400 B, kernel", Sockets::Kernel, What::Send { bytes: 1400 }),
+    one("send 1400 B, run", Sockets::Nearwire, What::Send { bytes: 1400 }),
+    one("ping, kernel", Sockets::Kernel, What::Ping { idle: 0 }),
+    one("ping, run", Sockets::Nearwire, What::Ping { idle: 0 }),
+    one("ping beside 10 000, run", Sockets::Nearwire, What::Ping { idle: 10_000 }),
+];
+
+impl Use {
+    /// Figures by name.
+    pub fn figures(&self, near: &CableEnd, far: &CableEnd) -> Result<Vec<(String, f64)>, AnyError> {
+        let at = format!("{}:{PORT}", far.ipv4);
+        let (far_words, near_words) = match self.what {
+            What::Send { bytes } => {
+                let (bytes, ms) = (bytes.to_string(), (READY.as_millis() as u32 + 2 * SEND_MS).to_string());
+                (vec!["count", &at, &bytes, &ms].join(" "), format!("send {at} {bytes} {SEND_MS}"))
+            }
+            What::Ping { idle } => (format!("echo {at}"), format!("ping {at} {idle} {TRIPS}")),
+        };
+        let server = start(self.command(&far_words)?, far, RESPONDER_CPU)?;
+        std::thread::sleep(READY);
+        let text = start(self.command(&near_words)?, near, INITIATOR_CPU)?.output()?;
+        drop(server);
+        let figures: Vec<_> = text.lines().filter_map(|line| self.figure(line)).collect();
+        if figures.is_empty() { Err(format!("{}: it printed nothing", self.name).into()) } else { Ok(figures) }
+    }
+
+    fn command(&self, words: &str) -> Result<Command, AnyError> {
+        let mut command = command(self.sockets, std::env::current_exe()?.as_os_str());
+        command.arg(program::MARK).args(words.split(' '));
+        Ok(command)
+    }
+
+    fn figure(&self, line: &str) -> Option<(String, f64)> {
+        let (name, figure) = line.split_once(' ')?;
+        Some((format!("{} {name}", self.name), figure.parse().ok()?))
+    }
+}

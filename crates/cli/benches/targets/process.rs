@@ -1,0 +1,63 @@
+//! Processes at the two ends of the cable, with the kernel's sockets or under `nearwire run`.
+
+use std::ffi::OsStr;
+use std::process::{Child, Command, Stdio};
+
+use nearwire_lab::CableEnd;
+use nearwire_sys::affinity::pin_current_thread;
+
+use crate::{AnyError, NEARWIRE};
+
+/// Whose sockets a program has.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Sockets {
+    Kernel,
+    Nearwire,
+}
+
+/// A program to start. Pinned to one CPU it would sleep by itself, and the far end has a CPU of its own here: it spins.
+pub fn command(sockets: Sockets, program: &OsStr) -> Command {
+    match sockets {
+        Sockets::Kernel => Command::new(program),
+        Sockets::Nearwire => {
+            let mut command = Command::new(NEARWIRE);
+            command.args(["run", "--quiet", "--strict", "--"]).arg(program).env("NEARWIRE_SPIN", "forever");
+            command
+        }
+    }
+}
+
+/// Starts it at an end, on a CPU: a program runs where the thread that starts it does.
+pub fn start(mut command: Command, end: &CableEnd, cpu: u32) -> Result<Running, AnyError> {
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let namespace = end.namespace.clone();
+    let started = std::thread::spawn(move || {
+        pin_current_thread(cpu).map_err(|errno| format!("pin to CPU {cpu}: {errno}"))?;
+        let program = command.get_program().to_owned();
+        let child = namespace.enter(|| command.spawn()).map_err(|error| error.to_string())?;
+        child.map_err(|error| format!("start {}: {error}; install it (make targets does)", program.display()))
+    });
+    Ok(Running(started.join().map_err(|_| "the starting thread failed")??))
+}
+
+/// A process that is ended when this is dropped: servers do not leave by themselves.
+pub struct Running(pub Child);
+
+impl Running {
+    /// What it printed until its end.
+    pub fn output(mut self) -> Result<String, AnyError> {
+        let mut text = String::new();
+        if let Some(mut output) = self.0.stdout.take() {
+            std::io::Read::read_to_string(&mut output, &mut text)?;
+        }
+        self.0.wait()?;
+        Ok(text)
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}

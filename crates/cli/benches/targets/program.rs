@@ -1,0 +1,101 @@
+//! A small program of ordinary socket calls: this binary, started again. What it does is its arguments; what it measured it
+//! prints as `name figure` lines.
+
+use std::error::Error;
+use std::net::{SocketAddr, UdpSocket};
+use std::time::{Duration, Instant};
+
+use nearwire_sys::tsc::Clock;
+
+/// The argument that says that this is such a program.
+pub const MARK: &str = "--program";
+/// Messages between two looks at the clock.
+const BATCH: usize = 64;
+
+type Answer = Result<(), Box<dyn Error>>;
+
+/// `send TO BYTES MS`, `count AT BYTES MS`, `echo AT`, `ping TO IDLE TRIPS`.
+pub fn run(arguments: &[String]) -> Answer {
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match words[..] {
+        ["send", to, bytes, ms] => send(to.parse()?, bytes.parse()?, Duration::from_millis(ms.parse()?)),
+        ["count", at, bytes, ms] => count(at.parse()?, bytes.parse()?, Duration::from_millis(ms.parse()?)),
+        ["echo", at] => echo(at.parse()?),
+        ["ping", to, idle, trips] => ping(to.parse()?, idle.parse()?, trips.parse()?),
+        _ => Err(format!("no program: {words:?}").into()),
+    }
+}
+
+fn connected(to: SocketAddr) -> std::io::Result<UdpSocket> {
+    let socket = UdpSocket::bind("0.0.0.0:0")?;
+    socket.connect(to)?;
+    Ok(socket)
+}
+
+/// Sends as fast as it goes.
+fn send(to: SocketAddr, bytes: usize, time: Duration) -> Answer {
+    let socket = connected(to)?;
+    let message = vec![0x5a; bytes];
+    let (began, mut sent) = (Instant::now(), 0_u64);
+    while began.elapsed() < time {
+        for _ in 0..BATCH {
+            socket.send(&message)?;
+        }
+        sent += BATCH as u64;
+    }
+    println!("mpps {}", sent as f64 / began.elapsed().as_secs_f64() / 1e6);
+    Ok(())
+}
+
+/// Counts what comes.
+fn count(at: SocketAddr, bytes: usize, time: Duration) -> Answer {
+    let socket = UdpSocket::bind(at)?;
+    socket.set_nonblocking(true)?;
+    let mut message = vec![0; bytes];
+    let (began, mut counted) = (Instant::now(), 0_u64);
+    while began.elapsed() < time {
+        for _ in 0..BATCH {
+            counted += u64::from(socket.recv(&mut message).is_ok());
+        }
+    }
+    println!("counted {counted}");
+    Ok(())
+}
+
+fn echo(at: SocketAddr) -> Answer {
+    let socket = UdpSocket::bind(at)?;
+    let mut message = [0; 2048];
+    loop {
+        let (bytes, from) = socket.recv_from(&mut message)?;
+        socket.send_to(&message[..bytes], from)?;
+    }
+}
+
+/// Round trips while other sockets are open and nothing comes for them.
+fn ping(to: SocketAddr, idle: u16, trips: usize) -> Answer {
+    const FIRST_PORT: u16 = 32_768;
+    let socket = connected(to)?;
+    let others = (0..idle).map(|at| UdpSocket::bind(("0.0.0.0", FIRST_PORT + at))).collect::<Result<Vec<_>, _>>()?;
+    let clock = Clock::calibrate();
+    let mut message = [0x5a; crate::SIZE_BYTES as usize];
+    let mut half_rtt_ns = Vec::with_capacity(trips);
+    for _ in 0..trips {
+        let began = clock.now_ticks();
+        socket.send(&message)?;
+        socket.recv(&mut message)?;
+        half_rtt_ns.push(clock.ns(clock.now_ticks() - began) / 2);
+    }
+    let warm = &mut half_rtt_ns[trips / 10..];
+    warm.sort_unstable();
+    println!("p50_ns {}", warm[warm.len() / 2]);
+    for (name, key) in [("rss_mib", "VmRSS:"), ("peak_virtual_mib", "VmPeak:")] {
+        println!("{name} {}", kib_of(key).ok_or("no memory figures in /proc/self/status")? / 1024.0);
+    }
+    drop(others);
+    Ok(())
+}
+
+fn kib_of(key: &str) -> Option<f64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    status.lines().find_map(|line| line.strip_prefix(key))?.trim().strip_suffix(" kB")?.parse().ok()
+}
