@@ -18,7 +18,7 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use nearwire_frames::PortError;
 use nearwire_frames::port::Port;
-use nearwire_frames::steering::FlowFilter;
+use nearwire_frames::steering::{Filter, FlowFilter, SteeringTable};
 use nearwire_stack::{
     Arrival, Datagram, EndpointId, Message, NeedsKernel, Offers, Stack, StackConfig, Take, Update, Verdict,
 };
@@ -177,6 +177,46 @@ impl Engine {
     /// Removes them; what another endpoint wants too stays.
     pub fn remove_flows(&mut self, unwanted: &[FlowFilter]) {
         self.flows.remove(unwanted, &mut self.interfaces.attached);
+    }
+
+    /// Has the ports take nothing until [`Engine::resume`]; one system call a port.
+    pub fn pause(&mut self) {
+        for table in self.interfaces.tables() {
+            // Refused, frames come by the port as before.
+            let _ = table.pause();
+        }
+    }
+
+    /// Ends [`Engine::pause`].
+    pub fn resume(&mut self) {
+        for table in self.interfaces.tables() {
+            // Refused, packets stay with the kernel, which has the sockets too.
+            let _ = table.resume();
+        }
+    }
+
+    /// Takes flows out of the kernel's maps and nothing else, see [`SteeringTable::withdraw`].
+    pub fn withdraw_flows(&mut self, flows: &[FlowFilter]) {
+        for table in self.interfaces.tables() {
+            flows.iter().for_each(|flow| table.withdraw(Filter::Flow(*flow)));
+        }
+    }
+
+    /// Puts flows that endpoints still want into the kernel's maps again, after a child withdrew them.
+    pub fn restore_flows(&mut self, flows: &[FlowFilter]) {
+        for table in self.interfaces.tables() {
+            flows.iter().for_each(|flow| table.restore(Filter::Flow(*flow)));
+        }
+    }
+
+    /// For the child of a fork: closes its copies of all descriptors and gives the filters, whose maps the parent still
+    /// uses.
+    #[must_use]
+    pub fn into_filters_of_parent(self) -> Vec<SteeringTable> {
+        let Engine { stack, interfaces, .. } = self;
+        // Memory of the parent's, not to be copied for being freed.
+        std::mem::forget(stack);
+        interfaces.attached.into_iter().filter_map(|attached| attached.port.into_filters_of_parent()).collect()
     }
 
     /// Addresses of this host that datagrams from the wire may be for.

@@ -47,6 +47,8 @@ struct Half {
     /// Descriptors registered with the kernel, at most: those that were closed are not counted out.
     kernel_members: u32,
     asked_kernel_ticks: u64,
+    /// Other processes have it too, since a fork.
+    is_shared: bool,
 }
 
 /// See the module.
@@ -57,6 +59,8 @@ pub struct Sets {
     halves: Vec<Half>,
     /// Registrations with the kernel of sockets of ours that are not accelerated.
     waiting: HashMap<SocketId, Vec<(SetId, Interest)>>,
+    /// Sockets registered in shared sets since the last fork, by set and number: children do not know of these.
+    since_fork: Vec<(SetId, i32)>,
 }
 
 impl Sets {
@@ -114,16 +118,36 @@ impl Sets {
         }
     }
 
-    /// A socket is the kernel's from now on: the other way.
-    pub(crate) fn handed_over(&mut self, id: SocketId) {
+    /// Processes part: what is registered now is known to both.
+    pub(crate) fn forked(&mut self) {
+        self.since_fork.clear();
+        self.halves.iter_mut().for_each(|half| half.is_shared = half.numbers > 0);
+    }
+
+    /// Whether a socket is registered in any set here.
+    pub(crate) fn has(&self, id: SocketId) -> bool {
+        self.epoll.registrations_of(id).next().is_some()
+    }
+
+    /// A socket is the kernel's from now on: the other way. `by_child`: a child has done it for the sets that are shared, and
+    /// may have changed its mind since.
+    pub(crate) fn handed_over(&mut self, id: SocketId, by_child: bool) {
         let registered: Vec<_> = self.epoll.registrations_of(id).collect();
         for registration in registered {
             let (set, interest) = (registration.set, registration.interest);
             let half = &mut self.halves[set.index()];
             if let Some((set, fd)) = half.descriptor.zip(Descriptor::new(interest.fd)) {
                 let flags = kernel::EventFlags::from_bits_retain(interest.events.bits());
-                if kernel::add(set, fd, kernel::EventData::new_u64(interest.data), flags).is_ok() {
-                    half.kernel_members += 1;
+                let data = kernel::EventData::new_u64(interest.data);
+                let is_known = self.since_fork.contains(&(registration.set, interest.fd));
+                let registered = if by_child && half.is_shared && !is_known {
+                    kernel::modify(set, fd, data, flags)
+                } else {
+                    kernel::add(set, fd, data, flags)
+                };
+                match registered {
+                    Ok(()) | Err(Errno::EXIST) => half.kernel_members += 1,
+                    Err(_) => {}
                 }
             }
             self.waiting.entry(id).or_default().push((set, interest));
@@ -180,6 +204,8 @@ impl Sockets {
     /// Decides who does what epoll_ctl(2) asks for, and does it where it is ours.
     pub fn epoll_control(&mut self, set: i32, operation: Operation, interest: Interest) -> Control {
         let Some(set) = self.sets.find(set) else { return Control::Kernel };
+        self.claim_registered();
+        self.claim_number(interest.fd);
         if operation != Operation::Delete {
             self.settle_if_bound(interest.fd);
         }
@@ -196,6 +222,9 @@ impl Sockets {
         };
         while self.sets.epoll.next_wake().is_some() {}
         self.wake_sleepers();
+        if operation == Operation::Add && done.is_ok() && self.sets.halves[set.index()].is_shared {
+            self.sets.since_fork.push((set, interest.fd));
+        }
         match done {
             Ok(()) => Control::Done,
             Err(error) => Control::Failed(error.errno()),
@@ -224,7 +253,8 @@ impl Sockets {
 
     /// Whether epoll_wait(2) on a number concerns accelerated sockets now, or may while it waits.
     #[must_use]
-    pub fn epoll_concerns(&self, number: i32) -> bool {
+    pub fn epoll_concerns(&mut self, number: i32) -> bool {
+        self.claim_registered();
         self.sets.find(number).is_some() && self.socket_count() > 0
     }
 
@@ -245,7 +275,8 @@ impl Sockets {
         let half = &mut sets.halves[set.index()];
         let now_ticks = rough_ticks();
         let is_due = now_ticks.wrapping_sub(half.asked_kernel_ticks) > ASK_KERNEL_AFTER_TICKS;
-        let ask_kernel = half.kernel_members > 0 && count < most && (is_due || (first && count == 0));
+        let has_kernel_members = half.kernel_members > 0 || half.is_shared;
+        let ask_kernel = has_kernel_members && count < most && (is_due || (first && count == 0));
         if ask_kernel {
             half.asked_kernel_ticks = now_ticks;
         }
@@ -261,7 +292,8 @@ impl Sockets {
 
     /// Whether a number names an epoll set with accelerated sockets, directly or in sets inside.
     #[must_use]
-    pub fn is_epoll_of_ours(&self, number: i32) -> bool {
+    pub fn is_epoll_of_ours(&mut self, number: i32) -> bool {
+        self.claim_registered();
         self.sets.find(number).is_some_and(|set| !self.sets.epoll.is_empty(set))
     }
 }

@@ -12,6 +12,7 @@ use nearwire_sys::descriptor::Descriptor;
 use crate::config::{self, Config, Role, Use};
 use crate::engine::Engine;
 use crate::epoll_sets::Sets;
+use crate::handover::{Children, inode_of};
 use crate::id::SocketId;
 use crate::reason::Reason;
 use crate::shadow::{self, Kept};
@@ -38,6 +39,9 @@ pub struct Sockets {
     pub(crate) sets: Sets,
     /// Threads that sleep on the watch.
     pub(crate) sleepers: u32,
+    pub(crate) children: Children,
+    /// Sockets were inherited from a process that accelerates them.
+    pub(crate) inherits: bool,
 }
 
 impl Sockets {
@@ -54,6 +58,8 @@ impl Sockets {
             owners: Vec::new(),
             sets: Sets::default(),
             sleepers: 0,
+            children: Children::default(),
+            inherits: false,
         }
     }
 
@@ -153,7 +159,12 @@ impl Sockets {
         self.forget_number(number);
     }
 
-    fn forget_number(&mut self, number: i32) {
+    /// All numbers of sockets are below.
+    pub(crate) fn number_count(&self) -> i32 {
+        self.numbers.len() as i32
+    }
+
+    pub(crate) fn forget_number(&mut self, number: i32) {
         let Some(id) = self.find(number) else { return };
         self.numbers[number as usize] = 0;
         let Some(socket) = self.get_mut(id) else { return };
@@ -202,6 +213,7 @@ impl Sockets {
 
     /// O_NONBLOCK changed.
     pub fn set_nonblocking(&mut self, number: i32, is_nonblocking: bool) {
+        self.claim_number(number);
         if let Some(socket) = self.find(number).and_then(|id| self.get_mut(id)) {
             socket.is_nonblocking = is_nonblocking;
         }
@@ -223,6 +235,7 @@ impl Sockets {
 
     /// connect(2) succeeded.
     pub fn connected(&mut self, number: i32) {
+        self.claim_number(number);
         let Some(id) = self.find(number) else { return };
         let Some(socket) = self.get_mut(id) else { return };
         let remote = shadow::peer_address(socket.shadow);
@@ -271,6 +284,7 @@ impl Sockets {
 
     /// An option was set: read back what the kernel has now.
     pub fn option_changed(&mut self, number: i32) {
+        self.claim_number(number);
         let Some(id) = self.find(number) else { return };
         let Some(socket) = self.get_mut(id) else { return };
         if !socket.is_accelerated() {
@@ -296,6 +310,7 @@ impl Sockets {
 
     /// Something was done to a socket that only the kernel can follow.
     pub fn only_kernel(&mut self, number: i32, reason: Reason) {
+        self.claim_number(number);
         if let Some(id) = self.find(number) {
             self.hand_over(id, reason);
         }
@@ -303,6 +318,7 @@ impl Sockets {
 
     /// A group was joined on an interface, or the sources wanted of it changed; `ifindex` 0: the kernel chose one.
     pub fn joined(&mut self, number: i32, ifindex: u32, group: IpAddr, filter: SourceFilter) {
+        self.claim_number(number);
         let Some(id) = self.find(number) else { return };
         let ifindex = if ifindex == 0 { self.interface_to(group) } else { ifindex };
         let Some(socket) = self.get_mut(id) else { return };
@@ -321,6 +337,7 @@ impl Sockets {
 
     /// A group was left.
     pub fn left(&mut self, number: i32, ifindex: u32, group: IpAddr) {
+        self.claim_number(number);
         let Some(id) = self.find(number) else { return };
         let Some(socket) = self.get_mut(id) else { return };
         let at = socket
@@ -439,6 +456,7 @@ impl Sockets {
             let joining = engine.stack().udp_join(endpoint, joined.ifindex, joined.group, &joined.filter);
             joining.map_err(|_| Reason::AddressRefused)?;
         }
+        let inode = inode_of(socket.shadow).ok_or(Reason::NotBound)?;
         let flows = flows_of(socket, engine, endpoint);
         socket.own_addresses = engine.first_addresses_v4();
         engine.watch_shadow(socket.shadow, id.index() as u32).map_err(|_| Reason::EngineFailed)?;
@@ -450,7 +468,7 @@ impl Sockets {
             self.owners.resize(endpoint.index() + 1, id);
         }
         self.owners[endpoint.index()] = id;
-        Ok(Accelerated { endpoint, flows })
+        Ok(Accelerated { endpoint, flows, inode })
     }
 
     fn ask_rules(&self, id: SocketId, remote: Option<SocketAddr>) -> Result<(), Reason> {
@@ -499,13 +517,17 @@ impl Sockets {
 
     /// Gives a socket back to the kernel. What was taken for it before is read first.
     pub(crate) fn hand_over(&mut self, id: SocketId, reason: Reason) {
+        self.hand_over_to(id, reason, false);
+    }
+
+    pub(crate) fn hand_over_to(&mut self, id: SocketId, reason: Reason, by_child: bool) {
         let Some(socket) = self.get_mut(id) else { return };
         if !socket.is_accelerated() {
             socket.service = Service::Kernel(reason);
             return;
         }
         let before = std::mem::replace(&mut socket.service, Service::Kernel(reason));
-        let Service::Accelerated(Accelerated { endpoint, flows }) = before else { return };
+        let Service::Accelerated(Accelerated { endpoint, flows, .. }) = before else { return };
         let shadow = socket.shadow;
         socket.shadow_has_data = true;
         let Some(engine) = self.engine() else { return };
@@ -521,7 +543,7 @@ impl Sockets {
             socket.leftover = waits.then_some(endpoint);
         }
         self.raise_readable();
-        self.sets.handed_over(id);
+        self.sets.handed_over(id, by_child);
     }
 }
 

@@ -62,6 +62,9 @@ impl Sockets {
     #[inline]
     pub fn receive<R>(&mut self, number: i32, stays: bool, mut read: impl FnMut(Delivery<'_>) -> R) -> Receive<R> {
         let Some(id) = self.find(number) else { return Receive::Kernel };
+        if self.children.forked && self.children.want_something() {
+            self.follow_children();
+        }
         let Some((socket, engine)) = self.with_engine(id) else { return self.receive_undecided(id) };
         let Some(endpoint) = socket.endpoint() else { return self.receive_undecided(id) };
         if engine.stack_ref().udp_waiting(endpoint) > 0 {
@@ -100,13 +103,13 @@ impl Sockets {
             }
             return Receive::Done(result);
         }
-        self.receive_later(id, endpoint, took, stays, read)
+        self.receive_later((number, id), endpoint, took, stays, read)
     }
 
     /// Nothing for this socket was in the ports: others may have become readable, and the shadow may have something.
     fn receive_later<R>(
         &mut self,
-        id: SocketId,
+        (number, id): (i32, SocketId),
         endpoint: EndpointId,
         took: bool,
         stays: bool,
@@ -115,7 +118,12 @@ impl Sockets {
         if took {
             self.raise_readable();
         }
-        self.look_if_due();
+        if self.engine().is_some_and(|engine| engine.is_look_due()) {
+            self.look();
+            if self.forget_if_closed(number, id) {
+                return Receive::Kernel;
+            }
+        }
         let Some((socket, engine)) = self.with_engine(id) else { return Receive::Kernel };
         if engine.stack_ref().udp_waiting(endpoint) > 0
             && let Some(result) = read_waiting(socket, engine, endpoint, stays, read)
@@ -135,7 +143,11 @@ impl Sockets {
     /// The first use of a socket that the kernel gave its port.
     #[cold]
     fn receive_undecided<R>(&mut self, id: SocketId) -> Receive<R> {
+        self.claim(id, Reason::ReadByChild);
         let Some(socket) = self.get(id) else { return Receive::Kernel };
+        if socket.is_accelerated() {
+            return Receive::Shadow;
+        }
         if matches!(socket.service, Service::Open) && socket.local.is_some_and(|local| local.port() != 0) {
             self.settle(id, None);
             if self.get(id).is_some_and(UdpSocket::is_accelerated) {
@@ -170,6 +182,9 @@ impl Sockets {
         let Service::Accelerated(accelerated) = &socket.service else { return self.send_undecided(id, message, more) };
         if engine.is_look_due() {
             self.look();
+            if self.forget_if_closed(number, id) {
+                return Send::Kernel;
+            }
             return self.send_now(id, message, more);
         }
         if socket.shadow_has_error {
@@ -252,6 +267,7 @@ impl Sockets {
 
     /// Bytes of the datagram that the next receive would deliver; `None`: ask the kernel (FIONREAD).
     pub fn next_datagram_bytes(&mut self, number: i32) -> Option<usize> {
+        self.claim_number(number);
         let id = self.find(number)?;
         self.take_in();
         let (socket, engine) = self.with_engine(id)?;
@@ -261,6 +277,9 @@ impl Sockets {
 
     /// Takes in what the ports have, and looks at the watch when that is due.
     pub fn take_in(&mut self) {
+        if self.children.forked && self.children.want_something() {
+            self.follow_children();
+        }
         self.take_in_frames();
         self.look_if_due();
     }

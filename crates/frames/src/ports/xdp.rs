@@ -28,7 +28,7 @@ pub use config::{Steer, XdpConfig, XdpMode};
 pub use umem::Pages;
 
 use std::io;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use nearwire_sys::bpf::Map;
 
@@ -64,7 +64,7 @@ pub struct XdpFacts {
 #[derive(Debug)]
 pub struct XdpPort {
     // Detached first: with the program gone the kernel has its frames back while sockets and memory are taken down.
-    _attachment: XdpAttachment,
+    attachment: XdpAttachment,
     _sockets: Map,
     /// The filters, for a port opened with [`Steer::Filters`].
     steering: Option<SteeringTable>,
@@ -102,7 +102,7 @@ impl XdpPort {
         let buffer_bytes = config.frame_size_bytes as usize - RECEIVE_HEADROOM_BYTES;
         Ok(XdpPort {
             facts: XdpFacts { pages: sockets.pages, zero_copy: sockets.zero_copy, program_id: attachment.program_id() },
-            _attachment: attachment,
+            attachment,
             _sockets: map,
             steering,
             receivers: sockets.receivers.into_boxed_slice(),
@@ -148,6 +148,31 @@ impl XdpPort {
         }
         self.busy_polls = busy_poll_us > 0;
         Ok(())
+    }
+
+    /// The filters, for a port opened with [`Steer::Filters`].
+    pub fn steering_table(&mut self) -> Option<&mut SteeringTable> {
+        self.steering.as_mut()
+    }
+
+    /// For the child of a fork: closes the child's copies of the descriptors, which would keep the queues and the program
+    /// when the parent ends, and gives the filters, whose maps the parent still uses. Packet memory and rings are not
+    /// there in a child.
+    #[must_use]
+    pub fn into_filters_of_parent(self) -> Option<SteeringTable> {
+        let XdpPort { attachment, steering, receivers, sender, .. } = self;
+        attachment.close_copy();
+        let sockets = receivers.iter().map(Receiver::socket).chain([sender.socket()]);
+        let mut numbers: Vec<_> = sockets.map(|socket| socket.as_raw_fd()).collect();
+        numbers.sort_unstable();
+        numbers.dedup();
+        // Dropped, they would unmap addresses where the child has nothing, or something of its own by now.
+        std::mem::forget((receivers, sender));
+        for number in numbers {
+            // SAFETY: the values that owned the descriptors are forgotten, and each number is here once.
+            drop(unsafe { OwnedFd::from_raw_fd(number) });
+        }
+        steering
     }
 
     /// No frame on any queue: wakes drivers that ask for it, and finds out now and then whether there still is one.

@@ -33,7 +33,7 @@ impl fmt::Display for AttachMode {
 /// An attached program; detached on drop.
 #[derive(Debug)]
 pub struct XdpAttachment {
-    _link: Link,
+    link: Link,
     program_id: u32,
 }
 
@@ -53,13 +53,18 @@ impl XdpAttachment {
         let program_id = program
             .id()
             .map_err(|source| PortError::refused("read the attached XDP program's id", &interface.name, source))?;
-        Ok(XdpAttachment { _link: link, program_id })
+        Ok(XdpAttachment { link, program_id })
     }
 
     /// The kernel's id of the program.
     #[must_use]
     pub fn program_id(&self) -> u32 {
         self.program_id
+    }
+
+    /// Gives up the copy that a fork made, see [`Link::close_copy`].
+    pub(crate) fn close_copy(self) {
+        self.link.close_copy();
     }
 }
 

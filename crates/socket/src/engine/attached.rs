@@ -5,6 +5,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use nearwire_frames::PortError;
 use nearwire_frames::interface::InterfaceFacts;
 use nearwire_frames::ports::xdp::{Side, Steer, XdpConfig, XdpMode, XdpPort, candidates};
+use nearwire_frames::steering::SteeringTable;
 use nearwire_stack::{LinkKind, PortId, ReceiveChecksum, Update};
 
 use crate::config::{Config, Mode};
@@ -109,6 +110,10 @@ impl Interfaces {
         false
     }
 
+    pub(super) fn tables(&mut self) -> impl Iterator<Item = &mut SteeringTable> {
+        self.attached.iter_mut().filter_map(|attached| attached.port.steering_table())
+    }
+
     pub(super) fn forget_addresses(&mut self) {
         self.addresses.clear();
         self.links.clear();
@@ -153,8 +158,9 @@ impl Interfaces {
                 continue;
             }
             let opened = match link.refused {
-                Some(reason) => Err(reason),
-                None => self.open(&link, &mut join),
+                // A process that has the interface may end any time, without news.
+                Some(reason) if reason != Reason::InterfaceBusy => Err(reason),
+                _ => self.open(&link, &mut join),
             };
             match opened {
                 Ok(attached) => {
