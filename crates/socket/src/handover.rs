@@ -23,7 +23,7 @@ use nearwire_frames::steering::{Filter, FlowFilter, SteeringTable};
 use nearwire_sys::descriptor::Descriptor;
 use nearwire_sys::shared_words::SharedWords;
 use rustix::io::{FdFlags, fcntl_getfd};
-use rustix::process::{Pid, getppid, test_kill_process};
+use rustix::process::{Pid, getpid, getppid, test_kill_process};
 
 use crate::id::SocketId;
 use crate::reason::Reason;
@@ -41,6 +41,8 @@ const ROUNDS_MOST: u32 = 64;
 pub(crate) struct Children {
     /// There may be some.
     pub(crate) forked: bool,
+    /// This process, as children know it: a parent that ends at once has a child that getppid(2) misleads.
+    pid: Option<Pid>,
     /// The filters are paused since a fork.
     paused: bool,
     /// Word 0: something was claimed. Then a word for each socket: its inode and the reason, or 0.
@@ -88,6 +90,7 @@ impl Sockets {
             return;
         }
         self.children.forked = true;
+        self.children.pid = Some(getpid());
         if self.children.words.is_none() {
             self.children.words = SharedWords::create(c"nearwire-claims", PLACES + 1).ok();
         }
@@ -109,7 +112,7 @@ impl Sockets {
             EngineState::Closed | EngineState::Refused(_) => Vec::new(),
         };
         let children = std::mem::take(&mut self.children);
-        let parent = Arc::new(Parent { pid: getppid(), filters, words: children.words });
+        let parent = Arc::new(Parent { pid: children.pid.or_else(getppid), filters, words: children.words });
         for socket in self.sockets.iter_mut().flatten() {
             (socket.leftover, socket.shadow_has_data, socket.shadow_has_error) = (None, false, false);
             if !socket.is_accelerated() {

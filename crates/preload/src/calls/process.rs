@@ -6,7 +6,7 @@
 //! | `fork`, `daemon`, `forkpty` | `pthread_atfork` handlers, registered with the first socket |
 //! | `_Fork`, `clone`, `syscall(SYS_fork)` | a page that the kernel wipes in children, looked at by each call |
 //! | `vfork` | the process id, when followed numbers are copied or closed, and at exec: it has our memory |
-//! | `execv`, `execve`, `execvp`, `execvpe`, `fexecve` | the symbols |
+//! | `execve`, `execl` and their kin | the symbols |
 //! | `posix_spawn` | `posix_spawn_file_actions_adddup2` |
 //! | `sendmsg` with `SCM_RIGHTS` | the symbols; received sockets are not ours and stay the kernel's |
 //!
@@ -20,7 +20,7 @@
 //!
 //! # What is not seen
 //!
-//! `execl` and its kin, raw `execve`, and pidfd_getfd(2) by another process: the new owner of a socket finds what the
+//! A raw `execve`, and pidfd_getfd(2) by another process: the new owner of a socket finds what the
 //! kernel gets, which is nothing while this process serves it. A `fork` from a signal handler that interrupted one of our calls:
 //! the child must not return from that handler. After an unnoticed fork while another thread was in a call of ours, the child's
 //! inherited sockets get nothing while the parent serves them.
