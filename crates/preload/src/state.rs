@@ -141,7 +141,7 @@ pub fn let_go() {
     STATE.let_go();
 }
 
-/// In the child of a fork. `was_held`: the forking thread had kept the others out.
+/// In the child of a fork. `was_held`: the forking thread had kept the others out, after having prepared the sockets.
 pub fn after_fork_in_child(was_held: bool) {
     let after = STATE.reset_after_fork();
     if was_held {
@@ -151,7 +151,7 @@ pub fn after_fork_in_child(was_held: bool) {
     STATE.enter(|state| match after {
         AfterFork::Whole => {
             let Some(State { sockets, .. }) = state else { return };
-            if catch_unwind(AssertUnwindSafe(|| sockets.after_fork_in_child())).is_err() {
+            if catch_unwind(AssertUnwindSafe(|| sockets.after_fork_in_child(was_held))).is_err() {
                 forget(state);
             }
         }

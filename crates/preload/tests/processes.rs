@@ -80,9 +80,14 @@ fn assert_by_kernel(said: &str, who: &str) {
 #[test]
 fn children_and_helpers_started_leave_the_parent_accelerated() {
     let Some(said) = said("helpers") else { return };
-    for who in
-        ["alone", "after a child", "after fork and exec", "after popen", "after vfork that closed", "after clone by syscall"]
-    {
+    for who in [
+        "alone",
+        "after a child",
+        "after fork and exec",
+        "after popen",
+        "after vfork that closed",
+        "after clone by syscall",
+    ] {
         assert_accelerated(&said, who);
     }
 }
@@ -117,4 +122,10 @@ fn forking_server_serves_every_request_and_stays_accelerated() {
     let Some(said) = said("forking") else { return };
     assert!(said.contains("served: 20\n"), "{said}");
     assert_accelerated(&said, "server");
+}
+
+#[test]
+#[ignore = "a measurement: prints what a fork costs"]
+fn fork_with_an_accelerated_socket_costs() {
+    said("cost");
 }

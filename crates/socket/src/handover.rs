@@ -105,8 +105,10 @@ impl Sockets {
         }
     }
 
-    /// This process is the child of a fork.
-    pub fn after_fork_in_child(&mut self) {
+    /// This process is the child of a fork. `was_prepared`: by [`Sockets::prepare_fork`]; else the filters are in force, and what
+    /// answers a datagram of the child's would be the parent's.
+    pub fn after_fork_in_child(&mut self, was_prepared: bool) {
+        self.claims_to_send = !was_prepared;
         let filters = match std::mem::replace(&mut self.engine, EngineState::Closed) {
             EngineState::Open(engine) => engine.into_filters_of_parent(),
             EngineState::Closed | EngineState::Refused(_) => Vec::new(),

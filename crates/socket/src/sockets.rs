@@ -42,6 +42,8 @@ pub struct Sockets {
     pub(crate) children: Children,
     /// Sockets were inherited from a process that accelerates them.
     pub(crate) inherits: bool,
+    /// An inherited socket is claimed also when this process sends by it.
+    pub(crate) claims_to_send: bool,
 }
 
 impl Sockets {
@@ -60,6 +62,7 @@ impl Sockets {
             sleepers: 0,
             children: Children::default(),
             inherits: false,
+            claims_to_send: false,
         }
     }
 

@@ -244,6 +244,9 @@ impl Sockets {
 
     #[cold]
     fn send_undecided(&mut self, id: SocketId, message: &Message<'_>, more: bool) -> Send {
+        if self.claims_to_send {
+            self.claim(id, Reason::ReadByChild);
+        }
         let Some(socket) = self.get(id) else { return Send::Kernel };
         if !matches!(socket.service, Service::Open) {
             return Send::Kernel;

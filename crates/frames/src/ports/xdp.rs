@@ -11,6 +11,8 @@
 //! A port is one socket a receive queue, plus one for sending when that is separate. An XDP program, attached as long
 //! as the port lives, hands the port's frames to the sockets and all others to the kernel.
 //!
+//! A port is its process's own: a child of fork(2) has neither memory nor rings, and must not use the port.
+//!
 //! Invariant: closing the port, or killing the process, leaves no program and no socket, and the kernel gets all frames
 //! again. Source: `Documentation/networking/af_xdp.rst`, `net/xdp/xsk.c`.
 

@@ -1,6 +1,7 @@
 //! Interfaces: which there are, which have a port of ours, and why others have none.
 
 use std::net::{IpAddr, Ipv4Addr};
+use std::time::{Duration, Instant};
 
 use nearwire_frames::PortError;
 use nearwire_frames::interface::InterfaceFacts;
@@ -17,6 +18,8 @@ const FILL_FRAMES: u32 = 512;
 /// The same, over all queues of an interface.
 const FILL_FRAMES_MOST: u32 = 4096;
 const TX_FRAMES: u32 = 256;
+/// An interface that another process has is tried again after this long, as that process may end without news.
+const BUSY_FOR: Duration = Duration::from_secs(1);
 
 /// An interface with a port.
 pub struct Attached {
@@ -50,8 +53,8 @@ struct Link {
     ifindex: u32,
     is_up: bool,
     kind: LinkKind,
-    /// Why it got no port when it was tried.
-    refused: Option<Reason>,
+    /// Why it got no port when it was tried, and when that was.
+    refused: Option<(Reason, Instant)>,
 }
 
 /// See the module.
@@ -158,8 +161,7 @@ impl Interfaces {
                 continue;
             }
             let opened = match link.refused {
-                // A process that has the interface may end any time, without news.
-                Some(reason) if reason != Reason::InterfaceBusy => Err(reason),
+                Some((reason, at)) if reason != Reason::InterfaceBusy || at.elapsed() < BUSY_FOR => Err(reason),
                 _ => self.open(&link, &mut join),
             };
             match opened {
@@ -169,7 +171,7 @@ impl Interfaces {
                 }
                 Err(reason) => {
                     if let Some(known) = self.links.iter_mut().find(|known| known.ifindex == link.ifindex) {
-                        known.refused = Some(reason);
+                        known.refused = Some((reason, Instant::now()));
                     }
                     // An interface that nobody would accelerate explains nothing where another one was tried.
                     if first_refusal.is_none() || first_refusal == Some(Reason::NotEthernet) {
