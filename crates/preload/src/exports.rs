@@ -7,6 +7,8 @@ pub mod epoll;
 #[cfg(not(test))]
 pub mod poll;
 #[cfg(not(test))]
+pub mod process;
+#[cfg(not(test))]
 pub mod signals;
 #[cfg(not(test))]
 pub mod sockets;

@@ -207,6 +207,42 @@ impl<T> Gate<T> {
         self.enter_slowly(me, work)
     }
 
+    /// Stays inside until [`Gate::let_go`]: across a fork, say. `false`: this thread is inside already.
+    #[must_use]
+    pub fn hold(&self) -> bool {
+        let me = thread_identity();
+        loop {
+            let bias = self.bias.load(Relaxed);
+            if bias & !SLOT_MASK == me {
+                let inside = &self.inside[bias & SLOT_MASK];
+                if inside.load(Relaxed) != 0 {
+                    return false;
+                }
+                inside.store(me, Relaxed);
+                compiler_fence(SeqCst);
+                if self.bias.load(Relaxed) == bias {
+                    return true;
+                }
+                inside.store(0, Release);
+            }
+            match self.arrive(me) {
+                Arrival::Reentered => return false,
+                Arrival::Owner => {}
+                Arrival::Locked => return true,
+            }
+        }
+    }
+
+    /// Ends a [`Gate::hold`] of the calling thread.
+    pub fn let_go(&self) {
+        let me = thread_identity();
+        if self.lock.load(Relaxed) == me {
+            self.leave_lock(me);
+        } else if let Some(inside) = self.inside.iter().find(|inside| inside.load(Relaxed) == me) {
+            inside.store(0, Release);
+        }
+    }
+
     #[cold]
     #[inline(never)]
     fn enter_slowly<R>(&self, me: usize, work: impl FnOnce(&mut T) -> R) -> Entered<R> {

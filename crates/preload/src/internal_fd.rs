@@ -107,6 +107,17 @@ pub fn release(fd: RawFd) {
     }
 }
 
+/// Closes all of ours: in the child of a fork that cannot use them.
+pub fn close_all() {
+    for fd in LOWEST.load(Relaxed)..HIGHEST {
+        if is_internal(fd) {
+            release(fd);
+            // SAFETY: the values that own these descriptors were forgotten.
+            unsafe { rustix::io::close(fd) };
+        }
+    }
+}
+
 /// The ranges of numbers from `first` to `last`, both included, that hold none of ours: what `close_range` and
 /// `closefrom` close.
 pub fn gaps(first: u32, last: u32) -> impl Iterator<Item = (u32, u32)> {

@@ -11,8 +11,7 @@
 //!
 //! Not here, and why:
 //!
-//! * `execl`, `execle`, `execlp`: a C-variadic definition is not possible in stable Rust, and glibc's own call its
-//!   `execve` without passing our symbol. Nothing is lost: all that must not survive an exec closes by itself.
+//! * `execl`, `execle`, `execlp` take as many arguments as there are: they have an [`address`] only.
 //! * `vfork`: returns twice into the same stack frame, which a wrapper's frame cannot stand. Its child shares our
 //!   memory.
 //! * `signal`, `bsd_signal`, `sigset`, `siginterrupt`, `sysv_signal`: made of `sigaction` in [`crate::signals`].
@@ -117,6 +116,26 @@ macro_rules! next_definitions {
     };
 }
 
+/// Where the next definition of a function with `...` is.
+pub mod address {
+    use super::{c_void, next};
+
+    /// The next `execl`.
+    pub fn execl() -> *mut c_void {
+        next::execl.get()
+    }
+
+    /// The next `execle`.
+    pub fn execle() -> *mut c_void {
+        next::execle.get()
+    }
+
+    /// The next `execlp`.
+    pub fn execlp() -> *mut c_void {
+        next::execlp.get()
+    }
+}
+
 next_definitions! {
     fn socket(domain: c_int, kind: c_int, protocol: c_int) -> c_int;
     fn socketpair(domain: c_int, kind: c_int, protocol: c_int, pair: *mut c_int) -> c_int;
@@ -189,6 +208,11 @@ next_definitions! {
     fn fexecve(fd: c_int, arguments: *const *const c_char, environment: *const *const c_char) -> c_int;
     fn posix_spawn(pid: *mut pid_t, path: *const c_char, actions: *const posix_spawn_file_actions_t, attributes: *const posix_spawnattr_t, arguments: *const *mut c_char, environment: *const *mut c_char) -> c_int;
     fn posix_spawnp(pid: *mut pid_t, file: *const c_char, actions: *const posix_spawn_file_actions_t, attributes: *const posix_spawnattr_t, arguments: *const *mut c_char, environment: *const *mut c_char) -> c_int;
+
+    fn execl(path: *const c_char; first: *const c_char) -> c_int;
+    fn execle(path: *const c_char; first: *const c_char) -> c_int;
+    fn execlp(file: *const c_char; first: *const c_char) -> c_int;
+    fn posix_spawn_file_actions_adddup2(actions: *mut posix_spawn_file_actions_t, fd: c_int, new: c_int) -> c_int;
 
     fn sigaction(signal: c_int, new: *const action, old: *mut action) -> c_int;
 }

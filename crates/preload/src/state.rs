@@ -15,7 +15,8 @@ use nearwire_socket::wait::SpinFor;
 use nearwire_socket::{Reason, Sockets};
 use nearwire_sys::descriptor::{Descriptor, Refusal, Request, Source, from_kernel};
 
-use crate::gate::{Entered, Gate};
+use crate::calls::process;
+use crate::gate::{AfterFork, Entered, Gate};
 use crate::internal_fd;
 use crate::turn::{errno, fail};
 
@@ -116,7 +117,7 @@ pub fn can_follow(number: i32) -> bool {
 /// of the same thread, or the library is off.
 #[inline]
 pub fn with<R>(work: impl FnOnce(&mut Sockets) -> R) -> Option<R> {
-    if OFF.load(Relaxed) {
+    if OFF.load(Relaxed) || !process::is_ready() {
         return None;
     }
     // What the library asks the kernel on the way leaves no trace in the program's errno.
@@ -165,6 +166,42 @@ extern "C" fn print_stats() {
 #[must_use]
 pub fn is_inside() -> bool {
     STATE.enter(|_| ()) == Entered::Reentered
+}
+
+/// Keeps other threads out until [`let_go`]; `false`: the calling thread is inside already.
+pub fn hold() -> bool {
+    STATE.hold()
+}
+
+/// Ends [`hold`].
+pub fn let_go() {
+    STATE.let_go();
+}
+
+/// In the child of a fork. `was_held`: the forking thread had kept the others out, after having prepared the sockets.
+pub fn after_fork_in_child(was_held: bool) {
+    let after = STATE.reset_after_fork();
+    if was_held {
+        STATE.let_go();
+    }
+    let before = errno();
+    STATE.enter(|state| match after {
+        AfterFork::Whole => {
+            let Some(State { sockets, .. }) = state else { return };
+            if catch_unwind(AssertUnwindSafe(|| sockets.after_fork_in_child(was_held))).is_err() {
+                forget(state);
+            }
+        }
+        AfterFork::Torn => forget(state),
+    });
+    fail(before);
+}
+
+/// The state is not to be trusted: nothing of it is used or dropped, which would detach the parent's programs.
+fn forget(state: &mut Option<State>) {
+    std::mem::forget(state.take());
+    MARKS.iter().for_each(|mark| mark.store(0, Relaxed));
+    internal_fd::close_all();
 }
 
 /// How calls wait.

@@ -25,7 +25,7 @@ use std::time::{Duration, Instant};
 use nearwire_frames::PortError;
 use nearwire_frames::port::Port;
 use nearwire_frames::ports::xdp::XdpPort;
-use nearwire_frames::steering::FlowFilter;
+use nearwire_frames::steering::{Filter, FlowFilter, SteeringTable};
 use nearwire_stack::{
     Arrival, Datagram, EndpointId, Message, NeedsKernel, Offers, Stack, StackConfig, Take, Update, Verdict,
 };
@@ -223,6 +223,46 @@ impl Engine {
         self.flows.remove(unwanted, &mut self.interfaces.attached);
     }
 
+    /// Has the ports take nothing until [`Engine::resume`]; one system call a port.
+    pub fn pause(&mut self) {
+        for table in self.interfaces.tables() {
+            // Refused, frames come by the port as before.
+            let _ = table.pause();
+        }
+    }
+
+    /// Ends [`Engine::pause`].
+    pub fn resume(&mut self) {
+        for table in self.interfaces.tables() {
+            // Refused, packets stay with the kernel, which has the sockets too.
+            let _ = table.resume();
+        }
+    }
+
+    /// Takes flows out of the kernel's maps and nothing else, see [`SteeringTable::withdraw`].
+    pub fn withdraw_flows(&mut self, flows: &[FlowFilter]) {
+        for table in self.interfaces.tables() {
+            flows.iter().for_each(|flow| table.withdraw(Filter::Flow(*flow)));
+        }
+    }
+
+    /// Puts flows that endpoints still want into the kernel's maps again, after a child withdrew them.
+    pub fn restore_flows(&mut self, flows: &[FlowFilter]) {
+        for table in self.interfaces.tables() {
+            flows.iter().for_each(|flow| table.restore(Filter::Flow(*flow)));
+        }
+    }
+
+    /// For the child of a fork: closes its copies of all descriptors and gives the filters, whose maps the parent still
+    /// uses.
+    #[must_use]
+    pub fn into_filters_of_parent(self) -> Vec<SteeringTable> {
+        let Engine { stack, interfaces, .. } = self;
+        // Memory of the parent's, not to be copied for being freed.
+        std::mem::forget(stack);
+        interfaces.attached.into_iter().filter_map(|attached| attached.port.into_filters_of_parent()).collect()
+    }
+
     /// Addresses of this host that datagrams from the wire may be for.
     pub fn own_addresses(&self) -> impl Iterator<Item = IpAddr> {
         self.interfaces.own_addresses()
@@ -352,8 +392,9 @@ impl Engine {
     }
 
     /// Looks at the watch: takes in news of the kernel's tables, and hands each shadow that has something to `shadow`.
-    pub fn look(&mut self, mut shadow: impl FnMut(u32, Seen)) -> Looked {
+    pub fn look(&mut self, shadow: impl FnMut(u32, Seen)) -> Looked {
         self.looked_ticks = rough_ticks();
+        let mut shadow = shadow;
         let (mut has_news, mut by_kernel) = (false, false);
         self.watch.look(
             |token, seen| {

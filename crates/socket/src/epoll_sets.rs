@@ -52,6 +52,8 @@ struct Half {
     /// Descriptors registered with the kernel, at most: those that were closed are not counted out.
     kernel_members: u32,
     asked_kernel_ticks: u64,
+    /// Other processes have it too, since a fork.
+    is_shared: bool,
     /// Ours filled the room that the program gave, and nothing had happened since the call before: it does not read what
     /// it is told of, or has much to do. The kernel's half is next.
     is_kernels_turn: bool,
@@ -86,6 +88,8 @@ pub struct Sets {
     raised: u64,
     /// Always readable; put into the kernel's set to call plain waiters.
     call: Option<OwnedFd>,
+    /// Sockets registered in shared sets since the last fork, by set and number: children do not know of these.
+    since_fork: Vec<(SetId, i32)>,
 }
 
 impl Sets {
@@ -143,16 +147,36 @@ impl Sets {
         }
     }
 
-    /// A socket is the kernel's from now on: the other way.
-    pub(crate) fn handed_over(&mut self, id: SocketId) {
+    /// Processes part: what is registered now is known to both.
+    pub(crate) fn forked(&mut self) {
+        self.since_fork.clear();
+        self.halves.iter_mut().for_each(|half| half.is_shared = half.numbers > 0);
+    }
+
+    /// Whether a socket is registered in any set here.
+    pub(crate) fn has(&self, id: SocketId) -> bool {
+        self.epoll.registrations_of(id).next().is_some()
+    }
+
+    /// A socket is the kernel's from now on: the other way. `by_child`: a child has done it for the sets that are shared, and
+    /// may have changed its mind since.
+    pub(crate) fn handed_over(&mut self, id: SocketId, by_child: bool) {
         let registered: Vec<_> = self.epoll.registrations_of(id).collect();
         for registration in registered {
             let (set, interest) = (registration.set, registration.interest);
             let half = &mut self.halves[set.index()];
             if let Some((set, fd)) = half.descriptor.zip(Descriptor::new(interest.fd)) {
                 let flags = kernel::EventFlags::from_bits_retain(interest.events.bits());
-                if kernel::add(set, fd, kernel::EventData::new_u64(interest.data), flags).is_ok() {
-                    half.kernel_members += 1;
+                let data = kernel::EventData::new_u64(interest.data);
+                let is_known = self.since_fork.contains(&(registration.set, interest.fd));
+                let registered = if by_child && half.is_shared && !is_known {
+                    kernel::modify(set, fd, data, flags)
+                } else {
+                    kernel::add(set, fd, data, flags)
+                };
+                match registered {
+                    Ok(()) | Err(Errno::EXIST) => half.kernel_members += 1,
+                    Err(_) => {}
                 }
             }
             self.waiting.entry(id).or_default().push((set, interest));
@@ -252,6 +276,8 @@ impl Sockets {
     /// Decides who does what epoll_ctl(2) asks for, and does it where it is ours.
     pub fn epoll_control(&mut self, set: i32, operation: Operation, interest: Interest) -> Control {
         let Some(set) = self.sets.find(set) else { return Control::Kernel };
+        self.claim_registered();
+        self.claim_number(interest.fd);
         if operation != Operation::Delete {
             self.settle_if_bound(interest.fd);
         }
@@ -269,6 +295,9 @@ impl Sockets {
         self.generation += 1;
         self.sleepers.wake_for(id);
         self.sets.call_plain_waiters();
+        if operation == Operation::Add && done.is_ok() && self.sets.halves[set.index()].is_shared {
+            self.sets.since_fork.push((set, interest.fd));
+        }
         match done {
             Ok(()) => Control::Done,
             Err(error) => Control::Failed(error.errno()),
@@ -308,6 +337,7 @@ impl Sockets {
 
     /// Whether epoll_wait(2) on a number concerns accelerated sockets now, or may while it waits.
     pub fn epoll_concerns(&mut self, number: i32) -> Concerns {
+        self.claim_registered();
         let Some(set) = self.sets.find(number) else { return Concerns::No };
         match self.sets.halves[set.index()].concerns {
             Some((generation, concerns)) if generation == self.generation => concerns,
@@ -347,7 +377,7 @@ impl Sockets {
         }
         let (sets, state) = self.sets_and_state();
         let half = &mut sets.halves[set.index()];
-        if half.kernel_members == 0 || asked == Asked::JustNow {
+        if (half.kernel_members == 0 && !half.is_shared) || asked == Asked::JustNow {
             let count = sets.epoll.collect(set, most, state, deliver);
             return Some(Collected { count, ask_kernel: AskKernel::No });
         }
@@ -381,7 +411,8 @@ impl Sockets {
 
     /// Whether a number names an epoll set with accelerated sockets, directly or in sets inside.
     #[must_use]
-    pub fn is_epoll_of_ours(&self, number: i32) -> bool {
+    pub fn is_epoll_of_ours(&mut self, number: i32) -> bool {
+        self.claim_registered();
         self.sets.find(number).is_some_and(|set| !self.sets.epoll.is_empty(set))
     }
 }

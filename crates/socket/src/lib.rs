@@ -6,6 +6,8 @@
 //!
 //! * [`Sockets`] (`sockets.rs`): the numbers, the lives of sockets, who serves them and why;
 //!   `transfer.rs` sends and receives, `readiness.rs` says what poll(2) would;
+//! * `handover.rs`: sockets that other processes have too, by fork, exec or a Unix socket; `requeue.rs` gives datagrams that
+//!   wait back to the kernel;
 //! * [`engine`]: ports, stack, the kernel's tables, and the watch over everything that is not a frame;
 //! * [`epoll`]: sets of accelerated sockets; `epoll_sets.rs` divides a program's set between the kernel and them;
 //! * [`poll`]: poll(2) and select(2) over accelerated sockets and the kernel's descriptors;
@@ -24,6 +26,7 @@ pub mod config;
 pub mod engine;
 pub mod epoll;
 mod epoll_sets;
+mod handover;
 mod id;
 pub mod kernel_tables;
 pub mod poll;
@@ -31,6 +34,7 @@ pub mod preconditions;
 pub mod program;
 mod readiness;
 pub mod reason;
+mod requeue;
 pub mod shadow;
 mod sleepers;
 mod sockets;

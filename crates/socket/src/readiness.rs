@@ -24,6 +24,7 @@ impl Sockets {
 
     /// The socket a number names, if it is accelerated, or now is because the program waits for it.
     pub fn accelerated(&mut self, number: i32) -> Option<SocketId> {
+        self.claim_number(number);
         let id = self.find(number)?;
         if matches!(self.get(id)?.service, Service::Open) {
             self.settle_if_bound(number);

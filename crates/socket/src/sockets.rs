@@ -16,6 +16,7 @@ use nearwire_sys::descriptor::{Descriptor, place};
 use crate::config::{self, Config, Role, Use};
 use crate::engine::Engine;
 use crate::epoll_sets::Sets;
+use crate::handover::{Children, inode_of};
 use crate::id::SocketId;
 use crate::reason::{Reason, Why};
 use crate::shadow::{self, Kept};
@@ -51,6 +52,11 @@ pub struct Sockets {
     pub(crate) generation: u64,
     /// What others are told of all this.
     pub(crate) page: Arc<Writer>,
+    pub(crate) children: Children,
+    /// Sockets were inherited from a process that accelerates them.
+    pub(crate) inherits: bool,
+    /// An inherited socket is claimed also when this process sends by it.
+    pub(crate) claims_to_send: bool,
 }
 
 impl Sockets {
@@ -69,6 +75,9 @@ impl Sockets {
             sets: Sets::default(),
             sleepers: Sleepers::default(),
             generation: 0,
+            children: Children::default(),
+            inherits: false,
+            claims_to_send: false,
         }
     }
 
@@ -177,7 +186,12 @@ impl Sockets {
         self.forget_number(number);
     }
 
-    fn forget_number(&mut self, number: i32) {
+    /// All numbers of sockets are below.
+    pub(crate) fn number_count(&self) -> i32 {
+        self.numbers.len() as i32
+    }
+
+    pub(crate) fn forget_number(&mut self, number: i32) {
         let Some(id) = self.find(number) else { return };
         self.numbers[number as usize] = 0;
         let Some(socket) = self.get_mut(id) else { return };
@@ -301,6 +315,7 @@ impl Sockets {
 
     /// O_NONBLOCK changed.
     pub fn set_nonblocking(&mut self, number: i32, is_nonblocking: bool) {
+        self.claim_number(number);
         if let Some(socket) = self.find(number).and_then(|id| self.get_mut(id)) {
             socket.is_nonblocking = is_nonblocking;
         }
@@ -323,6 +338,7 @@ impl Sockets {
 
     /// connect(2) succeeded.
     pub fn connected(&mut self, number: i32) {
+        self.claim_number(number);
         let Some(id) = self.find(number) else { return };
         let Some(socket) = self.get_mut(id) else { return };
         let remote = shadow::peer_address(socket.shadow);
@@ -372,6 +388,7 @@ impl Sockets {
 
     /// An option was set: read back what the kernel has now.
     pub fn option_changed(&mut self, number: i32) {
+        self.claim_number(number);
         let Some(id) = self.find(number) else { return };
         let Some(socket) = self.get_mut(id) else { return };
         if !socket.is_accelerated() {
@@ -397,6 +414,7 @@ impl Sockets {
 
     /// Something was done to a socket that only the kernel can follow.
     pub fn only_kernel(&mut self, number: i32, why: impl Into<Why>) {
+        self.claim_number(number);
         if let Some(id) = self.find(number) {
             self.hand_over(id, why);
         }
@@ -404,6 +422,7 @@ impl Sockets {
 
     /// A group was joined on an interface, or the sources wanted of it changed; `ifindex` 0: the kernel chose one.
     pub fn joined(&mut self, number: i32, ifindex: u32, group: IpAddr, filter: SourceFilter) {
+        self.claim_number(number);
         let Some(id) = self.find(number) else { return };
         let ifindex = if ifindex == 0 { self.interface_to(group) } else { ifindex };
         let Some(socket) = self.get_mut(id) else { return };
@@ -422,6 +441,7 @@ impl Sockets {
 
     /// A group was left.
     pub fn left(&mut self, number: i32, ifindex: u32, group: IpAddr) {
+        self.claim_number(number);
         let Some(id) = self.find(number) else { return };
         let Some(socket) = self.get_mut(id) else { return };
         let at = socket
@@ -547,6 +567,7 @@ impl Sockets {
             let joining = engine.stack().udp_join(endpoint, joined.ifindex, joined.group, &joined.filter);
             joining.map_err(|_| Reason::AddressRefused)?;
         }
+        let inode = inode_of(socket.shadow).ok_or(Reason::NotBound)?;
         let flows = flows_of(socket, engine, endpoint);
         socket.own_addresses = engine.first_addresses_v4();
         engine.watch_shadow(socket.shadow, id.index() as u32).map_err(|_| Reason::EngineFailed)?;
@@ -558,7 +579,7 @@ impl Sockets {
             self.owners.resize(endpoint.index() + 1, id);
         }
         self.owners[endpoint.index()] = id;
-        Ok(Accelerated { endpoint, flows, first_remote: None })
+        Ok(Accelerated { endpoint, flows, first_remote: None, inode })
     }
 
     fn ask_rules(&self, id: SocketId, remote: Option<SocketAddr>) -> Result<(), Why> {
@@ -630,6 +651,10 @@ impl Sockets {
 
     /// Gives a socket back to the kernel. What was taken for it before is read first.
     pub(crate) fn hand_over(&mut self, id: SocketId, why: impl Into<Why>) {
+        self.hand_over_to(id, why, false);
+    }
+
+    pub(crate) fn hand_over_to(&mut self, id: SocketId, why: impl Into<Why>, by_child: bool) {
         let why = why.into();
         let Some(socket) = self.get_mut(id) else { return };
         if !socket.is_accelerated() {
@@ -656,7 +681,7 @@ impl Sockets {
             socket.leftover = waits.then_some(endpoint);
         }
         self.raise_readable();
-        self.sets.handed_over(id);
+        self.sets.handed_over(id, by_child);
         self.service_changed();
     }
 }

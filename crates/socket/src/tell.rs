@@ -3,10 +3,12 @@
 
 use std::sync::Arc;
 
+use nearwire_sys::affinity::allowed_cpus;
+
 use crate::id::SocketId;
 use crate::reason::{Handed, HandedCall, Reason, Why};
 use crate::sockets::{EngineState, Sockets};
-use crate::status::{self, Counter, SocketCounter, Writer};
+use crate::status::{self, Counter, Slot, SocketCounter, Writer};
 use crate::udp_socket::{Service, UdpSocket};
 use crate::wait::spun_ns;
 
@@ -43,6 +45,21 @@ impl Sockets {
         if let Some(socket) = self.get(id).filter(|socket| socket.is_accelerated()) {
             socket.slot.count(SocketCounter::CallsHanded);
             self.page.count_handed(Handed::ByLibrary(call));
+        }
+    }
+
+    /// The child of a fork has a page of its own: the one it inherited is its parent's.
+    pub(crate) fn tell_anew(&mut self) {
+        self.page = Arc::new(Writer::of_self(&self.config, allowed_cpus().len()));
+        for (index, socket) in self.sockets.iter_mut().enumerate() {
+            let Some(socket) = socket else { continue };
+            socket.slot = Slot::new(Arc::clone(&self.page), index);
+            if let Some(writer) = socket.slot.writer() {
+                writer.open(socket.shadow.number());
+            }
+        }
+        for index in 0..self.socket_count() {
+            self.tell(SocketId::new(index as u32));
         }
     }
 

@@ -98,6 +98,9 @@ impl Sockets {
     /// The same of a socket that the call [holds](Sockets::hold).
     #[inline]
     pub fn receive_at<R>(&mut self, id: SocketId, stays: bool, mut read: impl FnMut(Delivery<'_>) -> R) -> Receive<R> {
+        if self.children.forked && self.children.want_something() {
+            self.follow_children();
+        }
         let Some((socket, engine)) = self.with_engine(id) else { return self.receive_undecided(id) };
         let Some(endpoint) = socket.endpoint() else { return self.receive_undecided(id) };
         if engine.stack_ref().udp_waiting(endpoint) > 0 {
@@ -159,7 +162,12 @@ impl Sockets {
         if took {
             self.raise_readable();
         }
-        self.look_if_due();
+        if self.engine().is_some_and(|engine| engine.is_look_due()) {
+            self.look();
+            if self.forget_if_closed(id) {
+                return Receive::Kernel;
+            }
+        }
         let Some((socket, engine)) = self.with_engine(id) else { return Receive::Kernel };
         if engine.stack_ref().udp_waiting(endpoint) > 0
             && let Some(result) = read_waiting(socket, engine, endpoint, stays, read)
@@ -182,7 +190,11 @@ impl Sockets {
     /// The first use of a socket that the kernel gave its port.
     #[cold]
     fn receive_undecided<R>(&mut self, id: SocketId) -> Receive<R> {
+        self.claim(id, Reason::ReadByChild);
         let Some(socket) = self.get(id) else { return Receive::Kernel };
+        if socket.is_accelerated() {
+            return Receive::Shadow;
+        }
         if matches!(socket.service, Service::Open) && socket.local.is_some_and(|local| local.port() != 0) {
             self.settle(id, None);
             if self.get(id).is_some_and(UdpSocket::is_accelerated) {
@@ -270,6 +282,9 @@ impl Sockets {
         let look = engine.look_around_send();
         if look == LookAroundSend::Before {
             self.look();
+            if self.forget_if_closed(id) {
+                return Send::Kernel;
+            }
             return self.send_now(id, message, more);
         }
         if socket.shadow_has_error {
@@ -346,6 +361,9 @@ impl Sockets {
 
     #[cold]
     fn send_undecided(&mut self, id: SocketId, message: &Message<'_>, more: bool) -> Send {
+        if self.claims_to_send {
+            self.claim(id, Reason::ReadByChild);
+        }
         let Some(socket) = self.get(id) else { return Send::Kernel };
         if !matches!(socket.service, Service::Open) {
             return if self.refusal_of(socket).is_some() { Send::Refused } else { Send::Kernel };
@@ -380,6 +398,7 @@ impl Sockets {
 
     /// Bytes of the datagram that the next receive would deliver; `None`: ask the kernel (FIONREAD).
     pub fn next_datagram_bytes(&mut self, number: i32) -> Option<usize> {
+        self.claim_number(number);
         let id = self.find(number)?;
         self.take_in();
         let (socket, engine) = self.with_engine(id)?;
@@ -389,6 +408,9 @@ impl Sockets {
 
     /// Takes in what the ports have, and looks at the watch when that is due.
     pub fn take_in(&mut self) {
+        if self.children.forked && self.children.want_something() {
+            self.follow_children();
+        }
         self.take_in_frames();
         self.look_if_due();
     }

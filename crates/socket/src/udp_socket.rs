@@ -7,6 +7,7 @@ use nearwire_frames::steering::FlowFilter;
 use nearwire_stack::{EndpointId, Family, SourceFilter};
 use nearwire_sys::descriptor::Descriptor;
 
+use crate::handover::Inherited;
 use crate::reason::Why;
 use crate::shadow::{Ancillary, Kept};
 use crate::status::Slot;
@@ -30,6 +31,8 @@ pub(crate) struct Accelerated {
     pub(crate) flows: Vec<FlowFilter>,
     /// Where it first sent to, which says by which interface its traffic goes.
     pub(crate) first_remote: Option<IpAddr>,
+    /// Of the shadow, to know it again under whatever number.
+    pub(crate) inode: u64,
 }
 
 /// A group joined, as the shadow was told.
@@ -71,6 +74,8 @@ pub(crate) struct UdpSocket {
     pub(crate) memberships: Vec<Membership>,
     /// An endpoint that is no longer served, with datagrams that were taken before.
     pub(crate) leftover: Option<EndpointId>,
+    /// The parent of this process accelerates it.
+    pub(crate) inherited: Option<Inherited>,
     /// This host's first IPv4 address on each interface, for packet information of group datagrams.
     pub(crate) own_addresses: Vec<(u32, Ipv4Addr)>,
     pub(crate) local: Option<SocketAddr>,
@@ -99,6 +104,7 @@ impl UdpSocket {
             shadow_has_data: false,
             shadow_has_error: false,
             leftover: None,
+            inherited: None,
             slot,
             own_addresses: Vec::new(),
             local: None,
@@ -138,6 +144,13 @@ impl UdpSocket {
 
     pub(crate) fn own_address_on(&self, ifindex: u32) -> Option<Ipv4Addr> {
         self.own_addresses.iter().find(|(of, _)| *of == ifindex).map(|(_, address)| *address)
+    }
+
+    pub(crate) fn inode(&self) -> Option<u64> {
+        match &self.service {
+            Service::Accelerated(accelerated) => Some(accelerated.inode),
+            Service::Open | Service::Kernel(_) => None,
+        }
     }
 
     #[inline]

@@ -8,6 +8,7 @@
 mod attr;
 
 use std::io;
+use std::mem::ManuallyDrop;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use attr::{Attr, Command, zeroed};
@@ -396,6 +397,14 @@ impl Link {
     pub fn attached_program(&self) -> io::Result<Option<u32>> {
         let info = link_info(self.fd.as_fd())?;
         Ok((info.ifindex != 0).then_some(info.prog_id))
+    }
+
+    /// Closes the descriptor without detaching: for the child of a fork, whose copy would keep the program attached when
+    /// the parent ends.
+    pub fn close_copy(self) {
+        let number = ManuallyDrop::new(self).fd.as_raw_fd();
+        // SAFETY: the value that owned the descriptor is never dropped, so this is its only owner.
+        drop(unsafe { OwnedFd::from_raw_fd(number) });
     }
 }
 

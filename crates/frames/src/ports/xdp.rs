@@ -11,6 +11,8 @@
 //! A port is one socket a receive queue, plus one for sending when that is separate. An XDP program, attached as long
 //! as the port lives, hands the port's frames to the sockets and all others to the kernel.
 //!
+//! A port is its process's own: a child of fork(2) has neither memory nor rings, and must not use the port.
+//!
 //! Invariant: closing the port, or killing the process, leaves no program and no socket, and the kernel gets all frames
 //! again. Source: `Documentation/networking/af_xdp.rst`, `net/xdp/xsk.c`.
 
@@ -28,7 +30,7 @@ pub use config::{Steer, XdpConfig, XdpMode};
 pub use umem::Pages;
 
 use std::io;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use nearwire_sys::bpf::Map;
 
@@ -160,6 +162,33 @@ impl XdpPort {
         }
         self.busy_polls = busy_poll_us > 0;
         Ok(())
+    }
+
+    /// The filters, for a port opened with [`Steer::Filters`].
+    pub fn steering_table(&mut self) -> Option<&mut SteeringTable> {
+        self.steering.as_mut()
+    }
+
+    /// For the child of a fork: closes the child's copies of the descriptors, which would keep the queues and the program
+    /// when the parent ends, and gives the filters, whose maps the parent still uses. Packet memory and rings are not
+    /// there in a child.
+    #[must_use]
+    pub fn into_filters_of_parent(self) -> Option<SteeringTable> {
+        let XdpPort { attachment, steering, receivers, sender, .. } = self;
+        if let Some(attachment) = attachment {
+            attachment.close_copy();
+        }
+        let sockets = receivers.iter().map(Receiver::socket).chain([sender.socket()]);
+        let mut numbers: Vec<_> = sockets.map(|socket| socket.as_raw_fd()).collect();
+        numbers.sort_unstable();
+        numbers.dedup();
+        // Dropped, they would unmap addresses where the child has nothing, or something of its own by now.
+        std::mem::forget((receivers, sender));
+        for number in numbers {
+            // SAFETY: the values that owned the descriptors are forgotten, and each number is here once.
+            drop(unsafe { OwnedFd::from_raw_fd(number) });
+        }
+        steering
     }
 
     /// No frame on any queue: wakes drivers that ask for it, and finds out now and then whether there still is one.

@@ -33,6 +33,8 @@ pub struct SteeringTable {
     shown: u32,
     /// Longer frames stay with the kernel.
     frame_most_bytes: u32,
+    /// The program is told of no class: it takes nothing.
+    is_paused: bool,
 }
 
 impl SteeringTable {
@@ -51,7 +53,7 @@ impl SteeringTable {
             frames: hash(MapKind::Hash, "nw_frames", FRAME_KEY_BYTES, FRAMES_MOST).map_err(refused)?,
         };
         let (interface, set, ports) = (interface.to_owned(), FilterSet::new(), Ports::default());
-        Ok(SteeringTable { interface, set, ports, maps, shown: 0, frame_most_bytes })
+        Ok(SteeringTable { interface, set, ports, maps, shown: 0, frame_most_bytes, is_paused: false })
     }
 
     /// Loads the program that gives what the filters match to `sockets`.
@@ -110,6 +112,51 @@ impl SteeringTable {
         shown.map_err(|source| PortError::refused("remove a filter", &self.interface, source))
     }
 
+    /// Has the program take nothing until [`SteeringTable::resume`], by one change whatever the number of filters.
+    ///
+    /// # Errors
+    /// The kernel refused.
+    pub fn pause(&mut self) -> Result<(), PortError> {
+        self.set_paused(true)
+    }
+
+    /// Ends [`SteeringTable::pause`].
+    ///
+    /// # Errors
+    /// The kernel refused.
+    pub fn resume(&mut self) -> Result<(), PortError> {
+        self.set_paused(false)
+    }
+
+    fn set_paused(&mut self, is_paused: bool) -> Result<(), PortError> {
+        self.is_paused = is_paused;
+        self.show_classes().map_err(|source| PortError::refused("pause or resume filters", &self.interface, source))
+    }
+
+    /// Takes a filter out of the kernel's map and leaves it in this table: for a process that has a copy of the map, as
+    /// the child of a fork. Whoever keeps the table finds the filter gone when it removes it.
+    pub fn withdraw(&self, filter: Filter) {
+        // Missing, where the keeper was faster; there is nobody to tell of anything else.
+        let _ = match filter.key() {
+            Key::Flow(key) => self.maps.flows.delete(&key),
+            Key::Frame(key) => self.maps.frames.delete(&key),
+            Key::Everything => Ok(true),
+        };
+    }
+
+    /// Puts a filter of this table into the kernel's map again, after somebody else withdrew it there.
+    pub fn restore(&self, filter: Filter) {
+        if !self.set.contains(&filter) {
+            return;
+        }
+        // It fitted before, and what it finds there is itself.
+        let _ = match filter.key() {
+            Key::Flow(key) => self.maps.flows.update(&key, &PRESENT),
+            Key::Frame(key) => self.maps.frames.update(&key, &PRESENT),
+            Key::Everything => Ok(()),
+        };
+    }
+
     /// The filters.
     #[must_use]
     pub fn filters(&self) -> &FilterSet {
@@ -123,7 +170,7 @@ impl SteeringTable {
     }
 
     fn show_classes(&mut self) -> io::Result<()> {
-        let classes = self.set.classes();
+        let classes = if self.is_paused { 0 } else { self.set.classes() };
         if classes != self.shown {
             self.maps.classes.update(&0_u32.to_ne_bytes(), &classes.to_ne_bytes())?;
             self.shown = classes;

@@ -68,6 +68,11 @@ impl XdpAttachment {
         // An error says nothing about the program.
         self.link.attached_program().map_or(true, |program| program == Some(self.program_id))
     }
+
+    /// Gives up the copy that a fork made, see [`Link::close_copy`].
+    pub(crate) fn close_copy(self) {
+        self.link.close_copy();
+    }
 }
 
 /// Fails when the interface carries a program.

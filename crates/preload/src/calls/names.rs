@@ -4,6 +4,7 @@ use libc::{c_int, c_uint, sockaddr, socklen_t};
 use nearwire_socket::Family;
 
 use crate::c_types::address::{self, Name};
+use crate::calls::process;
 use crate::turn::{REFUSED, errno, fail};
 use crate::{internal_fd, real, state};
 
@@ -33,7 +34,7 @@ pub fn epoll_opened(fd: c_int) {
 
 /// Before a number is closed, by whatever call.
 pub fn closing(fd: c_int) {
-    if state::is_followed(fd) {
+    if state::is_followed(fd) && !process::is_borrowed() {
         state::with(|sockets| sockets.closing(fd));
         state::unfollow(fd);
     }
@@ -48,7 +49,7 @@ pub fn replacing(old: c_int, new: c_int) {
 
 /// After `new` became a copy of `old`.
 pub fn copied(old: c_int, new: c_int) {
-    if new < 0 || old == new || !(state::is_followed(old) || state::is_followed(new)) {
+    if new < 0 || old == new || !(state::is_followed(old) || state::is_followed(new)) || process::is_borrowed() {
         return;
     }
     let is_followed = state::is_followed(old) && state::can_follow(new);

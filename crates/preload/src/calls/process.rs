@@ -1,1 +1,193 @@
-//! fork(2) and exec(3).
+//! Processes: fork(2), exec(2), and descriptors that go to other processes. What becomes of the sockets is in
+//! `nearwire_socket` (`handover.rs`); here is how we learn of it.
+//!
+//! | the program calls | we learn by |
+//! |---|---|
+//! | `fork`, `daemon`, `forkpty` | `pthread_atfork` handlers, registered with the first socket |
+//! | `_Fork`, `clone`, `syscall(SYS_fork)` | a page that the kernel wipes in children, looked at by each call |
+//! | `vfork` | the process id, when followed numbers are copied or closed, and at exec: it has our memory |
+//! | `execve`, `execl` and their kin | the symbols |
+//! | `posix_spawn` | `posix_spawn_file_actions_adddup2` |
+//! | `sendmsg` with `SCM_RIGHTS` | the symbols; received sockets are not ours and stay the kernel's |
+//!
+//! # Which sockets a new program gets
+//!
+//! * exec, in this process or a child: those that stay open, that is without FD_CLOEXEC. So a program that forks and
+//!   executes helpers should set it (SOCK_CLOEXEC), or its sockets go back to the kernel.
+//! * `posix_spawn`: those that a file action copies. Not all that stay open: few programs set FD_CLOEXEC, and none means
+//!   its helpers to read its sockets.
+//! * `popen`, `system`: none, for the same reason; the C library's calls within itself pass no symbol of ours.
+//!
+//! # What is not seen
+//!
+//! A raw `execve`, and pidfd_getfd(2) by another process: the new owner of a socket finds what the
+//! kernel gets, which is nothing while this process serves it. A `fork` from a signal handler that interrupted one of our calls:
+//! the child must not return from that handler. After an unnoticed fork while another thread was in a call of ours, the child's
+//! inherited sockets get nothing while the parent serves them.
+
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32};
+use std::time::Duration;
+
+use libc::{c_int, cmsghdr, msghdr};
+use nearwire_socket::Reason;
+use rustix::mm::{Advice, madvise};
+use rustix::process::getpid;
+
+use crate::{signals, state};
+
+const PAGE_BYTES: usize = 4096;
+
+/// What only this process has: in a child of fork it is zero. A page of its own.
+#[repr(C, align(4096))]
+struct OwnPage {
+    /// [`READY`], or 0 in a process that has not begun, or a new child.
+    phase: AtomicU32,
+    pid: AtomicI32,
+    _rest: [u8; PAGE_BYTES - 8],
+}
+
+const BEGINS: u32 = 1;
+const READY: u32 = 2;
+
+static OWN: OwnPage = OwnPage { phase: AtomicU32::new(0), pid: AtomicI32::new(0), _rest: [0; PAGE_BYTES - 8] };
+/// A process has begun, this one or one that it descends from.
+static BEGUN: AtomicBool = AtomicBool::new(false);
+/// The gate is held for a fork.
+static HELD: AtomicBool = AtomicBool::new(false);
+
+fn pid() -> i32 {
+    getpid().as_raw_nonzero().get()
+}
+
+/// Whether the library's state is this process's own. The first call of a process makes it so.
+#[inline]
+pub fn is_ready() -> bool {
+    OWN.phase.load(Relaxed) == READY || begin()
+}
+
+#[cold]
+fn begin() -> bool {
+    if OWN.phase.compare_exchange(0, BEGINS, Acquire, Relaxed).is_err() {
+        // Another thread is at it, or this one beneath a signal handler.
+        return false;
+    }
+    if BEGUN.swap(true, Relaxed) {
+        become_child();
+    } else {
+        // SAFETY: the handlers are functions of the right type, and stay while the library does, which is never unloaded.
+        unsafe { libc::pthread_atfork(Some(before_fork), Some(after_fork_in_parent), Some(after_fork_in_child)) };
+        let page = (&raw const OWN).cast_mut().cast();
+        // SAFETY: a whole page of this library's zeroed data, which holds nothing but the value. Refused (before Linux
+        // 4.14), only forks that run the handlers are noticed.
+        let _ = unsafe { madvise(page, PAGE_BYTES, Advice::LinuxWipeOnFork) };
+    }
+    OWN.pid.store(pid(), Relaxed);
+    OWN.phase.store(READY, Release);
+    true
+}
+
+/// Whether this is a child of vfork, which has its parent's memory: what it does to descriptors must not be followed.
+pub fn is_borrowed() -> bool {
+    OWN.phase.load(Relaxed) == READY && OWN.pid.load(Relaxed) != pid()
+}
+
+unsafe extern "C" fn before_fork() {
+    if !state::is_in_use() {
+        return;
+    }
+    state::with(|sockets| sockets.prepare_fork());
+    // No other thread is inside at the fork, so that the child's copy is whole.
+    if state::hold() {
+        HELD.store(true, Relaxed);
+    }
+}
+
+unsafe extern "C" fn after_fork_in_parent() {
+    if HELD.swap(false, Relaxed) {
+        state::let_go();
+    }
+}
+
+unsafe extern "C" fn after_fork_in_child() {
+    OWN.phase.store(BEGINS, Relaxed);
+    become_child();
+    OWN.pid.store(pid(), Relaxed);
+    OWN.phase.store(READY, Release);
+}
+
+fn become_child() {
+    signals::reset_after_fork();
+    state::after_fork_in_child(HELD.swap(false, Relaxed));
+}
+
+/// After daemon(3) in the process that goes on: its parent is about to end and to free the interface.
+pub fn became_daemon() {
+    const LOOKS: u32 = 50;
+    for _ in 0..LOOKS {
+        if !state::is_in_use() || state::with(|sockets| sockets.waits_for_parent()) != Some(true) {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Before exec(2).
+pub fn before_exec() {
+    if !state::is_in_use() {
+        return;
+    }
+    if is_borrowed() {
+        state::with(|sockets| sockets.prepare_exec_of_vfork());
+    } else {
+        state::with(|sockets| sockets.prepare_exec());
+    }
+}
+
+/// A socket that another program is to get.
+pub fn passed_by_spawn(fd: c_int) {
+    if state::is_socket(fd) && !is_borrowed() {
+        state::with(|sockets| sockets.passed(fd, Reason::HandedOverByExec));
+    }
+}
+
+/// Before sendmsg(2) on a socket that is not ours: descriptors of ours in its control messages.
+///
+/// # Safety
+/// `message` is null or what the program passes to sendmsg(2).
+#[inline]
+pub unsafe fn before_sendmsg(message: *const msghdr) {
+    // SAFETY: the caller's.
+    unsafe {
+        if !message.is_null() && (*message).msg_controllen >= size_of::<cmsghdr>() && state::is_in_use() {
+            pass_descriptors(message);
+        }
+    }
+}
+
+#[cold]
+unsafe fn pass_descriptors(message: *const msghdr) {
+    // SAFETY: the caller's; libc's functions stay within `msg_controllen`, and what is read within `cmsg_len`, as far as
+    // that is within the buffer.
+    unsafe {
+        if (*message).msg_control.is_null() {
+            return;
+        }
+        let end = (*message).msg_control as usize + (*message).msg_controllen;
+        let mut header = libc::CMSG_FIRSTHDR(message);
+        while let Some(found) = header.as_ref() {
+            if found.cmsg_level == libc::SOL_SOCKET && found.cmsg_type == libc::SCM_RIGHTS {
+                let data = libc::CMSG_DATA(header);
+                let length_bytes = (header as usize).saturating_add(found.cmsg_len).min(end);
+                let count = length_bytes.saturating_sub(data as usize) / size_of::<c_int>();
+                for at in 0..count {
+                    let fd = data.cast::<c_int>().add(at).read_unaligned();
+                    if state::is_socket(fd) && !is_borrowed() {
+                        state::with(|sockets| sockets.passed(fd, Reason::PassedToProcess));
+                    }
+                }
+            }
+            header = libc::CMSG_NXTHDR(message, header);
+        }
+    }
+}

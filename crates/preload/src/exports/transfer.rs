@@ -8,6 +8,7 @@ use std::time::Instant;
 use libc::{c_int, c_uint, c_void, iovec, mmsghdr, msghdr, size_t, sockaddr, socklen_t, ssize_t, timespec};
 
 use crate::c_types::segments::single;
+use crate::calls::process;
 use crate::calls::receive::{self, Into};
 use crate::calls::send;
 use crate::turn::{errno, fail};
@@ -287,7 +288,12 @@ unsafe fn send_message(fd: c_int, message: *const msghdr, flags: c_int, more: bo
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sendmsg(fd: c_int, message: *const msghdr, flags: c_int) -> ssize_t {
     // SAFETY: the caller's, as for the C function.
-    unsafe { send_message(fd, message, flags, false).unwrap_or_else(|| real::sendmsg(fd, message, flags)) }
+    unsafe {
+        if !state::is_socket(fd) {
+            process::before_sendmsg(message);
+        }
+        send_message(fd, message, flags, false).unwrap_or_else(|| real::sendmsg(fd, message, flags))
+    }
 }
 
 #[unsafe(no_mangle)]
@@ -295,6 +301,9 @@ pub unsafe extern "C" fn sendmmsg(fd: c_int, messages: *mut mmsghdr, count: c_ui
     // SAFETY: the caller's, as for the C function.
     unsafe {
         if !state::is_socket(fd) || messages.is_null() {
+            for at in 0..if messages.is_null() { 0 } else { count.min(1024) as usize } {
+                process::before_sendmsg(&raw const (*messages.add(at)).msg_hdr);
+            }
             return real::sendmmsg(fd, messages, count, flags);
         }
         let mut done = 0;

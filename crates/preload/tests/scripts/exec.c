@@ -178,3 +178,19 @@ SCRIPT(connected_socket_as_standard_streams) {
     reap(fork_child("child", executes_as_inetd));
     far_receives(PORT(5));
 }
+
+static int executes_by_list(void) {
+    char number[12];
+    char *arguments[5];
+    snprintf(number, sizeof number, "%d", a);
+    prepare_exec(arguments, "exec.serves_its_argument", a, 0);
+    CALL(execl("/proc/self/exe", "scripts", "exec.serves_its_argument", number, "0", "unused", "unused", "unused", NULL));
+    return 1;
+}
+
+SCRIPT(execl_with_many_arguments) {
+    a = bound(0);
+    reap(fork_child("child", executes_by_list));
+    FAR_SENDS(.to = PORT(0), .size = 3);
+    RECV(a, 10, 0);
+}

@@ -2,6 +2,7 @@
 #include "script.h"
 
 #include <spawn.h>
+#include <sys/syscall.h>
 
 static int a, b, epoll_set, pipes[2];
 
@@ -262,4 +263,71 @@ SCRIPT(daemon_keeps_its_socket) {
     char byte;
     CALL(close(pipes[1]));
     CALL(read(pipes[0], &byte, 1));
+}
+
+static int child_reads_queued_from(void) {
+    RECVFROM(a, 10, MSG_DONTWAIT);
+    return 0;
+}
+
+SCRIPT(child_reads_what_was_queued_v6) {
+    a = bound6(0);
+    FAR_SENDS(.family = AF_INET6, .to = PORT(0), .size = 5, .count = 3);
+    RECVFROM(a, 10, 0);
+    reap(fork_child("child", child_reads_queued_from));
+    RECVFROM(a, 10, MSG_DONTWAIT);
+    RECVFROM(a, 10, MSG_DONTWAIT);
+}
+
+static int child_ends(void) { return 0; }
+
+SCRIPT(order_and_hops_are_kept) {
+    a = bound(0);
+    SET(a, IPPROTO_IP, IP_RECVTTL, 1);
+    SET(a, IPPROTO_IP, IP_RECVTOS, 1);
+    FAR_SENDS(.to = PORT(0), .size = 5, .count = 3, .ttl = 33, .tos = 8);
+    RECVMSG(a, 10, 100, 0);
+    reap(fork_child("child", child_ends));
+    FAR_SENDS(.to = PORT(0), .size = 4, .count = 2, .letter = 'x');
+    for (int i = 0; i < 5; i++) RECVMSG(a, 10, 100, MSG_DONTWAIT);
+}
+
+SCRIPT(packet_information_is_kept) {
+    a = bound(0);
+    SET(a, IPPROTO_IP, IP_PKTINFO, 1);
+    FAR_SENDS(.to = PORT(0), .size = 5, .count = 2);
+    RECVMSG(a, 10, 100, 0);
+    reap(fork_child("child", child_ends));
+    RECVMSG(a, 10, 100, MSG_DONTWAIT);
+}
+
+static int child_of_clone(int number, int (*function)(void)) {
+    pid_t pid = syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
+    if (pid == 0) {
+        use_stream(number);
+        _exit(function());
+    }
+    return pid;
+}
+
+SCRIPT(clone_by_syscall) {
+    a = bound(0);
+    SENDTO(a, "before", V4(FAR, ECHO_PORT));
+    RECV(a, 20, 0);
+    reap(child_of_clone(reserve_stream("child"), child_echoes));
+    SENDTO(a, "parent", V4(FAR, ECHO_PORT));
+    RECV(a, 20, 0);
+}
+
+static int child_sets_option(void) {
+    SET(a, SOL_SOCKET, SO_RCVBUF, 20000);
+    CALL(fcntl(a, F_SETFL, O_NONBLOCK));
+    return 0;
+}
+
+SCRIPT(child_sets_options) {
+    a = bound(0);
+    reap(fork_child("child", child_sets_option));
+    RECV(a, 10, 0);
+    GET(a, SOL_SOCKET, SO_RCVBUF);
 }

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use nearwire_frames::PortError;
 use nearwire_frames::interface::InterfaceFacts;
 use nearwire_frames::ports::xdp::{Side, Steer, XdpConfig, XdpMode, XdpPort, candidates};
+use nearwire_frames::steering::SteeringTable;
 use nearwire_stack::{LinkKind, PortId, ReceiveChecksum, Update};
 
 use crate::config::{Config, Mode};
@@ -201,6 +202,10 @@ impl Interfaces {
             None => return is_changed,
         }
         false
+    }
+
+    pub(super) fn tables(&mut self) -> impl Iterator<Item = &mut SteeringTable> {
+        self.attached.iter_mut().filter_map(|attached| attached.port.steering_table())
     }
 
     /// The port of an interface can no more.

@@ -75,6 +75,7 @@ impl<T> Parts<T> {
         let start = unsafe { mmap(std::ptr::null_mut(), len_bytes, protection, flags, spec.socket, spec.page_offset) }?;
         let start = NonNull::new(start.cast::<u8>()).ok_or_else(|| io::Error::other("mmap returned address 0"))?;
         let mapping = Mapping { start, len_bytes };
+        super::umem::not_for_children(start, len_bytes);
         let flags_at = spec.offsets.flags.ok_or_else(|| {
             io::Error::new(io::ErrorKind::Unsupported, "this kernel's rings have no flags (before Linux 5.4)")
         })?;

@@ -4,7 +4,7 @@
 //! resident frame has a flag that says which. TX and completion ring have a slot for every buffer.
 
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 use rustix::io::Errno;
@@ -66,6 +66,10 @@ pub(super) struct Sender {
 }
 
 impl Sender {
+    pub(super) fn socket(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+
     pub(super) fn new(
         socket: Arc<OwnedFd>,
         memory: SendMemory,

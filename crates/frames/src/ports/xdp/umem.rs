@@ -64,6 +64,7 @@ impl Umem {
     fn map_hugetlb(len_bytes: usize) -> io::Result<Umem> {
         let mapping_bytes = len_bytes.next_multiple_of(HUGE_PAGE_BYTES);
         let mapping = map(mapping_bytes, MapFlags::HUGETLB | MapFlags::POPULATE)?;
+        not_for_children(mapping, mapping_bytes);
         Ok(Umem { base: mapping, len_bytes, mapping, mapping_bytes, pages: Pages::HugeTlb })
     }
 
@@ -72,6 +73,7 @@ impl Umem {
         let area_bytes = len_bytes.next_multiple_of(HUGE_PAGE_BYTES);
         let mapping_bytes = area_bytes + HUGE_PAGE_BYTES;
         let mapping = map(mapping_bytes, MapFlags::NORESERVE)?;
+        not_for_children(mapping, mapping_bytes);
         let to_boundary = mapping.as_ptr().align_offset(HUGE_PAGE_BYTES);
         // SAFETY: the mapping is one huge page longer than the area, so an area from the next boundary lies within.
         let base = unsafe { mapping.add(to_boundary) };
@@ -163,6 +165,13 @@ fn map(len_bytes: usize, extra: MapFlags) -> io::Result<NonNull<u8>> {
     // SAFETY: a new anonymous mapping at an address the kernel chooses touches no memory that exists.
     let start = unsafe { mmap_anonymous(std::ptr::null_mut(), len_bytes, protection, MapFlags::PRIVATE | extra) }?;
     NonNull::new(start.cast()).ok_or_else(|| io::Error::other("mmap returned address 0"))
+}
+
+/// Leaves a mapping out of children that fork(2) makes: pinned pages would be copied at the fork, and a ring's mapping keeps
+/// its socket open.
+pub(super) fn not_for_children(start: NonNull<u8>, len_bytes: usize) {
+    // SAFETY: the caller's own mapping, and nothing changes in this process. Refused, a fork is slow.
+    let _ = unsafe { madvise(start.as_ptr().cast(), len_bytes, Advice::LinuxDontFork) };
 }
 
 /// Asks the kernel what it gave, not what was asked for: the page that holds `base` is huge.

@@ -1,0 +1,131 @@
+//! Accelerated programs that fork, execute and end: what the scripts of `differential` cannot see, which is whether datagrams
+//! still pass the kernel by. Needs network namespaces, AF_XDP and a C compiler (or says SKIP).
+
+#![allow(clippy::unwrap_used, reason = "what these functions do is test")]
+
+use std::net::UdpSocket;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+use nearwire_lab::{Cable, Namespace, VirtualCable, VirtualCableOptions};
+
+/// Exchanges in one measurement (`ROUNDS` of `processes.c`).
+const ROUNDS: u32 = 100;
+/// Of these, what may come by the kernel after a fork: until the parent has looked, and what came before a filter.
+const BY_KERNEL_MOST: u32 = 5;
+
+fn compiled() -> Result<PathBuf, String> {
+    Namespace::new().and_then(|namespace| namespace.enter(|| ())).map_err(|error| error.to_string())?;
+    let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("processes");
+    std::fs::create_dir_all(&directory).unwrap();
+    let program = directory.join(format!("program-{}", std::process::id()));
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c/processes.c");
+    let mut cc = Command::new("cc");
+    let ran = cc.args(["-O1", "-Wall", "-Wextra", "-Werror", "-o"]).arg(&program).arg(source).output();
+    let ran = ran.map_err(|error| format!("no C compiler: cc: {error}"))?;
+    assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+    Ok(program)
+}
+
+/// What a scenario printed; `None` where it cannot run.
+fn said(scenario: &str) -> Option<String> {
+    static PROGRAM: OnceLock<Result<PathBuf, String>> = OnceLock::new();
+    let program = match PROGRAM.get_or_init(compiled) {
+        Ok(program) => program,
+        Err(missing) => {
+            assert!(std::env::var_os("NEARWIRE_REQUIRE").is_none(), "NEARWIRE_REQUIRE is set, but: {missing}");
+            println!("SKIP {missing}");
+            return None;
+        }
+    };
+    let cable = VirtualCable::lay(VirtualCableOptions::default()).unwrap();
+    let (near, far) = (cable.near(), cable.far());
+    let echo = far.namespace.enter(|| UdpSocket::bind((far.ipv4, 7))).unwrap().unwrap();
+    // Ends with the test's process.
+    std::thread::spawn(move || {
+        let mut data = [0; 2048];
+        while let Ok((length, from)) = echo.recv_from(&mut data) {
+            let _ = echo.send_to(&data[..length], from);
+        }
+    });
+    let library = std::env::current_exe().unwrap().with_file_name("libnearwire_preload.so");
+    let mut command = Command::new("timeout");
+    command.arg("20").arg(program).arg(scenario).arg(far.ipv4.to_string());
+    command.env("LD_PRELOAD", library).env("NEARWIRE_SPIN", "0").env("NEARWIRE_MODE", "generic");
+    let ran = near.namespace.enter(|| command.output()).unwrap().unwrap();
+    let (out, errors) = (String::from_utf8_lossy(&ran.stdout), String::from_utf8_lossy(&ran.stderr));
+    assert!(ran.status.success() && errors.is_empty(), "{scenario}: {}: {out}{errors}", ran.status);
+    println!("{out}");
+    Some(out.into_owned())
+}
+
+/// Of a line "who: came N, by kernel M".
+fn measured(said: &str, who: &str) -> (u32, u32) {
+    let line = said.lines().find_map(|line| line.strip_prefix(who)?.strip_prefix(": came "));
+    let (came, by_kernel) = line.unwrap_or_else(|| panic!("no '{who}' in {said}")).split_once(", by kernel ").unwrap();
+    (came.parse().unwrap(), by_kernel.parse().unwrap())
+}
+
+fn assert_accelerated(said: &str, who: &str) {
+    let (came, by_kernel) = measured(said, who);
+    assert_eq!(came, ROUNDS, "{who}: all came");
+    assert!(by_kernel <= BY_KERNEL_MOST, "{who}: {by_kernel} of {came} came by the kernel");
+}
+
+fn assert_by_kernel(said: &str, who: &str) {
+    assert_eq!(measured(said, who), (ROUNDS, ROUNDS), "{who}");
+}
+
+#[test]
+fn children_and_helpers_started_leave_the_parent_accelerated() {
+    let Some(said) = said("helpers") else { return };
+    for who in [
+        "alone",
+        "after a child",
+        "after fork and exec",
+        "after popen",
+        "after vfork that closed",
+        "after clone by syscall",
+    ] {
+        assert_accelerated(&said, who);
+    }
+}
+
+#[test]
+fn socket_kept_open_over_execl_of_a_child_is_the_kernels() {
+    let Some(said) = said("leaked") else { return };
+    assert_by_kernel(&said, "after execl with it");
+}
+
+#[test]
+fn parent_killed_frees_the_interface_for_the_child() {
+    let Some(said) = said("killed") else { return };
+    assert_accelerated(&said, "own socket");
+    assert_accelerated(&said, "inherited socket");
+}
+
+#[test]
+fn daemon_whose_parent_ended_is_accelerated() {
+    let Some(said) = said("daemon") else { return };
+    assert_accelerated(&said, "daemon");
+}
+
+#[test]
+fn workers_that_wait_in_sets_of_their_own_read_everything_together() {
+    let Some(said) = said("workers") else { return };
+    assert!(said.contains("read together: 200\n"), "{said}");
+}
+
+#[test]
+fn forking_server_serves_every_request_and_stays_accelerated() {
+    let Some(said) = said("forking") else { return };
+    assert!(said.contains("served: 20\n"), "{said}");
+    assert_accelerated(&said, "server");
+}
+
+#[test]
+#[ignore = "a measurement: prints what a fork costs"]
+fn fork_with_an_accelerated_socket_costs() {
+    said("cost");
+}
