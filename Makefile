@@ -4,11 +4,15 @@ TEST_PACKAGES = chromium iproute2 ethtool gcc g++ make pkg-config mandoc tcpdump
 EMULATION_PACKAGES = qemu-system-x86 busybox-static e2fsprogs zstd xz-utils
 # What reads exported files; with what ansible-core recommends it would be half a gigabyte.
 READER_PACKAGES = procps systemd udev kmod ansible-core
+# What `nearwire run` is tried with.
+PROGRAM_PACKAGES = sockperf iperf3 dnsmasq-base bind9-dnsutils dnsperf socat python3
 TARGETS_PACKAGES = sockperf
 
 TARGET_DIRECTORY = $(or $(CARGO_TARGET_DIR),target)
-# tuned is unpacked and not installed: its service would tune this host.
-TUNED = $(TARGET_DIRECTORY)/tuned
+# Unpacked and not installed: their services would tune this host, and serve on it.
+UNPACKED = $(addprefix $(TARGET_DIRECTORY)/,tuned unbound memcached)
+UNPACKED_LIBRARIES = libevent-2.1-7 libnghttp2-14 libprotobuf-c1 libpython3.11 libsasl2-2 libssl3
+UNPACKED_PROGRAMS = $(abspath $(TARGET_DIRECTORY)/unbound/usr/sbin):$(abspath $(TARGET_DIRECTORY)/memcached/usr/bin)
 
 .PHONY: build bench install test targets fuzz fuzz-build fuzz-minimize emulation-packages
 build:
@@ -33,14 +37,15 @@ $(TARGET_DIRECTORY)/emulated-host/vmlinux: crates/lab/emulated-host/fetch-kernel
 emulation-packages:
 	@$(call install,$(EMULATION_PACKAGES),--no-install-recommends)
 
-$(TUNED):
-	mkdir -p $(@D) && apt-get update -qq && cd $(@D) && apt-get download -qq tuned && dpkg -x tuned_*.deb tuned && rm tuned_*.deb
+$(UNPACKED):
+	mkdir -p $(@D) && apt-get update -qq && cd $(@D) && apt-get download -qq $(@F) && dpkg -x $(@F)_*.deb $(@F) && rm $(@F)_*.deb
 
 # NEARWIRE_REQUIRE=all: a rung of the test ladder that cannot run fails, it is not skipped.
-test: $(TARGET_DIRECTORY)/emulated-host/vmlinux $(TUNED)
+test: $(TARGET_DIRECTORY)/emulated-host/vmlinux $(UNPACKED)
 	@$(call install,$(TEST_PACKAGES))
-	@$(call install,$(READER_PACKAGES),--no-install-recommends)
-	PYTHONPATH=$(abspath $(TUNED))/usr/lib/python3/dist-packages NEARWIRE_REQUIRE=all cargo test --workspace
+	@$(call install,$(READER_PACKAGES) $(PROGRAM_PACKAGES) $(UNPACKED_LIBRARIES),--no-install-recommends)
+	PATH="$$PATH:$(UNPACKED_PROGRAMS)" PYTHONPATH=$(abspath $(TARGET_DIRECTORY)/tuned)/usr/lib/python3/dist-packages \
+		NEARWIRE_REQUIRE=all cargo test --workspace
 
 # The speed targets, against sockperf on the same cable. Four minutes on an otherwise idle machine.
 targets:

@@ -276,13 +276,22 @@ impl Bed {
     #[track_caller]
     pub fn assert_paths_each_way(&self, to_far: u64, to_near: u64) {
         for (side, sent, received) in [(Side::Near, to_far, to_near), (Side::Far, to_near, to_far)] {
-            let counted = self.counted(side);
-            for (count, moved, way) in [(counted.sent, sent, "sent"), (counted.received, received, "received")] {
-                let most = (moved / KERNEL_SHARE).max(KERNEL_DATAGRAMS_MIN);
-                let is_right = if self.accelerated.at(side) { count <= most } else { count >= moved };
-                assert!(is_right, "{:?}, {side:?}: {count} of {moved} datagrams {way} by the kernel", self.accelerated);
-            }
+            self.assert_path(side, self.counted(side).sent, sent, "sent");
+            self.assert_path(side, self.counted(side).received, received, "received");
         }
+    }
+
+    /// The same of what one end received.
+    #[track_caller]
+    pub fn assert_received(&self, side: Side, datagrams: u64) {
+        self.assert_path(side, self.counted(side).received, datagrams, "received");
+    }
+
+    #[track_caller]
+    fn assert_path(&self, side: Side, by_kernel: u64, moved: u64, way: &str) {
+        let most = (moved / KERNEL_SHARE).max(KERNEL_DATAGRAMS_MIN);
+        let is_right = if self.accelerated.at(side) { by_kernel <= most } else { by_kernel >= moved };
+        assert!(is_right, "{:?}, {side:?}: {by_kernel} of {moved} datagrams {way} by the kernel", self.accelerated);
     }
 }
 

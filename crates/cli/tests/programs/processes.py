@@ -50,6 +50,8 @@ def ask(address, port, count, children):
             right, wrong = right + is_right, wrong + (not is_right)
         except TimeoutError:
             missing += 1
+            if missing > 2:
+                break
     for _ in range(children):
         client.send(END)
     print(f"{right} right, {wrong} wrong, {missing} missing")

@@ -19,7 +19,7 @@ constexpr size_t ROOM_BYTES = 2000;
 // Longer than any pause of a busy machine, shorter than what the caller waits.
 constexpr timeval PATIENCE = {2, 0};
 
-std::atomic<unsigned> right{0}, wrong{0}, missing{0}, served{0};
+std::atomic<unsigned> right{0}, wrong{0}, missing{0}, late{0}, served{0};
 
 [[noreturn]] void fail(const char *what) {
     std::perror(what);
@@ -93,14 +93,20 @@ size_t write_question(char *to, unsigned number) {
     return length;
 }
 
-void check(const char *answer, size_t length, unsigned first, bool *seen) {
+// Whether it answers one of this batch, or none at all; false: it is late, and its place is another's.
+bool check(const char *answer, size_t length, unsigned first, bool *seen) {
     unsigned number = 0;
     char expected[ROOM_BYTES];
     std::memcpy(&number, answer, sizeof number);
-    bool is_known = length >= sizeof number && number - first < BATCH && !seen[number - first];
-    bool is_right = is_known && write_question(expected, number) == length && !std::memcmp(expected, answer, length);
+    bool is_whole = length >= sizeof number && write_question(expected, number) == length && !std::memcmp(expected, answer, length);
+    if (is_whole && number < first) {
+        late++;
+        return false;
+    }
+    bool is_right = is_whole && number - first < BATCH && !seen[number - first];
     if (is_right) seen[number - first] = true;
     (is_right ? right : wrong)++;
+    return true;
 }
 
 void ask(sockaddr_in address, unsigned count) {
@@ -118,8 +124,7 @@ void ask(sockaddr_in address, unsigned count) {
                 missing += BATCH - got;
                 break;
             }
-            for (int i = 0; i < now; i++) check(&batch.bytes[i * ROOM_BYTES], batch.messages[i].msg_len, first, seen);
-            got += static_cast<unsigned>(now);
+            for (int i = 0; i < now; i++) got += check(&batch.bytes[i * ROOM_BYTES], batch.messages[i].msg_len, first, seen);
         }
     }
     if (send(fd, "", 0, 0)) fail("send");
@@ -142,5 +147,5 @@ int main(int argc, char **argv) {
     }
     for (auto &thread : threads) thread.join();
     if (is_server) std::printf("%u served\n", served.load());
-    else std::printf("%u right, %u wrong, %u missing\n", right.load(), wrong.load(), missing.load());
+    else std::printf("%u right, %u wrong, %u missing, %u late\n", right.load(), wrong.load(), missing.load(), late.load());
 }
