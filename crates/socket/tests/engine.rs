@@ -38,7 +38,7 @@ fn interface_down_and_up_traffic_passes_the_kernel_again() {
         let refused = near.send(&socket, peer.local_addr().unwrap(), b"x").unwrap_err();
         assert_eq!(refused.raw_os_error(), Some(libc::ENETUNREACH), "{refused}");
         assert!(near.try_receive(&socket).is_none());
-        near.ip("link set nw0 up");
+        near.up();
         near.has_reason_soon(&socket, None);
         near.is_past_the_kernel_soon(&peer, &socket);
         assert!(near.program_id().is_some());
@@ -50,7 +50,7 @@ fn interface_down_and_up_between_two_looks_traffic_passes_the_kernel_again() {
     let Some((mut near, socket, peer)) = running(Mode::Generic) else { return };
     for _ in 0..5 {
         near.ip("link set nw0 down");
-        near.ip("link set nw0 up");
+        near.up();
         near.is_past_the_kernel_soon(&peer, &socket);
     }
 }
@@ -77,7 +77,7 @@ fn socket_bound_while_the_interface_is_down_is_the_kernels_and_the_next_is_not()
     near.ip("link set nw0 down");
     let before = near.open("0.0.0.0:5000");
     assert_eq!(near.reason(&before), Some(Reason::InterfaceDown));
-    near.ip("link set nw0 up");
+    near.up();
     let after = near.open("0.0.0.0:5001");
     let peer = near.peer();
     near.is_past_the_kernel_soon(&peer, &after);
@@ -108,6 +108,7 @@ fn interface_deleted_and_made_again_traffic_passes_the_kernel_again() {
         ip(&near.far().namespace, "link set nw9 up");
         near.ip(&format!("address add {near_ip}/24 dev nw0"));
         near.ip("link set nw0 up");
+        std::thread::sleep(Duration::from_millis(20));
         let peer = near.peer();
         near.is_past_the_kernel_soon(&peer, &socket);
         assert_eq!(near.reason(&socket), None);
@@ -239,7 +240,7 @@ fn program_detached_by_somebody_the_kernel_serves_until_the_interface_goes_down_
         let late = near.open("0.0.0.0:5001");
         assert_eq!(near.reason(&late), Some(Reason::ProgramDetached), "who detached it wants the interface");
         near.ip("link set nw0 down");
-        near.ip("link set nw0 up");
+        near.up();
         near.is_past_the_kernel_soon(&peer, &socket);
         assert_eq!(near.reason(&socket), None);
     }
