@@ -24,7 +24,8 @@ struct Bed {
 
 impl Bed {
     fn or_skip() -> Option<Bed> {
-        let compiler = Command::new("cc").arg("--version").output().map_err(|error| format!("no C compiler: cc: {error}"));
+        let compiler =
+            Command::new("cc").arg("--version").output().map_err(|error| format!("no C compiler: cc: {error}"));
         let cable = compiler.and_then(|_| VirtualCable::lay(VirtualCableOptions::default()).map_err(|e| e.to_string()));
         match cable {
             Ok(cable) => {
@@ -50,7 +51,12 @@ impl Bed {
         let library = format!("LD_PRELOAD={}", library.display());
         let words = [behind, &["env", &library]].concat();
         let mut command = Command::new(words[0]);
-        command.args(&words[1..]).arg(compiled()).env_clear().env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin").envs([("NEARWIRE_SPIN", "50us"), ("NEARWIRE_MODE", "generic")]);
+        command
+            .args(&words[1..])
+            .arg(compiled())
+            .env_clear()
+            .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
+            .envs([("NEARWIRE_SPIN", "50us"), ("NEARWIRE_MODE", "generic")]);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).process_group(0);
         let mut child = self.near().enter(|| command.spawn()).unwrap().unwrap();
         let (input, output) = (child.stdin.take().unwrap(), BufReader::new(child.stdout.take().unwrap()));
@@ -229,7 +235,8 @@ fn process_group_killed_while_it_receives_nothing_is_left() {
 fn peer_killed_its_closed_port_is_told_as_by_the_kernel() {
     let Some((bed, mut puppet, socket)) = serving() else { return };
     let far = bed.cable.far();
-    let mut peer = far.namespace.enter(|| Command::new(compiled()).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn());
+    let mut peer =
+        far.namespace.enter(|| Command::new(compiled()).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn());
     let peer = peer.as_mut().unwrap().as_mut().unwrap();
     writeln!(peer.stdin.as_mut().unwrap(), "open {} 7000", far.ipv4).unwrap();
     BufReader::new(peer.stdout.as_mut().unwrap()).read_line(&mut String::new()).unwrap();

@@ -437,9 +437,9 @@ pub struct Looked {
 
 fn reason_of(error: &TablesError) -> Reason {
     match error {
-        TablesError::Socket { source, .. } | TablesError::Refused { source, .. } | TablesError::Groups { source, .. } => {
-            Reason::of_error(source)
-        }
+        TablesError::Socket { source, .. }
+        | TablesError::Refused { source, .. }
+        | TablesError::Groups { source, .. } => Reason::of_error(source),
     }
 }
 

@@ -304,9 +304,8 @@ fn news_lost_while_the_program_did_not_call_in_the_next_send_goes_the_new_way() 
 fn interface_busy_the_kernel_serves_and_a_later_socket_has_it_once_it_is_free() {
     let Some(mut near) = Near::or_skip(Mode::Generic) else { return };
     let namespace = near.near().namespace.clone();
-    let others = namespace.enter(|| {
-        nearwire_frames::xdp::attach_pass("nw0", nearwire_frames::xdp::AttachMode::Generic).unwrap()
-    });
+    let others = namespace
+        .enter(|| nearwire_frames::xdp::attach_pass("nw0", nearwire_frames::xdp::AttachMode::Generic).unwrap());
     let before = near.open("0.0.0.0:5000");
     assert_eq!(near.reason(&before), Some(Reason::InterfaceBusy));
     drop(others);
@@ -323,7 +322,8 @@ fn more_flows_than_the_filter_map_holds_the_rest_of_the_sockets_is_the_kernels()
     let Some(mut near) = Near::or_skip(Mode::Generic) else { return };
     let mut lines = String::new();
     for number in 0..ADDRESSES {
-        lines += &format!("address add 172.{}.{}.{}/12 dev nw0\n", 16 + (number >> 16), number >> 8 & 255, number & 255);
+        lines +=
+            &format!("address add 172.{}.{}.{}/12 dev nw0\n", 16 + (number >> 16), number >> 8 & 255, number & 255);
     }
     near.ip_lines(&lines);
     let sockets: Vec<UdpSocket> = (0..18).map(|number| near.open(&format!("0.0.0.0:{}", 5000 + number))).collect();

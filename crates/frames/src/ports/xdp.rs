@@ -261,9 +261,7 @@ fn steer_to(
         map.set_socket(queue, receiver.socket()).map_err(refused)?;
     }
     let steering = match config.steer {
-        Steer::Filters => {
-            Some(SteeringTable::new(interface, config.frame_size_bytes - RECEIVE_HEADROOM_BYTES as u32)?)
-        }
+        Steer::Filters => Some(SteeringTable::new(interface, config.frame_size_bytes - RECEIVE_HEADROOM_BYTES as u32)?),
         Steer::EtherType(_) | Steer::All => None,
     };
     let program = match (config.steer, &steering) {

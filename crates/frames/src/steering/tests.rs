@@ -398,7 +398,10 @@ fn table_full_the_next_filter_is_refused_and_the_others_stay() {
     }
     println!("{FLOWS} filters: {} ns each", started.elapsed().as_nanos() / u128::from(FLOWS));
     let refused = bench.table.add(flow(FLOWS)).unwrap_err();
-    assert!(matches!(&refused, crate::PortError::Filter { source: FilterError::Full { most: FLOWS, .. }, .. }), "{refused}");
+    assert!(
+        matches!(&refused, crate::PortError::Filter { source: FilterError::Full { most: FLOWS, .. }, .. }),
+        "{refused}"
+    );
     assert!(!bench.takes(&udp_v4(Ipv4Addr::from(0x0a00_0000 + (FLOWS >> 12)), 1)));
     assert!(refused.to_string().contains("holds 65536"), "{refused}");
     assert!(bench.takes(&udp_v4(Ipv4Addr::from(0x0a00_0000), 1)));

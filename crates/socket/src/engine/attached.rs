@@ -150,8 +150,13 @@ impl Interfaces {
     /// Whether a port may be had now that could not be had before. Opening a port makes news of its own on some drivers,
     /// so only what matters to it counts as a change.
     fn note_link(&mut self, link: &nearwire_stack::Link) -> bool {
-        let mut new =
-            Link { ifindex: link.ifindex, is_up: link.is_up, mtu_bytes: link.mtu_bytes, kind: link.kind, refused: None };
+        let mut new = Link {
+            ifindex: link.ifindex,
+            is_up: link.is_up,
+            mtu_bytes: link.mtu_bytes,
+            kind: link.kind,
+            refused: None,
+        };
         let known = self.links.iter_mut().find(|known| known.ifindex == new.ifindex);
         let came_up = known.as_ref().is_none_or(|known| !known.is_up || known.kind != new.kind);
         let is_changed = known.as_ref().is_none_or(|known| came_up || known.mtu_bytes != new.mtu_bytes);

@@ -31,9 +31,7 @@ impl Near {
     /// `None` where this process may not lay a cable; `NEARWIRE_REQUIRE` makes that a failure.
     pub fn or_skip(mode: Mode) -> Option<Near> {
         match VirtualCable::lay(VirtualCableOptions::default()) {
-            Ok(cable) => {
-                Some(Near { cable, sockets: Sockets::new(Config { mode, ..Config::default() }, "test") })
-            }
+            Ok(cable) => Some(Near { cable, sockets: Sockets::new(Config { mode, ..Config::default() }, "test") }),
             Err(error) => {
                 assert!(std::env::var_os("NEARWIRE_REQUIRE").is_none(), "NEARWIRE_REQUIRE is set, but: {error}");
                 println!("SKIP {error}");
