@@ -259,21 +259,18 @@ impl Interfaces {
                 usable.add(None);
                 continue;
             }
-            let opened = match link.forbids() {
-                Some(reason) => Err(reason),
-                None => self.open(link, &mut join),
-            };
-            match opened {
+            if let Some(reason) = link.forbids() {
+                usable.add(Some(reason));
+                continue;
+            }
+            match self.open(link, &mut join) {
                 Ok(attached) => {
                     self.links[at].refused = None;
                     self.attached.push(attached);
                     usable.add(None);
                 }
                 Err(reason) => {
-                    let link = &mut self.links[at];
-                    if link.is_retry_due() {
-                        link.refused = Some((reason, Instant::now()));
-                    }
+                    self.links[at].refused = Some((reason, Instant::now()));
                     usable.add(Some(reason));
                 }
             }
