@@ -72,6 +72,16 @@ impl Bed {
         ip(self.near(), arguments)
     }
 
+    /// Takes the near end up. The kernel lets the far end send a moment later, and drops what is sent before.
+    fn up(&self) {
+        self.ip("link set nw0 up");
+        let deadline = Instant::now() + SOON;
+        while !ip(&self.cable.far().namespace, "link show nw1").contains("state UP") {
+            assert!(Instant::now() < deadline, "the far end stays down");
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+
     /// The XDP program that is on the near end.
     fn program_id(&self) -> Option<u32> {
         let shown = self.ip("link show nw0");
@@ -251,8 +261,7 @@ fn interface_down_and_up_under_a_sleeping_reader_it_gets_the_next_datagram() {
         bed.ip("link set nw0 down");
         std::thread::sleep(Duration::from_millis(20));
         assert_eq!(bed.program_id(), None, "a sleeping program notices");
-        bed.ip("link set nw0 up");
-        std::thread::sleep(Duration::from_millis(20));
+        bed.up();
         bed.peer.send_to(b"again", (bed.cable.near().ipv4, 5000)).unwrap();
         assert_eq!(puppet.answer(), "again");
         bed.is_past_the_kernel_soon(&mut puppet, socket, 5000);
@@ -340,10 +349,12 @@ fn ten_thousand_sockets_all_are_past_the_kernel() {
         bed.is_past_the_kernel_soon(&mut puppet, number.into(), 10_000 + number);
     }
     let started = Instant::now();
-    bed.ip("link set nw0 down");
-    bed.ip("link set nw0 up");
-    bed.is_past_the_kernel_soon(&mut puppet, i64::from(SOCKETS) - 1, 10_000 + SOCKETS - 1);
-    println!("{} ms until the interface is served again", started.elapsed().as_millis());
+    for _ in 0..3 {
+        bed.ip("link set nw0 down");
+        bed.up();
+        bed.is_past_the_kernel_soon(&mut puppet, i64::from(SOCKETS) - 1, 10_000 + SOCKETS - 1);
+    }
+    println!("{} ms until an interface is served again", started.elapsed().as_millis() / 3);
 }
 
 #[test]
@@ -357,7 +368,6 @@ fn parent_killed_and_child_alive_the_port_is_the_kernels_again() {
     plain.set_read_timeout(Some(SOON)).unwrap();
     bed.peer.send_to(b"hello", (bed.cable.near().ipv4, 5001)).unwrap();
     assert_eq!(plain.recv(&mut [0; 16]).unwrap(), 5);
-    println!("program: {:?}", bed.program_id());
     kill_process(Pid::from_raw(child as i32).unwrap(), Signal::KILL).unwrap();
     bed.loses_its_program_soon();
 }

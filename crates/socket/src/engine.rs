@@ -57,7 +57,7 @@ const FRAMES_AT_ONCE: u32 = 64;
 /// Frames that a port's rings may hold when it is given up.
 const FRAMES_LEFT_MOST: u32 = 1 << 16;
 /// Data that comes by the kernel makes one ask whether the ports' programs are attached still, no more often than this: a
-/// question costs 0.5 us.
+/// question costs under 1 us a port.
 const PROGRAMS_CHECKED_EVERY: Duration = Duration::from_millis(100);
 /// After the kernel refused its tables it is asked again no sooner.
 const TABLES_AGAIN_AFTER: Duration = Duration::from_millis(100);
@@ -449,12 +449,9 @@ impl Engine {
         looked
     }
 
-    /// Takes in all that the ports have.
-    fn take_in_all(&mut self) {
-        let mut left = FRAMES_LEFT_MOST;
-        while left > 0 && self.poll(|_, _| Take::Queue) {
-            left -= 1;
-        }
+    /// Takes in all that the ports have: where what came before a change is to be told from what comes after. How many.
+    pub fn take_in_all(&mut self) -> u32 {
+        (0..FRAMES_LEFT_MOST).take_while(|_| self.poll(|_, _| Take::Queue)).count() as u32
     }
 
     /// Data came by the kernel: from this host, as a fragment, for a group, or because a port gets nothing any more.

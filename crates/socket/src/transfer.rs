@@ -426,6 +426,14 @@ impl Sockets {
         }
     }
 
+    /// The same to the last frame, so that what came before a change is told from what comes after.
+    pub(crate) fn take_in_all_frames(&mut self) {
+        let Some(engine) = self.engine() else { return };
+        if engine.take_in_all() > 0 {
+            self.raise_readable();
+        }
+    }
+
     #[inline]
     pub(crate) fn look_if_due(&mut self) {
         if self.engine().is_some_and(|engine| engine.is_look_due()) {

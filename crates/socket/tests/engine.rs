@@ -5,6 +5,7 @@
 mod near;
 
 use std::net::{SocketAddr, UdpSocket};
+use std::os::fd::AsRawFd;
 use std::process::Command;
 use std::time::Duration;
 
@@ -38,7 +39,7 @@ fn interface_down_and_up_traffic_passes_the_kernel_again() {
         let refused = near.send(&socket, peer.local_addr().unwrap(), b"x").unwrap_err();
         assert_eq!(refused.raw_os_error(), Some(libc::ENETUNREACH), "{refused}");
         assert!(near.try_receive(&socket).is_none());
-        near.ip("link set nw0 up");
+        near.up();
         near.has_reason_soon(&socket, None);
         near.is_past_the_kernel_soon(&peer, &socket);
         assert!(near.program_id().is_some());
@@ -50,7 +51,7 @@ fn interface_down_and_up_between_two_looks_traffic_passes_the_kernel_again() {
     let Some((mut near, socket, peer)) = running(Mode::Generic) else { return };
     for _ in 0..5 {
         near.ip("link set nw0 down");
-        near.ip("link set nw0 up");
+        near.up();
         near.is_past_the_kernel_soon(&peer, &socket);
     }
 }
@@ -77,7 +78,7 @@ fn socket_bound_while_the_interface_is_down_is_the_kernels_and_the_next_is_not()
     near.ip("link set nw0 down");
     let before = near.open("0.0.0.0:5000");
     assert_eq!(near.reason(&before), Some(Reason::InterfaceDown));
-    near.ip("link set nw0 up");
+    near.up();
     let after = near.open("0.0.0.0:5001");
     let peer = near.peer();
     near.is_past_the_kernel_soon(&peer, &after);
@@ -108,6 +109,7 @@ fn interface_deleted_and_made_again_traffic_passes_the_kernel_again() {
         ip(&near.far().namespace, "link set nw9 up");
         near.ip(&format!("address add {near_ip}/24 dev nw0"));
         near.ip("link set nw0 up");
+        std::thread::sleep(Duration::from_millis(20));
         let peer = near.peer();
         near.is_past_the_kernel_soon(&peer, &socket);
         assert_eq!(near.reason(&socket), None);
@@ -239,7 +241,7 @@ fn program_detached_by_somebody_the_kernel_serves_until_the_interface_goes_down_
         let late = near.open("0.0.0.0:5001");
         assert_eq!(near.reason(&late), Some(Reason::ProgramDetached), "who detached it wants the interface");
         near.ip("link set nw0 down");
-        near.ip("link set nw0 up");
+        near.up();
         near.is_past_the_kernel_soon(&peer, &socket);
         assert_eq!(near.reason(&socket), None);
     }
@@ -317,7 +319,7 @@ fn interface_busy_the_kernel_serves_and_a_later_socket_has_it_once_it_is_free() 
 
 #[test]
 fn more_flows_than_the_filter_map_holds_the_rest_of_the_sockets_is_the_kernels() {
-    const ADDRESSES: u32 = 4096;
+    const ADDRESSES: u32 = 1024;
     let Some(mut near) = Near::or_skip(Mode::Generic) else { return };
     let mut lines = String::new();
     for number in 0..ADDRESSES {
@@ -325,18 +327,47 @@ fn more_flows_than_the_filter_map_holds_the_rest_of_the_sockets_is_the_kernels()
             &format!("address add 172.{}.{}.{}/12 dev nw0\n", 16 + (number >> 16), number >> 8 & 255, number & 255);
     }
     near.ip_lines(&lines);
-    let sockets: Vec<UdpSocket> = (0..18).map(|number| near.open(&format!("0.0.0.0:{}", 5000 + number))).collect();
+    let sockets: Vec<UdpSocket> = (0..66).map(|number| near.open(&format!("0.0.0.0:{}", 5000 + number))).collect();
     let reasons: Vec<_> = sockets.iter().map(|socket| near.reason(socket)).collect();
     let accelerated = reasons.iter().filter(|reason| reason.is_none()).count();
-    assert_eq!(accelerated, 15, "{reasons:?}");
-    assert_eq!(reasons[15..], [Some(Reason::TooManySockets); 3]);
+    assert_eq!(accelerated, 63, "{reasons:?}");
+    assert_eq!(reasons[63..], [Some(Reason::TooManySockets); 3]);
     let peer = near.peer();
-    near.is_past_the_kernel_soon(&peer, &sockets[14]);
-    assert_eq!(near.delivered(&peer, &sockets[17]), By::Kernel);
+    near.is_past_the_kernel_soon(&peer, &sockets[62]);
+    assert_eq!(near.delivered(&peer, &sockets[65]), By::Kernel);
     for socket in sockets {
         near.close(socket);
     }
     assert_eq!(near.flows(), 0);
     let next = near.open("0.0.0.0:5000");
     assert_eq!(near.reason(&next), None);
+}
+
+#[test]
+fn socket_given_back_with_a_full_ring_all_datagrams_are_read_in_order() {
+    let Some((mut near, socket, peer)) = running(Mode::Generic) else { return };
+    let to = SocketAddr::new(near.near().ipv4.into(), 5000);
+    for number in 0..300_u32 {
+        peer.send_to(&number.to_ne_bytes(), to).unwrap();
+    }
+    std::thread::sleep(Duration::from_millis(20));
+    near.sockets.only_kernel(socket.as_raw_fd(), Reason::UnsupportedOption);
+    peer.send_to(&300_u32.to_ne_bytes(), to).unwrap();
+    for number in 0..=300_u32 {
+        let by = if number < 300 { By::Port } else { By::Kernel };
+        assert_eq!(near.receive(&socket), (by, number.to_ne_bytes().to_vec()));
+    }
+}
+
+#[test]
+fn socket_closed_with_a_full_ring_the_next_on_its_port_gets_nothing_of_it() {
+    let Some((mut near, socket, peer)) = running(Mode::Generic) else { return };
+    let to = SocketAddr::new(near.near().ipv4.into(), 5000);
+    for _ in 0..300 {
+        peer.send_to(b"for the one before", to).unwrap();
+    }
+    std::thread::sleep(Duration::from_millis(20));
+    near.close(socket);
+    let next = near.open("0.0.0.0:5000");
+    assert_eq!(near.delivered(&peer, &next), By::Port);
 }

@@ -175,7 +175,7 @@ fn life(near: &mut Near, peer: &UdpSocket, round: u16) {
     if round.is_multiple_of(20) {
         near.ip("link set nw0 down");
         near.look();
-        near.ip("link set nw0 up");
+        near.up();
         near.is_past_the_kernel_soon(peer, &socket);
     }
     near.delivered(peer, &socket);

@@ -10,7 +10,7 @@ use super::program::{self, Maps};
 use super::set::FilterSet;
 use crate::PortError;
 
-/// Flow filters that fit, 10 000 sockets on six addresses: 1 MiB of kernel memory for the buckets, and 96 bytes for each
+/// Flow filters that fit, 10 000 sockets on six addresses: 1 MiB of kernel memory for the buckets, and 88 bytes for each
 /// that is there.
 const FLOWS_MOST: u32 = 1 << 16;
 /// Frame filters that fit.

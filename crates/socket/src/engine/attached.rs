@@ -295,11 +295,11 @@ impl Interfaces {
                 usable.add(None);
                 continue;
             }
-            let opened = match link.forbids() {
-                Some(reason) => Err(Refused::new(&name_of(link.ifindex), reason, String::new())),
-                None => self.open(link, &mut join),
-            };
-            match opened {
+            if let Some(reason) = link.forbids() {
+                usable.add(Some(reason));
+                continue;
+            }
+            match self.open(link, &mut join) {
                 Ok(attached) => {
                     self.links[at].refused = None;
                     self.attached.push(attached);
@@ -307,11 +307,8 @@ impl Interfaces {
                 }
                 Err(refused) => {
                     let reason = refused.reason;
-                    let link = &mut self.links[at];
-                    if link.is_retry_due() {
-                        link.refused = Some(refused);
-                        self.changed = true;
-                    }
+                    self.links[at].refused = Some(refused);
+                    self.changed = true;
                     usable.add(Some(reason));
                 }
             }

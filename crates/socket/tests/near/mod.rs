@@ -196,6 +196,17 @@ impl Near {
         ip(&self.near().namespace, arguments)
     }
 
+    /// Takes the near end up. The kernel lets the far end send a moment later, and drops what is sent before.
+    #[track_caller]
+    pub fn up(&self) {
+        self.ip("link set nw0 up");
+        let deadline = Instant::now() + SOON;
+        while !ip(&self.far().namespace, "link show nw1").contains("state UP") {
+            assert!(Instant::now() < deadline, "the far end stays down");
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+
     /// Runs lines of `ip` at the near end; those that fail are passed over.
     pub fn ip_lines(&self, lines: &str) {
         let spawn = || Command::new("ip").args(["-force", "-batch", "-"]).stdin(Stdio::piped()).spawn();
