@@ -15,7 +15,7 @@ use serde_json::Value;
 
 /// What each script begins with. `step` says that all before is done, and waits for the test's answer.
 const BEGIN: &str = "
-import socket, sys, errno
+import socket, sys, errno, time
 near, far = sys.argv[1], sys.argv[2]
 def udp(): return socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 def bound(address, port):
@@ -40,6 +40,9 @@ unbound = udp()
 step()
 for _ in range(3): one.recv(2000)
 for _ in range(5): one.sendto(b'12345678', (far, 7100))
+one.setblocking(False)
+time.sleep(0.01)
+error(one.recv, 10)
 step()
 ";
 
@@ -162,6 +165,7 @@ fn program_running_is_shown_with_its_sockets_counters_and_reasons() {
     assert_eq!((counter(one, "received_datagrams"), counter(one, "received_bytes")), (3, 30), "{one:#}");
     assert_eq!((counter(one, "sent_datagrams"), counter(one, "sent_bytes")), (5, 40), "{one:#}");
     assert_eq!((counter(one, "received_by_shadow"), counter(one, "sent_by_shadow")), (0, 0), "{one:#}");
+    assert_eq!(counter(one, "would_block"), 1, "{one:#}");
     assert!(counter(&shown, "frames_received") >= 3, "{shown:#}");
     assert_eq!((counter(&shown, "frames_sent"), counter(&shown, "kicks")), (5, 5), "{shown:#}");
     assert!(counter(&shown, "calls_served") >= 8, "{shown:#}");

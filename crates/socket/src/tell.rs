@@ -91,7 +91,7 @@ impl Sockets {
     pub(crate) fn tell_counters(&mut self) {
         self.page.set_counter(Counter::SpinningNs, spun_ns());
         let Some(engine) = self.engine() else { return };
-        if !engine.take_lost() {
+        if !engine.tell_frames() {
             return;
         }
         let EngineState::Open(engine) = &self.engine else { return };
