@@ -228,3 +228,25 @@ os.wait()
     assert_eq!(said.matches("served by").count(), 1, "a child has nothing to say: {said}");
     drop(far);
 }
+
+#[test]
+fn capture_beside_an_accelerated_program_names_what_it_does_not_see() {
+    let Some(bed) = Bed::lay() else { return };
+    let far = bed.far();
+    let mut program = bed.start(FOUR_SOCKETS, &[]);
+    program.step();
+    let near = bed.cable.near();
+    let file = bed.directory.path().join("c.pcapng");
+    let mut command = Command::new(common::NEARWIRE);
+    command.args(["capture", &near.interface, "--udp", "7000", "--time", "1s", "-o"]).arg(&file);
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let capture = near.namespace.enter(|| command.spawn()).unwrap().unwrap();
+    program.go_on();
+    (0..3).for_each(|_| assert_eq!(far.send_to(b"0123456789", (near.ipv4, 7000)).unwrap(), 10));
+    program.step();
+    let output = capture.wait_with_output().unwrap();
+    let words = format!("accelerated traffic of python3 (process {}) is not seen", program.child.id());
+    assert!(errors(&output).contains(&words), "{}", errors(&output));
+    assert_eq!(text(&output), format!("0 frames in {}, 0 dropped\n", file.display()));
+    program.end();
+}

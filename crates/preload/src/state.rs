@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::Relaxed};
 use nearwire_socket::config::Config;
 use nearwire_socket::reason::HandedCall;
 use nearwire_socket::status::{Engine, EngineState, Process};
-use nearwire_socket::{Reason, Sockets};
 use nearwire_socket::wait::SpinFor;
+use nearwire_socket::{Reason, Sockets};
 use nearwire_sys::descriptor::Descriptor;
 
 use crate::gate::{Entered, Gate};

@@ -57,7 +57,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         }
         for (what, mut times) in [("send", sends), ("receive", receives)] {
             times.sort_unstable();
-            let at = |part: usize| times.get(times.len() * part / 100).copied().unwrap_or(0) as f64 / f64::from(DATAGRAMS);
+            let at =
+                |part: usize| times.get(times.len() * part / 100).copied().unwrap_or(0) as f64 / f64::from(DATAGRAMS);
             println!("{what}: {:.1} ns (least tenth {:.1}), of {} rounds", at(50), at(10), times.len());
         }
         Ok(())

@@ -21,9 +21,7 @@ use std::sync::Arc;
 use nearwire_frames::PortError;
 use nearwire_frames::port::Port;
 use nearwire_frames::steering::FlowFilter;
-use nearwire_stack::{
-    Arrival, Datagram, EndpointId, Message, NeedsKernel, Offers, Stack, StackConfig, Take, Update,
-};
+use nearwire_stack::{Arrival, Datagram, EndpointId, Message, NeedsKernel, Offers, Stack, StackConfig, Take, Update};
 use nearwire_sys::descriptor::{Descriptor, place};
 use nearwire_sys::tsc::rough_ticks;
 
@@ -277,11 +275,11 @@ impl Engine {
     }
 
     /// Looks at the watch: takes in news of the kernel's tables, and hands each shadow that has something to `shadow`.
-    pub fn look(&mut self, mut shadow: impl FnMut(u32, Seen)) -> Looked {
+    pub fn look(&mut self, shadow: impl FnMut(u32, Seen)) -> Looked {
         self.looked_ticks = rough_ticks();
         let Engine { watch, .. } = self;
         let mut has_news = false;
-        watch.look(|token, seen| shadow(token, seen), || has_news = true);
+        watch.look(shadow, || has_news = true);
         let mut looked = Looked::default();
         if has_news {
             looked.addresses_changed = self.take_news();

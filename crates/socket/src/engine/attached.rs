@@ -230,11 +230,8 @@ impl Interfaces {
         if !self.allowed.is_empty() && !self.allowed.contains(name) {
             return because(Reason::OtherInterface);
         }
-        let refused = |error: PortError| Refused {
-            name: name.clone(),
-            reason: Reason::of_port(&error),
-            text: error.to_string(),
-        };
+        let refused =
+            |error: PortError| Refused { name: name.clone(), reason: Reason::of_port(&error), text: error.to_string() };
         let facts = InterfaceFacts::read(name).map_err(refused)?;
         let mut port = open_port(&facts, self.mode).map_err(refused)?;
         let port_id = join(link.ifindex, &mut port).map_err(refused)?;

@@ -9,8 +9,8 @@ use std::time::Duration;
 use nearwire_sys::shared_words::SharedWords;
 use rustix::time::{ClockId, clock_gettime};
 
-use super::reader::{Reader, Status};
 use super::layout::{self, Bracket, Counter, EngineState, Field, HEADER, SocketCounter, SocketState};
+use super::reader::{Reader, Status};
 use crate::config::{Config, Spin};
 use crate::reason::{Handed, Reason};
 

@@ -4,7 +4,6 @@ use nearwire_socket::reason::{Handed, Reason};
 use nearwire_socket::status::{InterfaceStatus, Process, SocketStatus};
 use serde_json::{Map, Value, json};
 
-
 /// The version of the form; it grows when a key changes its meaning.
 const FORMAT: u32 = 1;
 
