@@ -238,7 +238,7 @@ fn capture_beside_an_accelerated_program_names_what_it_does_not_see() {
     let near = bed.cable.near();
     let file = bed.directory.path().join("c.pcapng");
     let mut command = Command::new(common::NEARWIRE);
-    command.args(["capture", &near.interface, "--udp", "7000", "--time", "1s", "-o"]).arg(&file);
+    command.args(["capture", &near.interface, "--udp", "7000", "--udp", "7100", "--time", "1s", "-o"]).arg(&file);
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     let capture = near.namespace.enter(|| command.spawn()).unwrap().unwrap();
     program.go_on();
