@@ -21,10 +21,15 @@ build:
 bench: build
 	target/release/nearwire bench --json nearwire.json --report nearwire.html
 
-# Header, libraries, pkg-config file and manual of libnearwire, below PREFIX.
+# Below PREFIX: the command with the library it preloads; header, libraries, pkg-config file and manual of libnearwire.
+PREFIX ?= /usr/local
+LIBDIR ?= $(PREFIX)/lib
 install:
-	cargo build --release -p nearwire-capi
-	$(MAKE) -C crates/capi install
+	cargo build --release -p nearwire-capi -p nearwire-cli -p nearwire-preload
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(LIBDIR)/nearwire
+	install -m 755 $(TARGET_DIRECTORY)/release/nearwire $(DESTDIR)$(PREFIX)/bin
+	install -m 755 $(TARGET_DIRECTORY)/release/libnearwire_preload.so $(DESTDIR)$(LIBDIR)/nearwire
+	$(MAKE) -C crates/capi install PREFIX=$(PREFIX) LIBDIR=$(LIBDIR)
 
 # Installs what is missing of $(1), with the options $(2) of apt-get; Debian, root.
 install = missing=""; for p in $(1); do dpkg -s $$p >/dev/null 2>&1 || missing="$$missing $$p"; done; \

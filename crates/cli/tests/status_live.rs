@@ -15,7 +15,7 @@ use serde_json::Value;
 
 /// What each script begins with. `step` says that all before is done, and waits for the test's answer.
 const BEGIN: &str = "
-import socket, sys, errno
+import socket, sys, errno, time
 near, far = sys.argv[1], sys.argv[2]
 def udp(): return socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 def bound(address, port):
@@ -40,6 +40,9 @@ unbound = udp()
 step()
 for _ in range(3): one.recv(2000)
 for _ in range(5): one.sendto(b'12345678', (far, 7100))
+one.setblocking(False)
+time.sleep(0.01)
+error(one.recv, 10)
 step()
 ";
 
@@ -162,6 +165,7 @@ fn program_running_is_shown_with_its_sockets_counters_and_reasons() {
     assert_eq!((counter(one, "received_datagrams"), counter(one, "received_bytes")), (3, 30), "{one:#}");
     assert_eq!((counter(one, "sent_datagrams"), counter(one, "sent_bytes")), (5, 40), "{one:#}");
     assert_eq!((counter(one, "received_by_shadow"), counter(one, "sent_by_shadow")), (0, 0), "{one:#}");
+    assert_eq!(counter(one, "would_block"), 1, "{one:#}");
     assert!(counter(&shown, "frames_received") >= 3, "{shown:#}");
     assert_eq!((counter(&shown, "frames_sent"), counter(&shown, "kicks")), (5, 5), "{shown:#}");
     assert!(counter(&shown, "calls_served") >= 8, "{shown:#}");
@@ -223,4 +227,26 @@ os.wait()
     assert!(said.starts_with("python3") && said.contains("2 frames sent") && said.contains("CPU time"), "{said}");
     assert_eq!(said.matches("served by").count(), 1, "a child has nothing to say: {said}");
     drop(far);
+}
+
+#[test]
+fn capture_beside_an_accelerated_program_names_what_it_does_not_see() {
+    let Some(bed) = Bed::lay() else { return };
+    let far = bed.far();
+    let mut program = bed.start(FOUR_SOCKETS, &[]);
+    program.step();
+    let near = bed.cable.near();
+    let file = bed.directory.path().join("c.pcapng");
+    let mut command = Command::new(common::NEARWIRE);
+    command.args(["capture", &near.interface, "--udp", "7000", "--udp", "7100", "--time", "1s", "-o"]).arg(&file);
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let capture = near.namespace.enter(|| command.spawn()).unwrap().unwrap();
+    program.go_on();
+    (0..3).for_each(|_| assert_eq!(far.send_to(b"0123456789", (near.ipv4, 7000)).unwrap(), 10));
+    program.step();
+    let output = capture.wait_with_output().unwrap();
+    let words = format!("accelerated traffic of python3 (process {}) is not seen", program.child.id());
+    assert!(errors(&output).contains(&words), "{}", errors(&output));
+    assert_eq!(text(&output), format!("0 frames in {}, 0 dropped\n", file.display()));
+    program.end();
 }

@@ -26,9 +26,7 @@ use nearwire_frames::PortError;
 use nearwire_frames::port::Port;
 use nearwire_frames::ports::xdp::XdpPort;
 use nearwire_frames::steering::{Filter, FlowFilter, SteeringTable};
-use nearwire_stack::{
-    Arrival, Datagram, EndpointId, Message, NeedsKernel, Offers, Stack, StackConfig, Take, Update, Verdict,
-};
+use nearwire_stack::{Arrival, Datagram, EndpointId, Message, NeedsKernel, Offers, Stack, StackConfig, Take, Update};
 use nearwire_sys::descriptor::{Descriptor, place};
 use nearwire_sys::tsc::rough_ticks;
 
@@ -83,8 +81,8 @@ pub struct Engine {
     looked_ticks: u64,
     next_port: usize,
     page: Arc<Writer>,
-    /// A datagram found its socket's queue full.
-    lost: bool,
+    /// Frames that no socket had got when that was last told.
+    told_lost_frames: u64,
     told_ticks: u64,
     /// A port failed since the last look.
     has_failed: bool,
@@ -124,7 +122,7 @@ impl Engine {
             looked_ticks: 0,
             next_port: 0,
             page,
-            lost: false,
+            told_lost_frames: 0,
             told_ticks: 0,
             has_failed: false,
             programs_checked: None,
@@ -296,7 +294,7 @@ impl Engine {
     /// Takes one frame from one port, the ports in turn. `false`: none has any.
     #[inline]
     pub fn poll(&mut self, mut reader: impl FnMut(EndpointId, &Datagram<'_>) -> Take) -> bool {
-        let Engine { stack, interfaces, page, stamps, has_failed, lost, .. } = self;
+        let Engine { stack, interfaces, page, stamps, has_failed, .. } = self;
         let ports = interfaces.attached.len();
         for _ in 0..ports {
             let Some(attached) = interfaces.attached.get_mut(self.next_port) else { break };
@@ -310,12 +308,7 @@ impl Engine {
                 .port
                 .receive(|frame| stack.receive(&Arrival { port, frame, received_ns, checksum }, &mut reader));
             match judged {
-                Ok(Some(verdict)) => {
-                    page.count(Counter::FramesReceived, 1);
-                    page.count(Counter::PollsFull, 1);
-                    if !matches!(verdict, Verdict::Delivered { .. }) {
-                        *lost |= count_lost(page, verdict);
-                    }
+                Ok(Some(_)) => {
                     return true;
                 }
                 Ok(None) => {}
@@ -492,20 +485,6 @@ impl Engine {
         interfaces.changed |= any;
         any
     }
-}
-
-/// A frame that no socket got: counted, and whether a socket lost it.
-#[cold]
-fn count_lost(page: &Writer, verdict: Verdict) -> bool {
-    use nearwire_stack::Dropped;
-    match verdict {
-        Verdict::Delivered { .. } => return false,
-        Verdict::NotOurs(_) | Verdict::Dropped(Dropped::NoPorts | Dropped::IgnoredMulti) => {
-            page.count(Counter::FramesNotOurs, 1);
-        }
-        Verdict::Dropped(_) => page.count(Counter::FramesDropped, 1),
-    }
-    matches!(verdict, Verdict::Dropped(Dropped::RcvbufErrors | Dropped::MemErrors))
 }
 
 /// When a send looks at the watch.

@@ -129,7 +129,7 @@ impl Sockets {
         }
         self.sleepers = Sleepers::default();
         self.sets.forked();
-        self.tell_anew();
+        self.begin_page();
     }
 
     /// What children said, and the filters that were paused for them.

@@ -3,12 +3,10 @@
 
 use std::sync::Arc;
 
-use nearwire_sys::affinity::allowed_cpus;
-
 use crate::id::SocketId;
 use crate::reason::{Handed, HandedCall, Reason, Why};
 use crate::sockets::{EngineState, Sockets};
-use crate::status::{self, Counter, Slot, SocketCounter, Writer};
+use crate::status::{self, Counter, SocketCounter, Writer};
 use crate::udp_socket::{Service, UdpSocket};
 use crate::wait::spun_ns;
 
@@ -45,21 +43,6 @@ impl Sockets {
         if let Some(socket) = self.get(id).filter(|socket| socket.is_accelerated()) {
             socket.slot.count(SocketCounter::CallsHanded);
             self.page.count_handed(Handed::ByLibrary(call));
-        }
-    }
-
-    /// The child of a fork has a page of its own: the one it inherited is its parent's.
-    pub(crate) fn tell_anew(&mut self) {
-        self.page = Arc::new(Writer::of_self(&self.config, allowed_cpus().len()));
-        for (index, socket) in self.sockets.iter_mut().enumerate() {
-            let Some(socket) = socket else { continue };
-            socket.slot = Slot::new(Arc::clone(&self.page), index);
-            if let Some(writer) = socket.slot.writer() {
-                writer.open(socket.shadow.number());
-            }
-        }
-        for index in 0..self.socket_count() {
-            self.tell(SocketId::new(index as u32));
         }
     }
 
@@ -107,7 +90,7 @@ impl Sockets {
     pub(crate) fn tell_counters(&mut self) {
         self.page.set_counter(Counter::SpinningNs, spun_ns());
         let Some(engine) = self.engine() else { return };
-        if !engine.take_lost() {
+        if !engine.tell_frames() {
             return;
         }
         let EngineState::Open(engine) = &self.engine else { return };

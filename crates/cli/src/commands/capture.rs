@@ -1,6 +1,8 @@
 //! `nearwire capture`: the frames of an interface in a file.
 //!
-//! Through AF_PACKET, which copies: the traffic goes its way as without. Frames that an AF_XDP program takes are not seen.
+//! Through AF_PACKET, which copies: the traffic goes its way as without. What passes an AF_XDP socket is not seen, neither way:
+//! the XDP program takes frames before (`do_xdp_generic` of net/core/dev.c too), and sent ones go to the driver directly
+//! (`__dev_direct_xmit`).
 
 use std::fs::File;
 use std::io::BufWriter;
@@ -14,6 +16,7 @@ use nearwire_frames::steering::{Filter, FlowFilter, FrameFilter, Transport};
 use nearwire_frames::{Port, PortError, RawPort};
 use nearwire_sys::usage::{catch_interrupts, interrupted};
 
+use super::status;
 use crate::args::{CaptureArgs, FlowArg};
 use crate::exit::{CANNOT, FAILED, Failure, OrExit, Outcome, USAGE};
 use crate::output;
@@ -32,6 +35,9 @@ pub fn run(args: &CaptureArgs) -> Outcome {
     let mut writer =
         PcapngWriter::start(output, Some(&args.interface), &port.describe()).with_context(wrote).or_exit(FAILED)?;
     output::note(&format!("capturing on {}; Ctrl-C ends it", args.interface));
+    for (pid, name) in status::programs_on(&args.interface) {
+        output::note(&format!("nearwire: accelerated traffic of {name} (process {pid}) is not seen here"));
+    }
     let ended = copy(args, &mut port, &mut writer);
     let statistics = port.statistics();
     let dropped_frames = statistics.receive_dropped_frames;

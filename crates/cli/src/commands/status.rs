@@ -29,6 +29,19 @@ pub fn run(args: &StatusArgs) -> Outcome {
     output::print_of_host(&if args.json { json::page(&process) } else { process.page() })
 }
 
+/// The running programs that have accelerated sockets on an interface of this name, as far as they can be looked at.
+pub fn programs_on(interface: &str) -> Vec<(i32, String)> {
+    let looked = process::all().unwrap_or_default().into_iter().filter_map(|pid| process::look(pid).ok());
+    let is_used = |process: &Process| {
+        process.status.interfaces.iter().any(|known| known.name == interface && known.reason.is_none())
+    };
+    let programs = looked.filter_map(|looked| match looked {
+        Looked::Page(process) if is_used(&process) => Some((process.pid, process.name)),
+        Looked::Page(_) | Looked::NoPage { .. } => None,
+    });
+    programs.collect()
+}
+
 /// All processes that have a page.
 fn list(is_json: bool) -> Outcome {
     let pids = process::all().or_exit(FAILED)?;

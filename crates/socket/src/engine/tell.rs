@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use nearwire_frames::port::Port;
+use nearwire_stack::Dropped;
 
 use super::Engine;
 use crate::status::{Counter, InterfaceAbout, Writer};
@@ -19,9 +20,23 @@ impl Engine {
         std::mem::take(&mut self.interfaces.changed)
     }
 
-    /// Whether a socket lost a datagram since this was last asked.
-    pub(crate) fn take_lost(&mut self) -> bool {
-        std::mem::take(&mut self.lost)
+    /// Tells of frames that came, and of those that no socket got, as the stack counts them. Whether there are new ones: sockets may have lost some.
+    pub(crate) fn tell_frames(&mut self) -> bool {
+        let statistics = self.stack.statistics();
+        // A look at a ring takes one frame or none.
+        self.page.set_counter(Counter::FramesReceived, statistics.frames);
+        self.page.set_counter(Counter::PollsFull, statistics.frames);
+        let lost_frames = statistics.frames - statistics.delivered_frames;
+        if lost_frames == std::mem::replace(&mut self.told_lost_frames, lost_frames) {
+            return false;
+        }
+        let unwanted_frames = statistics.dropped(Dropped::NoPorts) + statistics.dropped(Dropped::IgnoredMulti);
+        let not_ours_frames = statistics.not_ours_frames() + unwanted_frames;
+        let ports_frames: u64 = self.interfaces.attached.iter().map(|attached| attached.told_dropped_frames).sum();
+        let dropped_frames = statistics.dropped_frames() - unwanted_frames + ports_frames;
+        self.page.set_counter(Counter::FramesNotOurs, not_ours_frames);
+        self.page.set_counter(Counter::FramesDropped, dropped_frames);
+        true
     }
 
     /// Describes the interfaces that have a port, and those that were tried and have none.

@@ -306,15 +306,23 @@ impl SocketWriter<'_> {
     /// A datagram that the program received.
     #[inline]
     pub fn count_received(&self, len_bytes: usize) {
-        self.count(SocketCounter::Received, 1);
-        self.count(SocketCounter::ReceivedBytes, len_bytes as u64);
+        self.count_both([SocketCounter::Received, SocketCounter::ReceivedBytes], len_bytes);
     }
 
     /// A datagram that was sent.
     #[inline]
     pub fn count_sent(&self, len_bytes: usize) {
-        self.count(SocketCounter::Sent, 1);
-        self.count(SocketCounter::SentBytes, len_bytes as u64);
+        self.count_both([SocketCounter::Sent, SocketCounter::SentBytes], len_bytes);
+    }
+
+    /// One datagram, and its bytes. One slice of known length: the bounds are looked at once.
+    #[inline]
+    fn count_both(&self, [datagrams, bytes]: [SocketCounter; 2], len_bytes: usize) {
+        let start = self.start + layout::SOCKET_COUNTERS.at;
+        if let Some(counters) = self.page.words.get(start..start + layout::SOCKET_COUNTERS.words) {
+            add(&counters[datagrams as usize], 1);
+            add(&counters[bytes as usize], len_bytes as u64);
+        }
     }
 
     fn change(&self, set: impl FnOnce()) {
