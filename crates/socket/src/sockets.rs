@@ -583,7 +583,7 @@ impl Sockets {
         let before = std::mem::replace(&mut socket.service, Service::Kernel(reason));
         let Service::Accelerated(Accelerated { endpoint, flows }) = before else { return };
         let shadow = socket.shadow;
-        socket.shadow_has_data = true;
+        (socket.shadow_has_data, socket.shadow_is_older) = (true, false);
         let Some(engine) = self.engine() else { return };
         engine.remove_flows(&flows);
         engine.unwatch_shadow(shadow);

@@ -100,13 +100,14 @@ impl Sockets {
     ) -> Receive<R> {
         let Some((socket, engine)) = self.with_engine(id) else { return self.receive_undecided(id) };
         let Some(endpoint) = socket.endpoint() else { return self.receive_undecided(id) };
-        if engine.stack_ref().udp_waiting(endpoint) > 0 {
+        if engine.stack_ref().udp_waiting(endpoint) > 0 && !socket.shadow_is_older {
             return match read_waiting(socket, engine, endpoint, stays, read) {
                 Some(result) => Receive::Done(result),
                 None => Receive::Kernel,
             };
         }
         if !socket.is_accelerated() {
+            socket.shadow_is_older = false;
             self.drop_leftover(id);
             return Receive::Kernel;
         }
@@ -236,6 +237,7 @@ impl Sockets {
     /// The same of a socket that the call [holds](Sockets::hold).
     pub fn shadow_answered_at(&mut self, id: SocketId, is_empty: bool) {
         let Some(socket) = self.get_mut(id) else { return };
+        socket.shadow_is_older = false;
         if is_empty {
             (socket.shadow_has_data, socket.shadow_has_error) = (false, false);
         } else {
@@ -399,10 +401,9 @@ impl Sockets {
     }
 
     fn shadow_has(&mut self, id: SocketId, what: Seen) {
-        let Some(socket) = self.get_mut(id) else { return };
-        if !socket.is_accelerated() {
-            return;
-        }
+        let Some((socket, engine)) = self.with_engine(id) else { return };
+        let Service::Accelerated(accelerated) = &socket.service else { return };
+        socket.shadow_is_older |= what.data && engine.stack_ref().udp_waiting(accelerated.endpoint) == 0;
         socket.shadow_has_data |= what.data;
         socket.shadow_has_error |= what.error;
         if what.data {

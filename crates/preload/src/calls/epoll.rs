@@ -119,7 +119,7 @@ unsafe fn wait_with_us(call: &WaitCall<'_>, concerns: Concerns) -> Option<c_int>
         }
         let (turns, also) = turns.get_or_insert_with(|| (Turns::new(wait), vec![readable(set)]));
         match turns.turn(also) {
-            Turn::Again => asked = if also[0].revents != 0 { Asked::NotYet } else { Asked::Before },
+            Turn::Again | Turn::Restarted => asked = if also[0].revents != 0 { Asked::NotYet } else { Asked::Before },
             Turn::TimedOut => return Some(0),
             Turn::Interrupted => return Some(fail(libc::EINTR) as c_int),
         }
