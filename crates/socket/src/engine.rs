@@ -289,7 +289,7 @@ impl Engine {
         self.counters.looks += 1;
         let Engine { watch, .. } = self;
         let mut has_news = false;
-        watch.look(|token, seen| shadow(token, seen), || has_news = true);
+        watch.look(&mut shadow, || has_news = true);
         let mut looked = Looked::default();
         if has_news {
             looked.addresses_changed = self.take_news();

@@ -52,7 +52,8 @@ impl Sleepers {
     /// its sleep; without one (none is left) the thread must not sleep for long.
     pub(crate) fn begin(&mut self, thread: Thread, waits_for: WaitsFor) -> (bool, Option<RawFd>) {
         let known = self.slots.iter().position(|sleeper| sleeper.thread == thread);
-        let free = || self.slots.iter().position(|sleeper| !sleeper.is_asleep && sleeper.thread.process == thread.process);
+        let free =
+            || self.slots.iter().position(|sleeper| !sleeper.is_asleep && sleeper.thread.process == thread.process);
         let at = match known.or_else(free) {
             Some(at) => at,
             None => {

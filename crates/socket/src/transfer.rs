@@ -92,12 +92,7 @@ impl Sockets {
 
     /// The same of a socket that the call [holds](Sockets::hold).
     #[inline]
-    pub fn receive_at<R>(
-        &mut self,
-        id: SocketId,
-        stays: bool,
-        mut read: impl FnMut(Delivery<'_>) -> R,
-    ) -> Receive<R> {
+    pub fn receive_at<R>(&mut self, id: SocketId, stays: bool, mut read: impl FnMut(Delivery<'_>) -> R) -> Receive<R> {
         let Some((socket, engine)) = self.with_engine(id) else { return self.receive_undecided(id) };
         let Some(endpoint) = socket.endpoint() else { return self.receive_undecided(id) };
         if engine.stack_ref().udp_waiting(endpoint) > 0 && !socket.shadow_is_older {

@@ -28,7 +28,9 @@ unsafe fn recv_into(
     let into = Into::Segments { array: only.as_ptr(), count: 1, name, name_length };
     // SAFETY: the caller's, as for the C function.
     unsafe {
-        receive::receive(fd, into, flags, |fd, more| real::recvfrom(fd, buffer, length, flags | more, name, name_length))
+        receive::receive(fd, into, flags, |fd, more| {
+            real::recvfrom(fd, buffer, length, flags | more, name, name_length)
+        })
     }
 }
 
@@ -266,10 +268,9 @@ pub unsafe extern "C" fn writev(fd: c_int, segments: *const iovec, count: c_int)
         if state::is_socket(fd)
             && let Ok(segment_count) = usize::try_from(count)
             && segment_count > 0
+            && let Some(sent) = send::send(fd, (segments, segment_count), 0, (ptr::null(), 0), false)
         {
-            if let Some(sent) = send::send(fd, (segments, segment_count), 0, (ptr::null(), 0), false) {
-                return sent;
-            }
+            return sent;
         }
         real::writev(fd, segments, count)
     }

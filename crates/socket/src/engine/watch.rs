@@ -5,8 +5,8 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use nearwire_sys::descriptor::Descriptor;
-use rustix::event::epoll::{Event, EventData, EventFlags, add, delete, wait};
 use rustix::event::Timespec;
+use rustix::event::epoll::{Event, EventData, EventFlags, add, delete, wait};
 
 /// What the kernel has at a shadow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
