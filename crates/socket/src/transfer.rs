@@ -445,6 +445,8 @@ impl Sockets {
     /// It is back and looks at what the watch has.
     pub fn woken(&mut self, thread: Thread) {
         self.sleepers.back(thread);
+        // Before the shadows, which are asked first from then on.
+        self.take_in_frames();
         self.look();
     }
 
