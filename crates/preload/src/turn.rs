@@ -15,6 +15,8 @@ use crate::{real, state};
 pub enum Turn {
     /// Look again.
     Again,
+    /// A handler with SA_RESTART ran: the call begins anew, with what its number names now.
+    Restarted,
     /// The time is over.
     TimedOut,
     /// A signal handler ran: EINTR.
@@ -79,11 +81,20 @@ impl<'m> Turns<'m> {
             }
         }
         match self.waiter.pause() {
-            Pause::Again if self.is_interrupted() => Turn::Interrupted,
-            Pause::Again => Turn::Again,
+            Pause::Again => self.again(),
             Pause::TimedOut => Turn::TimedOut,
             Pause::Sleep(rest) => self.sleep(rest, also),
         }
+    }
+
+    /// Looks again, unless a handler ran.
+    #[inline]
+    fn again(&self) -> Turn {
+        let now = interruptions();
+        if now == self.before {
+            return Turn::Again;
+        }
+        if self.is_interrupted() { Turn::Interrupted } else { Turn::Restarted }
     }
 
     #[inline]
@@ -98,7 +109,7 @@ impl<'m> Turns<'m> {
         let Some(bed) = state::with(|sockets| sockets.begin_sleep(thread, waits_for)) else { return Turn::Again };
         self.sleeps = true;
         if bed.is_new {
-            return if self.is_interrupted() { Turn::Interrupted } else { Turn::Again };
+            return self.again();
         }
         let rest = match bed.wake {
             Some(_) => rest,
@@ -121,8 +132,9 @@ impl<'m> Turns<'m> {
     /// before is noticed.
     fn sleep_on(&self, also: &mut [pollfd], rest: Option<Duration>) -> Turn {
         let held = HeldSignals::hold();
-        if self.is_interrupted() {
-            return Turn::Interrupted;
+        let before = self.again();
+        if before != Turn::Again {
+            return before;
         }
         let rest = rest.map(to_timespec);
         let timeout = rest.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
@@ -136,7 +148,7 @@ impl<'m> Turns<'m> {
         let now = interruptions();
         let is_restarting = now.restarting != self.before.restarting && now.interrupting == self.before.interrupting;
         let interrupts = self.wait.never_restarts || !is_restarting;
-        if errno() == libc::EINTR && interrupts { Turn::Interrupted } else { Turn::Again }
+        if errno() == libc::EINTR && interrupts { Turn::Interrupted } else { self.again() }
     }
 }
 

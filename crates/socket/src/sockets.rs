@@ -666,7 +666,7 @@ impl Sockets {
         let before = std::mem::replace(&mut socket.service, Service::Kernel(why));
         let Service::Accelerated(Accelerated { endpoint, flows, .. }) = before else { return };
         let shadow = socket.shadow;
-        socket.shadow_has_data = true;
+        (socket.shadow_has_data, socket.shadow_is_older) = (true, false);
         self.page.count(Counter::SocketsGivenBack, 1);
         self.tell(id);
         let Some(engine) = self.engine() else { return };

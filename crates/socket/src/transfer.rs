@@ -103,7 +103,7 @@ impl Sockets {
         }
         let Some((socket, engine)) = self.with_engine(id) else { return self.receive_undecided(id) };
         let Some(endpoint) = socket.endpoint() else { return self.receive_undecided(id) };
-        if engine.stack_ref().udp_waiting(endpoint) > 0 {
+        if engine.stack_ref().udp_waiting(endpoint) > 0 && !socket.shadow_is_older {
             return match read_waiting(socket, engine, endpoint, stays, read) {
                 Some(result) => {
                     self.page.count(Counter::CallsServed, 1);
@@ -113,6 +113,7 @@ impl Sockets {
             };
         }
         if !socket.is_accelerated() {
+            socket.shadow_is_older = false;
             self.drop_leftover(id);
             return Receive::Kernel;
         }
@@ -264,6 +265,7 @@ impl Sockets {
     /// The same of a socket that the call [holds](Sockets::hold).
     pub fn shadow_answered_at(&mut self, id: SocketId, is_empty: bool) {
         let Some(socket) = self.get_mut(id) else { return };
+        socket.shadow_is_older = false;
         if is_empty {
             (socket.shadow_has_data, socket.shadow_has_error) = (false, false);
         } else {
@@ -467,10 +469,9 @@ impl Sockets {
     }
 
     fn shadow_has(&mut self, id: SocketId, what: Seen) {
-        let Some(socket) = self.get_mut(id) else { return };
-        if !socket.is_accelerated() {
-            return;
-        }
+        let Some((socket, engine)) = self.with_engine(id) else { return };
+        let Service::Accelerated(accelerated) = &socket.service else { return };
+        socket.shadow_is_older |= what.data && engine.stack_ref().udp_waiting(accelerated.endpoint) == 0;
         socket.shadow_has_data |= what.data;
         socket.shadow_has_error |= what.error;
         if what.data {
@@ -523,6 +524,8 @@ impl Sockets {
         self.page.count(Counter::Sleeps, 1);
         self.page.count(Counter::SleepingNs, slept_ns);
         self.sleepers.back(thread);
+        // Before the shadows, which are asked first from then on.
+        self.take_in_frames();
         self.look();
     }
 

@@ -61,6 +61,8 @@ pub(crate) struct UdpSocket {
     pub(crate) is_connected: bool,
     /// The shadow may have a datagram.
     pub(crate) shadow_has_data: bool,
+    /// What the shadow has came before what waits in the queue: one datagram of it is read first.
+    pub(crate) shadow_is_older: bool,
     /// The shadow may have an error.
     pub(crate) shadow_has_error: bool,
     /// That of `kept`.
@@ -102,6 +104,7 @@ impl UdpSocket {
             kept: None,
             memberships: Vec::new(),
             shadow_has_data: false,
+            shadow_is_older: false,
             shadow_has_error: false,
             leftover: None,
             inherited: None,

@@ -106,20 +106,19 @@ pub unsafe fn wait(call: &WaitCall<'_>, original: impl FnOnce() -> c_int) -> c_i
 /// Waits for both halves of a set. `None`: the library is off.
 unsafe fn wait_with_us(call: &WaitCall<'_>, concerns: Concerns) -> Option<c_int> {
     let WaitCall { set, timeout, .. } = *call;
-    // epoll_wait without a timeout looks at no signals (`ep_poll`).
-    let mask = call.mask.filter(|_| timeout != Some(Duration::ZERO));
-    let wait = Wait { spins: concerns == Concerns::Now, ..Wait::poll(timeout, mask) };
+    let wait = Wait { spins: concerns == Concerns::Now, ..Wait::poll(timeout, call.mask) };
     let mut turns: Option<(Turns<'_>, Vec<pollfd>)> = None;
     let mut asked = Asked::NotYet;
     loop {
         // SAFETY: the caller's.
         let count = unsafe { collect(call, asked) }?;
-        if count != 0 {
+        // Without time it looks at no signals (`ep_poll`).
+        if count != 0 || timeout == Some(Duration::ZERO) {
             return Some(count);
         }
         let (turns, also) = turns.get_or_insert_with(|| (Turns::new(wait), vec![readable(set)]));
         match turns.turn(also) {
-            Turn::Again => asked = if also[0].revents != 0 { Asked::NotYet } else { Asked::Before },
+            Turn::Again | Turn::Restarted => asked = if also[0].revents != 0 { Asked::NotYet } else { Asked::Before },
             Turn::TimedOut => return Some(0),
             Turn::Interrupted => return Some(fail(libc::EINTR) as c_int),
         }

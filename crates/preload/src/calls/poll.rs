@@ -97,12 +97,13 @@ fn poll_slice(fds: &mut [pollfd], timeout: Option<Duration>, mask: Option<&sigse
             let ready = list.split.merge(fds, |id| sockets.readiness_of(id));
             ready + mark_sets(fds, |fd| sockets.epoll_is_ready(fd) == Some(true))
         })?;
-        if ready > 0 {
+        // Without time it looks at signals (`do_poll`), of which only a mask could let one through just now.
+        if ready > 0 || (timeout == Some(Duration::ZERO) && mask.is_none()) {
             return Some(ready as c_int);
         }
         let wait = Wait { spins, ..Wait::poll(timeout, mask) };
         match turns.get_or_insert_with(|| Turns::new(wait)).turn(list.split.kernel()) {
-            Turn::Again => {}
+            Turn::Again | Turn::Restarted => {}
             Turn::TimedOut => return Some(0),
             Turn::Interrupted => return Some(fail(libc::EINTR) as c_int),
         }
@@ -179,8 +180,11 @@ const TABLE_FIRST: usize = 256;
 /// descriptors made the table longer than the program's would be, so its end is what the program's own need.
 fn table_end(list: &[pollfd]) -> usize {
     let is_open = |fd: c_int| {
+        let before = errno();
         // SAFETY: a number that is not open is an error.
-        state::is_followed(fd) || unsafe { real::fcntl(fd, libc::F_GETFD, 0) } >= 0
+        let is_open = state::is_followed(fd) || unsafe { real::fcntl(fd, libc::F_GETFD, 0) } >= 0;
+        fail(before);
+        is_open
     };
     let beyond = list.iter().rev().take_while(|entry| entry.fd as usize >= TABLE_FIRST);
     // In ascending order; most often there is none, or the last one is open.
@@ -188,8 +192,6 @@ fn table_end(list: &[pollfd]) -> usize {
         Some(last) if !is_open(last.fd) => {}
         _ => return usize::MAX,
     }
-    let before = errno();
     let highest = beyond.map(|entry| entry.fd).find(|fd| is_open(*fd));
-    fail(before);
     highest.map_or(TABLE_FIRST, |highest| (highest as usize + 1).next_power_of_two())
 }

@@ -128,18 +128,22 @@ impl Waiting {
     /// Waits a turn, beginning if it has not yet. `None`: the call is the kernel's after all; `Some(Some(result))`: it ends.
     #[inline]
     fn turn(
-        waiting: &mut Option<Waiting>,
+        slot: &mut Option<Waiting>,
         fd: c_int,
         timeout: Option<Duration>,
         spins: bool,
         also: &mut Vec<pollfd>,
     ) -> Option<Option<ssize_t>> {
-        let waiting = match waiting {
-            Some(waiting) if waiting.spins == spins => waiting,
-            _ => waiting.insert(Waiting::begin(fd, timeout, spins)?),
-        };
+        if slot.as_ref().is_none_or(|waiting| waiting.spins != spins) {
+            *slot = Some(Waiting::begin(fd, timeout, spins)?);
+        }
+        let waiting = slot.as_mut()?;
         Some(match waiting.turns.turn(also) {
             Turn::Again => None,
+            Turn::Restarted => {
+                *slot = None;
+                None
+            }
             Turn::TimedOut => Some(fail(libc::EAGAIN)),
             Turn::Interrupted => Some(fail(libc::EINTR)),
         })

@@ -1,7 +1,7 @@
 //! select(2): three bit sets become a list for poll(2), the answer becomes bit sets.
 //!
-//! One case differs from the kernel: a bit beyond the process's descriptor table is ignored by the kernel
-//! and is `EBADF` here, like any other descriptor that is not open.
+//! A bit beyond the process's descriptor table is ignored by the kernel and is `EBADF` here, like any other
+//! descriptor that is not open: the caller leaves such bits out by a smaller `nfds`.
 
 use libc::{c_ulong, pollfd};
 use rustix::io::Errno;

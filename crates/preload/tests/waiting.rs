@@ -1,0 +1,123 @@
+//! Threads that wait at the same time, each in its own way: what arrives is delivered once, and no thread sleeps while its
+//! data waits. Needs namespaces and a C compiler (or says SKIP).
+#![allow(clippy::unwrap_used, reason = "what these functions do is test")]
+
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use nearwire_lab::{Cable, Namespace, VirtualCable, VirtualCableOptions};
+
+const PORT: &str = "6000";
+/// A program that has not ended by then hangs.
+const TIMEOUT: Duration = Duration::from_secs(15);
+/// How long the far end sends.
+const SENDING_MS: &str = "3000";
+/// CPU time in a second of which most threads sleep: the library's own wakings, and the kernel's accounting.
+const IDLE_US_MOST: u64 = 20_000;
+
+fn library() -> PathBuf {
+    std::env::current_exe().unwrap().with_file_name("libnearwire_preload.so")
+}
+
+/// What is missing here; the tests say SKIP, or fail where nothing may be skipped.
+fn missing() -> bool {
+    let namespaces = Namespace::new().and_then(|namespace| namespace.enter(|| ())).map_err(|error| error.to_string());
+    let compiler = Command::new("cc").arg("--version").output().map_err(|error| format!("cc: {error}"));
+    let Err(reason) = namespaces.and(compiler.map(|_| ())) else { return false };
+    assert!(std::env::var_os("NEARWIRE_REQUIRE").is_none(), "NEARWIRE_REQUIRE is set, but: {reason}");
+    println!("SKIP {reason}");
+    true
+}
+
+fn compiled(directory: &Path) -> PathBuf {
+    let program = directory.join("waiting");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c/waiting.c");
+    let ran = Command::new("cc").args(["-O1", "-pthread", "-Wall", "-Wextra", "-o"]).arg(&program).arg(source).output();
+    let ran = ran.unwrap();
+    assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+    program
+}
+
+/// The program at one end of the cable; with `spin`, with the library.
+fn start(cable: &VirtualCable, program: &Path, mode: &str, spin: Option<&str>) -> Child {
+    let end = if mode == "send" { cable.far() } else { cable.near() };
+    let mut command = Command::new(program);
+    command.arg(mode).arg(cable.near().ipv4.to_string()).arg(PORT).arg(SENDING_MS).stdout(Stdio::piped());
+    if let Some(spin) = spin {
+        command.env("LD_PRELOAD", library()).env("NEARWIRE_SPIN", spin).env("NEARWIRE_MODE", "generic");
+    }
+    end.namespace.enter(|| command.spawn()).unwrap().unwrap()
+}
+
+/// What the program said to its end.
+fn said(mut child: Child, mut output: impl Read) -> String {
+    let deadline = Instant::now() + TIMEOUT;
+    let status = loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            break status.to_string();
+        }
+        if Instant::now() > deadline {
+            child.kill().unwrap();
+            break format!("hung; {}", child.wait().unwrap());
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    };
+    let mut text = String::new();
+    output.read_to_string(&mut text).unwrap();
+    format!("{text}{status}")
+}
+
+fn everything_is_answered_once(spin: &str) {
+    if missing() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let program = compiled(directory.path());
+    let cable = VirtualCable::lay(VirtualCableOptions::default()).unwrap();
+    let mut receiver = start(&cable, &program, "receive", Some(spin));
+    let mut output = BufReader::new(receiver.stdout.take().unwrap());
+    let mut line = String::new();
+    output.read_line(&mut line).unwrap();
+    assert_eq!(line, "ready\n");
+    let mut sender = start(&cable, &program, "send", None);
+    let sent = sender.stdout.take().unwrap();
+    let sent = said(sender, sent);
+    if !sent.starts_with("all of ") {
+        receiver.kill().unwrap();
+    }
+    let received = said(receiver, output);
+    assert!(sent.starts_with("all of ") && received == "end\nexit status: 0", "{sent}; receiver: {received}");
+    println!("{sent}");
+}
+
+#[test]
+fn threads_that_sleep_waiting_get_every_datagram_once() {
+    everything_is_answered_once("0");
+}
+
+#[test]
+fn threads_that_spin_waiting_get_every_datagram_once() {
+    everything_is_answered_once("forever");
+}
+
+#[test]
+fn threads_that_spin_for_a_while_waiting_get_every_datagram_once() {
+    everything_is_answered_once("50us");
+}
+
+#[test]
+fn waiting_process_idle_uses_no_cpu() {
+    if missing() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let program = compiled(directory.path());
+    let cable = VirtualCable::lay(VirtualCableOptions::default()).unwrap();
+    let mut child = start(&cable, &program, "idle", Some("50us"));
+    let output = child.stdout.take().unwrap();
+    let said = said(child, output);
+    let used_us: u64 = said.lines().next().and_then(|line| line.parse().ok()).unwrap_or_else(|| panic!("{said}"));
+    assert!(used_us < IDLE_US_MOST, "{used_us} us of CPU time in a second without traffic");
+}
