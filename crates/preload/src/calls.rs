@@ -8,3 +8,4 @@ pub mod poll;
 pub mod process;
 pub mod receive;
 pub mod send;
+pub mod stream;

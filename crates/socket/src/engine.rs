@@ -244,6 +244,20 @@ impl Engine {
         (0..FRAMES_AT_ONCE).take_while(|_| self.poll(|_, _| Take::Queue)).count() as u32
     }
 
+    /// The same until a round finds less than it may take, or all rings were emptied once.
+    pub fn drain(&mut self) -> u32 {
+        let rounds = attached::FILL_FRAMES_MOST.div_ceil(FRAMES_AT_ONCE) * self.interfaces.attached.len() as u32;
+        let mut taken = 0;
+        for _ in 0..rounds {
+            let round = self.poll_all();
+            taken += round;
+            if round < FRAMES_AT_ONCE {
+                break;
+            }
+        }
+        taken
+    }
+
     /// Puts a datagram into its port's ring; [`Engine::flush`] has it sent.
     #[inline]
     pub fn send(&mut self, endpoint: EndpointId, message: &Message<'_>) -> Sent {

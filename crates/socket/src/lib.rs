@@ -32,6 +32,7 @@ pub mod program;
 mod readiness;
 pub mod reason;
 pub mod shadow;
+mod sharing;
 mod sockets;
 pub mod status;
 mod transfer;

@@ -65,14 +65,14 @@ fn state(socket: &mut UdpSocket, engine: &EngineState) -> Events {
     if waits || socket.shadow_has_data {
         state |= READABLE;
     }
-    if socket.shadow_has_error {
+    if socket.shadow_has_error || socket.pending_error != 0 {
         state |= Events::ERR;
     }
     state
 }
 
 /// Whether a shadow has a datagram, and an error.
-fn look_at(shadow: Descriptor) -> (bool, bool) {
+pub(crate) fn look_at(shadow: Descriptor) -> (bool, bool) {
     let mut polled = [PollFd::new(&shadow, PollFlags::IN)];
     let Ok(_) = poll(&mut polled, Some(&Timespec::default())) else { return (false, false) };
     let found = polled[0].revents();

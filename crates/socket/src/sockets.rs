@@ -15,6 +15,7 @@ use crate::epoll_sets::Sets;
 use crate::id::SocketId;
 use crate::reason::Reason;
 use crate::shadow::{self, Kept};
+use crate::sharing::Sharing;
 use crate::udp_socket::{Accelerated, Membership, Service, UdpSocket};
 
 /// Not opened yet, open, or why it cannot be.
@@ -38,6 +39,8 @@ pub struct Sockets {
     pub(crate) sets: Sets,
     /// Threads that sleep on the watch.
     pub(crate) sleepers: u32,
+    hand_overs: u64,
+    pub(crate) sharing: Sharing,
 }
 
 impl Sockets {
@@ -54,7 +57,17 @@ impl Sockets {
             owners: Vec::new(),
             sets: Sets::default(),
             sleepers: 0,
+            hand_overs: 0,
+            sharing: Sharing::default(),
         }
+    }
+
+    /// How many sockets were given to the kernel so far. When it has changed, what waits for sockets asks anew who serves
+    /// them.
+    #[inline]
+    #[must_use]
+    pub const fn hand_overs(&self) -> u64 {
+        self.hand_overs
     }
 
     /// The socket that a number names.
@@ -179,7 +192,7 @@ impl Sockets {
 
     fn close(&mut self, id: SocketId) {
         // What has come for it goes with it, and not to another socket that is bound to its port next.
-        self.take_in_frames();
+        self.take_in_all_frames();
         self.sets.remove_socket(id);
         if let Some((socket, engine)) = self.with_engine(id) {
             if let Some(endpoint) = socket.endpoint() {
@@ -237,7 +250,7 @@ impl Sockets {
 
     /// The stack and the flows follow a connect or disconnect. What has come before is for whom it was for then.
     fn follow_connection(&mut self, id: SocketId, remote: Option<SocketAddr>) {
-        self.take_in_frames();
+        self.take_in_all_frames();
         let Some((socket, engine)) = self.with_engine(id) else { return };
         let Service::Accelerated(Accelerated { endpoint, .. }) = &socket.service else { return };
         let endpoint = *endpoint;
@@ -288,10 +301,23 @@ impl Sockets {
         if kept.ancillary.wants_time() {
             engine.want_stamps();
         }
-        if let Some(endpoint) = socket.endpoint() {
-            let options = complete(kept.options, engine);
-            engine.stack().udp_configure(endpoint, |current| *current = options);
+        let Some(endpoint) = socket.endpoint() else { return };
+        let options = complete(kept.options, engine);
+        let before = engine.stack_ref().udp_options(endpoint).copied();
+        engine.stack().udp_configure(endpoint, |current| *current = options);
+        if before.is_some_and(|before| before.device != options.device)
+            && let Err(reason) = self.follow_device(id, options.device)
+        {
+            self.hand_over(id, reason);
         }
+    }
+
+    /// SO_BINDTODEVICE changed: the interface needs a port, and another socket may have the same port on another one.
+    fn follow_device(&mut self, id: SocketId, device: Option<u32>) -> Result<(), Reason> {
+        let Some((socket, engine)) = self.with_engine(id) else { return Ok(()) };
+        let local = socket.local.map_or(IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED), |local| local.ip().to_canonical());
+        engine.attach(local, socket.remote.map(|remote| remote.ip().to_canonical()), device)?;
+        self.ask_sharing(id)
     }
 
     /// Something was done to a socket that only the kernel can follow.
@@ -313,7 +339,7 @@ impl Sockets {
         {
             let joined =
                 engine.stack().udp_join(*endpoint, ifindex, group, &filter).map_err(|_| Reason::AddressRefused);
-            if let Err(reason) = joined.and_then(|()| self.follow_addresses(id)) {
+            if let Err(reason) = joined.and_then(|()| self.follow_addresses(id)).and_then(|()| self.ask_sharing(id)) {
                 self.hand_over(id, reason);
             }
         }
@@ -390,6 +416,8 @@ impl Sockets {
         if kept.only_kernel {
             return Err(Reason::UnsupportedOption);
         }
+        self.ask_sharing(id)?;
+        let Some(socket) = self.get(id) else { return Err(Reason::NotBound) };
         let mut local = shadow::local_address(socket.shadow).map_err(|_| Reason::AddressRefused)?;
         let shadow = socket.shadow;
         let (family, is_connected) = (socket.family, socket.is_connected);
@@ -504,6 +532,8 @@ impl Sockets {
             socket.service = Service::Kernel(reason);
             return;
         }
+        self.hand_overs += 1;
+        let Some(socket) = self.get_mut(id) else { return };
         let before = std::mem::replace(&mut socket.service, Service::Kernel(reason));
         let Service::Accelerated(Accelerated { endpoint, flows }) = before else { return };
         let shadow = socket.shadow;
@@ -512,7 +542,7 @@ impl Sockets {
         engine.remove_flows(&flows);
         engine.unwatch_shadow(shadow);
         // Frames for it may be in the ring still.
-        engine.poll_all();
+        engine.drain();
         let waits = engine.stack().udp_waiting(endpoint) > 0;
         if !waits {
             engine.stack().udp_close(endpoint);
@@ -522,6 +552,8 @@ impl Sockets {
         }
         self.raise_readable();
         self.sets.handed_over(id);
+        // Calls that wait for it look, and find it the kernel's.
+        self.wake_sleepers();
     }
 }
 
@@ -548,8 +580,8 @@ fn is_local(engine: &Engine, address: IpAddr) -> bool {
 }
 
 /// The packets that an endpoint wants: to its own address, or to all of this host, and to its groups. Broadcasts stay with
-/// the kernel: they are for other programs too. So are groups, but a copy that the kernel would make is one we cannot:
-/// a group's datagrams are the accelerated socket's alone on this host.
+/// the kernel: they are for other programs too. So are groups, and a copy that the kernel would make is one we cannot: where
+/// another process may have the port too, the kernel serves the socket (`sharing.rs`).
 fn flows_of(socket: &UdpSocket, engine: &Engine, endpoint: EndpointId) -> Vec<FlowFilter> {
     let Some(local) = engine.stack_ref().udp_local(endpoint) else { return Vec::new() };
     let flow = |address: IpAddr| FlowFilter { transport: Transport::Udp, address, port: local.port() };

@@ -6,6 +6,7 @@ use nearwire_stack::{Datagram, EndpointId, Message, Take};
 
 use crate::engine::{Engine, Looked, Seen, Sent};
 use crate::id::SocketId;
+use crate::readiness::look_at;
 use crate::reason::Reason;
 use crate::shadow::Ancillary;
 use crate::sockets::Sockets;
@@ -13,6 +14,9 @@ use crate::udp_socket::{Service, UdpSocket};
 
 /// Frames for others that one attempt to receive takes in before it says that there is nothing.
 const FRAMES_FOR_OTHERS: u32 = 32;
+
+/// A send longer than this is refused before the kernel looks at what it gathers (`udp_sendmsg`).
+const DATAGRAM_BYTES_MOST: usize = 65_535;
 
 /// A datagram on its way to the program, with what the socket's options want told of it.
 #[derive(Clone, Copy, Debug)]
@@ -38,6 +42,8 @@ pub enum Receive<R> {
     Kernel,
     /// The shadow may have something: the original call with MSG_DONTWAIT, then [`Sockets::shadow_answered`].
     Shadow,
+    /// The call fails with this error.
+    Failed(i32),
     /// Nothing is there.
     Empty {
         /// O_NONBLOCK is set.
@@ -54,16 +60,24 @@ pub enum Send {
     Done,
     /// The original call has to be made on the shadow.
     Kernel,
+    /// The call fails with this error.
+    Failed(i32),
 }
 
 impl Sockets {
-    /// Receives a datagram, if there is one: what waits first, then what the shadow has, then what comes by a port, which
-    /// is read where it lies. `stays`: MSG_PEEK.
+    /// Receives a datagram, if there is one: an error of the shadow first, as in the kernel, then what waits, then what the
+    /// shadow has, then what comes by a port, which is read where it lies. `stays`: MSG_PEEK.
+    ///
+    /// Datagrams that the kernel delivers (from this host, in fragments) and those that come by a port are each in order;
+    /// there is none among the two.
     #[inline]
     pub fn receive<R>(&mut self, number: i32, stays: bool, mut read: impl FnMut(Delivery<'_>) -> R) -> Receive<R> {
         let Some(id) = self.find(number) else { return Receive::Kernel };
         let Some((socket, engine)) = self.with_engine(id) else { return self.receive_undecided(id) };
         let Some(endpoint) = socket.endpoint() else { return self.receive_undecided(id) };
+        if socket.shadow_has_error && socket.is_accelerated() {
+            return socket.shadow_or_pending();
+        }
         if engine.stack_ref().udp_waiting(endpoint) > 0 {
             return match read_waiting(socket, engine, endpoint, stays, read) {
                 Some(result) => Receive::Done(result),
@@ -74,7 +88,7 @@ impl Sockets {
             self.drop_leftover(id);
             return Receive::Kernel;
         }
-        if socket.shadow_has_data || socket.shadow_has_error {
+        if socket.shadow_has_data {
             return Receive::Shadow;
         }
         let mut found = None;
@@ -123,7 +137,7 @@ impl Sockets {
             return Receive::Done(result);
         }
         if socket.shadow_has_data || socket.shadow_has_error {
-            return Receive::Shadow;
+            return socket.shadow_or_pending();
         }
         if !socket.is_accelerated() {
             return Receive::Kernel;
@@ -152,6 +166,34 @@ impl Sockets {
         }
     }
 
+    /// A call ended with an error that it could not tell, as recvmmsg(2) after the first datagram: the next call does.
+    pub fn set_pending_error(&mut self, number: i32, error: i32) {
+        if let Some(socket) = self.find(number).and_then(|id| self.get_mut(id))
+            && socket.is_accelerated()
+        {
+            (socket.pending_error, socket.shadow_has_error) = (error, true);
+        }
+    }
+
+    /// Takes that error: what SO_ERROR does. `None`: the kernel knows.
+    pub fn take_pending_error(&mut self, number: i32) -> Option<i32> {
+        let socket = self.find(number).and_then(|id| self.get_mut(id))?;
+        Some(std::mem::take(&mut socket.pending_error)).filter(|error| *error != 0)
+    }
+
+    /// A send with MSG_MORE is about to be made by the kernel.
+    pub fn corked(&mut self, number: i32) {
+        if let Some(socket) = self.find(number).and_then(|id| self.get_mut(id)) {
+            socket.is_corked = true;
+        }
+    }
+
+    /// Whether datagrams that were taken before a socket became the kernel's wait to be read.
+    #[must_use]
+    pub fn has_leftover(&self, number: i32) -> bool {
+        self.find(number).and_then(|id| self.get(id)).is_some_and(|socket| socket.leftover.is_some())
+    }
+
     /// The shadow was asked after [`Receive::Shadow`]; `is_empty`: it answered EAGAIN.
     pub fn shadow_answered(&mut self, number: i32, is_empty: bool) {
         let Some(socket) = self.find(number).and_then(|id| self.get_mut(id)) else { return };
@@ -172,8 +214,8 @@ impl Sockets {
             self.look();
             return self.send_now(id, message, more);
         }
-        if socket.shadow_has_error {
-            return Send::Kernel;
+        if socket.shadow_has_error || socket.is_corked {
+            return self.send_now(id, message, more);
         }
         let endpoint = accelerated.endpoint;
         match engine.send(endpoint, message) {
@@ -191,10 +233,11 @@ impl Sockets {
     /// After a look: the socket may have an error, which the kernel tells, or be the kernel's by now.
     fn send_now(&mut self, id: SocketId, message: &Message<'_>, more: bool) -> Send {
         let Some((socket, engine)) = self.with_engine(id) else { return Send::Kernel };
-        let Service::Accelerated(accelerated) = &socket.service else { return Send::Kernel };
-        if socket.shadow_has_error {
-            return Send::Kernel;
+        if let Some(sent) = socket.send_aside(message) {
+            engine.flush();
+            return sent;
         }
+        let Service::Accelerated(accelerated) = &socket.service else { return Send::Kernel };
         let sent = engine.send(accelerated.endpoint, message);
         if sent == Sent::Queued {
             socket.counters.sent += 1;
@@ -229,9 +272,12 @@ impl Sockets {
 
     #[cold]
     fn send_undecided(&mut self, id: SocketId, message: &Message<'_>, more: bool) -> Send {
-        let Some(socket) = self.get(id) else { return Send::Kernel };
+        let Some(socket) = self.get_mut(id) else { return Send::Kernel };
         if !matches!(socket.service, Service::Open) {
             return Send::Kernel;
+        }
+        if let Some(sent) = socket.send_aside(message) {
+            return sent;
         }
         // A send that the kernel would refuse decides nothing.
         let Some(remote) = message.to.or(socket.remote).filter(|to| to.port() != 0) else { return Send::Kernel };
@@ -273,6 +319,14 @@ impl Sockets {
         }
     }
 
+    /// The same until the ports have nothing more: what is taken was meant for the sockets as they are now.
+    pub(crate) fn take_in_all_frames(&mut self) {
+        let Some(engine) = self.engine() else { return };
+        if engine.drain() > 0 {
+            self.raise_readable();
+        }
+    }
+
     #[inline]
     pub(crate) fn look_if_due(&mut self) {
         if self.engine().is_some_and(|engine| engine.is_look_due()) {
@@ -300,6 +354,7 @@ impl Sockets {
         if looked != Looked::default() {
             self.follow(looked);
         }
+        self.follow_sharing(false);
     }
 
     fn shadow_has(&mut self, id: SocketId, what: Seen) {
@@ -345,6 +400,7 @@ impl Sockets {
     /// A thread is about to sleep on the watch; it looks once more before it does.
     pub fn begin_sleep(&mut self) {
         self.sleepers += 1;
+        self.follow_sharing(true);
     }
 
     /// It is back for good.
@@ -369,6 +425,36 @@ impl Sockets {
             Service::Kernel(reason) => Some(*reason),
             Service::Accelerated(_) => None,
         }
+    }
+}
+
+impl UdpSocket {
+    /// There may be an error: one that is kept here, or one that the shadow has.
+    #[cold]
+    fn shadow_or_pending<R>(&mut self) -> Receive<R> {
+        match std::mem::take(&mut self.pending_error) {
+            0 => Receive::Shadow,
+            error => Receive::Failed(error),
+        }
+    }
+
+    /// What stands in the way of a send past the kernel: an error to be told first, or a datagram that the kernel gathers.
+    fn send_aside(&mut self, message: &Message<'_>) -> Option<Send> {
+        if self.is_corked {
+            // This send ends it, unless it is refused for its length.
+            self.is_corked = message.payload.len() > DATAGRAM_BYTES_MOST;
+            return Some(Send::Kernel);
+        }
+        if !self.shadow_has_error {
+            return None;
+        }
+        let error = std::mem::take(&mut self.pending_error);
+        if error != 0 {
+            return Some(Send::Failed(error));
+        }
+        // Told already, it is seen no more: a program that only sends would go by the kernel for ever.
+        (self.shadow_has_data, self.shadow_has_error) = look_at(self.shadow);
+        self.shadow_has_error.then_some(Send::Kernel)
     }
 }
 

@@ -69,6 +69,10 @@ pub(crate) struct UdpSocket {
     pub(crate) shadow_has_data: bool,
     /// The shadow may have an error.
     pub(crate) shadow_has_error: bool,
+    /// The kernel gathers a datagram of several sends (MSG_MORE): the sends that follow belong to it.
+    pub(crate) is_corked: bool,
+    /// An error that a call could not tell, for the next one: what the kernel keeps in `sk_err`. 0: none.
+    pub(crate) pending_error: i32,
     /// An endpoint that is no longer served, with datagrams that were taken before.
     pub(crate) leftover: Option<EndpointId>,
     pub(crate) counters: SocketCounters,
@@ -92,6 +96,8 @@ impl UdpSocket {
             memberships: Vec::new(),
             shadow_has_data: false,
             shadow_has_error: false,
+            is_corked: false,
+            pending_error: 0,
             leftover: None,
             counters: SocketCounters::default(),
             own_addresses: Vec::new(),

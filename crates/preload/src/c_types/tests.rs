@@ -345,7 +345,7 @@ fn header_received_into_is_filled_as_by_the_kernel() {
                 (message.msg_control, message.msg_controllen) = (control_bytes.as_mut_ptr().cast(), control_room);
                 if ours {
                     let mut incoming = read_incoming(&raw mut message).unwrap();
-                    assert_eq!(incoming.segments.scatter(b"nearwire", 0), 5);
+                    assert_eq!(incoming.segments.scatter(b"nearwire", 0), Ok(5));
                     ReceiveControl { ttl: Some(64), ..ReceiveControl::default() }.write(&mut incoming.control);
                     incoming.finish(Some(&source), libc::MSG_TRUNC).unwrap();
                 } else {

@@ -40,6 +40,7 @@ fn poll_slice(fds: &mut [pollfd], timeout: Option<Duration>) -> Option<c_int> {
     }
     let mut turns: Option<Turns> = None;
     let mut looks = 0_u32;
+    let mut hand_overs = state::with(|sockets| sockets.hand_overs())?;
     loop {
         if looks.is_multiple_of(TURNS_PER_ASKING) && !split.kernel().is_empty() {
             ask_kernel(split.kernel());
@@ -47,6 +48,11 @@ fn poll_slice(fds: &mut [pollfd], timeout: Option<Duration>) -> Option<c_int> {
         looks = looks.wrapping_add(1);
         let ready = state::with(|sockets| {
             sockets.take_in();
+            if std::mem::replace(&mut hand_overs, sockets.hand_overs()) != hand_overs {
+                // One that was given to the kernel meanwhile is waited for there.
+                split.fill(fds, |fd| if state::is_socket(fd) { sockets.accelerated(fd) } else { None });
+                ask_kernel(split.kernel());
+            }
             let mut ready = split.merge(fds, |id| sockets.readiness_of(id));
             ready += mark_sets(fds, |fd| sockets.epoll_is_ready(fd) == Some(true));
             ready

@@ -9,18 +9,17 @@ use rustix::io::Errno;
 
 use crate::c_types::address;
 use crate::c_types::control::{ReceiveControl, TimeForm};
-use crate::c_types::message::read_incoming;
+use crate::c_types::message::{Incoming, read_incoming};
 use crate::c_types::segments::{Of, Segments};
 use crate::state;
 use crate::turn::{Turn, Turns, errno, fail};
 
-/// Flags that this library knows; with any other the kernel is asked. MSG_WAITALL means nothing to datagrams.
-const KNOWN_FLAGS: c_int = libc::MSG_PEEK
-    | libc::MSG_TRUNC
-    | libc::MSG_DONTWAIT
-    | libc::MSG_WAITALL
-    | libc::MSG_NOSIGNAL
-    | libc::MSG_CMSG_CLOEXEC;
+/// `MSG_CMSG_COMPAT`, which recvmsg(2) refuses.
+const MSG_CMSG_COMPAT: c_int = c_int::MIN;
+
+/// Flags with which the kernel answers, at once. Of all others only MSG_PEEK, MSG_TRUNC and MSG_DONTWAIT mean something to
+/// a datagram socket; also those that no one has defined are let pass.
+const FLAGS_OF_KERNEL: c_int = libc::MSG_ERRQUEUE | MSG_CMSG_COMPAT;
 
 /// Where a datagram and what is told of it go, as the program said.
 #[derive(Clone, Copy)]
@@ -40,25 +39,51 @@ pub enum Into {
     Message(*mut msghdr),
 }
 
+/// The same, read once before the call waits, as the kernel reads it.
+enum Room<'a> {
+    Plain { segments: Segments<'a>, name: *mut sockaddr, name_length: *mut socklen_t },
+    Message(Incoming<'a>),
+}
+
+impl Room<'_> {
+    /// An error is the kernel's to tell, before anything else.
+    #[inline]
+    unsafe fn read(into: Into) -> Result<Self, Errno> {
+        // SAFETY: the caller's: the pointers of a call that the program makes.
+        unsafe {
+            Ok(match into {
+                Into::Segments { array, count, name, name_length } => {
+                    let segments = Segments::to_receive(array, count, Of::Vector)?;
+                    Room::Plain { segments, name, name_length }
+                }
+                Into::Message(message) => Room::Message(read_incoming(message)?),
+            })
+        }
+    }
+}
+
 /// Receives a datagram. `None`: the original call is to be made. `original` makes it with more flags.
 ///
 /// # Safety
 /// The pointers are those of a call that the program makes.
 pub unsafe fn receive(fd: c_int, into: Into, flags: c_int, original: impl Fn(c_int) -> ssize_t) -> Option<ssize_t> {
-    if flags & !KNOWN_FLAGS != 0 || !state::is_in_use() {
+    if flags & FLAGS_OF_KERNEL != 0 || !state::is_in_use() {
         return None;
     }
+    // SAFETY: the caller's.
+    let room = unsafe { Room::read(into) }.ok()?;
     let stays = flags & libc::MSG_PEEK != 0;
     let mut turns: Option<Turns> = None;
     loop {
         let attempt = state::with(|sockets| {
             // SAFETY: the caller's.
-            sockets.receive(fd, stays, |delivery| unsafe { deliver(&delivery, into, flags) })
+            sockets.receive(fd, stays, |delivery| unsafe { deliver(&delivery, &room, flags) })
         });
         match attempt? {
             Receive::Done(Ok(length)) => return Some(length),
             Receive::Done(Err(error)) => return Some(fail(error.raw_os_error())),
             Receive::Kernel => return None,
+            Receive::Failed(error) => return Some(fail(error)),
             Receive::Shadow => {
                 let before = errno();
                 let length = original(libc::MSG_DONTWAIT);
@@ -94,15 +119,13 @@ fn waits(timeout: Option<Duration>) -> Turns {
 /// Writes a datagram to where the program wants it; the call's return value. Pointers that point nowhere are found now, as
 /// by the kernel, and cost the datagram, as there.
 #[inline]
-unsafe fn deliver(delivery: &Delivery<'_>, into: Into, flags: c_int) -> Result<ssize_t, Errno> {
+unsafe fn deliver(delivery: &Delivery<'_>, room: &Room<'_>, flags: c_int) -> Result<ssize_t, Errno> {
     let payload = delivery.datagram.payload;
     // SAFETY: the caller's.
     let copied = unsafe {
-        match into {
-            Into::Segments { array, count, name, name_length } => {
-                deliver_plain(delivery, array, count, name, name_length)
-            }
-            Into::Message(message) => deliver_message(delivery, message),
+        match room {
+            Room::Plain { segments, name, name_length } => deliver_plain(delivery, segments, *name, *name_length),
+            Room::Message(incoming) => deliver_message(delivery, incoming),
         }
     };
     copied.map(|copied| if flags & libc::MSG_TRUNC != 0 { payload.len() } else { copied } as ssize_t)
@@ -111,15 +134,13 @@ unsafe fn deliver(delivery: &Delivery<'_>, into: Into, flags: c_int) -> Result<s
 #[inline]
 unsafe fn deliver_plain(
     delivery: &Delivery<'_>,
-    array: *const iovec,
-    count: usize,
+    segments: &Segments<'_>,
     name: *mut sockaddr,
     name_length: *mut socklen_t,
 ) -> Result<usize, Errno> {
     // SAFETY: the caller's.
     unsafe {
-        let segments = Segments::new(array, count, Of::Vector)?;
-        let copied = segments.scatter(delivery.datagram.payload, 0);
+        let copied = segments.scatter(delivery.datagram.payload, 0)?;
         if !name.is_null() {
             address::write(&source_of(delivery), name, name_length)?;
         }
@@ -127,11 +148,11 @@ unsafe fn deliver_plain(
     }
 }
 
-unsafe fn deliver_message(delivery: &Delivery<'_>, message: *mut msghdr) -> Result<usize, Errno> {
+unsafe fn deliver_message(delivery: &Delivery<'_>, incoming: &Incoming<'_>) -> Result<usize, Errno> {
     // SAFETY: the caller's.
     unsafe {
-        let mut incoming = read_incoming(message)?;
-        let copied = incoming.segments.scatter(delivery.datagram.payload, 0);
+        let mut incoming = incoming.clone();
+        let copied = incoming.segments.scatter(delivery.datagram.payload, 0)?;
         control_of(delivery).write(&mut incoming.control);
         let is_cut = copied < delivery.datagram.payload.len();
         incoming.finish(Some(&source_of(delivery)), if is_cut { libc::MSG_TRUNC } else { 0 })?;

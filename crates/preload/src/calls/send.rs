@@ -10,10 +10,20 @@ use crate::c_types::control::{self, SendControl};
 use crate::c_types::message::read_outgoing;
 use crate::c_types::segments::{Of, Segments};
 use crate::state;
+use crate::turn::fail;
 
 /// Flags that change nothing here: a datagram never waits for room, there is no SIGPIPE, and MSG_CONFIRM speaks of neighbours,
 /// which are confirmed anyway. With any other the kernel is asked.
 const KNOWN_FLAGS: c_int = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL | libc::MSG_CONFIRM;
+
+/// Whether the kernel is asked. With MSG_MORE it gathers a datagram, and has what follows until that is whole.
+#[inline]
+fn is_of_kernel(fd: c_int, flags: c_int) -> bool {
+    if flags & libc::MSG_MORE != 0 {
+        state::with(|sockets| sockets.corked(fd));
+    }
+    flags & !KNOWN_FLAGS != 0 || !state::is_in_use()
+}
 
 /// The longest datagram that a port carries, with jumbo frames; a longer one is the kernel's, which fragments it.
 const GATHERED_BYTES_MOST: usize = 9216;
@@ -31,7 +41,7 @@ pub unsafe fn send(
     (name, name_length): (*const sockaddr, socklen_t),
     more: bool,
 ) -> Option<ssize_t> {
-    if flags & !KNOWN_FLAGS != 0 || !state::is_in_use() {
+    if is_of_kernel(fd, flags) {
         return None;
     }
     // SAFETY: the caller's.
@@ -46,7 +56,7 @@ pub unsafe fn send(
 /// # Safety
 /// `message` is that of a call that the program makes.
 pub unsafe fn send_message(fd: c_int, message: *const msghdr, flags: c_int, more: bool) -> Option<ssize_t> {
-    if flags & !KNOWN_FLAGS != 0 || !state::is_in_use() {
+    if is_of_kernel(fd, flags) {
         return None;
     }
     // SAFETY: the caller's.
@@ -87,6 +97,7 @@ fn send_payload(fd: c_int, message: &Message<'_>, asked: &SendControl, more: boo
     };
     match sent? {
         Send::Done => Some(message.payload.len() as ssize_t),
+        Send::Failed(error) => Some(fail(error)),
         Send::Kernel => None,
     }
 }

@@ -6,6 +6,7 @@ use libc::{c_int, c_ulong, c_void, sockaddr, socklen_t};
 use nearwire_socket::Reason;
 
 use crate::calls::{names, options};
+use crate::turn::errno;
 use crate::{real, state};
 
 #[unsafe(no_mangle)]
@@ -42,10 +43,30 @@ pub unsafe extern "C" fn connect(fd: c_int, address: *const sockaddr, length: so
 pub unsafe extern "C" fn shutdown(fd: c_int, how: c_int) -> c_int {
     // SAFETY: the caller's, as for the C function.
     let result = unsafe { real::shutdown(fd, how) };
-    if state::is_socket(fd) && result == 0 {
+    // A socket that is not connected is shut down too, and told that it is not connected (`inet_shutdown`).
+    if state::is_socket(fd) && (result == 0 || errno() == libc::ENOTCONN) {
         state::with(|sockets| sockets.only_kernel(fd, Reason::ShutDown));
     }
     result
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn getsockopt(
+    fd: c_int,
+    level: c_int,
+    option: c_int,
+    value: *mut c_void,
+    length: *mut socklen_t,
+) -> c_int {
+    // SAFETY: the caller's, as for the C function.
+    unsafe {
+        if state::is_socket(fd)
+            && let Some(result) = options::get(fd, level, option, value, length)
+        {
+            return result;
+        }
+        real::getsockopt(fd, level, option, value, length)
+    }
 }
 
 #[unsafe(no_mangle)]
