@@ -20,7 +20,7 @@ use nearwire_frames::PortError;
 use nearwire_frames::port::Port;
 use nearwire_frames::steering::FlowFilter;
 use nearwire_stack::{
-    Arrival, Datagram, EndpointId, Message, NeedsKernel, Offers, Stack, StackConfig, Take, Update, Verdict,
+    Arrival, Datagram, EndpointId, LinkKind, Message, NeedsKernel, Offers, Stack, StackConfig, Take, Update, Verdict,
 };
 use nearwire_sys::descriptor::{Descriptor, place};
 use nearwire_sys::tsc::rough_ticks;
@@ -37,8 +37,12 @@ pub use watch::{Seen, Watch};
 /// How long what comes by the kernel may go unseen by a call that spins: 40 000 ticks are 8 to 40 us. A look costs about
 /// 200 ns, so it takes one to two percent of the time.
 const LOOK_AFTER_TICKS: u64 = 40_000;
-/// Frames taken from a port in one [`Engine::poll`]: the ring of a busy port does not keep a call forever.
-const FRAMES_AT_ONCE: u32 = 64;
+/// Frames taken from ports in one [`Engine::poll_all`]. What came before a call has to be at its socket when the call looks,
+/// so this is a full ring; more comes while that is taken, and does not keep the call for ever.
+pub(crate) const FRAMES_AT_ONCE: u32 = attached::FILL_FRAMES;
+
+/// No port has longer frames.
+const FRAME_BYTES_MOST: usize = 4096;
 
 /// What became of a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,9 +92,13 @@ impl Engine {
         let mut secret = [0_u8; 8];
         // Without random numbers the tables work, and an attacker can make them slow: no reason to do without them.
         let _ = rustix::rand::getrandom(&mut secret, rustix::rand::GetRandomFlags::empty());
-        let mut stack = Stack::new(StackConfig::new(u64::from_ne_bytes(secret)));
         let (tables, known) =
             KernelTables::open_with(|descriptor| Ok(place(descriptor))).map_err(|_| Reason::EngineFailed)?;
+        let mut stack_config = StackConfig::new(u64::from_ne_bytes(secret));
+        if known.iter().any(|update| is_wider_than(update, stack_config.queue_slot_bytes)) {
+            stack_config.queue_slot_bytes = FRAME_BYTES_MOST;
+        }
+        let mut stack = Stack::new(stack_config);
         let mut interfaces = Interfaces::new(config);
         for update in known {
             interfaces.note(&update);
@@ -244,20 +252,6 @@ impl Engine {
         (0..FRAMES_AT_ONCE).take_while(|_| self.poll(|_, _| Take::Queue)).count() as u32
     }
 
-    /// The same until a round finds less than it may take, or all rings were emptied once.
-    pub fn drain(&mut self) -> u32 {
-        let rounds = attached::FILL_FRAMES_MOST.div_ceil(FRAMES_AT_ONCE) * self.interfaces.attached.len() as u32;
-        let mut taken = 0;
-        for _ in 0..rounds {
-            let round = self.poll_all();
-            taken += round;
-            if round < FRAMES_AT_ONCE {
-                break;
-            }
-        }
-        taken
-    }
-
     /// Puts a datagram into its port's ring; [`Engine::flush`] has it sent.
     #[inline]
     pub fn send(&mut self, endpoint: EndpointId, message: &Message<'_>) -> Sent {
@@ -366,6 +360,11 @@ pub struct Looked {
     pub addresses_changed: bool,
     /// A port is gone.
     pub ports_failed: bool,
+}
+
+/// Whether an interface carries datagrams longer than so many bytes.
+fn is_wider_than(update: &Update, bytes: usize) -> bool {
+    matches!(update, Update::NewLink(link) if link.kind == LinkKind::Ethernet && link.mtu_bytes as usize > bytes)
 }
 
 fn is_stray(verdict: Verdict) -> bool {

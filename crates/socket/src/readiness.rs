@@ -61,11 +61,12 @@ fn state(socket: &mut UdpSocket, engine: &EngineState) -> Events {
     if socket.shadow_has_data || socket.shadow_has_error {
         // The watch tells what came, not what is left.
         (socket.shadow_has_data, socket.shadow_has_error) = look_at(socket.shadow);
+        socket.shadow_has_error |= socket.pending_error != 0;
     }
     if waits || socket.shadow_has_data {
         state |= READABLE;
     }
-    if socket.shadow_has_error || socket.pending_error != 0 {
+    if socket.shadow_has_error {
         state |= Events::ERR;
     }
     state

@@ -204,6 +204,8 @@ fn only_kernel(shadow: Descriptor, family: Family) -> bool {
         | libc::SOF_TIMESTAMPING_TX_SCHED
         | libc::SOF_TIMESTAMPING_RX_HARDWARE;
     SOCKET.iter().any(|option| flag(shadow, libc::SOL_SOCKET, *option))
+        // Where the next MSG_PEEK begins; -1 without that option.
+        || int_option(shadow, libc::SOL_SOCKET, libc::SO_PEEK_OFF).is_ok_and(|offset| offset >= 0)
         || V4.iter().any(|option| family == Family::V4 && flag(shadow, libc::IPPROTO_IP, *option))
         || V6.iter().any(|option| family == Family::V6 && flag(shadow, libc::IPPROTO_IPV6, *option))
         || UDP.iter().any(|option| flag(shadow, libc::IPPROTO_UDP, *option))

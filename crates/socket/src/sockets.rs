@@ -192,7 +192,7 @@ impl Sockets {
 
     fn close(&mut self, id: SocketId) {
         // What has come for it goes with it, and not to another socket that is bound to its port next.
-        self.take_in_all_frames();
+        self.take_in_frames();
         self.sets.remove_socket(id);
         if let Some((socket, engine)) = self.with_engine(id) {
             if let Some(endpoint) = socket.endpoint() {
@@ -250,7 +250,7 @@ impl Sockets {
 
     /// The stack and the flows follow a connect or disconnect. What has come before is for whom it was for then.
     fn follow_connection(&mut self, id: SocketId, remote: Option<SocketAddr>) {
-        self.take_in_all_frames();
+        self.take_in_frames();
         let Some((socket, engine)) = self.with_engine(id) else { return };
         let Service::Accelerated(Accelerated { endpoint, .. }) = &socket.service else { return };
         let endpoint = *endpoint;
@@ -542,7 +542,7 @@ impl Sockets {
         engine.remove_flows(&flows);
         engine.unwatch_shadow(shadow);
         // Frames for it may be in the ring still.
-        engine.drain();
+        engine.poll_all();
         let waits = engine.stack().udp_waiting(endpoint) > 0;
         if !waits {
             engine.stack().udp_close(endpoint);

@@ -4,16 +4,13 @@ use std::time::Duration;
 
 use nearwire_stack::{Datagram, EndpointId, Message, Take};
 
-use crate::engine::{Engine, Looked, Seen, Sent};
+use crate::engine::{Engine, FRAMES_AT_ONCE, Looked, Seen, Sent};
 use crate::id::SocketId;
 use crate::readiness::look_at;
 use crate::reason::Reason;
 use crate::shadow::Ancillary;
 use crate::sockets::Sockets;
 use crate::udp_socket::{Service, UdpSocket};
-
-/// Frames for others that one attempt to receive takes in before it says that there is nothing.
-const FRAMES_FOR_OTHERS: u32 = 32;
 
 /// A send longer than this is refused before the kernel looks at what it gathers (`udp_sendmsg`).
 const DATAGRAM_BYTES_MOST: usize = 65_535;
@@ -93,7 +90,7 @@ impl Sockets {
         }
         let mut found = None;
         let mut for_others = 0;
-        while found.is_none() && for_others < FRAMES_FOR_OTHERS {
+        while found.is_none() && for_others < FRAMES_AT_ONCE {
             let is_frame = engine.poll(|to, datagram| {
                 if to != endpoint || stays || found.is_some() {
                     return Take::Queue;
@@ -315,14 +312,6 @@ impl Sockets {
     pub(crate) fn take_in_frames(&mut self) {
         let Some(engine) = self.engine() else { return };
         if engine.poll_all() > 0 {
-            self.raise_readable();
-        }
-    }
-
-    /// The same until the ports have nothing more: what is taken was meant for the sockets as they are now.
-    pub(crate) fn take_in_all_frames(&mut self) {
-        let Some(engine) = self.engine() else { return };
-        if engine.drain() > 0 {
             self.raise_readable();
         }
     }

@@ -13,11 +13,11 @@ use crate::reason::Reason;
 /// Buffers to receive into, each queue: what bursts may bring, for all sockets together, while the program does not call.
 /// The kernel's own buffer of one socket holds about 280 small datagrams by default, so this is the share of fourteen
 /// sockets that are all full, and 8 MiB.
-const FILL_FRAMES: u32 = 4096;
+pub(super) const FILL_FRAMES: u32 = 4096;
 /// Where RLIMIT_MEMLOCK, 8 MiB by default, does not allow these: two sockets' worth.
 const FILL_FRAMES_LOCKED: u32 = 512;
 /// The same, over all queues of an interface.
-pub(super) const FILL_FRAMES_MOST: u32 = 8192;
+const FILL_FRAMES_MOST: u32 = 8192;
 const TX_FRAMES: u32 = 256;
 
 /// An interface with a port.
