@@ -22,13 +22,15 @@ impl Sockets {
         Some(self.readiness_of(id))
     }
 
-    /// The socket a number names, if it is accelerated, or now is because the program waits for it.
+    /// The socket a number names, if it is accelerated, or now is because the program waits for it, or has datagrams from when
+    /// it was.
     pub fn accelerated(&mut self, number: i32) -> Option<SocketId> {
         let id = self.find(number)?;
         if matches!(self.get(id)?.service, Service::Open) {
             self.settle_if_bound(number);
         }
-        self.get(id)?.is_accelerated().then_some(id)
+        let socket = self.get(id)?;
+        (socket.is_accelerated() || socket.leftover.is_some()).then_some(id)
     }
 
     /// A socket whose port the kernel chose is decided when the program first waits for it.
@@ -53,7 +55,7 @@ impl Sockets {
 /// As `datagram_poll` of `net/core/datagram.c`: a UDP socket can always send.
 fn state(socket: &mut UdpSocket, engine: &EngineState) -> Events {
     const READABLE: Events = Events::IN.union(Events::RDNORM);
-    let mut state = Events::SENDABLE;
+    let mut state = if socket.is_accelerated() { Events::SENDABLE } else { kernel_state(socket.shadow) };
     let waits = match (engine, socket.endpoint()) {
         (EngineState::Open(engine), Some(endpoint)) => engine.stack_ref().udp_waiting(endpoint) > 0,
         _ => false,
@@ -70,6 +72,14 @@ fn state(socket: &mut UdpSocket, engine: &EngineState) -> Events {
         state |= Events::ERR;
     }
     state
+}
+
+/// All that the kernel says of a socket.
+#[cold]
+fn kernel_state(socket: Descriptor) -> Events {
+    let mut polled = [PollFd::new(&socket, PollFlags::all())];
+    let found = poll(&mut polled, Some(&Timespec::default())).map_or(PollFlags::empty(), |_| polled[0].revents());
+    Events::from_bits_truncate(u32::from(found.bits()))
 }
 
 /// Whether a shadow has a datagram, and an error.

@@ -551,7 +551,10 @@ impl Sockets {
             socket.leftover = waits.then_some(endpoint);
         }
         self.raise_readable();
-        self.sets.handed_over(id);
+        if !waits {
+            // Else when that is read: the kernel's set does not know of it.
+            self.sets.handed_over(id);
+        }
         // Calls that wait for it look, and find it the kernel's.
         self.wake_sleepers();
     }

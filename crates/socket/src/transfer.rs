@@ -15,6 +15,10 @@ use crate::udp_socket::{Service, UdpSocket};
 /// A send longer than this is refused before the kernel looks at what it gathers (`udp_sendmsg`).
 const DATAGRAM_BYTES_MOST: usize = 65_535;
 
+/// Datagrams that one after the other are found at once before the watch is looked at: else what comes by the kernel would
+/// never be seen by a program that is kept busy.
+const RECEIVES_PER_LOOK: u32 = 64;
+
 /// A datagram on its way to the program, with what the socket's options want told of it.
 #[derive(Clone, Copy, Debug)]
 pub struct Delivery<'a> {
@@ -76,6 +80,9 @@ impl Sockets {
             return socket.shadow_or_pending();
         }
         if engine.stack_ref().udp_waiting(endpoint) > 0 {
+            if engine.is_look_due() {
+                return self.receive_later(id, endpoint, false, stays, read);
+            }
             return match read_waiting(socket, engine, endpoint, stays, read) {
                 Some(result) => Receive::Done(result),
                 None => Receive::Kernel,
@@ -106,12 +113,26 @@ impl Sockets {
         let took = for_others > 0;
         if let Some(result) = found {
             socket.counters.received += 1;
-            if for_others > 1 {
-                self.raise_readable();
+            socket.received_unlooked += 1;
+            let is_unlooked = socket.received_unlooked >= RECEIVES_PER_LOOK;
+            if for_others > 1 || is_unlooked {
+                self.after_many(id, is_unlooked);
             }
             return Receive::Done(result);
         }
         self.receive_later(id, endpoint, took, stays, read)
+    }
+
+    /// A receive took frames of others in, or it was one of many that all found a frame at once.
+    #[cold]
+    fn after_many(&mut self, id: SocketId, is_unlooked: bool) {
+        self.raise_readable();
+        if is_unlooked {
+            if let Some(socket) = self.get_mut(id) {
+                socket.received_unlooked = 0;
+            }
+            self.look_if_due();
+        }
     }
 
     /// Nothing for this socket was in the ports: others may have become readable, and the shadow may have something.
@@ -128,6 +149,9 @@ impl Sockets {
         }
         self.look_if_due();
         let Some((socket, engine)) = self.with_engine(id) else { return Receive::Kernel };
+        if socket.shadow_has_error && socket.is_accelerated() {
+            return socket.shadow_or_pending();
+        }
         if engine.stack_ref().udp_waiting(endpoint) > 0
             && let Some(result) = read_waiting(socket, engine, endpoint, stays, read)
         {
@@ -160,6 +184,7 @@ impl Sockets {
         let Some((socket, engine)) = self.with_engine(id) else { return };
         if let Some(endpoint) = socket.leftover.take() {
             engine.stack().udp_close(endpoint);
+            self.sets.handed_over(id);
         }
     }
 

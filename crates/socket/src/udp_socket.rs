@@ -73,6 +73,8 @@ pub(crate) struct UdpSocket {
     pub(crate) is_corked: bool,
     /// An error that a call could not tell, for the next one: what the kernel keeps in `sk_err`. 0: none.
     pub(crate) pending_error: i32,
+    /// Datagrams read from ports since the watch was looked at on their account.
+    pub(crate) received_unlooked: u32,
     /// An endpoint that is no longer served, with datagrams that were taken before.
     pub(crate) leftover: Option<EndpointId>,
     pub(crate) counters: SocketCounters,
@@ -98,6 +100,7 @@ impl UdpSocket {
             shadow_has_error: false,
             is_corked: false,
             pending_error: 0,
+            received_unlooked: 0,
             leftover: None,
             counters: SocketCounters::default(),
             own_addresses: Vec::new(),
