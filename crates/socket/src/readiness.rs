@@ -29,8 +29,7 @@ impl Sockets {
         if matches!(self.get(id)?.service, Service::Open) {
             self.settle_if_bound(number);
         }
-        let socket = self.get(id)?;
-        (socket.is_accelerated() || socket.leftover.is_some()).then_some(id)
+        self.get(id)?.is_answered_here().then_some(id)
     }
 
     /// A socket whose port the kernel chose is decided when the program first waits for it.

@@ -36,9 +36,9 @@ impl Sockets {
     /// Whether a socket may be accelerated as far as others on its port are concerned.
     pub(crate) fn ask_sharing(&mut self, id: SocketId) -> Result<(), Reason> {
         let Some(socket) = self.get(id) else { return Ok(()) };
-        let may_share = socket.kept.is_some_and(|kept| {
-            kept.options.reuse_address || kept.options.reuse_port || kept.options.device.is_some()
-        });
+        let may_share = socket
+            .kept
+            .is_some_and(|kept| kept.options.reuse_address || kept.options.reuse_port || kept.options.device.is_some());
         let Ok(local) = shadow::local_address(socket.shadow) else { return Ok(()) };
         if !may_share || local.port() == 0 {
             return Ok(());
@@ -93,7 +93,8 @@ fn others_on(port: u16, own: &[u64]) -> Vec<IpAddr> {
     let mut others = Vec::new();
     for text in texts {
         let entries = text.lines().skip(1).filter_map(entry);
-        others.extend(entries.filter(|(local, inode)| local.port() == port && !own.contains(inode)).map(|of| of.0.ip()));
+        others
+            .extend(entries.filter(|(local, inode)| local.port() == port && !own.contains(inode)).map(|of| of.0.ip()));
     }
     others
 }
@@ -130,7 +131,8 @@ mod tests {
 
     #[test]
     fn lines_of_the_tables_read_have_address_port_and_inode() {
-        let v4 = "  102: 0201A8C0:14E9 00000000:0000 07 00000000:00000000 00:00000000 00000000  101        0 23517 2 0 0";
+        let v4 =
+            "  102: 0201A8C0:14E9 00000000:0000 07 00000000:00000000 00:00000000 00000000  101        0 23517 2 0 0";
         let v6 = "  102: 000080FE00000000FF565CA3B4A1F2FE:0222 00000000000000000000000000000000:0000 07 \
                   00000000:00000000 00:00000000 00000000  0 0 77 2 0000000000000000 0";
         if cfg!(target_endian = "little") {

@@ -122,6 +122,11 @@ impl UdpSocket {
         self.own_addresses.iter().find(|(of, _)| *of == ifindex).map(|(_, address)| *address)
     }
 
+    /// What is true of it is known here alone: it is accelerated, or was and has datagrams from then.
+    pub(crate) const fn is_answered_here(&self) -> bool {
+        self.is_accelerated() || self.leftover.is_some()
+    }
+
     #[inline]
     pub(crate) const fn is_accelerated(&self) -> bool {
         matches!(self.service, Service::Accelerated(_))

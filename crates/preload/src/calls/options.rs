@@ -66,7 +66,12 @@ pub unsafe fn changed(fd: c_int, level: c_int, option: c_int, value: *const c_vo
         )
         | (
             libc::IPPROTO_IPV6,
-            MCAST_MSFILTER | libc::IPV6_ADDRFORM | libc::IPV6_RTHDR | libc::IPV6_HOPOPTS | libc::IPV6_DSTOPTS | libc::IPV6_PKTINFO,
+            MCAST_MSFILTER
+            | libc::IPV6_ADDRFORM
+            | libc::IPV6_RTHDR
+            | libc::IPV6_HOPOPTS
+            | libc::IPV6_DSTOPTS
+            | libc::IPV6_PKTINFO,
         ) => {
             state::with(|sockets| sockets.only_kernel(fd, Reason::UnsupportedOption));
         }

@@ -29,7 +29,10 @@ const MAY_DIFFER: &[(&str, &str)] = &[
     ("faults.bad_send_buffers", UNMAPPED),
     ("faults.buffer_valid_in_part", UNMAPPED),
     ("faults.read_only_receive_buffer", UNMAPPED),
-    ("options.overflow_is_counted", "what lies in a ring is not charged to SO_RCVBUF, so less is lost than in the kernel"),
+    (
+        "options.overflow_is_counted",
+        "what lies in a ring is not charged to SO_RCVBUF, so less is lost than in the kernel",
+    ),
     ("send_recv.far_and_local_take_turns", TWO_WAYS),
     ("send_recv.fragments_between_whole_datagrams", TWO_WAYS),
     (
@@ -41,7 +44,8 @@ const MAY_DIFFER: &[(&str, &str)] = &[
 /// Null, small numbers and addresses of the kernel are EFAULT (`faults.*_that_point_nowhere`).
 const UNMAPPED: &str = "a pointer into memory that is not mapped, or not writable, is SIGSEGV, as it is of any function that \
                         works in user space: to ask the kernel first costs more than the call";
-const TWO_WAYS: &str = "datagrams from this host and fragments come by the kernel, others by the port; UDP promises no order";
+const TWO_WAYS: &str =
+    "datagrams from this host and fragments come by the kernel, others by the port; UDP promises no order";
 
 /// Cables that are used at once. Scripts mostly wait, so more than there are CPUs.
 const BEDS: usize = 4;
