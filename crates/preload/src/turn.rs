@@ -89,7 +89,7 @@ impl Turns {
         // A handler that the library did not install, or that restarts the call it interrupted.
         let now = interruptions();
         let restarts = now.restarting != self.before.restarting && now.interrupting == self.before.interrupting;
-        if errno() == libc::EINTR && !(restarts && !self.never_restarts) { Turn::Interrupted } else { Turn::Again }
+        if errno() == libc::EINTR && (!restarts || self.never_restarts) { Turn::Interrupted } else { Turn::Again }
     }
 }
 

@@ -292,12 +292,12 @@ impl Engine {
     }
 
     /// Looks at the watch: takes in news of the kernel's tables, and hands each shadow that has something to `shadow`.
-    pub fn look(&mut self, mut shadow: impl FnMut(u32, Seen)) -> Looked {
+    pub fn look(&mut self, shadow: impl FnMut(u32, Seen)) -> Looked {
         self.looked_ticks = rough_ticks();
         self.counters.looks += 1;
         let Engine { watch, .. } = self;
         let mut has_news = false;
-        watch.look(|token, seen| shadow(token, seen), || has_news = true);
+        watch.look(shadow, || has_news = true);
         let mut looked = Looked::default();
         if has_news {
             looked.addresses_changed = self.take_news();

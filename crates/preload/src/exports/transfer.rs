@@ -364,10 +364,9 @@ pub unsafe extern "C" fn writev(fd: c_int, segments: *const iovec, count: c_int)
         if state::is_socket(fd)
             && let Ok(segment_count) = usize::try_from(count)
             && segment_count > 0
+            && let Some(sent) = send::send(fd, (segments, segment_count), 0, (ptr::null(), 0), false)
         {
-            if let Some(sent) = send::send(fd, (segments, segment_count), 0, (ptr::null(), 0), false) {
-                return sent;
-            }
+            return sent;
         }
         real::writev(fd, segments, count)
     }
