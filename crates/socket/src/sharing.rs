@@ -6,6 +6,7 @@
 //! is read again: when a call is about to sleep, and by calls that spin at growing intervals, since processes that share a
 //! port mostly start together.
 
+use std::collections::HashSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
@@ -16,6 +17,8 @@ use crate::sockets::Sockets;
 
 /// The kernel's tables of UDP sockets in the calling thread's network namespace (`udp4_format_sock`).
 const TABLES: [&str; 2] = ["/proc/thread-self/net/udp", "/proc/thread-self/net/udp6"];
+/// For so long what was read is good enough for another socket: a program opens many at once.
+const FRESH: Duration = Duration::from_millis(20);
 /// Places of values in a line of them.
 const LOCAL_ADDRESS: usize = 1;
 const INODE: usize = 9;
@@ -28,6 +31,8 @@ const LAST_INTERVAL: Duration = Duration::from_secs(10);
 #[derive(Debug, Default)]
 pub(crate) struct Sharing {
     sockets: Vec<SocketId>,
+    /// Where sockets of others were bound then.
+    foreign: Vec<SocketAddr>,
     read_last: Option<Instant>,
     interval: Duration,
 }
@@ -43,14 +48,16 @@ impl Sockets {
         if !may_share || local.port() == 0 {
             return Ok(());
         }
-        let others = others_on(local.port(), &self.own_inodes());
-        if others.iter().any(|other| overlap(*other, local.ip())) {
+        if self.sharing.read_last.is_none_or(|read_last| read_last.elapsed() > FRESH) {
+            self.read_foreign();
+        }
+        if self.sharing.has_another(local) {
             return Err(Reason::SharedPort);
         }
         if !self.sharing.sockets.contains(&id) {
             self.sharing.sockets.push(id);
         }
-        (self.sharing.read_last, self.sharing.interval) = (Some(Instant::now()), FIRST_INTERVAL);
+        self.sharing.interval = FIRST_INTERVAL;
         Ok(())
     }
 
@@ -69,6 +76,7 @@ impl Sockets {
             return;
         }
         let next_interval = (self.sharing.interval * 2).min(LAST_INTERVAL);
+        self.read_foreign();
         for id in std::mem::take(&mut self.sharing.sockets) {
             if self.get(id).is_some_and(crate::udp_socket::UdpSocket::is_accelerated)
                 && let Err(reason) = self.ask_sharing(id)
@@ -76,25 +84,34 @@ impl Sockets {
                 self.hand_over(id, reason);
             }
         }
-        (self.sharing.read_last, self.sharing.interval) = (Some(Instant::now()), next_interval);
+        self.sharing.interval = next_interval;
     }
 
-    /// Inodes of the sockets that are followed here.
-    fn own_inodes(&self) -> Vec<u64> {
+    /// Reads which sockets there are that are not followed here.
+    fn read_foreign(&mut self) {
         let ids = (0..self.socket_count()).map(|index| SocketId::new(index as u32));
         let sockets = ids.filter_map(|id| self.get(id));
-        sockets.filter_map(|socket| Some(rustix::fs::fstat(socket.shadow).ok()?.st_ino)).collect()
+        let own: HashSet<u64> =
+            sockets.filter_map(|socket| Some(rustix::fs::fstat(socket.shadow).ok()?.st_ino)).collect();
+        self.sharing.foreign = all_but(&own);
+        self.sharing.read_last = Some(Instant::now());
     }
 }
 
-/// The addresses that sockets other than `own` are bound to at a port.
-fn others_on(port: u16, own: &[u64]) -> Vec<IpAddr> {
+impl Sharing {
+    /// Whether a socket of another process could get what is for one that is bound here.
+    fn has_another(&self, local: SocketAddr) -> bool {
+        self.foreign.iter().any(|other| other.port() == local.port() && overlap(other.ip(), local.ip()))
+    }
+}
+
+/// Where sockets other than `own` are bound.
+fn all_but(own: &HashSet<u64>) -> Vec<SocketAddr> {
     let texts = TABLES.iter().filter_map(|table| std::fs::read_to_string(table).ok());
     let mut others = Vec::new();
     for text in texts {
         let entries = text.lines().skip(1).filter_map(entry);
-        others
-            .extend(entries.filter(|(local, inode)| local.port() == port && !own.contains(inode)).map(|of| of.0.ip()));
+        others.extend(entries.filter(|(_, inode)| !own.contains(inode)).map(|(local, _)| local));
     }
     others
 }
@@ -147,8 +164,8 @@ mod tests {
         let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
         let port = socket.local_addr().unwrap().port();
         let inode = rustix::fs::fstat(&socket).unwrap().st_ino;
-        assert_eq!(others_on(port, &[]), [IpAddr::from([127, 0, 0, 1])]);
-        assert!(others_on(port, &[inode]).is_empty());
+        assert!(all_but(&HashSet::new()).contains(&socket.local_addr().unwrap()));
+        assert!(all_but(&HashSet::from([inode])).iter().all(|other| other.port() != port));
     }
 
     #[test]
