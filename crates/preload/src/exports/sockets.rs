@@ -6,7 +6,6 @@ use libc::{c_int, c_ulong, c_void, sockaddr, socklen_t};
 use nearwire_socket::Reason;
 
 use crate::calls::{names, options};
-use crate::turn::errno;
 use crate::{real, state};
 
 #[unsafe(no_mangle)]
@@ -41,13 +40,13 @@ pub unsafe extern "C" fn connect(fd: c_int, address: *const sockaddr, length: so
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn shutdown(fd: c_int, how: c_int) -> c_int {
-    // SAFETY: the caller's, as for the C function.
-    let result = unsafe { real::shutdown(fd, how) };
-    // A socket that is not connected is shut down too, and told that it is not connected (`inet_shutdown`).
-    if state::is_socket(fd) && (result == 0 || errno() == libc::ENOTCONN) {
+    // Before the call, so that those who wait for the socket wait in the kernel when it wakes them. One that is not connected
+    // is shut down too, and told that it is not connected (`inet_shutdown`).
+    if state::is_socket(fd) && matches!(how, libc::SHUT_RD | libc::SHUT_WR | libc::SHUT_RDWR) {
         state::with(|sockets| sockets.only_kernel(fd, Reason::ShutDown));
     }
-    result
+    // SAFETY: the caller's, as for the C function.
+    unsafe { real::shutdown(fd, how) }
 }
 
 #[unsafe(no_mangle)]
