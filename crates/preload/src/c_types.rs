@@ -14,8 +14,9 @@
 //! does here, and another thread can unmap the page in between anyway. Such a program gets SIGSEGV, as it does from
 //! functions that glibc or the vDSO serve in user space (`clock_gettime`).
 //!
-//! What to do with EFAULT found here: a send is best passed to the kernel, which reports in its own order. A receive is
-//! not, since its shadow may wait for data that never comes there: return the error.
+//! What to do with EFAULT found here: a call whose arguments the kernel refuses before it sends or waits is passed to it,
+//! and it reports in its own order. A receive buffer is found bad by the kernel when it copies the first byte; so it is
+//! here ([`segments::Segments::to_receive`]), and the datagram is lost, as there.
 
 pub mod address;
 pub mod control;
@@ -38,6 +39,12 @@ const END: usize = 1 << 48;
 #[inline]
 #[must_use]
 pub fn is_plausible<T>(pointer: *const T, length_bytes: usize) -> bool {
+    length_bytes == 0 || (pointer.addr() >= LOWEST && is_of_user(pointer, length_bytes))
+}
+
+/// False: the kernel refuses the address before it looks (`access_ok`).
+#[inline]
+fn is_of_user<T>(pointer: *const T, length_bytes: usize) -> bool {
     let address = pointer.addr();
-    length_bytes == 0 || ((LOWEST..END).contains(&address) && length_bytes <= END - address)
+    length_bytes == 0 || (address < END && length_bytes <= END - address)
 }

@@ -8,4 +8,5 @@ pub mod poll;
 pub mod process;
 pub mod receive;
 pub mod send;
+pub mod stream;
 pub mod table;

@@ -22,9 +22,9 @@ use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 use libc::{
-    c_char, c_int, c_long, c_uint, c_ulong, c_void, epoll_event, fd_set, iovec, loff_t, mmsghdr, msghdr, nfds_t, off_t,
-    off64_t, pid_t, pollfd, posix_spawn_file_actions_t, posix_spawnattr_t, sigaction as action, sigset_t, size_t,
-    sockaddr, socklen_t, ssize_t, timespec, timeval,
+    FILE, c_char, c_int, c_long, c_uint, c_ulong, c_void, epoll_event, fd_set, iovec, loff_t, mmsghdr, msghdr, nfds_t,
+    off_t, off64_t, pid_t, pollfd, posix_spawn_file_actions_t, posix_spawnattr_t, sigaction as action, sigset_t,
+    size_t, sockaddr, socklen_t, ssize_t, timespec, timeval,
 };
 
 mod absent;
@@ -176,6 +176,9 @@ next_definitions! {
     fn sendfile64(out: c_int, from: c_int, offset: *mut off64_t, count: size_t) -> ssize_t, else absent::sendfile64;
     fn splice(from: c_int, from_offset: *mut loff_t, to: c_int, to_offset: *mut loff_t, length: size_t, flags: c_uint) -> ssize_t;
     fn tee(from: c_int, to: c_int, length: size_t, flags: c_uint) -> ssize_t;
+    fn preadv2(fd: c_int, segments: *const iovec, count: c_int, offset: off_t, flags: c_int) -> ssize_t;
+    fn preadv64v2(fd: c_int, segments: *const iovec, count: c_int, offset: off64_t, flags: c_int) -> ssize_t, else absent::preadv64v2;
+    fn fdopen(fd: c_int, mode: *const c_char) -> *mut FILE;
     fn vmsplice(fd: c_int, segments: *const iovec, count: size_t, flags: c_uint) -> ssize_t;
 
     fn poll(fds: *mut pollfd, count: nfds_t, timeout_ms: c_int) -> c_int;

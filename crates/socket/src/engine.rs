@@ -26,7 +26,9 @@ use nearwire_frames::PortError;
 use nearwire_frames::port::Port;
 use nearwire_frames::ports::xdp::XdpPort;
 use nearwire_frames::steering::{Filter, FlowFilter, SteeringTable};
-use nearwire_stack::{Arrival, Datagram, EndpointId, Message, NeedsKernel, Offers, Stack, StackConfig, Take, Update};
+use nearwire_stack::{
+    Arrival, Datagram, EndpointId, LinkKind, Message, NeedsKernel, Offers, Stack, StackConfig, Take, Update,
+};
 use nearwire_sys::descriptor::{Descriptor, place};
 use nearwire_sys::tsc::rough_ticks;
 
@@ -50,8 +52,11 @@ const TELL_AFTER_TICKS: u64 = 1 << 28;
 const LOOK_AFTER_SEND_TICKS: u64 = LOOK_AFTER_TICKS / 2;
 /// When nobody looked for this long, a send looks before: it may have to tell an error.
 const LOOK_BEFORE_SEND_TICKS: u64 = 4 * LOOK_AFTER_TICKS;
-/// Frames taken from a port in one [`Engine::poll`]: the ring of a busy port does not keep a call forever.
-const FRAMES_AT_ONCE: u32 = 64;
+/// Frames taken from ports in one [`Engine::poll_all`]. What came before a call has to be at its socket when the call looks,
+/// so this is a full ring; more comes while that is taken, and does not keep the call for ever.
+pub(crate) const FRAMES_AT_ONCE: u32 = attached::FILL_FRAMES;
+/// No port has longer frames.
+const FRAME_BYTES_MOST: usize = 4096;
 /// Frames that a port's rings may hold when it is given up.
 const FRAMES_LEFT_MOST: u32 = 1 << 16;
 /// Data that comes by the kernel makes one ask whether the ports' programs are attached still, no more often than this: a
@@ -103,9 +108,13 @@ impl Engine {
         let mut secret = [0_u8; 8];
         // Without random numbers the tables work, and an attacker can make them slow: no reason to do without them.
         let _ = rustix::rand::getrandom(&mut secret, rustix::rand::GetRandomFlags::empty());
-        let mut stack = Stack::new(StackConfig::new(u64::from_ne_bytes(secret)));
         let (tables, known) =
             KernelTables::open_with(|descriptor| Ok(place(descriptor))).map_err(|error| reason_of(&error))?;
+        let mut stack_config = StackConfig::new(u64::from_ne_bytes(secret));
+        if known.iter().any(|update| is_wider_than(update, stack_config.queue_slot_bytes)) {
+            stack_config.queue_slot_bytes = FRAME_BYTES_MOST;
+        }
+        let mut stack = Stack::new(stack_config);
         let mut interfaces = Interfaces::new(config);
         for update in known {
             interfaces.note(&update);
@@ -515,6 +524,11 @@ fn reason_of(error: &TablesError) -> Reason {
         | TablesError::Refused { source, .. }
         | TablesError::Groups { source, .. } => Reason::of_error(source),
     }
+}
+
+/// Whether an interface carries datagrams longer than so many bytes.
+fn is_wider_than(update: &Update, bytes: usize) -> bool {
+    matches!(update, Update::NewLink(link) if link.kind == LinkKind::Ethernet && link.mtu_bytes as usize > bytes)
 }
 
 fn watch_port(watch: &Watch, port: &XdpPort) -> Result<(), PortError> {

@@ -15,7 +15,7 @@ use crate::epoll::{Delivery, EpollSets, Events, Interest, SetId, Target};
 use crate::id::SocketId;
 use crate::sockets::Sockets;
 use crate::status::Counter;
-use crate::udp_socket::Service;
+use crate::udp_socket::{Service, UdpSocket};
 
 /// How long the kernel's half of a set may go unasked while ours has events: see `engine::LOOK_AFTER_TICKS`.
 const ASK_KERNEL_AFTER_TICKS: u64 = 40_000;
@@ -282,7 +282,7 @@ impl Sockets {
             self.settle_if_bound(interest.fd);
         }
         let Some(id) = self.find(interest.fd) else { return Control::Kernel };
-        if !self.is_accelerated(interest.fd) {
+        if !self.get(id).is_some_and(UdpSocket::is_answered_here) {
             return Control::Kernel;
         }
         let state = self.readiness_of(id);

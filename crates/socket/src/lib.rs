@@ -36,6 +36,7 @@ mod readiness;
 pub mod reason;
 mod requeue;
 pub mod shadow;
+mod sharing;
 mod sleepers;
 mod sockets;
 pub mod status;

@@ -22,14 +22,15 @@ impl Sockets {
         Some(self.readiness_of(id))
     }
 
-    /// The socket a number names, if it is accelerated, or now is because the program waits for it.
+    /// The socket a number names, if it is accelerated, or now is because the program waits for it, or has datagrams from when
+    /// it was.
     pub fn accelerated(&mut self, number: i32) -> Option<SocketId> {
         self.claim_number(number);
         let id = self.find(number)?;
         if matches!(self.get(id)?.service, Service::Open) {
             self.settle_if_bound(number);
         }
-        self.get(id)?.is_accelerated().then_some(id)
+        self.get(id)?.is_answered_here().then_some(id)
     }
 
     /// Whether it is not decided yet who serves a socket.
@@ -60,7 +61,7 @@ impl Sockets {
 /// As `datagram_poll` of `net/core/datagram.c`: a UDP socket can always send.
 fn state(socket: &mut UdpSocket, engine: &EngineState) -> Events {
     const READABLE: Events = Events::IN.union(Events::RDNORM);
-    let mut state = Events::SENDABLE;
+    let mut state = if socket.is_accelerated() { Events::SENDABLE } else { kernel_state(socket.shadow) };
     let waits = match (engine, socket.endpoint()) {
         (EngineState::Open(engine), Some(endpoint)) => engine.stack_ref().udp_waiting(endpoint) > 0,
         _ => false,
@@ -68,6 +69,7 @@ fn state(socket: &mut UdpSocket, engine: &EngineState) -> Events {
     if socket.shadow_has_data || socket.shadow_has_error {
         // The watch tells what came, not what is left.
         (socket.shadow_has_data, socket.shadow_has_error) = look_at(socket.shadow);
+        socket.shadow_has_error |= socket.pending_error != 0;
     }
     if waits || socket.shadow_has_data {
         state |= READABLE;
@@ -78,8 +80,16 @@ fn state(socket: &mut UdpSocket, engine: &EngineState) -> Events {
     state
 }
 
+/// All that the kernel says of a socket.
+#[cold]
+fn kernel_state(socket: Descriptor) -> Events {
+    let mut polled = [PollFd::new(&socket, PollFlags::all())];
+    let found = poll(&mut polled, Some(&Timespec::default())).map_or(PollFlags::empty(), |_| polled[0].revents());
+    Events::from_bits_truncate(u32::from(found.bits()))
+}
+
 /// Whether a shadow has a datagram, and an error.
-fn look_at(shadow: Descriptor) -> (bool, bool) {
+pub(crate) fn look_at(shadow: Descriptor) -> (bool, bool) {
     let mut polled = [PollFd::new(&shadow, PollFlags::IN)];
     let Ok(_) = poll(&mut polled, Some(&Timespec::default())) else { return (false, false) };
     let found = polled[0].revents();

@@ -216,6 +216,8 @@ only_kernel_options! {
         UDP_CORK = 1, UDP_ENCAP = 100, UDP_NO_CHECK6_TX = 101, UDP_SEGMENT = 103, UDP_GRO = 104;
 }
 
+const PEEK_OFFSET: (i32, i32) = (libc::SOL_SOCKET, libc::SO_PEEK_OFF);
+
 /// Reports of datagrams sent: only the kernel's own can be reported.
 const TIMESTAMPS_OF_SENDS: u32 = libc::SOF_TIMESTAMPING_TX_HARDWARE
     | libc::SOF_TIMESTAMPING_TX_SOFTWARE
@@ -228,7 +230,11 @@ fn only_kernel(shadow: Descriptor, family: Family) -> Option<(i32, i32)> {
     let set = ONLY_KERNEL.iter().find(|(level, name, of, _)| has(*of) && flag(shadow, *level, *name));
     let timestamping = (libc::SOL_SOCKET, libc::SO_TIMESTAMPING);
     let reports = || number(shadow, timestamping.0, timestamping.1) as u32 & TIMESTAMPS_OF_SENDS != 0;
-    set.map(|(level, name, ..)| (*level, *name)).or_else(|| reports().then_some(timestamping))
+    // Where the next MSG_PEEK begins; -1 without that option.
+    let peeks = || int_option(shadow, PEEK_OFFSET.0, PEEK_OFFSET.1).is_ok_and(|offset| offset >= 0);
+    set.map(|(level, name, ..)| (*level, *name))
+        .or_else(|| reports().then_some(timestamping))
+        .or_else(|| peeks().then_some(PEEK_OFFSET))
 }
 
 /// The C names of the options that make a socket the kernel's.

@@ -20,6 +20,7 @@ use crate::handover::{Children, inode_of};
 use crate::id::SocketId;
 use crate::reason::{Reason, Why};
 use crate::shadow::{self, Kept};
+use crate::sharing::Sharing;
 use crate::sleepers::Sleepers;
 use crate::status::{Counter, Slot, Writer};
 use crate::udp_socket::{Accelerated, Membership, Service, UdpSocket};
@@ -57,6 +58,7 @@ pub struct Sockets {
     pub(crate) inherits: bool,
     /// An inherited socket is claimed also when this process sends by it.
     pub(crate) claims_to_send: bool,
+    pub(crate) sharing: Sharing,
 }
 
 impl Sockets {
@@ -78,6 +80,7 @@ impl Sockets {
             children: Children::default(),
             inherits: false,
             claims_to_send: false,
+            sharing: Sharing::default(),
         }
     }
 
@@ -406,10 +409,23 @@ impl Sockets {
         if kept.ancillary.wants_time() {
             engine.want_stamps();
         }
-        if let Some(endpoint) = socket.endpoint() {
-            let options = complete(kept.options, engine);
-            engine.stack().udp_configure(endpoint, |current| *current = options);
+        let Some(endpoint) = socket.endpoint() else { return };
+        let options = complete(kept.options, engine);
+        let before = engine.stack_ref().udp_options(endpoint).copied();
+        engine.stack().udp_configure(endpoint, |current| *current = options);
+        if before.is_some_and(|before| before.device != options.device)
+            && let Err(reason) = self.follow_device(id, options.device)
+        {
+            self.hand_over(id, reason);
         }
+    }
+
+    /// SO_BINDTODEVICE changed: the interface needs a port, and another socket may have the same port on another one.
+    fn follow_device(&mut self, id: SocketId, device: Option<u32>) -> Result<(), Reason> {
+        let Some((socket, engine)) = self.with_engine(id) else { return Ok(()) };
+        let local = socket.local.map_or(IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED), |local| local.ip().to_canonical());
+        engine.attach(local, socket.remote.map(|remote| remote.ip().to_canonical()), device)?;
+        self.ask_sharing(id)
     }
 
     /// Something was done to a socket that only the kernel can follow.
@@ -433,7 +449,7 @@ impl Sockets {
         {
             let joined =
                 engine.stack().udp_join(*endpoint, ifindex, group, &filter).map_err(|_| Reason::AddressRefused);
-            if let Err(reason) = joined.and_then(|()| self.follow_addresses(id)) {
+            if let Err(reason) = joined.and_then(|()| self.follow_addresses(id)).and_then(|()| self.ask_sharing(id)) {
                 self.hand_over(id, reason);
             }
         }
@@ -517,6 +533,8 @@ impl Sockets {
         if let Some((level, name)) = kept.only_kernel {
             return Err(Why::option(level, name));
         }
+        self.ask_sharing(id)?;
+        let Some(socket) = self.get(id) else { return Err(Reason::NotBound.into()) };
         let mut local = shadow::local_address(socket.shadow).map_err(|_| Reason::AddressRefused)?;
         let shadow = socket.shadow;
         let (family, is_connected) = (socket.family, socket.is_connected);
@@ -682,7 +700,10 @@ impl Sockets {
             socket.leftover = waits.then_some(endpoint);
         }
         self.raise_readable();
-        self.sets.handed_over(id, by_child);
+        if !waits {
+            // Else when that is read: the kernel's set does not know of it.
+            self.sets.handed_over(id, by_child);
+        }
         self.service_changed();
     }
 }
@@ -718,8 +739,8 @@ fn is_local(engine: &Engine, address: IpAddr) -> bool {
 }
 
 /// The packets that an endpoint wants: to its own address, or to all of this host, and to its groups. Broadcasts stay with
-/// the kernel: they are for other programs too. So are groups, but a copy that the kernel would make is one we cannot:
-/// a group's datagrams are the accelerated socket's alone on this host.
+/// the kernel: they are for other programs too. So are groups, and a copy that the kernel would make is one we cannot: where
+/// another process may have the port too, the kernel serves the socket (`sharing.rs`).
 fn flows_of(socket: &UdpSocket, engine: &Engine, endpoint: EndpointId) -> Vec<FlowFilter> {
     let Some(local) = engine.stack_ref().udp_local(endpoint) else { return Vec::new() };
     let flow = |address: IpAddr| FlowFilter { transport: Transport::Udp, address, port: local.port() };

@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use nearwire_stack::{Datagram, EndpointId, Message, Take};
 
-use crate::engine::{Engine, LookAroundSend, Looked, Seen, Sent};
+use crate::engine::{Engine, FRAMES_AT_ONCE, LookAroundSend, Looked, Seen, Sent};
 use crate::epoll::Events;
 use crate::id::SocketId;
+use crate::readiness::look_at;
 use crate::reason::{Handed, HandedCall, Reason};
 use crate::shadow::Ancillary;
 use crate::sleepers::{Thread, WaitsFor};
@@ -15,10 +16,12 @@ use crate::sockets::Sockets;
 use crate::status::{Counter, SocketCounter};
 use crate::udp_socket::{Service, UdpSocket};
 
-/// Frames for others that one attempt to receive takes in before it says that there is nothing.
-const FRAMES_FOR_OTHERS: u32 = 32;
-/// Frames that one call takes in: the ring of a busy port does not keep a call forever.
-const FRAMES_TAKEN_IN: u32 = 64;
+/// A send longer than this is refused before the kernel looks at what it gathers (`udp_sendmsg`).
+const DATAGRAM_BYTES_MOST: usize = 65_535;
+
+/// Datagrams that one after the other are found at once before the watch is looked at: else what comes by the kernel would
+/// never be seen by a program that is kept busy.
+const RECEIVES_PER_LOOK: u32 = 64;
 
 /// A datagram on its way to the program, with what the socket's options want told of it.
 #[derive(Clone, Copy, Debug)]
@@ -52,6 +55,8 @@ pub enum Receive<R> {
         /// SO_RCVTIMEO.
         timeout: Option<Duration>,
     },
+    /// The call fails with this error.
+    Failed(i32),
     /// Nothing is there.
     Empty {
         /// O_NONBLOCK is set.
@@ -70,6 +75,8 @@ pub enum Send {
     Kernel,
     /// It fails: `strict` is set, and the socket cannot be accelerated.
     Refused,
+    /// The call fails with this error.
+    Failed(i32),
 }
 
 /// What a thread sleeps on.
@@ -85,8 +92,11 @@ pub struct Bed {
 }
 
 impl Sockets {
-    /// Receives a datagram, if there is one: what waits first, then what the shadow has, then what comes by a port, which
-    /// is read where it lies. `stays`: MSG_PEEK.
+    /// Receives a datagram, if there is one: an error of the shadow first, as in the kernel, then what waits, then what the
+    /// shadow has, then what comes by a port, which is read where it lies. `stays`: MSG_PEEK.
+    ///
+    /// Datagrams that the kernel delivers (from this host, in fragments) and those that come by a port are each in order;
+    /// there is none among the two.
     #[inline]
     pub fn receive<R>(&mut self, number: i32, stays: bool, read: impl FnMut(Delivery<'_>) -> R) -> Receive<R> {
         match self.find(number) {
@@ -103,7 +113,13 @@ impl Sockets {
         }
         let Some((socket, engine)) = self.with_engine(id) else { return self.receive_undecided(id) };
         let Some(endpoint) = socket.endpoint() else { return self.receive_undecided(id) };
+        if socket.shadow_has_error && socket.is_accelerated() {
+            return socket.shadow_or_pending();
+        }
         if engine.stack_ref().udp_waiting(endpoint) > 0 && !socket.shadow_is_older {
+            if engine.is_look_due() {
+                return self.receive_later(id, endpoint, false, stays, read);
+            }
             return match read_waiting(socket, engine, endpoint, stays, read) {
                 Some(result) => {
                     self.page.count(Counter::CallsServed, 1);
@@ -117,13 +133,13 @@ impl Sockets {
             self.drop_leftover(id);
             return Receive::Kernel;
         }
-        if socket.shadow_has_data || socket.shadow_has_error {
+        if socket.shadow_has_data {
             return Receive::Shadow;
         }
         let mut found = None;
         let mut len_bytes = 0;
         let mut for_others = 0;
-        while found.is_none() && for_others < FRAMES_FOR_OTHERS {
+        while found.is_none() && for_others < FRAMES_AT_ONCE {
             let is_frame = engine.poll(|to, datagram| {
                 if to != endpoint || stays || found.is_some() {
                     return Take::Queue;
@@ -140,15 +156,29 @@ impl Sockets {
         let took = for_others > 0;
         if let Some(result) = found {
             socket.slot.count_received(len_bytes);
+            socket.received_unlooked += 1;
+            let is_unlooked = socket.received_unlooked >= RECEIVES_PER_LOOK;
             self.page.count(Counter::CallsServed, 1);
-            if for_others > 1 {
-                self.raise_readable();
+            if for_others > 1 || is_unlooked {
+                self.after_many(id, is_unlooked);
             }
             // Read at once, it has arrived nevertheless: an edge-triggered registration tells what else is true.
             self.sets.raise(id, Events::ARRIVED);
             return Receive::Done(result);
         }
         self.receive_later(id, endpoint, took, stays, read)
+    }
+
+    /// A receive took frames of others in, or it was one of many that all found a frame at once.
+    #[cold]
+    fn after_many(&mut self, id: SocketId, is_unlooked: bool) {
+        self.raise_readable();
+        if is_unlooked {
+            if let Some(socket) = self.get_mut(id) {
+                socket.received_unlooked = 0;
+            }
+            self.look_if_due();
+        }
     }
 
     /// Nothing for this socket was in the ports: others may have become readable, and the shadow may have something.
@@ -170,13 +200,16 @@ impl Sockets {
             }
         }
         let Some((socket, engine)) = self.with_engine(id) else { return Receive::Kernel };
+        if socket.shadow_has_error && socket.is_accelerated() {
+            return socket.shadow_or_pending();
+        }
         if engine.stack_ref().udp_waiting(endpoint) > 0
             && let Some(result) = read_waiting(socket, engine, endpoint, stays, read)
         {
             return Receive::Done(result);
         }
         if socket.shadow_has_data || socket.shadow_has_error {
-            return Receive::Shadow;
+            return socket.shadow_or_pending();
         }
         if !socket.is_accelerated() {
             return Receive::Kernel;
@@ -252,7 +285,36 @@ impl Sockets {
         let Some((socket, engine)) = self.with_engine(id) else { return };
         if let Some(endpoint) = socket.leftover.take() {
             engine.stack().udp_close(endpoint);
+            self.sets.handed_over(id, false);
         }
+    }
+
+    /// A call ended with an error that it could not tell, as recvmmsg(2) after the first datagram: the next call does.
+    pub fn set_pending_error(&mut self, number: i32, error: i32) {
+        if let Some(socket) = self.find(number).and_then(|id| self.get_mut(id))
+            && socket.is_accelerated()
+        {
+            (socket.pending_error, socket.shadow_has_error) = (error, true);
+        }
+    }
+
+    /// Takes that error: what SO_ERROR does. `None`: the kernel knows.
+    pub fn take_pending_error(&mut self, number: i32) -> Option<i32> {
+        let socket = self.find(number).and_then(|id| self.get_mut(id))?;
+        Some(std::mem::take(&mut socket.pending_error)).filter(|error| *error != 0)
+    }
+
+    /// A send with MSG_MORE is about to be made by the kernel.
+    pub fn corked(&mut self, number: i32) {
+        if let Some(socket) = self.find(number).and_then(|id| self.get_mut(id)) {
+            socket.is_corked = true;
+        }
+    }
+
+    /// Whether datagrams that were taken before a socket became the kernel's wait to be read.
+    #[must_use]
+    pub fn has_leftover(&self, number: i32) -> bool {
+        self.find(number).and_then(|id| self.get(id)).is_some_and(|socket| socket.leftover.is_some())
     }
 
     /// The shadow was asked after [`Receive::Shadow`]; `is_empty`: it answered EAGAIN.
@@ -289,9 +351,8 @@ impl Sockets {
             }
             return self.send_now(id, message, more);
         }
-        if socket.shadow_has_error {
-            self.handed(number, HandedCall::ShadowReady);
-            return Send::Kernel;
+        if socket.shadow_has_error || socket.is_corked {
+            return self.send_now(id, message, more);
         }
         let endpoint = accelerated.endpoint;
         match engine.send(endpoint, message) {
@@ -314,12 +375,14 @@ impl Sockets {
     /// After a look: the socket may have an error, which the kernel tells, or be the kernel's by now.
     fn send_now(&mut self, id: SocketId, message: &Message<'_>, more: bool) -> Send {
         let Some((socket, engine)) = self.with_engine(id) else { return Send::Kernel };
-        let Service::Accelerated(accelerated) = &socket.service else { return Send::Kernel };
-        if socket.shadow_has_error {
-            socket.slot.count(SocketCounter::CallsHanded);
-            self.page.count_handed(Handed::ByLibrary(HandedCall::ShadowReady));
-            return Send::Kernel;
+        if let Some(sent) = socket.send_aside(message) {
+            engine.flush();
+            if sent == Send::Kernel {
+                self.handed_at(id, HandedCall::ShadowReady);
+            }
+            return sent;
         }
+        let Service::Accelerated(accelerated) = &socket.service else { return Send::Kernel };
         let sent = engine.send(accelerated.endpoint, message);
         if sent == Sent::Queued {
             socket.slot.count_sent(message.payload.len());
@@ -366,9 +429,12 @@ impl Sockets {
         if self.claims_to_send {
             self.claim(id, Reason::ReadByChild);
         }
-        let Some(socket) = self.get(id) else { return Send::Kernel };
+        let Some(socket) = self.get_mut(id) else { return Send::Kernel };
         if !matches!(socket.service, Service::Open) {
-            return if self.refusal_of(socket).is_some() { Send::Refused } else { Send::Kernel };
+            return if self.is_refused(id) { Send::Refused } else { Send::Kernel };
+        }
+        if let Some(sent) = socket.send_aside(message) {
+            return sent;
         }
         // A send that the kernel would refuse decides nothing.
         let Some(remote) = message.to.or(socket.remote).filter(|to| to.port() != 0) else { return Send::Kernel };
@@ -419,7 +485,7 @@ impl Sockets {
 
     /// Takes in what the ports have.
     pub(crate) fn take_in_frames(&mut self) {
-        for _ in 0..FRAMES_TAKEN_IN {
+        for _ in 0..FRAMES_AT_ONCE {
             // One by one, so that sets tell of sockets in the order of arrival.
             if !self.engine().is_some_and(|engine| engine.poll(|_, _| Take::Queue)) {
                 return;
@@ -465,6 +531,7 @@ impl Sockets {
         }
         // The last frames of a port, or those from before the news.
         self.raise_readable();
+        self.follow_sharing(false);
         self.tell_counters();
     }
 
@@ -511,6 +578,7 @@ impl Sockets {
 
     /// A thread is about to sleep.
     pub fn begin_sleep(&mut self, thread: Thread, waits_for: WaitsFor) -> Bed {
+        self.follow_sharing(true);
         let (is_new, wake) = self.sleepers.begin(thread, waits_for);
         let watch = self.engine().map(|engine| {
             engine.watch_ports();
@@ -542,6 +610,36 @@ impl Sockets {
             Service::Kernel(why) => Some(why.reason),
             Service::Accelerated(_) => self.why_not_served(self.get(self.find(number)?)?),
         }
+    }
+}
+
+impl UdpSocket {
+    /// There may be an error: one that is kept here, or one that the shadow has.
+    #[cold]
+    fn shadow_or_pending<R>(&mut self) -> Receive<R> {
+        match std::mem::take(&mut self.pending_error) {
+            0 => Receive::Shadow,
+            error => Receive::Failed(error),
+        }
+    }
+
+    /// What stands in the way of a send past the kernel: an error to be told first, or a datagram that the kernel gathers.
+    fn send_aside(&mut self, message: &Message<'_>) -> Option<Send> {
+        if self.is_corked {
+            // This send ends it, unless it is refused for its length.
+            self.is_corked = message.payload.len() > DATAGRAM_BYTES_MOST;
+            return Some(Send::Kernel);
+        }
+        if !self.shadow_has_error {
+            return None;
+        }
+        let error = std::mem::take(&mut self.pending_error);
+        if error != 0 {
+            return Some(Send::Failed(error));
+        }
+        // Told already, it is seen no more: a program that only sends would go by the kernel for ever.
+        (self.shadow_has_data, self.shadow_has_error) = look_at(self.shadow);
+        self.shadow_has_error.then_some(Send::Kernel)
     }
 }
 

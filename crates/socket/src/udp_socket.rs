@@ -65,6 +65,12 @@ pub(crate) struct UdpSocket {
     pub(crate) shadow_is_older: bool,
     /// The shadow may have an error.
     pub(crate) shadow_has_error: bool,
+    /// The kernel gathers a datagram of several sends (MSG_MORE): the sends that follow belong to it.
+    pub(crate) is_corked: bool,
+    /// An error that a call could not tell, for the next one: what the kernel keeps in `sk_err`. 0: none.
+    pub(crate) pending_error: i32,
+    /// Datagrams read from ports since the watch was looked at on their account.
+    pub(crate) received_unlooked: u32,
     /// That of `kept`.
     ancillary: Ancillary,
     /// What is told of it.
@@ -106,6 +112,9 @@ impl UdpSocket {
             shadow_has_data: false,
             shadow_is_older: false,
             shadow_has_error: false,
+            is_corked: false,
+            pending_error: 0,
+            received_unlooked: 0,
             leftover: None,
             inherited: None,
             slot,
@@ -147,6 +156,11 @@ impl UdpSocket {
 
     pub(crate) fn own_address_on(&self, ifindex: u32) -> Option<Ipv4Addr> {
         self.own_addresses.iter().find(|(of, _)| *of == ifindex).map(|(_, address)| *address)
+    }
+
+    /// What is true of it is known here alone: it is accelerated, or was and has datagrams from then.
+    pub(crate) const fn is_answered_here(&self) -> bool {
+        self.is_accelerated() || self.leftover.is_some()
     }
 
     pub(crate) fn inode(&self) -> Option<u64> {

@@ -1,6 +1,7 @@
 //! IPv4, IPv6 and UDP without I/O: frames and time go in, frames and readiness come out.
 //!
-//! No sockets, no clock, no system calls, and no allocation once endpoints are open and have sent. The stack lives
+//! No sockets, no clock, no system calls, and no allocation once endpoints are open and have sent, but where more datagrams
+//! wait to be read than ever before. The stack lives
 //! beside the kernel's, not in its place: the kernel keeps ARP, neighbour discovery, ICMP, IGMP, fragments, routes and
 //! all ports that are not ours, and tells what it knows by [`Update`]s.
 //!

@@ -14,7 +14,8 @@ pub struct StackConfig {
     /// A random number: keys the hash tables and starts the IPv4 identifications. Whoever knows it can choose flows that
     /// are slow to look up.
     pub secret: u64,
-    /// How many datagrams may wait to be read, over all endpoints.
+    /// How many datagrams may wait to be read, over all endpoints. SO_RCVBUF bounds each of them; this bounds what a program
+    /// with very many that it never reads can cost.
     pub queue_slots: u32,
     /// The longest datagram that can wait, bytes: at least the largest MTU in use.
     pub queue_slot_bytes: usize,
@@ -23,10 +24,10 @@ pub struct StackConfig {
 }
 
 impl StackConfig {
-    /// 8192 datagrams of up to 2048 bytes: 16 MB of address space, which takes memory only as it is used.
+    /// 131 072 datagrams of up to 2048 bytes: 256 MiB at most. Memory is taken as more datagrams wait than ever before.
     #[must_use]
     pub const fn new(secret: u64) -> StackConfig {
-        StackConfig { secret, queue_slots: 8192, queue_slot_bytes: 2048, default_ttl: 64 }
+        StackConfig { secret, queue_slots: 131_072, queue_slot_bytes: 2048, default_ttl: 64 }
     }
 }
 

@@ -100,6 +100,7 @@ impl UdpSocketsEndpoint {
             Receive::Empty { .. } => Ok(None),
             // Refused only where sockets are strict, which these are not.
             Receive::Shadow | Receive::Kernel | Receive::Undecided { .. } | Receive::Refused => self.ask_shadow(),
+            Receive::Failed(error) => Err(EndpointError::io("receive")(std::io::Error::from_raw_os_error(error))),
         }
     }
 

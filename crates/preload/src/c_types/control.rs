@@ -89,12 +89,14 @@ fn take(parsed: &mut SendControl, level: c_int, kind: c_int, data: &[u8]) -> Opt
 
 /// Writes control messages into a program's buffer as the kernel does (`put_cmsg`, net/core/scm.c): one that does not
 /// fit is cut and its length says so, one without room for its header is left out; both set MSG_CTRUNC.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct ControlWriter<'a> {
     buffer: *mut u8,
     room_bytes: usize,
     used_bytes: usize,
     truncated: bool,
+    /// Nothing can be written, and nothing is said of it.
+    is_nowhere: bool,
     of: PhantomData<&'a mut [u8]>,
 }
 
@@ -106,11 +108,28 @@ impl ControlWriter<'_> {
     #[must_use]
     pub unsafe fn new(buffer: *mut c_void, length_bytes: usize) -> Self {
         let room_bytes = if buffer.is_null() { 0 } else { length_bytes };
-        ControlWriter { buffer: buffer.cast(), room_bytes, used_bytes: 0, truncated: false, of: PhantomData }
+        ControlWriter {
+            buffer: buffer.cast(),
+            room_bytes,
+            used_bytes: 0,
+            truncated: false,
+            is_nowhere: false,
+            of: PhantomData,
+        }
+    }
+
+    /// A writer for a buffer that points nowhere: the kernel leaves each message out and does not say so.
+    #[must_use]
+    pub fn nowhere() -> Self {
+        // SAFETY: null has no room.
+        ControlWriter { is_nowhere: true, ..unsafe { ControlWriter::new(ptr::null_mut(), 0) } }
     }
 
     /// Adds one message.
     pub fn put(&mut self, level: c_int, kind: c_int, data: &[u8]) {
+        if self.is_nowhere {
+            return;
+        }
         let left = self.room_bytes - self.used_bytes;
         if left < HEADER_BYTES {
             self.truncated = true;

@@ -65,7 +65,7 @@ fn name_length(header: &msghdr) -> Result<socklen_t, Errno> {
 }
 
 /// A header to receive into.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Incoming<'a> {
     message: *mut msghdr,
     /// Room for the bytes.
@@ -77,7 +77,8 @@ pub struct Incoming<'a> {
 /// Reads a header that a program receives into.
 ///
 /// # Errors
-/// As [`read_outgoing`].
+/// As [`read_outgoing`], but EFAULT only of the header and the array of segments: the kernel finds buffers that point
+/// nowhere later, and leaves control messages out that it cannot write.
 ///
 /// # Safety
 /// As [`read_outgoing`]; all of it is writable, and nobody else uses it for `'a`.
@@ -89,11 +90,13 @@ pub unsafe fn read_incoming<'a>(message: *mut msghdr) -> Result<Incoming<'a>, Er
     unsafe {
         let header = message.read_unaligned();
         name_length(&header)?;
-        let segments = Segments::new(header.msg_iov, header.msg_iovlen, Of::Message)?;
-        if !header.msg_control.is_null() && !is_plausible(header.msg_control, header.msg_controllen) {
-            return Err(Errno::FAULT);
-        }
-        let control = ControlWriter::new(header.msg_control, header.msg_controllen);
+        let segments = Segments::to_receive(header.msg_iov, header.msg_iovlen, Of::Message)?;
+        let is_writable = header.msg_control.is_null() || is_plausible(header.msg_control, header.msg_controllen);
+        let control = if is_writable {
+            ControlWriter::new(header.msg_control, header.msg_controllen)
+        } else {
+            ControlWriter::nowhere()
+        };
         Ok(Incoming { message, segments, control })
     }
 }

@@ -6,7 +6,7 @@ use std::{ptr, slice};
 use libc::{c_void, iovec};
 use rustix::io::Errno;
 
-use super::is_plausible;
+use super::{is_of_user, is_plausible};
 
 /// Segments of one call (`UIO_MAXIOV`).
 pub const SEGMENTS_MAX: usize = 1024;
@@ -24,11 +24,13 @@ pub enum Of {
 
 /// A checked array.
 ///
-/// Invariant: each segment is plausible and no longer than `isize::MAX`.
+/// Invariant: each segment is plausible and no longer than `isize::MAX`, but for `leads_nowhere`.
 #[derive(Debug, Clone, Copy)]
 pub struct Segments<'a> {
     segments: &'a [iovec],
     total_bytes: usize,
+    /// A segment to receive into is not plausible.
+    leads_nowhere: bool,
 }
 
 /// The array of a call that has one buffer (`send`, `recv`, `read`).
@@ -49,26 +51,42 @@ impl<'a> Segments<'a> {
     /// plausible points to as many bytes; they are readable, and writable where bytes are
     /// [scattered](Self::scatter).
     pub unsafe fn new(array: *const iovec, count: usize, of: Of) -> Result<Segments<'a>, Errno> {
+        // SAFETY: the caller's.
+        let segments = unsafe { Segments::to_receive(array, count, of) }?;
+        if segments.leads_nowhere { Err(Errno::FAULT) } else { Ok(segments) }
+    }
+
+    /// The same for a call that receives: the array is checked before it waits, and where a buffer points nowhere,
+    /// [`scatter`](Self::scatter) says so when it gets there.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new), but EFAULT only where the kernel finds it before it receives.
+    ///
+    /// # Safety
+    /// As [`new`](Self::new).
+    pub unsafe fn to_receive(array: *const iovec, count: usize, of: Of) -> Result<Segments<'a>, Errno> {
         if count > SEGMENTS_MAX {
             return Err(if of == Of::Message { Errno::MSGSIZE } else { Errno::INVAL });
         }
         if count == 0 {
-            return Ok(Segments { segments: &[], total_bytes: 0 });
+            return Ok(Segments { segments: &[], total_bytes: 0, leads_nowhere: false });
         }
         if !is_plausible(array, count * size_of::<iovec>()) || !array.is_aligned() {
             return Err(Errno::FAULT);
         }
         // SAFETY: the caller's; the pointer is aligned.
         let segments = unsafe { slice::from_raw_parts(array, count) };
-        let mut total_bytes = 0_usize;
+        let (mut total_bytes, mut leads_nowhere) = (0_usize, false);
         for segment in segments {
             isize::try_from(segment.iov_len).map_err(|_| Errno::INVAL)?;
-            if !is_plausible(segment.iov_base, segment.iov_len.min(BYTES_MAX - total_bytes)) {
+            let length = segment.iov_len.min(BYTES_MAX - total_bytes);
+            if !is_of_user(segment.iov_base, length) {
                 return Err(Errno::FAULT);
             }
-            total_bytes = (total_bytes + segment.iov_len).min(BYTES_MAX);
+            leads_nowhere |= !is_plausible(segment.iov_base, length);
+            total_bytes += length;
         }
-        Ok(Segments { segments, total_bytes })
+        Ok(Segments { segments, total_bytes, leads_nowhere })
     }
 
     /// Bytes of all segments, at most [`BYTES_MAX`].
@@ -108,19 +126,25 @@ impl<'a> Segments<'a> {
     /// Copies received bytes into the segments, leaving out the first `skip_bytes` of their room; gives the number
     /// copied. Segments may overlap: later ones then win, as with the kernel.
     ///
+    /// # Errors
+    /// EFAULT: a segment that bytes are for points nowhere.
+    ///
     /// # Safety
     /// The segments are writable, and no reference to their bytes exists ([`slices`](Self::slices)).
-    pub unsafe fn scatter(&self, bytes: &[u8], skip_bytes: usize) -> usize {
+    pub unsafe fn scatter(&self, bytes: &[u8], skip_bytes: usize) -> Result<usize, Errno> {
         let (mut skip, mut copied) = (skip_bytes, 0);
         for (start, length) in self.parts() {
             let skipped = skip.min(length);
             skip -= skipped;
             let count = (length - skipped).min(bytes.len() - copied);
+            if self.leads_nowhere && !is_plausible(start, count) {
+                return Err(Errno::FAULT);
+            }
             // SAFETY: the caller's; `copied + count` is within `bytes`. A program may even receive into a buffer that
             // we read from no more.
             unsafe { ptr::copy(bytes[copied..].as_ptr(), start.add(skipped), count) };
             copied += count;
         }
-        copied
+        Ok(copied)
     }
 }

@@ -64,7 +64,7 @@ proptest! {
             prop_assert_eq!(from.slices().flatten().copied().collect::<Vec<_>>(), source.clone());
             prop_assert_eq!(from.total_bytes(), total);
             let into = Segments::new(writes.as_ptr(), writes.len(), Of::Vector).unwrap();
-            (from.gather(&mut gathered), into.scatter(&source, skip))
+            (from.gather(&mut gathered), into.scatter(&source, skip).unwrap())
         };
         prop_assert_eq!((copied, scattered), (total.min(room), total.saturating_sub(skip)));
         // SAFETY: all were set at the start.
@@ -345,7 +345,7 @@ fn header_received_into_is_filled_as_by_the_kernel() {
                 (message.msg_control, message.msg_controllen) = (control_bytes.as_mut_ptr().cast(), control_room);
                 if ours {
                     let mut incoming = read_incoming(&raw mut message).unwrap();
-                    assert_eq!(incoming.segments.scatter(b"nearwire", 0), 5);
+                    assert_eq!(incoming.segments.scatter(b"nearwire", 0), Ok(5));
                     ReceiveControl { ttl: Some(64), ..ReceiveControl::default() }.write(&mut incoming.control);
                     incoming.finish(Some(&source), libc::MSG_TRUNC).unwrap();
                 } else {
@@ -383,4 +383,21 @@ fn header_sent_is_read_and_bad_ones_are_refused() {
         assert_eq!(read_outgoing(ptr::null()).map(|_| ()), Err(Errno::FAULT));
         assert_eq!(read_incoming(ptr::without_provenance_mut(64)).map(|_| ()).unwrap_err(), Errno::FAULT);
     }
+}
+
+#[test]
+fn segment_that_points_nowhere_received_into_fails_where_bytes_get_there() {
+    let mut room = [0_u8; 4];
+    let [good] = single(room.as_mut_ptr().cast(), room.len());
+    let segments = [good, iovec { iov_base: ptr::null_mut(), iov_len: 3 }];
+    let of_kernel = [good, iovec { iov_base: ptr::without_provenance_mut(usize::MAX - 4096), iov_len: 3 }];
+    // SAFETY: the first segment is a variable, the second is never followed.
+    unsafe {
+        let into = Segments::to_receive(segments.as_ptr(), 2, Of::Vector).unwrap();
+        assert_eq!(into.scatter(b"near", 0), Ok(4));
+        assert_eq!(into.scatter(b"nearw", 0), Err(Errno::FAULT));
+        assert_eq!(Segments::new(segments.as_ptr(), 2, Of::Vector).map(|_| ()), Err(Errno::FAULT));
+        assert_eq!(Segments::to_receive(of_kernel.as_ptr(), 2, Of::Vector).map(|_| ()), Err(Errno::FAULT));
+    }
+    assert_eq!(&room, b"near");
 }

@@ -6,6 +6,7 @@ use libc::{c_int, c_ulong, c_void, socklen_t};
 use nearwire_socket::{Reason, SourceFilter, Why};
 
 use crate::c_types::address::{self, Name};
+use crate::c_types::is_plausible;
 use crate::calls::table;
 use crate::state;
 
@@ -197,6 +198,27 @@ fn group_changed(fd: c_int, option: &GroupOption) {
     });
 }
 
+/// getsockopt(2), where this library knows the answer: SO_ERROR, of an error that it keeps for a later call.
+///
+/// # Safety
+/// `value` and `length` are those of a call that the program makes.
+pub unsafe fn get(fd: c_int, level: c_int, option: c_int, value: *mut c_void, length: *mut socklen_t) -> Option<c_int> {
+    let is_error = (level, option) == (libc::SOL_SOCKET, libc::SO_ERROR);
+    if !is_error || !is_plausible(length, size_of::<socklen_t>()) || !is_plausible(value, size_of::<c_int>()) {
+        return None;
+    }
+    // SAFETY: the caller's; both point somewhere.
+    unsafe {
+        if length.read_unaligned() < size_of::<c_int>() as socklen_t {
+            return None;
+        }
+        let error = state::with(|sockets| sockets.take_pending_error(fd))??;
+        value.cast::<c_int>().write_unaligned(error);
+        length.write_unaligned(size_of::<c_int>() as socklen_t);
+    }
+    Some(0)
+}
+
 /// After fcntl(2) succeeded.
 pub fn fcntl_done(fd: c_int, command: c_int, argument: c_ulong, result: c_int) {
     match command {
@@ -227,11 +249,11 @@ pub unsafe fn ioctl(fd: c_int, request: c_ulong, argument: c_ulong) -> Option<c_
     if request != libc::FIONREAD {
         return None;
     }
-    let length = state::with(|sockets| sockets.next_datagram_bytes(fd))??;
     let at = argument as *mut c_int;
-    if at.is_null() {
+    if !is_plausible(at, size_of::<c_int>()) {
         return None;
     }
+    let length = state::with(|sockets| sockets.next_datagram_bytes(fd))??;
     // SAFETY: FIONREAD wants a pointer to an int.
     unsafe { *at = c_int::try_from(length).unwrap_or(c_int::MAX) };
     Some(0)

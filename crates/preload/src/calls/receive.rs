@@ -10,13 +10,13 @@ use rustix::io::Errno;
 
 use crate::c_types::address;
 use crate::c_types::control::{ReceiveControl, TimeForm};
-use crate::c_types::message::read_incoming;
+use crate::c_types::message::{Incoming, read_incoming};
 use crate::c_types::segments::{Of, Segments};
 use crate::calls::table;
 use crate::state::{self, handed};
 use crate::turn::{REFUSED, Turn, Turns, Wait, errno, fail};
 
-const KNOWN_FLAGS: c_int = table::together(table::RECEIVE_FLAGS);
+const FLAGS_OF_KERNEL: c_int = table::together(table::RECEIVE_FLAGS_OF_KERNEL);
 
 /// Where a datagram and what is told of it go, as the program said.
 #[derive(Clone, Copy)]
@@ -36,6 +36,29 @@ pub enum Into {
     Message(*mut msghdr),
 }
 
+/// The same, read once before the call waits, as the kernel reads it.
+enum Room<'a> {
+    Plain { segments: Segments<'a>, name: *mut sockaddr, name_length: *mut socklen_t },
+    Message(Incoming<'a>),
+}
+
+impl Room<'_> {
+    /// An error is the kernel's to tell, before anything else.
+    #[inline]
+    unsafe fn read(into: Into) -> Result<Self, Errno> {
+        // SAFETY: the caller's: the pointers of a call that the program makes.
+        unsafe {
+            Ok(match into {
+                Into::Segments { array, count, name, name_length } => {
+                    let segments = Segments::to_receive(array, count, Of::Vector)?;
+                    Room::Plain { segments, name, name_length }
+                }
+                Into::Message(message) => Room::Message(read_incoming(message)?),
+            })
+        }
+    }
+}
+
 /// Receives a datagram. `None`: the original call is to be made. `original` makes it on a number, with
 /// more flags.
 ///
@@ -50,10 +73,12 @@ pub unsafe fn receive(
     if !state::is_in_use() {
         return None;
     }
-    if flags & !KNOWN_FLAGS != 0 {
+    if flags & FLAGS_OF_KERNEL != 0 {
         let is_error_queue = flags & libc::MSG_ERRQUEUE != 0;
         return handed(fd, if is_error_queue { HandedCall::ErrorQueue } else { HandedCall::UnsupportedFlag });
     }
+    // SAFETY: the caller's.
+    let Ok(room) = (unsafe { Room::read(into) }) else { return handed(fd, HandedCall::BadArgument) };
     let stays = flags & libc::MSG_PEEK != 0;
     let mut waiting: Option<Waiting> = None;
     loop {
@@ -61,7 +86,7 @@ pub unsafe fn receive(
         let attempt = state::with(|sockets| {
             let Some(id) = held.or_else(|| sockets.find(fd)) else { return Receive::Kernel };
             // SAFETY: the caller's.
-            sockets.receive_at(id, stays, |delivery| unsafe { deliver(&delivery, into, flags) })
+            sockets.receive_at(id, stays, |delivery| unsafe { deliver(&delivery, &room, flags) })
         });
         match attempt? {
             Receive::Done(Ok(length)) => return Some(length),
@@ -69,6 +94,7 @@ pub unsafe fn receive(
             // The number may be closed by now.
             Receive::Kernel => return waiting.map(|waiting| original(waiting.number(), 0)),
             Receive::Refused => return Some(fail(REFUSED)),
+            Receive::Failed(error) => return Some(fail(error)),
             Receive::Shadow => {
                 let number = waiting.as_ref().map_or(fd, Waiting::number);
                 let answer = ask_shadow(|| original(number, libc::MSG_DONTWAIT));
@@ -176,15 +202,13 @@ impl Drop for Waiting {
 /// Writes a datagram to where the program wants it; the call's return value. Pointers that point nowhere are found now, as
 /// by the kernel, and cost the datagram, as there.
 #[inline]
-unsafe fn deliver(delivery: &Delivery<'_>, into: Into, flags: c_int) -> Result<ssize_t, Errno> {
+unsafe fn deliver(delivery: &Delivery<'_>, room: &Room<'_>, flags: c_int) -> Result<ssize_t, Errno> {
     let payload = delivery.datagram.payload;
     // SAFETY: the caller's.
     let copied = unsafe {
-        match into {
-            Into::Segments { array, count, name, name_length } => {
-                deliver_plain(delivery, array, count, name, name_length)
-            }
-            Into::Message(message) => deliver_message(delivery, message),
+        match room {
+            Room::Plain { segments, name, name_length } => deliver_plain(delivery, segments, *name, *name_length),
+            Room::Message(incoming) => deliver_message(delivery, incoming),
         }
     };
     copied.map(|copied| if flags & libc::MSG_TRUNC != 0 { payload.len() } else { copied } as ssize_t)
@@ -193,15 +217,13 @@ unsafe fn deliver(delivery: &Delivery<'_>, into: Into, flags: c_int) -> Result<s
 #[inline]
 unsafe fn deliver_plain(
     delivery: &Delivery<'_>,
-    array: *const iovec,
-    count: usize,
+    segments: &Segments<'_>,
     name: *mut sockaddr,
     name_length: *mut socklen_t,
 ) -> Result<usize, Errno> {
     // SAFETY: the caller's.
     unsafe {
-        let segments = Segments::new(array, count, Of::Vector)?;
-        let copied = segments.scatter(delivery.datagram.payload, 0);
+        let copied = segments.scatter(delivery.datagram.payload, 0)?;
         if !name.is_null() {
             address::write(&source_of(delivery), name, name_length)?;
         }
@@ -209,11 +231,11 @@ unsafe fn deliver_plain(
     }
 }
 
-unsafe fn deliver_message(delivery: &Delivery<'_>, message: *mut msghdr) -> Result<usize, Errno> {
+unsafe fn deliver_message(delivery: &Delivery<'_>, incoming: &Incoming<'_>) -> Result<usize, Errno> {
     // SAFETY: the caller's.
     unsafe {
-        let mut incoming = read_incoming(message)?;
-        let copied = incoming.segments.scatter(delivery.datagram.payload, 0);
+        let mut incoming = incoming.clone();
+        let copied = incoming.segments.scatter(delivery.datagram.payload, 0)?;
         control_of(delivery).write(&mut incoming.control);
         let is_cut = copied < delivery.datagram.payload.len();
         incoming.finish(Some(&source_of(delivery)), if is_cut { libc::MSG_TRUNC } else { 0 })?;

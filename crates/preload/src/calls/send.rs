@@ -16,6 +16,16 @@ use crate::turn::{REFUSED, fail};
 
 const KNOWN_FLAGS: c_int = table::together(table::SEND_FLAGS);
 
+/// With MSG_MORE the kernel gathers a datagram, and has what follows until that is whole.
+#[inline]
+fn is_corking(fd: c_int, flags: c_int) -> bool {
+    let is_corking = flags & libc::MSG_MORE != 0;
+    if is_corking {
+        state::with(|sockets| sockets.corked(fd));
+    }
+    is_corking
+}
+
 /// The longest datagram that a port carries, with jumbo frames; a longer one is the kernel's, which fragments it.
 const GATHERED_BYTES_MOST: usize = 9216;
 
@@ -32,7 +42,7 @@ pub unsafe fn send(
     (name, name_length): (*const sockaddr, socklen_t),
     more: bool,
 ) -> Option<ssize_t> {
-    if !state::is_in_use() {
+    if is_corking(fd, flags) || !state::is_in_use() {
         return None;
     }
     if flags & !KNOWN_FLAGS != 0 {
@@ -50,7 +60,7 @@ pub unsafe fn send(
 /// # Safety
 /// `message` is that of a call that the program makes.
 pub unsafe fn send_message(fd: c_int, message: *const msghdr, flags: c_int, more: bool) -> Option<ssize_t> {
-    if !state::is_in_use() {
+    if is_corking(fd, flags) || !state::is_in_use() {
         return None;
     }
     if flags & !KNOWN_FLAGS != 0 {
@@ -96,6 +106,7 @@ fn send_payload(fd: c_int, message: &Message<'_>, asked: &SendControl, more: boo
     };
     match sent? {
         Send::Done => Some(message.payload.len() as ssize_t),
+        Send::Failed(error) => Some(fail(error)),
         Send::Kernel => None,
         Send::Refused => Some(fail(REFUSED)),
     }

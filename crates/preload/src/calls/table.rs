@@ -101,14 +101,11 @@ pub const SEND_FLAGS: &[Flag] = &[
     (libc::MSG_CONFIRM, "MSG_CONFIRM", "neighbours are confirmed anyway"),
 ];
 
-/// Flags of recv(2) that this library knows; with any other the kernel is asked.
-pub const RECEIVE_FLAGS: &[Flag] = &[
-    (libc::MSG_PEEK, "MSG_PEEK", "the datagram stays"),
-    (libc::MSG_TRUNC, "MSG_TRUNC", "the whole length is returned"),
-    (libc::MSG_DONTWAIT, "MSG_DONTWAIT", "`EAGAIN` instead of waiting"),
-    (libc::MSG_WAITALL, "MSG_WAITALL", "means nothing to datagrams"),
-    (libc::MSG_NOSIGNAL, "MSG_NOSIGNAL", "means nothing to a receive"),
-    (libc::MSG_CMSG_CLOEXEC, "MSG_CMSG_CLOEXEC", "no descriptors come by UDP"),
+/// Flags of recv(2) with which the kernel answers, at once. Of all others only MSG_PEEK, MSG_TRUNC and MSG_DONTWAIT mean
+/// something to a datagram socket; also those that no one has defined are let pass, as by the kernel.
+pub const RECEIVE_FLAGS_OF_KERNEL: &[Flag] = &[
+    (libc::MSG_ERRQUEUE, "MSG_ERRQUEUE", "errors are the shadow's"),
+    (c_int::MIN, "MSG_CMSG_COMPAT", "recvmsg(2) refuses it"),
 ];
 
 /// All flags of a table together.
@@ -176,11 +173,12 @@ pub fn markdown() -> String {
             let _ = writeln!(text, "| `{name}` | {} | {remark} |", served.words());
         }
     }
-    for (title, flags) in [("sending", SEND_FLAGS), ("receiving", RECEIVE_FLAGS)] {
-        let _ = write!(
-            text,
-            "\n## Flags of {title}\n\nWith any other flag the kernel does the call.\n\n| flag | |\n|---|---|\n"
-        );
+    let tables = [
+        ("sending", SEND_FLAGS, "With any other flag the kernel does the call."),
+        ("receiving", RECEIVE_FLAGS_OF_KERNEL, "With one of these the kernel does the call; all others are served."),
+    ];
+    for (title, flags, remark) in tables {
+        let _ = write!(text, "\n## Flags of {title}\n\n{remark}\n\n| flag | |\n|---|---|\n");
         for (_, name, remark) in flags {
             let _ = writeln!(text, "| `{name}` | {remark} |");
         }

@@ -37,12 +37,32 @@ pub unsafe extern "C" fn connect(fd: c_int, address: *const sockaddr, length: so
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn shutdown(fd: c_int, how: c_int) -> c_int {
-    // SAFETY: the caller's, as for the C function.
-    let result = unsafe { real::shutdown(fd, how) };
-    if state::is_socket(fd) && result == 0 {
+    // Before the call, so that those who wait for the socket wait in the kernel when it wakes them. One that is not connected
+    // is shut down too, and told that it is not connected (`inet_shutdown`).
+    if state::is_socket(fd) && matches!(how, libc::SHUT_RD | libc::SHUT_WR | libc::SHUT_RDWR) {
         state::with(|sockets| sockets.only_kernel(fd, Reason::ShutDown));
     }
-    result
+    // SAFETY: the caller's, as for the C function.
+    unsafe { real::shutdown(fd, how) }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn getsockopt(
+    fd: c_int,
+    level: c_int,
+    option: c_int,
+    value: *mut c_void,
+    length: *mut socklen_t,
+) -> c_int {
+    // SAFETY: the caller's, as for the C function.
+    unsafe {
+        if state::is_socket(fd)
+            && let Some(result) = options::get(fd, level, option, value, length)
+        {
+            return result;
+        }
+        real::getsockopt(fd, level, option, value, length)
+    }
 }
 
 #[unsafe(no_mangle)]

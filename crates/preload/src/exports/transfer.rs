@@ -5,12 +5,16 @@
 use std::ptr;
 use std::time::Instant;
 
-use libc::{c_int, c_uint, c_void, iovec, mmsghdr, msghdr, size_t, sockaddr, socklen_t, ssize_t, timespec};
+use libc::{
+    FILE, c_char, c_int, c_uint, c_void, iovec, loff_t, mmsghdr, msghdr, off_t, off64_t, size_t, sockaddr, socklen_t,
+    ssize_t, timespec,
+};
 
+use crate::c_types::is_plausible;
 use crate::c_types::segments::single;
 use crate::calls::process;
 use crate::calls::receive::{self, Into};
-use crate::calls::send;
+use crate::calls::{send, stream};
 use crate::turn::{errno, fail};
 use crate::{real, state};
 
@@ -109,8 +113,7 @@ pub unsafe extern "C" fn __read_chk(fd: c_int, buffer: *mut c_void, length: size
     unsafe { if length > room { real::__read_chk(fd, buffer, length, room) } else { read(fd, buffer, length) } }
 }
 
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn readv(fd: c_int, segments: *const iovec, count: c_int) -> ssize_t {
+unsafe fn recv_vector(fd: c_int, segments: *const iovec, count: c_int, flags: c_int) -> Option<ssize_t> {
     // SAFETY: the caller's, as for the C function.
     unsafe {
         if state::is_socket(fd)
@@ -129,12 +132,97 @@ pub unsafe extern "C" fn readv(fd: c_int, segments: *const iovec, count: c_int) 
                 let mut message = message;
                 real::recvmsg(fd, &raw mut message, more)
             };
-            if let Some(received) = receive::receive(fd, into, 0, original) {
-                return received;
-            }
+            return receive::receive(fd, into, flags, original);
         }
-        real::readv(fd, segments, count)
+        None
     }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn readv(fd: c_int, segments: *const iovec, count: c_int) -> ssize_t {
+    // SAFETY: the caller's, as for the C function.
+    unsafe { recv_vector(fd, segments, count, 0).unwrap_or_else(|| real::readv(fd, segments, count)) }
+}
+
+/// Flags of preadv2(2) that say nothing about a datagram.
+const FLAGS_OF_FILES: c_int = libc::RWF_HIPRI | libc::RWF_DSYNC | libc::RWF_SYNC | libc::RWF_APPEND;
+
+/// Of a socket, preadv2(2) is readv(2) where it is given no place to read from.
+unsafe fn read_at_no_place(
+    fd: c_int,
+    segments: *const iovec,
+    count: c_int,
+    offset: off64_t,
+    flags: c_int,
+) -> Option<ssize_t> {
+    if offset != -1 || flags & !(FLAGS_OF_FILES | libc::RWF_NOWAIT) != 0 {
+        return None;
+    }
+    let flags = if flags & libc::RWF_NOWAIT == 0 { 0 } else { libc::MSG_DONTWAIT };
+    // SAFETY: the caller's, as for the C function.
+    unsafe { recv_vector(fd, segments, count, flags) }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn preadv2(
+    fd: c_int,
+    segments: *const iovec,
+    count: c_int,
+    offset: off_t,
+    flags: c_int,
+) -> ssize_t {
+    // SAFETY: the caller's, as for the C function.
+    unsafe {
+        read_at_no_place(fd, segments, count, offset, flags)
+            .unwrap_or_else(|| real::preadv2(fd, segments, count, offset, flags))
+    }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn preadv64v2(
+    fd: c_int,
+    segments: *const iovec,
+    count: c_int,
+    offset: off64_t,
+    flags: c_int,
+) -> ssize_t {
+    // SAFETY: the caller's, as for the C function.
+    unsafe {
+        read_at_no_place(fd, segments, count, offset, flags)
+            .unwrap_or_else(|| real::preadv64v2(fd, segments, count, offset, flags))
+    }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn splice(
+    from: c_int,
+    from_offset: *mut loff_t,
+    to: c_int,
+    to_offset: *mut loff_t,
+    length: size_t,
+    flags: c_uint,
+) -> ssize_t {
+    // SAFETY: the caller's, as for the C function.
+    unsafe {
+        if state::is_socket(from)
+            && from_offset.is_null()
+            && to_offset.is_null()
+            && let Some(moved) = stream::splice_from(from, to, length, flags)
+        {
+            return moved;
+        }
+        real::splice(from, from_offset, to, to_offset, length, flags)
+    }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdopen(fd: c_int, mode: *const c_char) -> *mut FILE {
+    // SAFETY: the caller's, as for the C function.
+    let file = unsafe { real::fdopen(fd, mode) };
+    if !file.is_null() {
+        stream::opened_as_file(fd);
+    }
+    file
 }
 
 #[unsafe(no_mangle)]
@@ -161,15 +249,19 @@ pub unsafe extern "C" fn recvmmsg(
 ) -> c_int {
     // SAFETY: the caller's, as for the C function.
     unsafe {
-        if !state::is_socket(fd) || messages.is_null() || count == 0 {
+        let has_timeout = timeout.is_null() || is_plausible(timeout, size_of::<timespec>());
+        if !state::is_socket(fd) || !has_timeout || count == 0 {
             return real::recvmmsg(fd, messages, count, flags, timeout);
         }
         let Some(time) = super::poll::duration(timeout) else {
             return real::recvmmsg(fd, messages, count, flags, timeout);
         };
         let started = Instant::now();
-        let received = recv_messages(fd, messages, count, flags, time.map(|time| started + time));
-        if let Some(time) = time {
+        let deadline = time.and_then(|time| started.checked_add(time));
+        let received = recv_messages(fd, messages, count, flags, deadline);
+        if let Some(time) = time
+            && received > 0
+        {
             *timeout = crate::turn::to_timespec(time.saturating_sub(started.elapsed()));
         }
         received
@@ -177,7 +269,7 @@ pub unsafe extern "C" fn recvmmsg(
 }
 
 /// As `do_recvmmsg` of `net/socket.c`: the timeout is looked at after each datagram, and an error after the first one is
-/// told by the next call.
+/// told by the next call, but for EAGAIN. EINTR is not: the kernel keeps a number of its own there that no program knows.
 unsafe fn recv_messages(
     fd: c_int,
     messages: *mut mmsghdr,
@@ -186,19 +278,29 @@ unsafe fn recv_messages(
     deadline: Option<Instant>,
 ) -> c_int {
     let mut each = flags & !libc::MSG_WAITFORONE;
-    let before = errno();
-    let mut done = 0;
-    while done < count.min(1024) {
+    let (mut done, before) = (0, errno());
+    while done < count {
+        let entry = messages.wrapping_add(done as usize);
         // SAFETY: the caller's array.
         let length = unsafe {
-            let entry = messages.add(done as usize);
-            let length = recvmsg(fd, &raw mut (*entry).msg_hdr, each);
-            if length >= 0 {
-                (*entry).msg_len = length as c_uint;
+            if is_plausible(entry, size_of::<mmsghdr>()) {
+                let length = recvmsg(fd, &raw mut (*entry).msg_hdr, each);
+                if length >= 0 {
+                    (*entry).msg_len = length as c_uint;
+                }
+                length
+            } else {
+                fail(libc::EFAULT)
             }
-            length
         };
         if length < 0 {
+            let error = errno();
+            if done > 0 {
+                if error != libc::EAGAIN && error != libc::EINTR {
+                    state::with(|sockets| sockets.set_pending_error(fd, error));
+                }
+                fail(before);
+            }
             break;
         }
         done += 1;
@@ -300,15 +402,20 @@ pub unsafe extern "C" fn sendmsg(fd: c_int, message: *const msghdr, flags: c_int
 pub unsafe extern "C" fn sendmmsg(fd: c_int, messages: *mut mmsghdr, count: c_uint, flags: c_int) -> c_int {
     // SAFETY: the caller's, as for the C function.
     unsafe {
-        if !state::is_socket(fd) || messages.is_null() {
-            for at in 0..if messages.is_null() { 0 } else { count.min(1024) as usize } {
+        if !state::is_socket(fd) {
+            let seen = if is_plausible(messages, size_of::<mmsghdr>()) { count.min(1024) as usize } else { 0 };
+            for at in 0..seen {
                 process::before_sendmsg(&raw const (*messages.add(at)).msg_hdr);
             }
             return real::sendmmsg(fd, messages, count, flags);
         }
-        let mut done = 0;
+        let (mut done, before) = (0, errno());
         while done < count.min(1024) {
-            let entry = messages.add(done as usize);
+            let entry = messages.wrapping_add(done as usize);
+            if !is_plausible(entry, size_of::<mmsghdr>()) {
+                fail(libc::EFAULT);
+                break;
+            }
             let header = &raw const (*entry).msg_hdr;
             let sent = send_message(fd, header, flags, true).unwrap_or_else(|| real::sendmsg(fd, header, flags));
             if sent < 0 {
@@ -318,6 +425,11 @@ pub unsafe extern "C" fn sendmmsg(fd: c_int, messages: *mut mmsghdr, count: c_ui
             done += 1;
         }
         state::with(|sockets| sockets.flush());
-        if done == 0 && count > 0 { -1 } else { done as c_int }
+        if done == 0 && count > 0 {
+            return -1;
+        }
+        // What stopped it after the first is not told.
+        fail(before);
+        done as c_int
     }
 }

@@ -5,7 +5,7 @@
 )]
 
 use libc::{
-    c_int, c_uint, c_ulong, c_void, epoll_event, nfds_t, off64_t, pollfd, sigset_t, size_t, sockaddr, socklen_t,
+    c_int, c_uint, c_ulong, c_void, epoll_event, iovec, nfds_t, off64_t, pollfd, sigset_t, size_t, sockaddr, socklen_t,
     ssize_t, timespec,
 };
 
@@ -27,6 +27,24 @@ macro_rules! minus_one {
     };
 }
 minus_one! { i32 i64 isize }
+
+impl Failure for *mut libc::FILE {
+    fn not_implemented() -> *mut libc::FILE {
+        i32::not_implemented();
+        std::ptr::null_mut()
+    }
+}
+
+pub(super) unsafe extern "C" fn preadv64v2(
+    fd: c_int,
+    segments: *const iovec,
+    count: c_int,
+    offset: off64_t,
+    flags: c_int,
+) -> ssize_t {
+    // SAFETY: the caller's; on 64-bit machines it is the same function.
+    unsafe { super::preadv2(fd, segments, count, offset, flags) }
+}
 
 pub(super) unsafe extern "C" fn fcntl64(fd: c_int, command: c_int, argument: c_ulong) -> c_int {
     // SAFETY: the caller's; on 64-bit machines it is the same function.

@@ -76,7 +76,8 @@ pub struct Bed<'a> {
 
 impl<'a> Bed<'a> {
     pub fn lay(programs: &'a Programs, number: usize) -> Self {
-        let cable = VirtualCable::lay(VirtualCableOptions::default()).unwrap();
+        // One queue: several keep no order among sources, on the kernel either.
+        let cable = VirtualCable::lay(VirtualCableOptions { queues: 1, ..VirtualCableOptions::default() }).unwrap();
         let directory = tempfile::Builder::new().prefix(&format!("nearwire-bed{number}-")).tempdir().unwrap();
         for end in [cable.near(), cable.far()] {
             end.namespace.enter(|| SYSCTLS.iter().for_each(|(path, value)| set_sysctl(path, value))).unwrap();

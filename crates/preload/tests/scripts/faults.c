@@ -147,3 +147,50 @@ SCRIPT(no_number_is_left) {
     WAITS(0, POLL(1000, { a, POLLIN, 0 }));
     RECV(a, 10, 0);
 }
+
+SCRIPT(receive_buffers_that_point_nowhere) {
+    int a = bound(0);
+    char data[10];
+    socklen_t length = 16;
+    struct sockaddr *name = (struct sockaddr *)v4(FAR, 0);
+    FAR_SENDS(.to = PORT(0), .size = 3, .count = 12);
+    CALL(recv(a, null(), 10, MSG_DONTWAIT));
+    CALL(recv(a, nowhere(), 10, MSG_DONTWAIT));
+    CALL(read(a, null(), 10));
+    CALL(read(a, nowhere(), 10));
+    CALL(recvfrom(a, data, 10, MSG_DONTWAIT, nowhere(), &length));
+    CALL(recvfrom(a, data, 10, MSG_DONTWAIT, (struct sockaddr *)64, &length));
+    CALL(recvfrom(a, data, 10, MSG_DONTWAIT, name, nowhere()));
+    CALL(recvfrom(a, data, 10, MSG_DONTWAIT, name, null()));
+    struct iovec parts[] = { { data, 2 }, { null(), 10 } };
+    CALL(readv(a, parts, 2));
+    parts[0].iov_len = 3;
+    CALL(readv(a, parts, 2));
+    parts[1].iov_base = nowhere();
+    CALL(readv(a, parts, 2));
+    CALL(readv(a, nowhere(), 2));
+    CALL(recv(a, null(), 10, MSG_PEEK));
+    CALL(ioctl(a, FIONREAD, nowhere()));
+    CALL(ioctl(a, FIONREAD, null()));
+    for (int i = 0; i < 4; i++) RECV(a, 10, MSG_DONTWAIT);
+}
+
+SCRIPT(send_buffers_that_point_nowhere) {
+    int a = bound(0);
+    CALL(connect(a, V4(FAR, ECHO_PORT)));
+    CALL(send(a, null(), 10, 0));
+    CALL(send(a, nowhere(), 10, 0));
+    CALL(write(a, nowhere(), 10));
+    CALL(sendto(a, "x", 1, 0, nowhere(), 16));
+    CALL(sendto(a, "x", 1, 0, (struct sockaddr *)64, 16));
+    struct iovec parts[] = { { "good", 4 }, { null(), 10 } };
+    CALL(writev(a, parts, 2));
+    parts[1].iov_base = nowhere();
+    CALL(writev(a, parts, 2));
+    CALL(sendmsg(a, nowhere(), 0));
+    CALL(sendmmsg(a, nowhere(), 1, 0));
+    CALL(sendmmsg(a, null(), 1, 0));
+    CALL(recvmmsg(a, nowhere(), 1, MSG_DONTWAIT, NULL));
+    settle();
+    RECV(a, 10, MSG_DONTWAIT);
+}

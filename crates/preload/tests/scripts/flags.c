@@ -153,3 +153,60 @@ SCRIPT(proxy_of_flags_on_send) {
     SEND(a, "errqueue", MSG_ERRQUEUE);
     RECV(a, 10, 0);
 }
+
+SCRIPT(more_by_every_call) {
+    int a = bound(0);
+    far_opens(PORT(5));
+    CALL(connect(a, V4(FAR, PORT(5))));
+    struct iovec parts[] = { { "part ", 5 }, { "and part ", 9 } };
+    struct mmsghdr messages[] = { { { .msg_iov = parts, .msg_iovlen = 2 }, 0 }, { { .msg_iov = parts, .msg_iovlen = 1 }, 0 } };
+    CALL(sendmsg(a, &messages[0].msg_hdr, MSG_MORE));
+    CALL(write(a, "written", 7));
+    far_receives(PORT(5));
+    CALL(sendmmsg(a, messages, 2, MSG_MORE));
+    CALL(writev(a, parts, 1));
+    far_receives(PORT(5));
+    SEND(a, "", MSG_MORE);
+    SEND(a, "after nothing", 0);
+    far_receives(PORT(5));
+    SEND(a, "alone", 0);
+    far_receives(PORT(5));
+    far_receives_nothing(PORT(5));
+}
+
+SCRIPT(more_and_a_send_that_is_refused) {
+    static char data[70000];
+    int a = bound(0);
+    far_opens(PORT(5));
+    CALL(connect(a, V4(FAR, PORT(5))));
+    SEND(a, "begun ", MSG_MORE);
+    CALL(send(a, data, sizeof data, 0));
+    SEND(a, "ended", 0);
+    far_receives(PORT(5));
+    SEND(a, "begun ", MSG_MORE);
+    CALL(send(a, null(), 10, 0));
+    SEND(a, "alone", 0);
+    far_receives(PORT(5));
+    far_receives_nothing(PORT(5));
+}
+
+SCRIPT(more_before_a_socket_has_an_address) {
+    int a = UDP();
+    far_opens(PORT(5));
+    CALL(sendto(a, "one ", 4, MSG_MORE, V4(FAR, PORT(5))));
+    CALL(sendto(a, "two", 3, 0, V4(FAR, PORT(5))));
+    far_receives(PORT(5));
+    SENDTO(a, "three", V4(FAR, ECHO_PORT));
+    RECV(a, 10, 0);
+}
+
+SCRIPT(receive_flags_that_no_one_defined) {
+    int a = bound(0);
+    FAR_SENDS(.to = PORT(0), .size = 3, .count = 3);
+    RECV(a, 10, 0x04000000);
+    RECVMSG(a, 10, 0, MSG_OOB);
+    RECVMSG(a, 10, 0, (int)0x80000000);
+    RECV(a, 10, MSG_EOR | MSG_DONTWAIT);
+    FAR_SENDS(.to = PORT(0), .size = 3, .after_ms = 20);
+    WAITS(20, RECV(a, 10, MSG_OOB));
+}

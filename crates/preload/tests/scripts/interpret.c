@@ -75,6 +75,13 @@ static void receive_all(void) {
     }
 }
 
+/* Until nothing is there; a socket that was shut down says "0 bytes" for ever. */
+static void drain(void) {
+    for (int i = 0; i < SLOTS; i++) {
+        for (int left = 40; sockets[i] >= 0 && left > 0 && RECV(sockets[i], 30, MSG_DONTWAIT) >= 0; left--) {}
+    }
+}
+
 static void poll_all(void) {
     POLL(0, { sockets[0], POLLIN | POLLOUT, 0 }, { sockets[1], POLLIN, 0 }, { sockets[2], POLLIN | POLLRDHUP, 0 },
          { sockets[3], POLLIN, 0 }, { sets[0], POLLIN, 0 }, { sets[1], POLLIN, 0 });
@@ -144,7 +151,7 @@ static void echo(void) { send_to(ECHO_PORT); }
 static const struct { const char *word; void (*run)(void); } words[] = {
     { "open", open_socket }, { "bind", bind_socket }, { "connect", connect_socket }, { "send_far", send_far },
     { "send", send_connected }, { "send_local", send_local }, { "echo", echo }, { "far", far_send }, { "recv", receive_one },
-    { "recv_all", receive_all }, { "recvmsg", receive_message_of }, { "poll", poll_all }, { "select", select_some },
+    { "recv_all", receive_all }, { "recvmsg", receive_message_of }, { "drain", drain }, { "poll", poll_all }, { "select", select_some },
     { "set", make_set }, { "ctl", control }, { "nest", nest }, { "wait", wait_for }, { "dup", duplicate },
     { "close", close_socket }, { "close_set", close_set }, { "shutdown", shut_down }, { "option", set_option },
     { "state", tell_state },

@@ -78,7 +78,7 @@ SCRIPT(recvmmsg_timeout_is_looked_at_after_each) {
 SCRIPT(recvmmsg_stops_at_a_bad_buffer) {
     int a = bound(0);
     prepare(32);
-    parts[1].iov_base = no_memory();
+    parts[1].iov_base = null();
     FAR_SENDS(.to = PORT(0), .size = 4, .count = 4);
     show(CALL(recvmmsg(a, messages, 4, MSG_DONTWAIT, NULL)));
     GET(a, SOL_SOCKET, SO_ERROR);
@@ -111,7 +111,7 @@ SCRIPT(sendmmsg_sends_all) {
         far_receives(PORT(6));
     }
     CALL(sendmmsg(a, messages, 0, 0));
-    CALL(sendmmsg(a, no_memory(), 2, 0));
+    CALL(sendmmsg(a, nowhere(), 2, 0));
 }
 
 SCRIPT(sendmmsg_stops_at_an_error) {
@@ -125,7 +125,7 @@ SCRIPT(sendmmsg_stops_at_an_error) {
     far_receives(PORT(5));
     far_receives_nothing(PORT(5));
     CALL(sendmmsg(a, messages + 2, 2, 0));
-    parts[3].iov_base = no_memory();
+    parts[3].iov_base = nowhere();
     CALL(sendmmsg(a, messages + 3, 1, 0));
 }
 
@@ -165,26 +165,26 @@ SCRIPT(gathered) {
 SCRIPT(refused_vectors) {
     int a = bound(0);
     CALL(connect(a, V4(FAR, ECHO_PORT)));
-    struct iovec bad[] = { { "good", 4 }, { no_memory(), 4 } };
+    struct iovec bad[] = { { "good", 4 }, { null(), 4 } };
     CALL(writev(a, bad, 2));
     volatile int less_than_none = -1, too_many = 1025;
     CALL(writev(a, bad, less_than_none));
     CALL(writev(a, bad, too_many));
     CALL(writev(a, null(), 2));
-    CALL(readv(a, no_memory(), 1));
+    CALL(readv(a, nowhere(), 1));
     struct iovec negative = { "x", -1 };
     CALL(writev(a, &negative, 1));
     struct msghdr message = { .msg_iov = bad, .msg_iovlen = 2 };
     CALL(sendmsg(a, &message, 0));
     message.msg_iovlen = 1025;
     CALL(sendmsg(a, &message, 0));
-    message.msg_iov = no_memory();
+    message.msg_iov = nowhere();
     message.msg_iovlen = 1;
     CALL(sendmsg(a, &message, 0));
     CALL(sendmsg(a, null(), 0));
-    CALL(sendmsg(a, no_memory(), 0));
+    CALL(sendmsg(a, nowhere(), 0));
     CALL(recvmsg(a, null(), MSG_DONTWAIT));
-    CALL(recvmsg(a, no_memory(), MSG_DONTWAIT));
+    CALL(recvmsg(a, nowhere(), MSG_DONTWAIT));
     settle();
     RECV(a, 10, MSG_DONTWAIT);
 }
@@ -222,4 +222,40 @@ SCRIPT(name_lengths) {
     message.msg_namelen = -1;
     CALL(recvmsg(a, &message, 0));
     RECV(a, 10, MSG_DONTWAIT);
+}
+
+SCRIPT(recvmmsg_keeps_an_error_for_the_next_call) {
+    int a = bound(0);
+    CALL(connect(a, V4(FAR, ECHO_PORT)));
+    for (int i = 0; i < 3; i++) {
+        prepare(32);
+        parts[1].iov_base = null();
+        FAR_SENDS(.from = ECHO_PORT + 1, .to = PORT(0), .size = 4);
+        SEND(a, "one", 0);
+        SEND(a, "two", 0);
+        settle();
+        CALL(recvmmsg(a, messages, 4, MSG_DONTWAIT, NULL));
+        POLL(0, { a, POLLIN, 0 });
+        if (i == 0) RECV(a, 10, MSG_DONTWAIT);
+        if (i == 1) SEND(a, "x", 0);
+        if (i == 2) GET(a, SOL_SOCKET, SO_ERROR);
+        POLL(0, { a, POLLIN, 0 });
+        RECV(a, 10, MSG_DONTWAIT);
+        SEND(a, "y", 0);
+        RECV(a, 10, 0);
+    }
+}
+
+SCRIPT(recvmmsg_writes_the_rest_of_its_timeout) {
+    int a = bound(0);
+    prepare(32);
+    struct timespec time = { 5, 123 };
+    CALL(recvmmsg(a, messages, 4, MSG_DONTWAIT, &time));
+    say("%ld s %ld ns", (long)time.tv_sec, time.tv_nsec);
+    FAR_SENDS(.to = PORT(0), .size = 4);
+    CALL(recvmmsg(a, messages, 1, 0, &time));
+    say("%ld s", (long)time.tv_sec);
+    FAR_SENDS(.to = PORT(0), .size = 4);
+    CALL(recvmmsg(a, messages, 1, 0, nowhere()));
+    CALL(recvmmsg(a, messages, 1, 0, null()));
 }

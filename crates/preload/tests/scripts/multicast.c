@@ -1,6 +1,8 @@
 /* Groups: joined, left, and what is sent to them. */
 #include "script.h"
 
+#include <sys/syscall.h>
+
 static struct ip_mreqn on_cable(const char *group) {
     return (struct ip_mreqn){ v4(group, 0)->sin_addr, { 0 }, (int)if_nametoindex(INTERFACE) };
 }
@@ -218,4 +220,45 @@ SCRIPT(group_and_unicast_on_one_socket) {
     RECV(a, 10, MSG_DONTWAIT);
     RECV(a, 10, MSG_DONTWAIT);
     RECV(a, 10, MSG_DONTWAIT);
+}
+
+/* A member of the group that the library does not see: another process would be one. */
+static int unseen_member(int port) {
+    struct ip_mreqn request = { v4(GROUP, 0)->sin_addr, { 0 }, (int)if_nametoindex(INTERFACE) };
+    int one = 1, fd = (int)syscall(SYS_socket, AF_INET, SOCK_DGRAM, 0);
+    say("unseen: %ld", syscall(SYS_setsockopt, fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one));
+    say("unseen: %ld", syscall(SYS_bind, fd, v4("0.0.0.0", port), sizeof(struct sockaddr_in)));
+    say("unseen: %ld", syscall(SYS_setsockopt, fd, IPPROTO_IP, IP_ADD_MEMBERSHIP, &request, sizeof request));
+    return fd;
+}
+
+static int seen_member(int port) {
+    struct ip_mreqn request = { v4(GROUP, 0)->sin_addr, { 0 }, (int)if_nametoindex(INTERFACE) };
+    int fd = UDP();
+    SET(fd, SOL_SOCKET, SO_REUSEADDR, 1);
+    CALL(bind(fd, V4("0.0.0.0", port)));
+    CALL(setsockopt(fd, IPPROTO_IP, IP_ADD_MEMBERSHIP, &request, sizeof request));
+    return fd;
+}
+
+static void both_receive(int seen, int unseen) {
+    char data[10];
+    FAR_SENDS(.to = PORT(0), .size = 3, .address = GROUP);
+    RECV(seen, 10, MSG_DONTWAIT);
+    say("unseen: %ld", syscall(SYS_recvfrom, unseen, data, 10, MSG_DONTWAIT, NULL, NULL));
+}
+
+SCRIPT(group_shared_with_a_member_before) {
+    int unseen = unseen_member(PORT(0)), seen = seen_member(PORT(0));
+    both_receive(seen, unseen);
+}
+
+SCRIPT(group_shared_with_a_member_that_comes_later) {
+    int seen = seen_member(PORT(0));
+    FAR_SENDS(.to = PORT(0), .size = 3, .address = GROUP);
+    RECV(seen, 10, MSG_DONTWAIT);
+    int unseen = unseen_member(PORT(0));
+    sleep_ms(600);
+    POLL(10, { seen, POLLIN, 0 });
+    both_receive(seen, unseen);
 }

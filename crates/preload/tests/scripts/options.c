@@ -244,3 +244,47 @@ SCRIPT(gro_is_told) {
     FAR_SENDS(.to = PORT(0), .size = 100);
     RECVMSG(a, 2000, 100, 0);
 }
+
+SCRIPT(device_changes_in_mid_life) {
+    int a = bound(0);
+    FAR_SENDS(.to = PORT(0), .size = 3);
+    RECV(a, 10, MSG_DONTWAIT);
+    CALL(setsockopt(a, SOL_SOCKET, SO_BINDTODEVICE, INTERFACE, 4));
+    FAR_SENDS(.to = PORT(0), .size = 4);
+    RECV(a, 10, MSG_DONTWAIT);
+    SENDTO(a, "hello", V4(FAR, ECHO_PORT));
+    RECV(a, 10, 0);
+    CALL(setsockopt(a, SOL_SOCKET, SO_BINDTODEVICE, "lo", 3));
+    FAR_SENDS(.to = PORT(0), .size = 5);
+    RECV(a, 10, MSG_DONTWAIT);
+    CALL(setsockopt(a, SOL_SOCKET, SO_BINDTODEVICE, "", 1));
+    FAR_SENDS(.to = PORT(0), .size = 6);
+    RECV(a, 10, MSG_DONTWAIT);
+}
+
+static int shared;
+
+static void *poll_for_data(void *unused) {
+    WAITS(40, POLL(1000, { shared, POLLIN, 0 }));
+    RECV(shared, 10, MSG_DONTWAIT);
+    return unused;
+}
+
+static void *receive_data(void *unused) {
+    WAITS(40, RECV(shared, 10, 0));
+    return unused;
+}
+
+/* An option that the stack has not, so the kernel serves the socket from then on. */
+static void change_under(const char *name, void *(*waits)(void *)) {
+    shared = bound(0);
+    struct thread *thread = start_thread(name, waits, NULL);
+    let_it_wait();
+    SET(shared, IPPROTO_UDP, UDP_CORK, 1);
+    sleep_ms(20);
+    FAR_SENDS(.to = PORT(0), .size = 3);
+    join_thread(thread);
+}
+
+SCRIPT(changed_while_a_thread_polls) { change_under("poller", poll_for_data); }
+SCRIPT(changed_while_a_thread_receives) { change_under("reader", receive_data); }

@@ -141,7 +141,7 @@ SCRIPT(broken_control) {
     CALL(sendmsg(a, &message, 0));
     ((struct cmsghdr *)control)->cmsg_len = 1000;
     CALL(sendmsg(a, &message, 0));
-    message.msg_control = no_memory();
+    message.msg_control = nowhere();
     CALL(sendmsg(a, &message, 0));
     message.msg_controllen = 1;
     CALL(sendmsg(a, &message, 0));
@@ -162,4 +162,19 @@ SCRIPT(over_ipv6) {
     SET(a, IPPROTO_IPV6, IPV6_TCLASS, 0x28);
     SENDTO(a, "marked", V6(FAR6, PORT(5)));
     far_receives6(PORT(5));
+}
+
+SCRIPT(control_that_points_nowhere) {
+    int a = bound(0);
+    char data[10];
+    struct iovec part = { data, sizeof data };
+    SET(a, IPPROTO_IP, IP_RECVTTL, 1);
+    FAR_SENDS(.to = PORT(0), .size = 3, .count = 3);
+    void *buffers[] = { null(), nowhere(), (void *)64 };
+    for (size_t i = 0; i < LENGTH_OF(buffers); i++) {
+        struct msghdr message = { .msg_iov = &part, .msg_iovlen = 1, .msg_control = buffers[i], .msg_controllen = 100 };
+        CALL(recvmsg(a, &message, MSG_DONTWAIT));
+        say("  length %zu, flags %x", message.msg_controllen, message.msg_flags);
+    }
+    RECV(a, 10, MSG_DONTWAIT);
 }

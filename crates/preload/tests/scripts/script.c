@@ -122,6 +122,11 @@ void *null(void) {
     return nothing;
 }
 
+void *nowhere(void) {
+    static volatile uintptr_t address = (uintptr_t)-4096 * 4096;
+    return (void *)address;
+}
+
 struct thread {
     pthread_t id;
     int stream;

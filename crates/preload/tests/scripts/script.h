@@ -199,6 +199,8 @@ void settle(void);
 /* Pointers that calls must refuse, which the compiler does not see through: a page without access, and null. */
 void *no_memory(void);
 void *null(void);
+/* An address of the kernel's. */
+void *nowhere(void);
 
 #define LENGTH_OF(array) (sizeof(array) / sizeof *(array))
 

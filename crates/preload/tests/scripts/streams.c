@@ -89,3 +89,21 @@ SCRIPT(preadv_and_friends) {
     CALL(pwritev2(a, &part, 1, -1, 0));
     CALL(preadv2(a, &part, 1, -1, 0));
 }
+
+SCRIPT(splice_of_what_was_queued) {
+    int a = bound(0), pipes[2];
+    char data[10];
+    CALL(pipe(pipes));
+    FAR_SENDS(.to = PORT(0), .size = 6, .count = 3);
+    RECV(a, 10, 0);
+    CALL(splice(a, NULL, pipes[1], NULL, 4, 0));
+    CALL(read(pipes[0], data, 10));
+    FAR_SENDS(.to = PORT(0), .size = 6);
+    CALL(splice(a, NULL, pipes[1], NULL, 100, SPLICE_F_NONBLOCK));
+    CALL(splice(a, NULL, pipes[1], NULL, 100, SPLICE_F_NONBLOCK));
+    CALL(read(pipes[0], data, 10));
+    CALL(read(pipes[0], data, 10));
+    off_t place = 0;
+    CALL(splice(a, &place, pipes[1], NULL, 100, 0));
+    CALL(splice(a, NULL, a, NULL, 100, 0));
+}

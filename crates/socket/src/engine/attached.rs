@@ -12,11 +12,14 @@ use nearwire_stack::{LinkKind, PortId, ReceiveChecksum, Update};
 use crate::config::{Config, Mode};
 use crate::reason::Reason;
 
-/// Buffers to receive into, each queue: what a burst may bring while the program does something else. The kernel's own
-/// socket buffer holds about 250 small datagrams by default; this is more, and 1 MiB.
-const FILL_FRAMES: u32 = 512;
+/// Buffers to receive into, each queue: what bursts may bring, for all sockets together, while the program does not call.
+/// The kernel's own buffer of one socket holds about 280 small datagrams by default, so this is the share of fourteen
+/// sockets that are all full, and 8 MiB.
+pub(super) const FILL_FRAMES: u32 = 4096;
+/// Where RLIMIT_MEMLOCK, 8 MiB by default, does not allow these: two sockets' worth.
+const FILL_FRAMES_LOCKED: u32 = 512;
 /// The same, over all queues of an interface.
-const FILL_FRAMES_MOST: u32 = 4096;
+const FILL_FRAMES_MOST: u32 = 8192;
 const TX_FRAMES: u32 = 256;
 /// What others may undo without a word (an interface given back, a limit raised) is tried again after this time.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
@@ -427,7 +430,12 @@ fn open_port(facts: &InterfaceFacts, mode: Mode) -> Result<XdpPort, PortError> {
         if !allowed(&candidate.config) {
             continue;
         }
-        match XdpPort::open(&sized(candidate.config, facts)) {
+        let open = |fill_frames| XdpPort::open(&sized(candidate.config.clone(), facts, fill_frames));
+        let opened = match open(FILL_FRAMES) {
+            Err(PortError::MemoryLimit { .. }) => open(FILL_FRAMES_LOCKED),
+            opened => opened,
+        };
+        match opened {
             Ok(port) => return Ok(port),
             Err(error) => refused = refused.or(Some(error)),
         }
@@ -435,11 +443,12 @@ fn open_port(facts: &InterfaceFacts, mode: Mode) -> Result<XdpPort, PortError> {
     Err(refused.unwrap_or_else(|| PortError::NoSuchInterface { interface: facts.name.clone() }))
 }
 
-fn sized(config: XdpConfig, facts: &InterfaceFacts) -> XdpConfig {
+fn sized(config: XdpConfig, facts: &InterfaceFacts, fill_frames_most: u32) -> XdpConfig {
     // 2048 bytes carry a packet of the usual MTU; the kernel keeps 256 for itself.
     let frame_size_bytes = if facts.frame_most_bytes() > 1792 { 4096 } else { 2048 };
     let queues = facts.rx_queues.max(1);
-    let fill_frames = (FILL_FRAMES_MOST / queues).next_power_of_two().clamp(64, FILL_FRAMES);
+    let share = FILL_FRAMES_MOST / queues;
+    let fill_frames = (1 << share.max(64).ilog2()).min(fill_frames_most);
     XdpConfig {
         // All of them, as the device chooses. Where the way wants a socket of its own to send, the one of the last
         // queue sends: it seldom receives, and the CPU of the peer does not write what ours writes.

@@ -107,6 +107,7 @@ impl Near {
                 received.ok().map(|length| (By::Kernel, buffer[..length].to_vec()))
             }
             Receive::Empty { .. } => None,
+            Receive::Failed(error) => panic!("errno {error}"),
             Receive::Refused => panic!("nothing is strict here"),
         }
     }
@@ -141,6 +142,7 @@ impl Near {
     pub fn send(&mut self, socket: &UdpSocket, to: SocketAddr, payload: &[u8]) -> io::Result<By> {
         match self.sockets.send(socket.as_raw_fd(), &Message::to(payload, to), false) {
             Send::Done => Ok(By::Port),
+            Send::Failed(error) => Err(io::Error::from_raw_os_error(error)),
             Send::Refused => panic!("nothing is strict here"),
             Send::Kernel => socket.send_to(payload, to).map(|_| By::Kernel),
         }

@@ -1,7 +1,8 @@
 //! Datagrams that wait for their reader.
 //!
-//! One pool of slots for all endpoints, made once; an endpoint's queue is a chain through it. Free slots are reused last
-//! in, first out, so that a small backlog stays in a small, warm part of the memory.
+//! One pool of slots for all endpoints; an endpoint's queue is a chain through it. Free slots are reused last in, first out,
+//! so that a small backlog stays in a small, warm part of the memory. The pool grows by slabs when more datagrams wait than
+//! ever before; how much one endpoint may have is the business of its SO_RCVBUF.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -14,15 +15,26 @@ const NONE: u32 = u32::MAX;
 /// front of the payload.
 pub const OVERHEAD_BYTES: u32 = 640;
 
+/// Slots of a slab, a power of two: 2 MiB at 2048 bytes each.
+const SLAB_SLOTS: usize = 1024;
+
 /// The pool.
 #[derive(Debug)]
 pub(crate) struct Pool {
-    bytes: Vec<u8>,
-    /// Those that were used once; there is room for `slots_most`.
-    slots: Vec<Slot>,
+    slabs: Vec<Slab>,
+    /// Slots that were used once, of all slabs together.
+    used_slots: usize,
     slots_most: usize,
     slot_bytes: usize,
     free: u32,
+}
+
+/// Memory of a number of slots.
+#[derive(Debug)]
+struct Slab {
+    bytes: Vec<u8>,
+    /// Those that were used once; there is room for all.
+    slots: Vec<Slot>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -91,29 +103,45 @@ fn charge(payload_bytes: usize) -> u64 {
 impl Pool {
     pub(crate) fn new(slots: u32, slot_bytes: usize) -> Pool {
         Pool {
-            // Zeroed pages come from the kernel when they are touched, so what is not used costs nothing.
-            bytes: vec![0; slots as usize * slot_bytes],
-            slots: Vec::with_capacity(slots as usize),
+            slabs: if slots > 0 { vec![Slab::new(slot_bytes)] } else { Vec::new() },
+            used_slots: 0,
             slots_most: slots as usize,
             slot_bytes,
             free: NONE,
         }
     }
 
+    #[inline]
+    fn slot(&self, at: u32) -> Option<&Slot> {
+        let at = at as usize;
+        self.slabs.get(at / SLAB_SLOTS)?.slots.get(at % SLAB_SLOTS)
+    }
+
+    #[inline]
+    fn slot_mut(&mut self, at: u32) -> Option<&mut Slot> {
+        let at = at as usize;
+        self.slabs.get_mut(at / SLAB_SLOTS)?.slots.get_mut(at % SLAB_SLOTS)
+    }
+
     /// A free slot, the one used last.
     #[inline]
     fn take_slot(&mut self, slot: Slot) -> Option<u32> {
         let at = self.free;
-        if let Some(place) = self.slots.get_mut(at as usize) {
-            self.free = place.next;
-            *place = slot;
+        if let Some(place) = self.slot_mut(at) {
+            let next = std::mem::replace(place, slot).next;
+            self.free = next;
             return Some(at);
         }
-        if self.slots.len() == self.slots_most {
+        let at = self.used_slots;
+        if at == self.slots_most {
             return None;
         }
-        self.slots.push(slot);
-        Some((self.slots.len() - 1) as u32)
+        if at / SLAB_SLOTS == self.slabs.len() {
+            self.slabs.push(Slab::new(self.slot_bytes));
+        }
+        self.slabs[at / SLAB_SLOTS].slots.push(slot);
+        self.used_slots += 1;
+        Some(at as u32)
     }
 
     /// Appends a copy. One datagram more than the limit is taken, as by the kernel, so that a small buffer holds at
@@ -132,9 +160,9 @@ impl Pool {
         let slot = Slot { next: NONE, len_bytes: payload.len() as u32, meta: Meta::of(datagram) };
         let fits = payload.len() <= self.slot_bytes;
         let at = if fits { self.take_slot(slot) } else { None }.ok_or(QueueError::Memory)?;
-        let start = at as usize * self.slot_bytes;
-        self.bytes[start..start + payload.len()].copy_from_slice(payload);
-        match self.slots.get_mut(queue.last as usize) {
+        let start = at as usize % SLAB_SLOTS * self.slot_bytes;
+        self.slabs[at as usize / SLAB_SLOTS].bytes[start..start + payload.len()].copy_from_slice(payload);
+        match self.slot_mut(queue.last) {
             Some(last) if !queue.is_empty() => last.next = at,
             _ => queue.first = at,
         }
@@ -150,10 +178,12 @@ impl Pool {
         if queue.is_empty() {
             return None;
         }
-        let slot = &self.slots[queue.first as usize];
-        let start = queue.first as usize * self.slot_bytes;
+        let slab = &self.slabs[queue.first as usize / SLAB_SLOTS];
+        let at = queue.first as usize % SLAB_SLOTS;
+        let slot = &slab.slots[at];
+        let start = at * self.slot_bytes;
         let Meta { source, destination, ifindex, ttl, tos, received_ns, dropped_before } = slot.meta;
-        let payload = &self.bytes[start..start + slot.len_bytes as usize];
+        let payload = &slab.bytes[start..start + slot.len_bytes as usize];
         Some(Datagram { payload, source, destination, ifindex, ttl, tos, received_ns, dropped_before })
     }
 
@@ -164,11 +194,12 @@ impl Pool {
             return;
         }
         let at = queue.first;
-        let slot = &mut self.slots[at as usize];
+        let free = self.free;
+        let Some(slot) = self.slot_mut(at) else { return };
         queue.first = slot.next;
         queue.len_datagrams -= 1;
         queue.charged_bytes -= charge(slot.len_bytes as usize);
-        slot.next = self.free;
+        slot.next = free;
         self.free = at;
     }
 
@@ -181,9 +212,16 @@ impl Pool {
 
     /// Slots that hold nothing, counted one by one: more than there are, if the chain of free ones has a loop.
     pub(crate) fn free_slots(&self) -> usize {
-        let next = |at: &u32| self.slots.get(*at as usize).map(|slot| slot.next).filter(|next| *next != NONE);
+        let next = |at: &u32| self.slot(*at).map(|slot| slot.next).filter(|next| *next != NONE);
         let free = std::iter::successors(Some(self.free).filter(|at| *at != NONE), next);
-        self.slots_most - self.slots.len() + free.take(self.slots_most + 1).count()
+        self.slots_most - self.used_slots + free.take(self.slots_most + 1).count()
+    }
+}
+
+impl Slab {
+    fn new(slot_bytes: usize) -> Slab {
+        // Zeroed pages come from the kernel when they are touched, so what is not used costs nothing.
+        Slab { bytes: vec![0; SLAB_SLOTS * slot_bytes], slots: Vec::with_capacity(SLAB_SLOTS) }
     }
 }
 
@@ -230,6 +268,21 @@ mod tests {
         assert_eq!(pool.push(&mut queue, 1000, &datagram(b"12345")), Err(QueueError::Memory));
         assert_eq!(pool.push(&mut queue, 1000, &datagram(b"1234")), Ok(()));
         assert_eq!(pool.push(&mut queue, 1000, &datagram(b"")), Err(QueueError::Memory));
+    }
+
+    #[test]
+    fn more_than_a_slab_pushed_is_kept_in_order() {
+        let (mut pool, mut queue) = (Pool::new(3000, 8), Queue::default());
+        for round in 0..2 {
+            for number in 0..2500_u32 {
+                assert_eq!(pool.push(&mut queue, u32::MAX, &datagram(&number.to_ne_bytes())), Ok(()), "{round}");
+            }
+            for number in 0..2500_u32 {
+                assert_eq!(pool.front(&queue).map(|first| first.payload.to_vec()), Some(number.to_ne_bytes().to_vec()));
+                pool.pop(&mut queue);
+            }
+            assert_eq!((pool.free_slots(), pool.slabs.len()), (3000, 3));
+        }
     }
 
     proptest! {
