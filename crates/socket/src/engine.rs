@@ -386,10 +386,13 @@ impl Engine {
     #[inline]
     #[must_use]
     pub fn look_around_send(&self) -> LookAroundSend {
-        match rough_ticks().wrapping_sub(self.looked_ticks) {
-            ..=LOOK_AFTER_SEND_TICKS => LookAroundSend::No,
-            ..=LOOK_BEFORE_SEND_TICKS => LookAroundSend::After,
-            _ => LookAroundSend::Before,
+        let ago_ticks = rough_ticks().wrapping_sub(self.looked_ticks);
+        if ago_ticks <= LOOK_AFTER_SEND_TICKS {
+            LookAroundSend::No
+        } else if ago_ticks <= LOOK_BEFORE_SEND_TICKS {
+            LookAroundSend::After
+        } else {
+            LookAroundSend::Before
         }
     }
 

@@ -14,8 +14,6 @@ pub enum Served {
     Followed,
     /// The kernel does it on the socket behind; the library has no part in it.
     Kernel,
-    /// Nobody sees that it is done to an accelerated socket, which does not work then.
-    Unseen,
 }
 
 impl Served {
@@ -24,7 +22,6 @@ impl Served {
             Self::Accelerated => "accelerated",
             Self::Followed => "followed",
             Self::Kernel => "kernel",
-            Self::Unseen => "not supported",
         }
     }
 
@@ -38,7 +35,7 @@ impl Served {
 /// Functions of one kind: names, and a remark.
 pub type Calls = (Served, &'static [&'static str], &'static str);
 
-use Served::{Accelerated, Followed, Kernel, Unseen};
+use Served::{Accelerated, Followed, Kernel};
 
 /// All functions that concern UDP sockets.
 pub const CALLS: &[Calls] = &[
@@ -52,7 +49,11 @@ pub const CALLS: &[Calls] = &[
     (Followed, &["fcntl", "fcntl64"], "`F_SETFL`, `F_DUPFD` and `F_DUPFD_CLOEXEC`"),
     (Accelerated, &["ioctl"], "`FIONREAD`; `FIONBIO` is followed, others are the kernel's"),
     (Accelerated, &["send", "sendto", "sendmsg", "sendmmsg", "write", "writev"], "flags are listed below"),
-    (Accelerated, &["recv", "recvfrom", "recvmsg", "recvmmsg", "read", "readv"], "flags are listed below"),
+    (
+        Accelerated,
+        &["recv", "recvfrom", "recvmsg", "recvmmsg", "read", "readv", "preadv2", "preadv64v2"],
+        "flags are listed below",
+    ),
     (
         Accelerated,
         &["__recv_chk", "__recvfrom_chk", "__read_chk"],
@@ -71,24 +72,38 @@ pub const CALLS: &[Calls] = &[
         "so that a call that spins ends with `EINTR` where it would in the kernel",
     ),
     (Followed, &["siginterrupt", "sigset"], "as above"),
+    (Kernel, &["getsockname", "getpeername", "sockatmark", "isfdtype"], "the socket behind has the answer"),
     (
-        Kernel,
-        &["getsockname", "getpeername", "getsockopt", "sockatmark", "isfdtype"],
-        "the socket behind has the answer",
+        Followed,
+        &["getsockopt"],
+        "the socket behind has the answer; `SO_ERROR` also of calls that could not tell theirs",
     ),
+    (
+        Followed,
+        &["fdopen"],
+        "the kernel serves the socket from then on: the C library reads and writes behind our back",
+    ),
+    (Followed, &["splice"], "out of a socket: the kernel serves it from then on; into one: sent by the kernel"),
     (Kernel, &["listen", "accept", "accept4", "socketpair", "pipe", "pipe2"], "not for UDP sockets"),
-    (Kernel, &["fork", "daemon"], "the child's copies of sockets are the kernel's"),
     (
         Kernel,
-        &["execv", "execve", "execvp", "execvpe", "fexecve", "posix_spawn", "posix_spawnp"],
-        "sockets kept open are the kernel's in the new program",
+        &["fork"],
+        "followed by `pthread_atfork`: the child sends by the kernel, and a socket that it reads is the kernel's",
     ),
+    (Followed, &["daemon"], "as fork; the process that goes on accelerates its sockets anew"),
     (
-        Unseen,
-        &["sendfile", "sendfile64", "splice", "tee", "vmsplice"],
-        "datagrams that came past the kernel are not found",
+        Followed,
+        &["execl", "execle", "execlp", "execv", "execve", "execvp", "execvpe", "fexecve"],
+        "sockets without `FD_CLOEXEC` are the kernel's from then on",
     ),
-    (Unseen, &["syscall"], "calls made without the C library, io_uring among them"),
+    (Followed, &["posix_spawn_file_actions_adddup2"], "a socket given to the new program is the kernel's from then on"),
+    (
+        Kernel,
+        &["posix_spawn", "posix_spawnp"],
+        "other sockets that stay open in the new program are read there by the kernel",
+    ),
+    (Kernel, &["sendfile", "sendfile64", "tee", "vmsplice"], "what goes into a socket is sent by the kernel"),
+    (Accelerated, &["syscall"], "the calls of this list by number; all others pass"),
 ];
 
 /// A flag, its C name, and what it does here.
@@ -158,6 +173,9 @@ What becomes of each function of the C library when a program runs under `nearwi
 always, on the kernel's socket that stands behind every accelerated one, and the library follows what came of them; the errors are
 the kernel's. *Kernel* calls are not intercepted and need not be. All of it concerns UDP sockets over IPv4 and IPv6 alone;
 nothing else of the program is touched.
+
+*Not supported*: system calls that do not pass the C library (io_uring, Go programs, instructions of the program's own) find the
+kernel's socket, and not the datagrams that came past the kernel.
 
 | function | | remark |
 |---|---|---|
