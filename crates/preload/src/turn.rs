@@ -4,7 +4,7 @@ use std::os::fd::RawFd;
 use std::time::{Duration, Instant};
 
 use libc::{c_int, nfds_t, pollfd, sigset_t, timespec};
-use nearwire_socket::wait::{Pause, SpinFor, Waiter, count_sleep};
+use nearwire_socket::wait::{Pause, SpinFor, Waiter};
 use nearwire_socket::{Thread, WaitsFor};
 
 use crate::signals::{Count, interruptions};
@@ -121,7 +121,6 @@ impl<'m> Turns<'m> {
         let slept = self.sleep_on(also, rest);
         // A handler that ran may have had an errno of its own; what the program sees of this call is set by its end.
         fail(before);
-        count_sleep(asleep.elapsed());
         also.truncate(length);
         let slept_ns = asleep.elapsed().as_nanos() as u64;
         state::with(|sockets| sockets.woken(thread, slept_ns));

@@ -48,12 +48,13 @@ pub enum Spin {
 }
 
 impl Spin {
-    /// What [`Spin::Auto`] means for a process that may run on this many CPUs: a spinner on the only
-    /// one would keep whoever has to run before the call can return from running.
+    /// What [`Spin::Auto`] means on a machine of this many CPUs: a spinner on the only one would keep whoever has to run
+    /// before the call can return from running. On one of several a process was pinned, which is how a spinner is given
+    /// its own.
     #[must_use]
-    pub const fn on(self, allowed_cpus: usize) -> Self {
+    pub const fn on(self, online_cpus: u32) -> Self {
         match self {
-            Self::Auto if allowed_cpus >= 2 => Self::Forever,
+            Self::Auto if online_cpus >= 2 => Self::Forever,
             Self::Auto => Self::For(Duration::ZERO),
             chosen => chosen,
         }
@@ -63,7 +64,8 @@ impl Spin {
 /// How the AF_XDP sockets are attached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// What a short measurement finds to be fastest.
+    /// The way that is fastest with the interface's driver, as measured once: generic on veth, zero-copy or native
+    /// elsewhere.
     Auto,
     /// In the driver; an error where the driver cannot.
     Native,

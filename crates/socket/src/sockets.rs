@@ -10,7 +10,6 @@ use std::time::{Duration, Instant};
 
 use nearwire_frames::steering::{FlowFilter, Transport};
 use nearwire_stack::{EndpointId, Family, SourceFilter, UdpOptions};
-use nearwire_sys::affinity::allowed_cpus;
 use nearwire_sys::descriptor::{Descriptor, place};
 
 use crate::config::{self, Config, Role, Use};
@@ -24,6 +23,7 @@ use crate::sharing::Sharing;
 use crate::sleepers::Sleepers;
 use crate::status::{Counter, Slot, Writer};
 use crate::udp_socket::{Accelerated, Membership, Service, UdpSocket};
+use crate::wait::online_cpus;
 
 /// An engine that was refused is tried again after this time: a limit may have been raised, descriptors closed.
 const ENGINE_AGAIN_AFTER: Duration = Duration::from_secs(1);
@@ -66,7 +66,7 @@ impl Sockets {
     #[must_use]
     pub fn new(config: Config, program: &str) -> Sockets {
         Sockets {
-            page: Arc::new(Writer::of_self(&config, allowed_cpus().len())),
+            page: Arc::new(Writer::of_self(&config, online_cpus())),
             config,
             program: program.to_owned(),
             numbers: Vec::new(),

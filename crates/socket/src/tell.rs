@@ -8,7 +8,7 @@ use crate::reason::{Handed, HandedCall, Reason, Why};
 use crate::sockets::{EngineState, Sockets};
 use crate::status::{self, Counter, SocketCounter, Writer};
 use crate::udp_socket::{Service, UdpSocket};
-use crate::wait::spun_ns;
+use crate::wait::{online_cpus, spun_ns};
 
 impl Sockets {
     /// The page.
@@ -113,7 +113,7 @@ impl Sockets {
 
     /// In the child of a fork: a page of its own in place of the parent's, with the sockets that it has.
     pub fn begin_page(&mut self) {
-        self.page = Arc::new(Writer::of_self(&self.config, nearwire_sys::affinity::allowed_cpus().len()));
+        self.page = Arc::new(Writer::of_self(&self.config, online_cpus()));
         for index in 0..self.sockets.len() {
             let page = Arc::clone(&self.page);
             let Some(socket) = &mut self.sockets[index] else { continue };

@@ -13,33 +13,11 @@ const TURNS_PER_CLOCK_READ: u32 = 32;
 static SPINNING: AtomicU32 = AtomicU32::new(0);
 /// What they spent so far, nanoseconds.
 static SPUN_NS: AtomicU64 = AtomicU64::new(0);
-/// Times that calls of this process slept.
-static SLEEPS: AtomicU64 = AtomicU64::new(0);
-/// How long in all, nanoseconds.
-static SLEPT_NS: AtomicU64 = AtomicU64::new(0);
 
 /// Nanoseconds that calls of this process spent spinning.
 #[must_use]
 pub fn spun_ns() -> u64 {
     SPUN_NS.load(Relaxed)
-}
-
-/// How often calls of this process slept.
-#[must_use]
-pub fn sleeps() -> u64 {
-    SLEEPS.load(Relaxed)
-}
-
-/// Nanoseconds that they slept, sleeps that last excluded.
-#[must_use]
-pub fn slept_ns() -> u64 {
-    SLEPT_NS.load(Relaxed)
-}
-
-/// A call slept so long.
-pub fn count_sleep(slept: Duration) {
-    SLEEPS.fetch_add(1, Relaxed);
-    SLEPT_NS.fetch_add(slept.as_nanos() as u64, Relaxed);
 }
 
 /// How long calls spin, after looking at the machine.
@@ -62,20 +40,19 @@ impl SpinFor {
         SpinFor::on_cpus(spin, allowed, online_cpus())
     }
 
-    /// `Auto` spins where a CPU is left for the others: in one thread less than there are CPUs that the process may use, and
-    /// in one where it was pinned to a single one of several, which is how a spinner is given its own.
+    /// `Auto` leaves a CPU to the others: it spins in one thread less than there are CPUs that the process may use, or in one.
     fn on_cpus(spin: Spin, allowed: u32, online: u32) -> SpinFor {
-        match spin {
-            Spin::For(time) => SpinFor::Time(time),
-            Spin::Forever => SpinFor::Forever { threads_most: u32::MAX },
-            Spin::Auto if online > 1 => SpinFor::Forever { threads_most: allowed.saturating_sub(1).max(1) },
-            Spin::Auto => SpinFor::Time(Duration::ZERO),
+        match (spin, spin.on(online)) {
+            (_, Spin::For(time)) => SpinFor::Time(time),
+            (Spin::Auto, _) => SpinFor::Forever { threads_most: allowed.saturating_sub(1).max(1) },
+            _ => SpinFor::Forever { threads_most: u32::MAX },
         }
     }
 }
 
 /// CPUs of the machine, whoever may use them; 1 where the kernel does not say.
-fn online_cpus() -> u32 {
+#[must_use]
+pub fn online_cpus() -> u32 {
     let text = std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();
     let count = |part: &str| {
         let (first, last) = part.split_once('-').unwrap_or((part, part));

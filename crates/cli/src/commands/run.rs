@@ -13,7 +13,7 @@ use anyhow::{Context, anyhow};
 use nearwire_socket::config::{Config, Spin};
 use nearwire_socket::preconditions::Preconditions;
 use nearwire_socket::program::{self, Caller, FindError, Judgement, Program};
-use nearwire_sys::affinity::allowed_cpus;
+use nearwire_socket::wait::online_cpus;
 
 use self::configuration::Configuration;
 use self::library::Library;
@@ -100,7 +100,7 @@ impl<'a> Prepared<'a> {
 
     /// How calls will wait, in words.
     fn waiting(&self) -> String {
-        let cpus = allowed_cpus().len();
+        let cpus = online_cpus();
         let chosen = self.config().spin;
         let words = match chosen.on(cpus) {
             Spin::For(time) if time.is_zero() => "calls that wait sleep at once".to_owned(),
@@ -108,7 +108,7 @@ impl<'a> Prepared<'a> {
             some => format!("calls that wait spin for {some}, then sleep"),
         };
         match chosen {
-            Spin::Auto => format!("{words} (spin = \"auto\", and this process may use {cpus} CPUs)"),
+            Spin::Auto => format!("{words} (spin = \"auto\", and this machine has {cpus} CPUs)"),
             _ => words,
         }
     }

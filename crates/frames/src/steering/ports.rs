@@ -42,9 +42,13 @@ impl Ports {
         }
     }
 
+    /// Place and content of a port's word that leaves the decision to the table of flows.
+    pub(super) fn undecided(port: u16) -> ([u8; 4], [u8; PORT_WORD_BYTES as usize]) {
+        (place(port), word([0; 4], PORT_SEVERAL))
+    }
+
     /// Place and content of the word of a port.
     pub(super) fn word(&self, port: u16) -> ([u8; 4], [u8; PORT_WORD_BYTES as usize]) {
-        let place = u32::from(u16::from_ne_bytes(port.to_be_bytes()));
         let (address, kind) = match self.filters.get(&port).map(Vec::as_slice) {
             None => ([0; 4], PORT_EMPTY),
             Some([FlowFilter { transport, address: IpAddr::V4(address), .. }]) => {
@@ -52,9 +56,18 @@ impl Ports {
             }
             Some(_) => ([0; 4], PORT_SEVERAL),
         };
-        let mut word = [0; PORT_WORD_BYTES as usize];
-        word[..4].copy_from_slice(&address);
-        word[4..].copy_from_slice(&kind.to_ne_bytes());
-        (place.to_ne_bytes(), word)
+        (place(port), word(address, kind))
     }
+}
+
+/// Ports are numbered in the map as they stand in packets.
+fn place(port: u16) -> [u8; 4] {
+    u32::from(u16::from_ne_bytes(port.to_be_bytes())).to_ne_bytes()
+}
+
+fn word(address: [u8; 4], kind: u32) -> [u8; PORT_WORD_BYTES as usize] {
+    let mut word = [0; PORT_WORD_BYTES as usize];
+    word[..4].copy_from_slice(&address);
+    word[4..].copy_from_slice(&kind.to_ne_bytes());
+    word
 }

@@ -136,6 +136,11 @@ impl SteeringTable {
     /// Takes a filter out of the kernel's map and leaves it in this table: for a process that has a copy of the map, as
     /// the child of a fork. Whoever keeps the table finds the filter gone when it removes it.
     pub fn withdraw(&self, filter: Filter) {
+        if let Filter::Flow(FlowFilter { port: port @ 1.., .. }) = filter {
+            // What the word of the port may say without the table of flows, it must not say of this one.
+            let (place, word) = Ports::undecided(port);
+            let _ = self.maps.ports.update(&place, &word);
+        }
         // Missing, where the keeper was faster; there is nobody to tell of anything else.
         let _ = match filter.key() {
             Key::Flow(key) => self.maps.flows.delete(&key),
@@ -155,6 +160,8 @@ impl SteeringTable {
             Key::Frame(key) => self.maps.frames.update(&key, &PRESENT),
             Key::Everything => Ok(()),
         };
+        // Refused, the program goes on asking the table of flows, which takes longer.
+        let _ = self.show_port(filter);
     }
 
     /// The filters.

@@ -388,6 +388,23 @@ fn frame_longer_than_buffers_stays_with_the_kernel() {
 }
 
 #[test]
+fn filter_withdrawn_takes_nothing_though_its_port_has_a_word_and_restored_takes_again() {
+    let Some(mut bench) = Bench::or_skip() else { return };
+    let frame = udp_v4(HOST, 7);
+    bench.table.add(udp(HOST, 7)).unwrap();
+    assert!(bench.takes(&frame));
+    bench.table.withdraw(udp(HOST, 7));
+    // The table still has it, so the model would take it.
+    let run = bench.cable.near(|| bench.program.test_run_on(&frame, bench.ifindex, 0)).unwrap();
+    assert_eq!(run.retval, XDP_PASS);
+    bench.table.restore(udp(HOST, 7));
+    assert!(bench.takes(&frame));
+    bench.table.withdraw(udp(HOST, 7));
+    bench.table.remove(udp(HOST, 7)).unwrap();
+    assert!(!bench.takes(&frame));
+}
+
+#[test]
 fn table_full_the_next_filter_is_refused_and_the_others_stay() {
     const FLOWS: u32 = 1 << 16;
     let Some(mut bench) = Bench::or_skip() else { return };

@@ -80,27 +80,27 @@ impl Writer {
     ///
     /// # Errors
     /// As [`SharedWords::create`].
-    pub fn create(identity: Identity, config: &Config, allowed_cpus: usize) -> io::Result<Writer> {
+    pub fn create(identity: Identity, config: &Config, online_cpus: u32) -> io::Result<Writer> {
         let words = SharedWords::create(layout::NAME, layout::PAGE_WORDS)?;
-        Ok(Writer::begin(words, identity, config, allowed_cpus))
+        Ok(Writer::begin(words, identity, config, online_cpus))
     }
 
     /// The page of the calling process. Where a sandbox forbids it, one that nobody else can read: its counters are printed
     /// at the end still, where that is asked for.
     #[must_use]
-    pub fn of_self(config: &Config, allowed_cpus: usize) -> Writer {
+    pub fn of_self(config: &Config, online_cpus: u32) -> Writer {
         // Without /proc nobody looks either.
         let unknown = |_| Identity { pid: std::process::id(), started_ticks: 0 };
         let identity = Identity::of_self().unwrap_or_else(unknown);
         let words = SharedWords::create(layout::NAME, layout::PAGE_WORDS);
         let words = words.unwrap_or_else(|_| SharedWords::private(layout::PAGE_WORDS));
-        Writer::begin(words, identity, config, allowed_cpus)
+        Writer::begin(words, identity, config, online_cpus)
     }
 
-    fn begin(words: SharedWords, identity: Identity, config: &Config, allowed_cpus: usize) -> Writer {
+    fn begin(words: SharedWords, identity: Identity, config: &Config, online_cpus: u32) -> Writer {
         let writer = Writer { words };
         let now = clock_gettime(ClockId::Monotonic);
-        let spin_ns = match config.spin.on(allowed_cpus) {
+        let spin_ns = match config.spin.on(online_cpus) {
             Spin::For(time) => u64::try_from(time.as_nanos()).unwrap_or(u64::MAX - 1),
             Spin::Forever | Spin::Auto => u64::MAX,
         };
