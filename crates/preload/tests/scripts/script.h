@@ -134,6 +134,8 @@ void show_pollfds(const struct pollfd *set, size_t count);
 #define EPOLL_WAIT(epoll, maximum, timeout_ms) \
     epoll_and_show(epoll, maximum, timeout_ms, "epoll_wait(" #epoll ", " #maximum ", " #timeout_ms ")")
 int epoll_and_show(int epoll, int maximum, int timeout_ms, const char *text);
+/* All events without waiting, by their data: the halves of a set that are the kernel's and the library's have no order. */
+int epoll_and_show_sorted(int epoll, const char *text);
 void show_events(const struct epoll_event *events, int count);
 /* select over the descriptors in three lists that end with -1, e.g. SELECT(0, READS(a, b), WRITES(a), EXCEPTS()). */
 #define READS(...) ((int[]){ __VA_ARGS__ __VA_OPT__(,) -1 })

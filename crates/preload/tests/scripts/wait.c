@@ -38,6 +38,21 @@ void show_events(const struct epoll_event *events, int count) {
     for (int i = 0; i < count; i++) say("  %ld: %s", (long)events[i].data.u64, event_text(events[i].events));
 }
 
+static int by_data(const void *left, const void *right) {
+    uint64_t one = ((const struct epoll_event *)left)->data.u64, two = ((const struct epoll_event *)right)->data.u64;
+    return (one > two) - (one < two);
+}
+
+int epoll_and_show_sorted(int epoll, const char *text) {
+    struct epoll_event events[64];
+    begin_call();
+    int ready = epoll_wait(epoll, events, 64, 0);
+    end_call(text, ready);
+    if (ready > 0) qsort(events, ready, sizeof *events, by_data);
+    show_events(events, ready);
+    return ready;
+}
+
 int epoll_and_show(int epoll, int maximum, int timeout_ms, const char *text) {
     struct epoll_event events[64];
     begin_call();

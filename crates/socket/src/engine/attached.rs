@@ -1,5 +1,6 @@
 //! Interfaces: which there are, which have a port of ours, and why others have none.
 
+use std::io;
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::{Duration, Instant};
 
@@ -358,7 +359,8 @@ impl Interfaces {
         link: &Link,
         join: impl FnOnce(u32, &mut XdpPort) -> Result<PortId, PortError>,
     ) -> Result<Attached, Refused> {
-        let name = name_of(link.ifindex);
+        let name =
+            name_of(link.ifindex).map_err(|error| Refused::new("", Reason::of_error(&error), error.to_string()))?;
         if !self.allowed.is_empty() && !self.allowed.contains(&name) {
             return Err(Refused::new(&name, Reason::OtherInterface, String::new()));
         }
@@ -409,12 +411,11 @@ impl Usable {
     }
 }
 
-/// What the kernel calls an interface; empty for one that is gone.
-fn name_of(ifindex: u32) -> String {
+/// What the kernel calls an interface.
+fn name_of(ifindex: u32) -> io::Result<String> {
     use rustix::net::{AddressFamily, SocketFlags, SocketType, netdevice, socket_with};
-    let any = socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None);
-    let name = any.and_then(|any| netdevice::index_to_name_inlined(any, ifindex));
-    name.map(|name| name.as_str().to_owned()).unwrap_or_default()
+    let any = socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
+    Ok(netdevice::index_to_name_inlined(any, ifindex)?.as_str().to_owned())
 }
 
 /// Opens a port in the first of the ways that may be used and works, on all receive queues: datagrams arrive on the
