@@ -216,6 +216,10 @@ impl Bed {
     /// Waits until a UDP port of an end is bound: an accelerated socket has a kernel socket with its address.
     pub fn wait_for_port(&self, side: Side, port: u16) {
         self.wait_for(side, &["udp", "udp6"], port, "");
+        if self.accelerated.at(side) {
+            // The kernel has the port some milliseconds before the library, which opens its first one then.
+            std::thread::sleep(Duration::from_millis(100));
+        }
     }
 
     /// Waits until an end listens at a TCP port.

@@ -33,6 +33,7 @@ use libc::{c_int, cmsghdr, msghdr};
 use nearwire_socket::Reason;
 use rustix::mm::{Advice, madvise};
 use rustix::process::getpid;
+use rustix::thread::{gettid, sched_yield};
 
 use crate::{signals, state};
 
@@ -41,14 +42,13 @@ const PAGE_BYTES: usize = 4096;
 /// What only this process has: in a child of fork it is zero. A page of its own.
 #[repr(C, align(4096))]
 struct OwnPage {
-    /// [`READY`], or 0 in a process that has not begun, or a new child.
+    /// [`READY`]; 0 in a process that has not begun, or a new child; else the thread that begins.
     phase: AtomicU32,
     pid: AtomicI32,
     _rest: [u8; PAGE_BYTES - 8],
 }
 
-const BEGINS: u32 = 1;
-const READY: u32 = 2;
+const READY: u32 = u32::MAX;
 
 static OWN: OwnPage = OwnPage { phase: AtomicU32::new(0), pid: AtomicI32::new(0), _rest: [0; PAGE_BYTES - 8] };
 /// A process has begun, this one or one that it descends from.
@@ -68,9 +68,9 @@ pub fn is_ready() -> bool {
 
 #[cold]
 fn begin() -> bool {
-    if OWN.phase.compare_exchange(0, BEGINS, Acquire, Relaxed).is_err() {
-        // Another thread is at it, or this one beneath a signal handler.
-        return false;
+    let me = this_thread();
+    if OWN.phase.compare_exchange(0, me, Acquire, Relaxed).is_err() {
+        return wait_for_beginner(me);
     }
     if BEGUN.swap(true, Relaxed) {
         become_child();
@@ -85,6 +85,23 @@ fn begin() -> bool {
     OWN.pid.store(pid(), Relaxed);
     OWN.phase.store(READY, Release);
     true
+}
+
+/// Another thread is at it, which takes microseconds: a call that did not wait would not be followed. `false`: it is this one,
+/// beneath a signal handler.
+#[cold]
+fn wait_for_beginner(me: u32) -> bool {
+    loop {
+        match OWN.phase.load(Acquire) {
+            READY => return true,
+            beginner if beginner == me => return false,
+            _ => sched_yield(),
+        }
+    }
+}
+
+fn this_thread() -> u32 {
+    gettid().as_raw_nonzero().get().cast_unsigned()
 }
 
 /// Whether this is a child of vfork, which has its parent's memory: what it does to descriptors must not be followed.
@@ -110,7 +127,7 @@ unsafe extern "C" fn after_fork_in_parent() {
 }
 
 unsafe extern "C" fn after_fork_in_child() {
-    OWN.phase.store(BEGINS, Relaxed);
+    OWN.phase.store(this_thread(), Relaxed);
     become_child();
     OWN.pid.store(pid(), Relaxed);
     OWN.phase.store(READY, Release);
