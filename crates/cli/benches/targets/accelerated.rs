@@ -49,7 +49,7 @@ impl Use {
         let (far_words, near_words) = match self.what {
             What::Send { bytes } => {
                 let (bytes, ms) = (bytes.to_string(), (READY.as_millis() as u32 + 2 * SEND_MS).to_string());
-                (vec!["count", &at, &bytes, &ms].join(" "), format!("send {at} {bytes} {SEND_MS}"))
+                (["count", &at, &bytes, &ms].join(" "), format!("send {at} {bytes} {SEND_MS}"))
             }
             What::Ping { idle } => (format!("echo {at}"), format!("ping {at} {idle} {TRIPS}")),
         };
