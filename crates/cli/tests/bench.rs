@@ -162,6 +162,10 @@ fn paths_are_listed_with_their_reasons() {
     let output = nearwire(&["paths", "--json"]);
     let rows: serde_json::Value = serde_json::from_str(&text(&output)).unwrap();
     let rows = rows.as_array().unwrap();
-    assert_eq!(rows.len(), 13);
+    let names: std::collections::BTreeSet<_> = rows.iter().map(|row| row["path"].as_str().unwrap()).collect();
+    assert_eq!(names.len(), rows.len(), "a path is listed twice");
+    for path in ["udp/block", "udp/spin", "udp/bypass", "udp/sockets", "tcp/block", "frame/packet", "frame/xdp"] {
+        assert!(names.contains(path), "{path} is not among {names:?}");
+    }
     assert!(rows.iter().all(|row| row["runs"] == true || !row["why_not"].as_str().unwrap().is_empty()));
 }
