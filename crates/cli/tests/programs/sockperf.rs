@@ -144,7 +144,7 @@ fn sockperf_throughput_arrives_whole() {
             sent >= MESSAGES_MIN && served + sent / 50 >= sent && served <= sent + sent / 2,
             "served {served}: {client}"
         );
-        bed.assert_paths_each_way(sent, 0);
+        bed.assert_paths_each_way(sent.min(served), 0);
     }
 }
 
