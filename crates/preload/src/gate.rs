@@ -4,7 +4,7 @@
 //! stores. When another thread comes, it takes the bias away once, with a system call that makes every thread of the
 //! process run a memory barrier, and from then on the gate is a spin lock that sleeps when it takes long. A thread that
 //! then enters [`STREAK`] times with no other in between gets a bias of its own (a program that sets up in one thread
-//! and works in another), at most seven times in the life of a gate.
+//! and works in another, or whose other threads come by now and then); eight threads can have had one.
 //!
 //! The same thread cannot enter twice: a signal handler, or a call of the C library that came back to our symbols, is
 //! told [`Entered::Reentered`] and never waits for itself.
@@ -47,10 +47,11 @@
 //! asymmetric fence). What O reads of the value after L1 it may in fact read earlier, but nobody else writes the value
 //! before S2 and P.
 //!
-//! *Handing a bias over*: M has the lock. It stores `inside[t] = M` for a slot `t` that was never used, then
-//! `bias = M, t`, then frees the lock (release), then `inside[t] = 0`. Whoever takes the lock next (acquire) sees both.
-//! A former owner that still stands between S1 and L1 writes its own slot only, which nobody waits for any more; this
-//! is why each slot is used once.
+//! *Handing a bias over*: M has the lock. It stores `inside[t] = M` for its slot `t`, then `bias = M, t`, then frees the
+//! lock (release), then `inside[t] = 0`. Whoever takes the lock next (acquire) sees both. A former owner that still
+//! stands between S1 and L1 writes its own slot only, which nobody waits for any more; this is why each slot is one
+//! thread's for ever. M itself cannot stand there: it has the lock. Who waited for M's slot in a former revocation held
+//! the lock for as long.
 //!
 //! *Signals*: every step of one thread leaves "I am in" (`lock` or a slot holds this thread's identity) visible to the
 //! thread's own handlers before it touches the value and until it has stopped to.
@@ -132,10 +133,11 @@ pub struct Gate<T> {
     sleepers: AtomicU32,
     /// Futex: changes when a sleeper shall look again.
     wakes: AtomicU32,
-    /// Under the lock: who entered last, how often in a row, the first slot never used.
+    /// Under the lock: who entered last, and how often in a row.
     last: AtomicUsize,
     streak: AtomicU32,
-    fresh_slot: AtomicUsize,
+    /// Whose each slot is, or 0: written under the lock, and the first by who claims the bias first.
+    slot_of: [AtomicUsize; SLOTS],
     value: UnsafeCell<T>,
 }
 
@@ -177,7 +179,7 @@ impl<T> Gate<T> {
             wakes: AtomicU32::new(0),
             last: AtomicUsize::new(0),
             streak: AtomicU32::new(0),
-            fresh_slot: AtomicUsize::new(1),
+            slot_of: [const { AtomicUsize::new(0) }; SLOTS],
             value: UnsafeCell::new(value),
         }
     }
@@ -270,6 +272,7 @@ impl<T> Gate<T> {
             let barrier = membarrier(MembarrierCommand::RegisterPrivateExpedited).is_ok();
             let claim = if barrier { me } else { EVERYBODY };
             if self.bias.compare_exchange(NOBODY, claim, SeqCst, SeqCst).is_ok() && barrier {
+                self.slot_of[0].store(me, Relaxed);
                 return Arrival::Owner;
             }
         }
@@ -332,16 +335,23 @@ impl<T> Gate<T> {
 
     #[cold]
     fn leave_lock(&self, me: usize) {
-        let slot = self.fresh_slot.load(Relaxed);
-        if self.streak.load(Relaxed) < STREAK || slot >= SLOTS {
+        if self.streak.load(Relaxed) < STREAK {
             return self.free_lock();
         }
         self.streak.store(0, Relaxed);
-        self.fresh_slot.store(slot + 1, Relaxed);
+        let Some(slot) = self.slot_for(me) else { return self.free_lock() };
+        self.slot_of[slot].store(me, Relaxed);
         self.inside[slot].store(me, Relaxed);
         self.bias.store(me | slot, SeqCst);
         self.free_lock();
         self.inside[slot].store(0, Release);
+    }
+
+    /// The slot that a thread has, or one that nobody has had. The first is the first claimer's, which may not have said
+    /// so yet.
+    fn slot_for(&self, me: usize) -> Option<usize> {
+        let is_of = |slot: &usize, who| self.slot_of[*slot].load(Relaxed) == who;
+        (0..SLOTS).find(|slot| is_of(slot, me)).or_else(|| (1..SLOTS).find(|slot| is_of(slot, 0)))
     }
 
     fn free_lock(&self) {
@@ -365,7 +375,9 @@ impl<T> Gate<T> {
         self.lock.store(if locked { me } else { 0 }, Relaxed);
         self.sleepers.store(0, Relaxed);
         self.streak.store(0, Relaxed);
-        self.fresh_slot.store(slot.map_or(1, |slot| slot + 1), Relaxed);
+        for (number, owner) in self.slot_of.iter().enumerate() {
+            owner.store(if Some(number) == slot { me } else { 0 }, Relaxed);
+        }
         let bias = match slot {
             Some(slot) => me | slot,
             None if locked => EVERYBODY,

@@ -71,22 +71,49 @@ fn owner_spins_in_and_out_each_revocation_excludes_it() {
     }
 }
 
+/// Enters so often that the bias is the thread's.
+fn settle_in(gate: &Gate<(u64, u64)>) -> usize {
+    (0..=STREAK + 1).for_each(|_| ran(gate.enter(count)));
+    gate.bias.load(Relaxed)
+}
+
 #[test]
-fn bias_moves_to_the_thread_that_works_and_away_again_nothing_is_lost() {
+fn bias_taken_away_often_comes_back_to_the_same_thread() {
     let gate = Gate::new((0, 0));
-    let turns = 12;
-    let entries = u64::from(STREAK) + 100;
+    let turns = 3 * SLOTS;
     for turn in 0..turns {
-        thread::scope(|scope| {
-            let work = || (0..entries).for_each(|_| ran(gate.enter(count)));
-            // The main thread's own entry keeps the two identities apart.
-            ran(gate.enter(count));
-            scope.spawn(work).join().unwrap();
-        });
-        let bias = gate.bias.load(Relaxed);
-        assert_eq!(bias == EVERYBODY, turn >= SLOTS - 1, "turn {turn}: {bias:x}");
+        thread::scope(|scope| scope.spawn(|| ran(gate.enter(count))).join().unwrap());
+        let bias = settle_in(&gate);
+        assert_eq!(bias & !SLOT_MASK, thread_identity(), "turn {turn}: {bias:x}");
     }
-    assert_eq!(ran(gate.enter(|pair| pair.0)), turns as u64 * (entries + 1));
+    assert_eq!(ran(gate.enter(|pair| pair.0)), turns as u64 * (u64::from(STREAK) + 3));
+}
+
+#[test]
+fn more_threads_than_slots_settle_in_each_has_its_own_or_the_lock() {
+    let gate = Gate::new((0, 0));
+    let threads = SLOTS + 3;
+    // All alive to the end, so that no two have the same identity.
+    let (turn, end) = (AtomicUsize::new(0), std::sync::Barrier::new(threads));
+    let settled = |number: usize| {
+        while turn.load(SeqCst) != number {
+            thread::yield_now();
+        }
+        let bias = settle_in(&gate);
+        turn.store(number + 1, SeqCst);
+        end.wait();
+        (bias, thread_identity())
+    };
+    let biases: Vec<_> = thread::scope(|scope| {
+        let settled = &settled;
+        let all: Vec<_> = (0..threads).map(|number| scope.spawn(move || settled(number))).collect();
+        all.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    for (number, (bias, identity)) in biases.iter().enumerate() {
+        let expected = if number < SLOTS { identity | number } else { EVERYBODY };
+        assert_eq!(*bias, expected, "thread {number}");
+    }
+    assert_eq!(ran(gate.enter(|pair| pair.0)), threads as u64 * (u64::from(STREAK) + 2));
 }
 
 #[test]
@@ -231,7 +258,8 @@ fn gate_entered_and_left_costs() {
     let empty = nanoseconds_each(10_000_000, || add(std::hint::black_box(&mut 0)));
     let gate = Gate::new(0_u64);
     let biased = nanoseconds_each(10_000_000, || ran(gate.enter(add)));
-    gate.fresh_slot.store(SLOTS, Relaxed);
+    // All slots are somebody else's.
+    gate.slot_of.iter().for_each(|owner| owner.store(1, Relaxed));
     thread::scope(|scope| scope.spawn(|| ran(gate.enter(add))).join().unwrap());
     let locked = nanoseconds_each(10_000_000, || ran(gate.enter(add)));
     let mutex = Mutex::new(0_u64);
