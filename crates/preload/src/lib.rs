@@ -6,6 +6,7 @@
 //! * [`signals`]: a call that spins notices that a handler ran;
 //! * [`probe`]: memory that cannot be read;
 //! * [`internal_fd`]: our own descriptors, out of the program's way;
+//! * [`keeper`]: a thread that sees to what has a time when the program does not call;
 //! * [`exports`]: the symbols. They exist outside unit tests only, where they would replace those of the test's own
 //!   process.
 
@@ -14,6 +15,7 @@ pub mod calls;
 pub mod exports;
 pub mod gate;
 pub mod internal_fd;
+pub mod keeper;
 pub mod probe;
 pub mod real;
 pub mod signals;

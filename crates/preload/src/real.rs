@@ -88,6 +88,7 @@ macro_rules! next_definitions {
         }
 
         $(
+            #[allow(non_snake_case, reason = "named as in C")]
             #[doc = concat!("The next `", stringify!($name), "`.")]
             ///
             /// # Safety
@@ -203,6 +204,8 @@ next_definitions! {
     fn closefrom(first: c_int) -> (), else absent::closefrom;
 
     fn fork() -> pid_t;
+    fn _exit(status: c_int) -> c_int;
+    fn _Exit(status: c_int) -> c_int;
     fn daemon(stay: c_int, keep_streams: c_int) -> c_int;
     fn execv(path: *const c_char, arguments: *const *const c_char) -> c_int;
     fn execve(path: *const c_char, arguments: *const *const c_char, environment: *const *const c_char) -> c_int;

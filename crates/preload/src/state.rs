@@ -6,7 +6,7 @@
 use std::os::fd::OwnedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering::Relaxed};
 
 use nearwire_socket::config::Config;
 use nearwire_socket::reason::HandedCall;
@@ -17,8 +17,8 @@ use nearwire_sys::descriptor::{Descriptor, Refusal, Request, Source, from_kernel
 
 use crate::calls::process;
 use crate::gate::{AfterFork, Entered, Gate};
-use crate::internal_fd;
 use crate::turn::{errno, fail};
+use crate::{internal_fd, keeper};
 
 /// Numbers that can be marked; a descriptor beyond them is the kernel's.
 const NUMBERS: usize = 1 << 16;
@@ -117,6 +117,24 @@ pub fn can_follow(number: i32) -> bool {
 /// of the same thread, or the library is off.
 #[inline]
 pub fn with<R>(work: impl FnOnce(&mut Sockets) -> R) -> Option<R> {
+    enter(|sockets| {
+        sockets.end_send_run();
+        work(sockets)
+    })
+}
+
+/// The same for a send, which goes on with the run of sends that it belongs to.
+#[inline]
+pub fn send_with<R>(work: impl FnOnce(&mut Sockets) -> R) -> Option<R> {
+    let (result, unkept) = enter(|sockets| (work(sockets), sockets.take_unkept()))?;
+    if let Some(held) = unkept {
+        keeper::keep(held);
+    }
+    Some(result)
+}
+
+#[inline]
+fn enter<R>(work: impl FnOnce(&mut Sockets) -> R) -> Option<R> {
     if OFF.load(Relaxed) || !process::is_ready() {
         return None;
     }
@@ -149,11 +167,15 @@ pub fn handed<R>(number: i32, call: HandedCall) -> Option<R> {
     None
 }
 
-/// At the end of the program, where `stats` is set: what `nearwire status` would print, on standard error. A child that ends
-/// has nothing to say of the page of its parent.
+/// The process whose end prints counters. Its children inherit the handler.
+static STATS_OF: AtomicU32 = AtomicU32::new(0);
+
+/// At the end of the program, where `stats` is set: what `nearwire status` would print, on standard error.
 extern "C" fn print_stats() {
-    let status = with(nearwire_socket::Sockets::status).flatten();
-    let Some(status) = status.filter(|status| status.pid == u64::from(std::process::id())) else { return };
+    if STATS_OF.load(Relaxed) != std::process::id() {
+        return;
+    }
+    let Some(status) = with(nearwire_socket::Sockets::status).flatten() else { return };
     let text = Process::of_self(&program_name(), status).page();
     let Some(standard_error) = Descriptor::new(libc::STDERR_FILENO) else { return };
     let mut rest = text.as_bytes();
@@ -236,6 +258,7 @@ impl State {
         nearwire_sys::descriptor::set_source(&OutOfTheWay);
         let spin = SpinFor::choose(config.spin);
         if config.stats {
+            STATS_OF.store(std::process::id(), Relaxed);
             // SAFETY: the function is of this type and stays as long as the process, as no program closes what is preloaded.
             // Refused for want of memory, nothing is printed.
             unsafe { libc::atexit(print_stats) };

@@ -172,7 +172,8 @@ pub struct HeldSignals {
 }
 
 impl HeldSignals {
-    fn hold() -> HeldSignals {
+    /// Holds all back.
+    pub fn hold() -> HeldSignals {
         // SAFETY: the sets are live locals, and an all-zero set is a valid one.
         unsafe {
             let mut all: sigset_t = std::mem::zeroed();

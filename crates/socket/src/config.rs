@@ -6,6 +6,7 @@
 //! mode = "auto"                   # auto, native or generic
 //! strict = false                  # a socket that cannot be accelerated is an error
 //! stats = false                   # counters on standard error when the program ends
+//! send_coalescing = "0"           # so long may datagrams that are sent in a row wait for one another: "100us"
 //!
 //! [[rule]]                        # the first rule that fits decides
 //! use = "kernel"                  # or "nearwire"
@@ -86,6 +87,8 @@ pub struct Config {
     pub strict: bool,
     /// Whether counters are printed at the end.
     pub stats: bool,
+    /// How long datagrams that are sent in a row may be held back, so that one kick sends many; zero: not at all.
+    pub send_coalescing: Duration,
     /// The rules in order, those that always stand behind included.
     pub rules: Vec<Rule>,
 }
@@ -98,6 +101,7 @@ impl Default for Config {
             mode: Mode::Auto,
             strict: false,
             stats: false,
+            send_coalescing: Duration::ZERO,
             rules: Rule::always(),
         }
     }

@@ -385,8 +385,8 @@ impl Engine {
     /// When a send should look.
     #[inline]
     #[must_use]
-    pub fn look_around_send(&self) -> LookAroundSend {
-        let ago_ticks = rough_ticks().wrapping_sub(self.looked_ticks);
+    pub fn look_around_send(&self, now_ticks: u64) -> LookAroundSend {
+        let ago_ticks = now_ticks.wrapping_sub(self.looked_ticks);
         if ago_ticks <= LOOK_AFTER_SEND_TICKS {
             LookAroundSend::No
         } else if ago_ticks <= LOOK_BEFORE_SEND_TICKS {

@@ -5,7 +5,8 @@
 //! serves them: `Done`, or the kernel by the original call.
 //!
 //! * [`Sockets`] (`sockets.rs`): the numbers, the lives of sockets, who serves them and why;
-//!   `transfer.rs` sends and receives, `readiness.rs` says what poll(2) would;
+//!   `transfer.rs` sends and receives, `send_run.rs` says what may wait for a common kick, `readiness.rs` what poll(2)
+//!   would;
 //! * `handover.rs`: sockets that other processes have too, by fork, exec or a Unix socket; `requeue.rs` gives datagrams that
 //!   wait back to the kernel;
 //! * [`engine`]: ports, stack, the kernel's tables, and the watch over everything that is not a frame;
@@ -35,6 +36,7 @@ pub mod program;
 mod readiness;
 pub mod reason;
 mod requeue;
+mod send_run;
 pub mod shadow;
 mod sharing;
 mod sleepers;
@@ -51,6 +53,7 @@ pub use nearwire_stack::{Datagram, Family, Message, SourceFilter};
 pub use epoll_sets::{AskKernel, Asked, Collected, Concerns, Control, Operation, plain};
 pub use id::SocketId;
 pub use reason::{Reason, Why};
+pub use send_run::{Held, Sight};
 pub use shadow::Ancillary;
 pub use sleepers::{Thread, WaitsFor};
 pub use sockets::Sockets;

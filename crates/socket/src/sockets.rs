@@ -18,6 +18,7 @@ use crate::epoll_sets::Sets;
 use crate::handover::{Children, inode_of};
 use crate::id::SocketId;
 use crate::reason::{Reason, Why};
+use crate::send_run::SendRun;
 use crate::shadow::{self, Kept};
 use crate::sharing::Sharing;
 use crate::sleepers::Sleepers;
@@ -59,6 +60,7 @@ pub struct Sockets {
     /// An inherited socket is claimed also when this process sends by it.
     pub(crate) claims_to_send: bool,
     pub(crate) sharing: Sharing,
+    pub(crate) run: SendRun,
 }
 
 impl Sockets {
@@ -67,6 +69,7 @@ impl Sockets {
     pub fn new(config: Config, program: &str) -> Sockets {
         Sockets {
             page: Arc::new(Writer::of_self(&config, online_cpus())),
+            run: SendRun::new(!config.send_coalescing.is_zero()),
             config,
             program: program.to_owned(),
             numbers: Vec::new(),

@@ -1,15 +1,18 @@
 //! Sending and receiving: one attempt each, which never waits. Who may wait calls again (`wait.rs`).
 
 use std::os::fd::{AsRawFd, RawFd};
+use std::sync::Arc;
 use std::time::Duration;
 
 use nearwire_stack::{Datagram, EndpointId, Message, Take};
+use nearwire_sys::tsc::rough_ticks;
 
 use crate::engine::{Engine, FRAMES_AT_ONCE, LookAroundSend, Looked, Seen, Sent};
 use crate::epoll::Events;
 use crate::id::SocketId;
 use crate::readiness::look_at;
 use crate::reason::{Handed, HandedCall, Reason};
+use crate::send_run::{Held, SendRun};
 use crate::shadow::Ancillary;
 use crate::sleepers::{Thread, WaitsFor};
 use crate::sockets::Sockets;
@@ -343,7 +346,8 @@ impl Sockets {
         let Some(id) = self.find(number) else { return Send::Kernel };
         let Some((socket, engine)) = self.with_engine(id) else { return self.send_undecided(id, message, more) };
         let Service::Accelerated(accelerated) = &socket.service else { return self.send_undecided(id, message, more) };
-        let look = engine.look_around_send();
+        let now_ticks = rough_ticks();
+        let look = engine.look_around_send(now_ticks);
         if look == LookAroundSend::Before {
             self.look();
             if self.forget_if_closed(id) {
@@ -358,11 +362,12 @@ impl Sockets {
         match engine.send(endpoint, message) {
             Sent::Queued => {
                 socket.slot.count_sent(message.payload.len());
-                if !more {
-                    engine.flush();
-                    if look == LookAroundSend::After {
-                        self.look();
-                    }
+                if !more && self.run.kicks(now_ticks) {
+                    self.flush();
+                    self.run.kick_took(now_ticks, rough_ticks);
+                }
+                if look == LookAroundSend::After && !more {
+                    self.look();
                 }
                 self.page.count(Counter::CallsServed, 1);
                 self.raise_sendable(id);
@@ -376,7 +381,7 @@ impl Sockets {
     fn send_now(&mut self, id: SocketId, message: &Message<'_>, more: bool) -> Send {
         let Some((socket, engine)) = self.with_engine(id) else { return Send::Kernel };
         if let Some(sent) = socket.send_aside(message) {
-            engine.flush();
+            self.flush();
             if sent == Send::Kernel {
                 self.handed_at(id, HandedCall::ShadowReady);
             }
@@ -385,38 +390,35 @@ impl Sockets {
         let Service::Accelerated(accelerated) = &socket.service else { return Send::Kernel };
         let sent = engine.send(accelerated.endpoint, message);
         if sent == Sent::Queued {
-            socket.slot.count_sent(message.payload.len());
-            if !more {
-                engine.flush();
-            }
-            self.page.count(Counter::CallsServed, 1);
-            self.raise_sendable(id);
-            return Send::Done;
+            return self.sent_now(id, message, more);
         }
         self.send_again(id, message, more, sent)
+    }
+
+    fn sent_now(&mut self, id: SocketId, message: &Message<'_>, more: bool) -> Send {
+        if let Some(socket) = self.get_mut(id) {
+            socket.slot.count_sent(message.payload.len());
+        }
+        if !more {
+            self.flush();
+        }
+        self.page.count(Counter::CallsServed, 1);
+        self.raise_sendable(id);
+        Send::Done
     }
 
     /// The port was full, or the stack could not: once more after a kick, else the kernel.
     #[cold]
     fn send_again(&mut self, id: SocketId, message: &Message<'_>, more: bool, first: Sent) -> Send {
+        // What was queued before goes first.
+        self.flush();
         let Some((socket, engine)) = self.with_engine(id) else { return Send::Kernel };
         let Service::Accelerated(accelerated) = &socket.service else { return Send::Kernel };
-        if first == Sent::Full {
-            engine.flush();
-            if engine.send(accelerated.endpoint, message) == Sent::Queued {
-                socket.slot.count_sent(message.payload.len());
-                if !more {
-                    engine.flush();
-                }
-                self.page.count(Counter::CallsServed, 1);
-                self.raise_sendable(id);
-                return Send::Done;
-            }
+        if first == Sent::Full && engine.send(accelerated.endpoint, message) == Sent::Queued {
+            return self.sent_now(id, message, more);
         }
         socket.slot.count(SocketCounter::SentByShadow);
         socket.slot.count(SocketCounter::CallsHanded);
-        // What was queued before goes first.
-        engine.flush();
         self.page.count_handed(match first {
             Sent::Kernel(reason) => Handed::ByStack(reason),
             Sent::Queued | Sent::Full => Handed::ByLibrary(HandedCall::NotReady),
@@ -456,12 +458,39 @@ impl Sockets {
         }
     }
 
-    /// Has the kernel send what was queued with `more`.
+    /// Has the kernel send what was queued with `more`, or is held.
     #[inline]
     pub fn flush(&mut self) {
         if let Some(engine) = self.engine() {
             engine.flush();
         }
+        self.run.kicked();
+    }
+
+    /// The program makes a call that is no send: what is held of those before goes first.
+    #[inline]
+    pub fn end_send_run(&mut self) {
+        if self.run.end() {
+            self.flush();
+        }
+    }
+
+    /// How long datagrams may be held.
+    #[must_use]
+    pub const fn send_coalescing(&self) -> Duration {
+        self.config.send_coalescing
+    }
+
+    /// Nobody can see to what is held: every datagram leaves at once from now on.
+    pub fn stop_coalescing(&mut self) {
+        self.flush();
+        self.run = SendRun::new(false);
+    }
+
+    /// What a send has just held, where nobody sees to its time: to be given to the keeper.
+    #[inline]
+    pub fn take_unkept(&mut self) -> Option<Arc<Held>> {
+        self.run.take_unkept()
     }
 
     /// Bytes of the datagram that the next receive would deliver; `None`: ask the kernel (FIONREAD).

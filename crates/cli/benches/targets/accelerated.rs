@@ -4,9 +4,10 @@ use std::process::Command;
 use std::time::Duration;
 
 use nearwire_lab::CableEnd;
+use nearwire_wire::ethernet::EtherType;
 
 use crate::process::{Sockets, command, start};
-use crate::{AnyError, INITIATOR_CPU, RESPONDER_CPU, program};
+use crate::{AnyError, INITIATOR_CPU, RESPONDER_CPU, one_way, program};
 
 const PORT: u16 = 20_000;
 /// How long the far program may take to have its socket.
@@ -17,7 +18,7 @@ const TRIPS: u32 = 40_000;
 /// One use of the program, and the name before its figures.
 #[derive(Clone, Copy)]
 pub struct Use {
-    name: &'static str,
+    pub name: &'static str,
     sockets: Sockets,
     what: What,
 }
@@ -32,11 +33,13 @@ const fn one(name: &'static str, sockets: Sockets, what: What) -> Use {
     Use { name, sockets, what }
 }
 
-pub const USES: [Use; 7] = [
+pub const USES: [Use; 9] = [
     one("send 64 B, kernel", Sockets::Kernel, What::Send { bytes: 64 }),
     one("send 64 B, run", Sockets::Nearwire, What::Send { bytes: 64 }),
+    one("send 64 B, run throughput", Sockets::Throughput, What::Send { bytes: 64 }),
     one("send 1400 B, kernel", Sockets::Kernel, What::Send { bytes: 1400 }),
     one("send 1400 B, run", Sockets::Nearwire, What::Send { bytes: 1400 }),
+    one("send 1400 B, run throughput", Sockets::Throughput, What::Send { bytes: 1400 }),
     one("ping, kernel", Sockets::Kernel, What::Ping { idle: 0 }),
     one("ping, run", Sockets::Nearwire, What::Ping { idle: 0 }),
     one("ping beside 10 000, run", Sockets::Nearwire, What::Ping { idle: 10_000 }),
@@ -46,17 +49,20 @@ impl Use {
     /// Figures by name.
     pub fn figures(&self, near: &CableEnd, far: &CableEnd) -> Result<Vec<(String, f64)>, AnyError> {
         let at = format!("{}:{PORT}", far.ipv4);
-        let (far_words, near_words) = match self.what {
-            What::Send { bytes } => {
-                let (bytes, ms) = (bytes.to_string(), (READY.as_millis() as u32 + 2 * SEND_MS).to_string());
-                (["count", &at, &bytes, &ms].join(" "), format!("send {at} {bytes} {SEND_MS}"))
+        let text = match self.what {
+            // The far end is that of the frames that this is compared with: on a virtual cable the sender pays for what
+            // its peer does with a frame.
+            What::Send { bytes } => one_way::counting(far, EtherType::IPV4, || {
+                start(self.command(&format!("send {at} {bytes} {SEND_MS}"))?, near, INITIATOR_CPU)?.output()
+            })?,
+            What::Ping { idle } => {
+                let server = start(self.command(&format!("echo {at}"))?, far, RESPONDER_CPU)?;
+                std::thread::sleep(READY);
+                let text = start(self.command(&format!("ping {at} {idle} {TRIPS}"))?, near, INITIATOR_CPU)?.output()?;
+                drop(server);
+                text
             }
-            What::Ping { idle } => (format!("echo {at}"), format!("ping {at} {idle} {TRIPS}")),
         };
-        let server = start(self.command(&far_words)?, far, RESPONDER_CPU)?;
-        std::thread::sleep(READY);
-        let text = start(self.command(&near_words)?, near, INITIATOR_CPU)?.output()?;
-        drop(server);
         let figures: Vec<_> = text.lines().filter_map(|line| self.figure(line)).collect();
         if figures.is_empty() { Err(format!("{}: it printed nothing", self.name).into()) } else { Ok(figures) }
     }

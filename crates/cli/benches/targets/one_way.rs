@@ -61,11 +61,34 @@ pub fn rate(kind: Kind, near: &CableEnd, far: &CableEnd, clock: Clock) -> Result
             run(at_near, at_far, clock)
         }
         Kind::Xdp(bytes) => {
-            let at_far = far.namespace.enter(|| open(far, Side::Far))??;
-            let at_near = near.namespace.enter(|| open(near, Side::Near))??;
+            let at_far = far.namespace.enter(|| open(far, Side::Far, EtherType::MEASURING))??;
+            let at_near = near.namespace.enter(|| open(near, Side::Near, EtherType::MEASURING))??;
             run(Frames { port: at_near, frame: frame(near, far, bytes) }, at_far, clock)
         }
     }
+}
+
+/// Does something while the far end counts frames of a type, as [`Kind::Xdp`] does.
+pub fn counting<R>(
+    far: &CableEnd,
+    ether_type: EtherType,
+    work: impl FnOnce() -> Result<R, AnyError>,
+) -> Result<R, AnyError> {
+    let mut port = far.namespace.enter(|| open(far, Side::Far, ether_type).map_err(|error| error.to_string()))??;
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let counting = scope.spawn(|| {
+            pin_current_thread(RESPONDER_CPU).map_err(|errno| format!("pin to CPU {RESPONDER_CPU}: {errno}"))?;
+            while !done.load(Ordering::Relaxed) {
+                port.count()?;
+            }
+            Ok::<_, String>(())
+        });
+        let outcome = work();
+        done.store(true, Ordering::Relaxed);
+        counting.join().map_err(|_| "the counting thread failed")??;
+        outcome
+    })
 }
 
 fn run(mut sender: impl Sender, mut counter: impl Counter + Send, clock: Clock) -> Result<Rate, AnyError> {
@@ -126,9 +149,9 @@ impl Counter for UdpSocket {
     }
 }
 
-fn open(end: &CableEnd, side: Side) -> Result<XdpPort, AnyError> {
+fn open(end: &CableEnd, side: Side, ether_type: EtherType) -> Result<XdpPort, AnyError> {
     let facts = InterfaceFacts::read(&end.interface)?;
-    let steer = Steer::EtherType(EtherType::MEASURING.0);
+    let steer = Steer::EtherType(ether_type.0);
     let way = candidates(&facts, side, steer).into_iter().find(|way| way.label == "generic, separate TX socket");
     Ok(XdpPort::open(&way.ok_or("the cable has one queue only")?.config)?)
 }

@@ -13,15 +13,18 @@ use crate::{AnyError, NEARWIRE};
 pub enum Sockets {
     Kernel,
     Nearwire,
+    /// With the profile for most datagrams a second.
+    Throughput,
 }
 
 /// A program to start. Pinned to one CPU it would sleep by itself, and the far end has a CPU of its own here: it spins.
 pub fn command(sockets: Sockets, program: &OsStr) -> Command {
     match sockets {
         Sockets::Kernel => Command::new(program),
-        Sockets::Nearwire => {
+        Sockets::Nearwire | Sockets::Throughput => {
+            let profile = if sockets == Sockets::Throughput { "throughput" } else { "latency" };
             let mut command = Command::new(NEARWIRE);
-            command.args(["run", "--quiet", "--strict", "--"]).arg(program).env("NEARWIRE_SPIN", "forever");
+            command.args(["run", "--quiet", "--strict", "--profile", profile, "--"]).arg(program);
             command
         }
     }

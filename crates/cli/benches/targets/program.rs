@@ -14,12 +14,11 @@ const BATCH: usize = 64;
 
 type Answer = Result<(), Box<dyn Error>>;
 
-/// `send TO BYTES MS`, `count AT BYTES MS`, `echo AT`, `ping TO IDLE TRIPS`.
+/// `send TO BYTES MS`, `echo AT`, `ping TO IDLE TRIPS`.
 pub fn run(arguments: &[String]) -> Answer {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match words[..] {
         ["send", to, bytes, ms] => send(to.parse()?, bytes.parse()?, Duration::from_millis(ms.parse()?)),
-        ["count", at, bytes, ms] => count(at.parse()?, bytes.parse()?, Duration::from_millis(ms.parse()?)),
         ["echo", at] => echo(at.parse()?),
         ["ping", to, idle, trips] => ping(to.parse()?, idle.parse()?, trips.parse()?),
         _ => Err(format!("no program: {words:?}").into()),
@@ -44,21 +43,6 @@ fn send(to: SocketAddr, bytes: usize, time: Duration) -> Answer {
         sent += BATCH as u64;
     }
     println!("mpps {}", sent as f64 / began.elapsed().as_secs_f64() / 1e6);
-    Ok(())
-}
-
-/// Counts what comes.
-fn count(at: SocketAddr, bytes: usize, time: Duration) -> Answer {
-    let socket = UdpSocket::bind(at)?;
-    socket.set_nonblocking(true)?;
-    let mut message = vec![0; bytes];
-    let (began, mut counted) = (Instant::now(), 0_u64);
-    while began.elapsed() < time {
-        for _ in 0..BATCH {
-            counted += u64::from(socket.recv(&mut message).is_ok());
-        }
-    }
-    println!("counted {counted}");
     Ok(())
 }
 

@@ -35,7 +35,7 @@ use rustix::mm::{Advice, madvise};
 use rustix::process::getpid;
 use rustix::thread::{gettid, sched_yield};
 
-use crate::{signals, state};
+use crate::{keeper, signals, state};
 
 const PAGE_BYTES: usize = 4096;
 
@@ -135,6 +135,7 @@ unsafe extern "C" fn after_fork_in_child() {
 
 fn become_child() {
     signals::reset_after_fork();
+    keeper::after_fork_in_child();
     state::after_fork_in_child(HELD.swap(false, Relaxed));
 }
 

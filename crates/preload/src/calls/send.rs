@@ -99,10 +99,10 @@ fn send_segments(fd: c_int, segments: &Segments<'_>, name: Name, asked: &SendCon
 #[inline]
 fn send_payload(fd: c_int, message: &Message<'_>, asked: &SendControl, more: bool) -> Option<ssize_t> {
     let sent = if *asked == SendControl::default() {
-        state::with(|sockets| sockets.send(fd, message, more))
+        state::send_with(|sockets| sockets.send(fd, message, more))
     } else {
         let message = with_control(*message, asked);
-        state::with(|sockets| sockets.send(fd, &message, more))
+        state::send_with(|sockets| sockets.send(fd, &message, more))
     };
     match sent? {
         Send::Done => Some(message.payload.len() as ssize_t),

@@ -7,7 +7,7 @@ use std::arch::naked_asm;
 use libc::{c_char, c_int, c_void, posix_spawn_file_actions_t};
 
 use crate::calls::process;
-use crate::real;
+use crate::{keeper, real};
 
 type Strings = *const *const c_char;
 
@@ -55,6 +55,25 @@ pub unsafe extern "C" fn posix_spawn_file_actions_adddup2(
     process::passed_by_spawn(fd);
     // SAFETY: the caller's, as for the C function.
     unsafe { real::posix_spawn_file_actions_adddup2(actions, fd, new) }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn _exit(status: c_int) -> ! {
+    keeper::send_the_rest();
+    loop {
+        // SAFETY: the caller's, as for the C function.
+        unsafe { real::_exit(status) };
+    }
+}
+
+#[unsafe(no_mangle)]
+#[allow(non_snake_case, reason = "named as in C")]
+pub unsafe extern "C" fn _Exit(status: c_int) -> ! {
+    keeper::send_the_rest();
+    loop {
+        // SAFETY: the caller's, as for the C function.
+        unsafe { real::_Exit(status) };
+    }
 }
 
 #[unsafe(no_mangle)]

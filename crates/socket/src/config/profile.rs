@@ -14,6 +14,7 @@ impl Profile {
     pub const ALL: &'static [Profile] = &[
         Profile { name: "latency", text: include_str!("../../profiles/latency.toml") },
         Profile { name: "shared", text: include_str!("../../profiles/shared.toml") },
+        Profile { name: "throughput", text: include_str!("../../profiles/throughput.toml") },
         Profile { name: "sleep", text: include_str!("../../profiles/sleep.toml") },
     ];
 

@@ -1,6 +1,7 @@
 //! A configuration as text that can be read again.
 
 use std::fmt;
+use std::time::Duration;
 
 use super::value::KEYS;
 use super::{Config, Mode, Prefix, Role, Rule, Spin, Use};
@@ -10,13 +11,17 @@ impl fmt::Display for Spin {
         let Self::For(time) = self else {
             return f.write_str(if *self == Self::Auto { "auto" } else { "forever" });
         };
-        match time.as_nanos() {
-            0 => f.write_str("0"),
-            ns if ns % 1_000_000_000 == 0 => write!(f, "{}s", ns / 1_000_000_000),
-            ns if ns % 1_000_000 == 0 => write!(f, "{}ms", ns / 1_000_000),
-            ns if ns % 1_000 == 0 => write!(f, "{}us", ns / 1_000),
-            ns => write!(f, "{ns}ns"),
-        }
+        f.write_str(&in_units(*time))
+    }
+}
+
+fn in_units(time: Duration) -> String {
+    match time.as_nanos() {
+        0 => "0".to_owned(),
+        ns if ns % 1_000_000_000 == 0 => format!("{}s", ns / 1_000_000_000),
+        ns if ns % 1_000_000 == 0 => format!("{}ms", ns / 1_000_000),
+        ns if ns % 1_000 == 0 => format!("{}us", ns / 1_000),
+        ns => format!("{ns}ns"),
     }
 }
 
@@ -69,6 +74,7 @@ impl Config {
             "mode" => self.mode.to_string(),
             "strict" => self.strict.to_string(),
             "stats" => self.stats.to_string(),
+            "send_coalescing" => in_units(self.send_coalescing),
             _ => self.interfaces.join(","),
         }
     }

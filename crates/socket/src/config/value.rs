@@ -1,11 +1,14 @@
 //! The values of keys, the same for files and variables.
 
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use super::{Config, Mode, Problem, Spin};
 
 /// The keys at the top of a file; in upper case behind `NEARWIRE_` they are variables.
-pub(super) const KEYS: [&str; 5] = ["spin", "interfaces", "mode", "strict", "stats"];
+pub(super) const KEYS: [&str; 6] = ["spin", "interfaces", "mode", "strict", "stats", "send_coalescing"];
+/// Shorter, the thread that ends the wait would spend its time going to sleep; longer serves nobody.
+const SEND_COALESCING: RangeInclusive<Duration> = Duration::from_micros(20)..=Duration::from_millis(10);
 /// Longest name of an interface, bytes (`IFNAMSIZ` without its NUL).
 const INTERFACE_BYTES_MAX: usize = 15;
 
@@ -28,6 +31,10 @@ pub(super) fn set(config: &mut Config, key: &str, text: &str) -> Result<(), Prob
         }
         "strict" => config.strict = switch(text).ok_or_else(|| bad("true or false"))?,
         "stats" => config.stats = switch(text).ok_or_else(|| bad("true or false"))?,
+        "send_coalescing" => {
+            let fits = time(text).filter(|time| time.is_zero() || SEND_COALESCING.contains(time));
+            config.send_coalescing = fits.ok_or_else(|| bad("0 or a time from 20us to 10ms"))?;
+        }
         _ => {
             let names: Vec<String> = text.split(',').map(str::trim).map(str::to_owned).collect();
             let is_name = |name: &String| (1..=INTERFACE_BYTES_MAX).contains(&name.len()) && !name.contains(['/', ' ']);
@@ -50,10 +57,15 @@ fn switch(text: &str) -> Option<bool> {
 
 fn spin(text: &str) -> Option<Spin> {
     match text {
-        "auto" => return Some(Spin::Auto),
-        "forever" => return Some(Spin::Forever),
-        "0" => return Some(Spin::For(Duration::ZERO)),
-        _ => {}
+        "auto" => Some(Spin::Auto),
+        "forever" => Some(Spin::Forever),
+        _ => time(text).map(Spin::For),
+    }
+}
+
+fn time(text: &str) -> Option<Duration> {
+    if text == "0" {
+        return Some(Duration::ZERO);
     }
     let digits = text.find(|c: char| !c.is_ascii_digit())?;
     let (number, unit) = text.split_at(digits);
@@ -65,5 +77,5 @@ fn spin(text: &str) -> Option<Spin> {
         "s" => 1_000_000_000,
         _ => return None,
     };
-    number.checked_mul(ns_of_unit).map(|ns| Spin::For(Duration::from_nanos(ns)))
+    number.checked_mul(ns_of_unit).map(Duration::from_nanos)
 }

@@ -1,0 +1,146 @@
+//! `send_coalescing`: what is held back arrives, in order, in time, whatever the program does next. Needs namespaces and a C
+//! compiler (or says SKIP).
+#![allow(clippy::unwrap_used, reason = "what these functions do is test")]
+
+use std::net::UdpSocket;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::time::Duration;
+
+use nearwire_lab::{Cable, Namespace, VirtualCable, VirtualCableOptions};
+
+/// Behind several kicks, and not at the end of one.
+const DATAGRAMS: u32 = 8 + 5 * 32 + 13;
+/// What the program waits at the end of "pause" is many times that, what `send_coalescing` allows a thousandth.
+const LATE_NS_MOST: i64 = 100_000_000;
+
+fn library() -> PathBuf {
+    std::env::current_exe().unwrap().with_file_name("libnearwire_preload.so")
+}
+
+/// What is missing here; the tests say SKIP, or fail where nothing may be skipped.
+fn missing() -> bool {
+    let namespaces = Namespace::new().and_then(|namespace| namespace.enter(|| ())).map_err(|error| error.to_string());
+    let compiler = Command::new("cc").arg("--version").output().map_err(|error| format!("cc: {error}"));
+    let Err(reason) = namespaces.and(compiler.map(|_| ())) else { return false };
+    assert!(std::env::var_os("NEARWIRE_REQUIRE").is_none(), "NEARWIRE_REQUIRE is set, but: {reason}");
+    println!("SKIP {reason}");
+    true
+}
+
+struct Bed {
+    cable: VirtualCable,
+    directory: tempfile::TempDir,
+    far: UdpSocket,
+}
+
+impl Bed {
+    fn lay() -> Bed {
+        let directory = tempfile::tempdir().unwrap();
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c/coalescing.c");
+        let program = directory.path().join("coalescing");
+        let ran = Command::new("cc").args(["-O1", "-Wall", "-Wextra", "-o"]).arg(program).arg(source).output().unwrap();
+        assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+        let cable = VirtualCable::lay(VirtualCableOptions::default()).unwrap();
+        let far = cable.far().namespace.enter(|| UdpSocket::bind((cable.far().ipv4, 0))).unwrap().unwrap();
+        far.set_read_timeout(Some(Duration::from_secs(2))).unwrap();
+        Bed { cable, directory, far }
+    }
+
+    /// Runs the program at the near end; the numbers it printed.
+    fn run(&self, mode: &str, coalescing: &str) -> Vec<i64> {
+        let end = self.far.local_addr().unwrap();
+        let mut command = Command::new(self.directory.path().join("coalescing"));
+        command.args([mode, &end.ip().to_string(), &end.port().to_string(), &DATAGRAMS.to_string()]);
+        command.env("LD_PRELOAD", library()).env("NEARWIRE_SEND_COALESCING", coalescing).env("NEARWIRE_SPIN", "50us");
+        let Output { status, stdout, stderr } =
+            self.cable.near().namespace.enter(|| command.output()).unwrap().unwrap();
+        assert!(status.success(), "{status}: {}", String::from_utf8_lossy(&stderr));
+        String::from_utf8(stdout).unwrap().split_whitespace().map(|word| word.parse().unwrap()).collect()
+    }
+
+    /// Receives while `program` runs, until all have come; the numbers in them, and when the last came.
+    fn receive(&self) -> (Vec<u32>, i64) {
+        let (mut numbers, mut last_ns) = (Vec::new(), 0);
+        let mut datagram = [0; 64];
+        while numbers.len() < DATAGRAMS as usize
+            && let Ok(length) = self.far.recv(&mut datagram)
+        {
+            last_ns = monotonic_ns();
+            numbers.push(u32::from_ne_bytes(datagram[..length].try_into().unwrap()));
+        }
+        (numbers, last_ns)
+    }
+}
+
+fn monotonic_ns() -> i64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    now.tv_sec * 1_000_000_000 + now.tv_nsec
+}
+
+/// Runs the program in a mode; what it printed, what arrived, and when the last did.
+fn sent(mode: &str, coalescing: &str) -> Option<(Vec<i64>, Vec<u32>, i64)> {
+    if missing() {
+        return None;
+    }
+    let bed = Bed::lay();
+    let (printed, (numbers, last_ns)) = std::thread::scope(|scope| {
+        let receiving = scope.spawn(|| bed.receive());
+        (bed.run(mode, coalescing), receiving.join().unwrap())
+    });
+    Some((printed, numbers, last_ns))
+}
+
+fn all() -> Vec<u32> {
+    (0..DATAGRAMS).collect()
+}
+
+#[test]
+fn burst_then_no_call_leaves_in_time() {
+    let Some((printed, numbers, last_ns)) = sent("pause", "100us") else { return };
+    assert_eq!(numbers, all());
+    let late_ns = last_ns - printed[0];
+    assert!(late_ns < LATE_NS_MOST, "the last came {late_ns} ns after it was sent");
+    assert_eq!(printed[1], 2, "threads: the program's and the keeper");
+}
+
+#[test]
+fn burst_then_the_end_of_the_program_leaves_whole() {
+    for mode in ["return", "exit"] {
+        // So long that only the end can have sent them.
+        let Some((_, numbers, _)) = sent(mode, "10ms") else { return };
+        assert_eq!(numbers, all(), "{mode}");
+    }
+}
+
+#[test]
+fn burst_then_a_fork_leaves_once_and_the_child_has_a_keeper_of_its_own() {
+    let Some((_, numbers, _)) = sent("fork", "10ms") else { return };
+    assert_eq!(numbers, all());
+}
+
+#[test]
+fn burst_by_default_has_no_keeper() {
+    let Some((printed, numbers, _)) = sent("pause", "0") else { return };
+    assert_eq!((numbers, printed[1]), (all(), 1));
+}
+
+#[test]
+fn request_is_never_held() {
+    if missing() {
+        return;
+    }
+    let bed = Bed::lay();
+    let printed = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut datagram = [0; 64];
+            for _ in 0..DATAGRAMS {
+                let (length, from) = bed.far.recv_from(&mut datagram).unwrap();
+                bed.far.send_to(&datagram[..length], from).unwrap();
+            }
+        });
+        bed.run("ask", "10ms")
+    });
+    let held_ns = i64::from(DATAGRAMS) * 10_000_000;
+    assert!(printed[0] < held_ns / 2, "{printed:?}");
+}

@@ -1,0 +1,233 @@
+//! Datagrams that a program sends one after the other, held back for a moment so that one kick sends many.
+//!
+//! A kick is a system call that costs about as much as what it does for one frame, and takes [`KICK_FRAMES`]. The first
+//! [`IMMEDIATE`] datagrams of a run leave at once, each by a kick of its own. Those behind them are held until there are
+//! enough for a kick, the program makes any other call, it pauses for the time of [`PAUSE_KICKS`], or that of
+//! `send_coalescing` is over. A *keeper*, a thread of the process, sees to that last, as the program may never call again ([`Held`]).
+//!
+//! Off unless configured: the end of a burst waits up to that time, which a program that wants latency has no use for.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::{Relaxed, Release, SeqCst};
+
+use rustix::thread::futex;
+
+/// Frames that a kick takes in copy mode (`TX_BATCH_SIZE` in `net/xdp/xsk.c`).
+const KICK_FRAMES: u32 = 32;
+/// Datagrams of a run that are not held: a request and its answer, a short burst.
+const IMMEDIATE: u32 = 8;
+/// A pause that ends a run: the program could have had this many kicks in it, so they are not what keeps it.
+const PAUSE_KICKS: u64 = 8;
+
+/// Whether datagrams are held, for the keeper, who looks without entering anything.
+#[derive(Debug, Default)]
+pub struct Held {
+    /// Odd while some are held; another number each time.
+    number: AtomicU32,
+    /// 1 while the keeper looks; a futex on which it sleeps otherwise.
+    is_kept: AtomicU32,
+}
+
+/// What the keeper saw.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sight(u32);
+
+impl Sight {
+    /// Whether datagrams were held.
+    #[must_use]
+    pub const fn is_held(self) -> bool {
+        self.0 & 1 == 1
+    }
+}
+
+impl Held {
+    /// What is held now. Two equal sights that are held are of the same datagrams.
+    #[must_use]
+    pub fn look(&self) -> Sight {
+        Sight(self.number.load(SeqCst))
+    }
+
+    /// The keeper has found nothing for a while: it sleeps until something is held.
+    pub fn sleep_until_held(&self) {
+        self.is_kept.store(0, SeqCst);
+        // After the announcement: either this sees what is held or who holds it sees that nobody keeps it.
+        while !self.look().is_held() && self.is_kept.load(SeqCst) == 0 {
+            let _ = futex::wait(&self.is_kept, futex::Flags::PRIVATE, 0, None);
+        }
+        self.is_kept.store(1, SeqCst);
+    }
+
+    /// Wakes the keeper.
+    pub fn wake_keeper(&self) {
+        self.is_kept.store(1, SeqCst);
+        let _ = futex::wake(&self.is_kept, futex::Flags::PRIVATE, 1);
+    }
+}
+
+/// The run of a process.
+#[derive(Debug)]
+pub(crate) struct SendRun {
+    /// Off: every datagram is kicked.
+    is_on: bool,
+    datagrams: u32,
+    held_datagrams: u32,
+    last_ticks: u64,
+    /// What a kick of one takes: the least of this run.
+    kick_ticks: u64,
+    held: Arc<Held>,
+    /// Something is held and nobody keeps it.
+    is_unkept: bool,
+}
+
+impl SendRun {
+    pub(crate) fn new(is_on: bool) -> SendRun {
+        let held = Arc::default();
+        SendRun { is_on, datagrams: 0, held_datagrams: 0, last_ticks: 0, kick_ticks: u64::MAX, held, is_unkept: false }
+    }
+
+    /// Whether a datagram that was queued at this time is to be kicked now.
+    #[inline]
+    pub(crate) fn kicks(&mut self, now_ticks: u64) -> bool {
+        if !self.is_on {
+            return true;
+        }
+        let gap_ticks = now_ticks.wrapping_sub(std::mem::replace(&mut self.last_ticks, now_ticks));
+        if gap_ticks / PAUSE_KICKS > self.kick_ticks {
+            self.begin();
+        }
+        self.datagrams = self.datagrams.saturating_add(1);
+        if self.datagrams < IMMEDIATE || self.held_datagrams + 1 >= KICK_FRAMES {
+            return true;
+        }
+        if self.held_datagrams == 0 {
+            self.held.number.fetch_add(1, SeqCst);
+            self.is_unkept = self.held.is_kept.load(SeqCst) == 0;
+        }
+        self.held_datagrams += 1;
+        false
+    }
+
+    /// All that was queued has been kicked.
+    #[inline]
+    pub(crate) fn kicked(&mut self) {
+        if self.held_datagrams != 0 {
+            self.held_datagrams = 0;
+            // One writer at a time: who has the sockets.
+            self.held.number.store(self.held.number.load(Relaxed).wrapping_add(1), Release);
+        }
+    }
+
+    /// A datagram that was queued at this time has been kicked.
+    #[inline]
+    pub(crate) fn kick_took(&mut self, queued_ticks: u64, now_ticks: impl FnOnce() -> u64) {
+        if self.is_on && self.datagrams < IMMEDIATE {
+            self.kick_ticks = self.kick_ticks.min(now_ticks().wrapping_sub(queued_ticks));
+        }
+    }
+
+    fn begin(&mut self) {
+        (self.datagrams, self.kick_ticks) = (0, u64::MAX);
+    }
+
+    /// The program does something else. `true`: what is held is to be kicked.
+    #[inline]
+    pub(crate) fn end(&mut self) -> bool {
+        if self.datagrams != 0 {
+            self.begin();
+        }
+        self.held_datagrams != 0
+    }
+
+    /// What is held and has no keeper awake; told once each time.
+    #[inline]
+    pub(crate) fn take_unkept(&mut self) -> Option<Arc<Held>> {
+        std::mem::take(&mut self.is_unkept).then(|| Arc::clone(&self.held))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Ticks between sends of a run, and those of a kick.
+    const STEP_TICKS: u64 = 1_000;
+
+    /// Sends so many, one after the other, and says how many were kicked at once or with those before them.
+    fn kicks_of(run: &mut SendRun, from_ticks: u64, datagrams: u64) -> u32 {
+        let mut kicks = 0;
+        for at in 0..datagrams {
+            if run.kicks(from_ticks + at * STEP_TICKS) {
+                run.kicked();
+                run.kick_took(0, || STEP_TICKS);
+                kicks += 1;
+            }
+        }
+        kicks
+    }
+
+    #[test]
+    fn off_by_default_every_datagram_is_kicked() {
+        let mut run = SendRun::new(false);
+        assert_eq!(kicks_of(&mut run, 0, 1000), 1000);
+        assert!(!run.end());
+    }
+
+    #[test]
+    fn long_run_is_kicked_by_the_batch_after_its_beginning() {
+        let mut run = SendRun::new(true);
+        let held = Arc::clone(&run.held);
+        let kicks = kicks_of(&mut run, 0, u64::from(IMMEDIATE + 10 * KICK_FRAMES));
+        assert!((IMMEDIATE + 9..=IMMEDIATE + 11).contains(&kicks), "{kicks}");
+        assert_eq!(held.look().is_held(), run.end());
+    }
+
+    #[test]
+    fn held_datagrams_then_another_call_are_due() {
+        let mut run = SendRun::new(true);
+        kicks_of(&mut run, 0, u64::from(IMMEDIATE) + 5);
+        let before = run.held.look();
+        assert!(before.is_held());
+        assert!(run.end());
+        run.kicked();
+        assert!(!run.held.look().is_held());
+        assert!(!run.end());
+        // A new run, so its first leave at once.
+        assert_eq!(kicks_of(&mut run, 100 * STEP_TICKS, 3), 3);
+    }
+
+    #[test]
+    fn pause_ends_the_run_with_the_next_datagram() {
+        let mut run = SendRun::new(true);
+        kicks_of(&mut run, 0, u64::from(IMMEDIATE) + 5);
+        assert!(run.held.look().is_held());
+        assert!(run.kicks(100 * STEP_TICKS));
+    }
+
+    #[test]
+    fn keeper_is_asked_for_once_each_time_and_not_while_awake() {
+        let mut run = SendRun::new(true);
+        kicks_of(&mut run, 0, u64::from(IMMEDIATE) + 5);
+        let held = run.take_unkept().expect("nobody keeps them");
+        assert!(run.take_unkept().is_none());
+        held.wake_keeper();
+        kicks_of(&mut run, 20 * STEP_TICKS, 2 * u64::from(KICK_FRAMES));
+        assert!(run.take_unkept().is_none(), "the keeper is awake");
+    }
+
+    #[test]
+    fn keeper_asleep_is_woken_by_what_is_held() {
+        let mut run = SendRun::new(true);
+        let held = Arc::clone(&run.held);
+        let keeper = std::thread::spawn(move || {
+            held.sleep_until_held();
+            held.look().is_held()
+        });
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        kicks_of(&mut run, 0, u64::from(IMMEDIATE) + 5);
+        if let Some(held) = run.take_unkept() {
+            held.wake_keeper();
+        }
+        assert!(keeper.join().expect("the keeper ends"));
+    }
+}
