@@ -79,7 +79,7 @@ mod identity;
 #[cfg(test)]
 mod tests;
 
-use identity::thread_identity;
+pub use identity::thread_identity;
 
 /// So many entries of one thread in a row, and it gets the bias.
 pub const STREAK: u32 = 4096;
@@ -207,6 +207,12 @@ impl<T> Gate<T> {
             drop(leaves);
         }
         self.enter_slowly(me, work)
+    }
+
+    /// Whether the bias is somebody's: asked by who is inside, whether it is alone here.
+    #[inline]
+    pub fn is_biased(&self) -> bool {
+        self.bias.load(Relaxed) != EVERYBODY
     }
 
     /// Stays inside until [`Gate::let_go`]: across a fork, say. `false`: this thread is inside already.

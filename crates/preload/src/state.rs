@@ -9,14 +9,15 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering::Relaxed};
 
 use nearwire_socket::config::Config;
+use nearwire_socket::engine::EngineKick;
 use nearwire_socket::reason::HandedCall;
 use nearwire_socket::status::{Engine, EngineState, Process};
 use nearwire_socket::wait::SpinFor;
-use nearwire_socket::{Reason, Sockets};
+use nearwire_socket::{AfterSend, Reason, Sender, Sockets};
 use nearwire_sys::descriptor::{Descriptor, Refusal, Request, Source, from_kernel};
 
 use crate::calls::process;
-use crate::gate::{AfterFork, Entered, Gate};
+use crate::gate::{self, AfterFork, Entered, Gate};
 use crate::turn::{errno, fail};
 use crate::{internal_fd, keeper};
 
@@ -126,11 +127,27 @@ pub fn with<R>(work: impl FnOnce(&mut Sockets) -> R) -> Option<R> {
 /// The same for a send, which goes on with the run of sends that it belongs to.
 #[inline]
 pub fn send_with<R>(work: impl FnOnce(&mut Sockets) -> R) -> Option<R> {
-    let (result, unkept) = enter(|sockets| (work(sockets), sockets.take_unkept()))?;
-    if let Some(held) = unkept {
-        keeper::keep(held);
+    let (result, after) = enter(|sockets| {
+        sockets.set_sender(if STATE.is_biased() { Sender::Alone } else { Sender::OneOf(gate::thread_identity()) });
+        (work(sockets), sockets.take_after_send())
+    })?;
+    if let Some(after) = after {
+        finish(after);
     }
     Some(result)
+}
+
+/// The rest of a send, with the gate open for others: the kick is most of what a send takes.
+fn finish(after: AfterSend) {
+    if let Some(kicked) = after.kick.and_then(EngineKick::make) {
+        enter(|sockets| sockets.kicked(kicked));
+    }
+    if after.looks {
+        enter(Sockets::look);
+    }
+    if let Some(held) = after.unkept {
+        keeper::keep(held);
+    }
 }
 
 #[inline]

@@ -2,31 +2,19 @@
 //! compiler (or says SKIP).
 #![allow(clippy::unwrap_used, reason = "what these functions do is test")]
 
+mod common;
+
 use std::net::UdpSocket;
-use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::Duration;
 
-use nearwire_lab::{Cable, Namespace, VirtualCable, VirtualCableOptions};
+use common::{compiled, library, missing};
+use nearwire_lab::{Cable, VirtualCable, VirtualCableOptions};
 
 /// Behind several kicks, and not at the end of one.
 const DATAGRAMS: u32 = 8 + 5 * 32 + 13;
 /// What the program waits at the end of "pause" is many times that, what `send_coalescing` allows a thousandth.
 const LATE_NS_MOST: i64 = 100_000_000;
-
-fn library() -> PathBuf {
-    std::env::current_exe().unwrap().with_file_name("libnearwire_preload.so")
-}
-
-/// What is missing here; the tests say SKIP, or fail where nothing may be skipped.
-fn missing() -> bool {
-    let namespaces = Namespace::new().and_then(|namespace| namespace.enter(|| ())).map_err(|error| error.to_string());
-    let compiler = Command::new("cc").arg("--version").output().map_err(|error| format!("cc: {error}"));
-    let Err(reason) = namespaces.and(compiler.map(|_| ())) else { return false };
-    assert!(std::env::var_os("NEARWIRE_REQUIRE").is_none(), "NEARWIRE_REQUIRE is set, but: {reason}");
-    println!("SKIP {reason}");
-    true
-}
 
 struct Bed {
     cable: VirtualCable,
@@ -37,10 +25,7 @@ struct Bed {
 impl Bed {
     fn lay() -> Bed {
         let directory = tempfile::tempdir().unwrap();
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c/coalescing.c");
-        let program = directory.path().join("coalescing");
-        let ran = Command::new("cc").args(["-O1", "-Wall", "-Wextra", "-o"]).arg(program).arg(source).output().unwrap();
-        assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+        compiled(directory.path(), "coalescing");
         let cable = VirtualCable::lay(VirtualCableOptions::default()).unwrap();
         let far = cable.far().namespace.enter(|| UdpSocket::bind((cable.far().ipv4, 0))).unwrap().unwrap();
         far.set_read_timeout(Some(Duration::from_secs(2))).unwrap();

@@ -2,12 +2,15 @@
 //! data waits. Needs namespaces and a C compiler (or says SKIP).
 #![allow(clippy::unwrap_used, reason = "what these functions do is test")]
 
+mod common;
+
 use std::io::{BufRead, BufReader, Read};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use nearwire_lab::{Cable, Namespace, VirtualCable, VirtualCableOptions};
+use common::{compiled, library, missing};
+use nearwire_lab::{Cable, VirtualCable, VirtualCableOptions};
 
 const PORT: &str = "6000";
 /// A program that has not ended by then hangs.
@@ -16,29 +19,6 @@ const TIMEOUT: Duration = Duration::from_secs(15);
 const SENDING_MS: &str = "3000";
 /// CPU time in a second of which most threads sleep: the library's own wakings, and the kernel's accounting.
 const IDLE_US_MOST: u64 = 20_000;
-
-fn library() -> PathBuf {
-    std::env::current_exe().unwrap().with_file_name("libnearwire_preload.so")
-}
-
-/// What is missing here; the tests say SKIP, or fail where nothing may be skipped.
-fn missing() -> bool {
-    let namespaces = Namespace::new().and_then(|namespace| namespace.enter(|| ())).map_err(|error| error.to_string());
-    let compiler = Command::new("cc").arg("--version").output().map_err(|error| format!("cc: {error}"));
-    let Err(reason) = namespaces.and(compiler.map(|_| ())) else { return false };
-    assert!(std::env::var_os("NEARWIRE_REQUIRE").is_none(), "NEARWIRE_REQUIRE is set, but: {reason}");
-    println!("SKIP {reason}");
-    true
-}
-
-fn compiled(directory: &Path) -> PathBuf {
-    let program = directory.join("waiting");
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c/waiting.c");
-    let ran = Command::new("cc").args(["-O1", "-pthread", "-Wall", "-Wextra", "-o"]).arg(&program).arg(source).output();
-    let ran = ran.unwrap();
-    assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
-    program
-}
 
 /// The program at one end of the cable; with `spin`, with the library.
 fn start(cable: &VirtualCable, program: &Path, mode: &str, spin: Option<&str>) -> Child {
@@ -74,7 +54,7 @@ fn everything_is_answered_once(spin: &str) {
         return;
     }
     let directory = tempfile::tempdir().unwrap();
-    let program = compiled(directory.path());
+    let program = compiled(directory.path(), "waiting");
     let cable = VirtualCable::lay(VirtualCableOptions::default()).unwrap();
     let mut receiver = start(&cable, &program, "receive", Some(spin));
     let mut output = BufReader::new(receiver.stdout.take().unwrap());
@@ -113,7 +93,7 @@ fn waiting_process_idle_uses_no_cpu() {
         return;
     }
     let directory = tempfile::tempdir().unwrap();
-    let program = compiled(directory.path());
+    let program = compiled(directory.path(), "waiting");
     let cable = VirtualCable::lay(VirtualCableOptions::default()).unwrap();
     let mut child = start(&cable, &program, "idle", Some("50us"));
     let output = child.stdout.take().unwrap();

@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 
 use nearwire_frames::PortError;
 use nearwire_frames::port::Port;
-use nearwire_frames::ports::xdp::XdpPort;
+use nearwire_frames::ports::xdp::{Kick, Kicked, XdpPort};
 use nearwire_frames::steering::{Filter, FlowFilter, SteeringTable};
 use nearwire_stack::{
     Arrival, Datagram, EndpointId, LinkKind, Message, NeedsKernel, Offers, Stack, StackConfig, Take, Update,
@@ -97,6 +97,32 @@ pub struct Engine {
     stamps: bool,
     /// The watch tells of frames.
     watches_ports: bool,
+    /// The lane that is sent on.
+    lane: usize,
+}
+
+/// A kick of one of the engine's ports, to be made when nobody is kept out.
+#[derive(Debug)]
+pub struct EngineKick {
+    ifindex: u32,
+    kick: Kick,
+}
+
+/// What came of it.
+#[derive(Debug)]
+pub struct EngineKicked {
+    ifindex: u32,
+    kicked: Kicked,
+}
+
+impl EngineKick {
+    /// Makes it. `None`: all is sent; else it is to be told to [`Engine::kicked`].
+    #[inline]
+    #[must_use]
+    pub fn make(self) -> Option<EngineKicked> {
+        let kicked = self.kick.make()?;
+        Some(EngineKicked { ifindex: self.ifindex, kicked })
+    }
 }
 
 impl Engine {
@@ -138,6 +164,7 @@ impl Engine {
             tables_lost: None,
             stamps: false,
             watches_ports: false,
+            lane: 0,
         })
     }
 
@@ -339,7 +366,7 @@ impl Engine {
     /// Puts a datagram into its port's ring; [`Engine::flush`] has it sent.
     #[inline]
     pub fn send(&mut self, endpoint: EndpointId, message: &Message<'_>) -> Sent {
-        let Engine { stack, interfaces, page, .. } = self;
+        let Engine { stack, interfaces, page, lane, .. } = self;
         let outgoing = match stack.udp_send(endpoint, message) {
             Ok(outgoing) => outgoing,
             Err(reason) => return Sent::Kernel(reason),
@@ -349,8 +376,9 @@ impl Engine {
         if attached.failed.is_some() {
             return Sent::Kernel(NeedsKernel::NoPort);
         }
-        attached.unsent = true;
-        match attached.port.queue_with(len_bytes, |frame| {
+        let lane = if *lane < attached.port.lanes() { *lane } else { *lane % attached.port.lanes() };
+        attached.unsent_lanes |= 1 << lane;
+        match attached.port.queue_on(lane, len_bytes, |frame| {
             outgoing.write(frame);
         }) {
             Ok(true) => {
@@ -365,13 +393,47 @@ impl Engine {
     /// Has the kernel send what is queued.
     #[inline]
     pub fn flush(&mut self) {
-        for attached in self.interfaces.attached.iter_mut().filter(|attached| attached.unsent) {
-            attached.unsent = false;
-            self.page.count(Counter::Kicks, 1);
-            if let Err(error) = attached.port.flush() {
-                attached.failed = Some(Reason::of_failure(&error));
-                self.has_failed = true;
+        for attached in self.interfaces.attached.iter_mut().filter(|attached| attached.unsent_lanes != 0) {
+            while attached.unsent_lanes != 0 {
+                let lane = attached.unsent_lanes.trailing_zeros() as usize;
+                attached.unsent_lanes &= attached.unsent_lanes - 1;
+                self.page.count(Counter::Kicks, 1);
+                if let Err(error) = attached.port.flush_on(lane) {
+                    attached.failed = Some(Reason::of_failure(&error));
+                    self.has_failed = true;
+                }
             }
+        }
+    }
+
+    /// The lane that is sent on from now on; any number, of which there may be more than lanes.
+    #[inline]
+    pub(crate) fn set_lane(&mut self, lane: usize) {
+        self.lane = lane;
+    }
+
+    /// As [`Engine::flush`], with one kick left to the caller, for when it keeps nobody out.
+    pub fn flush_but_one(&mut self) -> Option<EngineKick> {
+        let attached = self.interfaces.attached.iter_mut().find(|attached| attached.unsent_lanes != 0);
+        let kick = attached.and_then(|attached| {
+            let lane = attached.unsent_lanes.trailing_zeros() as usize;
+            attached.unsent_lanes &= attached.unsent_lanes - 1;
+            let kick = attached.port.submit_on(lane)?;
+            self.page.count(Counter::Kicks, 1);
+            Some(EngineKick { ifindex: attached.ifindex, kick })
+        });
+        self.flush();
+        kick
+    }
+
+    /// Takes note of what came of a kick.
+    pub fn kicked(&mut self, done: EngineKicked) {
+        let port = self.interfaces.attached.iter_mut().find(|attached| attached.ifindex == done.ifindex);
+        // One that was closed meanwhile has nothing to be told.
+        let Some(attached) = port else { return };
+        if let Err(error) = attached.port.kicked(done.kicked) {
+            attached.failed = Some(Reason::of_failure(&error));
+            self.has_failed = true;
         }
     }
 

@@ -28,7 +28,7 @@ use rustix::process::{Pid, getpid, getppid, test_kill_process};
 use crate::id::SocketId;
 use crate::reason::Reason;
 use crate::requeue::requeue;
-use crate::send_run::SendRun;
+use crate::sending::Leaving;
 use crate::sleepers::Sleepers;
 use crate::sockets::{EngineState, Sockets};
 use crate::udp_socket::{Accelerated, Service, UdpSocket};
@@ -130,7 +130,7 @@ impl Sockets {
         }
         self.sleepers = Sleepers::default();
         // What is held is the parent's, and so is the keeper.
-        self.run = SendRun::new(!self.config.send_coalescing.is_zero());
+        self.leaving = Leaving::new(!self.config.send_coalescing.is_zero());
         self.sets.forked();
         self.begin_page();
     }

@@ -5,8 +5,8 @@
 //! serves them: `Done`, or the kernel by the original call.
 //!
 //! * [`Sockets`] (`sockets.rs`): the numbers, the lives of sockets, who serves them and why;
-//!   `transfer.rs` sends and receives, `send_run.rs` says what may wait for a common kick, `readiness.rs` what poll(2)
-//!   would;
+//!   `sending.rs` sends (`send_run.rs`: what may wait for a common kick), `transfer.rs` receives and takes in what there
+//!   is, `readiness.rs` says what poll(2) would;
 //! * `handover.rs`: sockets that other processes have too, by fork, exec or a Unix socket; `requeue.rs` gives datagrams that
 //!   wait back to the kernel;
 //! * [`engine`]: ports, stack, the kernel's tables, and the watch over everything that is not a frame;
@@ -37,6 +37,7 @@ mod readiness;
 pub mod reason;
 mod requeue;
 mod send_run;
+mod sending;
 pub mod shadow;
 mod sharing;
 mod sleepers;
@@ -54,7 +55,8 @@ pub use epoll_sets::{AskKernel, Asked, Collected, Concerns, Control, Operation, 
 pub use id::SocketId;
 pub use reason::{Reason, Why};
 pub use send_run::{Held, Sight};
+pub use sending::{AfterSend, Send, Sender};
 pub use shadow::Ancillary;
 pub use sleepers::{Thread, WaitsFor};
 pub use sockets::Sockets;
-pub use transfer::{Bed, Delivery, Receive, Send};
+pub use transfer::{Bed, Delivery, Receive};

@@ -18,7 +18,7 @@ use crate::epoll_sets::Sets;
 use crate::handover::{Children, inode_of};
 use crate::id::SocketId;
 use crate::reason::{Reason, Why};
-use crate::send_run::SendRun;
+use crate::sending::Leaving;
 use crate::shadow::{self, Kept};
 use crate::sharing::Sharing;
 use crate::sleepers::Sleepers;
@@ -60,7 +60,7 @@ pub struct Sockets {
     /// An inherited socket is claimed also when this process sends by it.
     pub(crate) claims_to_send: bool,
     pub(crate) sharing: Sharing,
-    pub(crate) run: SendRun,
+    pub(crate) leaving: Leaving,
 }
 
 impl Sockets {
@@ -69,7 +69,7 @@ impl Sockets {
     pub fn new(config: Config, program: &str) -> Sockets {
         Sockets {
             page: Arc::new(Writer::of_self(&config, online_cpus())),
-            run: SendRun::new(!config.send_coalescing.is_zero()),
+            leaving: Leaving::new(!config.send_coalescing.is_zero()),
             config,
             program: program.to_owned(),
             numbers: Vec::new(),

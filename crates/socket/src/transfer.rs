@@ -1,26 +1,19 @@
-//! Sending and receiving: one attempt each, which never waits. Who may wait calls again (`wait.rs`).
+//! Receiving, one attempt that never waits (who may wait calls again, `wait.rs`), and taking in what there is.
 
 use std::os::fd::{AsRawFd, RawFd};
-use std::sync::Arc;
 use std::time::Duration;
 
-use nearwire_stack::{Datagram, EndpointId, Message, Take};
-use nearwire_sys::tsc::rough_ticks;
+use nearwire_stack::{Datagram, EndpointId, Take};
 
-use crate::engine::{Engine, FRAMES_AT_ONCE, LookAroundSend, Looked, Seen, Sent};
+use crate::engine::{Engine, FRAMES_AT_ONCE, Looked, Seen};
 use crate::epoll::Events;
 use crate::id::SocketId;
-use crate::readiness::look_at;
-use crate::reason::{Handed, HandedCall, Reason};
-use crate::send_run::{Held, SendRun};
+use crate::reason::{HandedCall, Reason};
 use crate::shadow::Ancillary;
 use crate::sleepers::{Thread, WaitsFor};
 use crate::sockets::Sockets;
 use crate::status::{Counter, SocketCounter};
 use crate::udp_socket::{Service, UdpSocket};
-
-/// A send longer than this is refused before the kernel looks at what it gathers (`udp_sendmsg`).
-const DATAGRAM_BYTES_MOST: usize = 65_535;
 
 /// Datagrams that one after the other are found at once before the watch is looked at: else what comes by the kernel would
 /// never be seen by a program that is kept busy.
@@ -67,19 +60,6 @@ pub enum Receive<R> {
         /// SO_RCVTIMEO.
         timeout: Option<Duration>,
     },
-}
-
-/// What became of an attempt to send.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Send {
-    /// Sent, or queued until [`Sockets::flush`].
-    Done,
-    /// The original call has to be made on the shadow.
-    Kernel,
-    /// It fails: `strict` is set, and the socket cannot be accelerated.
-    Refused,
-    /// The call fails with this error.
-    Failed(i32),
 }
 
 /// What a thread sleeps on.
@@ -307,13 +287,6 @@ impl Sockets {
         Some(std::mem::take(&mut socket.pending_error)).filter(|error| *error != 0)
     }
 
-    /// A send with MSG_MORE is about to be made by the kernel.
-    pub fn corked(&mut self, number: i32) {
-        if let Some(socket) = self.find(number).and_then(|id| self.get_mut(id)) {
-            socket.is_corked = true;
-        }
-    }
-
     /// Whether datagrams that were taken before a socket became the kernel's wait to be read.
     #[must_use]
     pub fn has_leftover(&self, number: i32) -> bool {
@@ -338,159 +311,6 @@ impl Sockets {
             socket.stamp_ns = None;
             self.handed_at(id, HandedCall::ShadowReady);
         }
-    }
-
-    /// Sends a datagram. `more`: others follow at once, and [`Sockets::flush`] after them.
-    #[inline]
-    pub fn send(&mut self, number: i32, message: &Message<'_>, more: bool) -> Send {
-        let Some(id) = self.find(number) else { return Send::Kernel };
-        let Some((socket, engine)) = self.with_engine(id) else { return self.send_undecided(id, message, more) };
-        let Service::Accelerated(accelerated) = &socket.service else { return self.send_undecided(id, message, more) };
-        let now_ticks = rough_ticks();
-        let look = engine.look_around_send(now_ticks);
-        if look == LookAroundSend::Before {
-            self.look();
-            if self.forget_if_closed(id) {
-                return Send::Kernel;
-            }
-            return self.send_now(id, message, more);
-        }
-        if socket.shadow_has_error || socket.is_corked {
-            return self.send_now(id, message, more);
-        }
-        let endpoint = accelerated.endpoint;
-        match engine.send(endpoint, message) {
-            Sent::Queued => {
-                socket.slot.count_sent(message.payload.len());
-                if !more && self.run.kicks(now_ticks) {
-                    self.flush();
-                    self.run.kick_took(now_ticks, rough_ticks);
-                }
-                if look == LookAroundSend::After && !more {
-                    self.look();
-                }
-                self.page.count(Counter::CallsServed, 1);
-                self.raise_sendable(id);
-                Send::Done
-            }
-            other => self.send_again(id, message, more, other),
-        }
-    }
-
-    /// After a look: the socket may have an error, which the kernel tells, or be the kernel's by now.
-    fn send_now(&mut self, id: SocketId, message: &Message<'_>, more: bool) -> Send {
-        let Some((socket, engine)) = self.with_engine(id) else { return Send::Kernel };
-        if let Some(sent) = socket.send_aside(message) {
-            self.flush();
-            if sent == Send::Kernel {
-                self.handed_at(id, HandedCall::ShadowReady);
-            }
-            return sent;
-        }
-        let Service::Accelerated(accelerated) = &socket.service else { return Send::Kernel };
-        let sent = engine.send(accelerated.endpoint, message);
-        if sent == Sent::Queued {
-            return self.sent_now(id, message, more);
-        }
-        self.send_again(id, message, more, sent)
-    }
-
-    fn sent_now(&mut self, id: SocketId, message: &Message<'_>, more: bool) -> Send {
-        if let Some(socket) = self.get_mut(id) {
-            socket.slot.count_sent(message.payload.len());
-        }
-        if !more {
-            self.flush();
-        }
-        self.page.count(Counter::CallsServed, 1);
-        self.raise_sendable(id);
-        Send::Done
-    }
-
-    /// The port was full, or the stack could not: once more after a kick, else the kernel.
-    #[cold]
-    fn send_again(&mut self, id: SocketId, message: &Message<'_>, more: bool, first: Sent) -> Send {
-        // What was queued before goes first.
-        self.flush();
-        let Some((socket, engine)) = self.with_engine(id) else { return Send::Kernel };
-        let Service::Accelerated(accelerated) = &socket.service else { return Send::Kernel };
-        if first == Sent::Full && engine.send(accelerated.endpoint, message) == Sent::Queued {
-            return self.sent_now(id, message, more);
-        }
-        socket.slot.count(SocketCounter::SentByShadow);
-        socket.slot.count(SocketCounter::CallsHanded);
-        self.page.count_handed(match first {
-            Sent::Kernel(reason) => Handed::ByStack(reason),
-            Sent::Queued | Sent::Full => Handed::ByLibrary(HandedCall::NotReady),
-        });
-        Send::Kernel
-    }
-
-    #[cold]
-    fn send_undecided(&mut self, id: SocketId, message: &Message<'_>, more: bool) -> Send {
-        if self.claims_to_send {
-            self.claim(id, Reason::ReadByChild);
-        }
-        let Some(socket) = self.get_mut(id) else { return Send::Kernel };
-        if !matches!(socket.service, Service::Open) {
-            return if self.is_refused(id) { Send::Refused } else { Send::Kernel };
-        }
-        if let Some(sent) = socket.send_aside(message) {
-            return sent;
-        }
-        // A send that the kernel would refuse decides nothing.
-        let Some(remote) = message.to.or(socket.remote).filter(|to| to.port() != 0) else { return Send::Kernel };
-        if matches!(socket.family, nearwire_stack::Family::V4) && remote.is_ipv6() {
-            return Send::Kernel;
-        }
-        self.settle(id, Some(remote));
-        if self.is_refused(id) {
-            return Send::Refused;
-        }
-        self.send_now(id, message, more)
-    }
-
-    /// A frame has left, so there is room again (`sock_def_write_space`): edge-triggered registrations tell of it.
-    #[inline]
-    fn raise_sendable(&mut self, id: SocketId) {
-        if self.sets.raise(id, Events::SENDABLE) {
-            self.sleepers.wake_for(id);
-        }
-    }
-
-    /// Has the kernel send what was queued with `more`, or is held.
-    #[inline]
-    pub fn flush(&mut self) {
-        if let Some(engine) = self.engine() {
-            engine.flush();
-        }
-        self.run.kicked();
-    }
-
-    /// The program makes a call that is no send: what is held of those before goes first.
-    #[inline]
-    pub fn end_send_run(&mut self) {
-        if self.run.end() {
-            self.flush();
-        }
-    }
-
-    /// How long datagrams may be held.
-    #[must_use]
-    pub const fn send_coalescing(&self) -> Duration {
-        self.config.send_coalescing
-    }
-
-    /// Nobody can see to what is held: every datagram leaves at once from now on.
-    pub fn stop_coalescing(&mut self) {
-        self.flush();
-        self.run = SendRun::new(false);
-    }
-
-    /// What a send has just held, where nobody sees to its time: to be given to the keeper.
-    #[inline]
-    pub fn take_unkept(&mut self) -> Option<Arc<Held>> {
-        self.run.take_unkept()
     }
 
     /// Bytes of the datagram that the next receive would deliver; `None`: ask the kernel (FIONREAD).
@@ -650,25 +470,6 @@ impl UdpSocket {
             0 => Receive::Shadow,
             error => Receive::Failed(error),
         }
-    }
-
-    /// What stands in the way of a send past the kernel: an error to be told first, or a datagram that the kernel gathers.
-    fn send_aside(&mut self, message: &Message<'_>) -> Option<Send> {
-        if self.is_corked {
-            // This send ends it, unless it is refused for its length.
-            self.is_corked = message.payload.len() > DATAGRAM_BYTES_MOST;
-            return Some(Send::Kernel);
-        }
-        if !self.shadow_has_error {
-            return None;
-        }
-        let error = std::mem::take(&mut self.pending_error);
-        if error != 0 {
-            return Some(Send::Failed(error));
-        }
-        // Told already, it is seen no more: a program that only sends would go by the kernel for ever.
-        (self.shadow_has_data, self.shadow_has_error) = look_at(self.shadow);
-        self.shadow_has_error.then_some(Send::Kernel)
     }
 }
 

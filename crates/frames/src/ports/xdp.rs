@@ -18,6 +18,7 @@
 
 mod candidates;
 mod config;
+mod lanes;
 mod raw;
 mod receive;
 mod rings;
@@ -27,6 +28,7 @@ mod umem;
 
 pub use candidates::{Candidate, Side, candidates};
 pub use config::{Steer, XdpConfig, XdpMode};
+pub use lanes::{Kick, Kicked};
 pub use umem::Pages;
 
 use std::io;
@@ -78,6 +80,8 @@ pub struct XdpPort {
     /// An empty look runs the driver's receive path.
     busy_polls: bool,
     sender: Sender,
+    /// Of lanes behind the first.
+    other_senders: Box<[Sender]>,
     empty_looks: u32,
     received_frames: u64,
     limits: FrameLimits,
@@ -112,6 +116,7 @@ impl XdpPort {
             lent: None,
             busy_polls: false,
             sender: sockets.sender,
+            other_senders: sockets.other_senders.into_boxed_slice(),
             empty_looks: 0,
             received_frames: 0,
             limits: FrameLimits::new(&sending, buffer_bytes),
@@ -174,16 +179,17 @@ impl XdpPort {
     /// there in a child.
     #[must_use]
     pub fn into_filters_of_parent(self) -> Option<SteeringTable> {
-        let XdpPort { attachment, steering, receivers, sender, .. } = self;
+        let XdpPort { attachment, steering, receivers, sender, other_senders, .. } = self;
         if let Some(attachment) = attachment {
             attachment.close_copy();
         }
         let sockets = receivers.iter().map(Receiver::socket).chain([sender.socket()]);
+        // Senders of other lanes are on sockets that receive.
         let mut numbers: Vec<_> = sockets.map(|socket| socket.as_raw_fd()).collect();
         numbers.sort_unstable();
         numbers.dedup();
         // Dropped, they would unmap addresses where the child has nothing, or something of its own by now.
-        std::mem::forget((receivers, sender));
+        std::mem::forget((receivers, sender, other_senders));
         for number in numbers {
             // SAFETY: the values that owned the descriptors are forgotten, and each number is here once.
             drop(unsafe { OwnedFd::from_raw_fd(number) });
@@ -226,6 +232,7 @@ fn gone(interface: &str, source: io::Error) -> PortError {
 struct OpenSockets {
     receivers: Vec<Receiver>,
     sender: Sender,
+    other_senders: Vec<Sender>,
     pages: Pages,
     zero_copy: bool,
 }
@@ -237,6 +244,7 @@ fn open_sockets(
 ) -> Result<OpenSockets, PortError> {
     let mut receivers = Vec::with_capacity(config.rx_queues.len());
     let mut sender = None;
+    let mut other_senders = Vec::new();
     let mut pages = Pages::Small;
     let mut zero_copy = true;
     let receive_only = SocketSpec {
@@ -252,11 +260,16 @@ fn open_sockets(
     };
     let (tx_frames, prepared_frames) = (config.tx_frames, config.prepared_frames);
     for &queue in &config.rx_queues {
-        let sends = !config.sends_separately() && queue == config.tx_queue;
-        let (tx_frames, prepared_frames) = if sends { (tx_frames, prepared_frames) } else { (0, 0) };
+        let is_first = !config.sends_separately() && queue == config.tx_queue;
+        let tx_frames = if is_first || config.lanes { tx_frames } else { 0 };
+        let prepared_frames = if is_first { prepared_frames } else { 0 };
         let halves = SocketSpec { queue, tx_frames, prepared_frames, ..receive_only }.open()?;
         receivers.extend(halves.receiver);
-        sender = sender.or(halves.sender);
+        if is_first {
+            sender = halves.sender;
+        } else {
+            other_senders.extend(halves.sender);
+        }
         pages = halves.pages;
         zero_copy &= halves.zero_copy;
     }
@@ -274,7 +287,7 @@ fn open_sockets(
         found: u64::from(config.tx_queue),
         wanted: "one of rx_queues, or separate_tx_socket",
     })?;
-    Ok(OpenSockets { receivers, sender, pages, zero_copy })
+    Ok(OpenSockets { receivers, sender, other_senders, pages, zero_copy })
 }
 
 /// Loads the program, gives it the sockets and attaches it.
@@ -330,17 +343,12 @@ impl Port for XdpPort {
 
     #[inline]
     fn queue_with(&mut self, len_bytes: usize, write: impl FnOnce(&mut [u8])) -> Result<bool, PortError> {
-        self.limits.check_length(len_bytes)?;
-        let limits = &self.limits;
-        self.sender.queue_with(len_bytes, |buffer| {
-            write(buffer);
-            limits.check(buffer)
-        })
+        self.queue_on(0, len_bytes, write)
     }
 
     #[inline]
     fn flush(&mut self) -> Result<(), PortError> {
-        self.sender.flush().map_err(|source| gone(self.config.sending_interface(), source))
+        self.flush_on(0)
     }
 
     fn prepare(&mut self, frame: &[u8]) -> Result<PreparedFrame, PortError> {
@@ -368,12 +376,13 @@ impl Port for XdpPort {
     }
 
     fn statistics(&self) -> PortStatistics {
+        let senders = || self.other_senders.iter().chain([&self.sender]);
         PortStatistics {
             received_frames: self.received_frames,
-            sent_frames: self.sender.sent_frames,
+            sent_frames: senders().map(|sender| sender.sent_frames).sum(),
             receive_dropped_frames: self.receivers.iter().map(Receiver::dropped_frames).sum(),
-            send_refused_frames: self.sender.refused_frames,
-            kicks: self.sender.kicks,
+            send_refused_frames: senders().map(|sender| sender.refused_frames).sum(),
+            kicks: senders().map(|sender| sender.kicks).sum(),
         }
     }
 

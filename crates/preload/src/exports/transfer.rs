@@ -424,7 +424,7 @@ pub unsafe extern "C" fn sendmmsg(fd: c_int, messages: *mut mmsghdr, count: c_ui
             (*entry).msg_len = sent as c_uint;
             done += 1;
         }
-        state::with(|sockets| sockets.flush());
+        state::send_with(nearwire_socket::Sockets::kick);
         if done == 0 && count > 0 {
             return -1;
         }

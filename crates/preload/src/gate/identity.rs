@@ -3,7 +3,7 @@
 /// A number that no other living thread has: not 0, and a multiple of 16.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
-pub(super) fn thread_identity() -> usize {
+pub fn thread_identity() -> usize {
     let identity: usize;
     // SAFETY: the System V ABI for x86-64 (thread-local storage, variant II) has the thread pointer's own value at
     // %fs:0.
@@ -16,7 +16,7 @@ pub(super) fn thread_identity() -> usize {
 /// A number that no other living thread has: not 0, and a multiple of 16.
 #[cfg(target_arch = "aarch64")]
 #[inline(always)]
-pub(super) fn thread_identity() -> usize {
+pub fn thread_identity() -> usize {
     let identity: usize;
     // SAFETY: reads a register that every process may read; the ABI has the thread pointer there.
     unsafe {

@@ -22,6 +22,8 @@ const FILL_FRAMES_LOCKED: u32 = 512;
 /// The same, over all queues of an interface.
 const FILL_FRAMES_MOST: u32 = 8192;
 const TX_FRAMES: u32 = 256;
+/// Devices with more queues send on one: their packet memory would be several MiB for few threads.
+const LANES_MOST: u32 = 16;
 /// What others may undo without a word (an interface given back, a limit raised) is tried again after this time.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
@@ -35,8 +37,8 @@ pub struct Attached {
     pub port: XdpPort,
     /// The port's name in the stack.
     pub(super) port_id: PortId,
-    /// Frames are queued that no kick was made for.
-    pub(super) unsent: bool,
+    /// A bit for each lane on which frames are queued that no kick was made for.
+    pub(super) unsent_lanes: u64,
     /// It can no more, and why.
     pub(super) failed: Option<Reason>,
     pub(super) told_dropped_frames: u64,
@@ -373,7 +375,7 @@ impl Interfaces {
             name: name.clone(),
             port,
             port_id,
-            unsent: false,
+            unsent_lanes: 0,
             failed: None,
             told_dropped_frames: 0,
             is_veth: facts.driver == "veth",
@@ -456,6 +458,7 @@ fn sized(config: XdpConfig, facts: &InterfaceFacts, fill_frames_most: u32) -> Xd
         rx_queues: (0..queues).collect(),
         tx_queue: config.tx_queue.min(queues - 1),
         separate_tx_socket: false,
+        lanes: queues <= LANES_MOST,
         frame_size_bytes,
         fill_frames,
         rx_ring_slots: fill_frames,

@@ -69,6 +69,11 @@ pub struct XdpConfig {
     /// Send through a socket of its own, on a queue that is not in `rx_queues`. The CPU of the peer then does not write
     /// what ours writes: 0.75 instead of 1.16 us half RTT native, 0.63 instead of 0.85 us generic, on veth.
     pub separate_tx_socket: bool,
+    /// The socket of every receive queue sends too, for threads that send at the same time ([`XdpPort::queue_on`]). Not
+    /// where sending has a socket of its own.
+    ///
+    /// [`XdpPort::queue_on`]: super::XdpPort::queue_on
+    pub lanes: bool,
     /// Send on another interface (the middle of a forward workload); its socket is always separate.
     pub tx_interface: Option<String>,
     /// Which frames to take.
@@ -98,6 +103,7 @@ impl XdpConfig {
             rx_queues: vec![0],
             tx_queue: 0,
             separate_tx_socket: false,
+            lanes: false,
             tx_interface: None,
             steer,
             frame_size_bytes: 2048,
@@ -174,6 +180,9 @@ impl XdpConfig {
             let wanted = "a queue not in rx_queues, because a queue takes one socket";
             return Err(self.wrong("tx_queue", self.tx_queue, wanted));
         }
+        if self.sends_separately() && self.lanes {
+            return Err(self.wrong("lanes", 1, "false, because only one socket sends"));
+        }
         if !self.sends_separately() && !shared_queue {
             return Err(self.wrong("tx_queue", self.tx_queue, "one of rx_queues, or separate_tx_socket"));
         }
@@ -245,6 +254,7 @@ mod tests {
             (XdpConfig { rx_queues: vec![0, 0], ..config() }, "rx_queues"),
             (XdpConfig { tx_queue: 1, ..config() }, "tx_queue"),
             (config().with_separate_tx(1, 1), "tx_queue"),
+            (XdpConfig { lanes: true, ..config().with_separate_tx(0, 1) }, "lanes"),
             (XdpConfig { frame_size_bytes: 1024, ..config() }, "frame_size_bytes"),
             (XdpConfig { rx_ring_slots: 100, ..config() }, "rx_ring_slots"),
             (XdpConfig { fill_frames: 0, ..config() }, "fill_frames"),

@@ -16,7 +16,7 @@ use super::umem::Umem;
 
 /// Kicks in one flush. The kernel sends 32 frames a kick, so this covers 2048 frames; a device that does not take
 /// frames is left alone after that, and the next flush goes on.
-const KICKS_MOST: u32 = 64;
+pub(super) const KICKS_MOST: u32 = 64;
 
 /// The part of the memory that sending has: send buffers, then resident frames.
 #[derive(Debug)]
@@ -60,6 +60,8 @@ pub(super) struct Sender {
     copies: bool,
     /// There may be frames that the kernel has not taken.
     pending: bool,
+    /// A kick was made elsewhere: what it sent has not been taken back.
+    unreaped: bool,
     pub(super) sent_frames: u64,
     pub(super) refused_frames: u64,
     pub(super) kicks: u64,
@@ -88,6 +90,7 @@ impl Sender {
             socket,
             copies,
             pending: false,
+            unreaped: false,
             sent_frames: 0,
             refused_frames: 0,
             kicks: 0,
@@ -143,7 +146,9 @@ impl Sender {
 
     #[inline]
     fn free_buffer(&mut self) -> Option<u64> {
-        if self.free.is_empty() {
+        // The last one freed is the one still in the cache, so those that another thread's kick sent are taken first.
+        if self.unreaped || self.free.is_empty() {
+            self.unreaped = false;
             self.reap();
         }
         self.free.pop()
@@ -288,6 +293,37 @@ impl Sender {
         Ok(())
     }
 
+    /// Shows the kernel what is queued; the socket to be kicked, where that is needed.
+    #[inline]
+    pub(super) fn submit(&mut self) -> Option<Arc<OwnedFd>> {
+        if !self.pending {
+            return None;
+        }
+        self.tx.submit();
+        if !self.copies {
+            self.reap();
+            if !self.tx.needs_wakeup() {
+                self.pending = self.tx.unconsumed() > 0;
+                return None;
+            }
+        }
+        self.pending = false;
+        self.unreaped = true;
+        self.kicks += 1;
+        Some(Arc::clone(&self.socket))
+    }
+
+    /// The device dropped frames that were sent.
+    pub(super) fn refused(&mut self, frames: u64) {
+        self.refused_frames += frames;
+        self.sent_frames = self.sent_frames.saturating_sub(frames);
+    }
+
+    /// A kick left frames in the ring: the next goes on.
+    pub(super) fn unfinished(&mut self) {
+        self.pending = true;
+    }
+
     /// Kicks until the kernel took every frame: it sends 32 a kick and says `EAGAIN` when there are more.
     #[inline]
     fn kick_copy(&mut self) -> io::Result<()> {
@@ -315,8 +351,7 @@ impl Sender {
             Err(Errno::AGAIN | Errno::NOBUFS) => Ok(false),
             // The device dropped one frame (veth: the peer's queue is full) and completed it.
             Err(Errno::BUSY) => {
-                self.refused_frames += 1;
-                self.sent_frames = self.sent_frames.saturating_sub(1);
+                self.refused(1);
                 Ok(false)
             }
             Err(errno) => Err(errno.into()),

@@ -1,0 +1,139 @@
+//! Several threads that send by one port: a *lane* each, that is a TX ring of its own, and kicks that are made when the
+//! port is no longer at hand.
+//!
+//! In copy mode the kernel does all of a frame's way within the kick, so threads that made theirs one after the other,
+//! behind a lock, would send no faster than one. The kernel has a lock a socket too (`xs->mutex`, `net/xdp/xsk.c`):
+//! threads on one lane wait for one another there, and not while they are in the port.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use rustix::io::Errno;
+use rustix::net::{SendFlags, send};
+
+use super::send::{KICKS_MOST, Sender};
+use super::{XdpPort, gone};
+use crate::PortError;
+
+/// The system call that has the kernel take what a lane shows it.
+#[derive(Debug, Clone)]
+pub struct Kick {
+    /// Open as long as the kick: the number cannot become that of another socket, even when the port is closed.
+    socket: Arc<OwnedFd>,
+    lane: usize,
+}
+
+/// What came of a kick.
+#[derive(Debug)]
+#[must_use]
+pub struct Kicked {
+    lane: usize,
+    refused_frames: u64,
+    /// The kernel may not have taken all.
+    is_unfinished: bool,
+    failed: Option<io::Error>,
+}
+
+impl Kick {
+    pub(super) fn new(socket: Arc<OwnedFd>, lane: usize) -> Kick {
+        Kick { socket, lane }
+    }
+
+    /// Makes it. `None`: all is sent, and nothing is left to be told to [`XdpPort::kicked`].
+    #[inline]
+    pub fn make(self) -> Option<Kicked> {
+        let mut refused_frames = 0;
+        for _ in 0..KICKS_MOST {
+            match send(&*self.socket, &[], SendFlags::DONTWAIT) {
+                Ok(_) if refused_frames == 0 => return None,
+                Ok(_) => return Some(self.kicked(refused_frames, false, None)),
+                Err(Errno::AGAIN | Errno::NOBUFS) => {}
+                // The device dropped one frame (veth: the peer's queue is full) and completed it.
+                Err(Errno::BUSY) => refused_frames += 1,
+                Err(errno) => return Some(self.kicked(refused_frames, false, Some(errno.into()))),
+            }
+        }
+        Some(self.kicked(refused_frames, true, None))
+    }
+
+    fn kicked(&self, refused_frames: u64, is_unfinished: bool, failed: Option<io::Error>) -> Kicked {
+        Kicked { lane: self.lane, refused_frames, is_unfinished, failed }
+    }
+}
+
+#[inline]
+fn pick<'s>(first: &'s mut Sender, others: &'s mut [Sender], lane: usize) -> &'s mut Sender {
+    match lane.checked_sub(1).and_then(|other| others.get_mut(other)) {
+        Some(sender) => sender,
+        None => first,
+    }
+}
+
+impl XdpPort {
+    /// How many lanes there are: one, and with [`lanes`](super::XdpConfig::lanes) one for each receive queue. The first
+    /// is that of [`crate::Port::queue`].
+    #[inline]
+    #[must_use]
+    pub fn lanes(&self) -> usize {
+        1 + self.other_senders.len()
+    }
+
+    #[inline]
+    fn sender_of(&mut self, lane: usize) -> &mut Sender {
+        pick(&mut self.sender, &mut self.other_senders, lane)
+    }
+
+    /// As [`crate::Port::queue_with`], on a lane; the first for one that there is not.
+    ///
+    /// # Errors
+    /// The frame has a length that the interface does not take.
+    #[inline]
+    pub fn queue_on(
+        &mut self,
+        lane: usize,
+        len_bytes: usize,
+        write: impl FnOnce(&mut [u8]),
+    ) -> Result<bool, PortError> {
+        self.limits.check_length(len_bytes)?;
+        let XdpPort { limits, sender, other_senders, .. } = self;
+        pick(sender, other_senders, lane).queue_with(len_bytes, |buffer| {
+            write(buffer);
+            limits.check(buffer)
+        })
+    }
+
+    /// As [`crate::Port::flush`], of a lane.
+    ///
+    /// # Errors
+    /// As there.
+    #[inline]
+    pub fn flush_on(&mut self, lane: usize) -> Result<(), PortError> {
+        let flushed = self.sender_of(lane).flush();
+        flushed.map_err(|source| gone(self.config.sending_interface(), source))
+    }
+
+    /// Shows the kernel what is queued on a lane, and gives the kick that has it sent. `None`: nothing is queued, or the
+    /// driver sees it without one.
+    #[inline]
+    pub fn submit_on(&mut self, lane: usize) -> Option<Kick> {
+        let socket = self.sender_of(lane).submit()?;
+        Some(Kick::new(socket, lane))
+    }
+
+    /// Takes note of what came of a kick.
+    ///
+    /// # Errors
+    /// The kick failed: the interface is gone, or down.
+    pub fn kicked(&mut self, kicked: Kicked) -> Result<(), PortError> {
+        let sender = self.sender_of(kicked.lane);
+        sender.refused(kicked.refused_frames);
+        if kicked.is_unfinished {
+            sender.unfinished();
+        }
+        match kicked.failed {
+            Some(source) => Err(gone(self.config.sending_interface(), source)),
+            None => Ok(()),
+        }
+    }
+}
