@@ -9,11 +9,21 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 /// # Errors
 /// The CPU does not exist or is not allowed for this process.
 pub fn pin_current_thread(cpu: u32) -> Result<(), Errno> {
+    pin_current_thread_to(&[cpu])
+}
+
+/// Has the calling thread run on some CPUs only.
+///
+/// # Errors
+/// None of them is there and allowed for this process.
+pub fn pin_current_thread_to(cpus: &[u32]) -> Result<(), Errno> {
     let mut set = CpuSet::new();
-    if cpu as usize >= CpuSet::MAX_CPU {
-        return Err(Errno::INVAL);
+    for &cpu in cpus {
+        if cpu as usize >= CpuSet::MAX_CPU {
+            return Err(Errno::INVAL);
+        }
+        set.set(cpu as usize);
     }
-    set.set(cpu as usize);
     sched_setaffinity(None, &set)
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use nearwire_lab::CableEnd;
 use nearwire_wire::ethernet::EtherType;
 
-use crate::process::{Sockets, command, start};
+use crate::process::{Sockets, command, start, start_anywhere};
 use crate::{AnyError, INITIATOR_CPU, RESPONDER_CPU, one_way, program};
 
 const PORT: u16 = 20_000;
@@ -25,7 +25,7 @@ pub struct Use {
 
 #[derive(Clone, Copy)]
 enum What {
-    Send { bytes: u32 },
+    Send { bytes: u32, threads: u32 },
     Ping { idle: u16 },
 }
 
@@ -33,13 +33,15 @@ const fn one(name: &'static str, sockets: Sockets, what: What) -> Use {
     Use { name, sockets, what }
 }
 
-pub const USES: [Use; 9] = [
-    one("send 64 B, kernel", Sockets::Kernel, What::Send { bytes: 64 }),
-    one("send 64 B, run", Sockets::Nearwire, What::Send { bytes: 64 }),
-    one("send 64 B, run throughput", Sockets::Throughput, What::Send { bytes: 64 }),
-    one("send 1400 B, kernel", Sockets::Kernel, What::Send { bytes: 1400 }),
-    one("send 1400 B, run", Sockets::Nearwire, What::Send { bytes: 1400 }),
-    one("send 1400 B, run throughput", Sockets::Throughput, What::Send { bytes: 1400 }),
+pub const USES: [Use; 11] = [
+    one("send 64 B, kernel", Sockets::Kernel, What::Send { bytes: 64, threads: 1 }),
+    one("send 64 B, run", Sockets::Nearwire, What::Send { bytes: 64, threads: 1 }),
+    one("send 64 B, run throughput", Sockets::Throughput, What::Send { bytes: 64, threads: 1 }),
+    one("send 64 B, 2 threads, kernel", Sockets::Kernel, What::Send { bytes: 64, threads: 2 }),
+    one("send 64 B, 2 threads, run", Sockets::Nearwire, What::Send { bytes: 64, threads: 2 }),
+    one("send 1400 B, kernel", Sockets::Kernel, What::Send { bytes: 1400, threads: 1 }),
+    one("send 1400 B, run", Sockets::Nearwire, What::Send { bytes: 1400, threads: 1 }),
+    one("send 1400 B, run throughput", Sockets::Throughput, What::Send { bytes: 1400, threads: 1 }),
     one("ping, kernel", Sockets::Kernel, What::Ping { idle: 0 }),
     one("ping, run", Sockets::Nearwire, What::Ping { idle: 0 }),
     one("ping beside 10 000, run", Sockets::Nearwire, What::Ping { idle: 10_000 }),
@@ -52,8 +54,13 @@ impl Use {
         let text = match self.what {
             // The far end is that of the frames that this is compared with: on a virtual cable the sender pays for what
             // its peer does with a frame.
-            What::Send { bytes } => one_way::counting(far, EtherType::IPV4, || {
-                start(self.command(&format!("send {at} {bytes} {SEND_MS}"))?, near, INITIATOR_CPU)?.output()
+            What::Send { bytes, threads } => one_way::counting(far, EtherType::IPV4, threads == 1, || {
+                let command = self.command(&format!("send {at} {bytes} {SEND_MS} {threads}"))?;
+                if threads == 1 {
+                    start(command, near, INITIATOR_CPU)?.output()
+                } else {
+                    start_anywhere(command, near)?.output()
+                }
             })?,
             What::Ping { idle } => {
                 let server = start(self.command(&format!("echo {at}"))?, far, RESPONDER_CPU)?;

@@ -68,13 +68,18 @@ pub fn rate(kind: Kind, near: &CableEnd, far: &CableEnd, clock: Clock) -> Result
     }
 }
 
-/// Does something while the far end counts frames of a type, as [`Kind::Xdp`] does.
+/// Does something while the far end counts frames of a type, as [`Kind::Xdp`] does; or, when not `counted`, leaves them to
+/// be dropped at a full ring, and the CPU to others.
 pub fn counting<R>(
     far: &CableEnd,
     ether_type: EtherType,
+    counted: bool,
     work: impl FnOnce() -> Result<R, AnyError>,
 ) -> Result<R, AnyError> {
     let mut port = far.namespace.enter(|| open(far, Side::Far, ether_type).map_err(|error| error.to_string()))??;
+    if !counted {
+        return work();
+    }
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let counting = scope.spawn(|| {

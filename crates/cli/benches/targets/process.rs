@@ -4,9 +4,9 @@ use std::ffi::OsStr;
 use std::process::{Child, Command, Stdio};
 
 use nearwire_lab::CableEnd;
-use nearwire_sys::affinity::pin_current_thread;
+use nearwire_sys::affinity::pin_current_thread_to;
 
-use crate::{AnyError, NEARWIRE};
+use crate::{AnyError, INITIATOR_CPU, NEARWIRE, RESPONDER_CPU};
 
 /// Whose sockets a program has.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -31,11 +31,20 @@ pub fn command(sockets: Sockets, program: &OsStr) -> Command {
 }
 
 /// Starts it at an end, on a CPU: a program runs where the thread that starts it does.
-pub fn start(mut command: Command, end: &CableEnd, cpu: u32) -> Result<Running, AnyError> {
+pub fn start(command: Command, end: &CableEnd, cpu: u32) -> Result<Running, AnyError> {
+    start_on(command, end, &[cpu])
+}
+
+/// Starts it at an end, on both CPUs.
+pub fn start_anywhere(command: Command, end: &CableEnd) -> Result<Running, AnyError> {
+    start_on(command, end, &[INITIATOR_CPU, RESPONDER_CPU])
+}
+
+fn start_on(mut command: Command, end: &CableEnd, cpus: &[u32]) -> Result<Running, AnyError> {
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
-    let namespace = end.namespace.clone();
+    let (namespace, cpus) = (end.namespace.clone(), cpus.to_vec());
     let started = std::thread::spawn(move || {
-        pin_current_thread(cpu).map_err(|errno| format!("pin to CPU {cpu}: {errno}"))?;
+        pin_current_thread_to(&cpus).map_err(|errno| format!("pin to CPUs {cpus:?}: {errno}"))?;
         let program = command.get_program().to_owned();
         let child = namespace.enter(|| command.spawn()).map_err(|error| error.to_string())?;
         child.map_err(|error| format!("start {}: {error}; install it (make targets does)", program.display()))

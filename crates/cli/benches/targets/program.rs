@@ -14,11 +14,13 @@ const BATCH: usize = 64;
 
 type Answer = Result<(), Box<dyn Error>>;
 
-/// `send TO BYTES MS`, `echo AT`, `ping TO IDLE TRIPS`.
+/// `send TO BYTES MS THREADS`, `echo AT`, `ping TO IDLE TRIPS`.
 pub fn run(arguments: &[String]) -> Answer {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match words[..] {
-        ["send", to, bytes, ms] => send(to.parse()?, bytes.parse()?, Duration::from_millis(ms.parse()?)),
+        ["send", to, bytes, ms, threads] => {
+            send_by(threads.parse()?, to.parse()?, bytes.parse()?, Duration::from_millis(ms.parse()?))
+        }
         ["echo", at] => echo(at.parse()?),
         ["ping", to, idle, trips] => ping(to.parse()?, idle.parse()?, trips.parse()?),
         _ => Err(format!("no program: {words:?}").into()),
@@ -31,8 +33,24 @@ fn connected(to: SocketAddr) -> std::io::Result<UdpSocket> {
     Ok(socket)
 }
 
-/// Sends as fast as it goes.
-fn send(to: SocketAddr, bytes: usize, time: Duration) -> Answer {
+/// Threads send as fast as it goes, each by a socket of its own.
+fn send_by(threads: usize, to: SocketAddr, bytes: usize, time: Duration) -> Answer {
+    let rates = std::thread::scope(|scope| {
+        let sender = || send(to, bytes, time).map_err(|error| error.to_string());
+        let others: Vec<_> = (1..threads).map(|_| scope.spawn(sender)).collect();
+        let own = sender();
+        others
+            .into_iter()
+            .map(|other| other.join().unwrap_or_else(|_| Err("a thread failed".to_owned())))
+            .chain([own])
+            .collect::<Result<Vec<f64>, _>>()
+    })?;
+    println!("mpps {}", rates.iter().sum::<f64>());
+    Ok(())
+}
+
+/// Sends as fast as it goes; datagrams a microsecond.
+fn send(to: SocketAddr, bytes: usize, time: Duration) -> Result<f64, Box<dyn Error>> {
     let socket = connected(to)?;
     let message = vec![0x5a; bytes];
     let (began, mut sent) = (Instant::now(), 0_u64);
@@ -42,8 +60,7 @@ fn send(to: SocketAddr, bytes: usize, time: Duration) -> Answer {
         }
         sent += BATCH as u64;
     }
-    println!("mpps {}", sent as f64 / began.elapsed().as_secs_f64() / 1e6);
-    Ok(())
+    Ok(sent as f64 / began.elapsed().as_secs_f64() / 1e6)
 }
 
 fn echo(at: SocketAddr) -> Answer {
