@@ -21,7 +21,8 @@ build:
 bench: build
 	target/release/nearwire bench --json nearwire.json --report nearwire.html
 
-# Below PREFIX: the command with the library it preloads; header, libraries, pkg-config file and manual of libnearwire.
+# Below PREFIX: the command with the library it preloads, and its manual; header, libraries, pkg-config file and manual of
+# libnearwire.
 PREFIX ?= /usr/local
 LIBDIR ?= $(PREFIX)/lib
 install:
@@ -29,6 +30,8 @@ install:
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(LIBDIR)/nearwire
 	install -m 755 $(TARGET_DIRECTORY)/release/nearwire $(DESTDIR)$(PREFIX)/bin
 	install -m 755 $(TARGET_DIRECTORY)/release/libnearwire_preload.so $(DESTDIR)$(LIBDIR)/nearwire
+	install -d $(DESTDIR)$(PREFIX)/share/man/man1
+	install -m 644 crates/cli/man/*.1 $(DESTDIR)$(PREFIX)/share/man/man1
 	$(MAKE) -C crates/capi install PREFIX=$(PREFIX) LIBDIR=$(LIBDIR)
 
 # Installs what is missing of $(1), with the options $(2) of apt-get; Debian, root.

@@ -308,3 +308,24 @@ fn start_takes_little_time() {
     println!("nearwire run -- true takes {best:?}");
     assert!(best <= START_MAX, "{best:?}");
 }
+
+#[test]
+fn manual_names_each_option_and_key_and_passes_the_checker() {
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/man/nearwire-run.1");
+    let text = fs::read_to_string(page).unwrap().replace('\\', "");
+    let help =
+        String::from_utf8(Command::new(common::NEARWIRE).args(["run", "--help"]).output().unwrap().stdout).unwrap();
+    let is_name = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+    let words = help.split(|c| !is_name(c)).filter(|word| word.starts_with("--") || word.starts_with("NEARWIRE_"));
+    for word in words.filter(|word| word.len() > 2 && *word != "--help" && *word != "--ip") {
+        assert!(text.contains(word), "{word} is not in {page}");
+    }
+    let lint = Command::new("mandoc").args(["-T", "lint", "-W", "warning", page]).output();
+    match lint {
+        Ok(lint) => assert!(lint.status.success(), "{}", String::from_utf8_lossy(&lint.stdout)),
+        Err(error) => {
+            assert!(std::env::var_os("NEARWIRE_REQUIRE").is_none(), "NEARWIRE_REQUIRE is set, but: mandoc: {error}");
+            println!("SKIP mandoc: {error}");
+        }
+    }
+}

@@ -16,7 +16,8 @@ const EXAMPLES: &str = "Examples:
   nearwire run --dry-run -- ./feed-handler
 
 Configuration: profile, then file (--config or NEARWIRE_CONFIG), then variables (NEARWIRE_SPIN, NEARWIRE_INTERFACES, \
-NEARWIRE_MODE, NEARWIRE_STRICT, NEARWIRE_STATS), then options; what comes later counts more. docs/run.md has the file's form.
+NEARWIRE_MODE, NEARWIRE_STRICT, NEARWIRE_STATS, NEARWIRE_SEND_COALESCING), then options; what comes later \
+counts more. docs/run.md has the file's form.
 
 Exit codes: those of the program; 2 wrong usage or configuration, 3 the program cannot be preloaded, or a precondition is not \
 met and --strict was given, 126 the program cannot be executed, 127 it was not found.";
@@ -24,7 +25,8 @@ met and --strict was given, 126 the program cannot be executed, 127 it was not f
 #[derive(Debug, Args)]
 #[command(about = "Run a program with its UDP sockets past the kernel", long_about = ABOUT, after_help = EXAMPLES)]
 pub struct RunArgs {
-    /// A preset: latency spins while it waits, shared spins 50 us and sleeps then, sleep never spins
+    /// A preset: latency spins while it waits, throughput does and sends many datagrams at a time, shared spins 50 us and
+    /// sleeps then, sleep never spins
     #[arg(long, value_name = "P", value_parser = PossibleValuesParser::new(Profile::ALL.iter().map(|profile| profile.name)))]
     pub profile: Option<String>,
     /// The configuration file, instead of the one that NEARWIRE_CONFIG names
