@@ -103,7 +103,7 @@ pub struct Engine {
     /// An onlooker has the frames.
     capture: Option<Capture>,
     /// What onlookers asked that was answered.
-    capture_asked: [u64; 2],
+    capture_asked: u64,
 }
 
 impl Engine {
@@ -146,7 +146,7 @@ impl Engine {
             stamps: false,
             watches_ports: false,
             capture: None,
-            capture_asked: [0; 2],
+            capture_asked: 0,
         })
     }
 
@@ -319,6 +319,8 @@ impl Engine {
     /// Takes one frame from one port, the ports in turn. `false`: none has any.
     #[inline]
     pub fn poll(&mut self, mut reader: impl FnMut(EndpointId, &Datagram<'_>) -> Take) -> bool {
+        // What waits is captured, where that was asked while the program slept or was busy elsewhere.
+        self.follow_capture_request();
         let Engine { stack, interfaces, page, stamps, has_failed, capture, .. } = self;
         let ports = interfaces.attached.len();
         for _ in 0..ports {
@@ -422,6 +424,7 @@ impl Engine {
     /// Looks at the watch: takes in news of the kernel's tables, and hands each shadow that has something to `shadow`.
     pub fn look(&mut self, shadow: impl FnMut(u32, Seen)) -> Looked {
         self.looked_ticks = rough_ticks();
+        self.follow_capture_request();
         self.follow_capture();
         let mut shadow = shadow;
         let (mut has_news, mut by_kernel) = (false, false);

@@ -592,10 +592,6 @@ impl Sockets {
         self.page.count(Counter::Sleeps, 1);
         self.page.count(Counter::SleepingNs, slept_ns);
         self.sleepers.back(thread);
-        // What woke it is captured, where that was asked while it slept.
-        if let Some(engine) = self.engine() {
-            engine.follow_capture();
-        }
         // Before the shadows, which are asked first from then on.
         self.take_in_frames();
         self.look();

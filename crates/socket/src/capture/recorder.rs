@@ -156,6 +156,12 @@ impl Recorder {
         self.words[layout::CLOSED_AT].load(Relaxed) != 0
     }
 
+    /// There is a reader, or was one.
+    #[must_use]
+    pub fn was_opened(&self) -> bool {
+        self.words[layout::READER_AT].load(Relaxed) != 0
+    }
+
     /// Whether a process holds the lock of a reader. One system call.
     #[must_use]
     pub fn has_reader(&self) -> bool {

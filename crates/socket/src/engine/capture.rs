@@ -32,7 +32,8 @@ impl Capture {
     }
 
     fn has_reader(&self) -> bool {
-        self.recorder.has_reader() || self.since.elapsed() < OPENED_WITHIN
+        let may_come = !self.recorder.was_opened() && self.since.elapsed() < OPENED_WITHIN;
+        may_come || self.recorder.has_reader()
     }
 
     /// See [`Recorder::leave_to_parent`].
@@ -42,33 +43,39 @@ impl Capture {
 }
 
 impl Engine {
-    /// Begins and ends captures, as onlookers ask in the page.
+    /// Begins a capture where an onlooker asks for one in the page.
     #[inline]
-    pub(crate) fn follow_capture(&mut self) {
-        let asked = self.page.capture_request();
-        let is_over = self.capture.as_ref().is_some_and(|capture| capture.recorder.is_closed());
-        if asked != self.capture_asked || is_over {
-            self.follow_capture_request(asked);
+    pub(super) fn follow_capture_request(&mut self) {
+        if self.page.capture_request() != self.capture_asked {
+            self.answer_capture_request();
         }
     }
 
     #[cold]
-    fn follow_capture_request(&mut self, asked: [u64; 2]) {
-        if self.capture.as_ref().is_some_and(|capture| capture.recorder.is_closed()) {
-            self.end_capture();
-        }
-        if asked == self.capture_asked {
+    fn answer_capture_request(&mut self) {
+        let asked = [self.page.capture_request(), self.page.capture_complement()];
+        // Half of a request is whole at the next look, and none needs no answer.
+        let request = Request::of_words(asked);
+        if request.is_none() && asked != [0; 2] {
             return;
         }
-        // Half of a request is whole at the next look.
-        let Some(request) = Request::of_words(asked) else { return };
-        self.capture_asked = asked;
+        self.capture_asked = asked[0];
+        self.follow_capture();
         self.check_capture();
+        let Some(request) = request else { return };
         let answer = match self.capture {
             Some(_) => Answer::Busy { number: request.number },
             None => self.begin_capture(request),
         };
         self.page.set_capture_answer(answer.word());
+    }
+
+    /// Lets the ring go when its reader has what it wanted.
+    #[inline]
+    pub(super) fn follow_capture(&mut self) {
+        if self.capture.as_ref().is_some_and(|capture| capture.recorder.is_closed()) {
+            self.end_capture();
+        }
     }
 
     fn begin_capture(&mut self, request: Request) -> Answer {
@@ -104,6 +111,6 @@ impl Engine {
     pub(super) fn change_page(&mut self, page: Arc<Writer>) {
         self.end_capture();
         self.page = page;
-        self.capture_asked = [0; 2];
+        self.capture_asked = 0;
     }
 }

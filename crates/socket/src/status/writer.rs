@@ -191,10 +191,15 @@ impl Writer {
         (slot < layout::SLOTS).then_some(SocketWriter { page: self, start })
     }
 
-    /// What an onlooker asks for now, as it stands there.
+    /// What an onlooker asks for now.
     #[inline]
-    pub(crate) fn capture_request(&self) -> [u64; 2] {
-        [0, 1].map(|number| self.words[layout::CAPTURE_REQUEST.at + number].load(Relaxed))
+    pub(crate) fn capture_request(&self) -> u64 {
+        self.words[layout::CAPTURE_REQUEST.at].load(Relaxed)
+    }
+
+    /// What belongs to it.
+    pub(crate) fn capture_complement(&self) -> u64 {
+        self.words[layout::CAPTURE_REQUEST.at + 1].load(Relaxed)
     }
 
     /// Answers it.
