@@ -8,6 +8,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::UdpSocket;
 use std::path::PathBuf;
 use std::process::{Child, ChildStderr, ChildStdout, Command, Stdio};
+use std::time::{Duration, Instant};
 
 use common::pcapng::{Capture, by_tcpdump, read};
 use common::{assert_says, code, command, errors, kill, may_run, nearwire, text};
@@ -281,6 +282,15 @@ fn capturer_killed_harms_nobody_and_another_one_begins() {
         bed.send(&far, 50);
         program.step();
     }
+    // The program lets it go, when it looks.
+    let give_up = Instant::now() + Duration::from_secs(10);
+    while program.rings() != (0, 0) {
+        assert!(Instant::now() < give_up, "the ring of a killed capture stays");
+        program.say("1");
+        bed.send(&far, 1);
+        program.step();
+        std::thread::sleep(Duration::from_millis(20));
+    }
     let mut again = bed.capture(&program, "again.pcapng", &[], "waiting for process");
     program.say("3");
     bed.send(&far, 3);
@@ -322,7 +332,7 @@ fn frames_beyond_the_ring_are_counted_and_reach_the_program() {
     capture.hear("capturing process");
     program.step();
     // Stopped, it cannot read: 4 KiB hold 51 frames of 62 bytes, ten words each.
-    std::thread::sleep(std::time::Duration::from_millis(50));
+    std::thread::sleep(Duration::from_millis(50));
     kill(capture.child.id(), Signal::STOP);
     program.say("100");
     bed.send(&far, 100);
@@ -358,6 +368,90 @@ one.sendto(b'after', (far, 7100))
     let (found, said) = capture.ended();
     assert_eq!(payloads(&found, 2), ["before", "after"], "{said}");
     assert!(said.contains("ended, or executes another program"), "{said}");
+}
+
+#[test]
+fn interface_used_later_has_its_frames_in_the_file_too() {
+    let Some(bed) = Bed::lay() else { return };
+    let _far = bed.far();
+    let ip = |arguments: &str| {
+        let arguments: Vec<_> = arguments.split(' ').collect();
+        let run = bed.cable.near().namespace.enter(|| Command::new("ip").args(&arguments).status().unwrap());
+        assert!(run.unwrap().success(), "ip {arguments:?}");
+    };
+    ip("link add nw2 type veth peer name nw3");
+    ip("address add 10.78.0.1/24 dev nw2");
+    ip("link set nw2 up");
+    ip("link set nw3 up");
+    ip("neighbour add 10.78.0.9 lladdr 02:00:00:00:00:09 dev nw2");
+    let script = "
+one = bound(near, 7000)
+step()
+one.sendto(b'first', (far, 7100))
+two = bound('10.78.0.1', 7005)
+two.sendto(b'second', ('10.78.0.9', 7100))
+one.sendto(b'third', (far, 7100))
+step()
+";
+    let mut program = bed.start(script);
+    let capture = bed.capture(&program, "two.pcapng", &[], "waiting for process");
+    program.go_on("");
+    let (found, said) = capture.interrupt();
+    assert_eq!(found.interfaces, ["nw0", "nw2"], "{said}");
+    let of: Vec<_> = found.packets.iter().map(|packet| packet.interface).collect();
+    assert_eq!((of, payloads(&found, 2)), (vec![0, 1, 0], vec!["first".into(), "second".into(), "third".into()]));
+    program.end();
+}
+
+#[test]
+fn process_that_spins_is_captured_at_once() {
+    let Some(bed) = Bed::lay() else { return };
+    let far = bed.far();
+    let script = "
+one = bound(near, 7000)
+one.setblocking(False)
+step()
+got = 0
+while got < 3:
+    try: one.recv(2000); got += 1
+    except BlockingIOError: pass
+step()
+";
+    let mut program = bed.start(script);
+    program.say("");
+    let capture = bed.capture(&program, "spins.pcapng", &["--count", "3"], "capturing process");
+    bed.send(&far, 3);
+    program.step();
+    let (found, said) = capture.ended();
+    assert_eq!(payloads(&found, 1).len(), 3, "{said}");
+    program.end();
+}
+
+#[test]
+fn process_with_a_seccomp_filter_of_its_own_is_captured_only_when_that_is_asked_for() {
+    let Some(bed) = Bed::lay() else { return };
+    let _far = bed.far();
+    // A filter of one instruction, which allows everything.
+    let script = "
+import ctypes
+libc = ctypes.CDLL(None)
+class Instruction(ctypes.Structure): _fields_ = [('code', ctypes.c_uint16), ('t', ctypes.c_uint8), ('f', ctypes.c_uint8), ('k', ctypes.c_uint32)]
+class Program(ctypes.Structure): _fields_ = [('length', ctypes.c_uint16), ('first', ctypes.POINTER(Instruction))]
+allow = Instruction(6, 0, 0, 0x7fff0000)
+assert libc.prctl(38, 1, 0, 0, 0) == 0 and libc.prctl(22, 2, ctypes.byref(Program(1, ctypes.pointer(allow)))) == 0
+one = bound(near, 7000)
+step()
+one.sendto(b'one', (far, 7100))
+step()
+";
+    let mut program = bed.start(script);
+    let refused = nearwire(&["capture", "--pid", &program.pid(), "-o", "/nowhere/frames.pcapng"]);
+    assert_says(&refused, 3, &["has a seccomp filter of its own", "--despite-seccomp"]);
+    let capture = bed.capture(&program, "filter.pcapng", &["--despite-seccomp"], "waiting for process");
+    program.go_on("");
+    let (found, said) = capture.interrupt();
+    assert_eq!(payloads(&found, 2), ["one"], "{said}");
+    program.end();
 }
 
 #[test]

@@ -27,6 +27,10 @@ pub struct CaptureArgs {
     /// among them
     #[arg(long, value_name = "PID", value_parser = clap::value_parser!(i32).range(1..))]
     pub pid: Option<i32>,
+    /// With --pid, also a process that has a seccomp filter of its own: one that kills it for memfd_create, ftruncate,
+    /// fallocate, fcntl, fstat, mmap, munmap or flock does so when the capture begins
+    #[arg(long, requires = "pid")]
+    pub despite_seccomp: bool,
     /// Where to write the frames, as pcapng
     #[arg(short, visible_short_alias = 'w', long, value_name = "FILE.pcapng")]
     pub output: PathBuf,

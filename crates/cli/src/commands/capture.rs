@@ -2,6 +2,7 @@
 
 mod interface;
 mod process;
+mod seccomp;
 mod target;
 
 use std::fs::File;

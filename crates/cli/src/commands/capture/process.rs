@@ -8,6 +8,7 @@ use nearwire_frames::steering::FilterSet;
 use nearwire_socket::capture::{CapturedFrame, Request, RingError, RingReader};
 use nearwire_socket::status::{SocketCounter, Status};
 
+use super::seccomp;
 use super::target::Target;
 use super::{LOOK, Limits, Writer, create, filters, now_ns, snap};
 use crate::args::CaptureArgs;
@@ -35,6 +36,9 @@ pub fn run(args: &CaptureArgs, pid: i32) -> Outcome {
         filter.add(wanted).or_exit(USAGE)?;
     }
     let target = Target::find(pid)?;
+    if !args.despite_seccomp {
+        seccomp::check(pid)?;
+    }
     let by_kernel_before = by_kernel(pid);
     let wrote = || format!("write {}", args.output.display());
     let writer = PcapngWriter::start_section(create(args)?).with_context(wrote).or_exit(FAILED)?;
@@ -52,7 +56,9 @@ pub fn run(args: &CaptureArgs, pid: i32) -> Outcome {
         return ended.map(|_| ());
     }
     if matches!(ended, Ok(End::Gone)) {
-        output::note(&format!("process {pid} ended, or executes another program"));
+        let what =
+            if session.target.is_there() { "serves its sockets no more" } else { "ended, or executes another program" };
+        output::note(&format!("process {pid} {what}"));
     }
     if let Some(calls) = by_kernel(pid).zip(by_kernel_before).map(|(now, before)| now.saturating_sub(before))
         && calls > 0
@@ -117,15 +123,17 @@ impl Session<'_> {
     fn wait_for_answer(&mut self, limits: &Limits) -> Result<Option<End>, Failure> {
         let (pid, name, asked) = (self.target.pid, self.target.name.clone(), Instant::now());
         let mut is_told = false;
-        while !limits.is_over() {
+        loop {
+            // Asked before: what was recorded before the end is in the file.
+            let is_over = limits.is_over();
             if let Some(ring) = self.target.answer(self.request)? {
                 self.ring = Some(ring);
                 self.describe_interfaces();
                 output::note(&format!("capturing process {pid} ({name}); Ctrl-C ends it"));
                 return Ok(None);
             }
-            if !self.target.is_there() {
-                return Ok(Some(End::Gone));
+            if is_over || !self.target.is_there() {
+                return Ok(Some(if is_over { End::Done } else { End::Gone }));
             }
             let is_late = asked.elapsed() > ANSWER_LATE;
             if is_late && !std::mem::replace(&mut is_told, true) {
@@ -140,7 +148,6 @@ impl Session<'_> {
             let pause = if is_late { ANSWER_AGAIN_LATER } else { ANSWER_AGAIN };
             std::thread::sleep(limits.rest(pause));
         }
-        Ok(Some(End::Done))
     }
 
     /// Writes frames until there are enough, time is over, somebody ends it, or the process does.
