@@ -353,12 +353,20 @@ early = udp()
 step()
 one = bound(near, 7000)
 one.sendto(b'before', (far, 7100))
+def rings():
+    links = []
+    for number in os.listdir('/proc/self/fd'):
+        try: links.append(os.readlink('/proc/self/fd/' + number))
+        except OSError: pass
+    return [open('/proc/self/maps').read().count('nearwire-capture'), str(links).count('nearwire-capture')]
+assert rings() == [1, 1]
 child = os.fork()
 if child == 0:
+    if rings() != [0, 0]: os._exit(1)
     other = bound(near, 7001)
     for _ in range(3): one.sendto(b'of the child', (far, 7100)); other.sendto(b'of the child', (far, 7100))
     os._exit(0)
-os.waitpid(child, 0)
+assert os.waitpid(child, 0)[1] == 0
 one.sendto(b'after', (far, 7100))
 ";
     let mut program = bed.start(script);

@@ -89,6 +89,10 @@ pub struct Engine {
     looked_ticks: u64,
     next_port: usize,
     page: Arc<Writer>,
+    /// An onlooker has the frames.
+    capture: Option<Capture>,
+    /// What onlookers asked that was answered.
+    capture_asked: u64,
     /// Frames that no socket had got when that was last told.
     told_lost_frames: u64,
     told_ticks: u64,
@@ -100,10 +104,6 @@ pub struct Engine {
     stamps: bool,
     /// The watch tells of frames.
     watches_ports: bool,
-    /// An onlooker has the frames.
-    capture: Option<Capture>,
-    /// What onlookers asked that was answered.
-    capture_asked: u64,
 }
 
 impl Engine {
@@ -138,6 +138,8 @@ impl Engine {
             looked_ticks: 0,
             next_port: 0,
             page,
+            capture: None,
+            capture_asked: 0,
             told_lost_frames: 0,
             told_ticks: 0,
             has_failed: false,
@@ -145,8 +147,6 @@ impl Engine {
             tables_lost: None,
             stamps: false,
             watches_ports: false,
-            capture: None,
-            capture_asked: 0,
         })
     }
 

@@ -222,4 +222,29 @@ proptest! {
         }
         prop_assert_eq!(taken.len() as u64 + dropped(&reader), time_ns);
     }
+
+    /// Whatever another process leaves in a ring, reading ends, and with words.
+    #[test]
+    fn any_ring_read_never_panics(
+        header in prop::collection::vec((8_usize..layout::DATA_AT, any::<u64>()), 0..20),
+        data in prop::collection::vec(prop_oneof![any::<u64>(), (0_u64..600, 0_u8..3).prop_map(|(length, direction)| {
+            word(About { frame_bytes: 600, kept_bytes: length as u32, place: 0, direction })
+        })], 512),
+        written in 0_u64..600,
+    ) {
+        let recorder = recorder(SMALL, 0);
+        let mut reader = reader(&recorder);
+        let words = SharedWords::open(memory(&recorder)).unwrap();
+        words[layout::DATA_AT..].iter().zip(&data).for_each(|(word, value)| word.store(*value, Relaxed));
+        words[layout::WRITTEN_AT].store(written, Relaxed);
+        header.iter().for_each(|(at, value)| words[*at].store(*value, Relaxed));
+        let mut bytes = Vec::new();
+        let mut read = 0;
+        while let Ok(Some(frame)) = reader.next(&mut bytes) {
+            prop_assert!(bytes.len() <= frame.frame_bytes as usize && reader.interfaces().count() > frame.interface);
+            read += 1;
+            prop_assert!(read <= 512 / layout::RECORD_WORDS);
+        }
+        prop_assert!(reader.interfaces().all(|known| known.name.len() <= 3 * 16));
+    }
 }
