@@ -4,14 +4,14 @@
 
 mod common;
 
-use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::net::UdpSocket;
 use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use common::{assert_says, command, errors, kill, may_run, nearwire, text};
+use common::pcapng::{by_tcpdump, read};
+use common::{assert_says, command, kill, may_run, nearwire, text};
 use nearwire_lab::{Cable, VirtualCable, VirtualCableOptions};
 use rustix::process::Signal;
 
@@ -48,75 +48,6 @@ fn ended(child: Child) -> String {
     text(&output)
 }
 
-/// What a file holds: time, direction and frame of each packet, and what the interface received and dropped.
-#[derive(Debug, Default)]
-struct Capture {
-    interface: String,
-    packets: Vec<(u64, u32, Vec<u8>)>,
-    received: u64,
-    dropped: u64,
-}
-
-fn u32_at(bytes: &[u8], at: usize) -> u32 {
-    u32::from_ne_bytes(bytes[at..at + 4].try_into().unwrap())
-}
-
-/// Options as (code, value), from the draft draft-ietf-opsawg-pcapng.
-fn options(mut bytes: &[u8]) -> Vec<(u16, Vec<u8>)> {
-    let mut options = Vec::new();
-    while bytes.len() > 4 {
-        let [code, length] = [0, 2].map(|at| u16::from_ne_bytes([bytes[at], bytes[at + 1]]));
-        let end = 4 + usize::from(length);
-        options.push((code, bytes[4..end].to_vec()));
-        bytes = &bytes[end.next_multiple_of(4)..];
-    }
-    options
-}
-
-fn read(file: &Path) -> Capture {
-    let bytes = fs::read(file).unwrap();
-    let mut capture = Capture::default();
-    let mut rest = &bytes[..];
-    while !rest.is_empty() {
-        let (kind, length) = (u32_at(rest, 0), u32_at(rest, 4) as usize);
-        let body = &rest[8..length - 4];
-        assert_eq!(u32_at(rest, length - 4) as usize, length, "both lengths agree");
-        match kind {
-            1 => {
-                let name = options(&body[8..]).into_iter().find(|(code, _)| *code == 2).unwrap().1;
-                capture.interface = String::from_utf8(name).unwrap();
-            }
-            6 => {
-                let time_ns = u64::from(u32_at(body, 4)) << 32 | u64::from(u32_at(body, 8));
-                let frame = &body[20..20 + u32_at(body, 12) as usize];
-                let flags = options(&body[20 + frame.len().next_multiple_of(4)..])[0].1.clone();
-                capture.packets.push((time_ns, u32_at(&flags, 0), frame.to_vec()));
-            }
-            5 => {
-                let counter = |wanted| {
-                    let found = options(&body[12..]).into_iter().find(|(code, _)| *code == wanted).unwrap().1;
-                    u64::from_ne_bytes(found.try_into().unwrap())
-                };
-                (capture.received, capture.dropped) = (counter(4), counter(5));
-            }
-            _ => assert_eq!(kind, 0x0a0d_0d0a),
-        }
-        rest = &rest[length..];
-    }
-    capture
-}
-
-/// tcpdump's view of a file, a line a packet.
-fn by_tcpdump(file: &Path) -> Option<Vec<String>> {
-    let Ok(shown): Result<Output, _> = Command::new("tcpdump").args(["-nn", "-r"]).arg(file).output() else {
-        assert!(std::env::var_os("NEARWIRE_REQUIRE").is_none(), "NEARWIRE_REQUIRE is set, and there is no tcpdump");
-        println!("SKIP the part with tcpdump: not installed");
-        return None;
-    };
-    assert!(shown.status.success(), "{}", errors(&shown));
-    Some(text(&shown).lines().map(str::to_owned).collect())
-}
-
 #[test]
 fn datagrams_captured_are_in_the_file_with_time_and_direction() {
     let Some(cable) = cable() else { return };
@@ -130,13 +61,13 @@ fn datagrams_captured_are_in_the_file_with_time_and_direction() {
     let said = ended(capture);
     assert!(said.starts_with("10 frames in ") && said.ends_with("frames.pcapng, 0 dropped\n"), "{said}");
     let found = read(&file);
-    assert_eq!((found.interface.as_str(), found.received, found.dropped), ("nw1", 10, 0));
+    assert_eq!((found.interfaces.as_slice(), found.received, found.dropped), (&["nw1".to_owned()][..], 10, 0));
     assert_eq!(found.packets.len(), 10);
     let mut last_ns = before_ns;
-    for (number, (time_ns, direction, frame)) in (0..).zip(&found.packets) {
-        assert_eq!((*direction, &frame[42..]), (1, &[number; 20][..]));
-        assert!(last_ns <= *time_ns && *time_ns <= now_ns(), "times go up and lie within the test");
-        last_ns = *time_ns;
+    for (number, packet) in (0..).zip(&found.packets) {
+        assert_eq!((packet.direction, &packet.bytes[42..]), (1, &[number; 20][..]));
+        assert!(last_ns <= packet.time_ns && packet.time_ns <= now_ns(), "times go up and lie within the test");
+        last_ns = packet.time_ns;
     }
     if let Some(lines) = by_tcpdump(&file) {
         assert_eq!(lines.len(), 10);
@@ -158,7 +89,7 @@ fn interrupted_capture_leaves_a_whole_file() {
         kill(capture.id(), signal);
         ended(capture);
         let found = read(&file);
-        let of = |direction: u32| found.packets.iter().filter(|packet| packet.1 == direction).count();
+        let of = |direction: u32| found.packets.iter().filter(|packet| packet.direction == direction).count();
         assert_eq!((of(1), of(2)), (3, 3), "three datagrams came, three refusals went");
     }
 }
@@ -172,7 +103,7 @@ fn time_over_ends_the_capture_and_own_frames_may_be_left_out() {
     send(&cable, 7000, 0..3);
     ended(capture);
     let found = read(&file);
-    assert_eq!((found.packets.len(), found.packets.iter().filter(|packet| packet.1 == 2).count()), (3, 0));
+    assert_eq!((found.packets.len(), found.packets.iter().filter(|packet| packet.direction == 2).count()), (3, 0));
 }
 
 #[test]

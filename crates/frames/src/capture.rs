@@ -11,7 +11,7 @@ use std::io::{self, Write};
 use crate::PortError;
 use crate::port::{Port, PortStatistics, PreparedFrame};
 
-pub use pcapng::{Direction, PcapngWriter};
+pub use pcapng::{CaptureInterface, CapturePacket, Direction, PcapngWriter};
 
 /// Captures around `P`. `now_ns` gives nanoseconds since 1970 for the time stamps.
 #[derive(Debug)]

@@ -12,6 +12,7 @@
 //! overran their buffer meanwhile are made up for by reading the tables anew; a neighbour is confirmed when it is used.
 
 mod attached;
+mod capture;
 mod flows;
 mod tell;
 mod watch;
@@ -23,6 +24,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use nearwire_frames::PortError;
+use nearwire_frames::capture::Direction;
 use nearwire_frames::port::Port;
 use nearwire_frames::ports::xdp::{Kick, Kicked, XdpPort};
 use nearwire_frames::steering::{Filter, FlowFilter, SteeringTable};
@@ -39,6 +41,7 @@ use crate::status::{Counter, Writer};
 
 pub use attached::Attached;
 use attached::Interfaces;
+use capture::Capture;
 use flows::Flows;
 pub use watch::{Seen, Watch};
 
@@ -86,6 +89,10 @@ pub struct Engine {
     looked_ticks: u64,
     next_port: usize,
     page: Arc<Writer>,
+    /// An onlooker has the frames.
+    capture: Option<Capture>,
+    /// What onlookers asked that was answered.
+    capture_asked: u64,
     /// Frames that no socket had got when that was last told.
     told_lost_frames: u64,
     told_ticks: u64,
@@ -157,6 +164,8 @@ impl Engine {
             looked_ticks: 0,
             next_port: 0,
             page,
+            capture: None,
+            capture_asked: 0,
             told_lost_frames: 0,
             told_ticks: 0,
             has_failed: false,
@@ -201,15 +210,19 @@ impl Engine {
     /// None of them can have one: the reason of the first.
     pub fn attach(&mut self, local: IpAddr, remote: Option<IpAddr>, device: Option<u32>) -> Result<(), Reason> {
         let wanted = self.wanted_interface(remote, device);
-        let Engine { interfaces, stack, watch, flows, watches_ports, .. } = self;
-        interfaces.attach(local, wanted, |ifindex, port| {
+        let Engine { interfaces, stack, watch, flows, watches_ports, capture, .. } = self;
+        let outcome = interfaces.attach(local, wanted, |ifindex, port| {
             if *watches_ports {
                 watch_port(watch, port)?;
             }
             flows.add_all_to(port)?;
             // Checksums are computed and verified here: AF_XDP offers neither on every driver.
             Ok(stack.attach_port(ifindex, Offers::default()))
-        })
+        });
+        if let Some(capture) = capture {
+            capture.describe(&interfaces.attached);
+        }
+        outcome
     }
 
     /// Why no port takes what comes for a socket: the kernel serves it then, though it is accelerated.
@@ -291,9 +304,12 @@ impl Engine {
     /// uses.
     #[must_use]
     pub fn into_filters_of_parent(self) -> Vec<SteeringTable> {
-        let Engine { stack, interfaces, .. } = self;
+        let Engine { stack, interfaces, capture, .. } = self;
         // Memory of the parent's, not to be copied for being freed.
         std::mem::forget(stack);
+        if let Some(capture) = capture {
+            capture.leave_to_parent();
+        }
         interfaces.attached.into_iter().filter_map(|attached| attached.port.into_filters_of_parent()).collect()
     }
 
@@ -330,7 +346,9 @@ impl Engine {
     /// Takes one frame from one port, the ports in turn. `false`: none has any.
     #[inline]
     pub fn poll(&mut self, mut reader: impl FnMut(EndpointId, &Datagram<'_>) -> Take) -> bool {
-        let Engine { stack, interfaces, page, stamps, has_failed, .. } = self;
+        // What waits is captured, where that was asked while the program slept or was busy elsewhere.
+        self.follow_capture_request();
+        let Engine { stack, interfaces, page, stamps, has_failed, capture, .. } = self;
         let ports = interfaces.attached.len();
         for _ in 0..ports {
             let Some(attached) = interfaces.attached.get_mut(self.next_port) else { break };
@@ -339,10 +357,13 @@ impl Engine {
                 continue;
             }
             let received_ns = if *stamps { time_of_day_ns() } else { 0 };
-            let (port, checksum) = (attached.port_id, attached.receive_checksum());
-            let judged = attached
-                .port
-                .receive(|frame| stack.receive(&Arrival { port, frame, received_ns, checksum }, &mut reader));
+            let (port, checksum, ifindex) = (attached.port_id, attached.receive_checksum(), attached.ifindex);
+            let judged = attached.port.receive(|frame| {
+                if let Some(capture) = capture {
+                    capture.record(ifindex, Direction::Inbound, frame);
+                }
+                stack.receive(&Arrival { port, frame, received_ns, checksum }, &mut reader)
+            });
             match judged {
                 Ok(Some(_)) => {
                     return true;
@@ -366,7 +387,7 @@ impl Engine {
     /// Puts a datagram into its port's ring; [`Engine::flush`] has it sent.
     #[inline]
     pub fn send(&mut self, endpoint: EndpointId, message: &Message<'_>) -> Sent {
-        let Engine { stack, interfaces, page, lane, .. } = self;
+        let Engine { stack, interfaces, page, lane, capture, .. } = self;
         let outgoing = match stack.udp_send(endpoint, message) {
             Ok(outgoing) => outgoing,
             Err(reason) => return Sent::Kernel(reason),
@@ -378,8 +399,12 @@ impl Engine {
         }
         let lane = if *lane < attached.port.lanes() { *lane } else { *lane % attached.port.lanes() };
         attached.unsent_lanes |= 1 << lane;
+        let ifindex = attached.ifindex;
         match attached.port.queue_on(lane, len_bytes, |frame| {
             outgoing.write(frame);
+            if let Some(capture) = capture {
+                capture.record(ifindex, Direction::Outbound, frame);
+            }
         }) {
             Ok(true) => {
                 page.count(Counter::FramesSent, 1);
@@ -461,6 +486,8 @@ impl Engine {
     /// Looks at the watch: takes in news of the kernel's tables, and hands each shadow that has something to `shadow`.
     pub fn look(&mut self, shadow: impl FnMut(u32, Seen)) -> Looked {
         self.looked_ticks = rough_ticks();
+        self.follow_capture_request();
+        self.follow_capture();
         let mut shadow = shadow;
         let (mut has_news, mut by_kernel) = (false, false);
         self.watch.look(
@@ -485,6 +512,7 @@ impl Engine {
         if self.looked_ticks.wrapping_sub(self.told_ticks) > TELL_AFTER_TICKS {
             self.told_ticks = self.looked_ticks;
             self.tell_port_drops();
+            self.check_capture();
         }
         looked
     }
@@ -541,13 +569,16 @@ impl Engine {
 
     /// Takes failed ports away, with what they have received: the kernel serves what they served.
     fn drop_failed_ports(&mut self) -> bool {
-        let Engine { stack, interfaces, page, .. } = self;
+        let Engine { stack, interfaces, page, capture, .. } = self;
         let mut any = false;
         while let Some(mut attached) = interfaces.take_failed() {
             any = true;
-            let (port, checksum) = (attached.port_id, attached.receive_checksum());
+            let (port, checksum, ifindex) = (attached.port_id, attached.receive_checksum(), attached.ifindex);
             for _ in 0..FRAMES_LEFT_MOST {
                 let taken = attached.port.receive(|frame| {
+                    if let Some(capture) = capture {
+                        capture.record(ifindex, Direction::Inbound, frame);
+                    }
                     stack.receive(&Arrival { port, frame, received_ns: time_of_day_ns(), checksum }, |_, _| Take::Queue)
                 });
                 let Ok(Some(_)) = taken else { break };

@@ -19,10 +19,11 @@
 //! * [`program`]: whether a program can be preloaded, by looking at its ELF file; [`preconditions`]: what the host and the
 //!   process must have;
 //! * [`reason`]: why a socket is not accelerated, in words; [`status`]: what a process tells about its sockets, for
-//!   `nearwire status`.
+//!   `nearwire status`; [`capture`]: its frames, for `nearwire capture`.
 
 #![forbid(unsafe_code)]
 
+pub mod capture;
 pub mod config;
 pub mod engine;
 pub mod epoll;

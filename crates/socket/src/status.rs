@@ -7,6 +7,8 @@
 //!  sockets     4096 slots                                        the reader, who reads forward, wants them equal
 //! ```
 //!
+//! Between header and counters are three words about captures (`capture.rs`), two of which the onlooker writes.
+//!
 //! Counters are single words and are never wrong, described parts are changed by one writer at a time (that of the
 //! library's gate). [`Writer`] stores words and does nothing else: no allocation, no lock, no system call. [`Reader`] takes a
 //! copy of the bytes from anybody, and makes plain structures of it.
@@ -18,11 +20,13 @@ mod text;
 mod writer;
 
 pub use layout::{
-    Counter, ENGINE_TEXT_BYTES, EngineState, INTERFACES, NAME, PAGE_BYTES, SLOTS, SocketCounter, SocketState,
+    CAPTURE_AT_BYTES, Counter, ENGINE_TEXT_BYTES, EngineState, INTERFACES, NAME, PAGE_BYTES, SLOTS, SocketCounter,
+    SocketState,
 };
 pub use reader::{InterfaceStatus, PageError, Reader, SocketStatus, Status};
 pub(crate) use slot::Slot;
 pub use text::Process;
+pub(crate) use writer::store_text;
 pub use writer::{Engine, Identity, InterfaceAbout, SocketWriter, Writer};
 
 #[cfg(test)]

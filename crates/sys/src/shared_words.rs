@@ -1,16 +1,20 @@
 //! Words of 64 bits in a shared mapping without a file: what a process tells about itself, to be read by others through
-//! `/proc/PID/mem`.
+//! `/proc/PID/mem`, or what two processes tell each other that both map it.
 //!
-//! Sources: memfd_create(2), mmap(2), madvise(2), `Documentation/filesystems/proc.rst` (`maps`, `mem`).
+//! Sources: memfd_create(2), mmap(2), madvise(2), fcntl(2) (file sealing), `Documentation/filesystems/proc.rst` (`maps`, `mem`).
 
 use std::ffi::CStr;
 use std::io;
 use std::ops::Deref;
+use std::os::fd::{AsFd, OwnedFd};
 use std::ptr::{NonNull, null_mut};
 use std::sync::atomic::AtomicU64;
 
-use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
+use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, fstat, ftruncate, memfd_create};
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, munmap};
+
+/// What keeps a file as long as it is.
+const LENGTH_SEALS: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW).union(SealFlags::SEAL);
 
 /// A shared mapping of words, zero at first; unmapped when dropped. In `/proc/PID/maps` it is called
 /// `/memfd:NAME (deleted)`.
@@ -35,18 +39,48 @@ impl SharedWords {
     /// `EINVAL` for no words or a name longer than 249 bytes; `ENOSYS` where a sandbox forbids memfd_create(2); `ENOMEM`,
     /// `EMFILE`, `ENFILE`.
     pub fn create(name: &CStr, words: usize) -> io::Result<SharedWords> {
-        let length_bytes = words.checked_mul(size_of::<AtomicU64>()).filter(|bytes| *bytes > 0);
-        let length_bytes = length_bytes.ok_or(io::ErrorKind::InvalidInput)?;
+        let length_bytes = length_of(words)?;
         let memory = memfd_create(name, MemfdFlags::CLOEXEC)?;
         ftruncate(&memory, length_bytes as u64)?;
-        let protection = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: without MAP_FIXED the kernel chooses a place that nothing else has, so that no memory of this process
-        // changes. The file is as long as the mapping and nobody can shorten it: its only descriptor closes below.
-        let place = unsafe { mmap(null_mut(), length_bytes, protection, MapFlags::SHARED, &memory, 0) }?;
-        match NonNull::new(place.cast()) {
-            Some(begin) => Ok(SharedWords { begin, words, is_mapping: true }),
-            None => Err(io::ErrorKind::OutOfMemory.into()),
+        // SAFETY: the file is as long as the mapping and nobody can shorten it: its only descriptor closes below.
+        unsafe { map(&memory, words) }
+    }
+
+    /// The same with the descriptor, by which another process can [map it too](SharedWords::open). The length is sealed: no
+    /// holder of the descriptor can shorten it, which would make a touch of what is cut off SIGBUS.
+    ///
+    /// A page is taken when it is first touched, and where the system has none left that is SIGBUS: fallocate(2) takes them
+    /// before, and fails instead.
+    ///
+    /// # Errors
+    /// As [`SharedWords::create`].
+    pub fn create_to_share(name: &CStr, words: usize) -> io::Result<(SharedWords, OwnedFd)> {
+        let length_bytes = length_of(words)?;
+        let memory = memfd_create(name, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
+        ftruncate(&memory, length_bytes as u64)?;
+        fcntl_add_seals(&memory, LENGTH_SEALS)?;
+        // SAFETY: the file is as long as the mapping, and its seals keep it so.
+        let mapped = unsafe { map(&memory, words) }?;
+        Ok((mapped, memory))
+    }
+
+    /// Maps words that another process made by [`SharedWords::create_to_share`], all of them. What they hold may come from
+    /// anybody.
+    ///
+    /// # Errors
+    /// `EINVAL` for a file whose length is not sealed, is none, or is not one of whole words; else as mmap(2).
+    pub fn open(memory: impl AsFd) -> io::Result<SharedWords> {
+        // Sealed first: the length that is read after that stays.
+        if !fcntl_get_seals(&memory)?.contains(SealFlags::SHRINK) {
+            return Err(io::ErrorKind::InvalidInput.into());
         }
+        let length_bytes = usize::try_from(fstat(&memory)?.st_size).unwrap_or(0);
+        let words = length_bytes / size_of::<AtomicU64>();
+        if length_of(words)? != length_bytes {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        // SAFETY: the file is as long as the mapping, and its seals keep it so.
+        unsafe { map(&memory, words) }
     }
 
     /// Words in memory of the process alone, which nobody finds by a name: where [`SharedWords::create`] is forbidden.
@@ -75,13 +109,33 @@ impl SharedWords {
     }
 }
 
+fn length_of(words: usize) -> io::Result<usize> {
+    let length_bytes = words.checked_mul(size_of::<AtomicU64>()).filter(|bytes| *bytes > 0);
+    length_bytes.ok_or_else(|| io::ErrorKind::InvalidInput.into())
+}
+
+/// Maps so many words from the start of a file.
+///
+/// # Safety
+/// The file is as long, and stays so.
+unsafe fn map(memory: impl AsFd, words: usize) -> io::Result<SharedWords> {
+    let protection = ProtFlags::READ | ProtFlags::WRITE;
+    // SAFETY: without MAP_FIXED the kernel chooses a place that nothing else has, so that no memory of this process
+    // changes.
+    let place = unsafe { mmap(null_mut(), length_of(words)?, protection, MapFlags::SHARED, memory, 0) }?;
+    match NonNull::new(place.cast()) {
+        Some(begin) => Ok(SharedWords { begin, words, is_mapping: true }),
+        None => Err(io::ErrorKind::OutOfMemory.into()),
+    }
+}
+
 impl Deref for SharedWords {
     type Target = [AtomicU64];
 
     fn deref(&self) -> &[AtomicU64] {
         // SAFETY: the mapping is this long, begins at a page and so is aligned (private words are a slice as it was made),
-        // is zero or was written through these atomics, for which every value is valid, and lives as long as `self`. What others could do to it through
-        // /proc/PID/mem are stores to shared memory, for which atomics are made.
+        // is zero or was written through these atomics, for which every value is valid, and lives as long as `self`. What others do
+        // to it through their own mapping or /proc/PID/mem are stores to shared memory, for which atomics are made.
         unsafe { std::slice::from_raw_parts(self.begin.as_ptr(), self.words) }
     }
 }
@@ -146,6 +200,34 @@ mod tests {
         let ours = smaps.split_once("/memfd:nw-test-fork ").unwrap().1;
         let flags = ours.lines().find(|line| line.starts_with("VmFlags:")).unwrap();
         assert!(flags.split(' ').any(|flag| flag == "dc"), "{flags}");
+    }
+
+    #[test]
+    fn words_to_share_are_seen_through_a_second_mapping_and_keep_their_length() {
+        let (words, memory) = SharedWords::create_to_share(c"nw-test-share", 1000).unwrap();
+        let seen = SharedWords::open(&memory).unwrap();
+        assert_eq!(seen.len(), 1000);
+        words[999].store(7, Relaxed);
+        seen[0].store(8, Relaxed);
+        assert_eq!((seen[999].load(Relaxed), words[0].load(Relaxed)), (7, 8));
+        for length_bytes in [0, 1 << 20] {
+            assert_eq!(ftruncate(&memory, length_bytes), Err(rustix::io::Errno::PERM), "{length_bytes}");
+        }
+        assert_eq!(fcntl_add_seals(&memory, SealFlags::WRITE), Err(rustix::io::Errno::PERM));
+    }
+
+    #[test]
+    fn memory_that_could_be_cut_is_not_opened() {
+        let unsealed = memfd_create(c"nw-test-unsealed", MemfdFlags::ALLOW_SEALING).unwrap();
+        ftruncate(&unsealed, 4096).unwrap();
+        assert_eq!(SharedWords::open(&unsealed).unwrap_err().kind(), io::ErrorKind::InvalidInput);
+        SharedWords::open(std::fs::File::open("/proc/self/exe").unwrap()).unwrap_err();
+        for length_bytes in [0, 4097] {
+            let odd = memfd_create(c"nw-test-odd", MemfdFlags::ALLOW_SEALING).unwrap();
+            ftruncate(&odd, length_bytes).unwrap();
+            fcntl_add_seals(&odd, LENGTH_SEALS).unwrap();
+            assert_eq!(SharedWords::open(&odd).unwrap_err().kind(), io::ErrorKind::InvalidInput, "{length_bytes}");
+        }
     }
 
     #[test]

@@ -20,10 +20,19 @@ pub struct PortArgs {
 #[derive(Debug, Args)]
 pub struct CaptureArgs {
     /// The interface
-    #[arg(value_name = "IFACE")]
-    pub interface: String,
+    #[arg(value_name = "IFACE", required_unless_present = "pid", conflicts_with = "pid")]
+    pub interface: Option<String>,
+    /// Instead of an interface, a process that runs under `nearwire run`: the frames that its accelerated sockets receive
+    /// and send, which no interface shows. What the kernel serves for it (loopback, sockets that are not accelerated) is not
+    /// among them
+    #[arg(long, value_name = "PID", value_parser = clap::value_parser!(i32).range(1..))]
+    pub pid: Option<i32>,
+    /// With --pid, also a process that has a seccomp filter of its own: one that kills it for memfd_create, ftruncate,
+    /// fallocate, fcntl, fstat, mmap, munmap or flock does so when the capture begins
+    #[arg(long, requires = "pid")]
+    pub despite_seccomp: bool,
     /// Where to write the frames, as pcapng
-    #[arg(short, long, value_name = "FILE.pcapng")]
+    #[arg(short, visible_short_alias = 'w', long, value_name = "FILE.pcapng")]
     pub output: PathBuf,
     /// End after this many frames
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
@@ -43,7 +52,11 @@ pub struct CaptureArgs {
     /// Leave out frames that this host sends
     #[arg(long)]
     pub inbound: bool,
-    /// Frames that may wait to be written, a power of two; the kernel drops what has no place
+    /// Keep so many bytes of each frame, from its start
+    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u16).range(1..))]
+    pub snaplen: Option<u16>,
+    /// Frames that may wait to be written, a power of two; what has no place is left out and counted. With --pid, 2 KiB of
+    /// memory for each: of short frames more may wait
     #[arg(long, value_name = "N", default_value_t = 4096)]
     pub ring: u32,
 }

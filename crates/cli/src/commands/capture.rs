@@ -1,68 +1,73 @@
-//! `nearwire capture`: the frames of an interface in a file.
-//!
-//! Through AF_PACKET, which copies: the traffic goes its way as without. What passes an AF_XDP socket is not seen, neither way:
-//! the XDP program takes frames before (`do_xdp_generic` of net/core/dev.c too), and sent ones go to the driver directly
-//! (`__dev_direct_xmit`).
+//! `nearwire capture`: the frames of an interface, or of an accelerated process, in a file.
+
+mod interface;
+mod process;
+mod seccomp;
+mod target;
 
 use std::fs::File;
 use std::io::BufWriter;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, anyhow};
-use nearwire_frames::capture::{Direction, PcapngWriter};
-use nearwire_frames::ports::packet::{PacketConfig, PacketPort};
-use nearwire_frames::ports::xdp::Steer;
+use anyhow::Context;
+use nearwire_frames::capture::PcapngWriter;
 use nearwire_frames::steering::{Filter, FlowFilter, FrameFilter, Transport};
-use nearwire_frames::{Port, PortError, RawPort};
 use nearwire_sys::usage::{catch_interrupts, interrupted};
 
-use super::status;
 use crate::args::{CaptureArgs, FlowArg};
-use crate::exit::{CANNOT, FAILED, Failure, OrExit, Outcome, USAGE};
-use crate::output;
+use crate::exit::{FAILED, Failure, OrExit, Outcome};
 
 /// Time between two looks whether it is over.
 const LOOK: Duration = Duration::from_millis(50);
 const OUTPUT_BUFFER_BYTES: usize = 1 << 20;
 
+type Output = BufWriter<File>;
+type Writer = PcapngWriter<Output>;
+
 pub fn run(args: &CaptureArgs) -> Outcome {
     catch_interrupts().context("catch Ctrl-C").or_exit(FAILED)?;
-    let mut port = open(args)?;
-    let file =
-        File::create(&args.output).with_context(|| format!("create {}", args.output.display())).or_exit(FAILED)?;
-    let output = BufWriter::with_capacity(OUTPUT_BUFFER_BYTES, file);
-    let wrote = || format!("write {}", args.output.display());
-    let mut writer =
-        PcapngWriter::start(output, Some(&args.interface), &port.describe()).with_context(wrote).or_exit(FAILED)?;
-    output::note(&format!("capturing on {}; Ctrl-C ends it", args.interface));
-    for (pid, name) in status::programs_on(&args.interface) {
-        output::note(&format!("nearwire: accelerated traffic of {name} (process {pid}) is not seen here"));
-    }
-    let ended = copy(args, &mut port, &mut writer);
-    let statistics = port.statistics();
-    let dropped_frames = statistics.receive_dropped_frames;
-    let (Ok((count, now_ns)) | Err(((count, now_ns), _))) = ended;
-    writer.finish(now_ns, count + dropped_frames, dropped_frames).with_context(wrote).or_exit(FAILED)?;
-    output::print(&format!("{count} frames in {}, {dropped_frames} dropped\n", args.output.display()))?;
-    match ended {
-        Ok(_) => Ok(()),
-        Err((_, error)) => Err(error).context("the capture ended early; its file is whole").or_exit(FAILED),
+    match (args.pid, &args.interface) {
+        (Some(pid), _) => process::run(args, pid),
+        (None, interface) => interface::run(args, interface.as_deref().unwrap_or_default()),
     }
 }
 
-fn open(args: &CaptureArgs) -> Result<PacketPort, Failure> {
-    let filters = filters(args);
-    let steer = if filters.is_empty() { Steer::All } else { Steer::Filters };
-    let config =
-        PacketConfig { outgoing: !args.inbound, ring_slots: args.ring, ..PacketConfig::new(&args.interface, steer) };
-    let mut port = PacketPort::open(&config).map_err(|error| {
-        let wrong = matches!(error, PortError::NoSuchInterface { .. } | PortError::Config { .. });
-        Failure { code: if wrong { USAGE } else { CANNOT }, error: Some(anyhow!(error)) }
-    })?;
-    for filter in filters {
-        port.add_filter(filter).or_exit(USAGE)?;
+fn create(args: &CaptureArgs) -> Result<Output, Failure> {
+    let file =
+        File::create(&args.output).with_context(|| format!("create {}", args.output.display())).or_exit(FAILED)?;
+    Ok(BufWriter::with_capacity(OUTPUT_BUFFER_BYTES, file))
+}
+
+/// When a capture is over.
+struct Limits {
+    count: Option<u64>,
+    end: Option<Instant>,
+}
+
+impl Limits {
+    fn start(args: &CaptureArgs) -> Limits {
+        Limits { count: args.count, end: args.time.and_then(|time| Instant::now().checked_add(time)) }
     }
-    Ok(port)
+
+    /// There are enough frames.
+    fn has_enough(&self, count: u64) -> bool {
+        self.count == Some(count)
+    }
+
+    /// The time is over, or somebody ended it.
+    fn is_over(&self) -> bool {
+        interrupted() || self.end.is_some_and(|end| Instant::now() >= end)
+    }
+
+    /// At most so long, and not beyond the end.
+    fn rest(&self, most: Duration) -> Duration {
+        self.end.map_or(most, |end| most.min(end.saturating_duration_since(Instant::now())))
+    }
+}
+
+/// How many bytes of a frame are kept.
+fn snap(args: &CaptureArgs) -> usize {
+    args.snaplen.map_or(usize::MAX, usize::from)
 }
 
 fn filters(args: &CaptureArgs) -> Vec<Filter> {
@@ -82,42 +87,6 @@ fn filters(args: &CaptureArgs) -> Vec<Filter> {
     filters.sort_unstable();
     filters.dedup();
     filters
-}
-
-/// How many frames were written, and when it ended, nanoseconds since 1970.
-type Count = (u64, u64);
-
-/// Writes frames until there are enough, time is over, or somebody ends it.
-fn copy(
-    args: &CaptureArgs,
-    port: &mut PacketPort,
-    writer: &mut PcapngWriter<BufWriter<File>>,
-) -> Result<Count, (Count, anyhow::Error)> {
-    let end = args.time.and_then(|time| Instant::now().checked_add(time));
-    let mut count = 0;
-    let over = |count: u64| interrupted() || args.count == Some(count) || end.is_some_and(|end| Instant::now() >= end);
-    while !over(count) && writer.failed().is_none() {
-        match step(port, writer) {
-            Ok(true) => count += 1,
-            Ok(false) => {
-                let left = end.map_or(LOOK, |end| LOOK.min(end.saturating_duration_since(Instant::now())));
-                // A signal ends the wait; the next look sees it.
-                let _ = port.wait(Some(left));
-            }
-            Err(error) => return Err(((count, now_ns()), error.into())),
-        }
-    }
-    Ok((count, now_ns()))
-}
-
-/// Writes one frame. `false`: there is none.
-fn step(port: &mut PacketPort, writer: &mut PcapngWriter<BufWriter<File>>) -> Result<bool, PortError> {
-    let Some(frame) = port.lend()? else { return Ok(false) };
-    let direction = if frame.outgoing { Direction::Outbound } else { Direction::Inbound };
-    let time_ns = frame.stamp.map_or_else(now_ns, |stamp| stamp.time_ns);
-    writer.frame(time_ns, direction, frame.bytes);
-    port.give_back()?;
-    Ok(true)
 }
 
 fn now_ns() -> u64 {

@@ -1,7 +1,7 @@
 //! `nearwire status`: which sockets of running programs are accelerated, and why the others are not.
 
 mod json;
-mod process;
+pub(super) mod process;
 mod text;
 
 use anyhow::anyhow;
@@ -15,18 +15,25 @@ use crate::output;
 
 pub fn run(args: &StatusArgs) -> Outcome {
     let Some(pid) = args.pid else { return list(args.json) };
-    let looked = process::look(pid).map_err(|error| {
-        let code = if matches!(error, LookError::Gone { .. }) { USAGE } else { CANNOT };
-        Failure { code, error: Some(error.into()) }
-    })?;
-    let process = match looked {
-        Looked::Page(process) => process,
-        Looked::NoPage { name, why } => {
-            let error = anyhow!("process {pid} ({name}) has no accelerated sockets to show: {why}");
-            return Err(Failure { code: USAGE, error: Some(error) });
-        }
-    };
+    let process = find(pid, "show")?;
     output::print_of_host(&if args.json { json::page(&process) } else { process.page() })
+}
+
+/// The page of a process; `to` says what is to be done with its sockets.
+pub fn find(pid: i32, to: &str) -> Result<Box<Process>, Failure> {
+    match process::look(pid).map_err(refused)? {
+        Looked::Page(process) => Ok(process),
+        Looked::NoPage { name, why } => {
+            let error = anyhow!("process {pid} ({name}) has no accelerated sockets to {to}: {why}");
+            Err(Failure { code: USAGE, error: Some(error) })
+        }
+    }
+}
+
+/// A process that cannot be looked at, with its exit code.
+pub fn refused(error: LookError) -> Failure {
+    let code = if matches!(error, LookError::Gone { .. }) { USAGE } else { CANNOT };
+    Failure { code, error: Some(error.into()) }
 }
 
 /// The running programs that have accelerated sockets on an interface of this name, as far as they can be looked at.

@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "each test program uses its part")]
 
 pub mod emulated;
+pub mod pcapng;
 pub mod tuning;
 
 use std::collections::BTreeSet;

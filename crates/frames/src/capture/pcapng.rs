@@ -1,4 +1,4 @@
-//! Writing pcapng: one section, one interface, enhanced packet blocks, statistics at the end.
+//! Writing pcapng: one section, its interfaces, enhanced packet blocks, statistics at the end.
 //!
 //! Everything is in the byte order of this CPU, which the section header tells the reader. Source: "PCAP Next
 //! Generation (pcapng) Capture File Format", draft-ietf-opsawg-pcapng, sections 4.1 to 4.6.
@@ -33,21 +33,61 @@ pub enum Direction {
     Outbound = 2,
 }
 
+/// An interface of a section.
+#[derive(Debug, Clone, Copy)]
+pub struct CaptureInterface<'a> {
+    /// Its name, if it has one.
+    pub name: Option<&'a str>,
+    /// What it is, in words; cut where it is too long.
+    pub description: &'a str,
+    /// Frames are cut to so many bytes; 0: they are whole.
+    pub snap_bytes: u32,
+}
+
+/// A frame that passed.
+#[derive(Debug, Clone, Copy)]
+pub struct CapturePacket<'a> {
+    /// The number of the interface, as [`PcapngWriter::interface`] gave it.
+    pub interface: u32,
+    /// When, nanoseconds since 1970.
+    pub time_ns: u64,
+    /// Which way.
+    pub direction: Direction,
+    /// The frame, or its first bytes.
+    pub bytes: &'a [u8],
+    /// Bytes that it had on the wire.
+    pub frame_bytes: u32,
+}
+
 /// Writes one section. After the first failed write it writes no more, and keeps the error.
 #[derive(Debug)]
 pub struct PcapngWriter<W> {
     output: W,
     block: Vec<u8>,
+    interfaces: u32,
     failed: Option<io::Error>,
 }
 
 impl<W: Write> PcapngWriter<W> {
-    /// Writes the head of the section: the interface's name, if there is one, and what it is, in words.
+    /// Writes the head of a section of one interface, whose number is 0: its name, if there is one, and what it is, in words.
     ///
     /// # Errors
     /// The output's.
     pub fn start(output: W, name: Option<&str>, description: &str) -> io::Result<PcapngWriter<W>> {
-        let mut writer = PcapngWriter { output, block: Vec::with_capacity(4096), failed: None };
+        let mut writer = PcapngWriter::start_section(output)?;
+        writer.interface(&CaptureInterface { name, description, snap_bytes: 0 });
+        match writer.failed.take() {
+            Some(error) => Err(error),
+            None => Ok(writer),
+        }
+    }
+
+    /// Writes the head of a section that has no interface yet.
+    ///
+    /// # Errors
+    /// The output's.
+    pub fn start_section(output: W) -> io::Result<PcapngWriter<W>> {
+        let mut writer = PcapngWriter { output, block: Vec::with_capacity(4096), interfaces: 0, failed: None };
         writer.begin(SECTION_HEADER);
         writer.u32(BYTE_ORDER_MAGIC);
         writer.u16(1); // major version
@@ -55,33 +95,48 @@ impl<W: Write> PcapngWriter<W> {
         writer.u64(u64::MAX); // length of the section: not given
         writer.option(OPTION_SHB_APPLICATION, b"nearwire");
         writer.end_with_options()?;
-        writer.begin(INTERFACE_DESCRIPTION);
-        writer.u16(LINKTYPE_ETHERNET);
-        writer.u16(0); // reserved
-        writer.u32(0); // frames are not cut
-        if let Some(name) = name {
-            writer.option(OPTION_IF_NAME, name.as_bytes());
-        }
-        // Options are UTF-8: a character is not cut.
-        let description = &description[..description.floor_char_boundary(DESCRIPTION_BYTES_MAX)];
-        writer.option(OPTION_IF_DESCRIPTION, description.as_bytes());
-        writer.option(OPTION_IF_TIME_RESOLUTION, &[NANOSECONDS]);
-        writer.end_with_options()?;
         Ok(writer)
     }
 
-    /// Writes a frame that passed `time_ns` nanoseconds after the start of 1970.
+    /// Describes one more interface, before its first frame; its number.
+    pub fn interface(&mut self, about: &CaptureInterface<'_>) -> u32 {
+        let number = self.interfaces;
+        self.interfaces += 1;
+        if self.failed.is_some() {
+            return number;
+        }
+        self.begin(INTERFACE_DESCRIPTION);
+        self.u16(LINKTYPE_ETHERNET);
+        self.u16(0); // reserved
+        self.u32(about.snap_bytes);
+        if let Some(name) = about.name {
+            self.option(OPTION_IF_NAME, name.as_bytes());
+        }
+        // Options are UTF-8: a character is not cut.
+        let description = &about.description[..about.description.floor_char_boundary(DESCRIPTION_BYTES_MAX)];
+        self.option(OPTION_IF_DESCRIPTION, description.as_bytes());
+        self.option(OPTION_IF_TIME_RESOLUTION, &[NANOSECONDS]);
+        self.failed = self.end_with_options().err();
+        number
+    }
+
+    /// Writes a whole frame of the first interface that passed `time_ns` nanoseconds after the start of 1970.
     pub fn frame(&mut self, time_ns: u64, direction: Direction, frame: &[u8]) {
+        self.packet(&CapturePacket { interface: 0, time_ns, direction, bytes: frame, frame_bytes: frame.len() as u32 });
+    }
+
+    /// Writes a frame.
+    pub fn packet(&mut self, packet: &CapturePacket<'_>) {
         if self.failed.is_some() {
             return;
         }
         self.begin(ENHANCED_PACKET);
-        self.u32(0); // the interface
-        self.time(time_ns);
-        self.u32(frame.len() as u32); // captured
-        self.u32(frame.len() as u32); // on the wire
-        self.padded(frame);
-        self.option(OPTION_PACKET_FLAGS, &(direction as u32).to_ne_bytes());
+        self.u32(packet.interface);
+        self.time(packet.time_ns);
+        self.u32(packet.bytes.len() as u32); // captured
+        self.u32(packet.frame_bytes); // on the wire
+        self.padded(packet.bytes);
+        self.option(OPTION_PACKET_FLAGS, &(packet.direction as u32).to_ne_bytes());
         self.failed = self.end_with_options().err();
     }
 
@@ -91,20 +146,36 @@ impl<W: Write> PcapngWriter<W> {
         self.failed.as_ref()
     }
 
-    /// Writes the counters of the interface, and gives the output back.
+    /// Writes the counters of an interface, as they were at a time.
+    pub fn statistics(&mut self, interface: u32, time_ns: u64, received_frames: u64, dropped_frames: u64) {
+        if self.failed.is_some() {
+            return;
+        }
+        self.begin(INTERFACE_STATISTICS);
+        self.u32(interface);
+        self.time(time_ns);
+        self.option(OPTION_FRAMES_RECEIVED, &received_frames.to_ne_bytes());
+        self.option(OPTION_FRAMES_DROPPED, &dropped_frames.to_ne_bytes());
+        self.failed = self.end_with_options().err();
+    }
+
+    /// Writes the counters of the first interface, and gives the output back.
     ///
     /// # Errors
     /// The first write that failed since the start.
     pub fn finish(mut self, time_ns: u64, received_frames: u64, dropped_frames: u64) -> io::Result<W> {
+        self.statistics(0, time_ns, received_frames, dropped_frames);
+        self.finish_section()
+    }
+
+    /// Gives the output back, with all in it.
+    ///
+    /// # Errors
+    /// The first write that failed since the start.
+    pub fn finish_section(mut self) -> io::Result<W> {
         if let Some(error) = self.failed {
             return Err(error);
         }
-        self.begin(INTERFACE_STATISTICS);
-        self.u32(0); // the interface
-        self.time(time_ns);
-        self.option(OPTION_FRAMES_RECEIVED, &received_frames.to_ne_bytes());
-        self.option(OPTION_FRAMES_DROPPED, &dropped_frames.to_ne_bytes());
-        self.end_with_options()?;
         self.output.flush()?;
         Ok(self.output)
     }

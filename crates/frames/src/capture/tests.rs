@@ -89,3 +89,32 @@ fn disk_full_traffic_goes_on_and_finish_says_so() {
     assert_eq!(arrived, 5);
     assert_eq!(port.finish().err().unwrap().kind(), io::ErrorKind::StorageFull);
 }
+
+#[test]
+fn interfaces_added_have_their_frames_lengths_and_counters() {
+    let mut writer = PcapngWriter::start_section(Vec::new()).unwrap();
+    let about = |name| CaptureInterface { name: Some(name), description: "a port", snap_bytes: 4 };
+    let packet = |interface| CapturePacket {
+        interface,
+        time_ns: 5,
+        direction: Direction::Outbound,
+        bytes: b"four",
+        frame_bytes: 60,
+    };
+    assert_eq!(writer.interface(&about("eth4")), 0);
+    writer.packet(&packet(0));
+    assert_eq!(writer.interface(&about("eth5")), 1);
+    writer.packet(&packet(1));
+    writer.statistics(0, 6, 1, 0);
+    writer.statistics(1, 6, 3, 2);
+    let blocks = blocks(&writer.finish_section().unwrap());
+    let kinds: Vec<u32> = blocks.iter().map(|block| block.kind).collect();
+    assert_eq!(kinds, [0x0a0d_0d0a, 1, 6, 1, 6, 5, 5]);
+    assert_eq!(u32_at(&blocks[3].body, 4), 4, "frames are cut to four bytes");
+    assert!(options(&blocks[3].body[8..]).contains(&(2, b"eth5".to_vec())));
+    let of_packet = |at: usize| [0, 12, 16].map(|word| u32_at(&blocks[at].body, word));
+    assert_eq!((of_packet(2), of_packet(4)), ([0, 4, 60], [1, 4, 60]));
+    assert_eq!(u32_at(&blocks[6].body, 0), 1);
+    let counters = options(&blocks[6].body[12..]);
+    assert_eq!(counters, [(4, 3_u64.to_ne_bytes().to_vec()), (5, 2_u64.to_ne_bytes().to_vec())]);
+}

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use nearwire_frames::PortError;
 use nearwire_frames::interface::InterfaceFacts;
+use nearwire_frames::port::Port;
 use nearwire_frames::ports::xdp::{Side, Steer, XdpConfig, XdpMode, XdpPort, candidates};
 use nearwire_frames::steering::SteeringTable;
 use nearwire_stack::{LinkKind, PortId, ReceiveChecksum, Update};
@@ -35,6 +36,8 @@ pub struct Attached {
     pub name: String,
     /// The port.
     pub port: XdpPort,
+    /// The port in words.
+    pub(super) description: String,
     /// The port's name in the stack.
     pub(super) port_id: PortId,
     /// A bit for each lane on which frames are queued that no kick was made for.
@@ -373,6 +376,7 @@ impl Interfaces {
         Ok(Attached {
             ifindex: link.ifindex,
             name: name.clone(),
+            description: port.describe(),
             port,
             port_id,
             unsent_lanes: 0,

@@ -11,7 +11,7 @@ use crate::status::{Counter, InterfaceAbout, Writer};
 impl Engine {
     /// Counters go to another page from now on.
     pub(crate) fn set_page(&mut self, page: Arc<Writer>) {
-        self.page = page;
+        self.change_page(page);
         self.interfaces.changed = true;
     }
 
@@ -50,7 +50,7 @@ impl Engine {
                 reason: None,
                 queues: config.rx_queues.len() as u32,
                 mode: config.mode.name(),
-                text: &attached.port.describe(),
+                text: &attached.description,
             };
             page.set_interface(count, &about);
             count += 1;

@@ -7,7 +7,7 @@ use crate::reason::{Handed, worded};
 /// The name of the mapping; `/proc/PID/maps` shows `/memfd:nearwire-status (deleted)`.
 pub const NAME: &CStr = c"nearwire-status";
 /// The first word: seven letters and the version of this layout.
-pub(super) const MAGIC: u64 = u64::from_le_bytes(*b"nwstatu\x01");
+pub(super) const MAGIC: u64 = u64::from_le_bytes(*b"nwstatu\x02");
 /// The bytes of [`MAGIC`] that are the version.
 pub(super) const VERSION_SHIFT: u32 = 56;
 
@@ -155,6 +155,9 @@ layout! { PAGE_WORDS:
     INTERFACE_COUNT: 1,
     INTERFACE_AREA: INTERFACES * INTERFACE_WORDS,
     HEADER_LAST: 1,
+    // What an onlooker asks: the request and its complement. The only words that others write.
+    CAPTURE_REQUEST: 2,
+    CAPTURE_ANSWER: 1,
     COUNTERS: COUNTER_WORDS,
     HANDED: HANDED_WORDS,
     SOCKETS: SLOTS * SOCKET_WORDS,
@@ -189,6 +192,11 @@ pub const PAGE_BYTES: usize = PAGE_WORDS * 8;
 const _: () = assert!(Counter::ALL.len() <= COUNTER_WORDS);
 const _: () = assert!(Handed::END <= HANDED_WORDS);
 const _: () = assert!(SocketCounter::ALL.len() <= SOCKET_COUNTER_WORDS);
+
+/// Where the words about captures stand in the page: two of the [request](crate::capture::Request), one of the
+/// [answer](crate::capture::Answer), each in the byte order of this CPU.
+pub const CAPTURE_AT_BYTES: usize = CAPTURE_REQUEST.at * 8;
+const _: () = assert!(CAPTURE_ANSWER.at == CAPTURE_REQUEST.at + 2);
 
 /// The sequence words around a described part.
 #[derive(Clone, Copy, Debug)]

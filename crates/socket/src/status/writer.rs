@@ -191,6 +191,23 @@ impl Writer {
         (slot < layout::SLOTS).then_some(SocketWriter { page: self, start })
     }
 
+    /// What an onlooker asks for now.
+    #[inline]
+    pub(crate) fn capture_request(&self) -> u64 {
+        self.words[layout::CAPTURE_REQUEST.at].load(Relaxed)
+    }
+
+    /// What belongs to it.
+    pub(crate) fn capture_complement(&self) -> u64 {
+        self.words[layout::CAPTURE_REQUEST.at + 1].load(Relaxed)
+    }
+
+    /// Answers it.
+    pub(crate) fn set_capture_answer(&self, answer: u64) {
+        // Whoever sees it sees the ring as it was made.
+        self.words[layout::CAPTURE_ANSWER.at].store(answer, Release);
+    }
+
     fn change(&self, bracket: Bracket, set: impl FnOnce()) {
         let next = self.words[bracket.first].load(Relaxed).wrapping_add(1);
         self.words[bracket.last].store(next, Relaxed);
@@ -207,14 +224,7 @@ impl Writer {
 
     /// A text, cut at a character where it is too long.
     fn set_text(&self, field: Field, text: &str) {
-        let room_bytes = (field.words - 1) * 8;
-        let text = &text[..text.floor_char_boundary(room_bytes)];
-        self.words[field.at].store(text.len() as u64, Relaxed);
-        for (word, bytes) in self.words[field.at + 1..][..field.words - 1].iter().zip(text.as_bytes().chunks(8)) {
-            let mut whole = [0; 8];
-            whole[..bytes.len()].copy_from_slice(bytes);
-            word.store(u64::from_ne_bytes(whole), Relaxed);
-        }
+        store_text(&self.words[field.at..][..field.words], text);
     }
 
     #[cfg(test)]
@@ -363,6 +373,18 @@ impl SocketWriter<'_> {
 #[inline]
 fn add(word: &AtomicU64, more: u64) {
     word.store(word.load(Relaxed).wrapping_add(more), Relaxed);
+}
+
+/// A text as its length in bytes and its bytes, cut at a character where the words are too few.
+pub(crate) fn store_text(words: &[AtomicU64], text: &str) {
+    let Some((length, room)) = words.split_first() else { return };
+    let text = &text[..text.floor_char_boundary(room.len() * 8)];
+    length.store(text.len() as u64, Relaxed);
+    for (word, bytes) in room.iter().zip(text.as_bytes().chunks(8)) {
+        let mut whole = [0; 8];
+        whole[..bytes.len()].copy_from_slice(bytes);
+        word.store(u64::from_ne_bytes(whole), Relaxed);
+    }
 }
 
 /// 0 for none, else the reason's number and one.

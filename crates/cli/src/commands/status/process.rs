@@ -49,7 +49,7 @@ impl std::fmt::Display for LookError {
 impl std::error::Error for LookError {}
 
 impl LookError {
-    fn of(pid: i32, source: io::Error) -> LookError {
+    pub fn of(pid: i32, source: io::Error) -> LookError {
         match (source.kind(), source.raw_os_error().and_then(|code| u32::try_from(code).ok())) {
             (io::ErrorKind::NotFound, _) => Self::Gone { pid },
             (_, Some(code)) if code == rustix::io::Errno::SRCH.raw_os_error().unsigned_abs() => Self::Gone { pid },
@@ -84,6 +84,12 @@ pub fn look(pid: i32) -> Result<Looked, LookError> {
     }
     let age = Process::age_of(stat.started_ticks);
     Ok(Looked::Page(Box::new(Process { pid, name, status, age, cpu: Process::time_of(stat.cpu_ticks) })))
+}
+
+/// Where in the memory of a process its page is.
+pub fn page_address(pid: i32) -> Result<u64, LookError> {
+    let maps = fs::read(format!("/proc/{pid}/maps")).map_err(|source| LookError::of(pid, source))?;
+    page_in(&String::from_utf8_lossy(&maps)).map(|(begin, _)| begin).ok_or(LookError::Gone { pid })
 }
 
 fn why_no_page(pid: i32, maps: &str) -> String {

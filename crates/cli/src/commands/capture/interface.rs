@@ -1,0 +1,89 @@
+//! The frames of an interface.
+//!
+//! Through AF_PACKET, which copies: the traffic goes its way as without. What passes an AF_XDP socket is not seen, neither way:
+//! the XDP program takes frames before (`do_xdp_generic` of net/core/dev.c too), and sent ones go to the driver directly
+//! (`__dev_direct_xmit`).
+
+use anyhow::{Context, anyhow};
+use nearwire_frames::capture::{CaptureInterface, CapturePacket, Direction, PcapngWriter};
+use nearwire_frames::ports::packet::{PacketConfig, PacketPort};
+use nearwire_frames::ports::xdp::Steer;
+use nearwire_frames::{Port, PortError, RawPort};
+
+use super::{LOOK, Limits, Writer, create, filters, now_ns, snap};
+use crate::args::CaptureArgs;
+use crate::commands::status;
+use crate::exit::{CANNOT, FAILED, Failure, OrExit, Outcome, USAGE};
+use crate::output;
+
+pub fn run(args: &CaptureArgs, interface: &str) -> Outcome {
+    let mut port = open(args, interface)?;
+    let wrote = || format!("write {}", args.output.display());
+    let mut writer = PcapngWriter::start_section(create(args)?).with_context(wrote).or_exit(FAILED)?;
+    let snap_bytes = args.snaplen.map_or(0, u32::from);
+    writer.interface(&CaptureInterface { name: Some(interface), description: &port.describe(), snap_bytes });
+    output::note(&format!("capturing on {interface}; Ctrl-C ends it"));
+    for (pid, name) in status::programs_on(interface) {
+        output::note(&format!(
+            "nearwire: accelerated traffic of {name} (process {pid}) is not seen here; nearwire capture --pid {pid} has it"
+        ));
+    }
+    let ended = copy(args, &mut port, &mut writer);
+    let statistics = port.statistics();
+    let dropped_frames = statistics.receive_dropped_frames;
+    let (Ok((count, now_ns)) | Err(((count, now_ns), _))) = ended;
+    writer.finish(now_ns, count + dropped_frames, dropped_frames).with_context(wrote).or_exit(FAILED)?;
+    output::print(&format!("{count} frames in {}, {dropped_frames} dropped\n", args.output.display()))?;
+    match ended {
+        Ok(_) => Ok(()),
+        Err((_, error)) => Err(error).context("the capture ended early; its file is whole").or_exit(FAILED),
+    }
+}
+
+fn open(args: &CaptureArgs, interface: &str) -> Result<PacketPort, Failure> {
+    let filters = filters(args);
+    let steer = if filters.is_empty() { Steer::All } else { Steer::Filters };
+    let config = PacketConfig { outgoing: !args.inbound, ring_slots: args.ring, ..PacketConfig::new(interface, steer) };
+    let mut port = PacketPort::open(&config).map_err(|error| {
+        let wrong = matches!(error, PortError::NoSuchInterface { .. } | PortError::Config { .. });
+        Failure { code: if wrong { USAGE } else { CANNOT }, error: Some(anyhow!(error)) }
+    })?;
+    for filter in filters {
+        port.add_filter(filter).or_exit(USAGE)?;
+    }
+    Ok(port)
+}
+
+/// How many frames were written, and when it ended, nanoseconds since 1970.
+type Count = (u64, u64);
+
+/// Writes frames until there are enough, time is over, or somebody ends it.
+fn copy(args: &CaptureArgs, port: &mut PacketPort, writer: &mut Writer) -> Result<Count, (Count, anyhow::Error)> {
+    let limits = Limits::start(args);
+    let mut count = 0;
+    while !limits.has_enough(count) && !limits.is_over() && writer.failed().is_none() {
+        match step(port, writer, snap(args)) {
+            Ok(true) => count += 1,
+            Ok(false) => {
+                // A signal ends the wait; the next look sees it.
+                let _ = port.wait(Some(limits.rest(LOOK)));
+            }
+            Err(error) => return Err(((count, now_ns()), error.into())),
+        }
+    }
+    Ok((count, now_ns()))
+}
+
+/// Writes one frame. `false`: there is none.
+fn step(port: &mut PacketPort, writer: &mut Writer, snap_bytes: usize) -> Result<bool, PortError> {
+    let Some(frame) = port.lend()? else { return Ok(false) };
+    writer.packet(&CapturePacket {
+        interface: 0,
+        time_ns: frame.stamp.map_or_else(now_ns, |stamp| stamp.time_ns),
+        direction: if frame.outgoing { Direction::Outbound } else { Direction::Inbound },
+        bytes: &frame.bytes[..frame.bytes.len().min(snap_bytes)],
+        frame_bytes: frame.bytes.len() as u32,
+    });
+    port.give_back()?;
+    Ok(true)
+}

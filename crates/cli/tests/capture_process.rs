@@ -1,0 +1,488 @@
+//! `nearwire capture --pid` of programs under the library, over a virtual cable of the test's own.
+
+#![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
+
+mod common;
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::UdpSocket;
+use std::path::PathBuf;
+use std::process::{Child, ChildStderr, ChildStdout, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use common::pcapng::{Capture, by_tcpdump, read};
+use common::{assert_says, code, command, errors, kill, may_run, nearwire, text};
+use nearwire_lab::{Cable, CableEnd, VirtualCable, VirtualCableOptions};
+use rustix::process::Signal;
+
+/// What each script begins with. `step` says that all before is done, and waits for the test's answer.
+const BEGIN: &str = "
+import socket, sys, os, time
+near, far = sys.argv[1], sys.argv[2]
+def udp(): return socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+def bound(address, port):
+    made = udp(); made.bind((address, port)); return made
+def step():
+    print('step', flush=True); sys.stdin.readline()
+";
+
+const ROUNDS: usize = 300;
+const PING: &str = "
+one = bound(near, 7000)
+step()
+for number in range(300):
+    one.sendto(b'ping %3d' % number, (far, 7100))
+    assert one.recv(2000) == b'pong %3d' % number
+step()
+";
+const PONG: &str = "
+one = bound(far, 7100)
+step()
+for number in range(300):
+    said, where = one.recvfrom(2000)
+    one.sendto(b'pong' + said[4:], where)
+step()
+";
+/// Receives as many as each line of its input says.
+const RECEIVER: &str = "
+one = bound(near, 7000)
+step()
+for line in sys.stdin:
+    for _ in range(int(line)): one.recv(2000)
+    print('step', flush=True)
+";
+
+struct Bed {
+    cable: VirtualCable,
+    directory: tempfile::TempDir,
+    library: PathBuf,
+}
+
+struct Program {
+    child: Child,
+    lines: BufReader<ChildStdout>,
+}
+
+struct Capturing {
+    child: Child,
+    said: BufReader<ChildStderr>,
+    file: PathBuf,
+}
+
+impl Bed {
+    /// `None` where the test has to be skipped.
+    fn lay() -> Option<Bed> {
+        if !may_run() {
+            return None;
+        }
+        if Command::new("python3").arg("-V").output().is_err() {
+            assert!(std::env::var_os("NEARWIRE_REQUIRE").is_none(), "this test needs python3");
+            println!("SKIP no python3");
+            return None;
+        }
+        let library = std::env::current_exe().unwrap().with_file_name("libnearwire_preload.so");
+        assert!(library.exists(), "cargo builds the library before these tests, but there is no {}", library.display());
+        let cable = VirtualCable::lay(VirtualCableOptions::default()).unwrap();
+        let bed = Bed { cable, directory: tempfile::tempdir().unwrap(), library };
+        // The kernels find each other's hardware address.
+        let near = bed.cable.near();
+        let greeting = near.namespace.enter(|| UdpSocket::bind((near.ipv4, 0))).unwrap().unwrap();
+        greeting.send_to(b"x", (bed.cable.far().ipv4, 9)).unwrap();
+        Some(bed)
+    }
+
+    fn far(&self) -> UdpSocket {
+        let far = self.cable.far();
+        far.namespace.enter(|| UdpSocket::bind((far.ipv4, 7100))).unwrap().unwrap()
+    }
+
+    fn send(&self, from: &UdpSocket, count: u8) {
+        let to = (self.cable.near().ipv4, 7000);
+        (0..count).for_each(|number| assert_eq!(from.send_to(&[number; 20], to).unwrap(), 20));
+    }
+
+    /// A script that runs at the near end.
+    fn start(&self, script: &str) -> Program {
+        self.start_at(self.cable.near(), script)
+    }
+
+    fn start_at(&self, end: &CableEnd, script: &str) -> Program {
+        let (near, far) = (self.cable.near(), self.cable.far());
+        let mut command = Command::new("python3");
+        command.arg("-c").arg(format!("{BEGIN}{script}")).arg(near.ipv4.to_string()).arg(far.ipv4.to_string());
+        command.env("LD_PRELOAD", &self.library).env("NEARWIRE_SPIN", "0").env("NEARWIRE_MODE", "generic");
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = end.namespace.enter(|| command.spawn()).unwrap().unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap());
+        let mut program = Program { child, lines };
+        program.step();
+        program
+    }
+
+    /// Starts a capture, and waits until it has said `first`.
+    fn capture(&self, program: &Program, name: &str, arguments: &[&str], first: &str) -> Capturing {
+        let file = self.directory.path().join(name);
+        let mut capture = command(&["capture", "--pid", &program.pid(), "-o"]);
+        capture.arg(&file).args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = capture.spawn().unwrap();
+        let said = BufReader::new(child.stderr.take().unwrap());
+        let mut capturing = Capturing { child, said, file };
+        capturing.hear(first);
+        capturing
+    }
+}
+
+impl Program {
+    fn pid(&self) -> String {
+        self.child.id().to_string()
+    }
+
+    /// Mappings and descriptors of rings that it has.
+    fn rings(&self) -> (usize, usize) {
+        let maps = std::fs::read_to_string(format!("/proc/{}/maps", self.pid())).unwrap();
+        let descriptors = std::fs::read_dir(format!("/proc/{}/fd", self.pid())).unwrap().flatten();
+        let links = descriptors.filter_map(|entry| std::fs::read_link(entry.path()).ok());
+        let is_ring = |link: &PathBuf| link.to_string_lossy().contains("nearwire-capture");
+        (maps.matches("/memfd:nearwire-capture").count(), links.filter(is_ring).count())
+    }
+
+    fn step(&mut self) {
+        let mut line = String::new();
+        self.lines.read_line(&mut line).unwrap();
+        assert_eq!(line, "step\n");
+    }
+
+    fn say(&mut self, line: &str) {
+        writeln!(self.child.stdin.as_mut().unwrap(), "{line}").unwrap();
+    }
+
+    /// Has a script go on, and waits for its next step.
+    fn go_on(&mut self, line: &str) {
+        self.say(line);
+        self.step();
+    }
+
+    fn end(mut self) {
+        drop(self.child.stdin.take());
+        assert_eq!(self.child.wait().unwrap().code(), Some(0), "the program came to no harm");
+    }
+}
+
+impl Capturing {
+    fn hear(&mut self, words: &str) {
+        let mut line = String::new();
+        self.said.read_line(&mut line).unwrap();
+        assert!(line.starts_with(words), "{line:?} instead of {words}");
+    }
+
+    fn interrupt(self) -> (Capture, String) {
+        kill(self.child.id(), Signal::INT);
+        self.ended()
+    }
+
+    /// What is in the file, and all that was said since.
+    fn ended(mut self) -> (Capture, String) {
+        let output = self.child.wait_with_output().unwrap();
+        let mut said = text(&output);
+        self.said.read_to_string(&mut said).unwrap();
+        assert_eq!(output.status.code(), Some(0), "{said}");
+        (read(&self.file), said)
+    }
+}
+
+fn payloads(capture: &Capture, direction: u32) -> Vec<String> {
+    let of = capture.packets.iter().filter(|packet| packet.direction == direction);
+    of.map(|packet| String::from_utf8_lossy(&packet.bytes[42..]).into_owned()).collect()
+}
+
+#[test]
+fn ping_pong_of_two_accelerated_processes_is_captured_at_both_in_both_directions() {
+    let Some(bed) = Bed::lay() else { return };
+    let mut pong = bed.start_at(bed.cable.far(), PONG);
+    let mut ping = bed.start(PING);
+    // Asleep, it begins with the frame that wakes it.
+    pong.say("");
+    let of_pong = bed.capture(&pong, "pong.pcapng", &["--count", "600"], "waiting for process");
+    let of_ping = bed.capture(&ping, "ping.pcapng", &[], "waiting for process");
+    ping.go_on("");
+    pong.step();
+    let files = [of_ping.file.clone(), of_pong.file.clone()];
+    let (of_ping, ping_said) = of_ping.interrupt();
+    let (of_pong, _) = of_pong.ended();
+    assert!(ping_said.contains("600 frames in ") && ping_said.contains(", 0 dropped\n"), "{ping_said}");
+    for (capture, interface, [came, went]) in [(&of_ping, "nw0", ["pong", "ping"]), (&of_pong, "nw1", ["ping", "pong"])]
+    {
+        assert_eq!(capture.interfaces, [interface]);
+        assert_eq!((capture.packets.len(), capture.received, capture.dropped), (2 * ROUNDS, 2 * ROUNDS as u64, 0));
+        for (direction, words) in [(1, came), (2, went)] {
+            let wanted: Vec<_> = (0..ROUNDS).map(|number| format!("{words} {number:3}")).collect();
+            assert_eq!(payloads(capture, direction), wanted);
+        }
+        assert!(capture.packets.windows(2).all(|pair| pair[0].time_ns <= pair[1].time_ns), "times go up");
+        assert!(capture.packets.iter().all(|packet| packet.frame_bytes == 50 && packet.bytes.len() == 50));
+    }
+    // What one sent the other received, later.
+    assert!(of_ping.packets[0].time_ns < of_pong.packets[0].time_ns);
+    for file in files {
+        if let Some(lines) = by_tcpdump(&file) {
+            assert_eq!(lines.len(), 2 * ROUNDS);
+            // It takes the port for that of a file system, and says nothing of UDP.
+            assert!(lines.iter().all(|line| line.contains(" IP 10.77.0.")), "{}", lines[0]);
+        }
+    }
+    ping.end();
+    pong.end();
+}
+
+#[test]
+fn capture_with_limits_keeps_what_was_asked_for() {
+    let Some(bed) = Bed::lay() else { return };
+    let mut ping = bed.start(PING);
+    let mut pong = bed.start_at(bed.cable.far(), PONG);
+    let arguments = ["--count", "5", "--inbound", "--snaplen", "20", "--udp", "7000"];
+    let capture = bed.capture(&ping, "limits.pcapng", &arguments, "waiting for process");
+    pong.say("");
+    ping.go_on("");
+    let (found, said) = capture.ended();
+    assert!(said.contains("5 frames in "), "{said}");
+    assert_eq!(found.packets.len(), 5);
+    for packet in &found.packets {
+        assert_eq!((packet.direction, packet.bytes.len(), packet.frame_bytes), (1, 20, 50));
+    }
+    let none = bed.capture(&ping, "none.pcapng", &["--time", "500ms"], "waiting for process");
+    let (found, said) = none.ended();
+    assert_eq!((found.packets.len(), found.interfaces.len()), (0, 0), "{said}");
+    ping.end();
+    pong.step();
+    pong.end();
+}
+
+#[test]
+fn capturer_killed_harms_nobody_and_another_one_begins() {
+    let Some(bed) = Bed::lay() else { return };
+    let far = bed.far();
+    let mut program = bed.start(RECEIVER);
+    program.say("");
+    program.say("2");
+    let mut first = bed.capture(&program, "first.pcapng", &["--ring", "2"], "waiting for process");
+    bed.send(&far, 1);
+    first.hear("capturing process");
+    let file = bed.directory.path().join("second.pcapng").display().to_string();
+    let second = nearwire(&["capture", "--pid", &program.pid(), "-o", &file]);
+    let captured = format!("process {} is captured already, by process {}", program.pid(), first.child.id());
+    assert_says(&second, 2, &[&captured]);
+    assert!(!PathBuf::from(&file).exists(), "refused, it leaves files alone");
+    kill(first.child.id(), Signal::KILL);
+    first.child.wait().unwrap();
+    bed.send(&far, 1);
+    program.step();
+    // The ring is full soon, and nobody reads it.
+    for _ in 0..4 {
+        program.say("50");
+        bed.send(&far, 50);
+        program.step();
+    }
+    // The program lets it go, when it looks.
+    let give_up = Instant::now() + Duration::from_secs(10);
+    while program.rings() != (0, 0) {
+        assert!(Instant::now() < give_up, "the ring of a killed capture stays");
+        program.say("1");
+        bed.send(&far, 1);
+        program.step();
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let mut again = bed.capture(&program, "again.pcapng", &[], "waiting for process");
+    program.say("3");
+    bed.send(&far, 3);
+    program.step();
+    again.hear("capturing process");
+    let (found, said) = again.interrupt();
+    assert_eq!((found.packets.len(), found.dropped), (3, 0), "{said}");
+    program.end();
+}
+
+#[test]
+fn capture_that_is_over_leaves_no_memory_in_the_process() {
+    let Some(bed) = Bed::lay() else { return };
+    let far = bed.far();
+    let mut program = bed.start(RECEIVER);
+    program.say("");
+    program.say("2");
+    let mut capture = bed.capture(&program, "one.pcapng", &[], "waiting for process");
+    bed.send(&far, 1);
+    capture.hear("capturing process");
+    assert_eq!(program.rings(), (1, 1));
+    let (found, _) = capture.interrupt();
+    assert_eq!(found.packets.len(), 1);
+    bed.send(&far, 1);
+    program.step();
+    assert_eq!(program.rings(), (0, 0));
+    program.end();
+}
+
+#[test]
+fn frames_beyond_the_ring_are_counted_and_reach_the_program() {
+    let Some(bed) = Bed::lay() else { return };
+    let far = bed.far();
+    let mut program = bed.start(RECEIVER);
+    program.say("");
+    program.say("1");
+    let mut capture = bed.capture(&program, "full.pcapng", &["--ring", "2"], "waiting for process");
+    bed.send(&far, 1);
+    capture.hear("capturing process");
+    program.step();
+    // Stopped, it cannot read: 4 KiB hold 51 frames of 62 bytes, ten words each.
+    std::thread::sleep(Duration::from_millis(50));
+    kill(capture.child.id(), Signal::STOP);
+    program.say("100");
+    bed.send(&far, 100);
+    program.step();
+    kill(capture.child.id(), Signal::CONT);
+    let (found, said) = capture.interrupt();
+    assert_eq!((found.packets.len(), found.dropped, found.received), (1 + 51, 49, 101), "{said}");
+    assert!(said.contains("52 frames in ") && said.contains(", 49 dropped\n"), "{said}");
+    program.end();
+}
+
+#[test]
+fn process_that_forks_and_ends_leaves_a_whole_file_of_its_own_frames() {
+    let Some(bed) = Bed::lay() else { return };
+    let _far = bed.far();
+    let script = "
+early = udp()
+step()
+one = bound(near, 7000)
+one.sendto(b'before', (far, 7100))
+def rings():
+    links = []
+    for number in os.listdir('/proc/self/fd'):
+        try: links.append(os.readlink('/proc/self/fd/' + number))
+        except OSError: pass
+    return [open('/proc/self/maps').read().count('nearwire-capture'), str(links).count('nearwire-capture')]
+assert rings() == [1, 1]
+child = os.fork()
+if child == 0:
+    if rings() != [0, 0]: os._exit(1)
+    other = bound(near, 7001)
+    for _ in range(3): one.sendto(b'of the child', (far, 7100)); other.sendto(b'of the child', (far, 7100))
+    os._exit(0)
+assert os.waitpid(child, 0)[1] == 0
+one.sendto(b'after', (far, 7100))
+";
+    let mut program = bed.start(script);
+    let capture = bed.capture(&program, "fork.pcapng", &[], "waiting for process");
+    program.say("");
+    program.end();
+    let (found, said) = capture.ended();
+    assert_eq!(payloads(&found, 2), ["before", "after"], "{said}");
+    assert!(said.contains("ended, or executes another program"), "{said}");
+}
+
+#[test]
+fn interface_used_later_has_its_frames_in_the_file_too() {
+    let Some(bed) = Bed::lay() else { return };
+    let _far = bed.far();
+    let ip = |arguments: &str| {
+        let arguments: Vec<_> = arguments.split(' ').collect();
+        let run = bed.cable.near().namespace.enter(|| Command::new("ip").args(&arguments).status().unwrap());
+        assert!(run.unwrap().success(), "ip {arguments:?}");
+    };
+    ip("link add nw2 type veth peer name nw3");
+    ip("address add 10.78.0.1/24 dev nw2");
+    ip("link set nw2 up");
+    ip("link set nw3 up");
+    ip("neighbour add 10.78.0.9 lladdr 02:00:00:00:00:09 dev nw2");
+    let script = "
+one = bound(near, 7000)
+step()
+one.sendto(b'first', (far, 7100))
+two = bound('10.78.0.1', 7005)
+two.sendto(b'second', ('10.78.0.9', 7100))
+one.sendto(b'third', (far, 7100))
+step()
+";
+    let mut program = bed.start(script);
+    let capture = bed.capture(&program, "two.pcapng", &[], "waiting for process");
+    program.go_on("");
+    let (found, said) = capture.interrupt();
+    assert_eq!(found.interfaces, ["nw0", "nw2"], "{said}");
+    let of: Vec<_> = found.packets.iter().map(|packet| packet.interface).collect();
+    assert_eq!((of, payloads(&found, 2)), (vec![0, 1, 0], vec!["first".into(), "second".into(), "third".into()]));
+    program.end();
+}
+
+#[test]
+fn process_that_spins_is_captured_at_once() {
+    let Some(bed) = Bed::lay() else { return };
+    let far = bed.far();
+    let script = "
+one = bound(near, 7000)
+one.setblocking(False)
+step()
+got = 0
+while got < 3:
+    try: one.recv(2000); got += 1
+    except BlockingIOError: pass
+step()
+";
+    let mut program = bed.start(script);
+    program.say("");
+    let capture = bed.capture(&program, "spins.pcapng", &["--count", "3"], "capturing process");
+    bed.send(&far, 3);
+    program.step();
+    let (found, said) = capture.ended();
+    assert_eq!(payloads(&found, 1).len(), 3, "{said}");
+    program.end();
+}
+
+#[test]
+fn process_with_a_seccomp_filter_of_its_own_is_captured_only_when_that_is_asked_for() {
+    let Some(bed) = Bed::lay() else { return };
+    let _far = bed.far();
+    // A filter of one instruction, which allows everything.
+    let script = "
+import ctypes
+libc = ctypes.CDLL(None)
+class Instruction(ctypes.Structure): _fields_ = [('code', ctypes.c_uint16), ('t', ctypes.c_uint8), ('f', ctypes.c_uint8), ('k', ctypes.c_uint32)]
+class Program(ctypes.Structure): _fields_ = [('length', ctypes.c_uint16), ('first', ctypes.POINTER(Instruction))]
+allow = Instruction(6, 0, 0, 0x7fff0000)
+assert libc.prctl(38, 1, 0, 0, 0) == 0 and libc.prctl(22, 2, ctypes.byref(Program(1, ctypes.pointer(allow)))) == 0
+one = bound(near, 7000)
+step()
+one.sendto(b'one', (far, 7100))
+step()
+";
+    let mut program = bed.start(script);
+    let refused = nearwire(&["capture", "--pid", &program.pid(), "-o", "/nowhere/frames.pcapng"]);
+    assert_says(&refused, 3, &["has a seccomp filter of its own", "--despite-seccomp"]);
+    let capture = bed.capture(&program, "filter.pcapng", &["--despite-seccomp"], "waiting for process");
+    program.go_on("");
+    let (found, said) = capture.interrupt();
+    assert_eq!(payloads(&found, 2), ["one"], "{said}");
+    program.end();
+}
+
+#[test]
+fn processes_that_cannot_be_captured_say_why() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("frames.pcapng").display().to_string();
+    let capture = |pid: &str, more: &[&str]| nearwire(&[&["capture", "--pid", pid, "-o", &file][..], more].concat());
+    let own = std::process::id().to_string();
+    let plain = capture(&own, &[]);
+    assert_says(&plain, 2, &["has no accelerated sockets to capture: it was not started by nearwire run"]);
+    assert_says(&capture("2147483647", &[]), 2, &["no process 2147483647"]);
+    assert_says(&capture(&own, &["--ring", "5"]), 2, &["--ring 5", "power of two"]);
+    assert_says(&nearwire(&["capture", "eth4", "--pid", "1", "-o", &file]), 2, &["cannot be used with"]);
+    let other = rustix::process::geteuid().is_root().then(|| {
+        let mut command = Command::new("setpriv");
+        let arguments = ["--reuid", "65534", "--clear-groups", "--inh-caps=-all", common::NEARWIRE];
+        command.args(arguments).args(["capture", "--pid", &own, "-o", "/dev/null"]).output()
+    });
+    if let Some(Ok(output)) = other
+        && !errors(&output).contains("setpriv")
+    {
+        assert_says(&output, 3, &[&format!("look into process {own}"), "CAP_SYS_PTRACE"]);
+    }
+    assert_eq!(code(&plain), Some(2));
+    assert!(!PathBuf::from(&file).exists());
+}

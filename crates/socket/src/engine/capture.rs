@@ -1,0 +1,116 @@
+//! Frames for `nearwire capture --pid`, see [`crate::capture`].
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use nearwire_frames::capture::Direction;
+
+use super::{Attached, Engine, time_of_day_ns};
+use crate::capture::{Answer, Recorder, Request};
+use crate::status::Writer;
+
+/// Whoever asked for a ring and did not open it within this time is gone.
+const OPENED_WITHIN: Duration = Duration::from_secs(1);
+
+/// A capture that is going on.
+pub(super) struct Capture {
+    recorder: Recorder,
+    number: u32,
+    since: Instant,
+}
+
+impl Capture {
+    #[inline]
+    pub(super) fn record(&mut self, ifindex: u32, direction: Direction, frame: &[u8]) {
+        self.recorder.record(ifindex, direction, time_of_day_ns(), frame);
+    }
+
+    pub(super) fn describe(&mut self, attached: &[Attached]) {
+        for one in attached {
+            self.recorder.describe(one.ifindex, &one.name, &one.description);
+        }
+    }
+
+    fn has_reader(&self) -> bool {
+        let may_come = !self.recorder.was_opened() && self.since.elapsed() < OPENED_WITHIN;
+        may_come || self.recorder.has_reader()
+    }
+
+    /// See [`Recorder::leave_to_parent`].
+    pub(super) fn leave_to_parent(self) {
+        self.recorder.leave_to_parent();
+    }
+}
+
+impl Engine {
+    /// Begins a capture where an onlooker asks for one in the page.
+    #[inline]
+    pub(super) fn follow_capture_request(&mut self) {
+        if self.page.capture_request() != self.capture_asked {
+            self.answer_capture_request();
+        }
+    }
+
+    #[cold]
+    fn answer_capture_request(&mut self) {
+        let asked = [self.page.capture_request(), self.page.capture_complement()];
+        // Half of a request is whole at the next look, and none needs no answer.
+        let request = Request::of_words(asked);
+        if request.is_none() && asked != [0; 2] {
+            return;
+        }
+        self.capture_asked = asked[0];
+        self.follow_capture();
+        self.check_capture();
+        let Some(request) = request else { return };
+        let answer = match self.capture {
+            Some(_) => Answer::Busy { number: request.number },
+            None => self.begin_capture(request),
+        };
+        self.page.set_capture_answer(answer.word());
+    }
+
+    /// Lets the ring go when its reader has what it wanted.
+    #[inline]
+    pub(super) fn follow_capture(&mut self) {
+        if self.capture.as_ref().is_some_and(|capture| capture.recorder.is_closed()) {
+            self.end_capture();
+        }
+    }
+
+    fn begin_capture(&mut self, request: Request) -> Answer {
+        let number = request.number;
+        let recorder = match Recorder::create(request.ring_log2_bytes, request.snap_bytes) {
+            Ok(recorder) => recorder,
+            Err(error) => {
+                let errno = error.raw_os_error().unwrap_or(0).unsigned_abs();
+                return Answer::Refused { number, errno };
+            }
+        };
+        let fd = recorder.descriptor();
+        let mut capture = Capture { recorder, number, since: Instant::now() };
+        capture.describe(&self.interfaces.attached);
+        self.capture = Some(capture);
+        Answer::Ready { number, fd }
+    }
+
+    /// Lets a ring go whose reader is gone.
+    pub(super) fn check_capture(&mut self) {
+        if self.capture.as_ref().is_some_and(|capture| !capture.has_reader()) {
+            self.end_capture();
+        }
+    }
+
+    fn end_capture(&mut self) {
+        if let Some(Capture { number, .. }) = self.capture.take() {
+            self.page.set_capture_answer(Answer::Ended { number }.word());
+        }
+    }
+
+    /// What was asked in the page of before is not asked in this one.
+    pub(super) fn change_page(&mut self, page: Arc<Writer>) {
+        self.end_capture();
+        self.page = page;
+        self.capture_asked = 0;
+    }
+}
