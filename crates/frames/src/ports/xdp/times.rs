@@ -165,7 +165,7 @@ impl XdpPort {
     /// Has frames that come from now on carry times, as well as it can be had: without the device's where there are none, for
     /// the reason that [`XdpPort::no_device_times`] gives. Says what is had. Asking for less than there is changes nothing.
     ///
-    /// Costs each frame 50 to 100 ns of the kernel's time. The device's times are looked for in the network namespace of the
+    /// Costs each frame 20 to 50 ns on its way (`examples/pingpong.rs`, veth). The device's times are looked for in the network namespace of the
     /// calling thread.
     ///
     /// # Errors
