@@ -45,7 +45,8 @@ fn main() -> Result<(), AnyError> {
             for (times, label) in TIMES {
                 let open = |config: &XdpConfig| {
                     let mut port = XdpPort::open(config)?;
-                    times.map_or(Ok(()), |wanted| port.want_times(wanted).map(drop)).map(|()| port)
+                    times.map(|wanted| port.want_times(wanted));
+                    Ok(port)
                 };
                 let outcome = measure(&cable, clock, round, || open(&near.config), || open(&far.config))?;
                 results.entry(format!("AF_XDP {}{label}", near.label)).or_default().push(outcome);

@@ -173,8 +173,7 @@ impl Engine {
         self.times = Some(wanted);
         self.interfaces.changed = true;
         for attached in &mut self.interfaces.attached {
-            // Refused, there is the clock.
-            let _ = attached.port.want_times(wanted);
+            attached.port.want_times(wanted);
         }
     }
 
@@ -197,8 +196,7 @@ impl Engine {
             }
             flows.add_all_to(port)?;
             if let Some(wanted) = *times {
-                // Refused, there is the clock.
-                let _ = port.want_times(wanted);
+                port.want_times(wanted);
             }
             // Checksums are computed and verified here: AF_XDP offers neither on every driver.
             Ok(stack.attach_port(ifindex, Offers::default()))

@@ -59,7 +59,7 @@ impl FrameTimes {
 #[non_exhaustive]
 pub enum NoDeviceTimes {
     /// The program runs behind the driver.
-    #[error("generic mode has none: its program runs behind the driver; use native or zero-copy mode")]
+    #[error("generic mode has none, native and zero-copy may")]
     Generic,
     /// The driver tells none.
     #[error("driver {driver} tells none")]
@@ -92,13 +92,14 @@ pub enum NoDeviceTimes {
 pub(super) struct Times {
     /// What the program in force takes.
     in_force: Option<TimesWanted>,
+    no_kernel: Option<PortError>,
     no_device: Option<NoDeviceTimes>,
     distance: TaiDistance,
 }
 
 impl Times {
     pub(super) fn new() -> Times {
-        Times { in_force: None, no_device: None, distance: TaiDistance::default() }
+        Times { in_force: None, no_kernel: None, no_device: None, distance: TaiDistance::default() }
     }
 
     /// What a record says.
@@ -123,7 +124,7 @@ impl Times {
     /// For people, behind what a port is.
     pub(super) fn in_words(&self) -> String {
         match (self.in_force, &self.no_device) {
-            (None, _) => String::new(),
+            (None, _) => self.no_kernel.as_ref().map_or_else(String::new, |why| format!(", without times: {why}")),
             (Some(TimesWanted::Device), _) => ", times by the device".to_owned(),
             (Some(TimesWanted::Kernel), None) => ", times by the kernel".to_owned(),
             (Some(TimesWanted::Kernel), Some(why)) => format!(", times by the kernel (by the device: {why})"),
@@ -162,16 +163,13 @@ impl TaiDistance {
 }
 
 impl XdpPort {
-    /// Has frames that come from now on carry times, as well as it can be had: without the device's where there are none, for
-    /// the reason that [`XdpPort::no_device_times`] gives. Says what is had. Asking for less than there is changes nothing.
+    /// Has frames that come from now on carry times, as well as they can be had, and says whose. Where it is less than was wanted,
+    /// [`XdpPort::no_device_times`] and [`XdpPort::no_kernel_times`] say why, and [`crate::Port::describe`] too. Asking for less
+    /// than there is changes nothing.
     ///
-    /// Costs each frame 20 to 50 ns on its way (`examples/pingpong.rs`, veth). The device's times are looked for in the network namespace of the
-    /// calling thread.
-    ///
-    /// # Errors
-    /// The kernel refused: it has no such function (before Linux 6.1), the capabilities are gone, or somebody detached the
-    /// program. Frames come as before.
-    pub fn want_times(&mut self, wanted: TimesWanted) -> Result<TimeSource, PortError> {
+    /// Costs each frame 20 to 50 ns on its way (`examples/pingpong.rs`, veth). The device's times are looked for in the network
+    /// namespace of the calling thread.
+    pub fn want_times(&mut self, wanted: TimesWanted) -> TimeSource {
         if wanted == TimesWanted::Device && self.times.in_force < Some(TimesWanted::Device) {
             match self.driver_clock().and_then(|clock| self.stamp(clock).map_err(refused)) {
                 Ok(()) => self.times.in_force = Some(TimesWanted::Device),
@@ -179,10 +177,19 @@ impl XdpPort {
             }
         }
         if self.times.in_force.is_none() {
-            self.stamp(DeviceClock::None)?;
-            self.times.in_force = Some(TimesWanted::Kernel);
+            match self.stamp(DeviceClock::None) {
+                Ok(()) => self.times.in_force = Some(TimesWanted::Kernel),
+                Err(why) => self.times.no_kernel = Some(why),
+            }
         }
-        Ok(self.times.source())
+        self.times.source()
+    }
+
+    /// Why frames have no times of the kernel's though they were wanted: it has no such function (before Linux 6.1), the
+    /// capabilities are gone, or somebody detached the program. They come without.
+    #[must_use]
+    pub fn no_kernel_times(&self) -> Option<&PortError> {
+        self.times.no_kernel.as_ref().filter(|_| self.times.in_force.is_none())
     }
 
     /// Why frames have no times of the device; `None` where they may have, or nobody asked.
