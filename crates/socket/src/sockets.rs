@@ -424,6 +424,7 @@ impl Sockets {
         {
             self.hand_over(id, reason);
         }
+        self.tell_engine();
     }
 
     /// SO_BINDTODEVICE changed: the interface needs a port, and another socket may have the same port on another one.
