@@ -302,3 +302,38 @@ pub fn bind_to_any(shadow: Descriptor, family: Family) -> io::Result<()> {
     };
     Ok(rustix::net::bind(shadow, &any)?)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As `__sock_recv_timestamp` decides (Linux 6.12).
+    #[test]
+    fn timestamping_flags_asked_decide_which_times_are_taken_and_told() {
+        use libc::{
+            SOF_TIMESTAMPING_RAW_HARDWARE as RAW, SOF_TIMESTAMPING_RX_HARDWARE as RX_HARDWARE,
+            SOF_TIMESTAMPING_RX_SOFTWARE as RX_SOFTWARE, SOF_TIMESTAMPING_SOFTWARE as SOFTWARE,
+        };
+        const FILTER: u32 = SOF_TIMESTAMPING_OPT_RX_FILTER;
+        let (kernel, device) = (Some(TimesWanted::Kernel), Some(TimesWanted::Device));
+        let cases = [
+            (0, None, false, false),
+            (RX_SOFTWARE | SOFTWARE, kernel, true, false),
+            (SOFTWARE, kernel, true, false),
+            (RX_SOFTWARE, kernel, false, false),
+            (RX_HARDWARE | RAW, device, false, true),
+            (RAW, device, false, true),
+            (RX_HARDWARE, kernel, false, false),
+            (RX_HARDWARE | RAW | SOFTWARE, device, true, true),
+            (RX_HARDWARE | RAW | SOFTWARE | FILTER, device, false, true),
+            (RAW | SOFTWARE | FILTER, kernel, false, false),
+            (RX_HARDWARE | RX_SOFTWARE | RAW | SOFTWARE | FILTER, device, true, true),
+        ];
+        for (timestamping, wanted, tells_host, tells_device) in cases {
+            let asked = Ancillary { timestamping, ..Ancillary::NONE };
+            let found = (asked.wants_times(), asked.tells_host_time(), asked.tells_device_time());
+            assert_eq!(found, (wanted, tells_host, tells_device), "{timestamping:#x}");
+        }
+        assert_eq!(Ancillary { timestamp_us: true, ..Ancillary::NONE }.wants_times(), kernel);
+    }
+}
