@@ -84,7 +84,7 @@ fn examples_built_ping_forward_and_sniff() {
     let socket = namespace.enter(|| UdpSocket::bind("10.1.0.1:0").unwrap()).unwrap();
     socket.send_to(b"through", "10.1.0.2:7000").unwrap();
     let line = lines.next().unwrap();
-    assert!(line.contains("ns (program), queue 0, 49 bytes: 0200 0000 0099"), "{line}");
+    assert!(line.contains("ns (kernel), queue 0, 49 bytes: 0200 0000 0099"), "{line}");
     assert!(listener.wait().unwrap().success() && forwarder.wait().unwrap().success());
 }
 
