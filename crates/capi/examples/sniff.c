@@ -24,6 +24,7 @@ int main(int argc, char **argv)
         return 2;
     }
     options.waiting = NEARWIRE_WAIT_SLEEP;
+    options.flags = NEARWIRE_OPEN_TIMES;
     int value = nearwire_open(&port, argv[1], &options);
     flow.protocol = 17;
     flow.port = (uint16_t)(argc > 2 ? strtoul(argv[2], NULL, 10) : 0);

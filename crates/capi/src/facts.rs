@@ -4,7 +4,7 @@ use libc::{c_char, c_int};
 use nearwire_frames::Port as _;
 use nearwire_frames::interface::InterfaceFacts;
 use nearwire_sys::ethtool::{Interface, SoTimestamping};
-use nearwire_sys::netdev::{XdpFeatures, xdp_features};
+use nearwire_sys::netdev::{XdpFeatures, XdpReceiveMetadata, xdp_features, xdp_receive_metadata};
 
 use crate::abi::{self, Facts, Statistics};
 use crate::handle::{self, Port, State, with_port};
@@ -15,6 +15,7 @@ const LINK: u32 = 2;
 const XDP_KNOWN: u32 = 4;
 const XDP_NATIVE: u32 = 8;
 const ZERO_COPY: u32 = 16;
+const XDP_RX_TIME: u32 = 512;
 const TIMES: [(SoTimestamping, u32); 4] = [
     (SoTimestamping::RX_HARDWARE, 32),
     (SoTimestamping::TX_HARDWARE, 64),
@@ -91,12 +92,15 @@ fn read(found: &InterfaceFacts) -> Facts {
 fn flags(found: &InterfaceFacts) -> u32 {
     let features = xdp_features(found.ifindex);
     let has = |feature| features.as_ref().is_ok_and(|features| features.contains(feature));
+    let tells_time =
+        xdp_receive_metadata(found.ifindex).is_ok_and(|tells| tells.contains(XdpReceiveMetadata::TIMESTAMP));
     let flags = [
         (found.up, UP),
         (found.carrier, LINK),
         (features.is_ok(), XDP_KNOWN),
         (has(XdpFeatures::BASIC), XDP_NATIVE),
         (has(XdpFeatures::XSK_ZEROCOPY), ZERO_COPY),
+        (tells_time, XDP_RX_TIME),
     ];
     flags.into_iter().map(|(is_so, flag)| if is_so { flag } else { 0 }).sum()
 }

@@ -5,7 +5,7 @@ use std::ffi::CStr;
 use libc::{EINVAL, c_char, c_int};
 use nearwire_frames::interface::InterfaceFacts;
 use nearwire_frames::ports::packet::{PacketConfig, PacketPort};
-use nearwire_frames::ports::xdp::{Steer, XdpConfig, XdpMode, XdpPort};
+use nearwire_frames::ports::xdp::{Steer, TimesWanted, XdpConfig, XdpMode, XdpPort};
 use nearwire_frames::{PortError, RawPort};
 use nearwire_sys::netdev::{XdpFeatures, xdp_features};
 
@@ -25,6 +25,7 @@ const WAIT_SPIN: u32 = 0;
 const WAIT_SLEEP: u32 = 1;
 const OPEN_SEPARATE_TX: u32 = 1;
 const OPEN_SMALL_PAGES: u32 = 2;
+const OPEN_TIMES: u32 = 4;
 
 /// More buffers than this are a mistake, and their rings no ring the kernel makes.
 const FRAMES_MOST: u32 = 32768;
@@ -154,7 +155,7 @@ fn check(options: &Options) -> Result<(), Fault> {
         (
             "flags",
             options.flags,
-            options.flags & !(OPEN_SEPARATE_TX | OPEN_SMALL_PAGES) == 0,
+            options.flags & !(OPEN_SEPARATE_TX | OPEN_SMALL_PAGES | OPEN_TIMES) == 0,
             "enum nearwire_open_flags",
         ),
         ("queue_count", options.queue_count, options.queue_count <= QUEUES_MOST, "0 to 256"),
@@ -235,6 +236,9 @@ fn xdp(facts: &InterfaceFacts, mode: XdpMode, options: &Options) -> Result<XdpPo
     let mut port = XdpPort::open(&config)?;
     if options.busy_poll_us > 0 {
         port.set_busy_poll(options.busy_poll_us)?;
+    }
+    if options.flags & OPEN_TIMES != 0 {
+        port.want_times(TimesWanted::Device);
     }
     Ok(port)
 }

@@ -32,11 +32,15 @@ fn ports_exchange_frames_in_every_mode_shared_and_static() {
     for linking in [Linking::Shared, Linking::Static] {
         let program = built.program("tests/c/exchange.c", linking);
         for mode in MODES {
-            let ran = namespace.enter(|| Command::new(&program).args(["nw0", "nw1", mode]).output().unwrap()).unwrap();
-            let text = said(&ran);
-            assert!(text.ends_with("OK\n"), "mode {mode}, {linking:?}: {text}");
-            let kind = if mode == "2" { "AF_PACKET on nw1" } else { "AF_XDP " };
-            assert!(text.starts_with(kind), "{text}");
+            for times in [None, Some("times")] {
+                let arguments = ["nw0", "nw1", mode].into_iter().chain(times);
+                let ran = namespace.enter(|| Command::new(&program).args(arguments).output().unwrap()).unwrap();
+                let text = said(&ran);
+                assert!(text.ends_with("OK\n"), "mode {mode}, {times:?}, {linking:?}: {text}");
+                let kind = if mode == "2" { "AF_PACKET on nw1" } else { "AF_XDP " };
+                assert!(text.starts_with(kind), "{text}");
+                assert_eq!(text.contains(", times by the "), times.is_some() && mode != "2", "{text}");
+            }
         }
     }
 }
@@ -80,7 +84,7 @@ fn examples_built_ping_forward_and_sniff() {
     let socket = namespace.enter(|| UdpSocket::bind("10.1.0.1:0").unwrap()).unwrap();
     socket.send_to(b"through", "10.1.0.2:7000").unwrap();
     let line = lines.next().unwrap();
-    assert!(line.contains("ns (program), queue 0, 49 bytes: 0200 0000 0099"), "{line}");
+    assert!(line.contains("ns (kernel), queue 0, 49 bytes: 0200 0000 0099"), "{line}");
     assert!(listener.wait().unwrap().success() && forwarder.wait().unwrap().success());
 }
 

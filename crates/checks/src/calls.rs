@@ -379,7 +379,7 @@ impl World {
         let frame = spec.frame(way.map_or(choices::mac(9), |(_, mac)| mac));
         let expected = self.model.expect(way, port, &spec);
         let mut offered = Vec::new();
-        let arrival = Arrival { port, frame: &frame, received_ns: 1, checksum: ReceiveChecksum::Verify };
+        let arrival = Arrival { port, frame: &frame, received_ns: 1, device_ns: 0, checksum: ReceiveChecksum::Verify };
         let verdict = self.stack.receive(&arrival, |id, datagram| {
             assert_eq!(
                 Waiting::of(datagram),
@@ -464,7 +464,13 @@ impl World {
         assert_eq!(self.stack.take_readable(), None);
         for port in &self.model.ports {
             let frame = frames::Spec::new(&mut Bytes(&[]), 0).frame(choices::mac(2));
-            let arrival = Arrival { port: port.0, frame: &frame, received_ns: 1, checksum: ReceiveChecksum::Verify };
+            let arrival = Arrival {
+                port: port.0,
+                frame: &frame,
+                received_ns: 1,
+                device_ns: 0,
+                checksum: ReceiveChecksum::Verify,
+            };
             let verdict = self.stack.receive(&arrival, |_, _| Take::Consumed);
             assert!(!matches!(verdict, Verdict::Delivered { .. }));
         }

@@ -253,7 +253,7 @@ impl Receiver {
     pub fn frame(&mut self, frame: &[u8], checksum: ReceiveChecksum, queue: bool) -> Verdict {
         let before = self.stack.statistics().clone();
         let waited = self.waiting();
-        let arrival = Arrival { port: self.port, frame, received_ns: 1, checksum };
+        let arrival = Arrival { port: self.port, frame, received_ns: 1, device_ns: 0, checksum };
         let mut offered = 0;
         let verdict = self.stack.receive(&arrival, |_, datagram| {
             offered += 1;

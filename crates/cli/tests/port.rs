@@ -28,6 +28,7 @@ fn interface_shown_has_what_the_kernel_says() {
         "  queues         2 to receive, 2 to send\n",
         "  driver         veth\n",
         "  XDP program    none\n",
+        "  receive times  by the kernel; ",
         "  dropped        0 frames\n",
     ] {
         assert!(said.contains(line), "{line} in:\n{said}");
@@ -50,6 +51,8 @@ fn json_has_abilities_and_the_program_in_place() {
     // The kernel tells since Linux 6.3.
     assert!(port["xdp"]["native"].is_null() || port["xdp"]["native"] == true);
     assert_ne!(port["xdp"]["zero_copy"], true);
+    // Since Linux 6.6; veth tells the times of frames that have one.
+    assert!(port["xdp"]["device_times"].is_null() || port["xdp"]["device_times"] == true);
     assert_eq!(port["xdp_program"]["id"], attached.program_id());
     assert_eq!(port["xdp_program"]["mode"], "native");
     let driver = port["settings"].as_array().unwrap().iter().find(|reading| reading["id"] == "nic.driver").unwrap();

@@ -207,6 +207,52 @@ print(error(udp().bind, ('127.0.0.1', 7012)), error(udp().bind, (near, 7002)), e
     first.end();
 }
 
+/// SO_TIMESTAMPING: RX_HARDWARE, RAW_HARDWARE, RX_SOFTWARE, SOFTWARE. What is printed: the datagram lay there before it was
+/// read, its first time says so, and the device has none.
+const TIMED: &str = "
+import struct
+one = bound(near, 7000)
+step()
+one.setsockopt(socket.SOL_SOCKET, 37, 1 << 2 | 1 << 6 | 1 << 3 | 1 << 4)
+step()
+time.sleep(0.2)
+_, told, _, _ = one.recvmsg(100, 200)
+times = struct.unpack('qqqqqq', told[0][2])
+lay_s = time.time() - times[0] - times[1] / 1e9
+print(told[0][1], lay_s > 0.1 and lay_s < 10, times[4:])
+step()
+";
+
+#[test]
+fn times_asked_for_are_of_arrival_and_status_says_whose() {
+    let Some(bed) = Bed::lay() else { return };
+    let far = bed.far();
+    let device = "times by the device";
+    let modes = [("generic", "times by the kernel (by the device: generic mode has none"), ("native", device)];
+    for (mode, wanted) in modes {
+        let mut program = bed.start(TIMED, &[("NEARWIRE_MODE", mode)]);
+        program.step();
+        let words = |program: &Running| program.status()["interfaces"][0]["words"].as_str().unwrap().to_owned();
+        assert!(!words(&program).contains("times"), "nobody asked: {}", words(&program));
+        program.go_on();
+        program.step();
+        let shown = program.status();
+        assert_eq!(shown["sockets"][0]["accelerated"], true, "{shown:#}");
+        let said = words(&program);
+        // A kernel before 6.6 has no device to ask.
+        let older = wanted == device && said.contains("this kernel has no way");
+        assert!(said.contains(wanted) || older, "{mode}: {said}");
+        far.send_to(b"timed", (bed.cable.near().ipv4, 7000)).unwrap();
+        program.go_on();
+        let mut line = String::new();
+        program.lines.read_line(&mut line).unwrap();
+        assert_eq!(line, "37 True (0, 0)\n", "{mode}");
+        program.step();
+        assert_eq!(counter(&program.status()["sockets"][0], "received_by_shadow"), 0);
+        program.end();
+    }
+}
+
 #[test]
 fn stats_asked_for_are_printed_at_the_end_as_status_prints_them() {
     let Some(bed) = Bed::lay() else { return };

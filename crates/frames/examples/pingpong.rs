@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use common::{Cable, FAR, NEAR};
 use nearwire_frames::interface::InterfaceFacts;
 use nearwire_frames::ports::packet::{PacketConfig, PacketPort};
-use nearwire_frames::ports::xdp::{Side, Steer, XdpPort, candidates};
+use nearwire_frames::ports::xdp::{Side, Steer, TimesWanted, XdpConfig, XdpPort, candidates};
 use nearwire_frames::{Port, PortError};
 use nearwire_sys::tsc::Clock;
 use rustix::thread::{CpuSet, sched_setaffinity};
@@ -21,6 +21,9 @@ use rustix::thread::{CpuSet, sched_setaffinity};
 const ETHER_TYPE: u16 = 0x88b5;
 const FRAME_BYTES: usize = 64;
 const BATCH: usize = 64;
+/// Without times, and what times cost. Of the device's, where generic mode has none, the kernel's.
+const TIMES: [(Option<TimesWanted>, &str); 3] =
+    [(None, ""), (Some(TimesWanted::Kernel), ", kernel's times"), (Some(TimesWanted::Device), ", device's times")];
 
 type AnyError = Box<dyn std::error::Error + Send + Sync>;
 
@@ -39,9 +42,15 @@ fn main() -> Result<(), AnyError> {
         let near = candidates(&near_facts, Side::Near, steer);
         let far = candidates(&far_facts, Side::Far, steer);
         for (near, far) in near.iter().zip(&far) {
-            let open = (|| XdpPort::open(&near.config), || XdpPort::open(&far.config));
-            let outcome = measure(&cable, clock, round, open.0, open.1)?;
-            results.entry(format!("AF_XDP {}", near.label)).or_default().push(outcome);
+            for (times, label) in TIMES {
+                let open = |config: &XdpConfig| {
+                    let mut port = XdpPort::open(config)?;
+                    times.map(|wanted| port.want_times(wanted));
+                    Ok(port)
+                };
+                let outcome = measure(&cable, clock, round, || open(&near.config), || open(&far.config))?;
+                results.entry(format!("AF_XDP {}{label}", near.label)).or_default().push(outcome);
+            }
         }
         let open = |interface| PacketPort::open(&PacketConfig::new(interface, steer));
         let outcome = measure(&cable, clock, round, || open(NEAR), || open(FAR))?;
@@ -62,7 +71,7 @@ struct Outcome {
 
 fn print(results: &BTreeMap<String, Vec<Outcome>>) {
     println!(
-        "{:32} {:>16} {:>16} {:>6} {:>20} {:>16} {:>6}",
+        "{:50} {:>16} {:>16} {:>6} {:>20} {:>16} {:>6}",
         "way (min/median/max)", "p50 ns", "prepared p50", "p99", "sent Mpps", "received Mpps", "lost%"
     );
     for (label, rounds) in results {
@@ -74,7 +83,7 @@ fn print(results: &BTreeMap<String, Vec<Outcome>>) {
         let whole = |(min, median, max): (f64, f64, f64)| format!("{min}/{median}/{max}");
         let rate = |(min, median, max): (f64, f64, f64)| format!("{min:.2}/{median:.2}/{max:.2}");
         println!(
-            "{label:32} {:>16} {:>16} {:>6} {:>20} {:>16} {:>6.2}",
+            "{label:50} {:>16} {:>16} {:>6} {:>20} {:>16} {:>6.2}",
             whole(spread(&|o| o.p50_ns as f64)),
             whole(spread(&|o| o.prepared_p50_ns as f64)),
             spread(&|o| o.p99_ns as f64).1,

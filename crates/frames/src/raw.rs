@@ -15,7 +15,7 @@ use crate::steering::Filter;
 pub enum TimeSource {
     /// The network device, by its own clock.
     Hardware,
-    /// The kernel, when the frame entered its stack.
+    /// The kernel, when the frame entered its stack; of AF_XDP, when the driver had it.
     Kernel,
     /// The program that reads: the port has no time of its own.
     Program,

@@ -3,6 +3,7 @@
 pub mod assembler;
 mod attachment;
 pub mod programs;
+pub(crate) mod stamps;
 
 pub use attachment::{AttachMode, XdpAttachment, attach_pass};
 pub(crate) use attachment::{refuse_if_present, rejected};

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use common::{Cable, FAR, NEAR, cable_or_skip, ip, ip_output};
 use nearwire_frames::ports::packet::{PacketConfig, PacketPort};
-use nearwire_frames::ports::xdp::{Steer, XdpConfig, XdpMode, XdpPort};
+use nearwire_frames::ports::xdp::{NoDeviceTimes, Steer, TimesWanted, XdpConfig, XdpMode, XdpPort};
 use nearwire_frames::steering::{Filter, FlowFilter, FrameFilter, Transport};
 use nearwire_frames::{Port, PortError, RawPort, TimeSource};
 
@@ -225,6 +225,104 @@ fn packet_frame_lent_has_the_kernels_time_and_direction() {
         assert!((before_ns..=after_ns).contains(&stamp.time_ns), "{before_ns} {} {after_ns}", stamp.time_ns);
         port.give_back().unwrap();
     }
+}
+
+fn now_ns() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as u64
+}
+
+/// The times that frames come with are of the driver, not of reading.
+fn frames_have_the_kernels_time(near: &mut XdpPort, far: &mut XdpPort) {
+    for number in 0..300 {
+        let before_ns = now_ns();
+        assert!(near.send(&frame(number, 60)).unwrap());
+        assert!(far.wait(Some(PATIENCE)).unwrap());
+        let there_ns = now_ns();
+        if number < 3 {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let lent = far.lend().unwrap().unwrap();
+        let stamp = lent.stamp.unwrap();
+        assert_eq!((lent.bytes, stamp.source), (&frame(number, 60)[..], TimeSource::Kernel));
+        assert!((before_ns..=there_ns).contains(&stamp.time_ns), "{before_ns} {} {there_ns}", stamp.time_ns);
+        far.give_back().unwrap();
+    }
+}
+
+#[test]
+fn times_wanted_frames_of_every_mode_and_rule_have_the_kernels() {
+    let Some(cable) = cable_or_skip() else { return };
+    for mode in [XdpMode::Generic, XdpMode::NativeCopy] {
+        // Not `Steer::All`: the kernel's own frames come when they will.
+        for steer in [Steer::EtherType(ETHER_TYPE), Steer::Filters] {
+            let open = |name| XdpPort::open(&XdpConfig::new(name, mode, steer)).unwrap();
+            let (mut near, mut far) = (cable.near(|| open(NEAR)), cable.far(|| open(FAR)));
+            if steer == Steer::Filters {
+                far.add_filter(of_type()).unwrap();
+            }
+            assert!(near.send(&frame(0, 60)).unwrap());
+            assert!(far.wait(Some(PATIENCE)).unwrap());
+            assert_eq!(far.lend().unwrap().unwrap().stamp, None, "nobody asked");
+            far.give_back().unwrap();
+            assert_eq!(cable.far(|| far.want_times(TimesWanted::Kernel)), TimeSource::Kernel);
+            assert!(far.is_attached());
+            assert!(far.describe().ends_with(", times by the kernel"), "{}", far.describe());
+            frames_have_the_kernels_time(&mut near, &mut far);
+        }
+    }
+}
+
+/// veth tells the times of frames that have one, which no frame has whose sender is a program of this machine.
+#[test]
+fn times_of_the_device_wanted_native_veth_is_asked_and_has_none_of_a_frame() {
+    let Some(cable) = cable_or_skip() else { return };
+    let (mut near, mut far) = xdp_pair(&cable, XdpMode::NativeCopy);
+    far.add_filter(of_type()).unwrap();
+    match cable.far(|| far.want_times(TimesWanted::Device)) {
+        TimeSource::Hardware => assert!(far.no_device_times().is_none()),
+        // A kernel before 6.6, or without type information.
+        other => println!("SKIP {other:?}: {}", far.no_device_times().unwrap()),
+    }
+    assert!(far.is_attached());
+    frames_have_the_kernels_time(&mut near, &mut far);
+    far.remove_filter(of_type()).unwrap();
+    assert!(near.send(&frame(1, 60)).unwrap());
+    nothing_comes(&mut far);
+}
+
+#[test]
+fn times_of_the_device_wanted_where_there_are_none_the_kernels_are_had_and_the_reason_said() {
+    let Some(cable) = cable_or_skip() else { return };
+    let (mut near, mut far) = xdp_pair(&cable, XdpMode::Generic);
+    far.add_filter(of_type()).unwrap();
+    assert_eq!(cable.far(|| far.want_times(TimesWanted::Device)), TimeSource::Kernel);
+    assert!(matches!(far.no_device_times(), Some(NoDeviceTimes::Generic)));
+    assert!(far.describe().contains("generic mode has none"), "{}", far.describe());
+    frames_have_the_kernels_time(&mut near, &mut far);
+}
+
+/// A program is bound to an interface of the thread's network namespace: another one by the same name is not taken for it.
+#[test]
+fn times_of_the_device_wanted_from_another_namespace_its_interface_is_not_taken() {
+    let Some(cable) = cable_or_skip() else { return };
+    let (_near, mut far) = xdp_pair(&cable, XdpMode::NativeCopy);
+    let found = cable.near(|| {
+        ip(&format!("link add {FAR} index 11 type veth peer name other")).unwrap();
+        far.want_times(TimesWanted::Device)
+    });
+    assert_eq!(found, TimeSource::Kernel);
+    let why = far.no_device_times();
+    assert!(matches!(why, Some(NoDeviceTimes::Elsewhere { .. })), "{why:?}");
+}
+
+#[test]
+fn port_detached_asked_for_times_has_none_and_says_why() {
+    let Some(cable) = cable_or_skip() else { return };
+    let (_near, mut far) = xdp_pair(&cable, XdpMode::Generic);
+    far.detach();
+    assert_eq!(cable.far(|| far.want_times(TimesWanted::Kernel)), TimeSource::Program);
+    assert!(far.no_kernel_times().is_some());
+    assert!(far.describe().contains("without times: "), "{}", far.describe());
 }
 
 #[test]

@@ -25,8 +25,7 @@ use std::time::{Duration, Instant};
 
 use nearwire_frames::PortError;
 use nearwire_frames::capture::Direction;
-use nearwire_frames::port::Port;
-use nearwire_frames::ports::xdp::{Kick, Kicked, XdpPort};
+use nearwire_frames::ports::xdp::{FrameTimes, Kick, Kicked, TimesWanted, XdpPort};
 use nearwire_frames::steering::{Filter, FlowFilter, SteeringTable};
 use nearwire_stack::{
     Arrival, Datagram, EndpointId, LinkKind, Message, NeedsKernel, Offers, Stack, StackConfig, Take, Update,
@@ -101,7 +100,8 @@ pub struct Engine {
     programs_checked: Option<Instant>,
     /// The tables are not the kernel's any more, and could not be read anew at this time.
     tables_lost: Option<Instant>,
-    stamps: bool,
+    /// The times that sockets asked for.
+    times: Option<TimesWanted>,
     /// The watch tells of frames.
     watches_ports: bool,
     /// The lane that is sent on.
@@ -171,7 +171,7 @@ impl Engine {
             has_failed: false,
             programs_checked: None,
             tables_lost: None,
-            stamps: false,
+            times: None,
             watches_ports: false,
             lane: 0,
         })
@@ -199,9 +199,23 @@ impl Engine {
         self.interfaces.attached.iter()
     }
 
-    /// Has frames stamped with the time of day from now on: a clock read each, so only when a socket asked for it.
-    pub fn want_stamps(&mut self) {
-        self.stamps = true;
+    /// Has frames carry times from now on, which costs each of them, so only when a socket asked for it. A port whose
+    /// program cannot is served by the clock when a call takes the frame out of the ring.
+    pub fn want_times(&mut self, wanted: TimesWanted) {
+        if self.times >= Some(wanted) {
+            return;
+        }
+        self.times = Some(wanted);
+        self.interfaces.changed = true;
+        for attached in &mut self.interfaces.attached {
+            attached.port.want_times(wanted);
+        }
+    }
+
+    /// Whether the kernel may have times of a device for a socket, which its port has not.
+    #[must_use]
+    pub fn lacks_device_times(&self, local: IpAddr, remote: Option<IpAddr>, device: Option<u32>) -> bool {
+        self.interfaces.lack_device_times(local, self.wanted_interface(remote, device))
     }
 
     /// Makes sure that the interfaces that traffic of a socket may cross have ports.
@@ -210,12 +224,15 @@ impl Engine {
     /// None of them can have one: the reason of the first.
     pub fn attach(&mut self, local: IpAddr, remote: Option<IpAddr>, device: Option<u32>) -> Result<(), Reason> {
         let wanted = self.wanted_interface(remote, device);
-        let Engine { interfaces, stack, watch, flows, watches_ports, capture, .. } = self;
+        let Engine { interfaces, stack, watch, flows, watches_ports, times, capture, .. } = self;
         let outcome = interfaces.attach(local, wanted, |ifindex, port| {
             if *watches_ports {
                 watch_port(watch, port)?;
             }
             flows.add_all_to(port)?;
+            if let Some(wanted) = *times {
+                port.want_times(wanted);
+            }
             // Checksums are computed and verified here: AF_XDP offers neither on every driver.
             Ok(stack.attach_port(ifindex, Offers::default()))
         });
@@ -348,7 +365,7 @@ impl Engine {
     pub fn poll(&mut self, mut reader: impl FnMut(EndpointId, &Datagram<'_>) -> Take) -> bool {
         // What waits is captured, where that was asked while the program slept or was busy elsewhere.
         self.follow_capture_request();
-        let Engine { stack, interfaces, page, stamps, has_failed, capture, .. } = self;
+        let Engine { stack, interfaces, page, times, has_failed, capture, .. } = self;
         let ports = interfaces.attached.len();
         for _ in 0..ports {
             let Some(attached) = interfaces.attached.get_mut(self.next_port) else { break };
@@ -356,13 +373,14 @@ impl Engine {
             if attached.failed.is_some() {
                 continue;
             }
-            let received_ns = if *stamps { time_of_day_ns() } else { 0 };
             let (port, checksum, ifindex) = (attached.port_id, attached.receive_checksum(), attached.ifindex);
-            let judged = attached.port.receive(|frame| {
+            let wanted = times.is_some();
+            let judged = attached.port.receive_timed(|frame, times| {
                 if let Some(capture) = capture {
                     capture.record(ifindex, Direction::Inbound, frame);
                 }
-                stack.receive(&Arrival { port, frame, received_ns, checksum }, &mut reader)
+                let (received_ns, device_ns) = if wanted { in_ns(times) } else { (0, 0) };
+                stack.receive(&Arrival { port, frame, received_ns, device_ns, checksum }, &mut reader)
             });
             match judged {
                 Ok(Some(_)) => {
@@ -575,11 +593,12 @@ impl Engine {
             any = true;
             let (port, checksum, ifindex) = (attached.port_id, attached.receive_checksum(), attached.ifindex);
             for _ in 0..FRAMES_LEFT_MOST {
-                let taken = attached.port.receive(|frame| {
+                let taken = attached.port.receive_timed(|frame, times| {
                     if let Some(capture) = capture {
                         capture.record(ifindex, Direction::Inbound, frame);
                     }
-                    stack.receive(&Arrival { port, frame, received_ns: time_of_day_ns(), checksum }, |_, _| Take::Queue)
+                    let (received_ns, device_ns) = in_ns(times);
+                    stack.receive(&Arrival { port, frame, received_ns, device_ns, checksum }, |_, _| Take::Queue)
                 });
                 let Ok(Some(_)) = taken else { break };
                 page.count(Counter::FramesReceived, 1);
@@ -633,6 +652,13 @@ fn watch_port(watch: &Watch, port: &XdpPort) -> Result<(), PortError> {
         interface: port.config().interface.clone(),
         source,
     })
+}
+
+/// When the host had a frame, nanoseconds since 1970, and the device by its own clock; 0: that does not say. Of what came
+/// before the port's program took times, it is now.
+#[inline]
+fn in_ns(times: FrameTimes) -> (u64, u64) {
+    (times.kernel_ns.unwrap_or_else(time_of_day_ns), times.device_ns.unwrap_or(0))
 }
 
 /// Nanoseconds since 1970: what SO_TIMESTAMP says.

@@ -28,7 +28,7 @@ pub(crate) fn requeue(socket: &mut UdpSocket, engine: &mut Engine) {
     let (Some(endpoint), Some(local)) = (socket.endpoint(), socket.local) else { return };
     let waiting = engine.stack_ref().udp_waiting(endpoint);
     let asked = *socket.ancillary();
-    if waiting == 0 || asked.wants_time() || asked.packet_info || asked.packet_info_v6 || asked.drops {
+    if waiting == 0 || asked.wants_times().is_some() || asked.packet_info || asked.packet_info_v6 || asked.drops {
         return;
     }
     let mut sender = Sender::default();

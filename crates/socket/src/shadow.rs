@@ -5,6 +5,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use nearwire_frames::ports::xdp::TimesWanted;
 use nearwire_stack::{Family, MulticastInterface, PathMtuDiscovery, UdpOptions};
 use nearwire_sys::descriptor::Descriptor;
 use nearwire_sys::socket::int_option;
@@ -14,6 +15,10 @@ use rustix::net::sockopt::{self, Timeout};
 const SO_BINDTOIFINDEX: i32 = 62;
 const IP_MULTICAST_ALL: i32 = 49;
 const IPV6_MULTICAST_ALL: i32 = 29;
+/// Of linux/net_tstamp.h, Linux 6.12.
+const SOF_TIMESTAMPING_OPT_RX_FILTER: u32 = 1 << 17;
+/// The same: the device's time is converted to that of a clock that another interface of the kernel made.
+const SOF_TIMESTAMPING_BIND_PHC: u32 = 1 << 15;
 
 /// What recvmsg(2) tells beside the datagram, as options ask for it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -58,10 +63,34 @@ impl Ancillary {
         drops: false,
     };
 
-    /// Whether a datagram needs a time.
+    /// Which times a datagram needs.
     #[must_use]
-    pub const fn wants_time(&self) -> bool {
-        self.timestamp_us || self.timestamp_ns || self.timestamping != 0
+    pub const fn wants_times(&self) -> Option<TimesWanted> {
+        if self.tells_device_time() {
+            Some(TimesWanted::Device)
+        } else if self.timestamp_us || self.timestamp_ns || self.timestamping != 0 {
+            Some(TimesWanted::Kernel)
+        } else {
+            None
+        }
+    }
+
+    /// SO_TIMESTAMPING tells when the host had a datagram (`__sock_recv_timestamp`).
+    #[must_use]
+    pub const fn tells_host_time(&self) -> bool {
+        self.tells(libc::SOF_TIMESTAMPING_SOFTWARE, libc::SOF_TIMESTAMPING_RX_SOFTWARE)
+    }
+
+    /// And when the device had it, where it says.
+    #[must_use]
+    pub const fn tells_device_time(&self) -> bool {
+        self.tells(libc::SOF_TIMESTAMPING_RAW_HARDWARE, libc::SOF_TIMESTAMPING_RX_HARDWARE)
+    }
+
+    /// To be told a time is enough; that it be taken has to be asked for only by who filters.
+    const fn tells(&self, report: u32, take: u32) -> bool {
+        let filters = self.timestamping & SOF_TIMESTAMPING_OPT_RX_FILTER != 0;
+        self.timestamping & report != 0 && (!filters || self.timestamping & take != 0)
     }
 }
 
@@ -216,24 +245,29 @@ only_kernel_options! {
         UDP_CORK = 1, UDP_ENCAP = 100, UDP_NO_CHECK6_TX = 101, UDP_SEGMENT = 103, UDP_GRO = 104;
 }
 
+/// Level and name.
+pub(crate) const TIMESTAMPING: (i32, i32) = (libc::SOL_SOCKET, libc::SO_TIMESTAMPING);
 const PEEK_OFFSET: (i32, i32) = (libc::SOL_SOCKET, libc::SO_PEEK_OFF);
 
 /// Reports of datagrams sent: only the kernel's own can be reported.
-const TIMESTAMPS_OF_SENDS: u32 = libc::SOF_TIMESTAMPING_TX_HARDWARE
-    | libc::SOF_TIMESTAMPING_TX_SOFTWARE
-    | libc::SOF_TIMESTAMPING_TX_SCHED
-    | libc::SOF_TIMESTAMPING_RX_HARDWARE;
+const TIMESTAMPS_OF_SENDS: u32 =
+    libc::SOF_TIMESTAMPING_TX_HARDWARE | libc::SOF_TIMESTAMPING_TX_SOFTWARE | libc::SOF_TIMESTAMPING_TX_SCHED;
+/// What is told of the device's time and not known here.
+const ABOUT_DEVICE_TIMES: u32 = libc::SOF_TIMESTAMPING_OPT_PKTINFO | SOF_TIMESTAMPING_BIND_PHC;
 
 /// The first option that is set and is the kernel's alone.
 fn only_kernel(shadow: Descriptor, family: Family) -> Option<(i32, i32)> {
     let has = |of| of == Of::Both || (of == Of::V4) == (family == Family::V4);
     let set = ONLY_KERNEL.iter().find(|(level, name, of, _)| has(*of) && flag(shadow, *level, *name));
-    let timestamping = (libc::SOL_SOCKET, libc::SO_TIMESTAMPING);
-    let reports = || number(shadow, timestamping.0, timestamping.1) as u32 & TIMESTAMPS_OF_SENDS != 0;
+    let reports = || {
+        let asked = number(shadow, TIMESTAMPING.0, TIMESTAMPING.1) as u32;
+        let device = libc::SOF_TIMESTAMPING_RAW_HARDWARE;
+        asked & TIMESTAMPS_OF_SENDS != 0 || (asked & device != 0 && asked & ABOUT_DEVICE_TIMES != 0)
+    };
     // Where the next MSG_PEEK begins; -1 without that option.
     let peeks = || int_option(shadow, PEEK_OFFSET.0, PEEK_OFFSET.1).is_ok_and(|offset| offset >= 0);
     set.map(|(level, name, ..)| (*level, *name))
-        .or_else(|| reports().then_some(timestamping))
+        .or_else(|| reports().then_some(TIMESTAMPING))
         .or_else(|| peeks().then_some(PEEK_OFFSET))
 }
 
@@ -267,4 +301,39 @@ pub fn bind_to_any(shadow: Descriptor, family: Family) -> io::Result<()> {
         Family::V6 => SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0)),
     };
     Ok(rustix::net::bind(shadow, &any)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As `__sock_recv_timestamp` decides (Linux 6.12).
+    #[test]
+    fn timestamping_flags_asked_decide_which_times_are_taken_and_told() {
+        use libc::{
+            SOF_TIMESTAMPING_RAW_HARDWARE as RAW, SOF_TIMESTAMPING_RX_HARDWARE as RX_HARDWARE,
+            SOF_TIMESTAMPING_RX_SOFTWARE as RX_SOFTWARE, SOF_TIMESTAMPING_SOFTWARE as SOFTWARE,
+        };
+        const FILTER: u32 = SOF_TIMESTAMPING_OPT_RX_FILTER;
+        let (kernel, device) = (Some(TimesWanted::Kernel), Some(TimesWanted::Device));
+        let cases = [
+            (0, None, false, false),
+            (RX_SOFTWARE | SOFTWARE, kernel, true, false),
+            (SOFTWARE, kernel, true, false),
+            (RX_SOFTWARE, kernel, false, false),
+            (RX_HARDWARE | RAW, device, false, true),
+            (RAW, device, false, true),
+            (RX_HARDWARE, kernel, false, false),
+            (RX_HARDWARE | RAW | SOFTWARE, device, true, true),
+            (RX_HARDWARE | RAW | SOFTWARE | FILTER, device, false, true),
+            (RAW | SOFTWARE | FILTER, kernel, false, false),
+            (RX_HARDWARE | RX_SOFTWARE | RAW | SOFTWARE | FILTER, device, true, true),
+        ];
+        for (timestamping, wanted, tells_host, tells_device) in cases {
+            let asked = Ancillary { timestamping, ..Ancillary::NONE };
+            let found = (asked.wants_times(), asked.tells_host_time(), asked.tells_device_time());
+            assert_eq!(found, (wanted, tells_host, tells_device), "{timestamping:#x}");
+        }
+        assert_eq!(Ancillary { timestamp_us: true, ..Ancillary::NONE }.wants_times(), kernel);
+    }
 }

@@ -409,10 +409,16 @@ impl Sockets {
             return;
         }
         let Some((socket, engine)) = self.with_engine(id) else { return };
-        if kept.ancillary.wants_time() {
-            engine.want_stamps();
+        if let Some(wanted) = kept.ancillary.wants_times() {
+            engine.want_times(wanted);
         }
         let Some(endpoint) = socket.endpoint() else { return };
+        if kept.ancillary.tells_device_time()
+            && reach(socket).is_some_and(|(local, remote, device)| engine.lacks_device_times(local, remote, device))
+        {
+            self.hand_over(id, Why::option(shadow::TIMESTAMPING.0, shadow::TIMESTAMPING.1));
+            return;
+        }
         let options = complete(kept.options, engine);
         let before = engine.stack_ref().udp_options(endpoint).copied();
         engine.stack().udp_configure(endpoint, |current| *current = options);
@@ -421,6 +427,7 @@ impl Sockets {
         {
             self.hand_over(id, reason);
         }
+        self.tell_engine();
     }
 
     /// SO_BINDTODEVICE changed: the interface needs a port, and another socket may have the same port on another one.
@@ -552,8 +559,13 @@ impl Sockets {
             local = shadow::local_address(shadow).map_err(|_| Reason::AddressRefused)?;
         }
         let options = complete(kept.options, engine);
-        if kept.ancillary.wants_time() {
-            engine.want_stamps();
+        if let Some(wanted) = kept.ancillary.wants_times() {
+            engine.want_times(wanted);
+        }
+        if kept.ancillary.tells_device_time()
+            && engine.lacks_device_times(local.ip().to_canonical(), remote_ip, kept.options.device)
+        {
+            return Err(Why::option(shadow::TIMESTAMPING.0, shadow::TIMESTAMPING.1));
         }
         let endpoint = engine.stack().udp_open(family, options);
         let entered = self.enter_stack(id, endpoint, local, remote.filter(|_| is_connected));

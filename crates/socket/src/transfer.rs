@@ -3,6 +3,7 @@
 use std::os::fd::{AsRawFd, RawFd};
 use std::time::Duration;
 
+use nearwire_frames::ports::xdp::TimesWanted;
 use nearwire_stack::{Datagram, EndpointId, Take};
 
 use crate::engine::{Engine, FRAMES_AT_ONCE, Looked, Seen};
@@ -248,11 +249,11 @@ impl Sockets {
     }
 
     /// When the datagram that was read last arrived (SIOCGSTAMP, SIOCGSTAMPNS), nanoseconds since 1970. `None`: the
-    /// kernel knows, or will say that there was none. From now on datagrams are stamped when they come out of a port.
+    /// kernel knows, or will say that there was none. From now on datagrams carry the time of their arrival.
     pub fn last_stamp_ns(&mut self, number: i32, now_ns: impl FnOnce() -> u64) -> Option<u64> {
         let id = self.find(number)?;
         let (socket, engine) = self.with_engine(id)?;
-        engine.want_stamps();
+        engine.want_times(TimesWanted::Kernel);
         let stamp_ns = socket.stamp_ns.as_mut()?;
         if *stamp_ns == 0 {
             *stamp_ns = now_ns();

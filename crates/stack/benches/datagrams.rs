@@ -54,7 +54,8 @@ fn frame(six: bool) -> Vec<u8> {
 /// The reader waits, and the datagram is lent to it.
 fn in_place(what: &'static str, mut host: Host, id: EndpointId, frame: Vec<u8>) -> Case {
     case(what, move || {
-        let arrival = Arrival { port: host.port, frame: &frame, received_ns: 1, checksum: ReceiveChecksum::Verify };
+        let arrival =
+            Arrival { port: host.port, frame: &frame, received_ns: 1, device_ns: 0, checksum: ReceiveChecksum::Verify };
         let mut sum = 0_u64;
         let verdict = host.stack.receive(black_box(&arrival), |endpoint, datagram| {
             if endpoint == id {

@@ -64,7 +64,7 @@
 //! let listener = far.udp_open(Family::V4, UdpOptions::default());
 //! far.udp_bind(listener, "10.0.0.2:4001".parse()?)?;
 //! let arrival =
-//!     Arrival { port: far_port, frame: &frame[..len_bytes], received_ns: 0, checksum: ReceiveChecksum::Verify };
+//!     Arrival { port: far_port, frame: &frame[..len_bytes], received_ns: 0, device_ns: 0, checksum: ReceiveChecksum::Verify };
 //! let verdict = far.receive(&arrival, |_, datagram| {
 //!     assert_eq!(datagram.payload, b"hello");
 //!     Take::Consumed

@@ -39,6 +39,8 @@ pub struct Arrival<'f> {
     pub frame: &'f [u8],
     /// When, on a clock of the caller's.
     pub received_ns: u64,
+    /// When the device had it, on a clock of the device's; 0: it does not say.
+    pub device_ns: u64,
     /// What the port knows of the checksum.
     pub checksum: ReceiveChecksum,
 }
@@ -254,6 +256,7 @@ impl Stack {
             ttl: packet.ttl,
             tos: packet.tos,
             received_ns: arrival.received_ns,
+            device_ns: arrival.device_ns,
             dropped_before: 0,
         };
         if packet.is_group {

@@ -42,6 +42,8 @@ pub struct Datagram<'a> {
     pub tos: u8,
     /// When the frame arrived, as the caller said.
     pub received_ns: u64,
+    /// When the device had it, as the caller said; 0: it does not say.
+    pub device_ns: u64,
     /// Datagrams dropped at the endpoint before it for want of room (SO_RXQ_OVFL).
     pub dropped_before: u32,
 }

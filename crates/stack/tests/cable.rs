@@ -30,7 +30,13 @@ fn receive_all(host: &mut Host, port: &mut impl Port, id: EndpointId, in_place: 
     loop {
         let now_ns = got.len() as u64;
         let verdict = port.receive(|frame| {
-            let arrival = Arrival { port: host.port, frame, received_ns: now_ns, checksum: ReceiveChecksum::Verify };
+            let arrival = Arrival {
+                port: host.port,
+                frame,
+                received_ns: now_ns,
+                device_ns: 0,
+                checksum: ReceiveChecksum::Verify,
+            };
             host.stack.receive(&arrival, |endpoint, datagram| {
                 assert_eq!(endpoint, id);
                 if in_place {

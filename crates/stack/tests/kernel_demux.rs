@@ -114,7 +114,13 @@ impl Mirror {
 
     fn receiver(&mut self, source: SocketAddr, destination: SocketAddr) -> Option<EndpointId> {
         let frame = frame(source, destination);
-        let arrival = Arrival { port: self.port, frame: &frame, received_ns: 0, checksum: ReceiveChecksum::Verified };
+        let arrival = Arrival {
+            port: self.port,
+            frame: &frame,
+            received_ns: 0,
+            device_ns: 0,
+            checksum: ReceiveChecksum::Verified,
+        };
         match self.stack.receive(&arrival, |_, _| Take::Consumed) {
             Verdict::Delivered { endpoint, copies: 1 } => Some(endpoint),
             _ => None,

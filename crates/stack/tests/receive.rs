@@ -73,9 +73,9 @@ fn datagram_of_either_family_is_delivered_with_all_that_is_known_of_it() {
             assert_eq!(datagram.payload, b"payload");
             assert_eq!((datagram.source, datagram.destination), (at(from, 7), to));
             assert_eq!((datagram.ifindex, datagram.ttl, datagram.tos), (IFINDEX, 64, 0));
-            datagram.received_ns
+            (datagram.received_ns, datagram.device_ns)
         });
-        assert_eq!(seen, Some(7));
+        assert_eq!(seen, Some((7, 8)));
         assert_eq!(host.read(id), None);
     }
 }
@@ -84,7 +84,8 @@ fn datagram_of_either_family_is_delivered_with_all_that_is_known_of_it() {
 fn reader_that_waits_gets_the_datagram_in_place_and_nothing_is_queued() {
     let (mut host, id) = receiver();
     let bytes = frame4();
-    let arrival = Arrival { port: host.port, frame: &bytes, received_ns: 1, checksum: ReceiveChecksum::Verify };
+    let arrival =
+        Arrival { port: host.port, frame: &bytes, received_ns: 1, device_ns: 0, checksum: ReceiveChecksum::Verify };
     let mut lent = None;
     host.stack.receive(&arrival, |endpoint, datagram| {
         assert_eq!(endpoint, id);
@@ -102,7 +103,8 @@ fn reader_that_waits_while_earlier_datagrams_do_is_not_offered_later_ones() {
     let (mut host, id) = receiver();
     host.receive(&frame(v4(1), v4(2), b"first"));
     let bytes = frame(v4(1), v4(2), b"second");
-    let arrival = Arrival { port: host.port, frame: &bytes, received_ns: 1, checksum: ReceiveChecksum::Verify };
+    let arrival =
+        Arrival { port: host.port, frame: &bytes, received_ns: 1, device_ns: 0, checksum: ReceiveChecksum::Verify };
     host.stack.receive(&arrival, |_, _| panic!("offered out of order"));
     assert_eq!(host.stack.udp_peek(id, |datagram| datagram.payload.to_vec()).as_deref(), Some(b"first".as_slice()));
     assert_eq!(host.read(id).as_deref(), Some(b"first".as_slice()));

@@ -20,6 +20,7 @@ const BPF_XDP: u32 = 37;
 /// `enum bpf_link_type`.
 const BPF_LINK_TYPE_XDP: u32 = 6;
 const BPF_F_NO_PREALLOC: u32 = 1;
+const BPF_F_XDP_DEV_BOUND_ONLY: u32 = 1 << 6;
 const XDP_FLAGS_SKB_MODE: u32 = 1 << 1;
 const XDP_FLAGS_DRV_MODE: u32 = 1 << 2;
 
@@ -225,6 +226,8 @@ fn separated(log: &str) -> String {
 #[derive(Debug)]
 pub struct Program {
     fd: OwnedFd,
+    /// The interface whose driver it asks.
+    bound_to: Option<u32>,
 }
 
 /// What a program did with a packet in [`Program::test_run`].
@@ -255,7 +258,11 @@ pub fn program_ids() -> io::Result<Vec<u32>> {
     }
 }
 
-pub(crate) fn make_program(name: &str, instructions: &[Instruction]) -> Result<OwnedFd, Refusal> {
+pub(crate) fn make_program(
+    name: &str,
+    instructions: &[Instruction],
+    bound_to: Option<u32>,
+) -> Result<OwnedFd, Refusal> {
     let mut attr: attr::ProgLoad = zeroed();
     attr.prog_type = BPF_PROG_TYPE_XDP;
     attr.insn_cnt = instructions.len() as u32;
@@ -263,6 +270,9 @@ pub(crate) fn make_program(name: &str, instructions: &[Instruction]) -> Result<O
     attr.license = c"Dual MIT/GPL".as_ptr() as u64;
     attr.prog_name = attr::object_name(name);
     attr.expected_attach_type = BPF_XDP;
+    if let Some(ifindex) = bound_to {
+        (attr.prog_flags, attr.prog_ifindex) = (BPF_F_XDP_DEV_BOUND_ONLY, ifindex);
+    }
     bpf_fd(Command::ProgLoad, &mut attr).map_err(|source| Refusal { source, log: verifier_log(attr) })
 }
 
@@ -272,8 +282,22 @@ impl Program {
     /// # Errors
     /// `EPERM` without CAP_BPF and CAP_NET_ADMIN; `EACCES` or `EINVAL` with the verifier's log when it was rejected.
     pub fn load_xdp(name: &str, instructions: &[Instruction]) -> Result<Program, LoadError> {
-        match obtain(&Request::Program { name, instructions }) {
-            Ok(fd) => Ok(Program { fd }),
+        Program::load(name, instructions, None)
+    }
+
+    /// As [`Program::load_xdp`], for one interface of the calling thread's network namespace, whose driver the program may ask
+    /// about frames (`Documentation/networking/xdp-rx-metadata.rst`). It may be attached there in the driver and nowhere else,
+    /// and the kernel runs it on no packet of [`Program::test_run`].
+    ///
+    /// # Errors
+    /// As [`Program::load_xdp`]; `EOPNOTSUPP` or `EINVAL` where driver or kernel has none of it.
+    pub fn load_xdp_for(name: &str, instructions: &[Instruction], ifindex: u32) -> Result<Program, LoadError> {
+        Program::load(name, instructions, Some(ifindex))
+    }
+
+    fn load(name: &str, instructions: &[Instruction], bound_to: Option<u32>) -> Result<Program, LoadError> {
+        match obtain(&Request::Program { name, instructions, bound_to }) {
+            Ok(fd) => Ok(Program { fd, bound_to }),
             Err(Refusal { source, log }) => Err(LoadError { name: name.to_owned(), log, source }),
         }
     }
@@ -364,6 +388,8 @@ pub enum XdpAttach {
 #[derive(Debug)]
 pub struct Link {
     fd: OwnedFd,
+    ifindex: u32,
+    attach: XdpAttach,
 }
 
 impl Drop for Link {
@@ -386,7 +412,26 @@ impl Link {
     pub fn attach_xdp(program: &Program, ifindex: u32, attach: XdpAttach) -> io::Result<Link> {
         let fd =
             obtain(&Request::Link { program: program.as_fd(), ifindex, attach }).map_err(|refusal| refusal.source)?;
-        Ok(Link { fd })
+        Ok(Link { fd, ifindex, attach })
+    }
+
+    /// `BPF_LINK_UPDATE`: puts `program` into the place of the one that is attached, between two frames. Refused, the one
+    /// before stays.
+    ///
+    /// # Errors
+    /// `EINVAL` for a program of [`Program::load_xdp_for`] that is for another interface, or where the link is not in the driver;
+    /// `ENOLINK` when the link was detached; whatever the driver says.
+    pub fn update(&self, program: &Program) -> io::Result<()> {
+        // Checked here: of a new link the kernel checks it, of an update it does not, and behind the driver such a program
+        // reads memory that is something else.
+        let fits = |ifindex| ifindex == self.ifindex && self.attach == XdpAttach::Driver;
+        if !program.bound_to.is_none_or(fits) {
+            return Err(io::Error::from_raw_os_error(libc::EINVAL));
+        }
+        let mut attr: attr::LinkUpdate = zeroed();
+        attr.link_fd = fd_u32(self.fd.as_fd());
+        attr.new_prog_fd = fd_u32(program.as_fd());
+        bpf(Command::LinkUpdate, &mut attr).map(drop)
     }
 
     /// The kernel's id of the program that the link holds on its interface; `None` once it was detached, by force or with

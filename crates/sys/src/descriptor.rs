@@ -46,6 +46,8 @@ pub enum Request<'a> {
         name: &'a str,
         /// Maps in them are given by descriptors of this process.
         instructions: &'a [Instruction],
+        /// The interface that it is for, by index, when it asks its driver about frames.
+        bound_to: Option<u32>,
     },
     /// A link that attaches a program to an interface. CAP_NET_ADMIN.
     Link {
@@ -129,7 +131,7 @@ pub fn from_kernel(request: &Request<'_>) -> Result<OwnedFd, Refusal> {
             made.map_err(|errno| io::Error::from(errno).into())
         }
         Request::Map(spec) => Ok(bpf::make_map(spec)?),
-        Request::Program { name, instructions } => bpf::make_program(name, instructions),
+        Request::Program { name, instructions, bound_to } => bpf::make_program(name, instructions, *bound_to),
         Request::Link { program, ifindex, attach } => Ok(bpf::make_link(*program, *ifindex, *attach)?),
     }
 }

@@ -4,6 +4,7 @@
 
 pub mod affinity;
 pub mod bpf;
+pub mod btf;
 pub mod descriptor;
 pub mod ethtool;
 pub mod generic_netlink;

@@ -141,8 +141,13 @@ impl ConnectedStack {
     /// Takes a frame in; `None`: it says nothing of a message of ours.
     #[inline]
     fn judge(&mut self, frame: &[u8], size_bytes: usize) -> Option<Arrival> {
-        let arrival =
-            nearwire_stack::Arrival { port: self.attached, frame, received_ns: 0, checksum: ReceiveChecksum::Verify };
+        let arrival = nearwire_stack::Arrival {
+            port: self.attached,
+            frame,
+            received_ns: 0,
+            device_ns: 0,
+            checksum: ReceiveChecksum::Verify,
+        };
         let mut found = None;
         let verdict = self.stack.receive(&arrival, |_, datagram| {
             found = Some(read_message(datagram.payload, size_bytes));

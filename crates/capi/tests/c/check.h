@@ -33,11 +33,12 @@ static void fill(unsigned char *frame, size_t length, unsigned char number)
     memcpy(frame, head, sizeof head);
 }
 
-static nearwire_port *opened(const char *interface, unsigned mode)
+static nearwire_port *opened(const char *interface, unsigned mode, unsigned flags)
 {
     struct nearwire_options options = NEARWIRE_OPTIONS_INIT;
     nearwire_port *port;
     options.mode = mode;
+    options.flags = flags;
     options.slots = 4;
     CHECK(NULL, nearwire_open(&port, interface, &options), 0);
     return port;

@@ -182,7 +182,7 @@ int main(int argc, char **argv)
     with_a_null_port();
     static const unsigned modes[] = { NEARWIRE_MODE_XDP_GENERIC, NEARWIRE_MODE_PACKET };
     for (size_t n = 0; n < 2; n++) {
-        port = opened(argv[1], modes[n]);
+        port = opened(argv[1], modes[n], 0);
         arguments();
         filters();
         out_of_turn();

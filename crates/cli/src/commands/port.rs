@@ -6,6 +6,7 @@ use anyhow::anyhow;
 use nearwire_frames::PortError;
 use nearwire_frames::interface::InterfaceFacts;
 use nearwire_host::{Reading, Root, catalogue, read_settings};
+use nearwire_sys::netdev::{XdpReceiveMetadata, xdp_receive_metadata};
 use serde_json::{Value, json};
 
 use super::settings::reading_in_json;
@@ -30,6 +31,8 @@ const SHOWN: [(&str, &str); 9] = [
 /// One interface.
 struct Port {
     facts: InterfaceFacts,
+    /// The driver tells XDP programs when the device had a frame. `None`: the kernel does not say.
+    device_times: Option<bool>,
     /// One for each row of [`SHOWN`].
     readings: Vec<Reading>,
 }
@@ -60,7 +63,9 @@ impl Port {
         })?;
         let settings: Vec<_> = SHOWN.iter().filter_map(|(_, id)| catalogue::setting(id)).collect();
         let readings = read_settings(root, &settings, &[name.to_owned()]);
-        Ok(Port { facts, readings: readings.into_iter().map(|(_, reading)| reading).collect() })
+        let tells = xdp_receive_metadata(facts.ifindex).ok();
+        let device_times = tells.map(|tells| tells.contains(XdpReceiveMetadata::TIMESTAMP));
+        Ok(Port { facts, device_times, readings: readings.into_iter().map(|(_, reading)| reading).collect() })
     }
 
     fn in_words(&self) -> String {
@@ -85,6 +90,7 @@ impl Port {
             .program
             .map_or_else(|| "none".to_owned(), |program| format!("id {} in {} mode", program.program_id, program.mode));
         line("XDP program", &program);
+        line("receive times", self.receive_times());
         line("dropped", &format!("{} frames", self.facts.receive_dropped_frames));
         text
     }
@@ -103,11 +109,25 @@ impl Port {
             "rx_queues": self.facts.rx_queues,
             "tx_queues": self.facts.tx_queues,
             // Generic mode is the kernel's and works with any driver; null where the kernel does not tell.
-            "xdp": {"generic": true, "native": has("basic"), "zero_copy": has("xsk-zerocopy")},
+            "xdp": {
+                "generic": true,
+                "native": has("basic"),
+                "zero_copy": has("xsk-zerocopy"),
+                "device_times": self.device_times,
+            },
             "xdp_program": self.facts.program.map(|found| json!({"id": found.program_id, "mode": found.mode})),
             "dropped_frames": self.facts.receive_dropped_frames,
             "settings": readings.collect::<Vec<_>>(),
         })
+    }
+
+    /// Which times of frames a program can have through XDP; for a kernel's socket "timestamping" says it.
+    fn receive_times(&self) -> &'static str {
+        match self.device_times {
+            Some(true) => "by the kernel; by the device in native and zero-copy mode, of frames that it stamps",
+            Some(false) => "by the kernel; the driver tells XDP programs no times of the device",
+            None => "by the kernel; this kernel does not say whether the driver tells times of the device",
+        }
     }
 
     fn mac(&self) -> String {

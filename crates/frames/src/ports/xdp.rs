@@ -24,11 +24,13 @@ mod receive;
 mod rings;
 mod send;
 mod socket;
+mod times;
 mod umem;
 
 pub use candidates::{Candidate, Side, candidates};
 pub use config::{Steer, XdpConfig, XdpMode};
 pub use lanes::{Kick, Kicked};
+pub use times::{FrameTimes, NoDeviceTimes, TimesWanted};
 pub use umem::Pages;
 
 use std::io;
@@ -41,11 +43,13 @@ use crate::interface::InterfaceFacts;
 use crate::port::{Port, PortStatistics, PreparedFrame};
 use crate::ports::limits::FrameLimits;
 use crate::steering::SteeringTable;
+use crate::xdp::stamps::Record;
 use crate::xdp::{XdpAttachment, programs};
 
 use receive::{Receiver, Taken};
 use send::{PreparedSend, Sender};
 use socket::SocketSpec;
+use times::Times;
 
 /// What the kernel keeps free before a received frame (`XDP_PACKET_HEADROOM`).
 const RECEIVE_HEADROOM_BYTES: usize = 256;
@@ -69,14 +73,14 @@ pub struct XdpFacts {
 pub struct XdpPort {
     // Detached first: with the program gone the kernel has its frames back while sockets and memory are taken down.
     attachment: Option<XdpAttachment>,
-    _sockets: Map,
+    sockets: Map,
     /// The filters, for a port opened with [`Steer::Filters`].
     steering: Option<SteeringTable>,
     receivers: Box<[Receiver]>,
     /// The receiver whose turn it is.
     next: usize,
-    /// The frame that is lent, and its receiver.
-    lent: Option<(usize, Taken)>,
+    /// The frame that is lent, its receiver and its times.
+    lent: Option<(usize, FrameTimes, Taken)>,
     /// An empty look runs the driver's receive path.
     busy_polls: bool,
     sender: Sender,
@@ -85,6 +89,7 @@ pub struct XdpPort {
     empty_looks: u32,
     received_frames: u64,
     limits: FrameLimits,
+    times: Times,
     config: XdpConfig,
     facts: XdpFacts,
 }
@@ -109,7 +114,7 @@ impl XdpPort {
         Ok(XdpPort {
             facts: XdpFacts { pages: sockets.pages, zero_copy: sockets.zero_copy, program_id: attachment.program_id() },
             attachment: Some(attachment),
-            _sockets: map,
+            sockets: map,
             steering,
             receivers: sockets.receivers.into_boxed_slice(),
             next: 0,
@@ -120,6 +125,7 @@ impl XdpPort {
             empty_looks: 0,
             received_frames: 0,
             limits: FrameLimits::new(&sending, buffer_bytes),
+            times: Times::new(),
             config: config.clone(),
         })
     }
@@ -195,6 +201,33 @@ impl XdpPort {
             drop(unsafe { OwnedFd::from_raw_fd(number) });
         }
         steering
+    }
+
+    /// As [`Port::receive`], with the frame's times: none before [`XdpPort::want_times`], and of frames that came before.
+    ///
+    /// # Errors
+    /// As [`Port::receive`].
+    #[inline]
+    pub fn receive_timed<R>(&mut self, read: impl FnOnce(&[u8], FrameTimes) -> R) -> Result<Option<R>, PortError> {
+        self.receive_with(|frame, record, times| read(frame, times.of(record)))
+    }
+
+    #[inline]
+    fn receive_with<R>(&mut self, read: impl FnOnce(&[u8], Record, &mut Times) -> R) -> Result<Option<R>, PortError> {
+        let mut read = Some(read);
+        let receivers = self.receivers.len();
+        for _ in 0..receivers {
+            let (receiver, times) = (&mut self.receivers[self.next], &mut self.times);
+            // One frame, then the next queue's turn: a busy queue does not starve another.
+            self.next = if self.next + 1 == receivers { 0 } else { self.next + 1 };
+            let lent = receiver.receive(|frame, record| read.take().map(|read| read(frame, record, times)));
+            if let Some(result) = lent.flatten() {
+                self.received_frames += 1;
+                return Ok(Some(result));
+            }
+        }
+        self.empty()?;
+        Ok(None)
     }
 
     /// No frame on any queue: wakes drivers that ask for it, and finds out now and then whether there still is one.
@@ -319,20 +352,7 @@ fn steer_to(
 impl Port for XdpPort {
     #[inline]
     fn receive<R>(&mut self, read: impl FnOnce(&[u8]) -> R) -> Result<Option<R>, PortError> {
-        let mut read = Some(read);
-        let receivers = self.receivers.len();
-        for _ in 0..receivers {
-            let receiver = &mut self.receivers[self.next];
-            // One frame, then the next queue's turn: a busy queue does not starve another.
-            self.next = if self.next + 1 == receivers { 0 } else { self.next + 1 };
-            let lent = receiver.receive(|frame| read.take().map(|read| read(frame)));
-            if let Some(result) = lent.flatten() {
-                self.received_frames += 1;
-                return Ok(Some(result));
-            }
-        }
-        self.empty()?;
-        Ok(None)
+        self.receive_with(|frame, _, _| read(frame))
     }
 
     #[inline]
@@ -391,9 +411,12 @@ impl Port for XdpPort {
         let rx: Vec<String> = rx_queues.iter().map(u32::to_string).collect();
         let rx = rx.join("+");
         let socket = if self.config.separate_tx_socket { " on a socket of its own" } else { "" };
+        let times = self.times.in_words();
         match &self.config.tx_interface {
-            Some(other) => format!("AF_XDP {mode} on {interface}, rx queue {rx}, tx queue {tx_queue} of {other}"),
-            None => format!("AF_XDP {mode} on {interface}, rx queue {rx}, tx queue {tx_queue}{socket}"),
+            Some(other) => {
+                format!("AF_XDP {mode} on {interface}, rx queue {rx}, tx queue {tx_queue} of {other}{times}")
+            }
+            None => format!("AF_XDP {mode} on {interface}, rx queue {rx}, tx queue {tx_queue}{socket}{times}"),
         }
     }
 }

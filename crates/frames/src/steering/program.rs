@@ -17,7 +17,8 @@ use super::ports::{PORT_EMPTY, PORT_SEVERAL, PORT_WORD_ADDRESS, PORT_WORD_KIND};
 use crate::xdp::assembler::Register::{R0, R1, R2, R3, R4, R5, R6, R7, R8, R9, R10};
 use crate::xdp::assembler::Width::{Byte, Half, Word};
 use crate::xdp::assembler::{Assembler, HelperCall, Label, Register};
-use crate::xdp::programs::{CONTEXT_DATA, CONTEXT_DATA_END, TAG_ETHER_TYPES, append_pass, append_redirect, loaded_as};
+use crate::xdp::programs::{CONTEXT_DATA, CONTEXT_DATA_END, TAG_ETHER_TYPES, append_pass, loaded_as};
+use crate::xdp::stamps::{self, Stamps, append_stamped_redirect};
 
 /// What the program looks at.
 #[derive(Debug)]
@@ -61,8 +62,14 @@ const FRAME_CLASSES: i32 = 0xff << FRAME_CLASSES_FROM;
 
 /// Gives what the filters in `maps` match to the socket that `sockets` has for the frame's queue, and the rest, with all
 /// frames of more than `frame_most_bytes`, to the kernel.
-pub(super) fn steer(maps: &Maps, sockets: &Map, frame_most_bytes: u32) -> Result<Program, LoadError> {
-    Program::load_xdp("nw_filters", &instructions(maps, sockets, frame_most_bytes))
+/// With `stamps` a frame has times in front of it.
+pub(super) fn steer(
+    maps: &Maps,
+    sockets: &Map,
+    frame_most_bytes: u32,
+    stamps: Option<Stamps>,
+) -> Result<Program, LoadError> {
+    stamps::load("nw_filters", &instructions(maps, sockets, frame_most_bytes, stamps), stamps)
 }
 
 /// Where a frame can go.
@@ -72,7 +79,7 @@ struct Ways {
     pass: Label,
 }
 
-fn instructions(maps: &Maps, sockets: &Map, frame_most_bytes: u32) -> Vec<Instruction> {
+fn instructions(maps: &Maps, sockets: &Map, frame_most_bytes: u32, stamps: Option<Stamps>) -> Vec<Instruction> {
     let mut program = Assembler::new();
     let ways = Ways { redirect: program.label(), pass: program.label() };
     append_classes(&mut program, maps, ways);
@@ -87,7 +94,7 @@ fn instructions(maps: &Maps, sockets: &Map, frame_most_bytes: u32) -> Vec<Instru
         .add(R1, frame_most_bytes.cast_signed()) // one past the longest frame that a buffer holds ...
         .jump_if_above(R2, R1, ways.pass) // ... is within the frame: AF_XDP would drop it
         .copy(R1, R6); // the context
-    append_redirect(&mut program, sockets);
+    append_stamped_redirect(&mut program, sockets, stamps);
     program.place(ways.pass);
     append_pass(&mut program);
     program.finish()

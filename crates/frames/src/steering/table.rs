@@ -9,6 +9,7 @@ use super::ports::{PORT_WORD_BYTES, PORTS, Ports};
 use super::program::{self, Maps};
 use super::set::FilterSet;
 use crate::PortError;
+use crate::xdp::stamps::Stamps;
 
 /// Flow filters that fit, 10 000 sockets on six addresses: 1 MiB of kernel memory for the buckets, and 88 bytes for each
 /// that is there.
@@ -61,7 +62,16 @@ impl SteeringTable {
     /// # Errors
     /// The kernel refused it.
     pub fn program(&self, sockets: &Map) -> Result<Program, nearwire_sys::bpf::LoadError> {
-        program::steer(&self.maps, sockets, self.frame_most_bytes)
+        self.stamped_program(sockets, None)
+    }
+
+    /// The same, with times in front of the frames.
+    pub(crate) fn stamped_program(
+        &self,
+        sockets: &Map,
+        stamps: Option<Stamps>,
+    ) -> Result<Program, nearwire_sys::bpf::LoadError> {
+        program::steer(&self.maps, sockets, self.frame_most_bytes, stamps)
     }
 
     /// Adds a filter: frames that come from now on are matched against it.

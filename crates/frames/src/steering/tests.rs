@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "what these functions do is test")]
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::num::NonZeroU64;
 
 use etherparse::PacketBuilder;
 use nearwire_sys::bpf::{Map, Program};
@@ -14,6 +15,7 @@ use crate::interface::InterfaceFacts;
 use crate::ports::xdp::{Steer, XdpConfig, XdpMode, XdpPort};
 use crate::test_cable::{Cable, NEAR, cable_or_skip};
 use crate::xdp::programs::{XDP_PASS, XDP_REDIRECT};
+use crate::xdp::stamps::{DeviceClock, RECORD_BYTES, Stamps};
 
 /// More than a test run takes: the model knows no port.
 const FRAME_MOST_BYTES: u32 = 1 << 16;
@@ -28,6 +30,8 @@ const GROUP6: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 0x42);
 struct Bench {
     table: SteeringTable,
     program: Program,
+    /// The same decision, with times in front of what is taken.
+    stamping: Program,
     ifindex: u32,
     _port: XdpPort,
     sockets: Map,
@@ -37,17 +41,18 @@ struct Bench {
 impl Bench {
     fn or_skip() -> Option<Bench> {
         let cable = cable_or_skip()?;
-        let (table, program, ifindex, port, sockets) = cable.near(|| {
+        let (table, [program, stamping], ifindex, port, sockets) = cable.near(|| {
             let ifindex = InterfaceFacts::read(NEAR).unwrap().ifindex;
             let table = SteeringTable::new(NEAR, FRAME_MOST_BYTES).unwrap();
             let sockets = Map::xskmap("test", 2).unwrap();
             // The port's own program is another one; only its socket is wanted.
             let port = XdpPort::open(&XdpConfig::new(NEAR, XdpMode::Generic, Steer::Filters)).unwrap();
             sockets.set_socket(0, port.socket_of_queue(0).unwrap()).unwrap();
-            let program = table.program(&sockets).unwrap();
-            (table, program, ifindex, port, sockets)
+            let stamps = Stamps { mark: NonZeroU64::MAX, device: DeviceClock::Standing(7) };
+            let programs = [table.program(&sockets), table.stamped_program(&sockets, Some(stamps))];
+            (table, programs.map(Result::unwrap), ifindex, port, sockets)
         });
-        Some(Bench { table, program, ifindex, _port: port, sockets, cable })
+        Some(Bench { table, program, stamping, ifindex, _port: port, sockets, cable })
     }
 
     fn remove_all(&mut self) {
@@ -64,6 +69,9 @@ impl Bench {
         assert!([XDP_PASS, XDP_REDIRECT].contains(&run.retval), "{}", run.retval);
         assert_eq!(run.data_out, frame, "the frame is as it was");
         let takes = run.retval == XDP_REDIRECT;
+        let stamped = self.cable.near(|| self.stamping.test_run_on(frame, self.ifindex, 0)).unwrap();
+        let record_bytes = if takes { RECORD_BYTES } else { 0 };
+        assert_eq!((stamped.retval, &stamped.data_out[record_bytes..]), (run.retval, frame), "stamping: {frame:02x?}");
         let model = self.table.filters().takes(frame);
         let filters: Vec<String> = self.table.filters().iter().map(ToString::to_string).collect();
         assert_eq!(takes, model, "kernel {takes}, model {model}: {frame:02x?} with {filters:?}");

@@ -60,6 +60,10 @@ pub enum HelperCall {
     MapLookup = 1,
     /// `bpf_redirect_map(map, key, flags)`: the low bits of flags are the action when the key has no entry.
     RedirectMap = 51,
+    /// `bpf_xdp_adjust_meta(context, bytes)`: moves the beginning of what is in front of the frame; 0, or why not.
+    AdjustMeta = 54,
+    /// `bpf_ktime_get_tai_ns()`: CLOCK_TAI in nanoseconds.
+    TimeTai = 208,
 }
 
 /// A place in the program that jumps go to.
@@ -95,6 +99,8 @@ const JUMP_CALL: u8 = 0x80;
 const JUMP_EXIT: u8 = 0x90;
 /// `BPF_PSEUDO_MAP_FD` as source register of a 64-bit load: the constant is a descriptor, loaded is the map.
 const PSEUDO_MAP_FD: u8 = 1;
+/// `BPF_PSEUDO_KFUNC_CALL` as source register of a call: the constant is the number of a function of the kernel.
+const PSEUDO_KERNEL_CALL: u8 = 2;
 
 /// Collects instructions.
 #[derive(Debug, Default)]
@@ -184,6 +190,13 @@ impl Assembler {
         self.push(CLASS_ST | MODE_MEMORY | width.size(), base, Register::R0, offset_bytes, constant)
     }
 
+    /// `to = constant`, all 64 bits. Takes two instruction slots.
+    pub fn set_double(&mut self, to: Register, constant: u64) -> &mut Self {
+        let (low, high) = ((constant as u32).cast_signed(), ((constant >> 32) as u32).cast_signed());
+        self.push(CLASS_LD | SIZE_DOUBLE, to, Register::R0, 0, low);
+        self.push(0, Register::R0, Register::R0, 0, high)
+    }
+
     /// `to = map`. Takes two instruction slots.
     pub fn load_map(&mut self, to: Register, map: BorrowedFd<'_>) -> &mut Self {
         let registers = to as u8 | PSEUDO_MAP_FD << 4;
@@ -225,6 +238,14 @@ impl Assembler {
     /// `R0 = helper(R1, R2, R3, R4, R5)`.
     pub fn call(&mut self, helper: HelperCall) -> &mut Self {
         self.push(CLASS_JMP | JUMP_CALL, Register::R0, Register::R0, 0, helper as i32)
+    }
+
+    /// `R0 = function(R1, R2, R3, R4, R5)`, a function of the kernel by its number ([`nearwire_sys::btf`]).
+    pub fn call_kernel(&mut self, function: u32) -> &mut Self {
+        let registers = PSEUDO_KERNEL_CALL << 4;
+        let immediate = function.cast_signed();
+        self.instructions.push(Instruction { code: CLASS_JMP | JUMP_CALL, registers, offset: 0, immediate });
+        self
     }
 
     /// `return R0`.
@@ -320,6 +341,14 @@ mod tests {
             (0x85, 0x00, 0, 1),
         ];
         assert_eq!(bytes, wanted);
+    }
+
+    #[test]
+    fn wide_constant_and_kernel_call_assembled_have_the_documented_bytes() {
+        let mut program = Assembler::new();
+        program.set_double(Register::R3, 0x8000_0001_ffff_fffe).call_kernel(66150);
+        let bytes: Vec<_> = program.finish().iter().map(|i| (i.code, i.registers, i.offset, i.immediate)).collect();
+        assert_eq!(bytes, [(0x18, 0x03, 0, -2), (0, 0, 0, i32::MIN + 1), (0x85, 0x20, 0, 66150)]);
     }
 
     #[test]

@@ -69,6 +69,14 @@ impl XdpAttachment {
         self.link.attached_program().map_or(true, |program| program == Some(self.program_id))
     }
 
+    /// Puts another program into the place of the attached one; refused, that stays.
+    pub(crate) fn change_program(&mut self, program: &Program) -> std::io::Result<()> {
+        let program_id = program.id()?;
+        self.link.update(program)?;
+        self.program_id = program_id;
+        Ok(())
+    }
+
     /// Gives up the copy that a fork made, see [`Link::close_copy`].
     pub(crate) fn close_copy(self) {
         self.link.close_copy();

@@ -28,7 +28,7 @@
 //!                                                   redirect  pass
 //! ```
 //!
-//! The program that steers by filters is [`crate::steering`]'s.
+//! The program that steers by filters is [`crate::steering`]'s. All that redirect can write times in front of the frame (`stamps`).
 //!
 //! Invariant: a frame is redirected only to a socket that is there; all else takes the kernel's way, so a missing
 //! socket or a queue without one costs no frame. Source: `include/uapi/linux/bpf.h` (`struct xdp_md`,
@@ -39,6 +39,7 @@ use std::os::fd::AsFd;
 
 use super::assembler::Register::{R0, R1, R2, R3, R4, R5};
 use super::assembler::{Assembler, HelperCall, Label, Width};
+use super::stamps::{self, Stamps, append_stamped_redirect};
 
 /// `XDP_PASS`.
 pub const XDP_PASS: u32 = 2;
@@ -74,9 +75,14 @@ pub fn pass() -> Result<Program, LoadError> {
 /// # Errors
 /// The kernel refused the program.
 pub fn steer_all(sockets: &Map) -> Result<Program, LoadError> {
+    steer_all_stamped(sockets, None)
+}
+
+/// The same, with times.
+pub(crate) fn steer_all_stamped(sockets: &Map, stamps: Option<Stamps>) -> Result<Program, LoadError> {
     let mut program = Assembler::new();
-    append_redirect(&mut program, sockets);
-    Program::load_xdp("nw_steer_all", &program.finish())
+    append_stamped_redirect(&mut program, sockets, stamps);
+    stamps::load("nw_steer_all", &program.finish(), stamps)
 }
 
 /// Gives frames of `ether_type`, under up to two VLAN tags, to the socket that `sockets` has for the frame's queue.
@@ -84,10 +90,15 @@ pub fn steer_all(sockets: &Map) -> Result<Program, LoadError> {
 /// # Errors
 /// The kernel refused the program.
 pub fn steer(sockets: &Map, ether_type: u16) -> Result<Program, LoadError> {
-    Program::load_xdp("nw_steer", &steer_instructions(sockets, ether_type))
+    steer_stamped(sockets, ether_type, None)
 }
 
-fn steer_instructions(sockets: &Map, ether_type: u16) -> Vec<Instruction> {
+/// The same, with times.
+pub(crate) fn steer_stamped(sockets: &Map, ether_type: u16, stamps: Option<Stamps>) -> Result<Program, LoadError> {
+    stamps::load("nw_steer", &steer_instructions(sockets, ether_type, stamps), stamps)
+}
+
+fn steer_instructions(sockets: &Map, ether_type: u16, stamps: Option<Stamps>) -> Vec<Instruction> {
     let mut program = Assembler::new();
     let redirect = program.label();
     let pass = program.label();
@@ -98,7 +109,7 @@ fn steer_instructions(sockets: &Map, ether_type: u16) -> Vec<Instruction> {
         append_look(&mut program, ether_type, tags, redirect, pass);
     }
     program.place(redirect);
-    append_redirect(&mut program, sockets);
+    append_stamped_redirect(&mut program, sockets, stamps);
     program.place(pass);
     append_pass(&mut program);
     program.finish()

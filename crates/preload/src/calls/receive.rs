@@ -261,9 +261,9 @@ fn control_of(delivery: &Delivery<'_>) -> ReceiveControl {
     } else if asked.timestamp_us {
         control.time_ns = Some((TimeForm::Microseconds, datagram.received_ns));
     }
-    if asked.timestamping & libc::SOF_TIMESTAMPING_SOFTWARE != 0 {
-        control.timestamping_ns = Some((datagram.received_ns, 0));
-    }
+    let host_ns = if asked.tells_host_time() { datagram.received_ns } else { 0 };
+    let device_ns = if asked.tells_device_time() { datagram.device_ns } else { 0 };
+    control.timestamping_ns = Some((host_ns, device_ns)).filter(|times| *times != (0, 0));
     control.overflow_frames = Some(datagram.dropped_before).filter(|dropped| asked.drops && *dropped > 0);
     match datagram.destination {
         IpAddr::V4(to) => {

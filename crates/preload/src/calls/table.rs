@@ -214,6 +214,10 @@ pub fn markdown() -> String {
     for name in nearwire_socket::shadow::only_kernel_names() {
         let _ = writeln!(text, "- `{name}`");
     }
-    text.push_str("- `SO_TIMESTAMPING` with reports of what was sent, or of the hardware's time\n");
+    text.push_str(
+        "- `SO_TIMESTAMPING` with reports of what was sent, with `SOF_TIMESTAMPING_OPT_PKTINFO` or\n  \
+         `SOF_TIMESTAMPING_BIND_PHC` of the device's time, or with the device's time where the device has it and its port has\n  \
+         not ([run.md](run.md#times-of-arrival))\n",
+    );
     text
 }

@@ -39,7 +39,6 @@ const MAY_DIFFER: &[(&str, &str)] = &[
     ),
     ("send_recv.far_and_local_take_turns", TWO_WAYS),
     ("send_recv.fragments_between_whole_datagrams", TWO_WAYS),
-    ("timestamps.they_increase", STAMPED_WHEN_TAKEN),
 ];
 
 /// Null, small numbers and addresses of the kernel are EFAULT (`faults.*_that_point_nowhere`).
@@ -50,9 +49,6 @@ const TWO_WAYS: &str =
 /// One queue keeps the order; the sleeping run, over the generic path, has one.
 const SEVERAL_QUEUES: &str =
     "frames that wait in different receive queues have no order, and a stamp of each would cost every frame";
-/// So a program that reads at once has the time of arrival, and one that lets datagrams wait that of its next call.
-const STAMPED_WHEN_TAKEN: &str =
-    "datagrams are stamped when a call takes them out of the ring; a stamp by the driver would cost every frame";
 
 /// Cables that are used at once. Scripts mostly wait, so more than there are CPUs.
 const BEDS: usize = 4;

@@ -36,6 +36,31 @@ SCRIPT(timestamping_receive) {
     RECVMSG(a, 10, 200, 0);
 }
 
+/* SOF_TIMESTAMPING_OPT_RX_FILTER, Linux 6.12: a kernel without it refuses, everywhere the same. */
+#define ONLY_WHAT_WAS_ASKED_FOR (1 << 17)
+
+/* No device of this bed has a time of its own. */
+SCRIPT(timestamping_of_the_device) {
+    static const int asked[] = {
+        SOF_TIMESTAMPING_RX_HARDWARE | SOF_TIMESTAMPING_RAW_HARDWARE,
+        SOF_TIMESTAMPING_RX_HARDWARE | SOF_TIMESTAMPING_RAW_HARDWARE | SOF_TIMESTAMPING_RX_SOFTWARE | SOF_TIMESTAMPING_SOFTWARE,
+        SOF_TIMESTAMPING_RX_HARDWARE | SOF_TIMESTAMPING_RX_SOFTWARE,
+        SOF_TIMESTAMPING_RAW_HARDWARE | SOF_TIMESTAMPING_RX_SOFTWARE | SOF_TIMESTAMPING_SOFTWARE,
+        SOF_TIMESTAMPING_RX_SOFTWARE | SOF_TIMESTAMPING_SOFTWARE | ONLY_WHAT_WAS_ASKED_FOR,
+        SOF_TIMESTAMPING_RX_HARDWARE | SOF_TIMESTAMPING_RAW_HARDWARE | SOF_TIMESTAMPING_SOFTWARE | ONLY_WHAT_WAS_ASKED_FOR,
+        SOF_TIMESTAMPING_RX_HARDWARE | SOF_TIMESTAMPING_RAW_HARDWARE | SOF_TIMESTAMPING_RX_SOFTWARE
+            | SOF_TIMESTAMPING_SOFTWARE | SOF_TIMESTAMPING_OPT_PKTINFO,
+    };
+    int a = bound(0);
+    for (unsigned i = 0; i < sizeof asked / sizeof *asked; i++) {
+        SET(a, SOL_SOCKET, SO_TIMESTAMPING, asked[i]);
+        GET(a, SOL_SOCKET, SO_TIMESTAMPING);
+        let_stamping_begin();
+        FAR_SENDS(.to = PORT(0), .size = 3);
+        RECVMSG(a, 10, 200, 0);
+    }
+}
+
 SCRIPT(timestamping_send) {
     int a = bound(0);
     SET(a, SOL_SOCKET, SO_TIMESTAMPING,

@@ -4,12 +4,13 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::{Duration, Instant};
 
-use nearwire_frames::PortError;
 use nearwire_frames::interface::InterfaceFacts;
 use nearwire_frames::port::Port;
 use nearwire_frames::ports::xdp::{Side, Steer, XdpConfig, XdpMode, XdpPort, candidates};
 use nearwire_frames::steering::SteeringTable;
+use nearwire_frames::{PortError, RawPort as _, TimeSource};
 use nearwire_stack::{LinkKind, PortId, ReceiveChecksum, Update};
+use nearwire_sys::ethtool::{Interface, SoTimestamping};
 
 use crate::config::{Config, Mode};
 use crate::reason::Reason;
@@ -54,6 +55,15 @@ impl Attached {
     #[inline]
     pub(super) const fn receive_checksum(&self) -> ReceiveChecksum {
         if self.is_veth { ReceiveChecksum::VerifyOrPartial } else { ReceiveChecksum::Verify }
+    }
+
+    /// The device stamps what it receives, for the kernel's sockets only.
+    fn lacks_device_times(&self) -> bool {
+        let stamps = || {
+            let times = Interface::open(&self.name).ok()?.timestamping().ok()?;
+            Some(times.so_timestamping.contains(SoTimestamping::RX_HARDWARE))
+        };
+        self.port.time_source() != TimeSource::Hardware && stamps().unwrap_or(false)
     }
 }
 
@@ -334,6 +344,15 @@ impl Interfaces {
             usable.add(lacks);
         }
         usable.outcome()
+    }
+
+    /// A device that stamps what it receives is among the interfaces of a socket, and its port has none of these times.
+    pub(super) fn lack_device_times(&self, local: IpAddr, wanted: Option<u32>) -> bool {
+        let Ok(place) = self.place_of(local, wanted) else { return false };
+        let of = |attached: &&Attached| {
+            self.links.iter().any(|link| link.ifindex == attached.ifindex && place.includes(link))
+        };
+        self.attached.iter().filter(of).any(Attached::lacks_device_times)
     }
 
     fn place_of(&self, local: IpAddr, wanted: Option<u32>) -> Result<Place, Reason> {

@@ -53,6 +53,7 @@ struct Meta {
     ttl: u8,
     tos: u8,
     received_ns: u64,
+    device_ns: u64,
     dropped_before: u32,
 }
 
@@ -182,9 +183,9 @@ impl Pool {
         let at = queue.first as usize % SLAB_SLOTS;
         let slot = &slab.slots[at];
         let start = at * self.slot_bytes;
-        let Meta { source, destination, ifindex, ttl, tos, received_ns, dropped_before } = slot.meta;
+        let Meta { source, destination, ifindex, ttl, tos, received_ns, device_ns, dropped_before } = slot.meta;
         let payload = &slab.bytes[start..start + slot.len_bytes as usize];
-        Some(Datagram { payload, source, destination, ifindex, ttl, tos, received_ns, dropped_before })
+        Some(Datagram { payload, source, destination, ifindex, ttl, tos, received_ns, device_ns, dropped_before })
     }
 
     /// Drops the first datagram.
@@ -228,8 +229,8 @@ impl Slab {
 impl Meta {
     #[inline]
     fn of(datagram: &Datagram<'_>) -> Meta {
-        let Datagram { source, destination, ifindex, ttl, tos, received_ns, dropped_before, .. } = *datagram;
-        Meta { source, destination, ifindex, ttl, tos, received_ns, dropped_before }
+        let Datagram { source, destination, ifindex, ttl, tos, received_ns, device_ns, dropped_before, .. } = *datagram;
+        Meta { source, destination, ifindex, ttl, tos, received_ns, device_ns, dropped_before }
     }
 }
 
@@ -250,6 +251,7 @@ mod tests {
             ttl: 4,
             tos: 5,
             received_ns: 6,
+            device_ns: 8,
             dropped_before: 7,
         }
     }

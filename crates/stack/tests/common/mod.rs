@@ -127,7 +127,7 @@ impl Host {
     }
 
     pub fn receive_with(&mut self, frame: &[u8], checksum: ReceiveChecksum) -> Verdict {
-        let arrival = Arrival { port: self.port, frame, received_ns: 7, checksum };
+        let arrival = Arrival { port: self.port, frame, received_ns: 7, device_ns: 8, checksum };
         self.stack.receive(&arrival, |_, _| Take::Queue)
     }
 

@@ -18,6 +18,7 @@ pub(super) enum Command {
     ProgGetNextId = 11,
     ObjGetInfoByFd = 15,
     LinkCreate = 28,
+    LinkUpdate = 29,
     LinkGetFdById = 30,
     LinkGetNextId = 31,
     LinkDetach = 34,
@@ -169,6 +170,16 @@ pub(super) struct LinkCreate {
 unsafe impl Attr for LinkCreate {}
 
 #[repr(C)]
+pub(super) struct LinkUpdate {
+    pub link_fd: u32,
+    pub new_prog_fd: u32,
+    pub flags: u32,
+    pub old_prog_fd: u32,
+}
+// SAFETY: integers of 4 bytes only; checked by the layout test.
+unsafe impl Attr for LinkUpdate {}
+
+#[repr(C)]
 pub(super) struct LinkDetach {
     pub link_fd: u32,
 }
@@ -189,6 +200,7 @@ mod tests {
         assert_eq!((offset_of!(NextId, next_id), size_of::<NextId>()), (4, 12));
         assert_eq!((offset_of!(ProgLoad, insns), offset_of!(ProgLoad, license)), (8, 16));
         assert_eq!((offset_of!(ProgLoad, log_buf), offset_of!(ProgLoad, prog_name)), (32, 48));
+        assert_eq!((offset_of!(ProgLoad, prog_flags), offset_of!(ProgLoad, prog_ifindex)), (44, 64));
         assert_eq!(offset_of!(ProgLoad, expected_attach_type), 68);
         assert_eq!(size_of::<ProgLoad>(), 72);
         assert_eq!((offset_of!(ProgTestRun, data_in), offset_of!(ProgTestRun, repeat)), (16, 32));
@@ -200,6 +212,7 @@ mod tests {
         assert_eq!((offset_of!(ProgInfo, id), size_of::<ProgInfo>()), (4, 8));
         assert_eq!((offset_of!(LinkInfo, prog_id), offset_of!(LinkInfo, ifindex)), (8, 16));
         assert_eq!((offset_of!(LinkCreate, flags), size_of::<LinkCreate>()), (12, 16));
+        assert_eq!((offset_of!(LinkUpdate, new_prog_fd), size_of::<LinkUpdate>()), (4, 16));
         assert_eq!(size_of::<LinkDetach>(), 4);
     }
 

@@ -75,7 +75,8 @@ impl RawPort for XdpPort {
         for _ in 0..self.receivers.len() {
             let turn = self.next;
             self.next = if turn + 1 == self.receivers.len() { 0 } else { turn + 1 };
-            self.lent = self.receivers[turn].take().map(|taken| (turn, taken));
+            let taken = self.receivers[turn].take();
+            self.lent = taken.map(|taken| (turn, self.times.of(taken.record()), taken));
             if self.lent.is_some() {
                 break;
             }
@@ -89,13 +90,13 @@ impl RawPort for XdpPort {
     }
 
     fn lent(&self) -> Option<LentFrame<'_>> {
-        let (turn, taken) = self.lent.as_ref()?;
+        let (turn, times, taken) = self.lent.as_ref()?;
         let (bytes, queue) = (self.receivers[*turn].bytes(taken), self.config.rx_queues[*turn]);
-        Some(LentFrame { bytes, queue, stamp: None, outgoing: false })
+        Some(LentFrame { bytes, queue, stamp: times.best(), outgoing: false })
     }
 
     fn give_back(&mut self) -> Result<(), PortError> {
-        let Some((turn, taken)) = self.lent.take() else {
+        let Some((turn, _, taken)) = self.lent.take() else {
             return Err(limits::no_frame_lent(&self.config.interface));
         };
         self.receivers[turn].give_back(taken);
@@ -111,7 +112,7 @@ impl RawPort for XdpPort {
     }
 
     fn time_source(&self) -> TimeSource {
-        TimeSource::Program
+        self.times.source()
     }
 
     fn add_filter(&mut self, filter: Filter) -> Result<(), PortError> {

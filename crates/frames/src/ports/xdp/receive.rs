@@ -4,6 +4,7 @@
 //! closure or caller that reads it. The fill ring has a slot for every buffer, so giving one back cannot fail.
 
 use std::io;
+use std::num::NonZeroU64;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
@@ -13,13 +14,26 @@ use rustix::net::{RecvFlags, recv};
 
 use super::rings::{ConsumerRing, ProducerRing};
 use super::umem::Umem;
+use crate::xdp::stamps::{RECORD_BYTES, Record};
 
 /// Frames read before the kernel gets their buffers back, within one batch.
 const GIVE_BACK_FRAMES: u32 = 16;
 
 /// A received frame that is ours until it is given back.
 #[derive(Debug)]
-pub(super) struct Taken(XdpDesc);
+pub(super) struct Taken {
+    descriptor: XdpDesc,
+    /// What stood in front of it.
+    record: Record,
+}
+
+impl Taken {
+    /// What the program wrote of the frame; nothing, where it writes nothing.
+    #[inline]
+    pub(super) fn record(&self) -> Record {
+        self.record
+    }
+}
 
 #[derive(Debug)]
 pub(super) struct Receiver {
@@ -36,6 +50,8 @@ pub(super) struct Receiver {
     /// Where the next frame will most likely begin; see [`Receiver::expect_next`].
     expected_address: u64,
     expected_bytes: u32,
+    /// The program writes a record with this mark in front of each frame.
+    mark: Option<NonZeroU64>,
 }
 
 impl Receiver {
@@ -56,11 +72,21 @@ impl Receiver {
             taken: 0,
             expected_address: 0,
             expected_bytes: 0,
+            mark: None,
         }
     }
 
     pub(super) fn socket(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
+    }
+
+    pub(super) fn mark(&self) -> Option<NonZeroU64> {
+        self.mark
+    }
+
+    /// From now on records with this mark are looked for.
+    pub(super) fn set_mark(&mut self, mark: NonZeroU64) {
+        self.mark = Some(mark);
     }
 
     /// Gives the kernel the first `frames` buffers of the memory.
@@ -77,9 +103,9 @@ impl Receiver {
     /// The kernel learns of it at the end of the batch that was in the ring, or after [`GIVE_BACK_FRAMES`]: each store to
     /// a shared index takes the cache line from the CPU that delivers.
     #[inline]
-    pub(super) fn receive<R>(&mut self, read: impl FnOnce(&[u8]) -> R) -> Option<R> {
+    pub(super) fn receive<R>(&mut self, read: impl FnOnce(&[u8], Record) -> R) -> Option<R> {
         let taken = self.take()?;
-        let result = read(self.bytes(&taken));
+        let result = read(self.bytes(&taken), taken.record);
         self.give_back(taken);
         Some(result)
     }
@@ -91,7 +117,26 @@ impl Receiver {
             return None;
         }
         self.umem.prefetch(self.expected_address, self.expected_bytes);
-        self.rx.pop().map(Taken)
+        let Some(mark) = self.mark else {
+            return self.rx.pop().map(|descriptor| Taken { descriptor, record: Record::default() });
+        };
+        // The record lies on the cache line before the frame's first.
+        self.umem.prefetch(self.expected_address.saturating_sub(RECORD_BYTES as u64), RECORD_BYTES as u32);
+        let descriptor = self.rx.pop()?;
+        Some(Taken { descriptor, record: self.take_record(&descriptor, mark) })
+    }
+
+    /// What the program wrote in front of a frame that has just been taken.
+    #[inline]
+    fn take_record(&mut self, descriptor: &XdpDesc, mark: NonZeroU64) -> Record {
+        let headroom_bytes = descriptor.addr & (u64::from(self.frame_size_bytes) - 1);
+        if headroom_bytes < RECORD_BYTES as u64 {
+            return Record::default();
+        }
+        // SAFETY: the bytes are of the buffer that has just come out of the RX ring, as the frame's are, which nobody has a
+        // slice of yet; this slice ends here.
+        let bytes = unsafe { self.umem.bytes_mut(descriptor.addr - RECORD_BYTES as u64, RECORD_BYTES as u32) };
+        bytes.and_then(|bytes| bytes.first_chunk_mut()).map_or_else(Record::default, |bytes| Record::take(bytes, mark))
     }
 
     /// The bytes of a frame that [`Receiver::take`] of this receiver gave.
@@ -99,7 +144,7 @@ impl Receiver {
     pub(super) fn bytes(&self, taken: &Taken) -> &[u8] {
         // SAFETY: the buffer came out of the RX ring and goes back with the value of `taken`, which is not `Clone` and
         // which the slice's user borrows or keeps: nothing writes it meanwhile.
-        let frame = unsafe { self.umem.bytes(taken.0.addr, taken.0.len) };
+        let frame = unsafe { self.umem.bytes(taken.descriptor.addr, taken.descriptor.len) };
         // The kernel describes buffers we gave it; a span outside the memory would be its defect, seen as no bytes.
         frame.unwrap_or_default()
     }
@@ -107,7 +152,7 @@ impl Receiver {
     /// Gives a buffer back.
     #[inline]
     pub(super) fn give_back(&mut self, taken: Taken) {
-        let descriptor = taken.0;
+        let descriptor = taken.descriptor;
         // In the kernel's words the address of a frame includes headroom; buffers start at multiples of their size.
         let buffer = descriptor.addr & !(u64::from(self.frame_size_bytes) - 1);
         self.fill.push(buffer);

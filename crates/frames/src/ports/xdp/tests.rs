@@ -1,8 +1,10 @@
 //! The XDP programs run by the kernel on packet fixtures, with a live socket in the map.
 
 use super::*;
-use crate::test_cable::{NEAR, cable_or_skip};
+use crate::raw::{RawPort, Stamp, TimeSource};
+use crate::test_cable::{FAR, NEAR, cable_or_skip};
 use crate::xdp::programs::{XDP_PASS, XDP_REDIRECT};
+use crate::xdp::stamps::{DeviceClock, Stamps};
 
 const WANTED: u16 = 0x88b5;
 
@@ -72,6 +74,84 @@ fn steer_all_run_redirects_everything_where_there_is_a_socket() {
             assert_eq!(program.test_run_on(&packet, ifindex, 1).unwrap().retval, XDP_PASS);
         }
     });
+}
+
+/// What a port that lies in a test run's place would find in front of the frame, and the frame.
+fn split(data: &[u8], mark: std::num::NonZeroU64) -> (Record, &[u8]) {
+    let (record, frame) = data.split_first_chunk().unwrap();
+    (Record::take(&mut record.clone(), mark), frame)
+}
+
+#[test]
+fn stamping_programs_run_write_a_record_and_leave_the_frame_as_it_is() {
+    with_sockets(|map, ifindex| {
+        let mark = std::num::NonZeroU64::new(0xfeed_beef_0123_4567).unwrap();
+        for (device, device_ns) in [(DeviceClock::None, 0), (DeviceClock::Standing(u32::MAX), u64::from(u32::MAX))] {
+            let stamps = Some(Stamps { mark, device });
+            let programs = [
+                programs::steer_all_stamped(map, stamps).unwrap(),
+                programs::steer_stamped(map, WANTED, stamps).unwrap(),
+            ];
+            for (program, packet) in programs.iter().zip([frame(&[0x0800], 14), frame(&[0x8100, WANTED], 1514)]) {
+                let run = program.test_run_on(&packet, ifindex, 0).unwrap();
+                let (record, frame) = split(&run.data_out, mark);
+                assert_eq!((run.retval, frame), (XDP_REDIRECT, &packet[..]));
+                assert_eq!(record.device_ns, device_ns);
+                assert_ne!(record.tai_ns, 0);
+            }
+            let kept = frame(&[0x0800], 60);
+            let run = programs[1].test_run_on(&kept, ifindex, 0).unwrap();
+            assert_eq!((run.retval, run.data_out), (XDP_PASS, kept), "the kernel's frames have no record");
+        }
+    });
+}
+
+/// No driver here has a time of its own, so the program has one in its place; all behind it is as it would be.
+#[test]
+fn frames_stamped_by_a_device_arrive_with_its_time_and_the_kernels() {
+    let Some(cable) = cable_or_skip() else { return };
+    for mode in [XdpMode::Generic, XdpMode::NativeCopy] {
+        // Not all: the kernel's own frames come when they will.
+        let mut far = cable.far(|| XdpPort::open(&XdpConfig::new(FAR, mode, Steer::EtherType(WANTED)))).unwrap();
+        let mut near = cable.near(|| XdpPort::open(&XdpConfig::new(NEAR, mode, Steer::All))).unwrap();
+        let send = |near: &mut XdpPort| assert!(near.send(&frame(&[WANTED], 60)).unwrap());
+        send(&mut near);
+        assert_eq!(next_times(&mut far), FrameTimes::default());
+        far.stamp(DeviceClock::Standing(77)).unwrap();
+        // More often than there are buffers, so each comes by several times.
+        for _ in 0..500 {
+            send(&mut near);
+            let times = next_times(&mut far);
+            assert_eq!(times.device_ns, Some(77), "{mode}");
+            assert!(times.kernel_ns.is_some());
+            send(&mut near);
+            let lent = loop {
+                if let Some(lent) = far.lend().unwrap() {
+                    break lent;
+                }
+            };
+            assert_eq!(lent.stamp, Some(Stamp { time_ns: 77, source: TimeSource::Hardware }));
+            far.give_back().unwrap();
+        }
+        // What earlier frames left in the buffers is nobody's time.
+        cable
+            .far(|| far.attachment.as_mut().unwrap().change_program(&programs::steer_all(&far.sockets).unwrap()))
+            .unwrap();
+        for _ in 0..500 {
+            send(&mut near);
+            assert_eq!(next_times(&mut far), FrameTimes::default(), "{mode}");
+        }
+    }
+}
+
+fn next_times(port: &mut XdpPort) -> FrameTimes {
+    let until = std::time::Instant::now() + std::time::Duration::from_secs(5);
+    while std::time::Instant::now() < until {
+        if let Some(times) = port.receive_timed(|_, times| times).unwrap() {
+            return times;
+        }
+    }
+    panic!("no frame came");
 }
 
 #[test]
