@@ -25,6 +25,7 @@ use std::time::{Duration, Instant};
 
 use nearwire_frames::PortError;
 use nearwire_frames::capture::Direction;
+use nearwire_frames::port::Port;
 use nearwire_frames::ports::xdp::{FrameTimes, Kick, Kicked, TimesWanted, XdpPort};
 use nearwire_frames::steering::{Filter, FlowFilter, SteeringTable};
 use nearwire_stack::{
@@ -209,6 +210,7 @@ impl Engine {
         self.interfaces.changed = true;
         for attached in &mut self.interfaces.attached {
             attached.port.want_times(wanted);
+            attached.description = attached.port.describe();
         }
     }
 

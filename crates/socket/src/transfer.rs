@@ -190,6 +190,7 @@ impl Sockets {
         if engine.stack_ref().udp_waiting(endpoint) > 0
             && let Some(result) = read_waiting(socket, engine, endpoint, stays, read)
         {
+            self.page.count(Counter::CallsServed, 1);
             return Receive::Done(result);
         }
         if socket.shadow_has_data || socket.shadow_has_error {
