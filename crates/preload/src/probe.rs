@@ -1,7 +1,7 @@
 //! Pointers into memory that cannot be read, in the calls that wait: the kernel says EFAULT where we would be killed.
 //!
-//! Asking the kernel takes a system call, so each thread remembers the page that it asked about last: the arrays of a waiting
-//! call are nearly always in the same one.
+//! Asking the kernel takes a system call, so each thread remembers some pages that it asked about last: the arrays of a waiting
+//! call are nearly always the same, and may begin in one page and end in another.
 
 use std::cell::Cell;
 
@@ -13,8 +13,30 @@ use crate::turn::{errno, fail};
 /// The smallest page there is.
 const PAGE_BYTES: usize = 4096;
 
+/// Pages that are remembered: both ends of the three arrays that select(2) takes.
+const KNOWN_PAGES: usize = 6;
+
 thread_local! {
-    static KNOWN_PAGE: Cell<usize> = const { Cell::new(0) };
+    static KNOWN: Known = const { Known { pages: [const { Cell::new(0) }; KNOWN_PAGES], next: Cell::new(0) } };
+}
+
+/// Pages that were readable, and the place of the one to be forgotten next.
+struct Known {
+    pages: [Cell<usize>; KNOWN_PAGES],
+    next: Cell<usize>,
+}
+
+impl Known {
+    #[inline]
+    fn has(&self, page: usize) -> bool {
+        self.pages.iter().any(|known| known.get() == page)
+    }
+
+    fn add(&self, page: usize) {
+        let at = self.next.get();
+        self.pages[at].set(page);
+        self.next.set((at + 1) % KNOWN_PAGES);
+    }
 }
 
 /// Whether memory can be read; what lies between its first and its last page is taken to be as they are.
@@ -33,7 +55,7 @@ pub fn is_readable<T>(pointer: *const T, length_bytes: usize) -> bool {
 
 #[inline]
 fn is_page_readable(page: usize) -> bool {
-    KNOWN_PAGE.with(|known| known.get() == page) || asks_kernel(page)
+    KNOWN.with(|known| known.has(page)) || asks_kernel(page)
 }
 
 #[cold]
@@ -48,7 +70,7 @@ fn asks_kernel(page: usize) -> bool {
     let is_readable = read == 1 || errno() != libc::EFAULT;
     fail(before);
     if is_readable {
-        KNOWN_PAGE.with(|known| known.set(page));
+        KNOWN.with(|known| known.add(page));
     }
     is_readable
 }
@@ -56,6 +78,19 @@ fn asks_kernel(page: usize) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn arrays_of_several_pages_asked_again_and_again_are_remembered() {
+        let arrays = [const { [0_u8; 3 * PAGE_BYTES] }; 3];
+        for _ in 0..10 {
+            assert!(arrays.iter().all(|array| is_readable(array.as_ptr(), array.len())));
+            let ends = arrays.iter().flat_map(|array| {
+                let first = array.as_ptr().addr();
+                [first, first + array.len() - 1]
+            });
+            assert!(ends.into_iter().all(|end| KNOWN.with(|known| known.has(end / PAGE_BYTES))));
+        }
+    }
 
     #[test]
     fn memory_without_access_asked_is_not_readable() {
