@@ -75,6 +75,13 @@ impl Leaving {
         Leaving { run, is_shared: false, threads: Vec::with_capacity(THREADS_MOST), kick: None, looks: false }
     }
 
+    /// Whether a datagram that was queued at this time is to be kicked now. Threads that send at the same time hold nothing: a
+    /// kick of many frames takes long, and each makes its own beside the others'.
+    #[inline]
+    fn kicks(&mut self, now_ticks: u64) -> bool {
+        self.is_shared || self.run.kicks(now_ticks)
+    }
+
     fn lane_of(&mut self, thread: usize) -> usize {
         if let Some(lane) = self.threads.iter().position(|known| *known == thread) {
             return lane;
@@ -118,7 +125,7 @@ impl Sockets {
         match engine.send(endpoint, message) {
             Sent::Queued => {
                 socket.slot.count_sent(message.payload.len());
-                if !more && self.leaving.run.kicks(now_ticks) {
+                if !more && self.leaving.kicks(now_ticks) {
                     self.kick();
                     self.leaving.run.kick_took(now_ticks, rough_ticks);
                 }

@@ -25,18 +25,30 @@ pub struct Use {
 
 #[derive(Clone, Copy)]
 enum What {
-    Send { bytes: u32, threads: u32 },
-    Ping { idle: u16 },
+    /// The far end counts frames, for all alike: what the sender alone is worth.
+    Send {
+        bytes: u32,
+        threads: u32,
+    },
+    /// The far end is such a program too, with the same sockets.
+    SendToOwn {
+        bytes: u32,
+    },
+    Ping {
+        idle: u16,
+    },
 }
 
 const fn one(name: &'static str, sockets: Sockets, what: What) -> Use {
     Use { name, sockets, what }
 }
 
-pub const USES: [Use; 11] = [
+pub const USES: [Use; 13] = [
     one("send 64 B, kernel", Sockets::Kernel, What::Send { bytes: 64, threads: 1 }),
     one("send 64 B, run", Sockets::Nearwire, What::Send { bytes: 64, threads: 1 }),
     one("send 64 B, run throughput", Sockets::Throughput, What::Send { bytes: 64, threads: 1 }),
+    one("send 64 B to own, kernel", Sockets::Kernel, What::SendToOwn { bytes: 64 }),
+    one("send 64 B to own, run throughput", Sockets::Throughput, What::SendToOwn { bytes: 64 }),
     one("send 64 B, 2 threads, kernel", Sockets::Kernel, What::Send { bytes: 64, threads: 2 }),
     one("send 64 B, 2 threads, run", Sockets::Nearwire, What::Send { bytes: 64, threads: 2 }),
     one("send 1400 B, kernel", Sockets::Kernel, What::Send { bytes: 1400, threads: 1 }),
@@ -62,6 +74,14 @@ impl Use {
                     start_anywhere(command, near)?.output()
                 }
             })?,
+            What::SendToOwn { bytes } => {
+                let server = start(self.command(&format!("drain {at}"))?, far, RESPONDER_CPU)?;
+                std::thread::sleep(READY);
+                let send = self.command(&format!("send {at} {bytes} {SEND_MS} 1"))?;
+                let text = start(send, near, INITIATOR_CPU)?.output()?;
+                drop(server);
+                text
+            }
             What::Ping { idle } => {
                 let server = start(self.command(&format!("echo {at}"))?, far, RESPONDER_CPU)?;
                 std::thread::sleep(READY);

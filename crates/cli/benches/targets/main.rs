@@ -149,8 +149,8 @@ fn judge(figures: &Figures, in_part: bool) -> Result<bool, AnyError> {
             1.2,
         ),
         (
-            "send 64 B, run in throughput profile / kernel",
-            ratio(figures, "send 64 B, run throughput mpps", "send 64 B, kernel mpps"),
+            "send 64 B, both ends run in throughput profile / kernel",
+            ratio(figures, "send 64 B to own, run throughput mpps", "send 64 B to own, kernel mpps"),
             2.5,
             f64::INFINITY,
         ),

@@ -14,13 +14,14 @@ const BATCH: usize = 64;
 
 type Answer = Result<(), Box<dyn Error>>;
 
-/// `send TO BYTES MS THREADS`, `echo AT`, `ping TO IDLE TRIPS`.
+/// `send TO BYTES MS THREADS`, `drain AT`, `echo AT`, `ping TO IDLE TRIPS`.
 pub fn run(arguments: &[String]) -> Answer {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match words[..] {
         ["send", to, bytes, ms, threads] => {
             send_by(threads.parse()?, to.parse()?, bytes.parse()?, Duration::from_millis(ms.parse()?))
         }
+        ["drain", at] => drain(at.parse()?),
         ["echo", at] => echo(at.parse()?),
         ["ping", to, idle, trips] => ping(to.parse()?, idle.parse()?, trips.parse()?),
         _ => Err(format!("no program: {words:?}").into()),
@@ -61,6 +62,19 @@ fn send(to: SocketAddr, bytes: usize, time: Duration) -> Result<f64, Box<dyn Err
         sent += BATCH as u64;
     }
     Ok(sent as f64 / began.elapsed().as_secs_f64() / 1e6)
+}
+
+/// Receives as fast as it goes.
+fn drain(at: SocketAddr) -> Answer {
+    let socket = UdpSocket::bind(at)?;
+    socket.set_nonblocking(true)?;
+    let mut message = [0; 2048];
+    loop {
+        match socket.recv(&mut message) {
+            Err(error) if error.kind() != std::io::ErrorKind::WouldBlock => return Err(error.into()),
+            _ => {}
+        }
+    }
 }
 
 fn echo(at: SocketAddr) -> Answer {
