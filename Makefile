@@ -55,7 +55,7 @@ test: $(TARGET_DIRECTORY)/emulated-host/vmlinux $(UNPACKED)
 	PATH="$$PATH:$(UNPACKED_PROGRAMS)" PYTHONPATH=$(abspath $(TARGET_DIRECTORY)/tuned)/usr/lib/python3/dist-packages \
 		NEARWIRE_REQUIRE=all cargo test --workspace
 
-# The speed targets, against sockperf on the same cable. Five minutes on an otherwise idle machine; ONLY=send: those
+# The speed targets, against sockperf on the same cable. Six minutes on an otherwise idle machine; ONLY=send: those
 # figures, and the targets that need no others.
 targets:
 	@$(call install,$(TARGETS_PACKAGES))

@@ -134,8 +134,17 @@ impl Running {
         drop(self.child.stdin.take());
         let mut stdout = Vec::new();
         self.lines.read_to_end(&mut stdout).unwrap();
-        let output = self.child.wait_with_output().unwrap();
-        Output { stdout, ..output }
+        let mut stderr = Vec::new();
+        self.child.stderr.take().unwrap().read_to_end(&mut stderr).unwrap();
+        Output { status: self.child.wait().unwrap(), stdout, stderr }
+    }
+}
+
+/// A test that fails leaves no program behind.
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 }
 

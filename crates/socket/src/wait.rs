@@ -15,6 +15,10 @@ static SPUN_NS: AtomicU64 = AtomicU64::new(0);
 /// What [`TURNS_PER_CLOCK_READ`] turns took when last measured. A wait that ends is counted by its turns: its end is a
 /// datagram that the program waits for, and the clock read costs 25 ns of that.
 static TURNS_NS: AtomicU64 = AtomicU64::new(0);
+/// Waits that ended between two clock reads. One of [`WAITS_PER_CLOCK_READ`] is measured all the same: a program may have no
+/// longer ones.
+static WAITS: AtomicU32 = AtomicU32::new(0);
+const WAITS_PER_CLOCK_READ: u32 = 256;
 /// No processor makes them faster.
 const TURNS_NS_LEAST: u64 = 100;
 
@@ -154,8 +158,19 @@ impl Waiter {
         if std::mem::take(&mut self.is_counted) {
             SPINNING.fetch_sub(1, Relaxed);
         }
-        let turns = u64::from(std::mem::take(&mut self.untold_turns));
-        if turns > 0 {
+        let turns = u64::from(self.untold_turns);
+        if turns == 0 {
+            return;
+        }
+        // Threads that lose a count here measure another wait.
+        let waits = WAITS.load(Relaxed).wrapping_add(1);
+        WAITS.store(waits, Relaxed);
+        if waits.is_multiple_of(WAITS_PER_CLOCK_READ)
+            && let Some(started) = self.started
+        {
+            self.count_spun(started.elapsed());
+        } else {
+            self.untold_turns = 0;
             SPUN_NS.fetch_add(TURNS_NS.load(Relaxed) * turns / u64::from(TURNS_PER_CLOCK_READ), Relaxed);
         }
     }
@@ -227,7 +242,7 @@ mod tests {
         while began.elapsed() < Duration::from_millis(50) {
             let one = Instant::now();
             let mut waiter = Waiter::new(spin, None);
-            (0..TURNS_PER_CLOCK_READ * 5 / 2).for_each(|_| {
+            (0..TURNS_PER_CLOCK_READ / 2).for_each(|_| {
                 let _ = waiter.pause();
             });
             drop(waiter);
