@@ -474,6 +474,21 @@ fn broadcast_goes_to_every_endpoint_bound_to_any_address() {
 }
 
 #[test]
+fn endpoint_bound_to_a_broadcast_address_and_connected_gets_what_its_peer_broadcasts() {
+    let to = Ipv4Addr::BROADCAST;
+    let mut host = host(2, &[1]);
+    let shared = UdpOptions { reuse_address: true, broadcast: true, ..UdpOptions::default() };
+    let [peer, stranger, bound] = [(); 3].map(|()| host.endpoint_with(at(to.into(), 4000), shared));
+    for (id, port) in [(peer, 7), (stranger, 8)] {
+        host.stack.udp_connect(id, at(v4(1), port), None).expect("has a way");
+    }
+    let mut frame = with_addresses(frame4(), Ipv4Addr::new(10, 0, 0, 1), to);
+    frame[..6].fill(0xff);
+    assert!(matches!(host.receive(&frame), Verdict::Delivered { copies: 2, .. }));
+    assert_eq!([peer, stranger, bound].map(|id| host.read(id).is_some()), [true, false, true]);
+}
+
+#[test]
 fn address_removed_is_no_longer_received_for() {
     let (mut host, _) = receiver();
     host.stack.update(Update::DelAddress { ifindex: IFINDEX, address: v4(2) });

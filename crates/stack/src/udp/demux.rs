@@ -3,9 +3,9 @@
 //! ```text
 //!  unicast                          group, broadcast: each that matches
 //!    only endpoint of its port?  -> score it
-//!    connected, four values alike  -> first match        bound to the destination
-//!    bound to the destination      -> best score         bound to no address
-//!    bound to no address           -> best score
+//!    connected, four values alike  -> first match        connected, four values alike
+//!    bound to the destination      -> best score         bound to the destination
+//!    bound to no address           -> best score         bound to no address
 //! ```
 //!
 //! Each step is one hash lookup in a bucket that holds more than one endpoint only where endpoints share their address,
@@ -181,13 +181,16 @@ impl Demux {
     /// All endpoints that a group or broadcast datagram may be for, before they are asked about their memberships.
     #[inline]
     pub(crate) fn group(&self, incoming: &Incoming, endpoints: &Slab, mut visit: impl FnMut(u32)) {
-        let port = incoming.destination_port;
+        let Incoming { source, destination, source_port, destination_port: port, .. } = *incoming;
         if self.ports[usize::from(port)].endpoints == 0 {
             return;
         }
-        let any = if incoming.destination.is_v4() { Address::ANY_V4 } else { Address::ANY_V6 };
-        for local in [incoming.destination, any] {
-            for index in self.bound.get(&(local, port)).into_iter().flatten() {
+        let any = if destination.is_v4() { Address::ANY_V4 } else { Address::ANY_V6 };
+        // One that is bound to a broadcast address may be connected too.
+        let connected = self.connected.get(&(destination, source, ports(port, source_port)));
+        let bound = [destination, any].map(|local| self.bound.get(&(local, port)));
+        for bucket in [connected].into_iter().chain(bound).flatten() {
+            for index in bucket {
                 if endpoints.key(*index).is_some_and(|key| score(key, incoming).is_some()) {
                     visit(*index);
                 }
