@@ -9,10 +9,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use rustix::io::Errno;
-use rustix::net::{SendFlags, send};
-
-use super::send::{KICKS_MOST, Sender};
+use super::send::{KICKS_MOST, Sender, Took, kick};
 use super::{XdpPort, gone};
 use crate::PortError;
 
@@ -45,13 +42,12 @@ impl Kick {
     pub fn make(self) -> Option<Kicked> {
         let mut refused_frames = 0;
         for _ in 0..KICKS_MOST {
-            match send(&*self.socket, &[], SendFlags::DONTWAIT) {
-                Ok(_) if refused_frames == 0 => return None,
-                Ok(_) => return Some(self.kicked(refused_frames, false, None)),
-                Err(Errno::AGAIN | Errno::NOBUFS) => {}
-                // The device dropped one frame (veth: the peer's queue is full) and completed it.
-                Err(Errno::BUSY) => refused_frames += 1,
-                Err(errno) => return Some(self.kicked(refused_frames, false, Some(errno.into()))),
+            match kick(&self.socket) {
+                Ok(Took::All) if refused_frames == 0 => return None,
+                Ok(Took::All) => return Some(self.kicked(refused_frames, false, None)),
+                Ok(Took::Part) => {}
+                Ok(Took::PartAndDroppedOne) => refused_frames += 1,
+                Err(source) => return Some(self.kicked(refused_frames, false, Some(source))),
             }
         }
         Some(self.kicked(refused_frames, true, None))

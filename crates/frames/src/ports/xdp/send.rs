@@ -18,6 +18,28 @@ use super::umem::Umem;
 /// frames is left alone after that, and the next flush goes on.
 pub(super) const KICKS_MOST: u32 = 64;
 
+/// What the kernel made of a kick.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Took {
+    /// It has nothing left to take.
+    All,
+    /// There may be more.
+    Part,
+    /// There may be more, and the device dropped one frame (veth: the peer's queue is full) and completed it.
+    PartAndDroppedOne,
+}
+
+/// One system call.
+#[inline]
+pub(super) fn kick(socket: &OwnedFd) -> io::Result<Took> {
+    match send(socket, &[], SendFlags::DONTWAIT) {
+        Ok(_) => Ok(Took::All),
+        Err(Errno::AGAIN | Errno::NOBUFS) => Ok(Took::Part),
+        Err(Errno::BUSY) => Ok(Took::PartAndDroppedOne),
+        Err(errno) => Err(errno.into()),
+    }
+}
+
 /// The part of the memory that sending has: send buffers, then resident frames.
 #[derive(Debug)]
 pub(super) struct SendMemory {
@@ -213,10 +235,7 @@ impl Sender {
             // The kick would send what waits for the flush.
             return Ok(());
         }
-        match send(&*self.socket, &[], SendFlags::DONTWAIT) {
-            Ok(_) | Err(Errno::AGAIN | Errno::NOBUFS | Errno::BUSY) => Ok(()),
-            Err(errno) => Err(errno.into()),
-        }
+        kick(&self.socket).map(|_| ())
     }
 
     /// Puts another frame into a resident slot. `None`: no such slot, or its last send is under way.
@@ -342,20 +361,15 @@ impl Sender {
         Ok(())
     }
 
-    /// One system call. `true`: the kernel has nothing left to take.
+    /// As [`kick`], counted. `true`: the kernel has nothing left to take.
     #[inline]
     fn kick_once(&mut self) -> io::Result<bool> {
         self.kicks += 1;
-        match send(&*self.socket, &[], SendFlags::DONTWAIT) {
-            Ok(_) => Ok(true),
-            Err(Errno::AGAIN | Errno::NOBUFS) => Ok(false),
-            // The device dropped one frame (veth: the peer's queue is full) and completed it.
-            Err(Errno::BUSY) => {
-                self.refused(1);
-                Ok(false)
-            }
-            Err(errno) => Err(errno.into()),
+        let took = kick(&self.socket)?;
+        if took == Took::PartAndDroppedOne {
+            self.refused(1);
         }
+        Ok(took == Took::All)
     }
 
     /// Takes back buffers that were sent.
