@@ -25,11 +25,10 @@ use std::time::{Duration, Instant};
 
 use nearwire_frames::PortError;
 use nearwire_frames::capture::Direction;
-use nearwire_frames::port::Port;
 use nearwire_frames::ports::xdp::{FrameTimes, Kick, Kicked, TimesWanted, XdpPort};
 use nearwire_frames::steering::{Filter, FlowFilter, SteeringTable};
 use nearwire_stack::{
-    Arrival, Datagram, EndpointId, LinkKind, Message, NeedsKernel, Offers, Stack, StackConfig, Take, Update,
+    Arrival, Datagram, EndpointId, LinkKind, Message, NeedsKernel, Offers, Stack, StackConfig, Take, Update, Verdict,
 };
 use nearwire_sys::descriptor::{Descriptor, place};
 use nearwire_sys::tsc::rough_ticks;
@@ -209,8 +208,7 @@ impl Engine {
         self.times = Some(wanted);
         self.interfaces.changed = true;
         for attached in &mut self.interfaces.attached {
-            attached.port.want_times(wanted);
-            attached.description = attached.port.describe();
+            attached.want_times(wanted);
         }
     }
 
@@ -375,16 +373,7 @@ impl Engine {
             if attached.failed.is_some() {
                 continue;
             }
-            let (port, checksum, ifindex) = (attached.port_id, attached.receive_checksum(), attached.ifindex);
-            let wanted = times.is_some();
-            let judged = attached.port.receive_timed(|frame, times| {
-                if let Some(capture) = capture {
-                    capture.record(ifindex, Direction::Inbound, frame);
-                }
-                let (received_ns, device_ns) = if wanted { in_ns(times) } else { (0, 0) };
-                stack.receive(&Arrival { port, frame, received_ns, device_ns, checksum }, &mut reader)
-            });
-            match judged {
+            match take_frame(attached, stack, capture, times.is_some(), &mut reader) {
                 Ok(Some(_)) => {
                     return true;
                 }
@@ -589,28 +578,39 @@ impl Engine {
 
     /// Takes failed ports away, with what they have received: the kernel serves what they served.
     fn drop_failed_ports(&mut self) -> bool {
-        let Engine { stack, interfaces, page, capture, .. } = self;
+        let Engine { stack, interfaces, capture, .. } = self;
         let mut any = false;
         while let Some(mut attached) = interfaces.take_failed() {
             any = true;
-            let (port, checksum, ifindex) = (attached.port_id, attached.receive_checksum(), attached.ifindex);
             for _ in 0..FRAMES_LEFT_MOST {
-                let taken = attached.port.receive_timed(|frame, times| {
-                    if let Some(capture) = capture {
-                        capture.record(ifindex, Direction::Inbound, frame);
-                    }
-                    let (received_ns, device_ns) = in_ns(times);
-                    stack.receive(&Arrival { port, frame, received_ns, device_ns, checksum }, |_, _| Take::Queue)
-                });
+                let taken = take_frame(&mut attached, stack, capture, true, &mut |_, _| Take::Queue);
                 let Ok(Some(_)) = taken else { break };
-                page.count(Counter::FramesReceived, 1);
             }
-            stack.detach_port(port);
+            stack.detach_port(attached.port_id);
         }
         self.next_port = 0;
         interfaces.changed |= any;
         any
     }
+}
+
+/// Has the stack take a port's next frame in, and the capture before. `stamps`: with the time of its arrival.
+#[inline(always)]
+fn take_frame(
+    attached: &mut Attached,
+    stack: &mut Stack,
+    capture: &mut Option<Capture>,
+    stamps: bool,
+    reader: &mut impl FnMut(EndpointId, &Datagram<'_>) -> Take,
+) -> Result<Option<Verdict>, PortError> {
+    let (port, checksum, ifindex) = (attached.port_id, attached.receive_checksum(), attached.ifindex);
+    attached.port.receive_timed(|frame, times| {
+        if let Some(capture) = capture {
+            capture.record(ifindex, Direction::Inbound, frame);
+        }
+        let (received_ns, device_ns) = if stamps { in_ns(times) } else { (0, 0) };
+        stack.receive(&Arrival { port, frame, received_ns, device_ns, checksum }, reader)
+    })
 }
 
 /// When a send looks at the watch.

@@ -130,7 +130,7 @@ impl Sockets {
         }
         self.sleepers = Sleepers::default();
         // What is held is the parent's, and so is the keeper.
-        self.leaving = Leaving::new(!self.config.send_coalescing.is_zero());
+        self.leaving = Leaving::new(&self.config);
         self.sets.forked();
         self.begin_page();
     }

@@ -9,6 +9,7 @@ use std::time::Duration;
 use nearwire_stack::Message;
 use nearwire_sys::tsc::rough_ticks;
 
+use crate::config::Config;
 use crate::engine::{Engine, EngineKick, EngineKicked, LookAroundSend, Sent};
 use crate::epoll::Events;
 use crate::id::SocketId;
@@ -70,8 +71,9 @@ pub(crate) struct Leaving {
 }
 
 impl Leaving {
-    pub(crate) fn new(coalesces: bool) -> Leaving {
-        let run = SendRun::new(coalesces);
+    /// Coalescing, where that is configured.
+    pub(crate) fn new(config: &Config) -> Leaving {
+        let run = SendRun::new(!config.send_coalescing.is_zero());
         Leaving { run, is_shared: false, threads: Vec::with_capacity(THREADS_MOST), kick: None, looks: false }
     }
 
@@ -300,7 +302,7 @@ impl Sockets {
     /// Nobody can see to what is held: every datagram leaves at once from now on.
     pub fn stop_coalescing(&mut self) {
         self.flush();
-        self.leaving = Leaving::new(false);
+        self.leaving.run = SendRun::new(false);
     }
 }
 

@@ -69,7 +69,7 @@ impl Sockets {
     pub fn new(config: Config, program: &str) -> Sockets {
         Sockets {
             page: Arc::new(Writer::of_self(&config, online_cpus())),
-            leaving: Leaving::new(!config.send_coalescing.is_zero()),
+            leaving: Leaving::new(&config),
             config,
             program: program.to_owned(),
             numbers: Vec::new(),

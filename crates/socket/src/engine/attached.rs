@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use nearwire_frames::interface::InterfaceFacts;
 use nearwire_frames::port::Port;
-use nearwire_frames::ports::xdp::{Side, Steer, XdpConfig, XdpMode, XdpPort, candidates};
+use nearwire_frames::ports::xdp::{Side, Steer, TimesWanted, XdpConfig, XdpMode, XdpPort, candidates};
 use nearwire_frames::steering::SteeringTable;
 use nearwire_frames::{PortError, RawPort as _, TimeSource};
 use nearwire_stack::{LinkKind, PortId, ReceiveChecksum, Update};
@@ -37,7 +37,7 @@ pub struct Attached {
     pub name: String,
     /// The port.
     pub port: XdpPort,
-    /// The port in words.
+    /// The port in words, kept because a capture that begins must not allocate.
     pub(super) description: String,
     /// The port's name in the stack.
     pub(super) port_id: PortId,
@@ -50,6 +50,12 @@ pub struct Attached {
 }
 
 impl Attached {
+    /// Has the port's frames carry times, which its words tell too.
+    pub(super) fn want_times(&mut self, wanted: TimesWanted) {
+        self.port.want_times(wanted);
+        self.description = self.port.describe();
+    }
+
     /// A sender on this machine leaves the checksum to its card, and the peer of a veth pair is such a sender: what
     /// arrives has the sum of the pseudo header alone. On any other device that would be corruption let through.
     #[inline]
