@@ -4,27 +4,17 @@
 
 mod common;
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, Read};
 use std::net::UdpSocket;
 use std::path::PathBuf;
-use std::process::{Child, ChildStderr, ChildStdout, Command, Stdio};
+use std::process::{Child, ChildStderr, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use common::accelerated::{Bed, Running};
 use common::pcapng::{Capture, by_tcpdump, read};
-use common::{assert_says, code, command, errors, kill, may_run, nearwire, text};
-use nearwire_lab::{Cable, CableEnd, VirtualCable, VirtualCableOptions};
+use common::{assert_says, code, command, errors, kill, nearwire, text};
+use nearwire_lab::{Cable, CableEnd};
 use rustix::process::Signal;
-
-/// What each script begins with. `step` says that all before is done, and waits for the test's answer.
-const BEGIN: &str = "
-import socket, sys, os, time
-near, far = sys.argv[1], sys.argv[2]
-def udp(): return socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-def bound(address, port):
-    made = udp(); made.bind((address, port)); return made
-def step():
-    print('step', flush=True); sys.stdin.readline()
-";
 
 const ROUNDS: usize = 300;
 const PING: &str = "
@@ -52,120 +42,59 @@ for line in sys.stdin:
     print('step', flush=True)
 ";
 
-struct Bed {
-    cable: VirtualCable,
-    directory: tempfile::TempDir,
-    library: PathBuf,
-}
-
-struct Program {
-    child: Child,
-    lines: BufReader<ChildStdout>,
-}
-
 struct Capturing {
     child: Child,
     said: BufReader<ChildStderr>,
     file: PathBuf,
 }
 
-impl Bed {
-    /// `None` where the test has to be skipped.
-    fn lay() -> Option<Bed> {
-        if !may_run() {
-            return None;
-        }
-        if Command::new("python3").arg("-V").output().is_err() {
-            assert!(std::env::var_os("NEARWIRE_REQUIRE").is_none(), "this test needs python3");
-            println!("SKIP no python3");
-            return None;
-        }
-        let library = std::env::current_exe().unwrap().with_file_name("libnearwire_preload.so");
-        assert!(library.exists(), "cargo builds the library before these tests, but there is no {}", library.display());
-        let cable = VirtualCable::lay(VirtualCableOptions::default()).unwrap();
-        let bed = Bed { cable, directory: tempfile::tempdir().unwrap(), library };
-        // The kernels find each other's hardware address.
-        let near = bed.cable.near();
-        let greeting = near.namespace.enter(|| UdpSocket::bind((near.ipv4, 0))).unwrap().unwrap();
-        greeting.send_to(b"x", (bed.cable.far().ipv4, 9)).unwrap();
-        Some(bed)
-    }
-
-    fn far(&self) -> UdpSocket {
-        let far = self.cable.far();
-        far.namespace.enter(|| UdpSocket::bind((far.ipv4, 7100))).unwrap().unwrap()
-    }
-
-    fn send(&self, from: &UdpSocket, count: u8) {
-        let to = (self.cable.near().ipv4, 7000);
-        (0..count).for_each(|number| assert_eq!(from.send_to(&[number; 20], to).unwrap(), 20));
-    }
-
-    /// A script that runs at the near end.
-    fn start(&self, script: &str) -> Program {
-        self.start_at(self.cable.near(), script)
-    }
-
-    fn start_at(&self, end: &CableEnd, script: &str) -> Program {
-        let (near, far) = (self.cable.near(), self.cable.far());
-        let mut command = Command::new("python3");
-        command.arg("-c").arg(format!("{BEGIN}{script}")).arg(near.ipv4.to_string()).arg(far.ipv4.to_string());
-        command.env("LD_PRELOAD", &self.library).env("NEARWIRE_SPIN", "0").env("NEARWIRE_MODE", "generic");
-        command.stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut child = end.namespace.enter(|| command.spawn()).unwrap().unwrap();
-        let lines = BufReader::new(child.stdout.take().unwrap());
-        let mut program = Program { child, lines };
-        program.step();
-        program
-    }
-
-    /// Starts a capture, and waits until it has said `first`.
-    fn capture(&self, program: &Program, name: &str, arguments: &[&str], first: &str) -> Capturing {
-        let file = self.directory.path().join(name);
-        let mut capture = command(&["capture", "--pid", &program.pid(), "-o"]);
-        capture.arg(&file).args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = capture.spawn().unwrap();
-        let said = BufReader::new(child.stderr.take().unwrap());
-        let mut capturing = Capturing { child, said, file };
-        capturing.hear(first);
-        capturing
-    }
+fn send(bed: &Bed, from: &UdpSocket, count: u8) {
+    let to = (bed.cable.near().ipv4, 7000);
+    (0..count).for_each(|number| assert_eq!(from.send_to(&[number; 20], to).unwrap(), 20));
 }
 
-impl Program {
-    fn pid(&self) -> String {
-        self.child.id().to_string()
-    }
+/// A script at the near end, at its first step.
+fn started(bed: &Bed, script: &str) -> Running {
+    started_at(bed, bed.cable.near(), script)
+}
 
-    /// Mappings and descriptors of rings that it has.
-    fn rings(&self) -> (usize, usize) {
-        let maps = std::fs::read_to_string(format!("/proc/{}/maps", self.pid())).unwrap();
-        let descriptors = std::fs::read_dir(format!("/proc/{}/fd", self.pid())).unwrap().flatten();
-        let links = descriptors.filter_map(|entry| std::fs::read_link(entry.path()).ok());
-        let is_ring = |link: &PathBuf| link.to_string_lossy().contains("nearwire-capture");
-        (maps.matches("/memfd:nearwire-capture").count(), links.filter(is_ring).count())
-    }
+fn started_at(bed: &Bed, end: &CableEnd, script: &str) -> Running {
+    let mut program = bed.start(end, script, &[]);
+    program.step();
+    program
+}
 
-    fn step(&mut self) {
-        let mut line = String::new();
-        self.lines.read_line(&mut line).unwrap();
-        assert_eq!(line, "step\n");
-    }
+/// Has a script go on, and waits for its next step.
+fn go_on(program: &mut Running) {
+    program.say("");
+    program.step();
+}
 
-    fn say(&mut self, line: &str) {
-        writeln!(self.child.stdin.as_mut().unwrap(), "{line}").unwrap();
-    }
+/// Has a script go on to its end, which the capture has not changed.
+fn end_unharmed(program: Running) {
+    let output = program.end();
+    assert_eq!((code(&output), errors(&output).as_str()), (Some(0), ""), "the program came to no harm");
+}
 
-    /// Has a script go on, and waits for its next step.
-    fn go_on(&mut self, line: &str) {
-        self.say(line);
-        self.step();
-    }
+/// Starts a capture, and waits until it has said `first`.
+fn begin(bed: &Bed, program: &Running, name: &str, arguments: &[&str], first: &str) -> Capturing {
+    let file = bed.directory.path().join(name);
+    let mut capture = command(&["capture", "--pid", &program.pid(), "-o"]);
+    capture.arg(&file).args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = capture.spawn().unwrap();
+    let said = BufReader::new(child.stderr.take().unwrap());
+    let mut capturing = Capturing { child, said, file };
+    capturing.hear(first);
+    capturing
+}
 
-    fn end(mut self) {
-        drop(self.child.stdin.take());
-        assert_eq!(self.child.wait().unwrap().code(), Some(0), "the program came to no harm");
-    }
+/// Mappings and descriptors of rings that a program has.
+fn rings(program: &Running) -> (usize, usize) {
+    let maps = std::fs::read_to_string(format!("/proc/{}/maps", program.pid())).unwrap();
+    let descriptors = std::fs::read_dir(format!("/proc/{}/fd", program.pid())).unwrap().flatten();
+    let links = descriptors.filter_map(|entry| std::fs::read_link(entry.path()).ok());
+    let is_ring = |link: &PathBuf| link.to_string_lossy().contains("nearwire-capture");
+    (maps.matches("/memfd:nearwire-capture").count(), links.filter(is_ring).count())
 }
 
 impl Capturing {
@@ -198,13 +127,13 @@ fn payloads(capture: &Capture, direction: u32) -> Vec<String> {
 #[test]
 fn ping_pong_of_two_accelerated_processes_is_captured_at_both_in_both_directions() {
     let Some(bed) = Bed::lay() else { return };
-    let mut pong = bed.start_at(bed.cable.far(), PONG);
-    let mut ping = bed.start(PING);
+    let mut pong = started_at(&bed, bed.cable.far(), PONG);
+    let mut ping = started(&bed, PING);
     // Asleep, it begins with the frame that wakes it.
     pong.say("");
-    let of_pong = bed.capture(&pong, "pong.pcapng", &["--count", "600"], "waiting for process");
-    let of_ping = bed.capture(&ping, "ping.pcapng", &[], "waiting for process");
-    ping.go_on("");
+    let of_pong = begin(&bed, &pong, "pong.pcapng", &["--count", "600"], "waiting for process");
+    let of_ping = begin(&bed, &ping, "ping.pcapng", &[], "waiting for process");
+    go_on(&mut ping);
     pong.step();
     let files = [of_ping.file.clone(), of_pong.file.clone()];
     let (of_ping, ping_said) = of_ping.interrupt();
@@ -230,42 +159,42 @@ fn ping_pong_of_two_accelerated_processes_is_captured_at_both_in_both_directions
             assert!(lines.iter().all(|line| line.contains(" IP 10.77.0.")), "{}", lines[0]);
         }
     }
-    ping.end();
-    pong.end();
+    end_unharmed(ping);
+    end_unharmed(pong);
 }
 
 #[test]
 fn capture_with_limits_keeps_what_was_asked_for() {
     let Some(bed) = Bed::lay() else { return };
-    let mut ping = bed.start(PING);
-    let mut pong = bed.start_at(bed.cable.far(), PONG);
+    let mut ping = started(&bed, PING);
+    let mut pong = started_at(&bed, bed.cable.far(), PONG);
     let arguments = ["--count", "5", "--inbound", "--snaplen", "20", "--udp", "7000"];
-    let capture = bed.capture(&ping, "limits.pcapng", &arguments, "waiting for process");
+    let capture = begin(&bed, &ping, "limits.pcapng", &arguments, "waiting for process");
     pong.say("");
-    ping.go_on("");
+    go_on(&mut ping);
     let (found, said) = capture.ended();
     assert!(said.contains("5 frames in "), "{said}");
     assert_eq!(found.packets.len(), 5);
     for packet in &found.packets {
         assert_eq!((packet.direction, packet.bytes.len(), packet.frame_bytes), (1, 20, 50));
     }
-    let none = bed.capture(&ping, "none.pcapng", &["--time", "500ms"], "waiting for process");
+    let none = begin(&bed, &ping, "none.pcapng", &["--time", "500ms"], "waiting for process");
     let (found, said) = none.ended();
     assert_eq!((found.packets.len(), found.interfaces.len()), (0, 0), "{said}");
-    ping.end();
+    end_unharmed(ping);
     pong.step();
-    pong.end();
+    end_unharmed(pong);
 }
 
 #[test]
 fn capturer_killed_harms_nobody_and_another_one_begins() {
     let Some(bed) = Bed::lay() else { return };
     let far = bed.far();
-    let mut program = bed.start(RECEIVER);
+    let mut program = started(&bed, RECEIVER);
     program.say("");
     program.say("2");
-    let mut first = bed.capture(&program, "first.pcapng", &["--ring", "2"], "waiting for process");
-    bed.send(&far, 1);
+    let mut first = begin(&bed, &program, "first.pcapng", &["--ring", "2"], "waiting for process");
+    send(&bed, &far, 1);
     first.hear("capturing process");
     let file = bed.directory.path().join("second.pcapng").display().to_string();
     let second = nearwire(&["capture", "--pid", &program.pid(), "-o", &file]);
@@ -274,74 +203,74 @@ fn capturer_killed_harms_nobody_and_another_one_begins() {
     assert!(!PathBuf::from(&file).exists(), "refused, it leaves files alone");
     kill(first.child.id(), Signal::KILL);
     first.child.wait().unwrap();
-    bed.send(&far, 1);
+    send(&bed, &far, 1);
     program.step();
     // The ring is full soon, and nobody reads it.
     for _ in 0..4 {
         program.say("50");
-        bed.send(&far, 50);
+        send(&bed, &far, 50);
         program.step();
     }
     // The program lets it go, when it looks.
     let give_up = Instant::now() + Duration::from_secs(10);
-    while program.rings() != (0, 0) {
+    while rings(&program) != (0, 0) {
         assert!(Instant::now() < give_up, "the ring of a killed capture stays");
         program.say("1");
-        bed.send(&far, 1);
+        send(&bed, &far, 1);
         program.step();
         std::thread::sleep(Duration::from_millis(20));
     }
-    let mut again = bed.capture(&program, "again.pcapng", &[], "waiting for process");
+    let mut again = begin(&bed, &program, "again.pcapng", &[], "waiting for process");
     program.say("3");
-    bed.send(&far, 3);
+    send(&bed, &far, 3);
     program.step();
     again.hear("capturing process");
     let (found, said) = again.interrupt();
     assert_eq!((found.packets.len(), found.dropped), (3, 0), "{said}");
-    program.end();
+    end_unharmed(program);
 }
 
 #[test]
 fn capture_that_is_over_leaves_no_memory_in_the_process() {
     let Some(bed) = Bed::lay() else { return };
     let far = bed.far();
-    let mut program = bed.start(RECEIVER);
+    let mut program = started(&bed, RECEIVER);
     program.say("");
     program.say("2");
-    let mut capture = bed.capture(&program, "one.pcapng", &[], "waiting for process");
-    bed.send(&far, 1);
+    let mut capture = begin(&bed, &program, "one.pcapng", &[], "waiting for process");
+    send(&bed, &far, 1);
     capture.hear("capturing process");
-    assert_eq!(program.rings(), (1, 1));
+    assert_eq!(rings(&program), (1, 1));
     let (found, _) = capture.interrupt();
     assert_eq!(found.packets.len(), 1);
-    bed.send(&far, 1);
+    send(&bed, &far, 1);
     program.step();
-    assert_eq!(program.rings(), (0, 0));
-    program.end();
+    assert_eq!(rings(&program), (0, 0));
+    end_unharmed(program);
 }
 
 #[test]
 fn frames_beyond_the_ring_are_counted_and_reach_the_program() {
     let Some(bed) = Bed::lay() else { return };
     let far = bed.far();
-    let mut program = bed.start(RECEIVER);
+    let mut program = started(&bed, RECEIVER);
     program.say("");
     program.say("1");
-    let mut capture = bed.capture(&program, "full.pcapng", &["--ring", "2"], "waiting for process");
-    bed.send(&far, 1);
+    let mut capture = begin(&bed, &program, "full.pcapng", &["--ring", "2"], "waiting for process");
+    send(&bed, &far, 1);
     capture.hear("capturing process");
     program.step();
     // Stopped, it cannot read: 4 KiB hold 51 frames of 62 bytes, ten words each.
     std::thread::sleep(Duration::from_millis(50));
     kill(capture.child.id(), Signal::STOP);
     program.say("100");
-    bed.send(&far, 100);
+    send(&bed, &far, 100);
     program.step();
     kill(capture.child.id(), Signal::CONT);
     let (found, said) = capture.interrupt();
     assert_eq!((found.packets.len(), found.dropped, found.received), (1 + 51, 49, 101), "{said}");
     assert!(said.contains("52 frames in ") && said.contains(", 49 dropped\n"), "{said}");
-    program.end();
+    end_unharmed(program);
 }
 
 #[test]
@@ -369,10 +298,10 @@ if child == 0:
 assert os.waitpid(child, 0)[1] == 0
 one.sendto(b'after', (far, 7100))
 ";
-    let mut program = bed.start(script);
-    let capture = bed.capture(&program, "fork.pcapng", &[], "waiting for process");
+    let mut program = started(&bed, script);
+    let capture = begin(&bed, &program, "fork.pcapng", &[], "waiting for process");
     program.say("");
-    program.end();
+    end_unharmed(program);
     let (found, said) = capture.ended();
     assert_eq!(payloads(&found, 2), ["before", "after"], "{said}");
     assert!(said.contains("ended, or executes another program"), "{said}");
@@ -401,14 +330,14 @@ two.sendto(b'second', ('10.78.0.9', 7100))
 one.sendto(b'third', (far, 7100))
 step()
 ";
-    let mut program = bed.start(script);
-    let capture = bed.capture(&program, "two.pcapng", &[], "waiting for process");
-    program.go_on("");
+    let mut program = started(&bed, script);
+    let capture = begin(&bed, &program, "two.pcapng", &[], "waiting for process");
+    go_on(&mut program);
     let (found, said) = capture.interrupt();
     assert_eq!(found.interfaces, ["nw0", "nw2"], "{said}");
     let of: Vec<_> = found.packets.iter().map(|packet| packet.interface).collect();
     assert_eq!((of, payloads(&found, 2)), (vec![0, 1, 0], vec!["first".into(), "second".into(), "third".into()]));
-    program.end();
+    end_unharmed(program);
 }
 
 #[test]
@@ -425,14 +354,14 @@ while got < 3:
     except BlockingIOError: pass
 step()
 ";
-    let mut program = bed.start(script);
+    let mut program = started(&bed, script);
     program.say("");
-    let capture = bed.capture(&program, "spins.pcapng", &["--count", "3"], "capturing process");
-    bed.send(&far, 3);
+    let capture = begin(&bed, &program, "spins.pcapng", &["--count", "3"], "capturing process");
+    send(&bed, &far, 3);
     program.step();
     let (found, said) = capture.ended();
     assert_eq!(payloads(&found, 1).len(), 3, "{said}");
-    program.end();
+    end_unharmed(program);
 }
 
 #[test]
@@ -452,14 +381,14 @@ step()
 one.sendto(b'one', (far, 7100))
 step()
 ";
-    let mut program = bed.start(script);
+    let mut program = started(&bed, script);
     let refused = nearwire(&["capture", "--pid", &program.pid(), "-o", "/nowhere/frames.pcapng"]);
     assert_says(&refused, 3, &["has a seccomp filter of its own", "--despite-seccomp"]);
-    let capture = bed.capture(&program, "filter.pcapng", &["--despite-seccomp"], "waiting for process");
-    program.go_on("");
+    let capture = begin(&bed, &program, "filter.pcapng", &["--despite-seccomp"], "waiting for process");
+    go_on(&mut program);
     let (found, said) = capture.interrupt();
     assert_eq!(payloads(&found, 2), ["one"], "{said}");
-    program.end();
+    end_unharmed(program);
 }
 
 #[test]

@@ -4,29 +4,13 @@
 
 mod common;
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::UdpSocket;
-use std::path::PathBuf;
-use std::process::{Child, ChildStdout, Command, Output, Stdio};
+use std::io::BufRead;
+use std::process::{Command, Output, Stdio};
 
-use common::{code, errors, may_run, nearwire, text};
-use nearwire_lab::{Cable, VirtualCable, VirtualCableOptions};
+use common::accelerated::{Bed, Running};
+use common::{code, errors, nearwire, text};
+use nearwire_lab::Cable;
 use serde_json::Value;
-
-/// What each script begins with. `step` says that all before is done, and waits for the test's answer.
-const BEGIN: &str = "
-import socket, sys, errno, time
-near, far = sys.argv[1], sys.argv[2]
-def udp(): return socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-def bound(address, port):
-    made = udp(); made.bind((address, port)); return made
-def step():
-    print('step', flush=True); sys.stdin.readline()
-def error(call, *arguments):
-    try: call(*arguments)
-    except OSError as failed: return errno.errorcode[failed.errno]
-    return 'none'
-";
 
 /// SO_MARK is one of the options that only the kernel has.
 const FOUR_SOCKETS: &str = "
@@ -46,60 +30,31 @@ error(one.recv, 10)
 step()
 ";
 
-struct Bed {
-    cable: VirtualCable,
-    directory: tempfile::TempDir,
-    library: PathBuf,
+/// A bed whose port 7002 a rule keeps with the kernel.
+struct Ruled {
+    bed: Bed,
+    rules: String,
 }
 
-/// A program of the bed that is running.
-struct Running {
-    child: Child,
-    lines: BufReader<ChildStdout>,
-}
+impl std::ops::Deref for Ruled {
+    type Target = Bed;
 
-impl Bed {
-    /// `None` where the test has to be skipped.
-    fn lay() -> Option<Bed> {
-        if !may_run() {
-            return None;
-        }
-        if Command::new("python3").arg("-V").output().is_err() {
-            assert!(std::env::var_os("NEARWIRE_REQUIRE").is_none(), "this test needs python3");
-            println!("SKIP no python3");
-            return None;
-        }
-        let library = std::env::current_exe().unwrap().with_file_name("libnearwire_preload.so");
-        assert!(library.exists(), "cargo builds the library before these tests, but there is no {}", library.display());
-        let bed = Bed {
-            cable: VirtualCable::lay(VirtualCableOptions::default()).unwrap(),
-            directory: tempfile::tempdir().unwrap(),
-            library,
-        };
-        let rule = "[[rule]]\nuse = \"kernel\"\nport = \"7002\"\n";
-        std::fs::write(bed.directory.path().join("rules.toml"), rule).unwrap();
-        // The kernel finds the far end's hardware address.
-        let near = bed.cable.near();
-        let greeting = near.namespace.enter(|| UdpSocket::bind((near.ipv4, 0))).unwrap().unwrap();
-        greeting.send_to(b"x", (bed.cable.far().ipv4, 9)).unwrap();
-        Some(bed)
+    fn deref(&self) -> &Bed {
+        &self.bed
     }
+}
 
-    fn far(&self) -> UdpSocket {
-        let far = self.cable.far();
-        far.namespace.enter(|| UdpSocket::bind((far.ipv4, 7100))).unwrap().unwrap()
+impl Ruled {
+    fn lay() -> Option<Ruled> {
+        let bed = Bed::lay()?;
+        let rules = bed.directory.path().join("rules.toml");
+        std::fs::write(&rules, "[[rule]]\nuse = \"kernel\"\nport = \"7002\"\n").unwrap();
+        Some(Ruled { rules: rules.to_str().unwrap().to_owned(), bed })
     }
 
     fn start(&self, script: &str, variables: &[(&str, &str)]) -> Running {
-        let (near, far) = (self.cable.near(), self.cable.far());
-        let mut command = Command::new("python3");
-        command.arg("-c").arg(format!("{BEGIN}{script}")).arg(near.ipv4.to_string()).arg(far.ipv4.to_string());
-        command.env("LD_PRELOAD", &self.library).env("NEARWIRE_CONFIG", self.directory.path().join("rules.toml"));
-        command.env("NEARWIRE_SPIN", "0").env("NEARWIRE_MODE", "generic").envs(variables.iter().copied());
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = near.namespace.enter(|| command.spawn()).unwrap().unwrap();
-        let lines = BufReader::new(child.stdout.take().unwrap());
-        Running { child, lines }
+        let variables = [&[("NEARWIRE_CONFIG", self.rules.as_str())], variables].concat();
+        self.bed.start(self.bed.cable.near(), script, &variables)
     }
 
     /// Runs a script to its end.
@@ -108,44 +63,10 @@ impl Bed {
     }
 }
 
-impl Running {
-    /// Waits until the script says `step`; what it said before.
-    fn step(&mut self) {
-        let mut line = String::new();
-        self.lines.read_line(&mut line).unwrap();
-        if line != "step\n" {
-            let mut said = String::new();
-            self.child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
-            panic!("{line:?} instead of a step; {said}");
-        }
-    }
-
-    fn go_on(&mut self) {
-        self.child.stdin.as_mut().unwrap().write_all(b"\n").unwrap();
-    }
-
-    fn status(&self) -> Value {
-        let output = nearwire(&["status", &self.child.id().to_string(), "--json"]);
-        assert_eq!(code(&output), Some(0), "{}", errors(&output));
-        serde_json::from_str(&text(&output)).unwrap()
-    }
-
-    fn end(mut self) -> Output {
-        drop(self.child.stdin.take());
-        let mut stdout = Vec::new();
-        self.lines.read_to_end(&mut stdout).unwrap();
-        let mut stderr = Vec::new();
-        self.child.stderr.take().unwrap().read_to_end(&mut stderr).unwrap();
-        Output { status: self.child.wait().unwrap(), stdout, stderr }
-    }
-}
-
-/// A test that fails leaves no program behind.
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
+fn status(program: &Running) -> Value {
+    let output = nearwire(&["status", &program.pid(), "--json"]);
+    assert_eq!(code(&output), Some(0), "{}", errors(&output));
+    serde_json::from_str(&text(&output)).unwrap()
 }
 
 fn counter(of: &Value, name: &str) -> u64 {
@@ -154,16 +75,16 @@ fn counter(of: &Value, name: &str) -> u64 {
 
 #[test]
 fn program_running_is_shown_with_its_sockets_counters_and_reasons() {
-    let Some(bed) = Bed::lay() else { return };
+    let Some(bed) = Ruled::lay() else { return };
     let far = bed.far();
     let mut program = bed.start(FOUR_SOCKETS, &[]);
     program.step();
-    program.go_on();
+    program.say("");
     for _ in 0..3 {
         far.send_to(b"0123456789", (bed.cable.near().ipv4, 7000)).unwrap();
     }
     program.step();
-    let shown = program.status();
+    let shown = status(&program);
     let sockets = shown["sockets"].as_array().unwrap();
     let why: Vec<_> = sockets.iter().map(|socket| socket["reason"].as_str().unwrap_or("accelerated")).collect();
     assert_eq!(why, ["accelerated", "Loopback", "RuleSaysKernel", "UnsupportedOption", "NotBound"], "{shown:#}");
@@ -191,12 +112,12 @@ fn program_running_is_shown_with_its_sockets_counters_and_reasons() {
 
 #[test]
 fn interface_of_another_process_is_told_and_strict_fails_the_calls() {
-    let Some(bed) = Bed::lay() else { return };
+    let Some(bed) = Ruled::lay() else { return };
     let mut first = bed.start("one = bound(near, 7000)\nstep()", &[]);
     first.step();
     let mut second = bed.start("other = bound(near, 7010)\nstep()", &[]);
     second.step();
-    let shown = second.status();
+    let shown = status(&second);
     assert_eq!(
         (&shown["sockets"][0]["reason"], &shown["sockets"][0]["accelerated"]),
         (&"InterfaceBusy".into(), &false.into())
@@ -234,37 +155,37 @@ step()
 
 #[test]
 fn times_asked_for_are_of_arrival_and_status_says_whose() {
-    let Some(bed) = Bed::lay() else { return };
+    let Some(bed) = Ruled::lay() else { return };
     let far = bed.far();
     let device = "times by the device";
     let modes = [("generic", "times by the kernel (by the device: generic mode has none"), ("native", device)];
     for (mode, wanted) in modes {
         let mut program = bed.start(TIMED, &[("NEARWIRE_MODE", mode)]);
         program.step();
-        let words = |program: &Running| program.status()["interfaces"][0]["words"].as_str().unwrap().to_owned();
+        let words = |program: &Running| status(program)["interfaces"][0]["words"].as_str().unwrap().to_owned();
         assert!(!words(&program).contains("times"), "nobody asked: {}", words(&program));
-        program.go_on();
+        program.say("");
         program.step();
-        let shown = program.status();
+        let shown = status(&program);
         assert_eq!(shown["sockets"][0]["accelerated"], true, "{shown:#}");
         let said = words(&program);
         // A kernel before 6.6 has no device to ask.
         let older = wanted == device && said.contains("this kernel has no way");
         assert!(said.contains(wanted) || older, "{mode}: {said}");
         far.send_to(b"timed", (bed.cable.near().ipv4, 7000)).unwrap();
-        program.go_on();
+        program.say("");
         let mut line = String::new();
         program.lines.read_line(&mut line).unwrap();
         assert_eq!(line, "37 True (0, 0)\n", "{mode}");
         program.step();
-        assert_eq!(counter(&program.status()["sockets"][0], "received_by_shadow"), 0);
+        assert_eq!(counter(&status(&program)["sockets"][0], "received_by_shadow"), 0);
         program.end();
     }
 }
 
 #[test]
 fn stats_asked_for_are_printed_at_the_end_as_status_prints_them() {
-    let Some(bed) = Bed::lay() else { return };
+    let Some(bed) = Ruled::lay() else { return };
     let far = bed.far();
     let script = "
 one = bound(near, 7000)
@@ -286,7 +207,7 @@ os.wait()
 
 #[test]
 fn capture_beside_an_accelerated_program_names_what_it_does_not_see() {
-    let Some(bed) = Bed::lay() else { return };
+    let Some(bed) = Ruled::lay() else { return };
     let far = bed.far();
     let mut program = bed.start(FOUR_SOCKETS, &[]);
     program.step();
@@ -296,7 +217,7 @@ fn capture_beside_an_accelerated_program_names_what_it_does_not_see() {
     command.args(["capture", &near.interface, "--udp", "7000", "--udp", "7100", "--time", "1s", "-o"]).arg(&file);
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     let capture = near.namespace.enter(|| command.spawn()).unwrap().unwrap();
-    program.go_on();
+    program.say("");
     (0..3).for_each(|_| assert_eq!(far.send_to(b"0123456789", (near.ipv4, 7000)).unwrap(), 10));
     program.step();
     let output = capture.wait_with_output().unwrap();

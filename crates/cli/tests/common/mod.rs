@@ -2,6 +2,7 @@
 
 #![allow(dead_code, reason = "each test program uses its part")]
 
+pub mod accelerated;
 pub mod emulated;
 pub mod pcapng;
 pub mod tuning;

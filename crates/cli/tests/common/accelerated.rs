@@ -1,0 +1,117 @@
+//! Python programs under the library, at the ends of a virtual cable of the test's own.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::UdpSocket;
+use std::path::PathBuf;
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
+
+use nearwire_lab::{Cable, CableEnd, VirtualCable, VirtualCableOptions};
+
+use super::may_run;
+
+/// What each script begins with. `step` says that all before is done, and waits for the test's answer.
+const BEGIN: &str = "
+import socket, sys, os, errno, time
+near, far = sys.argv[1], sys.argv[2]
+def udp(): return socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+def bound(address, port):
+    made = udp(); made.bind((address, port)); return made
+def step():
+    print('step', flush=True); sys.stdin.readline()
+def error(call, *arguments):
+    try: call(*arguments)
+    except OSError as failed: return errno.errorcode[failed.errno]
+    return 'none'
+";
+
+pub struct Bed {
+    pub cable: VirtualCable,
+    pub directory: tempfile::TempDir,
+    library: PathBuf,
+}
+
+/// A program of the bed that is running.
+pub struct Running {
+    pub child: Child,
+    pub lines: BufReader<ChildStdout>,
+}
+
+impl Bed {
+    /// `None` where the test has to be skipped.
+    pub fn lay() -> Option<Bed> {
+        if !may_run() {
+            return None;
+        }
+        if Command::new("python3").arg("-V").output().is_err() {
+            assert!(std::env::var_os("NEARWIRE_REQUIRE").is_none(), "this test needs python3");
+            println!("SKIP no python3");
+            return None;
+        }
+        let library = std::env::current_exe().unwrap().with_file_name("libnearwire_preload.so");
+        assert!(library.exists(), "cargo builds the library before these tests, but there is no {}", library.display());
+        let cable = VirtualCable::lay(VirtualCableOptions::default()).unwrap();
+        let bed = Bed { cable, directory: tempfile::tempdir().unwrap(), library };
+        // The kernels find each other's hardware address.
+        let near = bed.cable.near();
+        let greeting = near.namespace.enter(|| UdpSocket::bind((near.ipv4, 0))).unwrap().unwrap();
+        greeting.send_to(b"x", (bed.cable.far().ipv4, 9)).unwrap();
+        Some(bed)
+    }
+
+    pub fn far(&self) -> UdpSocket {
+        let far = self.cable.far();
+        far.namespace.enter(|| UdpSocket::bind((far.ipv4, 7100))).unwrap().unwrap()
+    }
+
+    /// Starts a script at an end of the cable, with variables besides.
+    pub fn start(&self, end: &CableEnd, script: &str, variables: &[(&str, &str)]) -> Running {
+        let (near, far) = (self.cable.near(), self.cable.far());
+        let mut command = Command::new("python3");
+        command.arg("-c").arg(format!("{BEGIN}{script}")).arg(near.ipv4.to_string()).arg(far.ipv4.to_string());
+        command.env("LD_PRELOAD", &self.library).env("NEARWIRE_SPIN", "0").env("NEARWIRE_MODE", "generic");
+        command.envs(variables.iter().copied());
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = end.namespace.enter(|| command.spawn()).unwrap().unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap());
+        Running { child, lines }
+    }
+}
+
+impl Running {
+    pub fn pid(&self) -> String {
+        self.child.id().to_string()
+    }
+
+    /// Waits until the script says `step`.
+    #[track_caller]
+    pub fn step(&mut self) {
+        let mut line = String::new();
+        self.lines.read_line(&mut line).unwrap();
+        if line != "step\n" {
+            let mut said = String::new();
+            self.child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+            panic!("{line:?} instead of a step; {said}");
+        }
+    }
+
+    pub fn say(&mut self, line: &str) {
+        writeln!(self.child.stdin.as_mut().unwrap(), "{line}").unwrap();
+    }
+
+    /// Has the script go on to its end.
+    pub fn end(mut self) -> Output {
+        drop(self.child.stdin.take());
+        let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
+        self.lines.read_to_end(&mut stdout).unwrap();
+        self.child.stderr.take().unwrap().read_to_end(&mut stderr).unwrap();
+        Output { status: self.child.wait().unwrap(), stdout, stderr }
+    }
+}
+
+/// A test that fails leaves no program behind.
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
