@@ -664,7 +664,7 @@ fn in_ns(times: FrameTimes) -> (u64, u64) {
 }
 
 /// Nanoseconds since 1970: what SO_TIMESTAMP says.
-fn time_of_day_ns() -> u64 {
+pub(crate) fn time_of_day_ns() -> u64 {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }

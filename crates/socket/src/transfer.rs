@@ -6,7 +6,7 @@ use std::time::Duration;
 use nearwire_frames::ports::xdp::TimesWanted;
 use nearwire_stack::{Datagram, EndpointId, Take};
 
-use crate::engine::{Engine, FRAMES_AT_ONCE, Looked, Seen};
+use crate::engine::{Engine, FRAMES_AT_ONCE, Looked, Seen, time_of_day_ns};
 use crate::epoll::Events;
 use crate::id::SocketId;
 use crate::reason::{HandedCall, Reason};
@@ -251,13 +251,13 @@ impl Sockets {
 
     /// When the datagram that was read last arrived (SIOCGSTAMP, SIOCGSTAMPNS), nanoseconds since 1970. `None`: the
     /// kernel knows, or will say that there was none. From now on datagrams carry the time of their arrival.
-    pub fn last_stamp_ns(&mut self, number: i32, now_ns: impl FnOnce() -> u64) -> Option<u64> {
+    pub fn last_stamp_ns(&mut self, number: i32) -> Option<u64> {
         let id = self.find(number)?;
         let (socket, engine) = self.with_engine(id)?;
         engine.want_times(TimesWanted::Kernel);
         let stamp_ns = socket.stamp_ns.as_mut()?;
         if *stamp_ns == 0 {
-            *stamp_ns = now_ns();
+            *stamp_ns = time_of_day_ns();
         }
         Some(*stamp_ns)
     }

@@ -261,11 +261,7 @@ pub unsafe fn ioctl(fd: c_int, request: c_ulong, argument: c_ulong) -> Option<c_
 
 /// When the datagram that was read last arrived (`sock_gettstamp`).
 unsafe fn last_stamp(fd: c_int, request: c_ulong, at: *mut [i64; 2]) -> Option<c_int> {
-    let now_ns = || {
-        let now = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);
-        now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
-    };
-    let stamp_ns = state::with(|sockets| sockets.last_stamp_ns(fd, now_ns))??;
+    let stamp_ns = state::with(|sockets| sockets.last_stamp_ns(fd))??;
     if !crate::probe::is_readable(at, size_of::<[i64; 2]>()) {
         return None;
     }
