@@ -14,7 +14,7 @@
 
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
-use std::sync::atomic::{AtomicI32, AtomicU64};
+use std::sync::atomic::{AtomicI32, AtomicU64, AtomicUsize};
 
 use rustix::io::{Errno, fcntl_dupfd_cloexec};
 use rustix::process::{Resource, getrlimit};
@@ -34,6 +34,10 @@ const WORDS: usize = (HIGHEST / 64) as usize;
 static NUMBERS: [AtomicU64; WORDS] = [const { AtomicU64::new(0) }; WORDS];
 /// No number of ours is lower.
 static LOWEST: AtomicI32 = AtomicI32::new(RawFd::MAX);
+/// Room in the process's table of descriptors before ours made it longer; 0 until then.
+static PROGRAM_TABLE_END: AtomicUsize = AtomicUsize::new(0);
+/// What the kernel gives a table at first (`NR_OPEN_DEFAULT` of include/linux/fdtable.h).
+const TABLE_FIRST: usize = 64;
 
 fn word(fd: RawFd) -> Option<(&'static AtomicU64, u64)> {
     let number = usize::try_from(fd).ok()?;
@@ -65,6 +69,34 @@ fn window_start() -> RawFd {
     (limit - WINDOW).max(limit / 2)
 }
 
+/// The numbers that the process's table of descriptors had room for when the first of ours came: what select(2) looks at
+/// unless the program opens a higher one.
+#[must_use]
+pub fn program_table_end() -> usize {
+    PROGRAM_TABLE_END.load(Relaxed).max(TABLE_FIRST)
+}
+
+/// `FDSize` of proc_pid_status(5); none where /proc is not mounted. It is inherited: a process forked by one with many
+/// descriptors starts with a longer table.
+fn table_end_now() -> Option<usize> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    status.lines().find_map(|line| line.strip_prefix("FDSize:")?.trim().parse().ok())
+}
+
+/// The highest descriptor that the program has open; none where /proc is not mounted.
+#[must_use]
+pub fn highest_of_program() -> Option<usize> {
+    let names = std::fs::read_dir("/proc/self/fd").ok()?;
+    let numbers = names.filter_map(|name| name.ok()?.file_name().to_str()?.parse::<RawFd>().ok());
+    numbers.filter(|fd| !is_internal(*fd)).max().map(RawFd::cast_unsigned).map(|fd| fd as usize)
+}
+
+fn note_program_table() {
+    if PROGRAM_TABLE_END.load(Relaxed) == 0 {
+        PROGRAM_TABLE_END.store(table_end_now().unwrap_or(TABLE_FIRST), Relaxed);
+    }
+}
+
 /// A copy of the descriptor with a high number, close-on-exec.
 fn moved_up(fd: impl AsFd) -> Result<OwnedFd, Errno> {
     let start = window_start();
@@ -86,6 +118,7 @@ fn moved_up(fd: impl AsFd) -> Result<OwnedFd, Errno> {
 /// it stays where it is; one that is too high to be known ([`HIGHEST`]) is not spared when the program closes its number.
 #[must_use]
 pub fn protect(fd: OwnedFd) -> OwnedFd {
+    note_program_table();
     let fd = match moved_up(&fd) {
         Ok(high) => {
             drop(fd);

@@ -10,7 +10,7 @@ use rustix::process::{Resource, getrlimit};
 
 use crate::probe::is_readable;
 use crate::turn::{Turn, Turns, Wait, errno, fail, to_timespec};
-use crate::{real, state};
+use crate::{internal_fd, real, state};
 
 /// How often the kernel's descriptors are asked while the call spins: each turn in so many.
 const TURNS_PER_ASKING: u32 = 128;
@@ -173,25 +173,22 @@ pub unsafe fn select(
     }
 }
 
-/// The descriptors that a process's table has room for at first; it grows with what is opened.
-const TABLE_FIRST: usize = 256;
-
 /// Bits beyond the end of the process's table of descriptors are ignored and left as they are (`core_sys_select`). Our own
 /// descriptors made the table longer than the program's would be, so its end is what the program's own need.
 fn table_end(list: &[pollfd]) -> usize {
-    let is_open = |fd: c_int| {
-        let before = errno();
-        // SAFETY: a number that is not open is an error.
-        let is_open = state::is_followed(fd) || unsafe { real::fcntl(fd, libc::F_GETFD, 0) } >= 0;
-        fail(before);
-        is_open
-    };
-    let beyond = list.iter().rev().take_while(|entry| entry.fd as usize >= TABLE_FIRST);
-    // In ascending order; most often there is none, or the last one is open.
-    match beyond.clone().next() {
-        Some(last) if !is_open(last.fd) => {}
+    let first_end = internal_fd::program_table_end();
+    // In ascending order; most often the last one is within the table, or open.
+    match list.last() {
+        Some(last) if last.fd as usize >= first_end && !is_open(last.fd) => {}
         _ => return usize::MAX,
     }
-    let highest = beyond.map(|entry| entry.fd).find(|fd| is_open(*fd));
-    highest.map_or(TABLE_FIRST, |highest| (highest as usize + 1).next_power_of_two())
+    internal_fd::highest_of_program().map_or(first_end, |highest| (highest + 1).next_power_of_two().max(first_end))
+}
+
+fn is_open(fd: c_int) -> bool {
+    let before = errno();
+    // SAFETY: a number that is not open is an error.
+    let is_open = state::is_followed(fd) || unsafe { real::fcntl(fd, libc::F_GETFD, 0) } >= 0;
+    fail(before);
+    is_open
 }

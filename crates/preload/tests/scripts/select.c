@@ -60,6 +60,24 @@ SCRIPT(a_failure_leaves_the_sets) {
     show_set("readable", &set);
 }
 
+/* select(2) looks at nothing beyond the end of the table of descriptors. That is 64 long at first, longer where the process
+ * that forked this one had more open, and grows in powers of two. */
+SCRIPT(numbers_beyond_the_table_are_ignored) {
+    int a = bound(0);
+    FAR_SENDS(.to = PORT(0), .size = 3);
+    SELECT(1000, READS(a, 60), WRITES(), EXCEPTS());
+    SELECT(1000, READS(a, 99), WRITES(), EXCEPTS());
+    SELECT(1000, READS(a, 1023), WRITES(), EXCEPTS());
+}
+
+SCRIPT(table_grown_has_room_for_closed_numbers) {
+    int a = bound(0);
+    FAR_SENDS(.to = PORT(0), .size = 3);
+    CALL(dup2(a, 300));
+    SELECT(1000, READS(a, 500), WRITES(), EXCEPTS());
+    SELECT(1000, READS(a, 520), WRITES(), EXCEPTS());
+}
+
 SCRIPT(the_highest_number_limits) {
     int a = bound(0), b = bound(1);
     FAR_SENDS(.to = PORT(0), .size = 3);
