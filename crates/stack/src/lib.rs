@@ -108,6 +108,6 @@ pub use tables::{
     InterfaceAddress, Link, LinkKind, Neighbour, NeighbourState, Offers, PortId, Route, RouteKind, RouteTable, Update,
 };
 pub use udp::{
-    BindError, ConnectError, Datagram, EndpointId, MembershipError, MulticastInterface, OVERHEAD_BYTES,
+    BindError, ConnectError, Datagram, EndpointId, MembershipError, MovedEndpoint, MulticastInterface, OVERHEAD_BYTES,
     PathMtuDiscovery, RECEIVE_BUFFER_DEFAULT_BYTES, SourceFilter, UdpOptions,
 };

@@ -4,6 +4,7 @@ pub(crate) mod demux;
 pub(crate) mod endpoint;
 mod group;
 mod membership;
+mod moving;
 pub(crate) mod queue;
 pub(crate) mod slab;
 mod sockets;
@@ -14,6 +15,7 @@ use std::net::{IpAddr, SocketAddr};
 
 pub use endpoint::{EndpointId, MulticastInterface, PathMtuDiscovery, RECEIVE_BUFFER_DEFAULT_BYTES, UdpOptions};
 pub use membership::SourceFilter;
+pub use moving::MovedEndpoint;
 pub use queue::OVERHEAD_BYTES;
 pub(crate) use sockets::scope_of;
 pub use sockets::{BindError, ConnectError, MembershipError};

@@ -46,15 +46,15 @@ struct Slot {
 
 /// A datagram without its payload.
 #[derive(Clone, Copy, Debug)]
-struct Meta {
+pub(crate) struct Meta {
     source: SocketAddr,
-    destination: IpAddr,
+    pub(crate) destination: IpAddr,
     ifindex: u32,
     ttl: u8,
     tos: u8,
     received_ns: u64,
     device_ns: u64,
-    dropped_before: u32,
+    pub(crate) dropped_before: u32,
 }
 
 /// An endpoint's chain.
@@ -183,9 +183,7 @@ impl Pool {
         let at = queue.first as usize % SLAB_SLOTS;
         let slot = &slab.slots[at];
         let start = at * self.slot_bytes;
-        let Meta { source, destination, ifindex, ttl, tos, received_ns, device_ns, dropped_before } = slot.meta;
-        let payload = &slab.bytes[start..start + slot.len_bytes as usize];
-        Some(Datagram { payload, source, destination, ifindex, ttl, tos, received_ns, device_ns, dropped_before })
+        Some(slot.meta.lend(&slab.bytes[start..start + slot.len_bytes as usize]))
     }
 
     /// Drops the first datagram.
@@ -228,9 +226,16 @@ impl Slab {
 
 impl Meta {
     #[inline]
-    fn of(datagram: &Datagram<'_>) -> Meta {
+    pub(crate) fn of(datagram: &Datagram<'_>) -> Meta {
         let Datagram { source, destination, ifindex, ttl, tos, received_ns, device_ns, dropped_before, .. } = *datagram;
         Meta { source, destination, ifindex, ttl, tos, received_ns, device_ns, dropped_before }
+    }
+
+    /// The datagram with its payload again.
+    #[inline]
+    pub(crate) const fn lend(self, payload: &[u8]) -> Datagram<'_> {
+        let Meta { source, destination, ifindex, ttl, tos, received_ns, device_ns, dropped_before } = self;
+        Datagram { payload, source, destination, ifindex, ttl, tos, received_ns, device_ns, dropped_before }
     }
 }
 

@@ -111,7 +111,12 @@ impl Stack {
     /// Opens an endpoint: what socket() does.
     pub fn udp_open(&mut self, family: Family, options: UdpOptions) -> EndpointId {
         let identification = self.next_identification();
-        let id = self.udp.endpoints.insert(|version| Endpoint::new(family, version, options, identification));
+        self.attach(|version| Endpoint::new(family, version, options, identification))
+    }
+
+    /// Makes an endpoint known, but to the lookup tables.
+    pub(super) fn attach(&mut self, make: impl FnOnce(u32) -> Endpoint) -> EndpointId {
+        let id = self.udp.endpoints.insert(make);
         // Room for every endpoint to be in these once: nothing is allocated when datagrams arrive.
         let endpoints = self.udp.endpoints.len();
         self.udp.readable.reserve(endpoints.saturating_sub(self.udp.readable.len()));
@@ -121,14 +126,20 @@ impl Stack {
 
     /// Closes an endpoint; what waits to be read is dropped.
     pub fn udp_close(&mut self, id: EndpointId) {
-        self.unindex(id);
-        let Some(mut endpoint) = self.udp.endpoints.remove(id) else { return };
-        self.udp.demux.groups.leave(id.index, endpoint.group);
+        let Some(mut endpoint) = self.detach(id) else { return };
         self.udp.pool.clear(&mut endpoint);
-        self.udp.readable.retain(|index| *index != id.index);
         for membership in &endpoint.memberships {
             self.tables.endpoint_left(membership.ifindex, membership.group);
         }
+    }
+
+    /// Takes an endpoint out of all tables but those of groups; what waits stays in the pool.
+    pub(super) fn detach(&mut self, id: EndpointId) -> Option<Endpoint> {
+        self.unindex(id);
+        let endpoint = self.udp.endpoints.remove(id)?;
+        self.udp.demux.groups.leave(id.index, endpoint.group);
+        self.udp.readable.retain(|index| *index != id.index);
+        Some(endpoint)
     }
 
     /// Binds to an address (`0.0.0.0` and `::` mean any) and a port, which is not 0: the kernel chooses ports.
@@ -323,7 +334,7 @@ impl Stack {
     }
 
     /// Puts a bound endpoint into the lookup tables.
-    fn index(&mut self, id: EndpointId) {
+    pub(super) fn index(&mut self, id: EndpointId) {
         let Some(port) = self.udp.endpoints.get(id).map(|endpoint| endpoint.key.local_port) else { return };
         if port != 0 {
             self.udp.endpoints.moved_to_port(id.index, 0, port);
