@@ -23,6 +23,11 @@
 //! ready and the first to ask gets the event. There is no rotation: as in the kernel, the oldest
 //! exclusive registration with a sleeper wins.
 //!
+//! # Several tables
+//!
+//! A process with several engines has a table for each. Sets go from one to another with all their registrations
+//! ([`EpollSets::part`], [`EpollSets::join`]) and keep their numbers, which the first table gives out.
+//!
 //! # What the caller must do
 //!
 //! A set inside a set is registered with the kernel *and* here: the kernel checks loops and depth.
@@ -37,6 +42,7 @@
 mod delivery;
 mod error;
 mod events;
+mod parting;
 mod registrations;
 #[cfg(test)]
 mod tests;
@@ -44,6 +50,7 @@ mod tests;
 pub use delivery::Delivery;
 pub use error::EpollError;
 pub use events::Events;
+pub use parting::Parted;
 
 use crate::SocketId;
 use registrations::{Chain, List, NONE, Record, Registrations};
@@ -113,6 +120,8 @@ struct Set {
     woken: u32,
     /// Of those, the ones the caller has not learnt of.
     to_wake: u32,
+    /// Another table has it, or none: it parted from here, or never was here.
+    is_away: bool,
 }
 
 impl Set {
@@ -123,10 +132,11 @@ impl Set {
         sleeping: 0,
         woken: 0,
         to_wake: 0,
+        is_away: false,
     };
 }
 
-/// All epoll sets of a process.
+/// All epoll sets of a process, or those that one of several engines serves.
 #[derive(Debug, Default)]
 pub struct EpollSets {
     sets: Vec<Set>,
@@ -136,29 +146,51 @@ pub struct EpollSets {
     watchers: Vec<List>,
     /// Sets with threads to wake, each once; never longer than `sets`.
     to_wake: Vec<SetId>,
+    /// Another table gives out the numbers.
+    follows: bool,
 }
 
 impl EpollSets {
-    /// A new set, as of `epoll_create1`.
+    /// A new set, as of `epoll_create1`. Not of a table that [follows](EpollSets::following) another: open the set there
+    /// and move it.
     pub fn open(&mut self) -> SetId {
+        debug_assert!(!self.follows, "another table gives out the numbers");
         self.free.pop().unwrap_or_else(|| {
             self.sets.push(Set::EMPTY);
-            self.to_wake.reserve(self.sets.len() - self.to_wake.len());
+            self.reserve_to_wake();
             SetId(self.sets.len() as u32 - 1)
         })
     }
 
     /// The last descriptor of the set is closed: its registrations end, and it leaves the sets it was in.
-    pub fn close(&mut self, set: SetId) {
+    ///
+    /// Its number is free. Where another table gives out the numbers, it is returned, for [`EpollSets::release`] there.
+    pub fn close(&mut self, set: SetId) -> Option<SetId> {
+        debug_assert!(!self.sets[set.index()].is_away, "{set:?} is in another table");
+        self.to_wake.retain(|&other| other != set);
+        self.empty(set);
+        if self.follows {
+            self.sets[set.index()].is_away = true;
+            return Some(set);
+        }
+        self.free.push(set);
+        None
+    }
+
+    /// Ends all registrations in a set and of it, and forgets who waits.
+    fn empty(&mut self, set: SetId) {
         while let Some(at) = self.sets[set.index()].members.first() {
             self.discard(at);
         }
         while let Some(at) = self.sets[set.index()].watchers.first() {
             self.discard(at);
         }
-        self.to_wake.retain(|&other| other != set);
         self.sets[set.index()] = Set::EMPTY;
-        self.free.push(set);
+    }
+
+    /// Room for every set, so that nothing is allocated when something happens.
+    fn reserve_to_wake(&mut self) {
+        self.to_wake.reserve(self.sets.len().saturating_sub(self.to_wake.len()));
     }
 
     /// `EPOLL_CTL_ADD` of a socket whose state is `state` now: what is asked for and true is ready at once.

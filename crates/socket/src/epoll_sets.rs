@@ -123,6 +123,7 @@ impl Sets {
             half.descriptor = other.and_then(Descriptor::new);
             return;
         }
+        // The table gives out its numbers itself: there is nothing to release elsewhere.
         self.epoll.close(set);
         for registered in self.waiting.values_mut() {
             registered.retain(|(of, _)| *of != set);
