@@ -107,6 +107,36 @@ fn json_shown_has_reasons_by_name_and_in_words() {
 }
 
 #[test]
+fn engines_are_shown_where_there_are_several() {
+    if !may_look() {
+        return;
+    }
+    let _turn = turn();
+    let page = page();
+    page.for_engine(1).count_handed(Handed::ByStack(NeedsKernel::LargerThanMtu));
+    let shown = || text(&nearwire(&["status", &own_pid()]));
+    let json = || serde_json::from_str::<Value>(&text(&nearwire(&["status", &own_pid(), "--json"]))).unwrap();
+    assert!(!shown().contains("engines") && shown().contains(" fd  served by  local "), "{}", shown());
+    assert_eq!((&json()["engine"]["count"], &json()["sockets"][0]["engine"]), (&1.into(), &0.into()));
+    page.set_engine_count(2);
+    page.socket(0).unwrap().set_engine_number(1);
+    let said = shown();
+    for part in [
+        "engine         running, 2 engines",
+        "2 calls: the packet is larger than the MTU",
+        " fd  served by  engine  local ",
+        " 3   nearwire        1  10.0.0.1:7000",
+        " 9   kernel          -  - ",
+    ] {
+        assert!(said.contains(part), "{part} in:\n{said}");
+    }
+    let sockets = &json()["sockets"];
+    assert_eq!((&json()["engine"]["count"], &sockets[0]["engine"]), (&2.into(), &1.into()));
+    assert_eq!(sockets[1]["engine"], Value::Null, "nobody but the kernel");
+    assert!(text(&nearwire(&["status"])).contains("running, 2 engines"));
+}
+
+#[test]
 fn list_has_every_process_with_a_page() {
     if !may_look() {
         return;
@@ -131,15 +161,15 @@ fn page_of_garbage_or_of_another_version_is_told() {
     let words = SharedWords::create(name, PAGE_BYTES / 8).unwrap();
     assert_says(&nearwire(&["status", &own_pid()]), 3, &["does not begin as a status page does"]);
     words[0].store(u64::from_le_bytes(*b"nwstatu\x09"), Relaxed);
-    assert_says(&nearwire(&["status", &own_pid()]), 3, &["layout 9", "this nearwire reads layout 2"]);
+    assert_says(&nearwire(&["status", &own_pid()]), 3, &["layout 9", "this nearwire reads layout 3"]);
     for (at, word) in words.iter().enumerate() {
         word.store((at as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15), Relaxed);
     }
-    words[0].store(u64::from_le_bytes(*b"nwstatu\x02"), Relaxed);
+    words[0].store(u64::from_le_bytes(*b"nwstatu\x03"), Relaxed);
     assert_says(&nearwire(&["status", &own_pid()]), 2, &["forked"]);
     drop(words);
     let short = SharedWords::create(name, 512).unwrap();
-    short[0].store(u64::from_le_bytes(*b"nwstatu\x02"), Relaxed);
+    short[0].store(u64::from_le_bytes(*b"nwstatu\x03"), Relaxed);
     assert_says(&nearwire(&["status", &own_pid()]), 3, &["4096 bytes instead of"]);
 }
 

@@ -257,7 +257,7 @@ fn give_up(state: &mut Option<State>) {
     OFF.store(true, Relaxed);
     let broken = state.take();
     if let Some(state) = &broken {
-        let page = std::sync::Arc::clone(state.sockets.page());
+        let page = state.sockets.page().clone();
         page.set_engine(&Engine { state: EngineState::Failed, reason: Some(Reason::EngineFailed), text: "" });
         // It stays, and says so.
         std::mem::forget(page);

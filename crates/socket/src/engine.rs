@@ -20,7 +20,6 @@ mod watch;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use nearwire_frames::PortError;
@@ -87,7 +86,7 @@ pub struct Engine {
     watch: Watch,
     looked_ticks: u64,
     next_port: usize,
-    page: Arc<Writer>,
+    page: Writer,
     /// An onlooker has the frames.
     capture: Option<Capture>,
     /// What onlookers asked that was answered.
@@ -137,7 +136,7 @@ impl Engine {
     ///
     /// # Errors
     /// The kernel does not tell its tables, or refuses an epoll descriptor.
-    pub fn open(config: &Config, page: Arc<Writer>) -> Result<Engine, Reason> {
+    pub fn open(config: &Config, page: Writer) -> Result<Engine, Reason> {
         let mut secret = [0_u8; 8];
         // Without random numbers the tables work, and an attacker can make them slow: no reason to do without them.
         let _ = rustix::rand::getrandom(&mut secret, rustix::rand::GetRandomFlags::empty());

@@ -5,7 +5,6 @@
 
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsRawFd;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use nearwire_frames::steering::{FlowFilter, Transport};
@@ -53,7 +52,7 @@ pub struct Sockets {
     /// Changes when another one serves a socket, so that calls that wait look anew who does.
     pub(crate) generation: u64,
     /// What others are told of all this.
-    pub(crate) page: Arc<Writer>,
+    pub(crate) page: Writer,
     pub(crate) children: Children,
     /// Sockets were inherited from a process that accelerates them.
     pub(crate) inherits: bool,
@@ -68,7 +67,7 @@ impl Sockets {
     #[must_use]
     pub fn new(config: Config, program: &str) -> Sockets {
         Sockets {
-            page: Arc::new(Writer::of_self(&config, online_cpus())),
+            page: Writer::of_self(&config, online_cpus()),
             leaving: Leaving::new(&config),
             config,
             program: program.to_owned(),
@@ -150,7 +149,7 @@ impl Sockets {
         let Some(shadow) = Descriptor::new(number) else { return };
         self.forget_number(number);
         let index = self.free.pop().unwrap_or(self.sockets.len() as u32);
-        let slot = Slot::new(Arc::clone(&self.page), index as usize);
+        let slot = Slot::new(self.page.clone(), index as usize);
         match slot.writer() {
             Some(writer) => writer.open(number),
             None => self.page.count(Counter::SocketsWithoutSlot, 1),
@@ -638,7 +637,7 @@ impl Sockets {
             EngineState::Refused(_, since) => since.elapsed() > ENGINE_AGAIN_AFTER,
         };
         if is_due {
-            self.engine = match Engine::open(&self.config, Arc::clone(&self.page)) {
+            self.engine = match Engine::open(&self.config, self.page.clone()) {
                 Ok(engine) => EngineState::Open(Box::new(engine)),
                 Err(reason) => EngineState::Refused(reason, Instant::now()),
             };

@@ -1,8 +1,6 @@
 //! What the process tells of itself: the status page is written from here, except for the counters of datagrams, which are
 //! added to where the datagrams pass.
 
-use std::sync::Arc;
-
 use crate::id::SocketId;
 use crate::reason::{Handed, HandedCall, Reason, Why};
 use crate::sockets::{EngineState, Sockets};
@@ -13,7 +11,7 @@ use crate::wait::{online_cpus, spun_ns};
 impl Sockets {
     /// The page.
     #[must_use]
-    pub fn page(&self) -> &Arc<Writer> {
+    pub fn page(&self) -> &Writer {
         &self.page
     }
 
@@ -55,6 +53,7 @@ impl Sockets {
         match &socket.service {
             Service::Accelerated(_) => {
                 writer.set_interface(self.interface_of(socket).unwrap_or(0));
+                writer.set_engine_number(self.page.engine());
                 writer.set_accelerated();
             }
             Service::Kernel(why) => writer.set_kernel(why.reason, why.detail),
@@ -71,7 +70,7 @@ impl Sockets {
 
     /// What the engine does, and which interfaces it has.
     pub(crate) fn tell_engine(&mut self) {
-        let page = Arc::clone(&self.page);
+        let page = self.page.clone();
         let (state, reason) = match &mut self.engine {
             EngineState::Closed => return,
             EngineState::Refused(reason, _) => (status::EngineState::Failed, Some(*reason)),
@@ -88,7 +87,8 @@ impl Sockets {
 
     /// What is counted elsewhere.
     pub(crate) fn tell_counters(&mut self) {
-        self.page.set_counter(Counter::SpinningNs, spun_ns());
+        // Of all threads, whichever engine they wait for.
+        self.page.set_process_counter(Counter::SpinningNs, spun_ns());
         let Some(engine) = self.engine() else { return };
         if !engine.tell_frames() {
             return;
@@ -113,9 +113,9 @@ impl Sockets {
 
     /// In the child of a fork: a page of its own in place of the parent's, with the sockets that it has.
     pub fn begin_page(&mut self) {
-        self.page = Arc::new(Writer::of_self(&self.config, online_cpus()));
+        self.page = Writer::of_self(&self.config, online_cpus()).for_engine(self.page.engine());
         for index in 0..self.sockets.len() {
-            let page = Arc::clone(&self.page);
+            let page = self.page.clone();
             let Some(socket) = &mut self.sockets[index] else { continue };
             socket.slot = status::Slot::new(page, index);
             if let Some(writer) = socket.slot.writer() {
@@ -123,7 +123,7 @@ impl Sockets {
             }
             self.tell(SocketId::new(index as u32));
         }
-        let page = Arc::clone(&self.page);
+        let page = self.page.clone();
         if let Some(engine) = self.engine() {
             engine.set_page(page);
         }

@@ -1,6 +1,5 @@
 //! Frames for `nearwire capture --pid`, see [`crate::capture`].
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use nearwire_frames::capture::Direction;
@@ -108,7 +107,7 @@ impl Engine {
     }
 
     /// What was asked in the page of before is not asked in this one.
-    pub(super) fn change_page(&mut self, page: Arc<Writer>) {
+    pub(super) fn change_page(&mut self, page: Writer) {
         self.end_capture();
         self.page = page;
         self.capture_asked = 0;

@@ -1,7 +1,5 @@
 //! What the engine tells of itself.
 
-use std::sync::Arc;
-
 use nearwire_frames::port::Port;
 use nearwire_stack::Dropped;
 
@@ -10,7 +8,7 @@ use crate::status::{Counter, InterfaceAbout, Writer};
 
 impl Engine {
     /// Counters go to another page from now on.
-    pub(crate) fn set_page(&mut self, page: Arc<Writer>) {
+    pub(crate) fn set_page(&mut self, page: Writer) {
         self.change_page(page);
         self.interfaces.changed = true;
     }

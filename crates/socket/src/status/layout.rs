@@ -7,7 +7,7 @@ use crate::reason::{Handed, worded};
 /// The name of the mapping; `/proc/PID/maps` shows `/memfd:nearwire-status (deleted)`.
 pub const NAME: &CStr = c"nearwire-status";
 /// The first word: seven letters and the version of this layout.
-pub(super) const MAGIC: u64 = u64::from_le_bytes(*b"nwstatu\x02");
+pub(super) const MAGIC: u64 = u64::from_le_bytes(*b"nwstatu\x03");
 /// The bytes of [`MAGIC`] that are the version.
 pub(super) const VERSION_SHIFT: u32 = 56;
 
@@ -15,6 +15,8 @@ pub(super) const VERSION_SHIFT: u32 = 56;
 pub const SLOTS: usize = 4096;
 /// Interfaces that have a place.
 pub const INTERFACES: usize = 16;
+/// Engines that have a block of counters of their own.
+pub const ENGINES: usize = 8;
 
 worded! {
     /// What the engine of the process is doing.
@@ -43,7 +45,7 @@ worded! {
 }
 
 worded! {
-    /// Counters of the process. The words with underscores are the keys of `nearwire status --json`.
+    /// Counters of the process, each the sum of those of its engines. The words with underscores are the keys of `nearwire status --json`.
     Counter {
         /// Frames taken from the interfaces.
         FramesReceived => "frames received",
@@ -134,7 +136,17 @@ pub const ENGINE_TEXT_BYTES: usize = 248;
 /// Room for counters that later versions add without moving anything.
 const COUNTER_WORDS: usize = 32;
 const HANDED_WORDS: usize = 64;
-const SOCKET_COUNTER_WORDS: usize = 15;
+const SOCKET_COUNTER_WORDS: usize = 18;
+
+/// Blocks and slots are written by different threads: none shares a cache line with another one, nor the pair of lines that
+/// is fetched together. Words.
+const APART: usize = 16;
+const _: () = assert!(COUNTER_BLOCKS.at.is_multiple_of(APART) && BLOCK_WORDS.is_multiple_of(APART));
+const _: () = assert!(SOCKETS.at.is_multiple_of(APART) && SOCKET_WORDS.is_multiple_of(APART));
+
+const fn words_to_next_line(before: Field) -> usize {
+    (before.at + before.words).next_multiple_of(APART) - (before.at + before.words)
+}
 
 layout! { PAGE_WORDS:
     PAGE_MAGIC: 1,
@@ -152,15 +164,22 @@ layout! { PAGE_WORDS:
     ENGINE_STATE: 1,
     ENGINE_REASON: 1,
     ENGINE_TEXT: text_words(ENGINE_TEXT_BYTES),
+    // Engines that serve.
+    ENGINE_COUNT: 1,
     INTERFACE_COUNT: 1,
     INTERFACE_AREA: INTERFACES * INTERFACE_WORDS,
     HEADER_LAST: 1,
     // What an onlooker asks: the request and its complement. The only words that others write.
     CAPTURE_REQUEST: 2,
     CAPTURE_ANSWER: 1,
+    _UNUSED: words_to_next_line(CAPTURE_ANSWER),
+    COUNTER_BLOCKS: BLOCKS * BLOCK_WORDS,
+    SOCKETS: SLOTS * SOCKET_WORDS,
+}
+
+layout! { BLOCK_WORDS:
     COUNTERS: COUNTER_WORDS,
     HANDED: HANDED_WORDS,
-    SOCKETS: SLOTS * SOCKET_WORDS,
 }
 
 layout! { INTERFACE_WORDS:
@@ -182,6 +201,8 @@ layout! { SOCKET_WORDS:
     SOCKET_LOCAL: 3,
     SOCKET_REMOTE: 3,
     SOCKET_INTERFACE: 1,
+    // The number of the engine that serves it.
+    SOCKET_ENGINE: 1,
     SOCKET_LAST: 1,
     SOCKET_COUNTERS: SOCKET_COUNTER_WORDS,
 }
@@ -206,6 +227,15 @@ pub(super) struct Bracket {
 }
 
 pub(super) const HEADER: Bracket = Bracket { first: HEADER_FIRST.at, last: HEADER_LAST.at };
+
+/// A block for each engine, and one for what is counted once for all of them.
+pub(super) const BLOCKS: usize = ENGINES + 1;
+pub(super) const PROCESS_BLOCK: usize = ENGINES;
+
+/// The first word of a block of counters.
+pub(super) const fn block_start(block: usize) -> usize {
+    COUNTER_BLOCKS.at + block * BLOCK_WORDS
+}
 
 /// The first word of a slot.
 pub(super) const fn slot_start(slot: usize) -> usize {

@@ -52,9 +52,11 @@ pub struct Status {
     pub engine_reason: Option<Reason>,
     /// More words about it.
     pub engine_text: String,
+    /// How many engines serve, 1 or more.
+    pub engines: u64,
     /// The interfaces.
     pub interfaces: Vec<InterfaceStatus>,
-    /// The counters of the process, in the order of [`Counter::ALL`].
+    /// The counters of all engines together, in the order of [`Counter::ALL`].
     pub counters: Vec<(Counter, u64)>,
     /// Calls handed to the kernel, by reason; those that happened.
     pub handed: Vec<(Handed, u64)>,
@@ -100,6 +102,8 @@ pub struct SocketStatus {
     pub remote: Option<SocketAddr>,
     /// The interface whose port serves it; 0 for several.
     pub ifindex: u32,
+    /// The number of the engine that serves it, from 0.
+    pub engine: u32,
     /// Its counters, in the order of [`SocketCounter::ALL`].
     pub counters: Vec<(SocketCounter, u64)>,
 }
@@ -172,7 +176,7 @@ impl<'a> Reader<'a> {
         }
         let interfaces = usize::try_from(self.get(layout::INTERFACE_COUNT)).unwrap_or(0).min(layout::INTERFACES);
         let handed = (0..Handed::END).filter_map(|number| {
-            let count = self.word(layout::HANDED.at + number);
+            let count = self.sum(layout::HANDED, number);
             Handed::of_number(number).filter(|_| count > 0).map(|handed| (handed, count))
         });
         Status {
@@ -189,8 +193,12 @@ impl<'a> Reader<'a> {
             engine: of_number(EngineState::ALL, self.get(layout::ENGINE_STATE)),
             engine_reason: self.reason(layout::ENGINE_REASON),
             engine_text: self.line(layout::ENGINE_TEXT),
+            engines: self.get(layout::ENGINE_COUNT).max(1),
             interfaces: (0..interfaces).map(|number| self.interface(number)).collect(),
-            counters: self.counters(Counter::ALL, layout::COUNTERS.at),
+            counters: Counter::ALL
+                .iter()
+                .map(|counter| (*counter, self.sum(layout::COUNTERS, *counter as usize)))
+                .collect(),
             handed: handed.collect(),
             sockets,
             is_torn,
@@ -230,7 +238,8 @@ impl<'a> Reader<'a> {
             local: self.address(at(layout::SOCKET_LOCAL)),
             remote: self.address(at(layout::SOCKET_REMOTE)),
             ifindex: self.get(at(layout::SOCKET_INTERFACE)) as u32,
-            counters: self.counters(SocketCounter::ALL, at(layout::SOCKET_COUNTERS).at),
+            engine: self.get(at(layout::SOCKET_ENGINE)) as u32,
+            counters: self.socket_counters(at(layout::SOCKET_COUNTERS)),
         })
     }
 
@@ -238,8 +247,14 @@ impl<'a> Reader<'a> {
         self.word(bracket.first) == self.word(bracket.last)
     }
 
-    fn counters<C: Copy>(&self, all: &[C], at: usize) -> Vec<(C, u64)> {
-        all.iter().enumerate().map(|(number, counter)| (*counter, self.word(at + number))).collect()
+    fn socket_counters(&self, field: Field) -> Vec<(SocketCounter, u64)> {
+        SocketCounter::ALL.iter().map(|counter| (*counter, self.word(field.at + *counter as usize))).collect()
+    }
+
+    /// One of the counters of all blocks.
+    fn sum(&self, field: Field, number: usize) -> u64 {
+        let starts = (0..layout::BLOCKS).map(layout::block_start);
+        starts.map(|start| self.word(field.of(start).at + number)).fold(0, u64::wrapping_add)
     }
 
     fn reason(&self, field: Field) -> Option<Reason> {

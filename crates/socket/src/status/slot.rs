@@ -1,18 +1,16 @@
 //! A socket's hold on its place in the page.
 
-use std::sync::Arc;
-
 use super::{SocketCounter, SocketWriter, Writer};
 
 /// The slot of a socket; sockets beyond [`super::SLOTS`] have none, and what is told of them goes nowhere.
 #[derive(Clone, Debug)]
 pub(crate) struct Slot {
-    page: Arc<Writer>,
+    page: Writer,
     number: usize,
 }
 
 impl Slot {
-    pub(crate) const fn new(page: Arc<Writer>, number: usize) -> Slot {
+    pub(crate) const fn new(page: Writer, number: usize) -> Slot {
         Slot { page, number }
     }
 

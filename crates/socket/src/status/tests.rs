@@ -49,13 +49,16 @@ fn sockets_written_are_read_with_addresses_counters_and_reasons() {
 
     socket.set_accelerated();
     assert_eq!((status(&page).sockets[0].is_accelerated, status(&page).sockets[0].why()), (true, String::new()));
+    page.for_engine(2).socket(SLOTS - 1).unwrap().set_engine_number(2);
+    assert_eq!(status(&page).sockets[0].engine, 2);
     socket.set_kernel(Reason::RuleSaysKernel, 2);
     assert_eq!(status(&page).sockets[0].why(), "rule 2 keeps it with the kernel");
     socket.close();
     assert_eq!(status(&page).sockets, []);
     socket.open(-1);
     let reopened = &status(&page).sockets[0];
-    assert_eq!((reopened.fd, reopened.local, reopened.counter(SocketCounter::Received)), (-1, None, 0));
+    assert_eq!((reopened.fd, reopened.local, reopened.engine), (-1, None, 0));
+    assert_eq!(reopened.counter(SocketCounter::Received), 0);
     assert!(page.socket(SLOTS).is_none());
 }
 
@@ -87,6 +90,52 @@ fn engine_interfaces_and_counters_written_are_read() {
     assert_eq!(status.counter(Counter::Kicks), 7);
     let expected = [(Handed::ByStack(NeedsKernel::NoRoute), 1), (Handed::ByLibrary(HandedCall::NotReady), 2)];
     assert_eq!(status.handed, expected);
+}
+
+#[test]
+fn counters_of_several_engines_are_read_as_their_sum() {
+    let page = page();
+    page.set_engine_count(3);
+    let engines = [0, 1, 2].map(|engine| page.for_engine(engine));
+    for engine in &engines {
+        engine.count(Counter::Kicks, 5);
+        engine.set_counter(Counter::FramesReceived, 100 + u64::from(engine.engine()));
+        engine.count_handed(Handed::ByLibrary(HandedCall::NotReady));
+        engine.set_process_counter(Counter::SpinningNs, 7);
+    }
+    engines[2].clone().set_counter(Counter::FramesReceived, 1000);
+    let read = status(&page);
+    assert_eq!((read.engines, read.counter(Counter::Kicks)), (3, 15));
+    assert_eq!(read.counter(Counter::FramesReceived), 100 + 101 + 1000);
+    assert_eq!(read.handed, [(Handed::ByLibrary(HandedCall::NotReady), 3)]);
+    assert_eq!(read.counter(Counter::SpinningNs), 7, "of all threads, whoever says so");
+    // One that ended keeps what it counted.
+    drop(engines);
+    page.set_engine_count(1);
+    assert_eq!((status(&page).engines, status(&page).counter(Counter::Kicks)), (1, 15));
+}
+
+#[test]
+fn engines_beyond_the_blocks_are_counted_too() {
+    let page = page();
+    for engine in 0..ENGINES as u32 + 3 {
+        page.for_engine(engine).count(Counter::Kicks, 1);
+    }
+    assert_eq!(status(&page).counter(Counter::Kicks), ENGINES as u64 + 3);
+    assert_eq!(status(&page).counters.iter().filter(|(_, count)| *count > 0).count(), 1);
+}
+
+#[test]
+fn engines_that_count_at_the_same_time_lose_nothing() {
+    const TIMES: u64 = 100_000;
+    let page = page();
+    std::thread::scope(|scope| {
+        for engine in 0..2 {
+            let page = page.for_engine(engine);
+            scope.spawn(move || (0..TIMES).for_each(|_| page.count(Counter::Kicks, 1)));
+        }
+    });
+    assert_eq!(status(&page).counter(Counter::Kicks), 2 * TIMES);
 }
 
 #[test]

@@ -12,11 +12,14 @@ use crate::reason::Reason;
 
 /// The width of labels.
 const LABEL: usize = 14;
-const COLUMNS: usize = 9;
+const COLUMNS: usize = 10;
+/// Shown where there are several.
+const ENGINE_COLUMN: usize = 2;
 /// A column: its head, and whether it is of numbers, which stand at its right.
 const HEADS: [(&str, bool); COLUMNS] = [
     ("fd", false),
     ("served by", false),
+    ("engine", true),
     ("local", false),
     ("remote", false),
     ("received", true),
@@ -96,7 +99,7 @@ impl Process {
             line(&mut text, "", "(some of it changed while it was read, and is left out)");
         }
         text.push('\n');
-        text + &sockets(&status.sockets)
+        text + &sockets(&status.sockets, status.engines > 1)
     }
 }
 
@@ -106,6 +109,9 @@ impl Status {
     pub fn engine_in_words(&self) -> String {
         let unknown = "in a state that this nearwire does not know";
         let mut words = self.engine.map_or(unknown, |state| state.words()).to_owned();
+        if self.engines > 1 {
+            words += &format!(", {} engines", self.engines);
+        }
         if let Some(reason) = self.engine_reason {
             words += &format!(": {reason}");
         }
@@ -127,7 +133,7 @@ fn lines(text: &mut String, label: &str, all: impl Iterator<Item = String>) {
     }
 }
 
-fn sockets(sockets: &[SocketStatus]) -> String {
+fn sockets(sockets: &[SocketStatus], has_engines: bool) -> String {
     if sockets.is_empty() {
         return "No sockets.\n".to_owned();
     }
@@ -138,7 +144,10 @@ fn sockets(sockets: &[SocketStatus]) -> String {
     let mut text = String::new();
     for row in &rows {
         let mut line = String::new();
-        for ((cell, width), (_, is_number)) in row.iter().zip(widths).zip(HEADS) {
+        for (column, ((cell, width), (_, is_number))) in row.iter().zip(widths).zip(HEADS).enumerate() {
+            if column == ENGINE_COLUMN && !has_engines {
+                continue;
+            }
             line += &if is_number { format!(" {cell:>width$} ") } else { format!(" {cell:<width$} ") };
         }
         text += line.trim_end();
@@ -154,6 +163,7 @@ fn row(socket: &SocketStatus) -> [String; COLUMNS] {
     [
         socket.fd.to_string(),
         if socket.is_accelerated { "nearwire" } else { "kernel" }.to_owned(),
+        if socket.is_accelerated { socket.engine.to_string() } else { "-".to_owned() },
         address(socket.local),
         address(socket.remote),
         count(SocketCounter::Received).to_string(),

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 use std::sync::atomic::Ordering::{Relaxed, Release};
 use std::sync::atomic::{AtomicU64, fence};
 use std::time::Duration;
@@ -67,11 +68,15 @@ pub struct InterfaceAbout<'a> {
     pub text: &'a str,
 }
 
-/// Writes the page of this process. One thread at a time changes what is described; counters too are added to by one
-/// thread at a time.
-#[derive(Debug)]
+/// Writes the page of this process for one of its engines, the first unless [`Writer::for_engine`] says otherwise; a clone
+/// writes the same. One thread at a time changes what is described, or a socket's slot; an engine's counters too are added
+/// to by one thread at a time. The page is there until its last writer is dropped.
+#[derive(Clone, Debug)]
 pub struct Writer {
-    words: SharedWords,
+    words: Arc<SharedWords>,
+    /// Where the engine's counters are.
+    block: usize,
+    engine: u32,
 }
 
 impl Writer {
@@ -98,7 +103,7 @@ impl Writer {
     }
 
     fn begin(words: SharedWords, identity: Identity, config: &Config, online_cpus: u32) -> Writer {
-        let writer = Writer { words };
+        let writer = Writer { words: Arc::new(words), block: layout::block_start(0), engine: 0 };
         let now = clock_gettime(ClockId::Monotonic);
         let spin_ns = match config.spin.on(online_cpus) {
             Spin::For(time) => u64::try_from(time.as_nanos()).unwrap_or(u64::MAX - 1),
@@ -113,10 +118,25 @@ impl Writer {
             writer.set(layout::SPIN_NS, spin_ns);
             writer.set(layout::STRICT, u64::from(config.strict));
             writer.set_text(layout::CONFIG, &config.to_toml());
+            writer.set(layout::ENGINE_COUNT, 1);
         });
         // Last: a reader that finds the magic finds all of the above.
         writer.words[layout::PAGE_MAGIC.at].store(layout::MAGIC, Release);
         writer
+    }
+
+    /// The same page, written for another engine: its counters are added to those of the others by who reads. Beyond
+    /// [`layout::ENGINES`] engines share the last block, and may lose counts to each other.
+    #[must_use]
+    pub fn for_engine(&self, engine: u32) -> Writer {
+        let block = (engine as usize).min(layout::ENGINES - 1);
+        Writer { words: Arc::clone(&self.words), block: layout::block_start(block), engine }
+    }
+
+    /// The number of the engine that it writes for, from 0.
+    #[must_use]
+    pub const fn engine(&self) -> u32 {
+        self.engine
     }
 
     /// Leaves the page out of children; see [`SharedWords::dont_fork`] for what a child must then not do.
@@ -134,6 +154,11 @@ impl Writer {
             self.set(layout::ENGINE_REASON, reason_number(engine.reason));
             self.set_text(layout::ENGINE_TEXT, engine.text);
         });
+    }
+
+    /// Says how many engines serve; 1 at first.
+    pub fn set_engine_count(&self, count: u32) {
+        self.change(HEADER, || self.set(layout::ENGINE_COUNT, u64::from(count)));
     }
 
     /// Describes an interface at a place below [`layout::INTERFACES`]; others are left out.
@@ -159,10 +184,17 @@ impl Writer {
         self.change(HEADER, || self.set(layout::INTERFACE_COUNT, count.min(layout::INTERFACES) as u64));
     }
 
-    /// Sets a counter of the process that is counted elsewhere.
+    /// Sets a counter of the engine that is counted elsewhere.
     #[inline]
     pub fn set_counter(&self, counter: Counter, value: u64) {
-        self.words[layout::COUNTERS.at + counter as usize].store(value, Relaxed);
+        self.words[layout::COUNTERS.of(self.block).at + counter as usize].store(value, Relaxed);
+    }
+
+    /// Sets a counter that is counted elsewhere, once for all engines; no engine may count it besides.
+    #[inline]
+    pub fn set_process_counter(&self, counter: Counter, value: u64) {
+        let block = layout::block_start(layout::PROCESS_BLOCK);
+        self.words[layout::COUNTERS.of(block).at + counter as usize].store(value, Relaxed);
     }
 
     /// What an onlooker would read now.
@@ -171,16 +203,16 @@ impl Writer {
         Some(Reader::new(&self.bytes()).ok()?.status())
     }
 
-    /// Adds to a counter of the process.
+    /// Adds to a counter of the engine.
     #[inline]
     pub fn count(&self, counter: Counter, more: u64) {
-        add(&self.words[layout::COUNTERS.at + counter as usize], more);
+        add(&self.words[layout::COUNTERS.of(self.block).at + counter as usize], more);
     }
 
     /// Counts a call that was handed to the kernel.
     #[inline]
     pub fn count_handed(&self, handed: Handed) {
-        add(&self.words[layout::HANDED.at + handed.number()], 1);
+        add(&self.words[layout::HANDED.of(self.block).at + handed.number()], 1);
     }
 
     /// The slot of a socket; `None` beyond [`layout::SLOTS`].
@@ -300,6 +332,11 @@ impl SocketWriter<'_> {
     /// The interface whose port serves it; 0 for several.
     pub fn set_interface(&self, ifindex: u32) {
         self.change(|| self.set(layout::SOCKET_INTERFACE, u64::from(ifindex)));
+    }
+
+    /// The number of the engine that serves it, from 0.
+    pub fn set_engine_number(&self, engine: u32) {
+        self.change(|| self.set(layout::SOCKET_ENGINE, u64::from(engine)));
     }
 
     /// Sets one of its counters that is counted elsewhere.

@@ -42,6 +42,7 @@ fn process(process: &Process) -> Value {
             "state": status.engine.map(|state| state.name()),
             "reason": status.engine_reason.map(Reason::name),
             "words": status.engine_in_words(),
+            "count": status.engines,
         },
         "interfaces": status.interfaces.iter().map(interface).collect::<Vec<_>>(),
         "counters": counters(status.counters.iter().map(|(counter, count)| (counter.words(), *count))),
@@ -73,6 +74,7 @@ fn socket(socket: &SocketStatus) -> Value {
         "local": socket.local.map(|address| address.to_string()),
         "remote": socket.remote.map(|address| address.to_string()),
         "ifindex": socket.ifindex,
+        "engine": socket.is_accelerated.then_some(socket.engine),
         "counters": counters(socket.counters.iter().map(|(counter, count)| (counter.words(), *count))),
     })
 }
