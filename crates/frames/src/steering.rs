@@ -20,6 +20,9 @@
 //! look-up with the other parts zero, made only while there is a filter of that class: the cost of a frame grows with the
 //! number of classes in use, at most twelve, and not with the number of filters.
 //!
+//! A filter belongs to one or several *shares*, which are ports that receive from the same queues ([`crate::ports::xdp`]); where
+//! nobody made any there is one, number 0. `shares` says which gets a frame.
+//!
 //! Limits: a VLAN tag that the device took out of the frame (`ethtool -k IF`, rx-vlan-offload) is not seen, here as in
 //! any XDP program; a flow filter takes the flow under any tags, and to any host when the interface is promiscuous or the
 //! host is a router.
@@ -29,10 +32,13 @@ mod headers;
 mod ports;
 mod program;
 mod set;
+mod shares;
 mod table;
 
 pub use filter::{Filter, FilterError, FlowFilter, FrameFilter, Transport, VlanMatch};
 pub use set::FilterSet;
+pub(crate) use shares::SHARE_BITS;
+pub use shares::SHARES_MOST;
 pub use table::SteeringTable;
 
 #[cfg(test)]

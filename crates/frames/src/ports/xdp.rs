@@ -42,7 +42,7 @@ use crate::PortError;
 use crate::interface::InterfaceFacts;
 use crate::port::{Port, PortStatistics, PreparedFrame};
 use crate::ports::limits::FrameLimits;
-use crate::steering::SteeringTable;
+use crate::steering::{SHARES_MOST, SteeringTable};
 use crate::xdp::stamps::Record;
 use crate::xdp::{XdpAttachment, programs};
 
@@ -331,9 +331,12 @@ fn steer_to(
 ) -> Result<(XdpAttachment, Map, Option<SteeringTable>), PortError> {
     let interface = &config.interface;
     let refused = |source: io::Error| PortError::refused("fill the map of AF_XDP sockets", interface, source);
-    let map = Map::xskmap("nw_sockets", receiving.bindable_queues()).map_err(refused)?;
+    let is_shareable = config.steer == Steer::Filters;
+    let places = if is_shareable { SHARES_MOST } else { 1 };
+    let map = Map::xskmap("nw_sockets", receiving.bindable_queues() * places).map_err(refused)?;
     for (&queue, receiver) in config.rx_queues.iter().zip(receivers) {
-        map.set_socket(queue, receiver.socket()).map_err(refused)?;
+        let place = if is_shareable { programs::place_of(queue, 0) } else { queue };
+        map.set_socket(place, receiver.socket()).map_err(refused)?;
     }
     let steering = match config.steer {
         Steer::Filters => Some(SteeringTable::new(interface, config.frame_size_bytes - RECEIVE_HEADROOM_BYTES as u32)?),

@@ -106,6 +106,18 @@ pub enum FilterError {
         /// The filter.
         filter: Filter,
     },
+    /// A filter was to be moved to a share that cannot be.
+    #[error(
+        "move the filter {filter} to share {share}: shares are numbered 0 to {last}; take a number of `share_number`"
+    )]
+    NoSuchShare {
+        /// The filter.
+        filter: Filter,
+        /// The number given.
+        share: u32,
+        /// The highest number.
+        last: u32,
+    },
     /// There are as many as fit.
     #[error("add the filter {filter}: the table holds {most} of its kind and is full; remove one, or use a wildcard")]
     Full {

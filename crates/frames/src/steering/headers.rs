@@ -42,17 +42,24 @@ pub(super) fn frame(bytes: &[u8]) -> Option<(FrameFilter, &[u8])> {
     Some((filter, &bytes[ETHERNET_BYTES + tags * TAG_BYTES..]))
 }
 
-/// The packet's destination as the most exact filter for it. `None`: not whole, not UDP or TCP, a fragment, or behind
-/// IPv6 extension headers.
-pub(super) fn flow(ether_type: u16, packet: &[u8]) -> Option<FlowFilter> {
+/// What of a packet counts.
+pub(super) struct Packet {
+    /// Its destination as the most exact filter for it.
+    pub flow: FlowFilter,
+    /// Source address, word by word, and source port, added up as the CPU loads them.
+    pub seed: u64,
+}
+
+/// `None`: not whole, not UDP or TCP, a fragment, or behind IPv6 extension headers.
+pub(super) fn packet(ether_type: u16, packet: &[u8]) -> Option<Packet> {
     match ether_type {
-        IPV4 => flow_v4(packet),
-        IPV6 => flow_v6(packet),
+        IPV4 => packet_v4(packet),
+        IPV6 => packet_v6(packet),
         _ => None,
     }
 }
 
-fn flow_v4(packet: &[u8]) -> Option<FlowFilter> {
+fn packet_v4(packet: &[u8]) -> Option<Packet> {
     let header: &[u8; IPV4_BYTES] = packet.get(..IPV4_BYTES)?.try_into().ok()?;
     let header_bytes = usize::from(header[0] & 0xf) * 4;
     if header[0] >> 4 != 4 || header_bytes < IPV4_BYTES || be16(header, 6)? & FRAGMENT != 0 {
@@ -61,18 +68,20 @@ fn flow_v4(packet: &[u8]) -> Option<FlowFilter> {
     let transport = Transport::from_number(header[9])?;
     let segment = packet.get(header_bytes..usize::from(be16(header, 2)?))?;
     let address = Ipv4Addr::new(header[16], header[17], header[18], header[19]);
-    to_port(transport, address.into(), segment)
+    ports(transport, address.into(), &header[12..16], segment)
 }
 
-fn flow_v6(packet: &[u8]) -> Option<FlowFilter> {
+fn packet_v6(packet: &[u8]) -> Option<Packet> {
     let header: &[u8; IPV6_BYTES] = packet.get(..IPV6_BYTES)?.try_into().ok()?;
     let transport = Transport::from_number(header[6]).filter(|_| header[0] >> 4 == 6)?;
     let segment = packet.get(IPV6_BYTES..IPV6_BYTES + usize::from(be16(header, 4)?))?;
     let octets: [u8; 16] = header[24..].try_into().ok()?;
-    to_port(transport, IpAddr::V6(Ipv6Addr::from(octets)), segment)
+    ports(transport, IpAddr::V6(Ipv6Addr::from(octets)), &header[8..24], segment)
 }
 
-fn to_port(transport: Transport, address: IpAddr, segment: &[u8]) -> Option<FlowFilter> {
+fn ports(transport: Transport, address: IpAddr, source: &[u8], segment: &[u8]) -> Option<Packet> {
     let port = be16(segment, 2).filter(|_| segment.len() >= transport.header_least_bytes())?;
-    Some(FlowFilter { transport, address, port })
+    let words = source.as_chunks().0.iter().map(|word| u64::from(u32::from_ne_bytes(*word)));
+    let seed = words.sum::<u64>() + u64::from(u16::from_ne_bytes(*segment.first_chunk()?));
+    Some(Packet { flow: FlowFilter { transport, address, port }, seed })
 }

@@ -7,17 +7,20 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 
 use super::filter::{FLOW_ADDRESS, FLOW_PORT, FlowFilter};
+use super::shares::{SHARES_BITS, Shares};
 
 /// Ports there are.
 pub(super) const PORTS: u32 = 1 << 16;
 /// Length of a word.
 pub(super) const PORT_WORD_BYTES: u32 = 8;
-/// Where its parts stand: the IPv4 address as in the packet, and the kind in the CPU's order.
+/// Where its parts stand: the IPv4 address as in the packet, then, in the CPU's order, the kind in the highest bits and below it
+/// the shares that have the only filter.
 pub(super) const PORT_WORD_ADDRESS: i16 = 0;
-pub(super) const PORT_WORD_KIND: i16 = 4;
-/// Kinds: the protocol of the only filter, or one of these.
+pub(super) const PORT_WORD_KIND_AND_SHARES: i16 = 4;
+pub(super) const PORT_KIND_AT: u32 = SHARES_BITS;
+/// Kinds: the protocol of the only filter, 17 or 6, or one of these.
 pub(super) const PORT_EMPTY: u32 = 0;
-pub(super) const PORT_SEVERAL: u32 = 0x100;
+pub(super) const PORT_SEVERAL: u32 = 1;
 
 /// The filters of an address and a port, by port.
 #[derive(Debug, Default)]
@@ -44,19 +47,24 @@ impl Ports {
 
     /// Place and content of a port's word that leaves the decision to the table of flows.
     pub(super) fn undecided(port: u16) -> ([u8; 4], [u8; PORT_WORD_BYTES as usize]) {
-        (place(port), word([0; 4], PORT_SEVERAL))
+        (place(port), word([0; 4], PORT_SEVERAL, 0))
     }
 
-    /// Place and content of the word of a port.
-    pub(super) fn word(&self, port: u16) -> ([u8; 4], [u8; PORT_WORD_BYTES as usize]) {
-        let (address, kind) = match self.filters.get(&port).map(Vec::as_slice) {
-            None => ([0; 4], PORT_EMPTY),
-            Some([FlowFilter { transport, address: IpAddr::V4(address), .. }]) => {
-                (address.octets(), u32::from(transport.number()))
-            }
-            Some(_) => ([0; 4], PORT_SEVERAL),
+    /// Place and content of the word of a port, where `shares` knows who has a filter.
+    pub(super) fn word(
+        &self,
+        port: u16,
+        shares: impl FnOnce(&FlowFilter) -> Option<Shares>,
+    ) -> ([u8; 4], [u8; PORT_WORD_BYTES as usize]) {
+        let word = match self.filters.get(&port).map(Vec::as_slice) {
+            None => word([0; 4], PORT_EMPTY, 0),
+            Some([flow @ FlowFilter { transport, address: IpAddr::V4(address), .. }]) => match shares(flow) {
+                Some(shares) => word(address.octets(), transport.number().into(), shares.word()),
+                None => word([0; 4], PORT_SEVERAL, 0),
+            },
+            Some(_) => word([0; 4], PORT_SEVERAL, 0),
         };
-        (place(port), word(address, kind))
+        (place(port), word)
     }
 }
 
@@ -65,9 +73,9 @@ fn place(port: u16) -> [u8; 4] {
     u32::from(u16::from_ne_bytes(port.to_be_bytes())).to_ne_bytes()
 }
 
-fn word(address: [u8; 4], kind: u32) -> [u8; PORT_WORD_BYTES as usize] {
+fn word(address: [u8; 4], kind: u32, shares: u32) -> [u8; PORT_WORD_BYTES as usize] {
     let mut word = [0; PORT_WORD_BYTES as usize];
     word[..4].copy_from_slice(&address);
-    word[4..].copy_from_slice(&kind.to_ne_bytes());
+    word[4..].copy_from_slice(&(kind << PORT_KIND_AT | shares).to_ne_bytes());
     word
 }

@@ -1,7 +1,8 @@
 //! The decision as an XDP program.
 //!
 //! Registers that outlive calls: `R6` the context, `R7` the frame, moved on by the length of the tags (later: the IP
-//! version), `R8` the frame's end (later: the destination port), `R9` the classes in use.
+//! version), `R8` the frame's end (later: the destination port), `R9` the classes in use (later: who has the filter that matches, and
+//! at last the number of the share).
 //!
 //! Invariant: no byte is read before the program compared its place with the frame's end; the verifier sees to it.
 //! Source: `include/uapi/linux/bpf.h` (`struct xdp_md`), RFC 791, RFC 8200.
@@ -13,23 +14,25 @@ use nearwire_sys::bpf::{Instruction, LoadError, Map, Program};
 use super::filter::{
     FLOW_ADDRESS, FLOW_PORT, FRAME_CLASSES_FROM, FRAME_ETHER_TYPE, FRAME_MAC, FRAME_VLAN, Transport, UNTAGGED,
 };
-use super::ports::{PORT_EMPTY, PORT_SEVERAL, PORT_WORD_ADDRESS, PORT_WORD_KIND};
+use super::ports::{PORT_EMPTY, PORT_KIND_AT, PORT_SEVERAL, PORT_WORD_ADDRESS, PORT_WORD_KIND_AND_SHARES};
+use super::set::FLOW_CLASSES;
+use super::shares::{COUNT_AT, COUNT_MASK, HASH_AT, HASH_BITS, HASH_FACTOR, SHARE_BITS, SHARE_MASK};
 use crate::xdp::assembler::Register::{R0, R1, R2, R3, R4, R5, R6, R7, R8, R9, R10};
-use crate::xdp::assembler::Width::{Byte, Half, Word};
+use crate::xdp::assembler::Width::{Byte, Double, Half, Word};
 use crate::xdp::assembler::{Assembler, HelperCall, Label, Register};
-use crate::xdp::programs::{CONTEXT_DATA, CONTEXT_DATA_END, TAG_ETHER_TYPES, append_pass, loaded_as};
+use crate::xdp::programs::{CONTEXT_DATA, CONTEXT_DATA_END, Place, TAG_ETHER_TYPES, append_pass, loaded_as};
 use crate::xdp::stamps::{self, Stamps, append_stamped_redirect};
 
 /// What the program looks at.
 #[derive(Debug)]
 pub(super) struct Maps {
-    /// One word: a bit for each class of filters in use.
+    /// A bit for each class of filters in use; and who has the filter that matches every frame.
     pub classes: Map,
-    /// By destination port, as in the packet: its filters with an address, where one word can say them.
+    /// By destination port, as in the packet: its filters with an address, where one word can say them, and who has them.
     pub ports: Map,
-    /// By flow key.
+    /// By flow key: who has the filter.
     pub flows: Map,
-    /// By frame key.
+    /// By frame key: who has the filter.
     pub frames: Map,
 }
 
@@ -47,6 +50,13 @@ const FLOW_KEY_PORT: i16 = FLOW_KEY + 16;
 const FLOW_KEY_PROTOCOL: i16 = FLOW_KEY + 18;
 const FLOW_KEY_CLASS: i16 = FLOW_KEY + 19;
 const PORT_KEY: i16 = -60;
+/// What a share is picked by, where several have a flow filter.
+const SEED: i16 = -72;
+
+/// In the word of classes: who has the filter that matches every frame.
+pub(super) const EVERYTHING_SHARES: i16 = 4;
+/// Length of that word.
+pub(super) const CLASSES_WORD_BYTES: u32 = 8;
 
 // In the frame, from R7.
 const TYPE: i16 = 12;
@@ -57,11 +67,11 @@ const IPV4_BYTES: i32 = 20;
 const IPV6_BYTES: i32 = 40;
 const PORT_IN_SEGMENT: i16 = 2;
 
-const FLOW_CLASSES: i32 = 0b1111;
-const FRAME_CLASSES: i32 = 0xff << FRAME_CLASSES_FROM;
+const FLOW_CLASS_BITS: i32 = 0b1111;
+const FRAME_CLASS_BITS: i32 = 0xff << FRAME_CLASSES_FROM;
 
-/// Gives what the filters in `maps` match to the socket that `sockets` has for the frame's queue, and the rest, with all
-/// frames of more than `frame_most_bytes`, to the kernel.
+/// Gives what the filters in `maps` match to the socket that `sockets` has for the frame's queue and a share that has the
+/// filter, and the rest, with all frames of more than `frame_most_bytes`, to the kernel.
 /// With `stamps` a frame has times in front of it.
 pub(super) fn steer(
     maps: &Maps,
@@ -69,39 +79,80 @@ pub(super) fn steer(
     frame_most_bytes: u32,
     stamps: Option<Stamps>,
 ) -> Result<Program, LoadError> {
-    stamps::load("nw_filters", &instructions(maps, sockets, frame_most_bytes, stamps), stamps)
+    let redirect = |program: &mut Assembler| append_stamped_redirect(program, sockets, Place::OfShare, stamps);
+    stamps::load("nw_filters", &instructions(maps, frame_most_bytes, redirect), stamps)
 }
+
+/// The same decision, told by the program's return value: the place in the map of sockets behind [`TOLD`].
+#[cfg(test)]
+pub(super) fn tell(maps: &Maps, frame_most_bytes: u32) -> Result<Program, LoadError> {
+    let tell = |program: &mut Assembler| {
+        crate::xdp::programs::append_place(program, Place::OfShare);
+        program.copy(R0, R2).add(R0, TOLD.cast_signed()).exit();
+    };
+    Program::load_xdp("nw_tell", &instructions(maps, frame_most_bytes, tell))
+}
+
+/// More than any XDP action.
+#[cfg(test)]
+pub(super) const TOLD: u32 = 0x1000;
 
 /// Where a frame can go.
 #[derive(Clone, Copy)]
 struct Ways {
-    redirect: Label,
+    /// To one of the shares of the word in `R9`, by its source.
+    pick: Label,
+    /// To the first of them.
+    first: Label,
     pass: Label,
 }
 
-fn instructions(maps: &Maps, sockets: &Map, frame_most_bytes: u32, stamps: Option<Stamps>) -> Vec<Instruction> {
+/// `redirect` has the context in `R1` and the share's number in `R9`.
+fn instructions(maps: &Maps, frame_most_bytes: u32, redirect: impl FnOnce(&mut Assembler)) -> Vec<Instruction> {
     let mut program = Assembler::new();
-    let ways = Ways { redirect: program.label(), pass: program.label() };
+    let ways = Ways { pick: program.label(), first: program.label(), pass: program.label() };
     append_classes(&mut program, maps, ways);
     append_ethernet(&mut program, ways);
     append_frame_filters(&mut program, maps, ways);
     append_flow(&mut program, ways);
     append_flow_filters(&mut program, maps, ways);
+    append_pick(&mut program, ways);
     program
-        .place(ways.redirect)
         .load(Word, R1, R6, CONTEXT_DATA)
         .load(Word, R2, R6, CONTEXT_DATA_END)
         .add(R1, frame_most_bytes.cast_signed()) // one past the longest frame that a buffer holds ...
         .jump_if_above(R2, R1, ways.pass) // ... is within the frame: AF_XDP would drop it
         .copy(R1, R6); // the context
-    append_stamped_redirect(&mut program, sockets, stamps);
+    redirect(&mut program);
     program.place(ways.pass);
     append_pass(&mut program);
     program.finish()
 }
 
+/// Makes the number of a share of the word in `R9`.
+fn append_pick(program: &mut Assembler, ways: Ways) {
+    program
+        .place(ways.pick)
+        .copy(R1, R9)
+        .and(R1, COUNT_MASK.cast_signed()) // how many have the filter, less one
+        .jump_if_equal(R1, 0, ways.first) // one: nothing is to be picked
+        .shift_right(R1, COUNT_AT.cast_signed())
+        .add(R1, 1) // R1 = how many
+        .load(Double, R2, R10, SEED)
+        .multiply(R2, HASH_FACTOR)
+        .shift_right(R2, HASH_AT.cast_signed())
+        .and(R2, (1 << HASH_BITS) - 1) // R2 = hash of the source ...
+        .multiply_register(R2, R1)
+        .shift_right(R2, HASH_BITS.cast_signed()) // ... as a number below how many
+        .multiply(R2, SHARE_BITS.cast_signed())
+        .shift_right_register(R9, R2) // that share is the first now
+        .place(ways.first)
+        .and(R9, SHARE_MASK.cast_signed()); // R9 = its number
+}
+
 /// Looks which classes of filters there are; decides where there is none, or one that says all.
 fn append_classes(program: &mut Assembler, maps: &Maps, ways: Ways) {
+    let some = program.label();
     program
         .copy(R6, R1) // the context, for after the calls
         .load(Word, R7, R1, CONTEXT_DATA) // first byte of the frame
@@ -116,7 +167,10 @@ fn append_classes(program: &mut Assembler, maps: &Maps, ways: Ways) {
         .jump_if_equal(R9, 0, ways.pass) // no filter
         .copy(R1, R9)
         .and(R1, 1 << FRAME_CLASSES_FROM) // the class of the filter without parts ...
-        .jump_if_not_equal(R1, 0, ways.redirect); // ... matches every frame
+        .jump_if_equal(R1, 0, some) // ... is not in use
+        .load(Word, R9, R0, EVERYTHING_SHARES) // who has it
+        .jump(ways.first) // it matches every frame
+        .place(some);
 }
 
 /// Keeps MAC, EtherType and VLAN on the stack, and moves `R7` on by the length of up to two tags.
@@ -154,7 +208,7 @@ fn append_ethernet(program: &mut Assembler, ways: Ways) {
 /// One look-up for each class of frame filters in use.
 fn append_frame_filters(program: &mut Assembler, maps: &Maps, ways: Ways) {
     let flows = program.label();
-    program.copy(R1, R9).and(R1, FRAME_CLASSES).jump_if_equal(R1, 0, flows); // no frame filter
+    program.copy(R1, R9).and(R1, FRAME_CLASS_BITS).jump_if_equal(R1, 0, flows); // no frame filter
     for class in 1..8_u8 {
         let next = program.label();
         unless_in_use(program, 1 << (FRAME_CLASSES_FROM + u32::from(class)), next);
@@ -179,10 +233,10 @@ fn append_frame_filters(program: &mut Assembler, maps: &Maps, ways: Ways) {
             .store(Half, R10, FRAME_KEY_TYPE, R3)
             .store(Half, R10, FRAME_KEY_VLAN, R4)
             .store_constant(Half, R10, FRAME_KEY_CLASS, i32::from(class));
-        look_up(program, &maps.frames, FRAME_KEY, ways.redirect);
+        look_up(program, &maps.frames, FRAME_KEY, ways.first);
         program.place(next);
     }
-    program.place(flows).copy(R1, R9).and(R1, FLOW_CLASSES).jump_if_equal(R1, 0, ways.pass); // no flow filter
+    program.place(flows).copy(R1, R9).and(R1, FLOW_CLASS_BITS).jump_if_equal(R1, 0, ways.pass); // no flow filter
 }
 
 /// Puts address, port and protocol of a whole UDP or TCP packet into the flow key, the IP version into `R7` and the port
@@ -236,6 +290,10 @@ fn append_flow_v4(program: &mut Assembler, pass: Label) {
     ends_within(program, R3, i32::from(IP) + 4, pass); // its ports (which the verifier cannot know yet)
     program
         .load(Half, R8, R3, IP + PORT_IN_SEGMENT) // destination port, as in the packet
+        .load(Half, R2, R3, IP) // source port
+        .load(Word, R1, R7, IP + 12) // source address
+        .add_register(R2, R1)
+        .store(Double, R10, SEED, R2)
         .load(Word, R1, R7, IP + 16) // destination address
         .store(Word, R10, FLOW_KEY, R1)
         .store_constant(Word, R10, FLOW_KEY + 4, 0) // the rest of a longer address
@@ -263,12 +321,16 @@ fn append_flow_v6(program: &mut Assembler, pass: Label) {
         .add_register(R3, R4) // the packet's end ...
         .jump_if_above(R3, R8, pass) // ... is not in the frame
         .load(Half, R8, R7, IP + IPV6_BYTES as i16 + PORT_IN_SEGMENT) // destination port, as in the packet
-        .store(Byte, R10, FLOW_KEY_PROTOCOL, R5);
+        .store(Byte, R10, FLOW_KEY_PROTOCOL, R5)
+        .load(Half, R2, R7, IP + IPV6_BYTES as i16); // source port
     for word in (0..16).step_by(4) {
         program
+            .load(Word, R1, R7, IP + 8 + word) // source address, word by word
+            .add_register(R2, R1)
             .load(Word, R1, R7, IP + 24 + word) // destination address, word by word
             .store(Word, R10, FLOW_KEY + word, R1);
     }
+    program.store(Double, R10, SEED, R2);
 }
 
 /// `R1` = length of the shortest header of the protocol in `R5`, where the returned label is to be placed.
@@ -284,11 +346,11 @@ fn append_transport(program: &mut Assembler, pass: Label) -> Label {
 /// One look-up for each class of flow filters in use, the most exact first.
 fn append_flow_filters(program: &mut Assembler, maps: &Maps, ways: Ways) {
     // An address, once it is out of the key, does not come back: classes with it go first.
-    for class in [FLOW_ADDRESS | FLOW_PORT, FLOW_ADDRESS, 0, FLOW_PORT] {
+    for class in FLOW_CLASSES {
         let next = program.label();
         unless_in_use(program, 1 << class, next);
         if class == FLOW_ADDRESS | FLOW_PORT {
-            append_port(program, maps, ways.redirect, next);
+            append_port(program, maps, ways.pick, next);
         }
         if class & FLOW_ADDRESS == 0 {
             for word in (0..16).step_by(4) {
@@ -304,7 +366,7 @@ fn append_flow_filters(program: &mut Assembler, maps: &Maps, ways: Ways) {
             .copy(R1, R7)
             .add(R1, i32::from(class) << 4) // version and class
             .store(Byte, R10, FLOW_KEY_CLASS, R1);
-        look_up(program, &maps.flows, FLOW_KEY, ways.redirect);
+        look_up(program, &maps.flows, FLOW_KEY, ways.pick);
         program.place(next);
     }
     program.jump(ways.pass); // no filter matches
@@ -312,7 +374,7 @@ fn append_flow_filters(program: &mut Assembler, maps: &Maps, ways: Ways) {
 
 /// Asks the destination port's word first: that is an addition, where a hash of the key and a walk through its bucket are
 /// 15 to 20 ns and three cache lines. Goes on behind it only for ports whose filters are several, or of IPv6.
-fn append_port(program: &mut Assembler, maps: &Maps, redirect: Label, next: Label) {
+fn append_port(program: &mut Assembler, maps: &Maps, pick: Label, next: Label) {
     let search = program.label();
     program
         .store(Word, R10, PORT_KEY, R8) // key: the port as a number of this CPU
@@ -321,9 +383,11 @@ fn append_port(program: &mut Assembler, maps: &Maps, redirect: Label, next: Labe
         .load_map(R1, maps.ports.as_fd())
         .call(HelperCall::MapLookup)
         .jump_if_equal(R0, 0, next) // never: the array has all ports
-        .load(Word, R1, R0, PORT_WORD_KIND)
-        .jump_if_equal(R1, PORT_EMPTY as i32, next) // no filter
-        .jump_if_equal(R1, PORT_SEVERAL as i32, search) // more than fit here; else R1 = protocol of the only one
+        .load(Word, R3, R0, PORT_WORD_KIND_AND_SHARES)
+        .copy(R1, R3)
+        .shift_right(R1, PORT_KIND_AT.cast_signed()) // R1 = kind
+        .jump_if_equal(R1, PORT_EMPTY.cast_signed(), next) // no filter
+        .jump_if_equal(R1, PORT_SEVERAL.cast_signed(), search) // more than fit here; else R1 = protocol of the only one
         .jump_if_not_equal(R7, 4, next) // which is of IPv4
         .load(Byte, R2, R10, FLOW_KEY_PROTOCOL)
         .jump_if_above(R1, R2, next) // another protocol
@@ -332,7 +396,8 @@ fn append_port(program: &mut Assembler, maps: &Maps, redirect: Label, next: Labe
         .load(Word, R2, R10, FLOW_KEY)
         .jump_if_above(R1, R2, next) // another address
         .jump_if_above(R2, R1, next)
-        .jump(redirect) // the filter matches
+        .copy(R9, R3) // who has it; the kind above is not looked at
+        .jump(pick) // the filter matches
         .place(search);
 }
 
@@ -349,12 +414,16 @@ fn unless_in_use(program: &mut Assembler, class_bit: i32, next: Label) {
     program.copy(R1, R9).and(R1, class_bit).jump_if_equal(R1, 0, next);
 }
 
-/// Goes to `found` when the key at this place of the stack is in the map.
+/// Goes to `found`, with the shares in `R9`, when the key at this place of the stack is in the map.
 fn look_up(program: &mut Assembler, map: &Map, key: i16, found: Label) {
+    let missed = program.label();
     program
         .copy(R2, R10)
         .add(R2, i32::from(key)) // R2 = address of the key
         .load_map(R1, map.as_fd())
         .call(HelperCall::MapLookup)
-        .jump_if_not_equal(R0, 0, found);
+        .jump_if_equal(R0, 0, missed)
+        .load(Word, R9, R0, 0) // who has the filter
+        .jump(found)
+        .place(missed);
 }

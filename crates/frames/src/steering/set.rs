@@ -1,19 +1,22 @@
 //! The decision in Rust.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 
-use super::filter::{FRAME_CLASSES_FROM, Filter, FilterError};
+use super::filter::{FLOW_ADDRESS, FLOW_PORT, FRAME_CLASSES_FROM, Filter, FilterError};
 use super::headers;
+use super::shares::Shares;
 
-/// Classes of flow filters, and of frame filters.
-const FLOW_CLASSES: u8 = 4;
+/// Classes of flow filters in the order in which they are asked, the most exact first; and how many there are.
+pub(super) const FLOW_CLASSES: [u8; 4] = [FLOW_ADDRESS | FLOW_PORT, FLOW_ADDRESS, FLOW_PORT, 0];
+/// Classes of frame filters.
 const FRAME_CLASSES: u8 = 8;
 
-/// Filters, and which classes of them there are.
+/// Filters, who has them, and which classes of them there are.
 #[derive(Debug, Clone, Default)]
 pub struct FilterSet {
-    filters: HashSet<Filter>,
-    filters_of_class: [u32; (FLOW_CLASSES + FRAME_CLASSES) as usize],
+    filters: HashMap<Filter, Shares>,
+    filters_of_class: [u32; FLOW_CLASSES.len() + FRAME_CLASSES as usize],
     classes: u32,
 }
 
@@ -29,24 +32,48 @@ impl FilterSet {
     /// # Errors
     /// It is there, or can match no frame.
     pub fn add(&mut self, filter: Filter) -> Result<(), FilterError> {
+        self.add_for(filter, 0)
+    }
+
+    /// Adds a filter for one share.
+    ///
+    /// # Errors
+    /// The share has it, or it can match no frame.
+    pub(super) fn add_for(&mut self, filter: Filter, share: u32) -> Result<(), FilterError> {
         filter.check()?;
-        if !self.filters.insert(filter) {
-            return Err(FilterError::Present { filter });
+        match self.filters.entry(filter) {
+            Entry::Occupied(there) if there.get().has(share) => return Err(FilterError::Present { filter }),
+            Entry::Occupied(mut there) => {
+                let shares = there.get().with(share);
+                there.insert(shares);
+            }
+            Entry::Vacant(place) => {
+                place.insert(Shares::one(share));
+                self.count(filter, |filters| filters + 1);
+            }
         }
-        self.count(filter, |filters| filters + 1);
         Ok(())
     }
 
-    /// Removes a filter.
+    /// Removes a filter, whoever has it.
     ///
     /// # Errors
     /// It is not there.
     pub fn remove(&mut self, filter: Filter) -> Result<(), FilterError> {
-        if !self.filters.remove(&filter) {
+        if self.filters.remove(&filter).is_none() {
             return Err(FilterError::Missing { filter });
         }
         self.count(filter, |filters| filters - 1);
         Ok(())
+    }
+
+    /// Gives a filter that is there to these shares, or removes it.
+    pub(super) fn give(&mut self, filter: Filter, to: Option<Shares>) {
+        match (to, self.filters.get_mut(&filter)) {
+            (Some(to), Some(shares)) => *shares = to,
+            (None, Some(_)) => drop(self.remove(filter)),
+            (_, None) => {}
+        }
     }
 
     fn count(&mut self, filter: Filter, change: impl FnOnce(u32) -> u32) {
@@ -59,12 +86,17 @@ impl FilterSet {
     /// Whether it is there.
     #[must_use]
     pub fn contains(&self, filter: &Filter) -> bool {
-        self.filters.contains(filter)
+        self.filters.contains_key(filter)
+    }
+
+    /// Who has it.
+    pub(super) fn shares(&self, filter: &Filter) -> Option<Shares> {
+        self.filters.get(filter).copied()
     }
 
     /// The filters, in no order.
     pub fn iter(&self) -> impl Iterator<Item = &Filter> {
-        self.filters.iter()
+        self.filters.keys()
     }
 
     /// Bits of the classes in use.
@@ -75,20 +107,30 @@ impl FilterSet {
     /// Whether a filter matches this frame. `super::program` decides the same in the kernel.
     #[must_use]
     pub fn takes(&self, frame: &[u8]) -> bool {
+        self.share_of(frame).is_some()
+    }
+
+    /// The number of the share that gets this frame: of those that have the filter which matches it first. `None`: no filter
+    /// matches. `super::program` decides the same in the kernel.
+    #[must_use]
+    pub fn share_of(&self, frame: &[u8]) -> Option<u32> {
         if self.has_class(FRAME_CLASSES_FROM) {
-            return true;
+            return self.shares(&Filter::Frame(super::FrameFilter::default())).map(Shares::first);
         }
-        let Some((exact, packet)) = headers::frame(frame) else { return false };
-        let matches = |class: &u8| {
-            self.has_class(FRAME_CLASSES_FROM + u32::from(*class)) && self.contains(&Filter::Frame(exact.only(*class)))
+        let (exact, packet) = headers::frame(frame)?;
+        let of_class = |class: u8| {
+            let shares = || self.shares(&Filter::Frame(exact.only(class)));
+            self.has_class(FRAME_CLASSES_FROM + u32::from(class)).then(shares).flatten()
         };
-        if (1..FRAME_CLASSES).any(|class| matches(&class)) {
-            return true;
+        if let Some(shares) = (1..FRAME_CLASSES).find_map(of_class) {
+            return Some(shares.first());
         }
-        let Some(exact) = exact.ether_type.and_then(|ether_type| headers::flow(ether_type, packet)) else {
-            return false;
+        let packet = headers::packet(exact.ether_type?, packet)?;
+        let of_class = |class: u8| {
+            let shares = || self.shares(&Filter::Flow(packet.flow.only(class)));
+            self.has_class(class.into()).then(shares).flatten()
         };
-        (0..FLOW_CLASSES).any(|class| self.has_class(class.into()) && self.contains(&Filter::Flow(exact.only(class))))
+        FLOW_CLASSES.into_iter().find_map(of_class).map(|shares| shares.pick(packet.seed))
     }
 
     fn has_class(&self, class: u32) -> bool {

@@ -1,13 +1,20 @@
 //! Filters in the maps that the XDP program looks at.
+//!
+//! A table belongs to a port and to those that share its queues: each has a handle, which adds and removes what is its own. A filter
+//! is in the maps as long as somebody has it. The lock is for the control plane; a signal handler may run in the middle of what
+//! it guards, in the same thread, so it is waited for with an end.
 
 use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
+use std::time::{Duration, Instant};
 
 use nearwire_sys::bpf::{Map, MapKind, Program};
 
-use super::filter::{FLOW_KEY_BYTES, FRAME_KEY_BYTES, Filter, FilterError, FlowFilter, Key};
+use super::filter::{FLOW_KEY_BYTES, FRAME_KEY_BYTES, Filter, FilterError, FlowFilter, FrameFilter, Key};
 use super::ports::{PORT_WORD_BYTES, PORTS, Ports};
-use super::program::{self, Maps};
+use super::program::{self, CLASSES_WORD_BYTES, Maps};
 use super::set::FilterSet;
+use super::shares::{SHARES_MOST, Shares};
 use crate::PortError;
 use crate::xdp::stamps::Stamps;
 
@@ -16,24 +23,37 @@ use crate::xdp::stamps::Stamps;
 const FLOWS_MOST: u32 = 1 << 16;
 /// Frame filters that fit.
 const FRAMES_MOST: u32 = 1024;
-/// What a filter's key leads to: that it is there says all.
+/// What a filter's key leads to: the word of [`Shares`] that have it.
 const VALUE_BYTES: u32 = 4;
-const PRESENT: [u8; VALUE_BYTES as usize] = 1_u32.to_ne_bytes();
+/// A change takes some microseconds: whoever has the lock for longer cannot go on.
+const LOCK_PATIENCE: Duration = Duration::from_millis(100);
 
-/// The filters of one port, kept in step with the kernel's maps.
-///
-/// Invariant: the word of classes in use has a bit for every filter that is in a map, so that the program looks for it;
-/// a bit without filters, between two steps or after a refused one, costs a look-up and decides nothing.
+/// What one port adds to and removes from the filters of a port and of all that share its queues, kept in step with the
+/// kernel's maps.
 #[derive(Debug)]
 pub struct SteeringTable {
+    table: Arc<Table>,
+    /// Whose handle it is.
+    share: u32,
+}
+
+#[derive(Debug)]
+struct Table {
     interface: String,
-    set: FilterSet,
-    ports: Ports,
     maps: Maps,
-    /// The word of classes that the program sees.
-    shown: u32,
     /// Longer frames stay with the kernel.
     frame_most_bytes: u32,
+    state: Mutex<State>,
+}
+
+/// Invariant: the word of classes in use has a bit for every filter that is in a map, so that the program looks for it;
+/// a bit without filters, between two steps or after a refused one, costs a look-up and decides nothing.
+#[derive(Debug, Default)]
+struct State {
+    set: FilterSet,
+    ports: Ports,
+    /// The word of classes that the program sees.
+    shown: [u8; CLASSES_WORD_BYTES as usize],
     /// The program is told of no class: it takes nothing.
     is_paused: bool,
 }
@@ -48,16 +68,22 @@ impl SteeringTable {
         let refused = |source: io::Error| PortError::refused("make the maps of filters", interface, source);
         let hash = |kind, name, key_bytes: usize, most| Map::create(kind, name, key_bytes as u32, VALUE_BYTES, most);
         let maps = Maps {
-            classes: Map::create(MapKind::Array, "nw_classes", 4, 4, 1).map_err(refused)?,
+            classes: Map::create(MapKind::Array, "nw_classes", 4, CLASSES_WORD_BYTES, 1).map_err(refused)?,
             ports: Map::create(MapKind::Array, "nw_ports", 4, PORT_WORD_BYTES, PORTS).map_err(refused)?,
             flows: hash(MapKind::SparseHash, "nw_flows", FLOW_KEY_BYTES, FLOWS_MOST).map_err(refused)?,
             frames: hash(MapKind::Hash, "nw_frames", FRAME_KEY_BYTES, FRAMES_MOST).map_err(refused)?,
         };
-        let (interface, set, ports) = (interface.to_owned(), FilterSet::new(), Ports::default());
-        Ok(SteeringTable { interface, set, ports, maps, shown: 0, frame_most_bytes, is_paused: false })
+        let (interface, state) = (interface.to_owned(), Mutex::default());
+        Ok(SteeringTable { table: Arc::new(Table { interface, maps, frame_most_bytes, state }), share: 0 })
     }
 
-    /// Loads the program that gives what the filters match to `sockets`.
+    /// A share's handle.
+    pub(crate) fn of_share(&self, share: u32) -> SteeringTable {
+        SteeringTable { table: Arc::clone(&self.table), share }
+    }
+
+    /// Loads the program that gives what the filters match to `sockets`, where the socket of queue `q` and share `s` stands at
+    /// `q * SHARES_MOST + s`.
     ///
     /// # Errors
     /// The kernel refused it.
@@ -71,62 +97,87 @@ impl SteeringTable {
         sockets: &Map,
         stamps: Option<Stamps>,
     ) -> Result<Program, nearwire_sys::bpf::LoadError> {
-        program::steer(&self.maps, sockets, self.frame_most_bytes, stamps)
+        program::steer(&self.table.maps, sockets, self.table.frame_most_bytes, stamps)
     }
 
-    /// Adds a filter: frames that come from now on are matched against it.
+    /// A program that returns the place in the map of sockets, more [`program::TOLD`].
+    #[cfg(test)]
+    pub(super) fn telling_program(&self) -> Result<Program, nearwire_sys::bpf::LoadError> {
+        program::tell(&self.table.maps, self.table.frame_most_bytes)
+    }
+
+    /// Adds a filter: frames that come from now on are matched against it. Where another share has it, frames of some
+    /// sources are this one's from now on.
     ///
     /// # Errors
-    /// It is there, can match no frame, or does not fit; or the kernel refused it.
-    pub fn add(&mut self, filter: Filter) -> Result<(), PortError> {
-        self.set.add(filter).map_err(|source| self.wrong(source))?;
-        let entered = match filter.key() {
-            Key::Flow(key) => self.maps.flows.update(&key, &PRESENT),
-            Key::Frame(key) => self.maps.frames.update(&key, &PRESENT),
-            Key::Everything => Ok(()),
-        };
-        if let (Filter::Flow(flow), true) = (filter, entered.is_ok()) {
-            self.ports.add(flow);
+    /// The share has it, it can match no frame or does not fit; or the kernel refused it.
+    pub fn add(&self, filter: Filter) -> Result<(), PortError> {
+        let mut state = self.state("add a filter")?;
+        let before = state.set.shares(&filter);
+        state.set.add_for(filter, self.share).map_err(|source| self.wrong(source))?;
+        let entered = self.enter(&state.set, filter);
+        if let (Filter::Flow(flow), None, true) = (filter, before, entered.is_ok()) {
+            state.ports.add(flow);
         }
-        if let Err(source) = entered.and_then(|()| self.show_port(filter)).and_then(|()| self.show_classes()) {
-            // A key that stays behind after a refused word is one the next `add` overwrites.
-            let _ = self.set.remove(filter);
-            if let Filter::Flow(flow) = filter {
-                self.ports.remove(flow);
+        if let Err(source) = entered.and_then(|()| self.show(&mut state, filter)) {
+            // What stays behind in the maps after a refused step the next `add` overwrites; those who had the filter have it still.
+            state.set.give(filter, before);
+            match (before, filter) {
+                (Some(_), _) => drop(self.enter(&state.set, filter).and_then(|()| self.show(&mut state, filter))),
+                (None, Filter::Flow(flow)) => state.ports.remove(flow),
+                (None, Filter::Frame(_)) => {}
             }
             return Err(self.refused(filter, source));
         }
         Ok(())
     }
 
-    /// Removes a filter: frames that come from now on are the kernel's, unless another one matches them. Frames that were
-    /// matched before may still be in the port's ring.
+    /// Removes a filter: frames that come from now on are the kernel's, unless another share has it or another filter matches
+    /// them. Frames that were matched before may still be in the port's ring.
     ///
     /// # Errors
-    /// It is not there, or the kernel refused.
-    pub fn remove(&mut self, filter: Filter) -> Result<(), PortError> {
-        if !self.set.contains(&filter) {
-            return Err(self.wrong(FilterError::Missing { filter }));
-        }
-        let left = match filter.key() {
-            Key::Flow(key) => self.maps.flows.delete(&key),
-            Key::Frame(key) => self.maps.frames.delete(&key),
-            Key::Everything => Ok(true),
-        };
-        left.map_err(|source| PortError::refused("remove a filter", &self.interface, source))?;
-        self.set.remove(filter).map_err(|source| self.wrong(source))?;
-        if let Filter::Flow(flow) = filter {
-            self.ports.remove(flow);
-        }
-        let shown = self.show_port(filter).and_then(|()| self.show_classes());
-        shown.map_err(|source| PortError::refused("remove a filter", &self.interface, source))
+    /// The share does not have it, or the kernel refused.
+    pub fn remove(&self, filter: Filter) -> Result<(), PortError> {
+        let mut state = self.state("remove a filter")?;
+        let rest = self.shares_of(&state, filter)?.without(self.share);
+        self.give(&mut state, filter, rest).map_err(|source| self.not_removed(source))
     }
 
-    /// Has the program take nothing until [`SteeringTable::resume`], by one change whatever the number of filters.
+    /// Gives a filter to another share, by one change of what the program looks at: every frame is the one's or the other's. Where
+    /// that share has it already, this one only loses it. To a number that no share has now, the kernel gets the frames.
+    ///
+    /// # Errors
+    /// The share does not have it, there can be no share `to`, or the kernel refused.
+    pub fn move_to(&self, filter: Filter, to: u32) -> Result<(), PortError> {
+        if to >= SHARES_MOST {
+            return Err(self.wrong(FilterError::NoSuchShare { filter, share: to, last: SHARES_MOST - 1 }));
+        }
+        let mut state = self.state("move a filter")?;
+        let moved = self.shares_of(&state, filter)?.moved(self.share, to);
+        let given = self.give(&mut state, filter, Some(moved));
+        given.map_err(|source| PortError::refused("move a filter", &self.table.interface, source))
+    }
+
+    /// Takes all filters from a share that is gone, which nobody removes.
+    ///
+    /// # Errors
+    /// The kernel refused one, and the rest are there still.
+    pub(crate) fn forget(&self, share: u32) -> Result<(), PortError> {
+        let mut state = self.state("remove the filters of a share")?;
+        let has = |filter: &&Filter| state.set.shares(filter).is_some_and(|shares| shares.has(share));
+        let filters: Vec<Filter> = state.set.iter().filter(has).copied().collect();
+        for filter in filters {
+            let rest = state.set.shares(&filter).and_then(|shares| shares.without(share));
+            self.give(&mut state, filter, rest).map_err(|source| self.not_removed(source))?;
+        }
+        Ok(())
+    }
+
+    /// Has the program take nothing until [`SteeringTable::resume`], by one change whatever the number of filters and shares.
     ///
     /// # Errors
     /// The kernel refused.
-    pub fn pause(&mut self) -> Result<(), PortError> {
+    pub fn pause(&self) -> Result<(), PortError> {
         self.set_paused(true)
     }
 
@@ -134,76 +185,153 @@ impl SteeringTable {
     ///
     /// # Errors
     /// The kernel refused.
-    pub fn resume(&mut self) -> Result<(), PortError> {
+    pub fn resume(&self) -> Result<(), PortError> {
         self.set_paused(false)
     }
 
-    fn set_paused(&mut self, is_paused: bool) -> Result<(), PortError> {
-        self.is_paused = is_paused;
-        self.show_classes().map_err(|source| PortError::refused("pause or resume filters", &self.interface, source))
+    fn set_paused(&self, is_paused: bool) -> Result<(), PortError> {
+        let tried = "pause or resume filters";
+        let mut state = self.state(tried)?;
+        state.is_paused = is_paused;
+        self.show_classes(&mut state).map_err(|source| PortError::refused(tried, &self.table.interface, source))
     }
 
-    /// Takes a filter out of the kernel's map and leaves it in this table: for a process that has a copy of the map, as
-    /// the child of a fork. Whoever keeps the table finds the filter gone when it removes it.
+    /// Takes a filter out of the kernel's map, whoever has it, and leaves it in this table: for a process that has a copy of the
+    /// map, as the child of a fork. Whoever keeps the table finds the filter gone when it removes it. Needs no lock, of which a
+    /// child has a copy that somebody may have who is not there.
     pub fn withdraw(&self, filter: Filter) {
+        let maps = &self.table.maps;
         if let Filter::Flow(FlowFilter { port: port @ 1.., .. }) = filter {
             // What the word of the port may say without the table of flows, it must not say of this one.
             let (place, word) = Ports::undecided(port);
-            let _ = self.maps.ports.update(&place, &word);
+            let _ = maps.ports.update(&place, &word);
         }
         // Missing, where the keeper was faster; there is nobody to tell of anything else.
-        let _ = match filter.key() {
-            Key::Flow(key) => self.maps.flows.delete(&key),
-            Key::Frame(key) => self.maps.frames.delete(&key),
-            Key::Everything => Ok(true),
-        };
+        let _ = self.leave(filter);
     }
 
     /// Puts a filter of this table into the kernel's map again, after somebody else withdrew it there.
     pub fn restore(&self, filter: Filter) {
-        if !self.set.contains(&filter) {
+        let Ok(state) = self.state("restore a filter") else { return };
+        if !state.set.contains(&filter) {
             return;
         }
         // It fitted before, and what it finds there is itself.
-        let _ = match filter.key() {
-            Key::Flow(key) => self.maps.flows.update(&key, &PRESENT),
-            Key::Frame(key) => self.maps.frames.update(&key, &PRESENT),
-            Key::Everything => Ok(()),
-        };
+        let _ = self.enter(&state.set, filter);
         // Refused, the program goes on asking the table of flows, which takes longer.
-        let _ = self.show_port(filter);
+        let _ = self.show_port(&state, filter);
     }
 
-    /// The filters.
-    #[must_use]
-    pub fn filters(&self) -> &FilterSet {
-        &self.set
+    /// A copy of the filters, with those of all shares.
+    ///
+    /// # Errors
+    /// Somebody has the table and does not go on.
+    pub fn filters(&self) -> Result<FilterSet, PortError> {
+        Ok(self.state("read the filters")?.set.clone())
     }
 
-    fn show_port(&self, filter: Filter) -> io::Result<()> {
+    /// The lock.
+    fn state(&self, tried: &'static str) -> Result<MutexGuard<'_, State>, PortError> {
+        let mut until = None;
+        loop {
+            match self.table.state.try_lock() {
+                Ok(state) => return Ok(state),
+                // Who panicked left a state that the next change puts in order.
+                Err(TryLockError::Poisoned(state)) => return Ok(state.into_inner()),
+                Err(TryLockError::WouldBlock) => {}
+            }
+            if Instant::now() > *until.get_or_insert_with(|| Instant::now() + LOCK_PATIENCE) {
+                return Err(PortError::refused(tried, &self.table.interface, io::ErrorKind::WouldBlock));
+            }
+            std::thread::yield_now();
+        }
+    }
+
+    #[cfg(test)]
+    pub(super) fn while_held<R>(&self, work: impl FnOnce() -> R) -> R {
+        let _state = self.state("hold the table");
+        work()
+    }
+
+    /// Who has a filter that this share has.
+    fn shares_of(&self, state: &State, filter: Filter) -> Result<Shares, PortError> {
+        let shares = state.set.shares(&filter).filter(|shares| shares.has(self.share));
+        shares.ok_or_else(|| self.wrong(FilterError::Missing { filter }))
+    }
+
+    /// Gives a filter that is there to these shares, or takes it out.
+    fn give(&self, state: &mut State, filter: Filter, to: Option<Shares>) -> io::Result<()> {
+        match to {
+            Some(to) => self.write(filter, to)?,
+            None => self.leave(filter)?,
+        }
+        state.set.give(filter, to);
+        if let (Filter::Flow(flow), None) = (filter, to) {
+            state.ports.remove(flow);
+        }
+        self.show(state, filter)
+    }
+
+    /// Puts a filter of the set into its map.
+    fn enter(&self, set: &FilterSet, filter: Filter) -> io::Result<()> {
+        set.shares(&filter).map_or(Ok(()), |shares| self.write(filter, shares))
+    }
+
+    fn write(&self, filter: Filter, shares: Shares) -> io::Result<()> {
+        let value = shares.word().to_ne_bytes();
+        match filter.key() {
+            Key::Flow(key) => self.table.maps.flows.update(&key, &value),
+            Key::Frame(key) => self.table.maps.frames.update(&key, &value),
+            // Its shares stand in the word of classes.
+            Key::Everything => Ok(()),
+        }
+    }
+
+    fn leave(&self, filter: Filter) -> io::Result<()> {
+        match filter.key() {
+            Key::Flow(key) => self.table.maps.flows.delete(&key).map(drop),
+            Key::Frame(key) => self.table.maps.frames.delete(&key).map(drop),
+            Key::Everything => Ok(()),
+        }
+    }
+
+    fn show(&self, state: &mut State, filter: Filter) -> io::Result<()> {
+        self.show_port(state, filter)?;
+        self.show_classes(state)
+    }
+
+    fn show_port(&self, state: &State, filter: Filter) -> io::Result<()> {
         let Filter::Flow(FlowFilter { port: port @ 1.., .. }) = filter else { return Ok(()) };
-        let (place, word) = self.ports.word(port);
-        self.maps.ports.update(&place, &word)
+        let (place, word) = state.ports.word(port, |flow| state.set.shares(&Filter::Flow(*flow)));
+        self.table.maps.ports.update(&place, &word)
     }
 
-    fn show_classes(&mut self) -> io::Result<()> {
-        let classes = if self.is_paused { 0 } else { self.set.classes() };
-        if classes != self.shown {
-            self.maps.classes.update(&0_u32.to_ne_bytes(), &classes.to_ne_bytes())?;
-            self.shown = classes;
+    fn show_classes(&self, state: &mut State) -> io::Result<()> {
+        let classes = if state.is_paused { 0 } else { state.set.classes() };
+        let everything = state.set.shares(&Filter::Frame(FrameFilter::default())).map_or(0, Shares::word);
+        let mut word = [0; CLASSES_WORD_BYTES as usize];
+        word[..4].copy_from_slice(&classes.to_ne_bytes());
+        word[program::EVERYTHING_SHARES as usize..].copy_from_slice(&everything.to_ne_bytes());
+        if word != state.shown {
+            self.table.maps.classes.update(&0_u32.to_ne_bytes(), &word)?;
+            state.shown = word;
         }
         Ok(())
     }
 
     fn wrong(&self, source: FilterError) -> PortError {
-        PortError::Filter { interface: self.interface.clone(), source }
+        PortError::Filter { interface: self.table.interface.clone(), source }
+    }
+
+    fn not_removed(&self, source: io::Error) -> PortError {
+        PortError::refused("remove a filter", &self.table.interface, source)
     }
 
     fn refused(&self, filter: Filter, source: io::Error) -> PortError {
         let most = if matches!(filter, Filter::Flow(_)) { FLOWS_MOST } else { FRAMES_MOST };
         match source.raw_os_error() {
             Some(libc::E2BIG | libc::ENOMEM) => self.wrong(FilterError::Full { filter, most }),
-            _ => PortError::refused("add a filter", &self.interface, source),
+            _ => PortError::refused("add a filter", &self.table.interface, source),
         }
     }
 }

@@ -10,6 +10,7 @@ use nearwire_sys::bpf::{Map, Program};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 
+use super::program::TOLD;
 use super::*;
 use crate::interface::InterfaceFacts;
 use crate::ports::xdp::{Steer, XdpConfig, XdpMode, XdpPort};
@@ -32,6 +33,8 @@ struct Bench {
     program: Program,
     /// The same decision, with times in front of what is taken.
     stamping: Program,
+    /// The same decision, told and not acted on.
+    telling: Program,
     ifindex: u32,
     _port: XdpPort,
     sockets: Map,
@@ -41,25 +44,38 @@ struct Bench {
 impl Bench {
     fn or_skip() -> Option<Bench> {
         let cable = cable_or_skip()?;
-        let (table, [program, stamping], ifindex, port, sockets) = cable.near(|| {
+        let (table, [program, stamping, telling], ifindex, port, sockets) = cable.near(|| {
             let ifindex = InterfaceFacts::read(NEAR).unwrap().ifindex;
             let table = SteeringTable::new(NEAR, FRAME_MOST_BYTES).unwrap();
-            let sockets = Map::xskmap("test", 2).unwrap();
+            let sockets = Map::xskmap("test", 2 * SHARES_MOST).unwrap();
             // The port's own program is another one; only its socket is wanted.
             let port = XdpPort::open(&XdpConfig::new(NEAR, XdpMode::Generic, Steer::Filters)).unwrap();
             sockets.set_socket(0, port.socket_of_queue(0).unwrap()).unwrap();
             let stamps = Stamps { mark: NonZeroU64::MAX, device: DeviceClock::Standing(7) };
-            let programs = [table.program(&sockets), table.stamped_program(&sockets, Some(stamps))];
+            let stamping = table.stamped_program(&sockets, Some(stamps));
+            let programs = [table.program(&sockets), stamping, table.telling_program()];
             (table, programs.map(Result::unwrap), ifindex, port, sockets)
         });
-        Some(Bench { table, program, stamping, ifindex, _port: port, sockets, cable })
+        Some(Bench { table, program, stamping, telling, ifindex, _port: port, sockets, cable })
     }
 
-    fn remove_all(&mut self) {
-        let filters: Vec<Filter> = self.table.filters().iter().copied().collect();
-        for filter in filters {
-            self.table.remove(filter).unwrap();
+    fn remove_all(&self) {
+        for share in 0..SHARES_MOST {
+            self.table.forget(share).unwrap();
         }
+        assert_eq!(self.table.filters().unwrap().iter().count(), 0);
+    }
+
+    /// The share that gets the frame on any queue, the same in the kernel and in the model.
+    #[track_caller]
+    fn share_of(&self, frame: &[u8]) -> Option<u32> {
+        let tell = |queue| self.cable.near(|| self.telling.test_run_on(frame, self.ifindex, queue)).unwrap().retval;
+        let told = [0, 1].map(tell);
+        let share = told.map(|told| told.checked_sub(TOLD).map(|place| place % SHARES_MOST));
+        let model = self.table.filters().unwrap().share_of(frame);
+        assert_eq!(share, [model; 2], "{frame:02x?}");
+        assert!(model.is_none() || told[1] == told[0] + SHARES_MOST, "{told:?}");
+        model
     }
 
     /// Whether the kernel takes the frame; the one check that every test makes.
@@ -72,8 +88,9 @@ impl Bench {
         let stamped = self.cable.near(|| self.stamping.test_run_on(frame, self.ifindex, 0)).unwrap();
         let record_bytes = if takes { RECORD_BYTES } else { 0 };
         assert_eq!((stamped.retval, &stamped.data_out[record_bytes..]), (run.retval, frame), "stamping: {frame:02x?}");
-        let model = self.table.filters().takes(frame);
-        let filters: Vec<String> = self.table.filters().iter().map(ToString::to_string).collect();
+        let set = self.table.filters().unwrap();
+        let model = set.takes(frame);
+        let filters: Vec<String> = set.iter().map(ToString::to_string).collect();
         assert_eq!(takes, model, "kernel {takes}, model {model}: {frame:02x?} with {filters:?}");
         takes
     }
@@ -149,7 +166,7 @@ fn no_filter_nothing_is_taken() {
 
 #[test]
 fn udp_filter_takes_its_flow_and_leaves_the_rest_to_the_kernel() {
-    let Some(mut bench) = Bench::or_skip() else { return };
+    let Some(bench) = Bench::or_skip() else { return };
     bench.table.add(udp(HOST, 7000)).unwrap();
     let wanted = udp_v4(HOST, 7000);
     let cases: [(&str, Vec<u8>, bool); 20] = [
@@ -184,7 +201,7 @@ fn udp_filter_takes_its_flow_and_leaves_the_rest_to_the_kernel() {
 
 #[test]
 fn ipv6_filter_takes_its_flow_and_passes_extension_headers() {
-    let Some(mut bench) = Bench::or_skip() else { return };
+    let Some(bench) = Bench::or_skip() else { return };
     bench.table.add(udp(HOST6, 7000)).unwrap();
     bench.table.add(tcp(HOST6, 7001)).unwrap();
     let wanted = udp_v6(HOST6, 7000);
@@ -207,7 +224,7 @@ fn ipv6_filter_takes_its_flow_and_passes_extension_headers() {
 
 #[test]
 fn wildcards_take_every_address_or_port_of_their_family() {
-    let Some(mut bench) = Bench::or_skip() else { return };
+    let Some(bench) = Bench::or_skip() else { return };
     let frames = [udp_v4(HOST, 7000), udp_v4(GROUP, 7000), udp_v4(HOST, 1), udp_v6(HOST6, 7000), tcp_v4(HOST, 7000)];
     let (any4, any6) = (Ipv4Addr::UNSPECIFIED, Ipv6Addr::UNSPECIFIED);
     let cases = [
@@ -228,7 +245,7 @@ fn wildcards_take_every_address_or_port_of_their_family() {
 
 #[test]
 fn multicast_groups_are_taken_by_address() {
-    let Some(mut bench) = Bench::or_skip() else { return };
+    let Some(bench) = Bench::or_skip() else { return };
     bench.table.add(udp(GROUP, 5000)).unwrap();
     bench.table.add(udp(GROUP6, 0)).unwrap();
     assert!(bench.takes(&patched(&udp_v4(GROUP, 5000), 0, &GROUP_MAC)));
@@ -238,7 +255,7 @@ fn multicast_groups_are_taken_by_address() {
 
 #[test]
 fn frame_filters_match_mac_type_and_vlan_alone_and_together() {
-    let Some(mut bench) = Bench::or_skip() else { return };
+    let Some(bench) = Bench::or_skip() else { return };
     let plain = udp_v4(HOST, 7000);
     let in_vlan = tagged(&plain, &[(0x8100, 5)]);
     let arp = patched(&plain, 12, &[8, 6]);
@@ -271,7 +288,7 @@ fn frame_filters_match_mac_type_and_vlan_alone_and_together() {
 
 #[test]
 fn queue_without_socket_frames_pass() {
-    let Some(mut bench) = Bench::or_skip() else { return };
+    let Some(bench) = Bench::or_skip() else { return };
     bench.table.add(Filter::Frame(FrameFilter::default())).unwrap();
     let frame = udp_v4(HOST, 7000);
     let run = bench.cable.near(|| bench.program.test_run_on(&frame, bench.ifindex, 1)).unwrap();
@@ -359,12 +376,10 @@ fn frames() -> impl Strategy<Value = Vec<u8>> {
 #[test]
 fn random_and_mutated_packets_kernel_and_model_decide_alike() {
     let Some(bench) = Bench::or_skip() else { return };
-    let bench = std::cell::RefCell::new(bench);
     let cases = (proptest::collection::hash_set(filters(), 1..24), proptest::collection::vec(frames(), 40));
     let taken = std::cell::Cell::new(0);
     TestRunner::new(Config { failure_persistence: None, ..Config::with_cases(200) })
         .run(&cases, |(filters, frames)| {
-            let mut bench = bench.borrow_mut();
             bench.remove_all();
             for filter in &filters {
                 bench.table.add(*filter).unwrap();
@@ -378,13 +393,162 @@ fn random_and_mutated_packets_kernel_and_model_decide_alike() {
     assert!((1000..7000).contains(&taken.get()), "{} of 8000 frames were taken", taken.get());
 }
 
+/// From other sources, behind the tags and options that the frame has.
+fn from_source(frame: &[u8], address: u32, port: u16) -> Vec<u8> {
+    let mut frame = frame.to_vec();
+    let mut packet_at = 14;
+    while packet_at < frame.len() && matches!(frame[packet_at - 2..packet_at], [0x81, 0] | [0x88, 0xa8]) {
+        packet_at += 4;
+    }
+    let (address_at, port_at) = match frame.get(packet_at).map(|first| (first >> 4, usize::from(first & 0xf))) {
+        Some((4, words)) => (packet_at + 12, packet_at + 4 * words),
+        _ => (packet_at + 20, packet_at + 40),
+    };
+    for (at, bytes) in [(address_at, address.to_be_bytes().as_slice()), (port_at, &port.to_be_bytes())] {
+        if let Some(place) = frame.get_mut(at..at + bytes.len()) {
+            place.copy_from_slice(bytes);
+        }
+    }
+    frame
+}
+
+#[test]
+fn filters_of_random_shares_kernel_and_model_pick_alike() {
+    let Some(bench) = Bench::or_skip() else { return };
+    let shares = proptest::collection::hash_set(0..SHARES_MOST, 1..=8);
+    let filters = proptest::collection::hash_map(filters(), shares, 1..12);
+    let frames =
+        (frames(), any::<u32>(), any::<u16>()).prop_map(|(frame, address, port)| from_source(&frame, address, port));
+    let cases = (filters, proptest::collection::vec(frames, 30));
+    let seen = std::cell::Cell::new([0; SHARES_MOST as usize]);
+    TestRunner::new(Config { failure_persistence: None, ..Config::with_cases(200) })
+        .run(&cases, |(filters, frames)| {
+            bench.remove_all();
+            for (filter, shares) in &filters {
+                for share in shares {
+                    bench.table.of_share(*share).add(*filter).unwrap();
+                }
+            }
+            for share in frames.iter().filter_map(|frame| bench.share_of(frame)) {
+                let mut counts = seen.get();
+                counts[share as usize] += 1;
+                seen.set(counts);
+            }
+            Ok(())
+        })
+        .unwrap();
+    assert!(seen.get().iter().all(|frames| *frames > 50), "{:?}", seen.get());
+}
+
+#[test]
+fn flow_filters_of_two_shares_each_gets_its_own_in_all_wrappings() {
+    let Some(bench) = Bench::or_skip() else { return };
+    let other = bench.table.of_share(5);
+    bench.table.add(udp(HOST, 7000)).unwrap();
+    other.add(udp(HOST, 7001)).unwrap();
+    other.add(udp(HOST6, 7000)).unwrap();
+    other.add(tcp(HOST, 7000)).unwrap();
+    let (ours, theirs) = (udp_v4(HOST, 7000), udp_v4(HOST, 7001));
+    assert_eq!([&ours, &theirs].map(|frame| bench.share_of(frame)), [Some(0), Some(5)]);
+    assert_eq!([udp_v6(HOST6, 7000), tcp_v4(HOST, 7000)].map(|frame| bench.share_of(&frame)), [Some(5); 2]);
+    let in_tags = tagged(&with_options(&theirs, 3), &[(0x88a8, 5), (0x8100, 6)]);
+    assert_eq!(bench.share_of(&in_tags), Some(5));
+    assert_eq!(bench.share_of(&patched(&theirs, 20, &[0x20, 0])), None, "a fragment");
+    assert_eq!(bench.share_of(&udp_v4(HOST, 7002)), None);
+    other.add(Filter::Frame(FrameFilter::default())).unwrap();
+    assert_eq!(bench.share_of(&ours), Some(5), "a frame filter comes first");
+}
+
+#[test]
+fn filter_of_several_shares_each_flow_stays_and_all_get_some() {
+    let Some(bench) = Bench::or_skip() else { return };
+    let shares = [0, 3, 6];
+    for filter in [udp(HOST, 7000), udp(HOST6, 7000)] {
+        for share in shares {
+            bench.table.of_share(share).add(filter).unwrap();
+        }
+    }
+    for frame in [udp_v4(HOST, 7000), udp_v6(HOST6, 7000)] {
+        let mut flows = std::collections::HashMap::new();
+        for port in 40_000..40_120 {
+            let frame = from_source(&frame, 0x0a00_0002, port);
+            let share = bench.share_of(&frame).unwrap();
+            assert_eq!(bench.share_of(&tagged(&frame, &[(0x8100, 5)])), Some(share), "the same under a tag");
+            *flows.entry(share).or_insert(0) += 1;
+        }
+        assert!(shares.iter().all(|share| flows[share] > 20) && flows.len() == 3, "{flows:?}");
+    }
+}
+
+#[test]
+fn filter_moved_or_removed_by_one_share_stays_with_the_others() {
+    let Some(bench) = Bench::or_skip() else { return };
+    let frames = |filter| match filter {
+        Filter::Flow(FlowFilter { address: IpAddr::V6(_), .. }) => udp_v6(HOST6, 7000),
+        _ => udp_v4(HOST, 7000),
+    };
+    let ether_type = Filter::Frame(FrameFilter { ether_type: Some(0x0800), ..FrameFilter::default() });
+    let everything = Filter::Frame(FrameFilter::default());
+    for filter in [udp(HOST, 7000), udp(HOST6, 7000), udp(Ipv4Addr::UNSPECIFIED, 7000), ether_type, everything] {
+        let (first, second) = (&bench.table, bench.table.of_share(1));
+        let frame = frames(filter);
+        first.add(filter).unwrap();
+        assert!(refusal(first.add(filter)).contains("is there already"));
+        assert!(refusal(second.remove(filter)).contains("is not there"));
+        assert!(refusal(second.move_to(filter, 0)).contains("is not there"));
+        assert!(refusal(first.move_to(filter, SHARES_MOST)).contains("0 to 7"));
+        first.move_to(filter, 1).unwrap();
+        assert_eq!(bench.share_of(&frame), Some(1), "{filter}");
+        assert!(refusal(first.remove(filter)).contains("is not there"));
+        first.add(filter).unwrap();
+        second.move_to(filter, 0).unwrap();
+        assert_eq!(bench.share_of(&frame), Some(0), "{filter}: it has been there");
+        second.add(filter).unwrap();
+        first.remove(filter).unwrap();
+        assert_eq!(bench.share_of(&frame), Some(1), "{filter}");
+        second.pause().unwrap();
+        assert!(!takes_now(&bench, &frame));
+        first.resume().unwrap();
+        assert!(takes_now(&bench, &frame));
+        second.withdraw(filter);
+        first.restore(filter);
+        assert_eq!(bench.share_of(&frame), Some(1), "{filter} restored");
+        first.forget(1).unwrap();
+        assert!(!bench.takes(&frame), "{filter} forgotten");
+    }
+}
+
+fn refusal(result: Result<(), crate::PortError>) -> String {
+    result.unwrap_err().to_string()
+}
+
+/// Not held against the model, which knows no pause.
+fn takes_now(bench: &Bench, frame: &[u8]) -> bool {
+    bench.cable.near(|| bench.telling.test_run_on(frame, bench.ifindex, 0)).unwrap().retval >= TOLD
+}
+
+/// As when a signal handler runs in the middle of a change and makes one itself.
+#[test]
+fn table_held_by_somebody_who_does_not_go_on_change_is_refused_in_time() {
+    let Some(bench) = Bench::or_skip() else { return };
+    bench.table.add(udp(HOST, 7000)).unwrap();
+    let started = std::time::Instant::now();
+    let other = bench.table.of_share(1);
+    let refused = bench.table.while_held(|| other.add(udp(HOST, 7001)));
+    assert!(refusal(refused).starts_with("add a filter on"));
+    assert!((50..2000).contains(&started.elapsed().as_millis()));
+    bench.table.while_held(|| other.withdraw(udp(HOST, 7000)));
+    assert!(!takes_now(&bench, &udp_v4(HOST, 7000)), "a child of fork waits for nobody");
+    other.add(udp(HOST, 7001)).unwrap();
+}
+
 #[test]
 fn frame_longer_than_buffers_stays_with_the_kernel() {
-    let Some(mut bench) = Bench::or_skip() else { return };
+    let Some(bench) = Bench::or_skip() else { return };
     let short = udp_v4(HOST, 7);
     let mut long = short.clone();
     long.push(0);
-    let mut table = SteeringTable::new(NEAR, short.len() as u32).unwrap();
+    let table = SteeringTable::new(NEAR, short.len() as u32).unwrap();
     for filter in [udp(HOST, 7), Filter::Frame(FrameFilter::default())] {
         table.add(filter).unwrap();
         let program = table.program(&bench.sockets).unwrap();
@@ -397,7 +561,7 @@ fn frame_longer_than_buffers_stays_with_the_kernel() {
 
 #[test]
 fn filter_withdrawn_takes_nothing_though_its_port_has_a_word_and_restored_takes_again() {
-    let Some(mut bench) = Bench::or_skip() else { return };
+    let Some(bench) = Bench::or_skip() else { return };
     let frame = udp_v4(HOST, 7);
     bench.table.add(udp(HOST, 7)).unwrap();
     assert!(bench.takes(&frame));
@@ -415,7 +579,7 @@ fn filter_withdrawn_takes_nothing_though_its_port_has_a_word_and_restored_takes_
 #[test]
 fn table_full_the_next_filter_is_refused_and_the_others_stay() {
     const FLOWS: u32 = 1 << 16;
-    let Some(mut bench) = Bench::or_skip() else { return };
+    let Some(bench) = Bench::or_skip() else { return };
     let flow = |number: u32| udp(Ipv4Addr::from(0x0a00_0000 + (number >> 12)), 1 + (number & 0xfff) as u16);
     let started = std::time::Instant::now();
     for number in 0..FLOWS {

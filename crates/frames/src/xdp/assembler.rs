@@ -85,6 +85,7 @@ const SIZE_HALF: u8 = 0x08;
 const SIZE_BYTE: u8 = 0x10;
 const SIZE_DOUBLE: u8 = 0x18;
 const ALU_ADD: u8 = 0x00;
+const ALU_MULTIPLY: u8 = 0x20;
 const ALU_AND: u8 = 0x50;
 const ALU_SHIFT_LEFT: u8 = 0x60;
 const ALU_SHIFT_RIGHT: u8 = 0x70;
@@ -155,6 +156,16 @@ impl Assembler {
         self.push(CLASS_ALU64 | ALU_ADD | SOURCE_REGISTER, to, from, 0, 0)
     }
 
+    /// `to *= constant`, sign-extended.
+    pub fn multiply(&mut self, to: Register, constant: i32) -> &mut Self {
+        self.push(CLASS_ALU64 | ALU_MULTIPLY, to, Register::R0, 0, constant)
+    }
+
+    /// `to *= from`.
+    pub fn multiply_register(&mut self, to: Register, from: Register) -> &mut Self {
+        self.push(CLASS_ALU64 | ALU_MULTIPLY | SOURCE_REGISTER, to, from, 0, 0)
+    }
+
     /// `to &= constant`, sign-extended.
     pub fn and(&mut self, to: Register, constant: i32) -> &mut Self {
         self.push(CLASS_ALU64 | ALU_AND, to, Register::R0, 0, constant)
@@ -168,6 +179,11 @@ impl Assembler {
     /// `to >>= bits`, unsigned.
     pub fn shift_right(&mut self, to: Register, bits: i32) -> &mut Self {
         self.push(CLASS_ALU64 | ALU_SHIFT_RIGHT, to, Register::R0, 0, bits)
+    }
+
+    /// `to >>= bits`, unsigned; of the number of bits the low six count.
+    pub fn shift_right_register(&mut self, to: Register, bits: Register) -> &mut Self {
+        self.push(CLASS_ALU64 | ALU_SHIFT_RIGHT | SOURCE_REGISTER, to, bits, 0, 0)
     }
 
     /// Turns the low 16 bits of `to` from network order to that of the CPU, or back; the others become 0.
@@ -325,6 +341,8 @@ mod tests {
         program.load(Width::Byte, Register::R2, Register::R7, 14).shift_right(Register::R2, 4).and(Register::R2, 15);
         program.shift_left(Register::R2, 2).add_register(Register::R3, Register::R2).swap_from_network(Register::R4);
         program.jump_if_not_equal(Register::R2, 4, end).jump_if_below(Register::R2, 20, end);
+        program.multiply(Register::R2, 3).multiply_register(Register::R2, Register::R1);
+        program.shift_right_register(Register::R9, Register::R2);
         program.place(end).call(HelperCall::MapLookup);
         let bytes: Vec<_> = program.finish().iter().map(|i| (i.code, i.registers, i.offset, i.immediate)).collect();
         let wanted = [
@@ -336,8 +354,11 @@ mod tests {
             (0x67, 0x02, 0, 2),
             (0x0f, 0x23, 0, 0),
             (0xdc, 0x04, 0, 16),
-            (0x55, 0x02, 1, 4),
-            (0xa5, 0x02, 0, 20),
+            (0x55, 0x02, 4, 4),
+            (0xa5, 0x02, 3, 20),
+            (0x27, 0x02, 0, 3),
+            (0x2f, 0x12, 0, 0),
+            (0x7f, 0x29, 0, 0),
             (0x85, 0x00, 0, 1),
         ];
         assert_eq!(bytes, wanted);

@@ -37,9 +37,10 @@
 use nearwire_sys::bpf::{Instruction, LoadError, Map, Program};
 use std::os::fd::AsFd;
 
-use super::assembler::Register::{R0, R1, R2, R3, R4, R5};
+use super::assembler::Register::{R0, R1, R2, R3, R4, R5, R9};
 use super::assembler::{Assembler, HelperCall, Label, Width};
 use super::stamps::{self, Stamps, append_stamped_redirect};
+use crate::steering::SHARE_BITS;
 
 /// `XDP_PASS`.
 pub const XDP_PASS: u32 = 2;
@@ -81,7 +82,7 @@ pub fn steer_all(sockets: &Map) -> Result<Program, LoadError> {
 /// The same, with times.
 pub(crate) fn steer_all_stamped(sockets: &Map, stamps: Option<Stamps>) -> Result<Program, LoadError> {
     let mut program = Assembler::new();
-    append_stamped_redirect(&mut program, sockets, stamps);
+    append_stamped_redirect(&mut program, sockets, Place::OfQueue, stamps);
     stamps::load("nw_steer_all", &program.finish(), stamps)
 }
 
@@ -109,7 +110,7 @@ fn steer_instructions(sockets: &Map, ether_type: u16, stamps: Option<Stamps>) ->
         append_look(&mut program, ether_type, tags, redirect, pass);
     }
     program.place(redirect);
-    append_stamped_redirect(&mut program, sockets, stamps);
+    append_stamped_redirect(&mut program, sockets, Place::OfQueue, stamps);
     program.place(pass);
     append_pass(&mut program);
     program.finish()
@@ -141,14 +142,39 @@ pub(crate) fn loaded_as(wire: u16) -> i32 {
     i32::from(u16::from_ne_bytes(wire.to_be_bytes()))
 }
 
-/// Returns `bpf_redirect_map(sockets, rx_queue_index, XDP_PASS)`. Expects the context in `R1`.
-pub(crate) fn append_redirect(program: &mut Assembler, sockets: &Map) {
+/// Where the socket for a frame stands in the map of sockets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// At the number of the queue that the frame came in on.
+    OfQueue,
+    /// At [`place_of`] the queue and the share whose number is in `R9`.
+    OfShare,
+}
+
+/// The place of a share's socket for a queue. One queue's stand together, so that a queue that the device got later has its places
+/// behind the map's end, where the kernel has none and passes the frame.
+pub(crate) fn place_of(queue: u32, share: u32) -> u32 {
+    queue << SHARE_BITS | share
+}
+
+/// Returns `bpf_redirect_map(sockets, place, XDP_PASS)`. Expects the context in `R1`.
+pub(crate) fn append_redirect(program: &mut Assembler, sockets: &Map, place: Place) {
+    append_place(program, place);
     program
-        .load(Width::Word, R2, R1, CONTEXT_RX_QUEUE_INDEX) // key: the queue the frame came in on
         .load_map(R1, sockets.as_fd()) // the map of sockets
         .set(R3, XDP_PASS.cast_signed()) // when the queue has no socket
         .call(HelperCall::RedirectMap) // R0 = XDP_REDIRECT or XDP_PASS
         .exit();
+}
+
+/// Puts the place into `R2`. Expects the context in `R1`.
+pub(crate) fn append_place(program: &mut Assembler, place: Place) {
+    program.load(Width::Word, R2, R1, CONTEXT_RX_QUEUE_INDEX); // the queue the frame came in on
+    if place == Place::OfShare {
+        program
+            .shift_left(R2, SHARE_BITS.cast_signed()) // the first of the queue's places
+            .add_register(R2, R9);
+    }
 }
 
 pub(crate) fn append_pass(program: &mut Assembler) {

@@ -22,7 +22,7 @@ use nearwire_sys::bpf::{Instruction, LoadError, Map, Program};
 use super::assembler::Register::{R0, R1, R2, R3, R6, R7, R8, R10};
 use super::assembler::Width::{Double, Word};
 use super::assembler::{Assembler, HelperCall};
-use super::programs::{CONTEXT_DATA, append_redirect};
+use super::programs::{CONTEXT_DATA, Place, append_redirect};
 
 /// Offset in `struct xdp_md`.
 const CONTEXT_DATA_META: i16 = 8;
@@ -93,9 +93,9 @@ pub(crate) fn load(name: &str, instructions: &[Instruction], stamps: Option<Stam
 }
 
 /// As [`append_redirect`], with a record in front of the frame. Where there is no room for one, the frame goes without.
-/// Expects the context in `R1`; nothing that registers and stack hold besides is kept.
-pub(crate) fn append_stamped_redirect(program: &mut Assembler, sockets: &Map, stamps: Option<Stamps>) {
-    let Some(stamps) = stamps else { return append_redirect(program, sockets) };
+/// Expects the context in `R1`; of what registers and stack hold besides, `R9` is kept.
+pub(crate) fn append_stamped_redirect(program: &mut Assembler, sockets: &Map, place: Place, stamps: Option<Stamps>) {
+    let Some(stamps) = stamps else { return append_redirect(program, sockets, place) };
     let unstamped = program.label();
     program
         .copy(R6, R1) // the context, for after the calls
@@ -117,7 +117,7 @@ pub(crate) fn append_stamped_redirect(program: &mut Assembler, sockets: &Map, st
         .store(Double, R1, 16, R3)
         .place(unstamped)
         .copy(R1, R6); // the context
-    append_redirect(program, sockets);
+    append_redirect(program, sockets, place);
 }
 
 /// Puts the device's time into `R8`, or 0.
