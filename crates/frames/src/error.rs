@@ -169,6 +169,25 @@ pub enum PortError {
         /// How many this port has prepared.
         slots: u32,
     },
+    /// A share needs a lane to send on.
+    #[error(
+        "share the queues of {interface}: a share sends on a lane behind the first, and of {lanes} none is left; open the \
+             port with `lanes` on more receive queues, or take a share back"
+    )]
+    NoLaneLeft {
+        /// The interface.
+        interface: String,
+        /// How many lanes the port was opened with.
+        lanes: usize,
+    },
+    /// There are as many shares as can be.
+    #[error("share the queues of {interface}: {most} ports share them, which is the most; take a share back")]
+    NoShareLeft {
+        /// The interface.
+        interface: String,
+        /// How many there can be, with the first.
+        most: u32,
+    },
     /// A filter that cannot be added or removed.
     #[error("steer frames of {interface}: {source}")]
     Filter {
@@ -177,7 +196,7 @@ pub enum PortError {
         /// Why not.
         source: FilterError,
     },
-    /// A call of [`crate::RawPort`] that the one before it does not allow.
+    /// A call that the one before it, or what the port is, does not allow.
     #[error("{call} on {interface}: {found}; {instead}")]
     OutOfTurn {
         /// What was called.

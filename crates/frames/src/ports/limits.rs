@@ -89,6 +89,14 @@ pub(super) fn no_frame_lent(interface: &str) -> PortError {
     out_of_turn("give a frame back", interface, "none is lent", "receive one in place first")
 }
 
+pub(super) fn is_a_share(call: &'static str, interface: &str) -> PortError {
+    out_of_turn(call, interface, "the port is a share itself", "use the port that it was made of")
+}
+
+pub(super) fn is_no_share(call: &'static str, interface: &str) -> PortError {
+    out_of_turn(call, interface, "the port given is no share of this one", "make one with `share`")
+}
+
 fn out_of_turn(call: &'static str, interface: &str, found: &'static str, instead: &'static str) -> PortError {
     PortError::OutOfTurn { call, interface: interface.to_owned(), found, instead }
 }

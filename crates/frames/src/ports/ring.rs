@@ -80,6 +80,12 @@ impl<A: Deref<Target = AtomicU32>> ProducerIndex<A> {
         self.consumer_seen = self.consumer.load(Ordering::Acquire);
         self.producer.load(Ordering::Relaxed).wrapping_sub(self.consumer_seen)
     }
+
+    /// Slots that the consumer has taken, when the ring began at 0, wrapping. Looks at the shared index.
+    #[must_use]
+    pub fn consumed(&self) -> u32 {
+        self.consumer.load(Ordering::Acquire)
+    }
 }
 
 /// The consumer's side of a ring's indices.
@@ -130,6 +136,12 @@ impl<A: Deref<Target = AtomicU32>> ConsumerIndex<A> {
     #[inline]
     pub fn known(&self) -> u32 {
         self.producer_seen.wrapping_sub(self.next)
+    }
+
+    /// Slots filled and not taken yet. Looks at the shared index.
+    #[must_use]
+    pub fn waiting(&self) -> u32 {
+        self.producer.load(Ordering::Acquire).wrapping_sub(self.next)
     }
 
     /// Gives everything taken back to the producer.

@@ -9,7 +9,8 @@
 //! ```
 //!
 //! A port is one socket a receive queue, plus one for sending when that is separate. An XDP program, attached as long
-//! as the port lives, hands the port's frames to the sockets and all others to the kernel.
+//! as the port lives, hands the port's frames to the sockets and all others to the kernel. Several ports may share the queues of
+//! one, each with sockets and filters of its own (`share`).
 //!
 //! A port is its process's own: a child of fork(2) has neither memory nor rings, and must not use the port.
 //!
@@ -18,11 +19,13 @@
 
 mod candidates;
 mod config;
+mod fill;
 mod lanes;
 mod raw;
 mod receive;
 mod rings;
 mod send;
+mod share;
 mod socket;
 mod times;
 mod umem;
@@ -33,8 +36,11 @@ pub use lanes::{Kick, Kicked};
 pub use times::{FrameTimes, NoDeviceTimes, TimesWanted};
 pub use umem::Pages;
 
+pub use crate::steering::SHARES_MOST;
+
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::sync::{Arc, Weak};
 
 use nearwire_sys::bpf::Map;
 
@@ -42,12 +48,13 @@ use crate::PortError;
 use crate::interface::InterfaceFacts;
 use crate::port::{Port, PortStatistics, PreparedFrame};
 use crate::ports::limits::FrameLimits;
-use crate::steering::{SHARES_MOST, SteeringTable};
+use crate::steering::SteeringTable;
 use crate::xdp::stamps::Record;
 use crate::xdp::{XdpAttachment, programs};
 
 use receive::{Receiver, Taken};
 use send::{PreparedSend, Sender};
+use share::Number;
 use socket::SocketSpec;
 use times::Times;
 
@@ -68,12 +75,49 @@ pub struct XdpFacts {
     pub program_id: u32,
 }
 
+/// What a port has of the attached program.
+#[derive(Debug)]
+enum Hold {
+    /// It is the port's.
+    Own(Arc<XdpAttachment>),
+    /// It is that of the port which this one is a share of.
+    Other(Weak<XdpAttachment>),
+    /// Nothing any more.
+    Nothing,
+}
+
+impl Hold {
+    fn own(&self) -> Option<&XdpAttachment> {
+        match self {
+            Hold::Own(attachment) => Some(attachment),
+            Hold::Other(_) | Hold::Nothing => None,
+        }
+    }
+
+    /// A share's.
+    fn another(&self) -> Hold {
+        match self {
+            Hold::Own(attachment) => Hold::Other(Arc::downgrade(attachment)),
+            Hold::Other(attachment) => Hold::Other(Weak::clone(attachment)),
+            Hold::Nothing => Hold::Nothing,
+        }
+    }
+
+    fn is_in_force(&self) -> bool {
+        match self {
+            Hold::Own(attachment) => attachment.is_in_force(),
+            Hold::Other(attachment) => attachment.upgrade().is_some_and(|attachment| attachment.is_in_force()),
+            Hold::Nothing => false,
+        }
+    }
+}
+
 /// An open AF_XDP port.
 #[derive(Debug)]
 pub struct XdpPort {
     // Detached first: with the program gone the kernel has its frames back while sockets and memory are taken down.
-    attachment: Option<XdpAttachment>,
-    sockets: Map,
+    attachment: Hold,
+    sockets: Arc<Map>,
     /// The filters, for a port opened with [`Steer::Filters`].
     steering: Option<SteeringTable>,
     receivers: Box<[Receiver]>,
@@ -83,15 +127,21 @@ pub struct XdpPort {
     lent: Option<(usize, FrameTimes, Taken)>,
     /// An empty look runs the driver's receive path.
     busy_polls: bool,
+    /// An empty look does something: it polls, wakes drivers that ask for it, or gives buffers back that others want too.
+    acts_when_empty: bool,
     sender: Sender,
     /// Of lanes behind the first.
-    other_senders: Box<[Sender]>,
+    other_senders: Vec<Sender>,
     empty_looks: u32,
     received_frames: u64,
     limits: FrameLimits,
     times: Times,
     config: XdpConfig,
     facts: XdpFacts,
+    /// Of the receiving interface.
+    ifindex: u32,
+    /// Which share it is.
+    number: Number,
 }
 
 impl XdpPort {
@@ -113,20 +163,23 @@ impl XdpPort {
         let buffer_bytes = config.frame_size_bytes as usize - RECEIVE_HEADROOM_BYTES;
         Ok(XdpPort {
             facts: XdpFacts { pages: sockets.pages, zero_copy: sockets.zero_copy, program_id: attachment.program_id() },
-            attachment: Some(attachment),
-            sockets: map,
+            attachment: Hold::Own(Arc::new(attachment)),
+            sockets: Arc::new(map),
             steering,
             receivers: sockets.receivers.into_boxed_slice(),
             next: 0,
             lent: None,
             busy_polls: false,
+            acts_when_empty: config.mode == XdpMode::ZeroCopy,
             sender: sockets.sender,
-            other_senders: sockets.other_senders.into_boxed_slice(),
+            other_senders: sockets.other_senders,
             empty_looks: 0,
             received_frames: 0,
             limits: FrameLimits::new(&sending, buffer_bytes),
             times: Times::new(),
             config: config.clone(),
+            ifindex: receiving.ifindex,
+            number: Number::first(),
         })
     }
 
@@ -146,12 +199,13 @@ impl XdpPort {
     /// about programs that links attach.
     #[must_use]
     pub fn is_attached(&self) -> bool {
-        self.attachment.as_ref().is_some_and(XdpAttachment::is_in_force)
+        self.attachment.is_in_force()
     }
 
-    /// Detaches the program: the kernel has all frames from now on, and those in the rings can still be read.
+    /// Detaches the program: the kernel has all frames from now on, those of shares too, and those in the rings can still be read. A
+    /// share's own program this is not, so called of one it changes nothing but what that share says.
     pub fn detach(&mut self) {
-        self.attachment = None;
+        self.attachment = Hold::Nothing;
     }
 
     /// The sockets it receives by, to wait for in an epoll set of the caller's.
@@ -172,7 +226,13 @@ impl XdpPort {
                 .map_err(|source| PortError::refused("set busy polling", &self.config.interface, source))?;
         }
         self.busy_polls = busy_poll_us > 0;
+        self.decide_acts_when_empty();
         Ok(())
+    }
+
+    fn decide_acts_when_empty(&mut self) {
+        let shares = self.receivers.iter().any(Receiver::is_sharing);
+        self.acts_when_empty = shares || self.busy_polls || self.config.mode == XdpMode::ZeroCopy;
     }
 
     /// The filters, for a port opened with [`Steer::Filters`].
@@ -182,11 +242,13 @@ impl XdpPort {
 
     /// For the child of a fork: closes the child's copies of the descriptors, which would keep the queues and the program
     /// when the parent ends, and gives the filters, whose maps the parent still uses. Packet memory and rings are not
-    /// there in a child.
+    /// there in a child. There must be no shares.
     #[must_use]
     pub fn into_filters_of_parent(self) -> Option<SteeringTable> {
         let XdpPort { attachment, steering, receivers, sender, other_senders, .. } = self;
-        if let Some(attachment) = attachment {
+        if let Hold::Own(attachment) = attachment
+            && let Some(attachment) = Arc::into_inner(attachment)
+        {
             attachment.close_copy();
         }
         let sockets = receivers.iter().map(Receiver::socket).chain([sender.socket()]);
@@ -235,11 +297,12 @@ impl XdpPort {
     fn empty(&mut self) -> Result<(), PortError> {
         self.empty_looks = self.empty_looks.wrapping_add(1);
         let check = self.empty_looks.is_multiple_of(EMPTY_LOOKS_PER_CHECK);
-        if check || self.busy_polls || self.config.mode == XdpMode::ZeroCopy {
-            self.wake_receivers(check || self.busy_polls)
-        } else {
-            Ok(())
-        }
+        if check || self.acts_when_empty { self.act_when_empty(check) } else { Ok(()) }
+    }
+
+    fn act_when_empty(&mut self, check: bool) -> Result<(), PortError> {
+        self.receivers.iter_mut().for_each(Receiver::give_back_when_empty);
+        self.wake_receivers(check || self.busy_polls)
     }
 
     fn wake_receivers(&mut self, all: bool) -> Result<(), PortError> {
@@ -415,11 +478,15 @@ impl Port for XdpPort {
         let rx = rx.join("+");
         let socket = if self.config.separate_tx_socket { " on a socket of its own" } else { "" };
         let times = self.times.in_words();
+        let share = match self.share_number() {
+            0 => String::new(),
+            number => format!("share {number} of "),
+        };
         match &self.config.tx_interface {
             Some(other) => {
                 format!("AF_XDP {mode} on {interface}, rx queue {rx}, tx queue {tx_queue} of {other}{times}")
             }
-            None => format!("AF_XDP {mode} on {interface}, rx queue {rx}, tx queue {tx_queue}{socket}{times}"),
+            None => format!("{share}AF_XDP {mode} on {interface}, rx queue {rx}, tx queue {tx_queue}{socket}{times}"),
         }
     }
 }

@@ -86,7 +86,7 @@ impl Shares {
     /// The share of a packet from the source that made this seed ([`super::headers::Packet::seed`]).
     pub(super) fn pick(self, seed: u64) -> u32 {
         let hash = seed.wrapping_mul(i64::from(HASH_FACTOR).cast_unsigned()) >> HASH_AT & ((1 << HASH_BITS) - 1);
-        self.at(hash as u32 * self.count() >> HASH_BITS)
+        self.at((hash as u32 * self.count()) >> HASH_BITS)
     }
 }
 

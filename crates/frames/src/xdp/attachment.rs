@@ -5,6 +5,7 @@
 //! leaves nothing attached.
 
 use std::fmt;
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 use nearwire_sys::bpf::{Link, Program, XdpAttach};
 
@@ -34,7 +35,10 @@ impl fmt::Display for AttachMode {
 #[derive(Debug)]
 pub struct XdpAttachment {
     link: Link,
-    program_id: u32,
+    /// Of the program and of the one before or, while it changes, of the one that comes: whoever asks meanwhile finds either.
+    program_ids: [AtomicU32; 2],
+    /// Which of them is the program's.
+    now: AtomicUsize,
 }
 
 impl XdpAttachment {
@@ -53,27 +57,30 @@ impl XdpAttachment {
         let program_id = program
             .id()
             .map_err(|source| PortError::refused("read the attached XDP program's id", &interface.name, source))?;
-        Ok(XdpAttachment { link, program_id })
+        let program_ids = [program_id, 0].map(AtomicU32::new);
+        Ok(XdpAttachment { link, program_ids, now: AtomicUsize::new(0) })
     }
 
     /// The kernel's id of the program.
     #[must_use]
     pub fn program_id(&self) -> u32 {
-        self.program_id
+        self.program_ids[self.now.load(Ordering::Relaxed) & 1].load(Ordering::Relaxed)
     }
 
     /// Whether the program is still there: an administrator may detach it, and it goes with the interface. One system call.
     #[must_use]
     pub fn is_in_force(&self) -> bool {
         // An error says nothing about the program.
-        self.link.attached_program().map_or(true, |program| program == Some(self.program_id))
+        let Ok(program) = self.link.attached_program() else { return true };
+        program.is_some_and(|program| self.program_ids.iter().any(|ours| ours.load(Ordering::Acquire) == program))
     }
 
-    /// Puts another program into the place of the attached one; refused, that stays.
-    pub(crate) fn change_program(&mut self, program: &Program) -> std::io::Result<()> {
-        let program_id = program.id()?;
+    /// Puts another program into the place of the attached one; refused, that stays. One at a time.
+    pub(crate) fn change_program(&self, program: &Program) -> std::io::Result<()> {
+        let next = 1 - (self.now.load(Ordering::Relaxed) & 1);
+        self.program_ids[next].store(program.id()?, Ordering::Release);
         self.link.update(program)?;
-        self.program_id = program_id;
+        self.now.store(next, Ordering::Relaxed);
         Ok(())
     }
 

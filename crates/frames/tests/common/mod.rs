@@ -63,7 +63,12 @@ pub fn ip_output(arguments: &str) -> String {
 
 /// A cable, or none where this process may not make one. `NEARWIRE_REQUIRE` makes that a failure.
 pub fn cable_or_skip() -> Option<Cable> {
-    match Cable::lay().and_then(|cable| may_use_bpf().map(|()| cable)) {
+    cable_of_queues_or_skip(2)
+}
+
+/// The same, with as many queues.
+pub fn cable_of_queues_or_skip(queues: u32) -> Option<Cable> {
+    match Cable::lay_with_queues(queues).and_then(|cable| may_use_bpf().map(|()| cable)) {
         Ok(cable) => Some(cable),
         Err(error) if std::env::var_os("NEARWIRE_REQUIRE").is_none() => {
             println!("SKIP no veth cable or no bpf(2) here: {error}");

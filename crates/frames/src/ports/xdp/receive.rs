@@ -1,7 +1,8 @@
 //! The receiving half of an AF_XDP socket.
 //!
 //! Invariant: each receive buffer is in the fill ring, with the kernel, in the RX ring, or taken: with the
-//! closure or caller that reads it. The fill ring has a slot for every buffer, so giving one back cannot fail.
+//! closure or caller that reads it, or kept by one of several that share the fill ring ([`super::fill`]). The fill ring has a
+//! slot for every buffer, so giving one back cannot fail.
 
 use std::io;
 use std::num::NonZeroU64;
@@ -12,8 +13,12 @@ use rustix::net::sockopt::xdp_statistics;
 use rustix::net::xdp::XdpDesc;
 use rustix::net::{RecvFlags, recv};
 
-use super::rings::{ConsumerRing, ProducerRing};
+use super::XdpPort;
+use super::fill::{Fill, SharedFill};
+use super::rings::ConsumerRing;
+use super::socket::open_another;
 use super::umem::Umem;
+use crate::PortError;
 use crate::xdp::stamps::{RECORD_BYTES, Record};
 
 /// Frames read before the kernel gets their buffers back, within one batch.
@@ -39,7 +44,7 @@ impl Taken {
 pub(super) struct Receiver {
     // Rings before memory and socket: what points into a thing goes before the thing.
     rx: ConsumerRing<XdpDesc>,
-    fill: ProducerRing<u64>,
+    fill: Fill,
     umem: Arc<Umem>,
     socket: Arc<OwnedFd>,
     frame_size_bytes: u32,
@@ -47,7 +52,12 @@ pub(super) struct Receiver {
     kept_frames: u32,
     /// Frames read since the socket was opened, wrapping.
     taken: u32,
-    /// Where the next frame will most likely begin; see [`Receiver::expect_next`].
+    /// Where the next frame will most likely begin, and what is asked for of it; nothing, where others share the fill ring.
+    ///
+    /// The kernel takes buffers in the order of the fill ring, so it is the buffer of the push that has as many before it as frames
+    /// came, with the headroom of the frame before. Asking for that line together with the descriptor's saves one of three
+    /// transfers between two CPUs that follow on each other: the fastest round trips over veth take 0.44 instead of 0.51 us
+    /// each way. A wrong guess costs a line.
     expected_address: u64,
     expected_bytes: u32,
     /// The program writes a record with this mark in front of each frame.
@@ -59,7 +69,7 @@ impl Receiver {
         socket: Arc<OwnedFd>,
         umem: Arc<Umem>,
         rx: ConsumerRing<XdpDesc>,
-        fill: ProducerRing<u64>,
+        fill: Fill,
         frame_size_bytes: u32,
     ) -> Receiver {
         Receiver {
@@ -87,15 +97,56 @@ impl Receiver {
     /// From now on records with this mark are looked for.
     pub(super) fn set_mark(&mut self, mark: NonZeroU64) {
         self.mark = Some(mark);
+        if let Fill::Shared(fill) = &self.fill {
+            fill.set_mark(mark);
+        }
     }
 
-    /// Gives the kernel the first `frames` buffers of the memory.
-    pub(super) fn fill_first(&mut self, frames: u32) {
-        for frame in 0..frames {
-            let pushed = self.fill.push(u64::from(frame) * u64::from(self.frame_size_bytes));
-            debug_assert!(pushed, "the fill ring has a slot for every buffer");
+    /// The same receiver with a fill ring, of this many buffers, that others can share.
+    pub(super) fn sharing(mut self, frames: usize) -> Receiver {
+        let Fill::Own(mut fill) = self.fill else { return self };
+        self.rx.release();
+        fill.submit();
+        let fill = SharedFill::new(fill, frames);
+        if let Some(mark) = self.mark {
+            fill.set_mark(mark);
         }
-        self.fill.submit();
+        Receiver { fill: Fill::Shared(fill), kept_frames: 0, expected_bytes: 0, ..self }
+    }
+
+    /// The same with the fill ring for itself, when nobody shares it any more.
+    pub(super) fn owning(mut self) -> Receiver {
+        let Fill::Shared(fill) = self.fill else { return self };
+        match fill.into_own() {
+            Ok(fill) => {
+                self.rx.release();
+                // Frames that came by now, of whoever: right while none is on its way.
+                let taken = fill.consumed().wrapping_sub(self.rx.waiting());
+                Receiver { fill: Fill::Own(fill), kept_frames: 0, taken, ..self }
+            }
+            Err(fill) => Receiver { fill: Fill::Shared(fill), ..self },
+        }
+    }
+
+    /// A share's receiver from the same queue, whose socket is open and in no map yet.
+    pub(super) fn open_another(&self, port: &XdpPort, queue: u32) -> Result<Receiver, PortError> {
+        let Fill::Shared(fill) = &self.fill else {
+            return Err(crate::ports::limits::is_no_share("share a queue", &port.config.interface));
+        };
+        let (socket, rx) = open_another(&port.config, port.ifindex, queue, self.socket())?;
+        let (fill, umem) = (Fill::Shared(fill.another()), Arc::clone(&self.umem));
+        Ok(Receiver::new(socket, umem, rx, fill, self.frame_size_bytes))
+    }
+
+    /// Takes over the buffers that a share of the same queue has, and closes it.
+    pub(super) fn take_over(&mut self, mut share: Receiver) {
+        while let Some(taken) = share.take() {
+            share.give_back(taken);
+        }
+        if let (Fill::Shared(fill), Fill::Shared(of_share)) = (&mut self.fill, &mut share.fill) {
+            fill.keep_all_of(of_share);
+            fill.give_back();
+        }
     }
 
     /// Lends the next frame to `read`, and gives its buffer back.
@@ -155,32 +206,59 @@ impl Receiver {
         let descriptor = taken.descriptor;
         // In the kernel's words the address of a frame includes headroom; buffers start at multiples of their size.
         let buffer = descriptor.addr & !(u64::from(self.frame_size_bytes) - 1);
-        self.fill.push(buffer);
-        self.expect_next(descriptor.addr - buffer, descriptor.len);
+        let Fill::Own(fill) = &mut self.fill else { return self.give_back_shared(buffer, &descriptor) };
+        fill.push(buffer);
+        self.taken = self.taken.wrapping_add(1);
+        self.expected_address = fill.pushed(self.taken) + (descriptor.addr - buffer);
+        self.expected_bytes = descriptor.len;
         self.kept_frames += 1;
         if self.rx.known() == 0 || self.kept_frames == GIVE_BACK_FRAMES {
             self.rx.release();
-            self.fill.submit();
+            fill.submit();
             self.kept_frames = 0;
         }
     }
 
-    /// Guesses where the next frame will begin. The kernel takes buffers in the order of the fill ring, so it is the
-    /// buffer of the push that has as many before it as frames came, with the headroom of the frame before.
-    ///
-    /// Asking for that line together with the descriptor's saves one of three transfers between two CPUs that follow on
-    /// each other: the fastest round trips over veth take 0.44 instead of 0.51 us each way. A wrong guess costs a line.
+    /// The same where others give back to the ring too.
+    #[inline(never)]
+    fn give_back_shared(&mut self, buffer: u64, descriptor: &XdpDesc) {
+        let Fill::Shared(fill) = &mut self.fill else { return };
+        fill.keep(buffer);
+        self.kept_frames += 1;
+        if self.mark.is_none()
+            && let Some(mark) = fill.mark()
+        {
+            // Nobody reads this record, and in the buffer it must not be found in front of another's frame.
+            let _ = self.take_record(descriptor, mark);
+        }
+        if self.rx.known() == 0 || self.kept_frames == GIVE_BACK_FRAMES {
+            self.rx.release();
+            self.kept_frames = 0;
+            if let Fill::Shared(fill) = &mut self.fill {
+                fill.give_back();
+            }
+        }
+    }
+
+    /// No frame was there: what is kept too long goes back.
     #[inline]
-    fn expect_next(&mut self, headroom_bytes: u64, len_bytes: u32) {
-        self.taken = self.taken.wrapping_add(1);
-        self.expected_address = self.fill.pushed(self.taken) + headroom_bytes;
-        self.expected_bytes = len_bytes;
+    pub(super) fn give_back_when_empty(&mut self) {
+        if let Fill::Shared(fill) = &mut self.fill {
+            fill.give_back_when_empty();
+        }
+    }
+
+    pub(super) fn is_sharing(&self) -> bool {
+        matches!(self.fill, Fill::Shared(_))
     }
 
     /// The driver ran out of buffers and waits to be told that there are some (zero-copy drivers only).
     #[inline]
     pub(super) fn needs_wakeup(&self) -> bool {
-        self.fill.needs_wakeup()
+        match &self.fill {
+            Fill::Own(fill) => fill.needs_wakeup(),
+            Fill::Shared(fill) => fill.needs_wakeup(),
+        }
     }
 
     /// Tells the driver, and learns whether the interface is still there: `ENXIO` when gone, `ENETDOWN` when down.

@@ -95,11 +95,28 @@ fn word(start: NonNull<u8>, offset_bytes: u64) -> Word {
     Word(unsafe { start.add(offset_bytes as usize) }.cast())
 }
 
+/// The flags of a ring, for those who have not the ring itself at hand. Whoever has it keeps the ring.
+#[derive(Debug)]
+pub(super) struct FlagsWord(Word);
+
+// SAFETY: the word is an atomic of a mapping that belongs to no thread, and that its holder keeps.
+unsafe impl Send for FlagsWord {}
+// SAFETY: as for `Send`: the word is an atomic.
+unsafe impl Sync for FlagsWord {}
+
+impl FlagsWord {
+    /// The kernel wants a system call to go on.
+    #[inline]
+    pub(super) fn needs_wakeup(&self) -> bool {
+        self.0.load(Ordering::Relaxed) & XdpRingFlags::XDP_RING_NEED_WAKEUP.bits() != 0
+    }
+}
+
 /// A ring we fill: fill or TX.
 #[derive(Debug)]
 pub(super) struct ProducerRing<T> {
     index: ProducerIndex<Word>,
-    flags: Word,
+    flags: FlagsWord,
     descriptors: NonNull<T>,
     _mapping: Mapping,
 }
@@ -112,7 +129,7 @@ impl<T: Copy> ProducerRing<T> {
         let parts = Parts::map(spec)?;
         Ok(ProducerRing {
             index: ProducerIndex::new(parts.producer, parts.consumer, spec.slots),
-            flags: parts.flags,
+            flags: FlagsWord(parts.flags),
             descriptors: parts.descriptors,
             _mapping: parts.mapping,
         })
@@ -156,7 +173,17 @@ impl<T: Copy> ProducerRing<T> {
     /// The kernel wants a system call to go on.
     #[inline]
     pub(super) fn needs_wakeup(&self) -> bool {
-        self.flags.load(Ordering::Relaxed) & XdpRingFlags::XDP_RING_NEED_WAKEUP.bits() != 0
+        self.flags.needs_wakeup()
+    }
+
+    /// Its flags once more, to be kept beside it.
+    pub(super) fn flags(&self) -> FlagsWord {
+        FlagsWord(Word(self.flags.0.0))
+    }
+
+    /// Descriptors that the kernel has taken since the ring was made, wrapping.
+    pub(super) fn consumed(&self) -> u32 {
+        self.index.consumed()
     }
 }
 
@@ -194,6 +221,11 @@ impl<T: Copy> ConsumerRing<T> {
         // SAFETY: `slot` is below the number of slots, all of which are mapped; the kernel filled it before it moved the
         // producer index, and does not reuse it before the release.
         Some(unsafe { self.descriptors.add(slot as usize).read() })
+    }
+
+    /// Descriptors in the ring and not taken yet. Looks at the shared index.
+    pub(super) fn waiting(&self) -> u32 {
+        self.index.waiting()
     }
 
     /// Descriptors seen in the ring and not taken yet.

@@ -71,6 +71,7 @@ pub(super) struct Sender {
     completion: ConsumerRing<u64>,
     memory: SendMemory,
     socket: Arc<OwnedFd>,
+    queue: u32,
     /// Buffers to send from, as a stack: the last one freed is the one still in the cache.
     free: Vec<u64>,
     /// The buffer of a send that has begun, and the most it was begun for.
@@ -96,6 +97,7 @@ impl Sender {
 
     pub(super) fn new(
         socket: Arc<OwnedFd>,
+        queue: u32,
         memory: SendMemory,
         tx: ProducerRing<XdpDesc>,
         completion: ConsumerRing<u64>,
@@ -110,6 +112,7 @@ impl Sender {
             first_prepared_address: memory.address(memory.tx_frames),
             memory,
             socket,
+            queue,
             copies,
             pending: false,
             unreaped: false,
@@ -117,6 +120,11 @@ impl Sender {
             refused_frames: 0,
             kicks: 0,
         }
+    }
+
+    /// The queue that the socket is bound to.
+    pub(super) fn queue_number(&self) -> u32 {
+        self.queue
     }
 
     #[cfg(test)]

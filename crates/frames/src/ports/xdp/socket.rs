@@ -3,7 +3,7 @@
 //! Memory of a socket that does both: receive buffers, then send buffers, then resident frames.
 
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -14,12 +14,14 @@ use rustix::net::sockopt::{
     set_xdp_umem_reg, xdp_mmap_offsets, xdp_options,
 };
 use rustix::net::xdp::{
-    SocketAddrXdp, SocketAddrXdpFlags, XDP_PGOFF_RX_RING, XDP_PGOFF_TX_RING, XDP_UMEM_PGOFF_COMPLETION_RING,
-    XDP_UMEM_PGOFF_FILL_RING, XdpMmapOffsets, XdpOptionsFlags, XdpRingOffset, XdpUmemReg, XdpUmemRegFlags,
+    SocketAddrXdp, SocketAddrXdpFlags, SocketAddrXdpWithSharedUmem, XDP_PGOFF_RX_RING, XDP_PGOFF_TX_RING,
+    XDP_UMEM_PGOFF_COMPLETION_RING, XDP_UMEM_PGOFF_FILL_RING, XdpDesc, XdpMmapOffsets, XdpOptionsFlags, XdpRingOffset,
+    XdpUmemReg, XdpUmemRegFlags,
 };
 use rustix::process::{Resource, getrlimit};
 
-use super::config::XdpMode;
+use super::config::{XdpConfig, XdpMode};
+use super::fill::Fill;
 use super::receive::Receiver;
 use super::rings::{ConsumerRing, ProducerRing, RingSpec};
 use super::send::{SendMemory, Sender};
@@ -137,11 +139,14 @@ impl SocketSpec<'_> {
         let mapped = |errno: io::Error| self.refused("map the AF_XDP receive rings", errno);
         let fill = spec(socket, XDP_UMEM_PGOFF_FILL_RING, offsets.fr, self.fill_ring_slots());
         let rx = spec(socket, XDP_PGOFF_RX_RING, offsets.rx, self.rx_ring_slots);
-        let fill = ProducerRing::map(&fill).map_err(mapped)?;
+        let mut fill = ProducerRing::map(&fill).map_err(mapped)?;
         let rx = ConsumerRing::map(&rx).map_err(mapped)?;
-        let mut receiver = Receiver::new(socket.clone(), umem.clone(), rx, fill, self.frame_size_bytes);
-        receiver.fill_first(self.fill_frames);
-        Ok(Some(receiver))
+        for frame in 0..self.fill_frames {
+            let pushed = fill.push(u64::from(frame) * u64::from(self.frame_size_bytes));
+            debug_assert!(pushed, "the fill ring has a slot for every buffer");
+        }
+        fill.submit();
+        Ok(Some(Receiver::new(socket.clone(), umem.clone(), rx, Fill::Own(fill), self.frame_size_bytes)))
     }
 
     fn sender(
@@ -165,7 +170,8 @@ impl SocketSpec<'_> {
             tx_frames: self.tx_frames,
             prepared_frames: self.prepared_frames,
         };
-        Ok(Some(Sender::new(socket.clone(), memory, tx, completion, self.mode != XdpMode::ZeroCopy)))
+        let copies = self.mode != XdpMode::ZeroCopy;
+        Ok(Some(Sender::new(socket.clone(), self.queue, memory, tx, completion, copies)))
     }
 
     fn bind(&self, socket: &OwnedFd) -> Result<(), PortError> {
@@ -197,6 +203,27 @@ impl SocketSpec<'_> {
             _ => self.refused("bind an AF_XDP socket", source),
         }
     }
+}
+
+/// Opens another socket that receives from the queue of `first`, into its memory, with an RX ring and nothing else of its own. What
+/// the first was bound with holds for it too: the kernel takes no flags.
+pub(super) fn open_another(
+    config: &XdpConfig,
+    ifindex: u32,
+    queue: u32,
+    first: BorrowedFd<'_>,
+) -> Result<(Arc<OwnedFd>, ConsumerRing<XdpDesc>), PortError> {
+    let refused = |tried, source: io::Error| PortError::refused(tried, &config.interface, source);
+    let socket = obtain(&Request::XdpSocket).map_err(|refusal| refused("open an AF_XDP socket", refusal.source))?;
+    set_xdp_rx_ring_size(&socket, config.rx_ring_slots)
+        .map_err(|errno| refused("set AF_XDP ring sizes", errno.into()))?;
+    let offsets = xdp_mmap_offsets(&socket).map_err(|errno| refused("read AF_XDP ring offsets", errno.into()))?;
+    let rx = ConsumerRing::map(&spec(&socket, XDP_PGOFF_RX_RING, offsets.rx, config.rx_ring_slots))
+        .map_err(|source| refused("map the AF_XDP receive rings", source))?;
+    let addr = SocketAddrXdp::new(SocketAddrXdpFlags::XDP_SHARED_UMEM, ifindex, queue);
+    bind(&socket, &SocketAddrXdpWithSharedUmem { addr, shared_umem_fd: first })
+        .map_err(|errno| refused("bind an AF_XDP socket that shares a queue", errno.into()))?;
+    Ok((Arc::new(socket), rx))
 }
 
 fn spec(socket: &OwnedFd, page_offset: u64, offsets: XdpRingOffset, slots: u32) -> RingSpec<'_> {

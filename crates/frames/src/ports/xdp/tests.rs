@@ -135,7 +135,7 @@ fn frames_stamped_by_a_device_arrive_with_its_time_and_the_kernels() {
         }
         // What earlier frames left in the buffers is nobody's time.
         cable
-            .far(|| far.attachment.as_mut().unwrap().change_program(&programs::steer_all(&far.sockets).unwrap()))
+            .far(|| far.attachment.own().unwrap().change_program(&programs::steer_all(&far.sockets).unwrap()))
             .unwrap();
         for _ in 0..500 {
             send(&mut near);

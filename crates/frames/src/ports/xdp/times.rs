@@ -168,8 +168,11 @@ impl XdpPort {
     /// than there is changes nothing.
     ///
     /// Costs each frame 20 to 50 ns on its way (`examples/pingpong.rs`, veth). The device's times are looked for in the network
-    /// namespace of the calling thread.
+    /// namespace of the calling thread. Frames of shares ([`XdpPort::share`]) have none, and asking one changes nothing.
     pub fn want_times(&mut self, wanted: TimesWanted) -> TimeSource {
+        if self.share_number() != 0 {
+            return self.times.source();
+        }
         if wanted == TimesWanted::Device && self.times.in_force < Some(TimesWanted::Device) {
             match self.driver_clock().and_then(|clock| self.stamp(clock).map_err(refused)) {
                 Ok(()) => self.times.in_force = Some(TimesWanted::Device),
@@ -227,7 +230,7 @@ impl XdpPort {
         let program = self.stamping_program(Stamps { mark, device });
         let program = program.map_err(|error| crate::xdp::rejected(&interface, error))?;
         let gone = || failed(io::Error::from_raw_os_error(libc::ENOLINK));
-        let attachment = self.attachment.as_mut().ok_or_else(gone)?;
+        let attachment = self.attachment.own().ok_or_else(gone)?;
         attachment.change_program(&program).map_err(failed)?;
         self.facts.program_id = attachment.program_id();
         self.receivers.iter_mut().for_each(|receiver| receiver.set_mark(mark));

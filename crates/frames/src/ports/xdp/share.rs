@@ -1,0 +1,224 @@
+//! Ports that share the queues of one, for engines that have a thread each.
+//!
+//! AF_XDP gives a frame only to a socket that is bound to the queue it came in on. So each *share* of a port has a socket for
+//! each receive queue, with an RX ring of its own, over the memory and the fill ring of the first one's (`XDP_SHARED_UMEM`):
+//!
+//! ```text
+//!   queue 0: share 0 --RX ring-->  share 1 --RX ring-->   one fill ring (`fill`), one completion ring
+//!   queue 1: share 0 --RX ring-->  share 1 --RX ring-->   one fill ring,          one completion ring
+//! ```
+//!
+//! The XDP program finds the share by the filter that matches ([`crate::steering`]) and the socket by queue and share. To send, a share
+//! has one of the lanes ([`super::lanes`]): that socket stays bound as it is, and its TX ring changes hands.
+//!
+//! What the shares have in common lives until the last one is gone, in whatever order they go. The program is that of the port which
+//! [`XdpPort::open`] gave: with it, or its [`XdpPort::detach`], the kernel has all frames.
+//!
+//! Limits: in generic mode two CPUs may bring frames of one queue at the same time, as over veth. Kernels before 6.15 (and stable
+//! series without "xsk: Fix race condition in AF_XDP generic RX path") have a lock for each socket there and none for the fill ring that
+//! they share, and may then give one buffer to two frames.
+//!
+//! Source: `net/xdp/xsk.c` (`xsk_bind`), `net/xdp/xsk_buff_pool.c`.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use rustix::thread::{MembarrierCommand, membarrier};
+
+use super::receive::Receiver;
+use super::{Times, XdpMode, XdpPort};
+use crate::PortError;
+use crate::ports::limits;
+use crate::steering::{FilterError, SHARES_MOST, SteeringTable};
+use crate::xdp::programs::place_of;
+
+/// Where the kernel does not say when all CPUs are done with what was there before: longer than one round of a driver's.
+const IN_FLIGHT: Duration = Duration::from_millis(2);
+
+/// Which numbers are taken, a bit each.
+#[derive(Debug)]
+pub(super) struct Numbers(AtomicU32);
+
+/// A share's number; free again when dropped.
+#[derive(Debug)]
+pub(super) struct Number {
+    numbers: Arc<Numbers>,
+    number: u32,
+}
+
+impl Number {
+    /// That of the port which shares are made of.
+    pub(super) fn first() -> Number {
+        Number { numbers: Arc::new(Numbers(AtomicU32::new(1))), number: 0 }
+    }
+
+    /// The lowest that is free.
+    fn another(&self) -> Option<Number> {
+        let free = |number: &u32| self.numbers.0.fetch_or(1 << number, Ordering::AcqRel) & 1 << number == 0;
+        let number = (1..SHARES_MOST).find(free)?;
+        Some(Number { numbers: Arc::clone(&self.numbers), number })
+    }
+
+    pub(super) fn get(&self) -> u32 {
+        self.number
+    }
+
+    fn is_of(&self, other: &Number) -> bool {
+        Arc::ptr_eq(&self.numbers, &other.numbers)
+    }
+}
+
+impl Drop for Number {
+    fn drop(&mut self) {
+        self.numbers.0.fetch_and(!(1 << self.number), Ordering::AcqRel);
+    }
+}
+
+impl XdpPort {
+    /// The number of this share: 0 for what [`XdpPort::open`] gave.
+    #[must_use]
+    pub fn share_number(&self) -> u32 {
+        self.number.get()
+    }
+
+    /// Makes a port that receives from the same queues what its own filters match, none at first, and sends on the last lane,
+    /// which this port has no more. It can be used in another thread, and is like any port, but that
+    ///
+    /// * its frames have no times, and [`XdpPort::want_times`] does nothing;
+    /// * it has no resident frames, and does not poll busily until it is told to;
+    /// * its lane brings its counters along, and frames that are queued on it and not sent;
+    /// * it is better given back by [`XdpPort::unshare`] than dropped. Dropped, its lane and frames that it has not read are lost to
+    ///   the other ports, with their buffers; the kernel has what its filters match, until the next share gets its number.
+    ///
+    /// In the network namespace of the interface. From now on the receivers of this port pay for the sharing too: some 20 ns a frame.
+    ///
+    /// # Errors
+    /// This port is a share, was opened with another rule than [`super::Steer::Filters`], or has no lane but the first; there are
+    /// [`SHARES_MOST`] ports with this one; or the kernel refused a socket.
+    pub fn share(&mut self) -> Result<XdpPort, PortError> {
+        let interface = || self.config.interface.clone();
+        if self.share_number() != 0 {
+            return Err(limits::is_a_share("share the queues", &self.config.interface));
+        }
+        let fixed_rule = || PortError::Filter { interface: interface(), source: FilterError::FixedRule };
+        let table = self.steering.as_ref().ok_or_else(fixed_rule)?;
+        if self.other_senders.is_empty() {
+            let lanes = if self.config.lanes { self.config.rx_queues.len() } else { 1 };
+            return Err(PortError::NoLaneLeft { interface: interface(), lanes });
+        }
+        let all_taken = || PortError::NoShareLeft { interface: interface(), most: SHARES_MOST };
+        let number = self.number.another().ok_or_else(all_taken)?;
+        // Filters of one that had the number and was dropped.
+        table.forget(number.get())?;
+        let table = table.of_share(number.get());
+        self.share_fill_rings();
+        let opened = self.open_receivers(number.get());
+        let shared = opened.and_then(|receivers| self.share_of(number, table, receivers));
+        if shared.is_err() {
+            self.own_fill_rings();
+        }
+        shared
+    }
+
+    /// The sockets of a share, in the map. Refused, those that are open leave it as they close.
+    fn open_receivers(&self, number: u32) -> Result<Vec<Receiver>, PortError> {
+        let entered = |queue: u32, receiver: Receiver| {
+            let refused = |source| PortError::refused("fill the map of AF_XDP sockets", &self.config.interface, source);
+            self.sockets.set_socket(place_of(queue, number), receiver.socket()).map_err(refused).map(|()| receiver)
+        };
+        let open = |(queue, first): (&u32, &Receiver)| entered(*queue, first.open_another(self, *queue)?);
+        self.config.rx_queues.iter().zip(&self.receivers).map(open).collect()
+    }
+
+    fn share_of(
+        &mut self,
+        number: Number,
+        table: SteeringTable,
+        receivers: Vec<Receiver>,
+    ) -> Result<XdpPort, PortError> {
+        let no_lane = || PortError::NoLaneLeft { interface: self.config.interface.clone(), lanes: 1 };
+        let sender = self.other_senders.pop().ok_or_else(no_lane)?;
+        let mut config = self.config.clone();
+        config.tx_queue = sender.queue_number();
+        Ok(XdpPort {
+            attachment: self.attachment.another(),
+            sockets: Arc::clone(&self.sockets),
+            steering: Some(table),
+            receivers: receivers.into_boxed_slice(),
+            next: 0,
+            lent: None,
+            busy_polls: false,
+            acts_when_empty: true,
+            sender,
+            other_senders: Vec::new(),
+            empty_looks: 0,
+            received_frames: 0,
+            limits: self.limits.clone(),
+            times: Times::new(),
+            config,
+            facts: self.facts.clone(),
+            ifindex: self.ifindex,
+            number,
+        })
+    }
+
+    /// Takes a share back: its filters are gone, what it has not read is discarded, its buffers go back to the queues and its lane is the
+    /// last of this port's. Takes some 10 ms for each receive queue, which is how long the kernel takes to close a socket. Move
+    /// filters first ([`SteeringTable::move_to`]), and read what is in the rings, where nothing may be lost.
+    ///
+    /// # Errors
+    /// It is no share of this port, and is dropped. Or the kernel refused to take its filters out of the maps; all else is done,
+    /// and the kernel has what they match.
+    pub fn unshare(&mut self, mut share: XdpPort) -> Result<(), PortError> {
+        if self.share_number() != 0 || share.share_number() == 0 || !share.number.is_of(&self.number) {
+            return Err(limits::is_no_share("take a share back", &self.config.interface));
+        }
+        let number = share.share_number();
+        for queue in &share.config.rx_queues {
+            // Missing, where the socket is closed.
+            let _ = self.sockets.delete(&place_of(*queue, number).to_ne_bytes());
+        }
+        let forgotten = self.steering.as_ref().map_or(Ok(()), |table| table.forget(number));
+        if let Some((turn, _, taken)) = share.lent.take() {
+            share.receivers[turn].give_back(taken);
+        }
+        wait_for_frames_in_flight();
+        let XdpPort { receivers, mut sender, .. } = share;
+        for (receiver, of_share) in self.receivers.iter_mut().zip(receivers) {
+            receiver.take_over(of_share);
+        }
+        sender.abort();
+        // What is queued leaves by its own lane now, or with the next flush of it.
+        let _ = sender.flush();
+        self.other_senders.push(sender);
+        self.own_fill_rings();
+        forgotten
+    }
+
+    fn share_fill_rings(&mut self) {
+        let receivers = std::mem::take(&mut self.receivers).into_vec();
+        let frames = self.config.fill_frames as usize;
+        self.receivers = receivers.into_iter().map(|receiver| receiver.sharing(frames)).collect();
+        self.decide_acts_when_empty();
+    }
+
+    /// Where nobody shares the rings any more, they are this port's alone again, with what that saves.
+    fn own_fill_rings(&mut self) {
+        if self.config.mode == XdpMode::ZeroCopy {
+            // The driver has buffers that nobody counts, so where the next frame comes could not be guessed any more.
+            return;
+        }
+        let receivers = std::mem::take(&mut self.receivers).into_vec();
+        self.receivers = receivers.into_iter().map(Receiver::owning).collect();
+        self.decide_acts_when_empty();
+    }
+}
+
+/// Once a socket has left the map, a CPU that found it there before may still put frames into its ring, until the end of its round.
+fn wait_for_frames_in_flight() {
+    // An RCU grace period: rounds are within read sides (`kernel/sched/membarrier.c`). Refused with nohz_full.
+    if membarrier(MembarrierCommand::Global).is_err() {
+        std::thread::sleep(IN_FLIGHT);
+    }
+}
