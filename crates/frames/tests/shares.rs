@@ -49,7 +49,7 @@ fn datagram(source_port: u16, port: u16, number: u32) -> Vec<u8> {
     frame
 }
 
-/// Has a frame arrive on a queue: veth delivers on the queue that it was sent on, and a port's lane is a queue.
+/// Sends on a queue, which in native mode is the one that veth delivers on; in generic mode all comes on queue 0.
 fn send_from(far: &mut XdpPort, queue: usize, frame: &[u8]) {
     let until = Instant::now() + PATIENCE;
     while !far.queue_on(queue, frame.len(), |buffer| buffer.copy_from_slice(frame)).unwrap() {

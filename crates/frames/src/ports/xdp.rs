@@ -20,6 +20,7 @@
 mod candidates;
 mod config;
 mod fill;
+mod hold;
 mod lanes;
 mod raw;
 mod receive;
@@ -40,7 +41,8 @@ pub use crate::steering::SHARES_MOST;
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
+use std::time::Instant;
 
 use nearwire_sys::bpf::Map;
 
@@ -52,7 +54,8 @@ use crate::steering::SteeringTable;
 use crate::xdp::stamps::Record;
 use crate::xdp::{XdpAttachment, programs};
 
-use receive::{Receiver, Taken};
+use hold::Hold;
+use receive::{Parked, Receiver, Taken};
 use send::{PreparedSend, Sender};
 use share::Number;
 use socket::SocketSpec;
@@ -73,43 +76,6 @@ pub struct XdpFacts {
     pub zero_copy: bool,
     /// The kernel's id of the attached program.
     pub program_id: u32,
-}
-
-/// What a port has of the attached program.
-#[derive(Debug)]
-enum Hold {
-    /// It is the port's.
-    Own(Arc<XdpAttachment>),
-    /// It is that of the port which this one is a share of.
-    Other(Weak<XdpAttachment>),
-    /// Nothing any more.
-    Nothing,
-}
-
-impl Hold {
-    fn own(&self) -> Option<&XdpAttachment> {
-        match self {
-            Hold::Own(attachment) => Some(attachment),
-            Hold::Other(_) | Hold::Nothing => None,
-        }
-    }
-
-    /// A share's.
-    fn another(&self) -> Hold {
-        match self {
-            Hold::Own(attachment) => Hold::Other(Arc::downgrade(attachment)),
-            Hold::Other(attachment) => Hold::Other(Weak::clone(attachment)),
-            Hold::Nothing => Hold::Nothing,
-        }
-    }
-
-    fn is_in_force(&self) -> bool {
-        match self {
-            Hold::Own(attachment) => attachment.is_in_force(),
-            Hold::Other(attachment) => attachment.upgrade().is_some_and(|attachment| attachment.is_in_force()),
-            Hold::Nothing => false,
-        }
-    }
 }
 
 /// An open AF_XDP port.
@@ -142,6 +108,9 @@ pub struct XdpPort {
     ifindex: u32,
     /// Which share it is.
     number: Number,
+    /// The sockets of shares that were taken back, and until when there may come frames.
+    parked: Vec<Vec<Parked>>,
+    reclaims_until: Option<Instant>,
 }
 
 impl XdpPort {
@@ -180,6 +149,8 @@ impl XdpPort {
             config: config.clone(),
             ifindex: receiving.ifindex,
             number: Number::first(),
+            parked: Vec::new(),
+            reclaims_until: None,
         })
     }
 
@@ -232,7 +203,8 @@ impl XdpPort {
 
     fn decide_acts_when_empty(&mut self) {
         let shares = self.receivers.iter().any(Receiver::is_sharing);
-        self.acts_when_empty = shares || self.busy_polls || self.config.mode == XdpMode::ZeroCopy;
+        self.acts_when_empty =
+            shares || self.reclaims_until.is_some() || self.busy_polls || self.config.mode == XdpMode::ZeroCopy;
     }
 
     /// The filters, for a port opened with [`Steer::Filters`].
@@ -245,19 +217,20 @@ impl XdpPort {
     /// there in a child. There must be no shares.
     #[must_use]
     pub fn into_filters_of_parent(self) -> Option<SteeringTable> {
-        let XdpPort { attachment, steering, receivers, sender, other_senders, .. } = self;
+        let XdpPort { attachment, steering, receivers, sender, other_senders, parked, .. } = self;
         if let Hold::Own(attachment) = attachment
             && let Some(attachment) = Arc::into_inner(attachment)
         {
             attachment.close_copy();
         }
         let sockets = receivers.iter().map(Receiver::socket).chain([sender.socket()]);
+        let sockets = sockets.chain(XdpPort::parked_sockets(&parked));
         // Senders of other lanes are on sockets that receive.
         let mut numbers: Vec<_> = sockets.map(|socket| socket.as_raw_fd()).collect();
         numbers.sort_unstable();
         numbers.dedup();
         // Dropped, they would unmap addresses where the child has nothing, or something of its own by now.
-        std::mem::forget((receivers, sender, other_senders));
+        std::mem::forget((receivers, sender, other_senders, parked));
         for number in numbers {
             // SAFETY: the values that owned the descriptors are forgotten, and each number is here once.
             drop(unsafe { OwnedFd::from_raw_fd(number) });
@@ -302,6 +275,7 @@ impl XdpPort {
 
     fn act_when_empty(&mut self, check: bool) -> Result<(), PortError> {
         self.receivers.iter_mut().for_each(Receiver::give_back_when_empty);
+        self.reclaim();
         self.wake_receivers(check || self.busy_polls)
     }
 

@@ -159,6 +159,11 @@ impl SharedFill {
         has_given
     }
 
+    #[cfg(test)]
+    pub(super) fn while_taken(&self, work: impl FnOnce()) -> bool {
+        self.ring.try_with(|_| work())
+    }
+
     /// The driver ran out of buffers and waits to be told that there are some.
     #[inline]
     pub(super) fn needs_wakeup(&self) -> bool {

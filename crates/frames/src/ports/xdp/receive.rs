@@ -13,10 +13,9 @@ use rustix::net::sockopt::xdp_statistics;
 use rustix::net::xdp::XdpDesc;
 use rustix::net::{RecvFlags, recv};
 
-use super::XdpPort;
 use super::fill::{Fill, SharedFill};
 use super::rings::ConsumerRing;
-use super::socket::open_another;
+use super::socket::OpenAnother;
 use super::umem::Umem;
 use crate::PortError;
 use crate::xdp::stamps::{RECORD_BYTES, Record};
@@ -37,6 +36,19 @@ impl Taken {
     #[inline]
     pub(super) fn record(&self) -> Record {
         self.record
+    }
+}
+
+/// A share's socket that is in no map, and its ring, into which a CPU that found it there before may still put frames.
+#[derive(Debug)]
+pub(super) struct Parked {
+    rx: ConsumerRing<XdpDesc>,
+    socket: Arc<OwnedFd>,
+}
+
+impl Parked {
+    pub(super) fn socket(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
     }
 }
 
@@ -62,6 +74,8 @@ pub(super) struct Receiver {
     expected_bytes: u32,
     /// The program writes a record with this mark in front of each frame.
     mark: Option<NonZeroU64>,
+    /// What the socket counted before it was this receiver's.
+    dropped_before: u64,
 }
 
 impl Receiver {
@@ -83,6 +97,7 @@ impl Receiver {
             expected_address: 0,
             expected_bytes: 0,
             mark: None,
+            dropped_before: 0,
         }
     }
 
@@ -128,25 +143,58 @@ impl Receiver {
         }
     }
 
-    /// A share's receiver from the same queue, whose socket is open and in no map yet.
-    pub(super) fn open_another(&self, port: &XdpPort, queue: u32) -> Result<Receiver, PortError> {
-        let Fill::Shared(fill) = &self.fill else {
-            return Err(crate::ports::limits::is_no_share("share a queue", &port.config.interface));
+    /// A share's receiver from the same queue, in no map yet: by the socket of one that is over, or a new one.
+    pub(super) fn another(&mut self, port: &OpenAnother<'_>, parked: Option<Parked>) -> Result<Receiver, PortError> {
+        let (socket, rx) = match parked {
+            Some(mut parked) => {
+                self.reclaim(&mut parked);
+                (parked.socket, parked.rx)
+            }
+            None => port.open(self.socket())?,
         };
-        let (socket, rx) = open_another(&port.config, port.ifindex, queue, self.socket())?;
+        let Fill::Shared(fill) = &self.fill else { return Err(port.not_sharing()) };
         let (fill, umem) = (Fill::Shared(fill.another()), Arc::clone(&self.umem));
-        Ok(Receiver::new(socket, umem, rx, fill, self.frame_size_bytes))
+        let mut receiver = Receiver::new(socket, umem, rx, fill, self.frame_size_bytes);
+        receiver.dropped_before = receiver.dropped_frames();
+        Ok(receiver)
     }
 
-    /// Takes over the buffers that a share of the same queue has, and closes it.
-    pub(super) fn take_over(&mut self, mut share: Receiver) {
-        while let Some(taken) = share.take() {
-            share.give_back(taken);
+    /// Takes over the buffers that a share of the same queue has, and its socket.
+    pub(super) fn take_over(&mut self, share: Receiver) -> Parked {
+        let Receiver { rx, mut fill, socket, .. } = share;
+        if let (Fill::Shared(ours), Fill::Shared(theirs)) = (&mut self.fill, &mut fill) {
+            ours.keep_all_of(theirs);
         }
-        if let (Fill::Shared(fill), Fill::Shared(of_share)) = (&mut self.fill, &mut share.fill) {
-            fill.keep_all_of(of_share);
+        let mut parked = Parked { rx, socket };
+        self.reclaim(&mut parked);
+        parked
+    }
+
+    /// Takes back the buffers of frames that nobody reads any more.
+    pub(super) fn reclaim(&mut self, parked: &mut Parked) {
+        while let Some(descriptor) = parked.rx.pop() {
+            let buffer = self.buffer_of(&descriptor);
+            if let Some(mark) = self.mark {
+                let _ = self.take_record(&descriptor, mark);
+            }
+            match &mut self.fill {
+                Fill::Own(fill) => {
+                    fill.push(buffer);
+                    fill.submit();
+                }
+                Fill::Shared(fill) => fill.keep(buffer),
+            }
+        }
+        parked.rx.release();
+        if let Fill::Shared(fill) = &mut self.fill {
             fill.give_back();
         }
+    }
+
+    /// In the kernel's words the address of a frame includes headroom; buffers start at multiples of their size.
+    #[inline]
+    fn buffer_of(&self, descriptor: &XdpDesc) -> u64 {
+        descriptor.addr & !(u64::from(self.frame_size_bytes) - 1)
     }
 
     /// Lends the next frame to `read`, and gives its buffer back.
@@ -204,8 +252,7 @@ impl Receiver {
     #[inline]
     pub(super) fn give_back(&mut self, taken: Taken) {
         let descriptor = taken.descriptor;
-        // In the kernel's words the address of a frame includes headroom; buffers start at multiples of their size.
-        let buffer = descriptor.addr & !(u64::from(self.frame_size_bytes) - 1);
+        let buffer = self.buffer_of(&descriptor);
         let Fill::Own(fill) = &mut self.fill else { return self.give_back_shared(buffer, &descriptor) };
         fill.push(buffer);
         self.taken = self.taken.wrapping_add(1);
@@ -248,6 +295,15 @@ impl Receiver {
         }
     }
 
+    /// Has `work` done while nobody can give anything back.
+    #[cfg(test)]
+    pub(super) fn while_fill_is_taken(&self, work: impl FnOnce()) {
+        match &self.fill {
+            Fill::Shared(fill) => assert!(fill.while_taken(work)),
+            Fill::Own(_) => panic!("the fill ring is not shared"),
+        }
+    }
+
     pub(super) fn is_sharing(&self) -> bool {
         matches!(self.fill, Fill::Shared(_))
     }
@@ -273,6 +329,8 @@ impl Receiver {
     /// Frames the kernel dropped for this socket: no buffer, or RX ring full.
     pub(super) fn dropped_frames(&self) -> u64 {
         // `rx_fill_ring_empty_descs` counts looks at an empty fill ring, and each is in `rx_dropped` too.
-        xdp_statistics(&*self.socket).map_or(0, |kernel| kernel.rx_dropped + kernel.rx_ring_full.unwrap_or(0))
+        let dropped =
+            xdp_statistics(&*self.socket).map_or(0, |kernel| kernel.rx_dropped + kernel.rx_ring_full.unwrap_or(0));
+        dropped.saturating_sub(self.dropped_before)
     }
 }

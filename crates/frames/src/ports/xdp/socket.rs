@@ -28,6 +28,7 @@ use super::send::{SendMemory, Sender};
 use super::umem::{Pages, Umem};
 use crate::PortError;
 use crate::interface::InterfaceFacts;
+use crate::ports::limits;
 
 /// A closed socket gives its queue back from a kernel worker, some milliseconds later (`xp_release_deferred`): a queue
 /// that is busy for longer belongs to somebody.
@@ -205,25 +206,34 @@ impl SocketSpec<'_> {
     }
 }
 
-/// Opens another socket that receives from the queue of `first`, into its memory, with an RX ring and nothing else of its own. What
-/// the first was bound with holds for it too: the kernel takes no flags.
-pub(super) fn open_another(
-    config: &XdpConfig,
-    ifindex: u32,
-    queue: u32,
-    first: BorrowedFd<'_>,
-) -> Result<(Arc<OwnedFd>, ConsumerRing<XdpDesc>), PortError> {
-    let refused = |tried, source: io::Error| PortError::refused(tried, &config.interface, source);
-    let socket = obtain(&Request::XdpSocket).map_err(|refusal| refused("open an AF_XDP socket", refusal.source))?;
-    set_xdp_rx_ring_size(&socket, config.rx_ring_slots)
-        .map_err(|errno| refused("set AF_XDP ring sizes", errno.into()))?;
-    let offsets = xdp_mmap_offsets(&socket).map_err(|errno| refused("read AF_XDP ring offsets", errno.into()))?;
-    let rx = ConsumerRing::map(&spec(&socket, XDP_PGOFF_RX_RING, offsets.rx, config.rx_ring_slots))
-        .map_err(|source| refused("map the AF_XDP receive rings", source))?;
-    let addr = SocketAddrXdp::new(SocketAddrXdpFlags::XDP_SHARED_UMEM, ifindex, queue);
-    bind(&socket, &SocketAddrXdpWithSharedUmem { addr, shared_umem_fd: first })
-        .map_err(|errno| refused("bind an AF_XDP socket that shares a queue", errno.into()))?;
-    Ok((Arc::new(socket), rx))
+/// Another socket that receives from a queue which one is bound to.
+pub(super) struct OpenAnother<'a> {
+    pub config: &'a XdpConfig,
+    pub ifindex: u32,
+    pub queue: u32,
+}
+
+impl OpenAnother<'_> {
+    /// Opens and binds it, over the memory of `first`, with an RX ring and nothing else of its own. What the first was bound with
+    /// holds for it too: the kernel takes no flags.
+    pub(super) fn open(&self, first: BorrowedFd<'_>) -> Result<(Arc<OwnedFd>, ConsumerRing<XdpDesc>), PortError> {
+        let refused = |tried, source: io::Error| PortError::refused(tried, &self.config.interface, source);
+        let slots = self.config.rx_ring_slots;
+        let socket = obtain(&Request::XdpSocket).map_err(|refusal| refused("open an AF_XDP socket", refusal.source))?;
+        set_xdp_rx_ring_size(&socket, slots).map_err(|errno| refused("set AF_XDP ring sizes", errno.into()))?;
+        let offsets = xdp_mmap_offsets(&socket).map_err(|errno| refused("read AF_XDP ring offsets", errno.into()))?;
+        let rx = ConsumerRing::map(&spec(&socket, XDP_PGOFF_RX_RING, offsets.rx, slots))
+            .map_err(|source| refused("map the AF_XDP receive rings", source))?;
+        let addr = SocketAddrXdp::new(SocketAddrXdpFlags::XDP_SHARED_UMEM, self.ifindex, self.queue);
+        bind(&socket, &SocketAddrXdpWithSharedUmem { addr, shared_umem_fd: first })
+            .map_err(|errno| refused("bind an AF_XDP socket that shares a queue", errno.into()))?;
+        Ok((Arc::new(socket), rx))
+    }
+
+    /// What it was asked of has its fill ring for itself.
+    pub(super) fn not_sharing(&self) -> PortError {
+        limits::is_no_share("share a queue", &self.config.interface)
+    }
 }
 
 fn spec(socket: &OwnedFd, page_offset: u64, offsets: XdpRingOffset, slots: u32) -> RingSpec<'_> {

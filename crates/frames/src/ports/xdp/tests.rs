@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::raw::{RawPort, Stamp, TimeSource};
+use crate::steering::{Filter, FrameFilter};
 use crate::test_cable::{FAR, NEAR, cable_or_skip};
 use crate::xdp::programs::{XDP_PASS, XDP_REDIRECT};
 use crate::xdp::stamps::{DeviceClock, Stamps};
@@ -191,4 +192,48 @@ fn sent_buffers_reused_last_freed_first() {
         assert_eq!((sender.sent_frames, sender.refused_frames, sender.kicks), (100, 0, 100));
         assert_eq!(sender.free_frames(), config.tx_frames as usize);
     });
+}
+
+/// As when a signal handler receives by one share in the middle of another's turn, in the same thread.
+#[test]
+fn fill_ring_taken_share_keeps_its_buffers_and_gives_them_back_later() {
+    const FRAMES: usize = 64;
+    let Some(cable) = cable_or_skip() else { return };
+    for mode in [XdpMode::Generic, XdpMode::NativeCopy] {
+        let config = |interface| XdpConfig {
+            rx_queues: vec![0, 1],
+            lanes: true,
+            fill_frames: FRAMES as u32,
+            ..XdpConfig::new(interface, mode, Steer::Filters)
+        };
+        let mut near = cable.near(|| XdpPort::open(&config(NEAR))).unwrap();
+        let mut far = cable.far(|| XdpPort::open(&config(FAR))).unwrap();
+        let mut share = cable.near(|| near.share()).unwrap();
+        share.add_filter(of_type(WANTED)).unwrap();
+        let mut exchange = |frames: usize, share: &mut XdpPort| {
+            (0..frames).for_each(|_| assert!(far.send(&frame(&[WANTED], 60)).unwrap()));
+            let until = std::time::Instant::now() + std::time::Duration::from_millis(200);
+            let mut came = 0;
+            while came < frames && std::time::Instant::now() < until {
+                came += usize::from(share.receive(|_| ()).unwrap().is_some());
+            }
+            came
+        };
+        near.receivers[0].while_fill_is_taken(|| {
+            assert_eq!(exchange(FRAMES - 10, &mut share), FRAMES - 10, "{mode}");
+            assert_eq!(exchange(20, &mut share), 10, "{mode}: the other buffers are kept");
+            assert_eq!(share.receivers[0].dropped_frames(), 10, "{mode}");
+        });
+        assert!(share.receive(|_| ()).unwrap().is_none());
+        assert_eq!(exchange(FRAMES, &mut share), FRAMES, "{mode}");
+        near.receivers[0].while_fill_is_taken(|| assert_eq!(exchange(FRAMES - 10, &mut share), FRAMES - 10));
+        near.unshare(share).unwrap();
+        assert!(!near.receivers[0].is_sharing());
+        near.add_filter(of_type(WANTED)).unwrap();
+        assert_eq!(exchange(FRAMES, &mut near), FRAMES, "{mode}: what the share kept came back with it");
+    }
+}
+
+fn of_type(ether_type: u16) -> Filter {
+    Filter::Frame(FrameFilter { ether_type: Some(ether_type), ..FrameFilter::default() })
 }

@@ -1,0 +1,42 @@
+//! Whose the attached program is, where several ports receive by it.
+
+use std::sync::{Arc, Weak};
+
+use crate::xdp::XdpAttachment;
+
+/// What a port has of the attached program.
+#[derive(Debug)]
+pub(super) enum Hold {
+    /// It is the port's.
+    Own(Arc<XdpAttachment>),
+    /// It is that of the port which this one is a share of.
+    Other(Weak<XdpAttachment>),
+    /// Nothing any more.
+    Nothing,
+}
+
+impl Hold {
+    pub(super) fn own(&self) -> Option<&XdpAttachment> {
+        match self {
+            Hold::Own(attachment) => Some(attachment),
+            Hold::Other(_) | Hold::Nothing => None,
+        }
+    }
+
+    /// A share's.
+    pub(super) fn another(&self) -> Hold {
+        match self {
+            Hold::Own(attachment) => Hold::Other(Arc::downgrade(attachment)),
+            Hold::Other(attachment) => Hold::Other(Weak::clone(attachment)),
+            Hold::Nothing => Hold::Nothing,
+        }
+    }
+
+    pub(super) fn is_in_force(&self) -> bool {
+        match self {
+            Hold::Own(attachment) => attachment.is_in_force(),
+            Hold::Other(attachment) => attachment.upgrade().is_some_and(|attachment| attachment.is_in_force()),
+            Hold::Nothing => false,
+        }
+    }
+}
