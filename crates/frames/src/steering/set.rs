@@ -127,8 +127,10 @@ impl FilterSet {
         }
         let packet = headers::packet(exact.ether_type?, packet)?;
         let of_class = |class: u8| {
-            let shares = || self.shares(&Filter::Flow(packet.flow.only(class)));
-            self.has_class(class.into()).then(shares).flatten()
+            let filter = packet.flow.only(class);
+            // To address 0 or port 0 it is the filter of another class, whose turn is later.
+            let is_class = self.has_class(class.into()) && filter.class() == class;
+            is_class.then(|| self.shares(&Filter::Flow(filter))).flatten()
         };
         FLOW_CLASSES.into_iter().find_map(of_class).map(|shares| shares.pick(packet.seed))
     }

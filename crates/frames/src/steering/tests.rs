@@ -460,6 +460,17 @@ fn flow_filters_of_two_shares_each_gets_its_own_in_all_wrappings() {
 }
 
 #[test]
+fn packet_to_no_address_or_port_goes_by_the_most_exact_filter_all_the_same() {
+    let Some(bench) = Bench::or_skip() else { return };
+    let any = Ipv6Addr::UNSPECIFIED;
+    for (share, filter) in (0..).zip([udp(any, 0), udp(any, 7000), udp(HOST6, 0), udp(HOST6, 7000)]) {
+        bench.table.of_share(share).add(filter).unwrap();
+    }
+    let frames = [udp_v6(any, 0), udp_v6(any, 7000), udp_v6(HOST6, 0), udp_v6(HOST6, 7000)];
+    assert_eq!(frames.each_ref().map(|frame| bench.share_of(frame)), [0, 1, 2, 3].map(Some));
+}
+
+#[test]
 fn filter_of_several_shares_each_flow_stays_and_all_get_some() {
     let Some(bench) = Bench::or_skip() else { return };
     let shares = [0, 3, 6];
