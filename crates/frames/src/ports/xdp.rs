@@ -57,7 +57,7 @@ use crate::xdp::{XdpAttachment, programs};
 use hold::Hold;
 use receive::{Parked, Receiver, Taken};
 use send::{PreparedSend, Sender};
-use share::Number;
+use share::{Entries, Number};
 use socket::SocketSpec;
 use times::Times;
 
@@ -106,6 +106,8 @@ pub struct XdpPort {
     facts: XdpFacts,
     /// Of the receiving interface.
     ifindex: u32,
+    /// A share's places in the map of sockets: given up before its number, which is another's then.
+    entries: Option<Entries>,
     /// Which share it is.
     number: Number,
     /// The sockets of shares that were taken back, and until when there may come frames.
@@ -148,6 +150,7 @@ impl XdpPort {
             times: Times::new(),
             config: config.clone(),
             ifindex: receiving.ifindex,
+            entries: None,
             number: Number::first(),
             parked: Vec::new(),
             reclaims_until: None,
@@ -276,7 +279,8 @@ impl XdpPort {
     fn act_when_empty(&mut self, check: bool) -> Result<(), PortError> {
         self.receivers.iter_mut().for_each(Receiver::give_back_when_empty);
         self.reclaim();
-        self.wake_receivers(check || self.busy_polls)
+        let all = check || self.busy_polls;
+        if all || self.config.mode == XdpMode::ZeroCopy { self.wake_receivers(all) } else { Ok(()) }
     }
 
     fn wake_receivers(&mut self, all: bool) -> Result<(), PortError> {

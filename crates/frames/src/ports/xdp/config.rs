@@ -69,10 +69,11 @@ pub struct XdpConfig {
     /// Send through a socket of its own, on a queue that is not in `rx_queues`. The CPU of the peer then does not write
     /// what ours writes: 0.75 instead of 1.16 us half RTT native, 0.63 instead of 0.85 us generic, on veth.
     pub separate_tx_socket: bool,
-    /// The socket of every receive queue sends too, for threads that send at the same time ([`XdpPort::queue_on`]). Not
-    /// where sending has a socket of its own.
+    /// The socket of every receive queue sends too, for threads that send at the same time ([`XdpPort::queue_on`]), or for ports
+    /// that share the queues ([`XdpPort::share`]). Not where sending has a socket of its own.
     ///
     /// [`XdpPort::queue_on`]: super::XdpPort::queue_on
+    /// [`XdpPort::share`]: super::XdpPort::share
     pub lanes: bool,
     /// Send on another interface (the middle of a forward workload); its socket is always separate.
     pub tx_interface: Option<String>,

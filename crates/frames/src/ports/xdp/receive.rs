@@ -62,7 +62,7 @@ pub(super) struct Receiver {
     frame_size_bytes: u32,
     /// Frames read that the kernel does not know of yet.
     kept_frames: u32,
-    /// Frames read since the socket was opened, wrapping.
+    /// Frames read since the socket was opened, by whoever has read of the queue, wrapping.
     taken: u32,
     /// Where the next frame will most likely begin, and what is asked for of it; nothing, where others share the fill ring.
     ///
@@ -181,6 +181,7 @@ impl Receiver {
                 Fill::Own(fill) => {
                     fill.push(buffer);
                     fill.submit();
+                    self.taken = self.taken.wrapping_add(1);
                 }
                 Fill::Shared(fill) => fill.keep(buffer),
             }
@@ -232,8 +233,8 @@ impl Receiver {
         if headroom_bytes < RECORD_BYTES as u64 {
             return Record::default();
         }
-        // SAFETY: the bytes are of the buffer that has just come out of the RX ring, as the frame's are, which nobody has a
-        // slice of yet; this slice ends here.
+        // SAFETY: the bytes are of a buffer that has come out of the RX ring and is not given back, as the frame's are, which
+        // nobody has a slice of yet, or any more; this slice ends here.
         let bytes = unsafe { self.umem.bytes_mut(descriptor.addr - RECORD_BYTES as u64, RECORD_BYTES as u32) };
         bytes.and_then(|bytes| bytes.first_chunk_mut()).map_or_else(Record::default, |bytes| Record::take(bytes, mark))
     }

@@ -17,15 +17,21 @@
 //! What the shares have in common lives until the last one is gone, in whatever order they go. The program is that of the port which
 //! [`XdpPort::open`] gave: with it, or its [`XdpPort::detach`], the kernel has all frames.
 //!
-//! Limits: in generic mode two CPUs may bring frames of one queue at the same time, as over veth. Kernels before 6.15 (and stable
+//! Limits: a share that does not read keeps up to its RX ring's slots of each queue's buffers from the others; with at least as many
+//! slots as buffers ([`super::XdpConfig`]) that is all of them.
+//!
+//! In generic mode two CPUs may bring frames of one queue at the same time, as over veth. Kernels before 6.15 (and stable
 //! series without "xsk: Fix race condition in AF_XDP generic RX path") have a lock for each socket there and none for the fill ring that
 //! they share, and may then give one buffer to two frames.
 //!
 //! Source: `net/xdp/xsk.c` (`xsk_bind`), `net/xdp/xsk_buff_pool.c`.
 
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
+
+use nearwire_sys::bpf::Map;
 
 use super::receive::{Parked, Receiver};
 use super::socket::OpenAnother;
@@ -77,6 +83,31 @@ impl Drop for Number {
     }
 }
 
+/// A share's sockets in the map; out of it when dropped. Who has copies of their descriptors, as a child of fork(2) until it executes,
+/// keeps them open, and frames that they still got would keep the buffers of all.
+#[derive(Debug)]
+pub(super) struct Entries {
+    sockets: Arc<Map>,
+    places: Vec<u32>,
+}
+
+impl Entries {
+    fn enter(&mut self, place: u32, receiver: &Receiver) -> io::Result<()> {
+        self.sockets.set_socket(place, receiver.socket())?;
+        self.places.push(place);
+        Ok(())
+    }
+}
+
+impl Drop for Entries {
+    fn drop(&mut self) {
+        for place in &self.places {
+            // Missing, where the socket is closed.
+            let _ = self.sockets.delete(&place.to_ne_bytes());
+        }
+    }
+}
+
 impl XdpPort {
     /// The number of this share: 0 for what [`XdpPort::open`] gave.
     #[must_use]
@@ -91,7 +122,8 @@ impl XdpPort {
     /// * it has no resident frames, and does not poll busily until it is told to;
     /// * its lane brings its counters along, and frames that are queued on it and not sent;
     /// * it is better given back by [`XdpPort::unshare`] than dropped. Dropped, its lane and frames that it has not read are lost to
-    ///   the other ports, with their buffers; the kernel has what its filters match, until the next share gets its number.
+    ///   the other ports, with their buffers, and the kernel has what its filters match, until the next share gets its number. The
+    ///   child of a fork must not drop it: its map is its parent's.
     ///
     /// In the network namespace of the interface. As long as there is a share this port gives buffers back behind a lock too, and
     /// does not guess at its next frame. While the shares are idle no difference is measured over veth.
@@ -117,25 +149,26 @@ impl XdpPort {
         let table = table.of_share(number.get());
         self.share_fill_rings();
         let opened = self.open_receivers(number.get());
-        let shared = opened.and_then(|receivers| self.share_of(number, table, receivers));
+        let shared = opened.and_then(|(receivers, entries)| self.share_of(number, table, receivers, entries));
         if shared.is_err() {
             self.own_fill_rings();
         }
         shared
     }
 
-    /// The receivers of a share, in the map. Refused, those that are open leave it as they close.
-    fn open_receivers(&mut self, number: u32) -> Result<Vec<Receiver>, PortError> {
+    /// The receivers of a share, in the map. Refused, those that are open leave it.
+    fn open_receivers(&mut self, number: u32) -> Result<(Vec<Receiver>, Entries), PortError> {
         let XdpPort { receivers, sockets, config, ifindex, parked, .. } = self;
         let refused = |source| PortError::refused("fill the map of AF_XDP sockets", &config.interface, source);
         let mut parked = parked.pop().unwrap_or_default().into_iter();
         let mut opened = Vec::with_capacity(receivers.len());
+        let mut entries = Entries { sockets: Arc::clone(sockets), places: Vec::with_capacity(receivers.len()) };
         for (&queue, first) in config.rx_queues.iter().zip(receivers) {
             let receiver = first.another(&OpenAnother { config, ifindex: *ifindex, queue }, parked.next())?;
-            sockets.set_socket(place_of(queue, number), receiver.socket()).map_err(refused)?;
+            entries.enter(place_of(queue, number), &receiver).map_err(refused)?;
             opened.push(receiver);
         }
-        Ok(opened)
+        Ok((opened, entries))
     }
 
     fn share_of(
@@ -143,6 +176,7 @@ impl XdpPort {
         number: Number,
         table: SteeringTable,
         receivers: Vec<Receiver>,
+        entries: Entries,
     ) -> Result<XdpPort, PortError> {
         let no_lane = || PortError::NoLaneLeft { interface: self.config.interface.clone(), lanes: 1 };
         let sender = self.other_senders.pop().ok_or_else(no_lane)?;
@@ -166,6 +200,7 @@ impl XdpPort {
             config,
             facts: self.facts.clone(),
             ifindex: self.ifindex,
+            entries: Some(entries),
             number,
             parked: Vec::new(),
             reclaims_until: None,
@@ -184,10 +219,7 @@ impl XdpPort {
             return Err(limits::is_no_share("take a share back", &self.config.interface));
         }
         let number = share.share_number();
-        for queue in &share.config.rx_queues {
-            // Missing, where the socket is closed.
-            let _ = self.sockets.delete(&place_of(*queue, number).to_ne_bytes());
-        }
+        drop(share.entries.take());
         let forgotten = self.steering.as_ref().map_or(Ok(()), |table| table.forget(number));
         if let Some((turn, _, taken)) = share.lent.take() {
             share.receivers[turn].give_back(taken);
