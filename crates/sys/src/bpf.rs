@@ -273,7 +273,20 @@ pub(crate) fn make_program(
     if let Some(ifindex) = bound_to {
         (attr.prog_flags, attr.prog_ifindex) = (BPF_F_XDP_DEV_BOUND_ONLY, ifindex);
     }
-    bpf_fd(Command::ProgLoad, &mut attr).map_err(|source| Refusal { source, log: verifier_log(attr) })
+    load_patiently(&mut attr).map_err(|source| Refusal { source, log: verifier_log(attr) })
+}
+
+/// A signal that is pending ends the verifier with EAGAIN (`do_check` in kernel/bpf/verifier.c): a program with interval
+/// timers would have no filter. As often as libbpf tries (`PROG_LOAD_ATTEMPTS`).
+fn load_patiently(attr: &mut attr::ProgLoad) -> io::Result<OwnedFd> {
+    const ATTEMPTS: u32 = 5;
+    for _ in 1..ATTEMPTS {
+        match bpf_fd(Command::ProgLoad, attr) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            loaded => return loaded,
+        }
+    }
+    bpf_fd(Command::ProgLoad, attr)
 }
 
 impl Program {
