@@ -90,6 +90,11 @@ pub struct XdpConfig {
     pub prepared_frames: u32,
     /// Slots of each receive ring, a power of two.
     pub rx_ring_slots: u32,
+    /// Slots of the receive rings of each share ([`XdpPort::share`]), a power of two. What all rings of a queue hold together
+    /// should be fewer than `fill_frames`: who does not read its own keeps buffers from the others.
+    ///
+    /// [`XdpPort::share`]: super::XdpPort::share
+    pub share_ring_slots: u32,
     /// Try huge pages for the packet memory. Without them the port works the same.
     pub huge_pages: bool,
 }
@@ -112,6 +117,7 @@ impl XdpConfig {
             tx_frames: 64,
             prepared_frames: 16,
             rx_ring_slots: 256,
+            share_ring_slots: 256,
             huge_pages: true,
         }
     }
@@ -157,6 +163,7 @@ impl XdpConfig {
         let checks = [
             ("frame_size_bytes", self.frame_size_bytes, [2048, 4096].contains(&self.frame_size_bytes), "2048 or 4096"),
             ("rx_ring_slots", self.rx_ring_slots, ring(self.rx_ring_slots), "a power of two up to 65536"),
+            ("share_ring_slots", self.share_ring_slots, ring(self.share_ring_slots), "a power of two up to 65536"),
             ("fill_frames", self.fill_frames, (1..=65536).contains(&self.fill_frames), "1 to 65536"),
             ("tx_frames", self.tx_frames, (1..=32768).contains(&self.tx_frames), "1 to 32768"),
             ("prepared_frames", self.prepared_frames, self.prepared_frames <= 32768, "0 to 32768"),
@@ -258,6 +265,7 @@ mod tests {
             (XdpConfig { lanes: true, ..config().with_separate_tx(0, 1) }, "lanes"),
             (XdpConfig { frame_size_bytes: 1024, ..config() }, "frame_size_bytes"),
             (XdpConfig { rx_ring_slots: 100, ..config() }, "rx_ring_slots"),
+            (XdpConfig { share_ring_slots: 100, ..config() }, "share_ring_slots"),
             (XdpConfig { fill_frames: 0, ..config() }, "fill_frames"),
             (XdpConfig { tx_frames: 0, ..config() }, "tx_frames"),
         ];

@@ -218,7 +218,7 @@ impl OpenAnother<'_> {
     /// holds for it too: the kernel takes no flags.
     pub(super) fn open(&self, first: BorrowedFd<'_>) -> Result<(Arc<OwnedFd>, ConsumerRing<XdpDesc>), PortError> {
         let refused = |tried, source: io::Error| PortError::refused(tried, &self.config.interface, source);
-        let slots = self.config.rx_ring_slots;
+        let slots = self.config.share_ring_slots;
         let socket = obtain(&Request::XdpSocket).map_err(|refusal| refused("open an AF_XDP socket", refusal.source))?;
         set_xdp_rx_ring_size(&socket, slots).map_err(|errno| refused("set AF_XDP ring sizes", errno.into()))?;
         let offsets = xdp_mmap_offsets(&socket).map_err(|errno| refused("read AF_XDP ring offsets", errno.into()))?;
