@@ -136,6 +136,8 @@ pub struct Gate<T> {
     /// Under the lock: who entered last, and how often in a row.
     last: AtomicUsize,
     streak: AtomicU32,
+    /// Under the lock: how often another one entered than before.
+    changes: AtomicU32,
     /// Whose each slot is, or 0: written under the lock, and the first by who claims the bias first.
     slot_of: [AtomicUsize; SLOTS],
     value: UnsafeCell<T>,
@@ -179,6 +181,7 @@ impl<T> Gate<T> {
             wakes: AtomicU32::new(0),
             last: AtomicUsize::new(0),
             streak: AtomicU32::new(0),
+            changes: AtomicU32::new(0),
             slot_of: [const { AtomicUsize::new(0) }; SLOTS],
             value: UnsafeCell::new(value),
         }
@@ -188,6 +191,13 @@ impl<T> Gate<T> {
     /// the closure, where this thread is. A panic in the closure passes through and leaves the gate open.
     #[inline]
     pub fn enter<R>(&self, work: impl FnOnce(&mut T) -> R) -> Entered<R> {
+        self.enter_unless(|_| false, work)
+    }
+
+    /// The same; where it could have to wait, and `must_not_wait` says so of this thread's identity, the closure does not
+    /// run.
+    #[inline]
+    pub fn enter_unless<R>(&self, must_not_wait: impl Fn(usize) -> bool, work: impl FnOnce(&mut T) -> R) -> Entered<R> {
         let me = thread_identity();
         let bias = self.bias.load(Relaxed);
         if bias & !SLOT_MASK == me {
@@ -206,7 +216,15 @@ impl<T> Gate<T> {
             }
             drop(leaves);
         }
+        if must_not_wait(me) {
+            return Entered::Reentered;
+        }
         self.enter_slowly(me, work)
+    }
+
+    /// How often another thread entered than before, while the bias was nobody's.
+    pub fn changes(&self) -> u32 {
+        self.changes.load(Relaxed)
     }
 
     /// Whether the bias is somebody's: asked by who is inside, whether it is alone here.
@@ -266,7 +284,8 @@ impl<T> Gate<T> {
         }
     }
 
-    fn is_inside(&self, me: usize) -> bool {
+    /// Whether the thread with this identity, which must be the calling one, is inside.
+    pub fn is_inside(&self, me: usize) -> bool {
         self.lock.load(Relaxed) == me || self.inside.iter().any(|inside| inside.load(Relaxed) == me)
     }
 
@@ -290,6 +309,9 @@ impl<T> Gate<T> {
         let again = self.last.load(Relaxed) == me;
         self.last.store(me, Relaxed);
         self.streak.store(if again { self.streak.load(Relaxed) + 1 } else { 0 }, Relaxed);
+        if !again {
+            self.changes.store(self.changes.load(Relaxed).wrapping_add(1), Relaxed);
+        }
         Arrival::Locked
     }
 

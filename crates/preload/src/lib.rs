@@ -1,6 +1,7 @@
 //! The exported C symbols of a program that runs past the kernel, and nothing else.
 //!
-//! * [`gate`]: one thread at a time is in the library's state;
+//! * [`gate`]: one thread at a time is in an engine's state; [`state`]: the engines; [`marks`]: which of them serves a number;
+//! * [`start`]: what the first socket begins; [`engines`]: how threads come to engines of their own;
 //! * [`real`]: the functions that the program would call without us;
 //! * [`c_types`]: C structures <-> Rust types;
 //! * [`signals`]: a call that spins notices that a handler ran;
@@ -12,12 +13,15 @@
 
 pub mod c_types;
 pub mod calls;
+pub mod engines;
 pub mod exports;
 pub mod gate;
 pub mod internal_fd;
 pub mod keeper;
+pub mod marks;
 pub mod probe;
 pub mod real;
 pub mod signals;
+pub mod start;
 pub mod state;
 pub mod turn;

@@ -1,78 +1,38 @@
-//! The library's state: all sockets of the process behind the gate, and a mark for each number that is in it.
+//! The library's state: the engines of the process, each with its sockets behind a gate of its own.
 //!
-//! Nothing happens before the program opens its first UDP socket. Should something in here ever panic, the engine is taken
-//! down: the kernel has all packets again and all calls go to it.
+//! Nothing happens before the program opens its first UDP socket. A socket begins in the first engine; [`crate::engines`]
+//! gives those of a thread that is in the way of others an engine of their own. A call enters the gate of the engine that
+//! serves what it is about, its [`Subject`].
+//!
+//! Should something in here ever panic, the engines are taken down: the kernel has all packets again and all calls go to it.
 
-use std::os::fd::OwnedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 
-use nearwire_socket::config::Config;
 use nearwire_socket::engine::EngineKick;
 use nearwire_socket::reason::HandedCall;
-use nearwire_socket::status::{Engine, EngineState, Process};
-use nearwire_socket::wait::SpinFor;
-use nearwire_socket::{AfterSend, Reason, Sender, Sockets};
-use nearwire_sys::descriptor::{Descriptor, Refusal, Request, Source, from_kernel};
+use nearwire_socket::status::{Engine, EngineState, Status};
+use nearwire_socket::{AfterSend, Reason, Sender, SocketId, Sockets, Wish};
 
 use crate::calls::process;
-use crate::gate::{self, AfterFork, Entered, Gate};
+use crate::gate::{AfterFork, Entered, Gate, thread_identity};
 use crate::turn::{errno, fail};
-use crate::{internal_fd, keeper};
+use crate::{engines, internal_fd, keeper, marks, start};
 
-/// Numbers that can be marked; a descriptor beyond them is the kernel's.
-const NUMBERS: usize = 1 << 16;
-const SOCKET: u8 = 1;
-const EPOLL: u8 = 2;
+pub use crate::start::spin;
 
-/// What each number is to the library; zero pages until they are written.
-static MARKS: [AtomicU8; NUMBERS] = [const { AtomicU8::new(0) }; NUMBERS];
-static STATE: Gate<Option<State>> = Gate::new(None);
+/// Engines that a process can have, the first among them.
+pub const ENGINES_MOST: usize = nearwire_socket::ENGINES_MOST;
+/// That of sockets that no other has.
+pub const FIRST: usize = 0;
+
+/// What each engine has; nothing before it is founded.
+static ENGINES: [Gate<Option<Sockets>>; ENGINES_MOST] = [const { Gate::new(None) }; ENGINES_MOST];
+/// One more than the highest number of an engine that there ever was, but at least 1.
+static FOUNDED: AtomicUsize = AtomicUsize::new(1);
 /// Nothing is accelerated any more.
 static OFF: AtomicBool = AtomicBool::new(false);
-
-/// Descriptors of the library come from the kernel and get high numbers.
-struct OutOfTheWay;
-
-impl Source for OutOfTheWay {
-    fn obtain(&self, request: &Request<'_>) -> Result<OwnedFd, Refusal> {
-        from_kernel(request).map(internal_fd::protect)
-    }
-
-    fn place(&self, descriptor: OwnedFd) -> OwnedFd {
-        internal_fd::protect(descriptor)
-    }
-}
-
-/// What is behind the gate.
-struct State {
-    sockets: Sockets,
-    spin: SpinFor,
-}
-
-#[inline]
-fn mark(number: i32) -> u8 {
-    usize::try_from(number).ok().and_then(|at| MARKS.get(at)).map_or(0, |mark| mark.load(Relaxed))
-}
-
-/// Whether a number is a UDP socket that the library follows.
-#[inline]
-pub fn is_socket(number: i32) -> bool {
-    mark(number) & SOCKET != 0
-}
-
-/// Whether a number is an epoll descriptor that the library follows.
-#[inline]
-pub fn is_epoll(number: i32) -> bool {
-    mark(number) & EPOLL != 0
-}
-
-/// Whether a number is anything that the library follows.
-#[inline]
-pub fn is_followed(number: i32) -> bool {
-    mark(number) != 0
-}
+static IN_USE: AtomicBool = AtomicBool::new(false);
 
 /// Whether a socket was ever followed; before, nothing has to be asked.
 #[inline]
@@ -80,45 +40,56 @@ pub fn is_in_use() -> bool {
     !OFF.load(Relaxed) && IN_USE.load(Relaxed)
 }
 
-static IN_USE: AtomicBool = AtomicBool::new(false);
-
-fn set_mark(number: i32, value: u8) {
-    if let Some(mark) = usize::try_from(number).ok().and_then(|at| MARKS.get(at)) {
-        mark.store(value, Relaxed);
-    }
-}
-
-/// A number is a UDP socket from now on.
-pub fn follow_socket(number: i32) {
-    set_mark(number, SOCKET);
+/// A socket is followed.
+pub fn set_in_use() {
     IN_USE.store(true, Relaxed);
 }
 
-/// A number is an epoll descriptor from now on.
-pub fn follow_epoll(number: i32) {
-    set_mark(number, EPOLL);
+/// Whether the library is off for good.
+pub fn is_off() -> bool {
+    OFF.load(Relaxed)
 }
 
-/// `new` is what `old` is.
-pub fn follow_copy(old: i32, new: i32) {
-    set_mark(new, mark(old));
+/// What a call is about.
+#[derive(Clone, Copy, Debug)]
+pub enum Subject {
+    /// A descriptor of the program's.
+    Number(i32),
+    /// A socket that the call holds.
+    Socket(SocketId),
+    /// All that an engine has.
+    Engine(usize),
 }
 
-/// A number is closed.
-pub fn unfollow(number: i32) {
-    set_mark(number, 0);
+impl Subject {
+    /// The engine that serves it.
+    #[inline]
+    pub fn engine(self) -> usize {
+        match self {
+            Subject::Number(number) => marks::engine_of(number),
+            Subject::Socket(id) => marks::engine_of_socket(id),
+            Subject::Engine(engine) => engine,
+        }
+    }
 }
 
-/// Whether a number could be followed at all.
-pub fn can_follow(number: i32) -> bool {
-    !OFF.load(Relaxed) && usize::try_from(number).is_ok_and(|at| at < NUMBERS)
-}
-
-/// Runs `work` on the sockets. `None`: it did not run, and the call is the kernel's: a signal handler interrupted a call
-/// of the same thread, or the library is off.
+/// Runs `work` on the sockets of the first engine. `None`: it did not run, and the call is the kernel's: a signal handler
+/// interrupted a call of the same thread, or the library is off.
 #[inline]
 pub fn with<R>(work: impl FnOnce(&mut Sockets) -> R) -> Option<R> {
-    enter(|sockets| {
+    with_subject(Subject::Engine(FIRST), work)
+}
+
+/// The same on those of the engine that serves a number.
+#[inline]
+pub fn with_number<R>(number: i32, work: impl FnOnce(&mut Sockets) -> R) -> Option<R> {
+    with_subject(Subject::Number(number), work)
+}
+
+/// The same on those of the engine that serves a subject.
+#[inline]
+pub fn with_subject<R>(subject: Subject, work: impl FnOnce(&mut Sockets) -> R) -> Option<R> {
+    enter_for(subject, |_, sockets| {
         sockets.end_send_run();
         work(sockets)
     })
@@ -126,42 +97,122 @@ pub fn with<R>(work: impl FnOnce(&mut Sockets) -> R) -> Option<R> {
 
 /// The same for a send, which goes on with the run of sends that it belongs to.
 #[inline]
-pub fn send_with<R>(work: impl FnOnce(&mut Sockets) -> R) -> Option<R> {
-    let (result, after) = enter(|sockets| {
-        sockets.set_sender(if STATE.is_biased() { Sender::Alone } else { Sender::OneOf(gate::thread_identity()) });
-        (work(sockets), sockets.take_after_send())
+pub fn send_with<R>(subject: Subject, work: impl FnOnce(&mut Sockets) -> R) -> Option<R> {
+    let mut after = None;
+    let result = enter_for(subject, |engine, sockets| {
+        let is_alone = ENGINES[engine].is_biased();
+        sockets.set_sender(if is_alone { Sender::Alone } else { Sender::OneOf(thread_identity()) });
+        let result = work(sockets);
+        after = sockets.take_after_send().map(|after| (engine, after));
+        result
     })?;
-    if let Some(after) = after {
-        finish(after);
+    if let Some((engine, after)) = after {
+        finish(engine, after);
     }
     Some(result)
 }
 
 /// The rest of a send, with the gate open for others: the kick is most of what a send takes.
-fn finish(after: AfterSend) {
+fn finish(engine: usize, after: AfterSend) {
     if let Some(kicked) = after.kick.and_then(EngineKick::make) {
-        enter(|sockets| sockets.kicked(kicked));
+        enter(engine, |sockets| sockets.kicked(kicked));
     }
     if after.looks {
-        enter(Sockets::look);
+        enter(engine, Sockets::look);
     }
     if let Some(held) = after.unkept {
-        keeper::keep(held);
+        keeper::keep(engine, held);
+    }
+}
+
+/// Runs `work` on each engine that there is.
+pub fn with_each(mut work: impl FnMut(&mut Sockets)) {
+    for engine in 0..FOUNDED.load(Relaxed) {
+        with_subject(Subject::Engine(engine), &mut work);
+    }
+}
+
+/// Enters the engine that serves a subject. As long as there is one, nothing has to be found: a process with one thread pays
+/// nothing for others (5 ns a call otherwise).
+#[inline]
+fn enter_for<R>(subject: Subject, work: impl FnOnce(usize, &mut Sockets) -> R) -> Option<R> {
+    let mut work = Some(work);
+    if !has_several() {
+        let mut wish = Wish::Nothing;
+        let entered = enter(FIRST, |sockets| {
+            // One is founded by who is inside the first.
+            if has_several() {
+                return None;
+            }
+            let result = work.take()?(FIRST, sockets);
+            if !ENGINES[FIRST].is_biased() {
+                note_use(FIRST, subject, sockets);
+                wish = sockets.take_wish();
+            }
+            Some(result)
+        });
+        if wish != Wish::Nothing {
+            engines::grant(wish, subject);
+        }
+        if work.is_none() {
+            return entered.flatten();
+        }
+    }
+    enter_one_of_several(subject, work?)
+}
+
+/// The same. Who moves a subject keeps both gates, so it stays while this is inside.
+#[inline(never)]
+fn enter_one_of_several<R>(subject: Subject, work: impl FnOnce(usize, &mut Sockets) -> R) -> Option<R> {
+    let mut work = Some(work);
+    loop {
+        let engine = subject.engine();
+        let mut wish = Wish::Nothing;
+        let entered = enter(engine, |sockets| {
+            if subject.engine() != engine {
+                return None;
+            }
+            let result = work.take()?(engine, sockets);
+            if !ENGINES[engine].is_biased() {
+                note_use(engine, subject, sockets);
+            }
+            wish = sockets.take_wish();
+            Some(result)
+        });
+        if wish != Wish::Nothing {
+            engines::grant(wish, subject);
+        }
+        match entered.flatten() {
+            // It was moved in between.
+            None if work.is_some() && subject.engine() != engine => {}
+            result => return result,
+        }
+    }
+}
+
+/// Several threads use an engine: who uses what in it says whether one could have an engine of its own.
+#[cold]
+fn note_use(engine: usize, subject: Subject, sockets: &mut Sockets) {
+    let changes = ENGINES[engine].changes();
+    match subject {
+        Subject::Number(number) => sockets.note_use_of_number(number, thread_identity(), changes),
+        Subject::Socket(id) => sockets.note_use(id, thread_identity(), changes),
+        Subject::Engine(_) => {}
     }
 }
 
 #[inline]
-fn enter<R>(work: impl FnOnce(&mut Sockets) -> R) -> Option<R> {
+fn enter<R>(engine: usize, work: impl FnOnce(&mut Sockets) -> R) -> Option<R> {
     if OFF.load(Relaxed) || !process::is_ready() {
         return None;
     }
     // What the library asks the kernel on the way leaves no trace in the program's errno.
     let before = errno();
-    let entered = STATE.enter(|state| {
-        if state.is_none() {
-            *state = State::begin();
+    let entered = ENGINES[engine].enter_unless(is_elsewhere, |state| {
+        if state.is_none() && engine == FIRST {
+            *state = begin();
         }
-        let sockets = &mut state.as_mut()?.sockets;
+        let sockets = state.as_mut()?;
         match catch_unwind(AssertUnwindSafe(|| work(sockets))) {
             Ok(result) => Some(result),
             Err(_) => {
@@ -171,93 +222,130 @@ fn enter<R>(work: impl FnOnce(&mut Sockets) -> R) -> Option<R> {
         }
     });
     fail(before);
+    if OFF.load(Relaxed) {
+        give_all_up();
+    }
     match entered {
         Entered::Ran(result) => result,
         Entered::Reentered => None,
     }
 }
 
+/// Whether a thread is inside another engine already, and this is a signal handler on top of that: it must not wait, as who
+/// keeps it waiting may wait for that engine.
+#[cold]
+fn is_elsewhere(thread: usize) -> bool {
+    let founded = FOUNDED.load(Relaxed);
+    founded > 1 && ENGINES[..founded].iter().any(|gate| gate.is_inside(thread))
+}
+
+fn begin() -> Option<Sockets> {
+    let sockets = start::first_sockets();
+    if sockets.is_none() {
+        OFF.store(true, Relaxed);
+    }
+    sockets
+}
+
+/// Runs `work` on the first engine and the other one that is chosen when the first is kept; that may not be founded. `None`:
+/// it did not run, as there is none, or the calling thread is inside one of them already.
+#[cold]
+pub fn with_first_and<R>(
+    choose: impl FnOnce() -> Option<usize>,
+    work: impl FnOnce(usize, &mut Sockets, &mut Option<Sockets>) -> R,
+) -> Option<R> {
+    enter(FIRST, |first| {
+        let engine = choose().filter(|engine| *engine != FIRST)?;
+        first.flush();
+        match ENGINES[engine].enter(|other| work(engine, first, other)) {
+            Entered::Ran(result) => Some(result),
+            Entered::Reentered => None,
+        }
+    })?
+}
+
+/// Whether there may be more engines than the first.
+#[inline]
+pub fn has_several() -> bool {
+    FOUNDED.load(Relaxed) > 1
+}
+
+/// An engine is founded.
+pub fn note_founded(engine: usize) {
+    FOUNDED.fetch_max(engine + 1, Relaxed);
+}
+
 /// A call that is made by the original function for a reason of its own; `None`, for returning.
 #[cold]
 pub fn handed<R>(number: i32, call: HandedCall) -> Option<R> {
-    with(|sockets| sockets.handed(number, call));
+    with_number(number, |sockets| sockets.handed(number, call));
     None
 }
 
-/// The process whose end prints counters. Its children inherit the handler.
-static STATS_OF: AtomicU32 = AtomicU32::new(0);
-
-/// At the end of the program, where `stats` is set: what `nearwire status` would print, on standard error.
-extern "C" fn print_stats() {
-    if STATS_OF.load(Relaxed) != std::process::id() {
-        return;
-    }
-    let Some(status) = with(nearwire_socket::Sockets::status).flatten() else { return };
-    let text = Process::of_self(&program_name(), status).page();
-    let Some(standard_error) = Descriptor::new(libc::STDERR_FILENO) else { return };
-    let mut rest = text.as_bytes();
-    while let Ok(written @ 1..) = rustix::io::write(standard_error, rest) {
-        rest = rest.get(written..).unwrap_or_default();
-    }
+/// What the process would tell now.
+pub fn status() -> Option<Status> {
+    with_each(Sockets::tell_all);
+    with(|sockets| sockets.page().status())?
 }
 
 /// Whether the calling thread is in the library's state: a call that comes now is its own.
 #[must_use]
 pub fn is_inside() -> bool {
-    STATE.enter(|_| ()) == Entered::Reentered
+    let me = thread_identity();
+    ENGINES[..FOUNDED.load(Relaxed)].iter().any(|gate| gate.is_inside(me))
 }
 
 /// Keeps other threads out until [`let_go`]; `false`: the calling thread is inside already.
 pub fn hold() -> bool {
-    STATE.hold()
+    ENGINES[FIRST].hold()
 }
 
 /// Ends [`hold`].
 pub fn let_go() {
-    STATE.let_go();
+    ENGINES[FIRST].let_go();
 }
 
 /// In the child of a fork. `was_held`: the forking thread had kept the others out, after having prepared the sockets.
 pub fn after_fork_in_child(was_held: bool) {
-    let after = STATE.reset_after_fork();
-    if was_held {
-        STATE.let_go();
+    let (first, others) = ENGINES.split_at(FIRST + 1);
+    let after = first[FIRST].reset_after_fork();
+    // Prepared, they have nothing but descriptors of their own. Else they are what the parent had.
+    for gate in others {
+        let is_whole = gate.reset_after_fork() == AfterFork::Whole && was_held;
+        gate.enter(|state| if is_whole { drop(state.take()) } else { std::mem::forget(state.take()) });
     }
+    engines::after_fork_in_child();
+    if was_held {
+        let_go();
+    }
+    let is_whole = after == AfterFork::Whole && (was_held || FOUNDED.load(Relaxed) == 1);
     let before = errno();
-    STATE.enter(|state| match after {
-        AfterFork::Whole => {
-            let Some(State { sockets, .. }) = state else { return };
-            if catch_unwind(AssertUnwindSafe(|| sockets.after_fork_in_child(was_held))).is_err() {
-                forget(state);
-            }
+    first[FIRST].enter(|state| {
+        if !is_whole {
+            return forget(state);
         }
-        AfterFork::Torn => forget(state),
+        let Some(sockets) = state else { return };
+        if catch_unwind(AssertUnwindSafe(|| sockets.after_fork_in_child(was_held))).is_err() {
+            forget(state);
+        }
     });
+    FOUNDED.store(1, Relaxed);
     fail(before);
 }
 
 /// The state is not to be trusted: nothing of it is used or dropped, which would detach the parent's programs.
-fn forget(state: &mut Option<State>) {
+fn forget(state: &mut Option<Sockets>) {
     std::mem::forget(state.take());
-    MARKS.iter().for_each(|mark| mark.store(0, Relaxed));
+    marks::unfollow_all();
     internal_fd::close_all();
 }
 
-/// How calls wait.
-pub fn spin() -> SpinFor {
-    let entered = STATE.enter(|state| state.as_ref().map(|state| state.spin));
-    match entered {
-        Entered::Ran(Some(spin)) => spin,
-        _ => SpinFor::Time(std::time::Duration::ZERO),
-    }
-}
-
 #[cold]
-fn give_up(state: &mut Option<State>) {
+fn give_up(state: &mut Option<Sockets>) {
     OFF.store(true, Relaxed);
     let broken = state.take();
-    if let Some(state) = &broken {
-        let page = state.sockets.page().clone();
+    if let Some(sockets) = &broken {
+        let page = sockets.page().clone();
         page.set_engine(&Engine { state: EngineState::Failed, reason: Some(Reason::EngineFailed), text: "" });
         // It stays, and says so.
         std::mem::forget(page);
@@ -266,45 +354,14 @@ fn give_up(state: &mut Option<State>) {
     let _ = catch_unwind(AssertUnwindSafe(|| drop(broken)));
 }
 
-impl State {
-    fn begin() -> Option<State> {
-        let Some(config) = configuration() else {
-            OFF.store(true, Relaxed);
-            return None;
-        };
-        nearwire_sys::descriptor::set_source(&OutOfTheWay);
-        let spin = SpinFor::choose(config.spin);
-        if config.stats {
-            STATS_OF.store(std::process::id(), Relaxed);
-            // SAFETY: the function is of this type and stays as long as the process, as no program closes what is preloaded.
-            // Refused for want of memory, nothing is printed.
-            unsafe { libc::atexit(print_stats) };
-        }
-        Some(State { sockets: Sockets::new(config, &program_name()), spin })
+/// The library is off: what other engines have is given up too, when the thread that found out is inside none.
+#[cold]
+fn give_all_up() {
+    for gate in &ENGINES[..FOUNDED.load(Relaxed)] {
+        gate.enter_unless(is_elsewhere, |state| {
+            if state.is_some() {
+                give_up(state);
+            }
+        });
     }
-}
-
-/// The file and the variables. A mistake in them turns the library off: `nearwire run` reads them first and says what is
-/// wrong, and guessing what was meant would mislead.
-fn configuration() -> Option<Config> {
-    // SAFETY: getauxval only reads what the kernel gave the process.
-    if unsafe { libc::getauxval(libc::AT_SECURE) } != 0 {
-        return None;
-    }
-    let variables: Vec<(String, String)> = std::env::vars_os()
-        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
-        .filter(|(name, _)| name.starts_with("NEARWIRE_"))
-        .collect();
-    let file = variables.iter().find(|(name, _)| name == Config::FILE_VARIABLE).map(|(_, file)| file.clone());
-    let text = match &file {
-        Some(file) => Some(std::fs::read_to_string(file).ok()?),
-        None => None,
-    };
-    let pairs = variables.iter().map(|(name, value)| (name.as_str(), value.as_str()));
-    Config::read(file.as_deref().zip(text.as_deref()), pairs).ok()
-}
-
-fn program_name() -> String {
-    let executable = std::fs::read_link("/proc/self/exe").unwrap_or_default();
-    executable.file_name().map(Path::new).map(|name| name.display().to_string()).unwrap_or_default()
 }

@@ -7,8 +7,9 @@ use libc::{c_int, nfds_t, pollfd, sigset_t, timespec};
 use nearwire_socket::wait::{Pause, SpinFor, Waiter};
 use nearwire_socket::{Thread, WaitsFor};
 
+use crate::real;
 use crate::signals::{Count, interruptions};
-use crate::{real, state};
+use crate::state::{self, Subject};
 
 /// Why a turn ended the call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,12 +38,14 @@ pub struct Wait<'m> {
     pub spins: bool,
     /// Who wakes it.
     pub waits_for: WaitsFor,
+    /// What it waits for something at: it sleeps in the engine that serves that.
+    pub subject: Subject,
 }
 
 impl<'m> Wait<'m> {
     /// A call of the poll family.
-    pub const fn poll(timeout: Option<Duration>, mask: Option<&'m sigset_t>) -> Wait<'m> {
-        Wait { timeout, mask, never_restarts: true, spins: true, waits_for: WaitsFor::Anything }
+    pub const fn poll(timeout: Option<Duration>, mask: Option<&'m sigset_t>, subject: Subject) -> Wait<'m> {
+        Wait { timeout, mask, never_restarts: true, spins: true, waits_for: WaitsFor::Anything, subject }
     }
 }
 
@@ -53,8 +56,8 @@ pub struct Turns<'m> {
     wait: Wait<'m>,
     /// The mask is in force.
     masked: Option<HeldSignals>,
-    /// The others know that it sleeps.
-    sleeps: bool,
+    /// The engine whose other threads know that it sleeps.
+    sleeps_in: Option<usize>,
 }
 
 /// Without a descriptor to be woken by, a thread sleeps no longer than this.
@@ -66,7 +69,12 @@ impl<'m> Turns<'m> {
         let spins = wait.spins && wait.timeout != Some(Duration::ZERO);
         let spin = if spins { state::spin() } else { SpinFor::Time(Duration::ZERO) };
         let waiter = Waiter::new(spin, wait.timeout);
-        Turns { waiter, before: interruptions(), wait, masked: None, sleeps: false }
+        Turns { waiter, before: interruptions(), wait, masked: None, sleeps_in: None }
+    }
+
+    /// What is waited for is there now.
+    pub fn is_at(&mut self, subject: Subject) {
+        self.wait.subject = subject;
     }
 
     /// Nothing was found. `also`: descriptors of the program's that end the sleep, as poll(2) takes them; their answers
@@ -106,8 +114,15 @@ impl<'m> Turns<'m> {
 
     fn sleep(&mut self, rest: Option<Duration>, also: &mut Vec<pollfd>) -> Turn {
         let (thread, waits_for) = (this_thread(), self.wait.waits_for);
-        let Some(bed) = state::with(|sockets| sockets.begin_sleep(thread, waits_for)) else { return Turn::Again };
-        self.sleeps = true;
+        let engine = self.wait.subject.engine();
+        if self.sleeps_in.is_some_and(|before| before != engine) {
+            self.end_sleep();
+        }
+        let at = Subject::Engine(engine);
+        let Some(bed) = state::with_subject(at, |sockets| sockets.begin_sleep(thread, waits_for)) else {
+            return Turn::Again;
+        };
+        self.sleeps_in = Some(engine);
         if bed.is_new {
             return self.again();
         }
@@ -123,7 +138,7 @@ impl<'m> Turns<'m> {
         fail(before);
         also.truncate(length);
         let slept_ns = asleep.elapsed().as_nanos() as u64;
-        state::with(|sockets| sockets.woken(thread, slept_ns));
+        state::with_subject(at, |sockets| sockets.woken(thread, slept_ns));
         slept
     }
 
@@ -151,11 +166,17 @@ impl<'m> Turns<'m> {
     }
 }
 
+impl Turns<'_> {
+    fn end_sleep(&mut self) {
+        if let Some(engine) = self.sleeps_in.take() {
+            state::with_subject(Subject::Engine(engine), |sockets| sockets.end_sleep(this_thread()));
+        }
+    }
+}
+
 impl Drop for Turns<'_> {
     fn drop(&mut self) {
-        if self.sleeps {
-            state::with(|sockets| sockets.end_sleep(this_thread()));
-        }
+        self.end_sleep();
     }
 }
 

@@ -7,6 +7,7 @@
 //! strict = false                  # a socket that cannot be accelerated is an error
 //! stats = false                   # counters on standard error when the program ends
 //! send_coalescing = "0"           # so long may datagrams that are sent in a row wait for one another: "100us"
+//! engines = "auto"                # engines that threads may have: as many as the device has queues, or "1" to "8"
 //!
 //! [[rule]]                        # the first rule that fits decides
 //! use = "kernel"                  # or "nearwire"
@@ -89,6 +90,8 @@ pub struct Config {
     pub stats: bool,
     /// How long datagrams that are sent in a row may be held back, so that one kick sends many; zero: not at all.
     pub send_coalescing: Duration,
+    /// The most engines that threads may have; `None`: as many as the interfaces have queues, up to [`crate::ENGINES_MOST`].
+    pub engines: Option<u32>,
     /// The rules in order, those that always stand behind included.
     pub rules: Vec<Rule>,
 }
@@ -102,6 +105,7 @@ impl Default for Config {
             strict: false,
             stats: false,
             send_coalescing: Duration::ZERO,
+            engines: None,
             rules: Rule::always(),
         }
     }

@@ -12,6 +12,7 @@
 //! overran their buffer meanwhile are made up for by reading the tables anew; a neighbour is confirmed when it is used.
 
 mod attached;
+mod branch;
 mod capture;
 mod flows;
 mod tell;
@@ -41,6 +42,7 @@ pub use attached::Attached;
 use attached::Interfaces;
 use capture::Capture;
 use flows::Flows;
+use tell::Told;
 pub use watch::{Seen, Watch};
 
 /// How long what comes by the kernel may go unseen by a call that spins: 40 000 ticks are 8 to 40 us. A look costs about
@@ -91,8 +93,6 @@ pub struct Engine {
     capture: Option<Capture>,
     /// What onlookers asked that was answered.
     capture_asked: u64,
-    /// Frames that no socket had got when that was last told.
-    told_lost_frames: u64,
     told_ticks: u64,
     /// A port failed since the last look.
     has_failed: bool,
@@ -105,6 +105,16 @@ pub struct Engine {
     watches_ports: bool,
     /// The lane that is sent on.
     lane: usize,
+    /// Another engine of the process founded this one, and opens all ports.
+    is_branch: bool,
+    /// A port was lost.
+    has_lost_ports: bool,
+    /// Whoever founded it has taken its ports back.
+    has_ended: bool,
+    /// An onlooker wants the frames, which the first engine gives out.
+    is_capture_wanted: bool,
+    /// The statistics as they were told last.
+    told: Told,
 }
 
 /// A kick of one of the engine's ports, to be made when nobody is kept out.
@@ -165,7 +175,6 @@ impl Engine {
             page,
             capture: None,
             capture_asked: 0,
-            told_lost_frames: 0,
             told_ticks: 0,
             has_failed: false,
             programs_checked: None,
@@ -173,6 +182,11 @@ impl Engine {
             times: None,
             watches_ports: false,
             lane: 0,
+            is_branch: false,
+            has_lost_ports: false,
+            has_ended: false,
+            is_capture_wanted: false,
+            told: Told::default(),
         })
     }
 
@@ -340,6 +354,12 @@ impl Engine {
         self.interfaces.first_addresses_v4()
     }
 
+    /// Whether packets of this host to itself arrive.
+    #[must_use]
+    pub(crate) fn has_loopback(&self) -> bool {
+        self.interfaces.has_loopback()
+    }
+
     /// The interface that an address lies on.
     #[must_use]
     pub fn interface_with(&self, address: IpAddr) -> Option<u32> {
@@ -474,7 +494,7 @@ impl Engine {
     #[inline]
     #[must_use]
     pub fn is_look_due(&self) -> bool {
-        rough_ticks().wrapping_sub(self.looked_ticks) > LOOK_AFTER_TICKS
+        self.is_capture_wanted || rough_ticks().wrapping_sub(self.looked_ticks) > LOOK_AFTER_TICKS
     }
 
     /// When a send should look.
@@ -587,6 +607,7 @@ impl Engine {
             }
             stack.detach_port(attached.port_id);
         }
+        self.has_lost_ports |= any;
         self.next_port = 0;
         interfaces.changed |= any;
         any

@@ -327,6 +327,15 @@ impl EpollSets {
         self.sets[set.index()].members.len() == 0
     }
 
+    /// Whether another set is in this one, or this in another.
+    #[must_use]
+    pub fn is_nested(&self, set: SetId) -> bool {
+        let set = &self.sets[set.index()];
+        let after = |at: &u32| self.registrations.after(Chain::Member, *at);
+        let mut members = std::iter::successors(set.members.first(), after);
+        set.watchers.len() > 0 || members.any(|at| matches!(self.registrations[at].target, Target::Set(_)))
+    }
+
     fn registration(&self, at: u32) -> Registration {
         let Record { set, target, interest } = self.registrations[at];
         Registration { set, target, interest }

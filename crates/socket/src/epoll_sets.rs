@@ -1,6 +1,7 @@
 //! The program's epoll descriptors: which set each number names, which sockets of ours are registered with the kernel
 //! until they are accelerated, and how the rest is divided between the kernel's set and ours ([`crate::epoll`]).
 
+mod moving;
 pub mod plain;
 
 use std::collections::HashMap;
@@ -11,6 +12,7 @@ use nearwire_sys::tsc::rough_ticks;
 use rustix::event::{EventfdFlags, epoll as kernel, eventfd};
 use rustix::io::Errno;
 
+use crate::engines::Usage;
 use crate::epoll::{Delivery, EpollSets, Events, Interest, SetId, Target};
 use crate::id::SocketId;
 use crate::sockets::Sockets;
@@ -63,6 +65,8 @@ struct Half {
     concerns: Option<(u64, Concerns)>,
     /// The kernel's set has the event that calls plain waiters.
     is_called: bool,
+    /// Who waits for it, where several threads use the engine.
+    usage: Usage,
 }
 
 /// Whether accelerated sockets concern a wait for a set.
@@ -90,9 +94,16 @@ pub struct Sets {
     call: Option<OwnedFd>,
     /// Sockets registered in shared sets since the last fork, by set and number: children do not know of these.
     since_fork: Vec<(SetId, i32)>,
+    /// Numbers of sets that were closed here, and that the first engine gave out.
+    freed: Vec<SetId>,
 }
 
 impl Sets {
+    /// Those of an engine that is not the first, which gives out the numbers.
+    pub(crate) fn following() -> Sets {
+        Sets { epoll: EpollSets::following(), ..Sets::default() }
+    }
+
     pub(crate) fn opened(&mut self, number: i32) {
         self.closing(number);
         let set = self.epoll.open();
@@ -123,8 +134,7 @@ impl Sets {
             half.descriptor = other.and_then(Descriptor::new);
             return;
         }
-        // The table gives out its numbers itself: there is nothing to release elsewhere.
-        self.epoll.close(set);
+        self.freed.extend(self.epoll.close(set));
         for registered in self.waiting.values_mut() {
             registered.retain(|(of, _)| *of != set);
         }

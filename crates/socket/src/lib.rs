@@ -26,6 +26,7 @@
 pub mod capture;
 pub mod config;
 pub mod engine;
+mod engines;
 pub mod epoll;
 mod epoll_sets;
 mod handover;
@@ -39,6 +40,7 @@ pub mod reason;
 mod requeue;
 mod send_run;
 mod sending;
+mod service;
 pub mod shadow;
 mod sharing;
 mod sleepers;
@@ -52,6 +54,7 @@ pub mod wait;
 /// What the calls of this crate speak of.
 pub use nearwire_stack::{Datagram, Family, Message, SourceFilter};
 
+pub use engines::{Component, ENGINES_MOST, Member, Moved, Wish};
 pub use epoll_sets::{AskKernel, Asked, Collected, Concerns, Control, Operation, plain};
 pub use id::SocketId;
 pub use reason::{Reason, Why};
@@ -60,4 +63,4 @@ pub use sending::{AfterSend, Send, Sender};
 pub use shadow::Ancillary;
 pub use sleepers::{Thread, WaitsFor};
 pub use sockets::Sockets;
-pub use transfer::{Bed, Delivery, Receive};
+pub use transfer::{Bed, Delivery, News, Receive};

@@ -5,6 +5,8 @@
 //! that source may come from there). The kernel queues it at the shadow. AF_XDP wants the capability of raw sockets
 //! anyway.
 //!
+//! Where the loopback device is down, as in a network namespace that nobody has set up, what is sent there is lost: all stays.
+//!
 //! It then has come by the loopback device, and now: a socket that is told of the interface or the time keeps what waits.
 //! Group datagrams and link-local ones stay too.
 
@@ -28,7 +30,10 @@ pub(crate) fn requeue(socket: &mut UdpSocket, engine: &mut Engine) {
     let (Some(endpoint), Some(local)) = (socket.endpoint(), socket.local) else { return };
     let waiting = engine.stack_ref().udp_waiting(endpoint);
     let asked = *socket.ancillary();
-    if waiting == 0 || asked.wants_times().is_some() || asked.packet_info || asked.packet_info_v6 || asked.drops {
+    if waiting == 0 || !engine.has_loopback() {
+        return;
+    }
+    if asked.wants_times().is_some() || asked.packet_info || asked.packet_info_v6 || asked.drops {
         return;
     }
     let mut sender = Sender::default();
@@ -38,7 +43,7 @@ pub(crate) fn requeue(socket: &mut UdpSocket, engine: &mut Engine) {
             break;
         }
         engine.stack().udp_read(endpoint, |_| ());
-        socket.shadow_has_data = true;
+        socket.may_have_data();
     }
 }
 

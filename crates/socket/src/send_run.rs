@@ -86,6 +86,11 @@ impl SendRun {
         SendRun { is_on, datagrams: 0, held_datagrams: 0, last_ticks: 0, kick_ticks: u64::MAX, held, is_unkept: false }
     }
 
+    /// Holds by this from now on. Nothing is held.
+    pub(crate) fn hold_by(&mut self, held: Arc<Held>) {
+        self.held = held;
+    }
+
     /// Whether a datagram that was queued at this time is to be kicked now.
     #[inline]
     pub(crate) fn kicks(&mut self, now_ticks: u64) -> bool {

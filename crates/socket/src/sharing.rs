@@ -8,6 +8,7 @@
 
 use std::collections::HashSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::id::SocketId;
@@ -87,18 +88,51 @@ impl Sockets {
         self.sharing.interval = next_interval;
     }
 
-    /// Reads which sockets there are that are not followed here.
+    /// Reads which sockets there are that are not followed in this process.
     fn read_foreign(&mut self) {
-        let ids = (0..self.socket_count()).map(|index| SocketId::new(index as u32));
-        let sockets = ids.filter_map(|id| self.get(id));
-        let own: HashSet<u64> =
-            sockets.filter_map(|socket| Some(rustix::fs::fstat(socket.shadow).ok()?.st_ino)).collect();
+        let own = self.own_inodes.all();
         self.sharing.foreign = all_but(&own);
         self.sharing.read_last = Some(Instant::now());
     }
 }
 
+/// The inodes of all sockets that the engines of this process follow.
+#[derive(Debug, Default)]
+pub(crate) struct OwnInodes(Mutex<HashSet<u64>>);
+
+impl OwnInodes {
+    pub(crate) fn add(&self, inode: u64) {
+        self.lock().insert(inode);
+    }
+
+    pub(crate) fn remove(&self, inode: u64) {
+        self.lock().remove(&inode);
+    }
+
+    fn all(&self) -> HashSet<u64> {
+        self.lock().clone()
+    }
+
+    /// What a panic left is a set of numbers still.
+    fn lock(&self) -> MutexGuard<'_, HashSet<u64>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 impl Sharing {
+    /// A socket goes to another engine; whether it was among these.
+    pub(crate) fn leave(&mut self, id: SocketId) -> bool {
+        let before = self.sockets.len();
+        self.sockets.retain(|known| *known != id);
+        self.sockets.len() < before
+    }
+
+    /// A socket came from another engine.
+    pub(crate) fn enter(&mut self, id: SocketId) {
+        self.sockets.push(id);
+        self.interval = FIRST_INTERVAL;
+    }
+
     /// Whether a socket of another process could get what is for one that is bound here.
     fn has_another(&self, local: SocketAddr) -> bool {
         self.foreign.iter().any(|other| other.port() == local.port() && overlap(other.ip(), local.ip()))

@@ -89,6 +89,10 @@ impl Sleepers {
         }
     }
 
+    pub(crate) fn any_asleep(&self) -> bool {
+        self.asleep > 0
+    }
+
     /// Something happened at a socket.
     #[inline]
     pub(crate) fn wake_for(&mut self, id: SocketId) {

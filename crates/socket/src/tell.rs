@@ -70,6 +70,9 @@ impl Sockets {
 
     /// What the engine does, and which interfaces it has.
     pub(crate) fn tell_engine(&mut self) {
+        if self.is_branch() {
+            return;
+        }
         let page = self.page.clone();
         let (state, reason) = match &mut self.engine {
             EngineState::Closed => return,
@@ -101,14 +104,12 @@ impl Sockets {
         }
     }
 
-    /// The page with everything in it as of now, to be printed.
-    #[must_use]
-    pub fn status(&mut self) -> Option<status::Status> {
+    /// Has the page tell everything as of now.
+    pub fn tell_all(&mut self) {
         self.look();
         if let Some(engine) = self.engine() {
             engine.tell_port_drops();
         }
-        self.page.status()
     }
 
     /// In the child of a fork: a page of its own in place of the parent's, with the sockets that it has.
@@ -117,7 +118,7 @@ impl Sockets {
         for index in 0..self.sockets.len() {
             let page = self.page.clone();
             let Some(socket) = &mut self.sockets[index] else { continue };
-            socket.slot = status::Slot::new(page, index);
+            socket.slot = status::Slot::new(&page, index);
             if let Some(writer) = socket.slot.writer() {
                 writer.open(socket.shadow.number());
             }

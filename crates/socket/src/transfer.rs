@@ -44,8 +44,8 @@ pub enum Receive<R> {
     Kernel,
     /// It fails: `strict` is set, and the socket cannot be accelerated.
     Refused,
-    /// The shadow may have something: the original call with MSG_DONTWAIT, then [`Sockets::shadow_answered`].
-    Shadow,
+    /// The shadow may have something: the original call with MSG_DONTWAIT, then [`Sockets::shadow_answered`] with this.
+    Shadow(News),
     /// The kernel serves the socket as yet: the original call with MSG_DONTWAIT, and if there is nothing the call waits
     /// for the shadow and for us.
     Undecided {
@@ -62,6 +62,10 @@ pub enum Receive<R> {
         timeout: Option<Duration>,
     },
 }
+
+/// What was known of a shadow before it was asked: other threads may learn more meanwhile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct News(u32);
 
 /// What a thread sleeps on.
 #[derive(Clone, Copy, Debug)]
@@ -118,7 +122,7 @@ impl Sockets {
             return Receive::Kernel;
         }
         if socket.shadow_has_data {
-            return Receive::Shadow;
+            return socket.ask_shadow();
         }
         let mut found = None;
         let mut len_bytes = 0;
@@ -212,12 +216,12 @@ impl Sockets {
         self.claim(id, Reason::ReadByChild);
         let Some(socket) = self.get(id) else { return Receive::Kernel };
         if socket.is_accelerated() {
-            return Receive::Shadow;
+            return socket.ask_shadow();
         }
         if matches!(socket.service, Service::Open) && socket.local.is_some_and(|local| local.port() != 0) {
             self.settle(id, None);
-            if self.get(id).is_some_and(UdpSocket::is_accelerated) {
-                return Receive::Shadow;
+            if let Some(socket) = self.get(id).filter(|socket| socket.is_accelerated()) {
+                return socket.ask_shadow();
             }
         }
         if self.is_refused(id) {
@@ -253,7 +257,11 @@ impl Sockets {
     /// kernel knows, or will say that there was none. From now on datagrams carry the time of their arrival.
     pub fn last_stamp_ns(&mut self, number: i32) -> Option<u64> {
         let id = self.find(number)?;
+        if self.is_branch() {
+            self.wish_for_first();
+        }
         let (socket, engine) = self.with_engine(id)?;
+        socket.asks_stamps = true;
         engine.want_times(TimesWanted::Kernel);
         let stamp_ns = socket.stamp_ns.as_mut()?;
         if *stamp_ns == 0 {
@@ -296,17 +304,19 @@ impl Sockets {
     }
 
     /// The shadow was asked after [`Receive::Shadow`]; `is_empty`: it answered EAGAIN.
-    pub fn shadow_answered(&mut self, number: i32, is_empty: bool) {
+    pub fn shadow_answered(&mut self, number: i32, before: News, is_empty: bool) {
         if let Some(id) = self.find(number) {
-            self.shadow_answered_at(id, is_empty);
+            self.shadow_answered_at(id, before, is_empty);
         }
     }
 
     /// The same of a socket that the call [holds](Sockets::hold).
-    pub fn shadow_answered_at(&mut self, id: SocketId, is_empty: bool) {
+    pub fn shadow_answered_at(&mut self, id: SocketId, before: News, is_empty: bool) {
         let Some(socket) = self.get_mut(id) else { return };
         socket.shadow_is_older = false;
-        if is_empty {
+        if is_empty && before != News(socket.shadow_news) {
+            // What came meanwhile was seen by another thread, and nobody tells of it again.
+        } else if is_empty {
             (socket.shadow_has_data, socket.shadow_has_error) = (false, false);
         } else {
             socket.slot.count(SocketCounter::ReceivedByShadow);
@@ -380,6 +390,9 @@ impl Sockets {
         if looked != Looked::default() {
             self.follow(looked);
         }
+        if self.engine().is_some_and(Engine::take_capture_wanted) {
+            self.wish_for_first();
+        }
         // The last frames of a port, or those from before the news.
         self.raise_readable();
         self.follow_sharing(false);
@@ -392,6 +405,7 @@ impl Sockets {
         socket.shadow_is_older |= what.data && engine.stack_ref().udp_waiting(accelerated.endpoint) == 0;
         socket.shadow_has_data |= what.data;
         socket.shadow_has_error |= what.error;
+        socket.shadow_news = socket.shadow_news.wrapping_add(1);
         if what.data {
             self.sets.raise(id, Events::ARRIVED);
         }
@@ -403,6 +417,9 @@ impl Sockets {
 
     #[cold]
     fn follow(&mut self, looked: Looked) {
+        if looked.links_changed || looked.ports_failed {
+            self.wish_for_first();
+        }
         self.tell_engine();
         for index in 0..self.socket_count() {
             let id = SocketId::new(index as u32);
@@ -465,11 +482,15 @@ impl Sockets {
 }
 
 impl UdpSocket {
+    fn ask_shadow<R>(&self) -> Receive<R> {
+        Receive::Shadow(News(self.shadow_news))
+    }
+
     /// There may be an error: one that is kept here, or one that the shadow has.
     #[cold]
     fn shadow_or_pending<R>(&mut self) -> Receive<R> {
         match std::mem::take(&mut self.pending_error) {
-            0 => Receive::Shadow,
+            0 => self.ask_shadow(),
             error => Receive::Failed(error),
         }
     }

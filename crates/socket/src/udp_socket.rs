@@ -7,7 +7,8 @@ use nearwire_frames::steering::FlowFilter;
 use nearwire_stack::{EndpointId, Family, SourceFilter};
 use nearwire_sys::descriptor::Descriptor;
 
-use crate::handover::Inherited;
+use crate::engines::Usage;
+use crate::handover::{Inherited, inode_of};
 use crate::reason::Why;
 use crate::shadow::{Ancillary, Kept};
 use crate::status::Slot;
@@ -92,6 +93,15 @@ pub(crate) struct UdpSocket {
     pub(crate) holders: u32,
     /// The shadow's descriptor when the program has closed all of its own.
     pub(crate) kept_open: Option<OwnedFd>,
+    /// How often it was found that the shadow may have something: what a thread learns from the shadow is old when that
+    /// changed while it asked.
+    pub(crate) shadow_news: u32,
+    /// Of the shadow: no two sockets have the same. 0: the kernel did not tell.
+    pub(crate) own_inode: u64,
+    /// Who uses it, where several threads use the engine.
+    pub(crate) usage: Usage,
+    /// SIOCGSTAMP asked when a datagram arrived.
+    pub(crate) asks_stamps: bool,
     /// SO_RCVTIMEO was set to a negative time, which the kernel keeps as "never wait" and does not tell.
     pub(crate) never_waits: bool,
 }
@@ -110,6 +120,7 @@ impl UdpSocket {
             kept: None,
             memberships: Vec::new(),
             shadow_has_data: false,
+            shadow_news: 0,
             shadow_is_older: false,
             shadow_has_error: false,
             is_corked: false,
@@ -125,6 +136,9 @@ impl UdpSocket {
             kept_open: None,
             never_waits: false,
             stamp_ns: None,
+            own_inode: inode_of(shadow).unwrap_or(0),
+            usage: Usage::default(),
+            asks_stamps: false,
         }
     }
 
@@ -143,6 +157,12 @@ impl UdpSocket {
     #[inline]
     pub(crate) const fn ancillary(&self) -> &Ancillary {
         &self.ancillary
+    }
+
+    /// The shadow may have a datagram.
+    pub(crate) fn may_have_data(&mut self) {
+        self.shadow_has_data = true;
+        self.shadow_news = self.shadow_news.wrapping_add(1);
     }
 
     /// The endpoint whose queue may hold datagrams for it.
@@ -173,5 +193,17 @@ impl UdpSocket {
     #[inline]
     pub(crate) const fn is_accelerated(&self) -> bool {
         matches!(self.service, Service::Accelerated(_))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn layout_keeps_what_a_datagram_needs_in_two_lines_of_the_cache() {
+        use std::mem::{offset_of, size_of};
+        let first_end = offset_of!(UdpSocket, slot);
+        assert!(first_end + size_of::<Slot>() <= 128, "{first_end}");
     }
 }

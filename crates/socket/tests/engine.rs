@@ -10,8 +10,8 @@ use std::process::Command;
 use std::time::Duration;
 
 use nearwire_frames::port::Port;
-use nearwire_socket::Reason;
 use nearwire_socket::config::Mode;
+use nearwire_socket::{Reason, Receive};
 
 use near::{By, Near, ip};
 
@@ -370,4 +370,42 @@ fn socket_closed_with_a_full_ring_the_next_on_its_port_gets_nothing_of_it() {
     near.close(socket);
     let next = near.open("0.0.0.0:5000");
     assert_eq!(near.delivered(&peer, &next), By::Port);
+}
+
+#[test]
+fn loopback_down_what_waits_at_a_fork_is_not_lost() {
+    for lo in ["up", "down"] {
+        let Some((mut near, socket, peer)) = running(Mode::Generic) else { return };
+        near.ip(&format!("link set lo {lo}"));
+        near.look();
+        (0..3_u8).for_each(|number| assert_eq!(peer.send_to(&[number], (near.near().ipv4, 5000)).unwrap(), 1));
+        std::thread::sleep(Duration::from_millis(20));
+        near.sockets.take_in();
+        let namespace = near.near().namespace.clone();
+        namespace.enter(|| near.sockets.prepare_fork()).unwrap();
+        let by = if lo == "up" { By::Kernel } else { By::Port };
+        (0..3).for_each(|number| assert_eq!(near.receive(&socket), (by, vec![number]), "{lo}"));
+    }
+}
+
+#[test]
+fn news_that_another_thread_saw_while_the_shadow_was_asked_are_not_forgotten() {
+    let Some((mut near, socket, _)) = running(Mode::Generic) else { return };
+    let number = socket.as_raw_fd();
+    while near.try_receive(&socket).is_some() {}
+    let (namespace, to) = (near.near().namespace.clone(), SocketAddr::new(near.near().ipv4.into(), 5000));
+    let by_kernel = |payload: &[u8]| {
+        let send = || UdpSocket::bind("0.0.0.0:0").unwrap().send_to(payload, to).unwrap();
+        assert_eq!(namespace.enter(send).unwrap(), payload.len());
+    };
+    by_kernel(b"first");
+    near.sockets.look();
+    let Receive::Shadow(news) = near.sockets.receive(number, false, |_| ()) else { panic!("the shadow has one") };
+    // One thread reads it, and asks again; then comes another one, which a second thread sees the news of.
+    assert_eq!(socket.recv(&mut [0; 16]).unwrap(), 5);
+    assert!(socket.recv(&mut [0; 16]).is_err());
+    by_kernel(b"second");
+    near.sockets.look();
+    near.sockets.shadow_answered(number, news, true);
+    assert_eq!(near.receive(&socket), (By::Kernel, b"second".to_vec()));
 }

@@ -139,7 +139,7 @@ fn descriptors_freed_a_later_socket_is_accelerated() {
     assert_eq!(near.reason(&after), None);
 }
 
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 struct Held {
     descriptors: usize,
     flows: usize,
@@ -219,8 +219,29 @@ fn sockets_opened_and_closed_200_times_nothing_is_left() {
     assert_eq!(near::program_id(&namespace, "nw0"), None);
 }
 
+fn engines_founded_until_the_lanes_are_given_away_and_again_leave_nothing() {
+    const QUEUES: u32 = 4;
+    let Some(mut near) = Near::on_queues(Mode::Generic, QUEUES) else { return };
+    let (peer, socket) = (near.peer(), near.open("0.0.0.0:5000"));
+    near.is_past_the_kernel_soon(&peer, &socket);
+    let mut before = None;
+    let namespace = near.near().namespace.clone();
+    for round in 0..20 {
+        let sockets = &mut near.sockets;
+        let founded = |number| namespace.enter(|| sockets.found_engine(number, None)).unwrap();
+        let founded: Vec<_> = (1..=QUEUES).map_while(founded).collect();
+        assert_eq!(founded.len() as u32, QUEUES - 1, "round {round}");
+        founded.into_iter().for_each(|mut one| near.sockets.take_back(&mut one));
+        assert_eq!((near.sent(&socket, &peer), near.delivered(&peer, &socket)), (By::Port, By::Port));
+        // Sockets of the first ones are kept for the next.
+        let held = held(&mut near);
+        assert_eq!(*before.get_or_insert_with(|| held.clone()), held, "round {round}");
+    }
+}
+
 #[test]
 fn limits_and_lives() {
+    engines_founded_until_the_lanes_are_given_away_and_again_leave_nothing();
     user_without_capabilities_is_served_by_the_kernel();
     locked_memory_used_up_the_kernel_serves();
     descriptors_used_up_the_kernel_serves_and_a_later_socket_is_accelerated();

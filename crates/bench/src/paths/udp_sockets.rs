@@ -12,7 +12,7 @@ use std::os::fd::AsRawFd;
 use nearwire_frames::port::Port;
 use nearwire_report::record::Warning;
 use nearwire_socket::config::{Config, Spin};
-use nearwire_socket::{Family, Message, Receive, Send, Sockets};
+use nearwire_socket::{Family, Message, News, Receive, Send, Sockets};
 
 use super::socket::POLLS_PER_CLOCK_READ;
 use super::udp_bypass::read_message;
@@ -99,16 +99,19 @@ impl UdpSocketsEndpoint {
             Receive::Done(copied_bytes) => Ok(Some(read_message(&self.buffer[..copied_bytes], self.message.len()))),
             Receive::Empty { .. } => Ok(None),
             // Refused only where sockets are strict, which these are not.
-            Receive::Shadow | Receive::Kernel | Receive::Undecided { .. } | Receive::Refused => self.ask_shadow(),
+            Receive::Shadow(news) => self.ask_shadow(Some(news)),
+            Receive::Kernel | Receive::Undecided { .. } | Receive::Refused => self.ask_shadow(None),
             Receive::Failed(error) => Err(EndpointError::io("receive")(std::io::Error::from_raw_os_error(error))),
         }
     }
 
     #[cold]
-    fn ask_shadow(&mut self) -> Result<Option<Arrival>, EndpointError> {
+    fn ask_shadow(&mut self, news: Option<News>) -> Result<Option<Arrival>, EndpointError> {
         let answer = self.shadow.recv(&mut self.buffer);
         let is_empty = answer.as_ref().is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock);
-        self.sockets.shadow_answered(self.number, is_empty);
+        if let Some(news) = news {
+            self.sockets.shadow_answered(self.number, news, is_empty);
+        }
         if is_empty {
             return Ok(None);
         }

@@ -8,15 +8,16 @@ use nearwire_socket::plain::{PlainWait, call_data};
 use nearwire_socket::{AskKernel, Asked, Concerns, Control, Operation};
 
 use crate::probe::is_readable;
+use crate::state::{self, Subject};
 use crate::turn::{Turn, Turns, Wait, fail, readable};
-use crate::{real, state};
+use crate::{engines, marks, real};
 
 /// epoll_ctl(2).
 ///
 /// # Safety
 /// As for the C function.
 pub unsafe fn control(set: c_int, operation: c_int, fd: c_int, event: *mut epoll_event) -> Option<c_int> {
-    if !state::is_epoll(set) {
+    if !marks::is_epoll(set) {
         return None;
     }
     let asked = match operation {
@@ -34,14 +35,15 @@ pub unsafe fn control(set: c_int, operation: c_int, fd: c_int, event: *mut epoll
         unsafe { ((&raw const (*event).events).read_unaligned(), (&raw const (*event).u64).read_unaligned()) }
     };
     let interest = Interest { fd, events: Events::from_bits_retain(events), data };
-    match state::with(|sockets| sockets.epoll_control(set, asked, interest))? {
+    let both = [set, fd];
+    match engines::with_all(&both, |_, sockets| sockets.epoll_control(set, asked, interest))? {
         Control::Done => Some(0),
         Control::Failed(errno) => Some(fail(errno.raw_os_error()) as c_int),
         Control::Kernel => {
             // SAFETY: the caller's.
             let result = unsafe { real::epoll_ctl(set, operation, fd, event) };
             if result == 0 {
-                state::with(|sockets| sockets.epoll_noted(set, asked, interest));
+                engines::with_all(&both, |_, sockets| sockets.epoll_noted(set, asked, interest));
             }
             Some(result)
         }
@@ -69,10 +71,11 @@ pub struct WaitCall<'m> {
 /// `events` points to room for `room` events.
 pub unsafe fn wait(call: &WaitCall<'_>, original: impl FnOnce() -> c_int) -> c_int {
     let WaitCall { set, events, room, timeout, .. } = *call;
-    if room <= 0 || events.is_null() || !state::is_epoll(set) {
+    if room <= 0 || events.is_null() || !marks::is_epoll(set) {
         return original();
     }
-    let concerns = || if state::is_in_use() { state::with(|sockets| sockets.epoll_concerns(set)) } else { None };
+    let concerns =
+        || if state::is_in_use() { state::with_number(set, |sockets| sockets.epoll_concerns(set)) } else { None };
     let mut concerned = concerns().unwrap_or(Concerns::No);
     if concerned == Concerns::No {
         if timeout == Some(Duration::ZERO) {
@@ -87,7 +90,7 @@ pub unsafe fn wait(call: &WaitCall<'_>, original: impl FnOnce() -> c_int) -> c_i
             // SAFETY: as above.
             let left = unsafe { without_call(events, found) };
             if call_data().is_some() {
-                state::with(|sockets| sockets.plain_waiters_left(set));
+                state::with_number(set, |sockets| sockets.plain_waiters_left(set));
             }
             if left != 0 || found == 0 {
                 return left;
@@ -106,7 +109,7 @@ pub unsafe fn wait(call: &WaitCall<'_>, original: impl FnOnce() -> c_int) -> c_i
 /// Waits for both halves of a set. `None`: the library is off.
 unsafe fn wait_with_us(call: &WaitCall<'_>, concerns: Concerns) -> Option<c_int> {
     let WaitCall { set, timeout, .. } = *call;
-    let wait = Wait { spins: concerns == Concerns::Now, ..Wait::poll(timeout, call.mask) };
+    let wait = Wait { spins: concerns == Concerns::Now, ..Wait::poll(timeout, call.mask, Subject::Number(set)) };
     let mut turns: Option<(Turns<'_>, Vec<pollfd>)> = None;
     let mut asked = Asked::NotYet;
     loop {
@@ -133,7 +136,7 @@ const NESTED_MOST: usize = 8;
 unsafe fn collect(call: &WaitCall<'_>, asked: Asked) -> Option<c_int> {
     let WaitCall { set, events, room, .. } = *call;
     if !is_readable(events, room as usize * size_of::<epoll_event>()) {
-        let is_ready = state::with(|sockets| {
+        let is_ready = state::with_number(set, |sockets| {
             sockets.take_in();
             sockets.epoll_is_ready(set) == Some(true)
         })?;
@@ -159,7 +162,7 @@ unsafe fn collect(call: &WaitCall<'_>, asked: Asked) -> Option<c_int> {
             }
             *count += 1;
         };
-        state::with(|sockets| sockets.epoll_collect(set, room, asked, put))?
+        state::with_number(set, |sockets| sockets.epoll_collect(set, room, asked, put))?
     };
     let first = collect(asked, &mut count)?;
     let kernels = match first.ask_kernel {

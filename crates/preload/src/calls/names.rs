@@ -6,7 +6,11 @@ use nearwire_socket::Family;
 use crate::c_types::address::{self, Name};
 use crate::calls::process;
 use crate::turn::{REFUSED, errno, fail};
-use crate::{internal_fd, real, state};
+use crate::{internal_fd, marks, real, state};
+
+fn can_follow(fd: c_int) -> bool {
+    !state::is_off() && marks::can_follow(fd)
+}
 
 /// After socket(2).
 pub fn opened(fd: c_int, domain: c_int, kind: c_int, protocol: c_int) {
@@ -17,44 +21,69 @@ pub fn opened(fd: c_int, domain: c_int, kind: c_int, protocol: c_int) {
     };
     let flags = libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
     let is_udp = kind & !flags == libc::SOCK_DGRAM && matches!(protocol, 0 | libc::IPPROTO_UDP);
-    if fd < 0 || !is_udp || !state::can_follow(fd) {
+    if !is_udp || !can_follow(fd) {
         return;
     }
-    if state::with(|sockets| sockets.opened(fd, family, kind & libc::SOCK_NONBLOCK != 0)).is_some() {
-        state::follow_socket(fd);
+    forget_if_known(fd);
+    let opened = state::with(|sockets| {
+        let id = sockets.opened(fd, family, kind & libc::SOCK_NONBLOCK != 0)?;
+        // The one that had its place before may have been of another engine.
+        marks::move_socket(id, state::FIRST);
+        Some(id)
+    });
+    if opened.flatten().is_some() {
+        marks::follow_socket(fd);
+        state::set_in_use();
+    }
+}
+
+/// A number that was closed by a system call that nobody saw, and is given to something else now.
+fn forget_if_known(fd: c_int) {
+    if marks::is_followed(fd) {
+        closing(fd);
     }
 }
 
 /// After epoll_create(2).
 pub fn epoll_opened(fd: c_int) {
-    if fd >= 0 && state::can_follow(fd) && state::with(|sockets| sockets.epoll_opened(fd)).is_some() {
-        state::follow_epoll(fd);
+    forget_if_known(fd);
+    if can_follow(fd) && state::with(|sockets| sockets.epoll_opened(fd)).is_some() {
+        marks::follow_epoll(fd);
     }
 }
 
 /// Before a number is closed, by whatever call.
 pub fn closing(fd: c_int) {
-    if state::is_followed(fd) && !process::is_borrowed() {
-        state::with(|sockets| sockets.closing(fd));
-        state::unfollow(fd);
+    if marks::is_followed(fd) && !process::is_borrowed() {
+        state::with_number(fd, |sockets| sockets.closing(fd));
+        marks::unfollow(fd);
     }
 }
 
 /// Before `new` becomes a copy of `old`: a socket that a call waits at keeps its shadow.
 pub fn replacing(old: c_int, new: c_int) {
-    if old != new && state::is_socket(new) {
-        state::with(|sockets| sockets.keep_if_held(new));
+    if old != new && marks::is_socket(new) {
+        state::with_number(new, |sockets| sockets.keep_if_held(new));
     }
 }
 
 /// After `new` became a copy of `old`.
 pub fn copied(old: c_int, new: c_int) {
-    if new < 0 || old == new || !(state::is_followed(old) || state::is_followed(new)) || process::is_borrowed() {
+    if new < 0 || old == new || !(marks::is_followed(old) || marks::is_followed(new)) || process::is_borrowed() {
         return;
     }
-    let is_followed = state::is_followed(old) && state::can_follow(new);
-    state::with(|sockets| if is_followed { sockets.duplicated(old, new) } else { sockets.closing(new) });
-    if is_followed { state::follow_copy(old, new) } else { state::unfollow(new) }
+    let is_followed = marks::is_followed(old) && can_follow(new);
+    if marks::is_followed(new) {
+        // It may have been of another engine.
+        state::with_number(new, |sockets| sockets.closing(new));
+        marks::unfollow(new);
+    }
+    if is_followed {
+        state::with_number(old, |sockets| {
+            sockets.duplicated(old, new);
+            marks::follow_copy(old, new);
+        });
+    }
 }
 
 /// close(2) of a number that is the library's own: for the library itself, whose values close what they own by the C
@@ -109,7 +138,7 @@ const CLOSE_RANGE_CLOEXEC: c_int = 4;
 pub unsafe fn bound(fd: c_int, name: *const sockaddr, length: socklen_t) -> c_int {
     // SAFETY: the caller's.
     if let Name::Ip(wanted) = unsafe { address::read(name, length) } {
-        let refusal = state::with(|sockets| {
+        let refusal = state::with_number(fd, |sockets| {
             sockets.bound(fd, wanted.port());
             sockets.refusal(fd)
         });
@@ -125,7 +154,7 @@ pub unsafe fn bound(fd: c_int, name: *const sockaddr, length: socklen_t) -> c_in
 pub fn connected(fd: c_int, result: c_int) -> c_int {
     // The program looks at the error of its call.
     let before = errno();
-    let refusal = state::with(|sockets| {
+    let refusal = state::with_number(fd, |sockets| {
         sockets.connected(fd);
         sockets.refusal(fd)
     });

@@ -9,8 +9,9 @@ use nearwire_socket::{Concerns, Sockets};
 use rustix::process::{Resource, getrlimit};
 
 use crate::probe::is_readable;
+use crate::state::{self, Subject};
 use crate::turn::{Turn, Turns, Wait, errno, fail, to_timespec};
-use crate::{internal_fd, real, state};
+use crate::{engines, internal_fd, marks, real};
 
 /// How often the kernel's descriptors are asked while the call spins: each turn in so many.
 const TURNS_PER_ASKING: u32 = 128;
@@ -37,7 +38,7 @@ pub unsafe fn poll(
     }
     // SAFETY: the caller's.
     let fds = unsafe { std::slice::from_raw_parts_mut(fds, count) };
-    if !fds.iter().any(|entry| state::is_followed(entry.fd)) {
+    if !fds.iter().any(|entry| marks::is_followed(entry.fd)) {
         return None;
     }
     poll_slice(fds, timeout, mask)
@@ -51,32 +52,36 @@ fn open_files_most() -> u64 {
 #[derive(Default)]
 struct Divided {
     split: PollSplit,
-    /// When it was divided: who serves a socket may change while a call waits.
-    generation: Option<u64>,
+    /// The engine that serves all of it, and its generation when it was divided: who serves a socket may change while a
+    /// call waits.
+    divided: Option<(usize, u64)>,
     concerns: Option<Concerns>,
 }
 
 impl Divided {
-    fn divide(&mut self, fds: &[pollfd], sockets: &mut Sockets) {
-        if self.generation == Some(sockets.generation()) {
-            return;
+    /// Whether it was divided anew.
+    fn divide(&mut self, fds: &[pollfd], engine: usize, sockets: &mut Sockets) -> bool {
+        if self.divided == Some((engine, sockets.generation())) {
+            return false;
         }
-        self.split.fill(fds, |fd| if state::is_socket(fd) { sockets.accelerated(fd) } else { None });
+        self.split.fill(fds, |fd| if marks::is_socket(fd) { sockets.accelerated(fd) } else { None });
         let of = |entry: &pollfd| match entry.fd {
-            fd if state::is_epoll(fd) => sockets.epoll_concerns(fd),
-            fd if state::is_socket(fd) && sockets.is_undecided(fd) => Concerns::Later,
+            fd if marks::is_epoll(fd) => sockets.epoll_concerns(fd),
+            fd if marks::is_socket(fd) && sockets.is_undecided(fd) => Concerns::Later,
             _ => Concerns::No,
         };
         let concerns = if self.split.has_ours() { Concerns::Now } else { Concerns::No };
         self.concerns = Some(fds.iter().map(of).fold(concerns, Concerns::max));
         // Deciding on a socket above may have changed it.
-        self.generation = Some(sockets.generation());
+        self.divided = Some((engine, sockets.generation()));
+        true
     }
 }
 
 fn poll_slice(fds: &mut [pollfd], timeout: Option<Duration>, mask: Option<&sigset_t>) -> Option<c_int> {
     let mut list = Divided::default();
-    state::with(|sockets| list.divide(fds, sockets))?;
+    let numbers: Vec<c_int> = fds.iter().map(|entry| entry.fd).filter(|fd| marks::is_followed(*fd)).collect();
+    engines::with_all(&numbers, |engine, sockets| list.divide(fds, engine, sockets))?;
     let spins = match list.concerns? {
         Concerns::No => return None,
         concerns => concerns == Concerns::Now,
@@ -88,21 +93,22 @@ fn poll_slice(fds: &mut [pollfd], timeout: Option<Duration>, mask: Option<&sigse
             ask_kernel(list.split.kernel());
         }
         looks = looks.wrapping_add(1);
-        let ready = state::with(|sockets| {
+        let (engine, ready) = engines::with_all(&numbers, |engine, sockets| {
             sockets.take_in();
-            if list.generation != Some(sockets.generation()) {
-                list.divide(fds, sockets);
+            if list.divide(fds, engine, sockets) {
                 looks = 0;
             }
             let ready = list.split.merge(fds, |id| sockets.readiness_of(id));
-            ready + mark_sets(fds, |fd| sockets.epoll_is_ready(fd) == Some(true))
+            (engine, ready + mark_sets(fds, |fd| sockets.epoll_is_ready(fd) == Some(true)))
         })?;
         // Without time it looks at signals (`do_poll`), of which only a mask could let one through just now.
         if ready > 0 || (timeout == Some(Duration::ZERO) && mask.is_none()) {
             return Some(ready as c_int);
         }
-        let wait = Wait { spins, ..Wait::poll(timeout, mask) };
-        match turns.get_or_insert_with(|| Turns::new(wait)).turn(list.split.kernel()) {
+        let wait = Wait { spins, ..Wait::poll(timeout, mask, Subject::Engine(engine)) };
+        let turns = turns.get_or_insert_with(|| Turns::new(wait));
+        turns.is_at(Subject::Engine(engine));
+        match turns.turn(list.split.kernel()) {
             Turn::Again | Turn::Restarted => {}
             Turn::TimedOut => return Some(0),
             Turn::Interrupted => return Some(fail(libc::EINTR) as c_int),
@@ -113,7 +119,7 @@ fn poll_slice(fds: &mut [pollfd], timeout: Option<Duration>, mask: Option<&sigse
 /// Epoll descriptors that the kernel finds nothing in, and the library does. How many.
 fn mark_sets(fds: &mut [pollfd], mut is_ready: impl FnMut(c_int) -> bool) -> usize {
     let mut marked = 0;
-    for entry in fds.iter_mut().filter(|entry| entry.fd >= 0 && state::is_epoll(entry.fd)) {
+    for entry in fds.iter_mut().filter(|entry| entry.fd >= 0 && marks::is_epoll(entry.fd)) {
         const READABLE: i16 = libc::POLLIN | libc::POLLRDNORM;
         let wanted = entry.events & READABLE;
         if entry.revents & wanted == 0 && wanted != 0 && is_ready(entry.fd) {
@@ -158,7 +164,7 @@ pub unsafe fn select(
     let mut sets = FdSets { read: words_of(read), write: words_of(write), except: words_of(except) };
     let mut list = Vec::new();
     sets.poll_list(count, &mut list);
-    if !list.iter().any(|entry| state::is_followed(entry.fd)) {
+    if !list.iter().any(|entry| marks::is_followed(entry.fd)) {
         return None;
     }
     let count = count.min(table_end(&list));
@@ -188,7 +194,7 @@ fn table_end(list: &[pollfd]) -> usize {
 fn is_open(fd: c_int) -> bool {
     let before = errno();
     // SAFETY: a number that is not open is an error.
-    let is_open = state::is_followed(fd) || unsafe { real::fcntl(fd, libc::F_GETFD, 0) } >= 0;
+    let is_open = marks::is_followed(fd) || unsafe { real::fcntl(fd, libc::F_GETFD, 0) } >= 0;
     fail(before);
     is_open
 }

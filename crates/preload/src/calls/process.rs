@@ -30,12 +30,12 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32};
 use std::time::Duration;
 
 use libc::{c_int, cmsghdr, msghdr};
-use nearwire_socket::Reason;
+use nearwire_socket::{Reason, Sockets};
 use rustix::mm::{Advice, madvise};
 use rustix::process::getpid;
 use rustix::thread::{gettid, sched_yield};
 
-use crate::{keeper, signals, state};
+use crate::{engines, keeper, marks, signals, state};
 
 const PAGE_BYTES: usize = 4096;
 
@@ -110,6 +110,7 @@ pub fn is_borrowed() -> bool {
 }
 
 unsafe extern "C" fn before_fork() {
+    engines::fold_for_fork();
     if !state::is_in_use() {
         return;
     }
@@ -121,6 +122,7 @@ unsafe extern "C" fn before_fork() {
 }
 
 unsafe extern "C" fn after_fork_in_parent() {
+    engines::after_fork();
     if HELD.swap(false, Relaxed) {
         state::let_go();
     }
@@ -156,16 +158,16 @@ pub fn before_exec() {
         return;
     }
     if is_borrowed() {
-        state::with(|sockets| sockets.prepare_exec_of_vfork());
+        state::with_each(Sockets::prepare_exec_of_vfork);
     } else {
-        state::with(|sockets| sockets.prepare_exec());
+        state::with_each(Sockets::prepare_exec);
     }
 }
 
 /// A socket that another program is to get.
 pub fn passed_by_spawn(fd: c_int) {
-    if state::is_socket(fd) && !is_borrowed() {
-        state::with(|sockets| sockets.passed(fd, Reason::HandedOverByExec));
+    if marks::is_socket(fd) && !is_borrowed() {
+        state::with_number(fd, |sockets| sockets.passed(fd, Reason::HandedOverByExec));
     }
 }
 
@@ -200,8 +202,8 @@ unsafe fn pass_descriptors(message: *const msghdr) {
                 let count = length_bytes.saturating_sub(data as usize) / size_of::<c_int>();
                 for at in 0..count {
                     let fd = data.cast::<c_int>().add(at).read_unaligned();
-                    if state::is_socket(fd) && !is_borrowed() {
-                        state::with(|sockets| sockets.passed(fd, Reason::PassedToProcess));
+                    if marks::is_socket(fd) && !is_borrowed() {
+                        state::with_number(fd, |sockets| sockets.passed(fd, Reason::PassedToProcess));
                     }
                 }
             }

@@ -13,7 +13,7 @@ use crate::c_types::control::{ReceiveControl, TimeForm};
 use crate::c_types::message::{Incoming, read_incoming};
 use crate::c_types::segments::{Of, Segments};
 use crate::calls::table;
-use crate::state::{self, handed};
+use crate::state::{self, Subject, handed};
 use crate::turn::{REFUSED, Turn, Turns, Wait, errno, fail};
 
 const FLAGS_OF_KERNEL: c_int = table::together(table::RECEIVE_FLAGS_OF_KERNEL);
@@ -83,7 +83,8 @@ pub unsafe fn receive(
     let mut waiting: Option<Waiting> = None;
     loop {
         let held = waiting.as_ref().map(|waiting| waiting.id);
-        let attempt = state::with(|sockets| {
+        let subject = held.map_or(Subject::Number(fd), Subject::Socket);
+        let attempt = state::with_subject(subject, |sockets| {
             let Some(id) = held.or_else(|| sockets.find(fd)) else { return Receive::Kernel };
             // SAFETY: the caller's.
             sockets.receive_at(id, stays, |delivery| unsafe { deliver(&delivery, &room, flags) })
@@ -95,12 +96,12 @@ pub unsafe fn receive(
             Receive::Kernel => return waiting.map(|waiting| original(waiting.number(), 0)),
             Receive::Refused => return Some(fail(REFUSED)),
             Receive::Failed(error) => return Some(fail(error)),
-            Receive::Shadow => {
+            Receive::Shadow(news) => {
                 let number = waiting.as_ref().map_or(fd, Waiting::number);
                 let answer = ask_shadow(|| original(number, libc::MSG_DONTWAIT));
-                state::with(|sockets| match held {
-                    Some(id) => sockets.shadow_answered_at(id, answer.is_none()),
-                    None => sockets.shadow_answered(fd, answer.is_none()),
+                state::with_subject(subject, |sockets| match held {
+                    Some(id) => sockets.shadow_answered_at(id, news, answer.is_none()),
+                    None => sockets.shadow_answered(fd, news, answer.is_none()),
                 })?;
                 if answer.is_some() {
                     return answer;
@@ -178,24 +179,25 @@ impl Waiting {
     /// A receive with SO_RCVTIMEO does not restart after a signal (`sock_intr_errno`).
     #[cold]
     fn begin(fd: c_int, timeout: Option<Duration>, spins: bool) -> Option<Waiting> {
-        let id = state::with(|sockets| {
+        let id = state::with_number(fd, |sockets| {
             let id = sockets.find(fd)?;
             sockets.hold(id);
             Some(id)
         })??;
         let (never_restarts, waits_for) = (timeout.is_some(), WaitsFor::Socket(id));
-        let turns = Turns::new(Wait { timeout, mask: None, never_restarts, spins, waits_for });
+        let subject = Subject::Socket(id);
+        let turns = Turns::new(Wait { timeout, mask: None, never_restarts, spins, waits_for, subject });
         Some(Waiting { id, turns, spins })
     }
 
     fn number(&self) -> c_int {
-        state::with(|sockets| sockets.shadow_number(self.id)).flatten().unwrap_or(-1)
+        state::with_subject(Subject::Socket(self.id), |sockets| sockets.shadow_number(self.id)).flatten().unwrap_or(-1)
     }
 }
 
 impl Drop for Waiting {
     fn drop(&mut self) {
-        state::with(|sockets| sockets.release(self.id));
+        state::with_subject(Subject::Socket(self.id), |sockets| sockets.release(self.id));
     }
 }
 

@@ -11,7 +11,7 @@ use crate::c_types::control::{self, SendControl};
 use crate::c_types::message::read_outgoing;
 use crate::c_types::segments::{Of, Segments};
 use crate::calls::table;
-use crate::state::{self, handed};
+use crate::state::{self, Subject, handed};
 use crate::turn::{REFUSED, fail};
 
 const KNOWN_FLAGS: c_int = table::together(table::SEND_FLAGS);
@@ -21,7 +21,7 @@ const KNOWN_FLAGS: c_int = table::together(table::SEND_FLAGS);
 fn is_corking(fd: c_int, flags: c_int) -> bool {
     let is_corking = flags & libc::MSG_MORE != 0;
     if is_corking {
-        state::with(|sockets| sockets.corked(fd));
+        state::with_number(fd, |sockets| sockets.corked(fd));
     }
     is_corking
 }
@@ -99,10 +99,10 @@ fn send_segments(fd: c_int, segments: &Segments<'_>, name: Name, asked: &SendCon
 #[inline]
 fn send_payload(fd: c_int, message: &Message<'_>, asked: &SendControl, more: bool) -> Option<ssize_t> {
     let sent = if *asked == SendControl::default() {
-        state::send_with(|sockets| sockets.send(fd, message, more))
+        state::send_with(Subject::Number(fd), |sockets| sockets.send(fd, message, more))
     } else {
         let message = with_control(*message, asked);
-        state::send_with(|sockets| sockets.send(fd, &message, more))
+        state::send_with(Subject::Number(fd), |sockets| sockets.send(fd, &message, more))
     };
     match sent? {
         Send::Done => Some(message.payload.len() as ssize_t),

@@ -6,15 +6,15 @@ use nearwire_socket::Reason;
 use super::receive::{self, Into};
 use crate::c_types::segments::single;
 use crate::turn::fail;
-use crate::{real, state};
+use crate::{marks, real, state};
 
 /// The longest datagram.
 const DATAGRAM_BYTES_MOST: usize = 65_535;
 
 /// After fdopen(3): the C library reads a stream by system calls that nobody sees, so the kernel serves the socket.
 pub fn opened_as_file(fd: c_int) {
-    if state::is_socket(fd) {
-        state::with(|sockets| sockets.only_kernel(fd, Reason::UnseenSystemCalls));
+    if marks::is_socket(fd) {
+        state::with_number(fd, |sockets| sockets.only_kernel(fd, Reason::UnseenSystemCalls));
     }
 }
 
@@ -24,8 +24,8 @@ pub fn splice_from(from: c_int, to: c_int, length: size_t, flags: c_uint) -> Opt
     if length == 0 {
         return None;
     }
-    state::with(|sockets| sockets.only_kernel(from, Reason::UnseenSystemCalls));
-    if !state::with(|sockets| sockets.has_leftover(from))? {
+    state::with_number(from, |sockets| sockets.only_kernel(from, Reason::UnseenSystemCalls));
+    if !state::with_number(from, |sockets| sockets.has_leftover(from))? {
         return None;
     }
     let room = pipe_room_bytes(to)?;

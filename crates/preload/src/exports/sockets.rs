@@ -6,7 +6,7 @@ use libc::{c_int, c_ulong, c_void, sockaddr, socklen_t};
 use nearwire_socket::Reason;
 
 use crate::calls::{names, options};
-use crate::{real, state};
+use crate::{marks, real, state};
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn socket(domain: c_int, kind: c_int, protocol: c_int) -> c_int {
@@ -21,7 +21,7 @@ pub unsafe extern "C" fn bind(fd: c_int, address: *const sockaddr, length: sockl
     // SAFETY: the caller's, as for the C function.
     unsafe {
         let result = real::bind(fd, address, length);
-        if result == 0 && state::is_socket(fd) {
+        if result == 0 && marks::is_socket(fd) {
             return names::bound(fd, address, length);
         }
         result
@@ -32,15 +32,15 @@ pub unsafe extern "C" fn bind(fd: c_int, address: *const sockaddr, length: sockl
 pub unsafe extern "C" fn connect(fd: c_int, address: *const sockaddr, length: socklen_t) -> c_int {
     // SAFETY: the caller's, as for the C function.
     let result = unsafe { real::connect(fd, address, length) };
-    if state::is_socket(fd) { names::connected(fd, result) } else { result }
+    if marks::is_socket(fd) { names::connected(fd, result) } else { result }
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn shutdown(fd: c_int, how: c_int) -> c_int {
     // Before the call, so that those who wait for the socket wait in the kernel when it wakes them. One that is not connected
     // is shut down too, and told that it is not connected (`inet_shutdown`).
-    if state::is_socket(fd) && matches!(how, libc::SHUT_RD | libc::SHUT_WR | libc::SHUT_RDWR) {
-        state::with(|sockets| sockets.only_kernel(fd, Reason::ShutDown));
+    if marks::is_socket(fd) && matches!(how, libc::SHUT_RD | libc::SHUT_WR | libc::SHUT_RDWR) {
+        state::with_number(fd, |sockets| sockets.only_kernel(fd, Reason::ShutDown));
     }
     // SAFETY: the caller's, as for the C function.
     unsafe { real::shutdown(fd, how) }
@@ -56,7 +56,7 @@ pub unsafe extern "C" fn getsockopt(
 ) -> c_int {
     // SAFETY: the caller's, as for the C function.
     unsafe {
-        if state::is_socket(fd)
+        if marks::is_socket(fd)
             && let Some(result) = options::get(fd, level, option, value, length)
         {
             return result;
@@ -76,7 +76,7 @@ pub unsafe extern "C" fn setsockopt(
     // SAFETY: the caller's, as for the C function.
     unsafe {
         let result = real::setsockopt(fd, level, option, value, length);
-        if result == 0 && state::is_socket(fd) {
+        if result == 0 && marks::is_socket(fd) {
             options::changed(fd, level, option, value, length);
         }
         result
@@ -92,7 +92,7 @@ unsafe fn fcntl_by(
 ) -> c_int {
     // SAFETY: the caller's, as for the C function.
     let result = unsafe { original(fd, command, argument) };
-    if result >= 0 && state::is_followed(fd) {
+    if result >= 0 && marks::is_followed(fd) {
         options::fcntl_done(fd, command, argument, result);
     }
     result
@@ -114,13 +114,13 @@ pub unsafe extern "C" fn fcntl64(fd: c_int, command: c_int, argument: c_ulong) -
 pub unsafe extern "C" fn ioctl(fd: c_int, request: c_ulong, argument: c_ulong) -> c_int {
     // SAFETY: the caller's, as for the C function.
     unsafe {
-        if state::is_socket(fd)
+        if marks::is_socket(fd)
             && let Some(result) = options::ioctl(fd, request, argument)
         {
             return result;
         }
         let result = real::ioctl(fd, request, argument);
-        if result == 0 && state::is_socket(fd) {
+        if result == 0 && marks::is_socket(fd) {
             options::ioctl_done(fd, request, argument);
         }
         result

@@ -16,7 +16,7 @@ use crate::calls::process;
 use crate::calls::receive::{self, Into};
 use crate::calls::{send, stream};
 use crate::turn::{errno, fail};
-use crate::{real, state};
+use crate::{marks, real, state};
 
 unsafe fn recv_into(
     fd: c_int,
@@ -26,7 +26,7 @@ unsafe fn recv_into(
     name: *mut sockaddr,
     name_length: *mut socklen_t,
 ) -> Option<ssize_t> {
-    if !state::is_socket(fd) {
+    if !marks::is_socket(fd) {
         return None;
     }
     let only = single(buffer, length);
@@ -116,7 +116,7 @@ pub unsafe extern "C" fn __read_chk(fd: c_int, buffer: *mut c_void, length: size
 unsafe fn recv_vector(fd: c_int, segments: *const iovec, count: c_int, flags: c_int) -> Option<ssize_t> {
     // SAFETY: the caller's, as for the C function.
     unsafe {
-        if state::is_socket(fd)
+        if marks::is_socket(fd)
             && let Ok(segment_count) = usize::try_from(count)
             && segment_count > 0
         {
@@ -204,7 +204,7 @@ pub unsafe extern "C" fn splice(
 ) -> ssize_t {
     // SAFETY: the caller's, as for the C function.
     unsafe {
-        if state::is_socket(from)
+        if marks::is_socket(from)
             && from_offset.is_null()
             && to_offset.is_null()
             && let Some(moved) = stream::splice_from(from, to, length, flags)
@@ -232,7 +232,7 @@ pub unsafe extern "C" fn recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) 
 }
 
 unsafe fn recv_message(fd: c_int, message: *mut msghdr, flags: c_int) -> Option<ssize_t> {
-    if !state::is_socket(fd) || message.is_null() {
+    if !marks::is_socket(fd) || message.is_null() {
         return None;
     }
     // SAFETY: the caller's, as for the C function.
@@ -250,7 +250,7 @@ pub unsafe extern "C" fn recvmmsg(
     // SAFETY: the caller's, as for the C function.
     unsafe {
         let has_timeout = timeout.is_null() || is_plausible(timeout, size_of::<timespec>());
-        if !state::is_socket(fd) || !has_timeout || count == 0 {
+        if !marks::is_socket(fd) || !has_timeout || count == 0 {
             return real::recvmmsg(fd, messages, count, flags, timeout);
         }
         let Some(time) = super::poll::duration(timeout) else {
@@ -297,7 +297,7 @@ unsafe fn recv_messages(
             let error = errno();
             if done > 0 {
                 if error != libc::EAGAIN && error != libc::EINTR {
-                    state::with(|sockets| sockets.set_pending_error(fd, error));
+                    state::with_number(fd, |sockets| sockets.set_pending_error(fd, error));
                 }
                 fail(before);
             }
@@ -326,7 +326,7 @@ unsafe fn send_buffer(
     name: *const sockaddr,
     name_length: socklen_t,
 ) -> Option<ssize_t> {
-    if !state::is_socket(fd) {
+    if !marks::is_socket(fd) {
         return None;
     }
     let only = single(buffer, length);
@@ -368,7 +368,7 @@ pub unsafe extern "C" fn write(fd: c_int, buffer: *const c_void, length: size_t)
 pub unsafe extern "C" fn writev(fd: c_int, segments: *const iovec, count: c_int) -> ssize_t {
     // SAFETY: the caller's, as for the C function.
     unsafe {
-        if state::is_socket(fd)
+        if marks::is_socket(fd)
             && let Ok(segment_count) = usize::try_from(count)
             && segment_count > 0
             && let Some(sent) = send::send(fd, (segments, segment_count), 0, (ptr::null(), 0), false)
@@ -380,7 +380,7 @@ pub unsafe extern "C" fn writev(fd: c_int, segments: *const iovec, count: c_int)
 }
 
 unsafe fn send_message(fd: c_int, message: *const msghdr, flags: c_int, more: bool) -> Option<ssize_t> {
-    if !state::is_socket(fd) || message.is_null() {
+    if !marks::is_socket(fd) || message.is_null() {
         return None;
     }
     // SAFETY: the caller's, as for the C function.
@@ -391,7 +391,7 @@ unsafe fn send_message(fd: c_int, message: *const msghdr, flags: c_int, more: bo
 pub unsafe extern "C" fn sendmsg(fd: c_int, message: *const msghdr, flags: c_int) -> ssize_t {
     // SAFETY: the caller's, as for the C function.
     unsafe {
-        if !state::is_socket(fd) {
+        if !marks::is_socket(fd) {
             process::before_sendmsg(message);
         }
         send_message(fd, message, flags, false).unwrap_or_else(|| real::sendmsg(fd, message, flags))
@@ -402,7 +402,7 @@ pub unsafe extern "C" fn sendmsg(fd: c_int, message: *const msghdr, flags: c_int
 pub unsafe extern "C" fn sendmmsg(fd: c_int, messages: *mut mmsghdr, count: c_uint, flags: c_int) -> c_int {
     // SAFETY: the caller's, as for the C function.
     unsafe {
-        if !state::is_socket(fd) {
+        if !marks::is_socket(fd) {
             let seen = if is_plausible(messages, size_of::<mmsghdr>()) { count.min(1024) as usize } else { 0 };
             for at in 0..seen {
                 process::before_sendmsg(&raw const (*messages.add(at)).msg_hdr);
@@ -424,7 +424,7 @@ pub unsafe extern "C" fn sendmmsg(fd: c_int, messages: *mut mmsghdr, count: c_ui
             (*entry).msg_len = sent as c_uint;
             done += 1;
         }
-        state::send_with(nearwire_socket::Sockets::kick);
+        state::send_with(state::Subject::Number(fd), nearwire_socket::Sockets::kick);
         if done == 0 && count > 0 {
             return -1;
         }

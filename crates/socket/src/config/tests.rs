@@ -55,7 +55,8 @@ fn mistake_is_told_with_its_place() {
     let message = |text| file(text).unwrap_err().to_string();
     assert_eq!(
         message("spin = \"forever\"\nspinn = 1\n"),
-        "nearwire.toml:2: no key 'spinn'; expected one of spin, interfaces, mode, strict, stats, send_coalescing, rule"
+        "nearwire.toml:2: no key 'spinn'; expected one of spin, interfaces, mode, strict, stats, send_coalescing, engines, \
+         rule"
     );
     assert!(message("spin = \"fast\"").starts_with("nearwire.toml:1: spin = \"fast\": expected auto, forever"));
     assert!(message("[[rule]]\nport = 53\n").contains("a rule without 'use'"));
@@ -109,6 +110,7 @@ fn layers_given_count_in_order_and_are_told_apart() {
         "strict = true (--strict)",
         "stats = true (NEARWIRE_STATS)",
         "send_coalescing = \"0\" (default)",
+        "engines = \"auto\" (default)",
         "rule 1: use = \"kernel\", port = \"9\" (f.toml)",
         "rule 2: use = \"kernel\", port = \"53\" (default)",
         "rule 3: use = \"nearwire\" (default)",

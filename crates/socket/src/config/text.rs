@@ -75,6 +75,7 @@ impl Config {
             "strict" => self.strict.to_string(),
             "stats" => self.stats.to_string(),
             "send_coalescing" => in_units(self.send_coalescing),
+            "engines" => self.engines.map_or_else(|| "auto".to_owned(), |most| most.to_string()),
             _ => self.interfaces.join(","),
         }
     }

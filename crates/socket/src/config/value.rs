@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::{Config, Mode, Problem, Spin};
 
 /// The keys at the top of a file; in upper case behind `NEARWIRE_` they are variables.
-pub(super) const KEYS: [&str; 6] = ["spin", "interfaces", "mode", "strict", "stats", "send_coalescing"];
+pub(super) const KEYS: [&str; 7] = ["spin", "interfaces", "mode", "strict", "stats", "send_coalescing", "engines"];
 /// Shorter, the thread that ends the wait would spend its time going to sleep; longer serves nobody.
 const SEND_COALESCING: RangeInclusive<Duration> = Duration::from_micros(20)..=Duration::from_millis(10);
 /// Longest name of an interface, bytes (`IFNAMSIZ` without its NUL).
@@ -35,6 +35,7 @@ pub(super) fn set(config: &mut Config, key: &str, text: &str) -> Result<(), Prob
             let fits = time(text).filter(|time| time.is_zero() || SEND_COALESCING.contains(time));
             config.send_coalescing = fits.ok_or_else(|| bad("0 or a time from 20us to 10ms"))?;
         }
+        "engines" => config.engines = engines(text).ok_or_else(|| bad("auto or a number from 1 to 8"))?,
         _ => {
             let names: Vec<String> = text.split(',').map(str::trim).map(str::to_owned).collect();
             let is_name = |name: &String| (1..=INTERFACE_BYTES_MAX).contains(&name.len()) && !name.contains(['/', ' ']);
@@ -52,6 +53,13 @@ fn switch(text: &str) -> Option<bool> {
         "true" | "1" => Some(true),
         "false" | "0" => Some(false),
         _ => None,
+    }
+}
+
+fn engines(text: &str) -> Option<Option<u32>> {
+    match text {
+        "auto" => Some(None),
+        _ => text.parse().ok().filter(|most| (1..=crate::ENGINES_MOST as u32).contains(most)).map(Some),
     }
 }
 

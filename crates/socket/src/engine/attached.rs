@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use nearwire_frames::interface::InterfaceFacts;
 use nearwire_frames::port::Port;
 use nearwire_frames::ports::xdp::{Side, Steer, TimesWanted, XdpConfig, XdpMode, XdpPort, candidates};
-use nearwire_frames::steering::SteeringTable;
+use nearwire_frames::steering::{SHARES_MOST, SteeringTable};
 use nearwire_frames::{PortError, RawPort as _, TimeSource};
 use nearwire_stack::{LinkKind, PortId, ReceiveChecksum, Update};
 use nearwire_sys::ethtool::{Interface, SoTimestamping};
@@ -46,7 +46,7 @@ pub struct Attached {
     /// It can no more, and why.
     pub(super) failed: Option<Reason>,
     pub(super) told_dropped_frames: u64,
-    is_veth: bool,
+    pub(super) is_veth: bool,
 }
 
 impl Attached {
@@ -150,6 +150,9 @@ pub(super) struct Interfaces {
     addresses: Vec<(u32, IpAddr)>,
     allowed: Vec<String>,
     mode: Mode,
+    engines_most: u32,
+    /// Whether ports are opened here.
+    opens: bool,
     /// A port or a refusal came or went.
     pub(super) changed: bool,
 }
@@ -162,6 +165,8 @@ impl Interfaces {
             addresses: Vec::new(),
             allowed: config.interfaces.clone(),
             mode: config.mode,
+            engines_most: config.engines.unwrap_or(SHARES_MOST),
+            opens: true,
             changed: true,
         }
     }
@@ -276,6 +281,16 @@ impl Interfaces {
         Some(attached)
     }
 
+    /// Takes in a port that another engine opened, and opens none.
+    pub(super) fn adopt(&mut self, attached: Attached) {
+        self.opens = false;
+        self.attached.push(attached);
+    }
+
+    pub(super) fn has_loopback(&self) -> bool {
+        self.links.iter().any(|link| link.kind == LinkKind::Loopback && link.is_up)
+    }
+
     pub(super) fn own_addresses(&self) -> impl Iterator<Item = IpAddr> {
         self.addresses.iter().map(|(_, address)| *address).filter(|address| !address.is_loopback())
     }
@@ -320,7 +335,7 @@ impl Interfaces {
                 usable.add(None);
                 continue;
             }
-            if let Some(reason) = link.forbids() {
+            if let Some(reason) = link.forbids().or((!self.opens).then_some(Reason::NoInterface)) {
                 usable.add(Some(reason));
                 continue;
             }
@@ -396,7 +411,7 @@ impl Interfaces {
         }
         let refused = |error: PortError| Refused::new(&name, Reason::of_port(&error), error.to_string());
         let facts = InterfaceFacts::read(&name).map_err(refused)?;
-        let mut port = open_port(&facts, self.mode).map_err(refused)?;
+        let mut port = open_port(&facts, self.mode, self.engines_most).map_err(refused)?;
         let port_id = join(link.ifindex, &mut port).map_err(refused)?;
         Ok(Attached {
             ifindex: link.ifindex,
@@ -451,7 +466,7 @@ fn name_of(ifindex: u32) -> io::Result<String> {
 
 /// Opens a port in the first of the ways that may be used and works, on all receive queues: datagrams arrive on the
 /// queue that the device chooses.
-fn open_port(facts: &InterfaceFacts, mode: Mode) -> Result<XdpPort, PortError> {
+fn open_port(facts: &InterfaceFacts, mode: Mode, engines_most: u32) -> Result<XdpPort, PortError> {
     let allowed = |config: &XdpConfig| match mode {
         Mode::Auto => true,
         Mode::Native => config.mode != XdpMode::Generic,
@@ -462,7 +477,7 @@ fn open_port(facts: &InterfaceFacts, mode: Mode) -> Result<XdpPort, PortError> {
         if !allowed(&candidate.config) {
             continue;
         }
-        let open = |fill_frames| XdpPort::open(&sized(candidate.config.clone(), facts, fill_frames));
+        let open = |fill_frames| XdpPort::open(&sized(candidate.config.clone(), facts, fill_frames, engines_most));
         let opened = match open(FILL_FRAMES) {
             Err(PortError::MemoryLimit { .. }) => open(FILL_FRAMES_LOCKED),
             opened => opened,
@@ -475,22 +490,27 @@ fn open_port(facts: &InterfaceFacts, mode: Mode) -> Result<XdpPort, PortError> {
     Err(refused.unwrap_or_else(|| PortError::NoSuchInterface { interface: facts.name.clone() }))
 }
 
-fn sized(config: XdpConfig, facts: &InterfaceFacts, fill_frames_most: u32) -> XdpConfig {
+fn sized(config: XdpConfig, facts: &InterfaceFacts, fill_frames_most: u32, engines_most: u32) -> XdpConfig {
     // 2048 bytes carry a packet of the usual MTU; the kernel keeps 256 for itself.
     let frame_size_bytes = if facts.frame_most_bytes() > 1792 { 4096 } else { 2048 };
     let queues = facts.rx_queues.max(1);
     let share = FILL_FRAMES_MOST / queues;
     let fill_frames = (1 << share.max(64).ilog2()).min(fill_frames_most);
+    let lanes = queues <= LANES_MOST;
+    let others = if lanes { queues.min(engines_most) - 1 } else { 0 };
     XdpConfig {
         // All of them, as the device chooses. Where the way wants a socket of its own to send, the one of the last
         // queue sends: it seldom receives, and the CPU of the peer does not write what ours writes.
         rx_queues: (0..queues).collect(),
         tx_queue: config.tx_queue.min(queues - 1),
         separate_tx_socket: false,
-        lanes: queues <= LANES_MOST,
+        lanes,
         frame_size_bytes,
         fill_frames,
-        rx_ring_slots: fill_frames,
+        // An engine whose thread does not call keeps what its rings hold from the others: all rings together hold less
+        // than there is.
+        rx_ring_slots: if others == 0 { fill_frames } else { fill_frames / 2 },
+        share_ring_slots: 1 << ((fill_frames / 2).saturating_sub(1) / others.max(1)).max(16).ilog2(),
         tx_frames: TX_FRAMES,
         prepared_frames: 0,
         ..config

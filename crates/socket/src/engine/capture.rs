@@ -59,6 +59,11 @@ impl Engine {
             return;
         }
         self.capture_asked = asked[0];
+        if self.is_branch {
+            // The first engine answers, when it has all frames.
+            self.is_capture_wanted = asked != [0; 2];
+            return;
+        }
         self.follow_capture();
         self.check_capture();
         let Some(request) = request else { return };
@@ -67,6 +72,16 @@ impl Engine {
             None => self.begin_capture(request),
         };
         self.page.set_capture_answer(answer.word());
+    }
+
+    /// Whether frames are captured: one engine has all of them then.
+    pub(crate) fn is_captured(&self) -> bool {
+        self.capture.is_some()
+    }
+
+    /// Whether somebody asks for that, and this is not the engine that has all of them. Told once.
+    pub(crate) fn take_capture_wanted(&mut self) -> bool {
+        std::mem::take(&mut self.is_capture_wanted)
     }
 
     /// Lets the ring go when its reader has what it wanted.

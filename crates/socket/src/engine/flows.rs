@@ -41,6 +41,31 @@ impl Flows {
         Ok(())
     }
 
+    /// One who wants each of these wants it of the ports of another engine from now on, with no moment in between at which
+    /// the kernel would get a packet.
+    pub(super) fn hand_to(
+        &mut self,
+        other: &mut Flows,
+        flows: &[FlowFilter],
+        ports: &mut [Attached],
+        others: &mut [Attached],
+    ) -> Result<(), Reason> {
+        for flow in flows {
+            let Some(users) = self.wanted.get_mut(flow) else { continue };
+            *users -= 1;
+            let is_last = *users == 0;
+            if is_last {
+                self.wanted.remove(flow);
+            }
+            let users = other.wanted.entry(*flow).or_default();
+            *users += 1;
+            let is_first = *users == 1;
+            hand_filter(Filter::Flow(*flow), (ports, is_last), (others, is_first))
+                .map_err(|_| Reason::TooManySockets)?;
+        }
+        Ok(())
+    }
+
     pub(super) fn remove(&mut self, flows: &[FlowFilter], ports: &mut [Attached]) {
         for flow in flows {
             let Some(users) = self.wanted.get_mut(flow) else { continue };
@@ -54,4 +79,27 @@ impl Flows {
             }
         }
     }
+}
+
+/// `is_last`: nobody wants it of the ports any more; `is_first`: nobody wanted it of the others.
+fn hand_filter(
+    filter: Filter,
+    (ports, is_last): (&mut [Attached], bool),
+    (others, is_first): (&mut [Attached], bool),
+) -> Result<(), PortError> {
+    for attached in ports {
+        let other = others.iter_mut().find(|other| other.ifindex == attached.ifindex);
+        let share = other.as_ref().map(|other| other.port.share_number());
+        match (is_last, is_first, other, share) {
+            (true, true, Some(_), Some(share)) => move_filter(attached, filter, share)?,
+            (false, true, Some(other), _) => other.port.add_filter(filter)?,
+            (true, false, ..) | (true, true, ..) => attached.port.remove_filter(filter)?,
+            (false, ..) => {}
+        }
+    }
+    Ok(())
+}
+
+fn move_filter(attached: &mut Attached, filter: Filter, share: u32) -> Result<(), PortError> {
+    attached.port.steering_table().map_or(Ok(()), |table| table.move_to(filter, share))
 }

@@ -6,6 +6,16 @@ use nearwire_stack::Dropped;
 use super::Engine;
 use crate::status::{Counter, InterfaceAbout, Writer};
 
+/// What was told of the stack's statistics: an engine that is founded again begins to count at 0, the page goes on.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Told {
+    frames: u64,
+    /// Frames that no socket had got.
+    lost_frames: u64,
+    not_ours_frames: u64,
+    dropped_frames: u64,
+}
+
 impl Engine {
     /// Counters go to another page from now on.
     pub(crate) fn set_page(&mut self, page: Writer) {
@@ -20,21 +30,33 @@ impl Engine {
 
     /// Tells of frames that came, and of those that no socket got, as the stack counts them. Whether there are new ones: sockets may have lost some.
     pub(crate) fn tell_frames(&mut self) -> bool {
+        let now = self.frames_told();
+        let before = std::mem::replace(&mut self.told, now);
+        for (counter, now, before) in [
+            // A look at a ring takes one frame or none.
+            (Counter::FramesReceived, now.frames, before.frames),
+            (Counter::PollsFull, now.frames, before.frames),
+            (Counter::FramesNotOurs, now.not_ours_frames, before.not_ours_frames),
+            (Counter::FramesDropped, now.dropped_frames, before.dropped_frames),
+        ] {
+            self.page.count(counter, now - before);
+        }
+        now.lost_frames != before.lost_frames
+    }
+
+    fn frames_told(&self) -> Told {
         let statistics = self.stack.statistics();
-        // A look at a ring takes one frame or none.
-        self.page.set_counter(Counter::FramesReceived, statistics.frames);
-        self.page.set_counter(Counter::PollsFull, statistics.frames);
         let lost_frames = statistics.frames - statistics.delivered_frames;
-        if lost_frames == std::mem::replace(&mut self.told_lost_frames, lost_frames) {
-            return false;
+        if lost_frames == self.told.lost_frames {
+            return Told { frames: statistics.frames, ..self.told };
         }
         let unwanted_frames = statistics.dropped(Dropped::NoPorts) + statistics.dropped(Dropped::IgnoredMulti);
-        let not_ours_frames = statistics.not_ours_frames() + unwanted_frames;
-        let ports_frames: u64 = self.interfaces.attached.iter().map(|attached| attached.told_dropped_frames).sum();
-        let dropped_frames = statistics.dropped_frames() - unwanted_frames + ports_frames;
-        self.page.set_counter(Counter::FramesNotOurs, not_ours_frames);
-        self.page.set_counter(Counter::FramesDropped, dropped_frames);
-        true
+        Told {
+            frames: statistics.frames,
+            lost_frames,
+            not_ours_frames: statistics.not_ours_frames() + unwanted_frames,
+            dropped_frames: statistics.dropped_frames() - unwanted_frames,
+        }
     }
 
     /// Describes the interfaces that have a port, and those that were tried and have none.

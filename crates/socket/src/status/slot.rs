@@ -1,22 +1,26 @@
 //! A socket's hold on its place in the page.
 
+use std::sync::Arc;
+
+use nearwire_sys::shared_words::SharedWords;
+
 use super::{SocketCounter, SocketWriter, Writer};
 
 /// The slot of a socket; sockets beyond [`super::SLOTS`] have none, and what is told of them goes nowhere.
 #[derive(Clone, Debug)]
 pub(crate) struct Slot {
-    page: Writer,
+    words: Arc<SharedWords>,
     number: usize,
 }
 
 impl Slot {
-    pub(crate) const fn new(page: Writer, number: usize) -> Slot {
-        Slot { page, number }
+    pub(crate) fn new(page: &Writer, number: usize) -> Slot {
+        Slot { words: Arc::clone(page.words()), number }
     }
 
     #[inline]
     pub(crate) fn writer(&self) -> Option<SocketWriter<'_>> {
-        self.page.socket(self.number)
+        SocketWriter::of(&self.words, self.number)
     }
 
     #[inline]

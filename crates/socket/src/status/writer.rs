@@ -219,8 +219,11 @@ impl Writer {
     #[inline]
     #[must_use]
     pub fn socket(&self, slot: usize) -> Option<SocketWriter<'_>> {
-        let start = layout::slot_start(slot);
-        (slot < layout::SLOTS).then_some(SocketWriter { page: self, start })
+        SocketWriter::of(&self.words, slot)
+    }
+
+    pub(super) fn words(&self) -> &Arc<SharedWords> {
+        &self.words
     }
 
     /// What an onlooker asks for now.
@@ -241,12 +244,7 @@ impl Writer {
     }
 
     fn change(&self, bracket: Bracket, set: impl FnOnce()) {
-        let next = self.words[bracket.first].load(Relaxed).wrapping_add(1);
-        self.words[bracket.last].store(next, Relaxed);
-        // Whoever sees one of the stores below sees the one above.
-        fence(Release);
-        set();
-        self.words[bracket.first].store(next, Release);
+        change(&self.words, bracket, set);
     }
 
     #[inline]
@@ -272,15 +270,30 @@ impl Writer {
 /// The slot of one socket.
 #[derive(Clone, Copy, Debug)]
 pub struct SocketWriter<'a> {
-    page: &'a Writer,
+    words: &'a SharedWords,
     start: usize,
 }
 
+fn change(words: &SharedWords, bracket: Bracket, set: impl FnOnce()) {
+    let next = words[bracket.first].load(Relaxed).wrapping_add(1);
+    words[bracket.last].store(next, Relaxed);
+    // Whoever sees one of the stores below sees the one above.
+    fence(Release);
+    set();
+    words[bracket.first].store(next, Release);
+}
+
 impl SocketWriter<'_> {
+    /// A slot of a page; `None` beyond [`layout::SLOTS`].
+    #[inline]
+    pub(super) fn of(words: &SharedWords, slot: usize) -> Option<SocketWriter<'_>> {
+        (slot < layout::SLOTS).then_some(SocketWriter { words, start: layout::slot_start(slot) })
+    }
+
     /// Takes the slot for a new socket, which is the kernel's until somebody says otherwise: all counters are 0, no address.
     pub fn open(&self, fd: i32) {
         self.change(|| {
-            for word in &self.page.words[self.start + layout::SOCKET_STATE.at..self.start + layout::SOCKET_LAST.at] {
+            for word in &self.words[self.start + layout::SOCKET_STATE.at..self.start + layout::SOCKET_LAST.at] {
                 word.store(0, Relaxed);
             }
             self.set(layout::SOCKET_STATE, SocketState::Kernel as u64);
@@ -366,7 +379,7 @@ impl SocketWriter<'_> {
     #[inline]
     fn count_both(&self, [datagrams, bytes]: [SocketCounter; 2], len_bytes: usize) {
         let start = self.start + layout::SOCKET_COUNTERS.at;
-        if let Some(counters) = self.page.words.get(start..start + layout::SOCKET_COUNTERS.words) {
+        if let Some(counters) = self.words.get(start..start + layout::SOCKET_COUNTERS.words) {
             add(&counters[datagrams as usize], 1);
             add(&counters[bytes as usize], len_bytes as u64);
         }
@@ -374,11 +387,11 @@ impl SocketWriter<'_> {
 
     fn change(&self, set: impl FnOnce()) {
         let at = |field: Field| field.of(self.start).at;
-        self.page.change(Bracket { first: at(layout::SOCKET_FIRST), last: at(layout::SOCKET_LAST) }, set);
+        change(self.words, Bracket { first: at(layout::SOCKET_FIRST), last: at(layout::SOCKET_LAST) }, set);
     }
 
     fn set(&self, field: Field, value: u64) {
-        self.page.set(field.of(self.start), value);
+        self.words[field.of(self.start).at].store(value, Relaxed);
     }
 
     fn set_address(&self, field: Field, address: Option<SocketAddr>) {
@@ -394,7 +407,7 @@ impl SocketWriter<'_> {
             };
             u64::from(address.port()) | family << 16 | scope << 32
         });
-        let words = &self.page.words[field.of(self.start).at..][..field.words];
+        let words = &self.words[field.of(self.start).at..][..field.words];
         for (word, value) in words.iter().zip([(bits >> 64) as u64, bits as u64, about]) {
             word.store(value, Relaxed);
         }
@@ -402,7 +415,7 @@ impl SocketWriter<'_> {
 
     #[inline]
     fn counter(&self, counter: SocketCounter) -> &AtomicU64 {
-        &self.page.words[self.start + layout::SOCKET_COUNTERS.at + counter as usize]
+        &self.words[self.start + layout::SOCKET_COUNTERS.at + counter as usize]
     }
 }
 

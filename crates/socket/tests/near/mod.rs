@@ -30,7 +30,12 @@ pub struct Near {
 impl Near {
     /// `None` where this process may not lay a cable; `NEARWIRE_REQUIRE` makes that a failure.
     pub fn or_skip(mode: Mode) -> Option<Near> {
-        match VirtualCable::lay(VirtualCableOptions::default()) {
+        Near::on_queues(mode, VirtualCableOptions::default().queues)
+    }
+
+    /// The same, with so many queues on each end.
+    pub fn on_queues(mode: Mode, queues: u32) -> Option<Near> {
+        match VirtualCable::lay(VirtualCableOptions { queues, ..VirtualCableOptions::default() }) {
             Ok(cable) => Some(Near { cable, sockets: Sockets::new(Config { mode, ..Config::default() }, "test") }),
             Err(error) => {
                 assert!(std::env::var_os("NEARWIRE_REQUIRE").is_none(), "NEARWIRE_REQUIRE is set, but: {error}");
@@ -101,9 +106,9 @@ impl Near {
             Receive::Kernel | Receive::Undecided { .. } => {
                 socket.recv(&mut buffer).ok().map(|length| (By::Kernel, buffer[..length].to_vec()))
             }
-            Receive::Shadow => {
+            Receive::Shadow(news) => {
                 let received = socket.recv(&mut buffer);
-                self.sockets.shadow_answered(number, received.is_err());
+                self.sockets.shadow_answered(number, news, received.is_err());
                 received.ok().map(|length| (By::Kernel, buffer[..length].to_vec()))
             }
             Receive::Empty { .. } => None,

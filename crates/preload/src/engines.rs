@@ -1,0 +1,194 @@
+//! How threads come to engines of their own.
+//!
+//! A socket begins in the first engine. Where several threads use that, one after the other gets those sockets that it
+//! alone uses into an engine of its own, with a gate that it alone enters: queues, stack, epoll sets and all
+//! (`nearwire_socket`, `engines.rs`). As many engines as there are lanes to send on, so on a device with one queue there is
+//! one.
+//!
+//! | what happens | what is done |
+//! |---|---|
+//! | a thread uses a socket again and again while others use the engine | it moves, with what belongs to it, to the thread's engine |
+//! | two that are in different engines meet: in epoll_ctl, in one poll | both move to the first |
+//! | something that only the first engine can do: a new interface, groups, frame times, a capture | all move to the first |
+//! | fork | all move to the first, and the others end |
+//!
+//! Both gates are kept while something moves, the first engine's before the other's. A thread that waits for a gate is
+//! inside no other, except here; a signal handler on top of a call of ours does not wait ([`Gate::enter_unless`]).
+//!
+//! [`Gate::enter_unless`]: crate::gate::Gate::enter_unless
+
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering::Relaxed};
+
+use nearwire_socket::{Moved, Sockets, Wish};
+
+use crate::gate::thread_identity;
+use crate::state::{self, ENGINES_MOST, FIRST, Subject};
+use crate::{keeper, marks};
+
+/// The thread that each engine was founded for, or that took it over: its identity. 0: none.
+static OWNERS: [AtomicUsize; ENGINES_MOST] = [const { AtomicUsize::new(0) }; ENGINES_MOST];
+
+/// The engine that serves all these numbers, after having brought them together where several did. By the time it is
+/// entered another thread may have moved some.
+#[inline]
+fn unite(numbers: &[i32]) -> usize {
+    if !state::has_several() { FIRST } else { unite_in_first(numbers) }
+}
+
+#[cold]
+fn unite_in_first(numbers: &[i32]) -> usize {
+    let followed = || numbers.iter().copied().filter(|number| marks::is_followed(*number));
+    let Some(engine) = followed().next().map(marks::engine_of) else { return FIRST };
+    // Sets inside sets are for the first.
+    let are_nested = followed().filter(|number| marks::is_epoll(*number)).nth(1).is_some();
+    if !are_nested && followed().all(|number| marks::engine_of(number) == engine) {
+        return engine;
+    }
+    for number in followed() {
+        move_to_first(Subject::Number(number).engine());
+    }
+    FIRST
+}
+
+/// Runs `work` on the engine that serves all these numbers, after having brought them together in the first where several did.
+/// The engine's number comes first.
+#[inline]
+pub fn with_all<R>(numbers: &[i32], mut work: impl FnMut(usize, &mut Sockets) -> R) -> Option<R> {
+    loop {
+        let engine = unite(numbers);
+        let ran = state::with_subject(Subject::Engine(engine), |sockets| {
+            are_served_by(numbers, engine).then(|| work(engine, sockets))
+        });
+        match ran {
+            Some(Some(result)) => return Some(result),
+            // Some were moved in between, or the engine ended.
+            _ if !are_served_by(numbers, engine) => {}
+            _ => return None,
+        }
+    }
+}
+
+#[inline]
+fn are_served_by(numbers: &[i32], engine: usize) -> bool {
+    !state::has_several()
+        || numbers.iter().all(|number| !marks::is_followed(*number) || marks::engine_of(*number) == engine)
+}
+
+/// Does what sockets asked for in a call that is over.
+#[cold]
+pub fn grant(wish: Wish, subject: Subject) {
+    match wish {
+        Wish::Nothing => {}
+        Wish::OwnEngine => give_own(subject),
+        Wish::FirstEngine => (0..ENGINES_MOST).for_each(move_to_first),
+    }
+}
+
+/// Moves all that an engine has to the first.
+#[cold]
+fn move_to_first(engine: usize) {
+    state::with_first_and(
+        || Some(engine),
+        |engine, first, other| {
+            if let Some(sockets) = other {
+                sockets.move_all_to(first, |what| note_moved(what, FIRST));
+                end_if_spent(engine, first, other);
+            }
+        },
+    );
+}
+
+fn end_if_spent(engine: usize, first: &mut Sockets, other: &mut Option<Sockets>) {
+    if let Some(spent) = other.as_mut().filter(|sockets| sockets.is_spent()) {
+        first.take_back(spent);
+        OWNERS[engine].store(0, Relaxed);
+    }
+    // A thread that is about to sleep has the numbers of its descriptors.
+    other.take_if(|sockets| sockets.is_spent() && !sockets.has_sleepers());
+}
+
+/// Before a fork: all move to the first engine, and the others end, so that parent and child have one. It stays so until
+/// [`after_fork`].
+pub fn fold_for_fork() {
+    FORKS.fetch_add(1, Relaxed);
+    if !state::has_several() {
+        return;
+    }
+    for engine in FIRST + 1..ENGINES_MOST {
+        state::with_first_and(
+            || Some(engine),
+            |engine, first, other| {
+                if let Some(sockets) = other {
+                    sockets.move_all_to(first, |what| note_moved(what, FIRST));
+                    first.take_back(sockets);
+                }
+                end_if_spent(engine, first, other);
+            },
+        );
+    }
+}
+
+/// In the parent.
+pub fn after_fork() {
+    FORKS.fetch_sub(1, Relaxed);
+}
+
+/// In a child of fork, which has one engine.
+pub fn after_fork_in_child() {
+    FORKS.store(0, Relaxed);
+    OWNERS.iter().for_each(|owner| owner.store(0, Relaxed));
+}
+
+/// Moves what a call was about, with all that belongs to it, to the engine of the calling thread. Where that cannot be
+/// it stays where it is.
+fn give_own(subject: Subject) {
+    let from = subject.engine();
+    if from != FIRST {
+        // Shared, like the first engine: it goes the way over that.
+        return move_to_first(from);
+    }
+    let me = thread_identity();
+    state::with_first_and(
+        || engine_of_thread(me),
+        |engine, first, other| {
+            let member = match subject {
+                Subject::Number(number) => first.member_of(number),
+                Subject::Socket(id) => Some(id.into()),
+                Subject::Engine(_) => None,
+            };
+            let Some(component) = first.component_of(me, member) else { return };
+            if !component.sockets().iter().all(|id| marks::can_move(*id)) {
+                return;
+            }
+            end_if_spent(engine, first, other);
+            if other.is_none() {
+                *other = first.found_engine(engine as u32, keeper::held_of(engine));
+                state::note_founded(engine);
+            }
+            if let Some(other) = other.as_mut().filter(|sockets| !sockets.is_spent()) {
+                OWNERS[engine].store(me, Relaxed);
+                first.move_to(other, &component, |what| note_moved(what, engine));
+            }
+        },
+    );
+}
+
+/// Threads that are about to fork: sockets stay in the first engine.
+static FORKS: AtomicU32 = AtomicU32::new(0);
+
+/// The engine that a thread has, or one that nobody uses.
+fn engine_of_thread(me: usize) -> Option<usize> {
+    if FORKS.load(Relaxed) != 0 {
+        return None;
+    }
+    let mut numbers = FIRST + 1..ENGINES_MOST;
+    let own = numbers.clone().find(|engine| OWNERS[*engine].load(Relaxed) == me);
+    own.or_else(|| numbers.find(|engine| marks::count_of(*engine) == 0))
+}
+
+fn note_moved(what: Moved, engine: usize) {
+    match what {
+        Moved::Number(number) => marks::move_number(number, engine),
+        Moved::Socket(id) => marks::move_socket(id, engine),
+    }
+}

@@ -1,0 +1,93 @@
+//! What the first socket of a process begins, and what is printed at its end.
+
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::time::Duration;
+
+use nearwire_socket::Sockets;
+use nearwire_socket::config::Config;
+use nearwire_socket::status::Process;
+use nearwire_socket::wait::SpinFor;
+use nearwire_sys::descriptor::{Descriptor, Refusal, Request, Source, from_kernel};
+
+use crate::{internal_fd, state};
+
+/// Descriptors of the library come from the kernel and get high numbers.
+struct OutOfTheWay;
+
+impl Source for OutOfTheWay {
+    fn obtain(&self, request: &Request<'_>) -> Result<OwnedFd, Refusal> {
+        from_kernel(request).map(internal_fd::protect)
+    }
+
+    fn place(&self, descriptor: OwnedFd) -> OwnedFd {
+        internal_fd::protect(descriptor)
+    }
+}
+
+/// How calls wait; chosen once.
+static SPIN: OnceLock<SpinFor> = OnceLock::new();
+
+/// How calls wait: not at all before there are sockets.
+#[inline]
+pub fn spin() -> SpinFor {
+    SPIN.get().copied().unwrap_or(SpinFor::Time(Duration::ZERO))
+}
+
+/// The sockets of the first engine: none yet. `None`: there is a mistake in the configuration.
+pub fn first_sockets() -> Option<Sockets> {
+    let config = configuration()?;
+    nearwire_sys::descriptor::set_source(&OutOfTheWay);
+    let _ = SPIN.set(SpinFor::choose(config.spin));
+    if config.stats {
+        STATS_OF.store(std::process::id(), Relaxed);
+        // SAFETY: the function is of this type and stays as long as the process, as no program closes what is preloaded.
+        // Refused for want of memory, nothing is printed.
+        unsafe { libc::atexit(print_stats) };
+    }
+    Some(Sockets::new(config, &program_name()))
+}
+
+/// The process whose end prints counters. Its children inherit the handler.
+static STATS_OF: AtomicU32 = AtomicU32::new(0);
+
+/// At the end of the program, where `stats` is set: what `nearwire status` would print, on standard error.
+extern "C" fn print_stats() {
+    if STATS_OF.load(Relaxed) != std::process::id() {
+        return;
+    }
+    let Some(status) = state::status() else { return };
+    let text = Process::of_self(&program_name(), status).page();
+    let Some(standard_error) = Descriptor::new(libc::STDERR_FILENO) else { return };
+    let mut rest = text.as_bytes();
+    while let Ok(written @ 1..) = rustix::io::write(standard_error, rest) {
+        rest = rest.get(written..).unwrap_or_default();
+    }
+}
+
+/// The file and the variables. A mistake in them turns the library off: `nearwire run` reads them first and says what is
+/// wrong, and guessing what was meant would mislead.
+fn configuration() -> Option<Config> {
+    // SAFETY: getauxval only reads what the kernel gave the process.
+    if unsafe { libc::getauxval(libc::AT_SECURE) } != 0 {
+        return None;
+    }
+    let variables: Vec<(String, String)> = std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+        .filter(|(name, _)| name.starts_with("NEARWIRE_"))
+        .collect();
+    let file = variables.iter().find(|(name, _)| name == Config::FILE_VARIABLE).map(|(_, file)| file.clone());
+    let text = match &file {
+        Some(file) => Some(std::fs::read_to_string(file).ok()?),
+        None => None,
+    };
+    let pairs = variables.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+    Config::read(file.as_deref().zip(text.as_deref()), pairs).ok()
+}
+
+fn program_name() -> String {
+    let executable = std::fs::read_link("/proc/self/exe").unwrap_or_default();
+    executable.file_name().map(Path::new).map(|name| name.display().to_string()).unwrap_or_default()
+}

@@ -1,0 +1,95 @@
+//! Sets that go to another engine. See [`crate::engines`].
+
+use super::{Half, Sets, plain};
+use crate::engines::{Component, Usage};
+use crate::epoll::{Interest, Parted, SetId};
+use crate::id::SocketId;
+
+/// Sets on their way.
+#[derive(Debug)]
+pub(crate) struct MovedSets {
+    epoll: Parted,
+    halves: Vec<(SetId, Half)>,
+    numbers: Vec<(i32, SetId)>,
+    waiting: Vec<(SocketId, Vec<(SetId, Interest)>)>,
+}
+
+impl Sets {
+    /// Who waits for the set that a number names.
+    pub(crate) fn usage_of(&mut self, number: i32) -> Option<&mut Usage> {
+        let set = self.find(number)?;
+        Some(&mut self.halves.get_mut(set.index())?.usage)
+    }
+
+    /// No set has a number.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.numbers.is_empty()
+    }
+
+    /// All that have a number.
+    pub(crate) fn all(&self) -> Vec<SetId> {
+        let mut sets: Vec<SetId> = self.numbers.values().copied().collect();
+        sets.sort_unstable();
+        sets.dedup();
+        sets
+    }
+
+    /// The numbers of some.
+    pub(crate) fn numbers_of(&self, sets: &[SetId]) -> Vec<i32> {
+        self.numbers.iter().filter(|(_, set)| sets.contains(set)).map(|(number, _)| *number).collect()
+    }
+
+    /// Sets that a socket is in, here or in the kernel.
+    pub(crate) fn sets_of(&self, id: SocketId) -> Vec<SetId> {
+        let kernels = self.waiting.get(&id).into_iter().flatten().map(|(set, _)| *set);
+        self.epoll.registrations_of(id).map(|registration| registration.set).chain(kernels).collect()
+    }
+
+    /// Whether another engine can have a set: no other set has to do with it, no other process has it, no other thread uses
+    /// it, and nobody waits for it in the kernel alone.
+    pub(crate) fn may_move(&self, set: SetId, thread: usize) -> bool {
+        let Some(half) = self.halves.get(set.index()) else { return false };
+        let is_waited_for = self.numbers.iter().any(|(number, of)| *of == set && plain::is_waited_for(*number));
+        !half.is_shared
+            && !half.is_called
+            && !is_waited_for
+            && !half.usage.is_of_another(thread)
+            && !self.epoll.is_nested(set)
+    }
+
+    pub(crate) fn part(&mut self, component: &Component) -> MovedSets {
+        let numbers: Vec<(i32, SetId)> = self
+            .numbers
+            .iter()
+            .filter(|(_, set)| component.sets.contains(set))
+            .map(|(number, set)| (*number, *set))
+            .collect();
+        self.numbers.retain(|_, set| !component.sets.contains(set));
+        let half_of = |set: &SetId| Some((*set, std::mem::take(self.halves.get_mut(set.index())?)));
+        let halves = component.sets.iter().filter_map(half_of).collect();
+        let waiting = component.sockets.iter().filter_map(|id| Some((*id, self.waiting.remove(id)?))).collect();
+        MovedSets { epoll: self.epoll.part(&component.sets, &component.sockets), halves, numbers, waiting }
+    }
+
+    pub(crate) fn join(&mut self, moved: MovedSets) {
+        let MovedSets { epoll, halves, numbers, waiting } = moved;
+        self.epoll.join(epoll);
+        for (set, mut half) in halves {
+            half.usage.begin_again();
+            if self.halves.len() <= set.index() {
+                self.halves.resize_with(set.index() + 1, Half::default);
+            }
+            // What was found of it was found elsewhere.
+            self.halves[set.index()] = Half { concerns: None, raised: self.raised, ..half };
+        }
+        self.numbers.extend(numbers);
+        self.waiting.extend(waiting);
+    }
+
+    /// Sets that were closed elsewhere can be opened again here.
+    pub(crate) fn take_freed(&mut self, other: &mut Sets) {
+        for set in std::mem::take(&mut other.freed) {
+            self.epoll.release(set);
+        }
+    }
+}

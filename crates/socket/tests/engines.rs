@@ -1,0 +1,347 @@
+//! Sockets that move between the engines of a process: nothing is lost, doubled or out of order, and all that they could do
+//! they still can. Needs root and veth (or says SKIP).
+#![allow(clippy::unwrap_used, reason = "what these functions do is test")]
+
+mod near;
+
+use std::net::{SocketAddr, UdpSocket};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
+use std::time::Duration;
+
+use nearwire_socket::config::Mode;
+use nearwire_socket::epoll::{Events, Interest};
+use nearwire_socket::{Asked, Control, Operation, Reason, Sockets, SourceFilter, Wish};
+
+use near::{By, Near, SOON};
+
+const QUEUES: u32 = 4;
+const MODES: [Mode; 2] = [Mode::Generic, Mode::Native];
+/// The calling thread, as engines know it.
+const ME: usize = 16;
+
+/// The first engine, and another one when it is founded.
+struct Two {
+    near: Near,
+    /// The engine that [`Near`] does not drive just now.
+    other: Option<Sockets>,
+    drives_first: bool,
+}
+
+impl Two {
+    fn or_skip(mode: Mode) -> Option<Two> {
+        Near::on_queues(mode, QUEUES).map(|near| Two { near, other: None, drives_first: true })
+    }
+
+    fn found(&mut self) {
+        let namespace = self.near.near().namespace.clone();
+        let sockets = &mut self.near.sockets;
+        self.other = Some(namespace.enter(|| sockets.found_engine(1, None)).unwrap().expect("a lane is left"));
+    }
+
+    fn first_and_other(&mut self) -> (&mut Sockets, &mut Sockets) {
+        let other = self.other.as_mut().unwrap();
+        if self.drives_first { (&mut self.near.sockets, other) } else { (other, &mut self.near.sockets) }
+    }
+
+    /// Has [`Near`] drive the first engine, or the other.
+    fn drive(&mut self, first: bool) {
+        if first != self.drives_first {
+            std::mem::swap(&mut self.near.sockets, self.other.as_mut().unwrap());
+            self.drives_first = first;
+        }
+    }
+
+    /// Moves what belongs to a number to the other engine, and drives that. `false`: it may not move.
+    fn move_out(&mut self, number: i32) -> bool {
+        if self.other.is_none() {
+            self.found();
+        }
+        let (first, other) = self.first_and_other();
+        let member = first.member_of(number);
+        let Some(component) = first.component_of(ME, member) else { return false };
+        first.move_to(other, &component, |_| ());
+        assert!(first.member_of(number).is_none() && other.member_of(number).is_some());
+        self.drive(false);
+        true
+    }
+
+    /// Moves all to the first engine, and drives that.
+    fn move_back(&mut self) {
+        let namespace = self.near.near().namespace.clone();
+        let (first, other) = self.first_and_other();
+        namespace.enter(|| other.move_all_to(first, |_| ())).unwrap();
+        assert!(other.is_empty());
+        self.drive(true);
+    }
+}
+
+/// A socket that is served past the kernel, and a peer.
+fn running(mode: Mode) -> Option<(Two, UdpSocket, UdpSocket)> {
+    let mut two = Two::or_skip(mode)?;
+    let socket = two.near.open("0.0.0.0:5000");
+    let peer = two.near.peer();
+    two.near.is_past_the_kernel_soon(&peer, &socket);
+    Some((two, socket, peer))
+}
+
+#[test]
+fn socket_moved_out_and_back_both_directions_pass_the_kernel() {
+    for mode in MODES {
+        let Some((mut two, socket, peer)) = running(mode) else { return };
+        for _ in 0..20 {
+            assert!(two.move_out(socket.as_raw_fd()));
+            assert_eq!((two.near.sent(&socket, &peer), two.near.delivered(&peer, &socket)), (By::Port, By::Port));
+            two.move_back();
+            assert_eq!((two.near.sent(&socket, &peer), two.near.delivered(&peer, &socket)), (By::Port, By::Port));
+        }
+    }
+}
+
+#[test]
+fn socket_moved_under_traffic_loses_doubles_and_reorders_nothing() {
+    const COUNT: u32 = 20_000;
+    /// So many may be on the way: fewer than any buffer holds.
+    const AHEAD: u32 = 100;
+    for mode in MODES {
+        let Some((mut two, socket, peer)) = running(mode) else { return };
+        let to = SocketAddr::new(two.near.near().ipv4.into(), 5000);
+        let received = AtomicU32::new(0);
+        let gives_up = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for number in 0..COUNT {
+                    while number > received.load(Relaxed) + AHEAD && !gives_up.load(Relaxed) {
+                        std::thread::yield_now();
+                    }
+                    peer.send_to(&number.to_ne_bytes(), to).unwrap();
+                }
+            });
+            for number in 0..COUNT {
+                if number % 97 == 0 {
+                    if two.drives_first { assert!(two.move_out(socket.as_raw_fd())) } else { two.move_back() }
+                }
+                let found = (0..SOON.as_millis() * 10).find_map(|_| {
+                    let found = two.near.try_receive(&socket);
+                    if found.is_none() {
+                        std::thread::sleep(Duration::from_micros(if gives_up.load(Relaxed) { 0 } else { 5 }));
+                    }
+                    found
+                });
+                gives_up.store(found.is_none(), Relaxed);
+                assert_eq!(found, Some((By::Port, number.to_ne_bytes().to_vec())), "{mode:?}");
+                received.store(number, Relaxed);
+            }
+        });
+    }
+}
+
+#[test]
+fn datagrams_that_wait_when_their_socket_moves_are_read_where_it_is() {
+    let Some((mut two, socket, peer)) = running(Mode::Generic) else { return };
+    let to = SocketAddr::new(two.near.near().ipv4.into(), 5000);
+    (0..100_u8).for_each(|number| assert_eq!(peer.send_to(&[number], to).unwrap(), 1));
+    std::thread::sleep(Duration::from_millis(20));
+    two.near.sockets.take_in();
+    assert!(two.move_out(socket.as_raw_fd()));
+    (0..50).for_each(|number| assert_eq!(two.near.receive(&socket), (By::Port, vec![number])));
+    two.move_back();
+    (50..100).for_each(|number| assert_eq!(two.near.receive(&socket), (By::Port, vec![number])));
+    assert_eq!(two.near.try_receive(&socket), None);
+}
+
+#[test]
+fn epoll_set_moved_with_its_sockets_tells_of_them() {
+    let Some((mut two, socket, peer)) = running(Mode::Generic) else { return };
+    let second = two.near.open("0.0.0.0:5001");
+    let set: OwnedFd = rustix::event::epoll::create(rustix::event::epoll::CreateFlags::CLOEXEC).unwrap();
+    let sockets = &mut two.near.sockets;
+    sockets.epoll_opened(set.as_raw_fd());
+    for (fd, data) in [(socket.as_raw_fd(), 1), (second.as_raw_fd(), 2)] {
+        let interest = Interest { fd, events: Events::IN | Events::ET, data };
+        assert_eq!(sockets.epoll_control(set.as_raw_fd(), Operation::Add, interest), Control::Done);
+    }
+    let told = |sockets: &mut Sockets| {
+        let mut told = Vec::new();
+        sockets.epoll_collect(set.as_raw_fd(), 10, Asked::JustNow, |delivery| told.push(delivery.data)).unwrap();
+        told
+    };
+    two.near.sockets.take_in();
+    told(&mut two.near.sockets);
+    let to = |port| SocketAddr::new(two.near.near().ipv4.into(), port);
+    let (first_to, second_to) = (to(5000), to(5001));
+    // What became ready before is told after, what was told is not told again.
+    peer.send_to(b"before", second_to).unwrap();
+    std::thread::sleep(Duration::from_millis(20));
+    two.near.sockets.take_in();
+    assert!(two.move_out(set.as_raw_fd()), "by its set");
+    assert_eq!(told(&mut two.near.sockets), [2]);
+    assert_eq!(told(&mut two.near.sockets), [0_u64; 0]);
+    peer.send_to(b"after", first_to).unwrap();
+    std::thread::sleep(Duration::from_millis(20));
+    two.near.sockets.take_in();
+    assert_eq!(told(&mut two.near.sockets), [1]);
+    assert_eq!(two.near.receive(&second).1, b"before");
+    assert_eq!(two.near.receive(&socket).1, b"after");
+    two.move_back();
+    peer.send_to(b"back", second_to).unwrap();
+    std::thread::sleep(Duration::from_millis(20));
+    two.near.sockets.take_in();
+    assert_eq!(told(&mut two.near.sockets), [2]);
+    assert_eq!(two.near.receive(&second), (By::Port, b"back".to_vec()));
+    // One that is closed away, with its set.
+    assert!(two.move_out(socket.as_raw_fd()));
+    two.near.sockets.closing(set.as_raw_fd());
+    two.near.close(second);
+    two.move_back();
+    assert_eq!(two.near.delivered(&peer, &socket), By::Port);
+}
+
+#[test]
+fn sockets_that_share_a_port_each_get_their_part_in_engines_of_their_own() {
+    let Some(mut two) = Two::or_skip(Mode::Generic) else { return };
+    let open = || {
+        use rustix::net::{AddressFamily, SocketType, bind, socket, sockopt};
+        let shared: UdpSocket = socket(AddressFamily::INET, SocketType::DGRAM, None).unwrap().into();
+        sockopt::set_socket_reuseport(&shared, true).unwrap();
+        shared.set_nonblocking(true).unwrap();
+        bind(&shared, &"0.0.0.0:5000".parse::<SocketAddr>().unwrap()).unwrap();
+        shared
+    };
+    let pair = [0, 1].map(|_| {
+        let socket = two.near.near().namespace.enter(open).unwrap();
+        two.near.adopt(&socket, 5000);
+        socket
+    });
+    assert!(two.move_out(pair[1].as_raw_fd()));
+    let to = SocketAddr::new(two.near.near().ipv4.into(), 5000);
+    let mut by_socket = [0, 0];
+    for number in 0..64_u8 {
+        let peer = two.near.peer();
+        // Of one peer always the same.
+        let mut had = None;
+        for _ in 0..3 {
+            peer.send_to(&[number], to).unwrap();
+            let socket = (0..300).find_map(|_| {
+                std::thread::sleep(Duration::from_micros(100));
+                [0, 1].into_iter().find(|at| {
+                    two.drive(*at == 0);
+                    two.near.try_receive(&pair[*at]) == Some((By::Port, vec![number]))
+                })
+            });
+            let socket = socket.expect("one of the two has it");
+            assert_eq!(*had.get_or_insert(socket), socket);
+            by_socket[socket] += 1;
+        }
+    }
+    assert!(by_socket.iter().all(|count| *count > 20), "{by_socket:?}");
+    // One of them connects: only the first engine can tell the two apart.
+    two.drive(false);
+    let peer = two.near.peer();
+    pair[1].connect(peer.local_addr().unwrap()).unwrap();
+    two.near.sockets.connected(pair[1].as_raw_fd());
+    assert_eq!(two.near.sockets.take_wish(), Wish::FirstEngine);
+    two.move_back();
+    peer.send_to(b"to the connected one", to).unwrap();
+    assert_eq!(two.near.receive(&pair[1]), (By::Port, b"to the connected one".to_vec()));
+    assert!(!two.move_out(pair[1].as_raw_fd()), "both are at one port");
+}
+
+#[test]
+fn socket_that_needs_the_first_engine_stays_there() {
+    let Some((mut two, socket, _)) = running(Mode::Generic) else { return };
+    let (near, far) = (two.near.near().ipv4, two.near.far().ipv4);
+    let group = "239.1.2.3".parse().unwrap();
+    let ifindex = two.near.near().ifindex;
+    socket.join_multicast_v4(&group, &near).unwrap();
+    two.near.sockets.joined(socket.as_raw_fd(), ifindex, group.into(), SourceFilter::default());
+    assert!(!two.move_out(socket.as_raw_fd()), "a group");
+    socket.leave_multicast_v4(&group, &near).unwrap();
+    two.near.sockets.left(socket.as_raw_fd(), ifindex, group.into());
+    assert!(two.move_out(socket.as_raw_fd()));
+    // Joined while it is away, it is joined when it is back.
+    socket.join_multicast_v4(&group, &near).unwrap();
+    two.near.sockets.joined(socket.as_raw_fd(), ifindex, group.into(), SourceFilter::default());
+    assert_eq!(two.near.sockets.take_wish(), Wish::FirstEngine);
+    two.move_back();
+    let peer = two.near.far().namespace.enter(|| UdpSocket::bind((far, 0))).unwrap().unwrap();
+    peer.send_to(b"group", (group, 5000)).unwrap();
+    assert_eq!(two.near.receive(&socket), (By::Port, b"group".to_vec()));
+
+    let timed = two.near.open("0.0.0.0:5001");
+    assert!(two.move_out(timed.as_raw_fd()));
+    two.near.sockets.last_stamp_ns(timed.as_raw_fd());
+    assert_eq!(two.near.sockets.take_wish(), Wish::FirstEngine);
+    two.move_back();
+    assert!(!two.move_out(timed.as_raw_fd()), "times of frames");
+}
+
+#[test]
+fn client_opened_in_another_engine_is_accelerated_there() {
+    let Some((mut two, socket, peer)) = running(Mode::Generic) else { return };
+    let client = two.near.near().namespace.enter(|| UdpSocket::bind("0.0.0.0:0")).unwrap().unwrap();
+    client.set_nonblocking(true).unwrap();
+    let set: OwnedFd = rustix::event::epoll::create(rustix::event::epoll::CreateFlags::CLOEXEC).unwrap();
+    let sockets = &mut two.near.sockets;
+    sockets.epoll_opened(set.as_raw_fd());
+    sockets.opened(client.as_raw_fd(), nearwire_socket::Family::V4, true);
+    for fd in [socket.as_raw_fd(), client.as_raw_fd()] {
+        let interest = Interest { fd, events: Events::IN, data: 1 };
+        if sockets.epoll_control(set.as_raw_fd(), Operation::Add, interest) == Control::Kernel {
+            let (fd, data) =
+                (nearwire_sys::descriptor::Descriptor::new(fd).unwrap(), rustix::event::epoll::EventData::new_u64(1));
+            rustix::event::epoll::add(&set, fd, data, rustix::event::epoll::EventFlags::IN).unwrap();
+            sockets.epoll_noted(set.as_raw_fd(), Operation::Add, interest);
+        }
+    }
+    assert!(two.move_out(set.as_raw_fd()));
+    client.connect(peer.local_addr().unwrap()).unwrap();
+    two.near.sockets.connected(client.as_raw_fd());
+    assert_eq!(two.near.sockets.take_wish(), Wish::Nothing);
+    assert_eq!(two.near.reason(&client), None);
+    assert_eq!(two.near.sent(&client, &peer), By::Port);
+    peer.send_to(b"back", (two.near.near().ipv4, client.local_addr().unwrap().port())).unwrap();
+    assert_eq!(two.near.receive(&client), (By::Port, b"back".to_vec()));
+}
+
+#[test]
+fn interface_down_and_up_while_away_traffic_passes_the_kernel_again() {
+    for mode in MODES {
+        let Some((mut two, socket, peer)) = running(mode) else { return };
+        assert!(two.move_out(socket.as_raw_fd()));
+        two.near.ip("link set nw0 down");
+        let wishes = || {
+            (0..300).any(|_| {
+                two.near.look();
+                std::thread::sleep(Duration::from_millis(1));
+                two.near.sockets.take_wish() == Wish::FirstEngine
+            })
+        };
+        assert!({ wishes }());
+        two.move_back();
+        two.near.has_reason_soon(&socket, Some(Reason::InterfaceDown));
+        let mut spent = two.other.take().unwrap();
+        assert!(spent.is_spent());
+        two.near.sockets.take_back(&mut spent);
+        two.near.up();
+        two.near.is_past_the_kernel_soon(&peer, &socket);
+        assert!(two.move_out(socket.as_raw_fd()), "another is founded");
+        assert_eq!(two.near.delivered(&peer, &socket), By::Port);
+    }
+}
+
+#[test]
+fn sockets_closed_away_leave_their_places() {
+    let Some(mut two) = Two::or_skip(Mode::Generic) else { return };
+    for _ in 0..50 {
+        let sockets: Vec<_> = (0..4).map(|at| two.near.open(&format!("0.0.0.0:{}", 6000 + at))).collect();
+        sockets.iter().for_each(|socket| {
+            two.drive(true);
+            assert!(two.move_out(socket.as_raw_fd()));
+        });
+        sockets.into_iter().for_each(|socket| two.near.close(socket));
+        two.move_back();
+    }
+    assert!(two.near.sockets.socket_count() <= 8, "{}", two.near.sockets.socket_count());
+    assert_eq!(two.near.flows(), 0);
+}
