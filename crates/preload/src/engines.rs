@@ -19,7 +19,7 @@
 
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering::Relaxed};
 
-use nearwire_socket::{Moved, Sockets, Wish};
+use nearwire_socket::{Component, Moved, Sockets, Wish};
 
 use crate::gate::thread_identity;
 use crate::state::{self, ENGINES_MOST, FIRST, Subject};
@@ -68,6 +68,21 @@ pub fn with_all<R>(numbers: &[i32], mut work: impl FnMut(usize, &mut Sockets) ->
     }
 }
 
+/// The same for a call that waits for all of them at once, which then move together.
+#[inline]
+pub fn with_polled<R>(numbers: &[i32], mut work: impl FnMut(usize, &mut Sockets) -> R) -> Option<R> {
+    let mut wanted_from = None;
+    let result = with_all(numbers, |engine, sockets| {
+        let result = work(engine, sockets);
+        wanted_from = state::note_poll(engine, sockets, numbers).then_some(engine);
+        result
+    });
+    if let Some(engine) = wanted_from {
+        give_own(engine, |first, me| first.component_of(me, numbers));
+    }
+    result
+}
+
 #[inline]
 fn are_served_by(numbers: &[i32], engine: usize) -> bool {
     !state::has_several()
@@ -79,7 +94,11 @@ fn are_served_by(numbers: &[i32], engine: usize) -> bool {
 pub fn grant(wish: Wish, subject: Subject) {
     match wish {
         Wish::Nothing => {}
-        Wish::OwnEngine => give_own(subject),
+        Wish::OwnEngine => give_own(subject.engine(), |first, me| match subject {
+            Subject::Number(number) => first.component_of(me, &[number]),
+            Subject::Socket(id) => first.component_of_socket(me, id),
+            Subject::Engine(_) => None,
+        }),
         Wish::FirstEngine => (0..ENGINES_MOST).for_each(move_to_first),
     }
 }
@@ -141,8 +160,8 @@ pub fn after_fork_in_child() {
 
 /// Moves what a call was about, with all that belongs to it, to the engine of the calling thread. Where that cannot be
 /// it stays where it is.
-fn give_own(subject: Subject) {
-    let from = subject.engine();
+#[cold]
+fn give_own(from: usize, find: impl FnOnce(&mut Sockets, usize) -> Option<Component>) {
     if from != FIRST {
         // Shared, like the first engine: it goes the way over that.
         return move_to_first(from);
@@ -151,12 +170,7 @@ fn give_own(subject: Subject) {
     state::with_first_and(
         || engine_of_thread(me),
         |engine, first, other| {
-            let member = match subject {
-                Subject::Number(number) => first.member_of(number),
-                Subject::Socket(id) => Some(id.into()),
-                Subject::Engine(_) => None,
-            };
-            let Some(component) = first.component_of(me, member) else { return };
+            let Some(component) = find(first, me) else { return };
             if !component.sockets().iter().all(|id| marks::can_move(*id)) {
                 return;
             }

@@ -201,6 +201,17 @@ fn note_use(engine: usize, subject: Subject, sockets: &mut Sockets) {
     }
 }
 
+/// A call waits for all of these. Whether they should move.
+#[inline]
+pub fn note_poll(engine: usize, sockets: &mut Sockets, numbers: &[i32]) -> bool {
+    if ENGINES[engine].is_biased() {
+        return false;
+    }
+    sockets.note_poll(numbers, thread_identity(), ENGINES[engine].changes());
+    // Of this call, which is about all that is in the engine and about these numbers only.
+    sockets.take_own_wish()
+}
+
 #[inline]
 fn enter<R>(engine: usize, work: impl FnOnce(&mut Sockets) -> R) -> Option<R> {
     if OFF.load(Relaxed) || !process::is_ready() {

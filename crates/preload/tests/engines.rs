@@ -62,7 +62,7 @@ fn engines(output: &Output) -> u32 {
 
 #[test]
 fn threads_with_a_queue_each_get_an_engine_each() {
-    for way in ["blocking", "nonblocking", "epoll", "poll", "select"] {
+    for way in ["blocking", "nonblocking", "epoll", "poll", "polls", "select"] {
         let Some(output) = ran(4, &[], way, &["nothing"]) else { return };
         assert!(engines(&output) > 1, "{way}: {}", String::from_utf8_lossy(&output.stderr));
     }
@@ -89,7 +89,7 @@ fn other_thread_copies_polls_and_sets_options_meanwhile() {
 
 #[test]
 fn other_thread_registers_all_sockets_in_one_set_meanwhile() {
-    for way in ["blocking", "epoll", "poll"] {
+    for way in ["blocking", "epoll", "poll", "polls"] {
         ran(4, &[], way, &["set", "nested"]);
     }
 }

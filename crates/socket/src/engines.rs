@@ -45,6 +45,8 @@ const USES: u32 = 64;
 const CHANGES: u32 = 16;
 /// Fewer uses by another thread are forgotten.
 const USES_OF_OTHERS: u32 = 8;
+/// More sockets stay together in the first engine: to move so many takes some milliseconds, in which both engines stand still.
+const SOCKETS_MOST: usize = 1024;
 /// An engine that could not be founded is tried again after this time.
 const FOUND_AGAIN_AFTER: Duration = Duration::from_secs(1);
 
@@ -71,7 +73,7 @@ pub enum Moved {
 
 /// What a component has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Member {
+enum Member {
     /// A socket.
     Socket(SocketId),
     /// An epoll set.
@@ -102,7 +104,9 @@ pub(crate) struct Usage {
     uses: u32,
     /// Of the engine's gate, when it began.
     changes_before: u32,
-    moves: u32,
+    moves: u16,
+    /// It is polled together with others, which have to be in the same engine: it moves with those.
+    is_polled: bool,
 }
 
 impl Usage {
@@ -114,14 +118,14 @@ impl Usage {
         self.uses = self.uses.saturating_add(1);
         let is_own = self.uses >= USES << self.moves.min(16) && changes.wrapping_sub(self.changes_before) >= CHANGES;
         if is_own {
-            *self = Usage { thread, uses: 0, changes_before: changes, moves: self.moves + 1 };
+            *self = Usage { uses: 0, changes_before: changes, moves: self.moves.saturating_add(1), ..*self };
         }
         is_own
     }
 
     /// In another engine, where nobody has used it yet.
     pub(crate) fn begin_again(&mut self) {
-        *self = Usage { moves: self.moves, ..Usage::default() };
+        *self = Usage { moves: self.moves, is_polled: self.is_polled, ..Usage::default() };
     }
 
     pub(crate) const fn is_of_another(&self, thread: usize) -> bool {
@@ -134,6 +138,11 @@ impl Sockets {
     #[inline]
     pub fn take_wish(&mut self) -> Wish {
         std::mem::take(&mut self.wish)
+    }
+
+    /// The same, if it is for an engine of the calling thread's own; others stay.
+    pub fn take_own_wish(&mut self) -> bool {
+        self.wish == Wish::OwnEngine && self.take_wish() == Wish::OwnEngine
     }
 
     /// Whether this is not the first engine.
@@ -151,7 +160,25 @@ impl Sockets {
 
     /// A thread of several that use this engine used a socket.
     pub fn note_use(&mut self, id: SocketId, thread: usize, changes: u32) {
-        if self.get_mut(id).is_some_and(|socket| socket.usage.note(thread, changes)) {
+        if self.get_mut(id).is_some_and(|socket| socket.usage.note(thread, changes) && !socket.usage.is_polled) {
+            self.wish_for_own();
+        }
+    }
+
+    /// The same of all that one call of poll(2) waits for.
+    pub fn note_poll(&mut self, numbers: &[i32], thread: usize, changes: u32) {
+        let mut is_own = false;
+        for (at, number) in numbers.iter().enumerate() {
+            let usage = match self.find(*number) {
+                Some(id) => self.get_mut(id).map(|socket| &mut socket.usage),
+                None => self.sets.usage_of(*number),
+            };
+            let Some(usage) = usage else { continue };
+            usage.is_polled |= numbers.len() > 1;
+            // The first speaks for all.
+            is_own |= at == 0 && usage.note(thread, changes);
+        }
+        if is_own {
             self.wish_for_own();
         }
     }
@@ -194,8 +221,7 @@ impl Sockets {
     }
 
     /// What a number names.
-    #[must_use]
-    pub fn member_of(&self, number: i32) -> Option<Member> {
+    fn member_of(&self, number: i32) -> Option<Member> {
         self.find(number).map(Member::Socket).or_else(|| self.sets.find(number).map(Member::Set))
     }
 
@@ -244,10 +270,23 @@ impl Sockets {
         self.sleepers.any_asleep()
     }
 
-    /// What belongs to what `member` finds, if it can be in another engine than the first and `thread` alone uses it.
-    pub fn component_of(&mut self, thread: usize, member: Option<Member>) -> Option<Component> {
+    /// What belongs to what these numbers name, if it can be in another engine than the first and `thread` alone uses it.
+    pub fn component_of(&mut self, thread: usize, numbers: &[i32]) -> Option<Component> {
+        let members = numbers.iter().filter_map(|number| self.member_of(*number));
+        self.component_with(thread, members.collect())
+    }
+
+    /// The same of a socket.
+    pub fn component_of_socket(&mut self, thread: usize, id: SocketId) -> Option<Component> {
+        self.component_with(thread, vec![Member::Socket(id)])
+    }
+
+    fn component_with(&mut self, thread: usize, members: Vec<Member>) -> Option<Component> {
         let mut component = Component::default();
-        self.gather(&mut component, member?);
+        members.into_iter().for_each(|member| self.gather(&mut component, member));
+        if component.sockets.len() > SOCKETS_MOST {
+            return None;
+        }
         let may_all = component.sockets.iter().all(|id| self.may_move(*id, thread, &component))
             && component.sets.iter().all(|set| self.sets.may_move(*set, thread));
         let any = component.sockets.iter().any(|id| self.get(*id).is_some_and(UdpSocket::is_accelerated));
@@ -255,6 +294,9 @@ impl Sockets {
     }
 
     fn gather(&self, component: &mut Component, member: Member) {
+        if component.sockets.len() > SOCKETS_MOST {
+            return;
+        }
         match member {
             Member::Socket(id) if !component.sockets.contains(&id) => {
                 component.sockets.push(id);
@@ -287,6 +329,9 @@ impl Sockets {
 
     /// No other socket of this process is at its port; or others are, and the kernel may give a datagram to any of them.
     fn has_port_alone(&self, socket: &UdpSocket, component: &Component) -> bool {
+        if !socket.may_share_port() {
+            return true;
+        }
         let port_of = |socket: &UdpSocket| socket.local.map(|local| local.port());
         let is_inside = |id: usize| component.sockets.iter().any(|inside| inside.index() == id);
         let others =
@@ -460,12 +505,6 @@ impl Sockets {
     }
 }
 
-impl From<SocketId> for Member {
-    fn from(id: SocketId) -> Member {
-        Member::Socket(id)
-    }
-}
-
 impl UdpSocket {
     /// An accelerated socket that needs nothing that only the first engine has.
     pub(crate) fn may_leave_first(&self) -> bool {
@@ -473,6 +512,11 @@ impl UdpSocket {
         let options = &kept.options;
         let has_no_times = kept.ancillary.wants_times().is_none() && !self.asks_stamps;
         options.device.is_none() && has_no_times && (!options.reuse_address || self.shares_port().is_some())
+    }
+
+    /// Others may have its port too: the kernel lets them.
+    fn may_share_port(&self) -> bool {
+        self.kept().is_none_or(|kept| kept.options.reuse_address || kept.options.reuse_port)
     }
 
     /// The address of a socket that shares its port by SO_REUSEPORT alone: unconnected, and any of them may get a datagram.

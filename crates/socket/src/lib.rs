@@ -54,7 +54,7 @@ pub mod wait;
 /// What the calls of this crate speak of.
 pub use nearwire_stack::{Datagram, Family, Message, SourceFilter};
 
-pub use engines::{Component, ENGINES_MOST, Member, Moved, Wish};
+pub use engines::{Component, ENGINES_MOST, Moved, Wish};
 pub use epoll_sets::{AskKernel, Asked, Collected, Concerns, Control, Operation, plain};
 pub use id::SocketId;
 pub use reason::{Reason, Why};

@@ -58,10 +58,9 @@ impl Two {
             self.found();
         }
         let (first, other) = self.first_and_other();
-        let member = first.member_of(number);
-        let Some(component) = first.component_of(ME, member) else { return false };
+        let Some(component) = first.component_of(ME, &[number]) else { return false };
         first.move_to(other, &component, |_| ());
-        assert!(first.member_of(number).is_none() && other.member_of(number).is_some());
+        assert!(first.component_of(ME, &[number]).is_none());
         self.drive(false);
         true
     }

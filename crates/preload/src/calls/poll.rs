@@ -81,7 +81,7 @@ impl Divided {
 fn poll_slice(fds: &mut [pollfd], timeout: Option<Duration>, mask: Option<&sigset_t>) -> Option<c_int> {
     let mut list = Divided::default();
     let numbers: Vec<c_int> = fds.iter().map(|entry| entry.fd).filter(|fd| marks::is_followed(*fd)).collect();
-    engines::with_all(&numbers, |engine, sockets| list.divide(fds, engine, sockets))?;
+    engines::with_polled(&numbers, |engine, sockets| list.divide(fds, engine, sockets))?;
     let spins = match list.concerns? {
         Concerns::No => return None,
         concerns => concerns == Concerns::Now,
@@ -93,7 +93,7 @@ fn poll_slice(fds: &mut [pollfd], timeout: Option<Duration>, mask: Option<&sigse
             ask_kernel(list.split.kernel());
         }
         looks = looks.wrapping_add(1);
-        let (engine, ready) = engines::with_all(&numbers, |engine, sockets| {
+        let (engine, ready) = engines::with_polled(&numbers, |engine, sockets| {
             sockets.take_in();
             if list.divide(fds, engine, sockets) {
                 looks = 0;

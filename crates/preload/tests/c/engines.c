@@ -2,7 +2,8 @@
  *
  * engines WAY ADDRESS PORT THREADS ROUNDS DISTURBANCE...
  *
- * Each thread sends numbers to an echo and waits for each to come back, by WAY: blocking, nonblocking, epoll, poll, select.
+ * Each thread sends numbers to an echo and waits for each to come back, by WAY: blocking, nonblocking, epoll, poll, polls
+ * (of two sockets, one of which gets nothing), select.
  * What comes back late, twice, or to another socket is told, and the exit status is 1. */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -28,7 +29,7 @@
 static const char *way;
 static struct sockaddr_in echo_at;
 static uint32_t threads, rounds;
-static int sockets[THREADS_MOST], sets[THREADS_MOST];
+static int sockets[THREADS_MOST], sets[THREADS_MOST], idle[THREADS_MOST];
 static atomic_int working, failures;
 
 static void fail(const char *what, uint32_t thread, uint32_t round) {
@@ -43,6 +44,10 @@ static int wait_by_way(uint32_t thread) {
     int fd = sockets[thread];
     struct epoll_event event;
     if (is("epoll")) return epoll_wait(sets[thread], &event, 1, PATIENCE_MS);
+    if (is("polls")) {
+        struct pollfd both[] = { { idle[thread], POLLIN, 0 }, { fd, POLLIN, 0 } };
+        return poll(both, 2, PATIENCE_MS);
+    }
     if (is("poll")) return poll(&(struct pollfd){ fd, POLLIN, 0 }, 1, PATIENCE_MS);
     if (is("select")) {
         fd_set set;
@@ -187,6 +192,10 @@ int main(int count, char **arguments) {
         sockets[i] = socket(AF_INET, SOCK_DGRAM, 0);
         if (connect(sockets[i], (struct sockaddr *)&echo_at, sizeof echo_at) != 0) return 2;
         setsockopt(sockets[i], SOL_SOCKET, SO_RCVTIMEO, &(struct timeval){ PATIENCE_MS / 1000, 0 }, sizeof(struct timeval));
+        if (is("polls")) {
+            idle[i] = socket(AF_INET, SOCK_DGRAM, 0);
+            if (connect(idle[i], (struct sockaddr *)&echo_at, sizeof echo_at) != 0) return 2;
+        }
         sets[i] = epoll_create1(0);
         struct epoll_event event = { .events = EPOLLIN, .data.fd = sockets[i] };
         if (is("epoll")) epoll_ctl(sets[i], EPOLL_CTL_ADD, sockets[i], &event);
