@@ -100,6 +100,10 @@ pub fn grant(wish: Wish, subject: Subject) {
             Subject::Engine(_) => None,
         }),
         Wish::FirstEngine => (0..ENGINES_MOST).for_each(move_to_first),
+        Wish::OnlyFirstEngine => {
+            (0..ENGINES_MOST).for_each(end);
+            state::with(Sockets::others_ended);
+        }
     }
 }
 
@@ -126,24 +130,27 @@ fn end_if_spent(engine: usize, first: &mut Sockets, other: &mut Option<Sockets>)
     other.take_if(|sockets| sockets.is_spent() && !sockets.has_sleepers());
 }
 
+/// Moves all that an engine has to the first, and ends it.
+#[cold]
+fn end(engine: usize) {
+    state::with_first_and(
+        || Some(engine),
+        |engine, first, other| {
+            if let Some(sockets) = other {
+                sockets.move_all_to(first, |what| note_moved(what, FIRST));
+                first.take_back(sockets);
+            }
+            end_if_spent(engine, first, other);
+        },
+    );
+}
+
 /// Before a fork: all move to the first engine, and the others end, so that parent and child have one. It stays so until
 /// [`after_fork`].
 pub fn fold_for_fork() {
     FORKS.fetch_add(1, Relaxed);
-    if !state::has_several() {
-        return;
-    }
-    for engine in FIRST + 1..ENGINES_MOST {
-        state::with_first_and(
-            || Some(engine),
-            |engine, first, other| {
-                if let Some(sockets) = other {
-                    sockets.move_all_to(first, |what| note_moved(what, FIRST));
-                    first.take_back(sockets);
-                }
-                end_if_spent(engine, first, other);
-            },
-        );
+    if state::has_several() {
+        (0..ENGINES_MOST).for_each(end);
     }
 }
 

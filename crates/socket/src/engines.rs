@@ -60,6 +60,8 @@ pub enum Wish {
     OwnEngine,
     /// All that other engines have belongs to the first.
     FirstEngine,
+    /// The same, and the others end: they have ports where there are none any more, or none where there are.
+    OnlyFirstEngine,
 }
 
 /// What another engine serves from now on.
@@ -153,9 +155,25 @@ impl Sockets {
 
     /// The first engine is to have all again, where it is not.
     pub(crate) fn wish_for_first(&mut self) {
-        if self.is_branch() || !self.away.is_empty() {
+        if (self.is_branch() || !self.away.is_empty()) && self.wish != Wish::OnlyFirstEngine {
             self.wish = Wish::FirstEngine;
         }
+    }
+
+    /// An interface came or went.
+    pub(crate) fn wish_for_only_first(&mut self) {
+        if self.is_branch() || self.founded > 0 {
+            self.wish = Wish::OnlyFirstEngine;
+        }
+    }
+
+    /// Other engines have ended, and with them what they had of interfaces that the first may open again.
+    pub fn others_ended(&mut self) {
+        if let Some(engine) = self.engine() {
+            engine.retry_interfaces();
+        }
+        (0..self.socket_count()).for_each(|index| self.attach_again(SocketId::new(index as u32)));
+        self.tell_engine();
     }
 
     /// A thread of several that use this engine used a socket.

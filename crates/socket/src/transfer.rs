@@ -418,7 +418,7 @@ impl Sockets {
     #[cold]
     fn follow(&mut self, looked: Looked) {
         if looked.links_changed || looked.ports_failed {
-            self.wish_for_first();
+            self.wish_for_only_first();
         }
         self.tell_engine();
         for index in 0..self.socket_count() {

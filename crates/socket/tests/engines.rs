@@ -313,7 +313,7 @@ fn interface_down_and_up_while_away_traffic_passes_the_kernel_again() {
             (0..300).any(|_| {
                 two.near.look();
                 std::thread::sleep(Duration::from_millis(1));
-                two.near.sockets.take_wish() == Wish::FirstEngine
+                two.near.sockets.take_wish() == Wish::OnlyFirstEngine
             })
         };
         assert!({ wishes }());
@@ -343,4 +343,30 @@ fn sockets_closed_away_leave_their_places() {
     }
     assert!(two.near.sockets.socket_count() <= 8, "{}", two.near.sockets.socket_count());
     assert_eq!(two.near.flows(), 0);
+}
+
+#[test]
+fn interface_that_comes_back_is_not_kept_by_an_engine_that_did_not_look() {
+    for mode in MODES {
+        let Some((mut two, socket, peer)) = running(mode) else { return };
+        let second = two.near.open("0.0.0.0:5001");
+        assert!(two.move_out(socket.as_raw_fd()));
+        two.drive(true);
+        two.near.ip("link set nw0 down");
+        let wishes = (0..300).any(|_| {
+            two.near.look();
+            std::thread::sleep(Duration::from_millis(1));
+            two.near.sockets.take_wish() == Wish::OnlyFirstEngine
+        });
+        assert!(wishes);
+        // It comes back before the other engine is at an end, and is busy until then.
+        two.near.up();
+        two.near.look();
+        two.move_back();
+        two.near.sockets.take_back(&mut two.other.take().unwrap());
+        let namespace = two.near.near().namespace.clone();
+        namespace.enter(|| two.near.sockets.others_ended()).unwrap();
+        two.near.is_past_the_kernel_soon(&peer, &second);
+        two.near.is_past_the_kernel_soon(&peer, &socket);
+    }
 }

@@ -281,6 +281,14 @@ impl Interfaces {
         Some(attached)
     }
 
+    /// Who had interfaces that were busy has let them go.
+    pub(super) fn retry_busy(&mut self) {
+        let is_busy = |refused: &Refused| refused.reason == Reason::InterfaceBusy;
+        for link in self.links.iter_mut().filter(|link| link.refused.as_ref().is_some_and(is_busy)) {
+            link.refused = None;
+        }
+    }
+
     /// Takes in a port that another engine opened, and opens none.
     pub(super) fn adopt(&mut self, attached: Attached) {
         self.opens = false;

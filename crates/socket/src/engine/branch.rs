@@ -81,6 +81,11 @@ impl Engine {
         !std::mem::replace(&mut founded.has_ended, true)
     }
 
+    /// Interfaces that were busy may be free.
+    pub(crate) fn retry_interfaces(&mut self) {
+        self.interfaces.retry_busy();
+    }
+
     /// Packets of these flows come to another engine from now on, as far as a socket that goes there wanted them.
     ///
     /// # Errors
