@@ -93,6 +93,15 @@ fn nothing_comes(port: &mut XdpPort) {
     }
 }
 
+/// A port that takes port 7000, a share of it that takes 7001, and the far end.
+fn open_two(cable: &Cable, mode: XdpMode) -> (XdpPort, XdpPort, XdpPort) {
+    let (mut near, far) = open(cable, mode);
+    let mut other = share(cable, &mut near);
+    near.add_filter(flow(7000)).unwrap();
+    other.add_filter(flow(7001)).unwrap();
+    (near, other, far)
+}
+
 /// Every queue holds a burst for which all its buffers but a few are needed.
 fn all_buffers_are_there(far: &mut XdpPort, near: &mut XdpPort, port: u16) {
     let burst = near.config().fill_frames - 28;
@@ -107,11 +116,8 @@ fn all_buffers_are_there(far: &mut XdpPort, near: &mut XdpPort, port: u16) {
 fn ports_of_two_shares_each_gets_its_own_from_every_queue() {
     let Some(cable) = cable_of_queues_or_skip(QUEUES) else { return };
     for mode in MODES {
-        let (mut near, mut far) = open(&cable, mode);
-        let mut other = share(&cable, &mut near);
+        let (mut near, mut other, mut far) = open_two(&cable, mode);
         assert_eq!((near.share_number(), other.share_number(), near.lanes(), other.lanes()), (0, 1, 3, 1));
-        near.add_filter(flow(7000)).unwrap();
-        other.add_filter(flow(7001)).unwrap();
         for number in 0..800 {
             send(&mut far, number as usize % 4, 7000 + (number / 4 % 2) as u16, number);
             if number % 40 == 39 {
@@ -214,10 +220,7 @@ fn filter_moved_under_traffic_every_frame_comes_once() {
 fn frames_through_two_threads_for_a_second_no_buffer_is_lost() {
     let Some(cable) = cable_of_queues_or_skip(QUEUES) else { return };
     for mode in MODES {
-        let (mut near, mut far) = open(&cable, mode);
-        let mut other = share(&cable, &mut near);
-        near.add_filter(flow(7000)).unwrap();
-        other.add_filter(flow(7001)).unwrap();
+        let (mut near, mut other, mut far) = open_two(&cable, mode);
         let (received, stop, over) = (AtomicU32::new(0), AtomicBool::new(false), AtomicBool::new(false));
         let receive = |port: &mut XdpPort| {
             let mut frames = 0;
@@ -344,10 +347,7 @@ fn same_flow_of_several_shares_each_source_stays_with_one() {
 fn share_dropped_first_port_goes_on_and_the_kernel_has_its_frames() {
     let Some(cable) = cable_of_queues_or_skip(QUEUES) else { return };
     for mode in MODES {
-        let (mut near, mut far) = open(&cable, mode);
-        near.add_filter(flow(7000)).unwrap();
-        let mut other = share(&cable, &mut near);
-        other.add_filter(flow(7001)).unwrap();
+        let (mut near, mut other, mut far) = open_two(&cable, mode);
         (0..8).for_each(|number| send(&mut far, number as usize % 4, 7001, number));
         assert_eq!(numbers(&mut other, 4).len(), 4);
         // As a child of fork(2) has them until it executes: closing ours closes no socket.
@@ -400,10 +400,7 @@ fn first_port_detached_or_dropped_its_shares_say_so_and_harm_nobody() {
 fn times_wanted_while_shared_are_the_first_ports_alone() {
     let Some(cable) = cable_of_queues_or_skip(QUEUES) else { return };
     for mode in MODES {
-        let (mut near, mut far) = open(&cable, mode);
-        let mut other = share(&cable, &mut near);
-        near.add_filter(flow(7000)).unwrap();
-        other.add_filter(flow(7001)).unwrap();
+        let (mut near, mut other, mut far) = open_two(&cable, mode);
         assert_eq!(other.want_times(TimesWanted::Kernel), TimeSource::Program);
         assert_eq!(
             cable.near(|| near.want_times(TimesWanted::Kernel)),
