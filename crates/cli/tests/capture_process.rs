@@ -415,3 +415,40 @@ fn processes_that_cannot_be_captured_say_why() {
     assert_eq!(code(&plain), Some(2));
     assert!(!PathBuf::from(&file).exists());
 }
+
+#[test]
+fn threads_with_an_engine_each_are_captured_all() {
+    const SENDERS: &str = "
+import threading
+over = False
+def send():
+    mine = udp(); mine.connect((far, 7100))
+    while not over: mine.send(b'x' * 20)
+threads = [threading.Thread(target=send) for _ in range(2)]
+for thread in threads: thread.start()
+step()
+over = True
+for thread in threads: thread.join()
+";
+    let Some(bed) = Bed::lay() else { return };
+    let _far = bed.far();
+    let program = started(&bed, SENDERS);
+    let engines = || {
+        let status = text(&nearwire(&["status", &program.pid(), "--json"]));
+        let status: serde_json::Value = serde_json::from_str(&status).unwrap();
+        let of = |socket: &serde_json::Value| socket["engine"].as_u64();
+        status["sockets"].as_array().unwrap().iter().filter_map(of).collect::<std::collections::BTreeSet<_>>()
+    };
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while engines().len() < 2 {
+        assert!(Instant::now() < deadline, "the threads stay in one engine");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let capture = begin(&bed, &program, "threads.pcapng", &["--count", "5000"], "");
+    let (found, said) = capture.ended();
+    assert!(said.contains("5000 frames in "), "{said}");
+    let ports: std::collections::BTreeSet<_> =
+        found.packets.iter().map(|packet| packet.bytes[34..36].to_vec()).collect();
+    assert_eq!(ports.len(), 2, "both sockets' frames are there");
+    end_unharmed(program);
+}
