@@ -119,9 +119,12 @@ impl Sockets {
         let Some((socket, engine)) = self.with_engine(id) else { return self.send_undecided(id, message, more) };
         let Service::Accelerated(accelerated) = &socket.service else { return self.send_undecided(id, message, more) };
         if holds && !socket.shadow_has_error && !socket.is_corked {
-            let endpoint = accelerated.endpoint;
-            return match engine.send(endpoint, message) {
-                Sent::Queued => self.held_now(id, message),
+            // Without a look at clock or watch: the first of those that are held had one, and the last will.
+            return match engine.send(accelerated.endpoint, message) {
+                Sent::Queued => {
+                    self.leaving.run.hold_another();
+                    self.sent_now(id, message, true)
+                }
                 other => self.send_again(id, message, more, other),
             };
         }
@@ -154,18 +157,6 @@ impl Sockets {
             }
             other => self.send_again(id, message, more, other),
         }
-    }
-
-    /// One more of those that are held. Without a look at clock or watch: the first of them had one, and the last will.
-    #[inline]
-    fn held_now(&mut self, id: SocketId, message: &Message<'_>) -> Send {
-        if let Some(socket) = self.get(id) {
-            socket.slot.count_sent(message.payload.len());
-        }
-        self.leaving.run.hold_another();
-        self.page.count(Counter::CallsServed, 1);
-        self.raise_sendable(id);
-        Send::Done
     }
 
     /// After a look: the socket may have an error, which the kernel tells, or be the kernel's by now.
