@@ -45,7 +45,7 @@ fn unite_in_first(numbers: &[i32]) -> usize {
         return engine;
     }
     for number in followed() {
-        move_to_first(Subject::Number(number).engine());
+        move_to_first(marks::engine_of(number), false);
     }
     FIRST
 }
@@ -99,26 +99,33 @@ pub fn grant(wish: Wish, subject: Subject) {
             Subject::Socket(id) => first.component_of_socket(me, id),
             Subject::Engine(_) => None,
         }),
-        Wish::FirstEngine => (0..ENGINES_MOST).for_each(move_to_first),
+        Wish::FirstEngine => all_move_to_first(false),
         Wish::OnlyFirstEngine => {
-            (0..ENGINES_MOST).for_each(end);
+            all_move_to_first(true);
             state::with(Sockets::others_ended);
         }
     }
 }
 
-/// Moves all that an engine has to the first.
+/// Moves all that an engine has to the first; `ends`: and ends it.
 #[cold]
-fn move_to_first(engine: usize) {
+fn move_to_first(engine: usize, ends: bool) {
     state::with_first_and(
         || Some(engine),
         |engine, first, other| {
             if let Some(sockets) = other {
                 sockets.move_all_to(first, |what| note_moved(what, FIRST));
+                if ends {
+                    first.take_back(sockets);
+                }
                 end_if_spent(engine, first, other);
             }
         },
     );
+}
+
+fn all_move_to_first(ends: bool) {
+    (0..ENGINES_MOST).for_each(|engine| move_to_first(engine, ends));
 }
 
 fn end_if_spent(engine: usize, first: &mut Sockets, other: &mut Option<Sockets>) {
@@ -130,27 +137,12 @@ fn end_if_spent(engine: usize, first: &mut Sockets, other: &mut Option<Sockets>)
     other.take_if(|sockets| sockets.is_spent() && !sockets.has_sleepers());
 }
 
-/// Moves all that an engine has to the first, and ends it.
-#[cold]
-fn end(engine: usize) {
-    state::with_first_and(
-        || Some(engine),
-        |engine, first, other| {
-            if let Some(sockets) = other {
-                sockets.move_all_to(first, |what| note_moved(what, FIRST));
-                first.take_back(sockets);
-            }
-            end_if_spent(engine, first, other);
-        },
-    );
-}
-
 /// Before a fork: all move to the first engine, and the others end, so that parent and child have one. It stays so until
 /// [`after_fork`].
 pub fn fold_for_fork() {
     FORKS.fetch_add(1, Relaxed);
     if state::has_several() {
-        (0..ENGINES_MOST).for_each(end);
+        all_move_to_first(true);
     }
 }
 
@@ -171,7 +163,7 @@ pub fn after_fork_in_child() {
 fn give_own(from: usize, find: impl FnOnce(&mut Sockets, usize) -> Option<Component>) {
     if from != FIRST {
         // Shared, like the first engine: it goes the way over that.
-        return move_to_first(from);
+        return move_to_first(from, false);
     }
     let me = thread_identity();
     state::with_first_and(

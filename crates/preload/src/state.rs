@@ -132,38 +132,9 @@ pub fn with_each(mut work: impl FnMut(&mut Sockets)) {
     }
 }
 
-/// Enters the engine that serves a subject. As long as there is one, nothing has to be found: a process with one thread pays
-/// nothing for others (5 ns a call otherwise).
+/// Enters the engine that serves a subject. Who moves it keeps both gates, so it stays while this is inside.
 #[inline]
 fn enter_for<R>(subject: Subject, work: impl FnOnce(usize, &mut Sockets) -> R) -> Option<R> {
-    let mut work = Some(work);
-    if !has_several() {
-        let mut wish = Wish::Nothing;
-        let entered = enter(FIRST, |sockets| {
-            // One is founded by who is inside the first.
-            if has_several() {
-                return None;
-            }
-            let result = work.take()?(FIRST, sockets);
-            if !ENGINES[FIRST].is_biased() {
-                note_use(FIRST, subject, sockets);
-                wish = sockets.take_wish();
-            }
-            Some(result)
-        });
-        if wish != Wish::Nothing {
-            engines::grant(wish, subject);
-        }
-        if work.is_none() {
-            return entered.flatten();
-        }
-    }
-    enter_one_of_several(subject, work?)
-}
-
-/// The same. Who moves a subject keeps both gates, so it stays while this is inside.
-#[inline(never)]
-fn enter_one_of_several<R>(subject: Subject, work: impl FnOnce(usize, &mut Sockets) -> R) -> Option<R> {
     let mut work = Some(work);
     loop {
         let engine = subject.engine();
@@ -207,9 +178,7 @@ pub fn note_poll(engine: usize, sockets: &mut Sockets, numbers: &[i32]) -> bool 
     if ENGINES[engine].is_biased() {
         return false;
     }
-    sockets.note_poll(numbers, thread_identity(), ENGINES[engine].changes());
-    // Of this call, which is about all that is in the engine and about these numbers only.
-    sockets.take_own_wish()
+    sockets.note_poll(numbers, thread_identity(), ENGINES[engine].changes())
 }
 
 #[inline]

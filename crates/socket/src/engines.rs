@@ -142,11 +142,6 @@ impl Sockets {
         std::mem::take(&mut self.wish)
     }
 
-    /// The same, if it is for an engine of the calling thread's own; others stay.
-    pub fn take_own_wish(&mut self) -> bool {
-        self.wish == Wish::OwnEngine && self.take_wish() == Wish::OwnEngine
-    }
-
     /// Whether this is not the first engine.
     #[inline]
     pub(crate) const fn is_branch(&self) -> bool {
@@ -183,8 +178,8 @@ impl Sockets {
         }
     }
 
-    /// The same of all that one call of poll(2) waits for.
-    pub fn note_poll(&mut self, numbers: &[i32], thread: usize, changes: u32) {
+    /// The same of all that one call of poll(2) waits for. Whether the thread should have it in an engine of its own.
+    pub fn note_poll(&mut self, numbers: &[i32], thread: usize, changes: u32) -> bool {
         let mut is_own = false;
         for (at, number) in numbers.iter().enumerate() {
             let usage = match self.find(*number) {
@@ -196,9 +191,7 @@ impl Sockets {
             // The first speaks for all.
             is_own |= at == 0 && usage.note(thread, changes);
         }
-        if is_own {
-            self.wish_for_own();
-        }
+        is_own && self.may_want_own()
     }
 
     /// The same of what a number names.
@@ -214,9 +207,13 @@ impl Sockets {
     }
 
     fn wish_for_own(&mut self) {
-        if self.wish == Wish::Nothing && self.may_found() {
+        if self.may_want_own() {
             self.wish = Wish::OwnEngine;
         }
+    }
+
+    fn may_want_own(&self) -> bool {
+        self.wish == Wish::Nothing && self.may_found()
     }
 
     /// Whether several engines are wanted and can be at all.

@@ -50,6 +50,20 @@ pub struct Attached {
 }
 
 impl Attached {
+    pub(super) fn new(ifindex: u32, name: &str, is_veth: bool, port: XdpPort, port_id: PortId) -> Attached {
+        Attached {
+            ifindex,
+            name: name.to_owned(),
+            description: port.describe(),
+            port,
+            port_id,
+            unsent_lanes: 0,
+            failed: None,
+            told_dropped_frames: 0,
+            is_veth,
+        }
+    }
+
     /// Has the port's frames carry times, which its words tell too.
     pub(super) fn want_times(&mut self, wanted: TimesWanted) {
         self.port.want_times(wanted);
@@ -421,17 +435,7 @@ impl Interfaces {
         let facts = InterfaceFacts::read(&name).map_err(refused)?;
         let mut port = open_port(&facts, self.mode, self.engines_most).map_err(refused)?;
         let port_id = join(link.ifindex, &mut port).map_err(refused)?;
-        Ok(Attached {
-            ifindex: link.ifindex,
-            name: name.clone(),
-            description: port.describe(),
-            port,
-            port_id,
-            unsent_lanes: 0,
-            failed: None,
-            told_dropped_frames: 0,
-            is_veth: facts.driver == "veth",
-        })
+        Ok(Attached::new(link.ifindex, &name, facts.driver == "veth", port, port_id))
     }
 }
 

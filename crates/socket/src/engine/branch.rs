@@ -1,6 +1,5 @@
 //! Engines that another one founds: on the same interfaces, with queues of their own. See [`crate::engines`].
 
-use nearwire_frames::port::Port;
 use nearwire_frames::ports::xdp::{XdpMode, XdpPort};
 use nearwire_frames::steering::FlowFilter;
 use nearwire_stack::Offers;
@@ -54,17 +53,7 @@ impl Engine {
 
     fn adopt(&mut self, of: &Attached, port: XdpPort) {
         let port_id = self.stack.attach_port(of.ifindex, Offers::default());
-        self.interfaces.adopt(Attached {
-            ifindex: of.ifindex,
-            name: of.name.clone(),
-            description: port.describe(),
-            port,
-            port_id,
-            unsent_lanes: 0,
-            failed: None,
-            told_dropped_frames: 0,
-            is_veth: of.is_veth,
-        });
+        self.interfaces.adopt(Attached::new(of.ifindex, &of.name, of.is_veth, port, port_id));
     }
 
     /// Takes the ports of an engine that this one founded. `false`: they were taken before.

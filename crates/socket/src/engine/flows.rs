@@ -89,11 +89,10 @@ fn hand_filter(
 ) -> Result<(), PortError> {
     for attached in ports {
         let other = others.iter_mut().find(|other| other.ifindex == attached.ifindex);
-        let share = other.as_ref().map(|other| other.port.share_number());
-        match (is_last, is_first, other, share) {
-            (true, true, Some(_), Some(share)) => move_filter(attached, filter, share)?,
-            (false, true, Some(other), _) => other.port.add_filter(filter)?,
-            (true, false, ..) | (true, true, ..) => attached.port.remove_filter(filter)?,
+        match (is_last, is_first, other) {
+            (true, true, Some(other)) => move_filter(attached, filter, other.port.share_number())?,
+            (false, true, Some(other)) => other.port.add_filter(filter)?,
+            (true, ..) => attached.port.remove_filter(filter)?,
             (false, ..) => {}
         }
     }

@@ -58,13 +58,7 @@ impl Sets {
     }
 
     pub(crate) fn part(&mut self, component: &Component) -> MovedSets {
-        let numbers: Vec<(i32, SetId)> = self
-            .numbers
-            .iter()
-            .filter(|(_, set)| component.sets.contains(set))
-            .map(|(number, set)| (*number, *set))
-            .collect();
-        self.numbers.retain(|_, set| !component.sets.contains(set));
+        let numbers = self.numbers.extract_if(|_, set| component.sets.contains(set)).collect();
         let half_of = |set: &SetId| Some((*set, std::mem::take(self.halves.get_mut(set.index())?)));
         let halves = component.sets.iter().filter_map(half_of).collect();
         let waiting = component.sockets.iter().filter_map(|id| Some((*id, self.waiting.remove(id)?))).collect();
