@@ -122,8 +122,9 @@ fn confirmation_decides(host: &mut EmulatedHost) {
     assert!(told.contains("nobody confirmed within 3s, so everything went back"), "{told}");
     assert_same(&untuned, &files(host), "after nobody confirmed");
 
+    // The log is made first: a look at it can come before the shell in the background has made it.
     let script = format!(
-        "{apply} 1m >/tmp/log 2>&1 & pid=$!; until grep -q 'It goes back' /tmp/log; do sleep 0.2; done; \
+        ": >/tmp/log; {apply} 1m >/tmp/log 2>&1 & pid=$!; until grep -q 'It goes back' /tmp/log; do sleep 0.2; done; \
          nearwire tune confirm && wait $pid && cat /tmp/log /proc/sys/vm/swappiness"
     );
     let told = exits(host, &script, 0);
@@ -134,7 +135,7 @@ fn confirmation_decides(host: &mut EmulatedHost) {
 
 /// What a link that goes down and a driver that starts anew lose is written again; Ctrl-C ends it.
 fn watch_holds(host: &mut EmulatedHost) {
-    host.output_of("nearwire tune watch --interval 2s >/tmp/watch 2>&1 & echo $! >/tmp/pid").unwrap();
+    host.output_of(": >/tmp/watch; nearwire tune watch --interval 2s >/tmp/watch 2>&1 & echo $! >/tmp/pid").unwrap();
     wait_for(host, "Watching what nearwire tune apply wrote");
     host.output_of("ip link set nic0 down; ip link set nic0 up").unwrap();
     wait_for(host, "nic.irq-affinity[nic0/vector0] .*written again");
