@@ -28,9 +28,7 @@ impl Flows {
 
     pub(super) fn add(&mut self, flows: &[FlowFilter], ports: &mut [Attached]) -> Result<(), Reason> {
         for (at, flow) in flows.iter().enumerate() {
-            let users = self.wanted.entry(*flow).or_default();
-            *users += 1;
-            if *users > 1 {
+            if !self.count(*flow) {
                 continue;
             }
             if ports.iter_mut().any(|attached| attached.port.add_filter(Filter::Flow(*flow)).is_err()) {
@@ -42,7 +40,7 @@ impl Flows {
     }
 
     /// One who wants each of these wants it of the ports of another engine from now on, with no moment in between at which
-    /// the kernel would get a packet.
+    /// the kernel would get a packet. Refused, it still wants them here, but some may be the kernel's.
     pub(super) fn hand_to(
         &mut self,
         other: &mut Flows,
@@ -50,34 +48,46 @@ impl Flows {
         ports: &mut [Attached],
         others: &mut [Attached],
     ) -> Result<(), Reason> {
-        for flow in flows {
-            let Some(users) = self.wanted.get_mut(flow) else { continue };
-            *users -= 1;
-            let is_last = *users == 0;
-            if is_last {
-                self.wanted.remove(flow);
+        for (at, flow) in flows.iter().enumerate() {
+            let (is_last, is_first) = (self.uncount(*flow), other.count(*flow));
+            if hand_filter(Filter::Flow(*flow), (ports, is_last), (others, is_first)).is_err() {
+                other.remove(&flows[..=at], others);
+                for flow in &flows[..=at] {
+                    self.count(*flow);
+                }
+                return Err(Reason::TooManySockets);
             }
-            let users = other.wanted.entry(*flow).or_default();
-            *users += 1;
-            let is_first = *users == 1;
-            hand_filter(Filter::Flow(*flow), (ports, is_last), (others, is_first))
-                .map_err(|_| Reason::TooManySockets)?;
         }
         Ok(())
     }
 
     pub(super) fn remove(&mut self, flows: &[FlowFilter], ports: &mut [Attached]) {
         for flow in flows {
-            let Some(users) = self.wanted.get_mut(flow) else { continue };
-            *users -= 1;
-            if *users == 0 {
-                self.wanted.remove(flow);
+            if self.uncount(*flow) {
                 for attached in ports.iter_mut() {
-                    // Missing where adding it failed half way.
+                    // Missing where adding or handing it over failed half way.
                     let _ = attached.port.remove_filter(Filter::Flow(*flow));
                 }
             }
         }
+    }
+
+    /// Counts one more who wants it; whether nobody did before.
+    fn count(&mut self, flow: FlowFilter) -> bool {
+        let users = self.wanted.entry(flow).or_default();
+        *users += 1;
+        *users == 1
+    }
+
+    /// Counts one less; whether nobody wants it any more.
+    fn uncount(&mut self, flow: FlowFilter) -> bool {
+        let Some(users) = self.wanted.get_mut(&flow) else { return false };
+        *users -= 1;
+        let is_last = *users == 0;
+        if is_last {
+            self.wanted.remove(&flow);
+        }
+        is_last
     }
 }
 
@@ -101,4 +111,66 @@ fn hand_filter(
 
 fn move_filter(attached: &mut Attached, filter: Filter, share: u32) -> Result<(), PortError> {
     attached.port.steering_table().map_or(Ok(()), |table| table.move_to(filter, share))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{IpAddr, Ipv4Addr};
+
+    use nearwire_frames::steering::Transport;
+    use nearwire_lab::{Cable, VirtualCable, VirtualCableOptions};
+
+    use super::*;
+    use crate::config::Config;
+    use crate::engine::Engine;
+    use crate::status::Writer;
+
+    fn flow(port: u16) -> FlowFilter {
+        FlowFilter { transport: Transport::Udp, address: Ipv4Addr::UNSPECIFIED.into(), port }
+    }
+
+    /// The flows that the ports of an engine, and of those that share their queues, take.
+    fn taken(engine: &mut Engine) -> Vec<Filter> {
+        engine
+            .interfaces
+            .tables()
+            .flat_map(|table| table.filters().unwrap().iter().copied().collect::<Vec<_>>())
+            .collect()
+    }
+
+    #[test]
+    fn flows_handed_over_and_refused_half_way_are_wanted_here_and_leave_nothing_there() {
+        let cable = match VirtualCable::lay(VirtualCableOptions { queues: 2, ..VirtualCableOptions::default() }) {
+            Ok(cable) => cable,
+            Err(error) => {
+                assert!(std::env::var_os("NEARWIRE_REQUIRE").is_none(), "NEARWIRE_REQUIRE is set, but: {error}");
+                return println!("SKIP {error}");
+            }
+        };
+        let config = Config::default();
+        let page = Writer::of_self(&config, 1);
+        let [shared, handed, lost] = [flow(1000), flow(1001), flow(1002)];
+        let refused_half_way = || {
+            let mut engine = Engine::open(&config, page.clone()).unwrap();
+            engine.attach(IpAddr::from(Ipv4Addr::UNSPECIFIED), Some(cable.far().ipv4.into()), None).unwrap();
+            let mut other = engine.found(&config, &page).unwrap();
+            other.add_flows(&[shared]).unwrap();
+            engine.add_flows(&[shared, handed, lost]).unwrap();
+            for table in engine.interfaces.tables() {
+                table.remove(Filter::Flow(lost)).unwrap();
+            }
+            engine.hand_flows(&mut other, &[shared, handed, lost]).unwrap_err();
+
+            assert_eq!(other.flows.wanted, HashMap::from([(shared, 1)]), "what it had before");
+            assert_eq!(engine.flows.wanted, HashMap::from([(shared, 1), (handed, 1), (lost, 1)]));
+            engine.remove_flows(&[shared, handed, lost]);
+            assert_eq!(taken(&mut engine), [Filter::Flow(shared)], "of the other engine");
+            // They can be wanted anew, by either.
+            engine.add_flows(&[handed]).unwrap();
+            other.add_flows(&[handed, lost]).unwrap();
+            assert_eq!(taken(&mut engine).len(), 3);
+            engine.take_back(&mut other);
+        };
+        cable.near().namespace.enter(refused_half_way).unwrap();
+    }
 }
