@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use nearwire_lab::{Cable, CableEnd, Namespace, VirtualCable, VirtualCableOptions};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+use serde_json::Value;
 use tempfile::TempDir;
 
 const NEARWIRE: &str = env!("CARGO_BIN_EXE_nearwire");
@@ -216,9 +217,36 @@ impl Bed {
     /// Waits until a UDP port of an end is bound: an accelerated socket has a kernel socket with its address.
     pub fn wait_for_port(&self, side: Side, port: u16) {
         self.wait_for(side, &["udp", "udp6"], port, "");
-        if self.accelerated.at(side) {
-            // The kernel has the port some milliseconds before the library, which opens its first one then.
-            std::thread::sleep(Duration::from_millis(100));
+        self.wait_for_library(side, port);
+    }
+
+    /// Waits until the library has decided who serves a port of an accelerated end: the kernel has it some milliseconds
+    /// before, on a busy machine a hundred.
+    pub fn wait_for_library(&self, side: Side, port: u16) {
+        if !self.accelerated.at(side) {
+            return;
+        }
+        let namespace = || fs::read_link("/proc/thread-self/ns/net");
+        let namespace = self.end(side).namespace.enter(namespace).unwrap().unwrap();
+        let is_ours = |process: &Value| {
+            let link = |name: &str| fs::read_link(format!("/proc/{}/{name}", process["pid"])).unwrap_or_default();
+            link("cwd") == self.directory.path() && link("ns/net") == namespace
+        };
+        let is_at_port = |socket: &&Value| socket["local"].as_str().unwrap_or("").ends_with(&format!(":{port}"));
+        let is_decided = |process: &Value| {
+            let sockets = process["sockets"].as_array().unwrap();
+            let mut decided = sockets.iter().filter(is_at_port).map(|socket| socket["reason"] != "NotBound").peekable();
+            decided.peek().is_some() && decided.all(|is_decided| is_decided)
+        };
+        let give_up = Instant::now() + TIMEOUT;
+        loop {
+            let shown = Command::new(NEARWIRE).args(["status", "--json"]).output().unwrap().stdout;
+            let shown: Value = serde_json::from_slice(&shown).unwrap();
+            if shown["processes"].as_array().unwrap().iter().any(|process| is_ours(process) && is_decided(process)) {
+                return;
+            }
+            assert!(Instant::now() < give_up, "{side:?}: nobody decides who serves port {port}: {shown:#}");
+            std::thread::sleep(LOOK_INTERVAL);
         }
     }
 

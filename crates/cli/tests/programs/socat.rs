@@ -77,6 +77,8 @@ fn socat_multicast_reaches_its_member() {
         let member = bed.start(Side::Far, &socat, &format!("-u {from} OPEN:arrived,creat"));
         let is_group = |line: &str| line.trim_start().starts_with("020009EF ");
         bed.wait_for_lines(Side::Far, &["igmp"], is_group, 1);
+        // socat joins before it binds, and the library decides when it is bound.
+        bed.wait_for_library(Side::Far, PORT);
         let sent = content(1000, 3);
         let to = format!("-u STDIN UDP4-DATAGRAM:{GROUP}:{PORT},ip-multicast-if={}", bed.address(Side::Near));
         for _ in 0..20 {
