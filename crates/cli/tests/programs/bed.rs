@@ -229,8 +229,7 @@ impl Bed {
         let namespace = || fs::read_link("/proc/thread-self/ns/net");
         let namespace = self.end(side).namespace.enter(namespace).unwrap().unwrap();
         let is_ours = |process: &Value| {
-            let link = |name: &str| fs::read_link(format!("/proc/{}/{name}", process["pid"])).unwrap_or_default();
-            link("cwd") == self.directory.path() && link("ns/net") == namespace
+            fs::read_link(format!("/proc/{}/ns/net", process["pid"])).is_ok_and(|other| other == namespace)
         };
         let is_at_port = |socket: &&Value| socket["local"].as_str().unwrap_or("").ends_with(&format!(":{port}"));
         let is_decided = |process: &Value| {
