@@ -16,6 +16,7 @@ mod branch;
 mod capture;
 mod flows;
 mod tell;
+mod warming;
 mod watch;
 
 use std::io;
@@ -43,6 +44,7 @@ use attached::Interfaces;
 use capture::Capture;
 use flows::Flows;
 use tell::Told;
+use warming::Warming;
 pub use watch::{Seen, Watch};
 
 /// How long what comes by the kernel may go unseen by a call that spins: 40 000 ticks are 8 to 40 us. A look costs about
@@ -115,6 +117,7 @@ pub struct Engine {
     is_capture_wanted: bool,
     /// The statistics as they were told last.
     told: Told,
+    warming: Warming,
 }
 
 /// A kick of one of the engine's ports, to be made when nobody is kept out.
@@ -187,6 +190,7 @@ impl Engine {
             has_ended: false,
             is_capture_wanted: false,
             told: Told::default(),
+            warming: Warming::default(),
         })
     }
 
@@ -404,6 +408,9 @@ impl Engine {
             }
         }
         page.count(Counter::PollsEmpty, 1);
+        if let Some(endpoint) = self.warming.nothing_came() {
+            self.stack.udp_warm(endpoint);
+        }
         false
     }
 
@@ -415,6 +422,7 @@ impl Engine {
     /// Puts a datagram into its port's ring; [`Engine::flush`] has it sent.
     #[inline]
     pub fn send(&mut self, endpoint: EndpointId, message: &Message<'_>) -> Sent {
+        self.warming.sends(endpoint);
         let Engine { stack, interfaces, page, lane, capture, .. } = self;
         let outgoing = match stack.udp_send(endpoint, message) {
             Ok(outgoing) => outgoing,

@@ -92,6 +92,12 @@ impl Flow {
         }
     }
 
+    /// The way that was sent last, while it is good.
+    pub(crate) fn current(&self, generation: u64) -> Option<(&Ready, &Target)> {
+        let ready = self.outcome.as_deref().ok().filter(|_| self.generation == generation)?;
+        Some((ready, self.target.as_ref()?))
+    }
+
     #[inline]
     pub(crate) fn outcome(&self) -> Result<&Ready, NeedsKernel> {
         match &self.outcome {

@@ -97,6 +97,7 @@ mod statistics;
 mod tables;
 mod template;
 mod udp;
+mod warm;
 
 pub use address::Family;
 pub use reasons::{Dropped, NeedsKernel, NotOurs};

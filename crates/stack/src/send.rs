@@ -151,21 +151,16 @@ impl Stack {
         if !fits(ready, options, message.payload.len()) {
             return Err(statistics.count_needs_kernel(NeedsKernel::LargerThanMtu));
         }
-        let ttl = message.ttl.unwrap_or_else(|| standing_ttl(ready, options, config.default_ttl));
+        let standing = standing(ready, options, config.default_ttl, family);
+        let ttl = message.ttl.unwrap_or(standing.ttl);
         //= RFC 1122 3.2.1.7 MUST: no packet is sent with a time to live of 0
         if ttl == 0 {
             return Err(statistics.count_needs_kernel(NeedsKernel::TtlZero));
         }
-        let dont_fragment = dont_fragment(ready, options);
         //= RFC 6864 4.1 MUST: an identification is unique where the packet may be fragmented
-        let needs_identification = !dont_fragment || endpoint.key.is_connected();
-        let per = PerDatagram {
-            ttl,
-            tos: message.tos.unwrap_or(options.tos),
-            identification: if needs_identification { endpoint.identification } else { 0 },
-            dont_fragment,
-            checksum: checksum(ready, options, family),
-        };
+        let needs_identification = !standing.dont_fragment || endpoint.key.is_connected();
+        let identification = if needs_identification { endpoint.identification } else { 0 };
+        let per = PerDatagram { ttl, tos: message.tos.unwrap_or(standing.tos), identification, ..standing };
         Ok(OutgoingFrame {
             ready,
             payload: message.payload,
@@ -254,6 +249,18 @@ fn fits(ready: &Ready, options: &UdpOptions, payload_bytes: usize) -> bool {
         Mode::Dont | Mode::Want | Mode::Do => ready.hop.mtu_bytes,
     };
     payload_bytes <= PAYLOAD_BYTES_MAX && ready.template.packet_bytes(payload_bytes) <= mtu_bytes as usize
+}
+
+/// What the options of an endpoint say of each of its datagrams. Without an identification.
+#[inline]
+pub(crate) fn standing(ready: &Ready, options: &UdpOptions, default_ttl: u8, family: Family) -> PerDatagram {
+    PerDatagram {
+        ttl: standing_ttl(ready, options, default_ttl),
+        tos: options.tos,
+        identification: 0,
+        dont_fragment: dont_fragment(ready, options),
+        checksum: checksum(ready, options, family),
+    }
 }
 
 #[inline]

@@ -13,7 +13,7 @@ use crate::address::Address;
 use crate::tables::NextHop;
 
 /// Ethernet with two tags, IPv6, UDP.
-const HEADERS_BYTES_MAX: usize = 22 + ipv6::HEADER_BYTES + udp::HEADER_BYTES;
+pub(crate) const HEADERS_BYTES_MAX: usize = 22 + ipv6::HEADER_BYTES + udp::HEADER_BYTES;
 
 /// The headers of datagrams from one place to another.
 #[derive(Clone, Copy, Debug)]
