@@ -311,6 +311,7 @@ impl World {
     /// Sends twice, the second time with nothing remembered: both come to the same.
     fn send_as(&mut self, sending: Sending) {
         let remembered = self.send_once(sending);
+        self.stack.udp_warm(sending.id);
         self.stack.udp_configure(sending.id, |_| ());
         let resolved = self.send_once(sending);
         assert_eq!(remembered, resolved);
