@@ -211,3 +211,22 @@ fn process_with_the_library_and_no_socket_is_told_so() {
     child.wait().unwrap();
     assert_says(&output, 2, &["(cat)", "the library is loaded", "no socket yet"]);
 }
+
+/// Root of a container, say, is told what it lacks and not to become root.
+#[test]
+fn root_without_the_capability_to_look_is_told_to_get_it() {
+    if !rustix::process::geteuid().is_root() {
+        assert!(std::env::var_os("NEARWIRE_REQUIRE").is_none(), "this test needs root");
+        return println!("SKIP this test needs root");
+    }
+    let mut sleeper = Command::new("sleep").arg("60").spawn().unwrap();
+    let mut command = Command::new("setpriv");
+    // On newer kernels CAP_PERFMON reads maps too, and CAP_SYS_ADMIN has all of that (`may_access_mm`, kernel/fork.c).
+    let lost = "-sys_ptrace,-perfmon,-sys_admin";
+    command.args([&format!("--bounding-set={lost}"), &format!("--inh-caps={lost}"), common::NEARWIRE, "status"]);
+    let output = command.arg(sleeper.id().to_string()).output().unwrap();
+    sleeper.kill().unwrap();
+    sleeper.wait().unwrap();
+    assert_says(&output, 3, &["look into process", "root is without CAP_SYS_PTRACE here"]);
+    assert!(!errors(&output).contains("run as root"), "{}", errors(&output));
+}

@@ -7,6 +7,8 @@ use std::io;
 use std::os::unix::fs::FileExt;
 
 use nearwire_socket::status::{NAME, PAGE_BYTES, PageError, Process, Reader, Status};
+use rustix::process::geteuid;
+use rustix::thread::{CapabilitySet, capabilities};
 
 /// Copies made of a page that changes all the time, before one is shown with what did not change.
 const COPIES_MAX: usize = 8;
@@ -35,11 +37,7 @@ impl std::fmt::Display for LookError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Gone { pid } => write!(f, "no process {pid}; nearwire status lists those that nearwire runs"),
-            Self::NotAllowed { pid, source } => write!(
-                f,
-                "look into process {pid}: {source}; run as root (CAP_SYS_PTRACE); for processes of your own \
-                 kernel.yama.ptrace_scope = 0 is enough"
-            ),
+            Self::NotAllowed { pid, source } => write!(f, "look into process {pid}: {source}; {}", advice()),
             Self::Unreadable { pid, source } => write!(f, "look into process {pid}: {source}"),
             Self::NotAPage { pid, source } => write!(f, "read the status page of process {pid}: {source}"),
         }
@@ -47,6 +45,19 @@ impl std::fmt::Display for LookError {
 }
 
 impl std::error::Error for LookError {}
+
+/// What to do where the kernel does not let this process look into another (`ptrace_may_access`).
+fn advice() -> &'static str {
+    let may_trace = capabilities(None).is_ok_and(|sets| sets.effective.contains(CapabilitySet::SYS_PTRACE));
+    if may_trace {
+        "CAP_SYS_PTRACE is in force, so the process is of another user namespace, or a security module protects it: look from \
+         its namespace, or see the module's log"
+    } else if geteuid().is_root() {
+        "root is without CAP_SYS_PTRACE here: give it to the container or the service that this runs in"
+    } else {
+        "run as root (CAP_SYS_PTRACE); for processes of your own that may be dumped, kernel.yama.ptrace_scope = 0 is enough"
+    }
+}
 
 impl LookError {
     pub fn of(pid: i32, source: io::Error) -> LookError {
