@@ -5,6 +5,7 @@
 mod common;
 
 use std::net::UdpSocket;
+use std::path::PathBuf;
 use std::process::{Command, Output};
 use std::time::Duration;
 
@@ -18,24 +19,23 @@ const LATE_NS_MOST: i64 = 100_000_000;
 
 struct Bed {
     cable: VirtualCable,
-    directory: tempfile::TempDir,
+    program: PathBuf,
     far: UdpSocket,
 }
 
 impl Bed {
     fn lay() -> Bed {
-        let directory = tempfile::tempdir().unwrap();
-        compiled(directory.path(), "coalescing");
+        let program = compiled("coalescing");
         let cable = VirtualCable::lay(VirtualCableOptions::default()).unwrap();
         let far = cable.far().namespace.enter(|| UdpSocket::bind((cable.far().ipv4, 0))).unwrap().unwrap();
         far.set_read_timeout(Some(Duration::from_secs(2))).unwrap();
-        Bed { cable, directory, far }
+        Bed { cable, program, far }
     }
 
     /// Runs the program at the near end; the numbers it printed.
     fn run(&self, mode: &str, coalescing: &str) -> Vec<i64> {
         let end = self.far.local_addr().unwrap();
-        let mut command = Command::new(self.directory.path().join("coalescing"));
+        let mut command = Command::new(&self.program);
         command.args([mode, &end.ip().to_string(), &end.port().to_string(), &DATAGRAMS.to_string()]);
         command.env("LD_PRELOAD", library()).env("NEARWIRE_SEND_COALESCING", coalescing).env("NEARWIRE_SPIN", "50us");
         let Output { status, stdout, stderr } =

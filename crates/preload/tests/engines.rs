@@ -31,8 +31,7 @@ fn ran(queues: u32, variables: &[(&str, &str)], way: &str, disturbances: &[&str]
     if missing() {
         return None;
     }
-    let directory = tempfile::tempdir().unwrap();
-    let program = compiled(directory.path(), "engines");
+    let program = compiled("engines");
     let cable = VirtualCable::lay(VirtualCableOptions { queues, ..VirtualCableOptions::default() }).unwrap();
     let far = cable.far().namespace.enter(|| UdpSocket::bind((cable.far().ipv4, 0))).unwrap().unwrap();
     far.set_read_timeout(Some(Duration::from_millis(50))).unwrap();

@@ -3,6 +3,8 @@
 //! says SKIP).
 #![allow(clippy::unwrap_used, reason = "what these functions do is test")]
 
+mod common;
+
 use std::io::{BufRead, BufReader, Write};
 use std::net::UdpSocket;
 use std::os::unix::process::CommandExt;
@@ -11,6 +13,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
+use common::{compiled, library, missing};
 use nearwire_lab::{Cable, Namespace, VirtualCable, VirtualCableOptions};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
@@ -24,21 +27,13 @@ struct Bed {
 
 impl Bed {
     fn or_skip() -> Option<Bed> {
-        let compiler =
-            Command::new("cc").arg("--version").output().map_err(|error| format!("no C compiler: cc: {error}"));
-        let cable = compiler.and_then(|_| VirtualCable::lay(VirtualCableOptions::default()).map_err(|e| e.to_string()));
-        match cable {
-            Ok(cable) => {
-                let peer = cable.far().namespace.enter(|| UdpSocket::bind((cable.far().ipv4, 0))).unwrap().unwrap();
-                peer.set_read_timeout(Some(SOON)).unwrap();
-                Some(Bed { cable, peer })
-            }
-            Err(missing) => {
-                assert!(std::env::var_os("NEARWIRE_REQUIRE").is_none(), "NEARWIRE_REQUIRE is set, but: {missing}");
-                println!("SKIP {missing}");
-                None
-            }
+        if missing() {
+            return None;
         }
+        let cable = VirtualCable::lay(VirtualCableOptions::default()).unwrap();
+        let peer = cable.far().namespace.enter(|| UdpSocket::bind((cable.far().ipv4, 0))).unwrap().unwrap();
+        peer.set_read_timeout(Some(SOON)).unwrap();
+        Some(Bed { cable, peer })
     }
 
     fn near(&self) -> &Namespace {
@@ -47,13 +42,12 @@ impl Bed {
 
     /// Starts the program with the library, in a process group of its own, behind another command if there is one.
     fn start(&self, behind: &[&str]) -> Puppet {
-        let library = std::env::current_exe().unwrap().with_file_name("libnearwire_preload.so");
-        let library = format!("LD_PRELOAD={}", library.display());
+        let library = format!("LD_PRELOAD={}", library().display());
         let words = [behind, &["env", &library]].concat();
         let mut command = Command::new(words[0]);
         command
             .args(&words[1..])
-            .arg(compiled())
+            .arg(program())
             .env_clear()
             .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
             .envs([("NEARWIRE_SPIN", "50us"), ("NEARWIRE_MODE", "generic")]);
@@ -172,21 +166,9 @@ impl Drop for Puppet {
     }
 }
 
-fn compiled() -> PathBuf {
+fn program() -> &'static Path {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
-    let compile = || {
-        let directory = Path::new(env!("CARGO_TARGET_TMPDIR"));
-        let unfinished = directory.join(format!("puppet-{}", std::process::id()));
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c/puppet.c");
-        let mut cc = Command::new("cc");
-        cc.args(["-D_GNU_SOURCE", "-O1", "-Wall", "-Wextra", "-Werror", "-o"]).arg(&unfinished).arg(source);
-        let output = cc.output().unwrap();
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        let program = directory.join("puppet");
-        std::fs::rename(unfinished, &program).unwrap();
-        program
-    };
-    PROGRAM.get_or_init(compile).clone()
+    PROGRAM.get_or_init(|| compiled("puppet"))
 }
 
 #[track_caller]
@@ -235,8 +217,7 @@ fn process_group_killed_while_it_receives_nothing_is_left() {
 fn peer_killed_its_closed_port_is_told_as_by_the_kernel() {
     let Some((bed, mut puppet, socket)) = serving() else { return };
     let far = bed.cable.far();
-    let mut peer =
-        far.namespace.enter(|| Command::new(compiled()).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn());
+    let mut peer = far.namespace.enter(|| Command::new(program()).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn());
     let peer = peer.as_mut().unwrap().as_mut().unwrap();
     writeln!(peer.stdin.as_mut().unwrap(), "open {} 7000", far.ipv4).unwrap();
     BufReader::new(peer.stdout.as_mut().unwrap()).read_line(&mut String::new()).unwrap();

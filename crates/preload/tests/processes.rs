@@ -3,42 +3,28 @@
 
 #![allow(clippy::unwrap_used, reason = "what these functions do is test")]
 
+mod common;
+
 use std::net::UdpSocket;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 use std::sync::OnceLock;
 
-use nearwire_lab::{Cable, Namespace, VirtualCable, VirtualCableOptions};
+use common::{compiled, library, missing};
+use nearwire_lab::{Cable, VirtualCable, VirtualCableOptions};
 
 /// Exchanges in one measurement (`ROUNDS` of `processes.c`).
 const ROUNDS: u32 = 100;
 /// Of these, what may come by the kernel after a fork: until the parent has looked, and what came before a filter.
 const BY_KERNEL_MOST: u32 = 5;
 
-fn compiled() -> Result<PathBuf, String> {
-    Namespace::new().and_then(|namespace| namespace.enter(|| ())).map_err(|error| error.to_string())?;
-    let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("processes");
-    std::fs::create_dir_all(&directory).unwrap();
-    let program = directory.join(format!("program-{}", std::process::id()));
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c/processes.c");
-    let mut cc = Command::new("cc");
-    let ran = cc.args(["-O1", "-Wall", "-Wextra", "-Werror", "-o"]).arg(&program).arg(source).output();
-    let ran = ran.map_err(|error| format!("no C compiler: cc: {error}"))?;
-    assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
-    Ok(program)
-}
-
 /// What a scenario printed; `None` where it cannot run.
 fn said(scenario: &str) -> Option<String> {
-    static PROGRAM: OnceLock<Result<PathBuf, String>> = OnceLock::new();
-    let program = match PROGRAM.get_or_init(compiled) {
-        Ok(program) => program,
-        Err(missing) => {
-            assert!(std::env::var_os("NEARWIRE_REQUIRE").is_none(), "NEARWIRE_REQUIRE is set, but: {missing}");
-            println!("SKIP {missing}");
-            return None;
-        }
-    };
+    static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
+    if missing() {
+        return None;
+    }
+    let program = PROGRAM.get_or_init(|| compiled("processes"));
     let cable = VirtualCable::lay(VirtualCableOptions::default()).unwrap();
     let (near, far) = (cable.near(), cable.far());
     let echo = far.namespace.enter(|| UdpSocket::bind((far.ipv4, 7))).unwrap().unwrap();
@@ -49,10 +35,9 @@ fn said(scenario: &str) -> Option<String> {
             let _ = echo.send_to(&data[..length], from);
         }
     });
-    let library = std::env::current_exe().unwrap().with_file_name("libnearwire_preload.so");
     let mut command = Command::new("timeout");
     command.arg("20").arg(program).arg(scenario).arg(far.ipv4.to_string());
-    command.env("LD_PRELOAD", library).env("NEARWIRE_SPIN", "0").env("NEARWIRE_MODE", "generic");
+    command.env("LD_PRELOAD", library()).env("NEARWIRE_SPIN", "0").env("NEARWIRE_MODE", "generic");
     let ran = near.namespace.enter(|| command.output()).unwrap().unwrap();
     let (out, errors) = (String::from_utf8_lossy(&ran.stdout), String::from_utf8_lossy(&ran.stderr));
     assert!(ran.status.success() && errors.is_empty(), "{scenario}: {}: {out}{errors}", ran.status);

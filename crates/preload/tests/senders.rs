@@ -18,8 +18,7 @@ fn threads_send(mode: &str, threads: u32, queues: u32, coalescing: &str) {
     if missing() {
         return;
     }
-    let directory = tempfile::tempdir().unwrap();
-    let program = compiled(directory.path(), "senders");
+    let program = compiled("senders");
     let cable = VirtualCable::lay(VirtualCableOptions { queues, ..VirtualCableOptions::default() }).unwrap();
     let far = cable.far().namespace.enter(|| UdpSocket::bind((cable.far().ipv4, 0))).unwrap().unwrap();
     rustix::net::sockopt::set_socket_recv_buffer_size_force(&far, BUFFER_BYTES).unwrap();

@@ -53,8 +53,7 @@ fn everything_is_answered_once(spin: &str) {
     if missing() {
         return;
     }
-    let directory = tempfile::tempdir().unwrap();
-    let program = compiled(directory.path(), "waiting");
+    let program = compiled("waiting");
     let cable = VirtualCable::lay(VirtualCableOptions::default()).unwrap();
     let mut receiver = start(&cable, &program, "receive", Some(spin));
     let mut output = BufReader::new(receiver.stdout.take().unwrap());
@@ -92,8 +91,7 @@ fn waiting_process_idle_uses_no_cpu() {
     if missing() {
         return;
     }
-    let directory = tempfile::tempdir().unwrap();
-    let program = compiled(directory.path(), "waiting");
+    let program = compiled("waiting");
     let cable = VirtualCable::lay(VirtualCableOptions::default()).unwrap();
     let mut child = start(&cable, &program, "idle", Some("50us"));
     let output = child.stdout.take().unwrap();

@@ -1,5 +1,6 @@
 /* A program that does what it is told: one command a line, one answer a line. An answer is what the call returned, or
  * -errno. Sockets are named by the order in which they were opened. */
+#define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <errno.h>
 #include <poll.h>

@@ -13,6 +13,8 @@
 #include <ucontext.h>
 #include <unistd.h>
 
+/* Old ways are what is tested. */
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
 extern sighandler_t sigset(int, sighandler_t);
 extern sighandler_t sysv_signal(int, sighandler_t);
 extern sighandler_t ssignal(int, sighandler_t);

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use nearwire_lab::Namespace;
 
@@ -20,12 +21,17 @@ pub fn missing() -> bool {
     true
 }
 
-/// The program of `tests/c/NAME.c`, in a directory.
-pub fn compiled(directory: &Path, name: &str) -> PathBuf {
-    let program = directory.join(name);
+/// The program of `tests/c/NAME.c`. Tests that want it at the same time have it compiled each, and the last one stays.
+pub fn compiled(name: &str) -> PathBuf {
+    static NUMBER: AtomicU32 = AtomicU32::new(0);
+    let (directory, number) = (Path::new(env!("CARGO_TARGET_TMPDIR")), NUMBER.fetch_add(1, Relaxed));
+    let unfinished = directory.join(format!("{name}-{}-{number}", std::process::id()));
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/c/{name}.c"));
-    let ran = Command::new("cc").args(["-O1", "-pthread", "-Wall", "-Wextra", "-o"]).arg(&program).arg(source).output();
-    let ran = ran.unwrap();
+    let mut cc = Command::new("cc");
+    cc.args(["-O1", "-pthread", "-Wall", "-Wextra", "-Werror", "-o"]).arg(&unfinished).arg(source);
+    let ran = cc.output().unwrap();
     assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+    let program = directory.join(format!("{name}-program"));
+    std::fs::rename(unfinished, &program).unwrap();
     program
 }
