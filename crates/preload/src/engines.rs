@@ -115,10 +115,7 @@ fn move_to_first(engine: usize, ends: bool) {
         |engine, first, other| {
             if let Some(sockets) = other {
                 sockets.move_all_to(first, |what| note_moved(what, FIRST));
-                if ends {
-                    first.take_back(sockets);
-                }
-                end_if_spent(engine, first, other);
+                end_if(ends, engine, first, other);
             }
         },
     );
@@ -128,9 +125,10 @@ fn all_move_to_first(ends: bool) {
     (0..ENGINES_MOST).for_each(|engine| move_to_first(engine, ends));
 }
 
-fn end_if_spent(engine: usize, first: &mut Sockets, other: &mut Option<Sockets>) {
-    if let Some(spent) = other.as_mut().filter(|sockets| sockets.is_spent()) {
-        first.take_back(spent);
+/// Ends an engine that is to end, or is spent.
+fn end_if(ends: bool, engine: usize, first: &mut Sockets, other: &mut Option<Sockets>) {
+    if let Some(sockets) = other.as_mut().filter(|sockets| ends || sockets.is_spent()) {
+        first.take_back(sockets);
         OWNERS[engine].store(0, Relaxed);
     }
     // A thread that is about to sleep has the numbers of its descriptors.
@@ -173,7 +171,7 @@ fn give_own(from: usize, find: impl FnOnce(&mut Sockets, usize) -> Option<Compon
             if !component.sockets().iter().all(|id| marks::can_move(*id)) {
                 return;
             }
-            end_if_spent(engine, first, other);
+            end_if(false, engine, first, other);
             if other.is_none() {
                 *other = first.found_engine(engine as u32, keeper::held_of(engine));
                 state::note_founded(engine);

@@ -6,7 +6,7 @@ mod common;
 
 use std::process::Command;
 
-use common::{compiled, library, missing};
+use common::{compiled, library, missing_compiler};
 
 fn said(command: &mut Command) -> String {
     let ran = command.output().unwrap();
@@ -17,7 +17,7 @@ fn said(command: &mut Command) -> String {
 
 #[test]
 fn handlers_of_a_c_program_behave_as_without_the_library() {
-    if missing() {
+    if missing_compiler() {
         return;
     }
     let program = compiled("signals");

@@ -3,7 +3,9 @@
 //! A kick is a system call that costs about as much as what it does for one frame, and takes [`KICK_FRAMES`]. The first
 //! [`IMMEDIATE`] datagrams of a run leave at once, each by a kick of its own. Those behind them are held until there are
 //! enough for a kick, the program makes any other call, or the time of `send_coalescing` is over. A run ends with a pause for
-//! the time of [`PAUSE_KICKS`] while nothing is held: to look at the clock costs a send that is held a tenth of what it takes. A *keeper*, a thread of the process, sees to that last, as the program may never call again ([`Held`]).
+//! the time of [`PAUSE_KICKS`] while nothing is held: to look at the clock costs a send that is held a tenth of what it takes.
+//!
+//! A *keeper*, a thread of the process, sees to the time of `send_coalescing`, as the program may never call again ([`Held`]).
 //!
 //! Off unless configured: the end of a burst waits up to that time, which a program that wants latency has no use for.
 

@@ -2,52 +2,52 @@
 
 mod common;
 
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, SocketAddr};
 
 use common::{Host, at, host, mac, neighbour, pair, v4, v6};
 use nearwire_stack::{EndpointId, Message, NeighbourState, Offers, Route, UdpOptions, Update, Verdict};
 
-/// Hosts with endpoints that sent: of both families, connected and not.
-fn those_that_sent() -> Vec<(&'static str, Host, EndpointId)> {
-    let any = at(Ipv4Addr::UNSPECIFIED.into(), 7);
-    let [connected, unconnected, six, unfinished] = [(); 4].map(|()| pair().0);
-    let mut all = vec![
-        ("connected", connected, at(v4(1), 7), Some(at(v4(2), 9))),
-        ("unconnected", unconnected, any, None),
-        ("IPv6", six, at(v6(1), 7), Some(at(v6(2), 9))),
-        ("sums left to the port", unfinished, any, None),
-    ];
-    let offers = Offers { send_checksum: true };
-    let hosts = all.drain(..).map(|(what, mut host, local, remote)| {
-        if what.starts_with("sums") {
+/// A host with an endpoint that sent, and to where, unless it is connected.
+struct Sent {
+    what: &'static str,
+    host: Host,
+    id: EndpointId,
+    to: Option<SocketAddr>,
+}
+
+fn those_that_sent() -> [Sent; 4] {
+    let (any, far) = (at(Ipv4Addr::UNSPECIFIED.into(), 7), at(v4(2), 9));
+    [
+        ("connected", false, at(v4(1), 7), Some(far), None),
+        ("unconnected", false, any, None, Some(far)),
+        ("IPv6", false, at(v6(1), 7), Some(at(v6(2), 9)), None),
+        ("sums left to the port", true, any, None, Some(far)),
+    ]
+    .map(|(what, send_checksum, local, remote, to)| {
+        let (mut host, _) = pair();
+        if send_checksum {
             host.stack.detach_port(host.port);
-            host.port = host.stack.attach_port(common::IFINDEX, offers);
+            host.port = host.stack.attach_port(common::IFINDEX, Offers { send_checksum });
         }
         let id = match remote {
             Some(remote) => host.connected(local, remote),
             None => host.endpoint(local),
         };
-        let to = if remote.is_some() { None } else { Some(at(v4(2), 9)) };
         host.send(id, &Message { to, ..Message::new(b"request") }).expect("a neighbour");
-        (what, host, id)
-    });
-    hosts.collect()
+        Sent { what, host, id, to }
+    })
 }
 
 #[test]
 fn endpoint_that_sent_warmed_finds_its_answer_and_counts_nothing() {
-    for (what, mut host, id) in those_that_sent() {
-        let (mut twin, twin_id) = those_that_sent()
-            .into_iter()
-            .find_map(|(other, host, id)| (other == what).then_some((host, id)))
-            .expect(what);
+    for (warmed, mut twin) in those_that_sent().into_iter().zip(those_that_sent()) {
+        let Sent { what, mut host, id, to } = warmed;
         let before = host.stack.statistics().clone();
         assert!(host.stack.udp_warm(id), "{what}");
         assert_eq!(*host.stack.statistics(), before, "{what}");
         assert_eq!((host.read(id), host.stack.take_readable()), (None, None), "{what}");
-        let message = |to| Message { to, ..Message::new(b"next") };
-        let to = (what == "unconnected" || what.starts_with("sums")).then_some(at(v4(2), 9));
-        assert_eq!(host.send(id, &message(to)), twin.send(twin_id, &message(to)), "{what}: the next frame is the same");
+        let next = Message { to, ..Message::new(b"next") };
+        assert_eq!(host.send(id, &next), twin.host.send(twin.id, &next), "{what}: the next frame is the same");
     }
 }
 

@@ -234,8 +234,8 @@ impl Bed {
         let is_at_port = |socket: &&Value| socket["local"].as_str().unwrap_or("").ends_with(&format!(":{port}"));
         let is_decided = |process: &Value| {
             let sockets = process["sockets"].as_array().unwrap();
-            let mut decided = sockets.iter().filter(is_at_port).map(|socket| socket["reason"] != "NotBound").peekable();
-            decided.peek().is_some() && decided.all(|is_decided| is_decided)
+            let mut at_port = sockets.iter().filter(is_at_port).peekable();
+            at_port.peek().is_some() && at_port.all(|socket| socket["reason"] != "NotBound")
         };
         let give_up = Instant::now() + TIMEOUT;
         loop {

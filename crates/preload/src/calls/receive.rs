@@ -198,9 +198,8 @@ impl Waiting {
 
     #[inline]
     fn let_go(&mut self, sockets: &mut Sockets) {
-        if std::mem::take(&mut self.is_held) {
-            sockets.release(self.id);
-        }
+        self.is_held = false;
+        sockets.release(self.id);
     }
 
     fn number(&self) -> c_int {

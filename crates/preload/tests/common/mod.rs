@@ -1,4 +1,5 @@
 //! What tests of the library with C programs share.
+#![allow(dead_code, reason = "each test file uses its part")]
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -13,9 +14,17 @@ pub fn library() -> PathBuf {
 
 /// Whether namespaces or a C compiler are missing; the tests say SKIP then, or fail where nothing may be skipped.
 pub fn missing() -> bool {
-    let namespaces = Namespace::new().and_then(|namespace| namespace.enter(|| ())).map_err(|error| error.to_string());
-    let compiler = Command::new("cc").arg("--version").output().map_err(|error| format!("cc: {error}"));
-    let Err(reason) = namespaces.and(compiler.map(|_| ())) else { return false };
+    let namespaces = Namespace::new().and_then(|namespace| namespace.enter(|| ()));
+    is_missing(namespaces) || missing_compiler()
+}
+
+/// The same of a C compiler alone.
+pub fn missing_compiler() -> bool {
+    is_missing(Command::new("cc").arg("--version").output().map_err(|error| format!("cc: {error}")))
+}
+
+fn is_missing<T, E: std::fmt::Display>(found: Result<T, E>) -> bool {
+    let Err(reason) = found else { return false };
     assert!(std::env::var_os("NEARWIRE_REQUIRE").is_none(), "NEARWIRE_REQUIRE is set, but: {reason}");
     println!("SKIP {reason}");
     true

@@ -14,8 +14,8 @@ use tempfile::TempDir;
 use crate::programs::Programs;
 use crate::trace;
 
-/// A program that has not ended by now hangs: on a machine with other work, ports of many programs that open and close at once wait for
-/// grace periods of the kernel, together for more than ten seconds once.
+/// A program that has not ended by now hangs: on a machine with other work, ports of many programs that open and close at
+/// once wait for grace periods of the kernel, together for more than ten seconds once.
 const PROGRAM_TIMEOUT: Duration = Duration::from_secs(30);
 const LOOK_INTERVAL: Duration = Duration::from_millis(1);
 /// Ports that one program may use (`PORTS` of `peer.h`).
