@@ -48,6 +48,7 @@ impl Sockets {
                 if let Some(socket) = self.get_mut(id) {
                     socket.service = Service::Kernel(why);
                 }
+                self.follow_kernel_service(id);
             }
         }
         self.tell_engine();
@@ -217,6 +218,7 @@ impl Sockets {
         if !socket.is_accelerated() {
             socket.service = Service::Kernel(why);
             self.tell(id);
+            self.follow_kernel_service(id);
             return;
         }
         let before = std::mem::replace(&mut socket.service, Service::Kernel(why));
@@ -244,6 +246,7 @@ impl Sockets {
             self.sets.handed_over(id, by_child);
         }
         self.service_changed();
+        self.follow_kernel_service(id);
     }
 }
 

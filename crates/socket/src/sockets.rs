@@ -404,6 +404,7 @@ impl Sockets {
             }
         }
         self.settle(id, None);
+        self.follow_kernel_service(id);
     }
 
     /// connect(2) succeeded.
