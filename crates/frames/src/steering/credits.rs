@@ -88,6 +88,8 @@ pub(crate) struct Credit {
     settled: u64,
     /// What `passed` was when the reader began to settle.
     seen: u64,
+    /// The program redirects whatever `passed` is.
+    is_forced: bool,
 }
 
 impl Credit {
@@ -98,7 +100,8 @@ impl Credit {
             return None;
         }
         let words = words.clone();
-        let mut credit = Credit { words, at, room: room.into(), returned: 0, until: 0, settled: 0, seen: 0 };
+        let mut credit =
+            Credit { words, at, room: room.into(), returned: 0, until: 0, settled: 0, seen: 0, is_forced: false };
         credit.returned = credit.load(REDIRECTED);
         credit.seen = credit.passed();
         credit.show_until();
@@ -161,6 +164,28 @@ impl Credit {
     pub(crate) fn begin_settling(&mut self) -> u64 {
         self.seen = self.passed();
         self.seen.wrapping_sub(self.settled)
+    }
+
+    /// Has frames redirected again before the reader has settled. It leaves them in the ring, which it has read empty, until
+    /// [`Credit::end_force`].
+    pub(crate) fn force(&mut self, outstanding_frames: u32) {
+        self.is_forced = true;
+        self.returned = self.load(REDIRECTED).wrapping_sub(outstanding_frames.into());
+        self.show_until();
+        self.store(SETTLED, u64::MAX);
+    }
+
+    /// The reader has settled since, and since [`Credit::begin_settling`]. Where the ring is full again by now, what comes is the kernel's
+    /// as before.
+    pub(crate) fn end_force(&mut self, outstanding_frames: u32) {
+        if !std::mem::take(&mut self.is_forced) {
+            return;
+        }
+        if self.load(REDIRECTED) < self.until {
+            return self.settle(outstanding_frames);
+        }
+        self.seen = self.seen.wrapping_sub(1);
+        self.show_settled();
     }
 
     /// The reader has settled since [`Credit::begin_settling`]; `outstanding_frames`: buffers that are neither with the kernel nor

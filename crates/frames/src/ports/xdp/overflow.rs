@@ -58,6 +58,17 @@ impl XdpPort {
         self.receivers.iter_mut().for_each(Receiver::settle_overflow);
     }
 
+    /// Has frames come here again before it is settled, for where the kernel's queues do not get empty. They are not to be read before
+    /// [`XdpPort::end_force`], since the kernel has older ones.
+    pub fn force_room(&mut self) {
+        self.receivers.iter_mut().for_each(Receiver::force_room);
+    }
+
+    /// What the kernel had before [`XdpPort::force_room`] was taken over, and [`XdpPort::begin_settling`] called.
+    pub fn end_force(&mut self) {
+        self.receivers.iter_mut().for_each(Receiver::end_force);
+    }
+
     /// Frames that the kernel got for want of room, since the port was opened or the number of its share was first given out.
     #[must_use]
     pub fn overflowed_frames(&self) -> u64 {

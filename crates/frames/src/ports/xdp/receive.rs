@@ -130,15 +130,27 @@ impl Receiver {
 
     /// See [`super::XdpPort::settle_overflow`].
     pub(super) fn settle_overflow(&mut self) {
+        self.settle_by(Credit::settle);
+    }
+
+    /// See [`super::XdpPort::force_room`].
+    pub(super) fn force_room(&mut self) {
+        self.settle_by(Credit::force);
+    }
+
+    /// See [`super::XdpPort::end_force`].
+    pub(super) fn end_force(&mut self) {
+        self.settle_by(Credit::end_force);
+    }
+
+    fn settle_by(&mut self, settle: impl FnOnce(&mut Credit, u32)) {
         let kept_frames = match &self.fill {
             Fill::Own(_) => self.kept_frames,
             Fill::Shared(fill) => fill.kept_frames(),
         };
         let outstanding_frames = kept_frames + self.rx.waiting();
-        if let Some(credit) = &mut self.credit
-            && credit.is_overflowing()
-        {
-            credit.settle(outstanding_frames);
+        if let Some(credit) = self.credit.as_mut().filter(|credit| credit.is_overflowing()) {
+            settle(credit, outstanding_frames);
         }
     }
 
