@@ -17,6 +17,7 @@ use crate::engines::Wish;
 use crate::epoll_sets::Sets;
 use crate::handover::Children;
 use crate::id::SocketId;
+use crate::overflow::Overflow;
 use crate::reason::{Reason, Why};
 use crate::sending::Leaving;
 use crate::service::{complete, is_local, reach};
@@ -61,6 +62,7 @@ pub struct Sockets {
     pub(crate) claims_to_send: bool,
     pub(crate) sharing: Sharing,
     pub(crate) leaving: Leaving,
+    pub(crate) overflow: Overflow,
     /// Of all engines.
     pub(crate) own_inodes: Arc<OwnInodes>,
     /// What the calls ask for that only who keeps several engines can do.
@@ -90,6 +92,7 @@ impl Sockets {
         Sockets {
             page,
             leaving: Leaving::new(&config),
+            overflow: Overflow::default(),
             config,
             program: program.to_owned(),
             numbers: Vec::new(),
