@@ -6,6 +6,7 @@
 //! Source: bpf(2), `include/uapi/linux/bpf.h`.
 
 mod attr;
+mod room;
 
 use std::io;
 use std::mem::ManuallyDrop;
@@ -263,6 +264,23 @@ pub(crate) fn make_program(
     instructions: &[Instruction],
     bound_to: Option<u32>,
 ) -> Result<OwnedFd, Refusal> {
+    let Some(ifindex) = bound_to else { return load(program_to_load(name, instructions)) };
+    let unreached = |source| Refusal { source, log: String::new() };
+    if room::constants_are_blinded().map_err(unreached)? {
+        return Err(Refusal { source: io::ErrorKind::Unsupported.into(), log: BLINDED.to_owned() });
+    }
+    let instructions = room::with_room(instructions).map_err(unreached)?;
+    let mut attr = program_to_load(name, &instructions);
+    (attr.prog_flags, attr.prog_ifindex) = (BPF_F_XDP_DEV_BOUND_ONLY, ifindex);
+    load(attr)
+}
+
+/// Why no program is bound to an interface, where `room` says so.
+const BLINDED: &str =
+    "not asked: net.core.bpf_jit_harden makes the kernel move the program, and it crashes when the interface goes";
+
+/// The instructions are to outlive the request.
+fn program_to_load(name: &str, instructions: &[Instruction]) -> attr::ProgLoad {
     let mut attr: attr::ProgLoad = zeroed();
     attr.prog_type = BPF_PROG_TYPE_XDP;
     attr.insn_cnt = instructions.len() as u32;
@@ -270,9 +288,10 @@ pub(crate) fn make_program(
     attr.license = c"Dual MIT/GPL".as_ptr() as u64;
     attr.prog_name = attr::object_name(name);
     attr.expected_attach_type = BPF_XDP;
-    if let Some(ifindex) = bound_to {
-        (attr.prog_flags, attr.prog_ifindex) = (BPF_F_XDP_DEV_BOUND_ONLY, ifindex);
-    }
+    attr
+}
+
+fn load(mut attr: attr::ProgLoad) -> Result<OwnedFd, Refusal> {
     load_patiently(&mut attr).map_err(|source| Refusal { source, log: verifier_log(attr) })
 }
 
@@ -287,6 +306,16 @@ fn load_patiently(attr: &mut attr::ProgLoad) -> io::Result<OwnedFd> {
         }
     }
     bpf_fd(Command::ProgLoad, attr)
+}
+
+fn program_info(program: BorrowedFd<'_>) -> io::Result<attr::ProgInfo> {
+    let mut info = attr::ProgInfo::default();
+    let mut attr: attr::ObjInfo = zeroed();
+    attr.bpf_fd = fd_u32(program);
+    attr.info_len = size_of::<attr::ProgInfo>() as u32;
+    attr.info = (&raw mut info) as u64;
+    bpf(Command::ObjGetInfoByFd, &mut attr)?;
+    Ok(info)
 }
 
 impl Program {
@@ -320,13 +349,7 @@ impl Program {
     /// # Errors
     /// Reading the program's information failed.
     pub fn id(&self) -> io::Result<u32> {
-        let mut info = attr::ProgInfo::default();
-        let mut attr: attr::ObjInfo = zeroed();
-        attr.bpf_fd = fd_u32(self.fd.as_fd());
-        attr.info_len = size_of::<attr::ProgInfo>() as u32;
-        attr.info = (&raw mut info) as u64;
-        bpf(Command::ObjGetInfoByFd, &mut attr)?;
-        Ok(info.id)
+        program_info(self.fd.as_fd()).map(|info| info.id)
     }
 
     /// Runs the program once on `packet`, as if it came in on queue 0 of the loopback interface.
