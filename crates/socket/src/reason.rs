@@ -124,7 +124,9 @@ impl Reason {
     pub fn of_port(error: &PortError) -> Reason {
         match error {
             PortError::NoSuchInterface { .. } => Reason::NoInterface,
-            PortError::InterfaceDown { .. } | PortError::InterfaceGone { .. } => Reason::InterfaceDown,
+            PortError::InterfaceDown { .. } | PortError::InterfaceGone { .. } | PortError::NoCarrier { .. } => {
+                Reason::InterfaceDown
+            }
             PortError::ProgramPresent { .. } | PortError::QueueBusy { .. } => Reason::InterfaceBusy,
             PortError::ModeUnsupported { .. } | PortError::AttachRefused { .. } => Reason::DriverCannot,
             PortError::MemoryLimit { .. } => Reason::MemoryLimit,
@@ -141,6 +143,7 @@ impl Reason {
     pub fn of_failure(error: &PortError) -> Reason {
         match error {
             PortError::InterfaceGone { .. } => Reason::InterfaceDown,
+            PortError::ProgramDetached { .. } => Reason::ProgramDetached,
             _ => Reason::EngineFailed,
         }
     }
