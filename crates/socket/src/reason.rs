@@ -126,7 +126,9 @@ impl Reason {
     pub fn of_port(error: &PortError) -> Reason {
         match error {
             PortError::NoSuchInterface { .. } => Reason::NoInterface,
-            PortError::InterfaceDown { .. } | PortError::InterfaceGone { .. } => Reason::InterfaceDown,
+            PortError::InterfaceDown { .. } | PortError::InterfaceGone { .. } | PortError::NoCarrier { .. } => {
+                Reason::InterfaceDown
+            }
             PortError::ProgramPresent { .. } | PortError::QueueBusy { .. } => Reason::InterfaceBusy,
             PortError::ModeUnsupported { .. } | PortError::AttachRefused { .. } => Reason::DriverCannot,
             PortError::MemoryLimit { .. } => Reason::MemoryLimit,
@@ -143,6 +145,7 @@ impl Reason {
     pub fn of_failure(error: &PortError) -> Reason {
         match error {
             PortError::InterfaceGone { .. } => Reason::InterfaceDown,
+            PortError::ProgramDetached { .. } => Reason::ProgramDetached,
             _ => Reason::EngineFailed,
         }
     }
