@@ -4,7 +4,8 @@
 //! * [`start`]: what the first socket begins; [`engines`]: how threads come to engines of their own;
 //! * [`real`]: the functions that the program would call without us;
 //! * [`c_types`]: C structures <-> Rust types;
-//! * [`signals`]: a call that spins notices that a handler ran;
+//! * [`thread`]: what is kept of each thread; [`signals`], [`cancellation`]: handlers and cancellation wait for the end of
+//!   a call;
 //! * [`probe`]: memory that cannot be read;
 //! * [`io_uring`]: programs whose requests are not seen;
 //! * [`internal_fd`]: our own descriptors, out of the program's way;
@@ -14,6 +15,7 @@
 
 pub mod c_types;
 pub mod calls;
+pub mod cancellation;
 pub mod engines;
 pub mod exports;
 pub mod gate;
@@ -26,4 +28,5 @@ pub mod real;
 pub mod signals;
 pub mod start;
 pub mod state;
+pub mod thread;
 pub mod turn;

@@ -494,6 +494,11 @@ impl Sockets {
         self.look();
     }
 
+    /// All that sleep look at what else could end their calls.
+    pub fn wake_sleepers(&mut self) {
+        self.sleepers.wake_all();
+    }
+
     /// Its call ends.
     pub fn end_sleep(&mut self, thread: Thread) {
         self.sleepers.end(thread);

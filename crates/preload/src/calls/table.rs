@@ -69,9 +69,10 @@ pub const CALLS: &[Calls] = &[
     (
         Followed,
         &["sigaction", "__sigaction", "signal", "bsd_signal", "ssignal", "sysv_signal", "__sysv_signal"],
-        "so that a call that spins ends with `EINTR` where it would in the kernel",
+        "so that a call that spins ends with `EINTR` where it would in the kernel, and handlers run between calls",
     ),
     (Followed, &["siginterrupt", "sigset"], "as above"),
+    (Followed, &["pthread_cancel"], "a thread in a call of the library is cancelled when it has left that"),
     (Kernel, &["getsockname", "getpeername", "sockatmark", "isfdtype"], "the socket behind has the answer"),
     (
         Followed,

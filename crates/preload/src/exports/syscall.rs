@@ -20,7 +20,7 @@ use crate::turn::to_timespec;
 const MASK_BYTES: c_ulong = 8;
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn syscall(
+pub unsafe extern "C-unwind" fn syscall(
     number: c_long,
     a: c_ulong,
     b: c_ulong,

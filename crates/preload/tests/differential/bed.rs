@@ -43,6 +43,8 @@ pub enum Run {
     Sleeping,
     /// With the library, whose calls spin before they sleep, over the driver's own receive path.
     Spinning,
+    /// With the library, whose calls spin as long as they wait.
+    Forever,
 }
 
 impl Run {
@@ -52,6 +54,7 @@ impl Run {
             Self::KernelAgain => "kernel-again",
             Self::Sleeping => "sleeping",
             Self::Spinning => "spinning",
+            Self::Forever => "forever",
         }
     }
 
@@ -61,6 +64,7 @@ impl Run {
             Self::Kernel | Self::KernelAgain => &[],
             Self::Sleeping => &[("NEARWIRE_SPIN", "0"), ("NEARWIRE_MODE", "generic")],
             Self::Spinning => &[("NEARWIRE_SPIN", "100us"), ("NEARWIRE_MODE", "native")],
+            Self::Forever => &[("NEARWIRE_SPIN", "forever"), ("NEARWIRE_MODE", "native")],
         }
     }
 }
