@@ -12,9 +12,11 @@
 //!
 //! Other variables that begin with `NEARWIRE_` hold inside too.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::Duration;
 
 use super::system::prepare;
@@ -25,6 +27,8 @@ const INSIDE: &str = "NEARWIRE_ON_STOCK_KERNEL";
 const KERNELS: &str = "NEARWIRE_KERNELS";
 const TESTS: &str = "NEARWIRE_KERNEL_TESTS";
 const EVERYTHING: &str = "all";
+/// The distribution's: another one in PATH may be a script.
+const PYTHON: &str = "/usr/bin/python3";
 /// In the names of tests that start an emulated host: they do not run inside.
 const STARTING: &str = "on_stock_kernel";
 /// Where files of this machine lie inside; links lead there from the paths that they have here.
@@ -32,7 +36,7 @@ const KEPT: &str = "/own";
 /// What the chosen tests may take together.
 const LIMIT: Duration = Duration::from_secs(180);
 /// What everything may take.
-const LIMIT_OF_ALL: Duration = Duration::from_secs(1500);
+const LIMIT_OF_ALL: Duration = Duration::from_secs(3000);
 /// For the answer to come once the tests were ended.
 const ANSWER: Duration = Duration::from_secs(20);
 
@@ -77,6 +81,8 @@ pub struct OwnTests {
     left_out: Vec<String>,
     programs: Vec<String>,
     files: Vec<PathBuf>,
+    /// Python's, with those that every program begins with.
+    modules: Vec<String>,
     directories: Vec<PathBuf>,
     hardware: HostHardware,
 }
@@ -100,6 +106,13 @@ impl OwnTests {
     #[must_use]
     pub fn with_programs(mut self, names: &[&str]) -> Self {
         self.programs.extend(names.iter().map(|&name| name.to_owned()));
+        self
+    }
+
+    /// Python, with these modules and what they import.
+    #[must_use]
+    pub fn with_python(mut self, modules: &[&str]) -> Self {
+        self.modules.extend(modules.iter().map(|&name| name.to_owned()));
         self
     }
 
@@ -164,18 +177,20 @@ impl OwnTests {
     fn system(&self, kernel: StockKernel, own: &Path) -> Result<HostSystem, EmulatedHostError> {
         let target = target_directory(own);
         let programs = self.programs.iter().map(|name| super::system::program_anywhere(name));
-        let mut files = vec![own.to_owned()];
-        files.extend(self.files.iter().cloned());
-        Ok(HostSystem {
-            kernel_directory: target.join("emulated-host").join(kernel.version()),
-            programs: programs.collect::<Result<_, _>>()?,
-            files: files.into_iter().map(|path| (path.clone(), kept(&path))).collect(),
-        })
+        let mut programs = programs.collect::<Result<Vec<_>, _>>()?;
+        let here = self.files.iter().map(PathBuf::as_path).chain([own]);
+        let mut files: Vec<_> = here.map(|path| (path.to_owned(), kept(path))).collect();
+        if !self.modules.is_empty() {
+            programs.push(PathBuf::from(PYTHON));
+            files.extend(modules(&self.modules)?.into_iter().map(|path| (path.clone(), path.display().to_string())));
+        }
+        Ok(HostSystem { kernel_directory: target.join("emulated-host").join(kernel.version()), programs, files })
     }
 
     /// Links, directories, variables, and the tests one after another: they share one processor's time.
     fn script(&self, own: &Path, chosen: &str, limit: Duration) -> String {
-        let mut script = String::new();
+        // Of two processes that make the first interface of a kind at once, one would find the module half loaded.
+        let mut script = "modprobe -q -a veth 8021q\n".to_owned();
         let here = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));
         for directory in self.directories.iter().chain([&here]) {
             script += &format!("mkdir -p {}\n", quoted(&directory.to_string_lossy()));
@@ -198,7 +213,7 @@ impl OwnTests {
         };
         let (seconds, exe) = (limit.as_secs(), quoted(&kept(own)));
         script += &format!(
-            "export {INSIDE}=yes RUST_BACKTRACE=0\ncd {} && exec timeout -s KILL {seconds} {exe} --test-threads=1 \
+            "export {INSIDE}=yes RUST_BACKTRACE=0 PYTHONHOME=/usr\ncd {} && exec timeout -s KILL {seconds} {exe} --test-threads=1 \
              --show-output --skip {STARTING}{names} 2>&1",
             quoted(&here.to_string_lossy())
         );
@@ -206,10 +221,35 @@ impl OwnTests {
     }
 }
 
+/// The files of modules of Python and of what they import.
+fn modules(names: &[String]) -> Result<Vec<PathBuf>, EmulatedHostError> {
+    if !Path::new(PYTHON).exists() {
+        return Err(EmulatedHostError::MissingProgram { program: PYTHON.to_owned(), package: "python3" });
+    }
+    let failed = |source| prepare(format!("ask {PYTHON} for the files of {names:?}"), source);
+    let script = format!(
+        "import sys, {}\nfor module in sys.modules.values(): print(getattr(module, '__file__', None) or '')",
+        names.join(", ")
+    );
+    let output = Command::new(PYTHON).args(["-I", "-c", &script]).output().map_err(failed)?;
+    if !output.status.success() {
+        return Err(failed(io::Error::other(String::from_utf8_lossy(&output.stderr).into_owned())));
+    }
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let files: BTreeSet<_> = text.lines().filter(|line| line.starts_with('/')).map(PathBuf::from).collect();
+    Ok(files.into_iter().collect())
+}
+
 /// True inside an emulated host that [`OwnTests`] started.
 #[must_use]
 pub fn is_inside() -> bool {
     std::env::var_os(INSIDE).is_some()
+}
+
+/// True where all tests are to run on stock kernels, and not the chosen ones alone.
+#[must_use]
+pub fn is_everything_wanted() -> bool {
+    std::env::var(TESTS).is_ok_and(|chosen| chosen == EVERYTHING)
 }
 
 fn kept(path: &Path) -> String {

@@ -7,6 +7,7 @@ use std::sync::{Mutex, OnceLock};
 use std::time::SystemTime;
 
 use nearwire_lab::Namespace;
+use nearwire_lab::emulated_host::{OwnTests, is_inside};
 
 /// Where the sources are.
 const SOURCES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/scripts");
@@ -39,6 +40,10 @@ impl Programs {
         static COMPILING: OnceLock<Result<(), String>> = OnceLock::new();
         let outcome = COMPILING.get_or_init(|| {
             Namespace::new().and_then(|namespace| namespace.enter(|| ())).map_err(|error| error.to_string())?;
+            // There is no compiler inside; what was compiled outside is there.
+            if is_inside() {
+                return Ok(());
+            }
             let compiler = Command::new("cc").arg("--version").output();
             compiler.map_err(|error| format!("no C compiler: cc: {error}"))?;
             compile_all();
@@ -52,6 +57,13 @@ impl Programs {
         let library = std::env::current_exe().unwrap().with_file_name("libnearwire_preload.so");
         assert!(library.exists(), "cargo builds the library before its tests, but there is no {}", library.display());
         Some(Self { scripts: built("scripts"), peer: built("peer"), library })
+    }
+
+    /// Tests of this program, with all that scripts need on another kernel.
+    pub fn own_tests(&self, tests: &[&str]) -> OwnTests {
+        // What exec'ed scripts find in PATH.
+        let own = OwnTests::new(tests).with_programs(&["ip", "sh", "env"]);
+        [&self.scripts, &self.peer, &self.library].into_iter().fold(own, |own, file| own.with_file(file))
     }
 
     /// The names of all scripts.
