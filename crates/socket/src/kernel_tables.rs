@@ -18,6 +18,7 @@ mod groups;
 mod link;
 mod message;
 mod neighbour;
+pub mod packet_filters;
 mod questions;
 mod route;
 mod rules;

@@ -6,6 +6,7 @@
 //! Source: bpf(2), `include/uapi/linux/bpf.h`.
 
 mod attr;
+pub mod query;
 
 use std::io;
 use std::mem::ManuallyDrop;
