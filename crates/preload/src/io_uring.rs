@@ -13,6 +13,7 @@ use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use libc::{c_int, dl_phdr_info, size_t};
+use nearwire_socket::program::io_uring::is_set_up_by;
 
 use crate::state;
 
@@ -78,79 +79,14 @@ unsafe extern "C" fn object(info: *mut dl_phdr_info, _: size_t, look: *mut c_voi
         }
         // SAFETY: a segment that is loaded and can be read, which the dynamic linker keeps while this runs.
         let text = unsafe { std::slice::from_raw_parts(start as *const u8, text.len()) };
-        look.finds |= sets_up_rings(text);
+        look.finds |= is_set_up_by(text);
     }
     0
-}
-
-/// How many bytes behind the number of a call its instruction is looked for: arguments are put into registers in between.
-const INSTRUCTION_WITHIN_BYTES: usize = 64;
-
-/// Whether code makes the system call: its number is put into the register that says which, and the instruction follows.
-#[cfg(target_arch = "x86_64")]
-fn sets_up_rings(text: &[u8]) -> bool {
-    const NUMBER: [u8; 4] = (libc::SYS_io_uring_setup as u32).to_le_bytes();
-    const MOV_EAX: [u8; 1] = [0xb8];
-    const MOV_RAX: [u8; 3] = [0x48, 0xc7, 0xc0];
-    const SYSCALL: [u8; 2] = [0x0f, 0x05];
-    places_of(&NUMBER, text).any(|at| {
-        let behind = text.get(at + NUMBER.len()..).unwrap_or_default();
-        let behind = behind.get(..INSTRUCTION_WITHIN_BYTES).unwrap_or(behind);
-        (text[..at].ends_with(&MOV_EAX) || text[..at].ends_with(&MOV_RAX))
-            && behind.windows(SYSCALL.len()).any(|code| code == SYSCALL)
-    })
-}
-
-#[cfg(target_arch = "aarch64")]
-fn sets_up_rings(text: &[u8]) -> bool {
-    /// `mov w8, #425`, and with the bit below `mov x8, #425`.
-    const MOV_W8: u32 = 0x5280_0000 | (libc::SYS_io_uring_setup as u32) << 5 | 8;
-    const WIDE: u32 = 1 << 31;
-    const SVC_0: u32 = 0xd400_0001;
-    places_of(&MOV_W8.to_le_bytes()[..3], text).any(|at| {
-        let code = |at: usize| text.get(at..at + 4)?.try_into().ok().map(u32::from_le_bytes);
-        let mut behind = (at + 4..at + 4 + INSTRUCTION_WITHIN_BYTES).step_by(4);
-        at % 4 == 0
-            && code(at).is_some_and(|found| found & !WIDE == MOV_W8)
-            && behind.any(|next| code(next) == Some(SVC_0))
-    })
-}
-
-/// Where some bytes are.
-fn places_of<'t>(wanted: &'t [u8], text: &'t [u8]) -> impl Iterator<Item = usize> + 't {
-    let mut from = 0;
-    std::iter::from_fn(move || {
-        let rest = text.get(from..)?;
-        // SAFETY: both are live slices of the lengths given. Programs have tens of MB of text, which the C library looks
-        // through several times as fast as a loop would.
-        let found = unsafe { libc::memmem(rest.as_ptr().cast(), rest.len(), wanted.as_ptr().cast(), wanted.len()) };
-        if found.is_null() {
-            return None;
-        }
-        let at = found.addr() - text.as_ptr().addr();
-        from = at + 1;
-        Some(at)
-    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    #[cfg(target_arch = "x86_64")]
-    fn code_that_makes_the_call_is_found_and_other_uses_of_its_number_are_not() {
-        // mov $0x1a9,%eax; mov %rsi,%rdi; syscall
-        let direct = [0x90, 0xb8, 0xa9, 1, 0, 0, 0x48, 0x89, 0xf7, 0x0f, 0x05, 0xc3];
-        assert!(sets_up_rings(&direct));
-        // mov $0x1a9,%rax; syscall
-        assert!(sets_up_rings(&[0x48, 0xc7, 0xc0, 0xa9, 1, 0, 0, 0x0f, 0x05]));
-        // mov $0x1a9,%edi; call: by the C library.
-        assert!(!sets_up_rings(&[0xbf, 0xa9, 1, 0, 0, 0xe8, 0, 0, 0, 0, 0x0f, 0x05]));
-        let far = [&direct[..6], &[0x90; 100], &direct[9..]].concat();
-        assert!(!sets_up_rings(&far));
-        assert!(!sets_up_rings(&direct[..8]) && !sets_up_rings(&[]));
-    }
 
     #[test]
     fn programs_without_io_uring_that_are_looked_through_are_not_said_to_use_it() {

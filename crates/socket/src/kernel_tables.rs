@@ -20,6 +20,7 @@ mod link;
 mod message;
 mod neighbour;
 mod path_errors;
+pub mod packet_filters;
 mod questions;
 mod route;
 mod rules;

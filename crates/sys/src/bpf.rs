@@ -7,6 +7,7 @@
 
 mod attr;
 mod room;
+pub mod query;
 
 use std::io;
 use std::mem::ManuallyDrop;
