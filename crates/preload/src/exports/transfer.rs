@@ -231,6 +231,19 @@ pub unsafe extern "C" fn recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) 
     unsafe { recv_message(fd, message, flags).unwrap_or_else(|| real::recvmsg(fd, message, flags)) }
 }
 
+/// `is_more`: the call has a datagram already.
+unsafe fn recv_another(fd: c_int, message: *mut msghdr, flags: c_int, is_more: bool) -> ssize_t {
+    // SAFETY: the caller's, as for the C function.
+    unsafe {
+        if !is_more || message.is_null() {
+            return recvmsg(fd, message, flags);
+        }
+        let original = |fd, more| real::recvmsg(fd, message, flags | more);
+        receive::receive_in_turn(fd, Into::Message(message), flags, true, original)
+            .unwrap_or_else(|| real::recvmsg(fd, message, flags))
+    }
+}
+
 unsafe fn recv_message(fd: c_int, message: *mut msghdr, flags: c_int) -> Option<ssize_t> {
     if !marks::is_socket(fd) || message.is_null() {
         return None;
@@ -284,7 +297,7 @@ unsafe fn recv_messages(
         // SAFETY: the caller's array.
         let length = unsafe {
             if is_plausible(entry, size_of::<mmsghdr>()) {
-                let length = recvmsg(fd, &raw mut (*entry).msg_hdr, each);
+                let length = recv_another(fd, &raw mut (*entry).msg_hdr, each, done > 0);
                 if length >= 0 {
                     (*entry).msg_len = length as c_uint;
                 }
