@@ -16,12 +16,14 @@ mod branch;
 mod capture;
 mod flows;
 mod paths;
+mod overflow;
 mod tell;
 mod warming;
 mod watch;
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
+use std::ops::BitOr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
@@ -122,6 +124,8 @@ pub struct Engine {
     told: Told,
     warming: Warming,
     paths: Paths,
+    /// What is in the ports stays there for now.
+    is_holding: bool,
 }
 
 /// A kick of one of the engine's ports, to be made when nobody is kept out.
@@ -202,6 +206,7 @@ impl Engine {
             told: Told::default(),
             warming: Warming::default(),
             paths,
+            is_holding: false,
         })
     }
 
@@ -399,6 +404,9 @@ impl Engine {
     pub fn poll(&mut self, mut reader: impl FnMut(EndpointId, &Datagram<'_>) -> Take) -> bool {
         // What waits is captured, where that was asked while the program slept or was busy elsewhere.
         self.follow_capture_request();
+        if self.is_holding {
+            return false;
+        }
         let Engine { stack, interfaces, page, times, has_failed, capture, .. } = self;
         let ports = interfaces.attached.len();
         for _ in 0..ports {
@@ -607,6 +615,10 @@ impl Engine {
 
     /// Takes in all that the ports have: where what came before a change is to be told from what comes after. How many.
     pub fn take_in_all(&mut self) -> u32 {
+        if self.is_holding {
+            self.begin_settling();
+            self.end_hold();
+        }
         (0..FRAMES_LEFT_MOST).take_while(|_| self.poll(|_, _| Take::Queue)).count() as u32
     }
 
@@ -686,6 +698,19 @@ pub struct Looked {
     pub links_changed: bool,
     /// A port is gone.
     pub ports_failed: bool,
+}
+
+impl BitOr for Looked {
+    type Output = Looked;
+
+    /// What either found.
+    fn bitor(self, other: Looked) -> Looked {
+        Looked {
+            addresses_changed: self.addresses_changed | other.addresses_changed,
+            links_changed: self.links_changed | other.links_changed,
+            ports_failed: self.ports_failed | other.ports_failed,
+        }
+    }
 }
 
 fn reason_of(error: &TablesError) -> Reason {

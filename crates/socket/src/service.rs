@@ -60,6 +60,9 @@ impl Sockets {
         // The tables may have changed since the last look: the address may be one of today.
         self.look();
         self.ask_rules(id, remote)?;
+        if self.has_io_uring {
+            return Err(Reason::IoUring.into());
+        }
         let remote_ip = remote.map(|remote| remote.ip().to_canonical());
         let Some(socket) = self.get_mut(id) else { return Err(Reason::NotBound.into()) };
         let kept = Kept::read(socket.shadow, socket.family);

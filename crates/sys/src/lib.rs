@@ -12,6 +12,7 @@ pub mod icmp;
 pub mod netdev;
 pub mod netlink;
 pub mod netns;
+pub mod receive;
 pub mod shared_words;
 pub mod socket;
 pub mod tsc;

@@ -145,6 +145,9 @@ unsafe impl Attr for ObjInfo {}
 pub(super) struct ProgInfo {
     pub kind: u32,
     pub id: u32,
+    pub tag: [u8; 8],
+    pub jited_prog_len_bytes: u32,
+    pub xlated_prog_len_bytes: u32,
 }
 
 /// The head of `struct bpf_link_info`, with the part of XDP links.
@@ -209,7 +212,8 @@ mod tests {
         assert_eq!((offset_of!(XdpMd, ingress_ifindex), offset_of!(XdpMd, rx_queue_index)), (12, 16));
         assert_eq!(size_of::<XdpMd>(), 24);
         assert_eq!((offset_of!(ObjInfo, info), size_of::<ObjInfo>()), (8, 16));
-        assert_eq!((offset_of!(ProgInfo, id), size_of::<ProgInfo>()), (4, 8));
+        assert_eq!((offset_of!(ProgInfo, id), offset_of!(ProgInfo, jited_prog_len_bytes)), (4, 16));
+        assert_eq!(size_of::<ProgInfo>(), 24);
         assert_eq!((offset_of!(LinkInfo, prog_id), offset_of!(LinkInfo, ifindex)), (8, 16));
         assert_eq!((offset_of!(LinkCreate, flags), size_of::<LinkCreate>()), (12, 16));
         assert_eq!((offset_of!(LinkUpdate, new_prog_fd), size_of::<LinkUpdate>()), (4, 16));
