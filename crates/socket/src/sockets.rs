@@ -294,19 +294,30 @@ impl Sockets {
     }
 
     /// A call begins to wait at a socket: it lives until [`Sockets::release`].
-    pub fn hold(&mut self, id: SocketId) {
-        if let Some(socket) = self.get_mut(id) {
-            socket.holders += 1;
-        }
+    pub fn hold(&mut self, id: SocketId) -> u32 {
+        let Some(socket) = self.get_mut(id) else { return 0 };
+        let ticket = socket.next_ticket;
+        socket.next_ticket = ticket.wrapping_add(1);
+        socket.holders += 1;
+        socket.tickets.push(ticket);
+        ticket
     }
 
     /// The call ends. Its socket, where all numbers were closed meanwhile, does too.
-    pub fn release(&mut self, id: SocketId) {
+    pub fn release(&mut self, id: SocketId, ticket: u32) {
         let Some(socket) = self.get_mut(id) else { return };
         socket.holders = socket.holders.saturating_sub(1);
+        socket.tickets.retain(|other| *other != ticket);
         if socket.holders == 0 && socket.numbers == 0 {
             self.close(id);
         }
+    }
+
+    /// Whether another call waits at the socket for longer than the one with this ticket.
+    #[inline]
+    #[must_use]
+    pub fn is_behind(&self, id: SocketId, ticket: u32) -> bool {
+        self.get(id).and_then(|socket| socket.tickets.first()).is_some_and(|first| *first != ticket)
     }
 
     /// Before a number is closed or becomes a copy of another: a socket that a call waits at keeps its shadow.

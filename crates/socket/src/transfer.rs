@@ -355,6 +355,14 @@ impl Sockets {
         engine.stack_ref().udp_peek(endpoint, |datagram| datagram.payload.len())
     }
 
+    /// Whether the next receive would deliver a datagram that a port took.
+    pub fn has_datagram(&mut self, id: SocketId) -> bool {
+        self.take_in_frames();
+        let Some((socket, engine)) = self.with_engine(id) else { return false };
+        let endpoint = socket.endpoint();
+        endpoint.is_some_and(|endpoint| engine.stack_ref().udp_waiting(endpoint) > 0)
+    }
+
     /// Takes in what the ports have, and looks at the watch when that is due.
     pub fn take_in(&mut self) {
         if self.children.forked && self.children.want_something() {

@@ -93,6 +93,9 @@ pub(crate) struct UdpSocket {
     pub(crate) remote: Option<SocketAddr>,
     /// Calls that wait at it: it lives until they end, whatever numbers are closed, as an open file does.
     pub(crate) holders: u32,
+    /// Of those calls, in the order in which they began to wait.
+    pub(crate) tickets: Vec<u32>,
+    pub(crate) next_ticket: u32,
     /// The shadow's descriptor when the program has closed all of its own.
     pub(crate) kept_open: Option<OwnedFd>,
     /// How often it was found that the shadow may have something: what a thread learns from the shadow is old when that
@@ -139,6 +142,8 @@ impl UdpSocket {
             local: None,
             remote: None,
             holders: 0,
+            tickets: Vec::new(),
+            next_ticket: 0,
             kept_open: None,
             never_waits: false,
             stamp_ns: None,

@@ -1,7 +1,7 @@
 //! recv(2) and its kin.
 
 use std::net::IpAddr;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use libc::{c_int, iovec, msghdr, pollfd, sockaddr, socklen_t, ssize_t};
 use nearwire_socket::reason::HandedCall;
@@ -87,14 +87,16 @@ pub unsafe fn receive(
     loop {
         cancellation::point();
         // SAFETY: the caller's.
-        match deferral::inside(|| unsafe { attempt(fd, into, flags, &original) })? {
+        match deferral::inside(|| unsafe { attempt(fd, into, flags, false, &original) })? {
             Ended(result) => return Some(result),
             Restart => {}
         }
     }
 }
 
-/// The same as part of a call, which is left when the attempt says so.
+/// The same as part of a call, which is left when the attempt says so. `is_more`: the call has a datagram already, so what
+/// comes while it waits is first for calls that wait for longer (`__skb_wait_for_more_packets` queues them). In between, a
+/// thread that spins would take all from those that sleep.
 ///
 /// # Safety
 /// As for [`receive`].
@@ -103,6 +105,7 @@ pub unsafe fn attempt(
     fd: c_int,
     into: Into,
     flags: c_int,
+    is_more: bool,
     original: &impl Fn(c_int, c_int) -> ssize_t,
 ) -> Option<Attempt> {
     if !state::is_in_use() {
@@ -121,6 +124,9 @@ pub unsafe fn attempt(
         let subject = held.map_or(Subject::Number(fd), Subject::Socket);
         let attempt = state::with_subject(subject, |sockets| {
             let Some(id) = held.or_else(|| sockets.find(fd)) else { return Receive::Kernel };
+            if is_more && waiting.as_mut().is_some_and(|waiting| waiting.leaves_it(sockets)) {
+                return Receive::Empty { is_nonblocking: false, timeout: None };
+            }
             // SAFETY: the caller's.
             let attempt = sockets.receive_at(id, stays, |delivery| unsafe { deliver(&delivery, &room, flags) });
             if let (Receive::Done(_), Some(waiting)) = (&attempt, &mut waiting) {
@@ -162,6 +168,10 @@ pub unsafe fn attempt(
             Receive::Empty { is_nonblocking, timeout } => {
                 if is_nonblocking || flags & libc::MSG_DONTWAIT != 0 {
                     return Some(Ended(fail(libc::EAGAIN)));
+                }
+                if waiting.as_ref().is_some_and(|waiting| waiting.left_since.is_some()) {
+                    std::thread::yield_now();
+                    continue;
                 }
                 if let Some(ended) = Waiting::turn(&mut waiting, fd, timeout, true, &mut Vec::new())? {
                     return Some(ended);
@@ -206,7 +216,13 @@ struct Waiting {
     is_held: bool,
     turns: Turns<'static>,
     spins: bool,
+    ticket: u32,
+    /// A datagram is there, and was left to a call that waits for longer.
+    left_since: Option<Instant>,
 }
+
+/// A call that should have come for its datagram by now is not coming: its thread has been stopped, or runs a handler.
+const LEFT_MOST: Duration = Duration::from_micros(500);
 
 impl Waiting {
     /// Waits a turn, beginning if it has not yet. `None`: the call is the kernel's after all; `Some(Some(result))`: the attempt
@@ -234,21 +250,28 @@ impl Waiting {
     /// A receive with SO_RCVTIMEO does not restart after a signal (`sock_intr_errno`).
     #[cold]
     fn begin(fd: c_int, timeout: Option<Duration>, spins: bool) -> Option<Waiting> {
-        let id = state::with_number(fd, |sockets| {
+        let (id, ticket) = state::with_number(fd, |sockets| {
             let id = sockets.find(fd)?;
-            sockets.hold(id);
-            Some(id)
+            Some((id, sockets.hold(id)))
         })??;
         let (never_restarts, waits_for) = (timeout.is_some(), WaitsFor::Socket(id));
         let subject = Subject::Socket(id);
         let turns = Turns::new(Wait { timeout, mask: None, never_restarts, spins, waits_for, subject });
-        Some(Waiting { id, is_held: true, turns, spins })
+        Some(Waiting { id, is_held: true, turns, spins, ticket, left_since: None })
+    }
+
+    /// Whether there is a datagram that another call waits for longer for.
+    fn leaves_it(&mut self, sockets: &mut Sockets) -> bool {
+        let is_late = self.left_since.is_some_and(|since| since.elapsed() > LEFT_MOST);
+        let leaves = !is_late && sockets.is_behind(self.id, self.ticket) && sockets.has_datagram(self.id);
+        self.left_since = if leaves { self.left_since.or_else(|| Some(Instant::now())) } else { None };
+        leaves
     }
 
     #[inline]
     fn let_go(&mut self, sockets: &mut Sockets) {
         self.is_held = false;
-        sockets.release(self.id);
+        sockets.release(self.id, self.ticket);
     }
 
     fn number(&self) -> c_int {

@@ -302,7 +302,7 @@ unsafe fn recv_messages(
         // SAFETY: the caller's array.
         let length = unsafe {
             if is_plausible(entry, size_of::<mmsghdr>()) {
-                let length = match recv_message_inside(fd, &raw mut (*entry).msg_hdr, each) {
+                let length = match recv_message_inside(fd, &raw mut (*entry).msg_hdr, each, done > 0) {
                     Some(Attempt::Ended(length)) => length,
                     Some(Attempt::Restart) if done == 0 => return Received::Restart,
                     None if done == 0 => return Received::Kernel,
@@ -342,14 +342,15 @@ unsafe fn recv_messages(
     Received::Ended(done as c_int)
 }
 
-unsafe fn recv_message_inside(fd: c_int, message: *mut msghdr, flags: c_int) -> Option<Attempt> {
+/// `is_more`: the call has a datagram already.
+unsafe fn recv_message_inside(fd: c_int, message: *mut msghdr, flags: c_int, is_more: bool) -> Option<Attempt> {
     // SAFETY: the caller's, as for the C function.
     unsafe {
         if message.is_null() {
             return None;
         }
         let original = |fd, more| real::recvmsg(fd, message, flags | more);
-        receive::attempt(fd, Into::Message(message), flags, &original)
+        receive::attempt(fd, Into::Message(message), flags, is_more, &original)
     }
 }
 

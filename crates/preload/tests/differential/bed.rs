@@ -117,6 +117,9 @@ impl<'a> Bed<'a> {
         if !run.variables().is_empty() {
             command.env("LD_PRELOAD", &self.programs.library);
         }
+        if let (Run::Spinning, Some(spin)) = (run, std::env::var_os("NEARWIRE_SCRIPT_SPIN")) {
+            command.env("NEARWIRE_SPIN", spin);
+        }
         command
             .stdin(Stdio::null())
             .stdout(File::create(file("out")).unwrap())

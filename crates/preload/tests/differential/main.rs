@@ -5,6 +5,7 @@
 //! |---|---|
 //! | `NEARWIRE_SCRIPTS=kernel` | compare the kernel with the kernel: what differs then is a mistake of a script |
 //! | `NEARWIRE_SCRIPT_FILTER=TEXT` | only scripts whose name, as in `poll.timeout`, contains the text |
+//! | `NEARWIRE_SCRIPT_SPIN=TIME` | how long the spinning run spins: `forever`, `auto`, `50us`; 100us without this |
 //! | `NEARWIRE_TRACES=DIRECTORY` | keep all traces there |
 //! | `NEARWIRE_SEQUENCES=COUNT` | generated sequences, 400 without this |
 //! | `NEARWIRE_KERNEL_TESTS=all` | all scripts on stock kernels too, with the sequences |

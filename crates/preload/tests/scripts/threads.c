@@ -218,3 +218,33 @@ SCRIPT(dup2_over_a_socket_somebody_reads) {
     join_thread(reader);
     RECV(shared, 10, MSG_DONTWAIT);
 }
+
+/* Vectors that are longer than what comes at once. The time over, a call gives what it has. */
+static void *receive_vectors(void *argument) {
+    char data[8][10];
+    struct iovec parts[8];
+    struct mmsghdr messages[8];
+    int got;
+    for (int i = 0; i < 8; i++) {
+        parts[i] = (struct iovec){ data[i], sizeof data[i] };
+        messages[i] = (struct mmsghdr){ .msg_hdr = { .msg_iov = &parts[i], .msg_iovlen = 1 } };
+    }
+    while ((got = recvmmsg(shared, messages, 8, 0, NULL)) > 0) *(int *)argument += got;
+    return NULL;
+}
+
+static void share_vectors(int gap_us) {
+    struct timeval time = { 0, 400000 };
+    shared = bound(0);
+    CALL(setsockopt(shared, SOL_SOCKET, SO_RCVTIMEO, &time, sizeof time));
+    counts[0] = counts[1] = 0;
+    struct thread *one = start_thread("one", receive_vectors, &counts[0]);
+    struct thread *two = start_thread("two", receive_vectors, &counts[1]);
+    let_it_wait();
+    FAR_SENDS(.to = PORT(0), .size = 3, .count = 64, .gap_us = gap_us);
+    join_thread(one);
+    join_thread(two);
+    say("together %d, each at least a quarter: %d", counts[0] + counts[1], counts[0] >= 16 && counts[1] >= 16);
+}
+
+SCRIPT(two_readers_of_vectors_share_what_comes_slowly) { share_vectors(2000); }

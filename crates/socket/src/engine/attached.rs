@@ -195,7 +195,9 @@ impl Interfaces {
             }
             Update::DelLink { ifindex } => {
                 self.changed = true;
+                let carrier = self.below(*ifindex);
                 self.links.retain(|link| link.ifindex != *ifindex);
+                changes.links = self.lost_vlan(carrier);
                 self.addresses.retain(|(of, _)| of != ifindex);
                 self.fail(*ifindex, Reason::InterfaceDown);
                 changes.addresses = true;
@@ -241,11 +243,38 @@ impl Interfaces {
             Some(known) => *known = new,
             None => self.links.push(new),
         }
+        self.fail_where_tags_hide(self.below(ifindex));
         match obstacle {
             Some(reason) => self.fail(ifindex, reason),
             None => return is_changed,
         }
         false
+    }
+
+    /// Gives up a port whose frames are those of several VLANs, and do not say of which.
+    fn fail_where_tags_hide(&mut self, carrier: u32) {
+        let carries_vlans = self.carries_vlans(carrier);
+        let attached = self.attached.iter_mut().find(|attached| attached.ifindex == carrier);
+        if let Some(attached) = attached.filter(|_| carries_vlans)
+            && hides_tags(&attached.name, attached.is_veth)
+        {
+            attached.failed.get_or_insert(Reason::HiddenVlanTags);
+        }
+    }
+
+    fn carries_vlans(&self, carrier: u32) -> bool {
+        let is_vlan = |link: &&Link| matches!(link.kind, LinkKind::Vlan { .. });
+        self.links.iter().filter(is_vlan).any(|link| self.below(link.ifindex) == carrier)
+    }
+
+    /// A VLAN interface is gone. Whether what carried it may have a port now.
+    fn lost_vlan(&mut self, carrier: u32) -> bool {
+        if self.carries_vlans(carrier) {
+            return false;
+        }
+        let is_hiding = |refused: &Refused| refused.reason == Reason::HiddenVlanTags;
+        let link = self.links.iter_mut().find(|link| link.ifindex == carrier);
+        link.is_some_and(|link| link.refused.take_if(|refused| is_hiding(refused)).is_some())
     }
 
     pub(super) fn tables(&mut self) -> impl Iterator<Item = &mut SteeringTable> {
@@ -433,6 +462,9 @@ impl Interfaces {
         }
         let refused = |error: PortError| Refused::new(&name, Reason::of_port(&error), error.to_string());
         let facts = InterfaceFacts::read(&name).map_err(refused)?;
+        if self.carries_vlans(link.ifindex) && hides_tags(&name, facts.driver == "veth") {
+            return Err(Refused::new(&name, Reason::HiddenVlanTags, String::new()));
+        }
         let mut port = open_port(&facts, self.mode, self.engines_most).map_err(refused)?;
         let port_id = join(link.ifindex, &mut port).map_err(refused)?;
         Ok(Attached::new(link.ifindex, &name, facts.driver == "veth", port, port_id))
@@ -467,6 +499,13 @@ impl Usable {
     fn outcome(self) -> Result<(), Reason> {
         if self.any { Ok(()) } else { Err(self.refusal.unwrap_or(Reason::NoInterface)) }
     }
+}
+
+/// Whether frames that come by an interface may have lost their VLAN tag, which the kernel keeps beside them then: an XDP
+/// program does not see it. With veth it is the far end that leaves it out, whatever this end is told.
+fn hides_tags(name: &str, is_veth: bool) -> bool {
+    let strips = || Interface::open(name)?.strips_vlan_tags();
+    is_veth || strips().unwrap_or(true)
 }
 
 /// What the kernel calls an interface.

@@ -67,6 +67,7 @@ request!(GetRings, 0x10, "GRINGPARAM");
 request!(GetPause, 0x12, "GPAUSEPARAM");
 request!(GetStrings, 0x1b, "GSTRINGS");
 request!(GetStringSetInfo, 0x37, "GSSET_INFO");
+request!(GetFlags, 0x25, "GFLAGS");
 request!(GetFeatures, 0x3a, "GFEATURES");
 request!(GetChannels, 0x3c, "GCHANNELS");
 request!(GetTimestamping, 0x41, "GET_TS_INFO");
@@ -118,6 +119,13 @@ pub(super) struct SetFeatures {
     pub cmd: u32,
     pub size: u32,
     pub blocks: [SetFeatureBlock; FEATURES_MAX / 32],
+}
+
+/// `struct ethtool_value`, of `ETHTOOL_GFLAGS`.
+#[repr(C)]
+pub(super) struct GetFlags {
+    pub cmd: u32,
+    pub data: u32,
 }
 
 /// `struct ethtool_drvinfo`.

@@ -1,7 +1,10 @@
 //! Offloads: what the driver can do to frames, by the kernel's names.
 
-use super::layout::{FEATURES_MAX, GetFeatures, GetStringSetInfo, GetStrings, STRING_SET_FEATURES, text};
+use super::layout::{FEATURES_MAX, GetFeatures, GetFlags, GetStringSetInfo, GetStrings, STRING_SET_FEATURES, text};
 use super::{EthtoolError, Interface};
+
+/// `enum ethtool_flags` of `linux/ethtool.h`.
+const ETH_FLAG_RXVLAN: u32 = 1 << 8;
 
 /// One offload of an interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,6 +65,16 @@ impl Interface {
         };
         let named = names.into_iter().enumerate();
         Ok(Features(named.filter(|(_, name)| !name.is_empty()).map(feature).collect()))
+    }
+
+    /// Whether the device takes VLAN tags out of the frames it receives (`rx-vlan-hw-parse`, by `ETHTOOL_GFLAGS`, whose answer
+    /// is short).
+    ///
+    /// # Errors
+    /// See [`EthtoolError`].
+    pub fn strips_vlan_tags(&self) -> Result<bool, EthtoolError> {
+        let found: GetFlags = self.ask(|_| {})?;
+        Ok(found.data & ETH_FLAG_RXVLAN != 0)
     }
 
     /// The names of all offloads the running kernel knows, at most [`FEATURES_MAX`]. Their number
