@@ -16,7 +16,7 @@ mod address;
 mod error;
 mod groups;
 mod link;
-mod message;
+pub(crate) mod message;
 mod neighbour;
 pub mod packet_filters;
 mod questions;
