@@ -253,6 +253,37 @@ fn interface_down_and_up_under_a_sleeping_reader_it_gets_the_next_datagram() {
     assert_eq!(puppet.number(&send), -i64::from(libc::ENETUNREACH));
 }
 
+/// A kick that a thread makes while another one closes the port is the last to have the descriptor of the AF_XDP socket.
+#[test]
+fn link_that_flaps_while_threads_send_leaves_no_descriptor_and_no_busy_queue() {
+    let Some((bed, mut puppet, socket)) = serving() else { return };
+    let descriptors = |puppet: &Puppet| {
+        let names = std::fs::read_dir(format!("/proc/{}/fd", puppet.child.id())).unwrap().flatten();
+        let targets = names.filter_map(|name| Some((name.file_name(), std::fs::read_link(name.path()).ok()?)));
+        let sockets = targets.filter(|(_, target)| target.to_string_lossy().starts_with("socket:"));
+        sockets.map(|(name, _)| name.to_string_lossy().parse().unwrap()).collect::<Vec<u32>>()
+    };
+    let to = bed.peer.local_addr().unwrap();
+    assert_eq!(puppet.number(&format!("spray {socket} {} {} 3", to.ip(), to.port())), 3);
+    let mut most = 0;
+    for flap in 0..30 {
+        bed.ip("link set nw0 down");
+        let deadline = Instant::now() + SOON;
+        while bed.program_id().is_some() {
+            assert!(Instant::now() < deadline, "the program is on the interface still");
+        }
+        bed.up();
+        // The sender that looks first has the port opened again.
+        while bed.program_id().is_none() {
+            assert!(Instant::now() < deadline, "flap {flap}: the queue stays busy, with {:?}", descriptors(&puppet));
+        }
+        std::thread::sleep(Duration::from_millis(5));
+        let open = descriptors(&puppet).len();
+        most = if flap == 0 { open } else { most };
+        assert!(open <= most, "flap {flap}: {:?}", descriptors(&puppet));
+    }
+}
+
 #[test]
 fn program_detached_under_a_sleeping_reader_it_gets_the_next_datagram() {
     let Some((bed, mut puppet, socket)) = serving() else { return };
