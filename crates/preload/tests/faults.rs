@@ -313,6 +313,37 @@ fn interface_held_by_another_program_the_kernel_serves_until_it_is_released() {
 }
 
 #[test]
+fn program_that_changes_its_root_before_its_first_socket_is_past_the_kernel() {
+    let Some(bed) = Bed::or_skip() else { return };
+    let empty = tempfile::tempdir().unwrap();
+    let mut puppet = bed.start(&[]);
+    assert_eq!(puppet.number(&format!("root {}", empty.path().display())), 0);
+    let socket = puppet.number("open 0.0.0.0 5000");
+    bed.is_past_the_kernel_soon(&mut puppet, socket, 5000);
+}
+
+/// Nobody may mount /proc for it then, and what could not be opened is told.
+#[test]
+fn program_with_another_root_that_cannot_be_accelerated_tells_which_step_failed() {
+    let Some(bed) = Bed::or_skip() else { return };
+    let empty = tempfile::tempdir().unwrap();
+    let errors = empty.path().join("errors");
+    let without = "exec setpriv --bounding-set -sys_admin --inh-caps -sys_admin -- \"$@\" 2>";
+    let shell = format!("export NEARWIRE_STATS=true; {without}{}", errors.display());
+    let mut puppet = bed.start(&["sh", "-c", &shell, "sh"]);
+    assert_eq!(puppet.number(&format!("root {}", empty.path().display())), 0);
+    let socket = puppet.number("open 0.0.0.0 5000");
+    assert!(!bed.delivered(&mut puppet, socket, 5000));
+    drop(std::mem::replace(
+        &mut puppet.input,
+        Command::new("true").stdin(Stdio::piped()).spawn().unwrap().stdin.unwrap(),
+    ));
+    puppet.child.wait().unwrap();
+    let told = std::fs::read_to_string(errors).unwrap();
+    assert!(told.contains("not running") && told.contains("/proc/thread-self/net/igmp"), "{told}");
+}
+
+#[test]
 fn user_nobody_is_served_by_the_kernel() {
     let Some(bed) = Bed::or_skip() else { return };
     let mut puppet = bed.start(&["setpriv", "--reuid", "65534", "--clear-groups"]);

@@ -113,6 +113,8 @@ int main(void) {
     } else if (sscanf(line, "spray %d %63s %d %d", &which, ip, &port, &number) == 4) {
       sprayed = address(ip, port);
       printf("%ld\n", spray_by(sockets[which], number));
+    } else if (sscanf(line, "root %63s", ip) == 1) {
+      printf("%ld\n", outcome(chroot(ip)));
     } else if (sscanf(line, "close %d", &which) == 1)
       printf("%ld\n", outcome(close(sockets[which])));
     else if (sscanf(line, "descriptors %d", &number) == 1) {

@@ -90,7 +90,8 @@ pub fn look(pid: i32) -> Result<Looked, LookError> {
         return Ok(Looked::NoPage { why: why_no_page(pid, &maps), name });
     };
     let status = copied(pid, range)?;
-    if status.started_ticks != stat.started_ticks {
+    // 0: the process could not read when it started, as /proc was not there.
+    if status.started_ticks != 0 && status.started_ticks != stat.started_ticks {
         let why = format!("its status page is that of process {}, from which it was forked", status.pid);
         return Ok(Looked::NoPage { name, why });
     }
