@@ -48,7 +48,7 @@ impl std::fmt::Display for LookError {
 impl std::error::Error for LookError {}
 
 /// What to do where the kernel does not let this process look into another (`ptrace_may_access`).
-fn advice() -> &'static str {
+pub fn advice() -> &'static str {
     let may_trace = capabilities(None).is_ok_and(|sets| sets.effective.contains(CapabilitySet::SYS_PTRACE));
     if may_trace {
         "CAP_SYS_PTRACE is in force, so the process is of another user namespace, or a security module protects it: look from \
