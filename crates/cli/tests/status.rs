@@ -224,6 +224,8 @@ fn root_without_the_capability_to_look_is_told_to_get_it() {
     // On newer kernels CAP_PERFMON reads maps too, and CAP_SYS_ADMIN has all of that (`may_access_mm`, kernel/fork.c).
     let lost = "-sys_ptrace,-perfmon,-sys_admin";
     command.args([&format!("--bounding-set={lost}"), &format!("--inh-caps={lost}"), common::NEARWIRE, "status"]);
+    let all = command.output().unwrap();
+    assert!(!text(&all).contains("run as root"), "{}", text(&all));
     let output = command.arg(sleeper.id().to_string()).output().unwrap();
     sleeper.kill().unwrap();
     sleeper.wait().unwrap();

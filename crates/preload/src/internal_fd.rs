@@ -12,7 +12,7 @@
 //! works in signal handlers and in the child of a fork, which inherits descriptors and table; an exec closes and
 //! forgets all.
 
-use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, IntoRawFd, OwnedFd, RawFd};
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 use std::sync::atomic::{AtomicI32, AtomicU64, AtomicUsize};
 
@@ -138,6 +138,14 @@ pub fn release(fd: RawFd) {
     if let Some((word, bit)) = word(fd) {
         word.fetch_and(!bit, AcqRel);
     }
+}
+
+/// Closes one of ours by a raw system call, wherever the calling thread is.
+pub fn close(fd: OwnedFd) {
+    let number = fd.into_raw_fd();
+    release(number);
+    // SAFETY: the value that owned the descriptor gave it up.
+    unsafe { rustix::io::close(number) };
 }
 
 /// Closes all of ours: in the child of a fork that cannot use them.

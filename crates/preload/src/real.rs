@@ -209,6 +209,7 @@ next_definitions! {
     fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int, else absent::close_range;
     fn closefrom(first: c_int) -> (), else absent::closefrom;
 
+    fn chroot(path: *const c_char) -> c_int;
     fn fork() -> pid_t;
     fn _exit(status: c_int) -> c_int;
     fn _Exit(status: c_int) -> c_int;

@@ -26,6 +26,10 @@ impl Source for OutOfTheWay {
     fn place(&self, descriptor: OwnedFd) -> OwnedFd {
         internal_fd::protect(descriptor)
     }
+
+    fn close(&self, descriptor: OwnedFd) {
+        internal_fd::close(descriptor);
+    }
 }
 
 /// How calls wait; chosen once.

@@ -253,6 +253,37 @@ fn interface_down_and_up_under_a_sleeping_reader_it_gets_the_next_datagram() {
     assert_eq!(puppet.number(&send), -i64::from(libc::ENETUNREACH));
 }
 
+/// A kick that a thread makes while another one closes the port is the last to have the descriptor of the AF_XDP socket.
+#[test]
+fn link_that_flaps_while_threads_send_leaves_no_descriptor_and_no_busy_queue() {
+    let Some((bed, mut puppet, socket)) = serving() else { return };
+    let descriptors = |puppet: &Puppet| {
+        let names = std::fs::read_dir(format!("/proc/{}/fd", puppet.child.id())).unwrap().flatten();
+        let targets = names.filter_map(|name| Some((name.file_name(), std::fs::read_link(name.path()).ok()?)));
+        let sockets = targets.filter(|(_, target)| target.to_string_lossy().starts_with("socket:"));
+        sockets.map(|(name, _)| name.to_string_lossy().parse().unwrap()).collect::<Vec<u32>>()
+    };
+    let to = bed.peer.local_addr().unwrap();
+    assert_eq!(puppet.number(&format!("spray {socket} {} {} 3", to.ip(), to.port())), 3);
+    let mut most = 0;
+    for flap in 0..30 {
+        bed.ip("link set nw0 down");
+        let deadline = Instant::now() + SOON;
+        while bed.program_id().is_some() {
+            assert!(Instant::now() < deadline, "the program is on the interface still");
+        }
+        bed.up();
+        // The sender that looks first has the port opened again.
+        while bed.program_id().is_none() {
+            assert!(Instant::now() < deadline, "flap {flap}: the queue stays busy, with {:?}", descriptors(&puppet));
+        }
+        std::thread::sleep(Duration::from_millis(5));
+        let open = descriptors(&puppet).len();
+        most = if flap == 0 { open } else { most };
+        assert!(open <= most, "flap {flap}: {:?}", descriptors(&puppet));
+    }
+}
+
 #[test]
 fn program_detached_under_a_sleeping_reader_it_gets_the_next_datagram() {
     let Some((bed, mut puppet, socket)) = serving() else { return };
@@ -279,6 +310,37 @@ fn interface_held_by_another_program_the_kernel_serves_until_it_is_released() {
     let late = second.number("open 0.0.0.0 6001");
     bed.is_past_the_kernel_soon(&mut second, late, 6001);
     assert!(!bed.delivered(&mut second, early, 6000));
+}
+
+#[test]
+fn program_that_changes_its_root_before_its_first_socket_is_past_the_kernel() {
+    let Some(bed) = Bed::or_skip() else { return };
+    let empty = tempfile::tempdir().unwrap();
+    let mut puppet = bed.start(&[]);
+    assert_eq!(puppet.number(&format!("root {}", empty.path().display())), 0);
+    let socket = puppet.number("open 0.0.0.0 5000");
+    bed.is_past_the_kernel_soon(&mut puppet, socket, 5000);
+}
+
+/// Nobody may mount /proc for it then, and what could not be opened is told.
+#[test]
+fn program_with_another_root_that_cannot_be_accelerated_tells_which_step_failed() {
+    let Some(bed) = Bed::or_skip() else { return };
+    let empty = tempfile::tempdir().unwrap();
+    let errors = empty.path().join("errors");
+    let without = "exec setpriv --bounding-set -sys_admin --inh-caps -sys_admin -- \"$@\" 2>";
+    let shell = format!("export NEARWIRE_STATS=true; {without}{}", errors.display());
+    let mut puppet = bed.start(&["sh", "-c", &shell, "sh"]);
+    assert_eq!(puppet.number(&format!("root {}", empty.path().display())), 0);
+    let socket = puppet.number("open 0.0.0.0 5000");
+    assert!(!bed.delivered(&mut puppet, socket, 5000));
+    drop(std::mem::replace(
+        &mut puppet.input,
+        Command::new("true").stdin(Stdio::piped()).spawn().unwrap().stdin.unwrap(),
+    ));
+    puppet.child.wait().unwrap();
+    let told = std::fs::read_to_string(errors).unwrap();
+    assert!(told.contains("not running") && told.contains("/proc/thread-self/net/igmp"), "{told}");
 }
 
 #[test]

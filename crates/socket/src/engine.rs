@@ -36,6 +36,7 @@ use nearwire_stack::{
 };
 use nearwire_sys::descriptor::{Descriptor, place};
 use nearwire_sys::tsc::rough_ticks;
+use thiserror::Error;
 
 use crate::config::Config;
 use crate::kernel_tables::{KernelTables, News, TablesError};
@@ -157,12 +158,11 @@ impl Engine {
     ///
     /// # Errors
     /// The kernel does not tell its tables, or refuses an epoll descriptor.
-    pub fn open(config: &Config, page: Writer) -> Result<Engine, Reason> {
+    pub fn open(config: &Config, page: Writer) -> Result<Engine, OpenError> {
         let mut secret = [0_u8; 8];
         // Without random numbers the tables work, and an attacker can make them slow: no reason to do without them.
         let _ = rustix::rand::getrandom(&mut secret, rustix::rand::GetRandomFlags::empty());
-        let (tables, known) =
-            KernelTables::open_with(|descriptor| Ok(place(descriptor))).map_err(|error| reason_of(&error))?;
+        let (tables, known) = KernelTables::open_with(|descriptor| Ok(place(descriptor)))?;
         let mut stack_config = StackConfig { asks_paths: true, ..StackConfig::new(u64::from_ne_bytes(secret)) };
         if known.iter().any(|update| is_wider_than(update, stack_config.queue_slot_bytes)) {
             stack_config.queue_slot_bytes = FRAME_BYTES_MOST;
@@ -173,14 +173,11 @@ impl Engine {
             interfaces.note(&update);
             stack.update(update);
         }
-        let watch = Watch::open().map_err(|error| Reason::of_error(&error))?;
-        watch.add_tables(tables.as_fd()).map_err(|error| Reason::of_error(&error))?;
+        let failed = |source| OpenError::Watch { source };
+        let watch = Watch::open().map_err(failed)?;
+        watch.add_tables(tables.as_fd()).map_err(failed)?;
         let paths = Paths::open();
-        paths
-            .errors
-            .sockets()
-            .try_for_each(|socket| watch.add_path_errors(socket))
-            .map_err(|error| Reason::of_error(&error))?;
+        paths.errors.sockets().try_for_each(|socket| watch.add_path_errors(socket)).map_err(failed)?;
         Ok(Engine {
             stack,
             tables,
@@ -713,11 +710,32 @@ impl BitOr for Looked {
     }
 }
 
-fn reason_of(error: &TablesError) -> Reason {
-    match error {
-        TablesError::Socket { source, .. }
-        | TablesError::Refused { source, .. }
-        | TablesError::Groups { source, .. } => Reason::of_error(source),
+/// Why an engine could not be opened: which step failed, and on what.
+#[derive(Debug, Error)]
+pub enum OpenError {
+    /// The kernel's tables.
+    #[error(transparent)]
+    Tables(#[from] TablesError),
+    /// What a sleeping call waits for.
+    #[error("make an epoll set to wait on: {source}")]
+    Watch {
+        /// The cause.
+        source: io::Error,
+    },
+}
+
+impl OpenError {
+    /// In a word.
+    #[must_use]
+    pub fn reason(&self) -> Reason {
+        match self {
+            Self::Watch { source }
+            | Self::Tables(
+                TablesError::Socket { source, .. }
+                | TablesError::Refused { source, .. }
+                | TablesError::Groups { source, .. },
+            ) => Reason::of_error(source),
+        }
     }
 }
 

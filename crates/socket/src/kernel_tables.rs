@@ -17,7 +17,7 @@ mod address;
 mod error;
 mod groups;
 mod link;
-mod message;
+pub(crate) mod message;
 mod neighbour;
 pub mod packet_filters;
 mod path_errors;

@@ -164,14 +164,14 @@ impl Sockets {
         if is_due {
             self.engine = match Engine::open(&self.config, self.page.clone()) {
                 Ok(engine) => EngineState::Open(Box::new(engine)),
-                Err(reason) => EngineState::Refused(reason, Instant::now()),
+                Err(error) => EngineState::Refused(error, Instant::now()),
             };
             // Those that sleep do so without the watch.
             self.sleepers.wake_all();
         }
         match &mut self.engine {
             EngineState::Open(engine) => Ok(engine),
-            EngineState::Refused(reason, _) => Err(*reason),
+            EngineState::Refused(error, _) => Err(error.reason()),
             EngineState::Closed => Err(Reason::EngineFailed),
         }
     }

@@ -11,10 +11,12 @@
 //! accelerated, or all with the kernel; which of them the kernel serves is known to all engines ([`OwnInodes`]).
 
 use std::collections::{HashMap, HashSet};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+
+mod udp_table;
 
 use crate::id::SocketId;
 use crate::reason::Reason;
@@ -22,14 +24,14 @@ use crate::shadow::{self, Kept};
 use crate::sockets::Sockets;
 use crate::udp_socket::Service;
 
-/// The kernel's tables of UDP sockets in the calling thread's network namespace (`udp4_format_sock`).
-const TABLES: [&str; 2] = ["/proc/thread-self/net/udp", "/proc/thread-self/net/udp6"];
+use udp_table::bound_to;
+
 /// For so long what was read is good enough for another socket: a program opens many at once.
 const FRESH: Duration = Duration::from_millis(20);
-/// Places of values in a line of them.
-const LOCAL_ADDRESS: usize = 1;
-const INODE: usize = 9;
-/// Between two readings: at first, by calls that sleep, and at most. One takes about 100 us.
+/// Of so many ports in a row each is asked for; then all of them at once: an answer about one takes about 1 ms where there are ten
+/// thousand sockets, as the kernel looks at each.
+const SINGLE_QUESTIONS: u32 = 4;
+/// Between two readings: at first, by calls that sleep, and at most. One of one port takes some 30 us where there are few sockets.
 const FIRST_INTERVAL: Duration = Duration::from_millis(100);
 const SLEEPING_INTERVAL: Duration = Duration::from_millis(500);
 const LAST_INTERVAL: Duration = Duration::from_secs(10);
@@ -40,6 +42,10 @@ pub(crate) struct Sharing {
     sockets: Vec<SocketId>,
     /// Where sockets of others were bound then.
     foreign: Vec<SocketAddr>,
+    /// The port that was asked for; none: all.
+    asked: Option<u16>,
+    /// Questions about single ports in a row.
+    singles: u32,
     read_last: Option<Instant>,
     interval: Duration,
     /// What [`OwnInodes::changes`] was when they were last asked about.
@@ -60,8 +66,8 @@ impl Sockets {
         if !may_share || local.port() == 0 {
             return Ok(());
         }
-        if self.sharing.read_last.is_none_or(|read_last| read_last.elapsed() > FRESH) {
-            self.read_foreign();
+        if !self.sharing.knows(local.port()) {
+            self.read_foreign(Some(local.port()));
         }
         let is_beside_kernel = self.own_inodes.is_beside_kernel(inode, local);
         if is_beside_kernel || self.sharing.has_another(local) {
@@ -133,15 +139,25 @@ impl Sockets {
             return;
         }
         let next_interval = (self.sharing.interval * 2).min(LAST_INTERVAL);
-        self.read_foreign();
+        // What is asked for below is fresh.
+        self.sharing.read_last = None;
+        if self.sharing.sockets.len() > SINGLE_QUESTIONS as usize {
+            self.read_foreign(None);
+        }
         self.ask_all_sharing();
         self.sharing.interval = next_interval;
+        self.sharing.read_last = Some(Instant::now());
     }
 
-    /// Reads which sockets there are that are not followed in this process.
-    fn read_foreign(&mut self) {
+    /// Reads which sockets there are that are not followed in this process: of a port, unless many were asked for lately.
+    fn read_foreign(&mut self, port: Option<u16>) {
+        let Sharing { read_last, singles, .. } = &mut self.sharing;
+        let is_in_a_row = read_last.is_some_and(|read_last| read_last.elapsed() <= FRESH);
+        *singles = if is_in_a_row { *singles + 1 } else { 0 };
+        let port = port.filter(|_| *singles < SINGLE_QUESTIONS);
         let own = self.own_inodes.all();
-        self.sharing.foreign = all_but(&own);
+        self.sharing.foreign = all_but(&own, port);
+        self.sharing.asked = port;
         self.sharing.read_last = Some(Instant::now());
     }
 }
@@ -205,40 +221,22 @@ impl Sharing {
         self.interval = FIRST_INTERVAL;
     }
 
+    /// Whether what was read says who is at a port, and is good enough.
+    fn knows(&self, port: u16) -> bool {
+        self.asked.is_none_or(|asked| asked == port)
+            && self.read_last.is_some_and(|read_last| read_last.elapsed() <= FRESH)
+    }
+
     /// Whether a socket of another process could get what is for one that is bound here.
     fn has_another(&self, local: SocketAddr) -> bool {
         self.foreign.iter().any(|other| other.port() == local.port() && overlap(other.ip(), local.ip()))
     }
 }
 
-/// Where sockets other than `own` are bound.
-fn all_but(own: &HashSet<u64>) -> Vec<SocketAddr> {
-    let texts = TABLES.iter().filter_map(|table| std::fs::read_to_string(table).ok());
-    let mut others = Vec::new();
-    for text in texts {
-        let entries = text.lines().skip(1).filter_map(entry);
-        others.extend(entries.filter(|(_, inode)| !own.contains(inode)).map(|(local, _)| local));
-    }
-    others
-}
-
-/// The local address and the inode of a line.
-fn entry(line: &str) -> Option<(SocketAddr, u64)> {
-    let mut values = line.split_ascii_whitespace();
-    let (address, port) = values.nth(LOCAL_ADDRESS)?.split_once(':')?;
-    let inode = values.nth(INODE - LOCAL_ADDRESS - 1)?.parse().ok()?;
-    // Each word of an address is printed as the number that this machine takes it for.
-    let word = |at: usize| Some(u32::from_str_radix(address.get(at..at + 8)?, 16).ok()?.to_ne_bytes());
-    let ip = if address.len() == 8 {
-        IpAddr::from(Ipv4Addr::from(word(0)?))
-    } else {
-        let mut octets = [0; 16];
-        for (at, part) in octets.chunks_exact_mut(4).enumerate() {
-            part.copy_from_slice(&word(at * 8)?);
-        }
-        IpAddr::from(Ipv6Addr::from(octets))
-    };
-    Some((SocketAddr::new(ip, u16::from_str_radix(port, 16).ok()?), inode))
+/// Where sockets other than `own` are bound, of one port or of all.
+fn all_but(own: &HashSet<u64>, port: Option<u16>) -> Vec<SocketAddr> {
+    let bound = bound_to(port).into_iter();
+    bound.filter(|(_, inode)| !own.contains(inode)).map(|(local, _)| local).collect()
 }
 
 /// Whether a datagram could be for sockets at both: equal, or any address. `::` takes IPv4 too, unless it was told not to,
@@ -251,19 +249,6 @@ fn overlap(one: IpAddr, other: IpAddr) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn lines_of_the_tables_read_have_address_port_and_inode() {
-        let v4 =
-            "  102: 0201A8C0:14E9 00000000:0000 07 00000000:00000000 00:00000000 00000000  101        0 23517 2 0 0";
-        let v6 = "  102: 000080FE00000000FF565CA3B4A1F2FE:0222 00000000000000000000000000000000:0000 07 \
-                  00000000:00000000 00:00000000 00000000  0 0 77 2 0000000000000000 0";
-        if cfg!(target_endian = "little") {
-            assert_eq!(entry(v4), Some(("192.168.1.2:5353".parse().unwrap(), 23517)));
-            assert_eq!(entry(v6), Some(("[fe80::a35c:56ff:fef2:a1b4]:546".parse().unwrap(), 77)));
-        }
-        assert_eq!(entry("  sl  local_address rem_address   st"), None);
-    }
 
     #[test]
     fn socket_beside_one_that_the_kernel_serves_is_told_so_until_that_is_closed() {
@@ -285,8 +270,11 @@ mod tests {
         let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
         let port = socket.local_addr().unwrap().port();
         let inode = rustix::fs::fstat(&socket).unwrap().st_ino;
-        assert!(all_but(&HashSet::new()).contains(&socket.local_addr().unwrap()));
-        assert!(all_but(&HashSet::from([inode])).iter().all(|other| other.port() != port));
+        let local = socket.local_addr().unwrap();
+        assert!(all_but(&HashSet::new(), None).contains(&local));
+        assert_eq!(all_but(&HashSet::new(), Some(port)), [local]);
+        assert!(all_but(&HashSet::from([inode]), None).iter().all(|other| other.port() != port));
+        assert_eq!(all_but(&HashSet::from([inode]), Some(port)), []);
     }
 
     #[test]

@@ -12,7 +12,7 @@ use nearwire_stack::{EndpointId, Family, SourceFilter};
 use nearwire_sys::descriptor::{Descriptor, place};
 
 use crate::config::Config;
-use crate::engine::Engine;
+use crate::engine::{Engine, OpenError};
 use crate::engines::Wish;
 use crate::epoll_sets::Sets;
 use crate::handover::Children;
@@ -33,7 +33,7 @@ pub(crate) enum EngineState {
     Closed,
     Open(Box<Engine>),
     /// Why, and when it was tried.
-    Refused(Reason, Instant),
+    Refused(OpenError, Instant),
 }
 
 /// See the module.

@@ -74,18 +74,18 @@ impl Sockets {
             return;
         }
         let page = self.page.clone();
-        let (state, reason) = match &mut self.engine {
+        let (state, reason, text) = match &mut self.engine {
             EngineState::Closed => return,
-            EngineState::Refused(reason, _) => (status::EngineState::Failed, Some(*reason)),
+            EngineState::Refused(error, _) => (status::EngineState::Failed, Some(error.reason()), error.to_string()),
             EngineState::Open(engine) => {
                 if !engine.take_interfaces_changed() {
                     return;
                 }
                 engine.tell_interfaces(&page);
-                (status::EngineState::Running, None)
+                (status::EngineState::Running, None, String::new())
             }
         };
-        page.set_engine(&status::Engine { state, reason, text: "" });
+        page.set_engine(&status::Engine { state, reason, text: &text });
     }
 
     /// What is counted elsewhere.

@@ -88,6 +88,11 @@ pub trait Source: Sync {
     fn place(&self, descriptor: OwnedFd) -> OwnedFd {
         descriptor
     }
+
+    /// Closes one that it gave.
+    fn close(&self, descriptor: OwnedFd) {
+        drop(descriptor);
+    }
 }
 
 static SOURCE: OnceLock<&'static dyn Source> = OnceLock::new();
@@ -116,6 +121,15 @@ pub fn place(descriptor: OwnedFd) -> OwnedFd {
     match SOURCE.get() {
         Some(source) => source.place(descriptor),
         None => descriptor,
+    }
+}
+
+/// Closes a descriptor of the process's source where the calling thread may be anywhere: a library inside somebody else's program
+/// takes a close(2) that does not come from within it for the program's, and spares the number.
+pub fn close(descriptor: OwnedFd) {
+    match SOURCE.get() {
+        Some(source) => source.close(descriptor),
+        None => drop(descriptor),
     }
 }
 

@@ -9,6 +9,7 @@ pub mod descriptor;
 pub mod ethtool;
 pub mod generic_netlink;
 pub mod icmp;
+pub mod kernel_files;
 pub mod netdev;
 pub mod netlink;
 pub mod netns;

@@ -101,6 +101,13 @@ fn wait_for_beginner(me: u32) -> bool {
     }
 }
 
+/// The root directory is about to be another one: what is read of files, the configuration above all, is read before.
+pub fn before_new_root() {
+    if !is_borrowed() {
+        state::with(|_| ());
+    }
+}
+
 fn this_thread() -> u32 {
     gettid().as_raw_nonzero().get().cast_unsigned()
 }

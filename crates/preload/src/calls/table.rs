@@ -97,6 +97,7 @@ pub const CALLS: &[Calls] = &[
         &["execl", "execle", "execlp", "execv", "execve", "execvp", "execvpe", "fexecve"],
         "sockets without `FD_CLOEXEC` are the kernel's from then on",
     ),
+    (Followed, &["chroot"], "the configuration is read before"),
     (Followed, &["_exit", "_Exit"], "what `send_coalescing` holds back is sent first"),
     (Followed, &["posix_spawn_file_actions_adddup2"], "a socket given to the new program is the kernel's from then on"),
     (

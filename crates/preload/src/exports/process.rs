@@ -78,6 +78,13 @@ pub unsafe extern "C" fn _Exit(status: c_int) -> ! {
 }
 
 #[unsafe(no_mangle)]
+pub unsafe extern "C" fn chroot(path: *const c_char) -> c_int {
+    process::before_new_root();
+    // SAFETY: the caller's, as for the C function.
+    unsafe { real::chroot(path) }
+}
+
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn daemon(stay: c_int, keep_streams: c_int) -> c_int {
     // SAFETY: the caller's, as for the C function.
     let result = unsafe { real::daemon(stay, keep_streams) };

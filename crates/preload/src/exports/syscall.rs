@@ -12,6 +12,7 @@ use std::time::Instant;
 use libc::{c_int, c_long, c_uint, c_ulong, sigset_t, size_t, timespec};
 
 use super::{descriptors, epoll, poll, sockets, transfer};
+use crate::calls::process;
 use crate::probe::is_readable;
 use crate::turn::to_timespec;
 use crate::{io_uring, real};
@@ -39,6 +40,10 @@ pub unsafe extern "C-unwind" fn syscall(
             }
             libc::SYS_io_uring_setup | libc::SYS_io_uring_register | libc::SYS_io_uring_enter => {
                 return uses_io_uring(number, arguments);
+            }
+            libc::SYS_chroot | libc::SYS_pivot_root => {
+                process::before_new_root();
+                None
             }
             _ => by_name(number, arguments).or_else(|| by_older_name(number, arguments)),
         };

@@ -4,6 +4,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <poll.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -77,6 +78,24 @@ static long child_that_sleeps(void) {
   return outcome(child);
 }
 
+static struct sockaddr_in sprayed;
+
+/* Whatever comes of it. */
+static void *spray(void *fd) {
+  for (;;)
+    sendto((int)(long)fd, "spray", 5, 0, (struct sockaddr *)&sprayed, sizeof sprayed);
+  return NULL;
+}
+
+/* Threads that send by a socket until the program ends. */
+static long spray_by(int fd, int threads) {
+  pthread_t thread;
+  for (int number = 0; number < threads; number++)
+    if (pthread_create(&thread, NULL, spray, (void *)(long)fd) != 0)
+      return -1;
+  return threads;
+}
+
 int main(void) {
   char line[256], ip[64], text[128];
   int which, port, number;
@@ -91,6 +110,11 @@ int main(void) {
     else if (sscanf(line, "send %d %63s %d %127s", &which, ip, &port, text) == 4) {
       struct sockaddr_in to = address(ip, port);
       printf("%ld\n", outcome(sendto(sockets[which], text, strlen(text), 0, (struct sockaddr *)&to, sizeof to)));
+    } else if (sscanf(line, "spray %d %63s %d %d", &which, ip, &port, &number) == 4) {
+      sprayed = address(ip, port);
+      printf("%ld\n", spray_by(sockets[which], number));
+    } else if (sscanf(line, "root %63s", ip) == 1) {
+      printf("%ld\n", outcome(chroot(ip)));
     } else if (sscanf(line, "close %d", &which) == 1)
       printf("%ld\n", outcome(close(sockets[which])));
     else if (sscanf(line, "descriptors %d", &number) == 1) {

@@ -32,7 +32,7 @@ impl Engine {
     pub(crate) fn found(&mut self, config: &Config, page: &Writer) -> Result<Engine, Reason> {
         // A lane that is given away has nothing left to send.
         self.flush();
-        let mut founded = Engine::open(config, page.clone())?;
+        let mut founded = Engine::open(config, page.clone()).map_err(|error| error.reason())?;
         founded.is_branch = true;
         founded.capture_asked = self.capture_asked;
         for attached in self.interfaces.attached.iter_mut().filter(|attached| attached.failed.is_none()) {

@@ -10,7 +10,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::OwnedFd;
 
 use nearwire_stack::Update;
-use rustix::fs::{Mode, OFlags};
+use nearwire_sys::kernel_files;
 use rustix::io::Errno;
 
 use super::TablesError;
@@ -39,10 +39,10 @@ impl Groups {
     pub(super) fn open(place: impl Fn(OwnedFd) -> io::Result<OwnedFd>) -> Result<Self, TablesError> {
         let open = |path: &'static str| {
             let failed = |source| TablesError::Groups { path, source };
-            match rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()) {
+            match kernel_files::open(path) {
                 Ok(file) => place(file).map(Some).map_err(failed),
-                Err(Errno::NOENT) if path == IGMP6 => Ok(None),
-                Err(errno) => Err(failed(errno.into())),
+                Err(error) if error.kind() == io::ErrorKind::NotFound && path == IGMP6 => Ok(None),
+                Err(error) => Err(failed(error)),
             }
         };
         let missing = || TablesError::Groups { path: IGMP, source: io::ErrorKind::NotFound.into() };

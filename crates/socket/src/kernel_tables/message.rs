@@ -5,7 +5,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// The longest datagram that is read; the kernel fills at most 32 KiB unless a single message is longer.
-pub(super) const DATAGRAM_BYTES_MAX: usize = 1 << 16;
+pub(crate) const DATAGRAM_BYTES_MAX: usize = 1 << 16;
 const HEADER_BYTES: usize = 16;
 const ATTRIBUTE_HEADER_BYTES: usize = 4;
 /// Without NLA_F_NESTED and NLA_F_NET_BYTEORDER.
@@ -13,35 +13,35 @@ const ATTRIBUTE_KIND_MASK: u16 = 0x3fff;
 
 /// A message that is not of the form its type has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Malformed;
+pub(crate) struct Malformed;
 
 /// One message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Message<'a> {
-    pub(super) kind: u16,
-    pub(super) flags: u16,
-    pub(super) sequence: u32,
-    pub(super) payload: &'a [u8],
+pub(crate) struct Message<'a> {
+    pub(crate) kind: u16,
+    pub(crate) flags: u16,
+    pub(crate) sequence: u32,
+    pub(crate) payload: &'a [u8],
 }
 
 impl<'a> Message<'a> {
     /// The address family, the first byte of each rtnetlink message.
-    pub(super) fn family(&self) -> i32 {
+    pub(crate) fn family(&self) -> i32 {
         self.payload.first().copied().map_or(libc::AF_UNSPEC, i32::from)
     }
 
     /// The attributes behind a header of `header_bytes`.
-    pub(super) fn attributes(&self, header_bytes: usize) -> Attributes<'a> {
+    pub(crate) fn attributes(&self, header_bytes: usize) -> Attributes<'a> {
         Attributes(self.payload.get(header_bytes..).unwrap_or_default())
     }
 }
 
 /// The messages of a datagram. What is cut off at the end is not given; the kernel never cuts.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Messages<'a>(&'a [u8]);
+pub(crate) struct Messages<'a>(&'a [u8]);
 
 impl<'a> Messages<'a> {
-    pub(super) const fn new(datagram: &'a [u8]) -> Self {
+    pub(crate) const fn new(datagram: &'a [u8]) -> Self {
         Self(datagram)
     }
 }
@@ -64,7 +64,7 @@ impl<'a> Iterator for Messages<'a> {
 
 /// Attributes as (kind, value).
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Attributes<'a>(pub(super) &'a [u8]);
+pub(crate) struct Attributes<'a>(pub(crate) &'a [u8]);
 
 impl<'a> Iterator for Attributes<'a> {
     type Item = (u16, &'a [u8]);
@@ -79,17 +79,17 @@ impl<'a> Iterator for Attributes<'a> {
 }
 
 /// The number at the start, in the byte order of this machine.
-pub(super) fn u16_of(bytes: &[u8]) -> Option<u16> {
+pub(crate) fn u16_of(bytes: &[u8]) -> Option<u16> {
     bytes.first_chunk().map(|bytes| u16::from_ne_bytes(*bytes))
 }
 
 /// The number at the start, in the byte order of this machine.
-pub(super) fn u32_of(bytes: &[u8]) -> Option<u32> {
+pub(crate) fn u32_of(bytes: &[u8]) -> Option<u32> {
     bytes.first_chunk().map(|bytes| u32::from_ne_bytes(*bytes))
 }
 
 /// The address whose bytes these are; its length tells the family.
-pub(super) fn address_of(bytes: &[u8]) -> Option<IpAddr> {
+pub(crate) fn address_of(bytes: &[u8]) -> Option<IpAddr> {
     match bytes.len() {
         4 => bytes.first_chunk::<4>().map(|bytes| Ipv4Addr::from_octets(*bytes).into()),
         16 => bytes.first_chunk::<16>().map(|bytes| Ipv6Addr::from_octets(*bytes).into()),
@@ -99,11 +99,11 @@ pub(super) fn address_of(bytes: &[u8]) -> Option<IpAddr> {
 
 /// Makes one message.
 #[derive(Debug)]
-pub(super) struct Request(Vec<u8>);
+pub(crate) struct Request(Vec<u8>);
 
 impl Request {
     /// `header` is the part before the attributes.
-    pub(super) fn new(kind: u16, flags: u16, sequence: u32, header: &[u8]) -> Self {
+    pub(crate) fn new(kind: u16, flags: u16, sequence: u32, header: &[u8]) -> Self {
         let mut bytes = vec![0; 4];
         bytes.extend_from_slice(&kind.to_ne_bytes());
         bytes.extend_from_slice(&flags.to_ne_bytes());
@@ -115,7 +115,7 @@ impl Request {
     }
 
     /// `value` is at most 16 bytes in all uses.
-    pub(super) fn attribute(mut self, kind: u16, value: &[u8]) -> Self {
+    pub(crate) fn attribute(mut self, kind: u16, value: &[u8]) -> Self {
         let len_bytes = (ATTRIBUTE_HEADER_BYTES + value.len()) as u16;
         self.0.extend_from_slice(&len_bytes.to_ne_bytes());
         self.0.extend_from_slice(&kind.to_ne_bytes());
@@ -124,7 +124,7 @@ impl Request {
         self
     }
 
-    pub(super) fn into_bytes(mut self) -> Vec<u8> {
+    pub(crate) fn into_bytes(mut self) -> Vec<u8> {
         let len_bytes = self.0.len() as u32;
         self.0[..4].copy_from_slice(&len_bytes.to_ne_bytes());
         self.0

@@ -31,7 +31,7 @@ impl Identity {
     /// # Errors
     /// `/proc/self/stat` cannot be read.
     pub fn of_self() -> io::Result<Identity> {
-        let stat = std::fs::read_to_string("/proc/self/stat")?;
+        let stat = nearwire_sys::kernel_files::read_to_string("/proc/self/stat")?;
         // The name of the program is in parentheses and may have anything in it, parentheses too.
         let fields = stat.rsplit_once(')').map(|(_, fields)| fields.split_ascii_whitespace());
         let started = fields.and_then(|mut fields| fields.nth(19)?.parse().ok());

@@ -48,7 +48,7 @@ impl std::fmt::Display for LookError {
 impl std::error::Error for LookError {}
 
 /// What to do where the kernel does not let this process look into another (`ptrace_may_access`).
-fn advice() -> &'static str {
+pub fn advice() -> &'static str {
     let may_trace = capabilities(None).is_ok_and(|sets| sets.effective.contains(CapabilitySet::SYS_PTRACE));
     if may_trace {
         "CAP_SYS_PTRACE is in force, so the process is of another user namespace, or a security module protects it: look from \
@@ -90,7 +90,8 @@ pub fn look(pid: i32) -> Result<Looked, LookError> {
         return Ok(Looked::NoPage { why: why_no_page(pid, &maps), name });
     };
     let status = copied(pid, range)?;
-    if status.started_ticks != stat.started_ticks {
+    // 0: the process could not read when it started, as /proc was not there.
+    if status.started_ticks != 0 && status.started_ticks != stat.started_ticks {
         let why = format!("its status page is that of process {}, from which it was forked", status.pid);
         return Ok(Looked::NoPage { name, why });
     }

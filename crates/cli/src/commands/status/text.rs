@@ -5,6 +5,8 @@ use std::time::Duration;
 use comfy_table::{CellAlignment, Table};
 use nearwire_socket::status::Process;
 
+use super::process::advice;
+
 pub fn list(found: &[Process], unreadable: usize) -> String {
     let mut text = String::new();
     if found.is_empty() {
@@ -14,7 +16,7 @@ pub fn list(found: &[Process], unreadable: usize) -> String {
         text.push_str("nearwire status PID shows the sockets of one.\n");
     }
     if unreadable > 0 {
-        text += &format!("{unreadable} processes could not be looked into: run as root (CAP_SYS_PTRACE).\n");
+        text += &format!("{unreadable} processes could not be looked into: {}.\n", advice());
     }
     text
 }

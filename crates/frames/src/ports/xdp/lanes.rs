@@ -17,11 +17,21 @@ use super::{XdpPort, gone};
 use crate::PortError;
 
 /// The system call that has the kernel take what a lane shows it.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct Kick {
-    /// Open as long as the kick: the number cannot become that of another socket, even when the port is closed.
-    socket: Arc<OwnedFd>,
+    /// Open as long as the kick: the number cannot become that of another socket, even when the port is closed. There until the
+    /// kick is dropped.
+    socket: Option<Arc<OwnedFd>>,
     lane: usize,
+}
+
+impl Drop for Kick {
+    /// Where the port was closed meanwhile the kick is the last to have the socket, which keeps the queue busy while it is open.
+    fn drop(&mut self) {
+        if let Some(socket) = self.socket.take().and_then(Arc::into_inner) {
+            nearwire_sys::descriptor::close(socket);
+        }
+    }
 }
 
 /// What came of a kick.
@@ -37,15 +47,16 @@ pub struct Kicked {
 
 impl Kick {
     pub(super) fn new(socket: Arc<OwnedFd>, lane: usize) -> Kick {
-        Kick { socket, lane }
+        Kick { socket: Some(socket), lane }
     }
 
     /// Makes it. `None`: all is sent, and nothing is left to be told to [`XdpPort::kicked`].
     #[inline]
     pub fn make(self) -> Option<Kicked> {
+        let socket = self.socket.as_ref()?;
         let mut refused_frames = 0;
         for _ in 0..KICKS_MOST {
-            match kick(&self.socket) {
+            match kick(socket) {
                 Ok(Took::All) if refused_frames == 0 => return None,
                 Ok(Took::All) => return Some(self.kicked(refused_frames, false, None)),
                 Ok(Took::Part) => {}

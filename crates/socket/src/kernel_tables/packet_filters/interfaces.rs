@@ -20,9 +20,10 @@ const FLAGS_AT: usize = 8;
 /// `TC_H_CLSACT`, which is `TC_H_INGRESS` too: what both kinds of disciplines hang on.
 const TC_H_CLSACT: u32 = 0xffff_fff1;
 const TCA_KIND: u16 = 1;
-/// Where the filters of each kind hang.
-const KINDS: [(&[u8], &[(u32, &str)]); 2] =
-    [(b"clsact\0", &[(0xffff_fff2, "ingress"), (0xffff_fff3, "egress")]), (b"ingress\0", &[(0xffff_0000, "ingress")])];
+/// Parents and their names.
+type Ways = &'static [(u32, &'static str)];
+const CLSACT: (&[u8], Ways) = (b"clsact\0", &[(0xffff_fff2, "ingress"), (0xffff_fff3, "egress")]);
+const INGRESS: (&[u8], Ways) = (b"ingress\0", &[(0xffff_0000, "ingress")]);
 const HOOKS: [(InterfaceHook, &str); 2] = [(InterfaceHook::Ingress, "ingress"), (InterfaceHook::Egress, "egress")];
 
 pub(super) fn read() -> io::Result<Vec<PacketFilter>> {
@@ -30,7 +31,7 @@ pub(super) fn read() -> io::Result<Vec<PacketFilter>> {
     dump(None, libc::RTM_GETQDISC, &[0; TCMSG_BYTES], |message| {
         let word = |at: usize| message.payload.get(at..).and_then(u32_of);
         let name = message.attributes(TCMSG_BYTES).find(|(kind, _)| *kind == TCA_KIND).map(|(_, name)| name);
-        let ways = KINDS.iter().find(|(kind, _)| Some(*kind) == name).map(|(_, ways)| *ways);
+        let ways = [CLSACT, INGRESS].into_iter().find(|(kind, _)| Some(*kind) == name).map(|(_, ways)| ways);
         if word(PARENT_AT) == Some(TC_H_CLSACT) {
             with_discipline.extend(word(INDEX_AT).zip(ways));
         }
