@@ -15,6 +15,7 @@ mod attached;
 mod branch;
 mod capture;
 mod flows;
+mod paths;
 mod overflow;
 mod tell;
 mod warming;
@@ -45,8 +46,10 @@ pub use attached::Attached;
 use attached::Interfaces;
 use capture::Capture;
 use flows::Flows;
+use paths::Paths;
 use tell::Told;
 use warming::Warming;
+use watch::Other;
 pub use watch::{Seen, Watch};
 
 /// How long what comes by the kernel may go unseen by a call that spins: 40 000 ticks are 8 to 40 us. A look costs about
@@ -120,6 +123,7 @@ pub struct Engine {
     /// The statistics as they were told last.
     told: Told,
     warming: Warming,
+    paths: Paths,
     /// What is in the ports stays there for now.
     is_holding: bool,
 }
@@ -159,7 +163,7 @@ impl Engine {
         let _ = rustix::rand::getrandom(&mut secret, rustix::rand::GetRandomFlags::empty());
         let (tables, known) =
             KernelTables::open_with(|descriptor| Ok(place(descriptor))).map_err(|error| reason_of(&error))?;
-        let mut stack_config = StackConfig::new(u64::from_ne_bytes(secret));
+        let mut stack_config = StackConfig { asks_paths: true, ..StackConfig::new(u64::from_ne_bytes(secret)) };
         if known.iter().any(|update| is_wider_than(update, stack_config.queue_slot_bytes)) {
             stack_config.queue_slot_bytes = FRAME_BYTES_MOST;
         }
@@ -171,6 +175,12 @@ impl Engine {
         }
         let watch = Watch::open().map_err(|error| Reason::of_error(&error))?;
         watch.add_tables(tables.as_fd()).map_err(|error| Reason::of_error(&error))?;
+        let paths = Paths::open();
+        paths
+            .errors
+            .sockets()
+            .try_for_each(|socket| watch.add_path_errors(socket))
+            .map_err(|error| Reason::of_error(&error))?;
         Ok(Engine {
             stack,
             tables,
@@ -195,6 +205,7 @@ impl Engine {
             is_capture_wanted: false,
             told: Told::default(),
             warming: Warming::default(),
+            paths,
             is_holding: false,
         })
     }
@@ -431,6 +442,14 @@ impl Engine {
     #[inline]
     pub fn send(&mut self, endpoint: EndpointId, message: &Message<'_>) -> Sent {
         self.warming.sends(endpoint);
+        match self.queue(endpoint, message) {
+            Sent::Kernel(NeedsKernel::PathUnknown) if self.answer_path_question() => self.queue(endpoint, message),
+            sent => sent,
+        }
+    }
+
+    #[inline]
+    fn queue(&mut self, endpoint: EndpointId, message: &Message<'_>) -> Sent {
         let Engine { stack, interfaces, page, lane, capture, .. } = self;
         let outgoing = match stack.udp_send(endpoint, message) {
             Ok(outgoing) => outgoing,
@@ -533,17 +552,23 @@ impl Engine {
         self.follow_capture_request();
         self.follow_capture();
         let mut shadow = shadow;
-        let (mut has_news, mut by_kernel) = (false, false);
+        let (mut has_news, mut has_path_errors, mut by_kernel) = (false, false, false);
         self.watch.look(
             |token, seen| {
                 by_kernel |= seen.data;
                 shadow(token, seen);
             },
-            || has_news = true,
+            |other| match other {
+                Other::Tables => has_news = true,
+                Other::PathErrors => has_path_errors = true,
+            },
         );
         let mut looked = Looked::default();
         if has_news || self.tables_lost.is_some() {
             looked = self.take_news();
+        }
+        if has_path_errors || self.paths.has_something() {
+            self.follow_paths();
         }
         if by_kernel {
             self.check_programs();

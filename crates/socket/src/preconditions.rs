@@ -228,6 +228,7 @@ mod tests {
             driver: "veth".into(),
             rx_queues: 4,
             tx_queues: 4,
+            rx_ring_frames: 0,
             program: None,
         }
     }

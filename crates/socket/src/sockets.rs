@@ -75,6 +75,8 @@ pub struct Sockets {
     pub(crate) founded: u32,
     /// In the first: another could not be founded.
     pub(crate) founding_failed: Option<Instant>,
+    /// The program uses io_uring.
+    pub(crate) has_io_uring: bool,
 }
 
 impl Sockets {
@@ -112,6 +114,7 @@ impl Sockets {
             freed: Vec::new(),
             founded: 0,
             founding_failed: None,
+            has_io_uring: false,
         }
     }
 
@@ -404,6 +407,7 @@ impl Sockets {
             }
         }
         self.settle(id, None);
+        self.follow_kernel_service(id);
     }
 
     /// connect(2) succeeded.
@@ -510,6 +514,17 @@ impl Sockets {
         let local = socket.local.map_or(IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED), |local| local.ip().to_canonical());
         engine.attach(local, socket.remote.map(|remote| remote.ip().to_canonical()), device)?;
         self.ask_sharing(id)
+    }
+
+    /// The program uses io_uring, by which it may receive from any of its sockets: all are the kernel's from now on, with what
+    /// waits at them.
+    pub fn io_uring_used(&mut self) {
+        if std::mem::replace(&mut self.has_io_uring, true) {
+            return;
+        }
+        for index in 0..self.socket_count() {
+            self.give_back(SocketId::new(index as u32), Reason::IoUring, false);
+        }
     }
 
     /// Something was done to a socket that only the kernel can follow.

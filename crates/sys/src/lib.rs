@@ -8,6 +8,7 @@ pub mod btf;
 pub mod descriptor;
 pub mod ethtool;
 pub mod generic_netlink;
+pub mod icmp;
 pub mod netdev;
 pub mod netlink;
 pub mod netns;

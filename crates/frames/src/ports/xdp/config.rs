@@ -114,6 +114,11 @@ pub struct XdpConfig {
     pub share_ring_slots: u32,
     /// Try huge pages for the packet memory. Without them the port works the same.
     pub huge_pages: bool,
+    /// Microseconds that a look without a frame may poll the device's queue for, in the process's own time instead of an
+    /// interrupt's; 0: it polls nothing. For drivers with NAPI. Its full worth needs `nic.napi-defer-hard-irqs` and
+    /// `nic.gro-flush-timeout-ns`, which are the host's to set; without them interrupts come too. Where the kernel refuses it the port
+    /// works without, and [`crate::Port::describe`] says so.
+    pub busy_poll_us: u32,
 }
 
 impl XdpConfig {
@@ -137,6 +142,7 @@ impl XdpConfig {
             rx_ring_slots: 256,
             share_ring_slots: 256,
             huge_pages: true,
+            busy_poll_us: 0,
         }
     }
 
@@ -162,6 +168,13 @@ impl XdpConfig {
             (frames - (frames / 8).min(MARGIN_FRAMES)).max(1)
         };
         (room(self.rx_ring_slots), room(self.share_ring_slots))
+    }
+
+    /// The same, receiving on all of `rx_queues`, as the device chooses, and sending on the first.
+    #[must_use]
+    pub fn with_queues(mut self, rx_queues: u32) -> XdpConfig {
+        self.rx_queues = (0..rx_queues.max(1)).collect();
+        self
     }
 
     /// The interface frames are sent on.
@@ -221,6 +234,10 @@ impl XdpConfig {
             let wanted = "a queue not in rx_queues, because a queue takes one socket";
             return Err(self.wrong("tx_queue", self.tx_queue, wanted));
         }
+        if self.separate_tx_socket && self.mode == XdpMode::ZeroCopy {
+            // Bound, it takes over the receive side of its queue too, from which the kernel would get nothing any more.
+            return Err(self.wrong("separate_tx_socket", 1, "false in zero-copy mode"));
+        }
         if self.sends_separately() && self.lanes {
             return Err(self.wrong("lanes", 1, "false, because only one socket sends"));
         }
@@ -258,6 +275,7 @@ mod tests {
             driver: "veth".into(),
             rx_queues: queues,
             tx_queues: queues,
+            rx_ring_frames: 0,
             program: None,
         }
     }
@@ -296,6 +314,7 @@ mod tests {
             (XdpConfig { tx_queue: 1, ..config() }, "tx_queue"),
             (config().with_separate_tx(1, 1), "tx_queue"),
             (XdpConfig { lanes: true, ..config().with_separate_tx(0, 1) }, "lanes"),
+            (XdpConfig { mode: XdpMode::ZeroCopy, ..config().with_separate_tx(0, 1) }, "separate_tx_socket"),
             (XdpConfig { frame_size_bytes: 1024, ..config() }, "frame_size_bytes"),
             (XdpConfig { rx_ring_slots: 100, ..config() }, "rx_ring_slots"),
             (XdpConfig { share_ring_slots: 100, ..config() }, "share_ring_slots"),

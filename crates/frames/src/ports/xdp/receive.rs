@@ -8,6 +8,7 @@ use std::io;
 use std::num::NonZeroU64;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
+use std::sync::atomic::{Ordering, fence};
 
 use rustix::net::sockopt::xdp_statistics;
 use rustix::net::xdp::XdpDesc;
@@ -392,6 +393,8 @@ impl Receiver {
     /// The driver ran out of buffers and waits to be told that there are some (zero-copy drivers only).
     #[inline]
     pub(super) fn needs_wakeup(&self) -> bool {
+        // Behind the buffers that were given back, as the flag behind a submit is.
+        fence(Ordering::SeqCst);
         match &self.fill {
             Fill::Own(fill) => fill.needs_wakeup(),
             Fill::Shared(fill) => fill.needs_wakeup(),

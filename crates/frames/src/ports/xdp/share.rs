@@ -120,7 +120,7 @@ impl XdpPort {
     /// which this port has no more. It can be used in another thread, and is like any port, but that
     ///
     /// * its frames have no times, and [`XdpPort::want_times`] does nothing;
-    /// * it has no resident frames, and does not poll busily until it is told to;
+    /// * it has no resident frames, and polls busily where the port was opened so ([`super::XdpConfig::busy_poll_us`]);
     /// * its lane brings its counters along, and frames that are queued on it and not sent;
     /// * it is better given back by [`XdpPort::unshare`] than dropped. Dropped, its lane and frames that it has not read are lost to
     ///   the other ports, with their buffers, and the kernel has what its filters match, until the next share gets its number. The
@@ -184,7 +184,7 @@ impl XdpPort {
         let sender = self.other_senders.pop().ok_or_else(no_lane)?;
         let mut config = self.config.clone();
         config.tx_queue = sender.queue_number();
-        Ok(XdpPort {
+        let mut share = XdpPort {
             attachment: self.attachment.another(),
             sockets: Arc::clone(&self.sockets),
             steering: Some(table),
@@ -192,6 +192,8 @@ impl XdpPort {
             next: 0,
             lent: None,
             busy_polls: false,
+            last: 0,
+            no_busy_poll: None,
             acts_when_empty: true,
             sender,
             other_senders: Vec::new(),
@@ -206,7 +208,11 @@ impl XdpPort {
             number,
             parked: Vec::new(),
             reclaims_until: None,
-        })
+        };
+        if self.busy_polls && self.config.busy_poll_us > 0 {
+            share.no_busy_poll = share.set_busy_poll(self.config.busy_poll_us).err();
+        }
+        Ok(share)
     }
 
     /// Takes a share back: its filters are gone, what it has not read is discarded, its buffers go back to the queues and its lane is the
