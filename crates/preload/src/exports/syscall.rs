@@ -13,8 +13,8 @@ use libc::{c_int, c_long, c_uint, c_ulong, sigset_t, size_t, timespec};
 
 use super::{descriptors, epoll, poll, sockets, transfer};
 use crate::probe::is_readable;
-use crate::{io_uring, real};
 use crate::turn::to_timespec;
+use crate::{io_uring, real};
 
 /// Bytes of the kernel's signal mask.
 const MASK_BYTES: c_ulong = 8;

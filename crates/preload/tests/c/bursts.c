@@ -15,7 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { MOST = 64, BATCH = 32, QUIET_MS = 300 };
+enum { MOST = 64, BATCH = 32, QUIET_MS = 150 };
 static int fds[MOST], count;
 static unsigned got[MOST], disordered[MOST], next_number[MOST], last[MOST];
 static const char *way;
