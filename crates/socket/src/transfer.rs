@@ -84,7 +84,7 @@ impl Sockets {
     /// shadow has, then what comes by a port, which is read where it lies. `stays`: MSG_PEEK.
     ///
     /// Datagrams that the kernel delivers (from this host, in fragments) and those that come by a port are each in order;
-    /// there is none among the two.
+    /// there is none among the two. Those that a port had no room for are in order with those that it had room for.
     #[inline]
     pub fn receive<R>(&mut self, number: i32, stays: bool, read: impl FnMut(Delivery<'_>) -> R) -> Receive<R> {
         match self.find(number) {
