@@ -66,6 +66,9 @@ const LOOK_BEFORE_SEND_TICKS: u64 = 4 * LOOK_AFTER_TICKS;
 /// Frames taken from ports in one [`Engine::poll_all`]. What came before a call has to be at its socket when the call looks,
 /// so this is a full ring; more comes while that is taken, and does not keep the call for ever.
 pub(crate) const FRAMES_AT_ONCE: u32 = attached::FILL_FRAMES;
+/// What a ring holds, as SO_RCVBUF would charge it if the frames were small. A reader that takes its own datagrams out of the ring
+/// has that much beside its receive buffer; one that asks by poll(2) or epoll(7) first has it in the queue.
+const RING_BYTES: u64 = FRAMES_AT_ONCE as u64 * 1024;
 /// No port has longer frames.
 const FRAME_BYTES_MOST: usize = 4096;
 /// Frames that a port's rings may hold when it is given up.
@@ -168,6 +171,7 @@ impl Engine {
             stack_config.queue_slot_bytes = FRAME_BYTES_MOST;
         }
         let mut stack = Stack::new(stack_config);
+        stack.udp_allow_beyond_buffer(RING_BYTES);
         let mut interfaces = Interfaces::new(config);
         for update in known {
             interfaces.note(&update);

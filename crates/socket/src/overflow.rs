@@ -67,10 +67,12 @@ impl Buffers {
 }
 
 impl Sockets {
-    /// Whether the kernel has, or gets, frames that the ports had no room for.
+    /// Whether the kernel has frames that the ports had no room for, and all older ones were taken out of the rings: by the
+    /// calls that want them, as they want them, so that a receive buffer is not filled by what could wait in a ring.
     #[inline]
-    pub(crate) fn is_overflowing(&self) -> bool {
-        self.engine_ref().is_some_and(Engine::is_overflowing)
+    pub(crate) fn is_overflow_next(&self) -> bool {
+        let is_next = |engine: &Engine| engine.is_overflowing() && (engine.is_holding() || !engine.has_frames());
+        self.engine_ref().is_some_and(is_next)
     }
 
     /// Takes over what the kernel got, and has frames come by the ports again. What else was found meanwhile.

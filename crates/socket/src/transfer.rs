@@ -84,7 +84,7 @@ impl Sockets {
     /// shadow has, then what comes by a port, which is read where it lies. `stays`: MSG_PEEK.
     ///
     /// Datagrams that the kernel delivers (from this host, in fragments) and those that come by a port are each in order;
-    /// there is none among the two.
+    /// there is none among the two. Those that a port had no room for are in order with those that it had room for.
     #[inline]
     pub fn receive<R>(&mut self, number: i32, stays: bool, read: impl FnMut(Delivery<'_>) -> R) -> Receive<R> {
         match self.find(number) {
@@ -124,11 +124,8 @@ impl Sockets {
             self.drop_leftover(id);
             return Receive::Kernel;
         }
-        if socket.shadow_has_data {
-            if engine.is_overflowing() {
-                // What is in the ports may be older.
-                return self.receive_later(id, endpoint, false, stays, read);
-            }
+        // While it overflows, what is in the ports is older.
+        if socket.shadow_has_data && !engine.is_overflowing() {
             return socket.ask_shadow();
         }
         let mut found = None;
@@ -217,7 +214,7 @@ impl Sockets {
             self.page.count(Counter::CallsServed, 1);
             return Receive::Done(result);
         }
-        if socket.shadow_has_data || socket.shadow_has_error {
+        if socket.shadow_has_error || (socket.shadow_has_data && !engine.is_overflowing()) {
             return socket.shadow_or_pending();
         }
         if !socket.is_accelerated() {
@@ -401,7 +398,7 @@ impl Sockets {
     /// Looks at the watch and follows what it says.
     pub fn look(&mut self) {
         let mut looked = self.look_at_shadows();
-        if self.is_overflowing() {
+        if self.is_overflow_next() {
             looked = looked | self.follow_overflow();
         }
         if looked != Looked::default() {
@@ -439,7 +436,8 @@ impl Sockets {
     fn shadow_has(&mut self, id: SocketId, what: Seen) {
         let Some((socket, engine)) = self.with_engine(id) else { return };
         let Service::Accelerated(accelerated) = &socket.service else { return };
-        socket.shadow_is_older |= what.data && engine.stack_ref().udp_waiting(accelerated.endpoint) == 0;
+        let nothing_waits = engine.stack_ref().udp_waiting(accelerated.endpoint) == 0;
+        socket.shadow_is_older |= what.data && nothing_waits && !engine.is_overflowing();
         socket.shadow_has_data |= what.data;
         socket.shadow_has_error |= what.error;
         socket.shadow_news = socket.shadow_news.wrapping_add(1);

@@ -15,7 +15,8 @@ use nearwire_sys::ethtool::{Interface, SoTimestamping};
 use crate::config::{Config, Mode};
 use crate::reason::Reason;
 
-/// Buffers to receive into, each queue: what bursts may bring, for all sockets together, while the program does not call.
+/// Buffers to receive into, each queue: what bursts may bring, for all sockets together, while the program does not call. The kernel gets
+/// what comes beyond, at its own price.
 /// The kernel's own buffer of one socket holds about 280 small datagrams by default, so this is the share of fourteen
 /// sockets that are all full, and 8 MiB.
 pub(super) const FILL_FRAMES: u32 = 4096;

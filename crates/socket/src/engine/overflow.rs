@@ -10,6 +10,11 @@ impl Engine {
         self.is_holding || self.interfaces.attached.iter().any(|attached| attached.port.is_overflowing())
     }
 
+    /// Whether there is a frame in any port.
+    pub(crate) fn has_frames(&self) -> bool {
+        self.interfaces.attached.iter().any(|attached| attached.port.has_frames())
+    }
+
     /// What is in the ports stays there, since the kernel has older ones.
     #[must_use]
     pub(crate) fn is_holding(&self) -> bool {

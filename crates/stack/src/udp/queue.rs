@@ -27,6 +27,10 @@ pub(crate) struct Pool {
     slots_most: usize,
     slot_bytes: usize,
     free: u32,
+    /// Slots that hold a datagram.
+    held_slots: usize,
+    /// What an endpoint may have beyond its SO_RCVBUF, as long as few slots hold something.
+    allowance_bytes: u64,
     /// Payloads that are longer than a slot, by slot: few, as only those have them that came by the kernel.
     long: Vec<(u32, Box<[u8]>)>,
 }
@@ -111,8 +115,22 @@ impl Pool {
             slots_most: slots as usize,
             slot_bytes,
             free: NONE,
+            held_slots: 0,
+            allowance_bytes: 0,
             long: Vec::new(),
         }
+    }
+
+    /// Lets an endpoint have so much beyond its SO_RCVBUF, as long as no more than a quarter of all slots hold something.
+    pub(crate) fn allow(&mut self, allowance_bytes: u64) {
+        self.allowance_bytes = allowance_bytes;
+    }
+
+    /// Whether one more datagram may wait in a queue.
+    #[inline]
+    pub(crate) fn may_take(&self, queue: &Queue, limit_bytes: u32) -> bool {
+        let beyond_bytes = queue.charged_bytes.saturating_sub(limit_bytes.into());
+        beyond_bytes == 0 || (beyond_bytes <= self.allowance_bytes && self.held_slots < self.slots_most / 4)
     }
 
     #[inline]
@@ -157,7 +175,7 @@ impl Pool {
         limit_bytes: u32,
         datagram: &Datagram<'_>,
     ) -> Result<(), QueueError> {
-        if queue.charged_bytes > u64::from(limit_bytes) {
+        if !self.may_take(queue, limit_bytes) {
             return Err(QueueError::Full);
         }
         let payload = datagram.payload;
@@ -173,6 +191,7 @@ impl Pool {
         queue.last = at;
         queue.len_datagrams += 1;
         queue.charged_bytes += charge(payload.len());
+        self.held_slots += 1;
         Ok(())
     }
 
@@ -229,6 +248,7 @@ impl Pool {
         queue.charged_bytes -= charge(slot.len_bytes as usize);
         slot.next = free;
         self.free = at;
+        self.held_slots -= 1;
         if is_long {
             self.long.retain(|(of, _)| *of != at);
         }
@@ -307,6 +327,22 @@ mod tests {
         assert_eq!(pool.push(&mut queue, 1000, &datagram(b"12345")), Err(QueueError::Memory));
         assert_eq!(pool.push(&mut queue, 1000, &datagram(b"1234")), Ok(()));
         assert_eq!(pool.push(&mut queue, 1000, &datagram(b"")), Err(QueueError::Memory));
+    }
+
+    #[test]
+    fn queue_beyond_its_buffer_goes_on_within_the_allowance_while_most_slots_are_free() {
+        let mut pool = Pool::new(8, 64);
+        pool.allow(charge(1) - 1);
+        let (mut queue, mut other) = (Queue::default(), Queue::default());
+        let push = |pool: &mut Pool, queue: &mut Queue| pool.push(queue, 1, &datagram(b"x"));
+        assert_eq!(push(&mut pool, &mut queue), Ok(()));
+        assert_eq!(push(&mut pool, &mut queue), Ok(()), "beyond the buffer, within the allowance");
+        assert_eq!(push(&mut pool, &mut queue), Err(QueueError::Full), "beyond both");
+        assert_eq!(push(&mut pool, &mut other), Ok(()));
+        assert_eq!(push(&mut pool, &mut other), Err(QueueError::Full), "a quarter of the slots hold something");
+        pool.pop(&mut queue);
+        pool.pop(&mut queue);
+        assert_eq!(push(&mut pool, &mut other), Ok(()));
     }
 
     #[test]

@@ -7,13 +7,17 @@ use crate::udp::queue::QueueError;
 use super::{Datagram, EndpointId, Udp};
 
 impl Stack {
-    /// Whether one more datagram may wait, as SO_RCVBUF has it.
+    /// Lets each endpoint have so much beyond its SO_RCVBUF, bytes, as long as a quarter of all slots is enough for what waits. It is
+    /// for frames that would be kept in a ring, without being charged, if nobody had to find out whom they are for.
+    pub fn udp_allow_beyond_buffer(&mut self, allowance_bytes: u64) {
+        self.udp.pool.allow(allowance_bytes);
+    }
+
+    /// Whether one more datagram may wait, as SO_RCVBUF and [`Stack::udp_allow_beyond_buffer`] have it.
     #[must_use]
     pub fn udp_has_room(&self, id: EndpointId) -> bool {
-        let has_room = |endpoint: &super::Endpoint| {
-            endpoint.queue.charged_bytes() <= u64::from(endpoint.options.receive_buffer_bytes)
-        };
-        self.udp.endpoints.get(id).is_some_and(has_room)
+        let Udp { endpoints, pool, .. } = &self.udp;
+        endpoints.get(id).is_some_and(|endpoint| pool.may_take(&endpoint.queue, endpoint.options.receive_buffer_bytes))
     }
 
     /// Queues a datagram that the kernel had, of any length, and announces it as one that arrives. `false`: there is no room, or no

@@ -47,6 +47,12 @@ impl XdpPort {
         self.receivers.iter().any(Receiver::is_overflowing)
     }
 
+    /// Whether a frame waits in any ring.
+    #[must_use]
+    pub fn has_frames(&self) -> bool {
+        self.receivers.iter().any(Receiver::has_frames)
+    }
+
     /// Begins to settle; how many frames the kernel got since it was last settled.
     pub fn begin_settling(&mut self) -> u64 {
         self.receivers.iter_mut().map(Receiver::begin_settling).sum()

@@ -124,6 +124,10 @@ impl Receiver {
         self.credit.as_ref().is_some_and(Credit::is_overflowing)
     }
 
+    pub(super) fn has_frames(&self) -> bool {
+        self.rx.waiting() > 0
+    }
+
     /// See [`super::XdpPort::begin_settling`].
     pub(super) fn begin_settling(&mut self) -> u64 {
         self.credit.as_mut().map_or(0, Credit::begin_settling)
