@@ -186,6 +186,27 @@ fn dynamic_go_program_runs_with_a_warning() {
 }
 
 #[test]
+fn strict_refuses_programs_whose_sockets_cannot_be_reached() {
+    let installed = Installed::new();
+    let go = installed.changed("go", |bytes| {
+        let (_, note) = segments(bytes, 4)[0];
+        bytes[note..note + 16].copy_from_slice(b"\x04\0\0\0\x10\0\0\0\x04\0\0\0Go\0\0");
+    });
+    let io_uring = installed.changed("io-uring", |bytes| {
+        let text = segments(bytes, 1).into_iter().find(|(header, _)| bytes[header + 4] & 1 == 1).unwrap().1;
+        bytes[text..text + 7].copy_from_slice(&[0xb8, 0xa9, 1, 0, 0, 0x0f, 0x05]);
+    });
+    for (program, why) in [(&go, "is a Go program"), (&io_uring, "uses io_uring")] {
+        assert_says(&installed.run(&["--strict", "--", program]), 3, &["strict refuses", why]);
+        let dry = installed.run(&["--strict", "--dry-run", "--", program]);
+        assert!(text(&dry).contains("REFUSED, as strict is set: ") && text(&dry).contains(why), "{}", text(&dry));
+        assert_eq!(code(&dry), Some(3));
+        let careful = text(&installed.run(&["--dry-run", "--", program]));
+        assert!(careful.contains("CAREFUL: ") && careful.contains(why), "{careful}");
+    }
+}
+
+#[test]
 fn set_user_program_is_refused_for_a_normal_user_and_run_for_root() {
     if !may_run() {
         return;

@@ -216,6 +216,30 @@ pub enum PortError {
         /// What the kernel said.
         source: io::Error,
     },
+    /// The program that hands frames over is on the interface no more.
+    #[error(
+        "receive on {interface}: XDP program {program_id}, which hands frames to this port, was detached or replaced by \
+             somebody else; end whoever did (`bpftool net` shows programs), and open the port again"
+    )]
+    ProgramDetached {
+        /// The interface.
+        interface: String,
+        /// The kernel's id of the program that was attached.
+        program_id: u32,
+    },
+    /// Attaching the program reset the device, and its link did not come back.
+    #[error(
+        "open {interface}: the link was there, went down when the XDP program was attached in {mode}, and did not come back \
+             within {waited_ms} ms; look at the cable and the other end, or use generic mode, which resets nothing"
+    )]
+    NoCarrier {
+        /// The interface.
+        interface: String,
+        /// The mode asked for.
+        mode: &'static str,
+        /// How long it was waited for.
+        waited_ms: u64,
+    },
     /// The other end of an in-memory pair was dropped.
     #[error("use an in-memory port: its other end was dropped; keep both ends for as long as one is used")]
     PeerGone,

@@ -61,6 +61,8 @@ pub struct InterfaceFacts {
     pub rx_queues: u32,
     /// Transmit queues in use now.
     pub tx_queues: u32,
+    /// Descriptors of each receive ring of the device; 0 for a driver that has no ring, or does not tell.
+    pub rx_ring_frames: u32,
     /// The XDP program attached, if any.
     pub program: Option<AttachedProgram>,
 }
@@ -79,6 +81,18 @@ impl InterfaceFacts {
         let mut facts = parse(name, &answer).ok_or_else(no_such)?;
         facts.complete_from_driver();
         Ok(facts)
+    }
+
+    /// Whether the link of `name` is there now; `None` when there is no such interface. A small part of what [`Self::read`] asks.
+    pub(crate) fn has_carrier(name: &str) -> Option<bool> {
+        let answer = ask(name).ok()?;
+        parse(name, &answer).map(|facts| facts.carrier)
+    }
+
+    /// The interface is one of a veth pair.
+    #[must_use]
+    pub fn is_veth(&self) -> bool {
+        self.driver == "veth"
     }
 
     /// Queues an AF_XDP socket may be bound to: the kernel takes any below the larger of the two counts.
@@ -100,6 +114,7 @@ impl InterfaceFacts {
             let in_use = |of_direction: u32| (of_direction + channels.combined).max(1);
             (self.rx_queues, self.tx_queues) = (in_use(channels.rx), in_use(channels.tx));
         }
+        self.rx_ring_frames = interface.rings().map_or(0, |rings| rings.rx);
         if self.driver.is_empty() {
             self.driver = interface.driver_info().map_or_else(|_| "unknown".to_owned(), |info| info.driver);
         }
@@ -151,6 +166,7 @@ fn parse(name: &str, answer: &[u8]) -> Option<InterfaceFacts> {
         driver: String::new(),
         rx_queues: 1,
         tx_queues: 1,
+        rx_ring_frames: 0,
         program: None,
     };
     for (kind, value) in attributes(message.get(IFINFOMSG_BYTES..)?) {

@@ -17,6 +17,7 @@ mod hardware;
 mod machine;
 mod memory_file;
 mod own_tests;
+mod segments;
 mod states;
 mod system;
 
@@ -121,10 +122,13 @@ impl EmulatedHost {
         let files = Files { kernel: &self.kernel, initramfs: &initramfs, disk: &disk, console: &console };
         let start = Instant::now();
         let arguments = arguments(&self.hardware, files, command_line);
-        let (machine, pipes) = Machine::start(arguments, &self.said, namespace)?;
+        let (machine, pipes) = Machine::start(arguments, &self.said, namespace.clone())?;
         let running = self.running.insert(Running { machine, channel: Channel::new(pipes) });
         let heard = running.channel.hear_ready(start + limit);
         self.answered(heard, &format!("boot with '{command_line}'"), limit)?;
+        if let Some(namespace) = namespace {
+            segments::join(&namespace, &self.hardware.nics)?;
+        }
         self.boot_time = start.elapsed();
         Ok(())
     }

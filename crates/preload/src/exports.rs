@@ -1,6 +1,8 @@
 //! The symbols of the C library that programs find here first.
 
 #[cfg(not(test))]
+pub mod cancellation;
+#[cfg(not(test))]
 pub mod descriptors;
 #[cfg(not(test))]
 pub mod epoll;

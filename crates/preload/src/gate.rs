@@ -424,7 +424,7 @@ impl<T> fmt::Debug for Gate<T> {
 }
 
 /// Returns after each thread of the process has run a full memory barrier since the call.
-fn barrier_in_every_thread() {
+pub fn barrier_in_every_thread() {
     let expedited = || membarrier(MembarrierCommand::PrivateExpedited);
     let registered = || membarrier(MembarrierCommand::RegisterPrivateExpedited).and_then(|()| expedited());
     let global = || membarrier(MembarrierCommand::Global);

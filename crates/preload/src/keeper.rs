@@ -15,6 +15,7 @@ use std::time::Duration;
 use nearwire_socket::{Held, Sockets};
 use nearwire_sys::affinity;
 
+use crate::signals::deferral;
 use crate::state::{self, ENGINES_MOST, Subject};
 use crate::turn::HeldSignals;
 
@@ -66,7 +67,7 @@ pub fn after_fork_in_child() {
 
 /// Before the program ends.
 pub extern "C" fn send_the_rest() {
-    (0..ENGINES_MOST).for_each(send_what_is_held);
+    deferral::inside(|| (0..ENGINES_MOST).for_each(send_what_is_held));
 }
 
 fn send_what_is_held(engine: usize) {

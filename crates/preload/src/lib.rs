@@ -4,8 +4,10 @@
 //! * [`start`]: what the first socket begins; [`engines`]: how threads come to engines of their own;
 //! * [`real`]: the functions that the program would call without us;
 //! * [`c_types`]: C structures <-> Rust types;
-//! * [`signals`]: a call that spins notices that a handler ran;
+//! * [`thread`]: what is kept of each thread; [`signals`], [`cancellation`]: handlers and cancellation wait for the end of
+//!   a call;
 //! * [`probe`]: memory that cannot be read;
+//! * [`io_uring`]: programs whose requests are not seen;
 //! * [`internal_fd`]: our own descriptors, out of the program's way;
 //! * [`keeper`]: a thread that sees to what has a time when the program does not call;
 //! * [`exports`]: the symbols. They exist outside unit tests only, where they would replace those of the test's own
@@ -13,10 +15,12 @@
 
 pub mod c_types;
 pub mod calls;
+pub mod cancellation;
 pub mod engines;
 pub mod exports;
 pub mod gate;
 pub mod internal_fd;
+pub mod io_uring;
 pub mod keeper;
 pub mod marks;
 pub mod probe;
@@ -24,4 +28,5 @@ pub mod real;
 pub mod signals;
 pub mod start;
 pub mod state;
+pub mod thread;
 pub mod turn;

@@ -23,8 +23,8 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 
 use libc::{
     FILE, c_char, c_int, c_long, c_uint, c_ulong, c_void, epoll_event, fd_set, iovec, loff_t, mmsghdr, msghdr, nfds_t,
-    off_t, off64_t, pid_t, pollfd, posix_spawn_file_actions_t, posix_spawnattr_t, sigaction as action, sigset_t,
-    size_t, sockaddr, socklen_t, ssize_t, timespec, timeval,
+    off_t, off64_t, pid_t, pollfd, posix_spawn_file_actions_t, posix_spawnattr_t, pthread_t, sigaction as action,
+    sigset_t, size_t, sockaddr, socklen_t, ssize_t, timespec, timeval,
 };
 
 mod absent;
@@ -95,10 +95,11 @@ macro_rules! next_definitions {
             /// As for the C function of this name.
             #[inline]
             pub unsafe fn $name($($fixed: $kind),* $(, $($rest: $rest_kind),+)?) -> $result {
-                type Function = unsafe extern "C" fn($($kind),* $(, $($rest: $rest_kind),+)?) -> $result;
+                type Function = unsafe extern "C-unwind" fn($($kind),* $(, $($rest: $rest_kind),+)?) -> $result;
                 // SAFETY: what is found under this name is the C function of this signature (on x86-64 and aarch64 an
                 // integer or pointer that C passes as `...` travels as a fixed argument does; the count of vector
-                // registers, which x86-64 wants besides, may be anything), or the stand-in of just this type.
+                // registers, which x86-64 wants besides, may be anything), or the stand-in of just this type. It may unwind: the
+                // C library cancels threads so.
                 // The caller vouches for the rest.
                 unsafe {
                     let function = std::mem::transmute::<*mut c_void, Function>(next::$name.get());
@@ -117,7 +118,7 @@ macro_rules! next_definitions {
     };
 }
 
-/// Where the next definition of a function with `...` is.
+/// Where the next definition of a function is.
 pub mod address {
     use super::{c_void, next};
 
@@ -134,6 +135,11 @@ pub mod address {
     /// The next `execlp`.
     pub fn execlp() -> *mut c_void {
         next::execlp.get()
+    }
+
+    /// The next `syscall`.
+    pub fn syscall() -> *mut c_void {
+        next::syscall.get()
     }
 }
 
@@ -221,4 +227,8 @@ next_definitions! {
     fn posix_spawn_file_actions_adddup2(actions: *mut posix_spawn_file_actions_t, fd: c_int, new: c_int) -> c_int;
 
     fn sigaction(signal: c_int, new: *const action, old: *mut action) -> c_int;
+
+    fn pthread_cancel(thread: pthread_t) -> c_int;
+    fn pthread_testcancel() -> ();
+    fn pthread_setcancelstate(state: c_int, old: *mut c_int) -> c_int;
 }

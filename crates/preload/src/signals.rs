@@ -1,15 +1,11 @@
-//! A call that spins notices that a signal handler ran.
+//! Handlers of the program's, with a function of ours around them.
 //!
 //! A system call that waits is interrupted by a handler: it ends with EINTR, or goes on where the handler was installed
-//! with SA_RESTART and the call restarts. A loop in user space sees nothing of a handler. So handlers are installed
-//! with a function of ours around them, which counts for its thread and calls the program's. Flags and mask go to the
-//! kernel as the program gave them (SA_SIGINFO, SA_RESETHAND, SA_NODEFER, SA_ONSTACK ... are the kernel's work), and
-//! `sigaction` shows the program its own handler.
-//!
-//! ```text
-//! let before = signals::interruptions();
-//! loop { look; if signals::interruptions().interrupting != before.interrupting { return EINTR } }
-//! ```
+//! with SA_RESTART and the call restarts. A loop in user space sees nothing of a handler, and must not be interrupted by
+//! one that makes calls itself. So what the kernel calls is a function of ours, which has the handler wait while its thread
+//! is in a call of the library ([`deferral`]) and else calls it. Flags and mask go to the kernel as the program gave them
+//! (SA_RESETHAND, SA_NODEFER, SA_ONSTACK ... are the kernel's work), but for SA_SIGINFO, which is always set, as a signal that
+//! waits is sent again with its information; `sigaction` shows the program its own handler and flags.
 //!
 //! # How the handler finds the program's
 //!
@@ -19,7 +15,7 @@
 //! address and flags together, so they are never mixed. (Only who changes an action twice while a delivery on another
 //! CPU is between the kernel and its first instruction can have the newest handler run under the oldest mask.)
 //!
-//! # What is not counted
+//! # What is not wrapped
 //!
 //! * Handlers from before this library was loaded, and those installed by a raw `rt_sigaction` or by the C library for
 //!   itself (thread cancellation, `setuid` in all threads, timers with SIGEV_THREAD: none interrupts a program's call).
@@ -29,25 +25,40 @@
 
 use std::ptr;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicUsize};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize};
 
-use libc::{SA_RESTART, SIG_DFL, SIG_IGN, c_int, c_void, sigaction as Action, sighandler_t, siginfo_t};
+use libc::{
+    SA_RESETHAND, SA_RESTART, SA_SIGINFO, SIG_DFL, SIG_IGN, c_int, c_void, sigaction as Action, sighandler_t, siginfo_t,
+};
 use rustix::thread::sched_yield;
 
-use crate::real;
+use crate::{real, thread};
 
+pub mod deferral;
 pub mod older;
 #[cfg(test)]
 mod tests;
 
+use deferral::Installed;
+
 /// Signals are 1 to 64.
 const SIGNALS: usize = 65;
 
-/// The program's handlers: address and, in a bit that no address has, how it was installed. 0: none yet.
+/// The program's handlers: address and, in bits that no address has, how it was installed. 0: none yet.
 static HANDLERS: [[AtomicUsize; 2]; SIGNALS] = [const { [const { AtomicUsize::new(0) }; 2] }; SIGNALS];
 
 /// The program's action lacks SA_RESTART.
 const INTERRUPTS: usize = 1 << 63;
+/// The program's action lacks SA_SIGINFO.
+const PLAIN: usize = 1 << 62;
+/// The program's action has SA_RESETHAND.
+const RESETS: usize = 1 << 61;
+/// The rest is the address.
+const FLAGS: usize = INTERRUPTS | PLAIN | RESETS;
+
+/// What the program set last, in the form of [`HANDLERS`]; 0 where that was no handler. An action that the kernel took back
+/// keeps its flags, and SA_SIGINFO among them may be ours.
+static LAST: [AtomicUsize; SIGNALS] = [const { AtomicUsize::new(0) }; SIGNALS];
 
 /// Handlers that ran in a thread since it began. Compare two for a change; the counts wrap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -58,36 +69,36 @@ pub struct Count {
     pub interrupting: u32,
 }
 
-thread_local! {
-    static RESTARTING: AtomicU32 = const { AtomicU32::new(0) };
-    static INTERRUPTING: AtomicU32 = const { AtomicU32::new(0) };
-}
-
 /// The handlers that ran in the calling thread so far. A handler is counted before it runs, so one that leaves by
 /// `siglongjmp` is too.
 #[inline]
 #[must_use]
 pub fn interruptions() -> Count {
-    let read = |count: &AtomicU32| count.load(Relaxed);
-    Count { restarting: RESTARTING.with(read), interrupting: INTERRUPTING.with(read) }
+    let thread = thread::current();
+    Count { restarting: thread.restarting.load(Relaxed), interrupting: thread.interrupting.load(Relaxed) }
 }
 
-/// A handler as the kernel calls it. Without SA_SIGINFO the second and third argument mean nothing, and are passed on
-/// as they came.
+/// A handler as the kernel calls it.
 type Handler = unsafe extern "C-unwind" fn(c_int, *mut siginfo_t, *mut c_void);
 
-/// What the kernel calls. Async-signal-safe: no lock, no allocation (thread-local storage of a library that was there
-/// when the program started is part of the thread), errno untouched.
+/// What the kernel calls. Async-signal-safe: no lock, no allocation, errno untouched.
 ///
 /// # Safety
 /// Called by the kernel for a signal whose action this module set.
 unsafe extern "C-unwind" fn on_signal<const WORD: usize>(signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
     let word = HANDLERS[signal as usize % SIGNALS][WORD].load(Acquire);
-    let count = if word & INTERRUPTS == 0 { &RESTARTING } else { &INTERRUPTING };
-    count.with(|count| count.fetch_add(1, Relaxed));
+    let restarts = word & INTERRUPTS == 0;
+    let installed = Installed { restarts, resets: word & RESETS != 0, trampoline: trampolines()[WORD] };
+    // SAFETY: the kernel's arguments of an action with SA_SIGINFO, which each of ours has.
+    if unsafe { deferral::defer(signal, info, context, installed) } {
+        return;
+    }
+    let thread = thread::current();
+    let count = if restarts { &thread.restarting } else { &thread.interrupting };
+    count.fetch_add(1, Relaxed);
     // SAFETY: the word was stored before the kernel had the action, so it is the address of the program's handler,
     // which takes one or three of these arguments; in the C ABI a function may be given more than it looks at.
-    unsafe { std::mem::transmute::<usize, Handler>(word & !INTERRUPTS)(signal, info, context) }
+    unsafe { std::mem::transmute::<usize, Handler>(word & !FLAGS)(signal, info, context) }
 }
 
 fn trampolines() -> [sighandler_t; 2] {
@@ -99,11 +110,20 @@ fn word_of(kernel: &Action) -> Option<usize> {
     trampolines().iter().position(|address| *address == kernel.sa_sigaction)
 }
 
-/// The action as the program set it, of one that the kernel has.
-fn programs_own(signal: usize, kernel: &Action) -> Action {
+/// The action as the program set it, of one that the kernel has. `last`: what it had set last.
+fn programs_own(signal: usize, kernel: &Action, last: usize) -> Action {
     let mut own = *kernel;
-    if let Some(word) = word_of(kernel) {
-        own.sa_sigaction = HANDLERS[signal][word].load(Acquire) & !INTERRUPTS;
+    let set = match word_of(kernel) {
+        Some(word) => {
+            let set = HANDLERS[signal][word].load(Acquire);
+            own.sa_sigaction = set & !FLAGS;
+            set
+        }
+        None if kernel.sa_sigaction == SIG_DFL => last,
+        None => 0,
+    };
+    if set & PLAIN != 0 {
+        own.sa_flags &= !SA_SIGINFO;
     }
     own
 }
@@ -120,6 +140,7 @@ pub unsafe fn sigaction(signal: c_int, new: *const Action, old: *mut Action) -> 
     // SAFETY: the caller's; an all-zero action is a value of the type.
     let (new, mut kernel) = unsafe { (new.as_ref().copied(), std::mem::zeroed::<Action>()) };
     let set = Changing::begin();
+    let last = LAST[number].load(Relaxed);
     let result = match new {
         // SAFETY: `kernel` is a local variable.
         None => unsafe { real::sigaction(signal, ptr::null(), &raw mut kernel) },
@@ -128,7 +149,7 @@ pub unsafe fn sigaction(signal: c_int, new: *const Action, old: *mut Action) -> 
     };
     if result == 0 && !old.is_null() {
         // The words of before: the change used the other one.
-        let own = programs_own(number, &kernel);
+        let own = programs_own(number, &kernel, last);
         // SAFETY: the caller's.
         unsafe { old.write(own) };
     }
@@ -143,25 +164,34 @@ pub unsafe fn sigaction(signal: c_int, new: *const Action, old: *mut Action) -> 
 unsafe fn change(signal: usize, new: &Action, kernel: &mut Action) -> c_int {
     let number = signal as c_int;
     let handler = new.sa_sigaction;
-    let wraps = handler != SIG_DFL
-        && handler != SIG_IGN
-        && handler & INTERRUPTS == 0
-        && word_of(new).is_none()
-        && owns_the_table();
+    let wraps =
+        handler != SIG_DFL && handler != SIG_IGN && handler & FLAGS == 0 && word_of(new).is_none() && owns_the_table();
     if !wraps {
         // SAFETY: the caller's; `kernel` is a variable.
-        return unsafe { real::sigaction(number, new, kernel) };
+        let result = unsafe { real::sigaction(number, new, kernel) };
+        if result == 0 && owns_the_table() && word_of(new).is_none() {
+            LAST[signal].store(0, Relaxed);
+        }
+        return result;
     }
+    // Looked for before a handler needs it: that is not async-signal-safe.
+    real::address::syscall();
     // SAFETY: `kernel` is a variable.
     let result = unsafe { real::sigaction(number, ptr::null(), kernel) };
     if result != 0 {
         return result;
     }
     let word = word_of(kernel).map_or(0, |word| 1 - word);
-    let interrupts = if new.sa_flags & SA_RESTART == 0 { INTERRUPTS } else { 0 };
-    HANDLERS[signal][word].store(handler | interrupts, Release);
+    let flag = |is_so: bool, flag| if is_so { flag } else { 0 };
+    let set = handler
+        | flag(new.sa_flags & SA_RESTART == 0, INTERRUPTS)
+        | flag(new.sa_flags & SA_SIGINFO == 0, PLAIN)
+        | flag(new.sa_flags & SA_RESETHAND != 0, RESETS);
+    HANDLERS[signal][word].store(set, Release);
+    LAST[signal].store(set, Relaxed);
     let mut wrapped = *new;
     wrapped.sa_sigaction = trampolines()[word];
+    wrapped.sa_flags |= SA_SIGINFO;
     // SAFETY: the caller's; `wrapped` and `kernel` are variables. On failure the kernel's action uses the other word.
     unsafe { real::sigaction(number, &raw const wrapped, kernel) }
 }

@@ -12,6 +12,7 @@ use nearwire_socket::status::Process;
 use nearwire_socket::wait::SpinFor;
 use nearwire_sys::descriptor::{Descriptor, Refusal, Request, Source, from_kernel};
 
+use crate::signals::deferral;
 use crate::{internal_fd, state};
 
 /// Descriptors of the library come from the kernel and get high numbers.
@@ -58,7 +59,7 @@ extern "C" fn print_stats() {
     if STATS_OF.load(Relaxed) != std::process::id() {
         return;
     }
-    let Some(status) = state::status() else { return };
+    let Some(status) = deferral::inside(state::status) else { return };
     let text = Process::of_self(&program_name(), status).page();
     let Some(standard_error) = Descriptor::new(libc::STDERR_FILENO) else { return };
     let mut rest = text.as_bytes();

@@ -1,26 +1,29 @@
 //! A call that waits: turns of looking, spinning, and sleeping with signals noticed on the way.
 
 use std::os::fd::RawFd;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-use libc::{c_int, nfds_t, pollfd, sigset_t, timespec};
+use libc::{c_int, c_long, c_ulong, pollfd, sigset_t, timespec};
 use nearwire_socket::wait::{Pause, SpinFor, Waiter};
 use nearwire_socket::{Thread, WaitsFor};
 
 use crate::real;
-use crate::signals::{Count, interruptions};
+use crate::signals::deferral;
 use crate::state::{self, Subject};
+use crate::thread::{self, CANCEL_ASKED, INTERRUPTS, RESTARTS};
 
 /// Why a turn ended the call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Turn {
     /// Look again.
     Again,
-    /// A handler with SA_RESTART ran: the call begins anew, with what its number names now.
+    /// The call is left, so that a handler with SA_RESTART runs or the thread is cancelled, and begins anew: with what its
+    /// number names then.
     Restarted,
     /// The time is over.
     TimedOut,
-    /// A signal handler ran: EINTR.
+    /// A signal handler is about to run: EINTR.
     Interrupted,
 }
 
@@ -52,10 +55,9 @@ impl<'m> Wait<'m> {
 /// One waiting call of the program.
 pub struct Turns<'m> {
     waiter: Waiter,
-    before: Count,
     wait: Wait<'m>,
     /// The mask is in force.
-    masked: Option<HeldSignals>,
+    masked: Option<CallMask>,
     /// The engine whose other threads know that it sleeps.
     sleeps_in: Option<usize>,
 }
@@ -69,7 +71,7 @@ impl<'m> Turns<'m> {
         let spins = wait.spins && wait.timeout != Some(Duration::ZERO);
         let spin = if spins { state::spin() } else { SpinFor::Time(Duration::ZERO) };
         let waiter = Waiter::new(spin, wait.timeout);
-        Turns { waiter, before: interruptions(), wait, masked: None, sleeps_in: None }
+        Turns { waiter, wait, masked: None, sleeps_in: None }
     }
 
     /// What is waited for is there now.
@@ -82,10 +84,10 @@ impl<'m> Turns<'m> {
     #[inline]
     pub fn turn(&mut self, also: &mut Vec<pollfd>) -> Turn {
         if let (Some(mask), None) = (self.wait.mask, &self.masked) {
-            // SAFETY: a live set.
-            self.masked = Some(unsafe { HeldSignals::replace(mask) });
-            if self.is_interrupted() {
-                return Turn::Interrupted;
+            self.masked = Some(CallMask::put(mask));
+            let now = self.again();
+            if now != Turn::Again {
+                return now;
             }
         }
         match self.waiter.pause() {
@@ -95,21 +97,20 @@ impl<'m> Turns<'m> {
         }
     }
 
-    /// Looks again, unless a handler ran.
+    /// Looks again, unless a handler or the end of the thread waits for the end of the call.
     #[inline]
     fn again(&self) -> Turn {
-        let now = interruptions();
-        if now == self.before {
+        let attention = thread::current().attention.load(Relaxed);
+        if attention & (RESTARTS | INTERRUPTS | CANCEL_ASKED) == 0 {
             return Turn::Again;
         }
-        if self.is_interrupted() { Turn::Interrupted } else { Turn::Restarted }
+        let interrupts = if self.wait.never_restarts { RESTARTS | INTERRUPTS } else { INTERRUPTS };
+        if attention & interrupts == 0 { Turn::Restarted } else { Turn::Interrupted }
     }
 
-    #[inline]
-    fn is_interrupted(&self) -> bool {
-        let now = interruptions();
-        now.interrupting != self.before.interrupting
-            || (self.wait.never_restarts && now.restarting != self.before.restarting)
+    /// What is left of the time.
+    pub fn rest(&self) -> Option<Duration> {
+        self.waiter.rest()
     }
 
     fn sleep(&mut self, rest: Option<Duration>, also: &mut Vec<pollfd>) -> Turn {
@@ -134,7 +135,6 @@ impl<'m> Turns<'m> {
         also.extend([bed.watch, bed.wake].into_iter().flatten().map(readable));
         let (before, asleep) = (errno(), Instant::now());
         let slept = self.sleep_on(also, rest);
-        // A handler that ran may have had an errno of its own; what the program sees of this call is set by its end.
         fail(before);
         also.truncate(length);
         let slept_ns = asleep.elapsed().as_nanos() as u64;
@@ -142,8 +142,8 @@ impl<'m> Turns<'m> {
         slept
     }
 
-    /// Sleeps with all signals held back until the kernel has the thread asleep, so that a handler that ran a moment
-    /// before is noticed.
+    /// Sleeps with all signals held back until the kernel has the thread asleep, so that one that came a moment before is
+    /// noticed. By a raw system call: the C library's function is a cancellation point.
     fn sleep_on(&self, also: &mut [pollfd], rest: Option<Duration>) -> Turn {
         let held = HeldSignals::hold();
         let before = self.again();
@@ -151,18 +151,18 @@ impl<'m> Turns<'m> {
             return before;
         }
         let rest = rest.map(to_timespec);
-        let timeout = rest.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
-        // SAFETY: `also` is a live array of its length, the timeout null or live, the mask live.
-        let found = unsafe { real::ppoll(also.as_mut_ptr(), also.len() as nfds_t, timeout, &raw const held.before) };
+        // SAFETY: `also` is a live array, the timeout null or live, the mask live.
+        let found = unsafe { raw_ppoll(also, rest.as_ref(), held.before) };
         if found >= 0 {
             return Turn::Again;
         }
+        let is_interrupted = errno() == libc::EINTR;
         drop(held);
-        // A handler that the library did not install, or that restarts the call it interrupted.
-        let now = interruptions();
-        let is_restarting = now.restarting != self.before.restarting && now.interrupting == self.before.interrupting;
-        let interrupts = self.wait.never_restarts || !is_restarting;
-        if errno() == libc::EINTR && interrupts { Turn::Interrupted } else { self.again() }
+        match self.again() {
+            // A handler that the library did not install.
+            Turn::Again if is_interrupted => Turn::Interrupted,
+            turn => turn,
+        }
     }
 }
 
@@ -187,42 +187,63 @@ fn this_thread() -> Thread {
     Thread { process: process.cast_unsigned(), identity: identity as usize }
 }
 
+/// # Safety
+/// `fds` can be polled: what the kernel writes to it is its own.
+unsafe fn raw_ppoll(fds: &mut [pollfd], timeout: Option<&timespec>, mask: u64) -> c_long {
+    // The kernel writes the time that is left.
+    let mut timeout = timeout.copied();
+    let timeout = timeout.as_mut().map_or(std::ptr::null_mut(), std::ptr::from_mut);
+    let (at, count) = (fds.as_mut_ptr() as c_ulong, fds.len() as c_ulong);
+    let mask_bytes = size_of::<u64>() as c_ulong;
+    // SAFETY: the array is live and so long, the timeout null or live, the mask live.
+    unsafe {
+        real::syscall(libc::SYS_ppoll, at, count, timeout as c_ulong, (&raw const mask) as c_ulong, mask_bytes, 0)
+    }
+}
+
 /// Signals held back in the calling thread while it lives.
 pub struct HeldSignals {
-    before: sigset_t,
+    before: u64,
 }
 
 impl HeldSignals {
     /// Holds all back.
     pub fn hold() -> HeldSignals {
-        // SAFETY: the sets are live locals, and an all-zero set is a valid one.
-        unsafe {
-            let mut all: sigset_t = std::mem::zeroed();
-            let mut before: sigset_t = std::mem::zeroed();
-            libc::sigfillset(&raw mut all);
-            libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, &raw mut before);
-            HeldSignals { before }
-        }
-    }
-
-    /// Puts a mask of the program's in force (ppoll, pselect, epoll_pwait) until it is dropped.
-    ///
-    /// # Safety
-    /// `mask` points to a signal set.
-    pub unsafe fn replace(mask: *const sigset_t) -> HeldSignals {
-        // SAFETY: `before` is a live local; the caller vouches for `mask`.
-        unsafe {
-            let mut before: sigset_t = std::mem::zeroed();
-            libc::pthread_sigmask(libc::SIG_SETMASK, mask, &raw mut before);
-            HeldSignals { before }
-        }
+        HeldSignals { before: deferral::set_mask(u64::MAX) }
     }
 }
 
 impl Drop for HeldSignals {
     fn drop(&mut self) {
-        // SAFETY: the set is the one that was in force.
-        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const self.before, std::ptr::null_mut()) };
+        // One that came meanwhile waits for the end of the call.
+        deferral::set_mask(self.before | thread::current().deferred.load(Relaxed));
+    }
+}
+
+/// A mask of the program's (ppoll, pselect, epoll_pwait) that is in force while it lives; handlers that wait run under it at
+/// the end of the call.
+struct CallMask;
+
+impl CallMask {
+    fn put(mask: &sigset_t) -> CallMask {
+        let (thread, mask) = (thread::current(), deferral::to_bits(mask));
+        // No signal changes these between: all are held back.
+        let before = deferral::set_mask(u64::MAX) & !thread.deferred.load(Relaxed);
+        thread.mask_before.store(before, Relaxed);
+        thread.call_mask.store(mask, Relaxed);
+        thread.has_call_mask.store(1, Relaxed);
+        deferral::set_mask(mask | thread.deferred.load(Relaxed));
+        CallMask
+    }
+}
+
+impl Drop for CallMask {
+    fn drop(&mut self) {
+        let thread = thread::current();
+        if thread.attention.load(Relaxed) & (RESTARTS | INTERRUPTS) == 0 {
+            thread.has_call_mask.store(0, Relaxed);
+        }
+        deferral::set_mask(thread.mask_before.load(Relaxed) | thread.deferred.load(Relaxed));
     }
 }
 

@@ -8,6 +8,7 @@
 //! stats = false                   # counters on standard error when the program ends
 //! send_coalescing = "0"           # so long may datagrams that are sent in a row wait for one another: "100us"
 //! engines = "auto"                # engines that threads may have: as many as the device has queues, or "1" to "8"
+//! past_filters = false            # strict programs may pass by the packet filters that there are
 //!
 //! [[rule]]                        # the first rule that fits decides
 //! use = "kernel"                  # or "nearwire"
@@ -92,6 +93,8 @@ pub struct Config {
     pub send_coalescing: Duration,
     /// The most engines that threads may have; `None`: as many as the interfaces have queues, up to [`crate::ENGINES_MOST`].
     pub engines: Option<u32>,
+    /// That traffic passes by packet filters does not refuse a strict program.
+    pub past_filters: bool,
     /// The rules in order, those that always stand behind included.
     pub rules: Vec<Rule>,
 }
@@ -106,6 +109,7 @@ impl Default for Config {
             stats: false,
             send_coalescing: Duration::ZERO,
             engines: None,
+            past_filters: false,
             rules: Rule::always(),
         }
     }

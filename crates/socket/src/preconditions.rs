@@ -10,6 +10,7 @@ use nearwire_sys::netdev::{XdpFeatures, xdp_features};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 
 use crate::config::{Config, Mode};
+use crate::kernel_tables::packet_filters::PacketFilters;
 use crate::program::{Caller, Capability};
 use crate::reason::Reason;
 
@@ -64,6 +65,8 @@ pub struct Preconditions {
     pub unmet: Vec<Unmet>,
     /// The interfaces, usable or not.
     pub interfaces: Vec<Candidate>,
+    /// What accelerated traffic will pass by.
+    pub filters: PacketFilters,
 }
 
 impl Preconditions {
@@ -80,7 +83,9 @@ impl Preconditions {
         } else {
             unmet.extend(interfaces.iter().filter_map(|interface| interface.unmet.clone()));
         }
-        Preconditions { unmet, interfaces }
+        // The program will be in the control group of this process.
+        let filters = PacketFilters::read(std::process::id());
+        Preconditions { unmet, interfaces, filters }
     }
 }
 
@@ -228,6 +233,7 @@ mod tests {
             driver: "veth".into(),
             rx_queues: 4,
             tx_queues: 4,
+            rx_ring_frames: 0,
             program: None,
         }
     }

@@ -6,6 +6,7 @@
 mod caller;
 pub mod elf;
 mod find;
+pub mod io_uring;
 mod judge;
 mod privileges;
 

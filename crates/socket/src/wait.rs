@@ -111,6 +111,13 @@ impl Waiter {
         }
     }
 
+    /// What is left of the time; `None`: it waits for ever.
+    #[must_use]
+    pub fn rest(&self) -> Option<Duration> {
+        let waited = self.started.map_or(Duration::ZERO, |started| started.elapsed());
+        self.timeout.map(|timeout| timeout.saturating_sub(waited))
+    }
+
     /// Nothing was found.
     #[inline]
     pub fn pause(&mut self) -> Pause {

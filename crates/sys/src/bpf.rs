@@ -6,6 +6,8 @@
 //! Source: bpf(2), `include/uapi/linux/bpf.h`.
 
 mod attr;
+mod room;
+pub mod query;
 
 use std::io;
 use std::mem::ManuallyDrop;
@@ -20,6 +22,7 @@ const BPF_XDP: u32 = 37;
 /// `enum bpf_link_type`.
 const BPF_LINK_TYPE_XDP: u32 = 6;
 const BPF_F_NO_PREALLOC: u32 = 1;
+const BPF_F_MMAPABLE: u32 = 1 << 10;
 const BPF_F_XDP_DEV_BOUND_ONLY: u32 = 1 << 6;
 const XDP_FLAGS_SKB_MODE: u32 = 1 << 1;
 const XDP_FLAGS_DRV_MODE: u32 = 1 << 2;
@@ -69,6 +72,8 @@ pub enum MapKind {
     SparseHash,
     /// Values by index.
     Array,
+    /// The same, which a process can map (`BPF_F_MMAPABLE`, Linux 5.5): [`crate::shared_words::SharedWords::of_array`].
+    SharedArray,
     /// AF_XDP sockets by index.
     Xskmap,
 }
@@ -92,13 +97,17 @@ pub(crate) fn make_map(spec: &MapSpec<'_>) -> io::Result<OwnedFd> {
     let mut attr: attr::MapCreate = zeroed();
     attr.map_type = match spec.kind {
         MapKind::Hash | MapKind::SparseHash => 1,
-        MapKind::Array => 2,
+        MapKind::Array | MapKind::SharedArray => 2,
         MapKind::Xskmap => 17,
     };
     attr.key_size = spec.key_size_bytes;
     attr.value_size = spec.value_size_bytes;
     attr.max_entries = spec.max_entries;
-    attr.map_flags = if spec.kind == MapKind::SparseHash { BPF_F_NO_PREALLOC } else { 0 };
+    attr.map_flags = match spec.kind {
+        MapKind::SparseHash => BPF_F_NO_PREALLOC,
+        MapKind::SharedArray => BPF_F_MMAPABLE,
+        MapKind::Hash | MapKind::Array | MapKind::Xskmap => 0,
+    };
     attr.map_name = attr::object_name(spec.name);
     bpf_fd(Command::MapCreate, &mut attr)
 }
@@ -109,6 +118,8 @@ pub struct Map {
     fd: OwnedFd,
     key_size_bytes: usize,
     value_size_bytes: usize,
+    kind: MapKind,
+    max_entries: u32,
 }
 
 impl Map {
@@ -126,7 +137,8 @@ impl Map {
         let spec = MapSpec { kind, name, key_size_bytes, value_size_bytes, max_entries };
         let fd = obtain(&Request::Map(&spec)).map_err(|refusal| refusal.source)?;
         // The kernel rounds an array's values up to 8 bytes a CPU only for per-CPU maps, which are not offered.
-        Ok(Map { fd, key_size_bytes: key_size_bytes as usize, value_size_bytes: value_size_bytes as usize })
+        let (key_size_bytes, value_size_bytes) = (key_size_bytes as usize, value_size_bytes as usize);
+        Ok(Map { fd, key_size_bytes, value_size_bytes, kind, max_entries })
     }
 
     /// A map from queue index to AF_XDP socket.
@@ -135,6 +147,14 @@ impl Map {
     /// As [`Map::create`].
     pub fn xskmap(name: &str, max_entries: u32) -> io::Result<Map> {
         Map::create(MapKind::Xskmap, name, 4, 4, max_entries)
+    }
+
+    /// Bytes that a process may map: those of all values of a [`MapKind::SharedArray`], 0 of any other kind.
+    pub(crate) fn mappable_bytes(&self) -> usize {
+        match self.kind {
+            MapKind::SharedArray => self.value_size_bytes.next_multiple_of(8) * self.max_entries as usize,
+            MapKind::Hash | MapKind::SparseHash | MapKind::Array | MapKind::Xskmap => 0,
+        }
     }
 
     /// Sets the value of `key` (`BPF_ANY`).
@@ -276,6 +296,23 @@ pub(crate) fn make_program(
     instructions: &[Instruction],
     bound_to: Option<u32>,
 ) -> Result<OwnedFd, Refusal> {
+    let Some(ifindex) = bound_to else { return load(program_to_load(name, instructions)) };
+    let unreached = |source| Refusal { source, log: String::new() };
+    if room::constants_are_blinded().map_err(unreached)? {
+        return Err(Refusal { source: io::ErrorKind::Unsupported.into(), log: BLINDED.to_owned() });
+    }
+    let instructions = room::with_room(instructions).map_err(unreached)?;
+    let mut attr = program_to_load(name, &instructions);
+    (attr.prog_flags, attr.prog_ifindex) = (BPF_F_XDP_DEV_BOUND_ONLY, ifindex);
+    load(attr)
+}
+
+/// Why no program is bound to an interface, where `room` says so.
+const BLINDED: &str =
+    "not asked: net.core.bpf_jit_harden makes the kernel move the program, and it crashes when the interface goes";
+
+/// The instructions are to outlive the request.
+fn program_to_load(name: &str, instructions: &[Instruction]) -> attr::ProgLoad {
     let mut attr: attr::ProgLoad = zeroed();
     attr.prog_type = BPF_PROG_TYPE_XDP;
     attr.insn_cnt = instructions.len() as u32;
@@ -283,9 +320,10 @@ pub(crate) fn make_program(
     attr.license = c"Dual MIT/GPL".as_ptr() as u64;
     attr.prog_name = attr::object_name(name);
     attr.expected_attach_type = BPF_XDP;
-    if let Some(ifindex) = bound_to {
-        (attr.prog_flags, attr.prog_ifindex) = (BPF_F_XDP_DEV_BOUND_ONLY, ifindex);
-    }
+    attr
+}
+
+fn load(mut attr: attr::ProgLoad) -> Result<OwnedFd, Refusal> {
     load_patiently(&mut attr).map_err(|source| Refusal { source, log: verifier_log(attr) })
 }
 
@@ -300,6 +338,16 @@ fn load_patiently(attr: &mut attr::ProgLoad) -> io::Result<OwnedFd> {
         }
     }
     bpf_fd(Command::ProgLoad, attr)
+}
+
+fn program_info(program: BorrowedFd<'_>) -> io::Result<attr::ProgInfo> {
+    let mut info = attr::ProgInfo::default();
+    let mut attr: attr::ObjInfo = zeroed();
+    attr.bpf_fd = fd_u32(program);
+    attr.info_len = size_of::<attr::ProgInfo>() as u32;
+    attr.info = (&raw mut info) as u64;
+    bpf(Command::ObjGetInfoByFd, &mut attr)?;
+    Ok(info)
 }
 
 impl Program {
@@ -333,13 +381,7 @@ impl Program {
     /// # Errors
     /// Reading the program's information failed.
     pub fn id(&self) -> io::Result<u32> {
-        let mut info = attr::ProgInfo::default();
-        let mut attr: attr::ObjInfo = zeroed();
-        attr.bpf_fd = fd_u32(self.fd.as_fd());
-        attr.info_len = size_of::<attr::ProgInfo>() as u32;
-        attr.info = (&raw mut info) as u64;
-        bpf(Command::ObjGetInfoByFd, &mut attr)?;
-        Ok(info.id)
+        program_info(self.fd.as_fd()).map(|info| info.id)
     }
 
     /// Runs the program once on `packet`, as if it came in on queue 0 of the loopback interface.
@@ -349,7 +391,7 @@ impl Program {
     /// # Errors
     /// `EINVAL` for a packet shorter than an Ethernet header or longer than a page, `EPERM` without CAP_BPF.
     pub fn test_run(&self, packet: &[u8]) -> io::Result<TestRun> {
-        self.run(packet, None)
+        self.run(packet, None, 1)
     }
 
     /// As [`Program::test_run`], as if the packet came in on `rx_queue` of an interface, which must have that queue.
@@ -357,10 +399,18 @@ impl Program {
     /// # Errors
     /// As [`Program::test_run`]; `EINVAL` for a queue the interface does not have.
     pub fn test_run_on(&self, packet: &[u8], ifindex: u32, rx_queue: u32) -> io::Result<TestRun> {
-        self.run(packet, Some((ifindex, rx_queue)))
+        self.run(packet, Some((ifindex, rx_queue)), 1)
     }
 
-    fn run(&self, packet: &[u8], ingress: Option<(u32, u32)>) -> io::Result<TestRun> {
+    /// As [`Program::test_run_on`], so many times one after the other: what a run takes in the mean is measured.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn test_run_repeated(&self, packet: &[u8], ifindex: u32, rx_queue: u32, runs: u32) -> io::Result<TestRun> {
+        self.run(packet, Some((ifindex, rx_queue)), runs)
+    }
+
+    fn run(&self, packet: &[u8], ingress: Option<(u32, u32)>, runs: u32) -> io::Result<TestRun> {
         let mut data_out = vec![0; packet.len() + 256];
         let (ingress_ifindex, rx_queue_index) = ingress.unwrap_or_default();
         let data_end = packet.len() as u32;
@@ -372,7 +422,7 @@ impl Program {
         attr.data_in = packet.as_ptr() as u64;
         attr.data_size_out = data_out.len() as u32;
         attr.data_out = data_out.as_mut_ptr() as u64;
-        attr.repeat = 1;
+        attr.repeat = runs;
         if ingress.is_some() {
             attr.ctx_in = (&raw const context) as u64;
             attr.ctx_size_in = size_of::<attr::XdpMd>() as u32;

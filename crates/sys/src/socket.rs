@@ -53,7 +53,20 @@ pub fn int_option(socket: impl AsFd, level: libc::c_int, option: libc::c_int) ->
     if result == 0 { Ok(value) } else { Err(io::Error::last_os_error()) }
 }
 
-fn set_int(socket: impl AsFd, option: libc::c_int, value: libc::c_int) -> io::Result<()> {
+/// An option whose value is of several bytes, of any level: how many the kernel wrote. Some options read what the buffer
+/// begins with.
+///
+/// # Errors
+/// getsockopt(2) failed.
+pub fn option_bytes(socket: impl AsFd, level: libc::c_int, option: libc::c_int, value: &mut [u8]) -> io::Result<usize> {
+    let mut len = libc::socklen_t::try_from(value.len()).unwrap_or(libc::socklen_t::MAX);
+    let number = socket.as_fd().as_raw_fd();
+    // SAFETY: `value` is a live buffer of at least `len` bytes, and `len` a live local.
+    let result = unsafe { libc::getsockopt(number, level, option, value.as_mut_ptr().cast(), &mut len) };
+    if result == 0 { Ok(len as usize) } else { Err(io::Error::last_os_error()) }
+}
+
+pub(crate) fn set_int(socket: impl AsFd, option: libc::c_int, value: libc::c_int) -> io::Result<()> {
     // SAFETY: the option value is a live c_int and the length passed is its size.
     let result = unsafe {
         libc::setsockopt(

@@ -16,11 +16,11 @@ const EXAMPLES: &str = "Examples:
   nearwire run --dry-run -- ./feed-handler
 
 Configuration: profile, then file (--config or NEARWIRE_CONFIG), then variables (NEARWIRE_SPIN, NEARWIRE_INTERFACES, \
-NEARWIRE_MODE, NEARWIRE_STRICT, NEARWIRE_STATS, NEARWIRE_SEND_COALESCING), then options; what comes later \
+NEARWIRE_MODE, NEARWIRE_STRICT, NEARWIRE_STATS, NEARWIRE_SEND_COALESCING, NEARWIRE_PAST_FILTERS), then options; what comes later \
 counts more. docs/run.md has the file's form.
 
-Exit codes: those of the program; 2 wrong usage or configuration, 3 the program cannot be preloaded, or a precondition is not \
-met and --strict was given, 126 the program cannot be executed, 127 it was not found.";
+Exit codes: those of the program; 2 wrong usage or configuration, 3 the program cannot be preloaded, or with --strict: \
+a precondition is not met, its sockets cannot be reached, or packet filters would be passed by, 126 the program cannot be executed, 127 it was not found.";
 
 #[derive(Debug, Args)]
 #[command(about = "Run a program with its UDP sockets past the kernel", long_about = ABOUT, after_help = EXAMPLES)]
@@ -35,6 +35,10 @@ pub struct RunArgs {
     /// Refuse where a precondition is not met, and let calls fail on sockets that cannot be accelerated
     #[arg(long)]
     pub strict: bool,
+    /// With --strict, run although packet filters (nftables, iptables, tc, BPF, IPsec) would have touched the traffic, which
+    /// passes by them when it is accelerated
+    #[arg(long)]
+    pub past_filters: bool,
     /// Print what would be done, and do nothing; the exit code is 3 where the program would be refused
     #[arg(long)]
     pub dry_run: bool,

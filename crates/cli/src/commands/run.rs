@@ -70,20 +70,38 @@ impl<'a> Prepared<'a> {
     }
 
     fn is_refused(&self) -> bool {
-        let is_strict_unmet = self.config().strict && !self.preconditions.unmet.is_empty();
-        is_strict_unmet || matches!(self.judgement, Judgement::Refused(_))
+        self.refusal().is_some()
+    }
+
+    /// Why the program is not run, in words.
+    fn refusal(&self) -> Option<String> {
+        match &self.judgement {
+            Judgement::Refused(why) => return Some(why.clone()),
+            Judgement::Doubtful(why) if self.config().strict => {
+                return Some(format!("strict refuses a program whose sockets may not be reached: {why}"));
+            }
+            Judgement::Doubtful(_) | Judgement::Fine => {}
+        }
+        let listed = |all: Vec<String>| all.join("\n  ");
+        let unmet = &self.preconditions.unmet;
+        if self.config().strict && !unmet.is_empty() {
+            let all = listed(unmet.iter().map(ToString::to_string).collect());
+            return Some(format!("sockets cannot be accelerated, and strict refuses to run without:\n  {all}"));
+        }
+        let filters = &self.preconditions.filters.found;
+        if self.config().strict && !self.config().past_filters && !filters.is_empty() {
+            let all = listed(filters.iter().map(ToString::to_string).collect());
+            return Some(format!(
+                "accelerated traffic passes by packet filters, and strict refuses to do so without --past-filters:\n  {all}"
+            ));
+        }
+        None
     }
 
     /// Refuses, or warns and says what was chosen.
     fn say(&self) -> Outcome {
-        if let Judgement::Refused(why) = &self.judgement {
-            return Err(Failure { code: exit::CANNOT, error: Some(anyhow!(why.clone())) });
-        }
-        let unmet = &self.preconditions.unmet;
-        if self.config().strict && !unmet.is_empty() {
-            let all = unmet.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n  ");
-            let error = anyhow!("sockets cannot be accelerated, and strict refuses to run without:\n  {all}");
-            return Err(Failure { code: exit::CANNOT, error: Some(error) });
+        if let Some(why) = self.refusal() {
+            return Err(Failure { code: exit::CANNOT, error: Some(anyhow!(why)) });
         }
         if self.args.quiet {
             return Ok(());
@@ -91,8 +109,13 @@ impl<'a> Prepared<'a> {
         if let Judgement::Doubtful(why) = &self.judgement {
             output::note(&format!("nearwire: {why}"));
         }
+        let unmet = &self.preconditions.unmet;
         for unmet in unmet {
             output::note(&format!("nearwire: sockets stay with the kernel, because {unmet}"));
+        }
+        // Where nothing can be accelerated nothing passes by them.
+        for filter in self.preconditions.filters.found.iter().filter(|_| unmet.is_empty()) {
+            output::note(&format!("nearwire: accelerated traffic passes by {filter}"));
         }
         output::note(&format!("nearwire: {}", self.waiting()));
         Ok(())

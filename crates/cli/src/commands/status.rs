@@ -1,5 +1,6 @@
 //! `nearwire status`: which sockets of running programs are accelerated, and why the others are not.
 
+mod filters;
 mod json;
 pub(super) mod process;
 mod text;
@@ -15,7 +16,8 @@ use crate::output;
 
 pub fn run(args: &StatusArgs) -> Outcome {
     let Some(pid) = args.pid else { return list(args.json) };
-    let process = find(pid, "show")?;
+    let mut process = find(pid, "show")?;
+    filters::ask(&mut process);
     output::print_of_host(&if args.json { json::page(&process) } else { process.page() })
 }
 
@@ -55,7 +57,12 @@ fn list(is_json: bool) -> Outcome {
     let (mut found, mut unreadable, mut odd): (Vec<Process>, usize, Vec<String>) = (Vec::new(), 0, Vec::new());
     for pid in pids {
         match process::look(pid) {
-            Ok(Looked::Page(process)) => found.push(*process),
+            Ok(Looked::Page(mut process)) => {
+                if is_json {
+                    filters::ask(&mut process);
+                }
+                found.push(*process);
+            }
             // A process that ended meanwhile is of no interest.
             Ok(Looked::NoPage { .. }) | Err(LookError::Gone { .. }) => {}
             Err(LookError::NotAllowed { .. }) => unreadable += 1,

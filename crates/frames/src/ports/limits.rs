@@ -117,6 +117,7 @@ mod tests {
             driver: "veth".into(),
             rx_queues: 1,
             tx_queues: 1,
+            rx_ring_frames: 0,
             program: None,
         };
         FrameLimits::new(&facts, buffer_bytes)

@@ -17,11 +17,13 @@
 //! Invariant: closing the port, or killing the process, leaves no program and no socket, and the kernel gets all frames
 //! again. Source: `Documentation/networking/af_xdp.rst`, `net/xdp/xsk.c`.
 
+mod busy_poll;
 mod candidates;
 mod config;
 mod fill;
 mod hold;
 mod lanes;
+mod overflow;
 mod raw;
 mod receive;
 mod rings;
@@ -30,9 +32,10 @@ mod share;
 mod socket;
 mod times;
 mod umem;
+mod zero_copy;
 
-pub use candidates::{Candidate, Side, candidates};
-pub use config::{Steer, XdpConfig, XdpMode};
+pub use candidates::{Candidate, Side, candidates, fill_frames};
+pub use config::{Overflow, Steer, XdpConfig, XdpMode};
 pub use lanes::{Kick, Kicked};
 pub use times::{FrameTimes, NoDeviceTimes, TimesWanted};
 pub use umem::Pages;
@@ -42,7 +45,7 @@ pub use crate::steering::SHARES_MOST;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use nearwire_sys::bpf::Map;
 
@@ -66,6 +69,13 @@ const RECEIVE_HEADROOM_BYTES: usize = 256;
 /// Empty looks between two questions whether the interface is still there: about every millisecond of spinning, at the
 /// price of one system call of 90 ns.
 const EMPTY_LOOKS_PER_CHECK: u32 = 1 << 17;
+/// The same where each look is a system call.
+const POLLS_PER_CHECK: u32 = 1 << 11;
+/// Such questions for one whether the program is still attached, which takes a microsecond.
+const CHECKS_PER_LOOK_AT_PROGRAM: u32 = 4;
+/// How long a link that was there may take to come back when a driver set itself up anew: copper at 10 Gb/s takes several seconds.
+const CARRIER_PATIENCE: Duration = Duration::from_secs(10);
+const CARRIER_POLL: Duration = Duration::from_millis(2);
 
 /// What opening a port found.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -93,6 +103,10 @@ pub struct XdpPort {
     lent: Option<(usize, FrameTimes, Taken)>,
     /// An empty look runs the driver's receive path.
     busy_polls: bool,
+    /// The receiver that had the last frame: the others' queues are polled less often.
+    last: usize,
+    /// Why no look polls, where it was to.
+    no_busy_poll: Option<PortError>,
     /// An empty look does something: it polls, wakes drivers that ask for it, or gives buffers back that others want too.
     acts_when_empty: bool,
     sender: Sender,
@@ -129,10 +143,12 @@ impl XdpPort {
         };
         config.check(&receiving, &sending)?;
         crate::xdp::refuse_if_present(&receiving)?;
-        let sockets = open_sockets(config, &receiving, &sending)?;
-        let (attachment, map, steering) = steer_to(config, &receiving, &sockets.receivers)?;
+        let mut sockets = open_sockets(config, &receiving, &sending)?;
+        let (attachment, map, steering) = steer_to(config, &receiving, &mut sockets.receivers)?;
+        // Now and not by the first frame: what is sent before the link is back is lost.
+        await_carrier(config, [&receiving, &sending])?;
         let buffer_bytes = config.frame_size_bytes as usize - RECEIVE_HEADROOM_BYTES;
-        Ok(XdpPort {
+        let mut port = XdpPort {
             facts: XdpFacts { pages: sockets.pages, zero_copy: sockets.zero_copy, program_id: attachment.program_id() },
             attachment: Hold::Own(Arc::new(attachment)),
             sockets: Arc::new(map),
@@ -141,6 +157,8 @@ impl XdpPort {
             next: 0,
             lent: None,
             busy_polls: false,
+            last: 0,
+            no_busy_poll: None,
             acts_when_empty: config.mode == XdpMode::ZeroCopy,
             sender: sockets.sender,
             other_senders: sockets.other_senders,
@@ -154,7 +172,11 @@ impl XdpPort {
             number: Number::first(),
             parked: Vec::new(),
             reclaims_until: None,
-        })
+        };
+        if config.busy_poll_us > 0 {
+            port.no_busy_poll = port.set_busy_poll(config.busy_poll_us).err();
+        }
+        Ok(port)
     }
 
     /// What opening the port found.
@@ -185,23 +207,6 @@ impl XdpPort {
     /// The sockets it receives by, to wait for in an epoll set of the caller's.
     pub fn receive_sockets(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         self.receivers.iter().map(Receiver::socket)
-    }
-
-    /// Has every empty look poll the device queue for up to `busy_poll_us`, in the process's own time instead of an
-    /// interrupt's: for drivers with NAPI, whose interrupts `nic.napi-defer-hard-irqs` and `nic.gro-flush-timeout-ns` hold
-    /// back. 0 ends it.
-    ///
-    /// # Errors
-    /// The kernel refused the socket options, for want of CAP_NET_ADMIN.
-    pub fn set_busy_poll(&mut self, busy_poll_us: u32) -> Result<(), PortError> {
-        for receiver in &self.receivers {
-            nearwire_sys::socket::set_prefer_busy_poll(receiver.socket(), busy_poll_us > 0)
-                .and_then(|()| nearwire_sys::socket::set_busy_poll_us(receiver.socket(), busy_poll_us))
-                .map_err(|source| PortError::refused("set busy polling", &self.config.interface, source))?;
-        }
-        self.busy_polls = busy_poll_us > 0;
-        self.decide_acts_when_empty();
-        Ok(())
     }
 
     fn decide_acts_when_empty(&mut self) {
@@ -255,12 +260,14 @@ impl XdpPort {
         let mut read = Some(read);
         let receivers = self.receivers.len();
         for _ in 0..receivers {
-            let (receiver, times) = (&mut self.receivers[self.next], &mut self.times);
+            let turn = self.next;
+            let (receiver, times) = (&mut self.receivers[turn], &mut self.times);
             // One frame, then the next queue's turn: a busy queue does not starve another.
             self.next = if self.next + 1 == receivers { 0 } else { self.next + 1 };
             let lent = receiver.receive(|frame, record| read.take().map(|read| read(frame, record, times)));
             if let Some(result) = lent.flatten() {
                 self.received_frames += 1;
+                self.last = turn;
                 return Ok(Some(result));
             }
         }
@@ -279,18 +286,57 @@ impl XdpPort {
     fn act_when_empty(&mut self, check: bool) -> Result<(), PortError> {
         self.receivers.iter_mut().for_each(Receiver::give_back_when_empty);
         self.reclaim();
-        let all = check || self.busy_polls;
-        if all || self.config.mode == XdpMode::ZeroCopy { self.wake_receivers(all) } else { Ok(()) }
+        if check || self.busy_polls && self.empty_looks.is_multiple_of(POLLS_PER_CHECK) {
+            self.check_program()?;
+            return self.wake_receivers(|_, _| true);
+        }
+        if self.busy_polls {
+            let polled = self.polled_now();
+            return self.wake_receivers(|at, receiver| polled.includes(at) || receiver.needs_wakeup());
+        }
+        if self.config.mode == XdpMode::ZeroCopy {
+            return self.wake_receivers(|_, receiver| receiver.needs_wakeup());
+        }
+        Ok(())
     }
 
-    fn wake_receivers(&mut self, all: bool) -> Result<(), PortError> {
-        for receiver in &self.receivers {
-            if all || receiver.needs_wakeup() {
+    /// Nobody tells of a program that was taken off: a port would wait for ever.
+    fn check_program(&self) -> Result<(), PortError> {
+        let every = CHECKS_PER_LOOK_AT_PROGRAM * if self.busy_polls { POLLS_PER_CHECK } else { EMPTY_LOOKS_PER_CHECK };
+        if !self.empty_looks.is_multiple_of(every) || self.attachment.is_nothing() || self.is_attached() {
+            return Ok(());
+        }
+        Err(PortError::ProgramDetached { interface: self.config.interface.clone(), program_id: self.facts.program_id })
+    }
+
+    fn wake_receivers(&self, which: impl Fn(usize, &Receiver) -> bool) -> Result<(), PortError> {
+        for (at, receiver) in self.receivers.iter().enumerate() {
+            if which(at, receiver) {
                 receiver.wake().map_err(|source| gone(&self.config.interface, source))?;
             }
         }
         Ok(())
     }
+}
+
+/// Waits until the links are back that were there before the program was attached.
+fn await_carrier(config: &XdpConfig, interfaces: [&InterfaceFacts; 2]) -> Result<(), PortError> {
+    for facts in interfaces {
+        // What resets a device is a program in its driver, or its queues in zero-copy.
+        let may_reset = config.mode != XdpMode::Generic && !facts.is_veth() && facts.carrier;
+        if !may_reset {
+            continue;
+        }
+        let begun = Instant::now();
+        while InterfaceFacts::has_carrier(&facts.name) == Some(false) {
+            if begun.elapsed() > CARRIER_PATIENCE {
+                let waited_ms = CARRIER_PATIENCE.as_millis() as u64;
+                return Err(PortError::NoCarrier { interface: facts.name.clone(), mode: config.mode.name(), waited_ms });
+            }
+            std::thread::sleep(CARRIER_POLL);
+        }
+    }
+    Ok(())
 }
 
 /// A system call on an open port failed: the interface is gone or down, or something that has no name of its own.
@@ -349,11 +395,11 @@ fn open_sockets(
     }
     if config.sends_separately() {
         let queue = config.tx_queue;
+        // In zero-copy mode it would take over the receive side of that queue, and the kernel would get nothing from it any more.
+        let mode = if config.mode == XdpMode::ZeroCopy { XdpMode::NativeCopy } else { config.mode };
         let send_only =
-            SocketSpec { facts: sending, queue, tx_frames, prepared_frames, fill_frames: 0, ..receive_only };
-        let halves = send_only.open()?;
-        sender = halves.sender;
-        zero_copy &= halves.zero_copy;
+            SocketSpec { facts: sending, queue, mode, tx_frames, prepared_frames, fill_frames: 0, ..receive_only };
+        sender = send_only.open()?.sender;
     }
     let sender = sender.ok_or_else(|| PortError::Config {
         interface: config.interface.clone(),
@@ -368,19 +414,19 @@ fn open_sockets(
 fn steer_to(
     config: &XdpConfig,
     receiving: &InterfaceFacts,
-    receivers: &[Receiver],
+    receivers: &mut [Receiver],
 ) -> Result<(XdpAttachment, Map, Option<SteeringTable>), PortError> {
     let interface = &config.interface;
     let refused = |source: io::Error| PortError::refused("fill the map of AF_XDP sockets", interface, source);
     let is_shareable = config.steer == Steer::Filters;
     let places = if is_shareable { SHARES_MOST } else { 1 };
     let map = Map::xskmap("nw_sockets", receiving.bindable_queues() * places).map_err(refused)?;
-    for (&queue, receiver) in config.rx_queues.iter().zip(receivers) {
+    for (&queue, receiver) in config.rx_queues.iter().zip(&*receivers) {
         let place = if is_shareable { programs::place_of(queue, 0) } else { queue };
         map.set_socket(place, receiver.socket()).map_err(refused)?;
     }
     let steering = match config.steer {
-        Steer::Filters => Some(SteeringTable::new(interface, config.frame_size_bytes - RECEIVE_HEADROOM_BYTES as u32)?),
+        Steer::Filters => Some(overflow::steering_table(config, receivers)?),
         Steer::EtherType(_) | Steer::All => None,
     };
     let program = match (config.steer, &steering) {
@@ -455,7 +501,7 @@ impl Port for XdpPort {
         let rx: Vec<String> = rx_queues.iter().map(u32::to_string).collect();
         let rx = rx.join("+");
         let socket = if self.config.separate_tx_socket { " on a socket of its own" } else { "" };
-        let times = self.times.in_words();
+        let times = self.times.in_words() + &self.busy_poll_in_words();
         let share = match self.share_number() {
             0 => String::new(),
             number => format!("share {number} of "),

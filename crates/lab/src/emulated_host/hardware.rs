@@ -91,7 +91,7 @@ pub struct HostNic {
     /// Receive and transmit queues of a virtio-net device, 1 or more. More than one needs root, because its other end is
     /// then a tap device in an anonymous network namespace. The driver of vmxnet3 makes its own, one a CPU.
     pub queues: u32,
-    /// NICs of one segment hear each other. A virtio-net device with several queues hears nobody.
+    /// NICs of one segment hear each other; virtio-net devices with several queues hear only those with several queues.
     pub segment: u32,
 }
 

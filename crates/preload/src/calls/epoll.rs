@@ -7,7 +7,10 @@ use nearwire_socket::epoll::{Delivery, Events, Interest, Target};
 use nearwire_socket::plain::{PlainWait, call_data};
 use nearwire_socket::{AskKernel, Asked, Concerns, Control, Operation};
 
+use super::poll::Attempt::{self, Ended, Restart};
+use crate::cancellation;
 use crate::probe::is_readable;
+use crate::signals::deferral;
 use crate::state::{self, Subject};
 use crate::turn::{Turn, Turns, Wait, fail, readable};
 use crate::{engines, marks, real};
@@ -35,19 +38,21 @@ pub unsafe fn control(set: c_int, operation: c_int, fd: c_int, event: *mut epoll
         unsafe { ((&raw const (*event).events).read_unaligned(), (&raw const (*event).u64).read_unaligned()) }
     };
     let interest = Interest { fd, events: Events::from_bits_retain(events), data };
-    let both = [set, fd];
-    match engines::with_all(&both, |_, sockets| sockets.epoll_control(set, asked, interest))? {
-        Control::Done => Some(0),
-        Control::Failed(errno) => Some(fail(errno.raw_os_error()) as c_int),
-        Control::Kernel => {
-            // SAFETY: the caller's.
-            let result = unsafe { real::epoll_ctl(set, operation, fd, event) };
-            if result == 0 {
-                engines::with_all(&both, |_, sockets| sockets.epoll_noted(set, asked, interest));
+    deferral::inside(|| {
+        let both = [set, fd];
+        match engines::with_all(&both, |_, sockets| sockets.epoll_control(set, asked, interest))? {
+            Control::Done => Some(0),
+            Control::Failed(errno) => Some(fail(errno.raw_os_error()) as c_int),
+            Control::Kernel => {
+                // SAFETY: the caller's.
+                let result = unsafe { real::epoll_ctl(set, operation, fd, event) };
+                if result == 0 {
+                    engines::with_all(&both, |_, sockets| sockets.epoll_noted(set, asked, interest));
+                }
+                Some(result)
             }
-            Some(result)
         }
-    }
+    })
 }
 
 /// One call of the epoll_wait(2) family.
@@ -74,8 +79,9 @@ pub unsafe fn wait(call: &WaitCall<'_>, original: impl FnOnce() -> c_int) -> c_i
     if room <= 0 || events.is_null() || !marks::is_epoll(set) {
         return original();
     }
-    let concerns =
-        || if state::is_in_use() { state::with_number(set, |sockets| sockets.epoll_concerns(set)) } else { None };
+    cancellation::point();
+    let ask = || state::with_number(set, |sockets| sockets.epoll_concerns(set));
+    let concerns = || if state::is_in_use() { deferral::inside(ask) } else { None };
     let mut concerned = concerns().unwrap_or(Concerns::No);
     if concerned == Concerns::No {
         if timeout == Some(Duration::ZERO) {
@@ -90,7 +96,7 @@ pub unsafe fn wait(call: &WaitCall<'_>, original: impl FnOnce() -> c_int) -> c_i
             // SAFETY: as above.
             let left = unsafe { without_call(events, found) };
             if call_data().is_some() {
-                state::with_number(set, |sockets| sockets.plain_waiters_left(set));
+                deferral::inside(|| state::with_number(set, |sockets| sockets.plain_waiters_left(set)));
             }
             if left != 0 || found == 0 {
                 return left;
@@ -98,16 +104,29 @@ pub unsafe fn wait(call: &WaitCall<'_>, original: impl FnOnce() -> c_int) -> c_i
             // Called: a socket came into the set.
             let timeout = timeout.map(|timeout| timeout.saturating_sub(started.elapsed()));
             // SAFETY: the caller's.
-            return unsafe { wait_with_us(&WaitCall { timeout, ..*call }, Concerns::Now) }
+            return unsafe { wait_call(&WaitCall { timeout, ..*call }, Concerns::Now) }
                 .unwrap_or_else(|| fail(libc::EINTR) as c_int);
         }
     }
     // SAFETY: the caller's.
-    unsafe { wait_with_us(call, concerned) }.unwrap_or_else(original)
+    unsafe { wait_call(call, concerned) }.unwrap_or_else(original)
+}
+
+/// A whole call, for both halves of a set.
+unsafe fn wait_call(call: &WaitCall<'_>, concerns: Concerns) -> Option<c_int> {
+    let mut call = *call;
+    loop {
+        // SAFETY: the caller's.
+        match deferral::inside(|| unsafe { wait_with_us(&call, concerns) })? {
+            Ended(result) => return Some(result),
+            Restart(rest) => call.timeout = rest,
+        }
+        cancellation::point();
+    }
 }
 
 /// Waits for both halves of a set. `None`: the library is off.
-unsafe fn wait_with_us(call: &WaitCall<'_>, concerns: Concerns) -> Option<c_int> {
+unsafe fn wait_with_us(call: &WaitCall<'_>, concerns: Concerns) -> Option<Attempt> {
     let WaitCall { set, timeout, .. } = *call;
     let wait = Wait { spins: concerns == Concerns::Now, ..Wait::poll(timeout, call.mask, Subject::Number(set)) };
     let mut turns: Option<(Turns<'_>, Vec<pollfd>)> = None;
@@ -117,13 +136,14 @@ unsafe fn wait_with_us(call: &WaitCall<'_>, concerns: Concerns) -> Option<c_int>
         let count = unsafe { collect(call, asked) }?;
         // Without time it looks at no signals (`ep_poll`).
         if count != 0 || timeout == Some(Duration::ZERO) {
-            return Some(count);
+            return Some(Ended(count));
         }
         let (turns, also) = turns.get_or_insert_with(|| (Turns::new(wait), vec![readable(set)]));
         match turns.turn(also) {
-            Turn::Again | Turn::Restarted => asked = if also[0].revents != 0 { Asked::NotYet } else { Asked::Before },
-            Turn::TimedOut => return Some(0),
-            Turn::Interrupted => return Some(fail(libc::EINTR) as c_int),
+            Turn::Again => asked = if also[0].revents != 0 { Asked::NotYet } else { Asked::Before },
+            Turn::Restarted => return Some(Restart(turns.rest())),
+            Turn::TimedOut => return Some(Ended(0)),
+            Turn::Interrupted => return Some(Ended(fail(libc::EINTR) as c_int)),
         }
         also[0].revents = 0;
     }

@@ -8,7 +8,9 @@ use nearwire_socket::poll::select::{FdSets, WORD_BITS};
 use nearwire_socket::{Concerns, Sockets};
 use rustix::process::{Resource, getrlimit};
 
+use crate::cancellation;
 use crate::probe::is_readable;
+use crate::signals::deferral;
 use crate::state::{self, Subject};
 use crate::turn::{Turn, Turns, Wait, errno, fail, to_timespec};
 use crate::{engines, internal_fd, marks, real};
@@ -41,7 +43,7 @@ pub unsafe fn poll(
     if !fds.iter().any(|entry| marks::is_followed(entry.fd)) {
         return None;
     }
-    poll_slice(fds, timeout, mask)
+    poll_call(fds, timeout, mask)
 }
 
 fn open_files_most() -> u64 {
@@ -78,7 +80,29 @@ impl Divided {
     }
 }
 
-fn poll_slice(fds: &mut [pollfd], timeout: Option<Duration>, mask: Option<&sigset_t>) -> Option<c_int> {
+/// A whole call of the program.
+#[inline]
+fn poll_call(fds: &mut [pollfd], mut timeout: Option<Duration>, mask: Option<&sigset_t>) -> Option<c_int> {
+    loop {
+        cancellation::point();
+        match deferral::inside(|| poll_slice(fds, timeout, mask))? {
+            Attempt::Ended(result) => return Some(result),
+            Attempt::Restart(rest) => timeout = rest,
+        }
+    }
+}
+
+/// What came of an attempt.
+pub(super) enum Attempt {
+    /// The call's return value.
+    Ended(c_int),
+    /// The call is to be left, as the thread is cancelled; if it goes on it has this time left.
+    Restart(Option<Duration>),
+}
+
+use Attempt::{Ended, Restart};
+
+fn poll_slice(fds: &mut [pollfd], timeout: Option<Duration>, mask: Option<&sigset_t>) -> Option<Attempt> {
     let mut list = Divided::default();
     let numbers: Vec<c_int> = fds.iter().map(|entry| entry.fd).filter(|fd| marks::is_followed(*fd)).collect();
     engines::with_polled(&numbers, |engine, sockets| list.divide(fds, engine, sockets))?;
@@ -103,15 +127,16 @@ fn poll_slice(fds: &mut [pollfd], timeout: Option<Duration>, mask: Option<&sigse
         })?;
         // Without time it looks at signals (`do_poll`), of which only a mask could let one through just now.
         if ready > 0 || (timeout == Some(Duration::ZERO) && mask.is_none()) {
-            return Some(ready as c_int);
+            return Some(Ended(ready as c_int));
         }
         let wait = Wait { spins, ..Wait::poll(timeout, mask, Subject::Engine(engine)) };
         let turns = turns.get_or_insert_with(|| Turns::new(wait));
         turns.is_at(Subject::Engine(engine));
         match turns.turn(list.split.kernel()) {
-            Turn::Again | Turn::Restarted => {}
-            Turn::TimedOut => return Some(0),
-            Turn::Interrupted => return Some(fail(libc::EINTR) as c_int),
+            Turn::Again => {}
+            Turn::Restarted => return Some(Restart(turns.rest())),
+            Turn::TimedOut => return Some(Ended(0)),
+            Turn::Interrupted => return Some(Ended(fail(libc::EINTR) as c_int)),
         }
     }
 }
@@ -145,9 +170,25 @@ pub unsafe fn select(
     read: *mut fd_set,
     write: *mut fd_set,
     except: *mut fd_set,
-    timeout: Option<Duration>,
+    mut timeout: Option<Duration>,
     mask: Option<&sigset_t>,
 ) -> Option<c_int> {
+    loop {
+        cancellation::point();
+        // SAFETY: the caller's.
+        match deferral::inside(|| unsafe { select_attempt(count, [read, write, except], timeout, mask) })? {
+            Ended(result) => return Some(result),
+            Restart(rest) => timeout = rest,
+        }
+    }
+}
+
+unsafe fn select_attempt(
+    count: c_int,
+    [read, write, except]: [*mut fd_set; 3],
+    timeout: Option<Duration>,
+    mask: Option<&sigset_t>,
+) -> Option<Attempt> {
     if !state::is_in_use() {
         return None;
     }
@@ -169,14 +210,14 @@ pub unsafe fn select(
     }
     let count = count.min(table_end(&list));
     list.retain(|entry| (entry.fd as usize) < count);
-    let found = poll_slice(&mut list, timeout, mask)?;
-    if found < 0 {
-        return Some(found);
+    let attempt = poll_slice(&mut list, timeout, mask)?;
+    if !matches!(attempt, Ended(0..)) {
+        return Some(attempt);
     }
-    match sets.answer(count, &list) {
-        Ok(bits) => Some(bits as c_int),
-        Err(errno) => Some(fail(errno.raw_os_error()) as c_int),
-    }
+    Some(Ended(match sets.answer(count, &list) {
+        Ok(bits) => bits as c_int,
+        Err(errno) => fail(errno.raw_os_error()) as c_int,
+    }))
 }
 
 /// Bits beyond the end of the process's table of descriptors are ignored and left as they are (`core_sys_select`). Our own

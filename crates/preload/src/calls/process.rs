@@ -35,6 +35,7 @@ use rustix::mm::{Advice, madvise};
 use rustix::process::getpid;
 use rustix::thread::{gettid, sched_yield};
 
+use crate::signals::deferral;
 use crate::{engines, keeper, marks, signals, state};
 
 const PAGE_BYTES: usize = 4096;
@@ -110,6 +111,8 @@ pub fn is_borrowed() -> bool {
 }
 
 unsafe extern "C" fn before_fork() {
+    // Handlers wait until both processes have their own state.
+    deferral::begin();
     engines::fold_for_fork();
     if !state::is_in_use() {
         return;
@@ -126,6 +129,7 @@ unsafe extern "C" fn after_fork_in_parent() {
     if HELD.swap(false, Relaxed) {
         state::let_go();
     }
+    deferral::end();
 }
 
 unsafe extern "C" fn after_fork_in_child() {
@@ -133,6 +137,7 @@ unsafe extern "C" fn after_fork_in_child() {
     become_child();
     OWN.pid.store(pid(), Relaxed);
     OWN.phase.store(READY, Release);
+    deferral::after_fork_in_child();
 }
 
 fn become_child() {

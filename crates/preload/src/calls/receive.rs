@@ -13,6 +13,8 @@ use crate::c_types::control::{ReceiveControl, TimeForm};
 use crate::c_types::message::{Incoming, read_incoming};
 use crate::c_types::segments::{Of, Segments};
 use crate::calls::table;
+use crate::cancellation;
+use crate::signals::deferral;
 use crate::state::{self, Subject, handed};
 use crate::turn::{REFUSED, Turn, Turns, Wait, errno, fail};
 
@@ -59,17 +61,50 @@ impl Room<'_> {
     }
 }
 
-/// Receives a datagram. `None`: the original call is to be made. `original` makes it on a number, with
-/// more flags.
+/// What came of an attempt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Attempt {
+    /// The call's return value.
+    Ended(ssize_t),
+    /// The call is to be left, and to begin anew: a handler with SA_RESTART runs in between, or the thread is cancelled.
+    Restart,
+}
+
+use Attempt::{Ended, Restart};
+
+/// Receives a datagram: a whole call of the program. `None`: the original call is to be made. `original` makes it on a number,
+/// with more flags.
 ///
 /// # Safety
 /// The pointers are those of a call that the program makes.
+#[inline]
 pub unsafe fn receive(
     fd: c_int,
     into: Into,
     flags: c_int,
     original: impl Fn(c_int, c_int) -> ssize_t,
 ) -> Option<ssize_t> {
+    loop {
+        cancellation::point();
+        // SAFETY: the caller's.
+        match deferral::inside(|| unsafe { attempt(fd, into, flags, &original) })? {
+            Ended(result) => return Some(result),
+            Restart => {}
+        }
+    }
+}
+
+/// The same as part of a call, which is left when the attempt says so.
+///
+/// # Safety
+/// As for [`receive`].
+#[inline]
+pub unsafe fn attempt(
+    fd: c_int,
+    into: Into,
+    flags: c_int,
+    original: &impl Fn(c_int, c_int) -> ssize_t,
+) -> Option<Attempt> {
     if !state::is_in_use() {
         return None;
     }
@@ -95,12 +130,16 @@ pub unsafe fn receive(
             attempt
         });
         match attempt? {
-            Receive::Done(Ok(length)) => return Some(length),
-            Receive::Done(Err(error)) => return Some(fail(error.raw_os_error())),
-            // The number may be closed by now.
-            Receive::Kernel => return waiting.map(|waiting| original(waiting.number(), 0)),
-            Receive::Refused => return Some(fail(REFUSED)),
-            Receive::Failed(error) => return Some(fail(error)),
+            Receive::Done(Ok(length)) => return Some(Ended(length)),
+            Receive::Done(Err(error)) => return Some(Ended(fail(error.raw_os_error()))),
+            Receive::Kernel => {
+                let timeout = waiting.as_ref()?.turns.rest();
+                if let Some(ended) = wait_for_shadow(&mut waiting, fd, timeout, original)? {
+                    return Some(ended);
+                }
+            }
+            Receive::Refused => return Some(Ended(fail(REFUSED))),
+            Receive::Failed(error) => return Some(Ended(fail(error))),
             Receive::Shadow(news) => {
                 let number = waiting.as_ref().map_or(fd, Waiting::number);
                 let answer = ask_shadow(|| original(number, libc::MSG_DONTWAIT));
@@ -108,26 +147,21 @@ pub unsafe fn receive(
                     Some(id) => sockets.shadow_answered_at(id, news, answer.is_none()),
                     None => sockets.shadow_answered(fd, news, answer.is_none()),
                 })?;
-                if answer.is_some() {
-                    return answer;
+                if let Some(length) = answer {
+                    return Some(Ended(length));
                 }
             }
             Receive::Undecided { timeout } => {
                 if flags & libc::MSG_DONTWAIT != 0 {
                     return None;
                 }
-                let number = waiting.as_ref().map_or(fd, Waiting::number);
-                if let Some(length) = ask_shadow(|| original(number, libc::MSG_DONTWAIT)) {
-                    return Some(length);
-                }
-                let mut shadow = vec![pollfd { fd: number, events: libc::POLLIN, revents: 0 }];
-                if let Some(ended) = Waiting::turn(&mut waiting, fd, timeout, false, &mut shadow)? {
+                if let Some(ended) = wait_for_shadow(&mut waiting, fd, timeout, original)? {
                     return Some(ended);
                 }
             }
             Receive::Empty { is_nonblocking, timeout } => {
                 if is_nonblocking || flags & libc::MSG_DONTWAIT != 0 {
-                    return Some(fail(libc::EAGAIN));
+                    return Some(Ended(fail(libc::EAGAIN)));
                 }
                 if let Some(ended) = Waiting::turn(&mut waiting, fd, timeout, true, &mut Vec::new())? {
                     return Some(ended);
@@ -135,6 +169,23 @@ pub unsafe fn receive(
             }
         }
     }
+}
+
+/// The kernel has the socket, now or perhaps soon: its answer, or a turn of waiting for one. The number may be closed by now,
+/// and a wait in the kernel's own call could not be left for a handler that came just before it.
+#[cold]
+fn wait_for_shadow(
+    waiting: &mut Option<Waiting>,
+    fd: c_int,
+    timeout: Option<Duration>,
+    original: &impl Fn(c_int, c_int) -> ssize_t,
+) -> Option<Option<Attempt>> {
+    let number = waiting.as_ref().map_or(fd, Waiting::number);
+    if let Some(length) = ask_shadow(|| original(number, libc::MSG_DONTWAIT)) {
+        return Some(Some(Ended(length)));
+    }
+    let mut shadow = vec![pollfd { fd: number, events: libc::POLLIN, revents: 0 }];
+    Waiting::turn(waiting, fd, timeout, false, &mut shadow)
 }
 
 /// The original call, which does not wait; `None`: nothing is there.
@@ -158,7 +209,8 @@ struct Waiting {
 }
 
 impl Waiting {
-    /// Waits a turn, beginning if it has not yet. `None`: the call is the kernel's after all; `Some(Some(result))`: it ends.
+    /// Waits a turn, beginning if it has not yet. `None`: the call is the kernel's after all; `Some(Some(result))`: the attempt
+    /// ends.
     #[inline]
     fn turn(
         slot: &mut Option<Waiting>,
@@ -166,19 +218,16 @@ impl Waiting {
         timeout: Option<Duration>,
         spins: bool,
         also: &mut Vec<pollfd>,
-    ) -> Option<Option<ssize_t>> {
+    ) -> Option<Option<Attempt>> {
         if slot.as_ref().is_none_or(|waiting| waiting.spins != spins) {
             *slot = Some(Waiting::begin(fd, timeout, spins)?);
         }
         let waiting = slot.as_mut()?;
         Some(match waiting.turns.turn(also) {
             Turn::Again => None,
-            Turn::Restarted => {
-                *slot = None;
-                None
-            }
-            Turn::TimedOut => Some(fail(libc::EAGAIN)),
-            Turn::Interrupted => Some(fail(libc::EINTR)),
+            Turn::Restarted => Some(Restart),
+            Turn::TimedOut => Some(Ended(fail(libc::EAGAIN))),
+            Turn::Interrupted => Some(Ended(fail(libc::EINTR))),
         })
     }
 

@@ -11,6 +11,8 @@ use crate::c_types::control::{self, SendControl};
 use crate::c_types::message::read_outgoing;
 use crate::c_types::segments::{Of, Segments};
 use crate::calls::table;
+use crate::cancellation;
+use crate::signals::deferral;
 use crate::state::{self, Subject, handed};
 use crate::turn::{REFUSED, fail};
 
@@ -42,24 +44,34 @@ pub unsafe fn send(
     (name, name_length): (*const sockaddr, socklen_t),
     more: bool,
 ) -> Option<ssize_t> {
-    if is_corking(fd, flags) || !state::is_in_use() {
-        return None;
-    }
-    if flags & !KNOWN_FLAGS != 0 {
-        return handed(fd, HandedCall::UnsupportedFlag);
-    }
-    // SAFETY: the caller's.
-    unsafe {
-        let segments = Segments::new(array, count, Of::Vector).ok()?;
-        send_segments(fd, &segments, address::read(name, name_length), &SendControl::default(), more)
-    }
+    cancellation::point();
+    deferral::inside(|| {
+        if is_corking(fd, flags) || !state::is_in_use() {
+            return None;
+        }
+        if flags & !KNOWN_FLAGS != 0 {
+            return handed(fd, HandedCall::UnsupportedFlag);
+        }
+        // SAFETY: the caller's.
+        unsafe {
+            let segments = Segments::new(array, count, Of::Vector).ok()?;
+            send_segments(fd, &segments, address::read(name, name_length), &SendControl::default(), more)
+        }
+    })
 }
 
 /// sendmsg(2), the same way.
 ///
 /// # Safety
 /// `message` is that of a call that the program makes.
+#[inline]
 pub unsafe fn send_message(fd: c_int, message: *const msghdr, flags: c_int, more: bool) -> Option<ssize_t> {
+    cancellation::point();
+    // SAFETY: the caller's.
+    deferral::inside(|| unsafe { send_message_inside(fd, message, flags, more) })
+}
+
+unsafe fn send_message_inside(fd: c_int, message: *const msghdr, flags: c_int, more: bool) -> Option<ssize_t> {
     if is_corking(fd, flags) || !state::is_in_use() {
         return None;
     }

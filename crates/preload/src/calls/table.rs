@@ -69,9 +69,10 @@ pub const CALLS: &[Calls] = &[
     (
         Followed,
         &["sigaction", "__sigaction", "signal", "bsd_signal", "ssignal", "sysv_signal", "__sysv_signal"],
-        "so that a call that spins ends with `EINTR` where it would in the kernel",
+        "so that a call that spins ends with `EINTR` where it would in the kernel, and handlers run between calls",
     ),
     (Followed, &["siginterrupt", "sigset"], "as above"),
+    (Followed, &["pthread_cancel"], "a thread in a call of the library is cancelled when it has left that"),
     (Kernel, &["getsockname", "getpeername", "sockatmark", "isfdtype"], "the socket behind has the answer"),
     (
         Followed,
@@ -176,7 +177,7 @@ always, on the kernel's socket that stands behind every accelerated one, and the
 the kernel's. *Kernel* calls are not intercepted and need not be. All of it concerns UDP sockets over IPv4 and IPv6 alone;
 nothing else of the program is touched.
 
-*Not supported*: system calls that do not pass the C library (io_uring, Go programs, instructions of the program's own) find the
+*Not supported*: system calls that do not pass the C library (Go programs, instructions of the program's own) find the
 kernel's socket, and not the datagrams that came past the kernel.
 
 | function | | remark |

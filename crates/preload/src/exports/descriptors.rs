@@ -5,59 +5,73 @@
 use libc::{c_int, c_uint};
 
 use crate::calls::names;
+use crate::signals::deferral;
 use crate::turn::fail;
-use crate::{internal_fd, real};
+use crate::{cancellation, internal_fd, marks, real};
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn close(fd: c_int) -> c_int {
+pub unsafe extern "C-unwind" fn close(fd: c_int) -> c_int {
     if internal_fd::is_internal(fd) {
         return names::close_internal(fd);
     }
-    names::closing(fd);
     // SAFETY: the caller's, as for the C function.
-    unsafe { real::close(fd) }
+    let original = || unsafe { real::close(fd) };
+    if !marks::is_followed(fd) {
+        return original();
+    }
+    cancellation::point();
+    deferral::inside(|| {
+        names::closing(fd);
+        original()
+    })
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn dup(fd: c_int) -> c_int {
-    // SAFETY: the caller's, as for the C function.
-    let copy = unsafe { real::dup(fd) };
-    names::copied(fd, copy);
-    copy
+pub unsafe extern "C-unwind" fn dup(fd: c_int) -> c_int {
+    deferral::inside(|| {
+        // SAFETY: the caller's, as for the C function.
+        let copy = unsafe { real::dup(fd) };
+        names::copied(fd, copy);
+        copy
+    })
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn dup2(old: c_int, new: c_int) -> c_int {
+pub unsafe extern "C-unwind" fn dup2(old: c_int, new: c_int) -> c_int {
     if internal_fd::is_internal(new) {
         return fail(libc::EBADF) as c_int;
     }
-    names::replacing(old, new);
-    // SAFETY: the caller's, as for the C function.
-    let copy = unsafe { real::dup2(old, new) };
-    names::copied(old, copy);
-    copy
+    deferral::inside(|| {
+        names::replacing(old, new);
+        // SAFETY: the caller's, as for the C function.
+        let copy = unsafe { real::dup2(old, new) };
+        names::copied(old, copy);
+        copy
+    })
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn dup3(old: c_int, new: c_int, flags: c_int) -> c_int {
+pub unsafe extern "C-unwind" fn dup3(old: c_int, new: c_int, flags: c_int) -> c_int {
     if internal_fd::is_internal(new) {
         return fail(libc::EBADF) as c_int;
     }
-    names::replacing(old, new);
-    // SAFETY: the caller's, as for the C function.
-    let copy = unsafe { real::dup3(old, new, flags) };
-    names::copied(old, copy);
-    copy
+    deferral::inside(|| {
+        names::replacing(old, new);
+        // SAFETY: the caller's, as for the C function.
+        let copy = unsafe { real::dup3(old, new, flags) };
+        names::copied(old, copy);
+        copy
+    })
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int {
+pub unsafe extern "C-unwind" fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int {
     // SAFETY: the caller's, as for the C function.
-    unsafe { names::close_range(first, last, flags) }
+    deferral::inside(|| unsafe { names::close_range(first, last, flags) })
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn closefrom(first: c_int) {
+pub unsafe extern "C-unwind" fn closefrom(first: c_int) {
     // SAFETY: the caller's, as for the C function.
-    unsafe { names::close_range(first.max(0).cast_unsigned(), c_uint::MAX, 0) };
+    deferral::inside(|| unsafe { names::close_range(first.max(0).cast_unsigned(), c_uint::MAX, 0) });
 }

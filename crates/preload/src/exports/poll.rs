@@ -46,13 +46,13 @@ pub unsafe fn mask_of<'m>(mask: *const sigset_t) -> Option<Option<&'m sigset_t>>
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn poll(fds: *mut pollfd, count: nfds_t, timeout_ms: c_int) -> c_int {
+pub unsafe extern "C-unwind" fn poll(fds: *mut pollfd, count: nfds_t, timeout_ms: c_int) -> c_int {
     // SAFETY: the caller's, as for the C function.
     unsafe { calls::poll(fds, count, from_ms(timeout_ms), None).unwrap_or_else(|| real::poll(fds, count, timeout_ms)) }
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn __poll_chk(fds: *mut pollfd, count: nfds_t, timeout_ms: c_int, room: size_t) -> c_int {
+pub unsafe extern "C-unwind" fn __poll_chk(fds: *mut pollfd, count: nfds_t, timeout_ms: c_int, room: size_t) -> c_int {
     // SAFETY: the caller's, as for the C function.
     unsafe {
         let fits = room / size_of::<pollfd>() >= count as usize;
@@ -62,7 +62,7 @@ pub unsafe extern "C" fn __poll_chk(fds: *mut pollfd, count: nfds_t, timeout_ms:
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn ppoll(
+pub unsafe extern "C-unwind" fn ppoll(
     fds: *mut pollfd,
     count: nfds_t,
     timeout: *const timespec,
@@ -73,7 +73,7 @@ pub unsafe extern "C" fn ppoll(
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn __ppoll_chk(
+pub unsafe extern "C-unwind" fn __ppoll_chk(
     fds: *mut pollfd,
     count: nfds_t,
     timeout: *const timespec,
@@ -99,7 +99,7 @@ unsafe fn masked_poll(
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn select(
+pub unsafe extern "C-unwind" fn select(
     count: c_int,
     read: *mut fd_set,
     write: *mut fd_set,
@@ -135,7 +135,7 @@ pub unsafe extern "C" fn select(
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn pselect(
+pub unsafe extern "C-unwind" fn pselect(
     count: c_int,
     read: *mut fd_set,
     write: *mut fd_set,

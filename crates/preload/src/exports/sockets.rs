@@ -6,48 +6,61 @@ use libc::{c_int, c_ulong, c_void, sockaddr, socklen_t};
 use nearwire_socket::Reason;
 
 use crate::calls::{names, options};
-use crate::{marks, real, state};
+use crate::signals::deferral;
+use crate::{cancellation, marks, real, state};
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn socket(domain: c_int, kind: c_int, protocol: c_int) -> c_int {
-    // SAFETY: the caller's, as for the C function.
-    let fd = unsafe { real::socket(domain, kind, protocol) };
-    names::opened(fd, domain, kind, protocol);
-    fd
+pub unsafe extern "C-unwind" fn socket(domain: c_int, kind: c_int, protocol: c_int) -> c_int {
+    deferral::inside(|| {
+        // SAFETY: the caller's, as for the C function.
+        let fd = unsafe { real::socket(domain, kind, protocol) };
+        names::opened(fd, domain, kind, protocol);
+        fd
+    })
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn bind(fd: c_int, address: *const sockaddr, length: socklen_t) -> c_int {
+pub unsafe extern "C-unwind" fn bind(fd: c_int, address: *const sockaddr, length: socklen_t) -> c_int {
     // SAFETY: the caller's, as for the C function.
-    unsafe {
-        let result = real::bind(fd, address, length);
-        if result == 0 && marks::is_socket(fd) {
-            return names::bound(fd, address, length);
-        }
-        result
+    let original = || unsafe { real::bind(fd, address, length) };
+    if !marks::is_socket(fd) {
+        return original();
     }
+    deferral::inside(|| match original() {
+        // SAFETY: as above.
+        0 => unsafe { names::bound(fd, address, length) },
+        refused => refused,
+    })
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn connect(fd: c_int, address: *const sockaddr, length: socklen_t) -> c_int {
+pub unsafe extern "C-unwind" fn connect(fd: c_int, address: *const sockaddr, length: socklen_t) -> c_int {
     // SAFETY: the caller's, as for the C function.
-    let result = unsafe { real::connect(fd, address, length) };
-    if marks::is_socket(fd) { names::connected(fd, result) } else { result }
+    let original = || unsafe { real::connect(fd, address, length) };
+    if !marks::is_socket(fd) {
+        return original();
+    }
+    cancellation::point();
+    deferral::inside(|| names::connected(fd, original()))
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn shutdown(fd: c_int, how: c_int) -> c_int {
+pub unsafe extern "C-unwind" fn shutdown(fd: c_int, how: c_int) -> c_int {
+    // SAFETY: the caller's, as for the C function.
+    let original = || unsafe { real::shutdown(fd, how) };
+    if !marks::is_socket(fd) || !matches!(how, libc::SHUT_RD | libc::SHUT_WR | libc::SHUT_RDWR) {
+        return original();
+    }
     // Before the call, so that those who wait for the socket wait in the kernel when it wakes them. One that is not connected
     // is shut down too, and told that it is not connected (`inet_shutdown`).
-    if marks::is_socket(fd) && matches!(how, libc::SHUT_RD | libc::SHUT_WR | libc::SHUT_RDWR) {
+    deferral::inside(|| {
         state::with_number(fd, |sockets| sockets.only_kernel(fd, Reason::ShutDown));
-    }
-    // SAFETY: the caller's, as for the C function.
-    unsafe { real::shutdown(fd, how) }
+        original()
+    })
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn getsockopt(
+pub unsafe extern "C-unwind" fn getsockopt(
     fd: c_int,
     level: c_int,
     option: c_int,
@@ -57,7 +70,7 @@ pub unsafe extern "C" fn getsockopt(
     // SAFETY: the caller's, as for the C function.
     unsafe {
         if marks::is_socket(fd)
-            && let Some(result) = options::get(fd, level, option, value, length)
+            && let Some(result) = deferral::inside(|| options::get(fd, level, option, value, length))
         {
             return result;
         }
@@ -66,7 +79,7 @@ pub unsafe extern "C" fn getsockopt(
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn setsockopt(
+pub unsafe extern "C-unwind" fn setsockopt(
     fd: c_int,
     level: c_int,
     option: c_int,
@@ -74,13 +87,18 @@ pub unsafe extern "C" fn setsockopt(
     length: socklen_t,
 ) -> c_int {
     // SAFETY: the caller's, as for the C function.
-    unsafe {
-        let result = real::setsockopt(fd, level, option, value, length);
-        if result == 0 && marks::is_socket(fd) {
-            options::changed(fd, level, option, value, length);
+    let original = || unsafe { real::setsockopt(fd, level, option, value, length) };
+    if !marks::is_socket(fd) {
+        return original();
+    }
+    deferral::inside(|| {
+        let result = original();
+        if result == 0 {
+            // SAFETY: as above.
+            unsafe { options::changed(fd, level, option, value, length) };
         }
         result
-    }
+    })
 }
 
 /// `fcntl` of any name: C passes its argument as `...`, which on x86-64 and aarch64 travels as a fixed one does.
@@ -91,38 +109,48 @@ unsafe fn fcntl_by(
     argument: c_ulong,
 ) -> c_int {
     // SAFETY: the caller's, as for the C function.
-    let result = unsafe { original(fd, command, argument) };
-    if result >= 0 && marks::is_followed(fd) {
-        options::fcntl_done(fd, command, argument, result);
+    let original = || unsafe { original(fd, command, argument) };
+    if !marks::is_followed(fd) {
+        return original();
     }
-    result
+    deferral::inside(|| {
+        let result = original();
+        if result >= 0 {
+            options::fcntl_done(fd, command, argument, result);
+        }
+        result
+    })
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn fcntl(fd: c_int, command: c_int, argument: c_ulong) -> c_int {
+pub unsafe extern "C-unwind" fn fcntl(fd: c_int, command: c_int, argument: c_ulong) -> c_int {
     // SAFETY: the caller's, as for the C function.
     unsafe { fcntl_by(real::fcntl, fd, command, argument) }
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn fcntl64(fd: c_int, command: c_int, argument: c_ulong) -> c_int {
+pub unsafe extern "C-unwind" fn fcntl64(fd: c_int, command: c_int, argument: c_ulong) -> c_int {
     // SAFETY: the caller's, as for the C function.
     unsafe { fcntl_by(real::fcntl64, fd, command, argument) }
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn ioctl(fd: c_int, request: c_ulong, argument: c_ulong) -> c_int {
+pub unsafe extern "C-unwind" fn ioctl(fd: c_int, request: c_ulong, argument: c_ulong) -> c_int {
     // SAFETY: the caller's, as for the C function.
-    unsafe {
-        if marks::is_socket(fd)
-            && let Some(result) = options::ioctl(fd, request, argument)
-        {
+    let original = || unsafe { real::ioctl(fd, request, argument) };
+    if !marks::is_socket(fd) {
+        return original();
+    }
+    deferral::inside(|| {
+        // SAFETY: as above.
+        if let Some(result) = unsafe { options::ioctl(fd, request, argument) } {
             return result;
         }
-        let result = real::ioctl(fd, request, argument);
-        if result == 0 && marks::is_socket(fd) {
-            options::ioctl_done(fd, request, argument);
+        let result = original();
+        if result == 0 {
+            // SAFETY: as above.
+            unsafe { options::ioctl_done(fd, request, argument) };
         }
         result
-    }
+    })
 }

@@ -13,10 +13,11 @@ use libc::{
 use crate::c_types::is_plausible;
 use crate::c_types::segments::single;
 use crate::calls::process;
-use crate::calls::receive::{self, Into};
+use crate::calls::receive::{self, Attempt, Into};
 use crate::calls::{send, stream};
+use crate::signals::deferral;
 use crate::turn::{errno, fail};
-use crate::{marks, real, state};
+use crate::{cancellation, marks, real, state};
 
 unsafe fn recv_into(
     fd: c_int,
@@ -40,7 +41,7 @@ unsafe fn recv_into(
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn recv(fd: c_int, buffer: *mut c_void, length: size_t, flags: c_int) -> ssize_t {
+pub unsafe extern "C-unwind" fn recv(fd: c_int, buffer: *mut c_void, length: size_t, flags: c_int) -> ssize_t {
     // SAFETY: the caller's, as for the C function.
     unsafe {
         recv_into(fd, buffer, length, flags, ptr::null_mut(), ptr::null_mut())
@@ -49,7 +50,7 @@ pub unsafe extern "C" fn recv(fd: c_int, buffer: *mut c_void, length: size_t, fl
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn __recv_chk(
+pub unsafe extern "C-unwind" fn __recv_chk(
     fd: c_int,
     buffer: *mut c_void,
     length: size_t,
@@ -65,7 +66,7 @@ pub unsafe extern "C" fn __recv_chk(
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn recvfrom(
+pub unsafe extern "C-unwind" fn recvfrom(
     fd: c_int,
     buffer: *mut c_void,
     length: size_t,
@@ -81,7 +82,7 @@ pub unsafe extern "C" fn recvfrom(
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn __recvfrom_chk(
+pub unsafe extern "C-unwind" fn __recvfrom_chk(
     fd: c_int,
     buffer: *mut c_void,
     length: size_t,
@@ -98,7 +99,7 @@ pub unsafe extern "C" fn __recvfrom_chk(
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn read(fd: c_int, buffer: *mut c_void, length: size_t) -> ssize_t {
+pub unsafe extern "C-unwind" fn read(fd: c_int, buffer: *mut c_void, length: size_t) -> ssize_t {
     // SAFETY: the caller's, as for the C function. A read of nothing is nothing.
     unsafe {
         let received =
@@ -108,7 +109,7 @@ pub unsafe extern "C" fn read(fd: c_int, buffer: *mut c_void, length: size_t) ->
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn __read_chk(fd: c_int, buffer: *mut c_void, length: size_t, room: size_t) -> ssize_t {
+pub unsafe extern "C-unwind" fn __read_chk(fd: c_int, buffer: *mut c_void, length: size_t, room: size_t) -> ssize_t {
     // SAFETY: the caller's, as for the C function. Beyond `room` the original ends the program.
     unsafe { if length > room { real::__read_chk(fd, buffer, length, room) } else { read(fd, buffer, length) } }
 }
@@ -139,7 +140,7 @@ unsafe fn recv_vector(fd: c_int, segments: *const iovec, count: c_int, flags: c_
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn readv(fd: c_int, segments: *const iovec, count: c_int) -> ssize_t {
+pub unsafe extern "C-unwind" fn readv(fd: c_int, segments: *const iovec, count: c_int) -> ssize_t {
     // SAFETY: the caller's, as for the C function.
     unsafe { recv_vector(fd, segments, count, 0).unwrap_or_else(|| real::readv(fd, segments, count)) }
 }
@@ -164,7 +165,7 @@ unsafe fn read_at_no_place(
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn preadv2(
+pub unsafe extern "C-unwind" fn preadv2(
     fd: c_int,
     segments: *const iovec,
     count: c_int,
@@ -179,7 +180,7 @@ pub unsafe extern "C" fn preadv2(
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn preadv64v2(
+pub unsafe extern "C-unwind" fn preadv64v2(
     fd: c_int,
     segments: *const iovec,
     count: c_int,
@@ -194,7 +195,7 @@ pub unsafe extern "C" fn preadv64v2(
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn splice(
+pub unsafe extern "C-unwind" fn splice(
     from: c_int,
     from_offset: *mut loff_t,
     to: c_int,
@@ -207,7 +208,7 @@ pub unsafe extern "C" fn splice(
         if marks::is_socket(from)
             && from_offset.is_null()
             && to_offset.is_null()
-            && let Some(moved) = stream::splice_from(from, to, length, flags)
+            && let Some(moved) = deferral::inside(|| stream::splice_from(from, to, length, flags))
         {
             return moved;
         }
@@ -216,17 +217,17 @@ pub unsafe extern "C" fn splice(
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn fdopen(fd: c_int, mode: *const c_char) -> *mut FILE {
+pub unsafe extern "C-unwind" fn fdopen(fd: c_int, mode: *const c_char) -> *mut FILE {
     // SAFETY: the caller's, as for the C function.
     let file = unsafe { real::fdopen(fd, mode) };
     if !file.is_null() {
-        stream::opened_as_file(fd);
+        deferral::inside(|| stream::opened_as_file(fd));
     }
     file
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) -> ssize_t {
+pub unsafe extern "C-unwind" fn recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) -> ssize_t {
     // SAFETY: the caller's, as for the C function.
     unsafe { recv_message(fd, message, flags).unwrap_or_else(|| real::recvmsg(fd, message, flags)) }
 }
@@ -240,7 +241,7 @@ unsafe fn recv_message(fd: c_int, message: *mut msghdr, flags: c_int) -> Option<
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn recvmmsg(
+pub unsafe extern "C-unwind" fn recvmmsg(
     fd: c_int,
     messages: *mut mmsghdr,
     count: c_uint,
@@ -258,7 +259,14 @@ pub unsafe extern "C" fn recvmmsg(
         };
         let started = Instant::now();
         let deadline = time.and_then(|time| started.checked_add(time));
-        let received = recv_messages(fd, messages, count, flags, deadline);
+        let received = loop {
+            cancellation::point();
+            match deferral::inside(|| recv_messages(fd, messages, count, flags, deadline)) {
+                Received::Ended(received) => break received,
+                Received::Restart => {}
+                Received::Kernel => return real::recvmmsg(fd, messages, count, flags, timeout),
+            }
+        };
         if let Some(time) = time
             && received > 0
         {
@@ -266,6 +274,16 @@ pub unsafe extern "C" fn recvmmsg(
         }
         received
     }
+}
+
+/// What came of a recvmmsg(2).
+enum Received {
+    /// Its return value.
+    Ended(c_int),
+    /// It is to be left before the first datagram, and to begin anew.
+    Restart,
+    /// It is the kernel's.
+    Kernel,
 }
 
 /// As `do_recvmmsg` of `net/socket.c`: the timeout is looked at after each datagram, and an error after the first one is
@@ -276,7 +294,7 @@ unsafe fn recv_messages(
     count: c_uint,
     flags: c_int,
     deadline: Option<Instant>,
-) -> c_int {
+) -> Received {
     let mut each = flags & !libc::MSG_WAITFORONE;
     let (mut done, before) = (0, errno());
     while done < count {
@@ -284,7 +302,13 @@ unsafe fn recv_messages(
         // SAFETY: the caller's array.
         let length = unsafe {
             if is_plausible(entry, size_of::<mmsghdr>()) {
-                let length = recvmsg(fd, &raw mut (*entry).msg_hdr, each);
+                let length = match recv_message_inside(fd, &raw mut (*entry).msg_hdr, each) {
+                    Some(Attempt::Ended(length)) => length,
+                    Some(Attempt::Restart) if done == 0 => return Received::Restart,
+                    None if done == 0 => return Received::Kernel,
+                    // A handler is to run, or the kernel has the socket since the last one: what there is is told.
+                    Some(Attempt::Restart) | None => break,
+                };
                 if length >= 0 {
                     (*entry).msg_len = length as c_uint;
                 }
@@ -312,10 +336,21 @@ unsafe fn recv_messages(
         }
     }
     if done == 0 {
-        return -1;
+        return Received::Ended(-1);
     }
     fail(before);
-    done as c_int
+    Received::Ended(done as c_int)
+}
+
+unsafe fn recv_message_inside(fd: c_int, message: *mut msghdr, flags: c_int) -> Option<Attempt> {
+    // SAFETY: the caller's, as for the C function.
+    unsafe {
+        if message.is_null() {
+            return None;
+        }
+        let original = |fd, more| real::recvmsg(fd, message, flags | more);
+        receive::attempt(fd, Into::Message(message), flags, &original)
+    }
 }
 
 unsafe fn send_buffer(
@@ -335,7 +370,7 @@ unsafe fn send_buffer(
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn send(fd: c_int, buffer: *const c_void, length: size_t, flags: c_int) -> ssize_t {
+pub unsafe extern "C-unwind" fn send(fd: c_int, buffer: *const c_void, length: size_t, flags: c_int) -> ssize_t {
     // SAFETY: the caller's, as for the C function.
     unsafe {
         send_buffer(fd, buffer, length, flags, ptr::null(), 0).unwrap_or_else(|| real::send(fd, buffer, length, flags))
@@ -343,7 +378,7 @@ pub unsafe extern "C" fn send(fd: c_int, buffer: *const c_void, length: size_t, 
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn sendto(
+pub unsafe extern "C-unwind" fn sendto(
     fd: c_int,
     buffer: *const c_void,
     length: size_t,
@@ -359,13 +394,13 @@ pub unsafe extern "C" fn sendto(
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn write(fd: c_int, buffer: *const c_void, length: size_t) -> ssize_t {
+pub unsafe extern "C-unwind" fn write(fd: c_int, buffer: *const c_void, length: size_t) -> ssize_t {
     // SAFETY: the caller's, as for the C function. A write of nothing is a datagram of nothing on a socket.
     unsafe { send_buffer(fd, buffer, length, 0, ptr::null(), 0).unwrap_or_else(|| real::write(fd, buffer, length)) }
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn writev(fd: c_int, segments: *const iovec, count: c_int) -> ssize_t {
+pub unsafe extern "C-unwind" fn writev(fd: c_int, segments: *const iovec, count: c_int) -> ssize_t {
     // SAFETY: the caller's, as for the C function.
     unsafe {
         if marks::is_socket(fd)
@@ -388,27 +423,35 @@ unsafe fn send_message(fd: c_int, message: *const msghdr, flags: c_int, more: bo
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn sendmsg(fd: c_int, message: *const msghdr, flags: c_int) -> ssize_t {
+pub unsafe extern "C-unwind" fn sendmsg(fd: c_int, message: *const msghdr, flags: c_int) -> ssize_t {
     // SAFETY: the caller's, as for the C function.
     unsafe {
         if !marks::is_socket(fd) {
-            process::before_sendmsg(message);
+            deferral::inside(|| process::before_sendmsg(message));
         }
         send_message(fd, message, flags, false).unwrap_or_else(|| real::sendmsg(fd, message, flags))
     }
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn sendmmsg(fd: c_int, messages: *mut mmsghdr, count: c_uint, flags: c_int) -> c_int {
+pub unsafe extern "C-unwind" fn sendmmsg(fd: c_int, messages: *mut mmsghdr, count: c_uint, flags: c_int) -> c_int {
     // SAFETY: the caller's, as for the C function.
     unsafe {
         if !marks::is_socket(fd) {
             let seen = if is_plausible(messages, size_of::<mmsghdr>()) { count.min(1024) as usize } else { 0 };
             for at in 0..seen {
-                process::before_sendmsg(&raw const (*messages.add(at)).msg_hdr);
+                deferral::inside(|| process::before_sendmsg(&raw const (*messages.add(at)).msg_hdr));
             }
             return real::sendmmsg(fd, messages, count, flags);
         }
+        cancellation::point();
+        deferral::inside(|| send_messages(fd, messages, count, flags))
+    }
+}
+
+unsafe fn send_messages(fd: c_int, messages: *mut mmsghdr, count: c_uint, flags: c_int) -> c_int {
+    // SAFETY: the caller's, as for the C function.
+    unsafe {
         let (mut done, before) = (0, errno());
         while done < count.min(1024) {
             let entry = messages.wrapping_add(done as usize);

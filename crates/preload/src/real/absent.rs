@@ -28,6 +28,12 @@ macro_rules! minus_one {
 }
 minus_one! { i32 i64 isize }
 
+impl Failure for () {
+    fn not_implemented() {
+        i32::not_implemented();
+    }
+}
+
 impl Failure for *mut libc::FILE {
     fn not_implemented() -> *mut libc::FILE {
         i32::not_implemented();

@@ -39,6 +39,18 @@ impl Comparison {
             Self::Kernel => &[Run::KernelAgain],
         }
     }
+
+    /// The same for a script. One that is about what comes to a thread in the middle of a call is also run where a thread is
+    /// in one for ever.
+    pub fn runs_of(self, script: &str) -> &'static [Run] {
+        const ABOUT_INTERRUPTION: [&str; 4] = ["cancel.", "handlers.", "jumps.", "signals."];
+        match self {
+            Self::Library if ABOUT_INTERRUPTION.iter().any(|file| script.starts_with(file)) => {
+                &[Run::Sleeping, Run::Spinning, Run::Forever]
+            }
+            _ => self.runs(),
+        }
+    }
 }
 
 /// Where two traces part, with what stands around it. Nothing if they are equal.

@@ -15,6 +15,7 @@ mod bed;
 mod compare;
 mod programs;
 mod sequences;
+mod surroundings;
 mod trace;
 
 use std::sync::Mutex;
@@ -123,7 +124,7 @@ fn compared(bed: &mut Bed<'_>, script: &str) -> Option<Differing> {
     trace::keep(script, "kernel", &truth);
     let mut text = String::new();
     let mut runs = Vec::new();
-    for run in comparison.runs() {
+    for run in comparison.runs_of(script) {
         let other = bed.run_script(script, run);
         trace::keep(script, run.name(), &other);
         if let Some(told) = difference(&truth, &other, run.name()) {

@@ -74,6 +74,7 @@ impl Config {
             "mode" => self.mode.to_string(),
             "strict" => self.strict.to_string(),
             "stats" => self.stats.to_string(),
+            "past_filters" => self.past_filters.to_string(),
             "send_coalescing" => in_units(self.send_coalescing),
             "engines" => self.engines.map_or_else(|| "auto".to_owned(), |most| most.to_string()),
             _ => self.interfaces.join(","),
@@ -83,7 +84,7 @@ impl Config {
     /// The same in the form that a file has.
     pub(super) fn toml_value(&self, key: &str) -> String {
         match key {
-            "strict" | "stats" => self.value(key),
+            "strict" | "stats" | "past_filters" => self.value(key),
             "interfaces" => {
                 format!("[{}]", self.interfaces.iter().map(|name| quoted(name)).collect::<Vec<_>>().join(", "))
             }

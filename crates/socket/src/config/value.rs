@@ -6,7 +6,8 @@ use std::time::Duration;
 use super::{Config, Mode, Problem, Spin};
 
 /// The keys at the top of a file; in upper case behind `NEARWIRE_` they are variables.
-pub(super) const KEYS: [&str; 7] = ["spin", "interfaces", "mode", "strict", "stats", "send_coalescing", "engines"];
+pub(super) const KEYS: [&str; 8] =
+    ["spin", "interfaces", "mode", "strict", "stats", "send_coalescing", "engines", "past_filters"];
 /// Shorter, the thread that ends the wait would spend its time going to sleep; longer serves nobody.
 const SEND_COALESCING: RangeInclusive<Duration> = Duration::from_micros(20)..=Duration::from_millis(10);
 /// Longest name of an interface, bytes (`IFNAMSIZ` without its NUL).
@@ -30,6 +31,7 @@ pub(super) fn set(config: &mut Config, key: &str, text: &str) -> Result<(), Prob
             }
         }
         "strict" => config.strict = switch(text).ok_or_else(|| bad("true or false"))?,
+        "past_filters" => config.past_filters = switch(text).ok_or_else(|| bad("true or false"))?,
         "stats" => config.stats = switch(text).ok_or_else(|| bad("true or false"))?,
         "send_coalescing" => {
             let fits = time(text).filter(|time| time.is_zero() || SEND_COALESCING.contains(time));

@@ -7,6 +7,8 @@ use std::os::unix::fs::FileExt;
 
 use thiserror::Error;
 
+use super::io_uring;
+
 /// The first bytes of every ELF file.
 pub const MAGIC: [u8; 4] = *b"\x7fELF";
 
@@ -27,6 +29,14 @@ const PT_NOTE: u32 = 4;
 const DT_NULL: u64 = 0;
 const DT_NEEDED: u64 = 1;
 const DT_STRTAB: u64 = 5;
+const PF_X: u32 = 1;
+/// `EM_X86_64` or `EM_AARCH64`.
+const THIS_MACHINE: u16 = if cfg!(target_arch = "x86_64") { 62 } else { 183 };
+const LIBURING: &str = "liburing.so";
+/// Text is looked through in parts that overlap by the most that belongs together.
+const TEXT_PART_BYTES: usize = 1 << 20;
+const TEXT_OVERLAP_BYTES: usize = 2 * io_uring::INSTRUCTION_WITHIN_BYTES;
+const TEXT_BYTES_MAX: u64 = 1 << 30;
 /// Sections that the Go linker writes.
 const GO_SECTIONS: [&[u8]; 2] = [b".go.buildinfo", b".note.go.buildid"];
 /// The owner of the Go linker's note, which is left where sections are stripped.
@@ -94,6 +104,8 @@ pub struct ElfFacts {
     pub needed: Vec<String>,
     /// Built by Go.
     pub is_go: bool,
+    /// It sets up io_uring by code of its own, or needs the library that does; known of programs for this machine.
+    pub uses_io_uring: bool,
 }
 
 impl ElfFacts {
@@ -108,11 +120,14 @@ impl ElfFacts {
             let bytes = source.bytes(segment.offset, segment.length(INTERPRETER_BYTES_MAX))?;
             Some(text_until_nul(&bytes))
         });
+        let needed = header.needed(source, &segments);
         Ok(ElfFacts {
+            uses_io_uring: needed.iter().any(|name| name.starts_with(LIBURING))
+                || (header.is_for_this_machine() && has_text(source, &segments, io_uring::is_set_up_by)),
             bits: if header.is_64 { 64 } else { 32 },
             is_little_endian: header.is_little_endian,
             machine: header.machine,
-            needed: header.needed(source, &segments),
+            needed,
             is_go: segments.iter().any(|segment| has_go_note(&header, source, segment))
                 || header.has_go_section(source),
             interpreter,
@@ -155,6 +170,7 @@ struct Header {
 
 struct Segment {
     kind: u32,
+    flags: u32,
     offset: u64,
     address: u64,
     file_bytes: u64,
@@ -197,6 +213,10 @@ impl Header {
         })
     }
 
+    fn is_for_this_machine(&self) -> bool {
+        (self.is_64, self.is_little_endian, self.machine) == (true, cfg!(target_endian = "little"), THIS_MACHINE)
+    }
+
     fn numbers<'a>(&self, bytes: &'a [u8]) -> Numbers<'a> {
         Numbers { bytes, is_64: self.is_64, is_little_endian: self.is_little_endian }
     }
@@ -216,6 +236,7 @@ impl Header {
             let [offset, address, file_bytes] = if self.is_64 { [8, 16, 32] } else { [4, 8, 16] };
             Some(Segment {
                 kind: numbers.word(0)?,
+                flags: numbers.word(if self.is_64 { 4 } else { 24 })?,
                 offset: numbers.address(offset)?,
                 address: numbers.address(address)?,
                 file_bytes: numbers.address(file_bytes)?,
@@ -268,6 +289,19 @@ impl Header {
             GO_SECTIONS.contains(&name)
         })
     }
+}
+
+/// Whether a part of the text is what is looked for.
+fn has_text(source: &(impl Source + ?Sized), segments: &[Segment], is_wanted: impl Fn(&[u8]) -> bool) -> bool {
+    segments.iter().filter(|segment| segment.kind == PT_LOAD && segment.flags & PF_X != 0).any(|segment| {
+        let length = segment.file_bytes.min(TEXT_BYTES_MAX);
+        let mut starts = (0..length).step_by(TEXT_PART_BYTES - TEXT_OVERLAP_BYTES);
+        starts.any(|start| {
+            let part = (length - start).min(TEXT_PART_BYTES as u64) as usize;
+            let bytes = segment.offset.checked_add(start).and_then(|at| source.bytes(at, part));
+            bytes.is_some_and(|bytes| is_wanted(&bytes))
+        })
+    })
 }
 
 /// Whether the first note of a segment is the Go linker's: name length, length, type 4, name.

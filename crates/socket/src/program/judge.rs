@@ -62,6 +62,12 @@ pub fn judge(program: &Program, library: &ElfFacts, caller: &Caller) -> Judgemen
              opens are accelerated",
         );
     }
+    if facts.uses_io_uring {
+        return doubtful(
+            "uses io_uring, or a library that does: its requests pass by the C library, so all of its sockets stay with the \
+             kernel",
+        );
+    }
     Judgement::Fine
 }
 

@@ -110,6 +110,24 @@ fn refused(program: &Program) -> String {
 }
 
 #[test]
+fn program_that_needs_liburing_or_has_its_instruction_is_doubtful() {
+    let by_library = Made { needed: vec!["liburing.so.2", "libc.so.6"], ..dynamic() }.facts();
+    let mut bytes = dynamic().bytes();
+    assert!(by_library.uses_io_uring && !dynamic().facts().uses_io_uring);
+    if cfg!(target_arch = "x86_64") {
+        // The last segment is the whole file, and becomes text.
+        let headers = usize::from(u16::from_le_bytes([bytes[56], bytes[57]]));
+        let last = 64 + (headers - 1) * 56;
+        bytes[last + 4] = 5;
+        let names = bytes.len() - 32;
+        bytes[names..names + 7].copy_from_slice(&[0xb8, 0xa9, 1, 0, 0, 0x0f, 0x05]);
+        assert!(ElfFacts::read(&bytes[..]).unwrap().uses_io_uring);
+    }
+    let Judgement::Doubtful(why) = judge(&program(by_library), &library(), &Caller::default()) else { panic!() };
+    assert!(why.contains("uses io_uring"), "{why}");
+}
+
+#[test]
 fn dynamic_program_read_has_its_interpreter_and_libraries() {
     let facts = dynamic().facts();
     assert_eq!(facts.interpreter.as_deref(), Some(GLIBC));

@@ -7,6 +7,8 @@ use std::time::Duration;
 use rustix::param::clock_ticks_per_second;
 use rustix::time::{ClockId, clock_gettime};
 
+use crate::kernel_tables::packet_filters::PacketFilters;
+
 use super::{Counter, InterfaceStatus, SocketCounter, SocketStatus, Status};
 use crate::reason::Reason;
 
@@ -42,6 +44,8 @@ pub struct Process {
     pub age: Duration,
     /// CPU time of all its threads.
     pub cpu: Duration,
+    /// What its accelerated traffic passes by, where that was asked for.
+    pub filters: PacketFilters,
 }
 
 impl Process {
@@ -50,7 +54,14 @@ impl Process {
     pub fn of_self(name: &str, status: Status) -> Process {
         let cpu = now(ClockId::ProcessCPUTime);
         let pid = i32::try_from(status.pid).unwrap_or(0);
-        Process { pid, name: name.to_owned(), age: Process::age_of(status.started_ticks), status, cpu }
+        Process {
+            pid,
+            name: name.to_owned(),
+            age: Process::age_of(status.started_ticks),
+            status,
+            cpu,
+            filters: PacketFilters::default(),
+        }
     }
 
     /// The age of a process that was started so many clock ticks after boot.
@@ -95,6 +106,9 @@ impl Process {
         lines(&mut text, "counters", counted.map(|(counter, count)| format!("{count} {counter}")));
         let handed = status.handed.iter();
         lines(&mut text, "to the kernel", handed.map(|(handed, count)| format!("{count} calls: {handed}")));
+        let found = self.filters.found.iter().map(|filter| format!("passed by: {filter}"));
+        let unknown = self.filters.unknown.iter().map(|unknown| format!("not known: {unknown}"));
+        lines(&mut text, "packet filters", found.chain(unknown));
         if status.is_torn {
             line(&mut text, "", "(some of it changed while it was read, and is left out)");
         }

@@ -17,6 +17,7 @@ pub(super) enum Command {
     ProgTestRun = 10,
     ProgGetNextId = 11,
     ObjGetInfoByFd = 15,
+    ProgQuery = 16,
     LinkCreate = 28,
     LinkUpdate = 29,
     LinkGetFdById = 30,
@@ -73,6 +74,26 @@ pub(super) struct MapElem {
 }
 // SAFETY: integers only, the hole before `key` is the member `pad`; checked by the layout test.
 unsafe impl Attr for MapElem {}
+
+#[repr(C)]
+pub(super) struct ProgQuery {
+    /// A descriptor or an interface's index.
+    pub target: u32,
+    pub attach_type: u32,
+    pub query_flags: u32,
+    pub attach_flags: u32,
+    pub program_ids: u64,
+    /// Room for ids; the kernel writes how many there are.
+    pub programs: u32,
+    pub pad: u32,
+    pub program_attach_flags: u64,
+    pub link_ids: u64,
+    pub link_attach_flags: u64,
+    /// Written by the kernel without a look at the size (`bpf_mprog_query`), so it must be here.
+    pub revision: u64,
+}
+// SAFETY: integers only, the hole behind `programs` is the member `pad`; checked by the layout test.
+unsafe impl Attr for ProgQuery {}
 
 #[repr(C)]
 pub(super) struct NextId {
@@ -145,6 +166,9 @@ unsafe impl Attr for ObjInfo {}
 pub(super) struct ProgInfo {
     pub kind: u32,
     pub id: u32,
+    pub tag: [u8; 8],
+    pub jited_prog_len_bytes: u32,
+    pub xlated_prog_len_bytes: u32,
 }
 
 /// The head of `struct bpf_link_info`, with the part of XDP links.
@@ -197,6 +221,8 @@ mod tests {
         assert_eq!(size_of::<MapCreate>(), 44);
         assert_eq!((offset_of!(MapElem, key), offset_of!(MapElem, flags)), (8, 24));
         assert_eq!(size_of::<MapElem>(), 32);
+        assert_eq!((offset_of!(ProgQuery, programs), offset_of!(ProgQuery, revision)), (24, 56));
+        assert_eq!(size_of::<ProgQuery>(), 64);
         assert_eq!((offset_of!(NextId, next_id), size_of::<NextId>()), (4, 12));
         assert_eq!((offset_of!(ProgLoad, insns), offset_of!(ProgLoad, license)), (8, 16));
         assert_eq!((offset_of!(ProgLoad, log_buf), offset_of!(ProgLoad, prog_name)), (32, 48));
@@ -209,7 +235,8 @@ mod tests {
         assert_eq!((offset_of!(XdpMd, ingress_ifindex), offset_of!(XdpMd, rx_queue_index)), (12, 16));
         assert_eq!(size_of::<XdpMd>(), 24);
         assert_eq!((offset_of!(ObjInfo, info), size_of::<ObjInfo>()), (8, 16));
-        assert_eq!((offset_of!(ProgInfo, id), size_of::<ProgInfo>()), (4, 8));
+        assert_eq!((offset_of!(ProgInfo, id), offset_of!(ProgInfo, jited_prog_len_bytes)), (4, 16));
+        assert_eq!(size_of::<ProgInfo>(), 24);
         assert_eq!((offset_of!(LinkInfo, prog_id), offset_of!(LinkInfo, ifindex)), (8, 16));
         assert_eq!((offset_of!(LinkCreate, flags), size_of::<LinkCreate>()), (12, 16));
         assert_eq!((offset_of!(LinkUpdate, new_prog_fd), size_of::<LinkUpdate>()), (4, 16));

@@ -7,7 +7,7 @@ fn return_value(immediate: i32) -> [Instruction; 2] {
 }
 
 /// Runs `test` where the kernel lets this process use bpf(2); elsewhere says so, or fails when told to.
-fn with_bpf(test: impl FnOnce()) {
+pub(super) fn with_bpf(test: impl FnOnce()) {
     match Map::create(MapKind::Array, "probe", 4, 4, 1) {
         Ok(_) => test(),
         Err(error) if std::env::var_os("NEARWIRE_REQUIRE").is_none() => println!("SKIP bpf(2) is refused: {error}"),

@@ -34,7 +34,11 @@ impl Configuration {
             .collect();
         let variables = variables.iter().map(|(name, value)| (name.as_str(), value.as_str()));
         layered.variables(variables).or_exit(exit::USAGE)?;
-        for (is_given, option, key) in [(args.strict, "--strict", "strict"), (args.stats, "--stats", "stats")] {
+        for (is_given, option, key) in [
+            (args.strict, "--strict", "strict"),
+            (args.stats, "--stats", "stats"),
+            (args.past_filters, "--past-filters", "past_filters"),
+        ] {
             if is_given {
                 layered.option(option, key, "true").or_exit(exit::USAGE)?;
             }

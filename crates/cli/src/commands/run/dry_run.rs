@@ -28,6 +28,12 @@ pub fn text(prepared: &Prepared<'_>) -> String {
             }
         }
     }
+    let filters = &prepared.preconditions.filters;
+    let found = filters.found.iter().map(|filter| format!("passed by: {filter}"));
+    let words = found.chain(filters.unknown.iter().map(|unknown| format!("not known: {unknown}")));
+    for (number, words) in words.enumerate() {
+        line(if number == 0 { "packet filters" } else { "" }, &words);
+    }
     line("would execute", &executed(prepared));
     text
 }
@@ -52,6 +58,7 @@ fn program(prepared: &Prepared<'_>) -> Vec<String> {
     }
     match &prepared.judgement {
         Judgement::Fine => lines.push("can be preloaded".to_owned()),
+        Judgement::Doubtful(why) if prepared.config().strict => lines.push(format!("REFUSED, as strict is set: {why}")),
         Judgement::Doubtful(why) => lines.push(format!("CAREFUL: {why}")),
         Judgement::Refused(why) => lines.push(format!("REFUSED: {why}")),
     }
@@ -79,8 +86,8 @@ fn executed(prepared: &Prepared<'_>) -> String {
     if matches!(prepared.judgement, Judgement::Refused(_)) {
         return "nothing: the program is refused".to_owned();
     }
-    if prepared.config().strict && !prepared.preconditions.unmet.is_empty() {
-        return "nothing: strict, and a precondition is not met".to_owned();
+    if let Some(why) = prepared.refusal() {
+        return format!("nothing: {}", why.lines().next().unwrap_or_default().trim_end_matches(':'));
     }
     let variables =
         prepared.variables.iter().map(|(name, value)| format!("{name}={}", quoted(&value.to_string_lossy())));

@@ -48,6 +48,8 @@ fn process(process: &Process) -> Value {
         "counters": counters(status.counters.iter().map(|(counter, count)| (counter.words(), *count))),
         "handed_to_kernel": handed.collect::<Vec<_>>(),
         "sockets": status.sockets.iter().map(socket).collect::<Vec<_>>(),
+        "packet_filters": process.filters.found.iter().map(|filter| json!({"kind": filter.kind(), "words": filter.to_string()})).collect::<Vec<_>>(),
+        "packet_filters_not_known": process.filters.unknown,
         "incomplete": status.is_torn,
     })
 }

@@ -6,6 +6,7 @@ use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::FileExt;
 
+use nearwire_socket::kernel_tables::packet_filters::PacketFilters;
 use nearwire_socket::status::{NAME, PAGE_BYTES, PageError, Process, Reader, Status};
 use rustix::process::geteuid;
 use rustix::thread::{CapabilitySet, capabilities};
@@ -94,7 +95,14 @@ pub fn look(pid: i32) -> Result<Looked, LookError> {
         return Ok(Looked::NoPage { name, why });
     }
     let age = Process::age_of(stat.started_ticks);
-    Ok(Looked::Page(Box::new(Process { pid, name, status, age, cpu: Process::time_of(stat.cpu_ticks) })))
+    Ok(Looked::Page(Box::new(Process {
+        pid,
+        name,
+        status,
+        age,
+        cpu: Process::time_of(stat.cpu_ticks),
+        filters: PacketFilters::default(),
+    })))
 }
 
 /// Where in the memory of a process its page is.

@@ -2,9 +2,12 @@
 //!
 //! Which is fastest depends on the driver (on veth generic beats native by 0.3 us, on NICs it is the other way round),
 //! so it is measured and not assumed.
+//!
+//! A NIC spreads what it receives over its queues, so on one there is a socket on each of them. Only on veth, where a frame arrives on
+//! the queue that it was sent on, one queue can be left to a socket that only sends.
 
 use super::config::{Steer, XdpConfig, XdpMode};
-use super::socket::SocketSpec;
+use super::zero_copy;
 use crate::interface::InterfaceFacts;
 
 /// Which end of the cable an interface is. Native veth delivers on the queue that a frame was sent on, so the two ends'
@@ -26,79 +29,91 @@ pub struct Candidate {
     pub config: XdpConfig,
 }
 
-/// The ways to open `facts`, the likely fastest first. Zero-copy is among them only where a bind succeeds now, so the
-/// interface must not be in use by another AF_XDP socket.
+/// What one empty look may poll a device's queue for: longer than a round of a driver's.
+const BUSY_POLL_US: u32 = 20;
+/// More buffers a queue than this are no use to a driver's ring, and megabytes of memory.
+const FILL_FRAMES_MOST: u32 = 8192;
+
+/// The ways to open `facts`, the likely fastest first. Zero-copy is among them only where the driver has it ([`zero_copy`]).
 #[must_use]
 pub fn candidates(facts: &InterfaceFacts, side: Side, steer: Steer) -> Vec<Candidate> {
+    if facts.is_veth() { on_veth(facts, side, steer) } else { on_device(facts, steer) }
+}
+
+fn on_veth(facts: &InterfaceFacts, side: Side, steer: Steer) -> Vec<Candidate> {
     let config = |mode| XdpConfig::new(&facts.name, mode, steer);
-    let is_veth = facts.driver == "veth";
-    let two_queues = facts.rx_queues >= 2 && facts.tx_queues >= 2;
-    // Where a frame arrives follows from the queue it was sent on only in native veth; elsewhere frames without an IP
-    // header arrive on queue 0.
-    let (native_rx, native_tx) = if is_veth && side == Side::Far { (1, 0) } else { (0, 1) };
+    let (native_rx, native_tx) = if side == Side::Far { (1, 0) } else { (0, 1) };
     let mut found = Vec::new();
     let mut offer = |label, config| found.push(Candidate { label, config });
-    let zero_copy = binds_zero_copy(facts);
-    if zero_copy && two_queues {
-        offer("zero-copy, separate TX socket", config(XdpMode::ZeroCopy).with_separate_tx(native_rx, native_tx));
-    }
-    if zero_copy {
-        offer("zero-copy, one socket", config(XdpMode::ZeroCopy));
-    }
-    if two_queues {
+    if facts.rx_queues >= 2 && facts.tx_queues >= 2 {
         offer("generic, separate TX socket", config(XdpMode::Generic).with_separate_tx(0, 1));
         offer("native copy, separate TX socket", config(XdpMode::NativeCopy).with_separate_tx(native_rx, native_tx));
     }
-    offer("generic, one socket", config(XdpMode::Generic));
-    offer("native copy, one socket", config(XdpMode::NativeCopy));
+    offer("generic, one socket a queue", config(XdpMode::Generic).with_queues(facts.rx_queues));
+    offer("native copy, one socket a queue", config(XdpMode::NativeCopy).with_queues(facts.rx_queues));
     found
 }
 
-/// Binds a socket in zero-copy mode and closes it again. Drivers known not to have it are not touched: on a real one the
-/// bind resets the queue.
-fn binds_zero_copy(facts: &InterfaceFacts) -> bool {
-    const WITHOUT: [&str; 5] = ["veth", "dummy", "bridge", "tun", "loopback"];
-    if WITHOUT.contains(&facts.driver.as_str()) || facts.program.is_some() {
-        return false;
-    }
-    let spec = SocketSpec {
-        facts,
-        queue: 0,
-        mode: XdpMode::ZeroCopy,
-        frame_size_bytes: 2048,
-        fill_frames: 16,
-        rx_ring_slots: 16,
-        tx_frames: 16,
-        prepared_frames: 0,
-        huge_pages: false,
+fn on_device(facts: &InterfaceFacts, steer: Steer) -> Vec<Candidate> {
+    let config = |mode| {
+        let config = XdpConfig::new(&facts.name, mode, steer).with_queues(facts.rx_queues);
+        let fill_frames = fill_frames(facts, mode, config.fill_frames);
+        // Whoever leaves its ring unread keeps half of the buffers from the driver, and no more.
+        XdpConfig { fill_frames, rx_ring_slots: (fill_frames / 2).next_power_of_two().max(256), ..config }
     };
-    spec.open().is_ok_and(|halves| halves.zero_copy)
+    let polling = |mode| XdpConfig { busy_poll_us: BUSY_POLL_US, ..config(mode) };
+    let mut found = Vec::new();
+    let mut offer = |label, config| found.push(Candidate { label, config });
+    if zero_copy::may_have(facts) {
+        offer("zero-copy, one socket a queue, busy polling", polling(XdpMode::ZeroCopy));
+        offer("zero-copy, one socket a queue", config(XdpMode::ZeroCopy));
+    }
+    offer("native copy, one socket a queue, busy polling", polling(XdpMode::NativeCopy));
+    offer("native copy, one socket a queue", config(XdpMode::NativeCopy));
+    offer("generic, one socket a queue", config(XdpMode::Generic));
+    found
+}
+
+/// Buffers that a driver's ring can take: all of it and, where it takes them itself (zero-copy), as many again for what is in our
+/// ring meanwhile.
+#[must_use]
+pub fn fill_frames(facts: &InterfaceFacts, mode: XdpMode, least: u32) -> u32 {
+    let wanted = match mode {
+        XdpMode::ZeroCopy => 2 * facts.rx_ring_frames,
+        XdpMode::NativeCopy | XdpMode::Generic => facts.rx_ring_frames,
+    };
+    wanted.min(FILL_FRAMES_MOST).max(least).next_power_of_two()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn veth(queues: u32) -> InterfaceFacts {
+    fn facts(driver: &str, queues: u32) -> InterfaceFacts {
         InterfaceFacts {
             name: "nw0".into(),
-            ifindex: 1,
+            ifindex: 0x7fff_fff1,
             mac: [0; 6],
             mtu_bytes: 1500,
             up: true,
             carrier: true,
             receive_dropped_frames: 0,
-            driver: "veth".into(),
+            driver: driver.into(),
             rx_queues: queues,
             tx_queues: queues,
+            rx_ring_frames: 0,
             program: None,
         }
+    }
+
+    fn veth(queues: u32) -> InterfaceFacts {
+        facts("veth", queues)
     }
 
     #[test]
     fn veth_of_one_queue_asked_offers_one_socket_only() {
         let labels: Vec<_> = candidates(&veth(1), Side::Near, Steer::All).iter().map(|c| c.label).collect();
-        assert_eq!(labels, ["generic, one socket", "native copy, one socket"]);
+        assert_eq!(labels, ["generic, one socket a queue", "native copy, one socket a queue"]);
     }
 
     #[test]
@@ -108,7 +123,35 @@ mod tests {
         for (near, far) in near.iter().zip(&far) {
             assert_eq!(near.label, far.label);
             let crosses = near.label == "native copy, separate TX socket";
-            assert_eq!(near.config.rx_queues == vec![far.config.tx_queue], crosses || !near.config.separate_tx_socket);
+            assert_eq!(near.config.rx_queues == vec![far.config.tx_queue], crosses);
         }
+    }
+
+    #[test]
+    fn device_of_several_queues_asked_offers_all_of_them_and_no_socket_that_only_sends() {
+        let found = candidates(&facts("mlx5_core", 4), Side::Near, Steer::All);
+        assert!(found.len() >= 3);
+        for Candidate { label, config } in found {
+            assert_eq!((config.rx_queues.len(), config.separate_tx_socket), (4, false), "{label}");
+            assert_eq!(label.ends_with("busy polling"), config.busy_poll_us > 0);
+        }
+    }
+
+    #[test]
+    fn devices_of_different_numbers_of_queues_have_their_labels_in_common() {
+        let labels = |queues| candidates(&facts("ice", queues), Side::Near, Steer::All).into_iter().map(|way| way.label);
+        assert!(labels(1).eq(labels(8)));
+    }
+
+    #[test]
+    fn port_on_a_device_has_as_many_buffers_as_its_ring_takes() {
+        let ring = |rx_ring_frames| InterfaceFacts { rx_ring_frames, ..facts("ice", 2) };
+        let frames = |facts: &InterfaceFacts| {
+            candidates(facts, Side::Near, Steer::All).iter().map(|way| way.config.fill_frames).min()
+        };
+        assert_eq!(frames(&ring(0)), Some(128));
+        assert_eq!(frames(&ring(1024)), Some(1024));
+        assert_eq!(fill_frames(&ring(2048), XdpMode::ZeroCopy, 128), 4096);
+        assert_eq!(fill_frames(&ring(1 << 20), XdpMode::ZeroCopy, 128), FILL_FRAMES_MOST);
     }
 }

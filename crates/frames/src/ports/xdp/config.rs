@@ -6,6 +6,9 @@ use crate::PortError;
 use crate::interface::InterfaceFacts;
 use crate::xdp::AttachMode;
 
+/// Slots that are left free for frames that are counted late: a round of a driver's is of 64.
+const MARGIN_FRAMES: u32 = 128;
+
 /// How frames get between the driver and the packet memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum XdpMode {
@@ -55,6 +58,18 @@ pub enum Steer {
     Filters,
 }
 
+/// Who gets frames for which a port has no room, since nobody reads: where all buffers wait to be read, or a ring is full.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Overflow {
+    /// Nobody: they are dropped, and counted ([`crate::Port::statistics`]).
+    Drop,
+    /// The kernel, with all that come after them until [`XdpPort::settle_overflow`]. Of a port with [`Steer::Filters`]; the
+    /// program takes no measurable time for it.
+    ///
+    /// [`XdpPort::settle_overflow`]: super::XdpPort::settle_overflow
+    Kernel,
+}
+
 /// How an AF_XDP port is to be opened. [`XdpConfig::new`] gives measured defaults; change what differs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct XdpConfig {
@@ -79,6 +94,8 @@ pub struct XdpConfig {
     pub tx_interface: Option<String>,
     /// Which frames to take.
     pub steer: Steer,
+    /// Who gets frames for which there is no room.
+    pub overflow: Overflow,
     /// Size of a buffer: 2048 or 4096. 2048 carries 1792 bytes: the kernel keeps 256 for itself.
     pub frame_size_bytes: u32,
     /// Buffers for receiving, for each receive queue. A small set stays in the cache: 256 buffers of 2 KiB gave 30 to 40
@@ -97,6 +114,11 @@ pub struct XdpConfig {
     pub share_ring_slots: u32,
     /// Try huge pages for the packet memory. Without them the port works the same.
     pub huge_pages: bool,
+    /// Microseconds that a look without a frame may poll the device's queue for, in the process's own time instead of an
+    /// interrupt's; 0: it polls nothing. For drivers with NAPI. Its full worth needs `nic.napi-defer-hard-irqs` and
+    /// `nic.gro-flush-timeout-ns`, which are the host's to set; without them interrupts come too. Where the kernel refuses it the port
+    /// works without, and [`crate::Port::describe`] says so.
+    pub busy_poll_us: u32,
 }
 
 impl XdpConfig {
@@ -112,6 +134,7 @@ impl XdpConfig {
             lanes: false,
             tx_interface: None,
             steer,
+            overflow: Overflow::Drop,
             frame_size_bytes: 2048,
             fill_frames: 128,
             tx_frames: 64,
@@ -119,6 +142,7 @@ impl XdpConfig {
             rx_ring_slots: 256,
             share_ring_slots: 256,
             huge_pages: true,
+            busy_poll_us: 0,
         }
     }
 
@@ -128,6 +152,28 @@ impl XdpConfig {
         self.rx_queues = vec![rx_queue];
         self.tx_queue = tx_queue;
         self.separate_tx_socket = true;
+        self
+    }
+
+    /// Frames that may wait in each ring of the first share and of the others until the kernel gets what comes. Some slots are left
+    /// free: several CPUs may find the last room at the same time, and frames of one round of a driver are counted when it ends.
+    pub(super) fn rooms(&self) -> (u32, u32) {
+        let buffers = match self.mode {
+            // The driver has some, to receive into.
+            XdpMode::ZeroCopy => self.fill_frames / 2,
+            XdpMode::NativeCopy | XdpMode::Generic => self.fill_frames,
+        };
+        let room = |slots: u32| {
+            let frames = slots.min(buffers);
+            (frames - (frames / 8).min(MARGIN_FRAMES)).max(1)
+        };
+        (room(self.rx_ring_slots), room(self.share_ring_slots))
+    }
+
+    /// The same, receiving on all of `rx_queues`, as the device chooses, and sending on the first.
+    #[must_use]
+    pub fn with_queues(mut self, rx_queues: u32) -> XdpConfig {
+        self.rx_queues = (0..rx_queues.max(1)).collect();
         self
     }
 
@@ -188,6 +234,10 @@ impl XdpConfig {
             let wanted = "a queue not in rx_queues, because a queue takes one socket";
             return Err(self.wrong("tx_queue", self.tx_queue, wanted));
         }
+        if self.separate_tx_socket && self.mode == XdpMode::ZeroCopy {
+            // Bound, it takes over the receive side of its queue too, from which the kernel would get nothing any more.
+            return Err(self.wrong("separate_tx_socket", 1, "false in zero-copy mode"));
+        }
         if self.sends_separately() && self.lanes {
             return Err(self.wrong("lanes", 1, "false, because only one socket sends"));
         }
@@ -225,6 +275,7 @@ mod tests {
             driver: "veth".into(),
             rx_queues: queues,
             tx_queues: queues,
+            rx_ring_frames: 0,
             program: None,
         }
     }
@@ -263,6 +314,7 @@ mod tests {
             (XdpConfig { tx_queue: 1, ..config() }, "tx_queue"),
             (config().with_separate_tx(1, 1), "tx_queue"),
             (XdpConfig { lanes: true, ..config().with_separate_tx(0, 1) }, "lanes"),
+            (XdpConfig { mode: XdpMode::ZeroCopy, ..config().with_separate_tx(0, 1) }, "separate_tx_socket"),
             (XdpConfig { frame_size_bytes: 1024, ..config() }, "frame_size_bytes"),
             (XdpConfig { rx_ring_slots: 100, ..config() }, "rx_ring_slots"),
             (XdpConfig { share_ring_slots: 100, ..config() }, "share_ring_slots"),

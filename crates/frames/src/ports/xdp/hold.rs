@@ -32,6 +32,10 @@ impl Hold {
         }
     }
 
+    pub(super) fn is_nothing(&self) -> bool {
+        matches!(self, Hold::Nothing)
+    }
+
     pub(super) fn is_in_force(&self) -> bool {
         match self {
             Hold::Own(attachment) => attachment.is_in_force(),

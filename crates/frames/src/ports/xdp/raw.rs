@@ -78,6 +78,7 @@ impl RawPort for XdpPort {
             let taken = self.receivers[turn].take();
             self.lent = taken.map(|taken| (turn, self.times.of(taken.record()), taken));
             if self.lent.is_some() {
+                self.last = turn;
                 break;
             }
         }

@@ -13,7 +13,7 @@ use std::io;
 use std::ops::Deref;
 use std::os::fd::BorrowedFd;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering, fence};
 
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use rustix::net::xdp::{XdpRingFlags, XdpRingOffset};
@@ -173,6 +173,14 @@ impl<T: Copy> ProducerRing<T> {
     /// The kernel wants a system call to go on.
     #[inline]
     pub(super) fn needs_wakeup(&self) -> bool {
+        self.flags.needs_wakeup()
+    }
+
+    /// The same right after a submit. The driver sets the flag and then looks at the ring once more; we fill the ring and then look at
+    /// the flag. Without the fence our look may pass our own store, and both find nothing: the frame waits for the next kick.
+    #[inline]
+    pub(super) fn needs_wakeup_after_submit(&self) -> bool {
+        fence(Ordering::SeqCst);
         self.flags.needs_wakeup()
     }
 

@@ -85,6 +85,10 @@ pub(super) struct Sender {
     pending: bool,
     /// A kick was made elsewhere: what it sent has not been taken back.
     unreaped: bool,
+    /// A send found every buffer on its way, or its own: the device has not said yet that they are sent.
+    awaits_completion: bool,
+    /// A kick runs the driver's rounds.
+    polls: bool,
     pub(super) sent_frames: u64,
     pub(super) refused_frames: u64,
     pub(super) kicks: u64,
@@ -116,10 +120,17 @@ impl Sender {
             copies,
             pending: false,
             unreaped: false,
+            awaits_completion: false,
+            polls: false,
             sent_frames: 0,
             refused_frames: 0,
             kicks: 0,
         }
+    }
+
+    /// From now on a kick runs the driver's rounds too, or no more.
+    pub(super) fn set_polls(&mut self, polls: bool) {
+        self.polls = polls;
     }
 
     /// The queue that the socket is bound to.
@@ -181,7 +192,9 @@ impl Sender {
             self.unreaped = false;
             self.reap();
         }
-        self.free.pop()
+        let address = self.free.pop();
+        self.awaits_completion |= address.is_none();
+        address
     }
 
     #[inline]
@@ -284,6 +297,7 @@ impl Sender {
             self.reap();
             if self.in_flight[slot as usize] {
                 self.refused_frames += 1;
+                self.awaits_completion = true;
                 return PreparedSend::InFlight;
             }
         }
@@ -308,15 +322,28 @@ impl Sender {
             self.tx.submit();
             if self.copies {
                 self.kick_copy()?;
-            } else if self.tx.needs_wakeup() {
+            } else if self.tx.needs_wakeup_after_submit() {
                 self.kick_once()?;
                 self.pending = self.tx.unconsumed() > 0;
             } else {
                 // Seen by the driver without a kick. Should it fall asleep before, the next flush finds it so.
                 self.pending = self.tx.unconsumed() > 0;
             }
+        } else if self.awaits_completion {
+            self.hurry_completions()?;
         }
         self.reap();
+        Ok(())
+    }
+
+    /// A device may tell of frames that are sent only by an interrupt that it puts off, or in the driver's next round: asks for that
+    /// round, where a system call can.
+    #[cold]
+    fn hurry_completions(&mut self) -> io::Result<()> {
+        self.awaits_completion = false;
+        if self.polls || !self.copies && self.tx.needs_wakeup_after_submit() {
+            self.kick_once()?;
+        }
         Ok(())
     }
 
@@ -329,7 +356,7 @@ impl Sender {
         self.tx.submit();
         if !self.copies {
             self.reap();
-            if !self.tx.needs_wakeup() {
+            if !self.tx.needs_wakeup_after_submit() {
                 self.pending = self.tx.unconsumed() > 0;
                 return None;
             }

@@ -33,6 +33,7 @@ use std::time::{Duration, Instant};
 
 use nearwire_sys::bpf::Map;
 
+use super::overflow;
 use super::receive::{Parked, Receiver};
 use super::socket::OpenAnother;
 use super::{Times, XdpMode, XdpPort};
@@ -119,7 +120,7 @@ impl XdpPort {
     /// which this port has no more. It can be used in another thread, and is like any port, but that
     ///
     /// * its frames have no times, and [`XdpPort::want_times`] does nothing;
-    /// * it has no resident frames, and does not poll busily until it is told to;
+    /// * it has no resident frames, and polls busily where the port was opened so ([`super::XdpConfig::busy_poll_us`]);
     /// * its lane brings its counters along, and frames that are queued on it and not sent;
     /// * it is better given back by [`XdpPort::unshare`] than dropped. Dropped, its lane and frames that it has not read are lost to
     ///   the other ports, with their buffers, and the kernel has what its filters match, until the next share gets its number. The
@@ -164,7 +165,8 @@ impl XdpPort {
         let mut opened = Vec::with_capacity(receivers.len());
         let mut entries = Entries { sockets: Arc::clone(sockets), places: Vec::with_capacity(receivers.len()) };
         for (&queue, first) in config.rx_queues.iter().zip(receivers) {
-            let receiver = first.another(&OpenAnother { config, ifindex: *ifindex, queue }, parked.next())?;
+            let mut receiver = first.another(&OpenAnother { config, ifindex: *ifindex, queue }, parked.next())?;
+            receiver.set_credit(overflow::another_credit(config, first, place_of(queue, number)));
             entries.enter(place_of(queue, number), &receiver).map_err(refused)?;
             opened.push(receiver);
         }
@@ -182,7 +184,7 @@ impl XdpPort {
         let sender = self.other_senders.pop().ok_or_else(no_lane)?;
         let mut config = self.config.clone();
         config.tx_queue = sender.queue_number();
-        Ok(XdpPort {
+        let mut share = XdpPort {
             attachment: self.attachment.another(),
             sockets: Arc::clone(&self.sockets),
             steering: Some(table),
@@ -190,6 +192,8 @@ impl XdpPort {
             next: 0,
             lent: None,
             busy_polls: false,
+            last: 0,
+            no_busy_poll: None,
             acts_when_empty: true,
             sender,
             other_senders: Vec::new(),
@@ -204,7 +208,11 @@ impl XdpPort {
             number,
             parked: Vec::new(),
             reclaims_until: None,
-        })
+        };
+        if self.busy_polls && self.config.busy_poll_us > 0 {
+            share.no_busy_poll = share.set_busy_poll(self.config.busy_poll_us).err();
+        }
+        Ok(share)
     }
 
     /// Takes a share back: its filters are gone, what it has not read is discarded, its buffers go back to the queues and its lane is the

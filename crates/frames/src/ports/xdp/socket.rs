@@ -26,6 +26,7 @@ use super::receive::Receiver;
 use super::rings::{ConsumerRing, ProducerRing, RingSpec};
 use super::send::{SendMemory, Sender};
 use super::umem::{Pages, Umem};
+use super::zero_copy;
 use crate::PortError;
 use crate::interface::InterfaceFacts;
 use crate::ports::limits;
@@ -197,6 +198,9 @@ impl SocketSpec<'_> {
         match source.raw_os_error() {
             Some(libc::EBUSY) => PortError::QueueBusy { interface, queue, mode },
             Some(libc::EOPNOTSUPP) => {
+                if self.mode == XdpMode::ZeroCopy {
+                    zero_copy::remember(self.facts, false);
+                }
                 let instead = if self.mode == XdpMode::ZeroCopy { "copy mode" } else { "frame/packet" };
                 let driver = self.facts.driver.clone();
                 PortError::ModeUnsupported { interface, queue, mode, driver, instead, source }

@@ -1,0 +1,134 @@
+//! Packet filters of the kernel, which accelerated traffic passes by: `run` says so, `run --strict` refuses, `status` shows them.
+
+#![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
+
+mod common;
+
+use std::process::{Command, Output, Stdio};
+
+use common::accelerated::Bed;
+use common::{NEARWIRE, code, errors, may_run, text};
+use nearwire_lab::{Cable, Namespace, VirtualCable, VirtualCableOptions};
+use serde_json::Value;
+
+/// What sets a filter up, the words that name it, and what takes it away or makes it one that does nothing.
+const FILTERS: [(&str, &str, &str); 7] = [
+    (
+        "nft add table inet t && nft add chain inet t c '{ type filter hook input priority 0; }' && nft add rule inet t c udp dport 9 drop",
+        "nftables: chain c of table inet t at input: 1 rule",
+        "nft flush chain inet t c",
+    ),
+    (
+        "nft add table ip t && nft add chain ip t c '{ type filter hook output priority 0; policy drop; }'",
+        "nftables: chain c of table ip t at output: 0 rules, policy drop",
+        "nft add chain ip t c '{ policy accept; }'",
+    ),
+    (
+        "iptables-legacy -A INPUT -p udp --dport 9 -j DROP",
+        "iptables: chain INPUT of table filter has rules",
+        "iptables-legacy -F && iptables-legacy -A FORWARD -j DROP",
+    ),
+    (
+        "ip6tables-legacy -P OUTPUT DROP",
+        "ip6tables: chain OUTPUT of table filter has rules, policy drop",
+        "ip6tables-legacy -P OUTPUT ACCEPT",
+    ),
+    (
+        "tc qdisc add dev nw0 clsact && tc filter add dev nw0 egress protocol ip prio 1 u32 match u32 0 0 classid 1:1",
+        "tc: filters at the egress of nw0",
+        "tc filter del dev nw0 egress",
+    ),
+    (
+        "tc qdisc add dev nw0 ingress && tc filter add dev nw0 parent ffff: protocol ip prio 1 u32 match u32 0 0 classid 1:1",
+        "tc: filters at the ingress of nw0",
+        "tc qdisc del dev nw0 ingress",
+    ),
+    (
+        "ip xfrm policy add src 10.0.0.0/8 dst 10.0.0.0/8 dir out action block",
+        "IPsec: 1 policy",
+        "ip xfrm policy flush",
+    ),
+];
+
+/// Runs commands; why one failed.
+fn shell(namespace: &Namespace, commands: &str) -> Result<(), String> {
+    let run =
+        || Command::new("sh").args(["-c", commands]).env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin").output().unwrap();
+    let output = namespace.enter(run).unwrap();
+    if output.status.success() { Ok(()) } else { Err(format!("{commands}: {}", errors(&output))) }
+}
+
+fn run_in(namespace: &Namespace, options: &[&str]) -> Output {
+    let library = std::env::current_exe().unwrap().with_file_name("libnearwire_preload.so");
+    let mut command = Command::new(NEARWIRE);
+    command.arg("run").args(options).arg("--library").arg(library).args(["--", "true"]).stdin(Stdio::null());
+    command.env_remove("NEARWIRE_STRICT");
+    namespace.enter(|| command.output()).unwrap().unwrap()
+}
+
+#[test]
+fn each_kind_of_filter_is_named_and_refuses_strict_until_it_does_nothing() {
+    if !may_run() {
+        return;
+    }
+    let mut skipped = Vec::new();
+    for (set_up, words, take_away) in FILTERS {
+        let cable = VirtualCable::lay(VirtualCableOptions::default()).unwrap();
+        let near = &cable.near().namespace;
+        let clean = run_in(near, &["--strict"]);
+        assert_eq!(code(&clean), Some(0), "{}", errors(&clean));
+        if let Err(why) = shell(near, set_up) {
+            skipped.push(why);
+            continue;
+        }
+        let told = run_in(near, &[]);
+        assert_eq!(code(&told), Some(0));
+        assert!(
+            errors(&told).contains(&format!("accelerated traffic passes by {words}")),
+            "{words}: {}",
+            errors(&told)
+        );
+        let refused = run_in(near, &["--strict"]);
+        assert_eq!(code(&refused), Some(3));
+        assert!(
+            errors(&refused).contains(words) && errors(&refused).contains("--past-filters"),
+            "{}",
+            errors(&refused)
+        );
+        let dry = run_in(near, &["--strict", "--dry-run"]);
+        assert_eq!(code(&dry), Some(3));
+        assert!(text(&dry).contains(&format!("packet filters passed by: {words}")), "{}", text(&dry));
+        let accepted = run_in(near, &["--strict", "--past-filters"]);
+        assert_eq!(code(&accepted), Some(0), "{}", errors(&accepted));
+        shell(near, take_away).unwrap();
+        let after = run_in(near, &["--strict"]);
+        assert_eq!((code(&after), errors(&after).contains("passes by")), (Some(0), false), "{}", errors(&after));
+    }
+    assert!(skipped.is_empty() || std::env::var_os("NEARWIRE_REQUIRE").is_none(), "{skipped:?}");
+    for why in skipped {
+        println!("SKIP {why}");
+    }
+}
+
+#[test]
+fn status_of_a_program_shows_the_filters_of_its_namespace() {
+    let Some(bed) = Bed::lay() else { return };
+    let near = bed.cable.near();
+    if let Err(why) = shell(&near.namespace, FILTERS[0].0) {
+        assert!(std::env::var_os("NEARWIRE_REQUIRE").is_none(), "{why}");
+        println!("SKIP {why}");
+        return;
+    }
+    let mut program = bed.start(near, "server = bound(near, 9)\nstep()", &[]);
+    program.step();
+    let status = |options: &[&str]| {
+        let output = Command::new(NEARWIRE).arg("status").args(options).arg(program.pid()).output().unwrap();
+        assert_eq!(code(&output), Some(0), "{}", errors(&output));
+        text(&output)
+    };
+    let words = FILTERS[0].1;
+    assert!(status(&[]).contains(&format!("packet filters passed by: {words}")), "{}", status(&[]));
+    let json: Value = serde_json::from_str(&status(&["--json"])).unwrap();
+    assert_eq!(json["packet_filters"], serde_json::json!([{"kind": "nftables", "words": words}]));
+    assert_eq!(json["packet_filters_not_known"], serde_json::json!([]));
+}

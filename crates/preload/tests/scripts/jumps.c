@@ -1,0 +1,152 @@
+/* Handlers that leave a call by siglongjmp. The call is left as if it had never been made. */
+#include "script.h"
+
+#include <setjmp.h>
+
+static int shared;
+static sigjmp_buf back;
+
+static void on_signal_jump(int number) { siglongjmp(back, number); }
+
+static void jump_in_us(int us) {
+    struct sigaction action = { .sa_handler = on_signal_jump };
+    sigaction(SIGALRM, &action, NULL);
+    struct itimerval time = { .it_value = { 0, us } };
+    setitimer(ITIMER_REAL, &time, NULL);
+}
+
+/* Leaves the statement by a jump after so many microseconds. */
+#define LEAVE(us, statement)               \
+    do {                                   \
+        if (sigsetjmp(back, 1) == 0) {     \
+            jump_in_us(us);                \
+            statement;                     \
+            say("came back");              \
+        }                                  \
+    } while (0)
+
+static void goes_on(void) {
+    FAR_SENDS(.to = PORT(0), .size = 3);
+    RECV(shared, 10, MSG_DONTWAIT);
+    SENDTO(shared, "x", V4(FAR, ECHO_PORT));
+    RECV(shared, 10, 0);
+}
+
+static void *other_thread(void *unused) {
+    goes_on();
+    int fd = bound(1);
+    SENDTO(fd, "y", V4(FAR, ECHO_PORT));
+    RECV(fd, 10, 0);
+    CALL(close(fd));
+    return unused;
+}
+
+static void port_is_free(void) {
+    CALL(close(shared));
+    shared = bound(0);
+    goes_on();
+}
+
+SCRIPT(out_of_a_receive_soon) {
+    char data[10];
+    shared = bound(0);
+    for (volatile int i = 0; i < 40; i++) LEAVE(20 + 10 * i, recv(shared, data, 10, 0));
+    goes_on();
+    join_thread(start_thread("thread", other_thread, NULL));
+    port_is_free();
+}
+
+SCRIPT(out_of_a_receive_late) {
+    char data[10];
+    shared = bound(0);
+    for (volatile int i = 0; i < 3; i++) LEAVE(30000, recv(shared, data, 10, 0));
+    goes_on();
+    join_thread(start_thread("thread", other_thread, NULL));
+    port_is_free();
+}
+
+SCRIPT(out_of_a_receive_and_closed) {
+    char data[10];
+    for (volatile int i = 0; i < 6; i++) {
+        shared = bound(0);
+        LEAVE(i % 2 ? 100 : 10000, recv(shared, data, 10, 0));
+        CALL(close(shared));
+    }
+    shared = bound(0);
+    goes_on();
+    port_is_free();
+}
+
+SCRIPT(out_of_calls_of_the_poll_family) {
+    char data[10];
+    shared = bound(0);
+    int epoll = EPOLL();
+    EPOLL_ADD(epoll, shared, EPOLLIN);
+    for (volatile int i = 0; i < 4; i++) {
+        volatile int us = i % 2 ? 100 : 10000;
+        struct pollfd one = { shared, POLLIN, 0 };
+        struct epoll_event event;
+        struct iovec part = { data, 10 };
+        struct mmsghdr message = { .msg_hdr = { .msg_iov = &part, .msg_iovlen = 1 } };
+        fd_set set;
+        FD_ZERO(&set);
+        FD_SET(shared, &set);
+        LEAVE(us, poll(&one, 1, -1));
+        LEAVE(us, select(shared + 1, &set, NULL, NULL, NULL));
+        LEAVE(us, epoll_wait(epoll, &event, 1, -1));
+        LEAVE(us, recvmmsg(shared, &message, 1, 0, NULL));
+    }
+    goes_on();
+    EPOLL_WAIT(epoll, 10, 0);
+    join_thread(start_thread("thread", other_thread, NULL));
+    CALL(close(epoll));
+    port_is_free();
+}
+
+SCRIPT(out_of_a_wait_for_a_set_that_a_socket_comes_into) {
+    int ends[2];
+    CALL(pipe(ends));
+    int epoll = EPOLL();
+    EPOLL_ADD(epoll, ends[0], EPOLLIN);
+    struct epoll_event event;
+    shared = bound(0);
+    for (volatile int i = 0; i < 4; i++) LEAVE(i % 2 ? 100 : 10000, epoll_wait(epoll, &event, 1, -1));
+    EPOLL_ADD(epoll, shared, EPOLLIN);
+    EPOLL_WAIT(epoll, 10, 20);
+    FAR_SENDS(.to = PORT(0), .size = 3);
+    EPOLL_WAIT(epoll, 10, 1000);
+    goes_on();
+    CALL(epoll_ctl(epoll, EPOLL_CTL_DEL, shared, NULL));
+    WAITS(20, EPOLL_WAIT(epoll, 10, 20));
+}
+
+SCRIPT(out_of_sends) {
+    shared = bound(0);
+    for (volatile int i = 0; i < 100; i++) LEAVE(20 + i, ({ while (1) sendto(shared, "x", 1, 0, V4(FAR, PORT(9))); }));
+    settle();
+    while (recv(shared, (char[10]){ 0 }, 10, MSG_DONTWAIT) >= 0 || errno == ECONNREFUSED) {}
+    goes_on();
+    join_thread(start_thread("thread", other_thread, NULL));
+    port_is_free();
+}
+
+SCRIPT(out_of_opens_and_closes) {
+    shared = bound(0);
+    for (volatile int i = 0; i < 10; i++) {
+        volatile int fd = -1;
+        LEAVE(3000 + 400 * i, ({
+            while (1) {
+                fd = socket(AF_INET, SOCK_DGRAM, 0);
+                bind(fd, V4(NEAR, PORT(2)));
+                close(fd);
+                fd = -1;
+            }
+        }));
+        if (fd >= 0) close(fd);
+    }
+    goes_on();
+    join_thread(start_thread("thread", other_thread, NULL));
+    int fd = socket(AF_INET, SOCK_DGRAM, 0);
+    say("port free again %d", bind(fd, V4(NEAR, PORT(2))) == 0);
+    port_is_free();
+}
