@@ -27,8 +27,8 @@ const BPF_F_XDP_DEV_BOUND_ONLY: u32 = 1 << 6;
 const XDP_FLAGS_SKB_MODE: u32 = 1 << 1;
 const XDP_FLAGS_DRV_MODE: u32 = 1 << 2;
 
-/// Enough for the verifier's words on a program of a few dozen instructions.
-const VERIFIER_LOG_BYTES: usize = 64 * 1024;
+/// Enough for the verifier's words on a program of a few dozen instructions, and on any of ours.
+const VERIFIER_LOG_BYTES: [usize; 2] = [64 * 1024, 4 * 1024 * 1024];
 
 /// One instruction, as in `struct bpf_insn`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -239,7 +239,20 @@ pub struct LoadError {
 }
 
 fn separated(log: &str) -> String {
-    if log.is_empty() { String::new() } else { format!("; the verifier said:\n{log}") }
+    if log.is_empty() { String::new() } else { format!("; the verifier said: {}", refusal_in(log)) }
+}
+
+/// Of what the verifier says the line that matters, and the instruction that it is about: the last ones before the totals. All
+/// before tells how it got there, in thousands of lines.
+fn refusal_in(log: &str) -> String {
+    let said: Vec<&str> = log.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    let end = said.iter().rposition(|line| line.starts_with("processed ")).unwrap_or(said.len());
+    let is_instruction = |line: &str| line.split_once(": (").is_some_and(|(at, _)| at.parse::<u32>().is_ok());
+    let Some((last, before)) = said[..end].split_last() else { return log.trim().to_owned() };
+    match before.iter().rev().find(|line| is_instruction(line)) {
+        Some(instruction) if !is_instruction(last) => format!("{last} (at {instruction})"),
+        _ => (*last).to_owned(),
+    }
 }
 
 /// A loaded XDP program; unloaded on drop unless it is attached.
@@ -421,13 +434,22 @@ impl Program {
 }
 
 /// Loads again with a log: loading without one first keeps the good case cheap.
+///
+/// A log that is too long loses its beginning since Linux 6.4 and its end before: the end is what matters, so there is a
+/// second size.
 fn verifier_log(mut attr: attr::ProgLoad) -> String {
-    let mut log = vec![0u8; VERIFIER_LOG_BYTES];
-    attr.log_level = 1;
-    attr.log_size = VERIFIER_LOG_BYTES as u32;
-    attr.log_buf = log.as_mut_ptr() as u64;
-    // The second outcome is the first one's, or ENOSPC for a log cut short: only the log is of interest.
-    drop(bpf_fd(Command::ProgLoad, &mut attr));
+    let mut log = Vec::new();
+    for size_bytes in VERIFIER_LOG_BYTES {
+        log = vec![0u8; size_bytes];
+        attr.log_level = 1;
+        attr.log_size = size_bytes as u32;
+        attr.log_buf = log.as_mut_ptr() as u64;
+        let outcome = bpf_fd(Command::ProgLoad, &mut attr);
+        // Any other outcome is the first one's.
+        if !outcome.is_err_and(|error| error.raw_os_error() == Some(libc::ENOSPC)) {
+            break;
+        }
+    }
     let end = log.iter().position(|&byte| byte == 0).unwrap_or(log.len());
     String::from_utf8_lossy(&log[..end]).trim_end().to_owned()
 }

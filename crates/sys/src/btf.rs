@@ -1,4 +1,5 @@
-//! The kernel's type information (BTF), as far as a program needs it to call a function of the kernel: its number.
+//! The kernel's type information (BTF), as far as a program needs it: the numbers of functions, which
+//! it calls by them, and whether a structure has a member, which tells what a kernel does of which no call can ask.
 //!
 //! The types are one after the other without an index, so the n-th is found by walking over all before it. Half a hundred
 //! thousand take under a millisecond; reading the file of 5 MiB takes longer. So it is asked once, by whoever needs it.
@@ -15,7 +16,10 @@ const VERSION: u8 = 1;
 const HEADER_BYTES: usize = 24;
 /// `struct btf_type`.
 const TYPE_BYTES: usize = 12;
+const KIND_STRUCTURE: u32 = 4;
 const KIND_FUNCTION: u32 = 12;
+/// `struct btf_member`.
+const MEMBER_BYTES: usize = 12;
 
 /// The number of a function of the running kernel, as an instruction that calls it has it. `None`: the kernel has no such
 /// function, or none that tells its type. Not of a module: those have files of their own.
@@ -24,6 +28,33 @@ const KIND_FUNCTION: u32 = 12;
 /// `ENOENT` where the kernel was built without type information, or whatever reading the file said.
 pub fn kernel_function(name: &str) -> io::Result<Option<u32>> {
     Ok(function_id(&fs::read(PATH)?, name))
+}
+
+/// Whether a structure of the running kernel has a member of this name. `None`: the kernel has no such structure, or none that
+/// tells its type.
+///
+/// # Errors
+/// As [`kernel_function`].
+pub fn kernel_structure_has(structure: &str, member: &str) -> io::Result<Option<bool>> {
+    Ok(structure_has(&fs::read(PATH)?, structure, member))
+}
+
+/// The same of the types of a BTF file.
+#[must_use]
+pub fn structure_has(btf: &[u8], structure: &str, member: &str) -> Option<bool> {
+    let (types, strings) = sections(btf)?;
+    let structure_at = offset_of(strings, structure)?;
+    let member_at = offset_of(strings, member);
+    let mut rest = types;
+    loop {
+        let (name_of_type, info) = (u32_at(rest, 0)?, u32_at(rest, 4)?);
+        let (kind, count) = (info >> 24 & 0x1f, (info & 0xffff) as usize);
+        if (kind, name_of_type) == (KIND_STRUCTURE, structure_at) {
+            let name_of = |number: usize| u32_at(rest, TYPE_BYTES + number * MEMBER_BYTES);
+            return Some((0..count).any(|number| name_of(number).is_some() && name_of(number) == member_at));
+        }
+        rest = rest.get(TYPE_BYTES + bytes_behind(kind, count)?..)?;
+    }
 }
 
 /// The number of a function among the types of a BTF file. `None`: it is not among them, or the file is not one, or has kinds of
@@ -136,6 +167,18 @@ mod tests {
     }
 
     #[test]
+    fn member_looked_for_is_found_in_its_structure_only() {
+        let mut named = small();
+        // The structure gets the name of the first function.
+        let at = 24 + 4 * 4;
+        named[at..at + 4].copy_from_slice(&5_u32.to_ne_bytes());
+        assert_eq!(structure_has(&named, "first", "member"), Some(true));
+        assert_eq!(structure_has(&named, "first", "second"), Some(false));
+        assert_eq!(structure_has(&named, "first", "absent"), Some(false));
+        assert_eq!(structure_has(&named, "second", "member"), None);
+    }
+
+    #[test]
     fn other_things_looked_for_are_no_functions() {
         for name in ["int", "member", "firs", "irst", "third", ""] {
             assert_eq!(function_id(&small(), name), None, "{name}");
@@ -148,6 +191,7 @@ mod tests {
         for length in 0..whole.len() {
             assert_eq!(function_id(&whole[..length], "absent"), None);
             let _ = function_id(&whole[..length], "second");
+            let _ = structure_has(&whole[..length], "", "member");
         }
         for at in 0..whole.len() {
             for byte in [0, 1, 0x7f, 0x80, 0xff] {
@@ -164,6 +208,8 @@ mod tests {
             println!("SKIP this kernel tells no types");
             return;
         };
+        assert_eq!(structure_has(&btf, "xsk_buff_pool", "umem"), Some(true));
+        println!("lock in xsk_buff_pool: {:?}", structure_has(&btf, "xsk_buff_pool", "rx_lock"));
         let id = function_id(&btf, "bpf_xdp_metadata_rx_timestamp");
         println!("bpf_xdp_metadata_rx_timestamp: {id:?}");
         // In every kernel since long before its types were told.

@@ -101,8 +101,9 @@ impl HostSystem {
         for (link, target) in [("/sbin", "bin"), ("/usr/bin", "../bin"), ("/usr/sbin", "../bin")] {
             archive.symlink(link, target);
         }
-        archive.file("/etc/passwd", 0o644, b"root:x:0:0:root:/root:/bin/sh\n");
-        archive.file("/etc/group", 0o644, b"root:x:0:\n");
+        // tcpdump reads files as a user of its own.
+        archive.file("/etc/passwd", 0o644, b"root:x:0:0:root:/root:/bin/sh\ntcpdump:x:100:100::/:/bin/sh\n");
+        archive.file("/etc/group", 0o644, b"root:x:0:\ntcpdump:x:100:\n");
         archive.file("/etc/fstab", 0o644, MOUNTS);
         archive.file("/init", 0o755, INIT);
         for (path, script) in TOOLS {

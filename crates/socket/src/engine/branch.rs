@@ -1,27 +1,23 @@
 //! Engines that another one founds: on the same interfaces, with queues of their own. See [`crate::engines`].
 
+use std::sync::OnceLock;
+
 use nearwire_frames::ports::xdp::{XdpMode, XdpPort};
 use nearwire_frames::steering::FlowFilter;
 use nearwire_stack::Offers;
+use nearwire_sys::btf::kernel_structure_has;
 
 use super::{Attached, Engine};
 use crate::config::Config;
 use crate::reason::Reason;
 use crate::status::Writer;
 
-/// The first release whose generic path locks the fill ring that sockets share ("xsk: Fix race condition in AF_XDP generic RX
-/// path", `xsk_generic_rcv` in net/xdp/xsk.c). Before, two CPUs could give one buffer to two frames.
-const GENERIC_LOCKED: (u32, u32) = (6, 15);
-
+/// Whether the kernel's generic path locks the fill ring that sockets share ("xsk: Fix race condition in AF_XDP generic RX path",
+/// `xsk_generic_rcv` in net/xdp/xsk.c, Linux 6.15 and what has it since). Without, two CPUs could give one buffer to two frames.
+/// The mend moved the lock from the socket to the pool, which the kernel's types tell; one that tells none is taken for without.
 fn locks_generic_rings() -> bool {
-    let uname = rustix::system::uname();
-    is_at_least(uname.release().to_str().unwrap_or_default(), GENERIC_LOCKED)
-}
-
-/// Whether a release as in "6.18.5-generic" is this one or a later one.
-fn is_at_least(release: &str, least: (u32, u32)) -> bool {
-    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(|number| number.parse::<u32>().unwrap_or(0));
-    (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0)) >= least
+    static LOCKS: OnceLock<bool> = OnceLock::new();
+    *LOCKS.get_or_init(|| matches!(kernel_structure_has("xsk_buff_pool", "rx_lock"), Ok(Some(true))))
 }
 
 impl Engine {
@@ -86,18 +82,5 @@ impl Engine {
     /// Whether it is without a port that it had.
     pub(crate) const fn has_lost_ports(&self) -> bool {
         self.has_lost_ports || self.has_ended
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn release_compared_is_at_least_the_one_wanted() {
-        assert!(
-            is_at_least("6.15.0", (6, 15)) && is_at_least("6.18.5-generic", (6, 15)) && is_at_least("7.0-rc1", (6, 15))
-        );
-        assert!(!is_at_least("6.14.11", (6, 15)) && !is_at_least("5.19", (6, 15)) && !is_at_least("", (6, 15)));
     }
 }

@@ -92,3 +92,21 @@ fn link_to_missing_interface_is_refused() {
         assert!(Link::attach_xdp(&program, 0x7fff_fff0, XdpAttach::Skb).is_err());
     });
 }
+
+/// What Linux 6.12 said of a program that every later kernel takes.
+#[test]
+fn verifiers_last_words_are_what_an_error_shows() {
+    let log = "0: R1=ctx() R10=fp0\n0: (bf) r6 = r1                       ; R1=ctx() R6_w=ctx()\n\
+               120: (0f) r3 += r4\n\
+               math between pkt pointer and register with unbounded min value is not allowed\n\
+               processed 121 insns (limit 1000000) max_states_per_insn 0 total_states 8 peak_states 8 mark_read 4";
+    let source = std::io::Error::from_raw_os_error(libc::EACCES);
+    let error = LoadError { name: "nw_filters".to_owned(), source, log: log.to_owned() };
+    assert_eq!(
+        error.to_string(),
+        "load XDP program nw_filters: Permission denied (os error 13); the verifier said: math between pkt pointer and \
+         register with unbounded min value is not allowed (at 120: (0f) r3 += r4)"
+    );
+    let unread = LoadError { log: "R0 !read_ok".to_owned(), ..error };
+    assert!(unread.to_string().ends_with("the verifier said: R0 !read_ok"), "{unread}");
+}

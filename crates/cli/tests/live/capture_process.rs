@@ -1,18 +1,14 @@
 //! `nearwire capture --pid` of programs under the library, over a virtual cable of the test's own.
 
-#![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
-
-mod common;
-
 use std::io::{BufRead, BufReader, Read};
 use std::net::UdpSocket;
 use std::path::PathBuf;
 use std::process::{Child, ChildStderr, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use common::accelerated::{Bed, Running};
-use common::pcapng::{Capture, by_tcpdump, read};
-use common::{assert_says, code, command, errors, kill, nearwire, text};
+use crate::common::accelerated::{Bed, Running};
+use crate::common::pcapng::{Capture, by_tcpdump, read};
+use crate::common::{assert_says, code, command, errors, kill, nearwire, text};
 use nearwire_lab::{Cable, CableEnd};
 use rustix::process::Signal;
 
@@ -404,7 +400,7 @@ fn processes_that_cannot_be_captured_say_why() {
     assert_says(&nearwire(&["capture", "eth4", "--pid", "1", "-o", &file]), 2, &["cannot be used with"]);
     let other = rustix::process::geteuid().is_root().then(|| {
         let mut command = Command::new("setpriv");
-        let arguments = ["--reuid", "65534", "--clear-groups", "--inh-caps=-all", common::NEARWIRE];
+        let arguments = ["--reuid", "65534", "--clear-groups", "--inh-caps=-all", crate::common::NEARWIRE];
         command.args(arguments).args(["capture", "--pid", &own, "-o", "/dev/null"]).output()
     });
     if let Some(Ok(output)) = other

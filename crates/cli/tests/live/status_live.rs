@@ -1,14 +1,10 @@
 //! What programs under the library tell: `nearwire status`, `strict` and `stats`, over a virtual cable.
 
-#![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
-
-mod common;
-
 use std::io::BufRead;
 use std::process::{Command, Output, Stdio};
 
-use common::accelerated::{Bed, Running};
-use common::{code, errors, nearwire, text};
+use crate::common::accelerated::{Bed, Running};
+use crate::common::{code, errors, nearwire, text};
 use nearwire_lab::Cable;
 use serde_json::Value;
 
@@ -213,7 +209,7 @@ fn capture_beside_an_accelerated_program_names_what_it_does_not_see() {
     program.step();
     let near = bed.cable.near();
     let file = bed.directory.path().join("c.pcapng");
-    let mut command = Command::new(common::NEARWIRE);
+    let mut command = Command::new(crate::common::NEARWIRE);
     command.args(["capture", &near.interface, "--udp", "7000", "--udp", "7100", "--time", "1s", "-o"]).arg(&file);
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     let capture = near.namespace.enter(|| command.spawn()).unwrap().unwrap();

@@ -1,17 +1,13 @@
 //! `nearwire capture` over a virtual cable of the test's own: what the file holds, and how a capture ends.
 
-#![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
-
-mod common;
-
 use std::io::{BufRead, BufReader, Read};
 use std::net::UdpSocket;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use common::pcapng::{by_tcpdump, read};
-use common::{assert_says, command, kill, may_run, nearwire, text};
+use crate::common::pcapng::{by_tcpdump, read};
+use crate::common::{assert_says, command, kill, may_run, nearwire, text};
 use nearwire_lab::{Cable, VirtualCable, VirtualCableOptions};
 use rustix::process::Signal;
 

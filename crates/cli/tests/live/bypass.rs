@@ -1,16 +1,12 @@
 //! `udp/bypass` beside the kernel's stack: what is not the path's stays the kernel's.
 
-#![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
-
-mod common;
-
 use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use common::{NEARWIRE, may_run};
+use crate::common::{NEARWIRE, may_run};
 use nearwire_bench::bed::TestBed;
 use nearwire_bench::experiment::{CellSpec, Experiment};
 use nearwire_bench::round::{self, RoundResult};

@@ -1,10 +1,6 @@
 //! The command as scripts use it. Needs privileges for namespaces; says SKIP without them unless NEARWIRE_REQUIRE is set.
 
-#![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
-
-mod common;
-
-use common::{assert_says, bench, code, errors, may_run, nearwire, record, text};
+use crate::common::{assert_says, bench, code, errors, may_run, nearwire, record, text};
 
 #[test]
 fn unknown_path_is_a_usage_error_that_lists_the_known_ones() {

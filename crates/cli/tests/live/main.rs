@@ -1,0 +1,52 @@
+//! The command over cables: measurements, captures, and what accelerated programs tell. On this machine's kernel, and on the
+//! distribution's in emulated hosts.
+//!
+//! Names of files begin those of tests: `cargo test -p nearwire-cli --test live capture_process`.
+
+#![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
+
+mod bench;
+mod bypass;
+mod capture;
+mod capture_process;
+#[path = "../common/mod.rs"]
+mod common;
+mod status_live;
+
+use nearwire_lab::emulated_host::{HostHardware, OwnTests, StockKernel};
+
+/// What the kernel has a part in, and not the words of refusals. Each takes seconds in emulation.
+const TESTS: [&str; 10] = [
+    "bench::every_named_path",
+    "capture::datagrams_captured",
+    "capture::frames_beyond_the_ring",
+    "capture::interface_removed",
+    "capture_process::capture_with_limits",
+    "capture_process::capturer_killed",
+    "status_live::program_running",
+    "status_live::interface_of_another_process",
+    "status_live::times_asked_for",
+    "status_live::stats_asked_for",
+];
+
+fn tests() -> OwnTests {
+    let library = std::env::current_exe().unwrap().with_file_name("libnearwire_preload.so");
+    let programs = ["ip", "tcpdump", "setpriv"];
+    let modules = ["socket", "os", "errno", "time", "struct", "threading", "ctypes"];
+    OwnTests::new(&TESTS)
+        .with_programs(&programs)
+        .with_python(&modules)
+        .with_file(common::NEARWIRE)
+        .with_file(library)
+        .on(HostHardware { cores_per_package: 1, ..HostHardware::default() })
+}
+
+#[test]
+fn command_on_stock_kernel_6_1() {
+    tests().run_or_skip(StockKernel::Linux6_1);
+}
+
+#[test]
+fn command_on_stock_kernel_6_12() {
+    tests().run_or_skip(StockKernel::Linux6_12);
+}
