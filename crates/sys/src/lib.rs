@@ -11,6 +11,7 @@ pub mod generic_netlink;
 pub mod netdev;
 pub mod netlink;
 pub mod netns;
+pub mod own_stack;
 pub mod shared_words;
 pub mod socket;
 pub mod tsc;

@@ -38,7 +38,7 @@ pub unsafe fn control(set: c_int, operation: c_int, fd: c_int, event: *mut epoll
         unsafe { ((&raw const (*event).events).read_unaligned(), (&raw const (*event).u64).read_unaligned()) }
     };
     let interest = Interest { fd, events: Events::from_bits_retain(events), data };
-    deferral::inside(|| {
+    deferral::inside_deep(|| {
         let both = [set, fd];
         match engines::with_all(&both, |_, sockets| sockets.epoll_control(set, asked, interest))? {
             Control::Done => Some(0),
