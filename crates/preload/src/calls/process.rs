@@ -21,8 +21,7 @@
 //! # What is not seen
 //!
 //! A raw `execve`, and pidfd_getfd(2) by another process: the new owner of a socket finds what the
-//! kernel gets, which is nothing while this process serves it. A `fork` from a signal handler that interrupted one of our calls:
-//! the child must not return from that handler. After an unnoticed fork while another thread was in a call of ours, the child's
+//! kernel gets, which is nothing while this process serves it. After an unnoticed fork while another thread was in a call of ours, the child's
 //! inherited sockets get nothing while the parent serves them.
 
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
