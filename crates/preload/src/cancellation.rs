@@ -82,6 +82,6 @@ pub unsafe fn cancel(target: pthread_t) -> c_int {
         // SAFETY: the caller's.
         return unsafe { real::pthread_cancel(target) };
     }
-    deferral::inside(|| state::with_each(nearwire_socket::Sockets::wake_sleepers));
+    deferral::inside_deep(|| state::with_each(nearwire_socket::Sockets::wake_sleepers));
     0
 }

@@ -20,6 +20,7 @@
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering::Relaxed};
 
 use nearwire_socket::{Component, Moved, Sockets, Wish};
+use nearwire_sys::own_stack;
 
 use crate::gate::thread_identity;
 use crate::state::{self, ENGINES_MOST, FIRST, Subject};
@@ -45,7 +46,7 @@ fn unite_in_first(numbers: &[i32]) -> usize {
         return engine;
     }
     for number in followed() {
-        move_to_first(marks::engine_of(number), false);
+        own_stack::run(|| move_to_first(marks::engine_of(number), false));
     }
     FIRST
 }
@@ -78,7 +79,7 @@ pub fn with_polled<R>(numbers: &[i32], mut work: impl FnMut(usize, &mut Sockets)
         result
     });
     if let Some(engine) = wanted_from {
-        give_own(engine, |first, me| first.component_of(me, numbers));
+        own_stack::run(|| give_own(engine, |first, me| first.component_of(me, numbers)));
     }
     result
 }

@@ -62,10 +62,10 @@
 //!
 //! # What it cannot do
 //!
-//! A signal handler that leaves by `siglongjmp` from within the closure leaves the gate closed: for its own thread each
-//! call is then a re-entry, other threads wait for ever. Closures are short (no waiting inside), so the program would
-//! have to jump out of a handler that interrupted a running socket call, which POSIX allows for async-signal-safe calls
-//! only in part. Without membarrier (Linux before 4.14, a seccomp filter) the gate starts as a spin lock.
+//! A signal handler that leaves by `siglongjmp` from within the closure would leave the gate closed: for its own thread each
+//! call would then be a re-entry, other threads would wait for ever. So handlers wait until a call is over
+//! (`signals/deferral.rs`). Those of faults (SIGSEGV from a bad pointer of the program's) cannot wait, and a jump out of one
+//! does leave it closed. Without membarrier (Linux before 4.14, a seccomp filter) the gate starts as a spin lock.
 
 use std::cell::UnsafeCell;
 use std::fmt;

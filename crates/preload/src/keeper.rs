@@ -67,7 +67,7 @@ pub fn after_fork_in_child() {
 
 /// Before the program ends.
 pub extern "C" fn send_the_rest() {
-    deferral::inside(|| (0..ENGINES_MOST).for_each(send_what_is_held));
+    deferral::inside_deep(|| (0..ENGINES_MOST).for_each(send_what_is_held));
 }
 
 fn send_what_is_held(engine: usize) {

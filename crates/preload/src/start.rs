@@ -63,7 +63,7 @@ extern "C" fn print_stats() {
     if STATS_OF.load(Relaxed) != std::process::id() {
         return;
     }
-    let Some(status) = deferral::inside(state::status) else { return };
+    let Some(status) = deferral::inside_deep(state::status) else { return };
     let text = Process::of_self(&program_name(), status).page();
     let Some(standard_error) = Descriptor::new(libc::STDERR_FILENO) else { return };
     let mut rest = text.as_bytes();

@@ -13,6 +13,7 @@ use nearwire_socket::engine::EngineKick;
 use nearwire_socket::reason::HandedCall;
 use nearwire_socket::status::{Engine, EngineState, Status};
 use nearwire_socket::{AfterSend, Reason, Sender, SocketId, Sockets, Wish};
+use nearwire_sys::own_stack;
 
 use crate::calls::process;
 use crate::gate::{AfterFork, Entered, Gate, thread_identity};
@@ -118,7 +119,7 @@ fn finish(engine: usize, after: AfterSend) {
         enter(engine, |sockets| sockets.kicked(kicked));
     }
     if after.looks {
-        enter(engine, Sockets::look);
+        own_stack::run(|| enter(engine, Sockets::look));
     }
     if let Some(held) = after.unkept {
         keeper::keep(engine, held);
@@ -151,7 +152,7 @@ fn enter_for<R>(subject: Subject, work: impl FnOnce(usize, &mut Sockets) -> R) -
             Some(result)
         });
         if wish != Wish::Nothing {
-            engines::grant(wish, subject);
+            own_stack::run(|| engines::grant(wish, subject));
         }
         match entered.flatten() {
             // It was moved in between.
@@ -190,13 +191,13 @@ fn enter<R>(engine: usize, work: impl FnOnce(&mut Sockets) -> R) -> Option<R> {
     let before = errno();
     let entered = ENGINES[engine].enter_unless(is_elsewhere, |state| {
         if state.is_none() && engine == FIRST {
-            *state = begin();
+            *state = own_stack::run(begin);
         }
         let sockets = state.as_mut()?;
         match catch_unwind(AssertUnwindSafe(|| work(sockets))) {
             Ok(result) => Some(result),
             Err(_) => {
-                give_up(state);
+                own_stack::run(|| give_up(state));
                 None
             }
         }
@@ -340,7 +341,7 @@ fn give_all_up() {
     for gate in &ENGINES[..FOUNDED.load(Relaxed)] {
         gate.enter_unless(is_elsewhere, |state| {
             if state.is_some() {
-                give_up(state);
+                own_stack::run(|| give_up(state));
             }
         });
     }

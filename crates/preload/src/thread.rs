@@ -6,7 +6,7 @@
 //! `pthread_t`. Rust's own thread-local storage in a shared library is neither.
 
 use std::arch::{asm, global_asm};
-use std::sync::atomic::{AtomicU32, AtomicU64};
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize};
 
 /// See the module. All zero in a new thread.
 #[repr(C, align(64))]
@@ -28,6 +28,10 @@ pub struct ThreadState {
     pub restarting: AtomicU32,
     /// The same of those installed without.
     pub interrupting: AtomicU32,
+    /// One more than the epoll set that the thread waits for by the kernel alone, or 0.
+    pub plain_set: AtomicU32,
+    /// Where on its stack that call is.
+    pub plain_at: AtomicUsize,
 }
 
 /// A handler that was installed with SA_RESTART waits.

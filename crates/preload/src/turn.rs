@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use libc::{c_int, c_long, c_ulong, pollfd, sigset_t, timespec};
 use nearwire_socket::wait::{Pause, SpinFor, Waiter};
 use nearwire_socket::{Thread, WaitsFor};
+use nearwire_sys::own_stack;
 
 use crate::real;
 use crate::signals::deferral;
@@ -120,7 +121,8 @@ impl<'m> Turns<'m> {
             self.end_sleep();
         }
         let at = Subject::Engine(engine);
-        let Some(bed) = state::with_subject(at, |sockets| sockets.begin_sleep(thread, waits_for)) else {
+        let begin = || state::with_subject(at, |sockets| sockets.begin_sleep(thread, waits_for));
+        let Some(bed) = own_stack::run(begin) else {
             return Turn::Again;
         };
         self.sleeps_in = Some(engine);
@@ -138,7 +140,7 @@ impl<'m> Turns<'m> {
         fail(before);
         also.truncate(length);
         let slept_ns = asleep.elapsed().as_nanos() as u64;
-        state::with_subject(at, |sockets| sockets.woken(thread, slept_ns));
+        own_stack::run(|| state::with_subject(at, |sockets| sockets.woken(thread, slept_ns)));
         slept
     }
 

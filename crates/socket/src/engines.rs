@@ -263,6 +263,7 @@ impl Sockets {
         self.page.set_engine_count(self.founded + 1);
         let mut founded = Sockets::with_page(config, &self.program, page);
         (founded.number, founded.engine) = (number, EngineState::Open(Box::new(engine)));
+        founded.namespace = self.namespace;
         founded.sets = Sets::following();
         founded.own_inodes = Arc::clone(&self.own_inodes);
         Some(founded)

@@ -5,6 +5,8 @@ use std::time::{Duration, Instant};
 
 use nearwire_frames::steering::{FlowFilter, Transport};
 use nearwire_stack::{EndpointId, Family, UdpOptions};
+use nearwire_sys::socket::netns_cookie;
+use rustix::net::{AddressFamily, SocketType};
 
 use crate::config::{self, Role, Use};
 use crate::engine::Engine;
@@ -18,6 +20,12 @@ use crate::udp_socket::{Accelerated, Service, UdpSocket};
 
 /// An engine that was refused is tried again after this time: a limit may have been raised, descriptors closed.
 const ENGINE_AGAIN_AFTER: Duration = Duration::from_secs(1);
+
+/// That of the calling thread, in which sockets are opened now.
+fn present_namespace() -> Option<u64> {
+    let socket = rustix::net::socket(AddressFamily::INET, SocketType::DGRAM, None).ok()?;
+    netns_cookie(socket).ok()
+}
 
 impl Sockets {
     /// Decides who serves a socket that has an address, or is about to send to `remote`.
@@ -76,6 +84,11 @@ impl Sockets {
         let shadow = socket.shadow;
         let (family, is_connected) = (socket.family, socket.is_connected);
         let local_ip = local.ip().to_canonical();
+        self.open_engine()?;
+        // A program may have come into another (setns, unshare) before it opened the socket, or since.
+        if netns_cookie(shadow).ok() != self.namespace {
+            return Err(Reason::OtherNamespace.into());
+        }
         let engine = self.open_engine()?;
         if local_ip.is_loopback() || remote_ip.is_some_and(|remote| is_local(engine, remote)) {
             return Err(Reason::Loopback.into());
@@ -162,6 +175,7 @@ impl Sockets {
             EngineState::Refused(_, since) => since.elapsed() > ENGINE_AGAIN_AFTER,
         };
         if is_due {
+            self.namespace = present_namespace();
             self.engine = match Engine::open(&self.config, self.page.clone()) {
                 Ok(engine) => EngineState::Open(Box::new(engine)),
                 Err(error) => EngineState::Refused(error, Instant::now()),

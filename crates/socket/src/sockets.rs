@@ -47,6 +47,8 @@ pub struct Sockets {
     pub(crate) sockets: Vec<Option<UdpSocket>>,
     free: Vec<u32>,
     pub(crate) engine: EngineState,
+    /// The network namespace that the engine was opened in; `None` where the kernel does not number them.
+    pub(crate) namespace: Option<u64>,
     /// By endpoint index.
     owners: Vec<SocketId>,
     pub(crate) sets: Sets,
@@ -99,6 +101,7 @@ impl Sockets {
             sockets: Vec::new(),
             free: Vec::new(),
             engine: EngineState::Closed,
+            namespace: None,
             owners: Vec::new(),
             sets: Sets::default(),
             sleepers: Sleepers::default(),

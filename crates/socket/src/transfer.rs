@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use nearwire_frames::ports::xdp::TimesWanted;
 use nearwire_stack::{Datagram, EndpointId, Take};
+use nearwire_sys::own_stack;
 
 use crate::engine::{Engine, FRAMES_AT_ONCE, Looked, Seen, time_of_day_ns};
 use crate::epoll::Events;
@@ -395,8 +396,12 @@ impl Sockets {
         }
     }
 
-    /// Looks at the watch and follows what it says.
+    /// Looks at the watch and follows what it says: what comes of it may go deep, and this is part of every call.
     pub fn look(&mut self) {
+        own_stack::run(|| self.look_here());
+    }
+
+    fn look_here(&mut self) {
         let mut looked = self.look_at_shadows();
         if self.is_overflow_next() {
             looked = looked | self.follow_overflow();

@@ -14,6 +14,7 @@ pub mod netdev;
 pub mod netlink;
 pub mod netns;
 pub mod receive;
+pub mod own_stack;
 pub mod shared_words;
 pub mod socket;
 pub mod tsc;

@@ -40,6 +40,23 @@ pub fn incoming_napi_id(socket: impl AsFd) -> io::Result<u32> {
     int_option(socket, libc::SOL_SOCKET, libc::SO_INCOMING_NAPI_ID).map(|id| id as u32)
 }
 
+/// `SO_NETNS_COOKIE` of include/uapi/asm-generic/socket.h.
+const SO_NETNS_COOKIE: libc::c_int = 71;
+
+/// A number of the network namespace that a socket belongs to, which no other has since the system started.
+///
+/// # Errors
+/// getsockopt(2) failed: `ENOPROTOOPT` before Linux 5.14.
+pub fn netns_cookie(socket: impl AsFd) -> io::Result<u64> {
+    let mut cookie: u64 = 0;
+    let mut len = size_of::<u64>() as libc::socklen_t;
+    let number = socket.as_fd().as_raw_fd();
+    // SAFETY: `cookie` and `len` are live locals, and `len` states the size of `cookie`.
+    let result =
+        unsafe { libc::getsockopt(number, libc::SOL_SOCKET, SO_NETNS_COOKIE, (&raw mut cookie).cast(), &mut len) };
+    if result == 0 { Ok(cookie) } else { Err(io::Error::last_os_error()) }
+}
+
 /// An option whose value is an `int`, of any level.
 ///
 /// # Errors

@@ -1,5 +1,6 @@
 //! epoll_ctl(2) and epoll_wait(2).
 
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use libc::{c_int, epoll_event, pollfd, sigset_t};
@@ -12,6 +13,7 @@ use crate::cancellation;
 use crate::probe::is_readable;
 use crate::signals::deferral;
 use crate::state::{self, Subject};
+use crate::thread;
 use crate::turn::{Turn, Turns, Wait, fail, readable};
 use crate::{engines, marks, real};
 
@@ -38,7 +40,7 @@ pub unsafe fn control(set: c_int, operation: c_int, fd: c_int, event: *mut epoll
         unsafe { ((&raw const (*event).events).read_unaligned(), (&raw const (*event).u64).read_unaligned()) }
     };
     let interest = Interest { fd, events: Events::from_bits_retain(events), data };
-    deferral::inside(|| {
+    deferral::inside_deep(|| {
         let both = [set, fd];
         match engines::with_all(&both, |_, sockets| sockets.epoll_control(set, asked, interest))? {
             Control::Done => Some(0),
@@ -88,7 +90,7 @@ pub unsafe fn wait(call: &WaitCall<'_>, original: impl FnOnce() -> c_int) -> c_i
             // SAFETY: the kernel wrote the events.
             return unsafe { without_call(events, original()) };
         }
-        let (plain, started) = (PlainWait::begin(set), Instant::now());
+        let (plain, started) = (Plain::begin(set), Instant::now());
         concerned = concerns().unwrap_or(Concerns::No);
         if concerned == Concerns::No {
             let found = original();
@@ -110,6 +112,42 @@ pub unsafe fn wait(call: &WaitCall<'_>, original: impl FnOnce() -> c_int) -> c_i
     }
     // SAFETY: the caller's.
     unsafe { wait_call(call, concerned) }.unwrap_or_else(original)
+}
+
+/// A wait in the kernel, where handlers run at once. One that left an earlier wait of this thread by a jump is noticed by the
+/// next: that call's place on the stack is in use again, or given up.
+struct Plain {
+    _wait: PlainWait,
+    outer: (u32, usize),
+}
+
+impl Plain {
+    #[inline(never)]
+    fn begin(set: c_int) -> Plain {
+        let thread = thread::current();
+        let here = std::ptr::from_ref(&set) as usize;
+        let mut outer = (thread.plain_set.load(Relaxed), thread.plain_at.load(Relaxed));
+        if outer.0 != 0 && here >= outer.1 {
+            let left = outer.0.cast_signed() - 1;
+            drop(PlainWait::left(left));
+            if call_data().is_some() {
+                deferral::inside(|| state::with_number(left, |sockets| sockets.plain_waiters_left(left)));
+            }
+            outer = (0, 0);
+        }
+        let wait = PlainWait::begin(set);
+        thread.plain_at.store(here, Relaxed);
+        thread.plain_set.store((set + 1).cast_unsigned(), Relaxed);
+        Plain { _wait: wait, outer }
+    }
+}
+
+impl Drop for Plain {
+    fn drop(&mut self) {
+        let thread = thread::current();
+        thread.plain_set.store(self.outer.0, Relaxed);
+        thread.plain_at.store(self.outer.1, Relaxed);
+    }
 }
 
 /// A whole call, for both halves of a set.

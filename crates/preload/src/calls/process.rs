@@ -21,8 +21,7 @@
 //! # What is not seen
 //!
 //! A raw `execve`, and pidfd_getfd(2) by another process: the new owner of a socket finds what the
-//! kernel gets, which is nothing while this process serves it. A `fork` from a signal handler that interrupted one of our calls:
-//! the child must not return from that handler. After an unnoticed fork while another thread was in a call of ours, the child's
+//! kernel gets, which is nothing while this process serves it. After an unnoticed fork while another thread was in a call of ours, the child's
 //! inherited sockets get nothing while the parent serves them.
 
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -31,6 +30,7 @@ use std::time::Duration;
 
 use libc::{c_int, cmsghdr, msghdr};
 use nearwire_socket::{Reason, Sockets};
+use nearwire_sys::own_stack;
 use rustix::mm::{Advice, madvise};
 use rustix::process::getpid;
 use rustix::thread::{gettid, sched_yield};
@@ -74,7 +74,7 @@ fn begin() -> bool {
         return wait_for_beginner(me);
     }
     if BEGUN.swap(true, Relaxed) {
-        become_child();
+        own_stack::run(become_child);
     } else {
         // SAFETY: the handlers are functions of the right type, and stay while the library does, which is never unloaded.
         unsafe { libc::pthread_atfork(Some(before_fork), Some(after_fork_in_parent), Some(after_fork_in_child)) };
@@ -120,11 +120,15 @@ pub fn is_borrowed() -> bool {
 unsafe extern "C" fn before_fork() {
     // Handlers wait until both processes have their own state.
     deferral::begin();
-    engines::fold_for_fork();
+    own_stack::run(|| {
+        engines::fold_for_fork();
+        if state::is_in_use() {
+            state::with(|sockets| sockets.prepare_fork());
+        }
+    });
     if !state::is_in_use() {
         return;
     }
-    state::with(|sockets| sockets.prepare_fork());
     // No other thread is inside at the fork, so that the child's copy is whole.
     if state::hold() {
         HELD.store(true, Relaxed);
@@ -141,7 +145,7 @@ unsafe extern "C" fn after_fork_in_parent() {
 
 unsafe extern "C" fn after_fork_in_child() {
     OWN.phase.store(this_thread(), Relaxed);
-    become_child();
+    own_stack::run(become_child);
     OWN.pid.store(pid(), Relaxed);
     OWN.phase.store(READY, Release);
     deferral::after_fork_in_child();

@@ -1,10 +1,12 @@
 //! send(2) and its kin.
 
 use std::mem::MaybeUninit;
+use std::net::SocketAddr;
 
 use libc::{c_int, iovec, msghdr, sockaddr, socklen_t, ssize_t};
 use nearwire_socket::reason::HandedCall;
 use nearwire_socket::{Message, Send};
+use nearwire_sys::own_stack;
 
 use crate::c_types::address::{self, Name};
 use crate::c_types::control::{self, SendControl};
@@ -30,6 +32,8 @@ fn is_corking(fd: c_int, flags: c_int) -> bool {
 
 /// The longest datagram that a port carries, with jumbo frames; a longer one is the kernel's, which fragments it.
 const GATHERED_BYTES_MOST: usize = 9216;
+/// One of a usual frame: gathered on the caller's stack.
+const GATHERED_BYTES_HERE: usize = 1500;
 
 /// Sends the bytes of segments to an address, or to the far end of the connection. `None`: the original call is to be
 /// made. `more`: others follow at once, and a flush.
@@ -101,7 +105,22 @@ fn send_segments(fd: c_int, segments: &Segments<'_>, name: Name, asked: &SendCon
     if segments.total_bytes() > GATHERED_BYTES_MOST {
         return None;
     }
-    let mut gathered = [MaybeUninit::<u8>::uninit(); GATHERED_BYTES_MOST];
+    if segments.total_bytes() <= GATHERED_BYTES_HERE {
+        send_gathered::<GATHERED_BYTES_HERE>(fd, segments, to, asked, more)
+    } else {
+        own_stack::run(|| send_gathered::<GATHERED_BYTES_MOST>(fd, segments, to, asked, more))
+    }
+}
+
+#[inline(never)]
+fn send_gathered<const ROOM: usize>(
+    fd: c_int,
+    segments: &Segments<'_>,
+    to: Option<SocketAddr>,
+    asked: &SendControl,
+    more: bool,
+) -> Option<ssize_t> {
+    let mut gathered = [MaybeUninit::<u8>::uninit(); ROOM];
     let length = segments.gather(&mut gathered);
     // SAFETY: `gather` wrote that many bytes.
     let payload = unsafe { gathered[..length].assume_init_ref() };

@@ -73,6 +73,7 @@ pub const CALLS: &[Calls] = &[
     ),
     (Followed, &["siginterrupt", "sigset"], "as above"),
     (Followed, &["pthread_cancel"], "a thread in a call of the library is cancelled when it has left that"),
+    (Kernel, &["pthread_testcancel", "pthread_setcancelstate"], "the C library's, as always"),
     (Kernel, &["getsockname", "getpeername", "sockatmark", "isfdtype"], "the socket behind has the answer"),
     (
         Followed,

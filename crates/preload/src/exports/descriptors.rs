@@ -20,7 +20,7 @@ pub unsafe extern "C-unwind" fn close(fd: c_int) -> c_int {
         return original();
     }
     cancellation::point();
-    deferral::inside(|| {
+    deferral::inside_deep(|| {
         names::closing(fd);
         original()
     })
@@ -28,7 +28,7 @@ pub unsafe extern "C-unwind" fn close(fd: c_int) -> c_int {
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn dup(fd: c_int) -> c_int {
-    deferral::inside(|| {
+    deferral::inside_deep(|| {
         // SAFETY: the caller's, as for the C function.
         let copy = unsafe { real::dup(fd) };
         names::copied(fd, copy);
@@ -41,7 +41,7 @@ pub unsafe extern "C-unwind" fn dup2(old: c_int, new: c_int) -> c_int {
     if internal_fd::is_internal(new) {
         return fail(libc::EBADF) as c_int;
     }
-    deferral::inside(|| {
+    deferral::inside_deep(|| {
         names::replacing(old, new);
         // SAFETY: the caller's, as for the C function.
         let copy = unsafe { real::dup2(old, new) };
@@ -55,7 +55,7 @@ pub unsafe extern "C-unwind" fn dup3(old: c_int, new: c_int, flags: c_int) -> c_
     if internal_fd::is_internal(new) {
         return fail(libc::EBADF) as c_int;
     }
-    deferral::inside(|| {
+    deferral::inside_deep(|| {
         names::replacing(old, new);
         // SAFETY: the caller's, as for the C function.
         let copy = unsafe { real::dup3(old, new, flags) };
@@ -67,11 +67,11 @@ pub unsafe extern "C-unwind" fn dup3(old: c_int, new: c_int, flags: c_int) -> c_
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int {
     // SAFETY: the caller's, as for the C function.
-    deferral::inside(|| unsafe { names::close_range(first, last, flags) })
+    deferral::inside_deep(|| unsafe { names::close_range(first, last, flags) })
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn closefrom(first: c_int) {
     // SAFETY: the caller's, as for the C function.
-    deferral::inside(|| unsafe { names::close_range(first.max(0).cast_unsigned(), c_uint::MAX, 0) });
+    deferral::inside_deep(|| unsafe { names::close_range(first.max(0).cast_unsigned(), c_uint::MAX, 0) });
 }

@@ -12,7 +12,7 @@ use crate::signals::deferral;
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn epoll_create(size: c_int) -> c_int {
-    deferral::inside(|| {
+    deferral::inside_deep(|| {
         // SAFETY: the caller's, as for the C function.
         let fd = unsafe { real::epoll_create(size) };
         names::epoll_opened(fd);
@@ -22,7 +22,7 @@ pub unsafe extern "C-unwind" fn epoll_create(size: c_int) -> c_int {
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn epoll_create1(flags: c_int) -> c_int {
-    deferral::inside(|| {
+    deferral::inside_deep(|| {
         // SAFETY: the caller's, as for the C function.
         let fd = unsafe { real::epoll_create1(flags) };
         names::epoll_opened(fd);

@@ -14,35 +14,35 @@ type Strings = *const *const c_char;
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn execv(path: *const c_char, arguments: Strings) -> c_int {
-    deferral::inside(process::before_exec);
+    deferral::inside_deep(process::before_exec);
     // SAFETY: the caller's, as for the C function.
     unsafe { real::execv(path, arguments) }
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn execve(path: *const c_char, arguments: Strings, environment: Strings) -> c_int {
-    deferral::inside(process::before_exec);
+    deferral::inside_deep(process::before_exec);
     // SAFETY: the caller's, as for the C function.
     unsafe { real::execve(path, arguments, environment) }
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn execvp(file: *const c_char, arguments: Strings) -> c_int {
-    deferral::inside(process::before_exec);
+    deferral::inside_deep(process::before_exec);
     // SAFETY: the caller's, as for the C function.
     unsafe { real::execvp(file, arguments) }
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn execvpe(file: *const c_char, arguments: Strings, environment: Strings) -> c_int {
-    deferral::inside(process::before_exec);
+    deferral::inside_deep(process::before_exec);
     // SAFETY: the caller's, as for the C function.
     unsafe { real::execvpe(file, arguments, environment) }
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fexecve(fd: c_int, arguments: Strings, environment: Strings) -> c_int {
-    deferral::inside(process::before_exec);
+    deferral::inside_deep(process::before_exec);
     // SAFETY: the caller's, as for the C function.
     unsafe { real::fexecve(fd, arguments, environment) }
 }
@@ -53,7 +53,7 @@ pub unsafe extern "C" fn posix_spawn_file_actions_adddup2(
     fd: c_int,
     new: c_int,
 ) -> c_int {
-    deferral::inside(|| process::passed_by_spawn(fd));
+    deferral::inside_deep(|| process::passed_by_spawn(fd));
     // SAFETY: the caller's, as for the C function.
     unsafe { real::posix_spawn_file_actions_adddup2(actions, fd, new) }
 }
@@ -89,7 +89,7 @@ pub unsafe extern "C" fn daemon(stay: c_int, keep_streams: c_int) -> c_int {
     // SAFETY: the caller's, as for the C function.
     let result = unsafe { real::daemon(stay, keep_streams) };
     if result == 0 {
-        deferral::inside(process::became_daemon);
+        deferral::inside_deep(process::became_daemon);
     }
     result
 }
@@ -99,7 +99,7 @@ pub unsafe extern "C" fn daemon(stay: c_int, keep_streams: c_int) -> c_int {
 macro_rules! variadic {
     ($($name:ident by $before:ident;)*) => {
         $(extern "C" fn $before() -> *mut c_void {
-            deferral::inside(process::before_exec);
+            deferral::inside_deep(process::before_exec);
             real::address::$name()
         }
 

@@ -11,7 +11,7 @@ use crate::{cancellation, marks, real, state};
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn socket(domain: c_int, kind: c_int, protocol: c_int) -> c_int {
-    deferral::inside(|| {
+    deferral::inside_deep(|| {
         // SAFETY: the caller's, as for the C function.
         let fd = unsafe { real::socket(domain, kind, protocol) };
         names::opened(fd, domain, kind, protocol);
@@ -26,7 +26,7 @@ pub unsafe extern "C-unwind" fn bind(fd: c_int, address: *const sockaddr, length
     if !marks::is_socket(fd) {
         return original();
     }
-    deferral::inside(|| match original() {
+    deferral::inside_deep(|| match original() {
         // SAFETY: as above.
         0 => unsafe { names::bound(fd, address, length) },
         refused => refused,
@@ -41,7 +41,7 @@ pub unsafe extern "C-unwind" fn connect(fd: c_int, address: *const sockaddr, len
         return original();
     }
     cancellation::point();
-    deferral::inside(|| names::connected(fd, original()))
+    deferral::inside_deep(|| names::connected(fd, original()))
 }
 
 #[unsafe(no_mangle)]
@@ -53,7 +53,7 @@ pub unsafe extern "C-unwind" fn shutdown(fd: c_int, how: c_int) -> c_int {
     }
     // Before the call, so that those who wait for the socket wait in the kernel when it wakes them. One that is not connected
     // is shut down too, and told that it is not connected (`inet_shutdown`).
-    deferral::inside(|| {
+    deferral::inside_deep(|| {
         state::with_number(fd, |sockets| sockets.only_kernel(fd, Reason::ShutDown));
         original()
     })
@@ -91,7 +91,7 @@ pub unsafe extern "C-unwind" fn setsockopt(
     if !marks::is_socket(fd) {
         return original();
     }
-    deferral::inside(|| {
+    deferral::inside_deep(|| {
         let result = original();
         if result == 0 {
             // SAFETY: as above.
@@ -113,7 +113,7 @@ unsafe fn fcntl_by(
     if !marks::is_followed(fd) {
         return original();
     }
-    deferral::inside(|| {
+    deferral::inside_deep(|| {
         let result = original();
         if result >= 0 {
             options::fcntl_done(fd, command, argument, result);

@@ -208,7 +208,7 @@ pub unsafe extern "C-unwind" fn splice(
         if marks::is_socket(from)
             && from_offset.is_null()
             && to_offset.is_null()
-            && let Some(moved) = deferral::inside(|| stream::splice_from(from, to, length, flags))
+            && let Some(moved) = deferral::inside_deep(|| stream::splice_from(from, to, length, flags))
         {
             return moved;
         }
@@ -221,7 +221,7 @@ pub unsafe extern "C-unwind" fn fdopen(fd: c_int, mode: *const c_char) -> *mut F
     // SAFETY: the caller's, as for the C function.
     let file = unsafe { real::fdopen(fd, mode) };
     if !file.is_null() {
-        deferral::inside(|| stream::opened_as_file(fd));
+        deferral::inside_deep(|| stream::opened_as_file(fd));
     }
     file
 }
@@ -446,7 +446,7 @@ pub unsafe extern "C-unwind" fn sendmmsg(fd: c_int, messages: *mut mmsghdr, coun
             return real::sendmmsg(fd, messages, count, flags);
         }
         cancellation::point();
-        deferral::inside(|| send_messages(fd, messages, count, flags))
+        deferral::inside_deep(|| send_messages(fd, messages, count, flags))
     }
 }
 

@@ -25,6 +25,8 @@ use libc::{
     c_void, sigaction as Action, sighandler_t, siginfo_t, sigset_t, timespec, ucontext_t,
 };
 
+use nearwire_sys::own_stack;
+
 use crate::thread::{self, CANCEL_KNOWN, INTERRUPTS, RESTARTS, ThreadState};
 use crate::turn::{errno, fail};
 use crate::{cancellation, real};
@@ -42,6 +44,11 @@ pub fn inside<R>(work: impl FnOnce() -> R) -> R {
     let result = work();
     leave(thread, outer);
     result
+}
+
+/// The same for a call that opens, moves or asks much, on a stack of the library's own: the thread's may be small.
+pub fn inside_deep<R>(work: impl FnOnce() -> R) -> R {
+    inside(|| own_stack::run(work))
 }
 
 /// The end of a call.

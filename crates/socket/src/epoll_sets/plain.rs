@@ -33,6 +33,12 @@ impl PlainWait {
         }
         PlainWait { number }
     }
+
+    /// One that began and whose call was left by a jump: drop it.
+    #[must_use]
+    pub const fn left(number: i32) -> PlainWait {
+        PlainWait { number }
+    }
 }
 
 impl Drop for PlainWait {
