@@ -75,6 +75,13 @@ impl Ancillary {
         }
     }
 
+    /// SO_TIMESTAMP and SO_TIMESTAMPNS tell a time of every datagram; SO_TIMESTAMPING leaves out what nobody took.
+    #[inline]
+    #[must_use]
+    pub const fn must_tell_time(&self) -> bool {
+        self.timestamp_us || self.timestamp_ns
+    }
+
     /// SO_TIMESTAMPING tells when the host had a datagram (`__sock_recv_timestamp`).
     #[must_use]
     pub const fn tells_host_time(&self) -> bool {

@@ -543,6 +543,14 @@ impl UdpSocket {
 
 #[inline]
 fn deliver<R>(socket: &mut UdpSocket, datagram: &Datagram<'_>, read: &mut impl FnMut(Delivery<'_>) -> R) -> R {
+    let stamped;
+    let datagram = if datagram.received_ns == 0 && socket.ancillary().must_tell_time() {
+        // It came before anybody asked: the time of the call, as the kernel says then (`__sock_recv_timestamp`).
+        stamped = Datagram { received_ns: time_of_day_ns(), ..*datagram };
+        &stamped
+    } else {
+        datagram
+    };
     socket.stamp_ns = Some(datagram.received_ns);
     let socket = &*socket;
     let ancillary = socket.ancillary();

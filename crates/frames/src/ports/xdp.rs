@@ -43,6 +43,7 @@ pub use umem::Pages;
 pub use crate::steering::SHARES_MOST;
 
 use std::io;
+use std::num::NonZeroU64;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -144,7 +145,7 @@ impl XdpPort {
         config.check(&receiving, &sending)?;
         crate::xdp::refuse_if_present(&receiving)?;
         let mut sockets = open_sockets(config, &receiving, &sending)?;
-        let (attachment, map, steering) = steer_to(config, &receiving, &mut sockets.receivers)?;
+        let Steered { attachment, map, steering, ready } = steer_to(config, &receiving, &mut sockets.receivers)?;
         // Now and not by the first frame: what is sent before the link is back is lost.
         await_carrier(config, [&receiving, &sending])?;
         let buffer_bytes = config.frame_size_bytes as usize - RECEIVE_HEADROOM_BYTES;
@@ -165,7 +166,7 @@ impl XdpPort {
             empty_looks: 0,
             received_frames: 0,
             limits: FrameLimits::new(&sending, buffer_bytes),
-            times: Times::new(),
+            times: Times::new(ready),
             config: config.clone(),
             ifindex: receiving.ifindex,
             entries: None,
@@ -414,12 +415,17 @@ fn open_sockets(
     Ok(OpenSockets { receivers, sender, other_senders, pages, zero_copy })
 }
 
+/// A program that hands frames over.
+struct Steered {
+    attachment: XdpAttachment,
+    map: Map,
+    steering: Option<SteeringTable>,
+    /// With what it marks records when it is told to.
+    ready: Option<NonZeroU64>,
+}
+
 /// Loads the program, gives it the sockets and attaches it.
-fn steer_to(
-    config: &XdpConfig,
-    receiving: &InterfaceFacts,
-    receivers: &mut [Receiver],
-) -> Result<(XdpAttachment, Map, Option<SteeringTable>), PortError> {
+fn steer_to(config: &XdpConfig, receiving: &InterfaceFacts, receivers: &mut [Receiver]) -> Result<Steered, PortError> {
     let interface = &config.interface;
     let refused = |source: io::Error| PortError::refused("fill the map of AF_XDP sockets", interface, source);
     let is_shareable = config.steer == Steer::Filters;
@@ -433,14 +439,21 @@ fn steer_to(
         Steer::Filters => Some(overflow::steering_table(config, receivers)?),
         Steer::EtherType(_) | Steer::All => None,
     };
+    let mut ready = None;
     let program = match (config.steer, &steering) {
         (Steer::EtherType(ether_type), _) => programs::steer(&map, ether_type),
-        (_, Some(steering)) => steering.program(&map),
+        (_, Some(steering)) => {
+            ready = times::new_mark().ok();
+            let with_times = ready.and_then(|mark| steering.ready_program(&map, mark).ok());
+            // The kernel has no such clock for programs (before Linux 6.1): frames can do without.
+            ready = ready.filter(|_| with_times.is_some());
+            with_times.map_or_else(|| steering.program(&map), Ok)
+        }
         (_, None) => programs::steer_all(&map),
     };
     let program = program.map_err(|error| crate::xdp::rejected(interface, error))?;
     let attachment = XdpAttachment::attach(&program, receiving, config.mode.attach_mode())?;
-    Ok((attachment, map, steering))
+    Ok(Steered { attachment, map, steering, ready })
 }
 
 impl Port for XdpPort {

@@ -24,7 +24,7 @@ use crate::xdp::assembler::{Assembler, HelperCall, Label, Register};
 use crate::xdp::programs::{
     CONTEXT_DATA, CONTEXT_DATA_END, Place, TAG_ETHER_TYPES, append_pass, append_place, loaded_as,
 };
-use crate::xdp::stamps::{self, Stamps, append_stamped_redirect};
+use crate::xdp::stamps::{self, Stamps, When, append_stamped_redirect};
 
 /// What the program looks at.
 #[derive(Debug)]
@@ -58,7 +58,11 @@ const PORT_KEY: i16 = -60;
 /// What a share is picked by, where several have a flow filter.
 const SEED: i16 = -72;
 const PLACE_KEY: i16 = -76;
+/// The classes in use, with [`STAMPED`], after R9 says something else.
+const CLASSES: i16 = -80;
 
+/// In the word of classes, beside theirs: somebody wants times of frames.
+pub(super) const STAMPED: u32 = 1 << 16;
 /// In the word of classes: who has the filter that matches every frame.
 pub(super) const EVERYTHING_SHARES: i16 = 4;
 /// Length of that word.
@@ -78,14 +82,16 @@ const FRAME_CLASS_BITS: i32 = 0xff << FRAME_CLASSES_FROM;
 
 /// Gives what the filters in `maps` match to the socket that `sockets` has for the frame's queue and a share that has the
 /// filter, and the rest, with all frames of more than `frame_most_bytes`, to the kernel.
-/// With `stamps` a frame has times in front of it.
+/// With `stamps` a frame has times in front of it: always, or where the word of classes says so ([`STAMPED`]).
 pub(super) fn steer(
     maps: &Maps,
     sockets: &Map,
     frame_most_bytes: u32,
     stamps: Option<Stamps>,
+    always: bool,
 ) -> Result<Program, LoadError> {
-    let redirect = |program: &mut Assembler| append_stamped_redirect(program, sockets, Place::OfShare, stamps);
+    let when = if always { When::Always } else { When::Bit { at: CLASSES, bit: STAMPED.cast_signed() } };
+    let redirect = |program: &mut Assembler| append_stamped_redirect(program, sockets, Place::OfShare, stamps, when);
     stamps::load("nw_filters", &instructions(maps, frame_most_bytes, redirect), stamps)
 }
 
@@ -202,6 +208,7 @@ fn append_classes(program: &mut Assembler, maps: &Maps, ways: Ways) {
         .call(HelperCall::MapLookup)
         .jump_if_equal(R0, 0, ways.pass) // never: an array has all its elements
         .load(Word, R9, R0, 0) // the classes in use
+        .store(Word, R10, CLASSES, R9)
         .jump_if_equal(R9, 0, ways.pass) // no filter
         .copy(R1, R9)
         .and(R1, 1 << FRAME_CLASSES_FROM) // the class of the filter without parts ...

@@ -5,6 +5,7 @@
 //! it guards, in the same thread, so it is waited for with an end.
 
 use std::io;
+use std::num::NonZeroU64;
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 use std::time::{Duration, Instant};
 
@@ -17,7 +18,7 @@ use super::program::{self, CLASSES_WORD_BYTES, Maps};
 use super::set::FilterSet;
 use super::shares::{SHARES_MOST, Shares};
 use crate::PortError;
-use crate::xdp::stamps::Stamps;
+use crate::xdp::stamps::{DeviceClock, Stamps};
 
 /// Flow filters that fit, 10 000 sockets on six addresses: 1 MiB of kernel memory for the buckets, and 88 bytes for each
 /// that is there.
@@ -57,6 +58,8 @@ struct State {
     shown: [u8; CLASSES_WORD_BYTES as usize],
     /// The program is told of no class: it takes nothing.
     is_paused: bool,
+    /// It writes times in front of frames, where it can.
+    is_stamped: bool,
 }
 
 impl SteeringTable {
@@ -121,7 +124,29 @@ impl SteeringTable {
         sockets: &Map,
         stamps: Option<Stamps>,
     ) -> Result<Program, nearwire_sys::bpf::LoadError> {
-        program::steer(&self.table.maps, sockets, self.table.frame_most_bytes, stamps)
+        program::steer(&self.table.maps, sockets, self.table.frame_most_bytes, stamps, true)
+    }
+
+    /// The same, with times in front of the frames that come after [`SteeringTable::set_stamped`]. Until then each frame costs one
+    /// look at a word more than by [`SteeringTable::program`].
+    pub(crate) fn ready_program(
+        &self,
+        sockets: &Map,
+        mark: NonZeroU64,
+    ) -> Result<Program, nearwire_sys::bpf::LoadError> {
+        let stamps = Some(Stamps { mark, device: DeviceClock::None });
+        program::steer(&self.table.maps, sockets, self.table.frame_most_bytes, stamps, false)
+    }
+
+    /// Has a [ready program](SteeringTable::ready_program) write times in front of frames from now on, or no more.
+    ///
+    /// # Errors
+    /// The kernel refused.
+    pub(crate) fn set_stamped(&self, is_stamped: bool) -> Result<(), PortError> {
+        let tried = "have frames stamped";
+        let mut state = self.state(tried)?;
+        state.is_stamped = is_stamped;
+        self.show_classes(&mut state).map_err(|source| PortError::refused(tried, &self.table.interface, source))
     }
 
     /// A program that returns the place in the map of sockets, more [`program::TOLD`].
@@ -331,7 +356,10 @@ impl SteeringTable {
     }
 
     fn show_classes(&self, state: &mut State) -> io::Result<()> {
-        let classes = if state.is_paused { 0 } else { state.set.classes() };
+        let stamped = if state.is_stamped { program::STAMPED } else { 0 };
+        // Without filters the program is to find nothing at once.
+        let is_idle = state.is_paused || state.set.classes() == 0;
+        let classes = if is_idle { 0 } else { state.set.classes() | stamped };
         let everything = state.set.shares(&Filter::Frame(FrameFilter::default())).map_or(0, Shares::word);
         let mut word = [0; CLASSES_WORD_BYTES as usize];
         word[..4].copy_from_slice(&classes.to_ne_bytes());

@@ -611,6 +611,48 @@ fn table_full_the_next_filter_is_refused_and_the_others_stay() {
     bench.remove_all();
 }
 
+#[test]
+fn frames_have_times_from_the_moment_somebody_asks_until_nobody_does() {
+    let Some(bench) = Bench::or_skip() else { return };
+    let frame = udp_v4(HOST, 7000);
+    let program = bench.table.ready_program(&bench.sockets, NonZeroU64::MAX).unwrap();
+    let length = || {
+        let run = bench.cable.near(|| program.test_run_on(&frame, bench.ifindex, 0)).unwrap();
+        (run.retval, run.data_out.len() - frame.len())
+    };
+    bench.table.set_stamped(true).unwrap();
+    assert_eq!(length(), (XDP_PASS, 0), "there is no filter");
+    bench.table.add(udp(HOST, 7000)).unwrap();
+    assert_eq!(length(), (XDP_REDIRECT, RECORD_BYTES));
+    bench.table.set_stamped(false).unwrap();
+    assert_eq!(length(), (XDP_REDIRECT, 0));
+    bench.table.set_stamped(true).unwrap();
+    assert_eq!(length(), (XDP_REDIRECT, RECORD_BYTES));
+    bench.table.pause().unwrap();
+    assert_eq!(length(), (XDP_PASS, 0));
+    bench.table.resume().unwrap();
+    assert_eq!(length(), (XDP_REDIRECT, RECORD_BYTES));
+    bench.remove_all();
+}
+
+/// `cargo test -p nearwire-frames --lib times_cost -- --ignored --nocapture`
+#[test]
+#[ignore = "a measurement"]
+fn times_cost_of_a_frame() {
+    let Some(bench) = Bench::or_skip() else { return };
+    let frame = udp_v4(HOST, 7000);
+    bench.table.add(udp(HOST, 7000)).unwrap();
+    let ready = bench.table.ready_program(&bench.sockets, NonZeroU64::MAX).unwrap();
+    let mean_ns = |program: &Program| {
+        let run = bench.cable.near(|| program.test_run_repeated(&frame, bench.ifindex, 0, 1_000_000));
+        run.unwrap().duration_ns
+    };
+    for round in 0..8 {
+        println!("round {round}: never, when asked: {:?} ns", [&bench.program, &ready].map(mean_ns));
+    }
+    bench.remove_all();
+}
+
 /// A table of credits for queue 0, and the program by it.
 fn with_credits(bench: &Bench, counting: Counting) -> (SteeringTable, Program) {
     let table = SteeringTable::with_credits(NEAR, FRAME_MOST_BYTES, SHARES_MOST, counting).unwrap();

@@ -51,6 +51,11 @@ fn every_program(ifindex: u32) -> Vec<Kind> {
             let table = SteeringTable::new(NEAR, most_bytes).unwrap();
             let load = move |sockets: &Map| table.stamped_program(sockets, stamps);
             add(format!("filters, frames up to {most_bytes} B"), Box::new(load));
+            if stamps.is_none() {
+                let table = SteeringTable::new(NEAR, most_bytes).unwrap();
+                let load = move |sockets: &Map| table.ready_program(sockets, MARK);
+                add(format!("filters, frames up to {most_bytes} B, times when asked"), Box::new(load));
+            }
         }
     }
     kinds

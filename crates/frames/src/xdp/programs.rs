@@ -39,7 +39,7 @@ use std::os::fd::AsFd;
 
 use super::assembler::Register::{R0, R1, R2, R3, R4, R5, R9};
 use super::assembler::{Assembler, HelperCall, Label, Width};
-use super::stamps::{self, Stamps, append_stamped_redirect};
+use super::stamps::{self, Stamps, When, append_stamped_redirect};
 use crate::steering::SHARE_BITS;
 
 /// `XDP_PASS`.
@@ -82,7 +82,7 @@ pub fn steer_all(sockets: &Map) -> Result<Program, LoadError> {
 /// The same, with times.
 pub(crate) fn steer_all_stamped(sockets: &Map, stamps: Option<Stamps>) -> Result<Program, LoadError> {
     let mut program = Assembler::new();
-    append_stamped_redirect(&mut program, sockets, Place::OfQueue, stamps);
+    append_stamped_redirect(&mut program, sockets, Place::OfQueue, stamps, When::Always);
     stamps::load("nw_steer_all", &program.finish(), stamps)
 }
 
@@ -110,7 +110,7 @@ fn steer_instructions(sockets: &Map, ether_type: u16, stamps: Option<Stamps>) ->
         append_look(&mut program, ether_type, tags, redirect, pass);
     }
     program.place(redirect);
-    append_stamped_redirect(&mut program, sockets, Place::OfQueue, stamps);
+    append_stamped_redirect(&mut program, sockets, Place::OfQueue, stamps, When::Always);
     program.place(pass);
     append_pass(&mut program);
     program.finish()

@@ -60,6 +60,20 @@ pub(crate) struct Stamps {
     pub device: DeviceClock,
 }
 
+/// When a program stamps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum When {
+    /// Each frame.
+    Always,
+    /// Where a word below R10 has a bit at that time.
+    Bit {
+        /// Where the word is.
+        at: i16,
+        /// The bit.
+        bit: i32,
+    },
+}
+
 /// A record as it was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Record {
@@ -94,11 +108,20 @@ pub(crate) fn load(name: &str, instructions: &[Instruction], stamps: Option<Stam
 
 /// As [`append_redirect`], with a record in front of the frame. Where there is no room for one, the frame goes without.
 /// Expects the context in `R1`; of what registers and stack hold besides, `R9` is kept.
-pub(crate) fn append_stamped_redirect(program: &mut Assembler, sockets: &Map, place: Place, stamps: Option<Stamps>) {
+pub(crate) fn append_stamped_redirect(
+    program: &mut Assembler,
+    sockets: &Map,
+    place: Place,
+    stamps: Option<Stamps>,
+    when: When,
+) {
     let Some(stamps) = stamps else { return append_redirect(program, sockets, place) };
     let unstamped = program.label();
+    program.copy(R6, R1); // the context, for after the calls
+    if let When::Bit { at, bit } = when {
+        program.load(Word, R2, R10, at).and(R2, bit).jump_if_equal(R2, 0, unstamped); // nobody wants times
+    }
     program
-        .copy(R6, R1) // the context, for after the calls
         .set(R2, -(RECORD_BYTES as i32))
         .call(HelperCall::AdjustMeta) // room in front of the frame
         .jump_if_not_equal(R0, 0, unstamped) // the driver has none

@@ -108,3 +108,49 @@ SCRIPT(of_the_last_datagram) {
     RECV(a, 10, 0);
     CALL(ioctl(a, SIOCGSTAMP, &time));
 }
+
+/* Datagrams that come one after the other while the option is set. None is lost, and each has a time of today. */
+static void set_while_they_come(int option) {
+    int a = bound(0), got = 0, of_today = 0, stamped = 0;
+    struct timeval patience = { 0, 300000 };
+    CALL(setsockopt(a, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience));
+    int few = 1 << 20;
+    CALL(setsockopt(a, SOL_SOCKET, SO_RCVBUF, &few, sizeof few));
+    FAR_SENDS(.to = PORT(0), .size = 3, .count = 400, .gap_us = 100, .after_ms = 1);
+    for (;;) {
+        char data[10], control[100];
+        struct iovec part = { data, 10 };
+        struct msghdr message = { .msg_iov = &part, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control };
+        if (recvmsg(a, &message, 0) < 0) break;
+        struct cmsghdr *first = CMSG_FIRSTHDR(&message);
+        if (first) {
+            long seconds;
+            memcpy(&seconds, CMSG_DATA(first), sizeof seconds);
+            of_today += labs(seconds - time(NULL)) < 100;
+            stamped++;
+        }
+        if (++got == 50) SET(a, SOL_SOCKET, option, 1);
+    }
+    say("%d came, all of those with a time have one of today: %d, most have: %d", got, of_today == stamped, stamped > 300);
+}
+
+SCRIPT(set_while_datagrams_come) { set_while_they_come(SO_TIMESTAMP); }
+SCRIPT(set_while_datagrams_come_ns) { set_while_they_come(SO_TIMESTAMPNS); }
+
+/* The first to be read has waited: it has the time of the call. */
+SCRIPT(set_while_datagrams_wait) {
+    int a = bound(0);
+    FAR_SENDS(.to = PORT(0), .size = 3, .count = 3);
+    RECV(a, 10, MSG_PEEK);
+    SET(a, SOL_SOCKET, SO_TIMESTAMPNS, 1);
+    for (int i = 0; i < 3; i++) {
+        char data[10], control[100];
+        struct iovec part = { data, 10 };
+        struct msghdr message = { .msg_iov = &part, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control };
+        CALL(recvmsg(a, &message, i == 0 ? MSG_PEEK : 0));
+        long seconds;
+        memcpy(&seconds, CMSG_DATA(CMSG_FIRSTHDR(&message)), sizeof seconds);
+        say("of today: %d", labs(seconds - time(NULL)) < 100);
+    }
+    RECV(a, 10, 0);
+}

@@ -71,9 +71,8 @@ impl Engine {
 
     /// Asks the kernel, tells the stack, and says what it is.
     fn ask_for_path(&mut self, ifindex: u32, destination: IpAddr) -> Path {
-        let (path, good_for) = self.tables.path(ifindex, destination).unwrap_or_else(|_| {
-            (Path { mtu_bytes: Some(NOTHING_BYTES), is_mtu_locked: false }, Some(REFUSED_GOOD_FOR))
-        });
+        let refused = (Path { mtu_bytes: Some(NOTHING_BYTES), is_mtu_locked: false }, Some(REFUSED_GOOD_FOR));
+        let (path, good_for) = self.tables.path(ifindex, destination).unwrap_or(refused);
         let unheard = (!self.paths.errors.hears_of(destination)).then_some(UNHEARD_GOOD_FOR);
         if let Some(good_for) = [good_for, unheard].into_iter().flatten().min() {
             self.paths.end_at(Instant::now() + good_for, ifindex, destination);

@@ -200,7 +200,7 @@ impl XdpPort {
             empty_looks: 0,
             received_frames: 0,
             limits: self.limits.clone(),
-            times: Times::new(),
+            times: Times::new(None),
             config,
             facts: self.facts.clone(),
             ifindex: self.ifindex,

@@ -1,7 +1,9 @@
 //! Times of received frames: how they are asked for, and what the program's record says in the time of day.
 //!
-//! A port begins without. Asked, it changes its program for one that writes a record in front of each frame
-//! ([`crate::xdp::stamps`]), between two frames and without a gap. Nobody who does not ask pays for it.
+//! A port begins without. The program of a port with filters is ready to write a record in front of each frame
+//! ([`crate::xdp::stamps`]), and a word in a map says whether it does: a change of the word is a store, where a change of
+//! the program takes the kernel 7 to 17 ms and loses what is between the two. Who does not ask pays for a look at a word, 1 ns. Other
+//! programs, and all for the device's times, are changed.
 //!
 //! Only a NIC whose driver tells ([`nearwire_sys::netdev::xdp_receive_metadata`]) has the device's times, in native and zero-copy
 //! mode, and only once somebody has switched its stamps on (SIOCSHWTSTAMP, `hwstamp_ctl -i IF -r 1`): that changes the host, so
@@ -90,6 +92,8 @@ pub enum NoDeviceTimes {
 /// A port's times.
 #[derive(Debug)]
 pub(super) struct Times {
+    /// With what the program in force marks records when it is told to.
+    ready: Option<NonZeroU64>,
     /// What the program in force takes.
     in_force: Option<TimesWanted>,
     no_kernel: Option<PortError>,
@@ -98,8 +102,8 @@ pub(super) struct Times {
 }
 
 impl Times {
-    pub(super) fn new() -> Times {
-        Times { in_force: None, no_kernel: None, no_device: None, distance: TaiDistance::default() }
+    pub(super) fn new(ready: Option<NonZeroU64>) -> Times {
+        Times { ready, in_force: None, no_kernel: None, no_device: None, distance: TaiDistance::default() }
     }
 
     /// What a record says.
@@ -180,7 +184,7 @@ impl XdpPort {
             }
         }
         if self.times.in_force.is_none() {
-            match self.stamp(DeviceClock::None) {
+            match self.begin_stamps() {
                 Ok(()) => self.times.in_force = Some(TimesWanted::Kernel),
                 Err(why) => self.times.no_kernel = Some(why),
             }
@@ -221,11 +225,21 @@ impl XdpPort {
         Ok(DeviceClock::Driver { function, ifindex: facts.ifindex })
     }
 
+    /// Has the program stamp by the host's clock, or one that does take its place.
+    fn begin_stamps(&mut self) -> Result<(), PortError> {
+        let (Some(mark), Some(steering)) = (self.times.ready, &self.steering) else {
+            return self.stamp(DeviceClock::None);
+        };
+        // First those who read records: one that nobody took away would be found again.
+        self.receivers.iter_mut().for_each(|receiver| receiver.set_mark(mark));
+        steering.set_stamped(true)
+    }
+
     /// Changes the program for one that stamps.
     pub(super) fn stamp(&mut self, device: DeviceClock) -> Result<(), PortError> {
         let interface = self.config.interface.clone();
         let failed = |source: io::Error| PortError::refused("have frames stamped", &interface, source);
-        let mark = self.receivers.first().and_then(super::Receiver::mark);
+        let mark = self.receivers.first().and_then(super::Receiver::mark).or(self.times.ready);
         let mark = mark.map_or_else(new_mark, Ok).map_err(failed)?;
         let program = self.stamping_program(Stamps { mark, device });
         let program = program.map_err(|error| crate::xdp::rejected(&interface, error))?;
@@ -251,7 +265,7 @@ fn refused(source: PortError) -> NoDeviceTimes {
 }
 
 /// A number that nobody guesses.
-fn new_mark() -> io::Result<NonZeroU64> {
+pub(super) fn new_mark() -> io::Result<NonZeroU64> {
     let mut bytes = [0; 8];
     rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;
     // Zero is what memory is at first.
