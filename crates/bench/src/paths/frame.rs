@@ -1,5 +1,7 @@
 //! What `frame/packet` and `frame/xdp` share: measuring frames over any port.
 
+use std::time::{Duration, Instant};
+
 use nearwire_frames::PortError;
 use nearwire_frames::fault::{FaultConfig, FaultPort};
 use nearwire_frames::port::{Port, PreparedFrame};
@@ -15,7 +17,7 @@ use crate::endpoint::{Arrival, Deadline, Endpoint, EndpointError, Remark};
 /// Empty looks at the port (some nanoseconds each) between two looks at the deadline.
 const POLLS_PER_CLOCK_READ: u32 = 256;
 
-/// Attempts to send a frame that the port has no room for, before it counts as lost.
+/// Attempts to send a frame that the port has no room for, before the clock is looked at.
 const SEND_ATTEMPTS: u32 = 1000;
 
 /// Where frames come in, and where they go out when that is another interface (forward workload).
@@ -117,6 +119,7 @@ impl<P: OpenPort> Path for FramePath<P> {
             frame,
             sequence_offset: measuring::sequence_offset(tags),
             rx: self.setup.rx,
+            patience: Duration::from_nanos(self.setup.timeout_ns),
         })
     }
 }
@@ -202,6 +205,8 @@ pub struct FrameEndpoint<P> {
     expected: Expected,
     sequence_offset: usize,
     rx: RxMode,
+    /// For the port to have room.
+    patience: Duration,
 }
 
 impl<P: Port> FrameEndpoint<P> {
@@ -234,14 +239,26 @@ impl<P: Port> FrameEndpoint<P> {
     }
 }
 
-/// Sends until the port has room, or gives the frame up.
+/// Sends as soon as the port has room. A device may say late that frames are sent (coalesced completions): that is no loss. After
+/// `patience` the frame is given up.
 #[inline]
-pub(super) fn attempt<E: Into<EndpointError>>(mut send: impl FnMut() -> Result<bool, E>) -> Result<(), EndpointError> {
-    for _ in 0..SEND_ATTEMPTS {
-        if send().map_err(Into::into)? {
-            break;
+pub(super) fn attempt<E: Into<EndpointError>>(
+    patience: Duration,
+    mut send: impl FnMut() -> Result<bool, E>,
+) -> Result<(), EndpointError> {
+    let mut attempt = || -> Result<bool, EndpointError> {
+        for _ in 0..SEND_ATTEMPTS {
+            if send().map_err(Into::into)? {
+                return Ok(true);
+            }
         }
+        Ok(false)
+    };
+    if attempt()? {
+        return Ok(());
     }
+    let begun = Instant::now();
+    while begun.elapsed() < patience && !attempt()? {}
     Ok(())
 }
 
@@ -266,7 +283,7 @@ pub(super) fn poll(
 impl<P: Port> Endpoint for FrameEndpoint<P> {
     #[inline]
     fn send(&mut self, sequence: u64) -> Result<(), EndpointError> {
-        attempt(|| self.try_send(sequence))
+        attempt(self.patience, || self.try_send(sequence))
     }
 
     #[inline]

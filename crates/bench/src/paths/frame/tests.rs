@@ -25,6 +25,7 @@ fn setup(tx: TxMode, rx: RxMode, fault: &str) -> Setup {
         pass_program: false,
         token: 7,
         xdp: None,
+        xdp_mode: None,
         forward: false,
         vlan: None,
         fault: Some(fault.parse().unwrap()),
