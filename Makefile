@@ -38,9 +38,11 @@ install:
 install = missing=""; for p in $(1); do dpkg -s $$p >/dev/null 2>&1 || missing="$$missing $$p"; done; \
 	if [ -n "$$missing" ]; then apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $(2) $$missing; fi
 
-# The kernel of emulated hosts: a download of 105 MB, once.
-$(TARGET_DIRECTORY)/emulated-host/vmlinux: crates/lab/emulated-host/fetch-kernel | emulation-packages
-	crates/lab/emulated-host/fetch-kernel $(@D)
+# The kernels of emulated hosts, downloads of 70 and 105 MB, once: the distribution's own, and the one backported to it.
+KERNELS = 6.1 6.12
+KERNEL_FILES = $(KERNELS:%=$(TARGET_DIRECTORY)/emulated-host/%/vmlinux)
+$(KERNEL_FILES): crates/lab/emulated-host/fetch-kernel | emulation-packages
+	crates/lab/emulated-host/fetch-kernel $(@D) $(notdir $(@D))
 
 emulation-packages:
 	@$(call install,$(EMULATION_PACKAGES),--no-install-recommends)
@@ -49,7 +51,7 @@ $(UNPACKED):
 	mkdir -p $(@D) && apt-get update -qq && cd $(@D) && apt-get download -qq $(@F) && dpkg -x $(@F)_*.deb $(@F) && rm $(@F)_*.deb
 
 # NEARWIRE_REQUIRE=all: a rung of the test ladder that cannot run fails, it is not skipped.
-test: $(TARGET_DIRECTORY)/emulated-host/vmlinux $(UNPACKED)
+test: $(KERNEL_FILES) $(UNPACKED)
 	@$(call install,$(TEST_PACKAGES))
 	@$(call install,$(READER_PACKAGES) $(PROGRAM_PACKAGES) $(UNPACKED_LIBRARIES),--no-install-recommends)
 	PATH="$$PATH:$(UNPACKED_PROGRAMS)" PYTHONPATH=$(abspath $(TARGET_DIRECTORY)/tuned)/usr/lib/python3/dist-packages \

@@ -161,12 +161,7 @@ fn modes(wish: &Wish, path: PathId) -> Vec<(Option<TxMode>, Option<RxMode>)> {
 ///
 /// # Errors
 /// Why it cannot run here, in words.
-pub fn try_path(
-    bed: &mut TestBed,
-    clock: Clock,
-    path: PathId,
-    xdp_mode: Option<AskedMode>,
-) -> Result<(), String> {
+pub fn try_path(bed: &mut TestBed, clock: Clock, path: PathId, xdp_mode: Option<AskedMode>) -> Result<(), String> {
     // A switch on the way may learn an address only with the second.
     const MESSAGES: u64 = 10;
     let experiment = Experiment { timeout_ns: 200_000_000, xdp_mode, ..Experiment::default() };

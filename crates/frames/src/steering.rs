@@ -27,6 +27,7 @@
 //! any XDP program; a flow filter takes the flow under any tags, and to any host when the interface is promiscuous or the
 //! host is a router.
 
+mod credits;
 mod filter;
 mod headers;
 mod ports;
@@ -35,6 +36,7 @@ mod set;
 mod shares;
 mod table;
 
+pub(crate) use credits::{Counting, Credit};
 pub use filter::{Filter, FilterError, FlowFilter, FrameFilter, Transport, VlanMatch};
 pub use set::FilterSet;
 pub(crate) use shares::SHARE_BITS;

@@ -2,6 +2,8 @@
 
 pub mod assembler;
 mod attachment;
+#[cfg(test)]
+mod kinds;
 pub mod programs;
 pub(crate) mod stamps;
 

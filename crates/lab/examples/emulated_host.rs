@@ -22,7 +22,7 @@ fn main() -> ExitCode {
 fn run() -> Result<(), Box<dyn std::error::Error>> {
     let mut arguments = std::env::args().skip(1);
     let kernel_directory = arguments.next().ok_or("which KERNEL_DIRECTORY?")?.into();
-    let mut system = HostSystem { kernel_directory, programs: Vec::new() };
+    let mut system = HostSystem { kernel_directory, programs: Vec::new(), files: Vec::new() };
     let (mut options, mut commands) = (String::new(), Vec::new());
     while let Some(argument) = arguments.next() {
         match argument.as_str() {

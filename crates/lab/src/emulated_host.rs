@@ -16,6 +16,7 @@ mod error;
 mod hardware;
 mod machine;
 mod memory_file;
+mod own_tests;
 mod segments;
 mod states;
 mod system;
@@ -26,6 +27,7 @@ use std::time::{Duration, Instant};
 pub use channel::HostOutput;
 pub use error::EmulatedHostError;
 pub use hardware::{HostHardware, HostNic, NicKind, PciePort, SmbiosTable};
+pub use own_tests::{OwnTests, StockKernel, is_inside};
 pub use states::{FileChange, FileStates};
 pub use system::HostSystem;
 

@@ -151,7 +151,7 @@ fn hardware_that_cannot_be_is_refused_before_anything_is_started() {
 
 #[test]
 fn kernel_that_is_not_there_is_named_with_the_way_to_get_it() {
-    let system = HostSystem { kernel_directory: PathBuf::from("/nowhere"), programs: Vec::new() };
+    let system = HostSystem { kernel_directory: PathBuf::from("/nowhere"), programs: Vec::new(), files: Vec::new() };
     match EmulatedHost::build(&HostHardware::default(), &system).unwrap_err() {
         // Without QEMU there is nothing to say of a kernel.
         EmulatedHostError::MissingProgram { .. } => {}

@@ -6,6 +6,7 @@
 //! * [`c_types`]: C structures <-> Rust types;
 //! * [`signals`]: a call that spins notices that a handler ran;
 //! * [`probe`]: memory that cannot be read;
+//! * [`io_uring`]: programs whose requests are not seen;
 //! * [`internal_fd`]: our own descriptors, out of the program's way;
 //! * [`keeper`]: a thread that sees to what has a time when the program does not call;
 //! * [`exports`]: the symbols. They exist outside unit tests only, where they would replace those of the test's own
@@ -17,6 +18,7 @@ pub mod engines;
 pub mod exports;
 pub mod gate;
 pub mod internal_fd;
+pub mod io_uring;
 pub mod keeper;
 pub mod marks;
 pub mod probe;

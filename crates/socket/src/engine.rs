@@ -15,12 +15,15 @@ mod attached;
 mod branch;
 mod capture;
 mod flows;
+mod overflow;
+mod paths;
 mod tell;
 mod warming;
 mod watch;
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
+use std::ops::BitOr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
@@ -43,8 +46,10 @@ pub use attached::Attached;
 use attached::Interfaces;
 use capture::Capture;
 use flows::Flows;
+use paths::Paths;
 use tell::Told;
 use warming::Warming;
+use watch::Other;
 pub use watch::{Seen, Watch};
 
 /// How long what comes by the kernel may go unseen by a call that spins: 40 000 ticks are 8 to 40 us. A look costs about
@@ -118,6 +123,9 @@ pub struct Engine {
     /// The statistics as they were told last.
     told: Told,
     warming: Warming,
+    paths: Paths,
+    /// What is in the ports stays there for now.
+    is_holding: bool,
 }
 
 /// A kick of one of the engine's ports, to be made when nobody is kept out.
@@ -155,7 +163,7 @@ impl Engine {
         let _ = rustix::rand::getrandom(&mut secret, rustix::rand::GetRandomFlags::empty());
         let (tables, known) =
             KernelTables::open_with(|descriptor| Ok(place(descriptor))).map_err(|error| reason_of(&error))?;
-        let mut stack_config = StackConfig::new(u64::from_ne_bytes(secret));
+        let mut stack_config = StackConfig { asks_paths: true, ..StackConfig::new(u64::from_ne_bytes(secret)) };
         if known.iter().any(|update| is_wider_than(update, stack_config.queue_slot_bytes)) {
             stack_config.queue_slot_bytes = FRAME_BYTES_MOST;
         }
@@ -167,6 +175,12 @@ impl Engine {
         }
         let watch = Watch::open().map_err(|error| Reason::of_error(&error))?;
         watch.add_tables(tables.as_fd()).map_err(|error| Reason::of_error(&error))?;
+        let paths = Paths::open();
+        paths
+            .errors
+            .sockets()
+            .try_for_each(|socket| watch.add_path_errors(socket))
+            .map_err(|error| Reason::of_error(&error))?;
         Ok(Engine {
             stack,
             tables,
@@ -191,6 +205,8 @@ impl Engine {
             is_capture_wanted: false,
             told: Told::default(),
             warming: Warming::default(),
+            paths,
+            is_holding: false,
         })
     }
 
@@ -388,6 +404,9 @@ impl Engine {
     pub fn poll(&mut self, mut reader: impl FnMut(EndpointId, &Datagram<'_>) -> Take) -> bool {
         // What waits is captured, where that was asked while the program slept or was busy elsewhere.
         self.follow_capture_request();
+        if self.is_holding {
+            return false;
+        }
         let Engine { stack, interfaces, page, times, has_failed, capture, .. } = self;
         let ports = interfaces.attached.len();
         for _ in 0..ports {
@@ -423,6 +442,14 @@ impl Engine {
     #[inline]
     pub fn send(&mut self, endpoint: EndpointId, message: &Message<'_>) -> Sent {
         self.warming.sends(endpoint);
+        match self.queue(endpoint, message) {
+            Sent::Kernel(NeedsKernel::PathUnknown) if self.answer_path_question() => self.queue(endpoint, message),
+            sent => sent,
+        }
+    }
+
+    #[inline]
+    fn queue(&mut self, endpoint: EndpointId, message: &Message<'_>) -> Sent {
         let Engine { stack, interfaces, page, lane, capture, .. } = self;
         let outgoing = match stack.udp_send(endpoint, message) {
             Ok(outgoing) => outgoing,
@@ -525,17 +552,23 @@ impl Engine {
         self.follow_capture_request();
         self.follow_capture();
         let mut shadow = shadow;
-        let (mut has_news, mut by_kernel) = (false, false);
+        let (mut has_news, mut has_path_errors, mut by_kernel) = (false, false, false);
         self.watch.look(
             |token, seen| {
                 by_kernel |= seen.data;
                 shadow(token, seen);
             },
-            || has_news = true,
+            |other| match other {
+                Other::Tables => has_news = true,
+                Other::PathErrors => has_path_errors = true,
+            },
         );
         let mut looked = Looked::default();
         if has_news || self.tables_lost.is_some() {
             looked = self.take_news();
+        }
+        if has_path_errors || self.paths.has_something() {
+            self.follow_paths();
         }
         if by_kernel {
             self.check_programs();
@@ -582,6 +615,10 @@ impl Engine {
 
     /// Takes in all that the ports have: where what came before a change is to be told from what comes after. How many.
     pub fn take_in_all(&mut self) -> u32 {
+        if self.is_holding {
+            self.begin_settling();
+            self.end_hold();
+        }
         (0..FRAMES_LEFT_MOST).take_while(|_| self.poll(|_, _| Take::Queue)).count() as u32
     }
 
@@ -661,6 +698,19 @@ pub struct Looked {
     pub links_changed: bool,
     /// A port is gone.
     pub ports_failed: bool,
+}
+
+impl BitOr for Looked {
+    type Output = Looked;
+
+    /// What either found.
+    fn bitor(self, other: Looked) -> Looked {
+        Looked {
+            addresses_changed: self.addresses_changed | other.addresses_changed,
+            links_changed: self.links_changed | other.links_changed,
+            ports_failed: self.ports_failed | other.ports_failed,
+        }
+    }
 }
 
 fn reason_of(error: &TablesError) -> Reason {

@@ -6,8 +6,9 @@
 //! way with a link); then, and when messages were lost, [`KernelTables::read`] says [`News::Lost`]
 //! and the whole picture is to be taken again.
 //!
-//! What the kernel does not tell at all is not here: the MTU of paths, redirects, and the MTU and
-//! hop limit that IPv6 routers advertise for an interface.
+//! The MTU of a path the kernel tells when it is asked ([`KernelTables::path`]); [`PathErrors`] say when to ask again.
+//! What it does not tell at all is not here: redirects, and the MTU and hop limit that IPv6 routers advertise for an
+//! interface.
 //!
 //! Sources: rtnetlink(7), `include/uapi/linux/rtnetlink.h`, `net/ipv4/fib_frontend.c`,
 //! `net/ipv6/route.c`.
@@ -18,6 +19,7 @@ mod groups;
 mod link;
 mod message;
 mod neighbour;
+mod path_errors;
 mod questions;
 mod route;
 mod rules;
@@ -27,10 +29,12 @@ mod translate;
 use std::io;
 use std::net::IpAddr;
 use std::os::fd::{BorrowedFd, OwnedFd};
+use std::time::Duration;
 
-use nearwire_stack::Update;
+use nearwire_stack::{Path, Update};
 
 pub use error::TablesError;
+pub use path_errors::{PathError, PathErrors};
 
 use message::Messages;
 use questions::Questions;
@@ -169,6 +173,15 @@ impl KernelTables {
             updates.push(self.questions.policy_rules(&mut self.buffer)?);
         }
         Ok(updates)
+    }
+
+    /// Asks the kernel what it knows of the way to a destination through an interface, and for how long that is good; `None`:
+    /// until somebody says otherwise.
+    ///
+    /// # Errors
+    /// The kernel has no such way, or the socket failed.
+    pub fn path(&mut self, ifindex: u32, destination: IpAddr) -> Result<(Path, Option<Duration>), TablesError> {
+        self.questions.path(ifindex, destination, &mut self.buffer)
     }
 
     /// Asks the kernel to confirm a neighbour that is in use though stale (RTM_NEWNEIGH with NTF_USE).

@@ -32,6 +32,7 @@ mod epoll_sets;
 mod handover;
 mod id;
 pub mod kernel_tables;
+mod overflow;
 pub mod poll;
 pub mod preconditions;
 pub mod program;

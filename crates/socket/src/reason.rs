@@ -106,7 +106,7 @@ worded! {
         /// Sockets of several processes share the port.
         SharedPort => "its port is shared with sockets (SO_REUSEPORT, SO_REUSEADDR) that are not accelerated",
         /// What the process shares descriptors with.
-        UnseenSystemCalls => "the program uses it by system calls that the library does not see (io_uring, splice)",
+        UnseenSystemCalls => "the program uses it by system calls that the library does not see (splice)",
         /// A bug or an error that nobody expected.
         EngineFailed => "the engine failed and gave its sockets back to the kernel",
         /// The stack took the address for impossible, or taken.
@@ -115,6 +115,8 @@ worded! {
         ShutDown => "the program shut it down",
         /// `bpftool link detach`.
         ProgramDetached => "somebody detached the XDP program; taking the interface down and up attaches it again",
+        /// Its requests go to the kernel, past the library.
+        IoUring => "the program uses io_uring, whose requests pass by the library",
     }
 }
 

@@ -48,6 +48,7 @@ impl Sockets {
                 if let Some(socket) = self.get_mut(id) {
                     socket.service = Service::Kernel(why);
                 }
+                self.follow_kernel_service(id);
             }
         }
         self.tell_engine();
@@ -59,6 +60,9 @@ impl Sockets {
         // The tables may have changed since the last look: the address may be one of today.
         self.look();
         self.ask_rules(id, remote)?;
+        if self.has_io_uring {
+            return Err(Reason::IoUring.into());
+        }
         let remote_ip = remote.map(|remote| remote.ip().to_canonical());
         let Some(socket) = self.get_mut(id) else { return Err(Reason::NotBound.into()) };
         let kept = Kept::read(socket.shadow, socket.family);
@@ -214,6 +218,7 @@ impl Sockets {
         if !socket.is_accelerated() {
             socket.service = Service::Kernel(why);
             self.tell(id);
+            self.follow_kernel_service(id);
             return;
         }
         let before = std::mem::replace(&mut socket.service, Service::Kernel(why));
@@ -241,6 +246,7 @@ impl Sockets {
             self.sets.handed_over(id, by_child);
         }
         self.service_changed();
+        self.follow_kernel_service(id);
     }
 }
 

@@ -5,16 +5,22 @@
 //! accelerated only where no socket of another process has its port. The kernel does not tell when one comes, so its table
 //! is read again: when a call is about to sleep, and by calls that spin at growing intervals, since processes that share a
 //! port mostly start together.
+//!
+//! The same holds within the process: a socket that the kernel serves would get nothing beside accelerated ones, and a BPF program
+//! that chooses among the sockets of a port (SO_ATTACH_REUSEPORT_CBPF) sees no datagram. So the sockets of a port are all
+//! accelerated, or all with the kernel; which of them the kernel serves is known to all engines ([`OwnInodes`]).
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::id::SocketId;
 use crate::reason::Reason;
-use crate::shadow;
+use crate::shadow::{self, Kept};
 use crate::sockets::Sockets;
+use crate::udp_socket::Service;
 
 /// The kernel's tables of UDP sockets in the calling thread's network namespace (`udp4_format_sock`).
 const TABLES: [&str; 2] = ["/proc/thread-self/net/udp", "/proc/thread-self/net/udp6"];
@@ -36,6 +42,10 @@ pub(crate) struct Sharing {
     foreign: Vec<SocketAddr>,
     read_last: Option<Instant>,
     interval: Duration,
+    /// What [`OwnInodes::changes`] was when they were last asked about.
+    followed_changes: u32,
+    /// Sockets are being given to the kernel, one after the other.
+    is_following: bool,
 }
 
 impl Sockets {
@@ -45,6 +55,7 @@ impl Sockets {
         let may_share = socket
             .kept()
             .is_some_and(|kept| kept.options.reuse_address || kept.options.reuse_port || kept.options.device.is_some());
+        let inode = socket.own_inode;
         let Ok(local) = shadow::local_address(socket.shadow) else { return Ok(()) };
         if !may_share || local.port() == 0 {
             return Ok(());
@@ -52,7 +63,8 @@ impl Sockets {
         if self.sharing.read_last.is_none_or(|read_last| read_last.elapsed() > FRESH) {
             self.read_foreign();
         }
-        if self.sharing.has_another(local) {
+        let is_beside_kernel = self.own_inodes.is_beside_kernel(inode, local);
+        if is_beside_kernel || self.sharing.has_another(local) {
             return Err(Reason::SharedPort);
         }
         if !self.sharing.sockets.contains(&id) {
@@ -66,7 +78,51 @@ impl Sockets {
     #[inline]
     pub(crate) fn follow_sharing(&mut self, sleeps: bool) {
         if !self.sharing.sockets.is_empty() {
+            if self.sharing.followed_changes != self.own_inodes.changes() {
+                self.give_up_shared();
+            }
             self.reread_sharing(sleeps);
+        }
+    }
+
+    /// The kernel serves a socket from now on: so it does all others that it shares its port with.
+    #[cold]
+    pub(crate) fn follow_kernel_service(&mut self, id: SocketId) {
+        let Some(socket) = self.get(id) else { return };
+        let Service::Kernel(why) = &socket.service else { return };
+        // What such a socket gets passes no interface.
+        if matches!(why.reason, Reason::Loopback | Reason::PeerOnThisHost) {
+            return;
+        }
+        let Ok(local) = shadow::local_address(socket.shadow) else { return };
+        let options = Kept::read(socket.shadow, socket.family).options;
+        let may_share = options.reuse_address || options.reuse_port || options.device.is_some();
+        if may_share && local.port() != 0 && !local.ip().is_loopback() {
+            self.own_inodes.served_by_kernel(socket.own_inode, local);
+            self.give_up_shared();
+        }
+    }
+
+    /// Gives accelerated sockets to the kernel that share their port with one that it serves.
+    fn give_up_shared(&mut self) {
+        // Each that is given up calls this again, and is seen to by the loop below.
+        if std::mem::replace(&mut self.sharing.is_following, true) {
+            return;
+        }
+        while self.sharing.followed_changes != self.own_inodes.changes() {
+            self.sharing.followed_changes = self.own_inodes.changes();
+            self.ask_all_sharing();
+        }
+        self.sharing.is_following = false;
+    }
+
+    fn ask_all_sharing(&mut self) {
+        for id in std::mem::take(&mut self.sharing.sockets) {
+            if self.get(id).is_some_and(crate::udp_socket::UdpSocket::is_accelerated)
+                && let Err(reason) = self.ask_sharing(id)
+            {
+                self.hand_over(id, reason);
+            }
         }
     }
 
@@ -78,13 +134,7 @@ impl Sockets {
         }
         let next_interval = (self.sharing.interval * 2).min(LAST_INTERVAL);
         self.read_foreign();
-        for id in std::mem::take(&mut self.sharing.sockets) {
-            if self.get(id).is_some_and(crate::udp_socket::UdpSocket::is_accelerated)
-                && let Err(reason) = self.ask_sharing(id)
-            {
-                self.hand_over(id, reason);
-            }
-        }
+        self.ask_all_sharing();
         self.sharing.interval = next_interval;
     }
 
@@ -96,13 +146,17 @@ impl Sockets {
     }
 }
 
-/// The inodes of all sockets that the engines of this process follow.
+/// The inodes of all sockets that the engines of this process follow, and where those are bound that the kernel serves and that
+/// may share their port.
 #[derive(Debug, Default)]
-pub(crate) struct OwnInodes(Mutex<HashSet<u64>>);
+pub(crate) struct OwnInodes {
+    sockets: Mutex<HashMap<u64, Option<SocketAddr>>>,
+    changes: AtomicU32,
+}
 
 impl OwnInodes {
     pub(crate) fn add(&self, inode: u64) {
-        self.lock().insert(inode);
+        self.lock().insert(inode, None);
     }
 
     pub(crate) fn remove(&self, inode: u64) {
@@ -110,12 +164,30 @@ impl OwnInodes {
     }
 
     fn all(&self) -> HashSet<u64> {
-        self.lock().clone()
+        self.lock().keys().copied().collect()
     }
 
-    /// What a panic left is a set of numbers still.
-    fn lock(&self) -> MutexGuard<'_, HashSet<u64>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    fn served_by_kernel(&self, inode: u64, local: SocketAddr) {
+        if self.lock().insert(inode, Some(local)) != Some(Some(local)) {
+            self.changes.fetch_add(1, Ordering::Release);
+        }
+    }
+
+    /// Whether the kernel serves another one that could get what is for this one.
+    fn is_beside_kernel(&self, inode: u64, local: SocketAddr) -> bool {
+        let takes = |other: &SocketAddr| other.port() == local.port() && overlap(other.ip(), local.ip());
+        self.lock().iter().any(|(of, other)| *of != inode && other.as_ref().is_some_and(takes))
+    }
+
+    /// Counts how often the kernel came to serve one.
+    #[inline]
+    fn changes(&self) -> u32 {
+        self.changes.load(Ordering::Acquire)
+    }
+
+    /// What a panic left is a table still.
+    fn lock(&self) -> MutexGuard<'_, HashMap<u64, Option<SocketAddr>>> {
+        self.sockets.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -191,6 +263,21 @@ mod tests {
             assert_eq!(entry(v6), Some(("[fe80::a35c:56ff:fef2:a1b4]:546".parse().unwrap(), 77)));
         }
         assert_eq!(entry("  sl  local_address rem_address   st"), None);
+    }
+
+    #[test]
+    fn socket_beside_one_that_the_kernel_serves_is_told_so_until_that_is_closed() {
+        let at = |text: &str| text.parse::<SocketAddr>().unwrap();
+        let own = OwnInodes::default();
+        own.add(1);
+        own.add(2);
+        own.served_by_kernel(1, at("0.0.0.0:7"));
+        own.served_by_kernel(1, at("0.0.0.0:7"));
+        assert_eq!(own.changes(), 1);
+        assert!(own.is_beside_kernel(2, at("10.0.0.1:7")) && !own.is_beside_kernel(2, at("10.0.0.1:8")));
+        assert!(!own.is_beside_kernel(1, at("0.0.0.0:7")), "itself");
+        own.remove(1);
+        assert!(!own.is_beside_kernel(2, at("10.0.0.1:7")));
     }
 
     #[test]

@@ -17,6 +17,7 @@ use crate::engines::Wish;
 use crate::epoll_sets::Sets;
 use crate::handover::Children;
 use crate::id::SocketId;
+use crate::overflow::Overflow;
 use crate::reason::{Reason, Why};
 use crate::sending::Leaving;
 use crate::service::{complete, is_local, reach};
@@ -61,6 +62,7 @@ pub struct Sockets {
     pub(crate) claims_to_send: bool,
     pub(crate) sharing: Sharing,
     pub(crate) leaving: Leaving,
+    pub(crate) overflow: Overflow,
     /// Of all engines.
     pub(crate) own_inodes: Arc<OwnInodes>,
     /// What the calls ask for that only who keeps several engines can do.
@@ -73,6 +75,8 @@ pub struct Sockets {
     pub(crate) founded: u32,
     /// In the first: another could not be founded.
     pub(crate) founding_failed: Option<Instant>,
+    /// The program uses io_uring.
+    pub(crate) has_io_uring: bool,
 }
 
 impl Sockets {
@@ -88,6 +92,7 @@ impl Sockets {
         Sockets {
             page,
             leaving: Leaving::new(&config),
+            overflow: Overflow::default(),
             config,
             program: program.to_owned(),
             numbers: Vec::new(),
@@ -109,6 +114,7 @@ impl Sockets {
             freed: Vec::new(),
             founded: 0,
             founding_failed: None,
+            has_io_uring: false,
         }
     }
 
@@ -401,6 +407,7 @@ impl Sockets {
             }
         }
         self.settle(id, None);
+        self.follow_kernel_service(id);
     }
 
     /// connect(2) succeeded.
@@ -507,6 +514,17 @@ impl Sockets {
         let local = socket.local.map_or(IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED), |local| local.ip().to_canonical());
         engine.attach(local, socket.remote.map(|remote| remote.ip().to_canonical()), device)?;
         self.ask_sharing(id)
+    }
+
+    /// The program uses io_uring, by which it may receive from any of its sockets: all are the kernel's from now on, with what
+    /// waits at them.
+    pub fn io_uring_used(&mut self) {
+        if std::mem::replace(&mut self.has_io_uring, true) {
+            return;
+        }
+        for index in 0..self.socket_count() {
+            self.give_back(SocketId::new(index as u32), Reason::IoUring, false);
+        }
     }
 
     /// Something was done to a socket that only the kernel can follow.

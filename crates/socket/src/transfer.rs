@@ -104,6 +104,9 @@ impl Sockets {
         if socket.shadow_has_error && socket.is_accelerated() {
             return socket.shadow_or_pending();
         }
+        if socket.is_behind_shadow {
+            return self.receive_behind(id, endpoint, stays, read);
+        }
         if engine.stack_ref().udp_waiting(endpoint) > 0 && !socket.shadow_is_older {
             if engine.is_look_due() {
                 return self.receive_later(id, endpoint, false, stays, read);
@@ -122,6 +125,10 @@ impl Sockets {
             return Receive::Kernel;
         }
         if socket.shadow_has_data {
+            if engine.is_overflowing() {
+                // What is in the ports may be older.
+                return self.receive_later(id, endpoint, false, stays, read);
+            }
             return socket.ask_shadow();
         }
         let mut found = None;
@@ -169,6 +176,19 @@ impl Sockets {
         }
     }
 
+    /// The shadow has more than there was room for: what was read made some.
+    #[cold]
+    fn receive_behind<R>(
+        &mut self,
+        id: SocketId,
+        endpoint: EndpointId,
+        stays: bool,
+        read: impl FnMut(Delivery<'_>) -> R,
+    ) -> Receive<R> {
+        self.take_over(id);
+        self.receive_later(id, endpoint, true, stays, read)
+    }
+
     /// Nothing for this socket was in the ports: others may have become readable, and the shadow may have something.
     fn receive_later<R>(
         &mut self,
@@ -181,7 +201,7 @@ impl Sockets {
         if took {
             self.raise_readable();
         }
-        if self.engine().is_some_and(|engine| engine.is_look_due()) {
+        if self.engine().is_some_and(|engine| engine.is_look_due() || engine.is_overflowing()) {
             self.look();
             if self.forget_if_closed(id) {
                 return Receive::Kernel;
@@ -365,16 +385,34 @@ impl Sockets {
 
     #[inline]
     pub(crate) fn look_if_due(&mut self) {
-        if self.engine().is_some_and(|engine| engine.is_look_due()) {
+        if self.engine().is_some_and(|engine| engine.is_look_due() || engine.is_overflowing()) {
             self.look();
         }
     }
 
     /// Looks at the watch and follows what it says.
     pub fn look(&mut self) {
+        let mut looked = self.look_at_shadows();
+        if self.is_overflowing() {
+            looked = looked | self.follow_overflow();
+        }
+        if looked != Looked::default() {
+            self.follow(looked);
+        }
+        if self.engine().is_some_and(Engine::take_capture_wanted) {
+            self.wish_for_first();
+        }
+        // The last frames of a port, or those from before the news.
+        self.raise_readable();
+        self.follow_sharing(false);
+        self.tell_counters();
+    }
+
+    /// Looks at the watch, and remembers what it says of shadows.
+    pub(crate) fn look_at_shadows(&mut self) -> Looked {
         let mut seen = [(0_u32, Seen::default()); 64];
         let mut count = 0;
-        let Some(engine) = self.engine() else { return };
+        let Some(engine) = self.engine() else { return Looked::default() };
         let mut overflow = Vec::new();
         let looked = engine.look(|token, what| match seen.get_mut(count) {
             Some(slot) => {
@@ -387,16 +425,7 @@ impl Sockets {
         for (token, what) in seen[..count].iter().copied().chain(overflow) {
             self.shadow_has(SocketId::new(token), what);
         }
-        if looked != Looked::default() {
-            self.follow(looked);
-        }
-        if self.engine().is_some_and(Engine::take_capture_wanted) {
-            self.wish_for_first();
-        }
-        // The last frames of a port, or those from before the news.
-        self.raise_readable();
-        self.follow_sharing(false);
-        self.tell_counters();
+        looked
     }
 
     fn shadow_has(&mut self, id: SocketId, what: Seen) {

@@ -64,6 +64,8 @@ pub(crate) struct UdpSocket {
     pub(crate) shadow_has_data: bool,
     /// What the shadow has came before what waits in the queue: one datagram of it is read first.
     pub(crate) shadow_is_older: bool,
+    /// The shadow has datagrams that come before those of the ports, and that the receive buffer has no room for.
+    pub(crate) is_behind_shadow: bool,
     /// The shadow may have an error.
     pub(crate) shadow_has_error: bool,
     /// The kernel gathers a datagram of several sends (MSG_MORE): the sends that follow belong to it.
@@ -102,6 +104,8 @@ pub(crate) struct UdpSocket {
     pub(crate) usage: Usage,
     /// SIOCGSTAMP asked when a datagram arrived.
     pub(crate) asks_stamps: bool,
+    /// Datagrams that the shadow dropped for want of room, as far as it told.
+    pub(crate) shadow_dropped: u32,
     /// SO_RCVTIMEO was set to a negative time, which the kernel keeps as "never wait" and does not tell.
     pub(crate) never_waits: bool,
 }
@@ -122,6 +126,8 @@ impl UdpSocket {
             shadow_has_data: false,
             shadow_news: 0,
             shadow_is_older: false,
+            is_behind_shadow: false,
+            shadow_dropped: 0,
             shadow_has_error: false,
             is_corked: false,
             pending_error: 0,
@@ -172,6 +178,11 @@ impl UdpSocket {
             Service::Accelerated(accelerated) => Some(accelerated.endpoint),
             Service::Open | Service::Kernel(_) => self.leftover,
         }
+    }
+
+    /// The program may ask when a datagram arrived.
+    pub(crate) fn wants_stamps(&self) -> bool {
+        self.asks_stamps || self.ancillary.wants_times().is_some()
     }
 
     pub(crate) fn own_address_on(&self, ifindex: u32) -> Option<Ipv4Addr> {

@@ -98,6 +98,13 @@ impl Flow {
         Some((ready, self.target.as_ref()?))
     }
 
+    /// The kernel was asked about the path, and knows of nothing in the way.
+    pub(crate) fn path_is_free(&mut self) {
+        if let Ok(ready) = &mut self.outcome {
+            ready.hop.sure_bytes = ready.hop.mtu_bytes;
+        }
+    }
+
     #[inline]
     pub(crate) fn outcome(&self) -> Result<&Ready, NeedsKernel> {
         match &self.outcome {

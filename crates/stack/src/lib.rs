@@ -24,7 +24,7 @@
 //! ```text
 //!  endpoint, message
 //!    -> flow       remembered next hop of this generation?             else resolved (tables/resolve.rs)
-//!    -> size       fits the MTU?                                       else NeedsKernel(LargerThanMtu)
+//!    -> size       fits the MTU?                                       else NeedsKernel(LargerThanMtu, PathUnknown)
 //!    -> frame      template.rs: headers copied, five words, checksum, payload; into memory that a port lends
 //!  NeedsKernel: the datagram goes through the endpoint's shadow socket in the kernel, which sends it or says what is wrong
 //! ```
@@ -106,7 +106,8 @@ pub use send::{FrameChecksum, Message, OutgoingFrame};
 pub use stack::{Stack, StackConfig};
 pub use statistics::{IpCounters, Statistics, UdpCounters};
 pub use tables::{
-    InterfaceAddress, Link, LinkKind, Neighbour, NeighbourState, Offers, PortId, Route, RouteKind, RouteTable, Update,
+    InterfaceAddress, Link, LinkKind, Neighbour, NeighbourState, Offers, Path, PortId, Route, RouteKind, RouteTable,
+    Update,
 };
 pub use udp::{
     BindError, ConnectError, Datagram, EndpointId, MembershipError, MovedEndpoint, MulticastInterface, OVERHEAD_BYTES,

@@ -137,6 +137,8 @@ reasons! {
         NeighbourUnresolved => "the hardware address of the next hop is not known",
         /// It must be fragmented, or refused.
         LargerThanMtu => "the packet is larger than the MTU",
+        /// The kernel has to be asked whether the path carries it.
+        PathUnknown => "it is not known yet whether the path carries a packet of this size",
     }
 }
 

@@ -325,7 +325,12 @@ impl Stack {
             counters.in_datagrams += 1;
             return Ok(id);
         }
-        match pool.push(&mut endpoint.queue, endpoint.options.receive_buffer_bytes, datagram) {
+        let queued = if endpoint.is_behind_kernel {
+            Err(QueueError::Full)
+        } else {
+            pool.push(&mut endpoint.queue, endpoint.options.receive_buffer_bytes, datagram)
+        };
+        match queued {
             Ok(()) => {
                 if !endpoint.is_announced {
                     endpoint.is_announced = true;

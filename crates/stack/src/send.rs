@@ -142,15 +142,23 @@ impl Stack {
         {
             return Err(statistics.count_needs_kernel(reason));
         }
+        let is_sure = match endpoint.flow.outcome() {
+            Ok(ready) => fits(ready, &endpoint.options, message.payload.len()),
+            // Below.
+            Err(_) => true,
+        };
+        if !is_sure
+            && let Err(reason) = look_at_path(tables, &mut endpoint.flow, &endpoint.options, message.payload.len())
+        {
+            let is_counted = reason != NeedsKernel::PathUnknown;
+            return Err(if is_counted { statistics.count_needs_kernel(reason) } else { reason });
+        }
         let ready = match endpoint.flow.outcome() {
             Ok(ready) => ready,
             Err(reason) => return Err(statistics.count_needs_kernel(reason)),
         };
         let family = if endpoint.key.remote.is_v4() && is_plain { Family::V4 } else { ready.hop.source.family() };
         let options = &endpoint.options;
-        if !fits(ready, options, message.payload.len()) {
-            return Err(statistics.count_needs_kernel(NeedsKernel::LargerThanMtu));
-        }
         let standing = standing(ready, options, config.default_ttl, family);
         let ttl = message.ttl.unwrap_or(standing.ttl);
         //= RFC 1122 3.2.1.7 MUST: no packet is sent with a time to live of 0
@@ -240,13 +248,35 @@ fn resolve(tables: &mut Tables, key: &Key, options: &UdpOptions, target: &Target
     Ok(Ready { template: Template::new(tuple, &hop), hop, is_group })
 }
 
+/// A packet does not fit as far as it is known: whether it does by what the kernel said of the path since.
+#[cold]
+fn look_at_path(
+    tables: &mut Tables,
+    flow: &mut Flow,
+    options: &UdpOptions,
+    payload_bytes: usize,
+) -> Result<(), NeedsKernel> {
+    let ready = flow.outcome()?;
+    let is_too_long = ready.template.packet_bytes(payload_bytes) > ready.hop.mtu_bytes as usize;
+    if is_too_long || payload_bytes > PAYLOAD_BYTES_MAX || ready.hop.sure_bytes == ready.hop.mtu_bytes {
+        return Err(NeedsKernel::LargerThanMtu);
+    }
+    let Some((_, target)) = flow.current(tables.generation()) else { return Err(NeedsKernel::LargerThanMtu) };
+    if !tables.is_path_known(ready.hop.ifindex, target.destination) {
+        return Err(NeedsKernel::PathUnknown);
+    }
+    // Had the answer said something else, the flow would have been resolved anew.
+    flow.path_is_free();
+    if fits(flow.outcome()?, options, payload_bytes) { Ok(()) } else { Err(NeedsKernel::LargerThanMtu) }
+}
+
 /// Whether a payload of this length goes in one packet.
 #[inline]
 fn fits(ready: &Ready, options: &UdpOptions, payload_bytes: usize) -> bool {
     use PathMtuDiscovery as Mode;
     let mtu_bytes = match options.path_mtu_discovery {
         Mode::Probe | Mode::Interface | Mode::Omit => ready.hop.link_mtu_bytes,
-        Mode::Dont | Mode::Want | Mode::Do => ready.hop.mtu_bytes,
+        Mode::Dont | Mode::Want | Mode::Do => ready.hop.sure_bytes,
     };
     payload_bytes <= PAYLOAD_BYTES_MAX && ready.template.packet_bytes(payload_bytes) <= mtu_bytes as usize
 }

@@ -19,6 +19,9 @@ pub struct StackConfig {
     pub queue_slots: u32,
     /// The longest datagram that can wait, bytes: at least the largest MTU in use.
     pub queue_slot_bytes: usize,
+    /// Whoever feeds the stack answers [`Stack::take_path_question`]. Without that, packets go as long as interface and route
+    /// carry, unless an [`Update::Path`] said otherwise.
+    pub asks_paths: bool,
     /// `net.ipv4.ip_default_ttl` and `net.ipv6.conf.*.hop_limit`.
     pub default_ttl: u8,
 }
@@ -27,7 +30,7 @@ impl StackConfig {
     /// 131 072 datagrams of up to 2048 bytes: 256 MiB at most. Memory is taken as more datagrams wait than ever before.
     #[must_use]
     pub const fn new(secret: u64) -> StackConfig {
-        StackConfig { secret, queue_slots: 131_072, queue_slot_bytes: 2048, default_ttl: 64 }
+        StackConfig { secret, queue_slots: 131_072, queue_slot_bytes: 2048, asks_paths: false, default_ttl: 64 }
     }
 }
 
@@ -48,7 +51,7 @@ impl Stack {
     pub fn new(config: StackConfig) -> Stack {
         let hash = KeyedHash::new(config.secret);
         Stack {
-            tables: Tables::new(hash),
+            tables: Tables::new(hash, config.asks_paths),
             udp: Udp::new(hash, config.queue_slots, config.queue_slot_bytes),
             statistics: Statistics::default(),
             config,
@@ -103,6 +106,22 @@ impl Stack {
     /// our frames, so ask it to confirm: RTM_NEWNEIGH with NTF_USE.
     pub fn take_stale_neighbour(&mut self) -> Option<(u32, IpAddr)> {
         self.tables.take_stale_neighbour()
+    }
+
+    /// After [`NeedsKernel::PathUnknown`]: the way (interface index, destination) that the kernel is to be asked about. With an
+    /// [`Update::Path`] the same send goes on.
+    pub fn take_path_question(&mut self) -> Option<(u32, IpAddr)> {
+        self.tables.take_path_question()
+    }
+
+    /// What was told of paths may be wrong: all is asked for anew.
+    pub fn forget_paths(&mut self) {
+        self.tables.forget_paths();
+    }
+
+    /// The interfaces by which something is known of the way to a destination, which a router has just told of.
+    pub fn interfaces_of_path(&self, destination: IpAddr) -> impl Iterator<Item = u32> {
+        self.tables.interfaces_of_path(destination)
     }
 
     /// An endpoint to which datagrams were queued since it was last named here. It may have been read empty meanwhile.

@@ -4,6 +4,7 @@
 //! joins groups on the wire. Every change that can make a cached next hop wrong raises the generation, and a flow whose
 //! generation is another resolves anew: a send costs one comparison.
 
+mod paths;
 mod resolve;
 mod routes;
 mod source;
@@ -16,6 +17,9 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use nearwire_wire::MacAddress;
 
+pub use paths::Path;
+use paths::Paths;
+pub(crate) use paths::sure_bytes;
 pub(crate) use resolve::{NextHop, Query};
 pub use update::{InterfaceAddress, Link, LinkKind, Neighbour, NeighbourState, Route, RouteKind, RouteTable, Update};
 
@@ -97,13 +101,15 @@ pub struct Tables {
     groups: HashSet<(u32, Address), KeyedHash>,
     /// Groups that endpoints joined, and how many did.
     endpoint_groups: HashMap<(u32, Address), u32, KeyedHash>,
-    path_mtus: HashMap<Address, u32, KeyedHash>,
+    paths: Paths,
+    /// Whoever feeds the tables can be asked about paths; else what it did not tell of is taken for free of obstacles.
+    asks_paths: bool,
     has_policy_rules: bool,
     stale_used: Vec<(u32, Address)>,
 }
 
 impl Tables {
-    pub(crate) fn new(hash: KeyedHash) -> Tables {
+    pub(crate) fn new(hash: KeyedHash, asks_paths: bool) -> Tables {
         let mut tables = Tables {
             // Flows start at 0: nothing resolved yet.
             generation: 1,
@@ -118,7 +124,8 @@ impl Tables {
             neighbours: HashMap::with_hasher(hash),
             groups: HashSet::with_hasher(hash),
             endpoint_groups: HashMap::with_hasher(hash),
-            path_mtus: HashMap::with_hasher(hash),
+            paths: Paths::new(hash),
+            asks_paths,
             has_policy_rules: false,
             stale_used: Vec::new(),
         };
@@ -162,7 +169,7 @@ impl Tables {
 
     /// Takes a whole new picture in: what is not in it is gone. Ports and what endpoints joined stay.
     pub(crate) fn resync(&mut self, hash: KeyedHash, updates: impl IntoIterator<Item = Update>) {
-        let fresh = Tables::new(hash);
+        let fresh = Tables::new(hash, self.asks_paths);
         let old = std::mem::replace(self, fresh);
         self.generation = old.generation + 1;
         self.ports = old.ports;
@@ -177,6 +184,22 @@ impl Tables {
     /// tables asks it to confirm these (RTM_NEWNEIGH with NTF_USE).
     pub(crate) fn take_stale_neighbour(&mut self) -> Option<(u32, IpAddr)> {
         self.stale_used.pop().map(|(ifindex, address)| (ifindex, address.to_ip()))
+    }
+
+    /// The way that a send wanted to know of: interface index and destination.
+    pub(crate) fn take_path_question(&mut self) -> Option<(u32, IpAddr)> {
+        self.paths.take_wanted().map(|(ifindex, destination)| (ifindex, destination.to_ip()))
+    }
+
+    /// What was told of paths may be wrong: all is asked for anew.
+    pub(crate) fn forget_paths(&mut self) {
+        self.paths.forget();
+        self.generation += 1;
+    }
+
+    /// The interfaces by which something is known of the way to a destination.
+    pub(crate) fn interfaces_of_path(&self, destination: IpAddr) -> impl Iterator<Item = u32> {
+        self.paths.interfaces_to(destination.into())
     }
 
     /// `true`: a next hop may have changed.
@@ -200,10 +223,12 @@ impl Tables {
             }
             Update::NewRoute { route, replaces } => {
                 self.routes.add(route, replaces);
+                self.paths.routes_changed();
                 self.refresh_own();
             }
             Update::DelRoute(route) => {
                 self.routes.remove(&route);
+                self.paths.routes_changed();
                 self.refresh_own();
             }
             Update::NewNeighbour(neighbour) => return self.new_neighbour(&neighbour),
@@ -212,13 +237,7 @@ impl Tables {
             }
             Update::NewGroup { ifindex, group } => return self.groups.insert((ifindex, group.into())),
             Update::DelGroup { ifindex, group } => return self.groups.remove(&(ifindex, group.into())),
-            Update::PathMtu { destination, mtu_bytes } => {
-                let destination = Address::from(destination);
-                match mtu_bytes {
-                    Some(mtu_bytes) => self.path_mtus.insert(destination, mtu_bytes),
-                    None => self.path_mtus.remove(&destination),
-                };
-            }
+            Update::Path { ifindex, destination, path } => return self.paths.learn(ifindex, destination.into(), path),
             Update::PolicyRules { present } => self.has_policy_rules = present,
         }
         true

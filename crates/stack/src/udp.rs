@@ -8,6 +8,7 @@ mod moving;
 pub(crate) mod queue;
 pub(crate) mod slab;
 mod sockets;
+mod takeover;
 #[cfg(test)]
 mod tests;
 

@@ -4,11 +4,11 @@ mod common;
 
 use std::net::{IpAddr, Ipv4Addr};
 
-use common::{Host, IFINDEX, at, host, mac, neighbour, pair, v4, v6};
+use common::{Host, IFINDEX, at, host, host_with, mac, neighbour, pair, v4, v6};
 use etherparse::{NetSlice, SlicedPacket, TransportSlice};
 use nearwire_stack::{
-    Family, FrameChecksum, Link, Message, MulticastInterface, NeedsKernel, NeighbourState, Offers, PathMtuDiscovery,
-    ReceiveChecksum, Route, SourceFilter, UdpOptions, Update, Verdict,
+    Family, FrameChecksum, Link, Message, MulticastInterface, NeedsKernel, NeighbourState, Offers, Path,
+    PathMtuDiscovery, ReceiveChecksum, Route, SourceFilter, StackConfig, UdpOptions, Update, Verdict,
 };
 use nearwire_wire::udp;
 use proptest::prelude::*;
@@ -51,6 +51,12 @@ fn configured(change: impl FnOnce(&mut UdpOptions)) -> (Host, nearwire_stack::En
     let id = host.connected(at(v4(1), 7), at(v4(2), 9));
     host.stack.udp_configure(id, change);
     (host, id)
+}
+
+/// A router told of an MTU on the way to a destination.
+fn narrow(destination: IpAddr, mtu_bytes: u32) -> Update {
+    let path = Path { mtu_bytes: Some(mtu_bytes), is_mtu_locked: false };
+    Update::Path { ifindex: IFINDEX, destination, path: Some(path) }
 }
 
 fn reason(host: &mut Host, id: nearwire_stack::EndpointId, message: &Message<'_>) -> Option<NeedsKernel> {
@@ -135,7 +141,7 @@ fn path_mtu_discovery_of_each_mode_sets_fragment_bit_identification_and_limit() 
         (Omit, false, false),
     ] {
         let (mut host, id) = configured(|options| options.path_mtu_discovery = mode);
-        host.stack.update(Update::PathMtu { destination: v4(2), mtu_bytes: Some(1000) });
+        host.stack.update(narrow(v4(2), 1000));
         let first = oracle(&host.send(id, &Message::new(&[0; 972])).expect("fits"));
         let second = oracle(&host.send(id, &Message::new(&[0; 972])).expect("fits"));
         assert_eq!(first.3, dont_fragment, "{mode:?}");
@@ -143,6 +149,27 @@ fn path_mtu_discovery_of_each_mode_sets_fragment_bit_identification_and_limit() 
         let over = reason(&mut host, id, &Message::new(&[0; 973]));
         assert_eq!(over == Some(NeedsKernel::LargerThanMtu), obeys_path, "{mode:?}");
         assert_eq!(reason(&mut host, id, &Message::new(&[0; 1473])), Some(NeedsKernel::LargerThanMtu), "{mode:?}");
+    }
+}
+
+#[test]
+fn path_that_may_be_narrow_is_asked_about_once_and_before_a_long_packet_only() {
+    let mut host = host_with(1, &[2], StackConfig { asks_paths: true, ..StackConfig::new(1) });
+    for (from, to, sure, most) in [(v4(1), v4(2), 524, 1472), (v6(1), v6(2), 1232, 1452)] {
+        let id = host.connected(at(from, 7), at(to, 9));
+        assert_eq!(reason(&mut host, id, &Message::new(&vec![1; sure])), None);
+        assert_eq!(host.stack.take_path_question(), None, "short enough for every path");
+        assert_eq!(reason(&mut host, id, &Message::new(&vec![1; sure + 1])), Some(NeedsKernel::PathUnknown));
+        assert_eq!(host.stack.take_path_question(), Some((IFINDEX, to)));
+        host.stack.update(Update::Path { ifindex: IFINDEX, destination: to, path: Some(Path::default()) });
+        assert_eq!(reason(&mut host, id, &Message::new(&vec![1; most])), None);
+        let other = host.connected(at(from, 8), at(to, 9));
+        assert_eq!(reason(&mut host, other, &Message::new(&vec![1; most])), None, "known by now");
+        host.stack.update(narrow(to, 1300));
+        let too_long = Message::new(&[1; 1300]);
+        assert_eq!(reason(&mut host, id, &too_long), Some(NeedsKernel::LargerThanMtu));
+        host.stack.update(Update::Path { ifindex: IFINDEX, destination: to, path: None });
+        assert_eq!(reason(&mut host, id, &too_long), Some(NeedsKernel::PathUnknown), "it is forgotten");
     }
 }
 

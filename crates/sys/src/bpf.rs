@@ -21,6 +21,7 @@ const BPF_XDP: u32 = 37;
 /// `enum bpf_link_type`.
 const BPF_LINK_TYPE_XDP: u32 = 6;
 const BPF_F_NO_PREALLOC: u32 = 1;
+const BPF_F_MMAPABLE: u32 = 1 << 10;
 const BPF_F_XDP_DEV_BOUND_ONLY: u32 = 1 << 6;
 const XDP_FLAGS_SKB_MODE: u32 = 1 << 1;
 const XDP_FLAGS_DRV_MODE: u32 = 1 << 2;
@@ -70,6 +71,8 @@ pub enum MapKind {
     SparseHash,
     /// Values by index.
     Array,
+    /// The same, which a process can map (`BPF_F_MMAPABLE`, Linux 5.5): [`crate::shared_words::SharedWords::of_array`].
+    SharedArray,
     /// AF_XDP sockets by index.
     Xskmap,
 }
@@ -93,13 +96,17 @@ pub(crate) fn make_map(spec: &MapSpec<'_>) -> io::Result<OwnedFd> {
     let mut attr: attr::MapCreate = zeroed();
     attr.map_type = match spec.kind {
         MapKind::Hash | MapKind::SparseHash => 1,
-        MapKind::Array => 2,
+        MapKind::Array | MapKind::SharedArray => 2,
         MapKind::Xskmap => 17,
     };
     attr.key_size = spec.key_size_bytes;
     attr.value_size = spec.value_size_bytes;
     attr.max_entries = spec.max_entries;
-    attr.map_flags = if spec.kind == MapKind::SparseHash { BPF_F_NO_PREALLOC } else { 0 };
+    attr.map_flags = match spec.kind {
+        MapKind::SparseHash => BPF_F_NO_PREALLOC,
+        MapKind::SharedArray => BPF_F_MMAPABLE,
+        MapKind::Hash | MapKind::Array | MapKind::Xskmap => 0,
+    };
     attr.map_name = attr::object_name(spec.name);
     bpf_fd(Command::MapCreate, &mut attr)
 }
@@ -110,6 +117,8 @@ pub struct Map {
     fd: OwnedFd,
     key_size_bytes: usize,
     value_size_bytes: usize,
+    kind: MapKind,
+    max_entries: u32,
 }
 
 impl Map {
@@ -127,7 +136,8 @@ impl Map {
         let spec = MapSpec { kind, name, key_size_bytes, value_size_bytes, max_entries };
         let fd = obtain(&Request::Map(&spec)).map_err(|refusal| refusal.source)?;
         // The kernel rounds an array's values up to 8 bytes a CPU only for per-CPU maps, which are not offered.
-        Ok(Map { fd, key_size_bytes: key_size_bytes as usize, value_size_bytes: value_size_bytes as usize })
+        let (key_size_bytes, value_size_bytes) = (key_size_bytes as usize, value_size_bytes as usize);
+        Ok(Map { fd, key_size_bytes, value_size_bytes, kind, max_entries })
     }
 
     /// A map from queue index to AF_XDP socket.
@@ -136,6 +146,14 @@ impl Map {
     /// As [`Map::create`].
     pub fn xskmap(name: &str, max_entries: u32) -> io::Result<Map> {
         Map::create(MapKind::Xskmap, name, 4, 4, max_entries)
+    }
+
+    /// Bytes that a process may map: those of all values of a [`MapKind::SharedArray`], 0 of any other kind.
+    pub(crate) fn mappable_bytes(&self) -> usize {
+        match self.kind {
+            MapKind::SharedArray => self.value_size_bytes.next_multiple_of(8) * self.max_entries as usize,
+            MapKind::Hash | MapKind::SparseHash | MapKind::Array | MapKind::Xskmap => 0,
+        }
     }
 
     /// Sets the value of `key` (`BPF_ANY`).
@@ -359,7 +377,7 @@ impl Program {
     /// # Errors
     /// `EINVAL` for a packet shorter than an Ethernet header or longer than a page, `EPERM` without CAP_BPF.
     pub fn test_run(&self, packet: &[u8]) -> io::Result<TestRun> {
-        self.run(packet, None)
+        self.run(packet, None, 1)
     }
 
     /// As [`Program::test_run`], as if the packet came in on `rx_queue` of an interface, which must have that queue.
@@ -367,10 +385,18 @@ impl Program {
     /// # Errors
     /// As [`Program::test_run`]; `EINVAL` for a queue the interface does not have.
     pub fn test_run_on(&self, packet: &[u8], ifindex: u32, rx_queue: u32) -> io::Result<TestRun> {
-        self.run(packet, Some((ifindex, rx_queue)))
+        self.run(packet, Some((ifindex, rx_queue)), 1)
     }
 
-    fn run(&self, packet: &[u8], ingress: Option<(u32, u32)>) -> io::Result<TestRun> {
+    /// As [`Program::test_run_on`], so many times one after the other: what a run takes in the mean is measured.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn test_run_repeated(&self, packet: &[u8], ifindex: u32, rx_queue: u32, runs: u32) -> io::Result<TestRun> {
+        self.run(packet, Some((ifindex, rx_queue)), runs)
+    }
+
+    fn run(&self, packet: &[u8], ingress: Option<(u32, u32)>, runs: u32) -> io::Result<TestRun> {
         let mut data_out = vec![0; packet.len() + 256];
         let (ingress_ifindex, rx_queue_index) = ingress.unwrap_or_default();
         let data_end = packet.len() as u32;
@@ -382,7 +408,7 @@ impl Program {
         attr.data_in = packet.as_ptr() as u64;
         attr.data_size_out = data_out.len() as u32;
         attr.data_out = data_out.as_mut_ptr() as u64;
-        attr.repeat = 1;
+        attr.repeat = runs;
         if ingress.is_some() {
             attr.ctx_in = (&raw const context) as u64;
             attr.ctx_size_in = size_of::<attr::XdpMd>() as u32;

@@ -13,6 +13,8 @@ use std::sync::atomic::AtomicU64;
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, fstat, ftruncate, memfd_create};
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, munmap};
 
+use crate::bpf::Map;
+
 /// What keeps a file as long as it is.
 const LENGTH_SEALS: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW).union(SealFlags::SEAL);
 
@@ -81,6 +83,17 @@ impl SharedWords {
         }
         // SAFETY: the file is as long as the mapping, and its seals keep it so.
         unsafe { map(&memory, words) }
+    }
+
+    /// Maps the values of an array that BPF programs use too, one behind the other, each of whole words. They live as long as the
+    /// mapping, whatever becomes of the map's descriptor.
+    ///
+    /// # Errors
+    /// `EINVAL` for a map of another kind than [`MapKind::SharedArray`](crate::bpf::MapKind); else as mmap(2).
+    pub fn of_array(map_of_words: &Map) -> io::Result<SharedWords> {
+        let words = map_of_words.mappable_bytes() / size_of::<AtomicU64>();
+        // SAFETY: the kernel keeps as many bytes for an array of this size, and an array never changes its size.
+        unsafe { map(map_of_words, words) }
     }
 
     /// Words in memory of the process alone, which nobody finds by a name: where [`SharedWords::create`] is forbidden.

@@ -53,7 +53,7 @@ pub fn int_option(socket: impl AsFd, level: libc::c_int, option: libc::c_int) ->
     if result == 0 { Ok(value) } else { Err(io::Error::last_os_error()) }
 }
 
-fn set_int(socket: impl AsFd, option: libc::c_int, value: libc::c_int) -> io::Result<()> {
+pub(crate) fn set_int(socket: impl AsFd, option: libc::c_int, value: libc::c_int) -> io::Result<()> {
     // SAFETY: the option value is a live c_int and the length passed is its size.
     let result = unsafe {
         libc::setsockopt(

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 
 use nearwire_stack::{
-    InterfaceAddress, Link, LinkKind, Neighbour, NeighbourState, Route, RouteKind, RouteTable, Update,
+    InterfaceAddress, Link, LinkKind, Neighbour, NeighbourState, Path, Route, RouteKind, RouteTable, Update,
 };
 use nearwire_wire::MacAddress;
 use nearwire_wire::ethernet::TagKind;
@@ -208,7 +208,11 @@ pub(super) fn update(bytes: &mut Bytes<'_>) -> Update {
         11 => Update::DelNeighbour { ifindex: PEERS[which].0, address: PEERS[which].1 },
         12 => Update::NewGroup { ifindex: ifindex(bytes), group: group(bytes) },
         13 => Update::DelGroup { ifindex: ifindex(bytes), group: group(bytes) },
-        14 => Update::PathMtu { destination: PEERS[which].1, mtu_bytes: (how & 8 != 0).then_some(u32::from(how) * 4) },
+        14 => {
+            let mtu_bytes = (how & 16 != 0).then_some(u32::from(how) * 4);
+            let path = (how & 8 != 0).then_some(Path { mtu_bytes, is_mtu_locked: how & 32 != 0 });
+            Update::Path { ifindex: PEERS[which].0, destination: PEERS[which].1, path }
+        }
         _ => Update::PolicyRules { present: how & 7 == 7 },
     }
 }

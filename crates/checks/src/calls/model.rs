@@ -247,7 +247,7 @@ impl Model {
             Update::NewGroup { ifindex, group } => drop(self.groups.insert((*ifindex, *group))),
             Update::DelGroup { ifindex, group } => drop(self.groups.remove(&(*ifindex, *group))),
             // Where frames go, not whether they come.
-            Update::NewRoute { .. } | Update::DelRoute(_) | Update::PathMtu { .. } | Update::PolicyRules { .. } => {}
+            Update::NewRoute { .. } | Update::DelRoute(_) | Update::Path { .. } | Update::PolicyRules { .. } => {}
         }
     }
 

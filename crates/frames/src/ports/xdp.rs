@@ -23,6 +23,7 @@ mod config;
 mod fill;
 mod hold;
 mod lanes;
+mod overflow;
 mod raw;
 mod receive;
 mod rings;
@@ -34,7 +35,7 @@ mod umem;
 mod zero_copy;
 
 pub use candidates::{Candidate, Side, candidates, fill_frames};
-pub use config::{Steer, XdpConfig, XdpMode};
+pub use config::{Overflow, Steer, XdpConfig, XdpMode};
 pub use lanes::{Kick, Kicked};
 pub use times::{FrameTimes, NoDeviceTimes, TimesWanted};
 pub use umem::Pages;
@@ -143,7 +144,8 @@ impl XdpPort {
         config.check(&receiving, &sending)?;
         crate::xdp::refuse_if_present(&receiving)?;
         let sockets = open_sockets(config, &receiving, &sending)?;
-        let (attachment, map, steering) = steer_to(config, &receiving, &sockets.receivers)?;
+        let mut sockets = sockets;
+        let (attachment, map, steering) = steer_to(config, &receiving, &mut sockets.receivers)?;
         // Now and not by the first frame: what is sent before the link is back is lost.
         await_carrier(config, [&receiving, &sending])?;
         let buffer_bytes = config.frame_size_bytes as usize - RECEIVE_HEADROOM_BYTES;
@@ -330,7 +332,11 @@ fn await_carrier(config: &XdpConfig, interfaces: [&InterfaceFacts; 2]) -> Result
         while InterfaceFacts::has_carrier(&facts.name) == Some(false) {
             if begun.elapsed() > CARRIER_PATIENCE {
                 let waited_ms = CARRIER_PATIENCE.as_millis() as u64;
-                return Err(PortError::NoCarrier { interface: facts.name.clone(), mode: config.mode.name(), waited_ms });
+                return Err(PortError::NoCarrier {
+                    interface: facts.name.clone(),
+                    mode: config.mode.name(),
+                    waited_ms,
+                });
             }
             std::thread::sleep(CARRIER_POLL);
         }
@@ -413,19 +419,19 @@ fn open_sockets(
 fn steer_to(
     config: &XdpConfig,
     receiving: &InterfaceFacts,
-    receivers: &[Receiver],
+    receivers: &mut [Receiver],
 ) -> Result<(XdpAttachment, Map, Option<SteeringTable>), PortError> {
     let interface = &config.interface;
     let refused = |source: io::Error| PortError::refused("fill the map of AF_XDP sockets", interface, source);
     let is_shareable = config.steer == Steer::Filters;
     let places = if is_shareable { SHARES_MOST } else { 1 };
     let map = Map::xskmap("nw_sockets", receiving.bindable_queues() * places).map_err(refused)?;
-    for (&queue, receiver) in config.rx_queues.iter().zip(receivers) {
+    for (&queue, receiver) in config.rx_queues.iter().zip(&*receivers) {
         let place = if is_shareable { programs::place_of(queue, 0) } else { queue };
         map.set_socket(place, receiver.socket()).map_err(refused)?;
     }
     let steering = match config.steer {
-        Steer::Filters => Some(SteeringTable::new(interface, config.frame_size_bytes - RECEIVE_HEADROOM_BYTES as u32)?),
+        Steer::Filters => Some(overflow::steering_table(config, receivers)?),
         Steer::EtherType(_) | Steer::All => None,
     };
     let program = match (config.steer, &steering) {

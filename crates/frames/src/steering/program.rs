@@ -11,6 +11,7 @@ use std::os::fd::AsFd;
 
 use nearwire_sys::bpf::{Instruction, LoadError, Map, Program};
 
+use super::credits::{self, Counting, CreditMap};
 use super::filter::{
     FLOW_ADDRESS, FLOW_PORT, FRAME_CLASSES_FROM, FRAME_ETHER_TYPE, FRAME_MAC, FRAME_VLAN, Transport, UNTAGGED,
 };
@@ -20,7 +21,9 @@ use super::shares::{COUNT_AT, COUNT_MASK, HASH_AT, HASH_BITS, HASH_FACTOR, SHARE
 use crate::xdp::assembler::Register::{R0, R1, R2, R3, R4, R5, R6, R7, R8, R9, R10};
 use crate::xdp::assembler::Width::{Byte, Double, Half, Word};
 use crate::xdp::assembler::{Assembler, HelperCall, Label, Register};
-use crate::xdp::programs::{CONTEXT_DATA, CONTEXT_DATA_END, Place, TAG_ETHER_TYPES, append_pass, loaded_as};
+use crate::xdp::programs::{
+    CONTEXT_DATA, CONTEXT_DATA_END, Place, TAG_ETHER_TYPES, append_pass, append_place, loaded_as,
+};
 use crate::xdp::stamps::{self, Stamps, append_stamped_redirect};
 
 /// What the program looks at.
@@ -34,6 +37,8 @@ pub(super) struct Maps {
     pub flows: Map,
     /// By frame key: who has the filter.
     pub frames: Map,
+    /// By place: how many frames the socket has room for; without it all are redirected.
+    pub credits: Option<CreditMap>,
 }
 
 // On the stack, below R10. Keys are laid out as `filter` has them.
@@ -52,6 +57,7 @@ const FLOW_KEY_CLASS: i16 = FLOW_KEY + 19;
 const PORT_KEY: i16 = -60;
 /// What a share is picked by, where several have a flow filter.
 const SEED: i16 = -72;
+const PLACE_KEY: i16 = -76;
 
 /// In the word of classes: who has the filter that matches every frame.
 pub(super) const EVERYTHING_SHARES: i16 = 4;
@@ -121,8 +127,11 @@ fn instructions(maps: &Maps, frame_most_bytes: u32, redirect: impl FnOnce(&mut A
         .load(Word, R1, R6, CONTEXT_DATA)
         .load(Word, R2, R6, CONTEXT_DATA_END)
         .add(R1, frame_most_bytes.cast_signed()) // one past the longest frame that a buffer holds ...
-        .jump_if_above(R2, R1, ways.pass) // ... is within the frame: AF_XDP would drop it
-        .copy(R1, R6); // the context
+        .jump_if_above(R2, R1, ways.pass); // ... is within the frame: AF_XDP would drop it
+    if let Some(credits) = &maps.credits {
+        append_credit(&mut program, credits, ways.pass);
+    }
+    program.copy(R1, R6); // the context
     redirect(&mut program);
     program.place(ways.pass);
     append_pass(&mut program);
@@ -148,6 +157,35 @@ fn append_pick(program: &mut Assembler, ways: Ways) {
         .shift_right_register(R9, R2) // that share is the first now
         .place(ways.first)
         .and(R9, SHARE_MASK.cast_signed()); // R9 = its number
+}
+
+/// Counts the frame for the share in `R9`, or for the kernel where the share's socket has no room.
+fn append_credit(program: &mut Assembler, credits: &CreditMap, pass: Label) {
+    let (full, room) = (program.label(), program.label());
+    program.copy(R1, R6);
+    append_place(program, Place::OfShare);
+    program
+        .store(Word, R10, PLACE_KEY, R2) // key: the place
+        .copy(R2, R10)
+        .add(R2, i32::from(PLACE_KEY)) // its address
+        .load_map(R1, credits.map.as_fd())
+        .call(HelperCall::MapLookup)
+        .jump_if_equal(R0, 0, pass) // a queue without sockets
+        .load(Double, R1, R0, credits::PASSED)
+        .load(Double, R2, R0, credits::SETTLED)
+        .jump_if_above(R1, R2, full) // the kernel has frames that come before this one
+        .load(Double, R3, R0, credits::REDIRECTED)
+        .load(Double, R2, R0, credits::UNTIL)
+        .jump_if_above(R2, R3, room)
+        .place(full)
+        .set(R1, 1)
+        .add_to_memory(R0, credits::PASSED, R1)
+        .jump(pass)
+        .place(room);
+    match credits.counting {
+        Counting::OneCpu => program.add(R3, 1).store(Double, R0, credits::REDIRECTED, R3),
+        Counting::SeveralCpus => program.set(R1, 1).add_to_memory(R0, credits::REDIRECTED, R1),
+    };
 }
 
 /// Looks which classes of filters there are; decides where there is none, or one that says all.

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use nearwire_sys::bpf::{Map, MapKind, Program};
 
+use super::credits::{Counting, CreditMap, CreditWords};
 use super::filter::{FLOW_KEY_BYTES, FRAME_KEY_BYTES, Filter, FilterError, FlowFilter, FrameFilter, Key};
 use super::ports::{PORT_WORD_BYTES, PORTS, Ports};
 use super::program::{self, CLASSES_WORD_BYTES, Maps};
@@ -65,6 +66,22 @@ impl SteeringTable {
     /// # Errors
     /// The kernel refused the maps, most often for want of CAP_BPF.
     pub fn new(interface: &str, frame_most_bytes: u32) -> Result<SteeringTable, PortError> {
+        SteeringTable::with(interface, frame_most_bytes, None)
+    }
+
+    /// The same, where the kernel gets the frames of so many places of the map of sockets for which there is no room.
+    pub(crate) fn with_credits(
+        interface: &str,
+        frame_most_bytes: u32,
+        places: u32,
+        counting: Counting,
+    ) -> Result<SteeringTable, PortError> {
+        let refused = |source: io::Error| PortError::refused("make the map of credits", interface, source);
+        let credits = CreditMap::create(places, counting).map_err(refused)?;
+        SteeringTable::with(interface, frame_most_bytes, Some(credits))
+    }
+
+    fn with(interface: &str, frame_most_bytes: u32, credits: Option<CreditMap>) -> Result<SteeringTable, PortError> {
         let refused = |source: io::Error| PortError::refused("make the maps of filters", interface, source);
         let hash = |kind, name, key_bytes: usize, most| Map::create(kind, name, key_bytes as u32, VALUE_BYTES, most);
         let maps = Maps {
@@ -72,6 +89,7 @@ impl SteeringTable {
             ports: Map::create(MapKind::Array, "nw_ports", 4, PORT_WORD_BYTES, PORTS).map_err(refused)?,
             flows: hash(MapKind::SparseHash, "nw_flows", FLOW_KEY_BYTES, FLOWS_MOST).map_err(refused)?,
             frames: hash(MapKind::Hash, "nw_frames", FRAME_KEY_BYTES, FRAMES_MOST).map_err(refused)?,
+            credits,
         };
         let (interface, state) = (interface.to_owned(), Mutex::default());
         Ok(SteeringTable { table: Arc::new(Table { interface, maps, frame_most_bytes, state }), share: 0 })
@@ -80,6 +98,12 @@ impl SteeringTable {
     /// A share's handle.
     pub(crate) fn of_share(&self, share: u32) -> SteeringTable {
         SteeringTable { table: Arc::clone(&self.table), share }
+    }
+
+    /// What readers tell the program; `None`: the table has no credits.
+    pub(crate) fn credit_words(&self) -> Result<Option<CreditWords>, PortError> {
+        let words = self.table.maps.credits.as_ref().map(CreditMap::words).transpose();
+        words.map_err(|source| PortError::refused("map the credits", &self.table.interface, source))
     }
 
     /// Loads the program that gives what the filters match to `sockets`, where the socket of queue `q` and share `s` stands at

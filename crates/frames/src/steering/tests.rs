@@ -610,3 +610,77 @@ fn table_full_the_next_filter_is_refused_and_the_others_stay() {
     assert!(bench.takes(&udp_v4(Ipv4Addr::from(0x0a00_0000 + (FLOWS >> 12)), 1)));
     bench.remove_all();
 }
+
+/// A table of credits for queue 0, and the program by it.
+fn with_credits(bench: &Bench, counting: Counting) -> (SteeringTable, Program) {
+    let table = SteeringTable::with_credits(NEAR, FRAME_MOST_BYTES, SHARES_MOST, counting).unwrap();
+    table.add(udp(HOST, 7000)).unwrap();
+    let program = table.program(&bench.sockets).unwrap();
+    (table, program)
+}
+
+#[test]
+fn frames_without_room_and_all_behind_them_are_the_kernels_until_the_reader_has_settled() {
+    let Some(bench) = Bench::or_skip() else { return };
+    let frame = udp_v4(HOST, 7000);
+    for counting in [Counting::OneCpu, Counting::SeveralCpus] {
+        let (table, program) = with_credits(&bench, counting);
+        let words = table.credit_words().unwrap().unwrap();
+        let taken = |frames: usize| {
+            let decide = |_| bench.cable.near(|| program.test_run_on(&frame, bench.ifindex, 0)).unwrap().retval;
+            (0..frames).map(decide).filter(|action| *action == XDP_REDIRECT).count()
+        };
+        assert_eq!(taken(2), 0, "{counting:?}: nobody has room");
+        let mut credit = Credit::open(&words, 0, 8).unwrap();
+        assert!(!credit.is_overflowing());
+        assert_eq!((taken(8), credit.is_overflowing()), (8, false));
+        assert_eq!((taken(3), credit.is_overflowing()), (0, true));
+        credit.give_back(8);
+        assert_eq!(taken(1), 0, "there is room, and frames before are the kernel's");
+        assert_eq!(credit.begin_settling(), 4);
+        assert_eq!(taken(1), 0);
+        credit.settle(0);
+        assert_eq!((taken(1), credit.is_overflowing()), (0, true), "one came between");
+        assert_eq!(credit.begin_settling(), 2);
+        credit.settle(3);
+        assert_eq!((taken(9), credit.is_overflowing()), (5, true), "three are with the reader still");
+        assert_eq!(credit.passed(), 2 + 6 + 4);
+        assert!(Credit::open(&words, SHARES_MOST, 8).is_none(), "a place that there is not");
+    }
+}
+
+#[test]
+fn buffers_given_back_one_by_one_there_is_always_room() {
+    let Some(bench) = Bench::or_skip() else { return };
+    let frame = udp_v4(HOST, 7000);
+    let (table, program) = with_credits(&bench, Counting::OneCpu);
+    for room in [1, 2, 3, 8, 100] {
+        let mut credit = Credit::open(&table.credit_words().unwrap().unwrap(), 0, room).unwrap();
+        for number in 0..300 {
+            let run = bench.cable.near(|| program.test_run_on(&frame, bench.ifindex, 0)).unwrap();
+            assert_eq!(run.retval, XDP_REDIRECT, "frame {number}, room {room}");
+            credit.give_back(1);
+        }
+    }
+}
+
+/// `cargo test -p nearwire-frames --lib credits_cost -- --ignored --nocapture`
+#[test]
+#[ignore = "a measurement"]
+fn credits_cost_of_a_frame() {
+    let Some(bench) = Bench::or_skip() else { return };
+    let frame = udp_v4(HOST, 7000);
+    bench.table.add(udp(HOST, 7000)).unwrap();
+    let one = with_credits(&bench, Counting::OneCpu);
+    let several = with_credits(&bench, Counting::SeveralCpus);
+    let credits: Vec<_> = [&one, &several]
+        .map(|(table, _)| Credit::open(&table.credit_words().unwrap().unwrap(), 0, u32::MAX).unwrap())
+        .into();
+    for round in 0..5 {
+        let mean_ns = [&bench.program, &one.1, &several.1]
+            .map(|program| bench.cable.near(|| program.test_run_repeated(&frame, bench.ifindex, 0, 1_000_000)))
+            .map(|run| run.unwrap().duration_ns);
+        println!("round {round}: without, by one CPU, by several: {mean_ns:?} ns");
+    }
+    assert!(credits.iter().all(|credit| !credit.is_overflowing()));
+}

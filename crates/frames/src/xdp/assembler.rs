@@ -80,6 +80,7 @@ const CLASS_JMP: u8 = 0x05;
 const CLASS_ALU64: u8 = 0x07;
 const SOURCE_REGISTER: u8 = 0x08;
 const MODE_MEMORY: u8 = 0x60;
+const MODE_ATOMIC: u8 = 0xc0;
 const SIZE_WORD: u8 = 0x00;
 const SIZE_HALF: u8 = 0x08;
 const SIZE_BYTE: u8 = 0x10;
@@ -207,6 +208,11 @@ impl Assembler {
     /// `*(width *)(base + offset_bytes) = constant`.
     pub fn store_constant(&mut self, width: Width, base: Register, offset_bytes: i16, constant: i32) -> &mut Self {
         self.push(CLASS_ST | MODE_MEMORY | width.size(), base, Register::R0, offset_bytes, constant)
+    }
+
+    /// `*(u64 *)(base + offset_bytes) += from`, as one step for all CPUs.
+    pub fn add_to_memory(&mut self, base: Register, offset_bytes: i16, from: Register) -> &mut Self {
+        self.push(CLASS_STX | MODE_ATOMIC | SIZE_DOUBLE, base, from, offset_bytes, i32::from(ALU_ADD))
     }
 
     /// `to = constant`, all 64 bits. Takes two instruction slots.
@@ -372,8 +378,9 @@ mod tests {
     fn wide_constant_and_kernel_call_assembled_have_the_documented_bytes() {
         let mut program = Assembler::new();
         program.set_double(Register::R3, 0x8000_0001_ffff_fffe).call_kernel(66150);
+        program.add_to_memory(Register::R0, 64, Register::R1);
         let bytes: Vec<_> = program.finish().iter().map(|i| (i.code, i.registers, i.offset, i.immediate)).collect();
-        assert_eq!(bytes, [(0x18, 0x03, 0, -2), (0, 0, 0, i32::MIN + 1), (0x85, 0x20, 0, 66150)]);
+        assert_eq!(bytes, [(0x18, 0x03, 0, -2), (0, 0, 0, i32::MIN + 1), (0x85, 0x20, 0, 66150), (0xdb, 0x10, 64, 0)]);
     }
 
     #[test]

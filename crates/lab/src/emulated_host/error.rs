@@ -15,13 +15,13 @@ pub enum EmulatedHostError {
     #[error("emulated host: no program {program} in PATH; install {package} (make test does)")]
     MissingProgram {
         /// The program.
-        program: &'static str,
+        program: String,
         /// Debian's package with it.
         package: &'static str,
     },
     /// There is no kernel to boot.
     #[error(
-        "emulated host: no kernel in {}; crates/lab/emulated-host/fetch-kernel DIRECTORY gets one \
+        "emulated host: no kernel in {}; crates/lab/emulated-host/fetch-kernel DIRECTORY VERSION gets one \
          (make test does)", directory.display()
     )]
     MissingKernel {

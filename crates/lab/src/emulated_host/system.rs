@@ -6,10 +6,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::EmulatedHostError;
 use super::cpio::Archive;
 use super::elf::loaded_part;
 use super::memory_file::MemoryFile;
+use super::{EmulatedHostError, StockKernel};
 
 const INIT: &[u8] = include_bytes!("../../emulated-host/init");
 
@@ -49,15 +49,19 @@ pub struct HostSystem {
     pub kernel_directory: PathBuf,
     /// Programs of this machine that the host shall have, with the libraries they need, as `/bin/NAME`.
     pub programs: Vec<PathBuf>,
+    /// Files of this machine, or directories with all in them, and the path of each inside. Of programs and libraries those
+    /// that they are loaded with come along.
+    pub files: Vec<(PathBuf, String)>,
 }
 
 impl HostSystem {
-    /// The kernel that `make test` puts into cargo's target directory, and these programs. `tmpdir` is
+    /// The newer of the kernels that `make test` puts into cargo's target directory, and these programs. `tmpdir` is
     /// `env!("CARGO_TARGET_TMPDIR")`, which tests have.
     #[must_use]
     pub fn of_target(tmpdir: &str, programs: &[&str]) -> Self {
         let target = Path::new(tmpdir).parent().unwrap_or(Path::new("/"));
-        Self { kernel_directory: target.join("emulated-host"), programs: programs.iter().map(PathBuf::from).collect() }
+        let kernel_directory = target.join("emulated-host").join(StockKernel::Linux6_12.version());
+        Self { kernel_directory, programs: programs.iter().map(PathBuf::from).collect(), files: Vec::new() }
     }
 
     /// The kernel to boot.
@@ -121,6 +125,16 @@ impl HostSystem {
                 libraries.insert(library.clone(), read(Path::new(&library))?);
             }
         }
+        for (from, to) in &self.files {
+            if from.is_dir() {
+                add_tree(archive, from, to)?;
+                continue;
+            }
+            archive.file(to, 0o755, &loaded_part(read(from)?));
+            for library in libraries_of(from)? {
+                libraries.insert(library.clone(), read(Path::new(&library))?);
+            }
+        }
         for (path, bytes) in libraries {
             archive.file(&path, 0o755, &loaded_part(bytes));
         }
@@ -141,12 +155,17 @@ pub(super) fn empty_disk() -> Result<MemoryFile, EmulatedHostError> {
     Err(failed(io::Error::other(String::from_utf8_lossy(&output.stderr).into_owned())))
 }
 
-/// The path of a program of this machine.
-pub(super) fn program(name: &'static str, package: &'static str) -> Result<PathBuf, EmulatedHostError> {
+/// The path of a program of this machine, which is in a package.
+pub(super) fn program(name: &str, package: &'static str) -> Result<PathBuf, EmulatedHostError> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let directories = std::env::split_paths(&path).chain(SYSTEM_DIRECTORIES.map(PathBuf::from));
     let mut found = directories.map(|directory| directory.join(name)).filter(|path| path.is_file());
-    found.next().ok_or(EmulatedHostError::MissingProgram { program: name, package })
+    found.next().ok_or_else(|| EmulatedHostError::MissingProgram { program: name.to_owned(), package })
+}
+
+/// The same of one that is called like its package, or that every distribution has.
+pub(super) fn program_anywhere(name: &str) -> Result<PathBuf, EmulatedHostError> {
+    program(name, "it")
 }
 
 /// The paths of the libraries that a program is loaded with, the loader among them, as ldd(1) gives them.

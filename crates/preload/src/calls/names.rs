@@ -6,7 +6,7 @@ use nearwire_socket::Family;
 use crate::c_types::address::{self, Name};
 use crate::calls::process;
 use crate::turn::{REFUSED, errno, fail};
-use crate::{internal_fd, marks, real, state};
+use crate::{internal_fd, io_uring, marks, real, state};
 
 fn can_follow(fd: c_int) -> bool {
     !state::is_off() && marks::can_follow(fd)
@@ -25,7 +25,11 @@ pub fn opened(fd: c_int, domain: c_int, kind: c_int, protocol: c_int) {
         return;
     }
     forget_if_known(fd);
+    io_uring::look_for();
     let opened = state::with(|sockets| {
+        if io_uring::is_used() {
+            sockets.io_uring_used();
+        }
         let id = sockets.opened(fd, family, kind & libc::SOCK_NONBLOCK != 0)?;
         // The one that had its place before may have been of another engine.
         marks::move_socket(id, state::FIRST);

@@ -13,8 +13,8 @@ use libc::{c_int, c_long, c_uint, c_ulong, sigset_t, size_t, timespec};
 
 use super::{descriptors, epoll, poll, sockets, transfer};
 use crate::probe::is_readable;
-use crate::real;
 use crate::turn::to_timespec;
+use crate::{io_uring, real};
 
 /// Bytes of the kernel's signal mask.
 const MASK_BYTES: c_ulong = 8;
@@ -37,10 +37,27 @@ pub unsafe extern "C" fn syscall(
             libc::SYS_ppoll | libc::SYS_pselect6 | libc::SYS_epoll_pwait | libc::SYS_epoll_pwait2 => {
                 masked(number, arguments)
             }
+            libc::SYS_io_uring_setup | libc::SYS_io_uring_register | libc::SYS_io_uring_enter => {
+                return uses_io_uring(number, arguments);
+            }
             _ => by_name(number, arguments).or_else(|| by_older_name(number, arguments)),
         };
         answered.unwrap_or_else(|| real::syscall(number, a, b, c, d, e, f))
     }
+}
+
+/// What is accelerated is the kernel's before the program can have anything done with it. A ring may also be inherited, so that
+/// the first call that is seen is not the one that made it.
+unsafe fn uses_io_uring(number: c_long, [a, b, c, d, e, f]: [c_ulong; 6]) -> c_long {
+    if number != libc::SYS_io_uring_setup {
+        io_uring::set_up();
+    }
+    // SAFETY: the caller's, as for the C function.
+    let result = unsafe { real::syscall(number, a, b, c, d, e, f) };
+    if result >= 0 {
+        io_uring::set_up();
+    }
+    result
 }
 
 /// Calls whose C function takes the same arguments.

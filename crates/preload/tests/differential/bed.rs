@@ -6,12 +6,13 @@ use std::path::PathBuf;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use nearwire_lab::{Cable, CableEnd, VirtualCable, VirtualCableOptions};
+use nearwire_lab::{Cable, CableEnd, Namespace, VirtualCable, VirtualCableOptions};
 use rustix::process::{Pid, Signal, kill_process_group};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use tempfile::TempDir;
 
 use crate::programs::Programs;
+use crate::surroundings::Beyond;
 use crate::trace;
 
 /// A program that has not ended by now hangs: on a machine with other work, ports of many programs that open and close at
@@ -70,9 +71,9 @@ pub struct Bed<'a> {
     cable: VirtualCable,
     directory: TempDir,
     next_port: u16,
-    peer: Child,
-    /// The peer ends when this closes.
-    _peer_input: ChildStdin,
+    /// The far end, and the host beyond it. They end when their inputs close.
+    peers: [(Child, ChildStdin); 2],
+    _beyond: Beyond,
 }
 
 impl<'a> Bed<'a> {
@@ -83,9 +84,13 @@ impl<'a> Bed<'a> {
         for end in [cable.near(), cable.far()] {
             end.namespace.enter(|| SYSCTLS.iter().for_each(|(path, value)| set_sysctl(path, value))).unwrap();
         }
-        let mut peer = start_peer(programs, &cable, directory.path().join("peer"));
-        let peer_input = peer.stdin.take().unwrap();
-        Self { programs, cable, directory, next_port: FIRST_PORT, peer, _peer_input: peer_input }
+        let beyond = Beyond::lay(cable.near(), cable.far());
+        let (far, door) = (cable.far(), |name: &str| directory.path().join(name));
+        let peers = [
+            start_peer(programs, &cable, &far.namespace, &far.interface, door("peer")),
+            start_peer(programs, &cable, &beyond.namespace, Beyond::INTERFACE, door("beyond")),
+        ];
+        Self { programs, cable, directory, next_port: FIRST_PORT, peers, _beyond: beyond }
     }
 
     /// Runs a script and gives its trace.
@@ -101,7 +106,10 @@ impl<'a> Bed<'a> {
         let mut command = Command::new(&self.programs.scripts);
         command.args(arguments).env_clear().current_dir(self.directory.path()).process_group(0);
         command.env("PATH", "/usr/bin:/bin").env("SCRIPT_TRACE", file("trace")).env("SCRIPT_PEER", file("peer"));
-        command.env("SCRIPT_PORT", self.next_port.to_string()).envs(run.variables().iter().copied());
+        command
+            .env("SCRIPT_BEYOND", file("beyond"))
+            .env("SCRIPT_PORT", self.next_port.to_string())
+            .envs(run.variables().iter().copied());
         if !run.variables().is_empty() {
             command.env("LD_PRELOAD", &self.programs.library);
         }
@@ -129,9 +137,11 @@ impl<'a> Bed<'a> {
 
 impl Drop for Bed<'_> {
     fn drop(&mut self) {
-        // An error means that it has ended already.
-        let _ = self.peer.kill();
-        let _ = self.peer.wait();
+        for (peer, _) in &mut self.peers {
+            // An error means that it has ended already.
+            let _ = peer.kill();
+            let _ = peer.wait();
+        }
     }
 }
 
@@ -143,16 +153,23 @@ fn set_sysctl(path: &str, value: &str) {
     }
 }
 
-fn start_peer(programs: &Programs, cable: &VirtualCable, door: PathBuf) -> Child {
+fn start_peer(
+    programs: &Programs,
+    cable: &VirtualCable,
+    namespace: &Namespace,
+    interface: &str,
+    door: PathBuf,
+) -> (Child, ChildStdin) {
     let (near, far) = (cable.near(), cable.far());
     let mut command = Command::new(&programs.peer);
-    command.arg(door).arg(&far.interface).arg(near.ipv4.to_string()).arg(near.ipv6.to_string());
+    command.arg(door).arg(interface).arg(near.ipv4.to_string()).arg(near.ipv6.to_string());
     command.arg(far.ipv4.to_string()).stdin(Stdio::piped()).stdout(Stdio::piped());
-    let mut peer = far.namespace.enter(|| command.spawn()).unwrap().unwrap();
+    let mut peer = namespace.enter(|| command.spawn()).unwrap().unwrap();
     let mut line = String::new();
     BufReader::new(peer.stdout.take().unwrap()).read_line(&mut line).unwrap();
     assert_eq!(line, "ready\n", "the peer's first words");
-    peer
+    let input = peer.stdin.take().unwrap();
+    (peer, input)
 }
 
 /// How a program ended. One that hangs is ended, with all that it started.

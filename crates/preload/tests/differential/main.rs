@@ -14,6 +14,7 @@ mod bed;
 mod compare;
 mod programs;
 mod sequences;
+mod surroundings;
 mod trace;
 
 use std::sync::Mutex;

@@ -90,6 +90,32 @@ void far_receives(int port) { receives(AF_INET, port, 500); }
 void far_receives6(int port) { receives(AF_INET6, port, 500); }
 void far_receives_nothing(int port) { receives(AF_INET, port, 30); }
 
+int far_counts(int family, int port, int size) {
+    int count = 0;
+    for (int length = 0; length >= 0;) {
+        struct peer_request request = { .command = PEER_RECEIVE, .family = family, .from = port, .after_ms = 60 };
+        length = ask(&request).length;
+        count += length == size;
+    }
+    return count;
+}
+
+void far_is_beyond(void) { setenv(PEER_VARIABLE, getenv("SCRIPT_BEYOND"), 1); }
+
+/* Ports go up by PORTS from run to run. */
+const char *BEYOND(int n) {
+    static _Thread_local char text[32];
+    int run = script_port() / PORTS;
+    snprintf(text, sizeof text, "10.78.%d.%d", run >> 4, (run & 15) << 4 | n);
+    return text;
+}
+
+const char *BEYOND6(int n) {
+    static _Thread_local char text[32];
+    snprintf(text, sizeof text, "fd78::%x:%x", script_port() / PORTS + 1, n);
+    return text;
+}
+
 void far_watched(int port) {
     struct peer_request request = { .command = PEER_WATCHED, .from = port, .after_ms = 500 };
     struct peer_reply reply = ask(&request);

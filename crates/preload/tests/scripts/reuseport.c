@@ -1,6 +1,8 @@
 /* SO_REUSEPORT: datagrams are spread over sockets, each to one. */
 #include "script.h"
 
+#include <linux/filter.h>
+
 static int shared_port(int n) {
     int fd = socket(AF_INET, SOCK_DGRAM, 0), one = 1;
     setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &one, sizeof one);
@@ -44,6 +46,78 @@ SCRIPT(all_must_want_it) {
     CALL(bind(b, V4(NEAR, PORT(0))));
     int c = UDP();
     CALL(bind(c, V4(NEAR, PORT(0))));
+}
+
+/* The program that chooses among the sockets of a port always takes this one. */
+static void choose(int fd, unsigned which) {
+    struct sock_filter steps[] = { { BPF_RET | BPF_K, 0, 0, which } };
+    struct sock_fprog program = { 1, steps };
+    CALL(setsockopt(fd, SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, &program, sizeof program));
+}
+
+SCRIPT(program_chooses_among_the_sockets_of_a_port) {
+    int a = shared_port(0), b = shared_port(0), c = shared_port(0);
+    choose(b, 2);
+    FAR_SENDS(.from = PORT(1), .sources = 12, .to = PORT(0), .size = 3, .count = 80);
+    say("%d %d %d", drain(a), drain(b), drain(c));
+    choose(a, 0);
+    FAR_SENDS(.from = PORT(1), .sources = 12, .to = PORT(0), .size = 3, .count = 24);
+    say("%d %d %d", drain(a), drain(b), drain(c));
+}
+
+SCRIPT(program_attached_before_others_come) {
+    int a = shared_port(0);
+    choose(a, 1);
+    int b = shared_port(0);
+    FAR_SENDS(.from = PORT(1), .sources = 12, .to = PORT(0), .size = 3, .count = 80);
+    say("%d %d", drain(a), drain(b));
+}
+
+SCRIPT(program_attached_before_bind) {
+    int b = shared_port(0), a = UDP();
+    SET(a, SOL_SOCKET, SO_REUSEPORT, 1);
+    choose(a, 1);
+    CALL(bind(a, V4(NEAR, PORT(0))));
+    FAR_SENDS(.from = PORT(1), .sources = 12, .to = PORT(0), .size = 3, .count = 24);
+    /* The kernel takes the program of the socket that was first at the port. */
+    say("together %d", drain(a) + drain(b));
+}
+
+SCRIPT(program_comes_while_datagrams_wait) {
+    int a = shared_port(0), b = shared_port(0);
+    FAR_SENDS(.from = PORT(1), .sources = 12, .to = PORT(0), .size = 3, .count = 24);
+    choose(a, 1);
+    FAR_SENDS(.from = PORT(1), .sources = 12, .to = PORT(0), .size = 3, .count = 24);
+    int one = drain(a), two = drain(b);
+    say("together %d, at least half at the chosen one: %d", one + two, two >= 24);
+}
+
+/* Only the kernel runs a filter, so it serves that socket, and must get what is for it. */
+SCRIPT(one_with_a_filter_has_its_share) {
+    int a = shared_port(0), b = shared_port(0);
+    struct sock_filter steps[] = { { BPF_RET | BPF_K, 0, 0, 0xffff } };
+    struct sock_fprog program = { 1, steps };
+    CALL(setsockopt(a, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program));
+    FAR_SENDS(.from = PORT(1), .sources = 15, .to = PORT(0), .size = 3, .count = 60);
+    int one = drain(a), two = drain(b);
+    say("together %d, each some: %d", one + two, one > 0 && two > 0);
+}
+
+/* SO_REUSEADDR: each socket of a group has a copy, whoever serves it. */
+SCRIPT(one_of_a_group_with_a_filter_has_its_copies) {
+    int fds[2];
+    struct ip_mreqn membership = { { inet_addr(GROUP) }, { 0 }, (int)if_nametoindex(INTERFACE) };
+    for (int i = 0; i < 2; i++) {
+        fds[i] = UDP();
+        SET(fds[i], SOL_SOCKET, SO_REUSEADDR, 1);
+        CALL(bind(fds[i], V4("0.0.0.0", PORT(0))));
+        CALL(setsockopt(fds[i], IPPROTO_IP, IP_ADD_MEMBERSHIP, &membership, sizeof membership));
+    }
+    struct sock_filter steps[] = { { BPF_RET | BPF_K, 0, 0, 0xffff } };
+    struct sock_fprog program = { 1, steps };
+    CALL(setsockopt(fds[0], SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program));
+    FAR_SENDS(.to = PORT(0), .size = 3, .count = 10, .address = GROUP);
+    say("%d %d", drain(fds[0]), drain(fds[1]));
 }
 
 static int other_process(void) {

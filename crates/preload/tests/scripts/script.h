@@ -191,6 +191,13 @@ void far_joins6(int port, const char *group);
 void far_receives(int port);
 void far_receives6(int port);
 void far_receives_nothing(int port);
+/* How many datagrams came to a port that was opened before and were not written down, those of `size` bytes. */
+int far_counts(int family, int port, int size);
+/* From now on the far end is a host behind a router, whose leg to it carries packets of 1400 bytes. It has many addresses;
+ * BEYOND(0) to BEYOND(15) and BEYOND6 belong to this run alone. */
+void far_is_beyond(void);
+const char *BEYOND(int n);
+const char *BEYOND6(int n);
 void far_closes(int port);
 /* Writes down the next IPv4 header to a port that was watched before. */
 void far_watches(int port);

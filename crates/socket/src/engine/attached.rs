@@ -6,7 +6,9 @@ use std::time::{Duration, Instant};
 
 use nearwire_frames::interface::InterfaceFacts;
 use nearwire_frames::port::Port;
-use nearwire_frames::ports::xdp::{Side, Steer, TimesWanted, XdpConfig, XdpMode, XdpPort, candidates, fill_frames as ring_frames};
+use nearwire_frames::ports::xdp::{
+    Overflow, Side, Steer, TimesWanted, XdpConfig, XdpMode, XdpPort, candidates, fill_frames as ring_frames,
+};
 use nearwire_frames::steering::{SHARES_MOST, SteeringTable};
 use nearwire_frames::{PortError, RawPort as _, TimeSource};
 use nearwire_stack::{LinkKind, PortId, ReceiveChecksum, Update};
@@ -520,6 +522,7 @@ fn sized(config: XdpConfig, facts: &InterfaceFacts, fill_frames_most: u32, engin
         lanes,
         frame_size_bytes,
         fill_frames,
+        overflow: Overflow::Kernel,
         // An engine whose thread does not call keeps what its rings hold from the others: all rings together hold less
         // than there is.
         //

@@ -17,9 +17,19 @@ pub struct Seen {
     pub error: bool,
 }
 
+/// What else there is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Other {
+    /// News of the kernel's tables.
+    Tables,
+    /// A router told of a packet that was too long.
+    PathErrors,
+}
+
 /// Tokens above those of shadows.
 const TABLES: u64 = 1 << 32;
 const PORT: u64 = 2 << 32;
+const PATH_ERRORS: u64 = 3 << 32;
 
 const EVENTS_AT_ONCE: usize = 32;
 
@@ -38,6 +48,10 @@ impl Watch {
         Ok(add(&self.epoll, tables, EventData::new_u64(TABLES), EventFlags::IN)?)
     }
 
+    pub(super) fn add_path_errors(&self, socket: BorrowedFd<'_>) -> io::Result<()> {
+        Ok(add(&self.epoll, socket, EventData::new_u64(PATH_ERRORS), EventFlags::IN)?)
+    }
+
     pub(super) fn add_port(&self, socket: BorrowedFd<'_>) -> io::Result<()> {
         Ok(add(&self.epoll, socket, EventData::new_u64(PORT), EventFlags::IN)?)
     }
@@ -54,14 +68,15 @@ impl Watch {
     }
 
     /// What there is, without waiting.
-    pub(super) fn look(&self, mut shadow: impl FnMut(u32, Seen), mut tables: impl FnMut()) {
+    pub(super) fn look(&self, mut shadow: impl FnMut(u32, Seen), mut other: impl FnMut(Other)) {
         let mut events = [Event { flags: EventFlags::empty(), data: EventData::new_u64(0) }; EVENTS_AT_ONCE];
         loop {
             let Ok(found) = wait(&self.epoll, &mut events[..], Some(&Timespec::default())) else { return };
             let mut shadows = 0;
             for event in &events[..found] {
                 match event.data.u64() {
-                    TABLES => tables(),
+                    TABLES => other(Other::Tables),
+                    PATH_ERRORS => other(Other::PathErrors),
                     PORT => {}
                     token => {
                         shadows += 1;

@@ -1,16 +1,18 @@
-//! Questions to the kernel: whole tables, and the use of a neighbour.
+//! Questions to the kernel: whole tables, the way to one destination, and the use of a neighbour.
 
 use std::io;
 use std::net::IpAddr;
 use std::os::fd::OwnedFd;
+use std::time::Duration;
 
-use nearwire_stack::Update;
+use nearwire_stack::{Path, Update};
 use rustix::io::Errno;
 use rustix::net::netlink::SocketAddrNetlink;
 use rustix::net::{RecvFlags, SendFlags, connect, recv, send};
 
 use super::TablesError;
 use super::message::{Message, Messages, Request, u32_of};
+use super::route;
 use super::rules::Rules;
 use super::subscription::route_socket;
 
@@ -159,6 +161,43 @@ impl Questions {
             present |= !rules.are_the_kernels_own(question.family);
         }
         Ok(Update::PolicyRules { present })
+    }
+
+    /// RTM_GETROUTE for one destination: the answer has what the kernel keeps beside the route.
+    pub(super) fn path(
+        &mut self,
+        ifindex: u32,
+        destination: IpAddr,
+        buffer: &mut [u8],
+    ) -> Result<(Path, Option<Duration>), TablesError> {
+        let refused = |errno: Errno| TablesError::Refused { table: "way to a destination", source: errno.into() };
+        self.sequence += 1;
+        let mut header = [0; RTMSG_BYTES];
+        (header[0], header[1]) = match destination {
+            IpAddr::V4(_) => (libc::AF_INET as u8, 32),
+            IpAddr::V6(_) => (libc::AF_INET6 as u8, 128),
+        };
+        let request = Request::new(libc::RTM_GETROUTE, libc::NLM_F_REQUEST as u16, self.sequence, &header);
+        let request = match destination {
+            IpAddr::V4(address) => request.attribute(libc::RTA_DST, &address.octets()),
+            IpAddr::V6(address) => request.attribute(libc::RTA_DST, &address.octets()),
+        };
+        let request = request.attribute(libc::RTA_OIF, &ifindex.to_ne_bytes());
+        self.send(&request.into_bytes()).map_err(refused)?;
+        loop {
+            let len_bytes = match recv(&self.socket, &mut *buffer, RecvFlags::empty()) {
+                Ok((len_bytes, _)) => len_bytes,
+                Err(Errno::INTR | Errno::NOBUFS) => continue,
+                Err(errno) => return Err(refused(errno)),
+            };
+            let answer = Messages::new(&buffer[..len_bytes]).find(|message| message.sequence == self.sequence);
+            let Some(answer) = answer else { continue };
+            if i32::from(answer.kind) == libc::NLMSG_ERROR {
+                verdict(&answer).map_err(refused)?;
+                continue;
+            }
+            return Ok(route::path(&answer));
+        }
     }
 
     /// RTM_NEWNEIGH with NTF_USE.

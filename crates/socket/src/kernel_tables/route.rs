@@ -4,8 +4,9 @@
 //! `net/ipv4/fib_semantics.c` and `rt6_fill_node` of `net/ipv6/route.c`.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::time::Duration;
 
-use nearwire_stack::{Route, RouteKind, RouteTable};
+use nearwire_stack::{Path, Route, RouteKind, RouteTable};
 use netlink_packet_route::route::{RouteFlags, RouteHeader, RouteType};
 
 use super::message::{Attributes, Malformed, Message, address_of, u16_of, u32_of};
@@ -15,6 +16,9 @@ const RTA_NH_ID: u16 = 30;
 const RTAX_LOCK: u16 = 1;
 const RTAX_MTU: u16 = 2;
 const RTAX_HOPLIMIT: u16 = 10;
+/// `rta_expires` in `struct rta_cacheinfo`, and what it counts in (`USER_HZ`).
+const EXPIRES_AT: usize = 8;
+const MILLISECONDS_PER_TICK: u64 = 10;
 const LWTUNNEL_ENCAP_NONE: u16 = 0;
 
 /// The route of a message of IPv4 or IPv6. `None`: of a table that needs policy rules, or a cached one.
@@ -78,6 +82,23 @@ fn metrics(route: &mut Route, metrics: &[u8]) {
     }
 }
 
+/// What the answer to a question for one destination says of the path, and how long it is good (`rt_fill_info` of
+/// `net/ipv4/route.c`, `rt6_fill_node` of `net/ipv6/route.c`).
+pub(super) fn path(message: &Message<'_>) -> (Path, Option<Duration>) {
+    let mut route = Route::on_link(Ipv4Addr::UNSPECIFIED.into(), 0, 0);
+    let mut ticks = 0;
+    for (kind, value) in message.attributes(HEADER_BYTES) {
+        match kind {
+            libc::RTA_METRICS => metrics(&mut route, value),
+            libc::RTA_CACHEINFO => ticks = value.get(EXPIRES_AT..).and_then(u32_of).unwrap_or(0),
+            _ => {}
+        }
+    }
+    let expires = Duration::from_millis(u64::from(ticks) * MILLISECONDS_PER_TICK);
+    let path = Path { mtu_bytes: route.mtu_bytes, is_mtu_locked: route.is_mtu_locked };
+    (path, Some(expires).filter(|_| ticks.cast_signed() > 0))
+}
+
 fn table(number: u32) -> Option<RouteTable> {
     Some(match u8::try_from(number).ok()? {
         libc::RT_TABLE_LOCAL => RouteTable::Local,
@@ -137,6 +158,20 @@ mod tests {
             ..Route::on_link([0, 0, 0, 0].into(), 0, 7).via([10, 0, 0, 254].into())
         };
         assert_eq!(parsed(bytes), Some(wanted));
+    }
+
+    #[test]
+    fn answer_about_a_path_has_its_mtu_and_how_long_it_is_good() {
+        let asked = |metrics: &[u8], expires: i32| {
+            let mut cache = [0; 32];
+            cache[EXPIRES_AT..EXPIRES_AT + 4].copy_from_slice(&expires.to_ne_bytes());
+            let request = request(32, 0, MAIN, UNICAST, libc::RTM_F_CLONED).attribute(libc::RTA_METRICS, metrics);
+            let bytes = request.attribute(libc::RTA_CACHEINFO, &cache).into_bytes();
+            path(&Messages::new(&bytes).next().unwrap())
+        };
+        let narrow = Path { mtu_bytes: Some(1400), is_mtu_locked: false };
+        assert_eq!(asked(&[8, 0, 2, 0, 0x78, 5, 0, 0], 59_900), (narrow, Some(Duration::from_secs(599))));
+        assert_eq!(asked(&[], 0), (Path::default(), None));
     }
 
     #[test]

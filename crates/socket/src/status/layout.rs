@@ -75,6 +75,8 @@ worded! {
         SocketsGivenBack => "sockets given back",
         /// Sockets that found no slot here.
         SocketsWithoutSlot => "sockets without slot",
+        /// Frames that went by the kernel because the rings had no room: the program did not read for too long.
+        FramesOverflowed => "frames by the kernel for want of room",
     }
 }
 

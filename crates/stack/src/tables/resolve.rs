@@ -10,7 +10,7 @@ use crate::reasons::NeedsKernel;
 
 use super::source::{self, Wanted};
 use super::update::{LinkKind, NeighbourState, Route, RouteKind, RouteTable};
-use super::{Offers, PortId, Tables};
+use super::{Offers, PortId, Tables, sure_bytes};
 
 /// What is asked.
 #[derive(Clone, Copy, Debug)]
@@ -43,7 +43,11 @@ pub(crate) struct NextHop {
     pub(crate) destination_mac: MacAddress,
     pub(crate) source_mac: MacAddress,
     pub(crate) tags: VlanTags,
-    /// Longest packet for this destination.
+    /// Interface index.
+    pub(crate) ifindex: u32,
+    /// Longest packet for this destination, as far as the kernel was asked.
+    pub(crate) sure_bytes: u32,
+    /// The same, provided that no router told of less.
     pub(crate) mtu_bytes: u32,
     /// Longest packet of the interface.
     pub(crate) link_mtu_bytes: u32,
@@ -54,6 +58,16 @@ pub(crate) struct NextHop {
 }
 
 impl Tables {
+    /// After a packet that is longer than what is sure: whether the kernel was asked by now, for another flow. If not, it is
+    /// to be asked ([`Tables::take_path_question`]).
+    pub(crate) fn is_path_known(&mut self, ifindex: u32, destination: Address) -> bool {
+        let is_known = self.paths.get(ifindex, destination).is_some();
+        if !is_known {
+            self.paths.want(ifindex, destination);
+        }
+        is_known
+    }
+
     /// Everything for a frame to `query.destination`.
     pub(crate) fn next_hop(&mut self, query: Query) -> Result<NextHop, NeedsKernel> {
         let way = self.way(query)?;
@@ -62,8 +76,10 @@ impl Tables {
         let (port, tags) = self.port_of(way.ifindex)?;
         let offers = self.ports[port.0 as usize].offers;
         let destination_mac = self.hardware_address(way.ifindex, way.next_hop)?;
-        let path_mtu_bytes = self.path_mtus.get(&query.destination).copied();
-        let mtu_bytes = [way.mtu_bytes, path_mtu_bytes].into_iter().flatten().fold(link_mtu_bytes, u32::min);
+        let path = self.paths.get(way.ifindex, query.destination);
+        let is_path_known = path.is_some() || !self.asks_paths || query.destination.is_multicast();
+        let path = path.unwrap_or_default();
+        let mtu_bytes = [way.mtu_bytes, path.mtu_bytes].into_iter().flatten().fold(link_mtu_bytes, u32::min);
         Ok(NextHop {
             port,
             offers,
@@ -71,9 +87,11 @@ impl Tables {
             destination_mac,
             source_mac,
             tags,
+            ifindex: way.ifindex,
+            sure_bytes: if is_path_known { mtu_bytes } else { mtu_bytes.min(sure_bytes(query.destination)) },
             mtu_bytes,
             link_mtu_bytes,
-            is_mtu_locked: way.is_mtu_locked,
+            is_mtu_locked: way.is_mtu_locked || path.is_mtu_locked,
             hop_limit: way.hop_limit,
             is_joined_here: self.is_joined(way.ifindex, query.destination),
         })

@@ -59,7 +59,7 @@ fn picture() -> Vec<Update> {
 }
 
 fn tables() -> Tables {
-    let mut tables = Tables::new(KeyedHash::new(1));
+    let mut tables = Tables::new(KeyedHash::new(1), false);
     for ifindex in [2, 3] {
         tables.attach_port(ifindex, Offers::default());
     }
@@ -172,9 +172,10 @@ fn mtu_is_the_least_of_link_route_and_path() {
     tables.update(new(Route { mtu_bytes: Some(1400), is_mtu_locked: true, ..route("10.0.0.9", 32, 2) }));
     let near = hop(&mut tables, "10.0.0.9").unwrap();
     assert_eq!((near.mtu_bytes, near.link_mtu_bytes, near.is_mtu_locked), (1400, 1500, true));
-    tables.update(Update::PathMtu { destination: ip("10.0.0.9"), mtu_bytes: Some(1300) });
+    let narrow = Path { mtu_bytes: Some(1300), is_mtu_locked: false };
+    tables.update(Update::Path { ifindex: 2, destination: ip("10.0.0.9"), path: Some(narrow) });
     assert_eq!(hop(&mut tables, "10.0.0.9").unwrap().mtu_bytes, 1300);
-    tables.update(Update::PathMtu { destination: ip("10.0.0.9"), mtu_bytes: None });
+    tables.update(Update::Path { ifindex: 2, destination: ip("10.0.0.9"), path: None });
     assert_eq!(hop(&mut tables, "10.0.0.9").unwrap().mtu_bytes, 1400);
 }
 

@@ -5,6 +5,8 @@ use std::net::{IpAddr, Ipv4Addr};
 use nearwire_wire::MacAddress;
 use nearwire_wire::ethernet::TagKind;
 
+use super::paths::Path;
+
 /// One event. A listener turns each rtnetlink message into one of these; a wholesale resync is a list of `New...`
 /// (see [`Stack::resync`](crate::Stack::resync)).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,12 +60,14 @@ pub enum Update {
         /// The group.
         group: IpAddr,
     },
-    /// The kernel learned the MTU of a path, or forgot it.
-    PathMtu {
+    /// What the kernel knows of the way to a destination ([`Stack::take_path_question`](crate::Stack::take_path_question)).
+    Path {
+        /// Interface index.
+        ifindex: u32,
         /// The far end.
         destination: IpAddr,
-        /// The longest packet the path carries; `None`: forgotten.
-        mtu_bytes: Option<u32>,
+        /// The answer; `None`: it is not true any more, and is to be asked for again.
+        path: Option<Path>,
     },
     /// Whether there are routing rules other than the kernel's own three (`ip rule`).
     PolicyRules {

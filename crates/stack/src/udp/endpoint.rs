@@ -156,6 +156,8 @@ pub(crate) struct Endpoint {
     pub(crate) is_announced: bool,
     /// The local address was given to bind() and outlives the connection.
     pub(crate) is_address_locked: bool,
+    /// The kernel has datagrams for it that come before those that arrive, and there is no room for them.
+    pub(crate) is_behind_kernel: bool,
     /// IPv4 identification of the next datagram that may be fragmented, or is of a connection.
     pub(crate) identification: u16,
     /// Datagrams dropped for want of room (`sk_drops`).
@@ -185,6 +187,7 @@ impl Endpoint {
             version,
             is_announced: false,
             is_address_locked: false,
+            is_behind_kernel: false,
             group: 0,
             identification,
             queue: Queue::default(),

@@ -27,6 +27,8 @@ pub(crate) struct Pool {
     slots_most: usize,
     slot_bytes: usize,
     free: u32,
+    /// Payloads that are longer than a slot, by slot: few, as only those have them that came by the kernel.
+    long: Vec<(u32, Box<[u8]>)>,
 }
 
 /// Memory of a number of slots.
@@ -109,6 +111,7 @@ impl Pool {
             slots_most: slots as usize,
             slot_bytes,
             free: NONE,
+            long: Vec::new(),
         }
     }
 
@@ -173,6 +176,27 @@ impl Pool {
         Ok(())
     }
 
+    /// The same of a datagram of any length, which may allocate. It came by the kernel.
+    pub(crate) fn push_of_kernel(
+        &mut self,
+        queue: &mut Queue,
+        limit_bytes: u32,
+        datagram: &Datagram<'_>,
+    ) -> Result<(), QueueError> {
+        let payload = datagram.payload;
+        if payload.len() <= self.slot_bytes {
+            return self.push(queue, limit_bytes, datagram);
+        }
+        self.push(queue, limit_bytes, &Datagram { payload: &[], ..*datagram })?;
+        let at = queue.last;
+        if let Some(slot) = self.slot_mut(at) {
+            slot.len_bytes = payload.len() as u32;
+        }
+        queue.charged_bytes += charge(payload.len()) - charge(0);
+        self.long.push((at, payload.into()));
+        Ok(())
+    }
+
     /// Lends the first datagram; it stays.
     #[inline]
     pub(crate) fn front(&self, queue: &Queue) -> Option<Datagram<'_>> {
@@ -182,6 +206,10 @@ impl Pool {
         let slab = &self.slabs[queue.first as usize / SLAB_SLOTS];
         let at = queue.first as usize % SLAB_SLOTS;
         let slot = &slab.slots[at];
+        if slot.len_bytes as usize > self.slot_bytes {
+            let payload = self.long.iter().find(|(of, _)| *of == queue.first).map(|(_, payload)| &payload[..]);
+            return Some(slot.meta.lend(payload.unwrap_or_default()));
+        }
         let start = at * self.slot_bytes;
         Some(slot.meta.lend(&slab.bytes[start..start + slot.len_bytes as usize]))
     }
@@ -193,13 +221,17 @@ impl Pool {
             return;
         }
         let at = queue.first;
-        let free = self.free;
+        let (free, slot_bytes) = (self.free, self.slot_bytes);
         let Some(slot) = self.slot_mut(at) else { return };
+        let is_long = slot.len_bytes as usize > slot_bytes;
         queue.first = slot.next;
         queue.len_datagrams -= 1;
         queue.charged_bytes -= charge(slot.len_bytes as usize);
         slot.next = free;
         self.free = at;
+        if is_long {
+            self.long.retain(|(of, _)| *of != at);
+        }
     }
 
     /// Drops all that an endpoint has.
@@ -275,6 +307,22 @@ mod tests {
         assert_eq!(pool.push(&mut queue, 1000, &datagram(b"12345")), Err(QueueError::Memory));
         assert_eq!(pool.push(&mut queue, 1000, &datagram(b"1234")), Ok(()));
         assert_eq!(pool.push(&mut queue, 1000, &datagram(b"")), Err(QueueError::Memory));
+    }
+
+    #[test]
+    fn long_datagrams_of_the_kernel_pushed_keep_their_place_and_are_charged() {
+        let (mut pool, mut queue) = (Pool::new(3, 4), Queue::default());
+        let payloads = [&b"1234567890"[..], b"12", b"abcdefgh"];
+        for payload in payloads {
+            assert_eq!(pool.push_of_kernel(&mut queue, 10_000, &datagram(payload)), Ok(()));
+        }
+        assert_eq!(queue.charged_bytes(), 3 * charge(1));
+        assert_eq!(pool.push_of_kernel(&mut queue, 10_000, &datagram(payloads[0])), Err(QueueError::Memory));
+        for payload in payloads {
+            assert_eq!(pool.front(&queue), Some(datagram(payload)));
+            pool.pop(&mut queue);
+        }
+        assert_eq!((pool.front(&queue), queue.charged_bytes(), pool.long.len()), (None, 0, 0));
     }
 
     #[test]

@@ -6,6 +6,9 @@ use crate::PortError;
 use crate::interface::InterfaceFacts;
 use crate::xdp::AttachMode;
 
+/// Slots that are left free for frames that are counted late: a round of a driver's is of 64.
+const MARGIN_FRAMES: u32 = 128;
+
 /// How frames get between the driver and the packet memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum XdpMode {
@@ -55,6 +58,18 @@ pub enum Steer {
     Filters,
 }
 
+/// Who gets frames for which a port has no room, since nobody reads: where all buffers wait to be read, or a ring is full.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Overflow {
+    /// Nobody: they are dropped, and counted ([`crate::Port::statistics`]).
+    Drop,
+    /// The kernel, with all that come after them until [`XdpPort::settle_overflow`]. Of a port with [`Steer::Filters`]; the
+    /// program takes no measurable time for it.
+    ///
+    /// [`XdpPort::settle_overflow`]: super::XdpPort::settle_overflow
+    Kernel,
+}
+
 /// How an AF_XDP port is to be opened. [`XdpConfig::new`] gives measured defaults; change what differs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct XdpConfig {
@@ -79,6 +94,8 @@ pub struct XdpConfig {
     pub tx_interface: Option<String>,
     /// Which frames to take.
     pub steer: Steer,
+    /// Who gets frames for which there is no room.
+    pub overflow: Overflow,
     /// Size of a buffer: 2048 or 4096. 2048 carries 1792 bytes: the kernel keeps 256 for itself.
     pub frame_size_bytes: u32,
     /// Buffers for receiving, for each receive queue. A small set stays in the cache: 256 buffers of 2 KiB gave 30 to 40
@@ -117,6 +134,7 @@ impl XdpConfig {
             lanes: false,
             tx_interface: None,
             steer,
+            overflow: Overflow::Drop,
             frame_size_bytes: 2048,
             fill_frames: 128,
             tx_frames: 64,
@@ -142,6 +160,21 @@ impl XdpConfig {
     pub fn with_queues(mut self, rx_queues: u32) -> XdpConfig {
         self.rx_queues = (0..rx_queues.max(1)).collect();
         self
+    }
+
+    /// Frames that may wait in each ring of the first share and of the others until the kernel gets what comes. Some slots are left
+    /// free: several CPUs may find the last room at the same time, and frames of one round of a driver are counted when it ends.
+    pub(super) fn rooms(&self) -> (u32, u32) {
+        let buffers = match self.mode {
+            // The driver has some, to receive into.
+            XdpMode::ZeroCopy => self.fill_frames / 2,
+            XdpMode::NativeCopy | XdpMode::Generic => self.fill_frames,
+        };
+        let room = |slots: u32| {
+            let frames = slots.min(buffers);
+            (frames - (frames / 8).min(MARGIN_FRAMES)).max(1)
+        };
+        (room(self.rx_ring_slots), room(self.share_ring_slots))
     }
 
     /// The interface frames are sent on.

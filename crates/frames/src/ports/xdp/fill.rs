@@ -115,6 +115,11 @@ impl SharedFill {
         self.kept.append(&mut other.kept);
     }
 
+    /// How many are kept.
+    pub(super) fn kept_frames(&self) -> u32 {
+        self.kept.len() as u32
+    }
+
     /// Keeps a buffer that has been read.
     #[inline]
     pub(super) fn keep(&mut self, buffer: u64) {
@@ -122,41 +127,40 @@ impl SharedFill {
         self.kept.push(buffer);
     }
 
-    /// Gives back what is kept, if it is enough and nobody else has the ring.
+    /// Gives back what is kept, if it is enough and nobody else has the ring. How many.
     #[inline]
-    pub(super) fn give_back(&mut self) {
-        if self.kept.len() >= self.at_a_time {
-            self.try_give_back();
-        }
+    pub(super) fn give_back(&mut self) -> u32 {
+        if self.kept.len() >= self.at_a_time { self.try_give_back() } else { 0 }
     }
 
     /// The same when no frame came, and with more patience where the others may need the buffers: who keeps them may sleep next.
     #[inline]
-    pub(super) fn give_back_when_empty(&mut self) {
-        self.give_back();
-        if self.kept.len() >= self.too_many {
-            self.insist();
-        }
+    pub(super) fn give_back_when_empty(&mut self) -> u32 {
+        let frames = self.give_back();
+        if self.kept.len() >= self.too_many { frames + self.insist() } else { frames }
     }
 
     #[cold]
-    fn insist(&mut self) {
+    fn insist(&mut self) -> u32 {
         for _ in 0..YIELDS_MOST {
             std::thread::yield_now();
-            if self.try_give_back() {
-                return;
+            let frames = self.try_give_back();
+            if frames > 0 {
+                return frames;
             }
         }
+        0
     }
 
     #[inline]
-    fn try_give_back(&mut self) -> bool {
+    fn try_give_back(&mut self) -> u32 {
         let SharedFill { ring, kept, .. } = self;
-        let has_given = ring.try_with(|ring| push_all(ring, kept));
-        if has_given {
-            kept.clear();
+        if !ring.try_with(|ring| push_all(ring, kept)) {
+            return 0;
         }
-        has_given
+        let frames = kept.len() as u32;
+        kept.clear();
+        frames
     }
 
     #[cfg(test)]

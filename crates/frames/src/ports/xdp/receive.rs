@@ -19,6 +19,7 @@ use super::rings::ConsumerRing;
 use super::socket::OpenAnother;
 use super::umem::Umem;
 use crate::PortError;
+use crate::steering::Credit;
 use crate::xdp::stamps::{RECORD_BYTES, Record};
 
 /// Frames read before the kernel gets their buffers back, within one batch.
@@ -77,6 +78,8 @@ pub(super) struct Receiver {
     mark: Option<NonZeroU64>,
     /// What the socket counted before it was this receiver's.
     dropped_before: u64,
+    /// Tells the program how many frames there is room for.
+    credit: Option<Credit>,
 }
 
 impl Receiver {
@@ -99,11 +102,65 @@ impl Receiver {
             expected_bytes: 0,
             mark: None,
             dropped_before: 0,
+            credit: None,
         }
     }
 
     pub(super) fn socket(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
+    }
+
+    pub(super) fn credit(&self) -> Option<&Credit> {
+        self.credit.as_ref()
+    }
+
+    pub(super) fn set_credit(&mut self, credit: Option<Credit>) {
+        self.credit = credit;
+    }
+
+    /// The kernel gets what comes for this receiver.
+    #[inline]
+    pub(super) fn is_overflowing(&self) -> bool {
+        self.credit.as_ref().is_some_and(Credit::is_overflowing)
+    }
+
+    /// See [`super::XdpPort::begin_settling`].
+    pub(super) fn begin_settling(&mut self) -> u64 {
+        self.credit.as_mut().map_or(0, Credit::begin_settling)
+    }
+
+    /// See [`super::XdpPort::settle_overflow`].
+    pub(super) fn settle_overflow(&mut self) {
+        self.settle_by(Credit::settle);
+    }
+
+    /// See [`super::XdpPort::force_room`].
+    pub(super) fn force_room(&mut self) {
+        self.settle_by(Credit::force);
+    }
+
+    /// See [`super::XdpPort::end_force`].
+    pub(super) fn end_force(&mut self) {
+        self.settle_by(Credit::end_force);
+    }
+
+    fn settle_by(&mut self, settle: impl FnOnce(&mut Credit, u32)) {
+        let kept_frames = match &self.fill {
+            Fill::Own(_) => self.kept_frames,
+            Fill::Shared(fill) => fill.kept_frames(),
+        };
+        let outstanding_frames = kept_frames + self.rx.waiting();
+        if let Some(credit) = self.credit.as_mut().filter(|credit| credit.is_overflowing()) {
+            settle(credit, outstanding_frames);
+        }
+    }
+
+    /// So many buffers are in the fill ring again.
+    #[inline]
+    fn returned(&mut self, frames: u32) {
+        if let Some(credit) = &mut self.credit {
+            credit.give_back(frames);
+        }
     }
 
     pub(super) fn mark(&self) -> Option<NonZeroU64> {
@@ -123,6 +180,9 @@ impl Receiver {
         let Fill::Own(mut fill) = self.fill else { return self };
         self.rx.release();
         fill.submit();
+        if let Some(credit) = &mut self.credit {
+            credit.give_back(self.kept_frames);
+        }
         let fill = SharedFill::new(fill, frames);
         if let Some(mark) = self.mark {
             fill.set_mark(mark);
@@ -133,9 +193,13 @@ impl Receiver {
     /// The same with the fill ring for itself, when nobody shares it any more.
     pub(super) fn owning(mut self) -> Receiver {
         let Fill::Shared(fill) = self.fill else { return self };
+        let kept_frames = fill.kept_frames();
         match fill.into_own() {
             Ok(fill) => {
                 self.rx.release();
+                if let Some(credit) = &mut self.credit {
+                    credit.give_back(kept_frames);
+                }
                 // Frames that came by now, of whoever: right while none is on its way.
                 let taken = fill.consumed().wrapping_sub(self.rx.waiting());
                 Receiver { fill: Fill::Own(fill), kept_frames: 0, taken, ..self }
@@ -164,7 +228,11 @@ impl Receiver {
     pub(super) fn take_over(&mut self, share: Receiver) -> Parked {
         let Receiver { rx, mut fill, socket, .. } = share;
         if let (Fill::Shared(ours), Fill::Shared(theirs)) = (&mut self.fill, &mut fill) {
+            let frames = theirs.kept_frames();
             ours.keep_all_of(theirs);
+            if let Some(credit) = &mut self.credit {
+                credit.take_over(frames);
+            }
         }
         let mut parked = Parked { rx, socket };
         self.reclaim(&mut parked);
@@ -173,7 +241,9 @@ impl Receiver {
 
     /// Takes back the buffers of frames that nobody reads any more.
     pub(super) fn reclaim(&mut self, parked: &mut Parked) {
+        let mut frames = 0;
         while let Some(descriptor) = parked.rx.pop() {
+            frames += 1;
             let buffer = self.buffer_of(&descriptor);
             if let Some(mark) = self.mark {
                 let _ = self.take_record(&descriptor, mark);
@@ -188,9 +258,12 @@ impl Receiver {
             }
         }
         parked.rx.release();
-        if let Fill::Shared(fill) = &mut self.fill {
-            fill.give_back();
+        match (&mut self.credit, &self.fill) {
+            // They are not given back yet.
+            (Some(credit), Fill::Shared(_)) => credit.take_over(frames),
+            (Some(_), Fill::Own(_)) | (None, _) => {}
         }
+        self.give_back_kept();
     }
 
     /// In the kernel's words the address of a frame includes headroom; buffers start at multiples of their size.
@@ -264,7 +337,8 @@ impl Receiver {
         if self.rx.known() == 0 || self.kept_frames == GIVE_BACK_FRAMES {
             self.rx.release();
             fill.submit();
-            self.kept_frames = 0;
+            let frames = std::mem::take(&mut self.kept_frames);
+            self.returned(frames);
         }
     }
 
@@ -283,9 +357,14 @@ impl Receiver {
         if self.rx.known() == 0 || self.kept_frames == GIVE_BACK_FRAMES {
             self.rx.release();
             self.kept_frames = 0;
-            if let Fill::Shared(fill) = &mut self.fill {
-                fill.give_back();
-            }
+            self.give_back_kept();
+        }
+    }
+
+    fn give_back_kept(&mut self) {
+        if let Fill::Shared(fill) = &mut self.fill {
+            let frames = fill.give_back();
+            self.returned(frames);
         }
     }
 
@@ -293,7 +372,8 @@ impl Receiver {
     #[inline]
     pub(super) fn give_back_when_empty(&mut self) {
         if let Fill::Shared(fill) = &mut self.fill {
-            fill.give_back_when_empty();
+            let frames = fill.give_back_when_empty();
+            self.returned(frames);
         }
     }
 

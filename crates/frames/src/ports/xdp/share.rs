@@ -33,6 +33,7 @@ use std::time::{Duration, Instant};
 
 use nearwire_sys::bpf::Map;
 
+use super::overflow;
 use super::receive::{Parked, Receiver};
 use super::socket::OpenAnother;
 use super::{Times, XdpMode, XdpPort};
@@ -164,7 +165,8 @@ impl XdpPort {
         let mut opened = Vec::with_capacity(receivers.len());
         let mut entries = Entries { sockets: Arc::clone(sockets), places: Vec::with_capacity(receivers.len()) };
         for (&queue, first) in config.rx_queues.iter().zip(receivers) {
-            let receiver = first.another(&OpenAnother { config, ifindex: *ifindex, queue }, parked.next())?;
+            let mut receiver = first.another(&OpenAnother { config, ifindex: *ifindex, queue }, parked.next())?;
+            receiver.set_credit(overflow::another_credit(config, first, place_of(queue, number)));
             entries.enter(place_of(queue, number), &receiver).map_err(refused)?;
             opened.push(receiver);
         }

@@ -1,12 +1,8 @@
 //! Lanes of a port on a real kernel: sending on each, and kicks made without the port. Needs root (or says SKIP).
 
-#![allow(clippy::unwrap_used, reason = "what these functions do is test")]
-
-mod common;
-
 use std::time::{Duration, Instant};
 
-use common::{Cable, FAR, NEAR, cable_or_skip};
+use crate::common::{Cable, FAR, NEAR, cable_or_skip};
 use nearwire_frames::Port;
 use nearwire_frames::ports::xdp::{Steer, XdpConfig, XdpMode, XdpPort};
 
@@ -87,7 +83,7 @@ fn interface_down_kick_says_so_to_the_port() {
     let (mut near, _far) = open(&cable);
     assert!(queue(&mut near, 0, 7));
     let kick = near.submit_on(0).unwrap();
-    cable.near(|| common::ip(&format!("link set {NEAR} down")).unwrap());
+    cable.near(|| crate::common::ip(&format!("link set {NEAR} down")).unwrap());
     let kicked = kick.make().expect("a link that is down takes nothing");
     let error = near.kicked(kicked).unwrap_err();
     assert!(error.to_string().contains(NEAR), "{error}");

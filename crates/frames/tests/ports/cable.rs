@@ -1,14 +1,10 @@
 //! Ports on a real kernel, over a veth pair between two namespaces of their own. Needs root (or says SKIP).
 
-#![allow(clippy::unwrap_used, reason = "what these functions do is test")]
-
-mod common;
-
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use common::{Cable, FAR, NEAR, cable_or_skip, ip, ip_output};
+use crate::common::{Cable, FAR, NEAR, cable_or_skip, ip, ip_output};
 use nearwire_frames::interface::InterfaceFacts;
 use nearwire_frames::ports::packet::{PacketConfig, PacketPort};
 use nearwire_frames::ports::xdp::{Candidate, Side, Steer, XdpConfig, XdpMode, XdpPort, candidates};
@@ -367,7 +363,7 @@ fn child(cable: &Cable, before: &[&str], test: &str) -> std::io::Result<Child> {
 #[test]
 fn process_killed_no_program_is_left() {
     let Some(cable) = cable_or_skip() else { return };
-    let mut child = child(&cable, &[], "child_opens_a_port_and_sleeps").unwrap();
+    let mut child = child(&cable, &[], "cable::child_opens_a_port_and_sleeps").unwrap();
     let lines = BufReader::new(child.stdout.take().unwrap()).lines();
     assert!(lines.map_while(Result::ok).any(|line| line.contains("OPEN")), "the child opened its port");
     assert!(cable.near(|| InterfaceFacts::read(NEAR)).unwrap().program.is_some());
@@ -395,7 +391,7 @@ fn child_opens_a_port_and_sleeps() {
 fn little_lockable_memory_open_says_which_limit_and_what_to_do() {
     let Some(cable) = cable_or_skip() else { return };
     let limited = ["setpriv", "--bounding-set=-ipc_lock", "prlimit", "--memlock=65536:65536"];
-    let Ok(mut child) = child(&cable, &limited, "child_opens_a_port_and_says_the_error") else {
+    let Ok(mut child) = child(&cable, &limited, "cable::child_opens_a_port_and_says_the_error") else {
         assert!(std::env::var_os("NEARWIRE_REQUIRE").is_none(), "NEARWIRE_REQUIRE is set and there is no setpriv");
         println!("SKIP there is no setpriv or prlimit");
         return;

@@ -1,14 +1,10 @@
 //! Raw-frame calls and steering by filters on a real kernel, over a veth pair between two namespaces of their own. Needs
 //! root (or says SKIP).
 
-#![allow(clippy::unwrap_used, reason = "what these functions do is test")]
-
-mod common;
-
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use common::{Cable, FAR, NEAR, cable_or_skip, ip, ip_output};
+use crate::common::{Cable, FAR, NEAR, cable_or_skip, ip, ip_output};
 use nearwire_frames::ports::packet::{PacketConfig, PacketPort};
 use nearwire_frames::ports::xdp::{NoDeviceTimes, Steer, TimesWanted, XdpConfig, XdpMode, XdpPort};
 use nearwire_frames::steering::{Filter, FlowFilter, FrameFilter, Transport};

@@ -1,14 +1,10 @@
 //! Ports that share the queues of one, on a real kernel over a veth pair of four queues. Needs root (or says SKIP).
 
-#![allow(clippy::unwrap_used, reason = "what these functions do is test")]
-
-mod common;
-
 use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use common::{Cable, FAR, NEAR, cable_of_queues_or_skip};
+use crate::common::{Cable, FAR, NEAR, cable_of_queues_or_skip};
 use nearwire_frames::ports::xdp::{FrameTimes, Kick, SHARES_MOST, Steer, TimesWanted, XdpConfig, XdpMode, XdpPort};
 use nearwire_frames::steering::{Filter, FlowFilter, Transport};
 use nearwire_frames::{Port, PortError, RawPort, TimeSource};

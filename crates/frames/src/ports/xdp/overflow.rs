@@ -1,0 +1,77 @@
+//! Frames for which a port has no room, and that the kernel gets ([`super::Overflow::Kernel`]).
+//!
+//! The program counts what it gives to a socket, and gives it no more than there is room for ([`crate::steering`], `credits`). From the
+//! first frame that finds none the kernel gets all that come by this queue for this share, in their order, until whoever reads has
+//! settled:
+//!
+//! 1. [`XdpPort::begin_settling`]; 2. read what is in the rings, which is older; 3. take over what the kernel has queued; 4.
+//!    [`XdpPort::settle_overflow`]. A frame that the kernel gets after 1 makes 4 have no effect on its queue.
+
+use super::config::{Overflow, XdpConfig, XdpMode};
+use super::receive::Receiver;
+use super::{RECEIVE_HEADROOM_BYTES, XdpPort};
+use crate::PortError;
+use crate::steering::{Counting, Credit, SHARES_MOST, SteeringTable};
+use crate::xdp::programs::place_of;
+
+/// The filters of a port, and the credits of its receivers where it has some.
+pub(super) fn steering_table(config: &XdpConfig, receivers: &mut [Receiver]) -> Result<SteeringTable, PortError> {
+    let frame_most_bytes = config.frame_size_bytes - RECEIVE_HEADROOM_BYTES as u32;
+    if config.overflow == Overflow::Drop {
+        return SteeringTable::new(&config.interface, frame_most_bytes);
+    }
+    let counting = match config.mode {
+        XdpMode::Generic => Counting::SeveralCpus,
+        XdpMode::ZeroCopy | XdpMode::NativeCopy => Counting::OneCpu,
+    };
+    let queues = config.rx_queues.iter().max().map_or(0, |last| last + 1);
+    let table = SteeringTable::with_credits(&config.interface, frame_most_bytes, queues * SHARES_MOST, counting)?;
+    if let Some(words) = table.credit_words()? {
+        for (&queue, receiver) in config.rx_queues.iter().zip(receivers) {
+            receiver.set_credit(Credit::open(&words, place_of(queue, 0), config.rooms().0));
+        }
+    }
+    Ok(table)
+}
+
+/// The credit of a share's receiver, in the memory of the first one's.
+pub(super) fn another_credit(config: &XdpConfig, first: &Receiver, place: u32) -> Option<Credit> {
+    first.credit().and_then(|credit| Credit::open(credit.words(), place, config.rooms().1))
+}
+
+impl XdpPort {
+    /// Whether the kernel gets frames of this share, of any queue.
+    #[inline]
+    #[must_use]
+    pub fn is_overflowing(&self) -> bool {
+        self.receivers.iter().any(Receiver::is_overflowing)
+    }
+
+    /// Begins to settle; how many frames the kernel got since it was last settled.
+    pub fn begin_settling(&mut self) -> u64 {
+        self.receivers.iter_mut().map(Receiver::begin_settling).sum()
+    }
+
+    /// Has frames come here again. Call it when the rings were read empty since [`XdpPort::begin_settling`], and all that the kernel
+    /// queued was taken over.
+    pub fn settle_overflow(&mut self) {
+        self.receivers.iter_mut().for_each(Receiver::settle_overflow);
+    }
+
+    /// Has frames come here again before it is settled, for where the kernel's queues do not get empty. They are not to be read before
+    /// [`XdpPort::end_force`], since the kernel has older ones.
+    pub fn force_room(&mut self) {
+        self.receivers.iter_mut().for_each(Receiver::force_room);
+    }
+
+    /// What the kernel had before [`XdpPort::force_room`] was taken over, and [`XdpPort::begin_settling`] called.
+    pub fn end_force(&mut self) {
+        self.receivers.iter_mut().for_each(Receiver::end_force);
+    }
+
+    /// Frames that the kernel got for want of room, since the port was opened or the number of its share was first given out.
+    #[must_use]
+    pub fn overflowed_frames(&self) -> u64 {
+        self.receivers.iter().filter_map(Receiver::credit).map(Credit::passed).sum()
+    }
+}

@@ -1,0 +1,198 @@
+//! How many frames a share's ring has room for: counted by the program, told by the reader.
+//!
+//! A frame that is redirected to a socket without a buffer or a slot left for it is dropped by the kernel. With credits the program
+//! does not redirect it: the kernel gets it (`XDP_PASS`), and queues it at the socket that it is for, as long as that one's SO_RCVBUF
+//! has room. To keep the order, the program gives the kernel all later frames of the place too, until the reader has *settled*:
+//! read what was in the ring before, and taken over what the kernel got.
+//!
+//! Each place of the map of sockets (queue and share) has three cache lines, by who writes them:
+//!
+//! ```text
+//!   byte   0   redirected   frames given to the socket so far                  the program, each frame
+//!   byte  64   passed       frames given to the kernel for want of room        the program, such a frame
+//!   byte 128   until        what `redirected` may grow to                      the reader, now and then
+//!   byte 136   settled      what `passed` was when the reader had settled      the reader
+//! ```
+//!
+//! The program redirects while `passed == settled` and `redirected < until`. A frame that is passed between the reader's last look at
+//! `passed` and its store to `settled` leaves the two different: nothing is redirected past it.
+//!
+//! In calm traffic the program's lines stay in its CPU's cache and the reader's line is written once in many frames.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use nearwire_sys::bpf::{Map, MapKind};
+use nearwire_sys::shared_words::SharedWords;
+
+/// Bytes of a place.
+pub(super) const PLACE_BYTES: u32 = 192;
+// Within a place.
+pub(super) const REDIRECTED: i16 = 0;
+pub(super) const PASSED: i16 = 64;
+pub(super) const UNTIL: i16 = 128;
+pub(super) const SETTLED: i16 = 136;
+
+const PLACE_WORDS: usize = PLACE_BYTES as usize / 8;
+/// The reader raises `until` once for so many parts of its room: each store takes the cache line from the CPU that delivers.
+const RAISES_PER_ROOM: u64 = 4;
+
+/// How the program counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Counting {
+    /// One CPU at a time has a queue's frames: plain stores.
+    OneCpu,
+    /// Several may, as in generic mode: atomic additions.
+    SeveralCpus,
+}
+
+/// What the program looks at.
+#[derive(Debug)]
+pub(super) struct CreditMap {
+    pub(super) map: Map,
+    pub(super) counting: Counting,
+}
+
+impl CreditMap {
+    pub(super) fn create(places: u32, counting: Counting) -> io::Result<CreditMap> {
+        let map = Map::create(MapKind::SharedArray, "nw_credits", 4, PLACE_BYTES, places)?;
+        Ok(CreditMap { map, counting })
+    }
+
+    /// The same memory for readers. A child of fork(2) has no part of it, and must not drop it.
+    pub(super) fn words(&self) -> io::Result<CreditWords> {
+        let words = SharedWords::of_array(&self.map)?;
+        words.dont_fork()?;
+        Ok(CreditWords(Arc::new(words)))
+    }
+}
+
+/// The words of all places.
+#[derive(Debug, Clone)]
+pub(crate) struct CreditWords(Arc<SharedWords>);
+
+/// What one reader knows and tells of its place.
+#[derive(Debug)]
+pub(crate) struct Credit {
+    words: CreditWords,
+    /// Index of the place's first word.
+    at: usize,
+    /// Frames that may be with the socket and the reader, all buffers that were not given back counted.
+    room: u64,
+    /// Buffers given back, counted from what `redirected` was at first.
+    returned: u64,
+    /// What `until` was set to.
+    until: u64,
+    /// What `settled` was set to.
+    settled: u64,
+    /// What `passed` was when the reader began to settle.
+    seen: u64,
+    /// The program redirects whatever `passed` is.
+    is_forced: bool,
+}
+
+impl Credit {
+    /// For a reader whose rings are empty. `None`: the map has no such place.
+    pub(crate) fn open(words: &CreditWords, place: u32, room: u32) -> Option<Credit> {
+        let at = place as usize * PLACE_WORDS;
+        if at + PLACE_WORDS > words.0.len() {
+            return None;
+        }
+        let words = words.clone();
+        let mut credit =
+            Credit { words, at, room: room.into(), returned: 0, until: 0, settled: 0, seen: 0, is_forced: false };
+        credit.returned = credit.load(REDIRECTED);
+        credit.seen = credit.passed();
+        credit.show_until();
+        credit.show_settled();
+        Some(credit)
+    }
+
+    /// Another reader's, of the same map.
+    pub(crate) fn words(&self) -> &CreditWords {
+        &self.words
+    }
+
+    #[inline]
+    fn load(&self, offset_bytes: i16) -> u64 {
+        self.words.0[self.at + offset_bytes as usize / 8].load(Ordering::Acquire)
+    }
+
+    fn store(&self, offset_bytes: i16, value: u64) {
+        self.words.0[self.at + offset_bytes as usize / 8].store(value, Ordering::Release);
+    }
+
+    fn show_until(&mut self) {
+        self.until = self.returned.wrapping_add(self.room);
+        self.store(UNTIL, self.until);
+    }
+
+    fn show_settled(&mut self) {
+        self.settled = self.seen;
+        self.store(SETTLED, self.settled);
+    }
+
+    /// So many buffers are in the fill ring again.
+    #[inline]
+    pub(crate) fn give_back(&mut self, frames: u32) {
+        self.returned = self.returned.wrapping_add(frames.into());
+        let until = self.returned.wrapping_add(self.room);
+        if until.wrapping_sub(self.until).cast_signed() >= (self.room / RAISES_PER_ROOM).max(1).cast_signed() {
+            self.show_until();
+        }
+    }
+
+    /// So many buffers that other readers took will be given back by this one.
+    pub(crate) fn take_over(&mut self, frames: u32) {
+        self.returned = self.returned.wrapping_sub(frames.into());
+    }
+
+    /// Frames that the kernel got for want of room, as long as the map is there.
+    #[inline]
+    pub(crate) fn passed(&self) -> u64 {
+        self.load(PASSED)
+    }
+
+    /// The kernel gets the place's frames.
+    #[inline]
+    pub(crate) fn is_overflowing(&self) -> bool {
+        self.passed() != self.settled
+    }
+
+    /// The reader begins to settle; how many frames the kernel got since it last did.
+    pub(crate) fn begin_settling(&mut self) -> u64 {
+        self.seen = self.passed();
+        self.seen.wrapping_sub(self.settled)
+    }
+
+    /// Has frames redirected again before the reader has settled. It leaves them in the ring, which it has read empty, until
+    /// [`Credit::end_force`].
+    pub(crate) fn force(&mut self, outstanding_frames: u32) {
+        self.is_forced = true;
+        self.returned = self.load(REDIRECTED).wrapping_sub(outstanding_frames.into());
+        self.show_until();
+        self.store(SETTLED, u64::MAX);
+    }
+
+    /// The reader has settled since, and since [`Credit::begin_settling`]. Where the ring is full again by now, what comes is the kernel's
+    /// as before.
+    pub(crate) fn end_force(&mut self, outstanding_frames: u32) {
+        if !std::mem::take(&mut self.is_forced) {
+            return;
+        }
+        if self.load(REDIRECTED) < self.until {
+            return self.settle(outstanding_frames);
+        }
+        self.seen = self.seen.wrapping_sub(1);
+        self.show_settled();
+    }
+
+    /// The reader has settled since [`Credit::begin_settling`]; `outstanding_frames`: buffers that are neither with the kernel nor
+    /// given back. Nothing is redirected meanwhile, so what else is missing was dropped on its way, and is found here.
+    pub(crate) fn settle(&mut self, outstanding_frames: u32) {
+        self.returned = self.load(REDIRECTED).wrapping_sub(outstanding_frames.into());
+        self.show_until();
+        self.show_settled();
+    }
+}

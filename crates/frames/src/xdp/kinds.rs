@@ -1,0 +1,142 @@
+//! Every kind of XDP program that this crate makes, loaded and attached on the kernel that runs, and on stock kernels.
+
+#![allow(clippy::unwrap_used, reason = "what these functions do is test")]
+
+use std::num::NonZeroU64;
+use std::rc::Rc;
+
+use nearwire_lab::emulated_host::{OwnTests, StockKernel, is_inside};
+use nearwire_sys::bpf::{LoadError, Map, Program};
+use nearwire_sys::netdev::{XdpReceiveMetadata, xdp_receive_metadata};
+
+use super::programs::{pass, steer_all_stamped, steer_stamped};
+use super::stamps::{DEVICE_TIME, DeviceClock, Stamps};
+use super::{AttachMode, XdpAttachment};
+use crate::interface::InterfaceFacts;
+use crate::steering::{SHARES_MOST, SteeringTable};
+use crate::test_cable::{NEAR, cable_or_skip, ip};
+
+const MARK: NonZeroU64 = NonZeroU64::new(0x0123_4567_89ab_cdef).unwrap();
+/// Longest frames of a port's buffers, of jumbo frames, and no limit.
+const FRAME_MOST_BYTES: [u32; 3] = [3000, 9018, 1 << 16];
+
+/// A kind of program.
+struct Kind {
+    name: String,
+    /// To an interface.
+    is_bound: bool,
+    load: Box<dyn Fn() -> Result<Program, LoadError>>,
+}
+
+/// All kinds. Those that are bound to an interface are for `ifindex`.
+fn every_program(ifindex: u32) -> Vec<Kind> {
+    let sockets = Rc::new(Map::xskmap("sockets", 2 * SHARES_MOST).unwrap());
+    let device = device_clock(ifindex);
+    let clocks = [Some(DeviceClock::None), Some(DeviceClock::Standing(7)), device].into_iter().flatten();
+    let stamps = clocks.map(|device| Some(Stamps { mark: MARK, device }));
+    let mut kinds = vec![Kind { name: "pass".to_owned(), is_bound: false, load: Box::new(pass) }];
+    for stamps in stamps.chain([None]) {
+        let is_bound = stamps.is_some_and(|stamps| Some(stamps.device) == device);
+        let mut add = |name: String, load: Box<dyn Fn(&Map) -> Result<Program, LoadError>>| {
+            let sockets = Rc::clone(&sockets);
+            let load = Box::new(move || load(&sockets));
+            kinds.push(Kind { name: format!("{name}, {stamps:?}"), is_bound, load });
+        };
+        add("all".to_owned(), Box::new(move |sockets| steer_all_stamped(sockets, stamps)));
+        for ether_type in [0x0800, 0x88b5] {
+            let load = move |sockets: &Map| steer_stamped(sockets, ether_type, stamps);
+            add(format!("EtherType {ether_type:#x}"), Box::new(load));
+        }
+        for most_bytes in FRAME_MOST_BYTES {
+            let table = SteeringTable::new(NEAR, most_bytes).unwrap();
+            let load = move |sockets: &Map| table.stamped_program(sockets, stamps);
+            add(format!("filters, frames up to {most_bytes} B"), Box::new(load));
+        }
+    }
+    kinds
+}
+
+/// The driver's clock, where kernel and driver tell times of frames.
+fn device_clock(ifindex: u32) -> Option<DeviceClock> {
+    let tells = xdp_receive_metadata(ifindex).is_ok_and(|tells| tells.contains(XdpReceiveMetadata::TIMESTAMP));
+    let function = nearwire_sys::btf::kernel_function(DEVICE_TIME).unwrap().filter(|_| tells)?;
+    Some(DeviceClock::Driver { function, ifindex })
+}
+
+#[test]
+fn programs_of_every_kind_load_and_attach() {
+    let Some(cable) = cable_or_skip() else { return };
+    cable.near(|| {
+        let ifindex = InterfaceFacts::read(NEAR).unwrap().ifindex;
+        let kinds = every_program(ifindex);
+        println!("{} kinds, {} of them bound", kinds.len(), kinds.iter().filter(|kind| kind.is_bound).count());
+        let mut refused = Vec::new();
+        for Kind { name, is_bound, load } in kinds {
+            let program = match load() {
+                Ok(program) => program,
+                Err(error) => {
+                    refused.push(format!("{name}: {error}"));
+                    continue;
+                }
+            };
+            for mode in [AttachMode::Native, AttachMode::Generic] {
+                // A bound program runs in the driver only.
+                if mode == AttachMode::Native || !is_bound {
+                    let facts = InterfaceFacts::read(NEAR).unwrap();
+                    if let Err(error) = XdpAttachment::attach(&program, &facts, mode) {
+                        refused.push(format!("{name}, {mode}: {error}"));
+                    }
+                }
+            }
+        }
+        assert!(refused.is_empty(), "{}", refused.join("\n"));
+    });
+}
+
+/// A program that outgrows its pages while the kernel works on it leaves a stale address behind, which the end of its interface
+/// follows. Not on this machine: the kernel would not be whole afterwards.
+#[test]
+fn interface_removed_under_programs_bound_to_it_leaves_the_kernel_whole() {
+    if !is_inside() {
+        return;
+    }
+    for number in 0.. {
+        let Some(cable) = cable_or_skip() else { return };
+        let more = cable.near(|| {
+            let facts = InterfaceFacts::read(NEAR).unwrap();
+            let bound: Vec<_> = every_program(facts.ifindex).into_iter().filter(|kind| kind.is_bound).collect();
+            let Some(kind) = bound.get(number) else { return false };
+            let program = (kind.load)().unwrap();
+            let attached = XdpAttachment::attach(&program, &facts, AttachMode::Native).unwrap();
+            println!("{}", kind.name);
+            ip(&format!("link del {NEAR}")).unwrap();
+            drop(attached);
+            true
+        });
+        if !more {
+            break;
+        }
+    }
+    let messages = std::process::Command::new("dmesg").output().unwrap();
+    let messages = String::from_utf8_lossy(&messages.stdout);
+    for word in ["Oops", "BUG:", "WARNING:", "use-after-free"] {
+        assert!(!messages.contains(word), "{messages}");
+    }
+}
+
+/// What the kernel decides: programs, and what they do with frames.
+fn tests() -> OwnTests {
+    OwnTests::new(&["xdp::kinds", "ports::xdp::tests", "steering::tests"])
+        .without(&["random", "table_full"])
+        .with_programs(&["ip"])
+}
+
+#[test]
+fn programs_on_stock_kernel_6_1() {
+    tests().run_or_skip(StockKernel::Linux6_1);
+}
+
+#[test]
+fn programs_on_stock_kernel_6_12() {
+    tests().run_or_skip(StockKernel::Linux6_12);
+}

@@ -1,0 +1,62 @@
+//! What lies around a cable.
+
+use std::os::fd::AsRawFd;
+use std::process::Command;
+
+use nearwire_lab::{CableEnd, Namespace};
+
+/// The longest packet that the leg behind the router carries, bytes.
+const NARROW_BYTES: u32 = 1400;
+
+/// A host behind the far end, which becomes a router with a narrow leg to it. The host has all addresses of 10.78.0.0/16
+/// and fd78::/64: what the near end's kernel learns of a path is for one destination, so each script has its own.
+pub struct Beyond {
+    pub namespace: Namespace,
+}
+
+impl Beyond {
+    pub const INTERFACE: &str = "nwb1";
+
+    pub fn lay(near: &CableEnd, far: &CableEnd) -> Self {
+        let namespace = Namespace::new().unwrap();
+        let inside = format!("/proc/{}/fd/{}", std::process::id(), namespace.fd().as_raw_fd());
+        ip(
+            &far.namespace,
+            &format!("link add nwb0 mtu {NARROW_BYTES} type veth peer name nwb1 mtu {NARROW_BYTES} netns {inside}"),
+        );
+        let router = [
+            "addr add 10.79.0.1/24 dev nwb0",
+            "addr add fd79::1/64 dev nwb0 nodad",
+            // What is forwarded has its neighbour asked for from a link-local address, and a cable's end makes none.
+            "addr add fe80::1/64 dev nwb0 nodad",
+            "link set nwb0 up",
+            "route add 10.78.0.0/16 via 10.79.0.2",
+        ];
+        router.iter().for_each(|line| ip(&far.namespace, line));
+        let host = [
+            "link set lo up".to_owned(),
+            "addr add 10.79.0.2/24 dev nwb1".to_owned(),
+            "addr add fd79::2/64 dev nwb1 nodad".to_owned(),
+            "link set nwb1 up".to_owned(),
+            "route add local 10.78.0.0/16 dev lo".to_owned(),
+            "-6 route add local fd78::/64 dev lo".to_owned(),
+            format!("route add {}/32 via 10.79.0.1", near.ipv4),
+            format!("-6 route add {}/128 via fd79::1", near.ipv6),
+        ];
+        host.iter().for_each(|line| ip(&namespace, line));
+        ip(&far.namespace, "-6 route add fd78::/64 via fd79::2");
+        for (family, key) in [("ipv4", "conf/all/forwarding"), ("ipv6", "conf/all/forwarding")] {
+            let path = format!("/proc/sys/net/{family}/{key}");
+            far.namespace.enter(|| std::fs::write(&path, "1")).unwrap().unwrap();
+        }
+        ip(&near.namespace, &format!("route add 10.78.0.0/16 via {}", far.ipv4));
+        ip(&near.namespace, &format!("-6 route add fd78::/64 via {}", far.ipv6));
+        Self { namespace }
+    }
+}
+
+fn ip(namespace: &Namespace, arguments: &str) {
+    let run = || Command::new("ip").args(arguments.split_ascii_whitespace()).output();
+    let output = namespace.enter(run).unwrap().unwrap();
+    assert!(output.status.success(), "ip {arguments}: {}", String::from_utf8_lossy(&output.stderr));
+}

@@ -1,0 +1,40 @@
+//! Frames that the kernel got because the rings had no room: when they begin to come here again.
+
+use super::Engine;
+
+impl Engine {
+    /// The kernel gets frames that are for this engine's sockets, or got some that were not all taken over yet.
+    #[inline]
+    #[must_use]
+    pub fn is_overflowing(&self) -> bool {
+        self.is_holding || self.interfaces.attached.iter().any(|attached| attached.port.is_overflowing())
+    }
+
+    /// What is in the ports stays there, since the kernel has older ones.
+    #[must_use]
+    pub(crate) fn is_holding(&self) -> bool {
+        self.is_holding
+    }
+
+    /// See [`nearwire_frames::ports::xdp::XdpPort::begin_settling`].
+    pub(crate) fn begin_settling(&mut self) -> u64 {
+        self.interfaces.attached.iter_mut().map(|attached| attached.port.begin_settling()).sum()
+    }
+
+    /// See [`nearwire_frames::ports::xdp::XdpPort::settle_overflow`].
+    pub(crate) fn settle_overflow(&mut self) {
+        self.interfaces.attached.iter_mut().for_each(|attached| attached.port.settle_overflow());
+    }
+
+    /// Has frames come by the ports whatever the kernel still has, and leaves them there until [`Engine::end_hold`].
+    pub(crate) fn hold_frames(&mut self) {
+        self.interfaces.attached.iter_mut().for_each(|attached| attached.port.force_room());
+        self.is_holding = true;
+    }
+
+    /// What the kernel had was taken over: what is in the ports comes next.
+    pub(crate) fn end_hold(&mut self) {
+        self.is_holding = false;
+        self.interfaces.attached.iter_mut().for_each(|attached| attached.port.end_force());
+    }
+}

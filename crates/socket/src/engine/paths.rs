@@ -1,0 +1,118 @@
+//! The MTU of paths: the kernel learns it of routers, and is asked for it when a send needs to know.
+//!
+//! Once for each destination that a long datagram goes to, and again when a router told of it, or when the kernel forgets.
+
+use std::net::IpAddr;
+use std::time::{Duration, Instant};
+
+use nearwire_stack::{Path, Update};
+use nearwire_sys::descriptor::place;
+
+use super::Engine;
+use crate::kernel_tables::{PathError, PathErrors};
+
+/// A router's message comes here a moment before the kernel takes it in. For so long the kernel is asked again.
+const KERNEL_FOLLOWS_WITHIN: Duration = Duration::from_millis(10);
+/// Messages that are followed at a time. With more, all paths are asked for anew.
+const MESSAGES_MOST: usize = 64;
+/// Where routers' messages cannot be heard, an answer is good for this long.
+const UNHEARD_GOOD_FOR: Duration = Duration::from_millis(100);
+/// Where the kernel gave no answer, it sends what is long for this long.
+const REFUSED_GOOD_FOR: Duration = Duration::from_secs(1);
+/// No packet of more than this is for us to send then.
+const NOTHING_BYTES: u32 = 1;
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Paths {
+    pub(super) errors: PathErrors,
+    /// What the kernel may not have taken in yet, since when.
+    followed: Vec<(PathError, Instant)>,
+    /// When answers end.
+    ends: Vec<(Instant, u32, IpAddr)>,
+    next_end: Option<Instant>,
+}
+
+impl Paths {
+    pub(super) fn open() -> Paths {
+        Paths { errors: PathErrors::open(place), followed: Vec::new(), ends: Vec::new(), next_end: None }
+    }
+
+    /// Whether there is something to do even if no router said anything.
+    #[inline]
+    pub(super) fn has_something(&self) -> bool {
+        self.next_end.is_some() || !self.followed.is_empty()
+    }
+
+    fn end_at(&mut self, end: Instant, ifindex: u32, destination: IpAddr) {
+        self.ends.retain(|(_, of, to)| (*of, *to) != (ifindex, destination));
+        self.ends.push((end, ifindex, destination));
+        self.next_end = self.ends.iter().map(|(end, ..)| *end).min();
+    }
+
+    fn take_ended(&mut self, now: Instant) -> Vec<(Instant, u32, IpAddr)> {
+        if self.next_end.is_none_or(|end| end > now) {
+            return Vec::new();
+        }
+        let ended = self.ends.extract_if(.., |(end, ..)| *end <= now).collect();
+        self.next_end = self.ends.iter().map(|(end, ..)| *end).min();
+        ended
+    }
+}
+
+impl Engine {
+    /// A send needs to know of a path: `true`, it can go on.
+    #[cold]
+    pub(super) fn answer_path_question(&mut self) -> bool {
+        let Some((ifindex, destination)) = self.stack.take_path_question() else { return false };
+        self.ask_for_path(ifindex, destination);
+        true
+    }
+
+    /// Asks the kernel, tells the stack, and says what it is.
+    fn ask_for_path(&mut self, ifindex: u32, destination: IpAddr) -> Path {
+        let (path, good_for) = self.tables.path(ifindex, destination).unwrap_or_else(|_| {
+            (Path { mtu_bytes: Some(NOTHING_BYTES), is_mtu_locked: false }, Some(REFUSED_GOOD_FOR))
+        });
+        let unheard = (!self.paths.errors.hears_of(destination)).then_some(UNHEARD_GOOD_FOR);
+        if let Some(good_for) = [good_for, unheard].into_iter().flatten().min() {
+            self.paths.end_at(Instant::now() + good_for, ifindex, destination);
+        }
+        self.stack.update(Update::Path { ifindex, destination, path: Some(path) });
+        path
+    }
+
+    /// Follows what routers said, and forgets what is no longer true.
+    pub(super) fn follow_paths(&mut self) {
+        let now = Instant::now();
+        while let Some(error) = self.paths.errors.next() {
+            if self.paths.followed.len() == MESSAGES_MOST {
+                self.paths.followed.clear();
+                self.stack.forget_paths();
+            }
+            self.paths.followed.retain(|(other, _)| other.destination != error.destination);
+            self.paths.followed.push((error, now));
+        }
+        for (error, since) in std::mem::take(&mut self.paths.followed) {
+            if !self.follow_path_error(error) && since.elapsed() < KERNEL_FOLLOWS_WITHIN {
+                self.paths.followed.push((error, since));
+            }
+        }
+        for (_, ifindex, destination) in self.paths.take_ended(now) {
+            self.stack.update(Update::Path { ifindex, destination, path: None });
+        }
+    }
+
+    /// Whether the kernel has taken it in, or nobody here sends there.
+    fn follow_path_error(&mut self, error: PathError) -> bool {
+        let mut interfaces: Vec<u32> = self.stack.interfaces_of_path(error.destination).collect();
+        if interfaces.is_empty() && error.mtu_bytes < Path::sure_bytes(error.destination) {
+            // Less than what is sent without a question.
+            interfaces.extend(self.stack.interface_for(error.destination, None).ok());
+        }
+        interfaces.into_iter().fold(true, |is_known, ifindex| {
+            let path = self.ask_for_path(ifindex, error.destination);
+            is_known & path.mtu_bytes.is_some_and(|mtu_bytes| path.is_mtu_locked || mtu_bytes <= error.mtu_bytes)
+        })
+    }
+}
