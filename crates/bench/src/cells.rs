@@ -6,7 +6,7 @@ use nearwire_sys::tsc::Clock;
 
 use crate::bed::TestBed;
 use crate::experiment::{CellSpec, Experiment, SizeError, Workload, check_size};
-use crate::paths::{ALL, How, PathId, RxMode, TxMode, What};
+use crate::paths::{ALL, AskedMode, How, PathId, RxMode, TxMode, What};
 use crate::round;
 use crate::workloads::ping_pong::{RoundPlan, SampleBuffer};
 
@@ -73,7 +73,7 @@ pub fn cells(
     let named = !wish.paths.is_empty();
     let mut found = (Vec::new(), Vec::new());
     for path in paths(wish, experiment)? {
-        match try_path(bed, clock, path) {
+        match try_path(bed, clock, path, experiment.xdp_mode) {
             Ok(()) => add_cells(wish, path, named, bed.mtu_bytes(), &mut found.0)?,
             Err(why) if named => return Err(CellError::CannotRun { path, why }),
             Err(why) => found.1.push(LeftOut { path, why }),
@@ -157,13 +157,14 @@ fn modes(wish: &Wish, path: PathId) -> Vec<(Option<TxMode>, Option<RxMode>)> {
     }
 }
 
-/// Tries a path with three messages.
+/// Tries a path with a few messages.
 ///
 /// # Errors
 /// Why it cannot run here, in words.
-pub fn try_path(bed: &mut TestBed, clock: Clock, path: PathId) -> Result<(), String> {
-    const MESSAGES: u64 = 3;
-    let experiment = Experiment { timeout_ns: 200_000_000, ..Experiment::default() };
+pub fn try_path(bed: &mut TestBed, clock: Clock, path: PathId, xdp_mode: Option<AskedMode>) -> Result<(), String> {
+    // A switch on the way may learn an address only with the second.
+    const MESSAGES: u64 = 10;
+    let experiment = Experiment { timeout_ns: 200_000_000, xdp_mode, ..Experiment::default() };
     let ip_version = if bed.local.addresses.iter().any(IpAddr::is_ipv4) { 4 } else { 6 };
     let cell = CellSpec { path, tx: None, rx: None, size_bytes: 64, ip_version: Some(ip_version) };
     let setup = experiment.setup(&cell, bed, std::process::id(), 0, None);

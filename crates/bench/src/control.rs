@@ -20,7 +20,7 @@ use crate::endpoint::Remark;
 use crate::paths::{EndAddress, LocalEnd, Setup};
 
 /// Both ends must speak the same; raised with every change of a message.
-pub const PROTOCOL: u32 = 1;
+pub const PROTOCOL: u32 = 2;
 
 /// A longer line is an error: a stranger must not fill our memory.
 const LINE_LIMIT_BYTES: u64 = 2 << 20;

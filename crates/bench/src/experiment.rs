@@ -4,7 +4,7 @@ use nearwire_frames::fault::FaultConfig;
 use nearwire_report::record;
 
 use crate::bed::TestBed;
-use crate::paths::{PathId, RxMode, Setup, TxMode, What, XdpChoice};
+use crate::paths::{AskedMode, PathId, RxMode, Setup, TxMode, What, XdpChoice};
 
 /// Longest round. Longer wishes are met with more rounds: the more often cells take turns, the less a drifting machine
 /// favours one of them.
@@ -158,6 +158,8 @@ pub struct Experiment {
     pub vlan: Option<u16>,
     /// Faults around the initiator's port, of paths that have one.
     pub fault: Option<FaultConfig>,
+    /// `frame/xdp`, `udp/bypass`: the only mode that may be used.
+    pub xdp_mode: Option<AskedMode>,
 }
 
 impl Default for Experiment {
@@ -178,6 +180,7 @@ impl Default for Experiment {
             busy_poll_budget_packets: 8,
             vlan: None,
             fault: None,
+            xdp_mode: None,
         }
     }
 }
@@ -198,6 +201,7 @@ impl Experiment {
             pass_program: cell.path.is_busy_poll() && bed.needs_pass_program(),
             token,
             xdp,
+            xdp_mode: self.xdp_mode,
             forward: self.workload == Workload::Forward,
             vlan: self.vlan,
             fault: self.fault,

@@ -28,7 +28,7 @@ pub fn choose(
 ) -> Result<(Option<XdpChoice>, String), RoundError> {
     let name = bed.local.interface.as_ref().map(|interface| interface.name.clone()).unwrap_or_default();
     // The ways are the same whatever frames are taken.
-    let labels = match bed.enter(|| ways(&name, Role::Initiator, Steer::All))? {
+    let labels = match bed.enter(|| ways(&name, Role::Initiator, Steer::All, setup.xdp_mode))? {
         Ok(found) => found.into_iter().map(|way| way.label.to_string()).collect::<Vec<_>>(),
         Err(error) => return Ok((None, format!("AF_XDP: {error}"))),
     };

@@ -3,7 +3,7 @@
 //! Sources: `include/uapi/asm-generic/socket.h`, `include/uapi/linux/eventpoll.h` (`struct epoll_params`, Linux 6.9).
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
 /// `SO_BUSY_POLL`: how long a blocking receive polls the device queue before it sleeps. Raising it above
 /// `net.core.busy_read` needs CAP_NET_ADMIN.
@@ -95,6 +95,34 @@ pub(crate) fn set_int(socket: impl AsFd, option: libc::c_int, value: libc::c_int
         )
     };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Has an interface receive every frame on its wire, whatever its filters of addresses and VLANs, for as long as what is returned is
+/// open: a packet socket that receives nothing itself (`PACKET_MR_PROMISC`, packet(7)). CAP_NET_RAW.
+///
+/// # Errors
+/// `EPERM` without the capability, `ENODEV` for no such interface.
+pub fn hold_promiscuous(ifindex: u32) -> io::Result<OwnedFd> {
+    use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
+    // Without a protocol it hears nothing.
+    let socket = socket_with(AddressFamily::PACKET, SocketType::RAW, SocketFlags::CLOEXEC, None)?;
+    let request = libc::packet_mreq {
+        mr_ifindex: ifindex.cast_signed(),
+        mr_type: libc::PACKET_MR_PROMISC as libc::c_ushort,
+        mr_alen: 0,
+        mr_address: [0; 8],
+    };
+    // SAFETY: the option value is a live `packet_mreq` and the length passed is its size.
+    let result = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_PACKET,
+            libc::PACKET_ADD_MEMBERSHIP,
+            (&raw const request).cast(),
+            size_of::<libc::packet_mreq>() as libc::socklen_t,
+        )
+    };
+    if result == 0 { Ok(socket) } else { Err(io::Error::last_os_error()) }
 }
 
 /// `struct epoll_params` of linux/eventpoll.h.

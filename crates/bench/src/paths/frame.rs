@@ -1,9 +1,14 @@
 //! What `frame/packet` and `frame/xdp` share: measuring frames over any port.
 
+use std::os::fd::OwnedFd;
+use std::time::{Duration, Instant};
+
 use nearwire_frames::PortError;
 use nearwire_frames::fault::{FaultConfig, FaultPort};
+use nearwire_frames::interface::InterfaceFacts;
 use nearwire_frames::port::{Port, PreparedFrame};
 use nearwire_report::record::Warning;
+use nearwire_sys::socket::hold_promiscuous;
 use nearwire_sys::tsc::monotonic_raw_ns;
 use nearwire_wire::MacAddress;
 use nearwire_wire::ethernet::VlanTags;
@@ -15,7 +20,11 @@ use crate::endpoint::{Arrival, Deadline, Endpoint, EndpointError, Remark};
 /// Empty looks at the port (some nanoseconds each) between two looks at the deadline.
 const POLLS_PER_CLOCK_READ: u32 = 256;
 
-/// Attempts to send a frame that the port has no room for, before it counts as lost.
+/// Where a VLAN tag stands in a frame, and its length.
+const TAG_AT: usize = 12;
+const TAG_BYTES: usize = 4;
+
+/// Attempts to send a frame that the port has no room for, before the clock is looked at.
 const SEND_ATTEMPTS: u32 = 1000;
 
 /// Where frames come in, and where they go out when that is another interface (forward workload).
@@ -72,6 +81,7 @@ pub(super) fn port_remarks(port: &impl Port) -> Vec<Remark> {
 /// An open port of either kind, not yet introduced to its peer.
 pub struct FramePath<P> {
     port: P,
+    promiscuous: Option<OwnedFd>,
     own: MacAddress,
     setup: Setup,
     role: Role,
@@ -82,8 +92,10 @@ impl<P: OpenPort> Path for FramePath<P> {
 
     fn open(setup: &Setup, local: &LocalEnd) -> Result<FramePath<P>, PathError> {
         // Frames are to be sent to the interface they are received on.
-        let own = receive_and_send_interfaces(setup, local)?.0.mac;
-        Ok(FramePath { port: P::open_port(setup, local)?, own, setup: setup.clone(), role: local.role })
+        let receiving = receive_and_send_interfaces(setup, local)?.0;
+        let port = P::open_port(setup, local)?;
+        let promiscuous = setup.vlan.map(|_| hear_all_vlans(&receiving.name)).transpose()?;
+        Ok(FramePath { port, promiscuous, own: receiving.mac, setup: setup.clone(), role: local.role })
     }
 
     fn address(&self) -> EndAddress {
@@ -117,8 +129,16 @@ impl<P: OpenPort> Path for FramePath<P> {
             frame,
             sequence_offset: measuring::sequence_offset(tags),
             rx: self.setup.rx,
+            patience: Duration::from_nanos(self.setup.timeout_ns),
+            _promiscuous: self.promiscuous,
         })
     }
+}
+
+/// A NIC with a filter of VLANs drops those that the host has no interface for.
+fn hear_all_vlans(interface: &str) -> Result<OwnedFd, PathError> {
+    let ifindex = InterfaceFacts::read(interface)?.ifindex;
+    hold_promiscuous(ifindex).map_err(PathError::io(format!("receive all VLANs on {interface}")))
 }
 
 fn tags(vlan: Option<u16>) -> VlanTags {
@@ -131,11 +151,52 @@ fn tags(vlan: Option<u16>) -> VlanTags {
 struct Expected {
     kind: Kind,
     token: ExperimentToken,
-    /// The whole frame, all but its sequence number.
+    /// As it is on the wire.
+    whole: Form,
+    /// As a NIC that takes tags out of what it receives leaves it; nothing without tags.
+    stripped: Option<Form>,
+}
+
+/// A frame as it is compared.
+struct Form {
+    /// All but its sequence number.
     frame: Vec<u8>,
     /// The bits that must be as in `frame`.
     significant: Vec<u8>,
     sequence_offset: usize,
+}
+
+impl Form {
+    fn new(frame: Vec<u8>, sequence_offset: usize) -> Form {
+        let mut significant = vec![u8::MAX; frame.len()];
+        significant[sequence_offset..sequence_offset + size_of::<u64>()].fill(0);
+        Form { frame, significant, sequence_offset }
+    }
+
+    fn without_tag(&self) -> Form {
+        let mut frame = self.frame.clone();
+        frame.drain(TAG_AT..TAG_AT + TAG_BYTES);
+        Form::new(frame, self.sequence_offset - TAG_BYTES)
+    }
+
+    /// The number of a frame that is as it was sent.
+    #[inline]
+    fn number_in(&self, frame: &[u8], length_bytes: usize) -> Option<u64> {
+        if length_bytes != self.frame.len() || !self.is_as_sent(frame) {
+            return None;
+        }
+        let at = self.sequence_offset;
+        let number = frame.get(at..at + size_of::<u64>())?.try_into().ok()?;
+        Some(u64::from_be_bytes(number))
+    }
+
+    /// All bytes in one go, without a branch on any: of a frame that lies in another CPU's cache, comparing its parts one
+    /// after the other took 40 ns longer.
+    #[inline]
+    fn is_as_sent(&self, frame: &[u8]) -> bool {
+        let pairs = frame.iter().zip(&self.frame).zip(&self.significant);
+        pairs.fold(0, |differing, ((found, sent), significant)| differing | ((found ^ sent) & significant)) == 0
+    }
 }
 
 impl Expected {
@@ -145,33 +206,20 @@ impl Expected {
         let header = MeasuringHeader { destination: header.source, source: header.destination, kind, ..header };
         let mut frame = vec![0; sent.len()];
         measuring::write(&mut frame, &header).map_err(|source| PathError::Frame { source })?;
-        let sequence_offset = measuring::sequence_offset(header.tags);
-        let mut significant = vec![u8::MAX; frame.len()];
-        significant[sequence_offset..sequence_offset + size_of::<u64>()].fill(0);
-        Ok(Expected { kind, token: header.token, frame, significant, sequence_offset })
+        let whole = Form::new(frame, measuring::sequence_offset(header.tags));
+        let stripped = matches!(header.tags, VlanTags::One(_)).then(|| whole.without_tag());
+        Ok(Expected { kind, token: header.token, whole, stripped })
     }
 
     /// `None`: somebody else's frame, which is none of ours to judge. A good frame is known by one comparison; any other is
     /// taken apart to see what it is.
     #[inline]
     fn judge(&self, frame: &[u8], length_bytes: usize) -> Option<Arrival> {
-        let at = self.sequence_offset;
-        if length_bytes == self.frame.len()
-            && self.is_as_sent(frame)
-            && let Some(number) = frame.get(at..at + size_of::<u64>())
-            && let Ok(number) = number.try_into()
-        {
-            return Some(Arrival::Message(u64::from_be_bytes(number)));
+        let stripped = || self.stripped.as_ref()?.number_in(frame, length_bytes);
+        match self.whole.number_in(frame, length_bytes).or_else(stripped) {
+            Some(number) => Some(Arrival::Message(number)),
+            None => self.judge_other(frame, length_bytes),
         }
-        self.judge_other(frame, length_bytes)
-    }
-
-    /// All bytes in one go, without a branch on any: of a frame that lies in another CPU's cache, comparing its parts one
-    /// after the other took 40 ns longer.
-    #[inline]
-    fn is_as_sent(&self, frame: &[u8]) -> bool {
-        let pairs = frame.iter().zip(&self.frame).zip(&self.significant);
-        pairs.fold(0, |differing, ((found, sent), significant)| differing | ((found ^ sent) & significant)) == 0
     }
 
     #[cold]
@@ -184,7 +232,7 @@ impl Expected {
         if parsed.header.token != self.token || parsed.header.kind != self.kind {
             return None;
         }
-        if length_bytes != frame.len() || parsed.verify(self.frame.len()).is_err() {
+        if length_bytes != frame.len() || parsed.verify(self.whole.frame.len()).is_err() {
             return Some(Arrival::Corrupt);
         }
         // Addresses or tags differ, and the rest is as it was sent: a switch on the way may have changed the tag.
@@ -202,6 +250,9 @@ pub struct FrameEndpoint<P> {
     expected: Expected,
     sequence_offset: usize,
     rx: RxMode,
+    /// For the port to have room.
+    patience: Duration,
+    _promiscuous: Option<OwnedFd>,
 }
 
 impl<P: Port> FrameEndpoint<P> {
@@ -234,14 +285,26 @@ impl<P: Port> FrameEndpoint<P> {
     }
 }
 
-/// Sends until the port has room, or gives the frame up.
+/// Sends as soon as the port has room. A device may say late that frames are sent (coalesced completions): that is no loss. After
+/// `patience` the frame is given up.
 #[inline]
-pub(super) fn attempt<E: Into<EndpointError>>(mut send: impl FnMut() -> Result<bool, E>) -> Result<(), EndpointError> {
-    for _ in 0..SEND_ATTEMPTS {
-        if send().map_err(Into::into)? {
-            break;
+pub(super) fn attempt<E: Into<EndpointError>>(
+    patience: Duration,
+    mut send: impl FnMut() -> Result<bool, E>,
+) -> Result<(), EndpointError> {
+    let mut attempt = || -> Result<bool, EndpointError> {
+        for _ in 0..SEND_ATTEMPTS {
+            if send().map_err(Into::into)? {
+                return Ok(true);
+            }
         }
+        Ok(false)
+    };
+    if attempt()? {
+        return Ok(());
     }
+    let begun = Instant::now();
+    while begun.elapsed() < patience && !attempt()? {}
     Ok(())
 }
 
@@ -266,7 +329,7 @@ pub(super) fn poll(
 impl<P: Port> Endpoint for FrameEndpoint<P> {
     #[inline]
     fn send(&mut self, sequence: u64) -> Result<(), EndpointError> {
-        attempt(|| self.try_send(sequence))
+        attempt(self.patience, || self.try_send(sequence))
     }
 
     #[inline]

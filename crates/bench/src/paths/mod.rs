@@ -26,7 +26,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::endpoint::{Endpoint, EndpointError};
 use frame::{Faulty, FramePath};
-pub use frame_xdp::XdpChoice;
+pub use frame_xdp::{AskedMode, XdpChoice};
 pub use id::{ALL, How, PathId, UnknownPath, What};
 use udp_bypass::UdpBypassPath;
 use udp_sockets::UdpSocketsPath;
@@ -99,6 +99,8 @@ pub struct Setup {
     pub token: u32,
     /// `frame/xdp`, `udp/bypass`: the layout of sockets and the mode of the program.
     pub xdp: Option<XdpChoice>,
+    /// The same: the only mode that may be used.
+    pub xdp_mode: Option<AskedMode>,
     /// The middle end returns frames through its second port.
     pub forward: bool,
     /// VLAN id of frame paths.
@@ -259,6 +261,32 @@ pub enum PathError {
         /// What is wrong with it.
         source: nearwire_wire::measuring::WriteError,
     },
+    /// The way that was measured as the fastest at the other end does not exist at this one.
+    #[error(
+        "open {interface} as '{label}': this end has no such way, it has: {known}; both ends must be the same version of \
+         nearwire and have a way in common, which --xdp generic always is"
+    )]
+    UnknownWay {
+        /// The label asked for.
+        label: String,
+        /// The interface.
+        interface: String,
+        /// Labels that this end has.
+        known: String,
+    },
+    /// The mode that was asked for.
+    #[error(
+        "open {interface} in {mode} mode: driver {driver} does not have it, as the kernel says (or an attempt since the last \
+         boot showed); take --xdp native or --xdp generic"
+    )]
+    NoSuchMode {
+        /// The mode asked for.
+        mode: AskedMode,
+        /// The interface.
+        interface: String,
+        /// The interface's driver.
+        driver: String,
+    },
     /// The stack has no room for the address.
     #[error(transparent)]
     Bind(#[from] nearwire_stack::BindError),
@@ -325,5 +353,32 @@ mod optional_text {
     {
         let text = Option::<String>::deserialize(deserializer)?;
         text.map(|text| text.parse()).transpose().map_err(serde::de::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What no test here looks at.
+    pub(super) fn setup() -> Setup {
+        Setup {
+            path: PathId { what: What::Frame, how: How::Xdp },
+            tx: TxMode::Frame,
+            rx: RxMode::InPlace,
+            size_bytes: 64,
+            ip_version: 4,
+            timeout_ns: 10_000_000,
+            busy_poll_us: 0,
+            busy_poll_budget_packets: 0,
+            pass_program: false,
+            token: 7,
+            xdp: None,
+            xdp_mode: None,
+            forward: false,
+            vlan: None,
+            fault: None,
+            fault_seed: 1,
+        }
     }
 }

@@ -11,6 +11,7 @@
 //! Checksums are computed and verified in full: both ends are ours, nobody leaves a sum to a card.
 
 use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::time::Duration;
 
 use nearwire_frames::interface::InterfaceFacts;
 use nearwire_frames::port::Port;
@@ -64,6 +65,7 @@ pub struct UdpBypassPath<P> {
     peer: IpAddr,
     size_bytes: usize,
     secret: u64,
+    patience: Duration,
 }
 
 /// A UDP address with the hardware address that it is reached by.
@@ -98,6 +100,7 @@ impl<P: FlowPort> Path for UdpBypassPath<P> {
             peer,
             size_bytes: setup.size_bytes as usize,
             secret: u64::from(setup.token),
+            patience: Duration::from_nanos(setup.timeout_ns),
         })
     }
 
@@ -112,7 +115,7 @@ impl<P: FlowPort> Path for UdpBypassPath<P> {
         let connecting = PathError::io(format!("connect udp/bypass to {}", peer.address));
         self.shadow.connect(peer.address).map_err(connecting)?;
         let stack = ConnectedStack::new(self.secret, self.link, self.own, peer)?;
-        UdpBypassEndpoint::new(self.port, stack, self.shadow, self.size_bytes)
+        UdpBypassEndpoint::new(self.port, stack, self.shadow, self.size_bytes, self.patience)
     }
 }
 
@@ -210,6 +213,8 @@ pub struct UdpBypassEndpoint<P> {
     port: P,
     stack: ConnectedStack,
     message: Vec<u8>,
+    /// For the port to have room.
+    patience: Duration,
     /// Holds the port number against other programs.
     _shadow: UdpSocket,
 }
@@ -220,11 +225,12 @@ impl<P: Port> UdpBypassEndpoint<P> {
         mut stack: ConnectedStack,
         shadow: UdpSocket,
         size_bytes: usize,
+        patience: Duration,
     ) -> Result<UdpBypassEndpoint<P>, PathError> {
         let message = vec![0x5a; size_bytes];
         // Made and not written, so not sent: what the stack cannot send is told before the first message.
         stack.stack.udp_send(stack.endpoint, &Message::new(&message)).map_err(EndpointError::needs_kernel)?;
-        Ok(UdpBypassEndpoint { port, stack, message, _shadow: shadow })
+        Ok(UdpBypassEndpoint { port, stack, message, patience, _shadow: shadow })
     }
 
     fn number_bytes(&self) -> usize {
@@ -254,7 +260,7 @@ impl<P: Port> Endpoint for UdpBypassEndpoint<P> {
     fn send(&mut self, sequence: u64) -> Result<(), EndpointError> {
         let n = self.number_bytes();
         self.message[..n].copy_from_slice(&sequence.to_le_bytes()[..n]);
-        attempt(|| self.try_send())
+        attempt(self.patience, || self.try_send())
     }
 
     #[inline]

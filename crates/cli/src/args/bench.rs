@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use nearwire_bench::experiment::Workload;
-use nearwire_bench::paths::{PathId, RxMode, TxMode};
+use nearwire_bench::paths::{AskedMode, PathId, RxMode, TxMode};
 use nearwire_frames::fault::FaultConfig;
 use nearwire_report::render::Format;
 
@@ -75,6 +75,9 @@ pub struct BenchArgs {
     /// Frame paths: put frames on this VLAN
     #[arg(long, value_name = "ID", value_parser = clap::value_parser!(u16).range(1..=4094))]
     pub vlan: Option<u16>,
+    /// frame/xdp and udp/bypass: the mode of AF_XDP, instead of the fastest of a short measurement
+    #[arg(long, value_name = "MODE")]
+    pub xdp: Option<XdpArg>,
     /// Frame paths: faults around the initiator's port, as in loss=10%,reorder=5%,duplicate=1%,corrupt=0.1%,delay=20us;
     /// on=send or on=both where on=receive is not wanted
     #[arg(long, value_name = "FAULTS")]
@@ -120,6 +123,23 @@ pub enum RxArg {
 pub enum WorkloadArg {
     PingPong,
     Forward,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum XdpArg {
+    ZeroCopy,
+    Native,
+    Generic,
+}
+
+impl From<XdpArg> for AskedMode {
+    fn from(arg: XdpArg) -> AskedMode {
+        match arg {
+            XdpArg::ZeroCopy => AskedMode::ZeroCopy,
+            XdpArg::Native => AskedMode::Native,
+            XdpArg::Generic => AskedMode::Generic,
+        }
+    }
 }
 
 impl From<TxArg> for TxMode {

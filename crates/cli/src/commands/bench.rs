@@ -191,6 +191,7 @@ fn experiment(args: &BenchArgs, cpus: Option<CpuPair>) -> Experiment {
         busy_poll_budget_packets: args.busy_poll_budget,
         vlan: args.vlan,
         fault: args.fault,
+        xdp_mode: args.xdp.map(Into::into),
     }
 }
 

@@ -13,7 +13,7 @@ pub fn run(args: &PathsArgs) -> Outcome {
     take_privileges(&CableArg::Virtual)?;
     let mut bed = lay(&CableArg::Virtual, None, 1, None)?;
     let clock = Clock::calibrate();
-    let tried = ALL.map(|(name, path, what)| (name, what, try_path(&mut bed, clock, path).err()));
+    let tried = ALL.map(|(name, path, what)| (name, what, try_path(&mut bed, clock, path, None).err()));
     let text = if args.json {
         let rows = tried.map(|(name, what, problem)| {
             serde_json::json!({"path": name, "runs": problem.is_none(), "what": what, "why_not": problem})

@@ -83,12 +83,18 @@ pub fn hardware() -> HostHardware {
 
 /// A booted host, if this machine can emulate one. Otherwise the test is skipped, or fails where nothing may be skipped.
 pub fn booted_or_skip(hardware: &HostHardware, command_line: &str) -> Option<EmulatedHost> {
-    if let Some(missing) = PROGRAMS.iter().find(|path| !std::path::Path::new(path).exists()) {
+    booted_with_or_skip(hardware, command_line, &[])
+}
+
+/// The same with more programs and libraries, each as `/bin/NAME`.
+pub fn booted_with_or_skip(hardware: &HostHardware, command_line: &str, more: &[&str]) -> Option<EmulatedHost> {
+    let programs = [&PROGRAMS[..], more].concat();
+    if let Some(missing) = programs.iter().find(|path| !std::path::Path::new(path).exists()) {
         assert!(std::env::var_os("NEARWIRE_REQUIRE").is_none(), "NEARWIRE_REQUIRE is set, but there is no {missing}");
         println!("SKIP no {missing}");
         return None;
     }
-    let system = HostSystem::of_target(env!("CARGO_TARGET_TMPDIR"), &PROGRAMS);
+    let system = HostSystem::of_target(env!("CARGO_TARGET_TMPDIR"), &programs);
     match EmulatedHost::boot(hardware, &system, command_line) {
         Err(error) if error.is_missing_requirement() => {
             assert!(std::env::var_os("NEARWIRE_REQUIRE").is_none(), "NEARWIRE_REQUIRE is set, but: {error}");

@@ -6,7 +6,9 @@ use std::time::{Duration, Instant};
 
 use nearwire_frames::interface::InterfaceFacts;
 use nearwire_frames::port::Port;
-use nearwire_frames::ports::xdp::{Overflow, Side, Steer, TimesWanted, XdpConfig, XdpMode, XdpPort, candidates};
+use nearwire_frames::ports::xdp::{
+    Overflow, Side, Steer, TimesWanted, XdpConfig, XdpMode, XdpPort, candidates, fill_frames as ring_frames,
+};
 use nearwire_frames::steering::{SHARES_MOST, SteeringTable};
 use nearwire_frames::{PortError, RawPort as _, TimeSource};
 use nearwire_stack::{LinkKind, PortId, ReceiveChecksum, Update};
@@ -547,7 +549,8 @@ fn sized(config: XdpConfig, facts: &InterfaceFacts, fill_frames_most: u32, engin
     let frame_size_bytes = if facts.frame_most_bytes() > 1792 { 4096 } else { 2048 };
     let queues = facts.rx_queues.max(1);
     let share = FILL_FRAMES_MOST / queues;
-    let fill_frames = (1 << share.max(64).ilog2()).min(fill_frames_most);
+    // Never fewer than the device's own ring takes.
+    let fill_frames = ring_frames(facts, config.mode, (1 << share.max(64).ilog2()).min(fill_frames_most));
     let lanes = queues <= LANES_MOST;
     let others = if lanes { queues.min(engines_most) - 1 } else { 0 };
     XdpConfig {
@@ -562,7 +565,9 @@ fn sized(config: XdpConfig, facts: &InterfaceFacts, fill_frames_most: u32, engin
         overflow: Overflow::Kernel,
         // An engine whose thread does not call keeps what its rings hold from the others: all rings together hold less
         // than there is.
-        rx_ring_slots: if others == 0 { fill_frames } else { fill_frames / 2 },
+        //
+        // In zero-copy mode the kernel's own frames come in the same buffers: half stay for them, whatever is left unread.
+        rx_ring_slots: if others == 0 && config.mode != XdpMode::ZeroCopy { fill_frames } else { fill_frames / 2 },
         share_ring_slots: 1 << ((fill_frames / 2).saturating_sub(1) / others.max(1)).max(16).ilog2(),
         tx_frames: TX_FRAMES,
         prepared_frames: 0,

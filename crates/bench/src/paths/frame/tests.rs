@@ -25,6 +25,7 @@ fn setup(tx: TxMode, rx: RxMode, fault: &str) -> Setup {
         pass_program: false,
         token: 7,
         xdp: None,
+        xdp_mode: None,
         forward: false,
         vlan: None,
         fault: Some(fault.parse().unwrap()),
@@ -34,7 +35,7 @@ fn setup(tx: TxMode, rx: RxMode, fault: &str) -> Setup {
 
 fn endpoint<P: OpenPort>(port: P, setup: &Setup, role: Role) -> FrameEndpoint<P> {
     let [own, peer] = if role == Role::Initiator { OWN } else { [OWN[1], OWN[0]] };
-    let path = FramePath { port, own, setup: setup.clone(), role };
+    let path = FramePath { port, promiscuous: None, own, setup: setup.clone(), role };
     path.connect(&EndAddress { port: None, mac: Some(peer) }).unwrap()
 }
 
@@ -107,4 +108,26 @@ fn everything_lost_ends_soon() {
     let (outcome, samples, _) = exchange(&setup(TxMode::Frame, RxMode::Frame, "loss=100%"), 1_000_000);
     assert_eq!((samples, outcome.sent), (0, outcome.lost));
     assert!(outcome.sent < 100);
+}
+
+#[test]
+fn tagged_frame_whose_tag_the_nic_took_out_is_a_message() {
+    let header = MeasuringHeader {
+        destination: OWN[1],
+        source: OWN[0],
+        tags: tags(Some(5)),
+        kind: Kind::Request,
+        token: ExperimentToken(7),
+        sequence: 0,
+    };
+    let mut sent = vec![0; 64];
+    measuring::write(&mut sent, &header).unwrap();
+    let expected = Expected::answer_to(&sent, header).unwrap();
+    let answer = MeasuringHeader { destination: OWN[0], source: OWN[1], kind: Kind::Reply, sequence: 9, ..header };
+    measuring::write(&mut sent, &answer).unwrap();
+    assert!(matches!(expected.judge(&sent, 64), Some(Arrival::Message(9))));
+    sent.drain(TAG_AT..TAG_AT + TAG_BYTES);
+    assert!(matches!(expected.judge(&sent, 60), Some(Arrival::Message(9))));
+    sent[40] ^= 1;
+    assert!(!matches!(expected.judge(&sent, 60), Some(Arrival::Message(_))));
 }

@@ -23,7 +23,13 @@ fn v4() -> [Station; 2] {
 fn endpoint<P: Port>(port: P, [own, peer]: [Station; 2], size_bytes: usize) -> Result<UdpBypassEndpoint<P>, PathError> {
     let link = CableLink { ifindex: 2, mtu_bytes: 1500 };
     let shadow = UdpSocket::bind("127.0.0.1:0").unwrap();
-    UdpBypassEndpoint::new(port, ConnectedStack::new(1, link, own, peer)?, shadow, size_bytes)
+    UdpBypassEndpoint::new(
+        port,
+        ConnectedStack::new(1, link, own, peer)?,
+        shadow,
+        size_bytes,
+        Duration::from_millis(10),
+    )
 }
 
 /// Exchanges messages and gives what ping-pong counted, its samples, and what the port did.
