@@ -26,7 +26,6 @@ const P99_NOISE: f64 = 0.10;
 /// How far `auto` may stay behind `forever` where that is better.
 const BEHIND_FOREVER: f64 = 0.05;
 
-
 /// Runs the cells and policies that the words name, all where they name none; true where every verdict is good.
 pub fn judge(words: &[&str]) -> Result<bool, AnyError> {
     let policies: Vec<&'static str> = POLICIES.into_iter().filter(|policy| words.contains(policy)).collect();

@@ -1,9 +1,11 @@
 //! The cells: which programs run where, and what is measured of them.
 
+use std::net::Ipv4Addr;
 use std::process::Command;
 use std::time::Duration;
 
 use nearwire_lab::{Cable, CableEnd, VirtualCable, VirtualCableOptions};
+use tempfile::TempDir;
 
 use super::program;
 use crate::process::{Running, start_on};
@@ -50,12 +52,25 @@ pub struct Cell {
 }
 
 /// Two cables, so that each pair of programs has interfaces of its own.
-pub struct Bed([VirtualCable; 2]);
+pub struct Bed {
+    cables: [VirtualCable; 2],
+    /// Where the event loop is, compiled.
+    compiled: TempDir,
+}
+
+const LOOP: &str = "loop";
 
 impl Bed {
     pub fn lay() -> Result<Bed, AnyError> {
         let lay = || VirtualCable::lay(VirtualCableOptions::default());
-        Ok(Bed([lay()?, lay()?]))
+        let compiled = TempDir::new()?;
+        let source = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/targets/waiting/loop.c");
+        let mut cc = Command::new("cc");
+        cc.args(["-O2", "-pthread", "-o"]).arg(compiled.path().join(LOOP)).arg(source);
+        if !cc.status()?.success() {
+            return Err("cc did not compile loop.c".into());
+        }
+        Ok(Bed { cables: [lay()?, lay()?], compiled })
     }
 }
 
@@ -86,8 +101,11 @@ impl Cell {
     pub fn all() -> impl Iterator<Item = Cell> {
         let shapes = [Shape::One, Shape::Two, Shape::Four, Shape::Tunnel, Shape::EventLoop];
         shapes.into_iter().flat_map(|shape| {
-            [(true, false), (false, false), (true, true), (false, true)]
-                .map(|(is_pinned, is_busy)| Cell { shape, is_pinned, is_busy })
+            [(true, false), (false, false), (true, true), (false, true)].map(|(is_pinned, is_busy)| Cell {
+                shape,
+                is_pinned,
+                is_busy,
+            })
         })
     }
 
@@ -106,19 +124,25 @@ impl Cell {
     /// Runs it once.
     pub fn measure(&self, bed: &Bed, policy: &str) -> Result<Figures, AnyError> {
         let policy = Policy(policy);
-        let [first, second] = &bed.0;
+        let [first, second] = &bed.cables;
         let mut hogs = Vec::new();
         if self.is_busy {
             for cpu in BOTH_CPUS {
                 hogs.push(start_on(own(&KERNEL, "wait-busy")?, first.near(), &[cpu])?);
             }
         }
+        let echo = |at: Ipv4Addr| own(&policy, &format!("wait-echo {at}:{PORT}"));
         let measured = match self.shape {
             Shape::Tunnel => self.tunnel(first, &policy),
-            Shape::Four => self.pairs(&[first, second], &policy, &policy, ["wait-echo", "wait-ping"]),
-            Shape::One => self.pairs(&[first], &policy, &KERNEL, ["wait-echo", "wait-ping"]),
-            Shape::Two => self.pairs(&[first], &policy, &policy, ["wait-echo", "wait-ping"]),
-            Shape::EventLoop => self.pairs(&[first], &policy, &policy, ["wait-loop", "wait-window"]),
+            Shape::Four => self.pairs(&[first, second], &policy, "wait-ping", echo),
+            Shape::One => self.pairs(&[first], &KERNEL, "wait-ping", echo),
+            Shape::Two => self.pairs(&[first], &policy, "wait-ping", echo),
+            Shape::EventLoop => self.pairs(&[first], &policy, "wait-window", |at| {
+                let program = bed.compiled.path().join(LOOP);
+                let mut command = policy.command(program.to_str().ok_or("a path that is no text")?);
+                command.args([at.to_string(), PORT.to_string()]);
+                Ok(command)
+            }),
         };
         measured.map_err(|error| format!("{}, {}: {error}", self.name(), policy.0).into())
     }
@@ -130,14 +154,13 @@ impl Cell {
     fn pairs(
         &self,
         cables: &[&VirtualCable],
-        server: &Policy<'_>,
         client: &Policy<'_>,
-        [serve, ask]: [&str; 2],
+        ask: &str,
+        server_at: impl Fn(Ipv4Addr) -> Result<Command, AnyError>,
     ) -> Result<Figures, AnyError> {
         let mut servers = Vec::new();
         for cable in cables {
-            let command = own(server, &format!("{serve} {}:{PORT}", cable.far().ipv4))?;
-            servers.push(self.start(command, cable.far(), RESPONDER_CPU)?);
+            servers.push(self.start(server_at(cable.far().ipv4)?, cable.far(), RESPONDER_CPU)?);
         }
         std::thread::sleep(READY);
         let mut clients = Vec::new();

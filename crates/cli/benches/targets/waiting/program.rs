@@ -1,12 +1,8 @@
 //! The programs of the cells: ordinary socket calls, as any program makes them.
 
-use std::collections::VecDeque;
 use std::io::ErrorKind;
 use std::net::{SocketAddr, UdpSocket};
-use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
-
-use rustix::event::epoll;
 
 pub const RATE: &str = "rate ";
 pub const P99_US: &str = "p99_us ";
@@ -15,11 +11,10 @@ type Answer = Result<(), Box<dyn std::error::Error>>;
 
 const MESSAGE_BYTES: usize = 64;
 /// Not measured at the begin: what policies learn, and caches.
-const WARM: Duration = Duration::from_millis(300);
+const WARM: Duration = Duration::from_millis(1400);
 /// An answer that has not come by then is lost.
 const LOST: Duration = Duration::from_millis(200);
 const WINDOW: usize = 32;
-const WORKERS: usize = 3;
 
 /// `None`: none of these programs.
 pub fn run(words: &[&str]) -> Option<Answer> {
@@ -29,7 +24,6 @@ pub fn run(words: &[&str]) -> Option<Answer> {
         },
         ["wait-echo", at] => echo(at),
         ["wait-ping", to, ms] => ask(to, ms, 1),
-        ["wait-loop", at] => event_loop(at),
         ["wait-window", to, ms] => ask(to, ms, WINDOW),
         _ => return None,
     })
@@ -89,47 +83,4 @@ fn ask(to: &str, ms: &str, window: usize) -> Answer {
     println!("{RATE}{}", took_ns.len() as f64 / seconds);
     println!("{P99_US}{}", took_ns[(took_ns.len() * 99 / 100).min(took_ns.len() - 1)] as f64 / 1e3);
     Ok(())
-}
-
-#[derive(Default)]
-struct Queue {
-    messages: Mutex<VecDeque<([u8; MESSAGE_BYTES], SocketAddr)>>,
-    filled: Condvar,
-}
-
-/// One thread takes messages in, three answer them.
-fn event_loop(at: &str) -> Answer {
-    let socket = UdpSocket::bind(at)?;
-    socket.set_nonblocking(true)?;
-    let set = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-    epoll::add(&set, &socket, epoll::EventData::new_u64(1), epoll::EventFlags::IN)?;
-    let queue = Queue::default();
-    std::thread::scope(|scope| {
-        for _ in 0..WORKERS {
-            scope.spawn(|| work(&socket, &queue));
-        }
-        loop {
-            let mut events = [epoll::Event { flags: epoll::EventFlags::empty(), data: epoll::EventData::new_u64(0) }; 8];
-            epoll::wait(&set, &mut events[..], None)?;
-            let mut message = [0; MESSAGE_BYTES];
-            while let Ok((_, from)) = socket.recv_from(&mut message) {
-                queue.messages.lock().unwrap_or_else(PoisonError::into_inner).push_back((message, from));
-                queue.filled.notify_one();
-            }
-        }
-    })
-}
-
-fn work(socket: &UdpSocket, queue: &Queue) {
-    loop {
-        let mut messages = queue.messages.lock().unwrap_or_else(PoisonError::into_inner);
-        let (message, from) = loop {
-            match messages.pop_front() {
-                Some(next) => break next,
-                None => messages = queue.filled.wait(messages).unwrap_or_else(PoisonError::into_inner),
-            }
-        };
-        drop(messages);
-        let _ = socket.send_to(&message, from);
-    }
 }
