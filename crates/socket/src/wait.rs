@@ -98,6 +98,8 @@ struct OfThread {
     /// Copied and put back: a handler that jumps out of a wait leaves it as it was.
     auto: Cell<Auto>,
     place: Cell<Place>,
+    /// What it had used when that was last asked, and when.
+    used: Cell<(u64, ThreadUsage)>,
     /// When a thread that spins forever last said so.
     told_ns: Cell<u64>,
 }
@@ -105,15 +107,36 @@ struct OfThread {
 thread_local! {
     /// Nothing in it is dropped, and nothing is allocated for it.
     static OF_THREAD: OfThread =
-        const { OfThread { auto: Cell::new(Auto::new()), place: Cell::new(Place::NONE), told_ns: Cell::new(0) } };
+        const {
+            OfThread {
+                auto: Cell::new(Auto::new()),
+                place: Cell::new(Place::NONE),
+                used: Cell::new((0, ThreadUsage { cpu_ns: 0, voluntary_switches: 0, involuntary_switches: 0 })),
+                told_ns: Cell::new(0),
+            }
+        };
+}
+
+/// Of a time in which a thread used so much, how long others had its CPU. Where it slept too, only a guess is left: what they
+/// had it for at the times they took it, a part of a time slice each.
+fn lost_ns(time_ns: u64, used: &ThreadUsage) -> u64 {
+    const A_TIME_NS: u64 = 200_000;
+    let off_ns = time_ns.saturating_sub(used.cpu_ns);
+    match (used.involuntary_switches, used.voluntary_switches) {
+        (0, _) => 0,
+        (_, 0) => off_ns,
+        (times, _) => off_ns.min(times * A_TIME_NS),
+    }
 }
 
 /// Between two times that a thread which spins forever says so.
 const TELL_NS: u64 = 10_000_000;
 
 impl World for &OfThread {
-    fn preemptions(&mut self) -> u64 {
-        ThreadUsage::now().involuntary_switches
+    fn lost_ns(&mut self, now_ns: u64) -> u64 {
+        let (before, used) = (self.used.get(), ThreadUsage::now());
+        self.used.set((now_ns, used));
+        if before.0 == 0 { 0 } else { lost_ns(now_ns.saturating_sub(before.0), &used.since(&before.1)) }
     }
 
     fn give_way(&mut self) {
@@ -333,6 +356,18 @@ mod tests {
             }
         }
         assert!(started.elapsed() >= Duration::from_millis(2));
+    }
+
+    #[test]
+    fn time_off_the_cpu_is_lost_where_others_took_it_and_not_where_the_thread_slept() {
+        let used = |involuntary_switches, voluntary_switches| ThreadUsage {
+            cpu_ns: 4_000_000,
+            involuntary_switches,
+            voluntary_switches,
+        };
+        assert_eq!(lost_ns(8_000_000, &used(1, 0)), 4_000_000);
+        assert_eq!(lost_ns(8_000_000, &used(0, 9)), 0);
+        assert_eq!(lost_ns(8_000_000, &used(2, 9)), 400_000);
     }
 
     #[test]

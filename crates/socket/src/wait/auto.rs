@@ -1,7 +1,7 @@
 //! What `spin = "auto"` does, decided for each thread.
 //!
-//! A thread whose messages come soon spins. Once others want its CPU, which shows in the kernel's count of times it was
-//! preempted and in the host's table of spinners, no rule tells what is best: spinning wins where both ends spin in their
+//! A thread whose messages come soon spins. Once others want its CPU, which shows in the time that it lost to them and
+//! in the host's table of spinners, no rule tells what is best: spinning wins where both ends spin in their
 //! time slices, giving way where the ends share a CPU, sleeping where what feeds the thread has to run first. So it measures:
 //! for the first parts of each second it spins, gives way, and sleeps, and for the rest it does what passed most messages.
 //! The parts are those of the clock that all programs of the host have, so that the two ends of a conversation try the same
@@ -21,10 +21,12 @@ const PART_SHIFT: u32 = 24;
 /// 1.1 s.
 const PARTS: u64 = 64;
 const CYCLE_NS: u64 = PARTS << PART_SHIFT;
-/// Preemptions that make a contest, when they come faster than one leaks away in [`LEAK_NS`]: kernel threads run now and
-/// then on every CPU.
-const CONTEST: u64 = 3;
-const LEAK_NS: u64 = 25_000_000;
+/// CPU time lost to others that makes a contest, when it comes faster than a tenth of the time leaks away: the kernel's own
+/// threads preempt on every CPU, hundreds of times a second under load, and for microseconds.
+const CONTEST_NS: u64 = 6_000_000;
+const LEAK: u64 = 10;
+/// What a contest goes on for, lost between two looks.
+const GOES_ON_NS: u64 = 1_000_000;
 /// Late waits weigh more than those that end soon: after a burst that ended the next begins with a sleep.
 const LATE: u8 = 4;
 const LATE_FROM: u8 = 8;
@@ -56,8 +58,8 @@ pub enum Why {
 
 /// What is asked of the kernel and of other programs.
 pub trait World {
-    /// Times that the CPU was taken from the thread, since it began.
-    fn preemptions(&mut self) -> u64;
+    /// How long the thread could have run and others had its CPU since this was last asked, nanoseconds.
+    fn lost_ns(&mut self, now_ns: u64) -> u64;
     /// Lets others run.
     fn give_way(&mut self);
     /// Tells the host's table that the thread spins; whether there is a CPU for each that does.
@@ -71,11 +73,9 @@ pub trait World {
 pub struct Auto {
     lateness: u8,
     contest: Option<Contest>,
-    /// Preemptions, less those that leaked away by `leaked_ns`.
-    points: u64,
-    leaked_ns: u64,
+    /// CPU time lost to others, less what leaked away.
+    lost_ns: u64,
     looked_ns: u64,
-    preemptions: u64,
     gave_way_ns: u64,
     is_in_table: bool,
 }
@@ -143,16 +143,7 @@ impl Auto {
     /// A thread that has not waited yet.
     #[must_use]
     pub const fn new() -> Auto {
-        Auto {
-            lateness: 0,
-            contest: None,
-            points: 0,
-            leaked_ns: 0,
-            looked_ns: 0,
-            preemptions: u64::MAX,
-            gave_way_ns: 0,
-            is_in_table: false,
-        }
+        Auto { lateness: 0, contest: None, lost_ns: 0, looked_ns: 0, gave_way_ns: 0, is_in_table: false }
     }
 
     /// A wait begins.
@@ -228,7 +219,7 @@ impl Auto {
         match &mut self.contest {
             Some(contest) if now_ns < contest.until_ns => contest.follow(now_ns),
             _ => {
-                (self.contest, self.points) = (None, 0);
+                (self.contest, self.lost_ns) = (None, 0);
                 self.choose(now_ns)
             }
         }
@@ -236,22 +227,20 @@ impl Auto {
 
     #[cold]
     fn look(&mut self, doing: Doing, now_ns: u64, world: &mut impl World) {
-        let preemptions = world.preemptions();
-        let more = preemptions.saturating_sub(self.preemptions);
-        (self.preemptions, self.looked_ns) = (preemptions, now_ns);
+        let lost_ns = world.lost_ns(now_ns);
         let has_room = world.spins(now_ns);
         self.is_in_table = true;
-        let leaks = now_ns.saturating_sub(self.leaked_ns) / LEAK_NS;
-        self.points = self.points.saturating_sub(leaks) + more;
-        self.leaked_ns = if leaks > 0 { now_ns } else { self.leaked_ns };
+        let leaked_ns = now_ns.saturating_sub(self.looked_ns) / LEAK;
+        self.looked_ns = now_ns;
+        self.lost_ns = self.lost_ns.saturating_sub(leaked_ns) + lost_ns;
         match &mut self.contest {
             // What gives way is preempted because it does.
-            Some(contest) if doing == Doing::Spins && (more > 0 || !has_room) => {
+            Some(contest) if doing == Doing::Spins && (lost_ns >= GOES_ON_NS || !has_room) => {
                 contest.until_ns = now_ns + 2 * CYCLE_NS;
             }
             Some(_) => {}
             None if !has_room => self.contest = Some(Contest::new(Why::Crowded, now_ns)),
-            None if self.points >= CONTEST => self.contest = Some(Contest::new(Why::Preempted, now_ns)),
+            None if self.lost_ns >= CONTEST_NS => self.contest = Some(Contest::new(Why::Preempted, now_ns)),
             None => {}
         }
     }

@@ -1,7 +1,7 @@
 //! The programs of the cells: ordinary socket calls, as any program makes them.
 
 use std::io::ErrorKind;
-use std::net::{SocketAddr, UdpSocket};
+use std::net::UdpSocket;
 use std::time::{Duration, Instant};
 
 pub const RATE: &str = "rate ";

@@ -2,18 +2,18 @@ use super::*;
 
 const MS: u64 = 1_000_000;
 
-/// What the thread meets: how often it is preempted while it spins, whether there is a CPU for it.
+/// What the thread meets: what it loses while it spins, whether there is a CPU for it.
 #[derive(Default)]
 struct Met {
-    preemptions: u64,
+    lost_ns: u64,
     has_room: bool,
     is_in_table: bool,
     gave_way: u32,
 }
 
 impl World for Met {
-    fn preemptions(&mut self) -> u64 {
-        self.preemptions
+    fn lost_ns(&mut self, _: u64) -> u64 {
+        std::mem::take(&mut self.lost_ns)
     }
 
     fn give_way(&mut self) {
@@ -120,7 +120,7 @@ fn neighbour() -> impl FnMut(&mut Met, Doing) {
     let mut waits = 0_u32;
     move |met, doing| {
         waits += 1;
-        met.preemptions += u64::from(doing == Doing::Spins && waits.is_multiple_of(2000));
+        met.lost_ns += if doing == Doing::Spins && waits.is_multiple_of(2000) { 4 * MS } else { 0 };
     }
 }
 
@@ -131,7 +131,7 @@ fn preempted_thread_sleeps_where_sleeping_passes_as_many() {
     let mut waits = 0_u32;
     let mut beside = |met: &mut Met, doing: Doing| {
         waits += 1;
-        met.preemptions += u64::from(doing == Doing::Spins && waits.is_multiple_of(100));
+        met.lost_ns += if doing == Doing::Spins && waits.is_multiple_of(100) { 2 * MS } else { 0 };
     };
     thread.wait_for(3 * CYCLE_NS, equal, &mut beside);
     assert_eq!(thread.wait_for(CYCLE_NS, equal, &mut beside), Doing::Sleeps);
@@ -151,7 +151,7 @@ fn preempted_thread_spins_where_spinning_passes_more_all_the_same() {
 fn two_ends_on_one_cpu_give_way() {
     let mut thread = Thread::new();
     let together = [4 * MS, 3_000, 10_000];
-    let mut beside = |met: &mut Met, doing: Doing| met.preemptions += u64::from(doing != Doing::Sleeps);
+    let mut beside = |met: &mut Met, doing: Doing| met.lost_ns += if doing == Doing::Sleeps { 0 } else { 2 * MS };
     thread.wait_for(3 * CYCLE_NS, together, &mut beside);
     assert_eq!(thread.wait_for(CYCLE_NS, together, &mut beside), Doing::GivesWay);
 }
@@ -174,15 +174,13 @@ fn crowd_of_spinners_is_noticed_before_anybody_is_preempted() {
 }
 
 #[test]
-fn kernel_thread_that_runs_now_and_then_is_no_contest() {
+fn kernel_threads_that_preempt_for_microseconds_are_no_contest() {
     let mut thread = Thread::new();
-    let mut last_ns = 0;
-    for _ in 0..500_000 {
-        thread.wait(SOON);
-        if thread.now_ns - last_ns > 2 * LEAK_NS {
-            (last_ns, thread.met.preemptions) = (thread.now_ns, thread.met.preemptions + 1);
-        }
-    }
+    let mut waits = 0_u32;
+    thread.wait_for(CYCLE_NS, SOON, |met, _| {
+        waits += 1;
+        met.lost_ns += if waits.is_multiple_of(1000) { 50_000 } else { 0 };
+    });
     assert_eq!(thread.auto.now(), (Doing::Spins, Why::Calm));
 }
 
