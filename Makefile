@@ -6,7 +6,7 @@ EMULATION_PACKAGES = qemu-system-x86 busybox-static e2fsprogs zstd xz-utils
 READER_PACKAGES = procps systemd udev kmod ansible-core
 # What `nearwire run` is tried with.
 PROGRAM_PACKAGES = sockperf iperf3 dnsmasq-base bind9-dnsutils dnsperf socat python3
-TARGETS_PACKAGES = sockperf
+TARGETS_PACKAGES = sockperf socat gcc libc6-dev
 
 TARGET_DIRECTORY = $(or $(CARGO_TARGET_DIR),target)
 # Unpacked and not installed: their services would tune this host, and serve on it.
@@ -57,12 +57,12 @@ test: $(KERNEL_FILES) $(UNPACKED)
 	PATH="$$PATH:$(UNPACKED_PROGRAMS)" PYTHONPATH=$(abspath $(TARGET_DIRECTORY)/tuned)/usr/lib/python3/dist-packages \
 		NEARWIRE_REQUIRE=all cargo test --workspace
 
-# The speed targets, against sockperf on the same cable. Six minutes on an otherwise idle machine; ONLY=send: those
-# figures, and the targets that need no others.
+# The speed targets, against sockperf on the same cable. Six minutes on an otherwise idle machine, and as many for how calls
+# wait; ONLY=send: those figures, and the targets that need no others; ONLY="waiting tunnel": how calls wait, in these cells.
 targets:
 	@$(call install,$(TARGETS_PACKAGES))
 	cargo build --release -p nearwire-preload
-	cargo bench -p nearwire-cli --bench targets -- $(ONLY)
+	cargo bench -p nearwire-cli --bench targets -- $(if $(ONLY),"$(ONLY)")
 
 # Fuzzing, one target after the other. New inputs stay in FUZZ_DIRECTORY; one that fails is left in fuzz/failures.
 FUZZ_TARGETS = wire receive calls steering config capture

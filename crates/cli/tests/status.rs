@@ -73,7 +73,7 @@ fn sockets_shown_are_accelerated_or_have_their_reason() {
     for part in [
         "eth4: 2 queues, generic (queues 0, 1)",
         "eth5: not used: another process has the interface",
-        "spin forever",
+        "spin auto: no call has waited yet",
         "spin = \"auto\"",
         "1 calls: the packet is larger than the MTU",
         "10.0.0.1:7000  10.0.0.2:7001",
@@ -101,7 +101,8 @@ fn json_shown_has_reasons_by_name_and_in_words() {
     assert_eq!(sockets[1]["reason"], "RuleSaysKernel");
     assert_eq!(sockets[1]["why"], "rule 2 keeps it with the kernel");
     assert_eq!(json["handed_to_kernel"][0]["reason"], "LargerThanMtu");
-    assert_eq!((&json["spin"], &json["engine"]["state"]), (&"forever".into(), &"Running".into()));
+    assert_eq!((&json["spin"], &json["engine"]["state"]), (&"auto".into(), &"Running".into()));
+    assert_eq!(json["waiting"], "no call has waited yet");
     assert!(json["spin_share"].as_f64().unwrap() > 0.0);
     assert!(json["config"].as_str().unwrap().contains("spin = \"auto\""));
 }

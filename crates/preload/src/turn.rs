@@ -134,13 +134,16 @@ impl<'m> Turns<'m> {
             None => Some(rest.map_or(UNWOKEN_SLEEP, |rest| rest.min(UNWOKEN_SLEEP))),
         };
         let length = also.len();
-        also.extend([bed.watch, bed.wake].into_iter().flatten().map(readable));
+        // The watch first: whether it told of something is read behind the program's own.
+        also.extend([bed.watch, bed.wake].into_iter().chain(bed.ports).flatten().map(readable));
         let (before, asleep) = (errno(), Instant::now());
         let slept = self.sleep_on(also, rest);
         fail(before);
+        // Without ports the frames come by the watch, and with them what else it has.
+        let by_watch = bed.watch.is_some() && also.get(length).is_some_and(|watch| watch.revents != 0);
         also.truncate(length);
         let slept_ns = asleep.elapsed().as_nanos() as u64;
-        own_stack::run(|| state::with_subject(at, |sockets| sockets.woken(thread, slept_ns)));
+        own_stack::run(|| state::with_subject(at, |sockets| sockets.woken(thread, slept_ns, by_watch)));
         slept
     }
 

@@ -1,7 +1,7 @@
 //! What the user chose, from a TOML file and from `NEARWIRE_*` variables.
 //!
 //! ```toml
-//! spin = "forever"                # or a time: "0", "50us", "10ms"
+//! spin = "auto"                   # "forever", or a time: "0", "50us", "10ms"
 //! interfaces = ["eth4"]           # those that may be used; all without this
 //! mode = "auto"                   # auto, native or generic
 //! strict = false                  # a socket that cannot be accelerated is an error
@@ -42,7 +42,7 @@ pub use rule::{Prefix, Role, Rule, Socket, Use};
 /// How long a call that waits spins before it sleeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Spin {
-    /// Forever where no other spinner would starve, not at all otherwise.
+    /// While messages come soon and nobody else wants the CPU; else as measuring shows. See [`crate::wait::auto`].
     Auto,
     /// As long as it waits.
     Forever,
@@ -51,14 +51,12 @@ pub enum Spin {
 }
 
 impl Spin {
-    /// What [`Spin::Auto`] means on a machine of this many CPUs: a spinner on the only one would keep whoever has to run
-    /// before the call can return from running. On one of several a process was pinned, which is how a spinner is given
-    /// its own.
+    /// What is left of [`Spin::Auto`] on a machine of this many CPUs: a spinner on the only one would keep whoever has to run
+    /// before the call can return from running.
     #[must_use]
     pub const fn on(self, online_cpus: u32) -> Self {
         match self {
-            Self::Auto if online_cpus >= 2 => Self::Forever,
-            Self::Auto => Self::For(Duration::ZERO),
+            Self::Auto if online_cpus < 2 => Self::For(Duration::ZERO),
             chosen => chosen,
         }
     }

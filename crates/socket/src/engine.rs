@@ -24,7 +24,7 @@ mod watch;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
 use std::ops::BitOr;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::time::{Duration, Instant};
 
 use nearwire_frames::PortError;
@@ -58,6 +58,8 @@ pub use watch::{Seen, Watch};
 const LOOK_AFTER_TICKS: u64 = 40_000;
 /// How often drops are told that only a system call tells: 2^28 ticks are about a tenth of a second.
 const TELL_AFTER_TICKS: u64 = 1 << 28;
+/// More sockets than this a thread does not sleep on one by one: the kernel takes 50 ns for each.
+pub const PORTS_SLEPT_ON: usize = 8;
 /// A send looks when it has sent: while the answer is on its way, the look delays nobody. Sooner than a call that spins
 /// would, so that a program that sends and receives in turn looks there and nowhere else.
 const LOOK_AFTER_SEND_TICKS: u64 = LOOK_AFTER_TICKS / 2;
@@ -114,6 +116,8 @@ pub struct Engine {
     times: Option<TimesWanted>,
     /// The watch tells of frames.
     watches_ports: bool,
+    /// A thread slept on the ports there were.
+    has_sleepers: bool,
     /// The lane that is sent on.
     lane: usize,
     /// Another engine of the process founded this one, and opens all ports.
@@ -199,6 +203,7 @@ impl Engine {
             tables_lost: None,
             times: None,
             watches_ports: false,
+            has_sleepers: false,
             lane: 0,
             is_branch: false,
             has_lost_ports: false,
@@ -258,9 +263,10 @@ impl Engine {
     /// None of them can have one: the reason of the first.
     pub fn attach(&mut self, local: IpAddr, remote: Option<IpAddr>, device: Option<u32>) -> Result<(), Reason> {
         let wanted = self.wanted_interface(remote, device);
-        let Engine { interfaces, stack, watch, flows, watches_ports, times, capture, .. } = self;
+        let Engine { interfaces, stack, watch, flows, watches_ports, has_sleepers, times, capture, .. } = self;
         let outcome = interfaces.attach(local, wanted, |ifindex, port| {
-            if *watches_ports {
+            // Threads that sleep already do not sleep on this one.
+            if *watches_ports || *has_sleepers {
                 watch_port(watch, port)?;
             }
             flows.add_all_to(port)?;
@@ -286,6 +292,20 @@ impl Engine {
 
     fn wanted_interface(&self, remote: Option<IpAddr>, device: Option<u32>) -> Option<u32> {
         device.or_else(|| remote.and_then(|remote| self.stack.interface_for(remote, device).ok()))
+    }
+
+    /// What a thread sleeps on besides the watch, to be woken by frames. As few as there are by themselves: the kernel wakes who
+    /// waits for a socket where the sender ran, as it does for its own sockets, and who waits for a set of them elsewhere.
+    pub fn sleep_on_ports(&mut self) -> [Option<RawFd>; PORTS_SLEPT_ON] {
+        let mut ports = [None; PORTS_SLEPT_ON];
+        let sockets = || self.interfaces.attached.iter().flat_map(|attached| attached.port.receive_sockets());
+        if self.watches_ports || sockets().nth(PORTS_SLEPT_ON).is_some() {
+            self.watch_ports();
+            return ports;
+        }
+        ports.iter_mut().zip(sockets()).for_each(|(port, socket)| *port = Some(socket.as_raw_fd()));
+        self.has_sleepers = true;
+        ports
     }
 
     /// Has the watch tell of frames, for threads that sleep on it. From then on each frame costs its sender a call into

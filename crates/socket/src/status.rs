@@ -23,7 +23,7 @@ mod writer;
 
 pub use layout::{
     CAPTURE_AT_BYTES, Counter, ENGINE_TEXT_BYTES, ENGINES, EngineState, INTERFACES, NAME, PAGE_BYTES, SLOTS,
-    SocketCounter, SocketState,
+    SocketCounter, SocketState, Waiting,
 };
 pub use reader::{InterfaceStatus, PageError, Reader, SocketStatus, Status};
 pub(crate) use slot::Slot;

@@ -6,7 +6,7 @@ use crate::reason::{Handed, HandedCall, Reason, Why};
 use crate::sockets::{EngineState, Sockets};
 use crate::status::{self, Counter, SocketCounter, Writer};
 use crate::udp_socket::{Service, UdpSocket};
-use crate::wait::{online_cpus, spun_ns};
+use crate::wait::{does, online_cpus, spun_ns};
 
 impl Sockets {
     /// The page.
@@ -92,6 +92,7 @@ impl Sockets {
     pub(crate) fn tell_counters(&mut self) {
         // Of all threads, whichever engine they wait for.
         self.page.set_process_counter(Counter::SpinningNs, spun_ns());
+        self.page.set_waiting(does());
         let Some(engine) = self.engine() else { return };
         if !engine.tell_frames() {
             return;

@@ -7,7 +7,7 @@ use nearwire_frames::ports::xdp::TimesWanted;
 use nearwire_stack::{Datagram, EndpointId, Take};
 use nearwire_sys::own_stack;
 
-use crate::engine::{Engine, FRAMES_AT_ONCE, Looked, Seen, time_of_day_ns};
+use crate::engine::{Engine, FRAMES_AT_ONCE, Looked, PORTS_SLEPT_ON, Seen, time_of_day_ns};
 use crate::epoll::Events;
 use crate::id::SocketId;
 use crate::reason::{HandedCall, Reason};
@@ -78,6 +78,8 @@ pub struct Bed {
     pub wake: Option<RawFd>,
     /// Readable when the kernel has something; `None`: no socket is accelerated yet.
     pub watch: Option<RawFd>,
+    /// Readable when frames come; those that the watch does not tell of.
+    pub ports: [Option<RawFd>; PORTS_SLEPT_ON],
 }
 
 impl Sockets {
@@ -488,21 +490,26 @@ impl Sockets {
     pub fn begin_sleep(&mut self, thread: Thread, waits_for: WaitsFor) -> Bed {
         self.follow_sharing(true);
         let (is_new, wake) = self.sleepers.begin(thread, waits_for);
-        let watch = self.engine().map(|engine| {
-            engine.watch_ports();
-            engine.watch().descriptor().as_raw_fd()
-        });
-        Bed { is_new, wake, watch }
+        let (watch, ports) = match self.engine() {
+            Some(engine) => {
+                let ports = engine.sleep_on_ports();
+                (Some(engine.watch().descriptor().as_raw_fd()), ports)
+            }
+            None => (None, [None; PORTS_SLEPT_ON]),
+        };
+        Bed { is_new, wake, watch, ports }
     }
 
-    /// It is back and looks at what the watch has.
-    pub fn woken(&mut self, thread: Thread, slept_ns: u64) {
+    /// It is back, and looks at what the watch has if that told of something.
+    pub fn woken(&mut self, thread: Thread, slept_ns: u64, by_watch: bool) {
         self.page.count(Counter::Sleeps, 1);
         self.page.count(Counter::SleepingNs, slept_ns);
         self.sleepers.back(thread);
         // Before the shadows, which are asked first from then on.
         self.take_in_frames();
-        self.look();
+        if by_watch {
+            self.look();
+        }
     }
 
     /// All that sleep look at what else could end their calls.

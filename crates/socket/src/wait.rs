@@ -1,16 +1,28 @@
 //! How a call waits: spin first, then sleep in the kernel on the watch and the program's own descriptors together.
 
+pub mod auto;
+mod spinners;
+
+use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use nearwire_sys::usage::ThreadUsage;
+use rustix::thread::sched_yield;
+use rustix::time::{ClockId, clock_gettime};
 
 use crate::config::Spin;
+use crate::status::Waiting;
+use auto::{Auto, Doing, Why, World};
+use spinners::Place;
 
 /// Turns between two looks at the clock: a turn looks at the ports and takes 20 to 60 ns.
 const TURNS_PER_CLOCK_READ: u32 = 32;
 
-/// Threads of this process that spin now.
-static SPINNING: AtomicU32 = AtomicU32::new(0);
-/// What they spent so far, nanoseconds.
+/// The same for a thread that lets others run in between.
+const TURNS_PER_GIVING_WAY: u32 = 4;
+
+/// What threads of this process spent spinning so far, nanoseconds.
 static SPUN_NS: AtomicU64 = AtomicU64::new(0);
 /// What [`TURNS_PER_CLOCK_READ`] turns took when last measured. A wait that ends is counted by its turns: its end is a
 /// datagram that the program waits for, and the clock read costs 25 ns of that.
@@ -31,11 +43,10 @@ pub fn spun_ns() -> u64 {
 /// How long calls spin, after looking at the machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SpinFor {
-    /// As long as they wait, in at most so many threads at once: one more would take the CPU from another.
-    Forever {
-        /// Threads that may.
-        threads_most: u32,
-    },
+    /// As [`auto`] decides for each thread.
+    Auto,
+    /// As long as they wait.
+    Forever,
     /// This long.
     Time(Duration),
 }
@@ -44,16 +55,18 @@ impl SpinFor {
     /// What the configuration says of this machine.
     #[must_use]
     pub fn choose(spin: Spin) -> SpinFor {
-        let allowed = std::thread::available_parallelism().map_or(1, |cpus| cpus.get() as u32);
-        SpinFor::on_cpus(spin, allowed, online_cpus())
+        let chosen = SpinFor::on_cpus(spin, online_cpus());
+        if !matches!(chosen, SpinFor::Time(_)) {
+            spinners::open();
+        }
+        chosen
     }
 
-    /// `Auto` leaves a CPU to the others: it spins in one thread less than there are CPUs that the process may use, or in one.
-    fn on_cpus(spin: Spin, allowed: u32, online: u32) -> SpinFor {
-        match (spin, spin.on(online)) {
-            (_, Spin::For(time)) => SpinFor::Time(time),
-            (Spin::Auto, _) => SpinFor::Forever { threads_most: allowed.saturating_sub(1).max(1) },
-            _ => SpinFor::Forever { threads_most: u32::MAX },
+    const fn on_cpus(spin: Spin, online: u32) -> SpinFor {
+        match spin.on(online) {
+            Spin::For(time) => SpinFor::Time(time),
+            Spin::Auto => SpinFor::Auto,
+            Spin::Forever => SpinFor::Forever,
         }
     }
 }
@@ -80,17 +93,108 @@ pub enum Pause {
     TimedOut,
 }
 
+/// What a thread knows of its waits, and its place among those that spin.
+struct OfThread {
+    /// Copied and put back: a handler that jumps out of a wait leaves it as it was.
+    auto: Cell<Auto>,
+    place: Cell<Place>,
+    /// What it had used when that was last asked, and when.
+    used: Cell<(u64, ThreadUsage)>,
+    /// When a thread that spins forever last said so.
+    told_ns: Cell<u64>,
+}
+
+thread_local! {
+    /// Nothing in it is dropped, and nothing is allocated for it.
+    static OF_THREAD: OfThread =
+        const {
+            OfThread {
+                auto: Cell::new(Auto::new()),
+                place: Cell::new(Place::NONE),
+                used: Cell::new((0, ThreadUsage { cpu_ns: 0, voluntary_switches: 0, involuntary_switches: 0 })),
+                told_ns: Cell::new(0),
+            }
+        };
+}
+
+/// Of a time in which a thread used so much, how long others had its CPU. Where it slept too, only a guess is left: what they
+/// had it for at the times they took it, a part of a time slice each.
+fn lost_ns(time_ns: u64, used: &ThreadUsage) -> u64 {
+    const A_TIME_NS: u64 = 200_000;
+    let off_ns = time_ns.saturating_sub(used.cpu_ns);
+    match (used.involuntary_switches, used.voluntary_switches) {
+        (0, _) => 0,
+        (_, 0) => off_ns,
+        (times, _) => off_ns.min(times * A_TIME_NS),
+    }
+}
+
+/// Between two times that a thread which spins forever says so.
+const TELL_NS: u64 = 10_000_000;
+
+impl World for &OfThread {
+    fn lost_ns(&mut self, now_ns: u64) -> u64 {
+        let (before, used) = (self.used.get(), ThreadUsage::now());
+        self.used.set((now_ns, used));
+        if before.0 == 0 { 0 } else { lost_ns(now_ns.saturating_sub(before.0), &used.since(&before.1)) }
+    }
+
+    fn give_way(&mut self) {
+        sched_yield();
+    }
+
+    fn spins(&mut self, now_ns: u64) -> bool {
+        let mut place = self.place.get();
+        let has_room = place.spins(now_ns);
+        self.place.set(place);
+        has_room
+    }
+
+    fn sleeps(&mut self) {
+        let mut place = self.place.get();
+        place.sleeps();
+        self.place.set(place);
+    }
+}
+
+/// What a thread with `spin = "auto"` last did, and why: the number of a [`status::Waiting`](crate::status::Waiting).
+static DOES: AtomicU64 = AtomicU64::new(0);
+
+/// What a thread with `spin = "auto"` last did, and why.
+#[must_use]
+pub fn does() -> u64 {
+    DOES.load(Relaxed)
+}
+
+fn tell((doing, why): (Doing, Why)) {
+    let number = Waiting::of(doing, why) as u64;
+    // Most often it stays, and the line with it in other CPUs' caches.
+    if DOES.load(Relaxed) != number {
+        DOES.store(number, Relaxed);
+    }
+}
+
+/// CLOCK_MONOTONIC, nanoseconds; never 0.
+#[inline]
+fn now_ns() -> u64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    now.tv_sec.unsigned_abs() * 1_000_000_000 + now.tv_nsec.unsigned_abs() + 1
+}
+
 /// One call that waits.
 #[derive(Debug)]
 pub struct Waiter {
     spin: SpinFor,
     timeout: Option<Duration>,
-    started: Option<Instant>,
+    /// 0: not yet.
+    started_ns: u64,
     turns: u32,
+    /// One less than the turns between two looks at the clock, which are a power of two.
+    turns_mask: u32,
     spins: bool,
-    is_counted: bool,
+    slept: bool,
     /// Of the time since it began, what is counted in [`SPUN_NS`].
-    told: Duration,
+    told_ns: u64,
     /// Turns since then.
     untold_turns: u32,
 }
@@ -102,11 +206,12 @@ impl Waiter {
         Waiter {
             spin,
             timeout,
-            started: None,
+            started_ns: 0,
             turns: 0,
+            turns_mask: TURNS_PER_CLOCK_READ - 1,
             spins: true,
-            is_counted: false,
-            told: Duration::ZERO,
+            slept: false,
+            told_ns: 0,
             untold_turns: 0,
         }
     }
@@ -122,49 +227,65 @@ impl Waiter {
     #[inline]
     pub fn pause(&mut self) -> Pause {
         self.turns = self.turns.wrapping_add(1);
-        if self.spins && self.started.is_some() && !self.turns.is_multiple_of(TURNS_PER_CLOCK_READ) {
+        if self.spins && self.started_ns != 0 && self.turns & self.turns_mask != 0 {
             // No PAUSE instruction: on current processors it takes 140 cycles, as long as the turn itself, and what comes
             // within is seen so much later.
             self.untold_turns += 1;
             return Pause::Again;
         }
-        self.pause_by_clock()
+        self.pause_by_clock(now_ns())
     }
 
-    fn pause_by_clock(&mut self) -> Pause {
-        let started = *self.started.get_or_insert_with(Instant::now);
-        let waited = started.elapsed();
+    fn pause_by_clock(&mut self, now_ns: u64) -> Pause {
+        let is_first = self.started_ns == 0;
+        if is_first {
+            self.started_ns = now_ns;
+        }
+        let waited_ns = now_ns.saturating_sub(self.started_ns);
+        let waited = Duration::from_nanos(waited_ns);
         if self.timeout.is_some_and(|timeout| waited >= timeout) {
             return Pause::TimedOut;
         }
         if self.spins {
             // On the way, as a call may spin for ever.
-            self.count_spun(waited);
-            self.spins = self.may_spin(waited);
+            self.count_spun(waited_ns);
+            self.spins = self.may_spin(is_first, now_ns, waited_ns);
         }
         if self.spins {
             return Pause::Again;
         }
         self.end_spinning();
+        self.slept = true;
         Pause::Sleep(self.timeout.map(|timeout| timeout.saturating_sub(waited)))
     }
 
-    fn may_spin(&mut self, waited: Duration) -> bool {
-        let may = match self.spin {
-            SpinFor::Time(time) => waited < time,
-            SpinFor::Forever { threads_most } => self.is_counted || SPINNING.load(Relaxed) < threads_most,
-        };
-        if may && !self.is_counted && !matches!(self.spin, SpinFor::Forever { threads_most: u32::MAX }) {
-            self.is_counted = true;
-            SPINNING.fetch_add(1, Relaxed);
+    #[inline]
+    fn may_spin(&mut self, is_first: bool, now_ns: u64, waited_ns: u64) -> bool {
+        match self.spin {
+            SpinFor::Time(time) => Duration::from_nanos(waited_ns) < time,
+            SpinFor::Forever => {
+                OF_THREAD.with(|mut own| {
+                    if now_ns.saturating_sub(own.told_ns.get()) >= TELL_NS {
+                        own.told_ns.set(now_ns);
+                        own.spins(now_ns);
+                    }
+                });
+                true
+            }
+            SpinFor::Auto => OF_THREAD.with(|mut own| {
+                let mut auto = own.auto.get();
+                let doing =
+                    if is_first { auto.begin(now_ns, &mut own) } else { auto.turn(now_ns, waited_ns, &mut own) };
+                own.auto.set(auto);
+                tell(auto.now());
+                self.turns_mask =
+                    if doing == Doing::GivesWay { TURNS_PER_GIVING_WAY } else { TURNS_PER_CLOCK_READ } - 1;
+                doing != Doing::Sleeps
+            }),
         }
-        may
     }
 
     fn end_spinning(&mut self) {
-        if std::mem::take(&mut self.is_counted) {
-            SPINNING.fetch_sub(1, Relaxed);
-        }
         let turns = u64::from(self.untold_turns);
         if turns == 0 {
             return;
@@ -172,10 +293,8 @@ impl Waiter {
         // Threads that lose a count here measure another wait.
         let waits = WAITS.load(Relaxed).wrapping_add(1);
         WAITS.store(waits, Relaxed);
-        if waits.is_multiple_of(WAITS_PER_CLOCK_READ)
-            && let Some(started) = self.started
-        {
-            self.count_spun(started.elapsed());
+        if waits.is_multiple_of(WAITS_PER_CLOCK_READ) && self.started_ns != 0 {
+            self.count_spun(now_ns().saturating_sub(self.started_ns));
         } else {
             self.untold_turns = 0;
             // Not one addition that no thread can lose: that takes 6 ns of the datagram's way to the program. Two waits that end
@@ -185,8 +304,8 @@ impl Waiter {
         }
     }
 
-    fn count_spun(&mut self, spun: Duration) {
-        let more_ns = spun.saturating_sub(std::mem::replace(&mut self.told, spun)).as_nanos() as u64;
+    fn count_spun(&mut self, spun_ns: u64) {
+        let more_ns = spun_ns.saturating_sub(std::mem::replace(&mut self.told_ns, spun_ns));
         let turns = u64::from(std::mem::take(&mut self.untold_turns)) + 1;
         if turns > 1 {
             // A thread that was put off its CPU meanwhile took longer than its turns: at most twice as long is believed.
@@ -200,11 +319,21 @@ impl Waiter {
 impl Drop for Waiter {
     fn drop(&mut self) {
         self.end_spinning();
+        if self.slept && self.spin == SpinFor::Auto {
+            let waited_ns = now_ns().saturating_sub(self.started_ns);
+            OF_THREAD.with(|own| {
+                let mut auto = own.auto.get();
+                auto.slept(waited_ns);
+                own.auto.set(auto);
+            });
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Instant;
+
     use super::*;
 
     #[test]
@@ -224,7 +353,7 @@ mod tests {
 
     #[test]
     fn spinning_forever_paused_never_sleeps_and_times_out() {
-        let mut waiter = Waiter::new(SpinFor::Forever { threads_most: u32::MAX }, Some(Duration::from_millis(2)));
+        let mut waiter = Waiter::new(SpinFor::Forever, Some(Duration::from_millis(2)));
         let started = Instant::now();
         loop {
             match waiter.pause() {
@@ -237,15 +366,26 @@ mod tests {
     }
 
     #[test]
-    fn automatic_spinning_chosen_leaves_a_cpu_to_the_others() {
-        assert_eq!(SpinFor::on_cpus(Spin::Auto, 4, 8), SpinFor::Forever { threads_most: 3 });
-        assert_eq!(SpinFor::on_cpus(Spin::Auto, 1, 8), SpinFor::Forever { threads_most: 1 });
-        assert_eq!(SpinFor::on_cpus(Spin::Auto, 1, 1), SpinFor::Time(Duration::ZERO));
+    fn time_off_the_cpu_is_lost_where_others_took_it_and_not_where_the_thread_slept() {
+        let used = |involuntary_switches, voluntary_switches| ThreadUsage {
+            cpu_ns: 4_000_000,
+            involuntary_switches,
+            voluntary_switches,
+        };
+        assert_eq!(lost_ns(8_000_000, &used(1, 0)), 4_000_000);
+        assert_eq!(lost_ns(8_000_000, &used(0, 9)), 0);
+        assert_eq!(lost_ns(8_000_000, &used(2, 9)), 400_000);
+    }
+
+    #[test]
+    fn automatic_spinning_chosen_on_one_cpu_sleeps() {
+        assert_eq!(SpinFor::on_cpus(Spin::Auto, 8), SpinFor::Auto);
+        assert_eq!(SpinFor::on_cpus(Spin::Auto, 1), SpinFor::Time(Duration::ZERO));
     }
 
     #[test]
     fn short_waits_that_end_between_clock_reads_are_counted_by_their_turns() {
-        let spin = SpinFor::Forever { threads_most: u32::MAX };
+        let spin = SpinFor::Forever;
         let began = Instant::now();
         let before_ns = spun_ns();
         let mut spent = Duration::ZERO;
@@ -261,11 +401,5 @@ mod tests {
         // Other tests of this process spin too, so there is no upper limit.
         let told_ns = spun_ns() - before_ns;
         assert!(u128::from(told_ns) > spent.as_nanos() / 4, "{told_ns} of {spent:?}");
-    }
-
-    #[test]
-    fn no_thread_may_spin_paused_sleeps() {
-        let mut waiter = Waiter::new(SpinFor::Forever { threads_most: 0 }, None);
-        assert_eq!(waiter.pause(), Pause::Sleep(None));
     }
 }

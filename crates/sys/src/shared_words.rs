@@ -7,11 +7,16 @@ use std::ffi::CStr;
 use std::io;
 use std::ops::Deref;
 use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
 use std::ptr::{NonNull, null_mut};
 use std::sync::atomic::AtomicU64;
 
-use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, fstat, ftruncate, memfd_create};
+use rustix::fs::{
+    FallocateFlags, FileType, MemfdFlags, Mode, OFlags, SealFlags, fallocate, fcntl_add_seals, fcntl_get_seals, fstat,
+    ftruncate, memfd_create, open,
+};
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, munmap};
+use rustix::process::geteuid;
 
 use crate::bpf::Map;
 
@@ -94,6 +99,24 @@ impl SharedWords {
         let words = map_of_words.mappable_bytes() / size_of::<AtomicU64>();
         // SAFETY: the kernel keeps as many bytes for an array of this size, and an array never changes its size.
         unsafe { map(map_of_words, words) }
+    }
+
+    /// Maps words of a file that all processes of the calling user share, which is made where there is none. What they hold
+    /// may come from any of them. Its pages are taken at once, so that no touch is SIGBUS for want of memory.
+    ///
+    /// # Errors
+    /// `EPERM` for a file of another user, or one that is no regular file; else as open(2), fallocate(2) and mmap(2).
+    pub fn in_file(path: &Path, words: usize) -> io::Result<SharedWords> {
+        let length_bytes = length_of(words)?;
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
+        let file = open(path, flags, Mode::RUSR | Mode::WUSR)?;
+        let found = fstat(&file)?;
+        if found.st_uid != geteuid().as_raw() || FileType::from_raw_mode(found.st_mode) != FileType::RegularFile {
+            return Err(io::ErrorKind::PermissionDenied.into());
+        }
+        fallocate(&file, FallocateFlags::empty(), 0, length_bytes as u64)?;
+        // SAFETY: the file is as long. Only processes of the same user can shorten it, which may end this one anyway.
+        unsafe { map(&file, words) }
     }
 
     /// Words in memory of the process alone, which nobody finds by a name: where [`SharedWords::create`] is forbidden.

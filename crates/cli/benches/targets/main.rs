@@ -11,6 +11,7 @@ mod paths;
 mod process;
 mod program;
 mod sockperf;
+mod waiting;
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -51,10 +52,24 @@ fn main() -> ExitCode {
     if !arguments.iter().any(|argument| argument == "--bench") {
         return ExitCode::SUCCESS;
     }
-    let only = arguments.iter().find(|argument| !argument.starts_with('-')).map(String::as_str);
+    let chosen = || arguments.iter().filter(|argument| !argument.starts_with('-')).map(String::as_str);
+    let words: Vec<&str> = chosen().flat_map(|words| words.split(' ')).collect();
+    let is_waiting = words.first() == Some(&waiting::NAME);
+    let only = chosen().next();
     // The command first: it inherits the CPUs of this thread, which `measure` pins.
     let command = || only.map_or_else(command::judge, |_| Ok(true));
-    match command().and_then(|met| Ok(judge(&measure(only)?, only.is_some())? && met)) {
+    let all = || -> Result<bool, AnyError> {
+        let mut met = true;
+        if !is_waiting {
+            met &= command()?;
+            met &= judge(&measure(only)?, only.is_some())?;
+        }
+        if is_waiting || only.is_none() {
+            met &= waiting::judge(words.get(1..).unwrap_or_default())?;
+        }
+        Ok(met)
+    };
+    match all() {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::from(1),
         Err(error) => {

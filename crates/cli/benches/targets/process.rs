@@ -40,7 +40,8 @@ pub fn start_anywhere(command: Command, end: &CableEnd) -> Result<Running, AnyEr
     start_on(command, end, &[INITIATOR_CPU, RESPONDER_CPU])
 }
 
-fn start_on(mut command: Command, end: &CableEnd, cpus: &[u32]) -> Result<Running, AnyError> {
+/// Starts it at an end, on some CPUs.
+pub fn start_on(mut command: Command, end: &CableEnd, cpus: &[u32]) -> Result<Running, AnyError> {
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
     let (namespace, cpus) = (end.namespace.clone(), cpus.to_vec());
     let started = std::thread::spawn(move || {

@@ -24,7 +24,7 @@ pub fn run(arguments: &[String]) -> Answer {
         ["drain", at] => drain(at.parse()?),
         ["echo", at] => echo(at.parse()?),
         ["ping", to, idle, trips] => ping(to.parse()?, idle.parse()?, trips.parse()?),
-        _ => Err(format!("no program: {words:?}").into()),
+        _ => crate::waiting::program::run(&words).unwrap_or_else(|| Err(format!("no program: {words:?}").into())),
     }
 }
 

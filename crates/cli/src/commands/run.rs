@@ -127,7 +127,8 @@ impl<'a> Prepared<'a> {
         let chosen = self.config().spin;
         let words = match chosen.on(cpus) {
             Spin::For(time) if time.is_zero() => "calls that wait sleep at once".to_owned(),
-            Spin::Forever | Spin::Auto => "calls that wait spin".to_owned(),
+            Spin::Forever => "calls that wait spin".to_owned(),
+            Spin::Auto => "calls that wait spin while messages come soon and nobody else wants the CPU".to_owned(),
             some => format!("calls that wait spin for {some}, then sleep"),
         };
         match chosen {

@@ -3,13 +3,17 @@
 use std::ffi::CStr;
 
 use crate::reason::{Handed, worded};
+use crate::wait::auto::{Doing, Why};
 
 /// The name of the mapping; `/proc/PID/maps` shows `/memfd:nearwire-status (deleted)`.
 pub const NAME: &CStr = c"nearwire-status";
 /// The first word: seven letters and the version of this layout.
-pub(super) const MAGIC: u64 = u64::from_le_bytes(*b"nwstatu\x03");
+pub(super) const MAGIC: u64 = u64::from_le_bytes(*b"nwstatu\x04");
 /// The bytes of [`MAGIC`] that are the version.
 pub(super) const VERSION_SHIFT: u32 = 56;
+
+/// What stands for automatic spinning where a time stands.
+pub(super) const SPIN_AUTO: u64 = u64::MAX - 1;
 
 /// Sockets that have a slot.
 pub const SLOTS: usize = 4096;
@@ -41,6 +45,47 @@ worded! {
         Kernel => "kernel",
         /// The engine.
         Accelerated => "accelerated",
+    }
+}
+
+worded! {
+    /// What a thread with `spin = "auto"` last did while it waited, and why.
+    Waiting {
+        /// No call has waited.
+        Nothing => "no call has waited yet",
+        /// Nobody else wants the CPU.
+        SpinsCalm => "it spins: messages come soon, and nobody else wants the CPU",
+        /// Messages come late.
+        SleepsLate => "it sleeps: messages come later than 200 us",
+        /// Preempted; measured.
+        SpinsPreempted => "it spins: others run on its CPU, and spinning passes most messages",
+        /// Preempted; measured.
+        GivesWayPreempted => "it spins and gives way: others run on its CPU, and this passes most messages",
+        /// Preempted; measured.
+        SleepsPreempted => "it sleeps: others run on its CPU, and sleeping passes most messages",
+        /// More spinners than CPUs; measured.
+        SpinsCrowded => "it spins: more threads spin than there are CPUs, and spinning passes most messages",
+        /// More spinners than CPUs; measured.
+        GivesWayCrowded => "it spins and gives way: more threads spin than there are CPUs, and this passes most messages",
+        /// More spinners than CPUs; measured.
+        SleepsCrowded => "it sleeps: more threads spin than there are CPUs, and sleeping passes most messages",
+    }
+}
+
+impl Waiting {
+    /// What a thread does for a reason.
+    #[must_use]
+    pub const fn of(doing: Doing, why: Why) -> Waiting {
+        match (why, doing) {
+            (Why::Calm, _) => Waiting::SpinsCalm,
+            (Why::Late, _) => Waiting::SleepsLate,
+            (Why::Preempted, Doing::Spins) => Waiting::SpinsPreempted,
+            (Why::Preempted, Doing::GivesWay) => Waiting::GivesWayPreempted,
+            (Why::Preempted, Doing::Sleeps) => Waiting::SleepsPreempted,
+            (Why::Crowded, Doing::Spins) => Waiting::SpinsCrowded,
+            (Why::Crowded, Doing::GivesWay) => Waiting::GivesWayCrowded,
+            (Why::Crowded, Doing::Sleeps) => Waiting::SleepsCrowded,
+        }
     }
 }
 
@@ -159,7 +204,7 @@ layout! { PAGE_WORDS:
     // CLOCK_MONOTONIC when the page was made.
     SINCE_NS: 1,
     LIBRARY_VERSION: text_words(40),
-    // Nanoseconds; 0 sleeps, all ones spins forever.
+    // Nanoseconds; 0 sleeps, all ones spins forever, one less is automatic.
     SPIN_NS: 1,
     STRICT: 1,
     CONFIG: text_words(8192),
@@ -174,7 +219,9 @@ layout! { PAGE_WORDS:
     // What an onlooker asks: the request and its complement. The only words that others write.
     CAPTURE_REQUEST: 2,
     CAPTURE_ANSWER: 1,
-    _UNUSED: words_to_next_line(CAPTURE_ANSWER),
+    // What automatic spinning comes to: a number of `Waiting`.
+    WAITING: 1,
+    _UNUSED: words_to_next_line(WAITING),
     COUNTER_BLOCKS: BLOCKS * BLOCK_WORDS,
     SOCKETS: SLOTS * SOCKET_WORDS,
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use thiserror::Error;
 
-use super::layout::{self, Bracket, Counter, EngineState, Field, HEADER, SocketCounter, SocketState};
+use super::layout::{self, Bracket, Counter, EngineState, Field, HEADER, SocketCounter, SocketState, Waiting};
 use crate::config::Spin;
 use crate::reason::{Handed, Reason};
 
@@ -40,8 +40,10 @@ pub struct Status {
     pub since_ns: u64,
     /// The version of the library.
     pub library_version: String,
-    /// How calls wait; never [`Spin::Auto`].
+    /// How calls wait.
     pub spin: Spin,
+    /// What that comes to where it is [`Spin::Auto`].
+    pub waiting: Option<Waiting>,
     /// Whether what cannot be accelerated is an error.
     pub is_strict: bool,
     /// The effective configuration, as a file would have it.
@@ -186,8 +188,11 @@ impl<'a> Reader<'a> {
             library_version: self.line(layout::LIBRARY_VERSION),
             spin: match self.get(layout::SPIN_NS) {
                 u64::MAX => Spin::Forever,
+                layout::SPIN_AUTO => Spin::Auto,
                 ns => Spin::For(Duration::from_nanos(ns)),
             },
+            waiting: of_number(Waiting::ALL, self.get(layout::WAITING))
+                .filter(|_| self.get(layout::SPIN_NS) == layout::SPIN_AUTO),
             is_strict: self.get(layout::STRICT) != 0,
             config: self.text(layout::CONFIG),
             engine: of_number(EngineState::ALL, self.get(layout::ENGINE_STATE)),

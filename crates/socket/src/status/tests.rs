@@ -6,6 +6,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::config::{Config, Spin};
 use crate::reason::{Handed, HandedCall, Reason};
+use crate::wait::auto::{Doing, Why};
 
 fn page() -> Writer {
     let identity = Identity { pid: 77, started_ticks: 1234 };
@@ -21,7 +22,7 @@ fn fresh_page_read_has_its_writer_and_no_socket() {
     let status = status(&page());
     assert_eq!((status.pid, status.started_ticks, status.is_torn), (77, 1234, false));
     assert_eq!(status.library_version, env!("CARGO_PKG_VERSION"));
-    assert_eq!((status.spin, status.engine), (Spin::Forever, Some(EngineState::Idle)));
+    assert_eq!((status.spin, status.engine), (Spin::Auto, Some(EngineState::Idle)));
     assert_eq!(status.config, Config::default().to_toml());
     assert!(status.sockets.is_empty() && status.interfaces.is_empty() && status.handed.is_empty());
     assert!(status.counters.iter().all(|(_, value)| *value == 0));
@@ -136,6 +137,20 @@ fn engines_that_count_at_the_same_time_lose_nothing() {
         }
     });
     assert_eq!(status(&page).counter(Counter::Kicks), 2 * TIMES);
+}
+
+#[test]
+fn automatic_spinning_says_what_it_does_and_why() {
+    let identity = Identity::of_self().unwrap();
+    let page = Writer::create(identity, &Config::default(), 2).unwrap();
+    page.set_waiting(Waiting::of(Doing::Sleeps, Why::Crowded) as u64);
+    let found = status(&page);
+    assert_eq!((found.spin, found.waiting), (Spin::Auto, Some(Waiting::SleepsCrowded)));
+    let said = Process::of_self("echo", found).page();
+    let expected = "spin auto: it sleeps: more threads spin than there are CPUs, and sleeping passes most messages; ";
+    assert!(said.contains(expected), "{said}");
+    let forever = Config { spin: Spin::Forever, ..Config::default() };
+    assert_eq!(status(&Writer::create(identity, &forever, 2).unwrap()).waiting, None);
 }
 
 #[test]

@@ -99,7 +99,8 @@ impl Process {
         line(&mut text, "engine", &status.engine_in_words());
         lines(&mut text, "interfaces", status.interfaces.iter().map(in_words));
         let spinning = percent(self.spin_share());
-        line(&mut text, "waiting", &format!("spin {}; {spinning} of the time was spent spinning", status.spin));
+        let spin = status.waiting.map_or_else(|| status.spin.to_string(), |waiting| format!("auto: {waiting}"));
+        line(&mut text, "waiting", &format!("spin {spin}; {spinning} of the time was spent spinning"));
         line(&mut text, "CPU time", &format!("{}, {} of one CPU", seconds(self.cpu), percent(self.cpu_share())));
         lines(&mut text, "configuration", status.config.lines().map(str::to_owned));
         let counted = status.counters.iter().filter(|(_, count)| *count > 0);

@@ -106,8 +106,9 @@ impl Writer {
         let writer = Writer { words: Arc::new(words), block: layout::block_start(0), engine: 0 };
         let now = clock_gettime(ClockId::Monotonic);
         let spin_ns = match config.spin.on(online_cpus) {
-            Spin::For(time) => u64::try_from(time.as_nanos()).unwrap_or(u64::MAX - 1),
-            Spin::Forever | Spin::Auto => u64::MAX,
+            Spin::For(time) => u64::try_from(time.as_nanos()).unwrap_or(u64::MAX).min(layout::SPIN_AUTO - 1),
+            Spin::Auto => layout::SPIN_AUTO,
+            Spin::Forever => u64::MAX,
         };
         writer.change(HEADER, || {
             writer.set(layout::PID, u64::from(identity.pid));
@@ -195,6 +196,11 @@ impl Writer {
     pub fn set_process_counter(&self, counter: Counter, value: u64) {
         let block = layout::block_start(layout::PROCESS_BLOCK);
         self.words[layout::COUNTERS.of(block).at + counter as usize].store(value, Relaxed);
+    }
+
+    /// Says what automatic spinning comes to: the number of a [`Waiting`](super::Waiting).
+    pub fn set_waiting(&self, number: u64) {
+        self.words[layout::WAITING.at].store(number, Relaxed);
     }
 
     /// What an onlooker would read now.

@@ -35,6 +35,7 @@ fn process(process: &Process) -> Value {
         "cpu_s": process.cpu.as_secs_f64(),
         "cpu_share": process.cpu_share(),
         "spin": status.spin.to_string(),
+        "waiting": status.waiting.map(|waiting| waiting.words()),
         "spin_share": process.spin_share(),
         "strict": status.is_strict,
         "config": status.config,

@@ -1,0 +1,195 @@
+use super::*;
+
+const MS: u64 = 1_000_000;
+
+/// What the thread meets: what it loses while it spins, whether there is a CPU for it.
+#[derive(Default)]
+struct Met {
+    lost_ns: u64,
+    has_room: bool,
+    is_in_table: bool,
+    gave_way: u32,
+}
+
+impl World for Met {
+    fn lost_ns(&mut self, _: u64) -> u64 {
+        std::mem::take(&mut self.lost_ns)
+    }
+
+    fn give_way(&mut self) {
+        self.gave_way += 1;
+    }
+
+    fn spins(&mut self, _: u64) -> bool {
+        self.is_in_table = true;
+        self.has_room
+    }
+
+    fn sleeps(&mut self) {
+        self.is_in_table = false;
+    }
+}
+
+/// A thread in virtual time.
+struct Thread {
+    auto: Auto,
+    met: Met,
+    now_ns: u64,
+}
+
+impl Thread {
+    fn new() -> Thread {
+        Thread { auto: Auto::new(), met: Met { has_room: true, ..Met::default() }, now_ns: 7 * CYCLE_NS }
+    }
+
+    /// A wait that takes as long as what it does costs, nanoseconds: spinning, giving way, sleeping. What it did first.
+    fn wait(&mut self, costs_ns: [u64; 3]) -> Doing {
+        let began_ns = self.now_ns;
+        let doing = self.auto.begin(began_ns, &mut self.met);
+        let ends_ns = began_ns + costs_ns[doing as usize];
+        let mut slept = doing == Doing::Sleeps;
+        while !slept && self.now_ns + 1000 < ends_ns {
+            self.now_ns += 1000;
+            slept = self.auto.turn(self.now_ns, self.now_ns - began_ns, &mut self.met) == Doing::Sleeps;
+        }
+        self.now_ns = ends_ns;
+        if slept {
+            self.auto.slept(ends_ns - began_ns);
+        }
+        doing
+    }
+
+    /// Waits until so much time is over; what it did in most of them.
+    fn wait_for(&mut self, time_ns: u64, costs_ns: [u64; 3], mut beside: impl FnMut(&mut Met, Doing)) -> Doing {
+        let (ends_ns, mut done) = (self.now_ns + time_ns, [0_u64; 3]);
+        while self.now_ns < ends_ns {
+            let before_ns = self.now_ns;
+            let doing = self.wait(costs_ns);
+            beside(&mut self.met, doing);
+            done[doing as usize] += self.now_ns - before_ns;
+        }
+        let all = [Doing::Spins, Doing::GivesWay, Doing::Sleeps];
+        all.into_iter().max_by_key(|doing| done[*doing as usize]).unwrap()
+    }
+}
+
+const SOON: [u64; 3] = [2_000, 3_000, 30_000];
+
+#[test]
+fn calm_thread_whose_messages_come_soon_always_spins() {
+    let mut thread = Thread::new();
+    for _ in 0..100_000 {
+        assert_eq!(thread.wait(SOON), Doing::Spins);
+    }
+    assert_eq!((thread.auto.now(), thread.met.is_in_table), ((Doing::Spins, Why::Calm), true));
+}
+
+#[test]
+fn messages_that_come_late_are_slept_for_and_soon_ones_spun_for_again() {
+    let mut thread = Thread::new();
+    let late = [5 * MS; 3];
+    (0..4).for_each(|_| drop(thread.wait(late)));
+    assert_eq!(thread.wait(late), Doing::Sleeps);
+    assert_eq!((thread.auto.now(), thread.met.is_in_table), ((Doing::Sleeps, Why::Late), false));
+    (0..LATE_MOST).for_each(|_| drop(thread.wait(SOON)));
+    assert_eq!(thread.wait(SOON), Doing::Spins);
+}
+
+#[test]
+fn late_message_is_spun_for_no_longer_than_is_worth_it() {
+    let mut thread = Thread::new();
+    thread.wait(SOON);
+    let began_ns = thread.now_ns;
+    assert_eq!(thread.auto.begin(began_ns, &mut thread.met), Doing::Spins);
+    assert_eq!(thread.auto.turn(began_ns + SOON_NS - 1, SOON_NS - 1, &mut thread.met), Doing::Spins);
+    assert_eq!(thread.auto.turn(began_ns + SOON_NS, SOON_NS, &mut thread.met), Doing::Sleeps);
+}
+
+#[test]
+fn neighbour_of_a_long_wait_gets_the_cpu() {
+    let mut thread = Thread::new();
+    thread.wait([100_000; 3]);
+    assert!((3..=5).contains(&thread.met.gave_way), "{}", thread.met.gave_way);
+    thread.met.gave_way = 0;
+    (0..100).for_each(|_| drop(thread.wait(SOON)));
+    assert_eq!(thread.met.gave_way, 0, "not in short ones");
+}
+
+/// A neighbour that takes the CPU once in 4 ms.
+fn neighbour() -> impl FnMut(&mut Met, Doing) {
+    let mut waits = 0_u32;
+    move |met, doing| {
+        waits += 1;
+        met.lost_ns += if doing == Doing::Spins && waits.is_multiple_of(2000) { 4 * MS } else { 0 };
+    }
+}
+
+#[test]
+fn preempted_thread_sleeps_where_sleeping_passes_as_many() {
+    let mut thread = Thread::new();
+    let equal = [20_000, 40_000, 20_000];
+    let mut waits = 0_u32;
+    let mut beside = |met: &mut Met, doing: Doing| {
+        waits += 1;
+        met.lost_ns += if doing == Doing::Spins && waits.is_multiple_of(100) { 2 * MS } else { 0 };
+    };
+    thread.wait_for(3 * CYCLE_NS, equal, &mut beside);
+    assert_eq!(thread.wait_for(CYCLE_NS, equal, &mut beside), Doing::Sleeps);
+    assert_eq!(thread.auto.now().1, Why::Preempted);
+}
+
+#[test]
+fn preempted_thread_spins_where_spinning_passes_more_all_the_same() {
+    let mut thread = Thread::new();
+    let mut beside = neighbour();
+    thread.wait_for(3 * CYCLE_NS, SOON, &mut beside);
+    assert_eq!(thread.wait_for(CYCLE_NS, SOON, &mut beside), Doing::Spins);
+    assert_eq!(thread.auto.now().1, Why::Preempted);
+}
+
+#[test]
+fn two_ends_on_one_cpu_give_way() {
+    let mut thread = Thread::new();
+    let together = [4 * MS, 3_000, 10_000];
+    let mut beside = |met: &mut Met, doing: Doing| met.lost_ns += if doing == Doing::Sleeps { 0 } else { 2 * MS };
+    thread.wait_for(3 * CYCLE_NS, together, &mut beside);
+    assert_eq!(thread.wait_for(CYCLE_NS, together, &mut beside), Doing::GivesWay);
+}
+
+#[test]
+fn neighbour_that_left_is_forgotten() {
+    let mut thread = Thread::new();
+    thread.wait_for(3 * CYCLE_NS, SOON, neighbour());
+    assert_eq!(thread.auto.now().1, Why::Preempted);
+    thread.wait_for(3 * CYCLE_NS, SOON, |_, _| {});
+    assert_eq!(thread.auto.now(), (Doing::Spins, Why::Calm));
+}
+
+#[test]
+fn crowd_of_spinners_is_noticed_before_anybody_is_preempted() {
+    let mut thread = Thread::new();
+    thread.met.has_room = false;
+    thread.wait_for(3 * MS, SOON, |_, _| {});
+    assert_eq!(thread.auto.now().1, Why::Crowded);
+}
+
+#[test]
+fn kernel_threads_that_preempt_for_microseconds_are_no_contest() {
+    let mut thread = Thread::new();
+    let mut waits = 0_u32;
+    thread.wait_for(CYCLE_NS, SOON, |met, _| {
+        waits += 1;
+        met.lost_ns += if waits.is_multiple_of(1000) { 50_000 } else { 0 };
+    });
+    assert_eq!(thread.auto.now(), (Doing::Spins, Why::Calm));
+}
+
+#[test]
+fn all_programs_try_the_same_at_the_same_time() {
+    let tried = |now_ns: u64| Contest::part_of(now_ns).1;
+    assert_eq!(tried(9 * CYCLE_NS), Some(Doing::Spins));
+    assert_eq!(tried(9 * CYCLE_NS + (1 << PART_SHIFT)), Some(Doing::GivesWay));
+    assert_eq!(tried(9 * CYCLE_NS + (2 << PART_SHIFT)), Some(Doing::Sleeps));
+    assert_eq!(tried(9 * CYCLE_NS + (3 << PART_SHIFT)), None);
+    assert_eq!(tried(10 * CYCLE_NS - 1), None);
+}
