@@ -15,8 +15,8 @@ mod attached;
 mod branch;
 mod capture;
 mod flows;
-mod paths;
 mod overflow;
+mod paths;
 mod tell;
 mod warming;
 mod watch;
@@ -44,6 +44,7 @@ use crate::status::{Counter, Writer};
 
 pub use attached::Attached;
 use attached::Interfaces;
+pub(crate) use attached::try_port;
 use capture::Capture;
 use flows::Flows;
 use paths::Paths;

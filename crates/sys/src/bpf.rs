@@ -6,8 +6,8 @@
 //! Source: bpf(2), `include/uapi/linux/bpf.h`.
 
 mod attr;
-mod room;
 pub mod query;
+mod room;
 
 use std::io;
 use std::mem::ManuallyDrop;

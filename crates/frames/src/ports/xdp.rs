@@ -331,7 +331,11 @@ fn await_carrier(config: &XdpConfig, interfaces: [&InterfaceFacts; 2]) -> Result
         while InterfaceFacts::has_carrier(&facts.name) == Some(false) {
             if begun.elapsed() > CARRIER_PATIENCE {
                 let waited_ms = CARRIER_PATIENCE.as_millis() as u64;
-                return Err(PortError::NoCarrier { interface: facts.name.clone(), mode: config.mode.name(), waited_ms });
+                return Err(PortError::NoCarrier {
+                    interface: facts.name.clone(),
+                    mode: config.mode.name(),
+                    waited_ms,
+                });
             }
             std::thread::sleep(CARRIER_POLL);
         }

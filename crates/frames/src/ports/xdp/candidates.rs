@@ -139,7 +139,8 @@ mod tests {
 
     #[test]
     fn devices_of_different_numbers_of_queues_have_their_labels_in_common() {
-        let labels = |queues| candidates(&facts("ice", queues), Side::Near, Steer::All).into_iter().map(|way| way.label);
+        let labels =
+            |queues| candidates(&facts("ice", queues), Side::Near, Steer::All).into_iter().map(|way| way.label);
         assert!(labels(1).eq(labels(8)));
     }
 
