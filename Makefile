@@ -50,8 +50,18 @@ emulation-packages:
 $(UNPACKED):
 	mkdir -p $(@D) && apt-get update -qq && cd $(@D) && apt-get download -qq $(@F) && dpkg -x $(@F)_*.deb $(@F) && rm $(@F)_*.deb
 
+# Without network namespaces nothing of the network can be tested: said before anything is built.
+.PHONY: namespaces test-fresh
+namespaces:
+	@unshare --net true || { echo "make test: this machine or container gives no network namespace (unshare --net, above); \
+	tests need root with CAP_SYS_ADMIN and CAP_NET_ADMIN (docker run --privileged)" >&2; exit 1; }
+
+# The same on a machine where nothing is: a clone of what is committed, with empty /run, /var/tmp and /root.
+test-fresh: namespaces
+	contrib/test-fresh
+
 # NEARWIRE_REQUIRE=all: a rung of the test ladder that cannot run fails, it is not skipped.
-test: $(KERNEL_FILES) $(UNPACKED)
+test: namespaces $(KERNEL_FILES) $(UNPACKED)
 	@$(call install,$(TEST_PACKAGES))
 	@$(call install,$(READER_PACKAGES) $(PROGRAM_PACKAGES) $(UNPACKED_LIBRARIES),--no-install-recommends)
 	PATH="$$PATH:$(UNPACKED_PROGRAMS)" PYTHONPATH=$(abspath $(TARGET_DIRECTORY)/tuned)/usr/lib/python3/dist-packages \

@@ -45,6 +45,7 @@ use crate::status::{Counter, Writer};
 
 pub use attached::Attached;
 use attached::Interfaces;
+pub(crate) use attached::try_port;
 use capture::Capture;
 use flows::Flows;
 use paths::Paths;

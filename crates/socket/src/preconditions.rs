@@ -5,7 +5,9 @@ use std::fmt;
 
 use nearwire_frames::PortError;
 use nearwire_frames::interface::InterfaceFacts;
+use nearwire_frames::steering::{SHARES_MOST, SteeringTable};
 use nearwire_frames::xdp::programs;
+use nearwire_sys::bpf::Map;
 use nearwire_sys::netdev::{XdpFeatures, xdp_features};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 
@@ -56,6 +58,8 @@ pub struct Candidate {
     pub features: Option<XdpFeatures>,
     /// Why it cannot be used.
     pub unmet: Option<Unmet>,
+    /// The port that was opened to try it, in words.
+    pub tried: Option<String>,
 }
 
 /// All that was looked at.
@@ -78,15 +82,39 @@ impl Preconditions {
         let mut unmet: Vec<Unmet> = capabilities(caller).into_iter().collect();
         unmet.extend(kernel(caller));
         unmet.extend(memory(caller, &interfaces));
-        if config.interfaces.is_empty() {
-            unmet.extend(no_interface(&interfaces));
-        } else {
-            unmet.extend(interfaces.iter().filter_map(|interface| interface.unmet.clone()));
-        }
+        unmet.extend(of_interfaces(config, &interfaces));
         // The program will be in the control group of this process.
         let filters = PacketFilters::read(std::process::id());
         Preconditions { unmet, interfaces, filters }
     }
+
+    /// Opens a port on each interface that seemed usable, as a program's engine would, and closes it: what the driver says to
+    /// that, nobody knows before. For a moment the interface has an XDP program, which may take its link down. Does nothing
+    /// where something else is not met, as no port would be opened then.
+    pub fn try_interfaces(&mut self, config: &Config) {
+        if !self.unmet.is_empty() {
+            return;
+        }
+        for interface in &mut self.interfaces {
+            let Some(facts) = interface.facts.as_ref().filter(|_| interface.unmet.is_none()) else { continue };
+            match crate::engine::try_port(facts, config) {
+                Ok(words) => interface.tried = Some(words),
+                Err(error) => {
+                    let advice = "nearwire port shows what it can do; what the kernel says may help to report it";
+                    interface.unmet = Some(Unmet::new(Reason::of_port(&error), error.to_string(), advice));
+                }
+            }
+        }
+        self.unmet = of_interfaces(config, &self.interfaces);
+    }
+}
+
+/// What the interfaces lack: of those that were named each counts, of others one is enough.
+fn of_interfaces(config: &Config, interfaces: &[Candidate]) -> Vec<Unmet> {
+    if config.interfaces.is_empty() {
+        return no_interface(interfaces).into_iter().collect();
+    }
+    interfaces.iter().filter_map(|interface| interface.unmet.clone()).collect()
 }
 
 fn capabilities(caller: &Caller) -> Option<Unmet> {
@@ -124,7 +152,19 @@ fn kernel(caller: &Caller) -> Option<Unmet> {
         let advice = "in a user namespace or a container bpf(2) needs the capabilities of the host, and a sandbox that allows it";
         return Some(Unmet::new(Reason::XdpRefused, format!("an XDP program cannot be loaded ({error})"), advice));
     }
+    if let Err(error) = load_steering() {
+        let advice = "this kernel's verifier takes simpler programs only: please report it, with uname -r";
+        return Some(Unmet::new(Reason::XdpRefused, error.to_string(), advice));
+    }
     None
+}
+
+/// Loads the program that every port of an engine has, and lets it go.
+fn load_steering() -> Result<(), Box<dyn std::error::Error>> {
+    const FRAME_MOST_BYTES: u32 = 2048;
+    let sockets = Map::xskmap("nw_probe", SHARES_MOST)?;
+    SteeringTable::new("any interface", FRAME_MOST_BYTES)?.program(&sockets)?;
+    Ok(())
 }
 
 fn memory(caller: &Caller, interfaces: &[Candidate]) -> Option<Unmet> {
@@ -165,12 +205,12 @@ impl Candidate {
                     _ => "look at it with ip link",
                 };
                 let unmet = Unmet::new(Reason::NoInterface, format!("{name}: {error}"), advice);
-                Candidate { name: name.to_owned(), facts: None, features: None, unmet: Some(unmet) }
+                Candidate { name: name.to_owned(), facts: None, features: None, unmet: Some(unmet), tried: None }
             }
             Ok(facts) => {
                 let features = xdp_features(facts.ifindex).ok();
                 let unmet = unusable(&facts, features, mode);
-                Candidate { name: name.to_owned(), facts: Some(facts), features, unmet }
+                Candidate { name: name.to_owned(), facts: Some(facts), features, unmet, tried: None }
             }
         }
     }
@@ -271,7 +311,8 @@ mod tests {
 
     #[test]
     fn memory_limit_below_the_need_is_told() {
-        let candidate = Candidate { name: "eth4".into(), facts: Some(facts("eth4")), features: None, unmet: None };
+        let candidate =
+            Candidate { name: "eth4".into(), facts: Some(facts("eth4")), features: None, unmet: None, tried: None };
         let user = Caller { uid: 9, effective_uid: 9, memory_lock_limit_bytes: Some(65_536), ..Caller::default() };
         let said = memory(&user, std::slice::from_ref(&candidate)).map(|unmet| unmet.to_string()).unwrap_or_default();
         assert!(said.contains("65536 bytes") && said.contains("4 queues need about 4194304"), "{said}");

@@ -13,6 +13,7 @@ use anyhow::{Context, anyhow};
 use nearwire_socket::config::{Config, Spin};
 use nearwire_socket::preconditions::Preconditions;
 use nearwire_socket::program::{self, Caller, FindError, Judgement, Program};
+use nearwire_socket::reason::Reason;
 use nearwire_socket::wait::online_cpus;
 
 use self::configuration::Configuration;
@@ -37,8 +38,10 @@ struct Prepared<'a> {
 }
 
 pub fn run(args: &RunArgs) -> Outcome {
-    let prepared = Prepared::find_out(args)?;
+    let mut prepared = Prepared::find_out(args)?;
     if args.dry_run {
+        let config = prepared.configuration.layered.config();
+        prepared.preconditions.try_interfaces(config);
         output::print_of_host(&dry_run::text(&prepared))?;
         return if prepared.is_refused() { Err(Failure::silent(exit::CANNOT)) } else { Ok(()) };
     }
@@ -103,13 +106,17 @@ impl<'a> Prepared<'a> {
         if let Some(why) = self.refusal() {
             return Err(Failure { code: exit::CANNOT, error: Some(anyhow!(why)) });
         }
+        let unmet = &self.preconditions.unmet;
         if self.args.quiet {
+            // A kernel that takes none of our programs accelerates nothing, ever: that is no news to be quiet about.
+            for unmet in unmet.iter().filter(|unmet| unmet.reason == Reason::XdpRefused) {
+                output::note(&format!("nearwire: sockets stay with the kernel, because {unmet}"));
+            }
             return Ok(());
         }
         if let Judgement::Doubtful(why) = &self.judgement {
             output::note(&format!("nearwire: {why}"));
         }
-        let unmet = &self.preconditions.unmet;
         for unmet in unmet {
             output::note(&format!("nearwire: sockets stay with the kernel, because {unmet}"));
         }

@@ -11,18 +11,20 @@ mod capture;
 mod capture_process;
 #[path = "../common/mod.rs"]
 mod common;
+mod dry_run;
 mod status_live;
 
 use nearwire_lab::emulated_host::{HostHardware, OwnTests, StockKernel};
 
 /// What the kernel has a part in, and not the words of refusals. Each takes seconds in emulation.
-const TESTS: [&str; 10] = [
+const TESTS: [&str; 11] = [
     "bench::every_named_path",
     "capture::datagrams_captured",
     "capture::frames_beyond_the_ring",
     "capture::interface_removed",
     "capture_process::capture_with_limits",
     "capture_process::capturer_killed",
+    "dry_run",
     "status_live::program_running",
     "status_live::interface_of_another_process",
     "status_live::times_asked_for",
@@ -31,7 +33,7 @@ const TESTS: [&str; 10] = [
 
 fn tests() -> OwnTests {
     let library = std::env::current_exe().unwrap().with_file_name("libnearwire_preload.so");
-    let programs = ["ip", "tcpdump", "setpriv"];
+    let programs = ["ip", "tcpdump", "setpriv", "prlimit", "sh"];
     let modules = ["socket", "os", "errno", "time", "struct", "threading", "ctypes"];
     OwnTests::new(&TESTS)
         .with_programs(&programs)

@@ -210,25 +210,33 @@ fn preset(_: &Path, file: &Path) -> io::Result<Answer> {
 }
 
 fn link(_: &Path, file: &Path) -> io::Result<Answer> {
-    const LOOK: &str = "mount --bind \"$1\" /etc/systemd/network && mount -t tmpfs none /run/udev && \
-                        exec udevadm test-builtin net_setup_link /sys/class/net/lo";
-    apart(LOOK, file)
+    apart(
+        "mount --bind \"$1\" /etc/systemd/network",
+        "exec udevadm test-builtin net_setup_link /sys/class/net/lo",
+        file,
+    )
 }
 
 /// `udevadm verify` came with systemd 254; before it a look at a device that no rule names does.
 fn rules(_: &Path, file: &Path) -> io::Result<Answer> {
-    const LOOK: &str = "mount --bind \"$1\" /etc/udev/rules.d && mount -t tmpfs none /run/udev && \
-                        mount -t sysfs none /sys && exec udevadm test --action=remove /sys/class/net/lo";
     let verify = Command::new("udevadm").args(["verify", "--help"]).output()?;
     if verify.status.success() {
         return Ok(against(file, &Command::new("udevadm").arg("verify").arg(file).output()?));
     }
-    apart(LOOK, file)
+    apart(
+        "mount --bind \"$1\" /etc/udev/rules.d && mount -t sysfs none /sys",
+        "exec udevadm test --action=remove /sys/class/net/lo",
+        file,
+    )
 }
 
-/// Runs a script in mount and network namespaces of its own, with a directory as `$1` that has a
-/// copy of the file and nothing else.
-fn apart(script: &str, file: &Path) -> io::Result<Answer> {
+/// What the shell ends with where the file could not be put before the tool; none of udevadm's.
+const NOT_SHOWN: i32 = 125;
+
+/// Runs a script in mount and network namespaces of its own, after another one that puts a
+/// directory in place, `$1`, which has a copy of the file and nothing else. What udev keeps of this host is hidden, and
+/// need not exist: a machine without udevd has no `/run/udev`.
+fn apart(place: &str, look: &str, file: &Path) -> io::Result<Answer> {
     if !rustix::process::geteuid().is_root() {
         return Ok(Answer::NotAsked("only root can show it to udevadm without installing it".to_owned()));
     }
@@ -236,9 +244,15 @@ fn apart(script: &str, file: &Path) -> io::Result<Answer> {
     fs::copy(file, scratch.0.join(file.file_name().unwrap_or_default()))?;
     // Where it is missing the shell would only say so.
     Command::new("udevadm").arg("--version").output()?;
+    let script = format!("{{ {place} && mount -t tmpfs none /run && mkdir /run/udev; }} || exit {NOT_SHOWN}\n{look}");
     let mut command = Command::new("unshare");
-    command.args(["--mount", "--net", "sh", "-c", script, "sh"]).arg(&scratch.0);
-    Ok(against(file, &command.output()?))
+    command.args(["--mount", "--net", "sh", "-c", &script, "sh"]).arg(&scratch.0);
+    let output = command.output()?;
+    if output.status.code() == Some(NOT_SHOWN) {
+        let said = String::from_utf8_lossy(&output.stderr);
+        return Ok(Answer::NotAsked(format!("it could not be shown to udevadm: {}", said.trim())));
+    }
+    Ok(against(file, &output))
 }
 
 fn modprobe(_: &Path, file: &Path) -> io::Result<Answer> {

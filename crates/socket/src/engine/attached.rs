@@ -544,6 +544,11 @@ fn open_port(facts: &InterfaceFacts, mode: Mode, engines_most: u32) -> Result<Xd
     Err(refused.unwrap_or_else(|| PortError::NoSuchInterface { interface: facts.name.clone() }))
 }
 
+/// Opens a port on an interface of the calling thread's network namespace as an engine would, closes it, and says what it was.
+pub(crate) fn try_port(facts: &InterfaceFacts, config: &Config) -> Result<String, PortError> {
+    open_port(facts, config.mode, config.engines.unwrap_or(SHARES_MOST)).map(|port| port.describe())
+}
+
 fn sized(config: XdpConfig, facts: &InterfaceFacts, fill_frames_most: u32, engines_most: u32) -> XdpConfig {
     // 2048 bytes carry a packet of the usual MTU; the kernel keeps 256 for itself.
     let frame_size_bytes = if facts.frame_most_bytes() > 1792 { 4096 } else { 2048 };

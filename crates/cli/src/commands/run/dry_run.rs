@@ -78,7 +78,8 @@ fn interface(candidate: &Candidate) -> String {
         None => "generic XDP; the kernel does not tell of native",
     };
     let link = if facts.carrier { "" } else { ", no link" };
-    format!("{name}: usable, {}, {} queues, {native}{link}", facts.driver, facts.rx_queues)
+    let tried = candidate.tried.as_ref().map_or_else(String::new, |words| format!("; tried: {words}"));
+    format!("{name}: usable, {}, {} queues, {native}{link}{tried}", facts.driver, facts.rx_queues)
 }
 
 /// As a shell would be told.

@@ -378,7 +378,7 @@ fn units_enabled_are_wanted_by_the_device_and_by_the_boot() {
 /// The marks of an interface without a place on the bus, read by udev itself.
 #[test]
 fn interface_known_by_its_name_is_marked_by_udev() {
-    const LOOK: &str = "mount --bind \"$1\" /etc/udev/rules.d && mount -t tmpfs none /run/udev && mount -t sysfs none /sys && \
+    const LOOK: &str = "mount --bind \"$1\" /etc/udev/rules.d && mount -t tmpfs none /run && mkdir /run/udev && mount -t sysfs none /sys && \
                         exec udevadm test --action=add /sys/class/net/lo";
     let directory = tempfile::tempdir().unwrap();
     let goals = [goal("nic.offload.gro", Some("lo"), "off")];
@@ -397,4 +397,22 @@ fn interface_known_by_its_name_is_marked_by_udev() {
         "{said}\n{}",
         String::from_utf8_lossy(&output.stderr)
     );
+}
+
+/// A machine without udevd, as containers are and machines just installed.
+#[test]
+fn files_are_shown_to_udevadm_where_run_udev_does_not_exist() {
+    if !usable(&["unshare", "udevadm", "systemd-analyze"]) {
+        return;
+    }
+    let own = std::env::current_exe().unwrap();
+    let output = Command::new("unshare")
+        .args(["--mount", "sh", "-c", "mount -t tmpfs none /run && exec \"$@\"", "sh"])
+        .arg(own)
+        .args(["--exact", "export::tests::tools::whole_catalogue_exported_is_accepted_by_the_tools"])
+        .args(["export::tests::tools::interface_known_by_its_name_is_marked_by_udev"])
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && said.contains("2 passed"), "{said}");
 }
