@@ -219,8 +219,8 @@ impl Waiter {
     /// What is left of the time; `None`: it waits for ever.
     #[must_use]
     pub fn rest(&self) -> Option<Duration> {
-        let waited = self.started.map_or(Duration::ZERO, |started| started.elapsed());
-        self.timeout.map(|timeout| timeout.saturating_sub(waited))
+        let waited_ns = if self.started_ns == 0 { 0 } else { now_ns().saturating_sub(self.started_ns) };
+        self.timeout.map(|timeout| timeout.saturating_sub(Duration::from_nanos(waited_ns)))
     }
 
     /// Nothing was found.

@@ -88,10 +88,10 @@ fn calm_thread_whose_messages_come_soon_always_spins() {
 fn messages_that_come_late_are_slept_for_and_soon_ones_spun_for_again() {
     let mut thread = Thread::new();
     let late = [5 * MS; 3];
-    (0..4).for_each(|_| drop(thread.wait(late)));
+    (0..4).for_each(|_| _ = thread.wait(late));
     assert_eq!(thread.wait(late), Doing::Sleeps);
     assert_eq!((thread.auto.now(), thread.met.is_in_table), ((Doing::Sleeps, Why::Late), false));
-    (0..LATE_MOST).for_each(|_| drop(thread.wait(SOON)));
+    (0..LATE_MOST).for_each(|_| _ = thread.wait(SOON));
     assert_eq!(thread.wait(SOON), Doing::Spins);
 }
 
@@ -111,7 +111,7 @@ fn neighbour_of_a_long_wait_gets_the_cpu() {
     thread.wait([100_000; 3]);
     assert!((3..=5).contains(&thread.met.gave_way), "{}", thread.met.gave_way);
     thread.met.gave_way = 0;
-    (0..100).for_each(|_| drop(thread.wait(SOON)));
+    (0..100).for_each(|_| _ = thread.wait(SOON));
     assert_eq!(thread.met.gave_way, 0, "not in short ones");
 }
 
