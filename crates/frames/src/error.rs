@@ -76,8 +76,9 @@ pub enum PortError {
     },
     /// The driver refused a native program.
     #[error(
-        "attach an XDP program to {interface} in {mode} mode: {source}; driver {driver} refuses it (MTU, queues or \
-             no support); use generic mode"
+        "attach an XDP program to {interface} in {mode} mode: {source}; driver {driver} refuses it at MTU {mtu_bytes} (many take \
+             programs only while a frame fits one page, about 3500 bytes; others for want of queues, or not at all); use \
+             generic mode, or a smaller MTU"
     )]
     AttachRefused {
         /// The interface.
@@ -86,6 +87,8 @@ pub enum PortError {
         mode: AttachMode,
         /// The interface's driver.
         driver: String,
+        /// The interface's MTU.
+        mtu_bytes: u32,
         /// What the kernel said.
         source: io::Error,
     },
@@ -138,8 +141,8 @@ pub enum PortError {
     },
     /// A frame that does not fit.
     #[error(
-        "send a frame of {found_bytes} bytes on {interface}: it carries {least_bytes} to {most_bytes} bytes without \
-             FCS; send a frame within that, or change the MTU"
+        "send a frame of {found_bytes} bytes on {interface}: the port carries {least_bytes} to {most_bytes} bytes without \
+             FCS; send a frame within that; a larger MTU carries more, by AF_XDP up to one buffer of 3840 bytes"
     )]
     FrameLength {
         /// The interface.

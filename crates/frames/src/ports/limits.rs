@@ -14,6 +14,8 @@ pub(super) struct FrameLimits {
     interface: String,
     untagged_most_bytes: usize,
     most_bytes: usize,
+    /// Longest frame of the interface, where no buffer holds it.
+    cut_off_bytes: Option<usize>,
 }
 
 impl FrameLimits {
@@ -21,7 +23,18 @@ impl FrameLimits {
     pub(super) fn new(facts: &InterfaceFacts, buffer_bytes: usize) -> FrameLimits {
         let untagged_most_bytes = (facts.frame_most_bytes() - TAG_BYTES).min(buffer_bytes);
         let most_bytes = facts.frame_most_bytes().min(buffer_bytes);
-        FrameLimits { interface: facts.name.clone(), untagged_most_bytes, most_bytes }
+        let cut_off_bytes = Some(facts.frame_most_bytes()).filter(|bytes| *bytes > buffer_bytes);
+        FrameLimits { interface: facts.name.clone(), untagged_most_bytes, most_bytes, cut_off_bytes }
+    }
+
+    /// For people, behind what a port is: where the interface has longer frames than the port.
+    pub(super) fn in_words(&self) -> String {
+        self.cut_off_bytes.map_or_else(String::new, |longest_bytes| {
+            format!(
+                ", frames of up to {} bytes (the interface's: {longest_bytes}; longer ones are the kernel's)",
+                self.most_bytes
+            )
+        })
     }
 
     /// Longest frame of all.
@@ -153,5 +166,7 @@ mod tests {
     fn frame_beyond_the_buffers_checked_is_refused() {
         limits(1000).check(&frame(1000, 0x8100)).unwrap();
         limits(1000).check(&frame(1001, 0x8100)).unwrap_err();
+        assert!(limits(1000).in_words().contains("1000 bytes"), "{}", limits(1000).in_words());
+        assert_eq!(limits(1792).in_words(), "");
     }
 }

@@ -518,7 +518,7 @@ impl Port for XdpPort {
         let rx: Vec<String> = rx_queues.iter().map(u32::to_string).collect();
         let rx = rx.join("+");
         let socket = if self.config.separate_tx_socket { " on a socket of its own" } else { "" };
-        let times = self.times.in_words() + &self.busy_poll_in_words();
+        let times = self.times.in_words() + &self.busy_poll_in_words() + &self.limits.in_words();
         let share = match self.share_number() {
             0 => String::new(),
             number => format!("share {number} of "),

@@ -110,9 +110,13 @@ fn refusal(facts: &InterfaceFacts, mode: AttachMode, source: std::io::Error) -> 
             let (program_id, mode) = program.map_or((0, "unknown"), |found| (found.program_id, found.mode));
             PortError::ProgramPresent { interface, program_id, mode }
         }
-        Some(libc::EOPNOTSUPP | libc::ERANGE | libc::EINVAL | libc::ENOSPC) => {
-            PortError::AttachRefused { interface, mode, driver: facts.driver.clone(), source }
-        }
+        Some(libc::EOPNOTSUPP | libc::ERANGE | libc::EINVAL | libc::ENOSPC) => PortError::AttachRefused {
+            interface,
+            mode,
+            driver: facts.driver.clone(),
+            mtu_bytes: facts.mtu_bytes,
+            source,
+        },
         _ => PortError::refused("attach an XDP program", &interface, source),
     }
 }

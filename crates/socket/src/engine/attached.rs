@@ -554,8 +554,13 @@ fn sized(config: XdpConfig, facts: &InterfaceFacts, fill_frames_most: u32, engin
     let frame_size_bytes = if facts.frame_most_bytes() > 1792 { 4096 } else { 2048 };
     let queues = facts.rx_queues.max(1);
     let share = FILL_FRAMES_MOST / queues;
-    // Never fewer than the device's own ring takes.
-    let fill_frames = ring_frames(facts, config.mode, (1 << share.max(64).ilog2()).min(fill_frames_most));
+    let fill_frames = (1 << share.max(64).ilog2()).min(fill_frames_most);
+    // In zero-copy mode the device receives into them: never fewer than its ring takes. In the others it has buffers of its own, and what
+    // finds none of these goes to the kernel.
+    let fill_frames = match config.mode {
+        XdpMode::ZeroCopy => ring_frames(facts, config.mode, fill_frames),
+        XdpMode::NativeCopy | XdpMode::Generic => fill_frames,
+    };
     let lanes = queues <= LANES_MOST;
     let others = if lanes { queues.min(engines_most) - 1 } else { 0 };
     XdpConfig {

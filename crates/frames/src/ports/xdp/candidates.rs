@@ -41,7 +41,7 @@ pub fn candidates(facts: &InterfaceFacts, side: Side, steer: Steer) -> Vec<Candi
 }
 
 fn on_veth(facts: &InterfaceFacts, side: Side, steer: Steer) -> Vec<Candidate> {
-    let config = |mode| XdpConfig::new(&facts.name, mode, steer);
+    let config = |mode| XdpConfig::new(&facts.name, mode, steer).with_buffers_for(facts);
     let (native_rx, native_tx) = if side == Side::Far { (1, 0) } else { (0, 1) };
     let mut found = Vec::new();
     let mut offer = |label, config| found.push(Candidate { label, config });
@@ -56,7 +56,7 @@ fn on_veth(facts: &InterfaceFacts, side: Side, steer: Steer) -> Vec<Candidate> {
 
 fn on_device(facts: &InterfaceFacts, steer: Steer) -> Vec<Candidate> {
     let config = |mode| {
-        let config = XdpConfig::new(&facts.name, mode, steer).with_queues(facts.rx_queues);
+        let config = XdpConfig::new(&facts.name, mode, steer).with_queues(facts.rx_queues).with_buffers_for(facts);
         let fill_frames = fill_frames(facts, mode, config.fill_frames);
         // Whoever leaves its ring unread keeps half of the buffers from the driver, and no more.
         XdpConfig { fill_frames, rx_ring_slots: (fill_frames / 2).next_power_of_two().max(256), ..config }
@@ -134,6 +134,15 @@ mod tests {
         for Candidate { label, config } in found {
             assert_eq!((config.rx_queues.len(), config.separate_tx_socket), (4, false), "{label}");
             assert_eq!(label.ends_with("busy polling"), config.busy_poll_us > 0);
+        }
+    }
+
+    #[test]
+    fn jumbo_frames_have_the_largest_buffers_there_are() {
+        let jumbo = |driver| InterfaceFacts { mtu_bytes: 9000, ..facts(driver, 2) };
+        for facts in [jumbo("veth"), jumbo("ice")] {
+            let found = candidates(&facts, Side::Near, Steer::All);
+            assert!(found.iter().all(|way| way.config.frame_size_bytes == 4096));
         }
     }
 

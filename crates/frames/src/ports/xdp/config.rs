@@ -9,6 +9,9 @@ use crate::xdp::AttachMode;
 /// Slots that are left free for frames that are counted late: a round of a driver's is of 64.
 const MARGIN_FRAMES: u32 = 128;
 
+/// Longest frame that a buffer of 2048 bytes holds: the kernel keeps 256 for itself.
+const SMALL_BUFFER_FRAME_BYTES: usize = 2048 - 256;
+
 /// How frames get between the driver and the packet memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum XdpMode {
@@ -174,6 +177,14 @@ impl XdpConfig {
     #[must_use]
     pub fn with_queues(mut self, rx_queues: u32) -> XdpConfig {
         self.rx_queues = (0..rx_queues.max(1)).collect();
+        self
+    }
+
+    /// The same with buffers of the size that frames of `facts` want: 4096 where they do not fit into 2048. Longer ones than 3840 bytes
+    /// no buffer holds.
+    #[must_use]
+    pub fn with_buffers_for(mut self, facts: &InterfaceFacts) -> XdpConfig {
+        self.frame_size_bytes = if facts.frame_most_bytes() > SMALL_BUFFER_FRAME_BYTES { 4096 } else { 2048 };
         self
     }
 
