@@ -100,16 +100,14 @@ fn waiting_process_idle_uses_no_cpu() {
     assert!(used_us < IDLE_US_MOST, "{used_us} us of CPU time in a second without traffic");
 }
 
-/// Answers that a program gets from another one on the same CPU, on the kernel or under a policy.
-fn answers_on_one_cpu(program: &Path, spin: Option<&str>) -> u64 {
+/// Answers that a program gets from another one on the same CPU.
+fn answers_on_one_cpu(program: &Path, spin: &str) -> u64 {
     let cable = VirtualCable::lay(VirtualCableOptions::default()).unwrap();
     let at = cable.far().ipv4.to_string();
     let start = |end: &nearwire_lab::CableEnd, mode: &str| {
         let mut command = Command::new(program);
         command.args([mode, &at, PORT, "3000"]).stdout(Stdio::piped());
-        if let Some(spin) = spin {
-            command.env("LD_PRELOAD", library()).env("NEARWIRE_SPIN", spin).env("NEARWIRE_MODE", "generic");
-        }
+        command.env("LD_PRELOAD", library()).env("NEARWIRE_SPIN", spin).env("NEARWIRE_MODE", "generic");
         end.namespace.enter(|| command.spawn()).unwrap().unwrap()
     };
     let mut server = start(cable.far(), "echo");
@@ -130,7 +128,8 @@ fn two_programs_on_one_cpu_are_not_slowed_down_by_spinning() {
         return;
     }
     let program = compiled("one_cpu");
-    let (kernel, auto) = (answers_on_one_cpu(&program, None), answers_on_one_cpu(&program, Some("auto")));
-    println!("answers in 1.5 s: kernel {kernel}, auto {auto}");
-    assert!(auto * 2 >= kernel, "kernel {kernel}, auto {auto}");
+    // Against sleeping in the library, which compiled for tests is slower than the kernel in everything.
+    let (sleeping, auto) = (answers_on_one_cpu(&program, "0"), answers_on_one_cpu(&program, "auto"));
+    println!("answers in 1.5 s: sleeping {sleeping}, auto {auto}");
+    assert!(auto * 2 >= sleeping, "sleeping {sleeping}, auto {auto}");
 }
