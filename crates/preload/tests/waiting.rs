@@ -99,3 +99,37 @@ fn waiting_process_idle_uses_no_cpu() {
     let used_us: u64 = said.lines().next().and_then(|line| line.parse().ok()).unwrap_or_else(|| panic!("{said}"));
     assert!(used_us < IDLE_US_MOST, "{used_us} us of CPU time in a second without traffic");
 }
+
+/// Answers that a program gets from another one on the same CPU.
+fn answers_on_one_cpu(program: &Path, spin: &str) -> u64 {
+    let cable = VirtualCable::lay(VirtualCableOptions::default()).unwrap();
+    let at = cable.far().ipv4.to_string();
+    let start = |end: &nearwire_lab::CableEnd, mode: &str| {
+        let mut command = Command::new(program);
+        command.args([mode, &at, PORT, "3000"]).stdout(Stdio::piped());
+        command.env("LD_PRELOAD", library()).env("NEARWIRE_SPIN", spin).env("NEARWIRE_MODE", "generic");
+        end.namespace.enter(|| command.spawn()).unwrap().unwrap()
+    };
+    let mut server = start(cable.far(), "echo");
+    let mut line = String::new();
+    BufReader::new(server.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    assert_eq!(line, "ready\n");
+    let mut client = start(cable.near(), "ask");
+    let output = client.stdout.take().unwrap();
+    let said = said(client, output);
+    server.kill().unwrap();
+    server.wait().unwrap();
+    said.lines().next().and_then(|line| line.parse().ok()).unwrap_or_else(|| panic!("{said}"))
+}
+
+#[test]
+fn two_programs_on_one_cpu_are_not_slowed_down_by_spinning() {
+    if missing() {
+        return;
+    }
+    let program = compiled("one_cpu");
+    // Against sleeping in the library, which compiled for tests is slower than the kernel in everything.
+    let (sleeping, auto) = (answers_on_one_cpu(&program, "0"), answers_on_one_cpu(&program, "auto"));
+    println!("answers in 1.5 s: sleeping {sleeping}, auto {auto}");
+    assert!(auto * 2 >= sleeping, "sleeping {sleeping}, auto {auto}");
+}

@@ -151,8 +151,8 @@ fn example_of_the_guide_is_a_configuration() {
 }
 
 #[test]
-fn auto_spins_where_two_cpus_are_allowed() {
-    assert_eq!(Spin::Auto.on(2), Spin::Forever);
+fn auto_sleeps_on_the_only_cpu() {
+    assert_eq!(Spin::Auto.on(2), Spin::Auto);
     assert_eq!(Spin::Auto.on(1), Spin::For(Duration::ZERO));
     assert_eq!(Spin::Forever.on(1), Spin::Forever);
 }

@@ -102,7 +102,7 @@ impl Contest {
 
     /// A number of the part, the same for all that are no trials in a cycle, and what is tried in it.
     fn part_of(now_ns: u64) -> (u64, Option<Doing>) {
-        let (cycle, part) = (now_ns / CYCLE_NS, now_ns % CYCLE_NS >> PART_SHIFT);
+        let (cycle, part) = (now_ns / CYCLE_NS, (now_ns % CYCLE_NS) >> PART_SHIFT);
         let trial = [Doing::Spins, Doing::GivesWay, Doing::Sleeps].get(part as usize).copied();
         (cycle * 4 + part.min(3), trial)
     }
