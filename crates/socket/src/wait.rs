@@ -383,6 +383,8 @@ mod tests {
         assert_eq!(SpinFor::on_cpus(Spin::Auto, 1), SpinFor::Time(Duration::ZERO));
     }
 
+    const PUT_OFF: Duration = Duration::from_micros(100);
+
     #[test]
     fn short_waits_that_end_between_clock_reads_are_counted_by_their_turns() {
         let spin = SpinFor::Forever;
@@ -396,7 +398,8 @@ mod tests {
                 let _ = waiter.pause();
             });
             drop(waiter);
-            spent += one.elapsed();
+            // Longer than any of them is only one in which another thread had the CPU.
+            spent += Some(one.elapsed()).filter(|took| *took < PUT_OFF).unwrap_or_default();
         }
         // Other tests of this process spin too, so there is no upper limit.
         let told_ns = spun_ns() - before_ns;
