@@ -82,12 +82,19 @@ extern "C" fn run_job<F: FnOnce() -> R, R>(job: *mut c_void) {
 /// A panic passes through.
 pub fn run<R>(work: impl FnOnce() -> R) -> R {
     if IS_ON_OWN.get() {
-        return work();
+        return here(work);
     }
     match Stack::take() {
         Some(stack) => run_on(&stack, work),
-        None => work(),
+        None => here(work),
     }
+}
+
+/// Never a part of the caller: what the work needs of a stack would be taken from the one that the thread is on, whichever
+/// way it goes.
+#[inline(never)]
+fn here<R>(work: impl FnOnce() -> R) -> R {
+    work()
 }
 
 #[inline(never)]

@@ -194,8 +194,14 @@ fn wait_for_shadow(
     if let Some(length) = ask_shadow(|| original(number, libc::MSG_DONTWAIT)) {
         return Some(Some(Ended(length)));
     }
-    let mut shadow = vec![pollfd { fd: number, events: libc::POLLIN, revents: 0 }];
-    Waiting::turn(waiting, fd, timeout, false, &mut shadow)
+    let mut shadow = vec![pollfd { fd: number, events: libc::POLLIN | libc::POLLRDHUP, revents: 0 }];
+    let ended = Waiting::turn(waiting, fd, timeout, false, &mut shadow)?;
+    let is_shut = shadow.first().is_some_and(|shadow| shadow.revents & libc::POLLRDHUP != 0);
+    if ended.is_none() && is_shut {
+        // Shut down for reading: a call that does not wait says EAGAIN, and one that would wait ends at once, with 0.
+        return Some(Some(Ended(original(number, 0))));
+    }
+    Some(ended)
 }
 
 /// The original call, which does not wait; `None`: nothing is there.
