@@ -170,6 +170,7 @@ fn path_that_may_be_narrow_is_asked_about_once_and_before_a_long_packet_only() {
         assert_eq!(reason(&mut host, id, &too_long), Some(NeedsKernel::LargerThanMtu));
         host.stack.update(Update::Path { ifindex: IFINDEX, destination: to, path: None });
         assert_eq!(reason(&mut host, id, &too_long), Some(NeedsKernel::PathUnknown), "it is forgotten");
+        assert_eq!(host.stack.take_path_question(), Some((IFINDEX, to)));
     }
 }
 

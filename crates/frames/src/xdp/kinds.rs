@@ -28,6 +28,8 @@ struct Kind {
     load: Box<dyn Fn() -> Result<Program, LoadError>>,
 }
 
+type Load = Box<dyn Fn(&Map) -> Result<Program, LoadError>>;
+
 /// All kinds. Those that are bound to an interface are for `ifindex`.
 fn every_program(ifindex: u32) -> Vec<Kind> {
     let sockets = Rc::new(Map::xskmap("sockets", 2 * SHARES_MOST).unwrap());
@@ -37,7 +39,7 @@ fn every_program(ifindex: u32) -> Vec<Kind> {
     let mut kinds = vec![Kind { name: "pass".to_owned(), is_bound: false, load: Box::new(pass) }];
     for stamps in stamps.chain([None]) {
         let is_bound = stamps.is_some_and(|stamps| Some(stamps.device) == device);
-        let mut add = |name: String, load: Box<dyn Fn(&Map) -> Result<Program, LoadError>>| {
+        let mut add = |name: String, load: Load| {
             let sockets = Rc::clone(&sockets);
             let load = Box::new(move || load(&sockets));
             kinds.push(Kind { name: format!("{name}, {stamps:?}"), is_bound, load });

@@ -408,10 +408,11 @@ SCRIPT(servers_end_by_a_flag_of_a_handler) {
             handle(SIGTERM, on_stop, flags[i]);
             stop = 0;
             keep_asking(NULL);
-            struct thread *stopper = start_thread("stopper", stop_later, (void *)(long)getpid());
-            struct thread *asker = start_thread("asker", ask_until_stopped, NULL);
+            struct thread *stopper, *asker;
             say("shape %d", shape);
-            WAITS(100, (serve(shape), 0));
+            // The time to start the threads is part of what is waited.
+            WAITS(100, (stopper = start_thread("stopper", stop_later, (void *)(long)getpid()),
+                        asker = start_thread("asker", ask_until_stopped, NULL), serve(shape), 0));
             join_thread(stopper);
             join_thread(asker);
         }

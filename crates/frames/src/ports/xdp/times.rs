@@ -230,22 +230,28 @@ impl XdpPort {
         let (Some(mark), Some(steering)) = (self.times.ready, &self.steering) else {
             return self.stamp(DeviceClock::None);
         };
+        if !self.is_attached() {
+            return Err(self.stamps_failed(io::Error::from_raw_os_error(libc::ENOLINK)));
+        }
         // First those who read records: one that nobody took away would be found again.
         self.receivers.iter_mut().for_each(|receiver| receiver.set_mark(mark));
         steering.set_stamped(true)
     }
 
+    fn stamps_failed(&self, source: io::Error) -> PortError {
+        PortError::refused("have frames stamped", &self.config.interface, source)
+    }
+
     /// Changes the program for one that stamps.
     pub(super) fn stamp(&mut self, device: DeviceClock) -> Result<(), PortError> {
         let interface = self.config.interface.clone();
-        let failed = |source: io::Error| PortError::refused("have frames stamped", &interface, source);
         let mark = self.receivers.first().and_then(super::Receiver::mark).or(self.times.ready);
-        let mark = mark.map_or_else(new_mark, Ok).map_err(failed)?;
+        let mark = mark.map_or_else(new_mark, Ok).map_err(|source| self.stamps_failed(source))?;
         let program = self.stamping_program(Stamps { mark, device });
         let program = program.map_err(|error| crate::xdp::rejected(&interface, error))?;
-        let gone = || failed(io::Error::from_raw_os_error(libc::ENOLINK));
+        let gone = || self.stamps_failed(io::Error::from_raw_os_error(libc::ENOLINK));
         let attachment = self.attachment.own().ok_or_else(gone)?;
-        attachment.change_program(&program).map_err(failed)?;
+        attachment.change_program(&program).map_err(|source| self.stamps_failed(source))?;
         self.facts.program_id = attachment.program_id();
         self.receivers.iter_mut().for_each(|receiver| receiver.set_mark(mark));
         Ok(())
