@@ -539,7 +539,7 @@ impl Engine {
     /// Takes note of what came of a kick.
     pub fn kicked(&mut self, done: EngineKicked) {
         let port = self.interfaces.attached.iter_mut().find(|attached| attached.ifindex == done.ifindex);
-        // One that was closed meanwhile has nothing to be told.
+        // One that was closed meanwhile has nothing to be told, nor has the one that was opened after it.
         let Some(attached) = port else { return };
         if let Err(error) = attached.port.kicked(done.kicked) {
             attached.failed = Some(Reason::of_failure(&error));
