@@ -288,6 +288,28 @@ fn link_that_flaps_while_threads_send_leaves_no_descriptor_and_no_busy_queue() {
     }
 }
 
+/// The link tells of nothing when the other program has gone.
+#[test]
+fn interface_that_another_program_had_after_a_flap_comes_back_when_it_is_released() {
+    let Some((bed, mut puppet, socket)) = serving() else { return };
+    let to = bed.peer.local_addr().unwrap();
+    let send = format!("send {socket} {} {} word", to.ip(), to.port());
+    bed.ip("link set nw0 down");
+    let deadline = Instant::now() + SOON;
+    while bed.program_id().is_some() {
+        puppet.number(&send);
+        assert!(Instant::now() < deadline, "the program is on the interface still");
+    }
+    bed.up();
+    let mut other = bed.start(&[]);
+    let late = other.number("open 0.0.0.0 6000");
+    assert!(bed.delivered(&mut other, late, 6000));
+    assert!(!bed.delivered(&mut puppet, socket, 5000));
+    drop(other);
+    bed.loses_its_program_soon();
+    bed.is_past_the_kernel_soon(&mut puppet, socket, 5000);
+}
+
 #[test]
 fn program_detached_under_a_sleeping_reader_it_gets_the_next_datagram() {
     let Some((bed, mut puppet, socket)) = serving() else { return };
