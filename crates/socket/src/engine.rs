@@ -57,7 +57,7 @@ pub use watch::{Seen, Watch};
 /// How long what comes by the kernel may go unseen by a call that spins: 40 000 ticks are 8 to 40 us. A look costs about
 /// 200 ns, so it takes one to two percent of the time.
 const LOOK_AFTER_TICKS: u64 = 40_000;
-/// How often drops are told that only a system call tells: 2^28 ticks are about a tenth of a second.
+/// How often drops are told that only a system call tells, and lost ports are asked for: 2^28 ticks are about a tenth of a second.
 const TELL_AFTER_TICKS: u64 = 1 << 28;
 /// More sockets than this a thread does not sleep on one by one: the kernel takes 50 ns for each.
 pub const PORTS_SLEPT_ON: usize = 8;
@@ -539,7 +539,7 @@ impl Engine {
     /// Takes note of what came of a kick.
     pub fn kicked(&mut self, done: EngineKicked) {
         let port = self.interfaces.attached.iter_mut().find(|attached| attached.ifindex == done.ifindex);
-        // One that was closed meanwhile has nothing to be told.
+        // One that was closed meanwhile has nothing to be told, nor has the one that was opened after it.
         let Some(attached) = port else { return };
         if let Err(error) = attached.port.kicked(done.kicked) {
             attached.failed = Some(Reason::of_failure(&error));
@@ -604,6 +604,7 @@ impl Engine {
             self.told_ticks = self.looked_ticks;
             self.tell_port_drops();
             self.check_capture();
+            looked.links_changed |= self.interfaces.want_ports_back();
         }
         looked
     }

@@ -129,6 +129,9 @@ impl Sockets {
         }
         // While it overflows, what is in the ports is older.
         if socket.shadow_has_data && !engine.is_overflowing() {
+            if engine.is_look_due() {
+                return self.look_and_ask_shadow(id, endpoint, stays, read);
+            }
             return socket.ask_shadow();
         }
         let mut found = None;
@@ -173,6 +176,25 @@ impl Sockets {
                 socket.received_unlooked = 0;
             }
             self.look_if_due();
+        }
+    }
+
+    /// Who finds something at the shadow each time hears of interfaces that came up nevertheless.
+    #[cold]
+    fn look_and_ask_shadow<R>(
+        &mut self,
+        id: SocketId,
+        endpoint: EndpointId,
+        stays: bool,
+        read: impl FnMut(Delivery<'_>) -> R,
+    ) -> Receive<R> {
+        self.look();
+        if self.forget_if_closed(id) {
+            return Receive::Kernel;
+        }
+        match self.with_engine(id) {
+            Some((socket, engine)) if socket.is_accelerated() && !engine.is_overflowing() => socket.ask_shadow(),
+            _ => self.receive_later(id, endpoint, false, stays, read),
         }
     }
 
@@ -462,7 +484,6 @@ impl Sockets {
         if looked.links_changed || looked.ports_failed {
             self.wish_for_only_first();
         }
-        self.tell_engine();
         for index in 0..self.socket_count() {
             let id = SocketId::new(index as u32);
             if looked.links_changed || looked.addresses_changed {
@@ -474,6 +495,7 @@ impl Sockets {
                 self.hand_over(id, reason);
             }
         }
+        self.tell_engine();
     }
 
     /// Tells epoll sets and sleeping threads of endpoints that datagrams were queued at.

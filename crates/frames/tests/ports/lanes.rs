@@ -88,3 +88,17 @@ fn interface_down_kick_says_so_to_the_port() {
     let error = near.kicked(kicked).unwrap_err();
     assert!(error.to_string().contains(NEAR), "{error}");
 }
+
+#[test]
+fn kick_of_a_port_that_was_closed_says_nothing_to_the_next_on_the_same_interface() {
+    let Some(cable) = cable_or_skip() else { return };
+    let (mut near, far) = open(&cable);
+    assert!(queue(&mut near, 0, 7));
+    let kick = near.submit_on(0).unwrap();
+    cable.near(|| crate::common::ip(&format!("link set {NEAR} down")).unwrap());
+    let kicked = kick.make().expect("a link that is down takes nothing");
+    drop((near, far));
+    cable.near(|| crate::common::ip(&format!("link set {NEAR} up")).unwrap());
+    let (mut next, _far) = open(&cable);
+    next.kicked(kicked).unwrap();
+}

@@ -31,6 +31,9 @@ const TX_FRAMES: u32 = 256;
 const LANES_MOST: u32 = 16;
 /// What others may undo without a word (an interface given back, a limit raised) is tried again after this time.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
+/// How often the time between two attempts to have a lost port back doubles: to about a minute. An attempt keeps the program
+/// waiting, for half a second where another program has AF_XDP sockets on the queues.
+const RETRY_DOUBLINGS: u32 = 6;
 
 /// An interface with a port.
 pub struct Attached {
@@ -99,6 +102,26 @@ struct Link {
     kind: LinkKind,
     /// Why it got no port when it was tried, or lost the one it had.
     refused: Option<Refused>,
+    /// It had a port and lost it.
+    lost: Option<Lost>,
+}
+
+/// When a port was lost, or another was last tried for.
+#[derive(Clone, Copy, Debug)]
+struct Lost {
+    since: Instant,
+    /// Since the link came up; also those that gave a port, which may fail soon.
+    attempts: u32,
+}
+
+impl Lost {
+    fn now(attempts: u32) -> Lost {
+        Lost { since: Instant::now(), attempts }
+    }
+
+    fn is_due(self) -> bool {
+        self.since.elapsed() > RETRY_AFTER * (1 << self.attempts.saturating_sub(1).min(RETRY_DOUBLINGS))
+    }
 }
 
 /// An interface that could not be had.
@@ -131,6 +154,11 @@ impl Link {
     /// What is in the way of trying to open one.
     fn forbids(&self) -> Option<Reason> {
         self.obstacle().filter(|reason| !is_passing(*reason) || !self.is_retry_due())
+    }
+
+    /// It lost its port, nothing known is in the way of another, and nobody will tell when it can be had.
+    fn wants_port_back(&self) -> bool {
+        self.lost.is_some_and(Lost::is_due) && self.forbids().is_none()
     }
 
     fn is_retry_due(&self) -> bool {
@@ -230,6 +258,7 @@ impl Interfaces {
             mtu_bytes: link.mtu_bytes,
             kind: link.kind,
             refused: None,
+            lost: None,
         };
         let known = self.links.iter_mut().find(|known| known.ifindex == new.ifindex);
         let came_up = known.as_ref().is_none_or(|known| !known.is_up || known.kind != new.kind);
@@ -239,6 +268,7 @@ impl Interfaces {
             let is_detached = |refused: &Refused| refused.reason == Reason::ProgramDetached;
             let stays = !is_changed || (!came_up && known.refused.as_ref().is_some_and(is_detached));
             new.refused = known.refused.clone().filter(|_| stays);
+            new.lost = known.lost.map(|lost| Lost { attempts: if came_up { 0 } else { lost.attempts }, ..lost });
         }
         let obstacle = new.obstacle();
         let ifindex = new.ifindex;
@@ -323,6 +353,7 @@ impl Interfaces {
         let reason = attached.failed.filter(|reason| *reason != Reason::InterfaceDown);
         if let Some(link) = self.links.iter_mut().find(|link| link.ifindex == attached.ifindex) {
             link.refused = reason.map(|reason| Refused::new(&attached.name, reason, String::new()));
+            link.lost = Some(Lost::now(link.lost.map_or(0, |lost| lost.attempts)));
         }
         Some(attached)
     }
@@ -333,6 +364,11 @@ impl Interfaces {
         for link in self.links.iter_mut().filter(|link| link.refused.as_ref().is_some_and(is_busy)) {
             link.refused = None;
         }
+    }
+
+    /// Whether a port that was lost should be opened again.
+    pub(super) fn want_ports_back(&self) -> bool {
+        self.opens && self.links.iter().any(|link| link.wants_port_back() && !self.has_port(link.ifindex))
     }
 
     /// Takes in a port that another engine opened, and opens none.
@@ -393,9 +429,13 @@ impl Interfaces {
                 usable.add(Some(reason));
                 continue;
             }
-            match self.open(link, &mut join) {
+            let opened = self.open(link, &mut join);
+            let lost = &mut self.links[at].lost;
+            *lost = lost.map(|lost| Lost::now(lost.attempts.saturating_add(1)));
+            match opened {
                 Ok(attached) => {
                     self.links[at].refused = None;
+                    self.changed = true;
                     self.attached.push(attached);
                     usable.add(None);
                 }

@@ -6,11 +6,11 @@
 //! threads on one lane wait for one another there, and not while they are in the port.
 //!
 //! A lane may go to a share of the port ([`XdpPort::share`]), the last one first, and comes back as the last. A kick that is made
-//! meanwhile is told to the first lane.
+//! meanwhile has nothing to tell the port that it was taken from.
 
 use std::io;
 use std::os::fd::OwnedFd;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use super::send::{KICKS_MOST, Sender, Took, kick};
 use super::{XdpPort, gone};
@@ -22,7 +22,6 @@ pub struct Kick {
     /// Open as long as the kick: the number cannot become that of another socket, even when the port is closed. There until the
     /// kick is dropped.
     socket: Option<Arc<OwnedFd>>,
-    lane: usize,
 }
 
 impl Drop for Kick {
@@ -38,7 +37,8 @@ impl Drop for Kick {
 #[derive(Debug)]
 #[must_use]
 pub struct Kicked {
-    lane: usize,
+    /// Which was kicked, by its place in memory, which no other gets as long as this is here. It does not keep the socket open.
+    socket: Weak<OwnedFd>,
     refused_frames: u64,
     /// The kernel may not have taken all.
     is_unfinished: bool,
@@ -46,29 +46,28 @@ pub struct Kicked {
 }
 
 impl Kick {
-    pub(super) fn new(socket: Arc<OwnedFd>, lane: usize) -> Kick {
-        Kick { socket: Some(socket), lane }
+    pub(super) fn new(socket: Arc<OwnedFd>) -> Kick {
+        Kick { socket: Some(socket) }
     }
 
     /// Makes it. `None`: all is sent, and nothing is left to be told to [`XdpPort::kicked`].
     #[inline]
     pub fn make(self) -> Option<Kicked> {
         let socket = self.socket.as_ref()?;
+        let kicked = |refused_frames, is_unfinished, failed| {
+            Some(Kicked { socket: Arc::downgrade(socket), refused_frames, is_unfinished, failed })
+        };
         let mut refused_frames = 0;
         for _ in 0..KICKS_MOST {
             match kick(socket) {
                 Ok(Took::All) if refused_frames == 0 => return None,
-                Ok(Took::All) => return Some(self.kicked(refused_frames, false, None)),
+                Ok(Took::All) => return kicked(refused_frames, false, None),
                 Ok(Took::Part) => {}
                 Ok(Took::PartAndDroppedOne) => refused_frames += 1,
-                Err(source) => return Some(self.kicked(refused_frames, false, Some(source))),
+                Err(source) => return kicked(refused_frames, false, Some(source)),
             }
         }
-        Some(self.kicked(refused_frames, true, None))
-    }
-
-    fn kicked(&self, refused_frames: u64, is_unfinished: bool, failed: Option<io::Error>) -> Kicked {
-        Kicked { lane: self.lane, refused_frames, is_unfinished, failed }
+        kicked(refused_frames, true, None)
     }
 }
 
@@ -128,15 +127,17 @@ impl XdpPort {
     #[inline]
     pub fn submit_on(&mut self, lane: usize) -> Option<Kick> {
         let socket = self.sender_of(lane).submit()?;
-        Some(Kick::new(socket, lane))
+        Some(Kick::new(socket))
     }
 
-    /// Takes note of what came of a kick.
+    /// Takes note of what came of a kick, if it was one of this port: not one of a port that was on the same interface before,
+    /// whose failure says nothing of this one.
     ///
     /// # Errors
     /// The kick failed: the interface is gone, or down.
     pub fn kicked(&mut self, kicked: Kicked) -> Result<(), PortError> {
-        let sender = self.sender_of(kicked.lane);
+        let mut senders = std::iter::once(&mut self.sender).chain(&mut self.other_senders);
+        let Some(sender) = senders.find(|sender| sender.has_socket(&kicked.socket)) else { return Ok(()) };
         sender.refused(kicked.refused_frames);
         if kicked.is_unfinished {
             sender.unfinished();

@@ -5,7 +5,7 @@
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use rustix::io::Errno;
 use rustix::net::xdp::{XdpDesc, XdpDescOptions};
@@ -365,6 +365,10 @@ impl Sender {
         self.unreaped = true;
         self.kicks += 1;
         Some(Arc::clone(&self.socket))
+    }
+
+    pub(super) fn has_socket(&self, socket: &Weak<OwnedFd>) -> bool {
+        std::ptr::eq(Arc::as_ptr(&self.socket), socket.as_ptr())
     }
 
     /// The device dropped frames that were sent.
