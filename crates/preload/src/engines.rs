@@ -140,6 +140,11 @@ fn end_if(ends: bool, engine: usize, first: &mut Sockets, other: &mut Option<Soc
 /// [`after_fork`].
 pub fn fold_for_fork() {
     FORKS.fetch_add(1, Relaxed);
+    if state::is_in_use() {
+        // A thread that is about to found an engine has done so then, or learns of the fork in the gate. An engine that were left
+        // would be torn down in the child, where its rings are not mapped.
+        state::with(|_| ());
+    }
     if state::has_several() {
         all_move_to_first(true);
     }
@@ -148,6 +153,11 @@ pub fn fold_for_fork() {
 /// In the parent.
 pub fn after_fork() {
     FORKS.fetch_sub(1, Relaxed);
+}
+
+/// Whether a thread is between the two.
+pub fn is_forking() -> bool {
+    FORKS.load(Relaxed) != 0
 }
 
 /// In a child of fork, which has one engine.

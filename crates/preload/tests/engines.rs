@@ -108,6 +108,22 @@ fn other_thread_forks_meanwhile() {
 }
 
 #[test]
+fn children_that_end_or_execute_leave_threads_an_engine_each() {
+    for way in ["blocking", "epoll"] {
+        for children in ["fork-once", "fork-twice", "exec"] {
+            let Some(output) = ran(4, &[], way, &[children]) else { return };
+            assert!(engines(&output) > 1, "{way} {children}: {}", String::from_utf8_lossy(&output.stderr));
+        }
+    }
+}
+
+#[test]
+fn child_that_lives_has_its_parent_work_with_one_engine() {
+    let Some(output) = ran(4, &[], "blocking", &["child"]) else { return };
+    assert_eq!(engines(&output), 1, "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
 fn threads_spin_in_native_mode() {
     ran(4, &[("NEARWIRE_MODE", "native"), ("NEARWIRE_SPIN", "100us")], "epoll", &["dup", "set"]);
 }

@@ -212,15 +212,17 @@ impl Sockets {
         }
     }
 
-    fn may_want_own(&self) -> bool {
-        self.wish == Wish::Nothing && self.may_found()
+    fn may_want_own(&mut self) -> bool {
+        let may_found = self.may_found() && !self.has_children();
+        // What children said may have made one.
+        may_found && self.wish == Wish::Nothing
     }
 
     /// Whether several engines are wanted and can be at all.
     fn may_found(&self) -> bool {
         let is_captured = self.engine_ref().is_none_or(Engine::is_captured);
         let is_late = self.founding_failed.is_none_or(|since| since.elapsed() > FOUND_AGAIN_AFTER);
-        is_late && !is_captured && self.config.engines != Some(1) && !self.children.forked && !self.inherits
+        is_late && !is_captured && self.config.engines != Some(1) && !self.inherits
     }
 
     /// No socket and no set is in it.

@@ -164,6 +164,12 @@ impl Sets {
         self.halves.iter_mut().for_each(|half| half.is_shared = half.numbers > 0);
     }
 
+    /// No other process has the sets any more.
+    pub(crate) fn children_ended(&mut self) {
+        self.since_fork.clear();
+        self.halves.iter_mut().for_each(|half| half.is_shared = false);
+    }
+
     /// Whether a socket is registered in any set here.
     pub(crate) fn has(&self, id: SocketId) -> bool {
         self.epoll.registrations_of(id).next().is_some()

@@ -25,6 +25,7 @@ use nearwire_sys::shared_words::SharedWords;
 use rustix::io::{FdFlags, fcntl_getfd};
 use rustix::process::{Pid, getpid, getppid, test_kill_process};
 
+use crate::descendants::Descendants;
 use crate::id::SocketId;
 use crate::reason::Reason;
 use crate::requeue::requeue;
@@ -43,6 +44,8 @@ const ROUNDS_MOST: u32 = 64;
 pub(crate) struct Children {
     /// There may be some.
     pub(crate) forked: bool,
+    /// Whether there are.
+    descendants: Descendants,
     /// This process, as children know it: a parent that ends at once has a child that getppid(2) misleads.
     pid: Option<Pid>,
     /// The filters are paused since a fork.
@@ -92,6 +95,7 @@ impl Sockets {
             return;
         }
         self.children.forked = true;
+        self.children.descendants.before_fork();
         self.children.pid = Some(getpid());
         if self.children.words.is_none() {
             self.children.words = SharedWords::create(c"nearwire-claims", PLACES + 1).ok();
@@ -107,6 +111,22 @@ impl Sockets {
         }
     }
 
+    /// In the parent, when none of its threads is about to fork any more.
+    pub fn after_fork_in_parent(&mut self) {
+        self.children.descendants.after_fork();
+    }
+
+    /// Whether there may be children that have sockets of this process. What they said is followed before they are forgotten.
+    pub(crate) fn has_children(&mut self) -> bool {
+        if !self.children.forked || !self.children.descendants.have_ended() {
+            return self.children.forked;
+        }
+        self.follow_children();
+        self.children.forked = false;
+        self.sets.children_ended();
+        false
+    }
+
     /// This process is the child of a fork. `was_prepared`: by [`Sockets::prepare_fork`]; else the filters are in force, and what
     /// answers a datagram of the child's would be the parent's.
     pub fn after_fork_in_child(&mut self, was_prepared: bool) {
@@ -116,6 +136,7 @@ impl Sockets {
             EngineState::Closed | EngineState::Refused(..) => Vec::new(),
         };
         let children = std::mem::take(&mut self.children);
+        self.children.descendants = children.descendants.in_child();
         let parent = Arc::new(Parent { pid: children.pid.or_else(getppid), filters, words: children.words });
         for socket in self.sockets.iter_mut().flatten() {
             (socket.leftover, socket.shadow_has_data, socket.shadow_has_error) = (None, false, false);

@@ -25,6 +25,7 @@
 
 pub mod capture;
 pub mod config;
+mod descendants;
 pub mod engine;
 mod engines;
 pub mod epoll;

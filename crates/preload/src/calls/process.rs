@@ -140,6 +140,14 @@ unsafe extern "C" fn after_fork_in_parent() {
     if HELD.swap(false, Relaxed) {
         state::let_go();
     }
+    if state::is_in_use() {
+        // Asked in the gate: a thread that is about to fork said so before it entered.
+        state::with(|sockets| {
+            if !engines::is_forking() {
+                sockets.after_fork_in_parent();
+            }
+        });
+    }
     deferral::end();
 }
 

@@ -11,6 +11,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -96,11 +97,58 @@ static void do_dup(int fd) {
     close(copy);
 }
 
+static void await(pid_t child) {
+    int status = -1;
+    if (waitpid(child, &status, 0) != child || status != 0) fail("a child", (uint32_t)status, 0);
+}
+
 static void do_fork(int fd) {
     (void)fd;
     pid_t child = fork();
     if (child == 0) _exit(0);
-    waitpid(child, NULL, 0);
+    await(child);
+}
+
+/* Children that are made once, in the first turn; the last of them ends with the program. */
+
+static pid_t staying = -1;
+
+static void do_fork_once(int fd) {
+    static int done;
+    if (!done++) do_fork(fd);
+}
+
+static void do_fork_twice(int fd) {
+    static int done;
+    (void)fd;
+    if (done++) return;
+    pid_t child = fork();
+    if (child == 0) {
+        if (fork() == 0) usleep(50000);
+        _exit(0);
+    }
+    await(child);
+}
+
+static void do_exec(int fd) {
+    (void)fd;
+    if (staying >= 0) return;
+    staying = fork();
+    if (staying == 0) {
+        for (int open = 3; open < 100; open++) close(open);
+        execlp("sleep", "sleep", "60", NULL);
+        _exit(1);
+    }
+}
+
+static void do_child(int fd) {
+    (void)fd;
+    if (staying >= 0) return;
+    staying = fork();
+    if (staying == 0) {
+        sleep(60);
+        _exit(0);
+    }
 }
 
 static void do_group(int fd) {
@@ -173,6 +221,7 @@ static const struct {
     { "nothing", do_nothing }, { "dup", do_dup },       { "fork", do_fork },       { "group", do_group },
     { "times", do_times },     { "option", do_option }, { "poll", do_poll_all },   { "set", do_one_set },
     { "nested", do_set_in_set }, { "open", do_open },   { "connect", do_connect },
+    { "fork-once", do_fork_once }, { "fork-twice", do_fork_twice }, { "exec", do_exec }, { "child", do_child },
 };
 
 static void disturb(const char *name, int fd) {
@@ -208,6 +257,10 @@ int main(int count, char **arguments) {
         for (int i = 6; i < count; i++) disturb(arguments[i], sockets[turn % threads]);
     }
     for (uint32_t i = 0; i < threads; i++) pthread_join(ids[i], NULL);
+    if (staying > 0) {
+        if (waitpid(staying, NULL, WNOHANG) != 0) fail("the child has ended", 0, 0);
+        kill(staying, SIGKILL);
+    }
     printf("%d failures\n", failures);
     return failures != 0;
 }
