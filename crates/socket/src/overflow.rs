@@ -8,7 +8,8 @@
 //! Between the program's decision and the shadow's queue a frame is in nobody's hand, for as long as a driver's round takes.
 //! Nothing may come by the rings before it. Where as many datagrams were taken over as frames were passed, there is none. Else some
 //! were dropped by the kernel, or are under way: frames come by the rings again and are left there for [`IN_TRANSIT_TICKS`], after
-//! which the shadows are looked at for the last time.
+//! which the shadows are looked at, until what was taken over and what they say they dropped are all, but no longer than
+//! [`HOLD_MOST_TICKS`].
 //!
 //! A socket whose receive buffer is full leaves the rest with its shadow, whose buffer the kernel accounts for. What arrives for
 //! it by the rings meanwhile is dropped, as by the kernel, whose buffer would hold the older ones.
@@ -17,13 +18,15 @@
 //! after it.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::os::fd::AsFd;
 
 use libc::{
-    IP_PKTINFO, IP_TOS, IP_TTL, IPV6_HOPLIMIT, IPV6_PKTINFO, IPV6_TCLASS, SO_RXQ_OVFL, SO_TIMESTAMP, SO_TIMESTAMPING,
-    SO_TIMESTAMPNS, SOL_IP, SOL_IPV6, SOL_SOCKET,
+    IP_PKTINFO, IP_TOS, IP_TTL, IPV6_HOPLIMIT, IPV6_PKTINFO, IPV6_TCLASS, SO_MEMINFO, SO_RXQ_OVFL, SO_TIMESTAMP,
+    SO_TIMESTAMPING, SO_TIMESTAMPNS, SOL_IP, SOL_IPV6, SOL_SOCKET,
 };
 use nearwire_stack::{Datagram, EndpointId};
 use nearwire_sys::receive::{control_messages, receive_with_control};
+use nearwire_sys::socket::option_bytes;
 use nearwire_sys::tsc::rough_ticks;
 
 use crate::engine::{Engine, Looked, time_of_day_ns};
@@ -34,6 +37,8 @@ use crate::udp_socket::UdpSocket;
 
 /// Longer than a driver's round of 64 frames takes with the stack above it: 40 us at 5 GHz, 100 at 2.
 const IN_TRANSIT_TICKS: u64 = 200_000;
+/// A virtual CPU may stand still with a frame in its hand. In a longer time than that a ring could fill anew.
+const HOLD_MOST_TICKS: u64 = 4_000_000;
 /// Attempts to settle while more comes, before the frames are held.
 const ATTEMPTS: u32 = 3;
 /// Datagrams taken over from one socket at once: as many as small ones fit into a receive buffer of 64 MiB.
@@ -50,6 +55,8 @@ pub(crate) struct Overflow {
     taken: u64,
     /// When frames began to be held.
     held_ticks: u64,
+    /// What the shadows had dropped when frames were held last.
+    dropped_before: u64,
     /// Made for the first overflow.
     buffers: Option<Box<Buffers>>,
 }
@@ -101,29 +108,40 @@ impl Sockets {
 
     /// Frames are held until nothing is under way to a shadow.
     fn follow_hold(&mut self) -> Looked {
-        if rough_ticks().wrapping_sub(self.overflow.held_ticks) < IN_TRANSIT_TICKS {
+        let held_ticks = rough_ticks().wrapping_sub(self.overflow.held_ticks);
+        if held_ticks < IN_TRANSIT_TICKS {
             return Looked::default();
         }
         let looked = self.look_at_shadows();
         self.take_over_all();
+        let dropped = self.dropped_by_shadows();
+        let newly_dropped = dropped.saturating_sub(self.overflow.dropped_before);
+        let taken = self.overflow.taken;
         let Some(engine) = self.engine() else { return looked };
         let passed = engine.begin_settling();
+        if taken + newly_dropped < passed && held_ticks < HOLD_MOST_TICKS {
+            return looked;
+        }
         engine.end_hold();
+        self.overflow.dropped_before = dropped;
         self.overflow.taken = 0;
         self.page.count(Counter::FramesOverflowed, passed);
         looked
     }
 
+    /// As many were taken over. What the kernel got since they were counted is counted from here on.
     fn settled(&mut self, passed: u64) {
         if let Some(engine) = self.engine() {
             engine.settle_overflow();
-            if engine.is_overflowing() {
-                // More came, and counts with what came before.
-                return;
-            }
         }
-        self.overflow.taken = 0;
+        self.overflow.taken = self.overflow.taken.saturating_sub(passed);
         self.page.count(Counter::FramesOverflowed, passed);
+    }
+
+    /// What the kernel dropped at shadows since they were opened (`SK_MEMINFO_DROPS`).
+    fn dropped_by_shadows(&self) -> u64 {
+        let sockets = (0..self.socket_count()).filter_map(|index| self.get(SocketId::new(index as u32)));
+        sockets.filter(|socket| socket.is_accelerated()).map(|socket| dropped_by(socket.shadow)).sum()
     }
 
     /// Takes over what shadows have.
@@ -149,6 +167,14 @@ impl Sockets {
         }
         self.overflow.buffers = Some(buffers);
     }
+}
+
+fn dropped_by(shadow: impl AsFd) -> u64 {
+    const WORDS: usize = 9;
+    const DROPS_AT: usize = 8 * size_of::<u32>();
+    let mut memory = [0; WORDS * size_of::<u32>()];
+    option_bytes(shadow, SOL_SOCKET, SO_MEMINFO, &mut memory).ok();
+    number(&memory[DROPS_AT..]).map_or(0, u64::from)
 }
 
 fn take_over(socket: &mut UdpSocket, engine: &mut Engine, endpoint: EndpointId, buffers: &mut Buffers) -> u32 {
