@@ -165,9 +165,10 @@ fn become_child() {
     state::after_fork_in_child(HELD.swap(false, Relaxed));
 }
 
-/// After daemon(3) in the process that goes on: its parent is about to end and to free the interface.
+/// After daemon(3) in the process that goes on: its parent is about to end and to free the interface. The kernel waits for its CPUs
+/// several times to take sockets and program down, which on a busy host takes more than 50 ms.
 pub fn became_daemon() {
-    const LOOKS: u32 = 50;
+    const LOOKS: u32 = 1000;
     for _ in 0..LOOKS {
         if !state::is_in_use() || state::with(|sockets| sockets.waits_for_parent()) != Some(true) {
             return;
