@@ -567,8 +567,8 @@ pub fn detach_links_of(program_id: u32) -> io::Result<u32> {
         by_id.start_id = next.next_id;
         let link = match bpf_fd(Command::LinkGetFdById, &mut by_id) {
             Ok(link) => link,
-            // Gone since the look.
-            Err(error) if error.raw_os_error() == Some(libc::ENOENT) => continue,
+            // Gone since the look, or still being made (`bpf_link_by_id`).
+            Err(error) if matches!(error.raw_os_error(), Some(libc::ENOENT | libc::EAGAIN)) => continue,
             Err(error) => return Err(error),
         };
         let info = link_info(link.as_fd())?;
