@@ -170,11 +170,11 @@ impl Sockets {
 }
 
 fn dropped_by(shadow: impl AsFd) -> u64 {
-    const WORDS: usize = 9;
-    const DROPS_AT: usize = 8 * size_of::<u32>();
-    let mut memory = [0; WORDS * size_of::<u32>()];
+    const WORD_BYTES: usize = size_of::<u32>();
+    const SK_MEMINFO_DROPS: usize = 8;
+    let mut memory = [0; (SK_MEMINFO_DROPS + 1) * WORD_BYTES];
     option_bytes(shadow, SOL_SOCKET, SO_MEMINFO, &mut memory).ok();
-    number(&memory[DROPS_AT..]).map_or(0, u64::from)
+    number(&memory[SK_MEMINFO_DROPS * WORD_BYTES..]).map_or(0, u64::from)
 }
 
 fn take_over(socket: &mut UdpSocket, engine: &mut Engine, endpoint: EndpointId, buffers: &mut Buffers) -> u32 {
