@@ -7,21 +7,6 @@
 static int shared, other, round_number;
 static volatile int ran;
 
-static void handle(int number, void (*handler)(int), int flags) {
-    struct sigaction action = { .sa_handler = handler, .sa_flags = flags };
-    sigaction(number, &action, NULL);
-}
-
-static void alarm_in_ms(int ms) {
-    struct itimerval time = { .it_value = { ms / 1000, ms % 1000 * 1000 } };
-    setitimer(ITIMER_REAL, &time, NULL);
-}
-
-static void alarm_every_us(int us) {
-    struct itimerval time = { { 0, us }, { 0, us } };
-    setitimer(ITIMER_REAL, &time, NULL);
-}
-
 /* Sends and takes the answer, until the handler has run so often. How many were answered rightly. */
 static int echo_until(int fd, int runs) {
     int good = 0, all = 0;

@@ -9,8 +9,7 @@ static sigjmp_buf back;
 static void on_signal_jump(int number) { siglongjmp(back, number); }
 
 static void jump_in_us(int us) {
-    struct sigaction action = { .sa_handler = on_signal_jump };
-    sigaction(SIGALRM, &action, NULL);
+    handle(SIGALRM, on_signal_jump, 0);
     struct itimerval time = { .it_value = { 0, us } };
     setitimer(ITIMER_REAL, &time, NULL);
 }

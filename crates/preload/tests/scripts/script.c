@@ -109,6 +109,21 @@ void sleep_ms(int ms) {
     while (nanosleep(&time, &time) != 0 && errno == EINTR) {}
 }
 
+void handle(int number, void (*handler)(int), int flags) {
+    struct sigaction action = { .sa_handler = handler, .sa_flags = flags };
+    sigaction(number, &action, NULL);
+}
+
+void alarm_in_ms(int ms) {
+    struct itimerval time = { .it_value = { ms / 1000, ms % 1000 * 1000 } };
+    setitimer(ITIMER_REAL, &time, NULL);
+}
+
+void alarm_every_us(int us) {
+    struct itimerval time = { { 0, us }, { 0, us } };
+    setitimer(ITIMER_REAL, &time, NULL);
+}
+
 void let_it_wait(void) { sleep_ms(20); }
 
 void *no_memory(void) {

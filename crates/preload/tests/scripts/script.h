@@ -69,6 +69,11 @@ long now_us(void);
 void waited(int expected_ms, long begin_us, long result);
 void sleep_ms(int ms);
 
+/* Signals: a handler of one, and SIGALRM once or again and again; every 0 us ends it. */
+void handle(int number, void (*handler)(int), int flags);
+void alarm_in_ms(int ms);
+void alarm_every_us(int us);
+
 /* Addresses. PORT(0) to PORT(15) belong to this script alone, at either end. */
 #define NEAR "10.77.0.1"
 #define FAR "10.77.0.2"

@@ -7,16 +7,6 @@ static int shared, count;
 
 static void on_signal(int number) { say("signal %d, number %d", number, ++count); }
 
-static void handle(int number, void (*handler)(int), int flags) {
-    struct sigaction action = { .sa_handler = handler, .sa_flags = flags };
-    sigaction(number, &action, NULL);
-}
-
-static void alarm_in_ms(int ms) {
-    struct itimerval time = { .it_value = { ms / 1000, ms % 1000 * 1000 } };
-    setitimer(ITIMER_REAL, &time, NULL);
-}
-
 SCRIPT(interrupts_receive) {
     int a = bound(0);
     handle(SIGALRM, on_signal, 0);
@@ -160,14 +150,12 @@ SCRIPT(many_signals_while_echoing) {
     shared = bound(0);
     handle(SIGALRM, do_nothing, SA_RESTART);
     int good = 0;
-    struct itimerval often = { { 0, 300 }, { 0, 300 } };
-    setitimer(ITIMER_REAL, &often, NULL);
+    alarm_every_us(300);
     char data[10];
     for (int i = 0; i < 200; i++) {
         if (sendto(shared, "x", 1, 0, V4(FAR, ECHO_PORT)) == 1 && recv(shared, data, 10, 0) == 1) good++;
     }
-    often = (struct itimerval){ { 0, 0 }, { 0, 0 } };
-    setitimer(ITIMER_REAL, &often, NULL);
+    alarm_every_us(0);
     say("%d good", good);
 }
 
@@ -188,14 +176,12 @@ SCRIPT(handlers_call_in_the_middle_of_calls) {
     bound(1);
     int mine = bound(2), good = 0;
     handle(SIGALRM, on_signal_echo, SA_RESTART);
-    struct itimerval often = { { 0, 300 }, { 0, 300 } };
-    setitimer(ITIMER_REAL, &often, NULL);
+    alarm_every_us(300);
     char data[10];
     for (int i = 0; i < 500; i++) {
         if (sendto(mine, "x", 1, 0, V4(FAR, ECHO_PORT)) == 1 && recv(mine, data, 10, 0) == 1) good++;
     }
-    often = (struct itimerval){ { 0, 0 }, { 0, 0 } };
-    setitimer(ITIMER_REAL, &often, NULL);
+    alarm_every_us(0);
     say("%d good, handled some: %d", good, handled > 0);
 }
 
