@@ -154,12 +154,13 @@ impl Drop for Plain {
 unsafe fn wait_call(call: &WaitCall<'_>, concerns: Concerns) -> Option<c_int> {
     let mut call = *call;
     loop {
+        // What asked whether the set concerns us was a call too: one that was cancelled in it must not begin to wait.
+        cancellation::point();
         // SAFETY: the caller's.
         match deferral::inside(|| unsafe { wait_with_us(&call, concerns) })? {
             Ended(result) => return Some(result),
             Restart(rest) => call.timeout = rest,
         }
-        cancellation::point();
     }
 }
 

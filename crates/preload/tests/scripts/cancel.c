@@ -132,6 +132,33 @@ SCRIPT(calls_that_begin_to_wait) {
     goes_on();
 }
 
+static void *waits_for_events(void *unused) {
+    began = 1;
+    in_epoll_wait();
+    return unused;
+}
+
+/* At each moment of the call's first microseconds: it enters the library more than once before it waits. */
+SCRIPT(epoll_wait_that_begins) {
+    shared = bound(0);
+    epoll = EPOLL();
+    EPOLL_ADD(epoll, shared, EPOLLIN);
+    int cancelled = 0;
+    for (int turns = 0; turns < 1500; turns++) {
+        pthread_t thread;
+        void *end;
+        began = 0;
+        pthread_create(&thread, NULL, waits_for_events, NULL);
+        while (!began) {}
+        for (volatile int turn = 0; turn < turns % 300; turn++) {}
+        pthread_cancel(thread);
+        pthread_join(thread, &end);
+        cancelled += end == PTHREAD_CANCELED;
+    }
+    say("cancelled: %d", cancelled);
+    goes_on();
+}
+
 SCRIPT(loops_that_send) {
     shared = bound(0);
     CANCEL(in_sends, 20);
