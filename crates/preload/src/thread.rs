@@ -32,6 +32,8 @@ pub struct ThreadState {
     pub plain_set: AtomicU32,
     /// Where on its stack that call is.
     pub plain_at: AtomicUsize,
+    /// One more than the eventfd that ends the sleep which the thread is about to begin, or 0: what a signal writes to.
+    pub sleeps_on: AtomicU32,
 }
 
 /// A handler that was installed with SA_RESTART waits.

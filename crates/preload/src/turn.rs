@@ -1,18 +1,20 @@
 //! A call that waits: turns of looking, spinning, and sleeping with signals noticed on the way.
 
 use std::os::fd::RawFd;
-use std::sync::atomic::Ordering::Relaxed;
-use std::time::{Duration, Instant};
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+use std::sync::atomic::compiler_fence;
+use std::time::Duration;
 
 use libc::{c_int, c_long, c_ulong, pollfd, sigset_t, timespec};
-use nearwire_socket::wait::{Pause, SpinFor, Waiter};
+use nearwire_socket::wait::{Pause, SpinFor, Waiter, now_ns};
 use nearwire_socket::{Thread, WaitsFor};
 use nearwire_sys::own_stack;
 
+use crate::calls::process;
 use crate::real;
 use crate::signals::deferral;
 use crate::state::{self, Subject};
-use crate::thread::{self, CANCEL_ASKED, INTERRUPTS, RESTARTS};
+use crate::thread::{self, CANCEL_ASKED, INTERRUPTS, RESTARTS, ThreadState};
 
 /// Why a turn ended the call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -136,39 +138,78 @@ impl<'m> Turns<'m> {
         let length = also.len();
         // The watch first: whether it told of something is read behind the program's own.
         also.extend([bed.watch, bed.wake].into_iter().chain(bed.ports).flatten().map(readable));
-        let (before, asleep) = (errno(), Instant::now());
-        let slept = self.sleep_on(also, rest);
+        let (before, asleep_ns) = (errno(), now_ns());
+        let slept = self.sleep_on(also, rest, bed.wake);
         fail(before);
         // Without ports the frames come by the watch, and with them what else it has.
         let by_watch = bed.watch.is_some() && also.get(length).is_some_and(|watch| watch.revents != 0);
         also.truncate(length);
-        let slept_ns = asleep.elapsed().as_nanos() as u64;
+        let slept_ns = now_ns().saturating_sub(asleep_ns);
         own_stack::run(|| state::with_subject(at, |sockets| sockets.woken(thread, slept_ns, by_watch)));
+        // Awake, it is in nobody's way until it sleeps once more.
+        self.sleeps_in = None;
         slept
     }
 
-    /// Sleeps with all signals held back until the kernel has the thread asleep, so that one that came a moment before is
-    /// noticed. By a raw system call: the C library's function is a cancellation point.
-    fn sleep_on(&self, also: &mut [pollfd], rest: Option<Duration>) -> Turn {
-        let held = HeldSignals::hold();
+    /// Sleeps so that a signal which came a moment before is noticed: it writes to the eventfd `wake`. To hold signals back until
+    /// the kernel has the thread asleep would take two more system calls. By a raw system call: the C library's function is a
+    /// cancellation point.
+    fn sleep_on(&self, also: &mut [pollfd], rest: Option<Duration>, wake: Option<RawFd>) -> Turn {
+        let sleep = SignalsEndSleep::on(wake);
         let before = self.again();
         if before != Turn::Again {
             return before;
         }
         let rest = rest.map(to_timespec);
-        // SAFETY: `also` is a live array, the timeout null or live, the mask live.
-        let found = unsafe { raw_ppoll(also, rest.as_ref(), held.before) };
+        // SAFETY: `also` is a live array, the timeout null or live.
+        let found = unsafe { raw_ppoll(also, rest.as_ref()) };
         if found >= 0 {
-            return Turn::Again;
+            drop(sleep);
+            return self.again();
         }
         let is_interrupted = errno() == libc::EINTR;
-        drop(held);
+        drop(sleep);
         match self.again() {
             // A handler that the library did not install.
             Turn::Again if is_interrupted => Turn::Interrupted,
             turn => turn,
         }
     }
+}
+
+/// While it lives a signal that waits for the end of the call ends the sleep.
+struct SignalsEndSleep {
+    wake: Option<RawFd>,
+}
+
+impl SignalsEndSleep {
+    fn on(wake: Option<RawFd>) -> SignalsEndSleep {
+        thread::current().sleeps_on.store(wake.map_or(0, |wake| wake.cast_unsigned() + 1), Relaxed);
+        // The handler runs in this thread, so the compiler alone could move the look at what came before.
+        compiler_fence(SeqCst);
+        SignalsEndSleep { wake }
+    }
+}
+
+impl Drop for SignalsEndSleep {
+    fn drop(&mut self) {
+        let thread = thread::current();
+        thread.sleeps_on.store(0, Relaxed);
+        compiler_fence(SeqCst);
+        if let (Some(wake), true) = (self.wake, thread.attention.load(Relaxed) & (RESTARTS | INTERRUPTS) != 0) {
+            let mut count = [0_u8; 8];
+            // SAFETY: the array is live and so long; the descriptor does not block.
+            unsafe { real::syscall(libc::SYS_read, wake as c_ulong, count.as_mut_ptr() as c_ulong, 8, 0, 0, 0) };
+        }
+    }
+}
+
+/// In a signal handler: the sleep that the thread is about to begin, if any, ends at once. Async-signal-safe.
+pub fn end_sleep_of(thread: &ThreadState) {
+    let Some(wake) = thread.sleeps_on.load(Relaxed).checked_sub(1) else { return };
+    let one = 1_u64.to_ne_bytes();
+    // SAFETY: the array is live and so long. Nothing is to be done where it fails: the descriptor is readable then.
+    unsafe { real::syscall(libc::SYS_write, c_ulong::from(wake), one.as_ptr() as c_ulong, 8, 0, 0, 0) };
 }
 
 impl Turns<'_> {
@@ -185,25 +226,22 @@ impl Drop for Turns<'_> {
     }
 }
 
-/// The pid is asked anew: a child of fork has its parent's thread.
+/// A child of fork has its parent's thread, and another pid.
 fn this_thread() -> Thread {
-    // SAFETY: both only say who calls.
-    let (process, identity) = unsafe { (libc::getpid(), libc::pthread_self()) };
-    Thread { process: process.cast_unsigned(), identity: identity as usize }
+    // SAFETY: only says who calls.
+    let identity = unsafe { libc::pthread_self() };
+    Thread { process: process::own_pid(), identity: identity as usize }
 }
 
 /// # Safety
 /// `fds` can be polled: what the kernel writes to it is its own.
-unsafe fn raw_ppoll(fds: &mut [pollfd], timeout: Option<&timespec>, mask: u64) -> c_long {
+unsafe fn raw_ppoll(fds: &mut [pollfd], timeout: Option<&timespec>) -> c_long {
     // The kernel writes the time that is left.
     let mut timeout = timeout.copied();
     let timeout = timeout.as_mut().map_or(std::ptr::null_mut(), std::ptr::from_mut);
     let (at, count) = (fds.as_mut_ptr() as c_ulong, fds.len() as c_ulong);
-    let mask_bytes = size_of::<u64>() as c_ulong;
-    // SAFETY: the array is live and so long, the timeout null or live, the mask live.
-    unsafe {
-        real::syscall(libc::SYS_ppoll, at, count, timeout as c_ulong, (&raw const mask) as c_ulong, mask_bytes, 0)
-    }
+    // SAFETY: the array is live and so long, the timeout null or live, and there is no mask.
+    unsafe { real::syscall(libc::SYS_ppoll, at, count, timeout as c_ulong, 0, 0, 0) }
 }
 
 /// Signals held back in the calling thread while it lives.

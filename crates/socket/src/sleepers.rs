@@ -73,15 +73,9 @@ impl Sleepers {
         (is_new, Some(sleeper.wake.as_raw_fd()))
     }
 
-    /// The thread is back, for another look.
-    pub(crate) fn back(&mut self, thread: Thread) {
-        if let Some(sleeper) = self.slots.iter_mut().find(|sleeper| sleeper.thread == thread) {
-            sleeper.empty();
-        }
-    }
-
-    /// The thread's call ends.
-    pub(crate) fn end(&mut self, thread: Thread) {
+    /// The thread is awake: it looks itself, so that nobody, itself above all, has to wake it with two system calls. Before it
+    /// sleeps once more it looks once more, as [`Sleepers::begin`] says.
+    pub(crate) fn awake(&mut self, thread: Thread) {
         if let Some(sleeper) = self.slots.iter_mut().find(|sleeper| sleeper.thread == thread && sleeper.is_asleep) {
             sleeper.empty();
             sleeper.is_asleep = false;
@@ -149,8 +143,20 @@ mod tests {
         assert!(!sleepers.begin(ONE, WaitsFor::Anything).0);
         assert!(sleepers.begin(TWO, WaitsFor::Anything).0);
         sleepers.wake_for(SocketId::new(3));
-        sleepers.back(ONE);
+        sleepers.awake(ONE);
         assert!(!is_woken(&sleepers, ONE) && is_woken(&sleepers, TWO));
+    }
+
+    #[test]
+    fn sleeper_that_takes_its_own_frames_is_not_woken_and_looks_again_before_it_sleeps() {
+        let mut sleepers = Sleepers::default();
+        sleepers.begin(ONE, WaitsFor::Anything);
+        sleepers.awake(ONE);
+        sleepers.wake_for(SocketId::new(3));
+        assert!(!is_woken(&sleepers, ONE));
+        assert!(sleepers.begin(ONE, WaitsFor::Anything).0, "it looks once more");
+        sleepers.wake_for(SocketId::new(3));
+        assert!(is_woken(&sleepers, ONE));
     }
 
     #[test]
@@ -161,7 +167,7 @@ mod tests {
         assert!(!is_woken(&sleepers, ONE));
         sleepers.wake_for(SocketId::new(1));
         assert!(is_woken(&sleepers, ONE));
-        sleepers.end(ONE);
+        sleepers.awake(ONE);
         assert_eq!(sleepers.asleep, 0);
     }
 
@@ -169,7 +175,7 @@ mod tests {
     fn child_of_a_fork_beginning_gets_an_eventfd_of_its_own() {
         let mut sleepers = Sleepers::default();
         let parents = sleepers.begin(ONE, WaitsFor::Anything).1;
-        sleepers.end(ONE);
+        sleepers.awake(ONE);
         let child = Thread { process: 2, ..ONE };
         let (_, own) = sleepers.begin(child, WaitsFor::Anything);
         assert!(own.is_some() && (own != parents || sleepers.slots.len() == 1));

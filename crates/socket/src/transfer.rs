@@ -526,7 +526,7 @@ impl Sockets {
     pub fn woken(&mut self, thread: Thread, slept_ns: u64, by_watch: bool) {
         self.page.count(Counter::Sleeps, 1);
         self.page.count(Counter::SleepingNs, slept_ns);
-        self.sleepers.back(thread);
+        self.sleepers.awake(thread);
         // Before the shadows, which are asked first from then on.
         self.take_in_frames();
         if by_watch {
@@ -541,7 +541,7 @@ impl Sockets {
 
     /// Its call ends.
     pub fn end_sleep(&mut self, thread: Thread) {
-        self.sleepers.end(thread);
+        self.sleepers.awake(thread);
     }
 
     /// What the program can be told of a socket: accelerated or not, and why.

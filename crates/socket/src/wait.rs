@@ -176,7 +176,8 @@ fn tell((doing, why): (Doing, Why)) {
 
 /// CLOCK_MONOTONIC, nanoseconds; never 0.
 #[inline]
-fn now_ns() -> u64 {
+#[must_use]
+pub fn now_ns() -> u64 {
     let now = clock_gettime(ClockId::Monotonic);
     now.tv_sec.unsigned_abs() * 1_000_000_000 + now.tv_nsec.unsigned_abs() + 1
 }

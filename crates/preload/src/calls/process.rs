@@ -108,6 +108,13 @@ pub fn before_new_root() {
     }
 }
 
+/// The number of this process, without a system call where it is known. In a child of vfork that is its parent's, whose memory
+/// it has.
+pub fn own_pid() -> u32 {
+    let known = OWN.phase.load(Relaxed) == READY;
+    if known { OWN.pid.load(Relaxed) } else { pid() }.cast_unsigned()
+}
+
 fn this_thread() -> u32 {
     gettid().as_raw_nonzero().get().cast_unsigned()
 }

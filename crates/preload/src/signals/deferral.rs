@@ -28,7 +28,7 @@ use libc::{
 use nearwire_sys::own_stack;
 
 use crate::thread::{self, CANCEL_KNOWN, INTERRUPTS, RESTARTS, ThreadState};
-use crate::turn::{errno, fail};
+use crate::turn::{self, errno, fail};
 use crate::{cancellation, real};
 
 /// Runs one call of the library: handlers and cancellation wait for its end. Calls within calls end with the outermost.
@@ -218,6 +218,7 @@ unsafe fn defer_in_call(
         }
         thread.deferred.fetch_or(bit(signal), Relaxed);
         thread.attention.fetch_or(if installed.restarts { RESTARTS } else { INTERRUPTS }, Relaxed);
+        turn::end_sleep_of(thread);
     } else {
         set_mask(mask);
     }
