@@ -142,7 +142,7 @@ pub enum PortError {
     /// A frame that does not fit.
     #[error(
         "send a frame of {found_bytes} bytes on {interface}: the port carries {least_bytes} to {most_bytes} bytes without \
-             FCS; send a frame within that; a larger MTU carries more, by AF_XDP up to one buffer of 3840 bytes"
+             FCS; send a frame within that; a larger MTU carries more, by AF_XDP before Linux 6.6 up to one buffer of 3840 bytes"
     )]
     FrameLength {
         /// The interface.

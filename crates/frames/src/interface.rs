@@ -19,6 +19,8 @@ const NLM_F_REQUEST: u16 = 1;
 /// Enough for the attributes of one link, statistics and per-family parts included (about 1.5 KiB).
 const ANSWER_BYTES: usize = 32 * 1024;
 
+/// Longest frame in a page of 4096 bytes with `XDP_PACKET_HEADROOM` (256) before and `struct skb_shared_info` (320) behind it.
+const PAGE_FRAME_BYTES: usize = 4096 - 256 - 320;
 const IFF_LOWER_UP: u32 = 1 << 16;
 /// Places of counters in `struct rtnl_link_stats64`.
 const STATS64_RX_DROPPED: usize = 6;
@@ -105,6 +107,13 @@ impl InterfaceFacts {
     #[must_use]
     pub fn frame_most_bytes(&self) -> usize {
         self.mtu_bytes as usize + 14 + 4
+    }
+
+    /// Drivers that give XDP a page for each frame take a program at this MTU only if it can do with frames in several buffers. Whoever
+    /// attaches one says so then; at smaller MTUs it would cost the kernel time for nothing.
+    #[must_use]
+    pub fn is_jumbo(&self) -> bool {
+        self.frame_most_bytes() > PAGE_FRAME_BYTES
     }
 
     /// Netlink knows how many queues are allocated; the driver knows how many are in use, and its own name.

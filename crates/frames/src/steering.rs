@@ -23,6 +23,8 @@
 //! A filter belongs to one or several *shares*, which are ports that receive from the same queues ([`crate::ports::xdp`]); where
 //! nobody made any there is one, number 0. `shares` says which gets a frame.
 //!
+//! A frame that lies in several buffers shows the program the first one: what is looked at must be in it, and lengths are the kernel's word.
+//!
 //! Limits: a VLAN tag that the device took out of the frame (`ethtool -k IF`, rx-vlan-offload) is not seen, here as in
 //! any XDP program; a flow filter takes the flow under any tags, and to any host when the interface is promiscuous or the
 //! host is a router.
@@ -38,6 +40,7 @@ mod table;
 
 pub(crate) use credits::{Counting, Credit};
 pub use filter::{Filter, FilterError, FlowFilter, FrameFilter, Transport, VlanMatch};
+pub use program::Capacity;
 pub use set::FilterSet;
 pub(crate) use shares::SHARE_BITS;
 pub use shares::SHARES_MOST;

@@ -23,6 +23,7 @@ const BPF_XDP: u32 = 37;
 const BPF_LINK_TYPE_XDP: u32 = 6;
 const BPF_F_NO_PREALLOC: u32 = 1;
 const BPF_F_MMAPABLE: u32 = 1 << 10;
+const BPF_F_XDP_HAS_FRAGS: u32 = 1 << 5;
 const BPF_F_XDP_DEV_BOUND_ONLY: u32 = 1 << 6;
 const XDP_FLAGS_SKB_MODE: u32 = 1 << 1;
 const XDP_FLAGS_DRV_MODE: u32 = 1 << 2;
@@ -255,6 +256,18 @@ fn refusal_in(log: &str) -> String {
     }
 }
 
+/// What an XDP program is loaded for, beyond what all are.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct LoadOptions {
+    /// The interface whose driver it asks about frames (`Documentation/networking/xdp-rx-metadata.rst`), by index, in the calling
+    /// thread's network namespace. It may be attached there in the driver and nowhere else, and the kernel runs it on no packet of
+    /// [`Program::test_run`].
+    pub bound_to: Option<u32>,
+    /// It can do with frames that lie in several buffers (`BPF_F_XDP_HAS_FRAGS`, Linux 5.18), of which it sees the first. Without, a
+    /// driver refuses it at an MTU that one buffer does not hold.
+    pub multi_buffer: bool,
+}
+
 /// A loaded XDP program; unloaded on drop unless it is attached.
 #[derive(Debug)]
 pub struct Program {
@@ -291,19 +304,18 @@ pub fn program_ids() -> io::Result<Vec<u32>> {
     }
 }
 
-pub(crate) fn make_program(
-    name: &str,
-    instructions: &[Instruction],
-    bound_to: Option<u32>,
-) -> Result<OwnedFd, Refusal> {
-    let Some(ifindex) = bound_to else { return load(program_to_load(name, instructions)) };
+pub(crate) fn make_program(name: &str, instructions: &[Instruction], options: LoadOptions) -> Result<OwnedFd, Refusal> {
+    let prog_flags = if options.multi_buffer { BPF_F_XDP_HAS_FRAGS } else { 0 };
+    let Some(ifindex) = options.bound_to else {
+        return load(attr::ProgLoad { prog_flags, ..program_to_load(name, instructions) });
+    };
     let unreached = |source| Refusal { source, log: String::new() };
     if room::constants_are_blinded().map_err(unreached)? {
         return Err(Refusal { source: io::ErrorKind::Unsupported.into(), log: BLINDED.to_owned() });
     }
     let instructions = room::with_room(instructions).map_err(unreached)?;
     let mut attr = program_to_load(name, &instructions);
-    (attr.prog_flags, attr.prog_ifindex) = (BPF_F_XDP_DEV_BOUND_ONLY, ifindex);
+    (attr.prog_flags, attr.prog_ifindex) = (prog_flags | BPF_F_XDP_DEV_BOUND_ONLY, ifindex);
     load(attr)
 }
 
@@ -356,22 +368,16 @@ impl Program {
     /// # Errors
     /// `EPERM` without CAP_BPF and CAP_NET_ADMIN; `EACCES` or `EINVAL` with the verifier's log when it was rejected.
     pub fn load_xdp(name: &str, instructions: &[Instruction]) -> Result<Program, LoadError> {
-        Program::load(name, instructions, None)
+        Program::load_xdp_with(name, instructions, LoadOptions::default())
     }
 
-    /// As [`Program::load_xdp`], for one interface of the calling thread's network namespace, whose driver the program may ask
-    /// about frames (`Documentation/networking/xdp-rx-metadata.rst`). It may be attached there in the driver and nowhere else,
-    /// and the kernel runs it on no packet of [`Program::test_run`].
+    /// As [`Program::load_xdp`], for what `options` say.
     ///
     /// # Errors
     /// As [`Program::load_xdp`]; `EOPNOTSUPP` or `EINVAL` where driver or kernel has none of it.
-    pub fn load_xdp_for(name: &str, instructions: &[Instruction], ifindex: u32) -> Result<Program, LoadError> {
-        Program::load(name, instructions, Some(ifindex))
-    }
-
-    fn load(name: &str, instructions: &[Instruction], bound_to: Option<u32>) -> Result<Program, LoadError> {
-        match obtain(&Request::Program { name, instructions, bound_to }) {
-            Ok(fd) => Ok(Program { fd, bound_to }),
+    pub fn load_xdp_with(name: &str, instructions: &[Instruction], options: LoadOptions) -> Result<Program, LoadError> {
+        match obtain(&Request::Program { name, instructions, options }) {
+            Ok(fd) => Ok(Program { fd, bound_to: options.bound_to }),
             Err(Refusal { source, log }) => Err(LoadError { name: name.to_owned(), log, source }),
         }
     }
@@ -504,7 +510,7 @@ impl Link {
     /// before stays.
     ///
     /// # Errors
-    /// `EINVAL` for a program of [`Program::load_xdp_for`] that is for another interface, or where the link is not in the driver;
+    /// `EINVAL` for a program of [`Program::load_xdp_with`] that is for another interface, or where the link is not in the driver;
     /// `ENOLINK` when the link was detached; whatever the driver says.
     pub fn update(&self, program: &Program) -> io::Result<()> {
         // Checked here: of a new link the kernel checks it, of an update it does not, and behind the driver such a program

@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
 use std::sync::OnceLock;
 
-use crate::bpf::{self, Instruction, MapSpec, XdpAttach};
+use crate::bpf::{self, Instruction, LoadOptions, MapSpec, XdpAttach};
 
 /// A descriptor number of the program that this code runs in, which may close it or open something else under it at any
 /// time; the kernel then answers `EBADF`, or speaks of the other thing, as it would to the program itself.
@@ -46,8 +46,8 @@ pub enum Request<'a> {
         name: &'a str,
         /// Maps in them are given by descriptors of this process.
         instructions: &'a [Instruction],
-        /// The interface that it is for, by index, when it asks its driver about frames.
-        bound_to: Option<u32>,
+        /// What it is for.
+        options: LoadOptions,
     },
     /// A link that attaches a program to an interface. CAP_NET_ADMIN.
     Link {
@@ -145,7 +145,7 @@ pub fn from_kernel(request: &Request<'_>) -> Result<OwnedFd, Refusal> {
             made.map_err(|errno| io::Error::from(errno).into())
         }
         Request::Map(spec) => Ok(bpf::make_map(spec)?),
-        Request::Program { name, instructions, bound_to } => bpf::make_program(name, instructions, *bound_to),
+        Request::Program { name, instructions, options } => bpf::make_program(name, instructions, *options),
         Request::Link { program, ifindex, attach } => Ok(bpf::make_link(*program, *ifindex, *attach)?),
     }
 }

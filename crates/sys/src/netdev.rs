@@ -47,6 +47,7 @@ bitflags! {
 const DEV_GET: u8 = 1;
 const DEV_IFINDEX: u16 = 1;
 const DEV_XDP_FEATURES: u16 = 3;
+const DEV_XDP_ZERO_COPY_SEGMENTS: u16 = 4;
 const DEV_XDP_RX_METADATA_FEATURES: u16 = 5;
 
 /// What the driver of an interface of the calling thread's network namespace can do for XDP.
@@ -66,6 +67,16 @@ pub fn xdp_features(ifindex: u32) -> io::Result<XdpFeatures> {
 pub fn xdp_receive_metadata(ifindex: u32) -> io::Result<XdpReceiveMetadata> {
     let metadata = ask(ifindex, DEV_XDP_RX_METADATA_FEATURES)?;
     metadata.map(XdpReceiveMetadata::from_bits_retain).ok_or_else(|| io::Error::from_raw_os_error(libc::EOPNOTSUPP))
+}
+
+/// How many buffers a frame may lie in, in zero-copy mode, on an interface of the calling thread's network namespace; 1 where the driver
+/// or the kernel (before 6.6) has no more.
+///
+/// # Errors
+/// `EOPNOTSUPP` on kernels before 6.3, which do not tell; `ENODEV` for no such interface.
+pub fn xdp_zero_copy_segments(ifindex: u32) -> io::Result<u32> {
+    let segments = ask(ifindex, DEV_XDP_ZERO_COPY_SEGMENTS)?;
+    Ok(segments.map_or(1, |segments| u32::try_from(segments).unwrap_or(u32::MAX)))
 }
 
 /// A number of the answer about an interface; `None`: it is not in there.

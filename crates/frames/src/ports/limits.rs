@@ -14,24 +14,27 @@ pub(super) struct FrameLimits {
     interface: String,
     untagged_most_bytes: usize,
     most_bytes: usize,
-    /// Longest frame of the interface, where no buffer holds it.
+    /// Longest frame of the interface, where the port does not hold it.
     cut_off_bytes: Option<usize>,
+    /// Why, if there is more to say.
+    why: &'static str,
 }
 
 impl FrameLimits {
-    /// The limits of `facts`, and of buffers of `buffer_bytes`.
-    pub(super) fn new(facts: &InterfaceFacts, buffer_bytes: usize) -> FrameLimits {
+    /// The limits of `facts`, and of a port that holds `buffer_bytes`, and why not more.
+    pub(super) fn new(facts: &InterfaceFacts, buffer_bytes: usize, why: &'static str) -> FrameLimits {
         let untagged_most_bytes = (facts.frame_most_bytes() - TAG_BYTES).min(buffer_bytes);
         let most_bytes = facts.frame_most_bytes().min(buffer_bytes);
         let cut_off_bytes = Some(facts.frame_most_bytes()).filter(|bytes| *bytes > buffer_bytes);
-        FrameLimits { interface: facts.name.clone(), untagged_most_bytes, most_bytes, cut_off_bytes }
+        FrameLimits { interface: facts.name.clone(), untagged_most_bytes, most_bytes, cut_off_bytes, why }
     }
 
     /// For people, behind what a port is: where the interface has longer frames than the port.
     pub(super) fn in_words(&self) -> String {
         self.cut_off_bytes.map_or_else(String::new, |longest_bytes| {
+            let why = if self.why.is_empty() { String::new() } else { format!(": {}", self.why) };
             format!(
-                ", frames of up to {} bytes (the interface's: {longest_bytes}; longer ones are the kernel's)",
+                ", frames of up to {} bytes (the interface's: {longest_bytes}; longer ones are the kernel's{why})",
                 self.most_bytes
             )
         })
@@ -133,7 +136,7 @@ mod tests {
             rx_ring_frames: 0,
             program: None,
         };
-        FrameLimits::new(&facts, buffer_bytes)
+        FrameLimits::new(&facts, buffer_bytes, "so it is")
     }
 
     fn frame(len_bytes: usize, ether_type: u16) -> Vec<u8> {
@@ -166,7 +169,8 @@ mod tests {
     fn frame_beyond_the_buffers_checked_is_refused() {
         limits(1000).check(&frame(1000, 0x8100)).unwrap();
         limits(1000).check(&frame(1001, 0x8100)).unwrap_err();
-        assert!(limits(1000).in_words().contains("1000 bytes"), "{}", limits(1000).in_words());
+        let words = limits(1000).in_words();
+        assert!(words.contains("1000 bytes") && words.ends_with("kernel's: so it is)"), "{words}");
         assert_eq!(limits(1792).in_words(), "");
     }
 }

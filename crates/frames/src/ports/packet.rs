@@ -133,7 +133,7 @@ impl PacketPort {
             None => receiving.clone(),
         };
         check(config, [&receiving, &sending])?;
-        let limits = FrameLimits::new(&sending, usize::MAX);
+        let limits = FrameLimits::new(&sending, usize::MAX, "");
         let ring = PacketRing::open(&receiving, config)?;
         let buffers = config.tx_frames as usize;
         Ok(PacketPort {

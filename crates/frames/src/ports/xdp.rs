@@ -17,6 +17,7 @@
 //! Invariant: closing the port, or killing the process, leaves no program and no socket, and the kernel gets all frames
 //! again. Source: `Documentation/networking/af_xdp.rst`, `net/xdp/xsk.c`.
 
+mod assembly;
 mod busy_poll;
 mod candidates;
 mod config;
@@ -77,6 +78,9 @@ const CHECKS_PER_LOOK_AT_PROGRAM: u32 = 4;
 /// How long a link that was there may take to come back when a driver set itself up anew: copper at 10 Gb/s takes several seconds.
 const CARRIER_PATIENCE: Duration = Duration::from_secs(10);
 const CARRIER_POLL: Duration = Duration::from_millis(2);
+/// Why frames longer than a buffer are the kernel's.
+const NO_MULTI_BUFFER: &str =
+    "this kernel, or driver in zero-copy mode, has no AF_XDP frames of several buffers, as Linux 6.6 has";
 
 /// What opening a port found.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -87,6 +91,8 @@ pub struct XdpFacts {
     pub zero_copy: bool,
     /// The kernel's id of the attached program.
     pub program_id: u32,
+    /// Frames longer than a buffer lie in several; without, they are the kernel's.
+    pub multi_buffer: bool,
 }
 
 /// An open AF_XDP port.
@@ -116,6 +122,8 @@ pub struct XdpPort {
     empty_looks: u32,
     received_frames: u64,
     limits: FrameLimits,
+    /// Frames may lie in several buffers, received ones in so many.
+    multi_buffer: Option<u32>,
     times: Times,
     config: XdpConfig,
     facts: XdpFacts,
@@ -145,12 +153,25 @@ impl XdpPort {
         config.check(&receiving, &sending)?;
         crate::xdp::refuse_if_present(&receiving)?;
         let mut sockets = open_sockets(config, &receiving, &sending)?;
-        let Steered { attachment, map, steering, ready } = steer_to(config, &receiving, &mut sockets.receivers)?;
+        let multi_buffer = Some(config.frame_buffers(&receiving)).filter(|_| sockets.multi_buffer);
+        let Steered { attachment, map, steering, ready } =
+            steer_to(config, &receiving, &mut sockets.receivers, multi_buffer)?;
         // Now and not by the first frame: what is sent before the link is back is lost.
         await_carrier(config, [&receiving, &sending])?;
-        let buffer_bytes = config.frame_size_bytes as usize - RECEIVE_HEADROOM_BYTES;
+        let limits = if sockets.multi_buffer {
+            let area_bytes = socket::area_buffers(&sending, config.frame_size_bytes) * config.frame_size_bytes;
+            FrameLimits::new(&sending, area_bytes as usize, "")
+        } else {
+            FrameLimits::new(&sending, config.buffer_bytes() as usize, NO_MULTI_BUFFER)
+        };
+        let facts = XdpFacts {
+            pages: sockets.pages,
+            zero_copy: sockets.zero_copy,
+            program_id: attachment.program_id(),
+            multi_buffer: sockets.multi_buffer,
+        };
         let mut port = XdpPort {
-            facts: XdpFacts { pages: sockets.pages, zero_copy: sockets.zero_copy, program_id: attachment.program_id() },
+            facts,
             attachment: Hold::Own(Arc::new(attachment)),
             sockets: Arc::new(map),
             steering,
@@ -165,7 +186,8 @@ impl XdpPort {
             other_senders: sockets.other_senders,
             empty_looks: 0,
             received_frames: 0,
-            limits: FrameLimits::new(&sending, buffer_bytes),
+            limits,
+            multi_buffer,
             times: Times::new(ready),
             config: config.clone(),
             ifindex: receiving.ifindex,
@@ -360,6 +382,7 @@ struct OpenSockets {
     other_senders: Vec<Sender>,
     pages: Pages,
     zero_copy: bool,
+    multi_buffer: bool,
 }
 
 fn open_sockets(
@@ -372,6 +395,7 @@ fn open_sockets(
     let mut other_senders = Vec::new();
     let mut pages = Pages::Small;
     let mut zero_copy = true;
+    let mut multi_buffer = config.wants_multi_buffer([receiving, sending]);
     let receive_only = SocketSpec {
         facts: receiving,
         queue: 0,
@@ -382,13 +406,15 @@ fn open_sockets(
         tx_frames: 0,
         prepared_frames: 0,
         huge_pages: config.huge_pages,
+        multi_buffer,
     };
     let (tx_frames, prepared_frames) = (config.tx_frames, config.prepared_frames);
     for &queue in &config.rx_queues {
         let is_first = !config.sends_separately() && queue == config.tx_queue;
         let tx_frames = if is_first || config.lanes { tx_frames } else { 0 };
         let prepared_frames = if is_first { prepared_frames } else { 0 };
-        let halves = SocketSpec { queue, tx_frames, prepared_frames, ..receive_only }.open()?;
+        let halves = SocketSpec { queue, tx_frames, prepared_frames, multi_buffer, ..receive_only }.open()?;
+        multi_buffer = halves.multi_buffer;
         receivers.extend(halves.receiver);
         if is_first {
             sender = halves.sender;
@@ -404,7 +430,9 @@ fn open_sockets(
         let mode = if config.mode == XdpMode::ZeroCopy { XdpMode::NativeCopy } else { config.mode };
         let send_only =
             SocketSpec { facts: sending, queue, mode, tx_frames, prepared_frames, fill_frames: 0, ..receive_only };
-        sender = send_only.open()?.sender;
+        let halves = SocketSpec { multi_buffer, ..send_only }.open()?;
+        multi_buffer = halves.multi_buffer;
+        sender = halves.sender;
     }
     let sender = sender.ok_or_else(|| PortError::Config {
         interface: config.interface.clone(),
@@ -412,7 +440,7 @@ fn open_sockets(
         found: u64::from(config.tx_queue),
         wanted: "one of rx_queues, or separate_tx_socket",
     })?;
-    Ok(OpenSockets { receivers, sender, other_senders, pages, zero_copy })
+    Ok(OpenSockets { receivers, sender, other_senders, pages, zero_copy, multi_buffer })
 }
 
 /// A program that hands frames over.
@@ -425,7 +453,12 @@ struct Steered {
 }
 
 /// Loads the program, gives it the sockets and attaches it.
-fn steer_to(config: &XdpConfig, receiving: &InterfaceFacts, receivers: &mut [Receiver]) -> Result<Steered, PortError> {
+fn steer_to(
+    config: &XdpConfig,
+    receiving: &InterfaceFacts,
+    receivers: &mut [Receiver],
+    multi_buffer: Option<u32>,
+) -> Result<Steered, PortError> {
     let interface = &config.interface;
     let refused = |source: io::Error| PortError::refused("fill the map of AF_XDP sockets", interface, source);
     let is_shareable = config.steer == Steer::Filters;
@@ -436,12 +469,12 @@ fn steer_to(config: &XdpConfig, receiving: &InterfaceFacts, receivers: &mut [Rec
         map.set_socket(place, receiver.socket()).map_err(refused)?;
     }
     let steering = match config.steer {
-        Steer::Filters => Some(overflow::steering_table(config, receivers)?),
+        Steer::Filters => Some(overflow::steering_table(config, receivers, multi_buffer)?),
         Steer::EtherType(_) | Steer::All => None,
     };
     let mut ready = None;
     let program = match (config.steer, &steering) {
-        (Steer::EtherType(ether_type), _) => programs::steer(&map, ether_type),
+        (Steer::EtherType(ether_type), _) => programs::steer_stamped(&map, ether_type, None, multi_buffer.is_some()),
         (_, Some(steering)) => {
             ready = times::new_mark().ok();
             let with_times = ready.and_then(|mark| steering.ready_program(&map, mark).ok());
@@ -449,7 +482,7 @@ fn steer_to(config: &XdpConfig, receiving: &InterfaceFacts, receivers: &mut [Rec
             ready = ready.filter(|_| with_times.is_some());
             with_times.map_or_else(|| steering.program(&map), Ok)
         }
-        (_, None) => programs::steer_all(&map),
+        (_, None) => programs::steer_all_stamped(&map, None, multi_buffer.is_some()),
     };
     let program = program.map_err(|error| crate::xdp::rejected(interface, error))?;
     let attachment = XdpAttachment::attach(&program, receiving, config.mode.attach_mode())?;

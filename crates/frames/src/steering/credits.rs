@@ -1,4 +1,5 @@
-//! How many frames a share's ring has room for: counted by the program, told by the reader.
+//! How many buffers a share's ring has room for: counted by the program, told by the reader. A frame takes one, or several where it
+//! is longer than a buffer.
 //!
 //! A frame that is redirected to a socket without a buffer or a slot left for it is dropped by the kernel. With credits the program
 //! does not redirect it: the kernel gets it (`XDP_PASS`), and queues it at the socket that it is for, as long as that one's SO_RCVBUF
@@ -8,13 +9,13 @@
 //! Each place of the map of sockets (queue and share) has three cache lines, by who writes them:
 //!
 //! ```text
-//!   byte   0   redirected   frames given to the socket so far                  the program, each frame
+//!   byte   0   redirected   buffers given to the socket so far                 the program, each frame
 //!   byte  64   passed       frames given to the kernel for want of room        the program, such a frame
 //!   byte 128   until        what `redirected` may grow to                      the reader, now and then
 //!   byte 136   settled      what `passed` was when the reader had settled      the reader
 //! ```
 //!
-//! The program redirects while `passed == settled` and `redirected < until`. A frame that is passed between the reader's last look at
+//! The program redirects while `passed == settled` and `redirected` with the frame's buffers does not exceed `until`. A frame that is passed between the reader's last look at
 //! `passed` and its store to `settled` leaves the two different: nothing is redirected past it.
 //!
 //! In calm traffic the program's lines stay in its CPU's cache and the reader's line is written once in many frames.
@@ -78,7 +79,7 @@ pub(crate) struct Credit {
     words: CreditWords,
     /// Index of the place's first word.
     at: usize,
-    /// Frames that may be with the socket and the reader, all buffers that were not given back counted.
+    /// Buffers that may be with the socket and the reader.
     room: u64,
     /// Buffers given back, counted from what `redirected` was at first.
     returned: u64,

@@ -26,6 +26,22 @@ use crate::xdp::programs::{
 };
 use crate::xdp::stamps::{self, Stamps, When, append_stamped_redirect};
 
+/// What frames the buffers of a port hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Capacity {
+    /// Longer frames stay with the kernel: the MTU may grow while a port is open.
+    pub frame_most_bytes: u32,
+    /// A frame may lie in several buffers, and takes one more for each so many bytes. `None`: it lies in one.
+    pub buffer_bytes: Option<u32>,
+}
+
+impl From<u32> for Capacity {
+    /// Of frames that lie in one buffer each.
+    fn from(frame_most_bytes: u32) -> Capacity {
+        Capacity { frame_most_bytes, buffer_bytes: None }
+    }
+}
+
 /// What the program looks at.
 #[derive(Debug)]
 pub(super) struct Maps {
@@ -60,6 +76,9 @@ const SEED: i16 = -72;
 const PLACE_KEY: i16 = -76;
 /// The classes in use, with [`STAMPED`], after R9 says something else.
 const CLASSES: i16 = -80;
+/// Length of the frame, and what of it is from `R7` on; where frames may lie in several buffers.
+const FRAME_BYTES: i16 = -84;
+const REST_BYTES: i16 = -88;
 
 /// In the word of classes, beside theirs: somebody wants times of frames.
 pub(super) const STAMPED: u32 = 1 << 16;
@@ -81,28 +100,29 @@ const FLOW_CLASS_BITS: i32 = 0b1111;
 const FRAME_CLASS_BITS: i32 = 0xff << FRAME_CLASSES_FROM;
 
 /// Gives what the filters in `maps` match to the socket that `sockets` has for the frame's queue and a share that has the
-/// filter, and the rest, with all frames of more than `frame_most_bytes`, to the kernel.
+/// filter, and the rest, with all frames that `capacity` is too small for, to the kernel.
 /// With `stamps` a frame has times in front of it: always, or where the word of classes says so ([`STAMPED`]).
 pub(super) fn steer(
     maps: &Maps,
     sockets: &Map,
-    frame_most_bytes: u32,
+    capacity: Capacity,
     stamps: Option<Stamps>,
     always: bool,
 ) -> Result<Program, LoadError> {
     let when = if always { When::Always } else { When::Bit { at: CLASSES, bit: STAMPED.cast_signed() } };
     let redirect = |program: &mut Assembler| append_stamped_redirect(program, sockets, Place::OfShare, stamps, when);
-    stamps::load("nw_filters", &instructions(maps, frame_most_bytes, redirect), stamps)
+    let instructions = instructions(maps, capacity, redirect);
+    stamps::load("nw_filters", &instructions, stamps, capacity.buffer_bytes.is_some())
 }
 
 /// The same decision, told by the program's return value: the place in the map of sockets behind [`TOLD`].
 #[cfg(test)]
-pub(super) fn tell(maps: &Maps, frame_most_bytes: u32) -> Result<Program, LoadError> {
+pub(super) fn tell(maps: &Maps, capacity: Capacity) -> Result<Program, LoadError> {
     let tell = |program: &mut Assembler| {
         crate::xdp::programs::append_place(program, Place::OfShare);
         program.copy(R0, R2).add(R0, TOLD.cast_signed()).exit();
     };
-    Program::load_xdp("nw_tell", &instructions(maps, frame_most_bytes, tell))
+    stamps::load("nw_tell", &instructions(maps, capacity, tell), None, capacity.buffer_bytes.is_some())
 }
 
 /// More than any XDP action.
@@ -120,28 +140,35 @@ struct Ways {
 }
 
 /// `redirect` has the context in `R1` and the share's number in `R9`.
-fn instructions(maps: &Maps, frame_most_bytes: u32, redirect: impl FnOnce(&mut Assembler)) -> Vec<Instruction> {
+fn instructions(maps: &Maps, capacity: Capacity, redirect: impl FnOnce(&mut Assembler)) -> Vec<Instruction> {
     let mut program = Assembler::new();
     let ways = Ways { pick: program.label(), first: program.label(), pass: program.label() };
-    append_classes(&mut program, maps, ways);
-    append_ethernet(&mut program, ways);
+    append_classes(&mut program, maps, capacity, ways);
+    append_ethernet(&mut program, capacity, ways);
     append_frame_filters(&mut program, maps, ways);
-    append_flow(&mut program, ways);
+    append_flow(&mut program, capacity, ways);
     append_flow_filters(&mut program, maps, ways);
     append_pick(&mut program, ways);
-    program
-        .load(Word, R1, R6, CONTEXT_DATA)
-        .load(Word, R2, R6, CONTEXT_DATA_END)
-        .add(R1, frame_most_bytes.cast_signed()) // one past the longest frame that a buffer holds ...
-        .jump_if_above(R2, R1, ways.pass); // ... is within the frame: AF_XDP would drop it
+    append_length(&mut program, capacity, ways.pass);
     if let Some(credits) = &maps.credits {
-        append_credit(&mut program, credits, ways.pass);
+        append_credit(&mut program, credits, capacity, ways.pass);
     }
     program.copy(R1, R6); // the context
     redirect(&mut program);
     program.place(ways.pass);
     append_pass(&mut program);
     program.finish()
+}
+
+/// Gives the kernel what is too long for the port: AF_XDP would drop it.
+fn append_length(program: &mut Assembler, capacity: Capacity, pass: Label) {
+    let most_bytes = capacity.frame_most_bytes.cast_signed();
+    if capacity.buffer_bytes.is_some() {
+        program.set(R1, most_bytes).load(Word, R2, R10, FRAME_BYTES);
+    } else {
+        program.load(Word, R1, R6, CONTEXT_DATA).load(Word, R2, R6, CONTEXT_DATA_END).add(R1, most_bytes); // one past the longest frame
+    }
+    program.jump_if_above(R2, R1, pass); // is within the frame
 }
 
 /// Makes the number of a share of the word in `R9`.
@@ -166,7 +193,7 @@ fn append_pick(program: &mut Assembler, ways: Ways) {
 }
 
 /// Counts the frame for the share in `R9`, or for the kernel where the share's socket has no room.
-fn append_credit(program: &mut Assembler, credits: &CreditMap, pass: Label) {
+fn append_credit(program: &mut Assembler, credits: &CreditMap, capacity: Capacity, pass: Label) {
     let (full, room) = (program.label(), program.label());
     program.copy(R1, R6);
     append_place(program, Place::OfShare);
@@ -181,26 +208,38 @@ fn append_credit(program: &mut Assembler, credits: &CreditMap, pass: Label) {
         .load(Double, R2, R0, credits::SETTLED)
         .jump_if_above(R1, R2, full) // the kernel has frames that come before this one
         .load(Double, R3, R0, credits::REDIRECTED)
-        .load(Double, R2, R0, credits::UNTIL)
-        .jump_if_above(R2, R3, room)
-        .place(full)
-        .set(R1, 1)
-        .add_to_memory(R0, credits::PASSED, R1)
-        .jump(pass)
-        .place(room);
+        .load(Double, R2, R0, credits::UNTIL);
+    match capacity.buffer_bytes {
+        None => program.jump_if_above(R2, R3, room),
+        Some(buffer_bytes) => program
+            .load(Word, R4, R10, FRAME_BYTES)
+            .add(R4, buffer_bytes.cast_signed() - 1)
+            .divide(R4, buffer_bytes.cast_signed()) // R4 = how many the frame takes
+            .add_register(R3, R4) // with which there would be ...
+            .jump_if_above(R3, R2, full) // ... more than there is room for
+            .jump(room),
+    };
+    program.place(full).set(R1, 1).add_to_memory(R0, credits::PASSED, R1).jump(pass).place(room);
+    if capacity.buffer_bytes.is_none() {
+        program.set(R4, 1).add(R3, 1);
+    }
     match credits.counting {
-        Counting::OneCpu => program.add(R3, 1).store(Double, R0, credits::REDIRECTED, R3),
-        Counting::SeveralCpus => program.set(R1, 1).add_to_memory(R0, credits::REDIRECTED, R1),
+        Counting::OneCpu => program.store(Double, R0, credits::REDIRECTED, R3),
+        Counting::SeveralCpus => program.add_to_memory(R0, credits::REDIRECTED, R4),
     };
 }
 
 /// Looks which classes of filters there are; decides where there is none, or one that says all.
-fn append_classes(program: &mut Assembler, maps: &Maps, ways: Ways) {
+fn append_classes(program: &mut Assembler, maps: &Maps, capacity: Capacity, ways: Ways) {
     let some = program.label();
     program
         .copy(R6, R1) // the context, for after the calls
         .load(Word, R7, R1, CONTEXT_DATA) // first byte of the frame
-        .load(Word, R8, R1, CONTEXT_DATA_END) // one past its last linear byte
+        .load(Word, R8, R1, CONTEXT_DATA_END); // one past its last linear byte
+    if capacity.buffer_bytes.is_some() {
+        program.call(HelperCall::FrameLength).store(Word, R10, FRAME_BYTES, R0).store(Word, R10, REST_BYTES, R0);
+    }
+    program
         .store_constant(Word, R10, CLASSES_KEY, 0) // key: index 0
         .copy(R2, R10)
         .add(R2, i32::from(CLASSES_KEY)) // its address
@@ -219,7 +258,7 @@ fn append_classes(program: &mut Assembler, maps: &Maps, ways: Ways) {
 }
 
 /// Keeps MAC, EtherType and VLAN on the stack, and moves `R7` on by the length of up to two tags.
-fn append_ethernet(program: &mut Assembler, ways: Ways) {
+fn append_ethernet(program: &mut Assembler, capacity: Capacity, ways: Ways) {
     ends_within(program, R7, 14, ways.pass); // an Ethernet header
     program
         .load(Word, R1, R7, 0) // destination, first four bytes
@@ -242,6 +281,9 @@ fn append_ethernet(program: &mut Assembler, ways: Ways) {
                 .swap_from_network(R1)
                 .and(R1, 0xfff) // the number
                 .store(Half, R10, SEEN_VLAN, R1);
+        }
+        if capacity.buffer_bytes.is_some() {
+            program.load(Word, R1, R10, REST_BYTES).add(R1, -TAG_BYTES).store(Word, R10, REST_BYTES, R1);
         }
         program
             .add(R7, TAG_BYTES) // as if there had been no tag
@@ -286,7 +328,7 @@ fn append_frame_filters(program: &mut Assembler, maps: &Maps, ways: Ways) {
 
 /// Puts address, port and protocol of a whole UDP or TCP packet into the flow key, the IP version into `R7` and the port
 /// into `R8`.
-fn append_flow(program: &mut Assembler, ways: Ways) {
+fn append_flow(program: &mut Assembler, capacity: Capacity, ways: Ways) {
     let (v4, v6, known) = (program.label(), program.label(), program.label());
     program
         .load(Half, R4, R10, SEEN_TYPE)
@@ -294,18 +336,18 @@ fn append_flow(program: &mut Assembler, ways: Ways) {
         .jump_if_equal(R4, loaded_as(0x86dd), v6)
         .jump(ways.pass); // ARP and all else: the kernel's
     program.place(v4);
-    append_flow_v4(program, ways.pass);
+    append_flow_v4(program, capacity, ways.pass);
     program
         .set(R7, 4) // the IP version
         .jump(known)
         .place(v6);
-    append_flow_v6(program, ways.pass);
+    append_flow_v6(program, capacity, ways.pass);
     program
         .set(R7, 6) // the IP version
         .place(known);
 }
 
-fn append_flow_v4(program: &mut Assembler, pass: Label) {
+fn append_flow_v4(program: &mut Assembler, capacity: Capacity, pass: Label) {
     ends_within(program, R7, i32::from(IP) + IPV4_BYTES, pass); // the header without options
     program
         .load(Byte, R2, R7, IP) // version and header length
@@ -325,13 +367,9 @@ fn append_flow_v4(program: &mut Assembler, pass: Label) {
     program
         .place(transport)
         .add_register(R1, R2) // both headers ...
-        .jump_if_above(R1, R4, pass) // ... are longer than the packet
-        .copy(R3, R7)
-        .add(R3, i32::from(IP))
-        .add_register(R3, R4) // the packet's end ...
-        .jump_if_above(R3, R8, pass) // ... is not in the frame
-        .copy(R3, R7)
-        .add_register(R3, R2); // R3 = as far before the segment as R7 before the packet
+        .jump_if_above(R1, R4, pass); // ... are longer than the packet
+    packet_ends_within(program, i32::from(IP), capacity, pass);
+    program.copy(R3, R7).add_register(R3, R2); // R3 = as far before the segment as R7 before the packet
     ends_within(program, R3, i32::from(IP) + 4, pass); // its ports (which the verifier cannot know yet)
     program
         .load(Half, R8, R3, IP + PORT_IN_SEGMENT) // destination port, as in the packet
@@ -347,7 +385,7 @@ fn append_flow_v4(program: &mut Assembler, pass: Label) {
         .store(Byte, R10, FLOW_KEY_PROTOCOL, R5);
 }
 
-fn append_flow_v6(program: &mut Assembler, pass: Label) {
+fn append_flow_v6(program: &mut Assembler, capacity: Capacity, pass: Label) {
     let segment = i32::from(IP) + IPV6_BYTES;
     ends_within(program, R7, segment + 4, pass); // the header and ports behind it
     program
@@ -358,13 +396,9 @@ fn append_flow_v6(program: &mut Assembler, pass: Label) {
         .swap_from_network(R4) // R4 = length of what follows the header
         .load(Byte, R5, R7, IP + 6); // R5 = protocol, or the kind of an extension header
     let transport = append_transport(program, pass); // R1 = shortest header of it
+    program.place(transport).jump_if_above(R1, R4, pass); // which does not fit
+    packet_ends_within(program, segment, capacity, pass);
     program
-        .place(transport)
-        .jump_if_above(R1, R4, pass) // which does not fit
-        .copy(R3, R7)
-        .add(R3, segment)
-        .add_register(R3, R4) // the packet's end ...
-        .jump_if_above(R3, R8, pass) // ... is not in the frame
         .load(Half, R8, R7, IP + IPV6_BYTES as i16 + PORT_IN_SEGMENT) // destination port, as in the packet
         .store(Byte, R10, FLOW_KEY_PROTOCOL, R5)
         .load(Half, R2, R7, IP + IPV6_BYTES as i16); // source port
@@ -446,7 +480,24 @@ fn append_port(program: &mut Assembler, maps: &Maps, pick: Label, next: Label) {
         .place(search);
 }
 
-/// Goes to `otherwise` unless the frame has `bytes` from `base` on.
+/// Goes to `otherwise` unless the frame has the number of bytes in `R4` from `start` on. Changes `R0` and `R3`.
+fn packet_ends_within(program: &mut Assembler, start: i32, capacity: Capacity, otherwise: Label) {
+    if capacity.buffer_bytes.is_some() {
+        program
+            .copy(R0, R4)
+            .add(R0, start) // the packet's end ...
+            .load(Word, R3, R10, REST_BYTES)
+            .jump_if_above(R0, R3, otherwise); // ... is not in the frame, in whichever buffer
+    } else {
+        program
+            .copy(R3, R7)
+            .add(R3, start)
+            .add_register(R3, R4) // the packet's end ...
+            .jump_if_above(R3, R8, otherwise); // ... is not in the frame
+    }
+}
+
+/// Goes to `otherwise` unless the frame has `bytes` from `base` on, in the first buffer.
 fn ends_within(program: &mut Assembler, base: Register, bytes: i32, otherwise: Label) {
     program
         .copy(R1, base)

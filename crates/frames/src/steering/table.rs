@@ -14,7 +14,7 @@ use nearwire_sys::bpf::{Map, MapKind, Program};
 use super::credits::{Counting, CreditMap, CreditWords};
 use super::filter::{FLOW_KEY_BYTES, FRAME_KEY_BYTES, Filter, FilterError, FlowFilter, FrameFilter, Key};
 use super::ports::{PORT_WORD_BYTES, PORTS, Ports};
-use super::program::{self, CLASSES_WORD_BYTES, Maps};
+use super::program::{self, CLASSES_WORD_BYTES, Capacity, Maps};
 use super::set::FilterSet;
 use super::shares::{SHARES_MOST, Shares};
 use crate::PortError;
@@ -43,8 +43,7 @@ pub struct SteeringTable {
 struct Table {
     interface: String,
     maps: Maps,
-    /// Longer frames stay with the kernel.
-    frame_most_bytes: u32,
+    capacity: Capacity,
     state: Mutex<State>,
 }
 
@@ -63,28 +62,28 @@ struct State {
 }
 
 impl SteeringTable {
-    /// An empty table, for messages about `interface`. Frames of more than `frame_most_bytes`, which the port's buffers
-    /// cannot hold, stay with the kernel: the MTU may grow while the port is open.
+    /// An empty table, for messages about `interface`. Frames that the port's buffers cannot hold stay with the
+    /// kernel.
     ///
     /// # Errors
     /// The kernel refused the maps, most often for want of CAP_BPF.
-    pub fn new(interface: &str, frame_most_bytes: u32) -> Result<SteeringTable, PortError> {
-        SteeringTable::with(interface, frame_most_bytes, None)
+    pub fn new(interface: &str, capacity: impl Into<Capacity>) -> Result<SteeringTable, PortError> {
+        SteeringTable::with(interface, capacity.into(), None)
     }
 
     /// The same, where the kernel gets the frames of so many places of the map of sockets for which there is no room.
     pub(crate) fn with_credits(
         interface: &str,
-        frame_most_bytes: u32,
+        capacity: impl Into<Capacity>,
         places: u32,
         counting: Counting,
     ) -> Result<SteeringTable, PortError> {
         let refused = |source: io::Error| PortError::refused("make the map of credits", interface, source);
         let credits = CreditMap::create(places, counting).map_err(refused)?;
-        SteeringTable::with(interface, frame_most_bytes, Some(credits))
+        SteeringTable::with(interface, capacity.into(), Some(credits))
     }
 
-    fn with(interface: &str, frame_most_bytes: u32, credits: Option<CreditMap>) -> Result<SteeringTable, PortError> {
+    fn with(interface: &str, capacity: Capacity, credits: Option<CreditMap>) -> Result<SteeringTable, PortError> {
         let refused = |source: io::Error| PortError::refused("make the maps of filters", interface, source);
         let hash = |kind, name, key_bytes: usize, most| Map::create(kind, name, key_bytes as u32, VALUE_BYTES, most);
         let maps = Maps {
@@ -95,7 +94,7 @@ impl SteeringTable {
             credits,
         };
         let (interface, state) = (interface.to_owned(), Mutex::default());
-        Ok(SteeringTable { table: Arc::new(Table { interface, maps, frame_most_bytes, state }), share: 0 })
+        Ok(SteeringTable { table: Arc::new(Table { interface, maps, capacity, state }), share: 0 })
     }
 
     /// A share's handle.
@@ -124,7 +123,7 @@ impl SteeringTable {
         sockets: &Map,
         stamps: Option<Stamps>,
     ) -> Result<Program, nearwire_sys::bpf::LoadError> {
-        program::steer(&self.table.maps, sockets, self.table.frame_most_bytes, stamps, true)
+        program::steer(&self.table.maps, sockets, self.table.capacity, stamps, true)
     }
 
     /// The same, with times in front of the frames that come after [`SteeringTable::set_stamped`]. Until then each frame costs one
@@ -135,7 +134,7 @@ impl SteeringTable {
         mark: NonZeroU64,
     ) -> Result<Program, nearwire_sys::bpf::LoadError> {
         let stamps = Some(Stamps { mark, device: DeviceClock::None });
-        program::steer(&self.table.maps, sockets, self.table.frame_most_bytes, stamps, false)
+        program::steer(&self.table.maps, sockets, self.table.capacity, stamps, false)
     }
 
     /// Has a [ready program](SteeringTable::ready_program) write times in front of frames from now on, or no more.
@@ -152,7 +151,7 @@ impl SteeringTable {
     /// A program that returns the place in the map of sockets, more [`program::TOLD`].
     #[cfg(test)]
     pub(super) fn telling_program(&self) -> Result<Program, nearwire_sys::bpf::LoadError> {
-        program::tell(&self.table.maps, self.table.frame_most_bytes)
+        program::tell(&self.table.maps, self.table.capacity)
     }
 
     /// Adds a filter: frames that come from now on are matched against it. Where another share has it, frames of some

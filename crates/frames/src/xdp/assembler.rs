@@ -62,6 +62,8 @@ pub enum HelperCall {
     RedirectMap = 51,
     /// `bpf_xdp_adjust_meta(context, bytes)`: moves the beginning of what is in front of the frame; 0, or why not.
     AdjustMeta = 54,
+    /// `bpf_xdp_get_buff_len(context)`: length of the frame, in however many buffers (Linux 5.18).
+    FrameLength = 188,
     /// `bpf_ktime_get_tai_ns()`: CLOCK_TAI in nanoseconds.
     TimeTai = 208,
 }
@@ -87,6 +89,7 @@ const SIZE_BYTE: u8 = 0x10;
 const SIZE_DOUBLE: u8 = 0x18;
 const ALU_ADD: u8 = 0x00;
 const ALU_MULTIPLY: u8 = 0x20;
+const ALU_DIVIDE: u8 = 0x30;
 const ALU_AND: u8 = 0x50;
 const ALU_SHIFT_LEFT: u8 = 0x60;
 const ALU_SHIFT_RIGHT: u8 = 0x70;
@@ -165,6 +168,11 @@ impl Assembler {
     /// `to *= from`.
     pub fn multiply_register(&mut self, to: Register, from: Register) -> &mut Self {
         self.push(CLASS_ALU64 | ALU_MULTIPLY | SOURCE_REGISTER, to, from, 0, 0)
+    }
+
+    /// `to /= constant`, unsigned; the constant is above 0.
+    pub fn divide(&mut self, to: Register, constant: i32) -> &mut Self {
+        self.push(CLASS_ALU64 | ALU_DIVIDE, to, Register::R0, 0, constant)
     }
 
     /// `to &= constant`, sign-extended.

@@ -7,7 +7,7 @@
 use std::fmt;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
-use nearwire_sys::bpf::{Link, Program, XdpAttach};
+use nearwire_sys::bpf::{Link, LoadOptions, Program, XdpAttach};
 
 use super::programs;
 use crate::PortError;
@@ -129,7 +129,8 @@ fn refusal(facts: &InterfaceFacts, mode: AttachMode, source: std::io::Error) -> 
 pub fn attach_pass(interface: &str, mode: AttachMode) -> Result<XdpAttachment, PortError> {
     let facts = InterfaceFacts::read(interface)?;
     refuse_if_present(&facts)?;
-    let program = programs::pass().map_err(|source| rejected(interface, source))?;
+    let options = LoadOptions { multi_buffer: facts.is_jumbo(), ..LoadOptions::default() };
+    let program = programs::pass_with(options).map_err(|source| rejected(interface, source))?;
     XdpAttachment::attach(&program, &facts, mode)
 }
 

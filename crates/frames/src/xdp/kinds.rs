@@ -6,19 +6,22 @@ use std::num::NonZeroU64;
 use std::rc::Rc;
 
 use nearwire_lab::emulated_host::{OwnTests, StockKernel, is_inside};
-use nearwire_sys::bpf::{LoadError, Map, Program};
+use nearwire_sys::bpf::{LoadError, LoadOptions, Map, Program};
 use nearwire_sys::netdev::{XdpReceiveMetadata, xdp_receive_metadata};
 
-use super::programs::{pass, steer_all_stamped, steer_stamped};
+use super::programs::{pass, pass_with, steer_all_stamped, steer_stamped};
 use super::stamps::{DEVICE_TIME, DeviceClock, Stamps};
 use super::{AttachMode, XdpAttachment};
 use crate::interface::InterfaceFacts;
-use crate::steering::{SHARES_MOST, SteeringTable};
+use crate::steering::{Capacity, Counting, SHARES_MOST, SteeringTable};
 use crate::test_cable::{NEAR, cable_or_skip, ip};
 
 const MARK: NonZeroU64 = NonZeroU64::new(0x0123_4567_89ab_cdef).unwrap();
-/// Longest frames of a port's buffers, of jumbo frames, and no limit.
-const FRAME_MOST_BYTES: [u32; 3] = [3000, 9018, 1 << 16];
+/// Of a port's buffers, of jumbo frames, and no limit; of jumbo frames in several buffers.
+fn capacities() -> [Capacity; 4] {
+    let jumbo = Capacity { frame_most_bytes: 9018, buffer_bytes: Some(3840) };
+    [3000.into(), 9018.into(), (1 << 16).into(), jumbo]
+}
 
 /// A kind of program.
 struct Kind {
@@ -36,7 +39,15 @@ fn every_program(ifindex: u32) -> Vec<Kind> {
     let device = device_clock(ifindex);
     let clocks = [Some(DeviceClock::None), Some(DeviceClock::Standing(7)), device].into_iter().flatten();
     let stamps = clocks.map(|device| Some(Stamps { mark: MARK, device }));
-    let mut kinds = vec![Kind { name: "pass".to_owned(), is_bound: false, load: Box::new(pass) }];
+    let multi_buffer = LoadOptions { multi_buffer: true, ..LoadOptions::default() };
+    let mut kinds = vec![
+        Kind { name: "pass".to_owned(), is_bound: false, load: Box::new(pass) },
+        Kind {
+            name: "pass, several buffers".to_owned(),
+            is_bound: false,
+            load: Box::new(move || pass_with(multi_buffer)),
+        },
+    ];
     for stamps in stamps.chain([None]) {
         let is_bound = stamps.is_some_and(|stamps| Some(stamps.device) == device);
         let mut add = |name: String, load: Load| {
@@ -44,19 +55,27 @@ fn every_program(ifindex: u32) -> Vec<Kind> {
             let load = Box::new(move || load(&sockets));
             kinds.push(Kind { name: format!("{name}, {stamps:?}"), is_bound, load });
         };
-        add("all".to_owned(), Box::new(move |sockets| steer_all_stamped(sockets, stamps)));
-        for ether_type in [0x0800, 0x88b5] {
-            let load = move |sockets: &Map| steer_stamped(sockets, ether_type, stamps);
-            add(format!("EtherType {ether_type:#x}"), Box::new(load));
+        for several in [false, true] {
+            add(format!("all, {several}"), Box::new(move |sockets| steer_all_stamped(sockets, stamps, several)));
+            for ether_type in [0x0800, 0x88b5] {
+                let load = move |sockets: &Map| steer_stamped(sockets, ether_type, stamps, several);
+                add(format!("EtherType {ether_type:#x}, {several}"), Box::new(load));
+            }
         }
-        for most_bytes in FRAME_MOST_BYTES {
-            let table = SteeringTable::new(NEAR, most_bytes).unwrap();
-            let load = move |sockets: &Map| table.stamped_program(sockets, stamps);
-            add(format!("filters, frames up to {most_bytes} B"), Box::new(load));
-            if stamps.is_none() {
-                let table = SteeringTable::new(NEAR, most_bytes).unwrap();
-                let load = move |sockets: &Map| table.ready_program(sockets, MARK);
-                add(format!("filters, frames up to {most_bytes} B, times when asked"), Box::new(load));
+        for capacity in capacities() {
+            let credits = |counting| SteeringTable::with_credits(NEAR, capacity, SHARES_MOST, counting).unwrap();
+            let mut tables = vec![SteeringTable::new(NEAR, capacity).unwrap()];
+            if capacity.buffer_bytes.is_some() {
+                tables.extend([Counting::OneCpu, Counting::SeveralCpus].map(credits));
+            }
+            for table in tables.into_iter().map(Rc::new) {
+                let ready = Rc::clone(&table);
+                let load = move |sockets: &Map| table.stamped_program(sockets, stamps);
+                add(format!("filters, {capacity:?}"), Box::new(load));
+                if stamps.is_none() {
+                    let load = move |sockets: &Map| ready.ready_program(sockets, MARK);
+                    add(format!("filters, {capacity:?}, times when asked"), Box::new(load));
+                }
             }
         }
     }

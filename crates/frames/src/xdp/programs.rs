@@ -34,7 +34,7 @@
 //! socket or a queue without one costs no frame. Source: `include/uapi/linux/bpf.h` (`struct xdp_md`,
 //! `bpf_redirect_map`).
 
-use nearwire_sys::bpf::{Instruction, LoadError, Map, Program};
+use nearwire_sys::bpf::{Instruction, LoadError, LoadOptions, Map, Program};
 use std::os::fd::AsFd;
 
 use super::assembler::Register::{R0, R1, R2, R3, R4, R5, R9};
@@ -66,9 +66,14 @@ const CONTEXT_RX_QUEUE_INDEX: i16 = 16;
 /// # Errors
 /// The kernel refused the program.
 pub fn pass() -> Result<Program, LoadError> {
+    pass_with(LoadOptions::default())
+}
+
+/// The same, loaded so.
+pub(crate) fn pass_with(options: LoadOptions) -> Result<Program, LoadError> {
     let mut program = Assembler::new();
     append_pass(&mut program);
-    Program::load_xdp("nw_pass", &program.finish())
+    Program::load_xdp_with("nw_pass", &program.finish(), options)
 }
 
 /// Gives every frame to the socket that `sockets` has for the frame's queue.
@@ -76,14 +81,18 @@ pub fn pass() -> Result<Program, LoadError> {
 /// # Errors
 /// The kernel refused the program.
 pub fn steer_all(sockets: &Map) -> Result<Program, LoadError> {
-    steer_all_stamped(sockets, None)
+    steer_all_stamped(sockets, None, false)
 }
 
-/// The same, with times.
-pub(crate) fn steer_all_stamped(sockets: &Map, stamps: Option<Stamps>) -> Result<Program, LoadError> {
+/// The same, with times, and frames in several buffers.
+pub(crate) fn steer_all_stamped(
+    sockets: &Map,
+    stamps: Option<Stamps>,
+    multi_buffer: bool,
+) -> Result<Program, LoadError> {
     let mut program = Assembler::new();
     append_stamped_redirect(&mut program, sockets, Place::OfQueue, stamps, When::Always);
-    stamps::load("nw_steer_all", &program.finish(), stamps)
+    stamps::load("nw_steer_all", &program.finish(), stamps, multi_buffer)
 }
 
 /// Gives frames of `ether_type`, under up to two VLAN tags, to the socket that `sockets` has for the frame's queue.
@@ -91,12 +100,17 @@ pub(crate) fn steer_all_stamped(sockets: &Map, stamps: Option<Stamps>) -> Result
 /// # Errors
 /// The kernel refused the program.
 pub fn steer(sockets: &Map, ether_type: u16) -> Result<Program, LoadError> {
-    steer_stamped(sockets, ether_type, None)
+    steer_stamped(sockets, ether_type, None, false)
 }
 
-/// The same, with times.
-pub(crate) fn steer_stamped(sockets: &Map, ether_type: u16, stamps: Option<Stamps>) -> Result<Program, LoadError> {
-    stamps::load("nw_steer", &steer_instructions(sockets, ether_type, stamps), stamps)
+/// The same, with times, and frames in several buffers.
+pub(crate) fn steer_stamped(
+    sockets: &Map,
+    ether_type: u16,
+    stamps: Option<Stamps>,
+    multi_buffer: bool,
+) -> Result<Program, LoadError> {
+    stamps::load("nw_steer", &steer_instructions(sockets, ether_type, stamps), stamps, multi_buffer)
 }
 
 fn steer_instructions(sockets: &Map, ether_type: u16, stamps: Option<Stamps>) -> Vec<Instruction> {

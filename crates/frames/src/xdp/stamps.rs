@@ -17,7 +17,7 @@
 
 use std::num::NonZeroU64;
 
-use nearwire_sys::bpf::{Instruction, LoadError, Map, Program};
+use nearwire_sys::bpf::{Instruction, LoadError, LoadOptions, Map, Program};
 
 use super::assembler::Register::{R0, R1, R2, R3, R6, R7, R8, R10};
 use super::assembler::Width::{Double, Word};
@@ -98,12 +98,18 @@ impl Record {
     }
 }
 
-/// Loads a program that stamps so, or not at all.
-pub(crate) fn load(name: &str, instructions: &[Instruction], stamps: Option<Stamps>) -> Result<Program, LoadError> {
-    match stamps.map(|stamps| stamps.device) {
-        Some(DeviceClock::Driver { ifindex, .. }) => Program::load_xdp_for(name, instructions, ifindex),
-        _ => Program::load_xdp(name, instructions),
-    }
+/// Loads a program that stamps so, or not at all; with `multi_buffer` it can do with frames in several buffers.
+pub(crate) fn load(
+    name: &str,
+    instructions: &[Instruction],
+    stamps: Option<Stamps>,
+    multi_buffer: bool,
+) -> Result<Program, LoadError> {
+    let bound_to = match stamps.map(|stamps| stamps.device) {
+        Some(DeviceClock::Driver { ifindex, .. }) => Some(ifindex),
+        _ => None,
+    };
+    Program::load_xdp_with(name, instructions, LoadOptions { bound_to, multi_buffer })
 }
 
 /// As [`append_redirect`], with a record in front of the frame. Where there is no room for one, the frame goes without.

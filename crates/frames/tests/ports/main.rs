@@ -6,6 +6,7 @@
 mod cable;
 #[path = "../common/mod.rs"]
 mod common;
+mod jumbo;
 mod lanes;
 mod raw;
 mod shares;
@@ -14,7 +15,7 @@ use nearwire_lab::emulated_host::{OwnTests, StockKernel};
 
 fn tests() -> OwnTests {
     let programs = ["ip", "setpriv", "prlimit"];
-    OwnTests::new(&["cable", "lanes", "raw", "shares"]).with_programs(&programs)
+    OwnTests::new(&["cable", "jumbo", "lanes", "raw", "shares"]).with_programs(&programs)
 }
 
 #[test]

@@ -7,36 +7,50 @@
 //! 1. [`XdpPort::begin_settling`]; 2. read what is in the rings, which is older; 3. take over what the kernel has queued; 4.
 //!    [`XdpPort::settle_overflow`]. A frame that the kernel gets after 1 makes 4 have no effect on its queue.
 
+use super::XdpPort;
 use super::config::{Overflow, XdpConfig, XdpMode};
 use super::receive::Receiver;
-use super::{RECEIVE_HEADROOM_BYTES, XdpPort};
 use crate::PortError;
-use crate::steering::{Counting, Credit, SHARES_MOST, SteeringTable};
+use crate::steering::{Capacity, Counting, Credit, SHARES_MOST, SteeringTable};
 use crate::xdp::programs::place_of;
 
-/// The filters of a port, and the credits of its receivers where it has some.
-pub(super) fn steering_table(config: &XdpConfig, receivers: &mut [Receiver]) -> Result<SteeringTable, PortError> {
-    let frame_most_bytes = config.frame_size_bytes - RECEIVE_HEADROOM_BYTES as u32;
+/// The filters of a port, and the credits of its receivers where it has some. `multi_buffer`: frames may lie in
+/// so many buffers.
+pub(super) fn steering_table(
+    config: &XdpConfig,
+    receivers: &mut [Receiver],
+    multi_buffer: Option<u32>,
+) -> Result<SteeringTable, PortError> {
+    let buffer_bytes = config.buffer_bytes();
+    let capacity = Capacity {
+        frame_most_bytes: multi_buffer.unwrap_or(1) * buffer_bytes,
+        buffer_bytes: multi_buffer.map(|_| buffer_bytes),
+    };
     if config.overflow == Overflow::Drop {
-        return SteeringTable::new(&config.interface, frame_most_bytes);
+        return SteeringTable::new(&config.interface, capacity);
     }
     let counting = match config.mode {
         XdpMode::Generic => Counting::SeveralCpus,
         XdpMode::ZeroCopy | XdpMode::NativeCopy => Counting::OneCpu,
     };
     let queues = config.rx_queues.iter().max().map_or(0, |last| last + 1);
-    let table = SteeringTable::with_credits(&config.interface, frame_most_bytes, queues * SHARES_MOST, counting)?;
+    let table = SteeringTable::with_credits(&config.interface, capacity, queues * SHARES_MOST, counting)?;
     if let Some(words) = table.credit_words()? {
         for (&queue, receiver) in config.rx_queues.iter().zip(receivers) {
-            receiver.set_credit(Credit::open(&words, place_of(queue, 0), config.rooms().0));
+            receiver.set_credit(Credit::open(&words, place_of(queue, 0), config.rooms(multi_buffer).0));
         }
     }
     Ok(table)
 }
 
 /// The credit of a share's receiver, in the memory of the first one's.
-pub(super) fn another_credit(config: &XdpConfig, first: &Receiver, place: u32) -> Option<Credit> {
-    first.credit().and_then(|credit| Credit::open(credit.words(), place, config.rooms().1))
+pub(super) fn another_credit(
+    config: &XdpConfig,
+    first: &Receiver,
+    place: u32,
+    multi_buffer: Option<u32>,
+) -> Option<Credit> {
+    first.credit().and_then(|credit| Credit::open(credit.words(), place, config.rooms(multi_buffer).1))
 }
 
 impl XdpPort {

@@ -11,9 +11,11 @@ use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 
 use rustix::net::sockopt::xdp_statistics;
-use rustix::net::xdp::XdpDesc;
+use rustix::net::xdp::{XdpDesc, XdpDescOptions};
 use rustix::net::{RecvFlags, recv};
 
+use super::RECEIVE_HEADROOM_BYTES;
+use super::assembly::Assembly;
 use super::fill::{Fill, SharedFill};
 use super::rings::ConsumerRing;
 use super::socket::OpenAnother;
@@ -28,6 +30,7 @@ const GIVE_BACK_FRAMES: u32 = 16;
 /// A received frame that is ours until it is given back.
 #[derive(Debug)]
 pub(super) struct Taken {
+    /// Of its buffer; of a frame that was put together, which says that it goes on, its place in the assembly.
     descriptor: XdpDesc,
     /// What stood in front of it.
     record: Record,
@@ -38,6 +41,11 @@ impl Taken {
     #[inline]
     pub(super) fn record(&self) -> Record {
         self.record
+    }
+
+    #[inline]
+    fn lies_in_one_buffer(&self) -> bool {
+        self.descriptor.options.is_empty()
     }
 }
 
@@ -78,8 +86,10 @@ pub(super) struct Receiver {
     mark: Option<NonZeroU64>,
     /// What the socket counted before it was this receiver's.
     dropped_before: u64,
-    /// Tells the program how many frames there is room for.
+    /// Tells the program how many buffers there is room for.
     credit: Option<Credit>,
+    /// Frames that lay in several buffers, where there may be such.
+    assembly: Option<Box<Assembly>>,
 }
 
 impl Receiver {
@@ -103,7 +113,14 @@ impl Receiver {
             mark: None,
             dropped_before: 0,
             credit: None,
+            assembly: None,
         }
+    }
+
+    /// The same with room to put frames of several buffers together.
+    pub(super) fn with_assembly(mut self, frame_most_bytes: usize) -> Receiver {
+        self.assembly = Some(Box::new(Assembly::with_capacity(frame_most_bytes)));
+        self
     }
 
     pub(super) fn socket(&self) -> BorrowedFd<'_> {
@@ -224,6 +241,9 @@ impl Receiver {
         let Fill::Shared(fill) = &self.fill else { return Err(port.not_sharing()) };
         let (fill, umem) = (Fill::Shared(fill.another()), Arc::clone(&self.umem));
         let mut receiver = Receiver::new(socket, umem, rx, fill, self.frame_size_bytes);
+        if self.assembly.is_some() {
+            receiver = receiver.with_assembly(port.frame_most_bytes);
+        }
         receiver.dropped_before = receiver.dropped_frames();
         Ok(receiver)
     }
@@ -296,12 +316,62 @@ impl Receiver {
         }
         self.umem.prefetch(self.expected_address, self.expected_bytes);
         let Some(mark) = self.mark else {
-            return self.rx.pop().map(|descriptor| Taken { descriptor, record: Record::default() });
+            let descriptor = self.rx.pop()?;
+            return self.whole(Taken { descriptor, record: Record::default() });
         };
         // The record lies on the cache line before the frame's first.
         self.umem.prefetch(self.expected_address.saturating_sub(RECORD_BYTES as u64), RECORD_BYTES as u32);
         let descriptor = self.rx.pop()?;
-        Some(Taken { descriptor, record: self.take_record(&descriptor, mark) })
+        let record = self.take_record(&descriptor, mark);
+        self.whole(Taken { descriptor, record })
+    }
+
+    /// The frame that a first buffer has been taken of.
+    #[inline]
+    fn whole(&mut self, first: Taken) -> Option<Taken> {
+        if first.lies_in_one_buffer() { Some(first) } else { self.assemble(first) }
+    }
+
+    /// Puts a frame of several buffers together and gives the buffers back. The kernel shows all of them at once (`xsk_flush` in
+    /// `net/xdp/xsk.c`); should it not, nobody gets the frame.
+    #[cold]
+    #[inline(never)]
+    fn assemble(&mut self, first: Taken) -> Option<Taken> {
+        let Taken { descriptor: mut piece, record } = first;
+        let mut assembly = self.assembly.take().unwrap_or_default();
+        let (place, mut buffers) = (assembly.begin(), 0);
+        let is_whole = loop {
+            let goes_on = piece.options.contains(XdpDescOptions::XDP_PKT_CONTD);
+            let taken =
+                Taken { descriptor: XdpDesc { options: XdpDescOptions::empty(), ..piece }, record: Record::default() };
+            assembly.append(place, self.bytes(&taken));
+            self.give_back(taken);
+            buffers += 1;
+            if !goes_on {
+                break true;
+            }
+            let Some(next) = self.rx.pop() else { break false };
+            piece = next;
+        };
+        let len = assembly.frame(place).len() as u32;
+        self.count_as_the_program(len, buffers);
+        let options = XdpDescOptions::XDP_PKT_CONTD;
+        let whole = Taken { descriptor: XdpDesc { addr: place as u64, len, options }, record };
+        self.assembly = Some(assembly);
+        if is_whole {
+            return Some(whole);
+        }
+        self.give_back(whole);
+        None
+    }
+
+    /// The program counts full buffers; a device that fills them less full took more.
+    fn count_as_the_program(&mut self, frame_bytes: u32, buffers: u32) {
+        let counted = frame_bytes.div_ceil(self.frame_size_bytes - RECEIVE_HEADROOM_BYTES as u32);
+        if let Some(credit) = &mut self.credit {
+            credit.give_back(counted.saturating_sub(buffers));
+            credit.take_over(buffers.saturating_sub(counted));
+        }
     }
 
     /// What the program wrote in front of a frame that has just been taken.
@@ -320,6 +390,9 @@ impl Receiver {
     /// The bytes of a frame that [`Receiver::take`] of this receiver gave.
     #[inline]
     pub(super) fn bytes(&self, taken: &Taken) -> &[u8] {
+        if !taken.lies_in_one_buffer() {
+            return self.assembly.as_ref().map_or(&[], |assembly| assembly.frame(taken.descriptor.addr as usize));
+        }
         // SAFETY: the buffer came out of the RX ring and goes back with the value of `taken`, which is not `Clone` and
         // which the slice's user borrows or keeps: nothing writes it meanwhile.
         let frame = unsafe { self.umem.bytes(taken.descriptor.addr, taken.descriptor.len) };
@@ -330,6 +403,12 @@ impl Receiver {
     /// Gives a buffer back.
     #[inline]
     pub(super) fn give_back(&mut self, taken: Taken) {
+        if !taken.lies_in_one_buffer() {
+            if let Some(assembly) = &mut self.assembly {
+                assembly.give_back(taken.descriptor.addr as usize);
+            }
+            return;
+        }
         let descriptor = taken.descriptor;
         let buffer = self.buffer_of(&descriptor);
         let Fill::Own(fill) = &mut self.fill else { return self.give_back_shared(buffer, &descriptor) };

@@ -2,6 +2,9 @@
 //!
 //! Invariant: each send buffer is on the free list, begun, or in the TX ring, with the kernel or in the completion ring; each
 //! resident frame has a flag that says which. TX and completion ring have a slot for every buffer.
+//!
+//! Where frames may be longer than a buffer, several that follow on each other are one to this module (an *area*): a frame is written
+//! into it in one piece and described buffer by buffer. The kernel tells of each buffer; the area is free when it has told of all.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -14,7 +17,7 @@ use rustix::net::{SendFlags, send};
 use super::rings::{ConsumerRing, ProducerRing};
 use super::umem::Umem;
 
-/// Kicks in one flush. The kernel sends 32 frames a kick, so this covers 2048 frames; a device that does not take
+/// Kicks in one flush. The kernel takes 32 buffers a kick, so this covers 2048; a device that does not take
 /// frames is left alone after that, and the next flush goes on.
 pub(super) const KICKS_MOST: u32 = 64;
 
@@ -45,14 +48,21 @@ pub(super) fn kick(socket: &OwnedFd) -> io::Result<Took> {
 pub(super) struct SendMemory {
     pub umem: Arc<Umem>,
     pub frame_size_bytes: u32,
-    pub first_frame: u32,
+    /// Where it begins.
+    pub start: u64,
     pub tx_frames: u32,
     pub prepared_frames: u32,
+    /// Buffers of an area.
+    pub buffers: u32,
 }
 
 impl SendMemory {
-    fn address(&self, frame: u32) -> u64 {
-        u64::from(self.first_frame + frame) * u64::from(self.frame_size_bytes)
+    fn area_bytes(&self) -> u64 {
+        u64::from(self.frame_size_bytes) * u64::from(self.buffers)
+    }
+
+    fn address(&self, area: u32) -> u64 {
+        self.start + u64::from(area) * self.area_bytes()
     }
 }
 
@@ -79,6 +89,8 @@ pub(super) struct Sender {
     /// One a resident frame made so far: its previous send has not completed.
     in_flight: Vec<bool>,
     first_prepared_address: u64,
+    /// One an area: its buffers that the kernel has. Empty where an area is one buffer.
+    buffers_out: Box<[u8]>,
     /// Copy mode sends within the kick and wants it always.
     copies: bool,
     /// There may be frames that the kernel has not taken.
@@ -114,6 +126,10 @@ impl Sender {
             begun: None,
             in_flight: Vec::with_capacity(memory.prepared_frames as usize),
             first_prepared_address: memory.address(memory.tx_frames),
+            buffers_out: match memory.buffers {
+                1 => Box::default(),
+                _ => vec![0; (memory.tx_frames + memory.prepared_frames) as usize].into(),
+            },
             memory,
             socket,
             queue,
@@ -199,10 +215,35 @@ impl Sender {
 
     #[inline]
     fn push(&mut self, addr: u64, len: u32) {
-        let pushed = self.tx.push(XdpDesc { addr, len, options: XdpDescOptions::empty() });
-        debug_assert!(pushed, "the TX ring has a slot for every buffer");
+        if self.buffers_out.is_empty() {
+            self.push_buffer(addr, len, XdpDescOptions::empty());
+        } else {
+            self.push_area(addr, len);
+        }
         self.pending = true;
         self.sent_frames += 1;
+    }
+
+    #[inline]
+    fn push_buffer(&mut self, addr: u64, len: u32, options: XdpDescOptions) {
+        let pushed = self.tx.push(XdpDesc { addr, len, options });
+        debug_assert!(pushed, "the TX ring has a slot for every buffer");
+    }
+
+    /// The same of a frame that may be longer than a buffer.
+    #[inline(never)]
+    fn push_area(&mut self, addr: u64, len: u32) {
+        let buffer_bytes = self.memory.frame_size_bytes;
+        let buffers = len.div_ceil(buffer_bytes).max(1);
+        if let Some(out) = self.buffers_out.get_mut(area_of(&self.memory, addr)) {
+            *out = buffers as u8;
+        }
+        let (mut addr, mut rest) = (addr, len);
+        for _ in 1..buffers {
+            self.push_buffer(addr, buffer_bytes, XdpDescOptions::XDP_PKT_CONTD);
+            (addr, rest) = (addr + u64::from(buffer_bytes), rest - buffer_bytes);
+        }
+        self.push_buffer(addr, rest, XdpDescOptions::empty());
     }
 
     pub(super) fn has_begun(&self) -> bool {
@@ -248,7 +289,8 @@ impl Sender {
         if let Some(buffer) = unsafe { self.memory.umem.bytes_mut(address, len_bytes) } {
             buffer.copy_from_slice(frame);
         }
-        if self.tx.push(XdpDesc { addr: address, len: len_bytes, options: XdpDescOptions::empty() }) {
+        let len = len_bytes.min(self.memory.frame_size_bytes);
+        if self.tx.push(XdpDesc { addr: address, len, options: XdpDescOptions::empty() }) {
             self.tx.cancel();
         }
         self.free.push(address);
@@ -286,7 +328,7 @@ impl Sender {
 
     #[inline]
     fn prepared_address(&self, slot: u32) -> u64 {
-        self.first_prepared_address + u64::from(slot) * u64::from(self.memory.frame_size_bytes)
+        self.first_prepared_address + u64::from(slot) * self.memory.area_bytes()
     }
 
     /// Patches a resident frame and puts it in the TX ring, unless its previous send is still under way.
@@ -424,14 +466,39 @@ impl Sender {
 
     #[inline]
     fn take_back(&mut self, address: u64) {
+        if self.buffers_out.is_empty() {
+            self.take_back_area(address);
+        } else {
+            self.take_back_buffer(address);
+        }
+    }
+
+    /// A buffer of an area, which may have others on their way.
+    #[inline(never)]
+    fn take_back_buffer(&mut self, address: u64) {
+        let area = area_of(&self.memory, address);
+        let Some(out) = self.buffers_out.get_mut(area) else { return };
+        *out = out.saturating_sub(1);
+        if *out == 0 {
+            self.take_back_area(self.memory.address(area as u32));
+        }
+    }
+
+    #[inline]
+    fn take_back_area(&mut self, address: u64) {
         if address < self.first_prepared_address {
             // Never more than there were at first, so the list does not grow.
             self.free.push(address);
             return;
         }
-        let slot = (address - self.first_prepared_address) / u64::from(self.memory.frame_size_bytes);
+        let slot = (address - self.first_prepared_address) / self.memory.area_bytes();
         if let Some(in_flight) = self.in_flight.get_mut(slot as usize) {
             *in_flight = false;
         }
     }
+}
+
+/// The area that a buffer is part of.
+fn area_of(memory: &SendMemory, address: u64) -> usize {
+    (address.saturating_sub(memory.start) / memory.area_bytes()) as usize
 }

@@ -35,6 +35,9 @@ use crate::ports::limits;
 /// that is busy for longer belongs to somebody.
 const QUEUE_RELEASE: Duration = Duration::from_millis(500);
 const QUEUE_RELEASE_POLL: Duration = Duration::from_millis(1);
+/// Buffers that the kernel takes of a frame: a socket buffer has its beginning and 17 parts more (`MAX_SKB_FRAGS`), of which
+/// `xsk_build_skb` (`net/xdp/xsk.c`) leaves one. Enough for the largest MTU, of 65535, in buffers of 4096 bytes.
+const SEND_BUFFERS_MOST: u32 = 17;
 
 /// What one socket is to be.
 pub(super) struct SocketSpec<'a> {
@@ -49,6 +52,8 @@ pub(super) struct SocketSpec<'a> {
     pub tx_frames: u32,
     pub prepared_frames: u32,
     pub huge_pages: bool,
+    /// Frames may lie in several buffers.
+    pub multi_buffer: bool,
 }
 
 /// An opened socket's halves.
@@ -57,15 +62,27 @@ pub(super) struct Halves {
     pub sender: Option<Sender>,
     pub pages: Pages,
     pub zero_copy: bool,
+    /// The kernel lets frames lie in several buffers.
+    pub multi_buffer: bool,
 }
 
 impl SocketSpec<'_> {
-    /// Opens and binds the socket.
+    /// Opens and binds the socket. Frames lie in one buffer each where the kernel has no more (before Linux 6.6), or the driver in
+    /// zero-copy mode.
     pub(super) fn open(&self) -> Result<Halves, PortError> {
+        match self.try_open() {
+            Err(error) if self.multi_buffer && may_be_for_multi_buffer(&error) => {
+                SocketSpec { multi_buffer: false, ..*self }.try_open()
+            }
+            opened => opened,
+        }
+    }
+
+    fn try_open(&self) -> Result<Halves, PortError> {
         let socket =
             obtain(&Request::XdpSocket).map_err(|refusal| self.refused("open an AF_XDP socket", refusal.source))?;
-        let frames = self.fill_frames + self.tx_frames + self.prepared_frames;
-        let len_bytes = frames as usize * self.frame_size_bytes as usize;
+        let buffers = self.fill_frames + self.send_buffers();
+        let len_bytes = buffers as usize * self.frame_size_bytes as usize;
         let umem = Umem::map(len_bytes.next_multiple_of(4096), self.huge_pages)
             .map_err(|source| self.refused("map packet memory", source))?;
         self.register(&socket, &umem)?;
@@ -78,7 +95,17 @@ impl SocketSpec<'_> {
         self.bind(&socket)?;
         let zero_copy =
             xdp_options(&*socket).is_ok_and(|options| options.contains(XdpOptionsFlags::XDP_OPTIONS_ZEROCOPY));
-        Ok(Halves { receiver, sender, pages: umem.pages(), zero_copy })
+        Ok(Halves { receiver, sender, pages: umem.pages(), zero_copy, multi_buffer: self.multi_buffer })
+    }
+
+    /// Buffers that a frame to be sent may take.
+    fn area_buffers(&self) -> u32 {
+        if self.multi_buffer { area_buffers(self.facts, self.frame_size_bytes) } else { 1 }
+    }
+
+    /// All that sending has.
+    fn send_buffers(&self) -> u32 {
+        (self.tx_frames + self.prepared_frames) * self.area_buffers()
     }
 
     fn refused(&self, tried: &'static str, source: impl Into<io::Error>) -> PortError {
@@ -113,7 +140,7 @@ impl SocketSpec<'_> {
 
     /// Room for every frame that can be under way, so that a push to these rings never fails.
     fn tx_ring_slots(&self) -> u32 {
-        (self.tx_frames + self.prepared_frames).max(1).next_power_of_two()
+        self.send_buffers().max(1).next_power_of_two()
     }
 
     /// The kernel wants a fill and a completion ring on every socket that has its own memory.
@@ -148,7 +175,9 @@ impl SocketSpec<'_> {
             debug_assert!(pushed, "the fill ring has a slot for every buffer");
         }
         fill.submit();
-        Ok(Some(Receiver::new(socket.clone(), umem.clone(), rx, Fill::Own(fill), self.frame_size_bytes)))
+        let receiver = Receiver::new(socket.clone(), umem.clone(), rx, Fill::Own(fill), self.frame_size_bytes);
+        let frame_most_bytes = self.facts.frame_most_bytes().next_multiple_of(self.frame_size_bytes as usize);
+        Ok(Some(if self.multi_buffer { receiver.with_assembly(frame_most_bytes) } else { receiver }))
     }
 
     fn sender(
@@ -168,9 +197,10 @@ impl SocketSpec<'_> {
         let memory = SendMemory {
             umem: umem.clone(),
             frame_size_bytes: self.frame_size_bytes,
-            first_frame: self.fill_frames,
+            start: u64::from(self.fill_frames) * u64::from(self.frame_size_bytes),
             tx_frames: self.tx_frames,
             prepared_frames: self.prepared_frames,
+            buffers: self.area_buffers(),
         };
         let copies = self.mode != XdpMode::ZeroCopy;
         Ok(Some(Sender::new(socket.clone(), self.queue, memory, tx, completion, copies)))
@@ -181,7 +211,8 @@ impl SocketSpec<'_> {
             XdpMode::ZeroCopy => SocketAddrXdpFlags::XDP_ZEROCOPY,
             XdpMode::NativeCopy | XdpMode::Generic => SocketAddrXdpFlags::XDP_COPY,
         };
-        let flags = copy | SocketAddrXdpFlags::XDP_USE_NEED_WAKEUP;
+        let several = if self.multi_buffer { SocketAddrXdpFlags::XDP_USE_SG } else { SocketAddrXdpFlags::empty() };
+        let flags = copy | several | SocketAddrXdpFlags::XDP_USE_NEED_WAKEUP;
         let address = SocketAddrXdp::new(flags, self.facts.ifindex, self.queue);
         let until = Instant::now() + QUEUE_RELEASE;
         loop {
@@ -198,7 +229,7 @@ impl SocketSpec<'_> {
         match source.raw_os_error() {
             Some(libc::EBUSY) => PortError::QueueBusy { interface, queue, mode },
             Some(libc::EOPNOTSUPP) => {
-                if self.mode == XdpMode::ZeroCopy {
+                if self.mode == XdpMode::ZeroCopy && !self.multi_buffer {
                     zero_copy::remember(self.facts, false);
                 }
                 let instead = if self.mode == XdpMode::ZeroCopy { "copy mode" } else { "frame/packet" };
@@ -210,11 +241,27 @@ impl SocketSpec<'_> {
     }
 }
 
+/// Buffers that a frame to be sent on an interface may take.
+pub(super) fn area_buffers(facts: &InterfaceFacts, buffer_bytes: u32) -> u32 {
+    (facts.frame_most_bytes() as u32).div_ceil(buffer_bytes).clamp(1, SEND_BUFFERS_MOST)
+}
+
+/// Kernels that do not know the flag refuse it with `EINVAL`, drivers whose zero-copy mode has no such frames with `EOPNOTSUPP`.
+fn may_be_for_multi_buffer(error: &PortError) -> bool {
+    match error {
+        PortError::ModeUnsupported { .. } => true,
+        PortError::Kernel { source, .. } => source.raw_os_error() == Some(libc::EINVAL),
+        _ => false,
+    }
+}
+
 /// Another socket that receives from a queue which one is bound to.
 pub(super) struct OpenAnother<'a> {
     pub config: &'a XdpConfig,
     pub ifindex: u32,
     pub queue: u32,
+    /// Longest frame of the interface.
+    pub frame_most_bytes: usize,
 }
 
 impl OpenAnother<'_> {

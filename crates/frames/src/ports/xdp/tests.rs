@@ -90,8 +90,8 @@ fn stamping_programs_run_write_a_record_and_leave_the_frame_as_it_is() {
         for (device, device_ns) in [(DeviceClock::None, 0), (DeviceClock::Standing(u32::MAX), u64::from(u32::MAX))] {
             let stamps = Some(Stamps { mark, device });
             let programs = [
-                programs::steer_all_stamped(map, stamps).unwrap(),
-                programs::steer_stamped(map, WANTED, stamps).unwrap(),
+                programs::steer_all_stamped(map, stamps, false).unwrap(),
+                programs::steer_stamped(map, WANTED, stamps, false).unwrap(),
             ];
             for (program, packet) in programs.iter().zip([frame(&[0x0800], 14), frame(&[0x8100, WANTED], 1514)]) {
                 let run = program.test_run_on(&packet, ifindex, 0).unwrap();

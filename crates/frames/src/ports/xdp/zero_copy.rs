@@ -78,6 +78,7 @@ fn binds(facts: &InterfaceFacts) -> bool {
         tx_frames: 16,
         prepared_frames: 0,
         huge_pages: false,
+        multi_buffer: false,
     };
     spec.open().is_ok_and(|halves| halves.zero_copy)
 }
