@@ -12,7 +12,7 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use tempfile::TempDir;
 
 use crate::programs::Programs;
-use crate::surroundings::Beyond;
+use crate::surroundings::{Beyond, Elsewhere, forget_paths, lay_vlan};
 use crate::trace;
 
 /// A program that has not ended by now hangs: on a machine with other work, ports of many programs that open and close at
@@ -25,11 +25,13 @@ const PORTS: u16 = 16;
 const FIRST_PORT: u16 = 5000;
 const LAST_PORT: u16 = 32_000;
 /// Every refused datagram is answered: without these an ICMP error of one script would depend on those before.
-const SYSCTLS: [(&str, &str); 4] = [
+/// An IPv6 address outlives its link's going down, as an IPv4 address does.
+const SYSCTLS: [(&str, &str); 5] = [
     ("/proc/sys/net/ipv4/icmp_ratelimit", "0"),
     ("/proc/sys/net/ipv6/icmp/ratelimit", "0"),
     ("/proc/sys/net/ipv4/icmp_msgs_per_sec", "1000000"),
     ("/proc/sys/net/ipv4/icmp_msgs_burst", "1000000"),
+    ("/proc/sys/net/ipv6/conf/all/keep_addr_on_down", "1"),
 ];
 
 /// How a program runs.
@@ -45,6 +47,8 @@ pub enum Run {
     Spinning,
     /// With the library, whose calls spin as long as they wait.
     Forever,
+    /// With the library, which chooses whether calls spin.
+    Auto,
 }
 
 impl Run {
@@ -55,6 +59,7 @@ impl Run {
             Self::Sleeping => "sleeping",
             Self::Spinning => "spinning",
             Self::Forever => "forever",
+            Self::Auto => "auto",
         }
     }
 
@@ -65,6 +70,7 @@ impl Run {
             Self::Sleeping => &[("NEARWIRE_SPIN", "0"), ("NEARWIRE_MODE", "generic")],
             Self::Spinning => &[("NEARWIRE_SPIN", "100us"), ("NEARWIRE_MODE", "native")],
             Self::Forever => &[("NEARWIRE_SPIN", "forever"), ("NEARWIRE_MODE", "native")],
+            Self::Auto => &[("NEARWIRE_SPIN", "auto"), ("NEARWIRE_MODE", "native")],
         }
     }
 }
@@ -78,6 +84,10 @@ pub struct Bed<'a> {
     /// The far end, and the host beyond it. They end when their inputs close.
     peers: [(Child, ChildStdin); 2],
     _beyond: Beyond,
+    elsewhere: Elsewhere,
+    /// VLAN interfaces stand on the cable.
+    pub has_vlan: bool,
+    number: usize,
 }
 
 impl<'a> Bed<'a> {
@@ -89,12 +99,20 @@ impl<'a> Bed<'a> {
             end.namespace.enter(|| SYSCTLS.iter().for_each(|(path, value)| set_sysctl(path, value))).unwrap();
         }
         let beyond = Beyond::lay(cable.near(), cable.far());
+        let elsewhere = Elsewhere::lay(cable.near(), cable.far());
+        let has_vlan = lay_vlan(cable.near(), cable.far());
         let (far, door) = (cable.far(), |name: &str| directory.path().join(name));
         let peers = [
             start_peer(programs, &cable, &far.namespace, &far.interface, door("peer")),
             start_peer(programs, &cable, &beyond.namespace, Beyond::INTERFACE, door("beyond")),
         ];
-        Self { programs, cable, directory, next_port: FIRST_PORT, peers, _beyond: beyond }
+        let next_port = FIRST_PORT;
+        Self { programs, cable, directory, next_port, peers, _beyond: beyond, elsewhere, has_vlan, number }
+    }
+
+    /// The same with nothing left of what a program did that did not end.
+    pub fn lay_again(&mut self) {
+        *self = Self::lay(self.programs, self.number);
     }
 
     /// Runs a script and gives its trace.
@@ -112,6 +130,7 @@ impl<'a> Bed<'a> {
         command.env("PATH", "/usr/bin:/bin").env("SCRIPT_TRACE", file("trace")).env("SCRIPT_PEER", file("peer"));
         command
             .env("SCRIPT_BEYOND", file("beyond"))
+            .env("SCRIPT_OTHER_NAMESPACE", self.elsewhere.path())
             .env("SCRIPT_PORT", self.next_port.to_string())
             .envs(run.variables().iter().copied());
         if !run.variables().is_empty() {
@@ -125,7 +144,12 @@ impl<'a> Bed<'a> {
             .stdout(File::create(file("out")).unwrap())
             .stderr(File::create(file("err")).unwrap());
         // Other ports each time: what is late from one run does not reach the next.
-        self.next_port = if self.next_port + 2 * PORTS > LAST_PORT { FIRST_PORT } else { self.next_port + PORTS };
+        self.next_port += PORTS;
+        if self.next_port + PORTS > LAST_PORT {
+            self.next_port = FIRST_PORT;
+            // Addresses behind the router go with the ports.
+            forget_paths(&self.near().namespace);
+        }
         let child = self.near().namespace.enter(|| command.spawn()).unwrap().unwrap();
         let end = wait(child);
         let printed = |name: &str| String::from_utf8_lossy(&fs::read(file(name)).unwrap()).into_owned();

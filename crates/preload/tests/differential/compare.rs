@@ -40,6 +40,14 @@ impl Comparison {
         }
     }
 
+    /// The same for generated sequences, a cable each.
+    pub fn runs_of_sequences(self) -> &'static [Run] {
+        match self {
+            Self::Library => &[Run::Sleeping, Run::Spinning, Run::Forever, Run::Auto],
+            Self::Kernel => self.runs(),
+        }
+    }
+
     /// The same for a script. One that is about what comes to a thread in the middle of a call is also run where a thread is
     /// in one for ever.
     pub fn runs_of(self, script: &str) -> &'static [Run] {

@@ -55,6 +55,51 @@ impl Beyond {
     }
 }
 
+/// Another namespace, in which this host has the addresses of both ends of the cable.
+pub struct Elsewhere {
+    namespace: Namespace,
+}
+
+impl Elsewhere {
+    pub fn lay(near: &CableEnd, far: &CableEnd) -> Self {
+        let namespace = Namespace::new().unwrap();
+        ip(&namespace, "link set lo up");
+        for end in [near, far] {
+            ip(&namespace, &format!("addr add {}/24 dev lo", end.ipv4));
+            ip(&namespace, &format!("addr add {}/64 dev lo nodad", end.ipv6));
+        }
+        Self { namespace }
+    }
+
+    /// Where programs find it while this process lives.
+    pub fn path(&self) -> String {
+        format!("/proc/{}/fd/{}", std::process::id(), self.namespace.fd().as_raw_fd())
+    }
+}
+
+/// A VLAN interface at each end. False where this kernel makes none.
+pub fn lay_vlan(near: &CableEnd, far: &CableEnd) -> bool {
+    let made = near.namespace.enter(|| {
+        let arguments = format!("link add link {} name nwv0 type vlan id 7", near.interface);
+        Command::new("ip").args(arguments.split_ascii_whitespace()).output().unwrap().status.success()
+    });
+    if !made.unwrap() {
+        return false;
+    }
+    ip(&far.namespace, &format!("link add link {} name nwv1 type vlan id 7", far.interface));
+    for (end, name, last) in [(near, "nwv0", 1), (far, "nwv1", 2)] {
+        ip(&end.namespace, &format!("addr add 10.80.0.{last}/24 dev {name}"));
+        ip(&end.namespace, &format!("link set {name} up"));
+    }
+    true
+}
+
+/// What the kernel learned of paths is forgotten.
+pub fn forget_paths(near: &Namespace) {
+    ip(near, "route flush cache");
+    ip(near, "-6 route flush cache");
+}
+
 fn ip(namespace: &Namespace, arguments: &str) {
     let run = || Command::new("ip").args(arguments.split_ascii_whitespace()).output();
     let output = namespace.enter(run).unwrap().unwrap();

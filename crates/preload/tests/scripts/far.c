@@ -6,7 +6,7 @@
 
 int port_number(int port);
 
-static struct peer_reply ask(struct peer_request *request) {
+struct peer_reply far_asks(struct peer_request *request) {
     if (request->family == 0) request->family = AF_INET;
     if (request->from == 0) request->from = FAR_PORT;
     if (request->count == 0) request->count = 1;
@@ -32,7 +32,7 @@ void settle(void) {
     struct peer_request request = { .command = PEER_SETTLE };
     int errno_before = errno;
     sleep_ms(1);
-    ask(&request);
+    far_asks(&request);
     sleep_ms(2);
     errno = errno_before;
 }
@@ -41,7 +41,7 @@ void far_sends(struct peer_request request, const char *text) {
     int errno_before = errno;
     request.command = PEER_SEND;
     say("far sends %s", text);
-    ask(&request);
+    far_asks(&request);
     if (request.after_ms == 0) settle();
     errno = errno_before;
 }
@@ -49,14 +49,14 @@ void far_sends(struct peer_request request, const char *text) {
 void far_icmp(struct peer_request request, const char *text) {
     request.command = PEER_ICMP;
     say("far sends ICMP %s", text);
-    ask(&request);
+    far_asks(&request);
     if (request.after_ms == 0) settle();
 }
 
 static void at_port(enum peer_command command, int family, int port, const char *group) {
     struct peer_request request = { .command = command, .family = family, .from = port };
     if (group) snprintf(request.group, sizeof request.group, "%s", group);
-    ask(&request);
+    far_asks(&request);
 }
 
 void far_opens(int port) { at_port(PEER_OPEN, AF_INET, port, NULL); }
@@ -69,7 +69,7 @@ void far_forgets(void) { at_port(PEER_RESET, AF_INET, script_port(), NULL); }
 
 static void receives(int family, int port, int wait_ms) {
     struct peer_request request = { .command = PEER_RECEIVE, .family = family, .from = port, .after_ms = wait_ms };
-    struct peer_reply reply = ask(&request);
+    struct peer_reply reply = far_asks(&request);
     int at = port - script_port();
     if (reply.length < 0) {
         say("far +%d: nothing", at);
@@ -94,7 +94,7 @@ int far_counts(int family, int port, int size) {
     int count = 0;
     for (int length = 0; length >= 0;) {
         struct peer_request request = { .command = PEER_RECEIVE, .family = family, .from = port, .after_ms = 60 };
-        length = ask(&request).length;
+        length = far_asks(&request).length;
         count += length == size;
     }
     return count;
@@ -118,7 +118,7 @@ const char *BEYOND6(int n) {
 
 void far_watched(int port) {
     struct peer_request request = { .command = PEER_WATCHED, .from = port, .after_ms = 500 };
-    struct peer_reply reply = ask(&request);
+    struct peer_reply reply = far_asks(&request);
     if (reply.length < 0) say("far +%d: no header", port - script_port());
     else say("far +%d: header: %d bytes, df %d, ttl %d, tos %d, checksum %s", port - script_port(), reply.length, reply.df,
              reply.ttl, reply.tos, reply.checksum ? "given" : "zero");

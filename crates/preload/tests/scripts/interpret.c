@@ -1,31 +1,31 @@
-/* Runs the generated sequence of calls in the file `sequence`, a call a line: a word and up to four numbers. Sockets stand
- * in four slots, epoll sets in two; no call waits. */
-#include "script.h"
+/* Runs the generated sequence of calls in the file `sequence`, a call a line: a word and numbers. Sockets stand in four
+ * slots, epoll sets in two. No call waits, but in the words of `interpret_interrupts.c`. */
+#include "interpret.h"
 
-#define SLOTS 4
-#define SETS 2
-/* Nobody listens at the first of the peer's ports; the next two are open. */
-#define FIRST_FAR_PORT 8
 #define LISTENING 2
 
-static int sockets[SLOTS] = { -1, -1, -1, -1 }, families[SLOTS], sets[SETS] = { -1, -1 };
-static int one, two, three, four;
+int sockets[SLOTS] = { -1, -1, -1, -1 }, families[SLOTS], ports[SLOTS] = { -1, -1, -1, -1 }, are_wild[SLOTS], places[SLOTS];
+int sets[SETS] = { -1, -1 }, numbers[NUMBERS], place;
 
 static void open_socket(void) {
     if (sockets[one] >= 0) return;
     families[one] = two % 3 == 2 ? AF_INET6 : AF_INET;
+    ports[one] = -1, places[one] = place;
     sockets[one] = CALL(socket(families[one], SOCK_DGRAM | SOCK_NONBLOCK, 0));
 }
 
 static void bind_socket(void) {
-    if (families[one] == AF_INET6) CALL(bind(sockets[one], V6(three ? "::" : NEAR6, PORT(two))));
-    else CALL(bind(sockets[one], V4(three ? "0.0.0.0" : NEAR, PORT(two))));
+    long result;
+    if (families[one] == AF_INET6) result = CALL(bind(sockets[one], V6(three ? "::" : NEAR6, PORT(two))));
+    else result = CALL(bind(sockets[one], V4(three ? "0.0.0.0" : NEAR, PORT(two))));
+    if (result == 0) ports[one] = two, are_wild[one] = three;
 }
 
 static void connect_socket(void) {
     struct sockaddr none = { .sa_family = AF_UNSPEC };
-    int port = two == 3 ? ECHO_PORT : PORT(FIRST_FAR_PORT + two);
+    int port = two == 3 ? ECHO_PORT : PORT(CLOSED_FAR + two);
     if (two == 4) CALL(connect(sockets[one], &none, sizeof none));
+    else if (two == 5) CALL(connect(sockets[one], beyond_address(one, 0, PORT(FIRST_FAR)), far_length(one)));
     else if (families[one] == AF_INET6) CALL(connect(sockets[one], V6(FAR6, port)));
     else CALL(connect(sockets[one], V4(FAR, port)));
 }
@@ -37,10 +37,10 @@ static void send_to(int port) {
 }
 
 static void send_far(void) {
-    send_to(PORT(FIRST_FAR_PORT + two));
-    if (two > 0 && sockets[one] >= 0 && errno == 0) {
-        if (families[one] == AF_INET6) far_receives6(PORT(FIRST_FAR_PORT + two));
-        else far_receives(PORT(FIRST_FAR_PORT + two));
+    send_to(PORT(CLOSED_FAR + two));
+    if (two > 0 && sockets[one] >= 0 && places[one] == 0 && errno == 0) {
+        if (families[one] == AF_INET6) far_receives6(PORT(CLOSED_FAR + two));
+        else far_receives(PORT(CLOSED_FAR + two));
     }
 }
 
@@ -57,7 +57,7 @@ static void send_local(void) {
 
 static void far_send(void) {
     static const int sizes[] = { 3, 0, 20, 1473 };
-    int from = FIRST_FAR_PORT + 1 + two % LISTENING;
+    int from = CLOSED_FAR + 1 + two % LISTENING;
     say("to +%d from +%d, %d times %d bytes", one, from, 1 + three % 3, sizes[four % 4]);
     FAR_SENDS(.family = three > 2 ? AF_INET6 : AF_INET, .from = PORT(from), .to = PORT(one),
               .size = sizes[four % 4], .count = 1 + three % 3);
@@ -111,7 +111,7 @@ static void make_set(void) {
 static void duplicate(void) {
     if (sockets[two] >= 0) CALL(dup2(sockets[one], sockets[two]));
     else sockets[two] = CALL(dup(sockets[one]));
-    families[two] = families[one];
+    families[two] = families[one], ports[two] = ports[one], are_wild[two] = are_wild[one], places[two] = places[one];
 }
 
 static void close_socket(void) {
@@ -125,6 +125,7 @@ static void close_set(void) {
 }
 
 static void set_option(void) {
+    static const int discover[] = { IP_PMTUDISC_DONT, IP_PMTUDISC_DO, IP_PMTUDISC_PROBE };
     switch (two) {
     case 0: SET(sockets[one], SOL_SOCKET, SO_REUSEADDR, 1); break;
     case 1:
@@ -134,7 +135,10 @@ static void set_option(void) {
         break;
     case 2: SET(sockets[one], IPPROTO_IP, IP_RECVERR, three % 2); break;
     case 3: SET(sockets[one], SOL_SOCKET, SO_REUSEPORT, 1); break;
-    default: SET(sockets[one], IPPROTO_IP, IP_TTL, 3 + three); break;
+    case 4: SET(sockets[one], IPPROTO_IP, IP_TTL, 3 + three); break;
+    default:
+        if (families[one] == AF_INET6) SET(sockets[one], IPPROTO_IPV6, IPV6_MTU_DISCOVER, discover[three]);
+        else SET(sockets[one], IPPROTO_IP, IP_MTU_DISCOVER, discover[three]);
     }
 }
 
@@ -158,27 +162,38 @@ static const struct { const char *word; void (*run)(void); } words[] = {
     { "recv_all", receive_all }, { "recvmsg", receive_message_of }, { "drain", drain }, { "poll", poll_all }, { "select", select_some },
     { "set", make_set }, { "ctl", control }, { "nest", nest }, { "wait", wait_for }, { "dup", duplicate },
     { "close", close_socket }, { "close_set", close_set }, { "shutdown", shut_down }, { "option", set_option },
-    { "state", tell_state },
+    { "state", tell_state }, { "signal", signal_comes }, { "cancel", cancel_thread }, { "reopen", reopen },
+    { "place", go_to_place }, { "beyond", send_beyond }, { "send_long", send_long }, { "flap", flap },
+    { "vlan_bind", vlan_bind }, { "vlan_far", vlan_far }, { "vlan_send", vlan_send },
 };
 
+static void run_line(const char *line) {
+    char word[20];
+    int at = 0;
+    size_t i = 0;
+    memset(numbers, 0, sizeof numbers);
+    if (sscanf(line, "%19s%n", word, &at) < 1) return;
+    say("> %s", line);
+    for (int n = 0, length; n < NUMBERS && sscanf(line + at, "%d%n", &numbers[n], &length) == 1; n++) at += length;
+    while (i < LENGTH_OF(words) && strcmp(words[i].word, word) != 0) i++;
+    if (i == LENGTH_OF(words)) say("unknown word");
+    else words[i].run();
+}
+
 PROGRAM(sequence) {
-    for (int i = 1; i <= LISTENING; i++) {
-        far_opens(PORT(FIRST_FAR_PORT + i));
-        far_opens6(PORT(FIRST_FAR_PORT + i));
+    static const int open_ports[] = { FIRST_FAR, SECOND_FAR, SINK, LOAD_SINK };
+    for (size_t i = 0; i < LENGTH_OF(open_ports); i++) {
+        far_opens(PORT(open_ports[i]));
+        far_opens6(PORT(open_ports[i]));
     }
+    open_beyond();
+    open_places();
     FILE *file = fopen("sequence", "r");
     static char text[65536];
     size_t length = file ? fread(text, 1, sizeof text - 1, file) : 0;
     text[length] = 0;
     if (file) fclose(file);
-    char *rest = text, *line, word[20];
-    while ((line = strsep(&rest, "\n"))) {
-        one = two = three = four = 0;
-        if (sscanf(line, "%19s %d %d %d %d", word, &one, &two, &three, &four) < 1) continue;
-        say("> %s", line);
-        size_t i = 0;
-        while (i < LENGTH_OF(words) && strcmp(words[i].word, word) != 0) i++;
-        if (i == LENGTH_OF(words)) say("unknown word");
-        else words[i].run();
-    }
+    char *rest = text, *line;
+    while ((line = strsep(&rest, "\n"))) run_line(line);
+    forget_beyond();
 }

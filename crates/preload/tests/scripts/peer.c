@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <time.h>
@@ -204,6 +205,16 @@ static void open_port(const struct peer_request *request) {
     }
 }
 
+static void set_link(int is_up) {
+    int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    struct ifreq asked = { 0 };
+    snprintf(asked.ifr_name, sizeof asked.ifr_name, "%s", interface);
+    check(ioctl(fd, SIOCGIFFLAGS, &asked) == 0, "flags of the interface");
+    asked.ifr_flags = is_up ? asked.ifr_flags | IFF_UP : asked.ifr_flags & ~IFF_UP;
+    check(ioctl(fd, SIOCSIFFLAGS, &asked) == 0, "set flags of the interface");
+    close(fd);
+}
+
 static void describe_control(struct msghdr *message, struct peer_reply *reply) {
     for (struct cmsghdr *c = CMSG_FIRSTHDR(message); c; c = CMSG_NXTHDR(message, c)) {
         if (c->cmsg_level == IPPROTO_IP && c->cmsg_type == IP_TTL) memcpy(&reply->ttl, CMSG_DATA(c), 4);
@@ -292,6 +303,7 @@ static void *serve(void *argument) {
         case PEER_CLOSE: close_ports(request.from, 1); break;
         case PEER_SETTLE: await_echoes(); break;
         case PEER_RESET: close_ports(request.from, PORTS); break;
+        case PEER_LINK: set_link(request.size); break;
         }
         if (!later) send(connection, &reply, sizeof reply, MSG_NOSIGNAL);
     }

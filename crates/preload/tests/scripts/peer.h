@@ -24,6 +24,7 @@ enum peer_command {
     PEER_CLOSE,   /* the socket at port `from` */
     PEER_SETTLE,  /* nothing: the reply comes when all that arrived to be echoed has been */
     PEER_RESET,   /* all sockets at the PORTS ports from `from` on */
+    PEER_LINK,    /* the far end's interface: up if `size` is 1, else down */
 };
 
 /* A datagram that a socket would not send, made by hand. IPv4 only. */

@@ -187,6 +187,8 @@ int argument(int number);
 #define FAR_SENDS(...) far_sends((struct peer_request){ __VA_ARGS__ }, #__VA_ARGS__)
 #define FAR_ICMP(...) far_icmp((struct peer_request){ __VA_ARGS__ }, #__VA_ARGS__)
 void far_sends(struct peer_request request, const char *text);
+/* Anything, without a word in the trace; what is not said becomes the default. */
+struct peer_reply far_asks(struct peer_request *request);
 void far_icmp(struct peer_request request, const char *text);
 void far_opens(int port);
 void far_opens6(int port);
