@@ -41,9 +41,9 @@ pub fn spin() -> SpinFor {
     SPIN.get().copied().unwrap_or(SpinFor::Time(Duration::ZERO))
 }
 
-/// The sockets of the first engine: none yet. `None`: there is a mistake in the configuration.
+/// The sockets of the first engine: none yet. `None`: the variables are not the program's user's to set.
 pub fn first_sockets() -> Option<Sockets> {
-    let config = configuration()?;
+    let (config, mistake) = configuration()?;
     nearwire_sys::descriptor::set_source(&OutOfTheWay);
     let _ = SPIN.set(SpinFor::choose(config.spin));
     if config.stats {
@@ -52,7 +52,11 @@ pub fn first_sockets() -> Option<Sockets> {
         // Refused for want of memory, nothing is printed.
         unsafe { libc::atexit(print_stats) };
     }
-    Some(Sockets::new(config, &program_name()))
+    let sockets = Sockets::new(config, &program_name());
+    Some(match mistake {
+        Some(mistake) => sockets.with_mistake(mistake),
+        None => sockets,
+    })
 }
 
 /// The process whose end prints counters. Its children inherit the handler.
@@ -72,9 +76,8 @@ extern "C" fn print_stats() {
     }
 }
 
-/// The file and the variables. A mistake in them turns the library off: `nearwire run` reads them first and says what is
-/// wrong, and guessing what was meant would mislead.
-fn configuration() -> Option<Config> {
+/// The file and the variables, and what is wrong with them. Guessing what was meant by a mistake would mislead.
+fn configuration() -> Option<(Config, Option<String>)> {
     // SAFETY: getauxval only reads what the kernel gave the process.
     if unsafe { libc::getauxval(libc::AT_SECURE) } != 0 {
         return None;
@@ -83,13 +86,9 @@ fn configuration() -> Option<Config> {
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
         .filter(|(name, _)| name.starts_with("NEARWIRE_"))
         .collect();
-    let file = variables.iter().find(|(name, _)| name == Config::FILE_VARIABLE).map(|(_, file)| file.clone());
-    let text = match &file {
-        Some(file) => Some(std::fs::read_to_string(file).ok()?),
-        None => None,
-    };
-    let pairs = variables.iter().map(|(name, value)| (name.as_str(), value.as_str()));
-    Config::read(file.as_deref().zip(text.as_deref()), pairs).ok()
+    let file = variables.iter().find(|(name, _)| name == Config::FILE_VARIABLE);
+    let file = file.map(|(_, file)| (file.as_str(), std::fs::read_to_string(file)));
+    Some(Config::of_process(file, &variables))
 }
 
 fn program_name() -> String {

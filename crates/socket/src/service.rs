@@ -64,6 +64,9 @@ impl Sockets {
     }
 
     fn accelerate(&mut self, id: SocketId, remote: Option<SocketAddr>) -> Result<Accelerated, Why> {
+        if self.mistake.is_some() {
+            return Err(Reason::ConfigurationWrong.into());
+        }
         self.take_in_all_frames();
         // The tables may have changed since the last look: the address may be one of today.
         self.look();

@@ -79,6 +79,8 @@ pub struct Sockets {
     pub(crate) founding_failed: Option<Instant>,
     /// The program uses io_uring.
     pub(crate) has_io_uring: bool,
+    /// What is wrong with the configuration: nothing is accelerated.
+    pub(crate) mistake: Option<String>,
 }
 
 impl Sockets {
@@ -118,7 +120,16 @@ impl Sockets {
             founded: 0,
             founding_failed: None,
             has_io_uring: false,
+            mistake: None,
         }
+    }
+
+    /// The same, none of which is ever accelerated: there is a mistake in the configuration, whose text is told.
+    #[must_use]
+    pub fn with_mistake(mut self, mistake: String) -> Sockets {
+        self.mistake = Some(mistake);
+        self.tell_engine();
+        self
     }
 
     /// The socket that a number names.

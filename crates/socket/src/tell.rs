@@ -75,7 +75,10 @@ impl Sockets {
         }
         let page = self.page.clone();
         let (state, reason, text) = match &mut self.engine {
-            EngineState::Closed => return,
+            EngineState::Closed => match &self.mistake {
+                Some(mistake) => (status::EngineState::Failed, Some(Reason::ConfigurationWrong), mistake.clone()),
+                None => return,
+            },
             EngineState::Refused(error, _) => (status::EngineState::Failed, Some(error.reason()), error.to_string()),
             EngineState::Open(engine) => {
                 if !engine.take_interfaces_changed() {

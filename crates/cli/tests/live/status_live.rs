@@ -222,3 +222,32 @@ fn capture_beside_an_accelerated_program_names_what_it_does_not_see() {
     assert_eq!(text(&output), format!("0 frames in {}, 0 dropped\n", file.display()));
     program.end();
 }
+
+const ONE_SOCKET: &str = "
+one = udp()
+print(error(one.bind, (near, 7000)), flush=True)
+step()
+";
+
+#[test]
+fn variable_that_means_nothing_leaves_a_program_to_the_kernel_and_is_named() {
+    let Some(bed) = Bed::lay() else { return };
+    let mut program = bed.start(bed.cable.near(), ONE_SOCKET, &[("NEARWIRE_NONSENSE", "1")]);
+    let mut line = String::new();
+    program.lines.read_line(&mut line).unwrap();
+    program.step();
+    let shown = status(&program);
+    assert_eq!((line.as_str(), &shown["sockets"][0]["reason"]), ("none\n", &"ConfigurationWrong".into()), "{shown:#}");
+    assert_eq!((&shown["engine"]["state"], &shown["engine"]["reason"]), (&"Failed".into(), &"ConfigurationWrong".into()));
+    assert!(shown["engine"]["words"].as_str().unwrap().contains("NEARWIRE_NONSENSE: no key"), "{shown:#}");
+}
+
+#[test]
+fn strict_program_whose_variables_have_a_mistake_is_refused() {
+    let Some(bed) = Bed::lay() else { return };
+    let variables = [("NEARWIRE_NONSENSE", "1"), ("NEARWIRE_STRICT", "1")];
+    let mut program = bed.start(bed.cable.near(), ONE_SOCKET, &variables);
+    let mut line = String::new();
+    program.lines.read_line(&mut line).unwrap();
+    assert_eq!(line, "ENOTSUP\n");
+}

@@ -70,6 +70,24 @@ fn mistake_is_told_with_its_place() {
 }
 
 #[test]
+fn configuration_with_a_mistake_keeps_strict_and_says_what_is_wrong() {
+    let of = |file: Option<std::io::Result<String>>, variables: &[(&str, &str)]| {
+        let variables: Vec<_> = variables.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect();
+        Config::of_process(file.map(|text| ("f.toml", text)), &variables)
+    };
+    let (config, mistake) = of(None, &[("NEARWIRE_SPIN", "0"), ("NEARWIRE_STRICT", "1")]);
+    assert!(config.strict && config.spin == Spin::For(Duration::ZERO) && mistake.is_none());
+    let (config, mistake) = of(None, &[("NEARWIRE_SPIN", "0"), ("NEARWIRE_STRICT", "1"), ("NEARWIRE_X", "")]);
+    assert_eq!(config, Config { strict: true, ..Config::default() });
+    assert!(mistake.unwrap().starts_with("NEARWIRE_X: no key 'x'"));
+    let broken = || Some(Ok("spin = \n  strict =true # so\n".to_owned()));
+    assert!(of(broken(), &[]).0.strict && of(broken(), &[("NEARWIRE_STRICT", "maybe")]).0.strict);
+    assert!(!of(broken(), &[("NEARWIRE_STRICT", "0")]).0.strict, "the variable counts more");
+    let (config, mistake) = of(Some(Err(std::io::ErrorKind::NotFound.into())), &[]);
+    assert!(!config.strict && mistake.unwrap().starts_with("f.toml: "));
+}
+
+#[test]
 fn dns_stays_with_the_kernel_unless_a_rule_says_otherwise() {
     let dns = Socket { program: "x", role: Role::Client, local: None, remote: end("192.0.2.1", 53) };
     let other = Socket { remote: end("192.0.2.1", 5353), ..dns };
