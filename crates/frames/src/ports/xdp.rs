@@ -30,6 +30,7 @@ mod rings;
 mod send;
 mod share;
 mod socket;
+mod spare;
 mod times;
 mod umem;
 mod zero_copy;

@@ -9,6 +9,11 @@ use crate::xdp::AttachMode;
 /// Slots that are left free for frames that are counted late: a round of a driver's is of 64.
 const MARGIN_FRAMES: u32 = 128;
 
+/// Of so many slots or buffers, those that frames may take.
+pub(super) fn room_of(frames: u32) -> u32 {
+    (frames - (frames / 8).min(MARGIN_FRAMES)).max(1)
+}
+
 /// Longest frame that a buffer of 2048 bytes holds: the kernel keeps 256 for itself.
 const SMALL_BUFFER_FRAME_BYTES: usize = 2048 - 256;
 
@@ -166,11 +171,7 @@ impl XdpConfig {
             XdpMode::ZeroCopy => self.fill_frames / 2,
             XdpMode::NativeCopy | XdpMode::Generic => self.fill_frames,
         };
-        let room = |slots: u32| {
-            let frames = slots.min(buffers);
-            (frames - (frames / 8).min(MARGIN_FRAMES)).max(1)
-        };
-        (room(self.rx_ring_slots), room(self.share_ring_slots))
+        (room_of(self.rx_ring_slots.min(buffers)), room_of(self.share_ring_slots.min(buffers)))
     }
 
     /// The same, receiving on all of `rx_queues`, as the device chooses, and sending on the first.
