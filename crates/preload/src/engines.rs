@@ -105,6 +105,15 @@ pub fn grant(wish: Wish, subject: Subject) {
             all_move_to_first(true);
             state::with(Sockets::others_ended);
         }
+        Wish::AskSharing => ask_sharing(Subject::Engine(subject.engine())),
+    }
+}
+
+/// Asks the kernel who has the ports of an engine's sockets. It may take milliseconds, in which other threads go on.
+fn ask_sharing(engine: Subject) {
+    if let Some(question) = state::with_subject(engine, Sockets::take_sharing_question).flatten() {
+        let answer = question.ask();
+        state::with_subject(engine, |sockets| sockets.sharing_answered(answer));
     }
 }
 

@@ -89,6 +89,14 @@ impl Bed {
         }
     }
 
+    /// The same to one socket.
+    fn send_to_one(&self, socket: u16, numbers: std::ops::Range<u32>) {
+        let to = SocketAddr::new(self.cable.near().ipv4.into(), FIRST_PORT + socket);
+        for number in numbers {
+            self.sender.send_to(&number.to_ne_bytes(), to).unwrap();
+        }
+    }
+
     /// What the sockets get of bursts, each sent while the program computes.
     fn bursts(&self, reading: Reading, spin: Option<&str>, each: u32, rounds: u32) -> Vec<Vec<Got>> {
         let mut reader = self.start(reading, spin);
@@ -216,6 +224,32 @@ fn stream_read_with_pauses_arrives_whole_and_in_order() {
                 let got = reader.answer();
                 println!("{way}, {queues} queues, spin {spin}: {got:?}");
                 assert_eq!(got, [Got { datagrams: DATAGRAMS, disordered: 0 }], "{way} {spin}");
+            }
+        }
+    }
+}
+
+/// Frames are held back while older datagrams may be under way to the kernel's socket, as where that dropped some. A ring that
+/// fills in that time, while the program computes, has older ones than what goes by the kernel then.
+#[test]
+fn ring_that_fills_while_its_frames_are_held_back_is_read_in_order() {
+    /// More than rings and a receive buffer of the default size have room for, so that some are dropped.
+    const DROPPING: u32 = 6000;
+    /// A little more than the rings of a queue have room for.
+    const FILLING: u32 = 4100;
+    let Some(bed) = Bed::or_skip(1) else { return };
+    for way in ["nonblock", "recvmmsg", "poll", "epoll-edge"] {
+        for spin in SPINS {
+            let mut reader = bed.start(Reading { way, sockets: 2, ..READING }, Some(spin));
+            bed.send(2, 0..1);
+            reader.tell("go");
+            for round in 0..3 {
+                bed.send_to_one(0, 0..DROPPING);
+                reader.tell("once");
+                bed.send_to_one(1, 0..FILLING);
+                let got = reader.tell("go");
+                println!("{way}, spin {spin}: {got:?}");
+                assert_eq!(got[1], Got { datagrams: FILLING, disordered: 0 }, "{way} {spin} {round}");
             }
         }
     }

@@ -62,6 +62,8 @@ pub enum Wish {
     FirstEngine,
     /// The same, and the others end: they have ports where there are none any more, or none where there are.
     OnlyFirstEngine,
+    /// The kernel is to be asked who has ports that may be shared: [`Sockets::take_sharing_question`].
+    AskSharing,
 }
 
 /// What another engine serves from now on.

@@ -150,6 +150,7 @@ impl Sockets {
             }
         }
         self.sleepers = Sleepers::default();
+        self.own_inodes.forked();
         // What is held is the parent's, and so is the keeper.
         self.leaving = Leaving::new(&self.config);
         self.sets.forked();

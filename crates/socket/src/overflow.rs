@@ -14,8 +14,9 @@
 //! A socket whose receive buffer is full leaves the rest with its shadow, whose buffer the kernel accounts for. What arrives for
 //! it by the rings meanwhile is dropped, as by the kernel, whose buffer would hold the older ones.
 //!
-//! Limit: a ring that is filled anew within that time has frames that are older than what the kernel gets then, and which may be read
-//! after it.
+//! A program may compute while frames are held, and rings fill anew. What the kernel gets then is newer than what is in them, so
+//! before them only as much is taken over as was under way when they began to be held. Limit: where that was for several sockets,
+//! a socket may get so many newer ones first that take the place of another's older ones.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::fd::AsFd;
@@ -53,12 +54,26 @@ const IP_ORIGDSTADDR: i32 = 20;
 pub(crate) struct Overflow {
     /// Datagrams taken over since it was settled last.
     taken: u64,
-    /// When frames began to be held.
-    held_ticks: u64,
+    /// Of these, those that the port tells of although it did before.
+    told_again: u64,
+    /// Frames are held.
+    hold: Option<Hold>,
     /// What the shadows had dropped when frames were held last.
     dropped_before: u64,
     /// Made for the first overflow.
     buffers: Option<Box<Buffers>>,
+}
+
+/// How it was when frames began to be held.
+#[derive(Debug, Clone, Copy)]
+struct Hold {
+    begun_ticks: u64,
+    /// Frames that the kernel had got since it was settled.
+    passed: u64,
+    /// What the shadows had dropped.
+    dropped: u64,
+    /// What [`Overflow::taken`] is when all that the kernel had got is taken over.
+    taken_then: u64,
 }
 
 #[derive(Debug)]
@@ -86,8 +101,14 @@ impl Sockets {
     #[cold]
     pub(crate) fn follow_overflow(&mut self) -> Looked {
         let mut looked = Looked::default();
-        if self.engine_ref().is_some_and(Engine::is_holding) {
-            return self.follow_hold();
+        if self.engine_ref().is_some_and(Engine::is_holding)
+            && let Some(hold) = self.overflow.hold
+        {
+            return self.follow_hold(hold);
+        }
+        if self.overflow.hold.take().is_some() {
+            // The engine ended it, as all frames were wanted at once.
+            (self.overflow.taken, self.overflow.told_again) = (0, 0);
         }
         for _ in 0..ATTEMPTS {
             let Some(engine) = self.engine().filter(|engine| engine.is_overflowing()) else { return looked };
@@ -101,32 +122,44 @@ impl Sockets {
         }
         if let Some(engine) = self.engine().filter(|engine| engine.is_overflowing()) {
             engine.hold_frames();
-            self.overflow.held_ticks = rough_ticks();
+            let passed = engine.begin_settling();
+            let dropped = self.dropped_by_shadows();
+            let taken_then = passed.saturating_sub(dropped.saturating_sub(self.overflow.dropped_before));
+            self.overflow.hold = Some(Hold { begun_ticks: rough_ticks(), passed, dropped, taken_then });
         }
         looked
     }
 
     /// Frames are held until nothing is under way to a shadow.
-    fn follow_hold(&mut self) -> Looked {
-        let held_ticks = rough_ticks().wrapping_sub(self.overflow.held_ticks);
+    fn follow_hold(&mut self, hold: Hold) -> Looked {
+        let held_ticks = rough_ticks().wrapping_sub(hold.begun_ticks);
         if held_ticks < IN_TRANSIT_TICKS {
             return Looked::default();
         }
         let looked = self.look_at_shadows();
+        if self.engine_ref().is_some_and(Engine::is_full_again) {
+            self.take_over_most(hold.taken_then.saturating_sub(self.overflow.taken));
+            self.end_hold(hold.passed, hold.dropped);
+            return looked;
+        }
         self.take_over_all();
         let dropped = self.dropped_by_shadows();
         let newly_dropped = dropped.saturating_sub(self.overflow.dropped_before);
         let taken = self.overflow.taken;
         let Some(engine) = self.engine() else { return looked };
         let passed = engine.begin_settling();
-        if taken + newly_dropped < passed && held_ticks < HOLD_MOST_TICKS {
-            return looked;
+        if taken + newly_dropped >= passed || held_ticks >= HOLD_MOST_TICKS {
+            self.end_hold(passed, dropped);
         }
-        engine.end_hold();
-        self.overflow.dropped_before = dropped;
-        self.overflow.taken = 0;
-        self.page.count(Counter::FramesOverflowed, passed);
         looked
+    }
+
+    fn end_hold(&mut self, passed: u64, dropped: u64) {
+        let told_again = self.engine().map_or(0, Engine::end_hold);
+        self.tell_passed(passed);
+        self.overflow.hold = None;
+        self.overflow.dropped_before = dropped;
+        (self.overflow.taken, self.overflow.told_again) = (told_again, told_again);
     }
 
     /// As many were taken over. What the kernel got since they were counted is counted from here on.
@@ -135,7 +168,12 @@ impl Sockets {
             engine.settle_overflow();
         }
         self.overflow.taken = self.overflow.taken.saturating_sub(passed);
-        self.page.count(Counter::FramesOverflowed, passed);
+        self.tell_passed(passed);
+    }
+
+    fn tell_passed(&mut self, passed: u64) {
+        let told_again = std::mem::take(&mut self.overflow.told_again);
+        self.page.count(Counter::FramesOverflowed, passed.saturating_sub(told_again));
     }
 
     /// What the kernel dropped at shadows since they were opened (`SK_MEMINFO_DROPS`).
@@ -146,10 +184,16 @@ impl Sockets {
 
     /// Takes over what shadows have.
     fn take_over_all(&mut self) {
+        self.take_over_most(u64::MAX);
+    }
+
+    /// The same, and no more than so many.
+    fn take_over_most(&mut self, most: u64) {
+        let end = self.overflow.taken.saturating_add(most);
         for index in 0..self.socket_count() {
             let id = SocketId::new(index as u32);
             if self.get(id).is_some_and(|socket| socket.shadow_has_data && socket.is_accelerated()) {
-                self.take_over(id);
+                self.take_over_some(id, end.saturating_sub(self.overflow.taken));
             }
         }
         self.raise_readable();
@@ -158,11 +202,16 @@ impl Sockets {
     /// Takes over what a shadow has, as far as the receive buffer goes.
     #[cold]
     pub(crate) fn take_over(&mut self, id: SocketId) {
+        self.take_over_some(id, u64::MAX);
+    }
+
+    fn take_over_some(&mut self, id: SocketId, most: u64) {
+        let most = most.min(TAKEN_MOST.into()) as u32;
         let mut buffers = self.overflow.buffers.take().unwrap_or_else(Buffers::new);
         if let Some((socket, engine)) = self.with_engine(id)
             && let Some(endpoint) = socket.endpoint()
         {
-            let taken = take_over(socket, engine, endpoint, &mut buffers);
+            let taken = take_over(socket, engine, endpoint, most, &mut buffers);
             self.overflow.taken += u64::from(taken);
         }
         self.overflow.buffers = Some(buffers);
@@ -177,10 +226,16 @@ fn dropped_by(shadow: impl AsFd) -> u64 {
     number(&memory[SK_MEMINFO_DROPS * WORD_BYTES..]).map_or(0, u64::from)
 }
 
-fn take_over(socket: &mut UdpSocket, engine: &mut Engine, endpoint: EndpointId, buffers: &mut Buffers) -> u32 {
+fn take_over(
+    socket: &mut UdpSocket,
+    engine: &mut Engine,
+    endpoint: EndpointId,
+    most: u32,
+    buffers: &mut Buffers,
+) -> u32 {
     let mut taken = 0;
     let mut is_behind = false;
-    while taken < TAKEN_MOST {
+    while taken < most {
         if !engine.stack_ref().udp_has_room(endpoint) {
             is_behind = true;
             break;

@@ -360,7 +360,7 @@ mod optional_text {
 mod tests {
     use super::*;
 
-    /// What no test here looks at.
+    /// What tests that look at something else leave as it is.
     pub(super) fn setup() -> Setup {
         Setup {
             path: PathId { what: What::Frame, how: How::Xdp },

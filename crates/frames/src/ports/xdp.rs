@@ -31,6 +31,7 @@ mod rings;
 mod send;
 mod share;
 mod socket;
+mod spare;
 mod times;
 mod umem;
 mod zero_copy;
@@ -157,7 +158,10 @@ impl XdpPort {
         let Steered { attachment, map, steering, ready } =
             steer_to(config, &receiving, &mut sockets.receivers, multi_buffer)?;
         // Now and not by the first frame: what is sent before the link is back is lost.
-        await_carrier(config, [&receiving, &sending])?;
+        await_carrier(config, &receiving)?;
+        if sending.name != receiving.name {
+            await_carrier(config, &sending)?;
+        }
         let limits = if sockets.multi_buffer {
             let area_bytes = socket::area_buffers(&sending, config.frame_size_bytes) * config.frame_size_bytes;
             FrameLimits::new(&sending, area_bytes as usize, "")
@@ -342,26 +346,17 @@ impl XdpPort {
     }
 }
 
-/// Waits until the links are back that were there before the program was attached.
-fn await_carrier(config: &XdpConfig, interfaces: [&InterfaceFacts; 2]) -> Result<(), PortError> {
-    for facts in interfaces {
-        // What resets a device is a program in its driver, or its queues in zero-copy.
-        let may_reset = config.mode != XdpMode::Generic && !facts.is_veth() && facts.carrier;
-        if !may_reset {
-            continue;
+/// Waits until the link is back that was there before the program was attached.
+fn await_carrier(config: &XdpConfig, facts: &InterfaceFacts) -> Result<(), PortError> {
+    // What resets a device is a program in its driver, or its queues in zero-copy.
+    let may_reset = config.mode != XdpMode::Generic && !facts.is_veth() && facts.carrier;
+    let begun = Instant::now();
+    while may_reset && InterfaceFacts::has_carrier(&facts.name) == Some(false) {
+        if begun.elapsed() > CARRIER_PATIENCE {
+            let waited_ms = CARRIER_PATIENCE.as_millis() as u64;
+            return Err(PortError::NoCarrier { interface: facts.name.clone(), mode: config.mode.name(), waited_ms });
         }
-        let begun = Instant::now();
-        while InterfaceFacts::has_carrier(&facts.name) == Some(false) {
-            if begun.elapsed() > CARRIER_PATIENCE {
-                let waited_ms = CARRIER_PATIENCE.as_millis() as u64;
-                return Err(PortError::NoCarrier {
-                    interface: facts.name.clone(),
-                    mode: config.mode.name(),
-                    waited_ms,
-                });
-            }
-            std::thread::sleep(CARRIER_POLL);
-        }
+        std::thread::sleep(CARRIER_POLL);
     }
     Ok(())
 }

@@ -144,6 +144,12 @@ impl Credit {
         }
     }
 
+    /// There is room for so many frames from now on, those that were redirected by now counted.
+    pub(crate) fn set_room(&mut self, frames: u32) {
+        self.room = frames.into();
+        self.show_until();
+    }
+
     /// So many buffers that other readers took will be given back by this one.
     pub(crate) fn take_over(&mut self, frames: u32) {
         self.returned = self.returned.wrapping_sub(frames.into());
@@ -159,6 +165,11 @@ impl Credit {
     #[inline]
     pub(crate) fn is_overflowing(&self) -> bool {
         self.passed() != self.settled
+    }
+
+    /// Of a reader that reads nothing since [`Credit::force`]: its ring is full, and what the kernel gets since is newer than what is in it.
+    pub(crate) fn is_full_again(&self) -> bool {
+        if self.is_forced { self.load(REDIRECTED) >= self.until } else { self.is_overflowing() }
     }
 
     /// The reader begins to settle; how many frames the kernel got since it last did.
@@ -177,16 +188,19 @@ impl Credit {
     }
 
     /// The reader has settled since, and since [`Credit::begin_settling`]. Where the ring is full again by now, what comes is the kernel's
-    /// as before.
-    pub(crate) fn end_force(&mut self, outstanding_frames: u32) {
+    /// as before (`true`), and the next [`Credit::begin_settling`] tells of one frame more than the kernel got: one that the reader
+    /// has.
+    pub(crate) fn end_force(&mut self, outstanding_frames: u32) -> bool {
         if !std::mem::take(&mut self.is_forced) {
-            return;
+            return false;
         }
         if self.load(REDIRECTED) < self.until {
-            return self.settle(outstanding_frames);
+            self.settle(outstanding_frames);
+            return false;
         }
         self.seen = self.seen.wrapping_sub(1);
         self.show_settled();
+        true
     }
 
     /// The reader has settled since [`Credit::begin_settling`]; `outstanding_frames`: buffers that are neither with the kernel nor

@@ -2,6 +2,7 @@
 // port, and for connected sockets the address and port of the far end, else "-" and 0.
 // For each line on its standard input it reads until nothing comes for a while, and says what each socket got: how many,
 // and how many came out of their order. "pause MS": it reads with pauses of so long, until the last number of all came.
+// "once": it reads until nothing comes, and does not wait for more.
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <errno.h>
@@ -130,6 +131,8 @@ int main(int argc, char **argv) {
                 for (int i = 0; i < 2000; i++)
                     if (!step(0)) break;
             }
+        } else if (!strncmp(line, "once", 4)) {
+            while (step(0)) {}
         } else {
             while (now_ms() - quiet < QUIET_MS)
                 if (step(QUIET_MS / 3)) quiet = now_ms();

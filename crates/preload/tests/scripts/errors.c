@@ -246,3 +246,130 @@ SCRIPT(error_and_nonblocking_loop) {
     }
     say("refused %d, again %d", refused, again);
 }
+
+enum { VECTOR = 4 };
+static struct mmsghdr vector[VECTOR];
+static struct sockaddr_in vector_names[VECTOR];
+
+/* Messages "a", "bb", ... to a port of the far end each, or with 0 to where the socket is connected. */
+static void prepare_vector(const int *ports) {
+    static char letters[] = "abbcccdddd";
+    static struct iovec parts[VECTOR];
+    for (int i = 0, at = 0; i < VECTOR; at += ++i) {
+        parts[i] = (struct iovec){ letters + at, i + 1 };
+        vector[i] = (struct mmsghdr){ { .msg_iov = &parts[i], .msg_iovlen = 1 }, 777 };
+        if (!ports[i]) continue;
+        vector_names[i] = *v4(FAR, ports[i]);
+        vector[i].msg_hdr.msg_name = &vector_names[i];
+        vector[i].msg_hdr.msg_namelen = sizeof vector_names[i];
+    }
+}
+
+static void show_lengths(void) {
+    say("lengths %u %u %u %u", vector[0].msg_len, vector[1].msg_len, vector[2].msg_len, vector[3].msg_len);
+}
+
+/* An error that came before is told by the whole call, which sends nothing; the next one sends all. */
+static void vector_after_an_error(int flags, int receives_errors) {
+    int a = bound(0);
+    far_opens(PORT(5));
+    CALL(connect(a, V4(FAR, PORT(5))));
+    if (receives_errors) SET(a, IPPROTO_IP, IP_RECVERR, 1);
+    for (int round = 0; round < 3; round++) {
+        FAR_ICMP(.icmp_type = 3, .icmp_code = 3, .from = PORT(5), .to = PORT(0));
+        prepare_vector((int[VECTOR]){ 0 });
+        CALL(sendmmsg(a, vector, VECTOR, flags));
+        show_lengths();
+        far_receives_nothing(PORT(5));
+        CALL(sendmmsg(a, vector, VECTOR, flags));
+        show_lengths();
+        for (int i = 0; i < VECTOR; i++) far_receives(PORT(5));
+        if (receives_errors) RECVMSG(a, 100, 200, MSG_ERRQUEUE);
+        RECV(a, 10, MSG_DONTWAIT);
+    }
+}
+
+SCRIPT(sendmmsg_tells_an_error_and_sends_nothing) {
+    vector_after_an_error(0, 0);
+}
+
+SCRIPT(sendmmsg_without_waiting_tells_an_error) {
+    vector_after_an_error(MSG_DONTWAIT, 0);
+}
+
+SCRIPT(sendmmsg_with_recverr_tells_an_error) {
+    vector_after_an_error(0, 1);
+}
+
+SCRIPT(sendmmsg_of_nothing_leaves_an_error) {
+    int a = bound(0);
+    CALL(connect(a, V4(FAR, PORT(5))));
+    FAR_ICMP(.icmp_type = 3, .icmp_code = 3, .from = PORT(5), .to = PORT(0));
+    prepare_vector((int[VECTOR]){ 0 });
+    CALL(sendmmsg(a, vector, 0, 0));
+    CALL(sendmmsg(a, vector, 1, 0));
+    GET(a, SOL_SOCKET, SO_ERROR);
+}
+
+SCRIPT(sendmmsg_to_several_hears_errors_only_with_recverr) {
+    int a = bound(0);
+    far_opens(PORT(6));
+    for (int receives_errors = 0; receives_errors < 2; receives_errors++) {
+        SET(a, IPPROTO_IP, IP_RECVERR, receives_errors);
+        SENDTO(a, "x", V4(FAR, PORT(5)));
+        settle();
+        prepare_vector((int[VECTOR]){ PORT(6), PORT(6), PORT(6), PORT(6) });
+        CALL(sendmmsg(a, vector, VECTOR, 0));
+        show_lengths();
+        CALL(sendmmsg(a, vector, VECTOR, 0));
+        say("%d came", far_counts(AF_INET, PORT(6), 1));
+        RECVMSG(a, 100, 200, MSG_ERRQUEUE);
+        RECVMSG(a, 100, 200, MSG_ERRQUEUE);
+    }
+}
+
+/* Nobody listens, so errors come while and after the call sends: whether it is cut short, and how often, is a matter of time.
+ * Who sends the rest again sends all, and nothing of it is left in the socket. */
+static void vector_to_nobody(int is_connected, int receives_errors) {
+    int a = bound(0), told = 0;
+    if (is_connected) CALL(connect(a, V4(FAR, PORT(5))));
+    if (receives_errors) SET(a, IPPROTO_IP, IP_RECVERR, 1);
+    for (int round = 0; round < 20; round++) {
+        int port = is_connected ? 0 : PORT(5);
+        prepare_vector((int[VECTOR]){ port, port, port, port });
+        for (int sent = 0; sent < VECTOR;) {
+            int more = sendmmsg(a, vector + sent, VECTOR - sent, 0);
+            if (more == 0 || (more < 0 && errno != ECONNREFUSED)) say("%d, errno %d", more, errno);
+            told += more < 0;
+            sent += more > 0 ? more : 0;
+        }
+        for (int i = 0; i < VECTOR; i++)
+            if (vector[i].msg_len != (unsigned)i + 1) say("length %u", vector[i].msg_len);
+    }
+    settle();
+    say("errors were told: %s", told ? "yes" : "no");
+    while (recv(a, vector, 1, MSG_DONTWAIT | MSG_ERRQUEUE) >= 0) {}
+    int error;
+    socklen_t size = sizeof error;
+    getsockopt(a, SOL_SOCKET, SO_ERROR, &error, &size);
+    GET(a, SOL_SOCKET, SO_ERROR);
+    RECV(a, 10, MSG_DONTWAIT);
+    SENDTO(a, "question", V4(FAR, ECHO_PORT));
+    if (!is_connected) RECV(a, 10, 0);
+}
+
+SCRIPT(sendmmsg_to_nobody) {
+    vector_to_nobody(0, 0);
+}
+
+SCRIPT(sendmmsg_to_nobody_with_recverr) {
+    vector_to_nobody(0, 1);
+}
+
+SCRIPT(sendmmsg_to_nobody_connected) {
+    vector_to_nobody(1, 0);
+}
+
+SCRIPT(sendmmsg_to_nobody_connected_with_recverr) {
+    vector_to_nobody(1, 1);
+}

@@ -37,9 +37,15 @@ impl Engine {
         self.is_holding = true;
     }
 
-    /// What the kernel had was taken over: what is in the ports comes next.
-    pub(crate) fn end_hold(&mut self) {
+    /// Whether a ring is full since [`Engine::hold_frames`]: the kernel has newer frames by now than those in it.
+    pub(crate) fn is_full_again(&self) -> bool {
+        self.interfaces.attached.iter().any(|attached| attached.port.is_full_again())
+    }
+
+    /// What the kernel had was taken over: what is in the ports comes next. How many frames of those taken over
+    /// [`Engine::begin_settling`] tells of once more.
+    pub(crate) fn end_hold(&mut self) -> u64 {
         self.is_holding = false;
-        self.interfaces.attached.iter_mut().for_each(|attached| attached.port.end_force());
+        self.interfaces.attached.iter_mut().map(|attached| attached.port.end_force()).sum()
     }
 }

@@ -17,19 +17,8 @@ fn setup(tx: TxMode, rx: RxMode, fault: &str) -> Setup {
         path: "frame/xdp".parse().unwrap(),
         tx,
         rx,
-        size_bytes: 64,
-        ip_version: 4,
-        timeout_ns: 10_000_000,
-        busy_poll_us: 0,
-        busy_poll_budget_packets: 0,
-        pass_program: false,
-        token: 7,
-        xdp: None,
-        xdp_mode: None,
-        forward: false,
-        vlan: None,
         fault: Some(fault.parse().unwrap()),
-        fault_seed: 1,
+        ..super::super::tests::setup()
     }
 }
 

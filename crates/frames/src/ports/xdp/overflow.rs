@@ -10,6 +10,7 @@
 use super::XdpPort;
 use super::config::{Overflow, XdpConfig, XdpMode};
 use super::receive::Receiver;
+use super::spare::Spare;
 use crate::PortError;
 use crate::steering::{Capacity, Counting, Credit, SHARES_MOST, SteeringTable};
 use crate::xdp::programs::place_of;
@@ -37,7 +38,13 @@ pub(super) fn steering_table(
     let table = SteeringTable::with_credits(&config.interface, capacity, queues * SHARES_MOST, counting)?;
     if let Some(words) = table.credit_words()? {
         for (&queue, receiver) in config.rx_queues.iter().zip(receivers) {
-            receiver.set_credit(Credit::open(&words, place_of(queue, 0), config.rooms(multi_buffer).0));
+            let room_frames = config.rooms(multi_buffer).0;
+            receiver.set_credit(Credit::open(&words, place_of(queue, 0), room_frames));
+            // In zero-copy mode the device takes what is in the ring, as far as its own goes. Frames of several buffers want
+            // room for several at any time.
+            if config.mode != XdpMode::ZeroCopy && multi_buffer.is_none() {
+                receiver.spare_buffers(Spare::new(config.fill_frames), room_frames);
+            }
         }
     }
     Ok(table)
@@ -84,9 +91,17 @@ impl XdpPort {
         self.receivers.iter_mut().for_each(Receiver::force_room);
     }
 
-    /// What the kernel had before [`XdpPort::force_room`] was taken over, and [`XdpPort::begin_settling`] called.
-    pub fn end_force(&mut self) {
-        self.receivers.iter_mut().for_each(Receiver::end_force);
+    /// Whether a ring is full since [`XdpPort::force_room`]: the kernel has newer frames by now than those in it.
+    #[must_use]
+    pub fn is_full_again(&self) -> bool {
+        self.receivers.iter().any(Receiver::is_full_again)
+    }
+
+    /// What the kernel had before [`XdpPort::force_room`] was taken over, and [`XdpPort::begin_settling`] called. The kernel goes on to get
+    /// the frames of queues whose rings are full again; how many. The next [`XdpPort::begin_settling`] tells of one frame for each
+    /// of them that was taken over before.
+    pub fn end_force(&mut self) -> u64 {
+        self.receivers.iter_mut().map(|receiver| u64::from(receiver.end_force())).sum()
     }
 
     /// Frames that the kernel got for want of room, since the port was opened or the number of its share was first given out.
