@@ -154,6 +154,7 @@ impl Sockets {
         let took = for_others > 0;
         if let Some(result) = found {
             socket.slot.count_received(len_bytes);
+            crate::wait::count_message();
             socket.received_unlooked += 1;
             let is_unlooked = socket.received_unlooked >= RECEIVES_PER_LOOK;
             self.page.count(Counter::CallsServed, 1);
@@ -594,6 +595,7 @@ fn deliver<R>(socket: &mut UdpSocket, datagram: &Datagram<'_>, read: &mut impl F
 #[inline]
 fn deliver_counted<R>(socket: &mut UdpSocket, datagram: &Datagram<'_>, read: &mut impl FnMut(Delivery<'_>) -> R) -> R {
     socket.slot.count_received(datagram.payload.len());
+    crate::wait::count_message();
     deliver(socket, datagram, read)
 }
 

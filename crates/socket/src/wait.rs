@@ -102,6 +102,8 @@ struct OfThread {
     used: Cell<(u64, ThreadUsage)>,
     /// When a thread that spins forever last said so.
     told_ns: Cell<u64>,
+    /// Messages that it has received.
+    passed: Cell<u64>,
 }
 
 thread_local! {
@@ -113,8 +115,15 @@ thread_local! {
                 place: Cell::new(Place::NONE),
                 used: Cell::new((0, ThreadUsage { cpu_ns: 0, voluntary_switches: 0, involuntary_switches: 0 })),
                 told_ns: Cell::new(0),
+                passed: Cell::new(0),
             }
         };
+}
+
+/// The thread has received a message.
+#[inline]
+pub(crate) fn count_message() {
+    OF_THREAD.with(|own| own.passed.set(own.passed.get().wrapping_add(1)));
 }
 
 /// Of a time in which a thread used so much, how long others had its CPU. Where it slept too, only a guess is left: what they
@@ -141,6 +150,10 @@ impl World for &OfThread {
 
     fn give_way(&mut self) {
         sched_yield();
+    }
+
+    fn passed(&self) -> u64 {
+        self.passed.get()
     }
 
     fn spins(&mut self, now_ns: u64) -> bool {

@@ -1,4 +1,7 @@
+use super::contest::{CYCLE_SHIFT, PART_SHIFT};
 use super::*;
+
+const CYCLE_NS: u64 = 1 << CYCLE_SHIFT;
 
 const MS: u64 = 1_000_000;
 
@@ -9,6 +12,7 @@ struct Met {
     has_room: bool,
     is_in_table: bool,
     gave_way: u32,
+    passed: u64,
 }
 
 impl World for Met {
@@ -28,6 +32,10 @@ impl World for Met {
     fn sleeps(&mut self) {
         self.is_in_table = false;
     }
+
+    fn passed(&self) -> u64 {
+        self.passed
+    }
 }
 
 /// A thread in virtual time.
@@ -35,11 +43,18 @@ struct Thread {
     auto: Auto,
     met: Met,
     now_ns: u64,
+    /// What a wait ends with.
+    messages: [u64; 3],
 }
 
 impl Thread {
     fn new() -> Thread {
-        Thread { auto: Auto::new(), met: Met { has_room: true, ..Met::default() }, now_ns: 7 * CYCLE_NS }
+        Thread {
+            auto: Auto::new(),
+            met: Met { has_room: true, ..Met::default() },
+            now_ns: 64 * CYCLE_NS,
+            messages: [1; 3],
+        }
     }
 
     /// A wait that takes as long as what it does costs, nanoseconds: spinning, giving way, sleeping. What it did first.
@@ -53,6 +68,7 @@ impl Thread {
             slept = self.auto.turn(self.now_ns, self.now_ns - began_ns, &mut self.met) == Doing::Sleeps;
         }
         self.now_ns = ends_ns;
+        self.met.passed += self.messages[doing as usize];
         if slept {
             self.auto.slept(ends_ns - began_ns);
         }
@@ -174,6 +190,65 @@ fn crowd_of_spinners_is_noticed_before_anybody_is_preempted() {
 }
 
 #[test]
+fn spinners_that_were_too_many_for_a_moment_are_no_crowd() {
+    let mut thread = Thread::new();
+    thread.met.has_room = false;
+    thread.wait(SOON);
+    thread.met.has_room = true;
+    thread.wait_for(10 * MS, SOON, |_, _| {});
+    assert_eq!(thread.auto.now(), (Doing::Spins, Why::Calm));
+}
+
+#[test]
+fn ways_to_wait_are_compared_by_messages_and_not_by_waits() {
+    let mut thread = Thread::new();
+    // Who sleeps finds many messages at once.
+    thread.messages = [1, 1, 8];
+    let mut beside = neighbour();
+    thread.wait_for(3 * CYCLE_NS, [10_000, 10_000, 30_000], &mut beside);
+    assert_eq!(thread.wait_for(CYCLE_NS, [10_000, 10_000, 30_000], &mut beside), Doing::Sleeps);
+}
+
+#[test]
+fn what_is_bad_is_tried_for_less_than_a_hundredth_of_the_time() {
+    let mut thread = Thread::new();
+    let bad_to_spin = [40_000, 30_000, 5_000];
+    let mut beside = |met: &mut Met, doing: Doing| met.lost_ns += if doing == Doing::Sleeps { 0 } else { 100_000 };
+    thread.wait_for(64 * CYCLE_NS, bad_to_spin, &mut beside);
+    let (mut tried_ns, ends_ns) = (0, thread.now_ns + 64 * CYCLE_NS);
+    while thread.now_ns < ends_ns {
+        let before_ns = thread.now_ns;
+        let doing = thread.wait(bad_to_spin);
+        beside(&mut thread.met, doing);
+        tried_ns += if doing == Doing::Sleeps { 0 } else { thread.now_ns - before_ns };
+    }
+    assert!((1..64 * CYCLE_NS / 100).contains(&tried_ns), "{tried_ns}");
+}
+
+#[test]
+fn contest_that_begins_again_soon_knows_what_is_best() {
+    let mut thread = Thread::new();
+    thread.wait_for(8 * CYCLE_NS, SOON, neighbour());
+    thread.wait_for(CYCLE_NS, SOON, |_, _| {});
+    assert_eq!(thread.auto.now(), (Doing::Spins, Why::Calm));
+    // Not at the begin of a cycle, where it would try.
+    thread.now_ns = (thread.now_ns | (CYCLE_NS - 1)) + 4 * (1 << PART_SHIFT);
+    thread.met.lost_ns = 10 * MS;
+    thread.wait_for(5 * MS, SOON, |_, _| {});
+    assert_eq!(thread.auto.now(), (Doing::Spins, Why::Preempted));
+}
+
+#[test]
+fn thread_whose_cpu_others_want_sleeps_sooner_for_a_message_that_does_not_come() {
+    let mut thread = Thread::new();
+    thread.wait_for(3 * CYCLE_NS, SOON, neighbour());
+    let began_ns = (thread.now_ns | (CYCLE_NS - 1)) + 1;
+    assert_eq!(thread.auto.begin(began_ns, &mut thread.met), Doing::Spins);
+    let waited_ns = SOON_IN_CONTEST_NS;
+    assert_eq!(thread.auto.turn(began_ns + waited_ns, waited_ns, &mut thread.met), Doing::Sleeps);
+}
+
+#[test]
 fn kernel_threads_that_preempt_for_microseconds_are_no_contest() {
     let mut thread = Thread::new();
     let mut waits = 0_u32;
@@ -186,10 +261,11 @@ fn kernel_threads_that_preempt_for_microseconds_are_no_contest() {
 
 #[test]
 fn all_programs_try_the_same_at_the_same_time() {
-    let tried = |now_ns: u64| Contest::part_of(now_ns).1;
-    assert_eq!(tried(9 * CYCLE_NS), Some(Doing::Spins));
-    assert_eq!(tried(9 * CYCLE_NS + (1 << PART_SHIFT)), Some(Doing::GivesWay));
-    assert_eq!(tried(9 * CYCLE_NS + (2 << PART_SHIFT)), Some(Doing::Sleeps));
-    assert_eq!(tried(9 * CYCLE_NS + (3 << PART_SHIFT)), None);
-    assert_eq!(tried(10 * CYCLE_NS - 1), None);
+    let mut contest = Contest::new(Why::Crowded);
+    let mut tried = |now_ns: u64| contest.follow(now_ns, 0);
+    assert_eq!(tried(9 * CYCLE_NS), Doing::Spins);
+    assert_eq!(tried(9 * CYCLE_NS + (1 << PART_SHIFT)), Doing::GivesWay);
+    assert_eq!(tried(9 * CYCLE_NS + (2 << PART_SHIFT)), Doing::Sleeps);
+    assert_eq!(tried(9 * CYCLE_NS + (3 << PART_SHIFT)), Doing::Sleeps);
+    assert_eq!(tried(10 * CYCLE_NS - 1), Doing::Sleeps);
 }
