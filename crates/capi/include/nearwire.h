@@ -154,7 +154,8 @@ struct nearwire_options {
     uint32_t rx_frames;   /**< buffers of each receive queue, up to 32768; 0 is 128, and 256 for AF_PACKET */
     uint32_t tx_frames;   /**< buffers for sending, up to 32768; 0 is 64 */
     uint32_t slots;       /**< slots of loaded frames, up to 32768; 0 is 16 */
-    uint32_t frame_bytes; /**< size of an AF_XDP buffer, 2048 or 4096, of which the kernel uses 256; 0 follows the MTU */
+    uint32_t frame_bytes; /**< size of an AF_XDP buffer, 2048 or 4096, of which the kernel uses 256; 0 follows the MTU. A longer
+                               frame lies in several (Linux 6.6), and takes as many of rx_frames */
     uint32_t busy_poll_us; /**< AF_XDP: each look polls the device queue for so long (SO_BUSY_POLL); 0 is off */
     uint32_t reserved;     /**< 0 */
 };

@@ -39,9 +39,10 @@ fn exits(host: &mut EmulatedHost, command: &str, status: i32) -> String {
 
 fn measure(first: u32, more: &str) -> String {
     let second = first + 1;
+    let size = if more.contains("--size") { "" } else { "--size 64" };
     format!(
-        "nearwire bench --cable nic{first}:nic{second} --count 20 --rounds 1 --warm-up 2 --size 64 --tx prepared --rx in-place \
-         --timeout 1s {more}"
+        "nearwire bench --cable nic{first}:nic{second} --count 20 --rounds 1 --warm-up 2 --tx prepared --rx in-place \
+         --timeout 1s {size} {more}"
     )
 }
 
@@ -57,6 +58,7 @@ fn ports_carry_frames_on_drivers_of_real_devices() {
     }
     a_mode_that_the_driver_lacks_is_refused_by_its_name(&mut host);
     all_queues_receive(&mut host);
+    jumbo_frames_pass(&mut host);
     tags_pass_filters_and_stripping(&mut host);
 }
 
@@ -85,6 +87,22 @@ fn a_mode_that_the_driver_lacks_is_refused_by_its_name(host: &mut EmulatedHost) 
 fn all_queues_receive(host: &mut EmulatedHost) {
     let said = exits(host, &measure(0, "frame/xdp"), 0);
     assert!(said.contains("rx queue 0+1"), "{said}");
+}
+
+/// In the modes that the drivers have at an MTU of 9000.
+fn jumbo_frames_pass(host: &mut EmulatedHost) {
+    for (first, driver, modes) in
+        [(0, "virtio_net", &["native", "generic"][..]), (2, "e1000e", &["generic"]), (4, "vmxnet3", &["generic"])]
+    {
+        let mtu = |bytes| format!("for nic in {first} {}; do /bin/ip link set nic$nic mtu {bytes}; done", first + 1);
+        exits(host, &mtu(9000), 0);
+        for mode in modes {
+            let said = exits(host, &measure(first, &format!("frame/xdp udp/bypass --size 8000 --xdp {mode}")), 0);
+            assert!(said.contains("MTU 9000") && said.contains(&format!("AF_XDP {mode}")), "{driver}, {mode}: {said}");
+            assert_eq!(lost(&said), [0, 0], "{driver}, {mode}: {said}");
+        }
+        exits(host, &mtu(1500), 0);
+    }
 }
 
 /// A virtio-net device drops VLANs that the host has no interface for; the others take tags out.

@@ -72,8 +72,8 @@ pub(crate) const FRAMES_AT_ONCE: u32 = attached::FILL_FRAMES;
 /// What a ring holds, as SO_RCVBUF would charge it if the frames were small. A reader that takes its own datagrams out of the ring
 /// has that much beside its receive buffer; one that asks by poll(2) or epoll(7) first has it in the queue.
 const RING_BYTES: u64 = FRAMES_AT_ONCE as u64 * 1024;
-/// No port has longer frames.
-const FRAME_BYTES_MOST: usize = 4096;
+/// Datagrams that are longer wait in memory that is allocated for each: slots for the largest MTU there is would be 64 KiB.
+const SLOT_BYTES_MOST: usize = 16 * 1024;
 /// Frames that a port's rings may hold when it is given up.
 const FRAMES_LEFT_MOST: u32 = 1 << 16;
 /// Data that comes by the kernel makes one ask whether the ports' programs are attached still, no more often than this: a
@@ -172,9 +172,8 @@ impl Engine {
         let _ = rustix::rand::getrandom(&mut secret, rustix::rand::GetRandomFlags::empty());
         let (tables, known) = KernelTables::open_with(|descriptor| Ok(place(descriptor)))?;
         let mut stack_config = StackConfig { asks_paths: true, ..StackConfig::new(u64::from_ne_bytes(secret)) };
-        if known.iter().any(|update| is_wider_than(update, stack_config.queue_slot_bytes)) {
-            stack_config.queue_slot_bytes = FRAME_BYTES_MOST;
-        }
+        let widest_bytes = known.iter().map(mtu_bytes).fold(stack_config.queue_slot_bytes, usize::max);
+        stack_config.queue_slot_bytes = widest_bytes.next_multiple_of(2048).min(SLOT_BYTES_MOST);
         let mut stack = Stack::new(stack_config);
         stack.udp_allow_beyond_buffer(RING_BYTES);
         let mut interfaces = Interfaces::new(config);
@@ -765,9 +764,12 @@ impl OpenError {
     }
 }
 
-/// Whether an interface carries datagrams longer than so many bytes.
-fn is_wider_than(update: &Update, bytes: usize) -> bool {
-    matches!(update, Update::NewLink(link) if link.kind == LinkKind::Ethernet && link.mtu_bytes as usize > bytes)
+/// Of an interface that datagrams come by.
+fn mtu_bytes(update: &Update) -> usize {
+    match update {
+        Update::NewLink(link) if link.kind == LinkKind::Ethernet => link.mtu_bytes as usize,
+        _ => 0,
+    }
 }
 
 fn watch_port(watch: &Watch, port: &XdpPort) -> Result<(), PortError> {

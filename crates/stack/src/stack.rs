@@ -17,7 +17,7 @@ pub struct StackConfig {
     /// How many datagrams may wait to be read, over all endpoints. SO_RCVBUF bounds each of them; this bounds what a program
     /// with very many that it never reads can cost.
     pub queue_slots: u32,
-    /// The longest datagram that can wait, bytes: at least the largest MTU in use.
+    /// The longest datagram that waits without memory of its own being allocated, bytes: at least the largest MTU in use.
     pub queue_slot_bytes: usize,
     /// Whoever feeds the stack answers [`Stack::take_path_question`]. Without that, packets go as long as interface and route
     /// carry, unless an [`Update::Path`] said otherwise.

@@ -35,6 +35,9 @@ pub struct BenchArgs {
     /// Where the wire is: 'virtual', two interfaces IF0:IF1 that a cable joins, or a responder's HOST:PORT
     #[arg(long, value_name = "CABLE", default_value = "virtual")]
     pub cable: CableArg,
+    /// MTU of the virtual cable; others have that of their interfaces
+    #[arg(long, value_name = "BYTES", default_value_t = 1500, value_parser = clap::value_parser!(u32).range(1280..=65_535))]
+    pub mtu: u32,
     /// Token that the responder on the other host printed
     #[arg(long, env = "NEARWIRE_TOKEN", hide_env_values = true, value_name = "TOKEN")]
     pub token: Option<String>,

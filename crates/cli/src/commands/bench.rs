@@ -38,7 +38,8 @@ pub fn run(args: &BenchArgs) -> Outcome {
     take_privileges(&args.cable)?;
     let (cpus, cpu_choice) = cpus(args)?;
     let pairs = if Workload::from(args.workload) == Workload::Forward { 2 } else { 1 };
-    let mut bed = lay(&args.cable, args.token.as_deref(), pairs, cpus)?;
+    let options = VirtualCableOptions { pairs, mtu_bytes: args.mtu, ..Default::default() };
+    let mut bed = lay(&args.cable, args.token.as_deref(), options, cpus)?;
     let measured = measure(args, &mut bed, cpus, cpu_choice);
     let put_back = bed.take_up();
     let Measured { mut record, failure } = match (measured, &put_back) {
@@ -99,14 +100,17 @@ pub fn take_privileges(cable: &CableArg) -> Result<(), Failure> {
     enter_user_namespace().context("become root in a user namespace (run as root otherwise)").or_exit(CANNOT)
 }
 
-/// Lays the cable and starts or joins the responder.
-pub fn lay(cable: &CableArg, token: Option<&str>, pairs: u32, cpus: Option<CpuPair>) -> Result<TestBed, Failure> {
+/// Lays the cable, a virtual one by `options`, and starts or joins the responder.
+pub fn lay(
+    cable: &CableArg,
+    token: Option<&str>,
+    options: VirtualCableOptions,
+    cpus: Option<CpuPair>,
+) -> Result<TestBed, Failure> {
     let cpu = cpus.map(|cpus| cpus.responder);
     let program = std::env::current_exe().context("find this program's own file").or_exit(FAILED)?;
     let cable: Box<dyn Cable> = match cable {
-        CableArg::Virtual => {
-            Box::new(VirtualCable::lay(VirtualCableOptions { pairs, ..Default::default() }).map_err(lab_failure)?)
-        }
+        CableArg::Virtual => Box::new(VirtualCable::lay(options).map_err(lab_failure)?),
         CableArg::Loopback(near, far) => {
             let mut guardian = Command::new(&program);
             guardian.args(["lend", near, far]);

@@ -2,6 +2,7 @@
 
 use nearwire_bench::cells::try_path;
 use nearwire_bench::paths::ALL;
+use nearwire_lab::VirtualCableOptions;
 use nearwire_sys::tsc::Clock;
 
 use super::bench::{lay, take_privileges};
@@ -11,7 +12,7 @@ use crate::output;
 
 pub fn run(args: &PathsArgs) -> Outcome {
     take_privileges(&CableArg::Virtual)?;
-    let mut bed = lay(&CableArg::Virtual, None, 1, None)?;
+    let mut bed = lay(&CableArg::Virtual, None, VirtualCableOptions::default(), None)?;
     let clock = Clock::calibrate();
     let tried = ALL.map(|(name, path, what)| (name, what, try_path(&mut bed, clock, path, None).err()));
     let text = if args.json {

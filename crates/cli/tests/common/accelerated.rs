@@ -39,6 +39,11 @@ pub struct Running {
 impl Bed {
     /// `None` where the test has to be skipped.
     pub fn lay() -> Option<Bed> {
+        Bed::lay_with_mtu(VirtualCableOptions::default().mtu_bytes)
+    }
+
+    /// The same over a cable with this MTU.
+    pub fn lay_with_mtu(mtu_bytes: u32) -> Option<Bed> {
         if !may_run() {
             return None;
         }
@@ -49,7 +54,7 @@ impl Bed {
         }
         let library = std::env::current_exe().unwrap().with_file_name("libnearwire_preload.so");
         assert!(library.exists(), "cargo builds the library before these tests, but there is no {}", library.display());
-        let cable = VirtualCable::lay(VirtualCableOptions::default()).unwrap();
+        let cable = VirtualCable::lay(VirtualCableOptions { mtu_bytes, ..VirtualCableOptions::default() }).unwrap();
         let bed = Bed { cable, directory: tempfile::tempdir().unwrap(), library };
         // The kernels find each other's hardware address.
         let near = bed.cable.near();

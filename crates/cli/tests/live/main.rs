@@ -12,12 +12,13 @@ mod capture_process;
 #[path = "../common/mod.rs"]
 mod common;
 mod dry_run;
+mod jumbo;
 mod status_live;
 
 use nearwire_lab::emulated_host::{HostHardware, OwnTests, StockKernel};
 
 /// What the kernel has a part in, and not the words of refusals. Each takes seconds in emulation.
-const TESTS: [&str; 11] = [
+const TESTS: [&str; 13] = [
     "bench::every_named_path",
     "capture::datagrams_captured",
     "capture::frames_beyond_the_ring",
@@ -25,6 +26,8 @@ const TESTS: [&str; 11] = [
     "capture_process::capture_with_limits",
     "capture_process::capturer_killed",
     "dry_run",
+    "jumbo::datagrams_of_accelerated",
+    "jumbo::kernel_without",
     "status_live::program_running",
     "status_live::interface_of_another_process",
     "status_live::times_asked_for",

@@ -92,8 +92,13 @@ pub struct Bed<'a> {
 
 impl<'a> Bed<'a> {
     pub fn lay(programs: &'a Programs, number: usize) -> Self {
+        Self::with_mtu(programs, number, VirtualCableOptions::default().mtu_bytes)
+    }
+
+    pub fn with_mtu(programs: &'a Programs, number: usize, mtu_bytes: u32) -> Self {
         // One queue: several keep no order among sources, on the kernel either.
-        let cable = VirtualCable::lay(VirtualCableOptions { queues: 1, ..VirtualCableOptions::default() }).unwrap();
+        let options = VirtualCableOptions { queues: 1, mtu_bytes, ..VirtualCableOptions::default() };
+        let cable = VirtualCable::lay(options).unwrap();
         let directory = tempfile::Builder::new().prefix(&format!("nearwire-bed{number}-")).tempdir().unwrap();
         for end in [cable.near(), cable.far()] {
             end.namespace.enter(|| SYSCTLS.iter().for_each(|(path, value)| set_sysctl(path, value))).unwrap();

@@ -57,7 +57,7 @@ const SEVERAL_QUEUES: &str =
 
 /// Scripts that run on stock kernels too, unless all of them are wanted there: what depends on the kernel, and one of
 /// each kind. In emulation a script takes one to two seconds.
-const ON_STOCK_KERNELS: [&str; 20] = [
+const ON_STOCK_KERNELS: [&str; 22] = [
     "bind.reuseaddr_gives_to_the_last",
     "bind.wildcard_receives_from_cable_and_loopback",
     "connect.again_changes_the_peer",
@@ -66,6 +66,8 @@ const ON_STOCK_KERNELS: [&str; 20] = [
     "exec.socket_is_inherited",
     "fork.child_reads_what_was_queued",
     "ipv6.mapped_addresses",
+    "jumbo.several_wait_in_order",
+    "jumbo.sizes_there_and_back",
     "messages.recvmmsg_waits_for_all",
     "multicast.joined_and_left",
     "options.device_changes_in_mid_life",
@@ -79,6 +81,10 @@ const ON_STOCK_KERNELS: [&str; 20] = [
     "timestamps.of_each_kind",
     "timestamps.timestamping_receive",
 ];
+
+/// Scripts of this file run over a cable for jumbo frames.
+const JUMBO: &str = "jumbo.";
+const JUMBO_MTU_BYTES: u32 = 9000;
 
 /// Cables that are used at once. Scripts mostly wait, so more than there are CPUs.
 const BEDS: usize = 4;
@@ -102,13 +108,18 @@ fn every_script_traces_the_same_as_on_the_kernel() {
     scripts.sort();
     let (count, started) = (scripts.len(), Instant::now());
     scripts.reverse();
-    let queue = Mutex::new(scripts);
+    let (jumbo, scripts) = scripts.into_iter().partition(|name| name.starts_with(JUMBO));
+    let (scripts, jumbo) = (Mutex::new(scripts), Mutex::new(jumbo));
     let differing = Mutex::new(Vec::new());
     std::thread::scope(|scope| {
-        for number in 0..BEDS {
-            let (queue, differing, programs) = (&queue, &differing, &programs);
+        for number in 0..=BEDS {
+            let (scripts, jumbo, differing, programs) = (&scripts, &jumbo, &differing, &programs);
             scope.spawn(move || {
-                let mut bed = Bed::lay(programs, number);
+                let (queue, mut bed) = if number < BEDS {
+                    (scripts, Bed::lay(programs, number))
+                } else {
+                    (jumbo, Bed::with_mtu(programs, number, JUMBO_MTU_BYTES))
+                };
                 while let Some(script) = { queue.lock().unwrap().pop() } {
                     differing.lock().unwrap().extend(compared(&mut bed, &script));
                 }

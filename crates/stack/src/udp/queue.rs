@@ -31,7 +31,8 @@ pub(crate) struct Pool {
     held_slots: usize,
     /// What an endpoint may have beyond its SO_RCVBUF, as long as few slots hold something.
     allowance_bytes: u64,
-    /// Payloads that are longer than a slot, by slot: few, as only those have them that came by the kernel.
+    /// Payloads that are longer than a slot, by slot: few, as only those have them that came by the kernel, or by an interface whose
+    /// MTU grew.
     long: Vec<(u32, Box<[u8]>)>,
 }
 
@@ -98,7 +99,7 @@ impl Queue {
 pub(crate) enum QueueError {
     /// SO_RCVBUF is used up.
     Full,
-    /// The pool is empty, or its slots are too small.
+    /// The pool is empty.
     Memory,
 }
 
@@ -166,8 +167,8 @@ impl Pool {
         Some(at as u32)
     }
 
-    /// Appends a copy. One datagram more than the limit is taken, as by the kernel, so that a small buffer holds at
-    /// least one (`net/ipv4/udp.c`, `__udp_enqueue_schedule_skb`).
+    /// Appends a copy, for which memory is allocated if it is longer than a slot. One datagram more than the limit is taken, as by the
+    /// kernel, so that a small buffer holds at least one (`net/ipv4/udp.c`, `__udp_enqueue_schedule_skb`).
     #[inline]
     pub(crate) fn push(
         &mut self,
@@ -180,10 +181,13 @@ impl Pool {
         }
         let payload = datagram.payload;
         let slot = Slot { next: NONE, len_bytes: payload.len() as u32, meta: Meta::of(datagram) };
-        let fits = payload.len() <= self.slot_bytes;
-        let at = if fits { self.take_slot(slot) } else { None }.ok_or(QueueError::Memory)?;
-        let start = at as usize % SLAB_SLOTS * self.slot_bytes;
-        self.slabs[at as usize / SLAB_SLOTS].bytes[start..start + payload.len()].copy_from_slice(payload);
+        let at = self.take_slot(slot).ok_or(QueueError::Memory)?;
+        if payload.len() <= self.slot_bytes {
+            let start = at as usize % SLAB_SLOTS * self.slot_bytes;
+            self.slabs[at as usize / SLAB_SLOTS].bytes[start..start + payload.len()].copy_from_slice(payload);
+        } else {
+            self.keep_long(at, payload);
+        }
         match self.slot_mut(queue.last) {
             Some(last) if !queue.is_empty() => last.next = at,
             _ => queue.first = at,
@@ -195,25 +199,9 @@ impl Pool {
         Ok(())
     }
 
-    /// The same of a datagram of any length, which may allocate. It came by the kernel.
-    pub(crate) fn push_of_kernel(
-        &mut self,
-        queue: &mut Queue,
-        limit_bytes: u32,
-        datagram: &Datagram<'_>,
-    ) -> Result<(), QueueError> {
-        let payload = datagram.payload;
-        if payload.len() <= self.slot_bytes {
-            return self.push(queue, limit_bytes, datagram);
-        }
-        self.push(queue, limit_bytes, &Datagram { payload: &[], ..*datagram })?;
-        let at = queue.last;
-        if let Some(slot) = self.slot_mut(at) {
-            slot.len_bytes = payload.len() as u32;
-        }
-        queue.charged_bytes += charge(payload.len()) - charge(0);
+    #[cold]
+    fn keep_long(&mut self, at: u32, payload: &[u8]) {
         self.long.push((at, payload.into()));
-        Ok(())
     }
 
     /// Lends the first datagram; it stays.
@@ -322,10 +310,10 @@ mod tests {
     }
 
     #[test]
-    fn datagram_longer_than_a_slot_pushed_is_refused() {
+    fn datagram_pushed_when_no_slot_is_left_is_refused() {
         let (mut pool, mut queue) = (Pool::new(1, 4), Queue::default());
-        assert_eq!(pool.push(&mut queue, 1000, &datagram(b"12345")), Err(QueueError::Memory));
         assert_eq!(pool.push(&mut queue, 1000, &datagram(b"1234")), Ok(()));
+        assert_eq!(pool.push(&mut queue, 1000, &datagram(b"12345")), Err(QueueError::Memory));
         assert_eq!(pool.push(&mut queue, 1000, &datagram(b"")), Err(QueueError::Memory));
     }
 
@@ -346,14 +334,14 @@ mod tests {
     }
 
     #[test]
-    fn long_datagrams_of_the_kernel_pushed_keep_their_place_and_are_charged() {
+    fn datagrams_longer_than_a_slot_pushed_keep_their_place_and_are_charged() {
         let (mut pool, mut queue) = (Pool::new(3, 4), Queue::default());
         let payloads = [&b"1234567890"[..], b"12", b"abcdefgh"];
         for payload in payloads {
-            assert_eq!(pool.push_of_kernel(&mut queue, 10_000, &datagram(payload)), Ok(()));
+            assert_eq!(pool.push(&mut queue, 10_000, &datagram(payload)), Ok(()));
         }
         assert_eq!(queue.charged_bytes(), 3 * charge(1));
-        assert_eq!(pool.push_of_kernel(&mut queue, 10_000, &datagram(payloads[0])), Err(QueueError::Memory));
+        assert_eq!(pool.push(&mut queue, 10_000, &datagram(payloads[0])), Err(QueueError::Memory));
         for payload in payloads {
             assert_eq!(pool.front(&queue), Some(datagram(payload)));
             pool.pop(&mut queue);

@@ -27,7 +27,7 @@ impl Stack {
         let Some(endpoint) = endpoints.get_mut(id) else { return false };
         let datagram = Datagram { dropped_before: endpoint.dropped, ..*datagram };
         let limit_bytes = endpoint.options.receive_buffer_bytes;
-        let queued: Result<(), QueueError> = pool.push_of_kernel(&mut endpoint.queue, limit_bytes, &datagram);
+        let queued: Result<(), QueueError> = pool.push(&mut endpoint.queue, limit_bytes, &datagram);
         if queued.is_ok() && !endpoint.is_announced {
             endpoint.is_announced = true;
             readable.push(id.index);
