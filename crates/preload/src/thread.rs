@@ -22,7 +22,7 @@ pub struct ThreadState {
     pub call_mask: AtomicU64,
     /// The mask that was in force before.
     pub mask_before: AtomicU64,
-    /// 1 if the two above mean something.
+    /// Whether the two above mean something: the constants of this module.
     pub has_call_mask: AtomicU32,
     /// Handlers that ran in this thread, of those installed with SA_RESTART. Wraps.
     pub restarting: AtomicU32,
@@ -32,6 +32,8 @@ pub struct ThreadState {
     pub plain_set: AtomicU32,
     /// Where on its stack that call is.
     pub plain_at: AtomicUsize,
+    /// One more than the state of cancellation (pthread_setcancelstate) that a fork has to put back, or 0.
+    pub cancel_state: AtomicU32,
 }
 
 /// A handler that was installed with SA_RESTART waits.
@@ -42,6 +44,13 @@ pub const INTERRUPTS: u32 = 2;
 pub const CANCEL_ASKED: u32 = 4;
 /// The C library knows that this thread is cancelled.
 pub const CANCEL_KNOWN: u32 = 8;
+
+/// No mask of a call is in force.
+pub const NO_CALL_MASK: u32 = 0;
+/// The call ends with EINTR: handlers that wait run under its mask.
+pub const HANDLERS_UNDER_CALL_MASK: u32 = 1;
+/// The call ends otherwise: signals that only its mask let through stay pending.
+pub const CALL_MASK_IS_OVER: u32 = 2;
 
 /// `struct ThreadState` has this size.
 const STATE_BYTES: usize = 64;

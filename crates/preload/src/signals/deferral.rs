@@ -27,7 +27,9 @@ use libc::{
 
 use nearwire_sys::own_stack;
 
-use crate::thread::{self, CANCEL_KNOWN, INTERRUPTS, RESTARTS, ThreadState};
+use crate::thread::{
+    self, CALL_MASK_IS_OVER, CANCEL_ASKED, CANCEL_KNOWN, INTERRUPTS, NO_CALL_MASK, RESTARTS, ThreadState,
+};
 use crate::turn::{errno, fail};
 use crate::{cancellation, real};
 
@@ -38,7 +40,7 @@ pub fn inside<R>(work: impl FnOnce() -> R) -> R {
     let outer = thread.in_call.load(Relaxed);
     thread.in_call.store(1, Relaxed);
     compiler_fence(SeqCst);
-    if thread.attention.load(Relaxed) & (CANCEL_KNOWN | thread::CANCEL_ASKED) != 0 && outer == 0 {
+    if thread.attention.load(Relaxed) & (CANCEL_KNOWN | CANCEL_ASKED) != 0 && outer == 0 {
         return cancellation::inside_of_cancelled(thread, work);
     }
     let result = work();
@@ -64,21 +66,31 @@ pub fn leave(thread: &ThreadState, outer: u32) {
 
 /// The same in two halves, for a call of the C library's that calls us before and after. Ended by [`end`].
 pub fn begin() {
-    thread::current().in_call.store(1, Relaxed);
+    let thread = thread::current();
+    thread.in_call.store(1, Relaxed);
     compiler_fence(SeqCst);
+    if thread.attention.load(Relaxed) & (CANCEL_KNOWN | CANCEL_ASKED) != 0 {
+        cancellation::disable_for_fork(thread);
+    }
 }
 
 /// See [`begin`].
 pub fn end() {
-    leave(thread::current(), 0);
+    let thread = thread::current();
+    compiler_fence(SeqCst);
+    thread.in_call.store(0, Relaxed);
+    compiler_fence(SeqCst);
+    cancellation::put_back_after_fork(thread);
+    leave(thread, 0);
 }
 
-/// In the child of a fork: signals that wait are the parent's.
+/// In the child of a fork: signals that wait are the parent's. A thread that was cancelled is so there too.
 pub fn after_fork_in_child() {
     let thread = thread::current();
-    thread.attention.store(0, Relaxed);
+    thread.attention.fetch_and(CANCEL_KNOWN | CANCEL_ASKED, Relaxed);
     thread.in_call.store(0, Relaxed);
-    thread.has_call_mask.store(0, Relaxed);
+    cancellation::put_back_after_fork(thread);
+    thread.has_call_mask.store(NO_CALL_MASK, Relaxed);
     unblock(thread.deferred.swap(0, Relaxed));
 }
 
@@ -92,11 +104,14 @@ fn attend(thread: &ThreadState) {
         cancellation::tell_c_library(thread);
         thread.attention.fetch_and(!(RESTARTS | INTERRUPTS), Relaxed);
         let signals = thread.deferred.swap(0, Relaxed);
-        if thread.has_call_mask.swap(0, Relaxed) == 0 {
-            unblock(signals);
-        } else {
-            deliver_under(thread.call_mask.load(Relaxed));
-            unblock(signals & !thread.mask_before.load(Relaxed));
+        let before = || thread.mask_before.load(Relaxed);
+        match thread.has_call_mask.swap(NO_CALL_MASK, Relaxed) {
+            NO_CALL_MASK => unblock(signals),
+            CALL_MASK_IS_OVER => unblock(signals & !before()),
+            _ => {
+                deliver_under(thread.call_mask.load(Relaxed));
+                unblock(signals & !before());
+            }
         }
     }
     fail(before);
