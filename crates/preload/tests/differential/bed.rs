@@ -45,6 +45,8 @@ pub enum Run {
     Spinning,
     /// With the library, whose calls spin as long as they wait.
     Forever,
+    /// With the library, whose calls spin where that is worth it.
+    Auto,
 }
 
 impl Run {
@@ -55,6 +57,7 @@ impl Run {
             Self::Sleeping => "sleeping",
             Self::Spinning => "spinning",
             Self::Forever => "forever",
+            Self::Auto => "auto",
         }
     }
 
@@ -63,8 +66,9 @@ impl Run {
         match self {
             Self::Kernel | Self::KernelAgain => &[],
             Self::Sleeping => &[("NEARWIRE_SPIN", "0"), ("NEARWIRE_MODE", "generic")],
-            Self::Spinning => &[("NEARWIRE_SPIN", "100us"), ("NEARWIRE_MODE", "native")],
+            Self::Spinning => &[("NEARWIRE_SPIN", "50us"), ("NEARWIRE_MODE", "native")],
             Self::Forever => &[("NEARWIRE_SPIN", "forever"), ("NEARWIRE_MODE", "native")],
+            Self::Auto => &[("NEARWIRE_SPIN", "auto"), ("NEARWIRE_MODE", "native")],
         }
     }
 }
