@@ -34,6 +34,8 @@ pub struct ThreadState {
     pub plain_at: AtomicUsize,
     /// One more than the state of cancellation (pthread_setcancelstate) that a fork has to put back, or 0.
     pub cancel_state: AtomicU32,
+    /// Queued signals of this thread whose information is kept ([`crate::signals::order`]).
+    pub kept: AtomicU32,
 }
 
 /// A handler that was installed with SA_RESTART waits.

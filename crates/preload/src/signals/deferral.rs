@@ -33,6 +33,8 @@ use crate::thread::{
 use crate::turn::{errno, fail};
 use crate::{cancellation, real};
 
+use super::order;
+
 /// Runs one call of the library: handlers and cancellation wait for its end. Calls within calls end with the outermost.
 #[inline(always)]
 pub fn inside<R>(work: impl FnOnce() -> R) -> R {
@@ -216,12 +218,8 @@ unsafe fn defer_in_call(
     let before = errno();
     // With SA_NODEFER it is not blocked yet.
     let mask = change_mask(SIG_BLOCK, bit(signal));
-    // SAFETY: a copy of the kernel's own information, for the calling thread, which may say anything of itself.
-    let queued = unsafe {
-        let (process, thread) = (libc::getpid(), libc::gettid());
-        let (process, thread) = (process as c_ulong, thread as c_ulong);
-        real::syscall(libc::SYS_rt_tgsigqueueinfo, process, thread, signal as c_ulong, info as c_ulong, 0, 0) == 0
-    };
+    // SAFETY: the caller's.
+    let queued = unsafe { send_again(thread, signal, info) };
     if queued {
         if installed.resets {
             install_again(signal, installed.trampoline);
@@ -238,6 +236,26 @@ unsafe fn defer_in_call(
     }
     fail(before);
     queued
+}
+
+/// Sends a signal that was delivered to its thread once more. `false`: the user has too many waiting.
+unsafe fn send_again(thread: &ThreadState, signal: c_int, info: *mut siginfo_t) -> bool {
+    // Those that only a mask lets through may be taken by sigwaitinfo(2), which is not to find tokens.
+    let may_keep = order::is_queued(signal) && thread.has_call_mask.load(Relaxed) == NO_CALL_MASK;
+    // SAFETY: the caller's; a copy of the kernel's own information or a token, for the calling thread, which may say anything
+    // of itself.
+    unsafe {
+        let is_kept = may_keep && !order::is_token(info) && order::keep(thread, signal, info);
+        let token = is_kept.then(|| order::token(signal));
+        let told = token.as_ref().map_or(info.cast_const(), std::ptr::from_ref);
+        let (process, number) = (libc::getpid() as c_ulong, libc::gettid() as c_ulong);
+        let queued =
+            real::syscall(libc::SYS_rt_tgsigqueueinfo, process, number, signal as c_ulong, told as c_ulong, 0, 0) == 0;
+        if is_kept && !queued {
+            order::forget_last(thread, signal);
+        }
+        queued
+    }
 }
 
 /// The kernel took an action of SA_RESETHAND back when it delivered the signal, which is yet to reach its handler.

@@ -347,6 +347,37 @@ SCRIPT(two_signals_run_both_handlers) {
     show_mask();
 }
 
+static int values[64];
+static volatile int value_count;
+static void on_value(int number, siginfo_t *info, void *context) {
+    (void)number, (void)context;
+    if (value_count < 64) values[value_count++] = info->si_value.sival_int;
+}
+
+static void *queue_many(void *unused) {
+    for (int i = 0; i < 64; i++) pthread_sigqueue(waiter, SIGRTMIN, (union sigval){ .sival_int = i });
+    return unused;
+}
+
+SCRIPT(queued_signals_run_in_their_order) {
+    struct sigaction action = { .sa_sigaction = on_value, .sa_flags = SA_SIGINFO | SA_RESTART };
+    sigaction(SIGRTMIN, &action, NULL);
+    shared = bound(0);
+    waiter = pthread_self();
+    int misplaced = 0;
+    for (int round = 0; round < 5; round++) {
+        value_count = 0;
+        struct thread *thread = start_thread("sender", queue_many, NULL);
+        while (value_count < 64) {
+            struct pollfd one = { shared, POLLIN, 0 };
+            poll(&one, 1, 1);
+        }
+        join_thread(thread);
+        for (int i = 0; i < 64; i++) misplaced += values[i] != i;
+    }
+    say("misplaced %d", misplaced);
+}
+
 SCRIPT(recvmmsg_interrupted_tells_what_came) {
     char data[4][10];
     struct iovec parts[4];
