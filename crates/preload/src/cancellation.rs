@@ -18,6 +18,7 @@
 //! the next cancellation point. A thread of the type PTHREAD_CANCEL_ASYNCHRONOUS is cancelled when the call is over.
 
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+use std::sync::atomic::compiler_fence;
 
 use libc::{c_int, pthread_t};
 
@@ -59,14 +60,38 @@ pub fn tell_c_library(thread: &ThreadState) {
 /// One call of a thread that the C library would cancel in any function of its own that waits or opens a file.
 #[cold]
 pub fn inside_of_cancelled<R>(thread: &ThreadState, work: impl FnOnce() -> R) -> R {
-    let mut before: c_int = 0;
-    // SAFETY: `before` is a variable.
-    unsafe { real::pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &raw mut before) };
+    let before = set_state(PTHREAD_CANCEL_DISABLE);
     let result = work();
-    // SAFETY: the state that the thread had.
-    unsafe { real::pthread_setcancelstate(before, std::ptr::null_mut()) };
+    // In no call: one of the type PTHREAD_CANCEL_ASYNCHRONOUS ends here, and what it cleans up may make calls.
+    compiler_fence(SeqCst);
+    thread.in_call.store(0, Relaxed);
+    compiler_fence(SeqCst);
+    set_state(before);
     deferral::leave(thread, 0);
     result
+}
+
+/// pthread_setcancelstate(3) of the calling thread, which gives the former one.
+fn set_state(state: c_int) -> c_int {
+    let mut before: c_int = 0;
+    // SAFETY: `before` is a variable, and the state one of the two that there are.
+    unsafe { real::pthread_setcancelstate(state, &raw mut before) };
+    before
+}
+
+/// A cancelled thread is about to fork, which is no cancellation point: what the library does on the way has some.
+#[cold]
+pub fn disable_for_fork(thread: &ThreadState) {
+    let before = set_state(PTHREAD_CANCEL_DISABLE);
+    thread.cancel_state.store(before.cast_unsigned() + 1, Relaxed);
+}
+
+/// The fork is over, in the parent or in the child.
+pub fn put_back_after_fork(thread: &ThreadState) {
+    let before = thread.cancel_state.swap(0, Relaxed);
+    if before != 0 {
+        set_state((before - 1).cast_signed());
+    }
 }
 
 /// pthread_cancel(3).

@@ -36,6 +36,7 @@ use crate::{real, thread};
 
 pub mod deferral;
 pub mod older;
+pub mod order;
 #[cfg(test)]
 mod tests;
 
@@ -94,6 +95,10 @@ unsafe extern "C-unwind" fn on_signal<const WORD: usize>(signal: c_int, info: *m
         return;
     }
     let thread = thread::current();
+    if order::is_queued(signal) && thread.kept.load(Relaxed) != 0 {
+        // SAFETY: as above.
+        unsafe { order::bring_first(thread, signal, info) };
+    }
     let count = if restarts { &thread.restarting } else { &thread.interrupting };
     count.fetch_add(1, Relaxed);
     // SAFETY: the word was stored before the kernel had the action, so it is the address of the program's handler,
@@ -216,6 +221,7 @@ fn owns_the_table() -> bool {
 pub fn reset_after_fork() {
     OWNER.store(rustix::process::getpid().as_raw_nonzero().get(), Relaxed);
     CHANGING.store(false, Release);
+    order::forget_all(thread::current());
 }
 
 /// One thread at a time changes actions, with all signals blocked so that no handler of its own waits for it.

@@ -1,6 +1,6 @@
 //! What the library keeps of each thread: whether it is in a call of ours, and what waits for the end of that call.
 //!
-//! It is one cache line at a fixed distance from the thread pointer (the initial-exec model of thread-local storage): the
+//! It is two cache lines, of which most calls use the first, at a fixed distance from the thread pointer (the initial-exec model of thread-local storage): the
 //! library is there when the program starts, so its storage is part of each thread's static block. So it is reached in two
 //! instructions, without a call that could allocate in a signal handler, and that of another thread is found by its
 //! `pthread_t`. Rust's own thread-local storage in a shared library is neither.
@@ -22,7 +22,7 @@ pub struct ThreadState {
     pub call_mask: AtomicU64,
     /// The mask that was in force before.
     pub mask_before: AtomicU64,
-    /// 1 if the two above mean something.
+    /// Whether the two above mean something: the constants of this module.
     pub has_call_mask: AtomicU32,
     /// Handlers that ran in this thread, of those installed with SA_RESTART. Wraps.
     pub restarting: AtomicU32,
@@ -32,6 +32,10 @@ pub struct ThreadState {
     pub plain_set: AtomicU32,
     /// Where on its stack that call is.
     pub plain_at: AtomicUsize,
+    /// One more than the state of cancellation (pthread_setcancelstate) that a fork has to put back, or 0.
+    pub cancel_state: AtomicU32,
+    /// Queued signals of this thread whose information is kept ([`crate::signals::order`]).
+    pub kept: AtomicU32,
     /// One more than the eventfd that ends the sleep which the thread is about to begin, or 0: what a signal writes to.
     pub sleeps_on: AtomicU32,
 }
@@ -45,8 +49,15 @@ pub const CANCEL_ASKED: u32 = 4;
 /// The C library knows that this thread is cancelled.
 pub const CANCEL_KNOWN: u32 = 8;
 
+/// No mask of a call is in force.
+pub const NO_CALL_MASK: u32 = 0;
+/// The call ends with EINTR: handlers that wait run under its mask.
+pub const HANDLERS_UNDER_CALL_MASK: u32 = 1;
+/// The call ends otherwise: signals that only its mask let through stay pending.
+pub const CALL_MASK_IS_OVER: u32 = 2;
+
 /// `struct ThreadState` has this size.
-const STATE_BYTES: usize = 64;
+const STATE_BYTES: usize = 128;
 const _: () = assert!(size_of::<ThreadState>() == STATE_BYTES && align_of::<ThreadState>() == 64);
 
 global_asm!(

@@ -14,7 +14,9 @@ use crate::calls::process;
 use crate::real;
 use crate::signals::deferral;
 use crate::state::{self, Subject};
-use crate::thread::{self, CANCEL_ASKED, INTERRUPTS, RESTARTS, ThreadState};
+use crate::thread::{
+    self, CALL_MASK_IS_OVER, CANCEL_ASKED, HANDLERS_UNDER_CALL_MASK, INTERRUPTS, NO_CALL_MASK, RESTARTS, ThreadState,
+};
 
 /// Why a turn ended the call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -86,6 +88,15 @@ impl<'m> Turns<'m> {
     /// are left in it.
     #[inline]
     pub fn turn(&mut self, also: &mut Vec<pollfd>) -> Turn {
+        let turn = self.next(also);
+        if let (Turn::Interrupted, Some(mask)) = (turn, &mut self.masked) {
+            mask.is_interrupted = true;
+        }
+        turn
+    }
+
+    #[inline]
+    fn next(&mut self, also: &mut Vec<pollfd>) -> Turn {
         if let (Some(mask), None) = (self.wait.mask, &self.masked) {
             self.masked = Some(CallMask::put(mask));
             let now = self.again();
@@ -263,9 +274,12 @@ impl Drop for HeldSignals {
     }
 }
 
-/// A mask of the program's (ppoll, pselect, epoll_pwait) that is in force while it lives; handlers that wait run under it at
-/// the end of the call.
-struct CallMask;
+/// A mask of the program's (ppoll, pselect, epoll_pwait) that is in force while it lives. Where the call ends with EINTR the
+/// handlers that wait run under it. Else what only this mask let through is pending again, for the next call: a program may
+/// rely on no handler having run in a call that tells of something (`restore_saved_sigmask_unless`).
+struct CallMask {
+    is_interrupted: bool,
+}
 
 impl CallMask {
     fn put(mask: &sigset_t) -> CallMask {
@@ -274,19 +288,22 @@ impl CallMask {
         let before = deferral::set_mask(u64::MAX) & !thread.deferred.load(Relaxed);
         thread.mask_before.store(before, Relaxed);
         thread.call_mask.store(mask, Relaxed);
-        thread.has_call_mask.store(1, Relaxed);
+        thread.has_call_mask.store(HANDLERS_UNDER_CALL_MASK, Relaxed);
         deferral::set_mask(mask | thread.deferred.load(Relaxed));
-        CallMask
+        CallMask { is_interrupted: false }
     }
 }
 
 impl Drop for CallMask {
     fn drop(&mut self) {
         let thread = thread::current();
-        if thread.attention.load(Relaxed) & (RESTARTS | INTERRUPTS) == 0 {
-            thread.has_call_mask.store(0, Relaxed);
-        }
+        // First, as a signal that only the call's mask lets through may still come before that is gone.
+        let how = if self.is_interrupted { HANDLERS_UNDER_CALL_MASK } else { CALL_MASK_IS_OVER };
+        thread.has_call_mask.store(how, Relaxed);
         deferral::set_mask(thread.mask_before.load(Relaxed) | thread.deferred.load(Relaxed));
+        if thread.attention.load(Relaxed) & (RESTARTS | INTERRUPTS) == 0 {
+            thread.has_call_mask.store(NO_CALL_MASK, Relaxed);
+        }
     }
 }
 

@@ -84,10 +84,11 @@ pub unsafe fn receive(
     flags: c_int,
     original: impl Fn(c_int, c_int) -> ssize_t,
 ) -> Option<ssize_t> {
+    let mut left = None;
     loop {
         cancellation::point();
         // SAFETY: the caller's.
-        match deferral::inside(|| unsafe { attempt(fd, into, flags, false, &original) })? {
+        match deferral::inside(|| unsafe { attempt(fd, into, flags, (false, &mut left), &original) })? {
             Ended(result) => return Some(result),
             Restart => {}
         }
@@ -96,7 +97,7 @@ pub unsafe fn receive(
 
 /// The same as part of a call, which is left when the attempt says so. `is_more`: the call has a datagram already, so what
 /// comes while it waits is first for calls that wait for longer (`__skb_wait_for_more_packets` queues them). In between, a
-/// thread that spins would take all from those that sleep.
+/// thread that spins would take all from those that sleep. `left`: of SO_RCVTIMEO, where the call began before.
 ///
 /// # Safety
 /// As for [`receive`].
@@ -105,7 +106,7 @@ pub unsafe fn attempt(
     fd: c_int,
     into: Into,
     flags: c_int,
-    is_more: bool,
+    (is_more, left): (bool, &mut Option<Duration>),
     original: &impl Fn(c_int, c_int) -> ssize_t,
 ) -> Option<Attempt> {
     if !state::is_in_use() {
@@ -161,7 +162,9 @@ pub unsafe fn attempt(
                 if flags & libc::MSG_DONTWAIT != 0 {
                     return None;
                 }
+                let timeout = left.or(timeout);
                 if let Some(ended) = wait_for_shadow(&mut waiting, fd, timeout, original)? {
+                    *left = waiting.and_then(|waiting| waiting.turns.rest());
                     return Some(ended);
                 }
             }
@@ -173,7 +176,9 @@ pub unsafe fn attempt(
                     std::thread::yield_now();
                     continue;
                 }
+                let timeout = left.or(timeout);
                 if let Some(ended) = Waiting::turn(&mut waiting, fd, timeout, true, &mut Vec::new())? {
+                    *left = waiting.and_then(|waiting| waiting.turns.rest());
                     return Some(ended);
                 }
             }

@@ -79,7 +79,7 @@ pub unsafe extern "C" fn _Exit(status: c_int) -> ! {
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn chroot(path: *const c_char) -> c_int {
-    process::before_new_root();
+    deferral::inside_deep(process::before_new_root);
     // SAFETY: the caller's, as for the C function.
     unsafe { real::chroot(path) }
 }

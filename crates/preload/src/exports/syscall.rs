@@ -14,6 +14,7 @@ use libc::{c_int, c_long, c_uint, c_ulong, sigset_t, size_t, timespec};
 use super::{descriptors, epoll, poll, sockets, transfer};
 use crate::calls::process;
 use crate::probe::is_readable;
+use crate::signals::deferral;
 use crate::turn::to_timespec;
 use crate::{io_uring, real};
 
@@ -42,7 +43,7 @@ pub unsafe extern "C-unwind" fn syscall(
                 return uses_io_uring(number, arguments);
             }
             libc::SYS_chroot | libc::SYS_pivot_root => {
-                process::before_new_root();
+                deferral::inside_deep(process::before_new_root);
                 None
             }
             _ => by_name(number, arguments).or_else(|| by_older_name(number, arguments)),
@@ -55,12 +56,12 @@ pub unsafe extern "C-unwind" fn syscall(
 /// the first call that is seen is not the one that made it.
 unsafe fn uses_io_uring(number: c_long, [a, b, c, d, e, f]: [c_ulong; 6]) -> c_long {
     if number != libc::SYS_io_uring_setup {
-        io_uring::set_up();
+        deferral::inside_deep(io_uring::set_up);
     }
     // SAFETY: the caller's, as for the C function.
     let result = unsafe { real::syscall(number, a, b, c, d, e, f) };
     if result >= 0 {
-        io_uring::set_up();
+        deferral::inside_deep(io_uring::set_up);
     }
     result
 }

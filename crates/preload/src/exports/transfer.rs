@@ -3,7 +3,7 @@
 #![allow(missing_docs, reason = "each is the C function of its name")]
 
 use std::ptr;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use libc::{
     FILE, c_char, c_int, c_uint, c_void, iovec, loff_t, mmsghdr, msghdr, off_t, off64_t, size_t, sockaddr, socklen_t,
@@ -259,9 +259,10 @@ pub unsafe extern "C-unwind" fn recvmmsg(
         };
         let started = Instant::now();
         let deadline = time.and_then(|time| started.checked_add(time));
+        let mut left = None;
         let received = loop {
             cancellation::point();
-            match deferral::inside(|| recv_messages(fd, messages, count, flags, deadline)) {
+            match deferral::inside(|| recv_messages(fd, messages, count, flags, (deadline, &mut left))) {
                 Received::Ended(received) => break received,
                 Received::Restart => {}
                 Received::Kernel => return real::recvmmsg(fd, messages, count, flags, timeout),
@@ -293,7 +294,7 @@ unsafe fn recv_messages(
     messages: *mut mmsghdr,
     count: c_uint,
     flags: c_int,
-    deadline: Option<Instant>,
+    (deadline, left): (Option<Instant>, &mut Option<Duration>),
 ) -> Received {
     let mut each = flags & !libc::MSG_WAITFORONE;
     let (mut done, before) = (0, errno());
@@ -302,7 +303,7 @@ unsafe fn recv_messages(
         // SAFETY: the caller's array.
         let length = unsafe {
             if is_plausible(entry, size_of::<mmsghdr>()) {
-                let length = match recv_message_inside(fd, &raw mut (*entry).msg_hdr, each, done > 0) {
+                let length = match recv_message_inside(fd, &raw mut (*entry).msg_hdr, each, (done > 0, &mut *left)) {
                     Some(Attempt::Ended(length)) => length,
                     Some(Attempt::Restart) if done == 0 => return Received::Restart,
                     None if done == 0 => return Received::Kernel,
@@ -327,7 +328,7 @@ unsafe fn recv_messages(
             }
             break;
         }
-        done += 1;
+        (done, *left) = (done + 1, None);
         if flags & libc::MSG_WAITFORONE != 0 {
             each |= libc::MSG_DONTWAIT;
         }
@@ -342,15 +343,20 @@ unsafe fn recv_messages(
     Received::Ended(done as c_int)
 }
 
-/// `is_more`: the call has a datagram already.
-unsafe fn recv_message_inside(fd: c_int, message: *mut msghdr, flags: c_int, is_more: bool) -> Option<Attempt> {
+/// As [`receive::attempt`].
+unsafe fn recv_message_inside(
+    fd: c_int,
+    message: *mut msghdr,
+    flags: c_int,
+    waits: (bool, &mut Option<Duration>),
+) -> Option<Attempt> {
     // SAFETY: the caller's, as for the C function.
     unsafe {
         if message.is_null() {
             return None;
         }
         let original = |fd, more| real::recvmsg(fd, message, flags | more);
-        receive::attempt(fd, Into::Message(message), flags, is_more, &original)
+        receive::attempt(fd, Into::Message(message), flags, waits, &original)
     }
 }
 

@@ -27,9 +27,13 @@ use libc::{
 
 use nearwire_sys::own_stack;
 
-use crate::thread::{self, CANCEL_KNOWN, INTERRUPTS, RESTARTS, ThreadState};
+use crate::thread::{
+    self, CALL_MASK_IS_OVER, CANCEL_ASKED, CANCEL_KNOWN, INTERRUPTS, NO_CALL_MASK, RESTARTS, ThreadState,
+};
 use crate::turn::{self, errno, fail};
 use crate::{cancellation, real};
+
+use super::order;
 
 /// Runs one call of the library: handlers and cancellation wait for its end. Calls within calls end with the outermost.
 #[inline(always)]
@@ -38,7 +42,7 @@ pub fn inside<R>(work: impl FnOnce() -> R) -> R {
     let outer = thread.in_call.load(Relaxed);
     thread.in_call.store(1, Relaxed);
     compiler_fence(SeqCst);
-    if thread.attention.load(Relaxed) & (CANCEL_KNOWN | thread::CANCEL_ASKED) != 0 && outer == 0 {
+    if thread.attention.load(Relaxed) & (CANCEL_KNOWN | CANCEL_ASKED) != 0 && outer == 0 {
         return cancellation::inside_of_cancelled(thread, work);
     }
     let result = work();
@@ -64,21 +68,31 @@ pub fn leave(thread: &ThreadState, outer: u32) {
 
 /// The same in two halves, for a call of the C library's that calls us before and after. Ended by [`end`].
 pub fn begin() {
-    thread::current().in_call.store(1, Relaxed);
+    let thread = thread::current();
+    thread.in_call.store(1, Relaxed);
     compiler_fence(SeqCst);
+    if thread.attention.load(Relaxed) & (CANCEL_KNOWN | CANCEL_ASKED) != 0 {
+        cancellation::disable_for_fork(thread);
+    }
 }
 
 /// See [`begin`].
 pub fn end() {
-    leave(thread::current(), 0);
+    let thread = thread::current();
+    compiler_fence(SeqCst);
+    thread.in_call.store(0, Relaxed);
+    compiler_fence(SeqCst);
+    cancellation::put_back_after_fork(thread);
+    leave(thread, 0);
 }
 
-/// In the child of a fork: signals that wait are the parent's.
+/// In the child of a fork: signals that wait are the parent's. A thread that was cancelled is so there too.
 pub fn after_fork_in_child() {
     let thread = thread::current();
-    thread.attention.store(0, Relaxed);
+    thread.attention.fetch_and(CANCEL_KNOWN | CANCEL_ASKED, Relaxed);
     thread.in_call.store(0, Relaxed);
-    thread.has_call_mask.store(0, Relaxed);
+    cancellation::put_back_after_fork(thread);
+    thread.has_call_mask.store(NO_CALL_MASK, Relaxed);
     unblock(thread.deferred.swap(0, Relaxed));
 }
 
@@ -92,11 +106,14 @@ fn attend(thread: &ThreadState) {
         cancellation::tell_c_library(thread);
         thread.attention.fetch_and(!(RESTARTS | INTERRUPTS), Relaxed);
         let signals = thread.deferred.swap(0, Relaxed);
-        if thread.has_call_mask.swap(0, Relaxed) == 0 {
-            unblock(signals);
-        } else {
-            deliver_under(thread.call_mask.load(Relaxed));
-            unblock(signals & !thread.mask_before.load(Relaxed));
+        let before = || thread.mask_before.load(Relaxed);
+        match thread.has_call_mask.swap(NO_CALL_MASK, Relaxed) {
+            NO_CALL_MASK => unblock(signals),
+            CALL_MASK_IS_OVER => unblock(signals & !before()),
+            _ => {
+                deliver_under(thread.call_mask.load(Relaxed));
+                unblock(signals & !before());
+            }
         }
     }
     fail(before);
@@ -201,12 +218,8 @@ unsafe fn defer_in_call(
     let before = errno();
     // With SA_NODEFER it is not blocked yet.
     let mask = change_mask(SIG_BLOCK, bit(signal));
-    // SAFETY: a copy of the kernel's own information, for the calling thread, which may say anything of itself.
-    let queued = unsafe {
-        let (process, thread) = (libc::getpid(), libc::gettid());
-        let (process, thread) = (process as c_ulong, thread as c_ulong);
-        real::syscall(libc::SYS_rt_tgsigqueueinfo, process, thread, signal as c_ulong, info as c_ulong, 0, 0) == 0
-    };
+    // SAFETY: the caller's.
+    let queued = unsafe { send_again(thread, signal, info) };
     if queued {
         if installed.resets {
             install_again(signal, installed.trampoline);
@@ -224,6 +237,26 @@ unsafe fn defer_in_call(
     }
     fail(before);
     queued
+}
+
+/// Sends a signal that was delivered to its thread once more. `false`: the user has too many waiting.
+unsafe fn send_again(thread: &ThreadState, signal: c_int, info: *mut siginfo_t) -> bool {
+    // Those that only a mask lets through may be taken by sigwaitinfo(2), which is not to find tokens.
+    let may_keep = order::is_queued(signal) && thread.has_call_mask.load(Relaxed) == NO_CALL_MASK;
+    // SAFETY: the caller's; a copy of the kernel's own information or a token, for the calling thread, which may say anything
+    // of itself.
+    unsafe {
+        let is_kept = may_keep && !order::is_token(info) && order::keep(thread, signal, info);
+        let token = is_kept.then(|| order::token(signal));
+        let told = token.as_ref().map_or(info.cast_const(), std::ptr::from_ref);
+        let (process, number) = (libc::getpid() as c_ulong, libc::gettid() as c_ulong);
+        let queued =
+            real::syscall(libc::SYS_rt_tgsigqueueinfo, process, number, signal as c_ulong, told as c_ulong, 0, 0) == 0;
+        if is_kept && !queued {
+            order::forget_last(thread, signal);
+        }
+        queued
+    }
 }
 
 /// The kernel took an action of SA_RESETHAND back when it delivered the signal, which is yet to reach its handler.

@@ -47,7 +47,7 @@ pub enum Run {
     Spinning,
     /// With the library, whose calls spin as long as they wait.
     Forever,
-    /// With the library, which chooses whether calls spin.
+    /// With the library, whose calls spin where that is worth it.
     Auto,
 }
 
@@ -68,7 +68,7 @@ impl Run {
         match self {
             Self::Kernel | Self::KernelAgain => &[],
             Self::Sleeping => &[("NEARWIRE_SPIN", "0"), ("NEARWIRE_MODE", "generic")],
-            Self::Spinning => &[("NEARWIRE_SPIN", "100us"), ("NEARWIRE_MODE", "native")],
+            Self::Spinning => &[("NEARWIRE_SPIN", "50us"), ("NEARWIRE_MODE", "native")],
             Self::Forever => &[("NEARWIRE_SPIN", "forever"), ("NEARWIRE_MODE", "native")],
             Self::Auto => &[("NEARWIRE_SPIN", "auto"), ("NEARWIRE_MODE", "native")],
         }

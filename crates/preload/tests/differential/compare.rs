@@ -9,6 +9,23 @@ const LINES_BEFORE: usize = 8;
 /// Lines from the first difference on that are told of each trace.
 const LINES_AFTER: usize = 5;
 
+/// Scripts that also run where a thread is within a call for ever, and where it decides itself: what comes to a thread in the
+/// middle of a call, threads that share sockets, and what changes under a call that spins.
+const ALSO_FOREVER: [&str; 12] = [
+    "cancel.",
+    "exec.",
+    "fork.",
+    "handlers.",
+    "jumps.",
+    "messages.",
+    "namespaces.",
+    "path_mtu.",
+    "reuseport.",
+    "signals.",
+    "threads.",
+    "timestamps.",
+];
+
 /// What is held against the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Comparison {
@@ -48,13 +65,11 @@ impl Comparison {
         }
     }
 
-    /// The same for a script. One that is about what comes to a thread in the middle of a call is also run where a thread is
-    /// in one for ever.
+    /// The same for a script.
     pub fn runs_of(self, script: &str) -> &'static [Run] {
-        const ABOUT_INTERRUPTION: [&str; 4] = ["cancel.", "handlers.", "jumps.", "signals."];
         match self {
-            Self::Library if ABOUT_INTERRUPTION.iter().any(|file| script.starts_with(file)) => {
-                &[Run::Sleeping, Run::Spinning, Run::Forever]
+            Self::Library if ALSO_FOREVER.iter().any(|file| script.starts_with(file)) => {
+                &[Run::Sleeping, Run::Spinning, Run::Forever, Run::Auto]
             }
             _ => self.runs(),
         }

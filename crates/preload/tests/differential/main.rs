@@ -5,7 +5,9 @@
 //! |---|---|
 //! | `NEARWIRE_SCRIPTS=kernel` | compare the kernel with the kernel: what differs then is a mistake of a script |
 //! | `NEARWIRE_SCRIPT_FILTER=TEXT` | only scripts whose name, as in `poll.timeout`, contains the text |
-//! | `NEARWIRE_SCRIPT_SPIN=TIME` | how long the spinning run spins: `forever`, `auto`, `50us`; 100us without this |
+//! | `NEARWIRE_SCRIPT_SPIN=TIME` | how long the spinning run spins: `forever`, `auto`, `100us`; 50us without this |
+//! | `NEARWIRE_SCRIPT_ROUNDS=COUNT` | all scripts so often, to find what differs now and then |
+//! | `NEARWIRE_SCRIPT_BEDS=COUNT` | so many scripts at once, 2 without this; 4 are a load that finds races |
 //! | `NEARWIRE_TRACES=DIRECTORY` | keep all traces there |
 //! | `NEARWIRE_SEQUENCES=COUNT` | generated sequences, 400 without this |
 //! | `NEARWIRE_KERNEL_TESTS=all` | all scripts on stock kernels too, with the sequences |
@@ -19,8 +21,9 @@ mod sequences;
 mod surroundings;
 mod trace;
 
+use std::collections::BTreeMap;
 use std::sync::Mutex;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use nearwire_lab::emulated_host::{StockKernel, is_everything_wanted, is_inside};
 
@@ -86,8 +89,15 @@ const ON_STOCK_KERNELS: [&str; 22] = [
 const JUMBO: &str = "jumbo.";
 const JUMBO_MTU_BYTES: u32 = 9000;
 
-/// Cables that are used at once. Scripts mostly wait, so more than there are CPUs.
+/// Cables that sequences use at once. They mostly wait, so more than there are CPUs.
 const BEDS: usize = 4;
+
+/// The same of scripts, some of which spin: more than this machine has CPUs for have them wait for each other. In emulation
+/// all processors share the time of one.
+fn script_beds() -> usize {
+    let wanted = std::env::var("NEARWIRE_SCRIPT_BEDS").map_or(2, |count| count.parse().unwrap());
+    if is_inside() { 1 } else { wanted }
+}
 
 /// A script that was not the same everywhere.
 struct Differing {
@@ -106,22 +116,30 @@ fn every_script_traces_the_same_as_on_the_kernel() {
     let mut scripts: Vec<String> = programs.list().into_iter().filter(is_chosen).collect();
     assert!(!scripts.is_empty(), "no script is called '{filter}'");
     scripts.sort();
-    let (count, started) = (scripts.len(), Instant::now());
+    let rounds = std::env::var("NEARWIRE_SCRIPT_ROUNDS").map_or(1, |count| count.parse().unwrap());
+    let (count, started) = (scripts.len() * rounds, Instant::now());
+    scripts = (0..rounds).flat_map(|_| scripts.clone()).collect();
     scripts.reverse();
     let (jumbo, scripts) = scripts.into_iter().partition(|name| name.starts_with(JUMBO));
     let (scripts, jumbo) = (Mutex::new(scripts), Mutex::new(jumbo));
     let differing = Mutex::new(Vec::new());
     std::thread::scope(|scope| {
-        for number in 0..=BEDS {
+        for number in 0..=script_beds() {
             let (scripts, jumbo, differing, programs) = (&scripts, &jumbo, &differing, &programs);
             scope.spawn(move || {
-                let (queue, mut bed) = if number < BEDS {
-                    (scripts, Bed::lay(programs, number))
-                } else {
-                    (jumbo, Bed::with_mtu(programs, number, JUMBO_MTU_BYTES))
+                let (queue, mtu_bytes) =
+                    if number < script_beds() { (scripts, None) } else { (jumbo, Some(JUMBO_MTU_BYTES)) };
+                if queue.lock().unwrap().is_empty() {
+                    return;
+                }
+                let mut bed = match mtu_bytes {
+                    None => Bed::lay(programs, number),
+                    Some(mtu_bytes) => Bed::with_mtu(programs, number, mtu_bytes),
                 };
                 while let Some(script) = { queue.lock().unwrap().pop() } {
-                    differing.lock().unwrap().extend(compared(&mut bed, &script));
+                    // Before the lock, which would have one bed at work at a time.
+                    let found = compared(&mut bed, &script);
+                    differing.lock().unwrap().extend(found);
                 }
             });
         }
@@ -129,19 +147,30 @@ fn every_script_traces_the_same_as_on_the_kernel() {
     report(&mut differing.into_inner().unwrap(), count, started);
 }
 
+/// How often each run ran, and how long all of it took.
+static TAKEN: Mutex<BTreeMap<&str, (u32, Duration)>> = Mutex::new(BTreeMap::new());
+
+fn run(bed: &mut Bed<'_>, script: &str, run: &Run) -> String {
+    let started = Instant::now();
+    let text = bed.run_script(script, run);
+    let mut taken = TAKEN.lock().unwrap();
+    let (count, time) = taken.entry(run.name()).or_default();
+    (*count, *time) = (*count + 1, *time + started.elapsed());
+    trace::keep(script, run.name(), &text);
+    text
+}
+
 /// Runs a script in all ways.
 fn compared(bed: &mut Bed<'_>, script: &str) -> Option<Differing> {
     let comparison = Comparison::chosen();
-    let truth = bed.run_script(script, &Run::Kernel);
-    trace::keep(script, "kernel", &truth);
+    let truth = run(bed, script, &Run::Kernel);
     let mut text = String::new();
     let mut runs = Vec::new();
-    for run in comparison.runs_of(script) {
-        let other = bed.run_script(script, run);
-        trace::keep(script, run.name(), &other);
-        if let Some(told) = difference(&truth, &other, run.name()) {
+    for way in comparison.runs_of(script) {
+        let other = run(bed, script, way);
+        if let Some(told) = difference(&truth, &other, way.name()) {
             text += &told;
-            runs.push(run.name());
+            runs.push(way.name());
         }
     }
     (!runs.is_empty()).then(|| Differing { script: script.to_owned(), text, runs })
@@ -160,6 +189,9 @@ fn report(differing: &mut [Differing], count: usize, started: Instant) {
         unexplained += usize::from(reason.is_none());
         let verdict = reason.map_or_else(|| "differs".to_owned(), |reason| format!("may differ: {reason}"));
         println!("== {script}: {verdict}\n{text}");
+    }
+    for (run, (times, time)) in &*TAKEN.lock().unwrap() {
+        println!("{run}: {times} runs, {:.1} s", time.as_secs_f64());
     }
     let seconds = started.elapsed().as_secs_f64();
     let how = Comparison::chosen().name();

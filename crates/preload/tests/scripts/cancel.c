@@ -159,6 +159,90 @@ SCRIPT(epoll_wait_that_begins) {
     goes_on();
 }
 
+static volatile int told;
+static pid_t child;
+
+static int ends_at_once(void) { return 0; }
+
+static void *forks_when_told(void *unused) {
+    began = 1;
+    while (!told) {}
+    child = fork_child("child", ends_at_once);
+    say("forked");
+    in_recv();
+    say("not here");
+    return unused;
+}
+
+/* fork is no cancellation point, whatever is done on the way. */
+SCRIPT(cancelled_thread_that_forks) {
+    for (int i = 0; i < 3; i++) {
+        shared = bound(0);
+        began = told = 0;
+        struct thread *thread = start_thread("thread", forks_when_told, NULL);
+        while (!began) sched_yield();
+        CALL(pthread_cancel(thread_id(thread)));
+        told = 1;
+        join_thread(thread);
+        reap(child);
+        goes_on();
+        CALL(close(shared));
+    }
+}
+
+static void *cleans_up(void *unused) {
+    (void)unused;
+    say("ends");
+    FAR_SENDS(.to = PORT(0), .size = 3);
+    RECV(shared, 10, 0);
+    return NULL;
+}
+
+static void clean_up_with_calls(void *unused) { cleans_up(unused); }
+
+static void *ends_at_any_time(void *unused) {
+    int type;
+    pthread_cleanup_push(clean_up_with_calls, NULL);
+    pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, &type);
+    began = 1;
+    in_recv();
+    say("not here");
+    pthread_cleanup_pop(0);
+    return unused;
+}
+
+SCRIPT(asynchronously_out_of_a_receive) {
+    shared = bound(0);
+    for (int after_ms = 0; after_ms < 40; after_ms += 20) {
+        began = 0;
+        struct thread *thread = start_thread("thread", ends_at_any_time, NULL);
+        while (!began) sched_yield();
+        if (after_ms) sleep_ms(after_ms);
+        CALL(pthread_cancel(thread_id(thread)));
+        join_thread(thread);
+    }
+    goes_on();
+}
+
+static void *waits_disabled_with_a_timeout(void *unused) {
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
+    began = 1;
+    WAITS(700, RECV(shared, 10, 0));
+    return unused;
+}
+
+SCRIPT(disabled_its_timeout_goes_on) {
+    shared = bound(0);
+    struct timeval time = { 0, 700000 };
+    CALL(setsockopt(shared, SOL_SOCKET, SO_RCVTIMEO, &time, sizeof time));
+    began = 0;
+    struct thread *thread = start_thread("thread", waits_disabled_with_a_timeout, NULL);
+    while (!began) sched_yield();
+    sleep_ms(600);
+    CALL(pthread_cancel(thread_id(thread)));
+    join_thread(thread);
+}
+
 SCRIPT(loops_that_send) {
     shared = bound(0);
     CANCEL(in_sends, 20);

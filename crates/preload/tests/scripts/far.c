@@ -41,6 +41,7 @@ void far_sends(struct peer_request request, const char *text) {
     int errno_before = errno;
     request.command = PEER_SEND;
     say("far sends %s", text);
+    if (request.after_ms) order_for_later();
     far_asks(&request);
     if (request.after_ms == 0) settle();
     errno = errno_before;
@@ -49,6 +50,7 @@ void far_sends(struct peer_request request, const char *text) {
 void far_icmp(struct peer_request request, const char *text) {
     request.command = PEER_ICMP;
     say("far sends ICMP %s", text);
+    if (request.after_ms) order_for_later();
     far_asks(&request);
     if (request.after_ms == 0) settle();
 }

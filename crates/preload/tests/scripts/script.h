@@ -62,11 +62,12 @@ void begin_call(void);
 void end_call(const char *text, long result);
 
 /* The expression is expected to take `ms`: the trace says so, or how long it took. One that timed out must not be early;
- * one that was woken may be, as what wakes it began to wait before. */
+ * one that was woken may be, as what wakes it was ordered (`.after_ms`, `alarm_in_ms`) or began to wait before. */
 #define WAITS(ms, expression) \
     ({ long begin_us_ = now_us(); __auto_type value_ = (expression); waited(ms, begin_us_, value_); value_; })
 long now_us(void);
 void waited(int expected_ms, long begin_us, long result);
+void order_for_later(void);
 void sleep_ms(int ms);
 
 /* Signals: a handler of one, and SIGALRM once or again and again; every 0 us ends it. */
@@ -166,7 +167,7 @@ struct thread;
 struct thread *start_thread(const char *name, void *(*function)(void *), void *argument);
 void join_thread(struct thread *thread);
 pthread_t thread_id(struct thread *thread);
-/* Sleeps until that thread sleeps in the kernel or has used 20 ms: it may spin. */
+/* Sleeps until each thread sleeps in the kernel or has used 10 ms, as it may spin, and 20 ms more. */
 void let_it_wait(void);
 /* A child that runs `function` and exits with what it returns. The parent's number of it is not written. */
 pid_t fork_child(const char *name, int (*function)(void));

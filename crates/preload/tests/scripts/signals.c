@@ -121,9 +121,9 @@ static void on_signal_open(int number) {
 SCRIPT(handler_opens_and_closes) {
     shared = bound(0);
     handle(SIGALRM, on_signal_open, SA_RESTART);
+    FAR_SENDS(.to = PORT(0), .size = 3, .after_ms = 100);
     alarm_in_ms(20);
-    FAR_SENDS(.to = PORT(0), .size = 3, .after_ms = 60);
-    WAITS(60, RECV(shared, 10, 0));
+    WAITS(100, RECV(shared, 10, 0));
 }
 
 static sigjmp_buf back;

@@ -182,7 +182,7 @@ SCRIPT(two_threads_send_by_one_socket) {
     struct thread *one = start_thread("one", send_many, "1"), *two = start_thread("two", send_many, "2");
     join_thread(one);
     join_thread(two);
-    sleep_ms(20);
+    settle();
     char byte;
     int ones = 0, twos = 0;
     while (recv(shared, &byte, 1, MSG_DONTWAIT) == 1) byte == '1' ? ones++ : twos++;
