@@ -324,12 +324,14 @@ impl Sockets {
     /// The kernel did what epoll_ctl(2) asked for.
     pub fn epoll_noted(&mut self, set: i32, operation: Operation, interest: Interest) {
         let Some(set) = self.sets.find(set) else { return };
-        if let Some(inner) = self.sets.find(interest.fd) {
+        let inner = self.sets.find(interest.fd);
+        if let Some(inner) = inner {
             self.note_nested(set, inner, operation, interest);
         }
         let id = self.find(interest.fd);
         self.sets.note(set, operation, id, interest);
-        if id.is_some() {
+        // Sockets may have come into the set: itself, or within the other set.
+        if id.is_some() || inner.is_some() {
             self.service_changed();
             self.sets.call_plain_waiters();
         }

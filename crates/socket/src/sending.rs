@@ -240,6 +240,13 @@ impl Sockets {
         }
     }
 
+    /// The original call has sent a datagram of the socket: there is room again as well.
+    pub fn sent_by_kernel(&mut self, number: i32) {
+        if let Some(id) = self.find(number) {
+            self.raise_sendable(id);
+        }
+    }
+
     /// Has the kernel send what is queued, now or when nobody is kept out ([`AfterSend`]).
     #[inline]
     pub fn kick(&mut self) {

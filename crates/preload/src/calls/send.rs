@@ -13,10 +13,10 @@ use crate::c_types::control::{self, SendControl};
 use crate::c_types::message::read_outgoing;
 use crate::c_types::segments::{Of, Segments};
 use crate::calls::table;
-use crate::cancellation;
 use crate::signals::deferral;
 use crate::state::{self, Subject, handed};
-use crate::turn::{REFUSED, fail};
+use crate::turn::{REFUSED, errno, fail};
+use crate::{cancellation, marks};
 
 const KNOWN_FLAGS: c_int = table::together(table::SEND_FLAGS);
 
@@ -88,6 +88,17 @@ unsafe fn send_message_inside(fd: c_int, message: *const msghdr, flags: c_int, m
         return handed(fd, HandedCall::UnsupportedControlMessage);
     };
     send_segments(fd, &outgoing.segments, outgoing.name, &asked, more)
+}
+
+/// Takes note of what came of an original call, and gives it on: a datagram that the kernel sent makes room like any other.
+#[cold]
+pub fn by_kernel(fd: c_int, sent: ssize_t) -> ssize_t {
+    if sent >= 0 && marks::is_socket(fd) && state::is_in_use() {
+        let before = errno();
+        deferral::inside(|| state::with_number(fd, |sockets| sockets.sent_by_kernel(fd)));
+        fail(before);
+    }
+    sent
 }
 
 #[inline]

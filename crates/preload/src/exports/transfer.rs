@@ -380,7 +380,8 @@ unsafe fn send_buffer(
 pub unsafe extern "C-unwind" fn send(fd: c_int, buffer: *const c_void, length: size_t, flags: c_int) -> ssize_t {
     // SAFETY: the caller's, as for the C function.
     unsafe {
-        send_buffer(fd, buffer, length, flags, ptr::null(), 0).unwrap_or_else(|| real::send(fd, buffer, length, flags))
+        send_buffer(fd, buffer, length, flags, ptr::null(), 0)
+            .unwrap_or_else(|| send::by_kernel(fd, real::send(fd, buffer, length, flags)))
     }
 }
 
@@ -396,14 +397,17 @@ pub unsafe extern "C-unwind" fn sendto(
     // SAFETY: the caller's, as for the C function.
     unsafe {
         send_buffer(fd, buffer, length, flags, name, name_length)
-            .unwrap_or_else(|| real::sendto(fd, buffer, length, flags, name, name_length))
+            .unwrap_or_else(|| send::by_kernel(fd, real::sendto(fd, buffer, length, flags, name, name_length)))
     }
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn write(fd: c_int, buffer: *const c_void, length: size_t) -> ssize_t {
     // SAFETY: the caller's, as for the C function. A write of nothing is a datagram of nothing on a socket.
-    unsafe { send_buffer(fd, buffer, length, 0, ptr::null(), 0).unwrap_or_else(|| real::write(fd, buffer, length)) }
+    unsafe {
+        send_buffer(fd, buffer, length, 0, ptr::null(), 0)
+            .unwrap_or_else(|| send::by_kernel(fd, real::write(fd, buffer, length)))
+    }
 }
 
 #[unsafe(no_mangle)]
@@ -417,7 +421,7 @@ pub unsafe extern "C-unwind" fn writev(fd: c_int, segments: *const iovec, count:
         {
             return sent;
         }
-        real::writev(fd, segments, count)
+        send::by_kernel(fd, real::writev(fd, segments, count))
     }
 }
 
@@ -436,7 +440,8 @@ pub unsafe extern "C-unwind" fn sendmsg(fd: c_int, message: *const msghdr, flags
         if !marks::is_socket(fd) {
             deferral::inside(|| process::before_sendmsg(message));
         }
-        send_message(fd, message, flags, false).unwrap_or_else(|| real::sendmsg(fd, message, flags))
+        send_message(fd, message, flags, false)
+            .unwrap_or_else(|| send::by_kernel(fd, real::sendmsg(fd, message, flags)))
     }
 }
 
@@ -467,7 +472,8 @@ unsafe fn send_messages(fd: c_int, messages: *mut mmsghdr, count: c_uint, flags:
                 break;
             }
             let header = &raw const (*entry).msg_hdr;
-            let sent = send_message(fd, header, flags, true).unwrap_or_else(|| real::sendmsg(fd, header, flags));
+            let sent = send_message(fd, header, flags, true)
+                .unwrap_or_else(|| send::by_kernel(fd, real::sendmsg(fd, header, flags)));
             if sent < 0 {
                 break;
             }

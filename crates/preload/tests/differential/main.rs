@@ -12,6 +12,7 @@
 //! | `NEARWIRE_SEQUENCES=COUNT` | generated sequences, 400 without this |
 //! | `NEARWIRE_KERNEL_TESTS=all` | all scripts on stock kernels too, with the sequences |
 //! | `NEARWIRE_SEED=NUMBER` | where their generation begins |
+//! | `NEARWIRE_SEQUENCE=FILE` | this sequence alone, as often |
 #![allow(clippy::unwrap_used, reason = "what these functions do is test")]
 
 mod bed;

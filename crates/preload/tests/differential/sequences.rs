@@ -99,7 +99,11 @@ pub fn compare(programs: &Programs) {
             let differing = &differing;
             scope.spawn(move || {
                 let runs = Comparison::chosen().runs_of_sequences();
-                let failure = compare_on(Bed::lay(programs, number), runs[number % runs.len()], share, seed, number);
+                let (mut bed, run) = (Bed::lay(programs, number), runs[number % runs.len()]);
+                let failure = match std::env::var("NEARWIRE_SEQUENCE") {
+                    Ok(file) => repeat(&mut bed, run, share, &std::fs::read_to_string(file).unwrap()),
+                    Err(_) => compare_on(bed, run, share, seed, number),
+                };
                 differing.lock().unwrap().extend(failure);
             });
         }
@@ -117,6 +121,16 @@ pub fn compare(programs: &Programs) {
 fn number(variable: &str, default: u32) -> u32 {
     let value = std::env::var(variable).ok();
     value.map_or(default, |text| text.parse().unwrap_or_else(|error| panic!("{variable} is '{text}': {error}")))
+}
+
+/// Runs one sequence again and again.
+fn repeat(bed: &mut Bed<'_>, run: Run, times: u32, text: &str) -> Option<String> {
+    bed.write("sequence", text);
+    (0..times).find_map(|time| {
+        let truth = bed.run(&[INTERPRETER], Run::Kernel);
+        let other = bed.run(&[INTERPRETER], run);
+        difference(&truth, &other, run.name()).map(|told| format!("== time {time} differs:\n{told}"))
+    })
 }
 
 fn compare_on(bed: Bed<'_>, run: Run, cases: u32, seed: u32, number: usize) -> Option<String> {

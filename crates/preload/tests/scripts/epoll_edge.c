@@ -137,3 +137,23 @@ SCRIPT(empty_datagram_is_an_arrival) {
     EPOLL_WAIT(epoll, 10, 0);
     RECV(a, 10, MSG_DONTWAIT);
 }
+
+/* Fragments are the kernel's to send. */
+SCRIPT(writable_after_a_send_in_fragments) {
+    static char bytes[3000];
+    int a = bound(0), epoll = EPOLL();
+    EPOLL_ADD(epoll, a, EPOLLIN | EPOLLOUT | EPOLLET);
+    EPOLL_WAIT(epoll, 10, 0);
+    far_opens(PORT(1));
+    CALL(sendto(a, bytes, sizeof bytes, 0, V4(FAR, PORT(1))));
+    settle();
+    EPOLL_WAIT(epoll, 10, 0);
+    EPOLL_WAIT(epoll, 10, 0);
+    CALL(sendto(a, bytes, sizeof bytes, MSG_OOB, V4(FAR, PORT(1))));
+    EPOLL_WAIT(epoll, 10, 0);
+    struct iovec part = { bytes, sizeof bytes };
+    struct mmsghdr message = { .msg_hdr = { V4(FAR, PORT(1)), &part, 1, NULL, 0, 0 } };
+    CALL(sendmmsg(a, &message, 1, 0));
+    settle();
+    EPOLL_WAIT(epoll, 10, 0);
+}

@@ -107,3 +107,23 @@ SCRIPT(socket_added_later_to_the_inner_set) {
     EPOLL_CTL(inner, EPOLL_CTL_DEL, a, 0);
     EPOLL_WAIT(outer, 10, 0);
 }
+
+static void *waits_at(void *set) {
+    EPOLL_WAIT((int)(intptr_t)set, 10, 2000);
+    return NULL;
+}
+
+/* The outer one was asked before, when nothing of anybody's was in it. */
+SCRIPT(set_with_a_ready_socket_comes_into_a_set_that_was_asked) {
+    int a = bound(0), inner = EPOLL(), outer = EPOLL(), empty = EPOLL();
+    EPOLL_ADD(inner, a, EPOLLIN);
+    FAR_SENDS(.to = PORT(0), .size = 3);
+    POLL(0, { outer, POLLIN, 0 });
+    EPOLL_WAIT(outer, 10, 0);
+    EPOLL_ADD(outer, inner, EPOLLIN);
+    EPOLL_WAIT(outer, 10, 0);
+    struct thread *thread = start_thread("waiter", waits_at, (void *)(intptr_t)empty);
+    let_it_wait();
+    EPOLL_ADD(empty, inner, EPOLLIN);
+    join_thread(thread);
+}
