@@ -22,7 +22,6 @@ const SPINS: [&str; 3] = ["0", "50us", "forever"];
 const PATIENCE: Duration = Duration::from_secs(4);
 /// A call that begins anew after the handler (SA_RESTART) ends with the next datagram only: as it does on the kernel.
 const STAYS: Duration = Duration::from_millis(150);
-/// The program's word for a call that `strict` refuses.
 const SIGTERM: i32 = 15;
 
 /// Ways of calls that wait: "calls" ends with EINTR. Those in which a handler runs and the call begins anew stand in [`RESTARTING`].
@@ -42,8 +41,13 @@ const CALLS: [&str; 14] = [
     "calls-nonblocking",
     "calls-nonblocking-restart",
 ];
-const RESTARTING: [&str; 5] =
-    ["calls-restart", "calls-by-signal", "calls-often-restart", "calls-messages-restart", "calls-messages-first-restart"];
+const RESTARTING: [&str; 5] = [
+    "calls-restart",
+    "calls-by-signal",
+    "calls-often-restart",
+    "calls-messages-restart",
+    "calls-messages-first-restart",
+];
 const MESSAGES: [&str; 2] = ["calls-messages", "calls-messages-first"];
 const LOOPS: [&str; 16] = [
     "flag-poll",
@@ -111,8 +115,11 @@ impl Bed {
     /// Its socket is served by now, and the call that waits has begun.
     fn greet(&self, way: &str) {
         let echoes = !way.contains("messages");
+        // Where the first thread waits for the signal alone, another one echoes.
+        let is_anothers = way == "threads-suspends" || way.starts_with("threads") && way.ends_with("pipe");
+        let port = PORT + u16::from(is_anothers);
         for _ in 0..4 {
-            self.peer.send_to(b"greeting", (self.cable.near().ipv4, PORT)).unwrap();
+            self.peer.send_to(b"greeting", (self.cable.near().ipv4, port)).unwrap();
             if echoes {
                 self.peer.recv(&mut [0; 16]).unwrap();
             }
@@ -142,7 +149,8 @@ impl Bed {
                 std::thread::sleep(Duration::from_millis(20));
             }
             server.ask_to_end();
-            let ended = server.wait(if RESTARTING.contains(&way) && traffic == Traffic::Calm { STAYS } else { PATIENCE });
+            let ended =
+                server.wait(if RESTARTING.contains(&way) && traffic == Traffic::Calm { STAYS } else { PATIENCE });
             is_over.store(true, Relaxed);
             ended
         })
@@ -157,7 +165,8 @@ impl Bed {
                 let began = Instant::now();
                 let ours = self.ended(way, Some(spin), traffic);
                 if ours != kernel {
-                    differing.push(format!("{way}, spin {spin}: kernel {kernel:?}, ours {ours:?} in {:?}", began.elapsed()));
+                    differing
+                        .push(format!("{way}, spin {spin}: kernel {kernel:?}, ours {ours:?} in {:?}", began.elapsed()));
                 }
             }
         }
