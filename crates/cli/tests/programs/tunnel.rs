@@ -40,7 +40,7 @@ fn file_sent_through_a_tunnel_of_openvpn_arrives_whole() {
             bed.start(
                 side,
                 &openvpn,
-                &format!("--dev tun --secret key --cipher AES-256-CBC --port {PORT} {ends} --ifconfig {own} {theirs} --verb 3"),
+                &format!("--dev tun --secret key --cipher AES-256-CBC --ping 1 --port {PORT} {ends} --ifconfig {own} {theirs} --verb 3"),
             )
         };
         let [near, far] = INSIDE;
