@@ -1,9 +1,9 @@
 //! What the library keeps of each thread: whether it is in a call of ours, and what waits for the end of that call.
 //!
-//! It is two cache lines, of which most calls use the first, at a fixed distance from the thread pointer (the initial-exec model of thread-local storage): the
-//! library is there when the program starts, so its storage is part of each thread's static block. So it is reached in two
-//! instructions, without a call that could allocate in a signal handler, and that of another thread is found by its
-//! `pthread_t`. Rust's own thread-local storage in a shared library is neither.
+//! It is two cache lines, of which most calls use the first, at a fixed distance from the thread pointer (the initial-exec
+//! model of thread-local storage): the library is there when the program starts, so its storage is part of each thread's static
+//! block. So it is reached in two instructions, without a call that could allocate in a signal handler, and that of another
+//! thread is found by its `pthread_t`. Rust's own thread-local storage in a shared library is neither.
 
 use std::arch::{asm, global_asm};
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize};

@@ -4,15 +4,16 @@
 
 mod common;
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read};
 use std::net::UdpSocket;
 use std::os::unix::process::ExitStatusExt;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use common::{compiled, library, missing};
 use nearwire_lab::{Cable, Namespace, VirtualCable, VirtualCableOptions};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 const PORT: u16 = 7000;
 /// The first of the program and those of its threads.
@@ -22,7 +23,6 @@ const SPINS: [&str; 3] = ["0", "50us", "forever"];
 const PATIENCE: Duration = Duration::from_secs(4);
 /// A call that begins anew after the handler (SA_RESTART) ends with the next datagram only: as it does on the kernel.
 const STAYS: Duration = Duration::from_millis(150);
-/// The program's word for a call that `strict` refuses.
 const SIGTERM: i32 = 15;
 
 /// Ways of calls that wait: "calls" ends with EINTR. Those in which a handler runs and the call begins anew stand in [`RESTARTING`].
@@ -42,8 +42,13 @@ const CALLS: [&str; 14] = [
     "calls-nonblocking",
     "calls-nonblocking-restart",
 ];
-const RESTARTING: [&str; 5] =
-    ["calls-restart", "calls-by-signal", "calls-often-restart", "calls-messages-restart", "calls-messages-first-restart"];
+const RESTARTING: [&str; 5] = [
+    "calls-restart",
+    "calls-by-signal",
+    "calls-often-restart",
+    "calls-messages-restart",
+    "calls-messages-first-restart",
+];
 const MESSAGES: [&str; 2] = ["calls-messages", "calls-messages-first"];
 const LOOPS: [&str; 16] = [
     "flag-poll",
@@ -65,6 +70,22 @@ const LOOPS: [&str; 16] = [
 ];
 const THREADS: [&str; 5] =
     ["threads-suspends", "threads-others-pipe", "threads-sigwait-flag", "threads-sigwait-exit", "threads-pipe"];
+
+/// Servers whose handler tells that it ran.
+const TELLING: [&str; 11] = [
+    "calls-tells",
+    "calls-tells-restart",
+    "calls-tells-timeout",
+    "calls-tells-messages-first",
+    "calls-tells-nonblocking",
+    "flag-tells-poll",
+    "flag-tells-select",
+    "flag-tells-epoll",
+    "masked-tells-poll",
+    "masked-tells-select",
+    "masked-tells-epoll",
+];
+const SIGNALS: u32 = 400;
 
 /// What a server is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,16 +124,20 @@ impl Bed {
         }
         let mut child = self.near().enter(|| command.spawn()).unwrap().unwrap();
         let mut line = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let mut said = BufReader::new(child.stdout.take().unwrap());
+        said.read_line(&mut line).unwrap();
         assert_eq!(line, "ready\n", "{way} {spin:?}");
-        Server(child)
+        Server { child, said }
     }
 
     /// Its socket is served by now, and the call that waits has begun.
     fn greet(&self, way: &str) {
         let echoes = !way.contains("messages");
+        // Where the first thread waits for the signal alone, another one echoes.
+        let is_anothers = way == "threads-suspends" || way.starts_with("threads") && way.ends_with("pipe");
+        let port = PORT + u16::from(is_anothers);
         for _ in 0..4 {
-            self.peer.send_to(b"greeting", (self.cable.near().ipv4, PORT)).unwrap();
+            self.peer.send_to(b"greeting", (self.cable.near().ipv4, port)).unwrap();
             if echoes {
                 self.peer.recv(&mut [0; 16]).unwrap();
             }
@@ -142,7 +167,8 @@ impl Bed {
                 std::thread::sleep(Duration::from_millis(20));
             }
             server.ask_to_end();
-            let ended = server.wait(if RESTARTING.contains(&way) && traffic == Traffic::Calm { STAYS } else { PATIENCE });
+            let ended =
+                server.wait(if RESTARTING.contains(&way) && traffic == Traffic::Calm { STAYS } else { PATIENCE });
             is_over.store(true, Relaxed);
             ended
         })
@@ -157,7 +183,8 @@ impl Bed {
                 let began = Instant::now();
                 let ours = self.ended(way, Some(spin), traffic);
                 if ours != kernel {
-                    differing.push(format!("{way}, spin {spin}: kernel {kernel:?}, ours {ours:?} in {:?}", began.elapsed()));
+                    differing
+                        .push(format!("{way}, spin {spin}: kernel {kernel:?}, ours {ours:?} in {:?}", began.elapsed()));
                 }
             }
         }
@@ -170,18 +197,28 @@ fn compiled_once() -> &'static std::path::Path {
     PROGRAM.get_or_init(|| compiled("endings"))
 }
 
-struct Server(Child);
+struct Server {
+    child: Child,
+    said: BufReader<ChildStdout>,
+}
 
 impl Server {
     fn ask_to_end(&self) {
-        let pid = rustix::process::Pid::from_child(&self.0);
+        let pid = rustix::process::Pid::from_child(&self.child);
         rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    }
+
+    /// Whether its handler tells of a signal before patience ends.
+    fn tells(&mut self) -> bool {
+        let limit = Timespec { tv_sec: PATIENCE.as_secs() as i64, tv_nsec: 0 };
+        let mut polled = [PollFd::new(self.said.get_ref(), PollFlags::IN)];
+        poll(&mut polled, Some(&limit)).unwrap() == 1 && self.said.read_exact(&mut [0]).is_ok()
     }
 
     fn wait(&mut self, patience: Duration) -> Option<ExitStatus> {
         let give_up = Instant::now() + patience;
         while Instant::now() < give_up {
-            if let Some(status) = self.0.try_wait().unwrap() {
+            if let Some(status) = self.child.try_wait().unwrap() {
                 return Some(status);
             }
             std::thread::sleep(Duration::from_millis(1));
@@ -192,8 +229,8 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 }
 
@@ -240,5 +277,31 @@ fn signal_without_a_handler_ends_a_server_that_spins() {
     for spin in SPINS {
         let ended = bed.ended("calls-default", Some(spin), Traffic::Calm).unwrap();
         assert_eq!(ended.signal(), Some(SIGTERM));
+    }
+}
+
+#[test]
+fn handler_runs_at_once_whenever_the_signal_comes() {
+    let Some(bed) = Bed::or_skip() else { return };
+    // A fixed sequence of moments, from within the calls that a datagram causes to long after them.
+    let mut moment = 1_u32;
+    let mut next = |most: u32| {
+        moment = moment.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        (moment >> 8) % most
+    };
+    for way in TELLING {
+        for spin in SPINS {
+            let mut server = bed.start(way, Some(spin));
+            bed.greet(way);
+            for number in 0..SIGNALS {
+                for _ in 0..next(3) {
+                    bed.peer.send_to(b"question", (bed.cable.near().ipv4, PORT)).unwrap();
+                }
+                let until = Instant::now() + Duration::from_nanos(next(60_000).into());
+                while Instant::now() < until {}
+                server.ask_to_end();
+                assert!(server.tells(), "{way}, spin {spin}: the handler of signal {number} does not run");
+            }
+        }
     }
 }

@@ -119,15 +119,14 @@ impl Config {
     pub const FILE_VARIABLE: &'static str = "NEARWIRE_CONFIG";
     /// Variables that begin with `NEARWIRE_` and are no keys: the file's name, the token of
     /// `nearwire responder`, and what tests are told.
-    pub const OTHER_VARIABLES: &'static [&'static str] =
-        &[
-            Self::FILE_VARIABLE,
-            "NEARWIRE_TOKEN",
-            "NEARWIRE_REQUIRE",
-            "NEARWIRE_KERNELS",
-            "NEARWIRE_KERNEL_TESTS",
-            "NEARWIRE_TEST_MODE",
-        ];
+    pub const OTHER_VARIABLES: &'static [&'static str] = &[
+        Self::FILE_VARIABLE,
+        "NEARWIRE_TOKEN",
+        "NEARWIRE_REQUIRE",
+        "NEARWIRE_KERNELS",
+        "NEARWIRE_KERNEL_TESTS",
+        "NEARWIRE_TEST_MODE",
+    ];
 
     /// Reads the text of a file, called `name` in messages, and variables over it. Of the variables
     /// those that do not begin with `NEARWIRE_` are left alone, and so are [`Self::OTHER_VARIABLES`].

@@ -68,7 +68,7 @@ fn state(socket: &mut UdpSocket, engine: &EngineState) -> Events {
     };
     if socket.shadow_has_data || socket.shadow_has_error {
         // The watch tells what came, not what is left.
-        (socket.shadow_has_data, socket.shadow_has_error) = look_at(socket.shadow);
+        socket.look_at_shadow();
         socket.shadow_has_error |= socket.pending_error != 0;
     }
     if waits || socket.shadow_has_data {
@@ -76,6 +76,8 @@ fn state(socket: &mut UdpSocket, engine: &EngineState) -> Events {
     }
     if socket.shadow_has_error {
         state |= Events::ERR;
+        // SO_SELECT_ERR_QUEUE: programs that ask for nothing but PRI read the error queue by it (chronyd).
+        state.set(Events::PRI, socket.shadow_has_priority);
     }
     state
 }
@@ -88,10 +90,17 @@ fn kernel_state(socket: Descriptor) -> Events {
     Events::from_bits_truncate(u32::from(found.bits()))
 }
 
-/// Whether a shadow has a datagram, and an error.
-pub(crate) fn look_at(shadow: Descriptor) -> (bool, bool) {
-    let mut polled = [PollFd::new(&shadow, PollFlags::IN)];
-    let Ok(_) = poll(&mut polled, Some(&Timespec::default())) else { return (false, false) };
-    let found = polled[0].revents();
-    (found.contains(PollFlags::IN), found.contains(PollFlags::ERR))
+impl UdpSocket {
+    /// Asks the kernel what its shadow has.
+    pub(crate) fn look_at_shadow(&mut self) {
+        let found = self.shadow_events();
+        self.shadow_has_data = found.contains(PollFlags::IN);
+        self.shadow_has_error = found.contains(PollFlags::ERR);
+        self.shadow_has_priority = found.contains(PollFlags::PRI);
+    }
+
+    fn shadow_events(&self) -> PollFlags {
+        let mut polled = [PollFd::new(&self.shadow, PollFlags::IN | PollFlags::PRI)];
+        poll(&mut polled, Some(&Timespec::default())).map_or(PollFlags::empty(), |_| polled[0].revents())
+    }
 }

@@ -13,7 +13,6 @@ use crate::config::Config;
 use crate::engine::{Engine, EngineKick, EngineKicked, LookAroundSend, Sent};
 use crate::epoll::Events;
 use crate::id::SocketId;
-use crate::readiness::look_at;
 use crate::reason::{Handed, HandedCall, Reason};
 use crate::send_run::{Held, SendRun};
 use crate::sockets::Sockets;
@@ -346,7 +345,7 @@ impl UdpSocket {
             return Some(Send::Failed(error));
         }
         // Told already, it is seen no more: a program that only sends would go by the kernel for ever.
-        (self.shadow_has_data, self.shadow_has_error) = look_at(self.shadow);
+        self.look_at_shadow();
         self.shadow_has_error.then_some(Send::Kernel)
     }
 }

@@ -68,6 +68,8 @@ pub(crate) struct UdpSocket {
     pub(crate) is_behind_shadow: bool,
     /// The shadow may have an error.
     pub(crate) shadow_has_error: bool,
+    /// The error is something in the error queue, and the program wants to be told by POLLPRI (`SO_SELECT_ERR_QUEUE`).
+    pub(crate) shadow_has_priority: bool,
     /// The kernel gathers a datagram of several sends (MSG_MORE): the sends that follow belong to it.
     pub(crate) is_corked: bool,
     /// An error that a call could not tell, for the next one: what the kernel keeps in `sk_err`. 0: none.
@@ -132,6 +134,7 @@ impl UdpSocket {
             is_behind_shadow: false,
             shadow_dropped: 0,
             shadow_has_error: false,
+            shadow_has_priority: false,
             is_corked: false,
             pending_error: 0,
             received_unlooked: 0,

@@ -238,7 +238,10 @@ fn variable_that_means_nothing_leaves_a_program_to_the_kernel_and_is_named() {
     program.step();
     let shown = status(&program);
     assert_eq!((line.as_str(), &shown["sockets"][0]["reason"]), ("none\n", &"ConfigurationWrong".into()), "{shown:#}");
-    assert_eq!((&shown["engine"]["state"], &shown["engine"]["reason"]), (&"Failed".into(), &"ConfigurationWrong".into()));
+    assert_eq!(
+        (&shown["engine"]["state"], &shown["engine"]["reason"]),
+        (&"Failed".into(), &"ConfigurationWrong".into())
+    );
     assert!(shown["engine"]["words"].as_str().unwrap().contains("NEARWIRE_NONSENSE: no key"), "{shown:#}");
 }
 

@@ -343,6 +343,14 @@ impl Running {
         self.printed()
     }
 
+    /// The same, with what it printed on standard error.
+    #[track_caller]
+    pub fn succeed_and_tell(mut self) -> String {
+        let status = self.wait();
+        assert!(status.success(), "{status}, {}", self.told());
+        self.told()
+    }
+
     /// Asks it to end by a signal, and gives what it printed. It has to end by itself or by that signal.
     #[track_caller]
     pub fn stop(mut self, signal: Signal) -> String {

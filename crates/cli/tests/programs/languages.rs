@@ -24,6 +24,22 @@ fn python_event_loop_echoes_every_datagram() {
 }
 
 #[test]
+fn node_event_loop_echoes_every_datagram() {
+    let Some([node]) = found_or_skip(["node"]) else { return };
+    let script = source_file("datagrams.js");
+    for accelerated in Accelerated::EACH {
+        let bed = Bed::lay(accelerated);
+        let address = bed.address(Side::Far);
+        let server = bed.start(Side::Far, &node, &format!("{} serve {address} {PORT}", script.display()));
+        bed.wait_for_port(Side::Far, PORT);
+        let told = bed.run(Side::Near, &node, &format!("{} ask {address} {PORT} 400", script.display()));
+        assert_eq!(told, "400 right of 400\n");
+        assert_eq!(server.stop(Signal::TERM), "");
+        bed.assert_paths(400);
+    }
+}
+
+#[test]
 fn threads_with_a_socket_each_serve_at_once() {
     let Some([compiler]) = found_or_skip(["g++"]) else { return };
     let program = compiled(&compiler, "threads.cpp");

@@ -11,3 +11,6 @@ mod languages;
 mod memcached;
 mod socat;
 mod sockperf;
+mod telephony;
+mod time_service;
+mod tunnel;

@@ -373,3 +373,32 @@ SCRIPT(sendmmsg_to_nobody_connected) {
 SCRIPT(sendmmsg_to_nobody_connected_with_recverr) {
     vector_to_nobody(1, 1);
 }
+
+SCRIPT(error_queue_is_told_by_priority_where_asked) {
+    int a = bound(0), epoll = EPOLL();
+    SET(a, SOL_SOCKET, SO_SELECT_ERR_QUEUE, 1);
+    SET(a, IPPROTO_IP, IP_RECVERR, 1);
+    EPOLL_ADD(epoll, a, EPOLLPRI);
+    SENDTO(a, "question", V4(FAR, PORT(5)));
+    settle();
+    SELECT(0, READS(), WRITES(), EXCEPTS(a));
+    SELECT(0, READS(a), WRITES(), EXCEPTS(a));
+    POLL(0, { a, POLLPRI, 0 });
+    POLL(0, { a, POLLIN, 0 });
+    EPOLL_WAIT(epoll, 10, 0);
+    RECVMSG(a, 100, 200, MSG_ERRQUEUE);
+    SELECT(0, READS(), WRITES(), EXCEPTS(a));
+    POLL(0, { a, POLLPRI, 0 });
+    SENDTO(a, "next", V4(FAR, ECHO_PORT));
+    WAITS(0, POLL(1000, { a, POLLIN | POLLPRI, 0 }));
+    RECV(a, 100, 0);
+}
+
+SCRIPT(error_queue_wakes_who_waits_for_priority) {
+    int a = bound(0);
+    SET(a, SOL_SOCKET, SO_SELECT_ERR_QUEUE, 1);
+    SET(a, IPPROTO_IP, IP_RECVERR, 1);
+    SENDTO(a, "question", V4(FAR, PORT(5)));
+    SELECT(1000, READS(), WRITES(), EXCEPTS(a));
+    RECVMSG(a, 100, 200, MSG_ERRQUEUE);
+}

@@ -14,7 +14,10 @@ impl Config {
     /// The configuration of a process: of the file that it names, with its text or why that cannot be read, and of its variables. Where there is
     /// a mistake, what it says, and a configuration that has `strict` alone.
     #[must_use]
-    pub fn of_process(file: Option<(&str, io::Result<String>)>, variables: &[(String, String)]) -> (Self, Option<String>) {
+    pub fn of_process(
+        file: Option<(&str, io::Result<String>)>,
+        variables: &[(String, String)],
+    ) -> (Self, Option<String>) {
         let pairs = || variables.iter().map(|(name, text)| (name.as_str(), text.as_str()));
         let (name, text) = match &file {
             Some((name, Ok(text))) => (*name, Some(text.as_str())),
