@@ -30,8 +30,9 @@ pub(super) fn steering_table(config: &XdpConfig, receivers: &mut [Receiver]) -> 
     if let Some(words) = table.credit_words()? {
         for (&queue, receiver) in config.rx_queues.iter().zip(receivers) {
             receiver.set_credit(Credit::open(&words, place_of(queue, 0), config.rooms().0));
-            // In zero-copy mode the device takes what is in the ring, as far as its own goes.
-            if config.mode != XdpMode::ZeroCopy {
+            // Without a credit what finds no buffer is lost. In zero-copy mode the device takes what is in the ring, as far as its
+            // own goes.
+            if config.mode != XdpMode::ZeroCopy && receiver.credit().is_some() {
                 receiver.spare_buffers(Spare::new(config.fill_frames), config.rooms().0);
             }
         }
