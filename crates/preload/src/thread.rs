@@ -32,6 +32,8 @@ pub struct ThreadState {
     pub plain_set: AtomicU32,
     /// Where on its stack that call is.
     pub plain_at: AtomicUsize,
+    /// Where on its stack a handler runs that interrupted a call of ours and could not wait, or 0.
+    pub fault_at: AtomicUsize,
 }
 
 /// A handler that was installed with SA_RESTART waits.
@@ -42,6 +44,9 @@ pub const INTERRUPTS: u32 = 2;
 pub const CANCEL_ASKED: u32 = 4;
 /// The C library knows that this thread is cancelled.
 pub const CANCEL_KNOWN: u32 = 8;
+
+/// `fault_at` is not 0: a call that begins now is the handler's, or the handler has jumped away.
+pub const FAULTED: u32 = 16;
 
 /// `struct ThreadState` has this size.
 const STATE_BYTES: usize = 64;
