@@ -65,7 +65,7 @@
 //! A signal handler that leaves by `siglongjmp` from within the closure would leave the gate closed: for its own thread each
 //! call would then be a re-entry, other threads would wait for ever. So handlers wait until a call is over
 //! (`signals/deferral.rs`). Those of faults (SIGSEGV from a bad pointer of the program's) cannot wait, and a jump out of one
-//! does leave it closed. Without membarrier (Linux before 4.14, a seccomp filter) the gate starts as a spin lock.
+//! does leave it closed until the thread's next call finds that out (`signals/faults.rs`). Without membarrier (Linux before 4.14, a seccomp filter) the gate starts as a spin lock.
 
 use std::cell::UnsafeCell;
 use std::fmt;
@@ -256,6 +256,18 @@ impl<T> Gate<T> {
                 Arrival::Owner => {}
                 Arrival::Locked => return true,
             }
+        }
+    }
+
+    /// Where the calling thread is inside by a closure that it has jumped out of: runs `work` in its place, and leaves.
+    ///
+    /// # Safety
+    /// The closure never goes on.
+    pub unsafe fn leave_for_jumped(&self, work: impl FnOnce(&mut T)) {
+        if self.is_inside(thread_identity()) {
+            // SAFETY: this thread is inside, and nothing uses the closure's reference any more (the caller's).
+            work(unsafe { &mut *self.value.get() });
+            self.let_go();
         }
     }
 

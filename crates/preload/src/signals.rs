@@ -35,6 +35,7 @@ use rustix::thread::sched_yield;
 use crate::{real, thread};
 
 pub mod deferral;
+mod faults;
 pub mod older;
 pub mod order;
 #[cfg(test)]
@@ -101,9 +102,12 @@ unsafe extern "C-unwind" fn on_signal<const WORD: usize>(signal: c_int, info: *m
     }
     let count = if restarts { &thread.restarting } else { &thread.interrupting };
     count.fetch_add(1, Relaxed);
-    // SAFETY: the word was stored before the kernel had the action, so it is the address of the program's handler,
-    // which takes one or three of these arguments; in the C ABI a function may be given more than it looks at.
-    unsafe { std::mem::transmute::<usize, Handler>(word & !FLAGS)(signal, info, context) }
+    let handler = || {
+        // SAFETY: the word was stored before the kernel had the action, so it is the address of the program's handler,
+        // which takes one or three of these arguments; in the C ABI a function may be given more than it looks at.
+        unsafe { std::mem::transmute::<usize, Handler>(word & !FLAGS)(signal, info, context) }
+    };
+    if thread.in_call.load(Relaxed) == 0 { handler() } else { faults::run(thread, handler) }
 }
 
 fn trampolines() -> [sighandler_t; 2] {

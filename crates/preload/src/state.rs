@@ -197,7 +197,7 @@ fn enter<R>(engine: usize, work: impl FnOnce(&mut Sockets) -> R) -> Option<R> {
         match catch_unwind(AssertUnwindSafe(|| work(sockets))) {
             Ok(result) => Some(result),
             Err(_) => {
-                own_stack::run(|| give_up(state));
+                own_stack::run(|| give_up(state, ""));
                 None
             }
         }
@@ -321,13 +321,33 @@ fn forget(state: &mut Option<Sockets>) {
     internal_fd::close_all();
 }
 
+/// The calling thread has jumped out of a call, from a handler that could not wait. An engine that it was inside of may be half
+/// changed, and others may be closed by the same call: all are given up.
 #[cold]
-fn give_up(state: &mut Option<Sockets>) {
+pub fn left_by_a_jump() {
+    let before = errno();
+    let me = thread_identity();
+    if ENGINES.iter().any(|gate| gate.is_inside(me)) {
+        OFF.store(true, Relaxed);
+        for gate in &ENGINES {
+            // SAFETY: the thread is past the closure, which is why this is called.
+            unsafe { gate.leave_for_jumped(|state| own_stack::run(|| give_up(state, LEFT_BY_A_JUMP))) };
+        }
+        give_all_up();
+    }
+    fail(before);
+}
+
+/// What `status` says then.
+const LEFT_BY_A_JUMP: &str = "a handler jumped out of a call that had faulted";
+
+#[cold]
+fn give_up(state: &mut Option<Sockets>, text: &str) {
     OFF.store(true, Relaxed);
     let broken = state.take();
     if let Some(sockets) = &broken {
         let page = sockets.page().clone();
-        page.set_engine(&Engine { state: EngineState::Failed, reason: Some(Reason::EngineFailed), text: "" });
+        page.set_engine(&Engine { state: EngineState::Failed, reason: Some(Reason::EngineFailed), text });
         // It stays, and says so.
         std::mem::forget(page);
     }
@@ -341,7 +361,7 @@ fn give_all_up() {
     for gate in &ENGINES[..FOUNDED.load(Relaxed)] {
         gate.enter_unless(is_elsewhere, |state| {
             if state.is_some() {
-                own_stack::run(|| give_up(state));
+                own_stack::run(|| give_up(state, ""));
             }
         });
     }

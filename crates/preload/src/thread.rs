@@ -38,6 +38,8 @@ pub struct ThreadState {
     pub kept: AtomicU32,
     /// One more than the eventfd that ends the sleep which the thread is about to begin, or 0: what a signal writes to.
     pub sleeps_on: AtomicU32,
+    /// Where on its stack a handler runs that interrupted a call of ours and could not wait, or 0.
+    pub fault_at: AtomicUsize,
 }
 
 /// A handler that was installed with SA_RESTART waits.
@@ -55,6 +57,8 @@ pub const NO_CALL_MASK: u32 = 0;
 pub const HANDLERS_UNDER_CALL_MASK: u32 = 1;
 /// The call ends otherwise: signals that only its mask let through stay pending.
 pub const CALL_MASK_IS_OVER: u32 = 2;
+/// `fault_at` is not 0: a call that begins now is the handler's, or the handler has jumped away.
+pub const FAULTED: u32 = 16;
 
 /// `struct ThreadState` has this size.
 const STATE_BYTES: usize = 128;

@@ -90,6 +90,11 @@ pub fn run<R>(work: impl FnOnce() -> R) -> R {
     }
 }
 
+/// The calling thread has jumped away from such a stack, if it was on one, which is lost.
+pub fn left() {
+    IS_ON_OWN.set(false);
+}
+
 /// Never a part of the caller: what the work needs of a stack would be taken from the one that the thread is on, whichever
 /// way it goes.
 #[inline(never)]

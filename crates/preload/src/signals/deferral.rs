@@ -14,7 +14,7 @@
 //! one that comes before is seen by the load behind it.
 //!
 //! What an instruction causes (SIGSEGV and its like, from the kernel) cannot wait: its handler runs at once, and where it
-//! interrupted the library, calls that it makes are the kernel's. A signal that cannot be queued again, as the user has as
+//! interrupted the library, calls that it makes are the kernel's ([`super::faults`]). A signal that cannot be queued again, as the user has as
 //! many waiting as RLIMIT_SIGPENDING allows, runs its handler at once too.
 
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
@@ -28,12 +28,12 @@ use libc::{
 use nearwire_sys::own_stack;
 
 use crate::thread::{
-    self, CALL_MASK_IS_OVER, CANCEL_ASKED, CANCEL_KNOWN, INTERRUPTS, NO_CALL_MASK, RESTARTS, ThreadState,
+    self, CALL_MASK_IS_OVER, CANCEL_ASKED, CANCEL_KNOWN, FAULTED, INTERRUPTS, NO_CALL_MASK, RESTARTS, ThreadState,
 };
 use crate::turn::{self, errno, fail};
 use crate::{cancellation, real};
 
-use super::order;
+use super::{faults, order};
 
 /// Runs one call of the library: handlers and cancellation wait for its end. Calls within calls end with the outermost.
 #[inline(always)]
@@ -42,7 +42,25 @@ pub fn inside<R>(work: impl FnOnce() -> R) -> R {
     let outer = thread.in_call.load(Relaxed);
     thread.in_call.store(1, Relaxed);
     compiler_fence(SeqCst);
-    if thread.attention.load(Relaxed) & (CANCEL_KNOWN | CANCEL_ASKED) != 0 && outer == 0 {
+    let attention = thread.attention.load(Relaxed) & (CANCEL_KNOWN | CANCEL_ASKED | FAULTED);
+    if attention != 0 && (outer == 0 || attention & FAULTED != 0) {
+        return inside_with_attention(thread, outer, work);
+    }
+    let result = work();
+    leave(thread, outer);
+    result
+}
+
+#[cold]
+#[inline(never)]
+fn inside_with_attention<R>(thread: &ThreadState, outer: u32, work: impl FnOnce() -> R) -> R {
+    let mut outer = outer;
+    if thread.attention.load(Relaxed) & FAULTED != 0 && faults::was_left(thread) {
+        outer = 0;
+        thread.in_call.store(1, Relaxed);
+        compiler_fence(SeqCst);
+    }
+    if outer == 0 && thread.attention.load(Relaxed) & (CANCEL_KNOWN | CANCEL_ASKED) != 0 {
         return cancellation::inside_of_cancelled(thread, work);
     }
     let result = work();
@@ -61,7 +79,7 @@ pub fn leave(thread: &ThreadState, outer: u32) {
     compiler_fence(SeqCst);
     thread.in_call.store(outer, Relaxed);
     compiler_fence(SeqCst);
-    if outer == 0 && thread.attention.load(Relaxed) & !CANCEL_KNOWN != 0 {
+    if outer == 0 && thread.attention.load(Relaxed) & !(CANCEL_KNOWN | FAULTED) != 0 {
         attend(thread);
     }
 }
@@ -93,6 +111,7 @@ pub fn after_fork_in_child() {
     thread.in_call.store(0, Relaxed);
     cancellation::put_back_after_fork(thread);
     thread.has_call_mask.store(NO_CALL_MASK, Relaxed);
+    thread.fault_at.store(0, Relaxed);
     unblock(thread.deferred.swap(0, Relaxed));
 }
 
@@ -102,7 +121,7 @@ pub fn after_fork_in_child() {
 fn attend(thread: &ThreadState) {
     // What the program sees of its call is set already, and handlers may set it.
     let before = errno();
-    while thread.attention.load(Relaxed) & !CANCEL_KNOWN != 0 {
+    while thread.attention.load(Relaxed) & !(CANCEL_KNOWN | FAULTED) != 0 {
         cancellation::tell_c_library(thread);
         thread.attention.fetch_and(!(RESTARTS | INTERRUPTS), Relaxed);
         let signals = thread.deferred.swap(0, Relaxed);

@@ -119,6 +119,34 @@ SCRIPT(out_of_a_wait_for_a_set_that_a_socket_comes_into) {
     WAITS(20, EPOLL_WAIT(epoll, 10, 20));
 }
 
+/* A pointer that points nowhere: EFAULT of the kernel, SIGSEGV of a library. Whoever was interrupted, others go on. */
+static void out_of_faults(int on_alternate_stack) {
+    static char alternate[65536];
+    stack_t stack = { .ss_sp = alternate, .ss_size = sizeof alternate };
+    char data[10];
+    shared = bound(0);
+    if (on_alternate_stack) CALL(sigaltstack(&stack, NULL));
+    handle(SIGSEGV, on_signal_jump, on_alternate_stack ? SA_ONSTACK : 0);
+    for (volatile int i = 0; i < 3; i++) {
+        FAR_SENDS(.to = PORT(0), .size = 3);
+        if (sigsetjmp(back, 1) == 0) recv(shared, no_memory(), 10, MSG_DONTWAIT);
+        if (sigsetjmp(back, 1) == 0) sendto(shared, no_memory(), 10, 0, V4(FAR, ECHO_PORT));
+        while (recv(shared, data, 10, MSG_DONTWAIT) >= 0) {}
+        join_thread(start_thread("thread", other_thread, NULL));
+        goes_on();
+        LEAVE(100, recv(shared, data, 10, 0));
+    }
+    port_is_free();
+}
+
+SCRIPT(out_of_faults_in_calls) {
+    out_of_faults(0);
+}
+
+SCRIPT(out_of_faults_in_calls_by_another_stack) {
+    out_of_faults(1);
+}
+
 SCRIPT(out_of_sends) {
     shared = bound(0);
     for (volatile int i = 0; i < 100; i++) LEAVE(20 + i, ({ while (1) sendto(shared, "x", 1, 0, V4(FAR, PORT(9))); }));

@@ -40,9 +40,9 @@ pub(super) fn steering_table(
         for (&queue, receiver) in config.rx_queues.iter().zip(receivers) {
             let room_frames = config.rooms(multi_buffer).0;
             receiver.set_credit(Credit::open(&words, place_of(queue, 0), room_frames));
-            // In zero-copy mode the device takes what is in the ring, as far as its own goes. Frames of several buffers want
-            // room for several at any time.
-            if config.mode != XdpMode::ZeroCopy && multi_buffer.is_none() {
+            // Without a credit what finds no buffer is lost. In zero-copy mode the device takes what is in the ring, as far as its
+            // own goes. Frames of several buffers want room for several at any time.
+            if config.mode != XdpMode::ZeroCopy && multi_buffer.is_none() && receiver.credit().is_some() {
                 receiver.spare_buffers(Spare::new(config.fill_frames), room_frames);
             }
         }
