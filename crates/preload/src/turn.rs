@@ -134,12 +134,14 @@ impl<'m> Turns<'m> {
             self.end_sleep();
         }
         let at = Subject::Engine(engine);
-        let begin = || state::with_subject(at, |sockets| sockets.begin_sleep(thread, waits_for));
-        let Some(bed) = own_stack::run(begin) else {
+        let begin =
+            || state::with_subject(at, |sockets| (sockets.begin_sleep(thread, waits_for), state::is_alone(engine)));
+        let Some((bed, is_alone)) = own_stack::run(begin) else {
             return Turn::Again;
         };
         self.sleeps_in = Some(engine);
-        if bed.is_new {
+        // Where no other thread has the engine, none took in since the last look what this one waits for.
+        if bed.is_new && !is_alone {
             return self.again();
         }
         let rest = match bed.wake {
@@ -153,10 +155,12 @@ impl<'m> Turns<'m> {
         let slept = self.sleep_on(also, rest, bed.wake);
         fail(before);
         // Without ports the frames come by the watch, and with them what else it has.
-        let by_watch = bed.watch.is_some() && also.get(length).is_some_and(|watch| watch.revents != 0);
+        let told = |at: usize| also.get(at).is_some_and(|entry| entry.revents != 0);
+        let by_watch = bed.watch.is_some() && told(length);
+        let by_wake = slept != Turn::Again || told(length + usize::from(bed.watch.is_some()));
         also.truncate(length);
         let slept_ns = now_ns().saturating_sub(asleep_ns);
-        own_stack::run(|| state::with_subject(at, |sockets| sockets.woken(thread, slept_ns, by_watch)));
+        own_stack::run(|| state::with_subject(at, |sockets| sockets.woken(thread, slept_ns, by_watch, by_wake)));
         // Awake, it is in nobody's way until it sleeps once more.
         self.sleeps_in = None;
         slept
@@ -175,8 +179,7 @@ impl<'m> Turns<'m> {
         // SAFETY: `also` is a live array, the timeout null or live.
         let found = unsafe { raw_ppoll(also, rest.as_ref()) };
         if found >= 0 {
-            drop(sleep);
-            return self.again();
+            return Turn::Again;
         }
         let is_interrupted = errno() == libc::EINTR;
         drop(sleep);
@@ -189,29 +192,21 @@ impl<'m> Turns<'m> {
 }
 
 /// While it lives a signal that waits for the end of the call ends the sleep.
-struct SignalsEndSleep {
-    wake: Option<RawFd>,
-}
+struct SignalsEndSleep;
 
 impl SignalsEndSleep {
     fn on(wake: Option<RawFd>) -> SignalsEndSleep {
         thread::current().sleeps_on.store(wake.map_or(0, |wake| wake.cast_unsigned() + 1), Relaxed);
         // The handler runs in this thread, so the compiler alone could move the look at what came before.
         compiler_fence(SeqCst);
-        SignalsEndSleep { wake }
+        SignalsEndSleep
     }
 }
 
 impl Drop for SignalsEndSleep {
     fn drop(&mut self) {
-        let thread = thread::current();
-        thread.sleeps_on.store(0, Relaxed);
+        thread::current().sleeps_on.store(0, Relaxed);
         compiler_fence(SeqCst);
-        if let (Some(wake), true) = (self.wake, thread.attention.load(Relaxed) & (RESTARTS | INTERRUPTS) != 0) {
-            let mut count = [0_u8; 8];
-            // SAFETY: the array is live and so long; the descriptor does not block.
-            unsafe { real::syscall(libc::SYS_read, wake as c_ulong, count.as_mut_ptr() as c_ulong, 8, 0, 0, 0) };
-        }
     }
 }
 

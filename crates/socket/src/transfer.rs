@@ -523,11 +523,11 @@ impl Sockets {
         Bed { is_new, wake, watch, ports }
     }
 
-    /// It is back, and looks at what the watch has if that told of something.
-    pub fn woken(&mut self, thread: Thread, slept_ns: u64, by_watch: bool) {
+    /// It is back, and looks at what the watch has if that told of something. `by_wake`: its eventfd was written, or may have been.
+    pub fn woken(&mut self, thread: Thread, slept_ns: u64, by_watch: bool, by_wake: bool) {
         self.page.count(Counter::Sleeps, 1);
         self.page.count(Counter::SleepingNs, slept_ns);
-        self.sleepers.awake(thread);
+        self.sleepers.awake(thread, by_wake);
         // Before the shadows, which are asked first from then on.
         self.take_in_frames();
         if by_watch {
@@ -542,7 +542,7 @@ impl Sockets {
 
     /// Its call ends.
     pub fn end_sleep(&mut self, thread: Thread) {
-        self.sleepers.awake(thread);
+        self.sleepers.awake(thread, false);
     }
 
     /// What the program can be told of a socket: accelerated or not, and why.
