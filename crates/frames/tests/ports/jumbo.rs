@@ -28,10 +28,14 @@ const LENGTHS: [usize; 20] = [
 
 /// A cable for jumbo frames, and whether this kernel lets frames lie in several buffers (Linux 6.6).
 fn jumbo_cable_or_skip() -> Option<(Cable, bool)> {
+    cable_of_mtu_or_skip(MTU_BYTES)
+}
+
+fn cable_of_mtu_or_skip(mtu_bytes: usize) -> Option<(Cable, bool)> {
     let cable = cable_or_skip()?;
     for (end, address) in [(NEAR, ADDRESS), (FAR, FAR_ADDRESS)] {
         let set = || {
-            ip(&format!("link set {end} mtu {MTU_BYTES}")).unwrap();
+            ip(&format!("link set {end} mtu {mtu_bytes}")).unwrap();
             ip(&format!("addr add {address}/24 dev {end}")).unwrap();
         };
         if end == NEAR { cable.near(set) } else { cable.far(set) }
@@ -127,6 +131,21 @@ fn frames_of_every_length_pass_whole_in_every_mode() {
         }
         let too_long = vec![0; MTU_BYTES + 15];
         assert!(matches!(near.queue(&too_long), Err(PortError::FrameLength { most_bytes: 9014, .. })), "{label}");
+    }
+}
+
+#[test]
+fn frames_of_the_largest_mtu_pass_whole() {
+    let Some((cable, true)) = cable_of_mtu_or_skip(65_535) else { return };
+    for mode in MODES {
+        let (mut near, mut far) = open_pair(&cable, mode, 4096);
+        for round in 0..20 {
+            for len_bytes in [60, 9014, 61_440, 65_536, 65_549] {
+                let frame = frame(round, len_bytes);
+                assert!(near.send(&frame).unwrap());
+                assert!(next(&mut far) == frame, "{len_bytes} bytes in {mode}");
+            }
+        }
     }
 }
 
