@@ -3,7 +3,7 @@
 use std::net::{Ipv4Addr, UdpSocket};
 use std::time::{Duration, Instant};
 
-use crate::common::{Cable, FAR, NEAR, cable_or_skip, ip};
+use crate::common::{Cable, FAR, NEAR, cable_of_queues_or_skip, cable_or_skip, ip};
 use nearwire_frames::interface::InterfaceFacts;
 use nearwire_frames::ports::xdp::{
     Candidate, Overflow, Side, Steer, TimesWanted, XdpConfig, XdpMode, XdpPort, candidates,
@@ -28,11 +28,16 @@ const LENGTHS: [usize; 20] = [
 
 /// A cable for jumbo frames, and whether this kernel lets frames lie in several buffers (Linux 6.6).
 fn jumbo_cable_or_skip() -> Option<(Cable, bool)> {
-    cable_of_mtu_or_skip(MTU_BYTES)
+    cable_of_mtu_or_skip(MTU_BYTES, 2)
 }
 
-fn cable_of_mtu_or_skip(mtu_bytes: usize) -> Option<(Cable, bool)> {
-    let cable = cable_or_skip()?;
+/// Where the kernel sends to a port: it chooses the queue, on which native veth delivers.
+fn jumbo_cable_of_one_queue_or_skip() -> Option<(Cable, bool)> {
+    cable_of_mtu_or_skip(MTU_BYTES, 1)
+}
+
+fn cable_of_mtu_or_skip(mtu_bytes: usize, queues: u32) -> Option<(Cable, bool)> {
+    let cable = cable_of_queues_or_skip(queues)?;
     for (end, address) in [(NEAR, ADDRESS), (FAR, FAR_ADDRESS)] {
         let set = || {
             ip(&format!("link set {end} mtu {mtu_bytes}")).unwrap();
@@ -136,7 +141,7 @@ fn frames_of_every_length_pass_whole_in_every_mode() {
 
 #[test]
 fn frames_of_the_largest_mtu_pass_whole() {
-    let Some((cable, true)) = cable_of_mtu_or_skip(65_535) else { return };
+    let Some((cable, true)) = cable_of_mtu_or_skip(65_535, 1) else { return };
     for mode in MODES {
         let (mut near, mut far) = open_pair(&cable, mode, 4096);
         for round in 0..20 {
@@ -237,7 +242,7 @@ fn frame_that_is_lent_stays_as_it_is_while_others_come() {
 
 #[test]
 fn datagrams_of_the_kernel_are_taken_whole_by_filters_with_times() {
-    let Some((cable, true)) = jumbo_cable_or_skip() else { return };
+    let Some((cable, true)) = jumbo_cable_of_one_queue_or_skip() else { return };
     for mode in MODES {
         let mut port = open_steered(&cable, mode, Overflow::Drop);
         let sender = kernel_sender(&cable);
@@ -308,7 +313,7 @@ fn from_kernel(socket: &UdpSocket) -> Vec<u32> {
 
 #[test]
 fn burst_beyond_the_buffers_is_the_kernels_in_order_and_what_comes_after_settling_the_ports() {
-    let Some((cable, true)) = jumbo_cable_or_skip() else { return };
+    let Some((cable, true)) = jumbo_cable_of_one_queue_or_skip() else { return };
     for mode in MODES {
         let mut port = open_steered(&cable, mode, Overflow::Kernel);
         let (sender, shadow) = (kernel_sender(&cable), kernel_receiver(&cable));
@@ -366,7 +371,7 @@ fn share_of_a_port_receives_and_sends_whole_frames() {
 
 #[test]
 fn kernel_without_frames_of_several_buffers_keeps_what_is_longer_than_one_and_says_so() {
-    let Some((cable, false)) = jumbo_cable_or_skip() else { return };
+    let Some((cable, false)) = jumbo_cable_of_one_queue_or_skip() else { return };
     let mut port = open_steered(&cable, XdpMode::Generic, Overflow::Kernel);
     assert!(!port.facts().multi_buffer);
     let said = port.describe();
