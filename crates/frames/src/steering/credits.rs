@@ -15,8 +15,8 @@
 //!   byte 136   settled      what `passed` was when the reader had settled      the reader
 //! ```
 //!
-//! The program redirects while `passed == settled` and `redirected` with the frame's buffers does not exceed `until`. A frame that is passed between the reader's last look at
-//! `passed` and its store to `settled` leaves the two different: nothing is redirected past it.
+//! The program redirects while `passed == settled` and `redirected` with the frame's buffers does not exceed `until`. A frame that is
+//! passed between the reader's last look at `passed` and its store to `settled` leaves the two different: nothing is redirected past it.
 //!
 //! In calm traffic the program's lines stay in its CPU's cache and the reader's line is written once in many frames.
 

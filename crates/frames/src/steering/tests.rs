@@ -691,6 +691,45 @@ fn frames_without_room_and_all_behind_them_are_the_kernels_until_the_reader_has_
     }
 }
 
+/// A datagram to port 7000 in a frame of this length.
+fn long_frame(frame_bytes: usize) -> Vec<u8> {
+    let builder = PacketBuilder::ethernet2([2; 6], MAC).ipv4([10, 0, 0, 2], HOST.octets(), 64).udp(9999, 7000);
+    let mut frame = Vec::new();
+    builder.write(&mut frame, &vec![0x5a; frame_bytes - 42]).unwrap();
+    frame
+}
+
+#[test]
+fn frame_in_several_buffers_is_judged_by_its_whole_length_and_counted_by_buffers() {
+    const ROOM: u32 = 6;
+    let Some(bench) = Bench::or_skip() else { return };
+    let capacity = Capacity { frame_most_bytes: 3 * 3840, buffer_bytes: Some(3840) };
+    for counting in [Counting::OneCpu, Counting::SeveralCpus] {
+        let table = SteeringTable::with_credits(NEAR, capacity, SHARES_MOST, counting).unwrap();
+        table.add(udp(HOST, 7000)).unwrap();
+        let program = table.program(&bench.sockets).unwrap();
+        let decided = |frame: &[u8]| bench.cable.near(|| program.test_run_on(frame, bench.ifindex, 0)).unwrap().retval;
+        let mut credit = Credit::open(&table.credit_words().unwrap().unwrap(), 0, ROOM).unwrap();
+        for (frame_bytes, buffers) in [(60, 1), (3840, 1), (3841, 2), (7680, 2), (7681, 3), (11_520, 3)] {
+            let frame = long_frame(frame_bytes);
+            for tags in [&[][..], &[(0x8100, 5)]] {
+                let cut = tagged(&frame[..frame_bytes - 1], tags);
+                assert_eq!(decided(&cut), XDP_PASS, "the packet is longer than its frame");
+                assert_eq!(credit.begin_settling(), 0);
+            }
+            for _ in 0..ROOM / buffers {
+                assert_eq!(decided(&frame), XDP_REDIRECT, "{frame_bytes} bytes");
+            }
+            assert_eq!(decided(&frame), XDP_PASS, "{frame_bytes} bytes: there is room for {ROOM} buffers");
+            assert_eq!(credit.begin_settling(), 1);
+            credit.settle(0);
+        }
+        assert_eq!(decided(&tagged(&long_frame(7676), &[(0x8100, 5)])), XDP_REDIRECT);
+        assert_eq!(decided(&long_frame(11_521)), XDP_PASS, "longer than the port holds");
+        assert!(!credit.is_overflowing());
+    }
+}
+
 #[test]
 fn buffers_given_back_one_by_one_there_is_always_room() {
     let Some(bench) = Bench::or_skip() else { return };

@@ -386,9 +386,17 @@ mod tests {
     fn wide_constant_and_kernel_call_assembled_have_the_documented_bytes() {
         let mut program = Assembler::new();
         program.set_double(Register::R3, 0x8000_0001_ffff_fffe).call_kernel(66150);
-        program.add_to_memory(Register::R0, 64, Register::R1);
+        program.add_to_memory(Register::R0, 64, Register::R1).divide(Register::R4, 3840).call(HelperCall::FrameLength);
         let bytes: Vec<_> = program.finish().iter().map(|i| (i.code, i.registers, i.offset, i.immediate)).collect();
-        assert_eq!(bytes, [(0x18, 0x03, 0, -2), (0, 0, 0, i32::MIN + 1), (0x85, 0x20, 0, 66150), (0xdb, 0x10, 64, 0)]);
+        let wanted = [
+            (0x18, 0x03, 0, -2),
+            (0, 0, 0, i32::MIN + 1),
+            (0x85, 0x20, 0, 66150),
+            (0xdb, 0x10, 64, 0),
+            (0x37, 0x04, 0, 3840),
+            (0x85, 0x00, 0, 188),
+        ];
+        assert_eq!(bytes, wanted);
     }
 
     #[test]

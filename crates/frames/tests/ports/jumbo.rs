@@ -3,7 +3,7 @@
 use std::net::{Ipv4Addr, UdpSocket};
 use std::time::{Duration, Instant};
 
-use crate::common::{Cable, FAR, NEAR, cable_or_skip, ip};
+use crate::common::{Cable, FAR, NEAR, cable_of_queues_or_skip, cable_or_skip, ip};
 use nearwire_frames::interface::InterfaceFacts;
 use nearwire_frames::ports::xdp::{
     Candidate, Overflow, Side, Steer, TimesWanted, XdpConfig, XdpMode, XdpPort, candidates,
@@ -28,10 +28,19 @@ const LENGTHS: [usize; 20] = [
 
 /// A cable for jumbo frames, and whether this kernel lets frames lie in several buffers (Linux 6.6).
 fn jumbo_cable_or_skip() -> Option<(Cable, bool)> {
-    let cable = cable_or_skip()?;
+    cable_of_mtu_or_skip(MTU_BYTES, 2)
+}
+
+/// Where the kernel sends to a port: it chooses the queue, on which native veth delivers.
+fn jumbo_cable_of_one_queue_or_skip() -> Option<(Cable, bool)> {
+    cable_of_mtu_or_skip(MTU_BYTES, 1)
+}
+
+fn cable_of_mtu_or_skip(mtu_bytes: usize, queues: u32) -> Option<(Cable, bool)> {
+    let cable = cable_of_queues_or_skip(queues)?;
     for (end, address) in [(NEAR, ADDRESS), (FAR, FAR_ADDRESS)] {
         let set = || {
-            ip(&format!("link set {end} mtu {MTU_BYTES}")).unwrap();
+            ip(&format!("link set {end} mtu {mtu_bytes}")).unwrap();
             ip(&format!("addr add {address}/24 dev {end}")).unwrap();
         };
         if end == NEAR { cable.near(set) } else { cable.far(set) }
@@ -131,6 +140,21 @@ fn frames_of_every_length_pass_whole_in_every_mode() {
 }
 
 #[test]
+fn frames_of_the_largest_mtu_pass_whole() {
+    let Some((cable, true)) = cable_of_mtu_or_skip(65_535, 1) else { return };
+    for mode in MODES {
+        let (mut near, mut far) = open_pair(&cable, mode, 4096);
+        for round in 0..20 {
+            for len_bytes in [60, 9014, 61_440, 65_536, 65_549] {
+                let frame = frame(round, len_bytes);
+                assert!(near.send(&frame).unwrap());
+                assert!(next(&mut far) == frame, "{len_bytes} bytes in {mode}");
+            }
+        }
+    }
+}
+
+#[test]
 fn bursts_pass_without_loss_and_all_buffers_come_back() {
     let Some((cable, true)) = jumbo_cable_or_skip() else { return };
     for (mode, frame_size_bytes) in MODES.into_iter().flat_map(|mode| [(mode, 4096), (mode, 2048)]) {
@@ -218,7 +242,7 @@ fn frame_that_is_lent_stays_as_it_is_while_others_come() {
 
 #[test]
 fn datagrams_of_the_kernel_are_taken_whole_by_filters_with_times() {
-    let Some((cable, true)) = jumbo_cable_or_skip() else { return };
+    let Some((cable, true)) = jumbo_cable_of_one_queue_or_skip() else { return };
     for mode in MODES {
         let mut port = open_steered(&cable, mode, Overflow::Drop);
         let sender = kernel_sender(&cable);
@@ -289,7 +313,7 @@ fn from_kernel(socket: &UdpSocket) -> Vec<u32> {
 
 #[test]
 fn burst_beyond_the_buffers_is_the_kernels_in_order_and_what_comes_after_settling_the_ports() {
-    let Some((cable, true)) = jumbo_cable_or_skip() else { return };
+    let Some((cable, true)) = jumbo_cable_of_one_queue_or_skip() else { return };
     for mode in MODES {
         let mut port = open_steered(&cable, mode, Overflow::Kernel);
         let (sender, shadow) = (kernel_sender(&cable), kernel_receiver(&cable));
@@ -347,7 +371,7 @@ fn share_of_a_port_receives_and_sends_whole_frames() {
 
 #[test]
 fn kernel_without_frames_of_several_buffers_keeps_what_is_longer_than_one_and_says_so() {
-    let Some((cable, false)) = jumbo_cable_or_skip() else { return };
+    let Some((cable, false)) = jumbo_cable_of_one_queue_or_skip() else { return };
     let mut port = open_steered(&cable, XdpMode::Generic, Overflow::Kernel);
     assert!(!port.facts().multi_buffer);
     let said = port.describe();

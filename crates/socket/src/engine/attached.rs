@@ -619,7 +619,8 @@ fn sized(config: XdpConfig, facts: &InterfaceFacts, fill_frames_most: u32, engin
         // In zero-copy mode the kernel's own frames come in the same buffers: half stay for them, whatever is left unread.
         rx_ring_slots: if others == 0 && config.mode != XdpMode::ZeroCopy { fill_frames } else { fill_frames / 2 },
         share_ring_slots: 1 << ((fill_frames / 2).saturating_sub(1) / others.max(1)).max(16).ilog2(),
-        tx_frames: TX_FRAMES,
+        // In the same memory, however many buffers a frame takes.
+        tx_frames: TX_FRAMES / (facts.frame_most_bytes() as u32).div_ceil(frame_size_bytes).clamp(1, 8),
         prepared_frames: 0,
         ..config
     }

@@ -51,6 +51,11 @@ fn on_veth(facts: &InterfaceFacts, side: Side, steer: Steer) -> Vec<Candidate> {
     }
     offer("generic, one socket a queue", config(XdpMode::Generic).with_queues(facts.rx_queues));
     offer("native copy, one socket a queue", config(XdpMode::NativeCopy).with_queues(facts.rx_queues));
+    if facts.is_jumbo() {
+        // A program on socket buffers is shown what a sender on this host has yet to be cut (`UDP_SEGMENT`), and cannot tell it from a long
+        // datagram. With one in the driver, veth has its peer cut it.
+        found.sort_by_key(|way| way.config.mode == XdpMode::Generic);
+    }
     found
 }
 
@@ -144,6 +149,12 @@ mod tests {
             let found = candidates(&facts, Side::Near, Steer::All);
             assert!(found.iter().all(|way| way.config.frame_size_bytes == 4096));
         }
+    }
+
+    #[test]
+    fn jumbo_veth_is_opened_in_the_driver_before_others() {
+        let found = candidates(&InterfaceFacts { mtu_bytes: 9000, ..veth(2) }, Side::Near, Steer::Filters);
+        assert_eq!((found[0].config.mode, found.len()), (XdpMode::NativeCopy, 4));
     }
 
     #[test]
