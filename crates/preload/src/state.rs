@@ -158,7 +158,9 @@ fn enter_for<R>(subject: Subject, work: impl FnOnce(usize, &mut Sockets) -> R) -
             Some(result)
         });
         if wish != Wish::Nothing {
+            let before = errno();
             own_stack::run(|| engines::grant(wish, subject));
+            fail(before);
         }
         match entered.flatten() {
             // It was moved in between.
