@@ -108,7 +108,7 @@ fn every_script_traces_the_same_as_on_the_kernel() {
     scripts.sort();
     let (count, started) = (scripts.len(), Instant::now());
     scripts.reverse();
-    let (jumbo, scripts) = scripts.into_iter().partition(|name| name.starts_with(JUMBO));
+    let (jumbo, scripts): (Vec<_>, Vec<_>) = scripts.into_iter().partition(|name| name.starts_with(JUMBO));
     let (scripts, jumbo) = (Mutex::new(scripts), Mutex::new(jumbo));
     let differing = Mutex::new(Vec::new());
     std::thread::scope(|scope| {
