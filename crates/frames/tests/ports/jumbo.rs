@@ -320,10 +320,16 @@ fn burst_beyond_the_buffers_is_the_kernels_in_order_and_what_comes_after_settlin
         for round in 0..20 {
             (0..80).for_each(|number| assert!(sender.send(&datagram(number)).is_ok()));
             let mut by_port = Vec::new();
-            waited("the first", || Some(by_port.extend(from_port(&mut port))).filter(|()| !by_port.is_empty()));
+            waited("the first", || {
+                by_port.extend(from_port(&mut port));
+                (!by_port.is_empty()).then_some(())
+            });
             let mut by_kernel = Vec::new();
             let left = 80 - by_port.len();
-            waited("the rest", || Some(by_kernel.extend(from_kernel(&shadow))).filter(|()| by_kernel.len() == left));
+            waited("the rest", || {
+                by_kernel.extend(from_kernel(&shadow));
+                (by_kernel.len() == left).then_some(())
+            });
             assert!((25..=60).contains(&by_port.len()), "{mode} {round}: {} of 80", by_port.len());
             assert_eq!([by_port, by_kernel].concat(), (0..80).collect::<Vec<_>>(), "{mode} {round}");
             assert!(port.is_overflowing());

@@ -121,7 +121,7 @@ fn every_script_traces_the_same_as_on_the_kernel() {
     let (count, started) = (scripts.len() * rounds, Instant::now());
     scripts = (0..rounds).flat_map(|_| scripts.clone()).collect();
     scripts.reverse();
-    let (jumbo, scripts): (Vec<String>, Vec<String>) = scripts.into_iter().partition(|name| name.starts_with(JUMBO));
+    let (jumbo, scripts): (Vec<_>, Vec<_>) = scripts.into_iter().partition(|name| name.starts_with(JUMBO));
     let (scripts, jumbo) = (Mutex::new(scripts), Mutex::new(jumbo));
     let differing = Mutex::new(Vec::new());
     std::thread::scope(|scope| {
