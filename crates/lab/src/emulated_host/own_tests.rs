@@ -34,7 +34,7 @@ const STARTING: &str = "on_stock_kernel";
 /// Where files of this machine lie inside; links lead there from the paths that they have here.
 const KEPT: &str = "/own";
 /// What the chosen tests may take together.
-const LIMIT: Duration = Duration::from_secs(180);
+const LIMIT: Duration = Duration::from_secs(300);
 /// What everything may take.
 const LIMIT_OF_ALL: Duration = Duration::from_secs(3000);
 /// For the answer to come once the tests were ended.

@@ -97,9 +97,6 @@ pub unsafe fn wait(call: &WaitCall<'_>, original: impl FnOnce() -> c_int) -> c_i
             drop(plain);
             // SAFETY: as above.
             let left = unsafe { without_call(events, found) };
-            if call_data().is_some() {
-                deferral::inside(|| state::with_number(set, |sockets| sockets.plain_waiters_left(set)));
-            }
             if left != 0 || found == 0 {
                 return left;
             }
@@ -114,11 +111,20 @@ pub unsafe fn wait(call: &WaitCall<'_>, original: impl FnOnce() -> c_int) -> c_i
     unsafe { wait_call(call, concerned) }.unwrap_or_else(original)
 }
 
-/// A wait in the kernel, where handlers run at once. One that left an earlier wait of this thread by a jump is noticed by the
-/// next: that call's place on the stack is in use again, or given up.
+/// A wait in the kernel, where handlers run at once and threads are cancelled. One that left an earlier wait of this thread by a
+/// jump is noticed by the next: that call's place on the stack is in use again, or given up.
 struct Plain {
-    _wait: PlainWait,
+    wait: Option<PlainWait>,
+    set: c_int,
     outer: (u32, usize),
+}
+
+/// A wait is over: the set has no event of ours any more if it was the last.
+fn plain_wait_left(wait: PlainWait, set: c_int) {
+    drop(wait);
+    if call_data().is_some() {
+        deferral::inside(|| state::with_number(set, |sockets| sockets.plain_waiters_left(set)));
+    }
 }
 
 impl Plain {
@@ -129,16 +135,13 @@ impl Plain {
         let mut outer = (thread.plain_set.load(Relaxed), thread.plain_at.load(Relaxed));
         if outer.0 != 0 && here >= outer.1 {
             let left = outer.0.cast_signed() - 1;
-            drop(PlainWait::left(left));
-            if call_data().is_some() {
-                deferral::inside(|| state::with_number(left, |sockets| sockets.plain_waiters_left(left)));
-            }
+            plain_wait_left(PlainWait::left(left), left);
             outer = (0, 0);
         }
         let wait = PlainWait::begin(set);
         thread.plain_at.store(here, Relaxed);
         thread.plain_set.store((set + 1).cast_unsigned(), Relaxed);
-        Plain { _wait: wait, outer }
+        Plain { wait: Some(wait), set, outer }
     }
 }
 
@@ -147,6 +150,9 @@ impl Drop for Plain {
         let thread = thread::current();
         thread.plain_set.store(self.outer.0, Relaxed);
         thread.plain_at.store(self.outer.1, Relaxed);
+        if let Some(wait) = self.wait.take() {
+            plain_wait_left(wait, self.set);
+        }
     }
 }
 

@@ -122,7 +122,6 @@ fn attend(thread: &ThreadState) {
     // What the program sees of its call is set already, and handlers may set it.
     let before = errno();
     while thread.attention.load(Relaxed) & !(CANCEL_KNOWN | FAULTED) != 0 {
-        cancellation::tell_c_library(thread);
         thread.attention.fetch_and(!(RESTARTS | INTERRUPTS), Relaxed);
         let signals = thread.deferred.swap(0, Relaxed);
         let before = || thread.mask_before.load(Relaxed);
@@ -134,6 +133,8 @@ fn attend(thread: &ThreadState) {
                 unblock(signals & !before());
             }
         }
+        // Last: a thread of the type PTHREAD_CANCEL_ASYNCHRONOUS ends here, and would take signals to the process with it.
+        cancellation::tell_c_library(thread);
     }
     fail(before);
 }

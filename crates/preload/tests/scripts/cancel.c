@@ -159,6 +159,32 @@ SCRIPT(epoll_wait_that_begins) {
     goes_on();
 }
 
+/* Nothing of the library's is left in a set that a thread waited for when a socket came in. */
+SCRIPT(wait_for_a_set_that_a_socket_comes_into) {
+    shared = bound(0);
+    int cancelled = 0, ready = 0;
+    for (int i = 0; i < 100; i++) {
+        pthread_t thread;
+        void *end;
+        struct epoll_event event = { .events = EPOLLIN };
+        epoll = epoll_create1(0);
+        began = 0;
+        pthread_create(&thread, NULL, waits_for_events, NULL);
+        while (!began) {}
+        usleep(i % 2 ? 1000 : 0);
+        epoll_ctl(epoll, EPOLL_CTL_ADD, shared, &event);
+        if (i % 5 == 0) usleep(20);
+        pthread_cancel(thread);
+        pthread_join(thread, &end);
+        cancelled += end == PTHREAD_CANCELED;
+        struct pollfd one = { epoll, POLLIN, 0 };
+        ready += poll(&one, 1, 0);
+        close(epoll);
+    }
+    say("cancelled: %d, ready: %d", cancelled, ready);
+    goes_on();
+}
+
 static volatile int told;
 static pid_t child;
 

@@ -66,13 +66,13 @@ SCRIPT(recvmmsg_waits_for_all) {
 SCRIPT(recvmmsg_timeout_is_looked_at_after_each) {
     int a = bound(0);
     prepare(32);
-    struct timespec time = { 0, 30000000 };
-    FAR_SENDS(.to = PORT(0), .size = 4, .count = 3, .after_ms = 20, .gap_us = 30000);
-    int got = WAITS(50, CALL(recvmmsg(a, messages, 8, 0, &time)));
+    struct timespec time = { 0, 120000000 };
+    FAR_SENDS(.to = PORT(0), .size = 4, .count = 3, .after_ms = 20, .gap_us = 200000);
+    int got = WAITS(220, CALL(recvmmsg(a, messages, 8, 0, &time)));
     show(got);
     struct timespec bad = { 0, -1 };
     CALL(recvmmsg(a, messages, 8, MSG_DONTWAIT, &bad));
-    sleep_ms(60);
+    sleep_ms(300);
     RECV(a, 10, MSG_DONTWAIT);
 }
 

@@ -6,7 +6,7 @@
 
 /* The first socket of the host that wants times of arrival makes the kernel take them, by a worker and so a little later
  * (`net_enable_timestamp`). */
-static void let_stamping_begin(void) { sleep_ms(50); }
+static void let_stamping_begin(void) { sleep_ms(100); }
 
 SCRIPT(of_each_kind) {
     int a = bound(0);
@@ -80,7 +80,7 @@ SCRIPT(they_increase) {
     let_stamping_begin();
     struct timespec before, last = { 0, 0 };
     clock_gettime(CLOCK_REALTIME, &before);
-    FAR_SENDS(.to = PORT(0), .size = 3, .count = 5, .gap_us = 2000);
+    FAR_SENDS(.to = PORT(0), .size = 3, .count = 5, .gap_us = 20000);
     for (int i = 0; i < 5; i++) {
         char data[10], control[100];
         struct iovec part = { data, 10 };
@@ -90,7 +90,7 @@ SCRIPT(they_increase) {
         memcpy(&stamp, CMSG_DATA(CMSG_FIRSTHDR(&message)), sizeof stamp);
         long since_ns = (stamp.tv_sec - before.tv_sec) * 1000000000L + stamp.tv_nsec - before.tv_nsec;
         long last_ns = (stamp.tv_sec - last.tv_sec) * 1000000000L + stamp.tv_nsec - last.tv_nsec;
-        /* The peer waits 2 ms in between: these are times of arrival and not of reading. */
+        /* The peer waits 20 ms in between: these are times of arrival and not of reading. */
         in_order &= since_ns > 0 && (i == 0 || last_ns > 1500000L);
         last = stamp;
     }
