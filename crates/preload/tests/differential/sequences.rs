@@ -153,6 +153,9 @@ fn compare_on(bed: Bed<'_>, run: Run, cases: u32, seed: u32, number: usize) -> O
             bed.lay_again();
         }
         difference(&truth, &other, run.name()).map_or(Ok(()), |told| {
+            if shown.borrow().is_empty() {
+                println!("sequence {} of cable {number} differs, and is made shorter:\n{text}{told}", runs.get());
+            }
             shown.replace(told);
             Err(TestCaseError::fail("differs"))
         })
