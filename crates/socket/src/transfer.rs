@@ -333,6 +333,14 @@ impl Sockets {
         }
     }
 
+    /// The program asks for IP_MTU or IPV6_MTU, which the kernel answers by the route of the shadow's last send.
+    pub fn about_to_ask_mtu(&mut self, number: i32) {
+        let socket = self.find(number).and_then(|id| self.get(id));
+        if let Some(socket) = socket.filter(|socket| socket.is_accelerated() && socket.is_connected) {
+            crate::shadow::look_route_up(socket.shadow);
+        }
+    }
+
     /// Takes that error: what SO_ERROR does. `None`: the kernel knows.
     pub fn take_pending_error(&mut self, number: i32) -> Option<i32> {
         let socket = self.find(number).and_then(|id| self.get_mut(id))?;
