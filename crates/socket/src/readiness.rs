@@ -74,7 +74,10 @@ fn state(socket: &mut UdpSocket, engine: &EngineState) -> Events {
     if waits || socket.shadow_has_data {
         state |= READABLE;
     }
-    if socket.shadow_has_error {
+    if socket.has_report && socket.is_accelerated() {
+        socket.has_report = look_at(socket.shadow).1;
+    }
+    if socket.shadow_has_error || socket.has_report {
         state |= Events::ERR;
     }
     state

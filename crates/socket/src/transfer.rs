@@ -367,6 +367,8 @@ impl Sockets {
         if is_empty && before != News(socket.shadow_news) {
             // What came meanwhile was seen by another thread, and nobody tells of it again.
         } else if is_empty {
+            // A report in the error queue is nothing to receive, and stays an error for who polls.
+            socket.has_report |= socket.shadow_has_error;
             (socket.shadow_has_data, socket.shadow_has_error) = (false, false);
         } else {
             socket.slot.count(SocketCounter::ReceivedByShadow);

@@ -7,7 +7,7 @@
 //! | `NEARWIRE_SCRIPT_FILTER=TEXT` | only scripts whose name, as in `poll.timeout`, contains the text |
 //! | `NEARWIRE_SCRIPT_SPIN=TIME` | how long the spinning run spins: `forever`, `auto`, `50us`; 100us without this |
 //! | `NEARWIRE_TRACES=DIRECTORY` | keep all traces there |
-//! | `NEARWIRE_SEQUENCES=COUNT` | generated sequences, 400 without this |
+//! | `NEARWIRE_SEQUENCES=COUNT` | generated sequences, 320 without this |
 //! | `NEARWIRE_KERNEL_TESTS=all` | all scripts on stock kernels too, with the sequences |
 //! | `NEARWIRE_SEED=NUMBER` | where their generation begins |
 //! | `NEARWIRE_SEQUENCE=FILE` | this sequence alone, as often |

@@ -15,7 +15,7 @@ use crate::programs::Programs;
 use crate::trace;
 
 /// Sequences without `NEARWIRE_SEQUENCES`.
-const SEQUENCES: u32 = 400;
+const SEQUENCES: u32 = 320;
 /// Attempts to make a sequence that differs shorter.
 const SHRINK_ITERATIONS: u32 = 300;
 const CALLS_MAX: usize = 60;
