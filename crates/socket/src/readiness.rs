@@ -74,7 +74,12 @@ fn state(socket: &mut UdpSocket, engine: &EngineState) -> Events {
     if waits || socket.shadow_has_data {
         state |= READABLE;
     }
-    if socket.shadow_has_error {
+    if socket.has_report && socket.is_accelerated() {
+        let found = socket.shadow_events();
+        socket.has_report = found.contains(PollFlags::ERR);
+        socket.shadow_has_priority = found.contains(PollFlags::PRI);
+    }
+    if socket.shadow_has_error || socket.has_report {
         state |= Events::ERR;
         // SO_SELECT_ERR_QUEUE: programs that ask for nothing but PRI read the error queue by it (chronyd).
         state.set(Events::PRI, socket.shadow_has_priority);

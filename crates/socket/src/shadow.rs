@@ -291,6 +291,14 @@ pub fn local_address(shadow: Descriptor) -> io::Result<SocketAddr> {
     Ok(SocketAddr::try_from(rustix::net::getsockname(shadow)?)?)
 }
 
+/// connect(2) to where it is connected already: the kernel looks the route up anew, which it does for its own sends alone.
+pub(crate) fn look_route_up(shadow: Descriptor) {
+    if let Ok(Some(peer)) = rustix::net::getpeername(shadow) {
+        // Where there is no route any more the kernel says so when it is asked for the MTU.
+        let _ = rustix::net::connect(shadow, &peer);
+    }
+}
+
 /// getpeername(2); `None`: not connected.
 #[must_use]
 pub fn peer_address(shadow: Descriptor) -> Option<SocketAddr> {

@@ -334,6 +334,14 @@ impl Sockets {
         }
     }
 
+    /// The program asks for IP_MTU or IPV6_MTU, which the kernel answers by the route of the shadow's last send.
+    pub fn about_to_ask_mtu(&mut self, number: i32) {
+        let socket = self.find(number).and_then(|id| self.get(id));
+        if let Some(socket) = socket.filter(|socket| socket.is_accelerated() && socket.is_connected) {
+            crate::shadow::look_route_up(socket.shadow);
+        }
+    }
+
     /// Takes that error: what SO_ERROR does. `None`: the kernel knows.
     pub fn take_pending_error(&mut self, number: i32) -> Option<i32> {
         let socket = self.find(number).and_then(|id| self.get_mut(id))?;
@@ -360,6 +368,8 @@ impl Sockets {
         if is_empty && before != News(socket.shadow_news) {
             // What came meanwhile was seen by another thread, and nobody tells of it again.
         } else if is_empty {
+            // A report in the error queue is nothing to receive, and stays an error for who polls.
+            socket.has_report |= socket.shadow_has_error;
             (socket.shadow_has_data, socket.shadow_has_error) = (false, false);
         } else {
             socket.slot.count(SocketCounter::ReceivedByShadow);

@@ -70,6 +70,8 @@ pub(crate) struct UdpSocket {
     pub(crate) shadow_has_error: bool,
     /// The error is something in the error queue, and the program wants to be told by POLLPRI (`SO_SELECT_ERR_QUEUE`).
     pub(crate) shadow_has_priority: bool,
+    /// The shadow's error queue may hold a report that no receive tells of (`MSG_ERRQUEUE` alone reads it).
+    pub(crate) has_report: bool,
     /// The kernel gathers a datagram of several sends (MSG_MORE): the sends that follow belong to it.
     pub(crate) is_corked: bool,
     /// An error that a call could not tell, for the next one: what the kernel keeps in `sk_err`. 0: none.
@@ -135,6 +137,7 @@ impl UdpSocket {
             shadow_dropped: 0,
             shadow_has_error: false,
             shadow_has_priority: false,
+            has_report: false,
             is_corked: false,
             pending_error: 0,
             received_unlooked: 0,

@@ -25,6 +25,7 @@ const SIOCGSTAMP_OLD: c_ulong = 0x8906;
 const SIOCGSTAMPNS_OLD: c_ulong = 0x8907;
 const SIOCGSTAMP_NEW: c_ulong = 0x8010_8906;
 const SIOCGSTAMPNS_NEW: c_ulong = 0x8010_8907;
+const IPV6_MTU: c_int = 24;
 const IP_BLOCK_SOURCE: c_int = 38;
 const IP_UNBLOCK_SOURCE: c_int = 37;
 
@@ -198,11 +199,16 @@ fn group_changed(fd: c_int, option: &GroupOption) {
     });
 }
 
-/// getsockopt(2), where this library knows the answer: SO_ERROR, of an error that it keeps for a later call.
+/// getsockopt(2), where this library knows the answer: SO_ERROR, of an error that it keeps for a later call. What the kernel
+/// answers by its own sends is brought up to date.
 ///
 /// # Safety
 /// `value` and `length` are those of a call that the program makes.
 pub unsafe fn get(fd: c_int, level: c_int, option: c_int, value: *mut c_void, length: *mut socklen_t) -> Option<c_int> {
+    if matches!((level, option), (libc::IPPROTO_IP, libc::IP_MTU) | (libc::IPPROTO_IPV6, IPV6_MTU)) {
+        state::with_number(fd, |sockets| sockets.about_to_ask_mtu(fd));
+        return None;
+    }
     let is_error = (level, option) == (libc::SOL_SOCKET, libc::SO_ERROR);
     if !is_error || !is_plausible(length, size_of::<socklen_t>()) || !is_plausible(value, size_of::<c_int>()) {
         return None;

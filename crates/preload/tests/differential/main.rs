@@ -9,7 +9,7 @@
 //! | `NEARWIRE_SCRIPT_ROUNDS=COUNT` | all scripts so often, to find what differs now and then |
 //! | `NEARWIRE_SCRIPT_BEDS=COUNT` | so many scripts at once, 2 without this; 4 are a load that finds races |
 //! | `NEARWIRE_TRACES=DIRECTORY` | keep all traces there |
-//! | `NEARWIRE_SEQUENCES=COUNT` | generated sequences, 400 without this |
+//! | `NEARWIRE_SEQUENCES=COUNT` | generated sequences, 320 without this |
 //! | `NEARWIRE_KERNEL_TESTS=all` | all scripts on stock kernels too, with the sequences |
 //! | `NEARWIRE_SEED=NUMBER` | where their generation begins |
 //! | `NEARWIRE_SEQUENCE=FILE` | this sequence alone, as often |

@@ -15,7 +15,7 @@ use crate::programs::Programs;
 use crate::trace;
 
 /// Sequences without `NEARWIRE_SEQUENCES`.
-const SEQUENCES: u32 = 400;
+const SEQUENCES: u32 = 320;
 /// Attempts to make a sequence that differs shorter.
 const SHRINK_ITERATIONS: u32 = 300;
 const CALLS_MAX: usize = 60;
@@ -153,6 +153,9 @@ fn compare_on(bed: Bed<'_>, run: Run, cases: u32, seed: u32, number: usize) -> O
             bed.lay_again();
         }
         difference(&truth, &other, run.name()).map_or(Ok(()), |told| {
+            if shown.borrow().is_empty() {
+                println!("sequence {} of cable {number} differs, and is made shorter:\n{text}{told}", runs.get());
+            }
             shown.replace(told);
             Err(TestCaseError::fail("differs"))
         })

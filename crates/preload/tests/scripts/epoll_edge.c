@@ -157,3 +157,20 @@ SCRIPT(writable_after_a_send_in_fragments) {
     settle();
     EPOLL_WAIT(epoll, 10, 0);
 }
+
+/* A datagram that came by the kernel, with a report of an error before it: the set tells of the error once more. */
+SCRIPT(arrival_beside_an_error_report) {
+    int a = bound(0), epoll = EPOLL();
+    SET(a, IPPROTO_IP, IP_RECVERR, 1);
+    SENDTO(a, "refused", V4(FAR, PORT(8)));
+    settle();
+    EPOLL_ADD(epoll, a, EPOLLIN | EPOLLET);
+    RECV(a, 10, MSG_DONTWAIT);
+    for (int i = 0; i < 3; i++) {
+        FAR_SENDS(.to = PORT(0), .size = i == 1 ? 20 : 1473);
+        RECV(a, 30, MSG_DONTWAIT);
+        RECV(a, 30, MSG_DONTWAIT);
+        EPOLL_WAIT(epoll, 10, 0);
+        EPOLL_WAIT(epoll, 10, 0);
+    }
+}

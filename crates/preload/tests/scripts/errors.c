@@ -402,3 +402,20 @@ SCRIPT(error_queue_wakes_who_waits_for_priority) {
     SELECT(1000, READS(), WRITES(), EXCEPTS(a));
     RECVMSG(a, 100, 200, MSG_ERRQUEUE);
 }
+
+SCRIPT(report_that_nobody_reads_is_an_error_to_poll) {
+    int a = bound(0);
+    SET(a, IPPROTO_IP, IP_RECVERR, 1);
+    SENDTO(a, "refused", V4(FAR, PORT(8)));
+    settle();
+    for (int i = 0; i < 3; i++) RECV(a, 10, MSG_DONTWAIT);
+    POLL(0, { a, POLLIN | POLLOUT, 0 });
+    FAR_SENDS(.to = PORT(0), .size = 3);
+    POLL(0, { a, POLLIN, 0 });
+    RECV(a, 10, MSG_DONTWAIT);
+    RECV(a, 10, MSG_DONTWAIT);
+    POLL(0, { a, POLLIN, 0 });
+    RECVMSG(a, 10, 200, MSG_ERRQUEUE);
+    POLL(0, { a, POLLIN, 0 });
+    RECV(a, 10, MSG_DONTWAIT);
+}

@@ -125,3 +125,24 @@ void far_watched(int port) {
     else say("far +%d: header: %d bytes, df %d, ttl %d, tos %d, checksum %s", port - script_port(), reply.length, reply.df,
              reply.ttl, reply.tos, reply.checksum ? "given" : "zero");
 }
+
+void far_link(int is_up) {
+    struct peer_request request = { .command = PEER_LINK, .size = is_up };
+    far_asks(&request);
+}
+
+void far_answers(int family) {
+    int fd = syscall(SYS_socket, family, SOCK_DGRAM, 0);
+    struct sockaddr_storage to = { 0 };
+    char data[10];
+    long got = -1;
+    if (family == AF_INET6) memcpy(&to, v6(FAR6, ECHO_PORT), sizeof(struct sockaddr_in6));
+    else memcpy(&to, v4(FAR, ECHO_PORT), sizeof(struct sockaddr_in));
+    for (long end_us = now_us() + 5000000; got < 0 && now_us() < end_us;) {
+        syscall(SYS_sendto, fd, "up", 2, 0, &to, family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in));
+        sleep_ms(2);
+        got = syscall(SYS_recvfrom, fd, data, sizeof data, MSG_DONTWAIT, NULL, NULL);
+    }
+    if (got < 0) say("the link stays down");
+    syscall(SYS_close, fd);
+}

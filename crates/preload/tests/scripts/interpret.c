@@ -5,7 +5,7 @@
 #define LISTENING 2
 
 int sockets[SLOTS] = { -1, -1, -1, -1 }, families[SLOTS], ports[SLOTS] = { -1, -1, -1, -1 }, are_wild[SLOTS], places[SLOTS];
-int sets[SETS] = { -1, -1 }, numbers[NUMBERS], place;
+int sets[SETS] = { -1, -1 }, numbers[NUMBERS], place, has_one_shot;
 
 static void open_socket(void) {
     if (sockets[one] >= 0) return;
@@ -97,6 +97,7 @@ static void control(void) {
         EPOLLIN | EPOLLET, EPOLLIN | EPOLLONESHOT, EPOLLIN, EPOLLIN | EPOLLOUT | EPOLLET, EPOLLIN | EPOLLOUT, EPOLLRDHUP, 0,
     };
     say("operation %d, events %x", operations[two % 4], events[four % 7]);
+    if (events[four % 7] & EPOLLONESHOT) has_one_shot = 1;
     EPOLL_CTL(sets[one % SETS], operations[two % 4], sockets[three], events[four % 7]);
 }
 
@@ -153,7 +154,10 @@ static void tell_state(void) {
     say("first datagram %d", bytes);
 }
 
-static void shut_down(void) { CALL(shutdown(sockets[one], two % 3)); }
+static void shut_down(void) {
+    if (!has_one_shot) CALL(shutdown(sockets[one], two % 3));
+}
+
 static void echo(void) { send_to(ECHO_PORT); }
 
 static const struct { const char *word; void (*run)(void); } words[] = {

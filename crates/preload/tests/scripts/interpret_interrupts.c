@@ -14,7 +14,7 @@ enum action {
 static struct taker taker, of_handler;
 static sigjmp_buf back;
 static pthread_t main_thread;
-static volatile int runs, wanted_runs, jumps, must_jump, is_over, is_timed;
+static volatile int runs, wanted_runs, jumps, must_jump, is_over, is_timed, is_armed;
 static int action, target, own_fd;
 static char handler_log[2000];
 static int handler_log_length;
@@ -122,6 +122,8 @@ static void on_end(int number) {
 }
 
 static void *send_signals(void *us) {
+    /* A jump must not leave the function that makes this thread. */
+    while (!is_armed) {}
     while (runs < wanted_runs) {
         spin_us((int)(intptr_t)us);
         pthread_kill(main_thread, SIGALRM);
@@ -135,6 +137,7 @@ static void arm(int us, timer_t end, pthread_t *sender) {
     timer_settime(end, 0, &at_end, NULL);
     if (is_timed) setitimer(ITIMER_REAL, &time, NULL);
     else *sender = start_quiet_thread(send_signals, (void *)(intptr_t)us);
+    is_armed = 1;
 }
 
 static void call_until_all_ran(int us, timer_t end, pthread_t *sender) {
@@ -175,11 +178,12 @@ void signal_comes(void) {
     int slot = one, food = numbers[9];
     action = three % ACTIONS, target = four, main_thread = pthread_self();
     if (action == ASK_AND_WAIT && place != 0) action = RETURN;
+    if (action == SHUT_DOWN && has_one_shot) action = RETURN;
     /* What is on its way when these are called comes before or after. */
     if (action == CLOSE_AND_OPEN || action == CONNECT || action == DISCONNECT || action == SHUT_DOWN) food = 0;
     take_the_rest();
     show_ledger();
-    runs = is_over = must_jump = handler_log_length = 0;
+    runs = is_over = must_jump = is_armed = handler_log_length = 0;
     handler_log[0] = 0;
     wanted_runs = run_counts[numbers[7] % 3], jumps = numbers[4], is_timed = numbers[8] % 2;
     memset(&of_handler, 0xee, sizeof of_handler);

@@ -113,29 +113,11 @@ static void set_near_link(int is_up) {
 }
 
 static void set_link(int is_far, int is_up) {
-    struct peer_request request = { .command = PEER_LINK, .size = is_up };
-    if (is_far) far_asks(&request);
+    if (is_far) far_link(is_up);
     else set_near_link(is_up);
 }
 
-/* By a socket that is the kernel's. */
-static void await_answers(int family) {
-    int fd = syscall(SYS_socket, family, SOCK_DGRAM, 0);
-    struct sockaddr_storage to = { 0 };
-    char data[10];
-    long got = -1;
-    if (family == AF_INET6) memcpy(&to, v6(FAR6, ECHO_PORT), sizeof(struct sockaddr_in6));
-    else memcpy(&to, v4(FAR, ECHO_PORT), sizeof(struct sockaddr_in));
-    for (long end_us = now_us() + 5000000; got < 0 && now_us() < end_us;) {
-        syscall(SYS_sendto, fd, "up", 2, 0, &to, family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in));
-        sleep_ms(2);
-        got = syscall(SYS_recvfrom, fd, data, sizeof data, MSG_DONTWAIT, NULL, NULL);
-    }
-    if (got < 0) say("the link stays down");
-    syscall(SYS_close, fd);
-}
-
-/* Which sockets may be lent to the load, and take from it. What becomes of it is not known. */
+/* Sends and takes of every socket. What becomes of it is not known. */
 static void load(void) {
     char data[10];
     for (int i = 0; i < SLOTS; i++) {
@@ -171,8 +153,8 @@ void flap(void) {
     while (now_us() < end_us);
     set_link(is_far, 1);
     load();
-    await_answers(AF_INET);
-    await_answers(AF_INET6);
+    far_answers(AF_INET);
+    far_answers(AF_INET6);
     stop_feeding();
     forget_load();
     for (int i = 0; i < SLOTS; i++) {

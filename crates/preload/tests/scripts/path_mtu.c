@@ -189,3 +189,21 @@ SCRIPT(while_a_thread_receives) {
     CALL(sendto(a, "end", 3, 0, V4(NEAR, PORT(0))));
     join_thread(thread);
 }
+
+/* The kernel forgets the route that it found for the socket, which it does not send on itself. */
+SCRIPT(asked_after_the_link_came_back) {
+    int a = bound(0), b = UDP();
+    far_opens(PORT(1));
+    CALL(connect(a, V4(FAR, PORT(1))));
+    CALL(connect(b, V4(FAR, PORT(1))));
+    SEND(b, "before", 0);
+    GET(a, IPPROTO_IP, IP_MTU_);
+    far_link(0);
+    SEND(b, "lost", 0);
+    far_link(1);
+    far_answers(AF_INET);
+    SEND(a, "x", 0);
+    SEND(b, "x", 0);
+    GET(a, IPPROTO_IP, IP_MTU_);
+    GET(b, IPPROTO_IP, IP_MTU_);
+}

@@ -199,6 +199,10 @@ void far_joins6(int port, const char *group);
 void far_receives(int port);
 void far_receives6(int port);
 void far_receives_nothing(int port);
+/* The far end's interface goes down or up. */
+void far_link(int is_up);
+/* Until the echo answers a socket that no library sees. */
+void far_answers(int family);
 /* How many datagrams came to a port that was opened before and were not written down, those of `size` bytes. */
 int far_counts(int family, int port, int size);
 /* From now on the far end is a host behind a router, whose leg to it carries packets of 1400 bytes. It has many addresses;
