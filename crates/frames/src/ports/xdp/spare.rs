@@ -4,8 +4,9 @@
 //! them where there are 4096. Where a reader has kept up for long, all but some are taken out; they go back when more frames
 //! wait than it should ever come to, and when the kernel got frames for want of room, which loses none.
 //!
-//! Half round trips of 64 bytes (sockperf over veth, both ends accelerated, pinned, seven interleaved rounds, medians): 1.562 us with 4096
-//! buffers in the ring, 1.512 with 256, 1.517 with 64, the 99th percentile 1.86, 1.78 and 1.68; rates differ by less than they vary.
+//! Half round trips of 64 bytes (sockperf over veth, both ends accelerated, pinned, seven interleaved rounds, medians of p50 / p99 in us),
+//! with as many buffers posted from the start: 4096 1.562 / 1.857, 256 1.512 / 1.782, 64 1.517 / 1.677; rates differ by less than they
+//! vary. Of this module in another series, when the caches were quieter: 1.502 / 1.662 beside 1.492 / 1.677 without it, which is no gain.
 //! 64 are as many as a driver may deliver at once.
 
 /// Buffers in the fill ring while traffic is calm.
