@@ -16,20 +16,16 @@ const ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 1);
 const PORT: u16 = 7000;
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Buffers of a port that has many.
-const MANY: u32 = 2048;
-/// Frames after which traffic is calm, and more.
-const CALM: u32 = 140_000;
-
 /// A port with room for some frames, the kernel's socket for the same flow, and who sends to both.
 fn open(cable: &Cable, mode: XdpMode) -> (XdpPort, UdpSocket, UdpSocket) {
-    open_with(cable, XdpConfig::new(NEAR, mode, Steer::Filters))
-}
-
-fn open_with(cable: &Cable, config: XdpConfig) -> (XdpPort, UdpSocket, UdpSocket) {
     cable.near(|| ip(&format!("address replace {ADDRESS}/24 dev {NEAR}"))).unwrap();
     cable.far(|| ip(&format!("address replace 10.9.0.2/24 dev {FAR}"))).unwrap();
-    let config = XdpConfig { rx_queues: vec![0, 1], lanes: true, overflow: Overflow::Kernel, ..config };
+    let config = XdpConfig {
+        rx_queues: vec![0, 1],
+        lanes: true,
+        overflow: Overflow::Kernel,
+        ..XdpConfig::new(NEAR, mode, Steer::Filters)
+    };
     let mut port = cable.near(|| XdpPort::open(&config)).unwrap();
     let flow = FlowFilter { transport: Transport::Udp, address: ADDRESS.into(), port: PORT };
     port.add_filter(Filter::Flow(flow)).unwrap();
@@ -91,40 +87,5 @@ fn burst_beyond_the_ring_is_the_kernels_in_order_and_what_comes_after_settling_t
         }
         assert_eq!(port.statistics().receive_dropped_frames, 0);
         assert!(port.overflowed_frames() >= 20 * 82);
-    }
-}
-
-/// All that is sent in steps, by the port, in order.
-#[track_caller]
-fn arrives_by_port(port: &mut XdpPort, sender: &UdpSocket, frames: u32, step: u32) {
-    for from in (0..frames).step_by(step as usize) {
-        send(sender, from..from + step);
-        assert_eq!(until(step as usize, || from_port(port)), (from..from + step).collect::<Vec<_>>());
-    }
-}
-
-#[test]
-fn calm_traffic_leaves_few_buffers_to_the_kernel_and_a_burst_brings_all_back() {
-    let Some(cable) = cable_or_skip() else { return };
-    for mode in [XdpMode::Generic, XdpMode::NativeCopy] {
-        let config = XdpConfig { fill_frames: MANY, rx_ring_slots: MANY, ..XdpConfig::new(NEAR, mode, Steer::Filters) };
-        let (mut port, shadow, sender) = open_with(&cable, config);
-        for round in 0..2 {
-            arrives_by_port(&mut port, &sender, CALM, 20);
-            // Beyond the few that are left there is the kernel, and all is there once.
-            send(&sender, 0..330);
-            let by_port = until(1, || from_port(&mut port));
-            assert!((160..=224).contains(&by_port.len()), "{mode} {round}: {} of 330", by_port.len());
-            let by_kernel = until(330 - by_port.len(), || from_kernel(&shadow));
-            assert_eq!([by_port, by_kernel].concat(), (0..330).collect::<Vec<_>>(), "{mode} {round}");
-            port.begin_settling();
-            port.settle_overflow();
-            arrives_by_port(&mut port, &sender, 3000, 1500);
-        }
-        arrives_by_port(&mut port, &sender, CALM, 20);
-        // More than calm traffic has, and within what is left: nothing goes by the kernel, and then there is room for more.
-        arrives_by_port(&mut port, &sender, 200, 200);
-        arrives_by_port(&mut port, &sender, 1500, 1500);
-        assert_eq!(port.statistics().receive_dropped_frames, 0);
     }
 }

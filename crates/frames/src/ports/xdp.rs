@@ -31,7 +31,6 @@ mod rings;
 mod send;
 mod share;
 mod socket;
-mod spare;
 mod times;
 mod umem;
 mod zero_copy;

@@ -144,12 +144,6 @@ impl Credit {
         }
     }
 
-    /// There is room for so many frames from now on, those that were redirected by now counted.
-    pub(crate) fn set_room(&mut self, frames: u32) {
-        self.room = frames.into();
-        self.show_until();
-    }
-
     /// So many buffers that other readers took will be given back by this one.
     pub(crate) fn take_over(&mut self, frames: u32) {
         self.returned = self.returned.wrapping_sub(frames.into());

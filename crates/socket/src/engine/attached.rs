@@ -20,7 +20,12 @@ use crate::reason::Reason;
 /// Buffers to receive into, each queue: what bursts may bring, for all sockets together, while the program does not call. The kernel gets
 /// what comes beyond, at its own price.
 /// The kernel's own buffer of one socket holds about 280 small datagrams by default, so this is the share of fourteen
-/// sockets that are all full, and 8 MiB. While traffic is calm the port does with 256 of them, which stay in the caches.
+/// sockets that are all full, and 8 MiB.
+///
+/// All of them pass through the caches one after the other. What fewer would be worth, as half round trips of 64 bytes (sockperf
+/// under `run` at both ends, veth, pinned, spin forever, seven interleaved rounds, medians of p50 / p99 in us): 4096 buffers 1.562 /
+/// 1.857, 256 1.512 / 1.782, 64 1.517 / 1.677, with sockperf tp the same rates. A port that took all but 256 out of the ring after
+/// 131 072 calm frames, and told the program of its room that much oftener, had nothing of it: 1.502 / 1.662 beside 1.492 / 1.677.
 pub(super) const FILL_FRAMES: u32 = 4096;
 /// Where RLIMIT_MEMLOCK, 8 MiB by default, does not allow these: two sockets' worth.
 const FILL_FRAMES_LOCKED: u32 = 512;

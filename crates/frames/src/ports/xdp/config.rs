@@ -12,12 +12,6 @@ use crate::xdp::AttachMode;
 /// Slots that are left free for frames that are counted late: a round of a driver's is of 64.
 const MARGIN_FRAMES: u32 = 128;
 
-/// Of so many slots or buffers, those that frames may take. `margins`: so many times the usual margin stays free.
-pub(super) fn room_of(frames: u32, margins: u32) -> u32 {
-    let margin = (frames / 8).min(MARGIN_FRAMES) * margins;
-    (frames - margin.min(frames / 2)).max(1)
-}
-
 /// Longest frame that a buffer of 2048 bytes holds: the kernel keeps 256 for itself.
 const SMALL_BUFFER_FRAME_BYTES: usize = 2048 - 256;
 
@@ -177,8 +171,11 @@ impl XdpConfig {
             XdpMode::ZeroCopy => self.fill_frames / 2,
             XdpMode::NativeCopy | XdpMode::Generic => self.fill_frames,
         };
-        let margins = multi_buffer.unwrap_or(1);
-        let room = |slots: u32| room_of(slots.min(buffers), margins);
+        let room = |slots: u32| {
+            let frames = slots.min(buffers);
+            let margin = (frames / 8).min(MARGIN_FRAMES) * multi_buffer.unwrap_or(1);
+            (frames - margin.min(frames / 2)).max(1)
+        };
         (room(self.rx_ring_slots), room(self.share_ring_slots))
     }
 

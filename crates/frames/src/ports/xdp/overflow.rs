@@ -10,7 +10,6 @@
 use super::XdpPort;
 use super::config::{Overflow, XdpConfig, XdpMode};
 use super::receive::Receiver;
-use super::spare::Spare;
 use crate::PortError;
 use crate::steering::{Capacity, Counting, Credit, SHARES_MOST, SteeringTable};
 use crate::xdp::programs::place_of;
@@ -38,13 +37,7 @@ pub(super) fn steering_table(
     let table = SteeringTable::with_credits(&config.interface, capacity, queues * SHARES_MOST, counting)?;
     if let Some(words) = table.credit_words()? {
         for (&queue, receiver) in config.rx_queues.iter().zip(receivers) {
-            let room_frames = config.rooms(multi_buffer).0;
-            receiver.set_credit(Credit::open(&words, place_of(queue, 0), room_frames));
-            // Without a credit what finds no buffer is lost. In zero-copy mode the device takes what is in the ring, as far as its
-            // own goes. Frames of several buffers want room for several at any time.
-            if config.mode != XdpMode::ZeroCopy && multi_buffer.is_none() && receiver.credit().is_some() {
-                receiver.spare_buffers(Spare::new(config.fill_frames), room_frames);
-            }
+            receiver.set_credit(Credit::open(&words, place_of(queue, 0), config.rooms(multi_buffer).0));
         }
     }
     Ok(table)

@@ -1,8 +1,8 @@
 //! The receiving half of an AF_XDP socket.
 //!
 //! Invariant: each receive buffer is in the fill ring, with the kernel, in the RX ring, or taken: with the
-//! closure or caller that reads it, kept by one of several that share the fill ring ([`super::fill`]), or spare
-//! ([`super::spare`]). The fill ring has a slot for every buffer, so giving one back cannot fail.
+//! closure or caller that reads it, or kept by one of several that share the fill ring ([`super::fill`]). The fill ring has a
+//! slot for every buffer, so giving one back cannot fail.
 
 use std::io;
 use std::num::NonZeroU64;
@@ -16,11 +16,9 @@ use rustix::net::{RecvFlags, recv};
 
 use super::RECEIVE_HEADROOM_BYTES;
 use super::assembly::Assembly;
-use super::config::room_of;
 use super::fill::{Fill, SharedFill};
 use super::rings::ConsumerRing;
 use super::socket::OpenAnother;
-use super::spare::{Spare, Step};
 use super::umem::Umem;
 use crate::PortError;
 use crate::steering::Credit;
@@ -92,10 +90,6 @@ pub(super) struct Receiver {
     credit: Option<Credit>,
     /// Frames that lay in several buffers, where there may be such.
     assembly: Option<Box<Assembly>>,
-    /// Buffers that are not in the ring while traffic is calm. Where there are some, no one shares it.
-    spare: Spare,
-    /// The room that all buffers make.
-    room_of_all: u32,
 }
 
 impl Receiver {
@@ -120,8 +114,6 @@ impl Receiver {
             dropped_before: 0,
             credit: None,
             assembly: None,
-            spare: Spare::default(),
-            room_of_all: 0,
         }
     }
 
@@ -129,11 +121,6 @@ impl Receiver {
     pub(super) fn with_assembly(mut self, frame_most_bytes: usize) -> Receiver {
         self.assembly = Some(Box::new(Assembly::with_capacity(frame_most_bytes)));
         self
-    }
-
-    /// Has buffers taken out of the ring while traffic is calm; `room`: what [`Credit::open`] was given.
-    pub(super) fn spare_buffers(&mut self, spare: Spare, room: u32) {
-        (self.spare, self.room_of_all) = (spare, room);
     }
 
     pub(super) fn socket(&self) -> BorrowedFd<'_> {
@@ -184,9 +171,6 @@ impl Receiver {
     }
 
     fn settle_by<R>(&mut self, settle: impl FnOnce(&mut Credit, u32) -> R) -> Option<R> {
-        if self.spare.is_used() && self.is_overflowing() {
-            self.post_spare();
-        }
         let kept_frames = match &self.fill {
             Fill::Own(_) => self.kept_frames,
             Fill::Shared(fill) => fill.kept_frames(),
@@ -196,35 +180,7 @@ impl Receiver {
         Some(settle(credit, outstanding_frames))
     }
 
-    /// Traffic has become calm, or is it no more.
-    #[cold]
-    fn follow_traffic(&mut self, step: Step) {
-        match step {
-            Step::Stay => {}
-            // The room first: buffers that are taken out later are not counted on then.
-            Step::TakeOut => self.set_room(room_of(Spare::few(), 1).min(self.room_of_all)),
-            Step::PostAll => self.post_spare(),
-        }
-    }
-
-    /// All buffers are in the ring again, and then there is room for them.
-    #[cold]
-    fn post_spare(&mut self) {
-        let Fill::Own(fill) = &mut self.fill else { return };
-        for buffer in self.spare.post() {
-            fill.push(buffer);
-        }
-        fill.submit();
-        self.set_room(self.room_of_all);
-    }
-
-    fn set_room(&mut self, frames: u32) {
-        if let Some(credit) = &mut self.credit {
-            credit.set_room(frames);
-        }
-    }
-
-    /// So many buffers are in the fill ring again, or spare.
+    /// So many buffers are in the fill ring again.
     #[inline]
     fn returned(&mut self, frames: u32) {
         if let Some(credit) = &mut self.credit {
@@ -246,9 +202,6 @@ impl Receiver {
 
     /// The same receiver with a fill ring, of this many buffers, that others can share.
     pub(super) fn sharing(mut self, frames: usize) -> Receiver {
-        if self.spare.is_used() {
-            self.post_spare();
-        }
         let Fill::Own(mut fill) = self.fill else { return self };
         self.rx.release();
         fill.submit();
@@ -463,9 +416,7 @@ impl Receiver {
         let descriptor = taken.descriptor;
         let buffer = self.buffer_of(&descriptor);
         let Fill::Own(fill) = &mut self.fill else { return self.give_back_shared(buffer, &descriptor) };
-        if !self.spare.keeps(buffer) {
-            fill.push(buffer);
-        }
+        fill.push(buffer);
         self.taken = self.taken.wrapping_add(1);
         self.expected_address = fill.pushed(self.taken) + (descriptor.addr - buffer);
         self.expected_bytes = descriptor.len;
@@ -475,10 +426,6 @@ impl Receiver {
             fill.submit();
             let frames = std::mem::take(&mut self.kept_frames);
             self.returned(frames);
-            let step = self.spare.read(frames, self.rx.known());
-            if step != Step::Stay {
-                self.follow_traffic(step);
-            }
         }
     }
 
