@@ -126,6 +126,7 @@ impl Sets {
     }
 
     pub(crate) fn closing(&mut self, number: i32) {
+        plain::closing(number);
         let Some(set) = self.numbers.remove(&number) else { return };
         let half = &mut self.halves[set.index()];
         half.numbers -= 1;

@@ -116,8 +116,12 @@ pub unsafe fn wait(call: &WaitCall<'_>, original: impl FnOnce() -> c_int) -> c_i
 struct Plain {
     wait: Option<PlainWait>,
     set: c_int,
-    outer: (u32, usize),
+    outer: Outer,
 }
+
+/// The same of the thread's wait that this one is within, as a handler's: the set and one, how often its number had been
+/// closed, and the place on the stack.
+type Outer = (u32, u32, usize);
 
 /// A wait is over: the set has no event of ours any more if it was the last.
 fn plain_wait_left(wait: PlainWait, set: c_int) {
@@ -132,14 +136,16 @@ impl Plain {
     fn begin(set: c_int) -> Plain {
         let thread = thread::current();
         let here = std::ptr::from_ref(&set) as usize;
-        let mut outer = (thread.plain_set.load(Relaxed), thread.plain_at.load(Relaxed));
-        if outer.0 != 0 && here >= outer.1 {
+        let mut outer =
+            (thread.plain_set.load(Relaxed), thread.plain_closed.load(Relaxed), thread.plain_at.load(Relaxed));
+        if outer.0 != 0 && here >= outer.2 {
             let left = outer.0.cast_signed() - 1;
-            plain_wait_left(PlainWait::left(left), left);
-            outer = (0, 0);
+            plain_wait_left(PlainWait::left(left, outer.1), left);
+            outer = (0, 0, 0);
         }
         let wait = PlainWait::begin(set);
         thread.plain_at.store(here, Relaxed);
+        thread.plain_closed.store(wait.closed(), Relaxed);
         thread.plain_set.store((set + 1).cast_unsigned(), Relaxed);
         Plain { wait: Some(wait), set, outer }
     }
@@ -149,7 +155,8 @@ impl Drop for Plain {
     fn drop(&mut self) {
         let thread = thread::current();
         thread.plain_set.store(self.outer.0, Relaxed);
-        thread.plain_at.store(self.outer.1, Relaxed);
+        thread.plain_closed.store(self.outer.1, Relaxed);
+        thread.plain_at.store(self.outer.2, Relaxed);
         if let Some(wait) = self.wait.take() {
             plain_wait_left(wait, self.set);
         }

@@ -139,6 +139,22 @@ static void out_of_faults(int on_alternate_stack) {
     port_is_free();
 }
 
+/* What waited is gone with the jump, and the set with the close: the next one of that number is a new one. */
+SCRIPT(out_of_a_wait_for_a_set_that_is_closed) {
+    struct epoll_event event;
+    int first = EPOLL();
+    LEAVE(3000, epoll_wait(first, &event, 1, -1));
+    CALL(close(first));
+    int other = bound(1), second = EPOLL();
+    EPOLL_ADD(second, other, EPOLLIN);
+    POLL(0, { second, POLLIN, 0 });
+    EPOLL_WAIT(second, 1, 0);
+    FAR_SENDS(.to = PORT(1), .size = 3);
+    POLL(0, { second, POLLIN, 0 });
+    EPOLL_WAIT(second, 2, 0);
+    RECV(other, 10, MSG_DONTWAIT);
+}
+
 SCRIPT(out_of_faults_in_calls) {
     out_of_faults(0);
 }

@@ -5,16 +5,20 @@
 //! kernel's set, under data that nobody can guess ([`call_data`]); each waiter gets it, takes it out of what the program
 //! sees and begins again with the library; the last one removes it ([`crate::Sockets::plain_waiters_left`]).
 
-use std::sync::atomic::{AtomicU16, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 
 /// Numbers that are counted; the library follows no others.
 const NUMBERS: usize = 1 << 16;
 
-static WAITERS: [AtomicU16; NUMBERS] = [const { AtomicU16::new(0) }; NUMBERS];
+/// Of each number: waiters, and above [`COUNT_BITS`] how often it was closed, wrapping. A call that was left by a jump is counted
+/// until its thread waits again; the next set of that number must not have its event.
+static WAITERS: [AtomicU32; NUMBERS] = [const { AtomicU32::new(0) }; NUMBERS];
+const COUNT_BITS: u32 = 16;
+const COUNT: u32 = (1 << COUNT_BITS) - 1;
 /// 0: no set was ever called.
 static CALL_DATA: AtomicU64 = AtomicU64::new(0);
 
-fn waiters(number: i32) -> Option<&'static AtomicU16> {
+fn waiters(number: i32) -> Option<&'static AtomicU32> {
     WAITERS.get(usize::try_from(number).ok()?)
 }
 
@@ -22,36 +26,51 @@ fn waiters(number: i32) -> Option<&'static AtomicU16> {
 #[derive(Debug)]
 pub struct PlainWait {
     number: i32,
+    closed: u32,
 }
 
 impl PlainWait {
     /// A thread is about to wait for the set that a number names.
     #[must_use]
     pub fn begin(number: i32) -> PlainWait {
-        if let Some(waiters) = waiters(number) {
-            waiters.fetch_add(1, SeqCst);
-        }
-        PlainWait { number }
+        let before = waiters(number).map_or(0, |waiters| waiters.fetch_add(1, SeqCst));
+        PlainWait { number, closed: before >> COUNT_BITS }
     }
 
-    /// One that began and whose call was left by a jump: drop it.
+    /// How often the number had been closed when this began.
     #[must_use]
-    pub const fn left(number: i32) -> PlainWait {
-        PlainWait { number }
+    pub const fn closed(&self) -> u32 {
+        self.closed
+    }
+
+    /// One that began when the number had been closed so often, and whose call was left by a jump: drop it.
+    #[must_use]
+    pub const fn left(number: i32, closed: u32) -> PlainWait {
+        PlainWait { number, closed }
     }
 }
 
 impl Drop for PlainWait {
     fn drop(&mut self) {
+        let less = |waiters: u32| (waiters >> COUNT_BITS == self.closed && waiters & COUNT != 0).then(|| waiters - 1);
         if let Some(waiters) = waiters(self.number) {
-            waiters.fetch_sub(1, SeqCst);
+            // Nothing is to be done where the number was closed meanwhile.
+            let _ = waiters.fetch_update(SeqCst, SeqCst, less);
         }
+    }
+}
+
+/// The number is closed: what waits, waits for a set that has this number no more.
+pub(super) fn closing(number: i32) {
+    if let Some(waiters) = waiters(number) {
+        let none = |waiters: u32| Some((waiters | COUNT).wrapping_add(1));
+        let _ = waiters.fetch_update(SeqCst, SeqCst, none);
     }
 }
 
 /// Whether a thread waits plainly by that number.
 pub(super) fn is_waited_for(number: i32) -> bool {
-    waiters(number).is_some_and(|waiters| waiters.load(SeqCst) > 0)
+    waiters(number).is_some_and(|waiters| waiters.load(SeqCst) & COUNT != 0)
 }
 
 /// What the event has that calls waiters; `None`: no set was ever called.
@@ -68,4 +87,25 @@ pub(super) fn choose_call_data() -> u64 {
     let _ = rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty());
     let data = u64::from_ne_bytes(random) ^ (&raw const CALL_DATA as u64) | 1;
     CALL_DATA.compare_exchange(0, data, SeqCst, SeqCst).map_or_else(|chosen| chosen, |_| data)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn number_closed_with_a_wait_left_by_a_jump_the_next_set_is_waited_for_by_nobody() {
+        const NUMBER: i32 = 40_000;
+        let left = PlainWait::begin(NUMBER);
+        let closed = left.closed();
+        std::mem::forget(left);
+        assert!(is_waited_for(NUMBER));
+        closing(NUMBER);
+        assert!(!is_waited_for(NUMBER));
+        let next = PlainWait::begin(NUMBER);
+        drop(PlainWait::left(NUMBER, closed));
+        assert!(is_waited_for(NUMBER));
+        drop(next);
+        assert!(!is_waited_for(NUMBER));
+    }
 }
