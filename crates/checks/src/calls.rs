@@ -396,7 +396,7 @@ impl World {
             }
             Expected::OneOf(candidates) => {
                 let taken = candidates.iter().find(|id| offered.contains(id) || self.was_queued(**id));
-                let refuser = || candidates.iter().find(|id| self.refuses(**id, &spec, verdict));
+                let refuser = || candidates.iter().find(|id| self.refuses(**id, verdict));
                 vec![
                     *taken
                         .or_else(refuser)
@@ -410,7 +410,7 @@ impl World {
         for id in &receivers {
             let waiting = Waiting { ifindex, ..spec.waiting() };
             let was_offered = offered.contains(id);
-            outcomes.push((*id, self.model.deliver(*id, waiting, was_offered, reads, QUEUE_SLOT_BYTES)));
+            outcomes.push((*id, self.model.deliver(*id, waiting, was_offered, reads)));
         }
         assert!(offered.iter().all(|id| receivers.contains(id)));
         let got: Vec<_> = outcomes.iter().filter(|(_, outcome)| outcome.is_ok()).map(|(id, _)| *id).collect();
@@ -419,7 +419,7 @@ impl World {
                 assert!(got.contains(&endpoint), "{spec:?}");
                 assert_eq!(copies as usize, got.len(), "{spec:?}");
             }
-            Verdict::Dropped(reason @ (Dropped::RcvbufErrors | Dropped::MemErrors)) => {
+            Verdict::Dropped(reason @ Dropped::RcvbufErrors) => {
                 assert!(got.is_empty() && outcomes.iter().any(|(_, outcome)| *outcome == Err(reason)), "{spec:?}");
             }
             other => panic!("{other:?}, wanted for {receivers:?}: {spec:?}"),
@@ -432,9 +432,9 @@ impl World {
         self.stack.udp_waiting(id) as usize > known
     }
 
-    fn refuses(&self, id: EndpointId, spec: &frames::Spec, verdict: Verdict) -> bool {
+    fn refuses(&self, id: EndpointId, verdict: Verdict) -> bool {
         let endpoint = self.model.endpoint(id).expect("is open");
-        let reason = endpoint.refuses(spec.payload.len(), QUEUE_SLOT_BYTES);
+        let reason = endpoint.refuses();
         // One where nothing waits would have been offered it.
         !endpoint.waiting.is_empty() && reason.is_some_and(|reason| verdict == Verdict::Dropped(reason))
     }

@@ -136,12 +136,9 @@ impl Endpoint {
         self.waiting.iter().map(charge).sum()
     }
 
-    /// Why a datagram that is to wait cannot.
-    pub(super) fn refuses(&self, payload_bytes: usize, slot_bytes: usize) -> Option<Dropped> {
-        if self.charged_bytes() > u64::from(self.options.receive_buffer_bytes) {
-            return Some(Dropped::RcvbufErrors);
-        }
-        (payload_bytes > slot_bytes).then_some(Dropped::MemErrors)
+    /// Why a datagram that is to wait cannot. Its length is no reason: one that is longer than a slot waits too.
+    pub(super) fn refuses(&self) -> Option<Dropped> {
+        (self.charged_bytes() > u64::from(self.options.receive_buffer_bytes)).then_some(Dropped::RcvbufErrors)
     }
 
     fn takes(&self, is_v4: bool) -> bool {
@@ -394,7 +391,6 @@ impl Model {
         waiting: Waiting,
         was_offered: bool,
         reads: bool,
-        slot_bytes: usize,
     ) -> Result<(), Dropped> {
         let endpoint = self.endpoint_mut(id).expect("is open");
         assert_eq!(was_offered, endpoint.waiting.is_empty(), "offered only where nothing waits");
@@ -402,7 +398,7 @@ impl Model {
             self.count_read(waiting.destination);
             return Ok(());
         }
-        if let Some(reason) = endpoint.refuses(waiting.payload.len(), slot_bytes) {
+        if let Some(reason) = endpoint.refuses() {
             return Err(reason);
         }
         endpoint.waiting.push_back(waiting);

@@ -61,9 +61,14 @@ type Count = (u64, u64);
 fn copy(args: &CaptureArgs, port: &mut PacketPort, writer: &mut Writer) -> Result<Count, (Count, anyhow::Error)> {
     let limits = Limits::start(args);
     let mut count = 0;
-    while !limits.has_enough(count) && !limits.is_over() && writer.failed().is_none() {
+    // Frames that are in the ring when it ends came before: as many as there is room for, as others may follow all the time.
+    let mut left_at_end = args.ring;
+    while !limits.has_enough(count) && left_at_end > 0 && writer.failed().is_none() {
+        let is_over = limits.is_over();
+        left_at_end -= u32::from(is_over);
         match step(port, writer, snap(args)) {
             Ok(true) => count += 1,
+            Ok(false) if is_over => break,
             Ok(false) => {
                 // A signal ends the wait; the next look sees it.
                 let _ = port.wait(Some(limits.rest(LOOK)));
