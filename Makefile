@@ -5,14 +5,14 @@ EMULATION_PACKAGES = qemu-system-x86 busybox-static e2fsprogs zstd xz-utils
 # What reads exported files; with what ansible-core recommends it would be half a gigabyte.
 READER_PACKAGES = procps systemd udev kmod ansible-core
 # What `nearwire run` is tried with.
-PROGRAM_PACKAGES = sockperf iperf3 dnsmasq-base bind9-dnsutils dnsperf socat python3 sip-tester chrony openvpn nodejs
+PROGRAM_PACKAGES = sockperf iperf3 dnsmasq-base bind9-dnsutils dnsperf socat python3 sip-tester openvpn nodejs
 TARGETS_PACKAGES = sockperf socat gcc libc6-dev
 
 TARGET_DIRECTORY = $(or $(CARGO_TARGET_DIR),target)
 # Unpacked and not installed: their services would tune this host, and serve on it.
-UNPACKED = $(addprefix $(TARGET_DIRECTORY)/,tuned unbound memcached)
-UNPACKED_LIBRARIES = libevent-2.1-7 libnghttp2-14 libprotobuf-c1 libpython3.11 libsasl2-2 libssl3
-UNPACKED_PROGRAMS = $(abspath $(TARGET_DIRECTORY)/unbound/usr/sbin):$(abspath $(TARGET_DIRECTORY)/memcached/usr/bin)
+UNPACKED = $(addprefix $(TARGET_DIRECTORY)/,tuned unbound memcached chrony)
+UNPACKED_LIBRARIES = libcap2 libevent-2.1-7 libgnutls30 libnettle8 libnghttp2-14 libprotobuf-c1 libpython3.11 libsasl2-2 libseccomp2 libssl3
+UNPACKED_PROGRAMS = $(subst $() ,:,$(abspath $(addprefix $(TARGET_DIRECTORY)/,unbound/usr/sbin memcached/usr/bin chrony/usr/sbin)))
 
 .PHONY: build bench install test targets fuzz fuzz-build fuzz-minimize emulation-packages
 build:
