@@ -89,11 +89,10 @@ fn all_queues_receive(host: &mut EmulatedHost) {
     assert!(said.contains("rx queue 0+1"), "{said}");
 }
 
-/// In the modes that the drivers have at an MTU of 9000.
+/// In the modes that the drivers have at an MTU of 9000. The emulated vmxnet3 device drops frames of more than a page, those of
+/// AF_PACKET too.
 fn jumbo_frames_pass(host: &mut EmulatedHost) {
-    for (first, driver, modes) in
-        [(0, "virtio_net", &["native", "generic"][..]), (2, "e1000e", &["generic"]), (4, "vmxnet3", &["generic"])]
-    {
+    for (first, driver, modes) in [(0, "virtio_net", &["native", "generic"][..]), (2, "e1000e", &["generic"])] {
         let mtu = |bytes| format!("for nic in {first} {}; do /bin/ip link set nic$nic mtu {bytes}; done", first + 1);
         exits(host, &mtu(9000), 0);
         for mode in modes {
