@@ -126,12 +126,6 @@ fn finish(engine: usize, after: AfterSend) {
     }
 }
 
-/// Asked within the engine: no other thread was, since this one last was. A bias that another thread took away comes back only
-/// after many calls.
-pub fn is_alone(engine: usize) -> bool {
-    ENGINES[engine].is_biased()
-}
-
 /// Runs `work` on each engine that there is.
 pub fn with_each(mut work: impl FnMut(&mut Sockets)) {
     for engine in 0..FOUNDED.load(Relaxed) {

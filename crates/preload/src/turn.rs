@@ -134,14 +134,13 @@ impl<'m> Turns<'m> {
             self.end_sleep();
         }
         let at = Subject::Engine(engine);
-        let begin =
-            || state::with_subject(at, |sockets| (sockets.begin_sleep(thread, waits_for), state::is_alone(engine)));
-        let Some((bed, is_alone)) = own_stack::run(begin) else {
+        let begin = || state::with_subject(at, |sockets| sockets.begin_sleep(thread, waits_for));
+        let Some(bed) = own_stack::run(begin) else {
             return Turn::Again;
         };
         self.sleeps_in = Some(engine);
-        // Where no other thread has the engine, none took in since the last look what this one waits for.
-        if bed.is_new && !is_alone {
+        // Also where no other thread has the engine: a socket that moved behind the last look brought what it has along.
+        if bed.is_new {
             return self.again();
         }
         let rest = match bed.wake {
