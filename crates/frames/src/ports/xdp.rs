@@ -468,7 +468,7 @@ fn steer_to(
     };
     let mut ready = None;
     let program = match (config.steer, &steering) {
-        (Steer::EtherType(ether_type), _) => programs::steer_stamped(&map, ether_type, None, multi_buffer.is_some()),
+        (Steer::EtherType(ether_type), _) => programs::steer(&map, ether_type, None, multi_buffer.is_some()),
         (_, Some(steering)) => {
             ready = times::new_mark().ok();
             let with_times = ready.and_then(|mark| steering.ready_program(&map, mark).ok());
@@ -476,7 +476,7 @@ fn steer_to(
             ready = ready.filter(|_| with_times.is_some());
             with_times.map_or_else(|| steering.program(&map), Ok)
         }
-        (_, None) => programs::steer_all_stamped(&map, None, multi_buffer.is_some()),
+        (_, None) => programs::steer_all(&map, None, multi_buffer.is_some()),
     };
     let program = program.map_err(|error| crate::xdp::rejected(interface, error))?;
     let attachment = XdpAttachment::attach(&program, receiving, config.mode.attach_mode())?;

@@ -220,12 +220,11 @@ fn append_credit(program: &mut Assembler, credits: &CreditMap, capacity: Capacit
             .jump(room),
     };
     program.place(full).set(R1, 1).add_to_memory(R0, credits::PASSED, R1).jump(pass).place(room);
-    if capacity.buffer_bytes.is_none() {
-        program.set(R4, 1).add(R3, 1);
-    }
-    match credits.counting {
-        Counting::OneCpu => program.store(Double, R0, credits::REDIRECTED, R3),
-        Counting::SeveralCpus => program.add_to_memory(R0, credits::REDIRECTED, R4),
+    match (credits.counting, capacity.buffer_bytes) {
+        (Counting::OneCpu, None) => program.add(R3, 1).store(Double, R0, credits::REDIRECTED, R3),
+        (Counting::OneCpu, Some(_)) => program.store(Double, R0, credits::REDIRECTED, R3),
+        (Counting::SeveralCpus, None) => program.set(R1, 1).add_to_memory(R0, credits::REDIRECTED, R1),
+        (Counting::SeveralCpus, Some(_)) => program.add_to_memory(R0, credits::REDIRECTED, R4),
     };
 }
 

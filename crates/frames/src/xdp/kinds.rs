@@ -9,7 +9,7 @@ use nearwire_lab::emulated_host::{OwnTests, StockKernel, is_inside};
 use nearwire_sys::bpf::{LoadError, LoadOptions, Map, Program};
 use nearwire_sys::netdev::{XdpReceiveMetadata, xdp_receive_metadata};
 
-use super::programs::{pass, pass_with, steer_all_stamped, steer_stamped};
+use super::programs::{pass, pass_with, steer, steer_all};
 use super::stamps::{DEVICE_TIME, DeviceClock, Stamps};
 use super::{AttachMode, XdpAttachment};
 use crate::interface::InterfaceFacts;
@@ -56,9 +56,9 @@ fn every_program(ifindex: u32) -> Vec<Kind> {
             kinds.push(Kind { name: format!("{name}, {stamps:?}"), is_bound, load });
         };
         for several in [false, true] {
-            add(format!("all, {several}"), Box::new(move |sockets| steer_all_stamped(sockets, stamps, several)));
+            add(format!("all, {several}"), Box::new(move |sockets| steer_all(sockets, stamps, several)));
             for ether_type in [0x0800, 0x88b5] {
-                let load = move |sockets: &Map| steer_stamped(sockets, ether_type, stamps, several);
+                let load = move |sockets: &Map| steer(sockets, ether_type, stamps, several);
                 add(format!("EtherType {ether_type:#x}, {several}"), Box::new(load));
             }
         }

@@ -76,35 +76,22 @@ pub(crate) fn pass_with(options: LoadOptions) -> Result<Program, LoadError> {
     Program::load_xdp_with("nw_pass", &program.finish(), options)
 }
 
-/// Gives every frame to the socket that `sockets` has for the frame's queue.
+/// Gives every frame to the socket that `sockets` has for the frame's queue, with times in front of it if there are `stamps`.
+/// `multi_buffer`: frames may lie in several buffers.
 ///
 /// # Errors
 /// The kernel refused the program.
-pub fn steer_all(sockets: &Map) -> Result<Program, LoadError> {
-    steer_all_stamped(sockets, None, false)
-}
-
-/// The same, with times, and frames in several buffers.
-pub(crate) fn steer_all_stamped(
-    sockets: &Map,
-    stamps: Option<Stamps>,
-    multi_buffer: bool,
-) -> Result<Program, LoadError> {
+pub(crate) fn steer_all(sockets: &Map, stamps: Option<Stamps>, multi_buffer: bool) -> Result<Program, LoadError> {
     let mut program = Assembler::new();
     append_stamped_redirect(&mut program, sockets, Place::OfQueue, stamps, When::Always);
     stamps::load("nw_steer_all", &program.finish(), stamps, multi_buffer)
 }
 
-/// Gives frames of `ether_type`, under up to two VLAN tags, to the socket that `sockets` has for the frame's queue.
+/// The same of frames of `ether_type`, under up to two VLAN tags.
 ///
 /// # Errors
 /// The kernel refused the program.
-pub fn steer(sockets: &Map, ether_type: u16) -> Result<Program, LoadError> {
-    steer_stamped(sockets, ether_type, None, false)
-}
-
-/// The same, with times, and frames in several buffers.
-pub(crate) fn steer_stamped(
+pub(crate) fn steer(
     sockets: &Map,
     ether_type: u16,
     stamps: Option<Stamps>,

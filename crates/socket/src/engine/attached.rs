@@ -595,8 +595,7 @@ pub(crate) fn try_port(facts: &InterfaceFacts, config: &Config) -> Result<String
 }
 
 fn sized(config: XdpConfig, facts: &InterfaceFacts, fill_frames_most: u32, engines_most: u32) -> XdpConfig {
-    // 2048 bytes carry a packet of the usual MTU; the kernel keeps 256 for itself.
-    let frame_size_bytes = if facts.frame_most_bytes() > 1792 { 4096 } else { 2048 };
+    let config = config.with_buffers_for(facts);
     let queues = facts.rx_queues.max(1);
     let share = FILL_FRAMES_MOST / queues;
     let fill_frames = (1 << share.max(64).ilog2()).min(fill_frames_most);
@@ -615,7 +614,6 @@ fn sized(config: XdpConfig, facts: &InterfaceFacts, fill_frames_most: u32, engin
         tx_queue: config.tx_queue.min(queues - 1),
         separate_tx_socket: false,
         lanes,
-        frame_size_bytes,
         fill_frames,
         overflow: Overflow::Kernel,
         // An engine whose thread does not call keeps what its rings hold from the others: all rings together hold less
@@ -625,7 +623,7 @@ fn sized(config: XdpConfig, facts: &InterfaceFacts, fill_frames_most: u32, engin
         rx_ring_slots: if others == 0 && config.mode != XdpMode::ZeroCopy { fill_frames } else { fill_frames / 2 },
         share_ring_slots: 1 << ((fill_frames / 2).saturating_sub(1) / others.max(1)).max(16).ilog2(),
         // In the same memory, however many buffers a frame takes.
-        tx_frames: TX_FRAMES / (facts.frame_most_bytes() as u32).div_ceil(frame_size_bytes).clamp(1, 8),
+        tx_frames: TX_FRAMES / (facts.frame_most_bytes() as u32).div_ceil(config.frame_size_bytes).clamp(1, 8),
         prepared_frames: 0,
         ..config
     }

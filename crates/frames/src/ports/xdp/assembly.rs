@@ -23,6 +23,11 @@ impl Assembly {
         Assembly { frames: std::array::from_fn(|_| Vec::with_capacity(frame_bytes)), is_taken: [false; FRAMES] }
     }
 
+    /// Another with as much memory.
+    pub(super) fn another(&self) -> Assembly {
+        Assembly::with_capacity(self.frames[0].capacity())
+    }
+
     /// Begins a frame; the place of it.
     pub(super) fn begin(&mut self) -> usize {
         let place = self.is_taken.iter().position(|is_taken| !is_taken);

@@ -245,9 +245,7 @@ impl Receiver {
         let Fill::Shared(fill) = &self.fill else { return Err(port.not_sharing()) };
         let (fill, umem) = (Fill::Shared(fill.another()), Arc::clone(&self.umem));
         let mut receiver = Receiver::new(socket, umem, rx, fill, self.frame_size_bytes);
-        if self.assembly.is_some() {
-            receiver = receiver.with_assembly(port.frame_most_bytes);
-        }
+        receiver.assembly = self.assembly.as_ref().map(|assembly| Box::new(assembly.another()));
         receiver.dropped_before = receiver.dropped_frames();
         Ok(receiver)
     }

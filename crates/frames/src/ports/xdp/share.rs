@@ -161,14 +161,12 @@ impl XdpPort {
     fn open_receivers(&mut self, number: u32) -> Result<(Vec<Receiver>, Entries), PortError> {
         let multi_buffer = self.multi_buffer;
         let XdpPort { receivers, sockets, config, ifindex, parked, .. } = self;
-        let frame_most_bytes = (multi_buffer.unwrap_or(1) * config.frame_size_bytes) as usize;
         let refused = |source| PortError::refused("fill the map of AF_XDP sockets", &config.interface, source);
         let mut parked = parked.pop().unwrap_or_default().into_iter();
         let mut opened = Vec::with_capacity(receivers.len());
         let mut entries = Entries { sockets: Arc::clone(sockets), places: Vec::with_capacity(receivers.len()) };
         for (&queue, first) in config.rx_queues.iter().zip(receivers) {
-            let mut receiver =
-                first.another(&OpenAnother { config, ifindex: *ifindex, queue, frame_most_bytes }, parked.next())?;
+            let mut receiver = first.another(&OpenAnother { config, ifindex: *ifindex, queue }, parked.next())?;
             receiver.set_credit(overflow::another_credit(config, first, place_of(queue, number), multi_buffer));
             entries.enter(place_of(queue, number), &receiver).map_err(refused)?;
             opened.push(receiver);

@@ -260,8 +260,6 @@ pub(super) struct OpenAnother<'a> {
     pub config: &'a XdpConfig,
     pub ifindex: u32,
     pub queue: u32,
-    /// Longest frame of the interface.
-    pub frame_most_bytes: usize,
 }
 
 impl OpenAnother<'_> {

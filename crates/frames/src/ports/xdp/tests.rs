@@ -38,7 +38,7 @@ fn with_sockets(test: impl FnOnce(&Map, u32)) {
 #[test]
 fn steer_run_on_fixtures_redirects_the_wanted_type_only() {
     with_sockets(|map, ifindex| {
-        let program = programs::steer(map, WANTED).unwrap();
+        let program = programs::steer(map, WANTED, None, false).unwrap();
         let fixtures: [(&str, Vec<u8>, u32); 16] = [
             ("wanted, shortest", frame(&[WANTED], 14), XDP_REDIRECT),
             ("wanted, long", frame(&[WANTED], 1514), XDP_REDIRECT),
@@ -69,7 +69,7 @@ fn steer_run_on_fixtures_redirects_the_wanted_type_only() {
 #[test]
 fn steer_all_run_redirects_everything_where_there_is_a_socket() {
     with_sockets(|map, ifindex| {
-        let program = programs::steer_all(map).unwrap();
+        let program = programs::steer_all(map, None, false).unwrap();
         for packet in [frame(&[0x0800], 14), frame(&[WANTED], 1514)] {
             assert_eq!(program.test_run_on(&packet, ifindex, 0).unwrap().retval, XDP_REDIRECT);
             assert_eq!(program.test_run_on(&packet, ifindex, 1).unwrap().retval, XDP_PASS);
@@ -90,8 +90,8 @@ fn stamping_programs_run_write_a_record_and_leave_the_frame_as_it_is() {
         for (device, device_ns) in [(DeviceClock::None, 0), (DeviceClock::Standing(u32::MAX), u64::from(u32::MAX))] {
             let stamps = Some(Stamps { mark, device });
             let programs = [
-                programs::steer_all_stamped(map, stamps, false).unwrap(),
-                programs::steer_stamped(map, WANTED, stamps, false).unwrap(),
+                programs::steer_all(map, stamps, false).unwrap(),
+                programs::steer(map, WANTED, stamps, false).unwrap(),
             ];
             for (program, packet) in programs.iter().zip([frame(&[0x0800], 14), frame(&[0x8100, WANTED], 1514)]) {
                 let run = program.test_run_on(&packet, ifindex, 0).unwrap();
@@ -136,7 +136,9 @@ fn frames_stamped_by_a_device_arrive_with_its_time_and_the_kernels() {
         }
         // What earlier frames left in the buffers is nobody's time.
         cable
-            .far(|| far.attachment.own().unwrap().change_program(&programs::steer_all(&far.sockets).unwrap()))
+            .far(|| {
+                far.attachment.own().unwrap().change_program(&programs::steer_all(&far.sockets, None, false).unwrap())
+            })
             .unwrap();
         for _ in 0..500 {
             send(&mut near);
@@ -162,7 +164,7 @@ fn socket_closed_map_forgets_it_and_frames_pass() {
         let facts = InterfaceFacts::read(NEAR).unwrap();
         let config = XdpConfig::new(NEAR, XdpMode::Generic, Steer::All);
         let map = Map::xskmap("test", 2).unwrap();
-        let program = programs::steer_all(&map).unwrap();
+        let program = programs::steer_all(&map, None, false).unwrap();
         let sockets = open_sockets(&config, &facts, &facts).unwrap();
         map.set_socket(0, sockets.receivers[0].socket()).unwrap();
         drop(sockets);

@@ -260,10 +260,10 @@ impl XdpPort {
     fn stamping_program(&self, stamps: Stamps) -> Result<Program, LoadError> {
         match (self.config.steer, &self.steering) {
             (Steer::EtherType(ether_type), _) => {
-                programs::steer_stamped(&self.sockets, ether_type, Some(stamps), self.multi_buffer.is_some())
+                programs::steer(&self.sockets, ether_type, Some(stamps), self.multi_buffer.is_some())
             }
             (_, Some(steering)) => steering.stamped_program(&self.sockets, Some(stamps)),
-            (_, None) => programs::steer_all_stamped(&self.sockets, Some(stamps), self.multi_buffer.is_some()),
+            (_, None) => programs::steer_all(&self.sockets, Some(stamps), self.multi_buffer.is_some()),
         }
     }
 }
