@@ -18,7 +18,6 @@
 //! the next cancellation point. A thread of the type PTHREAD_CANCEL_ASYNCHRONOUS is cancelled when the call is over.
 
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
-use std::sync::atomic::compiler_fence;
 
 use libc::{c_int, pthread_t};
 
@@ -63,9 +62,7 @@ pub fn inside_of_cancelled<R>(thread: &ThreadState, work: impl FnOnce() -> R) ->
     let before = set_state(PTHREAD_CANCEL_DISABLE);
     let result = work();
     // In no call: one of the type PTHREAD_CANCEL_ASYNCHRONOUS ends here, and what it cleans up may make calls.
-    compiler_fence(SeqCst);
-    thread.in_call.store(0, Relaxed);
-    compiler_fence(SeqCst);
+    deferral::step_out(thread, 0);
     set_state(before);
     deferral::leave(thread, 0);
     result

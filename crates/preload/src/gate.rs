@@ -65,7 +65,8 @@
 //! A signal handler that leaves by `siglongjmp` from within the closure would leave the gate closed: for its own thread each
 //! call would then be a re-entry, other threads would wait for ever. So handlers wait until a call is over
 //! (`signals/deferral.rs`). Those of faults (SIGSEGV from a bad pointer of the program's) cannot wait, and a jump out of one
-//! does leave it closed until the thread's next call finds that out (`signals/faults.rs`). Without membarrier (Linux before 4.14, a seccomp filter) the gate starts as a spin lock.
+//! does leave it closed until the thread's next call finds that out (`signals/faults.rs`). Without membarrier (Linux before
+//! 4.14, a seccomp filter) the gate starts as a spin lock.
 
 use std::cell::UnsafeCell;
 use std::fmt;

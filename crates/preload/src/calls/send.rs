@@ -15,7 +15,7 @@ use crate::c_types::segments::{Of, Segments};
 use crate::calls::table;
 use crate::signals::deferral;
 use crate::state::{self, Subject, handed};
-use crate::turn::{REFUSED, errno, fail};
+use crate::turn::{REFUSED, fail};
 use crate::{cancellation, marks};
 
 const KNOWN_FLAGS: c_int = table::together(table::SEND_FLAGS);
@@ -94,9 +94,7 @@ unsafe fn send_message_inside(fd: c_int, message: *const msghdr, flags: c_int, m
 #[cold]
 pub fn by_kernel(fd: c_int, sent: ssize_t) -> ssize_t {
     if sent >= 0 && marks::is_socket(fd) && state::is_in_use() {
-        let before = errno();
         deferral::inside(|| state::with_number(fd, |sockets| sockets.sent_by_kernel(fd)));
-        fail(before);
     }
     sent
 }

@@ -14,8 +14,8 @@
 //! one that comes before is seen by the load behind it.
 //!
 //! What an instruction causes (SIGSEGV and its like, from the kernel) cannot wait: its handler runs at once, and where it
-//! interrupted the library, calls that it makes are the kernel's ([`super::faults`]). A signal that cannot be queued again, as the user has as
-//! many waiting as RLIMIT_SIGPENDING allows, runs its handler at once too.
+//! interrupted the library, calls that it makes are the kernel's ([`super::faults`]). A signal that cannot be queued again,
+//! as the user has as many waiting as RLIMIT_SIGPENDING allows, runs its handler at once too.
 
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::sync::atomic::compiler_fence;
@@ -28,7 +28,8 @@ use libc::{
 use nearwire_sys::own_stack;
 
 use crate::thread::{
-    self, CALL_MASK_IS_OVER, CANCEL_ASKED, CANCEL_KNOWN, FAULTED, INTERRUPTS, NO_CALL_MASK, RESTARTS, ThreadState,
+    self, CANCEL_ASKED, CANCEL_KNOWN, FAULTED, HANDLERS_UNDER_CALL_MASK, INTERRUPTS, NO_CALL_MASK, RESTARTS,
+    ThreadState,
 };
 use crate::turn::{self, errno, fail};
 use crate::{cancellation, real};
@@ -73,12 +74,18 @@ pub fn inside_deep<R>(work: impl FnOnce() -> R) -> R {
     inside(|| own_stack::run(work))
 }
 
-/// The end of a call.
+/// Handlers run at once from here on, unless the call was within another.
 #[inline(always)]
-pub fn leave(thread: &ThreadState, outer: u32) {
+pub fn step_out(thread: &ThreadState, outer: u32) {
     compiler_fence(SeqCst);
     thread.in_call.store(outer, Relaxed);
     compiler_fence(SeqCst);
+}
+
+/// The end of a call.
+#[inline(always)]
+pub fn leave(thread: &ThreadState, outer: u32) {
+    step_out(thread, outer);
     if outer == 0 && thread.attention.load(Relaxed) & !(CANCEL_KNOWN | FAULTED) != 0 {
         attend(thread);
     }
@@ -97,9 +104,7 @@ pub fn begin() {
 /// See [`begin`].
 pub fn end() {
     let thread = thread::current();
-    compiler_fence(SeqCst);
-    thread.in_call.store(0, Relaxed);
-    compiler_fence(SeqCst);
+    step_out(thread, 0);
     cancellation::put_back_after_fork(thread);
     leave(thread, 0);
 }
@@ -124,15 +129,12 @@ fn attend(thread: &ThreadState) {
     while thread.attention.load(Relaxed) & !(CANCEL_KNOWN | FAULTED) != 0 {
         thread.attention.fetch_and(!(RESTARTS | INTERRUPTS), Relaxed);
         let signals = thread.deferred.swap(0, Relaxed);
-        let before = || thread.mask_before.load(Relaxed);
-        match thread.has_call_mask.swap(NO_CALL_MASK, Relaxed) {
-            NO_CALL_MASK => unblock(signals),
-            CALL_MASK_IS_OVER => unblock(signals & !before()),
-            _ => {
-                deliver_under(thread.call_mask.load(Relaxed));
-                unblock(signals & !before());
-            }
+        let call_mask = thread.has_call_mask.swap(NO_CALL_MASK, Relaxed);
+        if call_mask == HANDLERS_UNDER_CALL_MASK {
+            deliver_under(thread.call_mask.load(Relaxed));
         }
+        let blocked_before = if call_mask == NO_CALL_MASK { 0 } else { thread.mask_before.load(Relaxed) };
+        unblock(signals & !blocked_before);
         // Last: a thread of the type PTHREAD_CANCEL_ASYNCHRONOUS ends here, and would take signals to the process with it.
         cancellation::tell_c_library(thread);
     }
