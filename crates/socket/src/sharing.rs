@@ -78,8 +78,6 @@ impl Default for Asked {
 #[derive(Debug)]
 pub struct SharingQuestion {
     asked: Asked,
-    /// Of this process, when it was asked.
-    own: HashSet<u64>,
     asking: Asking,
 }
 
@@ -204,14 +202,13 @@ impl Sockets {
         self.sharing.asked_last = Some(Instant::now());
         let asked = if ports.len() > SINGLE_QUESTIONS as usize { Asked::All } else { Asked::OfPorts(ports) };
         let asking = Asking::begin(&self.own_inodes);
-        Some(SharingQuestion { asked, own: self.own_inodes.all(), asking })
+        Some(SharingQuestion { asked, asking })
     }
 
     /// Gives accelerated sockets to the kernel that others have the ports of.
     pub fn sharing_answered(&mut self, answer: SharingAnswer) {
-        let SharingAnswer { question: SharingQuestion { asked, mut own, asking }, bound } = answer;
-        own.extend(asking.own_meanwhile());
-        self.sharing.foreign = but(&own, bound);
+        let SharingAnswer { question: SharingQuestion { asked, asking }, bound } = answer;
+        self.sharing.foreign = but(&asking.own_meanwhile(), bound);
         self.sharing.asked = asked;
         self.sharing.read_last = Some(Instant::now());
         let next_interval = (self.sharing.interval * 2).min(LAST_INTERVAL);
@@ -308,7 +305,7 @@ impl Asking {
     }
 
     /// All that were of this process at some time since it began.
-    fn own_meanwhile(&self) -> Vec<u64> {
+    fn own_meanwhile(&self) -> HashSet<u64> {
         let known = self.0.lock();
         known.sockets.keys().chain(&known.gone).copied().collect()
     }
@@ -394,11 +391,9 @@ mod tests {
         own.remove(1);
         let second = Asking::begin(&own);
         drop(first);
-        let mut meanwhile = second.own_meanwhile();
-        meanwhile.sort_unstable();
-        assert_eq!(meanwhile, [1, 2]);
+        assert_eq!(second.own_meanwhile(), HashSet::from([1, 2]));
         drop(second);
-        assert_eq!(Asking::begin(&own).own_meanwhile(), [0; 0], "inodes are given out again");
+        assert_eq!(Asking::begin(&own).own_meanwhile(), HashSet::new(), "inodes are given out again");
     }
 
     #[test]

@@ -151,10 +151,12 @@ impl Auto {
     /// What the thread does, and why.
     #[must_use]
     pub fn now(&self) -> (Doing, Why) {
-        match () {
-            () if self.is_contested => (self.contest.doing, self.contest.why),
-            () if self.lateness >= LATE_FROM => (Doing::Sleeps, Why::Late),
-            () => (Doing::Spins, Why::Calm),
+        if self.is_contested {
+            (self.contest.doing, self.contest.why)
+        } else if self.lateness >= LATE_FROM {
+            (Doing::Sleeps, Why::Late)
+        } else {
+            (Doing::Spins, Why::Calm)
         }
     }
 
@@ -200,17 +202,16 @@ impl Auto {
         self.looked_ns = now_ns;
         self.lost_ns = self.lost_ns.saturating_sub(since_ns / LEAK) + lost_ns;
         self.crowded = if has_room { 0 } else { (self.crowded + 1).min(CROWDED_LOOKS) };
-        match () {
-            () if self.is_contested => {
-                let somebody_did = lost_ns >= GOES_ON_NS || !has_room;
-                // What gives way is preempted because it does.
-                if doing == Doing::Spins && self.contest.is_over(since_ns.min(2 * LOOK_NS), somebody_did) {
-                    (self.is_contested, self.ended_ns, self.lost_ns) = (false, now_ns, 0);
-                }
+        if self.is_contested {
+            let somebody_did = lost_ns >= GOES_ON_NS || !has_room;
+            // What gives way is preempted because it does.
+            if doing == Doing::Spins && self.contest.is_over(since_ns.min(2 * LOOK_NS), somebody_did) {
+                (self.is_contested, self.ended_ns, self.lost_ns) = (false, now_ns, 0);
             }
-            () if self.crowded == CROWDED_LOOKS => self.contend(Why::Crowded, now_ns),
-            () if self.lost_ns >= CONTEST_NS => self.contend(Why::Preempted, now_ns),
-            () => {}
+        } else if self.crowded == CROWDED_LOOKS {
+            self.contend(Why::Crowded, now_ns);
+        } else if self.lost_ns >= CONTEST_NS {
+            self.contend(Why::Preempted, now_ns);
         }
     }
 
