@@ -11,8 +11,8 @@ use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-use common::{compiled, library, missing};
-use nearwire_lab::{Cable, Namespace, VirtualCable, VirtualCableOptions};
+use common::{cable_with_peer_or_skip, compiled, library};
+use nearwire_lab::{Cable, Namespace, VirtualCable};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 const PORT: u16 = 7000;
@@ -103,12 +103,7 @@ struct Bed {
 
 impl Bed {
     fn or_skip() -> Option<Bed> {
-        if missing() {
-            return None;
-        }
-        let cable = VirtualCable::lay(VirtualCableOptions::default()).unwrap();
-        let peer = cable.far().namespace.enter(|| UdpSocket::bind((cable.far().ipv4, 0))).unwrap().unwrap();
-        peer.set_read_timeout(Some(PATIENCE)).unwrap();
+        let (cable, peer) = cable_with_peer_or_skip(PATIENCE)?;
         Some(Bed { cable, peer })
     }
 

@@ -13,8 +13,8 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-use common::{compiled, library, missing};
-use nearwire_lab::{Cable, Namespace, VirtualCable, VirtualCableOptions};
+use common::{cable_with_peer_or_skip, compiled, library};
+use nearwire_lab::{Cable, Namespace, VirtualCable};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
 const SOON: Duration = Duration::from_secs(3);
@@ -27,12 +27,7 @@ struct Bed {
 
 impl Bed {
     fn or_skip() -> Option<Bed> {
-        if missing() {
-            return None;
-        }
-        let cable = VirtualCable::lay(VirtualCableOptions::default()).unwrap();
-        let peer = cable.far().namespace.enter(|| UdpSocket::bind((cable.far().ipv4, 0))).unwrap().unwrap();
-        peer.set_read_timeout(Some(SOON)).unwrap();
+        let (cable, peer) = cable_with_peer_or_skip(SOON)?;
         Some(Bed { cable, peer })
     }
 

@@ -1,11 +1,13 @@
 //! What tests of the library with C programs share.
 #![allow(dead_code, reason = "each test file uses its part")]
 
+use std::net::UdpSocket;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::time::Duration;
 
-use nearwire_lab::Namespace;
+use nearwire_lab::{Cable, Namespace, VirtualCable, VirtualCableOptions};
 
 /// The library, built beside the test.
 pub fn library() -> PathBuf {
@@ -21,6 +23,17 @@ pub fn missing() -> bool {
 /// The same of a C compiler alone.
 pub fn missing_compiler() -> bool {
     is_missing(Command::new("cc").arg("--version").output().map_err(|error| format!("cc: {error}")))
+}
+
+/// A cable, and a peer at its far end that waits so long for answers. `None`: something is [`missing`].
+pub fn cable_with_peer_or_skip(patience: Duration) -> Option<(VirtualCable, UdpSocket)> {
+    if missing() {
+        return None;
+    }
+    let cable = VirtualCable::lay(VirtualCableOptions::default()).unwrap();
+    let peer = cable.far().namespace.enter(|| UdpSocket::bind((cable.far().ipv4, 0))).unwrap().unwrap();
+    peer.set_read_timeout(Some(patience)).unwrap();
+    Some((cable, peer))
 }
 
 fn is_missing<T, E: std::fmt::Display>(found: Result<T, E>) -> bool {

@@ -28,6 +28,11 @@ const ALSO_FOREVER: [&str; 12] = [
     "timestamps.",
 ];
 
+/// All ways of the library.
+const ALL: &[Run] = &[Run::Sleeping, Run::Spinning, Run::Forever, Run::Auto];
+/// Without that in which threads decide themselves: how they do has nothing to do with the kernel, so in emulation none does.
+const ALL_IN_EMULATION: &[Run] = &[Run::Sleeping, Run::Spinning, Run::Forever];
+
 /// What is held against the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Comparison {
@@ -62,17 +67,20 @@ impl Comparison {
     /// The same for generated sequences, a cable each.
     pub fn runs_of_sequences(self) -> &'static [Run] {
         match self {
-            Self::Library => &[Run::Sleeping, Run::Spinning, Run::Forever, Run::Auto],
+            Self::Library => ALL,
             Self::Kernel => self.runs(),
         }
     }
 
-    /// The same for a script. How a thread decides has nothing to do with the kernel, so in emulation none does.
+    /// The same for a script.
     pub fn runs_of(self, script: &str) -> &'static [Run] {
-        static MORE: [Run; 4] = [Run::Sleeping, Run::Spinning, Run::Forever, Run::Auto];
         match self {
             Self::Library if ALSO_FOREVER.iter().any(|file| script.starts_with(file)) => {
-                &MORE[..if is_inside() { 3 } else { 4 }]
+                if is_inside() {
+                    ALL_IN_EMULATION
+                } else {
+                    ALL
+                }
             }
             _ => self.runs(),
         }

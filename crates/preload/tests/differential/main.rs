@@ -128,14 +128,14 @@ fn every_script_traces_the_same_as_on_the_kernel() {
         for number in 0..=script_beds() {
             let (scripts, jumbo, differing, programs) = (&scripts, &jumbo, &differing, &programs);
             scope.spawn(move || {
-                let (queue, mtu_bytes) =
-                    if number < script_beds() { (scripts, None) } else { (jumbo, Some(JUMBO_MTU_BYTES)) };
+                let is_jumbo = number == script_beds();
+                let queue = if is_jumbo { jumbo } else { scripts };
                 if queue.lock().unwrap().is_empty() {
                     return;
                 }
-                let mut bed = match mtu_bytes {
-                    None => Bed::lay(programs, number),
-                    Some(mtu_bytes) => Bed::with_mtu(programs, number, mtu_bytes),
+                let mut bed = match is_jumbo {
+                    true => Bed::with_mtu(programs, number, JUMBO_MTU_BYTES),
+                    false => Bed::lay(programs, number),
                 };
                 while let Some(script) = { queue.lock().unwrap().pop() } {
                     // Before the lock, which would have one bed at work at a time.
