@@ -2,12 +2,12 @@
 
 use std::os::fd::RawFd;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
-use std::sync::atomic::compiler_fence;
+use std::sync::atomic::{AtomicBool, compiler_fence};
 use std::time::Duration;
 
-use libc::{c_int, c_long, c_ulong, pollfd, sigset_t, timespec};
+use libc::{c_int, c_long, c_ulong, epoll_event, pollfd, sigset_t, timespec};
 use nearwire_socket::wait::{Pause, SpinFor, Waiter, now_ns};
-use nearwire_socket::{Thread, WaitsFor};
+use nearwire_socket::{Bed, EndOfSleep, Thread, WaitsFor};
 use nearwire_sys::own_stack;
 
 use crate::calls::process;
@@ -66,6 +66,18 @@ pub struct Turns<'m> {
     /// The engine whose other threads know that it sleeps.
     sleeps_in: Option<usize>,
 }
+
+/// What ended a sleep.
+#[derive(Clone, Copy, Default)]
+struct SleepEndedBy {
+    watch: bool,
+    wake: bool,
+}
+
+/// Linux before 5.11, or a filter of system calls that does not know it.
+static LACKS_EPOLL_PWAIT2: AtomicBool = AtomicBool::new(false);
+/// The watch, the thread's eventfd, and ports; what finds no place is told by the next wait.
+const EVENTS_AT_ONCE: usize = 8;
 
 /// Without a descriptor to be woken by, a thread sleeps no longer than this.
 const UNWOKEN_SLEEP: Duration = Duration::from_millis(1);
@@ -134,7 +146,8 @@ impl<'m> Turns<'m> {
             self.end_sleep();
         }
         let at = Subject::Engine(engine);
-        let begin = || state::with_subject(at, |sockets| sockets.begin_sleep(thread, waits_for));
+        let alone = also.is_empty() && !LACKS_EPOLL_PWAIT2.load(Relaxed);
+        let begin = || state::with_subject(at, |sockets| sockets.begin_sleep(thread, waits_for, alone));
         let Some(bed) = own_stack::run(begin) else {
             return Turn::Again;
         };
@@ -147,17 +160,13 @@ impl<'m> Turns<'m> {
             Some(_) => rest,
             None => Some(rest.map_or(UNWOKEN_SLEEP, |rest| rest.min(UNWOKEN_SLEEP))),
         };
-        let length = also.len();
-        // The watch first: whether it told of something is read behind the program's own.
-        also.extend([bed.watch, bed.wake].into_iter().chain(bed.ports).flatten().map(readable));
         let (before, asleep_ns) = (errno(), now_ns());
-        let slept = self.sleep_on(also, rest, bed.wake);
+        let (slept, by) = match bed.set {
+            Some(set) => self.sleep_on_set(set, rest, bed.wake),
+            None => self.sleep_on_each(also, &bed, rest),
+        };
         fail(before);
-        // Without ports the frames come by the watch, and with them what else it has.
-        let told = |at: usize| also.get(at).is_some_and(|entry| entry.revents != 0);
-        let by_watch = bed.watch.is_some() && told(length);
-        let by_wake = slept != Turn::Again || told(length + usize::from(bed.watch.is_some()));
-        also.truncate(length);
+        let (by_watch, by_wake) = (by.watch, by.wake || slept != Turn::Again);
         let slept_ns = now_ns().saturating_sub(asleep_ns);
         own_stack::run(|| state::with_subject(at, |sockets| sockets.woken(thread, slept_ns, by_watch, by_wake)));
         // Awake, it is in nobody's way until it sleeps once more.
@@ -165,18 +174,56 @@ impl<'m> Turns<'m> {
         slept
     }
 
+    /// Sleeps on the program's own descriptors and each of the library's.
+    fn sleep_on_each(&self, also: &mut Vec<pollfd>, bed: &Bed, rest: Option<Duration>) -> (Turn, SleepEndedBy) {
+        let length = also.len();
+        // The watch first: whether it told of something is read behind the program's own.
+        also.extend([bed.watch, bed.wake].into_iter().chain(bed.ports).flatten().map(readable));
+        // SAFETY: `also` is a live array, the timeout null or live.
+        let slept = self.sleep_by(bed.wake, rest, |rest| unsafe { raw_ppoll(also, rest) });
+        // Without ports the frames come by the watch, and with them what else it has.
+        let told = |at: usize| also.get(at).is_some_and(|entry| entry.revents != 0);
+        let watch = bed.watch.is_some() && told(length);
+        let wake = told(length + usize::from(bed.watch.is_some()));
+        also.truncate(length);
+        (slept, SleepEndedBy { watch, wake })
+    }
+
+    /// Sleeps on all of the library's at once.
+    fn sleep_on_set(&self, set: RawFd, rest: Option<Duration>, wake: Option<RawFd>) -> (Turn, SleepEndedBy) {
+        let mut events = [epoll_event { events: 0, u64: 0 }; EVENTS_AT_ONCE];
+        let mut by = SleepEndedBy::default();
+        let slept = self.sleep_by(wake, rest, |rest| {
+            // SAFETY: the array is live, the timeout null or live.
+            let found = unsafe { raw_epoll_pwait2(set, &mut events, rest) };
+            let is_told = |what: EndOfSleep| {
+                events.iter().take(found.max(0) as usize).any(|event| { event.u64 } == what as u64)
+            };
+            by = SleepEndedBy { watch: is_told(EndOfSleep::Watch), wake: is_told(EndOfSleep::Wake) };
+            if found < 0 && errno() == libc::ENOSYS {
+                LACKS_EPOLL_PWAIT2.store(true, Relaxed);
+            }
+            found
+        });
+        (slept, by)
+    }
+
     /// Sleeps so that a signal which came a moment before is noticed: it writes to the eventfd `wake`. To hold signals back until
     /// the kernel has the thread asleep would take two more system calls. By a raw system call: the C library's function is a
     /// cancellation point.
-    fn sleep_on(&self, also: &mut [pollfd], rest: Option<Duration>, wake: Option<RawFd>) -> Turn {
+    fn sleep_by(
+        &self,
+        wake: Option<RawFd>,
+        rest: Option<Duration>,
+        wait: impl FnOnce(Option<&timespec>) -> c_long,
+    ) -> Turn {
         let sleep = SignalsEndSleep::on(wake);
         let before = self.again();
         if before != Turn::Again {
             return before;
         }
         let rest = rest.map(to_timespec);
-        // SAFETY: `also` is a live array, the timeout null or live.
-        let found = unsafe { raw_ppoll(also, rest.as_ref()) };
+        let found = wait(rest.as_ref());
         if found >= 0 {
             return Turn::Again;
         }
@@ -247,6 +294,15 @@ unsafe fn raw_ppoll(fds: &mut [pollfd], timeout: Option<&timespec>) -> c_long {
     let (at, count) = (fds.as_mut_ptr() as c_ulong, fds.len() as c_ulong);
     // SAFETY: the array is live and so long, the timeout null or live, and there is no mask.
     unsafe { real::syscall(libc::SYS_ppoll, at, count, timeout as c_ulong, 0, 0, 0) }
+}
+
+/// # Safety
+/// The timeout is null or live.
+unsafe fn raw_epoll_pwait2(set: RawFd, events: &mut [epoll_event], timeout: Option<&timespec>) -> c_long {
+    let timeout = timeout.map_or(std::ptr::null(), std::ptr::from_ref);
+    let (at, count) = (events.as_mut_ptr() as c_ulong, events.len() as c_ulong);
+    // SAFETY: the array is live and so long, the timeout null or live, and there is no mask.
+    unsafe { real::syscall(libc::SYS_epoll_pwait2, set as c_ulong, at, count, timeout as c_ulong, 0, 0) }
 }
 
 /// Signals held back in the calling thread while it lives.

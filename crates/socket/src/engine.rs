@@ -24,7 +24,7 @@ mod watch;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
 use std::ops::BitOr;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::time::{Duration, Instant};
 
 use nearwire_frames::PortError;
@@ -64,6 +64,8 @@ pub const PORTS_SLEPT_ON: usize = 8;
 /// A send looks when it has sent: while the answer is on its way, the look delays nobody. Sooner than a call that spins
 /// would, so that a program that sends and receives in turn looks there and nowhere else.
 const LOOK_AFTER_SEND_TICKS: u64 = LOOK_AFTER_TICKS / 2;
+/// How long sleeps that found the watch quiet may stand for looks: 0.2 to 1 ms.
+const QUIET_MOST_TICKS: u64 = 25 * LOOK_AFTER_TICKS;
 /// When nobody looked for this long, a send looks before: it may have to tell an error.
 const LOOK_BEFORE_SEND_TICKS: u64 = 4 * LOOK_AFTER_TICKS;
 /// Frames taken from ports in one [`Engine::poll_all`]. What came before a call has to be at its socket when the call looks,
@@ -100,7 +102,10 @@ pub struct Engine {
     interfaces: Interfaces,
     flows: Flows,
     watch: Watch,
+    /// When what the watch has was last known.
     looked_ticks: u64,
+    /// When it was last looked at, with all that belongs to a look.
+    followed_ticks: u64,
     next_port: usize,
     page: Writer,
     /// An onlooker has the frames.
@@ -117,8 +122,6 @@ pub struct Engine {
     times: Option<TimesWanted>,
     /// The watch tells of frames.
     watches_ports: bool,
-    /// A thread slept on the ports there were.
-    has_sleepers: bool,
     /// The lane that is sent on.
     lane: usize,
     /// Another engine of the process founded this one, and opens all ports.
@@ -193,6 +196,7 @@ impl Engine {
             flows: Flows::default(),
             watch,
             looked_ticks: 0,
+            followed_ticks: 0,
             next_port: 0,
             page,
             capture: None,
@@ -203,7 +207,6 @@ impl Engine {
             tables_lost: None,
             times: None,
             watches_ports: false,
-            has_sleepers: false,
             lane: 0,
             is_branch: false,
             has_lost_ports: false,
@@ -263,10 +266,9 @@ impl Engine {
     /// None of them can have one: the reason of the first.
     pub fn attach(&mut self, local: IpAddr, remote: Option<IpAddr>, device: Option<u32>) -> Result<(), Reason> {
         let wanted = self.wanted_interface(remote, device);
-        let Engine { interfaces, stack, watch, flows, watches_ports, has_sleepers, times, capture, .. } = self;
+        let Engine { interfaces, stack, watch, flows, watches_ports, times, capture, .. } = self;
         let outcome = interfaces.attach(local, wanted, |ifindex, port| {
-            // Threads that sleep already do not sleep on this one.
-            if *watches_ports || *has_sleepers {
+            if *watches_ports {
                 watch_port(watch, port)?;
             }
             flows.add_all_to(port)?;
@@ -294,6 +296,17 @@ impl Engine {
         device.or_else(|| remote.and_then(|remote| self.stack.interface_for(remote, device).ok()))
     }
 
+    /// The sockets that frames come by.
+    pub fn receive_sockets(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        self.interfaces.attached.iter().flat_map(|attached| attached.port.receive_sockets())
+    }
+
+    /// Another number whenever they are others.
+    #[must_use]
+    pub const fn ports_generation(&self) -> u64 {
+        self.interfaces.generation
+    }
+
     /// What a thread sleeps on besides the watch, to be woken by frames. As few as there are by themselves: the kernel wakes who
     /// waits for a socket where the sender ran, as it does for its own sockets, and who waits for a set of them elsewhere.
     pub fn sleep_on_ports(&mut self) -> [Option<RawFd>; PORTS_SLEPT_ON] {
@@ -304,7 +317,6 @@ impl Engine {
             return ports;
         }
         ports.iter_mut().zip(sockets()).for_each(|(port, socket)| *port = Some(socket.as_raw_fd()));
-        self.has_sleepers = true;
         ports
     }
 
@@ -567,9 +579,19 @@ impl Engine {
         }
     }
 
+    /// A thread slept on the watch, and the watch had nothing when it woke: as good as a look, so that none is due. What else
+    /// a look does is done every [`QUIET_MOST_TICKS`] all the same.
+    pub fn watch_was_quiet(&mut self) {
+        let now_ticks = rough_ticks();
+        if !self.is_capture_wanted && now_ticks.wrapping_sub(self.followed_ticks) < QUIET_MOST_TICKS {
+            self.looked_ticks = now_ticks;
+        }
+    }
+
     /// Looks at the watch: takes in news of the kernel's tables, and hands each shadow that has something to `shadow`.
     pub fn look(&mut self, shadow: impl FnMut(u32, Seen)) -> Looked {
         self.looked_ticks = rough_ticks();
+        self.followed_ticks = self.looked_ticks;
         self.follow_capture_request();
         self.follow_capture();
         let mut shadow = shadow;

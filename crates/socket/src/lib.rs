@@ -64,6 +64,7 @@ pub use send_run::{Held, Sight};
 pub use sending::{AfterSend, Send, Sender};
 pub use shadow::Ancillary;
 pub use sharing::{SharingAnswer, SharingQuestion};
+pub use sleepers::set::EndOfSleep;
 pub use sleepers::{Thread, WaitsFor};
 pub use sockets::Sockets;
 pub use transfer::{Bed, Delivery, News, Receive};

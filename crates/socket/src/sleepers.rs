@@ -5,12 +5,16 @@
 //! own, which nobody but that thread empties. One for all could be emptied by the first to wake, before the others have
 //! looked at it (`do_poll` looks again after it was woken).
 
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+pub mod set;
+
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
 use nearwire_sys::descriptor::place;
+use nearwire_sys::tsc::rough_ticks;
 use rustix::event::{EventfdFlags, eventfd};
 
 use crate::id::SocketId;
+use set::Set;
 
 /// A thread of a process: a child of fork has its parent's table, and shares the eventfds in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,6 +34,9 @@ pub enum WaitsFor {
     Anything,
 }
 
+/// One that has not slept for so long spins: 0.4 to 2 ms.
+const AWAKE_LONG_TICKS: u64 = 2_000_000;
+
 #[derive(Debug)]
 struct Sleeper {
     thread: Thread,
@@ -38,6 +45,10 @@ struct Sleeper {
     is_asleep: bool,
     /// Its eventfd was written and not yet emptied.
     is_woken: bool,
+    /// What it sleeps on where the program waits for nothing else.
+    set: Option<Set>,
+    /// When it was last awake.
+    woke_ticks: u64,
 }
 
 /// See the module.
@@ -62,7 +73,8 @@ impl Sleepers {
                 self.asleep = self.slots.iter().filter(|sleeper| sleeper.is_asleep).count() as u32;
                 let Ok(wake) = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK) else { return (false, None) };
                 let wake = place(wake);
-                self.slots.push(Sleeper { thread, wake, waits_for, is_asleep: false, is_woken: false });
+                let (is_asleep, is_woken, set, woke_ticks) = (false, false, None, 0);
+                self.slots.push(Sleeper { thread, wake, waits_for, is_asleep, is_woken, set, woke_ticks });
                 self.slots.len() - 1
             }
         };
@@ -73,10 +85,37 @@ impl Sleepers {
         (is_new, Some(sleeper.wake.as_raw_fd()))
     }
 
+    /// What a thread that has begun to sleep waits at, all in one: its eventfd, the watch, and the ports; `None`: it has to poll
+    /// each. `generation` is another one whenever the ports are others.
+    pub(crate) fn set<'p>(
+        &mut self,
+        thread: Thread,
+        watch: BorrowedFd<'_>,
+        generation: u64,
+        ports: impl Iterator<Item = BorrowedFd<'p>>,
+    ) -> Option<RawFd> {
+        let sleeper = self.slots.iter_mut().find(|sleeper| sleeper.thread == thread)?;
+        if !sleeper.set.as_ref().is_some_and(|set| set.fits(watch, generation)) {
+            sleeper.set = Set::new(sleeper.wake.as_fd(), watch).ok();
+        }
+        let put = sleeper.set.as_mut()?.put_in(generation, ports);
+        sleeper.set.take_if(|_| put.is_err());
+        sleeper.set.as_ref().map(Set::descriptor)
+    }
+
+    /// Threads that have been awake for long get frames without a call into their sets.
+    pub(crate) fn rest<'p, P: Iterator<Item = BorrowedFd<'p>>>(&mut self, now_ticks: u64, ports: impl Fn() -> P) {
+        let rests = |sleeper: &&mut Sleeper| {
+            !sleeper.is_asleep && now_ticks.wrapping_sub(sleeper.woke_ticks) > AWAKE_LONG_TICKS
+        };
+        self.slots.iter_mut().filter(rests).filter_map(|sleeper| sleeper.set.as_mut()).for_each(|set| set.rest(ports()));
+    }
+
     /// The thread is awake: it looks itself, so that nobody, itself above all, has to wake it with two system calls. Before it
     /// sleeps once more it looks once more, as [`Sleepers::begin`] says. `is_told`: a signal may have written its eventfd.
     pub(crate) fn awake(&mut self, thread: Thread, is_told: bool) {
         if let Some(sleeper) = self.slots.iter_mut().find(|sleeper| sleeper.thread == thread && sleeper.is_asleep) {
+            sleeper.woke_ticks = rough_ticks();
             sleeper.is_woken |= is_told;
             sleeper.empty();
             sleeper.is_asleep = false;

@@ -13,7 +13,7 @@ use crate::id::SocketId;
 use crate::reason::{HandedCall, Reason};
 use crate::shadow::Ancillary;
 use crate::sleepers::{Thread, WaitsFor};
-use crate::sockets::Sockets;
+use crate::sockets::{EngineState, Sockets};
 use crate::status::{Counter, SocketCounter};
 use crate::udp_socket::{Service, UdpSocket};
 
@@ -80,6 +80,8 @@ pub struct Bed {
     pub watch: Option<RawFd>,
     /// Readable when frames come; those that the watch does not tell of.
     pub ports: [Option<RawFd>; PORTS_SLEPT_ON],
+    /// An epoll set of all these, whose events say which by an [`EndOfSleep`](crate::EndOfSleep).
+    pub set: Option<RawFd>,
 }
 
 impl Sockets {
@@ -519,18 +521,22 @@ impl Sockets {
         }
     }
 
-    /// A thread is about to sleep.
-    pub fn begin_sleep(&mut self, thread: Thread, waits_for: WaitsFor) -> Bed {
+    /// A thread is about to sleep. `alone`: until something happens here, and nothing else ends its sleep.
+    pub fn begin_sleep(&mut self, thread: Thread, waits_for: WaitsFor, alone: bool) -> Bed {
         self.follow_sharing(true);
         let (is_new, wake) = self.sleepers.begin(thread, waits_for);
-        let (watch, ports) = match self.engine() {
-            Some(engine) => {
-                let ports = engine.sleep_on_ports();
-                (Some(engine.watch().descriptor().as_raw_fd()), ports)
+        let mut bed = Bed { is_new, wake, watch: None, ports: [None; PORTS_SLEPT_ON], set: None };
+        if let EngineState::Open(engine) = &mut self.engine && !is_new {
+            let watch = engine.watch().descriptor();
+            bed.watch = Some(watch.as_raw_fd());
+            if alone && wake.is_some() {
+                bed.set = self.sleepers.set(thread, watch, engine.ports_generation(), engine.receive_sockets());
             }
-            None => (None, [None; PORTS_SLEPT_ON]),
-        };
-        Bed { is_new, wake, watch, ports }
+            if bed.set.is_none() {
+                bed.ports = engine.sleep_on_ports();
+            }
+        }
+        bed
     }
 
     /// It is back, and looks at what the watch has if that told of something. `by_wake`: its eventfd was written, or may have been.
@@ -542,6 +548,8 @@ impl Sockets {
         self.take_in_frames();
         if by_watch {
             self.look();
+        } else if let Some(engine) = self.engine() {
+            engine.watch_was_quiet();
         }
     }
 

@@ -196,6 +196,8 @@ enum Place {
 /// See the module.
 pub(super) struct Interfaces {
     pub(super) attached: Vec<Attached>,
+    /// Counts what comes into `attached` and goes out of it.
+    pub(super) generation: u64,
     links: Vec<Link>,
     addresses: Vec<(u32, IpAddr)>,
     allowed: Vec<String>,
@@ -211,6 +213,7 @@ impl Interfaces {
     pub(super) fn new(config: &Config) -> Interfaces {
         Interfaces {
             attached: Vec::new(),
+            generation: 0,
             links: Vec::new(),
             addresses: Vec::new(),
             allowed: config.interfaces.clone(),
@@ -353,6 +356,7 @@ impl Interfaces {
     pub(super) fn take_failed(&mut self) -> Option<Attached> {
         let at = self.attached.iter().position(|attached| attached.failed.is_some())?;
         let mut attached = self.attached.swap_remove(at);
+        self.generation += 1;
         attached.port.detach();
         // That it is down is known by the link, and over with it.
         let reason = attached.failed.filter(|reason| *reason != Reason::InterfaceDown);
@@ -379,6 +383,7 @@ impl Interfaces {
     /// Takes in a port that another engine opened, and opens none.
     pub(super) fn adopt(&mut self, attached: Attached) {
         self.opens = false;
+        self.generation += 1;
         self.attached.push(attached);
     }
 
@@ -441,6 +446,7 @@ impl Interfaces {
                 Ok(attached) => {
                     self.links[at].refused = None;
                     self.changed = true;
+                    self.generation += 1;
                     self.attached.push(attached);
                     usable.add(None);
                 }
