@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use libc::{c_int, c_long, c_ulong, epoll_event, pollfd, sigset_t, timespec};
 use nearwire_socket::wait::{Pause, SpinFor, Waiter, now_ns};
-use nearwire_socket::{Bed, EndOfSleep, Thread, WaitsFor};
+use nearwire_socket::{Bed, EndOfSleep, Sleep, Thread, WaitsFor};
 use nearwire_sys::own_stack;
 
 use crate::calls::process;
@@ -146,8 +146,12 @@ impl<'m> Turns<'m> {
             self.end_sleep();
         }
         let at = Subject::Engine(engine);
-        let alone = also.is_empty() && !LACKS_EPOLL_PWAIT2.load(Relaxed);
-        let begin = || state::with_subject(at, |sockets| sockets.begin_sleep(thread, waits_for, alone));
+        let on_nothing_else = also.is_empty() && !LACKS_EPOLL_PWAIT2.load(Relaxed);
+        let begin = || {
+            state::with_engine(engine, |nobody_was_here, sockets| {
+                sockets.begin_sleep(thread, waits_for, Sleep { on_nothing_else, nobody_was_here })
+            })
+        };
         let Some(bed) = own_stack::run(begin) else {
             return Turn::Again;
         };
@@ -196,9 +200,8 @@ impl<'m> Turns<'m> {
         let slept = self.sleep_by(wake, rest, |rest| {
             // SAFETY: the array is live, the timeout null or live.
             let found = unsafe { raw_epoll_pwait2(set, &mut events, rest) };
-            let is_told = |what: EndOfSleep| {
-                events.iter().take(found.max(0) as usize).any(|event| { event.u64 } == what as u64)
-            };
+            let is_told =
+                |what: EndOfSleep| events.iter().take(found.max(0) as usize).any(|event| { event.u64 } == what as u64);
             by = SleepEndedBy { watch: is_told(EndOfSleep::Watch), wake: is_told(EndOfSleep::Wake) };
             if found < 0 && errno() == libc::ENOSYS {
                 LACKS_EPOLL_PWAIT2.store(true, Relaxed);

@@ -108,7 +108,11 @@ impl Sleepers {
         let rests = |sleeper: &&mut Sleeper| {
             !sleeper.is_asleep && now_ticks.wrapping_sub(sleeper.woke_ticks) > AWAKE_LONG_TICKS
         };
-        self.slots.iter_mut().filter(rests).filter_map(|sleeper| sleeper.set.as_mut()).for_each(|set| set.rest(ports()));
+        self.slots
+            .iter_mut()
+            .filter(rests)
+            .filter_map(|sleeper| sleeper.set.as_mut())
+            .for_each(|set| set.rest(ports()));
     }
 
     /// The thread is awake: it looks itself, so that nobody, itself above all, has to wake it with two system calls. Before it

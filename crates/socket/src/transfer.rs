@@ -68,6 +68,15 @@ pub enum Receive<R> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct News(u32);
 
+/// What is known of a thread that is about to sleep.
+#[derive(Clone, Copy, Debug)]
+pub struct Sleep {
+    /// The program has no descriptors of its own that end it.
+    pub on_nothing_else: bool,
+    /// No other thread has done anything here since this one looked last.
+    pub nobody_was_here: bool,
+}
+
 /// What a thread sleeps on.
 #[derive(Clone, Copy, Debug)]
 pub struct Bed {
@@ -521,15 +530,18 @@ impl Sockets {
         }
     }
 
-    /// A thread is about to sleep. `alone`: until something happens here, and nothing else ends its sleep.
-    pub fn begin_sleep(&mut self, thread: Thread, waits_for: WaitsFor, alone: bool) -> Bed {
+    /// A thread is about to sleep.
+    pub fn begin_sleep(&mut self, thread: Thread, waits_for: WaitsFor, sleep: Sleep) -> Bed {
         self.follow_sharing(true);
         let (is_new, wake) = self.sleepers.begin(thread, waits_for);
+        let is_new = is_new && !sleep.nobody_was_here;
         let mut bed = Bed { is_new, wake, watch: None, ports: [None; PORTS_SLEPT_ON], set: None };
-        if let EngineState::Open(engine) = &mut self.engine && !is_new {
+        if let EngineState::Open(engine) = &mut self.engine
+            && !is_new
+        {
             let watch = engine.watch().descriptor();
             bed.watch = Some(watch.as_raw_fd());
-            if alone && wake.is_some() {
+            if sleep.on_nothing_else && wake.is_some() {
                 bed.set = self.sleepers.set(thread, watch, engine.ports_generation(), engine.receive_sockets());
             }
             if bed.set.is_none() {

@@ -73,3 +73,43 @@ impl Set {
         self.epoll.as_raw_fd()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::AsFd;
+
+    use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+
+    use super::*;
+
+    fn event(is_readable: bool) -> OwnedFd {
+        eventfd(u32::from(is_readable), EventfdFlags::NONBLOCK).unwrap()
+    }
+
+    fn ends_sleep(set: &Set) -> bool {
+        let mut polled = [PollFd::new(&set.epoll, PollFlags::IN)];
+        poll(&mut polled, Some(&Timespec::default())).unwrap() == 1
+    }
+
+    #[test]
+    fn set_of_a_thread_that_spins_is_told_of_no_frames_until_it_sleeps_again() {
+        let (wake, watch, port) = (event(false), event(false), event(true));
+        let ports = || [port.as_fd()].into_iter();
+        let mut set = Set::new(wake.as_fd(), watch.as_fd()).unwrap();
+        assert!(!ends_sleep(&set));
+        set.put_in(1, ports()).unwrap();
+        assert!(ends_sleep(&set));
+        set.rest(ports());
+        assert!(!ends_sleep(&set) && set.fits(watch.as_fd(), 2), "it has no ports, so others may come");
+        set.put_in(2, ports()).unwrap();
+        assert!(ends_sleep(&set));
+    }
+
+    #[test]
+    fn set_with_other_ports_or_another_watch_does_not_fit() {
+        let (wake, watch, port) = (event(false), event(false), event(false));
+        let mut set = Set::new(wake.as_fd(), watch.as_fd()).unwrap();
+        set.put_in(1, [port.as_fd()].into_iter()).unwrap();
+        assert!(set.fits(watch.as_fd(), 1) && !set.fits(watch.as_fd(), 2) && !set.fits(port.as_fd(), 1));
+    }
+}
