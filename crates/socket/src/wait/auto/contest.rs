@@ -1,9 +1,10 @@
 //! What is best while others want the CPU: measured, as no rule tells.
 //!
 //! Time is cut into cycles of 16 parts of 17 ms. In the first part of a cycle the thread spins, in the second it gives way, in the
-//! third it sleeps; in the others it does what passed most messages. What passed fewer is tried again two cycles later, then four,
-//! and so on up to 32 (8.6 s); what passed less than half, in fewer of them still: trials of what is bad are so rare that not one
-//! message in a hundred meets one. The parts are those of the clock that all programs of the host have, so that the two ends of
+//! third it sleeps; in the others it does what passed most messages. The first trials take four parts each, as the scheduler needs
+//! some time to find CPUs for threads that spin. What passed fewer is tried again two cycles later, then four, and so on up to 32
+//! (8.6 s), what passed less than half, in fewer of them still, and a trial that goes badly is over after a quarter of its part:
+//! not one message in a hundred meets a trial of what is bad. The parts are those of the clock that all programs of the host have, so that the two ends of
 //! a conversation try the same at the same time: one alone that spins while the other sleeps finds nothing out.
 
 use super::{Doing, Why};
@@ -12,6 +13,9 @@ use super::{Doing, Why};
 pub(super) const PART_SHIFT: u32 = 24;
 /// 268 ms.
 pub(super) const CYCLE_SHIFT: u32 = PART_SHIFT + 4;
+/// How much of a part a trial has to show that it does not go badly.
+const QUARTER_SHIFT: u32 = PART_SHIFT - 2;
+const PARTS_OF_FIRST_TRIALS: u64 = 4;
 const LEVEL_MOST: u8 = 5;
 /// Spinning for so long with nobody who wants the CPU ends a contest: two trials.
 const QUIET_NS: u64 = 3 << (PART_SHIFT - 1);
@@ -22,15 +26,20 @@ const TRIALS: [Doing; 3] = [Doing::Spins, Doing::GivesWay, Doing::Sleeps];
 pub(super) struct Contest {
     pub why: Why,
     pub doing: Doing,
-    /// What is measured: in which cycle and part it began, when, and what the thread had passed by then.
+    /// The cycle, and the quarter of a part.
     at: (u64, u64),
+    /// What is measured: when it began, and what the thread had passed by then.
     is_trial: bool,
     began_ns: u64,
     passed: u64,
-    /// One more than the messages a second by [`Doing`]; 0: not tried yet.
+    /// By [`Doing`], as [`rate_of`] gives them; 0: not tried yet.
     rates: [u32; 3],
     /// It is tried in each cycle whose number can be divided by two to the power of this.
     levels: [u8; 3],
+    /// The one it began in, or began again in.
+    first_cycle: u64,
+    /// The part in which a trial was broken off.
+    is_over_in: Option<u64>,
     quiet_ns: u64,
 }
 
@@ -45,6 +54,8 @@ impl Contest {
             passed: 0,
             rates: [0; 3],
             levels: [0; 3],
+            first_cycle: 0,
+            is_over_in: None,
             quiet_ns: 0,
         }
     }
@@ -57,7 +68,7 @@ impl Contest {
     /// What is to be done now; `passed`: messages so far. What is over is measured first.
     #[inline]
     pub(super) fn follow(&mut self, now_ns: u64, passed: u64) -> Doing {
-        let at = (now_ns >> CYCLE_SHIFT, now_ns >> PART_SHIFT);
+        let at = (now_ns >> CYCLE_SHIFT, now_ns >> QUARTER_SHIFT);
         if at != self.at {
             self.go_to(at, now_ns, passed);
         }
@@ -66,31 +77,50 @@ impl Contest {
 
     #[cold]
     fn go_to(&mut self, at: (u64, u64), now_ns: u64, passed: u64) {
-        let trial = self.trial_at(at);
-        let goes_on = trial.is_none() && !self.is_trial && at.0 == self.at.0;
+        if self.at == (0, 0) {
+            self.first_cycle = at.0;
+        }
+        let (cycle, part) = (at.0, (at.1 >> 2) - (at.0 << (CYCLE_SHIFT - PART_SHIFT)));
+        let was_over = self.is_over_in == Some(at.1 >> 2);
+        let trial = self.trial_at(cycle, part).filter(|_| !was_over);
+        let is_same = self.is_trial == trial.is_some() && trial.is_none_or(|trial| trial == self.doing);
+        let goes_on = is_same && cycle == self.at.0;
         self.at = at;
-        if goes_on {
+        if goes_on && !(self.is_trial && self.goes_badly(now_ns, passed)) {
             return;
         }
         self.measure(now_ns, passed);
+        self.is_over_in = goes_on.then_some(at.1 >> 2);
+        let trial = trial.filter(|_| !goes_on);
         self.doing = trial.unwrap_or_else(|| self.best());
         (self.is_trial, self.began_ns, self.passed) = (trial.is_some(), now_ns, passed);
     }
 
-    fn trial_at(&self, (cycle, part): (u64, u64)) -> Option<Doing> {
-        let doing = *TRIALS.get((part - (cycle << (CYCLE_SHIFT - PART_SHIFT))) as usize)?;
+    fn trial_at(&self, cycle: u64, part: u64) -> Option<Doing> {
+        if self.rates.contains(&0) && cycle <= self.first_cycle + 1 {
+            return TRIALS.get((part / PARTS_OF_FIRST_TRIALS) as usize).copied();
+        }
+        let doing = *TRIALS.get(part as usize)?;
         let level = self.levels[doing as usize];
         (cycle & ((1 << level) - 1) == 0).then_some(doing)
     }
 
+    /// What was found worse before, and is again.
+    fn goes_badly(&self, now_ns: u64, passed: u64) -> bool {
+        let best = self.best();
+        let rate = rate_of(passed.saturating_sub(self.passed), now_ns.saturating_sub(self.began_ns));
+        self.doing != best
+            && self.levels[self.doing as usize] > 0
+            && u64::from(rate) * 4 < u64::from(self.rates[best as usize]) * 3
+    }
+
     fn measure(&mut self, now_ns: u64, passed: u64) {
         let took_ns = now_ns.saturating_sub(self.began_ns);
-        if self.began_ns == 0 || took_ns < 1 << (PART_SHIFT - 1) {
+        if self.began_ns == 0 || took_ns < 3 << (QUARTER_SHIFT - 2) {
             return;
         }
         let before = self.best();
-        let messages = u128::from(passed.saturating_sub(self.passed));
-        let rate = (messages * 1_000_000_000 / u128::from(took_ns)).min(u128::from(u32::MAX / 2)) as u32 + 1;
+        let rate = rate_of(passed.saturating_sub(self.passed), took_ns);
         let slot = &mut self.rates[self.doing as usize];
         // Programs that come and go change what is best: half of it is forgotten each time.
         *slot = if *slot == 0 { rate } else { slot.midpoint(rate) };
@@ -117,4 +147,9 @@ impl Contest {
         self.quiet_ns = if somebody_did { 0 } else { self.quiet_ns + span_ns };
         self.quiet_ns >= QUIET_NS
     }
+}
+
+/// One more than the messages a second, so that it is never 0.
+fn rate_of(messages: u64, took_ns: u64) -> u32 {
+    (u128::from(messages) * 1_000_000_000 / u128::from(took_ns.max(1))).min(u128::from(u32::MAX / 2)) as u32 + 1
 }

@@ -262,10 +262,39 @@ fn kernel_threads_that_preempt_for_microseconds_are_no_contest() {
 #[test]
 fn all_programs_try_the_same_at_the_same_time() {
     let mut contest = Contest::new(Why::Crowded);
-    let mut tried = |now_ns: u64| contest.follow(now_ns, 0);
-    assert_eq!(tried(9 * CYCLE_NS), Doing::Spins);
-    assert_eq!(tried(9 * CYCLE_NS + (1 << PART_SHIFT)), Doing::GivesWay);
-    assert_eq!(tried(9 * CYCLE_NS + (2 << PART_SHIFT)), Doing::Sleeps);
-    assert_eq!(tried(9 * CYCLE_NS + (3 << PART_SHIFT)), Doing::Sleeps);
-    assert_eq!(tried(10 * CYCLE_NS - 1), Doing::Sleeps);
+    let mut done = |part: u64, passed: u64| contest.follow(9 * CYCLE_NS + (part << PART_SHIFT), passed);
+    let first = [Doing::Spins, Doing::GivesWay, Doing::Sleeps, Doing::Sleeps];
+    for part in 0..16 {
+        assert_eq!(done(part, part), first[part as usize / 4], "{part}, the first time");
+    }
+    let later = [Doing::Spins, Doing::GivesWay, Doing::Sleeps, Doing::Sleeps];
+    for part in 16..32 {
+        assert_eq!(done(part, part), later[(part as usize - 16).min(3)], "{part}");
+    }
+}
+
+#[test]
+fn trial_that_goes_as_badly_as_before_is_broken_off() {
+    let mut contest = Contest::new(Why::Preempted);
+    let (mut passed, mut tried) = (0, [0; 2]);
+    let quarters = 64 * 8;
+    for quarter in 0..quarters {
+        let doing = contest.follow(16 * CYCLE_NS + (quarter << (PART_SHIFT - 2)), passed);
+        passed += if doing == Doing::Sleeps { 100 } else { 10 };
+        if quarter >= 2 * 64 && doing != Doing::Sleeps {
+            tried[doing as usize] += 1;
+        }
+    }
+    // Each once in the fifth cycle, for a quarter of a part.
+    assert_eq!(tried, [1; 2]);
+}
+
+#[test]
+fn thread_that_stands_still_through_its_first_trials_does_not_repeat_them_for_ever() {
+    let mut contest = Contest::new(Why::Preempted);
+    for cycle in 16..20 {
+        contest.follow(cycle * CYCLE_NS + 15 * (1 << PART_SHIFT), 0);
+    }
+    contest.follow(20 * CYCLE_NS, 0);
+    assert_eq!(contest.follow(20 * CYCLE_NS + (3 << PART_SHIFT), 0), Doing::Sleeps);
 }
