@@ -101,6 +101,8 @@ pub struct Engine {
     flows: Flows,
     watch: Watch,
     looked_ticks: u64,
+    /// Of all ports, [`XdpPort::errors_passed`] when the watch was last looked at.
+    errors_looked: u64,
     next_port: usize,
     page: Writer,
     /// An onlooker has the frames.
@@ -193,6 +195,7 @@ impl Engine {
             flows: Flows::default(),
             watch,
             looked_ticks: 0,
+            errors_looked: 0,
             next_port: 0,
             page,
             capture: None,
@@ -553,6 +556,19 @@ impl Engine {
         self.is_capture_wanted || rough_ticks().wrapping_sub(self.looked_ticks) > LOOK_AFTER_TICKS
     }
 
+    /// Whether the kernel may have an error for a socket since the watch was last looked at: what came before a frame is to be told
+    /// before it.
+    #[inline]
+    #[must_use]
+    pub fn has_new_errors(&self) -> bool {
+        self.errors_passed() != self.errors_looked
+    }
+
+    #[inline]
+    fn errors_passed(&self) -> u64 {
+        self.interfaces.attached.iter().fold(0, |sum, attached| sum.wrapping_add(attached.port.errors_passed()))
+    }
+
     /// When a send should look.
     #[inline]
     #[must_use]
@@ -570,6 +586,7 @@ impl Engine {
     /// Looks at the watch: takes in news of the kernel's tables, and hands each shadow that has something to `shadow`.
     pub fn look(&mut self, shadow: impl FnMut(u32, Seen)) -> Looked {
         self.looked_ticks = rough_ticks();
+        self.errors_looked = self.errors_passed();
         self.follow_capture_request();
         self.follow_capture();
         let mut shadow = shadow;

@@ -104,6 +104,9 @@ impl Sockets {
         }
         let Some((socket, engine)) = self.with_engine(id) else { return self.receive_undecided(id) };
         let Some(endpoint) = socket.endpoint() else { return self.receive_undecided(id) };
+        if socket.hears_errors && engine.has_new_errors() {
+            return self.look_and_receive(id, stays, read);
+        }
         if socket.shadow_has_error && socket.is_accelerated() {
             return socket.shadow_or_pending();
         }
@@ -199,6 +202,16 @@ impl Sockets {
         }
     }
 
+    /// An error of what the socket sent may have come, and goes before what was received, as in the kernel (`__skb_recv_udp`).
+    #[cold]
+    fn look_and_receive<R>(&mut self, id: SocketId, stays: bool, read: impl FnMut(Delivery<'_>) -> R) -> Receive<R> {
+        self.look();
+        if self.forget_if_closed(id) {
+            return Receive::Kernel;
+        }
+        self.receive_at(id, stays, read)
+    }
+
     /// The shadow has more than there was room for: what was read made some.
     #[cold]
     fn receive_behind<R>(
@@ -224,7 +237,7 @@ impl Sockets {
         if took {
             self.raise_readable();
         }
-        if self.engine().is_some_and(|engine| engine.is_look_due() || engine.is_overflowing()) {
+        if self.must_look() {
             self.look();
             if self.forget_if_closed(id) {
                 return Receive::Kernel;
@@ -426,9 +439,15 @@ impl Sockets {
 
     #[inline]
     pub(crate) fn look_if_due(&mut self) {
-        if self.engine().is_some_and(|engine| engine.is_look_due() || engine.is_overflowing()) {
+        if self.must_look() {
             self.look();
         }
+    }
+
+    #[inline]
+    fn must_look(&mut self) -> bool {
+        self.engine()
+            .is_some_and(|engine| engine.is_look_due() || engine.is_overflowing() || engine.has_new_errors())
     }
 
     /// Looks at the watch and follows what it says: what comes of it may go deep, and this is part of every call.

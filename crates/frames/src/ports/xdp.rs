@@ -463,7 +463,7 @@ fn steer_to(
         map.set_socket(place, receiver.socket()).map_err(refused)?;
     }
     let steering = match config.steer {
-        Steer::Filters => Some(overflow::steering_table(config, receivers, multi_buffer)?),
+        Steer::Filters => Some(overflow::steering_table(config, receiving.mtu_bytes, receivers, multi_buffer)?),
         Steer::EtherType(_) | Steer::All => None,
     };
     let mut ready = None;
