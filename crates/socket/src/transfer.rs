@@ -446,8 +446,7 @@ impl Sockets {
 
     #[inline]
     fn must_look(&mut self) -> bool {
-        self.engine()
-            .is_some_and(|engine| engine.is_look_due() || engine.is_overflowing() || engine.has_new_errors())
+        self.engine().is_some_and(|engine| engine.is_look_due() || engine.is_overflowing() || engine.has_new_errors())
     }
 
     /// Looks at the watch and follows what it says: what comes of it may go deep, and this is part of every call.

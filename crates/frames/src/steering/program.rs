@@ -221,10 +221,8 @@ fn append_credit(program: &mut Assembler, credits: &CreditMap, capacity: Capacit
         .call(HelperCall::MapLookup)
         .jump_if_equal(R0, 0, pass); // a queue without sockets
     if credits.has_bundles() {
-        program
-            .load(Word, R4, R10, PACKET_BYTES)
-            .load(Double, R3, R0, credits::LONGEST)
-            .jump_if_above(R4, R3, bundle); // more than one datagram
+        // More than one datagram.
+        program.load(Word, R4, R10, PACKET_BYTES).load(Double, R3, R0, credits::LONGEST).jump_if_above(R4, R3, bundle);
     }
     append_length(program, capacity, pass);
     program
