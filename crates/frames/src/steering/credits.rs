@@ -11,7 +11,7 @@
 //! ```text
 //!   byte   0   redirected   buffers given to the socket so far                 the program, each frame
 //!   byte  64   passed       frames given to the kernel for want of room        the program, such a frame
-//!   byte  72   errors       ICMP packets given to the kernel; in place 0       the program, such a packet
+//!   byte  72   errors       ICMP errors given to the kernel; in place 0        the program, such a packet
 //!   byte 128   until        what `redirected` may grow to                      the reader, now and then
 //!   byte 136   settled      what `passed` was when the reader had settled      the reader
 //!   byte 144   longest      the interface's MTU                                the reader, seldom
@@ -90,7 +90,7 @@ impl CreditMap {
 pub(crate) struct CreditWords(Arc<SharedWords>);
 
 impl CreditWords {
-    /// ICMP packets that the program gave to the kernel.
+    /// Error messages of ICMP and ICMPv6 that the program gave to the kernel.
     #[inline]
     pub(crate) fn errors(&self) -> u64 {
         self.0[ERRORS as usize / 8].load(Ordering::Acquire)

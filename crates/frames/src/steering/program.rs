@@ -145,8 +145,9 @@ struct Ways {
     pick: Label,
     /// To the first of them.
     first: Label,
-    /// To the kernel, counted as what may tell a socket of an error.
-    errors: Label,
+    /// To the kernel, counted where it is an error message of ICMP or ICMPv6.
+    icmp: Label,
+    icmp_v6: Label,
     pass: Label,
 }
 
@@ -154,8 +155,8 @@ struct Ways {
 fn instructions(maps: &Maps, capacity: Capacity, redirect: impl FnOnce(&mut Assembler)) -> Vec<Instruction> {
     let mut program = Assembler::new();
     let pass = program.label();
-    let errors = if maps.credits.is_some() { program.label() } else { pass };
-    let ways = Ways { pick: program.label(), first: program.label(), errors, pass };
+    let (icmp, icmp_v6) = if maps.credits.is_some() { (program.label(), program.label()) } else { (pass, pass) };
+    let ways = Ways { pick: program.label(), first: program.label(), icmp, icmp_v6, pass };
     append_classes(&mut program, maps, capacity, ways);
     append_ethernet(&mut program, capacity, ways);
     append_frame_filters(&mut program, maps, ways);
@@ -262,10 +263,27 @@ fn append_credit(program: &mut Assembler, credits: &CreditMap, capacity: Capacit
     };
 }
 
-/// Counts an ICMP packet, in the first place, and goes on to the end.
+/// Types of ICMP messages that are no errors.
+const ICMP_ECHO_REPLY: i32 = 0;
+const ICMP_ECHO: i32 = 8;
+/// Of ICMPv6, a bit that the types of all messages have that are no errors (RFC 4443, 2.1).
+const ICMP_V6_INFORMS: i32 = 0x80;
+
+/// Counts error messages, in the first place, and goes on to the end.
 fn append_errors(program: &mut Assembler, credits: &CreditMap, ways: Ways) {
+    let error = program.label();
+    program.place(ways.icmp).copy(R3, R7).add_register(R3, R2); // R3 = as far before the message as R7 before the packet
+    ends_within(program, R3, i32::from(IP) + 1, ways.pass); // its type
     program
-        .place(ways.errors)
+        .load(Byte, R1, R3, IP)
+        .jump_if_equal(R1, ICMP_ECHO_REPLY, ways.pass)
+        .jump_if_equal(R1, ICMP_ECHO, ways.pass)
+        .jump(error)
+        .place(ways.icmp_v6)
+        .load(Byte, R1, R7, IP + IPV6_BYTES as i16)
+        .and(R1, ICMP_V6_INFORMS)
+        .jump_if_not_equal(R1, 0, ways.pass)
+        .place(error)
         .store_constant(Word, R10, PLACE_KEY, 0) // key: the first place
         .copy(R2, R10)
         .add(R2, i32::from(PLACE_KEY)) // its address
@@ -414,7 +432,7 @@ fn append_flow_v4(program: &mut Assembler, maps: &Maps, capacity: Capacity, ways
         .load(Half, R4, R7, IP + 2)
         .swap_from_network(R4) // R4 = length of the packet
         .load(Byte, R5, R7, IP + 9); // R5 = protocol
-    let transport = append_transport(program, ways); // R1 = shortest header of it
+    let transport = append_transport(program, (ICMP, ways.icmp), pass); // R1 = shortest header of it
     program
         .place(transport)
         .add_register(R1, R2) // both headers ...
@@ -450,7 +468,7 @@ fn append_flow_v6(program: &mut Assembler, maps: &Maps, capacity: Capacity, ways
         .load(Half, R4, R7, IP + 4)
         .swap_from_network(R4) // R4 = length of what follows the header
         .load(Byte, R5, R7, IP + 6); // R5 = protocol, or the kind of an extension header
-    let transport = append_transport(program, ways); // R1 = shortest header of it
+    let transport = append_transport(program, (ICMP_V6, ways.icmp_v6), pass); // R1 = shortest header of it
     program.place(transport).jump_if_above(R1, R4, pass); // which does not fit
     packet_ends_within(program, segment, capacity, pass);
     if maps.has_bundles() {
@@ -470,19 +488,20 @@ fn append_flow_v6(program: &mut Assembler, maps: &Maps, capacity: Capacity, ways
     program.store(Double, R10, SEED, R2);
 }
 
-/// ICMP and ICMPv6, which bring errors of what was sent. Each is unassigned or senseless under the other version of IP.
-const ERROR_PROTOCOLS: [i32; 2] = [1, 58];
+/// ICMP and ICMPv6, which bring errors of what was sent.
+const ICMP: i32 = 1;
+const ICMP_V6: i32 = 58;
 
-/// `R1` = length of the shortest header of the protocol in `R5`, where the returned label is to be placed.
-fn append_transport(program: &mut Assembler, ways: Ways) -> Label {
+/// `R1` = length of the shortest header of the protocol in `R5`, where the returned label is to be placed. `icmp`: the number of that
+/// protocol, and where it goes.
+fn append_transport(program: &mut Assembler, icmp: (i32, Label), pass: Label) -> Label {
     let known = program.label();
     for transport in [Transport::Udp, Transport::Tcp] {
         program.set(R1, transport.header_least_bytes() as i32).jump_if_equal(R5, i32::from(transport.number()), known);
     }
-    for protocol in ERROR_PROTOCOLS {
-        program.jump_if_equal(R5, protocol, ways.errors); // the kernel's, and somebody is to look what it says
-    }
-    program.jump(ways.pass); // extension headers and all else: the kernel's
+    program
+        .jump_if_equal(R5, icmp.0, icmp.1) // the kernel's, and somebody may have to look what it says
+        .jump(pass); // extension headers and all else: the kernel's
     known
 }
 

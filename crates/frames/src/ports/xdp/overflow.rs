@@ -114,8 +114,7 @@ impl XdpPort {
         self.receivers.iter_mut().map(|receiver| u64::from(receiver.end_force())).sum()
     }
 
-    /// ICMP packets that the kernel got by this port's program, wrapping: one of them may be an error of what was sent. It is counted
-    /// before the kernel has it.
+    /// Error messages of ICMP that the kernel got by this port's program, wrapping. One is counted before the kernel has it.
     #[inline]
     #[must_use]
     pub fn errors_passed(&self) -> u64 {
