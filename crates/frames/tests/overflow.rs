@@ -36,6 +36,21 @@ fn open(cable: &Cable, mode: XdpMode) -> (XdpPort, UdpSocket, UdpSocket) {
     (port, shadow, sender)
 }
 
+/// Who has the kernel's lock of all interfaces, as to attach a program to another one, would hold up whoever spins.
+#[test]
+fn port_looked_at_in_vain_asks_nothing_of_its_interface() {
+    let Some(cable) = cable_or_skip() else { return };
+    let (mut port, shadow, sender) = open(&cable, XdpMode::Generic);
+    let program = port.facts().program_id;
+    assert_eq!(cable.near(|| nearwire_sys::bpf::detach_links_of(program)).unwrap(), 1);
+    for _ in 0..1 << 20 {
+        assert!(port.receive(|_| ()).unwrap().is_none(), "it would say that the program is gone");
+    }
+    assert!(!port.is_attached());
+    send(&sender, 0..3);
+    assert_eq!(until(3, || from_kernel(&shadow)), [0, 1, 2], "the kernel has what comes");
+}
+
 fn send(sender: &UdpSocket, numbers: std::ops::Range<u32>) {
     for number in numbers {
         sender.send(&number.to_be_bytes()).unwrap();

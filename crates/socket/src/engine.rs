@@ -106,6 +106,8 @@ pub struct Engine {
     looked_ticks: u64,
     /// When it was last looked at, with all that belongs to a look.
     followed_ticks: u64,
+    /// Of all ports, [`XdpPort::errors_passed`] when the watch was last looked at.
+    errors_looked: u64,
     next_port: usize,
     page: Writer,
     /// An onlooker has the frames.
@@ -197,6 +199,7 @@ impl Engine {
             watch,
             looked_ticks: 0,
             followed_ticks: 0,
+            errors_looked: 0,
             next_port: 0,
             page,
             capture: None,
@@ -565,6 +568,19 @@ impl Engine {
         self.is_capture_wanted || rough_ticks().wrapping_sub(self.looked_ticks) > LOOK_AFTER_TICKS
     }
 
+    /// Whether the kernel may have an error for a socket since the watch was last looked at: what came before a frame is to be told
+    /// before it.
+    #[inline]
+    #[must_use]
+    pub fn has_new_errors(&self) -> bool {
+        self.errors_passed() != self.errors_looked
+    }
+
+    #[inline]
+    fn errors_passed(&self) -> u64 {
+        self.interfaces.attached.iter().fold(0, |sum, attached| sum.wrapping_add(attached.port.errors_passed()))
+    }
+
     /// When a send should look.
     #[inline]
     #[must_use]
@@ -592,6 +608,7 @@ impl Engine {
     pub fn look(&mut self, shadow: impl FnMut(u32, Seen)) -> Looked {
         self.looked_ticks = rough_ticks();
         self.followed_ticks = self.looked_ticks;
+        self.errors_looked = self.errors_passed();
         self.follow_capture_request();
         self.follow_capture();
         let mut shadow = shadow;

@@ -299,8 +299,8 @@ impl EpollSets {
     /// The registrations of a socket, the order in which they are told of an event reversed: registered
     /// again in this order, those that are not exclusive are told in the order of before.
     ///
-    /// To hand the socket to the kernel, add each to the kernel's set. One that is not armed has no exact
-    /// equivalent there: the kernel arms what is added for `EPOLLERR` and `EPOLLHUP`.
+    /// To hand the socket to the kernel, add each to the kernel's set, but those that are not armed: the kernel arms
+    /// what is added for `EPOLLERR` and `EPOLLHUP`.
     pub fn registrations_of(&self, socket: SocketId) -> impl Iterator<Item = Registration> {
         let last = self.watchers.get(socket.index()).and_then(|watchers| watchers.last());
         let before = move |&at: &u32| self.registrations.before(Chain::Watch, at);

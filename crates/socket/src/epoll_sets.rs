@@ -1,6 +1,7 @@
 //! The program's epoll descriptors: which set each number names, which sockets of ours are registered with the kernel
 //! until they are accelerated, and how the rest is divided between the kernel's set and ours ([`crate::epoll`]).
 
+mod in_kernel;
 mod moving;
 pub mod plain;
 
@@ -18,6 +19,7 @@ use crate::id::SocketId;
 use crate::sockets::Sockets;
 use crate::status::Counter;
 use crate::udp_socket::{Service, UdpSocket};
+use in_kernel::Registered;
 
 /// How long the kernel's half of a set may go unasked while ours has events: see `engine::LOOK_AFTER_TICKS`.
 const ASK_KERNEL_AFTER_TICKS: u64 = 40_000;
@@ -86,8 +88,8 @@ pub struct Sets {
     epoll: EpollSets,
     numbers: HashMap<i32, SetId>,
     halves: Vec<Half>,
-    /// Registrations with the kernel of sockets of ours that are not accelerated.
-    waiting: HashMap<SocketId, Vec<(SetId, Interest)>>,
+    /// Registrations of sockets of ours that are not accelerated.
+    waiting: HashMap<SocketId, Vec<Registered>>,
     /// Times that something happened at a socket.
     raised: u64,
     /// Always readable; put into the kernel's set to call plain waiters.
@@ -137,26 +139,13 @@ impl Sets {
         }
         self.freed.extend(self.epoll.close(set));
         for registered in self.waiting.values_mut() {
-            registered.retain(|(of, _)| *of != set);
+            registered.retain(|registered| registered.set != set);
         }
     }
 
     pub(crate) fn remove_socket(&mut self, id: SocketId) {
         self.epoll.remove_socket(id);
         self.waiting.remove(&id);
-    }
-
-    /// A socket is accelerated from now on: what the kernel watched is watched here.
-    pub(crate) fn accelerated(&mut self, id: SocketId, state: Events) {
-        for (set, interest) in self.waiting.remove(&id).unwrap_or_default() {
-            let half = &mut self.halves[set.index()];
-            let removed = half.descriptor.zip(Descriptor::new(interest.fd)).map(|(set, fd)| kernel::delete(set, fd));
-            if removed == Some(Ok(())) {
-                half.kernel_members = half.kernel_members.saturating_sub(1);
-                // There cannot be one yet, so nothing is in the way.
-                let _ = self.epoll.add(set, id, interest, state);
-            }
-        }
     }
 
     /// Processes part: what is registered now is known to both.
@@ -174,32 +163,6 @@ impl Sets {
     /// Whether a socket is registered in any set here.
     pub(crate) fn has(&self, id: SocketId) -> bool {
         self.epoll.registrations_of(id).next().is_some()
-    }
-
-    /// A socket is the kernel's from now on: the other way. `by_child`: a child has done it for the sets that are shared, and
-    /// may have changed its mind since.
-    pub(crate) fn handed_over(&mut self, id: SocketId, by_child: bool) {
-        let registered: Vec<_> = self.epoll.registrations_of(id).collect();
-        for registration in registered {
-            let (set, interest) = (registration.set, registration.interest);
-            let half = &mut self.halves[set.index()];
-            if let Some((set, fd)) = half.descriptor.zip(Descriptor::new(interest.fd)) {
-                let flags = kernel::EventFlags::from_bits_retain(interest.events.bits());
-                let data = kernel::EventData::new_u64(interest.data);
-                let is_known = self.since_fork.contains(&(registration.set, interest.fd));
-                let registered = if by_child && half.is_shared && !is_known {
-                    kernel::modify(set, fd, data, flags)
-                } else {
-                    kernel::add(set, fd, data, flags)
-                };
-                match registered {
-                    Ok(()) | Err(Errno::EXIST) => half.kernel_members += 1,
-                    Err(_) => {}
-                }
-            }
-            self.waiting.entry(id).or_default().push((set, interest));
-        }
-        self.epoll.remove_socket(id);
     }
 
     /// Something happened at a socket; whether a set can tell more than before.
@@ -235,21 +198,6 @@ impl Sets {
             && let (Some(call), Some(descriptor)) = (&self.call, half.descriptor)
         {
             half.is_called = kernel::delete(descriptor, call).is_err();
-        }
-    }
-
-    fn note(&mut self, set: SetId, operation: Operation, id: Option<SocketId>, interest: Interest) {
-        let half = &mut self.halves[set.index()];
-        match operation {
-            Operation::Add => half.kernel_members += 1,
-            Operation::Delete => half.kernel_members = half.kernel_members.saturating_sub(1),
-            Operation::Modify => {}
-        }
-        let Some(id) = id else { return };
-        let registered = self.waiting.entry(id).or_default();
-        registered.retain(|(of, known)| (*of, known.fd) != (set, interest.fd));
-        if operation != Operation::Delete {
-            registered.push((set, interest));
         }
     }
 }
@@ -301,7 +249,9 @@ impl Sockets {
         }
         let Some(id) = self.find(interest.fd) else { return Control::Kernel };
         if !self.get(id).is_some_and(UdpSocket::is_answered_here) {
-            return Control::Kernel;
+            let Some(done) = self.sets.control_disarmed(id, set, operation, interest) else { return Control::Kernel };
+            self.service_changed();
+            return done.map_or_else(Control::Failed, |()| Control::Done);
         }
         let state = self.readiness_of(id);
         let target = Target::Socket(id);
@@ -368,7 +318,7 @@ impl Sockets {
     #[cold]
     fn find_concerns(&mut self, set: SetId) -> Concerns {
         let is_open = |id: &SocketId| self.get(*id).is_some_and(|socket| matches!(socket.service, Service::Open));
-        let mut registered = self.sets.waiting.iter().filter(|(_, of)| of.iter().any(|(known, _)| *known == set));
+        let mut registered = self.sets.waiting.iter().filter(|(_, of)| of.iter().any(|known| known.set == set));
         let concerns = if !self.sets.epoll.is_empty(set) {
             Concerns::Now
         } else if registered.any(|(id, _)| is_open(id)) {

@@ -5,6 +5,8 @@
 //! what the kernel has, and that is older than what will be in the rings. So: rings first, then shadows, into the same queues, and then
 //! the port is told that it is settled ([`nearwire_frames::ports::xdp::XdpPort::settle_overflow`]).
 //!
+//! A bundle of datagrams (`frames/src/steering/credits.rs`) is counted as the fewest that it can be.
+//!
 //! Between the program's decision and the shadow's queue a frame is in nobody's hand, for as long as a driver's round takes.
 //! Nothing may come by the rings before it. Where as many datagrams were taken over as frames were passed, there is none. Else some
 //! were dropped by the kernel, or are under way: frames come by the rings again and are left there for [`IN_TRANSIT_TICKS`], after
@@ -162,12 +164,14 @@ impl Sockets {
         (self.overflow.taken, self.overflow.told_again) = (told_again, told_again);
     }
 
-    /// As many were taken over. What the kernel got since they were counted is counted from here on.
+    /// As many were taken over. What the kernel got since they were counted is counted from here on; what was taken over besides came
+    /// there of itself, or was a bundle of more than the program counted.
     fn settled(&mut self, passed: u64) {
+        let since = self.engine_ref().map_or(0, Engine::overflowed_since);
         if let Some(engine) = self.engine() {
             engine.settle_overflow();
         }
-        self.overflow.taken = self.overflow.taken.saturating_sub(passed);
+        self.overflow.taken = self.overflow.taken.saturating_sub(passed).min(since);
         self.tell_passed(passed);
     }
 

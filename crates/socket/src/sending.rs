@@ -128,9 +128,15 @@ impl Sockets {
             };
         }
         let now_ticks = rough_ticks();
-        let look = engine.look_around_send(now_ticks);
+        // The kernel would tell an error instead of sending.
+        let has_error = socket.hears_errors && engine.has_new_errors();
+        let look = if has_error { LookAroundSend::Before } else { engine.look_around_send(now_ticks) };
         if look == LookAroundSend::Before {
-            self.look();
+            if has_error {
+                self.look_for_errors(id);
+            } else {
+                self.look();
+            }
             if self.forget_if_closed(id) {
                 return Send::Kernel;
             }

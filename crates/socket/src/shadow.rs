@@ -110,6 +110,8 @@ pub struct Kept {
     pub ancillary: Ancillary,
     /// `SO_RCVTIMEO`.
     pub receive_timeout: Option<Duration>,
+    /// `IP_RECVERR` or `IPV6_RECVERR`.
+    pub asks_for_errors: bool,
     /// An option is set that only the kernel knows: its level and name.
     pub only_kernel: Option<(i32, i32)>,
 }
@@ -122,6 +124,8 @@ impl Kept {
             options: options(shadow, family),
             ancillary: ancillary(shadow, family),
             receive_timeout: receive_timeout(shadow),
+            asks_for_errors: flag(shadow, libc::IPPROTO_IP, libc::IP_RECVERR)
+                || family == Family::V6 && flag(shadow, libc::IPPROTO_IPV6, libc::IPV6_RECVERR),
             only_kernel: only_kernel(shadow, family),
         }
     }

@@ -442,6 +442,7 @@ impl Sockets {
         let Some(socket) = self.get_mut(id) else { return };
         let remote = shadow::peer_address(socket.shadow);
         socket.is_connected = remote.is_some();
+        socket.hears_errors |= remote.is_some();
         socket.remote = remote;
         match (&socket.service, remote) {
             (Service::Open, Some(remote)) => self.settle(id, Some(remote)),

@@ -6,6 +6,7 @@ use std::time::Duration;
 use nearwire_frames::ports::xdp::TimesWanted;
 use nearwire_stack::{Datagram, EndpointId, Take};
 use nearwire_sys::own_stack;
+use nearwire_sys::tsc::rough_ticks;
 
 use crate::engine::{Engine, FRAMES_AT_ONCE, Looked, PORTS_SLEPT_ON, Seen, time_of_day_ns};
 use crate::epoll::Events;
@@ -20,6 +21,10 @@ use crate::udp_socket::{Service, UdpSocket};
 /// Datagrams that one after the other are found at once before the watch is looked at: else what comes by the kernel would
 /// never be seen by a program that is kept busy.
 const RECEIVES_PER_LOOK: u32 = 64;
+
+/// From the program's decision about an error message to the socket's error: 4 to 20 us, in which a driver gives a batch of frames to the
+/// kernel. A message for another socket holds a receive up for so long.
+const ERROR_COMES_IN_TICKS: u64 = 20_000;
 
 /// A datagram on its way to the program, with what the socket's options want told of it.
 #[derive(Clone, Copy, Debug)]
@@ -109,12 +114,26 @@ impl Sockets {
 
     /// The same of a socket that the call [holds](Sockets::hold).
     #[inline]
-    pub fn receive_at<R>(&mut self, id: SocketId, stays: bool, mut read: impl FnMut(Delivery<'_>) -> R) -> Receive<R> {
+    pub fn receive_at<R>(&mut self, id: SocketId, stays: bool, read: impl FnMut(Delivery<'_>) -> R) -> Receive<R> {
+        self.receive_once::<false, R>(id, stays, read)
+    }
+
+    /// `HAS_LOOKED`: whatever errors may have come, the watch was looked at for them.
+    #[inline]
+    fn receive_once<const HAS_LOOKED: bool, R>(
+        &mut self,
+        id: SocketId,
+        stays: bool,
+        mut read: impl FnMut(Delivery<'_>) -> R,
+    ) -> Receive<R> {
         if self.children.forked && self.children.want_something() {
             self.follow_children();
         }
         let Some((socket, engine)) = self.with_engine(id) else { return self.receive_undecided(id) };
         let Some(endpoint) = socket.endpoint() else { return self.receive_undecided(id) };
+        if !HAS_LOOKED && socket.hears_errors && engine.has_new_errors() {
+            return self.look_and_receive(id, stays, read);
+        }
         if socket.shadow_has_error && socket.is_accelerated() {
             return socket.shadow_or_pending();
         }
@@ -210,6 +229,30 @@ impl Sockets {
         }
     }
 
+    /// An error of what the socket sent may have come, and goes before what was received, as in the kernel (`__skb_recv_udp`).
+    #[cold]
+    fn look_and_receive<R>(&mut self, id: SocketId, stays: bool, read: impl FnMut(Delivery<'_>) -> R) -> Receive<R> {
+        self.look_for_errors(id);
+        if self.forget_if_closed(id) {
+            return Receive::Kernel;
+        }
+        self.receive_once::<true, R>(id, stays, read)
+    }
+
+    /// Looks at the watch until the socket has an error, or the message that was counted was not for it: the kernel has that a little
+    /// later than the program counts it, and a datagram behind it may be in the ring by then.
+    #[cold]
+    pub(crate) fn look_for_errors(&mut self, id: SocketId) {
+        let began_ticks = rough_ticks();
+        loop {
+            self.look();
+            let is_known = self.get(id).is_none_or(|socket| socket.shadow_has_error || !socket.is_accelerated());
+            if is_known || rough_ticks().wrapping_sub(began_ticks) > ERROR_COMES_IN_TICKS {
+                return;
+            }
+        }
+    }
+
     /// The shadow has more than there was room for: what was read made some.
     #[cold]
     fn receive_behind<R>(
@@ -235,7 +278,7 @@ impl Sockets {
         if took {
             self.raise_readable();
         }
-        if self.engine().is_some_and(|engine| engine.is_look_due() || engine.is_overflowing()) {
+        if self.must_look() {
             self.look();
             if self.forget_if_closed(id) {
                 return Receive::Kernel;
@@ -437,9 +480,14 @@ impl Sockets {
 
     #[inline]
     pub(crate) fn look_if_due(&mut self) {
-        if self.engine().is_some_and(|engine| engine.is_look_due() || engine.is_overflowing()) {
+        if self.must_look() {
             self.look();
         }
+    }
+
+    #[inline]
+    fn must_look(&mut self) -> bool {
+        self.engine().is_some_and(|engine| engine.is_look_due() || engine.is_overflowing() || engine.has_new_errors())
     }
 
     /// Looks at the watch and follows what it says: what comes of it may go deep, and this is part of every call.

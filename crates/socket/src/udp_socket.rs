@@ -60,6 +60,8 @@ pub(crate) struct UdpSocket {
     /// The program bound it to a port of its choice.
     pub(crate) is_server: bool,
     pub(crate) is_connected: bool,
+    /// It was connected once, or asked for errors (`IP_RECVERR`): the kernel tells it of ICMP messages.
+    pub(crate) hears_errors: bool,
     /// The shadow may have a datagram.
     pub(crate) shadow_has_data: bool,
     /// What the shadow has came before what waits in the queue: one datagram of it is read first.
@@ -126,6 +128,7 @@ impl UdpSocket {
             is_nonblocking,
             is_server: false,
             is_connected: false,
+            hears_errors: false,
             service: Service::Open,
             ancillary: Ancillary::NONE,
             kept: None,
@@ -167,6 +170,7 @@ impl UdpSocket {
     /// It was read, or is to be read again.
     pub(crate) fn keep(&mut self, kept: Option<Kept>) {
         self.ancillary = kept.map_or(Ancillary::NONE, |kept| kept.ancillary);
+        self.hears_errors |= kept.is_some_and(|kept| kept.asks_for_errors);
         self.kept = kept;
     }
 

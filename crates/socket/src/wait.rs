@@ -4,7 +4,7 @@ pub mod auto;
 mod spinners;
 
 use std::cell::Cell;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use nearwire_sys::usage::ThreadUsage;
@@ -56,6 +56,7 @@ impl SpinFor {
     #[must_use]
     pub fn choose(spin: Spin) -> SpinFor {
         let chosen = SpinFor::on_cpus(spin, online_cpus());
+        COUNTS_MESSAGES.store(chosen == SpinFor::Auto, Relaxed);
         if !matches!(chosen, SpinFor::Time(_)) {
             spinners::open();
         }
@@ -120,10 +121,16 @@ thread_local! {
         };
 }
 
+/// Threads decide themselves how they wait, and so what they receive is counted. Else it is not: a variable of the thread is reached by
+/// a call into the dynamic linker.
+static COUNTS_MESSAGES: AtomicBool = AtomicBool::new(false);
+
 /// The thread has received a message.
 #[inline]
 pub(crate) fn count_message() {
-    OF_THREAD.with(|own| own.passed.set(own.passed.get().wrapping_add(1)));
+    if COUNTS_MESSAGES.load(Relaxed) {
+        OF_THREAD.with(|own| own.passed.set(own.passed.get().wrapping_add(1)));
+    }
 }
 
 /// Of a time in which a thread used so much, how long others had its CPU. Where it slept too, only a guess is left: what they

@@ -73,7 +73,8 @@ const RECEIVE_HEADROOM_BYTES: usize = 256;
 const EMPTY_LOOKS_PER_CHECK: u32 = 1 << 17;
 /// The same where each look is a system call.
 const POLLS_PER_CHECK: u32 = 1 << 11;
-/// Such questions for one whether the program is still attached, which takes a microsecond.
+/// Such questions for one whether the program is still attached, which takes a microsecond, or as long as somebody has the kernel's
+/// lock of all interfaces: whoever attaches a program or makes interfaces has it for milliseconds, and for seconds on a busy host.
 const CHECKS_PER_LOOK_AT_PROGRAM: u32 = 4;
 /// How long a link that was there may take to come back when a driver set itself up anew: copper at 10 Gb/s takes several seconds.
 const CARRIER_PATIENCE: Duration = Duration::from_secs(10);
@@ -326,8 +327,12 @@ impl XdpPort {
         Ok(())
     }
 
-    /// Nobody tells of a program that was taken off: a port would wait for ever.
+    /// Nobody tells of a program that was taken off: a port would wait for ever. Where the kernel gets what overflows, the reader
+    /// looks at the kernel's sockets too, finds what comes there, and asks then.
     fn check_program(&self) -> Result<(), PortError> {
+        if self.config.overflow == Overflow::Kernel {
+            return Ok(());
+        }
         let every = CHECKS_PER_LOOK_AT_PROGRAM * if self.busy_polls { POLLS_PER_CHECK } else { EMPTY_LOOKS_PER_CHECK };
         if !self.empty_looks.is_multiple_of(every) || self.attachment.is_nothing() || self.is_attached() {
             return Ok(());
@@ -463,7 +468,7 @@ fn steer_to(
         map.set_socket(place, receiver.socket()).map_err(refused)?;
     }
     let steering = match config.steer {
-        Steer::Filters => Some(overflow::steering_table(config, receivers, multi_buffer)?),
+        Steer::Filters => Some(overflow::steering_table(config, receiving.mtu_bytes, receivers, multi_buffer)?),
         Steer::EtherType(_) | Steer::All => None,
     };
     let mut ready = None;

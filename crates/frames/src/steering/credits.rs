@@ -11,12 +11,21 @@
 //! ```text
 //!   byte   0   redirected   buffers given to the socket so far                 the program, each frame
 //!   byte  64   passed       frames given to the kernel for want of room        the program, such a frame
+//!   byte  72   errors       ICMP errors given to the kernel; in place 0        the program, such a packet
 //!   byte 128   until        what `redirected` may grow to                      the reader, now and then
 //!   byte 136   settled      what `passed` was when the reader had settled      the reader
+//!   byte 144   longest      the interface's MTU                                the reader, seldom
 //! ```
 //!
 //! The program redirects while `passed == settled` and `redirected` with the frame's buffers does not exceed `until`. A frame that is
 //! passed between the reader's last look at `passed` and its store to `settled` leaves the two different: nothing is redirected past it.
+//!
+//! A *bundle* is many datagrams that a sender on the same host left to the device to cut (`UDP_SEGMENT`). Over veth in generic mode they
+//! come uncut: as one packet, longer than the MTU. The kernel cuts them when it has them, so it gets them as if there were no room, and their
+//! order with others is kept too. They are counted as the fewest datagrams that they can be. A bundle within the MTU is not seen.
+//!
+//! `errors` says nothing of room. An error message reaches a socket by the kernel, which tells nobody in user space without a system call.
+//! By this word a reader that finds a frame knows whether it has to ask first.
 //!
 //! In calm traffic the program's lines stay in its CPU's cache and the reader's line is written once in many frames.
 
@@ -32,8 +41,10 @@ pub(super) const PLACE_BYTES: u32 = 192;
 // Within a place.
 pub(super) const REDIRECTED: i16 = 0;
 pub(super) const PASSED: i16 = 64;
+pub(super) const ERRORS: i16 = 72;
 pub(super) const UNTIL: i16 = 128;
 pub(super) const SETTLED: i16 = 136;
+pub(super) const LONGEST: i16 = 144;
 
 const PLACE_WORDS: usize = PLACE_BYTES as usize / 8;
 /// The reader raises `until` once for so many parts of its room: each store takes the cache line from the CPU that delivers.
@@ -61,6 +72,11 @@ impl CreditMap {
         Ok(CreditMap { map, counting })
     }
 
+    /// Whether packets may come that are bundles: in generic mode, which several CPUs go with. Drivers' own programs see them cut.
+    pub(super) fn has_bundles(&self) -> bool {
+        self.counting == Counting::SeveralCpus
+    }
+
     /// The same memory for readers. A child of fork(2) has no part of it, and must not drop it.
     pub(super) fn words(&self) -> io::Result<CreditWords> {
         let words = SharedWords::of_array(&self.map)?;
@@ -72,6 +88,14 @@ impl CreditMap {
 /// The words of all places.
 #[derive(Debug, Clone)]
 pub(crate) struct CreditWords(Arc<SharedWords>);
+
+impl CreditWords {
+    /// Error messages of ICMP and ICMPv6 that the program gave to the kernel.
+    #[inline]
+    pub(crate) fn errors(&self) -> u64 {
+        self.0[ERRORS as usize / 8].load(Ordering::Acquire)
+    }
+}
 
 /// What one reader knows and tells of its place.
 #[derive(Debug)]
@@ -105,9 +129,20 @@ impl Credit {
             Credit { words, at, room: room.into(), returned: 0, until: 0, settled: 0, seen: 0, is_forced: false };
         credit.returned = credit.load(REDIRECTED);
         credit.seen = credit.passed();
+        credit.set_longest(u64::MAX);
         credit.show_until();
         credit.show_settled();
         Some(credit)
+    }
+
+    /// Longer packets are bundles, where several CPUs count.
+    pub(crate) fn set_longest(&self, mtu_bytes: u64) {
+        self.store(LONGEST, mtu_bytes);
+    }
+
+    /// What was set.
+    pub(crate) fn longest(&self) -> u64 {
+        self.load(LONGEST)
     }
 
     /// Another reader's, of the same map.
@@ -170,6 +205,11 @@ impl Credit {
     pub(crate) fn begin_settling(&mut self) -> u64 {
         self.seen = self.passed();
         self.seen.wrapping_sub(self.settled)
+    }
+
+    /// Frames that the kernel got since [`Credit::begin_settling`].
+    pub(crate) fn passed_since(&self) -> u64 {
+        self.passed().wrapping_sub(self.seen)
     }
 
     /// Has frames redirected again before the reader has settled. It leaves them in the ring, which it has read empty, until

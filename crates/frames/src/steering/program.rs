@@ -57,6 +57,13 @@ pub(super) struct Maps {
     pub credits: Option<CreditMap>,
 }
 
+impl Maps {
+    /// See [`CreditMap::has_bundles`].
+    fn has_bundles(&self) -> bool {
+        self.credits.as_ref().is_some_and(CreditMap::has_bundles)
+    }
+}
+
 // On the stack, below R10. Keys are laid out as `filter` has them.
 const CLASSES_KEY: i16 = -4;
 const FRAME_KEY: i16 = -16;
@@ -79,6 +86,8 @@ const CLASSES: i16 = -80;
 /// Length of the frame, and what of it is from `R7` on; where frames may lie in several buffers.
 const FRAME_BYTES: i16 = -84;
 const REST_BYTES: i16 = -88;
+/// Length of the IP packet, 0 where it was not looked at; where there may be bundles.
+const PACKET_BYTES: i16 = -92;
 
 /// In the word of classes, beside theirs: somebody wants times of frames.
 pub(super) const STAMPED: u32 = 1 << 16;
@@ -136,31 +145,39 @@ struct Ways {
     pick: Label,
     /// To the first of them.
     first: Label,
+    /// To the kernel, counted where it is an error message of ICMP or ICMPv6.
+    icmp: Label,
+    icmp_v6: Label,
     pass: Label,
 }
 
 /// `redirect` has the context in `R1` and the share's number in `R9`.
 fn instructions(maps: &Maps, capacity: Capacity, redirect: impl FnOnce(&mut Assembler)) -> Vec<Instruction> {
     let mut program = Assembler::new();
-    let ways = Ways { pick: program.label(), first: program.label(), pass: program.label() };
+    let pass = program.label();
+    let (icmp, icmp_v6) = if maps.credits.is_some() { (program.label(), program.label()) } else { (pass, pass) };
+    let ways = Ways { pick: program.label(), first: program.label(), icmp, icmp_v6, pass };
     append_classes(&mut program, maps, capacity, ways);
     append_ethernet(&mut program, capacity, ways);
     append_frame_filters(&mut program, maps, ways);
-    append_flow(&mut program, capacity, ways);
+    append_flow(&mut program, maps, capacity, ways);
     append_flow_filters(&mut program, maps, ways);
     append_pick(&mut program, ways);
-    append_length(&mut program, capacity, ways.pass);
-    if let Some(credits) = &maps.credits {
-        append_credit(&mut program, credits, capacity, ways.pass);
+    match &maps.credits {
+        Some(credits) => append_credit(&mut program, credits, capacity, ways.pass),
+        None => append_length(&mut program, capacity, ways.pass),
     }
     program.copy(R1, R6); // the context
     redirect(&mut program);
+    if let Some(credits) = &maps.credits {
+        append_errors(&mut program, credits, ways);
+    }
     program.place(ways.pass);
     append_pass(&mut program);
     program.finish()
 }
 
-/// Gives the kernel what is too long for the port: AF_XDP would drop it.
+/// Gives the kernel what is too long for the port: AF_XDP would drop it. Changes `R1` and `R2`.
 fn append_length(program: &mut Assembler, capacity: Capacity, pass: Label) {
     let most_bytes = capacity.frame_most_bytes.cast_signed();
     if capacity.buffer_bytes.is_some() {
@@ -194,7 +211,7 @@ fn append_pick(program: &mut Assembler, ways: Ways) {
 
 /// Counts the frame for the share in `R9`, or for the kernel where the share's socket has no room.
 fn append_credit(program: &mut Assembler, credits: &CreditMap, capacity: Capacity, pass: Label) {
-    let (full, room) = (program.label(), program.label());
+    let (full, bundle, count, room) = (program.label(), program.label(), program.label(), program.label());
     program.copy(R1, R6);
     append_place(program, Place::OfShare);
     program
@@ -203,7 +220,13 @@ fn append_credit(program: &mut Assembler, credits: &CreditMap, capacity: Capacit
         .add(R2, i32::from(PLACE_KEY)) // its address
         .load_map(R1, credits.map.as_fd())
         .call(HelperCall::MapLookup)
-        .jump_if_equal(R0, 0, pass) // a queue without sockets
+        .jump_if_equal(R0, 0, pass); // a queue without sockets
+    if credits.has_bundles() {
+        // More than one datagram.
+        program.load(Word, R4, R10, PACKET_BYTES).load(Double, R3, R0, credits::LONGEST).jump_if_above(R4, R3, bundle);
+    }
+    append_length(program, capacity, pass);
+    program
         .load(Double, R1, R0, credits::PASSED)
         .load(Double, R2, R0, credits::SETTLED)
         .jump_if_above(R1, R2, full) // the kernel has frames that come before this one
@@ -219,13 +242,56 @@ fn append_credit(program: &mut Assembler, credits: &CreditMap, capacity: Capacit
             .jump_if_above(R3, R2, full) // ... more than there is room for
             .jump(room),
     };
-    program.place(full).set(R1, 1).add_to_memory(R0, credits::PASSED, R1).jump(pass).place(room);
+    program.place(full).set(R1, 1);
+    if credits.has_bundles() {
+        program
+            .jump(count)
+            .place(bundle)
+            .set(R1, 1)
+            .jump_if_equal(R3, 0, count) // nobody reads yet
+            .copy(R1, R4)
+            .add_register(R1, R3)
+            .add(R1, -1)
+            .divide_register(R1, R3); // R1 = so many datagrams at least
+    }
+    program.place(count).add_to_memory(R0, credits::PASSED, R1).jump(pass).place(room);
     match (credits.counting, capacity.buffer_bytes) {
         (Counting::OneCpu, None) => program.add(R3, 1).store(Double, R0, credits::REDIRECTED, R3),
         (Counting::OneCpu, Some(_)) => program.store(Double, R0, credits::REDIRECTED, R3),
         (Counting::SeveralCpus, None) => program.set(R1, 1).add_to_memory(R0, credits::REDIRECTED, R1),
         (Counting::SeveralCpus, Some(_)) => program.add_to_memory(R0, credits::REDIRECTED, R4),
     };
+}
+
+/// Types of ICMP messages that are no errors.
+const ICMP_ECHO_REPLY: i32 = 0;
+const ICMP_ECHO: i32 = 8;
+/// Of ICMPv6, a bit that the types of all messages have that are no errors (RFC 4443, 2.1).
+const ICMP_V6_INFORMS: i32 = 0x80;
+
+/// Counts error messages, in the first place, and goes on to the end.
+fn append_errors(program: &mut Assembler, credits: &CreditMap, ways: Ways) {
+    let error = program.label();
+    program.place(ways.icmp).copy(R3, R7).add_register(R3, R2); // R3 = as far before the message as R7 before the packet
+    ends_within(program, R3, i32::from(IP) + 1, ways.pass); // its type
+    program
+        .load(Byte, R1, R3, IP)
+        .jump_if_equal(R1, ICMP_ECHO_REPLY, ways.pass)
+        .jump_if_equal(R1, ICMP_ECHO, ways.pass)
+        .jump(error)
+        .place(ways.icmp_v6)
+        .load(Byte, R1, R7, IP + IPV6_BYTES as i16)
+        .and(R1, ICMP_V6_INFORMS)
+        .jump_if_not_equal(R1, 0, ways.pass)
+        .place(error)
+        .store_constant(Word, R10, PLACE_KEY, 0) // key: the first place
+        .copy(R2, R10)
+        .add(R2, i32::from(PLACE_KEY)) // its address
+        .load_map(R1, credits.map.as_fd())
+        .call(HelperCall::MapLookup)
+        .jump_if_equal(R0, 0, ways.pass) // never: it is there
+        .set(R1, 1)
+        .add_to_memory(R0, credits::ERRORS, R1);
 }
 
 /// Looks which classes of filters there are; decides where there is none, or one that says all.
@@ -237,6 +303,9 @@ fn append_classes(program: &mut Assembler, maps: &Maps, capacity: Capacity, ways
         .load(Word, R8, R1, CONTEXT_DATA_END); // one past its last linear byte
     if capacity.buffer_bytes.is_some() {
         program.call(HelperCall::FrameLength).store(Word, R10, FRAME_BYTES, R0).store(Word, R10, REST_BYTES, R0);
+    }
+    if maps.has_bundles() {
+        program.store_constant(Word, R10, PACKET_BYTES, 0); // not known yet
     }
     program
         .store_constant(Word, R10, CLASSES_KEY, 0) // key: index 0
@@ -327,7 +396,7 @@ fn append_frame_filters(program: &mut Assembler, maps: &Maps, ways: Ways) {
 
 /// Puts address, port and protocol of a whole UDP or TCP packet into the flow key, the IP version into `R7` and the port
 /// into `R8`.
-fn append_flow(program: &mut Assembler, capacity: Capacity, ways: Ways) {
+fn append_flow(program: &mut Assembler, maps: &Maps, capacity: Capacity, ways: Ways) {
     let (v4, v6, known) = (program.label(), program.label(), program.label());
     program
         .load(Half, R4, R10, SEEN_TYPE)
@@ -335,18 +404,19 @@ fn append_flow(program: &mut Assembler, capacity: Capacity, ways: Ways) {
         .jump_if_equal(R4, loaded_as(0x86dd), v6)
         .jump(ways.pass); // ARP and all else: the kernel's
     program.place(v4);
-    append_flow_v4(program, capacity, ways.pass);
+    append_flow_v4(program, maps, capacity, ways);
     program
         .set(R7, 4) // the IP version
         .jump(known)
         .place(v6);
-    append_flow_v6(program, capacity, ways.pass);
+    append_flow_v6(program, maps, capacity, ways);
     program
         .set(R7, 6) // the IP version
         .place(known);
 }
 
-fn append_flow_v4(program: &mut Assembler, capacity: Capacity, pass: Label) {
+fn append_flow_v4(program: &mut Assembler, maps: &Maps, capacity: Capacity, ways: Ways) {
+    let pass = ways.pass;
     ends_within(program, R7, i32::from(IP) + IPV4_BYTES, pass); // the header without options
     program
         .load(Byte, R2, R7, IP) // version and header length
@@ -362,12 +432,15 @@ fn append_flow_v4(program: &mut Assembler, capacity: Capacity, pass: Label) {
         .load(Half, R4, R7, IP + 2)
         .swap_from_network(R4) // R4 = length of the packet
         .load(Byte, R5, R7, IP + 9); // R5 = protocol
-    let transport = append_transport(program, pass); // R1 = shortest header of it
+    let transport = append_transport(program, (ICMP, ways.icmp), pass); // R1 = shortest header of it
     program
         .place(transport)
         .add_register(R1, R2) // both headers ...
         .jump_if_above(R1, R4, pass); // ... are longer than the packet
     packet_ends_within(program, i32::from(IP), capacity, pass);
+    if maps.has_bundles() {
+        program.store(Word, R10, PACKET_BYTES, R4);
+    }
     program.copy(R3, R7).add_register(R3, R2); // R3 = as far before the segment as R7 before the packet
     ends_within(program, R3, i32::from(IP) + 4, pass); // its ports (which the verifier cannot know yet)
     program
@@ -384,7 +457,8 @@ fn append_flow_v4(program: &mut Assembler, capacity: Capacity, pass: Label) {
         .store(Byte, R10, FLOW_KEY_PROTOCOL, R5);
 }
 
-fn append_flow_v6(program: &mut Assembler, capacity: Capacity, pass: Label) {
+fn append_flow_v6(program: &mut Assembler, maps: &Maps, capacity: Capacity, ways: Ways) {
+    let pass = ways.pass;
     let segment = i32::from(IP) + IPV6_BYTES;
     ends_within(program, R7, segment + 4, pass); // the header and ports behind it
     program
@@ -394,9 +468,12 @@ fn append_flow_v6(program: &mut Assembler, capacity: Capacity, pass: Label) {
         .load(Half, R4, R7, IP + 4)
         .swap_from_network(R4) // R4 = length of what follows the header
         .load(Byte, R5, R7, IP + 6); // R5 = protocol, or the kind of an extension header
-    let transport = append_transport(program, pass); // R1 = shortest header of it
+    let transport = append_transport(program, (ICMP_V6, ways.icmp_v6), pass); // R1 = shortest header of it
     program.place(transport).jump_if_above(R1, R4, pass); // which does not fit
     packet_ends_within(program, segment, capacity, pass);
+    if maps.has_bundles() {
+        program.add(R4, IPV6_BYTES).store(Word, R10, PACKET_BYTES, R4); // with the header
+    }
     program
         .load(Half, R8, R7, IP + IPV6_BYTES as i16 + PORT_IN_SEGMENT) // destination port, as in the packet
         .store(Byte, R10, FLOW_KEY_PROTOCOL, R5)
@@ -411,13 +488,20 @@ fn append_flow_v6(program: &mut Assembler, capacity: Capacity, pass: Label) {
     program.store(Double, R10, SEED, R2);
 }
 
-/// `R1` = length of the shortest header of the protocol in `R5`, where the returned label is to be placed.
-fn append_transport(program: &mut Assembler, pass: Label) -> Label {
+/// ICMP and ICMPv6, which bring errors of what was sent.
+const ICMP: i32 = 1;
+const ICMP_V6: i32 = 58;
+
+/// `R1` = length of the shortest header of the protocol in `R5`, where the returned label is to be placed. `icmp`: the number of that
+/// protocol, and where it goes.
+fn append_transport(program: &mut Assembler, icmp: (i32, Label), pass: Label) -> Label {
     let known = program.label();
     for transport in [Transport::Udp, Transport::Tcp] {
         program.set(R1, transport.header_least_bytes() as i32).jump_if_equal(R5, i32::from(transport.number()), known);
     }
-    program.jump(pass); // ICMP, extension headers and all else: the kernel's
+    program
+        .jump_if_equal(R5, icmp.0, icmp.1) // the kernel's, and somebody may have to look what it says
+        .jump(pass); // extension headers and all else: the kernel's
     known
 }
 

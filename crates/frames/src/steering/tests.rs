@@ -691,11 +691,59 @@ fn frames_without_room_and_all_behind_them_are_the_kernels_until_the_reader_has_
     }
 }
 
+#[test]
+fn icmp_is_the_kernels_and_its_errors_are_counted_for_readers() {
+    let Some(bench) = Bench::or_skip() else { return };
+    let v4 = || PacketBuilder::ethernet2([2; 6], MAC).ipv4([10, 0, 0, 2], HOST.octets(), 64);
+    let v6 = || PacketBuilder::ethernet2([2; 6], MAC).ipv6(GROUP6.octets(), HOST6.octets(), 64);
+    let [mut echo_v4, mut echo_v6, mut error_v4, mut error_v6] = [const { Vec::<u8>::new() }; 4];
+    v4().icmpv4_echo_request(1, 1).write(&mut echo_v4, b"ping").unwrap();
+    v6().icmpv6_echo_request(1, 1).write(&mut echo_v6, b"ping").unwrap();
+    v4().icmpv4_raw(3, 3, [0; 4]).write(&mut error_v4, &[0; 28]).unwrap();
+    v6().icmpv6_raw(1, 4, [0; 4]).write(&mut error_v6, &[0; 48]).unwrap();
+    let with_options = with_options(&error_v4, 2);
+    let cases = [
+        ("unreachable", error_v4.clone(), 1),
+        ("unreachable, IPv6", error_v6.clone(), 1),
+        ("tagged", tagged(&error_v4, &[(0x8100, 5)]), 1),
+        ("with options", with_options.clone(), 1),
+        ("with options, cut before its type", with_options[..14 + 28].to_vec(), 0),
+        ("echo", echo_v4.clone(), 0),
+        ("echo reply", patched(&echo_v4, 34, &[0]), 0),
+        ("echo, IPv6", echo_v6, 0),
+        ("neighbour solicitation", patched(&error_v6, 54, &[135]), 0),
+        ("the other version's number", patched(&error_v4, 23, &[58]), 0),
+        ("another protocol", patched(&error_v4, 23, &[47]), 0),
+        ("a datagram", udp_v4(HOST, 7000), 0),
+        ("nobody's datagram", udp_v4(HOST, 7001), 0),
+    ];
+    for counting in [Counting::OneCpu, Counting::SeveralCpus] {
+        let (table, program) = with_credits(&bench, counting);
+        let words = table.credit_words().unwrap().unwrap();
+        let mut credit = Credit::open(&words, 0, 8).unwrap();
+        for (name, frame, counted) in &cases {
+            let before = words.errors();
+            let run = bench.cable.near(|| program.test_run_on(frame, bench.ifindex, 0)).unwrap();
+            let wanted = if *name == "a datagram" { XDP_REDIRECT } else { XDP_PASS };
+            assert_eq!((run.retval, words.errors() - before), (wanted, *counted), "{counting:?}: {name}");
+        }
+        assert_eq!(credit.begin_settling(), 0, "{counting:?}");
+    }
+}
+
 /// A datagram to port 7000 in a frame of this length.
 fn long_frame(frame_bytes: usize) -> Vec<u8> {
     let builder = PacketBuilder::ethernet2([2; 6], MAC).ipv4([10, 0, 0, 2], HOST.octets(), 64).udp(9999, 7000);
     let mut frame = Vec::new();
     builder.write(&mut frame, &vec![0x5a; frame_bytes - 42]).unwrap();
+    frame
+}
+
+/// The same over IPv6.
+fn long_frame_v6(frame_bytes: usize) -> Vec<u8> {
+    let builder = PacketBuilder::ethernet2([2; 6], MAC).ipv6(GROUP6.octets(), HOST6.octets(), 64).udp(9999, 7000);
+    let mut frame = Vec::new();
+    builder.write(&mut frame, &vec![0x5a; frame_bytes - 62]).unwrap();
     frame
 }
 
@@ -727,6 +775,33 @@ fn frame_in_several_buffers_is_judged_by_its_whole_length_and_counted_by_buffers
         assert_eq!(decided(&tagged(&long_frame(7676), &[(0x8100, 5)])), XDP_REDIRECT);
         assert_eq!(decided(&long_frame(11_521)), XDP_PASS, "longer than the port holds");
         assert!(!credit.is_overflowing());
+    }
+}
+
+#[test]
+fn packet_beyond_the_mtu_in_generic_mode_is_a_bundle_and_the_kernels_with_all_behind_it() {
+    let Some(bench) = Bench::or_skip() else { return };
+    let wide = Capacity { frame_most_bytes: 4 * 3840, buffer_bytes: Some(3840) };
+    for capacity in [Capacity::from(2000), wide] {
+        let table = SteeringTable::with_credits(NEAR, capacity, SHARES_MOST, Counting::SeveralCpus).unwrap();
+        table.add(udp(HOST, 7000)).unwrap();
+        table.add(udp(HOST6, 7000)).unwrap();
+        let program = table.program(&bench.sockets).unwrap();
+        let decided = |frame: &[u8]| bench.cable.near(|| program.test_run_on(frame, bench.ifindex, 0)).unwrap().retval;
+        let mut credit = Credit::open(&table.credit_words().unwrap().unwrap(), 0, 100).unwrap();
+        assert_eq!(decided(&long_frame(1800)), XDP_REDIRECT, "no MTU is known");
+        credit.set_longest(1500);
+        let tagged_twice = tagged(&long_frame(14 + 1500), &[(0x88a8, 5), (0x8100, 6)]);
+        assert_eq!([decided(&long_frame(14 + 1500)), decided(&tagged_twice)], [XDP_REDIRECT; 2]);
+        for (packet_bytes, datagrams) in [(1501, 2), (3000, 2), (3001, 3)] {
+            for frame in [long_frame(14 + packet_bytes), long_frame_v6(14 + packet_bytes)] {
+                assert_eq!(decided(&frame), XDP_PASS, "{packet_bytes} bytes");
+                assert_eq!(decided(&long_frame(60)), XDP_PASS, "behind {packet_bytes} bytes");
+                assert_eq!(credit.begin_settling(), datagrams + 1, "{packet_bytes} bytes");
+                credit.settle(0);
+                assert_eq!(decided(&long_frame(60)), XDP_REDIRECT);
+            }
+        }
     }
 }
 

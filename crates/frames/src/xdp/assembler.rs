@@ -175,6 +175,11 @@ impl Assembler {
         self.push(CLASS_ALU64 | ALU_DIVIDE, to, Register::R0, 0, constant)
     }
 
+    /// `to /= from`, unsigned; by 0 it is 0.
+    pub fn divide_register(&mut self, to: Register, from: Register) -> &mut Self {
+        self.push(CLASS_ALU64 | ALU_DIVIDE | SOURCE_REGISTER, to, from, 0, 0)
+    }
+
     /// `to &= constant`, sign-extended.
     pub fn and(&mut self, to: Register, constant: i32) -> &mut Self {
         self.push(CLASS_ALU64 | ALU_AND, to, Register::R0, 0, constant)

@@ -247,6 +247,8 @@ impl Waiting {
         also: &mut Vec<pollfd>,
     ) -> Option<Option<Attempt>> {
         if slot.as_ref().is_none_or(|waiting| waiting.spins != spins) {
+            // Served otherwise since it began, the call goes on to wait and has no more time for that.
+            let timeout = slot.as_ref().map_or(timeout, |waiting| waiting.turns.rest());
             *slot = Some(Waiting::begin(fd, timeout, spins)?);
         }
         let waiting = slot.as_mut()?;

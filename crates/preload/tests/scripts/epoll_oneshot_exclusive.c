@@ -33,6 +33,67 @@ SCRIPT(oneshot_tells_no_error_afterwards) {
     EPOLL_WAIT(epoll, 10, 0);
 }
 
+SCRIPT(oneshot_tells_no_hangup_afterwards) {
+    int a = bound(0), epoll = EPOLL();
+    CALL(connect(a, V4(FAR, PORT(5))));
+    EPOLL_ADD(epoll, a, EPOLLIN | EPOLLONESHOT);
+    FAR_SENDS(.from = PORT(5), .to = PORT(0), .size = 3);
+    EPOLL_WAIT(epoll, 10, 0);
+    RECV(a, 10, 0);
+    CALL(shutdown(a, SHUT_RDWR));
+    EPOLL_WAIT(epoll, 10, 0);
+    POLL(0, { a, POLLIN, 0 }, { epoll, POLLIN, 0 });
+    EPOLL_ADD(epoll, a, EPOLLIN);
+    EPOLL_CTL(epoll, EPOLL_CTL_MOD, a, EPOLLIN | EPOLLEXCLUSIVE);
+    EPOLL_CTL(epoll, EPOLL_CTL_MOD, a, EPOLLIN | EPOLLONESHOT);
+    EPOLL_WAIT(epoll, 10, 0);
+    EPOLL_WAIT(epoll, 10, 0);
+    EPOLL_CTL(epoll, EPOLL_CTL_MOD, a, EPOLLIN);
+    EPOLL_WAIT(epoll, 10, 0);
+}
+
+SCRIPT(oneshot_that_told_is_deleted_after_a_hangup) {
+    int a = bound(0), epoll = EPOLL();
+    CALL(connect(a, V4(FAR, PORT(5))));
+    EPOLL_ADD(epoll, a, EPOLLIN | EPOLLONESHOT);
+    FAR_SENDS(.from = PORT(5), .to = PORT(0), .size = 3);
+    EPOLL_WAIT(epoll, 10, 0);
+    RECV(a, 10, 0);
+    CALL(shutdown(a, SHUT_RDWR));
+    EPOLL_CTL(epoll, EPOLL_CTL_DEL, a, 0);
+    EPOLL_CTL(epoll, EPOLL_CTL_DEL, a, 0);
+    EPOLL_CTL(epoll, EPOLL_CTL_MOD, a, EPOLLIN);
+    EPOLL_ADD(epoll, a, EPOLLIN);
+    EPOLL_WAIT(epoll, 10, 0);
+}
+
+SCRIPT(oneshot_with_unread_data_tells_no_hangup) {
+    int a = bound(0), epoll = EPOLL();
+    CALL(connect(a, V4(FAR, PORT(5))));
+    EPOLL_ADD(epoll, a, EPOLLIN | EPOLLONESHOT);
+    FAR_SENDS(.from = PORT(5), .to = PORT(0), .size = 3);
+    EPOLL_WAIT(epoll, 10, 0);
+    CALL(shutdown(a, SHUT_RDWR));
+    EPOLL_WAIT(epoll, 10, 0);
+    RECV(a, 10, 0);
+    EPOLL_WAIT(epoll, 10, 0);
+    EPOLL_CTL(epoll, EPOLL_CTL_MOD, a, EPOLLIN | EPOLLONESHOT);
+    EPOLL_WAIT(epoll, 10, 0);
+    EPOLL_WAIT(epoll, 10, 0);
+}
+
+SCRIPT(oneshot_of_a_socket_not_bound_tells_once) {
+    int a = UDP(), epoll = EPOLL();
+    EPOLL_ADD(epoll, a, EPOLLIN | EPOLLOUT | EPOLLONESHOT);
+    EPOLL_WAIT(epoll, 10, 0);
+    CALL(bind(a, V4(NEAR, PORT(0))));
+    FAR_SENDS(.to = PORT(0), .size = 3);
+    EPOLL_WAIT(epoll, 10, 0);
+    EPOLL_CTL(epoll, EPOLL_CTL_MOD, a, EPOLLIN | EPOLLONESHOT);
+    EPOLL_WAIT(epoll, 10, 0);
+    EPOLL_WAIT(epoll, 10, 0);
+}
+
 SCRIPT(oneshot_edge) {
     int a = bound(0), epoll = EPOLL();
     EPOLL_ADD(epoll, a, EPOLLIN | EPOLLOUT | EPOLLONESHOT | EPOLLET);

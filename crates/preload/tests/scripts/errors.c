@@ -90,6 +90,60 @@ SCRIPT(data_before_and_after) {
     RECV(a, 10, MSG_DONTWAIT);
 }
 
+SCRIPT(goes_before_data_that_came_later) {
+    int a = bound(0);
+    for (int i = 0; i < 10; i++) {
+        CALL(connect(a, V4(FAR, PORT(5))));
+        SEND(a, "nobody listens", 0);
+        settle();
+        CALL(connect(a, V4(FAR, PORT(6))));
+        FAR_SENDS(.from = PORT(6), .to = PORT(0), .size = 3);
+        RECV(a, 10, 0);
+        RECV(a, 10, 0);
+        RECV(a, 10, MSG_DONTWAIT);
+    }
+}
+
+SCRIPT(goes_before_data_that_came_earlier) {
+    int a = bound(0);
+    CALL(connect(a, V4(FAR, PORT(5))));
+    for (int i = 0; i < 10; i++) {
+        FAR_SENDS(.from = PORT(5), .to = PORT(0), .size = 3, .count = 2);
+        RECV(a, 10, 0);
+        FAR_ICMP(.icmp_type = 3, .icmp_code = 3, .from = PORT(5), .to = PORT(0));
+        RECV(a, 10, 0);
+        RECV(a, 10, 0);
+        RECV(a, 10, MSG_DONTWAIT);
+    }
+}
+
+SCRIPT(of_a_socket_not_connected_goes_before_data) {
+    int a = bound(0);
+    SET(a, IPPROTO_IP, IP_RECVERR, 1);
+    for (int i = 0; i < 10; i++) {
+        SENDTO(a, "nobody listens", V4(FAR, PORT(5)));
+        settle();
+        FAR_SENDS(.from = PORT(6), .to = PORT(0), .size = 3);
+        RECV(a, 10, 0);
+        RECV(a, 10, 0);
+        RECVMSG(a, 30, 200, MSG_ERRQUEUE);
+    }
+}
+
+SCRIPT(of_ipv6_goes_before_data_that_came_later) {
+    int a = bound6(0);
+    for (int i = 0; i < 10; i++) {
+        CALL(connect(a, V6(FAR6, PORT(5))));
+        SEND(a, "nobody listens", 0);
+        settle();
+        CALL(connect(a, V6(FAR6, PORT(6))));
+        FAR_SENDS(.family = AF_INET6, .from = PORT(6), .to = PORT(0), .size = 3);
+        RECV(a, 10, 0);
+        RECV(a, 10, 0);
+        RECV(a, 10, MSG_DONTWAIT);
+    }
+}
+
 SCRIPT(peek_takes_the_error) {
     int a = bound(0);
     CALL(connect(a, V4(FAR, PORT(5))));

@@ -25,9 +25,6 @@ extern int sockets[SLOTS], families[SLOTS], ports[SLOTS], are_wild[SLOTS], place
 extern int sets[SETS];
 /* The namespace that the program is in: 0 is the one with the cable. */
 extern int place;
-/* A registration was made for one event. Where its socket goes to the kernel behind that, the kernel's set tells of a hang-up
- * nevertheless (`registrations_of` of the library's `epoll.rs`): no socket is shut down then. */
-extern int has_one_shot;
 /* Of the present word. */
 extern int numbers[NUMBERS];
 #define one numbers[0]

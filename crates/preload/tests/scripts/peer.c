@@ -152,13 +152,19 @@ static void send_raw(const void *packet, size_t length, int protocol) {
     close(fd);
 }
 
+/* A letter for each datagram, or for each piece that one is to be cut into. */
+static void fill(uint8_t *data, const struct peer_request *request, int number) {
+    int piece = request->segment ? request->segment : request->size, pieces = piece ? (request->size + piece - 1) / piece : 0;
+    for (int i = 0; i < request->size; i++) data[i] = request->letter + (number * pieces + i / piece) % 26;
+}
+
 static void send_datagrams(const struct peer_request *request) {
     static _Thread_local uint8_t data[65536], packet[66000];
     const char *ip = request->address[0] ? request->address : request->family == AF_INET6 ? near_ipv6 : near_ipv4;
     struct sockaddr_storage address;
     socklen_t length = make_address(&address, request->family, ip, request->to);
     for (int i = 0; i < request->count; i++) {
-        memset(data, request->letter + i % 26, request->size);
+        fill(data, request, i);
         if (request->raw != RAW_NONE) {
             send_raw(packet, make_raw(packet, request, data), IPPROTO_RAW);
         } else {
@@ -168,6 +174,7 @@ static void send_datagrams(const struct peer_request *request) {
             else if (ttl > 0) setsockopt(fd, IPPROTO_IP, IP_TTL, &ttl, sizeof ttl);
             if (v6) setsockopt(fd, IPPROTO_IPV6, IPV6_TCLASS, &request->tos, sizeof request->tos);
             else setsockopt(fd, IPPROTO_IP, IP_TOS, &request->tos, sizeof request->tos);
+            setsockopt(fd, IPPROTO_UDP, UDP_SEGMENT, &request->segment, sizeof request->segment);
             /* An ICMP error of an earlier datagram is reported once, by whichever call comes next. */
             for (int attempt = 0; attempt < 3; attempt++) {
                 if (sendto(fd, data, request->size, 0, (struct sockaddr *)&address, length) >= 0) break;

@@ -43,6 +43,7 @@ struct peer_request {
     int from, to;         /* far port, near port; from 0 is FAR_PORT */
     int sources;          /* as many far ports from `from` on take turns; 0 is one */
     int size, count;      /* bytes of each datagram, number of datagrams; count 0 is one */
+    int segment;          /* the device is to cut each into datagrams of so many bytes (UDP_SEGMENT); 0 is not */
     int after_ms, gap_us; /* the peer waits before, and between datagrams */
     int ttl, tos;         /* 0 is the system's */
     enum peer_raw raw;

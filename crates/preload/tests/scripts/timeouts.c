@@ -68,6 +68,31 @@ SCRIPT(unbound_socket) {
     GETSOCKNAME(a);
 }
 
+static int shared;
+
+static void *receives_for_a_second(void *unused) {
+    WAITS(1000, RECV(shared, 10, 0));
+    return unused;
+}
+
+SCRIPT(goes_on_when_the_socket_is_bound) {
+    shared = UDP();
+    set_timeout(shared, SO_RCVTIMEO, 1, 0);
+    struct thread *thread = start_thread("thread", receives_for_a_second, NULL);
+    sleep_ms(800);
+    CALL(bind(shared, V4(NEAR, PORT(0))));
+    join_thread(thread);
+}
+
+SCRIPT(goes_on_when_the_socket_is_the_kernels) {
+    shared = bound(0);
+    set_timeout(shared, SO_RCVTIMEO, 1, 0);
+    struct thread *thread = start_thread("thread", receives_for_a_second, NULL);
+    sleep_ms(800);
+    SET(shared, SOL_SOCKET, SO_ZEROCOPY, 1);
+    join_thread(thread);
+}
+
 SCRIPT(shared_by_copies) {
     int a = bound(0), copy = CALL(dup(a));
     set_timeout(copy, SO_RCVTIMEO, 0, 40000);

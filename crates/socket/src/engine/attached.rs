@@ -279,7 +279,10 @@ impl Interfaces {
             new.lost = known.lost.map(|lost| Lost { attempts: if came_up { 0 } else { lost.attempts }, ..lost });
         }
         let obstacle = new.obstacle();
-        let ifindex = new.ifindex;
+        let (ifindex, mtu_bytes) = (new.ifindex, new.mtu_bytes);
+        for attached in self.attached.iter().filter(|attached| attached.ifindex == ifindex) {
+            attached.port.follow_mtu(mtu_bytes);
+        }
         match known {
             Some(known) => *known = new,
             None => self.links.push(new),

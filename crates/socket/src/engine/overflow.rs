@@ -26,6 +26,11 @@ impl Engine {
         self.interfaces.attached.iter_mut().map(|attached| attached.port.begin_settling()).sum()
     }
 
+    /// See [`nearwire_frames::ports::xdp::XdpPort::overflowed_since`].
+    pub(crate) fn overflowed_since(&self) -> u64 {
+        self.interfaces.attached.iter().map(|attached| attached.port.overflowed_since()).sum()
+    }
+
     /// See [`nearwire_frames::ports::xdp::XdpPort::settle_overflow`].
     pub(crate) fn settle_overflow(&mut self) {
         self.interfaces.attached.iter_mut().for_each(|attached| attached.port.settle_overflow());

@@ -1,8 +1,8 @@
 //! Sets that go to another engine. See [`crate::engines`].
 
-use super::{Half, Sets, plain};
+use super::{Half, Registered, Sets, plain};
 use crate::engines::{Component, Usage};
-use crate::epoll::{Interest, Parted, SetId};
+use crate::epoll::{Parted, SetId};
 use crate::id::SocketId;
 
 /// Sets on their way.
@@ -11,7 +11,7 @@ pub(crate) struct MovedSets {
     epoll: Parted,
     halves: Vec<(SetId, Half)>,
     numbers: Vec<(i32, SetId)>,
-    waiting: Vec<(SocketId, Vec<(SetId, Interest)>)>,
+    waiting: Vec<(SocketId, Vec<Registered>)>,
 }
 
 impl Sets {
@@ -41,7 +41,7 @@ impl Sets {
 
     /// Sets that a socket is in, here or in the kernel.
     pub(crate) fn sets_of(&self, id: SocketId) -> Vec<SetId> {
-        let kernels = self.waiting.get(&id).into_iter().flatten().map(|(set, _)| *set);
+        let kernels = self.waiting.get(&id).into_iter().flatten().map(|registered| registered.set);
         self.epoll.registrations_of(id).map(|registration| registration.set).chain(kernels).collect()
     }
 

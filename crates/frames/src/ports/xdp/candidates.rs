@@ -53,7 +53,7 @@ fn on_veth(facts: &InterfaceFacts, side: Side, steer: Steer) -> Vec<Candidate> {
     offer("native copy, one socket a queue", config(XdpMode::NativeCopy).with_queues(facts.rx_queues));
     if facts.is_jumbo() {
         // A program on socket buffers is shown what a sender on this host has yet to be cut (`UDP_SEGMENT`), and cannot tell it from a long
-        // datagram. With one in the driver, veth has its peer cut it.
+        // datagram up to the MTU. With one in the driver, veth has its peer cut it.
         found.sort_by_key(|way| way.config.mode == XdpMode::Generic);
     }
     found

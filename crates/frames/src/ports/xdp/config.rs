@@ -70,7 +70,8 @@ pub enum Overflow {
     /// Nobody: they are dropped, and counted ([`crate::Port::statistics`]).
     Drop,
     /// The kernel, with all that come after them until [`XdpPort::settle_overflow`]. Of a port with [`Steer::Filters`]; the
-    /// program takes no measurable time for it.
+    /// program takes no measurable time for it. Such a port does not find out itself that its program was taken off, as what comes then is
+    /// the kernel's too: [`XdpPort::is_attached`].
     ///
     /// [`XdpPort::settle_overflow`]: super::XdpPort::settle_overflow
     Kernel,

@@ -18,6 +18,7 @@ use crate::xdp::programs::place_of;
 /// so many buffers.
 pub(super) fn steering_table(
     config: &XdpConfig,
+    mtu_bytes: u32,
     receivers: &mut [Receiver],
     multi_buffer: Option<u32>,
 ) -> Result<SteeringTable, PortError> {
@@ -37,7 +38,9 @@ pub(super) fn steering_table(
     let table = SteeringTable::with_credits(&config.interface, capacity, queues * SHARES_MOST, counting)?;
     if let Some(words) = table.credit_words()? {
         for (&queue, receiver) in config.rx_queues.iter().zip(receivers) {
-            receiver.set_credit(Credit::open(&words, place_of(queue, 0), config.rooms(multi_buffer).0));
+            let credit = Credit::open(&words, place_of(queue, 0), config.rooms(multi_buffer).0);
+            credit.iter().for_each(|credit| credit.set_longest(mtu_bytes.into()));
+            receiver.set_credit(credit);
         }
     }
     Ok(table)
@@ -50,10 +53,18 @@ pub(super) fn another_credit(
     place: u32,
     multi_buffer: Option<u32>,
 ) -> Option<Credit> {
-    first.credit().and_then(|credit| Credit::open(credit.words(), place, config.rooms(multi_buffer).1))
+    let first = first.credit()?;
+    let credit = Credit::open(first.words(), place, config.rooms(multi_buffer).1)?;
+    credit.set_longest(first.longest());
+    Some(credit)
 }
 
 impl XdpPort {
+    /// The MTU of the receiving interface, where that changed: longer packets are several, which the kernel is to cut.
+    pub fn follow_mtu(&self, mtu_bytes: u32) {
+        self.receivers.iter().filter_map(Receiver::credit).for_each(|credit| credit.set_longest(mtu_bytes.into()));
+    }
+
     /// Whether the kernel gets frames of this share, of any queue.
     #[inline]
     #[must_use]
@@ -70,6 +81,12 @@ impl XdpPort {
     /// Begins to settle; how many frames the kernel got since it was last settled.
     pub fn begin_settling(&mut self) -> u64 {
         self.receivers.iter_mut().map(Receiver::begin_settling).sum()
+    }
+
+    /// How many more it got since then.
+    #[must_use]
+    pub fn overflowed_since(&self) -> u64 {
+        self.receivers.iter().filter_map(Receiver::credit).map(Credit::passed_since).sum()
     }
 
     /// Has frames come here again. Call it when the rings were read empty since [`XdpPort::begin_settling`], and all that the kernel
@@ -95,6 +112,13 @@ impl XdpPort {
     /// of them that was taken over before.
     pub fn end_force(&mut self) -> u64 {
         self.receivers.iter_mut().map(|receiver| u64::from(receiver.end_force())).sum()
+    }
+
+    /// Error messages of ICMP that the kernel got by this port's program, wrapping. One is counted before the kernel has it.
+    #[inline]
+    #[must_use]
+    pub fn errors_passed(&self) -> u64 {
+        self.receivers.first().and_then(Receiver::credit).map_or(0, |credit| credit.words().errors())
     }
 
     /// Frames that the kernel got for want of room, since the port was opened or the number of its share was first given out.

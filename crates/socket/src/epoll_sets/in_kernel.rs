@@ -1,0 +1,160 @@
+//! Registrations of sockets of ours that the kernel serves, as yet or again.
+//!
+//! A one-shot registration that has delivered has no equivalent in the kernel but one that delivered there: what is added is armed for
+//! `EPOLLERR` and `EPOLLHUP` at least. One that has delivered here is therefore kept out of the kernel's set until the program modifies it.
+
+use std::fs;
+use std::os::fd::{AsFd, AsRawFd};
+
+use nearwire_sys::descriptor::Descriptor;
+use rustix::event::epoll as kernel;
+use rustix::io::Errno;
+
+use super::{Operation, Sets};
+use crate::epoll::{Events, Interest, SetId, Target};
+use crate::id::SocketId;
+
+/// One of them.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Registered {
+    pub(super) set: SetId,
+    pub(super) interest: Interest,
+    /// It is one-shot and has delivered here: the kernel's set does not have it.
+    is_disarmed: bool,
+}
+
+impl Sets {
+    /// A socket is accelerated from now on: what the kernel watched is watched here.
+    pub(crate) fn accelerated(&mut self, id: SocketId, state: Events) {
+        for Registered { set, interest, is_disarmed } in self.waiting.remove(&id).unwrap_or_default() {
+            let half = &mut self.halves[set.index()];
+            let Some((descriptor, fd)) = half.descriptor.zip(Descriptor::new(interest.fd)) else { continue };
+            let is_one_shot = interest.events.contains(Events::ONESHOT);
+            let has_delivered = is_disarmed || is_one_shot && has_delivered_in_kernel(descriptor, interest.fd);
+            if !is_disarmed {
+                if kernel::delete(descriptor, fd).is_err() {
+                    continue;
+                }
+                half.kernel_members = half.kernel_members.saturating_sub(1);
+            }
+            // There cannot be one yet, so nothing is in the way.
+            let _ = self.epoll.add(set, id, interest, state);
+            if has_delivered {
+                self.epoll.disarm(set, interest.fd, Target::Socket(id));
+            }
+        }
+    }
+
+    /// A socket is the kernel's from now on: the other way. `by_child`: a child has done it for the sets that are shared, and
+    /// may have changed its mind since.
+    pub(crate) fn handed_over(&mut self, id: SocketId, by_child: bool) {
+        let registered: Vec<_> = self.epoll.registrations_of(id).collect();
+        for registration in registered {
+            let (set, interest) = (registration.set, registration.interest);
+            if registration.is_armed() {
+                self.register(set, interest, by_child);
+            }
+            let is_disarmed = !registration.is_armed();
+            self.waiting.entry(id).or_default().push(Registered { set, interest, is_disarmed });
+        }
+        self.epoll.remove_socket(id);
+    }
+
+    fn register(&mut self, id: SetId, interest: Interest, by_child: bool) {
+        let half = &mut self.halves[id.index()];
+        let Some((set, fd)) = half.descriptor.zip(Descriptor::new(interest.fd)) else { return };
+        let flags = kernel::EventFlags::from_bits_retain(interest.events.bits());
+        let data = kernel::EventData::new_u64(interest.data);
+        let is_known = self.since_fork.contains(&(id, interest.fd));
+        let registered = if by_child && half.is_shared && !is_known {
+            kernel::modify(set, fd, data, flags)
+        } else {
+            kernel::add(set, fd, data, flags)
+        };
+        match registered {
+            Ok(()) | Err(Errno::EXIST) => half.kernel_members += 1,
+            Err(_) => {}
+        }
+    }
+
+    /// What epoll_ctl(2) asks of a registration that the kernel's set does not have; `None`: it has it, or there is none.
+    pub(super) fn control_disarmed(
+        &mut self,
+        id: SocketId,
+        set: SetId,
+        operation: Operation,
+        interest: Interest,
+    ) -> Option<Result<(), Errno>> {
+        let registered = self.waiting.get_mut(&id)?;
+        let is_it = |known: &Registered| known.set == set && known.interest.fd == interest.fd && known.is_disarmed;
+        let at = registered.iter().position(is_it)?;
+        Some(match operation {
+            Operation::Add => Err(Errno::EXIST),
+            Operation::Delete => {
+                registered.remove(at);
+                Ok(())
+            }
+            Operation::Modify if interest.events.contains(Events::EXCLUSIVE) => Err(Errno::INVAL),
+            Operation::Modify => {
+                let half = &mut self.halves[set.index()];
+                let (descriptor, fd) = half.descriptor.zip(Descriptor::new(interest.fd))?;
+                let flags = kernel::EventFlags::from_bits_retain(interest.events.bits());
+                let data = kernel::EventData::new_u64(interest.data);
+                // Another process that has the set may have modified it before.
+                let done = match kernel::add(descriptor, fd, data, flags) {
+                    Err(Errno::EXIST) => kernel::modify(descriptor, fd, data, flags),
+                    done => done,
+                };
+                if done.is_ok() {
+                    half.kernel_members += 1;
+                    registered[at] = Registered { set, interest, is_disarmed: false };
+                }
+                done
+            }
+        })
+    }
+
+    /// The kernel did what epoll_ctl(2) asked for.
+    pub(super) fn note(&mut self, set: SetId, operation: Operation, id: Option<SocketId>, interest: Interest) {
+        let half = &mut self.halves[set.index()];
+        match operation {
+            Operation::Add => half.kernel_members += 1,
+            Operation::Delete => half.kernel_members = half.kernel_members.saturating_sub(1),
+            Operation::Modify => {}
+        }
+        let Some(id) = id else { return };
+        let registered = self.waiting.entry(id).or_default();
+        registered.retain(|known| (known.set, known.interest.fd) != (set, interest.fd));
+        if operation != Operation::Delete {
+            registered.push(Registered { set, interest, is_disarmed: false });
+        }
+    }
+}
+
+/// Whether the kernel has delivered a one-shot registration: it has no event left then, which only `/proc` tells (`ep_show_fdinfo`).
+fn has_delivered_in_kernel(set: Descriptor, fd: i32) -> bool {
+    let told = fs::read_to_string(format!("/proc/self/fdinfo/{}", set.as_fd().as_raw_fd())).unwrap_or_default();
+    told.lines().any(|line| events_of(line, fd).is_some_and(|events| (events - Events::FLAGS).is_empty()))
+}
+
+/// The events in a line about a descriptor, as `tfd:        4 events:       1f data: ...`.
+fn events_of(line: &str, fd: i32) -> Option<Events> {
+    let mut words = line.split_whitespace();
+    let mut after = |name| words.find(|word| *word == name).and_then(|_| words.next());
+    let is_it = after("tfd:")?.parse() == Ok(fd);
+    let events = u32::from_str_radix(after("events:")?, 16).ok()?;
+    is_it.then(|| Events::from_bits_retain(events))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn events_that_the_kernel_has_are_read_of_the_descriptor_alone() {
+        let line = "tfd:        4 events: 40000000 data:                4  pos:0 ino:7 sdev:8";
+        assert_eq!(events_of(line, 4), Some(Events::ONESHOT));
+        assert_eq!(events_of(line, 40), None);
+        assert_eq!(events_of("pos:\t0", 4), None);
+    }
+}
