@@ -17,4 +17,6 @@ pub mod sockets;
 #[cfg(not(test))]
 pub mod syscall;
 #[cfg(not(test))]
+pub mod threads;
+#[cfg(not(test))]
 pub mod transfer;

@@ -114,6 +114,15 @@ fn moved_up(fd: impl AsFd) -> Result<OwnedFd, Errno> {
     result.and(Err(Errno::MFILE))
 }
 
+/// Makes the process's table of descriptors long enough for ours, by a copy of this one that is closed again.
+pub fn make_room(fd: impl AsFd) {
+    note_program_table();
+    if let Ok(copy) = moved_up(fd) {
+        // SAFETY: the number is the copy's, which is given up here. Not by the C function, which programs have by now.
+        unsafe { rustix::io::close(copy.into_raw_fd()) };
+    }
+}
+
 /// Makes a descriptor ours: moves it to a high number, close-on-exec, and declares it. Where all high numbers are taken
 /// it stays where it is; one that is too high to be known ([`HIGHEST`]) is not spared when the program closes its number.
 #[must_use]

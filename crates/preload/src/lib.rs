@@ -6,6 +6,7 @@
 //! * [`c_types`]: C structures <-> Rust types;
 //! * [`thread`]: what is kept of each thread; [`signals`], [`cancellation`]: handlers and cancellation wait for the end of
 //!   a call;
+//! * [`first_thread`]: what is done before a program has threads;
 //! * [`probe`]: memory that cannot be read;
 //! * [`io_uring`]: programs whose requests are not seen;
 //! * [`internal_fd`]: our own descriptors, out of the program's way;
@@ -18,6 +19,7 @@ pub mod calls;
 pub mod cancellation;
 pub mod engines;
 pub mod exports;
+pub mod first_thread;
 pub mod gate;
 pub mod internal_fd;
 pub mod io_uring;

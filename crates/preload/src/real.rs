@@ -23,9 +23,12 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 
 use libc::{
     FILE, c_char, c_int, c_long, c_uint, c_ulong, c_void, epoll_event, fd_set, iovec, loff_t, mmsghdr, msghdr, nfds_t,
-    off_t, off64_t, pid_t, pollfd, posix_spawn_file_actions_t, posix_spawnattr_t, pthread_t, sigaction as action,
-    sigset_t, size_t, sockaddr, socklen_t, ssize_t, timespec, timeval,
+    off_t, off64_t, pid_t, pollfd, posix_spawn_file_actions_t, posix_spawnattr_t, pthread_attr_t, pthread_t,
+    sigaction as action, sigset_t, size_t, sockaddr, socklen_t, ssize_t, timespec, timeval,
 };
+
+/// What a new thread of C begins with.
+pub type ThreadStart = extern "C" fn(*mut c_void) -> *mut c_void;
 
 mod absent;
 #[cfg(test)]
@@ -229,6 +232,7 @@ next_definitions! {
 
     fn sigaction(signal: c_int, new: *const action, old: *mut action) -> c_int;
 
+    fn pthread_create(thread: *mut pthread_t, attributes: *const pthread_attr_t, start: ThreadStart, argument: *mut c_void) -> c_int;
     fn pthread_cancel(thread: pthread_t) -> c_int;
     fn pthread_testcancel() -> ();
     fn pthread_setcancelstate(state: c_int, old: *mut c_int) -> c_int;

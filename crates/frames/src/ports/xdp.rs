@@ -39,7 +39,6 @@ pub use candidates::{Candidate, Side, candidates, fill_frames};
 pub use config::{Overflow, Steer, XdpConfig, XdpMode};
 pub use lanes::{Kick, Kicked};
 pub use times::{FrameTimes, NoDeviceTimes, TimesWanted};
-pub use umem::Pages;
 
 pub use crate::steering::SHARES_MOST;
 
@@ -86,8 +85,6 @@ const NO_MULTI_BUFFER: &str =
 /// What opening a port found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct XdpFacts {
-    /// What the packet memory lies in, of the socket that received the least.
-    pub pages: Pages,
     /// The kernel confirmed zero-copy on every socket.
     pub zero_copy: bool,
     /// The kernel's id of the attached program.
@@ -169,7 +166,6 @@ impl XdpPort {
             FrameLimits::new(&sending, config.buffer_bytes() as usize, NO_MULTI_BUFFER)
         };
         let facts = XdpFacts {
-            pages: sockets.pages,
             zero_copy: sockets.zero_copy,
             program_id: attachment.program_id(),
             multi_buffer: sockets.multi_buffer,
@@ -379,7 +375,6 @@ struct OpenSockets {
     receivers: Vec<Receiver>,
     sender: Sender,
     other_senders: Vec<Sender>,
-    pages: Pages,
     zero_copy: bool,
     multi_buffer: bool,
 }
@@ -392,7 +387,6 @@ fn open_sockets(
     let mut receivers = Vec::with_capacity(config.rx_queues.len());
     let mut sender = None;
     let mut other_senders = Vec::new();
-    let mut pages = Pages::Small;
     let mut zero_copy = true;
     let mut multi_buffer = config.wants_multi_buffer([receiving, sending]);
     let receive_only = SocketSpec {
@@ -420,7 +414,6 @@ fn open_sockets(
         } else {
             other_senders.extend(halves.sender);
         }
-        pages = halves.pages;
         zero_copy &= halves.zero_copy;
     }
     if config.sends_separately() {
@@ -439,7 +432,7 @@ fn open_sockets(
         found: u64::from(config.tx_queue),
         wanted: "one of rx_queues, or separate_tx_socket",
     })?;
-    Ok(OpenSockets { receivers, sender, other_senders, pages, zero_copy, multi_buffer })
+    Ok(OpenSockets { receivers, sender, other_senders, zero_copy, multi_buffer })
 }
 
 /// A program that hands frames over.

@@ -72,6 +72,11 @@ pub const CALLS: &[Calls] = &[
         "so that a call that spins ends with `EINTR` where it would in the kernel, and handlers run between calls",
     ),
     (Followed, &["siginterrupt", "sigset"], "as above"),
+    (
+        Followed,
+        &["pthread_create"],
+        "what the first UDP socket needs of the kernel is asked for before there are threads",
+    ),
     (Followed, &["pthread_cancel"], "a thread in a call of the library is cancelled when it has left that"),
     (Kernel, &["pthread_testcancel", "pthread_setcancelstate"], "the C library's, as always"),
     (Kernel, &["getsockname", "getpeername", "sockatmark", "isfdtype"], "the socket behind has the answer"),

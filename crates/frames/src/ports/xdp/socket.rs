@@ -25,7 +25,7 @@ use super::fill::Fill;
 use super::receive::Receiver;
 use super::rings::{ConsumerRing, ProducerRing, RingSpec};
 use super::send::{SendMemory, Sender};
-use super::umem::{Pages, Umem};
+use super::umem::Umem;
 use super::zero_copy;
 use crate::PortError;
 use crate::interface::InterfaceFacts;
@@ -60,7 +60,6 @@ pub(super) struct SocketSpec<'a> {
 pub(super) struct Halves {
     pub receiver: Option<Receiver>,
     pub sender: Option<Sender>,
-    pub pages: Pages,
     pub zero_copy: bool,
     /// The kernel lets frames lie in several buffers.
     pub multi_buffer: bool,
@@ -95,7 +94,7 @@ impl SocketSpec<'_> {
         self.bind(&socket)?;
         let zero_copy =
             xdp_options(&*socket).is_ok_and(|options| options.contains(XdpOptionsFlags::XDP_OPTIONS_ZEROCOPY));
-        Ok(Halves { receiver, sender, pages: umem.pages(), zero_copy, multi_buffer: self.multi_buffer })
+        Ok(Halves { receiver, sender, zero_copy, multi_buffer: self.multi_buffer })
     }
 
     /// Buffers that a frame to be sent may take.

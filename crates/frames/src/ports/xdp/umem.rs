@@ -3,7 +3,6 @@
 //! Invariant: a buffer is lent to one side at a time. Ours are those taken from the RX or completion ring and those never
 //! handed over; the socket halves ([`super::receive`], [`super::send`]) keep account.
 
-use std::fs;
 use std::io;
 use std::ptr::NonNull;
 
@@ -14,29 +13,6 @@ const CACHE_LINE_BYTES: usize = 64;
 /// Cache lines asked for at once: a core has ten to sixteen buffers for lines under way, and others need some.
 const PREFETCH_LINES: usize = 8;
 
-/// What the packet memory lies in.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Pages {
-    /// Pages reserved for the purpose (`vm.nr_hugepages`).
-    HugeTlb,
-    /// Huge pages that the kernel gave on request (`transparent_hugepage`).
-    Transparent,
-    /// Ordinary pages.
-    Small,
-}
-
-impl Pages {
-    /// For people and records.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Pages::HugeTlb => "hugetlb",
-            Pages::Transparent => "transparent huge pages",
-            Pages::Small => "4 KiB pages",
-        }
-    }
-}
-
 /// A mapping of packet memory.
 #[derive(Debug)]
 pub(super) struct Umem {
@@ -44,7 +20,6 @@ pub(super) struct Umem {
     len_bytes: usize,
     mapping: NonNull<u8>,
     mapping_bytes: usize,
-    pages: Pages,
 }
 
 // SAFETY: the mapping belongs to no thread; access to its bytes is unsafe and justified at each use.
@@ -65,7 +40,7 @@ impl Umem {
         let mapping_bytes = len_bytes.next_multiple_of(HUGE_PAGE_BYTES);
         let mapping = map(mapping_bytes, MapFlags::HUGETLB | MapFlags::POPULATE)?;
         not_for_children(mapping, mapping_bytes);
-        Ok(Umem { base: mapping, len_bytes, mapping, mapping_bytes, pages: Pages::HugeTlb })
+        Ok(Umem { base: mapping, len_bytes, mapping, mapping_bytes })
     }
 
     /// An area that starts at a huge page's boundary, so that the kernel can give one.
@@ -84,8 +59,7 @@ impl Umem {
         }
         // SAFETY: the range is mapped, writable and ours alone. Touched now, so that no page fault comes later.
         unsafe { base.write_bytes(0, len_bytes) };
-        let pages = if huge_pages && lies_in_huge_pages(base) { Pages::Transparent } else { Pages::Small };
-        Ok(Umem { base, len_bytes, mapping, mapping_bytes, pages })
+        Ok(Umem { base, len_bytes, mapping, mapping_bytes })
     }
 
     pub(super) fn base_address(&self) -> u64 {
@@ -94,10 +68,6 @@ impl Umem {
 
     pub(super) fn len_bytes(&self) -> usize {
         self.len_bytes
-    }
-
-    pub(super) fn pages(&self) -> Pages {
-        self.pages
     }
 
     /// Where `len_bytes` bytes at `address` lie, if they lie within the memory.
@@ -174,29 +144,6 @@ pub(super) fn not_for_children(start: NonNull<u8>, len_bytes: usize) {
     let _ = unsafe { madvise(start.as_ptr().cast(), len_bytes, Advice::LinuxDontFork) };
 }
 
-/// Asks the kernel what it gave, not what was asked for: the page that holds `base` is huge.
-fn lies_in_huge_pages(base: NonNull<u8>) -> bool {
-    let address = base.as_ptr() as u64;
-    let smaps = fs::read_to_string("/proc/self/smaps").unwrap_or_default();
-    let mut inside = false;
-    for line in smaps.lines() {
-        if let Some((start, end)) = area_of(line) {
-            inside = (start..end).contains(&address);
-        } else if let Some(size) = line.strip_prefix("AnonHugePages:")
-            && inside
-        {
-            return !size.trim_start().starts_with("0 ");
-        }
-    }
-    false
-}
-
-/// The range of a header line of smaps.
-fn area_of(line: &str) -> Option<(u64, u64)> {
-    let (start, end) = line.split_ascii_whitespace().next()?.split_once('-')?;
-    Some((u64::from_str_radix(start, 16).ok()?, u64::from_str_radix(end, 16).ok()?))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -204,7 +151,6 @@ mod tests {
     #[test]
     fn memory_mapped_is_zero_and_writable_to_its_end() {
         let umem = Umem::map(3 * 4096, false).unwrap();
-        assert_eq!(umem.pages(), Pages::Small);
         // SAFETY: no socket has this memory, and the slices do not overlap in time.
         unsafe {
             assert!(umem.bytes(0, 3 * 4096).unwrap().iter().all(|&byte| byte == 0));
@@ -225,7 +171,6 @@ mod tests {
     #[test]
     fn huge_pages_wanted_memory_is_mapped_whatever_there_is() {
         let umem = Umem::map(512 * 1024, true).unwrap();
-        println!("{:?}", umem.pages());
         assert_eq!(umem.len_bytes(), 512 * 1024);
     }
 }

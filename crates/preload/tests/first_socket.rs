@@ -1,0 +1,67 @@
+//! What the first UDP socket of a program takes does not depend on the program's size, nor on its threads. Needs namespaces and
+//! a C compiler (or says SKIP).
+#![allow(clippy::unwrap_used, reason = "what these functions do is test")]
+
+mod common;
+
+use std::path::Path;
+use std::process::Command;
+
+use common::{compiled, library, missing};
+use nearwire_lab::{Cable, VirtualCable, VirtualCableOptions};
+
+/// Of the tries of a situation the least counts: what disturbs a try makes it longer.
+const TRIES: u32 = 3;
+/// What many mappings may add, of CPU time. To look at each of them takes 100 ms and more.
+const MORE_US_MOST: u64 = 30_000;
+/// The library's descriptors have higher numbers.
+const TABLE_END: u64 = 4096;
+
+/// What the program says of its first socket.
+struct First {
+    table_end: u64,
+    registered: bool,
+    cpu_us: u64,
+}
+
+/// On a cable of its own: what a program before it had is given back by the kernel some time later. It has to be accelerated.
+fn first(program: &Path, situation: &str) -> First {
+    let cable = VirtualCable::lay(VirtualCableOptions::default()).unwrap();
+    let near = cable.near();
+    let mut command = Command::new(program);
+    command.args([situation, &near.ipv4.to_string()]).env("LD_PRELOAD", library()).env("NEARWIRE_STRICT", "true");
+    let ran = near.namespace.enter(|| command.output()).unwrap().unwrap();
+    assert!(ran.status.success(), "{situation}: {} {}", ran.status, String::from_utf8_lossy(&ran.stderr));
+    let said = String::from_utf8(ran.stdout).unwrap();
+    let [table_end, registered, cpu_us] =
+        said.split_ascii_whitespace().map(|number| number.parse().unwrap()).collect::<Vec<u64>>()[..]
+    else {
+        panic!("{said}");
+    };
+    First { table_end, registered: registered == 1, cpu_us }
+}
+
+#[test]
+fn first_socket_of_a_program_with_many_mappings_takes_no_longer() {
+    if missing() {
+        return;
+    }
+    let program = compiled("first_socket");
+    let least = |situation| (0..TRIES).map(|_| first(&program, situation).cpu_us).min().unwrap();
+    let (plain_us, mappings_us) = (least("plain"), least("mappings"));
+    println!("plain {plain_us} us, with many mappings {mappings_us} us");
+    assert!(mappings_us < plain_us + MORE_US_MOST, "{plain_us} us, with many mappings {mappings_us} us");
+}
+
+#[test]
+fn first_socket_of_a_program_with_threads_waits_for_no_grace_period() {
+    if missing() {
+        return;
+    }
+    let program = compiled("first_socket");
+    let threads = first(&program, "threads");
+    assert!(threads.table_end > TABLE_END && threads.registered, "{} {}", threads.table_end, threads.registered);
+    // Without threads nothing is done ahead, as it takes no time then.
+    let plain = first(&program, "plain");
+    assert!(plain.table_end <= TABLE_END && !plain.registered, "{} {}", plain.table_end, plain.registered);
+}
