@@ -21,13 +21,17 @@ static void bind_socket(void) {
     if (result == 0) ports[one] = two, are_wild[one] = three;
 }
 
+void take_error(int slot) {
+    int error, errno_before = errno;
+    socklen_t size = sizeof error;
+    getsockopt(sockets[slot], SOL_SOCKET, SO_ERROR, &error, &size);
+    errno = errno_before;
+}
+
 /* An error that waits is taken first: behind a connect the library tells it one call later than the kernel, now and then. */
 static void connect_socket(void) {
     struct sockaddr none = { .sa_family = AF_UNSPEC };
-    int error, errno_before = errno;
-    socklen_t size = sizeof error;
-    getsockopt(sockets[one], SOL_SOCKET, SO_ERROR, &error, &size);
-    errno = errno_before;
+    take_error(one);
     int port = two == 3 ? ECHO_PORT : PORT(CLOSED_FAR + two);
     if (two == 4) CALL(connect(sockets[one], &none, sizeof none));
     else if (two == 5) CALL(connect(sockets[one], beyond_address(one, 0, PORT(FIRST_FAR)), far_length(one)));
@@ -69,9 +73,10 @@ static void far_send(void) {
 }
 
 static void receive_one(void) {
-    static const int flags[] = { 0, MSG_PEEK, MSG_TRUNC, MSG_PEEK | MSG_TRUNC };
+    static const int flags[] = { 0, MSG_PEEK, MSG_TRUNC, MSG_PEEK | MSG_TRUNC, MSG_WAITALL, MSG_DONTWAIT | MSG_PEEK, MSG_DONTWAIT,
+                                 MSG_WAITALL | MSG_TRUNC | MSG_DONTWAIT };
     static const int sizes[] = { 100, 0, 2, 3000 };
-    RECVFROM(sockets[one], sizes[three % 4], flags[two % 4]);
+    RECVFROM(sockets[one], sizes[three % 4], flags[two % 8]);
 }
 
 static void receive_all(void) {
@@ -80,8 +85,8 @@ static void receive_all(void) {
     }
 }
 
-/* Until nothing is there; a socket that was shut down says "0 bytes" for ever. */
-static void drain(void) {
+/* A socket that was shut down says "0 bytes" for ever. */
+void drain(void) {
     for (int i = 0; i < SLOTS; i++) {
         for (int left = 40; sockets[i] >= 0 && left > 0 && RECV(sockets[i], 30, MSG_DONTWAIT) >= 0; left--) {}
     }
@@ -89,7 +94,8 @@ static void drain(void) {
 
 static void poll_all(void) {
     POLL(0, { sockets[0], POLLIN | POLLOUT, 0 }, { sockets[1], POLLIN, 0 }, { sockets[2], POLLIN | POLLRDHUP, 0 },
-         { sockets[3], POLLIN, 0 }, { sets[0], POLLIN, 0 }, { sets[1], POLLIN, 0 });
+         { sockets[3], POLLIN, 0 }, { sets[0], POLLIN, 0 }, { sets[1], POLLIN, 0 },
+         { event_descriptor(), POLLIN, 0 });
 }
 
 static void select_some(void) {
@@ -174,6 +180,11 @@ static const struct { const char *word; void (*run)(void); } words[] = {
     { "state", tell_state }, { "signal", signal_comes }, { "cancel", cancel_thread }, { "reopen", reopen },
     { "place", go_to_place }, { "beyond", send_beyond }, { "send_long", send_long }, { "flap", flap },
     { "vlan_bind", vlan_bind }, { "vlan_far", vlan_far }, { "vlan_send", vlan_send },
+    { "recv_many", receive_many }, { "send_many", send_many }, { "recv_pieces", receive_pieces }, { "send_pieces", send_pieces },
+    { "segments", send_segments }, { "ask", ask_for }, { "far_marked", far_marked }, { "mapped", map_address }, { "join", join },
+    { "leave", leave }, { "far_group", far_to_group }, { "send_group", send_to_group }, { "event", event },
+    { "ctl_event", control_event }, { "wake", wake }, { "two_take", two_take }, { "dup_meanwhile", duplicate_meanwhile },
+    { "share_port", share_port }, { "fork", have_child }, { "fork_takes", child_takes_too },
 };
 
 static void run_line(const char *line) {
@@ -195,8 +206,12 @@ PROGRAM(sequence) {
         far_opens(PORT(open_ports[i]));
         far_opens6(PORT(open_ports[i]));
     }
+    far_joins(PORT(FIRST_FAR), GROUP);
+    far_joins6(PORT(FIRST_FAR), GROUP6);
+    make_ledger();
     open_beyond();
     open_places();
+    settle_by_marks();
     FILE *file = fopen("sequence", "r");
     static char text[65536];
     size_t length = file ? fread(text, 1, sizeof text - 1, file) : 0;
@@ -204,5 +219,6 @@ PROGRAM(sequence) {
     if (file) fclose(file);
     char *rest = text, *line;
     while ((line = strsep(&rest, "\n"))) run_line(line);
+    end_living_child();
     forget_beyond();
 }

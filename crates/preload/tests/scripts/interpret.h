@@ -10,6 +10,8 @@
 
 /* Ports of this run, as numbers for PORT. Sockets in slots are bound to the first four. */
 enum {
+    OF_MEMBERS = 4, /* near: several sockets' */
+    OF_CHILDREN,    /* near: a child's */
     CLOSED_FAR = 8, /* nobody listens there, at the far end */
     FIRST_FAR,
     SECOND_FAR,
@@ -48,6 +50,9 @@ void make_again(int slot, long results[2]);
 #define BUFFER_BYTES 40
 #define SENDS 240
 #define CALLS 14
+/* The calls below this one receive. */
+#define RECEIVERS 12
+#define NOT_WAITING 11
 struct taker {
     int slot, call;
     int epoll; /* with the slot's socket, if the call is one for events */
@@ -69,6 +74,8 @@ void take_what_is_there(struct taker *taker, int slot);
 void put_down(struct taker *taker);
 /* When all is quiet: what still waits at any socket goes into the ledger. */
 void take_the_rest(void);
+/* The ledger, which children of this process write into too. */
+void make_ledger(void);
 /* Writes down the ledger, sorted, and empties it. */
 void show_ledger(void);
 /* Writes down whether what arrived is what was sent. */
@@ -87,6 +94,14 @@ void stop_feeding(void);
 int moment_us(int index);
 void spin_us(int us);
 
+/* Until nothing is there. */
+void drain(void);
+/* Forgets the error that waits at a slot's socket. */
+void take_error(int slot);
+/* An eventfd that `poll` looks at too, or -1. */
+int event_descriptor(void);
+void end_living_child(void);
+
 /* Words of other files. */
 void signal_comes(void);
 void cancel_thread(void);
@@ -98,6 +113,26 @@ void flap(void);
 void vlan_bind(void);
 void vlan_far(void);
 void vlan_send(void);
+void receive_many(void);
+void send_many(void);
+void receive_pieces(void);
+void send_pieces(void);
+void send_segments(void);
+void ask_for(void);
+void far_marked(void);
+void map_address(void);
+void join(void);
+void leave(void);
+void far_to_group(void);
+void send_to_group(void);
+void event(void);
+void control_event(void);
+void wake(void);
+void two_take(void);
+void duplicate_meanwhile(void);
+void share_port(void);
+void have_child(void);
+void child_takes_too(void);
 void open_places(void);
 void open_beyond(void);
 void forget_beyond(void);
