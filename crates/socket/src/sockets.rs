@@ -14,6 +14,7 @@ use nearwire_sys::descriptor::{Descriptor, place};
 use crate::config::Config;
 use crate::engine::{Engine, OpenError};
 use crate::engines::Wish;
+use crate::epoll::Events;
 use crate::epoll_sets::Sets;
 use crate::handover::Children;
 use crate::id::SocketId;
@@ -557,6 +558,17 @@ impl Sockets {
         self.claim_number(number);
         if let Some(id) = self.find(number) {
             self.hand_over(id, why);
+        }
+    }
+
+    /// shutdown(2) was called, and may have said that the socket is not connected. The kernel tells all who watch a socket of
+    /// it, whatever they asked for; those that are still in our sets, because of datagrams that wait, are told here.
+    pub fn shut_down(&mut self, number: i32) {
+        if let Some(id) = self.find(number)
+            && self.get(id).is_some_and(UdpSocket::is_answered_here)
+        {
+            self.sets.raise(id, Events::empty());
+            self.sleepers.wake_for(id);
         }
     }
 
