@@ -48,6 +48,38 @@ SCRIPT(child_reads_what_was_queued) {
     RECV(a, 10, MSG_DONTWAIT);
 }
 
+SCRIPT(room_to_send_is_told_when_a_child_has_read) {
+    a = bound(0);
+    FAR_SENDS(.to = PORT(0), .size = 5, .count = 2);
+    POLL(0, { a, POLLIN | POLLOUT, 0 });
+    reap(fork_child("child", child_reads_queued));
+    POLL(0, { a, POLLIN | POLLOUT, 0 });
+    RECV(a, 10, MSG_DONTWAIT);
+    POLL(0, { a, POLLIN | POLLOUT, 0 });
+    SELECT(0, READS(a), WRITES(a), EXCEPTS(a));
+}
+
+static int child_does_nothing(void) { return 0; }
+
+SCRIPT(what_came_before_a_connect_is_still_there) {
+    a = bound(0);
+    FAR_SENDS(.from = PORT(5), .to = PORT(0), .size = 5, .count = 2);
+    CALL(connect(a, V4(FAR, ECHO_PORT)));
+    SEND(a, "of the peer", 0);
+    settle();
+    reap(fork_child("child", child_does_nothing));
+    for (int i = 0; i < 4; i++) RECVFROM(a, 20, MSG_DONTWAIT);
+}
+
+SCRIPT(what_waits_at_one_device_is_still_there) {
+    a = UDP();
+    CALL(setsockopt(a, SOL_SOCKET, SO_BINDTODEVICE, INTERFACE, sizeof INTERFACE));
+    CALL(bind(a, V4("0.0.0.0", PORT(0))));
+    FAR_SENDS(.to = PORT(0), .size = 5, .count = 2);
+    reap(fork_child("child", child_does_nothing));
+    for (int i = 0; i < 3; i++) RECVFROM(a, 20, MSG_DONTWAIT);
+}
+
 static int child_closes(void) {
     CALL(close(a));
     RECV(a, 10, 0);

@@ -223,10 +223,12 @@ void end_living_child(void) {
     living = 0;
 }
 
-/* What the child does, slot that is fed before. */
+/* What the child does, slot that is fed before. What came before a connect, from others, the parent alone can read
+ * (`requeue.rs` of the library). */
 void have_child(void) {
     static int (*const functions[])(void) = { take_all_there_is, live_on, close_and_ask, exit_at_once };
     if (forks++ >= FORKS_MAX || place != 0) return;
+    if (one % 4 == 0) drain();
     feed(two, 2);
     if (one % 4 != 1) {
         reap(fork_child("child", functions[one % 4]));

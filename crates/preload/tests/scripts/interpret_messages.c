@@ -39,9 +39,10 @@ static void show_at_far(int slot, int port) {
     else far_receives(port);
 }
 
-/* Slot, number of messages, whether some are answered, to whom it is connected. */
+/* Slot, number of messages, whether some are answered, to whom it is connected. Whether a refusal of the first comes before
+ * the second is sent depends on the wire, so only one goes to where it is connected. */
 void send_many(void) {
-    int count = 1 + two % MESSAGES, is_connected = four;
+    int is_connected = four, count = is_connected ? 1 : 1 + two % MESSAGES;
     prepare(count, PIECE);
     for (int i = 0; i < count; i++) {
         int port = three && i % 2 ? ECHO_PORT : PORT(FIRST_FAR + i % 2);
