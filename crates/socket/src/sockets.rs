@@ -262,7 +262,18 @@ impl Sockets {
     /// A number is about to be closed. The last one of a socket closes it.
     pub fn closing(&mut self, number: i32) {
         self.sets.closing(number);
+        self.leave_to_children(number);
         self.forget_number(number);
+    }
+
+    /// A child may have the socket that this process closes for good: it reads what waits, and the kernel's sets tell of it
+    /// as long as the child has it.
+    fn leave_to_children(&mut self, number: i32) {
+        let Some(id) = self.find(number) else { return };
+        let is_last = self.get(id).is_some_and(|socket| socket.numbers == 1 && socket.holders == 0);
+        if is_last && self.has_children() {
+            self.give_back(id, Reason::AfterFork, false);
+        }
     }
 
     /// All numbers of sockets are below.
