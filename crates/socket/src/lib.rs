@@ -66,4 +66,4 @@ pub use shadow::Ancillary;
 pub use sharing::{SharingAnswer, SharingQuestion};
 pub use sleepers::{Thread, WaitsFor};
 pub use sockets::Sockets;
-pub use transfer::{Bed, Delivery, News, Receive};
+pub use transfer::{Bed, Delivery, News, Receive, ShadowSaid};

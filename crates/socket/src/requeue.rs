@@ -51,7 +51,7 @@ pub(crate) fn requeue(socket: &mut UdpSocket, engine: &mut Engine) {
             break;
         }
         engine.stack().udp_read(endpoint, |_| ());
-        socket.may_have_data();
+        socket.read_shadow_first();
     }
 }
 

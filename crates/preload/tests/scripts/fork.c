@@ -59,6 +59,24 @@ SCRIPT(room_to_send_is_told_when_a_child_has_read) {
     SELECT(0, READS(a), WRITES(a), EXCEPTS(a));
 }
 
+static int child_leaves_it(void) { return 0; }
+
+SCRIPT(order_is_kept_by_a_parent_whose_child_reads_nothing) {
+    a = bound(0);
+    FAR_SENDS(.to = PORT(0), .size = 5, .count = 3);
+    reap(fork_child("child", child_leaves_it));
+    POLL(0, { a, POLLIN, 0 });
+    FAR_SENDS(.to = PORT(0), .size = 6, .count = 2);
+    POLL(0, { a, POLLIN, 0 });
+    for (int i = 0; i < 6; i++) {
+        RECV(a, 10, MSG_DONTWAIT | MSG_PEEK);
+        int bytes = -1;
+        CALL(ioctl(a, FIONREAD, &bytes));
+        say("next: %d", bytes);
+        RECV(a, 10, MSG_DONTWAIT);
+    }
+}
+
 static int child_reads_when_told(void) {
     char byte;
     CALL(read(pipes[0], &byte, 1));
