@@ -5,7 +5,7 @@
 #define LISTENING 2
 
 int sockets[SLOTS] = { -1, -1, -1, -1 }, families[SLOTS], ports[SLOTS] = { -1, -1, -1, -1 }, are_wild[SLOTS], places[SLOTS];
-int sets[SETS] = { -1, -1 }, numbers[NUMBERS], place, has_one_shot;
+int sets[SETS] = { -1, -1 }, numbers[NUMBERS], place, has_one_shot, has_replaced, asks_beside;
 
 static void open_socket(void) {
     if (sockets[one] >= 0) return;
@@ -121,6 +121,7 @@ static void make_set(void) {
 }
 
 static void duplicate(void) {
+    has_replaced |= sockets[two] >= 0 && sockets[two] != sockets[one];
     if (sockets[two] >= 0) CALL(dup2(sockets[one], sockets[two]));
     else sockets[two] = CALL(dup(sockets[one]));
     families[two] = families[one], ports[two] = ports[one], are_wild[two] = are_wild[one], places[two] = places[one];
@@ -143,6 +144,7 @@ static void set_option(void) {
     case 1:
         /* The kernel keeps what it will tell when a datagram arrives, the library tells it of any. */
         drain();
+        asks_beside = 1;
         SET(sockets[one], IPPROTO_IP, IP_PKTINFO, 1);
         break;
     case 2: SET(sockets[one], IPPROTO_IP, IP_RECVERR, three % 2); break;

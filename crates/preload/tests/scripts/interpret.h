@@ -30,6 +30,11 @@ extern int place;
 /* A registration was made for one event. Where its socket goes to the kernel behind that, the kernel's set tells of a hang-up
  * nevertheless (`registrations_of` of the library's `epoll.rs`): no socket is shut down then. */
 extern int has_one_shot;
+/* A number was given to another socket while others of it stay open: what was registered in a set by it can be known to the
+ * kernel under another number alone, if a child reads from the socket. No child is made then. */
+extern int has_replaced;
+/* The program was told more of datagrams than their senders. */
+extern int asks_beside;
 /* Of the present word. */
 extern int numbers[NUMBERS];
 #define one numbers[0]

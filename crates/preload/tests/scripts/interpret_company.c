@@ -190,6 +190,7 @@ static pid_t living;
 static atomic_int *child_stops;
 
 static int take_all_there_is(void) {
+    feed(slot_of_child, 1);
     for (int i = 0; i < SLOTS; i++) {
         for (int left = 10; sockets[i] >= 0 && left > 0 && RECV(sockets[i], 30, MSG_DONTWAIT) >= 0; left--) {}
     }
@@ -223,13 +224,15 @@ void end_living_child(void) {
     living = 0;
 }
 
-/* What the child does, slot that is fed before. What came before a connect, from others, the parent alone can read
- * (`requeue.rs` of the library). */
+/* What the child does, slot that is fed before. Some of what waits the parent alone can read (`requeue.rs` of the library):
+ * what came before a connect, from others, and all where the interface or the time is told. */
 void have_child(void) {
     static int (*const functions[])(void) = { take_all_there_is, live_on, close_and_ask, exit_at_once };
-    if (forks++ >= FORKS_MAX || place != 0) return;
-    if (one % 4 == 0) drain();
-    feed(two, 2);
+    int child_reads = one % 4 == 0;
+    if (has_replaced || forks++ >= FORKS_MAX || place != 0) return;
+    slot_of_child = two;
+    if (child_reads) drain();
+    if (!child_reads || !asks_beside) feed(two, 2);
     if (one % 4 != 1) {
         reap(fork_child("child", functions[one % 4]));
     } else if (living) {
@@ -247,7 +250,7 @@ static int take_until_stopped(void) {
 
 /* Slot, moment: parent and child take what comes. */
 void child_takes_too(void) {
-    if (forks++ >= FORKS_MAX || place != 0) return;
+    if (has_replaced || forks++ >= FORKS_MAX || place != 0) return;
     if (!child_stops) child_stops = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     *child_stops = 0;
     take_the_rest();

@@ -143,6 +143,7 @@ void ask_for(void) {
     size_t which = two % LENGTH_OF(asked);
     /* The kernel keeps what these tell when a datagram arrives. */
     if (asked[which].option == IP_PKTINFO || asked[which].option == UDP_GRO) drain();
+    asks_beside = 1;
     say("level %d option %d", asked[which].level, asked[which].option);
     SET(sockets[one], asked[which].level, asked[which].option, three == 0);
 }
