@@ -166,6 +166,11 @@ impl Sockets {
             engine.resume();
             // What came meanwhile comes first.
             self.look();
+            for socket in self.sockets.iter_mut().flatten() {
+                if socket.is_accelerated() && socket.shadow_is_older {
+                    socket.read_shadow_first();
+                }
+            }
         }
         for (id, reason) in std::mem::take(&mut self.children.claims) {
             self.give_back(id, reason, true);

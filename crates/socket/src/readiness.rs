@@ -100,6 +100,7 @@ impl UdpSocket {
     pub(crate) fn look_at_shadow(&mut self) {
         let found = self.shadow_events();
         self.shadow_has_data = found.contains(PollFlags::IN);
+        self.shadow_is_older &= self.shadow_has_data;
         self.shadow_has_error = found.contains(PollFlags::ERR);
         self.shadow_has_priority = found.contains(PollFlags::PRI);
     }

@@ -7,8 +7,9 @@
 //!
 //! Where the loopback device is down, as in a network namespace that nobody has set up, what is sent there is lost: all stays.
 //!
-//! It then has come by the loopback device, and now: a socket that is told of the interface or the time keeps what waits.
-//! Group datagrams and link-local ones stay too.
+//! It then has come by the loopback device, and now: a socket that is told of the interface or the time, or takes what comes
+//! by one device alone, keeps what waits. Group datagrams and link-local ones stay too, and what came before the
+//! socket was connected, from somebody else than its peer or to another address: the shadow would not take it.
 
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
@@ -30,21 +31,33 @@ pub(crate) fn requeue(socket: &mut UdpSocket, engine: &mut Engine) {
     let (Some(endpoint), Some(local)) = (socket.endpoint(), socket.local) else { return };
     let waiting = engine.stack_ref().udp_waiting(endpoint);
     let asked = *socket.ancillary();
-    if waiting == 0 || !engine.has_loopback() {
+    let is_bound_to_device = socket.kept().is_some_and(|kept| kept.options.device.is_some());
+    if waiting == 0 || is_bound_to_device || !engine.has_loopback() {
         return;
     }
+    let peer = socket.remote.filter(|_| socket.is_connected);
     if asked.wants_times().is_some() || asked.packet_info || asked.packet_info_v6 || asked.drops {
         return;
     }
     let mut sender = Sender::default();
     for _ in 0..waiting {
-        let sent = engine.stack_ref().udp_peek(endpoint, |datagram| sender.send(datagram, local.port()));
+        let sent = engine.stack_ref().udp_peek(endpoint, |datagram| {
+            let is_of_peer = peer.is_none_or(|peer| is_same(peer, datagram.source));
+            let own = local.ip().to_canonical();
+            let is_to_own = own.is_unspecified() || own == datagram.destination;
+            is_of_peer && is_to_own && sender.send(datagram, local.port())
+        });
         if sent != Some(true) {
             break;
         }
         engine.stack().udp_read(endpoint, |_| ());
-        socket.may_have_data();
+        socket.read_shadow_first();
     }
+}
+
+/// The same address and port, whether an IPv4 address is written as one of IPv6 or not.
+fn is_same(one: SocketAddr, other: SocketAddr) -> bool {
+    (one.ip().to_canonical(), one.port()) == (other.ip().to_canonical(), other.port())
 }
 
 /// Raw sockets, opened when needed.

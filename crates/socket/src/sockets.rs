@@ -14,6 +14,7 @@ use nearwire_sys::descriptor::{Descriptor, place};
 use crate::config::Config;
 use crate::engine::{Engine, OpenError};
 use crate::engines::Wish;
+use crate::epoll::Events;
 use crate::epoll_sets::Sets;
 use crate::handover::Children;
 use crate::id::SocketId;
@@ -261,7 +262,18 @@ impl Sockets {
     /// A number is about to be closed. The last one of a socket closes it.
     pub fn closing(&mut self, number: i32) {
         self.sets.closing(number);
+        self.leave_to_children(number);
         self.forget_number(number);
+    }
+
+    /// A child may have the socket that this process closes for good: it reads what waits, and the kernel's sets tell of it
+    /// as long as the child has it.
+    fn leave_to_children(&mut self, number: i32) {
+        let Some(id) = self.find(number) else { return };
+        let is_last = self.get(id).is_some_and(|socket| socket.numbers == 1 && socket.holders == 0);
+        if is_last && self.has_children() {
+            self.give_back(id, Reason::AfterFork, false);
+        }
     }
 
     /// All numbers of sockets are below.
@@ -558,6 +570,17 @@ impl Sockets {
         self.claim_number(number);
         if let Some(id) = self.find(number) {
             self.hand_over(id, why);
+        }
+    }
+
+    /// shutdown(2) was called, and may have said that the socket is not connected. The kernel tells all who watch a socket of
+    /// it, whatever they asked for; those that are still in our sets, because of datagrams that wait, are told here.
+    pub fn shut_down(&mut self, number: i32) {
+        if let Some(id) = self.find(number)
+            && self.get(id).is_some_and(UdpSocket::is_answered_here)
+        {
+            self.sets.raise(id, Events::empty());
+            self.sleepers.wake_for(id);
         }
     }
 

@@ -82,6 +82,17 @@ pub struct Sleep {
     pub nobody_was_here: bool,
 }
 
+/// What a shadow answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ShadowSaid {
+    /// EAGAIN.
+    Nothing,
+    /// A datagram that stays (MSG_PEEK).
+    Peeked,
+    /// A datagram, or an error.
+    Read,
+}
+
 /// What a thread sleeps on.
 #[derive(Clone, Copy, Debug)]
 pub struct Bed {
@@ -408,17 +419,20 @@ impl Sockets {
         self.find(number).and_then(|id| self.get(id)).is_some_and(|socket| socket.leftover.is_some())
     }
 
-    /// The shadow was asked after [`Receive::Shadow`]; `is_empty`: it answered EAGAIN.
-    pub fn shadow_answered(&mut self, number: i32, before: News, is_empty: bool) {
+    /// The shadow was asked after [`Receive::Shadow`].
+    pub fn shadow_answered(&mut self, number: i32, before: News, said: ShadowSaid) {
         if let Some(id) = self.find(number) {
-            self.shadow_answered_at(id, before, is_empty);
+            self.shadow_answered_at(id, before, said);
         }
     }
 
     /// The same of a socket that the call [holds](Sockets::hold).
-    pub fn shadow_answered_at(&mut self, id: SocketId, before: News, is_empty: bool) {
+    pub fn shadow_answered_at(&mut self, id: SocketId, before: News, said: ShadowSaid) {
         let Some(socket) = self.get_mut(id) else { return };
-        socket.shadow_is_older = false;
+        let is_empty = said == ShadowSaid::Nothing;
+        socket.older_at_shadow = if is_empty { 0 } else { socket.older_at_shadow.saturating_sub(1) };
+        // What was peeked at is what the next call gets, whatever the ports bring meanwhile.
+        socket.shadow_is_older = said == ShadowSaid::Peeked || socket.older_at_shadow > 0;
         if is_empty && before != News(socket.shadow_news) {
             // What came meanwhile was seen by another thread, and nobody tells of it again.
         } else if is_empty {
@@ -438,7 +452,10 @@ impl Sockets {
         let id = self.find(number)?;
         self.take_in();
         let (socket, engine) = self.with_engine(id)?;
-        let endpoint = socket.endpoint()?;
+        if socket.shadow_is_older {
+            socket.look_at_shadow();
+        }
+        let endpoint = socket.endpoint().filter(|_| !socket.shadow_is_older)?;
         engine.stack_ref().udp_peek(endpoint, |datagram| datagram.payload.len())
     }
 

@@ -13,6 +13,9 @@ use crate::reason::Why;
 use crate::shadow::{Ancillary, Kept};
 use crate::status::Slot;
 
+/// A shadow that gets more and more from this host must not be read for ever.
+const OLDER_MOST: u16 = 4096;
+
 /// Who serves a socket.
 #[derive(Debug)]
 pub(crate) enum Service {
@@ -115,6 +118,8 @@ pub(crate) struct UdpSocket {
     pub(crate) asks_stamps: bool,
     /// Datagrams that the shadow dropped for want of room, as far as it told.
     pub(crate) shadow_dropped: u32,
+    /// Datagrams that are read from the shadow while `shadow_is_older`, at most: it may have several that came first.
+    pub(crate) older_at_shadow: u16,
     /// SO_RCVTIMEO was set to a negative time, which the kernel keeps as "never wait" and does not tell.
     pub(crate) never_waits: bool,
 }
@@ -138,6 +143,7 @@ impl UdpSocket {
             shadow_is_older: false,
             is_behind_shadow: false,
             shadow_dropped: 0,
+            older_at_shadow: 0,
             shadow_has_error: false,
             shadow_has_priority: false,
             has_report: false,
@@ -184,6 +190,12 @@ impl UdpSocket {
     pub(crate) fn may_have_data(&mut self) {
         self.shadow_has_data = true;
         self.shadow_news = self.shadow_news.wrapping_add(1);
+    }
+
+    /// All that the shadow has came before what the ports will bring.
+    pub(crate) fn read_shadow_first(&mut self) {
+        self.may_have_data();
+        (self.shadow_is_older, self.older_at_shadow) = (true, OLDER_MOST);
     }
 
     /// The endpoint whose queue may hold datagrams for it.

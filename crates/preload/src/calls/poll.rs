@@ -119,12 +119,17 @@ fn poll_slice(fds: &mut [pollfd], timeout: Option<Duration>, mask: Option<&sigse
         looks = looks.wrapping_add(1);
         let (engine, ready) = engines::with_polled(&numbers, |engine, sockets| {
             sockets.take_in();
-            if list.divide(fds, engine, sockets) {
-                looks = 0;
+            if list.divide(fds, engine, sockets) && !list.split.kernel().is_empty() {
+                return (engine, None);
             }
             let ready = list.split.merge(fds, |id| sockets.readiness_of(id));
-            (engine, ready + mark_sets(fds, |fd| sockets.epoll_is_ready(fd) == Some(true)))
+            (engine, Some(ready + mark_sets(fds, |fd| sockets.epoll_is_ready(fd) == Some(true))))
         })?;
+        // The kernel was asked about another list, if at all.
+        let Some(ready) = ready else {
+            looks = 0;
+            continue;
+        };
         // Without time it looks at signals (`do_poll`), of which only a mask could let one through just now.
         if ready > 0 || (timeout == Some(Duration::ZERO) && mask.is_none()) {
             return Some(Ended(ready as c_int));

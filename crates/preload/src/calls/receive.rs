@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use libc::{c_int, iovec, msghdr, pollfd, sockaddr, socklen_t, ssize_t};
 use nearwire_socket::reason::HandedCall;
-use nearwire_socket::{Delivery, Receive, SocketId, Sockets, WaitsFor};
+use nearwire_socket::{Delivery, Receive, ShadowSaid, SocketId, Sockets, WaitsFor};
 use rustix::io::Errno;
 
 use crate::c_types::address;
@@ -150,9 +150,14 @@ pub unsafe fn attempt(
             Receive::Shadow(news) => {
                 let number = waiting.as_ref().map_or(fd, Waiting::number);
                 let answer = ask_shadow(|| original(number, libc::MSG_DONTWAIT));
+                let said = match answer {
+                    None => ShadowSaid::Nothing,
+                    Some(length) if stays && length >= 0 => ShadowSaid::Peeked,
+                    Some(_) => ShadowSaid::Read,
+                };
                 state::with_subject(subject, |sockets| match held {
-                    Some(id) => sockets.shadow_answered_at(id, news, answer.is_none()),
-                    None => sockets.shadow_answered(fd, news, answer.is_none()),
+                    Some(id) => sockets.shadow_answered_at(id, news, said),
+                    None => sockets.shadow_answered(fd, news, said),
                 })?;
                 if let Some(length) = answer {
                     return Some(Ended(length));

@@ -55,7 +55,9 @@ pub unsafe extern "C-unwind" fn shutdown(fd: c_int, how: c_int) -> c_int {
     // is shut down too, and told that it is not connected (`inet_shutdown`).
     deferral::inside_deep(|| {
         state::with_number(fd, |sockets| sockets.only_kernel(fd, Reason::ShutDown));
-        original()
+        let result = original();
+        state::with_number(fd, |sockets| sockets.shut_down(fd));
+        result
     })
 }
 

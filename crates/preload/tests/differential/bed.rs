@@ -208,6 +208,14 @@ fn start_peer(
     (peer, input)
 }
 
+/// Where its threads are, by whatever command `NEARWIRE_ON_HANG` names.
+fn look_at_hung(number: u32) {
+    if let Some(command) = std::env::var_os("NEARWIRE_ON_HANG") {
+        let outcome = Command::new(command).arg(number.to_string()).status();
+        println!("a program hangs; the command for that: {outcome:?}");
+    }
+}
+
 /// How a program ended. One that hangs is ended, with all that it started.
 fn wait(mut child: Child) -> String {
     let deadline = Instant::now() + PROGRAM_TIMEOUT;
@@ -219,6 +227,7 @@ fn wait(mut child: Child) -> String {
             );
         }
         if Instant::now() > deadline {
+            look_at_hung(child.id());
             let group = Pid::from_child(&child);
             kill_process_group(group, Signal::KILL).unwrap();
             child.wait().unwrap();

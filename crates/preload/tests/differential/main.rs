@@ -9,9 +9,12 @@
 //! | `NEARWIRE_SCRIPT_ROUNDS=COUNT` | all scripts so often, to find what differs now and then |
 //! | `NEARWIRE_SCRIPT_BEDS=COUNT` | so many scripts at once, 2 without this; 4 are a load that finds races |
 //! | `NEARWIRE_TRACES=DIRECTORY` | keep all traces there |
-//! | `NEARWIRE_SEQUENCES=COUNT` | generated sequences, 320 without this |
+//! | `NEARWIRE_ON_HANG=COMMAND` | is given the number of a program that hangs, before that is ended |
+//! | `NEARWIRE_SEQUENCES=COUNT` | runs of generated sequences under the library, 320 without this |
 //! | `NEARWIRE_KERNEL_TESTS=all` | all scripts on stock kernels too, with the sequences |
-//! | `NEARWIRE_SEED=NUMBER` | where their generation begins |
+//! | `NEARWIRE_SEQUENCE_MINUTES=TIME` | as many as run in so many minutes |
+//! | `NEARWIRE_SEQUENCE_BEDS=COUNT` | so many of them at once, 4 without this |
+//! | `NEARWIRE_SEED=NUMBER` | the first one's; each has the next |
 //! | `NEARWIRE_SEQUENCE=FILE` | this sequence alone, as often |
 #![allow(clippy::unwrap_used, reason = "what these functions do is test")]
 
@@ -19,8 +22,10 @@ mod bed;
 mod compare;
 mod programs;
 mod sequences;
+mod shorten;
 mod surroundings;
 mod trace;
+mod vocabulary;
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -90,10 +95,7 @@ const ON_STOCK_KERNELS: [&str; 22] = [
 const JUMBO: &str = "jumbo.";
 const JUMBO_MTU_BYTES: u32 = 9000;
 
-/// Cables that sequences use at once. They mostly wait, so more than there are CPUs.
-const BEDS: usize = 4;
-
-/// The same of scripts, some of which spin: more than this machine has CPUs for have them wait for each other. In emulation
+/// Scripts at once, some of which spin: more than this machine has CPUs for have them wait for each other. In emulation
 /// all processors share the time of one.
 fn script_beds() -> usize {
     let wanted = std::env::var("NEARWIRE_SCRIPT_BEDS").map_or(2, |count| count.parse().unwrap());

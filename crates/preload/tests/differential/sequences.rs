@@ -1,121 +1,83 @@
-//! Generated sequences of calls. A sequence is a text that `interpret.c` runs; one that does not trace the same is made
-//! shorter for as long as it differs.
+//! Generated sequences of calls. Each runs on the kernel once and in each way of the library; one that does not trace the
+//! same is made shorter for as long as it differs.
 
-use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::sync::Mutex;
-use std::time::Instant;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
 
-use proptest::prelude::*;
-use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestError, TestRng, TestRunner};
-
-use crate::BEDS;
 use crate::bed::{Bed, Run};
 use crate::compare::{Comparison, difference};
 use crate::programs::Programs;
+use crate::shorten::{Shortened, shorten};
 use crate::trace;
+use crate::vocabulary;
 
-/// Sequences without `NEARWIRE_SEQUENCES`.
-const SEQUENCES: u32 = 320;
-/// Attempts to make a sequence that differs shorter.
-const SHRINK_ITERATIONS: u32 = 300;
-const CALLS_MAX: usize = 60;
-/// The size that `far` sends in fragments: the last number's value.
-const FRAGMENTED: u32 = 3;
-/// What sequences are about: without open, bound sockets and a set little happens.
-const PREFACE: &str = "open 0 0\nbind 0 0 0\nopen 1 0\nbind 1 1 0\nset 0\n";
+/// Runs of the library without `NEARWIRE_SEQUENCES`.
+const RUNS: u32 = 320;
+/// Cables at once without `NEARWIRE_SEQUENCE_BEDS`. They mostly wait, so more than there are CPUs.
+const BEDS: u32 = 4;
+/// Nothing new is begun when so many sequences differ: there is enough to look at.
+const DIFFERING_MAX: usize = 6;
 /// The program that runs a sequence.
 const INTERPRETER: &str = "interpret.sequence";
+/// What a program writes that ended as it should.
+const ENDED_WELL: &str = "[end] with 0\n";
 
-/// A word, how often it is chosen, and how many values each of its numbers has (`interpret*.c` say what they mean).
-const WORDS: &[(u32, &str, &[u32])] = &[
-    (4, "open", &[3, 3]),
-    (4, "bind", &[3, 4, 2]),
-    (3, "connect", &[3, 6]),
-    (2, "send_far", &[3, 3]),
-    (4, "send", &[3]),
-    (2, "send_local", &[3, 4]),
-    (3, "echo", &[3]),
-    (16, "far", &[3, 2, 6, 4]),
-    (10, "recv", &[3, 4, 4]),
-    (3, "recv_all", &[]),
-    (2, "recvmsg", &[3, 2]),
-    (4, "poll", &[]),
-    (2, "select", &[3]),
-    (3, "set", &[2]),
-    (10, "ctl", &[2, 4, 3, 7]),
-    (1, "nest", &[2]),
-    (12, "wait", &[2, 2]),
-    (2, "dup", &[3, 4]),
-    (1, "close", &[3]),
-    (1, "close_set", &[2]),
-    (1, "shutdown", &[3, 3]),
-    (2, "option", &[3, 6, 3]),
-    (2, "state", &[3]),
-    (3, "signal", &[3, 14, 12, 3, 2, 2, 12, 3, 4, 3]),
-    (2, "cancel", &[3, 14, 12, 3, 2]),
-    (1, "reopen", &[3]),
-    (1, "place", &[2]),
-    (1, "beyond", &[3, 3, 6, 3]),
-    (1, "send_long", &[3, 3]),
-    (1, "flap", &[2, 3]),
-];
-/// Words all of whose numbers are equally likely.
-const EVEN: [&str; 2] = ["signal", "cancel"];
-/// Words for a cable with VLAN interfaces.
-const VLAN_WORDS: &[(u32, &str, &[u32])] =
-    &[(3, "vlan_bind", &[3, 4]), (6, "vlan_far", &[4, 2, 3]), (3, "vlan_send", &[3, 2])];
-
-fn call(has_vlan: bool) -> impl Strategy<Value = String> {
-    let vlan = if has_vlan { VLAN_WORDS } else { &[] };
-    let words = WORDS.iter().chain(vlan).map(|&(weight, word, values)| {
-        // Low numbers are likelier: calls that meet at one socket say more than calls that are spread. But each moment, call
-        // and action is as likely as another.
-        let is_even = EVEN.contains(&word);
-        let number = |&count: &u32| {
-            (0..count, 0..count).prop_map(move |(one, other)| if is_even { other } else { one.min(other) })
-        };
-        let line = values.iter().map(number).collect::<Vec<_>>().prop_map(move |numbers| {
-            let line = numbers.iter().fold(word.to_owned(), |line, number| format!("{line} {number}"));
-            // Between datagrams that the kernel delivers, from this host or in fragments, and others there is no order.
-            let is_of_kernel = word == "send_local" || (word == "far" && numbers[3] == FRAGMENTED);
-            if is_of_kernel { format!("drain\n{line}\ndrain") } else { line }
-        });
-        (weight, line.boxed())
-    });
-    proptest::strategy::Union::new_weighted(words.collect())
+/// What all cables found.
+#[derive(Default)]
+struct Found {
+    /// Of each way, runs, those that differed, and how long all took.
+    runs: BTreeMap<&'static str, (u32, u32, Duration)>,
+    differing: Vec<String>,
 }
 
-fn sequence(has_vlan: bool) -> impl Strategy<Value = String> {
-    proptest::collection::vec(call(has_vlan), 4..CALLS_MAX).prop_map(|calls| format!("{PREFACE}{}\n", calls.join("\n")))
+impl Found {
+    fn count(&mut self, way: Run, differs: bool, took: Duration) {
+        let (times, differing, time) = self.runs.entry(way.name()).or_default();
+        (*times, *differing, *time) = (*times + 1, *differing + u32::from(differs), *time + took);
+    }
 }
 
-/// Runs as many sequences as wanted, all cables at once, and fails with the shortest one of each cable that differs.
+/// Runs as many sequences as wanted, on all cables at once, and fails with those that differ.
 pub fn compare(programs: &Programs) {
-    let (wanted, seed) = (number("NEARWIRE_SEQUENCES", SEQUENCES), number("NEARWIRE_SEED", 1));
-    let share = wanted.div_ceil(BEDS as u32);
-    let (started, differing) = (Instant::now(), Mutex::new(Vec::new()));
+    let (wanted, seed) = (number("NEARWIRE_SEQUENCES", RUNS), number("NEARWIRE_SEED", 1));
+    let runs = Comparison::chosen().runs_of_sequences();
+    let time = minutes().map(|minutes| Duration::from_secs_f64(60.0 * minutes));
+    let sequences = if time.is_some() { u32::MAX } else { wanted.div_ceil(u32::try_from(runs.len()).unwrap()) };
+    let given = std::env::var("NEARWIRE_SEQUENCE").ok().map(|file| std::fs::read_to_string(file).unwrap());
+    let (started, next, found) = (Instant::now(), AtomicU32::new(0), Mutex::new(Found::default()));
     std::thread::scope(|scope| {
-        for number in 0..BEDS {
-            let differing = &differing;
+        for number in 0..number("NEARWIRE_SEQUENCE_BEDS", BEDS) {
+            let (next, found, given) = (&next, &found, &given);
             scope.spawn(move || {
-                let runs = Comparison::chosen().runs_of_sequences();
-                let (mut bed, run) = (Bed::lay(programs, number), runs[number % runs.len()]);
-                let failure = match std::env::var("NEARWIRE_SEQUENCE") {
-                    Ok(file) => repeat(&mut bed, run, share, &std::fs::read_to_string(file).unwrap()),
-                    Err(_) => compare_on(bed, run, share, seed, number),
-                };
-                differing.lock().unwrap().extend(failure);
+                let mut bed = Bed::lay(programs, number as usize);
+                loop {
+                    let index = next.fetch_add(1, Ordering::Relaxed);
+                    let is_over = index >= sequences || time.is_some_and(|time| started.elapsed() >= time);
+                    if is_over || found.lock().unwrap().differing.len() >= DIFFERING_MAX {
+                        break;
+                    }
+                    let seed = seed.wrapping_add(index);
+                    let text = given.clone().unwrap_or_else(|| vocabulary::sequence(seed, bed.has_vlan));
+                    compare_one(&mut bed, runs, seed, &text, given.is_some(), found);
+                }
             });
         }
     });
-    let differing = differing.into_inner().unwrap();
-    let how = Comparison::chosen().name();
-    let seconds = started.elapsed().as_secs_f64();
-    println!(
-        "{wanted} sequences from seed {seed}, {how}, {seconds:.1} s: {} cables found one that differs",
-        differing.len()
-    );
-    assert!(differing.is_empty(), "{}", differing.join("\n"));
+    report(&found.into_inner().unwrap(), seed, started);
+}
+
+fn report(found: &Found, seed: u32, started: Instant) {
+    let (how, seconds) = (Comparison::chosen().name(), started.elapsed().as_secs_f64());
+    let ways = found.runs.iter().fold(String::new(), |mut text, (way, (runs, differing, time))| {
+        let each_ms = (time.as_millis() / u128::from(*runs)).to_string();
+        write!(text, " {way} {runs} runs of {each_ms} ms, {differing} differ;").unwrap();
+        text
+    });
+    println!("sequences from seed {seed}, {how}, {seconds:.1} s:{ways}");
+    assert!(found.differing.is_empty(), "{}", found.differing.join("\n"));
 }
 
 fn number(variable: &str, default: u32) -> u32 {
@@ -123,48 +85,52 @@ fn number(variable: &str, default: u32) -> u32 {
     value.map_or(default, |text| text.parse().unwrap_or_else(|error| panic!("{variable} is '{text}': {error}")))
 }
 
-/// Runs one sequence again and again.
-fn repeat(bed: &mut Bed<'_>, run: Run, times: u32, text: &str) -> Option<String> {
-    bed.write("sequence", text);
-    (0..times).find_map(|time| {
-        let truth = bed.run(&[INTERPRETER], Run::Kernel);
-        let other = bed.run(&[INTERPRETER], run);
-        difference(&truth, &other, run.name()).map(|told| format!("== time {time} differs:\n{told}"))
-    })
+fn minutes() -> Option<f64> {
+    let text = std::env::var("NEARWIRE_SEQUENCE_MINUTES").ok()?;
+    Some(text.parse().unwrap_or_else(|error| panic!("NEARWIRE_SEQUENCE_MINUTES is '{text}': {error}")))
 }
 
-fn compare_on(bed: Bed<'_>, run: Run, cases: u32, seed: u32, number: usize) -> Option<String> {
-    let config = Config { cases, max_shrink_iters: SHRINK_ITERATIONS, failure_persistence: None, ..Config::default() };
-    let mut bytes = [0; 32];
-    bytes[..4].copy_from_slice(&seed.to_le_bytes());
-    bytes[4] = u8::try_from(number).unwrap();
-    let mut runner = TestRunner::new_with_rng(config, TestRng::from_seed(RngAlgorithm::ChaCha, &bytes));
-    let (bed, shown) = (RefCell::new(bed), RefCell::new(String::new()));
-    let runs = Cell::new(0);
-    let has_vlan = bed.borrow().has_vlan;
-    let outcome = runner.run(&sequence(has_vlan), |text| {
-        let mut bed = bed.borrow_mut();
-        runs.set(runs.get() + 1);
-        bed.write("sequence", &text);
-        let truth = bed.run(&[INTERPRETER], Run::Kernel);
-        let other = bed.run(&[INTERPRETER], run);
-        trace::keep(&format!("sequence.{number}.{}", runs.get()), run.name(), &other);
-        if [&truth, &other].iter().any(|trace| !trace.contains("[end] with 0\n")) {
-            bed.lay_again();
-        }
-        difference(&truth, &other, run.name()).map_or(Ok(()), |told| {
-            if shown.borrow().is_empty() {
-                println!("sequence {} of cable {number} differs, and is made shorter:\n{text}{told}", runs.get());
-            }
-            shown.replace(told);
-            Err(TestCaseError::fail("differs"))
-        })
-    });
-    match outcome {
-        Ok(()) => None,
-        Err(TestError::Fail(_, text)) => {
-            Some(format!("== after {} runs, this sequence differs:\n{text}{}", runs.get(), shown.borrow()))
-        }
-        Err(TestError::Abort(reason)) => panic!("sequences were not generated: {reason}"),
+/// Runs one sequence in all ways. One that was given is not made shorter.
+fn compare_one(bed: &mut Bed<'_>, runs: &[Run], seed: u32, text: &str, is_given: bool, found: &Mutex<Found>) {
+    let started = Instant::now();
+    let truth = run(bed, text, Run::Kernel);
+    found.lock().unwrap().count(Run::Kernel, false, started.elapsed());
+    for &way in runs {
+        let started = Instant::now();
+        let other = run(bed, text, way);
+        let told = difference(&truth, &other, way.name());
+        found.lock().unwrap().count(way, told.is_some(), started.elapsed());
+        let Some(told) = told else { continue };
+        trace::keep(&format!("sequence.{seed}"), "text", text);
+        trace::keep(&format!("sequence.{seed}"), Run::Kernel.name(), &truth);
+        trace::keep(&format!("sequence.{seed}"), way.name(), &other);
+        println!("the sequence of seed {seed} differs:\n{text}{told}");
+        let described = if is_given { told } else { describe(bed, way, text, told) };
+        found.lock().unwrap().differing.push(format!("== seed {seed}, {}:\n{described}", way.name()));
+        break;
     }
+}
+
+/// The shortest sequence that differs, how often it does, and how often the kernel differs from itself over it.
+fn describe(bed: &mut Bed<'_>, way: Run, text: &str, told: String) -> String {
+    let mut differs = |text: &str, way: Run| {
+        let truth = run(bed, text, Run::Kernel);
+        difference(&truth, &run(bed, text, way), way.name())
+    };
+    match shorten(text, |text| differs(text, way)) {
+        Shortened::Seldom(times) => format!("{text}{told}  (not again in {times} runs)"),
+        Shortened::To { text, told, differing, times } => {
+            let of_kernel = (0..times).filter(|_| differs(&text, Run::KernelAgain).is_some()).count();
+            format!("{text}{told}  ({differing} of {times} runs differ; of the kernel's {of_kernel})")
+        }
+    }
+}
+
+fn run(bed: &mut Bed<'_>, text: &str, way: Run) -> String {
+    bed.write("sequence", text);
+    let trace = bed.run(&[INTERPRETER], way);
+    if !trace.contains(ENDED_WELL) {
+        bed.lay_again();
+    }
+    trace
 }

@@ -4,7 +4,7 @@
 #include <spawn.h>
 #include <sys/syscall.h>
 
-static int a, b, epoll_set, pipes[2];
+static int a, b, epoll_set, pipes[4];
 
 static int child_echoes(void) {
     SENDTO(a, "child", V4(FAR, ECHO_PORT));
@@ -46,6 +46,85 @@ SCRIPT(child_reads_what_was_queued) {
     reap(fork_child("child", child_reads_queued));
     RECV(a, 10, MSG_DONTWAIT);
     RECV(a, 10, MSG_DONTWAIT);
+}
+
+SCRIPT(room_to_send_is_told_when_a_child_has_read) {
+    a = bound(0);
+    FAR_SENDS(.to = PORT(0), .size = 5, .count = 2);
+    POLL(0, { a, POLLIN | POLLOUT, 0 });
+    reap(fork_child("child", child_reads_queued));
+    POLL(0, { a, POLLIN | POLLOUT, 0 });
+    RECV(a, 10, MSG_DONTWAIT);
+    POLL(0, { a, POLLIN | POLLOUT, 0 });
+    SELECT(0, READS(a), WRITES(a), EXCEPTS(a));
+}
+
+static int child_leaves_it(void) { return 0; }
+
+SCRIPT(order_is_kept_by_a_parent_whose_child_reads_nothing) {
+    a = bound(0);
+    FAR_SENDS(.to = PORT(0), .size = 5, .count = 3);
+    reap(fork_child("child", child_leaves_it));
+    POLL(0, { a, POLLIN, 0 });
+    FAR_SENDS(.to = PORT(0), .size = 6, .count = 2);
+    POLL(0, { a, POLLIN, 0 });
+    for (int i = 0; i < 6; i++) {
+        RECV(a, 10, MSG_DONTWAIT | MSG_PEEK);
+        int bytes = -1;
+        CALL(ioctl(a, FIONREAD, &bytes));
+        say("next: %d", bytes);
+        RECV(a, 10, MSG_DONTWAIT);
+    }
+}
+
+static int child_reads_when_told(void) {
+    char byte;
+    CALL(read(pipes[0], &byte, 1));
+    for (int i = 0; i < 3; i++) RECVFROM(a, 10, MSG_DONTWAIT);
+    CALL(write(pipes[3], "d", 1));
+    CALL(read(pipes[0], &byte, 1));
+    return 0;
+}
+
+SCRIPT(what_waits_at_a_socket_that_the_parent_closes_is_the_childs) {
+    char byte;
+    a = bound(0);
+    epoll_set = EPOLL();
+    EPOLL_ADD(epoll_set, a, EPOLLIN);
+    CALL(pipe(pipes));
+    CALL(pipe(pipes + 2));
+    pid_t child = fork_child("child", child_reads_when_told);
+    FAR_SENDS(.to = PORT(0), .size = 5, .count = 2);
+    EPOLL_WAIT(epoll_set, 10, 0);
+    CALL(close(a));
+    EPOLL_WAIT(epoll_set, 10, 0);
+    CALL(write(pipes[1], "g", 1));
+    CALL(read(pipes[2], &byte, 1));
+    EPOLL_WAIT(epoll_set, 10, 0);
+    CALL(write(pipes[1], "e", 1));
+    reap(child);
+    EPOLL_WAIT(epoll_set, 10, 0);
+}
+
+static int child_does_nothing(void) { return 0; }
+
+SCRIPT(what_came_before_a_connect_is_still_there) {
+    a = bound(0);
+    FAR_SENDS(.from = PORT(5), .to = PORT(0), .size = 5, .count = 2);
+    CALL(connect(a, V4(FAR, ECHO_PORT)));
+    SEND(a, "of the peer", 0);
+    settle();
+    reap(fork_child("child", child_does_nothing));
+    for (int i = 0; i < 4; i++) RECVFROM(a, 20, MSG_DONTWAIT);
+}
+
+SCRIPT(what_waits_at_one_device_is_still_there) {
+    a = UDP();
+    CALL(setsockopt(a, SOL_SOCKET, SO_BINDTODEVICE, INTERFACE, sizeof INTERFACE));
+    CALL(bind(a, V4("0.0.0.0", PORT(0))));
+    FAR_SENDS(.to = PORT(0), .size = 5, .count = 2);
+    reap(fork_child("child", child_does_nothing));
+    for (int i = 0; i < 3; i++) RECVFROM(a, 20, MSG_DONTWAIT);
 }
 
 static int child_closes(void) {

@@ -5,7 +5,7 @@
 #define LISTENING 2
 
 int sockets[SLOTS] = { -1, -1, -1, -1 }, families[SLOTS], ports[SLOTS] = { -1, -1, -1, -1 }, are_wild[SLOTS], places[SLOTS];
-int sets[SETS] = { -1, -1 }, numbers[NUMBERS], place;
+int sets[SETS] = { -1, -1 }, numbers[NUMBERS], place, has_replaced, asks_beside;
 
 static void open_socket(void) {
     if (sockets[one] >= 0) return;
@@ -64,9 +64,10 @@ static void far_send(void) {
 }
 
 static void receive_one(void) {
-    static const int flags[] = { 0, MSG_PEEK, MSG_TRUNC, MSG_PEEK | MSG_TRUNC };
+    static const int flags[] = { 0, MSG_PEEK, MSG_TRUNC, MSG_PEEK | MSG_TRUNC, MSG_WAITALL, MSG_DONTWAIT | MSG_PEEK, MSG_DONTWAIT,
+                                 MSG_WAITALL | MSG_TRUNC | MSG_DONTWAIT };
     static const int sizes[] = { 100, 0, 2, 3000 };
-    RECVFROM(sockets[one], sizes[three % 4], flags[two % 4]);
+    RECVFROM(sockets[one], sizes[three % 4], flags[two % 8]);
 }
 
 static void receive_all(void) {
@@ -75,8 +76,8 @@ static void receive_all(void) {
     }
 }
 
-/* Until nothing is there; a socket that was shut down says "0 bytes" for ever. */
-static void drain(void) {
+/* A socket that was shut down says "0 bytes" for ever. */
+void drain(void) {
     for (int i = 0; i < SLOTS; i++) {
         for (int left = 40; sockets[i] >= 0 && left > 0 && RECV(sockets[i], 30, MSG_DONTWAIT) >= 0; left--) {}
     }
@@ -84,7 +85,8 @@ static void drain(void) {
 
 static void poll_all(void) {
     POLL(0, { sockets[0], POLLIN | POLLOUT, 0 }, { sockets[1], POLLIN, 0 }, { sockets[2], POLLIN | POLLRDHUP, 0 },
-         { sockets[3], POLLIN, 0 }, { sets[0], POLLIN, 0 }, { sets[1], POLLIN, 0 });
+         { sockets[3], POLLIN, 0 }, { sets[0], POLLIN, 0 }, { sets[1], POLLIN, 0 },
+         { event_descriptor(), POLLIN, 0 });
 }
 
 static void select_some(void) {
@@ -109,6 +111,7 @@ static void make_set(void) {
 }
 
 static void duplicate(void) {
+    has_replaced |= sockets[two] >= 0 && sockets[two] != sockets[one];
     if (sockets[two] >= 0) CALL(dup2(sockets[one], sockets[two]));
     else sockets[two] = CALL(dup(sockets[one]));
     families[two] = families[one], ports[two] = ports[one], are_wild[two] = are_wild[one], places[two] = places[one];
@@ -131,6 +134,7 @@ static void set_option(void) {
     case 1:
         /* The kernel keeps what it will tell when a datagram arrives, the library tells it of any. */
         drain();
+        asks_beside = 1;
         SET(sockets[one], IPPROTO_IP, IP_PKTINFO, 1);
         break;
     case 2: SET(sockets[one], IPPROTO_IP, IP_RECVERR, three % 2); break;
@@ -166,6 +170,11 @@ static const struct { const char *word; void (*run)(void); } words[] = {
     { "state", tell_state }, { "signal", signal_comes }, { "cancel", cancel_thread }, { "reopen", reopen },
     { "place", go_to_place }, { "beyond", send_beyond }, { "send_long", send_long }, { "flap", flap },
     { "vlan_bind", vlan_bind }, { "vlan_far", vlan_far }, { "vlan_send", vlan_send },
+    { "recv_many", receive_many }, { "send_many", send_many }, { "recv_pieces", receive_pieces }, { "send_pieces", send_pieces },
+    { "segments", send_segments }, { "ask", ask_for }, { "far_marked", far_marked }, { "mapped", map_address }, { "join", join },
+    { "leave", leave }, { "far_group", far_to_group }, { "send_group", send_to_group }, { "event", event },
+    { "ctl_event", control_event }, { "wake", wake }, { "two_take", two_take }, { "dup_meanwhile", duplicate_meanwhile },
+    { "share_port", share_port }, { "fork", have_child }, { "fork_takes", child_takes_too },
 };
 
 static void run_line(const char *line) {
@@ -187,8 +196,12 @@ PROGRAM(sequence) {
         far_opens(PORT(open_ports[i]));
         far_opens6(PORT(open_ports[i]));
     }
+    far_joins(PORT(FIRST_FAR), GROUP);
+    far_joins6(PORT(FIRST_FAR), GROUP6);
+    make_ledger();
     open_beyond();
     open_places();
+    settle_by_marks();
     FILE *file = fopen("sequence", "r");
     static char text[65536];
     size_t length = file ? fread(text, 1, sizeof text - 1, file) : 0;
@@ -196,5 +209,6 @@ PROGRAM(sequence) {
     if (file) fclose(file);
     char *rest = text, *line;
     while ((line = strsep(&rest, "\n"))) run_line(line);
+    end_living_child();
     forget_beyond();
 }

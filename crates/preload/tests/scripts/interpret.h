@@ -10,6 +10,8 @@
 
 /* Ports of this run, as numbers for PORT. Sockets in slots are bound to the first four. */
 enum {
+    OF_MEMBERS = 4, /* near: several sockets' */
+    OF_CHILDREN,    /* near: a child's */
     CLOSED_FAR = 8, /* nobody listens there, at the far end */
     FIRST_FAR,
     SECOND_FAR,
@@ -25,6 +27,11 @@ extern int sockets[SLOTS], families[SLOTS], ports[SLOTS], are_wild[SLOTS], place
 extern int sets[SETS];
 /* The namespace that the program is in: 0 is the one with the cable. */
 extern int place;
+/* A number was given to another socket while others of it stay open: what was registered in a set by it can be known to the
+ * kernel under another number alone, if a child reads from the socket. No child is made then. */
+extern int has_replaced;
+/* The program was told more of datagrams than their senders. */
+extern int asks_beside;
 /* Of the present word. */
 extern int numbers[NUMBERS];
 #define one numbers[0]
@@ -45,6 +52,9 @@ void make_again(int slot, long results[2]);
 #define BUFFER_BYTES 40
 #define SENDS 240
 #define CALLS 14
+/* The calls below this one receive. */
+#define RECEIVERS 12
+#define NOT_WAITING 11
 struct taker {
     int slot, call;
     int epoll; /* with the slot's socket, if the call is one for events */
@@ -66,6 +76,8 @@ void take_what_is_there(struct taker *taker, int slot);
 void put_down(struct taker *taker);
 /* When all is quiet: what still waits at any socket goes into the ledger. */
 void take_the_rest(void);
+/* The ledger, which children of this process write into too. */
+void make_ledger(void);
 /* Writes down the ledger, sorted, and empties it. */
 void show_ledger(void);
 /* Writes down whether what arrived is what was sent. */
@@ -84,6 +96,12 @@ void stop_feeding(void);
 int moment_us(int index);
 void spin_us(int us);
 
+/* Until nothing is there. */
+void drain(void);
+/* An eventfd that `poll` looks at too, or -1. */
+int event_descriptor(void);
+void end_living_child(void);
+
 /* Words of other files. */
 void signal_comes(void);
 void cancel_thread(void);
@@ -95,6 +113,26 @@ void flap(void);
 void vlan_bind(void);
 void vlan_far(void);
 void vlan_send(void);
+void receive_many(void);
+void send_many(void);
+void receive_pieces(void);
+void send_pieces(void);
+void send_segments(void);
+void ask_for(void);
+void far_marked(void);
+void map_address(void);
+void join(void);
+void leave(void);
+void far_to_group(void);
+void send_to_group(void);
+void event(void);
+void control_event(void);
+void wake(void);
+void two_take(void);
+void duplicate_meanwhile(void);
+void share_port(void);
+void have_child(void);
+void child_takes_too(void);
 void open_places(void);
 void open_beyond(void);
 void forget_beyond(void);

@@ -51,8 +51,9 @@ static char bytes[3000];
 static void count_beyond(int slot) {
     struct peer_reply reply;
     int count = 0, length = 0;
+    settle_beyond();
     for (;;) {
-        struct peer_request request = { .command = PEER_RECEIVE, .family = families[slot], .from = PORT(FIRST_FAR), .after_ms = 25 };
+        struct peer_request request = { .command = PEER_RECEIVE, .family = families[slot], .from = PORT(FIRST_FAR) };
         ask_beyond(&request, &reply);
         if (reply.length < 0) break;
         count++;
@@ -74,7 +75,7 @@ void send_beyond(void) {
     for (int i = 0; i <= four; i++) {
         CALL(sendto(sockets[slot], bytes, size, MSG_NOSIGNAL, beyond_address(slot, two, PORT(FIRST_FAR)), far_length(slot)));
         settle();
-        sleep_ms(2);
+        settle_beyond();
     }
     count_beyond(slot);
 }
@@ -85,7 +86,7 @@ void send_long(void) {
     if (sockets[slot] < 0 || places[slot] != 0) return;
     CALL(send(sockets[slot], bytes, size, MSG_NOSIGNAL));
     settle();
-    sleep_ms(2);
+    settle_beyond();
     if (families[slot] == AF_INET6) GET(sockets[slot], IPPROTO_IPV6, IPV6_MTU);
     else GET(sockets[slot], IPPROTO_IP, 14 /* IP_MTU */);
 }

@@ -7,8 +7,15 @@
 #define ENTRIES 400
 #define ENTRY_BYTES 12
 
-static char ledger[ENTRIES][ENTRY_BYTES];
-static atomic_int entries;
+static struct ledger {
+    char texts[ENTRIES][ENTRY_BYTES];
+    atomic_int entries;
+} *ledger;
+
+void make_ledger(void) {
+    ledger = mmap(NULL, sizeof *ledger, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (ledger == MAP_FAILED) abort();
+}
 
 struct sockaddr *far_address(int slot, int port) {
     return families[slot] == AF_INET6 ? (struct sockaddr *)v6(FAR6, port) : (struct sockaddr *)v4(FAR, port);
@@ -35,15 +42,15 @@ void end_taking(struct taker *taker) {
     if (taker->epoll >= 0) close(taker->epoll);
 }
 
-int is_sender(const struct taker *taker) { return taker->call >= 12; }
+int is_sender(const struct taker *taker) { return taker->call >= RECEIVERS; }
 
 void put_down(struct taker *taker) {
     for (int i = 0; i < BUFFERS; i++) {
         if (taker->buffers[i][0] == POISON) continue;
-        int at = atomic_fetch_add(&entries, 1);
+        int at = atomic_fetch_add(&ledger->entries, 1);
         size_t length = 0;
         while (length < ENTRY_BYTES - 1 && taker->buffers[i][length] != POISON) length++;
-        if (at < ENTRIES) memcpy(ledger[at], taker->buffers[i], length);
+        if (at < ENTRIES) memcpy(ledger->texts[at], taker->buffers[i], length);
     }
     poison(taker);
 }
@@ -150,21 +157,21 @@ static int compare_entries(const void *left, const void *right) { return strcmp(
 
 void show_ledger(void) {
     static char text[ENTRIES * (ENTRY_BYTES + 1) + 1];
-    int count = entries < ENTRIES ? entries : ENTRIES;
+    int count = ledger->entries < ENTRIES ? ledger->entries : ENTRIES;
     size_t at = 0;
-    qsort(ledger, count, ENTRY_BYTES, compare_entries);
+    qsort(ledger->texts, count, ENTRY_BYTES, compare_entries);
     text[0] = 0;
-    for (int i = 0; i < count; i++) at += sprintf(text + at, " %.*s", ENTRY_BYTES - 1, ledger[i]);
+    for (int i = 0; i < count; i++) at += sprintf(text + at, " %.*s", ENTRY_BYTES - 1, ledger->texts[i]);
     say("taken:%s", text);
-    memset(ledger, 0, sizeof ledger);
-    entries = 0;
+    memset(ledger, 0, sizeof *ledger);
 }
 
 void show_sends(struct taker *taker) {
     int counts[SENDS] = { 0 }, wrong = 0;
     if (!is_sender(taker)) return;
+    settle();
     for (;;) {
-        struct peer_request request = { .command = PEER_RECEIVE, .family = families[taker->slot], .from = PORT(SINK), .after_ms = 20 };
+        struct peer_request request = { .command = PEER_RECEIVE, .family = families[taker->slot], .from = PORT(SINK) };
         struct peer_reply reply = far_asks(&request);
         if (reply.length < 0) break;
         reply.text[reply.length] = 0;

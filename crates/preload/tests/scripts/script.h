@@ -216,6 +216,10 @@ void far_watches(int port);
 void far_watched(int port);
 /* Afterwards has arrived what was sent to this end before, echoes included. */
 void settle(void);
+/* From now on datagrams that pass behind all others tell when that is. Before, it is a matter of time. */
+void settle_by_marks(void);
+/* The same for what came to, or from, the host behind the router. */
+void settle_beyond(void);
 
 /* Pointers that calls must refuse, which the compiler does not see through: a page without access, and null. */
 void *no_memory(void);

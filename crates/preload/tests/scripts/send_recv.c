@@ -265,3 +265,17 @@ SCRIPT(address_buffers_of_every_length) {
     CALL(recvfrom(a, data, sizeof data, MSG_DONTWAIT, NULL, NULL));
     RECV(a, 10, MSG_DONTWAIT);
 }
+
+SCRIPT(what_was_peeked_at_comes_next) {
+    int a = bound(0), b = bound(1);
+    SENDTO(b, "local", V4(NEAR, PORT(0)));
+    settle();
+    RECV(a, 10, MSG_DONTWAIT | MSG_PEEK);
+    FAR_SENDS(.to = PORT(0), .size = 3);
+    RECV(a, 10, MSG_DONTWAIT | MSG_PEEK);
+    POLL(0, { a, POLLIN, 0 });
+    RECV(a, 10, MSG_DONTWAIT | MSG_PEEK);
+    RECV(a, 10, MSG_DONTWAIT);
+    RECV(a, 10, MSG_DONTWAIT);
+    RECV(a, 10, MSG_DONTWAIT);
+}

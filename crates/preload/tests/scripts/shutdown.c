@@ -122,6 +122,23 @@ SCRIPT(wakes_epoll) {
     join_thread(reader);
 }
 
+/* The datagram was told of before; that reading ends is told beside it. */
+static void tells_an_edge(int how) {
+    int a = bound(0), epoll = EPOLL();
+    EPOLL_ADD(epoll, a, EPOLLIN | EPOLLRDHUP | EPOLLET);
+    FAR_SENDS(.to = PORT(0), .size = 3);
+    EPOLL_WAIT(epoll, 10, 0);
+    CALL(shutdown(a, how));
+    EPOLL_WAIT(epoll, 10, 0);
+    EPOLL_WAIT(epoll, 10, 0);
+    RECV(a, 10, 0);
+    EPOLL_WAIT(epoll, 10, 0);
+}
+
+SCRIPT(tells_an_edge_while_a_datagram_waits) { tells_an_edge(SHUT_RD); }
+
+SCRIPT(of_writing_tells_an_edge_while_a_datagram_waits) { tells_an_edge(SHUT_WR); }
+
 SCRIPT(reading_ends_for_the_connected_port_only) {
     int a = bound(0);
     CALL(connect(a, V4(FAR, PORT(5))));
