@@ -64,6 +64,9 @@ const FILTER: &str = "NEARWIRE_SCRIPT_FILTER";
 
 /// Scripts of this file run over a cable for jumbo frames.
 const JUMBO: &str = "jumbo.";
+/// Scripts that receive, one for each cable.
+const SIMPLE: &str = "poll.wakes";
+const SIMPLE_JUMBO: &str = "jumbo.several_wait_in_order";
 const JUMBO_MTU_BYTES: u32 = 9000;
 
 /// Cables that sequences use at once. They mostly wait, so more than there are CPUs.
@@ -116,6 +119,9 @@ fn every_script_traces_the_same_as_on_the_kernel() {
                     true => Bed::with_mtu(programs, number, JUMBO_MTU_BYTES),
                     false => Bed::lay(programs, number),
                 };
+                for way in Comparison::chosen().runs().iter().filter(|way| way.is_of_library()) {
+                    bed.assert_accelerated(if is_jumbo { SIMPLE_JUMBO } else { SIMPLE }, *way);
+                }
                 while let Some(script) = { queue.lock().unwrap().pop() } {
                     // Before the lock, which would have one bed at work at a time.
                     let found = compared(&mut bed, &script);

@@ -2,7 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use nearwire_lab::emulated_host::{OwnTests, StockKernel, is_everything_wanted};
+use nearwire_lab::emulated_host::{HostHardware, HostNic, NicKind, OwnTests, StockKernel, is_everything_wanted};
 
 use crate::FILTER;
 use crate::programs::Programs;
@@ -40,7 +40,8 @@ const PART_SCRIPTS: usize = 80;
 /// Compares on a stock kernel: the chosen scripts, or everything.
 pub fn compare_on(kernel: StockKernel) {
     let Some(programs) = Programs::compiled_or_skip() else { return };
-    let scripts = programs.own_tests(&["every_script"]);
+    let hardware = HostHardware { nics: vec![HostNic::new(NicKind::VirtioNet); 2], ..HostHardware::default() };
+    let scripts = programs.own_tests(&["every_script"]).on(hardware.clone());
     // Whoever filters has chosen a part.
     if !is_everything_wanted() || std::env::var_os(FILTER).is_some() {
         return scripts.as_part().run_or_skip(kernel);
@@ -48,7 +49,7 @@ pub fn compare_on(kernel: StockKernel) {
     let of = |part: &String| scripts.clone().with_variable(FILTER, part).as_part();
     let parts = parts(&programs.list());
     let mut hosts: Vec<_> = parts.iter().map(|part| (part.as_str(), of(part))).collect();
-    hosts.push(("generated sequences", programs.own_tests(&["generated"]).as_part()));
+    hosts.push(("generated sequences", programs.own_tests(&["generated"]).on(hardware).as_part()));
     let run = |own: &OwnTests| catch_unwind(AssertUnwindSafe(|| own.run_or_skip(kernel)));
     let failed: Vec<_> = hosts.iter().filter(|(_, own)| run(own).is_err()).map(|(name, _)| *name).collect();
     assert!(failed.is_empty(), "{kernel}: not the same, see above: {failed:#?}");

@@ -133,6 +133,17 @@ void alarm_every_us(int us) {
     setitimer(ITIMER_REAL, &time, NULL);
 }
 
+static atomic_int again_us;
+
+void alarms_us_apart(int us) {
+    atomic_store(&again_us, us);
+    alarm_again();
+}
+
+void alarm_again(void) {
+    struct itimerval time = { .it_value = { 0, atomic_load(&again_us) } };
+    setitimer(ITIMER_REAL, &time, NULL);
+}
 
 void *no_memory(void) {
     static void *page;
