@@ -37,6 +37,8 @@ const KEPT: &str = "/own";
 const LIMIT: Duration = Duration::from_secs(300);
 /// What everything may take.
 const LIMIT_OF_ALL: Duration = Duration::from_secs(3000);
+/// Of a process: more than any test opens. The kernel's first limit is 1024.
+const OPEN_FILES: u32 = 65_536;
 /// For the answer to come once the tests were ended.
 const ANSWER: Duration = Duration::from_secs(20);
 
@@ -207,7 +209,8 @@ impl OwnTests {
     /// Links, directories, variables, and the tests one after another: they share one processor's time.
     fn script(&self, own: &Path, chosen: &str, limit: Duration) -> String {
         // Of two processes that make the first interface of a kind at once, one would find the module half loaded.
-        let mut script = "modprobe -q -a veth 8021q\n".to_owned();
+        // The limit of open files is that of a shell of this machine, not the kernel's first one.
+        let mut script = format!("modprobe -q -a veth 8021q\nulimit -n {OPEN_FILES}\n");
         let here = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));
         for directory in self.directories.iter().chain([&here]) {
             script += &format!("mkdir -p {}\n", quoted(&directory.to_string_lossy()));

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use nearwire_lab::emulated_host::is_inside;
 use nearwire_lab::{Cable, CableEnd, LoopbackCable, Namespace, VirtualCable, VirtualCableOptions};
 use rustix::process::{Pid, Signal, kill_process_group};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -168,6 +169,9 @@ impl<'a> Bed<'a> {
             .env("SCRIPT_PORT", self.next_port.to_string())
             .envs(run.variables().iter().copied())
             .envs(more);
+        if is_inside() {
+            command.env("SCRIPT_EMULATED", "yes");
+        }
         if run.is_of_library() {
             command.env("LD_PRELOAD", &self.programs.library);
         }

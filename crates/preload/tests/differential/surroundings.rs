@@ -83,6 +83,14 @@ impl Elsewhere {
     }
 }
 
+/// Whether this kernel has frames that lie in several buffers (`XDP_USE_SG`), which came with Linux 6.6: of longer ones an
+/// older kernel keeps all that comes by their interface.
+pub fn has_long_frames() -> bool {
+    let uname = rustix::system::uname();
+    let mut numbers = uname.release().to_str().unwrap().split(['.', '-']).map(|word| word.parse::<u32>().unwrap_or(0));
+    (numbers.next(), numbers.next()) >= (Some(6), Some(6))
+}
+
 /// A VLAN interface at each end, gone when dropped: one that stays would keep the next from being made.
 pub struct Vlan([Namespace; 2]);
 
