@@ -34,7 +34,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         for _ in 0..ROUNDS {
             sockets.look();
             if let Receive::Shadow(news) = sockets.receive(number, false, |_| ()) {
-                sockets.shadow_answered(number, news, true);
+                sockets.shadow_answered(number, news, nearwire_socket::ShadowSaid::Nothing);
             }
             let started = Instant::now();
             let done = (0..DATAGRAMS).filter(|_| sockets.send(number, &message, true) == Send::Done).count();

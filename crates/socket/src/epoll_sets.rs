@@ -61,6 +61,9 @@ struct Half {
     /// Ours filled the room that the program gave, and nothing had happened since the call before: it does not read what
     /// it is told of, or has much to do. The kernel's half is next.
     is_kernels_turn: bool,
+    /// The kernel's half filled the room because it had not been asked for long, as it never has of a program that works
+    /// between its calls. Ours is next.
+    is_our_turn: bool,
     /// `Sets::raised` at the last call.
     raised: u64,
     /// Whether sockets concern it, and at which generation that was found.
@@ -347,6 +350,7 @@ impl Sockets {
         }
         let (sets, state) = self.sets_and_state();
         let half = &mut sets.halves[set.index()];
+        let is_our_turn = std::mem::take(&mut half.is_our_turn);
         if (half.kernel_members == 0 && !half.is_shared) || asked == Asked::JustNow {
             let count = sets.epoll.collect(set, most, state, deliver);
             return Some(Collected { count, ask_kernel: AskKernel::No });
@@ -355,14 +359,16 @@ impl Sockets {
         let is_due = now_ticks.wrapping_sub(half.asked_kernel_ticks) > ASK_KERNEL_AFTER_TICKS;
         let is_old_news = half.raised == sets.raised;
         half.raised = sets.raised;
-        if is_due || std::mem::take(&mut half.is_kernels_turn) {
+        if std::mem::take(&mut half.is_kernels_turn) || (is_due && !is_our_turn) {
             half.asked_kernel_ticks = now_ticks;
+            // Until ours is collected in what room is left.
+            half.is_our_turn = true;
             return Some(Collected { count: 0, ask_kernel: AskKernel::First });
         }
         let count = sets.epoll.collect(set, most, state, deliver);
         let half = &mut sets.halves[set.index()];
         half.is_kernels_turn = count == most && is_old_news;
-        let asks = count < most && (asked == Asked::NotYet && (count == 0 || is_old_news));
+        let asks = count < most && (asked == Asked::NotYet && (count == 0 || is_old_news || is_due));
         if asks {
             half.asked_kernel_ticks = now_ticks;
         }

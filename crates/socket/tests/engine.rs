@@ -415,6 +415,6 @@ fn news_that_another_thread_saw_while_the_shadow_was_asked_are_not_forgotten() {
     assert!(socket.recv(&mut [0; 16]).is_err());
     by_kernel(b"second");
     near.sockets.look();
-    near.sockets.shadow_answered(number, news, true);
+    near.sockets.shadow_answered(number, news, nearwire_socket::ShadowSaid::Nothing);
     assert_eq!(near.receive(&socket), (By::Kernel, b"second".to_vec()));
 }

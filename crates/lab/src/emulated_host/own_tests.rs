@@ -37,6 +37,8 @@ const KEPT: &str = "/own";
 const LIMIT: Duration = Duration::from_secs(300);
 /// What everything may take.
 const LIMIT_OF_ALL: Duration = Duration::from_secs(3000);
+/// Of a process: more than any test opens. The kernel's first limit is 1024.
+const OPEN_FILES: u32 = 65_536;
 /// For the answer to come once the tests were ended.
 const ANSWER: Duration = Duration::from_secs(20);
 
@@ -84,6 +86,9 @@ pub struct OwnTests {
     /// Python's, with those that every program begins with.
     modules: Vec<String>,
     directories: Vec<PathBuf>,
+    variables: Vec<(String, String)>,
+    /// These tests, even where all are wanted.
+    is_part: bool,
     hardware: HostHardware,
 }
 
@@ -129,6 +134,20 @@ impl OwnTests {
     pub fn with_directory(mut self, path: impl Into<PathBuf>) -> Self {
         self.directories.push(path.into());
         self
+    }
+
+    /// A variable of the environment that holds inside, whatever it is here.
+    #[must_use]
+    pub fn with_variable(mut self, name: &str, value: &str) -> Self {
+        self.variables.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// Even where all tests are wanted only those that were named run, with the time that all may take: for a caller that has
+    /// all of them run part by part.
+    #[must_use]
+    pub fn as_part(self) -> Self {
+        Self { is_part: true, ..self }
     }
 
     /// The same on other hardware than the default.
@@ -190,7 +209,8 @@ impl OwnTests {
     /// Links, directories, variables, and the tests one after another: they share one processor's time.
     fn script(&self, own: &Path, chosen: &str, limit: Duration) -> String {
         // Of two processes that make the first interface of a kind at once, one would find the module half loaded.
-        let mut script = "modprobe -q -a veth 8021q\n".to_owned();
+        // The limit of open files is that of a shell of this machine, not the kernel's first one.
+        let mut script = format!("modprobe -q -a veth 8021q\nulimit -n {OPEN_FILES}\n");
         let here = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));
         for directory in self.directories.iter().chain([&here]) {
             script += &format!("mkdir -p {}\n", quoted(&directory.to_string_lossy()));
@@ -203,18 +223,22 @@ impl OwnTests {
         for (name, value) in std::env::vars().filter(|(name, _)| name.starts_with("NEARWIRE_")) {
             script += &format!("export {name}={}\n", quoted(&value));
         }
+        for (name, value) in &self.variables {
+            script += &format!("export {name}={}\n", quoted(value));
+        }
         let names: String = match chosen {
-            EVERYTHING => String::new(),
-            "" => {
+            EVERYTHING if !self.is_part => String::new(),
+            "" | EVERYTHING => {
                 let named = self.tests.iter().map(|name| format!(" {}", quoted(name)));
                 named.chain(self.left_out.iter().map(|text| format!(" --skip {}", quoted(text)))).collect()
             }
             text => format!(" {}", quoted(text)),
         };
+        // Not captured: of tests that are ended for their time it is seen how far they came.
         let (seconds, exe) = (limit.as_secs(), quoted(&kept(own)));
         script += &format!(
             "export {INSIDE}=yes RUST_BACKTRACE=0 PYTHONHOME=/usr\ncd {} && exec timeout -s KILL {seconds} {exe} --test-threads=1 \
-             --show-output --skip {STARTING}{names} 2>&1",
+             --nocapture --skip {STARTING}{names} 2>&1",
             quoted(&here.to_string_lossy())
         );
         script

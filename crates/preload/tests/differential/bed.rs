@@ -6,13 +6,14 @@ use std::path::PathBuf;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use nearwire_lab::{Cable, CableEnd, Namespace, VirtualCable, VirtualCableOptions};
+use nearwire_lab::emulated_host::is_inside;
+use nearwire_lab::{Cable, CableEnd, LoopbackCable, Namespace, VirtualCable, VirtualCableOptions};
 use rustix::process::{Pid, Signal, kill_process_group};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use tempfile::TempDir;
 
 use crate::programs::Programs;
-use crate::surroundings::{Beyond, Elsewhere, forget_paths, lay_vlan};
+use crate::surroundings::{Beyond, Elsewhere, NIC_ENDS, Vlan, forget_paths, name_nics};
 use crate::trace;
 
 /// A program that has not ended by now hangs: on a machine with other work, ports of many programs that open and close at
@@ -33,6 +34,9 @@ const SYSCTLS: [(&str, &str); 5] = [
     ("/proc/sys/net/ipv4/icmp_msgs_burst", "1000000"),
     ("/proc/sys/net/ipv6/conf/all/keep_addr_on_down", "1"),
 ];
+
+/// How the library calls the counter.
+const FRAMES_RECEIVED: &str = "frames received";
 
 /// How a program runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,6 +67,10 @@ impl Run {
         }
     }
 
+    pub fn is_of_library(self) -> bool {
+        !self.variables().is_empty()
+    }
+
     /// The library's variables. The mode is given: a measurement that finds the best one would take longer than a script.
     fn variables(self) -> &'static [(&'static str, &'static str)] {
         match self {
@@ -78,16 +86,15 @@ impl Run {
 /// A cable, its peer, and a directory for what programs write.
 pub struct Bed<'a> {
     programs: &'a Programs,
-    cable: VirtualCable,
+    // Before the cable, whose interfaces leave their namespaces.
+    vlan: Option<Vlan>,
+    cable: Box<dyn Cable>,
     directory: TempDir,
     next_port: u16,
     /// The far end, and the host beyond it. They end when their inputs close.
     peers: [(Child, ChildStdin); 2],
     _beyond: Beyond,
     elsewhere: Elsewhere,
-    /// VLAN interfaces stand on the cable.
-    pub has_vlan: bool,
-    number: usize,
 }
 
 impl<'a> Bed<'a> {
@@ -98,26 +105,36 @@ impl<'a> Bed<'a> {
     pub fn with_mtu(programs: &'a Programs, number: usize, mtu_bytes: u32) -> Self {
         // One queue: several keep no order among sources, on the kernel either.
         let options = VirtualCableOptions { queues: 1, mtu_bytes, ..VirtualCableOptions::default() };
-        let cable = VirtualCable::lay(options).unwrap();
+        Self::on(Box::new(VirtualCable::lay(options).unwrap()), false, programs, number)
+    }
+
+    /// With VLAN interfaces, over devices of an emulated host: veth hands tags over beside the frames, where only the kernel
+    /// sees them.
+    pub fn with_vlan(programs: &'a Programs, number: usize) -> Self {
+        name_nics();
+        let [near, far] = NIC_ENDS;
+        Self::on(Box::new(LoopbackCable::lay(near, far).unwrap()), true, programs, number)
+    }
+
+    fn on(cable: Box<dyn Cable>, has_vlan: bool, programs: &'a Programs, number: usize) -> Self {
         let directory = tempfile::Builder::new().prefix(&format!("nearwire-bed{number}-")).tempdir().unwrap();
         for end in [cable.near(), cable.far()] {
             end.namespace.enter(|| SYSCTLS.iter().for_each(|(path, value)| set_sysctl(path, value))).unwrap();
         }
         let beyond = Beyond::lay(cable.near(), cable.far());
         let elsewhere = Elsewhere::lay(cable.near(), cable.far());
-        let has_vlan = lay_vlan(cable.near(), cable.far());
+        let vlan = has_vlan.then(|| Vlan::lay(cable.near(), cable.far()));
         let (far, door) = (cable.far(), |name: &str| directory.path().join(name));
         let peers = [
-            start_peer(programs, &cable, &far.namespace, &far.interface, door("peer")),
-            start_peer(programs, &cable, &beyond.namespace, Beyond::INTERFACE, door("beyond")),
+            start_peer(programs, &*cable, &far.namespace, &far.interface, door("peer")),
+            start_peer(programs, &*cable, &beyond.namespace, Beyond::INTERFACE, door("beyond")),
         ];
         let next_port = FIRST_PORT;
-        Self { programs, cable, directory, next_port, peers, _beyond: beyond, elsewhere, has_vlan, number }
+        Self { programs, vlan, cable, directory, next_port, peers, _beyond: beyond, elsewhere }
     }
 
-    /// The same with nothing left of what a program did that did not end.
-    pub fn lay_again(&mut self) {
-        *self = Self::lay(self.programs, self.number);
+    pub fn has_vlan(&self) -> bool {
+        self.vlan.is_some()
     }
 
     /// Runs a script and gives its trace.
@@ -128,6 +145,19 @@ impl<'a> Bed<'a> {
     /// Runs the program of scripts with arguments and gives what it wrote and how it ended. What it says on standard error
     /// is part of that: the library prints nothing unless it is asked for counters.
     pub fn run(&mut self, arguments: &[&str], run: Run) -> String {
+        self.run_with(arguments, run, None)
+    }
+
+    /// Asserts that the library receives frames for programs on this cable: where it leaves all to the kernel, every trace is
+    /// that of the kernel.
+    pub fn assert_accelerated(&mut self, script: &str, run: Run) {
+        let told = self.run_with(&[script], run, Some(("NEARWIRE_STATS", "true")));
+        let frames = told.lines().find(|line| line.trim_end().ends_with(FRAMES_RECEIVED));
+        let frames = frames.and_then(|line| line.split_whitespace().find_map(|word| word.parse::<u64>().ok()));
+        assert!(frames.unwrap_or(0) > 0, "{script} ({}): the library received nothing:\n{told}", run.name());
+    }
+
+    fn run_with(&mut self, arguments: &[&str], run: Run, more: Option<(&str, &str)>) -> String {
         let file = |name: &str| self.directory.path().join(name);
         let trace_file = trace::make_file(&file("trace"));
         let mut command = Command::new(&self.programs.scripts);
@@ -137,8 +167,12 @@ impl<'a> Bed<'a> {
             .env("SCRIPT_BEYOND", file("beyond"))
             .env("SCRIPT_OTHER_NAMESPACE", self.elsewhere.path())
             .env("SCRIPT_PORT", self.next_port.to_string())
-            .envs(run.variables().iter().copied());
-        if !run.variables().is_empty() {
+            .envs(run.variables().iter().copied())
+            .envs(more);
+        if is_inside() {
+            command.env("SCRIPT_EMULATED", "yes");
+        }
+        if run.is_of_library() {
             command.env("LD_PRELOAD", &self.programs.library);
         }
         if let (Run::Spinning, Some(spin)) = (run, std::env::var_os("NEARWIRE_SCRIPT_SPIN")) {
@@ -191,7 +225,7 @@ fn set_sysctl(path: &str, value: &str) {
 
 fn start_peer(
     programs: &Programs,
-    cable: &VirtualCable,
+    cable: &dyn Cable,
     namespace: &Namespace,
     interface: &str,
     door: PathBuf,

@@ -4,7 +4,7 @@
 //! | variable | meaning |
 //! |---|---|
 //! | `NEARWIRE_SCRIPTS=kernel` | compare the kernel with the kernel: what differs then is a mistake of a script |
-//! | `NEARWIRE_SCRIPT_FILTER=TEXT` | only scripts whose name, as in `poll.timeout`, contains the text |
+//! | `NEARWIRE_SCRIPT_FILTER=TEXT` | only scripts whose name, as in `poll.timeout`, contains the text, or one of several with commas between |
 //! | `NEARWIRE_SCRIPT_SPIN=TIME` | how long the spinning run spins: `forever`, `auto`, `100us`; 50us without this |
 //! | `NEARWIRE_SCRIPT_ROUNDS=COUNT` | all scripts so often, to find what differs now and then |
 //! | `NEARWIRE_SCRIPT_BEDS=COUNT` | so many scripts at once, 2 without this; 4 are a load that finds races |
@@ -23,6 +23,7 @@ mod compare;
 mod programs;
 mod sequences;
 mod shorten;
+mod stock_kernels;
 mod surroundings;
 mod trace;
 mod vocabulary;
@@ -64,35 +65,13 @@ const TWO_WAYS: &str =
 const SEVERAL_QUEUES: &str =
     "frames that wait in different receive queues have no order, and a stamp of each would cost every frame";
 
-/// Scripts that run on stock kernels too, unless all of them are wanted there: what depends on the kernel, and one of
-/// each kind. In emulation a script takes one to two seconds.
-const ON_STOCK_KERNELS: [&str; 22] = [
-    "bind.reuseaddr_gives_to_the_last",
-    "bind.wildcard_receives_from_cable_and_loopback",
-    "connect.again_changes_the_peer",
-    "epoll_level.wakes",
-    "errors.recverr_tells_more",
-    "exec.socket_is_inherited",
-    "fork.child_reads_what_was_queued",
-    "ipv6.mapped_addresses",
-    "jumbo.several_wait_in_order",
-    "jumbo.sizes_there_and_back",
-    "messages.recvmmsg_waits_for_all",
-    "multicast.joined_and_left",
-    "options.device_changes_in_mid_life",
-    "pktinfo.everything_at_once",
-    "poll.wakes",
-    "reuseport.closing_one_moves_its_share",
-    "scm_rights.to_a_child",
-    "send_recv.damaged_and_odd_packets",
-    "send_recv.sizes_at_the_mtu",
-    "signals.restarts_receive",
-    "timestamps.of_each_kind",
-    "timestamps.timestamping_receive",
-];
+const FILTER: &str = "NEARWIRE_SCRIPT_FILTER";
 
 /// Scripts of this file run over a cable for jumbo frames.
 const JUMBO: &str = "jumbo.";
+/// Scripts that receive, one for each cable.
+const SIMPLE: &str = "poll.wakes";
+const SIMPLE_JUMBO: &str = "jumbo.several_wait_in_order";
 const JUMBO_MTU_BYTES: u32 = 9000;
 
 /// Scripts at once, some of which spin: more than this machine has CPUs for have them wait for each other. In emulation
@@ -113,9 +92,12 @@ struct Differing {
 #[test]
 fn every_script_traces_the_same_as_on_the_kernel() {
     let Some(programs) = Programs::compiled_or_skip() else { return };
-    let filter = std::env::var("NEARWIRE_SCRIPT_FILTER").unwrap_or_default();
+    let filter = std::env::var(FILTER).unwrap_or_default();
     let are_few = filter.is_empty() && is_inside() && !is_everything_wanted();
-    let is_chosen = |name: &String| name.contains(&filter) && (!are_few || ON_STOCK_KERNELS.contains(&name.as_str()));
+    let is_chosen = |name: &String| {
+        filter.split(',').any(|text| name.contains(text))
+            && (!are_few || stock_kernels::CHOSEN.contains(&name.as_str()))
+    };
     let mut scripts: Vec<String> = programs.list().into_iter().filter(is_chosen).collect();
     assert!(!scripts.is_empty(), "no script is called '{filter}'");
     scripts.sort();
@@ -139,6 +121,10 @@ fn every_script_traces_the_same_as_on_the_kernel() {
                     true => Bed::with_mtu(programs, number, JUMBO_MTU_BYTES),
                     false => Bed::lay(programs, number),
                 };
+                if !is_jumbo || surroundings::has_long_frames() {
+                    let ways = Comparison::chosen().runs().iter().filter(|way| way.is_of_library());
+                    ways.for_each(|way| bed.assert_accelerated(if is_jumbo { SIMPLE_JUMBO } else { SIMPLE }, *way));
+                }
                 while let Some(script) = { queue.lock().unwrap().pop() } {
                     // Before the lock, which would have one bed at work at a time.
                     let found = compared(&mut bed, &script);
@@ -165,7 +151,7 @@ fn run(bed: &mut Bed<'_>, script: &str, run: &Run) -> String {
 
 /// Runs a script in all ways.
 fn compared(bed: &mut Bed<'_>, script: &str) -> Option<Differing> {
-    let comparison = Comparison::chosen();
+    let (comparison, started) = (Comparison::chosen(), Instant::now());
     let truth = run(bed, script, &Run::Kernel);
     let mut text = String::new();
     let mut runs = Vec::new();
@@ -176,6 +162,8 @@ fn compared(bed: &mut Bed<'_>, script: &str) -> Option<Differing> {
             runs.push(way.name());
         }
     }
+    let (outcome, seconds) = (if runs.is_empty() { "same" } else { "other" }, started.elapsed().as_secs_f64());
+    println!("{script}: {outcome} in {} runs, {seconds:.1} s", comparison.runs_of(script).len());
     (!runs.is_empty()).then(|| Differing { script: script.to_owned(), text, runs })
 }
 
@@ -213,16 +201,10 @@ fn generated_sequences_trace_the_same_as_on_the_kernel() {
 
 #[test]
 fn scripts_on_stock_kernel_6_1() {
-    on(StockKernel::Linux6_1);
+    stock_kernels::compare_on(StockKernel::Linux6_1);
 }
 
 #[test]
 fn scripts_on_stock_kernel_6_12() {
-    on(StockKernel::Linux6_12);
-}
-
-/// Compares on a stock kernel in an emulated host.
-fn on(kernel: StockKernel) {
-    let Some(programs) = Programs::compiled_or_skip() else { return };
-    programs.own_tests(&["every_script"]).run_or_skip(kernel);
+    stock_kernels::compare_on(StockKernel::Linux6_12);
 }

@@ -7,6 +7,9 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
+use nearwire_lab::emulated_host::is_inside;
+
+use crate::SIMPLE;
 use crate::bed::{Bed, Run};
 use crate::compare::{Comparison, difference};
 use crate::programs::Programs;
@@ -24,6 +27,24 @@ const DIFFERING_MAX: usize = 6;
 const INTERPRETER: &str = "interpret.sequence";
 /// What a program writes that ended as it should.
 const ENDED_WELL: &str = "[end] with 0\n";
+
+/// Where a cable is, or is to be laid.
+struct Place<'a> {
+    programs: &'a Programs,
+    number: usize,
+    has_vlan: bool,
+    bed: Option<Bed<'a>>,
+}
+
+impl<'a> Place<'a> {
+    fn bed(&mut self) -> &mut Bed<'a> {
+        let lay = || match self.has_vlan {
+            true => Bed::with_vlan(self.programs, self.number),
+            false => Bed::lay(self.programs, self.number),
+        };
+        self.bed.get_or_insert_with(lay)
+    }
+}
 
 /// What all cables found.
 #[derive(Default)]
@@ -47,12 +68,18 @@ pub fn compare(programs: &Programs) {
     let time = minutes().map(|minutes| Duration::from_secs_f64(60.0 * minutes));
     let sequences = if time.is_some() { u32::MAX } else { wanted.div_ceil(u32::try_from(runs.len()).unwrap()) };
     let given = std::env::var("NEARWIRE_SEQUENCE").ok().map(|file| std::fs::read_to_string(file).unwrap());
+    let beds = number("NEARWIRE_SEQUENCE_BEDS", BEDS);
     let (started, next, found) = (Instant::now(), AtomicU32::new(0), Mutex::new(Found::default()));
     std::thread::scope(|scope| {
-        for number in 0..number("NEARWIRE_SEQUENCE_BEDS", BEDS) {
+        for number in 0..beds {
             let (next, found, given) = (&next, &found, &given);
             scope.spawn(move || {
-                let mut bed = Bed::lay(programs, number as usize);
+                // Of an emulated host the last cable has VLANs.
+                let has_vlan = is_inside() && number + 1 == beds;
+                let mut place = Place { programs, number: number as usize, has_vlan, bed: None };
+                if let Some(run) = runs.iter().find(|run| run.is_of_library()) {
+                    place.bed().assert_accelerated(SIMPLE, *run);
+                }
                 loop {
                     let index = next.fetch_add(1, Ordering::Relaxed);
                     let is_over = index >= sequences || time.is_some_and(|time| started.elapsed() >= time);
@@ -60,8 +87,8 @@ pub fn compare(programs: &Programs) {
                         break;
                     }
                     let seed = seed.wrapping_add(index);
-                    let text = given.clone().unwrap_or_else(|| vocabulary::sequence(seed, bed.has_vlan));
-                    compare_one(&mut bed, runs, seed, &text, given.is_some(), found);
+                    let text = given.clone().unwrap_or_else(|| vocabulary::sequence(seed, has_vlan));
+                    compare_one(&mut place, runs, seed, &text, given.is_some(), found);
                 }
             });
         }
@@ -91,13 +118,13 @@ fn minutes() -> Option<f64> {
 }
 
 /// Runs one sequence in all ways. One that was given is not made shorter.
-fn compare_one(bed: &mut Bed<'_>, runs: &[Run], seed: u32, text: &str, is_given: bool, found: &Mutex<Found>) {
+fn compare_one(place: &mut Place<'_>, runs: &[Run], seed: u32, text: &str, is_given: bool, found: &Mutex<Found>) {
     let started = Instant::now();
-    let truth = run(bed, text, Run::Kernel);
+    let truth = run(place, text, Run::Kernel);
     found.lock().unwrap().count(Run::Kernel, false, started.elapsed());
     for &way in runs {
         let started = Instant::now();
-        let other = run(bed, text, way);
+        let other = run(place, text, way);
         let told = difference(&truth, &other, way.name());
         found.lock().unwrap().count(way, told.is_some(), started.elapsed());
         let Some(told) = told else { continue };
@@ -105,17 +132,17 @@ fn compare_one(bed: &mut Bed<'_>, runs: &[Run], seed: u32, text: &str, is_given:
         trace::keep(&format!("sequence.{seed}"), Run::Kernel.name(), &truth);
         trace::keep(&format!("sequence.{seed}"), way.name(), &other);
         println!("the sequence of seed {seed} differs:\n{text}{told}");
-        let described = if is_given { told } else { describe(bed, way, text, told) };
+        let described = if is_given { told } else { describe(place, way, text, told) };
         found.lock().unwrap().differing.push(format!("== seed {seed}, {}:\n{described}", way.name()));
         break;
     }
 }
 
 /// The shortest sequence that differs, how often it does, and how often the kernel differs from itself over it.
-fn describe(bed: &mut Bed<'_>, way: Run, text: &str, told: String) -> String {
+fn describe(place: &mut Place<'_>, way: Run, text: &str, told: String) -> String {
     let mut differs = |text: &str, way: Run| {
-        let truth = run(bed, text, Run::Kernel);
-        difference(&truth, &run(bed, text, way), way.name())
+        let truth = run(place, text, Run::Kernel);
+        difference(&truth, &run(place, text, way), way.name())
     };
     match shorten(text, |text| differs(text, way)) {
         Shortened::Seldom(times) => format!("{text}{told}  (not again in {times} runs)"),
@@ -126,11 +153,13 @@ fn describe(bed: &mut Bed<'_>, way: Run, text: &str, told: String) -> String {
     }
 }
 
-fn run(bed: &mut Bed<'_>, text: &str, way: Run) -> String {
+fn run(place: &mut Place<'_>, text: &str, way: Run) -> String {
+    let bed = place.bed();
     bed.write("sequence", text);
     let trace = bed.run(&[INTERPRETER], way);
     if !trace.contains(ENDED_WELL) {
-        bed.lay_again();
+        // Nothing is left of what a program did that did not end.
+        place.bed = None;
     }
     trace
 }

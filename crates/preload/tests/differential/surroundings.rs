@@ -1,9 +1,15 @@
 //! What lies around a cable.
 
 use std::os::fd::AsRawFd;
+use std::path::Path;
 use std::process::Command;
 
 use nearwire_lab::{CableEnd, Namespace};
+
+/// Interfaces of an emulated host.
+pub const NICS: [&str; 2] = ["nic0", "nic1"];
+/// The same as ends of a cable.
+pub const NIC_ENDS: [&str; 2] = ["nw0", "nw1"];
 
 /// The longest packet that the leg behind the router carries, bytes.
 const NARROW_BYTES: u32 = 1400;
@@ -77,21 +83,48 @@ impl Elsewhere {
     }
 }
 
-/// A VLAN interface at each end. False where this kernel makes none.
-pub fn lay_vlan(near: &CableEnd, far: &CableEnd) -> bool {
-    let made = near.namespace.enter(|| {
-        let arguments = format!("link add link {} name nwv0 type vlan id 7", near.interface);
-        Command::new("ip").args(arguments.split_ascii_whitespace()).output().unwrap().status.success()
-    });
-    if !made.unwrap() {
-        return false;
+/// Whether this kernel has frames that lie in several buffers (`XDP_USE_SG`), which came with Linux 6.6: of longer ones an
+/// older kernel keeps all that comes by their interface.
+pub fn has_long_frames() -> bool {
+    let uname = rustix::system::uname();
+    let mut numbers = uname.release().to_str().unwrap().split(['.', '-']).map(|word| word.parse::<u32>().unwrap_or(0));
+    (numbers.next(), numbers.next()) >= (Some(6), Some(6))
+}
+
+/// A VLAN interface at each end, gone when dropped: one that stays would keep the next from being made.
+pub struct Vlan([Namespace; 2]);
+
+impl Vlan {
+    const ENDS: [&str; 2] = ["nwv0", "nwv1"];
+
+    pub fn lay(near: &CableEnd, far: &CableEnd) -> Self {
+        for ((end, name), last) in [near, far].into_iter().zip(Self::ENDS).zip(1..) {
+            ip(&end.namespace, &format!("link add link {} name {name} type vlan id 7", end.interface));
+            ip(&end.namespace, &format!("addr add 10.80.0.{last}/24 dev {name}"));
+            ip(&end.namespace, &format!("link set {name} up"));
+        }
+        Self([near.namespace.clone(), far.namespace.clone()])
     }
-    ip(&far.namespace, &format!("link add link {} name nwv1 type vlan id 7", far.interface));
-    for (end, name, last) in [(near, "nwv0", 1), (far, "nwv1", 2)] {
-        ip(&end.namespace, &format!("addr add 10.80.0.{last}/24 dev {name}"));
-        ip(&end.namespace, &format!("link set {name} up"));
+}
+
+impl Drop for Vlan {
+    fn drop(&mut self) {
+        for (namespace, name) in self.0.iter().zip(Self::ENDS) {
+            ip(namespace, &format!("link del {name}"));
+        }
     }
-    true
+}
+
+/// Gives the two interfaces of an emulated host that lead to each other the names of a cable's ends.
+pub fn name_nics() {
+    for (nic, end) in NICS.into_iter().zip(NIC_ENDS) {
+        if Path::new("/sys/class/net").join(nic).exists() {
+            let here = Namespace::current().unwrap();
+            for change in [format!("{nic} down"), format!("{nic} name {end}"), format!("{end} up")] {
+                ip(&here, &format!("link set {change}"));
+            }
+        }
+    }
 }
 
 /// What the kernel learned of paths is forgotten.

@@ -15,7 +15,7 @@ static int echo_until(int fd, int runs) {
         all++;
         if (sendto(fd, "x", 1, 0, V4(FAR, ECHO_PORT)) == 1 && recv(fd, data, sizeof data, 0) == 1 && data[0] == 'x') good++;
     }
-    alarm_every_us(0);
+    alarms_us_apart(0);
     return good == all;
 }
 
@@ -33,6 +33,7 @@ static void on_signal_ask(int number) {
     (void)number;
     answers += answered(other);
     ran++;
+    alarm_again();
     errno = errno_before;
 }
 
@@ -62,7 +63,7 @@ SCRIPT(asks_in_the_middle_of_calls) {
     shared = bound(0);
     other = bound(1);
     handle(SIGALRM, on_signal_ask, SA_RESTART);
-    alarm_every_us(2000);
+    alarms_us_apart(2000);
     say("all good %d", echo_until(shared, 50));
     say("all answered %d", answers == ran);
 }
@@ -74,6 +75,7 @@ static void on_signal_close(int number) {
     close(other);
     other = socket(AF_INET, SOCK_DGRAM, 0);
     bind(other, V4(NEAR, PORT(1 + ++ran % 10)));
+    alarm_again();
     errno = errno_before;
 }
 
@@ -81,7 +83,7 @@ SCRIPT(closes_and_opens_in_the_middle_of_calls) {
     shared = bound(0);
     other = bound(1);
     handle(SIGALRM, on_signal_close, SA_RESTART);
-    alarm_every_us(3000);
+    alarms_us_apart(3000);
     say("all good %d", echo_until(shared, 20));
     close(other);
     /* Nobody's ports are nobody's: each is free, and what comes there is refused or found by who binds it next. */
@@ -122,6 +124,7 @@ static void on_signal_connect(int number) {
     (void)number;
     ran++;
     connect(other, V4(FAR, PORT(8 + ran % 2)));
+    alarm_again();
     errno = errno_before;
 }
 
@@ -132,7 +135,7 @@ SCRIPT(connects_elsewhere_in_the_middle_of_calls) {
     other = bound(1);
     handle(SIGALRM, on_signal_connect, SA_RESTART);
     for (int i = 0; i < 4; i++) {
-        alarm_every_us(1000);
+        alarms_us_apart(1000);
         int good = echo_until(shared, ran + 5 + i % 2);
         connect(other, V4(FAR, PORT(8 + i % 2)));
         say("all good %d", good);

@@ -74,6 +74,10 @@ void sleep_ms(int ms);
 void handle(int number, void (*handler)(int), int flags);
 void alarm_in_ms(int ms);
 void alarm_every_us(int us);
+/* The same for handlers that make calls: the next one comes so long after a handler's end, where the handler says
+ * `alarm_again`. Of signals in fixed intervals that are shorter than the handler, what they interrupt gets no time. */
+void alarms_us_apart(int us);
+void alarm_again(void);
 
 /* Addresses. PORT(0) to PORT(15) belong to this script alone, at either end. */
 #define NEAR "10.77.0.1"

@@ -48,30 +48,31 @@ SCRIPT(two_readers_share_all) {
     RECV(shared, 10, MSG_DONTWAIT);
 }
 
-static void *close_later(void *unused) {
-    sleep_ms(20);
-    CALL(close(shared));
-    return unused;
+static void *wait_for_data(void *ms) {
+    WAITS((int)(intptr_t)ms, RECV(shared, 10, 0));
+    return ms;
 }
 
 SCRIPT(close_does_not_wake_a_reader) {
     shared = bound(0);
     struct timeval time = { 0, 80000 };
     CALL(setsockopt(shared, SOL_SOCKET, SO_RCVTIMEO, &time, sizeof time));
-    struct thread *closer = start_thread("closer", close_later, NULL);
-    WAITS(80, RECV(shared, 10, 0));
-    join_thread(closer);
+    struct thread *reader = start_thread("reader", wait_for_data, (void *)80);
+    let_it_wait();
+    CALL(close(shared));
+    join_thread(reader);
     RECV(shared, 10, 0);
 }
 
 SCRIPT(a_reader_of_a_closed_number_still_receives) {
     shared = bound(0);
-    struct timeval time = { 0, 300000 };
+    struct timeval time = { 2, 0 };
     CALL(setsockopt(shared, SOL_SOCKET, SO_RCVTIMEO, &time, sizeof time));
-    struct thread *closer = start_thread("closer", close_later, NULL);
+    struct thread *reader = start_thread("reader", wait_for_data, (void *)60);
     FAR_SENDS(.to = PORT(0), .size = 3, .after_ms = 60);
-    WAITS(60, RECV(shared, 10, 0));
-    join_thread(closer);
+    let_it_wait();
+    CALL(close(shared));
+    join_thread(reader);
 }
 
 static void *wait_in_epoll(void *unused) {
