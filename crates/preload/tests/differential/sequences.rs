@@ -87,7 +87,7 @@ pub fn compare(programs: &Programs) {
                         break;
                     }
                     let seed = seed.wrapping_add(index);
-                    let text = given.clone().unwrap_or_else(|| vocabulary::sequence(seed, has_vlan));
+                    let text = given.clone().unwrap_or_else(|| vocabulary::sequence(seed, place.bed().has_vlan()));
                     compare_one(&mut place, runs, seed, &text, given.is_some(), found);
                 }
             });
