@@ -6,6 +6,7 @@ use std::time::Duration;
 use nearwire_frames::ports::xdp::TimesWanted;
 use nearwire_stack::{Datagram, EndpointId, Take};
 use nearwire_sys::own_stack;
+use nearwire_sys::socket::int_option;
 use nearwire_sys::tsc::rough_ticks;
 
 use crate::engine::{Engine, FRAMES_AT_ONCE, Looked, PORTS_SLEPT_ON, Seen, time_of_day_ns};
@@ -152,6 +153,11 @@ impl Sockets {
             return self.receive_behind(id, endpoint, stays, read);
         }
         if engine.stack_ref().udp_waiting(endpoint) > 0 && !socket.shadow_is_older {
+            if !socket.is_accelerated()
+                && let Some(error) = socket.take_shadow_error()
+            {
+                return Receive::Failed(error);
+            }
             if engine.is_look_due() {
                 return self.receive_later(id, endpoint, false, stays, read);
             }
@@ -654,6 +660,12 @@ impl Sockets {
 impl UdpSocket {
     fn ask_shadow<R>(&self) -> Receive<R> {
         Receive::Shadow(News(self.shadow_news))
+    }
+
+    /// Takes the error that the kernel has for a socket which it serves, and which goes before what was received for it here.
+    #[cold]
+    fn take_shadow_error(&self) -> Option<i32> {
+        int_option(self.shadow, libc::SOL_SOCKET, libc::SO_ERROR).ok().filter(|error| *error != 0)
     }
 
     /// There may be an error: one that is kept here, or one that the shadow has.

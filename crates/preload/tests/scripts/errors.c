@@ -144,6 +144,17 @@ SCRIPT(of_ipv6_goes_before_data_that_came_later) {
     }
 }
 
+SCRIPT(goes_before_data_that_came_before_the_socket_was_shut_down) {
+    int a = bound(0);
+    CALL(connect(a, V4(FAR, PORT(5))));
+    FAR_SENDS(.from = PORT(5), .to = PORT(0), .size = 3, .count = 2);
+    far_closes(PORT(5));
+    CALL(shutdown(a, SHUT_RD));
+    SEND(a, "nobody listens", 0);
+    settle();
+    for (int i = 0; i < 4; i++) RECV(a, 10, 0);
+}
+
 SCRIPT(peek_takes_the_error) {
     int a = bound(0);
     CALL(connect(a, V4(FAR, PORT(5))));
