@@ -76,6 +76,13 @@ pub fn program_table_end() -> usize {
     PROGRAM_TABLE_END.load(Relaxed).max(TABLE_FIRST)
 }
 
+/// Whether descriptors of ours may have made the table longer.
+#[inline]
+#[must_use]
+pub fn has_longer_table() -> bool {
+    PROGRAM_TABLE_END.load(Relaxed) != 0
+}
+
 /// `FDSize` of proc_pid_status(5); none where /proc is not mounted. It is inherited: a process forked by one with many
 /// descriptors starts with a longer table.
 fn table_end_now() -> Option<usize> {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use libc::{c_int, c_ulong, fd_set, nfds_t, pollfd, sigset_t};
+use libc::{FD_SETSIZE, c_int, c_ulong, fd_set, nfds_t, pollfd, sigset_t};
 use nearwire_socket::poll::PollSplit;
 use nearwire_socket::poll::select::{FdSets, WORD_BITS};
 use nearwire_socket::{Concerns, Sockets};
@@ -225,6 +225,17 @@ unsafe fn select_attempt(
     }))
 }
 
+/// What select(2) is to be given for a count of the program's: the kernel reads and writes as many bits, but none beyond the end
+/// of the table of descriptors. Programs give it the limit of open files with sets of `FD_SETSIZE` bits, so where our own descriptors
+/// made the table longer, what lies behind such a set would be overwritten.
+pub fn select_count(count: c_int) -> c_int {
+    if count <= FD_SETSIZE as c_int || !internal_fd::has_longer_table() {
+        return count;
+    }
+    let end = deferral::inside(|| end_of_program(internal_fd::program_table_end()));
+    count.min(c_int::try_from(end).unwrap_or(c_int::MAX))
+}
+
 /// Bits beyond the end of the process's table of descriptors are ignored and left as they are (`core_sys_select`). Our own
 /// descriptors made the table longer than the program's would be, so its end is what the program's own need.
 fn table_end(list: &[pollfd]) -> usize {
@@ -234,6 +245,11 @@ fn table_end(list: &[pollfd]) -> usize {
         Some(last) if last.fd as usize >= first_end && !is_open(last.fd) => {}
         _ => return usize::MAX,
     }
+    end_of_program(first_end)
+}
+
+/// Where the table would end that was so long at first.
+fn end_of_program(first_end: usize) -> usize {
     internal_fd::highest_of_program().map_or(first_end, |highest| (highest + 1).next_power_of_two().max(first_end))
 }
 

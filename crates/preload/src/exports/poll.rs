@@ -106,6 +106,7 @@ pub unsafe extern "C-unwind" fn select(
     except: *mut fd_set,
     timeout: *mut timeval,
 ) -> c_int {
+    let count = calls::select_count(count);
     // SAFETY: the caller's, as for the C function.
     unsafe {
         let time = if timeout.is_null() {
@@ -143,6 +144,7 @@ pub unsafe extern "C-unwind" fn pselect(
     timeout: *const timespec,
     mask: *const sigset_t,
 ) -> c_int {
+    let count = calls::select_count(count);
     // SAFETY: the caller's, as for the C function.
     unsafe {
         let result = duration(timeout).and_then(|time| calls::select(count, read, write, except, time, mask_of(mask)?));
