@@ -102,14 +102,25 @@ static void select_some(void) {
     if (sockets[one] >= 0) SELECT(0, READS(sockets[one]), WRITES(sockets[one]), EXCEPTS(sockets[one]));
 }
 
+static int has_edge_of_room, was_given;
+
+int may_be_given(void) {
+    was_given |= !has_edge_of_room;
+    return !has_edge_of_room;
+}
+
 static void control(void) {
     static const int operations[] = { EPOLL_CTL_ADD, EPOLL_CTL_MOD, EPOLL_CTL_DEL, EPOLL_CTL_ADD };
     static const unsigned events[] = {
         EPOLLIN | EPOLLET, EPOLLIN | EPOLLONESHOT, EPOLLIN, EPOLLIN | EPOLLOUT | EPOLLET, EPOLLIN | EPOLLOUT, EPOLLRDHUP, 0,
     };
-    say("operation %d, events %x", operations[two % 4], events[four % 7]);
-    if (events[four % 7] & EPOLLONESHOT) has_one_shot = 1;
-    EPOLL_CTL(sets[one % SETS], operations[two % 4], sockets[three], events[four % 7]);
+    unsigned asked = events[four % 7];
+    int is_edge_of_room = (asked & (EPOLLOUT | EPOLLET)) == (EPOLLOUT | EPOLLET);
+    if (is_edge_of_room && was_given) asked &= ~EPOLLET;
+    else has_edge_of_room |= is_edge_of_room;
+    say("operation %d, events %x", operations[two % 4], asked);
+    if (asked & EPOLLONESHOT) has_one_shot = 1;
+    EPOLL_CTL(sets[one % SETS], operations[two % 4], sockets[three], asked);
 }
 
 static void nest(void) { EPOLL_CTL(sets[one % SETS], EPOLL_CTL_ADD, sets[(one + 1) % SETS], EPOLLIN); }
@@ -168,7 +179,7 @@ static void tell_state(void) {
 }
 
 static void shut_down(void) {
-    if (!has_one_shot) CALL(shutdown(sockets[one], two % 3));
+    if (!has_one_shot && may_be_given()) CALL(shutdown(sockets[one], two % 3));
 }
 
 static void echo(void) { send_to(ECHO_PORT); }

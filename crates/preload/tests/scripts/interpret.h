@@ -30,6 +30,9 @@ extern int place;
 /* A registration was made for one event. Where its socket goes to the kernel behind that, the kernel's set tells of a hang-up
  * nevertheless (`registrations_of` of the library's `epoll.rs`): no socket is shut down then. */
 extern int has_one_shot;
+/* Whether sockets may go to the kernel in mid life. Not where a registration asks for edges of room to send: the kernel's set
+ * tells of room once more when it is added there. Afterwards none is made. */
+int may_be_given(void);
 /* A number was given to another socket while others of it stay open: what was registered in a set by it can be known to the
  * kernel under another number alone, if a child reads from the socket. No child is made then. */
 extern int has_replaced;
