@@ -27,6 +27,9 @@ extern int sockets[SLOTS], families[SLOTS], ports[SLOTS], are_wild[SLOTS], place
 extern int sets[SETS];
 /* The namespace that the program is in: 0 is the one with the cable. */
 extern int place;
+/* Whether sockets may go to the kernel in mid life. Not where a registration asks for edges of room to send: the kernel's set
+ * tells of room once more when it is added there. Afterwards none is made. */
+int may_be_given(void);
 /* A number was given to another socket while others of it stay open: what was registered in a set by it can be known to the
  * kernel under another number alone, if a child reads from the socket. No child is made then. */
 extern int has_replaced;

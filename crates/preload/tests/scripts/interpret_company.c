@@ -229,7 +229,7 @@ void end_living_child(void) {
 void have_child(void) {
     static int (*const functions[])(void) = { take_all_there_is, live_on, close_and_ask, exit_at_once };
     int child_reads = one % 4 == 0;
-    if (has_replaced || forks++ >= FORKS_MAX || place != 0) return;
+    if (has_replaced || place != 0 || forks++ >= FORKS_MAX || !may_be_given()) return;
     slot_of_child = two;
     if (child_reads) drain();
     if (!child_reads || !asks_beside) feed(two, 2);
@@ -250,7 +250,7 @@ static int take_until_stopped(void) {
 
 /* Slot, moment: parent and child take what comes. */
 void child_takes_too(void) {
-    if (has_replaced || forks++ >= FORKS_MAX || place != 0) return;
+    if (has_replaced || place != 0 || forks++ >= FORKS_MAX || !may_be_given()) return;
     if (!child_stops) child_stops = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     *child_stops = 0;
     take_the_rest();

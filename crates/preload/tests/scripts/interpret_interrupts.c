@@ -178,6 +178,7 @@ void signal_comes(void) {
     int slot = one, food = numbers[9];
     action = three % ACTIONS, target = four, main_thread = pthread_self();
     if (action == ASK_AND_WAIT && place != 0) action = RETURN;
+    if (action == SHUT_DOWN && !may_be_given()) action = RETURN;
     /* What is on its way when these are called comes before or after. */
     if (action == CLOSE_AND_OPEN || action == CONNECT || action == DISCONNECT || action == SHUT_DOWN) food = 0;
     take_the_rest();

@@ -126,6 +126,7 @@ void send_segments(void) {
     memset(bytes, 's', sizeof bytes);
     memcpy(&names[0], far_address(one, PORT(SECOND_FAR)), far_length(one));
     struct msghdr header = { &names[0], far_length(one), &piece, 1, controls[0], 0, 0 };
+    if (two && !may_be_given()) return;
     if (two) SET(sockets[one], IPPROTO_UDP, UDP_SEGMENT, 12);
     else add_control(&header, IPPROTO_UDP, UDP_SEGMENT, &size, sizeof size);
     CALL(sendmsg(sockets[one], &header, MSG_NOSIGNAL));
@@ -141,6 +142,7 @@ void ask_for(void) {
         { IPPROTO_IP, 20 /* IP_ORIGDSTADDR */ }, { IPPROTO_UDP, UDP_GRO }, { IPPROTO_IP, IP_PKTINFO }, { IPPROTO_IPV6, IPV6_RECVERR },
     };
     size_t which = two % LENGTH_OF(asked);
+    if (asked[which].option == UDP_GRO && asked[which].level == IPPROTO_UDP && !may_be_given()) return;
     /* The kernel keeps what these tell when a datagram arrives. */
     if (asked[which].option == IP_PKTINFO || asked[which].option == UDP_GRO) drain();
     asks_beside = 1;

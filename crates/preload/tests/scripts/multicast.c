@@ -1,7 +1,7 @@
 /* Groups: joined, left, and what is sent to them. */
 #include "script.h"
+#include "direct.h"
 
-#include <sys/syscall.h>
 
 static struct ip_mreqn on_cable(const char *group) {
     return (struct ip_mreqn){ v4(group, 0)->sin_addr, { 0 }, (int)if_nametoindex(INTERFACE) };
@@ -225,10 +225,11 @@ SCRIPT(group_and_unicast_on_one_socket) {
 /* A member of the group that the library does not see: another process would be one. */
 static int unseen_member(int port) {
     struct ip_mreqn request = { v4(GROUP, 0)->sin_addr, { 0 }, (int)if_nametoindex(INTERFACE) };
-    int one = 1, fd = (int)syscall(SYS_socket, AF_INET, SOCK_DGRAM, 0);
-    say("unseen: %ld", syscall(SYS_setsockopt, fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one));
-    say("unseen: %ld", syscall(SYS_bind, fd, v4("0.0.0.0", port), sizeof(struct sockaddr_in)));
-    say("unseen: %ld", syscall(SYS_setsockopt, fd, IPPROTO_IP, IP_ADD_MEMBERSHIP, &request, sizeof request));
+    struct sockaddr_in *any = v4("0.0.0.0", port);
+    int one = 1, fd = (int)direct(SYS_socket, AF_INET, SOCK_DGRAM, 0, 0, 0, 0);
+    say("unseen: %ld", direct(SYS_setsockopt, fd, SOL_SOCKET, SO_REUSEADDR, (long)&one, sizeof one, 0));
+    say("unseen: %ld", direct(SYS_bind, fd, (long)any, sizeof *any, 0, 0, 0));
+    say("unseen: %ld", direct(SYS_setsockopt, fd, IPPROTO_IP, IP_ADD_MEMBERSHIP, (long)&request, sizeof request, 0));
     return fd;
 }
 
@@ -245,7 +246,7 @@ static void both_receive(int seen, int unseen) {
     char data[10];
     FAR_SENDS(.to = PORT(0), .size = 3, .address = GROUP);
     RECV(seen, 10, MSG_DONTWAIT);
-    say("unseen: %ld", syscall(SYS_recvfrom, unseen, data, 10, MSG_DONTWAIT, NULL, NULL));
+    say("unseen: %ld", direct(SYS_recvfrom, unseen, (long)data, 10, MSG_DONTWAIT, 0, 0));
 }
 
 SCRIPT(group_shared_with_a_member_before) {

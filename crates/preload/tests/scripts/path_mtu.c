@@ -1,7 +1,7 @@
 /* A router whose next leg carries less than the interface: it says so, and the kernel keeps it for the destination. */
 #include "script.h"
+#include "direct.h"
 
-#include <sys/syscall.h>
 
 #define IP_MTU_ 14
 #define WHOLE 1472
@@ -135,13 +135,13 @@ SCRIPT(dontfrag6) {
 
 /* A socket that no library sees has the kernel learn. */
 static void learnt_before(int n, int port) {
-    int fd = syscall(SYS_socket, AF_INET, SOCK_DGRAM, 0);
+    int fd = direct(SYS_socket, AF_INET, SOCK_DGRAM, 0, 0, 0, 0);
     struct sockaddr_in to = *v4(BEYOND(n), port);
     for (int i = 0; i < 2; i++) {
-        syscall(SYS_sendto, fd, bytes, WHOLE, 0, &to, sizeof to);
+        direct(SYS_sendto, fd, (long)bytes, WHOLE, 0, (long)&to, sizeof to);
         sleep_ms(5);
     }
-    syscall(SYS_close, fd);
+    direct(SYS_close, fd, 0, 0, 0, 0, 0);
     say("%d of another", far_counts(AF_INET, port, WHOLE));
 }
 
