@@ -42,6 +42,7 @@ void far_sends(struct peer_request request, const char *text) {
     request.command = PEER_SEND;
     say("far sends %s", text);
     if (request.after_ms) order_for_later();
+    request.after_ms = later_ms(request.after_ms);
     far_asks(&request);
     if (request.after_ms == 0) settle();
     errno = errno_before;
@@ -51,6 +52,7 @@ void far_icmp(struct peer_request request, const char *text) {
     request.command = PEER_ICMP;
     say("far sends ICMP %s", text);
     if (request.after_ms) order_for_later();
+    request.after_ms = later_ms(request.after_ms);
     far_asks(&request);
     if (request.after_ms == 0) settle();
 }
