@@ -22,7 +22,7 @@ struct peer_reply far_asks(struct peer_request *request) {
         long sent, got;
         while ((sent = syscall(SYS_sendto, fd, request, sizeof *request, 0, NULL, 0)) < 0 && errno == EINTR) {}
         while ((got = syscall(SYS_recvfrom, fd, &reply, sizeof reply, 0, NULL, NULL)) < 0 && errno == EINTR) {}
-        if (got != sizeof reply) say("the peer gave no answer");
+        if (got != sizeof reply) say("the peer gave no answer: %ld %s", got, got < 0 ? strerrorname_np(errno) : "");
     }
     syscall(SYS_close, fd);
     return reply;
