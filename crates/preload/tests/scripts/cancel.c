@@ -144,7 +144,7 @@ SCRIPT(epoll_wait_that_begins) {
     epoll = EPOLL();
     EPOLL_ADD(epoll, shared, EPOLLIN);
     int cancelled = 0;
-    for (int turns = 0; turns < 1500; turns++) {
+    for (int turns = 0; turns < rounds(1500); turns++) {
         pthread_t thread;
         void *end;
         began = 0;

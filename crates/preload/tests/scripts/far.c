@@ -23,7 +23,7 @@ struct peer_reply far_asks(struct peer_request *request) {
         long sent, got;
         while ((sent = direct(SYS_sendto, fd, (long)request, sizeof *request, 0, 0, 0)) == -EINTR) {}
         while ((got = direct(SYS_recvfrom, fd, (long)&reply, sizeof reply, 0, 0, 0)) == -EINTR) {}
-        if (got != sizeof reply) say("the peer gave no answer");
+        if (got != sizeof reply) say("the peer gave no answer: %ld %s", got, got < 0 ? strerrorname_np(-got) : "");
     }
     direct(SYS_close, fd, 0, 0, 0, 0, 0);
     return reply;
@@ -34,6 +34,7 @@ void far_sends(struct peer_request request, const char *text) {
     request.command = PEER_SEND;
     say("far sends %s", text);
     if (request.after_ms) order_for_later();
+    request.after_ms = later_ms(request.after_ms);
     far_asks(&request);
     if (request.after_ms == 0) settle();
     errno = errno_before;
@@ -43,6 +44,7 @@ void far_icmp(struct peer_request request, const char *text) {
     request.command = PEER_ICMP;
     say("far sends ICMP %s", text);
     if (request.after_ms) order_for_later();
+    request.after_ms = later_ms(request.after_ms);
     far_asks(&request);
     if (request.after_ms == 0) settle();
 }

@@ -299,7 +299,7 @@ SCRIPT(mask_of_a_call_that_finds_something_lets_no_handler_run) {
     int epoll = EPOLL(), found = 0, told_wrongly = 0, unblocked = 0;
     EPOLL_ADD(epoll, shared, EPOLLIN);
     alarm_every_us(200);
-    while (found < 3000) {
+    while (found < rounds(3000)) {
         char data[10];
         struct epoll_event event;
         struct pollfd one = { shared, POLLIN, 0 };

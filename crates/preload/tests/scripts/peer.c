@@ -313,6 +313,9 @@ static void *serve(void *argument) {
         case PEER_LINK: set_link(request.size); break;
         }
         if (!later) send(connection, &reply, sizeof reply, MSG_NOSIGNAL);
+        /* Whoever asked closes first: a receiver that looks for the answer in the moment in which answer and end come finds
+         * the end alone (`__skb_wait_for_more_packets` looks for one after the other). */
+        while (recv(connection, &request, sizeof request, 0) > 0) {}
     }
     close(connection);
     return NULL;

@@ -55,10 +55,14 @@ static void choose(int fd, unsigned which) {
     CALL(setsockopt(fd, SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, &program, sizeof program));
 }
 
+/* No more than a socket of the kernel's holds where each datagram is charged a page and more: 49 with a native XDP program on veth
+ * in Linux 6.1. */
+#define HELD 40
+
 SCRIPT(program_chooses_among_the_sockets_of_a_port) {
     int a = shared_port(0), b = shared_port(0), c = shared_port(0);
     choose(b, 2);
-    FAR_SENDS(.from = PORT(1), .sources = 12, .to = PORT(0), .size = 3, .count = 80);
+    FAR_SENDS(.from = PORT(1), .sources = 12, .to = PORT(0), .size = 3, .count = HELD);
     say("%d %d %d", drain(a), drain(b), drain(c));
     choose(a, 0);
     FAR_SENDS(.from = PORT(1), .sources = 12, .to = PORT(0), .size = 3, .count = 24);
@@ -69,7 +73,7 @@ SCRIPT(program_attached_before_others_come) {
     int a = shared_port(0);
     choose(a, 1);
     int b = shared_port(0);
-    FAR_SENDS(.from = PORT(1), .sources = 12, .to = PORT(0), .size = 3, .count = 80);
+    FAR_SENDS(.from = PORT(1), .sources = 12, .to = PORT(0), .size = 3, .count = HELD);
     say("%d %d", drain(a), drain(b));
 }
 

@@ -26,6 +26,13 @@ static int base_port;
 static char **own_arguments;
 static int own_argument_count;
 
+/* A processor that is emulated by software: some thirty times slower, with a clock that jumps. */
+static int is_emulated;
+
+int rounds(int count) { return is_emulated ? count / 10 : count; }
+
+int later_ms(int ms) { return is_emulated && ms ? 4 * ms + 50 : ms; }
+
 void register_script(struct script *script) {
     script->next = scripts;
     scripts = script;
@@ -93,9 +100,6 @@ long now_us(void) {
     return now.tv_sec * 1000000L + now.tv_nsec / 1000;
 }
 
-/* A processor that is emulated by software: some thirty times slower, with a clock that jumps. */
-static int is_emulated;
-
 /* When the last event was ordered that is to come later, or 0. */
 static atomic_long ordered_us;
 
@@ -131,11 +135,13 @@ void handle(int number, void (*handler)(int), int flags) {
 
 void alarm_in_ms(int ms) {
     order_for_later();
+    ms = later_ms(ms);
     struct itimerval time = { .it_value = { ms / 1000, ms % 1000 * 1000 } };
     setitimer(ITIMER_REAL, &time, NULL);
 }
 
 void alarm_every_us(int us) {
+    if (is_emulated) us *= 10;
     struct itimerval time = { { 0, us }, { 0, us } };
     setitimer(ITIMER_REAL, &time, NULL);
 }

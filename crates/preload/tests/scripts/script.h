@@ -68,6 +68,9 @@ void end_call(const char *text, long result);
 long now_us(void);
 void waited(int expected_ms, long begin_us, long result);
 void order_for_later(void);
+/* In emulation, where a call takes longer to begin to wait: later, and fewer. Else the same. */
+int later_ms(int ms);
+int rounds(int count);
 void sleep_ms(int ms);
 
 /* Signals: a handler of one, and SIGALRM once or again and again; every 0 us ends it. */
