@@ -12,7 +12,7 @@ use std::os::fd::AsRawFd;
 use nearwire_frames::port::Port;
 use nearwire_report::record::Warning;
 use nearwire_socket::config::{Config, Spin};
-use nearwire_socket::{Family, Message, News, Receive, Send, Sockets};
+use nearwire_socket::{Family, Message, News, Receive, Send, ShadowSaid, Sockets};
 
 use super::socket::POLLS_PER_CLOCK_READ;
 use super::udp_bypass::read_message;
@@ -110,7 +110,8 @@ impl UdpSocketsEndpoint {
         let answer = self.shadow.recv(&mut self.buffer);
         let is_empty = answer.as_ref().is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock);
         if let Some(news) = news {
-            self.sockets.shadow_answered(self.number, news, is_empty);
+            let said = if is_empty { ShadowSaid::Nothing } else { ShadowSaid::Read };
+            self.sockets.shadow_answered(self.number, news, said);
         }
         if is_empty {
             return Ok(None);

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use nearwire_lab::{Cable, CableEnd, Namespace, VirtualCable, VirtualCableOptions};
 use nearwire_socket::config::{Config, Mode};
-use nearwire_socket::{Family, Reason, Receive, Send, Sockets};
+use nearwire_socket::{Family, Reason, Receive, Send, ShadowSaid, Sockets};
 use nearwire_stack::Message;
 
 /// Who had a datagram.
@@ -108,7 +108,8 @@ impl Near {
             }
             Receive::Shadow(news) => {
                 let received = socket.recv(&mut buffer);
-                self.sockets.shadow_answered(number, news, received.is_err());
+                let said = if received.is_err() { ShadowSaid::Nothing } else { ShadowSaid::Read };
+                self.sockets.shadow_answered(number, news, said);
                 received.ok().map(|length| (By::Kernel, buffer[..length].to_vec()))
             }
             Receive::Empty { .. } => None,
