@@ -51,10 +51,19 @@ impl Next {
         if found.is_null() { self.find() } else { found }
     }
 
+    /// No handler runs meanwhile: one that jumps would leave the lock of the dynamic linker held, and each other thread that
+    /// looks for a name behind it would wait for ever.
     #[cold]
     fn find(&self) -> *mut c_void {
-        // SAFETY: the name ends in NUL.
-        let mut found = unsafe { libc::dlsym(libc::RTLD_NEXT, self.name.as_ptr()) };
+        // SAFETY: an all-zero set is one; both are live sets; the name ends in NUL.
+        let mut found = unsafe {
+            let (mut all, mut before): (sigset_t, sigset_t) = (std::mem::zeroed(), std::mem::zeroed());
+            libc::sigfillset(&raw mut all);
+            libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, &raw mut before);
+            let found = libc::dlsym(libc::RTLD_NEXT, self.name.as_ptr());
+            libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, ptr::null_mut());
+            found
+        };
         if found.is_null() {
             found = self.absent.load(Ordering::Relaxed);
         }

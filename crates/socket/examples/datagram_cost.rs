@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use nearwire_lab::{Cable, VirtualCable, VirtualCableOptions};
 use nearwire_socket::config::{Config, Mode};
-use nearwire_socket::{Family, Message, Receive, Send, Sockets};
+use nearwire_socket::{Family, Message, Receive, Send, ShadowSaid, Sockets};
 
 const DATAGRAMS: u32 = 64;
 const ROUNDS: usize = 2000;
@@ -34,7 +34,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         for _ in 0..ROUNDS {
             sockets.look();
             if let Receive::Shadow(news) = sockets.receive(number, false, |_| ()) {
-                sockets.shadow_answered(number, news, nearwire_socket::ShadowSaid::Nothing);
+                sockets.shadow_answered(number, news, ShadowSaid::Nothing);
             }
             let started = Instant::now();
             let done = (0..DATAGRAMS).filter(|_| sockets.send(number, &message, true) == Send::Done).count();

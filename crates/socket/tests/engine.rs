@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use nearwire_frames::port::Port;
 use nearwire_socket::config::Mode;
-use nearwire_socket::{Reason, Receive};
+use nearwire_socket::{Reason, Receive, ShadowSaid};
 
 use near::{By, Near, ip};
 
@@ -415,6 +415,6 @@ fn news_that_another_thread_saw_while_the_shadow_was_asked_are_not_forgotten() {
     assert!(socket.recv(&mut [0; 16]).is_err());
     by_kernel(b"second");
     near.sockets.look();
-    near.sockets.shadow_answered(number, news, nearwire_socket::ShadowSaid::Nothing);
+    near.sockets.shadow_answered(number, news, ShadowSaid::Nothing);
     assert_eq!(near.receive(&socket), (By::Kernel, b"second".to_vec()));
 }

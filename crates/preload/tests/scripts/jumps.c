@@ -193,3 +193,86 @@ SCRIPT(out_of_opens_and_closes) {
     say("port free again %d", bind(fd, V4(NEAR, PORT(2))) == 0);
     port_is_free();
 }
+
+static volatile int may_jump, signals_end;
+
+static void on_signal_jump_if_it_may(int number) {
+    (void)number;
+    if (!may_jump) return;
+    may_jump = 0;
+    siglongjmp(back, 1);
+}
+
+static void *send_signals(void *main_thread) {
+    while (!signals_end) {
+        if (may_jump) pthread_kill((pthread_t)main_thread, SIGALRM);
+    }
+    return NULL;
+}
+
+/* The first call of each name, of what is no socket. */
+static void call_name(int which) {
+    static char data[10];
+    static struct iovec part = { data, 10 };
+    static struct msghdr header = { .msg_iov = &part, .msg_iovlen = 1 };
+    static struct mmsghdr message = { .msg_hdr = { .msg_iov = &part, .msg_iovlen = 1 } };
+    static struct epoll_event event;
+    struct timespec now = { 0, 0 };
+    struct timeval at_once = { 0, 0 };
+    struct pollfd none = { -1, 0, 0 };
+    switch (which) {
+    case 0: recv(-1, data, 10, 0); break;
+    case 1: recvfrom(-1, data, 10, 0, NULL, NULL); break;
+    case 2: recvmsg(-1, &header, 0); break;
+    case 3: recvmmsg(-1, &message, 1, 0, NULL); break;
+    case 4: send(-1, data, 10, 0); break;
+    case 5: sendto(-1, data, 10, 0, NULL, 0); break;
+    case 6: sendmsg(-1, &header, 0); break;
+    case 7: sendmmsg(-1, &message, 1, 0); break;
+    case 8: readv(-1, &part, 1); break;
+    case 9: writev(-1, &part, 1); break;
+    case 10: poll(&none, 1, 0); break;
+    case 11: ppoll(&none, 1, &now, NULL); break;
+    case 12: select(0, NULL, NULL, NULL, &at_once); break;
+    case 13: pselect(0, NULL, NULL, NULL, &now, NULL); break;
+    case 14: epoll_wait(-1, &event, 1, 0); break;
+    case 15: epoll_pwait(-1, &event, 1, 0, NULL); break;
+    case 16: shutdown(-1, 0); break;
+    case 17: ioctl(-1, FIONREAD, data); break;
+    case 18: dup(-1); break;
+    case 19: dup2(-1, 5); break;
+    case 20: dup3(-1, 5, 0); break;
+    case 21: getsockopt(-1, 0, 0, NULL, NULL); break;
+    case 22: setsockopt(-1, 0, 0, NULL, 0); break;
+    case 23: connect(-1, NULL, 0); break;
+    }
+}
+
+static void *calls_another_name(void *unused) {
+    struct epoll_event event;
+    epoll_pwait2(-1, &event, 1, NULL, NULL);
+    return unused;
+}
+
+static int leave_first_calls(void) {
+    pthread_t sender, thread;
+    handle(SIGALRM, on_signal_jump_if_it_may, 0);
+    if (pthread_create(&sender, NULL, send_signals, (void *)pthread_self()) != 0) abort();
+    for (volatile int i = 0; i < 24; i++) {
+        if (sigsetjmp(back, 1) != 0) continue;
+        may_jump = 1;
+        call_name(i);
+        /* A jump leaves it here, if not before. */
+        while (1) {}
+    }
+    signals_end = 1;
+    pthread_join(sender, NULL);
+    if (pthread_create(&thread, NULL, calls_another_name, NULL) != 0) abort();
+    pthread_join(thread, NULL);
+    return 0;
+}
+
+/* A handler can come in the moment in which a name is looked for once in the life of a process, so there are several. */
+SCRIPT(out_of_the_first_call_of_a_name) {
+    for (int i = 0; i < 40; i++) reap(fork_child("child", leave_first_calls));
+}
