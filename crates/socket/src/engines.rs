@@ -307,7 +307,7 @@ impl Sockets {
         if component.sockets.len() > SOCKETS_MOST {
             return None;
         }
-        let may_all = component.sockets.iter().all(|id| self.may_move(*id, thread, &component))
+        let may_all = component.sockets.iter().all(|id| self.may_move(*id, thread))
             && component.sets.iter().all(|set| self.sets.may_move(*set, thread));
         let any = component.sockets.iter().any(|id| self.get(*id).is_some_and(UdpSocket::is_accelerated));
         (may_all && any).then_some(component)
@@ -335,30 +335,30 @@ impl Sockets {
         }
     }
 
-    fn may_move(&self, id: SocketId, thread: usize, component: &Component) -> bool {
+    fn may_move(&self, id: SocketId, thread: usize) -> bool {
         let Some(socket) = self.get(id) else { return false };
         let is_plain = socket.inherited.is_none() && socket.leftover.is_none() && socket.memberships.is_empty();
         if !is_plain || socket.usage.is_of_another(thread) {
             return false;
         }
         match &socket.service {
-            Service::Accelerated(_) => socket.may_leave_first() && self.has_port_alone(socket, component),
+            Service::Accelerated(_) => socket.may_leave_first() && self.has_port_alone(id, socket),
             Service::Open | Service::Kernel(_) => true,
         }
     }
 
-    /// No other socket of this process is at its port; or others are, and the kernel may give a datagram to any of them.
-    fn has_port_alone(&self, socket: &UdpSocket, component: &Component) -> bool {
+    /// No other socket of this process is at its port. Of several at one port (SO_REUSEPORT) the kernel gives a client's
+    /// datagrams to the same socket for as long as they are the same, and programs keep what they know of the client there;
+    /// after a move the choice would be another one.
+    fn has_port_alone(&self, id: SocketId, socket: &UdpSocket) -> bool {
         if !socket.may_share_port() {
             return true;
         }
         let port_of = |socket: &UdpSocket| socket.local.map(|local| local.port());
-        let is_inside = |id: usize| component.sockets.iter().any(|inside| inside.index() == id);
-        let others =
-            self.sockets.iter().enumerate().filter(|(id, _)| !is_inside(*id)).filter_map(|(_, other)| other.as_ref());
-        let mut at_port = others.filter(|other| other.is_accelerated() && port_of(other) == port_of(socket));
-        let shares = socket.shares_port();
-        at_port.all(|other| shares.is_some() && other.shares_port() == shares)
+        let others = self.sockets.iter().enumerate().filter(|(index, _)| *index != id.index());
+        others
+            .filter_map(|(_, other)| other.as_ref())
+            .all(|other| !other.is_accelerated() || port_of(other) != port_of(socket))
     }
 
     /// Moves all to the first engine. `moved` hears of each while nobody else can.
@@ -504,7 +504,7 @@ impl Sockets {
     pub(crate) fn ask_those_away(&mut self, id: SocketId) {
         let Some(socket) = self.get(id) else { return };
         let port = socket.local.map_or(0, |local| local.port());
-        if socket.shares_port().is_none() && self.away.iter().any(|(_, other)| *other == port) {
+        if self.away.iter().any(|(_, other)| *other == port) {
             self.wish_for_first();
         }
     }

@@ -196,54 +196,54 @@ fn epoll_set_moved_with_its_sockets_tells_of_them() {
     assert_eq!(two.near.delivered(&peer, &socket), By::Port);
 }
 
-#[test]
-fn sockets_that_share_a_port_each_get_their_part_in_engines_of_their_own() {
-    let Some(mut two) = Two::or_skip(Mode::Generic) else { return };
+fn with_reuseport(two: &mut Two) -> UdpSocket {
+    use rustix::net::{AddressFamily, SocketType, bind, socket, sockopt};
     let open = || {
-        use rustix::net::{AddressFamily, SocketType, bind, socket, sockopt};
         let shared: UdpSocket = socket(AddressFamily::INET, SocketType::DGRAM, None).unwrap().into();
         sockopt::set_socket_reuseport(&shared, true).unwrap();
         shared.set_nonblocking(true).unwrap();
         bind(&shared, &"0.0.0.0:5000".parse::<SocketAddr>().unwrap()).unwrap();
         shared
     };
-    let pair = [0, 1].map(|_| {
-        let socket = two.near.near().namespace.enter(open).unwrap();
-        two.near.adopt(&socket, 5000);
-        socket
-    });
-    assert!(two.move_out(pair[1].as_raw_fd()));
+    let socket = two.near.near().namespace.enter(open).unwrap();
+    two.near.adopt(&socket, 5000);
+    socket
+}
+
+#[test]
+fn sockets_that_share_a_port_stay_where_their_clients_find_them() {
+    let Some(mut two) = Two::or_skip(Mode::Generic) else { return };
+    let pair = [0, 1].map(|_| with_reuseport(&mut two));
     let to = SocketAddr::new(two.near.near().ipv4.into(), 5000);
-    let mut by_socket = [0, 0];
-    for number in 0..64_u8 {
-        let peer = two.near.peer();
-        // Of one peer always the same.
-        let mut had = None;
-        for _ in 0..3 {
-            peer.send_to(&[number], to).unwrap();
-            let socket = (0..300).find_map(|_| {
+    let peers: Vec<UdpSocket> = (0..32).map(|_| two.near.peer()).collect();
+    let mut who_has = || -> Vec<usize> {
+        let ask = |(number, peer): (usize, &UdpSocket)| {
+            peer.send_to(&[number as u8], to).unwrap();
+            let found = (0..300).find_map(|_| {
                 std::thread::sleep(Duration::from_micros(100));
-                [0, 1].into_iter().find(|at| {
-                    two.drive(*at == 0);
-                    two.near.try_receive(&pair[*at]) == Some((By::Port, vec![number]))
-                })
+                [0, 1].into_iter().find(|at| two.near.try_receive(&pair[*at]) == Some((By::Port, vec![number as u8])))
             });
-            let socket = socket.expect("one of the two has it");
-            assert_eq!(*had.get_or_insert(socket), socket);
-            by_socket[socket] += 1;
-        }
-    }
-    assert!(by_socket.iter().all(|count| *count > 20), "{by_socket:?}");
-    // One of them connects: only the first engine can tell the two apart.
-    two.drive(false);
-    let peer = two.near.peer();
-    pair[1].connect(peer.local_addr().unwrap()).unwrap();
-    two.near.sockets.connected(pair[1].as_raw_fd());
+            found.expect("one of the two has it")
+        };
+        peers.iter().enumerate().map(ask).collect()
+    };
+    let before = who_has();
+    assert!(before.contains(&0) && before.contains(&1), "{before:?}");
+    assert_eq!(who_has(), before);
+    assert!(!two.move_out(pair[1].as_raw_fd()), "the other one is at its port");
+}
+
+#[test]
+fn socket_alone_at_a_port_that_may_be_shared_leaves_the_first_engine_until_another_comes() {
+    let Some(mut two) = Two::or_skip(Mode::Generic) else { return };
+    let one = with_reuseport(&mut two);
+    assert!(two.move_out(one.as_raw_fd()));
+    two.drive(true);
+    let other = with_reuseport(&mut two);
     assert_eq!(two.near.sockets.take_wish(), Wish::FirstEngine);
+    two.drive(false);
     two.move_back();
-    peer.send_to(b"to the connected one", to).unwrap();
-    assert_eq!(two.near.receive(&pair[1]), (By::Port, b"to the connected one".to_vec()));
-    assert!(!two.move_out(pair[1].as_raw_fd()), "both are at one port");
+    assert!(!two.move_out(one.as_raw_fd()) && !two.move_out(other.as_raw_fd()), "both are at one port");
 }
 
 #[test]
