@@ -49,6 +49,21 @@ const SIGNALS: usize = 65;
 /// The program's handlers: address and, in bits that no address has, how it was installed. 0: none yet.
 static HANDLERS: [[AtomicUsize; 2]; SIGNALS] = [const { [const { AtomicUsize::new(0) }; 2] }; SIGNALS];
 
+/// Whether a signal has a handler that is not wrapped, for which a system call may have ended with EINTR. Calls of epoll end so after a
+/// stop and continue too (signal(7)), where none of the program's does.
+#[cold]
+pub fn has_unwrapped_handlers() -> bool {
+    (1..SIGNALS as c_int).any(|signal| {
+        // SAFETY: an all-zero action is a value of the type, and a variable. Signals of the C library's own are refused.
+        let (result, kernel) = unsafe {
+            let mut kernel = std::mem::zeroed::<Action>();
+            (real::sigaction(signal, ptr::null(), &raw mut kernel), kernel)
+        };
+        let is_handler = kernel.sa_sigaction != SIG_DFL && kernel.sa_sigaction != SIG_IGN;
+        result == 0 && is_handler && word_of(&kernel).is_none()
+    })
+}
+
 /// The program's action lacks SA_RESTART.
 const INTERRUPTS: usize = 1 << 63;
 /// The program's action lacks SA_SIGINFO.

@@ -12,7 +12,7 @@ use nearwire_sys::own_stack;
 
 use crate::calls::process;
 use crate::real;
-use crate::signals::deferral;
+use crate::signals::{self, deferral};
 use crate::state::{self, Subject};
 use crate::thread::{
     self, CALL_MASK_IS_OVER, CANCEL_ASKED, HANDLERS_UNDER_CALL_MASK, INTERRUPTS, NO_CALL_MASK, RESTARTS, ThreadState,
@@ -233,8 +233,7 @@ impl<'m> Turns<'m> {
         let is_interrupted = errno() == libc::EINTR;
         drop(sleep);
         match self.again() {
-            // A handler that the library did not install.
-            Turn::Again if is_interrupted => Turn::Interrupted,
+            Turn::Again if is_interrupted && signals::has_unwrapped_handlers() => Turn::Interrupted,
             turn => turn,
         }
     }

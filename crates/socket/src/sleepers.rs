@@ -127,6 +127,12 @@ impl Sleepers {
         }
     }
 
+    /// No other thread sleeps. Of several that poll a port the kernel wakes first who began last, so that they take turns; of
+    /// their sets it would wake always the same first.
+    pub(crate) const fn is_only_one(&self) -> bool {
+        self.asleep == 1
+    }
+
     pub(crate) fn any_asleep(&self) -> bool {
         self.asleep > 0
     }

@@ -612,7 +612,7 @@ impl Sockets {
         {
             let watch = engine.watch().descriptor();
             bed.watch = Some(watch.as_raw_fd());
-            if sleep.on_nothing_else && wake.is_some() {
+            if sleep.on_nothing_else && self.sleepers.is_only_one() && wake.is_some() {
                 bed.set = self.sleepers.set(thread, watch, engine.ports_generation(), engine.receive_sockets());
             }
             if bed.set.is_none() {
