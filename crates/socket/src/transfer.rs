@@ -295,7 +295,8 @@ impl Sockets {
         if took {
             self.raise_readable();
         }
-        if self.must_look() {
+        // For new errors the receive has looked.
+        if self.engine().is_some_and(|engine| engine.is_look_due() || engine.is_overflowing()) {
             self.look();
             if self.forget_if_closed(id) {
                 return Receive::Kernel;
@@ -501,16 +502,13 @@ impl Sockets {
         }
     }
 
+    /// For calls that ask what there is, an error among it.
     #[inline]
     pub(crate) fn look_if_due(&mut self) {
-        if self.must_look() {
+        let is_due = |engine: &mut Engine| engine.is_look_due() || engine.is_overflowing() || engine.has_new_errors();
+        if self.engine().is_some_and(is_due) {
             self.look();
         }
-    }
-
-    #[inline]
-    fn must_look(&mut self) -> bool {
-        self.engine().is_some_and(|engine| engine.is_look_due() || engine.is_overflowing() || engine.has_new_errors())
     }
 
     /// Looks at the watch and follows what it says: what comes of it may go deep, and this is part of every call.
