@@ -1,5 +1,6 @@
-//! All that ends a thread's sleep, behind one descriptor: a wait for one takes the kernel half a microsecond less than
-//! poll(2) of five, however many queues a port has.
+//! All that ends a thread's sleep, behind one descriptor: a wait for one takes the kernel less than poll(2) of five, however
+//! many queues a port has. With both ends of sockperf asleep on one CPU half a round trip went from 5.65 to 5.48 us by it and by
+//! what else a sleep saves (a look at the watch); the kernel's own takes 5.37 (6 interleaved rounds, two queues, veth, 6.18).
 //!
 //! Whether the thread is woken where the sender runs, as by poll(2), is up to `ep_poll_callback`: kernels in which it passes the
 //! sender's hint on (`wake_up_sync`) do so, older ones let the scheduler choose.
