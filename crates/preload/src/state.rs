@@ -96,16 +96,7 @@ pub fn with_subject<R>(subject: Subject, work: impl FnOnce(&mut Sockets) -> R) -
     })
 }
 
-/// Runs `work` on an engine, and tells it whether the gate is biased: then no other thread has entered since this one was in
-/// last, as that would have taken the bias away, and to get it back takes many entries.
-pub fn with_engine<R>(engine: usize, work: impl FnOnce(bool, &mut Sockets) -> R) -> Option<R> {
-    enter_for(Subject::Engine(engine), |engine, sockets| {
-        sockets.end_send_run();
-        work(ENGINES[engine].is_biased(), sockets)
-    })
-}
-
-/// The same as [`with_subject`] for a send, which goes on with the run of sends that it belongs to.
+/// The same for a send, which goes on with the run of sends that it belongs to.
 #[inline]
 pub fn send_with<R>(subject: Subject, work: impl FnOnce(&mut Sockets) -> R) -> Option<R> {
     let mut after = None;

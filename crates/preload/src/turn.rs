@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use libc::{c_int, c_long, c_ulong, epoll_event, pollfd, sigset_t, timespec};
 use nearwire_socket::wait::{Pause, SpinFor, Waiter, now_ns};
-use nearwire_socket::{Bed, EndOfSleep, Sleep, Thread, WaitsFor};
+use nearwire_socket::{Bed, EndOfSleep, Thread, WaitsFor};
 use nearwire_sys::own_stack;
 
 use crate::calls::process;
@@ -147,11 +147,7 @@ impl<'m> Turns<'m> {
         }
         let at = Subject::Engine(engine);
         let on_nothing_else = also.is_empty() && !LACKS_EPOLL_PWAIT2.load(Relaxed);
-        let begin = || {
-            state::with_engine(engine, |nobody_was_here, sockets| {
-                sockets.begin_sleep(thread, waits_for, Sleep { on_nothing_else, nobody_was_here })
-            })
-        };
+        let begin = || state::with_subject(at, |sockets| sockets.begin_sleep(thread, waits_for, on_nothing_else));
         let Some(bed) = own_stack::run(begin) else {
             return Turn::Again;
         };

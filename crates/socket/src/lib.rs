@@ -67,4 +67,4 @@ pub use sharing::{SharingAnswer, SharingQuestion};
 pub use sleepers::set::EndOfSleep;
 pub use sleepers::{Thread, WaitsFor};
 pub use sockets::Sockets;
-pub use transfer::{Bed, Delivery, News, Receive, ShadowSaid, Sleep};
+pub use transfer::{Bed, Delivery, News, Receive, ShadowSaid};

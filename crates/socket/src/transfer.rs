@@ -74,15 +74,6 @@ pub enum Receive<R> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct News(u32);
 
-/// What is known of a thread that is about to sleep.
-#[derive(Clone, Copy, Debug)]
-pub struct Sleep {
-    /// The program has no descriptors of its own that end it.
-    pub on_nothing_else: bool,
-    /// No other thread has done anything here since this one looked last.
-    pub nobody_was_here: bool,
-}
-
 /// What a shadow answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ShadowSaid {
@@ -599,18 +590,17 @@ impl Sockets {
         }
     }
 
-    /// A thread is about to sleep.
-    pub fn begin_sleep(&mut self, thread: Thread, waits_for: WaitsFor, sleep: Sleep) -> Bed {
+    /// A thread is about to sleep. `on_nothing_else`: the program has no descriptors of its own that end it.
+    pub fn begin_sleep(&mut self, thread: Thread, waits_for: WaitsFor, on_nothing_else: bool) -> Bed {
         self.follow_sharing(true);
         let (is_new, wake) = self.sleepers.begin(thread, waits_for);
-        let is_new = is_new && !sleep.nobody_was_here;
         let mut bed = Bed { is_new, wake, watch: None, ports: [None; PORTS_SLEPT_ON], set: None };
         if let EngineState::Open(engine) = &mut self.engine
             && !is_new
         {
             let watch = engine.watch().descriptor();
             bed.watch = Some(watch.as_raw_fd());
-            if sleep.on_nothing_else && self.sleepers.is_only_one() && wake.is_some() {
+            if on_nothing_else && self.sleepers.is_only_one() && wake.is_some() {
                 bed.set = self.sleepers.set(thread, watch, engine.ports_generation(), engine.receive_sockets());
             }
             if bed.set.is_none() {
