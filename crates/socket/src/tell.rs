@@ -7,7 +7,6 @@ use crate::sockets::{EngineState, Sockets};
 use crate::status::{self, Counter, SocketCounter, Writer};
 use crate::udp_socket::{Service, UdpSocket};
 use crate::wait::{does, online_cpus, spun_ns};
-use nearwire_sys::tsc::rough_ticks;
 
 impl Sockets {
     /// The page.
@@ -104,7 +103,6 @@ impl Sockets {
             return;
         }
         let EngineState::Open(engine) = &self.engine else { return };
-        self.sleepers.rest(rough_ticks(), || engine.receive_sockets());
         for socket in self.sockets.iter().flatten() {
             if let (Some(writer), Some(endpoint)) = (socket.slot.writer(), socket.endpoint()) {
                 writer.set_counter(SocketCounter::Dropped, engine.stack_ref().udp_dropped(endpoint).into());

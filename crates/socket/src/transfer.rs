@@ -522,6 +522,9 @@ impl Sockets {
         self.raise_readable();
         self.follow_sharing(false);
         self.tell_counters();
+        if let EngineState::Open(engine) = &self.engine {
+            self.sleepers.rest(rough_ticks(), || engine.receive_sockets());
+        }
     }
 
     /// Looks at the watch, and remembers what it says of shadows.

@@ -5,13 +5,13 @@
 mod near;
 
 use std::net::{SocketAddr, UdpSocket};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, RawFd};
 use std::process::Command;
 use std::time::Duration;
 
 use nearwire_frames::port::Port;
 use nearwire_socket::config::Mode;
-use nearwire_socket::{Reason, Receive, ShadowSaid};
+use nearwire_socket::{Reason, Receive, ShadowSaid, Sockets, Thread, WaitsFor};
 
 use near::{By, Near, ip};
 
@@ -54,6 +54,32 @@ fn interface_down_and_up_between_two_looks_traffic_passes_the_kernel_again() {
         near.up();
         near.is_past_the_kernel_soon(&peer, &socket);
     }
+}
+
+/// Descriptors in an epoll set.
+fn members(set: RawFd) -> usize {
+    let told = std::fs::read_to_string(format!("/proc/self/fdinfo/{set}")).unwrap();
+    told.lines().filter(|line| line.starts_with("tfd:")).count()
+}
+
+#[test]
+fn thread_that_slept_and_spins_takes_its_ports_out_of_the_set_it_slept_at() {
+    let Some((mut near, ..)) = running(Mode::Generic) else { return };
+    let (me, sockets) = (Thread { process: std::process::id(), identity: 1 }, &mut near.sockets);
+    let sleep = |sockets: &mut Sockets| {
+        assert!(sockets.begin_sleep(me, WaitsFor::Anything, true).is_new);
+        let set = sockets.begin_sleep(me, WaitsFor::Anything, true).set.expect("it is the only one that sleeps");
+        let members = members(set);
+        sockets.woken(me, 0, false, false);
+        (set, members)
+    };
+    let (set, asleep) = sleep(sockets);
+    sockets.look();
+    assert_eq!(members(set), asleep, "it may sleep again soon");
+    std::thread::sleep(Duration::from_millis(20));
+    sockets.look();
+    assert!(members(set) < asleep, "{} of {asleep}", members(set));
+    assert_eq!(sleep(sockets), (set, asleep));
 }
 
 #[test]
