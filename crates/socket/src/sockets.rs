@@ -346,8 +346,10 @@ impl Sockets {
         self.get(id).and_then(|socket| socket.tickets.first()).is_some_and(|first| *first != ticket)
     }
 
-    /// Before a number is closed or becomes a copy of another: a socket that a call waits at keeps its shadow.
-    pub fn keep_if_held(&mut self, number: i32) {
+    /// Before a number becomes a copy of another: as long as it names the socket, what a child has is left to it, and a
+    /// socket that a call waits at keeps its shadow.
+    pub fn replacing(&mut self, number: i32) {
+        self.leave_to_children(number);
         let Some(id) = self.find(number) else { return };
         if self.get(id).is_some_and(|socket| socket.holders > 0 && socket.numbers == 1) {
             self.keep_open(id);

@@ -64,10 +64,10 @@ pub fn closing(fd: c_int) {
     }
 }
 
-/// Before `new` becomes a copy of `old`: a socket that a call waits at keeps its shadow.
+/// Before `new` becomes a copy of `old`.
 pub fn replacing(old: c_int, new: c_int) {
     if old != new && marks::is_socket(new) {
-        state::with_number(new, |sockets| sockets.keep_if_held(new));
+        state::with_number(new, |sockets| sockets.replacing(new));
     }
 }
 

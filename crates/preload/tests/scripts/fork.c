@@ -106,6 +106,26 @@ SCRIPT(what_waits_at_a_socket_that_the_parent_closes_is_the_childs) {
     EPOLL_WAIT(epoll_set, 10, 0);
 }
 
+SCRIPT(what_waits_at_a_socket_that_the_parent_replaces_by_dup2_is_the_childs) {
+    char byte;
+    a = bound(0), b = bound(1);
+    epoll_set = EPOLL();
+    EPOLL_ADD(epoll_set, a, EPOLLIN | EPOLLOUT);
+    CALL(pipe(pipes));
+    CALL(pipe(pipes + 2));
+    pid_t child = fork_child("child", child_reads_when_told);
+    FAR_SENDS(.to = PORT(0), .size = 5, .count = 2);
+    EPOLL_WAIT(epoll_set, 10, 0);
+    CALL(dup2(b, a));
+    EPOLL_WAIT(epoll_set, 10, 0);
+    CALL(write(pipes[1], "g", 1));
+    CALL(read(pipes[2], &byte, 1));
+    EPOLL_WAIT(epoll_set, 10, 0);
+    CALL(write(pipes[1], "e", 1));
+    reap(child);
+    EPOLL_WAIT(epoll_set, 10, 0);
+}
+
 static int child_does_nothing(void) { return 0; }
 
 SCRIPT(what_came_before_a_connect_is_still_there) {
