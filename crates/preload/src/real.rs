@@ -27,6 +27,8 @@ use libc::{
     sigaction as action, sigset_t, size_t, sockaddr, socklen_t, ssize_t, timespec, timeval,
 };
 
+use crate::signals::mask;
+
 /// What a new thread of C begins with.
 pub type ThreadStart = extern "C" fn(*mut c_void) -> *mut c_void;
 
@@ -55,15 +57,10 @@ impl Next {
     /// looks for a name behind it would wait for ever.
     #[cold]
     fn find(&self) -> *mut c_void {
-        // SAFETY: an all-zero set is one; both are live sets; the name ends in NUL.
-        let mut found = unsafe {
-            let (mut all, mut before): (sigset_t, sigset_t) = (std::mem::zeroed(), std::mem::zeroed());
-            libc::sigfillset(&raw mut all);
-            libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, &raw mut before);
-            let found = libc::dlsym(libc::RTLD_NEXT, self.name.as_ptr());
-            libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, ptr::null_mut());
-            found
-        };
+        let before = mask::set_mask(u64::MAX);
+        // SAFETY: the name ends in NUL.
+        let mut found = unsafe { libc::dlsym(libc::RTLD_NEXT, self.name.as_ptr()) };
+        mask::set_mask(before);
         if found.is_null() {
             found = self.absent.load(Ordering::Relaxed);
         }

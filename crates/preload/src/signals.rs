@@ -36,6 +36,7 @@ use crate::{real, thread};
 
 pub mod deferral;
 mod faults;
+pub mod mask;
 pub mod older;
 pub mod order;
 #[cfg(test)]
@@ -48,21 +49,6 @@ const SIGNALS: usize = 65;
 
 /// The program's handlers: address and, in bits that no address has, how it was installed. 0: none yet.
 static HANDLERS: [[AtomicUsize; 2]; SIGNALS] = [const { [const { AtomicUsize::new(0) }; 2] }; SIGNALS];
-
-/// Whether a signal has a handler that is not wrapped, for which a system call may have ended with EINTR. Calls of epoll end so after a
-/// stop and continue too (signal(7)), where none of the program's does.
-#[cold]
-pub fn has_unwrapped_handlers() -> bool {
-    (1..SIGNALS as c_int).any(|signal| {
-        // SAFETY: an all-zero action is a value of the type, and a variable. Signals of the C library's own are refused.
-        let (result, kernel) = unsafe {
-            let mut kernel = std::mem::zeroed::<Action>();
-            (real::sigaction(signal, ptr::null(), &raw mut kernel), kernel)
-        };
-        let is_handler = kernel.sa_sigaction != SIG_DFL && kernel.sa_sigaction != SIG_IGN;
-        result == 0 && is_handler && word_of(&kernel).is_none()
-    })
-}
 
 /// The program's action lacks SA_RESTART.
 const INTERRUPTS: usize = 1 << 63;
@@ -220,6 +206,21 @@ unsafe fn change(signal: usize, new: &Action, kernel: &mut Action) -> c_int {
     unsafe { real::sigaction(number, &raw const wrapped, kernel) }
 }
 
+/// Whether a signal has a handler that is not wrapped, for which a system call may have ended with EINTR. Calls of epoll end so after a
+/// stop and continue too (signal(7)), where none of the program's does.
+#[cold]
+pub fn has_unwrapped_handlers() -> bool {
+    (1..SIGNALS as c_int).any(|signal| {
+        // SAFETY: an all-zero action is a value of the type, and a variable. Signals of the C library's own are refused.
+        let (result, kernel) = unsafe {
+            let mut kernel = std::mem::zeroed::<Action>();
+            (real::sigaction(signal, ptr::null(), &raw mut kernel), kernel)
+        };
+        let is_handler = kernel.sa_sigaction != SIG_DFL && kernel.sa_sigaction != SIG_IGN;
+        result == 0 && is_handler && word_of(&kernel).is_none()
+    })
+}
+
 /// The process whose handlers the table holds.
 static OWNER: AtomicI32 = AtomicI32::new(0);
 
@@ -250,32 +251,25 @@ static CHANGING: AtomicBool = AtomicBool::new(false);
 const PATIENCE_YIELDS: u32 = 1000;
 
 struct Changing {
-    mask: libc::sigset_t,
+    before: u64,
 }
 
 impl Changing {
     fn begin() -> Changing {
-        // SAFETY: the sets are variables of this function.
-        let mask = unsafe {
-            let (mut all, mut mask) = std::mem::zeroed::<(libc::sigset_t, libc::sigset_t)>();
-            libc::sigfillset(&raw mut all);
-            libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, &raw mut mask);
-            mask
-        };
+        let before = mask::set_mask(u64::MAX);
         for _ in 0..PATIENCE_YIELDS {
             if !CHANGING.swap(true, Acquire) {
                 break;
             }
             sched_yield();
         }
-        Changing { mask }
+        Changing { before }
     }
 }
 
 impl Drop for Changing {
     fn drop(&mut self) {
         CHANGING.store(false, Release);
-        // SAFETY: the mask is a variable.
-        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const self.mask, ptr::null_mut()) };
+        mask::set_mask(self.before);
     }
 }

@@ -12,7 +12,7 @@ use nearwire_sys::own_stack;
 
 use crate::calls::process;
 use crate::real;
-use crate::signals::{self, deferral};
+use crate::signals::{self, mask};
 use crate::state::{self, Subject};
 use crate::thread::{
     self, CALL_MASK_IS_OVER, CANCEL_ASKED, HANDLERS_UNDER_CALL_MASK, INTERRUPTS, NO_CALL_MASK, RESTARTS, ThreadState,
@@ -311,14 +311,14 @@ pub struct HeldSignals {
 impl HeldSignals {
     /// Holds all back.
     pub fn hold() -> HeldSignals {
-        HeldSignals { before: deferral::set_mask(u64::MAX) }
+        HeldSignals { before: mask::set_mask(u64::MAX) }
     }
 }
 
 impl Drop for HeldSignals {
     fn drop(&mut self) {
         // One that came meanwhile waits for the end of the call.
-        deferral::set_mask(self.before | thread::current().deferred.load(Relaxed));
+        mask::set_mask(self.before | thread::current().deferred.load(Relaxed));
     }
 }
 
@@ -331,13 +331,13 @@ struct CallMask {
 
 impl CallMask {
     fn put(mask: &sigset_t) -> CallMask {
-        let (thread, mask) = (thread::current(), deferral::to_bits(mask));
+        let (thread, mask) = (thread::current(), mask::to_bits(mask));
         // No signal changes these between: all are held back.
-        let before = deferral::set_mask(u64::MAX) & !thread.deferred.load(Relaxed);
+        let before = mask::set_mask(u64::MAX) & !thread.deferred.load(Relaxed);
         thread.mask_before.store(before, Relaxed);
         thread.call_mask.store(mask, Relaxed);
         thread.has_call_mask.store(HANDLERS_UNDER_CALL_MASK, Relaxed);
-        deferral::set_mask(mask | thread.deferred.load(Relaxed));
+        mask::set_mask(mask | thread.deferred.load(Relaxed));
         CallMask { is_interrupted: false }
     }
 }
@@ -348,7 +348,7 @@ impl Drop for CallMask {
         // First, as a signal that only the call's mask lets through may still come before that is gone.
         let how = if self.is_interrupted { HANDLERS_UNDER_CALL_MASK } else { CALL_MASK_IS_OVER };
         thread.has_call_mask.store(how, Relaxed);
-        deferral::set_mask(thread.mask_before.load(Relaxed) | thread.deferred.load(Relaxed));
+        mask::set_mask(thread.mask_before.load(Relaxed) | thread.deferred.load(Relaxed));
         if thread.attention.load(Relaxed) & (RESTARTS | INTERRUPTS) == 0 {
             thread.has_call_mask.store(NO_CALL_MASK, Relaxed);
         }

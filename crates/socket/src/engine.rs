@@ -314,12 +314,11 @@ impl Engine {
     /// waits for a socket where the sender ran, as it does for its own sockets, and who waits for a set of them elsewhere.
     pub fn sleep_on_ports(&mut self) -> [Option<RawFd>; PORTS_SLEPT_ON] {
         let mut ports = [None; PORTS_SLEPT_ON];
-        let sockets = || self.interfaces.attached.iter().flat_map(|attached| attached.port.receive_sockets());
-        if self.watches_ports || sockets().nth(PORTS_SLEPT_ON).is_some() {
+        if self.watches_ports || self.receive_sockets().nth(PORTS_SLEPT_ON).is_some() {
             self.watch_ports();
             return ports;
         }
-        ports.iter_mut().zip(sockets()).for_each(|(port, socket)| *port = Some(socket.as_raw_fd()));
+        ports.iter_mut().zip(self.receive_sockets()).for_each(|(port, socket)| *port = Some(socket.as_raw_fd()));
         ports
     }
 
@@ -833,6 +832,6 @@ pub(crate) fn time_of_day_ns() -> u64 {
 }
 
 /// An epoll descriptor out of the program's way.
-fn new_epoll() -> io::Result<OwnedFd> {
+pub(crate) fn new_epoll() -> io::Result<OwnedFd> {
     Ok(place(rustix::event::epoll::create(rustix::event::epoll::CreateFlags::CLOEXEC)?))
 }

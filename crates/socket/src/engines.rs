@@ -6,7 +6,7 @@
 //!
 //! What moves is a [`Component`]: sockets, the epoll sets they are in, the sockets in those, and so on, since a set and its
 //! sockets are looked at together. [`Sockets::component_of`] says what belongs together, and whether another engine can have
-//! it: not what needs all interfaces or all datagrams of a port (groups, SO_REUSEADDR), nor frame times, nor what other
+//! it: not what needs all interfaces or all datagrams of a port (groups, ports that several have), nor frame times, nor what other
 //! processes have.
 //!
 //! ```text
@@ -531,7 +531,7 @@ impl UdpSocket {
         let Some(kept) = self.kept() else { return false };
         let options = &kept.options;
         let has_no_times = kept.ancillary.wants_times().is_none() && !self.asks_stamps;
-        options.device.is_none() && has_no_times && (!options.reuse_address || self.shares_port().is_some())
+        options.device.is_none() && has_no_times && (!options.reuse_address || self.shares_by_reuseport())
     }
 
     /// Others may have its port too: the kernel lets them.
@@ -539,10 +539,9 @@ impl UdpSocket {
         self.kept().is_none_or(|kept| kept.options.reuse_address || kept.options.reuse_port)
     }
 
-    /// The address of a socket that shares its port by SO_REUSEPORT alone: unconnected, and any of them may get a datagram.
-    fn shares_port(&self) -> Option<SocketAddr> {
-        let options = &self.kept()?.options;
-        let is_shared = options.reuse_port && !self.is_connected && self.memberships.is_empty();
-        self.local.filter(|_| is_shared)
+    /// Among sockets at its port the kernel chooses by SO_REUSEPORT alone: it is bound, unconnected and in no group.
+    fn shares_by_reuseport(&self) -> bool {
+        let is_plain = self.local.is_some() && !self.is_connected && self.memberships.is_empty();
+        is_plain && self.kept().is_some_and(|kept| kept.options.reuse_port)
     }
 }

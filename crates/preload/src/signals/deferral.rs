@@ -21,8 +21,8 @@ use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::sync::atomic::compiler_fence;
 
 use libc::{
-    SIG_BLOCK, SIG_DFL, SIG_SETMASK, SIG_UNBLOCK, SIGBUS, SIGFPE, SIGILL, SIGSEGV, SIGSYS, SIGTRAP, c_int, c_ulong,
-    c_void, sigaction as Action, sighandler_t, siginfo_t, sigset_t, timespec, ucontext_t,
+    SIG_BLOCK, SIG_DFL, SIG_UNBLOCK, SIGBUS, SIGFPE, SIGILL, SIGSEGV, SIGSYS, SIGTRAP, c_int, c_ulong, c_void,
+    sigaction as Action, sighandler_t, siginfo_t, timespec, ucontext_t,
 };
 
 use nearwire_sys::own_stack;
@@ -34,6 +34,7 @@ use crate::thread::{
 use crate::turn::{self, errno, fail};
 use crate::{cancellation, real};
 
+use super::mask::{change_mask, set_mask};
 use super::{faults, order};
 
 /// Runs one call of the library: handlers and cancellation wait for its end. Calls within calls end with the outermost.
@@ -168,37 +169,6 @@ fn unblock(signals: u64) {
 /// A signal's bit in a mask of the kernel's.
 const fn bit(signal: c_int) -> u64 {
     1 << ((signal - 1) & 63)
-}
-
-/// A mask of the C library's: that of the kernel is its first word.
-#[must_use]
-pub fn from_bits(bits: u64) -> sigset_t {
-    // SAFETY: an all-zero set is one, and it is longer than the word.
-    unsafe {
-        let mut set: sigset_t = std::mem::zeroed();
-        (&raw mut set).cast::<u64>().write_unaligned(bits);
-        set
-    }
-}
-
-/// The kernel's part of a mask.
-#[must_use]
-pub fn to_bits(set: &sigset_t) -> u64 {
-    // SAFETY: it is longer than the word.
-    unsafe { std::ptr::from_ref(set).cast::<u64>().read_unaligned() }
-}
-
-/// Sets the calling thread's mask, and gives the former one.
-pub fn set_mask(bits: u64) -> u64 {
-    change_mask(SIG_SETMASK, bits)
-}
-
-/// As pthread_sigmask(3).
-fn change_mask(how: c_int, bits: u64) -> u64 {
-    let (new, mut old) = (from_bits(bits), from_bits(0));
-    // SAFETY: both are live sets.
-    unsafe { libc::pthread_sigmask(how, &raw const new, &raw mut old) };
-    to_bits(&old)
 }
 
 /// How a handler was installed, as far as it matters here.

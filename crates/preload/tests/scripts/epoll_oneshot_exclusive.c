@@ -19,12 +19,18 @@ SCRIPT(oneshot_tells_once) {
     EPOLL_WAIT(epoll, 10, 0);
 }
 
-SCRIPT(oneshot_tells_no_error_afterwards) {
-    int a = bound(0), epoll = EPOLL();
+/* A set whose one-shot registration of a connected socket has told of a datagram. */
+static int told_once(int *socket) {
+    int a = *socket = bound(0), epoll = EPOLL();
     CALL(connect(a, V4(FAR, PORT(5))));
     EPOLL_ADD(epoll, a, EPOLLIN | EPOLLONESHOT);
     FAR_SENDS(.from = PORT(5), .to = PORT(0), .size = 3);
     EPOLL_WAIT(epoll, 10, 0);
+    return epoll;
+}
+
+SCRIPT(oneshot_tells_no_error_afterwards) {
+    int a, epoll = told_once(&a);
     far_closes(PORT(5));
     SEND(a, "nobody listens", 0);
     settle();
@@ -34,11 +40,7 @@ SCRIPT(oneshot_tells_no_error_afterwards) {
 }
 
 SCRIPT(oneshot_tells_no_hangup_afterwards) {
-    int a = bound(0), epoll = EPOLL();
-    CALL(connect(a, V4(FAR, PORT(5))));
-    EPOLL_ADD(epoll, a, EPOLLIN | EPOLLONESHOT);
-    FAR_SENDS(.from = PORT(5), .to = PORT(0), .size = 3);
-    EPOLL_WAIT(epoll, 10, 0);
+    int a, epoll = told_once(&a);
     RECV(a, 10, 0);
     CALL(shutdown(a, SHUT_RDWR));
     EPOLL_WAIT(epoll, 10, 0);
@@ -53,11 +55,7 @@ SCRIPT(oneshot_tells_no_hangup_afterwards) {
 }
 
 SCRIPT(oneshot_that_told_is_deleted_after_a_hangup) {
-    int a = bound(0), epoll = EPOLL();
-    CALL(connect(a, V4(FAR, PORT(5))));
-    EPOLL_ADD(epoll, a, EPOLLIN | EPOLLONESHOT);
-    FAR_SENDS(.from = PORT(5), .to = PORT(0), .size = 3);
-    EPOLL_WAIT(epoll, 10, 0);
+    int a, epoll = told_once(&a);
     RECV(a, 10, 0);
     CALL(shutdown(a, SHUT_RDWR));
     EPOLL_CTL(epoll, EPOLL_CTL_DEL, a, 0);
@@ -68,11 +66,7 @@ SCRIPT(oneshot_that_told_is_deleted_after_a_hangup) {
 }
 
 SCRIPT(oneshot_with_unread_data_tells_no_hangup) {
-    int a = bound(0), epoll = EPOLL();
-    CALL(connect(a, V4(FAR, PORT(5))));
-    EPOLL_ADD(epoll, a, EPOLLIN | EPOLLONESHOT);
-    FAR_SENDS(.from = PORT(5), .to = PORT(0), .size = 3);
-    EPOLL_WAIT(epoll, 10, 0);
+    int a, epoll = told_once(&a);
     CALL(shutdown(a, SHUT_RDWR));
     EPOLL_WAIT(epoll, 10, 0);
     RECV(a, 10, 0);

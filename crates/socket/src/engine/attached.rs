@@ -386,8 +386,18 @@ impl Interfaces {
     /// Takes in a port that another engine opened, and opens none.
     pub(super) fn adopt(&mut self, attached: Attached) {
         self.opens = false;
+        self.put_in(attached);
+    }
+
+    fn put_in(&mut self, attached: Attached) {
         self.generation += 1;
         self.attached.push(attached);
+    }
+
+    /// Takes all out.
+    pub(super) fn take_all(&mut self) -> Vec<Attached> {
+        self.generation += 1;
+        std::mem::take(&mut self.attached)
     }
 
     pub(super) fn has_loopback(&self) -> bool {
@@ -449,8 +459,7 @@ impl Interfaces {
                 Ok(attached) => {
                     self.links[at].refused = None;
                     self.changed = true;
-                    self.generation += 1;
-                    self.attached.push(attached);
+                    self.put_in(attached);
                     usable.add(None);
                 }
                 Err(refused) => {

@@ -54,8 +54,7 @@ impl Engine {
 
     /// Takes the ports of an engine that this one founded. `false`: they were taken before.
     pub(crate) fn take_back(&mut self, founded: &mut Engine) -> bool {
-        founded.interfaces.generation += 1;
-        for other in std::mem::take(&mut founded.interfaces.attached) {
+        for other in founded.interfaces.take_all() {
             // The next share gets these sockets.
             other.port.receive_sockets().for_each(|socket| founded.watch.remove(socket));
             let founder = self.interfaces.attached.iter_mut().find(|attached| attached.ifindex == other.ifindex);

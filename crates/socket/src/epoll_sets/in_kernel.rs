@@ -63,8 +63,7 @@ impl Sets {
     fn register(&mut self, id: SetId, interest: Interest, by_child: bool) {
         let half = &mut self.halves[id.index()];
         let Some((set, fd)) = half.descriptor.zip(Descriptor::new(interest.fd)) else { return };
-        let flags = kernel::EventFlags::from_bits_retain(interest.events.bits());
-        let data = kernel::EventData::new_u64(interest.data);
+        let (data, flags) = as_kernel_has(&interest);
         let is_known = self.since_fork.contains(&(id, interest.fd));
         let registered = if by_child && half.is_shared && !is_known {
             kernel::modify(set, fd, data, flags)
@@ -98,8 +97,7 @@ impl Sets {
             Operation::Modify => {
                 let half = &mut self.halves[set.index()];
                 let (descriptor, fd) = half.descriptor.zip(Descriptor::new(interest.fd))?;
-                let flags = kernel::EventFlags::from_bits_retain(interest.events.bits());
-                let data = kernel::EventData::new_u64(interest.data);
+                let (data, flags) = as_kernel_has(&interest);
                 // Another process that has the set may have modified it before.
                 let done = match kernel::add(descriptor, fd, data, flags) {
                     Err(Errno::EXIST) => kernel::modify(descriptor, fd, data, flags),
@@ -129,6 +127,10 @@ impl Sets {
             registered.push(Registered { set, interest, is_disarmed: false });
         }
     }
+}
+
+fn as_kernel_has(interest: &Interest) -> (kernel::EventData, kernel::EventFlags) {
+    (kernel::EventData::new_u64(interest.data), kernel::EventFlags::from_bits_retain(interest.events.bits()))
 }
 
 /// Whether the kernel has delivered a one-shot registration: it has no event left then, which only `/proc` tells (`ep_show_fdinfo`).

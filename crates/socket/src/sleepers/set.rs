@@ -8,10 +8,12 @@
 //! A frame that arrives while its port is in such a set costs whoever sends it a call into the set, also while the thread is
 //! awake, so the ports of a thread that spins are taken out again ([`Set::rest`]).
 
+use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
-use nearwire_sys::descriptor::place;
-use rustix::event::epoll::{CreateFlags, EventData, EventFlags, add, create, delete};
+use rustix::event::epoll::{EventData, EventFlags, add, delete};
+
+use crate::engine::new_epoll;
 
 /// What an event of a set says by its data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,8 +37,8 @@ pub(crate) struct Set {
 }
 
 impl Set {
-    pub(crate) fn new(wake: BorrowedFd<'_>, watch: BorrowedFd<'_>) -> rustix::io::Result<Set> {
-        let set = Set { epoll: place(create(CreateFlags::CLOEXEC)?), watch: watch.as_raw_fd(), generation: None };
+    pub(crate) fn new(wake: BorrowedFd<'_>, watch: BorrowedFd<'_>) -> io::Result<Set> {
+        let set = Set { epoll: new_epoll()?, watch: watch.as_raw_fd(), generation: None };
         set.add(wake, EndOfSleep::Wake)?;
         set.add(watch, EndOfSleep::Watch)?;
         Ok(set)

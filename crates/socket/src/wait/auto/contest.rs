@@ -4,8 +4,9 @@
 //! third it sleeps; in the others it does what passed most messages. The first trials take four parts each, as the scheduler needs
 //! some time to find CPUs for threads that spin. What passed fewer is tried again two cycles later, then four, and so on up to 32
 //! (8.6 s), what passed less than half, in fewer of them still, and a trial that goes badly is over after a quarter of its part:
-//! not one message in a hundred meets a trial of what is bad. The parts are those of the clock that all programs of the host have, so that the two ends of
-//! a conversation try the same at the same time: one alone that spins while the other sleeps finds nothing out.
+//! not one message in a hundred meets a trial of what is bad. The parts are those of the clock that all programs of the host have,
+//! so that the two ends of a conversation try the same at the same time: one alone that spins while the other sleeps finds nothing
+//! out.
 
 use super::{Doing, Why};
 
