@@ -163,6 +163,10 @@ impl World for &OfThread {
         self.passed.get()
     }
 
+    fn is_movable(&self) -> bool {
+        spinners::is_movable()
+    }
+
     fn spins(&mut self, now_ns: u64) -> bool {
         let mut place = self.place.get();
         let has_room = place.spins(now_ns);

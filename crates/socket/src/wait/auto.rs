@@ -72,6 +72,8 @@ pub trait World {
     fn sleeps(&mut self);
     /// Messages that the thread has received so far: what ways to wait are compared by.
     fn passed(&self) -> u64;
+    /// Whether it may run on several CPUs.
+    fn is_movable(&self) -> bool;
 }
 
 /// The decisions for one thread. Times are of CLOCK_MONOTONIC, which all processes of the host share, nanoseconds.
@@ -106,7 +108,7 @@ impl Auto {
             lateness: 0,
             crowded: 0,
             is_contested: false,
-            contest: Contest::new(Why::Calm),
+            contest: Contest::new(Why::Calm, false),
             ended_ns: 0,
             lost_ns: 0,
             looked_ns: 0,
@@ -209,15 +211,15 @@ impl Auto {
                 (self.is_contested, self.ended_ns, self.lost_ns) = (false, now_ns, 0);
             }
         } else if self.crowded == CROWDED_LOOKS {
-            self.contend(Why::Crowded, now_ns);
+            self.contend(Why::Crowded, now_ns, world);
         } else if self.lost_ns >= CONTEST_NS {
-            self.contend(Why::Preempted, now_ns);
+            self.contend(Why::Preempted, now_ns, world);
         }
     }
 
-    fn contend(&mut self, why: Why, now_ns: u64) {
+    fn contend(&mut self, why: Why, now_ns: u64, world: &impl World) {
         if self.ended_ns == 0 || now_ns.saturating_sub(self.ended_ns) > KNOWN_NS {
-            self.contest = Contest::new(why);
+            self.contest = Contest::new(why, world.is_movable());
         } else {
             self.contest.again(why);
         }

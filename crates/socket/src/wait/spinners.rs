@@ -88,6 +88,11 @@ fn is_live(word: u64, now_ms: u64) -> bool {
     word != 0 && (age_ms <= OLD_MS || age_ms.wrapping_neg() <= OLD_MS)
 }
 
+/// Whether the calling thread may run on several CPUs.
+pub fn is_movable() -> bool {
+    only_cpu() == ANY_CPU
+}
+
 /// The CPU of a thread that is pinned to one.
 fn only_cpu() -> u64 {
     let Ok(set) = sched_getaffinity(None) else { return ANY_CPU };

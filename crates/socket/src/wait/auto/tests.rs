@@ -13,6 +13,7 @@ struct Met {
     is_in_table: bool,
     gave_way: u32,
     passed: u64,
+    is_movable: bool,
 }
 
 impl World for Met {
@@ -35,6 +36,10 @@ impl World for Met {
 
     fn passed(&self) -> u64 {
         self.passed
+    }
+
+    fn is_movable(&self) -> bool {
+        self.is_movable
     }
 }
 
@@ -163,6 +168,17 @@ fn preempted_thread_spins_where_spinning_passes_more_all_the_same() {
     assert_eq!(thread.auto.now().1, Why::Preempted);
 }
 
+/// Sleeping may pass far more a moment later, when the scheduler has both ends on one CPU; spinning keeps them apart.
+#[test]
+fn preempted_thread_that_may_move_spins_only_where_that_passes_several_times_as_many() {
+    for (costs_ns, best) in [([10_000, 12_000, 20_000], Doing::Sleeps), ([2_000, 12_000, 20_000], Doing::Spins)] {
+        let mut thread = Thread::new();
+        thread.met.is_movable = true;
+        thread.wait_for(3 * CYCLE_NS, costs_ns, neighbour());
+        assert_eq!(thread.wait_for(CYCLE_NS, costs_ns, neighbour()), best);
+    }
+}
+
 #[test]
 fn two_ends_on_one_cpu_give_way() {
     let mut thread = Thread::new();
@@ -261,7 +277,7 @@ fn kernel_threads_that_preempt_for_microseconds_are_no_contest() {
 
 #[test]
 fn all_programs_try_the_same_at_the_same_time() {
-    let mut contest = Contest::new(Why::Crowded);
+    let mut contest = Contest::new(Why::Crowded, false);
     let mut done = |part: u64, passed: u64| contest.follow(9 * CYCLE_NS + (part << PART_SHIFT), passed);
     let first = [Doing::Spins, Doing::GivesWay, Doing::Sleeps, Doing::Sleeps];
     for part in 0..16 {
@@ -275,7 +291,7 @@ fn all_programs_try_the_same_at_the_same_time() {
 
 #[test]
 fn trial_that_goes_as_badly_as_before_is_broken_off() {
-    let mut contest = Contest::new(Why::Preempted);
+    let mut contest = Contest::new(Why::Preempted, false);
     let (mut passed, mut tried) = (0, [0; 2]);
     let quarters = 64 * 8;
     for quarter in 0..quarters {
@@ -291,7 +307,7 @@ fn trial_that_goes_as_badly_as_before_is_broken_off() {
 
 #[test]
 fn thread_that_stands_still_through_its_first_trials_does_not_repeat_them_for_ever() {
-    let mut contest = Contest::new(Why::Preempted);
+    let mut contest = Contest::new(Why::Preempted, false);
     for cycle in 16..20 {
         contest.follow(cycle * CYCLE_NS + 15 * (1 << PART_SHIFT), 0);
     }
