@@ -98,7 +98,7 @@ impl Flow {
         Some((ready, self.target.as_ref()?))
     }
 
-    /// The kernel was asked about the path, and knows of nothing in the way.
+    /// The kernel was asked about the path, and knows of no smaller MTU.
     pub(crate) fn path_is_free(&mut self) {
         if let Ok(ready) = &mut self.outcome {
             ready.hop.sure_bytes = ready.hop.mtu_bytes;

@@ -3,7 +3,7 @@
 //! No sockets, no clock, no system calls, and no allocation once endpoints are open and have sent, but where more datagrams
 //! wait to be read than ever before. The stack lives
 //! beside the kernel's, not in its place: the kernel keeps ARP, neighbour discovery, ICMP, IGMP, fragments, routes and
-//! all ports that are not ours, and tells what it knows by [`Update`]s.
+//! all ports that are not ours, and what it knows comes in as [`Update`]s.
 //!
 //! # The journey of a frame
 //!

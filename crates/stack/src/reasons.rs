@@ -58,7 +58,7 @@ reasons! {
         Protocol => "the packet carries a protocol that this stack does not serve",
         /// The destination is no address of this host.
         OtherAddress => "the packet is addressed to no address of this host",
-        /// A group that nobody here joined.
+        /// A group that no endpoint joined.
         GroupNotJoined => "the packet is for a group that is not joined on its interface",
     }
 }
@@ -93,7 +93,7 @@ reasons! {
 reasons! {
     /// Why a datagram has to be sent through the kernel, which will send it, or say what is wrong.
     NeedsKernel {
-        /// The endpoint was closed or is of another stack.
+        /// The endpoint was closed or belongs to another stack.
         NoEndpoint => "the endpoint is closed",
         /// The endpoint has no local port yet: the kernel chooses one.
         NotBound => "the endpoint has no local port yet",

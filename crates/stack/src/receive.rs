@@ -64,7 +64,7 @@ pub enum Verdict {
         /// How many: more than one only of a group or broadcast datagram.
         copies: u32,
     },
-    /// It was for this host, and nobody has it.
+    /// It was for this host, and no endpoint is bound to its port.
     Dropped(Dropped),
     /// It is the kernel's business.
     NotOurs(NotOurs),

@@ -11,7 +11,7 @@ use crate::udp::{Datagram, EndpointId, Udp};
 /// What a stack is made with.
 #[derive(Clone, Copy, Debug)]
 pub struct StackConfig {
-    /// A random number: keys the hash tables and starts the IPv4 identifications. Whoever knows it can choose flows that
+    /// A random number: keys the hash tables and starts the IPv4 identifications. A peer that knows it can choose flows that
     /// are slow to look up.
     pub secret: u64,
     /// How many datagrams may wait to be read, over all endpoints. SO_RCVBUF bounds each of them; this bounds what a program
@@ -19,8 +19,8 @@ pub struct StackConfig {
     pub queue_slots: u32,
     /// The longest datagram that waits without memory of its own being allocated, bytes: at least the largest MTU in use.
     pub queue_slot_bytes: usize,
-    /// Whoever feeds the stack answers [`Stack::take_path_question`]. Without that, packets go as long as interface and route
-    /// carry, unless an [`Update::Path`] said otherwise.
+    /// The caller answers [`Stack::take_path_question`]. Without that, packets are as long as the MTU of interface and route
+    /// allows, unless an [`Update::Path`] gave a smaller one.
     pub asks_paths: bool,
     /// `net.ipv4.ip_default_ttl` and `net.ipv6.conf.*.hop_limit`.
     pub default_ttl: u8,
@@ -66,7 +66,7 @@ impl Stack {
         &self.statistics
     }
 
-    /// Says that there is a port on an interface, and what it takes off the stack's hands.
+    /// Adds a port on an interface, with the checksum work that it does in hardware.
     pub fn attach_port(&mut self, ifindex: u32, offers: Offers) -> PortId {
         self.tables.attach_port(ifindex, offers)
     }
@@ -90,7 +90,7 @@ impl Stack {
     /// The interface by which `destination` is reached, through `device` where that is given.
     ///
     /// # Errors
-    /// None that this stack could send by: the reason.
+    /// There is no interface that this stack could send by: the reason.
     pub fn interface_for(&self, destination: IpAddr, device: Option<u32>) -> Result<u32, NeedsKernel> {
         let query = Query { destination: destination.into(), source: None, ifindex: device };
         self.tables.way(query).map(|way| way.ifindex)
@@ -102,24 +102,24 @@ impl Stack {
         self.tables.resync(self.hash, updates);
     }
 
-    /// A neighbour (interface index, IP address) that is in use though stale; each is said once. The kernel does not see
+    /// A neighbour (interface index, IP address) that is in use though stale; each is reported once. The kernel does not see
     /// our frames, so ask it to confirm: RTM_NEWNEIGH with NTF_USE.
     pub fn take_stale_neighbour(&mut self) -> Option<(u32, IpAddr)> {
         self.tables.take_stale_neighbour()
     }
 
-    /// After [`NeedsKernel::PathUnknown`]: the way (interface index, destination) that the kernel is to be asked about. With an
+    /// After [`NeedsKernel::PathUnknown`]: the path (interface index, destination) that the kernel must be asked about. With an
     /// [`Update::Path`] the same send goes on.
     pub fn take_path_question(&mut self) -> Option<(u32, IpAddr)> {
         self.tables.take_path_question()
     }
 
-    /// What was told of paths may be wrong: all is asked for anew.
+    /// Cached path MTUs may be out of date: all are asked for again.
     pub fn forget_paths(&mut self) {
         self.tables.forget_paths();
     }
 
-    /// The interfaces by which something is known of the way to a destination, which a router has just told of.
+    /// The interfaces with a cached path to a destination that a router has just sent an error about.
     pub fn interfaces_of_path(&self, destination: IpAddr) -> impl Iterator<Item = u32> {
         self.tables.interfaces_of_path(destination)
     }

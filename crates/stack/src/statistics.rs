@@ -1,4 +1,4 @@
-//! Plain counters. Nothing resets them; whoever wants a rate takes differences.
+//! Plain counters. Nothing resets them; for a rate, take differences.
 
 use crate::address::Family;
 use crate::reasons::{Dropped, NeedsKernel, NotOurs};

@@ -102,7 +102,7 @@ pub struct Tables {
     /// Groups that endpoints joined, and how many did.
     endpoint_groups: HashMap<(u32, Address), u32, KeyedHash>,
     paths: Paths,
-    /// Whoever feeds the tables can be asked about paths; else what it did not tell of is taken for free of obstacles.
+    /// The caller answers questions about paths; otherwise a path without an entry is assumed to carry the interface's MTU.
     asks_paths: bool,
     has_policy_rules: bool,
     stale_used: Vec<(u32, Address)>,
@@ -191,7 +191,7 @@ impl Tables {
         self.paths.take_wanted().map(|(ifindex, destination)| (ifindex, destination.to_ip()))
     }
 
-    /// What was told of paths may be wrong: all is asked for anew.
+    /// Cached path MTUs may be out of date: all are asked for again.
     pub(crate) fn forget_paths(&mut self) {
         self.paths.forget();
         self.generation += 1;

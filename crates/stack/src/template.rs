@@ -49,7 +49,7 @@ pub(crate) struct PerDatagram {
     pub(crate) checksum: SendChecksum,
 }
 
-/// Who computes the UDP checksum.
+/// Where the UDP checksum is computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SendChecksum {
     /// The stack.

@@ -1,4 +1,4 @@
-//! UDP: endpoints, whom a datagram is for, and what waits to be read.
+//! UDP: endpoints, the choice of a datagram's endpoint, and the receive queues.
 
 pub(crate) mod demux;
 pub(crate) mod endpoint;

@@ -15,7 +15,7 @@ use crate::udp::demux::Incoming;
 const PAYLOAD: [u8; 64] = [0; 64];
 
 impl Stack {
-    /// Makes a frame as the last that this endpoint sent, and looks for whom an answer to it would be. `true`: it is for this
+    /// Builds a frame like the last that this endpoint sent, and looks up the endpoint of an answer to it. `true`: it is for this
     /// endpoint. A group does not answer, and a way that has to be resolved anew is left to the next send.
     #[cold]
     pub fn udp_warm(&self, id: EndpointId) -> bool {

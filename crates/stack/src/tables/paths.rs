@@ -1,8 +1,8 @@
-//! What the kernel knows of the ways to single destinations: the MTU that routers told it of.
+//! Path MTUs of single destinations, as routers reported them to the kernel.
 //!
 //! The kernel keeps such an MTU beside the route, for one destination (`struct fib_nh_exception`, `struct rt6_exception`), and
-//! tells nobody. So whoever feeds the tables asks it, once for each destination, and again after an ICMP message. Nearly
-//! all datagrams are too short for it to matter: [`sure_bytes`] go every way, and who sends no more is never asked for.
+//! sends no notification. So the caller asks for it once per destination, and again after an ICMP message. Nearly
+//! all datagrams are too short for it to matter: every path carries [`sure_bytes`], and shorter packets need no question.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -10,16 +10,16 @@ use std::net::IpAddr;
 use crate::address::Address;
 use crate::hash::KeyedHash;
 
-/// Destinations that are remembered. Beyond that all are forgotten, and asked for anew.
+/// Destinations that are cached. Beyond that all entries are dropped and asked for again.
 const DESTINATIONS_MOST: usize = 1 << 16;
 /// The least MTU that the kernel believes: `net.ipv4.route.min_pmtu` as it is by default (`DEFAULT_MIN_PMTU`), and that of IPv6.
 const LEAST_BYTES_V4: u32 = 552;
 const LEAST_BYTES_V6: u32 = 1280;
 
-/// What the kernel answered about the way to a destination.
+/// What the kernel answered about the path to a destination.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Path {
-    /// The longest packet that the path carries, bytes; `None`: no router told of one.
+    /// The longest packet that the path carries, bytes; `None`: no router reported one.
     pub mtu_bytes: Option<u32>,
     /// It is less than the kernel believes, so routers may fragment (`fnhe_mtu_locked`).
     pub is_mtu_locked: bool,
@@ -42,7 +42,7 @@ pub(crate) const fn sure_bytes(destination: Address) -> u32 {
 #[derive(Debug)]
 pub(super) struct Paths {
     known: HashMap<(u32, Address), Path, KeyedHash>,
-    /// What a send wanted to know.
+    /// The destination that a send needs the path MTU of.
     wanted: Option<(u32, Address)>,
 }
 
@@ -63,7 +63,7 @@ impl Paths {
         self.wanted.take()
     }
 
-    /// `true`: flows that rest on what was known, or on nothing, are wrong now.
+    /// `true`: flows that cached the former answer, or none, are out of date.
     pub(super) fn learn(&mut self, ifindex: u32, destination: Address, path: Option<Path>) -> bool {
         let key = (ifindex, destination);
         let Some(path) = path else { return self.known.remove(&key).is_some() };
@@ -75,7 +75,7 @@ impl Paths {
         is_full || before.unwrap_or_default() != path
     }
 
-    /// Routes changed: what routers told of the old ones is not true of the new ones.
+    /// Routes changed: reports about the old ones do not hold for the new ones.
     pub(super) fn routes_changed(&mut self) {
         self.known.retain(|_, path| *path == Path::default());
     }
@@ -84,7 +84,7 @@ impl Paths {
         self.known.clear();
     }
 
-    /// All that there is about a destination, on whatever interface.
+    /// All entries of a destination, on any interface.
     pub(super) fn interfaces_to(&self, destination: Address) -> impl Iterator<Item = u32> {
         self.known.keys().filter(move |(_, known)| *known == destination).map(|(ifindex, _)| *ifindex)
     }
@@ -99,7 +99,7 @@ mod tests {
         let mut paths = Paths::new(KeyedHash::new(1));
         let there = Address(7);
         let narrow = Path { mtu_bytes: Some(1400), is_mtu_locked: false };
-        assert!(!paths.learn(2, there, Some(Path::default())), "nothing in the way, as was hoped");
+        assert!(!paths.learn(2, there, Some(Path::default())), "no smaller MTU, as was assumed");
         assert!(paths.learn(2, there, Some(narrow)));
         assert!(!paths.learn(2, there, Some(narrow)));
         assert_eq!((paths.get(2, there), paths.get(3, there)), (Some(narrow), None));

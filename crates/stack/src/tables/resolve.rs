@@ -1,6 +1,6 @@
 //! From a destination to everything a frame needs: interface, port, hardware addresses, source, MTU.
 //!
-//! Slow on purpose-built paths only: a flow keeps the outcome until the generation of the tables changes.
+//! Slow path: a flow caches the outcome until the generation of the tables changes.
 
 use nearwire_wire::MacAddress;
 use nearwire_wire::ethernet::{VlanTag, VlanTags};
@@ -47,7 +47,7 @@ pub(crate) struct NextHop {
     pub(crate) ifindex: u32,
     /// Longest packet for this destination, as far as the kernel was asked.
     pub(crate) sure_bytes: u32,
-    /// The same, provided that no router told of less.
+    /// The same, unless a router reported a smaller MTU.
     pub(crate) mtu_bytes: u32,
     /// Longest packet of the interface.
     pub(crate) link_mtu_bytes: u32,

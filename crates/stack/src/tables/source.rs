@@ -1,4 +1,4 @@
-//! Which of this host's addresses a packet is sent from, when nobody said.
+//! Chooses the source address of a packet when the program gave none.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 

@@ -1,4 +1,4 @@
-//! What the kernel tells of links, addresses, routes, neighbours and groups, in the shape of rtnetlink's messages.
+//! Changes of links, addresses, routes, neighbours and groups, in the shape of rtnetlink's messages.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -13,7 +13,7 @@ use super::paths::Path;
 pub enum Update {
     /// RTM_NEWLINK: a link came or changed.
     NewLink(Link),
-    /// RTM_DELLINK: a link went, and with it all that hangs on it.
+    /// RTM_DELLINK: a link was removed, with its addresses, routes and neighbours.
     DelLink {
         /// Interface index.
         ifindex: u32,
@@ -60,13 +60,13 @@ pub enum Update {
         /// The group.
         group: IpAddr,
     },
-    /// What the kernel knows of the way to a destination ([`Stack::take_path_question`](crate::Stack::take_path_question)).
+    /// What the kernel knows of the path to a destination ([`Stack::take_path_question`](crate::Stack::take_path_question)).
     Path {
         /// Interface index.
         ifindex: u32,
         /// The far end.
         destination: IpAddr,
-        /// The answer; `None`: it is not true any more, and is to be asked for again.
+        /// The answer; `None`: it is out of date and must be asked for again.
         path: Option<Path>,
     },
     /// Whether there are routing rules other than the kernel's own three (`ip rule`).

@@ -25,7 +25,7 @@ use super::endpoint::{Endpoint, Key};
 use super::group::Groups;
 use super::slab::Slab;
 
-/// What of a datagram decides whom it is for.
+/// The fields of a datagram that decide which endpoint gets it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Incoming {
     pub(crate) source: Address,

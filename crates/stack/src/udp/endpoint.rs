@@ -29,7 +29,7 @@ pub enum PathMtuDiscovery {
     /// `IP_PMTUDISC_WANT`, the default: this host fragments, routers do not.
     #[default]
     Want,
-    /// `IP_PMTUDISC_DO`: nobody fragments.
+    /// `IP_PMTUDISC_DO`: neither this host nor a router fragments.
     Do,
     /// `IP_PMTUDISC_PROBE`: as `Do`, and the path's MTU is ignored.
     Probe,

@@ -10,7 +10,7 @@ use super::{Endpoint, EndpointId, Udp};
 #[derive(Debug)]
 #[must_use = "dropped, the endpoint is closed and what waits is lost"]
 pub struct MovedEndpoint {
-    /// Without queue, group and remembered way: these belong to a stack.
+    /// Without queue, group and cached path: these belong to a stack.
     endpoint: Endpoint,
     reuseport: Option<Reuseport>,
     waiting: Vec<Waiting>,
@@ -18,7 +18,7 @@ pub struct MovedEndpoint {
     bytes: Vec<u8>,
 }
 
-/// What its SO_REUSEPORT group was.
+/// The SO_REUSEPORT group it belonged to.
 #[derive(Clone, Copy, Debug)]
 struct Reuseport {
     has_connected: bool,
@@ -61,7 +61,7 @@ impl Stack {
     }
 
     /// Puts an endpoint of another stack into this one. Every call does what it would have done there, under the new name,
-    /// as far as the two stacks were told the same of the host.
+    /// as far as the two stacks know the same of the host.
     ///
     /// Nobody is asked whether its address is free: it was, and the two stacks are of one process. Among endpoints with the
     /// same address it is the newest. What waits is [announced](Stack::take_readable), also what the first stack announced

@@ -2,7 +2,7 @@
 //!
 //! One pool of slots for all endpoints; an endpoint's queue is a chain through it. Free slots are reused last in, first out,
 //! so that a small backlog stays in a small, warm part of the memory. The pool grows by slabs when more datagrams wait than
-//! ever before; how much one endpoint may have is the business of its SO_RCVBUF.
+//! ever before; SO_RCVBUF limits each endpoint.
 
 use std::net::{IpAddr, SocketAddr};
 

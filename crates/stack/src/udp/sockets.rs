@@ -145,7 +145,7 @@ impl Stack {
     /// Binds to an address (`0.0.0.0` and `::` mean any) and a port, which is not 0: the kernel chooses ports.
     ///
     /// # Errors
-    /// The address is of another family, or taken.
+    /// The address belongs to another family, or is in use.
     pub fn udp_bind(&mut self, id: EndpointId, address: SocketAddr) -> Result<(), BindError> {
         let endpoint = self.udp.endpoints.get_mut(id).ok_or(BindError::NoEndpoint { address })?;
         if endpoint.key.local_port != 0 {

@@ -8,7 +8,7 @@ use super::{Datagram, EndpointId, Udp};
 
 impl Stack {
     /// Lets each endpoint have so much beyond its SO_RCVBUF, bytes, as long as a quarter of all slots is enough for what waits. It is
-    /// for frames that would be kept in a ring, without being charged, if nobody had to find out whom they are for.
+    /// for frames that would stay in a ring, uncharged, if they did not have to be sorted by endpoint.
     pub fn udp_allow_beyond_buffer(&mut self, allowance_bytes: u64) {
         self.udp.pool.allow(allowance_bytes);
     }
@@ -35,7 +35,7 @@ impl Stack {
         queued.is_ok()
     }
 
-    /// The kernel has datagrams that come before what arrives, and for which [`Stack::udp_has_room`] said no; or it has no more. What
+    /// The kernel has datagrams that are older than what arrives, and [`Stack::udp_has_room`] is `false` for them; or it has no more. What
     /// arrives meanwhile is dropped and counted, as the kernel would: older ones fill the receive buffer.
     pub fn udp_set_behind_kernel(&mut self, id: EndpointId, is_behind: bool) {
         if let Some(endpoint) = self.udp.endpoints.get_mut(id) {
@@ -43,7 +43,7 @@ impl Stack {
         }
     }
 
-    /// The kernel dropped so many datagrams of an endpoint for want of room (`sk_drops` of the shadow): they are told with ours.
+    /// The kernel dropped so many datagrams of an endpoint for want of room (`sk_drops` of the shadow): they are reported with those of this stack.
     pub fn udp_add_dropped(&mut self, id: EndpointId, datagrams: u32) {
         if let Some(endpoint) = self.udp.endpoints.get_mut(id) {
             endpoint.dropped = endpoint.dropped.wrapping_add(datagrams);
