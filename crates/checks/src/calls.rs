@@ -4,6 +4,7 @@
 mod choices;
 mod frames;
 mod model;
+mod waiting;
 
 use std::cell::RefCell;
 use std::net::{IpAddr, SocketAddr};
@@ -15,7 +16,8 @@ use nearwire_stack::{
 
 use crate::bytes::Bytes;
 use frames::Sent;
-use model::{Endpoint, Expected, Model, Waiting};
+use model::{Endpoint, Expected, Model};
+use waiting::Waiting;
 
 /// Never all in use: the model needs not know in which order receivers of a group are served.
 const QUEUE_SLOTS: u32 = 1024;

@@ -1,9 +1,5 @@
 //! Exit codes, which scripts may rely on.
 
-use std::process::ExitCode;
-
-use crate::output;
-
 /// A comparison or check found a difference.
 pub const DIFFERENCE: u8 = 1;
 /// Wrong usage or unusable input.
@@ -48,28 +44,4 @@ impl<T, E: Into<anyhow::Error>> OrExit<T> for Result<T, E> {
     fn or_exit(self, code: u8) -> Result<T, Failure> {
         self.map_err(|error| Failure { code, error: Some(error.into()) })
     }
-}
-
-/// Says why, if that has not been said, and gives the code to the shell.
-pub fn code(outcome: Outcome) -> ExitCode {
-    match outcome {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(Failure { code, error }) => {
-            if let Some(error) = error {
-                output::note(&format!("nearwire: {}", with_causes(&error)));
-            }
-            ExitCode::from(code)
-        }
-    }
-}
-
-/// The error and what caused it; most messages name their cause already.
-fn with_causes(error: &anyhow::Error) -> String {
-    let mut text = error.to_string();
-    for cause in error.chain().skip(1).map(ToString::to_string) {
-        if !text.contains(&cause) {
-            text += &format!(": {cause}");
-        }
-    }
-    text
 }

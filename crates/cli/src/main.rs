@@ -1,4 +1,4 @@
-//! The `nearwire` command: what was typed (`args`), what it means (`commands`), how it ended (`exit`).
+//! The `nearwire` command: what was typed (`args`), what it means (`commands`), how it ended (`exit`), what is printed (`output`).
 #![forbid(unsafe_code)]
 
 mod args;
@@ -15,7 +15,7 @@ fn main() -> ExitCode {
         Ok(command) => commands::run(command),
         Err(usage) => return usage,
     };
-    exit::code(result)
+    output::end(result)
 }
 
 impl args::Command {

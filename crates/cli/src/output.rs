@@ -1,12 +1,13 @@
 //! Standard output and standard error.
 
 use std::io::{ErrorKind, IsTerminal, Write};
+use std::process::ExitCode;
 
 use anyhow::Context;
 use nearwire_report::TableOptions;
 use rustix::termios::tcgetwinsize;
 
-use crate::exit::{FAILED, OrExit, Outcome};
+use crate::exit::{FAILED, Failure, OrExit, Outcome};
 
 /// Prints a whole text. A reader that has seen enough and left, as `head` does, is no failure.
 pub fn print(text: &str) -> Outcome {
@@ -20,6 +21,30 @@ pub fn print(text: &str) -> Outcome {
 /// Prints a line on standard error. That nobody reads it any more is no failure.
 pub fn note(line: &str) {
     let _ = writeln!(std::io::stderr(), "{line}");
+}
+
+/// Prints why a command failed, if that has not been printed, and gives the exit code.
+pub fn end(outcome: Outcome) -> ExitCode {
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(Failure { code, error }) => {
+            if let Some(error) = error {
+                note(&format!("nearwire: {}", with_causes(&error)));
+            }
+            ExitCode::from(code)
+        }
+    }
+}
+
+/// The error and what caused it; most messages name their cause already.
+fn with_causes(error: &anyhow::Error) -> String {
+    let mut text = error.to_string();
+    for cause in error.chain().skip(1).map(ToString::to_string) {
+        if !text.contains(&cause) {
+            text += &format!(": {cause}");
+        }
+    }
+    text
 }
 
 /// Prints what has texts of a host in it. A copy may come from a stranger, and a terminal obeys control characters.

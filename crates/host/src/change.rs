@@ -52,7 +52,7 @@ use crate::setting::{Disruption, Risk};
 pub use apply::{Applied, ApplyError, ApplyOptions, Attempt, AttemptError, apply};
 pub use device::Device;
 pub use ethtool::{ChannelField, CoalesceField, EthtoolParameter, RingField};
-pub use form::Form;
+pub use form::{Form, WordError};
 pub use hold::{Held, hold};
 pub use host::{Cause, Host, HostError};
 pub use link::LinkAttribute;
@@ -61,7 +61,7 @@ pub use places::{HOLD, Located, NotAtRunTime, Part, Scope, targets};
 pub use put_back::{Outcome, PutBack};
 pub use revert::{EntryState, RevertError, Reverted, Status, StatusEntry, revert, status};
 pub use root_host::RootHost;
-pub use target::{Target, WordError};
+pub use target::Target;
 
 /// One value of one place: what was found there and what is wanted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

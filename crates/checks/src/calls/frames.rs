@@ -12,7 +12,7 @@ use nearwire_wire::udp::{self, ChecksumState, UdpDatagram, UdpHeader};
 use crate::bytes::Bytes;
 
 use super::choices;
-use super::model::Waiting;
+use super::waiting::Waiting;
 
 /// What is wrong with a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

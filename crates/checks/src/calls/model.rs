@@ -4,34 +4,14 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use nearwire_stack::{
-    Datagram, Dropped, EndpointId, Family, InterfaceAddress, Link, LinkKind, Message, Neighbour, NotOurs,
-    OVERHEAD_BYTES, PortId, SourceFilter, UdpOptions, Update, Verdict,
+    Dropped, EndpointId, Family, InterfaceAddress, Link, LinkKind, Message, Neighbour, NotOurs, OVERHEAD_BYTES, PortId,
+    SourceFilter, UdpOptions, Update, Verdict,
 };
 use nearwire_wire::MacAddress;
 
 use super::family_of;
 use super::frames::{Fault, Sent, Spec};
-
-/// A datagram that waits.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Waiting {
-    pub(super) payload: Vec<u8>,
-    pub(super) source: SocketAddr,
-    pub(super) destination: IpAddr,
-    pub(super) ifindex: u32,
-}
-
-impl Waiting {
-    pub(super) fn of(datagram: &Datagram<'_>) -> Waiting {
-        Waiting {
-            payload: datagram.payload.to_vec(),
-            // Without the scope of link-local addresses.
-            source: SocketAddr::new(datagram.source.ip(), datagram.source.port()),
-            destination: datagram.destination,
-            ifindex: datagram.ifindex,
-        }
-    }
-}
+use super::waiting::Waiting;
 
 /// An open endpoint. IPv4 addresses are IPv4, in either family.
 #[derive(Debug)]

@@ -125,6 +125,10 @@ fn known(id: &str) -> Outcome {
     )))
 }
 
+fn journal_failure(error: JournalError) -> Failure {
+    Failure { code: exit::CANNOT, error: Some(error.into()) }
+}
+
 fn usage(message: String) -> Failure {
     Failure { code: exit::USAGE, error: Some(anyhow::anyhow!(message)) }
 }
@@ -153,7 +157,7 @@ fn open_journal(directory: &Path, identity: &HostIdentity) -> Result<Journal, Fa
     loop {
         match Journal::open(directory, identity.clone()) {
             Err(JournalError::Busy { .. }) if start.elapsed() < LOOK_MAX => std::thread::sleep(PAUSE),
-            opened => return opened.map_err(apply::journal_failure),
+            opened => return opened.map_err(journal_failure),
         }
     }
 }

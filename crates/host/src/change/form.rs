@@ -1,11 +1,21 @@
 //! How a file words a value, and the one word that the catalogue has for it.
 
 use serde::{Deserialize, Serialize};
+use thiserror::Error;
 
-use super::target::WordError;
 use crate::CpuSet;
 use crate::read::one_line;
 use crate::setting::Value;
+
+/// A word that a target cannot have.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[error("{word:?} is not {wanted}")]
+pub struct WordError {
+    /// The word.
+    pub word: String,
+    /// What it should be.
+    pub wanted: &'static str,
+}
 
 /// How a file words a value.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -3,10 +3,9 @@
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
-use thiserror::Error;
 
 use super::ethtool::{EthtoolParameter, is_wake_word};
-use super::form::{Form, switch};
+use super::form::{Form, WordError, switch};
 use super::{Device, LinkAttribute, partition};
 
 /// Where a value is written.
@@ -61,16 +60,6 @@ pub enum Target {
         /// The unit.
         unit: String,
     },
-}
-
-/// A word that a target cannot have.
-#[derive(Clone, Debug, Error, PartialEq, Eq)]
-#[error("{word:?} is not {wanted}")]
-pub struct WordError {
-    /// The word.
-    pub word: String,
-    /// What it should be.
-    pub wanted: &'static str,
 }
 
 /// How far the effect may be from what was asked for.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use nearwire_host::change::confirm::{FileWatch, Verdict, keep_or_revert};
 use nearwire_host::change::{Applied, ApplyError, ApplyOptions, apply, put_in_order};
-use nearwire_host::journal::{HostIdentity, Journal, JournalError};
+use nearwire_host::journal::{HostIdentity, Journal};
 use nearwire_sys::usage::{catch_interrupts, interrupted};
 
 use super::{Planned, ask, at, journal_directory, open_journal, plan, unix_s};
@@ -78,8 +78,4 @@ fn failure(error: ApplyError) -> Failure {
     };
     let code = if interrupted() { exit::INTERRUPTED } else { code };
     Failure { code, error: Some(error.into()) }
-}
-
-pub(super) fn journal_failure(error: JournalError) -> Failure {
-    Failure { code: exit::CANNOT, error: Some(error.into()) }
 }

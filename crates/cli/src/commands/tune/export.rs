@@ -10,7 +10,6 @@ use nearwire_host::export::{Export, Format, Interface, Request, Verdict, export,
 use nearwire_host::journal::{HostIdentity, Journal};
 use nearwire_host::{Goal, Root};
 
-use super::apply::journal_failure;
 use super::{accepted, checked, journal_directory};
 use crate::args::tune::ExportArgs;
 use crate::commands::selection::Selection;
@@ -78,7 +77,7 @@ fn applied(root: &Root, args: &ExportArgs) -> Result<BTreeSet<String>, Failure> 
         return Ok(BTreeSet::new());
     }
     let directory = journal_directory(&args.journal, &args.changes.selection.root)?;
-    let content = Journal::look(&directory, &HostIdentity::of(root)).map_err(journal_failure)?;
+    let content = Journal::look(&directory, &HostIdentity::of(root)).map_err(super::journal_failure)?;
     let blocks = content.as_ref().into_iter().flat_map(nearwire_host::journal::Content::in_effect);
     let changes = blocks.flat_map(|block| &block.entries).map(|entry| &entry.change);
     Ok(changes.filter(|change| !change.is_as_wanted()).filter_map(of_setting).collect())

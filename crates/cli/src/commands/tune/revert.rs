@@ -7,7 +7,6 @@ use nearwire_host::change::{Outcome as Became, RevertError, Reverted, RootHost, 
 use nearwire_host::journal::{HostIdentity, Journal};
 use nearwire_sys::usage::ignore_interrupts;
 
-use super::apply::journal_failure;
 use super::{ask, journal_directory, open_journal, unix_s};
 use crate::args::tune::RevertArgs;
 use crate::commands::host_root;
@@ -18,7 +17,7 @@ pub fn run(args: &RevertArgs) -> Outcome {
     let directory = &journal_directory(&args.journal, &args.root)?;
     let mut host = RootHost::new(host_root::open(&args.root)?);
     let identity = HostIdentity::of(host.root());
-    let values = Journal::look(directory, &identity).map_err(journal_failure)?.map_or(0, |content| {
+    let values = Journal::look(directory, &identity).map_err(super::journal_failure)?.map_or(0, |content| {
         content.in_effect().flat_map(|block| &block.entries).filter(|entry| !entry.change.is_as_wanted()).count()
     });
     if values == 0 {

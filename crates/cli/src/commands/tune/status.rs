@@ -6,7 +6,6 @@ use nearwire_host::change::{EntryState, RootHost, Status, StatusEntry, status};
 use nearwire_host::journal::{HostIdentity, Journal};
 use serde_json::{Value, json};
 
-use super::apply::journal_failure;
 use super::{at, journal_directory};
 use crate::args::tune::StatusArgs;
 use crate::commands::host_root;
@@ -20,7 +19,7 @@ pub fn run(args: &StatusArgs) -> Outcome {
     let directory = &journal_directory(&args.journal, &args.root)?;
     let mut host = RootHost::new(host_root::open(&args.root)?);
     let identity = HostIdentity::of(host.root());
-    let content = Journal::look(directory, &identity).map_err(journal_failure)?.unwrap_or_default();
+    let content = Journal::look(directory, &identity).map_err(super::journal_failure)?.unwrap_or_default();
     let status = status(&mut host, &content, &identity);
     let is_guarded = Journal::is_held(directory);
     output::print_of_host(&match args.json {

@@ -7,7 +7,6 @@ use nearwire_host::change::{Held, RootHost, hold};
 use nearwire_host::journal::{HostIdentity, Journal};
 use nearwire_sys::usage::{catch_interrupts, interrupted};
 
-use super::apply::journal_failure;
 use super::journal_directory;
 use crate::args::HostSource;
 use crate::args::tune::WatchArgs;
@@ -44,7 +43,7 @@ fn look(host: &mut RootHost, directory: &std::path::Path, identity: &HostIdentit
         Ok(journal) => journal,
         // An apply or revert is at work; the next look sees what it made.
         Err(nearwire_host::journal::JournalError::Busy { .. }) => return Ok(()),
-        Err(error) => return Err(journal_failure(error)),
+        Err(error) => return Err(super::journal_failure(error)),
     };
     for (id, held) in hold(host, &journal) {
         let words = match held {
