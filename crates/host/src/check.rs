@@ -7,7 +7,6 @@
 mod facts;
 mod fix;
 mod judge;
-mod number;
 mod owner;
 
 use std::collections::BTreeMap;
@@ -20,7 +19,6 @@ use facts::Facts;
 pub use fix::{Fix, When};
 use judge::Judgement;
 pub(crate) use judge::is_fulfilled;
-pub(crate) use number::numbers;
 pub use owner::Owner;
 pub(crate) use owner::Owners;
 

@@ -1,7 +1,7 @@
 //! A value to bring about: what changes and exported files start from.
 
-use crate::check::numbers;
-use crate::profile::Wanted;
+use crate::number::numbers;
+use crate::profile::{LeftOut, Wanted};
 use crate::setting::{ReadFrom, Value};
 use crate::{CpuSet, Setting};
 
@@ -27,6 +27,17 @@ impl Goal {
     #[must_use]
     pub fn id(&self) -> String {
         self.setting.instance(self.interface.as_deref())
+    }
+}
+
+impl LeftOut {
+    /// The value to bring about for somebody who accepts the risk.
+    #[must_use]
+    pub fn goal(&self) -> Option<Goal> {
+        let wanted = self.wanted.clone()?;
+        let value = value(self.setting, &wanted)?;
+        let reason = format!("{} is printed, and the risk was accepted.", self.printed);
+        Some(Goal { setting: self.setting, interface: None, cpus: None, value, wanted, reason })
     }
 }
 

@@ -28,12 +28,13 @@
 mod document;
 mod error;
 pub mod guide;
+mod table;
 mod value;
 mod wish;
 
 use std::path::{Path, PathBuf};
 
-use crate::{Goal, Setting, goal};
+use crate::Setting;
 
 pub use error::{Problem, ProfileError};
 pub use wish::{Condition, CpuGroup, CpuRelation, Verdict, Wanted, Weight, Wish};
@@ -67,17 +68,6 @@ pub struct LeftOut {
     /// The value that would follow the advice, for advice that lowers security: somebody may accept
     /// the risk.
     pub wanted: Option<Wanted>,
-}
-
-impl LeftOut {
-    /// The value to bring about for somebody who accepts the risk.
-    #[must_use]
-    pub fn goal(&self) -> Option<Goal> {
-        let wanted = self.wanted.clone()?;
-        let value = goal::value(self.setting, &wanted)?;
-        let reason = format!("{} is printed, and the risk was accepted.", self.printed);
-        Some(Goal { setting: self.setting, interface: None, cpus: None, value, wanted, reason })
-    }
 }
 
 /// The profile that is checked when none is named.

@@ -1,7 +1,7 @@
 //! Whether a value is as wanted.
 
 use super::Outcome;
-use super::number::numbers;
+use crate::number::numbers;
 use crate::profile::{CpuRelation, Wanted};
 use crate::read::placement::NOTHING_ISOLATED;
 use crate::read::split;

@@ -3,7 +3,8 @@
 
 use std::fmt::Write;
 
-use super::form::{Form, UnitState, in_systemd};
+use super::form::{Form, UnitState};
+use super::pick::in_systemd;
 use super::plan::Plan;
 use super::unit::After;
 use super::{File, grub, sysctl, systemd, text};

@@ -9,7 +9,7 @@ use std::fmt::Write;
 use super::form::Form;
 use super::interface_form::rank;
 use super::plan::{Entry, Plan};
-use super::systemd::{UNITS, tmpfiles_lines};
+use super::tmpfiles::{UNITS, tmpfiles_lines};
 use super::unit::{After, device_unit};
 use super::{File, UnitState, text};
 

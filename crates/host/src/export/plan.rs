@@ -1,8 +1,8 @@
 //! Which goal takes which form in a format, and which are left out and why.
 
-use super::form::Form;
+use super::form::{Against, Form};
 use super::interface::{is_plain, own_pci};
-use super::{Format, LeftOut, Request, form, text};
+use super::{Format, LeftOut, Request, pick, words};
 use crate::Goal;
 
 /// A goal with the form it takes.
@@ -38,7 +38,7 @@ impl<'a> Plan<'a> {
         for goal in request.goals {
             match plan.entry(format, goal) {
                 Ok(entry) => plan.entries.push(entry),
-                Err(why) => plan.left_out.push(LeftOut { id: text::one_line(&goal.id()), why }),
+                Err(why) => plan.left_out.push(LeftOut { id: words::one_line(&goal.id()), why }),
             }
         }
         plan
@@ -84,15 +84,15 @@ impl<'a> Plan<'a> {
 
     fn entry(&self, format: Format, goal: &'a Goal) -> Result<Entry<'a>, String> {
         check_interface(goal)?;
-        let forms = form::forms(goal)?;
+        let forms = pick::forms(goal)?;
         let has_pci = goal.interface.as_deref().is_some_and(|name| self.own_pci(name).is_some());
-        let form = form::pick(format, has_pci, &forms).ok_or_else(|| form::elsewhere(format, &forms))?;
+        let form = pick::pick(format, has_pci, &forms).ok_or_else(|| pick::elsewhere(format, &forms))?;
         let mut same_as = None;
         for other in self.entries.iter().filter(|other| other.goal.interface == goal.interface) {
             match other.form.against(form) {
-                form::Against::Other => {}
-                form::Against::Same => same_as = Some(other.id.clone()),
-                form::Against::Contradicts => {
+                Against::Other => {}
+                Against::Same => same_as = Some(other.id.clone()),
+                Against::Contradicts => {
                     return Err(format!("{} wants something else at the same place", other.id));
                 }
             }

@@ -7,9 +7,9 @@ use std::fmt::Write;
 use super::form::Form;
 use super::link;
 use super::plan::{Entry, Plan};
+use super::tmpfiles::{UNITS, tmpfiles_lines};
 use super::unit::After;
 use super::{File, UnitState, text};
-use crate::CpuSet;
 
 const TMPFILES: &str = "/etc/tmpfiles.d/90-nearwire.conf";
 const TUNE: &str = "nearwire-tune.service";
@@ -18,7 +18,6 @@ const SLICE: &str = "nearwire.slice";
 const PRESET: &str = "/etc/systemd/system-preset/10-nearwire.preset";
 const MODULES: &str = "/etc/modprobe.d/90-nearwire.conf";
 const MANAGER: &str = "/etc/systemd/system.conf.d/90-nearwire.conf";
-pub(super) const UNITS: &str = "/etc/systemd/system";
 
 pub(super) fn files(plan: &Plan<'_>) -> (Vec<File>, Vec<After>) {
     let parts =
@@ -86,26 +85,6 @@ fn at_boot(plan: &Plan<'_>) -> Part {
     unit += "\n[Install]\nWantedBy=multi-user.target\n";
     files.push(File::new(format!("{UNITS}/{TUNE}"), unit));
     (files, vec![After::Unit(TUNE.to_owned(), UnitState::Enabled)])
-}
-
-/// The `w` lines of a form; `directory` is that of an interface, empty for the host.
-pub(super) fn tmpfiles_lines(form: &Form, directory: &str) -> String {
-    let line = |path: &str, value: &str| format!("w {path} - - - - {value}\n");
-    match form {
-        Form::Files(files) => files.iter().map(|(path, value)| line(path, value)).collect(),
-        Form::Cpu(file, cpus, value) => cpu_names(cpus.as_ref())
-            .iter()
-            .map(|cpu| line(&format!("/sys/devices/system/cpu/{cpu}/{file}"), value))
-            .collect(),
-        Form::NicFile(file, value) => line(&format!("{directory}/{file}"), value),
-        Form::NicQueues(direction, file, value) => line(&format!("{directory}/queues/{direction}-*/{file}"), value),
-        _ => String::new(),
-    }
-}
-
-/// `cpu2`, `cpu3`, or one pattern for all.
-pub(super) fn cpu_names(cpus: Option<&CpuSet>) -> Vec<String> {
-    cpus.map_or_else(|| vec!["cpu[0-9]*".to_owned()], |cpus| cpus.iter().map(|cpu| format!("cpu{cpu}")).collect())
 }
 
 /// CPUs taken from the scheduler by a slice that is a partition.

@@ -95,7 +95,7 @@ fn all_goals() -> Vec<Goal> {
 
 /// Each goal is in exactly one comment or left out.
 fn count_each(goals: &[Goal], export: &Export) {
-    let mut expected: Vec<_> = goals.iter().map(|goal| super::text::one_line(&goal.id())).collect();
+    let mut expected: Vec<_> = goals.iter().map(|goal| super::words::one_line(&goal.id())).collect();
     let lines = export.files.iter().flat_map(|file| file.text.lines());
     let comments = lines.filter_map(|line| line.trim_start().strip_prefix("# ")?.split_once(": "));
     let mut found: Vec<_> = comments.map(|(id, _)| id.to_owned()).filter(|id| expected.contains(id)).collect();

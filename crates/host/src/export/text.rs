@@ -3,14 +3,7 @@
 use std::fmt::Write;
 
 use super::plan::Entry;
-
-/// A text in one line that ends no comment and continues none: what a reader does not see, and the
-/// backslash, become spaces.
-pub(super) fn one_line(text: &str) -> String {
-    let plain = |c: char| if (c.is_alphanumeric() || c.is_ascii_graphic()) && c != '\\' { c } else { ' ' };
-    let text: String = text.chars().map(plain).take(400).collect();
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
-}
+use super::words::one_line;
 
 /// The first lines of a file: what made it, from what, and how to take it back.
 pub(super) fn header(profile: &str, what: &str, take_back: &str) -> String {

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use super::form::Form;
 use super::interface_form::rank;
 use super::plan::{Entry, Plan};
-use super::systemd::cpu_names;
+use super::tmpfiles::cpu_names;
 use super::unit::After;
 use super::{File, text};
 

@@ -53,6 +53,14 @@ const HEXADECIMAL: [&str; 1] = ["noise.machine-check-interval"];
 /// The text to write to the setting's own file, without a newline.
 ///
 /// # Errors
+/// A text in one line that ends no comment and continues none: what a reader does not see, and the
+/// backslash, become spaces.
+pub(super) fn one_line(text: &str) -> String {
+    let plain = |c: char| if (c.is_alphanumeric() || c.is_ascii_graphic()) && c != '\\' { c } else { ' ' };
+    let text: String = text.chars().map(plain).take(400).collect();
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
 /// See [`WordError`].
 pub(crate) fn written(setting: &Setting, value: &str) -> Result<String, WordError> {
     if WORDS_FOR_NUMBERS.contains(&(setting.id, value)) {

@@ -1,15 +1,13 @@
 //! The text of a profile: keys and values with the line of each, so that a mistake is shown where
 //! it was made.
 
-use std::ops::Range;
+use toml::de::DeTable;
 
-use toml::Spanned;
-use toml::de::{DeTable, DeValue};
-
+use super::table::{Source, Table, Without};
 use super::value::{self, OPERATORS};
 use super::{Condition, LeftOut, Problem, ProfileError, Verdict, Wanted, Weight, Wish};
+use crate::Setting;
 use crate::setting::Risk;
-use crate::{Setting, catalogue};
 
 /// One file, not yet joined with what it extends.
 pub(super) struct Document {
@@ -23,12 +21,6 @@ pub(super) struct Document {
 /// What a file extends, and where it says so.
 pub(super) struct Base {
     pub name: String,
-    pub line: usize,
-}
-
-/// A setting whose inherited wishes do not count, and where the file says so.
-pub(super) struct Without {
-    pub id: &'static str,
     pub line: usize,
 }
 
@@ -196,144 +188,4 @@ fn conditions(table: &Table<'_>, key: &str) -> Result<Vec<Condition>, ProfileErr
         });
     }
     Ok(conditions)
-}
-
-/// A text and what to call it.
-pub(super) struct Source<'a> {
-    file: &'a str,
-    text: &'a str,
-}
-
-impl Source<'_> {
-    fn line(&self, span: &Range<usize>) -> usize {
-        let before = self.text.as_bytes().get(..span.start).unwrap_or_default();
-        1 + before.iter().filter(|&&byte| byte == b'\n').count()
-    }
-
-    fn error(&self, span: &Range<usize>, problem: Problem) -> ProfileError {
-        ProfileError::Text { file: self.file.to_owned(), line: self.line(span), problem }
-    }
-}
-
-/// A value with the place where it stands.
-pub(super) type Found<'a> = Spanned<DeValue<'a>>;
-
-/// One table of the text.
-pub(super) struct Table<'a> {
-    source: &'a Source<'a>,
-    keys: &'a DeTable<'a>,
-    at: Range<usize>,
-}
-
-impl<'a> Table<'a> {
-    fn new(source: &'a Source<'a>, keys: &'a DeTable<'a>, at: Range<usize>) -> Self {
-        Self { source, keys, at }
-    }
-
-    pub(super) fn error(&self, problem: Problem) -> ProfileError {
-        self.source.error(&self.at, problem)
-    }
-
-    /// The error that the value of a key is not what it should be.
-    pub(super) fn bad(&self, key: &str, found: &Found<'_>, expected: impl Into<String>) -> ProfileError {
-        let words = self.source.text.get(found.span()).unwrap_or_default();
-        let problem = Problem::Value { key: key.to_owned(), found: words.to_owned(), expected: expected.into() };
-        self.source.error(&found.span(), problem)
-    }
-
-    /// An error about the value of a key.
-    pub(super) fn error_at(&self, found: &Found<'_>, problem: Problem) -> ProfileError {
-        self.source.error(&found.span(), problem)
-    }
-
-    /// That it has no other keys than these.
-    fn only(&self, known: &[&str]) -> Result<(), ProfileError> {
-        match self.keys.keys().find(|key| !known.contains(&key.get_ref().as_ref())) {
-            None => Ok(()),
-            Some(key) => {
-                let problem = Problem::UnknownKey { key: key.get_ref().to_string(), expected: known.join(", ") };
-                Err(self.source.error(&key.span(), problem))
-            }
-        }
-    }
-
-    pub(super) fn find(&self, key: &str) -> Option<&'a Found<'a>> {
-        self.keys.get(key)
-    }
-
-    fn text(&self, key: &'static str, expected: &str) -> Result<String, ProfileError> {
-        match self.find(key) {
-            Some(found) => self.text_of(key, found),
-            None => Err(self.error(Problem::Missing { key, expected: expected.to_owned() })),
-        }
-    }
-
-    fn text_of(&self, key: &str, found: &Found<'_>) -> Result<String, ProfileError> {
-        let text = found.get_ref().as_str().filter(|text| !text.is_empty());
-        text.map(str::to_owned).ok_or_else(|| self.bad(key, found, "text in quotes"))
-    }
-
-    /// One of some words with meanings, or what counts without the key.
-    fn word<T: Copy>(&self, key: &str, words: &[(&'static str, T)], otherwise: T) -> Result<T, ProfileError> {
-        let Some(found) = self.find(key) else { return Ok(otherwise) };
-        let word = found.get_ref().as_str().unwrap_or_default();
-        let known = words.iter().find(|(known, _)| *known == word).map(|(_, meaning)| *meaning);
-        let expected = || words.iter().map(|(known, _)| *known).collect::<Vec<_>>().join(", ");
-        known.ok_or_else(|| self.bad(key, found, format!("one of {}", expected())))
-    }
-
-    fn count_of(&self, key: &str, found: &Found<'_>) -> Result<u64, ProfileError> {
-        let number = found.get_ref().as_integer().and_then(|number| number.as_str().parse().ok());
-        number.ok_or_else(|| self.bad(key, found, "a number"))
-    }
-
-    /// Texts in a list; a single text is a list of one.
-    pub(super) fn list(&self, key: &str) -> Result<Vec<String>, ProfileError> {
-        let Some(found) = self.find(key) else { return Ok(Vec::new()) };
-        match found.get_ref().as_array() {
-            Some(items) => items.iter().map(|item| self.text_of(key, item)).collect(),
-            None => Ok(vec![self.text_of(key, found)?]),
-        }
-    }
-
-    /// The tables of `[[key]]`.
-    fn tables(&self, key: &'static str) -> Result<Vec<Table<'a>>, ProfileError> {
-        let Some(found) = self.find(key) else { return Ok(Vec::new()) };
-        let wrong = || self.bad(key, found, format!("tables that begin with [[{key}]]"));
-        let items = found.get_ref().as_array().ok_or_else(wrong)?;
-        let table = |item: &'a Found<'a>| {
-            let keys = item.get_ref().as_table().ok_or_else(wrong)?;
-            Ok(Table::new(self.source, keys, item.span()))
-        };
-        items.iter().map(table).collect()
-    }
-
-    fn required_setting(&self) -> Result<&'static Setting, ProfileError> {
-        match self.find("setting") {
-            Some(found) => self.setting_of("setting", found),
-            None => Err(self.error(Problem::Missing { key: "setting", expected: "the id of a setting".to_owned() })),
-        }
-    }
-
-    pub(super) fn setting_of(&self, key: &str, found: &Found<'_>) -> Result<&'static Setting, ProfileError> {
-        let id = self.text_of(key, found)?;
-        catalogue::setting(&id).ok_or_else(|| self.error_at(found, unknown(&id)))
-    }
-
-    /// Ids of settings in a list; a single one is a list of one.
-    fn without(&self) -> Result<Vec<Without>, ProfileError> {
-        const KEY: &str = "without";
-        let Some(found) = self.find(KEY) else { return Ok(Vec::new()) };
-        let one = |item| Ok(Without { id: self.setting_of(KEY, item)?.id, line: self.source.line(&item.span()) });
-        match found.get_ref().as_array() {
-            Some(items) => items.iter().map(one).collect(),
-            None => Ok(vec![one(found)?]),
-        }
-    }
-}
-
-fn unknown(id: &str) -> Problem {
-    let ids: Vec<_> = catalogue::near(id).iter().take(4).map(|setting| setting.id).collect();
-    let near = if ids.is_empty() { String::new() } else { format!(" (near it: {})", ids.join(", ")) };
-    Problem::UnknownSetting { id: id.to_owned(), near }
 }

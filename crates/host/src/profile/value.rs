@@ -2,7 +2,7 @@
 
 use toml::de::DeValue;
 
-use super::document::{Found, Table};
+use super::table::{Found, Table};
 use super::{CpuGroup, CpuRelation, Problem, ProfileError, Wanted};
 use crate::setting::Value;
 use crate::{CpuSet, Setting};

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use crate::catalogue::{PRINTED, Paper, Printed, Said};
-use crate::profile::document::{Document, Without};
+use crate::profile::document::Document;
+use crate::profile::table::Without;
 use crate::profile::*;
 use crate::setting::{Risk, Value};
 use crate::{ReadFrom, Setting};
