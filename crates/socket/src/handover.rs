@@ -16,12 +16,14 @@
 //!
 //! A child whose parent has ended accelerates an inherited socket itself when it first looks (`daemon`).
 
+use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use nearwire_frames::steering::{Filter, FlowFilter, SteeringTable};
 use nearwire_sys::descriptor::Descriptor;
 use nearwire_sys::shared_words::SharedWords;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::{FdFlags, fcntl_getfd};
 use rustix::process::{Pid, getpid, getppid, test_kill_process};
 
@@ -107,7 +109,10 @@ impl Sockets {
         self.sets.forked();
         let Sockets { sockets, engine: EngineState::Open(engine), .. } = self else { return };
         for socket in sockets.iter_mut().flatten() {
-            requeue(socket, engine);
+            // What the shadow has of a socket that the kernel serves is newer than what waits here, and stays behind it.
+            if socket.is_accelerated() || !is_readable(socket.shadow) {
+                requeue(socket, engine);
+            }
         }
     }
 
@@ -306,6 +311,12 @@ impl Sockets {
         }
         is_closed
     }
+}
+
+/// Whether poll(2) finds something to read.
+fn is_readable(shadow: Descriptor) -> bool {
+    let mut polled = [PollFd::from_borrowed_fd(shadow.as_fd(), PollFlags::IN)];
+    poll(&mut polled, Some(&Timespec::default())).is_ok() && polled[0].revents().contains(PollFlags::IN)
 }
 
 fn stays_open(number: Descriptor) -> bool {

@@ -128,6 +128,16 @@ SCRIPT(what_waits_at_a_socket_that_the_parent_replaces_by_dup2_is_the_childs) {
 
 static int child_does_nothing(void) { return 0; }
 
+SCRIPT(what_came_before_and_after_a_shutdown_keeps_its_order) {
+    a = bound(0);
+    FAR_SENDS(.to = PORT(0), .size = 1);
+    POLL(1000, { a, POLLIN, 0 });
+    CALL(shutdown(a, SHUT_WR));
+    FAR_SENDS(.to = PORT(0), .size = 2, .count = 2);
+    reap(fork_child("child", child_does_nothing));
+    for (int i = 0; i < 4; i++) RECV(a, 10, MSG_DONTWAIT);
+}
+
 SCRIPT(what_came_before_a_connect_is_still_there) {
     a = bound(0);
     FAR_SENDS(.from = PORT(5), .to = PORT(0), .size = 5, .count = 2);
