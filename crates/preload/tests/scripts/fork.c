@@ -138,6 +138,17 @@ SCRIPT(what_came_before_and_after_a_shutdown_keeps_its_order) {
     for (int i = 0; i < 4; i++) RECV(a, 10, MSG_DONTWAIT);
 }
 
+/* More than the rings hold. */
+SCRIPT(burst_that_nobody_read_keeps_its_order) {
+    a = bound(0);
+    int bytes = 1 << 20;
+    CALL(setsockopt(a, SOL_SOCKET, SO_RCVBUF, &bytes, sizeof bytes));
+    FAR_SENDS(.to = PORT(0), .size = 3, .count = 300);
+    settle();
+    reap(fork_child("child", child_does_nothing));
+    for (int i = 0; i < 301; i++) RECV(a, 10, MSG_DONTWAIT);
+}
+
 SCRIPT(what_came_before_a_connect_is_still_there) {
     a = bound(0);
     FAR_SENDS(.from = PORT(5), .to = PORT(0), .size = 5, .count = 2);
