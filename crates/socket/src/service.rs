@@ -13,6 +13,7 @@ use crate::engine::Engine;
 use crate::handover::inode_of;
 use crate::id::SocketId;
 use crate::reason::{Reason, Why};
+use crate::requeue::requeue;
 use crate::shadow::{self, Kept};
 use crate::sockets::{EngineState, Sockets};
 use crate::status::Counter;
@@ -224,7 +225,7 @@ impl Sockets {
         Ok(())
     }
 
-    /// Gives a socket back to the kernel. What was taken for it before is read first.
+    /// Gives a socket back to the kernel. What was taken for it before is read first, unless its shadow has older datagrams.
     pub(crate) fn hand_over(&mut self, id: SocketId, why: impl Into<Why>) {
         self.hand_over_to(id, why, false);
     }
@@ -242,7 +243,7 @@ impl Sockets {
         let Service::Accelerated(Accelerated { endpoint, flows, .. }) = before else { return };
         let shadow = socket.shadow;
         socket.may_have_data();
-        socket.shadow_is_older = false;
+        let is_behind_shadow = std::mem::take(&mut socket.shadow_is_older);
         self.page.count(Counter::SocketsGivenBack, 1);
         self.tell(id);
         let Some(engine) = self.engine() else { return };
@@ -250,12 +251,15 @@ impl Sockets {
         engine.unwatch_shadow(shadow);
         // Frames for it may be in the ring still.
         engine.take_in_all();
+        let Some((socket, engine)) = self.with_engine(id) else { return };
+        socket.leftover = Some(endpoint);
+        if is_behind_shadow {
+            requeue(socket, engine);
+        }
         let waits = engine.stack().udp_waiting(endpoint) > 0;
         if !waits {
             engine.stack().udp_close(endpoint);
-        }
-        if let Some(socket) = self.get_mut(id) {
-            socket.leftover = waits.then_some(endpoint);
+            socket.leftover = None;
         }
         self.raise_readable();
         if !waits {

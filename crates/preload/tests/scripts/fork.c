@@ -128,6 +128,12 @@ SCRIPT(what_waits_at_a_socket_that_the_parent_replaces_by_dup2_is_the_childs) {
 
 static int child_does_nothing(void) { return 0; }
 
+static int child_waits_for_the_end(void) {
+    char byte;
+    CALL(read(pipes[0], &byte, 1));
+    return 0;
+}
+
 SCRIPT(what_came_before_and_after_a_shutdown_keeps_its_order) {
     a = bound(0);
     FAR_SENDS(.to = PORT(0), .size = 1);
@@ -136,6 +142,22 @@ SCRIPT(what_came_before_and_after_a_shutdown_keeps_its_order) {
     FAR_SENDS(.to = PORT(0), .size = 2, .count = 2);
     reap(fork_child("child", child_does_nothing));
     for (int i = 0; i < 4; i++) RECV(a, 10, MSG_DONTWAIT);
+}
+
+/* UDP_SEGMENT is for the kernel alone. */
+SCRIPT(what_waited_at_a_fork_comes_first_when_the_kernel_takes_the_socket) {
+    a = bound(0);
+    int bytes = 12;
+    FAR_SENDS(.to = PORT(0), .size = 1, .count = 2);
+    CALL(pipe(pipes));
+    CALL(pipe(pipes + 2));
+    pid_t child = fork_child("child", child_waits_for_the_end);
+    POLL(0, { a, POLLIN, 0 });
+    FAR_SENDS(.to = PORT(0), .size = 2, .count = 2);
+    CALL(setsockopt(a, IPPROTO_UDP, UDP_SEGMENT, &bytes, sizeof bytes));
+    for (int i = 0; i < 5; i++) RECV(a, 10, MSG_DONTWAIT);
+    CALL(write(pipes[1], "e", 1));
+    reap(child);
 }
 
 /* More than the rings hold. */
