@@ -31,19 +31,20 @@
 
 mod credits;
 mod filter;
+mod group;
+mod groups;
 mod headers;
+mod owner;
 mod ports;
 mod program;
 mod set;
-mod shares;
 mod table;
 
 pub(crate) use credits::{Counting, Credit};
-pub use filter::{Filter, FilterError, FlowFilter, FrameFilter, Transport, VlanMatch};
+pub use filter::{ExactFlow, Filter, FilterError, FlowFilter, FrameFilter, Transport, VlanMatch};
+pub use owner::{Owner, SHARES_MOST};
 pub use program::Capacity;
 pub use set::FilterSet;
-pub(crate) use shares::SHARE_BITS;
-pub use shares::SHARES_MOST;
 pub use table::SteeringTable;
 
 #[cfg(test)]
