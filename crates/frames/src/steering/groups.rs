@@ -8,7 +8,6 @@
 //! once: both owners that such a frame can meet are the flow's.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use nearwire_sys::shared_words::SharedWords;
@@ -16,6 +15,7 @@ use nearwire_sys::shared_words::SharedWords;
 use super::filter::Filter;
 use super::group::{Owners, SLOTS, Slots};
 use super::owner::GROUP;
+use super::words;
 
 /// Groups that there can be: a power of two. 256 KiB of kernel memory.
 pub(super) const GROUPS_MOST: u32 = 512;
@@ -83,16 +83,13 @@ impl Groups {
     }
 }
 
-fn write(words: &SharedWords, group: u32, slots: &Slots) {
-    let words = words[group as usize * GROUP_WORDS..].iter();
-    for (word, slots) in words.zip(slots.as_chunks::<SLOTS_PER_WORD>().0) {
+fn write(shared: &SharedWords, group: u32, slots: &Slots) {
+    let shared = shared[group as usize * GROUP_WORDS..].iter();
+    for (word, slots) in shared.zip(slots.as_chunks::<SLOTS_PER_WORD>().0) {
         let slots = slots.map(u16::to_ne_bytes);
         let mut bytes = [0; size_of::<u64>()];
         bytes.copy_from_slice(slots.as_flattened());
-        let wanted = u64::from_ne_bytes(bytes);
-        if word.load(Ordering::Relaxed) != wanted {
-            word.store(wanted, Ordering::Release);
-        }
+        words::show(word, u64::from_ne_bytes(bytes));
     }
 }
 

@@ -4,7 +4,7 @@
 //! version), `R8` the frame's end (later: the destination port), `R9` the classes in use (later: the word of the destination port, the
 //! verdict, and at last the number of the share).
 //!
-//! Memory that this process maps too (`classes`, `ports`, `groups`) is a map of one value each, which the program reaches by its address,
+//! Memory that this process maps too (`words`) is a map of one value each, which the program reaches by its address,
 //! without a look-up. What belongs together there is one word, read by one load.
 //!
 //! Invariant: no byte is read before the program compared its place with the frame's end; the verifier sees to it.
@@ -17,6 +17,7 @@ use nearwire_sys::bpf::{Instruction, LoadError, Map, Program};
 use super::credits::{self, Counting, CreditMap};
 use super::filter::{EXACT_CLASS, FRAME_CLASSES_FROM, FRAME_ETHER_TYPE, FRAME_MAC, FRAME_VLAN, Transport, UNTAGGED};
 use super::owner::{KERNEL, NOBODY};
+use super::words::WordMaps;
 use crate::xdp::assembler::Register::{R0, R1, R2, R3, R4, R5, R6, R7, R8, R9, R10};
 use crate::xdp::assembler::Width::{Byte, Double, Half, Word};
 use crate::xdp::assembler::{Assembler, HelperCall, Label, Register};
@@ -46,12 +47,8 @@ impl From<u32> for Capacity {
 /// What the program looks at.
 #[derive(Debug)]
 pub(super) struct Maps {
-    /// One word: a bit for each class of filters in use, and the verdict by the filter that matches every frame.
-    pub classes: Map,
-    /// A word for each destination port and family (`ports`).
-    pub ports: Map,
-    /// Slot tables (`groups`).
-    pub groups: Map,
+    /// What this process maps too.
+    pub words: WordMaps,
     /// By key of an exact flow: the verdict.
     pub exact_v4: Map,
     pub exact_v6: Map,
@@ -312,7 +309,7 @@ fn append_classes(program: &mut Assembler, maps: &Maps, capacity: Capacity, ways
         program.store_constant(Word, R10, PACKET_BYTES, 0); // not known yet
     }
     program
-        .load_map_value(R1, maps.classes.as_fd(), 0)
+        .load_map_value(R1, maps.words.classes.as_fd(), 0)
         .load(Double, R9, R1, 0) // the classes in use
         .store(Word, R10, CLASSES, R9)
         .jump_if_equal(R9, 0, ways.pass) // no filter

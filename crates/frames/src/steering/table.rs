@@ -6,23 +6,22 @@
 
 use std::io;
 use std::num::NonZeroU64;
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 use std::time::{Duration, Instant};
 
 use nearwire_sys::bpf::{Map, MapKind, Program};
-use nearwire_sys::shared_words::SharedWords;
 
 use super::credits::{Counting, CreditMap, CreditWords};
 use super::filter::{
     EXACT_V4_KEY_BYTES, EXACT_V6_KEY_BYTES, FLOW_KEY_BYTES, FRAME_KEY_BYTES, Filter, FilterError, FrameFilter, Key,
 };
 use super::group::Owners;
-use super::groups::{GROUP_SHIFT, GROUPS_MOST, Groups, NoneLeft};
+use super::groups::{GROUPS_MOST, Groups, NoneLeft};
 use super::owner::Owner;
-use super::ports::{self, PORT_WORD_SHIFT, PORT_WORDS, Ports};
-use super::program::{self, CLASSES_WORD_BYTES, Capacity, EVERYTHING_AT, Maps};
+use super::ports::{self, Ports};
+use super::program::{self, Capacity, EVERYTHING_AT, Maps};
 use super::set::FilterSet;
+use super::words::{self, WordMaps, Words};
 use crate::PortError;
 use crate::xdp::stamps::{DeviceClock, Stamps};
 
@@ -54,14 +53,6 @@ struct Table {
     words: Words,
     capacity: Capacity,
     state: Mutex<State>,
-}
-
-/// Memory of maps that this process shares with the program.
-#[derive(Debug)]
-struct Words {
-    classes: SharedWords,
-    ports: SharedWords,
-    groups: SharedWords,
 }
 
 /// Invariant: the word of classes in use has a bit for every filter that is in a map, so that the program looks for it;
@@ -122,12 +113,8 @@ impl SteeringTable {
         let make = || -> io::Result<(Maps, Words)> {
             let hash =
                 |kind, name, key_bytes: usize, most| Map::create(kind, name, key_bytes as u32, VALUE_BYTES, most);
-            // One value each, so that the program reaches it without a look-up.
-            let shared = |name, bytes| Map::create(MapKind::SharedArray, name, 4, bytes, 1);
             let maps = Maps {
-                classes: shared("nw_classes", CLASSES_WORD_BYTES)?,
-                ports: shared("nw_ports", (PORT_WORDS << PORT_WORD_SHIFT) as u32)?,
-                groups: shared("nw_groups", GROUPS_MOST << GROUP_SHIFT)?,
+                words: WordMaps::create()?,
                 exact_v4: hash(MapKind::SparseHash, "nw_exact_v4", EXACT_V4_KEY_BYTES, EXACT_MOST)?,
                 exact_v6: hash(MapKind::SparseHash, "nw_exact_v6", EXACT_V6_KEY_BYTES, EXACT_MOST)?,
                 flows: hash(MapKind::SparseHash, "nw_flows", FLOW_KEY_BYTES, FLOWS_MOST)?,
@@ -135,11 +122,7 @@ impl SteeringTable {
                 shares_most,
                 credits,
             };
-            let words = Words {
-                classes: SharedWords::of_array(&maps.classes)?,
-                ports: SharedWords::of_array(&maps.ports)?,
-                groups: SharedWords::of_array(&maps.groups)?,
-            };
+            let words = maps.words.map()?;
             Ok((maps, words))
         };
         let (maps, words) =
@@ -448,7 +431,7 @@ impl SteeringTable {
             let filter = Filter::Flow(*flow);
             state.set.owners(&filter).map(|owners| state.groups.verdict(&filter, owners))
         };
-        self.table.words.ports[place].store(state.ports.word(place, verdict), Ordering::Release);
+        words::show(&self.table.words.ports[place], state.ports.word(place, verdict));
     }
 
     fn show_classes(&self, state: &State) {
@@ -459,7 +442,7 @@ impl SteeringTable {
         let everything = state.set.owners(&Filter::Frame(FrameFilter::default()));
         let verdict = everything.filter(|_| !is_idle).map_or(0, |owners| owners.first().verdict());
         let word = u64::from(classes) | u64::from(verdict) << EVERYTHING_AT;
-        self.table.words.classes[0].store(word, Ordering::Release);
+        words::show(&self.table.words.classes[0], word);
     }
 
     fn wrong(&self, source: FilterError) -> PortError {

@@ -8,7 +8,7 @@
 //!   queue 1: share 0 --RX ring-->  share 1 --RX ring-->   one fill ring,          one completion ring
 //! ```
 //!
-//! The XDP program finds the share by the filter that matches ([`crate::steering`]) and the socket by queue and share. To send, a share
+//! The XDP program finds the share by the steering table ([`crate::steering`]) and the socket by queue and share. To send, a share
 //! has one of the lanes ([`super::lanes`]): that socket stays bound as it is, and its TX ring changes hands.
 //!
 //! A share that is taken back leaves its sockets, out of the map, to the next one: the kernel takes 10 ms and more to close one, and what it

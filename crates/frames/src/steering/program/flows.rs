@@ -71,7 +71,7 @@ fn append_word(program: &mut Assembler, maps: &Maps, begin_bytes: i32, none: Lab
     program
         .copy(R2, R8)
         .shift_left(R2, PORT_WORD_SHIFT.cast_signed())
-        .load_map_value(R0, maps.ports.as_fd(), begin_bytes)
+        .load_map_value(R0, maps.words.ports.as_fd(), begin_bytes)
         .add_register(R0, R2)
         .load(Double, R9, R0, 0)
         .jump_if_equal(R9, 0, none) // no flow has this port
@@ -175,7 +175,7 @@ pub(super) fn append_group(program: &mut Assembler, maps: &Maps, ways: Ways) {
         .and(R9, GROUPS_MOST.cast_signed() - 1) // the index, bounded for the verifier
         .shift_left(R9, GROUP_SHIFT.cast_signed()) // in bytes
         .add_register(R2, R9)
-        .load_map_value(R1, maps.groups.as_fd(), 0)
+        .load_map_value(R1, maps.words.groups.as_fd(), 0)
         .add_register(R1, R2)
         .load(Half, R9, R1, 0); // the owner
 }
