@@ -850,23 +850,6 @@ fn table_full_the_next_filter_is_refused_and_the_others_stay() {
 }
 
 #[test]
-fn program_loads_with_the_capabilities_that_its_errors_name() {
-    use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
-    if cable_or_skip().is_none() {
-        return;
-    }
-    // Of this thread alone.
-    let load = || {
-        let mut sets = capabilities(None).unwrap();
-        sets.effective = CapabilitySet::NET_ADMIN | CapabilitySet::NET_RAW | CapabilitySet::BPF;
-        set_capabilities(None, sets).unwrap();
-        let sockets = Map::xskmap("test", SHARES).unwrap();
-        SteeringTable::new(NEAR, FRAME_MOST_BYTES, SHARES).unwrap().program(&sockets).unwrap();
-    };
-    std::thread::scope(|scope| scope.spawn(load).join().unwrap());
-}
-
-#[test]
 fn table_full_of_exact_flows_the_next_is_refused_and_the_others_stay() {
     const FLOWS: u32 = 1 << 16;
     let Some(bench) = Bench::or_skip() else { return };
