@@ -1,8 +1,11 @@
 //! Filters that come and go, and frames: the set decides as a model that looks at each filter.
 
+use std::collections::HashSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use nearwire_frames::steering::{Filter, FilterError, FilterSet, FlowFilter, FrameFilter, Transport, VlanMatch};
+use nearwire_frames::steering::{
+    ExactFlow, Filter, FilterError, FilterSet, FlowFilter, FrameFilter, Owner, Transport, VlanMatch,
+};
 
 use crate::bytes::Bytes;
 
@@ -16,17 +19,28 @@ const ADDRESSES: [IpAddr; 6] = [
     IpAddr::V6(Ipv6Addr::UNSPECIFIED),
 ];
 const PORTS: [u16; 4] = [7000, 0, 7001, 0x581b];
+/// Sources of the frames that are made here, and one more.
+const REMOTES: [IpAddr; 3] = [
+    IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2)),
+    IpAddr::V6(Ipv6Addr::new(0xfdfd, 0xfdfd, 0xfdfd, 0xfdfd, 0xfdfd, 0xfdfd, 0xfdfd, 0xfdfd)),
+    IpAddr::V4(Ipv4Addr::new(10, 0, 0, 3)),
+];
+const OWNERS: [Owner; 5] = [Owner::Share(0), Owner::Kernel, Owner::Nobody, Owner::Share(1), Owner::Share(253)];
 const ETHER_TYPES: [u16; 6] = [0x0800, 0x86dd, 0x0806, 0x8100, 0x88a8, 0];
 const VLANS: [VlanMatch; 5] =
     [VlanMatch::Untagged, VlanMatch::Id(5), VlanMatch::Id(0), VlanMatch::Id(0xffe), VlanMatch::Id(0xfff)];
+
+/// A filter and one of its owners.
+pub type Entry = (Filter, Owner);
 
 /// Filters are added and removed, and frames are looked at, as the input says.
 pub fn check(input: &[u8]) {
     let mut bytes = Bytes(input);
     let (mut set, mut model) = (FilterSet::new(), Vec::new());
     while !bytes.is_empty() {
-        match bytes.below(4) {
-            0 => add(&mut set, &mut model, filter(&mut bytes)),
+        let what = usize::from(bytes.u8());
+        match what % 4 {
+            0 => add(&mut set, &mut model, (filter(&mut bytes), OWNERS[what / 4 % OWNERS.len()])),
             1 => remove(&mut set, &mut model, filter(&mut bytes)),
             2 => {
                 let len_bytes = usize::from(bytes.u8());
@@ -34,39 +48,70 @@ pub fn check(input: &[u8]) {
             }
             _ => frame(&set, &model, &made(&mut bytes)),
         }
-        assert!(set.iter().count() == model.len() && model.iter().all(|filter| set.contains(filter)));
+        let filters: HashSet<Filter> = model.iter().map(|(filter, _)| *filter).collect();
+        assert!(set.iter().count() == filters.len() && filters.iter().all(|filter| set.contains(filter)));
     }
 }
 
-fn add(set: &mut FilterSet, model: &mut Vec<Filter>, filter: Filter) {
-    match set.add(filter) {
+fn add(set: &mut FilterSet, model: &mut Vec<Entry>, (filter, owner): Entry) {
+    let is_exact = matches!(filter, Filter::Exact(_));
+    let is_present = model.iter().any(|(other, has)| *other == filter && (is_exact || *has == owner));
+    match set.add_for(filter, owner) {
         Ok(()) => {
-            assert!(!model.contains(&filter) && !is_impossible(&filter));
-            model.push(filter);
+            assert!(!is_present && !is_impossible(&filter));
+            model.push((filter, owner));
         }
-        Err(FilterError::Present { .. }) => assert!(model.contains(&filter)),
+        Err(FilterError::Present { .. }) => assert!(is_present),
         Err(FilterError::Impossible { .. }) => assert!(is_impossible(&filter)),
         Err(other) => panic!("{other}"),
     }
 }
 
-fn remove(set: &mut FilterSet, model: &mut Vec<Filter>, filter: Filter) {
-    match (set.remove(filter), model.iter().position(|other| *other == filter)) {
-        (Ok(()), Some(at)) => drop(model.swap_remove(at)),
-        (Err(FilterError::Missing { .. }), None) => {}
-        (removed, known) => panic!("{removed:?}, known at {known:?}"),
+fn remove(set: &mut FilterSet, model: &mut Vec<Entry>, filter: Filter) {
+    let before = model.len();
+    model.retain(|(other, _)| *other != filter);
+    match set.remove(filter) {
+        Ok(()) => assert!(model.len() < before),
+        Err(FilterError::Missing { .. }) => assert!(model.len() == before),
+        Err(other) => panic!("{other}"),
     }
 }
 
 fn is_impossible(filter: &Filter) -> bool {
-    let Filter::Frame(frame) = filter else { return false };
-    matches!(frame.ether_type, Some(0x8100 | 0x88a8)) || frame.vlan == Some(VlanMatch::Id(0xfff))
+    match filter {
+        Filter::Flow(_) => false,
+        Filter::Exact(flow) => flow.local.is_ipv4() != flow.remote.is_ipv4(),
+        Filter::Frame(frame) => {
+            matches!(frame.ether_type, Some(0x8100 | 0x88a8)) || frame.vlan == Some(VlanMatch::Id(0xfff))
+        }
+    }
 }
 
-/// The one check of a frame.
-pub fn frame(set: &FilterSet, filters: &[Filter], frame: &[u8]) {
-    let wanted = filters.iter().any(|filter| matches(filter, frame));
-    assert_eq!(set.takes(frame), wanted, "{filters:?} {frame:02x?}");
+/// The one check of a frame: of the filters that match, the first in order decides; of a frame filter the owner that joined first, of a
+/// bound flow one of its owners.
+pub fn frame(set: &FilterSet, filters: &[Entry], frame: &[u8]) {
+    let matching = || filters.iter().filter(|(filter, _)| matches(filter, frame));
+    let first = matching().map(|(filter, _)| turn(filter)).min();
+    let owners: Vec<Owner> =
+        matching().filter(|(filter, _)| Some(turn(filter)) == first).map(|(_, owner)| *owner).collect();
+    let verdict = set.verdict(frame);
+    let is_right = match (&owners[..], first) {
+        ([], _) => verdict == Owner::Kernel,
+        ([first, ..], Some(..=8)) => verdict == *first,
+        (owners, _) => owners.contains(&verdict),
+    };
+    assert!(is_right, "{verdict:?}: {filters:?} {frame:02x?}");
+    assert_eq!(set.takes(frame), matches!(verdict, Owner::Share(_)));
+}
+
+/// The place of a filter in the order in which they decide.
+fn turn(filter: &Filter) -> u32 {
+    let parts = |parts: &[bool]| parts.iter().rev().fold(0, |bits, is_given| bits << 1 | u32::from(*is_given));
+    match filter {
+        Filter::Frame(frame) => parts(&[frame.mac.is_some(), frame.ether_type.is_some(), frame.vlan.is_some()]),
+        Filter::Exact(_) => 9,
+        Filter::Flow(flow) => 13 - parts(&[flow.port != 0, !flow.address.is_unspecified()]),
+    }
 }
 
 fn word(bytes: &[u8], at: usize) -> Option<usize> {
@@ -98,6 +143,11 @@ fn matches(filter: &Filter, frame: &[u8]) -> bool {
                 })
         }
         Filter::Flow(wanted) => matches_flow(wanted, ether_type, packet).unwrap_or(false),
+        Filter::Exact(wanted) => {
+            let ExactFlow { transport, local, local_port, .. } = *wanted;
+            let bound = FlowFilter { transport, address: local, port: local_port };
+            matches_flow(&bound, ether_type, packet).unwrap_or(false) && is_from(wanted, packet).unwrap_or(false)
+        }
     }
 }
 
@@ -129,12 +179,31 @@ fn matches_flow(wanted: &FlowFilter, ether_type: usize, packet: &[u8]) -> Option
     Some(is_whole && protocol == number && is_address && is_port())
 }
 
+/// Of a whole packet to the local address; an address that is none is one here, and no wildcard.
+fn is_from(wanted: &ExactFlow, packet: &[u8]) -> Option<bool> {
+    let (remote, local, start): (IpAddr, IpAddr, _) = if packet.first()? >> 4 == 4 {
+        let octets = |at: usize| Some(IpAddr::from(<[u8; 4]>::try_from(packet.get(at..at + 4)?).ok()?));
+        (octets(12)?, octets(16)?, usize::from(packet[0] & 0xf) * 4)
+    } else {
+        let octets = |at: usize| Some(IpAddr::from(<[u8; 16]>::try_from(packet.get(at..at + 16)?).ok()?));
+        (octets(8)?, octets(24)?, 40)
+    };
+    let ports = [word(packet, start)?, word(packet, start + 2)?];
+    let wanted_ports = [wanted.remote_port, wanted.local_port].map(usize::from);
+    Some(remote == wanted.remote && local == wanted.local && ports == wanted_ports)
+}
+
 fn transport(bytes: &mut Bytes<'_>) -> Transport {
     bytes.choose(&[Transport::Udp, Transport::Tcp])
 }
 
 fn filter(bytes: &mut Bytes<'_>) -> Filter {
     let parts = bytes.u8();
+    if parts & 0xc0 == 0x40 {
+        let (transport, local, local_port) = (transport(bytes), bytes.choose(&ADDRESSES), bytes.choose(&PORTS));
+        let (remote, remote_port) = (bytes.choose(&REMOTES), bytes.choose(&[0, 0x100]));
+        return Filter::Exact(ExactFlow { transport, local, local_port, remote, remote_port });
+    }
     if parts & 0x80 == 0 {
         let (transport, address, port) = (transport(bytes), bytes.choose(&ADDRESSES), bytes.choose(&PORTS));
         return Filter::Flow(FlowFilter { transport, address, port });

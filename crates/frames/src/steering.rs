@@ -1,27 +1,33 @@
-//! Which frames a port takes from the kernel, chosen at run time: flows (protocol, local address, local port) and frames
-//! (MAC address, EtherType, VLAN).
+//! Who gets a frame, decided at run time: by frame filters (MAC address, EtherType, VLAN), by exact flows (protocol, both addresses and
+//! ports) and by bound flows (protocol, local address or wildcard, local port).
 //!
 //! The decision is written down twice: `set` in Rust, for ports whose frames come past no XDP program of ours and as
-//! the model that tests hold the other one against, and `program` for the kernel, as an XDP program that looks filters
-//! up in hash maps. Filters come and go in the maps while the program runs (`table`).
+//! the model that tests hold the other one against, and `program` for the kernel, as an XDP program that looks at maps. Filters come
+//! and go in the maps while the program runs (`table`).
 //!
 //! ```text
-//!   two tags at most  ->  does a frame filter match?  --yes--------------------------+
-//!                              | no                                                  |
-//!                         IPv4 without fragments, or IPv6 without extension headers, |
-//!                         whole, with UDP or TCP?  --no--> the kernel's              |
-//!                              | yes                                                 |
-//!                         does a flow filter match? --no--> the kernel's             |
-//!                              | yes                                                 |
-//!                              +-----------------------------------------------------+--> the port's
+//!   two tags at most  ->  does a frame filter match?  --yes---------------------------+
+//!                              | no                                                   |
+//!                         IPv4 without fragments, or IPv6 without extension headers,  |
+//!                         whole, with UDP or TCP?  --no--> the kernel                 |
+//!                              | yes                                                  |
+//!                         is the exact flow there?  --yes-----------------------------+
+//!                              | no                                                   |
+//!                         does a bound flow match?  --yes--> one of its owners, by    |
+//!                              | no                          a hash of the source     |
+//!                              v                                     |                v
+//!                         the kernel                                 +--------> its owner: a share,
+//!                                                                               the kernel, or nobody
 //! ```
 //!
-//! A part of a filter that is left out matches everything. For each combination of given parts (a *class*) there is one
-//! look-up with the other parts zero, made only while there is a filter of that class: the cost of a frame grows with the
-//! number of classes in use, at most twelve, and not with the number of filters.
+//! An [`Owner`] is a *share* (one of the ports that receive from the same queues, [`crate::ports::xdp`]; where nobody made any there is one,
+//! number 0), the kernel, or nobody, for which the frame is dropped. An exact flow may say the kernel although its bound flow says a
+//! share. `owner` has the numbers by which maps say it, `group` chooses among several owners.
 //!
-//! A filter belongs to one or several *shares*, which are ports that receive from the same queues ([`crate::ports::xdp`]); where
-//! nobody made any there is one, number 0. `shares` says which gets a frame.
+//! A word for each destination port says its only bound flow and whether there are exact flows (`ports`): most frames are decided by it,
+//! without a hash. Where the port has several bound flows, or one of an IPv6 address, they are looked up. A part of a filter that is left
+//! out matches everything. For each combination of given parts (a *class*) there is one look-up with the other parts zero, made only while
+//! there is a filter of that class: the cost of a frame grows with the number of classes in use and not with the number of filters.
 //!
 //! A frame that lies in several buffers shows the program the first one: what is looked at must be in it, and lengths are the kernel's word.
 //!
@@ -31,19 +37,21 @@
 
 mod credits;
 mod filter;
+mod group;
+mod groups;
 mod headers;
+mod owner;
 mod ports;
 mod program;
 mod set;
-mod shares;
 mod table;
+mod words;
 
 pub(crate) use credits::{Counting, Credit};
-pub use filter::{Filter, FilterError, FlowFilter, FrameFilter, Transport, VlanMatch};
+pub use filter::{ExactFlow, Filter, FilterError, FlowFilter, FrameFilter, Transport, VlanMatch};
+pub use owner::{Owner, SHARES_MOST};
 pub use program::Capacity;
 pub use set::FilterSet;
-pub(crate) use shares::SHARE_BITS;
-pub use shares::SHARES_MOST;
 pub use table::SteeringTable;
 
 #[cfg(test)]

@@ -35,7 +35,7 @@ use crate::sockets::{EngineState, Sockets};
 use crate::udp_socket::{Accelerated, Service, UdpSocket};
 
 /// Engines that a process can have.
-pub const ENGINES_MOST: usize = nearwire_frames::steering::SHARES_MOST as usize;
+pub const ENGINES_MOST: usize = 8;
 /// How long frames may be on their way to the ring that the filter said before.
 const SETTLED: Duration = Duration::from_micros(20);
 /// Uses by one thread that make a socket its own, the first time; twice as many after each move, so that two threads that

@@ -5,7 +5,7 @@ use std::fmt;
 
 use nearwire_frames::PortError;
 use nearwire_frames::interface::InterfaceFacts;
-use nearwire_frames::steering::{SHARES_MOST, SteeringTable};
+use nearwire_frames::steering::SteeringTable;
 use nearwire_frames::xdp::programs;
 use nearwire_sys::bpf::Map;
 use nearwire_sys::netdev::{XdpFeatures, xdp_features};
@@ -162,8 +162,9 @@ fn kernel(caller: &Caller) -> Option<Unmet> {
 /// Loads the program that every port of an engine has, and lets it go.
 fn load_steering() -> Result<(), Box<dyn std::error::Error>> {
     const FRAME_MOST_BYTES: u32 = 2048;
-    let sockets = Map::xskmap("nw_probe", SHARES_MOST)?;
-    SteeringTable::new("any interface", FRAME_MOST_BYTES)?.program(&sockets)?;
+    const SHARES: u32 = crate::ENGINES_MOST as u32;
+    let sockets = Map::xskmap("nw_probe", SHARES)?;
+    SteeringTable::new("any interface", FRAME_MOST_BYTES, SHARES)?.program(&sockets)?;
     Ok(())
 }
 

@@ -192,7 +192,7 @@ impl XdpPort {
             config: config.clone(),
             ifindex: receiving.ifindex,
             entries: None,
-            number: Number::first(),
+            number: Number::first(config.shares_most),
             parked: Vec::new(),
             reclaims_until: None,
         };
@@ -454,10 +454,10 @@ fn steer_to(
     let interface = &config.interface;
     let refused = |source: io::Error| PortError::refused("fill the map of AF_XDP sockets", interface, source);
     let is_shareable = config.steer == Steer::Filters;
-    let places = if is_shareable { SHARES_MOST } else { 1 };
+    let places = if is_shareable { config.shares_most } else { 1 };
     let map = Map::xskmap("nw_sockets", receiving.bindable_queues() * places).map_err(refused)?;
     for (&queue, receiver) in config.rx_queues.iter().zip(&*receivers) {
-        let place = if is_shareable { programs::place_of(queue, 0) } else { queue };
+        let place = if is_shareable { config.place_of(queue, 0) } else { queue };
         map.set_socket(place, receiver.socket()).map_err(refused)?;
     }
     let steering = match config.steer {

@@ -58,6 +58,21 @@ pub struct FlowFilter {
     pub port: u16,
 }
 
+/// Packets of one connection, or between two bound sockets: both addresses and ports, none of them a wildcard.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ExactFlow {
+    /// The protocol.
+    pub transport: Transport,
+    /// Destination address.
+    pub local: IpAddr,
+    /// Destination port.
+    pub local_port: u16,
+    /// Source address, of the same family.
+    pub remote: IpAddr,
+    /// Source port.
+    pub remote_port: u16,
+}
+
 /// What a frame filter wants of VLAN tags.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum VlanMatch {
@@ -83,7 +98,9 @@ pub struct FrameFilter {
 pub enum Filter {
     /// Packets to a local address and port.
     Flow(FlowFilter),
-    /// Frames by their Ethernet header.
+    /// Packets of one source to a local address and port; asked before flow filters.
+    Exact(ExactFlow),
+    /// Frames by their Ethernet header; asked before all others.
     Frame(FrameFilter),
 }
 
@@ -106,9 +123,9 @@ pub enum FilterError {
         /// The filter.
         filter: Filter,
     },
-    /// A filter was to be moved to a share that cannot be.
+    /// The filter was to be given to a share that cannot be.
     #[error(
-        "move the filter {filter} to share {share}: shares are numbered 0 to {last}; take a number of `share_number`"
+        "give the filter {filter} to share {share}: shares are numbered 0 to {last}; take a number of `share_number`"
     )]
     NoSuchShare {
         /// The filter.
@@ -126,6 +143,16 @@ pub enum FilterError {
         /// How many fit.
         most: u32,
     },
+    /// Several owners were to have the filter, and as many filters have several as can.
+    #[error(
+        "give the filter {filter} to one owner more: {most} filters have several already, which is all there can be"
+    )]
+    GroupsFull {
+        /// The filter.
+        filter: Filter,
+        /// How many filters can have several owners.
+        most: u32,
+    },
     /// No frame can match.
     #[error("the filter {filter} matches no frame: {why}")]
     Impossible {
@@ -138,6 +165,10 @@ pub enum FilterError {
 
 /// Length of a flow's key: address (IPv4 in the first four bytes), port as in the packet, protocol, family and class.
 pub(super) const FLOW_KEY_BYTES: usize = 20;
+/// Length of an exact flow's key: local address, remote address, remote port and local port as in the packet, protocol in the CPU's
+/// order.
+pub(super) const EXACT_V4_KEY_BYTES: usize = 16;
+pub(super) const EXACT_V6_KEY_BYTES: usize = 40;
 /// Length of a frame's key: MAC, EtherType as in the frame, VLAN in the CPU's order, class in the CPU's order.
 pub(super) const FRAME_KEY_BYTES: usize = 12;
 /// Parts of a flow's class.
@@ -149,13 +180,16 @@ pub(super) const FRAME_ETHER_TYPE: u8 = 2;
 pub(super) const FRAME_VLAN: u8 = 4;
 /// What stands for no tag where a VLAN number would be.
 pub(super) const UNTAGGED: u16 = 0xffff;
-/// Bits of the word of classes in use: flows from 0, frames from 4.
+/// Bits of the word of classes in use: flows from 0, frames from 4, and exact flows.
 pub(super) const FRAME_CLASSES_FROM: u32 = 4;
+pub(super) const EXACT_CLASS: u32 = 12;
 
 /// Where a filter is found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Key {
     Flow([u8; FLOW_KEY_BYTES]),
+    ExactV4([u8; EXACT_V4_KEY_BYTES]),
+    ExactV6([u8; EXACT_V6_KEY_BYTES]),
     Frame([u8; FRAME_KEY_BYTES]),
     /// The class says all.
     Everything,
@@ -200,6 +234,31 @@ impl FlowFilter {
     }
 }
 
+impl ExactFlow {
+    fn key(&self) -> Key {
+        let [remote_port, local_port] = [self.remote_port, self.local_port].map(u16::to_be_bytes);
+        let protocol = u32::from(self.transport.number()).to_ne_bytes();
+        let end = [[remote_port, local_port].concat(), protocol.to_vec()].concat();
+        let addresses = match (self.local, self.remote) {
+            (IpAddr::V4(local), IpAddr::V4(remote)) => {
+                let mut key = [0; EXACT_V4_KEY_BYTES];
+                key[..4].copy_from_slice(&local.octets());
+                key[4..8].copy_from_slice(&remote.octets());
+                key[8..].copy_from_slice(&end);
+                return Key::ExactV4(key);
+            }
+            (local, remote) => [local, remote].map(|address| match address {
+                IpAddr::V4(address) => address.to_ipv6_mapped().octets(),
+                IpAddr::V6(address) => address.octets(),
+            }),
+        };
+        let mut key = [0; EXACT_V6_KEY_BYTES];
+        key[..32].copy_from_slice(addresses.as_flattened());
+        key[32..].copy_from_slice(&end);
+        Key::ExactV6(key)
+    }
+}
+
 impl FrameFilter {
     pub(super) fn class(&self) -> u8 {
         let bit = |given: bool, bit: u8| if given { bit } else { 0 };
@@ -236,6 +295,7 @@ impl Filter {
     pub(super) fn class_bit(&self) -> u32 {
         match self {
             Filter::Flow(flow) => 1 << flow.class(),
+            Filter::Exact(_) => 1 << EXACT_CLASS,
             Filter::Frame(frame) => 1 << (FRAME_CLASSES_FROM + u32::from(frame.class())),
         }
     }
@@ -243,6 +303,7 @@ impl Filter {
     pub(super) fn key(&self) -> Key {
         match self {
             Filter::Flow(flow) => Key::Flow(flow.key()),
+            Filter::Exact(flow) => flow.key(),
             Filter::Frame(frame) if frame.class() == 0 => Key::Everything,
             Filter::Frame(frame) => Key::Frame(frame.key()),
         }
@@ -251,7 +312,13 @@ impl Filter {
     /// Fails for a filter that matches no frame.
     pub(super) fn check(&self) -> Result<(), FilterError> {
         let impossible = |why| Err(FilterError::Impossible { filter: *self, why });
-        let Filter::Frame(frame) = self else { return Ok(()) };
+        let frame = match self {
+            Filter::Frame(frame) => frame,
+            Filter::Exact(flow) if flow.local.is_ipv4() != flow.remote.is_ipv4() => {
+                return impossible("its addresses are of two families");
+            }
+            Filter::Flow(_) | Filter::Exact(_) => return Ok(()),
+        };
         if frame.ether_type.is_some_and(|ether_type| TAG_ETHER_TYPES.contains(&ether_type)) {
             return impossible("its EtherType is that of a VLAN tag, which is looked behind");
         }
@@ -272,7 +339,7 @@ impl fmt::Display for Transport {
 }
 
 impl fmt::Display for Filter {
-    /// `udp 10.0.0.1 port 7000`, `mac 01:00:5e:00:00:01 type 0x0800 vlan 5`, `every frame`; a wildcard is `*`.
+    /// `udp 10.0.0.1 port 7000`, the same with `from 10.0.0.2 port 9000`, `mac 01:00:5e:00:00:01 type 0x0800 vlan 5`, `every frame`; a wildcard is `*`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let frame = match self {
             Filter::Flow(FlowFilter { transport, address, port: 0 }) => {
@@ -280,6 +347,10 @@ impl fmt::Display for Filter {
             }
             Filter::Flow(FlowFilter { transport, address, port }) => {
                 return write!(f, "{transport} {address} port {port}");
+            }
+            Filter::Exact(flow) => {
+                let ExactFlow { transport, local, local_port, remote, remote_port } = flow;
+                return write!(f, "{transport} {local} port {local_port} from {remote} port {remote_port}");
             }
             Filter::Frame(frame) => frame,
         };

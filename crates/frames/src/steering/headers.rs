@@ -4,7 +4,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use super::filter::{FlowFilter, FrameFilter, Transport, VlanMatch};
+use super::filter::{ExactFlow, FlowFilter, FrameFilter, Transport, VlanMatch};
 use crate::xdp::programs::TAG_ETHER_TYPES;
 
 const ETHER_TYPE_AT: usize = 12;
@@ -44,8 +44,10 @@ pub(super) fn frame(bytes: &[u8]) -> Option<(FrameFilter, &[u8])> {
 
 /// What of a packet counts.
 pub(super) struct Packet {
-    /// Its destination as the most exact filter for it.
+    /// Its destination as the most exact flow filter for it.
     pub flow: FlowFilter,
+    /// With its source.
+    pub exact: ExactFlow,
     /// Source address, word by word, and source port, added up as the CPU loads them.
     pub seed: u64,
 }
@@ -67,21 +69,28 @@ fn packet_v4(packet: &[u8]) -> Option<Packet> {
     }
     let transport = Transport::from_number(header[9])?;
     let segment = packet.get(header_bytes..usize::from(be16(header, 2)?))?;
-    let address = Ipv4Addr::new(header[16], header[17], header[18], header[19]);
-    ports(transport, address.into(), &header[12..16], segment)
+    let address = |at| Ipv4Addr::from(be32(header, at));
+    ports(transport, address(12).into(), address(16).into(), &header[12..16], segment)
+}
+
+fn be32(header: &[u8; IPV4_BYTES], at: usize) -> u32 {
+    u32::from_be_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]])
 }
 
 fn packet_v6(packet: &[u8]) -> Option<Packet> {
     let header: &[u8; IPV6_BYTES] = packet.get(..IPV6_BYTES)?.try_into().ok()?;
     let transport = Transport::from_number(header[6]).filter(|_| header[0] >> 4 == 6)?;
     let segment = packet.get(IPV6_BYTES..IPV6_BYTES + usize::from(be16(header, 4)?))?;
-    let octets: [u8; 16] = header[24..].try_into().ok()?;
-    ports(transport, IpAddr::V6(Ipv6Addr::from(octets)), &header[8..24], segment)
+    let source: &[u8; 16] = header[8..].first_chunk()?;
+    let destination: &[u8; 16] = header[24..].first_chunk()?;
+    ports(transport, Ipv6Addr::from(*source).into(), Ipv6Addr::from(*destination).into(), source, segment)
 }
 
-fn ports(transport: Transport, address: IpAddr, source: &[u8], segment: &[u8]) -> Option<Packet> {
-    let port = be16(segment, 2).filter(|_| segment.len() >= transport.header_least_bytes())?;
+fn ports(transport: Transport, remote: IpAddr, local: IpAddr, source: &[u8], segment: &[u8]) -> Option<Packet> {
+    let local_port = be16(segment, 2).filter(|_| segment.len() >= transport.header_least_bytes())?;
     let words = source.as_chunks().0.iter().map(|word| u64::from(u32::from_ne_bytes(*word)));
     let seed = words.sum::<u64>() + u64::from(u16::from_ne_bytes(*segment.first_chunk()?));
-    Some(Packet { flow: FlowFilter { transport, address, port }, seed })
+    let remote_port = be16(segment, 0)?;
+    let flow = FlowFilter { transport, address: local, port: local_port };
+    Some(Packet { flow, exact: ExactFlow { transport, local, local_port, remote, remote_port }, seed })
 }

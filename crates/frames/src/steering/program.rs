@@ -1,8 +1,11 @@
 //! The decision as an XDP program.
 //!
 //! Registers that outlive calls: `R6` the context, `R7` the frame, moved on by the length of the tags (later: the IP
-//! version), `R8` the frame's end (later: the destination port), `R9` the classes in use (later: who has the filter that matches, and
-//! at last the number of the share).
+//! version), `R8` the frame's end (later: the destination port), `R9` the classes in use (later: the word of the destination port, the
+//! verdict, and at last the number of the share).
+//!
+//! Memory that this process maps too (`words`) is a map of one value each, which the program reaches by its address,
+//! without a look-up. What belongs together there is one word, read by one load.
 //!
 //! Invariant: no byte is read before the program compared its place with the frame's end; the verifier sees to it.
 //! Source: `include/uapi/linux/bpf.h` (`struct xdp_md`), RFC 791, RFC 8200.
@@ -12,19 +15,18 @@ use std::os::fd::AsFd;
 use nearwire_sys::bpf::{Instruction, LoadError, Map, Program};
 
 use super::credits::{self, Counting, CreditMap};
-use super::filter::{
-    FLOW_ADDRESS, FLOW_PORT, FRAME_CLASSES_FROM, FRAME_ETHER_TYPE, FRAME_MAC, FRAME_VLAN, Transport, UNTAGGED,
-};
-use super::ports::{PORT_EMPTY, PORT_KIND_AT, PORT_SEVERAL, PORT_WORD_ADDRESS, PORT_WORD_KIND_AND_SHARES};
-use super::set::FLOW_CLASSES;
-use super::shares::{COUNT_AT, COUNT_MASK, HASH_AT, HASH_BITS, HASH_FACTOR, SHARE_BITS, SHARE_MASK};
+use super::filter::{EXACT_CLASS, FRAME_CLASSES_FROM, FRAME_ETHER_TYPE, FRAME_MAC, FRAME_VLAN, Transport, UNTAGGED};
+use super::owner::{KERNEL, NOBODY};
+use super::words::WordMaps;
 use crate::xdp::assembler::Register::{R0, R1, R2, R3, R4, R5, R6, R7, R8, R9, R10};
 use crate::xdp::assembler::Width::{Byte, Double, Half, Word};
 use crate::xdp::assembler::{Assembler, HelperCall, Label, Register};
 use crate::xdp::programs::{
-    CONTEXT_DATA, CONTEXT_DATA_END, Place, TAG_ETHER_TYPES, append_pass, append_place, loaded_as,
+    CONTEXT_DATA, CONTEXT_DATA_END, Place, TAG_ETHER_TYPES, XDP_DROP, append_pass, append_place, loaded_as,
 };
 use crate::xdp::stamps::{self, Stamps, When, append_stamped_redirect};
+
+mod flows;
 
 /// What frames the buffers of a port hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,14 +47,17 @@ impl From<u32> for Capacity {
 /// What the program looks at.
 #[derive(Debug)]
 pub(super) struct Maps {
-    /// A bit for each class of filters in use; and who has the filter that matches every frame.
-    pub classes: Map,
-    /// By destination port, as in the packet: its filters with an address, where one word can say them, and who has them.
-    pub ports: Map,
-    /// By flow key: who has the filter.
+    /// What this process maps too.
+    pub words: WordMaps,
+    /// By key of an exact flow: the verdict.
+    pub exact_v4: Map,
+    pub exact_v6: Map,
+    /// By flow key: the verdict.
     pub flows: Map,
-    /// By frame key: who has the filter.
+    /// By frame key: the verdict.
     pub frames: Map,
+    /// Places of each queue in the map of sockets.
+    pub shares_most: u32,
     /// By place: how many frames the socket has room for; without it all are redirected.
     pub credits: Option<CreditMap>,
 }
@@ -65,7 +70,6 @@ impl Maps {
 }
 
 // On the stack, below R10. Keys are laid out as `filter` has them.
-const CLASSES_KEY: i16 = -4;
 const FRAME_KEY: i16 = -16;
 const FRAME_KEY_TYPE: i16 = FRAME_KEY + 6;
 const FRAME_KEY_VLAN: i16 = FRAME_KEY + 8;
@@ -77,9 +81,6 @@ const FLOW_KEY: i16 = -56;
 const FLOW_KEY_PORT: i16 = FLOW_KEY + 16;
 const FLOW_KEY_PROTOCOL: i16 = FLOW_KEY + 18;
 const FLOW_KEY_CLASS: i16 = FLOW_KEY + 19;
-const PORT_KEY: i16 = -60;
-/// What a share is picked by, where several have a flow filter.
-const SEED: i16 = -72;
 const PLACE_KEY: i16 = -76;
 /// The classes in use, with [`STAMPED`], after R9 says something else.
 const CLASSES: i16 = -80;
@@ -89,10 +90,18 @@ const REST_BYTES: i16 = -88;
 /// Length of the IP packet, 0 where it was not looked at; where there may be bundles.
 const PACKET_BYTES: i16 = -92;
 
+/// The packet's flow as the key of an exact one: addresses, ports and protocol. Those of IPv4 end where those of IPv6 end.
+const PROTOCOL: i16 = -100;
+const PORTS: i16 = PROTOCOL - 4;
+const REMOTE_V4: i16 = PORTS - 4;
+const LOCAL_V4: i16 = REMOTE_V4 - 4;
+const REMOTE_V6: i16 = PORTS - 16;
+const LOCAL_V6: i16 = REMOTE_V6 - 16;
+
 /// In the word of classes, beside theirs: somebody wants times of frames.
 pub(super) const STAMPED: u32 = 1 << 16;
-/// In the word of classes: who has the filter that matches every frame.
-pub(super) const EVERYTHING_SHARES: i16 = 4;
+/// Where in the word of classes the verdict by the filter that matches every frame begins.
+pub(super) const EVERYTHING_AT: u32 = 32;
 /// Length of that word.
 pub(super) const CLASSES_WORD_BYTES: u32 = 8;
 
@@ -105,11 +114,11 @@ const IPV4_BYTES: i32 = 20;
 const IPV6_BYTES: i32 = 40;
 const PORT_IN_SEGMENT: i16 = 2;
 
-const FLOW_CLASS_BITS: i32 = 0b1111;
+const FLOW_CLASS_BITS: i32 = 0b1111 | 1 << EXACT_CLASS;
 const FRAME_CLASS_BITS: i32 = 0xff << FRAME_CLASSES_FROM;
 
-/// Gives what the filters in `maps` match to the socket that `sockets` has for the frame's queue and a share that has the
-/// filter, and the rest, with all frames that `capacity` is too small for, to the kernel.
+/// Gives what the filters in `maps` match to the socket that `sockets` has for the frame's queue and the share that owns it, or drops it,
+/// and the rest, with all frames that `capacity` is too small for, to the kernel.
 /// With `stamps` a frame has times in front of it: always, or where the word of classes says so ([`STAMPED`]).
 pub(super) fn steer(
     maps: &Maps,
@@ -119,7 +128,8 @@ pub(super) fn steer(
     always: bool,
 ) -> Result<Program, LoadError> {
     let when = if always { When::Always } else { When::Bit { at: CLASSES, bit: STAMPED.cast_signed() } };
-    let redirect = |program: &mut Assembler| append_stamped_redirect(program, sockets, Place::OfShare, stamps, when);
+    let place = Place::OfShare { of: maps.shares_most };
+    let redirect = |program: &mut Assembler| append_stamped_redirect(program, sockets, place, stamps, when);
     let instructions = instructions(maps, capacity, redirect);
     stamps::load("nw_filters", &instructions, stamps, capacity.buffer_bytes.is_some())
 }
@@ -128,7 +138,7 @@ pub(super) fn steer(
 #[cfg(test)]
 pub(super) fn tell(maps: &Maps, capacity: Capacity) -> Result<Program, LoadError> {
     let tell = |program: &mut Assembler| {
-        crate::xdp::programs::append_place(program, Place::OfShare);
+        append_place(program, Place::OfShare { of: maps.shares_most });
         program.copy(R0, R2).add(R0, TOLD.cast_signed()).exit();
     };
     stamps::load("nw_tell", &instructions(maps, capacity, tell), None, capacity.buffer_bytes.is_some())
@@ -141,10 +151,10 @@ pub(super) const TOLD: u32 = 0x1000;
 /// Where a frame can go.
 #[derive(Clone, Copy)]
 struct Ways {
-    /// To one of the shares of the word in `R9`, by its source.
-    pick: Label,
-    /// To the first of them.
-    first: Label,
+    /// By the verdict of a flow in `R9`.
+    verdict: Label,
+    /// To the owner in `R9`, by the verdict of a frame filter.
+    owner: Label,
     /// To the kernel, counted where it is an error message of ICMP or ICMPv6.
     icmp: Label,
     icmp_v6: Label,
@@ -156,15 +166,15 @@ fn instructions(maps: &Maps, capacity: Capacity, redirect: impl FnOnce(&mut Asse
     let mut program = Assembler::new();
     let pass = program.label();
     let (icmp, icmp_v6) = if maps.credits.is_some() { (program.label(), program.label()) } else { (pass, pass) };
-    let ways = Ways { pick: program.label(), first: program.label(), icmp, icmp_v6, pass };
+    let ways = Ways { verdict: program.label(), owner: program.label(), icmp, icmp_v6, pass };
     append_classes(&mut program, maps, capacity, ways);
     append_ethernet(&mut program, capacity, ways);
     append_frame_filters(&mut program, maps, ways);
     append_flow(&mut program, maps, capacity, ways);
-    append_flow_filters(&mut program, maps, ways);
-    append_pick(&mut program, ways);
+    flows::append_group(&mut program, maps, ways);
+    append_owner(&mut program, ways);
     match &maps.credits {
-        Some(credits) => append_credit(&mut program, credits, capacity, ways.pass),
+        Some(credits) => append_credit(&mut program, maps, credits, capacity, ways.pass),
         None => append_length(&mut program, capacity, ways.pass),
     }
     program.copy(R1, R6); // the context
@@ -188,32 +198,23 @@ fn append_length(program: &mut Assembler, capacity: Capacity, pass: Label) {
     program.jump_if_above(R2, R1, pass); // is within the frame
 }
 
-/// Makes the number of a share of the word in `R9`.
-fn append_pick(program: &mut Assembler, ways: Ways) {
+/// Goes on with a share in `R9`; of other owners the frame is the kernel's, or dropped.
+fn append_owner(program: &mut Assembler, ways: Ways) {
+    let share = program.label();
     program
-        .place(ways.pick)
-        .copy(R1, R9)
-        .and(R1, COUNT_MASK.cast_signed()) // how many have the filter, less one
-        .jump_if_equal(R1, 0, ways.first) // one: nothing is to be picked
-        .shift_right(R1, COUNT_AT.cast_signed())
-        .add(R1, 1) // R1 = how many
-        .load(Double, R2, R10, SEED)
-        .multiply(R2, HASH_FACTOR)
-        .shift_right(R2, HASH_AT.cast_signed())
-        .and(R2, (1 << HASH_BITS) - 1) // R2 = hash of the source ...
-        .multiply_register(R2, R1)
-        .shift_right(R2, HASH_BITS.cast_signed()) // ... as a number below how many
-        .multiply(R2, SHARE_BITS.cast_signed())
-        .shift_right_register(R9, R2) // that share is the first now
-        .place(ways.first)
-        .and(R9, SHARE_MASK.cast_signed()); // R9 = its number
+        .place(ways.owner)
+        .jump_if_below(R9, KERNEL.cast_signed(), share)
+        .jump_if_not_equal(R9, NOBODY.cast_signed(), ways.pass) // the kernel's
+        .set(R0, XDP_DROP.cast_signed())
+        .exit()
+        .place(share);
 }
 
 /// Counts the frame for the share in `R9`, or for the kernel where the share's socket has no room.
-fn append_credit(program: &mut Assembler, credits: &CreditMap, capacity: Capacity, pass: Label) {
+fn append_credit(program: &mut Assembler, maps: &Maps, credits: &CreditMap, capacity: Capacity, pass: Label) {
     let (full, bundle, count, room) = (program.label(), program.label(), program.label(), program.label());
     program.copy(R1, R6);
-    append_place(program, Place::OfShare);
+    append_place(program, Place::OfShare { of: maps.shares_most });
     program
         .store(Word, R10, PLACE_KEY, R2) // key: the place
         .copy(R2, R10)
@@ -308,20 +309,15 @@ fn append_classes(program: &mut Assembler, maps: &Maps, capacity: Capacity, ways
         program.store_constant(Word, R10, PACKET_BYTES, 0); // not known yet
     }
     program
-        .store_constant(Word, R10, CLASSES_KEY, 0) // key: index 0
-        .copy(R2, R10)
-        .add(R2, i32::from(CLASSES_KEY)) // its address
-        .load_map(R1, maps.classes.as_fd())
-        .call(HelperCall::MapLookup)
-        .jump_if_equal(R0, 0, ways.pass) // never: an array has all its elements
-        .load(Word, R9, R0, 0) // the classes in use
+        .load_map_value(R1, maps.words.classes.as_fd(), 0)
+        .load(Double, R9, R1, 0) // the classes in use
         .store(Word, R10, CLASSES, R9)
         .jump_if_equal(R9, 0, ways.pass) // no filter
         .copy(R1, R9)
         .and(R1, 1 << FRAME_CLASSES_FROM) // the class of the filter without parts ...
         .jump_if_equal(R1, 0, some) // ... is not in use
-        .load(Word, R9, R0, EVERYTHING_SHARES) // who has it
-        .jump(ways.first) // it matches every frame
+        .shift_right(R9, EVERYTHING_AT.cast_signed()) // its verdict
+        .jump(ways.owner) // it matches every frame
         .place(some);
 }
 
@@ -388,16 +384,17 @@ fn append_frame_filters(program: &mut Assembler, maps: &Maps, ways: Ways) {
             .store(Half, R10, FRAME_KEY_TYPE, R3)
             .store(Half, R10, FRAME_KEY_VLAN, R4)
             .store_constant(Half, R10, FRAME_KEY_CLASS, i32::from(class));
-        look_up(program, &maps.frames, FRAME_KEY, ways.first);
+        look_up(program, &maps.frames, FRAME_KEY, ways.owner);
         program.place(next);
     }
     program.place(flows).copy(R1, R9).and(R1, FLOW_CLASS_BITS).jump_if_equal(R1, 0, ways.pass); // no flow filter
 }
 
-/// Puts address, port and protocol of a whole UDP or TCP packet into the flow key, the IP version into `R7` and the port
-/// into `R8`.
+/// Puts the flow of a whole UDP or TCP packet on the stack, the IP version into `R7` and the destination port into `R8`, and decides by
+/// them.
 fn append_flow(program: &mut Assembler, maps: &Maps, capacity: Capacity, ways: Ways) {
-    let (v4, v6, known) = (program.label(), program.label(), program.label());
+    let (v4, v6) = (program.label(), program.label());
+    let bound = flows::Bound { search: program.label(), other: program.label() };
     program
         .load(Half, R4, R10, SEEN_TYPE)
         .jump_if_equal(R4, loaded_as(0x0800), v4)
@@ -405,14 +402,11 @@ fn append_flow(program: &mut Assembler, maps: &Maps, capacity: Capacity, ways: W
         .jump(ways.pass); // ARP and all else: the kernel's
     program.place(v4);
     append_flow_v4(program, maps, capacity, ways);
-    program
-        .set(R7, 4) // the IP version
-        .jump(known)
-        .place(v6);
+    flows::append_port_v4(program, maps, ways, bound);
+    program.place(v6);
     append_flow_v6(program, maps, capacity, ways);
-    program
-        .set(R7, 6) // the IP version
-        .place(known);
+    flows::append_port_v6(program, maps, ways, bound);
+    flows::append_bound(program, maps, ways, bound);
 }
 
 fn append_flow_v4(program: &mut Assembler, maps: &Maps, capacity: Capacity, ways: Ways) {
@@ -445,16 +439,14 @@ fn append_flow_v4(program: &mut Assembler, maps: &Maps, capacity: Capacity, ways
     ends_within(program, R3, i32::from(IP) + 4, pass); // its ports (which the verifier cannot know yet)
     program
         .load(Half, R8, R3, IP + PORT_IN_SEGMENT) // destination port, as in the packet
-        .load(Half, R2, R3, IP) // source port
-        .load(Word, R1, R7, IP + 12) // source address
-        .add_register(R2, R1)
-        .store(Double, R10, SEED, R2)
+        .load(Word, R2, R3, IP) // both ports
+        .store(Word, R10, PORTS, R2)
+        .load(Word, R2, R7, IP + 12) // source address
+        .store(Word, R10, REMOTE_V4, R2)
         .load(Word, R1, R7, IP + 16) // destination address
-        .store(Word, R10, FLOW_KEY, R1)
-        .store_constant(Word, R10, FLOW_KEY + 4, 0) // the rest of a longer address
-        .store_constant(Word, R10, FLOW_KEY + 8, 0)
-        .store_constant(Word, R10, FLOW_KEY + 12, 0)
-        .store(Byte, R10, FLOW_KEY_PROTOCOL, R5);
+        .store(Word, R10, LOCAL_V4, R1)
+        .store(Word, R10, PROTOCOL, R5)
+        .set(R7, 4); // the IP version
 }
 
 fn append_flow_v6(program: &mut Assembler, maps: &Maps, capacity: Capacity, ways: Ways) {
@@ -476,16 +468,17 @@ fn append_flow_v6(program: &mut Assembler, maps: &Maps, capacity: Capacity, ways
     }
     program
         .load(Half, R8, R7, IP + IPV6_BYTES as i16 + PORT_IN_SEGMENT) // destination port, as in the packet
-        .store(Byte, R10, FLOW_KEY_PROTOCOL, R5)
-        .load(Half, R2, R7, IP + IPV6_BYTES as i16); // source port
+        .load(Word, R2, R7, IP + IPV6_BYTES as i16) // both ports
+        .store(Word, R10, PORTS, R2)
+        .store(Word, R10, PROTOCOL, R5);
     for word in (0..16).step_by(4) {
         program
             .load(Word, R1, R7, IP + 8 + word) // source address, word by word
-            .add_register(R2, R1)
+            .store(Word, R10, REMOTE_V6 + word, R1)
             .load(Word, R1, R7, IP + 24 + word) // destination address, word by word
-            .store(Word, R10, FLOW_KEY + word, R1);
+            .store(Word, R10, LOCAL_V6 + word, R1);
     }
-    program.store(Double, R10, SEED, R2);
+    program.set(R7, 6); // the IP version
 }
 
 /// ICMP and ICMPv6, which bring errors of what was sent.
@@ -503,64 +496,6 @@ fn append_transport(program: &mut Assembler, icmp: (i32, Label), pass: Label) ->
         .jump_if_equal(R5, icmp.0, icmp.1) // the kernel's, and somebody may have to look what it says
         .jump(pass); // extension headers and all else: the kernel's
     known
-}
-
-/// One look-up for each class of flow filters in use, the most exact first.
-fn append_flow_filters(program: &mut Assembler, maps: &Maps, ways: Ways) {
-    // An address, once it is out of the key, does not come back: classes with it go first.
-    for class in FLOW_CLASSES {
-        let next = program.label();
-        unless_in_use(program, 1 << class, next);
-        if class == FLOW_ADDRESS | FLOW_PORT {
-            append_port(program, maps, ways.pick, next);
-        }
-        if class & FLOW_ADDRESS == 0 {
-            for word in (0..16).step_by(4) {
-                program.store_constant(Word, R10, FLOW_KEY + word, 0); // any address
-            }
-        }
-        if class & FLOW_PORT == 0 {
-            program.store_constant(Half, R10, FLOW_KEY_PORT, 0); // any port
-        } else {
-            program.store(Half, R10, FLOW_KEY_PORT, R8); // this port
-        }
-        program
-            .copy(R1, R7)
-            .add(R1, i32::from(class) << 4) // version and class
-            .store(Byte, R10, FLOW_KEY_CLASS, R1);
-        look_up(program, &maps.flows, FLOW_KEY, ways.pick);
-        program.place(next);
-    }
-    program.jump(ways.pass); // no filter matches
-}
-
-/// Asks the destination port's word first: that is an addition, where a hash of the key and a walk through its bucket are
-/// 15 to 20 ns and three cache lines. Goes on behind it only for ports whose filters are several, or of IPv6.
-fn append_port(program: &mut Assembler, maps: &Maps, pick: Label, next: Label) {
-    let search = program.label();
-    program
-        .store(Word, R10, PORT_KEY, R8) // key: the port as a number of this CPU
-        .copy(R2, R10)
-        .add(R2, i32::from(PORT_KEY)) // its address
-        .load_map(R1, maps.ports.as_fd())
-        .call(HelperCall::MapLookup)
-        .jump_if_equal(R0, 0, next) // never: the array has all ports
-        .load(Word, R3, R0, PORT_WORD_KIND_AND_SHARES)
-        .copy(R1, R3)
-        .shift_right(R1, PORT_KIND_AT.cast_signed()) // R1 = kind
-        .jump_if_equal(R1, PORT_EMPTY.cast_signed(), next) // no filter
-        .jump_if_equal(R1, PORT_SEVERAL.cast_signed(), search) // more than fit here; else R1 = protocol of the only one
-        .jump_if_not_equal(R7, 4, next) // which is of IPv4
-        .load(Byte, R2, R10, FLOW_KEY_PROTOCOL)
-        .jump_if_above(R1, R2, next) // another protocol
-        .jump_if_above(R2, R1, next)
-        .load(Word, R1, R0, PORT_WORD_ADDRESS)
-        .load(Word, R2, R10, FLOW_KEY)
-        .jump_if_above(R1, R2, next) // another address
-        .jump_if_above(R2, R1, next)
-        .copy(R9, R3) // who has it; the kind above is not looked at
-        .jump(pick) // the filter matches
-        .place(search);
 }
 
 /// Goes to `otherwise` unless the frame has the number of bytes in `R4` from `start` on. Changes `R0` and `R3`.
@@ -588,12 +523,12 @@ fn ends_within(program: &mut Assembler, base: Register, bytes: i32, otherwise: L
         .jump_if_above(R1, R8, otherwise); // ... is beyond the frame
 }
 
-/// Goes to `next` when no filter of the class with this bit is there.
+/// Goes to `next` when no filter of the class with this bit is there, by the classes in `R9`.
 fn unless_in_use(program: &mut Assembler, class_bit: i32, next: Label) {
     program.copy(R1, R9).and(R1, class_bit).jump_if_equal(R1, 0, next);
 }
 
-/// Goes to `found`, with the shares in `R9`, when the key at this place of the stack is in the map.
+/// Goes to `found`, with the verdict in `R9`, when the key at this place of the stack is in the map.
 fn look_up(program: &mut Assembler, map: &Map, key: i16, found: Label) {
     let missed = program.label();
     program
@@ -602,7 +537,7 @@ fn look_up(program: &mut Assembler, map: &Map, key: i16, found: Label) {
         .load_map(R1, map.as_fd())
         .call(HelperCall::MapLookup)
         .jump_if_equal(R0, 0, missed)
-        .load(Word, R9, R0, 0) // who has the filter
+        .load(Word, R9, R0, 0) // the verdict
         .jump(found)
         .place(missed);
 }

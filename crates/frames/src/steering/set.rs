@@ -1,22 +1,24 @@
 //! The decision in Rust.
 
 use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 
-use super::filter::{FLOW_ADDRESS, FLOW_PORT, FRAME_CLASSES_FROM, Filter, FilterError};
+use super::filter::{EXACT_CLASS, FLOW_ADDRESS, FLOW_PORT, FRAME_CLASSES_FROM, Filter, FilterError};
+use super::group::Owners;
 use super::headers;
-use super::shares::Shares;
+use super::owner::Owner;
 
-/// Classes of flow filters in the order in which they are asked, the most exact first; and how many there are.
+/// Classes of flow filters in the order in which they are asked, the most exact first.
 pub(super) const FLOW_CLASSES: [u8; 4] = [FLOW_ADDRESS | FLOW_PORT, FLOW_ADDRESS, FLOW_PORT, 0];
 /// Classes of frame filters.
 const FRAME_CLASSES: u8 = 8;
+/// Classes there are.
+const CLASSES: usize = EXACT_CLASS as usize + 1;
 
-/// Filters, who has them, and which classes of them there are.
+/// Filters, who owns what they match, and which classes of them there are.
 #[derive(Debug, Clone, Default)]
 pub struct FilterSet {
-    filters: HashMap<Filter, Shares>,
-    filters_of_class: [u32; FLOW_CLASSES.len() + FRAME_CLASSES as usize],
+    filters: HashMap<Filter, Owners>,
+    filters_of_class: [u32; CLASSES],
     classes: u32,
 }
 
@@ -32,27 +34,29 @@ impl FilterSet {
     /// # Errors
     /// It is there, or can match no frame.
     pub fn add(&mut self, filter: Filter) -> Result<(), FilterError> {
-        self.add_for(filter, 0)
+        self.add_for(filter, Owner::Share(0))
     }
 
-    /// Adds a filter for one share.
+    /// Adds a filter, or one owner more to a filter that is there.
     ///
     /// # Errors
-    /// The share has it, or it can match no frame.
-    pub(super) fn add_for(&mut self, filter: Filter, share: u32) -> Result<(), FilterError> {
-        filter.check()?;
-        match self.filters.entry(filter) {
-            Entry::Occupied(there) if there.get().has(share) => return Err(FilterError::Present { filter }),
-            Entry::Occupied(mut there) => {
-                let shares = there.get().with(share);
-                there.insert(shares);
-            }
-            Entry::Vacant(place) => {
-                place.insert(Shares::one(share));
-                self.count(filter, |filters| filters + 1);
-            }
-        }
+    /// The owner has it, another has it and it is of an exact flow, which has one, or it can match no frame.
+    pub fn add_for(&mut self, filter: Filter, owner: Owner) -> Result<(), FilterError> {
+        let owners = self.with(filter, owner)?;
+        self.give(filter, Some(owners));
         Ok(())
+    }
+
+    /// The owners of a filter, with one more.
+    pub(super) fn with(&self, filter: Filter, owner: Owner) -> Result<Owners, FilterError> {
+        filter.check()?;
+        match self.filters.get(&filter) {
+            None => Ok(Owners::One(owner)),
+            Some(owners) if matches!(filter, Filter::Exact(_)) || owners.has(owner) => {
+                Err(FilterError::Present { filter })
+            }
+            Some(owners) => Ok(owners.clone().with(owner)),
+        }
     }
 
     /// Removes a filter, whoever has it.
@@ -67,12 +71,14 @@ impl FilterSet {
         Ok(())
     }
 
-    /// Gives a filter that is there to these shares, or removes it.
-    pub(super) fn give(&mut self, filter: Filter, to: Option<Shares>) {
-        match (to, self.filters.get_mut(&filter)) {
-            (Some(to), Some(shares)) => *shares = to,
-            (None, Some(_)) => drop(self.remove(filter)),
-            (_, None) => {}
+    /// Gives a filter to these owners, or removes it.
+    pub(super) fn give(&mut self, filter: Filter, to: Option<Owners>) {
+        let was_there = match to {
+            Some(to) => self.filters.insert(filter, to).is_some(),
+            None => return drop(self.remove(filter)),
+        };
+        if !was_there {
+            self.count(filter, |filters| filters + 1);
         }
     }
 
@@ -89,9 +95,9 @@ impl FilterSet {
         self.filters.contains_key(filter)
     }
 
-    /// Who has it.
-    pub(super) fn shares(&self, filter: &Filter) -> Option<Shares> {
-        self.filters.get(filter).copied()
+    /// Who owns what it matches.
+    pub(super) fn owners(&self, filter: &Filter) -> Option<&Owners> {
+        self.filters.get(filter)
     }
 
     /// The filters, in no order.
@@ -104,35 +110,43 @@ impl FilterSet {
         self.classes
     }
 
-    /// Whether a filter matches this frame. `super::program` decides the same in the kernel.
+    /// Whether a share gets this frame.
     #[must_use]
     pub fn takes(&self, frame: &[u8]) -> bool {
-        self.share_of(frame).is_some()
+        matches!(self.verdict(frame), Owner::Share(_))
     }
 
-    /// The number of the share that gets this frame: of those that have the filter which matches it first. `None`: no filter
-    /// matches. `super::program` decides the same in the kernel.
+    /// Who gets this frame: the owner by the filter that matches it first, or the kernel. `super::program` decides the same in the kernel.
     #[must_use]
-    pub fn share_of(&self, frame: &[u8]) -> Option<u32> {
+    pub fn verdict(&self, frame: &[u8]) -> Owner {
         if self.has_class(FRAME_CLASSES_FROM) {
-            return self.shares(&Filter::Frame(super::FrameFilter::default())).map(Shares::first);
+            let everything = self.owners(&Filter::Frame(super::FrameFilter::default()));
+            return everything.map_or(Owner::Kernel, Owners::first);
         }
+        self.decided(frame).unwrap_or(Owner::Kernel)
+    }
+
+    /// `None`: no filter matches.
+    fn decided(&self, frame: &[u8]) -> Option<Owner> {
         let (exact, packet) = headers::frame(frame)?;
         let of_class = |class: u8| {
-            let shares = || self.shares(&Filter::Frame(exact.only(class)));
-            self.has_class(FRAME_CLASSES_FROM + u32::from(class)).then(shares).flatten()
+            let owners = || self.owners(&Filter::Frame(exact.only(class)));
+            self.has_class(FRAME_CLASSES_FROM + u32::from(class)).then(owners).flatten()
         };
-        if let Some(shares) = (1..FRAME_CLASSES).find_map(of_class) {
-            return Some(shares.first());
+        if let Some(owners) = (1..FRAME_CLASSES).find_map(of_class) {
+            return Some(owners.first());
         }
         let packet = headers::packet(exact.ether_type?, packet)?;
+        if let Some(owners) = self.owners(&Filter::Exact(packet.exact)) {
+            return Some(owners.first());
+        }
         let of_class = |class: u8| {
             let filter = packet.flow.only(class);
             // To address 0 or port 0 it is the filter of another class, whose turn is later.
             let is_class = self.has_class(class.into()) && filter.class() == class;
-            is_class.then(|| self.shares(&Filter::Flow(filter))).flatten()
+            is_class.then(|| self.owners(&Filter::Flow(filter))).flatten()
         };
-        FLOW_CLASSES.into_iter().find_map(of_class).map(|shares| shares.pick(packet.seed))
+        FLOW_CLASSES.into_iter().find_map(of_class).map(|owners| owners.pick(packet.seed))
     }
 
     fn has_class(&self, class: u32) -> bool {

@@ -12,20 +12,27 @@ use std::time::{Duration, Instant};
 use nearwire_sys::bpf::{Map, MapKind, Program};
 
 use super::credits::{Counting, CreditMap, CreditWords};
-use super::filter::{FLOW_KEY_BYTES, FRAME_KEY_BYTES, Filter, FilterError, FlowFilter, FrameFilter, Key};
-use super::ports::{PORT_WORD_BYTES, PORTS, Ports};
-use super::program::{self, CLASSES_WORD_BYTES, Capacity, Maps};
+use super::filter::{
+    EXACT_V4_KEY_BYTES, EXACT_V6_KEY_BYTES, FLOW_KEY_BYTES, FRAME_KEY_BYTES, Filter, FilterError, FrameFilter, Key,
+};
+use super::group::Owners;
+use super::groups::{GROUPS_MOST, Groups, NoneLeft};
+use super::owner::Owner;
+use super::ports::{self, Ports};
+use super::program::{self, Capacity, EVERYTHING_AT, Maps};
 use super::set::FilterSet;
-use super::shares::{SHARES_MOST, Shares};
+use super::words::{self, WordMaps, Words};
 use crate::PortError;
 use crate::xdp::stamps::{DeviceClock, Stamps};
 
 /// Flow filters that fit, 10 000 sockets on six addresses: 1 MiB of kernel memory for the buckets, and 88 bytes for each
 /// that is there.
 const FLOWS_MOST: u32 = 1 << 16;
+/// Exact flows that fit, of each family; the memory is as above.
+const EXACT_MOST: u32 = 1 << 16;
 /// Frame filters that fit.
 const FRAMES_MOST: u32 = 1024;
-/// What a filter's key leads to: the word of [`Shares`] that have it.
+/// What a filter's key leads to: a verdict.
 const VALUE_BYTES: u32 = 4;
 /// A change takes some microseconds: whoever has the lock for longer cannot go on.
 const LOCK_PATIENCE: Duration = Duration::from_millis(100);
@@ -43,6 +50,7 @@ pub struct SteeringTable {
 struct Table {
     interface: String,
     maps: Maps,
+    words: Words,
     capacity: Capacity,
     state: Mutex<State>,
 }
@@ -53,48 +61,74 @@ struct Table {
 struct State {
     set: FilterSet,
     ports: Ports,
-    /// The word of classes that the program sees.
-    shown: [u8; CLASSES_WORD_BYTES as usize],
+    groups: Groups,
     /// The program is told of no class: it takes nothing.
     is_paused: bool,
     /// It writes times in front of frames, where it can.
     is_stamped: bool,
 }
 
+/// Why a filter is not in its map.
+#[derive(Debug)]
+enum Refusal {
+    Kernel(io::Error),
+    NoGroup,
+}
+
+impl From<io::Error> for Refusal {
+    fn from(source: io::Error) -> Refusal {
+        Refusal::Kernel(source)
+    }
+}
+
 impl SteeringTable {
-    /// An empty table, for messages about `interface`. Frames that the port's buffers cannot hold stay with the
-    /// kernel.
+    /// An empty table of a port that can have `shares_most` shares, for messages about `interface`. Frames that the port's buffers cannot
+    /// hold stay with the kernel.
     ///
     /// # Errors
     /// The kernel refused the maps, most often for want of CAP_BPF.
-    pub fn new(interface: &str, capacity: impl Into<Capacity>) -> Result<SteeringTable, PortError> {
-        SteeringTable::with(interface, capacity.into(), None)
+    pub fn new(interface: &str, capacity: impl Into<Capacity>, shares_most: u32) -> Result<SteeringTable, PortError> {
+        SteeringTable::with(interface, capacity.into(), shares_most, None)
     }
 
-    /// The same, where the kernel gets the frames of so many places of the map of sockets for which there is no room.
+    /// The same, where the kernel gets the frames for which a share has no room, of so many queues.
     pub(crate) fn with_credits(
         interface: &str,
         capacity: impl Into<Capacity>,
-        places: u32,
+        shares_most: u32,
+        queues: u32,
         counting: Counting,
     ) -> Result<SteeringTable, PortError> {
         let refused = |source: io::Error| PortError::refused("make the map of credits", interface, source);
-        let credits = CreditMap::create(places, counting).map_err(refused)?;
-        SteeringTable::with(interface, capacity.into(), Some(credits))
+        let credits = CreditMap::create(queues * shares_most, counting).map_err(refused)?;
+        SteeringTable::with(interface, capacity.into(), shares_most, Some(credits))
     }
 
-    fn with(interface: &str, capacity: Capacity, credits: Option<CreditMap>) -> Result<SteeringTable, PortError> {
-        let refused = |source: io::Error| PortError::refused("make the maps of filters", interface, source);
-        let hash = |kind, name, key_bytes: usize, most| Map::create(kind, name, key_bytes as u32, VALUE_BYTES, most);
-        let maps = Maps {
-            classes: Map::create(MapKind::Array, "nw_classes", 4, CLASSES_WORD_BYTES, 1).map_err(refused)?,
-            ports: Map::create(MapKind::Array, "nw_ports", 4, PORT_WORD_BYTES, PORTS).map_err(refused)?,
-            flows: hash(MapKind::SparseHash, "nw_flows", FLOW_KEY_BYTES, FLOWS_MOST).map_err(refused)?,
-            frames: hash(MapKind::Hash, "nw_frames", FRAME_KEY_BYTES, FRAMES_MOST).map_err(refused)?,
-            credits,
+    fn with(
+        interface: &str,
+        capacity: Capacity,
+        shares_most: u32,
+        credits: Option<CreditMap>,
+    ) -> Result<SteeringTable, PortError> {
+        let make = || -> io::Result<(Maps, Words)> {
+            let hash =
+                |kind, name, key_bytes: usize, most| Map::create(kind, name, key_bytes as u32, VALUE_BYTES, most);
+            let maps = Maps {
+                words: WordMaps::create()?,
+                exact_v4: hash(MapKind::SparseHash, "nw_exact_v4", EXACT_V4_KEY_BYTES, EXACT_MOST)?,
+                exact_v6: hash(MapKind::SparseHash, "nw_exact_v6", EXACT_V6_KEY_BYTES, EXACT_MOST)?,
+                flows: hash(MapKind::SparseHash, "nw_flows", FLOW_KEY_BYTES, FLOWS_MOST)?,
+                frames: hash(MapKind::Hash, "nw_frames", FRAME_KEY_BYTES, FRAMES_MOST)?,
+                shares_most,
+                credits,
+            };
+            let words = maps.words.map()?;
+            Ok((maps, words))
         };
+        let (maps, words) =
+            make().map_err(|source| PortError::refused("make the maps of filters", interface, source))?;
         let (interface, state) = (interface.to_owned(), Mutex::default());
-        Ok(SteeringTable { table: Arc::new(Table { interface, maps, capacity, state }), share: 0 })
+        Ok(SteeringTable { table: Arc::new(Table { interface, maps, words, capacity, state }), share: 0 })
     }
 
     /// A share's handle.
@@ -109,7 +143,7 @@ impl SteeringTable {
     }
 
     /// Loads the program that gives what the filters match to `sockets`, where the socket of queue `q` and share `s` stands at
-    /// `q * SHARES_MOST + s`.
+    /// `q * shares_most + s`.
     ///
     /// # Errors
     /// The kernel refused it.
@@ -140,12 +174,12 @@ impl SteeringTable {
     /// Has a [ready program](SteeringTable::ready_program) write times in front of frames from now on, or no more.
     ///
     /// # Errors
-    /// The kernel refused.
+    /// Somebody has the table and does not go on.
     pub(crate) fn set_stamped(&self, is_stamped: bool) -> Result<(), PortError> {
-        let tried = "have frames stamped";
-        let mut state = self.state(tried)?;
+        let mut state = self.state("have frames stamped")?;
         state.is_stamped = is_stamped;
-        self.show_classes(&mut state).map_err(|source| PortError::refused(tried, &self.table.interface, source))
+        self.show_classes(&state);
+        Ok(())
     }
 
     /// A program that returns the place in the map of sockets, more [`program::TOLD`].
@@ -154,56 +188,65 @@ impl SteeringTable {
         program::tell(&self.table.maps, self.table.capacity)
     }
 
-    /// Adds a filter: frames that come from now on are matched against it. Where another share has it, frames of some
-    /// sources are this one's from now on.
+    /// Adds a filter of this share: frames that come from now on are matched against it. Where others own it too, frames of some
+    /// sources are this share's from now on.
     ///
     /// # Errors
-    /// The share has it, it can match no frame or does not fit; or the kernel refused it.
+    /// As [`SteeringTable::add_for`].
     pub fn add(&self, filter: Filter) -> Result<(), PortError> {
-        let mut state = self.state("add a filter")?;
-        let before = state.set.shares(&filter);
-        state.set.add_for(filter, self.share).map_err(|source| self.wrong(source))?;
-        let entered = self.enter(&state.set, filter);
-        if let (Filter::Flow(flow), None, true) = (filter, before, entered.is_ok()) {
-            state.ports.add(flow);
-        }
-        if let Err(source) = entered.and_then(|()| self.show(&mut state, filter)) {
-            // What stays behind in the maps after a refused step the next `add` overwrites; those who had the filter have it still.
-            state.set.give(filter, before);
-            match (before, filter) {
-                (Some(_), _) => drop(self.enter(&state.set, filter).and_then(|()| self.show(&mut state, filter))),
-                (None, Filter::Flow(flow)) => state.ports.remove(flow),
-                (None, Filter::Frame(_)) => {}
-            }
-            return Err(self.refused(filter, source));
-        }
-        Ok(())
+        self.add_for(filter, Owner::Share(self.share))
     }
 
-    /// Removes a filter: frames that come from now on are the kernel's, unless another share has it or another filter matches
-    /// them. Frames that were matched before may still be in the port's ring.
+    /// Removes a filter of this share, as [`SteeringTable::remove_for`].
     ///
     /// # Errors
-    /// The share does not have it, or the kernel refused.
+    /// As [`SteeringTable::remove_for`].
     pub fn remove(&self, filter: Filter) -> Result<(), PortError> {
-        let mut state = self.state("remove a filter")?;
-        let rest = self.shares_of(&state, filter)?.without(self.share);
-        self.give(&mut state, filter, rest).map_err(|source| self.not_removed(source))
+        self.remove_for(filter, Owner::Share(self.share))
     }
 
-    /// Gives a filter to another share, by one change of what the program looks at: every frame is the one's or the other's. Where
-    /// that share has it already, this one only loses it. To a number that no share has now, the kernel gets the frames.
+    /// Gives a filter of this share to another owner, as [`SteeringTable::move_for`].
     ///
     /// # Errors
-    /// The share does not have it, there can be no share `to`, or the kernel refused.
-    pub fn move_to(&self, filter: Filter, to: u32) -> Result<(), PortError> {
-        if to >= SHARES_MOST {
-            return Err(self.wrong(FilterError::NoSuchShare { filter, share: to, last: SHARES_MOST - 1 }));
-        }
+    /// As [`SteeringTable::move_for`].
+    pub fn move_to(&self, filter: Filter, to: Owner) -> Result<(), PortError> {
+        self.move_for(filter, Owner::Share(self.share), to)
+    }
+
+    /// Adds a filter, or one owner more to a filter that is there: frames that come from now on go to it, or those of some sources.
+    ///
+    /// # Errors
+    /// The owner has it, another owns the exact flow, it can match no frame or does not fit, the port cannot have such a share; or the
+    /// kernel refused it.
+    pub fn add_for(&self, filter: Filter, owner: Owner) -> Result<(), PortError> {
+        self.check_owner(filter, owner)?;
+        let mut state = self.state("add a filter")?;
+        let owners = state.set.with(filter, owner).map_err(|source| self.wrong(source))?;
+        self.give(&mut state, filter, Some(owners)).map_err(|refusal| self.not_added(filter, refusal))
+    }
+
+    /// Takes a filter from an owner: frames that come from now on are the other owners', or another filter's, or the kernel's. Frames
+    /// that were matched before may still be in the ring of a share.
+    ///
+    /// # Errors
+    /// The owner does not have it, or the kernel refused.
+    pub fn remove_for(&self, filter: Filter, owner: Owner) -> Result<(), PortError> {
+        let mut state = self.state("remove a filter")?;
+        let rest = self.owners_of(&state, filter, owner)?.without(owner);
+        self.give(&mut state, filter, rest).map_err(|refusal| self.refused("remove a filter", refusal))
+    }
+
+    /// Gives what one owner has of a filter to another, by one change of what the program looks at (for several owners: one for each slot):
+    /// every frame is the one's or the other's. Where the other has the filter already, the one only loses it. To a number that no
+    /// share has now, the kernel gets the frames.
+    ///
+    /// # Errors
+    /// The owner does not have it, the port cannot have such a share, or the kernel refused.
+    pub fn move_for(&self, filter: Filter, from: Owner, to: Owner) -> Result<(), PortError> {
+        self.check_owner(filter, to)?;
         let mut state = self.state("move a filter")?;
-        let moved = self.shares_of(&state, filter)?.moved(self.share, to);
-        let given = self.give(&mut state, filter, Some(moved));
-        given.map_err(|source| PortError::refused("move a filter", &self.table.interface, source))
+        let moved = self.owners_of(&state, filter, from)?.moved(from, to);
+        self.give(&mut state, filter, Some(moved)).map_err(|refusal| self.refused("move a filter", refusal))
     }
 
     /// Takes all filters from a share that is gone, which nobody removes.
@@ -211,12 +254,13 @@ impl SteeringTable {
     /// # Errors
     /// The kernel refused one, and the rest are there still.
     pub(crate) fn forget(&self, share: u32) -> Result<(), PortError> {
+        let owner = Owner::Share(share);
         let mut state = self.state("remove the filters of a share")?;
-        let has = |filter: &&Filter| state.set.shares(filter).is_some_and(|shares| shares.has(share));
+        let has = |filter: &&Filter| state.set.owners(filter).is_some_and(|owners| owners.has(owner));
         let filters: Vec<Filter> = state.set.iter().filter(has).copied().collect();
         for filter in filters {
-            let rest = state.set.shares(&filter).and_then(|shares| shares.without(share));
-            self.give(&mut state, filter, rest).map_err(|source| self.not_removed(source))?;
+            let rest = state.set.owners(&filter).cloned().and_then(|owners| owners.without(owner));
+            self.give(&mut state, filter, rest).map_err(|refusal| self.refused("remove a filter", refusal))?;
         }
         Ok(())
     }
@@ -224,7 +268,7 @@ impl SteeringTable {
     /// Has the program take nothing until [`SteeringTable::resume`], by one change whatever the number of filters and shares.
     ///
     /// # Errors
-    /// The kernel refused.
+    /// Somebody has the table and does not go on.
     pub fn pause(&self) -> Result<(), PortError> {
         self.set_paused(true)
     }
@@ -232,27 +276,25 @@ impl SteeringTable {
     /// Ends [`SteeringTable::pause`].
     ///
     /// # Errors
-    /// The kernel refused.
+    /// Somebody has the table and does not go on.
     pub fn resume(&self) -> Result<(), PortError> {
         self.set_paused(false)
     }
 
     fn set_paused(&self, is_paused: bool) -> Result<(), PortError> {
-        let tried = "pause or resume filters";
-        let mut state = self.state(tried)?;
+        let mut state = self.state("pause or resume filters")?;
         state.is_paused = is_paused;
-        self.show_classes(&mut state).map_err(|source| PortError::refused(tried, &self.table.interface, source))
+        self.show_classes(&state);
+        Ok(())
     }
 
     /// Takes a filter out of the kernel's map, whoever has it, and leaves it in this table: for a process that has a copy of the
     /// map, as the child of a fork. Whoever keeps the table finds the filter gone when it removes it. Needs no lock, of which a
     /// child has a copy that somebody may have who is not there.
     pub fn withdraw(&self, filter: Filter) {
-        let maps = &self.table.maps;
-        if let Filter::Flow(FlowFilter { port: port @ 1.., .. }) = filter {
+        if let (Filter::Flow(_), Some(place)) = (filter, ports::place_of(&filter)) {
             // What the word of the port may say without the table of flows, it must not say of this one.
-            let (place, word) = Ports::undecided(port);
-            let _ = maps.ports.update(&place, &word);
+            ports::leave_undecided(&self.table.words.ports, place);
         }
         // Missing, where the keeper was faster; there is nobody to tell of anything else.
         let _ = self.leave(filter);
@@ -260,14 +302,13 @@ impl SteeringTable {
 
     /// Puts a filter of this table into the kernel's map again, after somebody else withdrew it there.
     pub fn restore(&self, filter: Filter) {
-        let Ok(state) = self.state("restore a filter") else { return };
-        if !state.set.contains(&filter) {
-            return;
+        let Ok(mut state) = self.state("restore a filter") else { return };
+        let State { set, groups, .. } = &mut *state;
+        if let Some(owners) = set.owners(&filter) {
+            // It fitted before, and what it finds there is itself.
+            let _ = self.enter(groups, filter, owners);
+            self.show(&state, filter);
         }
-        // It fitted before, and what it finds there is itself.
-        let _ = self.enter(&state.set, filter);
-        // Refused, the program goes on asking the table of flows, which takes longer.
-        let _ = self.show_port(&state, filter);
     }
 
     /// A copy of the filters, with those of all shares.
@@ -301,88 +342,134 @@ impl SteeringTable {
         work()
     }
 
-    /// Who has a filter that this share has.
-    fn shares_of(&self, state: &State, filter: Filter) -> Result<Shares, PortError> {
-        let shares = state.set.shares(&filter).filter(|shares| shares.has(self.share));
-        shares.ok_or_else(|| self.wrong(FilterError::Missing { filter }))
+    /// Who owns a filter that this owner has.
+    fn owners_of(&self, state: &State, filter: Filter, owner: Owner) -> Result<Owners, PortError> {
+        let owners = state.set.owners(&filter).filter(|owners| owners.has(owner));
+        owners.cloned().ok_or_else(|| self.wrong(FilterError::Missing { filter }))
     }
 
-    /// Gives a filter that is there to these shares, or takes it out.
-    fn give(&self, state: &mut State, filter: Filter, to: Option<Shares>) -> io::Result<()> {
-        match to {
-            Some(to) => self.write(filter, to)?,
-            None => self.leave(filter)?,
+    /// A share's places in the maps end where those of the next queue begin.
+    fn check_owner(&self, filter: Filter, owner: Owner) -> Result<(), PortError> {
+        match owner {
+            Owner::Share(share) if share >= self.table.maps.shares_most => {
+                let last = self.table.maps.shares_most - 1;
+                Err(self.wrong(FilterError::NoSuchShare { filter, share, last }))
+            }
+            Owner::Share(_) | Owner::Kernel | Owner::Nobody => Ok(()),
         }
-        state.set.give(filter, to);
-        if let (Filter::Flow(flow), None) = (filter, to) {
-            state.ports.remove(flow);
+    }
+
+    /// Gives a filter to these owners, or takes it out. Refused, those who had it have it still.
+    fn give(&self, state: &mut State, filter: Filter, to: Option<Owners>) -> Result<(), Refusal> {
+        let State { set, ports, groups, .. } = state;
+        match &to {
+            Some(owners) => {
+                if let Err(refusal) = self.enter(groups, filter, owners) {
+                    if let Some(before) = set.owners(&filter) {
+                        let _ = self.enter(groups, filter, before);
+                    }
+                    self.rest(state, filter);
+                    return Err(refusal);
+                }
+                if !set.contains(&filter) {
+                    ports.add(&filter);
+                }
+            }
+            None => {
+                self.leave(filter)?;
+                ports.remove(&filter);
+            }
         }
-        self.show(state, filter)
+        set.give(filter, to);
+        self.show(state, filter);
+        self.rest(state, filter);
+        Ok(())
     }
 
-    /// Puts a filter of the set into its map.
-    fn enter(&self, set: &FilterSet, filter: Filter) -> io::Result<()> {
-        set.shares(&filter).map_or(Ok(()), |shares| self.write(filter, shares))
-    }
-
-    fn write(&self, filter: Filter, shares: Shares) -> io::Result<()> {
-        let value = shares.word().to_ne_bytes();
+    /// Puts the verdict of a filter into its map.
+    fn enter(&self, groups: &mut Groups, filter: Filter, owners: &Owners) -> Result<(), Refusal> {
+        let verdict = groups.show(&self.table.words.groups, filter, owners).map_err(|NoneLeft| Refusal::NoGroup)?;
+        let (maps, value) = (&self.table.maps, verdict.to_ne_bytes());
         match filter.key() {
-            Key::Flow(key) => self.table.maps.flows.update(&key, &value),
-            Key::Frame(key) => self.table.maps.frames.update(&key, &value),
-            // Its shares stand in the word of classes.
-            Key::Everything => Ok(()),
+            Key::Flow(key) => maps.flows.update(&key, &value)?,
+            Key::ExactV4(key) => maps.exact_v4.update(&key, &value)?,
+            Key::ExactV6(key) => maps.exact_v6.update(&key, &value)?,
+            Key::Frame(key) => maps.frames.update(&key, &value)?,
+            // Its verdict stands in the word of classes.
+            Key::Everything => {}
         }
+        Ok(())
     }
 
     fn leave(&self, filter: Filter) -> io::Result<()> {
+        let maps = &self.table.maps;
         match filter.key() {
-            Key::Flow(key) => self.table.maps.flows.delete(&key).map(drop),
-            Key::Frame(key) => self.table.maps.frames.delete(&key).map(drop),
+            Key::Flow(key) => maps.flows.delete(&key).map(drop),
+            Key::ExactV4(key) => maps.exact_v4.delete(&key).map(drop),
+            Key::ExactV6(key) => maps.exact_v6.delete(&key).map(drop),
+            Key::Frame(key) => maps.frames.delete(&key).map(drop),
             Key::Everything => Ok(()),
         }
     }
 
-    fn show(&self, state: &mut State, filter: Filter) -> io::Result<()> {
-        self.show_port(state, filter)?;
-        self.show_classes(state)
+    /// Gives back the group of a filter that has no longer several owners, after all that led there was changed.
+    fn rest(&self, state: &mut State, filter: Filter) {
+        let is_group = state.set.owners(&filter).is_some_and(|owners| owners.slots().is_some());
+        if !is_group {
+            state.groups.give_back(&filter);
+        }
     }
 
-    fn show_port(&self, state: &State, filter: Filter) -> io::Result<()> {
-        let Filter::Flow(FlowFilter { port: port @ 1.., .. }) = filter else { return Ok(()) };
-        let (place, word) = state.ports.word(port, |flow| state.set.shares(&Filter::Flow(*flow)));
-        self.table.maps.ports.update(&place, &word)
+    fn show(&self, state: &State, filter: Filter) {
+        self.show_port(state, filter);
+        self.show_classes(state);
     }
 
-    fn show_classes(&self, state: &mut State) -> io::Result<()> {
+    fn show_port(&self, state: &State, filter: Filter) {
+        let Some(place) = ports::place_of(&filter) else { return };
+        let verdict = |flow: &_| {
+            let filter = Filter::Flow(*flow);
+            state.set.owners(&filter).map(|owners| state.groups.verdict(&filter, owners))
+        };
+        words::show(&self.table.words.ports[place], state.ports.word(place, verdict));
+    }
+
+    fn show_classes(&self, state: &State) {
         let stamped = if state.is_stamped { program::STAMPED } else { 0 };
         // Without filters the program is to find nothing at once.
         let is_idle = state.is_paused || state.set.classes() == 0;
         let classes = if is_idle { 0 } else { state.set.classes() | stamped };
-        let everything = state.set.shares(&Filter::Frame(FrameFilter::default())).map_or(0, Shares::word);
-        let mut word = [0; CLASSES_WORD_BYTES as usize];
-        word[..4].copy_from_slice(&classes.to_ne_bytes());
-        word[program::EVERYTHING_SHARES as usize..].copy_from_slice(&everything.to_ne_bytes());
-        if word != state.shown {
-            self.table.maps.classes.update(&0_u32.to_ne_bytes(), &word)?;
-            state.shown = word;
-        }
-        Ok(())
+        let everything = state.set.owners(&Filter::Frame(FrameFilter::default()));
+        let verdict = everything.filter(|_| !is_idle).map_or(0, |owners| owners.first().verdict());
+        let word = u64::from(classes) | u64::from(verdict) << EVERYTHING_AT;
+        words::show(&self.table.words.classes[0], word);
     }
 
     fn wrong(&self, source: FilterError) -> PortError {
         PortError::Filter { interface: self.table.interface.clone(), source }
     }
 
-    fn not_removed(&self, source: io::Error) -> PortError {
-        PortError::refused("remove a filter", &self.table.interface, source)
+    fn refused(&self, tried: &'static str, refusal: Refusal) -> PortError {
+        let source = match refusal {
+            Refusal::Kernel(source) => source,
+            // Never: only a filter that gets one owner more wants a group.
+            Refusal::NoGroup => io::ErrorKind::OutOfMemory.into(),
+        };
+        PortError::refused(tried, &self.table.interface, source)
     }
 
-    fn refused(&self, filter: Filter, source: io::Error) -> PortError {
-        let most = if matches!(filter, Filter::Flow(_)) { FLOWS_MOST } else { FRAMES_MOST };
-        match source.raw_os_error() {
-            Some(libc::E2BIG | libc::ENOMEM) => self.wrong(FilterError::Full { filter, most }),
-            _ => PortError::refused("add a filter", &self.table.interface, source),
+    fn not_added(&self, filter: Filter, refusal: Refusal) -> PortError {
+        let most = match filter {
+            Filter::Flow(_) => FLOWS_MOST,
+            Filter::Exact(_) => EXACT_MOST,
+            Filter::Frame(_) => FRAMES_MOST,
+        };
+        match refusal {
+            Refusal::NoGroup => self.wrong(FilterError::GroupsFull { filter, most: GROUPS_MOST }),
+            Refusal::Kernel(source) if matches!(source.raw_os_error(), Some(libc::E2BIG | libc::ENOMEM)) => {
+                self.wrong(FilterError::Full { filter, most })
+            }
+            refusal @ Refusal::Kernel(_) => self.refused("add a filter", refusal),
         }
     }
 }

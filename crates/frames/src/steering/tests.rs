@@ -10,19 +10,23 @@ use nearwire_sys::bpf::{Map, Program};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 
+use super::group::Owners;
 use super::program::TOLD;
 use super::*;
 use crate::interface::InterfaceFacts;
 use crate::ports::xdp::{Steer, XdpConfig, XdpMode, XdpPort};
 use crate::test_cable::{Cable, NEAR, cable_or_skip};
-use crate::xdp::programs::{XDP_PASS, XDP_REDIRECT};
+use crate::xdp::programs::{XDP_DROP, XDP_PASS, XDP_REDIRECT};
 use crate::xdp::stamps::{DeviceClock, RECORD_BYTES, Stamps};
 
 /// More than a test run takes: the model knows no port.
 const FRAME_MOST_BYTES: u32 = 1 << 16;
+/// Shares of the table: no power of two, which would be another program.
+const SHARES: u32 = 200;
 const MAC: [u8; 6] = [2, 0, 0, 0, 0, 7];
 const GROUP_MAC: [u8; 6] = [1, 0, 0x5e, 1, 2, 3];
 const HOST: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
+const SOURCE: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
 const GROUP: Ipv4Addr = Ipv4Addr::new(239, 1, 2, 3);
 const HOST6: Ipv6Addr = Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 1);
 const GROUP6: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 0x42);
@@ -36,7 +40,7 @@ struct Bench {
     /// The same decision, told and not acted on.
     telling: Program,
     ifindex: u32,
-    _port: XdpPort,
+    port: XdpPort,
     sockets: Map,
     cable: Cable,
 }
@@ -46,8 +50,8 @@ impl Bench {
         let cable = cable_or_skip()?;
         let (table, [program, stamping, telling], ifindex, port, sockets) = cable.near(|| {
             let ifindex = InterfaceFacts::read(NEAR).unwrap().ifindex;
-            let table = SteeringTable::new(NEAR, FRAME_MOST_BYTES).unwrap();
-            let sockets = Map::xskmap("test", 2 * SHARES_MOST).unwrap();
+            let table = SteeringTable::new(NEAR, FRAME_MOST_BYTES, SHARES).unwrap();
+            let sockets = Map::xskmap("test", 2 * SHARES).unwrap();
             // The port's own program is another one; only its socket is wanted.
             let port = XdpPort::open(&XdpConfig::new(NEAR, XdpMode::Generic, Steer::Filters)).unwrap();
             sockets.set_socket(0, port.socket_of_queue(0).unwrap()).unwrap();
@@ -56,33 +60,52 @@ impl Bench {
             let programs = [table.program(&sockets), stamping, table.telling_program()];
             (table, programs.map(Result::unwrap), ifindex, port, sockets)
         });
-        Some(Bench { table, program, stamping, telling, ifindex, _port: port, sockets, cable })
+        Some(Bench { table, program, stamping, telling, ifindex, port, sockets, cable })
     }
 
     fn remove_all(&self) {
-        for share in 0..SHARES_MOST {
-            self.table.forget(share).unwrap();
+        let set = self.table.filters().unwrap();
+        for filter in set.iter() {
+            let mut owners = set.owners(filter).cloned();
+            while let Some(owner) = owners.as_ref().map(Owners::first) {
+                self.table.remove_for(*filter, owner).unwrap();
+                owners = owners.and_then(|owners| owners.without(owner));
+            }
         }
         assert_eq!(self.table.filters().unwrap().iter().count(), 0);
     }
 
-    /// The share that gets the frame on any queue, the same in the kernel and in the model.
+    /// Who gets the frame on any queue, the same in the kernel and in the model.
     #[track_caller]
-    fn share_of(&self, frame: &[u8]) -> Option<u32> {
+    fn verdict(&self, frame: &[u8]) -> Owner {
         let tell = |queue| self.cable.near(|| self.telling.test_run_on(frame, self.ifindex, queue)).unwrap().retval;
         let told = [0, 1].map(tell);
-        let share = told.map(|told| told.checked_sub(TOLD).map(|place| place % SHARES_MOST));
-        let model = self.table.filters().unwrap().share_of(frame);
-        assert_eq!(share, [model; 2], "{frame:02x?}");
-        assert!(model.is_none() || told[1] == told[0] + SHARES_MOST, "{told:?}");
+        let owner = told.map(|told| match told {
+            XDP_PASS => Owner::Kernel,
+            XDP_DROP => Owner::Nobody,
+            place => Owner::Share((place - TOLD) % SHARES),
+        });
+        let model = self.table.filters().unwrap().verdict(frame);
+        assert_eq!(owner, [model; 2], "{frame:02x?}");
+        assert!(told[0] < TOLD || told[1] == told[0] + SHARES, "{told:?}");
         model
+    }
+
+    /// The share that gets the frame; `None`: the kernel does.
+    #[track_caller]
+    fn share_of(&self, frame: &[u8]) -> Option<u32> {
+        match self.verdict(frame) {
+            Owner::Share(share) => Some(share),
+            Owner::Kernel => None,
+            Owner::Nobody => panic!("dropped: {frame:02x?}"),
+        }
     }
 
     /// Whether the kernel takes the frame; the one check that every test makes.
     #[track_caller]
     fn takes(&self, frame: &[u8]) -> bool {
         let run = self.cable.near(|| self.program.test_run_on(frame, self.ifindex, 0)).unwrap();
-        assert!([XDP_PASS, XDP_REDIRECT].contains(&run.retval), "{}", run.retval);
+        assert!([XDP_DROP, XDP_PASS, XDP_REDIRECT].contains(&run.retval), "{}", run.retval);
         assert_eq!(run.data_out, frame, "the frame is as it was");
         let takes = run.retval == XDP_REDIRECT;
         let stamped = self.cable.near(|| self.stamping.test_run_on(frame, self.ifindex, 0)).unwrap();
@@ -104,8 +127,18 @@ fn tcp(address: impl Into<IpAddr>, port: u16) -> Filter {
     Filter::Flow(FlowFilter { transport: Transport::Tcp, address: address.into(), port })
 }
 
+fn exact(transport: Transport, local: (IpAddr, u16), remote: (IpAddr, u16)) -> Filter {
+    let ((local, local_port), (remote, remote_port)) = (local, remote);
+    Filter::Exact(ExactFlow { transport, local, local_port, remote, remote_port })
+}
+
+/// The source that frames to an address have here.
+fn source_of(address: IpAddr) -> IpAddr {
+    if address.is_ipv4() { SOURCE.into() } else { HOST6.into() }
+}
+
 fn udp_v4(to: Ipv4Addr, port: u16) -> Vec<u8> {
-    written(PacketBuilder::ethernet2([2; 6], MAC).ipv4([10, 0, 0, 2], to.octets(), 64).udp(9999, port))
+    written(PacketBuilder::ethernet2([2; 6], MAC).ipv4(SOURCE.octets(), to.octets(), 64).udp(9999, port))
 }
 
 fn udp_v6(to: Ipv6Addr, port: u16) -> Vec<u8> {
@@ -113,7 +146,7 @@ fn udp_v6(to: Ipv6Addr, port: u16) -> Vec<u8> {
 }
 
 fn tcp_v4(to: Ipv4Addr, port: u16) -> Vec<u8> {
-    let builder = PacketBuilder::ethernet2([2; 6], MAC).ipv4([10, 0, 0, 2], to.octets(), 64);
+    let builder = PacketBuilder::ethernet2([2; 6], MAC).ipv4(SOURCE.octets(), to.octets(), 64);
     let builder = builder.tcp(9999, port, 1, 1000);
     let mut frame = Vec::new();
     builder.write(&mut frame, b"payload").unwrap();
@@ -337,7 +370,16 @@ fn filters() -> impl Strategy<Value = Filter> {
         let filter = FrameFilter { mac, ether_type, vlan };
         (filter != FrameFilter::default()).then_some(Filter::Frame(filter))
     });
-    prop_oneof![4 => flow, 1 => frame]
+    prop_oneof![4 => flow, 2 => exact_flows(), 1 => frame]
+}
+
+/// Of the sources that frames have, mostly.
+fn exact_flows() -> impl Strategy<Value = Filter> {
+    let transports = proptest::sample::select(vec![Transport::Udp, Transport::Tcp]);
+    let remote_ports = proptest::sample::select(vec![9999, 9999, 9999, 0x0f27]);
+    (transports, addresses(), ports(), remote_ports).prop_map(|(transport, address, port, remote_port)| {
+        exact(transport, (address, port), (source_of(address), remote_port))
+    })
 }
 
 /// Whole packets, tagged, with options, cut, lengthened and with bytes changed; and noise.
@@ -412,32 +454,228 @@ fn from_source(frame: &[u8], address: u32, port: u16) -> Vec<u8> {
     frame
 }
 
+/// What may happen to the owners of a filter.
+#[derive(Debug, Clone, Copy)]
+enum Change {
+    Join(Owner),
+    Leave(Owner),
+    Move(Owner, Owner),
+}
+
+fn owners() -> impl Strategy<Value = Owner> {
+    let shares = [0, 1, 2, 64, 128, SHARES - 1].map(Owner::Share);
+    proptest::sample::select([&shares[..], &[Owner::Kernel, Owner::Nobody]].concat())
+}
+
+fn changes() -> impl Strategy<Value = Change> {
+    prop_oneof![
+        4 => owners().prop_map(Change::Join),
+        1 => owners().prop_map(Change::Leave),
+        1 => (owners(), owners()).prop_map(|(from, to)| Change::Move(from, to)),
+    ]
+}
+
 #[test]
-fn filters_of_random_shares_kernel_and_model_pick_alike() {
+fn filters_of_random_owners_kernel_and_model_decide_alike() {
     let Some(bench) = Bench::or_skip() else { return };
-    let shares = proptest::collection::hash_set(0..SHARES_MOST, 1..=8);
-    let filters = proptest::collection::hash_map(filters(), shares, 1..12);
-    let frames =
-        (frames(), any::<u32>(), any::<u16>()).prop_map(|(frame, address, port)| from_source(&frame, address, port));
-    let cases = (filters, proptest::collection::vec(frames, 30));
-    let seen = std::cell::Cell::new([0; SHARES_MOST as usize]);
+    let changes = proptest::collection::vec((0..8_usize, changes()), 8..40);
+    let sources = (any::<u32>(), any::<u16>(), any::<bool>());
+    let frames = (frames(), sources).prop_map(|(frame, (address, port, is_other))| match is_other {
+        true => from_source(&frame, address, port),
+        false => frame,
+    });
+    let filters = proptest::collection::vec(filters(), 8);
+    let cases = (filters, changes, proptest::collection::vec(frames, 30));
+    let seen = std::cell::RefCell::new(std::collections::BTreeMap::new());
     TestRunner::new(Config { failure_persistence: None, ..Config::with_cases(200) })
-        .run(&cases, |(filters, frames)| {
+        .run(&cases, |(filters, changes, frames)| {
             bench.remove_all();
-            for (filter, shares) in &filters {
-                for share in shares {
-                    bench.table.of_share(*share).add(*filter).unwrap();
-                }
+            for (at, change) in changes {
+                let filter = filters[at];
+                // Refused where the owner is there already, or is not: as the model says.
+                let _ = match change {
+                    Change::Join(owner) => bench.table.add_for(filter, owner),
+                    Change::Leave(owner) => bench.table.remove_for(filter, owner),
+                    Change::Move(from, to) => bench.table.move_for(filter, from, to),
+                };
             }
-            for share in frames.iter().filter_map(|frame| bench.share_of(frame)) {
-                let mut counts = seen.get();
-                counts[share as usize] += 1;
-                seen.set(counts);
+            for frame in frames {
+                *seen.borrow_mut().entry(bench.verdict(&frame)).or_insert(0) += 1;
             }
             Ok(())
         })
         .unwrap();
-    assert!(seen.get().iter().all(|frames| *frames > 50), "{:?}", seen.get());
+    let seen = seen.into_inner();
+    assert!(seen.len() == 8 && seen.values().all(|frames| *frames > 50), "{seen:?}");
+}
+
+#[test]
+fn exact_flow_goes_to_its_owner_whatever_the_bound_one_says() {
+    let Some(bench) = Bench::or_skip() else { return };
+    let (any4, any6) = (Ipv4Addr::UNSPECIFIED, Ipv6Addr::UNSPECIFIED);
+    let cases = [
+        (Transport::Udp, IpAddr::from(HOST), udp_v4(HOST, 7000), [udp(HOST, 7000), udp(any4, 7000), udp(HOST, 0)]),
+        (Transport::Tcp, HOST.into(), tcp_v4(HOST, 7000), [tcp(HOST, 7000), tcp(any4, 7000), tcp(any4, 0)]),
+        (Transport::Udp, HOST6.into(), udp_v6(HOST6, 7000), [udp(HOST6, 7000), udp(any6, 7000), udp(HOST6, 0)]),
+        (Transport::Tcp, HOST6.into(), tcp_v6(HOST6, 7000), [tcp(HOST6, 7000), tcp(any6, 7000), tcp(any6, 0)]),
+    ];
+    for (transport, local, frame, bound) in cases {
+        let flow = exact(transport, (local, 7000), (source_of(local), 9999));
+        bench.table.add_for(flow, Owner::Share(7)).unwrap();
+        assert_eq!(bench.verdict(&frame), Owner::Share(7), "{flow}: no bound flow");
+        for bound in bound {
+            bench.table.add(bound).unwrap();
+            let mut before = Owner::Share(7);
+            for owner in [Owner::Kernel, Owner::Nobody, Owner::Share(199), Owner::Share(7)] {
+                bench.table.move_for(flow, before, owner).unwrap();
+                assert_eq!(bench.verdict(&frame), owner, "{flow} with {bound}");
+                assert_eq!(bench.verdict(&tagged(&frame, &[(0x8100, 5)])), owner);
+                before = owner;
+            }
+            let (address, other) = if local.is_ipv4() { (0x0a00_0002, 0x0a00_0003) } else { (1, 2) };
+            assert_eq!(bench.verdict(&from_source(&frame, address, 9999)), Owner::Share(7), "its own source");
+            assert_eq!(bench.verdict(&from_source(&frame, address, 9998)), Owner::Share(0), "another port");
+            assert_eq!(bench.verdict(&from_source(&frame, other, 9999)), Owner::Share(0), "another address");
+            bench.table.remove_for(flow, Owner::Share(7)).unwrap();
+            assert_eq!(bench.verdict(&frame), Owner::Share(0), "{bound} alone");
+            bench.table.add_for(flow, Owner::Share(7)).unwrap();
+            bench.table.remove(bound).unwrap();
+            assert_eq!(bench.verdict(&frame), Owner::Share(7));
+        }
+        bench.table.forget(7).unwrap();
+        assert_eq!(bench.verdict(&frame), Owner::Kernel);
+    }
+}
+
+#[test]
+fn exact_flow_has_one_owner_and_addresses_of_one_family() {
+    let Some(bench) = Bench::or_skip() else { return };
+    let flow = exact(Transport::Udp, (HOST.into(), 7000), (SOURCE.into(), 9999));
+    bench.table.add_for(flow, Owner::Kernel).unwrap();
+    let refused = refusal(bench.table.add_for(flow, Owner::Share(1)));
+    assert!(
+        refused.contains("the filter udp 10.0.0.1 port 7000 from 10.0.0.2 port 9999 is there already"),
+        "{refused}"
+    );
+    assert!(refusal(bench.table.remove(flow)).contains("is not there"));
+    let mixed = exact(Transport::Udp, (HOST.into(), 7000), (HOST6.into(), 9999));
+    assert!(refusal(bench.table.add(mixed)).contains("two families"));
+}
+
+#[test]
+fn bound_flow_can_be_the_kernels_or_nobodys() {
+    let Some(bench) = Bench::or_skip() else { return };
+    let wildcard = udp(Ipv4Addr::UNSPECIFIED, 7000);
+    bench.table.add(wildcard).unwrap();
+    let frames = [udp_v4(HOST, 7000), udp_v4(GROUP, 7000)];
+    let verdicts = || frames.each_ref().map(|frame| bench.verdict(frame));
+    for owner in [Owner::Kernel, Owner::Nobody] {
+        bench.table.add_for(udp(HOST, 7000), owner).unwrap();
+        assert_eq!(verdicts(), [owner, Owner::Share(0)]);
+        bench.table.remove_for(udp(HOST, 7000), owner).unwrap();
+    }
+    bench.table.add_for(udp(GROUP, 0), Owner::Nobody).unwrap();
+    assert_eq!(verdicts(), [Owner::Share(0), Owner::Nobody], "an address goes before a port");
+    bench.table.move_to(wildcard, Owner::Kernel).unwrap();
+    assert_eq!(verdicts(), [Owner::Kernel, Owner::Nobody]);
+}
+
+/// The owner of each of many sources of one flow.
+fn owners_of_sources(bench: &Bench, frame: &[u8]) -> Vec<Owner> {
+    (40_000..40_400).map(|port| bench.verdict(&from_source(frame, 0x0a00_0002, port))).collect()
+}
+
+#[test]
+fn owner_that_joins_or_leaves_moves_its_own_flows_and_no_others() {
+    let Some(bench) = Bench::or_skip() else { return };
+    let any = Ipv4Addr::UNSPECIFIED;
+    for (filter, frame) in [
+        (udp(HOST, 7000), udp_v4(HOST, 7000)),
+        (udp(any, 7000), udp_v4(HOST, 7000)),
+        (udp(HOST6, 7000), udp_v6(HOST6, 7000)),
+    ] {
+        bench.table.add(filter).unwrap();
+        let mut before = owners_of_sources(&bench, &frame);
+        for count in 2..6 {
+            let joining = Owner::Share(count);
+            bench.table.add_for(filter, joining).unwrap();
+            let after = owners_of_sources(&bench, &frame);
+            let moved: Vec<_> =
+                before.iter().zip(&after).filter(|(old, new)| old != new).map(|(_, new)| *new).collect();
+            assert!(moved.iter().all(|owner| *owner == joining), "{moved:?}");
+            let fair = 400 / count as usize;
+            assert!((fair / 2..fair * 2).contains(&moved.len()), "{} of 400 to the one of {count}", moved.len());
+            before = after;
+        }
+        for leaving in [3, 0, 5, 2].map(Owner::Share) {
+            bench.table.remove_for(filter, leaving).unwrap();
+            let after = owners_of_sources(&bench, &frame);
+            for (old, new) in before.iter().zip(&after) {
+                assert_eq!(old == new, *old != leaving, "{leaving} left {filter}: {old} -> {new}");
+            }
+            before = after;
+        }
+        assert_eq!(before, vec![Owner::Share(4); 400]);
+        bench.remove_all();
+    }
+}
+
+/// Frames come all the while: none is anybody's but the owners', and none is the kernel's.
+#[test]
+fn owners_change_every_frame_goes_to_one_before_or_after() {
+    let Some(bench) = Bench::or_skip() else { return };
+    let any = Ipv4Addr::UNSPECIFIED;
+    let owners = [0, 9].map(Owner::Share);
+    let exact = exact(Transport::Udp, (HOST.into(), 7000), (SOURCE.into(), 9999));
+    let others = [udp(GROUP, 7000), tcp(HOST, 7000), udp(any, 7001), udp(GROUP, 0)];
+    for filter in [udp(HOST, 7000), udp(any, 7000), exact] {
+        bench.table.add(filter).unwrap();
+        let is_over = std::sync::atomic::AtomicBool::new(false);
+        let changes = std::thread::scope(|scope| {
+            let changing = scope.spawn(|| {
+                let mut changes = 0_u32;
+                while !is_over.load(std::sync::atomic::Ordering::Relaxed) {
+                    bench.table.move_for(filter, owners[0], owners[1]).unwrap();
+                    bench.table.move_for(filter, owners[1], owners[0]).unwrap();
+                    if !matches!(filter, Filter::Exact(_)) {
+                        bench.table.add_for(filter, owners[1]).unwrap();
+                        bench.table.remove_for(filter, owners[0]).unwrap();
+                        bench.table.move_for(filter, owners[1], owners[0]).unwrap();
+                    }
+                    for other in others {
+                        bench.table.add_for(other, Owner::Kernel).unwrap();
+                    }
+                    others.iter().for_each(|other| bench.table.remove_for(*other, Owner::Kernel).unwrap());
+                    changes += 1;
+                }
+                changes
+            });
+            let frame = udp_v4(HOST, 7000);
+            for _ in 0..20_000 {
+                let told = bench.telling.test_run(&frame).unwrap().retval;
+                assert!([TOLD, TOLD + 9].contains(&told), "{told:#x} of {filter}");
+            }
+            is_over.store(true, std::sync::atomic::Ordering::Relaxed);
+            changing.join().unwrap()
+        });
+        assert!(changes > 10, "{changes}");
+        bench.table.remove(filter).unwrap();
+    }
+}
+
+#[test]
+fn filters_with_several_owners_are_limited_and_the_others_stay() {
+    let Some(bench) = Bench::or_skip() else { return };
+    for port in 1..=513 {
+        bench.table.add(udp(HOST, port)).unwrap();
+    }
+    for port in 1..=512 {
+        bench.table.add_for(udp(HOST, port), Owner::Nobody).unwrap();
+    }
+    let refused = refusal(bench.table.add_for(udp(HOST, 513), Owner::Nobody));
+    assert!(refused.contains("512 filters have several already"), "{refused}");
+    assert_eq!(owners_of_sources(&bench, &udp_v4(HOST, 513)), vec![Owner::Share(0); 400]);
+    assert!(owners_of_sources(&bench, &udp_v4(HOST, 512)).contains(&Owner::Nobody));
 }
 
 #[test]
@@ -506,13 +744,13 @@ fn filter_moved_or_removed_by_one_share_stays_with_the_others() {
         first.add(filter).unwrap();
         assert!(refusal(first.add(filter)).contains("is there already"));
         assert!(refusal(second.remove(filter)).contains("is not there"));
-        assert!(refusal(second.move_to(filter, 0)).contains("is not there"));
-        assert!(refusal(first.move_to(filter, SHARES_MOST)).contains("0 to 7"));
-        first.move_to(filter, 1).unwrap();
+        assert!(refusal(second.move_to(filter, Owner::Share(0))).contains("is not there"));
+        assert!(refusal(first.move_to(filter, Owner::Share(SHARES))).contains("0 to 199"));
+        first.move_to(filter, Owner::Share(1)).unwrap();
         assert_eq!(bench.share_of(&frame), Some(1), "{filter}");
         assert!(refusal(first.remove(filter)).contains("is not there"));
         first.add(filter).unwrap();
-        second.move_to(filter, 0).unwrap();
+        second.move_to(filter, Owner::Share(0)).unwrap();
         assert_eq!(bench.share_of(&frame), Some(0), "{filter}: it has been there");
         second.add(filter).unwrap();
         first.remove(filter).unwrap();
@@ -559,7 +797,7 @@ fn frame_longer_than_buffers_stays_with_the_kernel() {
     let short = udp_v4(HOST, 7);
     let mut long = short.clone();
     long.push(0);
-    let table = SteeringTable::new(NEAR, short.len() as u32).unwrap();
+    let table = SteeringTable::new(NEAR, short.len() as u32, SHARES).unwrap();
     for filter in [udp(HOST, 7), Filter::Frame(FrameFilter::default())] {
         table.add(filter).unwrap();
         let program = table.program(&bench.sockets).unwrap();
@@ -612,6 +850,33 @@ fn table_full_the_next_filter_is_refused_and_the_others_stay() {
 }
 
 #[test]
+fn table_full_of_exact_flows_the_next_is_refused_and_the_others_stay() {
+    const FLOWS: u32 = 1 << 16;
+    let Some(bench) = Bench::or_skip() else { return };
+    let flow = |number: u32| {
+        exact(
+            Transport::Udp,
+            (HOST.into(), 7000),
+            (Ipv4Addr::from(0x0b00_0000 + number / 1000).into(), (number % 1000) as u16),
+        )
+    };
+    let frame = |number: u32| from_source(&udp_v4(HOST, 7000), 0x0b00_0000 + number / 1000, (number % 1000) as u16);
+    bench.table.add(udp(HOST, 7000)).unwrap();
+    let started = std::time::Instant::now();
+    for number in 0..FLOWS {
+        bench.table.add_for(flow(number), Owner::Share(1 + number % 100)).unwrap();
+    }
+    println!("{FLOWS} exact flows: {} ns each", started.elapsed().as_nanos() / u128::from(FLOWS));
+    let refused = refusal(bench.table.add(flow(FLOWS)));
+    assert!(refused.contains("holds 65536"), "{refused}");
+    for number in [0, 1, 99, 100, 40_000, FLOWS - 1] {
+        let told = bench.telling.test_run(&frame(number)).unwrap().retval;
+        assert_eq!(told, TOLD + 1 + number % 100);
+    }
+    assert_eq!(bench.telling.test_run(&frame(FLOWS)).unwrap().retval, TOLD, "the bound flow's");
+}
+
+#[test]
 fn frames_have_times_from_the_moment_somebody_asks_until_nobody_does() {
     let Some(bench) = Bench::or_skip() else { return };
     let frame = udp_v4(HOST, 7000);
@@ -655,7 +920,7 @@ fn times_cost_of_a_frame() {
 
 /// A table of credits for queue 0, and the program by it.
 fn with_credits(bench: &Bench, counting: Counting) -> (SteeringTable, Program) {
-    let table = SteeringTable::with_credits(NEAR, FRAME_MOST_BYTES, SHARES_MOST, counting).unwrap();
+    let table = SteeringTable::with_credits(NEAR, FRAME_MOST_BYTES, SHARES, 1, counting).unwrap();
     table.add(udp(HOST, 7000)).unwrap();
     let program = table.program(&bench.sockets).unwrap();
     (table, program)
@@ -687,14 +952,14 @@ fn frames_without_room_and_all_behind_them_are_the_kernels_until_the_reader_has_
         credit.settle(3);
         assert_eq!((taken(9), credit.is_overflowing()), (5, true), "three are with the reader still");
         assert_eq!(credit.passed(), 2 + 6 + 4);
-        assert!(Credit::open(&words, SHARES_MOST, 8).is_none(), "a place that there is not");
+        assert!(Credit::open(&words, SHARES, 8).is_none(), "a place that there is not");
     }
 }
 
 #[test]
 fn icmp_is_the_kernels_and_its_errors_are_counted_for_readers() {
     let Some(bench) = Bench::or_skip() else { return };
-    let v4 = || PacketBuilder::ethernet2([2; 6], MAC).ipv4([10, 0, 0, 2], HOST.octets(), 64);
+    let v4 = || PacketBuilder::ethernet2([2; 6], MAC).ipv4(SOURCE.octets(), HOST.octets(), 64);
     let v6 = || PacketBuilder::ethernet2([2; 6], MAC).ipv6(GROUP6.octets(), HOST6.octets(), 64);
     let [mut echo_v4, mut echo_v6, mut error_v4, mut error_v6] = [const { Vec::<u8>::new() }; 4];
     v4().icmpv4_echo_request(1, 1).write(&mut echo_v4, b"ping").unwrap();
@@ -733,7 +998,7 @@ fn icmp_is_the_kernels_and_its_errors_are_counted_for_readers() {
 
 /// A datagram to port 7000 in a frame of this length.
 fn long_frame(frame_bytes: usize) -> Vec<u8> {
-    let builder = PacketBuilder::ethernet2([2; 6], MAC).ipv4([10, 0, 0, 2], HOST.octets(), 64).udp(9999, 7000);
+    let builder = PacketBuilder::ethernet2([2; 6], MAC).ipv4(SOURCE.octets(), HOST.octets(), 64).udp(9999, 7000);
     let mut frame = Vec::new();
     builder.write(&mut frame, &vec![0x5a; frame_bytes - 42]).unwrap();
     frame
@@ -753,7 +1018,7 @@ fn frame_in_several_buffers_is_judged_by_its_whole_length_and_counted_by_buffers
     let Some(bench) = Bench::or_skip() else { return };
     let capacity = Capacity { frame_most_bytes: 3 * 3840, buffer_bytes: Some(3840) };
     for counting in [Counting::OneCpu, Counting::SeveralCpus] {
-        let table = SteeringTable::with_credits(NEAR, capacity, SHARES_MOST, counting).unwrap();
+        let table = SteeringTable::with_credits(NEAR, capacity, SHARES, 1, counting).unwrap();
         table.add(udp(HOST, 7000)).unwrap();
         let program = table.program(&bench.sockets).unwrap();
         let decided = |frame: &[u8]| bench.cable.near(|| program.test_run_on(frame, bench.ifindex, 0)).unwrap().retval;
@@ -783,7 +1048,7 @@ fn packet_beyond_the_mtu_in_generic_mode_is_a_bundle_and_the_kernels_with_all_be
     let Some(bench) = Bench::or_skip() else { return };
     let wide = Capacity { frame_most_bytes: 4 * 3840, buffer_bytes: Some(3840) };
     for capacity in [Capacity::from(2000), wide] {
-        let table = SteeringTable::with_credits(NEAR, capacity, SHARES_MOST, Counting::SeveralCpus).unwrap();
+        let table = SteeringTable::with_credits(NEAR, capacity, SHARES, 1, Counting::SeveralCpus).unwrap();
         table.add(udp(HOST, 7000)).unwrap();
         table.add(udp(HOST6, 7000)).unwrap();
         let program = table.program(&bench.sockets).unwrap();
@@ -839,4 +1104,46 @@ fn credits_cost_of_a_frame() {
         println!("round {round}: without, by one CPU, by several: {mean_ns:?} ns");
     }
     assert!(credits.iter().all(|credit| !credit.is_overflowing()));
+}
+
+/// `cargo test -p nearwire-frames --lib verdict_cost -- --ignored --nocapture`
+#[test]
+#[ignore = "a measurement"]
+fn verdict_cost_of_a_frame() {
+    const REPEATS: u32 = 1_000_000;
+    let Some(bench) = Bench::or_skip() else { return };
+    let port = &bench.port;
+    (0..4).for_each(|place| bench.sockets.set_socket(place, port.socket_of_queue(0).unwrap()).unwrap());
+    let (any4, any6) = (Ipv4Addr::UNSPECIFIED, Ipv6Addr::UNSPECIFIED);
+    let (v4, v6) = (udp_v4(HOST, 7000), udp_v6(HOST6, 7000));
+    let measure = |name: &str, filters: &[(Filter, u32)], frame: &[u8]| {
+        let table = SteeringTable::new(NEAR, FRAME_MOST_BYTES, SHARES).unwrap();
+        for (filter, share) in filters {
+            table.of_share(*share).add(*filter).unwrap();
+        }
+        let program = table.program(&bench.sockets).unwrap();
+        let run = bench.cable.near(|| program.test_run_repeated(frame, bench.ifindex, 0, REPEATS)).unwrap();
+        println!("cost\t{name}\t{}", run.duration_ns);
+    };
+    let group = |filter| [0, 1, 2, 3].map(|share| (filter, share));
+    measure("bound v4", &[(udp(HOST, 7000), 0)], &v4);
+    measure("bound v4, two addresses", &[(udp(HOST, 7000), 0), (udp(GROUP, 7000), 0)], &v4);
+    measure("wildcard v4", &[(udp(any4, 7000), 0)], &v4);
+    measure("wildcards v4 and v6, v4", &[(udp(any4, 7000), 0), (udp(any6, 7000), 0)], &v4);
+    measure("no match v4", &[(udp(HOST, 7001), 0)], &v4);
+    measure("no match v4, wildcard", &[(udp(any4, 7001), 0)], &v4);
+    measure("group of 4, v4", &group(udp(HOST, 7000)), &v4);
+    measure("bound v6", &[(udp(HOST6, 7000), 0)], &v6);
+    measure("wildcard v6", &[(udp(any6, 7000), 0)], &v6);
+    measure("no match v6", &[(udp(HOST6, 7001), 0)], &v6);
+    measure("group of 4, v6", &group(udp(HOST6, 7000)), &v6);
+    let (bound4, bound6) = ((udp(HOST, 7000), 0), (udp(HOST6, 7000), 0));
+    let remote = |local: IpAddr, port| (exact(Transport::Udp, (local, 7000), (source_of(local), port)), 1);
+    measure("exact v4", &[bound4, remote(HOST.into(), 9999)], &v4);
+    measure("exact v6", &[bound6, remote(HOST6.into(), 9999)], &v6);
+    measure("bound v4 beside another's exact", &[bound4, remote(HOST.into(), 9998)], &v4);
+    measure("bound v6 beside another's exact", &[bound6, remote(HOST6.into(), 9998)], &v6);
+    let many = |local: IpAddr| (0..10_000).map(|port| remote(local, port)).collect::<Vec<_>>();
+    measure("one of 10 000 exact, v4", &many(HOST.into()), &v4);
+    measure("one of 10 000 exact, v6", &many(HOST6.into()), &v6);
 }

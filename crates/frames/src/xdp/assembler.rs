@@ -104,6 +104,8 @@ const JUMP_CALL: u8 = 0x80;
 const JUMP_EXIT: u8 = 0x90;
 /// `BPF_PSEUDO_MAP_FD` as source register of a 64-bit load: the constant is a descriptor, loaded is the map.
 const PSEUDO_MAP_FD: u8 = 1;
+/// `BPF_PSEUDO_MAP_VALUE`: the same, loaded is the address of its first value more the second constant.
+const PSEUDO_MAP_VALUE: u8 = 2;
 /// `BPF_PSEUDO_KFUNC_CALL` as source register of a call: the constant is the number of a function of the kernel.
 const PSEUDO_KERNEL_CALL: u8 = 2;
 
@@ -165,11 +167,6 @@ impl Assembler {
         self.push(CLASS_ALU64 | ALU_MULTIPLY, to, Register::R0, 0, constant)
     }
 
-    /// `to *= from`.
-    pub fn multiply_register(&mut self, to: Register, from: Register) -> &mut Self {
-        self.push(CLASS_ALU64 | ALU_MULTIPLY | SOURCE_REGISTER, to, from, 0, 0)
-    }
-
     /// `to /= constant`, unsigned; the constant is above 0.
     pub fn divide(&mut self, to: Register, constant: i32) -> &mut Self {
         self.push(CLASS_ALU64 | ALU_DIVIDE, to, Register::R0, 0, constant)
@@ -193,11 +190,6 @@ impl Assembler {
     /// `to >>= bits`, unsigned.
     pub fn shift_right(&mut self, to: Register, bits: i32) -> &mut Self {
         self.push(CLASS_ALU64 | ALU_SHIFT_RIGHT, to, Register::R0, 0, bits)
-    }
-
-    /// `to >>= bits`, unsigned; of the number of bits the low six count.
-    pub fn shift_right_register(&mut self, to: Register, bits: Register) -> &mut Self {
-        self.push(CLASS_ALU64 | ALU_SHIFT_RIGHT | SOURCE_REGISTER, to, bits, 0, 0)
     }
 
     /// Turns the low 16 bits of `to` from network order to that of the CPU, or back; the others become 0.
@@ -243,6 +235,14 @@ impl Assembler {
         self.push(0, Register::R0, Register::R0, 0, 0)
     }
 
+    /// `to = address of the only value of map + offset_bytes`, of an array. Takes two instruction slots.
+    pub fn load_map_value(&mut self, to: Register, map: BorrowedFd<'_>, offset_bytes: i32) -> &mut Self {
+        let registers = to as u8 | PSEUDO_MAP_VALUE << 4;
+        let immediate = map.as_raw_fd();
+        self.instructions.push(Instruction { code: CLASS_LD | SIZE_DOUBLE, registers, offset: 0, immediate });
+        self.push(0, Register::R0, Register::R0, 0, offset_bytes)
+    }
+
     /// `if left == constant goto label`.
     pub fn jump_if_equal(&mut self, left: Register, constant: i32, label: Label) -> &mut Self {
         self.jumps.push((self.instructions.len(), label));
@@ -265,6 +265,18 @@ impl Assembler {
     pub fn jump_if_above(&mut self, left: Register, right: Register, label: Label) -> &mut Self {
         self.jumps.push((self.instructions.len(), label));
         self.push(CLASS_JMP | JUMP_ABOVE | SOURCE_REGISTER, left, right, 0, 0)
+    }
+
+    /// `if left == right goto label`.
+    pub fn jump_if_same(&mut self, left: Register, right: Register, label: Label) -> &mut Self {
+        self.jumps.push((self.instructions.len(), label));
+        self.push(CLASS_JMP | JUMP_EQUAL | SOURCE_REGISTER, left, right, 0, 0)
+    }
+
+    /// `if left != right goto label`.
+    pub fn jump_if_differs(&mut self, left: Register, right: Register, label: Label) -> &mut Self {
+        self.jumps.push((self.instructions.len(), label));
+        self.push(CLASS_JMP | JUMP_NOT_EQUAL | SOURCE_REGISTER, left, right, 0, 0)
     }
 
     /// `goto label`.
@@ -363,8 +375,8 @@ mod tests {
         program.load(Width::Byte, Register::R2, Register::R7, 14).shift_right(Register::R2, 4).and(Register::R2, 15);
         program.shift_left(Register::R2, 2).add_register(Register::R3, Register::R2).swap_from_network(Register::R4);
         program.jump_if_not_equal(Register::R2, 4, end).jump_if_below(Register::R2, 20, end);
-        program.multiply(Register::R2, 3).multiply_register(Register::R2, Register::R1);
-        program.shift_right_register(Register::R9, Register::R2);
+        program.multiply(Register::R2, 3).jump_if_same(Register::R2, Register::R1, end);
+        program.jump_if_differs(Register::R9, Register::R2, end);
         program.place(end).call(HelperCall::MapLookup);
         let bytes: Vec<_> = program.finish().iter().map(|i| (i.code, i.registers, i.offset, i.immediate)).collect();
         let wanted = [
@@ -380,8 +392,8 @@ mod tests {
             (0x55, 0x02, 4, 4),
             (0xa5, 0x02, 3, 20),
             (0x27, 0x02, 0, 3),
-            (0x2f, 0x12, 0, 0),
-            (0x7f, 0x29, 0, 0),
+            (0x1d, 0x12, 1, 0),
+            (0x5d, 0x29, 0, 0),
             (0x85, 0x00, 0, 1),
         ];
         assert_eq!(bytes, wanted);

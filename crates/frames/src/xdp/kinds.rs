@@ -13,10 +13,12 @@ use super::programs::{pass, pass_with, steer, steer_all};
 use super::stamps::{DEVICE_TIME, DeviceClock, Stamps};
 use super::{AttachMode, XdpAttachment};
 use crate::interface::InterfaceFacts;
-use crate::steering::{Capacity, Counting, SHARES_MOST, SteeringTable};
+use crate::steering::{Capacity, Counting, SteeringTable};
 use crate::test_cable::{NEAR, cable_or_skip, ip};
 
 const MARK: NonZeroU64 = NonZeroU64::new(0x0123_4567_89ab_cdef).unwrap();
+/// Shares of the ports.
+const SHARES: u32 = 8;
 /// Of a port's buffers, of jumbo frames, and no limit; of jumbo frames in several buffers.
 fn capacities() -> [Capacity; 4] {
     let jumbo = Capacity { frame_most_bytes: 9018, buffer_bytes: Some(3840) };
@@ -35,7 +37,7 @@ type Load = Box<dyn Fn(&Map) -> Result<Program, LoadError>>;
 
 /// All kinds. Those that are bound to an interface are for `ifindex`.
 fn every_program(ifindex: u32) -> Vec<Kind> {
-    let sockets = Rc::new(Map::xskmap("sockets", 2 * SHARES_MOST).unwrap());
+    let sockets = Rc::new(Map::xskmap("sockets", 2 * SHARES).unwrap());
     let device = device_clock(ifindex);
     let clocks = [Some(DeviceClock::None), Some(DeviceClock::Standing(7)), device].into_iter().flatten();
     let stamps = clocks.map(|device| Some(Stamps { mark: MARK, device }));
@@ -63,8 +65,8 @@ fn every_program(ifindex: u32) -> Vec<Kind> {
             }
         }
         for capacity in capacities() {
-            let credits = |counting| SteeringTable::with_credits(NEAR, capacity, SHARES_MOST, counting).unwrap();
-            let mut tables = vec![SteeringTable::new(NEAR, capacity).unwrap()];
+            let credits = |counting| SteeringTable::with_credits(NEAR, capacity, SHARES, 1, counting).unwrap();
+            let mut tables = vec![SteeringTable::new(NEAR, capacity, SHARES).unwrap()];
             if capacity.buffer_bytes.is_some() {
                 tables.extend([Counting::OneCpu, Counting::SeveralCpus].map(credits));
             }

@@ -40,8 +40,9 @@ use std::os::fd::AsFd;
 use super::assembler::Register::{R0, R1, R2, R3, R4, R5, R9};
 use super::assembler::{Assembler, HelperCall, Label, Width};
 use super::stamps::{self, Stamps, When, append_stamped_redirect};
-use crate::steering::SHARE_BITS;
 
+/// `XDP_DROP`.
+pub const XDP_DROP: u32 = 1;
 /// `XDP_PASS`.
 pub const XDP_PASS: u32 = 2;
 /// `XDP_REDIRECT`.
@@ -148,14 +149,14 @@ pub(crate) fn loaded_as(wire: u16) -> i32 {
 pub(crate) enum Place {
     /// At the number of the queue that the frame came in on.
     OfQueue,
-    /// At [`place_of`] the queue and the share whose number is in `R9`.
-    OfShare,
+    /// At [`place_of`] the queue and the share whose number is in `R9`, of so many.
+    OfShare { of: u32 },
 }
 
-/// The place of a share's socket for a queue. One queue's stand together, so that a queue that the device got later has its places
-/// behind the map's end, where the kernel has none and passes the frame.
-pub(crate) fn place_of(queue: u32, share: u32) -> u32 {
-    queue << SHARE_BITS | share
+/// The place of a share's socket for a queue, where a queue has places for so many shares. One queue's stand together, so that a queue that
+/// the device got later has its places behind the map's end, where the kernel has none and passes the frame.
+pub(crate) fn place_of(queue: u32, share: u32, shares_most: u32) -> u32 {
+    queue * shares_most + share
 }
 
 /// Returns `bpf_redirect_map(sockets, place, XDP_PASS)`. Expects the context in `R1`.
@@ -171,10 +172,13 @@ pub(crate) fn append_redirect(program: &mut Assembler, sockets: &Map, place: Pla
 /// Puts the place into `R2`. Expects the context in `R1`.
 pub(crate) fn append_place(program: &mut Assembler, place: Place) {
     program.load(Width::Word, R2, R1, CONTEXT_RX_QUEUE_INDEX); // the queue the frame came in on
-    if place == Place::OfShare {
-        program
-            .shift_left(R2, SHARE_BITS.cast_signed()) // the first of the queue's places
-            .add_register(R2, R9);
+    if let Place::OfShare { of } = place {
+        if of.is_power_of_two() {
+            program.shift_left(R2, of.ilog2().cast_signed());
+        } else {
+            program.multiply(R2, of.cast_signed());
+        }
+        program.add_register(R2, R9); // R2 was the first of the queue's places
     }
 }
 

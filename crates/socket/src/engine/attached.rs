@@ -9,7 +9,7 @@ use nearwire_frames::port::Port;
 use nearwire_frames::ports::xdp::{
     Overflow, Side, Steer, TimesWanted, XdpConfig, XdpMode, XdpPort, candidates, fill_frames as ring_frames,
 };
-use nearwire_frames::steering::{SHARES_MOST, SteeringTable};
+use nearwire_frames::steering::SteeringTable;
 use nearwire_frames::{PortError, RawPort as _, TimeSource};
 use nearwire_stack::{LinkKind, PortId, ReceiveChecksum, Update};
 use nearwire_sys::ethtool::{Interface, SoTimestamping};
@@ -218,7 +218,7 @@ impl Interfaces {
             addresses: Vec::new(),
             allowed: config.interfaces.clone(),
             mode: config.mode,
-            engines_most: config.engines.unwrap_or(SHARES_MOST),
+            engines_most: config.engines.unwrap_or(crate::ENGINES_MOST as u32),
             opens: true,
             changed: true,
         }
@@ -609,7 +609,7 @@ fn open_port(facts: &InterfaceFacts, mode: Mode, engines_most: u32) -> Result<Xd
 
 /// Opens a port on an interface of the calling thread's network namespace as an engine would, closes it, and says what it was.
 pub(crate) fn try_port(facts: &InterfaceFacts, config: &Config) -> Result<String, PortError> {
-    open_port(facts, config.mode, config.engines.unwrap_or(SHARES_MOST)).map(|port| port.describe())
+    open_port(facts, config.mode, config.engines.unwrap_or(crate::ENGINES_MOST as u32)).map(|port| port.describe())
 }
 
 fn sized(config: XdpConfig, facts: &InterfaceFacts, fill_frames_most: u32, engines_most: u32) -> XdpConfig {
@@ -632,6 +632,7 @@ fn sized(config: XdpConfig, facts: &InterfaceFacts, fill_frames_most: u32, engin
         tx_queue: config.tx_queue.min(queues - 1),
         separate_tx_socket: false,
         lanes,
+        shares_most: others + 1,
         fill_frames,
         overflow: Overflow::Kernel,
         // An engine whose thread does not call keeps what its rings hold from the others: all rings together hold less

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use nearwire_frames::PortError;
 use nearwire_frames::ports::xdp::XdpPort;
 use nearwire_frames::raw::RawPort;
-use nearwire_frames::steering::{Filter, FlowFilter};
+use nearwire_frames::steering::{Filter, FlowFilter, Owner};
 
 use super::Attached;
 use crate::reason::Reason;
@@ -110,7 +110,7 @@ fn hand_filter(
 }
 
 fn move_filter(attached: &mut Attached, filter: Filter, share: u32) -> Result<(), PortError> {
-    attached.port.steering_table().map_or(Ok(()), |table| table.move_to(filter, share))
+    attached.port.steering_table().map_or(Ok(()), |table| table.move_to(filter, Owner::Share(share)))
 }
 
 #[cfg(test)]

@@ -7,7 +7,9 @@ use nearwire_sys::netdev::xdp_zero_copy_segments;
 use super::RECEIVE_HEADROOM_BYTES;
 use crate::PortError;
 use crate::interface::InterfaceFacts;
+use crate::steering::SHARES_MOST;
 use crate::xdp::AttachMode;
+use crate::xdp::programs::place_of;
 
 /// Slots that are left free for frames that are counted late: a round of a driver's is of 64.
 const MARGIN_FRAMES: u32 = 128;
@@ -97,6 +99,11 @@ pub struct XdpConfig {
     /// [`XdpPort::queue_on`]: super::XdpPort::queue_on
     /// [`XdpPort::share`]: super::XdpPort::share
     pub lanes: bool,
+    /// Ports that may share the queues ([`XdpPort::share`]), with this one: 1 to [`SHARES_MOST`]. The kernel keeps 8 bytes for each of
+    /// them and each queue of the interface; with [`Overflow::Kernel`] 192 bytes more for each queue received on.
+    ///
+    /// [`XdpPort::share`]: super::XdpPort::share
+    pub shares_most: u32,
     /// Send on another interface (the middle of a forward workload); its socket is always separate.
     pub tx_interface: Option<String>,
     /// Which frames to take.
@@ -140,6 +147,7 @@ impl XdpConfig {
             tx_queue: 0,
             separate_tx_socket: false,
             lanes: false,
+            shares_most: 1,
             tx_interface: None,
             steer,
             overflow: Overflow::Drop,
@@ -215,6 +223,11 @@ impl XdpConfig {
         interfaces.iter().any(is_long) && (self.mode != XdpMode::ZeroCopy || takes(interfaces[0]))
     }
 
+    /// The place of a share's socket for a queue in the maps of sockets and credits.
+    pub(super) fn place_of(&self, queue: u32, share: u32) -> u32 {
+        place_of(queue, share, self.shares_most)
+    }
+
     /// The interface frames are sent on.
     #[must_use]
     pub fn sending_interface(&self) -> &str {
@@ -248,6 +261,7 @@ impl XdpConfig {
             ("frame_size_bytes", self.frame_size_bytes, [2048, 4096].contains(&self.frame_size_bytes), "2048 or 4096"),
             ("rx_ring_slots", self.rx_ring_slots, ring(self.rx_ring_slots), "a power of two up to 65536"),
             ("share_ring_slots", self.share_ring_slots, ring(self.share_ring_slots), "a power of two up to 65536"),
+            ("shares_most", self.shares_most, (1..=SHARES_MOST).contains(&self.shares_most), "1 to 254"),
             ("fill_frames", self.fill_frames, (1..=65536).contains(&self.fill_frames), "1 to 65536"),
             ("tx_frames", self.tx_frames, (1..=32768).contains(&self.tx_frames), "1 to 32768"),
             ("prepared_frames", self.prepared_frames, self.prepared_frames <= 32768, "0 to 32768"),
@@ -356,6 +370,8 @@ mod tests {
             (XdpConfig { frame_size_bytes: 1024, ..config() }, "frame_size_bytes"),
             (XdpConfig { rx_ring_slots: 100, ..config() }, "rx_ring_slots"),
             (XdpConfig { share_ring_slots: 100, ..config() }, "share_ring_slots"),
+            (XdpConfig { shares_most: 0, ..config() }, "shares_most"),
+            (XdpConfig { shares_most: SHARES_MOST + 1, ..config() }, "shares_most"),
             (XdpConfig { fill_frames: 0, ..config() }, "fill_frames"),
             (XdpConfig { tx_frames: 0, ..config() }, "tx_frames"),
         ];

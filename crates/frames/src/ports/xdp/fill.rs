@@ -14,7 +14,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use super::rings::{FlagsWord, ProducerRing};
-use crate::steering::SHARES_MOST;
 
 /// Buffers given back at a time, where there are enough for all shares.
 const GIVE_BACK_FRAMES: usize = 16;
@@ -78,21 +77,19 @@ pub(super) struct SharedFill {
 }
 
 impl SharedFill {
-    /// Makes a ring of `frames` buffers one that can be shared.
-    pub(super) fn new(ring: ProducerRing<u64>, frames: usize) -> SharedFill {
-        SharedFill::of(Arc::new(SharedRing::new(ring)), frames)
-    }
-
-    fn of(ring: Arc<SharedRing>, frames: usize) -> SharedFill {
-        let shares = SHARES_MOST as usize;
+    /// Makes a ring of `frames` buffers one that so many can share.
+    pub(super) fn new(ring: ProducerRing<u64>, frames: usize, shares_most: u32) -> SharedFill {
+        let shares = shares_most as usize;
         let at_a_time = (frames / (4 * shares)).clamp(1, GIVE_BACK_FRAMES);
         let too_many = (frames / (2 * shares)).max(at_a_time);
+        let ring = Arc::new(SharedRing::new(ring));
         SharedFill { ring, kept: Vec::with_capacity(frames), at_a_time, too_many }
     }
 
     /// Another receiver's part.
     pub(super) fn another(&self) -> SharedFill {
-        SharedFill::of(Arc::clone(&self.ring), self.kept.capacity())
+        let kept = Vec::with_capacity(self.kept.capacity());
+        SharedFill { ring: Arc::clone(&self.ring), kept, at_a_time: self.at_a_time, too_many: self.too_many }
     }
 
     /// The ring with what was kept; itself, while somebody else has a part.

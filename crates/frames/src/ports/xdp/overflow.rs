@@ -11,8 +11,7 @@ use super::XdpPort;
 use super::config::{Overflow, XdpConfig, XdpMode};
 use super::receive::Receiver;
 use crate::PortError;
-use crate::steering::{Capacity, Counting, Credit, SHARES_MOST, SteeringTable};
-use crate::xdp::programs::place_of;
+use crate::steering::{Capacity, Counting, Credit, SteeringTable};
 
 /// The filters of a port, and the credits of its receivers where it has some. `multi_buffer`: frames may lie in
 /// so many buffers.
@@ -28,17 +27,17 @@ pub(super) fn steering_table(
         buffer_bytes: multi_buffer.map(|_| buffer_bytes),
     };
     if config.overflow == Overflow::Drop {
-        return SteeringTable::new(&config.interface, capacity);
+        return SteeringTable::new(&config.interface, capacity, config.shares_most);
     }
     let counting = match config.mode {
         XdpMode::Generic => Counting::SeveralCpus,
         XdpMode::ZeroCopy | XdpMode::NativeCopy => Counting::OneCpu,
     };
     let queues = config.rx_queues.iter().max().map_or(0, |last| last + 1);
-    let table = SteeringTable::with_credits(&config.interface, capacity, queues * SHARES_MOST, counting)?;
+    let table = SteeringTable::with_credits(&config.interface, capacity, config.shares_most, queues, counting)?;
     if let Some(words) = table.credit_words()? {
         for (&queue, receiver) in config.rx_queues.iter().zip(receivers) {
-            let credit = Credit::open(&words, place_of(queue, 0), config.rooms(multi_buffer).0);
+            let credit = Credit::open(&words, config.place_of(queue, 0), config.rooms(multi_buffer).0);
             credit.iter().for_each(|credit| credit.set_longest(mtu_bytes.into()));
             receiver.set_credit(credit);
         }

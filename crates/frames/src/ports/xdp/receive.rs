@@ -200,15 +200,15 @@ impl Receiver {
         }
     }
 
-    /// The same receiver with a fill ring, of this many buffers, that others can share.
-    pub(super) fn sharing(mut self, frames: usize) -> Receiver {
+    /// The same receiver with a fill ring, of this many buffers, that so many can share.
+    pub(super) fn sharing(mut self, frames: usize, shares_most: u32) -> Receiver {
         let Fill::Own(mut fill) = self.fill else { return self };
         self.rx.release();
         fill.submit();
         if let Some(credit) = &mut self.credit {
             credit.give_back(self.kept_frames);
         }
-        let fill = SharedFill::new(fill, frames);
+        let fill = SharedFill::new(fill, frames, shares_most);
         if let Some(mark) = self.mark {
             fill.set_mark(mark);
         }

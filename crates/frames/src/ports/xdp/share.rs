@@ -8,7 +8,7 @@
 //!   queue 1: share 0 --RX ring-->  share 1 --RX ring-->   one fill ring,          one completion ring
 //! ```
 //!
-//! The XDP program finds the share by the filter that matches ([`crate::steering`]) and the socket by queue and share. To send, a share
+//! The XDP program finds the share by the steering table ([`crate::steering`]) and the socket by queue and share. To send, a share
 //! has one of the lanes ([`super::lanes`]): that socket stays bound as it is, and its TX ring changes hands.
 //!
 //! A share that is taken back leaves its sockets, out of the map, to the next one: the kernel takes 10 ms and more to close one, and what it
@@ -28,7 +28,7 @@
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use nearwire_sys::bpf::Map;
@@ -39,15 +39,14 @@ use super::socket::OpenAnother;
 use super::{Times, XdpMode, XdpPort};
 use crate::PortError;
 use crate::ports::limits;
-use crate::steering::{FilterError, SHARES_MOST, SteeringTable};
-use crate::xdp::programs::place_of;
+use crate::steering::{FilterError, SteeringTable};
 
 /// How long rings that are out of the map are looked at for frames: longer than a round of a driver's on a CPU that others want too.
 const IN_FLIGHT: Duration = Duration::from_millis(20);
 
-/// Which numbers are taken, a bit each.
+/// Which numbers are taken.
 #[derive(Debug)]
-pub(super) struct Numbers(AtomicU32);
+struct Numbers(Box<[AtomicBool]>);
 
 /// A share's number; free again when dropped.
 #[derive(Debug)]
@@ -57,16 +56,16 @@ pub(super) struct Number {
 }
 
 impl Number {
-    /// That of the port which shares are made of.
-    pub(super) fn first() -> Number {
-        Number { numbers: Arc::new(Numbers(AtomicU32::new(1))), number: 0 }
+    /// That of the port which shares are made of, of so many with itself.
+    pub(super) fn first(shares_most: u32) -> Number {
+        let numbers = (0..shares_most).map(|number| AtomicBool::new(number == 0)).collect();
+        Number { numbers: Arc::new(Numbers(numbers)), number: 0 }
     }
 
     /// The lowest that is free.
     fn another(&self) -> Option<Number> {
-        let free = |number: &u32| self.numbers.0.fetch_or(1 << number, Ordering::AcqRel) & 1 << number == 0;
-        let number = (1..SHARES_MOST).find(free)?;
-        Some(Number { numbers: Arc::clone(&self.numbers), number })
+        let number = self.numbers.0.iter().position(|is_taken| !is_taken.swap(true, Ordering::AcqRel))?;
+        Some(Number { numbers: Arc::clone(&self.numbers), number: number as u32 })
     }
 
     pub(super) fn get(&self) -> u32 {
@@ -80,7 +79,7 @@ impl Number {
 
 impl Drop for Number {
     fn drop(&mut self) {
-        self.numbers.0.fetch_and(!(1 << self.number), Ordering::AcqRel);
+        self.numbers.0[self.number as usize].store(false, Ordering::Release);
     }
 }
 
@@ -131,7 +130,7 @@ impl XdpPort {
     ///
     /// # Errors
     /// This port is a share, was opened with another rule than [`super::Steer::Filters`], or has no lane but the first; there are
-    /// [`SHARES_MOST`] ports with this one; or the kernel refused a socket.
+    /// [`super::XdpConfig::shares_most`] ports with this one; or the kernel refused a socket.
     pub fn share(&mut self) -> Result<XdpPort, PortError> {
         let interface = || self.config.interface.clone();
         if self.share_number() != 0 {
@@ -143,7 +142,7 @@ impl XdpPort {
             let lanes = if self.config.lanes { self.config.rx_queues.len() } else { 1 };
             return Err(PortError::NoLaneLeft { interface: interface(), lanes });
         }
-        let all_taken = || PortError::NoShareLeft { interface: interface(), most: SHARES_MOST };
+        let all_taken = || PortError::NoShareLeft { interface: interface(), most: self.config.shares_most };
         let number = self.number.another().ok_or_else(all_taken)?;
         // Filters of one that had the number and was dropped.
         table.forget(number.get())?;
@@ -167,8 +166,8 @@ impl XdpPort {
         let mut entries = Entries { sockets: Arc::clone(sockets), places: Vec::with_capacity(receivers.len()) };
         for (&queue, first) in config.rx_queues.iter().zip(receivers) {
             let mut receiver = first.another(&OpenAnother { config, ifindex: *ifindex, queue }, parked.next())?;
-            receiver.set_credit(overflow::another_credit(config, first, place_of(queue, number), multi_buffer));
-            entries.enter(place_of(queue, number), &receiver).map_err(refused)?;
+            receiver.set_credit(overflow::another_credit(config, first, config.place_of(queue, number), multi_buffer));
+            entries.enter(config.place_of(queue, number), &receiver).map_err(refused)?;
             opened.push(receiver);
         }
         Ok((opened, entries))
@@ -269,8 +268,8 @@ impl XdpPort {
 
     fn share_fill_rings(&mut self) {
         let receivers = std::mem::take(&mut self.receivers).into_vec();
-        let frames = self.config.fill_frames as usize;
-        self.receivers = receivers.into_iter().map(|receiver| receiver.sharing(frames)).collect();
+        let (frames, shares_most) = (self.config.fill_frames as usize, self.config.shares_most);
+        self.receivers = receivers.into_iter().map(|receiver| receiver.sharing(frames, shares_most)).collect();
         self.decide_acts_when_empty();
     }
 

@@ -205,6 +205,7 @@ fn fill_ring_taken_share_keeps_its_buffers_and_gives_them_back_later() {
         let config = |interface| XdpConfig {
             rx_queues: vec![0, 1],
             lanes: true,
+            shares_most: 8,
             fill_frames: FRAMES as u32,
             ..XdpConfig::new(interface, mode, Steer::Filters)
         };
