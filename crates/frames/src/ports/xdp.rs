@@ -22,8 +22,10 @@ mod busy_poll;
 mod candidates;
 mod config;
 mod control;
+mod description;
 mod division;
 mod fill;
+mod handed;
 mod hold;
 mod lanes;
 mod overflow;
@@ -41,6 +43,7 @@ mod zero_copy;
 
 pub use candidates::{Candidate, Side, candidates, fill_frames};
 pub use config::{Overflow, Steer, XdpConfig, XdpMode};
+pub use handed::Handed;
 pub use lanes::{Kick, Kicked};
 pub use times::{FrameTimes, NoDeviceTimes, TimesWanted};
 
@@ -104,7 +107,8 @@ pub struct XdpFacts {
 pub struct XdpPort {
     // Detached first: with the program gone the kernel has its frames back while sockets and memory are taken down.
     attachment: Hold,
-    sockets: Arc<Map>,
+    /// The map of sockets; none in a share that another process gave.
+    sockets: Option<Arc<Map>>,
     /// The filters, for a port opened with [`Steer::Filters`].
     steering: Option<SteeringTable>,
     receivers: Box<[Receiver]>,
@@ -181,7 +185,7 @@ impl XdpPort {
         let mut port = XdpPort {
             facts,
             attachment: Hold::Own(Arc::new(attachment)),
-            sockets: Arc::new(map),
+            sockets: Some(Arc::new(map)),
             steering,
             receivers: sockets.receivers.into_boxed_slice(),
             next: 0,

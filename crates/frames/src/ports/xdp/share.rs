@@ -207,7 +207,7 @@ impl XdpPort {
         let assembly_bytes = self.receivers.first().and_then(Receiver::assembly_bytes);
         let queues: Vec<_> = self.receivers.iter().map(|receiver| Arc::clone(receiver.queue())).collect();
         let (config, facts, limits) = (self.config.clone(), self.facts.clone(), self.limits.clone());
-        let (attachment, map, ifindex) = (self.attachment.another(), Arc::clone(&self.sockets), self.ifindex);
+        let (attachment, map, ifindex) = (self.attachment.another(), self.sockets.clone(), self.ifindex);
         let interface = config.interface.clone();
         let no_seat = || limits::is_no_share("share a queue", &interface);
         let seat = self.seat(number_of).ok_or_else(no_seat)?;
@@ -241,10 +241,12 @@ impl XdpPort {
         Ok(share)
     }
 
-    /// Puts the sockets of a seat into the map. Refused, those that are in it leave it.
+    /// Puts the sockets of a seat into the map of sockets. Refused, those that are in it leave it.
     pub(super) fn enter(&mut self, number: u32) -> Result<Entries, PortError> {
         let refused = |source| PortError::refused("fill the map of AF_XDP sockets", &self.config.interface, source);
-        let mut entries = Entries { sockets: Arc::clone(&self.sockets), places: Vec::new() };
+        let no_map = || refused(io::ErrorKind::NotFound.into());
+        let sockets = Arc::clone(self.sockets.as_ref().ok_or_else(no_map)?);
+        let mut entries = Entries { sockets, places: Vec::new() };
         for seat in self.seats.iter().filter(|seat| seat.number == number) {
             for (&queue, socket) in self.config.rx_queues.iter().zip(&seat.sockets) {
                 entries.enter(place_of(queue, number), socket).map_err(refused)?;
@@ -316,7 +318,8 @@ pub(super) struct Parts {
 }
 
 impl Parts {
-    pub(super) fn into_port(self, attachment: Hold, sockets: Arc<Map>) -> Result<XdpPort, PortError> {
+    /// `sockets`: the map in which the share's are, where this process has it.
+    pub(super) fn into_port(self, attachment: Hold, sockets: Option<Arc<Map>>) -> Result<XdpPort, PortError> {
         let Parts { number, ifindex, tx_at, memory, mut config, facts, limits, multi_buffer, assembly_bytes, .. } =
             self;
         let interface = config.interface.clone();

@@ -137,7 +137,8 @@ fn frames_stamped_by_a_device_arrive_with_its_time_and_the_kernels() {
         // What earlier frames left in the buffers is nobody's time.
         cable
             .far(|| {
-                far.attachment.own().unwrap().change_program(&programs::steer_all(&far.sockets, None, false).unwrap())
+                let sockets = far.sockets.as_ref().unwrap();
+                far.attachment.own().unwrap().change_program(&programs::steer_all(sockets, None, false).unwrap())
             })
             .unwrap();
         for _ in 0..500 {
