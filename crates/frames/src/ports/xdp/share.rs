@@ -48,15 +48,13 @@ use crate::ports::limits::{self, FrameLimits};
 use crate::steering::{FilterError, SHARES_MOST};
 use crate::xdp::programs::place_of;
 
-const WORDS: usize = SHARES_MOST.div_ceil(u64::BITS) as usize;
-
 /// Which numbers are taken, a bit each.
 #[derive(Debug)]
-pub(super) struct Numbers([AtomicU64; WORDS]);
+pub(super) struct Numbers(Box<[AtomicU64]>);
 
 impl Numbers {
     fn word(&self, number: u32) -> (&AtomicU64, u64) {
-        (&self.0[number as usize / 64 % WORDS], 1 << (number % 64))
+        (&self.0[(number / u64::BITS) as usize], 1 << (number % u64::BITS))
     }
 }
 
@@ -75,7 +73,8 @@ impl Number {
 
     /// That of a share which another process gave.
     pub(super) fn handed(number: u32) -> Number {
-        let numbers = Arc::new(Numbers(std::array::from_fn(|_| AtomicU64::new(0))));
+        let words = SHARES_MOST.div_ceil(u64::BITS);
+        let numbers = Arc::new(Numbers((0..words).map(|_| AtomicU64::new(0)).collect()));
         let (word, bit) = numbers.word(number);
         word.store(bit, Ordering::Release);
         Number { numbers, number }

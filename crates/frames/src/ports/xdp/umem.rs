@@ -63,11 +63,11 @@ impl Umem {
         ftruncate(&memory, file_bytes as u64)?;
         fcntl_add_seals(&memory, LENGTH_SEALS)?;
         let umem = Umem::map(memory, layout, file_bytes)?;
-        // SAFETY: the range is mapped, writable and ours alone: nobody else has the file yet. Touched now, so that no page fault comes later.
-        unsafe { umem.base.write_bytes(0, layout.file_bytes()) };
         if wants_huge {
             collapse(umem.base, file_bytes);
         }
+        // SAFETY: the range is mapped, writable and ours alone: nobody else has the file yet. Touched now, so that no page fault comes later.
+        unsafe { umem.base.write_bytes(0, layout.file_bytes()) };
         Ok(umem)
     }
 
@@ -193,10 +193,15 @@ impl Drop for Umem {
     }
 }
 
-/// Has the kernel put huge pages in the place of ordinary ones that are there, whatever its settings for files in memory are (Linux 6.1).
+/// Has the kernel put huge pages into a file in memory, whatever its settings for those are (Linux 6.1). It does so where a page is there
+/// already: with one of each 12 MiB take 1 to 2 ms, with all of them 30 to 50, as much as touching them one by one.
 fn collapse(start: NonNull<u8>, len_bytes: usize) {
     /// `MADV_COLLAPSE`, `include/uapi/asm-generic/mman-common.h`.
     const MADV_COLLAPSE: libc::c_int = 25;
+    for offset_bytes in (0..len_bytes).step_by(HUGE_PAGE_BYTES) {
+        // SAFETY: the range is mapped, writable and the caller's alone.
+        unsafe { start.add(offset_bytes).write(0) };
+    }
     // SAFETY: the range is our mapping, whose content stays. Refused, ordinary pages it is.
     let _ = unsafe { libc::madvise(start.as_ptr().cast(), len_bytes, MADV_COLLAPSE) };
 }
