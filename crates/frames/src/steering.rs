@@ -47,7 +47,7 @@ mod set;
 mod table;
 mod words;
 
-pub(crate) use credits::{Counting, Credit};
+pub(crate) use credits::{Counting, Credit, CreditWords};
 pub use filter::{ExactFlow, Filter, FilterError, FlowFilter, FrameFilter, Transport, VlanMatch};
 pub use owner::{Owner, SHARES_MOST};
 pub use program::Capacity;

@@ -93,17 +93,20 @@ pub struct XdpConfig {
     /// Send through a socket of its own, on a queue that is not in `rx_queues`. The CPU of the peer then does not write
     /// what ours writes: 0.75 instead of 1.16 us half RTT native, 0.63 instead of 0.85 us generic, on veth.
     pub separate_tx_socket: bool,
-    /// The socket of every receive queue sends too, for threads that send at the same time ([`XdpPort::queue_on`]), or for ports
-    /// that share the queues ([`XdpPort::share`]). Not where sending has a socket of its own.
+    /// The socket of every receive queue sends too, for threads that send at the same time ([`XdpPort::queue_on`]). Not where sending has
+    /// a socket of its own.
     ///
     /// [`XdpPort::queue_on`]: super::XdpPort::queue_on
-    /// [`XdpPort::share`]: super::XdpPort::share
     pub lanes: bool,
-    /// Ports that may share the queues ([`XdpPort::share`]), with this one: 1 to [`SHARES_MOST`]. The kernel keeps 8 bytes for each of
-    /// them and each queue of the interface; with [`Overflow::Kernel`] 192 bytes more for each queue received on.
+    /// Ports that may share the queues at the same time, this one included ([`XdpPort::share`]): each has `tx_frames` send buffers in the
+    /// packet memory, whose size the kernel fixes when the port is opened.
     ///
     /// [`XdpPort::share`]: super::XdpPort::share
-    pub shares_most: u32,
+    pub shares: u32,
+    /// Shares may be given to other processes ([`XdpPort::hand_over`]): the port keeps an fd of each queue's memory.
+    ///
+    /// [`XdpPort::hand_over`]: super::XdpPort::hand_over
+    pub hands_over: bool,
     /// Send on another interface (the middle of a forward workload); its socket is always separate.
     pub tx_interface: Option<String>,
     /// Which frames to take.
@@ -147,7 +150,8 @@ impl XdpConfig {
             tx_queue: 0,
             separate_tx_socket: false,
             lanes: false,
-            shares_most: 1,
+            shares: 1,
+            hands_over: false,
             tx_interface: None,
             steer,
             overflow: Overflow::Drop,
@@ -225,7 +229,7 @@ impl XdpConfig {
 
     /// The place of a share's socket for a queue in the maps of sockets and credits.
     pub(super) fn place_of(&self, queue: u32, share: u32) -> u32 {
-        place_of(queue, share, self.shares_most)
+        place_of(queue, share, self.shares)
     }
 
     /// The interface frames are sent on.
@@ -261,10 +265,10 @@ impl XdpConfig {
             ("frame_size_bytes", self.frame_size_bytes, [2048, 4096].contains(&self.frame_size_bytes), "2048 or 4096"),
             ("rx_ring_slots", self.rx_ring_slots, ring(self.rx_ring_slots), "a power of two up to 65536"),
             ("share_ring_slots", self.share_ring_slots, ring(self.share_ring_slots), "a power of two up to 65536"),
-            ("shares_most", self.shares_most, (1..=SHARES_MOST).contains(&self.shares_most), "1 to 254"),
             ("fill_frames", self.fill_frames, (1..=65536).contains(&self.fill_frames), "1 to 65536"),
             ("tx_frames", self.tx_frames, (1..=32768).contains(&self.tx_frames), "1 to 32768"),
             ("prepared_frames", self.prepared_frames, self.prepared_frames <= 32768, "0 to 32768"),
+            ("shares", self.shares, (1..=SHARES_MOST).contains(&self.shares), "1 to 254"),
         ];
         match checks.into_iter().find(|check| !check.2) {
             Some((setting, found, _, wanted)) => Err(self.wrong(setting, found, wanted)),
@@ -370,8 +374,8 @@ mod tests {
             (XdpConfig { frame_size_bytes: 1024, ..config() }, "frame_size_bytes"),
             (XdpConfig { rx_ring_slots: 100, ..config() }, "rx_ring_slots"),
             (XdpConfig { share_ring_slots: 100, ..config() }, "share_ring_slots"),
-            (XdpConfig { shares_most: 0, ..config() }, "shares_most"),
-            (XdpConfig { shares_most: SHARES_MOST + 1, ..config() }, "shares_most"),
+            (XdpConfig { shares: 0, ..config() }, "shares"),
+            (XdpConfig { shares: SHARES_MOST + 1, ..config() }, "shares"),
             (XdpConfig { fill_frames: 0, ..config() }, "fill_frames"),
             (XdpConfig { tx_frames: 0, ..config() }, "tx_frames"),
         ];

@@ -27,14 +27,14 @@ pub(super) fn steering_table(
         buffer_bytes: multi_buffer.map(|_| buffer_bytes),
     };
     if config.overflow == Overflow::Drop {
-        return SteeringTable::new(&config.interface, capacity, config.shares_most);
+        return SteeringTable::new(&config.interface, capacity, config.shares);
     }
     let counting = match config.mode {
         XdpMode::Generic => Counting::SeveralCpus,
         XdpMode::ZeroCopy | XdpMode::NativeCopy => Counting::OneCpu,
     };
     let queues = config.rx_queues.iter().max().map_or(0, |last| last + 1);
-    let table = SteeringTable::with_credits(&config.interface, capacity, config.shares_most, queues, counting)?;
+    let table = SteeringTable::with_credits(&config.interface, capacity, config.shares, queues, counting)?;
     if let Some(words) = table.credit_words()? {
         for (&queue, receiver) in config.rx_queues.iter().zip(receivers) {
             let credit = Credit::open(&words, config.place_of(queue, 0), config.rooms(multi_buffer).0);
