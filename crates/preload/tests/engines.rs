@@ -68,9 +68,9 @@ fn threads_with_a_queue_each_get_an_engine_each() {
 }
 
 #[test]
-fn threads_on_one_queue_have_one_engine() {
+fn threads_on_one_queue_get_an_engine_each() {
     let Some(output) = ran(1, &[], "epoll", &["nothing"]) else { return };
-    assert_eq!(engines(&output), 1);
+    assert!(engines(&output) > 1, "{}", String::from_utf8_lossy(&output.stderr));
 }
 
 #[test]
