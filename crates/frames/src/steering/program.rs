@@ -471,12 +471,12 @@ fn append_flow_v6(program: &mut Assembler, maps: &Maps, capacity: Capacity, ways
         .load(Word, R2, R7, IP + IPV6_BYTES as i16) // both ports
         .store(Word, R10, PORTS, R2)
         .store(Word, R10, PROTOCOL, R5);
-    for word in (0..16).step_by(4) {
+    for half in [0, 8] {
         program
-            .load(Word, R1, R7, IP + 8 + word) // source address, word by word
-            .store(Word, R10, REMOTE_V6 + word, R1)
-            .load(Word, R1, R7, IP + 24 + word) // destination address, word by word
-            .store(Word, R10, LOCAL_V6 + word, R1);
+            .load(Double, R1, R7, IP + 8 + half) // source address
+            .store(Double, R10, REMOTE_V6 + half, R1)
+            .load(Double, R1, R7, IP + 24 + half) // destination address
+            .store(Double, R10, LOCAL_V6 + half, R1);
     }
     program.set(R7, 6); // the IP version
 }

@@ -643,9 +643,10 @@ fn owners_change_every_frame_goes_to_one_before_or_after() {
                         bench.table.move_for(filter, owners[1], owners[0]).unwrap();
                     }
                     for other in others {
-                        bench.table.add_for(other, Owner::Kernel).unwrap();
+                        // Of an owner of the flow: see the limits of `steering`.
+                        bench.table.add_for(other, owners[1]).unwrap();
                     }
-                    others.iter().for_each(|other| bench.table.remove_for(*other, Owner::Kernel).unwrap());
+                    others.iter().for_each(|other| bench.table.remove_for(*other, owners[1]).unwrap());
                     changes += 1;
                 }
                 changes

@@ -111,9 +111,9 @@ fn append_classes(program: &mut Assembler, maps: &Maps, classes: &[u8], ways: Wa
     for &class in classes {
         let next = program.label();
         if class & FLOW_ADDRESS == 0 && std::mem::take(&mut has_address) {
-            for word in (0..16).step_by(4) {
-                program.store_constant(Word, R10, FLOW_KEY + word, 0); // any address
-            }
+            program
+                .store_constant(Double, R10, FLOW_KEY, 0) // any address
+                .store_constant(Double, R10, FLOW_KEY + 8, 0);
         }
         program.load(Word, R1, R10, CLASSES).and(R1, 1 << class).jump_if_equal(R1, 0, next); // no filter of this class
         if class & FLOW_PORT == 0 {
@@ -141,12 +141,11 @@ fn append_address(program: &mut Assembler) {
         .load(Word, R1, R10, LOCAL_V4)
         .store(Word, R10, FLOW_KEY, R1)
         .store_constant(Word, R10, FLOW_KEY + 4, 0) // the rest of a longer address
-        .store_constant(Word, R10, FLOW_KEY + 8, 0)
-        .store_constant(Word, R10, FLOW_KEY + 12, 0)
+        .store_constant(Double, R10, FLOW_KEY + 8, 0)
         .jump(known)
         .place(v6);
-    for word in (0..16).step_by(4) {
-        program.load(Word, R1, R10, LOCAL_V6 + word).store(Word, R10, FLOW_KEY + word, R1);
+    for half in [0, 8] {
+        program.load(Double, R1, R10, LOCAL_V6 + half).store(Double, R10, FLOW_KEY + half, R1);
     }
     program.place(known);
 }
