@@ -4,6 +4,7 @@
 //! table and packet memory, and says what a program needs to use its share.
 
 pub mod in_memory;
+pub mod none;
 
 use std::os::fd::{BorrowedFd, OwnedFd};
 

@@ -98,11 +98,17 @@ fn plain(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(address.ip().to_canonical(), address.port())
 }
 
-/// Whether closing a descriptor may wait for whoever serves its file: anything but a socket does what its file system says. A socket
-/// waits where it lingers, which is taken out of it.
+/// Whether a descriptor is of a socket: the kernel says so without a call into the file.
+#[must_use]
+pub fn is_socket(descriptor: impl AsFd) -> bool {
+    sockopt::socket_type(&descriptor).is_ok()
+}
+
+/// Whether closing a descriptor waits for nobody. It may wait for whoever serves its file: anything but a socket does what its file system says. A
+/// socket waits where it lingers, which is taken out of it.
 #[must_use]
 pub fn may_close_at_once(descriptor: impl AsFd) -> bool {
-    sockopt::socket_type(&descriptor).is_ok() && sockopt::set_socket_linger(&descriptor, None).is_ok()
+    is_socket(&descriptor) && sockopt::set_socket_linger(&descriptor, None).is_ok()
 }
 
 #[cfg(test)]
