@@ -172,19 +172,10 @@ pub enum PortError {
         /// How many this port has prepared.
         slots: u32,
     },
-    /// A share needs a lane to send on.
-    #[error(
-        "share the queues of {interface}: a share sends on a lane behind the first, and of {lanes} none is left; open the \
-             port with `lanes` on more receive queues, or take a share back"
-    )]
-    NoLaneLeft {
-        /// The interface.
-        interface: String,
-        /// How many lanes the port was opened with.
-        lanes: usize,
-    },
     /// There are as many shares as can be.
-    #[error("share the queues of {interface}: {most} ports share them, which is the most; take a share back")]
+    #[error(
+        "share the queues of {interface}: {most} ports share them, which is as many as it was opened for; open it with more `shares`, or take a share back"
+    )]
     NoShareLeft {
         /// The interface.
         interface: String,

@@ -38,7 +38,7 @@ mod set;
 mod shares;
 mod table;
 
-pub(crate) use credits::{Counting, Credit};
+pub(crate) use credits::{Counting, Credit, CreditWords};
 pub use filter::{Filter, FilterError, FlowFilter, FrameFilter, Transport, VlanMatch};
 pub use program::Capacity;
 pub use set::FilterSet;

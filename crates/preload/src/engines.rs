@@ -2,8 +2,7 @@
 //!
 //! A socket begins in the first engine. Where several threads use that, one after the other gets those sockets that it
 //! alone uses into an engine of its own, with a gate that it alone enters: queues, stack, epoll sets and all
-//! (`nearwire_socket`, `engines.rs`). As many engines as there are lanes to send on, so on a device with one queue there is
-//! one.
+//! (`nearwire_socket`, `engines.rs`). As many engines as a port was opened for, on one queue too.
 //!
 //! | what happens | what is done |
 //! |---|---|

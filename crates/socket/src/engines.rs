@@ -244,7 +244,7 @@ impl Sockets {
         self.find(number).map(Member::Socket).or_else(|| self.sets.find(number).map(Member::Set))
     }
 
-    /// Founds engine `number`, with ports on the interfaces that this one has. `None`: a port has no lane left, or the
+    /// Founds engine `number`, with ports on the interfaces that this one has. `None`: a port has no share left, or the
     /// kernel refuses something.
     /// `held`: by which an engine of this number held datagrams back before.
     pub fn found_engine(&mut self, number: u32, held: Option<Arc<Held>>) -> Option<Sockets> {

@@ -101,6 +101,17 @@ impl SharedWords {
         unsafe { map(map_of_words, words) }
     }
 
+    /// The same of an array whose fd another process gave, as long as that one says.
+    ///
+    /// # Errors
+    /// `EINVAL` for no words, or an array that is shorter by a page; else as mmap(2).
+    pub fn of_array_fd(array: impl AsFd, words: usize) -> io::Result<SharedWords> {
+        length_of(words)?;
+        // SAFETY: the kernel refuses to map more pages than an array has (`array_map_mmap` in kernel/bpf/arraymap.c), and an array never changes
+        // its size. What is no array is a file of the process that gave it, which may end this one by shortening it, and no worse.
+        unsafe { map(array, words) }
+    }
+
     /// Maps words of a file that all processes of the calling user share, which is made where there is none. What they hold
     /// may come from any of them. Its pages are taken at once, so that no touch is SIGBUS for want of memory.
     ///

@@ -29,6 +29,18 @@ impl FrameLimits {
         FrameLimits { interface: facts.name.clone(), untagged_most_bytes, most_bytes, cut_off_bytes, why }
     }
 
+    /// As numbers, for another process: without and with tags, and the interface's longest where the port does not hold it (else 0).
+    pub(super) fn parts(&self) -> [u32; 3] {
+        [self.untagged_most_bytes, self.most_bytes, self.cut_off_bytes.unwrap_or(0)].map(|bytes| bytes as u32)
+    }
+
+    /// Of such numbers.
+    pub(super) fn of_parts(interface: &str, parts: [u32; 3], why: &'static str) -> FrameLimits {
+        let [untagged_most_bytes, most_bytes, cut_off_bytes] = parts.map(|bytes| bytes as usize);
+        let cut_off_bytes = Some(cut_off_bytes).filter(|bytes| *bytes > 0);
+        FrameLimits { interface: interface.to_owned(), untagged_most_bytes, most_bytes, cut_off_bytes, why }
+    }
+
     /// For people, behind what a port is: where the interface has longer frames than the port.
     pub(super) fn in_words(&self) -> String {
         self.cut_off_bytes.map_or_else(String::new, |longest_bytes| {

@@ -55,6 +55,27 @@ impl<A: Deref<Target = AtomicU32>> ProducerIndex<A> {
         Some(slot)
     }
 
+    /// Goes on from the shared index, which another producer may have moved; where that is. Room is not looked for: there must be a slot
+    /// for everything that can be in the ring.
+    #[inline]
+    pub fn resume(&mut self) -> u32 {
+        self.next = self.producer.load(Ordering::Relaxed);
+        self.consumer_seen = self.next;
+        self.next
+    }
+
+    /// Reserves slots that were filled already.
+    pub fn advance(&mut self, slots: u32) {
+        self.next = self.next.wrapping_add(slots);
+    }
+
+    /// The index of the next reservation.
+    #[inline]
+    #[must_use]
+    pub fn position(&self) -> u32 {
+        self.next
+    }
+
     /// Takes the last reservation back, before it is submitted.
     #[inline]
     pub fn cancel(&mut self) {
@@ -110,6 +131,13 @@ impl<A: Deref<Target = AtomicU32>> ConsumerIndex<A> {
         let next = consumer.load(Ordering::Relaxed);
         let producer_seen = producer.load(Ordering::Acquire);
         ConsumerIndex { producer, consumer, size_slots, next, producer_seen }
+    }
+
+    /// Goes on from the shared index, which another consumer may have moved.
+    #[inline]
+    pub fn resume(&mut self) {
+        self.next = self.consumer.load(Ordering::Relaxed);
+        self.producer_seen = self.next;
     }
 
     /// True when there is a filled slot to take.

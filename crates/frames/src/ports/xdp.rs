@@ -21,13 +21,19 @@ mod assembly;
 mod busy_poll;
 mod candidates;
 mod config;
+mod control;
+mod description;
+mod division;
 mod fill;
+mod handed;
 mod hold;
 mod lanes;
 mod overflow;
+mod queue;
 mod raw;
 mod receive;
 mod rings;
+mod seats;
 mod send;
 mod share;
 mod socket;
@@ -37,6 +43,7 @@ mod zero_copy;
 
 pub use candidates::{Candidate, Side, candidates, fill_frames};
 pub use config::{Overflow, Steer, XdpConfig, XdpMode};
+pub use handed::Handed;
 pub use lanes::{Kick, Kicked};
 pub use times::{FrameTimes, NoDeviceTimes, TimesWanted};
 
@@ -58,8 +65,10 @@ use crate::steering::SteeringTable;
 use crate::xdp::stamps::Record;
 use crate::xdp::{XdpAttachment, programs};
 
+use division::{Division, share_areas};
 use hold::Hold;
-use receive::{Parked, Receiver, Taken};
+use receive::{Receiver, Taken};
+use seats::Seat;
 use send::{PreparedSend, Sender};
 use share::{Entries, Number};
 use socket::SocketSpec;
@@ -98,7 +107,8 @@ pub struct XdpFacts {
 pub struct XdpPort {
     // Detached first: with the program gone the kernel has its frames back while sockets and memory are taken down.
     attachment: Hold,
-    sockets: Arc<Map>,
+    /// The map of sockets; none in a share that another process gave.
+    sockets: Option<Arc<Map>>,
     /// The filters, for a port opened with [`Steer::Filters`].
     steering: Option<SteeringTable>,
     receivers: Box<[Receiver]>,
@@ -131,8 +141,10 @@ pub struct XdpPort {
     entries: Option<Entries>,
     /// Which share it is.
     number: Number,
-    /// The sockets of shares that were taken back, and until when there may come frames.
-    parked: Vec<Vec<Parked>>,
+    /// How the memory of each receive queue is divided. Empty in a share.
+    divisions: Vec<Division>,
+    /// The sockets of shares, and until when frames may come for those that are over.
+    seats: Vec<Seat>,
     reclaims_until: Option<Instant>,
 }
 
@@ -173,7 +185,7 @@ impl XdpPort {
         let mut port = XdpPort {
             facts,
             attachment: Hold::Own(Arc::new(attachment)),
-            sockets: Arc::new(map),
+            sockets: Some(Arc::new(map)),
             steering,
             receivers: sockets.receivers.into_boxed_slice(),
             next: 0,
@@ -193,7 +205,8 @@ impl XdpPort {
             ifindex: receiving.ifindex,
             entries: None,
             number: Number::first(),
-            parked: Vec::new(),
+            divisions: sockets.divisions,
+            seats: Vec::new(),
             reclaims_until: None,
         };
         if config.busy_poll_us > 0 {
@@ -248,20 +261,22 @@ impl XdpPort {
     /// there in a child. There must be no shares.
     #[must_use]
     pub fn into_filters_of_parent(self) -> Option<SteeringTable> {
-        let XdpPort { attachment, steering, receivers, sender, other_senders, parked, .. } = self;
+        let XdpPort { attachment, steering, receivers, sender, other_senders, seats, .. } = self;
         if let Hold::Own(attachment) = attachment
             && let Some(attachment) = Arc::into_inner(attachment)
         {
             attachment.close_copy();
         }
         let sockets = receivers.iter().map(Receiver::socket).chain([sender.socket()]);
-        let sockets = sockets.chain(XdpPort::parked_sockets(&parked));
+        let sockets = sockets.chain(seats.iter().flat_map(Seat::fds));
+        let queues = receivers.iter().map(Receiver::queue).chain([sender.queue_of_socket()]);
         // Senders of other lanes are on sockets that receive.
-        let mut numbers: Vec<_> = sockets.map(|socket| socket.as_raw_fd()).collect();
+        let fds = sockets.chain(queues.filter_map(|queue| queue.memory().memory()));
+        let mut numbers: Vec<_> = fds.map(|fd| fd.as_raw_fd()).collect();
         numbers.sort_unstable();
         numbers.dedup();
         // Dropped, they would unmap addresses where the child has nothing, or something of its own by now.
-        std::mem::forget((receivers, sender, other_senders, parked));
+        std::mem::forget((receivers, sender, other_senders, seats));
         for number in numbers {
             // SAFETY: the values that owned the descriptors are forgotten, and each number is here once.
             drop(unsafe { OwnedFd::from_raw_fd(number) });
@@ -308,7 +323,9 @@ impl XdpPort {
 
     fn act_when_empty(&mut self, check: bool) -> Result<(), PortError> {
         self.receivers.iter_mut().for_each(Receiver::give_back_when_empty);
-        self.reclaim();
+        if !self.seats.is_empty() {
+            self.reclaim();
+        }
         if check || self.busy_polls && self.empty_looks.is_multiple_of(POLLS_PER_CHECK) {
             self.check_program()?;
             return self.wake_receivers(|_, _| true);
@@ -375,6 +392,8 @@ struct OpenSockets {
     receivers: Vec<Receiver>,
     sender: Sender,
     other_senders: Vec<Sender>,
+    /// Of the receive queues.
+    divisions: Vec<Division>,
     zero_copy: bool,
     multi_buffer: bool,
 }
@@ -386,7 +405,7 @@ fn open_sockets(
 ) -> Result<OpenSockets, PortError> {
     let mut receivers = Vec::with_capacity(config.rx_queues.len());
     let mut sender = None;
-    let mut other_senders = Vec::new();
+    let (mut other_senders, mut divisions) = (Vec::new(), Vec::new());
     let mut zero_copy = true;
     let mut multi_buffer = config.wants_multi_buffer([receiving, sending]);
     let receive_only = SocketSpec {
@@ -398,16 +417,22 @@ fn open_sockets(
         rx_ring_slots: config.rx_ring_slots,
         tx_frames: 0,
         prepared_frames: 0,
+        share_areas: 0,
+        share_tx_frames: config.tx_frames,
         huge_pages: config.huge_pages,
+        keeps_memory_fd: config.hands_over,
         multi_buffer,
     };
     let (tx_frames, prepared_frames) = (config.tx_frames, config.prepared_frames);
-    for &queue in &config.rx_queues {
+    for (at, &queue) in config.rx_queues.iter().enumerate() {
         let is_first = !config.sends_separately() && queue == config.tx_queue;
         let tx_frames = if is_first || config.lanes { tx_frames } else { 0 };
         let prepared_frames = if is_first { prepared_frames } else { 0 };
-        let halves = SocketSpec { queue, tx_frames, prepared_frames, multi_buffer, ..receive_only }.open()?;
+        let share_areas = share_areas(at, config.rx_queues.len() as u32, config.shares);
+        let spec = SocketSpec { queue, tx_frames, prepared_frames, share_areas, multi_buffer, ..receive_only };
+        let halves = spec.open()?;
         multi_buffer = halves.multi_buffer;
+        divisions.push(halves.division);
         receivers.extend(halves.receiver);
         if is_first {
             sender = halves.sender;
@@ -432,7 +457,7 @@ fn open_sockets(
         found: u64::from(config.tx_queue),
         wanted: "one of rx_queues, or separate_tx_socket",
     })?;
-    Ok(OpenSockets { receivers, sender, other_senders, zero_copy, multi_buffer })
+    Ok(OpenSockets { receivers, sender, other_senders, divisions, zero_copy, multi_buffer })
 }
 
 /// A program that hands frames over.

@@ -90,6 +90,16 @@ impl CreditMap {
 pub(crate) struct CreditWords(Arc<SharedWords>);
 
 impl CreditWords {
+    /// Those that another process made.
+    pub(crate) fn of(words: SharedWords) -> CreditWords {
+        CreditWords(Arc::new(words))
+    }
+
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+
     /// Error messages of ICMP and ICMPv6 that the program gave to the kernel.
     #[inline]
     pub(crate) fn errors(&self) -> u64 {

@@ -6,6 +6,7 @@
 
 use std::io;
 use std::num::NonZeroU64;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 use std::time::{Duration, Instant};
 
@@ -100,6 +101,11 @@ impl SteeringTable {
     /// A share's handle.
     pub(crate) fn of_share(&self, share: u32) -> SteeringTable {
         SteeringTable { table: Arc::clone(&self.table), share }
+    }
+
+    /// The map of credits, for readers in other processes.
+    pub(crate) fn credits(&self) -> Option<BorrowedFd<'_>> {
+        self.table.maps.credits.as_ref().map(|credits| credits.map.as_fd())
     }
 
     /// What readers tell the program; `None`: the table has no credits.

@@ -354,6 +354,7 @@ fn share_of_a_port_receives_and_sends_whole_frames() {
             frame_size_bytes: 4096,
             rx_queues: vec![0, 1],
             lanes: true,
+            shares: 2,
             ..XdpConfig::new(interface, mode, Steer::Filters)
         };
         let mut near = cable.near(|| XdpPort::open(&config(NEAR))).unwrap();

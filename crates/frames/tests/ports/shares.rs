@@ -1,4 +1,4 @@
-//! Ports that share the queues of one, on a real kernel over a veth pair of four queues. Needs root (or says SKIP).
+//! Ports that share the queues of one, on a real kernel over a veth pair of four queues, and of one. Needs root (or says SKIP).
 
 use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -18,7 +18,7 @@ const MODES: [XdpMode; 2] = [XdpMode::Generic, XdpMode::NativeCopy];
 
 fn config(interface: &str, mode: XdpMode) -> XdpConfig {
     let rx_queues = (0..QUEUES).collect();
-    XdpConfig { rx_queues, lanes: true, ..XdpConfig::new(interface, mode, Steer::Filters) }
+    XdpConfig { rx_queues, lanes: true, shares: 4, ..XdpConfig::new(interface, mode, Steer::Filters) }
 }
 
 /// The port that is shared, and the one that sends to it, on any queue.
@@ -113,7 +113,7 @@ fn ports_of_two_shares_each_gets_its_own_from_every_queue() {
     let Some(cable) = cable_of_queues_or_skip(QUEUES) else { return };
     for mode in MODES {
         let (mut near, mut other, mut far) = open_two(&cable, mode);
-        assert_eq!((near.share_number(), other.share_number(), near.lanes(), other.lanes()), (0, 1, 3, 1));
+        assert_eq!((near.share_number(), other.share_number(), near.lanes(), other.lanes()), (0, 1, 4, 1));
         for number in 0..800 {
             send(&mut far, number as usize % 4, 7000 + (number / 4 % 2) as u16, number);
             if number % 40 == 39 {
@@ -131,13 +131,13 @@ fn ports_of_two_shares_each_gets_its_own_from_every_queue() {
 }
 
 #[test]
-fn share_sends_by_its_lane_and_says_what_it_is() {
+fn share_sends_by_a_ring_of_its_own_and_says_what_it_is() {
     let Some(cable) = cable_of_queues_or_skip(QUEUES) else { return };
     for mode in MODES {
         let (mut near, mut far) = open(&cable, mode);
         far.add_filter(flow(7000)).unwrap();
         let mut other = share(&cable, &mut near);
-        let what = format!("share 1 of AF_XDP {mode} on {NEAR}, rx queue 0+1+2+3, tx queue 3");
+        let what = format!("share 1 of AF_XDP {mode} on {NEAR}, rx queue 0+1+2+3, tx queue 1");
         assert_eq!(other.describe(), what);
         assert!(other.is_attached() && other.receive_sockets().count() == 4);
         for number in 0..500 {
@@ -261,7 +261,7 @@ fn share_made_and_taken_back_a_hundred_times_with_frames_unread_nothing_is_lost(
         let started = Instant::now();
         for round in 0..100 {
             let mut other = share(&cable, &mut near);
-            assert_eq!((other.share_number(), near.lanes()), (1, 3));
+            assert_eq!(other.share_number(), 1);
             other.add_filter(flow(7001)).unwrap();
             (0..40).for_each(|number| send(&mut far, number as usize % 4, 7001, number));
             if round % 2 == 0 {
@@ -272,11 +272,11 @@ fn share_made_and_taken_back_a_hundred_times_with_frames_unread_nothing_is_lost(
             near.unshare(other).unwrap();
             send(&mut far, round % 4, 7001, 0);
             send(&mut far, round % 4, 7000, 7);
-            assert_eq!((numbers(&mut near, 1), near.lanes()), (vec![7], 4), "round {round}");
+            assert_eq!(numbers(&mut near, 1), [7], "round {round}");
         }
         println!("{mode}: {} us each", started.elapsed().as_micros() / 100);
         all_buffers_are_there(&mut far, &mut near, 7000);
-        // The lane that came back sends.
+        // Every lane sends, beside the shares' rings.
         far.add_filter(flow(7000)).unwrap();
         for number in 0..200 {
             send_from(&mut near, 3, &datagram(SOURCE_PORT, 7000, number));
@@ -286,13 +286,13 @@ fn share_made_and_taken_back_a_hundred_times_with_frames_unread_nothing_is_lost(
 }
 
 #[test]
-fn all_lanes_shared_and_given_back_in_any_order_work_again() {
+fn all_shares_made_and_given_back_in_any_order_work_again() {
     let Some(cable) = cable_of_queues_or_skip(QUEUES) else { return };
     let (mut near, mut far) = open(&cable, XdpMode::Generic);
     for order in [[0, 1, 2], [2, 0, 1], [1, 2, 0]] {
         let mut shares: Vec<XdpPort> = (0..3).map(|_| share(&cable, &mut near)).collect();
         let refused = cable.near(|| near.share()).unwrap_err();
-        assert!(matches!(refused, PortError::NoLaneLeft { lanes: 4, .. }), "{refused}");
+        assert!(matches!(refused, PortError::NoShareLeft { most: 4, .. }), "{refused}");
         for (number, share) in shares.iter_mut().enumerate() {
             assert_eq!(share.share_number(), number as u32 + 1);
             share.add_filter(flow(7001 + number as u16)).unwrap();
@@ -355,9 +355,9 @@ fn share_dropped_first_port_goes_on_and_the_kernel_has_its_frames() {
                 assert_eq!(numbers(&mut near, 1), [number], "{mode}: {:?} {:?}", near.statistics(), far.statistics());
             }
         }
-        // Its number is free, its filters are nobody's and its lane is gone.
+        // Its number is free, and its filters are nobody's.
         let mut other = share(&cable, &mut near);
-        assert_eq!((other.share_number(), near.lanes()), (1, 2));
+        assert_eq!(other.share_number(), 1);
         other.add_filter(flow(7001)).unwrap();
         send(&mut far, 2, 7001, 5);
         assert_eq!(numbers(&mut other, 1), [5]);
@@ -434,9 +434,9 @@ fn share_that_cannot_be_is_refused_by_cause() {
     let refused = |config: &XdpConfig| cable.near(|| XdpPort::open(config).unwrap().share()).unwrap_err();
     let by_type = XdpConfig { steer: Steer::EtherType(0x88b5), ..config(NEAR, XdpMode::Generic) };
     assert!(refused(&by_type).to_string().contains("Steer::Filters"));
-    let one_lane = refused(&XdpConfig { lanes: false, ..config(NEAR, XdpMode::Generic) });
-    assert!(matches!(one_lane, PortError::NoLaneLeft { lanes: 1, .. }), "{one_lane}");
-    let wide = XdpConfig { rx_queues: (0..10).collect(), ..config(NEAR, XdpMode::Generic) };
+    let one = refused(&XdpConfig { shares: 1, ..config(NEAR, XdpMode::Generic) });
+    assert!(matches!(one, PortError::NoShareLeft { most: 1, .. }), "{one}");
+    let wide = XdpConfig { rx_queues: (0..10).collect(), shares: SHARES_MOST, ..config(NEAR, XdpMode::Generic) };
     let mut near = cable.near(|| XdpPort::open(&wide)).unwrap();
     let mut shares: Vec<XdpPort> = (1..SHARES_MOST).map(|_| share(&cable, &mut near)).collect();
     let refused = cable.near(|| near.share()).unwrap_err();
@@ -446,5 +446,63 @@ fn share_that_cannot_be_is_refused_by_cause() {
     let mut stranger = cable.far(|| XdpPort::open(&config(FAR, XdpMode::Generic))).unwrap();
     let refused = stranger.unshare(shares.remove(0)).unwrap_err();
     assert!(refused.to_string().contains("no share of this one"), "{refused}");
-    assert!(near.lanes() == 3 && share(&cable, &mut near).share_number() == 1);
+    assert_eq!(share(&cable, &mut near).share_number(), 1);
+}
+
+/// A container's interface has one queue.
+#[test]
+fn shares_on_one_queue_send_and_receive_at_the_same_time() {
+    const SHARES: u32 = 3;
+    const FRAMES: u32 = 5000;
+    let Some(cable) = cable_of_queues_or_skip(1) else { return };
+    for mode in MODES {
+        let of = |interface| XdpConfig { rx_queues: vec![0], shares: SHARES, ..config(interface, mode) };
+        let mut near = cable.near(|| XdpPort::open(&of(NEAR))).unwrap();
+        let mut far = cable.far(|| XdpPort::open(&of(FAR))).unwrap();
+        let mut ports: Vec<_> = (1..SHARES).map(|_| share(&cable, &mut near)).collect();
+        ports.push(near);
+        // Each answers what comes to it, in a thread of its own.
+        let over = AtomicBool::new(false);
+        let answer = |port: &mut XdpPort| {
+            while !over.load(Ordering::Acquire) {
+                let Some(number) = port.receive(number).unwrap() else {
+                    std::thread::yield_now();
+                    continue;
+                };
+                while !port.send(&datagram(SOURCE_PORT, 8000, number)).unwrap() {}
+            }
+        };
+        for (at, port) in (0..).zip(&mut ports) {
+            port.add_filter(flow(7000 + at)).unwrap();
+        }
+        far.add_filter(flow(8000)).unwrap();
+        let mut came = vec![0; FRAMES as usize];
+        std::thread::scope(|scope| {
+            for port in &mut ports {
+                scope.spawn(|| answer(port));
+            }
+            let until = Instant::now() + 4 * PATIENCE;
+            for number in 0..FRAMES {
+                send(&mut far, 0, 7000 + (number % SHARES) as u16, number);
+                // At most so many are on their way as there are buffers for.
+                while (came.iter().sum::<u32>() + 40 < number || number + 1 == FRAMES)
+                    && came.iter().sum::<u32>() < FRAMES
+                    && Instant::now() < until
+                {
+                    if let Some(number) = far.receive(self::number).unwrap() {
+                        came[number as usize] += 1;
+                    }
+                }
+            }
+            over.store(true, Ordering::Release);
+        });
+        let refused: u64 = ports.iter().map(|port| port.statistics().send_refused_frames).sum();
+        assert!(came.iter().all(|times| *times == 1) || refused > 0, "{mode}: {} came", came.iter().sum::<u32>());
+        let mut near = ports.pop().unwrap();
+        ports.into_iter().for_each(|share| near.unshare(share).unwrap());
+        near.add_filter(flow(7100)).unwrap();
+        let burst = near.config().fill_frames - 28;
+        (0..burst).for_each(|number| send(&mut far, 0, 7100, number));
+        assert_eq!(numbers(&mut near, burst as usize), (0..burst).collect::<Vec<_>>(), "{mode}");
+    }
 }

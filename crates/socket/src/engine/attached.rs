@@ -34,6 +34,8 @@ const FILL_FRAMES_MOST: u32 = 8192;
 const TX_FRAMES: u32 = 256;
 /// Devices with more queues send on one: their packet memory would be several MiB for few threads.
 const LANES_MOST: u32 = 16;
+/// Engines of one process that can have a share of a port: each has half a MiB of send buffers.
+const SHARES_OF_PORT: u32 = 8;
 /// What others may undo without a word (an interface given back, a limit raised) is tried again after this time.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 /// How often the time between two attempts to have a lost port back doubles: to about a minute. An attempt keeps the program
@@ -623,15 +625,16 @@ fn sized(config: XdpConfig, facts: &InterfaceFacts, fill_frames_most: u32, engin
         XdpMode::ZeroCopy => ring_frames(facts, config.mode, fill_frames),
         XdpMode::NativeCopy | XdpMode::Generic => fill_frames,
     };
-    let lanes = queues <= LANES_MOST;
-    let others = if lanes { queues.min(engines_most) - 1 } else { 0 };
+    let shares = engines_most.clamp(1, SHARES_OF_PORT);
+    let others = shares - 1;
     XdpConfig {
         // All of them, as the device chooses. Where the way wants a socket of its own to send, the one of the last
         // queue sends: it seldom receives, and the CPU of the peer does not write what ours writes.
         rx_queues: (0..queues).collect(),
         tx_queue: config.tx_queue.min(queues - 1),
         separate_tx_socket: false,
-        lanes,
+        lanes: queues <= LANES_MOST,
+        shares,
         fill_frames,
         overflow: Overflow::Kernel,
         // An engine whose thread does not call keeps what its rings hold from the others: all rings together hold less

@@ -24,7 +24,7 @@ impl Engine {
     /// Founds one. It has all ports that this one has, and opens none itself.
     ///
     /// # Errors
-    /// A port has no lane left for it, or the kernel refuses a socket or its tables.
+    /// A port has no share left for it, or the kernel refuses a socket or its tables.
     pub(crate) fn found(&mut self, config: &Config, page: &Writer) -> Result<Engine, Reason> {
         // A lane that is given away has nothing left to send.
         self.flush();

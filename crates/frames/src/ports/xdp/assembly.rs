@@ -23,9 +23,9 @@ impl Assembly {
         Assembly { frames: std::array::from_fn(|_| Vec::with_capacity(frame_bytes)), is_taken: [false; FRAMES] }
     }
 
-    /// Another with as much memory.
-    pub(super) fn another(&self) -> Assembly {
-        Assembly::with_capacity(self.frames[0].capacity())
+    /// Bytes that there is memory for, each frame.
+    pub(super) fn capacity_bytes(&self) -> usize {
+        self.frames[0].capacity()
     }
 
     /// Begins a frame; the place of it.

@@ -8,6 +8,9 @@
 //!
 //! Source: `Documentation/networking/napi.rst`, `net/xdp/xsk.c` (`__xsk_recvmsg`, `__xsk_sendmsg`), `net/core/sock.c`.
 
+use std::io;
+use std::os::fd::BorrowedFd;
+
 use nearwire_sys::socket::{set_busy_poll_budget_packets, set_busy_poll_us, set_prefer_busy_poll};
 
 use super::{Receiver, XdpMode, XdpPort};
@@ -31,6 +34,19 @@ impl Polled {
     }
 }
 
+/// Sets the options of sockets; 0 ends it.
+pub(super) fn poll_busily<'fd>(sockets: impl Iterator<Item = BorrowedFd<'fd>>, busy_poll_us: u32) -> io::Result<()> {
+    let polls = busy_poll_us > 0;
+    for socket in sockets {
+        set_prefer_busy_poll(socket, polls)?;
+        set_busy_poll_us(socket, busy_poll_us)?;
+        if polls {
+            set_busy_poll_budget_packets(socket, BUDGET_PACKETS)?;
+        }
+    }
+    Ok(())
+}
+
 impl XdpPort {
     /// Has empty looks poll the device's queues for up to `busy_poll_us`, in the process's own time instead of an
     /// interrupt's: for drivers with NAPI, whose interrupts `nic.napi-defer-hard-irqs` and `nic.gro-flush-timeout-ns` hold
@@ -42,12 +58,8 @@ impl XdpPort {
         let polls = busy_poll_us > 0;
         // Of a zero-copy socket the driver's rounds send too. In copy mode a send needs none.
         let sender = (self.config.mode == XdpMode::ZeroCopy).then(|| self.sender.socket());
-        for socket in self.receivers.iter().map(Receiver::socket).chain(sender) {
-            set_prefer_busy_poll(socket, polls)
-                .and_then(|()| set_busy_poll_us(socket, busy_poll_us))
-                .and_then(|()| if polls { set_busy_poll_budget_packets(socket, BUDGET_PACKETS) } else { Ok(()) })
-                .map_err(|source| PortError::refused("set busy polling", &self.config.interface, source))?;
-        }
+        poll_busily(self.receivers.iter().map(Receiver::socket).chain(sender), busy_poll_us)
+            .map_err(|source| PortError::refused("set busy polling", &self.config.interface, source))?;
         self.busy_polls = polls;
         self.sender.set_polls(polls);
         self.decide_acts_when_empty();

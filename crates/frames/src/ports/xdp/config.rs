@@ -7,6 +7,7 @@ use nearwire_sys::netdev::xdp_zero_copy_segments;
 use super::RECEIVE_HEADROOM_BYTES;
 use crate::PortError;
 use crate::interface::InterfaceFacts;
+use crate::steering::SHARES_MOST;
 use crate::xdp::AttachMode;
 
 /// Slots that are left free for frames that are counted late: a round of a driver's is of 64.
@@ -91,12 +92,20 @@ pub struct XdpConfig {
     /// Send through a socket of its own, on a queue that is not in `rx_queues`. The CPU of the peer then does not write
     /// what ours writes: 0.75 instead of 1.16 us half RTT native, 0.63 instead of 0.85 us generic, on veth.
     pub separate_tx_socket: bool,
-    /// The socket of every receive queue sends too, for threads that send at the same time ([`XdpPort::queue_on`]), or for ports
-    /// that share the queues ([`XdpPort::share`]). Not where sending has a socket of its own.
+    /// The socket of every receive queue sends too, for threads that send at the same time ([`XdpPort::queue_on`]). Not where sending has
+    /// a socket of its own.
     ///
     /// [`XdpPort::queue_on`]: super::XdpPort::queue_on
-    /// [`XdpPort::share`]: super::XdpPort::share
     pub lanes: bool,
+    /// Ports that may share the queues at the same time, this one included ([`XdpPort::share`]): each has `tx_frames` send buffers in the
+    /// packet memory, whose size the kernel fixes when the port is opened.
+    ///
+    /// [`XdpPort::share`]: super::XdpPort::share
+    pub shares: u32,
+    /// Shares may be given to other processes ([`XdpPort::hand_over`]): the port keeps an fd of each queue's memory.
+    ///
+    /// [`XdpPort::hand_over`]: super::XdpPort::hand_over
+    pub hands_over: bool,
     /// Send on another interface (the middle of a forward workload); its socket is always separate.
     pub tx_interface: Option<String>,
     /// Which frames to take.
@@ -140,6 +149,8 @@ impl XdpConfig {
             tx_queue: 0,
             separate_tx_socket: false,
             lanes: false,
+            shares: 1,
+            hands_over: false,
             tx_interface: None,
             steer,
             overflow: Overflow::Drop,
@@ -251,6 +262,7 @@ impl XdpConfig {
             ("fill_frames", self.fill_frames, (1..=65536).contains(&self.fill_frames), "1 to 65536"),
             ("tx_frames", self.tx_frames, (1..=32768).contains(&self.tx_frames), "1 to 32768"),
             ("prepared_frames", self.prepared_frames, self.prepared_frames <= 32768, "0 to 32768"),
+            ("shares", self.shares, (1..=SHARES_MOST).contains(&self.shares), "1 to SHARES_MOST"),
         ];
         match checks.into_iter().find(|check| !check.2) {
             Some((setting, found, _, wanted)) => Err(self.wrong(setting, found, wanted)),

@@ -1,20 +1,18 @@
 //! Giving receive buffers back to a queue that several ports receive from.
 //!
-//! The kernel has one fill ring a queue. Where there is one port its receiver has that ring. Where there are shares, each keeps what
-//! it has read and gives it back some at a time, behind a lock that nobody waits for: a signal handler may receive by one
-//! share in the middle of another's turn, in the same thread. Who finds the lock taken keeps its buffers and tries again with
-//! its next frame or its next look.
+//! The kernel has one fill ring a queue. Where there is one port its receiver holds that ring's lock ([`super::queue`]). Where there are
+//! shares, each keeps what it has read and gives it back some at a time. If the lock is taken, buffers stay with the share, which tries
+//! again with its next frame or its next look. Their words in the control area say whose they are, so that those of a share which
+//! died are found.
 //!
 //! Invariant: each buffer is in the ring once or with one receiver, and both have room for all of them, so nothing is lost and
 //! nothing grows. What idle shares keep is at most a quarter of the buffers, and half of them where they found the lock taken.
 
-use std::cell::UnsafeCell;
 use std::num::NonZeroU64;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
-use super::rings::{FlagsWord, ProducerRing};
-use crate::steering::SHARES_MOST;
+use super::queue::{FillGuard, OwnFill, Queue};
 
 /// Buffers given back at a time, where there are enough for all shares.
 const GIVE_BACK_FRAMES: usize = 16;
@@ -25,50 +23,25 @@ const YIELDS_MOST: u32 = 16;
 #[derive(Debug)]
 pub(super) enum Fill {
     /// It is the only one.
-    Own(ProducerRing<u64>),
+    Own(OwnFill),
     /// There are others.
     Shared(SharedFill),
 }
 
-/// The ring that several give back to.
-#[derive(Debug)]
-pub(super) struct SharedRing {
-    is_taken: AtomicBool,
-    ring: UnsafeCell<ProducerRing<u64>>,
-    /// Of the ring: the kernel's word, for those that have not taken it.
-    flags: FlagsWord,
-    /// What the program marks records with; 0: it writes none.
-    mark: AtomicU64,
-}
-
-// SAFETY: the cell is used by whoever set `is_taken` alone, until it is cleared, and the ring can be used by any thread (`Send`).
-unsafe impl Sync for SharedRing {}
-
-impl SharedRing {
-    fn new(ring: ProducerRing<u64>) -> SharedRing {
-        let (is_taken, flags) = (AtomicBool::new(false), ring.flags());
-        SharedRing { is_taken, flags, ring: UnsafeCell::new(ring), mark: AtomicU64::new(0) }
-    }
-
-    /// Gives `work` the ring, unless somebody has it.
-    #[inline]
-    fn try_with(&self, work: impl FnOnce(&mut ProducerRing<u64>)) -> bool {
-        // Looked at first: an exchange takes the cache line even where it fails.
-        if self.is_taken.load(Ordering::Relaxed) || self.is_taken.swap(true, Ordering::Acquire) {
-            return false;
+impl Fill {
+    pub(super) fn queue(&self) -> &Arc<Queue> {
+        match self {
+            Fill::Own(fill) => fill.queue(),
+            Fill::Shared(fill) => &fill.queue,
         }
-        // SAFETY: `is_taken` was clear and is set by this call, so nobody else has the ring until it is cleared below. A panic in
-        // `work` leaves it set: then nobody has it any more.
-        work(unsafe { &mut *self.ring.get() });
-        self.is_taken.store(false, Ordering::Release);
-        true
     }
 }
 
 /// One receiver's part in a shared ring.
 #[derive(Debug)]
 pub(super) struct SharedFill {
-    ring: Arc<SharedRing>,
+    queue: Arc<Queue>,
+    share: u32,
     /// Buffers to be given back; made for as many as there are.
     kept: Vec<u64>,
     /// How many are given back at a time.
@@ -78,46 +51,40 @@ pub(super) struct SharedFill {
 }
 
 impl SharedFill {
-    /// Makes a ring of `frames` buffers one that can be shared.
-    pub(super) fn new(ring: ProducerRing<u64>, frames: usize) -> SharedFill {
-        SharedFill::of(Arc::new(SharedRing::new(ring)), frames)
-    }
-
-    fn of(ring: Arc<SharedRing>, frames: usize) -> SharedFill {
-        let shares = SHARES_MOST as usize;
+    /// The part of one of `shares` shares.
+    pub(super) fn new(queue: Arc<Queue>, share: u32, shares: u32) -> SharedFill {
+        let (frames, shares) = (queue.control().layout().receive_buffers as usize, shares.max(1) as usize);
         let at_a_time = (frames / (4 * shares)).clamp(1, GIVE_BACK_FRAMES);
         let too_many = (frames / (2 * shares)).max(at_a_time);
-        SharedFill { ring, kept: Vec::with_capacity(frames), at_a_time, too_many }
+        SharedFill { queue, share, kept: Vec::with_capacity(frames), at_a_time, too_many }
     }
 
-    /// Another receiver's part.
-    pub(super) fn another(&self) -> SharedFill {
-        SharedFill::of(Arc::clone(&self.ring), self.kept.capacity())
-    }
-
-    /// The ring with what was kept; itself, while somebody else has a part.
-    pub(super) fn into_own(mut self) -> Result<ProducerRing<u64>, SharedFill> {
-        let kept = std::mem::take(&mut self.kept);
-        let (ring, at_a_time, too_many) = (Arc::clone(&self.ring), self.at_a_time, self.too_many);
-        drop(self);
-        match Arc::try_unwrap(ring) {
-            Ok(ring) => {
-                let mut ring = ring.ring.into_inner();
-                push_all(&mut ring, &kept);
-                Ok(ring)
+    /// The ring for itself, with what was kept; as it was, while somebody else has the lock.
+    pub(super) fn into_own(mut self) -> Result<OwnFill, SharedFill> {
+        match FillGuard::keep(&self.queue, self.share) {
+            Some(mut own) => {
+                let control = self.queue.control();
+                for buffer in self.kept.drain(..) {
+                    control.set_holder_at(buffer, 0);
+                    own.ring().push(buffer);
+                }
+                own.ring().submit();
+                Ok(own)
             }
-            Err(ring) => Err(SharedFill { ring, kept, at_a_time, too_many }),
+            None => Err(self),
         }
-    }
-
-    /// Keeps what another receiver of the same queue kept.
-    pub(super) fn keep_all_of(&mut self, other: &mut SharedFill) {
-        self.kept.append(&mut other.kept);
     }
 
     /// How many are kept.
     pub(super) fn kept_frames(&self) -> u32 {
         self.kept.len() as u32
+    }
+
+    /// A buffer came out of the RX ring, which does not know it yet.
+    #[inline]
+    pub(super) fn mark_taken(&self, buffer: u64) {
+        // Shares are fewer than the word has values.
+        self.queue.control().set_holder_at(buffer, self.share as u16 + 1);
     }
 
     /// Keeps a buffer that has been read.
@@ -154,10 +121,9 @@ impl SharedFill {
 
     #[inline]
     fn try_give_back(&mut self) -> u32 {
-        let SharedFill { ring, kept, .. } = self;
-        if !ring.try_with(|ring| push_all(ring, kept)) {
-            return 0;
-        }
+        let SharedFill { queue, share, kept, .. } = self;
+        let Some(mut fill) = queue.fill(*share) else { return 0 };
+        fill.give_back(kept);
         let frames = kept.len() as u32;
         kept.clear();
         frames
@@ -165,38 +131,29 @@ impl SharedFill {
 
     #[cfg(test)]
     pub(super) fn while_taken(&self, work: impl FnOnce()) -> bool {
-        self.ring.try_with(|_| work())
-    }
-
-    /// The driver ran out of buffers and waits to be told that there are some.
-    #[inline]
-    pub(super) fn needs_wakeup(&self) -> bool {
-        self.ring.flags.needs_wakeup()
+        let taken = self.queue.fill(self.share);
+        if taken.is_some() {
+            work();
+        }
+        taken.is_some()
     }
 
     /// What the program marks records with, for receivers that do not read them.
     #[inline]
     pub(super) fn mark(&self) -> Option<NonZeroU64> {
-        NonZeroU64::new(self.ring.mark.load(Ordering::Relaxed))
+        NonZeroU64::new(self.queue.control().mark().load(Ordering::Relaxed))
     }
 
     pub(super) fn set_mark(&self, mark: NonZeroU64) {
-        self.ring.mark.store(mark.get(), Ordering::Relaxed);
+        self.queue.control().mark().store(mark.get(), Ordering::Relaxed);
     }
-}
-
-fn push_all(ring: &mut ProducerRing<u64>, buffers: &[u64]) {
-    for buffer in buffers {
-        let pushed = ring.push(*buffer);
-        debug_assert!(pushed, "the fill ring has a slot for every buffer");
-    }
-    ring.submit();
 }
 
 impl Drop for SharedFill {
-    /// What is kept goes back, where nobody has the ring just now.
+    /// What the port itself keeps goes back to its shares, where nobody has the ring just now. What a share keeps is marked, and is taken
+    /// back with what its RX ring has, which may still show the same buffers.
     fn drop(&mut self) {
-        if !self.kept.is_empty() {
+        if self.share == 0 && !self.kept.is_empty() {
             self.try_give_back();
         }
     }

@@ -11,6 +11,8 @@ pub(super) enum Hold {
     Own(Arc<XdpAttachment>),
     /// It is that of the port which this one is a share of.
     Other(Weak<XdpAttachment>),
+    /// It is another process's, which says when it is detached.
+    Elsewhere,
     /// Nothing any more.
     Nothing,
 }
@@ -19,7 +21,7 @@ impl Hold {
     pub(super) fn own(&self) -> Option<&XdpAttachment> {
         match self {
             Hold::Own(attachment) => Some(attachment),
-            Hold::Other(_) | Hold::Nothing => None,
+            Hold::Other(_) | Hold::Elsewhere | Hold::Nothing => None,
         }
     }
 
@@ -28,6 +30,7 @@ impl Hold {
         match self {
             Hold::Own(attachment) => Hold::Other(Arc::downgrade(attachment)),
             Hold::Other(attachment) => Hold::Other(Weak::clone(attachment)),
+            Hold::Elsewhere => Hold::Elsewhere,
             Hold::Nothing => Hold::Nothing,
         }
     }
@@ -40,6 +43,7 @@ impl Hold {
         match self {
             Hold::Own(attachment) => attachment.is_in_force(),
             Hold::Other(attachment) => attachment.upgrade().is_some_and(|attachment| attachment.is_in_force()),
+            Hold::Elsewhere => true,
             Hold::Nothing => false,
         }
     }

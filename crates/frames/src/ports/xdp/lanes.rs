@@ -5,8 +5,7 @@
 //! behind a lock, would send no faster than one. The kernel has a lock a socket too (`xs->mutex`, `net/xdp/xsk.c`):
 //! threads on one lane wait for one another there, and not while they are in the port.
 //!
-//! A lane may go to a share of the port ([`XdpPort::share`]), the last one first, and comes back as the last. A kick that is made
-//! meanwhile has nothing to tell the port that it was taken from.
+//! Shares of the port ([`XdpPort::share`]) have TX rings of their own beside these.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -80,8 +79,8 @@ fn pick<'s>(first: &'s mut Sender, others: &'s mut [Sender], lane: usize) -> &'s
 }
 
 impl XdpPort {
-    /// How many lanes there are: one, and with [`lanes`](super::XdpConfig::lanes) one for each receive queue, less those that
-    /// shares have. The first is that of [`crate::Port::queue`].
+    /// How many lanes there are: one, and with [`lanes`](super::XdpConfig::lanes) one for each receive queue. The first
+    /// is that of [`crate::Port::queue`].
     #[inline]
     #[must_use]
     pub fn lanes(&self) -> usize {

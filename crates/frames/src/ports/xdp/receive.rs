@@ -17,10 +17,9 @@ use rustix::net::{RecvFlags, recv};
 use super::RECEIVE_HEADROOM_BYTES;
 use super::assembly::Assembly;
 use super::fill::{Fill, SharedFill};
+use super::queue::Queue;
 use super::rings::ConsumerRing;
-use super::socket::OpenAnother;
 use super::umem::Umem;
-use crate::PortError;
 use crate::steering::Credit;
 use crate::xdp::stamps::{RECORD_BYTES, Record};
 
@@ -46,19 +45,6 @@ impl Taken {
     #[inline]
     fn lies_in_one_buffer(&self) -> bool {
         self.descriptor.options.is_empty()
-    }
-}
-
-/// A share's socket that is in no map, and its ring, into which a CPU that found it there before may still put frames.
-#[derive(Debug)]
-pub(super) struct Parked {
-    rx: ConsumerRing<XdpDesc>,
-    socket: Arc<OwnedFd>,
-}
-
-impl Parked {
-    pub(super) fn socket(&self) -> BorrowedFd<'_> {
-        self.socket.as_fd()
     }
 }
 
@@ -93,13 +79,9 @@ pub(super) struct Receiver {
 }
 
 impl Receiver {
-    pub(super) fn new(
-        socket: Arc<OwnedFd>,
-        umem: Arc<Umem>,
-        rx: ConsumerRing<XdpDesc>,
-        fill: Fill,
-        frame_size_bytes: u32,
-    ) -> Receiver {
+    pub(super) fn new(socket: Arc<OwnedFd>, rx: ConsumerRing<XdpDesc>, fill: Fill) -> Receiver {
+        let umem = Arc::clone(fill.queue().memory());
+        let frame_size_bytes = umem.control().layout().frame_size_bytes;
         Receiver {
             rx,
             fill,
@@ -121,6 +103,21 @@ impl Receiver {
     pub(super) fn with_assembly(mut self, frame_most_bytes: usize) -> Receiver {
         self.assembly = Some(Box::new(Assembly::with_capacity(frame_most_bytes)));
         self
+    }
+
+    /// The same, of a socket that others received by before.
+    pub(super) fn with_dropped_before(mut self) -> Receiver {
+        self.dropped_before = self.dropped_frames();
+        self
+    }
+
+    pub(super) fn queue(&self) -> &Arc<Queue> {
+        self.fill.queue()
+    }
+
+    /// Bytes of the longest frame that can be put together; `None`: none is.
+    pub(super) fn assembly_bytes(&self) -> Option<usize> {
+        self.assembly.as_ref().map(|assembly| assembly.capacity_bytes())
     }
 
     pub(super) fn socket(&self) -> BorrowedFd<'_> {
@@ -200,15 +197,17 @@ impl Receiver {
         }
     }
 
-    /// The same receiver with a fill ring, of this many buffers, that others can share.
-    pub(super) fn sharing(mut self, frames: usize) -> Receiver {
-        let Fill::Own(mut fill) = self.fill else { return self };
+    /// The same receiver with a fill ring that others can share: up to so many.
+    pub(super) fn sharing(mut self, shares: u32) -> Receiver {
+        let Fill::Own(fill) = self.fill else { return self };
         self.rx.release();
-        fill.submit();
         if let Some(credit) = &mut self.credit {
             credit.give_back(self.kept_frames);
         }
-        let fill = SharedFill::new(fill, frames);
+        let queue = Arc::clone(fill.queue());
+        // Submits what it has, and others may have the lock.
+        drop(fill);
+        let fill = SharedFill::new(queue, 0, shares);
         if let Some(mark) = self.mark {
             fill.set_mark(mark);
         }
@@ -220,76 +219,17 @@ impl Receiver {
         let Fill::Shared(fill) = self.fill else { return self };
         let kept_frames = fill.kept_frames();
         match fill.into_own() {
-            Ok(fill) => {
+            Ok(mut fill) => {
                 self.rx.release();
                 if let Some(credit) = &mut self.credit {
                     credit.give_back(kept_frames);
                 }
                 // Frames that came by now, of whoever: right while none is on its way.
-                let taken = fill.consumed().wrapping_sub(self.rx.waiting());
+                let taken = fill.ring().consumed().wrapping_sub(self.rx.waiting());
                 Receiver { fill: Fill::Own(fill), kept_frames: 0, taken, ..self }
             }
             Err(fill) => Receiver { fill: Fill::Shared(fill), ..self },
         }
-    }
-
-    /// A share's receiver from the same queue, in no map yet: by the socket of one that is over, or a new one.
-    pub(super) fn another(&mut self, port: &OpenAnother<'_>, parked: Option<Parked>) -> Result<Receiver, PortError> {
-        let (socket, rx) = match parked {
-            Some(mut parked) => {
-                self.reclaim(&mut parked);
-                (parked.socket, parked.rx)
-            }
-            None => port.open(self.socket())?,
-        };
-        let Fill::Shared(fill) = &self.fill else { return Err(port.not_sharing()) };
-        let (fill, umem) = (Fill::Shared(fill.another()), Arc::clone(&self.umem));
-        let mut receiver = Receiver::new(socket, umem, rx, fill, self.frame_size_bytes);
-        receiver.assembly = self.assembly.as_ref().map(|assembly| Box::new(assembly.another()));
-        receiver.dropped_before = receiver.dropped_frames();
-        Ok(receiver)
-    }
-
-    /// Takes over the buffers that a share of the same queue has, and its socket.
-    pub(super) fn take_over(&mut self, share: Receiver) -> Parked {
-        let Receiver { rx, mut fill, socket, .. } = share;
-        if let (Fill::Shared(ours), Fill::Shared(theirs)) = (&mut self.fill, &mut fill) {
-            let frames = theirs.kept_frames();
-            ours.keep_all_of(theirs);
-            if let Some(credit) = &mut self.credit {
-                credit.take_over(frames);
-            }
-        }
-        let mut parked = Parked { rx, socket };
-        self.reclaim(&mut parked);
-        parked
-    }
-
-    /// Takes back the buffers of frames that nobody reads any more.
-    pub(super) fn reclaim(&mut self, parked: &mut Parked) {
-        let mut frames = 0;
-        while let Some(descriptor) = parked.rx.pop() {
-            frames += 1;
-            let buffer = self.buffer_of(&descriptor);
-            if let Some(mark) = self.mark {
-                let _ = self.take_record(&descriptor, mark);
-            }
-            match &mut self.fill {
-                Fill::Own(fill) => {
-                    fill.push(buffer);
-                    fill.submit();
-                    self.taken = self.taken.wrapping_add(1);
-                }
-                Fill::Shared(fill) => fill.keep(buffer),
-            }
-        }
-        parked.rx.release();
-        match (&mut self.credit, &self.fill) {
-            // They are not given back yet.
-            (Some(credit), Fill::Shared(_)) => credit.take_over(frames),
-            (Some(_), Fill::Own(_)) | (None, _) => {}
-        }
-        self.give_back_kept();
     }
 
     /// In the kernel's words the address of a frame includes headroom; buffers start at multiples of their size.
@@ -318,14 +258,24 @@ impl Receiver {
         }
         self.umem.prefetch(self.expected_address, self.expected_bytes);
         let Some(mark) = self.mark else {
-            let descriptor = self.rx.pop()?;
+            let descriptor = self.pop()?;
             return self.whole(Taken { descriptor, record: Record::default() });
         };
         // The record lies on the cache line before the frame's first.
         self.umem.prefetch(self.expected_address.saturating_sub(RECORD_BYTES as u64), RECORD_BYTES as u32);
-        let descriptor = self.rx.pop()?;
+        let descriptor = self.pop()?;
         let record = self.take_record(&descriptor, mark);
         self.whole(Taken { descriptor, record })
+    }
+
+    /// Takes a buffer out of the ring, which the control area says before the ring does.
+    #[inline]
+    fn pop(&mut self) -> Option<XdpDesc> {
+        let descriptor = self.rx.pop()?;
+        if let Fill::Shared(fill) = &self.fill {
+            fill.mark_taken(self.buffer_of(&descriptor));
+        }
+        Some(descriptor)
     }
 
     /// The frame that a first buffer has been taken of.
@@ -352,7 +302,7 @@ impl Receiver {
             if !goes_on {
                 break true;
             }
-            let Some(next) = self.rx.pop() else { break false };
+            let Some(next) = self.pop() else { break false };
             piece = next;
         };
         let len = assembly.frame(place).len() as u32;
@@ -414,6 +364,7 @@ impl Receiver {
         let descriptor = taken.descriptor;
         let buffer = self.buffer_of(&descriptor);
         let Fill::Own(fill) = &mut self.fill else { return self.give_back_shared(buffer, &descriptor) };
+        let fill = fill.ring();
         fill.push(buffer);
         self.taken = self.taken.wrapping_add(1);
         self.expected_address = fill.pushed(self.taken) + (descriptor.addr - buffer);
@@ -480,10 +431,7 @@ impl Receiver {
     pub(super) fn needs_wakeup(&self) -> bool {
         // Behind the buffers that were given back, as the flag behind a submit is.
         fence(Ordering::SeqCst);
-        match &self.fill {
-            Fill::Own(fill) => fill.needs_wakeup(),
-            Fill::Shared(fill) => fill.needs_wakeup(),
-        }
+        self.fill.queue().needs_wakeup()
     }
 
     /// Tells the driver, and learns whether the interface is still there: `ENXIO` when gone, `ENETDOWN` when down.

@@ -11,7 +11,7 @@
 
 use std::io;
 use std::ops::Deref;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering, fence};
 
@@ -56,6 +56,12 @@ pub(super) struct RingSpec<'a> {
     pub page_offset: u64,
     pub offsets: XdpRingOffset,
     pub slots: u32,
+}
+
+impl<'a> RingSpec<'a> {
+    pub(super) fn of(socket: &'a impl AsFd, page_offset: u64, offsets: XdpRingOffset, slots: u32) -> RingSpec<'a> {
+        RingSpec { socket: socket.as_fd(), page_offset, offsets, slots }
+    }
 }
 
 struct Parts<T> {
@@ -141,8 +147,25 @@ impl<T: Copy> ProducerRing<T> {
         let Some(slot) = self.index.reserve() else { return false };
         // SAFETY: `slot` is below the number of slots, all of which are mapped, and the kernel does not read it before
         // it is submitted.
-        unsafe { self.descriptors.add(slot as usize).write(descriptor) };
+        unsafe { self.descriptors.add(slot as usize).write_volatile(descriptor) };
         true
+    }
+
+    /// Goes on from the producer index that whoever had the ring before left; which that is.
+    #[inline]
+    pub(super) fn resume(&mut self) -> u32 {
+        self.index.resume()
+    }
+
+    /// Pushes what lies in the next slots already.
+    pub(super) fn advance(&mut self, slots: u32) {
+        self.index.advance(slots);
+    }
+
+    /// The producer index with what is not submitted.
+    #[inline]
+    pub(super) fn position(&self) -> u32 {
+        self.index.position()
     }
 
     /// Takes the last push back, before it is submitted.
@@ -155,8 +178,8 @@ impl<T: Copy> ProducerRing<T> {
     #[inline]
     pub(super) fn pushed(&self, count: u32) -> T {
         let slot = self.index.slot_of(count);
-        // SAFETY: `slot` is below the number of slots, all of which are mapped; only we write them.
-        unsafe { self.descriptors.add(slot as usize).read() }
+        // SAFETY: `slot` is below the number of slots, all of which are mapped; any bytes are a descriptor.
+        unsafe { self.descriptors.add(slot as usize).read_volatile() }
     }
 
     #[inline]
@@ -170,13 +193,7 @@ impl<T: Copy> ProducerRing<T> {
         self.index.unconsumed()
     }
 
-    /// The kernel wants a system call to go on.
-    #[inline]
-    pub(super) fn needs_wakeup(&self) -> bool {
-        self.flags.needs_wakeup()
-    }
-
-    /// The same right after a submit. The driver sets the flag and then looks at the ring once more; we fill the ring and then look at
+    /// The kernel wants a system call to go on, right after a submit. The driver sets the flag and then looks at the ring once more; we fill the ring and then look at
     /// the flag. Without the fence our look may pass our own store, and both find nothing: the frame waits for the next kick.
     #[inline]
     pub(super) fn needs_wakeup_after_submit(&self) -> bool {
@@ -216,6 +233,12 @@ impl<T: Copy> ConsumerRing<T> {
         })
     }
 
+    /// Goes on from the consumer index that whoever had the ring before left.
+    #[inline]
+    pub(super) fn resume(&mut self) {
+        self.index.resume();
+    }
+
     /// True when there is one to take.
     #[inline]
     pub(super) fn has_next(&mut self) -> bool {
@@ -228,7 +251,7 @@ impl<T: Copy> ConsumerRing<T> {
         let slot = self.index.take()?;
         // SAFETY: `slot` is below the number of slots, all of which are mapped; the kernel filled it before it moved the
         // producer index, and does not reuse it before the release.
-        Some(unsafe { self.descriptors.add(slot as usize).read() })
+        Some(unsafe { self.descriptors.add(slot as usize).read_volatile() })
     }
 
     /// Descriptors in the ring and not taken yet. Looks at the shared index.

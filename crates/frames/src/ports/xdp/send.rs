@@ -1,25 +1,37 @@
 //! The sending half of an AF_XDP socket.
 //!
-//! Invariant: each send buffer is on the free list, begun, or in the TX ring, with the kernel or in the completion ring; each
+//! Invariant: each send buffer is on the free list, begun, or out: in the TX ring, with the kernel or in the completion ring. Each
 //! resident frame has a flag that says which. TX and completion ring have a slot for every buffer.
+//!
+//! A queue has one completion ring for all that send on it. Whoever empties it, under its lock, clears the words of the buffers in
+//! the control area ([`super::control`]). Each sender looks at the words of its own oldest buffers: they complete nearly in the order of their
+//! kicks. It does so for several frames at a time, so that the lock costs a frame a nanosecond.
 //!
 //! Where frames may be longer than a buffer, several that follow on each other are one to this module (an *area*): a frame is written
 //! into it in one piece and described buffer by buffer. The kernel tells of each buffer; the area is free when it has told of all.
 
+use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{Ordering, compiler_fence};
 use std::sync::{Arc, Weak};
 
 use rustix::io::Errno;
 use rustix::net::xdp::{XdpDesc, XdpDescOptions};
 use rustix::net::{SendFlags, send};
 
-use super::rings::{ConsumerRing, ProducerRing};
+use super::queue::{Queue, SendGuard};
+use super::rings::ProducerRing;
 use super::umem::Umem;
 
 /// Kicks in one flush. The kernel takes 32 buffers a kick, so this covers 2048; a device that does not take
 /// frames is left alone after that, and the next flush goes on.
 pub(super) const KICKS_MOST: u32 = 64;
+
+/// Buffers that are out before the completion ring is looked at.
+const REAP_FRAMES: usize = 8;
+/// Buffers behind the oldest that may have been sent before it.
+const OUT_OF_ORDER_MOST: usize = 8;
 
 /// What the kernel made of a kick.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,9 +56,8 @@ pub(super) fn kick(socket: &OwnedFd) -> io::Result<Took> {
 }
 
 /// The part of the memory that sending has: send buffers, then resident frames.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 pub(super) struct SendMemory {
-    pub umem: Arc<Umem>,
     pub frame_size_bytes: u32,
     /// Where it begins.
     pub start: u64,
@@ -54,11 +65,18 @@ pub(super) struct SendMemory {
     pub prepared_frames: u32,
     /// Buffers of an area.
     pub buffers: u32,
+    /// Which sender of the memory has it.
+    pub sender: u32,
 }
 
 impl SendMemory {
     fn area_bytes(&self) -> u64 {
         u64::from(self.frame_size_bytes) * u64::from(self.buffers)
+    }
+
+    /// Slots of a TX ring with room for every buffer, so that a push never fails.
+    pub(super) fn ring_slots(&self) -> u32 {
+        ((self.tx_frames + self.prepared_frames) * self.buffers).max(1).next_power_of_two()
     }
 
     fn address(&self, area: u32) -> u64 {
@@ -78,24 +96,24 @@ pub(super) enum PreparedSend {
 pub(super) struct Sender {
     // Rings before memory and socket: what points into a thing goes before the thing.
     tx: ProducerRing<XdpDesc>,
-    completion: ConsumerRing<u64>,
+    queue: Arc<Queue>,
     memory: SendMemory,
     socket: Arc<OwnedFd>,
-    queue: u32,
+    share: u32,
     /// Buffers to send from, as a stack: the last one freed is the one still in the cache.
     free: Vec<u64>,
+    /// Those on their way, the oldest first.
+    out: VecDeque<u64>,
     /// The buffer of a send that has begun, and the most it was begun for.
     begun: Option<(u64, u32)>,
     /// One a resident frame made so far: its previous send has not completed.
     in_flight: Vec<bool>,
     first_prepared_address: u64,
-    /// One an area: its buffers that the kernel has. Empty where an area is one buffer.
-    buffers_out: Box<[u8]>,
     /// Copy mode sends within the kick and wants it always.
     copies: bool,
     /// There may be frames that the kernel has not taken.
     pending: bool,
-    /// A kick was made elsewhere: what it sent has not been taken back.
+    /// A kick was made since the completion ring was looked at.
     unreaped: bool,
     /// A send found every buffer on its way, or its own: the device has not said yet that they are sent.
     awaits_completion: bool,
@@ -111,28 +129,46 @@ impl Sender {
         self.socket.as_fd()
     }
 
+    pub(super) fn queue_of_socket(&self) -> &Arc<Queue> {
+        &self.queue
+    }
+
+    #[inline]
+    fn umem(&self) -> &Umem {
+        self.queue.memory()
+    }
+
+    /// Sends by `tx`, as `share`. Buffers that are on their way since another had the memory come back as they complete.
     pub(super) fn new(
         socket: Arc<OwnedFd>,
-        queue: u32,
         memory: SendMemory,
         tx: ProducerRing<XdpDesc>,
-        completion: ConsumerRing<u64>,
+        queue: Arc<Queue>,
+        share: u32,
         copies: bool,
     ) -> Sender {
+        let frames = memory.tx_frames as usize;
+        let (mut free, mut out) = (Vec::with_capacity(frames), VecDeque::with_capacity(frames));
+        let mut completions = queue.completions(share);
+        completions.iter_mut().for_each(SendGuard::drain);
+        for area in (0..memory.tx_frames).rev() {
+            let address = memory.address(area);
+            let is_done = |completions: &SendGuard<'_>| completions.is_done(address, memory.buffers);
+            // If the lock is taken, the first reap finds out.
+            if completions.as_ref().is_some_and(is_done) { free.push(address) } else { out.push_back(address) }
+        }
+        drop(completions);
         Sender {
             tx,
-            completion,
-            free: (0..memory.tx_frames).rev().map(|frame| memory.address(frame)).collect(),
+            queue,
+            free,
+            out,
             begun: None,
             in_flight: Vec::with_capacity(memory.prepared_frames as usize),
             first_prepared_address: memory.address(memory.tx_frames),
-            buffers_out: match memory.buffers {
-                1 => Box::default(),
-                _ => vec![0; (memory.tx_frames + memory.prepared_frames) as usize].into(),
-            },
             memory,
             socket,
-            queue,
+            share,
             copies,
             pending: false,
             unreaped: false,
@@ -147,11 +183,6 @@ impl Sender {
     /// From now on a kick runs the driver's rounds too, or no more.
     pub(super) fn set_polls(&mut self, polls: bool) {
         self.polls = polls;
-    }
-
-    /// The queue that the socket is bound to.
-    pub(super) fn queue_number(&self) -> u32 {
-        self.queue
     }
 
     #[cfg(test)]
@@ -191,7 +222,7 @@ impl Sender {
         };
         let len_bytes = len_bytes as u32;
         // SAFETY: the buffer came off the free list, so it is in no ring and nobody else has it.
-        if let Some(buffer) = unsafe { self.memory.umem.bytes_mut(address, len_bytes) }
+        if let Some(buffer) = unsafe { self.umem().bytes_mut(address, len_bytes) }
             && let Err(error) = write(buffer)
         {
             self.free.push(address);
@@ -203,9 +234,8 @@ impl Sender {
 
     #[inline]
     fn free_buffer(&mut self) -> Option<u64> {
-        // The last one freed is the one still in the cache, so those that another thread's kick sent are taken first.
-        if self.unreaped || self.free.is_empty() {
-            self.unreaped = false;
+        // Those that another thread's kick sent are taken back here: nobody flushes for it.
+        if self.free.is_empty() || self.unreaped && self.out.len() >= REAP_FRAMES {
             self.reap();
         }
         let address = self.free.pop();
@@ -215,10 +245,13 @@ impl Sender {
 
     #[inline]
     fn push(&mut self, addr: u64, len: u32) {
-        if self.buffers_out.is_empty() {
+        if self.memory.buffers == 1 {
             self.push_buffer(addr, len, XdpDescOptions::empty());
         } else {
             self.push_area(addr, len);
+        }
+        if addr < self.first_prepared_address {
+            self.out.push_back(addr);
         }
         self.pending = true;
         self.sent_frames += 1;
@@ -228,6 +261,11 @@ impl Sender {
     fn push_buffer(&mut self, addr: u64, len: u32, options: XdpDescOptions) {
         let pushed = self.tx.push(XdpDesc { addr, len, options });
         debug_assert!(pushed, "the TX ring has a slot for every buffer");
+        let control = self.queue.control();
+        // In this order, so that of a sender that dies it is known which buffers the kernel was never shown.
+        control.pushed(self.memory.sender).store(self.tx.position(), Ordering::Relaxed);
+        compiler_fence(Ordering::SeqCst);
+        control.set_holder_at(addr, 1);
     }
 
     /// The same of a frame that may be longer than a buffer.
@@ -235,9 +273,6 @@ impl Sender {
     fn push_area(&mut self, addr: u64, len: u32) {
         let buffer_bytes = self.memory.frame_size_bytes;
         let buffers = len.div_ceil(buffer_bytes).max(1);
-        if let Some(out) = self.buffers_out.get_mut(area_of(&self.memory, addr)) {
-            *out = buffers as u8;
-        }
         let (mut addr, mut rest) = (addr, len);
         for _ in 1..buffers {
             self.push_buffer(addr, buffer_bytes, XdpDescOptions::XDP_PKT_CONTD);
@@ -264,7 +299,7 @@ impl Sender {
             return None;
         }
         // SAFETY: the buffer is neither on the free list nor in a ring while it is begun, and the slice borrows `self`.
-        unsafe { self.memory.umem.bytes_mut(address, len_bytes) }
+        unsafe { self.umem().bytes_mut(address, len_bytes) }
     }
 
     /// Puts the begun buffer in the TX ring, unseen by the kernel until the flush.
@@ -286,7 +321,7 @@ impl Sender {
         let Some(address) = self.free_buffer() else { return Ok(()) };
         let len_bytes = frame.len() as u32;
         // SAFETY: the buffer came off the free list, so it is in no ring and nobody else has it.
-        if let Some(buffer) = unsafe { self.memory.umem.bytes_mut(address, len_bytes) } {
+        if let Some(buffer) = unsafe { self.umem().bytes_mut(address, len_bytes) } {
             buffer.copy_from_slice(frame);
         }
         let len = len_bytes.min(self.memory.frame_size_bytes);
@@ -303,12 +338,13 @@ impl Sender {
 
     /// Puts another frame into a resident slot. `None`: no such slot, or its last send is under way.
     pub(super) fn replace_prepared(&mut self, slot: u32, frame: &[u8]) -> Option<()> {
-        self.reap();
-        if *self.in_flight.get(slot as usize)? {
+        self.in_flight.get(slot as usize)?;
+        self.reap_prepared(slot);
+        if self.in_flight[slot as usize] {
             return None;
         }
         // SAFETY: the resident frame is not in flight, so it is in no ring; slots are this sender's alone.
-        let buffer = unsafe { self.memory.umem.bytes_mut(self.prepared_address(slot), frame.len() as u32) }?;
+        let buffer = unsafe { self.umem().bytes_mut(self.prepared_address(slot), frame.len() as u32) }?;
         buffer.copy_from_slice(frame);
         Some(())
     }
@@ -320,7 +356,7 @@ impl Sender {
             return None;
         }
         // SAFETY: the slot was never handed out, so its buffer is in no ring and nobody else has it.
-        let buffer = unsafe { self.memory.umem.bytes_mut(self.prepared_address(slot), frame.len() as u32) }?;
+        let buffer = unsafe { self.umem().bytes_mut(self.prepared_address(slot), frame.len() as u32) }?;
         buffer.copy_from_slice(frame);
         self.in_flight.push(false);
         Some(slot)
@@ -336,7 +372,7 @@ impl Sender {
     pub(super) fn queue_prepared(&mut self, slot: u32, len_bytes: u32, patch: impl FnOnce(&mut [u8])) -> PreparedSend {
         let Some(&in_flight) = self.in_flight.get(slot as usize) else { return PreparedSend::Unknown };
         if in_flight {
-            self.reap();
+            self.reap_prepared(slot);
             if self.in_flight[slot as usize] {
                 self.refused_frames += 1;
                 self.awaits_completion = true;
@@ -345,7 +381,7 @@ impl Sender {
         }
         let address = self.prepared_address(slot);
         // SAFETY: the resident frame is not in flight, so it is in no ring; slots are this sender's alone.
-        let Some(frame) = (unsafe { self.memory.umem.bytes_mut(address, len_bytes) }) else {
+        let Some(frame) = (unsafe { self.umem().bytes_mut(address, len_bytes) }) else {
             return PreparedSend::Unknown;
         };
         patch(frame);
@@ -356,8 +392,7 @@ impl Sender {
 
     /// Shows the kernel what is queued, kicks it if it needs that, and takes back what has been sent.
     ///
-    /// Taking back comes last, when the frame is on its way: in copy mode the buffer just sent is back at the top of the
-    /// free list, still in the cache, and the next send does not wait for it.
+    /// Taking back comes last, when the frame is on its way, and for several frames at a time.
     #[inline]
     pub(super) fn flush(&mut self) -> io::Result<()> {
         if self.pending {
@@ -374,7 +409,9 @@ impl Sender {
         } else if self.awaits_completion {
             self.hurry_completions()?;
         }
-        self.reap();
+        if self.out.len() >= REAP_FRAMES || self.free.is_empty() {
+            self.reap();
+        }
         Ok(())
     }
 
@@ -453,52 +490,30 @@ impl Sender {
         Ok(took == Took::All)
     }
 
-    /// Takes back buffers that were sent.
-    #[inline]
+    /// Takes back buffers that were sent, unless somebody else has the completion ring just now.
     fn reap(&mut self) {
-        let Some(address) = self.completion.pop() else { return };
-        self.take_back(address);
-        while let Some(address) = self.completion.pop() {
-            self.take_back(address);
-        }
-        self.completion.release();
-    }
-
-    #[inline]
-    fn take_back(&mut self, address: u64) {
-        if self.buffers_out.is_empty() {
-            self.take_back_area(address);
-        } else {
-            self.take_back_buffer(address);
-        }
-    }
-
-    /// A buffer of an area, which may have others on their way.
-    #[inline(never)]
-    fn take_back_buffer(&mut self, address: u64) {
-        let area = area_of(&self.memory, address);
-        let Some(out) = self.buffers_out.get_mut(area) else { return };
-        *out = out.saturating_sub(1);
-        if *out == 0 {
-            self.take_back_area(self.memory.address(area as u32));
-        }
-    }
-
-    #[inline]
-    fn take_back_area(&mut self, address: u64) {
-        if address < self.first_prepared_address {
+        let Sender { queue, memory, free, out, share, unreaped, .. } = self;
+        let Some(mut completions) = queue.completions(*share) else { return };
+        *unreaped = false;
+        completions.drain();
+        let is_done = |address: &u64| completions.is_done(*address, memory.buffers);
+        while let Some(oldest) = out.front() {
+            if !is_done(oldest) {
+                let looked_at = if free.is_empty() { out.len() } else { out.len().min(OUT_OF_ORDER_MOST) };
+                let Some(at) = (1..looked_at).find(|at| is_done(&out[*at])) else { break };
+                out.swap(0, at);
+            }
             // Never more than there were at first, so the list does not grow.
-            self.free.push(address);
-            return;
-        }
-        let slot = (address - self.first_prepared_address) / self.memory.area_bytes();
-        if let Some(in_flight) = self.in_flight.get_mut(slot as usize) {
-            *in_flight = false;
+            free.extend(out.pop_front());
         }
     }
-}
 
-/// The area that a buffer is part of.
-fn area_of(memory: &SendMemory, address: u64) -> usize {
-    (address.saturating_sub(memory.start) / memory.area_bytes()) as usize
+    /// The same, for a resident frame.
+    fn reap_prepared(&mut self, slot: u32) {
+        let address = self.prepared_address(slot);
+        if let Some(mut completions) = self.queue.completions(self.share) {
+            completions.drain();
+            self.in_flight[slot as usize] = !completions.is_done(address, self.memory.buffers);
+        }
+    }
 }

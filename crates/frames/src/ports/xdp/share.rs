@@ -1,18 +1,18 @@
-//! Ports that share the queues of one, for engines that have a thread each.
+//! Ports that share the queues of one, for engines that have a thread each, or for other processes ([`super::handed`]).
 //!
 //! AF_XDP gives a frame only to a socket that is bound to the queue it came in on. So each *share* of a port has a socket for
 //! each receive queue, with an RX ring of its own, over the memory and the fill ring of the first one's (`XDP_SHARED_UMEM`):
 //!
 //! ```text
-//!   queue 0: share 0 --RX ring-->  share 1 --RX ring-->   one fill ring (`fill`), one completion ring
-//!   queue 1: share 0 --RX ring-->  share 1 --RX ring-->   one fill ring,          one completion ring
+//!   queue 0: share 0 --RX ring-->  share 1 --RX ring-->   one fill ring, one completion ring (`queue`)
+//!   queue 1: share 0 --RX ring-->  share 1 --RX ring-->   one fill ring, one completion ring
 //! ```
 //!
-//! The XDP program finds the share by the filter that matches ([`crate::steering`]) and the socket by queue and share. To send, a share
-//! has one of the lanes ([`super::lanes`]): that socket stays bound as it is, and its TX ring changes hands.
+//! The XDP program finds the share by the filter that matches ([`crate::steering`]) and the socket by queue and share. One of a share's
+//! sockets has a TX ring too. The kernel locks the sending half of each socket (`xs->mutex`) and the completion ring of the queue (`cq_lock`), so
+//! shares that send on one queue disturb each other little.
 //!
-//! A share that is taken back leaves its sockets, out of the map, to the next one: the kernel takes 10 ms and more to close one, and what it
-//! still puts into their rings can be taken out of them.
+//! A share that is over leaves its sockets, out of the map, to the next one ([`super::seats`]).
 //!
 //! What the shares have in common lives until the last one is gone, in whatever order they go. The program is that of the port which
 //! [`XdpPort::open`] gave: with it, or its [`XdpPort::detach`], the kernel has all frames.
@@ -22,32 +22,43 @@
 //!
 //! In generic mode two CPUs may bring frames of one queue at the same time, as over veth. Kernels before 6.15 (and stable
 //! series without "xsk: Fix race condition in AF_XDP generic RX path") have a lock for each socket there and none for the fill ring that
-//! they share, and may then give one buffer to two frames.
+//! they share, and may then give one buffer to two frames. There only one socket of a queue may get frames.
 //!
-//! Source: `net/xdp/xsk.c` (`xsk_bind`), `net/xdp/xsk_buff_pool.c`.
+//! Source: `net/xdp/xsk.c` (`xsk_bind`, `xsk_generic_rcv`), `net/xdp/xsk_buff_pool.c`.
 
 use std::io;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::{Duration, Instant};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use nearwire_sys::bpf::Map;
+use rustix::net::sockopt::xdp_mmap_offsets;
 
+use super::fill::{Fill, SharedFill};
+use super::hold::Hold;
 use super::overflow;
-use super::receive::{Parked, Receiver};
-use super::socket::OpenAnother;
-use super::{Times, XdpMode, XdpPort};
+use super::queue::Queue;
+use super::receive::Receiver;
+use super::seats::SeatUse;
+use super::send::{SendMemory, Sender};
+use super::socket::{map_rx, map_tx};
+use super::{Times, XdpConfig, XdpFacts, XdpMode, XdpPort};
 use crate::PortError;
-use crate::ports::limits;
-use crate::steering::{FilterError, SHARES_MOST, SteeringTable};
+use crate::ports::limits::{self, FrameLimits};
+use crate::steering::{FilterError, SHARES_MOST};
 use crate::xdp::programs::place_of;
 
-/// How long rings that are out of the map are looked at for frames: longer than a round of a driver's on a CPU that others want too.
-const IN_FLIGHT: Duration = Duration::from_millis(20);
+const WORDS: usize = SHARES_MOST.div_ceil(u64::BITS) as usize;
 
 /// Which numbers are taken, a bit each.
 #[derive(Debug)]
-pub(super) struct Numbers(AtomicU32);
+pub(super) struct Numbers([AtomicU64; WORDS]);
+
+impl Numbers {
+    fn word(&self, number: u32) -> (&AtomicU64, u64) {
+        (&self.0[number as usize / 64 % WORDS], 1 << (number % 64))
+    }
+}
 
 /// A share's number; free again when dropped.
 #[derive(Debug)]
@@ -59,18 +70,35 @@ pub(super) struct Number {
 impl Number {
     /// That of the port which shares are made of.
     pub(super) fn first() -> Number {
-        Number { numbers: Arc::new(Numbers(AtomicU32::new(1))), number: 0 }
+        Number::handed(0)
     }
 
-    /// The lowest that is free.
-    fn another(&self) -> Option<Number> {
-        let free = |number: &u32| self.numbers.0.fetch_or(1 << number, Ordering::AcqRel) & 1 << number == 0;
-        let number = (1..SHARES_MOST).find(free)?;
+    /// That of a share which another process gave.
+    pub(super) fn handed(number: u32) -> Number {
+        let numbers = Arc::new(Numbers(std::array::from_fn(|_| AtomicU64::new(0))));
+        let (word, bit) = numbers.word(number);
+        word.store(bit, Ordering::Release);
+        Number { numbers, number }
+    }
+
+    /// The lowest below `most` that is free.
+    fn another(&self, most: u32) -> Option<Number> {
+        let free = |number: &u32| {
+            let (word, bit) = self.numbers.word(*number);
+            word.fetch_or(bit, Ordering::AcqRel) & bit == 0
+        };
+        let number = (1..most.min(SHARES_MOST)).find(free)?;
         Some(Number { numbers: Arc::clone(&self.numbers), number })
     }
 
     pub(super) fn get(&self) -> u32 {
         self.number
+    }
+
+    /// Whether nobody has another number of the same port.
+    pub(super) fn is_free(&self, number: u32) -> bool {
+        let (word, bit) = self.numbers.word(number);
+        word.load(Ordering::Acquire) & bit == 0
     }
 
     fn is_of(&self, other: &Number) -> bool {
@@ -80,7 +108,8 @@ impl Number {
 
 impl Drop for Number {
     fn drop(&mut self) {
-        self.numbers.0.fetch_and(!(1 << self.number), Ordering::AcqRel);
+        let (word, bit) = self.numbers.word(self.number);
+        word.fetch_and(!bit, Ordering::AcqRel);
     }
 }
 
@@ -93,19 +122,24 @@ pub(super) struct Entries {
 }
 
 impl Entries {
-    fn enter(&mut self, place: u32, receiver: &Receiver) -> io::Result<()> {
-        self.sockets.set_socket(place, receiver.socket())?;
+    fn enter(&mut self, place: u32, socket: &OwnedFd) -> io::Result<()> {
+        self.sockets.set_socket(place, socket)?;
         self.places.push(place);
         Ok(())
+    }
+
+    /// Takes them out of the map.
+    pub(super) fn leave(&mut self) {
+        for place in self.places.drain(..) {
+            // Missing, where the socket is closed.
+            let _ = self.sockets.delete(&place.to_ne_bytes());
+        }
     }
 }
 
 impl Drop for Entries {
     fn drop(&mut self) {
-        for place in &self.places {
-            // Missing, where the socket is closed.
-            let _ = self.sockets.delete(&place.to_ne_bytes());
-        }
+        self.leave();
     }
 }
 
@@ -116,109 +150,113 @@ impl XdpPort {
         self.number.get()
     }
 
-    /// Makes a port that receives from the same queues what its own filters match, none at first, and sends on the last lane,
-    /// which this port has no more. It can be used in another thread, and is like any port, but that
+    /// Makes a port that receives from the same queues what its own filters match, none at first, and sends on one of them by a TX ring of
+    /// its own. It can be used in another thread, and is like any port, but that
     ///
     /// * its frames have no times, and [`XdpPort::want_times`] does nothing;
     /// * it has no resident frames, and polls busily where the port was opened so ([`super::XdpConfig::busy_poll_us`]);
-    /// * its lane brings its counters along, and frames that are queued on it and not sent;
-    /// * it is better given back by [`XdpPort::unshare`] than dropped. Dropped, its lane and frames that it has not read are lost to
-    ///   the other ports, with their buffers, and the kernel has what its filters match, until the next share gets its number. The
-    ///   child of a fork must not drop it: its map is its parent's.
+    /// * it is better given back by [`XdpPort::unshare`] than dropped. Dropped, frames that it has not read are lost, its buffers come back when
+    ///   this port next finds no frame, and the kernel has what its filters match. The child of a fork must not drop it: its map is its
+    ///   parent's.
     ///
     /// In the network namespace of the interface. As long as there is a share this port gives buffers back behind a lock too, and
     /// does not guess at its next frame. While the shares are idle no difference is measured over veth.
     ///
     /// # Errors
-    /// This port is a share, was opened with another rule than [`super::Steer::Filters`], or has no lane but the first; there are
-    /// [`SHARES_MOST`] ports with this one; or the kernel refused a socket.
+    /// This port is a share, or was opened with another rule than [`super::Steer::Filters`]; there are as many as it was opened for
+    /// ([`super::XdpConfig::shares`]); or the kernel refused a socket.
     pub fn share(&mut self) -> Result<XdpPort, PortError> {
-        let interface = || self.config.interface.clone();
-        if self.share_number() != 0 {
-            return Err(limits::is_a_share("share the queues", &self.config.interface));
-        }
-        let fixed_rule = || PortError::Filter { interface: interface(), source: FilterError::FixedRule };
-        let table = self.steering.as_ref().ok_or_else(fixed_rule)?;
-        if self.other_senders.is_empty() {
-            let lanes = if self.config.lanes { self.config.rx_queues.len() } else { 1 };
-            return Err(PortError::NoLaneLeft { interface: interface(), lanes });
-        }
-        let all_taken = || PortError::NoShareLeft { interface: interface(), most: SHARES_MOST };
-        let number = self.number.another().ok_or_else(all_taken)?;
-        // Filters of one that had the number and was dropped.
-        table.forget(number.get())?;
-        let table = table.of_share(number.get());
-        self.share_fill_rings();
-        let opened = self.open_receivers(number.get());
-        let shared = opened.and_then(|(receivers, entries)| self.share_of(number, table, receivers, entries));
+        let number = self.begin_share()?;
+        let shared = self.share_here(number);
         if shared.is_err() {
             self.own_fill_rings();
         }
         shared
     }
 
-    /// The receivers of a share, in the map. Refused, those that are open leave it.
-    fn open_receivers(&mut self, number: u32) -> Result<(Vec<Receiver>, Entries), PortError> {
-        let multi_buffer = self.multi_buffer;
-        let XdpPort { receivers, sockets, config, ifindex, parked, .. } = self;
-        let refused = |source| PortError::refused("fill the map of AF_XDP sockets", &config.interface, source);
-        let mut parked = parked.pop().unwrap_or_default().into_iter();
-        let mut opened = Vec::with_capacity(receivers.len());
-        let mut entries = Entries { sockets: Arc::clone(sockets), places: Vec::with_capacity(receivers.len()) };
-        for (&queue, first) in config.rx_queues.iter().zip(receivers) {
-            let mut receiver = first.another(&OpenAnother { config, ifindex: *ifindex, queue }, parked.next())?;
-            receiver.set_credit(overflow::another_credit(config, first, place_of(queue, number), multi_buffer));
-            entries.enter(place_of(queue, number), &receiver).map_err(refused)?;
-            opened.push(receiver);
+    /// A number, with a seat that is ready.
+    pub(super) fn begin_share(&mut self) -> Result<Number, PortError> {
+        let interface = || self.config.interface.clone();
+        if self.share_number() != 0 {
+            return Err(limits::is_a_share("share the queues", &self.config.interface));
         }
-        Ok((opened, entries))
+        let fixed_rule = || PortError::Filter { interface: interface(), source: FilterError::FixedRule };
+        let table = self.steering.as_ref().ok_or_else(fixed_rule)?;
+        let most = self.config.shares;
+        let all_taken = || PortError::NoShareLeft { interface: interface(), most };
+        let number = self.number.another(most).ok_or_else(all_taken)?;
+        // Filters of one that had the number and was dropped.
+        table.forget(number.get())?;
+        self.share_fill_rings();
+        let ready = self.prepare_seat(number.get());
+        if ready.is_err() {
+            self.own_fill_rings();
+        }
+        ready.map(|()| number)
     }
 
-    fn share_of(
-        &mut self,
-        number: Number,
-        table: SteeringTable,
-        receivers: Vec<Receiver>,
-        entries: Entries,
-    ) -> Result<XdpPort, PortError> {
-        let no_lane = || PortError::NoLaneLeft { interface: self.config.interface.clone(), lanes: 1 };
-        let sender = self.other_senders.pop().ok_or_else(no_lane)?;
-        let mut config = self.config.clone();
-        config.tx_queue = sender.queue_number();
-        let mut share = XdpPort {
-            attachment: self.attachment.another(),
-            sockets: Arc::clone(&self.sockets),
-            steering: Some(table),
-            receivers: receivers.into_boxed_slice(),
-            next: 0,
-            lent: None,
-            busy_polls: false,
-            last: 0,
-            no_busy_poll: None,
-            acts_when_empty: true,
-            sender,
-            other_senders: Vec::new(),
-            empty_looks: 0,
-            received_frames: 0,
-            limits: self.limits.clone(),
-            multi_buffer: self.multi_buffer,
-            times: Times::new(None),
-            config,
-            facts: self.facts.clone(),
-            ifindex: self.ifindex,
-            entries: Some(entries),
+    fn share_here(&mut self, number: Number) -> Result<XdpPort, PortError> {
+        let steering = self.steering.as_ref().map(|table| table.of_share(number.get()));
+        let polls = self.busy_polls;
+        let number_of = number.get();
+        let multi_buffer = self.multi_buffer;
+        let credits = self.config.rx_queues.iter().zip(&self.receivers).map(|(queue, first)| {
+            overflow::another_credit(&self.config, first, place_of(*queue, number_of), multi_buffer)
+        });
+        let credits = credits.collect::<Vec<_>>();
+        let assembly_bytes = self.receivers.first().and_then(Receiver::assembly_bytes);
+        let queues: Vec<_> = self.receivers.iter().map(|receiver| Arc::clone(receiver.queue())).collect();
+        let (config, facts, limits) = (self.config.clone(), self.facts.clone(), self.limits.clone());
+        let (attachment, map, ifindex) = (self.attachment.another(), self.sockets.clone(), self.ifindex);
+        let interface = config.interface.clone();
+        let no_seat = || limits::is_no_share("share a queue", &interface);
+        let seat = self.seat(number_of).ok_or_else(no_seat)?;
+        let parts = Parts {
             number,
-            parked: Vec::new(),
-            reclaims_until: None,
+            ifindex,
+            sockets: seat.sockets.clone(),
+            queues,
+            tx_at: seat.tx_at,
+            memory: seat.memory,
+            config,
+            facts,
+            limits,
+            multi_buffer,
+            assembly_bytes,
         };
-        if self.busy_polls && self.config.busy_poll_us > 0 {
+        let mut share = parts.into_port(attachment, map)?;
+        let receivers = std::mem::take(&mut share.receivers).into_vec().into_iter().zip(credits);
+        share.receivers = receivers
+            .map(|(mut receiver, credit)| {
+                receiver.set_credit(credit);
+                receiver.with_dropped_before()
+            })
+            .collect();
+        share.steering = steering;
+        seat.used = SeatUse::Here;
+        share.entries = Some(self.enter(number_of)?);
+        if polls && self.config.busy_poll_us > 0 {
             share.no_busy_poll = share.set_busy_poll(self.config.busy_poll_us).err();
         }
         Ok(share)
     }
 
-    /// Takes a share back: its filters are gone, what it has not read is discarded, its buffers go back to the queues and its lane is the
-    /// last of this port's. Move filters first ([`SteeringTable::move_to`]), and read what is in the rings, where nothing may be lost.
+    /// Puts the sockets of a seat into the map of sockets. Refused, those that are in it leave it.
+    pub(super) fn enter(&mut self, number: u32) -> Result<Entries, PortError> {
+        let refused = |source| PortError::refused("fill the map of AF_XDP sockets", &self.config.interface, source);
+        let no_map = || refused(io::ErrorKind::NotFound.into());
+        let sockets = Arc::clone(self.sockets.as_ref().ok_or_else(no_map)?);
+        let mut entries = Entries { sockets, places: Vec::new() };
+        for seat in self.seats.iter().filter(|seat| seat.number == number) {
+            for (&queue, socket) in self.config.rx_queues.iter().zip(&seat.sockets) {
+                entries.enter(place_of(queue, number), socket).map_err(refused)?;
+            }
+        }
+        Ok(entries)
+    }
+
+    /// Takes a share back: its filters are gone, what it has not read is discarded, and its buffers go back to the queues. What is queued on
+    /// it is sent. Move filters first ([`crate::steering::SteeringTable::move_to`]), and read what is in the rings, where nothing may be lost.
     /// Its sockets stay open for the next share: whoever has them in an epoll set takes them out before.
     ///
     /// # Errors
@@ -230,7 +268,6 @@ impl XdpPort {
         }
         let number = share.share_number();
         drop(share.entries.take());
-        let forgotten = self.steering.as_ref().map_or(Ok(()), |table| table.forget(number));
         if let Some((turn, _, taken)) = share.lent.take() {
             share.receivers[turn].give_back(taken);
         }
@@ -238,50 +275,100 @@ impl XdpPort {
             // Their next user asks again.
             let _ = share.set_busy_poll(0);
         }
-        let XdpPort { receivers, mut sender, .. } = share;
-        let both = self.receivers.iter_mut().zip(receivers);
-        self.parked.push(both.map(|(receiver, of_share)| receiver.take_over(of_share)).collect());
-        self.reclaims_until = Some(Instant::now() + IN_FLIGHT);
-        sender.abort();
-        // What is queued leaves by its own lane now, or with the next flush of it.
-        let _ = sender.flush();
-        self.other_senders.push(sender);
-        self.own_fill_rings();
-        forgotten
+        share.sender.abort();
+        // What cannot be sent now leaves with the next share's kick.
+        let _ = share.sender.flush();
+        drop(share);
+        self.free_seat(number)
     }
 
-    /// Takes buffers out of the rings of shares that are over, for some time.
-    pub(super) fn reclaim(&mut self) {
-        let Some(until) = self.reclaims_until else { return };
-        for parked in &mut self.parked {
-            self.receivers.iter_mut().zip(parked).for_each(|(receiver, parked)| receiver.reclaim(parked));
-        }
-        if Instant::now() > until {
-            self.reclaims_until = None;
-            self.decide_acts_when_empty();
-        }
-    }
-
-    /// Sockets that nobody uses.
-    pub(super) fn parked_sockets(parked: &[Vec<Parked>]) -> impl Iterator<Item = std::os::fd::BorrowedFd<'_>> {
-        parked.iter().flatten().map(Parked::socket)
-    }
-
-    fn share_fill_rings(&mut self) {
+    pub(super) fn share_fill_rings(&mut self) {
         let receivers = std::mem::take(&mut self.receivers).into_vec();
-        let frames = self.config.fill_frames as usize;
-        self.receivers = receivers.into_iter().map(|receiver| receiver.sharing(frames)).collect();
+        let shares = self.config.shares;
+        self.receivers = receivers.into_iter().map(|receiver| receiver.sharing(shares)).collect();
         self.decide_acts_when_empty();
     }
 
     /// Where nobody shares the rings any more, they are this port's alone again, with what that saves.
-    fn own_fill_rings(&mut self) {
-        if self.config.mode == XdpMode::ZeroCopy {
-            // The driver has buffers that nobody counts, so where the next frame comes could not be guessed any more.
-            return;
+    pub(super) fn own_fill_rings(&mut self) {
+        let is_shared = self.seats.iter().any(|seat| !matches!(seat.used, SeatUse::Nobody));
+        // In zero-copy mode the driver has buffers that nobody counts, so where the next frame comes could not be guessed any more.
+        if !is_shared && self.config.mode != XdpMode::ZeroCopy {
+            let receivers = std::mem::take(&mut self.receivers).into_vec();
+            self.receivers = receivers.into_iter().map(Receiver::owning).collect();
         }
-        let receivers = std::mem::take(&mut self.receivers).into_vec();
-        self.receivers = receivers.into_iter().map(Receiver::owning).collect();
         self.decide_acts_when_empty();
+    }
+}
+
+/// What a share is made of, in whatever process.
+pub(super) struct Parts {
+    pub number: Number,
+    pub ifindex: u32,
+    pub sockets: Vec<Arc<OwnedFd>>,
+    pub queues: Vec<Arc<Queue>>,
+    pub tx_at: usize,
+    pub memory: SendMemory,
+    /// Of the port.
+    pub config: XdpConfig,
+    pub facts: XdpFacts,
+    pub limits: FrameLimits,
+    pub multi_buffer: Option<u32>,
+    pub assembly_bytes: Option<usize>,
+}
+
+impl Parts {
+    /// `sockets`: the map in which the share's are, where this process has it.
+    pub(super) fn into_port(self, attachment: Hold, sockets: Option<Arc<Map>>) -> Result<XdpPort, PortError> {
+        let Parts { number, ifindex, tx_at, memory, mut config, facts, limits, multi_buffer, assembly_bytes, .. } =
+            self;
+        let interface = config.interface.clone();
+        let mapped = |source: io::Error| PortError::refused("map the AF_XDP rings of a share", &interface, source);
+        config.tx_queue = config.rx_queues.get(tx_at).copied().unwrap_or(config.tx_queue);
+        let (mut receivers, mut sender) = (Vec::with_capacity(self.queues.len()), None);
+        for (at, (socket, queue)) in self.sockets.into_iter().zip(self.queues).enumerate() {
+            let offsets = xdp_mmap_offsets(&*socket).map_err(|errno| mapped(errno.into()))?;
+            let rx = map_rx(&socket, &offsets, config.share_ring_slots).map_err(mapped)?;
+            if at == tx_at {
+                let tx = map_tx(&socket, &offsets, memory.ring_slots()).map_err(mapped)?;
+                let copies = config.mode != XdpMode::ZeroCopy;
+                let (socket, queue) = (Arc::clone(&socket), Arc::clone(&queue));
+                sender = Some(Sender::new(socket, memory, tx, queue, number.get(), copies));
+            }
+            let fill = SharedFill::new(queue, number.get(), config.shares);
+            let receiver = Receiver::new(socket, rx, Fill::Shared(fill));
+            receivers.push(match assembly_bytes {
+                Some(frame_bytes) => receiver.with_assembly(frame_bytes),
+                None => receiver,
+            });
+        }
+        let sender = sender.ok_or_else(|| limits::is_no_share("share a queue", &interface))?;
+        Ok(XdpPort {
+            attachment,
+            sockets,
+            steering: None,
+            receivers: receivers.into_boxed_slice(),
+            next: 0,
+            lent: None,
+            busy_polls: false,
+            last: 0,
+            no_busy_poll: None,
+            acts_when_empty: true,
+            sender,
+            other_senders: Vec::new(),
+            empty_looks: 0,
+            received_frames: 0,
+            limits,
+            multi_buffer,
+            times: Times::new(None),
+            config,
+            facts,
+            ifindex,
+            entries: None,
+            number,
+            divisions: Vec::new(),
+            seats: Vec::new(),
+            reclaims_until: None,
+        })
     }
 }

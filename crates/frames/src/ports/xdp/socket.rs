@@ -1,9 +1,7 @@
-//! Opening one AF_XDP socket: memory, rings, bind. Gives a receiving half, a sending half, or both over one memory.
-//!
-//! Memory of a socket that does both: receive buffers, then send buffers, then resident frames.
+//! Opening one AF_XDP socket: memory, rings, bind. Gives a receiving half, a sending half, or both over one memory ([`super::division`]).
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -14,22 +12,22 @@ use rustix::net::sockopt::{
     set_xdp_umem_reg, xdp_mmap_offsets, xdp_options,
 };
 use rustix::net::xdp::{
-    SocketAddrXdp, SocketAddrXdpFlags, SocketAddrXdpWithSharedUmem, XDP_PGOFF_RX_RING, XDP_PGOFF_TX_RING,
-    XDP_UMEM_PGOFF_COMPLETION_RING, XDP_UMEM_PGOFF_FILL_RING, XdpDesc, XdpMmapOffsets, XdpOptionsFlags, XdpRingOffset,
-    XdpUmemReg, XdpUmemRegFlags,
+    SocketAddrXdp, SocketAddrXdpFlags, SocketAddrXdpWithSharedUmem, XDP_PGOFF_RX_RING, XDP_PGOFF_TX_RING, XdpDesc,
+    XdpMmapOffsets, XdpOptionsFlags, XdpUmemReg, XdpUmemRegFlags,
 };
 use rustix::process::{Resource, getrlimit};
 
 use super::config::{XdpConfig, XdpMode};
+use super::division::Division;
 use super::fill::Fill;
+use super::queue::{FillGuard, Queue};
 use super::receive::Receiver;
 use super::rings::{ConsumerRing, ProducerRing, RingSpec};
-use super::send::{SendMemory, Sender};
+use super::send::Sender;
 use super::umem::Umem;
 use super::zero_copy;
 use crate::PortError;
 use crate::interface::InterfaceFacts;
-use crate::ports::limits;
 
 /// A closed socket gives its queue back from a kernel worker, some milliseconds later (`xp_release_deferred`): a queue
 /// that is busy for longer belongs to somebody.
@@ -51,7 +49,12 @@ pub(super) struct SocketSpec<'a> {
     /// 0: the socket does not send.
     pub tx_frames: u32,
     pub prepared_frames: u32,
+    /// Shares that send on the queue, and what each of them sends with.
+    pub share_areas: u32,
+    pub share_tx_frames: u32,
     pub huge_pages: bool,
+    /// Other processes may map the memory.
+    pub keeps_memory_fd: bool,
     /// Frames may lie in several buffers.
     pub multi_buffer: bool,
 }
@@ -60,6 +63,7 @@ pub(super) struct SocketSpec<'a> {
 pub(super) struct Halves {
     pub receiver: Option<Receiver>,
     pub sender: Option<Sender>,
+    pub division: Division,
     pub zero_copy: bool,
     /// The kernel lets frames lie in several buffers.
     pub multi_buffer: bool,
@@ -80,31 +84,33 @@ impl SocketSpec<'_> {
     fn try_open(&self) -> Result<Halves, PortError> {
         let socket =
             obtain(&Request::XdpSocket).map_err(|refusal| self.refused("open an AF_XDP socket", refusal.source))?;
-        let buffers = self.fill_frames + self.send_buffers();
-        let len_bytes = buffers as usize * self.frame_size_bytes as usize;
-        let umem = Umem::map(len_bytes.next_multiple_of(4096), self.huge_pages)
+        let division = self.division();
+        let umem = Umem::create(division.layout(), self.huge_pages, self.keeps_memory_fd)
             .map_err(|source| self.refused("map packet memory", source))?;
         self.register(&socket, &umem)?;
-        self.size_rings(&socket).map_err(|errno| self.refused("set AF_XDP ring sizes", errno))?;
+        self.size_rings(&socket, &division).map_err(|errno| self.refused("set AF_XDP ring sizes", errno))?;
         let offsets = xdp_mmap_offsets(&socket).map_err(|errno| self.refused("read AF_XDP ring offsets", errno))?;
         let socket = Arc::new(socket);
-        let umem = Arc::new(umem);
-        let receiver = self.receiver(&socket, &umem, &offsets)?;
-        let sender = self.sender(&socket, &umem, &offsets)?;
+        let queue = Queue::map(&socket, &offsets, division.slots(), Arc::new(umem));
+        let queue = Arc::new(queue.map_err(|source| self.refused("map the AF_XDP rings of a queue", source))?);
+        let receiver = self.receiver(&socket, &queue, &offsets)?;
+        let sender = self.sender(&socket, &queue, &offsets)?;
         self.bind(&socket)?;
         let zero_copy =
             xdp_options(&*socket).is_ok_and(|options| options.contains(XdpOptionsFlags::XDP_OPTIONS_ZEROCOPY));
-        Ok(Halves { receiver, sender, zero_copy, multi_buffer: self.multi_buffer })
+        Ok(Halves { receiver, sender, division, zero_copy, multi_buffer: self.multi_buffer })
     }
 
-    /// Buffers that a frame to be sent may take.
-    fn area_buffers(&self) -> u32 {
-        if self.multi_buffer { area_buffers(self.facts, self.frame_size_bytes) } else { 1 }
-    }
-
-    /// All that sending has.
-    fn send_buffers(&self) -> u32 {
-        (self.tx_frames + self.prepared_frames) * self.area_buffers()
+    fn division(&self) -> Division {
+        Division {
+            frame_size_bytes: self.frame_size_bytes,
+            fill_frames: self.fill_frames,
+            tx_frames: self.tx_frames,
+            prepared_frames: self.prepared_frames,
+            area_buffers: if self.multi_buffer { area_buffers(self.facts, self.frame_size_bytes) } else { 1 },
+            share_areas: self.share_areas,
+            share_tx_frames: self.share_tx_frames,
+        }
     }
 
     fn refused(&self, tried: &'static str, source: impl Into<io::Error>) -> PortError {
@@ -131,26 +137,16 @@ impl SocketSpec<'_> {
         })
     }
 
-    /// More slots than buffers: in a full ring, we would write the very slot that the kernel has just read, on the cache
-    /// line that it reads next.
-    fn fill_ring_slots(&self) -> u32 {
-        (self.fill_frames * 2).max(1).next_power_of_two()
-    }
-
-    /// Room for every frame that can be under way, so that a push to these rings never fails.
-    fn tx_ring_slots(&self) -> u32 {
-        self.send_buffers().max(1).next_power_of_two()
-    }
-
     /// The kernel wants a fill and a completion ring on every socket that has its own memory.
-    fn size_rings(&self, socket: &OwnedFd) -> rustix::io::Result<()> {
-        set_xdp_umem_fill_ring_size(socket, self.fill_ring_slots())?;
-        set_xdp_umem_completion_ring_size(socket, self.tx_ring_slots())?;
+    fn size_rings(&self, socket: &OwnedFd, division: &Division) -> rustix::io::Result<()> {
+        let slots = division.slots();
+        set_xdp_umem_fill_ring_size(socket, slots.fill)?;
+        set_xdp_umem_completion_ring_size(socket, slots.completion)?;
         if self.fill_frames > 0 {
             set_xdp_rx_ring_size(socket, self.rx_ring_slots)?;
         }
         if self.tx_frames > 0 {
-            set_xdp_tx_ring_size(socket, self.tx_ring_slots())?;
+            set_xdp_tx_ring_size(socket, division.own_memory().ring_slots())?;
         }
         Ok(())
     }
@@ -158,23 +154,22 @@ impl SocketSpec<'_> {
     fn receiver(
         &self,
         socket: &Arc<OwnedFd>,
-        umem: &Arc<Umem>,
+        queue: &Arc<Queue>,
         offsets: &XdpMmapOffsets,
     ) -> Result<Option<Receiver>, PortError> {
         if self.fill_frames == 0 {
             return Ok(None);
         }
-        let mapped = |errno: io::Error| self.refused("map the AF_XDP receive rings", errno);
-        let fill = spec(socket, XDP_UMEM_PGOFF_FILL_RING, offsets.fr, self.fill_ring_slots());
-        let rx = spec(socket, XDP_PGOFF_RX_RING, offsets.rx, self.rx_ring_slots);
-        let mut fill = ProducerRing::map(&fill).map_err(mapped)?;
-        let rx = ConsumerRing::map(&rx).map_err(mapped)?;
+        let rx = map_rx(socket, offsets, self.rx_ring_slots)
+            .map_err(|errno| self.refused("map the AF_XDP receive rings", errno))?;
+        let taken = || self.refused("fill the AF_XDP fill ring", io::Error::from_raw_os_error(libc::EBUSY));
+        let mut fill = FillGuard::keep(queue, 0).ok_or_else(taken)?;
         for frame in 0..self.fill_frames {
-            let pushed = fill.push(u64::from(frame) * u64::from(self.frame_size_bytes));
+            let pushed = fill.ring().push(u64::from(frame) * u64::from(self.frame_size_bytes));
             debug_assert!(pushed, "the fill ring has a slot for every buffer");
         }
-        fill.submit();
-        let receiver = Receiver::new(socket.clone(), umem.clone(), rx, Fill::Own(fill), self.frame_size_bytes);
+        fill.ring().submit();
+        let receiver = Receiver::new(socket.clone(), rx, Fill::Own(fill));
         let frame_most_bytes = self.facts.frame_most_bytes().next_multiple_of(self.frame_size_bytes as usize);
         Ok(Some(if self.multi_buffer { receiver.with_assembly(frame_most_bytes) } else { receiver }))
     }
@@ -182,27 +177,17 @@ impl SocketSpec<'_> {
     fn sender(
         &self,
         socket: &Arc<OwnedFd>,
-        umem: &Arc<Umem>,
+        queue: &Arc<Queue>,
         offsets: &XdpMmapOffsets,
     ) -> Result<Option<Sender>, PortError> {
         if self.tx_frames == 0 {
             return Ok(None);
         }
-        let mapped = |errno: io::Error| self.refused("map the AF_XDP send rings", errno);
-        let tx = spec(socket, XDP_PGOFF_TX_RING, offsets.tx, self.tx_ring_slots());
-        let completion = spec(socket, XDP_UMEM_PGOFF_COMPLETION_RING, offsets.cr, self.tx_ring_slots());
-        let tx = ProducerRing::map(&tx).map_err(mapped)?;
-        let completion = ConsumerRing::map(&completion).map_err(mapped)?;
-        let memory = SendMemory {
-            umem: umem.clone(),
-            frame_size_bytes: self.frame_size_bytes,
-            start: u64::from(self.fill_frames) * u64::from(self.frame_size_bytes),
-            tx_frames: self.tx_frames,
-            prepared_frames: self.prepared_frames,
-            buffers: self.area_buffers(),
-        };
+        let memory = self.division().own_memory();
+        let tx = map_tx(socket, offsets, memory.ring_slots())
+            .map_err(|errno| self.refused("map the AF_XDP send rings", errno))?;
         let copies = self.mode != XdpMode::ZeroCopy;
-        Ok(Some(Sender::new(socket.clone(), self.queue, memory, tx, completion, copies)))
+        Ok(Some(Sender::new(socket.clone(), memory, tx, Arc::clone(queue), 0, copies)))
     }
 
     fn bind(&self, socket: &OwnedFd) -> Result<(), PortError> {
@@ -254,36 +239,35 @@ fn may_be_for_multi_buffer(error: &PortError) -> bool {
     }
 }
 
-/// Another socket that receives from a queue which one is bound to.
+pub(super) fn map_rx(socket: &OwnedFd, offsets: &XdpMmapOffsets, slots: u32) -> io::Result<ConsumerRing<XdpDesc>> {
+    ConsumerRing::map(&RingSpec::of(socket, XDP_PGOFF_RX_RING, offsets.rx, slots))
+}
+
+pub(super) fn map_tx(socket: &OwnedFd, offsets: &XdpMmapOffsets, slots: u32) -> io::Result<ProducerRing<XdpDesc>> {
+    ProducerRing::map(&RingSpec::of(socket, XDP_PGOFF_TX_RING, offsets.tx, slots))
+}
+
+/// Another socket on a queue which one is bound to.
 pub(super) struct OpenAnother<'a> {
     pub config: &'a XdpConfig,
     pub ifindex: u32,
     pub queue: u32,
+    /// Of its TX ring; `None`: it does not send.
+    pub tx_slots: Option<u32>,
 }
 
 impl OpenAnother<'_> {
-    /// Opens and binds it, over the memory of `first`, with an RX ring and nothing else of its own. What the first was bound with
-    /// holds for it too: the kernel takes no flags.
-    pub(super) fn open(&self, first: BorrowedFd<'_>) -> Result<(Arc<OwnedFd>, ConsumerRing<XdpDesc>), PortError> {
+    /// Opens and binds it, over the memory of `first`, with an RX ring of its own. What the first was bound with holds for it too: the
+    /// kernel takes no flags.
+    pub(super) fn open(&self, first: BorrowedFd<'_>) -> Result<Arc<OwnedFd>, PortError> {
         let refused = |tried, source: io::Error| PortError::refused(tried, &self.config.interface, source);
-        let slots = self.config.share_ring_slots;
         let socket = obtain(&Request::XdpSocket).map_err(|refusal| refused("open an AF_XDP socket", refusal.source))?;
-        set_xdp_rx_ring_size(&socket, slots).map_err(|errno| refused("set AF_XDP ring sizes", errno.into()))?;
-        let offsets = xdp_mmap_offsets(&socket).map_err(|errno| refused("read AF_XDP ring offsets", errno.into()))?;
-        let rx = ConsumerRing::map(&spec(&socket, XDP_PGOFF_RX_RING, offsets.rx, slots))
-            .map_err(|source| refused("map the AF_XDP receive rings", source))?;
+        set_xdp_rx_ring_size(&socket, self.config.share_ring_slots)
+            .and_then(|()| self.tx_slots.map_or(Ok(()), |slots| set_xdp_tx_ring_size(&socket, slots)))
+            .map_err(|errno| refused("set AF_XDP ring sizes", errno.into()))?;
         let addr = SocketAddrXdp::new(SocketAddrXdpFlags::XDP_SHARED_UMEM, self.ifindex, self.queue);
         bind(&socket, &SocketAddrXdpWithSharedUmem { addr, shared_umem_fd: first })
             .map_err(|errno| refused("bind an AF_XDP socket that shares a queue", errno.into()))?;
-        Ok((Arc::new(socket), rx))
+        Ok(Arc::new(socket))
     }
-
-    /// What it was asked of has its fill ring for itself.
-    pub(super) fn not_sharing(&self) -> PortError {
-        limits::is_no_share("share a queue", &self.config.interface)
-    }
-}
-
-fn spec(socket: &OwnedFd, page_offset: u64, offsets: XdpRingOffset, slots: u32) -> RingSpec<'_> {
-    RingSpec { socket: socket.as_fd(), page_offset, offsets, slots }
 }

@@ -137,7 +137,8 @@ fn frames_stamped_by_a_device_arrive_with_its_time_and_the_kernels() {
         // What earlier frames left in the buffers is nobody's time.
         cable
             .far(|| {
-                far.attachment.own().unwrap().change_program(&programs::steer_all(&far.sockets, None, false).unwrap())
+                let sockets = far.sockets.as_ref().unwrap();
+                far.attachment.own().unwrap().change_program(&programs::steer_all(sockets, None, false).unwrap())
             })
             .unwrap();
         for _ in 0..500 {
@@ -180,7 +181,7 @@ fn pass_run_passes_everything() {
 }
 
 #[test]
-fn sent_buffers_reused_last_freed_first() {
+fn sent_buffers_are_taken_back() {
     let Some(cable) = cable_or_skip() else { return };
     cable.near(|| {
         let facts = InterfaceFacts::read(NEAR).unwrap();
@@ -190,9 +191,9 @@ fn sent_buffers_reused_last_freed_first() {
             assert!(sender.queue(&frame(&[WANTED], 60)));
             sender.flush().unwrap();
         }
-        // Copy mode completes within the kick, so one buffer serves all: 100 kicks, no refusal, full free list.
+        // Copy mode completes within the kick, so a few buffers serve all: 100 kicks, no refusal, a free list that is nearly full.
         assert_eq!((sender.sent_frames, sender.refused_frames, sender.kicks), (100, 0, 100));
-        assert_eq!(sender.free_frames(), config.tx_frames as usize);
+        assert!(sender.free_frames() + 8 >= config.tx_frames as usize);
     });
 }
 
@@ -205,6 +206,7 @@ fn fill_ring_taken_share_keeps_its_buffers_and_gives_them_back_later() {
         let config = |interface| XdpConfig {
             rx_queues: vec![0, 1],
             lanes: true,
+            shares: 2,
             fill_frames: FRAMES as u32,
             ..XdpConfig::new(interface, mode, Steer::Filters)
         };
@@ -230,9 +232,14 @@ fn fill_ring_taken_share_keeps_its_buffers_and_gives_them_back_later() {
         assert_eq!(exchange(FRAMES, &mut share), FRAMES, "{mode}");
         near.receivers[0].while_fill_is_taken(|| assert_eq!(exchange(FRAMES - 10, &mut share), FRAMES - 10));
         near.unshare(share).unwrap();
-        assert!(!near.receivers[0].is_sharing());
         near.add_filter(of_type(WANTED)).unwrap();
         assert_eq!(exchange(FRAMES, &mut near), FRAMES, "{mode}: what the share kept came back with it");
+        let until = std::time::Instant::now() + std::time::Duration::from_secs(5);
+        while near.receivers[0].is_sharing() && std::time::Instant::now() < until {
+            assert!(near.receive(|_| ()).unwrap().is_none());
+        }
+        assert!(!near.receivers[0].is_sharing(), "{mode}: nobody shares its rings any more");
+        assert_eq!(exchange(FRAMES, &mut near), FRAMES, "{mode}");
     }
 }
 

@@ -13,7 +13,7 @@ use std::io;
 use std::num::NonZeroU64;
 use std::sync::OnceLock;
 
-use nearwire_sys::bpf::{LoadError, Program};
+use nearwire_sys::bpf::{LoadError, Map, Program};
 use nearwire_sys::netdev::{XdpReceiveMetadata, xdp_receive_metadata};
 use nearwire_sys::tsc::rough_ticks;
 
@@ -247,9 +247,10 @@ impl XdpPort {
         let interface = self.config.interface.clone();
         let mark = self.receivers.first().and_then(super::Receiver::mark).or(self.times.ready);
         let mark = mark.map_or_else(new_mark, Ok).map_err(|source| self.stamps_failed(source))?;
-        let program = self.stamping_program(Stamps { mark, device });
-        let program = program.map_err(|error| crate::xdp::rejected(&interface, error))?;
         let gone = || self.stamps_failed(io::Error::from_raw_os_error(libc::ENOLINK));
+        let sockets = self.sockets.as_ref().ok_or_else(gone)?;
+        let program = self.stamping_program(sockets, Stamps { mark, device });
+        let program = program.map_err(|error| crate::xdp::rejected(&interface, error))?;
         let attachment = self.attachment.own().ok_or_else(gone)?;
         attachment.change_program(&program).map_err(|source| self.stamps_failed(source))?;
         self.facts.program_id = attachment.program_id();
@@ -257,13 +258,13 @@ impl XdpPort {
         Ok(())
     }
 
-    fn stamping_program(&self, stamps: Stamps) -> Result<Program, LoadError> {
+    fn stamping_program(&self, sockets: &Map, stamps: Stamps) -> Result<Program, LoadError> {
         match (self.config.steer, &self.steering) {
             (Steer::EtherType(ether_type), _) => {
-                programs::steer(&self.sockets, ether_type, Some(stamps), self.multi_buffer.is_some())
+                programs::steer(sockets, ether_type, Some(stamps), self.multi_buffer.is_some())
             }
-            (_, Some(steering)) => steering.stamped_program(&self.sockets, Some(stamps)),
-            (_, None) => programs::steer_all(&self.sockets, Some(stamps), self.multi_buffer.is_some()),
+            (_, Some(steering)) => steering.stamped_program(sockets, Some(stamps)),
+            (_, None) => programs::steer_all(sockets, Some(stamps), self.multi_buffer.is_some()),
         }
     }
 }

@@ -1,65 +1,128 @@
-//! UMEM: the packet memory that a socket and the kernel share, cut into buffers of one size.
+//! UMEM: the packet memory that sockets and the kernel share, cut into buffers of one size, and behind it the control area
+//! ([`super::control`]) that all who use the memory share.
 //!
-//! Invariant: a buffer is lent to one side at a time. Ours are those taken from the RX or completion ring and those never
+//! The memory is a file without a name (memfd_create(2)), so that other processes can map it too. Its length is sealed: nobody who has the
+//! fd can make a touch of it SIGBUS.
+//!
+//! Invariant: a buffer is lent to one side at a time. Ours are those taken from the RX ring or marked done, and those never
 //! handed over; the socket halves ([`super::receive`], [`super::send`]) keep account.
 
 use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 
-use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
+use nearwire_sys::descriptor::place;
+use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, fstat, ftruncate, memfd_create};
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, mmap_anonymous, munmap};
+
+use super::control::{Control, Layout};
 
 const HUGE_PAGE_BYTES: usize = 2 * 1024 * 1024;
+const PAGE_BYTES: usize = 4096;
 const CACHE_LINE_BYTES: usize = 64;
 /// Cache lines asked for at once: a core has ten to sixteen buffers for lines under way, and others need some.
 const PREFETCH_LINES: usize = 8;
+/// What keeps a file as long as it is.
+const LENGTH_SEALS: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW).union(SealFlags::SEAL);
 
-/// A mapping of packet memory.
+/// A mapping of packet memory and its control area.
 #[derive(Debug)]
 pub(super) struct Umem {
     base: NonNull<u8>,
+    /// Of the packets; the control area is behind them.
     len_bytes: usize,
     mapping: NonNull<u8>,
     mapping_bytes: usize,
+    control: Control,
+    /// For other processes; not kept where none is to map it.
+    memory: Option<OwnedFd>,
 }
 
 // SAFETY: the mapping belongs to no thread; access to its bytes is unsafe and justified at each use.
 unsafe impl Send for Umem {}
-// SAFETY: as for `Send`: shared references give out addresses only.
+// SAFETY: as for `Send`: shared references give out addresses only, and the control area is atomics.
 unsafe impl Sync for Umem {}
 
 impl Umem {
-    /// Maps and touches `len_bytes`, in huge pages if wanted and possible.
-    pub(super) fn map(len_bytes: usize, huge_pages: bool) -> io::Result<Umem> {
-        if huge_pages && let Ok(umem) = Umem::map_hugetlb(len_bytes) {
-            return Ok(umem);
+    /// Makes, maps and touches memory for the buffers and the control area of `layout`, in huge pages if wanted and possible. `keeps_fd`: it
+    /// can be handed to other processes.
+    pub(super) fn create(layout: Layout, huge_pages: bool, keeps_fd: bool) -> io::Result<Umem> {
+        let page_bytes = if huge_pages { HUGE_PAGE_BYTES } else { PAGE_BYTES };
+        let file_bytes = layout.file_bytes().next_multiple_of(page_bytes);
+        let reserved = huge_pages.then(|| Umem::create_with(layout, file_bytes, MemfdFlags::HUGETLB, false));
+        let mut umem = match reserved {
+            Some(Ok(umem)) => umem,
+            Some(Err(_)) | None => Umem::create_with(layout, file_bytes, MemfdFlags::empty(), huge_pages)?,
+        };
+        umem.memory = umem.memory.take().filter(|_| keeps_fd).map(place);
+        Ok(umem)
+    }
+
+    fn create_with(layout: Layout, file_bytes: usize, pages: MemfdFlags, wants_huge: bool) -> io::Result<Umem> {
+        let memory = memfd_create(c"nearwire-packets", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING | pages)?;
+        ftruncate(&memory, file_bytes as u64)?;
+        fcntl_add_seals(&memory, LENGTH_SEALS)?;
+        let umem = Umem::map(memory, layout, file_bytes)?;
+        // SAFETY: the range is mapped, writable and ours alone: nobody else has the file yet. Touched now, so that no page fault comes later.
+        unsafe { umem.base.write_bytes(0, layout.file_bytes()) };
+        if wants_huge {
+            collapse(umem.base, file_bytes);
         }
-        Umem::map_ordinary(len_bytes, huge_pages)
+        Ok(umem)
     }
 
-    fn map_hugetlb(len_bytes: usize) -> io::Result<Umem> {
-        let mapping_bytes = len_bytes.next_multiple_of(HUGE_PAGE_BYTES);
-        let mapping = map(mapping_bytes, MapFlags::HUGETLB | MapFlags::POPULATE)?;
-        not_for_children(mapping, mapping_bytes);
-        Ok(Umem { base: mapping, len_bytes, mapping, mapping_bytes })
+    /// Maps memory that another process made.
+    ///
+    /// # Errors
+    /// `EINVAL` where the file is too short for the layout, or its length is not sealed; else as mmap(2).
+    pub(super) fn open(memory: OwnedFd, layout: Layout) -> io::Result<Umem> {
+        // Sealed first: the length that is read after that stays.
+        let is_sealed = fcntl_get_seals(&memory)?.contains(SealFlags::SHRINK);
+        let file_bytes = usize::try_from(fstat(&memory)?.st_size).unwrap_or(0);
+        if !is_sealed || file_bytes < layout.file_bytes() {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        let mut umem = Umem::map(memory, layout, file_bytes)?;
+        // The mapping is enough.
+        umem.memory = None;
+        Ok(umem)
     }
 
-    /// An area that starts at a huge page's boundary, so that the kernel can give one.
-    fn map_ordinary(len_bytes: usize, huge_pages: bool) -> io::Result<Umem> {
-        let area_bytes = len_bytes.next_multiple_of(HUGE_PAGE_BYTES);
-        let mapping_bytes = area_bytes + HUGE_PAGE_BYTES;
-        let mapping = map(mapping_bytes, MapFlags::NORESERVE)?;
-        not_for_children(mapping, mapping_bytes);
+    /// From a huge page's boundary on, so that the kernel can give one.
+    fn map(memory: OwnedFd, layout: Layout, file_bytes: usize) -> io::Result<Umem> {
+        let protection = ProtFlags::READ | ProtFlags::WRITE;
+        let mapping_bytes = file_bytes.next_multiple_of(HUGE_PAGE_BYTES) + HUGE_PAGE_BYTES;
+        // SAFETY: a new anonymous mapping at an address the kernel chooses touches no memory that exists.
+        let start = unsafe {
+            let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
+            mmap_anonymous(std::ptr::null_mut(), mapping_bytes, ProtFlags::empty(), flags)
+        }?;
+        let mapping = NonNull::new(start.cast::<u8>()).ok_or_else(|| io::Error::other("mmap returned address 0"))?;
         let to_boundary = mapping.as_ptr().align_offset(HUGE_PAGE_BYTES);
-        // SAFETY: the mapping is one huge page longer than the area, so an area from the next boundary lies within.
+        // SAFETY: the mapping is one huge page longer than the file, so the file from the next boundary on lies within.
         let base = unsafe { mapping.add(to_boundary) };
-        if huge_pages {
-            // SAFETY: the area is ours, and the advice changes nothing that can be seen but speed. A kernel without
-            // transparent huge pages refuses, and ordinary pages it is.
-            let _ = unsafe { madvise(base.as_ptr().cast(), area_bytes, Advice::LinuxHugepage) };
-        }
-        // SAFETY: the range is mapped, writable and ours alone. Touched now, so that no page fault comes later.
-        unsafe { base.write_bytes(0, len_bytes) };
-        Ok(Umem { base, len_bytes, mapping, mapping_bytes })
+        // SAFETY: the pages at this address were mapped above, and nothing uses them.
+        let mapped = unsafe {
+            let flags = MapFlags::SHARED | MapFlags::FIXED;
+            mmap(base.as_ptr().cast(), file_bytes, protection, flags, &memory, 0)
+        };
+        // SAFETY: the control area lies within the file, as the caller checked or as long as it made it, and the mapping lives as long as
+        // the value that the control area is part of.
+        let control = unsafe { Control::new(base.add(layout.packet_bytes()), layout) };
+        let umem =
+            Umem { base, len_bytes: layout.packet_bytes(), mapping, mapping_bytes, control, memory: Some(memory) };
+        mapped?;
+        not_for_children(mapping, mapping_bytes);
+        Ok(umem)
+    }
+
+    /// The file, where it was kept.
+    pub(super) fn memory(&self) -> Option<BorrowedFd<'_>> {
+        self.memory.as_ref().map(AsFd::as_fd)
+    }
+
+    pub(super) fn control(&self) -> &Control {
+        &self.control
     }
 
     pub(super) fn base_address(&self) -> u64 {
@@ -130,11 +193,12 @@ impl Drop for Umem {
     }
 }
 
-fn map(len_bytes: usize, extra: MapFlags) -> io::Result<NonNull<u8>> {
-    let protection = ProtFlags::READ | ProtFlags::WRITE;
-    // SAFETY: a new anonymous mapping at an address the kernel chooses touches no memory that exists.
-    let start = unsafe { mmap_anonymous(std::ptr::null_mut(), len_bytes, protection, MapFlags::PRIVATE | extra) }?;
-    NonNull::new(start.cast()).ok_or_else(|| io::Error::other("mmap returned address 0"))
+/// Has the kernel put huge pages in the place of ordinary ones that are there, whatever its settings for files in memory are (Linux 6.1).
+fn collapse(start: NonNull<u8>, len_bytes: usize) {
+    /// `MADV_COLLAPSE`, `include/uapi/asm-generic/mman-common.h`.
+    const MADV_COLLAPSE: libc::c_int = 25;
+    // SAFETY: the range is our mapping, whose content stays. Refused, ordinary pages it is.
+    let _ = unsafe { libc::madvise(start.as_ptr().cast(), len_bytes, MADV_COLLAPSE) };
 }
 
 /// Leaves a mapping out of children that fork(2) makes: pinned pages would be copied at the fork, and a ring's mapping keeps
@@ -148,9 +212,13 @@ pub(super) fn not_for_children(start: NonNull<u8>, len_bytes: usize) {
 mod tests {
     use super::*;
 
+    fn layout(buffers: u32) -> Layout {
+        Layout { frame_size_bytes: 2048, receive_buffers: buffers, send_buffers: 0, senders: 1 }
+    }
+
     #[test]
     fn memory_mapped_is_zero_and_writable_to_its_end() {
-        let umem = Umem::map(3 * 4096, false).unwrap();
+        let umem = Umem::create(layout(6), false, false).unwrap();
         // SAFETY: no socket has this memory, and the slices do not overlap in time.
         unsafe {
             assert!(umem.bytes(0, 3 * 4096).unwrap().iter().all(|&byte| byte == 0));
@@ -161,7 +229,7 @@ mod tests {
 
     #[test]
     fn span_beyond_the_memory_is_refused() {
-        let umem = Umem::map(4096, false).unwrap();
+        let umem = Umem::create(layout(2), false, false).unwrap();
         assert!(umem.span(4096, 1).is_none());
         assert!(umem.span(4095, 2).is_none());
         assert!(umem.span(u64::MAX, 1).is_none());
@@ -170,7 +238,27 @@ mod tests {
 
     #[test]
     fn huge_pages_wanted_memory_is_mapped_whatever_there_is() {
-        let umem = Umem::map(512 * 1024, true).unwrap();
+        let umem = Umem::create(layout(256), true, false).unwrap();
         assert_eq!(umem.len_bytes(), 512 * 1024);
+        assert!(umem.memory().is_none());
+    }
+
+    #[test]
+    fn memory_opened_by_its_fd_is_the_same_and_a_file_that_does_not_fit_is_refused() {
+        let umem = Umem::create(layout(4), false, true).unwrap();
+        let fd = || umem.memory().unwrap().try_clone_to_owned().unwrap();
+        let other = Umem::open(fd(), layout(4)).unwrap();
+        // SAFETY: no socket has this memory, and the slices do not overlap in time.
+        unsafe {
+            umem.bytes_mut(5000, 1).unwrap()[0] = 7;
+            assert_eq!(other.bytes(5000, 1).unwrap(), [7]);
+        }
+        umem.control().set_holder(3, 9);
+        assert_eq!(other.control().holder(3), 9);
+        assert!(ftruncate(umem.memory().unwrap(), 4096).is_err(), "the length is sealed");
+        assert!(Umem::open(fd(), layout(1000)).is_err());
+        let unsealed = memfd_create(c"test", MemfdFlags::CLOEXEC).unwrap();
+        ftruncate(&unsealed, 1 << 20).unwrap();
+        assert!(Umem::open(unsealed, layout(4)).is_err());
     }
 }

@@ -77,7 +77,10 @@ fn binds(facts: &InterfaceFacts) -> bool {
         rx_ring_slots: 64,
         tx_frames: 16,
         prepared_frames: 0,
+        share_areas: 0,
+        share_tx_frames: 0,
         huge_pages: false,
+        keeps_memory_fd: false,
         multi_buffer: false,
     };
     spec.open().is_ok_and(|halves| halves.zero_copy)

@@ -1,0 +1,234 @@
+//! What shares are made of: sockets on every queue, which the port keeps from one share to the next.
+//!
+//! A *seat* is the sockets of one share: one for each receive queue, with an RX ring of its own, and on one of them a TX ring. The kernel takes
+//! 10 ms and more to close one, so a seat stays for the next share of its number. The port maps the rings of its seats too: so it can
+//! take back what a share had, whether the share was given back, was dropped, or its process was killed.
+//!
+//! What a share had is found where it was left, in memory that outlives it:
+//!
+//! * unread frames, in the RX rings, which go on from their consumer index;
+//! * buffers that it had taken, by their words in the control area;
+//! * buffers that it was just giving back: the lock is its own then ([`super::queue`]);
+//! * frames to be sent: those that the TX ring shows are sent, as the share wanted; those behind its producer index are forgotten.
+//!
+//! A CPU that found the socket in the map just before it was taken out may put a frame into a ring later, which is looked for some time.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use rustix::net::sockopt::xdp_mmap_offsets;
+use rustix::net::xdp::XdpDesc;
+
+use super::XdpPort;
+use super::division::place_of_share;
+use super::queue::Queue;
+use super::receive::Receiver;
+use super::rings::{ConsumerRing, ProducerRing};
+use super::send::{KICKS_MOST, SendMemory, Took, kick};
+use super::share::{Entries, Number};
+use super::socket::{OpenAnother, map_rx, map_tx};
+use crate::PortError;
+use crate::ports::limits;
+
+/// How long rings that are out of the map are looked at for frames: longer than a round of a driver's on a CPU that others want too.
+const IN_FLIGHT: Duration = Duration::from_millis(20);
+
+/// Who has a seat.
+#[derive(Debug)]
+pub(super) enum SeatUse {
+    Nobody,
+    /// A share in this process, which has the number and the entries.
+    Here,
+    /// A share in another process.
+    Elsewhere {
+        _number: Number,
+        _entries: Entries,
+    },
+}
+
+/// The sockets of one share.
+#[derive(Debug)]
+pub(super) struct Seat {
+    // Rings before sockets: what points into a thing goes before the thing.
+    rx: Vec<ConsumerRing<XdpDesc>>,
+    tx: ProducerRing<XdpDesc>,
+    pub(super) number: u32,
+    pub(super) sockets: Vec<Arc<OwnedFd>>,
+    /// The receive queue on which it sends.
+    pub(super) tx_at: usize,
+    pub(super) memory: SendMemory,
+    pub(super) used: SeatUse,
+}
+
+impl Seat {
+    pub(super) fn fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        self.sockets.iter().map(AsFd::as_fd)
+    }
+
+    /// Marks what lies in an RX ring as taken by the share, and takes all that is marked so back.
+    fn take_back_received(&mut self, at: usize, queue: &Queue) -> io::Result<()> {
+        let busy = || io::Error::from_raw_os_error(libc::EBUSY);
+        let mut fill = queue.fill_from(self.number, 0).ok_or_else(busy)?;
+        let (control, rx) = (queue.control(), &mut self.rx[at]);
+        let within = u64::from(control.layout().frame_size_bytes - 1);
+        rx.resume();
+        while let Some(descriptor) = rx.pop() {
+            let buffer = descriptor.addr & !within;
+            control.set_holder_at(buffer, self.number as u16 + 1);
+        }
+        rx.release();
+        let buffers: Vec<u64> = control.held_by(self.number).collect();
+        if !buffers.is_empty() {
+            fill.give_back(&buffers);
+        }
+        Ok(())
+    }
+
+    /// Has the kernel send what the TX ring shows, and forgets what it does not.
+    fn finish_sending(&mut self, queue: &Queue) -> io::Result<()> {
+        let busy = || io::Error::from_raw_os_error(libc::EBUSY);
+        let mut completions = queue.completions_from(self.number, 0).ok_or_else(busy)?;
+        let pushed = queue.control().pushed(self.memory.sender);
+        let shown = self.tx.resume();
+        let unseen = pushed.load(Ordering::Relaxed).wrapping_sub(shown);
+        for count in 0..unseen.min(self.memory.ring_slots()) {
+            queue.control().set_holder_at(self.tx.pushed(shown.wrapping_add(count)).addr, 0);
+        }
+        pushed.store(shown, Ordering::Relaxed);
+        completions.drain();
+        drop(completions);
+        for _ in 0..KICKS_MOST {
+            // Refused where the interface is down: the next share's kick sends it.
+            if self.tx.unconsumed() == 0 || matches!(kick(&self.sockets[self.tx_at]), Ok(Took::All) | Err(_)) {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A queue that shares receive from.
+struct SharedQueue<'p> {
+    number: u32,
+    receiver: &'p Receiver,
+}
+
+impl XdpPort {
+    fn shared_queues(&self) -> impl Iterator<Item = SharedQueue<'_>> {
+        let queues = self.config.rx_queues.iter().zip(&self.receivers);
+        queues.map(|(number, receiver)| SharedQueue { number: *number, receiver })
+    }
+
+    pub(super) fn seat(&mut self, number: u32) -> Option<&mut Seat> {
+        self.seats.iter_mut().find(|seat| seat.number == number)
+    }
+
+    /// Makes the seat of a number ready, with nothing in its rings.
+    pub(super) fn prepare_seat(&mut self, number: u32) -> Result<(), PortError> {
+        if self.seat(number).is_none() {
+            let seat = self.open_seat(number)?;
+            self.seats.push(seat);
+            return Ok(());
+        }
+        self.take_back(number)
+    }
+
+    fn open_seat(&self, number: u32) -> Result<Seat, PortError> {
+        let (config, ifindex) = (&self.config, self.ifindex);
+        let mapped =
+            |source: io::Error| PortError::refused("map the AF_XDP rings of a share", &config.interface, source);
+        let (tx_at, area) = place_of_share(number, config.rx_queues.len() as u32);
+        let memory = self.divisions[tx_at].share_memory(area);
+        let (mut rx, mut sockets, mut tx) = (Vec::new(), Vec::new(), None);
+        for (at, queue) in self.shared_queues().enumerate() {
+            let tx_slots = (at == tx_at).then(|| memory.ring_slots());
+            let socket =
+                OpenAnother { config, ifindex, queue: queue.number, tx_slots }.open(queue.receiver.socket())?;
+            let offsets = xdp_mmap_offsets(&*socket).map_err(|errno| mapped(errno.into()))?;
+            rx.push(map_rx(&socket, &offsets, config.share_ring_slots).map_err(mapped)?);
+            if let Some(slots) = tx_slots {
+                tx = Some(map_tx(&socket, &offsets, slots).map_err(mapped)?);
+            }
+            sockets.push(socket);
+        }
+        let no_queue = || limits::is_no_share("share a queue", &config.interface);
+        let tx = tx.ok_or_else(no_queue)?;
+        Ok(Seat { rx, tx, number, sockets, tx_at, memory, used: SeatUse::Nobody })
+    }
+
+    /// Takes back what a share has that uses its seat no more.
+    fn take_back(&mut self, number: u32) -> Result<(), PortError> {
+        let XdpPort { seats, receivers, config, .. } = self;
+        let Some(seat) = seats.iter_mut().find(|seat| seat.number == number) else { return Ok(()) };
+        let refused = |source| PortError::refused("take a share's buffers back", &config.interface, source);
+        for (at, receiver) in receivers.iter().enumerate() {
+            seat.take_back_received(at, receiver.queue()).map_err(refused)?;
+        }
+        seat.finish_sending(receivers[seat.tx_at].queue()).map_err(refused)
+    }
+
+    /// Takes a share back that is over: that of a process which was killed, at whatever moment, or ended without giving it back. Its filters
+    /// are gone, what it had not read is discarded, its buffers are with the queues again, and what it had shown the kernel is sent.
+    ///
+    /// The share must not be used any more: all threads and processes that could use it have ended.
+    ///
+    /// # Errors
+    /// No share with this number was [handed over](XdpPort::hand_over). Or another share keeps a queue's lock, since its process was
+    /// killed too or stands still: take that one back first, and then this one again. Or the kernel refused to take its filters out of
+    /// the maps; all else is done.
+    pub fn recover(&mut self, number: u32) -> Result<(), PortError> {
+        let is_elsewhere = |seat: &Seat| seat.number == number && matches!(seat.used, SeatUse::Elsewhere { .. });
+        if !self.seats.iter().any(is_elsewhere) {
+            return Err(limits::is_no_share("take a share back", &self.config.interface));
+        }
+        self.free_seat(number)
+    }
+
+    /// The same of any share: nobody uses it.
+    pub(super) fn free_seat(&mut self, number: u32) -> Result<(), PortError> {
+        let forgotten = self.steering.as_ref().map_or(Ok(()), |table| table.forget(number));
+        if let Some(Seat { used: SeatUse::Elsewhere { _entries: entries, .. }, .. }) = self.seat(number) {
+            entries.leave();
+        }
+        self.take_back(number)?;
+        if let Some(seat) = self.seat(number) {
+            seat.used = SeatUse::Nobody;
+        }
+        self.reclaims_until = Some(Instant::now() + IN_FLIGHT);
+        self.decide_acts_when_empty();
+        forgotten
+    }
+
+    /// Takes back late frames of shares that are over, and shares that were dropped. A port that receives does so itself.
+    pub fn reclaim(&mut self) {
+        for at in 0..self.seats.len() {
+            let (number, is_here) = (self.seats[at].number, matches!(self.seats[at].used, SeatUse::Here));
+            if is_here && self.number.is_free(number) {
+                // Refused, it is tried again at the next look.
+                let _ = self.free_seat(number);
+            }
+        }
+        let Some(until) = self.reclaims_until else { return };
+        for at in 0..self.seats.len() {
+            if matches!(self.seats[at].used, SeatUse::Nobody) && self.seats[at].has_frames() {
+                let _ = self.take_back(self.seats[at].number);
+            }
+        }
+        if Instant::now() > until {
+            self.reclaims_until = None;
+            self.own_fill_rings();
+        }
+    }
+}
+
+impl Seat {
+    fn has_frames(&mut self) -> bool {
+        self.rx.iter_mut().any(|rx| {
+            rx.resume();
+            rx.has_next()
+        })
+    }
+}
