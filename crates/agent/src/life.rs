@@ -40,6 +40,9 @@ pub enum AgentError {
     /// The kernel does not tell of sockets that are closed.
     #[error("hear of sockets that are closed (CAP_NET_ADMIN, CONFIG_INET_UDP_DIAG): {0}")]
     Closed(io::Error),
+    /// The kernel does not tell of links.
+    #[error("hear of interfaces: {0}")]
+    Links(io::Error),
     /// Its loop failed.
     #[error("serve: {0}")]
     Serve(io::Error),

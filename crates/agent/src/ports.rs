@@ -4,7 +4,7 @@
 //! table and packet memory, and says what a program needs to use its share.
 
 pub mod in_memory;
-pub mod none;
+pub mod xdp;
 
 use std::os::fd::{BorrowedFd, OwnedFd};
 

@@ -2,7 +2,7 @@
 
 use anyhow::Context;
 use nearwire_agent::life::{self, AgentError, Ended, Word};
-use nearwire_agent::ports::none::NoPorts;
+use nearwire_agent::ports::xdp::XdpPorts;
 use nearwire_agent::server::Stay;
 
 use crate::args::agent::AgentArgs;
@@ -19,9 +19,11 @@ fn serve(args: &AgentArgs) -> Outcome {
         true => life::say(word).context("let go of standard output").or_exit(CANNOT),
         false => Ok(()),
     };
-    let ended = life::serve(NoPorts, &args.rights, stay, || {
-        // Without `/dev/null` it goes on with the pipe of its starter.
-        let _ = say(&Word::Ready);
+    let ended = XdpPorts::new().map_err(AgentError::Links).and_then(|ports| {
+        life::serve(ports, &args.rights, stay, || {
+            // Without `/dev/null` it goes on with the pipe of its starter.
+            let _ = say(&Word::Ready);
+        })
     });
     match ended {
         Ok(Ended::Done) => Ok(()),
