@@ -7,6 +7,7 @@
 //! Unit tests of the crates below call these functions too. There they meet the crate as others see it, not the one
 //! under test with its private parts, so what is handed over is bytes and text.
 //!
+//! * [`agent`]: messages between programs and the agent;
 //! * [`wire`]: parsers of packet formats, against etherparse and against what they write;
 //! * [`receive`]: frames into a stack with endpoints of every kind;
 //! * [`calls`]: calls of a stack in any order, against a model without tables;
@@ -16,6 +17,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod agent;
 mod bytes;
 pub mod calls;
 pub mod capture;
@@ -32,6 +34,7 @@ pub type Check = fn(&[u8]);
 /// The name of each target and its function. The names are those of the fuzzer's programs and of the folders in
 /// `fuzz/corpus`.
 pub const TARGETS: &[(&str, Check)] = &[
+    ("agent", agent::check),
     ("wire", wire::check),
     ("receive", receive::check),
     ("calls", calls::check),

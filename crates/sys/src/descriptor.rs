@@ -33,6 +33,16 @@ impl AsFd for Descriptor {
     }
 }
 
+/// Has all descriptors of the process from a number on closed when it executes a program, whoever opened them.
+///
+/// # Errors
+/// close_range(2) failed: `ENOSYS` in a sandbox that does not know it.
+pub fn close_on_exec_from(first: u32) -> io::Result<()> {
+    // SAFETY: with this flag the call closes nothing; it changes what execve(2) does, when no code of this program runs any more.
+    let result = unsafe { libc::close_range(first, libc::c_uint::MAX, libc::CLOSE_RANGE_CLOEXEC as libc::c_int) };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
 /// What a port is made of, as far as it needs capabilities to be had: an AF_XDP socket, a map, a program, a link.
 #[derive(Debug, Clone, Copy)]
 pub enum Request<'a> {

@@ -1,5 +1,6 @@
 //! What was typed, one file a command. No meaning here.
 
+pub mod agent;
 pub mod bench;
 pub mod check;
 pub mod plan;
@@ -61,6 +62,7 @@ pub enum Command {
     /// Write the frames of an interface to a file that Wireshark reads
     Capture(CaptureArgs),
     Run(run::RunArgs),
+    Agent(agent::AgentArgs),
     /// Show which sockets of programs under `nearwire run` are accelerated, and why the others are not
     Status(run::StatusArgs),
 }

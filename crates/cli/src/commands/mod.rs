@@ -1,5 +1,6 @@
 //! What commands mean, one file each.
 
+mod agent;
 mod bench;
 mod capture;
 mod check;
@@ -40,6 +41,7 @@ pub fn run(command: Command) -> Outcome {
         Command::Port(args) => port::run(&args),
         Command::Capture(args) => capture::run(&args),
         Command::Run(args) => run::run(&args),
+        Command::Agent(args) => agent::run(&args),
         Command::Status(args) => status::run(&args),
     }
 }

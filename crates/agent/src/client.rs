@@ -1,0 +1,247 @@
+//! A program's side of the connection.
+
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use rustix::io::Errno;
+
+use crate::connection::Connection;
+use crate::message::{
+    Addresses, Answer, Cause, FlowOwner, InterfaceName, Malformed, ProgramName, ProgramStatus, Request, VERSION,
+};
+
+/// An agent that takes longer for an answer is of no use: opening a port, the longest that it does, takes tens of milliseconds, seconds
+/// with a driver that resets its link.
+const ANSWER_WITHIN: Duration = Duration::from_secs(10);
+/// Events that nobody has taken; the oldest goes.
+const EVENTS_MOST: usize = 256;
+
+/// Why the agent did not do something.
+#[derive(Debug, thiserror::Error)]
+pub enum ClientError {
+    /// Nobody listens in this network namespace.
+    #[error("no agent runs in this network namespace")]
+    NoAgent,
+    /// Anybody may take the agent's name. Only root or the program's own user is believed.
+    #[error("the agent's name is taken by process {pid} of user {uid}, who is neither root nor user {own_uid}")]
+    Untrusted {
+        /// The process.
+        pid: u32,
+        /// Its user.
+        uid: u32,
+        /// The program's.
+        own_uid: u32,
+    },
+    /// The connection ended, or the kernel refused.
+    #[error("the connection to the agent failed: {0}")]
+    Connection(#[from] io::Error),
+    /// It said something else than an answer.
+    #[error("the agent's answer is malformed: {0}")]
+    Malformed(#[from] Malformed),
+    /// It answered another question.
+    #[error("the agent gave an answer that does not fit")]
+    Unfit,
+    /// It said why.
+    #[error(transparent)]
+    Refused(#[from] Cause),
+}
+
+impl From<Errno> for ClientError {
+    fn from(errno: Errno) -> ClientError {
+        ClientError::Connection(errno.into())
+    }
+}
+
+/// A share that was opened.
+#[derive(Debug)]
+pub struct OpenedShare {
+    /// Its number.
+    pub share: u32,
+    /// Packet memory that it added to what the user has, in bytes.
+    pub memory_bytes: u64,
+    /// For the port's code.
+    pub description: Vec<u8>,
+    /// What it speaks of.
+    pub descriptors: Vec<OwnedFd>,
+}
+
+/// A connection to an agent that was believed and has said welcome. Requests wait for their answer.
+#[derive(Debug)]
+pub struct Client {
+    connection: Connection,
+    number: u16,
+    events: VecDeque<Answer>,
+}
+
+impl Client {
+    /// Connects to the agent of the calling thread's network namespace.
+    ///
+    /// # Errors
+    /// There is none, it is not to be believed, or it does not serve this program.
+    pub fn connect(name: &str) -> Result<Client, ClientError> {
+        let connection = match Connection::open() {
+            Err(error) if error.raw_os_error() == Some(Errno::CONNREFUSED.raw_os_error()) => {
+                return Err(ClientError::NoAgent);
+            }
+            connection => connection?,
+        };
+        let (agent, own_uid) = (connection.peer()?, rustix::process::geteuid().as_raw());
+        if agent.uid != 0 && agent.uid != own_uid {
+            return Err(ClientError::Untrusted { pid: agent.pid, uid: agent.uid, own_uid });
+        }
+        let mut client = Client { connection, number: 0, events: VecDeque::new() };
+        match client.ask(&Request::Hello { version: VERSION, name: ProgramName::cut(name) }, None)? {
+            (Answer::Welcome { .. }, _) => Ok(client),
+            _ => Err(ClientError::Unfit),
+        }
+    }
+
+    /// Opens a share of the port on an interface.
+    ///
+    /// # Errors
+    /// As all requests: the agent refused, or is gone.
+    pub fn open_share(&mut self, interface: &str, memory_bytes: u64) -> Result<OpenedShare, ClientError> {
+        let request = Request::OpenShare { interface: InterfaceName::cut(interface), memory_bytes };
+        match self.ask(&request, None)? {
+            (Answer::ShareOpened { share, memory_bytes, description }, descriptors) => {
+                Ok(OpenedShare { share, memory_bytes, description, descriptors })
+            }
+            _ => Err(ClientError::Unfit),
+        }
+    }
+
+    /// Opens the flow of a socket.
+    ///
+    /// # Errors
+    /// As all requests.
+    pub fn open_flow(
+        &mut self,
+        share: u32,
+        owner: FlowOwner,
+        socket: impl AsFd,
+    ) -> Result<(u32, Addresses), ClientError> {
+        match self.ask(&Request::OpenFlow { share, owner }, Some(socket.as_fd()))? {
+            (Answer::FlowOpened { flow, addresses }, _) => Ok((flow, addresses)),
+            _ => Err(ClientError::Unfit),
+        }
+    }
+
+    /// Ends a flow.
+    ///
+    /// # Errors
+    /// As all requests.
+    pub fn close_flow(&mut self, flow: u32) -> Result<(), ClientError> {
+        self.ask_to_end(&Request::CloseFlow { flow })
+    }
+
+    /// Ends all flows of a share.
+    ///
+    /// # Errors
+    /// As all requests.
+    pub fn forget(&mut self, share: u32) -> Result<(), ClientError> {
+        self.ask_to_end(&Request::Forget { share })
+    }
+
+    /// Gives a share back.
+    ///
+    /// # Errors
+    /// As all requests.
+    pub fn close_share(&mut self, share: u32) -> Result<(), ClientError> {
+        self.ask_to_end(&Request::CloseShare { share })
+    }
+
+    /// The programs that this one may see.
+    ///
+    /// # Errors
+    /// As all requests.
+    pub fn status(&mut self) -> Result<Vec<ProgramStatus>, ClientError> {
+        let (mut all, mut from) = (Vec::new(), 0);
+        loop {
+            let (Answer::Programs { programs, next }, _) = self.ask(&Request::Status { from }, None)? else {
+                return Err(ClientError::Unfit);
+            };
+            all.extend(programs);
+            match next {
+                Some(next) if next > from => from = next,
+                Some(_) => return Err(ClientError::Unfit),
+                None => return Ok(all),
+            }
+        }
+    }
+
+    /// The events that have come, without waiting.
+    ///
+    /// # Errors
+    /// The connection ended: every flow is the kernel's.
+    pub fn take_events(&mut self) -> Result<Vec<Answer>, ClientError> {
+        self.connection.set_nonblocking(true)?;
+        let read = loop {
+            match self.connection.receive() {
+                Err(Errno::AGAIN) => break Ok(()),
+                Err(Errno::INTR) => {}
+                Err(errno) => break Err(errno.into()),
+                Ok(packet) if packet.bytes.is_empty() => break Err(Errno::CONNRESET.into()),
+                Ok(packet) => match Answer::from_bytes(&packet.bytes) {
+                    Ok((answer, 0)) if answer.is_event() => self.keep(answer),
+                    // The answer to a request whose time was up.
+                    Ok(_) => {}
+                    Err(error) => break Err(error.into()),
+                },
+            }
+        };
+        self.connection.set_nonblocking(false)?;
+        read.map(|()| self.events.drain(..).collect())
+    }
+
+    fn keep(&mut self, event: Answer) {
+        if self.events.len() == EVENTS_MOST {
+            self.events.pop_front();
+        }
+        self.events.push_back(event);
+    }
+
+    fn ask_to_end(&mut self, request: &Request) -> Result<(), ClientError> {
+        match self.ask(request, None)? {
+            (Answer::Done {}, _) => Ok(()),
+            _ => Err(ClientError::Unfit),
+        }
+    }
+
+    fn ask(
+        &mut self,
+        request: &Request,
+        socket: Option<BorrowedFd<'_>>,
+    ) -> Result<(Answer, Vec<OwnedFd>), ClientError> {
+        self.number = self.number.wrapping_add(1).max(1);
+        let until = Instant::now() + ANSWER_WITHIN;
+        // An agent that refused at once may be gone already, and its reason waits.
+        let sent = self.connection.send(&request.to_bytes(self.number), socket.as_slice());
+        loop {
+            let left = until.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
+            self.connection.set_receive_timeout(Some(left))?;
+            let packet = match self.connection.receive() {
+                Err(Errno::INTR) => continue,
+                Err(Errno::AGAIN) => return Err(Errno::TIMEDOUT.into()),
+                Err(errno) => return Err(sent.err().unwrap_or(errno).into()),
+                Ok(packet) if packet.bytes.is_empty() => return Err(sent.err().unwrap_or(Errno::CONNRESET).into()),
+                Ok(packet) => packet,
+            };
+            match Answer::from_bytes(&packet.bytes)? {
+                (event, 0) if event.is_event() => self.keep(event),
+                // 0: the agent could not read which one it was.
+                (Answer::Refused { cause }, number) if number == self.number || number == 0 => return Err(cause.into()),
+                (answer, number) if number == self.number => return Ok((answer, packet.descriptors)),
+                _ => {}
+            }
+        }
+    }
+}
+
+impl AsFd for Client {
+    /// Readable when there are events, or the agent is gone.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.connection.as_fd()
+    }
+}

@@ -1,0 +1,14 @@
+//! The agent: the one privileged process of a network namespace. It opens ports, owns their steering tables, and hands shares of
+//! them to programs that have no capability. It is never on a frame's path.
+#![forbid(unsafe_code)]
+
+pub mod client;
+pub mod closed;
+pub mod connection;
+pub mod life;
+pub mod message;
+pub mod ports;
+pub mod rights;
+pub mod server;
+pub mod service;
+pub mod shadow;

@@ -1,0 +1,430 @@
+//! What programs and the agent say to each other: one packet of a `SOCK_SEQPACKET` socket each.
+//!
+//! The layout is fixed and little-endian. A message begins with its kind (`u16`) and the number of the request (`u16`; 0 in events);
+//! its fields follow without padding, a list or text behind its length (`u16`), an option behind a byte that is 0 or 1. A packet that
+//! ends early, has bytes left over, or holds a value that a field cannot have is refused whole. Both directions of each
+//! message come from one definition (`layout!`), so that they cannot differ.
+//!
+//! Descriptors travel beside a message (`SCM_RIGHTS`), at most [`DESCRIPTORS_MOST`].
+
+mod layout;
+
+use std::net::SocketAddr;
+
+use self::layout::{Field, Reader, layout};
+pub use self::layout::{Malformed, Text};
+
+/// The version of everything in this file. [`Request::Hello`] stays readable in all versions.
+pub const VERSION: u16 = 1;
+/// The longest message.
+pub const MESSAGE_MOST_BYTES: usize = 32 * 1024;
+/// As many descriptors as the kernel passes with one message (`SCM_MAX_FD`).
+pub const DESCRIPTORS_MOST: usize = 253;
+/// The longest description of a share.
+pub const DESCRIPTION_MOST_BYTES: usize = 16 * 1024;
+
+/// The name of a program, for people.
+pub type ProgramName = Text<64>;
+/// The name of an interface.
+pub type InterfaceName = Text<15>;
+/// What went wrong, for people.
+pub type Words = Text<512>;
+
+layout! {
+    /// What a program asks.
+    pub enum Request {
+        /// The first message of a program. Who it is says the kernel (`SO_PEERCRED`), not this.
+        1 => Hello {
+            /// [`VERSION`] of the program.
+            version: u16,
+            /// Its name.
+            name: ProgramName,
+        },
+        /// A share of the port on an interface. Answer: [`Reply::ShareOpened`] with the share's descriptors.
+        2 => OpenShare {
+            /// The interface, by name.
+            interface: InterfaceName,
+            /// Packet memory that the program wants, in bytes. The agent may give more or less, within the user's limit.
+            memory_bytes: u64,
+        },
+        /// The program uses a share no more. Its flows end with it.
+        3 => CloseShare {
+            /// Which.
+            share: u32,
+        },
+        /// The flow of a bound socket; of a connected one, from its peer alone. Its descriptor, beside this message, is the right to
+        /// the flow.
+        4 => OpenFlow {
+            /// The share that is to have its frames, or whose interface is meant where the kernel is to have them.
+            share: u32,
+            /// Who is to have its frames. Only an exact flow can be given to the kernel; a bound one that nobody has is the kernel's.
+            owner: FlowOwner,
+        },
+        /// Ends a flow: the kernel has its frames.
+        5 => CloseFlow {
+            /// Which.
+            flow: u32,
+        },
+        /// Ends all flows of a share.
+        6 => Forget {
+            /// Which.
+            share: u32,
+        },
+        /// The programs of the agent: all for root and the agent's user, the asker's user's for others.
+        7 => Status {
+            /// The first that is wanted: 0, then [`Reply::Programs`]' `next`.
+            from: u32,
+        },
+    }
+}
+
+layout! {
+    /// What the agent answers and tells.
+    pub enum Answer {
+        /// To [`Request::Hello`].
+        0x101 => Welcome {
+            /// [`VERSION`] of the agent.
+            version: u16,
+        },
+        /// To [`Request::OpenShare`]; the descriptors are beside it.
+        0x102 => ShareOpened {
+            /// Its number, for later requests.
+            share: u32,
+            /// Packet memory that it added to what the user has, in bytes.
+            memory_bytes: u64,
+            /// What the port is made of besides descriptors, for the port's code in the program.
+            description: Vec<u8>,
+        },
+        /// To [`Request::OpenFlow`].
+        0x103 => FlowOpened {
+            /// Its number, for later requests.
+            flow: u32,
+            /// The addresses that the agent read from the socket.
+            addresses: Addresses,
+        },
+        /// To requests that end something.
+        0x104 => Done {},
+        /// To [`Request::Status`].
+        0x105 => Programs {
+            /// Some of them.
+            programs: Vec<ProgramStatus>,
+            /// Where the others begin.
+            next: Option<u32>,
+        },
+        /// Instead of any other answer.
+        0x106 => Refused {
+            /// Why.
+            cause: Cause,
+        },
+        /// Event: a share is not served any more, with all its flows; the kernel has their frames.
+        0x201 => ShareRevoked {
+            /// Which.
+            share: u32,
+            /// Why.
+            cause: Cause,
+        },
+        /// Event: a flow is the kernel's.
+        0x202 => FlowRevoked {
+            /// Which.
+            flow: u32,
+            /// Why.
+            cause: Cause,
+        },
+    }
+}
+
+impl Answer {
+    /// Whether nobody asked for it.
+    #[must_use]
+    pub const fn is_event(&self) -> bool {
+        matches!(self, Answer::ShareRevoked { .. } | Answer::FlowRevoked { .. })
+    }
+}
+
+layout! {
+    /// Who has the frames of an exact flow.
+    #[derive(Copy, Eq)]
+    pub enum FlowOwner {
+        /// The share that was named.
+        1 => Share {},
+        /// The kernel, although a bound flow says otherwise.
+        2 => Kernel {},
+    }
+}
+
+layout! {
+    /// What a limit counts.
+    #[derive(Copy, Eq)]
+    pub enum Limited {
+        /// Programs of a user.
+        1 => Programs {},
+        /// Shares of a user.
+        2 => Shares {},
+        /// Flows of a user.
+        3 => Flows {},
+        /// Packet memory of a user, in bytes.
+        4 => MemoryBytes {},
+        /// Programs of all users.
+        5 => AllPrograms {},
+    }
+}
+
+layout! {
+    /// Why the agent does not do something.
+    #[derive(thiserror::Error)]
+    pub enum Cause {
+        /// The message is none of this version.
+        #[error("the message is malformed: {words}")]
+        1 => Malformed {
+            /// What is wrong with it.
+            words: Words,
+        },
+        /// Program and agent were installed at different times.
+        #[error("the agent speaks version {agent} of the protocol, the program does not; end all programs, and the agent ends")]
+        2 => WrongVersion {
+            /// The agent's.
+            agent: u16,
+        },
+        /// Something else came before [`Request::Hello`], or it came twice.
+        #[error("the program has not said hello, or said it twice")]
+        3 => NotGreeted {},
+        /// The file of rights does not name the user or a group of his.
+        #[error("user {uid} may not use the agent; root can allow it in the agent's file")]
+        4 => UserNotAllowed {
+            /// The user.
+            uid: u32,
+        },
+        /// The rule of the user does not name the interface.
+        #[error("user {uid} may not use interface {interface}; root can allow it in the agent's file")]
+        5 => InterfaceNotAllowed {
+            /// The user.
+            uid: u32,
+            /// The interface.
+            interface: InterfaceName,
+        },
+        /// The file of rights cannot be used, so that only root and the agent's user are served.
+        #[error("the agent's file of rights cannot be used: {words}")]
+        6 => RightsUnknown {
+            /// What is wrong with it.
+            words: Words,
+        },
+        /// A limit is reached.
+        #[error("the agent's limit is reached: {most} {what}")]
+        7 => LimitReached {
+            /// What it counts.
+            what: Limited,
+            /// The limit.
+            most: u64,
+        },
+        /// The program has no such share.
+        #[error("the program has no share {share}")]
+        8 => NoSuchShare {
+            /// What was asked.
+            share: u32,
+        },
+        /// The program has no such flow.
+        #[error("the program has no flow {flow}")]
+        9 => NoSuchFlow {
+            /// What was asked.
+            flow: u32,
+        },
+        /// A request came with too many or too few descriptors.
+        #[error("{found} descriptors came with a request that takes {wanted}")]
+        10 => WrongDescriptors {
+            /// How many came.
+            found: u32,
+            /// How many it takes.
+            wanted: u32,
+        },
+        /// The descriptor is of no socket.
+        #[error("the descriptor is of no socket")]
+        11 => NotASocket {},
+        /// The agent opens flows of UDP sockets only.
+        #[error("the socket is none of UDP: domain {domain}, type {kind}, protocol {protocol}")]
+        12 => WrongSocket {
+            /// `SO_DOMAIN`.
+            domain: u32,
+            /// `SO_TYPE`.
+            kind: u32,
+            /// `SO_PROTOCOL`.
+            protocol: u32,
+        },
+        /// The socket's namespace is not the agent's.
+        #[error("the socket belongs to another network namespace")]
+        13 => OtherNamespace {},
+        /// The socket has no port.
+        #[error("the socket is not bound")]
+        14 => NotBound {},
+        /// An exact flow has two ends.
+        #[error("the socket is not connected")]
+        15 => NotConnected {},
+        /// `SO_BINDTODEVICE` names another interface than the share's.
+        #[error("the socket is bound to interface {ifindex}, which is not the share's")]
+        16 => OtherInterface {
+            /// Index of that interface.
+            ifindex: u32,
+        },
+        /// Two programs use one socket: the kernel has its frames.
+        #[error("process {pid} uses the same socket: it is the kernel's")]
+        17 => SocketShared {
+            /// The other program.
+            pid: u32,
+        },
+        /// Two sockets have one address and are no group: the kernel has its frames.
+        #[error("a socket of process {pid} is bound to the same address: it is the kernel's")]
+        18 => AddressShared {
+            /// The other program.
+            pid: u32,
+        },
+        /// The program has this flow already.
+        #[error("the socket's flow is open already, as flow {flow}")]
+        19 => FlowOpenAlready {
+            /// Which.
+            flow: u32,
+        },
+        /// Programs of different users do not share packet memory or the rings of a queue.
+        #[error("interface {interface} is used by programs of user {uid}")]
+        20 => InterfaceOfOtherUser {
+            /// The interface.
+            interface: InterfaceName,
+            /// Who has it.
+            uid: u32,
+        },
+        /// The interface is gone, or was taken down.
+        #[error("interface {interface} is gone")]
+        21 => InterfaceGone {
+            /// The interface.
+            interface: InterfaceName,
+        },
+        /// The port could not be opened or changed.
+        #[error("{words}")]
+        22 => Port {
+            /// What the port's code said.
+            words: Words,
+        },
+        /// The kernel refused what the agent asked of a descriptor.
+        #[error("the kernel refused to tell of the socket: error {errno}")]
+        23 => SocketUnreadable {
+            /// Its error number.
+            errno: u32,
+        },
+    }
+}
+
+impl std::fmt::Display for Limited {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Limited::Programs {} => "programs of a user",
+            Limited::Shares {} => "shares of a user",
+            Limited::Flows {} => "flows of a user",
+            Limited::MemoryBytes {} => "bytes of packet memory of a user",
+            Limited::AllPrograms {} => "programs",
+        })
+    }
+}
+
+layout! {
+    /// The ends of a flow.
+    #[derive(Copy, Eq, Hash)]
+    pub struct Addresses {
+        /// Where its frames are sent to. The unspecified address means every one of its family.
+        local: SocketAddr,
+        /// Where they come from, in an exact flow.
+        remote: Option<SocketAddr>,
+        /// Whether IPv4 is meant too, where `local` is the unspecified address of IPv6.
+        both_families: bool,
+    }
+}
+
+layout! {
+    /// A program of the agent.
+    pub struct ProgramStatus {
+        /// Its process, by the kernel's word; 0 where the agent cannot see it.
+        pid: u32,
+        /// Its user, by the kernel's word.
+        uid: u32,
+        /// Its name, by its own.
+        name: ProgramName,
+        /// Packet memory that its shares added, in bytes.
+        memory_bytes: u64,
+        /// Its shares.
+        shares: Vec<ShareStatus>,
+    }
+}
+
+layout! {
+    /// A share of a program.
+    pub struct ShareStatus {
+        /// Its number.
+        share: u32,
+        /// The interface.
+        interface: InterfaceName,
+        /// How many flows it has.
+        flows: u32,
+    }
+}
+
+/// Writes a message. `number` is the request's.
+fn write<T: Field>(message: &T, number: u16) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(64);
+    // The number's place is behind the kind, which the message writes first.
+    message.put(&mut bytes);
+    bytes.splice(2..2, number.to_le_bytes());
+    bytes
+}
+
+/// Reads a message and its number.
+fn read<T: Field>(bytes: &[u8]) -> Result<(T, u16), Malformed> {
+    if bytes.len() > MESSAGE_MOST_BYTES {
+        return Err(Malformed::TooLong { len_bytes: bytes.len() });
+    }
+    let (Some(kind), Some(number)) = (bytes.first_chunk::<2>(), bytes.get(2..4)) else {
+        return Err(Malformed::Cut { at: bytes.len() });
+    };
+    let number = u16::from_le_bytes([number[0], number[1]]);
+    let mut reader = Reader::new(kind, &bytes[4..]);
+    let message = T::take(&mut reader)?;
+    reader.end()?;
+    Ok((message, number))
+}
+
+impl Request {
+    /// As bytes of a packet.
+    #[must_use]
+    pub fn to_bytes(&self, number: u16) -> Vec<u8> {
+        write(self, number)
+    }
+
+    /// From bytes that anybody may have sent: the request and its number.
+    ///
+    /// # Errors
+    /// They are no request of this version.
+    pub fn from_bytes(bytes: &[u8]) -> Result<(Request, u16), Malformed> {
+        read(bytes)
+    }
+
+    /// How many descriptors travel beside it.
+    #[must_use]
+    pub const fn descriptors(&self) -> usize {
+        matches!(self, Request::OpenFlow { .. }) as usize
+    }
+}
+
+impl Answer {
+    /// As bytes of a packet.
+    #[must_use]
+    pub fn to_bytes(&self, number: u16) -> Vec<u8> {
+        write(self, number)
+    }
+
+    /// From bytes that anybody may have sent: the answer and the number of its request.
+    ///
+    /// # Errors
+    /// They are no answer of this version.
+    pub fn from_bytes(bytes: &[u8]) -> Result<(Answer, u16), Malformed> {
+        read(bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,70 @@
+//! The seam to the ports: what the agent needs of them, whoever makes frames arrive.
+//!
+//! The agent decides who may have what, and tells a [`Ports`] of it; that one opens interfaces, attaches the program, owns the steering
+//! table and packet memory, and says what a program needs to use its share.
+
+pub mod in_memory;
+pub mod xdp;
+
+use std::os::fd::{BorrowedFd, OwnedFd};
+
+use crate::message::{Addresses, Cause, FlowOwner};
+
+/// A share that a program wants.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Wanted {
+    /// Its number, which no other share of this agent has had.
+    pub share: u32,
+    /// The user. Shares of one user may have packet memory and rings in common, shares of two must not; the agent asks for no
+    /// second user's share on an interface while the first has one.
+    pub uid: u32,
+    /// The interface, by name.
+    pub interface: String,
+    /// Packet memory that the program wants, in bytes.
+    pub memory_bytes: u64,
+    /// What the user may still have, in bytes: more must not be added.
+    pub memory_most_bytes: u64,
+}
+
+/// A share that was opened.
+#[derive(Debug)]
+pub struct Opened {
+    /// For the port's code in the program, at most [`DESCRIPTION_MOST_BYTES`](crate::message::DESCRIPTION_MOST_BYTES).
+    pub description: Vec<u8>,
+    /// What it speaks of, at most [`DESCRIPTORS_MOST`](crate::message::DESCRIPTORS_MOST).
+    pub descriptors: Vec<OwnedFd>,
+    /// Packet memory that this share added to what the user has, in bytes.
+    pub memory_bytes: u64,
+    /// The interface's index.
+    pub ifindex: u32,
+}
+
+/// The ports of a network namespace.
+///
+/// Every call comes from one thread. None waits for a program, as all programs wait for the agent.
+pub trait Ports {
+    /// Opens a share.
+    ///
+    /// # Errors
+    /// Why not; nothing is left of it.
+    fn open_share(&mut self, wanted: &Wanted) -> Result<Opened, Cause>;
+
+    /// Takes a share back: its flows are the kernel's, what its program has not read is discarded, and its buffers and rings are
+    /// free, in whatever state the program left them. The program may be dead, or still store into its rings.
+    fn close_share(&mut self, share: u32);
+
+    /// Has frames of a flow go to a share, or, of an exact flow, to the kernel. A flow of several shares is divided among them.
+    ///
+    /// # Errors
+    /// Why not; nothing has changed.
+    fn open_flow(&mut self, share: u32, flow: &Addresses, owner: FlowOwner) -> Result<(), Cause>;
+
+    /// Takes a flow from a share.
+    fn close_flow(&mut self, share: u32, flow: &Addresses, owner: FlowOwner);
+
+    /// What is readable when [`Ports::take_lost`] has news.
+    fn news(&self) -> Option<BorrowedFd<'_>>;
+
+    /// The shares that are served no more, as their interface is gone, each with the reason. They are still to be closed.
+    fn take_lost(&mut self) -> Vec<(u32, Cause)>;
+}

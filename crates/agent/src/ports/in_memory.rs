@@ -1,0 +1,117 @@
+//! Ports without interfaces, for tests and simulations: they keep what they were told, and a share's descriptor is of an empty file.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::fs::{MemfdFlags, memfd_create};
+
+use super::{Opened, Ports, Wanted};
+use crate::message::{Addresses, Cause, FlowOwner, Text};
+
+/// What the ports were told; clones are the same ports, so that a test can look while an agent has them.
+#[derive(Debug, Clone)]
+pub struct InMemoryPorts {
+    state: Arc<Mutex<State>>,
+    news: Arc<OwnedFd>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    interfaces: Vec<String>,
+    shares: BTreeMap<u32, Wanted>,
+    flows: Vec<(u32, Addresses, FlowOwner)>,
+    lost: Vec<(u32, Cause)>,
+}
+
+impl InMemoryPorts {
+    /// With these interfaces, whose indices are 1, 2 and so on.
+    ///
+    /// # Panics
+    /// No descriptor is left.
+    #[must_use]
+    pub fn new(interfaces: &[&str]) -> InMemoryPorts {
+        let interfaces = interfaces.iter().map(ToString::to_string).collect();
+        let news = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).expect("a descriptor is left");
+        InMemoryPorts { state: Arc::new(Mutex::new(State { interfaces, ..State::default() })), news: Arc::new(news) }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The shares that are open.
+    #[must_use]
+    pub fn shares(&self) -> Vec<u32> {
+        self.state().shares.keys().copied().collect()
+    }
+
+    /// The flows that are open.
+    #[must_use]
+    pub fn flows(&self) -> Vec<(u32, Addresses, FlowOwner)> {
+        self.state().flows.clone()
+    }
+
+    /// Has an interface go, with what is on it.
+    pub fn remove(&self, interface: &str) {
+        let mut state = self.state();
+        state.interfaces.retain(|name| name != interface);
+        let gone: Vec<u32> =
+            state.shares.values().filter(|wanted| wanted.interface == interface).map(|wanted| wanted.share).collect();
+        let cause = Cause::InterfaceGone { interface: Text::cut(interface) };
+        state.lost.extend(gone.into_iter().map(|share| (share, cause.clone())));
+        drop(state);
+        // The counter cannot overflow here.
+        let _ = rustix::io::write(&*self.news, &1u64.to_ne_bytes());
+    }
+}
+
+impl Ports for InMemoryPorts {
+    fn open_share(&mut self, wanted: &Wanted) -> Result<Opened, Cause> {
+        let mut state = self.state();
+        let place = state.interfaces.iter().position(|name| *name == wanted.interface);
+        let interface = Text::cut(&wanted.interface);
+        let ifindex = place.ok_or(Cause::InterfaceGone { interface })? as u32 + 1;
+        let refused = |error: std::io::Error| Cause::Port { words: Text::cut(&error.to_string()) };
+        let memory = memfd_create("share", MemfdFlags::CLOEXEC).map_err(|errno| refused(errno.into()))?;
+        let mut memory = std::fs::File::from(memory);
+        let description = format!("share {} of {}", wanted.share, wanted.interface).into_bytes();
+        memory.write_all(&description).map_err(refused)?;
+        state.shares.insert(wanted.share, wanted.clone());
+        let memory_bytes = wanted.memory_bytes.min(wanted.memory_most_bytes);
+        Ok(Opened { description, descriptors: vec![memory.into()], memory_bytes, ifindex })
+    }
+
+    fn close_share(&mut self, share: u32) {
+        let mut state = self.state();
+        assert!(state.shares.remove(&share).is_some(), "share {share} is open");
+        state.flows.retain(|(of, ..)| *of != share);
+    }
+
+    fn open_flow(&mut self, share: u32, flow: &Addresses, owner: FlowOwner) -> Result<(), Cause> {
+        let mut state = self.state();
+        assert!(state.shares.contains_key(&share), "share {share} is open");
+        assert!(!state.flows.contains(&(share, *flow, owner)), "{flow:?} is not open at share {share}");
+        state.flows.push((share, *flow, owner));
+        Ok(())
+    }
+
+    fn close_flow(&mut self, share: u32, flow: &Addresses, owner: FlowOwner) {
+        let mut state = self.state();
+        let place = state.flows.iter().position(|open| *open == (share, *flow, owner));
+        state.flows.remove(place.unwrap_or_else(|| panic!("{flow:?} is open at share {share}")));
+    }
+
+    fn news(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.news.as_fd())
+    }
+
+    fn take_lost(&mut self) -> Vec<(u32, Cause)> {
+        let mut counter = [0; 8];
+        // Nothing to read is nothing new.
+        let _ = rustix::io::read(&*self.news, &mut counter);
+        std::mem::take(&mut self.state().lost)
+    }
+}

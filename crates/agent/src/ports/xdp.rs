@@ -1,0 +1,208 @@
+//! AF_XDP ports: one for each interface that programs have shares of, open as long as there is one.
+//!
+//! The agent has the port's first share, with no flow, and never reads from it. Each program's share is handed over
+//! ([`XdpPort::hand_over`]), and taken back when the program is gone ([`XdpPort::recover`]). All shares of a port have its packet memory in
+//! common; they are of one user, which the agent sees to.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use nearwire_frames::PortError;
+use nearwire_frames::interface::InterfaceFacts;
+use nearwire_frames::ports::xdp::{Overflow, Steer, XdpConfig, XdpMode, XdpPort};
+use nearwire_frames::steering::{Filter, FlowFilter, SHARES_MOST, SteeringTable, Transport};
+use nearwire_sys::netlink::add_membership;
+use rustix::io::Errno;
+use rustix::net::netlink::SocketAddrNetlink;
+use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, bind, recv, socket_with};
+
+use super::{Opened, Ports, Wanted};
+use crate::message::{Addresses, Cause, FlowOwner, Text};
+
+/// Shares of a port, the agent's among them: each has send buffers in packet memory.
+const SHARES: u32 = if SHARES_MOST < 16 { SHARES_MOST } else { 16 };
+const TX_FRAMES: u32 = 128;
+/// Receive buffers of all queues where the program does not say how much memory it wants.
+const MEMORY_BYTES: u64 = 4 << 20;
+const FILL_FRAMES_LEAST: u32 = 256;
+const FILL_FRAMES_MOST: u32 = 4096;
+/// Native first: on kernels before 6.15 several sockets of a queue may not get frames in generic mode.
+const MODES: [XdpMode; 2] = [XdpMode::NativeCopy, XdpMode::Generic];
+/// `RTNLGRP_LINK`.
+const LINK_NEWS: u32 = 1;
+
+/// The ports of the calling thread's network namespace.
+#[derive(Debug)]
+pub struct XdpPorts {
+    ports: BTreeMap<String, Held>,
+    /// Interface and number of each share.
+    shares: BTreeMap<u32, (String, u32)>,
+    links: OwnedFd,
+}
+
+#[derive(Debug)]
+struct Held {
+    port: XdpPort,
+    ifindex: u32,
+    /// Shares that could not be taken back yet, as another program that died had a lock.
+    late: Vec<u32>,
+}
+
+fn refused(error: &PortError) -> Cause {
+    Cause::Port { words: Text::cut(&error.to_string()) }
+}
+
+impl XdpPorts {
+    /// Without ports.
+    ///
+    /// # Errors
+    /// The kernel does not tell of links.
+    pub fn new() -> io::Result<XdpPorts> {
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let links = socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, None)?;
+        bind(&links, &SocketAddrNetlink::new(0, 0))?;
+        add_membership(&links, LINK_NEWS)?;
+        Ok(XdpPorts { ports: BTreeMap::new(), shares: BTreeMap::new(), links })
+    }
+
+    fn table_of(&self, share: u32) -> Result<SteeringTable, Cause> {
+        let found = self.shares.get(&share).and_then(|(name, number)| self.ports.get(name)?.port.steering_of(*number));
+        found.ok_or(Cause::NoSuchShare { share })
+    }
+
+    /// Takes back what is over, and closes a port that nobody has a share of.
+    fn settle(&mut self, interface: &str) {
+        let Some(held) = self.ports.get_mut(interface) else { return };
+        // One may have to wait for another that comes behind it in the list.
+        for _ in 0..held.late.len() {
+            let port = &mut held.port;
+            held.late.retain(|number| port.recover(*number).is_err() && port.steering_of(*number).is_some());
+        }
+        if !self.shares.values().any(|(name, _)| name == interface) {
+            self.ports.remove(interface);
+        }
+    }
+}
+
+impl Held {
+    fn open(wanted: &Wanted) -> Result<Held, Cause> {
+        let facts = InterfaceFacts::read(&wanted.interface).map_err(|error| refused(&error))?;
+        let mut last = None;
+        for mode in MODES {
+            match XdpPort::open(&config(&facts, mode, wanted.memory_bytes)) {
+                Ok(port) => return Ok(Held { port, ifindex: facts.ifindex, late: Vec::new() }),
+                Err(error) => last = Some(refused(&error)),
+            }
+        }
+        Err(last.unwrap_or(Cause::InterfaceGone { interface: Text::cut(&wanted.interface) }))
+    }
+}
+
+fn config(facts: &InterfaceFacts, mode: XdpMode, memory_bytes: u64) -> XdpConfig {
+    let config = XdpConfig::new(&facts.name, mode, Steer::Filters).with_queues(facts.rx_queues).with_buffers_for(facts);
+    let memory_bytes = if memory_bytes == 0 { MEMORY_BYTES } else { memory_bytes };
+    let frames = memory_bytes / u64::from(facts.rx_queues.max(1)) / u64::from(config.frame_size_bytes);
+    let frames = u32::try_from(frames).unwrap_or(u32::MAX).clamp(FILL_FRAMES_LEAST, FILL_FRAMES_MOST);
+    let fill_frames = 1 << frames.ilog2();
+    XdpConfig {
+        shares: SHARES,
+        hands_over: true,
+        overflow: Overflow::Kernel,
+        fill_frames,
+        // All rings of a queue hold fewer than there are: a program that does not read keeps its ring's from the others.
+        rx_ring_slots: 16,
+        share_ring_slots: (fill_frames / 16).max(16),
+        tx_frames: TX_FRAMES,
+        prepared_frames: 0,
+        ..config
+    }
+}
+
+/// The memory of a port's queues: every second descriptor, as far as there are pairs.
+fn memory_bytes(descriptors: &[OwnedFd]) -> u64 {
+    let memory = descriptors.chunks_exact(2).map(|pair| &pair[0]);
+    let size =
+        |memory: &OwnedFd| rustix::fs::fstat(memory).map_or(0, |facts| u64::try_from(facts.st_size).unwrap_or(0));
+    memory.map(size).sum()
+}
+
+fn filters(flow: &Addresses) -> Vec<Filter> {
+    let filter = |address| Filter::Flow(FlowFilter { transport: Transport::Udp, address, port: flow.local.port() });
+    let mut filters = vec![filter(flow.local.ip())];
+    if flow.both_families {
+        filters.push(filter(IpAddr::V4(Ipv4Addr::UNSPECIFIED)));
+    }
+    filters
+}
+
+impl Ports for XdpPorts {
+    fn open_share(&mut self, wanted: &Wanted) -> Result<Opened, Cause> {
+        let name = &wanted.interface;
+        let is_new = !self.ports.contains_key(name);
+        if is_new {
+            self.ports.insert(name.clone(), Held::open(wanted)?);
+        }
+        let held = self.ports.get_mut(name).ok_or(Cause::NoSuchShare { share: wanted.share })?;
+        let ifindex = held.ifindex;
+        let handed = match held.port.hand_over() {
+            Ok(handed) => handed,
+            Err(error) => {
+                self.settle(name);
+                return Err(refused(&error));
+            }
+        };
+        let memory_bytes = if is_new { memory_bytes(&handed.fds) } else { 0 };
+        self.shares.insert(wanted.share, (name.clone(), handed.number));
+        Ok(Opened { description: handed.description, descriptors: handed.fds, memory_bytes, ifindex })
+    }
+
+    fn close_share(&mut self, share: u32) {
+        let Some((interface, number)) = self.shares.remove(&share) else { return };
+        if let Some(held) = self.ports.get_mut(&interface) {
+            held.late.push(number);
+        }
+        self.settle(&interface);
+    }
+
+    fn open_flow(&mut self, share: u32, flow: &Addresses, _: FlowOwner) -> Result<(), Cause> {
+        if flow.remote.is_some() {
+            let words = "the steering table has no flows from one peer: a connected socket's is the kernel's";
+            return Err(Cause::Port { words: Text::cut(words) });
+        }
+        let table = self.table_of(share)?;
+        let filters = filters(flow);
+        for (at, filter) in filters.iter().enumerate() {
+            if let Err(error) = table.add(*filter) {
+                // Those that were added are taken out again; one that the kernel refuses goes with the share.
+                filters[..at].iter().for_each(|filter| drop(table.remove(*filter)));
+                return Err(refused(&error));
+            }
+        }
+        Ok(())
+    }
+
+    fn close_flow(&mut self, share: u32, flow: &Addresses, _: FlowOwner) {
+        let Ok(table) = self.table_of(share) else { return };
+        // What the kernel refuses to take out goes with the share.
+        filters(flow).into_iter().for_each(|filter| drop(table.remove(filter)));
+    }
+
+    fn news(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.links.as_fd())
+    }
+
+    fn take_lost(&mut self) -> Vec<(u32, Cause)> {
+        let mut bytes = [0; 64];
+        // What it says does not count, as links are looked at; some may have been lost.
+        while !matches!(recv(&self.links, &mut bytes[..], RecvFlags::empty()), Err(errno) if errno != Errno::NOBUFS) {}
+        let is_there = |name: &str, held: &Held| {
+            InterfaceFacts::read(name).is_ok_and(|facts| facts.ifindex == held.ifindex && facts.up)
+        };
+        let lost: Vec<&String> =
+            self.ports.iter().filter(|(name, held)| !is_there(name, held)).map(|(name, _)| name).collect();
+        let of_lost = self.shares.iter().filter(|(_, (name, _))| lost.contains(&name));
+        of_lost.map(|(share, (name, _))| (*share, Cause::InterfaceGone { interface: Text::cut(name) })).collect()
+    }
+}

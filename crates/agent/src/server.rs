@@ -1,0 +1,323 @@
+//! The agent's loop: one thread, one epoll set. It waits for nobody: a program that does not read its answers is not read
+//! either, and is cut when its events pile up; one that floods gets one request a round like everybody.
+
+mod disposal;
+mod peer;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use rustix::event::{Timespec, epoll};
+
+use self::disposal::Disposal;
+use self::peer::{Peer, State};
+use crate::closed::ClosedSockets;
+use crate::connection::{Connection, Listener, Packet};
+use crate::message::{Answer, Cause, Request};
+use crate::ports::Ports;
+use crate::service::{Judge, PROGRAMS_MOST, ProgramId, Service, malformed};
+
+/// A program that connects says hello within this time.
+const GREETING: Duration = Duration::from_secs(2);
+/// As many connections may be without hello.
+const UNGREETED_MOST: usize = 256;
+/// When the process has no descriptor left, connections wait this long.
+const WITHOUT_DESCRIPTORS: Duration = Duration::from_millis(100);
+/// Connections accepted and events taken in a round.
+const ROUND_MOST: usize = 64;
+
+/// More packets than the kernel queues in a socket of the largest buffer that anybody may choose.
+const QUEUED_MOST: usize = 600;
+
+const LISTENER: u64 = u64::MAX;
+const CLOSED: u64 = u64::MAX - 1;
+const NEWS: u64 = u64::MAX - 2;
+
+/// How long an agent stays.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stay {
+    /// Until no program has been connected for this long.
+    Linger(Duration),
+    /// Until it is ended.
+    Forever,
+}
+
+/// An agent that listens.
+pub struct Server<P, J> {
+    service: Service<P, J>,
+    listener: Listener,
+    closed: ClosedSockets,
+    epoll: OwnedFd,
+    peers: BTreeMap<ProgramId, Peer>,
+    /// Those that have not said hello, and when their time is up.
+    ungreeted: BTreeSet<(Instant, ProgramId)>,
+    next: ProgramId,
+    disposal: Disposal,
+    /// Since when there has been no program.
+    idle_since: Instant,
+    /// The listener is not looked at until then.
+    deaf_until: Option<Instant>,
+}
+
+impl<P: Ports, J: Judge> Server<P, J> {
+    /// Of a listener, in its network namespace.
+    ///
+    /// # Errors
+    /// The kernel refused to tell of sockets that are closed, or an epoll set.
+    pub fn new(service: Service<P, J>, listener: Listener, closed: ClosedSockets) -> io::Result<Self> {
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        let add = |fd, key| epoll::add(&epoll, fd, epoll::EventData::new_u64(key), epoll::EventFlags::IN);
+        add(listener.as_fd(), LISTENER)?;
+        add(closed.as_fd(), CLOSED)?;
+        if let Some(news) = service.ports().news() {
+            add(news, NEWS)?;
+        }
+        Ok(Server {
+            service,
+            listener,
+            closed,
+            epoll,
+            peers: BTreeMap::new(),
+            ungreeted: BTreeSet::new(),
+            next: 1,
+            disposal: Disposal::default(),
+            idle_since: Instant::now(),
+            deaf_until: None,
+        })
+    }
+
+    /// Serves until it is time to end.
+    ///
+    /// # Errors
+    /// The epoll set or the listener failed.
+    pub fn run(mut self, stay: Stay) -> io::Result<()> {
+        loop {
+            let now = Instant::now();
+            let deadline = self.look_at_time(now, stay)?;
+            let Some(deadline) = deadline else { return Ok(()) };
+            self.wait(deadline.until.map(|until| until.saturating_duration_since(now)))?;
+        }
+    }
+
+    /// What is due; the next time that something will be. `None`: the end.
+    fn look_at_time(&mut self, now: Instant, stay: Stay) -> io::Result<Option<Deadline>> {
+        while let Some(&(until, id)) = self.ungreeted.first().filter(|(until, _)| *until <= now) {
+            self.ungreeted.remove(&(until, id));
+            self.cut(id);
+        }
+        if self.deaf_until.is_some_and(|until| until <= now) {
+            self.deaf_until = None;
+            self.listen_again()?;
+        }
+        let mut until = self.ungreeted.first().map(|(until, _)| *until).into_iter().chain(self.deaf_until).min();
+        if let Stay::Linger(time) = stay
+            && self.peers.is_empty()
+        {
+            let end = self.idle_since + time;
+            if end <= now {
+                return Ok(None);
+            }
+            until = Some(until.map_or(end, |until| until.min(end)));
+        }
+        Ok(Some(Deadline { until }))
+    }
+
+    fn wait(&mut self, time: Option<Duration>) -> io::Result<()> {
+        let mut events = Vec::with_capacity(ROUND_MOST);
+        // Rounded up: a round before the deadline would look at nothing.
+        let time = time.map(|time| Timespec::try_from(time + Duration::from_micros(100))).transpose();
+        let time = time.map_err(io::Error::other)?;
+        match epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut events), time.as_ref()) {
+            Ok(_) => {}
+            Err(rustix::io::Errno::INTR) => return Ok(()),
+            Err(errno) => return Err(errno.into()),
+        }
+        for event in events {
+            match event.data.u64() {
+                LISTENER => self.accept()?,
+                CLOSED => {
+                    let cookies = self.closed.take()?;
+                    let told = self.service.closed(cookies.as_deref());
+                    self.tell(told);
+                }
+                NEWS => {
+                    let told = self.service.take_lost();
+                    self.tell(told);
+                }
+                id => self.look_at(id as ProgramId, event.flags),
+            }
+        }
+        Ok(())
+    }
+
+    fn accept(&mut self) -> io::Result<()> {
+        for _ in 0..ROUND_MOST {
+            if self.peers.len() >= PROGRAMS_MOST + UNGREETED_MOST || self.ungreeted.len() >= UNGREETED_MOST {
+                return self.be_deaf();
+            }
+            match self.listener.accept() {
+                Ok(Some(connection)) => self.take_in(connection)?,
+                Ok(None) => return Ok(()),
+                // Most often no descriptor is left: what waits goes on waiting, and the loop must not turn.
+                Err(_) => return self.be_deaf(),
+            }
+        }
+        Ok(())
+    }
+
+    fn take_in(&mut self, connection: Connection) -> io::Result<()> {
+        let id = self.next;
+        self.next = self.next.wrapping_add(1).max(1);
+        let data = epoll::EventData::new_u64(id.into());
+        let watched = epoll::add(&self.epoll, &connection, data, epoll::EventFlags::IN);
+        let (Ok(caller), Ok(())) = (connection.peer(), watched) else {
+            return self.be_deaf();
+        };
+        let until = Instant::now() + GREETING;
+        self.ungreeted.insert((until, id));
+        self.peers.insert(id, Peer::new(connection, caller, until));
+        Ok(())
+    }
+
+    fn be_deaf(&mut self) -> io::Result<()> {
+        self.deaf_until = Some(Instant::now() + WITHOUT_DESCRIPTORS);
+        self.listen_for(epoll::EventFlags::empty())
+    }
+
+    fn listen_again(&mut self) -> io::Result<()> {
+        self.listen_for(epoll::EventFlags::IN)
+    }
+
+    fn listen_for(&self, flags: epoll::EventFlags) -> io::Result<()> {
+        Ok(epoll::modify(&self.epoll, &self.listener, epoll::EventData::new_u64(LISTENER), flags)?)
+    }
+
+    /// A connection has room, a packet, or an end.
+    fn look_at(&mut self, id: ProgramId, flags: epoll::EventFlags) {
+        let Some(peer) = self.peers.get_mut(&id) else { return };
+        if flags.contains(epoll::EventFlags::OUT) && peer.flush().is_err() {
+            return self.cut(id);
+        }
+        // Without room for its answer a request is not read.
+        if peer.has_waiting() {
+            // Hung up, it will never read.
+            return if flags.intersects(epoll::EventFlags::HUP | epoll::EventFlags::ERR) {
+                self.cut(id)
+            } else {
+                self.watch(id)
+            };
+        }
+        match peer.receive() {
+            Ok(Some(packet)) if packet.bytes.is_empty() => {
+                self.disposal.take(packet.descriptors);
+                self.cut(id);
+            }
+            Ok(Some(packet)) => self.request(id, packet),
+            Ok(None) => {}
+            Err(_) => self.cut(id),
+        }
+    }
+
+    fn request(&mut self, id: ProgramId, packet: Packet) {
+        let Packet { bytes, mut descriptors } = packet;
+        let (request, number) = match Request::from_bytes(&bytes) {
+            Ok(read) => read,
+            Err(error) => {
+                self.disposal.take(descriptors);
+                return self.refuse(id, 0, malformed(&error));
+            }
+        };
+        let wanted = request.descriptors();
+        if descriptors.len() != wanted {
+            let found = descriptors.len() as u32;
+            self.disposal.take(descriptors);
+            return self.refuse(id, number, Cause::WrongDescriptors { found, wanted: wanted as u32 });
+        }
+        let socket = descriptors.pop();
+        if socket.as_ref().is_some_and(|socket| !crate::shadow::is_socket(socket)) {
+            self.disposal.take(socket);
+            return self.refuse(id, number, Cause::NotASocket {});
+        }
+        let Some(peer) = self.peers.get_mut(&id) else { return };
+        match (peer.state, request) {
+            (State::Ungreeted { until }, Request::Hello { version, name }) => {
+                self.ungreeted.remove(&(until, id));
+                match self.service.hello(id, peer.caller.clone(), version, name) {
+                    Ok(answer) => {
+                        peer.state = State::Served;
+                        self.answer(id, number, &answer, Vec::new());
+                    }
+                    Err(cause) => self.refuse(id, number, cause),
+                }
+            }
+            (State::Ungreeted { .. }, _) => self.refuse(id, number, Cause::NotGreeted {}),
+            (State::Served, request) => {
+                let outcome = self.service.handle(id, request, socket);
+                self.tell(outcome.events);
+                self.answer(id, number, &outcome.answer, outcome.descriptors);
+            }
+        }
+    }
+
+    /// Says why, and ends the connection: what is wrong with a peer's messages does not get right again.
+    fn refuse(&mut self, id: ProgramId, number: u16, cause: Cause) {
+        if let Some(peer) = self.peers.get_mut(&id) {
+            // It is cut either way.
+            let _ = peer.send(Answer::Refused { cause }.to_bytes(number), Vec::new());
+        }
+        self.cut(id);
+    }
+
+    fn answer(&mut self, id: ProgramId, number: u16, answer: &Answer, descriptors: Vec<OwnedFd>) {
+        let Some(peer) = self.peers.get_mut(&id) else { return };
+        if peer.send(answer.to_bytes(number), descriptors).is_err() {
+            return self.cut(id);
+        }
+        self.watch(id);
+    }
+
+    fn tell(&mut self, events: Vec<(ProgramId, Answer)>) {
+        for (id, event) in events {
+            self.answer(id, 0, &event, Vec::new());
+        }
+    }
+
+    /// Waits for room where something waits to be sent, for requests otherwise.
+    fn watch(&mut self, id: ProgramId) {
+        let Some(peer) = self.peers.get_mut(&id) else { return };
+        let wanted = if peer.has_waiting() { epoll::EventFlags::OUT } else { epoll::EventFlags::IN };
+        if peer.watched != wanted {
+            peer.watched = wanted;
+            let data = epoll::EventData::new_u64(id.into());
+            if epoll::modify(&self.epoll, &peer.connection, data, wanted).is_err() {
+                self.cut(id);
+            }
+        }
+    }
+
+    /// The program is gone, or is not served any more.
+    fn cut(&mut self, id: ProgramId) {
+        let Some(peer) = self.peers.remove(&id) else { return };
+        if let State::Ungreeted { until } = peer.state {
+            self.ungreeted.remove(&(until, id));
+        }
+        self.service.gone(id);
+        // Descriptors that it has sent are closed as those that were received.
+        peer.connection.shut();
+        // An empty packet looks like the end, and others may lie behind it.
+        for _ in 0..QUEUED_MOST {
+            let Ok(Some(packet)) = peer.receive() else { break };
+            self.disposal.take(packet.descriptors);
+        }
+        if self.peers.is_empty() {
+            self.idle_since = Instant::now();
+        }
+    }
+}
+
+/// When something is due; never, without a time.
+struct Deadline {
+    until: Option<Instant>,
+}

@@ -1,0 +1,357 @@
+//! What the agent decides: who has which share and flow. No I/O but what [`Ports`] does, so tests run it in memory.
+
+mod flows;
+
+use std::collections::BTreeMap;
+use std::os::fd::{AsFd, OwnedFd};
+
+use self::flows::{Flow, Flows, Verdict};
+use crate::message::{
+    Answer, Cause, FlowOwner, InterfaceName, Limited, MESSAGE_MOST_BYTES, ProgramName, ProgramStatus, Request,
+    ShareStatus, Text, VERSION,
+};
+use crate::ports::{Ports, Wanted};
+use crate::rights::Allowance;
+use crate::shadow::Shadow;
+
+/// Programs of all users, which hold a descriptor each.
+pub const PROGRAMS_MOST: usize = 4096;
+
+/// Who is at the other end of a connection, by the kernel's word.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Caller {
+    /// Its process when it connected; 0 where that is in a namespace of processes that the agent does not see.
+    pub pid: u32,
+    /// Its effective user then.
+    pub uid: u32,
+    /// Its groups then.
+    pub groups: Vec<u32>,
+}
+
+/// The number of a connection, which no other has had.
+pub type ProgramId = u32;
+
+/// What a request comes to.
+#[derive(Debug)]
+pub struct Outcome {
+    /// For the asker.
+    pub answer: Answer,
+    /// Beside the answer.
+    pub descriptors: Vec<OwnedFd>,
+    /// Events for others.
+    pub events: Vec<(ProgramId, Answer)>,
+}
+
+impl From<Answer> for Outcome {
+    fn from(answer: Answer) -> Outcome {
+        Outcome { answer, descriptors: Vec::new(), events: Vec::new() }
+    }
+}
+
+#[derive(Debug)]
+struct Program {
+    caller: Caller,
+    name: ProgramName,
+    allowance: Allowance,
+}
+
+#[derive(Debug)]
+struct Share {
+    program: ProgramId,
+    interface: InterfaceName,
+    ifindex: u32,
+    memory_bytes: u64,
+}
+
+/// How user identifiers come to what they may have.
+pub trait Judge {
+    /// What the caller may have.
+    ///
+    /// # Errors
+    /// Nothing, and why.
+    fn allowance(&self, caller: &Caller) -> Result<Allowance, Cause>;
+}
+
+/// Programs, their shares and flows.
+#[derive(Debug)]
+pub struct Service<P, J> {
+    ports: P,
+    judge: J,
+    /// Cookie of the agent's network namespace.
+    namespace: u64,
+    /// Sees the programs of all users.
+    own_uid: u32,
+    programs: BTreeMap<ProgramId, Program>,
+    shares: BTreeMap<u32, Share>,
+    flows: Flows,
+    next_share: u32,
+}
+
+impl<P: Ports, J: Judge> Service<P, J> {
+    /// Without programs.
+    pub fn new(ports: P, judge: J, namespace: u64, own_uid: u32) -> Self {
+        let (programs, shares) = (BTreeMap::new(), BTreeMap::new());
+        Service { ports, judge, namespace, own_uid, programs, shares, flows: Flows::default(), next_share: 1 }
+    }
+
+    /// The ports.
+    pub fn ports(&self) -> &P {
+        &self.ports
+    }
+
+    /// How many programs have said hello.
+    #[must_use]
+    pub fn programs(&self) -> usize {
+        self.programs.len()
+    }
+
+    /// A program that connected says hello.
+    ///
+    /// # Errors
+    /// It is not served: its connection ends.
+    pub fn hello(&mut self, id: ProgramId, caller: Caller, version: u16, name: ProgramName) -> Result<Answer, Cause> {
+        if version != VERSION {
+            return Err(Cause::WrongVersion { agent: VERSION });
+        }
+        let allowance = self.judge.allowance(&caller)?;
+        let of_user = self.programs.values().filter(|program| program.caller.uid == caller.uid).count();
+        at_most(of_user as u64 + 1, allowance.programs.into(), Limited::Programs {})?;
+        at_most(self.programs.len() as u64 + 1, PROGRAMS_MOST as u64, Limited::AllPrograms {})?;
+        self.programs.insert(id, Program { caller, name, allowance });
+        Ok(Answer::Welcome { version: VERSION })
+    }
+
+    /// A request of a program that has said hello.
+    pub fn handle(&mut self, id: ProgramId, request: Request, socket: Option<OwnedFd>) -> Outcome {
+        let done = match request {
+            Request::Hello { .. } => Err(Cause::NotGreeted {}),
+            Request::OpenShare { interface, memory_bytes } => self.open_share(id, interface, memory_bytes),
+            Request::CloseShare { share } => self.with_own_share(id, share, Self::close_share),
+            Request::OpenFlow { share, owner } => self.open_flow(id, share, owner, socket),
+            Request::CloseFlow { flow } => self.close_flow(id, flow),
+            Request::Forget { share } => self.with_own_share(id, share, Self::forget),
+            Request::Status { from } => Ok(self.status(id, from).into()),
+        };
+        done.unwrap_or_else(|cause| Answer::Refused { cause }.into())
+    }
+
+    /// A program's connection ended: all that it had is taken back.
+    pub fn gone(&mut self, id: ProgramId) {
+        let shares: Vec<u32> = self.shares_of(id).map(|(number, _)| number).collect();
+        shares.into_iter().for_each(|share| self.close_share(share));
+        self.programs.remove(&id);
+    }
+
+    /// Sockets were closed: their flows end, without a word to their programs, who closed them. `None`: nobody knows which, and no flow
+    /// can be left to its program.
+    pub fn closed(&mut self, sockets: Option<&[u64]>) -> Vec<(ProgramId, Answer)> {
+        let Some(cookies) = sockets else {
+            let cause = Cause::Port { words: Text::cut("the agent lost track of which sockets were closed") };
+            let ended = self.flows.all().into_iter().filter_map(|flow| Some((flow, self.end(flow)?.program)));
+            return ended
+                .map(|(flow, program)| (program, Answer::FlowRevoked { flow, cause: cause.clone() }))
+                .collect();
+        };
+        for cookie in cookies {
+            for flow in self.flows.of_socket(*cookie) {
+                self.end(flow);
+            }
+        }
+        Vec::new()
+    }
+
+    /// Ends the shares that the ports lost, and says who is to be told.
+    pub fn take_lost(&mut self) -> Vec<(ProgramId, Answer)> {
+        let mut events = Vec::new();
+        for (share, cause) in self.ports.take_lost() {
+            // Closed since.
+            let Some(program) = self.shares.get(&share).map(|share| share.program) else { continue };
+            self.close_share(share);
+            events.push((program, Answer::ShareRevoked { share, cause }));
+        }
+        events
+    }
+
+    fn program(&self, id: ProgramId) -> Result<&Program, Cause> {
+        self.programs.get(&id).ok_or(Cause::NotGreeted {})
+    }
+
+    fn own_share(&self, id: ProgramId, share: u32) -> Result<&Share, Cause> {
+        self.shares.get(&share).filter(|found| found.program == id).ok_or(Cause::NoSuchShare { share })
+    }
+
+    fn with_own_share(&mut self, id: ProgramId, share: u32, act: fn(&mut Self, u32)) -> Result<Outcome, Cause> {
+        self.own_share(id, share)?;
+        act(self, share);
+        Ok(Answer::Done {}.into())
+    }
+
+    fn shares_of(&self, id: ProgramId) -> impl Iterator<Item = (u32, &Share)> {
+        self.shares.iter().filter(move |(_, share)| share.program == id).map(|(number, share)| (*number, share))
+    }
+
+    fn uid_of(&self, id: ProgramId) -> Option<u32> {
+        self.programs.get(&id).map(|program| program.caller.uid)
+    }
+
+    fn shares_of_user(&self, uid: u32) -> impl Iterator<Item = (u32, &Share)> {
+        let is_of = move |(_, share): &(&u32, &Share)| self.uid_of(share.program) == Some(uid);
+        self.shares.iter().filter(is_of).map(|(number, share)| (*number, share))
+    }
+
+    fn open_share(&mut self, id: ProgramId, interface: InterfaceName, memory_bytes: u64) -> Result<Outcome, Cause> {
+        let program = self.program(id)?;
+        let (uid, allowance) = (program.caller.uid, &program.allowance);
+        if !allowance.has_interface(interface.as_str()) {
+            return Err(Cause::InterfaceNotAllowed { uid, interface });
+        }
+        let others = self.shares.values().filter(|share| share.interface == interface);
+        if let Some(other) = others.filter_map(|share| self.uid_of(share.program)).find(|other| *other != uid) {
+            return Err(Cause::InterfaceOfOtherUser { interface, uid: other });
+        }
+        let of_user = self.shares_of_user(uid);
+        let (count, had_bytes) =
+            of_user.fold((0, 0), |(count, bytes), (_, share)| (count + 1, bytes + share.memory_bytes));
+        at_most(count + 1, allowance.shares.into(), Limited::Shares {})?;
+        let memory_most_bytes = allowance.memory_bytes.saturating_sub(had_bytes);
+        let share = self.next_share;
+        let wanted = Wanted { share, uid, interface: interface.as_str().to_owned(), memory_bytes, memory_most_bytes };
+        let limit_bytes = allowance.memory_bytes;
+        let opened = self.ports.open_share(&wanted)?;
+        self.next_share += 1;
+        if opened.memory_bytes > memory_most_bytes {
+            self.ports.close_share(share);
+            return Err(Cause::LimitReached { what: Limited::MemoryBytes {}, most: limit_bytes });
+        }
+        let (memory_bytes, ifindex) = (opened.memory_bytes, opened.ifindex);
+        self.shares.insert(share, Share { program: id, interface, ifindex, memory_bytes });
+        let answer = Answer::ShareOpened { share, memory_bytes, description: opened.description };
+        Ok(Outcome { answer, descriptors: opened.descriptors, events: Vec::new() })
+    }
+
+    /// With its flows.
+    fn close_share(&mut self, share: u32) {
+        self.forget(share);
+        self.shares.remove(&share);
+        self.ports.close_share(share);
+    }
+
+    fn forget(&mut self, share: u32) {
+        for flow in self.flows.of_share(share) {
+            self.end(flow);
+        }
+    }
+
+    /// Gives a flow's frames to the kernel.
+    fn end(&mut self, flow: u32) -> Option<Flow> {
+        let ended = self.flows.remove(flow)?;
+        self.ports.close_flow(ended.share, &ended.addresses, ended.owner);
+        Some(ended)
+    }
+
+    fn open_flow(
+        &mut self,
+        id: ProgramId,
+        share: u32,
+        owner: FlowOwner,
+        socket: Option<OwnedFd>,
+    ) -> Result<Outcome, Cause> {
+        let program = self.program(id)?;
+        let (uid, most) = (program.caller.uid, program.allowance.flows);
+        let ifindex = self.own_share(id, share)?.ifindex;
+        let socket = socket.ok_or(Cause::WrongDescriptors { found: 0, wanted: 1 })?;
+        let shadow = Shadow::read(socket.as_fd(), self.namespace)?;
+        drop(socket);
+        if shadow.ifindex != 0 && shadow.ifindex != ifindex {
+            return Err(Cause::OtherInterface { ifindex: shadow.ifindex });
+        }
+        if shadow.addresses.remote.is_none() && owner != (FlowOwner::Share {}) {
+            return Err(Cause::NotConnected {});
+        }
+        let count: usize = self.shares_of_user(uid).map(|(number, _)| self.flows.count(number)).sum();
+        at_most(count as u64 + 1, most.into(), Limited::Flows {})?;
+        let wanted = Flow { program: id, uid, share, ifindex, addresses: shadow.addresses, owner, shadow };
+        let (revoked, refused) = match self.flows.judge(&wanted) {
+            Verdict::Open { stale } => (stale, None),
+            Verdict::Kernel { others, cause } => (others, Some(cause)),
+            Verdict::OpenAlready { flow } => return Err(Cause::FlowOpenAlready { flow }),
+        };
+        let pid = self.program(id)?.caller.pid;
+        let events = revoked.into_iter().filter_map(|(flow, why)| {
+            let ended = self.end(flow)?;
+            Some((ended.program, Answer::FlowRevoked { flow, cause: why.cause(pid) }))
+        });
+        let events = events.collect();
+        if let Some(why) = refused {
+            let pid = self.programs.get(&why.program).map_or(0, |program| program.caller.pid);
+            return Ok(Outcome {
+                answer: Answer::Refused { cause: why.why.cause(pid) },
+                descriptors: Vec::new(),
+                events,
+            });
+        }
+        let opened = self.ports.open_flow(share, &shadow.addresses, owner);
+        let answer = match opened {
+            Ok(()) => Answer::FlowOpened { flow: self.flows.insert(wanted), addresses: shadow.addresses },
+            Err(cause) => Answer::Refused { cause },
+        };
+        Ok(Outcome { answer, descriptors: Vec::new(), events })
+    }
+
+    fn close_flow(&mut self, id: ProgramId, flow: u32) -> Result<Outcome, Cause> {
+        let is_own = self.flows.get(flow).is_some_and(|found| found.program == id);
+        if !is_own {
+            return Err(Cause::NoSuchFlow { flow });
+        }
+        self.end(flow);
+        Ok(Answer::Done {}.into())
+    }
+
+    /// As many programs as fit into an answer, from a number on.
+    fn status(&self, id: ProgramId, from: u32) -> Answer {
+        let own = self.uid_of(id);
+        let may_see =
+            |program: &Program| own == Some(0) || own == Some(self.own_uid) || own == Some(program.caller.uid);
+        let (mut programs, mut next, mut left_bytes) = (Vec::new(), None, MESSAGE_MOST_BYTES / 2);
+        for (&other, program) in self.programs.range(from..).filter(|(_, program)| may_see(program)) {
+            let status = self.status_of(other, program);
+            // A name and a share take less than this.
+            let len_bytes = 128 + status.shares.len() * 32;
+            if len_bytes > left_bytes {
+                next = Some(other);
+                break;
+            }
+            left_bytes -= len_bytes;
+            programs.push(status);
+        }
+        Answer::Programs { programs, next }
+    }
+
+    fn status_of(&self, id: ProgramId, program: &Program) -> ProgramStatus {
+        const SHARES_SHOWN: usize = 64;
+        let of_share = |(share, found): (u32, &Share)| ShareStatus {
+            share,
+            interface: found.interface.clone(),
+            flows: self.flows.count(share) as u32,
+        };
+        ProgramStatus {
+            pid: program.caller.pid,
+            uid: program.caller.uid,
+            name: program.name.clone(),
+            memory_bytes: self.shares_of(id).map(|(_, share)| share.memory_bytes).sum(),
+            shares: self.shares_of(id).take(SHARES_SHOWN).map(of_share).collect(),
+        }
+    }
+}
+
+fn at_most(wanted: u64, most: u64, what: Limited) -> Result<(), Cause> {
+    if wanted > most { Err(Cause::LimitReached { what, most }) } else { Ok(()) }
+}
+
+/// A cause in the agent's own words.
+pub(crate) fn malformed(words: &impl ToString) -> Cause {
+    Cause::Malformed { words: Text::cut(&words.to_string()) }
+}
+
+#[cfg(test)]
+mod tests;

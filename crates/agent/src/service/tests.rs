@@ -1,0 +1,253 @@
+use std::net::UdpSocket;
+use std::os::fd::AsFd;
+
+use nearwire_sys::socket::netns_cookie;
+use rustix::net::sockopt::{set_socket_reuseaddr, set_socket_reuseport};
+use rustix::net::{AddressFamily, SocketType, bind, socket};
+
+use super::*;
+use crate::ports::in_memory::InMemoryPorts;
+
+/// Everybody but user 9 may have little.
+struct Little;
+
+impl Judge for Little {
+    fn allowance(&self, caller: &Caller) -> Result<Allowance, Cause> {
+        let interfaces = if caller.uid == 0 { vec![] } else { vec!["eth1".to_owned()] };
+        let allowance = Allowance { interfaces, memory_bytes: 100, shares: 3, flows: 3, programs: 2 };
+        if caller.uid == 9 { Err(Cause::UserNotAllowed { uid: 9 }) } else { Ok(allowance) }
+    }
+}
+
+struct Bed {
+    service: Service<InMemoryPorts, Little>,
+    ports: InMemoryPorts,
+}
+
+impl Bed {
+    fn new() -> Bed {
+        let ports = InMemoryPorts::new(&["eth0", "eth1"]);
+        let namespace = netns_cookie(UdpSocket::bind("127.0.0.1:0").unwrap()).unwrap();
+        Bed { service: Service::new(ports.clone(), Little, namespace, 0), ports }
+    }
+
+    fn hello(&mut self, id: ProgramId, uid: u32) -> Result<Answer, Cause> {
+        let caller = Caller { pid: id + 100, uid, groups: vec![] };
+        self.service.hello(id, caller, VERSION, Text::cut("a program"))
+    }
+
+    fn ask(&mut self, id: ProgramId, request: Request) -> Answer {
+        self.service.handle(id, request, None).answer
+    }
+
+    /// A program with a share on eth1.
+    fn program(&mut self, id: ProgramId, uid: u32) -> u32 {
+        self.hello(id, uid).unwrap();
+        self.share(id, "eth1", 10).unwrap()
+    }
+
+    fn share(&mut self, id: ProgramId, interface: &str, memory_bytes: u64) -> Result<u32, Cause> {
+        match self.ask(id, Request::OpenShare { interface: Text::cut(interface), memory_bytes }) {
+            Answer::ShareOpened { share, .. } => Ok(share),
+            Answer::Refused { cause } => Err(cause),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn flow(&mut self, id: ProgramId, share: u32, socket: impl AsFd) -> (Result<u32, Cause>, Vec<(u32, Answer)>) {
+        let request = Request::OpenFlow { share, owner: FlowOwner::Share {} };
+        let outcome = self.service.handle(id, request, Some(socket.as_fd().try_clone_to_owned().unwrap()));
+        let flow = match outcome.answer {
+            Answer::FlowOpened { flow, .. } => Ok(flow),
+            Answer::Refused { cause } => Err(cause),
+            other => panic!("{other:?}"),
+        };
+        (flow, outcome.events)
+    }
+
+    /// The shares that have flows of the ports, in order.
+    fn owners(&self) -> Vec<u32> {
+        self.ports.flows().iter().map(|(share, ..)| *share).collect()
+    }
+}
+
+fn any() -> UdpSocket {
+    UdpSocket::bind("127.0.0.1:0").unwrap()
+}
+
+/// A socket bound to a port that others may be bound to.
+fn reusing(port: u16, address: bool) -> UdpSocket {
+    let made = socket(AddressFamily::INET, SocketType::DGRAM, None).unwrap();
+    if address { set_socket_reuseaddr(&made, true) } else { set_socket_reuseport(&made, true) }.unwrap();
+    bind(&made, &std::net::SocketAddrV4::new([127, 0, 0, 1].into(), port)).unwrap();
+    UdpSocket::from(made)
+}
+
+#[test]
+fn program_gone_leaves_nothing() {
+    let mut bed = Bed::new();
+    let (first, second) = (bed.program(1, 0), bed.program(2, 0));
+    bed.flow(1, first, any()).0.unwrap();
+    bed.flow(2, second, any()).0.unwrap();
+    bed.service.gone(1);
+    assert_eq!((bed.ports.shares(), bed.owners()), (vec![second], vec![second]));
+    bed.service.gone(2);
+    assert_eq!((bed.ports.shares(), bed.owners(), bed.service.programs()), (vec![], vec![], 0));
+}
+
+#[test]
+fn limits_of_a_user_count_all_his_programs() {
+    let mut bed = Bed::new();
+    let (share, _) = (bed.program(1, 5), bed.program(2, 5));
+    let refused = |what, most| Err(Cause::LimitReached { what, most });
+    assert_eq!(bed.hello(3, 5), refused(Limited::Programs {}, 2));
+    bed.share(1, "eth1", 1000).unwrap();
+    assert_eq!(bed.share(2, "eth1", 0), refused(Limited::Shares {}, 3).map(|_: Answer| 0));
+    for _ in 0..3 {
+        bed.flow(1, share, any()).0.unwrap();
+    }
+    assert_eq!(bed.flow(1, share, any()).0, refused(Limited::Flows {}, 3).map(|_: Answer| 0));
+    let Answer::Programs { programs, .. } = bed.ask(2, Request::Status { from: 0 }) else { panic!("no status") };
+    assert_eq!(programs.iter().map(|program| program.memory_bytes).sum::<u64>(), 100, "what is left is given");
+}
+
+#[test]
+fn users_have_what_the_rules_say_and_no_interface_together() {
+    let mut bed = Bed::new();
+    assert_eq!(bed.hello(1, 9), Err(Cause::UserNotAllowed { uid: 9 }));
+    bed.program(2, 5);
+    let interface = Text::cut("eth0");
+    assert_eq!(bed.share(2, "eth0", 1), Err(Cause::InterfaceNotAllowed { uid: 5, interface }));
+    bed.hello(3, 6).unwrap();
+    let interface = Text::cut("eth1");
+    assert_eq!(bed.share(3, "eth1", 1), Err(Cause::InterfaceOfOtherUser { interface, uid: 5 }));
+    bed.service.gone(2);
+    bed.share(3, "eth1", 1).unwrap();
+}
+
+#[test]
+fn shares_and_flows_of_others_are_out_of_reach() {
+    let mut bed = Bed::new();
+    let (own, other) = (bed.program(1, 0), bed.program(2, 0));
+    let flow = bed.flow(2, other, any()).0.unwrap();
+    assert_eq!(bed.flow(1, other, any()).0, Err(Cause::NoSuchShare { share: other }));
+    for (request, cause) in [
+        (Request::CloseShare { share: other }, Cause::NoSuchShare { share: other }),
+        (Request::Forget { share: other }, Cause::NoSuchShare { share: other }),
+        (Request::CloseFlow { flow }, Cause::NoSuchFlow { flow }),
+    ] {
+        assert_eq!(bed.ask(1, request), Answer::Refused { cause });
+    }
+    assert_eq!((bed.ports.shares(), bed.owners()), (vec![own, other], vec![other]));
+}
+
+#[test]
+fn socket_of_two_programs_goes_to_the_kernel() {
+    let mut bed = Bed::new();
+    let (first, second) = (bed.program(1, 0), bed.program(2, 0));
+    let socket = any();
+    let flow = bed.flow(1, first, &socket).0.unwrap();
+    assert_eq!(bed.flow(1, first, &socket).0, Err(Cause::FlowOpenAlready { flow }));
+    let (refused, events) = bed.flow(2, second, &socket);
+    assert_eq!(refused, Err(Cause::SocketShared { pid: 101 }));
+    assert_eq!(events, [(1, Answer::FlowRevoked { flow, cause: Cause::SocketShared { pid: 102 } })]);
+    assert!(bed.owners().is_empty());
+}
+
+#[test]
+fn sockets_of_a_group_each_have_the_flow_unless_their_users_differ() {
+    let mut bed = Bed::new();
+    let (first, second) = (bed.program(1, 0), bed.program(2, 0));
+    let one = reusing(0, false);
+    let other = reusing(one.local_addr().unwrap().port(), false);
+    bed.flow(1, first, &one).0.unwrap();
+    bed.flow(2, second, &other).0.unwrap();
+    assert_eq!(bed.owners(), [first, second]);
+}
+
+#[test]
+fn sockets_that_reuse_an_address_go_to_the_kernel() {
+    let mut bed = Bed::new();
+    let (first, second) = (bed.program(1, 0), bed.program(2, 0));
+    let one = reusing(0, true);
+    let other = reusing(one.local_addr().unwrap().port(), true);
+    let flow = bed.flow(1, first, &one).0.unwrap();
+    let (refused, events) = bed.flow(2, second, &other);
+    assert_eq!(refused, Err(Cause::AddressShared { pid: 101 }));
+    assert_eq!(events, [(1, Answer::FlowRevoked { flow, cause: Cause::AddressShared { pid: 102 } })]);
+    assert!(bed.owners().is_empty());
+}
+
+#[test]
+fn flow_of_a_socket_that_was_closed_is_the_next_ones() {
+    let mut bed = Bed::new();
+    let (first, second) = (bed.program(1, 0), bed.program(2, 0));
+    let socket = any();
+    let address = socket.local_addr().unwrap();
+    let stale = bed.flow(1, first, &socket).0.unwrap();
+    drop(socket);
+    // Of every address: it overlaps the other one.
+    let next = UdpSocket::bind(("0.0.0.0", address.port())).unwrap();
+    let (opened, events) = bed.flow(2, second, &next);
+    opened.unwrap();
+    assert_eq!(events, [(1, Answer::FlowRevoked { flow: stale, cause: Cause::AddressShared { pid: 102 } })]);
+    assert_eq!(bed.owners(), [second]);
+}
+
+#[test]
+fn socket_that_the_kernel_tells_closed_has_no_flow() {
+    let mut bed = Bed::new();
+    let share = bed.program(1, 0);
+    let (one, other) = (any(), any());
+    bed.flow(1, share, &one).0.unwrap();
+    let flow = bed.flow(1, share, &other).0.unwrap();
+    let cookie = rustix::net::sockopt::socket_cookie(&one).unwrap();
+    assert!(bed.service.closed(Some(&[cookie, 1 << 60])).is_empty());
+    assert_eq!(bed.owners(), [share]);
+    let told = bed.service.closed(None);
+    assert!(matches!(&told[..], [(1, Answer::FlowRevoked { flow: told, .. })] if *told == flow), "{told:?}");
+    assert!(bed.owners().is_empty());
+}
+
+#[test]
+fn connected_socket_has_its_exact_flow_alone_and_may_leave_it_to_the_kernel() {
+    let mut bed = Bed::new();
+    let share = bed.program(1, 0);
+    let (socket, peer) = (any(), any());
+    let kernel = || Request::OpenFlow { share, owner: FlowOwner::Kernel {} };
+    let copy = || Some(socket.as_fd().try_clone_to_owned().unwrap());
+    let refused = bed.service.handle(1, kernel(), copy()).answer;
+    assert_eq!(refused, Answer::Refused { cause: Cause::NotConnected {} });
+    socket.connect(peer.local_addr().unwrap()).unwrap();
+    let opened = bed.service.handle(1, kernel(), copy()).answer;
+    let Answer::FlowOpened { addresses, .. } = opened else { panic!("{opened:?}") };
+    assert_eq!(addresses.remote, Some(peer.local_addr().unwrap()));
+    assert_eq!(bed.ports.flows(), [(share, addresses, FlowOwner::Kernel {})]);
+}
+
+#[test]
+fn interface_gone_takes_its_shares_and_tells_their_programs() {
+    let mut bed = Bed::new();
+    let (first, second) = (bed.program(1, 0), bed.program(2, 0));
+    let kept = bed.share(2, "eth0", 1).unwrap();
+    bed.flow(1, first, any()).0.unwrap();
+    bed.ports.remove("eth1");
+    let told = bed.service.take_lost();
+    let cause = Cause::InterfaceGone { interface: Text::cut("eth1") };
+    let revoked = |id, share| (id, Answer::ShareRevoked { share, cause: cause.clone() });
+    assert_eq!(told, [revoked(1, first), revoked(2, second)]);
+    assert_eq!((bed.ports.shares(), bed.owners()), (vec![kept], vec![]));
+}
+
+#[test]
+fn status_shows_a_user_his_own_programs_and_root_all_of_them() {
+    let mut bed = Bed::new();
+    for (id, uid) in [(1, 0), (2, 5), (3, 6)] {
+        bed.hello(id, uid).unwrap();
+    }
+    let mut seen = |id| match bed.ask(id, Request::Status { from: 0 }) {
+        Answer::Programs { programs, next: None } => programs.iter().map(|program| program.uid).collect::<Vec<_>>(),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!((seen(1), seen(2), seen(3)), (vec![0, 5, 6], vec![5], vec![6]));
+}

@@ -1,0 +1,346 @@
+//! Programs of all kinds at an agent with ports in memory: ordinary users, wrong ones, and such as are killed.
+
+use std::io::{BufRead, BufReader};
+use std::net::{TcpListener, UdpSocket};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use nearwire_agent::client::{Client, ClientError};
+use nearwire_agent::connection::{Connection, Listener};
+use nearwire_agent::life::{Ended, serve};
+use nearwire_agent::message::{Answer, Cause, FlowOwner, ProgramName, Request, VERSION};
+use nearwire_agent::ports::in_memory::InMemoryPorts;
+use nearwire_agent::server::Stay;
+use nearwire_lab::Namespace;
+use rustix::net::{AddressFamily, SocketType};
+
+const NOBODY: u32 = 65_534;
+/// What this program does when it is started as a peer.
+const ROLE: &str = "NEARWIRE_TEST_PEER";
+
+/// An agent in a namespace of its own; it ends when the last program is gone.
+struct Bed {
+    inside: Namespace,
+    ports: InMemoryPorts,
+    rights: tempfile::NamedTempFile,
+    agent: JoinHandle<Ended>,
+}
+
+impl Bed {
+    /// `None` where namespaces cannot be had, which is said.
+    fn new(rights: &str) -> Option<Bed> {
+        let inside = namespace()?;
+        let ports = InMemoryPorts::new(&["eth1"]);
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), rights).unwrap();
+        let (of_agent, path) = (ports.clone(), file.path().to_owned());
+        let (ready, is_ready) = std::sync::mpsc::channel();
+        let agent = inside.enter(|| {
+            std::thread::spawn(move || {
+                let stay = Stay::Linger(Duration::from_millis(500));
+                serve(of_agent, &path, stay, || ready.send(()).unwrap()).unwrap()
+            })
+        });
+        is_ready.recv().unwrap();
+        Some(Bed { inside, ports, rights: file, agent: agent.unwrap() })
+    }
+
+    fn client(&self) -> Client {
+        self.inside.enter(|| Client::connect("test").unwrap()).unwrap()
+    }
+
+    fn connection(&self) -> Connection {
+        let connection = self.inside.enter(|| Connection::open().unwrap()).unwrap();
+        connection.set_receive_timeout(Some(Duration::from_secs(20))).unwrap();
+        connection
+    }
+
+    fn socket(&self) -> UdpSocket {
+        self.inside.enter(|| UdpSocket::bind("0.0.0.0:0").unwrap()).unwrap()
+    }
+
+    /// This program again, inside, as a user and in a role.
+    fn peer(&self, uid: u32, role: &str) -> Child {
+        // Whoever it runs as can read it below /proc, wherever it lies.
+        let mut command = Command::new("/proc/self/exe");
+        command.args(["--exact", "as_a_peer", "--ignored", "--nocapture"]).env(ROLE, role);
+        command.uid(uid).gid(uid).stdout(Stdio::piped());
+        self.inside.enter(|| command.spawn().unwrap()).unwrap()
+    }
+
+    /// Every program is gone, nothing is left, and the agent ends.
+    fn end(self) {
+        wait_until("the agent takes everything back", || self.ports.shares().is_empty());
+        assert!(self.ports.flows().is_empty(), "{:?}", self.ports.flows());
+        assert_eq!(self.agent.join().unwrap(), Ended::Done);
+    }
+}
+
+fn namespace() -> Option<Namespace> {
+    Namespace::new()
+        .inspect_err(|error| {
+            assert!(std::env::var_os("NEARWIRE_REQUIRE").is_none(), "{error}");
+            println!("SKIP {error}");
+        })
+        .ok()
+}
+
+fn wait_until(what: &str, is_so: impl Fn() -> bool) {
+    let until = Instant::now() + Duration::from_secs(20);
+    while !is_so() {
+        assert!(Instant::now() < until, "{what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// What a peer says, without what the test harness says around it.
+fn said(mut peer: Child) -> String {
+    let line = word(&mut peer);
+    assert!(peer.wait().unwrap().success());
+    line
+}
+
+fn word(peer: &mut Child) -> String {
+    let stdout = peer.stdout.as_mut().unwrap();
+    let mut lines = BufReader::new(stdout).lines().map(Result::unwrap);
+    let line = lines.find_map(|line| line.split_once("PEER ").map(|(_, said)| said.to_owned()));
+    line.expect("the peer says something")
+}
+
+/// Not a test: what this program does as a peer.
+#[test]
+#[ignore = "it is started by the others"]
+fn as_a_peer() {
+    match std::env::var(ROLE).unwrap_or_default().as_str() {
+        "connect" => match Client::connect("peer") {
+            Ok(mut client) => {
+                let share = client.open_share("eth1", 1 << 20).map(|share| share.memory_bytes);
+                println!("PEER {share:?} {}", client.status().unwrap().len());
+            }
+            Err(error) => println!("PEER {error}"),
+        },
+        "squat" => {
+            let listener = Listener::bind().unwrap();
+            println!("PEER has it");
+            std::thread::sleep(Duration::from_secs(600));
+            drop(listener);
+        }
+        "live" => {
+            let mut client = Client::connect("peer").unwrap();
+            println!("PEER lives");
+            for round in 0u32.. {
+                let share = client.open_share("eth1", 0).unwrap().share;
+                let sockets: Vec<_> = (0..4).map(|_| UdpSocket::bind("0.0.0.0:0").unwrap()).collect();
+                for socket in &sockets {
+                    client.open_flow(share, FlowOwner::Share {}, socket).unwrap();
+                }
+                if round % 3 == 0 {
+                    client.close_share(share).unwrap();
+                } else if round > 6 {
+                    std::thread::sleep(Duration::from_secs(600));
+                }
+                std::mem::forget(sockets);
+            }
+        }
+        // Without a role: somebody runs all ignored tests.
+        _ => {}
+    }
+}
+
+#[test]
+fn ordinary_user_is_served_where_the_file_names_him_alone() {
+    let Some(bed) = Bed::new("") else { return };
+    let keeper = bed.client();
+    assert!(said(bed.peer(NOBODY, "connect")).contains("user 65534 may not use the agent"));
+    let write = |text: &str| std::fs::write(bed.rights.path(), text).unwrap();
+    write("[[allow]]\ngroups = [65534]\nmemory_mib = 0");
+    assert_eq!(said(bed.peer(NOBODY, "connect")), "Ok(0) 1", "he sees his own program alone");
+    write("[[allow]]\nusers = [65534]\ninterfaces = [\"eth2\"]");
+    assert!(said(bed.peer(NOBODY, "connect")).contains("InterfaceNotAllowed"));
+    write("[[allow]]\nusers = [65533]\n[[allow]]\nusers = [65534]");
+    assert_eq!(said(bed.peer(NOBODY, "connect")), "Ok(1048576) 1");
+    write("[[allow]\nusers = [65534]");
+    assert!(said(bed.peer(NOBODY, "connect")).contains("file of rights cannot be used"));
+    drop(keeper);
+    bed.end();
+}
+
+#[test]
+fn agent_of_a_stranger_is_not_believed() {
+    let Some(inside) = namespace() else { return };
+    let agent = InMemoryPorts::new(&[]);
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let bed = Bed { inside, ports: agent, rights: file, agent: std::thread::spawn(|| Ended::Done) };
+    let mut squatter = bed.peer(NOBODY, "squat");
+    assert_eq!(word(&mut squatter), "has it");
+    let refused = bed.inside.enter(|| Client::connect("test")).unwrap();
+    let pid = squatter.id();
+    assert!(matches!(refused, Err(ClientError::Untrusted { uid: NOBODY, own_uid: 0, pid: found }) if found == pid));
+    squatter.kill().unwrap();
+    squatter.wait().unwrap();
+}
+
+#[test]
+fn descriptor_that_is_no_right_to_a_flow_is_refused_with_the_reason() {
+    let Some(bed) = Bed::new("") else { return };
+    let (mut client, Some(other)) = (bed.client(), namespace()) else { return };
+    let share = client.open_share("eth1", 0).unwrap().share;
+    let mut refusal = |socket: BorrowedFd<'_>| match client.open_flow(share, FlowOwner::Share {}, socket) {
+        Err(ClientError::Refused(cause)) => cause,
+        other => panic!("{other:?}"),
+    };
+    let unbound = bed.inside.enter(|| rustix::net::socket(AddressFamily::INET, SocketType::DGRAM, None).unwrap());
+    assert_eq!(refusal(unbound.unwrap().as_fd()), Cause::NotBound {});
+    let tcp = bed.inside.enter(|| TcpListener::bind("0.0.0.0:0").unwrap()).unwrap();
+    assert_eq!(refusal(tcp.as_fd()), Cause::WrongSocket { domain: 2, kind: 1, protocol: 6 });
+    let foreign = other.enter(|| UdpSocket::bind("0.0.0.0:0").unwrap()).unwrap();
+    assert_eq!(refusal(foreign.as_fd()), Cause::OtherNamespace {});
+    // What is no socket at all ends the connection.
+    let file = std::fs::File::open("/proc/self/status").unwrap();
+    assert_eq!(refusal(file.as_fd()), Cause::NotASocket {});
+    wait_until("the agent ends the connection", || bed.ports.shares().is_empty());
+    bed.end();
+}
+
+#[test]
+fn flow_is_the_one_that_the_socket_is_bound_to_and_ends_with_the_socket() {
+    let Some(bed) = Bed::new("") else { return };
+    let mut client = bed.client();
+    let share = client.open_share("eth1", 0).unwrap().share;
+    let (socket, kept) = (bed.socket(), bed.socket());
+    for socket in [&socket, &kept] {
+        let (_, addresses) = client.open_flow(share, FlowOwner::Share {}, socket).unwrap();
+        assert_eq!(addresses.local, socket.local_addr().unwrap());
+    }
+    drop(socket);
+    wait_until("the flow of the closed socket ends", || bed.ports.flows().len() == 1);
+    assert_eq!(bed.ports.flows()[0].1.local, kept.local_addr().unwrap());
+    drop(client);
+    bed.end();
+}
+
+#[test]
+fn interface_gone_is_an_event() {
+    let Some(bed) = Bed::new("") else { return };
+    let mut client = bed.client();
+    let share = client.open_share("eth1", 0).unwrap().share;
+    assert_eq!(client.take_events().unwrap(), []);
+    bed.ports.remove("eth1");
+    wait_until("the agent closes the share", || bed.ports.shares().is_empty());
+    let until = Instant::now() + Duration::from_secs(20);
+    let events = loop {
+        let events = client.take_events().unwrap();
+        assert!(Instant::now() < until);
+        if !events.is_empty() {
+            break events;
+        }
+    };
+    assert!(
+        matches!(&events[..], [Answer::ShareRevoked { share: told, cause: Cause::InterfaceGone { .. } }] if *told == share)
+    );
+    drop(client);
+    bed.end();
+}
+
+fn hello() -> Vec<u8> {
+    Request::Hello { version: VERSION, name: ProgramName::cut("raw") }.to_bytes(1)
+}
+
+/// The answer, and then the end of the connection.
+fn last_words(connection: &Connection) -> Cause {
+    let packet = connection.receive().unwrap();
+    let (Answer::Refused { cause }, _) = Answer::from_bytes(&packet.bytes).unwrap() else { panic!("{packet:?}") };
+    let end = connection.receive();
+    assert!(end.as_ref().map_or(true, |packet| packet.bytes.is_empty()), "{end:?}");
+    cause
+}
+
+#[test]
+fn garbage_ends_its_own_connection_and_no_other() {
+    let Some(bed) = Bed::new("") else { return };
+    let mut client = bed.client();
+    let share = client.open_share("eth1", 0).unwrap().share;
+    let garbage: [Vec<u8>; 6] =
+        [vec![0], vec![0xff; 100], vec![1; 32 * 1024], vec![0; 40_000], Answer::Done {}.to_bytes(1), vec![7, 0, 0, 0]];
+    for bytes in &garbage {
+        let connection = bed.connection();
+        connection.send(bytes, &[]).unwrap();
+        assert!(matches!(last_words(&connection), Cause::Malformed { .. }), "{bytes:?}");
+        let connection = bed.connection();
+        connection.send(&hello(), &[]).unwrap();
+        connection.receive().unwrap();
+        connection.send(bytes, &[]).unwrap();
+        assert!(matches!(last_words(&connection), Cause::Malformed { .. }), "{bytes:?}");
+    }
+    let early = bed.connection();
+    early.send(&Request::Status { from: 0 }.to_bytes(1), &[]).unwrap();
+    assert_eq!(last_words(&early), Cause::NotGreeted {});
+    let older = bed.connection();
+    older.send(&Request::Hello { version: 0, name: ProgramName::cut("") }.to_bytes(1), &[]).unwrap();
+    assert_eq!(last_words(&older), Cause::WrongVersion { agent: VERSION });
+    let many = bed.connection();
+    let file = std::fs::File::open("/dev/null").unwrap();
+    many.send(&hello(), &vec![file.as_fd(); 200]).unwrap();
+    assert_eq!(last_words(&many), Cause::WrongDescriptors { found: 200, wanted: 0 });
+    client.open_flow(share, FlowOwner::Share {}, bed.socket()).unwrap();
+    drop(client);
+    bed.end();
+}
+
+#[test]
+fn peer_that_floods_and_does_not_read_keeps_nobody_waiting() {
+    let Some(bed) = Bed::new("") else { return };
+    let mut client = bed.client();
+    let flooding = bed.connection();
+    flooding.set_nonblocking(true).unwrap();
+    flooding.send(&hello(), &[]).unwrap();
+    let silent = bed.connection();
+    let request = Request::Status { from: 0 }.to_bytes(2);
+    let (mut longest, mut sent) = (Duration::ZERO, 0);
+    for _ in 0..200 {
+        while flooding.send(&request, &[]).is_ok() {
+            sent += 1;
+        }
+        let start = Instant::now();
+        client.status().unwrap();
+        longest = longest.max(start.elapsed());
+    }
+    println!("{sent} requests of a flood; the longest answer to another took {longest:?}");
+    assert!(sent > 100 && longest < Duration::from_secs(1), "{sent} {longest:?}");
+    // Who says nothing is not kept for ever.
+    assert!(silent.receive().unwrap().bytes.is_empty());
+    drop((flooding, client));
+    bed.end();
+}
+
+#[test]
+fn programs_killed_at_any_moment_leave_nothing() {
+    let Some(bed) = Bed::new("") else { return };
+    let keeper = bed.client();
+    for round in 0..4 {
+        let mut peers: Vec<Child> = (0..6).map(|_| bed.peer(0, "live")).collect();
+        for (at, peer) in peers.iter_mut().enumerate() {
+            word(peer);
+            std::thread::sleep(Duration::from_micros(300 * (at as u64 * 7 + round) % 3000));
+            peer.kill().unwrap();
+            peer.wait().unwrap();
+        }
+        wait_until("shares and flows are taken back", || bed.ports.shares().is_empty() && bed.ports.flows().is_empty());
+    }
+    drop(keeper);
+    bed.end();
+}
+
+#[test]
+fn second_agent_finds_the_first() {
+    let Some(bed) = Bed::new("") else { return };
+    let again = bed.inside.enter(|| {
+        serve(InMemoryPorts::new(&[]), Path::new("/none"), Stay::Forever, || panic!("two agents in one namespace"))
+    });
+    assert_eq!(again.unwrap().unwrap(), Ended::Taken);
+    bed.end();
+}
