@@ -1,5 +1,7 @@
 //! The agent's life: started by many at once, killed, left alone; what it takes while it waits.
 
+#![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
+
 mod common;
 
 use std::fs;
