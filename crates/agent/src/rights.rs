@@ -254,7 +254,8 @@ mod tests {
 
     #[test]
     fn first_rule_that_names_user_or_group_decides() {
-        let table: [(u32, &[u32], Option<(u64, u32)>); 7] = [
+        type Given = Option<(u64, u32)>;
+        let table: [(u32, &[u32], Given); 7] = [
             (0, &[], Some((8 << 20, 2))),
             (1001, &[50], Some((8 << 20, 2))),
             (1002, &[], Some((64 << 20, 1024))),

@@ -1,4 +1,5 @@
 //! Programs of all kinds at an agent with ports in memory: ordinary users, wrong ones, and such as are killed.
+#![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
 use std::io::{BufRead, BufReader};
 use std::net::{TcpListener, UdpSocket};
