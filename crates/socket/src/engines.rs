@@ -1,6 +1,6 @@
 //! Several engines in a process, and sockets that move between them.
 //!
-//! The first engine founds the others: each has queues of its own on the same interfaces ([`XdpPort::share`]), a stack of its
+//! The first engine founds the others: each has queues of its own on the same interfaces ([`EnginePort::share`]), a stack of its
 //! own, and the sockets of one thread. Numbers of sockets and sets are given out by the first engine only, so they mean
 //! the same everywhere; in the tables of the others most places are empty.
 //!
@@ -16,18 +16,19 @@
 //!  sets      leave the table with all registrations, and enter the other
 //! ```
 //!
-//! A frame that the program in the kernel had decided on before, and that is in no ring [`SETTLED`] after, is lost, as one
+//! A frame that the program in the kernel had decided on before, and that is in no ring [`SETTLED_TICKS`] after, is lost, as one
 //! that finds a full ring.
 //!
-//! [`XdpPort::share`]: nearwire_frames::ports::xdp::XdpPort::share
+//! [`EnginePort::share`]: nearwire_frames::EnginePort::share
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::engine::Engine;
 use crate::epoll::SetId;
 use crate::epoll_sets::Sets;
+use crate::host::Host;
 use crate::id::SocketId;
 use crate::reason::Reason;
 use crate::send_run::Held;
@@ -36,8 +37,8 @@ use crate::udp_socket::{Accelerated, Service, UdpSocket};
 
 /// Engines that a process can have.
 pub const ENGINES_MOST: usize = nearwire_frames::steering::SHARES_MOST as usize;
-/// How long frames may be on their way to the ring that the filter said before.
-const SETTLED: Duration = Duration::from_micros(20);
+/// How long frames may be on their way to the ring that the filter said before: 20 us at 5 GHz, 100 at 1.
+const SETTLED_TICKS: u64 = 100_000;
 /// Uses by one thread that make a socket its own, the first time; twice as many after each move, so that two threads that
 /// take turns do not have it moved for ever.
 const USES: u32 = 64;
@@ -137,7 +138,7 @@ impl Usage {
     }
 }
 
-impl Sockets {
+impl<H: Host> Sockets<H> {
     /// What the calls since the last question ask for.
     #[inline]
     pub fn take_wish(&mut self) -> Wish {
@@ -223,7 +224,7 @@ impl Sockets {
     /// Whether several engines are wanted and can be at all.
     fn may_found(&self) -> bool {
         let is_captured = self.engine_ref().is_none_or(Engine::is_captured);
-        let is_late = self.founding_failed.is_none_or(|since| since.elapsed() > FOUND_AGAIN_AFTER);
+        let is_late = self.founding_failed_ns.is_none_or(|since_ns| self.now.since(since_ns) > FOUND_AGAIN_AFTER);
         is_late && !is_captured && self.config.engines != Some(1) && !self.inherits
     }
 
@@ -247,16 +248,16 @@ impl Sockets {
     /// Founds engine `number`, with ports on the interfaces that this one has. `None`: a port has no lane left, or the
     /// kernel refuses something.
     /// `held`: by which an engine of this number held datagrams back before.
-    pub fn found_engine(&mut self, number: u32, held: Option<Arc<Held>>) -> Option<Sockets> {
+    pub fn found_engine(&mut self, number: u32, held: Option<Arc<Held>>) -> Option<Sockets<H>> {
         let mut founded = self.try_to_found(number);
         if let (Some(founded), Some(held)) = (&mut founded, held) {
             founded.leaving.run.hold_by(held);
         }
-        self.founding_failed = if founded.is_none() { Some(Instant::now()) } else { None };
+        self.founding_failed_ns = founded.is_none().then_some(self.now.monotonic_ns());
         founded
     }
 
-    fn try_to_found(&mut self, number: u32) -> Option<Sockets> {
+    fn try_to_found(&mut self, number: u32) -> Option<Sockets<H>> {
         if self.config.engines.is_some_and(|most| number >= most) {
             return None;
         }
@@ -265,7 +266,7 @@ impl Sockets {
         let engine = self.engine()?.found(&config, &page).ok()?;
         self.founded += 1;
         self.page.set_engine_count(self.founded + 1);
-        let mut founded = Sockets::with_page(config, &self.program, page);
+        let mut founded = Sockets::with_page(self.host.clone(), config, &self.program, page);
         (founded.number, founded.engine) = (number, EngineState::Open(Box::new(engine)));
         founded.namespace = self.namespace;
         founded.sets = Sets::following();
@@ -274,7 +275,7 @@ impl Sockets {
     }
 
     /// Ends an engine that this one founded: it has no ports any more. All that it had has been moved.
-    pub fn take_back(&mut self, founded: &mut Sockets) {
+    pub fn take_back(&mut self, founded: &mut Sockets<H>) {
         self.take_freed(founded);
         if let (Some(engine), Some(other)) = (self.engine(), founded.engine())
             && engine.take_back(other)
@@ -362,7 +363,7 @@ impl Sockets {
     }
 
     /// Moves all to the first engine. `moved` hears of each while nobody else can.
-    pub fn move_all_to(&mut self, first: &mut Sockets, moved: impl FnMut(Moved)) {
+    pub fn move_all_to(&mut self, first: &mut Sockets<H>, moved: impl FnMut(Moved)) {
         let ids = (0..self.socket_count()).map(|index| SocketId::new(index as u32));
         let component =
             Component { sockets: ids.filter(|id| self.get(*id).is_some()).collect(), sets: self.sets.all() };
@@ -375,7 +376,7 @@ impl Sockets {
     }
 
     /// Numbers of what was closed elsewhere are free again.
-    fn take_freed(&mut self, other: &mut Sockets) {
+    fn take_freed(&mut self, other: &mut Sockets<H>) {
         for id in std::mem::take(&mut other.freed) {
             self.away.retain(|(of, _)| *of != id);
             self.free_place(id);
@@ -384,15 +385,15 @@ impl Sockets {
     }
 
     /// Moves a component to another engine. `moved` hears of each while nobody else can.
-    pub fn move_to(&mut self, to: &mut Sockets, component: &Component, mut moved: impl FnMut(Moved)) {
+    pub fn move_to(&mut self, to: &mut Sockets<H>, component: &Component, mut moved: impl FnMut(Moved)) {
         self.flush();
         to.flush();
         self.take_freed_if_first(to);
         for id in &component.sockets {
             self.move_flows(*id, to);
         }
-        let settled = Instant::now() + SETTLED;
-        while Instant::now() < settled {
+        let begun_ticks = self.host.ticks();
+        while self.host.ticks().wrapping_sub(begun_ticks) < SETTLED_TICKS {
             self.take_in_all_frames();
         }
         for id in &component.sockets {
@@ -409,14 +410,14 @@ impl Sockets {
         }
     }
 
-    fn take_freed_if_first(&mut self, to: &mut Sockets) {
+    fn take_freed_if_first(&mut self, to: &mut Sockets<H>) {
         if !self.is_branch() {
             self.take_freed(to);
         }
     }
 
     /// Frames for a socket come to the other engine from now on.
-    fn move_flows(&mut self, id: SocketId, to: &mut Sockets) {
+    fn move_flows(&mut self, id: SocketId, to: &mut Sockets<H>) {
         let Some((socket, engine)) = self.with_engine(id) else { return };
         let Service::Accelerated(Accelerated { flows, .. }) = &socket.service else { return };
         let handed = match to.engine() {
@@ -429,7 +430,7 @@ impl Sockets {
     }
 
     /// The socket itself, with its endpoint.
-    fn move_socket(&mut self, id: SocketId, to: &mut Sockets) {
+    fn move_socket(&mut self, id: SocketId, to: &mut Sockets<H>) {
         let Some((socket, engine)) = self.with_engine(id) else { return };
         let endpoint = socket.endpoint();
         let shadow = socket.shadow;
@@ -468,7 +469,7 @@ impl Sockets {
     }
 
     /// Numbers of the component are the other's.
-    fn move_numbers(&mut self, to: &mut Sockets, component: &Component) -> Vec<i32> {
+    fn move_numbers(&mut self, to: &mut Sockets<H>, component: &Component) -> Vec<i32> {
         let mut numbers = Vec::new();
         for number in 0..self.number_count() {
             if let Some(id) = self.find(number).filter(|id| component.sockets.contains(id)) {

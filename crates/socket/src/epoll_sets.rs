@@ -9,12 +9,12 @@ use std::collections::HashMap;
 use std::os::fd::OwnedFd;
 
 use nearwire_sys::descriptor::{Descriptor, place};
-use nearwire_sys::tsc::rough_ticks;
 use rustix::event::{EventfdFlags, epoll as kernel, eventfd};
 use rustix::io::Errno;
 
 use crate::engines::Usage;
 use crate::epoll::{Delivery, EpollSets, Events, Interest, SetId, Target};
+use crate::host::Host;
 use crate::id::SocketId;
 use crate::sockets::Sockets;
 use crate::status::Counter;
@@ -236,7 +236,7 @@ pub struct Collected {
     pub ask_kernel: AskKernel,
 }
 
-impl Sockets {
+impl<H: Host> Sockets<H> {
     /// epoll_create(2) gave a number.
     pub fn epoll_opened(&mut self, number: i32) {
         self.sets.opened(number);
@@ -348,6 +348,7 @@ impl Sockets {
         if asked != Asked::JustNow {
             self.take_in();
         }
+        let now_ticks = self.now.ticks;
         let (sets, state) = self.sets_and_state();
         let half = &mut sets.halves[set.index()];
         let is_our_turn = std::mem::take(&mut half.is_our_turn);
@@ -355,7 +356,6 @@ impl Sockets {
             let count = sets.epoll.collect(set, most, state, deliver);
             return Some(Collected { count, ask_kernel: AskKernel::No });
         }
-        let now_ticks = rough_ticks();
         let is_due = now_ticks.wrapping_sub(half.asked_kernel_ticks) > ASK_KERNEL_AFTER_TICKS;
         let is_old_news = half.raised == sets.raised;
         half.raised = sets.raised;

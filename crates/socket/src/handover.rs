@@ -19,13 +19,15 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
-use nearwire_frames::steering::{Filter, FlowFilter, SteeringTable};
+use nearwire_frames::PortFilters;
+use nearwire_frames::steering::{Filter, FlowFilter};
 use nearwire_sys::descriptor::Descriptor;
 use nearwire_sys::shared_words::SharedWords;
 use rustix::io::{FdFlags, fcntl_getfd};
 use rustix::process::{Pid, getpid, getppid, test_kill_process};
 
 use crate::descendants::Descendants;
+use crate::host::Host;
 use crate::id::SocketId;
 use crate::reason::Reason;
 use crate::requeue::requeue;
@@ -68,7 +70,7 @@ impl Children {
 #[derive(Debug)]
 pub(crate) struct Parent {
     pid: Option<Pid>,
-    filters: Vec<SteeringTable>,
+    filters: Vec<Box<dyn PortFilters>>,
     words: Option<SharedWords>,
 }
 
@@ -87,9 +89,10 @@ pub(crate) struct Inherited {
     parent: Arc<Parent>,
 }
 
-impl Sockets {
+impl<H: Host> Sockets<H> {
     /// fork(2) follows.
     pub fn prepare_fork(&mut self) {
+        let now = self.now;
         let EngineState::Open(engine) = &mut self.engine else { return };
         if !self.sockets.iter().flatten().any(|socket| socket.is_accelerated() || socket.leftover.is_some()) {
             return;
@@ -102,7 +105,7 @@ impl Sockets {
         }
         engine.pause();
         self.children.paused = true;
-        let _ = (0..ROUNDS_MOST).take_while(|_| engine.poll_all() > 0).count();
+        let _ = (0..ROUNDS_MOST).take_while(|_| engine.poll_all(now) > 0).count();
         self.raise_readable();
         self.sets.forked();
         let Sockets { sockets, engine: EngineState::Open(engine), .. } = self else { return };
@@ -220,8 +223,8 @@ impl Sockets {
     pub(crate) fn claim(&mut self, id: SocketId, reason: Reason) {
         let Some(inherited) = self.get_mut(id).and_then(|socket| socket.inherited.take()) else { return };
         let Inherited { flows, inode, parent } = inherited;
-        for table in &parent.filters {
-            flows.iter().for_each(|flow| table.withdraw(Filter::Flow(*flow)));
+        for filters in &parent.filters {
+            flows.iter().for_each(|flow| filters.withdraw(Filter::Flow(*flow)));
         }
         self.sets.handed_over(id, false);
         if let Some(words) = &parent.words

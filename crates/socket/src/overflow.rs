@@ -3,7 +3,7 @@
 //!
 //! While it overflows, a port's program gives the kernel all frames of this engine, so what is in the rings is older than
 //! what the kernel has, and that is older than what will be in the rings. So: rings first, then shadows, into the same queues, and then
-//! the port is told that it is settled ([`nearwire_frames::ports::xdp::XdpPort::settle_overflow`]).
+//! the port is told that it is settled ([`nearwire_frames::EnginePort::settle_overflow`]).
 //!
 //! A bundle of datagrams (`frames/src/steering/credits.rs`) is counted as the fewest that it can be.
 //!
@@ -30,10 +30,11 @@ use libc::{
 use nearwire_stack::{Datagram, EndpointId};
 use nearwire_sys::receive::{control_messages, receive_with_control};
 use nearwire_sys::socket::option_bytes;
-use nearwire_sys::tsc::rough_ticks;
 
-use crate::engine::{Engine, Looked, time_of_day_ns};
+use crate::engine::{Engine, Looked};
+use crate::host::Host;
 use crate::id::SocketId;
+use crate::now::Now;
 use crate::sockets::Sockets;
 use crate::status::{Counter, SocketCounter};
 use crate::udp_socket::UdpSocket;
@@ -90,12 +91,12 @@ impl Buffers {
     }
 }
 
-impl Sockets {
+impl<H: Host> Sockets<H> {
     /// Whether the kernel has frames that the ports had no room for, and all older ones were taken out of the rings: by the
     /// calls that want them, as they want them, so that a receive buffer is not filled by what could wait in a ring.
     #[inline]
     pub(crate) fn is_overflow_next(&self) -> bool {
-        let is_next = |engine: &Engine| engine.is_overflowing() && (engine.is_holding() || !engine.has_frames());
+        let is_next = |engine: &Engine<H>| engine.is_overflowing() && (engine.is_holding() || !engine.has_frames());
         self.engine_ref().is_some_and(is_next)
     }
 
@@ -127,14 +128,14 @@ impl Sockets {
             let passed = engine.begin_settling();
             let dropped = self.dropped_by_shadows();
             let taken_then = passed.saturating_sub(dropped.saturating_sub(self.overflow.dropped_before));
-            self.overflow.hold = Some(Hold { begun_ticks: rough_ticks(), passed, dropped, taken_then });
+            self.overflow.hold = Some(Hold { begun_ticks: self.now.ticks, passed, dropped, taken_then });
         }
         looked
     }
 
     /// Frames are held until nothing is under way to a shadow.
     fn follow_hold(&mut self, hold: Hold) -> Looked {
-        let held_ticks = rough_ticks().wrapping_sub(hold.begun_ticks);
+        let held_ticks = self.now.ticks.wrapping_sub(hold.begun_ticks);
         if held_ticks < IN_TRANSIT_TICKS {
             return Looked::default();
         }
@@ -210,12 +211,13 @@ impl Sockets {
     }
 
     fn take_over_some(&mut self, id: SocketId, most: u64) {
+        let now = self.now;
         let most = most.min(TAKEN_MOST.into()) as u32;
         let mut buffers = self.overflow.buffers.take().unwrap_or_else(Buffers::new);
         if let Some((socket, engine)) = self.with_engine(id)
             && let Some(endpoint) = socket.endpoint()
         {
-            let taken = take_over(socket, engine, endpoint, most, &mut buffers);
+            let taken = take_over(now, socket, engine, endpoint, most, &mut buffers);
             self.overflow.taken += u64::from(taken);
         }
         self.overflow.buffers = Some(buffers);
@@ -230,9 +232,10 @@ fn dropped_by(shadow: impl AsFd) -> u64 {
     number(&memory[SK_MEMINFO_DROPS * WORD_BYTES..]).map_or(0, u64::from)
 }
 
-fn take_over(
+fn take_over<H: Host>(
+    now: Now,
     socket: &mut UdpSocket,
-    engine: &mut Engine,
+    engine: &mut Engine<H>,
     endpoint: EndpointId,
     most: u32,
     buffers: &mut Buffers,
@@ -254,7 +257,7 @@ fn take_over(
                     engine.stack().udp_add_dropped(endpoint, dropped.wrapping_sub(before));
                 }
                 let datagram =
-                    beside.datagram(socket, &payload[..received.len_bytes.min(PAYLOAD_BYTES)], received.source);
+                    beside.datagram(now, socket, &payload[..received.len_bytes.min(PAYLOAD_BYTES)], received.source);
                 engine.stack().udp_queue(endpoint, &datagram);
                 socket.slot.count(SocketCounter::ReceivedByShadow);
             }
@@ -326,7 +329,13 @@ impl Beside {
         Some(())
     }
 
-    fn datagram<'p>(&self, socket: &UdpSocket, payload: &'p [u8], source: Option<SocketAddr>) -> Datagram<'p> {
+    fn datagram<'p>(
+        &self,
+        now: Now,
+        socket: &UdpSocket,
+        payload: &'p [u8],
+        source: Option<SocketAddr>,
+    ) -> Datagram<'p> {
         let nobody = || SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
         let mut source = source.unwrap_or_else(nobody);
         if source.ip().to_canonical() != source.ip() {
@@ -336,7 +345,7 @@ impl Beside {
             || socket.local.map(|local| local.ip().to_canonical()).filter(|local| local.is_ipv4() == source.is_ipv4());
         let any = || if source.is_ipv4() { IpAddr::V4(Ipv4Addr::UNSPECIFIED) } else { source.ip() };
         let received_ns =
-            if self.received_ns == 0 && socket.wants_stamps() { time_of_day_ns() } else { self.received_ns };
+            if self.received_ns == 0 && socket.wants_stamps() { now.clocks.time_of_day_ns } else { self.received_ns };
         Datagram {
             payload,
             source,

@@ -1,17 +1,18 @@
 //! Sending: one attempt, which never waits.
 //!
-//! A thread that is alone at the sockets has the kernel send at once. Where several are, each sends on a *lane* of its own,
+//! A thread that is alone at the sockets has the kernel send at once. Where several are, each sends on a TX queue of its own,
 //! and makes the kick when it keeps the others out no more ([`AfterSend`]).
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use nearwire_frames::EnginePort;
 use nearwire_stack::Message;
-use nearwire_sys::tsc::rough_ticks;
 
 use crate::config::Config;
 use crate::engine::{Engine, EngineKick, EngineKicked, LookAroundSend, Sent};
 use crate::epoll::Events;
+use crate::host::{Host, ThisHost};
 use crate::id::SocketId;
 use crate::reason::{Handed, HandedCall, Reason};
 use crate::send_run::{Held, SendRun};
@@ -21,7 +22,7 @@ use crate::udp_socket::{Service, UdpSocket};
 
 /// A send longer than this is refused before the kernel looks at what it gathers (`udp_sendmsg`).
 const DATAGRAM_BYTES_MOST: usize = 65_535;
-/// Threads that are told apart; those behind them share lanes by chance.
+/// Threads that are told apart; those behind them share TX queues by chance.
 const THREADS_MOST: usize = 64;
 
 /// What became of an attempt to send.
@@ -47,10 +48,9 @@ pub enum Sender {
 }
 
 /// What a send leaves to be done when nobody is kept out, in this order.
-#[derive(Debug)]
-pub struct AfterSend {
+pub struct AfterSend<H: Host = ThisHost> {
     /// To be made; what it gives is for [`Sockets::kicked`].
-    pub kick: Option<EngineKick>,
+    pub kick: Option<EngineKick<H::Port>>,
     /// [`Sockets::look`] is due.
     pub looks: bool,
     /// Datagrams are held and nobody sees to their time: for the keeper.
@@ -58,20 +58,19 @@ pub struct AfterSend {
 }
 
 /// How sends leave.
-#[derive(Debug)]
-pub(crate) struct Leaving {
+pub(crate) struct Leaving<P: EnginePort> {
     pub(crate) run: SendRun,
     /// The thread that sends is one of several.
     is_shared: bool,
-    /// Threads that sent while they were several; the place is the lane.
+    /// Threads that sent while they were several; the place is the TX queue.
     threads: Vec<usize>,
-    kick: Option<EngineKick>,
+    kick: Option<EngineKick<P>>,
     looks: bool,
 }
 
-impl Leaving {
+impl<P: EnginePort> Leaving<P> {
     /// Coalescing, where that is configured.
-    pub(crate) fn new(config: &Config) -> Leaving {
+    pub(crate) fn new(config: &Config) -> Leaving<P> {
         let run = SendRun::new(!config.send_coalescing.is_zero());
         Leaving { run, is_shared: false, threads: Vec::with_capacity(THREADS_MOST), kick: None, looks: false }
     }
@@ -89,9 +88,9 @@ impl Leaving {
         !self.is_shared && self.run.holds_another()
     }
 
-    fn lane_of(&mut self, thread: usize) -> usize {
-        if let Some(lane) = self.threads.iter().position(|known| *known == thread) {
-            return lane;
+    fn tx_queue_of(&mut self, thread: usize) -> usize {
+        if let Some(tx_queue) = self.threads.iter().position(|known| *known == thread) {
+            return tx_queue;
         }
         if self.threads.len() < THREADS_MOST {
             self.threads.push(thread);
@@ -102,7 +101,7 @@ impl Leaving {
     }
 }
 
-impl Sockets {
+impl<H: Host> Sockets<H> {
     /// A send with MSG_MORE is about to be made by the kernel.
     pub fn corked(&mut self, number: i32) {
         if let Some(socket) = self.find(number).and_then(|id| self.get_mut(id)) {
@@ -113,13 +112,14 @@ impl Sockets {
     /// Sends a datagram. `more`: others follow at once, and [`Sockets::flush`] after them.
     #[inline]
     pub fn send(&mut self, number: i32, message: &Message<'_>, more: bool) -> Send {
+        let now = self.now;
         let Some(id) = self.find(number) else { return Send::Kernel };
         let holds = self.leaving.holds_another() && !more;
         let Some((socket, engine)) = self.with_engine(id) else { return self.send_undecided(id, message, more) };
         let Service::Accelerated(accelerated) = &socket.service else { return self.send_undecided(id, message, more) };
         if holds && !socket.shadow_has_error && !socket.is_corked {
             // Without a look at clock or watch: the first of those that are held had one, and the last will.
-            return match engine.send(accelerated.endpoint, message) {
+            return match engine.send(now, accelerated.endpoint, message) {
                 Sent::Queued => {
                     self.leaving.run.hold_another();
                     self.sent_now(id, message, true)
@@ -127,10 +127,9 @@ impl Sockets {
                 other => self.send_again(id, message, more, other),
             };
         }
-        let now_ticks = rough_ticks();
         // The kernel would tell an error instead of sending.
         let has_error = socket.hears_errors && engine.has_new_errors();
-        let look = if has_error { LookAroundSend::Before } else { engine.look_around_send(now_ticks) };
+        let look = if has_error { LookAroundSend::Before } else { engine.look_around_send(now) };
         if look == LookAroundSend::Before {
             if has_error {
                 self.look_for_errors(id);
@@ -146,12 +145,12 @@ impl Sockets {
             return self.send_now(id, message, more);
         }
         let endpoint = accelerated.endpoint;
-        match engine.send(endpoint, message) {
+        match engine.send(now, endpoint, message) {
             Sent::Queued => {
                 socket.slot.count_sent(message.payload.len());
-                if !more && self.leaving.kicks(now_ticks) {
+                if !more && self.leaving.kicks(now.ticks) {
                     self.kick();
-                    self.leaving.run.kick_took(now_ticks, rough_ticks);
+                    self.leaving.run.kick_took(now.ticks, || self.host.ticks());
                 }
                 if look == LookAroundSend::After && !more {
                     self.look_after_send();
@@ -166,6 +165,7 @@ impl Sockets {
 
     /// After a look: the socket may have an error, which the kernel tells, or be the kernel's by now.
     fn send_now(&mut self, id: SocketId, message: &Message<'_>, more: bool) -> Send {
+        let now = self.now;
         let Some((socket, engine)) = self.with_engine(id) else { return Send::Kernel };
         if let Some(sent) = socket.send_aside(message) {
             self.flush();
@@ -175,7 +175,7 @@ impl Sockets {
             return sent;
         }
         let Service::Accelerated(accelerated) = &socket.service else { return Send::Kernel };
-        let sent = engine.send(accelerated.endpoint, message);
+        let sent = engine.send(now, accelerated.endpoint, message);
         if sent == Sent::Queued {
             return self.sent_now(id, message, more);
         }
@@ -199,9 +199,10 @@ impl Sockets {
     fn send_again(&mut self, id: SocketId, message: &Message<'_>, more: bool, first: Sent) -> Send {
         // What was queued before goes first.
         self.flush();
+        let now = self.now;
         let Some((socket, engine)) = self.with_engine(id) else { return Send::Kernel };
         let Service::Accelerated(accelerated) = &socket.service else { return Send::Kernel };
-        if first == Sent::Full && engine.send(accelerated.endpoint, message) == Sent::Queued {
+        if first == Sent::Full && engine.send(now, accelerated.endpoint, message) == Sent::Queued {
             return self.sent_now(id, message, more);
         }
         socket.slot.count(SocketCounter::SentByShadow);
@@ -275,20 +276,20 @@ impl Sockets {
     /// Who makes the sends that follow.
     #[inline]
     pub fn set_sender(&mut self, sender: Sender) {
-        let lane = match sender {
+        let tx_queue = match sender {
             Sender::Alone if !self.leaving.is_shared => return,
             Sender::Alone => 0,
-            Sender::OneOf(thread) => self.leaving.lane_of(thread),
+            Sender::OneOf(thread) => self.leaving.tx_queue_of(thread),
         };
         self.leaving.is_shared = sender != Sender::Alone;
         if let Some(engine) = self.engine() {
-            engine.set_lane(lane);
+            engine.set_tx_queue(tx_queue);
         }
     }
 
     /// What the sends since the last question left to be done.
     #[inline]
-    pub fn take_after_send(&mut self) -> Option<AfterSend> {
+    pub fn take_after_send(&mut self) -> Option<AfterSend<H>> {
         let unkept = self.leaving.run.take_unkept();
         if !self.leaving.is_shared && unkept.is_none() {
             return None;
@@ -299,7 +300,7 @@ impl Sockets {
 
     /// Takes note of what came of a kick.
     #[cold]
-    pub fn kicked(&mut self, done: EngineKicked) {
+    pub fn kicked(&mut self, done: EngineKicked<H::Port>) {
         if let Some(engine) = self.engine() {
             engine.kicked(done);
         }

@@ -1,7 +1,7 @@
 //! Who serves a socket: it is decided when it has an address or first sends, and again when what it was decided by changes.
 
 use std::net::{IpAddr, SocketAddr};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use nearwire_frames::steering::{FlowFilter, Transport};
 use nearwire_stack::{EndpointId, Family, UdpOptions};
@@ -11,6 +11,7 @@ use rustix::net::{AddressFamily, SocketType};
 use crate::config::{self, Role, Use};
 use crate::engine::Engine;
 use crate::handover::inode_of;
+use crate::host::Host;
 use crate::id::SocketId;
 use crate::reason::{Reason, Why};
 use crate::shadow::{self, Kept};
@@ -27,7 +28,7 @@ fn present_namespace() -> Option<u64> {
     netns_cookie(socket).ok()
 }
 
-impl Sockets {
+impl<H: Host> Sockets<H> {
     /// Decides who serves a socket that has an address, or is about to send to `remote`.
     pub(crate) fn settle(&mut self, id: SocketId, remote: Option<SocketAddr>) {
         let Some(socket) = self.get_mut(id) else { return };
@@ -92,11 +93,12 @@ impl Sockets {
         if netns_cookie(shadow).ok() != self.namespace {
             return Err(Reason::OtherNamespace.into());
         }
+        let now = self.now;
         let engine = self.open_engine()?;
         if local_ip.is_loopback() || remote_ip.is_some_and(|remote| is_local(engine, remote)) {
             return Err(Reason::Loopback.into());
         }
-        engine.attach(local_ip, remote_ip, kept.options.device)?;
+        engine.attach(now, local_ip, remote_ip, kept.options.device)?;
         if local.port() == 0 {
             shadow::bind_to_any(shadow, family).map_err(|_| Reason::NotBound)?;
             local = shadow::local_address(shadow).map_err(|_| Reason::AddressRefused)?;
@@ -171,17 +173,17 @@ impl Sockets {
         }
     }
 
-    pub(crate) fn open_engine(&mut self) -> Result<&mut Engine, Reason> {
+    pub(crate) fn open_engine(&mut self) -> Result<&mut Engine<H>, Reason> {
         let is_due = match &self.engine {
             EngineState::Closed => true,
             EngineState::Open(_) => false,
-            EngineState::Refused(_, since) => since.elapsed() > ENGINE_AGAIN_AFTER,
+            EngineState::Refused(_, since_ns) => self.now.since(*since_ns) > ENGINE_AGAIN_AFTER,
         };
         if is_due {
             self.namespace = present_namespace();
-            self.engine = match Engine::open(&self.config, self.page.clone()) {
+            self.engine = match Engine::open(self.host.clone(), &self.config, self.page.clone()) {
                 Ok(engine) => EngineState::Open(Box::new(engine)),
-                Err(error) => EngineState::Refused(error, Instant::now()),
+                Err(error) => EngineState::Refused(error, self.now.monotonic_ns()),
             };
             // Those that sleep do so without the watch.
             self.sleepers.wake_all();
@@ -197,8 +199,9 @@ impl Sockets {
     /// kernel serves the socket, and [`Sockets::reason`] says why.
     pub(crate) fn attach_again(&mut self, id: SocketId) {
         let Some((local, remote, device)) = self.get(id).and_then(reach) else { return };
+        let now = self.now;
         if let Some(engine) = self.engine() {
-            let _ = engine.attach(local, remote, device);
+            let _ = engine.attach(now, local, remote, device);
         }
     }
 
@@ -245,11 +248,12 @@ impl Sockets {
         socket.shadow_is_older = false;
         self.page.count(Counter::SocketsGivenBack, 1);
         self.tell(id);
+        let now = self.now;
         let Some(engine) = self.engine() else { return };
         engine.remove_flows(&flows);
         engine.unwatch_shadow(shadow);
         // Frames for it may be in the ring still.
-        engine.take_in_all();
+        engine.take_in_all(now);
         let waits = engine.stack().udp_waiting(endpoint) > 0;
         if !waits {
             engine.stack().udp_close(endpoint);
@@ -276,7 +280,7 @@ pub(crate) fn reach(socket: &UdpSocket) -> Option<(IpAddr, Option<IpAddr>, Optio
 }
 
 /// Options as the stack wants them: IP_MULTICAST_IF names an interface by an address of it.
-pub(crate) fn complete(options: UdpOptions, engine: &Engine) -> UdpOptions {
+pub(crate) fn complete<H: Host>(options: UdpOptions, engine: &Engine<H>) -> UdpOptions {
     let Some(mut interface) = options.multicast_interface else { return options };
     if interface.ifindex == 0 {
         interface.ifindex = interface.source.and_then(|source| engine.interface_with(source)).unwrap_or(0);
@@ -292,7 +296,7 @@ const fn any_of(family: Family, port: u16) -> SocketAddr {
     }
 }
 
-pub(crate) fn is_local(engine: &Engine, address: IpAddr) -> bool {
+pub(crate) fn is_local<H: Host>(engine: &Engine<H>, address: IpAddr) -> bool {
     let address = address.to_canonical();
     address.is_loopback() || engine.interface_with(address).is_some()
 }
@@ -300,7 +304,7 @@ pub(crate) fn is_local(engine: &Engine, address: IpAddr) -> bool {
 /// The packets that an endpoint wants: to its own address, or to all of this host, and to its groups. Broadcasts stay with
 /// the kernel: they are for other programs too. So are groups, and a copy that the kernel would make is one we cannot: where
 /// another process may have the port too, the kernel serves the socket (`sharing.rs`).
-fn flows_of(socket: &UdpSocket, engine: &Engine, endpoint: EndpointId) -> Vec<FlowFilter> {
+fn flows_of<H: Host>(socket: &UdpSocket, engine: &Engine<H>, endpoint: EndpointId) -> Vec<FlowFilter> {
     let Some(local) = engine.stack_ref().udp_local(endpoint) else { return Vec::new() };
     let flow = |address: IpAddr| FlowFilter { transport: Transport::Udp, address, port: local.port() };
     let bound = local.ip().to_canonical();

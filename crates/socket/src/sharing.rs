@@ -18,12 +18,14 @@ use std::collections::{HashMap, HashSet};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 mod udp_table;
 
 use crate::engines::Wish;
+use crate::host::Host;
 use crate::id::SocketId;
+use crate::now::Now;
 use crate::reason::Reason;
 use crate::shadow::{self, Kept};
 use crate::sockets::Sockets;
@@ -51,14 +53,15 @@ pub(crate) struct Sharing {
     asked: Asked,
     /// Questions about single ports in a row.
     singles: u32,
-    read_last: Option<Instant>,
+    /// Of the monotonic clock, as all times here.
+    read_last_ns: Option<u64>,
     interval: Duration,
     /// What [`OwnInodes::changes`] was when they were last asked about.
     followed_changes: u32,
     /// Sockets are being given to the kernel, one after the other.
     is_following: bool,
     /// When the kernel was asked last by a thread that kept nobody out.
-    asked_last: Option<Instant>,
+    asked_last_ns: Option<u64>,
 }
 
 /// Sockets that the kernel is asked for.
@@ -100,7 +103,7 @@ impl SharingQuestion {
     }
 }
 
-impl Sockets {
+impl<H: Host> Sockets<H> {
     /// Whether a socket may be accelerated as far as others on its port are concerned.
     pub(crate) fn ask_sharing(&mut self, id: SocketId) -> Result<(), Reason> {
         let Some(socket) = self.get(id) else { return Ok(()) };
@@ -112,7 +115,7 @@ impl Sockets {
         if !may_share || local.port() == 0 {
             return Ok(());
         }
-        if !self.sharing.knows(local.port()) {
+        if !self.sharing.knows(self.now, local.port()) {
             self.read_foreign(Some(local.port()));
         }
         let is_beside_kernel = self.own_inodes.is_beside_kernel(inode, local);
@@ -182,8 +185,9 @@ impl Sockets {
     #[cold]
     fn want_sharing(&mut self, sleeps: bool) {
         let interval = if sleeps { self.sharing.interval.min(SLEEPING_INTERVAL) } else { self.sharing.interval };
-        let Sharing { read_last, asked_last, .. } = &self.sharing;
-        let is_due = [read_last, asked_last].into_iter().flatten().all(|last| last.elapsed() >= interval);
+        let Sharing { read_last_ns, asked_last_ns, .. } = &self.sharing;
+        let is_due =
+            [read_last_ns, asked_last_ns].into_iter().flatten().all(|last_ns| self.now.since(*last_ns) >= interval);
         if is_due && self.wish == Wish::Nothing {
             self.wish = Wish::AskSharing;
         }
@@ -199,7 +203,7 @@ impl Sockets {
         if ports.is_empty() {
             return None;
         }
-        self.sharing.asked_last = Some(Instant::now());
+        self.sharing.asked_last_ns = Some(self.now.monotonic_ns());
         let asked = if ports.len() > SINGLE_QUESTIONS as usize { Asked::All } else { Asked::OfPorts(ports) };
         let asking = Asking::begin(&self.own_inodes);
         Some(SharingQuestion { asked, asking })
@@ -210,23 +214,24 @@ impl Sockets {
         let SharingAnswer { question: SharingQuestion { asked, asking }, bound } = answer;
         self.sharing.foreign = but(&asking.own_meanwhile(), bound);
         self.sharing.asked = asked;
-        self.sharing.read_last = Some(Instant::now());
+        self.sharing.read_last_ns = Some(self.now.monotonic_ns());
         let next_interval = (self.sharing.interval * 2).min(LAST_INTERVAL);
         self.ask_all_sharing();
         self.sharing.interval = next_interval;
-        self.sharing.read_last = Some(Instant::now());
+        self.sharing.read_last_ns = Some(self.now.monotonic_ns());
     }
 
     /// Reads which sockets there are that are not followed in this process: of a port, unless many were asked for lately.
     fn read_foreign(&mut self, port: Option<u16>) {
-        let Sharing { read_last, singles, .. } = &mut self.sharing;
-        let is_in_a_row = read_last.is_some_and(|read_last| read_last.elapsed() <= FRESH);
+        let now = self.now;
+        let Sharing { read_last_ns, singles, .. } = &mut self.sharing;
+        let is_in_a_row = read_last_ns.is_some_and(|read_last_ns| now.since(read_last_ns) <= FRESH);
         *singles = if is_in_a_row { *singles + 1 } else { 0 };
         let port = port.filter(|_| *singles < SINGLE_QUESTIONS);
         let own = self.own_inodes.all();
         self.sharing.foreign = but(&own, bound_to(port));
         self.sharing.asked = port.map_or(Asked::All, |port| Asked::OfPorts(vec![port]));
-        self.sharing.read_last = Some(Instant::now());
+        self.sharing.read_last_ns = Some(self.now.monotonic_ns());
     }
 }
 
@@ -336,12 +341,12 @@ impl Sharing {
     }
 
     /// Whether what was read says who is at a port, and is good enough.
-    fn knows(&self, port: u16) -> bool {
+    fn knows(&self, now: Now, port: u16) -> bool {
         let was_asked = match &self.asked {
             Asked::All => true,
             Asked::OfPorts(ports) => ports.contains(&port),
         };
-        was_asked && self.read_last.is_some_and(|read_last| read_last.elapsed() <= FRESH)
+        was_asked && self.read_last_ns.is_some_and(|read_last_ns| now.since(read_last_ns) <= FRESH)
     }
 
     /// Whether a socket of another process could get what is for one that is bound here.
