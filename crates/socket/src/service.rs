@@ -1,10 +1,11 @@
 //! Who serves a socket: it is decided when it has an address or first sends, and again when what it was decided by changes.
 
-use std::net::{IpAddr, SocketAddr};
+pub(crate) mod reach;
+
+use std::net::SocketAddr;
 use std::time::Duration;
 
-use nearwire_frames::steering::{FlowFilter, Transport};
-use nearwire_stack::{EndpointId, Family, UdpOptions};
+use nearwire_stack::{EndpointId, Family};
 use nearwire_sys::socket::netns_cookie;
 use rustix::net::{AddressFamily, SocketType};
 
@@ -18,6 +19,7 @@ use crate::shadow::{self, Kept};
 use crate::sockets::{EngineState, Sockets};
 use crate::status::Counter;
 use crate::udp_socket::{Accelerated, Service, UdpSocket};
+use reach::{complete, flows_of, is_local, reach};
 
 /// An engine that was refused is tried again after this time: a limit may have been raised, descriptors closed.
 const ENGINE_AGAIN_AFTER: Duration = Duration::from_secs(1);
@@ -271,59 +273,10 @@ impl<H: Host> Sockets<H> {
     }
 }
 
-/// What says by which interfaces traffic of an accelerated socket goes: local address, peer, device.
-pub(crate) fn reach(socket: &UdpSocket) -> Option<(IpAddr, Option<IpAddr>, Option<u32>)> {
-    let Service::Accelerated(Accelerated { first_remote, .. }) = &socket.service else { return None };
-    let connected = socket.remote.filter(|_| socket.is_connected).map(|remote| remote.ip().to_canonical());
-    let device = socket.kept().and_then(|kept| kept.options.device);
-    Some((socket.local?.ip().to_canonical(), connected.or(*first_remote), device))
-}
-
-/// Options as the stack wants them: IP_MULTICAST_IF names an interface by an address of it.
-pub(crate) fn complete<H: Host>(options: UdpOptions, engine: &Engine<H>) -> UdpOptions {
-    let Some(mut interface) = options.multicast_interface else { return options };
-    if interface.ifindex == 0 {
-        interface.ifindex = interface.source.and_then(|source| engine.interface_with(source)).unwrap_or(0);
-    }
-    UdpOptions { multicast_interface: Some(interface).filter(|interface| interface.ifindex != 0), ..options }
-}
-
 const fn any_of(family: Family, port: u16) -> SocketAddr {
     use std::net::{Ipv4Addr, Ipv6Addr, SocketAddrV4, SocketAddrV6};
     match family {
         Family::V4 => SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, port)),
         Family::V6 => SocketAddr::V6(SocketAddrV6::new(Ipv6Addr::UNSPECIFIED, port, 0, 0)),
     }
-}
-
-pub(crate) fn is_local<H: Host>(engine: &Engine<H>, address: IpAddr) -> bool {
-    let address = address.to_canonical();
-    address.is_loopback() || engine.interface_with(address).is_some()
-}
-
-/// The packets that an endpoint wants: to its own address, or to all of this host, and to its groups. Broadcasts stay with
-/// the kernel: they are for other programs too. So are groups, and a copy that the kernel would make is one we cannot: where
-/// another process may have the port too, the kernel serves the socket (`sharing.rs`).
-fn flows_of<H: Host>(socket: &UdpSocket, engine: &Engine<H>, endpoint: EndpointId) -> Vec<FlowFilter> {
-    let Some(local) = engine.stack_ref().udp_local(endpoint) else { return Vec::new() };
-    let flow = |address: IpAddr| FlowFilter { transport: Transport::Udp, address, port: local.port() };
-    let bound = local.ip().to_canonical();
-    let v6_only = socket.kept().is_some_and(|kept| kept.options.v6_only);
-    let takes = |address: &IpAddr| match socket.family {
-        Family::V4 => address.is_ipv4(),
-        Family::V6 => address.is_ipv6() || !v6_only,
-    };
-    let mut flows: Vec<FlowFilter> = if bound.is_unspecified() {
-        engine.own_addresses().filter(takes).map(flow).collect()
-    } else if engine.interface_with(bound).is_some() {
-        vec![flow(bound)]
-    } else {
-        // A group, or an address that was removed.
-        Vec::new()
-    };
-    let groups = socket.memberships.iter().map(|joined| joined.group);
-    flows.extend(groups.filter(|group| bound.is_unspecified() || bound == *group).map(flow));
-    flows.sort_unstable();
-    flows.dedup();
-    flows
 }

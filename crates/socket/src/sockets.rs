@@ -22,7 +22,7 @@ use crate::now::{Clocks, Now};
 use crate::overflow::Overflow;
 use crate::reason::{Reason, Why};
 use crate::sending::Leaving;
-use crate::service::{complete, is_local, reach};
+use crate::service::reach::{complete, is_local, reach};
 use crate::shadow::{self, Kept};
 use crate::sharing::{OwnInodes, Sharing};
 use crate::sleepers::Sleepers;
