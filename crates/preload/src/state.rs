@@ -12,9 +12,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use nearwire_socket::engine::EngineKick;
 use nearwire_socket::reason::HandedCall;
 use nearwire_socket::status::{Engine, EngineState, Status};
-use nearwire_socket::{AfterSend, Reason, Sender, SocketId, Sockets, ThisHost, Wish};
+use nearwire_socket::{AfterSend, Reason, Sender, SocketId, Sockets, Wish};
 use nearwire_sys::own_stack;
-use nearwire_sys::tsc::rough_ticks;
 
 use crate::calls::process;
 use crate::gate::{AfterFork, Entered, Gate, thread_identity};
@@ -197,7 +196,7 @@ fn enter<R>(engine: usize, work: impl FnOnce(&mut Sockets) -> R) -> Option<R> {
             *state = own_stack::run(begin);
         }
         let sockets = state.as_mut()?;
-        tell_time(sockets);
+        sockets.enter();
         match catch_unwind(AssertUnwindSafe(|| work(sockets))) {
             Ok(result) => Some(result),
             Err(_) => {
@@ -214,12 +213,6 @@ fn enter<R>(engine: usize, work: impl FnOnce(&mut Sockets) -> R) -> Option<R> {
         Entered::Ran(result) => result,
         Entered::Reentered => None,
     }
-}
-
-/// The time of the call that begins. Nothing in the engine reads a clock for it.
-#[inline]
-fn tell_time(sockets: &mut Sockets) {
-    sockets.enter(rough_ticks(), ThisHost::clocks);
 }
 
 /// Whether a thread is inside another engine already, and this is a signal handler on top of that: it must not wait, as who
@@ -249,7 +242,7 @@ pub fn with_first_and<R>(
         let engine = choose().filter(|engine| *engine != FIRST)?;
         first.flush();
         let both = ENGINES[engine].enter(|other| {
-            other.as_mut().map(tell_time);
+            other.iter_mut().for_each(Sockets::enter);
             work(engine, first, other)
         });
         match both {

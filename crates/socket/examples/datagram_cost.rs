@@ -10,14 +10,13 @@ use std::time::Instant;
 use nearwire_lab::{Cable, VirtualCable, VirtualCableOptions};
 use nearwire_socket::config::{Config, Mode};
 use nearwire_socket::{Family, Message, Receive, Send, ShadowSaid, Sockets, ThisHost};
-use nearwire_sys::tsc::rough_ticks;
 
 const DATAGRAMS: u32 = 64;
 const ROUNDS: usize = 2000;
 
 /// The time, which each call is told first.
 fn enter(sockets: &mut Sockets) {
-    sockets.enter(rough_ticks(), ThisHost::clocks);
+    sockets.enter();
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {

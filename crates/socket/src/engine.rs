@@ -17,31 +17,29 @@ mod capture;
 mod flows;
 mod interfaces;
 mod link;
+mod looking;
 mod overflow;
 mod paths;
+mod sending;
 mod tell;
 mod warming;
 mod watch;
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
-use std::ops::BitOr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
-use std::time::Duration;
 
 use nearwire_frames::capture::Direction;
 use nearwire_frames::ports::xdp::{FrameTimes, TimesWanted};
 use nearwire_frames::steering::{Filter, FlowFilter};
-use nearwire_frames::{EnginePort, PortError, PortFilters, PortKick};
-use nearwire_stack::{
-    Arrival, Datagram, EndpointId, LinkKind, Message, NeedsKernel, Offers, Stack, StackConfig, Take, Update, Verdict,
-};
+use nearwire_frames::{EnginePort, PortError, PortFilters};
+use nearwire_stack::{Arrival, Datagram, EndpointId, LinkKind, Offers, Stack, StackConfig, Take, Update, Verdict};
 use nearwire_sys::descriptor::{Descriptor, place};
 use thiserror::Error;
 
 use crate::config::Config;
 use crate::host::{self, Host, Tables, ThisHost};
-use crate::kernel_tables::{News, TablesError};
+use crate::kernel_tables::TablesError;
 use crate::now::Now;
 use crate::reason::Reason;
 use crate::status::{Counter, Writer};
@@ -50,26 +48,15 @@ pub use attached::Attached;
 use capture::Capture;
 use flows::Flows;
 use interfaces::Interfaces;
+pub use looking::{LookAroundSend, Looked};
 use paths::Paths;
+pub use sending::{EngineKick, EngineKicked, Sent};
 use tell::Told;
 use warming::Warming;
-use watch::Other;
 pub use watch::{Seen, Watch};
 
-/// How long what comes by the kernel may go unseen by a call that spins: 40 000 ticks are 8 to 40 us. A look costs about
-/// 200 ns, so it takes one to two percent of the time.
-const LOOK_AFTER_TICKS: u64 = 40_000;
-/// How often drops are told that only a system call tells, and lost ports are asked for: 2^28 ticks are about a tenth of a second.
-const TELL_AFTER_TICKS: u64 = 1 << 28;
 /// More sockets than this a thread does not sleep on one by one: the kernel takes 50 ns for each.
 pub const PORTS_SLEPT_ON: usize = 8;
-/// A send looks when it has sent: while the answer is on its way, the look delays nobody. Sooner than a call that spins
-/// would, so that a program that sends and receives in turn looks there and nowhere else.
-const LOOK_AFTER_SEND_TICKS: u64 = LOOK_AFTER_TICKS / 2;
-/// How long sleeps that found the watch quiet may stand for looks: 0.2 to 1 ms.
-const QUIET_MOST_TICKS: u64 = 25 * LOOK_AFTER_TICKS;
-/// When nobody looked for this long, a send looks before: it may have to tell an error.
-const LOOK_BEFORE_SEND_TICKS: u64 = 4 * LOOK_AFTER_TICKS;
 /// Frames taken from ports in one [`Engine::poll_all`]. What came before a call has to be at its socket when the call looks,
 /// so this is a full ring; more comes while that is taken, and does not keep the call for ever.
 pub(crate) const FRAMES_AT_ONCE: u32 = host::FILL_FRAMES;
@@ -80,23 +67,6 @@ const RING_BYTES: u64 = FRAMES_AT_ONCE as u64 * 1024;
 const SLOT_BYTES_MOST: usize = 16 * 1024;
 /// Frames that a port's rings may hold when it is given up.
 const FRAMES_LEFT_MOST: u32 = 1 << 16;
-/// Data that comes by the kernel makes one ask whether the ports' programs are attached still, no more often than this: a
-/// question costs under 1 us a port.
-const PROGRAMS_CHECKED_EVERY: Duration = Duration::from_millis(100);
-/// After the kernel refused its tables it is asked again no sooner.
-const TABLES_AGAIN_AFTER: Duration = Duration::from_millis(100);
-
-/// What became of a datagram.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sent {
-    /// It is in the port's ring.
-    Queued,
-    /// The original call has to be made on the shadow.
-    Kernel(NeedsKernel),
-    /// The port has no room, even after a kick.
-    Full,
-}
-
 /// See the module.
 pub struct Engine<H: Host = ThisHost> {
     host: H,
@@ -144,28 +114,6 @@ pub struct Engine<H: Host = ThisHost> {
     paths: Paths,
     /// What is in the ports stays there for now.
     is_holding: bool,
-}
-
-/// A kick of one of the engine's ports, to be made when nobody is kept out.
-pub struct EngineKick<P: EnginePort> {
-    ifindex: u32,
-    kick: P::Kick,
-}
-
-/// What came of it.
-pub struct EngineKicked<P: EnginePort> {
-    ifindex: u32,
-    kicked: <P::Kick as PortKick>::Kicked,
-}
-
-impl<P: EnginePort> EngineKick<P> {
-    /// Makes it. `None`: all is sent; else it is to be told to [`Engine::kicked`].
-    #[inline]
-    #[must_use]
-    pub fn make(self) -> Option<EngineKicked<P>> {
-        let kicked = self.kick.make()?;
-        Some(EngineKicked { ifindex: self.ifindex, kicked })
-    }
 }
 
 impl<H: Host> Engine<H> {
@@ -483,212 +431,10 @@ impl<H: Host> Engine<H> {
         (0..FRAMES_AT_ONCE).take_while(|_| self.poll(now, |_, _| Take::Queue)).count() as u32
     }
 
-    /// Puts a datagram into its port's ring; [`Engine::flush`] has it sent.
-    #[inline]
-    pub fn send(&mut self, now: Now, endpoint: EndpointId, message: &Message<'_>) -> Sent {
-        self.warming.sends(endpoint);
-        match self.queue(now, endpoint, message) {
-            Sent::Kernel(NeedsKernel::PathUnknown) if self.answer_path_question(now) => {
-                self.queue(now, endpoint, message)
-            }
-            sent => sent,
-        }
-    }
-
-    #[inline]
-    fn queue(&mut self, now: Now, endpoint: EndpointId, message: &Message<'_>) -> Sent {
-        let Engine { stack, interfaces, page, tx_queue, capture, .. } = self;
-        let outgoing = match stack.udp_send(endpoint, message) {
-            Ok(outgoing) => outgoing,
-            Err(reason) => return Sent::Kernel(reason),
-        };
-        let (port, len_bytes) = (outgoing.port(), outgoing.len_bytes());
-        let Some(attached) = interfaces.by_port(port) else { return Sent::Kernel(NeedsKernel::NoPort) };
-        if attached.failed.is_some() {
-            return Sent::Kernel(NeedsKernel::NoPort);
-        }
-        let queues = attached.port.tx_queues();
-        let tx_queue = if *tx_queue < queues { *tx_queue } else { *tx_queue % queues };
-        attached.unsent_queues |= 1 << tx_queue;
-        let ifindex = attached.ifindex;
-        match attached.port.queue_on(tx_queue, len_bytes, |frame| {
-            outgoing.write(frame);
-            if let Some(capture) = capture {
-                capture.record(now, ifindex, Direction::Outbound, frame);
-            }
-        }) {
-            Ok(true) => {
-                page.count(Counter::FramesSent, 1);
-                Sent::Queued
-            }
-            Ok(false) => Sent::Full,
-            Err(_) => Sent::Kernel(NeedsKernel::NoPort),
-        }
-    }
-
-    /// Has the kernel send what is queued.
-    #[inline]
-    pub fn flush(&mut self) {
-        for attached in self.interfaces.attached.iter_mut().filter(|attached| attached.unsent_queues != 0) {
-            while attached.unsent_queues != 0 {
-                let tx_queue = attached.unsent_queues.trailing_zeros() as usize;
-                attached.unsent_queues &= attached.unsent_queues - 1;
-                self.page.count(Counter::Kicks, 1);
-                if let Err(error) = attached.port.flush_on(tx_queue) {
-                    attached.failed = Some(Reason::of_failure(&error));
-                    self.has_failed = true;
-                }
-            }
-        }
-    }
-
-    /// The TX queue that is sent on from now on; any number, of which there may be more than TX queues.
-    #[inline]
-    pub(crate) fn set_tx_queue(&mut self, tx_queue: usize) {
-        self.tx_queue = tx_queue;
-    }
-
-    /// As [`Engine::flush`], with one kick left to the caller, for when it keeps nobody out.
-    pub fn flush_but_one(&mut self) -> Option<EngineKick<H::Port>> {
-        let attached = self.interfaces.attached.iter_mut().find(|attached| attached.unsent_queues != 0);
-        let kick = attached.and_then(|attached| {
-            let tx_queue = attached.unsent_queues.trailing_zeros() as usize;
-            attached.unsent_queues &= attached.unsent_queues - 1;
-            let kick = attached.port.submit_on(tx_queue)?;
-            self.page.count(Counter::Kicks, 1);
-            Some(EngineKick { ifindex: attached.ifindex, kick })
-        });
-        self.flush();
-        kick
-    }
-
-    /// Takes note of what came of a kick.
-    pub fn kicked(&mut self, done: EngineKicked<H::Port>) {
-        let port = self.interfaces.attached.iter_mut().find(|attached| attached.ifindex == done.ifindex);
-        // One that was closed meanwhile has nothing to be told, nor has the one that was opened after it.
-        let Some(attached) = port else { return };
-        if let Err(error) = attached.port.kicked(done.kicked) {
-            attached.failed = Some(Reason::of_failure(&error));
-            self.has_failed = true;
-        }
-    }
-
     /// Whether frames are told the time of day of the call, which has to be exact then.
     #[inline]
     pub(crate) fn stamps(&self) -> bool {
         self.times.is_some() || self.capture.is_some() || self.is_capture_requested()
-    }
-
-    /// Whether the watch was last looked at long enough ago.
-    #[inline]
-    #[must_use]
-    pub fn is_look_due(&self, now: Now) -> bool {
-        self.is_capture_wanted || now.ticks.wrapping_sub(self.looked_ticks) > LOOK_AFTER_TICKS
-    }
-
-    /// Whether the kernel may have an error for a socket since the watch was last looked at: what came before a frame is to be told
-    /// before it.
-    #[inline]
-    #[must_use]
-    pub fn has_new_errors(&self) -> bool {
-        self.errors_passed() != self.errors_looked
-    }
-
-    #[inline]
-    fn errors_passed(&self) -> u64 {
-        self.interfaces.attached.iter().fold(0, |sum, attached| sum.wrapping_add(attached.port.errors_passed()))
-    }
-
-    /// When a send should look.
-    #[inline]
-    #[must_use]
-    pub fn look_around_send(&self, now: Now) -> LookAroundSend {
-        let ago_ticks = now.ticks.wrapping_sub(self.looked_ticks);
-        if ago_ticks <= LOOK_AFTER_SEND_TICKS {
-            LookAroundSend::No
-        } else if ago_ticks <= LOOK_BEFORE_SEND_TICKS {
-            LookAroundSend::After
-        } else {
-            LookAroundSend::Before
-        }
-    }
-
-    /// A thread slept on the watch, and the watch had nothing when it woke: as good as a look, so that none is due. What else
-    /// a look does is done every [`QUIET_MOST_TICKS`] all the same.
-    pub fn watch_was_quiet(&mut self, now: Now) {
-        if !self.is_capture_wanted && now.ticks.wrapping_sub(self.followed_ticks) < QUIET_MOST_TICKS {
-            self.looked_ticks = now.ticks;
-        }
-    }
-
-    /// Looks at the watch: takes in news of the kernel's tables, and hands each shadow that has something to `shadow`.
-    pub fn look(&mut self, now: Now, shadow: impl FnMut(u32, Seen)) -> Looked {
-        self.looked_ticks = now.ticks;
-        self.followed_ticks = self.looked_ticks;
-        self.errors_looked = self.errors_passed();
-        self.follow_capture_request(now);
-        self.follow_capture();
-        let mut shadow = shadow;
-        let (mut has_news, mut has_path_errors, mut by_kernel) = (false, false, false);
-        self.watch.look(
-            |token, seen| {
-                by_kernel |= seen.data;
-                shadow(token, seen);
-            },
-            |other| match other {
-                Other::Tables => has_news = true,
-                Other::PathErrors => has_path_errors = true,
-            },
-        );
-        let mut looked = Looked::default();
-        if has_news || self.tables_lost_ns.is_some() {
-            looked = self.take_news(now);
-        }
-        if has_path_errors || self.paths.has_something() {
-            self.follow_paths(now);
-        }
-        if by_kernel {
-            self.check_programs(now);
-        }
-        if self.has_failed {
-            self.has_failed = false;
-            looked.ports_failed = self.drop_failed_ports(now);
-        }
-        self.confirm_neighbours();
-        if self.looked_ticks.wrapping_sub(self.told_ticks) > TELL_AFTER_TICKS {
-            self.told_ticks = self.looked_ticks;
-            self.tell_port_drops();
-            self.check_capture(now);
-            looked.links_changed |= self.interfaces.want_ports_back(now);
-        }
-        looked
-    }
-
-    /// Netlink has something.
-    fn take_news(&mut self, now: Now) -> Looked {
-        // What has come is judged by what was true when it came.
-        self.take_in_all(now);
-        let Engine { host, stack, tables, interfaces, .. } = self;
-        let mut looked = Looked::default();
-        let mut apply = |update: Update| {
-            let changes = interfaces.note(host, &update);
-            looked.addresses_changed |= changes.addresses;
-            looked.links_changed |= changes.links;
-            stack.update(update);
-        };
-        // Refused, the news are lost as well.
-        let is_lost = matches!(tables.read(&mut apply), Ok(News::Lost) | Err(_)) || self.tables_lost_ns.is_some();
-        if is_lost && self.tables_lost_ns.is_none_or(|since_ns| now.since(since_ns) > TABLES_AGAIN_AFTER) {
-            self.tables_lost_ns = Some(now.monotonic_ns());
-            if let Ok(known) = self.tables.snapshot() {
-                self.tables_lost_ns = None;
-                self.interfaces.resync(&self.host, &known);
-                self.stack.resync(known);
-                (looked.addresses_changed, looked.links_changed) = (true, true);
-            }
-        }
-        self.has_failed |= self.interfaces.attached.iter().any(|attached| attached.failed.is_some());
-        looked
     }
 
     /// Takes in all that the ports have: where what came before a change is to be told from what comes after. How many.
@@ -698,42 +444,6 @@ impl<H: Host> Engine<H> {
             self.end_hold();
         }
         (0..FRAMES_LEFT_MOST).take_while(|_| self.poll(now, |_, _| Take::Queue)).count() as u32
-    }
-
-    /// Data came by the kernel: from this host, as a fragment, for a group, or because a port gets nothing any more.
-    fn check_programs(&mut self, now: Now) {
-        if self.programs_checked_ns.is_some_and(|checked_ns| now.since(checked_ns) < PROGRAMS_CHECKED_EVERY) {
-            return;
-        }
-        self.programs_checked_ns = Some(now.monotonic_ns());
-        self.interfaces.check_programs();
-        self.has_failed |= self.interfaces.attached.iter().any(|attached| attached.failed.is_some());
-    }
-
-    /// The kernel does not see our frames, so it is told of neighbours that are in use.
-    fn confirm_neighbours(&mut self) {
-        while let Some((ifindex, address)) = self.stack.take_stale_neighbour() {
-            // Refused, the entry stays stale, and usable.
-            let _ = self.tables.use_neighbour(ifindex, address);
-        }
-    }
-
-    /// Takes failed ports away, with what they have received: the kernel serves what they served.
-    fn drop_failed_ports(&mut self, now: Now) -> bool {
-        let Engine { stack, interfaces, capture, .. } = self;
-        let mut any = false;
-        while let Some(mut attached) = interfaces.take_failed(now) {
-            any = true;
-            for _ in 0..FRAMES_LEFT_MOST {
-                let taken = take_frame(now, &mut attached, stack, capture, true, &mut |_, _| Take::Queue);
-                let Ok(Some(_)) = taken else { break };
-            }
-            stack.detach_port(attached.port_id);
-        }
-        self.has_lost_ports |= any;
-        self.next_port = 0;
-        interfaces.changed |= any;
-        any
     }
 }
 
@@ -755,41 +465,6 @@ fn take_frame<P: EnginePort>(
         let (received_ns, device_ns) = if stamps { in_ns(times, now) } else { (0, 0) };
         stack.receive(&Arrival { port, frame, received_ns, device_ns, checksum }, reader)
     })
-}
-
-/// When a send looks at the watch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LookAroundSend {
-    /// Somebody looked just now.
-    No,
-    /// When the datagram is on its way.
-    After,
-    /// First of all.
-    Before,
-}
-
-/// What a look found besides shadows.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Looked {
-    /// Addresses of this host came or went: flows have to follow.
-    pub addresses_changed: bool,
-    /// An interface may have a port that could not have one before.
-    pub links_changed: bool,
-    /// A port is gone.
-    pub ports_failed: bool,
-}
-
-impl BitOr for Looked {
-    type Output = Looked;
-
-    /// What either found.
-    fn bitor(self, other: Looked) -> Looked {
-        Looked {
-            addresses_changed: self.addresses_changed | other.addresses_changed,
-            links_changed: self.links_changed | other.links_changed,
-            ports_failed: self.ports_failed | other.ports_failed,
-        }
-    }
 }
 
 /// Why an engine could not be opened: which step failed, and on what.

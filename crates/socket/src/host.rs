@@ -17,6 +17,7 @@ use nearwire_stack::{Path, Update};
 
 use crate::config::Mode;
 use crate::kernel_tables::{KernelTables, News, PathErrors, TablesError};
+use crate::now::Clocks;
 
 pub use this::ThisHost;
 pub(crate) use this::{FILL_FRAMES, try_port};
@@ -62,8 +63,11 @@ pub trait Host: Clone + Debug + 'static {
     /// No way that `mode` allows can be had: why not the first.
     fn open_port(&self, facts: &InterfaceFacts, mode: Mode, engines_most: u32) -> Result<Self::Port, PortError>;
 
-    /// The counter of [`Now::ticks`](crate::Now) as it stands, for what waits a moment within a call, or measures a part of it.
+    /// The counter of [`Now::ticks`](crate::Now) as it stands. Sockets ask for it once a call, and where they wait a moment within one.
     fn ticks(&self) -> u64;
+
+    /// What the clocks say.
+    fn clocks(&self) -> Clocks;
 }
 
 /// What the kernel knows of links, addresses, routes, neighbours and groups, as the stack wants it.

@@ -1,7 +1,7 @@
-//! The time of a call. Whoever makes the call passes it in ([`Sockets::enter`](crate::Sockets::enter)); nothing below reads a clock, so that a
-//! simulation has time of its own.
+//! The time of a call. Sockets ask their [`Host`](crate::Host) for it, once a call; the engine is told it. So a simulation has time of
+//! its own.
 //!
-//! A look at the counter of the CPU takes 5 to 10 ns and each call has one. The kernel's clocks take 20 ns each, so they are
+//! A look at the counter of the CPU takes 5 to 20 ns. The kernel's clocks take 20 ns each, so they are
 //! read again only when what is known of them is old, or when arrivals are stamped.
 
 use std::time::Duration;

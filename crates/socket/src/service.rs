@@ -95,7 +95,7 @@ impl<H: Host> Sockets<H> {
         if netns_cookie(shadow).ok() != self.namespace {
             return Err(Reason::OtherNamespace.into());
         }
-        let now = self.now;
+        let now = self.time();
         let engine = self.open_engine()?;
         if local_ip.is_loopback() || remote_ip.is_some_and(|remote| is_local(engine, remote)) {
             return Err(Reason::Loopback.into());
@@ -176,16 +176,18 @@ impl<H: Host> Sockets<H> {
     }
 
     pub(crate) fn open_engine(&mut self) -> Result<&mut Engine<H>, Reason> {
+        // Asked only where it is not open, which is seldom.
+        let now = if matches!(self.engine, EngineState::Open(_)) { self.now } else { self.time() };
         let is_due = match &self.engine {
             EngineState::Closed => true,
             EngineState::Open(_) => false,
-            EngineState::Refused(_, since_ns) => self.now.since(*since_ns) > ENGINE_AGAIN_AFTER,
+            EngineState::Refused(_, since_ns) => now.since(*since_ns) > ENGINE_AGAIN_AFTER,
         };
         if is_due {
             self.namespace = present_namespace();
             self.engine = match Engine::open(self.host.clone(), &self.config, self.page.clone()) {
                 Ok(engine) => EngineState::Open(Box::new(engine)),
-                Err(error) => EngineState::Refused(error, self.now.monotonic_ns()),
+                Err(error) => EngineState::Refused(error, now.monotonic_ns()),
             };
             // Those that sleep do so without the watch.
             self.sleepers.wake_all();
@@ -201,7 +203,7 @@ impl<H: Host> Sockets<H> {
     /// kernel serves the socket, and [`Sockets::reason`] says why.
     pub(crate) fn attach_again(&mut self, id: SocketId) {
         let Some((local, remote, device)) = self.get(id).and_then(reach) else { return };
-        let now = self.now;
+        let now = self.time();
         if let Some(engine) = self.engine() {
             let _ = engine.attach(now, local, remote, device);
         }
@@ -250,7 +252,7 @@ impl<H: Host> Sockets<H> {
         socket.shadow_is_older = false;
         self.page.count(Counter::SocketsGivenBack, 1);
         self.tell(id);
-        let now = self.now;
+        let now = self.time();
         let Some(engine) = self.engine() else { return };
         engine.remove_flows(&flows);
         engine.unwatch_shadow(shadow);

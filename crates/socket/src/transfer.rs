@@ -133,7 +133,7 @@ impl<H: Host> Sockets<H> {
         if self.children.forked && self.children.want_something() {
             self.follow_children();
         }
-        let now = self.now;
+        let now = self.time_of_frames();
         let Some((socket, engine)) = self.with_engine(id) else { return self.receive_undecided(id) };
         let Some(endpoint) = socket.endpoint() else { return self.receive_undecided(id) };
         if !HAS_LOOKED && socket.hears_errors && engine.has_new_errors() {
@@ -146,21 +146,7 @@ impl<H: Host> Sockets<H> {
             return self.receive_behind(id, endpoint, stays, read);
         }
         if engine.stack_ref().udp_waiting(endpoint) > 0 && !socket.shadow_is_older {
-            if !socket.is_accelerated()
-                && let Some(error) = socket.take_shadow_error()
-            {
-                return Receive::Failed(error);
-            }
-            if engine.is_look_due(now) {
-                return self.receive_later(id, endpoint, false, stays, read);
-            }
-            return match read_waiting(now, socket, engine, endpoint, stays, read) {
-                Some(result) => {
-                    self.page.count(Counter::CallsServed, 1);
-                    Receive::Done(result)
-                }
-                None => Receive::Kernel,
-            };
+            return self.receive_waiting(id, endpoint, stays, read);
         }
         if !socket.is_accelerated() {
             socket.shadow_is_older = false;
@@ -169,10 +155,7 @@ impl<H: Host> Sockets<H> {
         }
         // While it overflows, what is in the ports is older.
         if socket.shadow_has_data && !engine.is_overflowing() {
-            if engine.is_look_due(now) {
-                return self.look_and_ask_shadow(id, endpoint, stays, read);
-            }
-            return socket.ask_shadow();
+            return self.look_and_ask_shadow(id, endpoint, stays, read);
         }
         let mut found = None;
         let mut len_bytes = 0;
@@ -208,6 +191,34 @@ impl<H: Host> Sockets<H> {
         self.receive_later(id, endpoint, took, stays, read)
     }
 
+    /// Something waits in the socket's queue.
+    #[inline]
+    fn receive_waiting<R>(
+        &mut self,
+        id: SocketId,
+        endpoint: EndpointId,
+        stays: bool,
+        read: impl FnMut(Delivery<'_>) -> R,
+    ) -> Receive<R> {
+        let now = self.time();
+        let Some((socket, engine)) = self.with_engine(id) else { return Receive::Kernel };
+        if !socket.is_accelerated()
+            && let Some(error) = socket.take_shadow_error()
+        {
+            return Receive::Failed(error);
+        }
+        if engine.is_look_due(now) {
+            return self.receive_later(id, endpoint, false, stays, read);
+        }
+        match read_waiting(now, socket, engine, endpoint, stays, read) {
+            Some(result) => {
+                self.page.count(Counter::CallsServed, 1);
+                Receive::Done(result)
+            }
+            None => Receive::Kernel,
+        }
+    }
+
     /// A receive took frames of others in, or it was one of many that all found a frame at once.
     #[cold]
     fn after_many(&mut self, id: SocketId, is_unlooked: bool) {
@@ -229,9 +240,12 @@ impl<H: Host> Sockets<H> {
         stays: bool,
         read: impl FnMut(Delivery<'_>) -> R,
     ) -> Receive<R> {
-        self.look();
-        if self.forget_if_closed(id) {
-            return Receive::Kernel;
+        let now = self.time();
+        if self.engine().is_some_and(|engine| engine.is_look_due(now)) {
+            self.look();
+            if self.forget_if_closed(id) {
+                return Receive::Kernel;
+            }
         }
         match self.with_engine(id) {
             Some((socket, engine)) if socket.is_accelerated() && !engine.is_overflowing() => socket.ask_shadow(),
@@ -289,7 +303,7 @@ impl<H: Host> Sockets<H> {
             self.raise_readable();
         }
         // For new errors the receive has looked.
-        let now = self.now;
+        let now = self.time();
         if self.engine().is_some_and(|engine| engine.is_look_due(now) || engine.is_overflowing()) {
             self.look();
             if self.forget_if_closed(id) {
@@ -480,7 +494,7 @@ impl<H: Host> Sockets<H> {
 
     /// Takes in what the ports have.
     pub(crate) fn take_in_frames(&mut self) {
-        let now = self.now;
+        let now = self.time();
         for _ in 0..FRAMES_AT_ONCE {
             // One by one, so that sets tell of sockets in the order of arrival.
             if !self.engine().is_some_and(|engine| engine.poll(now, |_, _| Take::Queue)) {
@@ -492,7 +506,7 @@ impl<H: Host> Sockets<H> {
 
     /// The same to the last frame, so that what came before a change is told from what comes after.
     pub(crate) fn take_in_all_frames(&mut self) {
-        let now = self.now;
+        let now = self.time();
         let Some(engine) = self.engine() else { return };
         if engine.take_in_all(now) > 0 {
             self.raise_readable();
@@ -502,7 +516,7 @@ impl<H: Host> Sockets<H> {
     /// For calls that ask what there is, an error among it.
     #[inline]
     pub(crate) fn look_if_due(&mut self) {
-        let now = self.now;
+        let now = self.time();
         let is_due =
             |engine: &mut Engine<H>| engine.is_look_due(now) || engine.is_overflowing() || engine.has_new_errors();
         if self.engine().is_some_and(is_due) {
@@ -530,8 +544,9 @@ impl<H: Host> Sockets<H> {
         self.raise_readable();
         self.follow_sharing(false);
         self.tell_counters();
+        let now = self.time();
         if let EngineState::Open(engine) = &self.engine {
-            self.sleepers.rest(self.now.ticks, || engine.receive_sockets());
+            self.sleepers.rest(now.ticks, || engine.receive_sockets());
         }
     }
 
@@ -539,7 +554,7 @@ impl<H: Host> Sockets<H> {
     pub(crate) fn look_at_shadows(&mut self) -> Looked {
         let mut seen = [(0_u32, Seen::default()); 64];
         let mut count = 0;
-        let now = self.now;
+        let now = self.time();
         let Some(engine) = self.engine() else { return Looked::default() };
         let mut overflow = Vec::new();
         let looked = engine.look(now, |token, what| match seen.get_mut(count) {
@@ -626,10 +641,10 @@ impl<H: Host> Sockets<H> {
     pub fn woken(&mut self, thread: Thread, slept_ns: u64, by_watch: bool, by_wake: bool) {
         self.page.count(Counter::Sleeps, 1);
         self.page.count(Counter::SleepingNs, slept_ns);
-        self.sleepers.awake(self.now.ticks, thread, by_wake);
+        let now = self.time();
+        self.sleepers.awake(now.ticks, thread, by_wake);
         // Before the shadows, which are asked first from then on.
         self.take_in_frames();
-        let now = self.now;
         if by_watch {
             self.look();
         } else if let Some(engine) = self.engine() {
@@ -644,7 +659,8 @@ impl<H: Host> Sockets<H> {
 
     /// Its call ends.
     pub fn end_sleep(&mut self, thread: Thread) {
-        self.sleepers.awake(self.now.ticks, thread, false);
+        let now = self.time();
+        self.sleepers.awake(now.ticks, thread, false);
     }
 
     /// What the program can be told of a socket: accelerated or not, and why.

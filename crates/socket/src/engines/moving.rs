@@ -97,9 +97,10 @@ impl<H: Host> Sockets<H> {
     }
 
     /// Whether several engines are wanted and can be at all.
-    fn may_found(&self) -> bool {
+    fn may_found(&mut self) -> bool {
+        let now = self.time();
         let is_captured = self.engine_ref().is_none_or(Engine::is_captured);
-        let is_late = self.founding_failed_ns.is_none_or(|since_ns| self.now.since(since_ns) > FOUND_AGAIN_AFTER);
+        let is_late = self.founding_failed_ns.is_none_or(|since_ns| now.since(since_ns) > FOUND_AGAIN_AFTER);
         is_late && !is_captured && self.config.engines != Some(1) && !self.inherits
     }
 
@@ -128,7 +129,7 @@ impl<H: Host> Sockets<H> {
         if let (Some(founded), Some(held)) = (&mut founded, held) {
             founded.leaving.run.hold_by(held);
         }
-        self.founding_failed_ns = founded.is_none().then_some(self.now.monotonic_ns());
+        self.founding_failed_ns = founded.is_none().then(|| self.time().monotonic_ns());
         founded
     }
 

@@ -120,7 +120,7 @@ impl<H: Host> Sockets<H> {
         if asked != Asked::JustNow {
             self.take_in();
         }
-        let now_ticks = self.now.ticks;
+        let now_ticks = self.time().ticks;
         let (sets, state) = self.sets_and_state();
         let half = &mut sets.halves[set.index()];
         let is_our_turn = std::mem::take(&mut half.is_our_turn);

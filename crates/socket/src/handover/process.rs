@@ -22,7 +22,7 @@ use crate::udp_socket::{Accelerated, Service, UdpSocket};
 impl<H: Host> Sockets<H> {
     /// fork(2) follows.
     pub fn prepare_fork(&mut self) {
-        let now = self.now;
+        let now = self.time();
         let EngineState::Open(engine) = &mut self.engine else { return };
         if !self.sockets.iter().flatten().any(|socket| socket.is_accelerated() || socket.leftover.is_some()) {
             return;

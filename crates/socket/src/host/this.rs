@@ -40,15 +40,6 @@ const LANES_MOST: u32 = 16;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ThisHost;
 
-impl ThisHost {
-    /// What the kernel's clocks say, for whoever makes a call and tells its time ([`Sockets::enter`](crate::Sockets::enter)).
-    #[cold]
-    #[must_use]
-    pub fn clocks() -> Clocks {
-        Clocks { monotonic_ns: monotonic_raw_ns(), time_of_day_ns: time_of_day_ns() }
-    }
-}
-
 impl Host for ThisHost {
     type Port = XdpPort;
     type Tables = KernelTables;
@@ -92,6 +83,11 @@ impl Host for ThisHost {
     #[inline]
     fn ticks(&self) -> u64 {
         rough_ticks()
+    }
+
+    #[cold]
+    fn clocks(&self) -> Clocks {
+        Clocks { monotonic_ns: monotonic_raw_ns(), time_of_day_ns: time_of_day_ns() }
     }
 }
 

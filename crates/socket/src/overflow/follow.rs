@@ -56,14 +56,14 @@ impl<H: Host> Sockets<H> {
             let passed = engine.begin_settling();
             let dropped = self.dropped_by_shadows();
             let taken_then = passed.saturating_sub(dropped.saturating_sub(self.overflow.dropped_before));
-            self.overflow.hold = Some(Hold { begun_ticks: self.now.ticks, passed, dropped, taken_then });
+            self.overflow.hold = Some(Hold { begun_ticks: self.time().ticks, passed, dropped, taken_then });
         }
         looked
     }
 
     /// Frames are held until nothing is under way to a shadow.
     fn follow_hold(&mut self, hold: Hold) -> Looked {
-        let held_ticks = self.now.ticks.wrapping_sub(hold.begun_ticks);
+        let held_ticks = self.time().ticks.wrapping_sub(hold.begun_ticks);
         if held_ticks < IN_TRANSIT_TICKS {
             return Looked::default();
         }
@@ -139,7 +139,7 @@ impl<H: Host> Sockets<H> {
     }
 
     fn take_over_some(&mut self, id: SocketId, most: u64) {
-        let now = self.now;
+        let now = self.time();
         let most = most.min(TAKEN_MOST.into()) as u32;
         let mut buffers = self.overflow.buffers.take().unwrap_or_else(Buffers::new);
         if let Some((socket, engine)) = self.with_engine(id)

@@ -26,9 +26,9 @@ impl<H: Host> Sockets<H> {
     /// Sends a datagram. `more`: others follow at once, and [`Sockets::flush`] after them.
     #[inline]
     pub fn send(&mut self, number: i32, message: &Message<'_>, more: bool) -> Send {
-        let now = self.now;
         let Some(id) = self.find(number) else { return Send::Kernel };
         let holds = self.leaving.holds_another() && !more;
+        let now = if holds { self.time_of_frames() } else { self.time() };
         let Some((socket, engine)) = self.with_engine(id) else { return self.send_undecided(id, message, more) };
         let Service::Accelerated(accelerated) = &socket.service else { return self.send_undecided(id, message, more) };
         if holds && !socket.shadow_has_error && !socket.is_corked {
@@ -79,7 +79,7 @@ impl<H: Host> Sockets<H> {
 
     /// After a look: the socket may have an error, which the kernel tells, or be the kernel's by now.
     fn send_now(&mut self, id: SocketId, message: &Message<'_>, more: bool) -> Send {
-        let now = self.now;
+        let now = self.time();
         let Some((socket, engine)) = self.with_engine(id) else { return Send::Kernel };
         if let Some(sent) = socket.send_aside(message) {
             self.flush();
@@ -113,7 +113,7 @@ impl<H: Host> Sockets<H> {
     fn send_again(&mut self, id: SocketId, message: &Message<'_>, more: bool, first: Sent) -> Send {
         // What was queued before goes first.
         self.flush();
-        let now = self.now;
+        let now = self.time();
         let Some((socket, engine)) = self.with_engine(id) else { return Send::Kernel };
         let Service::Accelerated(accelerated) = &socket.service else { return Send::Kernel };
         if first == Sent::Full && engine.send(now, accelerated.endpoint, message) == Sent::Queued {

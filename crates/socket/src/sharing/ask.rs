@@ -25,7 +25,8 @@ impl<H: Host> Sockets<H> {
         if !may_share || local.port() == 0 {
             return Ok(());
         }
-        if !self.sharing.knows(self.now, local.port()) {
+        let now = self.time();
+        if !self.sharing.knows(now, local.port()) {
             self.read_foreign(Some(local.port()));
         }
         let is_beside_kernel = self.own_inodes.is_beside_kernel(inode, local);
@@ -94,10 +95,10 @@ impl<H: Host> Sockets<H> {
     /// Wishes for the table where it is time to read it again.
     #[cold]
     fn want_sharing(&mut self, sleeps: bool) {
+        let now = self.time();
         let interval = if sleeps { self.sharing.interval.min(SLEEPING_INTERVAL) } else { self.sharing.interval };
         let Sharing { read_last_ns, asked_last_ns, .. } = &self.sharing;
-        let is_due =
-            [read_last_ns, asked_last_ns].into_iter().flatten().all(|last_ns| self.now.since(*last_ns) >= interval);
+        let is_due = [read_last_ns, asked_last_ns].into_iter().flatten().all(|last_ns| now.since(*last_ns) >= interval);
         if is_due && self.wish == Wish::Nothing {
             self.wish = Wish::AskSharing;
         }
@@ -113,7 +114,7 @@ impl<H: Host> Sockets<H> {
         if ports.is_empty() {
             return None;
         }
-        self.sharing.asked_last_ns = Some(self.now.monotonic_ns());
+        self.sharing.asked_last_ns = Some(self.time().monotonic_ns());
         let asked = if ports.len() > SINGLE_QUESTIONS as usize { Asked::All } else { Asked::OfPorts(ports) };
         let asking = Asking::begin(&self.own_inodes);
         Some(SharingQuestion { asked, asking })
@@ -124,16 +125,16 @@ impl<H: Host> Sockets<H> {
         let SharingAnswer { question: SharingQuestion { asked, asking }, bound } = answer;
         self.sharing.foreign = but(&asking.own_meanwhile(), bound);
         self.sharing.asked = asked;
-        self.sharing.read_last_ns = Some(self.now.monotonic_ns());
+        self.sharing.read_last_ns = Some(self.time().monotonic_ns());
         let next_interval = (self.sharing.interval * 2).min(LAST_INTERVAL);
         self.ask_all_sharing();
         self.sharing.interval = next_interval;
-        self.sharing.read_last_ns = Some(self.now.monotonic_ns());
+        self.sharing.read_last_ns = Some(self.time().monotonic_ns());
     }
 
     /// Reads which sockets there are that are not followed in this process: of a port, unless many were asked for lately.
     fn read_foreign(&mut self, port: Option<u16>) {
-        let now = self.now;
+        let now = self.time();
         let Sharing { read_last_ns, singles, .. } = &mut self.sharing;
         let is_in_a_row = read_last_ns.is_some_and(|read_last_ns| now.since(read_last_ns) <= FRESH);
         *singles = if is_in_a_row { *singles + 1 } else { 0 };
@@ -141,6 +142,6 @@ impl<H: Host> Sockets<H> {
         let own = self.own_inodes.all();
         self.sharing.foreign = but(&own, bound_to(port));
         self.sharing.asked = port.map_or(Asked::All, |port| Asked::OfPorts(vec![port]));
-        self.sharing.read_last_ns = Some(self.now.monotonic_ns());
+        self.sharing.read_last_ns = Some(self.time().monotonic_ns());
     }
 }

@@ -11,7 +11,6 @@ use nearwire_lab::{Cable, CableEnd, Namespace, VirtualCable, VirtualCableOptions
 use nearwire_socket::config::{Config, Mode};
 use nearwire_socket::{Family, Reason, Receive, Send, ShadowSaid, Sockets, ThisHost};
 use nearwire_stack::Message;
-use nearwire_sys::tsc::rough_ticks;
 
 /// Who had a datagram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,7 +29,7 @@ pub struct Near {
 
 /// Tells sockets the time, as whoever makes a call does first.
 pub fn enter(sockets: &mut Sockets) -> &mut Sockets {
-    sockets.enter(rough_ticks(), ThisHost::clocks);
+    sockets.enter();
     sockets
 }
 

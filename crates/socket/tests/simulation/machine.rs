@@ -11,16 +11,18 @@ use nearwire_frames::PortError;
 use nearwire_frames::interface::InterfaceFacts;
 use nearwire_frames::ports::memory::MemoryPort;
 use nearwire_frames::steered::SteeredPort;
-use nearwire_socket::Host;
 use nearwire_socket::config::Mode;
 use nearwire_socket::host::Tables;
 use nearwire_socket::kernel_tables::{News, PathErrors, TablesError};
+use nearwire_socket::{Clocks, Host};
 use nearwire_stack::{InterfaceAddress, Link, LinkKind, Neighbour, NeighbourState, Path, Route, Update};
 use nearwire_wire::MacAddress;
 use rustix::event::{EventfdFlags, eventfd};
 
 use crate::segment::Segment;
 
+/// Of the counter, a nanosecond.
+pub const TICKS_PER_NS: u64 = 3;
 pub const IFINDEX: u32 = 2;
 const MTU_BYTES: u32 = 1500;
 
@@ -161,6 +163,11 @@ impl Host for Machine {
         // Who waits for time to pass sees it pass.
         self.surroundings.ticks.set(self.surroundings.ticks.get() + 100);
         self.surroundings.ticks.get()
+    }
+
+    fn clocks(&self) -> Clocks {
+        let now_ns = self.surroundings.ticks.get() / TICKS_PER_NS;
+        Clocks { monotonic_ns: now_ns, time_of_day_ns: now_ns }
     }
 }
 

@@ -5,13 +5,11 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
 use nearwire_socket::config::Config;
 use nearwire_socket::epoll::Events;
-use nearwire_socket::{Clocks, Family, Message, Receive, Send, ShadowSaid, Sockets};
+use nearwire_socket::{Family, Message, Receive, Send, ShadowSaid, Sockets};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, socket_with, sockopt};
 
-use crate::machine::{Machine, Surroundings, address};
+use crate::machine::{Machine, address};
 
-/// Of the counter, a nanosecond.
-pub const TICKS_PER_NS: u64 = 3;
 /// Longest payload of a datagram in one frame.
 pub const PAYLOAD_MOST_BYTES: usize = 1472;
 
@@ -33,22 +31,19 @@ pub struct Open {
 
 pub struct Program {
     pub machine: Machine,
-    surroundings: Surroundings,
     sockets: Sockets<Machine>,
     pub number: usize,
 }
 
 impl Program {
-    pub fn new(number: usize, machine: Machine, surroundings: &Surroundings) -> Program {
+    pub fn new(number: usize, machine: Machine) -> Program {
         let sockets = Sockets::new(machine.clone(), Config::default(), "simulation");
-        Program { machine, surroundings: surroundings.clone(), sockets, number }
+        Program { machine, sockets, number }
     }
 
     /// The sockets, at the beginning of a call.
     fn enter(&mut self) -> &mut Sockets<Machine> {
-        let ticks = self.surroundings.ticks.get();
-        let now_ns = ticks / TICKS_PER_NS;
-        self.sockets.enter(ticks, || Clocks { monotonic_ns: now_ns, time_of_day_ns: now_ns });
+        self.sockets.enter();
         &mut self.sockets
     }
 

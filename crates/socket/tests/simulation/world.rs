@@ -5,8 +5,8 @@ use std::collections::HashSet;
 use std::net::SocketAddr;
 use std::rc::Rc;
 
-use crate::machine::{Machine, Surroundings};
-use crate::program::{Got, Open, PAYLOAD_MOST_BYTES, Program, TICKS_PER_NS};
+use crate::machine::{Machine, Surroundings, TICKS_PER_NS};
+use crate::program::{Got, Open, PAYLOAD_MOST_BYTES, Program};
 use crate::random::Random;
 use crate::segment::{Faults, Segment};
 
@@ -87,7 +87,7 @@ impl World {
         let surroundings = Surroundings { segment, ticks: Rc::new(Cell::new(1 << 40)) };
         let programs = (0..plan.programs).map(|number| {
             let machine = Machine::new(number, plan.programs, &surroundings);
-            Program::new(number, machine, &surroundings)
+            Program::new(number, machine)
         });
         let programs = programs.collect();
         let (lives, sent, ports) = (Vec::new(), Vec::new(), HashSet::new());
