@@ -6,10 +6,10 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::Duration;
 
-use nearwire_socket::Sockets;
 use nearwire_socket::config::Config;
 use nearwire_socket::status::Process;
 use nearwire_socket::wait::SpinFor;
+use nearwire_socket::{Sockets, ThisHost};
 use nearwire_sys::descriptor::{Descriptor, Refusal, Request, Source, from_kernel};
 
 use crate::signals::deferral;
@@ -52,7 +52,7 @@ pub fn first_sockets() -> Option<Sockets> {
         // Refused for want of memory, nothing is printed.
         unsafe { libc::atexit(print_stats) };
     }
-    let sockets = Sockets::new(config, &program_name());
+    let sockets = Sockets::new(ThisHost, config, &program_name());
     Some(match mistake {
         Some(mistake) => sockets.with_mistake(mistake),
         None => sockets,

@@ -196,6 +196,7 @@ fn enter<R>(engine: usize, work: impl FnOnce(&mut Sockets) -> R) -> Option<R> {
             *state = own_stack::run(begin);
         }
         let sockets = state.as_mut()?;
+        sockets.enter();
         match catch_unwind(AssertUnwindSafe(|| work(sockets))) {
             Ok(result) => Some(result),
             Err(_) => {
@@ -240,7 +241,11 @@ pub fn with_first_and<R>(
     enter(FIRST, |first| {
         let engine = choose().filter(|engine| *engine != FIRST)?;
         first.flush();
-        match ENGINES[engine].enter(|other| work(engine, first, other)) {
+        let both = ENGINES[engine].enter(|other| {
+            other.iter_mut().for_each(Sockets::enter);
+            work(engine, first, other)
+        });
+        match both {
             Entered::Ran(result) => Some(result),
             Entered::Reentered => None,
         }

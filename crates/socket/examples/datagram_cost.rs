@@ -9,10 +9,15 @@ use std::time::Instant;
 
 use nearwire_lab::{Cable, VirtualCable, VirtualCableOptions};
 use nearwire_socket::config::{Config, Mode};
-use nearwire_socket::{Family, Message, Receive, Send, ShadowSaid, Sockets};
+use nearwire_socket::{Family, Message, Receive, Send, ShadowSaid, Sockets, ThisHost};
 
 const DATAGRAMS: u32 = 64;
 const ROUNDS: usize = 2000;
+
+/// The time, which each call is told first.
+fn enter(sockets: &mut Sockets) {
+    sockets.enter();
+}
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let cable = VirtualCable::lay(VirtualCableOptions::default())?;
@@ -22,7 +27,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     near.namespace.enter(|| -> Result<(), Box<dyn std::error::Error>> {
         let shadow = UdpSocket::bind((near.ipv4, 7000))?;
         let number = shadow.as_raw_fd();
-        let mut sockets = Sockets::new(Config { mode: Mode::Native, ..Config::default() }, "datagram_cost");
+        let mut sockets = Sockets::new(ThisHost, Config { mode: Mode::Native, ..Config::default() }, "datagram_cost");
+        enter(&mut sockets);
         sockets.opened(number, Family::V4, false);
         sockets.bound(number, 7000);
         println!("not accelerated because: {:?}", sockets.reason(number));
@@ -32,12 +38,18 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let (mut sends, mut receives) = (Vec::new(), Vec::new());
         let message = Message { to: Some(sends_to), ..Message::new(&[0; 64]) };
         for _ in 0..ROUNDS {
+            enter(&mut sockets);
             sockets.look();
             if let Receive::Shadow(news) = sockets.receive(number, false, |_| ()) {
                 sockets.shadow_answered(number, news, ShadowSaid::Nothing);
             }
             let started = Instant::now();
-            let done = (0..DATAGRAMS).filter(|_| sockets.send(number, &message, true) == Send::Done).count();
+            let done = (0..DATAGRAMS)
+                .filter(|_| {
+                    enter(&mut sockets);
+                    sockets.send(number, &message, true) == Send::Done
+                })
+                .count();
             let took = started.elapsed();
             sockets.flush();
             if done == DATAGRAMS as usize {
@@ -46,10 +58,15 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             for _ in 0..DATAGRAMS {
                 peer.send_to(&[0; 64], (near.ipv4, 7000))?;
             }
+            enter(&mut sockets);
             sockets.look();
             let started = Instant::now();
             let mut done = 0;
-            while let Receive::Done(_) = sockets.receive(number, false, |delivery| delivery.datagram.payload.len()) {
+            let mut receive = || {
+                enter(&mut sockets);
+                sockets.receive(number, false, |delivery| delivery.datagram.payload.len())
+            };
+            while let Receive::Done(_) = receive() {
                 done += 1;
             }
             if done == DATAGRAMS {

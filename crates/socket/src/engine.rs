@@ -15,62 +15,51 @@ mod attached;
 mod branch;
 mod capture;
 mod flows;
+mod interfaces;
+mod link;
+mod looking;
 mod overflow;
 mod paths;
+mod sending;
 mod tell;
 mod warming;
 mod watch;
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
-use std::ops::BitOr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
-use std::time::{Duration, Instant};
 
-use nearwire_frames::PortError;
 use nearwire_frames::capture::Direction;
-use nearwire_frames::ports::xdp::{FrameTimes, Kick, Kicked, TimesWanted, XdpPort};
-use nearwire_frames::steering::{Filter, FlowFilter, SteeringTable};
-use nearwire_stack::{
-    Arrival, Datagram, EndpointId, LinkKind, Message, NeedsKernel, Offers, Stack, StackConfig, Take, Update, Verdict,
-};
+use nearwire_frames::ports::xdp::{FrameTimes, TimesWanted};
+use nearwire_frames::steering::{Filter, FlowFilter};
+use nearwire_frames::{EnginePort, PortError, PortFilters};
+use nearwire_stack::{Arrival, Datagram, EndpointId, LinkKind, Offers, Stack, StackConfig, Take, Update, Verdict};
 use nearwire_sys::descriptor::{Descriptor, place};
-use nearwire_sys::tsc::rough_ticks;
 use thiserror::Error;
 
 use crate::config::Config;
-use crate::kernel_tables::{KernelTables, News, TablesError};
+use crate::host::{self, Host, Tables, ThisHost};
+use crate::kernel_tables::TablesError;
+use crate::now::Now;
 use crate::reason::Reason;
 use crate::status::{Counter, Writer};
 
 pub use attached::Attached;
-use attached::Interfaces;
-pub(crate) use attached::try_port;
 use capture::Capture;
 use flows::Flows;
+use interfaces::Interfaces;
+pub use looking::{LookAroundSend, Looked};
 use paths::Paths;
+pub use sending::{EngineKick, EngineKicked, Sent};
 use tell::Told;
 use warming::Warming;
-use watch::Other;
 pub use watch::{Seen, Watch};
 
-/// How long what comes by the kernel may go unseen by a call that spins: 40 000 ticks are 8 to 40 us. A look costs about
-/// 200 ns, so it takes one to two percent of the time.
-const LOOK_AFTER_TICKS: u64 = 40_000;
-/// How often drops are told that only a system call tells, and lost ports are asked for: 2^28 ticks are about a tenth of a second.
-const TELL_AFTER_TICKS: u64 = 1 << 28;
 /// More sockets than this a thread does not sleep on one by one: the kernel takes 50 ns for each.
 pub const PORTS_SLEPT_ON: usize = 8;
-/// A send looks when it has sent: while the answer is on its way, the look delays nobody. Sooner than a call that spins
-/// would, so that a program that sends and receives in turn looks there and nowhere else.
-const LOOK_AFTER_SEND_TICKS: u64 = LOOK_AFTER_TICKS / 2;
-/// How long sleeps that found the watch quiet may stand for looks: 0.2 to 1 ms.
-const QUIET_MOST_TICKS: u64 = 25 * LOOK_AFTER_TICKS;
-/// When nobody looked for this long, a send looks before: it may have to tell an error.
-const LOOK_BEFORE_SEND_TICKS: u64 = 4 * LOOK_AFTER_TICKS;
 /// Frames taken from ports in one [`Engine::poll_all`]. What came before a call has to be at its socket when the call looks,
 /// so this is a full ring; more comes while that is taken, and does not keep the call for ever.
-pub(crate) const FRAMES_AT_ONCE: u32 = attached::FILL_FRAMES;
+pub(crate) const FRAMES_AT_ONCE: u32 = host::FILL_FRAMES;
 /// What a ring holds, as SO_RCVBUF would charge it if the frames were small. A reader that takes its own datagrams out of the ring
 /// has that much beside its receive buffer; one that asks by poll(2) or epoll(7) first has it in the queue.
 const RING_BYTES: u64 = FRAMES_AT_ONCE as u64 * 1024;
@@ -78,35 +67,19 @@ const RING_BYTES: u64 = FRAMES_AT_ONCE as u64 * 1024;
 const SLOT_BYTES_MOST: usize = 16 * 1024;
 /// Frames that a port's rings may hold when it is given up.
 const FRAMES_LEFT_MOST: u32 = 1 << 16;
-/// Data that comes by the kernel makes one ask whether the ports' programs are attached still, no more often than this: a
-/// question costs under 1 us a port.
-const PROGRAMS_CHECKED_EVERY: Duration = Duration::from_millis(100);
-/// After the kernel refused its tables it is asked again no sooner.
-const TABLES_AGAIN_AFTER: Duration = Duration::from_millis(100);
-
-/// What became of a datagram.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sent {
-    /// It is in the port's ring.
-    Queued,
-    /// The original call has to be made on the shadow.
-    Kernel(NeedsKernel),
-    /// The port has no room, even after a kick.
-    Full,
-}
-
 /// See the module.
-pub struct Engine {
+pub struct Engine<H: Host = ThisHost> {
+    host: H,
     stack: Stack,
-    tables: KernelTables,
-    interfaces: Interfaces,
+    tables: H::Tables,
+    interfaces: Interfaces<H::Port>,
     flows: Flows,
     watch: Watch,
     /// When what the watch has was last known.
     looked_ticks: u64,
     /// When it was last looked at, with all that belongs to a look.
     followed_ticks: u64,
-    /// Of all ports, [`XdpPort::errors_passed`] when the watch was last looked at.
+    /// Of all ports, [`EnginePort::errors_passed`] when the watch was last looked at.
     errors_looked: u64,
     next_port: usize,
     page: Writer,
@@ -117,15 +90,16 @@ pub struct Engine {
     told_ticks: u64,
     /// A port failed since the last look.
     has_failed: bool,
-    programs_checked: Option<Instant>,
-    /// The tables are not the kernel's any more, and could not be read anew at this time.
-    tables_lost: Option<Instant>,
+    /// Of the monotonic clock.
+    programs_checked_ns: Option<u64>,
+    /// The tables are not the kernel's any more, and could not be read anew at this time of the monotonic clock.
+    tables_lost_ns: Option<u64>,
     /// The times that sockets asked for.
     times: Option<TimesWanted>,
     /// The watch tells of frames.
     watches_ports: bool,
-    /// The lane that is sent on.
-    lane: usize,
+    /// The TX queue that is sent on.
+    tx_queue: usize,
     /// Another engine of the process founded this one, and opens all ports.
     is_branch: bool,
     /// A port was lost.
@@ -142,40 +116,16 @@ pub struct Engine {
     is_holding: bool,
 }
 
-/// A kick of one of the engine's ports, to be made when nobody is kept out.
-#[derive(Debug)]
-pub struct EngineKick {
-    ifindex: u32,
-    kick: Kick,
-}
-
-/// What came of it.
-#[derive(Debug)]
-pub struct EngineKicked {
-    ifindex: u32,
-    kicked: Kicked,
-}
-
-impl EngineKick {
-    /// Makes it. `None`: all is sent; else it is to be told to [`Engine::kicked`].
-    #[inline]
-    #[must_use]
-    pub fn make(self) -> Option<EngineKicked> {
-        let kicked = self.kick.make()?;
-        Some(EngineKicked { ifindex: self.ifindex, kicked })
-    }
-}
-
-impl Engine {
+impl<H: Host> Engine<H> {
     /// Opens it without ports: they are opened as sockets need them.
     ///
     /// # Errors
     /// The kernel does not tell its tables, or refuses an epoll descriptor.
-    pub fn open(config: &Config, page: Writer) -> Result<Engine, OpenError> {
+    pub fn open(host: H, config: &Config, page: Writer) -> Result<Engine<H>, OpenError> {
         let mut secret = [0_u8; 8];
         // Without random numbers the tables work, and an attacker can make them slow: no reason to do without them.
         let _ = rustix::rand::getrandom(&mut secret, rustix::rand::GetRandomFlags::empty());
-        let (tables, known) = KernelTables::open_with(|descriptor| Ok(place(descriptor)))?;
+        let (tables, known) = host.open_tables()?;
         let mut stack_config = StackConfig { asks_paths: true, ..StackConfig::new(u64::from_ne_bytes(secret)) };
         let widest_bytes = known.iter().map(mtu_bytes).fold(stack_config.queue_slot_bytes, usize::max);
         stack_config.queue_slot_bytes = widest_bytes.next_multiple_of(2048).min(SLOT_BYTES_MOST);
@@ -183,15 +133,16 @@ impl Engine {
         stack.udp_allow_beyond_buffer(RING_BYTES);
         let mut interfaces = Interfaces::new(config);
         for update in known {
-            interfaces.note(&update);
+            interfaces.note(&host, &update);
             stack.update(update);
         }
         let failed = |source| OpenError::Watch { source };
         let watch = Watch::open().map_err(failed)?;
-        watch.add_tables(tables.as_fd()).map_err(failed)?;
-        let paths = Paths::open();
+        watch.add_tables(tables.descriptor()).map_err(failed)?;
+        let paths = Paths::new(host.open_path_errors());
         paths.errors.sockets().try_for_each(|socket| watch.add_path_errors(socket)).map_err(failed)?;
         Ok(Engine {
+            host,
             stack,
             tables,
             interfaces,
@@ -206,11 +157,11 @@ impl Engine {
             capture_asked: 0,
             told_ticks: 0,
             has_failed: false,
-            programs_checked: None,
-            tables_lost: None,
+            programs_checked_ns: None,
+            tables_lost_ns: None,
             times: None,
             watches_ports: false,
-            lane: 0,
+            tx_queue: 0,
             is_branch: false,
             has_lost_ports: false,
             has_ended: false,
@@ -240,7 +191,7 @@ impl Engine {
     }
 
     /// The ports there are.
-    pub fn attached(&self) -> impl Iterator<Item = &Attached> {
+    pub fn attached(&self) -> impl Iterator<Item = &Attached<H::Port>> {
         self.interfaces.attached.iter()
     }
 
@@ -260,17 +211,23 @@ impl Engine {
     /// Whether the kernel may have times of a device for a socket, which its port has not.
     #[must_use]
     pub fn lacks_device_times(&self, local: IpAddr, remote: Option<IpAddr>, device: Option<u32>) -> bool {
-        self.interfaces.lack_device_times(local, self.wanted_interface(remote, device))
+        self.interfaces.lack_device_times(&self.host, local, self.wanted_interface(remote, device))
     }
 
     /// Makes sure that the interfaces that traffic of a socket may cross have ports.
     ///
     /// # Errors
     /// None of them can have one: the reason of the first.
-    pub fn attach(&mut self, local: IpAddr, remote: Option<IpAddr>, device: Option<u32>) -> Result<(), Reason> {
+    pub fn attach(
+        &mut self,
+        now: Now,
+        local: IpAddr,
+        remote: Option<IpAddr>,
+        device: Option<u32>,
+    ) -> Result<(), Reason> {
         let wanted = self.wanted_interface(remote, device);
-        let Engine { interfaces, stack, watch, flows, watches_ports, times, capture, .. } = self;
-        let outcome = interfaces.attach(local, wanted, |ifindex, port| {
+        let Engine { host, interfaces, stack, watch, flows, watches_ports, times, capture, .. } = self;
+        let outcome = interfaces.attach(now, host, (local, wanted), |ifindex, port| {
             if *watches_ports {
                 watch_port(watch, port)?;
             }
@@ -357,7 +314,7 @@ impl Engine {
 
     /// Has the ports take nothing until [`Engine::resume`]; one system call a port.
     pub fn pause(&mut self) {
-        for table in self.interfaces.tables() {
+        for table in self.interfaces.filters() {
             // Refused, frames come by the port as before.
             let _ = table.pause();
         }
@@ -365,22 +322,22 @@ impl Engine {
 
     /// Ends [`Engine::pause`].
     pub fn resume(&mut self) {
-        for table in self.interfaces.tables() {
+        for table in self.interfaces.filters() {
             // Refused, packets stay with the kernel, which has the sockets too.
             let _ = table.resume();
         }
     }
 
-    /// Takes flows out of the kernel's maps and nothing else, see [`SteeringTable::withdraw`].
+    /// Takes flows out of the kernel's maps and nothing else, see [`PortFilters::withdraw`].
     pub fn withdraw_flows(&mut self, flows: &[FlowFilter]) {
-        for table in self.interfaces.tables() {
+        for table in self.interfaces.filters() {
             flows.iter().for_each(|flow| table.withdraw(Filter::Flow(*flow)));
         }
     }
 
     /// Puts flows that endpoints still want into the kernel's maps again, after a child withdrew them.
     pub fn restore_flows(&mut self, flows: &[FlowFilter]) {
-        for table in self.interfaces.tables() {
+        for table in self.interfaces.filters() {
             flows.iter().for_each(|flow| table.restore(Filter::Flow(*flow)));
         }
     }
@@ -388,14 +345,15 @@ impl Engine {
     /// For the child of a fork: closes its copies of all descriptors and gives the filters, whose maps the parent still
     /// uses.
     #[must_use]
-    pub fn into_filters_of_parent(self) -> Vec<SteeringTable> {
+    pub fn into_filters_of_parent(self) -> Vec<Box<dyn PortFilters>> {
         let Engine { stack, interfaces, capture, .. } = self;
         // Memory of the parent's, not to be copied for being freed.
         std::mem::forget(stack);
         if let Some(capture) = capture {
             capture.leave_to_parent();
         }
-        interfaces.attached.into_iter().filter_map(|attached| attached.port.into_filters_of_parent()).collect()
+        let filters = interfaces.attached.into_iter().filter_map(|attached| attached.port.into_filters_of_parent());
+        filters.map(|filters| Box::new(filters) as Box<dyn PortFilters>).collect()
     }
 
     /// Addresses of this host that datagrams from the wire may be for.
@@ -436,9 +394,9 @@ impl Engine {
 
     /// Takes one frame from one port, the ports in turn. `false`: none has any.
     #[inline]
-    pub fn poll(&mut self, mut reader: impl FnMut(EndpointId, &Datagram<'_>) -> Take) -> bool {
+    pub fn poll(&mut self, now: Now, mut reader: impl FnMut(EndpointId, &Datagram<'_>) -> Take) -> bool {
         // What waits is captured, where that was asked while the program slept or was busy elsewhere.
-        self.follow_capture_request();
+        self.follow_capture_request(now);
         if self.is_holding {
             return false;
         }
@@ -450,7 +408,7 @@ impl Engine {
             if attached.failed.is_some() {
                 continue;
             }
-            match take_frame(attached, stack, capture, times.is_some(), &mut reader) {
+            match take_frame(now, attached, stack, capture, times.is_some(), &mut reader) {
                 Ok(Some(_)) => {
                     return true;
                 }
@@ -469,260 +427,31 @@ impl Engine {
     }
 
     /// Takes what is in the ports, up to a bound, into the queues of endpoints.
-    pub fn poll_all(&mut self) -> u32 {
-        (0..FRAMES_AT_ONCE).take_while(|_| self.poll(|_, _| Take::Queue)).count() as u32
+    pub fn poll_all(&mut self, now: Now) -> u32 {
+        (0..FRAMES_AT_ONCE).take_while(|_| self.poll(now, |_, _| Take::Queue)).count() as u32
     }
 
-    /// Puts a datagram into its port's ring; [`Engine::flush`] has it sent.
+    /// Whether frames are told the time of day of the call, which has to be exact then.
     #[inline]
-    pub fn send(&mut self, endpoint: EndpointId, message: &Message<'_>) -> Sent {
-        self.warming.sends(endpoint);
-        match self.queue(endpoint, message) {
-            Sent::Kernel(NeedsKernel::PathUnknown) if self.answer_path_question() => self.queue(endpoint, message),
-            sent => sent,
-        }
-    }
-
-    #[inline]
-    fn queue(&mut self, endpoint: EndpointId, message: &Message<'_>) -> Sent {
-        let Engine { stack, interfaces, page, lane, capture, .. } = self;
-        let outgoing = match stack.udp_send(endpoint, message) {
-            Ok(outgoing) => outgoing,
-            Err(reason) => return Sent::Kernel(reason),
-        };
-        let (port, len_bytes) = (outgoing.port(), outgoing.len_bytes());
-        let Some(attached) = interfaces.by_port(port) else { return Sent::Kernel(NeedsKernel::NoPort) };
-        if attached.failed.is_some() {
-            return Sent::Kernel(NeedsKernel::NoPort);
-        }
-        let lane = if *lane < attached.port.lanes() { *lane } else { *lane % attached.port.lanes() };
-        attached.unsent_lanes |= 1 << lane;
-        let ifindex = attached.ifindex;
-        match attached.port.queue_on(lane, len_bytes, |frame| {
-            outgoing.write(frame);
-            if let Some(capture) = capture {
-                capture.record(ifindex, Direction::Outbound, frame);
-            }
-        }) {
-            Ok(true) => {
-                page.count(Counter::FramesSent, 1);
-                Sent::Queued
-            }
-            Ok(false) => Sent::Full,
-            Err(_) => Sent::Kernel(NeedsKernel::NoPort),
-        }
-    }
-
-    /// Has the kernel send what is queued.
-    #[inline]
-    pub fn flush(&mut self) {
-        for attached in self.interfaces.attached.iter_mut().filter(|attached| attached.unsent_lanes != 0) {
-            while attached.unsent_lanes != 0 {
-                let lane = attached.unsent_lanes.trailing_zeros() as usize;
-                attached.unsent_lanes &= attached.unsent_lanes - 1;
-                self.page.count(Counter::Kicks, 1);
-                if let Err(error) = attached.port.flush_on(lane) {
-                    attached.failed = Some(Reason::of_failure(&error));
-                    self.has_failed = true;
-                }
-            }
-        }
-    }
-
-    /// The lane that is sent on from now on; any number, of which there may be more than lanes.
-    #[inline]
-    pub(crate) fn set_lane(&mut self, lane: usize) {
-        self.lane = lane;
-    }
-
-    /// As [`Engine::flush`], with one kick left to the caller, for when it keeps nobody out.
-    pub fn flush_but_one(&mut self) -> Option<EngineKick> {
-        let attached = self.interfaces.attached.iter_mut().find(|attached| attached.unsent_lanes != 0);
-        let kick = attached.and_then(|attached| {
-            let lane = attached.unsent_lanes.trailing_zeros() as usize;
-            attached.unsent_lanes &= attached.unsent_lanes - 1;
-            let kick = attached.port.submit_on(lane)?;
-            self.page.count(Counter::Kicks, 1);
-            Some(EngineKick { ifindex: attached.ifindex, kick })
-        });
-        self.flush();
-        kick
-    }
-
-    /// Takes note of what came of a kick.
-    pub fn kicked(&mut self, done: EngineKicked) {
-        let port = self.interfaces.attached.iter_mut().find(|attached| attached.ifindex == done.ifindex);
-        // One that was closed meanwhile has nothing to be told, nor has the one that was opened after it.
-        let Some(attached) = port else { return };
-        if let Err(error) = attached.port.kicked(done.kicked) {
-            attached.failed = Some(Reason::of_failure(&error));
-            self.has_failed = true;
-        }
-    }
-
-    /// Whether the watch was last looked at long enough ago.
-    #[inline]
-    #[must_use]
-    pub fn is_look_due(&self) -> bool {
-        self.is_capture_wanted || rough_ticks().wrapping_sub(self.looked_ticks) > LOOK_AFTER_TICKS
-    }
-
-    /// Whether the kernel may have an error for a socket since the watch was last looked at: what came before a frame is to be told
-    /// before it.
-    #[inline]
-    #[must_use]
-    pub fn has_new_errors(&self) -> bool {
-        self.errors_passed() != self.errors_looked
-    }
-
-    #[inline]
-    fn errors_passed(&self) -> u64 {
-        self.interfaces.attached.iter().fold(0, |sum, attached| sum.wrapping_add(attached.port.errors_passed()))
-    }
-
-    /// When a send should look.
-    #[inline]
-    #[must_use]
-    pub fn look_around_send(&self, now_ticks: u64) -> LookAroundSend {
-        let ago_ticks = now_ticks.wrapping_sub(self.looked_ticks);
-        if ago_ticks <= LOOK_AFTER_SEND_TICKS {
-            LookAroundSend::No
-        } else if ago_ticks <= LOOK_BEFORE_SEND_TICKS {
-            LookAroundSend::After
-        } else {
-            LookAroundSend::Before
-        }
-    }
-
-    /// A thread slept on the watch, and the watch had nothing when it woke: as good as a look, so that none is due. What else
-    /// a look does is done every [`QUIET_MOST_TICKS`] all the same.
-    pub fn watch_was_quiet(&mut self) {
-        let now_ticks = rough_ticks();
-        if !self.is_capture_wanted && now_ticks.wrapping_sub(self.followed_ticks) < QUIET_MOST_TICKS {
-            self.looked_ticks = now_ticks;
-        }
-    }
-
-    /// Looks at the watch: takes in news of the kernel's tables, and hands each shadow that has something to `shadow`.
-    pub fn look(&mut self, shadow: impl FnMut(u32, Seen)) -> Looked {
-        self.looked_ticks = rough_ticks();
-        self.followed_ticks = self.looked_ticks;
-        self.errors_looked = self.errors_passed();
-        self.follow_capture_request();
-        self.follow_capture();
-        let mut shadow = shadow;
-        let (mut has_news, mut has_path_errors, mut by_kernel) = (false, false, false);
-        self.watch.look(
-            |token, seen| {
-                by_kernel |= seen.data;
-                shadow(token, seen);
-            },
-            |other| match other {
-                Other::Tables => has_news = true,
-                Other::PathErrors => has_path_errors = true,
-            },
-        );
-        let mut looked = Looked::default();
-        if has_news || self.tables_lost.is_some() {
-            looked = self.take_news();
-        }
-        if has_path_errors || self.paths.has_something() {
-            self.follow_paths();
-        }
-        if by_kernel {
-            self.check_programs();
-        }
-        if self.has_failed {
-            self.has_failed = false;
-            looked.ports_failed = self.drop_failed_ports();
-        }
-        self.confirm_neighbours();
-        if self.looked_ticks.wrapping_sub(self.told_ticks) > TELL_AFTER_TICKS {
-            self.told_ticks = self.looked_ticks;
-            self.tell_port_drops();
-            self.check_capture();
-            looked.links_changed |= self.interfaces.want_ports_back();
-        }
-        looked
-    }
-
-    /// Netlink has something.
-    fn take_news(&mut self) -> Looked {
-        // What has come is judged by what was true when it came.
-        self.take_in_all();
-        let Engine { stack, tables, interfaces, .. } = self;
-        let mut looked = Looked::default();
-        let mut apply = |update: Update| {
-            let changes = interfaces.note(&update);
-            looked.addresses_changed |= changes.addresses;
-            looked.links_changed |= changes.links;
-            stack.update(update);
-        };
-        // Refused, the news are lost as well.
-        let is_lost = matches!(tables.read(&mut apply), Ok(News::Lost) | Err(_)) || self.tables_lost.is_some();
-        if is_lost && self.tables_lost.is_none_or(|since| since.elapsed() > TABLES_AGAIN_AFTER) {
-            self.tables_lost = Some(Instant::now());
-            if let Ok(known) = self.tables.snapshot() {
-                self.tables_lost = None;
-                self.interfaces.resync(&known);
-                self.stack.resync(known);
-                (looked.addresses_changed, looked.links_changed) = (true, true);
-            }
-        }
-        self.has_failed |= self.interfaces.attached.iter().any(|attached| attached.failed.is_some());
-        looked
+    pub(crate) fn stamps(&self) -> bool {
+        self.times.is_some() || self.capture.is_some() || self.is_capture_requested()
     }
 
     /// Takes in all that the ports have: where what came before a change is to be told from what comes after. How many.
-    pub fn take_in_all(&mut self) -> u32 {
+    pub fn take_in_all(&mut self, now: Now) -> u32 {
         if self.is_holding {
             self.begin_settling();
             self.end_hold();
         }
-        (0..FRAMES_LEFT_MOST).take_while(|_| self.poll(|_, _| Take::Queue)).count() as u32
-    }
-
-    /// Data came by the kernel: from this host, as a fragment, for a group, or because a port gets nothing any more.
-    fn check_programs(&mut self) {
-        if self.programs_checked.is_some_and(|checked| checked.elapsed() < PROGRAMS_CHECKED_EVERY) {
-            return;
-        }
-        self.programs_checked = Some(Instant::now());
-        self.interfaces.check_programs();
-        self.has_failed |= self.interfaces.attached.iter().any(|attached| attached.failed.is_some());
-    }
-
-    /// The kernel does not see our frames, so it is told of neighbours that are in use.
-    fn confirm_neighbours(&mut self) {
-        while let Some((ifindex, address)) = self.stack.take_stale_neighbour() {
-            // Refused, the entry stays stale, and usable.
-            let _ = self.tables.use_neighbour(ifindex, address);
-        }
-    }
-
-    /// Takes failed ports away, with what they have received: the kernel serves what they served.
-    fn drop_failed_ports(&mut self) -> bool {
-        let Engine { stack, interfaces, capture, .. } = self;
-        let mut any = false;
-        while let Some(mut attached) = interfaces.take_failed() {
-            any = true;
-            for _ in 0..FRAMES_LEFT_MOST {
-                let taken = take_frame(&mut attached, stack, capture, true, &mut |_, _| Take::Queue);
-                let Ok(Some(_)) = taken else { break };
-            }
-            stack.detach_port(attached.port_id);
-        }
-        self.has_lost_ports |= any;
-        self.next_port = 0;
-        interfaces.changed |= any;
-        any
+        (0..FRAMES_LEFT_MOST).take_while(|_| self.poll(now, |_, _| Take::Queue)).count() as u32
     }
 }
 
 /// Has the stack take a port's next frame in, and the capture before. `stamps`: with the time of its arrival.
 #[inline(always)]
-fn take_frame(
-    attached: &mut Attached,
+fn take_frame<P: EnginePort>(
+    now: Now,
+    attached: &mut Attached<P>,
     stack: &mut Stack,
     capture: &mut Option<Capture>,
     stamps: bool,
@@ -731,46 +460,11 @@ fn take_frame(
     let (port, checksum, ifindex) = (attached.port_id, attached.receive_checksum(), attached.ifindex);
     attached.port.receive_timed(|frame, times| {
         if let Some(capture) = capture {
-            capture.record(ifindex, Direction::Inbound, frame);
+            capture.record(now, ifindex, Direction::Inbound, frame);
         }
-        let (received_ns, device_ns) = if stamps { in_ns(times) } else { (0, 0) };
+        let (received_ns, device_ns) = if stamps { in_ns(times, now) } else { (0, 0) };
         stack.receive(&Arrival { port, frame, received_ns, device_ns, checksum }, reader)
     })
-}
-
-/// When a send looks at the watch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LookAroundSend {
-    /// Somebody looked just now.
-    No,
-    /// When the datagram is on its way.
-    After,
-    /// First of all.
-    Before,
-}
-
-/// What a look found besides shadows.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Looked {
-    /// Addresses of this host came or went: flows have to follow.
-    pub addresses_changed: bool,
-    /// An interface may have a port that could not have one before.
-    pub links_changed: bool,
-    /// A port is gone.
-    pub ports_failed: bool,
-}
-
-impl BitOr for Looked {
-    type Output = Looked;
-
-    /// What either found.
-    fn bitor(self, other: Looked) -> Looked {
-        Looked {
-            addresses_changed: self.addresses_changed | other.addresses_changed,
-            links_changed: self.links_changed | other.links_changed,
-            ports_failed: self.ports_failed | other.ports_failed,
-        }
-    }
 }
 
 /// Why an engine could not be opened: which step failed, and on what.
@@ -810,10 +504,10 @@ fn mtu_bytes(update: &Update) -> usize {
     }
 }
 
-fn watch_port(watch: &Watch, port: &XdpPort) -> Result<(), PortError> {
+fn watch_port(watch: &Watch, port: &impl EnginePort) -> Result<(), PortError> {
     port.receive_sockets().try_for_each(|socket| watch.add_port(socket)).map_err(|source| PortError::Kernel {
         tried: "wait for an AF_XDP socket",
-        interface: port.config().interface.clone(),
+        interface: port.about().interface.to_owned(),
         source,
     })
 }
@@ -821,14 +515,8 @@ fn watch_port(watch: &Watch, port: &XdpPort) -> Result<(), PortError> {
 /// When the host had a frame, nanoseconds since 1970, and the device by its own clock; 0: that does not say. Of what came
 /// before the port's program took times, it is now.
 #[inline]
-fn in_ns(times: FrameTimes) -> (u64, u64) {
-    (times.kernel_ns.unwrap_or_else(time_of_day_ns), times.device_ns.unwrap_or(0))
-}
-
-/// Nanoseconds since 1970: what SO_TIMESTAMP says.
-pub(crate) fn time_of_day_ns() -> u64 {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);
-    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+fn in_ns(times: FrameTimes, now: Now) -> (u64, u64) {
+    (times.kernel_ns.unwrap_or(now.clocks.time_of_day_ns), times.device_ns.unwrap_or(0))
 }
 
 /// An epoll descriptor out of the program's way.

@@ -3,7 +3,7 @@
 //!
 //! While it overflows, a port's program gives the kernel all frames of this engine, so what is in the rings is older than
 //! what the kernel has, and that is older than what will be in the rings. So: rings first, then shadows, into the same queues, and then
-//! the port is told that it is settled ([`nearwire_frames::ports::xdp::XdpPort::settle_overflow`]).
+//! the port is told that it is settled ([`nearwire_frames::EnginePort::settle_overflow`]).
 //!
 //! A bundle of datagrams (`frames/src/steering/credits.rs`) is counted as the fewest that it can be.
 //!
@@ -20,22 +20,18 @@
 //! before them only as much is taken over as was under way when they began to be held. Limit: where that was for several sockets,
 //! a socket may get so many newer ones first that take the place of another's older ones.
 
+mod follow;
+
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::os::fd::AsFd;
 
 use libc::{
-    IP_PKTINFO, IP_TOS, IP_TTL, IPV6_HOPLIMIT, IPV6_PKTINFO, IPV6_TCLASS, SO_MEMINFO, SO_RXQ_OVFL, SO_TIMESTAMP,
-    SO_TIMESTAMPING, SO_TIMESTAMPNS, SOL_IP, SOL_IPV6, SOL_SOCKET,
+    IP_PKTINFO, IP_TOS, IP_TTL, IPV6_HOPLIMIT, IPV6_PKTINFO, IPV6_TCLASS, SO_RXQ_OVFL, SO_TIMESTAMP, SO_TIMESTAMPING,
+    SO_TIMESTAMPNS, SOL_IP, SOL_IPV6, SOL_SOCKET,
 };
-use nearwire_stack::{Datagram, EndpointId};
-use nearwire_sys::receive::{control_messages, receive_with_control};
-use nearwire_sys::socket::option_bytes;
-use nearwire_sys::tsc::rough_ticks;
+use nearwire_stack::Datagram;
+use nearwire_sys::receive::control_messages;
 
-use crate::engine::{Engine, Looked, time_of_day_ns};
-use crate::id::SocketId;
-use crate::sockets::Sockets;
-use crate::status::{Counter, SocketCounter};
+use crate::now::Now;
 use crate::udp_socket::UdpSocket;
 
 /// Longer than a driver's round of 64 frames takes with the stack above it: 40 us at 5 GHz, 100 at 2.
@@ -90,191 +86,6 @@ impl Buffers {
     }
 }
 
-impl Sockets {
-    /// Whether the kernel has frames that the ports had no room for, and all older ones were taken out of the rings: by the
-    /// calls that want them, as they want them, so that a receive buffer is not filled by what could wait in a ring.
-    #[inline]
-    pub(crate) fn is_overflow_next(&self) -> bool {
-        let is_next = |engine: &Engine| engine.is_overflowing() && (engine.is_holding() || !engine.has_frames());
-        self.engine_ref().is_some_and(is_next)
-    }
-
-    /// Takes over what the kernel got, and has frames come by the ports again. What else was found meanwhile.
-    #[cold]
-    pub(crate) fn follow_overflow(&mut self) -> Looked {
-        let mut looked = Looked::default();
-        if self.engine_ref().is_some_and(Engine::is_holding)
-            && let Some(hold) = self.overflow.hold
-        {
-            return self.follow_hold(hold);
-        }
-        if self.overflow.hold.take().is_some() {
-            // The engine ended it, as all frames were wanted at once.
-            (self.overflow.taken, self.overflow.told_again) = (0, 0);
-        }
-        for _ in 0..ATTEMPTS {
-            let Some(engine) = self.engine().filter(|engine| engine.is_overflowing()) else { return looked };
-            let passed = engine.begin_settling();
-            self.take_in_all_frames();
-            looked = looked | self.look_at_shadows();
-            self.take_over_all();
-            if self.overflow.taken >= passed {
-                self.settled(passed);
-            }
-        }
-        if let Some(engine) = self.engine().filter(|engine| engine.is_overflowing()) {
-            engine.hold_frames();
-            let passed = engine.begin_settling();
-            let dropped = self.dropped_by_shadows();
-            let taken_then = passed.saturating_sub(dropped.saturating_sub(self.overflow.dropped_before));
-            self.overflow.hold = Some(Hold { begun_ticks: rough_ticks(), passed, dropped, taken_then });
-        }
-        looked
-    }
-
-    /// Frames are held until nothing is under way to a shadow.
-    fn follow_hold(&mut self, hold: Hold) -> Looked {
-        let held_ticks = rough_ticks().wrapping_sub(hold.begun_ticks);
-        if held_ticks < IN_TRANSIT_TICKS {
-            return Looked::default();
-        }
-        let looked = self.look_at_shadows();
-        if self.engine_ref().is_some_and(Engine::is_full_again) {
-            self.take_over_most(hold.taken_then.saturating_sub(self.overflow.taken));
-            self.end_hold(hold.passed, hold.dropped);
-            return looked;
-        }
-        self.take_over_all();
-        let dropped = self.dropped_by_shadows();
-        let newly_dropped = dropped.saturating_sub(self.overflow.dropped_before);
-        let taken = self.overflow.taken;
-        let Some(engine) = self.engine() else { return looked };
-        let passed = engine.begin_settling();
-        if taken + newly_dropped >= passed || held_ticks >= HOLD_MOST_TICKS {
-            self.end_hold(passed, dropped);
-        }
-        looked
-    }
-
-    fn end_hold(&mut self, passed: u64, dropped: u64) {
-        let told_again = self.engine().map_or(0, Engine::end_hold);
-        self.tell_passed(passed);
-        self.overflow.hold = None;
-        self.overflow.dropped_before = dropped;
-        (self.overflow.taken, self.overflow.told_again) = (told_again, told_again);
-    }
-
-    /// As many were taken over. What the kernel got since they were counted is counted from here on; what was taken over besides came
-    /// there of itself, or was a bundle of more than the program counted.
-    fn settled(&mut self, passed: u64) {
-        let since = self.engine_ref().map_or(0, Engine::overflowed_since);
-        if let Some(engine) = self.engine() {
-            engine.settle_overflow();
-        }
-        self.overflow.taken = self.overflow.taken.saturating_sub(passed).min(since);
-        self.tell_passed(passed);
-    }
-
-    fn tell_passed(&mut self, passed: u64) {
-        let told_again = std::mem::take(&mut self.overflow.told_again);
-        self.page.count(Counter::FramesOverflowed, passed.saturating_sub(told_again));
-    }
-
-    /// What the kernel dropped at shadows since they were opened (`SK_MEMINFO_DROPS`).
-    fn dropped_by_shadows(&self) -> u64 {
-        let sockets = (0..self.socket_count()).filter_map(|index| self.get(SocketId::new(index as u32)));
-        sockets.filter(|socket| socket.is_accelerated()).map(|socket| dropped_by(socket.shadow)).sum()
-    }
-
-    /// Takes over what shadows have.
-    fn take_over_all(&mut self) {
-        self.take_over_most(u64::MAX);
-    }
-
-    /// The same, and no more than so many.
-    fn take_over_most(&mut self, most: u64) {
-        let end = self.overflow.taken.saturating_add(most);
-        for index in 0..self.socket_count() {
-            let id = SocketId::new(index as u32);
-            if self.get(id).is_some_and(|socket| socket.shadow_has_data && socket.is_accelerated()) {
-                self.take_over_some(id, end.saturating_sub(self.overflow.taken));
-            }
-        }
-        self.raise_readable();
-    }
-
-    /// Takes over what a shadow has, as far as the receive buffer goes.
-    #[cold]
-    pub(crate) fn take_over(&mut self, id: SocketId) {
-        self.take_over_some(id, u64::MAX);
-    }
-
-    fn take_over_some(&mut self, id: SocketId, most: u64) {
-        let most = most.min(TAKEN_MOST.into()) as u32;
-        let mut buffers = self.overflow.buffers.take().unwrap_or_else(Buffers::new);
-        if let Some((socket, engine)) = self.with_engine(id)
-            && let Some(endpoint) = socket.endpoint()
-        {
-            let taken = take_over(socket, engine, endpoint, most, &mut buffers);
-            self.overflow.taken += u64::from(taken);
-        }
-        self.overflow.buffers = Some(buffers);
-    }
-}
-
-fn dropped_by(shadow: impl AsFd) -> u64 {
-    const WORD_BYTES: usize = size_of::<u32>();
-    const SK_MEMINFO_DROPS: usize = 8;
-    let mut memory = [0; (SK_MEMINFO_DROPS + 1) * WORD_BYTES];
-    option_bytes(shadow, SOL_SOCKET, SO_MEMINFO, &mut memory).ok();
-    number(&memory[SK_MEMINFO_DROPS * WORD_BYTES..]).map_or(0, u64::from)
-}
-
-fn take_over(
-    socket: &mut UdpSocket,
-    engine: &mut Engine,
-    endpoint: EndpointId,
-    most: u32,
-    buffers: &mut Buffers,
-) -> u32 {
-    let mut taken = 0;
-    let mut is_behind = false;
-    while taken < most {
-        if !engine.stack_ref().udp_has_room(endpoint) {
-            is_behind = true;
-            break;
-        }
-        let Buffers { payload, control } = buffers;
-        match receive_with_control(socket.shadow, payload, control) {
-            Ok(received) => {
-                taken += 1;
-                let beside = Beside::read(&control[..received.control_bytes.min(CONTROL_BYTES)]);
-                if let Some(dropped) = beside.dropped {
-                    let before = std::mem::replace(&mut socket.shadow_dropped, dropped);
-                    engine.stack().udp_add_dropped(endpoint, dropped.wrapping_sub(before));
-                }
-                let datagram =
-                    beside.datagram(socket, &payload[..received.len_bytes.min(PAYLOAD_BYTES)], received.source);
-                engine.stack().udp_queue(endpoint, &datagram);
-                socket.slot.count(SocketCounter::ReceivedByShadow);
-            }
-            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
-                socket.shadow_has_data = false;
-                break;
-            }
-            Err(error) => {
-                // Told by the next call, as the kernel would: whatever it is, receiving took it from the shadow.
-                (socket.pending_error, socket.shadow_has_error) = (error.raw_os_error().unwrap_or(libc::EIO), true);
-                taken += 1;
-            }
-        }
-    }
-    socket.shadow_is_older = false;
-    socket.is_behind_shadow = is_behind;
-    engine.stack().udp_set_behind_kernel(endpoint, is_behind);
-    taken
-}
-
 /// What the kernel says beside a datagram. It says what the socket's options ask for, so what is missing nobody is told.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Beside {
@@ -326,7 +137,13 @@ impl Beside {
         Some(())
     }
 
-    fn datagram<'p>(&self, socket: &UdpSocket, payload: &'p [u8], source: Option<SocketAddr>) -> Datagram<'p> {
+    fn datagram<'p>(
+        &self,
+        now: Now,
+        socket: &UdpSocket,
+        payload: &'p [u8],
+        source: Option<SocketAddr>,
+    ) -> Datagram<'p> {
         let nobody = || SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
         let mut source = source.unwrap_or_else(nobody);
         if source.ip().to_canonical() != source.ip() {
@@ -336,7 +153,7 @@ impl Beside {
             || socket.local.map(|local| local.ip().to_canonical()).filter(|local| local.is_ipv4() == source.is_ipv4());
         let any = || if source.is_ipv4() { IpAddr::V4(Ipv4Addr::UNSPECIFIED) } else { source.ip() };
         let received_ns =
-            if self.received_ns == 0 && socket.wants_stamps() { time_of_day_ns() } else { self.received_ns };
+            if self.received_ns == 0 && socket.wants_stamps() { now.clocks.time_of_day_ns } else { self.received_ns };
         Datagram {
             payload,
             source,

@@ -97,7 +97,7 @@ impl Preconditions {
         }
         for interface in &mut self.interfaces {
             let Some(facts) = interface.facts.as_ref().filter(|_| interface.unmet.is_none()) else { continue };
-            match crate::engine::try_port(facts, config) {
+            match crate::host::try_port(facts, config) {
                 Ok(words) => interface.tried = Some(words),
                 Err(error) => {
                     let advice = "nearwire port shows what it can do; what the kernel says may help to report it";

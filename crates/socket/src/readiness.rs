@@ -5,11 +5,12 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::epoll::Events;
 use crate::epoll_sets::Sets;
+use crate::host::Host;
 use crate::id::SocketId;
 use crate::sockets::{EngineState, Sockets};
 use crate::udp_socket::{Service, UdpSocket};
 
-impl Sockets {
+impl<H: Host> Sockets<H> {
     /// What is true of a socket now.
     pub fn readiness_of(&mut self, id: SocketId) -> Events {
         let (_, mut state) = self.sets_and_state();
@@ -59,7 +60,7 @@ impl Sockets {
 }
 
 /// As `datagram_poll` of `net/core/datagram.c`: a UDP socket can always send.
-fn state(socket: &mut UdpSocket, engine: &EngineState) -> Events {
+fn state<H: Host>(socket: &mut UdpSocket, engine: &EngineState<H>) -> Events {
     const READABLE: Events = Events::IN.union(Events::RDNORM);
     let mut state = if socket.is_accelerated() { Events::SENDABLE } else { kernel_state(socket.shadow) };
     let waits = match (engine, socket.endpoint()) {

@@ -23,11 +23,12 @@ use nearwire_wire::udp::{self, UdpHeader, checksum_field};
 use rustix::net::{AddressFamily, Protocol, SendFlags, SocketFlags, SocketType, sendto, socket_with};
 
 use crate::engine::Engine;
+use crate::host::Host;
 use crate::udp_socket::UdpSocket;
 
 /// Gives back what waits for a socket, as far as that changes nothing the program is told. The first one that cannot go
 /// stays, and all behind it.
-pub(crate) fn requeue(socket: &mut UdpSocket, engine: &mut Engine) {
+pub(crate) fn requeue<H: Host>(socket: &mut UdpSocket, engine: &mut Engine<H>) {
     let (Some(endpoint), Some(local)) = (socket.endpoint(), socket.local) else { return };
     let waiting = engine.stack_ref().udp_waiting(endpoint);
     let asked = *socket.ancillary();

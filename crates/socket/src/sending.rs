@@ -1,27 +1,22 @@
 //! Sending: one attempt, which never waits.
 //!
-//! A thread that is alone at the sockets has the kernel send at once. Where several are, each sends on a *lane* of its own,
+//! A thread that is alone at the sockets has the kernel send at once. Where several are, each sends on a TX queue of its own,
 //! and makes the kick when it keeps the others out no more ([`AfterSend`]).
 
-use std::sync::Arc;
-use std::time::Duration;
+mod calls;
 
-use nearwire_stack::Message;
-use nearwire_sys::tsc::rough_ticks;
+use std::sync::Arc;
+
+use nearwire_frames::EnginePort;
 
 use crate::config::Config;
-use crate::engine::{Engine, EngineKick, EngineKicked, LookAroundSend, Sent};
-use crate::epoll::Events;
-use crate::id::SocketId;
-use crate::reason::{Handed, HandedCall, Reason};
+use crate::engine::EngineKick;
+use crate::host::{Host, ThisHost};
 use crate::send_run::{Held, SendRun};
-use crate::sockets::Sockets;
-use crate::status::{Counter, SocketCounter};
-use crate::udp_socket::{Service, UdpSocket};
 
 /// A send longer than this is refused before the kernel looks at what it gathers (`udp_sendmsg`).
 const DATAGRAM_BYTES_MOST: usize = 65_535;
-/// Threads that are told apart; those behind them share lanes by chance.
+/// Threads that are told apart; those behind them share TX queues by chance.
 const THREADS_MOST: usize = 64;
 
 /// What became of an attempt to send.
@@ -47,10 +42,9 @@ pub enum Sender {
 }
 
 /// What a send leaves to be done when nobody is kept out, in this order.
-#[derive(Debug)]
-pub struct AfterSend {
+pub struct AfterSend<H: Host = ThisHost> {
     /// To be made; what it gives is for [`Sockets::kicked`].
-    pub kick: Option<EngineKick>,
+    pub kick: Option<EngineKick<H::Port>>,
     /// [`Sockets::look`] is due.
     pub looks: bool,
     /// Datagrams are held and nobody sees to their time: for the keeper.
@@ -58,20 +52,19 @@ pub struct AfterSend {
 }
 
 /// How sends leave.
-#[derive(Debug)]
-pub(crate) struct Leaving {
+pub(crate) struct Leaving<P: EnginePort> {
     pub(crate) run: SendRun,
     /// The thread that sends is one of several.
     is_shared: bool,
-    /// Threads that sent while they were several; the place is the lane.
+    /// Threads that sent while they were several; the place is the TX queue.
     threads: Vec<usize>,
-    kick: Option<EngineKick>,
+    kick: Option<EngineKick<P>>,
     looks: bool,
 }
 
-impl Leaving {
+impl<P: EnginePort> Leaving<P> {
     /// Coalescing, where that is configured.
-    pub(crate) fn new(config: &Config) -> Leaving {
+    pub(crate) fn new(config: &Config) -> Leaving<P> {
         let run = SendRun::new(!config.send_coalescing.is_zero());
         Leaving { run, is_shared: false, threads: Vec::with_capacity(THREADS_MOST), kick: None, looks: false }
     }
@@ -89,9 +82,9 @@ impl Leaving {
         !self.is_shared && self.run.holds_another()
     }
 
-    fn lane_of(&mut self, thread: usize) -> usize {
-        if let Some(lane) = self.threads.iter().position(|known| *known == thread) {
-            return lane;
+    fn tx_queue_of(&mut self, thread: usize) -> usize {
+        if let Some(tx_queue) = self.threads.iter().position(|known| *known == thread) {
+            return tx_queue;
         }
         if self.threads.len() < THREADS_MOST {
             self.threads.push(thread);
@@ -99,259 +92,5 @@ impl Leaving {
         }
         // Threads' control blocks are pages apart.
         (thread >> 12) % THREADS_MOST
-    }
-}
-
-impl Sockets {
-    /// A send with MSG_MORE is about to be made by the kernel.
-    pub fn corked(&mut self, number: i32) {
-        if let Some(socket) = self.find(number).and_then(|id| self.get_mut(id)) {
-            socket.is_corked = true;
-        }
-    }
-
-    /// Sends a datagram. `more`: others follow at once, and [`Sockets::flush`] after them.
-    #[inline]
-    pub fn send(&mut self, number: i32, message: &Message<'_>, more: bool) -> Send {
-        let Some(id) = self.find(number) else { return Send::Kernel };
-        let holds = self.leaving.holds_another() && !more;
-        let Some((socket, engine)) = self.with_engine(id) else { return self.send_undecided(id, message, more) };
-        let Service::Accelerated(accelerated) = &socket.service else { return self.send_undecided(id, message, more) };
-        if holds && !socket.shadow_has_error && !socket.is_corked {
-            // Without a look at clock or watch: the first of those that are held had one, and the last will.
-            return match engine.send(accelerated.endpoint, message) {
-                Sent::Queued => {
-                    self.leaving.run.hold_another();
-                    self.sent_now(id, message, true)
-                }
-                other => self.send_again(id, message, more, other),
-            };
-        }
-        let now_ticks = rough_ticks();
-        // The kernel would tell an error instead of sending.
-        let has_error = socket.hears_errors && engine.has_new_errors();
-        let look = if has_error { LookAroundSend::Before } else { engine.look_around_send(now_ticks) };
-        if look == LookAroundSend::Before {
-            if has_error {
-                self.look_for_errors(id);
-            } else {
-                self.look();
-            }
-            if self.forget_if_closed(id) {
-                return Send::Kernel;
-            }
-            return self.send_now(id, message, more);
-        }
-        if socket.shadow_has_error || socket.is_corked {
-            return self.send_now(id, message, more);
-        }
-        let endpoint = accelerated.endpoint;
-        match engine.send(endpoint, message) {
-            Sent::Queued => {
-                socket.slot.count_sent(message.payload.len());
-                if !more && self.leaving.kicks(now_ticks) {
-                    self.kick();
-                    self.leaving.run.kick_took(now_ticks, rough_ticks);
-                }
-                if look == LookAroundSend::After && !more {
-                    self.look_after_send();
-                }
-                self.page.count(Counter::CallsServed, 1);
-                self.raise_sendable(id);
-                Send::Done
-            }
-            other => self.send_again(id, message, more, other),
-        }
-    }
-
-    /// After a look: the socket may have an error, which the kernel tells, or be the kernel's by now.
-    fn send_now(&mut self, id: SocketId, message: &Message<'_>, more: bool) -> Send {
-        let Some((socket, engine)) = self.with_engine(id) else { return Send::Kernel };
-        if let Some(sent) = socket.send_aside(message) {
-            self.flush();
-            if sent == Send::Kernel {
-                self.handed_at(id, HandedCall::ShadowReady);
-            }
-            return sent;
-        }
-        let Service::Accelerated(accelerated) = &socket.service else { return Send::Kernel };
-        let sent = engine.send(accelerated.endpoint, message);
-        if sent == Sent::Queued {
-            return self.sent_now(id, message, more);
-        }
-        self.send_again(id, message, more, sent)
-    }
-
-    fn sent_now(&mut self, id: SocketId, message: &Message<'_>, more: bool) -> Send {
-        if let Some(socket) = self.get_mut(id) {
-            socket.slot.count_sent(message.payload.len());
-        }
-        if !more {
-            self.kick();
-        }
-        self.page.count(Counter::CallsServed, 1);
-        self.raise_sendable(id);
-        Send::Done
-    }
-
-    /// The port was full, or the stack could not: once more after a kick, else the kernel.
-    #[cold]
-    fn send_again(&mut self, id: SocketId, message: &Message<'_>, more: bool, first: Sent) -> Send {
-        // What was queued before goes first.
-        self.flush();
-        let Some((socket, engine)) = self.with_engine(id) else { return Send::Kernel };
-        let Service::Accelerated(accelerated) = &socket.service else { return Send::Kernel };
-        if first == Sent::Full && engine.send(accelerated.endpoint, message) == Sent::Queued {
-            return self.sent_now(id, message, more);
-        }
-        socket.slot.count(SocketCounter::SentByShadow);
-        socket.slot.count(SocketCounter::CallsHanded);
-        self.page.count_handed(match first {
-            Sent::Kernel(reason) => Handed::ByStack(reason),
-            Sent::Queued | Sent::Full => Handed::ByLibrary(HandedCall::NotReady),
-        });
-        Send::Kernel
-    }
-
-    #[cold]
-    fn send_undecided(&mut self, id: SocketId, message: &Message<'_>, more: bool) -> Send {
-        if self.claims_to_send {
-            self.claim(id, Reason::ReadByChild);
-        }
-        let Some(socket) = self.get_mut(id) else { return Send::Kernel };
-        if !matches!(socket.service, Service::Open) {
-            return if self.is_refused(id) { Send::Refused } else { Send::Kernel };
-        }
-        if let Some(sent) = socket.send_aside(message) {
-            return sent;
-        }
-        // A send that the kernel would refuse decides nothing.
-        let Some(remote) = message.to.or(socket.remote).filter(|to| to.port() != 0) else { return Send::Kernel };
-        if matches!(socket.family, nearwire_stack::Family::V4) && remote.is_ipv6() {
-            return Send::Kernel;
-        }
-        self.settle(id, Some(remote));
-        if self.is_refused(id) {
-            return Send::Refused;
-        }
-        self.send_now(id, message, more)
-    }
-
-    /// A frame has left, so there is room again (`sock_def_write_space`): edge-triggered registrations tell of it.
-    #[inline]
-    fn raise_sendable(&mut self, id: SocketId) {
-        if self.sets.raise(id, Events::SENDABLE) {
-            self.sleepers.wake_for(id);
-        }
-    }
-
-    /// The original call has sent a datagram of the socket: there is room again as well.
-    pub fn sent_by_kernel(&mut self, number: i32) {
-        if let Some(id) = self.find(number) {
-            self.raise_sendable(id);
-        }
-    }
-
-    /// Has the kernel send what is queued, now or when nobody is kept out ([`AfterSend`]).
-    #[inline]
-    pub fn kick(&mut self) {
-        if !self.leaving.is_shared {
-            return self.flush();
-        }
-        self.leaving.kick = self.engine().and_then(Engine::flush_but_one);
-        self.leaving.run.kicked();
-    }
-
-    /// What comes by the kernel is looked for while the datagram is on its way.
-    #[inline]
-    fn look_after_send(&mut self) {
-        if self.leaving.is_shared {
-            self.leaving.looks = true;
-        } else {
-            self.look();
-        }
-    }
-
-    /// Who makes the sends that follow.
-    #[inline]
-    pub fn set_sender(&mut self, sender: Sender) {
-        let lane = match sender {
-            Sender::Alone if !self.leaving.is_shared => return,
-            Sender::Alone => 0,
-            Sender::OneOf(thread) => self.leaving.lane_of(thread),
-        };
-        self.leaving.is_shared = sender != Sender::Alone;
-        if let Some(engine) = self.engine() {
-            engine.set_lane(lane);
-        }
-    }
-
-    /// What the sends since the last question left to be done.
-    #[inline]
-    pub fn take_after_send(&mut self) -> Option<AfterSend> {
-        let unkept = self.leaving.run.take_unkept();
-        if !self.leaving.is_shared && unkept.is_none() {
-            return None;
-        }
-        let (kick, looks) = (self.leaving.kick.take(), std::mem::take(&mut self.leaving.looks));
-        Some(AfterSend { kick, looks, unkept })
-    }
-
-    /// Takes note of what came of a kick.
-    #[cold]
-    pub fn kicked(&mut self, done: EngineKicked) {
-        if let Some(engine) = self.engine() {
-            engine.kicked(done);
-        }
-    }
-
-    /// Has the kernel send what was queued with `more`, or is held.
-    #[inline]
-    pub fn flush(&mut self) {
-        if let Some(engine) = self.engine() {
-            engine.flush();
-        }
-        self.leaving.run.kicked();
-    }
-
-    /// The program makes a call that is no send: what is held of those before goes first.
-    #[inline]
-    pub fn end_send_run(&mut self) {
-        if self.leaving.run.end() {
-            self.flush();
-        }
-    }
-
-    /// How long datagrams may be held.
-    #[must_use]
-    pub const fn send_coalescing(&self) -> Duration {
-        self.config.send_coalescing
-    }
-
-    /// Nobody can see to what is held: every datagram leaves at once from now on.
-    pub fn stop_coalescing(&mut self) {
-        self.flush();
-        self.leaving.run = SendRun::new(false);
-    }
-}
-
-impl UdpSocket {
-    /// What stands in the way of a send past the kernel: an error to be told first, or a datagram that the kernel gathers.
-    fn send_aside(&mut self, message: &Message<'_>) -> Option<Send> {
-        if self.is_corked {
-            // This send ends it, unless it is refused for its length.
-            self.is_corked = message.payload.len() > DATAGRAM_BYTES_MOST;
-            return Some(Send::Kernel);
-        }
-        if !self.shadow_has_error {
-            return None;
-        }
-        let error = std::mem::take(&mut self.pending_error);
-        if error != 0 {
-            return Some(Send::Failed(error));
-        }
-        // Told already, it is seen no more: a program that only sends would go by the kernel for ever.
-        self.look_at_shadow();
-        self.shadow_has_error.then_some(Send::Kernel)
     }
 }

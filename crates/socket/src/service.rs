@@ -1,16 +1,18 @@
 //! Who serves a socket: it is decided when it has an address or first sends, and again when what it was decided by changes.
 
-use std::net::{IpAddr, SocketAddr};
-use std::time::{Duration, Instant};
+pub(crate) mod reach;
 
-use nearwire_frames::steering::{FlowFilter, Transport};
-use nearwire_stack::{EndpointId, Family, UdpOptions};
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use nearwire_stack::{EndpointId, Family};
 use nearwire_sys::socket::netns_cookie;
 use rustix::net::{AddressFamily, SocketType};
 
 use crate::config::{self, Role, Use};
 use crate::engine::Engine;
 use crate::handover::inode_of;
+use crate::host::Host;
 use crate::id::SocketId;
 use crate::reason::{Reason, Why};
 use crate::requeue::requeue;
@@ -18,6 +20,7 @@ use crate::shadow::{self, Kept};
 use crate::sockets::{EngineState, Sockets};
 use crate::status::Counter;
 use crate::udp_socket::{Accelerated, Service, UdpSocket};
+use reach::{complete, flows_of, is_local, reach};
 
 /// An engine that was refused is tried again after this time: a limit may have been raised, descriptors closed.
 const ENGINE_AGAIN_AFTER: Duration = Duration::from_secs(1);
@@ -28,7 +31,7 @@ fn present_namespace() -> Option<u64> {
     netns_cookie(socket).ok()
 }
 
-impl Sockets {
+impl<H: Host> Sockets<H> {
     /// Decides who serves a socket that has an address, or is about to send to `remote`.
     pub(crate) fn settle(&mut self, id: SocketId, remote: Option<SocketAddr>) {
         let Some(socket) = self.get_mut(id) else { return };
@@ -93,11 +96,12 @@ impl Sockets {
         if netns_cookie(shadow).ok() != self.namespace {
             return Err(Reason::OtherNamespace.into());
         }
+        let now = self.time();
         let engine = self.open_engine()?;
         if local_ip.is_loopback() || remote_ip.is_some_and(|remote| is_local(engine, remote)) {
             return Err(Reason::Loopback.into());
         }
-        engine.attach(local_ip, remote_ip, kept.options.device)?;
+        engine.attach(now, local_ip, remote_ip, kept.options.device)?;
         if local.port() == 0 {
             shadow::bind_to_any(shadow, family).map_err(|_| Reason::NotBound)?;
             local = shadow::local_address(shadow).map_err(|_| Reason::AddressRefused)?;
@@ -172,17 +176,19 @@ impl Sockets {
         }
     }
 
-    pub(crate) fn open_engine(&mut self) -> Result<&mut Engine, Reason> {
+    pub(crate) fn open_engine(&mut self) -> Result<&mut Engine<H>, Reason> {
+        // Asked only where it is not open, which is seldom.
+        let now = if matches!(self.engine, EngineState::Open(_)) { self.now } else { self.time() };
         let is_due = match &self.engine {
             EngineState::Closed => true,
             EngineState::Open(_) => false,
-            EngineState::Refused(_, since) => since.elapsed() > ENGINE_AGAIN_AFTER,
+            EngineState::Refused(_, since_ns) => now.since(*since_ns) > ENGINE_AGAIN_AFTER,
         };
         if is_due {
             self.namespace = present_namespace();
-            self.engine = match Engine::open(&self.config, self.page.clone()) {
+            self.engine = match Engine::open(self.host.clone(), &self.config, self.page.clone()) {
                 Ok(engine) => EngineState::Open(Box::new(engine)),
-                Err(error) => EngineState::Refused(error, Instant::now()),
+                Err(error) => EngineState::Refused(error, now.monotonic_ns()),
             };
             // Those that sleep do so without the watch.
             self.sleepers.wake_all();
@@ -198,8 +204,9 @@ impl Sockets {
     /// kernel serves the socket, and [`Sockets::reason`] says why.
     pub(crate) fn attach_again(&mut self, id: SocketId) {
         let Some((local, remote, device)) = self.get(id).and_then(reach) else { return };
+        let now = self.time();
         if let Some(engine) = self.engine() {
-            let _ = engine.attach(local, remote, device);
+            let _ = engine.attach(now, local, remote, device);
         }
     }
 
@@ -246,11 +253,12 @@ impl Sockets {
         let is_behind_shadow = std::mem::take(&mut socket.shadow_is_older);
         self.page.count(Counter::SocketsGivenBack, 1);
         self.tell(id);
+        let now = self.time();
         let Some(engine) = self.engine() else { return };
         engine.remove_flows(&flows);
         engine.unwatch_shadow(shadow);
         // Frames for it may be in the ring still.
-        engine.take_in_all();
+        engine.take_in_all(now);
         let Some((socket, engine)) = self.with_engine(id) else { return };
         socket.leftover = Some(endpoint);
         if is_behind_shadow {
@@ -271,59 +279,10 @@ impl Sockets {
     }
 }
 
-/// What says by which interfaces traffic of an accelerated socket goes: local address, peer, device.
-pub(crate) fn reach(socket: &UdpSocket) -> Option<(IpAddr, Option<IpAddr>, Option<u32>)> {
-    let Service::Accelerated(Accelerated { first_remote, .. }) = &socket.service else { return None };
-    let connected = socket.remote.filter(|_| socket.is_connected).map(|remote| remote.ip().to_canonical());
-    let device = socket.kept().and_then(|kept| kept.options.device);
-    Some((socket.local?.ip().to_canonical(), connected.or(*first_remote), device))
-}
-
-/// Options as the stack wants them: IP_MULTICAST_IF names an interface by an address of it.
-pub(crate) fn complete(options: UdpOptions, engine: &Engine) -> UdpOptions {
-    let Some(mut interface) = options.multicast_interface else { return options };
-    if interface.ifindex == 0 {
-        interface.ifindex = interface.source.and_then(|source| engine.interface_with(source)).unwrap_or(0);
-    }
-    UdpOptions { multicast_interface: Some(interface).filter(|interface| interface.ifindex != 0), ..options }
-}
-
 const fn any_of(family: Family, port: u16) -> SocketAddr {
     use std::net::{Ipv4Addr, Ipv6Addr, SocketAddrV4, SocketAddrV6};
     match family {
         Family::V4 => SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, port)),
         Family::V6 => SocketAddr::V6(SocketAddrV6::new(Ipv6Addr::UNSPECIFIED, port, 0, 0)),
     }
-}
-
-pub(crate) fn is_local(engine: &Engine, address: IpAddr) -> bool {
-    let address = address.to_canonical();
-    address.is_loopback() || engine.interface_with(address).is_some()
-}
-
-/// The packets that an endpoint wants: to its own address, or to all of this host, and to its groups. Broadcasts stay with
-/// the kernel: they are for other programs too. So are groups, and a copy that the kernel would make is one we cannot: where
-/// another process may have the port too, the kernel serves the socket (`sharing.rs`).
-fn flows_of(socket: &UdpSocket, engine: &Engine, endpoint: EndpointId) -> Vec<FlowFilter> {
-    let Some(local) = engine.stack_ref().udp_local(endpoint) else { return Vec::new() };
-    let flow = |address: IpAddr| FlowFilter { transport: Transport::Udp, address, port: local.port() };
-    let bound = local.ip().to_canonical();
-    let v6_only = socket.kept().is_some_and(|kept| kept.options.v6_only);
-    let takes = |address: &IpAddr| match socket.family {
-        Family::V4 => address.is_ipv4(),
-        Family::V6 => address.is_ipv6() || !v6_only,
-    };
-    let mut flows: Vec<FlowFilter> = if bound.is_unspecified() {
-        engine.own_addresses().filter(takes).map(flow).collect()
-    } else if engine.interface_with(bound).is_some() {
-        vec![flow(bound)]
-    } else {
-        // A group, or an address that was removed.
-        Vec::new()
-    };
-    let groups = socket.memberships.iter().map(|joined| joined.group);
-    flows.extend(groups.filter(|group| bound.is_unspecified() || bound == *group).map(flow));
-    flows.sort_unstable();
-    flows.dedup();
-    flows
 }

@@ -10,7 +10,6 @@ pub mod set;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
 use nearwire_sys::descriptor::place;
-use nearwire_sys::tsc::rough_ticks;
 use rustix::event::{EventfdFlags, eventfd};
 
 use crate::id::SocketId;
@@ -117,9 +116,9 @@ impl Sleepers {
 
     /// The thread is awake: it looks itself, so that nobody, itself above all, has to wake it with two system calls. Before it
     /// sleeps once more it looks once more, as [`Sleepers::begin`] says. `is_told`: a signal may have written its eventfd.
-    pub(crate) fn awake(&mut self, thread: Thread, is_told: bool) {
+    pub(crate) fn awake(&mut self, now_ticks: u64, thread: Thread, is_told: bool) {
         if let Some(sleeper) = self.slots.iter_mut().find(|sleeper| sleeper.thread == thread && sleeper.is_asleep) {
-            sleeper.woke_ticks = rough_ticks();
+            sleeper.woke_ticks = now_ticks;
             sleeper.is_woken |= is_told;
             sleeper.empty();
             sleeper.is_asleep = false;
@@ -193,7 +192,7 @@ mod tests {
         assert!(!sleepers.begin(ONE, WaitsFor::Anything).0);
         assert!(sleepers.begin(TWO, WaitsFor::Anything).0);
         sleepers.wake_for(SocketId::new(3));
-        sleepers.awake(ONE, false);
+        sleepers.awake(0, ONE, false);
         assert!(!is_woken(&sleepers, ONE) && is_woken(&sleepers, TWO));
     }
 
@@ -201,7 +200,7 @@ mod tests {
     fn sleeper_that_takes_its_own_frames_is_not_woken_and_looks_again_before_it_sleeps() {
         let mut sleepers = Sleepers::default();
         sleepers.begin(ONE, WaitsFor::Anything);
-        sleepers.awake(ONE, false);
+        sleepers.awake(0, ONE, false);
         sleepers.wake_for(SocketId::new(3));
         assert!(!is_woken(&sleepers, ONE));
         assert!(sleepers.begin(ONE, WaitsFor::Anything).0, "it looks once more");
@@ -217,7 +216,7 @@ mod tests {
         assert!(!is_woken(&sleepers, ONE));
         sleepers.wake_for(SocketId::new(1));
         assert!(is_woken(&sleepers, ONE));
-        sleepers.awake(ONE, false);
+        sleepers.awake(0, ONE, false);
         assert_eq!(sleepers.asleep, 0);
     }
 
@@ -225,7 +224,7 @@ mod tests {
     fn child_of_a_fork_beginning_gets_an_eventfd_of_its_own() {
         let mut sleepers = Sleepers::default();
         let parents = sleepers.begin(ONE, WaitsFor::Anything).1;
-        sleepers.awake(ONE, false);
+        sleepers.awake(0, ONE, false);
         let child = Thread { process: 2, ..ONE };
         let (_, own) = sleepers.begin(child, WaitsFor::Anything);
         assert!(own.is_some() && (own != parents || sleepers.slots.len() == 1));

@@ -6,7 +6,6 @@
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
-use std::time::Instant;
 
 use nearwire_stack::{EndpointId, Family, SourceFilter};
 use nearwire_sys::descriptor::{Descriptor, place};
@@ -17,11 +16,13 @@ use crate::engines::Wish;
 use crate::epoll::Events;
 use crate::epoll_sets::Sets;
 use crate::handover::Children;
+use crate::host::{Host, ThisHost};
 use crate::id::SocketId;
+use crate::now::Now;
 use crate::overflow::Overflow;
 use crate::reason::{Reason, Why};
 use crate::sending::Leaving;
-use crate::service::{complete, is_local, reach};
+use crate::service::reach::{complete, is_local, reach};
 use crate::shadow::{self, Kept};
 use crate::sharing::{OwnInodes, Sharing};
 use crate::sleepers::Sleepers;
@@ -30,15 +31,20 @@ use crate::udp_socket::{Accelerated, Membership, Service, UdpSocket};
 use crate::wait::online_cpus;
 
 /// Not opened yet, open, or why it cannot be.
-pub(crate) enum EngineState {
+pub(crate) enum EngineState<H: Host> {
     Closed,
-    Open(Box<Engine>),
-    /// Why, and when it was tried.
-    Refused(OpenError, Instant),
+    Open(Box<Engine<H>>),
+    /// Why, and when it was tried, nanoseconds of the monotonic clock.
+    Refused(OpenError, u64),
 }
 
 /// See the module.
-pub struct Sockets {
+pub struct Sockets<H: Host = ThisHost> {
+    /// The machine that they are on.
+    pub(crate) host: H,
+    /// The time of the call that goes on, or of one before.
+    pub(crate) now: Now,
+    is_time_known: bool,
     pub(crate) config: Config,
     pub(crate) program: String,
     /// Which engine these are of: 0 for the first, which gives out the places of all.
@@ -47,7 +53,7 @@ pub struct Sockets {
     numbers: Vec<u32>,
     pub(crate) sockets: Vec<Option<UdpSocket>>,
     free: Vec<u32>,
-    pub(crate) engine: EngineState,
+    pub(crate) engine: EngineState<H>,
     /// The network namespace that the engine was opened in; `None` where the kernel does not number them.
     pub(crate) namespace: Option<u64>,
     /// By endpoint index.
@@ -64,7 +70,7 @@ pub struct Sockets {
     /// An inherited socket is claimed also when this process sends by it.
     pub(crate) claims_to_send: bool,
     pub(crate) sharing: Sharing,
-    pub(crate) leaving: Leaving,
+    pub(crate) leaving: Leaving<H::Port>,
     pub(crate) overflow: Overflow,
     /// Of all engines.
     pub(crate) own_inodes: Arc<OwnInodes>,
@@ -76,25 +82,28 @@ pub struct Sockets {
     pub(crate) freed: Vec<SocketId>,
     /// In the first: how many others there are.
     pub(crate) founded: u32,
-    /// In the first: another could not be founded.
-    pub(crate) founding_failed: Option<Instant>,
+    /// In the first: another could not be founded at this time of the monotonic clock.
+    pub(crate) founding_failed_ns: Option<u64>,
     /// The program uses io_uring.
     pub(crate) has_io_uring: bool,
     /// What is wrong with the configuration: nothing is accelerated.
     pub(crate) mistake: Option<String>,
 }
 
-impl Sockets {
+impl<H: Host> Sockets<H> {
     /// None yet. `program` is the executable's file name, as rules name it.
     #[must_use]
-    pub fn new(config: Config, program: &str) -> Sockets {
+    pub fn new(host: H, config: Config, program: &str) -> Sockets<H> {
         let page = Writer::of_self(&config, online_cpus());
-        Sockets::with_page(config, program, page)
+        Sockets::with_page(host, config, program, page)
     }
 
     /// The same, which tells what it does on a page that there is.
-    pub(crate) fn with_page(config: Config, program: &str, page: Writer) -> Sockets {
+    pub(crate) fn with_page(host: H, config: Config, program: &str, page: Writer) -> Sockets<H> {
         Sockets {
+            host,
+            now: Now::default(),
+            is_time_known: false,
             page,
             leaving: Leaving::new(&config),
             overflow: Overflow::default(),
@@ -119,7 +128,7 @@ impl Sockets {
             away: Vec::new(),
             freed: Vec::new(),
             founded: 0,
-            founding_failed: None,
+            founding_failed_ns: None,
             has_io_uring: false,
             mistake: None,
         }
@@ -127,10 +136,33 @@ impl Sockets {
 
     /// The same, none of which is ever accelerated: there is a mistake in the configuration, whose text is told.
     #[must_use]
-    pub fn with_mistake(mut self, mistake: String) -> Sockets {
+    pub fn with_mistake(mut self, mistake: String) -> Sockets<H> {
         self.mistake = Some(mistake);
         self.tell_engine();
         self
+    }
+
+    /// A call begins: its time is another one than that of the call before.
+    #[inline]
+    pub fn enter(&mut self) {
+        self.is_time_known = false;
+    }
+
+    /// The time of the call. The host is asked once a call, when it matters: to look at the counter of the CPU takes 20 ns in a
+    /// virtual machine, which a datagram that is in the ring need not wait for.
+    #[inline]
+    pub(crate) fn time(&mut self) -> Now {
+        if !std::mem::replace(&mut self.is_time_known, true) {
+            let stamps = self.engine_ref().is_some_and(Engine::stamps);
+            self.now.advance(self.host.ticks(), stamps, || self.host.clocks());
+        }
+        self.now
+    }
+
+    /// The time of the call where frames are told it, and else that of an earlier one.
+    #[inline]
+    pub(crate) fn time_of_frames(&mut self) -> Now {
+        if self.engine_ref().is_some_and(Engine::stamps) { self.time() } else { self.now }
     }
 
     /// The socket that a number names.
@@ -153,7 +185,7 @@ impl Sockets {
 
     /// The socket and the engine together.
     #[inline]
-    pub(crate) fn with_engine(&mut self, id: SocketId) -> Option<(&mut UdpSocket, &mut Engine)> {
+    pub(crate) fn with_engine(&mut self, id: SocketId) -> Option<(&mut UdpSocket, &mut Engine<H>)> {
         match (self.sockets.get_mut(id.index())?.as_mut(), &mut self.engine) {
             (Some(socket), EngineState::Open(engine)) => Some((socket, engine)),
             _ => None,
@@ -162,7 +194,7 @@ impl Sockets {
 
     /// The engine, once a socket needed it.
     #[inline]
-    pub fn engine(&mut self) -> Option<&mut Engine> {
+    pub fn engine(&mut self) -> Option<&mut Engine<H>> {
         match &mut self.engine {
             EngineState::Open(engine) => Some(engine),
             EngineState::Closed | EngineState::Refused(..) => None,
@@ -171,7 +203,7 @@ impl Sockets {
 
     /// The same, to look at.
     #[must_use]
-    pub fn engine_ref(&self) -> Option<&Engine> {
+    pub fn engine_ref(&self) -> Option<&Engine<H>> {
         match &self.engine {
             EngineState::Open(engine) => Some(engine),
             EngineState::Closed | EngineState::Refused(..) => None,
@@ -550,9 +582,10 @@ impl Sockets {
 
     /// SO_BINDTODEVICE changed: the interface needs a port, and another socket may have the same port on another one.
     fn follow_device(&mut self, id: SocketId, device: Option<u32>) -> Result<(), Reason> {
+        let now = self.time();
         let Some((socket, engine)) = self.with_engine(id) else { return Ok(()) };
         let local = socket.local.map_or(IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED), |local| local.ip().to_canonical());
-        engine.attach(local, socket.remote.map(|remote| remote.ip().to_canonical()), device)?;
+        engine.attach(now, local, socket.remote.map(|remote| remote.ip().to_canonical()), device)?;
         self.ask_sharing(id)
     }
 

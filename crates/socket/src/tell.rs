@@ -1,6 +1,7 @@
 //! What the process tells of itself: the status page is written from here, except for the counters of datagrams, which are
 //! added to where the datagrams pass.
 
+use crate::host::Host;
 use crate::id::SocketId;
 use crate::reason::{Handed, HandedCall, Reason, Why};
 use crate::sockets::{EngineState, Sockets};
@@ -8,7 +9,7 @@ use crate::status::{self, Counter, SocketCounter, Writer};
 use crate::udp_socket::{Service, UdpSocket};
 use crate::wait::{does, online_cpus, spun_ns};
 
-impl Sockets {
+impl<H: Host> Sockets<H> {
     /// The page.
     #[must_use]
     pub fn page(&self) -> &Writer {

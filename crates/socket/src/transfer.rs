@@ -7,11 +7,12 @@ use nearwire_frames::ports::xdp::TimesWanted;
 use nearwire_stack::{Datagram, EndpointId, Take};
 use nearwire_sys::own_stack;
 use nearwire_sys::socket::int_option;
-use nearwire_sys::tsc::rough_ticks;
 
-use crate::engine::{Engine, FRAMES_AT_ONCE, Looked, PORTS_SLEPT_ON, Seen, time_of_day_ns};
+use crate::engine::{Engine, FRAMES_AT_ONCE, Looked, PORTS_SLEPT_ON, Seen};
 use crate::epoll::Events;
+use crate::host::Host;
 use crate::id::SocketId;
+use crate::now::Now;
 use crate::reason::{HandedCall, Reason};
 use crate::shadow::Ancillary;
 use crate::sleepers::{Thread, WaitsFor};
@@ -101,7 +102,7 @@ pub struct Bed {
     pub set: Option<RawFd>,
 }
 
-impl Sockets {
+impl<H: Host> Sockets<H> {
     /// Receives a datagram, if there is one: an error of the shadow first, as in the kernel, then what waits, then what the
     /// shadow has, then what comes by a port, which is read where it lies. `stays`: MSG_PEEK.
     ///
@@ -132,6 +133,7 @@ impl Sockets {
         if self.children.forked && self.children.want_something() {
             self.follow_children();
         }
+        let now = self.time_of_frames();
         let Some((socket, engine)) = self.with_engine(id) else { return self.receive_undecided(id) };
         let Some(endpoint) = socket.endpoint() else { return self.receive_undecided(id) };
         if !HAS_LOOKED && socket.hears_errors && engine.has_new_errors() {
@@ -144,21 +146,7 @@ impl Sockets {
             return self.receive_behind(id, endpoint, stays, read);
         }
         if engine.stack_ref().udp_waiting(endpoint) > 0 && !socket.shadow_is_older {
-            if !socket.is_accelerated()
-                && let Some(error) = socket.take_shadow_error()
-            {
-                return Receive::Failed(error);
-            }
-            if engine.is_look_due() {
-                return self.receive_later(id, endpoint, false, stays, read);
-            }
-            return match read_waiting(socket, engine, endpoint, stays, read) {
-                Some(result) => {
-                    self.page.count(Counter::CallsServed, 1);
-                    Receive::Done(result)
-                }
-                None => Receive::Kernel,
-            };
+            return self.receive_waiting(id, endpoint, stays, read);
         }
         if !socket.is_accelerated() {
             socket.shadow_is_older = false;
@@ -167,21 +155,18 @@ impl Sockets {
         }
         // While it overflows, what is in the ports is older.
         if socket.shadow_has_data && !engine.is_overflowing() {
-            if engine.is_look_due() {
-                return self.look_and_ask_shadow(id, endpoint, stays, read);
-            }
-            return socket.ask_shadow();
+            return self.look_and_ask_shadow(id, endpoint, stays, read);
         }
         let mut found = None;
         let mut len_bytes = 0;
         let mut for_others = 0;
         while found.is_none() && for_others < FRAMES_AT_ONCE {
-            let is_frame = engine.poll(|to, datagram| {
+            let is_frame = engine.poll(now, |to, datagram| {
                 if to != endpoint || stays || found.is_some() {
                     return Take::Queue;
                 }
                 len_bytes = datagram.payload.len();
-                found = Some(deliver(socket, datagram, &mut read));
+                found = Some(deliver(now, socket, datagram, &mut read));
                 Take::Consumed
             });
             if !is_frame {
@@ -206,6 +191,34 @@ impl Sockets {
         self.receive_later(id, endpoint, took, stays, read)
     }
 
+    /// Something waits in the socket's queue.
+    #[inline]
+    fn receive_waiting<R>(
+        &mut self,
+        id: SocketId,
+        endpoint: EndpointId,
+        stays: bool,
+        read: impl FnMut(Delivery<'_>) -> R,
+    ) -> Receive<R> {
+        let now = self.time();
+        let Some((socket, engine)) = self.with_engine(id) else { return Receive::Kernel };
+        if !socket.is_accelerated()
+            && let Some(error) = socket.take_shadow_error()
+        {
+            return Receive::Failed(error);
+        }
+        if engine.is_look_due(now) {
+            return self.receive_later(id, endpoint, false, stays, read);
+        }
+        match read_waiting(now, socket, engine, endpoint, stays, read) {
+            Some(result) => {
+                self.page.count(Counter::CallsServed, 1);
+                Receive::Done(result)
+            }
+            None => Receive::Kernel,
+        }
+    }
+
     /// A receive took frames of others in, or it was one of many that all found a frame at once.
     #[cold]
     fn after_many(&mut self, id: SocketId, is_unlooked: bool) {
@@ -227,9 +240,12 @@ impl Sockets {
         stays: bool,
         read: impl FnMut(Delivery<'_>) -> R,
     ) -> Receive<R> {
-        self.look();
-        if self.forget_if_closed(id) {
-            return Receive::Kernel;
+        let now = self.time();
+        if self.engine().is_some_and(|engine| engine.is_look_due(now)) {
+            self.look();
+            if self.forget_if_closed(id) {
+                return Receive::Kernel;
+            }
         }
         match self.with_engine(id) {
             Some((socket, engine)) if socket.is_accelerated() && !engine.is_overflowing() => socket.ask_shadow(),
@@ -251,11 +267,11 @@ impl Sockets {
     /// later than the program counts it, and a datagram behind it may be in the ring by then.
     #[cold]
     pub(crate) fn look_for_errors(&mut self, id: SocketId) {
-        let began_ticks = rough_ticks();
+        let began_ticks = self.host.ticks();
         loop {
             self.look();
             let is_known = self.get(id).is_none_or(|socket| socket.shadow_has_error || !socket.is_accelerated());
-            if is_known || rough_ticks().wrapping_sub(began_ticks) > ERROR_COMES_IN_TICKS {
+            if is_known || self.host.ticks().wrapping_sub(began_ticks) > ERROR_COMES_IN_TICKS {
                 return;
             }
         }
@@ -287,7 +303,8 @@ impl Sockets {
             self.raise_readable();
         }
         // For new errors the receive has looked.
-        if self.engine().is_some_and(|engine| engine.is_look_due() || engine.is_overflowing()) {
+        let now = self.time();
+        if self.engine().is_some_and(|engine| engine.is_look_due(now) || engine.is_overflowing()) {
             self.look();
             if self.forget_if_closed(id) {
                 return Receive::Kernel;
@@ -298,7 +315,7 @@ impl Sockets {
             return socket.shadow_or_pending();
         }
         if engine.stack_ref().udp_waiting(endpoint) > 0
-            && let Some(result) = read_waiting(socket, engine, endpoint, stays, read)
+            && let Some(result) = read_waiting(now, socket, engine, endpoint, stays, read)
         {
             self.page.count(Counter::CallsServed, 1);
             return Receive::Done(result);
@@ -360,8 +377,9 @@ impl Sockets {
     }
 
     /// When the datagram that was read last arrived (SIOCGSTAMP, SIOCGSTAMPNS), nanoseconds since 1970. `None`: the
-    /// kernel knows, or will say that there was none. From now on datagrams carry the time of their arrival.
-    pub fn last_stamp_ns(&mut self, number: i32) -> Option<u64> {
+    /// kernel knows, or will say that there was none. From now on datagrams carry the time of their arrival; `now_ns` is that of
+    /// one that came before.
+    pub fn last_stamp_ns(&mut self, number: i32, now_ns: u64) -> Option<u64> {
         let id = self.find(number)?;
         if self.is_branch() {
             self.wish_for_first();
@@ -371,7 +389,7 @@ impl Sockets {
         engine.want_times(TimesWanted::Kernel);
         let stamp_ns = socket.stamp_ns.as_mut()?;
         if *stamp_ns == 0 {
-            *stamp_ns = time_of_day_ns();
+            *stamp_ns = now_ns;
         }
         Some(*stamp_ns)
     }
@@ -476,9 +494,10 @@ impl Sockets {
 
     /// Takes in what the ports have.
     pub(crate) fn take_in_frames(&mut self) {
+        let now = self.time();
         for _ in 0..FRAMES_AT_ONCE {
             // One by one, so that sets tell of sockets in the order of arrival.
-            if !self.engine().is_some_and(|engine| engine.poll(|_, _| Take::Queue)) {
+            if !self.engine().is_some_and(|engine| engine.poll(now, |_, _| Take::Queue)) {
                 return;
             }
             self.raise_readable();
@@ -487,8 +506,9 @@ impl Sockets {
 
     /// The same to the last frame, so that what came before a change is told from what comes after.
     pub(crate) fn take_in_all_frames(&mut self) {
+        let now = self.time();
         let Some(engine) = self.engine() else { return };
-        if engine.take_in_all() > 0 {
+        if engine.take_in_all(now) > 0 {
             self.raise_readable();
         }
     }
@@ -496,7 +516,9 @@ impl Sockets {
     /// For calls that ask what there is, an error among it.
     #[inline]
     pub(crate) fn look_if_due(&mut self) {
-        let is_due = |engine: &mut Engine| engine.is_look_due() || engine.is_overflowing() || engine.has_new_errors();
+        let now = self.time();
+        let is_due =
+            |engine: &mut Engine<H>| engine.is_look_due(now) || engine.is_overflowing() || engine.has_new_errors();
         if self.engine().is_some_and(is_due) {
             self.look();
         }
@@ -522,8 +544,9 @@ impl Sockets {
         self.raise_readable();
         self.follow_sharing(false);
         self.tell_counters();
+        let now = self.time();
         if let EngineState::Open(engine) = &self.engine {
-            self.sleepers.rest(rough_ticks(), || engine.receive_sockets());
+            self.sleepers.rest(now.ticks, || engine.receive_sockets());
         }
     }
 
@@ -531,9 +554,10 @@ impl Sockets {
     pub(crate) fn look_at_shadows(&mut self) -> Looked {
         let mut seen = [(0_u32, Seen::default()); 64];
         let mut count = 0;
+        let now = self.time();
         let Some(engine) = self.engine() else { return Looked::default() };
         let mut overflow = Vec::new();
-        let looked = engine.look(|token, what| match seen.get_mut(count) {
+        let looked = engine.look(now, |token, what| match seen.get_mut(count) {
             Some(slot) => {
                 *slot = (token, what);
                 count += 1;
@@ -617,13 +641,14 @@ impl Sockets {
     pub fn woken(&mut self, thread: Thread, slept_ns: u64, by_watch: bool, by_wake: bool) {
         self.page.count(Counter::Sleeps, 1);
         self.page.count(Counter::SleepingNs, slept_ns);
-        self.sleepers.awake(thread, by_wake);
+        let now = self.time();
+        self.sleepers.awake(now.ticks, thread, by_wake);
         // Before the shadows, which are asked first from then on.
         self.take_in_frames();
         if by_watch {
             self.look();
         } else if let Some(engine) = self.engine() {
-            engine.watch_was_quiet();
+            engine.watch_was_quiet(now);
         }
     }
 
@@ -634,7 +659,8 @@ impl Sockets {
 
     /// Its call ends.
     pub fn end_sleep(&mut self, thread: Thread) {
-        self.sleepers.awake(thread, false);
+        let now = self.time();
+        self.sleepers.awake(now.ticks, thread, false);
     }
 
     /// What the program can be told of a socket: accelerated or not, and why.
@@ -670,11 +696,16 @@ impl UdpSocket {
 }
 
 #[inline]
-fn deliver<R>(socket: &mut UdpSocket, datagram: &Datagram<'_>, read: &mut impl FnMut(Delivery<'_>) -> R) -> R {
+fn deliver<R>(
+    now: Now,
+    socket: &mut UdpSocket,
+    datagram: &Datagram<'_>,
+    read: &mut impl FnMut(Delivery<'_>) -> R,
+) -> R {
     let stamped;
     let datagram = if datagram.received_ns == 0 && socket.ancillary().must_tell_time() {
         // It came before anybody asked: the time of the call, as the kernel says then (`__sock_recv_timestamp`).
-        stamped = Datagram { received_ns: time_of_day_ns(), ..*datagram };
+        stamped = Datagram { received_ns: now.clocks.time_of_day_ns, ..*datagram };
         &stamped
     } else {
         datagram
@@ -691,22 +722,28 @@ fn deliver<R>(socket: &mut UdpSocket, datagram: &Datagram<'_>, read: &mut impl F
 
 /// The same, of a datagram that the program then has.
 #[inline]
-fn deliver_counted<R>(socket: &mut UdpSocket, datagram: &Datagram<'_>, read: &mut impl FnMut(Delivery<'_>) -> R) -> R {
+fn deliver_counted<R>(
+    now: Now,
+    socket: &mut UdpSocket,
+    datagram: &Datagram<'_>,
+    read: &mut impl FnMut(Delivery<'_>) -> R,
+) -> R {
     socket.slot.count_received(datagram.payload.len());
     crate::wait::count_message();
-    deliver(socket, datagram, read)
+    deliver(now, socket, datagram, read)
 }
 
-fn read_waiting<R>(
+fn read_waiting<R, H: Host>(
+    now: Now,
     socket: &mut UdpSocket,
-    engine: &mut Engine,
+    engine: &mut Engine<H>,
     endpoint: EndpointId,
     stays: bool,
     mut read: impl FnMut(Delivery<'_>) -> R,
 ) -> Option<R> {
     let stack = engine.stack();
     if stays {
-        return stack.udp_peek(endpoint, |datagram| deliver(socket, datagram, &mut read));
+        return stack.udp_peek(endpoint, |datagram| deliver(now, socket, datagram, &mut read));
     }
-    stack.udp_read(endpoint, |datagram| deliver_counted(socket, datagram, &mut read))
+    stack.udp_read(endpoint, |datagram| deliver_counted(now, socket, datagram, &mut read))
 }

@@ -65,7 +65,7 @@ fn members(set: RawFd) -> usize {
 #[test]
 fn thread_that_slept_and_spins_takes_its_ports_out_of_the_set_it_slept_at() {
     let Some((mut near, ..)) = running(Mode::Generic) else { return };
-    let (me, sockets) = (Thread { process: std::process::id(), identity: 1 }, &mut near.sockets);
+    let me = Thread { process: std::process::id(), identity: 1 };
     let sleep = |sockets: &mut Sockets| {
         assert!(sockets.begin_sleep(me, WaitsFor::Anything, true).is_new);
         let set = sockets.begin_sleep(me, WaitsFor::Anything, true).set.expect("it is the only one that sleeps");
@@ -73,13 +73,13 @@ fn thread_that_slept_and_spins_takes_its_ports_out_of_the_set_it_slept_at() {
         sockets.woken(me, 0, false, false);
         (set, members)
     };
-    let (set, asleep) = sleep(sockets);
-    sockets.look();
+    let (set, asleep) = sleep(near.sockets());
+    near.sockets().look();
     assert_eq!(members(set), asleep, "it may sleep again soon");
     std::thread::sleep(Duration::from_millis(20));
-    sockets.look();
+    near.sockets().look();
     assert!(members(set) < asleep, "{} of {asleep}", members(set));
-    assert_eq!(sleep(sockets), (set, asleep));
+    assert_eq!(sleep(near.sockets()), (set, asleep));
 }
 
 #[test]
@@ -299,7 +299,7 @@ fn ring_overrun_the_kernel_keeps_what_it_has_room_for_and_later_datagrams_come_b
             assert_eq!(payload, u32::to_ne_bytes(got), "the first ones are kept");
             got += 1;
         }
-        let ports = near.sockets.engine().unwrap().attached();
+        let ports = near.sockets().engine().unwrap().attached();
         let counted = ports.map(|attached| {
             (
                 attached.port.statistics().receive_dropped_frames,
@@ -386,7 +386,7 @@ fn socket_given_back_with_a_full_ring_all_datagrams_are_read_in_order() {
         peer.send_to(&number.to_ne_bytes(), to).unwrap();
     }
     std::thread::sleep(Duration::from_millis(20));
-    near.sockets.only_kernel(socket.as_raw_fd(), Reason::UnsupportedOption);
+    near.sockets().only_kernel(socket.as_raw_fd(), Reason::UnsupportedOption);
     peer.send_to(&300_u32.to_ne_bytes(), to).unwrap();
     for number in 0..=300_u32 {
         let by = if number < 300 { By::Port } else { By::Kernel };
@@ -415,9 +415,9 @@ fn loopback_down_what_waits_at_a_fork_is_not_lost() {
         near.look();
         (0..3_u8).for_each(|number| assert_eq!(peer.send_to(&[number], (near.near().ipv4, 5000)).unwrap(), 1));
         std::thread::sleep(Duration::from_millis(20));
-        near.sockets.take_in();
+        near.sockets().take_in();
         let namespace = near.near().namespace.clone();
-        namespace.enter(|| near.sockets.prepare_fork()).unwrap();
+        namespace.enter(|| near.sockets().prepare_fork()).unwrap();
         let by = if lo == "up" { By::Kernel } else { By::Port };
         (0..3).for_each(|number| assert_eq!(near.receive(&socket), (by, vec![number]), "{lo}"));
     }
@@ -434,13 +434,13 @@ fn news_that_another_thread_saw_while_the_shadow_was_asked_are_not_forgotten() {
         assert_eq!(namespace.enter(send).unwrap(), payload.len());
     };
     by_kernel(b"first");
-    near.sockets.look();
-    let Receive::Shadow(news) = near.sockets.receive(number, false, |_| ()) else { panic!("the shadow has one") };
+    near.sockets().look();
+    let Receive::Shadow(news) = near.sockets().receive(number, false, |_| ()) else { panic!("the shadow has one") };
     // One thread reads it, and asks again; then comes another one, which a second thread sees the news of.
     assert_eq!(socket.recv(&mut [0; 16]).unwrap(), 5);
     assert!(socket.recv(&mut [0; 16]).is_err());
     by_kernel(b"second");
-    near.sockets.look();
-    near.sockets.shadow_answered(number, news, ShadowSaid::Nothing);
+    near.sockets().look();
+    near.sockets().shadow_answered(number, news, ShadowSaid::Nothing);
     assert_eq!(near.receive(&socket), (By::Kernel, b"second".to_vec()));
 }

@@ -40,8 +40,8 @@ impl Two {
     }
 
     fn first_and_other(&mut self) -> (&mut Sockets, &mut Sockets) {
-        let other = self.other.as_mut().unwrap();
-        if self.drives_first { (&mut self.near.sockets, other) } else { (other, &mut self.near.sockets) }
+        let (one, other) = (self.near.sockets(), near::enter(self.other.as_mut().unwrap()));
+        if self.drives_first { (one, other) } else { (other, one) }
     }
 
     /// Has [`Near`] drive the first engine, or the other.
@@ -141,7 +141,7 @@ fn datagrams_that_wait_when_their_socket_moves_are_read_where_it_is() {
     let to = SocketAddr::new(two.near.near().ipv4.into(), 5000);
     (0..100_u8).for_each(|number| assert_eq!(peer.send_to(&[number], to).unwrap(), 1));
     std::thread::sleep(Duration::from_millis(20));
-    two.near.sockets.take_in();
+    two.near.sockets().take_in();
     assert!(two.move_out(socket.as_raw_fd()));
     (0..50).for_each(|number| assert_eq!(two.near.receive(&socket), (By::Port, vec![number])));
     two.move_back();
@@ -154,7 +154,7 @@ fn epoll_set_moved_with_its_sockets_tells_of_them() {
     let Some((mut two, socket, peer)) = running(Mode::Generic) else { return };
     let second = two.near.open("0.0.0.0:5001");
     let set: OwnedFd = rustix::event::epoll::create(rustix::event::epoll::CreateFlags::CLOEXEC).unwrap();
-    let sockets = &mut two.near.sockets;
+    let sockets = two.near.sockets();
     sockets.epoll_opened(set.as_raw_fd());
     for (fd, data) in [(socket.as_raw_fd(), 1), (second.as_raw_fd(), 2)] {
         let interest = Interest { fd, events: Events::IN | Events::ET, data };
@@ -165,32 +165,32 @@ fn epoll_set_moved_with_its_sockets_tells_of_them() {
         sockets.epoll_collect(set.as_raw_fd(), 10, Asked::JustNow, |delivery| told.push(delivery.data)).unwrap();
         told
     };
-    two.near.sockets.take_in();
-    told(&mut two.near.sockets);
+    two.near.sockets().take_in();
+    told(two.near.sockets());
     let to = |port| SocketAddr::new(two.near.near().ipv4.into(), port);
     let (first_to, second_to) = (to(5000), to(5001));
     // What became ready before is told after, what was told is not told again.
     peer.send_to(b"before", second_to).unwrap();
     std::thread::sleep(Duration::from_millis(20));
-    two.near.sockets.take_in();
+    two.near.sockets().take_in();
     assert!(two.move_out(set.as_raw_fd()), "by its set");
-    assert_eq!(told(&mut two.near.sockets), [2]);
-    assert_eq!(told(&mut two.near.sockets), [0_u64; 0]);
+    assert_eq!(told(two.near.sockets()), [2]);
+    assert_eq!(told(two.near.sockets()), [0_u64; 0]);
     peer.send_to(b"after", first_to).unwrap();
     std::thread::sleep(Duration::from_millis(20));
-    two.near.sockets.take_in();
-    assert_eq!(told(&mut two.near.sockets), [1]);
+    two.near.sockets().take_in();
+    assert_eq!(told(two.near.sockets()), [1]);
     assert_eq!(two.near.receive(&second).1, b"before");
     assert_eq!(two.near.receive(&socket).1, b"after");
     two.move_back();
     peer.send_to(b"back", second_to).unwrap();
     std::thread::sleep(Duration::from_millis(20));
-    two.near.sockets.take_in();
-    assert_eq!(told(&mut two.near.sockets), [2]);
+    two.near.sockets().take_in();
+    assert_eq!(told(two.near.sockets()), [2]);
     assert_eq!(two.near.receive(&second), (By::Port, b"back".to_vec()));
     // One that is closed away, with its set.
     assert!(two.move_out(socket.as_raw_fd()));
-    two.near.sockets.closing(set.as_raw_fd());
+    two.near.sockets().closing(set.as_raw_fd());
     two.near.close(second);
     two.move_back();
     assert_eq!(two.near.delivered(&peer, &socket), By::Port);
@@ -240,7 +240,7 @@ fn socket_alone_at_a_port_that_may_be_shared_leaves_the_first_engine_until_anoth
     assert!(two.move_out(one.as_raw_fd()));
     two.drive(true);
     let other = with_reuseport(&mut two);
-    assert_eq!(two.near.sockets.take_wish(), Wish::FirstEngine);
+    assert_eq!(two.near.sockets().take_wish(), Wish::FirstEngine);
     two.drive(false);
     two.move_back();
     assert!(!two.move_out(one.as_raw_fd()) && !two.move_out(other.as_raw_fd()), "both are at one port");
@@ -253,15 +253,15 @@ fn socket_that_needs_the_first_engine_stays_there() {
     let group = "239.1.2.3".parse().unwrap();
     let ifindex = two.near.near().ifindex;
     socket.join_multicast_v4(&group, &near).unwrap();
-    two.near.sockets.joined(socket.as_raw_fd(), ifindex, group.into(), SourceFilter::default());
+    two.near.sockets().joined(socket.as_raw_fd(), ifindex, group.into(), SourceFilter::default());
     assert!(!two.move_out(socket.as_raw_fd()), "a group");
     socket.leave_multicast_v4(&group, &near).unwrap();
-    two.near.sockets.left(socket.as_raw_fd(), ifindex, group.into());
+    two.near.sockets().left(socket.as_raw_fd(), ifindex, group.into());
     assert!(two.move_out(socket.as_raw_fd()));
     // Joined while it is away, it is joined when it is back.
     socket.join_multicast_v4(&group, &near).unwrap();
-    two.near.sockets.joined(socket.as_raw_fd(), ifindex, group.into(), SourceFilter::default());
-    assert_eq!(two.near.sockets.take_wish(), Wish::FirstEngine);
+    two.near.sockets().joined(socket.as_raw_fd(), ifindex, group.into(), SourceFilter::default());
+    assert_eq!(two.near.sockets().take_wish(), Wish::FirstEngine);
     two.move_back();
     let peer = two.near.far().namespace.enter(|| UdpSocket::bind((far, 0))).unwrap().unwrap();
     peer.send_to(b"group", (group, 5000)).unwrap();
@@ -269,8 +269,8 @@ fn socket_that_needs_the_first_engine_stays_there() {
 
     let timed = two.near.open("0.0.0.0:5001");
     assert!(two.move_out(timed.as_raw_fd()));
-    two.near.sockets.last_stamp_ns(timed.as_raw_fd());
-    assert_eq!(two.near.sockets.take_wish(), Wish::FirstEngine);
+    two.near.sockets().last_stamp_ns(timed.as_raw_fd(), 1);
+    assert_eq!(two.near.sockets().take_wish(), Wish::FirstEngine);
     two.move_back();
     assert!(!two.move_out(timed.as_raw_fd()), "times of frames");
 }
@@ -281,7 +281,7 @@ fn client_opened_in_another_engine_is_accelerated_there() {
     let client = two.near.near().namespace.enter(|| UdpSocket::bind("0.0.0.0:0")).unwrap().unwrap();
     client.set_nonblocking(true).unwrap();
     let set: OwnedFd = rustix::event::epoll::create(rustix::event::epoll::CreateFlags::CLOEXEC).unwrap();
-    let sockets = &mut two.near.sockets;
+    let sockets = two.near.sockets();
     sockets.epoll_opened(set.as_raw_fd());
     sockets.opened(client.as_raw_fd(), nearwire_socket::Family::V4, true);
     for fd in [socket.as_raw_fd(), client.as_raw_fd()] {
@@ -295,8 +295,8 @@ fn client_opened_in_another_engine_is_accelerated_there() {
     }
     assert!(two.move_out(set.as_raw_fd()));
     client.connect(peer.local_addr().unwrap()).unwrap();
-    two.near.sockets.connected(client.as_raw_fd());
-    assert_eq!(two.near.sockets.take_wish(), Wish::Nothing);
+    two.near.sockets().connected(client.as_raw_fd());
+    assert_eq!(two.near.sockets().take_wish(), Wish::Nothing);
     assert_eq!(two.near.reason(&client), None);
     assert_eq!(two.near.sent(&client, &peer), By::Port);
     peer.send_to(b"back", (two.near.near().ipv4, client.local_addr().unwrap().port())).unwrap();
@@ -313,7 +313,7 @@ fn interface_down_and_up_while_away_traffic_passes_the_kernel_again() {
             (0..300).any(|_| {
                 two.near.look();
                 std::thread::sleep(Duration::from_millis(1));
-                two.near.sockets.take_wish() == Wish::OnlyFirstEngine
+                two.near.sockets().take_wish() == Wish::OnlyFirstEngine
             })
         };
         assert!({ wishes }());
@@ -321,7 +321,7 @@ fn interface_down_and_up_while_away_traffic_passes_the_kernel_again() {
         two.near.has_reason_soon(&socket, Some(Reason::InterfaceDown));
         let mut spent = two.other.take().unwrap();
         assert!(spent.is_spent());
-        two.near.sockets.take_back(&mut spent);
+        two.near.sockets().take_back(&mut spent);
         two.near.up();
         two.near.is_past_the_kernel_soon(&peer, &socket);
         assert!(two.move_out(socket.as_raw_fd()), "another is founded");
@@ -341,7 +341,7 @@ fn sockets_closed_away_leave_their_places() {
         sockets.into_iter().for_each(|socket| two.near.close(socket));
         two.move_back();
     }
-    assert!(two.near.sockets.socket_count() <= 8, "{}", two.near.sockets.socket_count());
+    assert!(two.near.sockets().socket_count() <= 8, "{}", two.near.sockets().socket_count());
     assert_eq!(two.near.flows(), 0);
 }
 
@@ -356,16 +356,16 @@ fn interface_that_comes_back_is_not_kept_by_an_engine_that_did_not_look() {
         let wishes = (0..300).any(|_| {
             two.near.look();
             std::thread::sleep(Duration::from_millis(1));
-            two.near.sockets.take_wish() == Wish::OnlyFirstEngine
+            two.near.sockets().take_wish() == Wish::OnlyFirstEngine
         });
         assert!(wishes);
         // It comes back before the other engine is at an end, and is busy until then.
         two.near.up();
         two.near.look();
         two.move_back();
-        two.near.sockets.take_back(&mut two.other.take().unwrap());
+        two.near.sockets().take_back(&mut two.other.take().unwrap());
         let namespace = two.near.near().namespace.clone();
-        namespace.enter(|| two.near.sockets.others_ended()).unwrap();
+        namespace.enter(|| two.near.sockets().others_ended()).unwrap();
         two.near.is_past_the_kernel_soon(&peer, &second);
         two.near.is_past_the_kernel_soon(&peer, &socket);
     }

@@ -58,7 +58,7 @@ fn user_without_capabilities_is_served_by_the_kernel() {
     let namespace = near.near().namespace.clone();
     let peer = near.peer();
     let address = near.near().ipv4;
-    let sockets = &mut near.sockets;
+    let sockets = near.sockets();
     std::thread::scope(|scope| {
         let ran = scope.spawn(|| {
             let work = || {
@@ -95,7 +95,11 @@ fn descriptors_used_up_the_kernel_serves_and_a_later_socket_is_accelerated() {
     let address = near.near().ipv4;
     let mut reasons = Vec::new();
     for left in 0..24 {
-        near.sockets = nearwire_socket::Sockets::new(nearwire_socket::config::Config::default(), "test");
+        near.sockets = nearwire_socket::Sockets::new(
+            nearwire_socket::ThisHost,
+            nearwire_socket::config::Config::default(),
+            "test",
+        );
         let socket = namespace.enter(|| UdpSocket::bind(("0.0.0.0", 5000))).unwrap().unwrap();
         socket.set_nonblocking(true).unwrap();
         let entering = File::open("/dev/null").unwrap();
@@ -105,7 +109,7 @@ fn descriptors_used_up_the_kernel_serves_and_a_later_socket_is_accelerated() {
                 taken.push(file);
             }
             taken.truncate(taken.len() - left);
-            let sockets = &mut near.sockets;
+            let sockets = near.sockets();
             let work = || {
                 drop(entering);
                 sockets.opened(socket.as_raw_fd(), Family::V4, true);
@@ -149,14 +153,14 @@ struct Held {
 }
 
 fn held(near: &mut Near) -> Held {
-    let engine = near.sockets.engine().unwrap();
+    let engine = near.sockets().engine().unwrap();
     let number = engine.watch().descriptor().as_raw_fd();
     let watched = fs::read_to_string(format!("/proc/self/fdinfo/{number}")).unwrap();
     Held {
         descriptors: fs::read_dir("/proc/self/fd").unwrap().count(),
         flows: engine.flow_count(),
-        places: near.sockets.socket_count(),
-        free_slots: near.sockets.engine().unwrap().stack().udp_free_slots(),
+        places: near.sockets().socket_count(),
+        free_slots: near.sockets().engine().unwrap().stack().udp_free_slots(),
         watched: watched.lines().filter(|line| line.starts_with("tfd:")).count(),
     }
 }
@@ -183,11 +187,11 @@ fn life(near: &mut Near, peer: &UdpSocket, round: u16) {
     let group = "239.1.2.3".parse().unwrap();
     socket.join_multicast_v4(&group, &near.near().ipv4).unwrap();
     let ifindex = near.near().ifindex;
-    near.sockets.joined(socket.as_raw_fd(), ifindex, group.into(), nearwire_socket::SourceFilter::default());
+    near.sockets().joined(socket.as_raw_fd(), ifindex, group.into(), nearwire_socket::SourceFilter::default());
     let copy = socket.try_clone().unwrap();
-    near.sockets.duplicated(socket.as_raw_fd(), copy.as_raw_fd());
+    near.sockets().duplicated(socket.as_raw_fd(), copy.as_raw_fd());
     socket.connect(peer.local_addr().unwrap()).unwrap();
-    near.sockets.connected(socket.as_raw_fd());
+    near.sockets().connected(socket.as_raw_fd());
     // What is queued and never read goes with its socket.
     for _ in 0..3 {
         peer.send_to(b"late", (near.near().ipv4, port + 1000)).unwrap();
@@ -227,11 +231,11 @@ fn engines_founded_until_the_lanes_are_given_away_and_again_leave_nothing() {
     let mut before = None;
     let namespace = near.near().namespace.clone();
     for round in 0..20 {
-        let sockets = &mut near.sockets;
+        let sockets = near.sockets();
         let founded = |number| namespace.enter(|| sockets.found_engine(number, None)).unwrap();
         let founded: Vec<_> = (1..=QUEUES).map_while(founded).collect();
         assert_eq!(founded.len() as u32, QUEUES - 1, "round {round}");
-        founded.into_iter().for_each(|mut one| near.sockets.take_back(&mut one));
+        founded.into_iter().for_each(|mut one| near.sockets().take_back(&mut one));
         assert_eq!((near.sent(&socket, &peer), near.delivered(&peer, &socket)), (By::Port, By::Port));
         // Sockets of the first ones are kept for the next.
         let held = held(&mut near);

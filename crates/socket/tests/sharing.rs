@@ -30,7 +30,7 @@ fn shared(near: &Near) -> UdpSocket {
 /// Looks as calls do, until the kernel is to be asked.
 fn wishes_to_ask(near: &mut Near) {
     let deadline = Instant::now() + SOON;
-    while near.sockets.take_wish() != Wish::AskSharing {
+    while near.sockets().take_wish() != Wish::AskSharing {
         assert!(Instant::now() < deadline, "nobody is to be asked");
         near.look();
     }
@@ -46,12 +46,12 @@ fn kernel_is_asked_who_shares_a_port_while_other_threads_can_go_on() {
 
     wishes_to_ask(&mut near);
     assert_eq!(near.reason(&ours), None, "a look asks nobody");
-    let question = near.sockets.take_sharing_question().unwrap();
+    let question = near.sockets().take_sharing_question().unwrap();
     let answer = near.near().namespace.enter(|| question.ask()).unwrap();
     // Calls of other threads, in the meantime.
     near.look();
-    assert_eq!((near.sockets.take_wish(), near.try_receive(&ours)), (Wish::Nothing, None));
-    near.sockets.sharing_answered(answer);
+    assert_eq!((near.sockets().take_wish(), near.try_receive(&ours)), (Wish::Nothing, None));
+    near.sockets().sharing_answered(answer);
     assert_eq!(near.reason(&ours), Some(Reason::SharedPort));
     drop(another);
 }
@@ -62,13 +62,13 @@ fn socket_that_was_closed_while_the_kernel_was_asked_is_not_taken_for_one_of_ano
     let ours = shared(&near);
     near.adopt(&ours, 5000);
     wishes_to_ask(&mut near);
-    let question = near.sockets.take_sharing_question().unwrap();
+    let question = near.sockets().take_sharing_question().unwrap();
     let gone = shared(&near);
     near.adopt(&gone, 5000);
     let answer = near.near().namespace.enter(|| question.ask()).unwrap();
-    near.sockets.closing(gone.as_raw_fd());
+    near.sockets().closing(gone.as_raw_fd());
     drop(gone);
-    near.sockets.sharing_answered(answer);
+    near.sockets().sharing_answered(answer);
     assert_eq!(near.reason(&ours), None);
     wishes_to_ask(&mut near);
 }

@@ -65,7 +65,7 @@ fn vlan_on_a_device_that_hides_tags_the_kernel_serves_groups_too() {
         assert_eq!(near.reason(&in_vlan), Some(Reason::HiddenVlanTags));
         in_group.join_multicast_v4(&GROUP, &[10, 5, 0, 1].into()).unwrap();
         let v5 = near.ip("-o link show v5").split(':').next().unwrap().parse().unwrap();
-        near.sockets.joined(in_group.as_raw_fd(), v5, GROUP.into(), SourceFilter::default());
+        near.sockets().joined(in_group.as_raw_fd(), v5, GROUP.into(), SourceFilter::default());
         for _ in 0..10 {
             far.send_to(b"in", "10.5.0.1:5000").unwrap();
             far.send_to(b"group", (GROUP, 5001)).unwrap();

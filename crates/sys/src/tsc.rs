@@ -232,6 +232,14 @@ pub fn monotonic_raw_ns() -> u64 {
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
+/// `CLOCK_REALTIME`: nanoseconds since 1970.
+#[inline]
+#[must_use]
+pub fn time_of_day_ns() -> u64 {
+    let now = clock_gettime(ClockId::Realtime);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
 /// The kernel watches the counter against other clocks and drops it as clocksource when it misbehaves: its verdict is
 /// better informed than ours, so `clocksource=tsc` is required beside the two CPU flags.
 fn tsc_trusted() -> Result<(), &'static str> {

@@ -12,7 +12,7 @@ use std::os::fd::AsRawFd;
 use nearwire_frames::port::Port;
 use nearwire_report::record::Warning;
 use nearwire_socket::config::{Config, Spin};
-use nearwire_socket::{Family, Message, News, Receive, Send, ShadowSaid, Sockets};
+use nearwire_socket::{Family, Message, News, Receive, Send, ShadowSaid, Sockets, ThisHost};
 
 use super::socket::POLLS_PER_CLOCK_READ;
 use super::udp_bypass::read_message;
@@ -50,7 +50,8 @@ impl Path for UdpSocketsPath {
         let address = SocketAddr::new(self.peer, port);
         self.shadow.connect(address).map_err(PathError::io(format!("connect udp/sockets to {address}")))?;
         let config = Config { spin: Spin::Forever, interfaces: vec![self.interface], ..Config::default() };
-        let mut sockets = Sockets::new(config, "nearwire");
+        let mut sockets = Sockets::new(ThisHost, config, "nearwire");
+        sockets.enter();
         let number = self.shadow.as_raw_fd();
         sockets.opened(number, if address.is_ipv4() { Family::V4 } else { Family::V6 }, true);
         sockets.connected(number);
@@ -89,6 +90,7 @@ impl UdpSocketsEndpoint {
     #[inline]
     fn look(&mut self) -> Result<Option<Arrival>, EndpointError> {
         let UdpSocketsEndpoint { sockets, buffer, .. } = self;
+        sockets.enter();
         let received = sockets.receive(self.number, false, |delivery| {
             let payload = delivery.datagram.payload;
             let copied_bytes = payload.len().min(buffer.len());
@@ -127,6 +129,7 @@ impl Endpoint for UdpSocketsEndpoint {
     fn send(&mut self, sequence: u64) -> Result<(), EndpointError> {
         let n = self.number_bytes();
         self.message[..n].copy_from_slice(&sequence.to_le_bytes()[..n]);
+        self.sockets.enter();
         if self.sockets.send(self.number, &Message::new(&self.message), false) != Send::Done {
             self.by_kernel += 1;
             self.shadow.send(&self.message).map_err(EndpointError::io("send by the shadow"))?;

@@ -4,6 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use libc::{c_int, c_ulong, c_void, socklen_t};
 use nearwire_socket::{Reason, SourceFilter, Why};
+use nearwire_sys::tsc::time_of_day_ns;
 
 use crate::c_types::address::{self, Name};
 use crate::c_types::is_plausible;
@@ -267,7 +268,7 @@ pub unsafe fn ioctl(fd: c_int, request: c_ulong, argument: c_ulong) -> Option<c_
 
 /// When the datagram that was read last arrived (`sock_gettstamp`).
 unsafe fn last_stamp(fd: c_int, request: c_ulong, at: *mut [i64; 2]) -> Option<c_int> {
-    let stamp_ns = state::with_number(fd, |sockets| sockets.last_stamp_ns(fd))??;
+    let stamp_ns = state::with_number(fd, |sockets| sockets.last_stamp_ns(fd, time_of_day_ns()))??;
     if !crate::probe::is_readable(at, size_of::<[i64; 2]>()) {
         return None;
     }

@@ -1,41 +1,27 @@
 //! Engines that another one founds: on the same interfaces, with queues of their own. See [`crate::engines`].
 
-use std::sync::OnceLock;
-
-use nearwire_frames::ports::xdp::{XdpMode, XdpPort};
+use nearwire_frames::EnginePort;
 use nearwire_frames::steering::FlowFilter;
 use nearwire_stack::Offers;
-use nearwire_sys::btf::kernel_structure_has;
 
 use super::{Attached, Engine};
 use crate::config::Config;
+use crate::host::Host;
 use crate::reason::Reason;
 use crate::status::Writer;
 
-/// Whether the kernel's generic path locks the fill ring that sockets share ("xsk: Fix race condition in AF_XDP generic RX path",
-/// `xsk_generic_rcv` in net/xdp/xsk.c, Linux 6.15 and what has it since). Without, two CPUs could give one buffer to two frames.
-/// The mend moved the lock from the socket to the pool, which the kernel's types tell; one that tells none is taken for without.
-fn locks_generic_rings() -> bool {
-    static LOCKS: OnceLock<bool> = OnceLock::new();
-    *LOCKS.get_or_init(|| matches!(kernel_structure_has("xsk_buff_pool", "rx_lock"), Ok(Some(true))))
-}
-
-impl Engine {
+impl<H: Host> Engine<H> {
     /// Founds one. It has all ports that this one has, and opens none itself.
     ///
     /// # Errors
     /// A port has no share left for it, or the kernel refuses a socket or its tables.
-    pub(crate) fn found(&mut self, config: &Config, page: &Writer) -> Result<Engine, Reason> {
-        // A lane that is given away has nothing left to send.
+    pub(crate) fn found(&mut self, config: &Config, page: &Writer) -> Result<Engine<H>, Reason> {
+        // A TX queue that is given away has nothing left to send.
         self.flush();
-        let mut founded = Engine::open(config, page.clone()).map_err(|error| error.reason())?;
+        let mut founded = Engine::open(self.host.clone(), config, page.clone()).map_err(|error| error.reason())?;
         founded.is_branch = true;
         founded.capture_asked = self.capture_asked;
         for attached in self.interfaces.attached.iter_mut().filter(|attached| attached.failed.is_none()) {
-            if attached.port.config().mode == XdpMode::Generic && !locks_generic_rings() {
-                self.take_back(&mut founded);
-                return Err(Reason::EngineFailed);
-            }
             match attached.port.share() {
                 Ok(port) => founded.adopt(attached, port),
                 Err(error) => {
@@ -47,13 +33,13 @@ impl Engine {
         Ok(founded)
     }
 
-    fn adopt(&mut self, of: &Attached, port: XdpPort) {
+    fn adopt(&mut self, of: &Attached<H::Port>, port: H::Port) {
         let port_id = self.stack.attach_port(of.ifindex, Offers::default());
         self.interfaces.adopt(Attached::new(of.ifindex, &of.name, of.is_veth, port, port_id));
     }
 
     /// Takes the ports of an engine that this one founded. `false`: they were taken before.
-    pub(crate) fn take_back(&mut self, founded: &mut Engine) -> bool {
+    pub(crate) fn take_back(&mut self, founded: &mut Engine<H>) -> bool {
         for other in founded.interfaces.take_all() {
             // The next share gets these sockets.
             other.port.receive_sockets().for_each(|socket| founded.watch.remove(socket));
@@ -75,7 +61,7 @@ impl Engine {
     ///
     /// # Errors
     /// The kernel refused; then they may come to either.
-    pub(crate) fn hand_flows(&mut self, other: &mut Engine, flows: &[FlowFilter]) -> Result<(), Reason> {
+    pub(crate) fn hand_flows(&mut self, other: &mut Engine<H>, flows: &[FlowFilter]) -> Result<(), Reason> {
         self.flows.hand_to(&mut other.flows, flows, &mut self.interfaces.attached, &mut other.interfaces.attached)
     }
 

@@ -1,11 +1,14 @@
 //! Frames for `nearwire capture --pid`, see [`crate::capture`].
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use nearwire_frames::EnginePort;
 use nearwire_frames::capture::Direction;
 
-use super::{Attached, Engine, time_of_day_ns};
+use super::{Attached, Engine};
 use crate::capture::{Answer, Recorder, Request};
+use crate::host::Host;
+use crate::now::Now;
 use crate::status::Writer;
 
 /// Whoever asked for a ring and did not open it within this time is gone.
@@ -15,23 +18,24 @@ const OPENED_WITHIN: Duration = Duration::from_secs(1);
 pub(super) struct Capture {
     recorder: Recorder,
     number: u32,
-    since: Instant,
+    /// Of the monotonic clock.
+    since_ns: u64,
 }
 
 impl Capture {
     #[inline]
-    pub(super) fn record(&mut self, ifindex: u32, direction: Direction, frame: &[u8]) {
-        self.recorder.record(ifindex, direction, time_of_day_ns(), frame);
+    pub(super) fn record(&mut self, now: Now, ifindex: u32, direction: Direction, frame: &[u8]) {
+        self.recorder.record(ifindex, direction, now.clocks.time_of_day_ns, frame);
     }
 
-    pub(super) fn describe(&mut self, attached: &[Attached]) {
+    pub(super) fn describe(&mut self, attached: &[Attached<impl EnginePort>]) {
         for one in attached {
             self.recorder.describe(one.ifindex, &one.name, &one.description);
         }
     }
 
-    fn has_reader(&self) -> bool {
-        let may_come = !self.recorder.was_opened() && self.since.elapsed() < OPENED_WITHIN;
+    fn has_reader(&self, now: Now) -> bool {
+        let may_come = !self.recorder.was_opened() && now.since(self.since_ns) < OPENED_WITHIN;
         may_come || self.recorder.has_reader()
     }
 
@@ -41,17 +45,22 @@ impl Capture {
     }
 }
 
-impl Engine {
+impl<H: Host> Engine<H> {
     /// Begins a capture where an onlooker asks for one in the page.
     #[inline]
-    pub(super) fn follow_capture_request(&mut self) {
-        if self.page.capture_request() != self.capture_asked {
-            self.answer_capture_request();
+    pub(super) fn follow_capture_request(&mut self, now: Now) {
+        if self.is_capture_requested() {
+            self.answer_capture_request(now);
         }
     }
 
+    #[inline]
+    pub(super) fn is_capture_requested(&self) -> bool {
+        self.page.capture_request() != self.capture_asked
+    }
+
     #[cold]
-    fn answer_capture_request(&mut self) {
+    fn answer_capture_request(&mut self, now: Now) {
         let asked = [self.page.capture_request(), self.page.capture_complement()];
         // Half of a request is whole at the next look, and none needs no answer.
         let request = Request::of_words(asked);
@@ -65,11 +74,11 @@ impl Engine {
             return;
         }
         self.follow_capture();
-        self.check_capture();
+        self.check_capture(now);
         let Some(request) = request else { return };
         let answer = match self.capture {
             Some(_) => Answer::Busy { number: request.number },
-            None => self.begin_capture(request),
+            None => self.begin_capture(now, request),
         };
         self.page.set_capture_answer(answer.word());
     }
@@ -92,7 +101,7 @@ impl Engine {
         }
     }
 
-    fn begin_capture(&mut self, request: Request) -> Answer {
+    fn begin_capture(&mut self, now: Now, request: Request) -> Answer {
         let number = request.number;
         let recorder = match Recorder::create(request.ring_log2_bytes, request.snap_bytes) {
             Ok(recorder) => recorder,
@@ -102,15 +111,15 @@ impl Engine {
             }
         };
         let fd = recorder.descriptor();
-        let mut capture = Capture { recorder, number, since: Instant::now() };
+        let mut capture = Capture { recorder, number, since_ns: now.monotonic_ns() };
         capture.describe(&self.interfaces.attached);
         self.capture = Some(capture);
         Answer::Ready { number, fd }
     }
 
     /// Lets a ring go whose reader is gone.
-    pub(super) fn check_capture(&mut self) {
-        if self.capture.as_ref().is_some_and(|capture| !capture.has_reader()) {
+    pub(super) fn check_capture(&mut self, now: Now) {
+        if self.capture.as_ref().is_some_and(|capture| !capture.has_reader(now)) {
             self.end_capture();
         }
     }

@@ -2,10 +2,8 @@
 
 use std::collections::HashMap;
 
-use nearwire_frames::PortError;
-use nearwire_frames::ports::xdp::XdpPort;
-use nearwire_frames::raw::RawPort;
-use nearwire_frames::steering::{Filter, FlowFilter, Owner};
+use nearwire_frames::steering::{Filter, FlowFilter};
+use nearwire_frames::{EnginePort, PortError, PortFilters};
 
 use super::Attached;
 use crate::reason::Reason;
@@ -22,11 +20,11 @@ impl Flows {
         self.wanted.len()
     }
 
-    pub(super) fn add_all_to(&self, port: &mut XdpPort) -> Result<(), PortError> {
+    pub(super) fn add_all_to(&self, port: &mut impl EnginePort) -> Result<(), PortError> {
         self.wanted.keys().try_for_each(|flow| port.add_filter(Filter::Flow(*flow)))
     }
 
-    pub(super) fn add(&mut self, flows: &[FlowFilter], ports: &mut [Attached]) -> Result<(), Reason> {
+    pub(super) fn add(&mut self, flows: &[FlowFilter], ports: &mut [Attached<impl EnginePort>]) -> Result<(), Reason> {
         for (at, flow) in flows.iter().enumerate() {
             if !self.count(*flow) {
                 continue;
@@ -41,12 +39,12 @@ impl Flows {
 
     /// One who wants each of these wants it of the ports of another engine from now on, with no moment in between at which
     /// the kernel would get a packet. Refused, it still wants them here, but some may be the kernel's.
-    pub(super) fn hand_to(
+    pub(super) fn hand_to<P: EnginePort>(
         &mut self,
         other: &mut Flows,
         flows: &[FlowFilter],
-        ports: &mut [Attached],
-        others: &mut [Attached],
+        ports: &mut [Attached<P>],
+        others: &mut [Attached<P>],
     ) -> Result<(), Reason> {
         for (at, flow) in flows.iter().enumerate() {
             let (is_last, is_first) = (self.uncount(*flow), other.count(*flow));
@@ -61,7 +59,7 @@ impl Flows {
         Ok(())
     }
 
-    pub(super) fn remove(&mut self, flows: &[FlowFilter], ports: &mut [Attached]) {
+    pub(super) fn remove(&mut self, flows: &[FlowFilter], ports: &mut [Attached<impl EnginePort>]) {
         for flow in flows {
             if self.uncount(*flow) {
                 for attached in ports.iter_mut() {
@@ -92,10 +90,10 @@ impl Flows {
 }
 
 /// `is_last`: nobody wants it of the ports any more; `is_first`: nobody wanted it of the others.
-fn hand_filter(
+fn hand_filter<P: EnginePort>(
     filter: Filter,
-    (ports, is_last): (&mut [Attached], bool),
-    (others, is_first): (&mut [Attached], bool),
+    (ports, is_last): (&mut [Attached<P>], bool),
+    (others, is_first): (&mut [Attached<P>], bool),
 ) -> Result<(), PortError> {
     for attached in ports {
         let other = others.iter_mut().find(|other| other.ifindex == attached.ifindex);
@@ -109,8 +107,8 @@ fn hand_filter(
     Ok(())
 }
 
-fn move_filter(attached: &mut Attached, filter: Filter, share: u32) -> Result<(), PortError> {
-    attached.port.steering_table().map_or(Ok(()), |table| table.move_to(filter, Owner::Share(share)))
+fn move_filter(attached: &mut Attached<impl EnginePort>, filter: Filter, share: u32) -> Result<(), PortError> {
+    attached.port.filters().map_or(Ok(()), |filters| filters.move_to(filter, share))
 }
 
 #[cfg(test)]
@@ -123,6 +121,8 @@ mod tests {
     use super::*;
     use crate::config::Config;
     use crate::engine::Engine;
+    use crate::host::ThisHost;
+    use crate::now::Now;
     use crate::status::Writer;
 
     fn flow(port: u16) -> FlowFilter {
@@ -133,7 +133,7 @@ mod tests {
     fn taken(engine: &mut Engine) -> Vec<Filter> {
         engine
             .interfaces
-            .tables()
+            .filters()
             .flat_map(|table| table.filters().unwrap().iter().copied().collect::<Vec<_>>())
             .collect()
     }
@@ -151,12 +151,14 @@ mod tests {
         let page = Writer::of_self(&config, 1);
         let [shared, handed, lost] = [flow(1000), flow(1001), flow(1002)];
         let refused_half_way = || {
-            let mut engine = Engine::open(&config, page.clone()).unwrap();
-            engine.attach(IpAddr::from(Ipv4Addr::UNSPECIFIED), Some(cable.far().ipv4.into()), None).unwrap();
+            let mut engine = Engine::open(ThisHost, &config, page.clone()).unwrap();
+            engine
+                .attach(Now::default(), IpAddr::from(Ipv4Addr::UNSPECIFIED), Some(cable.far().ipv4.into()), None)
+                .unwrap();
             let mut other = engine.found(&config, &page).unwrap();
             other.add_flows(&[shared]).unwrap();
             engine.add_flows(&[shared, handed, lost]).unwrap();
-            for table in engine.interfaces.tables() {
+            for table in engine.interfaces.filters() {
                 table.remove(Filter::Flow(lost)).unwrap();
             }
             engine.hand_flows(&mut other, &[shared, handed, lost]).unwrap_err();

@@ -1,8 +1,11 @@
 //! Frames that the kernel got because the rings had no room: when they begin to come here again.
 
-use super::Engine;
+use nearwire_frames::EnginePort;
 
-impl Engine {
+use super::Engine;
+use crate::host::Host;
+
+impl<H: Host> Engine<H> {
     /// The kernel gets frames that are for this engine's sockets, or got some that were not all taken over yet.
     #[inline]
     #[must_use]
@@ -21,17 +24,17 @@ impl Engine {
         self.is_holding
     }
 
-    /// See [`nearwire_frames::ports::xdp::XdpPort::begin_settling`].
+    /// See [`EnginePort::begin_settling`].
     pub(crate) fn begin_settling(&mut self) -> u64 {
         self.interfaces.attached.iter_mut().map(|attached| attached.port.begin_settling()).sum()
     }
 
-    /// See [`nearwire_frames::ports::xdp::XdpPort::overflowed_since`].
+    /// See [`EnginePort::overflowed_since`].
     pub(crate) fn overflowed_since(&self) -> u64 {
         self.interfaces.attached.iter().map(|attached| attached.port.overflowed_since()).sum()
     }
 
-    /// See [`nearwire_frames::ports::xdp::XdpPort::settle_overflow`].
+    /// See [`EnginePort::settle_overflow`].
     pub(crate) fn settle_overflow(&mut self) {
         self.interfaces.attached.iter_mut().for_each(|attached| attached.port.settle_overflow());
     }

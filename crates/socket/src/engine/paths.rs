@@ -3,13 +3,14 @@
 //! Once for each destination that a long datagram goes to, and again when a router told of it, or when the kernel forgets.
 
 use std::net::IpAddr;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use nearwire_stack::{Path, Update};
-use nearwire_sys::descriptor::place;
 
 use super::Engine;
+use crate::host::{Host, Tables};
 use crate::kernel_tables::{PathError, PathErrors};
+use crate::now::Now;
 
 /// A router's message comes here a moment before the kernel takes it in. For so long the kernel is asked again.
 const KERNEL_FOLLOWS_WITHIN: Duration = Duration::from_millis(10);
@@ -26,91 +27,91 @@ const NOTHING_BYTES: u32 = 1;
 #[derive(Debug)]
 pub(super) struct Paths {
     pub(super) errors: PathErrors,
-    /// What the kernel may not have taken in yet, since when.
-    followed: Vec<(PathError, Instant)>,
+    /// What the kernel may not have taken in yet, since when; times are those of the monotonic clock.
+    followed: Vec<(PathError, u64)>,
     /// When answers end.
-    ends: Vec<(Instant, u32, IpAddr)>,
-    next_end: Option<Instant>,
+    ends: Vec<(u64, u32, IpAddr)>,
+    next_end_ns: Option<u64>,
 }
 
 impl Paths {
-    pub(super) fn open() -> Paths {
-        Paths { errors: PathErrors::open(place), followed: Vec::new(), ends: Vec::new(), next_end: None }
+    pub(super) const fn new(errors: PathErrors) -> Paths {
+        Paths { errors, followed: Vec::new(), ends: Vec::new(), next_end_ns: None }
     }
 
     /// Whether there is something to do even if no router said anything.
     #[inline]
     pub(super) fn has_something(&self) -> bool {
-        self.next_end.is_some() || !self.followed.is_empty()
+        self.next_end_ns.is_some() || !self.followed.is_empty()
     }
 
-    fn end_at(&mut self, end: Instant, ifindex: u32, destination: IpAddr) {
+    fn end_at(&mut self, end_ns: u64, ifindex: u32, destination: IpAddr) {
         self.ends.retain(|(_, of, to)| (*of, *to) != (ifindex, destination));
-        self.ends.push((end, ifindex, destination));
-        self.next_end = self.ends.iter().map(|(end, ..)| *end).min();
+        self.ends.push((end_ns, ifindex, destination));
+        self.next_end_ns = self.ends.iter().map(|(end_ns, ..)| *end_ns).min();
     }
 
-    fn take_ended(&mut self, now: Instant) -> Vec<(Instant, u32, IpAddr)> {
-        if self.next_end.is_none_or(|end| end > now) {
+    fn take_ended(&mut self, now_ns: u64) -> Vec<(u64, u32, IpAddr)> {
+        if self.next_end_ns.is_none_or(|end_ns| end_ns > now_ns) {
             return Vec::new();
         }
-        let ended = self.ends.extract_if(.., |(end, ..)| *end <= now).collect();
-        self.next_end = self.ends.iter().map(|(end, ..)| *end).min();
+        let ended = self.ends.extract_if(.., |(end_ns, ..)| *end_ns <= now_ns).collect();
+        self.next_end_ns = self.ends.iter().map(|(end_ns, ..)| *end_ns).min();
         ended
     }
 }
 
-impl Engine {
+impl<H: Host> Engine<H> {
     /// A send needs to know of a path: `true`, it can go on.
     #[cold]
-    pub(super) fn answer_path_question(&mut self) -> bool {
+    pub(super) fn answer_path_question(&mut self, now: Now) -> bool {
         let Some((ifindex, destination)) = self.stack.take_path_question() else { return false };
-        self.ask_for_path(ifindex, destination);
+        self.ask_for_path(now, ifindex, destination);
         true
     }
 
     /// Asks the kernel, tells the stack, and says what it is.
-    fn ask_for_path(&mut self, ifindex: u32, destination: IpAddr) -> Path {
+    fn ask_for_path(&mut self, now: Now, ifindex: u32, destination: IpAddr) -> Path {
         let refused = (Path { mtu_bytes: Some(NOTHING_BYTES), is_mtu_locked: false }, Some(REFUSED_GOOD_FOR));
         let (path, good_for) = self.tables.path(ifindex, destination).unwrap_or(refused);
         let unheard = (!self.paths.errors.hears_of(destination)).then_some(UNHEARD_GOOD_FOR);
         if let Some(good_for) = [good_for, unheard].into_iter().flatten().min() {
-            self.paths.end_at(Instant::now() + good_for, ifindex, destination);
+            let end_ns = now.monotonic_ns().saturating_add(good_for.as_nanos() as u64);
+            self.paths.end_at(end_ns, ifindex, destination);
         }
         self.stack.update(Update::Path { ifindex, destination, path: Some(path) });
         path
     }
 
     /// Follows what routers said, and forgets what is no longer true.
-    pub(super) fn follow_paths(&mut self) {
-        let now = Instant::now();
+    pub(super) fn follow_paths(&mut self, now: Now) {
         while let Some(error) = self.paths.errors.next() {
             if self.paths.followed.len() == MESSAGES_MOST {
                 self.paths.followed.clear();
                 self.stack.forget_paths();
             }
             self.paths.followed.retain(|(other, _)| other.destination != error.destination);
-            self.paths.followed.push((error, now));
+            self.paths.followed.push((error, now.monotonic_ns()));
         }
-        for (error, since) in std::mem::take(&mut self.paths.followed) {
-            if !self.follow_path_error(error) && since.elapsed() < KERNEL_FOLLOWS_WITHIN {
-                self.paths.followed.push((error, since));
+        for (error, since_ns) in std::mem::take(&mut self.paths.followed) {
+            if !self.follow_path_error(now, error) && now.since(since_ns) < KERNEL_FOLLOWS_WITHIN {
+                self.paths.followed.push((error, since_ns));
             }
         }
-        for (_, ifindex, destination) in self.paths.take_ended(now) {
+        for (_, ifindex, destination) in self.paths.take_ended(now.monotonic_ns()) {
             self.stack.update(Update::Path { ifindex, destination, path: None });
         }
     }
 
     /// Whether the kernel has taken it in, or nobody here sends there.
-    fn follow_path_error(&mut self, error: PathError) -> bool {
+    fn follow_path_error(&mut self, now: Now, error: PathError) -> bool {
         let mut interfaces: Vec<u32> = self.stack.interfaces_of_path(error.destination).collect();
         if interfaces.is_empty() && error.mtu_bytes < Path::sure_bytes(error.destination) {
             // Less than what is sent without a question.
             interfaces.extend(self.stack.interface_for(error.destination, None).ok());
         }
         interfaces.into_iter().fold(true, |is_known, ifindex| {
-            let path = self.ask_for_path(ifindex, error.destination);
+            let path = self.ask_for_path(now, ifindex, error.destination);
             is_known & path.mtu_bytes.is_some_and(|mtu_bytes| path.is_mtu_locked || mtu_bytes <= error.mtu_bytes)
         })
     }

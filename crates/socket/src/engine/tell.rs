@@ -1,9 +1,11 @@
 //! What the engine tells of itself.
 
+use nearwire_frames::EnginePort;
 use nearwire_frames::port::Port;
 use nearwire_stack::Dropped;
 
 use super::Engine;
+use crate::host::Host;
 use crate::status::{Counter, InterfaceAbout, Writer};
 
 /// What was told of the stack's statistics: an engine that is founded again begins to count at 0, the page goes on.
@@ -16,7 +18,7 @@ pub(super) struct Told {
     dropped_frames: u64,
 }
 
-impl Engine {
+impl<H: Host> Engine<H> {
     /// Counters go to another page from now on.
     pub(crate) fn set_page(&mut self, page: Writer) {
         self.change_page(page);
@@ -63,13 +65,13 @@ impl Engine {
     pub(crate) fn tell_interfaces(&self, page: &Writer) {
         let mut count = 0;
         for attached in &self.interfaces.attached {
-            let config = attached.port.config();
+            let port = attached.port.about();
             let about = InterfaceAbout {
                 name: &attached.name,
                 ifindex: attached.ifindex,
                 reason: None,
-                queues: config.rx_queues.len() as u32,
-                mode: config.mode.name(),
+                queues: port.rx_queues,
+                mode: port.mode,
                 text: &attached.description,
             };
             page.set_interface(count, &about);

@@ -38,6 +38,12 @@ impl PathErrors {
         PathErrors { v4: placed(icmp::fragmentation_needed()), v6: placed(icmp::packet_too_big()) }
     }
 
+    /// Hears nothing, as without CAP_NET_RAW.
+    #[must_use]
+    pub const fn none() -> PathErrors {
+        PathErrors { v4: None, v6: None }
+    }
+
     /// Whether all that a router tells of paths to such a destination is heard.
     #[must_use]
     pub const fn hears_of(&self, destination: IpAddr) -> bool {

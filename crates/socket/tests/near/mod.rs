@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use nearwire_lab::{Cable, CableEnd, Namespace, VirtualCable, VirtualCableOptions};
 use nearwire_socket::config::{Config, Mode};
-use nearwire_socket::{Family, Reason, Receive, Send, ShadowSaid, Sockets};
+use nearwire_socket::{Family, Reason, Receive, Send, ShadowSaid, Sockets, ThisHost};
 use nearwire_stack::Message;
 
 /// Who had a datagram.
@@ -27,7 +27,18 @@ pub struct Near {
     pub sockets: Sockets,
 }
 
+/// Tells sockets the time, as whoever makes a call does first.
+pub fn enter(sockets: &mut Sockets) -> &mut Sockets {
+    sockets.enter();
+    sockets
+}
+
 impl Near {
+    /// The sockets, at the beginning of a call.
+    pub fn sockets(&mut self) -> &mut Sockets {
+        enter(&mut self.sockets)
+    }
+
     /// `None` where this process may not lay a cable; `NEARWIRE_REQUIRE` makes that a failure.
     pub fn or_skip(mode: Mode) -> Option<Near> {
         Near::on_queues(mode, VirtualCableOptions::default().queues)
@@ -36,7 +47,9 @@ impl Near {
     /// The same, with so many queues on each end.
     pub fn on_queues(mode: Mode, queues: u32) -> Option<Near> {
         match VirtualCable::lay(VirtualCableOptions { queues, ..VirtualCableOptions::default() }) {
-            Ok(cable) => Some(Near { cable, sockets: Sockets::new(Config { mode, ..Config::default() }, "test") }),
+            Ok(cable) => {
+                Some(Near { cable, sockets: Sockets::new(ThisHost, Config { mode, ..Config::default() }, "test") })
+            }
             Err(error) => {
                 assert!(std::env::var_os("NEARWIRE_REQUIRE").is_none(), "NEARWIRE_REQUIRE is set, but: {error}");
                 println!("SKIP {error}");
@@ -66,7 +79,7 @@ impl Near {
     pub fn adopt(&mut self, socket: &UdpSocket, wanted_port: u16) {
         let family = if socket.local_addr().unwrap().is_ipv4() { Family::V4 } else { Family::V6 };
         let namespace = self.near().namespace.clone();
-        let sockets = &mut self.sockets;
+        let sockets = enter(&mut self.sockets);
         namespace
             .enter(|| {
                 sockets.opened(socket.as_raw_fd(), family, true);
@@ -76,7 +89,7 @@ impl Near {
     }
 
     pub fn close(&mut self, socket: UdpSocket) {
-        self.sockets.closing(socket.as_raw_fd());
+        self.sockets().closing(socket.as_raw_fd());
     }
 
     /// A socket of the kernel at the far end, which gives up soon.
@@ -94,14 +107,14 @@ impl Near {
     /// Looks at the watch in the namespace that the sockets are of.
     pub fn look(&mut self) {
         let namespace = self.near().namespace.clone();
-        namespace.enter(|| self.sockets.look()).unwrap();
+        namespace.enter(|| enter(&mut self.sockets).look()).unwrap();
     }
 
     /// One attempt to receive, the kernel's part of it included.
     pub fn try_receive(&mut self, socket: &UdpSocket) -> Option<(By, Vec<u8>)> {
         let number = socket.as_raw_fd();
         let mut buffer = [0; 2048];
-        match self.sockets.receive(number, false, |delivery| delivery.datagram.payload.to_vec()) {
+        match self.sockets().receive(number, false, |delivery| delivery.datagram.payload.to_vec()) {
             Receive::Done(payload) => Some((By::Port, payload)),
             Receive::Kernel | Receive::Undecided { .. } => {
                 socket.recv(&mut buffer).ok().map(|length| (By::Kernel, buffer[..length].to_vec()))
@@ -109,7 +122,7 @@ impl Near {
             Receive::Shadow(news) => {
                 let received = socket.recv(&mut buffer);
                 let said = if received.is_err() { ShadowSaid::Nothing } else { ShadowSaid::Read };
-                self.sockets.shadow_answered(number, news, said);
+                self.sockets().shadow_answered(number, news, said);
                 received.ok().map(|length| (By::Kernel, buffer[..length].to_vec()))
             }
             Receive::Empty { .. } => None,
@@ -140,13 +153,13 @@ impl Near {
                 return payload;
             }
             assert!(Instant::now() < deadline, "nothing came");
-            self.sockets.look();
+            enter(&mut self.sockets).look();
         }
     }
 
     /// Sends, by the kernel where the library says so.
     pub fn send(&mut self, socket: &UdpSocket, to: SocketAddr, payload: &[u8]) -> io::Result<By> {
-        match self.sockets.send(socket.as_raw_fd(), &Message::to(payload, to), false) {
+        match self.sockets().send(socket.as_raw_fd(), &Message::to(payload, to), false) {
             Send::Done => Ok(By::Port),
             Send::Failed(error) => Err(io::Error::from_raw_os_error(error)),
             Send::Refused => panic!("nothing is strict here"),

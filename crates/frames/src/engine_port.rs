@@ -1,0 +1,192 @@
+//! What an engine of sockets needs of a port, beyond a [`Port`]: filters, several TX queues with kicks that are made outside the
+//! engine's lock, times of frames, frames that the kernel got for want of room, shares.
+//!
+//! An engine is generic over it and statically dispatched. [`XdpPort`](crate::ports::xdp::XdpPort) is one over AF_XDP;
+//! [`SteeredPort`](crate::steered::SteeredPort) makes one of any port, for simulations.
+
+mod xdp;
+
+use std::convert::Infallible;
+use std::os::fd::BorrowedFd;
+
+use crate::PortError;
+use crate::port::Port;
+use crate::ports::xdp::{FrameTimes, TimesWanted};
+use crate::raw::TimeSource;
+use crate::steering::Filter;
+
+/// A port for an engine that serves sockets.
+pub trait EnginePort: Port + Sized + 'static {
+    /// The system call that has the kernel take what a TX queue shows it.
+    type Kick: PortKick;
+    /// The filters, also of a port that this process has no more.
+    type Filters: PortFilters + 'static;
+
+    /// As [`Port::receive`], with the frame's times, as far as it has some.
+    ///
+    /// # Errors
+    /// As [`Port::receive`].
+    fn receive_timed<R>(&mut self, read: impl FnOnce(&[u8], FrameTimes) -> R) -> Result<Option<R>, PortError>;
+
+    /// Has frames that come from now on carry times, as well as they can be had.
+    fn want_times(&mut self, wanted: TimesWanted);
+
+    /// The best time that frames can have.
+    fn time_source(&self) -> TimeSource;
+
+    /// How many TX queues there are, at least one.
+    fn tx_queues(&self) -> usize;
+
+    /// As [`Port::queue_with`], on a TX queue; the first for one that there is not.
+    ///
+    /// # Errors
+    /// As there.
+    fn queue_on(&mut self, tx_queue: usize, len_bytes: usize, write: impl FnOnce(&mut [u8]))
+    -> Result<bool, PortError>;
+
+    /// As [`Port::flush`], of a TX queue.
+    ///
+    /// # Errors
+    /// As there.
+    fn flush_on(&mut self, tx_queue: usize) -> Result<(), PortError>;
+
+    /// Shows the kernel what is queued on a TX queue, and gives the kick that has it sent. `None`: none is needed.
+    fn submit_on(&mut self, tx_queue: usize) -> Option<Self::Kick>;
+
+    /// Takes note of what came of a kick, if it was one of this port.
+    ///
+    /// # Errors
+    /// The kick failed: the interface is gone, or down.
+    fn kicked(&mut self, kicked: <Self::Kick as PortKick>::Kicked) -> Result<(), PortError>;
+
+    /// Descriptors that are readable when there are frames.
+    fn receive_sockets(&self) -> impl Iterator<Item = BorrowedFd<'_>>;
+
+    /// Takes frames that match `filter` from now on.
+    ///
+    /// # Errors
+    /// [`PortError::Filter`] with its cause, or the kernel refused.
+    fn add_filter(&mut self, filter: Filter) -> Result<(), PortError>;
+
+    /// Takes them no more, unless another filter matches.
+    ///
+    /// # Errors
+    /// As [`EnginePort::add_filter`].
+    fn remove_filter(&mut self, filter: Filter) -> Result<(), PortError>;
+
+    /// The filters, where the port has some.
+    fn filters(&mut self) -> Option<&mut Self::Filters>;
+
+    /// For the child of a fork: closes its copies of the port's descriptors and gives the filters, which the parent still uses.
+    fn into_filters_of_parent(self) -> Option<Self::Filters>;
+
+    /// The MTU of the interface changed, bytes.
+    fn follow_mtu(&self, mtu_bytes: u32);
+
+    /// Whether frames still come: nobody took the port's program off the interface.
+    fn is_attached(&self) -> bool;
+
+    /// The kernel has all frames from now on; those that the port has already can still be read.
+    fn detach(&mut self);
+
+    /// Its interface and mode, for people.
+    fn about(&self) -> PortAbout<'_>;
+
+    /// Whether the kernel gets frames that are the port's, for want of room.
+    fn is_overflowing(&self) -> bool;
+
+    /// Whether a frame waits.
+    fn has_frames(&self) -> bool;
+
+    /// Begins to settle; how many frames the kernel got since it was last settled.
+    fn begin_settling(&mut self) -> u64;
+
+    /// How many more it got since then.
+    fn overflowed_since(&self) -> u64;
+
+    /// All that the kernel got was taken over: frames come here again.
+    fn settle_overflow(&mut self);
+
+    /// Frames come here again before it is settled. They are not to be read before [`EnginePort::end_force`].
+    fn force_room(&mut self);
+
+    /// Whether there is no room again since [`EnginePort::force_room`].
+    fn is_full_again(&self) -> bool;
+
+    /// Ends [`EnginePort::force_room`]. How many frames the next [`EnginePort::begin_settling`] tells of once more.
+    fn end_force(&mut self) -> u64;
+
+    /// Error messages of ICMP that the kernel got, wrapping. One is counted before the kernel has it.
+    fn errors_passed(&self) -> u64;
+
+    /// A port for another engine that receives from the same queues what its own filters match, and that takes one TX queue along.
+    ///
+    /// # Errors
+    /// No TX queue or share is left, or the kernel refused.
+    fn share(&mut self) -> Result<Self, PortError>;
+
+    /// Takes a share back, with its TX queue.
+    ///
+    /// # Errors
+    /// It is no share of this port, and is dropped; or the kernel refused to take its filters out.
+    fn unshare(&mut self, share: Self) -> Result<(), PortError>;
+
+    /// The number of this share: 0 for the port that was opened.
+    fn share_number(&self) -> u32;
+}
+
+/// What a port is, for people.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PortAbout<'a> {
+    /// The interface that it receives by.
+    pub interface: &'a str,
+    /// How it is attached, in a word.
+    pub mode: &'static str,
+    /// RX queues.
+    pub rx_queues: u32,
+}
+
+/// A system call that is made when the port is no longer at hand.
+pub trait PortKick {
+    /// What came of it.
+    type Kicked;
+
+    /// Makes it. `None`: all is sent; else it is to be told to [`EnginePort::kicked`].
+    fn make(self) -> Option<Self::Kicked>;
+}
+
+/// Of a port that needs none.
+impl PortKick for Infallible {
+    type Kicked = Infallible;
+
+    fn make(self) -> Option<Infallible> {
+        match self {}
+    }
+}
+
+/// The filters of a port, or what a child of fork(2) has of its parent's.
+pub trait PortFilters: std::fmt::Debug + Send + Sync {
+    /// Has the port take nothing until [`PortFilters::resume`].
+    ///
+    /// # Errors
+    /// The kernel refused.
+    fn pause(&self) -> Result<(), PortError>;
+
+    /// Ends [`PortFilters::pause`].
+    ///
+    /// # Errors
+    /// The kernel refused.
+    fn resume(&self) -> Result<(), PortError>;
+
+    /// Takes a filter out of the kernel's maps and nothing else.
+    fn withdraw(&self, filter: Filter);
+
+    /// Puts a filter that was withdrawn into the kernel's maps again.
+    fn restore(&self, filter: Filter);
+
+    /// Gives a filter to another share.
+    ///
+    /// # Errors
+    /// The kernel refused.
+    fn move_to(&self, filter: Filter, share: u32) -> Result<(), PortError>;
+}

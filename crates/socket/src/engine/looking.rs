@@ -1,0 +1,216 @@
+//! Looks at what does not come by a port: when they are due, and what follows from them.
+
+use std::ops::BitOr;
+use std::time::Duration;
+
+use nearwire_frames::EnginePort;
+use nearwire_stack::{Take, Update};
+
+use super::watch::{Other, Seen};
+use super::{Engine, FRAMES_LEFT_MOST, take_frame};
+use crate::host::{Host, Tables};
+use crate::kernel_tables::News;
+use crate::now::Now;
+
+/// How long what comes by the kernel may go unseen by a call that spins: 40 000 ticks are 8 to 40 us. A look costs about
+/// 200 ns, so it takes one to two percent of the time.
+const LOOK_AFTER_TICKS: u64 = 40_000;
+/// How often drops are told that only a system call tells, and lost ports are asked for: 2^28 ticks are about a tenth of a second.
+const TELL_AFTER_TICKS: u64 = 1 << 28;
+/// A send looks when it has sent: while the answer is on its way, the look delays nobody. Sooner than a call that spins
+/// would, so that a program that sends and receives in turn looks there and nowhere else.
+const LOOK_AFTER_SEND_TICKS: u64 = LOOK_AFTER_TICKS / 2;
+/// How long sleeps that found the watch quiet may stand for looks: 0.2 to 1 ms.
+const QUIET_MOST_TICKS: u64 = 25 * LOOK_AFTER_TICKS;
+/// When nobody looked for this long, a send looks before: it may have to tell an error.
+const LOOK_BEFORE_SEND_TICKS: u64 = 4 * LOOK_AFTER_TICKS;
+/// Data that comes by the kernel makes one ask whether the ports' programs are attached still, no more often than this: a
+/// question costs under 1 us a port.
+const PROGRAMS_CHECKED_EVERY: Duration = Duration::from_millis(100);
+/// After the kernel refused its tables it is asked again no sooner.
+const TABLES_AGAIN_AFTER: Duration = Duration::from_millis(100);
+
+/// When a send looks at the watch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LookAroundSend {
+    /// Somebody looked just now.
+    No,
+    /// When the datagram is on its way.
+    After,
+    /// First of all.
+    Before,
+}
+
+/// What a look found besides shadows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Looked {
+    /// Addresses of this host came or went: flows have to follow.
+    pub addresses_changed: bool,
+    /// An interface may have a port that could not have one before.
+    pub links_changed: bool,
+    /// A port is gone.
+    pub ports_failed: bool,
+}
+
+impl BitOr for Looked {
+    type Output = Looked;
+
+    /// What either found.
+    fn bitor(self, other: Looked) -> Looked {
+        Looked {
+            addresses_changed: self.addresses_changed | other.addresses_changed,
+            links_changed: self.links_changed | other.links_changed,
+            ports_failed: self.ports_failed | other.ports_failed,
+        }
+    }
+}
+
+impl<H: Host> Engine<H> {
+    /// Whether the watch was last looked at long enough ago.
+    #[inline]
+    #[must_use]
+    pub fn is_look_due(&self, now: Now) -> bool {
+        self.is_capture_wanted || now.ticks.wrapping_sub(self.looked_ticks) > LOOK_AFTER_TICKS
+    }
+
+    /// Whether the kernel may have an error for a socket since the watch was last looked at: what came before a frame is to be told
+    /// before it.
+    #[inline]
+    #[must_use]
+    pub fn has_new_errors(&self) -> bool {
+        self.errors_passed() != self.errors_looked
+    }
+
+    #[inline]
+    fn errors_passed(&self) -> u64 {
+        self.interfaces.attached.iter().fold(0, |sum, attached| sum.wrapping_add(attached.port.errors_passed()))
+    }
+
+    /// When a send should look.
+    #[inline]
+    #[must_use]
+    pub fn look_around_send(&self, now: Now) -> LookAroundSend {
+        let ago_ticks = now.ticks.wrapping_sub(self.looked_ticks);
+        if ago_ticks <= LOOK_AFTER_SEND_TICKS {
+            LookAroundSend::No
+        } else if ago_ticks <= LOOK_BEFORE_SEND_TICKS {
+            LookAroundSend::After
+        } else {
+            LookAroundSend::Before
+        }
+    }
+
+    /// A thread slept on the watch, and the watch had nothing when it woke: as good as a look, so that none is due. What else
+    /// a look does is done every [`QUIET_MOST_TICKS`] all the same.
+    pub fn watch_was_quiet(&mut self, now: Now) {
+        if !self.is_capture_wanted && now.ticks.wrapping_sub(self.followed_ticks) < QUIET_MOST_TICKS {
+            self.looked_ticks = now.ticks;
+        }
+    }
+
+    /// Looks at the watch: takes in news of the kernel's tables, and hands each shadow that has something to `shadow`.
+    pub fn look(&mut self, now: Now, shadow: impl FnMut(u32, Seen)) -> Looked {
+        self.looked_ticks = now.ticks;
+        self.followed_ticks = self.looked_ticks;
+        self.errors_looked = self.errors_passed();
+        self.follow_capture_request(now);
+        self.follow_capture();
+        let mut shadow = shadow;
+        let (mut has_news, mut has_path_errors, mut by_kernel) = (false, false, false);
+        self.watch.look(
+            |token, seen| {
+                by_kernel |= seen.data;
+                shadow(token, seen);
+            },
+            |other| match other {
+                Other::Tables => has_news = true,
+                Other::PathErrors => has_path_errors = true,
+            },
+        );
+        let mut looked = Looked::default();
+        if has_news || self.tables_lost_ns.is_some() {
+            looked = self.take_news(now);
+        }
+        if has_path_errors || self.paths.has_something() {
+            self.follow_paths(now);
+        }
+        if by_kernel {
+            self.check_programs(now);
+        }
+        if self.has_failed {
+            self.has_failed = false;
+            looked.ports_failed = self.drop_failed_ports(now);
+        }
+        self.confirm_neighbours();
+        if self.looked_ticks.wrapping_sub(self.told_ticks) > TELL_AFTER_TICKS {
+            self.told_ticks = self.looked_ticks;
+            self.tell_port_drops();
+            self.check_capture(now);
+            looked.links_changed |= self.interfaces.want_ports_back(now);
+        }
+        looked
+    }
+
+    /// Netlink has something.
+    fn take_news(&mut self, now: Now) -> Looked {
+        // What has come is judged by what was true when it came.
+        self.take_in_all(now);
+        let Engine { host, stack, tables, interfaces, .. } = self;
+        let mut looked = Looked::default();
+        let mut apply = |update: Update| {
+            let changes = interfaces.note(host, &update);
+            looked.addresses_changed |= changes.addresses;
+            looked.links_changed |= changes.links;
+            stack.update(update);
+        };
+        // Refused, the news are lost as well.
+        let is_lost = matches!(tables.read(&mut apply), Ok(News::Lost) | Err(_)) || self.tables_lost_ns.is_some();
+        if is_lost && self.tables_lost_ns.is_none_or(|since_ns| now.since(since_ns) > TABLES_AGAIN_AFTER) {
+            self.tables_lost_ns = Some(now.monotonic_ns());
+            if let Ok(known) = self.tables.snapshot() {
+                self.tables_lost_ns = None;
+                self.interfaces.resync(&self.host, &known);
+                self.stack.resync(known);
+                (looked.addresses_changed, looked.links_changed) = (true, true);
+            }
+        }
+        self.has_failed |= self.interfaces.attached.iter().any(|attached| attached.failed.is_some());
+        looked
+    }
+
+    /// Data came by the kernel: from this host, as a fragment, for a group, or because a port gets nothing any more.
+    fn check_programs(&mut self, now: Now) {
+        if self.programs_checked_ns.is_some_and(|checked_ns| now.since(checked_ns) < PROGRAMS_CHECKED_EVERY) {
+            return;
+        }
+        self.programs_checked_ns = Some(now.monotonic_ns());
+        self.interfaces.check_programs();
+        self.has_failed |= self.interfaces.attached.iter().any(|attached| attached.failed.is_some());
+    }
+
+    /// The kernel does not see our frames, so it is told of neighbours that are in use.
+    fn confirm_neighbours(&mut self) {
+        while let Some((ifindex, address)) = self.stack.take_stale_neighbour() {
+            // Refused, the entry stays stale, and usable.
+            let _ = self.tables.use_neighbour(ifindex, address);
+        }
+    }
+
+    /// Takes failed ports away, with what they have received: the kernel serves what they served.
+    fn drop_failed_ports(&mut self, now: Now) -> bool {
+        let Engine { stack, interfaces, capture, .. } = self;
+        let mut any = false;
+        while let Some(mut attached) = interfaces.take_failed(now) {
+            any = true;
+            for _ in 0..FRAMES_LEFT_MOST {
+                let taken = take_frame(now, &mut attached, stack, capture, true, &mut |_, _| Take::Queue);
+                let Ok(Some(_)) = taken else { break };
+            }
+            stack.detach_port(attached.port_id);
+        }
+        self.has_lost_ports |= any;
+        self.next_port = 0;
+        interfaces.changed |= any;
+        any
+    }
+}

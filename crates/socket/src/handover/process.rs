@@ -1,0 +1,257 @@
+//! What a process does with sockets that others have too.
+
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+
+use nearwire_frames::steering::Filter;
+use nearwire_sys::descriptor::Descriptor;
+use nearwire_sys::shared_words::SharedWords;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::{FdFlags, fcntl_getfd};
+use rustix::process::{getpid, getppid};
+
+use super::{Inherited, PLACES, Parent, ROUNDS_MOST, inode_of};
+use crate::host::Host;
+use crate::id::SocketId;
+use crate::reason::Reason;
+use crate::requeue::requeue;
+use crate::sending::Leaving;
+use crate::sleepers::Sleepers;
+use crate::sockets::{EngineState, Sockets};
+use crate::udp_socket::{Accelerated, Service, UdpSocket};
+
+impl<H: Host> Sockets<H> {
+    /// fork(2) follows.
+    pub fn prepare_fork(&mut self) {
+        let now = self.time();
+        let EngineState::Open(engine) = &mut self.engine else { return };
+        if !self.sockets.iter().flatten().any(|socket| socket.is_accelerated() || socket.leftover.is_some()) {
+            return;
+        }
+        self.children.forked = true;
+        self.children.descendants.before_fork();
+        self.children.pid = Some(getpid());
+        if self.children.words.is_none() {
+            self.children.words = SharedWords::create(c"nearwire-claims", PLACES + 1).ok();
+        }
+        engine.pause();
+        self.children.paused = true;
+        let _ = (0..ROUNDS_MOST).take_while(|_| engine.poll_all(now) > 0).count();
+        self.raise_readable();
+        self.sets.forked();
+        let Sockets { sockets, engine: EngineState::Open(engine), .. } = self else { return };
+        for socket in sockets.iter_mut().flatten() {
+            // What the shadow has of a socket that the kernel serves is newer than what waits here, and stays behind it.
+            if socket.is_accelerated() || !is_readable(socket.shadow) {
+                requeue(socket, engine);
+            }
+        }
+    }
+
+    /// In the parent, when none of its threads is about to fork any more.
+    pub fn after_fork_in_parent(&mut self) {
+        self.children.descendants.after_fork();
+    }
+
+    /// Whether there may be children that have sockets of this process. What they said is followed before they are forgotten.
+    pub(crate) fn has_children(&mut self) -> bool {
+        if !self.children.forked || !self.children.descendants.have_ended() {
+            return self.children.forked;
+        }
+        self.follow_children();
+        self.children.forked = false;
+        self.sets.children_ended();
+        false
+    }
+
+    /// This process is the child of a fork. `was_prepared`: by [`Sockets::prepare_fork`]; else the filters are in force, and what
+    /// answers a datagram of the child's would be the parent's.
+    pub fn after_fork_in_child(&mut self, was_prepared: bool) {
+        self.claims_to_send = !was_prepared;
+        let filters = match std::mem::replace(&mut self.engine, EngineState::Closed) {
+            EngineState::Open(engine) => engine.into_filters_of_parent(),
+            EngineState::Closed | EngineState::Refused(..) => Vec::new(),
+        };
+        let children = std::mem::take(&mut self.children);
+        self.children.descendants = children.descendants.in_child();
+        let parent = Arc::new(Parent { pid: children.pid.or_else(getppid), filters, words: children.words });
+        for socket in self.sockets.iter_mut().flatten() {
+            (socket.leftover, socket.shadow_has_data, socket.shadow_has_error) = (None, false, false);
+            if !socket.is_accelerated() {
+                continue;
+            }
+            let before = std::mem::replace(&mut socket.service, Service::Kernel(Reason::AfterFork.into()));
+            if let Service::Accelerated(Accelerated { flows, inode, .. }) = before {
+                socket.inherited = Some(Inherited { flows, inode, parent: parent.clone() });
+                self.inherits = true;
+            }
+        }
+        self.sleepers = Sleepers::default();
+        self.own_inodes.forked();
+        // What is held is the parent's, and so is the keeper.
+        self.leaving = Leaving::new(&self.config);
+        self.sets.forked();
+        self.begin_page();
+    }
+
+    /// What children said, and the filters that were paused for them.
+    #[cold]
+    pub(crate) fn follow_children(&mut self) {
+        if std::mem::take(&mut self.children.paused)
+            && let Some(engine) = self.engine()
+        {
+            engine.resume();
+            // What came meanwhile comes first.
+            self.look();
+            for socket in self.sockets.iter_mut().flatten() {
+                if socket.is_accelerated() && socket.shadow_is_older {
+                    socket.read_shadow_first();
+                }
+            }
+        }
+        for (id, reason) in std::mem::take(&mut self.children.claims) {
+            self.give_back(id, reason, true);
+        }
+        let Some(said) = self.children.words.as_ref().and_then(|words| words.first()) else { return };
+        if said.load(Relaxed) == 0 {
+            return;
+        }
+        said.swap(0, Acquire);
+        for index in 0..self.socket_count() {
+            let word = self.children.words.as_ref().and_then(|words| words.get(index + 1));
+            let word = word.map_or(0, |word| word.swap(0, Relaxed));
+            let id = SocketId::new(index as u32);
+            if word != 0 && self.get(id).and_then(UdpSocket::inode) == Some(word >> 8) {
+                let reason = Reason::ALL.get(word as usize & 0xff).copied().unwrap_or(Reason::ReadByChild);
+                self.give_back(id, reason, true);
+            }
+        }
+    }
+
+    /// Gives a socket to the kernel, and what waits with it. `by_child`: a child has registered it with the kernel's
+    /// epoll sets that both have.
+    pub(crate) fn give_back(&mut self, id: SocketId, reason: Reason, by_child: bool) {
+        let Some(Service::Accelerated(Accelerated { flows, .. })) = self.get(id).map(|socket| &socket.service) else {
+            return;
+        };
+        let flows = flows.clone();
+        self.hand_over_to(id, reason, by_child);
+        if let Some((socket, engine)) = self.with_engine(id) {
+            requeue(socket, engine);
+            engine.restore_flows(&flows);
+        }
+    }
+
+    /// The socket a number names is used in a way that its parent, if it was inherited, must know of.
+    #[inline]
+    pub(crate) fn claim_number(&mut self, number: i32) {
+        if self.inherits
+            && let Some(id) = self.find(number)
+        {
+            self.claim(id, Reason::ReadByChild);
+        }
+    }
+
+    /// Takes an inherited socket from the parent.
+    #[cold]
+    pub(crate) fn claim(&mut self, id: SocketId, reason: Reason) {
+        let Some(inherited) = self.get_mut(id).and_then(|socket| socket.inherited.take()) else { return };
+        let Inherited { flows, inode, parent } = inherited;
+        for filters in &parent.filters {
+            flows.iter().for_each(|flow| filters.withdraw(Filter::Flow(*flow)));
+        }
+        self.sets.handed_over(id, false);
+        if let Some(words) = &parent.words
+            && let (Some(said), Some(word)) = (words.first(), words.get(id.index() + 1))
+        {
+            word.store(inode << 8 | reason as u64, Relaxed);
+            said.store(1, Release);
+        }
+        if parent.has_ended() && reason == Reason::ReadByChild {
+            let Some(socket) = self.get_mut(id) else { return };
+            socket.service = Service::Open;
+            let remote = socket.remote.filter(|_| socket.is_connected);
+            self.settle(id, remote);
+        }
+    }
+
+    /// Sets were inherited too, and sockets in them are registered nowhere in the kernel.
+    pub(crate) fn claim_registered(&mut self) {
+        if !self.inherits {
+            return;
+        }
+        for index in 0..self.socket_count() {
+            let id = SocketId::new(index as u32);
+            if self.get(id).is_some_and(|socket| socket.inherited.is_some()) && self.sets.has(id) {
+                self.claim(id, Reason::ReadByChild);
+            }
+        }
+    }
+
+    /// The process that sockets were inherited from, while it lives.
+    #[must_use]
+    pub fn waits_for_parent(&self) -> bool {
+        let mut inherited = self.sockets.iter().flatten().filter_map(|socket| socket.inherited.as_ref());
+        self.inherits && inherited.any(|inherited| !inherited.parent.has_ended())
+    }
+
+    /// Another process gets the socket that a number names.
+    pub fn passed(&mut self, number: i32, reason: Reason) {
+        let Some(id) = self.find(number) else { return };
+        self.claim(id, reason);
+        self.give_back(id, reason, false);
+    }
+
+    /// exec(2) follows: sockets that the new program finds go back to the kernel.
+    pub fn prepare_exec(&mut self) {
+        for number in 0..self.number_count() {
+            if self.find(number).is_some() && Descriptor::new(number).is_some_and(stays_open) {
+                self.passed(number, Reason::HandedOverByExec);
+            }
+        }
+    }
+
+    /// exec(2) follows in a child of vfork(2), which has its parent's memory, this very value, and descriptors of its own.
+    /// It may have put sockets under other numbers unseen; the numbers of before and the standard streams are looked at.
+    pub fn prepare_exec_of_vfork(&mut self) {
+        let numbers = (0..3).chain((3..self.number_count()).filter(|number| self.find(*number).is_some()));
+        let open = numbers.filter_map(Descriptor::new).filter(|number| stays_open(*number));
+        let inodes: Vec<u64> = open.filter_map(inode_of).collect();
+        for index in 0..self.socket_count() {
+            let id = SocketId::new(index as u32);
+            if !self.get(id).and_then(UdpSocket::inode).is_some_and(|inode| inodes.contains(&inode)) {
+                continue;
+            }
+            self.take_in_frames();
+            let Some((socket, engine)) = self.with_engine(id) else { continue };
+            if let Service::Accelerated(Accelerated { flows, .. }) = &socket.service {
+                engine.withdraw_flows(flows);
+                requeue(socket, engine);
+                self.children.forked = true;
+                self.children.claims.push((id, Reason::HandedOverByExec));
+            }
+        }
+    }
+
+    /// Forgets a number that no longer names its socket: it was closed by a system call that nobody saw. Whether it did.
+    pub(crate) fn forget_if_closed(&mut self, id: SocketId) -> bool {
+        let Some(socket) = self.get(id) else { return false };
+        let (shadow, known) = (socket.shadow, socket.inode());
+        let is_closed = known.is_some() && inode_of(shadow) != known;
+        if is_closed {
+            self.forget_number(shadow.number());
+        }
+        is_closed
+    }
+}
+
+/// Whether poll(2) finds something to read.
+fn is_readable(shadow: Descriptor) -> bool {
+    let mut polled = [PollFd::from_borrowed_fd(shadow.as_fd(), PollFlags::IN)];
+    poll(&mut polled, Some(&Timespec::default())).is_ok() && polled[0].revents().contains(PollFlags::IN)
+}
+
+fn stays_open(number: Descriptor) -> bool {
+    fcntl_getfd(number).is_ok_and(|flags| !flags.contains(FdFlags::CLOEXEC))
+}

@@ -1,0 +1,124 @@
+//! What an engine has of the machine that it runs on: ports on interfaces, and what the kernel knows of links, addresses,
+//! routes and neighbours.
+//!
+//! [`ThisHost`] is the machine itself. A simulation passes in one of its own, with ports in memory and time of its own.
+
+mod this;
+
+use std::fmt::Debug;
+use std::io;
+use std::net::IpAddr;
+use std::os::fd::BorrowedFd;
+use std::time::Duration;
+
+use nearwire_frames::interface::InterfaceFacts;
+use nearwire_frames::{EnginePort, PortError};
+use nearwire_stack::{Path, Update};
+
+use crate::config::Mode;
+use crate::kernel_tables::{KernelTables, News, PathErrors, TablesError};
+use crate::now::Clocks;
+
+pub use this::ThisHost;
+pub(crate) use this::{FILL_FRAMES, try_port};
+
+/// See the module.
+pub trait Host: Clone + Debug + 'static {
+    /// Its ports.
+    type Port: EnginePort;
+    /// Its tables.
+    type Tables: Tables;
+
+    /// Opens the tables, with a first picture of them.
+    ///
+    /// # Errors
+    /// The kernel does not tell them.
+    fn open_tables(&self) -> Result<(Self::Tables, Vec<Update>), TablesError>;
+
+    /// What routers tell of packets that were too long.
+    fn open_path_errors(&self) -> PathErrors;
+
+    /// What an interface is called.
+    ///
+    /// # Errors
+    /// There is none of this index.
+    fn interface_name(&self, ifindex: u32) -> io::Result<String>;
+
+    /// What an interface is.
+    ///
+    /// # Errors
+    /// There is none of this name, or the kernel does not tell.
+    fn interface_facts(&self, name: &str) -> Result<InterfaceFacts, PortError>;
+
+    /// Whether frames that come by an interface may have lost their VLAN tag, which the kernel keeps beside them then: an XDP
+    /// program does not see it.
+    fn hides_tags(&self, name: &str, is_veth: bool) -> bool;
+
+    /// Whether the device stamps what it receives, for sockets of the kernel.
+    fn stamps_received(&self, name: &str) -> bool;
+
+    /// Opens a port on all RX queues of an interface, for up to `engines_most` engines.
+    ///
+    /// # Errors
+    /// No way that `mode` allows can be had: why not the first.
+    fn open_port(&self, facts: &InterfaceFacts, mode: Mode, engines_most: u32) -> Result<Self::Port, PortError>;
+
+    /// The counter of [`Now::ticks`](crate::Now) as it stands. Sockets ask for it once a call, and where they wait a moment within one.
+    fn ticks(&self) -> u64;
+
+    /// What the clocks say.
+    fn clocks(&self) -> Clocks;
+}
+
+/// What the kernel knows of links, addresses, routes, neighbours and groups, as the stack wants it.
+pub trait Tables {
+    /// Readable when there is news.
+    fn descriptor(&self) -> BorrowedFd<'_>;
+
+    /// Takes all news without waiting; each is handed to `apply`. After [`News::Lost`] some of it may have been handed over.
+    ///
+    /// # Errors
+    /// The kernel refused to tell more.
+    fn read(&mut self, apply: impl FnMut(Update)) -> Result<News, TablesError>;
+
+    /// The whole picture. News that waited are in it and dropped.
+    ///
+    /// # Errors
+    /// The kernel refused to tell it.
+    fn snapshot(&mut self) -> Result<Vec<Update>, TablesError>;
+
+    /// What is known of the way to a destination through an interface, and for how long that is good; `None`: until somebody
+    /// says otherwise.
+    ///
+    /// # Errors
+    /// There is no such way.
+    fn path(&mut self, ifindex: u32, destination: IpAddr) -> Result<(Path, Option<Duration>), TablesError>;
+
+    /// Asks for a neighbour that is in use though stale to be confirmed.
+    ///
+    /// # Errors
+    /// The kernel cannot be asked.
+    fn use_neighbour(&mut self, ifindex: u32, address: IpAddr) -> Result<(), TablesError>;
+}
+
+impl Tables for KernelTables {
+    fn descriptor(&self) -> BorrowedFd<'_> {
+        self.as_fd()
+    }
+
+    fn read(&mut self, apply: impl FnMut(Update)) -> Result<News, TablesError> {
+        KernelTables::read(self, apply)
+    }
+
+    fn snapshot(&mut self) -> Result<Vec<Update>, TablesError> {
+        KernelTables::snapshot(self)
+    }
+
+    fn path(&mut self, ifindex: u32, destination: IpAddr) -> Result<(Path, Option<Duration>), TablesError> {
+        KernelTables::path(self, ifindex, destination)
+    }
+
+    fn use_neighbour(&mut self, ifindex: u32, address: IpAddr) -> Result<(), TablesError> {
+        KernelTables::use_neighbour(self, ifindex, address)
+    }
+}

@@ -1,0 +1,160 @@
+//! The machine that the process runs on: AF_XDP ports in the network namespace of the calling thread, rtnetlink.
+
+use std::io;
+
+use nearwire_frames::PortError;
+use nearwire_frames::interface::InterfaceFacts;
+use nearwire_frames::port::Port;
+use nearwire_frames::ports::xdp::{
+    Overflow, Side, Steer, XdpConfig, XdpMode, XdpPort, candidates, fill_frames as ring_frames,
+};
+use nearwire_stack::Update;
+use nearwire_sys::descriptor::place;
+use nearwire_sys::ethtool::{Interface, SoTimestamping};
+use nearwire_sys::tsc::{monotonic_raw_ns, rough_ticks, time_of_day_ns};
+
+use super::Host;
+use crate::config::{Config, Mode};
+use crate::kernel_tables::{KernelTables, PathErrors, TablesError};
+use crate::now::Clocks;
+
+/// Buffers to receive into, each queue: what bursts may bring, for all sockets together, while the program does not call. The kernel gets
+/// what comes beyond, at its own price.
+/// The kernel's own buffer of one socket holds about 280 small datagrams by default, so this is the share of fourteen
+/// sockets that are all full, and 8 MiB.
+///
+/// All of them pass through the caches one after the other. What fewer would be worth, as half round trips of 64 bytes (sockperf
+/// under `run` at both ends, veth, pinned, spin forever, seven interleaved rounds, medians of p50 / p99 in us): 4096 buffers 1.562 /
+/// 1.857, 256 1.512 / 1.782, 64 1.517 / 1.677, with sockperf tp the same rates. A port that took all but 256 out of the ring after
+/// 131 072 calm frames, and told the program of its room that much oftener, had nothing of it: 1.502 / 1.662 beside 1.492 / 1.677.
+pub(crate) const FILL_FRAMES: u32 = 4096;
+/// Where RLIMIT_MEMLOCK, 8 MiB by default, does not allow these: two sockets' worth.
+const FILL_FRAMES_LOCKED: u32 = 512;
+/// The same, over all queues of an interface.
+const FILL_FRAMES_MOST: u32 = 8192;
+const TX_FRAMES: u32 = 256;
+/// Devices with more queues send on one: their packet memory would be several MiB for few threads.
+const LANES_MOST: u32 = 16;
+/// Engines of one process that can have a share of a port: each has half a MiB of send buffers.
+const SHARES_OF_PORT: u32 = 8;
+/// See the module.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ThisHost;
+
+impl Host for ThisHost {
+    type Port = XdpPort;
+    type Tables = KernelTables;
+
+    fn open_tables(&self) -> Result<(KernelTables, Vec<Update>), TablesError> {
+        KernelTables::open_with(|descriptor| Ok(place(descriptor)))
+    }
+
+    fn open_path_errors(&self) -> PathErrors {
+        PathErrors::open(place)
+    }
+
+    fn interface_name(&self, ifindex: u32) -> io::Result<String> {
+        use rustix::net::{AddressFamily, SocketFlags, SocketType, netdevice, socket_with};
+        let any = socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
+        Ok(netdevice::index_to_name_inlined(any, ifindex)?.as_str().to_owned())
+    }
+
+    fn interface_facts(&self, name: &str) -> Result<InterfaceFacts, PortError> {
+        InterfaceFacts::read(name)
+    }
+
+    fn hides_tags(&self, name: &str, is_veth: bool) -> bool {
+        // With veth it is the far end that leaves it out, whatever this end is told.
+        let strips = || Interface::open(name)?.strips_vlan_tags();
+        is_veth || strips().unwrap_or(true)
+    }
+
+    fn stamps_received(&self, name: &str) -> bool {
+        let stamps = || {
+            let times = Interface::open(name).ok()?.timestamping().ok()?;
+            Some(times.so_timestamping.contains(SoTimestamping::RX_HARDWARE))
+        };
+        stamps().unwrap_or(false)
+    }
+
+    fn open_port(&self, facts: &InterfaceFacts, mode: Mode, engines_most: u32) -> Result<XdpPort, PortError> {
+        open_port(facts, mode, engines_most)
+    }
+
+    #[inline]
+    fn ticks(&self) -> u64 {
+        rough_ticks()
+    }
+
+    #[cold]
+    fn clocks(&self) -> Clocks {
+        Clocks { monotonic_ns: monotonic_raw_ns(), time_of_day_ns: time_of_day_ns() }
+    }
+}
+
+/// Opens a port in the first of the ways that may be used and works, on all receive queues: datagrams arrive on the
+/// queue that the device chooses.
+fn open_port(facts: &InterfaceFacts, mode: Mode, engines_most: u32) -> Result<XdpPort, PortError> {
+    let allowed = |config: &XdpConfig| match mode {
+        Mode::Auto => true,
+        Mode::Native => config.mode != XdpMode::Generic,
+        Mode::Generic => config.mode == XdpMode::Generic,
+    };
+    let mut refused = None;
+    for candidate in candidates(facts, Side::Near, Steer::Filters) {
+        if !allowed(&candidate.config) {
+            continue;
+        }
+        let open = |fill_frames| XdpPort::open(&sized(candidate.config.clone(), facts, fill_frames, engines_most));
+        let opened = match open(FILL_FRAMES) {
+            Err(PortError::MemoryLimit { .. }) => open(FILL_FRAMES_LOCKED),
+            opened => opened,
+        };
+        match opened {
+            Ok(port) => return Ok(port),
+            Err(error) => refused = refused.or(Some(error)),
+        }
+    }
+    Err(refused.unwrap_or_else(|| PortError::NoSuchInterface { interface: facts.name.clone() }))
+}
+
+/// Opens a port on an interface of the calling thread's network namespace as an engine would, closes it, and says what it was.
+pub(crate) fn try_port(facts: &InterfaceFacts, config: &Config) -> Result<String, PortError> {
+    open_port(facts, config.mode, config.engines.unwrap_or(crate::ENGINES_MOST as u32)).map(|port| port.describe())
+}
+
+fn sized(config: XdpConfig, facts: &InterfaceFacts, fill_frames_most: u32, engines_most: u32) -> XdpConfig {
+    let config = config.with_buffers_for(facts);
+    let queues = facts.rx_queues.max(1);
+    let share = FILL_FRAMES_MOST / queues;
+    let fill_frames = (1 << share.max(64).ilog2()).min(fill_frames_most);
+    // In zero-copy mode the device receives into them: never fewer than its ring takes. In the others it has buffers of its own, and what
+    // finds none of these goes to the kernel.
+    let fill_frames = match config.mode {
+        XdpMode::ZeroCopy => ring_frames(facts, config.mode, fill_frames),
+        XdpMode::NativeCopy | XdpMode::Generic => fill_frames,
+    };
+    let shares = engines_most.clamp(1, SHARES_OF_PORT);
+    let others = shares - 1;
+    XdpConfig {
+        // All of them, as the device chooses. Where the way wants a socket of its own to send, the one of the last
+        // queue sends: it seldom receives, and the CPU of the peer does not write what ours writes.
+        rx_queues: (0..queues).collect(),
+        tx_queue: config.tx_queue.min(queues - 1),
+        separate_tx_socket: false,
+        lanes: queues <= LANES_MOST,
+        shares,
+        fill_frames,
+        overflow: Overflow::Kernel,
+        // An engine whose thread does not call keeps what its rings hold from the others: all rings together hold less
+        // than there is.
+        //
+        // In zero-copy mode the kernel's own frames come in the same buffers: half stay for them, whatever is left unread.
+        rx_ring_slots: if others == 0 && config.mode != XdpMode::ZeroCopy { fill_frames } else { fill_frames / 2 },
+        share_ring_slots: 1 << ((fill_frames / 2).saturating_sub(1) / others.max(1)).max(16).ilog2(),
+        // In the same memory, however many buffers a frame takes.
+        tx_frames: TX_FRAMES / (facts.frame_most_bytes() as u32).div_ceil(config.frame_size_bytes).clamp(1, 8),
+        prepared_frames: 0,
+        ..config
+    }
+}

@@ -1,0 +1,272 @@
+//! The calls that send.
+
+use std::time::Duration;
+
+use nearwire_stack::Message;
+
+use super::{AfterSend, DATAGRAM_BYTES_MOST, Send, Sender};
+use crate::engine::{Engine, EngineKicked, LookAroundSend, Sent};
+use crate::epoll::Events;
+use crate::host::Host;
+use crate::id::SocketId;
+use crate::reason::{Handed, HandedCall, Reason};
+use crate::send_run::SendRun;
+use crate::sockets::Sockets;
+use crate::status::{Counter, SocketCounter};
+use crate::udp_socket::{Service, UdpSocket};
+
+impl<H: Host> Sockets<H> {
+    /// A send with MSG_MORE is about to be made by the kernel.
+    pub fn corked(&mut self, number: i32) {
+        if let Some(socket) = self.find(number).and_then(|id| self.get_mut(id)) {
+            socket.is_corked = true;
+        }
+    }
+
+    /// Sends a datagram. `more`: others follow at once, and [`Sockets::flush`] after them.
+    #[inline]
+    pub fn send(&mut self, number: i32, message: &Message<'_>, more: bool) -> Send {
+        let Some(id) = self.find(number) else { return Send::Kernel };
+        let holds = self.leaving.holds_another() && !more;
+        let now = if holds { self.time_of_frames() } else { self.time() };
+        let Some((socket, engine)) = self.with_engine(id) else { return self.send_undecided(id, message, more) };
+        let Service::Accelerated(accelerated) = &socket.service else { return self.send_undecided(id, message, more) };
+        if holds && !socket.shadow_has_error && !socket.is_corked {
+            // Without a look at clock or watch: the first of those that are held had one, and the last will.
+            return match engine.send(now, accelerated.endpoint, message) {
+                Sent::Queued => {
+                    self.leaving.run.hold_another();
+                    self.sent_now(id, message, true)
+                }
+                other => self.send_again(id, message, more, other),
+            };
+        }
+        // The kernel would tell an error instead of sending.
+        let has_error = socket.hears_errors && engine.has_new_errors();
+        let look = if has_error { LookAroundSend::Before } else { engine.look_around_send(now) };
+        if look == LookAroundSend::Before {
+            if has_error {
+                self.look_for_errors(id);
+            } else {
+                self.look();
+            }
+            if self.forget_if_closed(id) {
+                return Send::Kernel;
+            }
+            return self.send_now(id, message, more);
+        }
+        if socket.shadow_has_error || socket.is_corked {
+            return self.send_now(id, message, more);
+        }
+        let endpoint = accelerated.endpoint;
+        match engine.send(now, endpoint, message) {
+            Sent::Queued => {
+                socket.slot.count_sent(message.payload.len());
+                if !more && self.leaving.kicks(now.ticks) {
+                    self.kick();
+                    self.leaving.run.kick_took(now.ticks, || self.host.ticks());
+                }
+                if look == LookAroundSend::After && !more {
+                    self.look_after_send();
+                }
+                self.page.count(Counter::CallsServed, 1);
+                self.raise_sendable(id);
+                Send::Done
+            }
+            other => self.send_again(id, message, more, other),
+        }
+    }
+
+    /// After a look: the socket may have an error, which the kernel tells, or be the kernel's by now.
+    fn send_now(&mut self, id: SocketId, message: &Message<'_>, more: bool) -> Send {
+        let now = self.time();
+        let Some((socket, engine)) = self.with_engine(id) else { return Send::Kernel };
+        if let Some(sent) = socket.send_aside(message) {
+            self.flush();
+            if sent == Send::Kernel {
+                self.handed_at(id, HandedCall::ShadowReady);
+            }
+            return sent;
+        }
+        let Service::Accelerated(accelerated) = &socket.service else { return Send::Kernel };
+        let sent = engine.send(now, accelerated.endpoint, message);
+        if sent == Sent::Queued {
+            return self.sent_now(id, message, more);
+        }
+        self.send_again(id, message, more, sent)
+    }
+
+    fn sent_now(&mut self, id: SocketId, message: &Message<'_>, more: bool) -> Send {
+        if let Some(socket) = self.get_mut(id) {
+            socket.slot.count_sent(message.payload.len());
+        }
+        if !more {
+            self.kick();
+        }
+        self.page.count(Counter::CallsServed, 1);
+        self.raise_sendable(id);
+        Send::Done
+    }
+
+    /// The port was full, or the stack could not: once more after a kick, else the kernel.
+    #[cold]
+    fn send_again(&mut self, id: SocketId, message: &Message<'_>, more: bool, first: Sent) -> Send {
+        // What was queued before goes first.
+        self.flush();
+        let now = self.time();
+        let Some((socket, engine)) = self.with_engine(id) else { return Send::Kernel };
+        let Service::Accelerated(accelerated) = &socket.service else { return Send::Kernel };
+        if first == Sent::Full && engine.send(now, accelerated.endpoint, message) == Sent::Queued {
+            return self.sent_now(id, message, more);
+        }
+        socket.slot.count(SocketCounter::SentByShadow);
+        socket.slot.count(SocketCounter::CallsHanded);
+        self.page.count_handed(match first {
+            Sent::Kernel(reason) => Handed::ByStack(reason),
+            Sent::Queued | Sent::Full => Handed::ByLibrary(HandedCall::NotReady),
+        });
+        Send::Kernel
+    }
+
+    #[cold]
+    fn send_undecided(&mut self, id: SocketId, message: &Message<'_>, more: bool) -> Send {
+        if self.claims_to_send {
+            self.claim(id, Reason::ReadByChild);
+        }
+        let Some(socket) = self.get_mut(id) else { return Send::Kernel };
+        if !matches!(socket.service, Service::Open) {
+            return if self.is_refused(id) { Send::Refused } else { Send::Kernel };
+        }
+        if let Some(sent) = socket.send_aside(message) {
+            return sent;
+        }
+        // A send that the kernel would refuse decides nothing.
+        let Some(remote) = message.to.or(socket.remote).filter(|to| to.port() != 0) else { return Send::Kernel };
+        if matches!(socket.family, nearwire_stack::Family::V4) && remote.is_ipv6() {
+            return Send::Kernel;
+        }
+        self.settle(id, Some(remote));
+        if self.is_refused(id) {
+            return Send::Refused;
+        }
+        self.send_now(id, message, more)
+    }
+
+    /// A frame has left, so there is room again (`sock_def_write_space`): edge-triggered registrations tell of it.
+    #[inline]
+    fn raise_sendable(&mut self, id: SocketId) {
+        if self.sets.raise(id, Events::SENDABLE) {
+            self.sleepers.wake_for(id);
+        }
+    }
+
+    /// The original call has sent a datagram of the socket: there is room again as well.
+    pub fn sent_by_kernel(&mut self, number: i32) {
+        if let Some(id) = self.find(number) {
+            self.raise_sendable(id);
+        }
+    }
+
+    /// Has the kernel send what is queued, now or when nobody is kept out ([`AfterSend`]).
+    #[inline]
+    pub fn kick(&mut self) {
+        if !self.leaving.is_shared {
+            return self.flush();
+        }
+        self.leaving.kick = self.engine().and_then(Engine::flush_but_one);
+        self.leaving.run.kicked();
+    }
+
+    /// What comes by the kernel is looked for while the datagram is on its way.
+    #[inline]
+    fn look_after_send(&mut self) {
+        if self.leaving.is_shared {
+            self.leaving.looks = true;
+        } else {
+            self.look();
+        }
+    }
+
+    /// Who makes the sends that follow.
+    #[inline]
+    pub fn set_sender(&mut self, sender: Sender) {
+        let tx_queue = match sender {
+            Sender::Alone if !self.leaving.is_shared => return,
+            Sender::Alone => 0,
+            Sender::OneOf(thread) => self.leaving.tx_queue_of(thread),
+        };
+        self.leaving.is_shared = sender != Sender::Alone;
+        if let Some(engine) = self.engine() {
+            engine.set_tx_queue(tx_queue);
+        }
+    }
+
+    /// What the sends since the last question left to be done.
+    #[inline]
+    pub fn take_after_send(&mut self) -> Option<AfterSend<H>> {
+        let unkept = self.leaving.run.take_unkept();
+        if !self.leaving.is_shared && unkept.is_none() {
+            return None;
+        }
+        let (kick, looks) = (self.leaving.kick.take(), std::mem::take(&mut self.leaving.looks));
+        Some(AfterSend { kick, looks, unkept })
+    }
+
+    /// Takes note of what came of a kick.
+    #[cold]
+    pub fn kicked(&mut self, done: EngineKicked<H::Port>) {
+        if let Some(engine) = self.engine() {
+            engine.kicked(done);
+        }
+    }
+
+    /// Has the kernel send what was queued with `more`, or is held.
+    #[inline]
+    pub fn flush(&mut self) {
+        if let Some(engine) = self.engine() {
+            engine.flush();
+        }
+        self.leaving.run.kicked();
+    }
+
+    /// The program makes a call that is no send: what is held of those before goes first.
+    #[inline]
+    pub fn end_send_run(&mut self) {
+        if self.leaving.run.end() {
+            self.flush();
+        }
+    }
+
+    /// How long datagrams may be held.
+    #[must_use]
+    pub const fn send_coalescing(&self) -> Duration {
+        self.config.send_coalescing
+    }
+
+    /// Nobody can see to what is held: every datagram leaves at once from now on.
+    pub fn stop_coalescing(&mut self) {
+        self.flush();
+        self.leaving.run = SendRun::new(false);
+    }
+}
+
+impl UdpSocket {
+    /// What stands in the way of a send past the kernel: an error to be told first, or a datagram that the kernel gathers.
+    fn send_aside(&mut self, message: &Message<'_>) -> Option<Send> {
+        if self.is_corked {
+            // This send ends it, unless it is refused for its length.
+            self.is_corked = message.payload.len() > DATAGRAM_BYTES_MOST;
+            return Some(Send::Kernel);
+        }
+        if !self.shadow_has_error {
+            return None;
+        }
+        let error = std::mem::take(&mut self.pending_error);
+        if error != 0 {
+            return Some(Send::Failed(error));
+        }
+        // Told already, it is seen no more: a program that only sends would go by the kernel for ever.
+        self.look_at_shadow();
+        self.shadow_has_error.then_some(Send::Kernel)
+    }
+}

@@ -1,0 +1,59 @@
+//! By which interfaces traffic of a socket goes, and which packets it wants.
+
+use std::net::IpAddr;
+
+use nearwire_frames::steering::{FlowFilter, Transport};
+use nearwire_stack::{EndpointId, Family, UdpOptions};
+
+use crate::engine::Engine;
+use crate::host::Host;
+use crate::udp_socket::{Accelerated, Service, UdpSocket};
+
+/// What says by which interfaces traffic of an accelerated socket goes: local address, peer, device.
+pub(crate) fn reach(socket: &UdpSocket) -> Option<(IpAddr, Option<IpAddr>, Option<u32>)> {
+    let Service::Accelerated(Accelerated { first_remote, .. }) = &socket.service else { return None };
+    let connected = socket.remote.filter(|_| socket.is_connected).map(|remote| remote.ip().to_canonical());
+    let device = socket.kept().and_then(|kept| kept.options.device);
+    Some((socket.local?.ip().to_canonical(), connected.or(*first_remote), device))
+}
+
+/// Options as the stack wants them: IP_MULTICAST_IF names an interface by an address of it.
+pub(crate) fn complete<H: Host>(options: UdpOptions, engine: &Engine<H>) -> UdpOptions {
+    let Some(mut interface) = options.multicast_interface else { return options };
+    if interface.ifindex == 0 {
+        interface.ifindex = interface.source.and_then(|source| engine.interface_with(source)).unwrap_or(0);
+    }
+    UdpOptions { multicast_interface: Some(interface).filter(|interface| interface.ifindex != 0), ..options }
+}
+
+pub(crate) fn is_local<H: Host>(engine: &Engine<H>, address: IpAddr) -> bool {
+    let address = address.to_canonical();
+    address.is_loopback() || engine.interface_with(address).is_some()
+}
+
+/// The packets that an endpoint wants: to its own address, or to all of this host, and to its groups. Broadcasts stay with
+/// the kernel: they are for other programs too. So are groups, and a copy that the kernel would make is one we cannot: where
+/// another process may have the port too, the kernel serves the socket (`sharing.rs`).
+pub(super) fn flows_of<H: Host>(socket: &UdpSocket, engine: &Engine<H>, endpoint: EndpointId) -> Vec<FlowFilter> {
+    let Some(local) = engine.stack_ref().udp_local(endpoint) else { return Vec::new() };
+    let flow = |address: IpAddr| FlowFilter { transport: Transport::Udp, address, port: local.port() };
+    let bound = local.ip().to_canonical();
+    let v6_only = socket.kept().is_some_and(|kept| kept.options.v6_only);
+    let takes = |address: &IpAddr| match socket.family {
+        Family::V4 => address.is_ipv4(),
+        Family::V6 => address.is_ipv6() || !v6_only,
+    };
+    let mut flows: Vec<FlowFilter> = if bound.is_unspecified() {
+        engine.own_addresses().filter(takes).map(flow).collect()
+    } else if engine.interface_with(bound).is_some() {
+        vec![flow(bound)]
+    } else {
+        // A group, or an address that was removed.
+        Vec::new()
+    };
+    let groups = socket.memberships.iter().map(|joined| joined.group);
+    flows.extend(groups.filter(|group| bound.is_unspecified() || bound == *group).map(flow));
+    flows.sort_unstable();
+    flows.dedup();
+    flows
+}

@@ -1,0 +1,147 @@
+//! Sockets are asked for whether others may have their ports.
+
+use super::udp_table::bound_to;
+use super::{
+    Asked, Asking, FIRST_INTERVAL, FRESH, LAST_INTERVAL, SINGLE_QUESTIONS, SLEEPING_INTERVAL, Sharing, SharingAnswer,
+    SharingQuestion, but,
+};
+use crate::engines::Wish;
+use crate::host::Host;
+use crate::id::SocketId;
+use crate::reason::Reason;
+use crate::shadow::{self, Kept};
+use crate::sockets::Sockets;
+use crate::udp_socket::Service;
+
+impl<H: Host> Sockets<H> {
+    /// Whether a socket may be accelerated as far as others on its port are concerned.
+    pub(crate) fn ask_sharing(&mut self, id: SocketId) -> Result<(), Reason> {
+        let Some(socket) = self.get(id) else { return Ok(()) };
+        let may_share = socket
+            .kept()
+            .is_some_and(|kept| kept.options.reuse_address || kept.options.reuse_port || kept.options.device.is_some());
+        let inode = socket.own_inode;
+        let Ok(local) = shadow::local_address(socket.shadow) else { return Ok(()) };
+        if !may_share || local.port() == 0 {
+            return Ok(());
+        }
+        let now = self.time();
+        if !self.sharing.knows(now, local.port()) {
+            self.read_foreign(Some(local.port()));
+        }
+        let is_beside_kernel = self.own_inodes.is_beside_kernel(inode, local);
+        if is_beside_kernel || self.sharing.has_another(local) {
+            return Err(Reason::SharedPort);
+        }
+        if !self.sharing.sockets.contains(&id) {
+            self.sharing.sockets.push(id);
+        }
+        self.sharing.interval = FIRST_INTERVAL;
+        Ok(())
+    }
+
+    /// Reads the table again when that is due, and gives sockets that share their port by now to the kernel.
+    #[inline]
+    pub(crate) fn follow_sharing(&mut self, sleeps: bool) {
+        if !self.sharing.sockets.is_empty() {
+            if self.sharing.followed_changes != self.own_inodes.changes() {
+                self.give_up_shared();
+            }
+            self.want_sharing(sleeps);
+        }
+    }
+
+    /// The kernel serves a socket from now on: so it does all others that it shares its port with.
+    #[cold]
+    pub(crate) fn follow_kernel_service(&mut self, id: SocketId) {
+        let Some(socket) = self.get(id) else { return };
+        let Service::Kernel(why) = &socket.service else { return };
+        // What such a socket gets passes no interface.
+        if matches!(why.reason, Reason::Loopback | Reason::PeerOnThisHost) {
+            return;
+        }
+        let Ok(local) = shadow::local_address(socket.shadow) else { return };
+        let options = Kept::read(socket.shadow, socket.family).options;
+        let may_share = options.reuse_address || options.reuse_port || options.device.is_some();
+        if may_share && local.port() != 0 && !local.ip().is_loopback() {
+            self.own_inodes.served_by_kernel(socket.own_inode, local);
+            self.give_up_shared();
+        }
+    }
+
+    /// Gives accelerated sockets to the kernel that share their port with one that it serves.
+    fn give_up_shared(&mut self) {
+        // Each that is given up calls this again, and is seen to by the loop below.
+        if std::mem::replace(&mut self.sharing.is_following, true) {
+            return;
+        }
+        while self.sharing.followed_changes != self.own_inodes.changes() {
+            self.sharing.followed_changes = self.own_inodes.changes();
+            self.ask_all_sharing();
+        }
+        self.sharing.is_following = false;
+    }
+
+    fn ask_all_sharing(&mut self) {
+        for id in std::mem::take(&mut self.sharing.sockets) {
+            if self.get(id).is_some_and(crate::udp_socket::UdpSocket::is_accelerated)
+                && let Err(reason) = self.ask_sharing(id)
+            {
+                self.hand_over(id, reason);
+            }
+        }
+    }
+
+    /// Wishes for the table where it is time to read it again.
+    #[cold]
+    fn want_sharing(&mut self, sleeps: bool) {
+        let now = self.time();
+        let interval = if sleeps { self.sharing.interval.min(SLEEPING_INTERVAL) } else { self.sharing.interval };
+        let Sharing { read_last_ns, asked_last_ns, .. } = &self.sharing;
+        let is_due = [read_last_ns, asked_last_ns].into_iter().flatten().all(|last_ns| now.since(*last_ns) >= interval);
+        if is_due && self.wish == Wish::Nothing {
+            self.wish = Wish::AskSharing;
+        }
+    }
+
+    /// What is to be asked for [`Wish::AskSharing`], when nobody is kept out.
+    pub fn take_sharing_question(&mut self) -> Option<SharingQuestion> {
+        let ids = self.sharing.sockets.iter().filter_map(|id| self.get(*id));
+        let locals = ids.filter_map(|socket| shadow::local_address(socket.shadow).ok());
+        let mut ports: Vec<_> = locals.map(|local| local.port()).collect();
+        ports.sort_unstable();
+        ports.dedup();
+        if ports.is_empty() {
+            return None;
+        }
+        self.sharing.asked_last_ns = Some(self.time().monotonic_ns());
+        let asked = if ports.len() > SINGLE_QUESTIONS as usize { Asked::All } else { Asked::OfPorts(ports) };
+        let asking = Asking::begin(&self.own_inodes);
+        Some(SharingQuestion { asked, asking })
+    }
+
+    /// Gives accelerated sockets to the kernel that others have the ports of.
+    pub fn sharing_answered(&mut self, answer: SharingAnswer) {
+        let SharingAnswer { question: SharingQuestion { asked, asking }, bound } = answer;
+        self.sharing.foreign = but(&asking.own_meanwhile(), bound);
+        self.sharing.asked = asked;
+        self.sharing.read_last_ns = Some(self.time().monotonic_ns());
+        let next_interval = (self.sharing.interval * 2).min(LAST_INTERVAL);
+        self.ask_all_sharing();
+        self.sharing.interval = next_interval;
+        self.sharing.read_last_ns = Some(self.time().monotonic_ns());
+    }
+
+    /// Reads which sockets there are that are not followed in this process: of a port, unless many were asked for lately.
+    fn read_foreign(&mut self, port: Option<u16>) {
+        let now = self.time();
+        let Sharing { read_last_ns, singles, .. } = &mut self.sharing;
+        let is_in_a_row = read_last_ns.is_some_and(|read_last_ns| now.since(read_last_ns) <= FRESH);
+        *singles = if is_in_a_row { *singles + 1 } else { 0 };
+        let port = port.filter(|_| *singles < SINGLE_QUESTIONS);
+        let own = self.own_inodes.all();
+        self.sharing.foreign = but(&own, bound_to(port));
+        self.sharing.asked = port.map_or(Asked::All, |port| Asked::OfPorts(vec![port]));
+        self.sharing.read_last_ns = Some(self.time().monotonic_ns());
+    }
+}

@@ -1,0 +1,68 @@
+//! Programs with an engine each on one segment in memory that loses, repeats and reorders frames, in virtual time: what each
+//! socket got, held against what was sent.
+//!
+//! Every datagram has a number. It is delivered to the socket that it was sent to, whole, and as often as the wire brought it;
+//! or the wire lost it, or the socket had no room, which its counter says. All that is random follows from one seed, which a
+//! failure prints: `NEARWIRE_SIMULATION_SEED=N cargo test -p nearwire-socket --test simulation` runs that one again.
+//! `NEARWIRE_SIMULATION_SEEDS=N` runs so many.
+//!
+//! Shadows are real sockets of the kernel, bound to addresses that this host does not have (`IP_FREEBIND`), so that the kernel has
+//! no packet for them. No privilege is needed.
+#![allow(clippy::unwrap_used, reason = "what these functions do is test")]
+
+mod machine;
+mod program;
+mod random;
+mod segment;
+mod world;
+
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+
+use segment::Faults;
+use world::{Plan, World};
+
+const SEEDS: u64 = 12;
+
+/// Runs a plan with each seed, and says which one failed.
+fn run(plan: Plan) {
+    let chosen = |name: &str| Some(std::env::var(name).ok()?.parse::<u64>().expect("a number"));
+    let seeds = match chosen("NEARWIRE_SIMULATION_SEED") {
+        Some(seed) => seed..seed + 1,
+        None => 1..chosen("NEARWIRE_SIMULATION_SEEDS").unwrap_or(SEEDS) + 1,
+    };
+    for seed in seeds {
+        let outcome = catch_unwind(AssertUnwindSafe(|| World::new(plan, seed).run()));
+        if let Err(panic) = outcome {
+            println!("NEARWIRE_SIMULATION_SEED={seed} runs this again");
+            resume_unwind(panic);
+        }
+    }
+}
+
+/// One in so many frames.
+const FAULTY: Faults = Faults { lost_one_in: 50, doubled_one_in: 40, late_one_in: 10 };
+
+#[test]
+fn two_programs_on_a_wire_without_faults_get_every_datagram_once() {
+    run(Plan { programs: 2, sockets: 4, steps: 20_000, faults: Faults::NONE, ..Plan::default() });
+}
+
+#[test]
+fn programs_on_a_faulty_wire_get_what_it_brings() {
+    run(Plan { programs: 4, sockets: 6, steps: 20_000, faults: FAULTY, ..Plan::default() });
+}
+
+#[test]
+fn readers_that_are_too_slow_lose_what_their_buffers_had_no_room_for_and_nothing_else() {
+    run(Plan { programs: 2, sockets: 2, steps: 60_000, sends_per_read: 60, faults: FAULTY, ..Plan::default() });
+}
+
+#[test]
+fn sockets_that_come_and_go_get_nothing_of_one_another() {
+    run(Plan { programs: 3, sockets: 8, steps: 20_000, closes_one_in: 40, faults: FAULTY, ..Plan::default() });
+}
+
+#[test]
+fn links_that_go_down_and_come_up_lose_no_datagram_that_had_arrived() {
+    run(Plan { programs: 3, sockets: 4, steps: 20_000, flaps_one_in: 500, faults: FAULTY, ..Plan::default() });
+}
