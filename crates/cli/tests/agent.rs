@@ -19,6 +19,8 @@ use common::NEARWIRE;
 
 const BACKGROUND: [&str; 4] = ["agent", "--background", "--linger", "500ms"];
 const MOST_RSS_KIB: u64 = 16 * 1024;
+/// Standard streams, the name, an epoll set, messages about closed sockets and about links, and one program.
+const DESCRIPTORS: usize = 8;
 
 fn namespace() -> Option<Namespace> {
     common::may_run().then(|| Namespace::new().unwrap())
@@ -152,7 +154,7 @@ fn agent_that_waits_takes_no_cpu_and_little_memory_and_keeps_no_descriptor() {
     let Some(namespace) = namespace() else { return };
     let client = connected(&namespace);
     let pid = agent(&namespace);
-    wait_until("the look at it is over", || descriptors(pid) == 7);
+    wait_until("the look at it is over", || descriptors(pid) == DESCRIPTORS);
     for _ in 0..50 {
         let wrong = inside(&namespace, || Connection::open().unwrap());
         let hello = Request::Hello { version: VERSION, name: ProgramName::cut("wrong") }.to_bytes(1);
@@ -160,7 +162,7 @@ fn agent_that_waits_takes_no_cpu_and_little_memory_and_keeps_no_descriptor() {
             (fs::File::open("/dev/null").unwrap(), std::net::TcpListener::bind("127.0.0.1:0").unwrap());
         wrong.send(&hello, &[file.as_fd(), socket.as_fd()]).unwrap();
     }
-    wait_until("what wrong programs sent is closed", || descriptors(pid) == 7);
+    wait_until("what wrong programs sent is closed", || descriptors(pid) == DESCRIPTORS);
     let switches = || ["voluntary_ctxt_switches:", "nonvoluntary_ctxt_switches:"].map(|name| status_number(pid, name));
     std::thread::sleep(Duration::from_millis(200));
     let before = switches();
