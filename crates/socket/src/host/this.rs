@@ -105,9 +105,10 @@ fn open_port(facts: &InterfaceFacts, mode: Mode, engines_most: u32) -> Result<Xd
         if !allowed(&candidate.config) {
             continue;
         }
-        let open = |fill_frames| XdpPort::open(&sized(candidate.config.clone(), facts, fill_frames, engines_most));
-        let opened = match open(FILL_FRAMES) {
-            Err(PortError::MemoryLimit { .. }) => open(FILL_FRAMES_LOCKED),
+        let open = |fill_frames, shares| XdpPort::open(&sized(candidate.config.clone(), facts, fill_frames, shares));
+        let opened = match open(FILL_FRAMES, engines_most) {
+            // Send buffers too, of as many engines as there are queues.
+            Err(PortError::MemoryLimit { .. }) => open(FILL_FRAMES_LOCKED, engines_most.min(facts.rx_queues)),
             opened => opened,
         };
         match opened {
@@ -123,7 +124,7 @@ pub(crate) fn try_port(facts: &InterfaceFacts, config: &Config) -> Result<String
     open_port(facts, config.mode, config.engines.unwrap_or(crate::ENGINES_MOST as u32)).map(|port| port.describe())
 }
 
-fn sized(config: XdpConfig, facts: &InterfaceFacts, fill_frames_most: u32, engines_most: u32) -> XdpConfig {
+fn sized(config: XdpConfig, facts: &InterfaceFacts, fill_frames_most: u32, shares: u32) -> XdpConfig {
     let config = config.with_buffers_for(facts);
     let queues = facts.rx_queues.max(1);
     let share = FILL_FRAMES_MOST / queues;
@@ -134,7 +135,7 @@ fn sized(config: XdpConfig, facts: &InterfaceFacts, fill_frames_most: u32, engin
         XdpMode::ZeroCopy => ring_frames(facts, config.mode, fill_frames),
         XdpMode::NativeCopy | XdpMode::Generic => fill_frames,
     };
-    let shares = engines_most.clamp(1, SHARES_OF_PORT);
+    let shares = shares.clamp(1, SHARES_OF_PORT);
     let others = shares - 1;
     XdpConfig {
         // All of them, as the device chooses. Where the way wants a socket of its own to send, the one of the last
