@@ -235,8 +235,8 @@ fn stream_read_with_pauses_arrives_whole_and_in_order() {
 fn ring_that_fills_while_its_frames_are_held_back_is_read_in_order() {
     /// More than rings and a receive buffer of the default size have room for, so that some are dropped.
     const DROPPING: u32 = 6000;
-    /// A little more than the rings of a queue have room for.
-    const FILLING: u32 = 4100;
+    /// A little more than the ring of the first engine has room for, where there may be others.
+    const FILLING: u32 = 2052;
     let Some(bed) = Bed::or_skip(1) else { return };
     for way in ["nonblock", "recvmmsg", "poll", "epoll-edge"] {
         for spin in SPINS {

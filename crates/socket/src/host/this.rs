@@ -17,6 +17,7 @@ use super::Host;
 use crate::config::{Config, Mode};
 use crate::kernel_tables::{KernelTables, PathErrors, TablesError};
 use crate::now::Clocks;
+use crate::wait::online_cpus;
 
 /// Buffers to receive into, each queue: what bursts may bring, for all sockets together, while the program does not call. The kernel gets
 /// what comes beyond, at its own price.
@@ -100,15 +101,17 @@ fn open_port(facts: &InterfaceFacts, mode: Mode, engines_most: u32) -> Result<Xd
         Mode::Native => config.mode != XdpMode::Generic,
         Mode::Generic => config.mode == XdpMode::Generic,
     };
+    // Each takes a part of what the rings hold and of the packet memory, and more threads than CPUs are not in one another's way.
+    let shares = engines_most.min(facts.rx_queues.max(online_cpus()));
     let mut refused = None;
     for candidate in candidates(facts, Side::Near, Steer::Filters) {
         if !allowed(&candidate.config) {
             continue;
         }
         let open = |fill_frames, shares| XdpPort::open(&sized(candidate.config.clone(), facts, fill_frames, shares));
-        let opened = match open(FILL_FRAMES, engines_most) {
+        let opened = match open(FILL_FRAMES, shares) {
             // Send buffers too, of as many engines as there are queues.
-            Err(PortError::MemoryLimit { .. }) => open(FILL_FRAMES_LOCKED, engines_most.min(facts.rx_queues)),
+            Err(PortError::MemoryLimit { .. }) => open(FILL_FRAMES_LOCKED, shares.min(facts.rx_queues)),
             opened => opened,
         };
         match opened {
