@@ -25,6 +25,7 @@ use super::queue::Queue;
 use super::receive::Receiver;
 use super::seats::{Seat, SeatUse};
 use super::share::{Number, Parts};
+use super::socket::ShareSocket;
 use super::umem::Umem;
 use super::{NO_MULTI_BUFFER, XdpFacts, XdpPort};
 use crate::PortError;
@@ -89,7 +90,7 @@ impl XdpPort {
             let no_memory = || io::Error::from(io::ErrorKind::NotFound);
             let memory = memory.ok_or_else(no_memory).and_then(|memory| memory.try_clone_to_owned());
             fds.push(memory.map_err(refused)?);
-            fds.push(socket.try_clone().map_err(refused)?);
+            fds.push(socket.socket.try_clone().map_err(refused)?);
         }
         let credit = self.receivers.first().and_then(Receiver::credit);
         let map = self.steering.as_ref().and_then(SteeringTable::credits);
@@ -194,13 +195,20 @@ impl Description {
         let why = if self.multi_buffer.is_some() { "" } else { NO_MULTI_BUFFER };
         let refused =
             |source: io::Error| PortError::refused("take a share that was handed over", &self.interface, source);
+        let memory = self.queues[tx_at].1.share_memory(area);
+        let map = |(at, socket)| {
+            let tx_slots = (at == tx_at).then(|| memory.ring_slots());
+            ShareSocket::map(socket, config.share_ring_slots, tx_slots)
+        };
+        // EBUSY before Linux 6.4, which maps no rings of a bound socket (`xsk_mmap`, net/xdp/xsk.c).
+        let sockets = sockets.into_iter().enumerate().map(map).collect::<io::Result<_>>().map_err(refused)?;
         let parts = Parts {
             number: Number::handed(self.number),
             ifindex: self.ifindex,
             sockets,
             queues,
             tx_at,
-            memory: self.queues[tx_at].1.share_memory(area),
+            memory,
             config,
             facts: XdpFacts {
                 zero_copy: self.zero_copy,

@@ -13,6 +13,7 @@ use std::io;
 use std::ops::Deref;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::ptr::NonNull;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering, fence};
 
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
@@ -26,6 +27,11 @@ struct Mapping {
     start: NonNull<u8>,
     len_bytes: usize,
 }
+
+// SAFETY: an address range that belongs to no thread; it is used to unmap it, by whoever is last.
+unsafe impl Send for Mapping {}
+// SAFETY: as for `Send`: nothing is read or written by a shared reference.
+unsafe impl Sync for Mapping {}
 
 impl Drop for Mapping {
     fn drop(&mut self) {
@@ -64,12 +70,15 @@ impl<'a> RingSpec<'a> {
     }
 }
 
+/// One mapping of a ring, which several rings of this process can look at.
+#[derive(Debug)]
 struct Parts<T> {
     producer: Word,
     consumer: Word,
     flags: Word,
     descriptors: NonNull<T>,
-    mapping: Mapping,
+    slots: u32,
+    mapping: Arc<Mapping>,
 }
 
 impl<T> Parts<T> {
@@ -80,7 +89,7 @@ impl<T> Parts<T> {
         // SAFETY: a new mapping at an address the kernel chooses; the kernel checks the length against the ring.
         let start = unsafe { mmap(std::ptr::null_mut(), len_bytes, protection, flags, spec.socket, spec.page_offset) }?;
         let start = NonNull::new(start.cast::<u8>()).ok_or_else(|| io::Error::other("mmap returned address 0"))?;
-        let mapping = Mapping { start, len_bytes };
+        let mapping = Arc::new(Mapping { start, len_bytes });
         super::umem::not_for_children(start, len_bytes);
         let flags_at = spec.offsets.flags.ok_or_else(|| {
             io::Error::new(io::ErrorKind::Unsupported, "this kernel's rings have no flags (before Linux 5.4)")
@@ -91,8 +100,20 @@ impl<T> Parts<T> {
             flags: word(start, flags_at),
             // SAFETY: the kernel's offset of the descriptors is within the mapping, which is as long as they need.
             descriptors: unsafe { start.add(spec.offsets.desc as usize) }.cast(),
+            slots: spec.slots,
             mapping,
         })
+    }
+
+    fn again(&self) -> Parts<T> {
+        Parts {
+            producer: Word(self.producer.0),
+            consumer: Word(self.consumer.0),
+            flags: Word(self.flags.0),
+            descriptors: self.descriptors,
+            slots: self.slots,
+            mapping: Arc::clone(&self.mapping),
+        }
     }
 }
 
@@ -124,7 +145,7 @@ pub(super) struct ProducerRing<T> {
     index: ProducerIndex<Word>,
     flags: FlagsWord,
     descriptors: NonNull<T>,
-    _mapping: Mapping,
+    parts: Parts<T>,
 }
 
 // SAFETY: the mapping belongs to no thread, and all access goes through `&mut self`.
@@ -132,13 +153,21 @@ unsafe impl<T: Send> Send for ProducerRing<T> {}
 
 impl<T: Copy> ProducerRing<T> {
     pub(super) fn map(spec: &RingSpec<'_>) -> io::Result<ProducerRing<T>> {
-        let parts = Parts::map(spec)?;
-        Ok(ProducerRing {
-            index: ProducerIndex::new(parts.producer, parts.consumer, spec.slots),
-            flags: FlagsWord(parts.flags),
-            descriptors: parts.descriptors,
-            _mapping: parts.mapping,
-        })
+        Ok(ProducerRing::of(Parts::map(spec)?))
+    }
+
+    fn of(parts: Parts<T>) -> ProducerRing<T> {
+        let Parts { producer, consumer, flags, .. } = parts.again();
+        let index = ProducerIndex::new(producer, consumer, parts.slots);
+        ProducerRing { index, flags: FlagsWord(flags), descriptors: parts.descriptors, parts }
+    }
+
+    /// The same ring for somebody else in this process, as it is now. Kernels before 6.4 map no rings of a socket that is bound
+    /// (`xsk_mmap`, net/xdp/xsk.c). One of the two may be used at a time; the other one [resumes](ProducerRing::resume) then.
+    pub(super) fn another(&self) -> ProducerRing<T> {
+        let mut ring = ProducerRing::of(self.parts.again());
+        ring.resume();
+        ring
     }
 
     /// Writes a descriptor; the kernel sees it after [`ProducerRing::submit`]. `false`: the ring is full.
@@ -217,7 +246,7 @@ impl<T: Copy> ProducerRing<T> {
 pub(super) struct ConsumerRing<T> {
     index: ConsumerIndex<Word>,
     descriptors: NonNull<T>,
-    _mapping: Mapping,
+    parts: Parts<T>,
 }
 
 // SAFETY: as for `ProducerRing`.
@@ -225,12 +254,20 @@ unsafe impl<T: Send> Send for ConsumerRing<T> {}
 
 impl<T: Copy> ConsumerRing<T> {
     pub(super) fn map(spec: &RingSpec<'_>) -> io::Result<ConsumerRing<T>> {
-        let parts = Parts::map(spec)?;
-        Ok(ConsumerRing {
-            index: ConsumerIndex::new(parts.producer, parts.consumer, spec.slots),
-            descriptors: parts.descriptors,
-            _mapping: parts.mapping,
-        })
+        Ok(ConsumerRing::of(Parts::map(spec)?))
+    }
+
+    fn of(parts: Parts<T>) -> ConsumerRing<T> {
+        let Parts { producer, consumer, .. } = parts.again();
+        let index = ConsumerIndex::new(producer, consumer, parts.slots);
+        ConsumerRing { index, descriptors: parts.descriptors, parts }
+    }
+
+    /// As [`ProducerRing::another`].
+    pub(super) fn another(&self) -> ConsumerRing<T> {
+        let mut ring = ConsumerRing::of(self.parts.again());
+        ring.resume();
+        ring
     }
 
     /// Goes on from the consumer index that whoever had the ring before left.

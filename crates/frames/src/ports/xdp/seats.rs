@@ -14,22 +14,17 @@
 //! A CPU that found the socket in the map just before it was taken out may put a frame into a ring later, which is looked for some time.
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::Arc;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
-
-use rustix::net::sockopt::xdp_mmap_offsets;
-use rustix::net::xdp::XdpDesc;
 
 use super::XdpPort;
 use super::division::place_of_share;
 use super::queue::Queue;
 use super::receive::Receiver;
-use super::rings::{ConsumerRing, ProducerRing};
 use super::send::{KICKS_MOST, SendMemory, Took, kick};
 use super::share::{Entries, Number};
-use super::socket::{OpenAnother, map_rx, map_tx};
+use super::socket::{OpenAnother, ShareSocket};
 use crate::PortError;
 use crate::ports::limits;
 
@@ -52,11 +47,8 @@ pub(super) enum SeatUse {
 /// The sockets of one share.
 #[derive(Debug)]
 pub(super) struct Seat {
-    // Rings before sockets: what points into a thing goes before the thing.
-    rx: Vec<ConsumerRing<XdpDesc>>,
-    tx: ProducerRing<XdpDesc>,
     pub(super) number: u32,
-    pub(super) sockets: Vec<Arc<OwnedFd>>,
+    pub(super) sockets: Vec<ShareSocket>,
     /// The receive queue on which it sends.
     pub(super) tx_at: usize,
     pub(super) memory: SendMemory,
@@ -65,14 +57,14 @@ pub(super) struct Seat {
 
 impl Seat {
     pub(super) fn fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        self.sockets.iter().map(AsFd::as_fd)
+        self.sockets.iter().map(|of_queue| of_queue.socket.as_fd())
     }
 
     /// Marks what lies in an RX ring as taken by the share, and takes all that is marked so back.
     fn take_back_received(&mut self, at: usize, queue: &Queue) -> io::Result<()> {
         let busy = || io::Error::from_raw_os_error(libc::EBUSY);
         let mut fill = queue.fill_from(self.number, 0).ok_or_else(busy)?;
-        let (control, rx) = (queue.control(), &mut self.rx[at]);
+        let (control, rx) = (queue.control(), &mut self.sockets[at].rx);
         let within = u64::from(control.layout().frame_size_bytes - 1);
         rx.resume();
         while let Some(descriptor) = rx.pop() {
@@ -92,17 +84,18 @@ impl Seat {
         let busy = || io::Error::from_raw_os_error(libc::EBUSY);
         let mut completions = queue.completions_from(self.number, 0).ok_or_else(busy)?;
         let pushed = queue.control().pushed(self.memory.sender);
-        let shown = self.tx.resume();
+        let ShareSocket { tx: Some(tx), socket, .. } = &mut self.sockets[self.tx_at] else { return Ok(()) };
+        let shown = tx.resume();
         let unseen = pushed.load(Ordering::Relaxed).wrapping_sub(shown);
         for count in 0..unseen.min(self.memory.ring_slots()) {
-            queue.control().set_holder_at(self.tx.pushed(shown.wrapping_add(count)).addr, 0);
+            queue.control().set_holder_at(tx.pushed(shown.wrapping_add(count)).addr, 0);
         }
         pushed.store(shown, Ordering::Relaxed);
         completions.drain();
         drop(completions);
         for _ in 0..KICKS_MOST {
             // Refused where the interface is down: the next share's kick sends it.
-            if self.tx.unconsumed() == 0 || matches!(kick(&self.sockets[self.tx_at]), Ok(Took::All) | Err(_)) {
+            if tx.unconsumed() == 0 || matches!(kick(socket), Ok(Took::All) | Err(_)) {
                 break;
             }
         }
@@ -138,25 +131,14 @@ impl XdpPort {
 
     fn open_seat(&self, number: u32) -> Result<Seat, PortError> {
         let (config, ifindex) = (&self.config, self.ifindex);
-        let mapped =
-            |source: io::Error| PortError::refused("map the AF_XDP rings of a share", &config.interface, source);
         let (tx_at, area) = place_of_share(number, config.rx_queues.len() as u32);
         let memory = self.divisions[tx_at].share_memory(area);
-        let (mut rx, mut sockets, mut tx) = (Vec::new(), Vec::new(), None);
-        for (at, queue) in self.shared_queues().enumerate() {
+        let open = |(at, queue): (usize, SharedQueue<'_>)| {
             let tx_slots = (at == tx_at).then(|| memory.ring_slots());
-            let socket =
-                OpenAnother { config, ifindex, queue: queue.number, tx_slots }.open(queue.receiver.socket())?;
-            let offsets = xdp_mmap_offsets(&*socket).map_err(|errno| mapped(errno.into()))?;
-            rx.push(map_rx(&socket, &offsets, config.share_ring_slots).map_err(mapped)?);
-            if let Some(slots) = tx_slots {
-                tx = Some(map_tx(&socket, &offsets, slots).map_err(mapped)?);
-            }
-            sockets.push(socket);
-        }
-        let no_queue = || limits::is_no_share("share a queue", &config.interface);
-        let tx = tx.ok_or_else(no_queue)?;
-        Ok(Seat { rx, tx, number, sockets, tx_at, memory, used: SeatUse::Nobody })
+            OpenAnother { config, ifindex, queue: queue.number, tx_slots }.open(queue.receiver.socket())
+        };
+        let sockets = self.shared_queues().enumerate().map(open).collect::<Result<_, _>>()?;
+        Ok(Seat { number, sockets, tx_at, memory, used: SeatUse::Nobody })
     }
 
     /// Takes back what a share has that uses its seat no more.
@@ -226,9 +208,9 @@ impl XdpPort {
 
 impl Seat {
     fn has_frames(&mut self) -> bool {
-        self.rx.iter_mut().any(|rx| {
-            rx.resume();
-            rx.has_next()
+        self.sockets.iter_mut().any(|of_queue| {
+            of_queue.rx.resume();
+            of_queue.rx.has_next()
         })
     }
 }

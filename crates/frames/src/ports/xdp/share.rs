@@ -32,7 +32,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use nearwire_sys::bpf::Map;
-use rustix::net::sockopt::xdp_mmap_offsets;
 
 use super::fill::{Fill, SharedFill};
 use super::hold::Hold;
@@ -41,7 +40,7 @@ use super::queue::Queue;
 use super::receive::Receiver;
 use super::seats::SeatUse;
 use super::send::{SendMemory, Sender};
-use super::socket::{map_rx, map_tx};
+use super::socket::ShareSocket;
 use super::{Times, XdpConfig, XdpFacts, XdpMode, XdpPort};
 use crate::PortError;
 use crate::ports::limits::{self, FrameLimits};
@@ -212,7 +211,7 @@ impl XdpPort {
         let parts = Parts {
             number,
             ifindex,
-            sockets: seat.sockets.clone(),
+            sockets: seat.sockets.iter().map(ShareSocket::another).collect(),
             queues,
             tx_at: seat.tx_at,
             memory: seat.memory,
@@ -247,7 +246,7 @@ impl XdpPort {
         let mut entries = Entries { sockets, places: Vec::new() };
         for seat in self.seats.iter().filter(|seat| seat.number == number) {
             for (&queue, socket) in self.config.rx_queues.iter().zip(&seat.sockets) {
-                entries.enter(self.config.place_of(queue, number), socket).map_err(refused)?;
+                entries.enter(self.config.place_of(queue, number), &socket.socket).map_err(refused)?;
             }
         }
         Ok(entries)
@@ -303,7 +302,7 @@ impl XdpPort {
 pub(super) struct Parts {
     pub number: Number,
     pub ifindex: u32,
-    pub sockets: Vec<Arc<OwnedFd>>,
+    pub sockets: Vec<ShareSocket>,
     pub queues: Vec<Arc<Queue>>,
     pub tx_at: usize,
     pub memory: SendMemory,
@@ -321,14 +320,10 @@ impl Parts {
         let Parts { number, ifindex, tx_at, memory, mut config, facts, limits, multi_buffer, assembly_bytes, .. } =
             self;
         let interface = config.interface.clone();
-        let mapped = |source: io::Error| PortError::refused("map the AF_XDP rings of a share", &interface, source);
         config.tx_queue = config.rx_queues.get(tx_at).copied().unwrap_or(config.tx_queue);
         let (mut receivers, mut sender) = (Vec::with_capacity(self.queues.len()), None);
-        for (at, (socket, queue)) in self.sockets.into_iter().zip(self.queues).enumerate() {
-            let offsets = xdp_mmap_offsets(&*socket).map_err(|errno| mapped(errno.into()))?;
-            let rx = map_rx(&socket, &offsets, config.share_ring_slots).map_err(mapped)?;
-            if at == tx_at {
-                let tx = map_tx(&socket, &offsets, memory.ring_slots()).map_err(mapped)?;
+        for (ShareSocket { rx, tx, socket }, queue) in self.sockets.into_iter().zip(self.queues) {
+            if let Some(tx) = tx {
                 let copies = config.mode != XdpMode::ZeroCopy;
                 let (socket, queue) = (Arc::clone(&socket), Arc::clone(&queue));
                 sender = Some(Sender::new(socket, memory, tx, queue, number.get(), copies));

@@ -258,16 +258,49 @@ pub(super) struct OpenAnother<'a> {
 
 impl OpenAnother<'_> {
     /// Opens and binds it, over the memory of `first`, with an RX ring of its own. What the first was bound with holds for it too: the
-    /// kernel takes no flags.
-    pub(super) fn open(&self, first: BorrowedFd<'_>) -> Result<Arc<OwnedFd>, PortError> {
+    /// kernel takes no flags. The rings are mapped before it is bound, which all kernels do.
+    pub(super) fn open(&self, first: BorrowedFd<'_>) -> Result<ShareSocket, PortError> {
         let refused = |tried, source: io::Error| PortError::refused(tried, &self.config.interface, source);
         let socket = obtain(&Request::XdpSocket).map_err(|refusal| refused("open an AF_XDP socket", refusal.source))?;
         set_xdp_rx_ring_size(&socket, self.config.share_ring_slots)
             .and_then(|()| self.tx_slots.map_or(Ok(()), |slots| set_xdp_tx_ring_size(&socket, slots)))
             .map_err(|errno| refused("set AF_XDP ring sizes", errno.into()))?;
+        let mapped = ShareSocket::map(socket, self.config.share_ring_slots, self.tx_slots)
+            .map_err(|source| refused("map the AF_XDP rings of a share", source))?;
         let addr = SocketAddrXdp::new(SocketAddrXdpFlags::XDP_SHARED_UMEM, self.ifindex, self.queue);
-        bind(&socket, &SocketAddrXdpWithSharedUmem { addr, shared_umem_fd: first })
+        bind(&mapped.socket, &SocketAddrXdpWithSharedUmem { addr, shared_umem_fd: first })
             .map_err(|errno| refused("bind an AF_XDP socket that shares a queue", errno.into()))?;
-        Ok(Arc::new(socket))
+        Ok(mapped)
+    }
+}
+
+/// One socket of a share, with its rings.
+#[derive(Debug)]
+pub(super) struct ShareSocket {
+    // Rings before sockets: what points into a thing goes before the thing.
+    pub rx: ConsumerRing<XdpDesc>,
+    /// `None`: it does not send.
+    pub tx: Option<ProducerRing<XdpDesc>>,
+    pub socket: Arc<OwnedFd>,
+}
+
+impl ShareSocket {
+    /// Maps the rings of a socket, with so many slots. One that is bound needs Linux 6.4.
+    pub(super) fn map(
+        socket: impl Into<Arc<OwnedFd>>,
+        rx_slots: u32,
+        tx_slots: Option<u32>,
+    ) -> io::Result<ShareSocket> {
+        let socket = socket.into();
+        let offsets = xdp_mmap_offsets(&*socket)?;
+        let rx = map_rx(&socket, &offsets, rx_slots)?;
+        let tx = tx_slots.map(|slots| map_tx(&socket, &offsets, slots)).transpose()?;
+        Ok(ShareSocket { rx, tx, socket })
+    }
+
+    /// The same for the share that has it, in this process.
+    pub(super) fn another(&self) -> ShareSocket {
+        let tx = self.tx.as_ref().map(ProducerRing::another);
+        ShareSocket { rx: self.rx.another(), tx, socket: Arc::clone(&self.socket) }
     }
 }
