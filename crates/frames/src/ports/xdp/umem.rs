@@ -22,6 +22,7 @@ const PAGE_BYTES: usize = 4096;
 const CACHE_LINE_BYTES: usize = 64;
 /// Cache lines asked for at once: a core has ten to sixteen buffers for lines under way, and others need some.
 const PREFETCH_LINES: usize = 8;
+const READ_WRITE: ProtFlags = ProtFlags::READ.union(ProtFlags::WRITE);
 /// What keeps a file as long as it is.
 const LENGTH_SEALS: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW).union(SealFlags::SEAL);
 
@@ -62,7 +63,9 @@ impl Umem {
         let memory = memfd_create(c"nearwire-packets", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING | pages)?;
         ftruncate(&memory, file_bytes as u64)?;
         fcntl_add_seals(&memory, LENGTH_SEALS)?;
-        let umem = Umem::map(memory, layout, file_bytes)?;
+        let is_reserved = pages.contains(MemfdFlags::HUGETLB);
+        let map = if is_reserved { Umem::map_reserved } else { Umem::map };
+        let umem = map(memory, layout, file_bytes)?;
         if wants_huge {
             collapse(umem.base, file_bytes);
         }
@@ -90,7 +93,6 @@ impl Umem {
 
     /// From a huge page's boundary on, so that the kernel can give one.
     fn map(memory: OwnedFd, layout: Layout, file_bytes: usize) -> io::Result<Umem> {
-        let protection = ProtFlags::READ | ProtFlags::WRITE;
         let mapping_bytes = file_bytes.next_multiple_of(HUGE_PAGE_BYTES) + HUGE_PAGE_BYTES;
         // SAFETY: a new anonymous mapping at an address the kernel chooses touches no memory that exists.
         let start = unsafe {
@@ -101,19 +103,31 @@ impl Umem {
         let to_boundary = mapping.as_ptr().align_offset(HUGE_PAGE_BYTES);
         // SAFETY: the mapping is one huge page longer than the file, so the file from the next boundary on lies within.
         let base = unsafe { mapping.add(to_boundary) };
+        // Refused, the kernel may have taken the pages away before, and another thread may have something there: it is left as it is.
         // SAFETY: the pages at this address were mapped above, and nothing uses them.
-        let mapped = unsafe {
+        unsafe {
             let flags = MapFlags::SHARED | MapFlags::FIXED;
-            mmap(base.as_ptr().cast(), file_bytes, protection, flags, &memory, 0)
-        };
+            mmap(base.as_ptr().cast(), file_bytes, READ_WRITE, flags, &memory, 0)?;
+        }
+        Ok(Umem::of(memory, layout, base, (mapping, mapping_bytes)))
+    }
+
+    /// Of a file of huge pages, which the kernel maps at a boundary by itself. Most often it has none, and the place of a mapping that was
+    /// refused must not be given back (see [`Umem::map`]).
+    fn map_reserved(memory: OwnedFd, layout: Layout, file_bytes: usize) -> io::Result<Umem> {
+        // SAFETY: a new mapping at an address the kernel chooses touches no memory that exists.
+        let start = unsafe { mmap(std::ptr::null_mut(), file_bytes, READ_WRITE, MapFlags::SHARED, &memory, 0) }?;
+        let base = NonNull::new(start.cast::<u8>()).ok_or_else(|| io::Error::other("mmap returned address 0"))?;
+        Ok(Umem::of(memory, layout, base, (base, file_bytes)))
+    }
+
+    /// `base`: where the file is mapped, within the mapping that is given with its length.
+    fn of(memory: OwnedFd, layout: Layout, base: NonNull<u8>, (mapping, mapping_bytes): (NonNull<u8>, usize)) -> Umem {
         // SAFETY: the control area lies within the file, as the caller checked or as long as it made it, and the mapping lives as long as
         // the value that the control area is part of.
         let control = unsafe { Control::new(base.add(layout.packet_bytes()), layout) };
-        let umem =
-            Umem { base, len_bytes: layout.packet_bytes(), mapping, mapping_bytes, control, memory: Some(memory) };
-        mapped?;
         not_for_children(mapping, mapping_bytes);
-        Ok(umem)
+        Umem { base, len_bytes: layout.packet_bytes(), mapping, mapping_bytes, control, memory: Some(memory) }
     }
 
     /// The file, where it was kept.
@@ -219,6 +233,25 @@ mod tests {
 
     fn layout(buffers: u32) -> Layout {
         Layout { frame_size_bytes: 2048, receive_buffers: buffers, send_buffers: 0, senders: 1 }
+    }
+
+    /// Huge pages are refused most often, and what is undone then must be this thread's own.
+    #[test]
+    fn memory_made_by_several_threads_at_once_is_each_ones_own() {
+        std::thread::scope(|scope| {
+            for number in 1..=3_u8 {
+                scope.spawn(move || {
+                    for _ in 0..150 {
+                        let umem = Umem::create(layout(1024), true, false).unwrap();
+                        // SAFETY: the whole buffer is this thread's.
+                        unsafe { umem.bytes_mut(0, 2048).unwrap().fill(number) };
+                        std::thread::yield_now();
+                        // SAFETY: nobody writes it.
+                        assert!(unsafe { umem.bytes(0, 2048) }.unwrap().iter().all(|byte| *byte == number));
+                    }
+                });
+            }
+        });
     }
 
     #[test]
