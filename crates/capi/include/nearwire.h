@@ -171,7 +171,7 @@ struct nearwire_options {
  *   -ERANGE      it has no such queue
  *   -EBUSY       another AF_XDP socket has the queue, or another XDP program the interface
  *   -ENOTSUP     the driver cannot do what the mode needs
- *   -EPERM       CAP_NET_RAW, CAP_NET_ADMIN or CAP_BPF is missing
+ *   -EPERM       CAP_NET_RAW, CAP_NET_ADMIN, CAP_BPF or CAP_PERFMON is missing
  *   -ENOMEM      packet memory could not be had or locked
  *   -E2BIG       `options` has parts that this library does not know
  *   -EINVAL      an option is out of range

@@ -28,7 +28,7 @@ const UNKNOWN: &str = "an error of the kernel; nearwire_last_error has its text\
 /// What the values mean here, each text with its closing NUL.
 const ERRORS: &[(c_int, &str)] = &[
     (0, "no error\0"),
-    (libc::EPERM, "a capability is missing (CAP_NET_RAW, CAP_NET_ADMIN or CAP_BPF)\0"),
+    (libc::EPERM, "a capability is missing (CAP_NET_RAW, CAP_NET_ADMIN, CAP_BPF or CAP_PERFMON)\0"),
     (libc::ENOENT, "there is no such filter, or nothing is loaded in the slot\0"),
     (libc::EINTR, "a signal ended the wait\0"),
     (libc::EIO, "a defect of libnearwire, or an error without a number\0"),

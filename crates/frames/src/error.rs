@@ -264,7 +264,7 @@ impl PortError {
         let (interface, source) = (interface.to_owned(), source.into());
         match source.raw_os_error() {
             Some(libc::EPERM | libc::EACCES) => {
-                let capability = "CAP_NET_RAW, CAP_NET_ADMIN and CAP_BPF";
+                let capability = "CAP_NET_RAW, CAP_NET_ADMIN, CAP_BPF and CAP_PERFMON";
                 PortError::Privilege { tried, interface, capability, source }
             }
             Some(libc::ENODEV | libc::ENXIO) => PortError::NoSuchInterface { interface },

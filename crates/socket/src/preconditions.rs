@@ -123,6 +123,7 @@ fn capabilities(caller: &Caller) -> Option<Unmet> {
         ("CAP_NET_ADMIN", Capability::NetAdmin.is_in(set)),
         ("CAP_NET_RAW", Capability::NetRaw.is_in(set)),
         ("CAP_BPF", Capability::Bpf.is_in(set) || Capability::SysAdmin.is_in(set)),
+        ("CAP_PERFMON", Capability::Perfmon.is_in(set) || Capability::SysAdmin.is_in(set)),
     ];
     let missing: Vec<_> = wanted.iter().filter(|(_, has)| !has).map(|(name, _)| *name).collect();
     if missing.is_empty() {
@@ -132,7 +133,7 @@ fn capabilities(caller: &Caller) -> Option<Unmet> {
     let advice = if caller.effective_uid == 0 {
         "the container or service must leave them in the bounding set (docker --cap-add, CapabilityBoundingSet=)"
     } else {
-        "run as root, or with them as ambient capabilities (systemd: AmbientCapabilities=CAP_NET_ADMIN CAP_NET_RAW CAP_BPF)"
+        "run as root, or with them as ambient capabilities (systemd: AmbientCapabilities=CAP_NET_ADMIN CAP_NET_RAW CAP_BPF CAP_PERFMON)"
     };
     Some(Unmet::new(Reason::NoCapability, found, advice))
 }
@@ -301,12 +302,18 @@ mod tests {
         assert_eq!(capabilities(&root), None);
         let bpf = 1 << Capability::Bpf as u32;
         let system = 1 << Capability::SysAdmin as u32;
+        let perfmon = 1 << Capability::Perfmon as u32;
         assert_eq!(capabilities(&Caller { bounding: ALL & !bpf, ..root }), None, "CAP_SYS_ADMIN has all of CAP_BPF");
         let said = capabilities(&Caller { bounding: ALL & !bpf & !system, ..root }).map(|unmet| unmet.to_string());
         assert!(said.is_some_and(|said| said.contains("CAP_BPF") && !said.contains("CAP_NET_RAW")));
+        let said = capabilities(&Caller { bounding: ALL & !perfmon & !system, ..root }).map(|unmet| unmet.to_string());
+        assert!(said.is_some_and(|said| said.contains("CAP_PERFMON") && !said.contains("CAP_BPF")));
         let user = Caller { uid: 9, effective_uid: 9, effective: ALL, bounding: ALL, ..root };
         let said = capabilities(&user).map(|unmet| unmet.to_string()).unwrap_or_default();
-        assert!(said.contains("CAP_NET_ADMIN, CAP_NET_RAW, CAP_BPF") && said.contains("AmbientCapabilities"), "{said}");
+        assert!(
+            said.contains("CAP_NET_ADMIN, CAP_NET_RAW, CAP_BPF, CAP_PERFMON") && said.contains("AmbientCapabilities"),
+            "{said}"
+        );
     }
 
     #[test]

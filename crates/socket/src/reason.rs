@@ -71,7 +71,7 @@ worded! {
         InterfaceBusy => "another process has the interface: an XDP program or AF_XDP sockets are there already",
         /// The driver has not what the configuration wants.
         DriverCannot => "the interface's driver cannot run XDP programs, which mode = \"native\" asks for",
-        /// CAP_NET_ADMIN, CAP_NET_RAW, CAP_BPF.
+        /// CAP_NET_ADMIN, CAP_NET_RAW, CAP_BPF, CAP_PERFMON.
         NoCapability => "the process has not the capabilities that AF_XDP needs",
         /// The kernel was built without, or a sandbox forbids it.
         XdpRefused => "the kernel refuses XDP programs or AF_XDP sockets",

@@ -1,14 +1,45 @@
 //! What `nearwire run --dry-run` finds out by opening ports as a program would.
 
-use std::process::Command;
+use std::process::{Command, Output};
 
 use crate::common::{NEARWIRE, code, errors, may_run, text};
 use nearwire_frames::interface::InterfaceFacts;
-use nearwire_lab::{Cable, VirtualCable, VirtualCableOptions};
+use nearwire_lab::{Cable, CableEnd, VirtualCable, VirtualCableOptions};
 
 /// More queues than descriptors, once each has a socket.
 const QUEUES: u32 = 12;
 const DESCRIPTORS: &str = "--nofile=16:16";
+
+/// `nearwire run --dry-run` on an interface of a cable, started by the program and words in `before`.
+fn dry_run(near: &CableEnd, before: &[&str]) -> Output {
+    let library = std::env::current_exe().unwrap().with_file_name("libnearwire_preload.so");
+    let words = [before, &[NEARWIRE, "run", "--dry-run", "--library", library.to_str().unwrap(), "--", "sh"]];
+    let words = words.concat();
+    let mut command = Command::new(words[0]);
+    command.args(&words[1..]).env("NEARWIRE_INTERFACES", &near.interface).env("NEARWIRE_MODE", "generic");
+    near.namespace.enter(|| command.output()).unwrap().unwrap()
+}
+
+/// docs/run.md names them; the verifier wants CAP_PERFMON for what the steering program does.
+#[test]
+fn capabilities_that_the_docs_name_are_enough_and_a_missing_one_is_named() {
+    if !may_run() {
+        return;
+    }
+    let cable = VirtualCable::lay(VirtualCableOptions::default()).unwrap();
+    let with = |capabilities: &str| {
+        let set = format!("--bounding-set=-all,{capabilities}");
+        text(&dry_run(cable.near(), &["setpriv", &set, "--inh-caps=-all"]))
+    };
+    let said = with("+net_admin,+net_raw,+bpf,+perfmon");
+    assert!(said.contains("all met"), "{said}");
+    for missing in ["net_admin", "net_raw", "bpf", "perfmon"] {
+        let others = ["net_admin", "net_raw", "bpf", "perfmon"].into_iter().filter(|name| *name != missing);
+        let said = with(&others.map(|name| format!("+{name}")).collect::<Vec<_>>().join(","));
+        let name = format!("is without CAP_{}", missing.to_uppercase());
+        assert!(said.contains("NOT MET: ") && said.contains(&name), "{said}");
+    }
+}
 
 #[test]
 fn dry_run_opens_what_a_run_would_and_takes_it_back() {
@@ -17,21 +48,13 @@ fn dry_run_opens_what_a_run_would_and_takes_it_back() {
     }
     let cable = VirtualCable::lay(VirtualCableOptions { queues: QUEUES, ..VirtualCableOptions::default() }).unwrap();
     let near = cable.near();
-    let library = std::env::current_exe().unwrap().with_file_name("libnearwire_preload.so");
-    let dry_run = |before: &[&str]| {
-        let words = [before, &[NEARWIRE, "run", "--dry-run", "--library", library.to_str().unwrap(), "--", "sh"]];
-        let words = words.concat();
-        let mut command = Command::new(words[0]);
-        command.args(&words[1..]).env("NEARWIRE_INTERFACES", &near.interface).env("NEARWIRE_MODE", "generic");
-        near.namespace.enter(|| command.output()).unwrap().unwrap()
-    };
-    let output = dry_run(&[]);
+    let output = dry_run(near, &[]);
     let said = text(&output);
     assert_eq!(code(&output), Some(0), "{}", errors(&output));
     assert!(said.contains("tried: AF_XDP generic") && said.contains("all met"), "{said}");
     let facts = near.namespace.enter(|| InterfaceFacts::read(&near.interface)).unwrap().unwrap();
     assert_eq!(facts.program, None, "the program is gone");
 
-    let said = text(&dry_run(&["prlimit", DESCRIPTORS]));
+    let said = text(&dry_run(near, &["prlimit", DESCRIPTORS]));
     assert!(said.contains("NOT MET: ") && said.contains("Too many open files"), "{said}");
 }

@@ -17,6 +17,8 @@ pub enum Capability {
     IpcLock = 14,
     /// All of bpf(2), as before Linux 5.8.
     SysAdmin = 21,
+    /// Arithmetic with pointers into packets, by what a packet says (`sanitize_ptr_alu`, kernel/bpf/verifier.c).
+    Perfmon = 38,
     /// bpf(2).
     Bpf = 39,
 }
