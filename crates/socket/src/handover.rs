@@ -16,14 +16,12 @@
 //!
 //! A child whose parent has ended accelerates an inherited socket itself when it first looks (`daemon`).
 
-use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use nearwire_frames::steering::{Filter, FlowFilter, SteeringTable};
 use nearwire_sys::descriptor::Descriptor;
 use nearwire_sys::shared_words::SharedWords;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::{FdFlags, fcntl_getfd};
 use rustix::process::{Pid, getpid, getppid, test_kill_process};
 
@@ -110,7 +108,7 @@ impl Sockets {
         let Sockets { sockets, engine: EngineState::Open(engine), .. } = self else { return };
         for socket in sockets.iter_mut().flatten() {
             // What the shadow has of a socket that the kernel serves is newer than what waits here, and stays behind it.
-            if socket.is_accelerated() || !is_readable(socket.shadow) {
+            if socket.is_accelerated() || !socket.is_shadow_readable() {
                 requeue(socket, engine);
             }
         }
@@ -311,12 +309,6 @@ impl Sockets {
         }
         is_closed
     }
-}
-
-/// Whether poll(2) finds something to read.
-fn is_readable(shadow: Descriptor) -> bool {
-    let mut polled = [PollFd::from_borrowed_fd(shadow.as_fd(), PollFlags::IN)];
-    poll(&mut polled, Some(&Timespec::default())).is_ok() && polled[0].revents().contains(PollFlags::IN)
 }
 
 fn stays_open(number: Descriptor) -> bool {
