@@ -91,9 +91,13 @@ fn state<H: Host>(socket: &mut UdpSocket, engine: &EngineState<H>) -> Events {
 /// All that the kernel says of a socket.
 #[cold]
 fn kernel_state(socket: Descriptor) -> Events {
-    let mut polled = [PollFd::new(&socket, PollFlags::all())];
-    let found = poll(&mut polled, Some(&Timespec::default())).map_or(PollFlags::empty(), |_| polled[0].revents());
-    Events::from_bits_truncate(u32::from(found.bits()))
+    Events::from_bits_truncate(u32::from(polled(socket, PollFlags::all()).bits()))
+}
+
+/// What poll(2) says at once; nothing, where it is refused.
+fn polled(socket: Descriptor, asked: PollFlags) -> PollFlags {
+    let mut polled = [PollFd::new(&socket, asked)];
+    poll(&mut polled, Some(&Timespec::default())).map_or(PollFlags::empty(), |_| polled[0].revents())
 }
 
 impl UdpSocket {
@@ -107,7 +111,11 @@ impl UdpSocket {
     }
 
     fn shadow_events(&self) -> PollFlags {
-        let mut polled = [PollFd::new(&self.shadow, PollFlags::IN | PollFlags::PRI)];
-        poll(&mut polled, Some(&Timespec::default())).map_or(PollFlags::empty(), |_| polled[0].revents())
+        polled(self.shadow, PollFlags::IN | PollFlags::PRI)
+    }
+
+    /// Whether the kernel has something to read for it, as the kernel says; nothing is noted.
+    pub(crate) fn is_shadow_readable(&self) -> bool {
+        self.shadow_events().contains(PollFlags::IN)
     }
 }

@@ -102,7 +102,7 @@ pub struct Tables {
     /// Groups that endpoints joined, and how many did.
     endpoint_groups: HashMap<(u32, Address), u32, KeyedHash>,
     paths: Paths,
-    /// The caller answers questions about paths; otherwise a path without an entry is assumed to carry the interface's MTU.
+    /// The caller answers questions about paths; otherwise a path without an entry is assumed to carry what interface and route allow.
     asks_paths: bool,
     has_policy_rules: bool,
     stale_used: Vec<(u32, Address)>,

@@ -9,8 +9,8 @@ use std::fmt::Write;
 use super::form::Form;
 use super::interface_form::rank;
 use super::plan::{Entry, Plan};
-use super::tmpfiles::{UNITS, tmpfiles_lines};
-use super::unit::{After, device_unit};
+use super::tmpfiles::tmpfiles_lines;
+use super::unit::{After, UNITS, device_unit};
 use super::{File, UnitState, text};
 
 const SCRIPT: &str = "/usr/local/lib/nearwire/link-interrupts";

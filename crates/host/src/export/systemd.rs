@@ -7,8 +7,8 @@ use std::fmt::Write;
 use super::form::Form;
 use super::link;
 use super::plan::{Entry, Plan};
-use super::tmpfiles::{UNITS, tmpfiles_lines};
-use super::unit::After;
+use super::tmpfiles::tmpfiles_lines;
+use super::unit::{After, UNITS};
 use super::{File, UnitState, text};
 
 const TMPFILES: &str = "/etc/tmpfiles.d/90-nearwire.conf";

@@ -1,10 +1,7 @@
-//! Lines of `tmpfiles.d(5)` that write files at boot, and where units stand.
+//! Lines of `tmpfiles.d(5)`, which write files at boot.
 
 use super::form::Form;
 use crate::CpuSet;
-
-/// Directory of the units that an administrator adds.
-pub(super) const UNITS: &str = "/etc/systemd/system";
 
 /// The `w` lines of a form; `directory` is that of an interface, empty for the host.
 pub(super) fn tmpfiles_lines(form: &Form, directory: &str) -> String {

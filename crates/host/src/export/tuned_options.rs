@@ -67,7 +67,7 @@ pub(super) fn has(form: &Form) -> bool {
     }
 }
 
-pub(super) fn net_list(flag: &str, words: &[String]) -> Option<&'static str> {
+fn net_list(flag: &str, words: &[String]) -> Option<&'static str> {
     let (_, option, known) = NET_LISTS.iter().find(|list| list.0 == flag)?;
     let is_known = known.is_empty() || words.first().is_some_and(|word| known.contains(&word.as_str()));
     is_known.then_some(*option)

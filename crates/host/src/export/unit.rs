@@ -4,6 +4,9 @@ use std::fmt;
 
 use super::form::UnitState;
 
+/// Directory of the units that an administrator adds.
+pub(super) const UNITS: &str = "/etc/systemd/system";
+
 /// A command for once the files are in place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum After {

@@ -50,9 +50,6 @@ const WORDS_FOR_NUMBERS: [(&str, &str); 1] = [("cpu.pm-qos-resume-latency-us", "
 /// (`check_interval` in `arch/x86/kernel/cpu/mce/core.c`).
 const HEXADECIMAL: [&str; 1] = ["noise.machine-check-interval"];
 
-/// The text to write to the setting's own file, without a newline.
-///
-/// # Errors
 /// A text in one line that ends no comment and continues none: what a reader does not see, and the
 /// backslash, become spaces.
 pub(super) fn one_line(text: &str) -> String {
@@ -61,6 +58,9 @@ pub(super) fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
+/// The text to write to the setting's own file, without a newline.
+///
+/// # Errors
 /// See [`WordError`].
 pub(crate) fn written(setting: &Setting, value: &str) -> Result<String, WordError> {
     if WORDS_FOR_NUMBERS.contains(&(setting.id, value)) {

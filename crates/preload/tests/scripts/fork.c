@@ -86,17 +86,21 @@ static int child_reads_when_told(void) {
     return 0;
 }
 
-SCRIPT(what_waits_at_a_socket_that_the_parent_closes_is_the_childs) {
-    char byte;
-    a = bound(0);
+/* A child that has `a`, which is in a set, and two datagrams wait. */
+static pid_t fork_with_a_registered(unsigned events) {
     epoll_set = EPOLL();
-    EPOLL_ADD(epoll_set, a, EPOLLIN);
+    EPOLL_ADD(epoll_set, a, events);
     CALL(pipe(pipes));
     CALL(pipe(pipes + 2));
     pid_t child = fork_child("child", child_reads_when_told);
     FAR_SENDS(.to = PORT(0), .size = 5, .count = 2);
     EPOLL_WAIT(epoll_set, 10, 0);
-    CALL(close(a));
+    return child;
+}
+
+/* The parent has the socket no more. */
+static void let_the_child_read_and_end(pid_t child) {
+    char byte;
     EPOLL_WAIT(epoll_set, 10, 0);
     CALL(write(pipes[1], "g", 1));
     CALL(read(pipes[2], &byte, 1));
@@ -106,24 +110,18 @@ SCRIPT(what_waits_at_a_socket_that_the_parent_closes_is_the_childs) {
     EPOLL_WAIT(epoll_set, 10, 0);
 }
 
+SCRIPT(what_waits_at_a_socket_that_the_parent_closes_is_the_childs) {
+    a = bound(0);
+    pid_t child = fork_with_a_registered(EPOLLIN);
+    CALL(close(a));
+    let_the_child_read_and_end(child);
+}
+
 SCRIPT(what_waits_at_a_socket_that_the_parent_replaces_by_dup2_is_the_childs) {
-    char byte;
     a = bound(0), b = bound(1);
-    epoll_set = EPOLL();
-    EPOLL_ADD(epoll_set, a, EPOLLIN | EPOLLOUT);
-    CALL(pipe(pipes));
-    CALL(pipe(pipes + 2));
-    pid_t child = fork_child("child", child_reads_when_told);
-    FAR_SENDS(.to = PORT(0), .size = 5, .count = 2);
-    EPOLL_WAIT(epoll_set, 10, 0);
+    pid_t child = fork_with_a_registered(EPOLLIN | EPOLLOUT);
     CALL(dup2(b, a));
-    EPOLL_WAIT(epoll_set, 10, 0);
-    CALL(write(pipes[1], "g", 1));
-    CALL(read(pipes[2], &byte, 1));
-    EPOLL_WAIT(epoll_set, 10, 0);
-    CALL(write(pipes[1], "e", 1));
-    reap(child);
-    EPOLL_WAIT(epoll_set, 10, 0);
+    let_the_child_read_and_end(child);
 }
 
 static int child_does_nothing(void) { return 0; }

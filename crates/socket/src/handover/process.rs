@@ -1,13 +1,11 @@
 //! What a process does with sockets that others have too.
 
-use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use nearwire_frames::steering::Filter;
 use nearwire_sys::descriptor::Descriptor;
 use nearwire_sys::shared_words::SharedWords;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::{FdFlags, fcntl_getfd};
 use rustix::process::{getpid, getppid};
 
@@ -43,7 +41,7 @@ impl<H: Host> Sockets<H> {
         let Sockets { sockets, engine: EngineState::Open(engine), .. } = self else { return };
         for socket in sockets.iter_mut().flatten() {
             // What the shadow has of a socket that the kernel serves is newer than what waits here, and stays behind it.
-            if socket.is_accelerated() || !is_readable(socket.shadow) {
+            if socket.is_accelerated() || !socket.is_shadow_readable() {
                 requeue(socket, engine);
             }
         }
@@ -244,12 +242,6 @@ impl<H: Host> Sockets<H> {
         }
         is_closed
     }
-}
-
-/// Whether poll(2) finds something to read.
-fn is_readable(shadow: Descriptor) -> bool {
-    let mut polled = [PollFd::from_borrowed_fd(shadow.as_fd(), PollFlags::IN)];
-    poll(&mut polled, Some(&Timespec::default())).is_ok() && polled[0].revents().contains(PollFlags::IN)
 }
 
 fn stays_open(number: Descriptor) -> bool {
