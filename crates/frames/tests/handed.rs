@@ -264,7 +264,8 @@ fn with_traffic(far: &mut XdpPort, beside: &mut XdpPort, work: impl FnOnce()) ->
         let sender = scope.spawn(|| {
             let (mut sent, mut echoed) = (0, 0);
             while !over.load(Ordering::Acquire) {
-                while sent - came.load(Ordering::Acquire) < AHEAD {
+                // A receiver that keeps up would keep the sender here.
+                while sent - came.load(Ordering::Acquire) < AHEAD && !over.load(Ordering::Acquire) {
                     send(far, BESIDE, sent);
                     send(far, HANDED, sent);
                     sent += 1;
