@@ -64,11 +64,6 @@ impl<A: Deref<Target = AtomicU32>> ProducerIndex<A> {
         self.next
     }
 
-    /// Reserves slots that were filled already.
-    pub fn advance(&mut self, slots: u32) {
-        self.next = self.next.wrapping_add(slots);
-    }
-
     /// The index of the next reservation.
     #[inline]
     #[must_use]

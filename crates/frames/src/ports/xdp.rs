@@ -27,6 +27,7 @@ mod division;
 mod fill;
 mod handed;
 mod hold;
+mod holder;
 mod lanes;
 mod overflow;
 mod queue;
@@ -36,6 +37,7 @@ mod rings;
 mod seats;
 mod send;
 mod share;
+mod shared_ring;
 mod socket;
 mod times;
 mod umem;
@@ -246,9 +248,9 @@ impl XdpPort {
     }
 
     fn decide_acts_when_empty(&mut self) {
-        let shares = self.receivers.iter().any(Receiver::is_sharing);
+        let has_shares = self.seats.iter().any(|seat| matches!(seat.used, seats::SeatUse::Here));
         self.acts_when_empty =
-            shares || self.reclaims_until.is_some() || self.busy_polls || self.config.mode == XdpMode::ZeroCopy;
+            has_shares || self.reclaims_until.is_some() || self.busy_polls || self.config.mode == XdpMode::ZeroCopy;
     }
 
     /// The filters, for a port opened with [`Steer::Filters`].
@@ -322,7 +324,6 @@ impl XdpPort {
     }
 
     fn act_when_empty(&mut self, check: bool) -> Result<(), PortError> {
-        self.receivers.iter_mut().for_each(Receiver::give_back_when_empty);
         if !self.seats.is_empty() {
             self.reclaim();
         }

@@ -1,31 +1,27 @@
 //! The control area behind the packet memory of a queue: who holds what, for all who map the memory.
 //!
 //! ```text
-//!   line 0      fill lock       whose the fill ring is just now; what is being given back
-//!   line 1      send lock       whose the completion ring is just now
-//!   line 2      mark            what the program marks records with
-//!   line 3 ...  one a sender    descriptors written to its TX ring
-//!   then        one a buffer    who holds it
+//!   line 0      mark            what the program marks records with
+//!   line 1 ...  one a sender    descriptors written to its TX ring
+//!   then        one a buffer    who holds it (`holder`)
 //! ```
 //!
-//! A word of a lock is 0, or the number of the share that holds it plus one. A receive buffer's word is 0 while the buffer is in the fill
-//! ring, with the kernel or unread in an RX ring; else the number of the share that has taken it plus one. A send buffer's word is 1 from
-//! the push to the TX ring until the completion ring has told of it.
+//! A receive buffer is nobody's while it is in the fill ring, with the kernel or unread in an RX ring; else it is held by the share that has
+//! taken it. A send buffer is held by share 0, whoever sends, from the push to the TX ring until the completion ring has told of it.
 //!
 //! A process may be killed between any two instructions. What it stored before that is there, in the order of the program, so a record that is
-//! stored before the step it speaks of is enough to finish or undo the step ([`super::queue`], [`super::seats`]).
+//! stored before the step it speaks of is enough to finish or undo the step ([`super::shared_ring`], [`super::seats`]).
 //!
 //! Others may store anything here: every index is checked, and every value only says which buffer goes where.
 
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64};
+
+use super::holder::HolderWord;
 
 const LINE_BYTES: usize = 64;
-const FILL_LOCK_AT: usize = 0;
-const BATCH_AT: usize = 8;
-const SEND_LOCK_AT: usize = LINE_BYTES;
-const MARK_AT: usize = 2 * LINE_BYTES;
-const SENDERS_AT: usize = 3 * LINE_BYTES;
+const MARK_AT: usize = 0;
+const SENDERS_AT: usize = LINE_BYTES;
 
 /// What a queue's memory is divided into. Receive buffers come first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,7 +49,7 @@ impl Layout {
 
     /// Bytes of buffers and control area.
     pub(super) fn file_bytes(self) -> usize {
-        self.packet_bytes() + (self.holders_at() + self.buffers() * size_of::<AtomicU16>()).next_multiple_of(4096)
+        self.packet_bytes() + (self.holders_at() + self.buffers() * size_of::<AtomicU32>()).next_multiple_of(4096)
     }
 }
 
@@ -86,21 +82,6 @@ impl Control {
         unsafe { self.start.add(at_bytes).cast().as_ref() }
     }
 
-    /// Whose the fill ring is.
-    pub(super) fn fill_lock(&self) -> &AtomicU32 {
-        self.word32(FILL_LOCK_AT)
-    }
-
-    /// What the holder of the fill lock is giving back: the ring's producer index in the upper half, the number of buffers in the lower; 0: nothing.
-    pub(super) fn batch(&self) -> &AtomicU64 {
-        self.word64(BATCH_AT)
-    }
-
-    /// Whose the completion ring is.
-    pub(super) fn send_lock(&self) -> &AtomicU32 {
-        self.word32(SEND_LOCK_AT)
-    }
-
     /// What the program marks records with; 0: it writes none.
     pub(super) fn mark(&self) -> &AtomicU64 {
         self.word64(MARK_AT)
@@ -111,48 +92,44 @@ impl Control {
         self.word32(SENDERS_AT + sender.min(self.layout.senders - 1) as usize * LINE_BYTES)
     }
 
+    /// The word of a buffer, by its number.
     #[inline]
-    fn holder_word(&self, buffer: usize) -> Option<&AtomicU16> {
+    fn holder_of(&self, buffer: usize) -> Option<HolderWord<'_>> {
         if buffer >= self.layout.buffers() {
             return None;
         }
-        let at_bytes = self.layout.holders_at() + buffer * size_of::<AtomicU16>();
-        // SAFETY: within the layout, as just checked, and aligned; the rest is `new`'s contract.
-        Some(unsafe { self.start.add(at_bytes).cast().as_ref() })
+        let at_bytes = self.layout.holders_at() + buffer * size_of::<AtomicU32>();
+        // Within the layout, as just checked, and aligned.
+        Some(HolderWord::new(self.word32(at_bytes)))
     }
 
+    /// The word of the buffer at an address; `None` for an address outside.
     #[inline]
-    fn index_of(&self, address: u64) -> usize {
-        (address >> self.layout.frame_size_bytes.trailing_zeros()) as usize
+    pub(super) fn holder(&self, address: u64) -> Option<HolderWord<'_>> {
+        self.holder_of((address >> self.layout.frame_size_bytes.trailing_zeros()) as usize)
     }
 
-    /// The word of a buffer, by its number.
-    pub(super) fn holder(&self, buffer: usize) -> u16 {
-        self.holder_word(buffer).map_or(0, |word| word.load(Ordering::Relaxed))
-    }
-
-    #[cfg(test)]
-    pub(super) fn set_holder(&self, buffer: usize, holder: u16) {
-        self.holder_word(buffer).unwrap().store(holder, Ordering::Relaxed);
-    }
-
-    /// The word of the buffer at an address; 0 for an address outside.
+    /// A share has taken a buffer.
     #[inline]
-    pub(super) fn holder_at(&self, address: u64) -> u16 {
-        self.holder(self.index_of(address))
+    pub(super) fn hold(&self, address: u64, share: u32) {
+        self.holder(address).into_iter().for_each(|word| word.hold(share));
     }
 
+    /// Nobody has a buffer that the caller had alone.
+    pub(super) fn free(&self, address: u64) {
+        self.holder(address).into_iter().for_each(|word| word.free(word.read()));
+    }
+
+    /// Whether nobody has a buffer; of an address outside, nobody.
     #[inline]
-    pub(super) fn set_holder_at(&self, address: u64, holder: u16) {
-        if let Some(word) = self.holder_word(self.index_of(address)) {
-            word.store(holder, Ordering::Relaxed);
-        }
+    pub(super) fn is_free(&self, address: u64) -> bool {
+        self.holder(address).is_none_or(|word| word.read().by_nobody())
     }
 
     /// Addresses of the receive buffers that a share has taken.
     pub(super) fn held_by(&self, share: u32) -> impl Iterator<Item = u64> + '_ {
-        let held = move |buffer: &usize| u32::from(self.holder(*buffer)) == share + 1;
-        let address = |buffer| buffer as u64 * u64::from(self.layout.frame_size_bytes);
-        (0..self.layout.receive_buffers as usize).filter(held).map(address)
+        let address = |buffer| u64::from(buffer) * u64::from(self.layout.frame_size_bytes);
+        let held = move |address: &u64| self.holder(*address).is_some_and(|word| word.read().by(share));
+        (0..self.layout.receive_buffers).map(address).filter(held)
     }
 }

@@ -11,7 +11,7 @@ use super::division::{Division, place_of_share};
 use crate::steering::SHARES_MOST;
 
 /// Of this layout of bytes, and of the memory that it describes.
-const VERSION: u32 = 0x4e57_0001;
+const VERSION: u32 = 0x4e57_0002;
 /// What SCM_RIGHTS passes at once (253 fds) is enough for so many queues.
 const QUEUES_MOST: u32 = 120;
 const RING_SLOTS_MOST: u32 = 1 << 16;

@@ -1,23 +1,23 @@
-//! Giving receive buffers back to a queue that several ports receive from.
+//! Giving receive buffers back to a queue.
 //!
-//! The kernel has one fill ring a queue. Where there is one port its receiver holds that ring's lock ([`super::queue`]). Where there are
-//! shares, each keeps what it has read and gives it back some at a time. If the lock is taken, buffers stay with the share, which tries
-//! again with its next frame or its next look. Their words in the control area say whose they are, so that those of a share which
-//! died are found.
+//! The kernel has one fill ring a queue. A port without shares has it alone. Where there are shares, each keeps what it has read and gives
+//! it back some at a time, as an exchange for each buffer is the dearest part of that. The words of what it keeps say whose they are, so those of
+//! a share that died are found.
 //!
 //! Invariant: each buffer is in the ring once or with one receiver, and both have room for all of them, so nothing is lost and
-//! nothing grows. What idle shares keep is at most a quarter of the buffers, and half of them where they found the lock taken.
+//! nothing grows. What idle shares keep is at most a quarter of the buffers.
 
 use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::queue::{FillGuard, OwnFill, Queue};
+use super::queue::{OwnFill, Queue};
+use super::shared_ring::address_of;
 
 /// Buffers given back at a time, where there are enough for all shares.
 const GIVE_BACK_FRAMES: usize = 16;
-/// How often a share that keeps too many yields to whoever has the lock, which takes tens of nanoseconds to be done once it runs.
-const YIELDS_MOST: u32 = 16;
+/// Slots of the fill ring that are looked at for a buffer that was not expected.
+const LOOK_AHEAD_SLOTS: u32 = 8;
 
 /// How a receiver gives buffers back.
 #[derive(Debug)]
@@ -46,8 +46,8 @@ pub(super) struct SharedFill {
     kept: Vec<u64>,
     /// How many are given back at a time.
     at_a_time: usize,
-    /// With how many the lock is yielded for.
-    too_many: usize,
+    /// The slot of the fill ring whose buffer the next frame most likely takes.
+    next: u32,
 }
 
 impl SharedFill {
@@ -55,24 +55,13 @@ impl SharedFill {
     pub(super) fn new(queue: Arc<Queue>, share: u32, shares: u32) -> SharedFill {
         let (frames, shares) = (queue.control().layout().receive_buffers as usize, shares.max(1) as usize);
         let at_a_time = (frames / (4 * shares)).clamp(1, GIVE_BACK_FRAMES);
-        let too_many = (frames / (2 * shares)).max(at_a_time);
-        SharedFill { queue, share, kept: Vec::with_capacity(frames), at_a_time, too_many }
+        SharedFill { queue, share, kept: Vec::with_capacity(frames), at_a_time, next: 0 }
     }
 
-    /// The ring for itself, with what was kept; as it was, while somebody else has the lock.
-    pub(super) fn into_own(mut self) -> Result<OwnFill, SharedFill> {
-        match FillGuard::keep(&self.queue, self.share) {
-            Some(mut own) => {
-                let control = self.queue.control();
-                for buffer in self.kept.drain(..) {
-                    control.set_holder_at(buffer, 0);
-                    own.ring().push(buffer);
-                }
-                own.ring().submit();
-                Ok(own)
-            }
-            None => Err(self),
-        }
+    /// The ring for itself, with what was kept.
+    pub(super) fn into_own(mut self) -> OwnFill {
+        self.give_back_all();
+        OwnFill::new(&self.queue)
     }
 
     /// How many are kept.
@@ -83,8 +72,7 @@ impl SharedFill {
     /// A buffer came out of the RX ring, which does not know it yet.
     #[inline]
     pub(super) fn mark_taken(&self, buffer: u64) {
-        // Shares are fewer than the word has values.
-        self.queue.control().set_holder_at(buffer, self.share as u16 + 1);
+        self.queue.control().hold(buffer, self.share);
     }
 
     /// Keeps a buffer that has been read.
@@ -94,48 +82,31 @@ impl SharedFill {
         self.kept.push(buffer);
     }
 
-    /// Gives back what is kept, if it is enough and nobody else has the ring. How many.
+    /// The buffer that the frame behind that of `buffer` most likely takes: the kernel takes them in the order of the ring.
+    #[inline]
+    pub(super) fn expected_after(&mut self, buffer: u64) -> u64 {
+        let ring = self.queue.fill_ring();
+        let is_at = |at: &u32| address_of(ring.slot_at(*at)) == buffer;
+        let from = self.next;
+        let at = (0..LOOK_AHEAD_SLOTS).map(|count| from.wrapping_add(count)).find(is_at);
+        // Elsewhere: the kernel has taken all up to about its own index.
+        let at = at.unwrap_or_else(|| ring.consumer.load(Ordering::Relaxed).wrapping_sub(1));
+        self.next = at.wrapping_add(1);
+        address_of(ring.slot_at(self.next))
+    }
+
+    /// Gives back what is kept, if it is enough. How many.
     #[inline]
     pub(super) fn give_back(&mut self) -> u32 {
-        if self.kept.len() >= self.at_a_time { self.try_give_back() } else { 0 }
-    }
-
-    /// The same when no frame came, and with more patience where the others may need the buffers: who keeps them may sleep next.
-    #[inline]
-    pub(super) fn give_back_when_empty(&mut self) -> u32 {
-        let frames = self.give_back();
-        if self.kept.len() >= self.too_many { frames + self.insist() } else { frames }
-    }
-
-    #[cold]
-    fn insist(&mut self) -> u32 {
-        for _ in 0..YIELDS_MOST {
-            std::thread::yield_now();
-            let frames = self.try_give_back();
-            if frames > 0 {
-                return frames;
-            }
-        }
-        0
+        if self.kept.len() >= self.at_a_time { self.give_back_all() } else { 0 }
     }
 
     #[inline]
-    fn try_give_back(&mut self) -> u32 {
-        let SharedFill { queue, share, kept, .. } = self;
-        let Some(mut fill) = queue.fill(*share) else { return 0 };
-        fill.give_back(kept);
-        let frames = kept.len() as u32;
-        kept.clear();
+    fn give_back_all(&mut self) -> u32 {
+        self.queue.fill(&self.kept);
+        let frames = self.kept.len() as u32;
+        self.kept.clear();
         frames
-    }
-
-    #[cfg(test)]
-    pub(super) fn while_taken(&self, work: impl FnOnce()) -> bool {
-        let taken = self.queue.fill(self.share);
-        if taken.is_some() {
-            work();
-        }
-        taken.is_some()
     }
 
     /// What the program marks records with, for receivers that do not read them.
@@ -150,11 +121,11 @@ impl SharedFill {
 }
 
 impl Drop for SharedFill {
-    /// What the port itself keeps goes back to its shares, where nobody has the ring just now. What a share keeps is marked, and is taken
-    /// back with what its RX ring has, which may still show the same buffers.
+    /// What the port itself keeps goes back to its shares. What a share keeps is marked, and is taken back with what its RX ring has, which may
+    /// still show the same buffers.
     fn drop(&mut self) {
         if self.share == 0 && !self.kept.is_empty() {
-            self.try_give_back();
+            self.give_back_all();
         }
     }
 }

@@ -14,11 +14,12 @@ use std::ops::Deref;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering, fence};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use rustix::net::xdp::{XdpRingFlags, XdpRingOffset};
 
+use super::shared_ring::SharedRing;
 use crate::ports::ring::{ConsumerIndex, ProducerIndex};
 
 /// The mapping of one ring.
@@ -139,6 +140,41 @@ impl FlagsWord {
     }
 }
 
+/// The fill or completion ring of a queue, for all that use it.
+#[derive(Debug)]
+pub(super) struct AddressRing(Parts<u64>);
+
+// SAFETY: the mapping belongs to no thread, and is used by atomics only, but through `AddressRing::alone`, whose result has its own rule.
+unsafe impl Send for AddressRing {}
+// SAFETY: as for `Send`.
+unsafe impl Sync for AddressRing {}
+
+impl AddressRing {
+    pub(super) fn map(spec: &RingSpec<'_>) -> io::Result<AddressRing> {
+        Parts::map(spec).map(AddressRing)
+    }
+
+    #[inline]
+    pub(super) fn shared(&self) -> SharedRing<'_> {
+        // SAFETY: so many slots are mapped, aligned, for as long as `self` lives; whoever shares the ring uses them as atomics.
+        let slots = unsafe {
+            std::slice::from_raw_parts(self.0.descriptors.cast::<AtomicU64>().as_ptr(), self.0.slots as usize)
+        };
+        SharedRing { producer: &self.0.producer, consumer: &self.0.consumer, slots }
+    }
+
+    /// The ring to fill, for one who is alone with it.
+    pub(super) fn alone(&self) -> ProducerRing<u64> {
+        let mut ring = ProducerRing::of(self.0.again());
+        ring.resume();
+        ring
+    }
+
+    pub(super) fn flags(&self) -> FlagsWord {
+        FlagsWord(Word(self.0.flags.0))
+    }
+}
+
 /// A ring we fill: fill or TX.
 #[derive(Debug)]
 pub(super) struct ProducerRing<T> {
@@ -186,11 +222,6 @@ impl<T: Copy> ProducerRing<T> {
         self.index.resume()
     }
 
-    /// Pushes what lies in the next slots already.
-    pub(super) fn advance(&mut self, slots: u32) {
-        self.index.advance(slots);
-    }
-
     /// The producer index with what is not submitted.
     #[inline]
     pub(super) fn position(&self) -> u32 {
@@ -228,11 +259,6 @@ impl<T: Copy> ProducerRing<T> {
     pub(super) fn needs_wakeup_after_submit(&self) -> bool {
         fence(Ordering::SeqCst);
         self.flags.needs_wakeup()
-    }
-
-    /// Its flags once more, to be kept beside it.
-    pub(super) fn flags(&self) -> FlagsWord {
-        FlagsWord(Word(self.flags.0.0))
     }
 
     /// Descriptors that the kernel has taken since the ring was made, wrapping.

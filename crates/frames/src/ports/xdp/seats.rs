@@ -8,12 +8,11 @@
 //!
 //! * unread frames, in the RX rings, which go on from their consumer index;
 //! * buffers that it had taken, by their words in the control area;
-//! * buffers that it was just giving back: the lock is its own then ([`super::queue`]);
+//! * buffers that it was just giving back: those that it had pushed are passed to the kernel first ([`super::shared_ring`]);
 //! * frames to be sent: those that the TX ring shows are sent, as the share wanted; those behind its producer index are forgotten.
 //!
 //! A CPU that found the socket in the map just before it was taken out may put a frame into a ring later, which is looked for some time.
 
-use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -61,45 +60,36 @@ impl Seat {
     }
 
     /// Marks what lies in an RX ring as taken by the share, and takes all that is marked so back.
-    fn take_back_received(&mut self, at: usize, queue: &Queue) -> io::Result<()> {
-        let busy = || io::Error::from_raw_os_error(libc::EBUSY);
-        let mut fill = queue.fill_from(self.number, 0).ok_or_else(busy)?;
+    fn take_back_received(&mut self, at: usize, queue: &Queue) {
         let (control, rx) = (queue.control(), &mut self.sockets[at].rx);
-        let within = u64::from(control.layout().frame_size_bytes - 1);
         rx.resume();
         while let Some(descriptor) = rx.pop() {
-            let buffer = descriptor.addr & !within;
-            control.set_holder_at(buffer, self.number as u16 + 1);
+            control.hold(descriptor.addr, self.number);
         }
         rx.release();
+        // What the share had pushed is not its own any more.
+        queue.fill(&[]);
         let buffers: Vec<u64> = control.held_by(self.number).collect();
-        if !buffers.is_empty() {
-            fill.give_back(&buffers);
-        }
-        Ok(())
+        queue.fill(&buffers);
     }
 
     /// Has the kernel send what the TX ring shows, and forgets what it does not.
-    fn finish_sending(&mut self, queue: &Queue) -> io::Result<()> {
-        let busy = || io::Error::from_raw_os_error(libc::EBUSY);
-        let mut completions = queue.completions_from(self.number, 0).ok_or_else(busy)?;
+    fn finish_sending(&mut self, queue: &Queue) {
         let pushed = queue.control().pushed(self.memory.sender);
-        let ShareSocket { tx: Some(tx), socket, .. } = &mut self.sockets[self.tx_at] else { return Ok(()) };
+        let ShareSocket { tx: Some(tx), socket, .. } = &mut self.sockets[self.tx_at] else { return };
         let shown = tx.resume();
         let unseen = pushed.load(Ordering::Relaxed).wrapping_sub(shown);
         for count in 0..unseen.min(self.memory.ring_slots()) {
-            queue.control().set_holder_at(tx.pushed(shown.wrapping_add(count)).addr, 0);
+            queue.control().free(tx.pushed(shown.wrapping_add(count)).addr);
         }
         pushed.store(shown, Ordering::Relaxed);
-        completions.drain();
-        drop(completions);
+        queue.drain_completions();
         for _ in 0..KICKS_MOST {
             // Refused where the interface is down: the next share's kick sends it.
             if tx.unconsumed() == 0 || matches!(kick(socket), Ok(Took::All) | Err(_)) {
                 break;
             }
         }
-        Ok(())
     }
 }
 
@@ -126,7 +116,8 @@ impl XdpPort {
             self.seats.push(seat);
             return Ok(());
         }
-        self.take_back(number)
+        self.take_back(number);
+        Ok(())
     }
 
     fn open_seat(&self, number: u32) -> Result<Seat, PortError> {
@@ -142,14 +133,13 @@ impl XdpPort {
     }
 
     /// Takes back what a share has that uses its seat no more.
-    fn take_back(&mut self, number: u32) -> Result<(), PortError> {
-        let XdpPort { seats, receivers, config, .. } = self;
-        let Some(seat) = seats.iter_mut().find(|seat| seat.number == number) else { return Ok(()) };
-        let refused = |source| PortError::refused("take a share's buffers back", &config.interface, source);
+    fn take_back(&mut self, number: u32) {
+        let XdpPort { seats, receivers, .. } = self;
+        let Some(seat) = seats.iter_mut().find(|seat| seat.number == number) else { return };
         for (at, receiver) in receivers.iter().enumerate() {
-            seat.take_back_received(at, receiver.queue()).map_err(refused)?;
+            seat.take_back_received(at, receiver.queue());
         }
-        seat.finish_sending(receivers[seat.tx_at].queue()).map_err(refused)
+        seat.finish_sending(receivers[seat.tx_at].queue());
     }
 
     /// Takes a share back that is over: that of a process which was killed, at whatever moment, or ended without giving it back. Its filters
@@ -158,9 +148,8 @@ impl XdpPort {
     /// The share must not be used any more: all threads and processes that could use it have ended.
     ///
     /// # Errors
-    /// No share with this number was [handed over](XdpPort::hand_over). Or another share keeps a queue's lock, since its process was
-    /// killed too or stands still: take that one back first, and then this one again. Or the kernel refused to take its filters out of
-    /// the maps; all else is done.
+    /// No share with this number was [handed over](XdpPort::hand_over). Or the kernel refused to take its filters out of the maps; all else is
+    /// done.
     pub fn recover(&mut self, number: u32) -> Result<(), PortError> {
         let is_elsewhere = |seat: &Seat| seat.number == number && matches!(seat.used, SeatUse::Elsewhere { .. });
         if !self.seats.iter().any(is_elsewhere) {
@@ -175,7 +164,7 @@ impl XdpPort {
         if let Some(Seat { used: SeatUse::Elsewhere { _entries: entries, .. }, .. }) = self.seat(number) {
             entries.leave();
         }
-        self.take_back(number)?;
+        self.take_back(number);
         if let Some(seat) = self.seat(number) {
             seat.used = SeatUse::Nobody;
         }
@@ -196,7 +185,7 @@ impl XdpPort {
         let Some(until) = self.reclaims_until else { return };
         for at in 0..self.seats.len() {
             if matches!(self.seats[at].used, SeatUse::Nobody) && self.seats[at].has_frames() {
-                let _ = self.take_back(self.seats[at].number);
+                self.take_back(self.seats[at].number);
             }
         }
         if Instant::now() > until {

@@ -3,9 +3,9 @@
 //! Invariant: each send buffer is on the free list, begun, or out: in the TX ring, with the kernel or in the completion ring. Each
 //! resident frame has a flag that says which. TX and completion ring have a slot for every buffer.
 //!
-//! A queue has one completion ring for all that send on it. Whoever empties it, under its lock, clears the words of the buffers in
-//! the control area ([`super::control`]). Each sender looks at the words of its own oldest buffers: they complete nearly in the order of their
-//! kicks. It does so for several frames at a time, so that the lock costs a frame a nanosecond.
+//! A queue has one completion ring for all that send on it. Whoever empties it sets free the words of the buffers in the control area
+//! ([`super::shared_ring`]). Each sender looks at the words of its own oldest buffers: they complete nearly in the order of their kicks. It does
+//! so for several frames at a time.
 //!
 //! Where frames may be longer than a buffer, several that follow on each other are one to this module (an *area*): a frame is written
 //! into it in one piece and described buffer by buffer. The kernel tells of each buffer; the area is free when it has told of all.
@@ -20,7 +20,7 @@ use rustix::io::Errno;
 use rustix::net::xdp::{XdpDesc, XdpDescOptions};
 use rustix::net::{SendFlags, send};
 
-use super::queue::{Queue, SendGuard};
+use super::queue::Queue;
 use super::rings::ProducerRing;
 use super::umem::Umem;
 
@@ -82,6 +82,13 @@ impl SendMemory {
     fn address(&self, area: u32) -> u64 {
         self.start + u64::from(area) * self.area_bytes()
     }
+
+    /// Whether the kernel has told of all buffers of an area.
+    #[inline]
+    fn is_done(&self, area_address: u64, queue: &Queue) -> bool {
+        let buffer = |at: u32| area_address + u64::from(at) * u64::from(self.frame_size_bytes);
+        (0..self.buffers).all(|at| queue.control().is_free(buffer(at)))
+    }
 }
 
 /// What became of an attempt to send a resident frame.
@@ -99,7 +106,6 @@ pub(super) struct Sender {
     queue: Arc<Queue>,
     memory: SendMemory,
     socket: Arc<OwnedFd>,
-    share: u32,
     /// Buffers to send from, as a stack: the last one freed is the one still in the cache.
     free: Vec<u64>,
     /// Those on their way, the oldest first.
@@ -138,26 +144,22 @@ impl Sender {
         self.queue.memory()
     }
 
-    /// Sends by `tx`, as `share`. Buffers that are on their way since another had the memory come back as they complete.
+    /// Sends by `tx`. Buffers that are on their way since another had the memory come back as they complete.
     pub(super) fn new(
         socket: Arc<OwnedFd>,
         memory: SendMemory,
         tx: ProducerRing<XdpDesc>,
         queue: Arc<Queue>,
-        share: u32,
         copies: bool,
     ) -> Sender {
         let frames = memory.tx_frames as usize;
         let (mut free, mut out) = (Vec::with_capacity(frames), VecDeque::with_capacity(frames));
-        let mut completions = queue.completions(share);
-        completions.iter_mut().for_each(SendGuard::drain);
+        queue.drain_completions();
         for area in (0..memory.tx_frames).rev() {
             let address = memory.address(area);
-            let is_done = |completions: &SendGuard<'_>| completions.is_done(address, memory.buffers);
-            // If the lock is taken, the first reap finds out.
-            if completions.as_ref().is_some_and(is_done) { free.push(address) } else { out.push_back(address) }
+            if memory.is_done(address, &queue) { free.push(address) } else { out.push_back(address) }
         }
-        drop(completions);
+        queue.drain_completions();
         Sender {
             tx,
             queue,
@@ -168,7 +170,6 @@ impl Sender {
             first_prepared_address: memory.address(memory.tx_frames),
             memory,
             socket,
-            share,
             copies,
             pending: false,
             unreaped: false,
@@ -265,7 +266,7 @@ impl Sender {
         // In this order, so that of a sender that dies it is known which buffers the kernel was never shown.
         control.pushed(self.memory.sender).store(self.tx.position(), Ordering::Relaxed);
         compiler_fence(Ordering::SeqCst);
-        control.set_holder_at(addr, 1);
+        control.hold(addr, 0);
     }
 
     /// The same of a frame that may be longer than a buffer.
@@ -490,13 +491,13 @@ impl Sender {
         Ok(took == Took::All)
     }
 
-    /// Takes back buffers that were sent, unless somebody else has the completion ring just now.
+    /// Takes back buffers that were sent.
     fn reap(&mut self) {
-        let Sender { queue, memory, free, out, share, unreaped, .. } = self;
-        let Some(mut completions) = queue.completions(*share) else { return };
+        let Sender { queue, memory, free, out, unreaped, .. } = self;
         *unreaped = false;
-        completions.drain();
-        let is_done = |address: &u64| completions.is_done(*address, memory.buffers);
+        queue.drain_completions();
+        let is_done = |address: &u64| memory.is_done(*address, queue);
+        let free_before = free.len();
         while let Some(oldest) = out.front() {
             if !is_done(oldest) {
                 let looked_at = if free.is_empty() { out.len() } else { out.len().min(OUT_OF_ORDER_MOST) };
@@ -506,14 +507,17 @@ impl Sender {
             // Never more than there were at first, so the list does not grow.
             free.extend(out.pop_front());
         }
+        if free.len() > free_before {
+            // Before any of them is used.
+            queue.drain_completions();
+        }
     }
 
     /// The same, for a resident frame.
     fn reap_prepared(&mut self, slot: u32) {
         let address = self.prepared_address(slot);
-        if let Some(mut completions) = self.queue.completions(self.share) {
-            completions.drain();
-            self.in_flight[slot as usize] = !completions.is_done(address, self.memory.buffers);
-        }
+        self.queue.drain_completions();
+        self.in_flight[slot as usize] = !self.memory.is_done(address, &self.queue);
+        self.queue.drain_completions();
     }
 }

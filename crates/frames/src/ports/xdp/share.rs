@@ -156,8 +156,7 @@ impl XdpPort {
     ///   this port next finds no frame, and the kernel has what its filters match. The child of a fork must not drop it: its map is its
     ///   parent's.
     ///
-    /// In the network namespace of the interface. As long as there is a share this port gives buffers back behind a lock too, and
-    /// does not guess at its next frame. While the shares are idle no difference is measured over veth.
+    /// In the network namespace of the interface. As long as there is a share this port gives buffers back by exchanges too. While the shares are idle no difference is measured over veth.
     ///
     /// # Errors
     /// This port is a share, or was opened with another rule than [`super::Steer::Filters`]; there are as many as it was opened for
@@ -326,7 +325,7 @@ impl Parts {
             if let Some(tx) = tx {
                 let copies = config.mode != XdpMode::ZeroCopy;
                 let (socket, queue) = (Arc::clone(&socket), Arc::clone(&queue));
-                sender = Some(Sender::new(socket, memory, tx, queue, number.get(), copies));
+                sender = Some(Sender::new(socket, memory, tx, queue, copies));
             }
             let fill = SharedFill::new(queue, number.get(), config.shares);
             let receiver = Receiver::new(socket, rx, Fill::Shared(fill));

@@ -20,7 +20,7 @@ use rustix::process::{Resource, getrlimit};
 use super::config::{XdpConfig, XdpMode};
 use super::division::Division;
 use super::fill::Fill;
-use super::queue::{FillGuard, Queue};
+use super::queue::{OwnFill, Queue};
 use super::receive::Receiver;
 use super::rings::{ConsumerRing, ProducerRing, RingSpec};
 use super::send::Sender;
@@ -162,8 +162,7 @@ impl SocketSpec<'_> {
         }
         let rx = map_rx(socket, offsets, self.rx_ring_slots)
             .map_err(|errno| self.refused("map the AF_XDP receive rings", errno))?;
-        let taken = || self.refused("fill the AF_XDP fill ring", io::Error::from_raw_os_error(libc::EBUSY));
-        let mut fill = FillGuard::keep(queue, 0).ok_or_else(taken)?;
+        let mut fill = OwnFill::new(queue);
         for frame in 0..self.fill_frames {
             let pushed = fill.ring().push(u64::from(frame) * u64::from(self.frame_size_bytes));
             debug_assert!(pushed, "the fill ring has a slot for every buffer");
@@ -187,7 +186,7 @@ impl SocketSpec<'_> {
         let tx = map_tx(socket, offsets, memory.ring_slots())
             .map_err(|errno| self.refused("map the AF_XDP send rings", errno))?;
         let copies = self.mode != XdpMode::ZeroCopy;
-        Ok(Some(Sender::new(socket.clone(), memory, tx, Arc::clone(queue), 0, copies)))
+        Ok(Some(Sender::new(socket.clone(), memory, tx, Arc::clone(queue), copies)))
     }
 
     fn bind(&self, socket: &OwnedFd) -> Result<(), PortError> {

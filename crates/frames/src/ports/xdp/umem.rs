@@ -291,8 +291,8 @@ mod tests {
             umem.bytes_mut(5000, 1).unwrap()[0] = 7;
             assert_eq!(other.bytes(5000, 1).unwrap(), [7]);
         }
-        umem.control().set_holder(3, 9);
-        assert_eq!(other.control().holder(3), 9);
+        umem.control().hold(3 * 2048, 8);
+        assert!(other.control().held_by(8).eq([3 * 2048]) && !other.control().is_free(3 * 2048));
         assert!(ftruncate(umem.memory().unwrap(), 4096).is_err(), "the length is sealed");
         assert!(Umem::open(fd(), layout(1000)).is_err());
         let unsealed = memfd_create(c"test", MemfdFlags::CLOEXEC).unwrap();
