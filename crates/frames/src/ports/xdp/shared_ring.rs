@@ -335,7 +335,7 @@ pub(super) mod tests {
             let shares: Vec<_> = (0..SHARES).map(|number| scope.spawn(move || share(number))).collect();
             CHANCE.set(1);
             let (mut frames, until) = (0_u32, Instant::now() + PATIENCE);
-            while frames < 30_000 && Instant::now() < until {
+            while frames < 10_000 && Instant::now() < until {
                 let Some(address) = queue.consume() else { continue };
                 // A buffer that the kernel gets is nobody's, and in no RX ring.
                 assert!(control.is_free(address), "{address:#x}");
@@ -346,7 +346,7 @@ pub(super) mod tests {
             }
             over.store(true, Ordering::Relaxed);
             let deaths: Vec<u32> = shares.into_iter().map(|share| share.join().unwrap()).collect();
-            assert!(frames == 30_000 && deaths.iter().all(|deaths| *deaths > 20), "{frames} frames, {deaths:?}");
+            assert!(frames == 10_000 && deaths.iter().all(|deaths| *deaths > 5), "{frames} frames, {deaths:?}");
         });
         let unread = rx.iter().flat_map(|rx| std::mem::take(&mut *rx.lock().unwrap()));
         let mut found: Vec<u64> = unread.chain(std::iter::from_fn(|| queue.consume())).collect();
@@ -389,7 +389,7 @@ pub(super) mod tests {
             let senders: Vec<_> = (0..SENDERS).map(|number| scope.spawn(move || sender(number))).collect();
             CHANCE.set(1);
             let (mut frames, until) = (0_u32, Instant::now() + PATIENCE);
-            while frames < 100_000 && Instant::now() < until {
+            while frames < 30_000 && Instant::now() < until {
                 let mut sent = sent.lock().unwrap();
                 if !sent.is_empty() {
                     let at = random() as usize % sent.len();
@@ -400,7 +400,7 @@ pub(super) mod tests {
             over.store(true, Ordering::Relaxed);
             for sender in senders {
                 let sends = sender.join().unwrap();
-                assert!(sends > 100, "{sends} sends");
+                assert!(sends > 20, "{sends} sends");
             }
         });
         sent.lock().unwrap().drain(..).for_each(|address| queue.complete(address));
