@@ -5,6 +5,7 @@ mod attachment;
 #[cfg(test)]
 mod kinds;
 pub mod programs;
+pub mod redirect;
 pub(crate) mod stamps;
 
 pub use attachment::{AttachMode, XdpAttachment, attach_pass};

@@ -24,11 +24,13 @@ mod config;
 mod control;
 mod description;
 mod division;
+mod entries;
 mod fill;
 mod handed;
 mod hold;
 mod holder;
 mod lanes;
+mod number;
 mod overflow;
 mod queue;
 mod raw;
@@ -68,11 +70,12 @@ use crate::xdp::stamps::Record;
 use crate::xdp::{XdpAttachment, programs};
 
 use division::{Division, share_areas};
+use entries::Entries;
 use hold::Hold;
+use number::Number;
 use receive::{Receiver, Taken};
 use seats::Seat;
 use send::{PreparedSend, Sender};
-use share::{Entries, Number};
 use socket::SocketSpec;
 use times::Times;
 

@@ -10,15 +10,17 @@
 //!
 //! A frame filter looks at no source: its frames go to the first owner.
 
-use super::owner::Owner;
+use super::owner::{Owner, SLOTS};
 
-/// Slots of a group.
-pub(super) const SLOTS: usize = 1 << HASH_BITS;
+/// Groups that there can be: a power of two. 256 KiB of kernel memory.
+pub(super) const GROUPS_MOST: u32 = 512;
+/// Length of a slot table, as a shift.
+pub(super) const GROUP_SHIFT: u32 = (SLOTS * size_of::<u16>()).ilog2();
 
 // The hash: bits 24 to 31 of the product, which depend on all bits of the lower half of the seed.
 pub(super) const HASH_FACTOR: i32 = 0x61c8_8647;
 pub(super) const HASH_AT: u32 = 24;
-pub(super) const HASH_BITS: u32 = 8;
+pub(super) const HASH_BITS: u32 = SLOTS.ilog2();
 
 /// The owner of each slot, as [`Owner::slot`].
 pub(super) type Slots = [u16; SLOTS];

@@ -13,14 +13,10 @@ use std::time::{Duration, Instant};
 use nearwire_sys::shared_words::SharedWords;
 
 use super::filter::Filter;
-use super::group::{Owners, SLOTS, Slots};
-use super::owner::GROUP;
+use super::group::{GROUPS_MOST, Owners, Slots};
+use super::owner::{GROUP, SLOTS};
 use super::words;
 
-/// Groups that there can be: a power of two. 256 KiB of kernel memory.
-pub(super) const GROUPS_MOST: u32 = 512;
-/// Length of a table, as a shift.
-pub(super) const GROUP_SHIFT: u32 = (SLOTS * size_of::<u16>()).ilog2();
 const SLOTS_PER_WORD: usize = size_of::<u64>() / size_of::<u16>();
 const GROUP_WORDS: usize = SLOTS / SLOTS_PER_WORD;
 /// How long a table is given to nobody after a flow left it: the program runs for less than a microsecond, or as long as a hypervisor

@@ -11,9 +11,12 @@
 
 use std::fmt;
 
+/// Slots of a group of owners.
+pub(super) const SLOTS: usize = 256;
+
 /// Shares that a port can have, with the first one. With the kernel and nobody they are as many as a group has slots, so that each
 /// owner of a group has one.
-pub const SHARES_MOST: u32 = super::group::SLOTS as u32 - 2;
+pub const SHARES_MOST: u32 = SLOTS as u32 - 2;
 
 pub(super) const KERNEL: u32 = 0x8000;
 pub(super) const NOBODY: u32 = 0x8001;

@@ -21,9 +21,8 @@ use super::words::WordMaps;
 use crate::xdp::assembler::Register::{R0, R1, R2, R3, R4, R5, R6, R7, R8, R9, R10};
 use crate::xdp::assembler::Width::{Byte, Double, Half, Word};
 use crate::xdp::assembler::{Assembler, HelperCall, Label, Register};
-use crate::xdp::programs::{
-    CONTEXT_DATA, CONTEXT_DATA_END, Place, TAG_ETHER_TYPES, XDP_DROP, append_pass, append_place, loaded_as,
-};
+use crate::xdp::programs::{TAG_ETHER_TYPES, loaded_as};
+use crate::xdp::redirect::{CONTEXT_DATA, CONTEXT_DATA_END, Place, XDP_DROP, append_pass, append_place};
 use crate::xdp::stamps::{self, Stamps, When, append_stamped_redirect};
 
 mod flows;
@@ -102,8 +101,6 @@ const LOCAL_V6: i16 = REMOTE_V6 - 16;
 pub(super) const STAMPED: u32 = 1 << 16;
 /// Where in the word of classes the verdict by the filter that matches every frame begins.
 pub(super) const EVERYTHING_AT: u32 = 32;
-/// Length of that word.
-pub(super) const CLASSES_WORD_BYTES: u32 = 8;
 
 // In the frame, from R7.
 const TYPE: i16 = 12;

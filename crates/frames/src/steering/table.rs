@@ -16,8 +16,8 @@ use super::credits::{Counting, CreditMap, CreditWords};
 use super::filter::{
     EXACT_V4_KEY_BYTES, EXACT_V6_KEY_BYTES, FLOW_KEY_BYTES, FRAME_KEY_BYTES, Filter, FilterError, FrameFilter, Key,
 };
-use super::group::Owners;
-use super::groups::{GROUPS_MOST, Groups, NoneLeft};
+use super::group::{GROUPS_MOST, Owners};
+use super::groups::{Groups, NoneLeft};
 use super::owner::Owner;
 use super::ports::{self, Ports};
 use super::program::{self, Capacity, EVERYTHING_AT, Maps};

@@ -16,7 +16,7 @@ use super::*;
 use crate::interface::InterfaceFacts;
 use crate::ports::xdp::{Steer, XdpConfig, XdpMode, XdpPort};
 use crate::test_cable::{Cable, NEAR, cable_or_skip};
-use crate::xdp::programs::{XDP_DROP, XDP_PASS, XDP_REDIRECT};
+use crate::xdp::redirect::{XDP_DROP, XDP_PASS, XDP_REDIRECT};
 use crate::xdp::stamps::{DeviceClock, RECORD_BYTES, Stamps};
 
 /// More than a test run takes: the model knows no port.

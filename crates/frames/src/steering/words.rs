@@ -8,9 +8,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use nearwire_sys::bpf::{Map, MapKind};
 use nearwire_sys::shared_words::SharedWords;
 
-use super::groups::{GROUP_SHIFT, GROUPS_MOST};
+use super::group::{GROUP_SHIFT, GROUPS_MOST};
 use super::ports::{PORT_WORD_SHIFT, PORT_WORDS};
-use super::program::CLASSES_WORD_BYTES;
+
+/// Length of the word of classes.
+const CLASSES_WORD_BYTES: u32 = 8;
 
 /// The maps, of one value each, so that the program reaches it without a look-up.
 #[derive(Debug)]

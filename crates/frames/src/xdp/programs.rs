@@ -31,22 +31,14 @@
 //! The program that steers by filters is [`crate::steering`]'s. All that redirect can write times in front of the frame (`stamps`).
 //!
 //! Invariant: a frame is redirected only to a socket that is there; all else takes the kernel's way, so a missing
-//! socket or a queue without one costs no frame. Source: `include/uapi/linux/bpf.h` (`struct xdp_md`,
-//! `bpf_redirect_map`).
+//! socket or a queue without one costs no frame. See `redirect`.
 
 use nearwire_sys::bpf::{Instruction, LoadError, LoadOptions, Map, Program};
-use std::os::fd::AsFd;
 
-use super::assembler::Register::{R0, R1, R2, R3, R4, R5, R9};
-use super::assembler::{Assembler, HelperCall, Label, Width};
+use super::assembler::Register::{R1, R2, R3, R4, R5};
+use super::assembler::{Assembler, Label, Width};
+use super::redirect::{CONTEXT_DATA, CONTEXT_DATA_END, Place, append_pass};
 use super::stamps::{self, Stamps, When, append_stamped_redirect};
-
-/// `XDP_DROP`.
-pub const XDP_DROP: u32 = 1;
-/// `XDP_PASS`.
-pub const XDP_PASS: u32 = 2;
-/// `XDP_REDIRECT`.
-pub const XDP_REDIRECT: u32 = 4;
 
 /// EtherTypes of VLAN tags: 802.1Q and 802.1ad.
 pub(crate) const TAG_ETHER_TYPES: [u16; 2] = [0x8100, 0x88a8];
@@ -56,11 +48,6 @@ const ETHER_TYPE_AT: i16 = 12;
 const TAG_BYTES: i16 = 4;
 /// VLAN tags looked behind.
 const TAGS_MOST: i16 = 2;
-
-// Offsets in `struct xdp_md`.
-pub(crate) const CONTEXT_DATA: i16 = 0;
-pub(crate) const CONTEXT_DATA_END: i16 = 4;
-const CONTEXT_RX_QUEUE_INDEX: i16 = 16;
 
 /// Gives every frame to the kernel.
 ///
@@ -142,48 +129,4 @@ fn append_look(program: &mut Assembler, ether_type: u16, tags: i16, redirect: La
 /// What the CPU loads, in its own byte order, for a big-endian number in the frame.
 pub(crate) fn loaded_as(wire: u16) -> i32 {
     i32::from(u16::from_ne_bytes(wire.to_be_bytes()))
-}
-
-/// Where the socket for a frame stands in the map of sockets.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Place {
-    /// At the number of the queue that the frame came in on.
-    OfQueue,
-    /// At [`place_of`] the queue and the share whose number is in `R9`, of so many.
-    OfShare { of: u32 },
-}
-
-/// The place of a share's socket for a queue, where a queue has places for so many shares. One queue's stand together, so that a queue that
-/// the device got later has its places behind the map's end, where the kernel has none and passes the frame.
-pub(crate) fn place_of(queue: u32, share: u32, shares_most: u32) -> u32 {
-    queue * shares_most + share
-}
-
-/// Returns `bpf_redirect_map(sockets, place, XDP_PASS)`. Expects the context in `R1`.
-pub(crate) fn append_redirect(program: &mut Assembler, sockets: &Map, place: Place) {
-    append_place(program, place);
-    program
-        .load_map(R1, sockets.as_fd()) // the map of sockets
-        .set(R3, XDP_PASS.cast_signed()) // when the queue has no socket
-        .call(HelperCall::RedirectMap) // R0 = XDP_REDIRECT or XDP_PASS
-        .exit();
-}
-
-/// Puts the place into `R2`. Expects the context in `R1`.
-pub(crate) fn append_place(program: &mut Assembler, place: Place) {
-    program.load(Width::Word, R2, R1, CONTEXT_RX_QUEUE_INDEX); // the queue the frame came in on
-    if let Place::OfShare { of } = place {
-        if of.is_power_of_two() {
-            program.shift_left(R2, of.ilog2().cast_signed());
-        } else {
-            program.multiply(R2, of.cast_signed());
-        }
-        program.add_register(R2, R9); // R2 was the first of the queue's places
-    }
-}
-
-pub(crate) fn append_pass(program: &mut Assembler) {
-    program
-        .set(R0, XDP_PASS.cast_signed()) // the kernel's way
-        .exit();
 }

@@ -22,7 +22,7 @@ use nearwire_sys::bpf::{Instruction, LoadError, LoadOptions, Map, Program};
 use super::assembler::Register::{R0, R1, R2, R3, R6, R7, R8, R10};
 use super::assembler::Width::{Double, Word};
 use super::assembler::{Assembler, HelperCall};
-use super::programs::{CONTEXT_DATA, Place, append_redirect};
+use super::redirect::{CONTEXT_DATA, Place, append_redirect};
 
 /// Offset in `struct xdp_md`.
 const CONTEXT_DATA_META: i16 = 8;

@@ -7,6 +7,7 @@
 //! the queue that it was sent on, one queue can be left to a socket that only sends.
 
 use super::config::{Steer, XdpConfig, XdpMode};
+use super::socket::SocketSpec;
 use super::zero_copy;
 use crate::interface::InterfaceFacts;
 
@@ -69,7 +70,7 @@ fn on_device(facts: &InterfaceFacts, steer: Steer) -> Vec<Candidate> {
     let polling = |mode| XdpConfig { busy_poll_us: BUSY_POLL_US, ..config(mode) };
     let mut found = Vec::new();
     let mut offer = |label, config| found.push(Candidate { label, config });
-    if zero_copy::may_have(facts) {
+    if zero_copy::may_have(facts, binds_zero_copy) {
         offer("zero-copy, one socket a queue, busy polling", polling(XdpMode::ZeroCopy));
         offer("zero-copy, one socket a queue", config(XdpMode::ZeroCopy));
     }
@@ -77,6 +78,27 @@ fn on_device(facts: &InterfaceFacts, steer: Steer) -> Vec<Candidate> {
     offer("native copy, one socket a queue", config(XdpMode::NativeCopy));
     offer("generic, one socket a queue", config(XdpMode::Generic));
     found
+}
+
+/// Binds a socket in zero-copy mode and closes it again.
+fn binds_zero_copy(facts: &InterfaceFacts) -> bool {
+    let frames = facts.rx_ring_frames.max(64);
+    let spec = SocketSpec {
+        facts,
+        queue: 0,
+        mode: XdpMode::ZeroCopy,
+        frame_size_bytes: 2048,
+        fill_frames: frames,
+        rx_ring_slots: 64,
+        tx_frames: 16,
+        prepared_frames: 0,
+        share_areas: 0,
+        share_tx_frames: 0,
+        huge_pages: false,
+        keeps_memory_fd: false,
+        multi_buffer: false,
+    };
+    spec.open().is_ok_and(|halves| halves.zero_copy)
 }
 
 /// Buffers that a driver's ring can take: all of it and, where it takes them itself (zero-copy), as many again for what is in our

@@ -9,7 +9,7 @@ use crate::PortError;
 use crate::interface::InterfaceFacts;
 use crate::steering::SHARES_MOST;
 use crate::xdp::AttachMode;
-use crate::xdp::programs::place_of;
+use crate::xdp::redirect::place_of;
 
 /// Slots that are left free for frames that are counted late: a round of a driver's is of 64.
 const MARGIN_FRAMES: u32 = 128;

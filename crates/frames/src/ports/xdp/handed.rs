@@ -21,17 +21,18 @@ use super::busy_poll::poll_busily;
 use super::config::{Steer, XdpConfig};
 use super::description::Description;
 use super::hold::Hold;
+use super::number::Number;
 use super::queue::Queue;
 use super::receive::Receiver;
 use super::seats::{Seat, SeatUse};
-use super::share::{Number, Parts};
+use super::share::Parts;
 use super::socket::ShareSocket;
 use super::umem::Umem;
 use super::{NO_MULTI_BUFFER, XdpFacts, XdpPort};
 use crate::PortError;
 use crate::ports::limits::{self, FrameLimits};
 use crate::steering::{Credit, CreditWords, SteeringTable};
-use crate::xdp::programs::place_of;
+use crate::xdp::redirect::place_of;
 
 /// What another process is to be given.
 #[derive(Debug)]

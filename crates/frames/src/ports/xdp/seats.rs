@@ -19,10 +19,11 @@ use std::time::{Duration, Instant};
 
 use super::XdpPort;
 use super::division::place_of_share;
+use super::entries::Entries;
+use super::number::Number;
 use super::queue::Queue;
 use super::receive::Receiver;
 use super::send::{KICKS_MOST, SendMemory, Took, kick};
-use super::share::{Entries, Number};
 use super::socket::{OpenAnother, ShareSocket};
 use crate::PortError;
 use crate::ports::limits;

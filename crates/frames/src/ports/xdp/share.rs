@@ -27,14 +27,14 @@
 //! Source: `net/xdp/xsk.c` (`xsk_bind`, `xsk_generic_rcv`), `net/xdp/xsk_buff_pool.c`.
 
 use std::io;
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use nearwire_sys::bpf::Map;
 
+use super::entries::Entries;
 use super::fill::{Fill, SharedFill};
 use super::hold::Hold;
+use super::number::Number;
 use super::overflow;
 use super::queue::Queue;
 use super::receive::Receiver;
@@ -44,101 +44,7 @@ use super::socket::ShareSocket;
 use super::{Times, XdpConfig, XdpFacts, XdpMode, XdpPort};
 use crate::PortError;
 use crate::ports::limits::{self, FrameLimits};
-use crate::steering::{FilterError, SHARES_MOST};
-
-/// Which numbers are taken, a bit each.
-#[derive(Debug)]
-pub(super) struct Numbers(Box<[AtomicU64]>);
-
-impl Numbers {
-    fn word(&self, number: u32) -> (&AtomicU64, u64) {
-        (&self.0[(number / u64::BITS) as usize], 1 << (number % u64::BITS))
-    }
-}
-
-/// A share's number; free again when dropped.
-#[derive(Debug)]
-pub(super) struct Number {
-    numbers: Arc<Numbers>,
-    number: u32,
-}
-
-impl Number {
-    /// That of the port which shares are made of.
-    pub(super) fn first() -> Number {
-        Number::handed(0)
-    }
-
-    /// That of a share which another process gave.
-    pub(super) fn handed(number: u32) -> Number {
-        let words = SHARES_MOST.div_ceil(u64::BITS);
-        let numbers = Arc::new(Numbers((0..words).map(|_| AtomicU64::new(0)).collect()));
-        let (word, bit) = numbers.word(number);
-        word.store(bit, Ordering::Release);
-        Number { numbers, number }
-    }
-
-    /// The lowest below `most` that is free.
-    fn another(&self, most: u32) -> Option<Number> {
-        let free = |number: &u32| {
-            let (word, bit) = self.numbers.word(*number);
-            word.fetch_or(bit, Ordering::AcqRel) & bit == 0
-        };
-        let number = (1..most.min(SHARES_MOST)).find(free)?;
-        Some(Number { numbers: Arc::clone(&self.numbers), number })
-    }
-
-    pub(super) fn get(&self) -> u32 {
-        self.number
-    }
-
-    /// Whether nobody has another number of the same port.
-    pub(super) fn is_free(&self, number: u32) -> bool {
-        let (word, bit) = self.numbers.word(number);
-        word.load(Ordering::Acquire) & bit == 0
-    }
-
-    fn is_of(&self, other: &Number) -> bool {
-        Arc::ptr_eq(&self.numbers, &other.numbers)
-    }
-}
-
-impl Drop for Number {
-    fn drop(&mut self) {
-        let (word, bit) = self.numbers.word(self.number);
-        word.fetch_and(!bit, Ordering::AcqRel);
-    }
-}
-
-/// A share's sockets in the map; out of it when dropped. Who has copies of their descriptors, as a child of fork(2) until it executes,
-/// keeps them open, and frames that they still got would keep the buffers of all.
-#[derive(Debug)]
-pub(super) struct Entries {
-    sockets: Arc<Map>,
-    places: Vec<u32>,
-}
-
-impl Entries {
-    fn enter(&mut self, place: u32, socket: &OwnedFd) -> io::Result<()> {
-        self.sockets.set_socket(place, socket)?;
-        self.places.push(place);
-        Ok(())
-    }
-
-    /// Takes them out of the map.
-    pub(super) fn leave(&mut self) {
-        for place in self.places.drain(..) {
-            // Missing, where the socket is closed.
-            let _ = self.sockets.delete(&place.to_ne_bytes());
-        }
-    }
-}
-
-impl Drop for Entries {
-    fn drop(&mut self) {
-        self.leave();
-    }
-}
+use crate::steering::FilterError;
 
 impl XdpPort {
     /// The number of this share: 0 for what [`XdpPort::open`] gave.
@@ -242,7 +148,7 @@ impl XdpPort {
         let refused = |source| PortError::refused("fill the map of AF_XDP sockets", &self.config.interface, source);
         let no_map = || refused(io::ErrorKind::NotFound.into());
         let sockets = Arc::clone(self.sockets.as_ref().ok_or_else(no_map)?);
-        let mut entries = Entries { sockets, places: Vec::new() };
+        let mut entries = Entries::new(sockets);
         for seat in self.seats.iter().filter(|seat| seat.number == number) {
             for (&queue, socket) in self.config.rx_queues.iter().zip(&seat.sockets) {
                 entries.enter(self.config.place_of(queue, number), &socket.socket).map_err(refused)?;

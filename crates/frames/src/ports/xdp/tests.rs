@@ -4,7 +4,7 @@ use super::*;
 use crate::raw::{RawPort, Stamp, TimeSource};
 use crate::steering::{Filter, FrameFilter};
 use crate::test_cable::{FAR, NEAR, cable_or_skip};
-use crate::xdp::programs::{XDP_PASS, XDP_REDIRECT};
+use crate::xdp::redirect::{XDP_PASS, XDP_REDIRECT};
 use crate::xdp::stamps::{DeviceClock, Stamps};
 
 const WANTED: u16 = 0x88b5;

@@ -11,8 +11,6 @@ use std::path::PathBuf;
 
 use nearwire_sys::netdev::{XdpFeatures, xdp_features};
 
-use super::config::XdpMode;
-use super::socket::SocketSpec;
 use crate::interface::InterfaceFacts;
 
 /// Where outcomes are kept until the next boot.
@@ -20,8 +18,8 @@ const MEMORY: &str = "/run/nearwire/zero-copy";
 /// Kinds of interface without device memory.
 const WITHOUT: [&str; 5] = ["veth", "dummy", "bridge", "tun", "loopback"];
 
-/// Whether it is worth trying.
-pub(super) fn may_have(facts: &InterfaceFacts) -> bool {
+/// Whether it is worth trying. `binds` binds a socket and closes it again.
+pub(super) fn may_have(facts: &InterfaceFacts, binds: impl FnOnce(&InterfaceFacts) -> bool) -> bool {
     if WITHOUT.contains(&facts.driver.as_str()) {
         return false;
     }
@@ -65,27 +63,6 @@ fn file_of(facts: &InterfaceFacts) -> Option<PathBuf> {
     Some(PathBuf::from(MEMORY).join(format!("{}-{}-{mac}-{driver}", boot.trim(), facts.ifindex)))
 }
 
-/// Binds a socket in zero-copy mode and closes it again.
-fn binds(facts: &InterfaceFacts) -> bool {
-    let frames = facts.rx_ring_frames.max(64);
-    let spec = SocketSpec {
-        facts,
-        queue: 0,
-        mode: XdpMode::ZeroCopy,
-        frame_size_bytes: 2048,
-        fill_frames: frames,
-        rx_ring_slots: 64,
-        tx_frames: 16,
-        prepared_frames: 0,
-        share_areas: 0,
-        share_tx_frames: 0,
-        huge_pages: false,
-        keeps_memory_fd: false,
-        multi_buffer: false,
-    };
-    spec.open().is_ok_and(|halves| halves.zero_copy)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -105,14 +82,15 @@ mod tests {
         }
         assert_eq!(remembered(&facts), Some(false));
         assert_eq!(remembered(&InterfaceFacts { driver: "other".to_owned(), ..facts.clone() }), None);
-        assert!(!may_have(&facts), "asked again");
+        let asked_again = |_: &InterfaceFacts| panic!("the driver is asked again");
+        assert!(!may_have(&facts, asked_again));
         remember(&facts, true);
-        assert!(may_have(&facts));
+        assert!(may_have(&facts, asked_again));
         fs::remove_file(path).unwrap();
     }
 
     #[test]
     fn interfaces_without_device_memory_are_never_probed() {
-        assert!(!may_have(&facts("veth")));
+        assert!(!may_have(&facts("veth"), |_| panic!("it is probed")));
     }
 }

@@ -7,8 +7,7 @@ use super::{
     REMOTE_V4, REMOTE_V6, Ways, look_up,
 };
 use crate::steering::filter::{FLOW_ADDRESS, FLOW_PORT};
-use crate::steering::group::{HASH_AT, HASH_BITS, HASH_FACTOR};
-use crate::steering::groups::{GROUP_SHIFT, GROUPS_MOST};
+use crate::steering::group::{GROUP_SHIFT, GROUPS_MOST, HASH_AT, HASH_BITS, HASH_FACTOR};
 use crate::steering::owner::GROUP;
 use crate::steering::ports::{
     PORT_EXACT, PORT_KIND_AT, PORT_KIND_MASK, PORT_SEVERAL, PORT_VERDICT, PORT_WORD_SHIFT, PORTS_V6_BYTES,

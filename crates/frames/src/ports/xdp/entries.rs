@@ -1,0 +1,41 @@
+//! The sockets of a share in the map that the XDP program redirects by.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use nearwire_sys::bpf::Map;
+
+/// A share's sockets in the map; out of it when dropped. Who has copies of their descriptors, as a child of fork(2) until it executes,
+/// keeps them open, and frames that they still got would keep the buffers of all.
+#[derive(Debug)]
+pub(super) struct Entries {
+    sockets: Arc<Map>,
+    places: Vec<u32>,
+}
+
+impl Entries {
+    pub(super) fn new(sockets: Arc<Map>) -> Entries {
+        Entries { sockets, places: Vec::new() }
+    }
+
+    pub(super) fn enter(&mut self, place: u32, socket: &OwnedFd) -> io::Result<()> {
+        self.sockets.set_socket(place, socket)?;
+        self.places.push(place);
+        Ok(())
+    }
+
+    /// Takes them out of the map.
+    pub(super) fn leave(&mut self) {
+        for place in self.places.drain(..) {
+            // Missing, where the socket is closed.
+            let _ = self.sockets.delete(&place.to_ne_bytes());
+        }
+    }
+}
+
+impl Drop for Entries {
+    fn drop(&mut self) {
+        self.leave();
+    }
+}
