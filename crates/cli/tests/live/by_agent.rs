@@ -190,8 +190,8 @@ fn agent_killed_under_load_loses_no_socket_and_the_next_run_accelerates_all_agai
         std::thread::sleep(Duration::from_micros(200));
     }
     far.take_answers(&mut answered, true);
-    // What was in the rings of a port that is gone is read; on its way there is what the program is given in that moment.
-    assert!(answered.len() > 1900, "{} of 2000", answered.len());
+    // What was in the rings is read, and all behind it comes by the kernel.
+    assert_eq!(answered.len(), 2000, "nothing is lost");
     assert!((5000..5100).all(|number| far.echoes(7000, number)), "its socket is the kernel's, and works");
     let mut second = bed.run_as(bed.cable.near(), 0, &echo(7001));
     second.step();
@@ -236,10 +236,12 @@ fn program_killed_under_load_leaves_its_flow_to_the_next_and_others_lose_nothing
         far.take_answers(&mut answered, true);
         assert_eq!(answered.range(..1_000_000).count(), 500, "the one beside loses nothing, round {round}");
     }
-    // The kernel has the port: it says that nobody is there.
+    // The kernel has the port: it says that nobody is there, as often as its limit of such messages allows.
     let refused = bed.cable.far().namespace.enter(|| UdpSocket::bind((bed.cable.far().ipv4, 0)).unwrap()).unwrap();
     refused.connect((bed.cable.near().ipv4, 7000)).unwrap();
-    refused.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
-    refused.send(b"x").unwrap();
-    assert_eq!(refused.recv(&mut [0; 8]).unwrap_err().kind(), io::ErrorKind::ConnectionRefused);
+    refused.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
+    wait_until("the kernel answers for the port", || {
+        let sent = refused.send(b"x").and_then(|_| refused.recv(&mut [0; 8]));
+        sent.is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
+    });
 }
