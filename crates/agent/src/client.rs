@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::io;
+use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
@@ -11,10 +12,13 @@ use crate::connection::Connection;
 use crate::message::{
     Addresses, Answer, Cause, FlowOwner, InterfaceName, Malformed, ProgramName, ProgramStatus, Request, VERSION,
 };
+use crate::service::Caller;
 
-/// An agent that takes longer for an answer is of no use: opening a port, the longest that it does, takes tens of milliseconds, seconds
-/// with a driver that resets its link.
-const ANSWER_WITHIN: Duration = Duration::from_secs(10);
+/// An agent that takes longer for an answer is of no use: whoever asks keeps a program waiting. Answers take some ten microseconds, and as
+/// long as the agent waits for a CPU, or opens a port for another program.
+const ANSWER_WITHIN: Duration = Duration::from_secs(2);
+/// The same for a share: opening a port takes tens of milliseconds, seconds with a driver that resets its link.
+const SHARE_WITHIN: Duration = Duration::from_secs(10);
 /// Events that nobody has taken; the oldest goes.
 const EVENTS_MOST: usize = 256;
 
@@ -71,6 +75,7 @@ pub struct OpenedShare {
 #[derive(Debug)]
 pub struct Client {
     connection: Connection,
+    agent: Caller,
     number: u16,
     events: VecDeque<Answer>,
 }
@@ -91,11 +96,17 @@ impl Client {
         if agent.uid != 0 && agent.uid != own_uid {
             return Err(ClientError::Untrusted { pid: agent.pid, uid: agent.uid, own_uid });
         }
-        let mut client = Client { connection, number: 0, events: VecDeque::new() };
+        let mut client = Client { connection, agent, number: 0, events: VecDeque::new() };
         match client.ask(&Request::Hello { version: VERSION, name: ProgramName::cut(name) }, None)? {
             (Answer::Welcome { .. }, _) => Ok(client),
             _ => Err(ClientError::Unfit),
         }
+    }
+
+    /// The agent's process and user.
+    #[must_use]
+    pub const fn agent(&self) -> &Caller {
+        &self.agent
     }
 
     /// Opens a share of the port on an interface.
@@ -112,7 +123,7 @@ impl Client {
         }
     }
 
-    /// Opens the flow of a socket.
+    /// Opens the flow of a socket; `address`: of what is sent to this one of its addresses alone.
     ///
     /// # Errors
     /// As all requests.
@@ -120,9 +131,10 @@ impl Client {
         &mut self,
         share: u32,
         owner: FlowOwner,
+        address: Option<IpAddr>,
         socket: impl AsFd,
     ) -> Result<(u32, Addresses), ClientError> {
-        match self.ask(&Request::OpenFlow { share, owner }, Some(socket.as_fd()))? {
+        match self.ask(&Request::OpenFlow { share, owner, address }, Some(socket.as_fd()))? {
             (Answer::FlowOpened { flow, addresses }, _) => Ok((flow, addresses)),
             _ => Err(ClientError::Unfit),
         }
@@ -134,6 +146,49 @@ impl Client {
     /// As all requests.
     pub fn close_flow(&mut self, flow: u32) -> Result<(), ClientError> {
         self.ask_to_end(&Request::CloseFlow { flow })
+    }
+
+    /// Gives a flow to another share of this program on the same interface.
+    ///
+    /// # Errors
+    /// As all requests.
+    pub fn move_flow(&mut self, flow: u32, share: u32) -> Result<(), ClientError> {
+        self.ask_to_end(&Request::MoveFlow { flow, share })
+    }
+
+    /// Has the kernel get the frames of a share until [`Client::resume`].
+    ///
+    /// # Errors
+    /// As all requests.
+    pub fn pause(&mut self, share: u32) -> Result<(), ClientError> {
+        self.ask_to_end(&Request::Pause { share })
+    }
+
+    /// Ends [`Client::pause`].
+    ///
+    /// # Errors
+    /// As all requests.
+    pub fn resume(&mut self, share: u32) -> Result<(), ClientError> {
+        self.ask_to_end(&Request::Resume { share })
+    }
+
+    /// Ends all flows of a socket, whichever program has them.
+    ///
+    /// # Errors
+    /// As all requests.
+    pub fn release(&mut self, socket: impl AsFd) -> Result<(), ClientError> {
+        match self.ask(&Request::Release {}, Some(socket.as_fd()))? {
+            (Answer::Done {}, _) => Ok(()),
+            _ => Err(ClientError::Unfit),
+        }
+    }
+
+    /// Has the agent stay as long as this process lives, also when it executes another program.
+    ///
+    /// # Errors
+    /// As all requests.
+    pub fn attend(&mut self) -> Result<(), ClientError> {
+        self.ask_to_end(&Request::Attend {})
     }
 
     /// Ends all flows of a share.
@@ -176,9 +231,8 @@ impl Client {
     /// # Errors
     /// The connection ended: every flow is the kernel's.
     pub fn take_events(&mut self) -> Result<Vec<Answer>, ClientError> {
-        self.connection.set_nonblocking(true)?;
         let read = loop {
-            match self.connection.receive() {
+            match self.connection.receive_now() {
                 Err(Errno::AGAIN) => break Ok(()),
                 Err(Errno::INTR) => {}
                 Err(errno) => break Err(errno.into()),
@@ -191,7 +245,6 @@ impl Client {
                 },
             }
         };
-        self.connection.set_nonblocking(false)?;
         read.map(|()| self.events.drain(..).collect())
     }
 
@@ -215,7 +268,8 @@ impl Client {
         socket: Option<BorrowedFd<'_>>,
     ) -> Result<(Answer, Vec<OwnedFd>), ClientError> {
         self.number = self.number.wrapping_add(1).max(1);
-        let until = Instant::now() + ANSWER_WITHIN;
+        let patience = if matches!(request, Request::OpenShare { .. }) { SHARE_WITHIN } else { ANSWER_WITHIN };
+        let until = Instant::now() + patience;
         // An agent that refused at once may be gone already, and its reason waits.
         let sent = self.connection.send(&request.to_bytes(self.number), socket.as_slice());
         loop {

@@ -8,7 +8,9 @@
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
 
+use nearwire_sys::descriptor::place;
 use nearwire_sys::socket::option_bytes;
 use rustix::io::Errno;
 use rustix::net::{
@@ -24,6 +26,8 @@ use crate::service::Caller;
 pub const NAME: &[u8] = b"nearwire/agent";
 /// Programs that connect at the same time wait here.
 const BACKLOG: i32 = 256;
+/// As long a program waits for an agent that does not read.
+const SEND_WITHIN: Duration = Duration::from_secs(2);
 /// `SO_PEERGROUPS` of include/uapi/asm-generic/socket.h.
 const SO_PEERGROUPS: i32 = 59;
 const SOL_SOCKET: i32 = 1;
@@ -83,12 +87,14 @@ impl AsFd for Listener {
 }
 
 impl Connection {
-    /// Connects to the agent of the calling thread's network namespace. The connection is blocking.
+    /// Connects to the agent of the calling thread's network namespace. The connection is blocking; to connect and to send wait 2 s
+    /// at most for an agent that does not read.
     ///
     /// # Errors
-    /// `ECONNREFUSED`: there is none.
+    /// `ECONNREFUSED`: there is none. `EAGAIN`: it takes no connections.
     pub fn open() -> io::Result<Connection> {
-        let socket = unix(SocketFlags::empty())?;
+        let socket = place(unix(SocketFlags::empty())?);
+        sockopt::set_socket_timeout(&socket, sockopt::Timeout::Send, Some(SEND_WITHIN))?;
         connect(&socket, &SocketAddrUnix::new_abstract_name(NAME)?)?;
         Ok(Connection(socket))
     }
@@ -132,16 +138,29 @@ impl Connection {
     /// # Errors
     /// `EAGAIN`: there is none.
     pub fn receive(&self) -> Result<Packet, Errno> {
+        self.receive_with(RecvFlags::empty())
+    }
+
+    /// The same without waiting.
+    ///
+    /// # Errors
+    /// `EAGAIN`: there is none.
+    pub fn receive_now(&self) -> Result<Packet, Errno> {
+        self.receive_with(RecvFlags::DONTWAIT)
+    }
+
+    fn receive_with(&self, flags: RecvFlags) -> Result<Packet, Errno> {
         let mut bytes = vec![0; MESSAGE_MOST_BYTES + 1];
         let mut space = vec![MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MOST))];
         let mut beside = RecvAncillaryBuffer::new(&mut space);
-        let received = recvmsg(&self.0, &mut [IoSliceMut::new(&mut bytes)], &mut beside, RecvFlags::CMSG_CLOEXEC)?;
+        let received =
+            recvmsg(&self.0, &mut [IoSliceMut::new(&mut bytes)], &mut beside, flags | RecvFlags::CMSG_CLOEXEC)?;
         bytes.truncate(received.bytes);
         let rights = beside.drain().filter_map(|message| match message {
             RecvAncillaryMessage::ScmRights(rights) => Some(rights),
             _ => None,
         });
-        Ok(Packet { bytes, descriptors: rights.flatten().collect() })
+        Ok(Packet { bytes, descriptors: rights.flatten().map(place).collect() })
     }
 
     /// Ends it for both ends; what has come can be received still.
@@ -150,19 +169,11 @@ impl Connection {
         let _ = rustix::net::shutdown(&self.0, rustix::net::Shutdown::Both);
     }
 
-    /// Has both calls return `EAGAIN` instead of waiting.
-    ///
-    /// # Errors
-    /// ioctl(2) failed.
-    pub fn set_nonblocking(&self, is_so: bool) -> io::Result<()> {
-        Ok(rustix::io::ioctl_fionbio(&self.0, is_so)?)
-    }
-
     /// Has [`Connection::receive`] return `EAGAIN` after this long; `None` waits.
     ///
     /// # Errors
     /// setsockopt(2) failed.
-    pub fn set_receive_timeout(&self, time: Option<std::time::Duration>) -> io::Result<()> {
+    pub fn set_receive_timeout(&self, time: Option<Duration>) -> io::Result<()> {
         Ok(sockopt::set_socket_timeout(&self.0, sockopt::Timeout::Recv, time)?)
     }
 }

@@ -9,13 +9,13 @@
 
 mod layout;
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use self::layout::{Field, Reader, layout};
 pub use self::layout::{Malformed, Text};
 
 /// The version of everything in this file. [`Request::Hello`] stays readable in all versions.
-pub const VERSION: u16 = 1;
+pub const VERSION: u16 = 2;
 /// The longest message.
 pub const MESSAGE_MOST_BYTES: usize = 32 * 1024;
 /// As many descriptors as the kernel passes with one message (`SCM_MAX_FD`).
@@ -40,7 +40,7 @@ layout! {
             /// Its name.
             name: ProgramName,
         },
-        /// A share of the port on an interface. Answer: [`Reply::ShareOpened`] with the share's descriptors.
+        /// A share of the port on an interface. Answer: [`Answer::ShareOpened`] with the share's descriptors.
         2 => OpenShare {
             /// The interface, by name.
             interface: InterfaceName,
@@ -52,13 +52,15 @@ layout! {
             /// Which.
             share: u32,
         },
-        /// The flow of a bound socket; of a connected one, from its peer alone. Its descriptor, beside this message, is the right to
-        /// the flow.
+        /// A flow of a bound socket, whose descriptor, beside this message, is the right to it.
         4 => OpenFlow {
             /// The share that is to have its frames, or whose interface is meant where the kernel is to have them.
             share: u32,
             /// Who is to have its frames. Only an exact flow can be given to the kernel; a bound one that nobody has is the kernel's.
             owner: FlowOwner,
+            /// The local address, which must be one that the socket is bound to: of a socket that is bound to every address, one of this
+            /// host's or a group. Without: all that the socket gets, of a connected one what comes from its peer.
+            address: Option<IpAddr>,
         },
         /// Ends a flow: the kernel has its frames.
         5 => CloseFlow {
@@ -72,9 +74,31 @@ layout! {
         },
         /// The programs of the agent: all for root and the agent's user, the asker's user's for others.
         7 => Status {
-            /// The first that is wanted: 0, then [`Reply::Programs`]' `next`.
+            /// The first that is wanted: 0, then [`Answer::Programs`]' `next`.
             from: u32,
         },
+        /// Gives a flow to another share of the program on the same interface: each frame goes to the one or the other.
+        8 => MoveFlow {
+            /// Which.
+            flow: u32,
+            /// To whom.
+            share: u32,
+        },
+        /// Has the kernel get the frames of all flows of a share until [`Request::Resume`].
+        9 => Pause {
+            /// Which.
+            share: u32,
+        },
+        /// Ends [`Request::Pause`].
+        10 => Resume {
+            /// Which.
+            share: u32,
+        },
+        /// Ends all flows of a socket, whoever has them: the asker, who has the socket too, reads it by the kernel. Its descriptor is
+        /// beside this message.
+        11 => Release {},
+        /// The agent stays at least as long as the asking process lives, also when that executes another program.
+        12 => Attend {},
     }
 }
 
@@ -308,6 +332,12 @@ layout! {
             /// Its error number.
             errno: u32,
         },
+        /// A flow of an address that the socket has no right to.
+        #[error("the socket is not bound to {address}, or this host does not have that address")]
+        24 => OtherAddress {
+            /// The address.
+            address: IpAddr,
+        },
     }
 }
 
@@ -406,7 +436,7 @@ impl Request {
     /// How many descriptors travel beside it.
     #[must_use]
     pub const fn descriptors(&self) -> usize {
-        matches!(self, Request::OpenFlow { .. }) as usize
+        matches!(self, Request::OpenFlow { .. } | Request::Release {}) as usize
     }
 }
 

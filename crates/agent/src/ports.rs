@@ -53,11 +53,17 @@ pub trait Ports {
     /// free, in whatever state the program left them. The program may be dead, or still store into its rings.
     fn close_share(&mut self, share: u32);
 
-    /// Has frames of a flow go to a share, or, of an exact flow, to the kernel. A flow of several shares is divided among them.
+    /// Has frames of a flow, which the share does not have, go to it, or, of an exact flow, to the kernel. A flow of several shares is divided among them.
     ///
     /// # Errors
     /// Why not; nothing has changed.
     fn open_flow(&mut self, share: u32, flow: &Addresses, owner: FlowOwner) -> Result<(), Cause>;
+
+    /// Gives a flow that one share has to another on the same interface, which does not have it: each frame goes to the one or the other.
+    ///
+    /// # Errors
+    /// Why not; nothing has changed.
+    fn move_flow(&mut self, from: u32, to: u32, flow: &Addresses, owner: FlowOwner) -> Result<(), Cause>;
 
     /// Takes a flow from a share.
     fn close_flow(&mut self, share: u32, flow: &Addresses, owner: FlowOwner);

@@ -10,14 +10,16 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use rustix::event::{Timespec, epoll};
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use self::disposal::Disposal;
 use self::peer::{Peer, State};
 use crate::closed::ClosedSockets;
 use crate::connection::{Connection, Listener, Packet};
-use crate::message::{Answer, Cause, Request};
+use crate::message::{Answer, Cause, Limited, Request, Text};
 use crate::ports::Ports;
-use crate::service::{Judge, PROGRAMS_MOST, ProgramId, Service, malformed};
+use crate::service::{Caller, Judge, PROGRAMS_MOST, ProgramId, Service, malformed};
 
 /// A program that connects says hello within this time.
 const GREETING: Duration = Duration::from_secs(2);
@@ -28,17 +30,21 @@ const WITHOUT_DESCRIPTORS: Duration = Duration::from_millis(100);
 /// Connections accepted and events taken in a round.
 const ROUND_MOST: usize = 64;
 
+/// Processes of a user that are waited for.
+const ATTENDED_MOST: usize = 512;
 /// More packets than the kernel queues in a socket of the largest buffer that anybody may choose.
 const QUEUED_MOST: usize = 600;
 
 const LISTENER: u64 = u64::MAX;
 const CLOSED: u64 = u64::MAX - 1;
 const NEWS: u64 = u64::MAX - 2;
+/// With the number of a process, which is waited for. Connections have lower keys.
+const ATTENDED: u64 = 1 << 32;
 
 /// How long an agent stays.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stay {
-    /// Until no program has been connected for this long.
+    /// Until no program has been connected, and none that asked to be waited for has lived, for this long.
     Linger(Duration),
     /// Until it is ended.
     Forever,
@@ -53,6 +59,8 @@ pub struct Server<P, J> {
     peers: BTreeMap<ProgramId, Peer>,
     /// Those that have not said hello, and when their time is up.
     ungreeted: BTreeSet<(Instant, ProgramId)>,
+    /// Processes that the agent does not end before.
+    attended: BTreeMap<u64, Attended>,
     next: ProgramId,
     disposal: Disposal,
     /// Since when there has been no program.
@@ -81,6 +89,7 @@ impl<P: Ports, J: Judge> Server<P, J> {
             epoll,
             peers: BTreeMap::new(),
             ungreeted: BTreeSet::new(),
+            attended: BTreeMap::new(),
             next: 1,
             disposal: Disposal::default(),
             idle_since: Instant::now(),
@@ -114,6 +123,7 @@ impl<P: Ports, J: Judge> Server<P, J> {
         let mut until = self.ungreeted.first().map(|(until, _)| *until).into_iter().chain(self.deaf_until).min();
         if let Stay::Linger(time) = stay
             && self.peers.is_empty()
+            && self.attended.is_empty()
         {
             let end = self.idle_since + time;
             if end <= now {
@@ -146,6 +156,7 @@ impl<P: Ports, J: Judge> Server<P, J> {
                     let told = self.service.take_lost();
                     self.tell(told);
                 }
+                key if key & ATTENDED != 0 => self.look_at_attended(key),
                 id => self.look_at(id as ProgramId, event.flags),
             }
         }
@@ -254,10 +265,50 @@ impl<P: Ports, J: Judge> Server<P, J> {
             }
             (State::Ungreeted { .. }, _) => self.refuse(id, number, Cause::NotGreeted {}),
             (State::Served, request) => {
+                if request == (Request::Attend {}) {
+                    let caller = peer.caller.clone();
+                    if let Err(cause) = self.attend(&caller) {
+                        return self.answer(id, number, &Answer::Refused { cause }, Vec::new());
+                    }
+                }
                 let outcome = self.service.handle(id, request, socket);
                 self.tell(outcome.events);
                 self.answer(id, number, &outcome.answer, outcome.descriptors);
             }
+        }
+    }
+
+    /// Stays as long as a process lives.
+    fn attend(&mut self, caller: &Caller) -> Result<(), Cause> {
+        let of_user = self.attended.values().filter(|attended| attended.uid == caller.uid).count();
+        if of_user >= ATTENDED_MOST {
+            return Err(Cause::LimitReached { what: Limited::Programs {}, most: ATTENDED_MOST as u64 });
+        }
+        let refused =
+            |errno: Errno| Cause::Port { words: Text::cut(&format!("watch process {}: {errno}", caller.pid)) };
+        // 0: a process that the agent does not see.
+        let pid = Pid::from_raw(caller.pid.cast_signed()).ok_or(refused(Errno::SRCH))?;
+        let process = pidfd_open(pid, PidfdFlags::empty()).map_err(refused)?;
+        let key = ATTENDED | u64::from(caller.pid);
+        if self.attended.contains_key(&key) {
+            return Ok(());
+        }
+        epoll::add(&self.epoll, &process, epoll::EventData::new_u64(key), epoll::EventFlags::IN).map_err(refused)?;
+        self.attended.insert(key, Attended { process, uid: caller.uid });
+        Ok(())
+    }
+
+    /// A process ended, as it seems.
+    fn look_at_attended(&mut self, key: u64) {
+        let Some(Attended { process, .. }) = self.attended.remove(&key) else { return };
+        // It is closed, and no copy of it is anywhere.
+        let _ = epoll::delete(&self.epoll, &process);
+        self.note_idle();
+    }
+
+    fn note_idle(&mut self) {
+        if self.peers.is_empty() && self.attended.is_empty() {
+            self.idle_since = Instant::now();
         }
     }
 
@@ -311,10 +362,14 @@ impl<P: Ports, J: Judge> Server<P, J> {
             let Ok(Some(packet)) = peer.receive() else { break };
             self.disposal.take(packet.descriptors);
         }
-        if self.peers.is_empty() {
-            self.idle_since = Instant::now();
-        }
+        self.note_idle();
     }
+}
+
+/// A process that the agent does not end before.
+struct Attended {
+    process: OwnedFd,
+    uid: u32,
 }
 
 /// When something is due; never, without a time.

@@ -3,12 +3,13 @@
 mod flows;
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::os::fd::{AsFd, OwnedFd};
 
 use self::flows::{Flow, Flows, Verdict};
 use crate::message::{
-    Answer, Cause, FlowOwner, InterfaceName, Limited, MESSAGE_MOST_BYTES, ProgramName, ProgramStatus, Request,
-    ShareStatus, Text, VERSION,
+    Addresses, Answer, Cause, FlowOwner, InterfaceName, Limited, MESSAGE_MOST_BYTES, ProgramName, ProgramStatus,
+    Request, ShareStatus, Text, VERSION,
 };
 use crate::ports::{Ports, Wanted};
 use crate::rights::Allowance;
@@ -61,6 +62,8 @@ struct Share {
     interface: InterfaceName,
     ifindex: u32,
     memory_bytes: u64,
+    /// The kernel has the frames of its flows.
+    is_paused: bool,
 }
 
 /// How user identifiers come to what they may have.
@@ -127,8 +130,14 @@ impl<P: Ports, J: Judge> Service<P, J> {
             Request::Hello { .. } => Err(Cause::NotGreeted {}),
             Request::OpenShare { interface, memory_bytes } => self.open_share(id, interface, memory_bytes),
             Request::CloseShare { share } => self.with_own_share(id, share, Self::close_share),
-            Request::OpenFlow { share, owner } => self.open_flow(id, share, owner, socket),
+            Request::OpenFlow { share, owner, address } => self.open_flow(id, share, (owner, address), socket),
             Request::CloseFlow { flow } => self.close_flow(id, flow),
+            Request::MoveFlow { flow, share } => self.move_flow(id, flow, share),
+            Request::Pause { share } => self.with_own_share(id, share, Self::pause),
+            Request::Resume { share } => return self.resume(id, share),
+            Request::Release {} => self.release(id, socket),
+            // The server has seen to it.
+            Request::Attend {} => Ok(Answer::Done {}.into()),
             Request::Forget { share } => self.with_own_share(id, share, Self::forget),
             Request::Status { from } => Ok(self.status(id, from).into()),
         };
@@ -224,7 +233,7 @@ impl<P: Ports, J: Judge> Service<P, J> {
             return Err(Cause::LimitReached { what: Limited::MemoryBytes {}, most: limit_bytes });
         }
         let (memory_bytes, ifindex) = (opened.memory_bytes, opened.ifindex);
-        self.shares.insert(share, Share { program: id, interface, ifindex, memory_bytes });
+        self.shares.insert(share, Share { program: id, interface, ifindex, memory_bytes, is_paused: false });
         let answer = Answer::ShareOpened { share, memory_bytes, description: opened.description };
         Ok(Outcome { answer, descriptors: opened.descriptors, events: Vec::new() })
     }
@@ -244,16 +253,111 @@ impl<P: Ports, J: Judge> Service<P, J> {
 
     /// Gives a flow's frames to the kernel.
     fn end(&mut self, flow: u32) -> Option<Flow> {
-        let ended = self.flows.remove(flow)?;
-        self.ports.close_flow(ended.share, &ended.addresses, ended.owner);
+        let ended = self.flows.take_out(flow)?;
+        self.close_at_port(&ended);
         Some(ended)
+    }
+
+    /// Several sockets of a program may be bound to one address (SO_REUSEPORT): its share has the flow while one of them is open.
+    fn open_at_port(&mut self, flow: &Flow) -> Result<(), Cause> {
+        let is_paused = self.shares.get(&flow.share).is_some_and(|share| share.is_paused);
+        if is_paused || self.flows.has_same(flow) {
+            return Ok(());
+        }
+        self.ports.open_flow(flow.share, &flow.addresses, flow.owner)
+    }
+
+    /// Of a flow that was taken out.
+    fn close_at_port(&mut self, flow: &Flow) {
+        let is_paused = self.shares.get(&flow.share).is_some_and(|share| share.is_paused);
+        if !is_paused && !self.flows.has_same(flow) {
+            self.ports.close_flow(flow.share, &flow.addresses, flow.owner);
+        }
+    }
+
+    /// One of each address that a share has flows of.
+    fn addresses_of_share(&self, share: u32) -> Vec<(Addresses, FlowOwner)> {
+        let flows = self.flows.of_share(share);
+        let mut found: Vec<_> = Vec::with_capacity(flows.len());
+        let mut known = std::collections::HashSet::new();
+        for flow in flows.iter().filter_map(|flow| self.flows.get(*flow)) {
+            if known.insert((flow.addresses, flow.owner == FlowOwner::Share {})) {
+                found.push((flow.addresses, flow.owner));
+            }
+        }
+        found
+    }
+
+    fn pause(&mut self, share: u32) {
+        let Some(found) = self.shares.get_mut(&share) else { return };
+        if std::mem::replace(&mut found.is_paused, true) {
+            return;
+        }
+        for (addresses, owner) in self.addresses_of_share(share) {
+            self.ports.close_flow(share, &addresses, owner);
+        }
+    }
+
+    fn resume(&mut self, id: ProgramId, share: u32) -> Outcome {
+        if let Err(cause) = self.own_share(id, share) {
+            return Answer::Refused { cause }.into();
+        }
+        let mut events = Vec::new();
+        let was_paused =
+            self.shares.get_mut(&share).is_some_and(|share| std::mem::replace(&mut share.is_paused, false));
+        for (addresses, owner) in was_paused.then(|| self.addresses_of_share(share)).unwrap_or_default() {
+            let Err(cause) = self.ports.open_flow(share, &addresses, owner) else { continue };
+            for flow in self.flows.of_share(share) {
+                if self.flows.get(flow).is_some_and(|found| (found.addresses, found.owner) == (addresses, owner)) {
+                    self.flows.take_out(flow);
+                    events.push((id, Answer::FlowRevoked { flow, cause: cause.clone() }));
+                }
+            }
+        }
+        Outcome { answer: Answer::Done {}, descriptors: Vec::new(), events }
+    }
+
+    /// Who has a socket may leave it to the kernel, whichever program has its flows.
+    fn release(&mut self, id: ProgramId, socket: Option<OwnedFd>) -> Result<Outcome, Cause> {
+        let pid = self.program(id)?.caller.pid;
+        let socket = socket.ok_or(Cause::WrongDescriptors { found: 0, wanted: 1 })?;
+        let shadow = Shadow::read(socket.as_fd(), self.namespace)?;
+        drop(socket);
+        let ended =
+            self.flows.of_socket(shadow.cookie).into_iter().filter_map(|flow| Some((flow, self.end(flow)?.program)));
+        let cause = Cause::SocketShared { pid };
+        let events =
+            ended.map(|(flow, program)| (program, Answer::FlowRevoked { flow, cause: cause.clone() })).collect();
+        Ok(Outcome { answer: Answer::Done {}, descriptors: Vec::new(), events })
+    }
+
+    fn move_flow(&mut self, id: ProgramId, flow: u32, share: u32) -> Result<Outcome, Cause> {
+        let ifindex = self.own_share(id, share)?.ifindex;
+        let from = self.flows.get(flow).filter(|found| found.program == id).ok_or(Cause::NoSuchFlow { flow })?.clone();
+        if from.ifindex != ifindex {
+            return Err(Cause::OtherInterface { ifindex: from.ifindex });
+        }
+        if from.share == share {
+            return Ok(Answer::Done {}.into());
+        }
+        let to = Flow { share, ..from.clone() };
+        self.flows.take_out(flow);
+        let is_plain = [from.share, share].iter().all(|of| self.shares.get(of).is_some_and(|share| !share.is_paused));
+        let moved = if is_plain && !self.flows.has_same(&from) && !self.flows.has_same(&to) {
+            self.ports.move_flow(from.share, share, &from.addresses, from.owner)
+        } else {
+            self.open_at_port(&to).inspect(|()| self.close_at_port(&from))
+        };
+        let kept = if moved.is_ok() { to } else { from };
+        self.flows.put_in(flow, kept);
+        moved.map(|()| Answer::Done {}.into())
     }
 
     fn open_flow(
         &mut self,
         id: ProgramId,
         share: u32,
-        owner: FlowOwner,
+        (owner, address): (FlowOwner, Option<IpAddr>),
         socket: Option<OwnedFd>,
     ) -> Result<Outcome, Cause> {
         let program = self.program(id)?;
@@ -265,12 +369,13 @@ impl<P: Ports, J: Judge> Service<P, J> {
         if shadow.ifindex != 0 && shadow.ifindex != ifindex {
             return Err(Cause::OtherInterface { ifindex: shadow.ifindex });
         }
-        if shadow.addresses.remote.is_none() && owner != (FlowOwner::Share {}) {
+        let addresses = shadow.addresses_of(address, ifindex)?;
+        if addresses.remote.is_none() && owner != (FlowOwner::Share {}) {
             return Err(Cause::NotConnected {});
         }
         let count: usize = self.shares_of_user(uid).map(|(number, _)| self.flows.count(number)).sum();
         at_most(count as u64 + 1, most.into(), Limited::Flows {})?;
-        let wanted = Flow { program: id, uid, share, ifindex, addresses: shadow.addresses, owner, shadow };
+        let wanted = Flow { program: id, uid, share, ifindex, addresses, owner, shadow };
         let (revoked, refused) = match self.flows.judge(&wanted) {
             Verdict::Open { stale } => (stale, None),
             Verdict::Kernel { others, cause } => (others, Some(cause)),
@@ -290,9 +395,8 @@ impl<P: Ports, J: Judge> Service<P, J> {
                 events,
             });
         }
-        let opened = self.ports.open_flow(share, &shadow.addresses, owner);
-        let answer = match opened {
-            Ok(()) => Answer::FlowOpened { flow: self.flows.insert(wanted), addresses: shadow.addresses },
+        let answer = match self.open_at_port(&wanted) {
+            Ok(()) => Answer::FlowOpened { flow: self.flows.insert(wanted), addresses },
             Err(cause) => Answer::Refused { cause },
         };
         Ok(Outcome { answer, descriptors: Vec::new(), events })

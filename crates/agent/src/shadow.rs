@@ -3,7 +3,7 @@
 //! Everything is asked of the kernel; nothing the program says of the socket counts. The descriptor is closed right after: a copy
 //! that the agent kept would hold the port when the program has closed it.
 
-use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr, SocketAddrV6, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd};
 
 use nearwire_sys::socket::{int_option, netns_cookie};
@@ -72,6 +72,35 @@ impl Shadow {
             ifindex: option(SOL_SOCKET, SO_BINDTOIFINDEX)?.cast_unsigned(),
         })
     }
+
+    /// The ends of its flow; `address`: of what is sent to this one alone. A socket that is bound to every address has a right to each
+    /// that this host has, and to groups, which the kernel would give it too. `ifindex`: of the interface that a link-local one is of.
+    ///
+    /// # Errors
+    /// The socket has no right to the address.
+    pub fn addresses_of(&self, address: Option<IpAddr>, ifindex: u32) -> Result<Addresses, Cause> {
+        let Some(address) = address else { return Ok(self.addresses) };
+        let Addresses { local, both_families, .. } = self.addresses;
+        let fits = if local.ip().is_unspecified() {
+            let is_of_family = local.is_ipv4() == address.is_ipv4() || (both_families && address.is_ipv4());
+            is_of_family && !address.is_unspecified() && (address.is_multicast() || is_own(address, ifindex))
+        } else {
+            address == local.ip()
+        };
+        if !fits {
+            return Err(Cause::OtherAddress { address });
+        }
+        Ok(Addresses { local: SocketAddr::new(address, local.port()), remote: None, both_families: false })
+    }
+}
+
+/// Whether a socket can be bound to an address here, which the kernel allows for addresses of the host.
+fn is_own(address: IpAddr, ifindex: u32) -> bool {
+    let any_port = match address {
+        IpAddr::V6(address) if address.is_unicast_link_local() => SocketAddrV6::new(address, 0, 0, ifindex).into(),
+        address => SocketAddr::new(address, 0),
+    };
+    UdpSocket::bind(any_port).is_ok()
 }
 
 fn unreadable(errno: Option<Errno>) -> Cause {
@@ -153,6 +182,24 @@ mod tests {
         let socket = UdpSocket::bind("[::]:0").unwrap();
         assert!(read(&socket).unwrap().addresses.both_families);
         assert!(!read(UdpSocket::bind("[::1]:0").unwrap()).unwrap().addresses.both_families);
+    }
+
+    #[test]
+    fn socket_has_a_right_to_the_address_that_it_is_bound_to_and_of_every_address_to_those_of_the_host() {
+        let at = |address: &str| Some(address.parse::<IpAddr>().unwrap());
+        let one = read(UdpSocket::bind("127.0.0.1:0").unwrap()).unwrap();
+        let local = one.addresses.local;
+        assert_eq!(one.addresses_of(at("127.0.0.1"), 1), Ok(Addresses { local, remote: None, both_families: false }));
+        for other in ["127.0.0.2", "0.0.0.0", "224.0.0.9", "::1"] {
+            let address = other.parse().unwrap();
+            assert_eq!(one.addresses_of(Some(address), 1), Err(Cause::OtherAddress { address }));
+        }
+        let every = read(UdpSocket::bind("0.0.0.0:0").unwrap()).unwrap();
+        assert_eq!(every.addresses_of(None, 1), Ok(every.addresses));
+        assert!(["127.0.0.2", "224.0.0.9"].iter().all(|own| every.addresses_of(at(own), 1).is_ok()));
+        assert!(["0.0.0.0", "192.0.2.1", "::1"].iter().all(|other| every.addresses_of(at(other), 1).is_err()));
+        let both = read(UdpSocket::bind("[::]:0").unwrap()).unwrap();
+        assert!(both.addresses_of(at("127.0.0.1"), 1).is_ok());
     }
 
     #[test]

@@ -37,7 +37,7 @@ fn as_an_ordinary_user() {
     let mut port = XdpPort::from_handed(&share.description, share.descriptors).unwrap();
     let shadow = UdpSocket::bind("0.0.0.0:0").unwrap();
     shadow.set_nonblocking(true).unwrap();
-    client.open_flow(share.share, FlowOwner::Share {}, &shadow).unwrap();
+    client.open_flow(share.share, FlowOwner::Share {}, None, &shadow).unwrap();
     println!("PEER {}", shadow.local_addr().unwrap().port());
     loop {
         // What the kernel's own socket gets has not gone past it.

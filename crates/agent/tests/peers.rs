@@ -137,7 +137,7 @@ fn as_a_peer() {
                 let share = client.open_share("eth1", 0).unwrap().share;
                 let sockets: Vec<_> = (0..4).map(|_| UdpSocket::bind("0.0.0.0:0").unwrap()).collect();
                 for socket in &sockets {
-                    client.open_flow(share, FlowOwner::Share {}, socket).unwrap();
+                    client.open_flow(share, FlowOwner::Share {}, None, socket).unwrap();
                 }
                 if round % 3 == 0 {
                     client.close_share(share).unwrap();
@@ -190,7 +190,7 @@ fn descriptor_that_is_no_right_to_a_flow_is_refused_with_the_reason() {
     let Some(bed) = Bed::new("") else { return };
     let (mut client, Some(other)) = (bed.client(), namespace()) else { return };
     let share = client.open_share("eth1", 0).unwrap().share;
-    let mut refusal = |socket: BorrowedFd<'_>| match client.open_flow(share, FlowOwner::Share {}, socket) {
+    let mut refusal = |socket: BorrowedFd<'_>| match client.open_flow(share, FlowOwner::Share {}, None, socket) {
         Err(ClientError::Refused(cause)) => cause,
         other => panic!("{other:?}"),
     };
@@ -214,7 +214,7 @@ fn flow_is_the_one_that_the_socket_is_bound_to_and_ends_with_the_socket() {
     let share = client.open_share("eth1", 0).unwrap().share;
     let (socket, kept) = (bed.socket(), bed.socket());
     for socket in [&socket, &kept] {
-        let (_, addresses) = client.open_flow(share, FlowOwner::Share {}, socket).unwrap();
+        let (_, addresses) = client.open_flow(share, FlowOwner::Share {}, None, socket).unwrap();
         assert_eq!(addresses.local, socket.local_addr().unwrap());
     }
     drop(socket);
@@ -287,7 +287,7 @@ fn garbage_ends_its_own_connection_and_no_other() {
     let file = std::fs::File::open("/dev/null").unwrap();
     many.send(&hello(), &vec![file.as_fd(); 200]).unwrap();
     assert_eq!(last_words(&many), Cause::WrongDescriptors { found: 200, wanted: 0 });
-    client.open_flow(share, FlowOwner::Share {}, bed.socket()).unwrap();
+    client.open_flow(share, FlowOwner::Share {}, None, bed.socket()).unwrap();
     drop(client);
     bed.end();
 }
@@ -297,7 +297,7 @@ fn peer_that_floods_and_does_not_read_keeps_nobody_waiting() {
     let Some(bed) = Bed::new("") else { return };
     let mut client = bed.client();
     let flooding = bed.connection();
-    flooding.set_nonblocking(true).unwrap();
+    rustix::io::ioctl_fionbio(&flooding, true).unwrap();
     flooding.send(&hello(), &[]).unwrap();
     let silent = bed.connection();
     let request = Request::Status { from: 0 }.to_bytes(2);

@@ -7,20 +7,22 @@
 mod xdp;
 
 use std::convert::Infallible;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd, BorrowedFd};
+
+use nearwire_sys::descriptor::Descriptor;
 
 use crate::PortError;
 use crate::port::Port;
 use crate::ports::xdp::{FrameTimes, TimesWanted};
 use crate::raw::TimeSource;
-use crate::steering::Filter;
+use crate::steering::FlowFilter;
+
+pub use xdp::locks_generic_rings;
 
 /// A port for an engine that serves sockets.
 pub trait EnginePort: Port + Sized + 'static {
     /// The system call that has the kernel take what a TX queue shows it.
     type Kick: PortKick;
-    /// The filters, also of a port that this process has no more.
-    type Filters: PortFilters + 'static;
 
     /// As [`Port::receive`], with the frame's times, as far as it has some.
     ///
@@ -30,6 +32,11 @@ pub trait EnginePort: Port + Sized + 'static {
 
     /// Has frames that come from now on carry times, as well as they can be had.
     fn want_times(&mut self, wanted: TimesWanted);
+
+    /// Whether frames can have times of arrival at all, where the kernel can take them.
+    fn has_times(&self) -> bool {
+        true
+    }
 
     /// The best time that frames can have.
     fn time_source(&self) -> TimeSource;
@@ -62,29 +69,56 @@ pub trait EnginePort: Port + Sized + 'static {
     /// Descriptors that are readable when there are frames.
     fn receive_sockets(&self) -> impl Iterator<Item = BorrowedFd<'_>>;
 
-    /// Takes frames that match `filter` from now on.
+    /// Takes frames of a flow from now on, for a socket that is bound to it. Asked for every socket that wants it; `is_first`: no other
+    /// socket had it of this port.
     ///
     /// # Errors
-    /// [`PortError::Filter`] with its cause, or the kernel refused.
-    fn add_filter(&mut self, filter: Filter) -> Result<(), PortError>;
+    /// [`PortError::Filter`] with its cause, or the kernel refused; or whoever has the port did.
+    fn add_flow(&mut self, flow: FlowFilter, socket: FlowSocket, is_first: bool) -> Result<(), PortError>;
 
-    /// Takes them no more, unless another filter matches.
+    /// Takes them no more, unless another filter matches; `is_last`: no other socket has it of this port.
     ///
     /// # Errors
-    /// As [`EnginePort::add_filter`].
-    fn remove_filter(&mut self, filter: Filter) -> Result<(), PortError>;
+    /// As [`EnginePort::add_flow`].
+    fn remove_flow(&mut self, flow: FlowFilter, socket: FlowSocket, is_last: bool) -> Result<(), PortError>;
+
+    /// Gives a flow of a socket to a port that shares the queues of this one. `is_last`: no other socket has it here; `is_first`: none had
+    /// it there. Where both are so, each frame comes to the one or the other.
+    ///
+    /// # Errors
+    /// As [`EnginePort::add_flow`]; some frames may be the kernel's then.
+    fn hand_flow(
+        &mut self,
+        other: &mut Self,
+        flow: FlowFilter,
+        socket: FlowSocket,
+        is_last_and_first: (bool, bool),
+    ) -> Result<(), PortError>;
+
+    /// Whether [`EnginePort::take_revoked`] has some.
+    fn has_revoked(&self) -> bool {
+        false
+    }
+
+    /// Sockets whose flows somebody else took from this port since the last question: their frames are the kernel's.
+    fn take_revoked(&mut self) -> Vec<FlowSocket> {
+        Vec::new()
+    }
 
     /// The filters, where the port has some.
-    fn filters(&mut self) -> Option<&mut Self::Filters>;
+    fn filters(&mut self) -> Option<&mut dyn PortFilters>;
 
     /// For the child of a fork: closes its copies of the port's descriptors and gives the filters, which the parent still uses.
-    fn into_filters_of_parent(self) -> Option<Self::Filters>;
+    fn into_filters_of_parent(self) -> Option<Box<dyn PortFilters>>;
 
     /// The MTU of the interface changed, bytes.
     fn follow_mtu(&self, mtu_bytes: u32);
 
-    /// Whether frames still come: nobody took the port's program off the interface.
-    fn is_attached(&self) -> bool;
+    /// Whether frames still come.
+    ///
+    /// # Errors
+    /// Somebody took the port's program off the interface, or whoever has the port is gone.
+    fn check(&mut self) -> Result<(), PortError>;
 
     /// The kernel has all frames from now on; those that the port has already can still be read.
     fn detach(&mut self);
@@ -130,9 +164,21 @@ pub trait EnginePort: Port + Sized + 'static {
     /// # Errors
     /// It is no share of this port, and is dropped; or the kernel refused to take its filters out.
     fn unshare(&mut self, share: Self) -> Result<(), PortError>;
+}
 
-    /// The number of this share: 0 for the port that was opened.
-    fn share_number(&self) -> u32;
+/// A socket of the kernel's that is bound to a flow: having it is the right to the flow where another process has the port.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FlowSocket {
+    /// Its descriptor, which is closed when the flow is removed.
+    pub descriptor: Descriptor,
+    /// Its inode, which no other socket has as long as it is open.
+    pub inode: u64,
+}
+
+impl AsFd for FlowSocket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.descriptor.as_fd()
+    }
 }
 
 /// What a port is, for people.
@@ -178,15 +224,9 @@ pub trait PortFilters: std::fmt::Debug + Send + Sync {
     /// The kernel refused.
     fn resume(&self) -> Result<(), PortError>;
 
-    /// Takes a filter out of the kernel's maps and nothing else.
-    fn withdraw(&self, filter: Filter);
+    /// Takes a flow of a socket out of the kernel's maps and nothing else.
+    fn withdraw(&self, flow: FlowFilter, socket: Descriptor);
 
-    /// Puts a filter that was withdrawn into the kernel's maps again.
-    fn restore(&self, filter: Filter);
-
-    /// Gives a filter to another share.
-    ///
-    /// # Errors
-    /// The kernel refused.
-    fn move_to(&self, filter: Filter, share: u32) -> Result<(), PortError>;
+    /// Puts a flow that was withdrawn into the kernel's maps again.
+    fn restore(&self, flow: FlowFilter);
 }

@@ -221,6 +221,28 @@ pub enum PortError {
         /// The kernel's id of the program that was attached.
         program_id: u32,
     },
+    /// The process that has the port (`nearwire agent`) gives no share of it.
+    #[error("get a share of {interface} from the agent: {words}")]
+    ShareRefused {
+        /// The interface.
+        interface: String,
+        /// Why, in the agent's words.
+        words: String,
+    },
+    /// Other sockets are bound to the flow too, or another program has the same socket.
+    #[error("get a flow of {interface} from the agent: {words}")]
+    FlowShared {
+        /// The interface.
+        interface: String,
+        /// Who, in the agent's words.
+        words: String,
+    },
+    /// The process that has the port of which this one is a share ended, or does not answer.
+    #[error("use a share of {interface}: the agent that has the port ended or does not answer")]
+    HolderGone {
+        /// The interface.
+        interface: String,
+    },
     /// Attaching the program reset the device, and its link did not come back.
     #[error(
         "open {interface}: the link was there, went down when the XDP program was attached in {mode}, and did not come back \

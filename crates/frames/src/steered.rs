@@ -8,11 +8,13 @@ use std::os::fd::BorrowedFd;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::PortError;
-use crate::engine_port::{EnginePort, PortAbout, PortFilters};
+use nearwire_sys::descriptor::Descriptor;
+
+use crate::engine_port::{EnginePort, FlowSocket, PortAbout, PortFilters};
 use crate::port::{Port, PortStatistics, PreparedFrame};
 use crate::ports::xdp::{FrameTimes, TimesWanted};
 use crate::raw::TimeSource;
-use crate::steering::{Filter, FilterSet};
+use crate::steering::{Filter, FilterSet, FlowFilter};
 
 /// See the module.
 #[derive(Debug)]
@@ -113,7 +115,6 @@ impl<P: Port> Port for SteeredPort<P> {
 
 impl<P: Port + 'static> EnginePort for SteeredPort<P> {
     type Kick = Infallible;
-    type Filters = SteeredFilters;
 
     fn receive_timed<R>(&mut self, read: impl FnOnce(&[u8], FrameTimes) -> R) -> Result<Option<R>, PortError> {
         self.receive(|frame| read(frame, FrameTimes::default()))
@@ -151,28 +152,40 @@ impl<P: Port + 'static> EnginePort for SteeredPort<P> {
         std::iter::empty()
     }
 
-    fn add_filter(&mut self, filter: Filter) -> Result<(), PortError> {
-        let added = self.filters.lock().set.add(filter);
+    fn add_flow(&mut self, flow: FlowFilter, _: FlowSocket, is_first: bool) -> Result<(), PortError> {
+        let added = if is_first { self.filters.lock().set.add(Filter::Flow(flow)) } else { Ok(()) };
         added.map_err(|source| self.wrong(source))
     }
 
-    fn remove_filter(&mut self, filter: Filter) -> Result<(), PortError> {
-        let removed = self.filters.lock().set.remove(filter);
+    fn remove_flow(&mut self, flow: FlowFilter, _: FlowSocket, is_last: bool) -> Result<(), PortError> {
+        let removed = if is_last { self.filters.lock().set.remove(Filter::Flow(flow)) } else { Ok(()) };
         removed.map_err(|source| self.wrong(source))
     }
 
-    fn filters(&mut self) -> Option<&mut SteeredFilters> {
+    fn hand_flow(
+        &mut self,
+        _: &mut SteeredPort<P>,
+        flow: FlowFilter,
+        socket: FlowSocket,
+        (is_last, _): (bool, bool),
+    ) -> Result<(), PortError> {
+        // There is no port that shares its queues.
+        self.remove_flow(flow, socket, is_last)
+    }
+
+    fn filters(&mut self) -> Option<&mut dyn PortFilters> {
         Some(&mut self.filters)
     }
 
-    fn into_filters_of_parent(self) -> Option<SteeredFilters> {
-        Some(self.filters)
+    fn into_filters_of_parent(self) -> Option<Box<dyn PortFilters>> {
+        Some(Box::new(self.filters))
     }
 
     fn follow_mtu(&self, _: u32) {}
 
-    fn is_attached(&self) -> bool {
-        self.is_attached
+    fn check(&mut self) -> Result<(), PortError> {
+        let gone = || PortError::ProgramDetached { interface: self.interface.clone(), program_id: 0 };
+        self.is_attached.then_some(()).ok_or_else(gone)
     }
 
     fn detach(&mut self) {
@@ -223,10 +236,6 @@ impl<P: Port + 'static> EnginePort for SteeredPort<P> {
         // There are none.
         Ok(())
     }
-
-    fn share_number(&self) -> u32 {
-        0
-    }
 }
 
 impl PortFilters for SteeredFilters {
@@ -240,18 +249,13 @@ impl PortFilters for SteeredFilters {
         Ok(())
     }
 
-    fn withdraw(&self, filter: Filter) {
+    fn withdraw(&self, flow: FlowFilter, _: Descriptor) {
         // Gone already, it is withdrawn as well.
-        let _ = self.lock().set.remove(filter);
+        let _ = self.lock().set.remove(Filter::Flow(flow));
     }
 
-    fn restore(&self, filter: Filter) {
+    fn restore(&self, flow: FlowFilter) {
         // There already, it need not be restored.
-        let _ = self.lock().set.add(filter);
-    }
-
-    fn move_to(&self, filter: Filter, _: u32) -> Result<(), PortError> {
-        self.withdraw(filter);
-        Ok(())
+        let _ = self.lock().set.add(Filter::Flow(flow));
     }
 }

@@ -52,7 +52,7 @@ pub fn first_sockets() -> Option<Sockets> {
         // Refused for want of memory, nothing is printed.
         unsafe { libc::atexit(print_stats) };
     }
-    let sockets = Sockets::new(ThisHost, config, &program_name());
+    let sockets = Sockets::new(ThisHost::default(), config, &program_name());
     Some(match mistake {
         Some(mistake) => sockets.with_mistake(mistake),
         None => sockets,

@@ -9,6 +9,7 @@
 //! send_coalescing = "0"           # so long may datagrams that are sent in a row wait for one another: "100us"
 //! engines = "auto"                # engines that threads may have: as many as the device has queues, or "1" to "8"
 //! past_filters = false            # strict programs may pass by the packet filters that there are
+//! agent = "auto"                  # shares of the agent's ports, where there is an agent; "off": own ports only
 //!
 //! [[rule]]                        # the first rule that fits decides
 //! use = "kernel"                  # or "nearwire"
@@ -75,6 +76,15 @@ pub enum Mode {
     Generic,
 }
 
+/// Whether ports are shares of the agent's (`nearwire agent`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Agent {
+    /// Where there is an agent. `nearwire run` starts one if it may.
+    Auto,
+    /// Never: the program opens its ports itself.
+    Off,
+}
+
 /// The whole configuration with defaults in place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
@@ -94,6 +104,8 @@ pub struct Config {
     pub engines: Option<u32>,
     /// That traffic passes by packet filters does not refuse a strict program.
     pub past_filters: bool,
+    /// Whether ports are shares of the agent's.
+    pub agent: Agent,
     /// The rules in order, those that always stand behind included.
     pub rules: Vec<Rule>,
 }
@@ -109,6 +121,7 @@ impl Default for Config {
             send_coalescing: Duration::ZERO,
             engines: None,
             past_filters: false,
+            agent: Agent::Auto,
             rules: Rule::always(),
         }
     }

@@ -31,8 +31,8 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
 use nearwire_frames::capture::Direction;
 use nearwire_frames::ports::xdp::{FrameTimes, TimesWanted};
-use nearwire_frames::steering::{Filter, FlowFilter};
-use nearwire_frames::{EnginePort, PortError, PortFilters};
+use nearwire_frames::steering::FlowFilter;
+use nearwire_frames::{EnginePort, FlowSocket, PortError, PortFilters};
 use nearwire_stack::{Arrival, Datagram, EndpointId, LinkKind, Offers, Stack, StackConfig, Take, Update, Verdict};
 use nearwire_sys::descriptor::{Descriptor, place};
 use thiserror::Error;
@@ -91,7 +91,7 @@ pub struct Engine<H: Host = ThisHost> {
     /// A port failed since the last look.
     has_failed: bool,
     /// Of the monotonic clock.
-    programs_checked_ns: Option<u64>,
+    ports_checked_ns: Option<u64>,
     /// The tables are not the kernel's any more, and could not be read anew at this time of the monotonic clock.
     tables_lost_ns: Option<u64>,
     /// The times that sockets asked for.
@@ -157,7 +157,7 @@ impl<H: Host> Engine<H> {
             capture_asked: 0,
             told_ticks: 0,
             has_failed: false,
-            programs_checked_ns: None,
+            ports_checked_ns: None,
             tables_lost_ns: None,
             times: None,
             watches_ports: false,
@@ -212,6 +212,12 @@ impl<H: Host> Engine<H> {
     #[must_use]
     pub fn lacks_device_times(&self, local: IpAddr, remote: Option<IpAddr>, device: Option<u32>) -> bool {
         self.interfaces.lack_device_times(&self.host, local, self.wanted_interface(remote, device))
+    }
+
+    /// Whether a port that a socket's frames come by has no times of arrival: the kernel has them.
+    #[must_use]
+    pub fn lacks_times(&self, local: IpAddr, remote: Option<IpAddr>, device: Option<u32>) -> bool {
+        self.interfaces.lack_times(local, self.wanted_interface(remote, device))
     }
 
     /// Makes sure that the interfaces that traffic of a socket may cross have ports.
@@ -299,17 +305,29 @@ impl<H: Host> Engine<H> {
         self.flows.len()
     }
 
-    /// Adds the flows of an endpoint to all ports.
+    /// Adds the flows of a socket to all ports.
     ///
     /// # Errors
-    /// A port's table is full, or the kernel refused; then none of them is added.
-    pub fn add_flows(&mut self, wanted: &[FlowFilter]) -> Result<(), Reason> {
-        self.flows.add(wanted, &mut self.interfaces.attached)
+    /// A port's table is full, or the kernel or the agent refused; then none of them is added.
+    pub fn add_flows(&mut self, wanted: &[FlowFilter], socket: FlowSocket) -> Result<(), Reason> {
+        let added = self.flows.add(wanted, socket, &mut self.interfaces.attached);
+        self.has_failed |= added.is_err();
+        added
     }
 
-    /// Removes them; what another endpoint wants too stays.
-    pub fn remove_flows(&mut self, unwanted: &[FlowFilter]) {
-        self.flows.remove(unwanted, &mut self.interfaces.attached);
+    /// Removes them; what another socket wants too stays.
+    pub fn remove_flows(&mut self, unwanted: &[FlowFilter], socket: FlowSocket) {
+        self.flows.remove(unwanted, socket, &mut self.interfaces.attached);
+    }
+
+    /// The program has a socket under another number.
+    pub(crate) fn rename_socket(&mut self, socket: FlowSocket) {
+        self.flows.rename(socket);
+    }
+
+    /// Sockets whose flows were taken from this process, as another has a right to them too.
+    pub(crate) fn take_revoked(&mut self) -> Vec<FlowSocket> {
+        self.interfaces.attached.iter_mut().flat_map(|attached| attached.port.take_revoked()).collect()
     }
 
     /// Has the ports take nothing until [`Engine::resume`]; one system call a port.
@@ -329,16 +347,16 @@ impl<H: Host> Engine<H> {
     }
 
     /// Takes flows out of the kernel's maps and nothing else, see [`PortFilters::withdraw`].
-    pub fn withdraw_flows(&mut self, flows: &[FlowFilter]) {
+    pub fn withdraw_flows(&mut self, flows: &[FlowFilter], socket: Descriptor) {
         for table in self.interfaces.filters() {
-            flows.iter().for_each(|flow| table.withdraw(Filter::Flow(*flow)));
+            flows.iter().for_each(|flow| table.withdraw(*flow, socket));
         }
     }
 
     /// Puts flows that endpoints still want into the kernel's maps again, after a child withdrew them.
     pub fn restore_flows(&mut self, flows: &[FlowFilter]) {
         for table in self.interfaces.filters() {
-            flows.iter().for_each(|flow| table.restore(Filter::Flow(*flow)));
+            flows.iter().for_each(|flow| table.restore(*flow));
         }
     }
 
@@ -352,8 +370,7 @@ impl<H: Host> Engine<H> {
         if let Some(capture) = capture {
             capture.leave_to_parent();
         }
-        let filters = interfaces.attached.into_iter().filter_map(|attached| attached.port.into_filters_of_parent());
-        filters.map(|filters| Box::new(filters) as Box<dyn PortFilters>).collect()
+        interfaces.attached.into_iter().filter_map(|attached| attached.port.into_filters_of_parent()).collect()
     }
 
     /// Addresses of this host that datagrams from the wire may be for.

@@ -3,6 +3,8 @@
 //!
 //! [`ThisHost`] is the machine itself. A simulation passes in one of its own, with ports in memory and time of its own.
 
+mod agent;
+mod port;
 mod this;
 
 use std::fmt::Debug;
@@ -15,12 +17,13 @@ use nearwire_frames::interface::InterfaceFacts;
 use nearwire_frames::{EnginePort, PortError};
 use nearwire_stack::{Path, Update};
 
-use crate::config::Mode;
+use crate::config::{Agent, Mode};
 use crate::kernel_tables::{KernelTables, News, PathErrors, TablesError};
 use crate::now::Clocks;
 
+pub use port::HostPort;
+pub(crate) use this::FILL_FRAMES;
 pub use this::ThisHost;
-pub(crate) use this::{FILL_FRAMES, try_port};
 
 /// See the module.
 pub trait Host: Clone + Debug + 'static {
@@ -57,17 +60,31 @@ pub trait Host: Clone + Debug + 'static {
     /// Whether the device stamps what it receives, for sockets of the kernel.
     fn stamps_received(&self, name: &str) -> bool;
 
-    /// Opens a port on all RX queues of an interface, for up to `engines_most` engines.
+    /// Opens a port on all RX queues of an interface.
     ///
     /// # Errors
-    /// No way that `mode` allows can be had: why not the first.
-    fn open_port(&self, facts: &InterfaceFacts, mode: Mode, engines_most: u32) -> Result<Self::Port, PortError>;
+    /// No way that is wanted can be had: why not the first.
+    fn open_port(&self, facts: &InterfaceFacts, wanted: PortWanted) -> Result<Self::Port, PortError>;
+
+    /// This process is the child of a fork: what it had of other processes is its parent's.
+    fn forked(&mut self) {}
 
     /// The counter of [`Now::ticks`](crate::Now) as it stands. Sockets ask for it once a call, and where they wait a moment within one.
     fn ticks(&self) -> u64;
 
     /// What the clocks say.
     fn clocks(&self) -> Clocks;
+}
+
+/// How a port is to be opened.
+#[derive(Debug, Clone, Copy)]
+pub struct PortWanted {
+    /// How its sockets are attached.
+    pub mode: Mode,
+    /// For up to so many engines.
+    pub engines_most: u32,
+    /// Whether it may be a share of the agent's.
+    pub agent: Agent,
 }
 
 /// What the kernel knows of links, addresses, routes, neighbours and groups, as the stack wants it.

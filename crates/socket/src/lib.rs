@@ -60,7 +60,7 @@ pub use nearwire_stack::{Datagram, Family, Message, SourceFilter};
 
 pub use engines::{Component, ENGINES_MOST, Moved, Wish};
 pub use epoll_sets::{AskKernel, Asked, Collected, Concerns, Control, Operation, plain};
-pub use host::{Host, ThisHost};
+pub use host::{Host, HostPort, PortWanted, ThisHost};
 pub use id::SocketId;
 pub use now::{Clocks, Now};
 pub use reason::{Reason, Why};

@@ -12,6 +12,7 @@ use nearwire_sys::netdev::{XdpFeatures, xdp_features};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 
 use crate::config::{Config, Mode};
+use crate::host::ThisHost;
 use crate::kernel_tables::packet_filters::PacketFilters;
 use crate::program::{Caller, Capability};
 use crate::reason::Reason;
@@ -74,14 +75,21 @@ pub struct Preconditions {
 }
 
 impl Preconditions {
-    /// Looks at this process, this kernel and the interfaces of the calling thread's network namespace.
+    /// Looks at this process, this kernel and the interfaces of the calling thread's network namespace. `by_agent`: an agent serves the
+    /// program, which needs no capability and no locked memory of its own then, and an interface that the agent has is free for it.
     #[must_use]
-    pub fn check(config: &Config, caller: &Caller) -> Preconditions {
+    pub fn check(config: &Config, caller: &Caller, by_agent: bool) -> Preconditions {
         let names = if config.interfaces.is_empty() { interfaces() } else { config.interfaces.clone() };
-        let interfaces: Vec<Candidate> = names.iter().map(|name| Candidate::look(name, config.mode)).collect();
-        let mut unmet: Vec<Unmet> = capabilities(caller).into_iter().collect();
-        unmet.extend(kernel(caller));
-        unmet.extend(memory(caller, &interfaces));
+        let mut interfaces: Vec<Candidate> = names.iter().map(|name| Candidate::look(name, config.mode)).collect();
+        let mut unmet = Vec::new();
+        if by_agent {
+            let is_busy = |unmet: &mut Unmet| unmet.reason == Reason::InterfaceBusy;
+            interfaces.iter_mut().for_each(|interface| drop(interface.unmet.take_if(is_busy)));
+        } else {
+            unmet.extend(capabilities(caller));
+            unmet.extend(kernel(caller));
+            unmet.extend(memory(caller, &interfaces));
+        }
         unmet.extend(of_interfaces(config, &interfaces));
         // The program will be in the control group of this process.
         let filters = PacketFilters::read(std::process::id());
@@ -91,13 +99,16 @@ impl Preconditions {
     /// Opens a port on each interface that seemed usable, as a program's engine would, and closes it: what the driver says to
     /// that, nobody knows before. For a moment the interface has an XDP program, which may take its link down. Does nothing
     /// where something else is not met, as no port would be opened then.
+    ///
+    /// Where an agent serves the program the port is a share of the agent's, as the program's would be.
     pub fn try_interfaces(&mut self, config: &Config) {
         if !self.unmet.is_empty() {
             return;
         }
+        let host = ThisHost::default();
         for interface in &mut self.interfaces {
             let Some(facts) = interface.facts.as_ref().filter(|_| interface.unmet.is_none()) else { continue };
-            match crate::host::try_port(facts, config) {
+            match host.try_port(facts, config) {
                 Ok(words) => interface.tried = Some(words),
                 Err(error) => {
                     let advice = "nearwire port shows what it can do; what the kernel says may help to report it";
@@ -133,7 +144,8 @@ fn capabilities(caller: &Caller) -> Option<Unmet> {
     let advice = if caller.effective_uid == 0 {
         "the container or service must leave them in the bounding set (docker --cap-add, CapabilityBoundingSet=)"
     } else {
-        "run as root, or with them as ambient capabilities (systemd: AmbientCapabilities=CAP_NET_ADMIN CAP_NET_RAW CAP_BPF CAP_PERFMON)"
+        "have root start an agent that serves the user (nearwire agent), run as root, or with them as ambient capabilities (systemd: \
+         AmbientCapabilities=CAP_NET_ADMIN CAP_NET_RAW CAP_BPF CAP_PERFMON)"
     };
     Some(Unmet::new(Reason::NoCapability, found, advice))
 }
@@ -331,7 +343,7 @@ mod tests {
     #[test]
     fn interfaces_listed_have_the_loopback_interface() {
         assert!(interfaces().contains(&"lo".to_owned()), "{:?}", interfaces());
-        let checked = Preconditions::check(&Config::default(), &Caller::of_self().unwrap());
+        let checked = Preconditions::check(&Config::default(), &Caller::of_self().unwrap(), false);
         let lo = checked.interfaces.iter().find(|interface| interface.name == "lo");
         assert_eq!(lo.and_then(|lo| lo.unmet.as_ref()).map(|unmet| unmet.reason), Some(Reason::Loopback));
     }
@@ -339,7 +351,7 @@ mod tests {
     #[test]
     fn named_interface_that_is_missing_is_told() {
         let config = Config { interfaces: vec!["nw-none".to_owned()], ..Config::default() };
-        let checked = Preconditions::check(&config, &Caller::of_self().unwrap());
+        let checked = Preconditions::check(&config, &Caller::of_self().unwrap(), false);
         let said: Vec<_> = checked.unmet.iter().map(Unmet::to_string).collect();
         assert!(said.iter().any(|said| said.contains("nw-none") && said.contains("nearwire port")), "{said:?}");
     }

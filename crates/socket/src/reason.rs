@@ -120,6 +120,12 @@ worded! {
         /// rx-vlan-offload, or a veth whose far end leaves the tag beside the frame.
         HiddenVlanTags => "the interface carries VLANs and takes their tags out of frames, so only the kernel can tell them apart \
                            (`ethtool -K INTERFACE rxvlan off` leaves them in)",
+        /// Rights, limits, another user's programs, an old kernel.
+        AgentRefused => "the agent, which has the interface, does not serve the program there",
+        /// SO_TIMESTAMP, SO_TIMESTAMPNS, SO_TIMESTAMPING.
+        NoTimes => "it asks for times of arrival, which the agent's ports do not have (nearwire run --no-agent opens one that has)",
+        /// Killed, or it hangs.
+        AgentGone => "the agent that had the interface has ended; the next nearwire run starts another",
     }
 }
 
@@ -137,6 +143,9 @@ impl Reason {
             PortError::MemoryLimit { .. } => Reason::MemoryLimit,
             PortError::Privilege { .. } => Reason::NoCapability,
             PortError::Filter { .. } => Reason::TooManySockets,
+            PortError::ShareRefused { .. } => Reason::AgentRefused,
+            PortError::FlowShared { .. } => Reason::SharedPort,
+            PortError::HolderGone { .. } => Reason::AgentGone,
             PortError::Kernel { source, .. } if is_descriptor_limit(source) => Reason::DescriptorLimit,
             PortError::ProgramRejected { source, .. } if is_descriptor_limit(&source.source) => Reason::DescriptorLimit,
             _ => Reason::XdpRefused,
@@ -149,6 +158,8 @@ impl Reason {
         match error {
             PortError::InterfaceGone { .. } => Reason::InterfaceDown,
             PortError::ProgramDetached { .. } => Reason::ProgramDetached,
+            PortError::HolderGone { .. } => Reason::AgentGone,
+            PortError::ShareRefused { .. } => Reason::AgentRefused,
             _ => Reason::EngineFailed,
         }
     }

@@ -5,6 +5,7 @@ pub(crate) mod reach;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use nearwire_frames::FlowSocket;
 use nearwire_stack::{EndpointId, Family};
 use nearwire_sys::socket::netns_cookie;
 use rustix::net::{AddressFamily, SocketType};
@@ -108,6 +109,9 @@ impl<H: Host> Sockets<H> {
         }
         let options = complete(kept.options, engine);
         if let Some(wanted) = kept.ancillary.wants_times() {
+            if engine.lacks_times(local.ip().to_canonical(), remote_ip, kept.options.device) {
+                return Err(Reason::NoTimes.into());
+            }
             engine.want_times(wanted);
         }
         if kept.ancillary.tells_device_time()
@@ -153,7 +157,7 @@ impl<H: Host> Sockets<H> {
         let flows = flows_of(socket, engine, endpoint);
         socket.own_addresses = engine.first_addresses_v4();
         engine.watch_shadow(socket.shadow, id.index() as u32).map_err(|_| Reason::EngineFailed)?;
-        if let Err(reason) = engine.add_flows(&flows) {
+        if let Err(reason) = engine.add_flows(&flows, FlowSocket { descriptor: socket.shadow, inode }) {
             engine.unwatch_shadow(socket.shadow);
             return Err(reason);
         }
@@ -220,13 +224,14 @@ impl<H: Host> Sockets<H> {
     /// Adds and removes flows after addresses, groups or the connection changed.
     pub(crate) fn follow_addresses(&mut self, id: SocketId) -> Result<(), Reason> {
         let Some((socket, engine)) = self.with_engine(id) else { return Ok(()) };
-        let Service::Accelerated(Accelerated { endpoint, .. }) = &socket.service else { return Ok(()) };
-        let wanted = flows_of(socket, engine, *endpoint);
+        let Service::Accelerated(accelerated) = &socket.service else { return Ok(()) };
+        let flow_socket = accelerated.flow_socket(socket.shadow);
+        let wanted = flows_of(socket, engine, accelerated.endpoint);
         socket.own_addresses = engine.first_addresses_v4();
         // Added before the old ones go, so that no packet falls in between.
-        engine.add_flows(&wanted)?;
+        engine.add_flows(&wanted, flow_socket)?;
         if let Service::Accelerated(Accelerated { flows, .. }) = &mut socket.service {
-            engine.remove_flows(flows);
+            engine.remove_flows(flows, flow_socket);
             *flows = wanted;
         }
         Ok(())
@@ -247,7 +252,7 @@ impl<H: Host> Sockets<H> {
             return;
         }
         let before = std::mem::replace(&mut socket.service, Service::Kernel(why));
-        let Service::Accelerated(Accelerated { endpoint, flows, .. }) = before else { return };
+        let Service::Accelerated(Accelerated { endpoint, flows, inode, .. }) = before else { return };
         let shadow = socket.shadow;
         socket.may_have_data();
         let is_behind_shadow = std::mem::take(&mut socket.shadow_is_older);
@@ -255,7 +260,7 @@ impl<H: Host> Sockets<H> {
         self.tell(id);
         let now = self.time();
         let Some(engine) = self.engine() else { return };
-        engine.remove_flows(&flows);
+        engine.remove_flows(&flows, FlowSocket { descriptor: shadow, inode });
         engine.unwatch_shadow(shadow);
         // Frames for it may be in the ring still.
         engine.take_in_all(now);

@@ -341,7 +341,8 @@ impl<H: Host> Sockets<H> {
         if let Some((socket, engine)) = self.with_engine(id) {
             engine.unwatch_shadow(socket.shadow);
             socket.shadow = other;
-            if socket.is_accelerated() {
+            if let Service::Accelerated(accelerated) = &socket.service {
+                engine.rename_socket(accelerated.flow_socket(other));
                 let _ = engine.watch_shadow(other, id.index() as u32);
                 // The watch tells of edges, and one may just have passed.
                 socket.may_have_data();
@@ -429,8 +430,8 @@ impl<H: Host> Sockets<H> {
             if let Some(endpoint) = socket.endpoint() {
                 engine.stack().udp_close(endpoint);
             }
-            if let Service::Accelerated(Accelerated { flows, .. }) = &socket.service {
-                engine.remove_flows(flows);
+            if let Service::Accelerated(accelerated) = &socket.service {
+                engine.remove_flows(&accelerated.flows, accelerated.flow_socket(socket.shadow));
                 engine.unwatch_shadow(socket.shadow);
             }
         }
@@ -560,6 +561,9 @@ impl<H: Host> Sockets<H> {
         }
         let Some((socket, engine)) = self.with_engine(id) else { return };
         if let Some(wanted) = kept.ancillary.wants_times() {
+            if reach(socket).is_some_and(|(local, remote, device)| engine.lacks_times(local, remote, device)) {
+                return self.hand_over(id, Reason::NoTimes);
+            }
             engine.want_times(wanted);
         }
         let Some(endpoint) = socket.endpoint() else { return };

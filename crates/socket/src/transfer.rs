@@ -593,6 +593,9 @@ impl<H: Host> Sockets<H> {
         if looked.links_changed || looked.ports_failed {
             self.wish_for_only_first();
         }
+        if looked.flows_revoked {
+            self.give_up_revoked();
+        }
         for index in 0..self.socket_count() {
             let id = SocketId::new(index as u32);
             if looked.links_changed || looked.addresses_changed {
@@ -605,6 +608,17 @@ impl<H: Host> Sockets<H> {
             }
         }
         self.tell_engine();
+    }
+
+    /// Gives sockets to the kernel whose flows another program has a right to as well.
+    fn give_up_revoked(&mut self) {
+        for revoked in self.engine().map(Engine::take_revoked).unwrap_or_default() {
+            let is_revoked = |id: &SocketId| self.get(*id).is_some_and(|socket| socket.inode() == Some(revoked.inode));
+            let id = (0..self.socket_count()).map(|index| SocketId::new(index as u32)).find(is_revoked);
+            if let Some(id) = id {
+                self.hand_over(id, Reason::SharedPort);
+            }
+        }
     }
 
     /// Tells epoll sets and sleeping threads of endpoints that datagrams were queued at.

@@ -3,6 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::fd::OwnedFd;
 
+use nearwire_frames::FlowSocket;
 use nearwire_frames::steering::FlowFilter;
 use nearwire_stack::{EndpointId, Family, SourceFilter};
 use nearwire_sys::descriptor::Descriptor;
@@ -122,6 +123,13 @@ pub(crate) struct UdpSocket {
     pub(crate) older_at_shadow: u16,
     /// SO_RCVTIMEO was set to a negative time, which the kernel keeps as "never wait" and does not tell.
     pub(crate) never_waits: bool,
+}
+
+impl Accelerated {
+    /// What has a right to its flows.
+    pub(crate) const fn flow_socket(&self, shadow: Descriptor) -> FlowSocket {
+        FlowSocket { descriptor: shadow, inode: self.inode }
+    }
 }
 
 impl UdpSocket {

@@ -303,8 +303,8 @@ fn ring_overrun_the_kernel_keeps_what_it_has_room_for_and_later_datagrams_come_b
         let counted = ports.map(|attached| {
             (
                 attached.port.statistics().receive_dropped_frames,
-                attached.port.overflowed_frames(),
-                attached.port.config(),
+                attached.port.as_xdp().overflowed_frames(),
+                attached.port.as_xdp().config(),
             )
         });
         let [(dropped, overflowed, config)] = counted.collect::<Vec<_>>()[..] else { panic!("one port") };

@@ -96,7 +96,7 @@ fn descriptors_used_up_the_kernel_serves_and_a_later_socket_is_accelerated() {
     let mut reasons = Vec::new();
     for left in 0..24 {
         near.sockets = nearwire_socket::Sockets::new(
-            nearwire_socket::ThisHost,
+            nearwire_socket::ThisHost::default(),
             nearwire_socket::config::Config::default(),
             "test",
         );

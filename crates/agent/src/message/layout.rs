@@ -180,9 +180,9 @@ impl<const MOST: usize> Field for Text<MOST> {
     }
 }
 
-impl Field for SocketAddr {
+impl Field for IpAddr {
     fn put(&self, bytes: &mut Vec<u8>) {
-        match self.ip() {
+        match self {
             IpAddr::V4(address) => {
                 bytes.push(4);
                 bytes.extend_from_slice(&address.octets());
@@ -192,24 +192,33 @@ impl Field for SocketAddr {
                 bytes.extend_from_slice(&address.octets());
             }
         }
-        self.port().put(bytes);
     }
 
     fn take(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
-        let address = match u8::take(reader)? {
+        match u8::take(reader)? {
             4 => {
                 let mut octets = [0; 4];
                 octets.copy_from_slice(reader.bytes(4)?);
-                IpAddr::V4(Ipv4Addr::from(octets))
+                Ok(IpAddr::V4(Ipv4Addr::from(octets)))
             }
             6 => {
                 let mut octets = [0; 16];
                 octets.copy_from_slice(reader.bytes(16)?);
-                IpAddr::V6(Ipv6Addr::from(octets))
+                Ok(IpAddr::V6(Ipv6Addr::from(octets)))
             }
-            value => return Err(Malformed::Value { what: "a family of addresses", value: value.into() }),
-        };
-        Ok(SocketAddr::new(address, u16::take(reader)?))
+            value => Err(Malformed::Value { what: "a family of addresses", value: value.into() }),
+        }
+    }
+}
+
+impl Field for SocketAddr {
+    fn put(&self, bytes: &mut Vec<u8>) {
+        self.ip().put(bytes);
+        self.port().put(bytes);
+    }
+
+    fn take(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
+        Ok(SocketAddr::new(IpAddr::take(reader)?, u16::take(reader)?))
     }
 }
 

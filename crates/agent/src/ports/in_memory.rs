@@ -98,6 +98,11 @@ impl Ports for InMemoryPorts {
         Ok(())
     }
 
+    fn move_flow(&mut self, from: u32, to: u32, flow: &Addresses, owner: FlowOwner) -> Result<(), Cause> {
+        self.close_flow(from, flow, owner);
+        self.open_flow(to, flow, owner)
+    }
+
     fn close_flow(&mut self, share: u32, flow: &Addresses, owner: FlowOwner) {
         let mut state = self.state();
         let place = state.flows.iter().position(|open| *open == (share, *flow, owner));

@@ -10,9 +10,12 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use nearwire_frames::PortError;
+use nearwire_frames::engine_port::locks_generic_rings;
 use nearwire_frames::interface::InterfaceFacts;
-use nearwire_frames::ports::xdp::{Overflow, Steer, XdpConfig, XdpMode, XdpPort};
-use nearwire_frames::steering::{Filter, FlowFilter, SHARES_MOST, SteeringTable, Transport};
+use nearwire_frames::ports::xdp::{
+    Overflow, Side, Steer, XdpConfig, XdpMode, XdpPort, candidates, fill_frames as ring_frames,
+};
+use nearwire_frames::steering::{Filter, FlowFilter, Owner, SteeringTable, Transport};
 use nearwire_sys::netlink::add_membership;
 use rustix::io::Errno;
 use rustix::net::netlink::SocketAddrNetlink;
@@ -21,15 +24,17 @@ use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, bind, recv,
 use super::{Opened, Ports, Wanted};
 use crate::message::{Addresses, Cause, FlowOwner, Text};
 
-/// Shares of a port, the agent's among them: each has send buffers in packet memory.
-const SHARES: u32 = if SHARES_MOST < 16 { SHARES_MOST } else { 16 };
+/// Shares of a port, the agent's among them: 64 programs, and some that have several engines. Each has send buffers in packet memory,
+/// 20 MiB for all of them.
+const SHARES: u32 = 80;
 const TX_FRAMES: u32 = 128;
 /// Receive buffers of all queues where the program does not say how much memory it wants.
-const MEMORY_BYTES: u64 = 4 << 20;
+const MEMORY_BYTES: u64 = 16 << 20;
 const FILL_FRAMES_LEAST: u32 = 256;
 const FILL_FRAMES_MOST: u32 = 4096;
-/// Native first: on kernels before 6.15 several sockets of a queue may not get frames in generic mode.
-const MODES: [XdpMode; 2] = [XdpMode::NativeCopy, XdpMode::Generic];
+/// A program that does not read keeps its ring's buffers from the others: sixteen such can keep all of them. More shares than that are
+/// seldom all left unread, and shorter rings would give bursts to the kernel.
+const RINGS_FILL: u32 = 16;
 /// `RTNLGRP_LINK`.
 const LINK_NEWS: u32 = 1;
 
@@ -89,31 +94,55 @@ impl XdpPorts {
 impl Held {
     fn open(wanted: &Wanted) -> Result<Held, Cause> {
         let facts = InterfaceFacts::read(&wanted.interface).map_err(|error| refused(&error))?;
-        let mut last = None;
-        for mode in MODES {
-            match XdpPort::open(&config(&facts, mode, wanted.memory_bytes)) {
+        let mut first = None;
+        for config in ways(&facts) {
+            match XdpPort::open(&sized(config, &facts, wanted.memory_bytes)) {
                 Ok(port) => return Ok(Held { port, ifindex: facts.ifindex, late: Vec::new() }),
-                Err(error) => last = Some(refused(&error)),
+                Err(error) => first = first.or(Some(refused(&error))),
             }
         }
-        Err(last.unwrap_or(Cause::InterfaceGone { interface: Text::cut(&wanted.interface) }))
+        Err(first.unwrap_or(Cause::InterfaceGone { interface: Text::cut(&wanted.interface) }))
+    }
+
+    /// Whether only one socket of a queue may get frames.
+    fn takes_one_share(&self) -> bool {
+        self.port.config().mode == XdpMode::Generic && !locks_generic_rings()
     }
 }
 
-fn config(facts: &InterfaceFacts, mode: XdpMode, memory_bytes: u64) -> XdpConfig {
-    let config = XdpConfig::new(&facts.name, mode, Steer::Filters).with_queues(facts.rx_queues).with_buffers_for(facts);
+/// The ways to open an interface, the likely fastest first, but last those by which only one share could get frames.
+fn ways(facts: &InterfaceFacts) -> Vec<XdpConfig> {
+    let mut ways: Vec<_> = candidates(facts, Side::Near, Steer::Filters).into_iter().map(|way| way.config).collect();
+    // One socket a queue is what the port has in any case.
+    ways.dedup_by_key(|config| (config.mode, config.busy_poll_us));
+    if !locks_generic_rings() {
+        ways.sort_by_key(|config| config.mode == XdpMode::Generic);
+    }
+    ways
+}
+
+fn sized(config: XdpConfig, facts: &InterfaceFacts, memory_bytes: u64) -> XdpConfig {
     let memory_bytes = if memory_bytes == 0 { MEMORY_BYTES } else { memory_bytes };
     let frames = memory_bytes / u64::from(facts.rx_queues.max(1)) / u64::from(config.frame_size_bytes);
     let frames = u32::try_from(frames).unwrap_or(u32::MAX).clamp(FILL_FRAMES_LEAST, FILL_FRAMES_MOST);
     let fill_frames = 1 << frames.ilog2();
+    let fill_frames = match config.mode {
+        // The device receives into them: never fewer than its ring takes.
+        XdpMode::ZeroCopy => ring_frames(facts, config.mode, fill_frames),
+        XdpMode::NativeCopy | XdpMode::Generic => fill_frames,
+    };
+    let queues = facts.rx_queues.max(1);
     XdpConfig {
+        rx_queues: (0..queues).collect(),
+        tx_queue: config.tx_queue.min(queues - 1),
+        separate_tx_socket: false,
         shares: SHARES,
         hands_over: true,
         overflow: Overflow::Kernel,
         fill_frames,
-        // All rings of a queue hold fewer than there are: a program that does not read keeps its ring's from the others.
+        // The agent's own share has no flows.
         rx_ring_slots: 16,
-        share_ring_slots: (fill_frames / 16).max(16),
+        share_ring_slots: (fill_frames / RINGS_FILL).max(16),
         tx_frames: TX_FRAMES,
         prepared_frames: 0,
         ..config
@@ -146,6 +175,13 @@ impl Ports for XdpPorts {
         }
         let held = self.ports.get_mut(name).ok_or(Cause::NoSuchShare { share: wanted.share })?;
         let ifindex = held.ifindex;
+        if held.takes_one_share() && self.shares.values().any(|(of, _)| of == name) {
+            let words = format!(
+                "{name} is in generic mode, in which this kernel does not lock the fill ring that programs share (before Linux 6.15), \
+                 and a program has it"
+            );
+            return Err(Cause::Port { words: Text::cut(&words) });
+        }
         let handed = match held.port.hand_over() {
             Ok(handed) => handed,
             Err(error) => {
@@ -168,7 +204,7 @@ impl Ports for XdpPorts {
 
     fn open_flow(&mut self, share: u32, flow: &Addresses, _: FlowOwner) -> Result<(), Cause> {
         if flow.remote.is_some() {
-            let words = "the steering table has no flows from one peer: a connected socket's is the kernel's";
+            let words = "flows from one peer are not opened: name the address that the socket is bound to";
             return Err(Cause::Port { words: Text::cut(words) });
         }
         let table = self.table_of(share)?;
@@ -177,6 +213,21 @@ impl Ports for XdpPorts {
             if let Err(error) = table.add(*filter) {
                 // Those that were added are taken out again; one that the kernel refuses goes with the share.
                 filters[..at].iter().for_each(|filter| drop(table.remove(*filter)));
+                return Err(refused(&error));
+            }
+        }
+        Ok(())
+    }
+
+    fn move_flow(&mut self, from: u32, to: u32, flow: &Addresses, _: FlowOwner) -> Result<(), Cause> {
+        let table = self.table_of(from)?;
+        let (_, number) = self.shares.get(&to).ok_or(Cause::NoSuchShare { share: to })?;
+        let filters = filters(flow);
+        for (at, filter) in filters.iter().enumerate() {
+            if let Err(error) = table.move_to(*filter, Owner::Share(*number)) {
+                let back = self.table_of(to)?;
+                let owner = self.shares.get(&from).map_or(Owner::Kernel, |(_, number)| Owner::Share(*number));
+                filters[..at].iter().for_each(|filter| drop(back.move_to(*filter, owner)));
                 return Err(refused(&error));
             }
         }

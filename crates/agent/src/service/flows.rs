@@ -97,21 +97,31 @@ impl Flows {
         while self.by_number.contains_key(&self.last) {
             self.last = self.last.wrapping_add(1).max(1);
         }
-        let number = self.last;
+        self.put_in(self.last, flow);
+        self.last
+    }
+
+    /// Whether a share has a flow of the same addresses.
+    pub(super) fn has_same(&self, flow: &Flow) -> bool {
+        let of_address = self.by_address.get(&(flow.ifindex, flow.addresses));
+        self.numbers(of_address).any(|(_, other)| (other.share, other.owner) == (flow.share, flow.owner))
+    }
+
+    /// Under a number that is free.
+    pub(super) fn put_in(&mut self, number: u32, flow: Flow) {
         self.by_address.entry((flow.ifindex, flow.addresses)).or_default().push(number);
         self.by_port.entry((flow.ifindex, flow.addresses.local.port())).or_default().push(number);
         self.by_cookie.entry(flow.shadow.cookie).or_default().push(number);
         self.by_share.entry(flow.share).or_default().push(number);
         self.by_number.insert(number, flow);
-        number
     }
 
-    pub(super) fn remove(&mut self, number: u32) -> Option<Flow> {
+    pub(super) fn take_out(&mut self, number: u32) -> Option<Flow> {
         let flow = self.by_number.remove(&number)?;
-        take_out(&mut self.by_address, &(flow.ifindex, flow.addresses), number);
-        take_out(&mut self.by_port, &(flow.ifindex, flow.addresses.local.port()), number);
-        take_out(&mut self.by_cookie, &flow.shadow.cookie, number);
-        take_out(&mut self.by_share, &flow.share, number);
+        leave(&mut self.by_address, &(flow.ifindex, flow.addresses), number);
+        leave(&mut self.by_port, &(flow.ifindex, flow.addresses.local.port()), number);
+        leave(&mut self.by_cookie, &flow.shadow.cookie, number);
+        leave(&mut self.by_share, &flow.share, number);
         Some(flow)
     }
 
@@ -160,7 +170,7 @@ fn overlap(a: &Addresses, b: &Addresses) -> bool {
     one == other || one.is_unspecified() || other.is_unspecified()
 }
 
-fn take_out<K: std::hash::Hash + Eq>(map: &mut HashMap<K, Vec<u32>>, key: &K, number: u32) {
+fn leave<K: std::hash::Hash + Eq>(map: &mut HashMap<K, Vec<u32>>, key: &K, number: u32) {
     if let Some(numbers) = map.get_mut(key) {
         numbers.retain(|other| *other != number);
         if numbers.is_empty() {

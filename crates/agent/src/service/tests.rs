@@ -55,7 +55,7 @@ impl Bed {
     }
 
     fn flow(&mut self, id: ProgramId, share: u32, socket: impl AsFd) -> (Result<u32, Cause>, Vec<(u32, Answer)>) {
-        let request = Request::OpenFlow { share, owner: FlowOwner::Share {} };
+        let request = Request::OpenFlow { share, owner: FlowOwner::Share {}, address: None };
         let outcome = self.service.handle(id, request, Some(socket.as_fd().try_clone_to_owned().unwrap()));
         let flow = match outcome.answer {
             Answer::FlowOpened { flow, .. } => Ok(flow),
@@ -214,7 +214,7 @@ fn connected_socket_has_its_exact_flow_alone_and_may_leave_it_to_the_kernel() {
     let mut bed = Bed::new();
     let share = bed.program(1, 0);
     let (socket, peer) = (any(), any());
-    let kernel = || Request::OpenFlow { share, owner: FlowOwner::Kernel {} };
+    let kernel = || Request::OpenFlow { share, owner: FlowOwner::Kernel {}, address: None };
     let copy = || Some(socket.as_fd().try_clone_to_owned().unwrap());
     let refused = bed.service.handle(1, kernel(), copy()).answer;
     assert_eq!(refused, Answer::Refused { cause: Cause::NotConnected {} });

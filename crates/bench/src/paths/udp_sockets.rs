@@ -50,7 +50,7 @@ impl Path for UdpSocketsPath {
         let address = SocketAddr::new(self.peer, port);
         self.shadow.connect(address).map_err(PathError::io(format!("connect udp/sockets to {address}")))?;
         let config = Config { spin: Spin::Forever, interfaces: vec![self.interface], ..Config::default() };
-        let mut sockets = Sockets::new(ThisHost, config, "nearwire");
+        let mut sockets = Sockets::new(ThisHost::default(), config, "nearwire");
         sockets.enter();
         let number = self.shadow.as_raw_fd();
         sockets.opened(number, if address.is_ipv4() { Family::V4 } else { Family::V6 }, true);

@@ -16,7 +16,7 @@ const EXAMPLES: &str = "Examples:
   nearwire run --dry-run -- ./feed-handler
 
 Configuration: profile, then file (--config or NEARWIRE_CONFIG), then variables (NEARWIRE_SPIN, NEARWIRE_INTERFACES, \
-NEARWIRE_MODE, NEARWIRE_STRICT, NEARWIRE_STATS, NEARWIRE_SEND_COALESCING, NEARWIRE_PAST_FILTERS), then options; what comes later \
+NEARWIRE_MODE, NEARWIRE_STRICT, NEARWIRE_STATS, NEARWIRE_SEND_COALESCING, NEARWIRE_PAST_FILTERS, NEARWIRE_AGENT), then options; what comes later \
 counts more. docs/run.md has the file's form.
 
 Exit codes: those of the program; 2 wrong usage or configuration, 3 the program cannot be preloaded, or with --strict: \
@@ -39,6 +39,9 @@ pub struct RunArgs {
     /// passes by them when it is accelerated
     #[arg(long)]
     pub past_filters: bool,
+    /// Have the program open its ports itself, and start no agent
+    #[arg(long)]
+    pub no_agent: bool,
     /// Print what would be done, and do nothing; the exit code is 3 where the program would be refused
     #[arg(long)]
     pub dry_run: bool,

@@ -1,5 +1,6 @@
 //! `nearwire run`: a program with its sockets past the kernel.
 
+mod agent;
 mod configuration;
 mod dry_run;
 mod library;
@@ -16,6 +17,7 @@ use nearwire_socket::program::{self, Caller, FindError, Judgement, Program};
 use nearwire_socket::reason::Reason;
 use nearwire_socket::wait::online_cpus;
 
+use self::agent::Found;
 use self::configuration::Configuration;
 use self::library::Library;
 use crate::args::run::RunArgs;
@@ -32,6 +34,7 @@ struct Prepared<'a> {
     configuration: Configuration,
     caller: Caller,
     judgement: Judgement,
+    agent: Found,
     preconditions: Preconditions,
     /// Variables that are set for the program.
     variables: Vec<(String, OsString)>,
@@ -58,18 +61,24 @@ impl<'a> Prepared<'a> {
         let library = Library::find(args.library.as_deref())?;
         let caller = Caller::of_self().context("read /proc/self/status").or_exit(exit::CANNOT)?;
         let judgement = program::judge(&program, &library.facts, &caller);
-        let preconditions = Preconditions::check(configuration.layered.config(), &caller);
+        let agent = Found::look(configuration.layered.config());
+        let preconditions = Preconditions::check(configuration.layered.config(), &caller, agent.is_serving());
         let mut variables = vec![(PRELOAD.to_owned(), library.before(std::env::var_os(PRELOAD).as_deref()))];
         if let Some(file) = &configuration.file {
             variables.push((Config::FILE_VARIABLE.to_owned(), file.clone().into()));
         }
         let beside = configuration.layered.beside_the_file();
         variables.extend(beside.into_iter().map(|(name, value)| (name, value.into())));
-        Ok(Self { args, program, library, configuration, caller, judgement, preconditions, variables })
+        Ok(Self { args, program, library, configuration, caller, judgement, agent, preconditions, variables })
     }
 
     fn config(&self) -> &Config {
         self.configuration.layered.config()
+    }
+
+    /// Whether an agent is to be started: where there is none and the program could open ports itself. One that could not would not help.
+    fn would_start_agent(&self) -> bool {
+        matches!(self.agent, Found::None) && self.preconditions.unmet.is_empty()
     }
 
     fn is_refused(&self) -> bool {
@@ -117,6 +126,9 @@ impl<'a> Prepared<'a> {
         if let Judgement::Doubtful(why) = &self.judgement {
             output::note(&format!("nearwire: {why}"));
         }
+        if let Found::Refusing(why) = &self.agent {
+            output::note(&format!("nearwire: the agent does not serve the program: {why}"));
+        }
         for unmet in unmet {
             output::note(&format!("nearwire: sockets stay with the kernel, because {unmet}"));
         }
@@ -146,7 +158,17 @@ impl<'a> Prepared<'a> {
 
     /// Becomes the program. Returns only when that fails.
     fn execute(self) -> Outcome {
-        let Self { args, program, variables, configuration, .. } = self;
+        let starts_agent = self.would_start_agent();
+        let Self { args, program, variables, configuration, agent, .. } = self;
+        if starts_agent || agent.is_serving() {
+            // Without it the program opens its ports itself, if it may.
+            let had = agent.have();
+            if let Err(why) = had.as_ref()
+                && !args.quiet
+            {
+                output::note(&format!("nearwire: no agent serves the program: {why}"));
+            }
+        }
         let (name, arguments) =
             args.program.split_first().map_or((OsStr::new(""), &[][..]), |(name, rest)| (name, rest));
         let mut command = Command::new(&program.path);

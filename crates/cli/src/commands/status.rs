@@ -1,5 +1,6 @@
 //! `nearwire status`: which sockets of running programs are accelerated, and why the others are not.
 
+mod agent;
 mod filters;
 mod json;
 pub(super) mod process;
@@ -69,7 +70,12 @@ fn list(is_json: bool) -> Outcome {
             Err(error) => odd.push(error.to_string()),
         }
     }
-    output::print_of_host(&if is_json { json::list(&found, unreadable) } else { text::list(&found, unreadable) })?;
+    let agent = agent::ask();
+    output::print_of_host(&if is_json {
+        json::list(&found, unreadable, agent.json())
+    } else {
+        text::list(&found, unreadable) + &agent.text()
+    })?;
     for error in odd {
         output::note(&format!("nearwire: {error}"));
     }

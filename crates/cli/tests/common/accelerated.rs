@@ -2,6 +2,8 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::UdpSocket;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
 
@@ -70,11 +72,31 @@ impl Bed {
 
     /// Starts a script at an end of the cable, with variables besides.
     pub fn start(&self, end: &CableEnd, script: &str, variables: &[(&str, &str)]) -> Running {
-        let (near, far) = (self.cable.near(), self.cable.far());
         let mut command = Command::new("python3");
-        command.arg("-c").arg(format!("{BEGIN}{script}")).arg(near.ipv4.to_string()).arg(far.ipv4.to_string());
         command.env("LD_PRELOAD", &self.library).env("NEARWIRE_SPIN", "0").env("NEARWIRE_MODE", "generic");
         command.envs(variables.iter().copied());
+        self.start_command(end, command, script)
+    }
+
+    /// Starts a script by `nearwire run`, as a user: root, or one who has no capability.
+    pub fn run_as(&self, end: &CableEnd, user: u32, script: &str) -> Running {
+        let program = self.directory.path().join("nearwire");
+        if !program.exists() {
+            // Where every user may read them.
+            std::fs::set_permissions(self.directory.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
+            super::copy_program(&program);
+            // The command finds it beside itself.
+            assert!(Command::new("cp").arg(&self.library).arg(self.directory.path()).status().unwrap().success());
+        }
+        let mut command = Command::new(program);
+        command.args(["run", "--quiet", "--", "python3"]);
+        command.env("NEARWIRE_SPIN", "0").uid(user).gid(user).current_dir("/");
+        self.start_command(end, command, script)
+    }
+
+    fn start_command(&self, end: &CableEnd, mut command: Command, script: &str) -> Running {
+        let (near, far) = (self.cable.near(), self.cable.far());
+        command.arg("-c").arg(format!("{BEGIN}{script}")).arg(near.ipv4.to_string()).arg(far.ipv4.to_string());
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = end.namespace.enter(|| command.spawn()).unwrap().unwrap();
         let lines = BufReader::new(child.stdout.take().unwrap());

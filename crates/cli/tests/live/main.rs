@@ -6,6 +6,7 @@
 #![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
 mod bench;
+mod by_agent;
 mod bypass;
 mod capture;
 mod capture_process;

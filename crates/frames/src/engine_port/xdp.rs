@@ -6,23 +6,25 @@ use std::sync::OnceLock;
 
 use nearwire_sys::btf::kernel_structure_has;
 
-use super::{EnginePort, PortAbout, PortFilters, PortKick};
+use nearwire_sys::descriptor::Descriptor;
+
+use super::{EnginePort, FlowSocket, PortAbout, PortFilters, PortKick};
 use crate::PortError;
 use crate::ports::xdp::{FrameTimes, Kick, Kicked, TimesWanted, XdpMode, XdpPort};
 use crate::raw::{RawPort, TimeSource};
-use crate::steering::{Filter, Owner, SteeringTable};
+use crate::steering::{Filter, FlowFilter, Owner, SteeringTable};
 
 /// Whether the kernel's generic path locks the fill ring that sockets share ("xsk: Fix race condition in AF_XDP generic RX path",
 /// `xsk_generic_rcv` in net/xdp/xsk.c, Linux 6.15 and what has it since). Without, two CPUs could give one buffer to two frames.
 /// The fix moved the lock from the socket to the pool, which the kernel's types tell; one that tells none is taken for without.
-fn locks_generic_rings() -> bool {
+#[must_use]
+pub fn locks_generic_rings() -> bool {
     static LOCKS: OnceLock<bool> = OnceLock::new();
     *LOCKS.get_or_init(|| matches!(kernel_structure_has("xsk_buff_pool", "rx_lock"), Ok(Some(true))))
 }
 
 impl EnginePort for XdpPort {
     type Kick = Kick;
-    type Filters = SteeringTable;
 
     #[inline(always)]
     fn receive_timed<R>(&mut self, read: impl FnOnce(&[u8], FrameTimes) -> R) -> Result<Option<R>, PortError> {
@@ -70,28 +72,51 @@ impl EnginePort for XdpPort {
         XdpPort::receive_sockets(self)
     }
 
-    fn add_filter(&mut self, filter: Filter) -> Result<(), PortError> {
-        RawPort::add_filter(self, filter)
+    fn add_flow(&mut self, flow: FlowFilter, _: FlowSocket, is_first: bool) -> Result<(), PortError> {
+        if is_first { RawPort::add_filter(self, Filter::Flow(flow)) } else { Ok(()) }
     }
 
-    fn remove_filter(&mut self, filter: Filter) -> Result<(), PortError> {
-        RawPort::remove_filter(self, filter)
+    fn remove_flow(&mut self, flow: FlowFilter, _: FlowSocket, is_last: bool) -> Result<(), PortError> {
+        if is_last { RawPort::remove_filter(self, Filter::Flow(flow)) } else { Ok(()) }
     }
 
-    fn filters(&mut self) -> Option<&mut SteeringTable> {
-        self.steering_table()
+    fn hand_flow(
+        &mut self,
+        other: &mut XdpPort,
+        flow: FlowFilter,
+        _: FlowSocket,
+        is_last_and_first: (bool, bool),
+    ) -> Result<(), PortError> {
+        let filter = Filter::Flow(flow);
+        match is_last_and_first {
+            (true, true) => {
+                let share = Owner::Share(XdpPort::share_number(other));
+                self.steering_table().map_or(Ok(()), |table| table.move_to(filter, share))
+            }
+            (false, true) => RawPort::add_filter(other, filter),
+            (true, false) => RawPort::remove_filter(self, filter),
+            (false, false) => Ok(()),
+        }
     }
 
-    fn into_filters_of_parent(self) -> Option<SteeringTable> {
-        XdpPort::into_filters_of_parent(self)
+    fn filters(&mut self) -> Option<&mut dyn PortFilters> {
+        self.steering_table().map(|table| table as &mut dyn PortFilters)
+    }
+
+    fn into_filters_of_parent(self) -> Option<Box<dyn PortFilters>> {
+        XdpPort::into_filters_of_parent(self).map(|table| Box::new(table) as Box<dyn PortFilters>)
     }
 
     fn follow_mtu(&self, mtu_bytes: u32) {
         XdpPort::follow_mtu(self, mtu_bytes);
     }
 
-    fn is_attached(&self) -> bool {
-        XdpPort::is_attached(self)
+    fn check(&mut self) -> Result<(), PortError> {
+        if XdpPort::is_attached(self) {
+            return Ok(());
+        }
+        let (interface, program_id) = (self.config().interface.clone(), self.facts().program_id);
+        Err(PortError::ProgramDetached { interface, program_id })
     }
 
     fn detach(&mut self) {
@@ -153,10 +178,6 @@ impl EnginePort for XdpPort {
     fn unshare(&mut self, share: XdpPort) -> Result<(), PortError> {
         XdpPort::unshare(self, share)
     }
-
-    fn share_number(&self) -> u32 {
-        XdpPort::share_number(self)
-    }
 }
 
 impl PortKick for Kick {
@@ -177,15 +198,11 @@ impl PortFilters for SteeringTable {
         SteeringTable::resume(self)
     }
 
-    fn withdraw(&self, filter: Filter) {
-        SteeringTable::withdraw(self, filter);
+    fn withdraw(&self, flow: FlowFilter, _: Descriptor) {
+        SteeringTable::withdraw(self, Filter::Flow(flow));
     }
 
-    fn restore(&self, filter: Filter) {
-        SteeringTable::restore(self, filter);
-    }
-
-    fn move_to(&self, filter: Filter, share: u32) -> Result<(), PortError> {
-        SteeringTable::move_to(self, filter, Owner::Share(share))
+    fn restore(&self, flow: FlowFilter) {
+        SteeringTable::restore(self, Filter::Flow(flow));
     }
 }

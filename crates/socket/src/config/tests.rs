@@ -56,7 +56,7 @@ fn mistake_is_told_with_its_place() {
     assert_eq!(
         message("spin = \"forever\"\nspinn = 1\n"),
         "nearwire.toml:2: no key 'spinn'; expected one of spin, interfaces, mode, strict, stats, send_coalescing, engines, \
-         past_filters, rule"
+         past_filters, agent, rule"
     );
     assert!(message("spin = \"fast\"").starts_with("nearwire.toml:1: spin = \"fast\": expected auto, forever"));
     assert!(message("[[rule]]\nport = 53\n").contains("a rule without 'use'"));
@@ -130,6 +130,7 @@ fn layers_given_count_in_order_and_are_told_apart() {
         "send_coalescing = \"0\" (default)",
         "engines = \"auto\" (default)",
         "past_filters = false (default)",
+        "agent = \"auto\" (default)",
         "rule 1: use = \"kernel\", port = \"9\" (f.toml)",
         "rule 2: use = \"kernel\", port = \"53\" (default)",
         "rule 3: use = \"nearwire\" (default)",

@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use super::value::KEYS;
-use super::{Config, Mode, Prefix, Role, Rule, Spin, Use};
+use super::{Agent, Config, Mode, Prefix, Role, Rule, Spin, Use};
 
 impl fmt::Display for Spin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -32,6 +32,12 @@ impl fmt::Display for Mode {
             Self::Native => "native",
             Self::Generic => "generic",
         })
+    }
+}
+
+impl fmt::Display for Agent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if *self == Self::Auto { "auto" } else { "off" })
     }
 }
 
@@ -72,6 +78,7 @@ impl Config {
         match key {
             "spin" => self.spin.to_string(),
             "mode" => self.mode.to_string(),
+            "agent" => self.agent.to_string(),
             "strict" => self.strict.to_string(),
             "stats" => self.stats.to_string(),
             "past_filters" => self.past_filters.to_string(),

@@ -3,11 +3,11 @@
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use super::{Config, Mode, Problem, Spin};
+use super::{Agent, Config, Mode, Problem, Spin};
 
 /// The keys at the top of a file; in upper case behind `NEARWIRE_` they are variables.
-pub(super) const KEYS: [&str; 8] =
-    ["spin", "interfaces", "mode", "strict", "stats", "send_coalescing", "engines", "past_filters"];
+pub(super) const KEYS: [&str; 9] =
+    ["spin", "interfaces", "mode", "strict", "stats", "send_coalescing", "engines", "past_filters", "agent"];
 /// Shorter, the thread that ends the wait would spend its time going to sleep; longer serves nobody.
 const SEND_COALESCING: RangeInclusive<Duration> = Duration::from_micros(20)..=Duration::from_millis(10);
 /// Longest name of an interface, bytes (`IFNAMSIZ` without its NUL).
@@ -28,6 +28,13 @@ pub(super) fn set(config: &mut Config, key: &str, text: &str) -> Result<(), Prob
                 "native" => Mode::Native,
                 "generic" => Mode::Generic,
                 _ => return Err(bad("auto, native or generic")),
+            }
+        }
+        "agent" => {
+            config.agent = match text {
+                "auto" => Agent::Auto,
+                "off" => Agent::Off,
+                _ => return Err(bad("auto or off")),
             }
         }
         "strict" => config.strict = switch(text).ok_or_else(|| bad("true or false"))?,

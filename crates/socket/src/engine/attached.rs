@@ -1,7 +1,7 @@
 //! An interface with a port.
 
-use nearwire_frames::EnginePort;
 use nearwire_frames::ports::xdp::TimesWanted;
+use nearwire_frames::{EnginePort, PortError};
 use nearwire_stack::{PortId, ReceiveChecksum};
 
 use crate::reason::Reason;
@@ -38,6 +38,17 @@ impl<P: EnginePort> Attached<P> {
             failed: None,
             told_dropped_frames: 0,
             is_veth,
+        }
+    }
+
+    /// Why a socket cannot have a flow of the port. One whose holder is gone can no more.
+    pub(super) fn refused_flow(&mut self, error: &PortError) -> Reason {
+        if matches!(error, PortError::HolderGone { .. }) {
+            self.failed.get_or_insert(Reason::of_failure(error));
+        }
+        match Reason::of_port(error) {
+            reason @ (Reason::AgentGone | Reason::AgentRefused | Reason::SharedPort) => reason,
+            _ => Reason::TooManySockets,
         }
     }
 

@@ -1,7 +1,7 @@
 //! Engines that another one founds: on the same interfaces, with queues of their own. See [`crate::engines`].
 
-use nearwire_frames::EnginePort;
 use nearwire_frames::steering::FlowFilter;
+use nearwire_frames::{EnginePort, FlowSocket};
 use nearwire_stack::Offers;
 
 use super::{Attached, Engine};
@@ -61,8 +61,18 @@ impl<H: Host> Engine<H> {
     ///
     /// # Errors
     /// The kernel refused; then they may come to either.
-    pub(crate) fn hand_flows(&mut self, other: &mut Engine<H>, flows: &[FlowFilter]) -> Result<(), Reason> {
-        self.flows.hand_to(&mut other.flows, flows, &mut self.interfaces.attached, &mut other.interfaces.attached)
+    pub(crate) fn hand_flows(
+        &mut self,
+        other: &mut Engine<H>,
+        flows: &[FlowFilter],
+        socket: FlowSocket,
+    ) -> Result<(), Reason> {
+        self.flows.hand_to(
+            &mut other.flows,
+            (flows, socket),
+            &mut self.interfaces.attached,
+            &mut other.interfaces.attached,
+        )
     }
 
     /// Whether it is without a port that it had.

@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
-use nearwire_frames::steering::{Filter, FlowFilter};
-use nearwire_frames::{EnginePort, PortError, PortFilters};
+use nearwire_frames::steering::FlowFilter;
+use nearwire_frames::{EnginePort, FlowSocket, PortError};
 
 use super::Attached;
 use crate::reason::Reason;
@@ -11,8 +11,8 @@ use crate::reason::Reason;
 /// See the module.
 #[derive(Debug, Default)]
 pub(super) struct Flows {
-    /// How many endpoints want each.
-    wanted: HashMap<FlowFilter, u32>,
+    /// The sockets that want each; one that follows its addresses may be there twice.
+    wanted: HashMap<FlowFilter, Vec<FlowSocket>>,
 }
 
 impl Flows {
@@ -21,101 +21,130 @@ impl Flows {
     }
 
     pub(super) fn add_all_to(&self, port: &mut impl EnginePort) -> Result<(), PortError> {
-        self.wanted.keys().try_for_each(|flow| port.add_filter(Filter::Flow(*flow)))
-    }
-
-    pub(super) fn add(&mut self, flows: &[FlowFilter], ports: &mut [Attached<impl EnginePort>]) -> Result<(), Reason> {
-        for (at, flow) in flows.iter().enumerate() {
-            if !self.count(*flow) {
-                continue;
-            }
-            if ports.iter_mut().any(|attached| attached.port.add_filter(Filter::Flow(*flow)).is_err()) {
-                self.remove(&flows[..=at], ports);
-                return Err(Reason::TooManySockets);
+        for (flow, sockets) in &self.wanted {
+            for (at, socket) in sockets.iter().enumerate() {
+                if !sockets[..at].contains(socket) {
+                    port.add_flow(*flow, *socket, at == 0)?;
+                }
             }
         }
         Ok(())
     }
 
-    /// One who wants each of these wants it of the ports of another engine from now on, with no moment in between at which
+    pub(super) fn add(
+        &mut self,
+        flows: &[FlowFilter],
+        socket: FlowSocket,
+        ports: &mut [Attached<impl EnginePort>],
+    ) -> Result<(), Reason> {
+        for (at, flow) in flows.iter().enumerate() {
+            let Count { is_another_socket: true, is_first_or_last } = self.count(*flow, socket) else { continue };
+            let refused = ports.iter_mut().find_map(|attached| {
+                let error = attached.port.add_flow(*flow, socket, is_first_or_last).err()?;
+                Some(attached.refused_flow(&error))
+            });
+            if let Some(reason) = refused {
+                self.remove(&flows[..=at], socket, ports);
+                return Err(reason);
+            }
+        }
+        Ok(())
+    }
+
+    /// A socket that wants each of these wants it of the ports of another engine from now on, with no moment in between at which
     /// the kernel would get a packet. Refused, it still wants them here, but some may be the kernel's.
     pub(super) fn hand_to<P: EnginePort>(
         &mut self,
         other: &mut Flows,
-        flows: &[FlowFilter],
+        (flows, socket): (&[FlowFilter], FlowSocket),
         ports: &mut [Attached<P>],
         others: &mut [Attached<P>],
     ) -> Result<(), Reason> {
         for (at, flow) in flows.iter().enumerate() {
-            let (is_last, is_first) = (self.uncount(*flow), other.count(*flow));
-            if hand_filter(Filter::Flow(*flow), (ports, is_last), (others, is_first)).is_err() {
-                other.remove(&flows[..=at], others);
+            let (here, there) = (self.uncount(*flow, socket), other.count(*flow, socket));
+            let counts = (here.is_first_or_last, there.is_first_or_last);
+            if let Err(reason) = hand_flow(*flow, socket, counts, ports, others) {
+                other.remove(&flows[..=at], socket, others);
                 for flow in &flows[..=at] {
-                    self.count(*flow);
+                    self.count(*flow, socket);
                 }
-                return Err(Reason::TooManySockets);
+                return Err(reason);
             }
         }
         Ok(())
     }
 
-    pub(super) fn remove(&mut self, flows: &[FlowFilter], ports: &mut [Attached<impl EnginePort>]) {
+    pub(super) fn remove(&mut self, flows: &[FlowFilter], socket: FlowSocket, ports: &mut [Attached<impl EnginePort>]) {
         for flow in flows {
-            if self.uncount(*flow) {
-                for attached in ports.iter_mut() {
-                    // Missing where adding or handing it over failed half way.
-                    let _ = attached.port.remove_filter(Filter::Flow(*flow));
-                }
+            let Count { is_another_socket: true, is_first_or_last } = self.uncount(*flow, socket) else { continue };
+            for attached in ports.iter_mut() {
+                // Missing where adding or handing it over failed half way.
+                let _ = attached.port.remove_flow(*flow, socket, is_first_or_last);
             }
         }
     }
 
-    /// Counts one more who wants it; whether nobody did before.
-    fn count(&mut self, flow: FlowFilter) -> bool {
-        let users = self.wanted.entry(flow).or_default();
-        *users += 1;
-        *users == 1
+    /// The program has a socket under another number.
+    pub(super) fn rename(&mut self, socket: FlowSocket) {
+        let known = self.wanted.values_mut().flatten().filter(|known| known.inode == socket.inode);
+        known.for_each(|known| *known = socket);
     }
 
-    /// Counts one less; whether nobody wants it any more.
-    fn uncount(&mut self, flow: FlowFilter) -> bool {
-        let Some(users) = self.wanted.get_mut(&flow) else { return false };
-        *users -= 1;
-        let is_last = *users == 0;
-        if is_last {
+    /// Counts one more want of a socket's.
+    fn count(&mut self, flow: FlowFilter, socket: FlowSocket) -> Count {
+        let sockets = self.wanted.entry(flow).or_default();
+        let is_another_socket = !sockets.iter().any(|known| known.inode == socket.inode);
+        sockets.push(socket);
+        Count { is_another_socket, is_first_or_last: sockets.len() == 1 }
+    }
+
+    /// Counts one less.
+    fn uncount(&mut self, flow: FlowFilter, socket: FlowSocket) -> Count {
+        let Some(sockets) = self.wanted.get_mut(&flow) else { return Count::default() };
+        let Some(at) = sockets.iter().position(|known| known.inode == socket.inode) else { return Count::default() };
+        sockets.swap_remove(at);
+        let is_another_socket = !sockets.iter().any(|known| known.inode == socket.inode);
+        let is_first_or_last = sockets.is_empty();
+        if is_first_or_last {
             self.wanted.remove(&flow);
         }
-        is_last
+        Count { is_another_socket, is_first_or_last }
     }
+}
+
+/// What a change of the wants of a flow meant.
+#[derive(Debug, Default)]
+struct Count {
+    /// The socket did not want it before, or does not any more.
+    is_another_socket: bool,
+    /// Nor did any other.
+    is_first_or_last: bool,
 }
 
 /// `is_last`: nobody wants it of the ports any more; `is_first`: nobody wanted it of the others.
-fn hand_filter<P: EnginePort>(
-    filter: Filter,
-    (ports, is_last): (&mut [Attached<P>], bool),
-    (others, is_first): (&mut [Attached<P>], bool),
-) -> Result<(), PortError> {
+fn hand_flow<P: EnginePort>(
+    flow: FlowFilter,
+    socket: FlowSocket,
+    (is_last, is_first): (bool, bool),
+    ports: &mut [Attached<P>],
+    others: &mut [Attached<P>],
+) -> Result<(), Reason> {
     for attached in ports {
         let other = others.iter_mut().find(|other| other.ifindex == attached.ifindex);
-        match (is_last, is_first, other) {
-            (true, true, Some(other)) => move_filter(attached, filter, other.port.share_number())?,
-            (false, true, Some(other)) => other.port.add_filter(filter)?,
-            (true, ..) => attached.port.remove_filter(filter)?,
-            (false, ..) => {}
-        }
+        let handed = match other {
+            Some(other) => attached.port.hand_flow(&mut other.port, flow, socket, (is_last, is_first)),
+            None => attached.port.remove_flow(flow, socket, is_last),
+        };
+        handed.map_err(|error| attached.refused_flow(&error))?;
     }
     Ok(())
-}
-
-fn move_filter(attached: &mut Attached<impl EnginePort>, filter: Filter, share: u32) -> Result<(), PortError> {
-    attached.port.filters().map_or(Ok(()), |filters| filters.move_to(filter, share))
 }
 
 #[cfg(test)]
 mod tests {
     use std::net::{IpAddr, Ipv4Addr};
 
-    use nearwire_frames::steering::Transport;
+    use nearwire_frames::steering::{Filter, Transport};
     use nearwire_lab::{Cable, VirtualCable, VirtualCableOptions};
 
     use super::*;
@@ -129,11 +158,17 @@ mod tests {
         FlowFilter { transport: Transport::Udp, address: Ipv4Addr::UNSPECIFIED.into(), port }
     }
 
+    fn socket() -> FlowSocket {
+        FlowSocket { descriptor: nearwire_sys::descriptor::Descriptor::new(0).unwrap(), inode: 1 }
+    }
+
     /// The flows that the ports of an engine, and of those that share their queues, take.
     fn taken(engine: &mut Engine) -> Vec<Filter> {
         engine
             .interfaces
-            .filters()
+            .attached
+            .iter_mut()
+            .filter_map(|attached| attached.port.own_table())
             .flat_map(|table| table.filters().unwrap().iter().copied().collect::<Vec<_>>())
             .collect()
     }
@@ -150,26 +185,27 @@ mod tests {
         let config = Config::default();
         let page = Writer::of_self(&config, 1);
         let [shared, handed, lost] = [flow(1000), flow(1001), flow(1002)];
+        let wanted = |flows: &[FlowFilter]| flows.iter().map(|flow| (*flow, vec![socket()])).collect::<HashMap<_, _>>();
         let refused_half_way = || {
-            let mut engine = Engine::open(ThisHost, &config, page.clone()).unwrap();
+            let mut engine = Engine::open(ThisHost::default(), &config, page.clone()).unwrap();
             engine
                 .attach(Now::default(), IpAddr::from(Ipv4Addr::UNSPECIFIED), Some(cable.far().ipv4.into()), None)
                 .unwrap();
             let mut other = engine.found(&config, &page).unwrap();
-            other.add_flows(&[shared]).unwrap();
-            engine.add_flows(&[shared, handed, lost]).unwrap();
-            for table in engine.interfaces.filters() {
+            other.add_flows(&[shared], socket()).unwrap();
+            engine.add_flows(&[shared, handed, lost], socket()).unwrap();
+            for table in engine.interfaces.attached.iter_mut().filter_map(|attached| attached.port.own_table()) {
                 table.remove(Filter::Flow(lost)).unwrap();
             }
-            engine.hand_flows(&mut other, &[shared, handed, lost]).unwrap_err();
+            engine.hand_flows(&mut other, &[shared, handed, lost], socket()).unwrap_err();
 
-            assert_eq!(other.flows.wanted, HashMap::from([(shared, 1)]), "what it had before");
-            assert_eq!(engine.flows.wanted, HashMap::from([(shared, 1), (handed, 1), (lost, 1)]));
-            engine.remove_flows(&[shared, handed, lost]);
+            assert_eq!(other.flows.wanted, wanted(&[shared]), "what it had before");
+            assert_eq!(engine.flows.wanted, wanted(&[shared, handed, lost]));
+            engine.remove_flows(&[shared, handed, lost], socket());
             assert_eq!(taken(&mut engine), [Filter::Flow(shared)], "of the other engine");
             // They can be wanted anew, by either.
-            engine.add_flows(&[handed]).unwrap();
-            other.add_flows(&[handed, lost]).unwrap();
+            engine.add_flows(&[handed], socket()).unwrap();
+            other.add_flows(&[handed, lost], socket()).unwrap();
             assert_eq!(taken(&mut engine).len(), 3);
             engine.take_back(&mut other);
         };

@@ -3,13 +3,13 @@
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
 
-use nearwire_frames::{EnginePort, PortError, TimeSource};
+use nearwire_frames::{EnginePort, PortError, PortFilters, TimeSource};
 use nearwire_stack::{LinkKind, PortId, Update};
 
 use super::attached::Attached;
 use super::link::{Link, Lost, Refused};
-use crate::config::{Config, Mode};
-use crate::host::Host;
+use crate::config::{Agent, Config, Mode};
+use crate::host::{Host, PortWanted};
 use crate::now::Now;
 use crate::reason::Reason;
 
@@ -39,6 +39,7 @@ pub(super) struct Interfaces<P> {
     allowed: Vec<String>,
     mode: Mode,
     engines_most: u32,
+    agent: Agent,
     /// Whether ports are opened here.
     opens: bool,
     /// A port or a refusal came or went.
@@ -54,6 +55,7 @@ impl<P: EnginePort> Interfaces<P> {
             addresses: Vec::new(),
             allowed: config.interfaces.clone(),
             mode: config.mode,
+            agent: config.agent,
             engines_most: config.engines.unwrap_or(crate::ENGINES_MOST as u32),
             opens: true,
             changed: true,
@@ -157,7 +159,7 @@ impl<P: EnginePort> Interfaces<P> {
         link.is_some_and(|link| link.refused.take_if(|refused| is_hiding(refused)).is_some())
     }
 
-    pub(super) fn filters(&mut self) -> impl Iterator<Item = &mut P::Filters> {
+    pub(super) fn filters(&mut self) -> impl Iterator<Item = &mut dyn PortFilters> {
         self.attached.iter_mut().filter_map(|attached| attached.port.filters())
     }
 
@@ -184,10 +186,12 @@ impl<P: EnginePort> Interfaces<P> {
         }
     }
 
-    /// Finds ports whose program somebody has taken off the interface: frames do not come to them any more.
-    pub(super) fn check_programs(&mut self) {
-        for attached in self.attached.iter_mut().filter(|attached| !attached.port.is_attached()) {
-            attached.failed.get_or_insert(Reason::ProgramDetached);
+    /// Finds ports to which frames do not come any more.
+    pub(super) fn check_ports(&mut self) {
+        for attached in &mut self.attached {
+            if let Err(error) = attached.port.check() {
+                attached.failed.get_or_insert(Reason::of_failure(&error));
+            }
         }
     }
 
@@ -333,6 +337,13 @@ impl<P: EnginePort> Interfaces<P> {
             .any(|attached| attached.port.time_source() != TimeSource::Hardware && host.stamps_received(&attached.name))
     }
 
+    /// A port that frames of a socket come by has no times of arrival.
+    pub(super) fn lack_times(&self, local: IpAddr, wanted: Option<u32>) -> bool {
+        let Ok(place) = self.place_of(local, wanted) else { return false };
+        let is_place = |ifindex| self.links.iter().any(|link| link.ifindex == ifindex && place.includes(link));
+        self.attached.iter().any(|attached| !attached.port.has_times() && is_place(attached.ifindex))
+    }
+
     fn place_of(&self, local: IpAddr, wanted: Option<u32>) -> Result<Place, Reason> {
         if let Some(ifindex) = wanted.or_else(|| self.interface_with(local)) {
             return Ok(Place::One(self.below(ifindex)));
@@ -373,7 +384,8 @@ impl<P: EnginePort> Interfaces<P> {
         if self.carries_vlans(link.ifindex) && host.hides_tags(&name, facts.is_veth()) {
             return Err(Refused::new(now, &name, Reason::HiddenVlanTags, String::new()));
         }
-        let mut port = host.open_port(&facts, self.mode, self.engines_most).map_err(refused)?;
+        let wanted = PortWanted { mode: self.mode, engines_most: self.engines_most, agent: self.agent };
+        let mut port = host.open_port(&facts, wanted).map_err(refused)?;
         let port_id = join(link.ifindex, &mut port).map_err(refused)?;
         Ok(Attached::new(link.ifindex, &name, facts.is_veth(), port, port_id))
     }

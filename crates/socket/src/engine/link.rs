@@ -90,6 +90,6 @@ impl Link {
 
 /// Nobody tells when it is over, and an attempt costs a fraction of a millisecond and disturbs nobody.
 const fn is_passing(reason: Reason) -> bool {
-    use Reason::{DescriptorLimit, EngineFailed, InterfaceBusy, MemoryLimit};
-    matches!(reason, InterfaceBusy | MemoryLimit | DescriptorLimit | EngineFailed)
+    use Reason::{AgentGone, AgentRefused, DescriptorLimit, EngineFailed, InterfaceBusy, MemoryLimit};
+    matches!(reason, AgentGone | AgentRefused | InterfaceBusy | MemoryLimit | DescriptorLimit | EngineFailed)
 }

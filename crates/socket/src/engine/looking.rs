@@ -24,9 +24,9 @@ const LOOK_AFTER_SEND_TICKS: u64 = LOOK_AFTER_TICKS / 2;
 const QUIET_MOST_TICKS: u64 = 25 * LOOK_AFTER_TICKS;
 /// When nobody looked for this long, a send looks before: it may have to tell an error.
 const LOOK_BEFORE_SEND_TICKS: u64 = 4 * LOOK_AFTER_TICKS;
-/// Data that comes by the kernel makes one ask whether the ports' programs are attached still, no more often than this: a
-/// question costs under 1 us a port.
-const PROGRAMS_CHECKED_EVERY: Duration = Duration::from_millis(100);
+/// Data that comes by the kernel makes one ask whether frames still come to the ports, no more often than this: a question costs
+/// under 1 us a port.
+const PORTS_CHECKED_EVERY: Duration = Duration::from_millis(100);
 /// After the kernel refused its tables it is asked again no sooner.
 const TABLES_AGAIN_AFTER: Duration = Duration::from_millis(100);
 
@@ -50,6 +50,8 @@ pub struct Looked {
     pub links_changed: bool,
     /// A port is gone.
     pub ports_failed: bool,
+    /// Flows were taken from ports, and their sockets are to follow.
+    pub flows_revoked: bool,
 }
 
 impl BitOr for Looked {
@@ -61,6 +63,7 @@ impl BitOr for Looked {
             addresses_changed: self.addresses_changed | other.addresses_changed,
             links_changed: self.links_changed | other.links_changed,
             ports_failed: self.ports_failed | other.ports_failed,
+            flows_revoked: self.flows_revoked | other.flows_revoked,
         }
     }
 }
@@ -134,9 +137,7 @@ impl<H: Host> Engine<H> {
         if has_path_errors || self.paths.has_something() {
             self.follow_paths(now);
         }
-        if by_kernel {
-            self.check_programs(now);
-        }
+        looked.flows_revoked |= by_kernel && self.check_ports(now);
         if self.has_failed {
             self.has_failed = false;
             looked.ports_failed = self.drop_failed_ports(now);
@@ -178,14 +179,17 @@ impl<H: Host> Engine<H> {
         looked
     }
 
-    /// Data came by the kernel: from this host, as a fragment, for a group, or because a port gets nothing any more.
-    fn check_programs(&mut self, now: Now) {
-        if self.programs_checked_ns.is_some_and(|checked_ns| now.since(checked_ns) < PROGRAMS_CHECKED_EVERY) {
-            return;
+    /// Data came by the kernel: from this host, as a fragment, for a group, or because a port gets nothing any more. Whether flows were
+    /// taken from ports.
+    fn check_ports(&mut self, now: Now) -> bool {
+        if self.ports_checked_ns.is_some_and(|checked_ns| now.since(checked_ns) < PORTS_CHECKED_EVERY) {
+            return false;
         }
-        self.programs_checked_ns = Some(now.monotonic_ns());
-        self.interfaces.check_programs();
+        self.ports_checked_ns = Some(now.monotonic_ns());
+        self.interfaces.check_ports();
         self.has_failed |= self.interfaces.attached.iter().any(|attached| attached.failed.is_some());
+        let mut ports = self.interfaces.attached.iter_mut();
+        ports.any(|attached| attached.port.has_revoked())
     }
 
     /// The kernel does not see our frames, so it is told of neighbours that are in use.

@@ -11,7 +11,7 @@ use crate::id::SocketId;
 use crate::reason::Reason;
 use crate::send_run::Held;
 use crate::sockets::{EngineState, Sockets};
-use crate::udp_socket::{Accelerated, Service, UdpSocket};
+use crate::udp_socket::{Service, UdpSocket};
 
 impl<H: Host> Sockets<H> {
     /// What the calls since the last question ask for.
@@ -295,9 +295,9 @@ impl<H: Host> Sockets<H> {
     /// Frames for a socket come to the other engine from now on.
     fn move_flows(&mut self, id: SocketId, to: &mut Sockets<H>) {
         let Some((socket, engine)) = self.with_engine(id) else { return };
-        let Service::Accelerated(Accelerated { flows, .. }) = &socket.service else { return };
+        let Service::Accelerated(accelerated) = &socket.service else { return };
         let handed = match to.engine() {
-            Some(other) => engine.hand_flows(other, flows),
+            Some(other) => engine.hand_flows(other, &accelerated.flows, accelerated.flow_socket(socket.shadow)),
             None => Err(Reason::EngineFailed),
         };
         if let Err(reason) = handed {

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
-use nearwire_frames::steering::Filter;
 use nearwire_sys::descriptor::Descriptor;
 use nearwire_sys::shared_words::SharedWords;
 use rustix::io::{FdFlags, fcntl_getfd};
@@ -71,6 +70,7 @@ impl<H: Host> Sockets<H> {
             EngineState::Open(engine) => engine.into_filters_of_parent(),
             EngineState::Closed | EngineState::Refused(..) => Vec::new(),
         };
+        self.host.forked();
         let children = std::mem::take(&mut self.children);
         self.children.descendants = children.descendants.in_child();
         let parent = Arc::new(Parent { pid: children.pid.or_else(getppid), filters, words: children.words });
@@ -156,8 +156,9 @@ impl<H: Host> Sockets<H> {
     pub(crate) fn claim(&mut self, id: SocketId, reason: Reason) {
         let Some(inherited) = self.get_mut(id).and_then(|socket| socket.inherited.take()) else { return };
         let Inherited { flows, inode, parent } = inherited;
+        let Some(shadow) = self.get(id).map(|socket| socket.shadow) else { return };
         for filters in &parent.filters {
-            flows.iter().for_each(|flow| filters.withdraw(Filter::Flow(*flow)));
+            flows.iter().for_each(|flow| filters.withdraw(*flow, shadow));
         }
         self.sets.handed_over(id, false);
         if let Some(words) = &parent.words
@@ -224,7 +225,7 @@ impl<H: Host> Sockets<H> {
             self.take_in_frames();
             let Some((socket, engine)) = self.with_engine(id) else { continue };
             if let Service::Accelerated(Accelerated { flows, .. }) = &socket.service {
-                engine.withdraw_flows(flows);
+                engine.withdraw_flows(flows, socket.shadow);
                 requeue(socket, engine);
                 self.children.forked = true;
                 self.children.claims.push((id, Reason::HandedOverByExec));

@@ -1,6 +1,7 @@
 //! The machine that the process runs on: AF_XDP ports in the network namespace of the calling thread, rtnetlink.
 
 use std::io;
+use std::sync::Arc;
 
 use nearwire_frames::PortError;
 use nearwire_frames::interface::InterfaceFacts;
@@ -13,8 +14,10 @@ use nearwire_sys::descriptor::place;
 use nearwire_sys::ethtool::{Interface, SoTimestamping};
 use nearwire_sys::tsc::{monotonic_raw_ns, rough_ticks, time_of_day_ns};
 
-use super::Host;
-use crate::config::{Config, Mode};
+use super::agent::{Link, NotDone};
+use super::port::HostPort;
+use super::{Host, PortWanted};
+use crate::config::{Agent, Config, Mode};
 use crate::kernel_tables::{KernelTables, PathErrors, TablesError};
 use crate::now::Clocks;
 use crate::wait::online_cpus;
@@ -39,11 +42,13 @@ const LANES_MOST: u32 = 16;
 /// Engines of one process that can have a share of a port: each has half a MiB of send buffers.
 const SHARES_OF_PORT: u32 = 8;
 /// See the module.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct ThisHost;
+#[derive(Clone, Debug, Default)]
+pub struct ThisHost {
+    agent: Arc<Link>,
+}
 
 impl Host for ThisHost {
-    type Port = XdpPort;
+    type Port = HostPort;
     type Tables = KernelTables;
 
     fn open_tables(&self) -> Result<(KernelTables, Vec<Update>), TablesError> {
@@ -78,8 +83,23 @@ impl Host for ThisHost {
         stamps().unwrap_or(false)
     }
 
-    fn open_port(&self, facts: &InterfaceFacts, mode: Mode, engines_most: u32) -> Result<XdpPort, PortError> {
-        open_port(facts, mode, engines_most)
+    fn open_port(&self, facts: &InterfaceFacts, wanted: PortWanted) -> Result<HostPort, PortError> {
+        let own = || open_port(facts, wanted.mode, wanted.engines_most).map(HostPort::own);
+        if wanted.agent == Agent::Off {
+            return own();
+        }
+        match self.share_of_agent(facts, wanted.mode) {
+            Ok(port) => Ok(port),
+            Err(NotOpened::NoAgent) => own(),
+            // It is to come back to the next agent's, by which all programs on the interface can.
+            Err(NotOpened::Gone(error)) => Err(error),
+            Err(NotOpened::Refused(error)) => own().map_err(|_| error),
+        }
+    }
+
+    fn forked(&mut self) {
+        self.agent.leave_to_parent();
+        self.agent = Arc::default();
     }
 
     #[inline]
@@ -93,19 +113,49 @@ impl Host for ThisHost {
     }
 }
 
+/// Why there is no share of the agent's.
+enum NotOpened {
+    NoAgent,
+    Gone(PortError),
+    Refused(PortError),
+}
+
+impl ThisHost {
+    fn share_of_agent(&self, facts: &InterfaceFacts, mode: Mode) -> Result<HostPort, NotOpened> {
+        let name = &facts.name;
+        let connected = self.agent.connected().map_err(|not_done| match not_done {
+            NotDone::NoAgent => NotOpened::NoAgent,
+            NotDone::Gone => NotOpened::Gone(not_done.into_error(name)),
+            NotDone::Refused(..) => NotOpened::Refused(not_done.into_error(name)),
+        })?;
+        let port = HostPort::of_agent(&connected, name).map_err(|error| match error {
+            PortError::HolderGone { .. } => NotOpened::Gone(error),
+            error => NotOpened::Refused(error),
+        })?;
+        if is_allowed(mode, port.as_xdp().config().mode) {
+            return Ok(port);
+        }
+        let words = format!("its port is in {} mode, and the configuration wants another", port.as_xdp().config().mode);
+        Err(NotOpened::Refused(PortError::ShareRefused { interface: name.clone(), words }))
+    }
+}
+
+fn is_allowed(wanted: Mode, mode: XdpMode) -> bool {
+    match wanted {
+        Mode::Auto => true,
+        Mode::Native => mode != XdpMode::Generic,
+        Mode::Generic => mode == XdpMode::Generic,
+    }
+}
+
 /// Opens a port in the first of the ways that may be used and works, on all receive queues: datagrams arrive on the
 /// queue that the device chooses.
 fn open_port(facts: &InterfaceFacts, mode: Mode, engines_most: u32) -> Result<XdpPort, PortError> {
-    let allowed = |config: &XdpConfig| match mode {
-        Mode::Auto => true,
-        Mode::Native => config.mode != XdpMode::Generic,
-        Mode::Generic => config.mode == XdpMode::Generic,
-    };
     // Each takes a part of what the rings hold and of the packet memory, and more threads than CPUs are not in one another's way.
     let shares = engines_most.min(facts.rx_queues.max(online_cpus()));
     let mut refused = None;
     for candidate in candidates(facts, Side::Near, Steer::Filters) {
-        if !allowed(&candidate.config) {
+        if !is_allowed(mode, candidate.config.mode) {
             continue;
         }
         let open = |fill_frames, shares| XdpPort::open(&sized(candidate.config.clone(), facts, fill_frames, shares));
@@ -122,9 +172,13 @@ fn open_port(facts: &InterfaceFacts, mode: Mode, engines_most: u32) -> Result<Xd
     Err(refused.unwrap_or_else(|| PortError::NoSuchInterface { interface: facts.name.clone() }))
 }
 
-/// Opens a port on an interface of the calling thread's network namespace as an engine would, closes it, and says what it was.
-pub(crate) fn try_port(facts: &InterfaceFacts, config: &Config) -> Result<String, PortError> {
-    open_port(facts, config.mode, config.engines.unwrap_or(crate::ENGINES_MOST as u32)).map(|port| port.describe())
+impl ThisHost {
+    /// Opens a port on an interface of the calling thread's network namespace as an engine would, closes it, and says what it was.
+    pub(crate) fn try_port(&self, facts: &InterfaceFacts, config: &Config) -> Result<String, PortError> {
+        let engines_most = config.engines.unwrap_or(crate::ENGINES_MOST as u32);
+        let wanted = PortWanted { mode: config.mode, engines_most, agent: config.agent };
+        self.open_port(facts, wanted).map(|port| port.describe())
+    }
 }
 
 fn sized(config: XdpConfig, facts: &InterfaceFacts, fill_frames_most: u32, shares: u32) -> XdpConfig {

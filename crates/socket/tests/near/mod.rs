@@ -47,9 +47,10 @@ impl Near {
     /// The same, with so many queues on each end.
     pub fn on_queues(mode: Mode, queues: u32) -> Option<Near> {
         match VirtualCable::lay(VirtualCableOptions { queues, ..VirtualCableOptions::default() }) {
-            Ok(cable) => {
-                Some(Near { cable, sockets: Sockets::new(ThisHost, Config { mode, ..Config::default() }, "test") })
-            }
+            Ok(cable) => Some(Near {
+                cable,
+                sockets: Sockets::new(ThisHost::default(), Config { mode, ..Config::default() }, "test"),
+            }),
             Err(error) => {
                 assert!(std::env::var_os("NEARWIRE_REQUIRE").is_none(), "NEARWIRE_REQUIRE is set, but: {error}");
                 println!("SKIP {error}");

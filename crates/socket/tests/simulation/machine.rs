@@ -11,10 +11,9 @@ use nearwire_frames::PortError;
 use nearwire_frames::interface::InterfaceFacts;
 use nearwire_frames::ports::memory::MemoryPort;
 use nearwire_frames::steered::SteeredPort;
-use nearwire_socket::config::Mode;
 use nearwire_socket::host::Tables;
 use nearwire_socket::kernel_tables::{News, PathErrors, TablesError};
-use nearwire_socket::{Clocks, Host};
+use nearwire_socket::{Clocks, Host, PortWanted};
 use nearwire_stack::{InterfaceAddress, Link, LinkKind, Neighbour, NeighbourState, Path, Route, Update};
 use nearwire_wire::MacAddress;
 use rustix::event::{EventfdFlags, eventfd};
@@ -155,7 +154,7 @@ impl Host for Machine {
         false
     }
 
-    fn open_port(&self, facts: &InterfaceFacts, _: Mode, _: u32) -> Result<Self::Port, PortError> {
+    fn open_port(&self, facts: &InterfaceFacts, _: PortWanted) -> Result<Self::Port, PortError> {
         Ok(SteeredPort::new(self.surroundings.segment.borrow_mut().connect(self.number), &facts.name))
     }
 

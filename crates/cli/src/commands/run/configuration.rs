@@ -43,6 +43,9 @@ impl Configuration {
                 layered.option(option, key, "true").or_exit(exit::USAGE)?;
             }
         }
+        if args.no_agent {
+            layered.option("--no-agent", "agent", "off").or_exit(exit::USAGE)?;
+        }
         Ok(Self { layered, file })
     }
 }

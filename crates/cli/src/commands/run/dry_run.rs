@@ -20,6 +20,7 @@ pub fn text(prepared: &Prepared<'_>) -> String {
     for (number, candidate) in prepared.preconditions.interfaces.iter().enumerate() {
         line(if number == 0 { "interfaces" } else { "" }, &interface(candidate));
     }
+    line("agent", &prepared.agent.words(prepared.would_start_agent()));
     match &prepared.preconditions.unmet[..] {
         [] => line("preconditions", "all met"),
         unmet => {

@@ -7,9 +7,10 @@ use serde_json::{Map, Value, json};
 /// The version of the form; it grows when a key changes its meaning.
 const FORMAT: u32 = 1;
 
-pub fn list(found: &[Process], unreadable: usize) -> String {
+pub fn list(found: &[Process], unreadable: usize, agent: Value) -> String {
     let processes: Vec<Value> = found.iter().map(process).collect();
-    format!("{:#}\n", json!({"format": FORMAT, "processes": processes, "not_looked_at": unreadable}))
+    let list = json!({"format": FORMAT, "processes": processes, "not_looked_at": unreadable, "agent": agent});
+    format!("{list:#}\n")
 }
 
 pub fn page(found: &Process) -> String {

@@ -1,0 +1,96 @@
+//! The agent of this network namespace and its programs, as it tells them.
+
+use comfy_table::{CellAlignment, Table};
+use nearwire_agent::client::{Client, ClientError};
+use nearwire_agent::message::ProgramStatus;
+use serde_json::{Value, json};
+
+/// What the agent said.
+pub enum Told {
+    /// There is none.
+    Nobody,
+    /// Its process and its programs, as far as the asker may see them.
+    Agent { pid: u32, uid: u32, programs: Vec<ProgramStatus> },
+    /// It does not tell, and why.
+    Nothing(String),
+}
+
+/// Asks it.
+pub fn ask() -> Told {
+    let mut client = match Client::connect("nearwire status") {
+        Ok(client) => client,
+        Err(ClientError::NoAgent) => return Told::Nobody,
+        Err(error) => return Told::Nothing(error.to_string()),
+    };
+    match client.status() {
+        Ok(mut programs) => {
+            // This very command.
+            programs.retain(|program| program.pid != std::process::id());
+            Told::Agent { pid: client.agent().pid, uid: client.agent().uid, programs }
+        }
+        Err(error) => Told::Nothing(error.to_string()),
+    }
+}
+
+impl Told {
+    /// For people; nothing where there is no agent.
+    pub fn text(&self) -> String {
+        match self {
+            Told::Nobody => String::new(),
+            Told::Nothing(why) => format!("\nThe agent does not tell of its programs: {why}.\n"),
+            Told::Agent { pid, programs, .. } if programs.is_empty() => {
+                format!("\nThe agent, process {pid}, has no programs.\n")
+            }
+            Told::Agent { pid, programs, .. } => {
+                let table = table(programs);
+                let lines: String = table.lines().map(|line| format!("{}\n", line.trim_end())).collect();
+                format!("\nThe agent, process {pid}, has these programs:\n{lines}")
+            }
+        }
+    }
+
+    /// For programs; `null` where there is no agent.
+    pub fn json(&self) -> Value {
+        match self {
+            Told::Nobody => Value::Null,
+            Told::Nothing(why) => json!({"refused": why}),
+            Told::Agent { pid, uid, programs } => {
+                json!({"pid": pid, "uid": uid, "programs": programs.iter().map(program).collect::<Vec<_>>()})
+            }
+        }
+    }
+}
+
+fn program(program: &ProgramStatus) -> Value {
+    let shares = program
+        .shares
+        .iter()
+        .map(|share| json!({"share": share.share, "interface": share.interface.as_str(), "flows": share.flows}));
+    json!({
+        "pid": program.pid,
+        "uid": program.uid,
+        "program": program.name.as_str(),
+        "memory_bytes": program.memory_bytes,
+        "shares": shares.collect::<Vec<_>>(),
+    })
+}
+
+fn table(programs: &[ProgramStatus]) -> Table {
+    let mut table = Table::new();
+    table.load_style(comfy_table::presets::NOTHING);
+    table.set_header(["pid", "user", "program", "flows", "shares"]);
+    if let Some(column) = table.column_mut(3) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    for program in programs {
+        let shares = program.shares.iter().map(|share| format!("{} of {}", share.share, share.interface));
+        table.add_row([
+            program.pid.to_string(),
+            program.uid.to_string(),
+            program.name.to_string(),
+            program.shares.iter().map(|share| share.flows).sum::<u32>().to_string(),
+            shares.collect::<Vec<_>>().join(", "),
+        ]);
+    }
+    table
+}

@@ -1,0 +1,247 @@
+//! Programs under `nearwire run` that have shares of the agent's ports: several on one interface, of an ordinary user, killed, and with
+//! an agent that is killed.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::net::UdpSocket;
+use std::time::{Duration, Instant};
+
+use nearwire_agent::client::{Client, ClientError};
+use nearwire_lab::Cable;
+use serde_json::Value;
+
+use crate::common::accelerated::{Bed, Running};
+use crate::common::{code, command, errors, nearwire, text};
+
+const NOBODY: u32 = 65_534;
+/// Gives everything back.
+const ECHO: &str = "
+one = bound(near, PORT)
+step()
+while True:
+    data, source = one.recvfrom(2000)
+    one.sendto(data, source)
+";
+
+fn echo(port: u16) -> String {
+    ECHO.replace("PORT", &port.to_string())
+}
+
+fn status(program: &Running) -> Value {
+    let output = nearwire(&["status", &program.pid(), "--json"]);
+    assert_eq!(code(&output), Some(0), "{}", errors(&output));
+    serde_json::from_str(&text(&output)).unwrap()
+}
+
+/// Its first socket is accelerated by a share of the agent's.
+#[track_caller]
+fn assert_by_agent(program: &Running) {
+    let shown = status(program);
+    assert_eq!(shown["sockets"][0]["accelerated"], true, "{shown:#}");
+    assert!(shown["interfaces"][0]["words"].as_str().unwrap().ends_with(", by the agent"), "{shown:#}");
+}
+
+struct Far<'a> {
+    bed: &'a Bed,
+    socket: UdpSocket,
+}
+
+impl<'a> Far<'a> {
+    fn new(bed: &'a Bed) -> Far<'a> {
+        let socket = bed.far();
+        socket.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+        Far { bed, socket }
+    }
+
+    fn send(&self, port: u16, number: u32) {
+        self.socket.send_to(&number.to_be_bytes(), (self.bed.cable.near().ipv4, port)).unwrap();
+    }
+
+    /// Whether what is sent comes back from there, and nothing else comes.
+    fn echoes(&self, port: u16, number: u32) -> bool {
+        self.send(port, number);
+        let mut answer = [0; 64];
+        match self.socket.recv_from(&mut answer) {
+            Ok((len, from)) => (&answer[..len], from.port()) == (&number.to_be_bytes()[..], port),
+            Err(error) => {
+                assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
+                false
+            }
+        }
+    }
+
+    /// Takes the numbers that have come back, so that the receive buffer has room; `until_quiet`: waits for the last ones too.
+    fn take_answers(&self, numbers: &mut BTreeSet<u32>, until_quiet: bool) {
+        self.socket.set_nonblocking(!until_quiet).unwrap();
+        self.socket.set_read_timeout(Some(Duration::from_millis(500))).unwrap();
+        let mut answer = [0; 64];
+        while let Ok(4) = self.socket.recv(&mut answer) {
+            assert!(numbers.insert(u32::from_be_bytes(answer[..4].try_into().unwrap())), "nothing comes twice");
+        }
+        self.socket.set_nonblocking(false).unwrap();
+        self.socket.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+    }
+}
+
+fn connected(bed: &Bed) -> Result<Client, ClientError> {
+    bed.cable.near().namespace.enter(|| Client::connect("test")).unwrap()
+}
+
+fn agent(bed: &Bed) -> u32 {
+    connected(bed).unwrap().agent().pid
+}
+
+fn kill(pid: u32) {
+    let pid = rustix::process::Pid::from_raw(pid.cast_signed()).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+}
+
+fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let until = Instant::now() + Duration::from_secs(30);
+    while !is_so() {
+        assert!(Instant::now() < until, "{what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn programs_on_one_interface_are_all_accelerated_and_each_gets_its_own_datagrams() {
+    let Some(bed) = Bed::lay() else { return };
+    let far = Far::new(&bed);
+    let mut programs: Vec<_> = (0..3).map(|at| bed.run_as(bed.cable.near(), 0, &echo(7000 + at))).collect();
+    programs.iter_mut().for_each(Running::step);
+    programs.iter_mut().for_each(|program| program.say(""));
+    for number in 0..300 {
+        for port in 7000..7003 {
+            assert!(far.echoes(port, number), "datagram {number} to {port}");
+        }
+    }
+    programs.iter().for_each(assert_by_agent);
+    for program in &programs {
+        let shown = status(program);
+        let counters = &shown["sockets"][0]["counters"];
+        assert_eq!(
+            (&counters["received_datagrams"], &counters["received_by_shadow"]),
+            (&300.into(), &0.into()),
+            "{shown:#}"
+        );
+    }
+    let list = bed.cable.near().namespace.enter(|| command(&["status", "--json"]).output().unwrap()).unwrap();
+    let list: Value = serde_json::from_str(&text(&list)).unwrap();
+    let mut served: Vec<_> =
+        list["agent"]["programs"].as_array().unwrap().iter().map(|program| program["pid"].to_string()).collect();
+    let mut started: Vec<_> = programs.iter().map(Running::pid).collect();
+    served.sort();
+    started.sort();
+    assert_eq!(served, started, "{list:#}");
+}
+
+#[test]
+fn program_of_an_ordinary_user_without_capabilities_is_accelerated_by_the_agent_of_root() {
+    let Some(bed) = Bed::lay() else { return };
+    let rights = bed.directory.path().join("agent.toml");
+    std::fs::write(&rights, format!("[[allow]]\nusers = [{NOBODY}]\n")).unwrap();
+    let start = || command(&["agent", "--background", "--rights"]).arg(&rights).output().unwrap();
+    let started = bed.cable.near().namespace.enter(start).unwrap();
+    assert!(started.status.success(), "{}", errors(&started));
+    let far = Far::new(&bed);
+    let mut program = bed.run_as(bed.cable.near(), NOBODY, &echo(7000));
+    program.step();
+    program.say("");
+    let all = std::fs::read_to_string(format!("/proc/{}/status", program.pid())).unwrap();
+    assert!(all.contains("CapEff:\t0000000000000000") && all.contains(&format!("Uid:\t{NOBODY}\t")), "{all}");
+    assert!((0..300).all(|number| far.echoes(7000, number)));
+    assert_by_agent(&program);
+}
+
+#[test]
+fn agent_stays_as_long_as_a_program_that_has_no_socket_yet_and_ends_after_it() {
+    let Some(bed) = Bed::lay() else { return };
+    let mut program = bed.run_as(bed.cable.near(), 0, "step()\none = bound(near, 7000)\nstep()");
+    program.step();
+    std::thread::sleep(Duration::from_secs(6));
+    program.say("");
+    program.step();
+    assert_by_agent(&program);
+    program.end();
+    wait_until("the agent ends", || {
+        // Each look is a program that comes and goes.
+        std::thread::sleep(Duration::from_millis(5500));
+        matches!(connected(&bed), Err(ClientError::NoAgent))
+    });
+}
+
+#[test]
+fn agent_killed_under_load_loses_no_socket_and_the_next_run_accelerates_all_again() {
+    let Some(bed) = Bed::lay() else { return };
+    let far = Far::new(&bed);
+    let mut first = bed.run_as(bed.cable.near(), 0, &echo(7000));
+    first.step();
+    first.say("");
+    assert!((0..50).all(|number| far.echoes(7000, number)));
+    assert_by_agent(&first);
+    let mut answered = BTreeSet::new();
+    for number in 0..2000 {
+        far.send(7000, number);
+        far.take_answers(&mut answered, false);
+        if number == 1000 {
+            kill(agent(&bed));
+        }
+        std::thread::sleep(Duration::from_micros(200));
+    }
+    far.take_answers(&mut answered, true);
+    // What was in the rings is read, and all behind it comes by the kernel.
+    assert_eq!(answered.len(), 2000, "nothing is lost");
+    assert!((5000..5100).all(|number| far.echoes(7000, number)), "its socket is the kernel's, and works");
+    let mut second = bed.run_as(bed.cable.near(), 0, &echo(7001));
+    second.step();
+    second.say("");
+    assert!((0..50).all(|number| far.echoes(7001, number)));
+    assert_by_agent(&second);
+    let mut number = 10_000;
+    wait_until("the first program is accelerated again", || {
+        number += 1;
+        assert!(far.echoes(7000, number) && far.echoes(7001, number), "datagram {number}");
+        std::thread::sleep(Duration::from_millis(100));
+        let shown = status(&first);
+        shown["interfaces"][0]["words"].as_str().is_some_and(|words| words.ends_with(", by the agent"))
+    });
+    assert!((20_000..20_050).all(|number| far.echoes(7000, number) && far.echoes(7001, number)));
+}
+
+#[test]
+fn program_killed_under_load_leaves_its_flow_to_the_next_and_others_lose_nothing() {
+    let Some(bed) = Bed::lay() else { return };
+    let far = Far::new(&bed);
+    let mut beside = bed.run_as(bed.cable.near(), 0, &echo(7001));
+    beside.step();
+    beside.say("");
+    for round in 0..5 {
+        let mut program = bed.run_as(bed.cable.near(), 0, &echo(7000));
+        program.step();
+        program.say("");
+        assert!((0..20).all(|number| far.echoes(7000, number)), "round {round}");
+        assert_by_agent(&program);
+        let mut answered = BTreeSet::new();
+        for number in 0..500 {
+            far.send(7000, 1_000_000 + number);
+            far.send(7001, number);
+            far.take_answers(&mut answered, false);
+            if number == 250 {
+                program.child.kill().unwrap();
+                program.child.wait().unwrap();
+            }
+            std::thread::sleep(Duration::from_micros(200));
+        }
+        far.take_answers(&mut answered, true);
+        assert_eq!(answered.range(..1_000_000).count(), 500, "the one beside loses nothing, round {round}");
+    }
+    // The kernel has the port: it says that nobody is there, as often as its limit of such messages allows.
+    let refused = bed.cable.far().namespace.enter(|| UdpSocket::bind((bed.cable.far().ipv4, 0)).unwrap()).unwrap();
+    refused.connect((bed.cable.near().ipv4, 7000)).unwrap();
+    refused.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
+    wait_until("the kernel answers for the port", || {
+        let sent = refused.send(b"x").and_then(|_| refused.recv(&mut [0; 8]));
+        sent.is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
+    });
+}

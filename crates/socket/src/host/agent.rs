@@ -1,0 +1,157 @@
+//! The agent of the network namespace (`nearwire agent`), as the engines of this process use it: one connection, which is made when the
+//! first port is opened.
+//!
+//! The agent is asked when a port or a flow is opened or closed, and around fork(2): never for a frame. An answer that does not come
+//! in time is the end of the connection, and with it of all that the process had from the agent: what the agent did since is undone when it
+//! sees that. What it tells by itself is taken when a look finds that frames come by the kernel.
+
+use std::collections::VecDeque;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::{Acquire, Release};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use nearwire_agent::client::{Client, ClientError, OpenedShare};
+use nearwire_agent::message::{Answer, Cause};
+use nearwire_frames::PortError;
+
+/// What the agent told and nobody took: events of flows that this process had closed. The oldest goes.
+const NEWS_MOST: usize = 1024;
+
+/// Why the agent did not do something.
+#[derive(Debug)]
+pub(super) enum NotDone {
+    /// There is none, and the process never had one.
+    NoAgent,
+    /// The one that this process had has ended, or does not answer.
+    Gone,
+    /// It said why, or it is not to be believed.
+    Refused(Cause, String),
+}
+
+impl NotDone {
+    /// Of an interface.
+    pub(super) fn into_error(self, interface: &str) -> PortError {
+        let interface = interface.to_owned();
+        match self {
+            NotDone::NoAgent | NotDone::Gone => PortError::HolderGone { interface },
+            NotDone::Refused(Cause::SocketShared { .. } | Cause::AddressShared { .. }, words) => {
+                PortError::FlowShared { interface, words }
+            }
+            NotDone::Refused(_, words) => PortError::ShareRefused { interface, words },
+        }
+    }
+}
+
+/// The process's way to the agent.
+#[derive(Debug, Default)]
+pub(super) struct Link(Mutex<Known>);
+
+#[derive(Debug, Default)]
+enum Known {
+    #[default]
+    Nobody,
+    Connected(Arc<Connected>),
+}
+
+impl Link {
+    fn lock(&self) -> MutexGuard<'_, Known> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The connection to the agent of the calling thread's network namespace.
+    pub(super) fn connected(&self) -> Result<Arc<Connected>, NotDone> {
+        let mut known = self.lock();
+        if let Known::Connected(connected) = &*known
+            && !connected.is_gone()
+        {
+            return Ok(Arc::clone(connected));
+        }
+        let client = match Client::connect(&program_name()) {
+            Ok(client) => client,
+            Err(ClientError::NoAgent) if matches!(*known, Known::Nobody) => return Err(NotDone::NoAgent),
+            Err(ClientError::NoAgent | ClientError::Connection(_)) => return Err(NotDone::Gone),
+            Err(error) => return Err(refusal(error)),
+        };
+        let connected = Arc::new(Connected::new(client));
+        *known = Known::Connected(Arc::clone(&connected));
+        Ok(connected)
+    }
+
+    /// In the child of a fork: closes its copy of the parent's connection, which would keep what the parent had after its end.
+    pub(super) fn leave_to_parent(&self) {
+        // What a thread of the parent's held at the fork is never let go of here: then the copy stays open until the child ends.
+        if let Ok(known) = self.0.try_lock()
+            && let Known::Connected(connected) = &*known
+            && let Ok(mut client) = connected.client.try_lock()
+        {
+            *client = None;
+        }
+    }
+}
+
+fn refusal(error: ClientError) -> NotDone {
+    let words = error.to_string();
+    match error {
+        ClientError::Refused(cause) => NotDone::Refused(cause, words),
+        _ => NotDone::Refused(Cause::NotGreeted {}, words),
+    }
+}
+
+/// For people who look at the agent's status.
+fn program_name() -> String {
+    let path = std::env::current_exe().unwrap_or_default();
+    path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
+}
+
+/// A connection that was made. It ends when all ports that came by it are closed, also where the agent is taken for gone before: until
+/// then the agent gives their rings to nobody else.
+#[derive(Debug)]
+pub(super) struct Connected {
+    /// `None`: in the child of a fork.
+    client: Mutex<Option<Client>>,
+    is_gone: AtomicBool,
+    /// Shares and flows that are not served any more.
+    news: Mutex<VecDeque<Answer>>,
+}
+
+impl Connected {
+    fn new(client: Client) -> Connected {
+        let (client, news) = (Mutex::new(Some(client)), Mutex::new(VecDeque::new()));
+        Connected { client, is_gone: AtomicBool::new(false), news }
+    }
+
+    pub(super) fn is_gone(&self) -> bool {
+        self.is_gone.load(Acquire)
+    }
+
+    /// Asks something.
+    pub(super) fn ask<R>(&self, ask: impl FnOnce(&mut Client) -> Result<R, ClientError>) -> Result<R, NotDone> {
+        let mut client = self.client.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(client) = client.as_mut().filter(|_| !self.is_gone()) else { return Err(NotDone::Gone) };
+        match ask(client) {
+            Ok(answer) => Ok(answer),
+            Err(error @ ClientError::Refused(_)) => Err(refusal(error)),
+            Err(_) => {
+                self.is_gone.store(true, Release);
+                Err(NotDone::Gone)
+            }
+        }
+    }
+
+    pub(super) fn open_share(&self, interface: &str) -> Result<OpenedShare, NotDone> {
+        self.ask(|client| client.open_share(interface, 0))
+    }
+
+    /// Takes what the agent told, without waiting; `wanted` says what the caller takes of it.
+    pub(super) fn take_news(&self, wanted: impl Fn(&Answer) -> bool) -> Result<Vec<Answer>, NotDone> {
+        let told = self.ask(Client::take_events)?;
+        let mut news = self.news.lock().unwrap_or_else(PoisonError::into_inner);
+        news.extend(told);
+        let (taken, left): (Vec<_>, Vec<_>) = std::mem::take(&mut *news).into_iter().partition(|told| wanted(told));
+        news.extend(left);
+        while news.len() > NEWS_MOST {
+            news.pop_front();
+        }
+        Ok(taken)
+    }
+}

@@ -1,0 +1,404 @@
+//! The port that an engine has on this machine: one that it opened, or a share that the agent gave.
+//!
+//! They are the same but for who sets the filters. Those of an own port stand in its steering table; flows of a share are opened by the
+//! agent, socket by socket, as having the socket is the right to them. A share has no times of frames and one TX queue.
+
+use std::collections::HashMap;
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+
+use nearwire_agent::client::Client;
+use nearwire_agent::message::{Answer, FlowOwner};
+use nearwire_frames::ports::xdp::{FrameTimes, Kick, Kicked, TimesWanted, XdpPort};
+use nearwire_frames::raw::TimeSource;
+use nearwire_frames::steering::FlowFilter;
+use nearwire_frames::{EnginePort, FlowSocket, Port, PortAbout, PortError, PortFilters, PortStatistics, PreparedFrame};
+use nearwire_sys::descriptor::Descriptor;
+
+use super::agent::{Connected, NotDone};
+
+/// See the module.
+#[derive(Debug)]
+pub struct HostPort {
+    // Closed before the agent is told that it is.
+    port: XdpPort,
+    share: Option<Share>,
+}
+
+impl HostPort {
+    /// One that this process opened.
+    pub(super) const fn own(port: XdpPort) -> HostPort {
+        HostPort { port, share: None }
+    }
+
+    /// A share of the agent's port on an interface.
+    ///
+    /// # Errors
+    /// The agent is gone or refused; or the kernel refused to map what it gave (before Linux 6.4).
+    pub(super) fn of_agent(connected: &Arc<Connected>, interface: &str) -> Result<HostPort, PortError> {
+        let opened = connected.open_share(interface).map_err(|not_done| not_done.into_error(interface))?;
+        let filters = ShareFilters { connected: Arc::clone(connected), number: opened.share };
+        let share = Share { filters, interface: interface.to_owned(), flows: HashMap::new(), revoked: Vec::new() };
+        let port = XdpPort::from_handed(&opened.description, opened.descriptors)?;
+        Ok(HostPort { port, share: Some(share) })
+    }
+
+    /// The AF_XDP port, or share of one.
+    #[must_use]
+    pub const fn as_xdp(&self) -> &XdpPort {
+        &self.port
+    }
+
+    #[cfg(test)]
+    pub(crate) fn own_table(&mut self) -> Option<&mut nearwire_frames::steering::SteeringTable> {
+        self.port.steering_table()
+    }
+}
+
+/// What a port has of the agent. The agent gets it back when it is dropped.
+#[derive(Debug)]
+struct Share {
+    filters: ShareFilters,
+    interface: String,
+    /// The agent's number of the flow of a socket, by the socket's inode.
+    flows: HashMap<(FlowFilter, u64), (u32, FlowSocket)>,
+    /// Sockets of flows that the agent took.
+    revoked: Vec<FlowSocket>,
+}
+
+impl Share {
+    fn ask<R>(
+        &self,
+        ask: impl FnOnce(&mut Client) -> Result<R, nearwire_agent::client::ClientError>,
+    ) -> Result<R, PortError> {
+        self.filters.connected.ask(ask).map_err(|not_done| not_done.into_error(&self.interface))
+    }
+
+    fn add_flow(&mut self, flow: FlowFilter, socket: FlowSocket) -> Result<(), PortError> {
+        let number = self.filters.number;
+        let opened = self.ask(|client| client.open_flow(number, FlowOwner::Share {}, Some(flow.address), socket))?;
+        self.flows.insert((flow, socket.inode), (opened.0, socket));
+        Ok(())
+    }
+
+    fn remove_flow(&mut self, flow: FlowFilter, socket: FlowSocket) -> Result<(), PortError> {
+        let Some((number, _)) = self.flows.remove(&(flow, socket.inode)) else { return Ok(()) };
+        self.ask(|client| client.close_flow(number))
+    }
+
+    fn hand_flow(&mut self, other: &mut Share, flow: FlowFilter, socket: FlowSocket) -> Result<(), PortError> {
+        let Some((number, _)) = self.flows.remove(&(flow, socket.inode)) else { return Ok(()) };
+        let to = other.filters.number;
+        self.ask(|client| client.move_flow(number, to))?;
+        other.flows.insert((flow, socket.inode), (number, socket));
+        Ok(())
+    }
+
+    /// Takes what the agent told of this share and its flows.
+    fn follow(&mut self) -> Result<(), PortError> {
+        let number = self.filters.number;
+        let is_own = |told: &Answer| match told {
+            Answer::ShareRevoked { share, .. } => *share == number,
+            Answer::FlowRevoked { flow, .. } => self.flows.values().any(|(own, _)| own == flow),
+            _ => false,
+        };
+        let told = self.filters.connected.take_news(is_own);
+        for told in told.map_err(|not_done| not_done.into_error(&self.interface))? {
+            match told {
+                Answer::ShareRevoked { cause, .. } => {
+                    return Err(PortError::ShareRefused {
+                        interface: self.interface.clone(),
+                        words: cause.to_string(),
+                    });
+                }
+                Answer::FlowRevoked { flow, .. } => {
+                    self.revoked
+                        .extend(self.flows.extract_if(|_, (own, _)| *own == flow).map(|(_, (_, socket))| socket));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        let number = self.filters.number;
+        // Refused, or gone: the agent has it already.
+        let _ = self.filters.connected.ask(|client| client.close_share(number));
+    }
+}
+
+/// The flows of a share, as a whole.
+#[derive(Debug)]
+struct ShareFilters {
+    connected: Arc<Connected>,
+    number: u32,
+}
+
+impl ShareFilters {
+    fn ask(
+        &self,
+        ask: impl FnOnce(&mut Client) -> Result<(), nearwire_agent::client::ClientError>,
+    ) -> Result<(), NotDone> {
+        self.connected.ask(ask)
+    }
+}
+
+impl PortFilters for ShareFilters {
+    fn pause(&self) -> Result<(), PortError> {
+        self.ask(|client| client.pause(self.number)).map_err(|not_done| not_done.into_error(""))
+    }
+
+    fn resume(&self) -> Result<(), PortError> {
+        self.ask(|client| client.resume(self.number)).map_err(|not_done| not_done.into_error(""))
+    }
+
+    fn withdraw(&self, _: FlowFilter, socket: Descriptor) {
+        // Refused, as the agent is gone, it is withdrawn as well.
+        let _ = self.ask(|client| client.release(socket));
+    }
+
+    fn restore(&self, _: FlowFilter) {
+        // Other sockets of the flow have kept theirs.
+    }
+}
+
+/// The same in the child of a fork, which has the sockets but not the parent's connection.
+#[derive(Debug)]
+struct FiltersOfParent;
+
+impl PortFilters for FiltersOfParent {
+    fn pause(&self) -> Result<(), PortError> {
+        Ok(())
+    }
+
+    fn resume(&self) -> Result<(), PortError> {
+        Ok(())
+    }
+
+    fn withdraw(&self, _: FlowFilter, socket: Descriptor) {
+        // Without an agent the kernel has its frames.
+        let _ = Client::connect("child of fork").and_then(|mut client| client.release(socket));
+    }
+
+    fn restore(&self, _: FlowFilter) {}
+}
+
+impl Port for HostPort {
+    #[inline(always)]
+    fn receive<R>(&mut self, read: impl FnOnce(&[u8]) -> R) -> Result<Option<R>, PortError> {
+        self.port.receive(read)
+    }
+
+    #[inline(always)]
+    fn queue(&mut self, frame: &[u8]) -> Result<bool, PortError> {
+        self.port.queue(frame)
+    }
+
+    #[inline(always)]
+    fn queue_with(&mut self, len_bytes: usize, write: impl FnOnce(&mut [u8])) -> Result<bool, PortError> {
+        self.port.queue_with(len_bytes, write)
+    }
+
+    #[inline(always)]
+    fn flush(&mut self) -> Result<(), PortError> {
+        self.port.flush()
+    }
+
+    fn prepare(&mut self, frame: &[u8]) -> Result<PreparedFrame, PortError> {
+        self.port.prepare(frame)
+    }
+
+    fn send_prepared(&mut self, frame: PreparedFrame, patch: impl FnOnce(&mut [u8])) -> Result<bool, PortError> {
+        self.port.send_prepared(frame, patch)
+    }
+
+    fn statistics(&self) -> PortStatistics {
+        self.port.statistics()
+    }
+
+    fn describe(&self) -> String {
+        let by = if self.share.is_some() { ", by the agent" } else { "" };
+        self.port.describe() + by
+    }
+}
+
+impl EnginePort for HostPort {
+    type Kick = Kick;
+
+    #[inline(always)]
+    fn receive_timed<R>(&mut self, read: impl FnOnce(&[u8], FrameTimes) -> R) -> Result<Option<R>, PortError> {
+        EnginePort::receive_timed(&mut self.port, read)
+    }
+
+    fn want_times(&mut self, wanted: TimesWanted) {
+        EnginePort::want_times(&mut self.port, wanted);
+    }
+
+    fn has_times(&self) -> bool {
+        self.share.is_none()
+    }
+
+    fn time_source(&self) -> TimeSource {
+        EnginePort::time_source(&self.port)
+    }
+
+    #[inline(always)]
+    fn tx_queues(&self) -> usize {
+        self.port.tx_queues()
+    }
+
+    #[inline(always)]
+    fn queue_on(
+        &mut self,
+        tx_queue: usize,
+        len_bytes: usize,
+        write: impl FnOnce(&mut [u8]),
+    ) -> Result<bool, PortError> {
+        EnginePort::queue_on(&mut self.port, tx_queue, len_bytes, write)
+    }
+
+    #[inline(always)]
+    fn flush_on(&mut self, tx_queue: usize) -> Result<(), PortError> {
+        EnginePort::flush_on(&mut self.port, tx_queue)
+    }
+
+    #[inline(always)]
+    fn submit_on(&mut self, tx_queue: usize) -> Option<Kick> {
+        EnginePort::submit_on(&mut self.port, tx_queue)
+    }
+
+    fn kicked(&mut self, kicked: Kicked) -> Result<(), PortError> {
+        EnginePort::kicked(&mut self.port, kicked)
+    }
+
+    fn receive_sockets(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        EnginePort::receive_sockets(&self.port)
+    }
+
+    fn add_flow(&mut self, flow: FlowFilter, socket: FlowSocket, is_first: bool) -> Result<(), PortError> {
+        match &mut self.share {
+            Some(share) => share.add_flow(flow, socket),
+            None => self.port.add_flow(flow, socket, is_first),
+        }
+    }
+
+    fn remove_flow(&mut self, flow: FlowFilter, socket: FlowSocket, is_last: bool) -> Result<(), PortError> {
+        match &mut self.share {
+            Some(share) => share.remove_flow(flow, socket),
+            None => self.port.remove_flow(flow, socket, is_last),
+        }
+    }
+
+    fn hand_flow(
+        &mut self,
+        other: &mut HostPort,
+        flow: FlowFilter,
+        socket: FlowSocket,
+        is_last_and_first: (bool, bool),
+    ) -> Result<(), PortError> {
+        match (&mut self.share, &mut other.share) {
+            (Some(share), Some(other)) => share.hand_flow(other, flow, socket),
+            _ => self.port.hand_flow(&mut other.port, flow, socket, is_last_and_first),
+        }
+    }
+
+    fn has_revoked(&self) -> bool {
+        self.share.as_ref().is_some_and(|share| !share.revoked.is_empty())
+    }
+
+    fn take_revoked(&mut self) -> Vec<FlowSocket> {
+        self.share.as_mut().map(|share| std::mem::take(&mut share.revoked)).unwrap_or_default()
+    }
+
+    fn filters(&mut self) -> Option<&mut dyn PortFilters> {
+        match &mut self.share {
+            Some(share) => Some(&mut share.filters),
+            None => EnginePort::filters(&mut self.port),
+        }
+    }
+
+    fn into_filters_of_parent(self) -> Option<Box<dyn PortFilters>> {
+        let HostPort { port, share } = self;
+        let of_port = EnginePort::into_filters_of_parent(port);
+        let Some(share) = share else { return of_port };
+        // The parent has it still.
+        std::mem::forget(share);
+        Some(Box::new(FiltersOfParent))
+    }
+
+    fn follow_mtu(&self, mtu_bytes: u32) {
+        EnginePort::follow_mtu(&self.port, mtu_bytes);
+    }
+
+    fn check(&mut self) -> Result<(), PortError> {
+        match &mut self.share {
+            Some(share) => share.follow(),
+            None => self.port.check(),
+        }
+    }
+
+    fn detach(&mut self) {
+        EnginePort::detach(&mut self.port);
+    }
+
+    fn about(&self) -> PortAbout<'_> {
+        self.port.about()
+    }
+
+    #[inline(always)]
+    fn is_overflowing(&self) -> bool {
+        EnginePort::is_overflowing(&self.port)
+    }
+
+    #[inline]
+    fn has_frames(&self) -> bool {
+        EnginePort::has_frames(&self.port)
+    }
+
+    fn begin_settling(&mut self) -> u64 {
+        EnginePort::begin_settling(&mut self.port)
+    }
+
+    fn overflowed_since(&self) -> u64 {
+        EnginePort::overflowed_since(&self.port)
+    }
+
+    fn settle_overflow(&mut self) {
+        EnginePort::settle_overflow(&mut self.port);
+    }
+
+    fn force_room(&mut self) {
+        EnginePort::force_room(&mut self.port);
+    }
+
+    fn is_full_again(&self) -> bool {
+        EnginePort::is_full_again(&self.port)
+    }
+
+    fn end_force(&mut self) -> u64 {
+        EnginePort::end_force(&mut self.port)
+    }
+
+    #[inline(always)]
+    fn errors_passed(&self) -> u64 {
+        EnginePort::errors_passed(&self.port)
+    }
+
+    fn share(&mut self) -> Result<HostPort, PortError> {
+        match &self.share {
+            Some(share) => HostPort::of_agent(&share.filters.connected, &share.interface),
+            None => EnginePort::share(&mut self.port).map(HostPort::own),
+        }
+    }
+
+    fn unshare(&mut self, share: HostPort) -> Result<(), PortError> {
+        match share {
+            HostPort { port, share: None } => EnginePort::unshare(&mut self.port, port),
+            // Dropped, it goes back to the agent.
+            HostPort { share: Some(_), .. } => Ok(()),
+        }
+    }
+}
