@@ -14,7 +14,7 @@ UNPACKED = $(addprefix $(TARGET_DIRECTORY)/,tuned unbound memcached chrony)
 UNPACKED_LIBRARIES = libcap2 libevent-2.1-7 libgnutls30 libnettle8 libnghttp2-14 libprotobuf-c1 libpython3.11 libsasl2-2 libseccomp2 libssl3
 UNPACKED_PROGRAMS = $(subst $() ,:,$(abspath $(addprefix $(TARGET_DIRECTORY)/,unbound/usr/sbin memcached/usr/bin chrony/usr/sbin)))
 
-.PHONY: build bench install test targets fuzz fuzz-build fuzz-minimize emulation-packages
+.PHONY: build bench install test test-kernels targets fuzz fuzz-build fuzz-minimize emulation-packages
 build:
 	cargo build --release --workspace
 
@@ -66,6 +66,11 @@ test: namespaces $(KERNEL_FILES) $(UNPACKED)
 	@$(call install,$(READER_PACKAGES) $(PROGRAM_PACKAGES) $(UNPACKED_LIBRARIES),--no-install-recommends)
 	PATH="$$PATH:$(UNPACKED_PROGRAMS)" PYTHONPATH=$(abspath $(TARGET_DIRECTORY)/tuned)/usr/lib/python3/dist-packages \
 		NEARWIRE_REQUIRE=all cargo test --workspace
+
+# Every script of the differential runner, and generated sequences, on each stock kernel in emulated hosts: half an hour.
+test-kernels: namespaces $(KERNEL_FILES)
+	NEARWIRE_REQUIRE=all NEARWIRE_KERNEL_TESTS=all cargo test -p nearwire-preload --test differential on_stock_kernel -- \
+		--nocapture --test-threads=1
 
 # The speed targets, against sockperf on the same cable. Six minutes on an otherwise idle machine, and as many for how calls
 # wait; ONLY=send: those figures, and the targets that need no others; ONLY="waiting tunnel": how calls wait, in these cells.

@@ -130,6 +130,17 @@ pub fn make_room(fd: impl AsFd) {
     }
 }
 
+/// A copy of a descriptor that is ours from the first moment on: it takes no low number unless all high ones are taken.
+///
+/// # Errors
+/// What fcntl(2) says: EMFILE, EBADF.
+pub fn copy(fd: impl AsFd) -> Result<OwnedFd, Errno> {
+    note_program_table();
+    let copy = moved_up(&fd).or_else(|_| fcntl_dupfd_cloexec(&fd, 0))?;
+    let _ = adopt(&copy);
+    Ok(copy)
+}
+
 /// Makes a descriptor ours: moves it to a high number, close-on-exec, and declares it. Where all high numbers are taken
 /// it stays where it is; one that is too high to be known ([`HIGHEST`]) is not spared when the program closes its number.
 #[must_use]

@@ -1,6 +1,7 @@
 //! What the first socket of a process begins, and what is printed at its end.
 
-use std::os::fd::OwnedFd;
+use std::io;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -25,6 +26,10 @@ impl Source for OutOfTheWay {
 
     fn place(&self, descriptor: OwnedFd) -> OwnedFd {
         internal_fd::protect(descriptor)
+    }
+
+    fn copy(&self, descriptor: BorrowedFd<'_>) -> io::Result<OwnedFd> {
+        Ok(internal_fd::copy(descriptor)?)
     }
 
     fn close(&self, descriptor: OwnedFd) {

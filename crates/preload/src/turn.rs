@@ -118,6 +118,7 @@ impl<'m> Turns<'m> {
         }
         match self.waiter.pause() {
             Pause::Again => self.again(),
+            Pause::LastLook => Turn::Again,
             Pause::TimedOut => Turn::TimedOut,
             Pause::Sleep(rest) => self.sleep(rest, also),
         }
@@ -132,6 +133,11 @@ impl<'m> Turns<'m> {
         }
         let interrupts = if self.wait.never_restarts { RESTARTS | INTERRUPTS } else { INTERRUPTS };
         if attention & interrupts == 0 { Turn::Restarted } else { Turn::Interrupted }
+    }
+
+    /// The time is over, and the present look is the last one.
+    pub fn is_over(&self) -> bool {
+        self.waiter.is_over()
     }
 
     /// What is left of the time.

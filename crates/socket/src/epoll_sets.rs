@@ -148,9 +148,11 @@ impl Sets {
         self.waiting.remove(&id);
     }
 
-    /// Processes part: what is registered now is known to both.
-    pub(crate) fn forked(&mut self) {
-        self.since_fork.clear();
+    /// Processes part: what is registered now is known to both, but not to children of earlier forks that live (`has_others`).
+    pub(crate) fn forked(&mut self, has_others: bool) {
+        if !has_others {
+            self.since_fork.clear();
+        }
         self.halves.iter_mut().for_each(|half| half.is_shared = half.numbers > 0);
     }
 

@@ -12,6 +12,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use nearwire_sys::descriptor::place;
 use rustix::event::{EventfdFlags, eventfd};
 
+use crate::engine::new_epoll;
 use crate::id::SocketId;
 use set::Set;
 
@@ -24,6 +25,9 @@ pub struct Thread {
     pub identity: usize,
 }
 
+/// The identity of no thread: of a place that none has slept at.
+const NOBODY: usize = 0;
+
 /// What a sleeping thread is to be woken for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WaitsFor {
@@ -32,6 +36,9 @@ pub enum WaitsFor {
     /// Something at any.
     Anything,
 }
+
+/// Threads that can begin to sleep before the program opens another socket without a descriptor being opened then.
+const RESERVE: usize = 2;
 
 /// One that has not slept for so long spins: 0.4 to 2 ms.
 const AWAKE_LONG_TICKS: u64 = 2_000_000;
@@ -46,6 +53,8 @@ struct Sleeper {
     is_woken: bool,
     /// What it sleeps on where the program waits for nothing else.
     set: Option<Set>,
+    /// An epoll descriptor for the first of these.
+    spare: Option<OwnedFd>,
     /// When it was last awake.
     woke_ticks: u64,
 }
@@ -70,10 +79,8 @@ impl Sleepers {
                 // Those of the parent process are not ours to empty.
                 self.slots.retain(|sleeper| sleeper.thread.process == thread.process);
                 self.asleep = self.slots.iter().filter(|sleeper| sleeper.is_asleep).count() as u32;
-                let Ok(wake) = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK) else { return (false, None) };
-                let wake = place(wake);
-                let (is_asleep, is_woken, set, woke_ticks) = (false, false, None, 0);
-                self.slots.push(Sleeper { thread, wake, waits_for, is_asleep, is_woken, set, woke_ticks });
+                let Some(sleeper) = Sleeper::new(thread) else { return (false, None) };
+                self.slots.push(sleeper);
                 self.slots.len() - 1
             }
         };
@@ -82,6 +89,17 @@ impl Sleepers {
         self.asleep += u32::from(!sleeper.is_asleep);
         (sleeper.thread, sleeper.waits_for, sleeper.is_asleep) = (thread, waits_for, true);
         (is_new, Some(sleeper.wake.as_raw_fd()))
+    }
+
+    /// The program opens a descriptor: what threads will sleep on is opened now. When a thread first sleeps another one may be
+    /// opening something, and would find the lowest number taken until ours is moved out of the way.
+    pub(crate) fn reserve(&mut self, process: u32) {
+        let is_free = |sleeper: &&Sleeper| !sleeper.is_asleep && sleeper.thread.process == process;
+        for _ in self.slots.iter().filter(is_free).count()..RESERVE {
+            let Some(mut sleeper) = Sleeper::new(Thread { process, identity: NOBODY }) else { return };
+            sleeper.spare = new_epoll().ok();
+            self.slots.push(sleeper);
+        }
     }
 
     /// What a thread that has begun to sleep waits at, all in one: its eventfd, the watch, and the ports; `None`: it has to poll
@@ -95,7 +113,8 @@ impl Sleepers {
     ) -> Option<RawFd> {
         let sleeper = self.slots.iter_mut().find(|sleeper| sleeper.thread == thread)?;
         if !sleeper.set.as_ref().is_some_and(|set| set.fits(watch, generation)) {
-            sleeper.set = Set::new(sleeper.wake.as_fd(), watch).ok();
+            let epoll = sleeper.spare.take().map_or_else(new_epoll, Ok);
+            sleeper.set = epoll.and_then(|epoll| Set::new(epoll, sleeper.wake.as_fd(), watch)).ok();
         }
         let put = sleeper.set.as_mut()?.put_in(generation, ports);
         sleeper.set.take_if(|_| put.is_err());
@@ -163,6 +182,20 @@ impl Sleepers {
 }
 
 impl Sleeper {
+    fn new(thread: Thread) -> Option<Sleeper> {
+        let wake = place(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).ok()?);
+        Some(Sleeper {
+            thread,
+            wake,
+            waits_for: WaitsFor::Anything,
+            is_asleep: false,
+            is_woken: false,
+            set: None,
+            spare: None,
+            woke_ticks: 0,
+        })
+    }
+
     fn empty(&mut self) {
         if std::mem::take(&mut self.is_woken) {
             let mut count = [0; 8];
@@ -218,6 +251,25 @@ mod tests {
         assert!(is_woken(&sleepers, ONE));
         sleepers.awake(0, ONE, false);
         assert_eq!(sleepers.asleep, 0);
+    }
+
+    #[test]
+    fn threads_that_begin_to_sleep_after_a_reserve_was_made_open_nothing() {
+        let mut sleepers = Sleepers::default();
+        sleepers.reserve(1);
+        let watch = eventfd(0, EventfdFlags::CLOEXEC).expect("a descriptor");
+        let reserved: Vec<RawFd> = sleepers.slots.iter().map(|sleeper| sleeper.wake.as_raw_fd()).collect();
+        let spares: Vec<RawFd> =
+            sleepers.slots.iter().filter_map(|sleeper| Some(sleeper.spare.as_ref()?.as_raw_fd())).collect();
+        assert_eq!((reserved.len(), spares.len()), (RESERVE, RESERVE));
+        for thread in [ONE, TWO] {
+            assert!(reserved.contains(&sleepers.begin(thread, WaitsFor::Anything).1.expect("a descriptor")));
+            let set = sleepers.set(thread, watch.as_fd(), 1, std::iter::empty());
+            assert!(spares.contains(&set.expect("a descriptor")));
+        }
+        sleepers.awake(0, ONE, false);
+        sleepers.reserve(1);
+        assert_eq!(sleepers.slots.len(), RESERVE + 1, "one is free that has slept");
     }
 
     #[test]

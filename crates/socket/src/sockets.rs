@@ -4,11 +4,11 @@
 //! here. So the kernel's errors are the program's errors, and a socket that cannot be accelerated just stays as it is.
 
 use std::net::{IpAddr, SocketAddr};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::sync::Arc;
 
 use nearwire_stack::{EndpointId, Family, SourceFilter};
-use nearwire_sys::descriptor::{Descriptor, place};
+use nearwire_sys::descriptor::{self, Descriptor};
 
 use crate::config::Config;
 use crate::engine::{Engine, OpenError};
@@ -394,8 +394,7 @@ impl<H: Host> Sockets<H> {
         if socket.kept_open.is_some() {
             return true;
         }
-        let Ok(copy) = rustix::io::fcntl_dupfd_cloexec(socket.shadow, 0) else { return false };
-        let copy = place(copy);
+        let Ok(copy) = descriptor::copy(socket.shadow.as_fd()) else { return false };
         let Some(other) = Descriptor::new(copy.as_raw_fd()) else { return false };
         self.move_shadow(id, other);
         if let Some(socket) = self.get_mut(id) {
@@ -545,8 +544,9 @@ impl<H: Host> Sockets<H> {
         let Some(id) = self.find(number) else { return };
         let Some(socket) = self.get_mut(id) else { return };
         if !socket.is_accelerated() {
-            // Read when it matters.
-            socket.keep(None);
+            // Read when it matters, as to what waits here still.
+            let kept = socket.leftover.is_some().then(|| Kept::read(socket.shadow, socket.family));
+            socket.keep(kept);
             return;
         }
         let kept = Kept::read(socket.shadow, socket.family);

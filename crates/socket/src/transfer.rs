@@ -150,7 +150,7 @@ impl<H: Host> Sockets<H> {
         }
         if !socket.is_accelerated() {
             socket.shadow_is_older = false;
-            self.drop_leftover(id);
+            self.drop_leftover(id, false);
             return Receive::Kernel;
         }
         // While it overflows, what is in the ports is older.
@@ -210,9 +210,13 @@ impl<H: Host> Sockets<H> {
         if engine.is_look_due(now) {
             return self.receive_later(id, endpoint, false, stays, read);
         }
+        let is_leftover = !socket.is_accelerated();
         match read_waiting(now, socket, engine, endpoint, stays, read) {
             Some(result) => {
                 self.page.count(Counter::CallsServed, 1);
+                if is_leftover {
+                    self.drop_leftover_if_read(id, false);
+                }
                 Receive::Done(result)
             }
             None => Receive::Kernel,
@@ -314,10 +318,14 @@ impl<H: Host> Sockets<H> {
         if socket.shadow_has_error && socket.is_accelerated() {
             return socket.shadow_or_pending();
         }
+        let is_leftover = !socket.is_accelerated();
         if engine.stack_ref().udp_waiting(endpoint) > 0
             && let Some(result) = read_waiting(now, socket, engine, endpoint, stays, read)
         {
             self.page.count(Counter::CallsServed, 1);
+            if is_leftover {
+                self.drop_leftover_if_read(id, false);
+            }
             return Receive::Done(result);
         }
         if socket.shadow_has_error || (socket.shadow_has_data && !engine.is_overflowing()) {
@@ -398,11 +406,22 @@ impl<H: Host> Sockets<H> {
         self.get(id).is_some_and(|socket| self.refusal_of(socket).is_some())
     }
 
-    fn drop_leftover(&mut self, id: SocketId) {
+    fn drop_leftover(&mut self, id: SocketId, by_child: bool) {
         let Some((socket, engine)) = self.with_engine(id) else { return };
         if let Some(endpoint) = socket.leftover.take() {
             engine.stack().udp_close(endpoint);
-            self.sets.handed_over(id, false);
+            self.sets.handed_over(id, by_child);
+            self.service_changed();
+        }
+    }
+
+    /// Of a socket that the kernel serves, the last datagram that had waited here may be gone: what comes from now on only the kernel
+    /// tells of, so its sets and who polls have to ask the kernel. `by_child`: as of [`Sockets::give_back`].
+    #[cold]
+    pub(crate) fn drop_leftover_if_read(&mut self, id: SocketId, by_child: bool) {
+        let Some((socket, engine)) = self.with_engine(id) else { return };
+        if socket.leftover.is_some_and(|endpoint| engine.stack_ref().udp_waiting(endpoint) == 0) {
+            self.drop_leftover(id, by_child);
         }
     }
 
@@ -629,6 +648,11 @@ impl<H: Host> Sockets<H> {
                 self.sleepers.wake_for(id);
             }
         }
+    }
+
+    /// The program has opened a descriptor in this process: what its threads sleep on is opened now.
+    pub fn reserve_beds(&mut self, process: u32) {
+        self.sleepers.reserve(process);
     }
 
     /// A thread is about to sleep. `on_nothing_else`: the program has no descriptors of its own that end it.

@@ -90,6 +90,9 @@ pub enum Pause {
     Again,
     /// Sleeps, at most so long.
     Sleep(Option<Duration>),
+    /// The time is over: looks once more before it gives up. What came in the time is found then, however long the thread was off
+    /// its CPU since it last looked, as the kernel looks when the timer of a sleep has expired (`ep_poll`).
+    LastLook,
     /// Gives up.
     TimedOut,
 }
@@ -218,6 +221,8 @@ pub struct Waiter {
     turns_mask: u32,
     spins: bool,
     slept: bool,
+    /// The time is over, and the last look was asked for.
+    is_over: bool,
     /// Of the time since it began, what is counted in [`SPUN_NS`].
     told_ns: u64,
     /// Turns since then.
@@ -236,6 +241,7 @@ impl Waiter {
             turns_mask: TURNS_PER_CLOCK_READ - 1,
             spins: true,
             slept: false,
+            is_over: false,
             told_ns: 0,
             untold_turns: 0,
         }
@@ -246,6 +252,12 @@ impl Waiter {
     pub fn rest(&self) -> Option<Duration> {
         let waited_ns = if self.started_ns == 0 { 0 } else { now_ns().saturating_sub(self.started_ns) };
         self.timeout.map(|timeout| timeout.saturating_sub(Duration::from_nanos(waited_ns)))
+    }
+
+    /// Whether the present look is the last one.
+    #[must_use]
+    pub const fn is_over(&self) -> bool {
+        self.is_over
     }
 
     /// Nothing was found.
@@ -268,8 +280,11 @@ impl Waiter {
         }
         let waited_ns = now_ns.saturating_sub(self.started_ns);
         let waited = Duration::from_nanos(waited_ns);
-        if self.timeout.is_some_and(|timeout| waited >= timeout) {
-            return Pause::TimedOut;
+        if let Some(timeout) = self.timeout.filter(|timeout| waited >= *timeout) {
+            // Without time there is one look, which has been.
+            let was_over = std::mem::replace(&mut self.is_over, true) || timeout == Duration::ZERO;
+            self.spins = false;
+            return if was_over { Pause::TimedOut } else { Pause::LastLook };
         }
         if self.spins {
             // On the way, as a call may spin for ever.
@@ -368,6 +383,17 @@ mod tests {
     }
 
     #[test]
+    fn thread_off_its_cpu_until_the_time_is_over_looks_once_more() {
+        for spin in [SpinFor::Forever, SpinFor::Auto, SpinFor::Time(Duration::ZERO)] {
+            let mut waiter = Waiter::new(spin, Some(Duration::from_millis(1)));
+            let _ = waiter.pause();
+            std::thread::sleep(Duration::from_millis(2));
+            let ends = std::iter::repeat_with(|| waiter.pause()).skip_while(|pause| *pause == Pause::Again);
+            assert_eq!(ends.take(2).collect::<Vec<_>>(), [Pause::LastLook, Pause::TimedOut], "{spin:?}");
+        }
+    }
+
+    #[test]
     fn spinning_time_over_sleeps_for_the_rest() {
         let mut waiter = Waiter::new(SpinFor::Time(Duration::ZERO), Some(Duration::from_secs(5)));
         let Pause::Sleep(Some(rest)) = waiter.pause() else { panic!("it sleeps") };
@@ -382,7 +408,7 @@ mod tests {
         let started = Instant::now();
         loop {
             match waiter.pause() {
-                Pause::Again => {}
+                Pause::Again | Pause::LastLook => {}
                 Pause::TimedOut => break,
                 Pause::Sleep(_) => panic!("it spins"),
             }

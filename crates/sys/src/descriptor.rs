@@ -99,6 +99,14 @@ pub trait Source: Sync {
         descriptor
     }
 
+    /// Makes a copy of a descriptor of the program's, close-on-exec, where the process wants internal ones.
+    ///
+    /// # Errors
+    /// fcntl(2) failed: `EMFILE`, `EBADF`.
+    fn copy(&self, descriptor: BorrowedFd<'_>) -> io::Result<OwnedFd> {
+        descriptor.try_clone_to_owned()
+    }
+
     /// Closes one that it gave.
     fn close(&self, descriptor: OwnedFd) {
         drop(descriptor);
@@ -131,6 +139,17 @@ pub fn place(descriptor: OwnedFd) -> OwnedFd {
     match SOURCE.get() {
         Some(source) => source.place(descriptor),
         None => descriptor,
+    }
+}
+
+/// Makes an internal copy of a descriptor of the program's, where the process wants it from the first moment on.
+///
+/// # Errors
+/// As [`Source::copy`].
+pub fn copy(descriptor: BorrowedFd<'_>) -> io::Result<OwnedFd> {
+    match SOURCE.get() {
+        Some(source) => source.copy(descriptor),
+        None => descriptor.try_clone_to_owned(),
     }
 }
 

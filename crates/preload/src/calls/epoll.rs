@@ -192,7 +192,7 @@ unsafe fn wait_with_us(call: &WaitCall<'_>, concerns: Concerns) -> Option<Attemp
         }
         let (turns, also) = turns.get_or_insert_with(|| (Turns::new(wait), vec![readable(set)]));
         match turns.turn(also) {
-            Turn::Again => asked = if also[0].revents != 0 { Asked::NotYet } else { Asked::Before },
+            Turn::Again => asked = if also[0].revents != 0 || turns.is_over() { Asked::NotYet } else { Asked::Before },
             Turn::Restarted => return Some(Restart(turns.rest())),
             Turn::TimedOut => return Some(Ended(0)),
             Turn::Interrupted => return Some(Ended(fail(libc::EINTR) as c_int)),

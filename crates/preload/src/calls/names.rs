@@ -33,6 +33,10 @@ pub fn opened(fd: c_int, domain: c_int, kind: c_int, protocol: c_int) {
         let id = sockets.opened(fd, family, kind & libc::SOCK_NONBLOCK != 0)?;
         // The one that had its place before may have been of another engine.
         marks::move_socket(id, state::FIRST);
+        // A child of vfork has its parent's memory and a table of descriptors of its own.
+        if !process::is_borrowed() {
+            sockets.reserve_beds(process::own_pid());
+        }
         Some(id)
     });
     if opened.flatten().is_some() {

@@ -113,7 +113,8 @@ fn poll_slice(fds: &mut [pollfd], timeout: Option<Duration>, mask: Option<&sigse
     let mut turns: Option<Turns<'_>> = None;
     let mut looks = 0_u32;
     loop {
-        if looks.is_multiple_of(TURNS_PER_ASKING) && !list.split.kernel().is_empty() {
+        let is_last = turns.as_ref().is_some_and(Turns::is_over);
+        if (is_last || looks.is_multiple_of(TURNS_PER_ASKING)) && !list.split.kernel().is_empty() {
             ask_kernel(list.split.kernel());
         }
         looks = looks.wrapping_add(1);

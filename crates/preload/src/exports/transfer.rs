@@ -16,7 +16,7 @@ use crate::calls::process;
 use crate::calls::receive::{self, Attempt, Into};
 use crate::calls::{send, stream};
 use crate::signals::deferral;
-use crate::turn::{errno, fail};
+use crate::turn::{errno, fail, readable, to_timespec};
 use crate::{cancellation, marks, real, state};
 
 unsafe fn recv_into(
@@ -307,8 +307,12 @@ unsafe fn recv_messages(
                     Some(Attempt::Ended(length)) => length,
                     Some(Attempt::Restart) if done == 0 => return Received::Restart,
                     None if done == 0 => return Received::Kernel,
-                    // A handler is to run, or the kernel has the socket since the last one: what there is is told.
-                    Some(Attempt::Restart) | None => break,
+                    // A handler is to run.
+                    Some(Attempt::Restart) => break,
+                    None => {
+                        done += rest_at_kernel(fd, entry, count - done, flags);
+                        break;
+                    }
                 };
                 if length >= 0 {
                     (*entry).msg_len = length as c_uint;
@@ -341,6 +345,20 @@ unsafe fn recv_messages(
     }
     fail(before);
     Received::Ended(done as c_int)
+}
+
+/// The kernel has the socket since the last datagram: how many more it gives at once. An error stays for the next call.
+unsafe fn rest_at_kernel(fd: c_int, messages: *mut mmsghdr, count: c_uint, flags: c_int) -> c_uint {
+    let (mut polled, now) = (readable(fd), to_timespec(Duration::ZERO));
+    // SAFETY: a live entry and timeout; the caller's array.
+    unsafe {
+        real::ppoll(&raw mut polled, 1, &raw const now, ptr::null());
+        if polled.revents != libc::POLLIN {
+            return 0;
+        }
+        let flags = flags | libc::MSG_DONTWAIT;
+        c_uint::try_from(real::recvmmsg(fd, messages, count, flags, ptr::null_mut())).unwrap_or(0)
+    }
 }
 
 /// As [`receive::attempt`].

@@ -32,7 +32,7 @@ fn descriptor_protected_is_high_and_spared_until_it_is_released() {
     assert_eq!(fcntl_getfd(&high).unwrap(), FdFlags::CLOEXEC);
     assert!(!is_internal(RawFd::MAX));
 
-    let neighbour = protect(open());
+    let neighbour = copy(&high).unwrap();
     let second = neighbour.as_raw_fd();
     let numbers = [number, second].map(RawFd::cast_unsigned);
     covers_all_but(&numbers);

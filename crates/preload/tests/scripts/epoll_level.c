@@ -345,3 +345,32 @@ SCRIPT(pwait2_has_nanoseconds) {
     show_events(events, CALL(epoll_pwait2(epoll, events, 4, NULL, NULL)));
     show_events(events, CALL(epoll_pwait2(epoll, events, 4, &zero, NULL)));
 }
+
+/* A socket with a datagram that was taken in before it became the kernel's. */
+static int given_away_unread(int epoll) {
+    int a = bound(0);
+    if (epoll >= 0) EPOLL_ADD(epoll, a, EPOLLIN);
+    FAR_SENDS(.to = PORT(0), .size = 3);
+    POLL(0, { a, POLLIN, 0 });
+    SET(a, IPPROTO_IP, IP_RECVOPTS, 1);
+    return a;
+}
+
+SCRIPT(given_to_the_kernel_unread_and_read_tells_of_what_comes) {
+    int epoll = EPOLL(), a = given_away_unread(epoll);
+    EPOLL_WAIT(epoll, 10, 0);
+    RECV(a, 10, 0);
+    EPOLL_WAIT(epoll, 10, 0);
+    FAR_SENDS(.to = PORT(0), .size = 4);
+    EPOLL_WAIT(epoll, 10, 300);
+    RECV(a, 10, 0);
+    EPOLL_WAIT(epoll, 10, 0);
+}
+
+SCRIPT(given_to_the_kernel_unread_and_read_is_polled) {
+    int a = given_away_unread(-1);
+    RECV(a, 10, 0);
+    FAR_SENDS(.to = PORT(0), .size = 4, .after_ms = 30);
+    WAITS(30, POLL(1000, { a, POLLIN, 0 }));
+    RECV(a, 10, MSG_DONTWAIT);
+}

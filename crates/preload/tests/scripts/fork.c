@@ -39,6 +39,12 @@ static int child_reads_queued(void) {
     return 0;
 }
 
+static int child_reads_both(void) {
+    RECV(a, 10, MSG_DONTWAIT);
+    RECV(b, 10, MSG_DONTWAIT);
+    return 0;
+}
+
 SCRIPT(child_reads_what_was_queued) {
     a = bound(0);
     FAR_SENDS(.to = PORT(0), .size = 5, .count = 3);
@@ -122,6 +128,56 @@ SCRIPT(what_waits_at_a_socket_that_the_parent_replaces_by_dup2_is_the_childs) {
     pid_t child = fork_with_a_registered(EPOLLIN | EPOLLOUT);
     CALL(dup2(b, a));
     let_the_child_read_and_end(child);
+}
+
+/* What the parent registers after a fork that child does not know. */
+static void register_and_fork_again(unsigned events) {
+    EPOLL_ADD(epoll_set, a, events);
+    reap(fork_child("second", child_leaves_it));
+    FAR_SENDS(.to = PORT(0), .size = 3);
+}
+
+static void show_what_the_set_tells(void) {
+    EPOLL_WAIT(epoll_set, 10, 300);
+    while (RECV(a, 10, MSG_DONTWAIT) >= 0) {}
+    EPOLL_CTL(epoll_set, EPOLL_CTL_MOD, a, EPOLLIN);
+    FAR_SENDS(.to = PORT(0), .size = 5);
+    EPOLL_WAIT(epoll_set, 10, 300);
+}
+
+SCRIPT(registered_after_a_child_has_read_is_told_of_behind_another_fork) {
+    a = bound(0), epoll_set = EPOLL();
+    reap(fork_child("child", child_reads_queued));
+    register_and_fork_again(EPOLLIN | EPOLLONESHOT);
+    show_what_the_set_tells();
+}
+
+SCRIPT(registered_before_a_child_reads_is_told_of_behind_another_fork) {
+    char byte;
+    a = bound(0), epoll_set = EPOLL();
+    CALL(pipe(pipes));
+    CALL(pipe(pipes + 2));
+    pid_t first = fork_child("child", child_reads_when_told);
+    register_and_fork_again(EPOLLIN);
+    CALL(write(pipes[1], "g", 1));
+    CALL(read(pipes[2], &byte, 1));
+    FAR_SENDS(.to = PORT(0), .size = 4);
+    show_what_the_set_tells();
+    CALL(write(pipes[1], "e", 1));
+    reap(first);
+    show_what_the_set_tells();
+}
+
+SCRIPT(changed_in_a_set_after_a_child_has_read_is_told_of_as_asked) {
+    a = bound(0), b = bound(1), epoll_set = EPOLL();
+    EPOLL_ADD(epoll_set, a, EPOLLIN | EPOLLOUT);
+    EPOLL_ADD(epoll_set, b, EPOLLIN | EPOLLOUT);
+    reap(fork_child("child", child_reads_both));
+    EPOLL_CTL(epoll_set, EPOLL_CTL_DEL, a, 0);
+    EPOLL_CTL(epoll_set, EPOLL_CTL_MOD, b, EPOLLIN);
+    EPOLL_WAIT(epoll_set, 10, 0);
+    FAR_SENDS(.to = PORT(1), .size = 3);
+    EPOLL_WAIT(epoll_set, 10, 0);
 }
 
 static int child_does_nothing(void) { return 0; }

@@ -76,10 +76,12 @@ static void receive_all(void) {
     }
 }
 
-/* A socket that was shut down says "0 bytes" for ever. */
+/* An error comes before what waits. A socket that was shut down says "0 bytes" for ever. */
 void drain(void) {
     for (int i = 0; i < SLOTS; i++) {
-        for (int left = 40; sockets[i] >= 0 && left > 0 && RECV(sockets[i], 30, MSG_DONTWAIT) >= 0; left--) {}
+        for (int left = 40; sockets[i] >= 0 && left > 0; left--) {
+            if (RECV(sockets[i], 30, MSG_DONTWAIT) < 0 && (errno == EAGAIN || errno == EBADF)) break;
+        }
     }
 }
 

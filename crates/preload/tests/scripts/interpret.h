@@ -89,6 +89,7 @@ void show_sends(struct taker *taker);
 /* Another thread that asks and waits for answers all the time. Writes down whether each came. */
 void start_neighbour(void);
 void stop_neighbour(void);
+int has_neighbour(void);
 /* A thread that no signal comes to. */
 pthread_t start_quiet_thread(void *(*function)(void *), void *argument);
 /* Datagrams to a slot's port, all at once and awaited, or by a thread, with pauses. */

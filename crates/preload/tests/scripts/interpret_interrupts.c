@@ -26,9 +26,21 @@ static void note(const char *what, long result) {
     if (length < room) handler_log_length += length;
 }
 
+/* The slot's socket under the number that it had. The lowest free number is another one in a moment in which the library opens
+ * something of its own for a thread (docs/run.md). */
+static int with_number(int fd, int wanted) {
+    for (int tries = 1000; fd >= 0 && fd != wanted && tries > 0; tries--) {
+        int copy = fcntl(fd, F_DUPFD, wanted);
+        close(fd);
+        fd = copy;
+    }
+    return fd;
+}
+
 void make_again(int slot, long results[2]) {
-    int port = ports[slot];
+    int port = ports[slot], before = sockets[slot];
     sockets[slot] = socket(families[slot], SOCK_DGRAM, 0);
+    if (before >= 0 && has_neighbour()) sockets[slot] = with_number(sockets[slot], before);
     results[0] = sockets[slot];
     places[slot] = place;
     results[1] = 0;

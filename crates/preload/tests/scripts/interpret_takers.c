@@ -218,6 +218,8 @@ void start_neighbour(void) {
     neighbour = start_quiet_thread(ask_all_the_time, NULL);
 }
 
+int has_neighbour(void) { return neighbour_fd >= 0; }
+
 void stop_neighbour(void) {
     if (neighbour_fd < 0) return;
     neighbour_stops = 1;

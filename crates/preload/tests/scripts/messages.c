@@ -34,6 +34,16 @@ SCRIPT(recvmmsg_takes_what_is_there) {
     show(CALL(recvmmsg(a, messages, 8, MSG_DONTWAIT, NULL)));
 }
 
+SCRIPT(recvmmsg_takes_what_waited_and_what_came_when_the_kernel_had_the_socket) {
+    int a = bound(0);
+    prepare(32);
+    FAR_SENDS(.from = PORT(5), .to = PORT(0), .size = 3);
+    POLL(0, { a, POLLIN, 0 });
+    SET(a, IPPROTO_IP, IP_RECVOPTS, 1);
+    FAR_SENDS(.from = PORT(5), .to = PORT(0), .size = 4, .count = 2);
+    show(CALL(recvmmsg(a, messages, 8, MSG_DONTWAIT, NULL)));
+}
+
 SCRIPT(recvmmsg_up_to_the_limit) {
     int a = bound(0);
     prepare(3);

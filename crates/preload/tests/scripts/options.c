@@ -289,3 +289,14 @@ static void change_under(const char *name, void *(*waits)(void *)) {
 
 SCRIPT(changed_while_a_thread_polls) { change_under("poller", poll_for_data); }
 SCRIPT(changed_while_a_thread_receives) { change_under("reader", receive_data); }
+
+SCRIPT(asked_for_when_the_kernel_has_the_socket_is_told_of_what_waited) {
+    int a = bound(0);
+    FAR_SENDS(.to = PORT(0), .size = 3, .count = 2);
+    POLL(0, { a, POLLIN, 0 });
+    SET(a, IPPROTO_IP, IP_RECVOPTS, 1);
+    SET(a, IPPROTO_IP, IP_RECVTTL, 1);
+    RECVMSG(a, 10, 100, 0);
+    SET(a, IPPROTO_IP, IP_RECVTTL, 0);
+    RECVMSG(a, 10, 100, 0);
+}

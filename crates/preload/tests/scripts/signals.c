@@ -2,6 +2,7 @@
 #include "script.h"
 
 #include <setjmp.h>
+#include <stdatomic.h>
 
 static int shared, count;
 
@@ -223,5 +224,51 @@ SCRIPT(stopped_and_continued) {
     }
     FAR_SENDS(.to = PORT(0), .size = 3, .after_ms = 80);
     WAITS(80, RECV(shared, 10, 0));
+    reap(pid);
+}
+
+#define STOPPED_ROUNDS 20
+#define STOPPED_MS 60
+
+/* When the present round began, 0 between two, and whether the program was stopped too late in it. */
+static struct rounds_of_child {
+    atomic_long began_us;
+    atomic_int is_late;
+} *of_child;
+
+/* Stops the program when it has begun to wait, and goes on with it when its time is over. A datagram comes in between. */
+static void stop_in_each_round(pid_t program) {
+    struct peer_request request = { .command = PEER_SEND, .to = PORT(0), .size = 3 };
+    for (int i = 0; i < rounds(STOPPED_ROUNDS); i++) {
+        while (of_child->began_us == 0) sleep_ms(1);
+        long began_us = of_child->began_us;
+        kill(program, SIGSTOP);
+        of_child->is_late = now_us() - began_us > 1000 * STOPPED_MS / 2;
+        far_asks(&request);
+        sleep_ms(STOPPED_MS + 10);
+        of_child->began_us = 0;
+        kill(program, SIGCONT);
+    }
+}
+
+SCRIPT(time_over_while_stopped_tells_what_came_before) {
+    int missed = 0;
+    char data[10];
+    of_child = mmap(NULL, sizeof *of_child, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    pid_t program = getpid(), pid = fork();
+    if (pid == 0) {
+        stop_in_each_round(program);
+        _exit(0);
+    }
+    shared = bound(0);
+    for (int i = 0; i < rounds(STOPPED_ROUNDS); i++) {
+        struct pollfd readable = { shared, POLLIN, 0 };
+        of_child->began_us = now_us();
+        int got = poll(&readable, 1, STOPPED_MS);
+        while (of_child->began_us) sleep_ms(1);
+        missed += got != 1 && !of_child->is_late;
+        (void)!recv(shared, data, sizeof data, 0);
+    }
+    say("%d missed", missed);
     reap(pid);
 }

@@ -1,6 +1,9 @@
 /* Several threads at one socket or set. */
 #include "script.h"
 
+#include <semaphore.h>
+#include <stdatomic.h>
+
 static int shared, epoll_set;
 
 static void *receive_one(void *unused) {
@@ -218,6 +221,77 @@ SCRIPT(dup2_over_a_socket_somebody_reads) {
     FAR_SENDS(.to = PORT(1), .size = 4);
     join_thread(reader);
     RECV(shared, 10, MSG_DONTWAIT);
+}
+
+static atomic_int asks_on;
+
+/* Takes its own frames and those of other threads. */
+static void *ask_and_wait(void *fd) {
+    char data[10];
+    while (asks_on) {
+        struct pollfd readable = { (int)(intptr_t)fd, POLLIN, 0 };
+        sendto(readable.fd, "n", 1, 0, V4(FAR, ECHO_PORT));
+        if (poll(&readable, 1, 2000) == 1) (void)!recv(readable.fd, data, sizeof data, MSG_DONTWAIT);
+    }
+    return NULL;
+}
+
+static sem_t ordered;
+static void *order_datagrams(void *unused) {
+    struct peer_request request = { .command = PEER_SEND, .to = PORT(0), .size = 3 };
+    for (;;) {
+        sem_wait(&ordered);
+        if (!asks_on) return unused;
+        /* Earlier and later than the call begins to sleep. */
+        for (long end_us = now_us() + now_us() % 101; now_us() < end_us;) {}
+        far_asks(&request);
+    }
+}
+
+/* Whether it told of the datagram. */
+static int wait_by(int kind) {
+    struct pollfd readable = { shared, POLLIN, 0 };
+    struct timeval time = { 5, 0 };
+    struct epoll_event event = { .events = EPOLLIN | EPOLLONESHOT };
+    fd_set set;
+    FD_ZERO(&set);
+    FD_SET(shared, &set);
+    switch (kind) {
+    case 0: return poll(&readable, 1, 5000);
+    case 1: return select(shared + 1, &set, NULL, NULL, &time);
+    case 2: epoll_ctl(epoll_set, EPOLL_CTL_MOD, shared, &event); return epoll_wait(epoll_set, &event, 1, 5000);
+    default: return recv(shared, (char[10]){ 0 }, 10, MSG_PEEK) == 3;
+    }
+}
+
+/* Nobody waits for so long, unless what was to wake it was lost. */
+#define LOST_MS 2500
+
+SCRIPT(calls_that_wait_are_woken_at_any_moment) {
+    int other = bound(1), missed = 0, late = 0;
+    char data[10];
+    struct timeval time = { 5, 0 };
+    shared = bound(0);
+    CALL(setsockopt(shared, SOL_SOCKET, SO_RCVTIMEO, &time, sizeof time));
+    epoll_set = EPOLL();
+    EPOLL_ADD(epoll_set, shared, EPOLLIN | EPOLLONESHOT);
+    sem_init(&ordered, 0, 0);
+    asks_on = 1;
+    struct thread *neighbour = start_thread("neighbour", ask_and_wait, (void *)(intptr_t)other);
+    struct thread *sender = start_thread("sender", order_datagrams, NULL);
+    for (int i = 0; i < rounds(400); i++) {
+        long begin_us = now_us();
+        sem_post(&ordered);
+        missed += wait_by(i % 4) != 1;
+        late += now_us() - begin_us > 1000L * LOST_MS;
+        /* What was missed comes still. */
+        missed += recv(shared, data, sizeof data, 0) != 3;
+    }
+    asks_on = 0;
+    sem_post(&ordered);
+    join_thread(sender);
+    join_thread(neighbour);
+    say("%d missed, %d late", missed, late);
 }
 
 /* Vectors that are longer than what comes at once. The time over, a call gives what it has. */

@@ -3,6 +3,8 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use rustix::process::getpid;
+
 use super::{Component, FOUND_AGAIN_AFTER, Member, Moved, SETTLED_TICKS, SOCKETS_MOST, Wish};
 use crate::engine::Engine;
 use crate::epoll_sets::Sets;
@@ -146,6 +148,7 @@ impl<H: Host> Sockets<H> {
         (founded.number, founded.engine) = (number, EngineState::Open(Box::new(engine)));
         founded.namespace = self.namespace;
         founded.sets = Sets::following();
+        founded.reserve_beds(getpid().as_raw_nonzero().get().cast_unsigned());
         founded.own_inodes = Arc::clone(&self.own_inodes);
         Some(founded)
     }

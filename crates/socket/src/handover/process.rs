@@ -21,11 +21,16 @@ use crate::udp_socket::{Accelerated, Service, UdpSocket};
 impl<H: Host> Sockets<H> {
     /// fork(2) follows.
     pub fn prepare_fork(&mut self) {
-        let now = self.time();
-        let EngineState::Open(engine) = &mut self.engine else { return };
+        // What earlier children said is about registrations of before this fork.
+        let has_others = self.has_children();
+        if has_others && self.children.want_something() {
+            self.follow_children();
+        }
         if !self.sockets.iter().flatten().any(|socket| socket.is_accelerated() || socket.leftover.is_some()) {
             return;
         }
+        let now = self.time();
+        let EngineState::Open(engine) = &mut self.engine else { return };
         self.children.forked = true;
         self.children.descendants.before_fork();
         self.children.pid = Some(getpid());
@@ -36,12 +41,14 @@ impl<H: Host> Sockets<H> {
         self.children.paused = true;
         let _ = (0..ROUNDS_MOST).take_while(|_| engine.poll_all(now) > 0).count();
         self.raise_readable();
-        self.sets.forked();
-        let Sockets { sockets, engine: EngineState::Open(engine), .. } = self else { return };
-        for socket in sockets.iter_mut().flatten() {
+        self.sets.forked(has_others);
+        for index in 0..self.socket_count() {
+            let id = SocketId::new(index as u32);
+            let Some((socket, engine)) = self.with_engine(id) else { continue };
             // What the shadow has of a socket that the kernel serves is newer than what waits here, and stays behind it.
             if socket.is_accelerated() || !socket.is_shadow_readable() {
                 requeue(socket, engine);
+                self.drop_leftover_if_read(id, false);
             }
         }
     }
@@ -89,7 +96,7 @@ impl<H: Host> Sockets<H> {
         self.own_inodes.forked();
         // What is held is the parent's, and so is the keeper.
         self.leaving = Leaving::new(&self.config);
-        self.sets.forked();
+        self.sets.forked(false);
         self.begin_page();
     }
 
@@ -139,6 +146,7 @@ impl<H: Host> Sockets<H> {
             requeue(socket, engine);
             engine.restore_flows(&flows);
         }
+        self.drop_leftover_if_read(id, by_child);
     }
 
     /// The socket a number names is used in a way that its parent, if it was inherited, must know of.

@@ -13,8 +13,6 @@ use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
 use rustix::event::epoll::{EventData, EventFlags, add, delete};
 
-use crate::engine::new_epoll;
-
 /// What an event of a set says by its data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
@@ -37,8 +35,8 @@ pub(crate) struct Set {
 }
 
 impl Set {
-    pub(crate) fn new(wake: BorrowedFd<'_>, watch: BorrowedFd<'_>) -> io::Result<Set> {
-        let set = Set { epoll: new_epoll()?, watch: watch.as_raw_fd(), generation: None };
+    pub(crate) fn new(epoll: OwnedFd, wake: BorrowedFd<'_>, watch: BorrowedFd<'_>) -> io::Result<Set> {
+        let set = Set { epoll, watch: watch.as_raw_fd(), generation: None };
         set.add(wake, EndOfSleep::Wake)?;
         set.add(watch, EndOfSleep::Watch)?;
         Ok(set)
@@ -87,6 +85,7 @@ mod tests {
     use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 
     use super::*;
+    use crate::engine::new_epoll;
 
     fn event(is_readable: bool) -> OwnedFd {
         eventfd(u32::from(is_readable), EventfdFlags::NONBLOCK).unwrap()
@@ -101,7 +100,7 @@ mod tests {
     fn set_of_a_thread_that_spins_is_told_of_no_frames_until_it_sleeps_again() {
         let (wake, watch, port) = (event(false), event(false), event(true));
         let ports = || [port.as_fd()].into_iter();
-        let mut set = Set::new(wake.as_fd(), watch.as_fd()).unwrap();
+        let mut set = Set::new(new_epoll().unwrap(), wake.as_fd(), watch.as_fd()).unwrap();
         assert!(!ends_sleep(&set));
         set.put_in(1, ports()).unwrap();
         assert!(ends_sleep(&set));
@@ -114,7 +113,7 @@ mod tests {
     #[test]
     fn set_with_other_ports_or_another_watch_does_not_fit() {
         let (wake, watch, port) = (event(false), event(false), event(false));
-        let mut set = Set::new(wake.as_fd(), watch.as_fd()).unwrap();
+        let mut set = Set::new(new_epoll().unwrap(), wake.as_fd(), watch.as_fd()).unwrap();
         set.put_in(1, [port.as_fd()].into_iter()).unwrap();
         assert!(set.fits(watch.as_fd(), 1) && !set.fits(watch.as_fd(), 2) && !set.fits(port.as_fd(), 1));
     }
