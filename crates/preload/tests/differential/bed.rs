@@ -53,6 +53,8 @@ pub enum Run {
     Forever,
     /// With the library, whose calls spin where that is worth it.
     Auto,
+    /// As [`Run::Spinning`], by shares of an agent's port.
+    ByAgent,
 }
 
 impl Run {
@@ -64,6 +66,7 @@ impl Run {
             Self::Spinning => "spinning",
             Self::Forever => "forever",
             Self::Auto => "auto",
+            Self::ByAgent => "by-agent",
         }
     }
 
@@ -76,7 +79,7 @@ impl Run {
         match self {
             Self::Kernel | Self::KernelAgain => &[],
             Self::Sleeping => &[("NEARWIRE_SPIN", "0"), ("NEARWIRE_MODE", "generic")],
-            Self::Spinning => &[("NEARWIRE_SPIN", "50us"), ("NEARWIRE_MODE", "native")],
+            Self::Spinning | Self::ByAgent => &[("NEARWIRE_SPIN", "50us"), ("NEARWIRE_MODE", "native")],
             Self::Forever => &[("NEARWIRE_SPIN", "forever"), ("NEARWIRE_MODE", "native")],
             Self::Auto => &[("NEARWIRE_SPIN", "auto"), ("NEARWIRE_MODE", "native")],
         }
@@ -93,6 +96,7 @@ pub struct Bed<'a> {
     next_port: u16,
     /// The far end, and the host beyond it. They end when their inputs close.
     peers: [(Child, ChildStdin); 2],
+    agent: Option<Child>,
     _beyond: Beyond,
     elsewhere: Elsewhere,
 }
@@ -130,7 +134,19 @@ impl<'a> Bed<'a> {
             start_peer(programs, &*cable, &beyond.namespace, Beyond::INTERFACE, door("beyond")),
         ];
         let next_port = FIRST_PORT;
-        Self { programs, vlan, cable, directory, next_port, peers, _beyond: beyond, elsewhere }
+        Self { programs, vlan, cable, directory, next_port, peers, agent: None, _beyond: beyond, elsewhere }
+    }
+
+    /// The same with an agent at the near end: programs have shares of its ports.
+    pub fn with_agent(mut self) -> Self {
+        let mut command = Command::new("/proc/self/exe");
+        command.args([crate::AGENT, "--exact", "--ignored", "--nocapture"]).env(crate::AGENT, "yes");
+        command.stdout(Stdio::piped());
+        let mut agent = self.near().namespace.enter(|| command.spawn()).unwrap().unwrap();
+        let mut lines = BufReader::new(agent.stdout.take().unwrap()).lines().map(Result::unwrap);
+        assert!(lines.any(|line| line.contains(crate::AGENT_READY)), "the agent did not start");
+        self.agent = Some(agent);
+        self
     }
 
     pub fn has_vlan(&self) -> bool {
@@ -207,10 +223,11 @@ impl<'a> Bed<'a> {
 
 impl Drop for Bed<'_> {
     fn drop(&mut self) {
-        for (peer, _) in &mut self.peers {
+        let peers = self.peers.iter_mut().map(|(peer, _)| peer);
+        for child in peers.chain(&mut self.agent) {
             // An error means that it has ended already.
-            let _ = peer.kill();
-            let _ = peer.wait();
+            let _ = child.kill();
+            let _ = child.wait();
         }
     }
 }

@@ -37,6 +37,8 @@ const ALL_IN_EMULATION: &[Run] = &[Run::Sleeping, Run::Spinning, Run::Forever];
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Comparison {
     Library,
+    /// The library by shares of an agent's ports.
+    ByAgent,
     Kernel,
 }
 
@@ -53,6 +55,7 @@ impl Comparison {
     pub fn name(self) -> &'static str {
         match self {
             Self::Library => "library against kernel",
+            Self::ByAgent => "library by the agent against kernel",
             Self::Kernel => "kernel against kernel",
         }
     }
@@ -60,6 +63,7 @@ impl Comparison {
     pub fn runs(self) -> &'static [Run] {
         match self {
             Self::Library => &[Run::Sleeping, Run::Spinning],
+            Self::ByAgent => &[Run::ByAgent],
             Self::Kernel => &[Run::KernelAgain],
         }
     }
@@ -68,7 +72,7 @@ impl Comparison {
     pub fn runs_of_sequences(self) -> &'static [Run] {
         match self {
             Self::Library => ALL,
-            Self::Kernel => self.runs(),
+            Self::ByAgent | Self::Kernel => self.runs(),
         }
     }
 

@@ -32,6 +32,7 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
+use nearwire_agent::server::Stay;
 use nearwire_lab::emulated_host::{StockKernel, is_everything_wanted, is_inside};
 
 use bed::{Bed, Run};
@@ -90,6 +91,10 @@ fn script_beds() -> usize {
     if is_inside() { 1 } else { wanted }
 }
 
+/// The test that is an agent, and what it says when it is ready.
+const AGENT: &str = "agent_of_a_bed";
+const AGENT_READY: &str = "the agent is ready";
+
 /// A script that was not the same everywhere.
 struct Differing {
     script: String,
@@ -100,6 +105,26 @@ struct Differing {
 
 #[test]
 fn every_script_traces_the_same_as_on_the_kernel() {
+    compare_scripts(Comparison::chosen());
+}
+
+#[test]
+fn every_script_traces_the_same_by_shares_of_the_agent() {
+    compare_scripts(Comparison::ByAgent);
+}
+
+/// Not a test: the agent of a bed.
+#[test]
+#[ignore = "beds start it"]
+fn agent_of_a_bed() {
+    if std::env::var_os(AGENT).is_some() {
+        let nobody_else = std::path::Path::new("/nonexistent");
+        let ports = nearwire_agent::ports::xdp::XdpPorts::new().unwrap();
+        nearwire_agent::life::serve(ports, nobody_else, Stay::Forever, || println!("{AGENT_READY}")).unwrap();
+    }
+}
+
+fn compare_scripts(comparison: Comparison) {
     let Some(programs) = Programs::compiled_or_skip() else { return };
     let filter = std::env::var(FILTER).unwrap_or_default();
     let are_few = filter.is_empty() && is_inside() && !is_everything_wanted();
@@ -130,19 +155,22 @@ fn every_script_traces_the_same_as_on_the_kernel() {
                     true => Bed::with_mtu(programs, number, JUMBO_MTU_BYTES),
                     false => Bed::lay(programs, number),
                 };
+                if comparison == Comparison::ByAgent {
+                    bed = bed.with_agent();
+                }
                 if !is_jumbo || surroundings::has_long_frames() {
-                    let ways = Comparison::chosen().runs().iter().filter(|way| way.is_of_library());
+                    let ways = comparison.runs().iter().filter(|way| way.is_of_library());
                     ways.for_each(|way| bed.assert_accelerated(if is_jumbo { SIMPLE_JUMBO } else { SIMPLE }, *way));
                 }
                 while let Some(script) = { queue.lock().unwrap().pop() } {
                     // Before the lock, which would have one bed at work at a time.
-                    let found = compared(&mut bed, &script);
+                    let found = compared(comparison, &mut bed, &script);
                     differing.lock().unwrap().extend(found);
                 }
             });
         }
     });
-    report(&mut differing.into_inner().unwrap(), count, started);
+    report(comparison, &mut differing.into_inner().unwrap(), count, started);
 }
 
 /// How often each run ran, and how long all of it took.
@@ -159,8 +187,8 @@ fn run(bed: &mut Bed<'_>, script: &str, run: &Run) -> String {
 }
 
 /// Runs a script in all ways.
-fn compared(bed: &mut Bed<'_>, script: &str) -> Option<Differing> {
-    let (comparison, started) = (Comparison::chosen(), Instant::now());
+fn compared(comparison: Comparison, bed: &mut Bed<'_>, script: &str) -> Option<Differing> {
+    let started = Instant::now();
     let truth = run(bed, script, &Run::Kernel);
     let mut text = String::new();
     let mut runs = Vec::new();
@@ -176,7 +204,7 @@ fn compared(bed: &mut Bed<'_>, script: &str) -> Option<Differing> {
     (!runs.is_empty()).then(|| Differing { script: script.to_owned(), text, runs })
 }
 
-fn report(differing: &mut [Differing], count: usize, started: Instant) {
+fn report(comparison: Comparison, differing: &mut [Differing], count: usize, started: Instant) {
     differing.sort_by(|one, other| one.script.cmp(&other.script));
     let mut unexplained = 0;
     for Differing { script, text, runs } in &*differing {
@@ -199,7 +227,7 @@ fn report(differing: &mut [Differing], count: usize, started: Instant) {
         println!("{run}: {times} runs, {:.1} s", time.as_secs_f64());
     }
     let seconds = started.elapsed().as_secs_f64();
-    let how = Comparison::chosen().name();
+    let how = comparison.name();
     println!(
         "{count} scripts, {how}, {seconds:.1} s: {} differ, {unexplained} of them without a reason",
         differing.len()
