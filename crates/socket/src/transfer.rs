@@ -389,9 +389,7 @@ impl<H: Host> Sockets<H> {
     /// one that came before.
     pub fn last_stamp_ns(&mut self, number: i32, now_ns: u64) -> Option<u64> {
         let id = self.find(number)?;
-        if self.is_branch() {
-            self.wish_for_first();
-        }
+        self.wish_for_first(id);
         let (socket, engine) = self.with_engine(id)?;
         socket.asks_stamps = true;
         engine.want_times(TimesWanted::Kernel);
@@ -557,7 +555,7 @@ impl<H: Host> Sockets<H> {
             self.follow(looked);
         }
         if self.engine().is_some_and(Engine::take_capture_wanted) {
-            self.wish_for_first();
+            self.wish_for_only_first();
         }
         // The last frames of a port, or those from before the news.
         self.raise_readable();
