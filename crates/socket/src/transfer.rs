@@ -215,7 +215,7 @@ impl<H: Host> Sockets<H> {
             Some(result) => {
                 self.page.count(Counter::CallsServed, 1);
                 if is_leftover {
-                    self.drop_leftover_if_read(id, false);
+                    self.leftover_was_read(id);
                 }
                 Receive::Done(result)
             }
@@ -324,7 +324,7 @@ impl<H: Host> Sockets<H> {
         {
             self.page.count(Counter::CallsServed, 1);
             if is_leftover {
-                self.drop_leftover_if_read(id, false);
+                self.leftover_was_read(id);
             }
             return Receive::Done(result);
         }
@@ -410,6 +410,15 @@ impl<H: Host> Sockets<H> {
             engine.stack().udp_close(endpoint);
             self.sets.handed_over(id, by_child);
             self.service_changed();
+        }
+    }
+
+    /// A datagram that had waited here was read. Where the kernel has something to read, it stays until that is: the kernel's set would
+    /// tell of an edge that was told here.
+    #[cold]
+    fn leftover_was_read(&mut self, id: SocketId) {
+        if !self.get(id).is_some_and(UdpSocket::is_shadow_readable) {
+            self.drop_leftover_if_read(id, false);
         }
     }
 
