@@ -4,7 +4,7 @@ use nearwire_frames::steering::FlowFilter;
 use nearwire_frames::{EnginePort, FlowSocket};
 use nearwire_stack::Offers;
 
-use super::{Attached, Engine};
+use super::{Attached, Engine, watch_holder};
 use crate::config::Config;
 use crate::host::Host;
 use crate::reason::Reason;
@@ -23,7 +23,13 @@ impl<H: Host> Engine<H> {
         founded.capture_asked = self.capture_asked;
         for attached in self.interfaces.attached.iter_mut().filter(|attached| attached.failed.is_none()) {
             match attached.port.share() {
-                Ok(port) => founded.adopt(attached, port),
+                Ok(port) => {
+                    if watch_holder(&founded.watch, &port).is_err() {
+                        self.take_back(&mut founded);
+                        return Err(Reason::EngineFailed);
+                    }
+                    founded.adopt(attached, port);
+                }
                 Err(error) => {
                     self.take_back(&mut founded);
                     return Err(Reason::of_failure(&error));
