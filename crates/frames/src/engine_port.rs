@@ -120,6 +120,11 @@ pub trait EnginePort: Port + Sized + 'static {
     /// Somebody took the port's program off the interface, or whoever has the port is gone.
     fn check(&mut self) -> Result<(), PortError>;
 
+    /// Readable when whoever has the port, where another process has, told something or is gone: [`EnginePort::check`] then.
+    fn holder(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+
     /// The kernel has all frames from now on; those that the port has already can still be read.
     fn detach(&mut self);
 

@@ -237,6 +237,7 @@ impl<H: Host> Engine<H> {
             if *watches_ports {
                 watch_port(watch, port)?;
             }
+            watch_holder(watch, port)?;
             flows.add_all_to(port)?;
             if let Some(wanted) = *times {
                 port.want_times(wanted);
@@ -524,6 +525,14 @@ fn mtu_bytes(update: &Update) -> usize {
 fn watch_port(watch: &Watch, port: &impl EnginePort) -> Result<(), PortError> {
     port.receive_sockets().try_for_each(|socket| watch.add_port(socket)).map_err(|source| PortError::Kernel {
         tried: "wait for an AF_XDP socket",
+        interface: port.about().interface.to_owned(),
+        source,
+    })
+}
+
+fn watch_holder(watch: &Watch, port: &impl EnginePort) -> Result<(), PortError> {
+    port.holder().map_or(Ok(()), |holder| watch.add_holder(holder)).map_err(|source| PortError::Kernel {
+        tried: "wait for the agent",
         interface: port.about().interface.to_owned(),
         source,
     })

@@ -251,3 +251,52 @@ fn status_shows_a_user_his_own_programs_and_root_all_of_them() {
     };
     assert_eq!((seen(1), seen(2), seen(3)), (vec![0, 5, 6], vec![5], vec![6]));
 }
+
+#[test]
+fn flow_of_one_address_moves_pauses_and_is_released_by_whoever_has_the_socket() {
+    let mut bed = Bed::new();
+    let first = bed.program(1, 0);
+    let second = bed.share(1, "eth1", 10).unwrap();
+    bed.hello(2, 0).unwrap();
+    let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
+    let copy = || Some(socket.as_fd().try_clone_to_owned().unwrap());
+    let address = Some("127.0.0.1".parse().unwrap());
+    let request = Request::OpenFlow { share: first, owner: FlowOwner::Share {}, address };
+    let opened = bed.service.handle(1, request, copy()).answer;
+    let Answer::FlowOpened { flow, addresses } = opened else { panic!("{opened:?}") };
+    assert_eq!(addresses.local.ip(), address.unwrap());
+    let done = Answer::Done {};
+    for (request, owners) in [
+        (Request::MoveFlow { flow, share: second }, vec![second]),
+        (Request::Pause { share: second }, vec![]),
+        (Request::Pause { share: second }, vec![]),
+        (Request::Resume { share: second }, vec![second]),
+        (Request::Pause { share: second }, vec![]),
+        (Request::MoveFlow { flow, share: first }, vec![first]),
+        (Request::Resume { share: second }, vec![first]),
+    ] {
+        assert_eq!((bed.ask(1, request.clone()), bed.owners()), (done.clone(), owners), "{request:?}");
+    }
+    let released = bed.service.handle(2, Request::Release {}, copy());
+    let cause = Cause::SocketShared { pid: 102 };
+    assert_eq!((released.answer, released.events), (done, vec![(1, Answer::FlowRevoked { flow, cause })]));
+    assert!(bed.owners().is_empty());
+    assert_eq!(
+        bed.ask(2, Request::MoveFlow { flow, share: first }),
+        Answer::Refused { cause: Cause::NoSuchShare { share: first } }
+    );
+}
+
+#[test]
+fn sockets_of_one_program_at_one_address_have_one_flow_at_the_port_until_the_last_is_closed() {
+    let mut bed = Bed::new();
+    let share = bed.program(1, 0);
+    let one = reusing(0, false);
+    let other = reusing(one.local_addr().unwrap().port(), false);
+    let flows = [bed.flow(1, share, &one).0.unwrap(), bed.flow(1, share, &other).0.unwrap()];
+    assert_eq!(bed.owners(), [share], "one at the port");
+    assert_eq!(bed.ask(1, Request::CloseFlow { flow: flows[0] }), Answer::Done {});
+    assert_eq!(bed.owners(), [share]);
+    assert_eq!(bed.ask(1, Request::CloseFlow { flow: flows[1] }), Answer::Done {});
+    assert!(bed.owners().is_empty());
+}

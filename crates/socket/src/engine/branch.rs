@@ -4,7 +4,7 @@ use nearwire_frames::steering::FlowFilter;
 use nearwire_frames::{EnginePort, FlowSocket};
 use nearwire_stack::Offers;
 
-use super::{Attached, Engine, watch_port};
+use super::{Attached, Engine, watch_holder, watch_port};
 use crate::config::Config;
 use crate::host::Host;
 use crate::reason::Reason;
@@ -40,6 +40,7 @@ impl<H: Host> Engine<H> {
             let Some(attached) = attached.filter(|attached| attached.failed.is_none()) else { continue };
             let mut port = attached.port.share().map_err(|error| Reason::of_failure(&error))?;
             founded.flows.add_all_to(&mut port).map_err(|_| Reason::TooManySockets)?;
+            watch_holder(&founded.watch, &port).map_err(|error| Reason::of_failure(&error))?;
             if founded.watches_ports {
                 watch_port(&founded.watch, &port).map_err(|error| Reason::of_failure(&error))?;
             }

@@ -294,8 +294,10 @@ impl<P: EnginePort> Interfaces<P> {
                 continue;
             }
             let opened = self.open(now, host, link, &mut join);
+            // To ask whether there is an agent again costs little.
+            let is_cheap = matches!(&opened, Err(refused) if refused.reason == Reason::AgentGone);
             let lost = &mut self.links[at].lost;
-            *lost = lost.map(|lost| Lost::at(now, lost.attempts.saturating_add(1)));
+            *lost = lost.map(|lost| Lost::at(now, lost.attempts.saturating_add(u32::from(!is_cheap))));
             match opened {
                 Ok(attached) => {
                     self.links[at].refused = None;

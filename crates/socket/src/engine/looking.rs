@@ -119,7 +119,7 @@ impl<H: Host> Engine<H> {
         self.follow_capture_request(now);
         self.follow_capture();
         let mut shadow = shadow;
-        let (mut has_news, mut has_path_errors, mut by_kernel) = (false, false, false);
+        let (mut has_news, mut has_path_errors, mut by_kernel, mut by_holder) = (false, false, false, false);
         self.watch.look(
             |token, seen| {
                 by_kernel |= seen.data;
@@ -128,6 +128,7 @@ impl<H: Host> Engine<H> {
             |other| match other {
                 Other::Tables => has_news = true,
                 Other::PathErrors => has_path_errors = true,
+                Other::Holder => by_holder = true,
             },
         );
         let mut looked = Looked::default();
@@ -137,7 +138,7 @@ impl<H: Host> Engine<H> {
         if has_path_errors || self.paths.has_something() {
             self.follow_paths(now);
         }
-        looked.flows_revoked |= by_kernel && self.check_ports(now);
+        looked.flows_revoked |= (by_kernel || by_holder) && self.check_ports(now, by_holder);
         if self.has_failed {
             self.has_failed = false;
             looked.ports_failed = self.drop_failed_ports(now);
@@ -179,10 +180,11 @@ impl<H: Host> Engine<H> {
         looked
     }
 
-    /// Data came by the kernel: from this host, as a fragment, for a group, or because a port gets nothing any more. Whether flows were
-    /// taken from ports.
-    fn check_ports(&mut self, now: Now) -> bool {
-        if self.ports_checked_ns.is_some_and(|checked_ns| now.since(checked_ns) < PORTS_CHECKED_EVERY) {
+    /// Data came by the kernel: from this host, as a fragment, for a group, or because a port gets nothing any more. Or, `by_holder`, whoever
+    /// has a port says so. Whether flows were taken from ports.
+    fn check_ports(&mut self, now: Now, by_holder: bool) -> bool {
+        let is_early = self.ports_checked_ns.is_some_and(|checked_ns| now.since(checked_ns) < PORTS_CHECKED_EVERY);
+        if is_early && !by_holder {
             return false;
         }
         self.ports_checked_ns = Some(now.monotonic_ns());

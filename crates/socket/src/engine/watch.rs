@@ -7,6 +7,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use nearwire_sys::descriptor::Descriptor;
 use rustix::event::Timespec;
 use rustix::event::epoll::{Event, EventData, EventFlags, add, delete, wait};
+use rustix::io::Errno;
 
 /// What the kernel has at a shadow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -24,12 +25,15 @@ pub(super) enum Other {
     Tables,
     /// A router told of a packet that was too long.
     PathErrors,
+    /// Whoever has a port told something, or is gone.
+    Holder,
 }
 
 /// Tokens above those of shadows.
 const TABLES: u64 = 1 << 32;
 const PORT: u64 = 2 << 32;
 const PATH_ERRORS: u64 = 3 << 32;
+const HOLDER: u64 = 4 << 32;
 
 const EVENTS_AT_ONCE: usize = 32;
 
@@ -56,6 +60,15 @@ impl Watch {
         Ok(add(&self.epoll, socket, EventData::new_u64(PORT), EventFlags::IN)?)
     }
 
+    /// Edge-triggered: a holder that is gone is told of once. Several ports may have one.
+    pub(super) fn add_holder(&self, connection: BorrowedFd<'_>) -> io::Result<()> {
+        let flags = EventFlags::IN | EventFlags::ET;
+        match add(&self.epoll, connection, EventData::new_u64(HOLDER), flags) {
+            Err(Errno::EXIST) => Ok(()),
+            added => Ok(added?),
+        }
+    }
+
     /// Edge-triggered: what is seen is remembered at the socket until the kernel has no more.
     pub(super) fn add_shadow(&self, shadow: Descriptor, token: u32) -> io::Result<()> {
         let flags = EventFlags::IN | EventFlags::ERR | EventFlags::ET;
@@ -77,6 +90,7 @@ impl Watch {
                 match event.data.u64() {
                     TABLES => other(Other::Tables),
                     PATH_ERRORS => other(Other::PathErrors),
+                    HOLDER => other(Other::Holder),
                     PORT => {}
                     token => {
                         shadows += 1;

@@ -6,6 +6,7 @@
 //! sees that. What it tells by itself is taken when a look finds that frames come by the kernel.
 
 use std::collections::VecDeque;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::{Acquire, Release};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,6 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use nearwire_agent::client::{Client, ClientError, OpenedShare};
 use nearwire_agent::message::{Answer, Cause};
 use nearwire_frames::PortError;
+use nearwire_sys::descriptor::Descriptor;
 
 /// What the agent told and nobody took: events of flows that this process had closed. The oldest goes.
 const NEWS_MOST: usize = 1024;
@@ -68,11 +70,15 @@ impl Link {
         }
         let client = match Client::connect(&program_name()) {
             Ok(client) => client,
-            Err(ClientError::NoAgent) if matches!(*known, Known::Nobody) => return Err(NotDone::NoAgent),
-            Err(ClientError::NoAgent | ClientError::Connection(_)) => return Err(NotDone::Gone),
-            Err(error) => return Err(refusal(error)),
+            Err(error) => {
+                return Err(match (error, &*known) {
+                    (ClientError::NoAgent, Known::Nobody) => NotDone::NoAgent,
+                    (ClientError::NoAgent | ClientError::Connection(_), Known::Connected(_)) => NotDone::Gone,
+                    (error, _) => refusal(error),
+                });
+            }
         };
-        let connected = Arc::new(Connected::new(client));
+        let connected = Arc::new(Connected::new(client).ok_or(NotDone::Gone)?);
         *known = Known::Connected(Arc::clone(&connected));
         Ok(connected)
     }
@@ -109,15 +115,18 @@ fn program_name() -> String {
 pub(super) struct Connected {
     /// `None`: in the child of a fork.
     client: Mutex<Option<Client>>,
+    /// Its descriptor, open as long as it.
+    descriptor: Descriptor,
     is_gone: AtomicBool,
     /// Shares and flows that are not served any more.
     news: Mutex<VecDeque<Answer>>,
 }
 
 impl Connected {
-    fn new(client: Client) -> Connected {
+    fn new(client: Client) -> Option<Connected> {
+        let descriptor = Descriptor::new(client.as_fd().as_raw_fd())?;
         let (client, news) = (Mutex::new(Some(client)), Mutex::new(VecDeque::new()));
-        Connected { client, is_gone: AtomicBool::new(false), news }
+        Some(Connected { client, descriptor, is_gone: AtomicBool::new(false), news })
     }
 
     pub(super) fn is_gone(&self) -> bool {
@@ -153,5 +162,11 @@ impl Connected {
             news.pop_front();
         }
         Ok(taken)
+    }
+}
+
+impl AsFd for Connected {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.descriptor.as_fd()
     }
 }

@@ -4,7 +4,7 @@
 //! agent, socket by socket, as having the socket is the right to them. A share has no times of frames and one TX queue.
 
 use std::collections::HashMap;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
 use nearwire_agent::client::Client;
@@ -338,6 +338,10 @@ impl EnginePort for HostPort {
             Some(share) => share.follow(),
             None => self.port.check(),
         }
+    }
+
+    fn holder(&self) -> Option<BorrowedFd<'_>> {
+        self.share.as_ref().map(|share| share.filters.connected.as_fd())
     }
 
     fn detach(&mut self) {

@@ -1,0 +1,90 @@
+//! Changes of flows that are open: paused and resumed, given to another share, left to the kernel.
+
+use std::collections::HashSet;
+use std::os::fd::{AsFd, OwnedFd};
+
+use super::{Flow, Judge, Outcome, ProgramId, Service};
+use crate::message::{Addresses, Answer, Cause, FlowOwner};
+use crate::ports::Ports;
+use crate::shadow::Shadow;
+
+impl<P: Ports, J: Judge> Service<P, J> {
+    /// One of each address that a share has flows of.
+    fn addresses_of_share(&self, share: u32) -> Vec<(Addresses, FlowOwner)> {
+        let flows = self.flows.of_share(share);
+        let mut found: Vec<_> = Vec::with_capacity(flows.len());
+        let mut known = HashSet::new();
+        for flow in flows.iter().filter_map(|flow| self.flows.get(*flow)) {
+            if known.insert((flow.addresses, flow.owner == FlowOwner::Share {})) {
+                found.push((flow.addresses, flow.owner));
+            }
+        }
+        found
+    }
+
+    pub(super) fn pause(&mut self, share: u32) {
+        let Some(found) = self.shares.get_mut(&share) else { return };
+        if std::mem::replace(&mut found.is_paused, true) {
+            return;
+        }
+        for (addresses, owner) in self.addresses_of_share(share) {
+            self.ports.close_flow(share, &addresses, owner);
+        }
+    }
+
+    pub(super) fn resume(&mut self, id: ProgramId, share: u32) -> Outcome {
+        if let Err(cause) = self.own_share(id, share) {
+            return Answer::Refused { cause }.into();
+        }
+        let mut events = Vec::new();
+        let was_paused =
+            self.shares.get_mut(&share).is_some_and(|share| std::mem::replace(&mut share.is_paused, false));
+        let flows = if was_paused { self.addresses_of_share(share) } else { Vec::new() };
+        for (addresses, owner) in flows {
+            let Err(cause) = self.ports.open_flow(share, &addresses, owner) else { continue };
+            for flow in self.flows.of_share(share) {
+                if self.flows.get(flow).is_some_and(|found| (found.addresses, found.owner) == (addresses, owner)) {
+                    self.flows.take_out(flow);
+                    events.push((id, Answer::FlowRevoked { flow, cause: cause.clone() }));
+                }
+            }
+        }
+        Outcome { answer: Answer::Done {}, descriptors: Vec::new(), events }
+    }
+
+    /// Who has a socket may leave it to the kernel, whichever program has its flows.
+    pub(super) fn release(&mut self, id: ProgramId, socket: Option<OwnedFd>) -> Result<Outcome, Cause> {
+        let pid = self.program(id)?.caller.pid;
+        let socket = socket.ok_or(Cause::WrongDescriptors { found: 0, wanted: 1 })?;
+        let shadow = Shadow::read(socket.as_fd(), self.namespace)?;
+        drop(socket);
+        let ended =
+            self.flows.of_socket(shadow.cookie).into_iter().filter_map(|flow| Some((flow, self.end(flow)?.program)));
+        let cause = Cause::SocketShared { pid };
+        let events =
+            ended.map(|(flow, program)| (program, Answer::FlowRevoked { flow, cause: cause.clone() })).collect();
+        Ok(Outcome { answer: Answer::Done {}, descriptors: Vec::new(), events })
+    }
+
+    pub(super) fn move_flow(&mut self, id: ProgramId, flow: u32, share: u32) -> Result<Outcome, Cause> {
+        let ifindex = self.own_share(id, share)?.ifindex;
+        let from = self.flows.get(flow).filter(|found| found.program == id).ok_or(Cause::NoSuchFlow { flow })?.clone();
+        if from.ifindex != ifindex {
+            return Err(Cause::OtherInterface { ifindex: from.ifindex });
+        }
+        if from.share == share {
+            return Ok(Answer::Done {}.into());
+        }
+        let to = Flow { share, ..from.clone() };
+        self.flows.take_out(flow);
+        let is_plain = [from.share, share].iter().all(|of| self.shares.get(of).is_some_and(|share| !share.is_paused));
+        let moved = if is_plain && !self.flows.has_same(&from) && !self.flows.has_same(&to) {
+            self.ports.move_flow(from.share, share, &from.addresses, from.owner)
+        } else {
+            self.open_at_port(&to).inspect(|()| self.close_at_port(&from))
+        };
+        let kept = if moved.is_ok() { to } else { from };
+        self.flows.put_in(flow, kept);
+        moved.map(|()| Answer::Done {}.into())
+    }
+}
