@@ -172,6 +172,14 @@ impl Client {
         self.ask_to_end(&Request::Resume { share })
     }
 
+    /// Has frames of a share's port carry times of arrival.
+    ///
+    /// # Errors
+    /// As all requests.
+    pub fn want_times(&mut self, share: u32) -> Result<(), ClientError> {
+        self.ask_to_end(&Request::WantTimes { share })
+    }
+
     /// Ends all flows of a socket, whichever program has them.
     ///
     /// # Errors

@@ -68,6 +68,12 @@ pub trait Ports {
     /// Takes a flow from a share.
     fn close_flow(&mut self, share: u32, flow: &Addresses, owner: FlowOwner);
 
+    /// Has frames of a share's port carry their times of arrival.
+    ///
+    /// # Errors
+    /// Why they cannot.
+    fn want_times(&mut self, share: u32) -> Result<(), Cause>;
+
     /// What is readable when [`Ports::take_lost`] has news.
     fn news(&self) -> Option<BorrowedFd<'_>>;
 

@@ -136,6 +136,10 @@ impl<P: Ports, J: Judge> Service<P, J> {
             Request::MoveFlow { flow, share } => self.move_flow(id, flow, share),
             Request::Pause { share } => self.with_own_share(id, share, Self::pause),
             Request::Resume { share } => return self.resume(id, share),
+            Request::WantTimes { share } => self.own_share(id, share).map(drop).and_then(|()| {
+                self.ports.want_times(share)?;
+                Ok(Answer::Done {}.into())
+            }),
             Request::Release {} => self.release(id, socket),
             // The server has seen to it.
             Request::Attend {} => Ok(Answer::Done {}.into()),

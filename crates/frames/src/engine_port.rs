@@ -33,11 +33,6 @@ pub trait EnginePort: Port + Sized + 'static {
     /// Has frames that come from now on carry times, as well as they can be had.
     fn want_times(&mut self, wanted: TimesWanted);
 
-    /// Whether frames can have times of arrival at all, where the kernel can take them.
-    fn has_times(&self) -> bool {
-        true
-    }
-
     /// The best time that frames can have.
     fn time_source(&self) -> TimeSource;
 

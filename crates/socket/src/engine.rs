@@ -214,12 +214,6 @@ impl<H: Host> Engine<H> {
         self.interfaces.lack_device_times(&self.host, local, self.wanted_interface(remote, device))
     }
 
-    /// Whether a port that a socket's frames come by has no times of arrival: the kernel has them.
-    #[must_use]
-    pub fn lacks_times(&self, local: IpAddr, remote: Option<IpAddr>, device: Option<u32>) -> bool {
-        self.interfaces.lack_times(local, self.wanted_interface(remote, device))
-    }
-
     /// Makes sure that the interfaces that traffic of a socket may cross have ports.
     ///
     /// # Errors

@@ -122,8 +122,6 @@ worded! {
                            (`ethtool -K INTERFACE rxvlan off` leaves them in)",
         /// Rights, limits, another user's programs, an old kernel.
         AgentRefused => "the agent, which has the interface, does not serve the program there",
-        /// SO_TIMESTAMP, SO_TIMESTAMPNS, SO_TIMESTAMPING.
-        NoTimes => "it asks for times of arrival, which the agent's ports do not have (nearwire run --no-agent opens one that has)",
         /// Killed, or it hangs.
         AgentGone => "the agent that had the interface has ended; the next nearwire run starts another",
     }

@@ -109,9 +109,6 @@ impl<H: Host> Sockets<H> {
         }
         let options = complete(kept.options, engine);
         if let Some(wanted) = kept.ancillary.wants_times() {
-            if engine.lacks_times(local.ip().to_canonical(), remote_ip, kept.options.device) {
-                return Err(Reason::NoTimes.into());
-            }
             engine.want_times(wanted);
         }
         if kept.ancillary.tells_device_time()

@@ -566,9 +566,6 @@ impl<H: Host> Sockets<H> {
         }
         let Some((socket, engine)) = self.with_engine(id) else { return };
         if let Some(wanted) = kept.ancillary.wants_times() {
-            if reach(socket).is_some_and(|(local, remote, device)| engine.lacks_times(local, remote, device)) {
-                return self.hand_over(id, Reason::NoTimes);
-            }
             engine.want_times(wanted);
         }
         let Some(endpoint) = socket.endpoint() else { return };

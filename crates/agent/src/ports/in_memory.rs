@@ -109,6 +109,11 @@ impl Ports for InMemoryPorts {
         state.flows.remove(place.unwrap_or_else(|| panic!("{flow:?} is open at share {share}")));
     }
 
+    fn want_times(&mut self, share: u32) -> Result<(), Cause> {
+        let state = self.state();
+        state.shares.get(&share).map(drop).ok_or(Cause::NoSuchShare { share })
+    }
+
     fn news(&self) -> Option<BorrowedFd<'_>> {
         Some(self.news.as_fd())
     }

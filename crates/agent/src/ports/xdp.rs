@@ -13,7 +13,7 @@ use nearwire_frames::PortError;
 use nearwire_frames::engine_port::locks_generic_rings;
 use nearwire_frames::interface::InterfaceFacts;
 use nearwire_frames::ports::xdp::{
-    Overflow, Side, Steer, XdpConfig, XdpMode, XdpPort, candidates, fill_frames as ring_frames,
+    Overflow, Side, Steer, TimesWanted, XdpConfig, XdpMode, XdpPort, candidates, fill_frames as ring_frames,
 };
 use nearwire_frames::steering::{Filter, FlowFilter, Owner, SteeringTable, Transport};
 use nearwire_sys::netlink::add_membership;
@@ -25,9 +25,9 @@ use super::{Opened, Ports, Wanted};
 use crate::message::{Addresses, Cause, FlowOwner, Text};
 
 /// Shares of a port, the agent's among them: 64 programs, and some that have several engines. Each has send buffers in packet memory,
-/// 20 MiB for all of them.
+/// 10 MiB for all of them.
 const SHARES: u32 = 80;
-const TX_FRAMES: u32 = 128;
+const TX_FRAMES: u32 = 64;
 /// Receive buffers of all queues where the program does not say how much memory it wants.
 const MEMORY_BYTES: u64 = 16 << 20;
 const FILL_FRAMES_LEAST: u32 = 256;
@@ -51,8 +51,6 @@ pub struct XdpPorts {
 struct Held {
     port: XdpPort,
     ifindex: u32,
-    /// Shares that could not be taken back yet, as another program that died had a lock.
-    late: Vec<u32>,
 }
 
 fn refused(error: &PortError) -> Cause {
@@ -77,14 +75,8 @@ impl XdpPorts {
         found.ok_or(Cause::NoSuchShare { share })
     }
 
-    /// Takes back what is over, and closes a port that nobody has a share of.
+    /// Closes a port that nobody has a share of.
     fn settle(&mut self, interface: &str) {
-        let Some(held) = self.ports.get_mut(interface) else { return };
-        // One may have to wait for another that comes behind it in the list.
-        for _ in 0..held.late.len() {
-            let port = &mut held.port;
-            held.late.retain(|number| port.recover(*number).is_err() && port.steering_of(*number).is_some());
-        }
         if !self.shares.values().any(|(name, _)| name == interface) {
             self.ports.remove(interface);
         }
@@ -97,7 +89,7 @@ impl Held {
         let mut first = None;
         for config in ways(&facts) {
             match XdpPort::open(&sized(config, &facts, wanted.memory_bytes)) {
-                Ok(port) => return Ok(Held { port, ifindex: facts.ifindex, late: Vec::new() }),
+                Ok(port) => return Ok(Held { port, ifindex: facts.ifindex }),
                 Err(error) => first = first.or(Some(refused(&error))),
             }
         }
@@ -145,6 +137,8 @@ fn sized(config: XdpConfig, facts: &InterfaceFacts, memory_bytes: u64) -> XdpCon
         share_ring_slots: (fill_frames / RINGS_FILL).max(16),
         tx_frames: TX_FRAMES,
         prepared_frames: 0,
+        // To collapse small pages takes the kernel 6 to 30 ms a queue, which the first program's first call waits for.
+        huge_pages: false,
         ..config
     }
 }
@@ -197,7 +191,8 @@ impl Ports for XdpPorts {
     fn close_share(&mut self, share: u32) {
         let Some((interface, number)) = self.shares.remove(&share) else { return };
         if let Some(held) = self.ports.get_mut(&interface) {
-            held.late.push(number);
+            // What the kernel refuses to take out of the maps is taken out before the number is another's.
+            let _ = held.port.recover(number);
         }
         self.settle(&interface);
     }
@@ -238,6 +233,13 @@ impl Ports for XdpPorts {
         let Ok(table) = self.table_of(share) else { return };
         // What the kernel refuses to take out goes with the share.
         filters(flow).into_iter().for_each(|filter| drop(table.remove(filter)));
+    }
+
+    fn want_times(&mut self, share: u32) -> Result<(), Cause> {
+        let (name, _) = self.shares.get(&share).ok_or(Cause::NoSuchShare { share })?;
+        let held = self.ports.get_mut(name).ok_or(Cause::NoSuchShare { share })?;
+        held.port.want_times(TimesWanted::Kernel);
+        held.port.no_kernel_times().map_or(Ok(()), |error| Err(refused(error)))
     }
 
     fn news(&self) -> Option<BorrowedFd<'_>> {

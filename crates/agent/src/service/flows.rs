@@ -147,7 +147,11 @@ impl Flows {
             let stale = of_port.filter(is_other).filter(|(_, flow)| overlap(&flow.addresses, &wanted.addresses));
             return Verdict::Open { stale: stale.map(|(flow, _)| (flow, Why::AddressShared)).collect() };
         }
-        let group = |flow: &Flow| flow.shadow.reuse_port && wanted.shadow.reuse_port && flow.uid == wanted.uid;
+        // Among its own sockets the program decides as the kernel does.
+        let group = |flow: &Flow| {
+            flow.program == wanted.program
+                || flow.shadow.reuse_port && wanted.shadow.reuse_port && flow.uid == wanted.uid
+        };
         let of_address = self.numbers(self.by_address.get(&(wanted.ifindex, wanted.addresses)));
         let others: Vec<_> = of_address.filter(is_other).filter(|(_, flow)| !group(flow)).collect();
         let Some((_, first)) = others.first() else { return Verdict::Open { stale: Vec::new() } };

@@ -166,7 +166,7 @@ fn sockets_of_a_group_each_have_the_flow_unless_their_users_differ() {
 }
 
 #[test]
-fn sockets_that_reuse_an_address_go_to_the_kernel() {
+fn sockets_of_two_programs_that_reuse_an_address_go_to_the_kernel() {
     let mut bed = Bed::new();
     let (first, second) = (bed.program(1, 0), bed.program(2, 0));
     let one = reusing(0, true);
@@ -260,11 +260,11 @@ fn flow_of_one_address_moves_pauses_and_is_released_by_whoever_has_the_socket() 
     bed.hello(2, 0).unwrap();
     let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
     let copy = || Some(socket.as_fd().try_clone_to_owned().unwrap());
-    let address = Some("127.0.0.1".parse().unwrap());
-    let request = Request::OpenFlow { share: first, owner: FlowOwner::Share {}, address };
+    let address = "127.0.0.1".parse().unwrap();
+    let request = Request::OpenFlow { share: first, owner: FlowOwner::Share {}, address: Some(address) };
     let opened = bed.service.handle(1, request, copy()).answer;
     let Answer::FlowOpened { flow, addresses } = opened else { panic!("{opened:?}") };
-    assert_eq!(addresses.local.ip(), address.unwrap());
+    assert_eq!(addresses.local.ip(), address);
     let done = Answer::Done {};
     for (request, owners) in [
         (Request::MoveFlow { flow, share: second }, vec![second]),
@@ -289,14 +289,16 @@ fn flow_of_one_address_moves_pauses_and_is_released_by_whoever_has_the_socket() 
 
 #[test]
 fn sockets_of_one_program_at_one_address_have_one_flow_at_the_port_until_the_last_is_closed() {
-    let mut bed = Bed::new();
-    let share = bed.program(1, 0);
-    let one = reusing(0, false);
-    let other = reusing(one.local_addr().unwrap().port(), false);
-    let flows = [bed.flow(1, share, &one).0.unwrap(), bed.flow(1, share, &other).0.unwrap()];
-    assert_eq!(bed.owners(), [share], "one at the port");
-    assert_eq!(bed.ask(1, Request::CloseFlow { flow: flows[0] }), Answer::Done {});
-    assert_eq!(bed.owners(), [share]);
-    assert_eq!(bed.ask(1, Request::CloseFlow { flow: flows[1] }), Answer::Done {});
-    assert!(bed.owners().is_empty());
+    for by_address in [false, true] {
+        let mut bed = Bed::new();
+        let share = bed.program(1, 0);
+        let one = reusing(0, by_address);
+        let other = reusing(one.local_addr().unwrap().port(), by_address);
+        let flows = [bed.flow(1, share, &one).0.unwrap(), bed.flow(1, share, &other).0.unwrap()];
+        assert_eq!(bed.owners(), [share], "one at the port");
+        assert_eq!(bed.ask(1, Request::CloseFlow { flow: flows[0] }), Answer::Done {});
+        assert_eq!(bed.owners(), [share]);
+        assert_eq!(bed.ask(1, Request::CloseFlow { flow: flows[1] }), Answer::Done {});
+        assert!(bed.owners().is_empty());
+    }
 }

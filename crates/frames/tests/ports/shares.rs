@@ -401,7 +401,7 @@ fn first_port_detached_or_dropped_its_shares_say_so_and_harm_nobody() {
 }
 
 #[test]
-fn times_wanted_while_shared_are_the_first_ports_alone() {
+fn times_wanted_while_shared_are_of_the_first_port_and_of_shares_that_ask() {
     let Some(cable) = cable_of_queues_or_skip(QUEUES) else { return };
     for mode in MODES {
         let (mut near, mut other, mut far) = open_two(&cable, mode);
@@ -419,6 +419,11 @@ fn times_wanted_while_shared_are_the_first_ports_alone() {
             send(&mut far, number % 4, 7001, 2);
             assert!(next_times(&mut near).kernel_ns.is_some(), "{mode}");
             assert_eq!(next_times(&mut other), FrameTimes::default(), "{mode}");
+        }
+        assert_eq!(other.want_times(TimesWanted::Kernel), TimeSource::Kernel);
+        for number in 0..600 {
+            send(&mut far, number % 4, 7001, 2);
+            assert!(next_times(&mut other).kernel_ns.is_some(), "{mode}");
         }
         near.unshare(other).unwrap();
         send(&mut far, 0, 7000, 1);

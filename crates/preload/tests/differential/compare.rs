@@ -48,7 +48,8 @@ impl Comparison {
         match std::env::var("NEARWIRE_SCRIPTS").as_deref() {
             Err(_) => Self::Library,
             Ok("kernel") => Self::Kernel,
-            Ok(other) => panic!("NEARWIRE_SCRIPTS is '{other}'; it may be 'kernel'"),
+            Ok("agent") => Self::ByAgent,
+            Ok(other) => panic!("NEARWIRE_SCRIPTS is '{other}'; it may be 'kernel' or 'agent'"),
         }
     }
 

@@ -4,6 +4,7 @@
 //! | variable | meaning |
 //! |---|---|
 //! | `NEARWIRE_SCRIPTS=kernel` | compare the kernel with the kernel: what differs then is a mistake of a script |
+//! | `NEARWIRE_SCRIPTS=agent` | compare the library by shares of an agent's ports with the kernel |
 //! | `NEARWIRE_SCRIPT_FILTER=TEXT` | only scripts whose name, as in `poll.timeout`, contains the text, or one of several with commas between |
 //! | `NEARWIRE_SCRIPT_SPIN=TIME` | how long the spinning run spins: `forever`, `auto`, `100us`; 50us without this |
 //! | `NEARWIRE_SCRIPT_ROUNDS=COUNT` | all scripts so often, to find what differs now and then |

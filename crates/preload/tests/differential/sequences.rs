@@ -42,7 +42,8 @@ impl<'a> Place<'a> {
             true => Bed::with_vlan(self.programs, self.number),
             false => Bed::lay(self.programs, self.number),
         };
-        self.bed.get_or_insert_with(lay)
+        let by_agent = Comparison::chosen() == Comparison::ByAgent;
+        self.bed.get_or_insert_with(|| if by_agent { lay().with_agent() } else { lay() })
     }
 }
 

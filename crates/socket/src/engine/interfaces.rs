@@ -339,13 +339,6 @@ impl<P: EnginePort> Interfaces<P> {
             .any(|attached| attached.port.time_source() != TimeSource::Hardware && host.stamps_received(&attached.name))
     }
 
-    /// A port that frames of a socket come by has no times of arrival.
-    pub(super) fn lack_times(&self, local: IpAddr, wanted: Option<u32>) -> bool {
-        let Ok(place) = self.place_of(local, wanted) else { return false };
-        let is_place = |ifindex| self.links.iter().any(|link| link.ifindex == ifindex && place.includes(link));
-        self.attached.iter().any(|attached| !attached.port.has_times() && is_place(attached.ifindex))
-    }
-
     fn place_of(&self, local: IpAddr, wanted: Option<u32>) -> Result<Place, Reason> {
         if let Some(ifindex) = wanted.or_else(|| self.interface_with(local)) {
             return Ok(Place::One(self.below(ifindex)));

@@ -1,7 +1,7 @@
 //! The port that an engine has on this machine: one that it opened, or a share that the agent gave.
 //!
 //! They are the same but for who sets the filters. Those of an own port stand in its steering table; flows of a share are opened by the
-//! agent, socket by socket, as having the socket is the right to them. A share has no times of frames and one TX queue.
+//! agent, socket by socket, as having the socket is the right to them. A share has one TX queue and no times of the device.
 
 use std::collections::HashMap;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -234,11 +234,11 @@ impl EnginePort for HostPort {
     }
 
     fn want_times(&mut self, wanted: TimesWanted) {
+        if let Some(share) = &self.share {
+            // Refused, frames come without, and are of the time at which they are read.
+            let _ = share.ask(|client| client.want_times(share.filters.number));
+        }
         EnginePort::want_times(&mut self.port, wanted);
-    }
-
-    fn has_times(&self) -> bool {
-        self.share.is_none()
     }
 
     fn time_source(&self) -> TimeSource {

@@ -198,6 +198,14 @@ impl Receiver {
         }
     }
 
+    /// From now on records with the mark of the queue's program are looked for. `false`: it writes none.
+    pub(super) fn read_records(&mut self) -> bool {
+        if let Fill::Shared(fill) = &self.fill {
+            self.mark = fill.mark().or(self.mark);
+        }
+        self.mark.is_some()
+    }
+
     /// The same receiver with a fill ring that others can share: up to so many.
     pub(super) fn sharing(mut self, shares: u32) -> Receiver {
         let Fill::Own(fill) = self.fill else { return self };

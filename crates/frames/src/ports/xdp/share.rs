@@ -56,7 +56,7 @@ impl XdpPort {
     /// Makes a port that receives from the same queues what its own filters match, none at first, and sends on one of them by a TX ring of
     /// its own. It can be used in another thread, and is like any port, but that
     ///
-    /// * its frames have no times, and [`XdpPort::want_times`] does nothing;
+    /// * its frames have the host's times only, and once the port that it is of was asked for them ([`XdpPort::want_times`]);
     /// * it has no resident frames, and polls busily where the port was opened so ([`super::XdpConfig::busy_poll_us`]);
     /// * it is better given back by [`XdpPort::unshare`] than dropped. Dropped, frames that it has not read are lost, its buffers come back when
     ///   this port next finds no frame, and the kernel has what its filters match. The child of a fork must not drop it: its map is its

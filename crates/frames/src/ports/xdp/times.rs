@@ -17,6 +17,7 @@ use nearwire_sys::bpf::{LoadError, Map, Program};
 use nearwire_sys::netdev::{XdpReceiveMetadata, xdp_receive_metadata};
 use nearwire_sys::tsc::rough_ticks;
 
+use super::receive::Receiver;
 use super::{Steer, XdpMode, XdpPort};
 use crate::PortError;
 use crate::interface::InterfaceFacts;
@@ -172,9 +173,13 @@ impl XdpPort {
     /// than there is changes nothing.
     ///
     /// Costs each frame 20 to 50 ns on its way (`examples/pingpong.rs`, veth). The device's times are looked for in the network
-    /// namespace of the calling thread. Frames of shares ([`XdpPort::share`]) have none, and asking one changes nothing.
+    /// namespace of the calling thread. Frames of a share ([`XdpPort::share`]) have the host's times from then on if the port that it is of was
+    /// asked for times before; else none.
     pub fn want_times(&mut self, wanted: TimesWanted) -> TimeSource {
         if self.share_number() != 0 {
+            if self.receivers.iter_mut().all(Receiver::read_records) {
+                self.times.in_force = Some(TimesWanted::Kernel);
+            }
             return self.times.source();
         }
         if wanted == TimesWanted::Device && self.times.in_force < Some(TimesWanted::Device) {
@@ -245,7 +250,7 @@ impl XdpPort {
     /// Changes the program for one that stamps.
     pub(super) fn stamp(&mut self, device: DeviceClock) -> Result<(), PortError> {
         let interface = self.config.interface.clone();
-        let mark = self.receivers.first().and_then(super::Receiver::mark).or(self.times.ready);
+        let mark = self.receivers.first().and_then(Receiver::mark).or(self.times.ready);
         let mark = mark.map_or_else(new_mark, Ok).map_err(|source| self.stamps_failed(source))?;
         let gone = || self.stamps_failed(io::Error::from_raw_os_error(libc::ENOLINK));
         let sockets = self.sockets.as_ref().ok_or_else(gone)?;
