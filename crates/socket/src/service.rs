@@ -27,7 +27,7 @@ use reach::{complete, flows_of, is_local, reach};
 const ENGINE_AGAIN_AFTER: Duration = Duration::from_secs(1);
 
 /// That of the calling thread, in which sockets are opened now.
-pub(crate) fn present_namespace() -> Option<u64> {
+fn present_namespace() -> Option<u64> {
     let socket = rustix::net::socket(AddressFamily::INET, SocketType::DGRAM, None).ok()?;
     netns_cookie(socket).ok()
 }
@@ -40,7 +40,7 @@ impl<H: Host> Sockets<H> {
             return;
         }
         if self.is_branch() && !self.can_settle_here(id, remote) {
-            self.wish_for_first(id);
+            self.wish_for_first();
             return;
         }
         match self.accelerate(id, remote) {
@@ -51,7 +51,7 @@ impl<H: Host> Sockets<H> {
                     socket.may_have_data();
                     socket.shadow_has_error = false;
                 }
-                self.call_those_beside(id);
+                self.ask_those_away(id);
                 let state = self.readiness_of(id);
                 self.sets.accelerated(id, state);
                 self.page.count(Counter::SocketsAccelerated, 1);

@@ -389,7 +389,9 @@ impl<H: Host> Sockets<H> {
     /// one that came before.
     pub fn last_stamp_ns(&mut self, number: i32, now_ns: u64) -> Option<u64> {
         let id = self.find(number)?;
-        self.wish_for_first(id);
+        if self.is_branch() {
+            self.wish_for_first();
+        }
         let (socket, engine) = self.with_engine(id)?;
         socket.asks_stamps = true;
         engine.want_times(TimesWanted::Kernel);
@@ -564,7 +566,7 @@ impl<H: Host> Sockets<H> {
             self.follow(looked);
         }
         if self.engine().is_some_and(Engine::take_capture_wanted) {
-            self.wish_for_only_first();
+            self.wish_for_first();
         }
         // The last frames of a port, or those from before the news.
         self.raise_readable();

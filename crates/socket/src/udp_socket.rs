@@ -8,6 +8,7 @@ use nearwire_frames::steering::FlowFilter;
 use nearwire_stack::{EndpointId, Family, SourceFilter};
 use nearwire_sys::descriptor::Descriptor;
 
+use crate::engines::Usage;
 use crate::handover::{Inherited, inode_of};
 use crate::reason::Why;
 use crate::shadow::{Ancillary, Kept};
@@ -112,8 +113,8 @@ pub(crate) struct UdpSocket {
     pub(crate) shadow_news: u32,
     /// Of the shadow: no two sockets have the same. 0: the kernel did not tell.
     pub(crate) own_inode: u64,
-    /// A thread has received from it or waited for it, or it has moved: it stays in its engine.
-    pub(crate) is_settled: bool,
+    /// Who uses it, where several threads use the engine.
+    pub(crate) usage: Usage,
     /// SIOCGSTAMP asked when a datagram arrived.
     pub(crate) asks_stamps: bool,
     /// Datagrams that the shadow dropped for want of room, as far as it told.
@@ -170,7 +171,7 @@ impl UdpSocket {
             never_waits: false,
             stamp_ns: None,
             own_inode: inode_of(shadow).unwrap_or(0),
-            is_settled: false,
+            usage: Usage::default(),
             asks_stamps: false,
         }
     }

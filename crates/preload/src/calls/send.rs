@@ -16,7 +16,7 @@ use crate::calls::table;
 use crate::signals::deferral;
 use crate::state::{self, Subject, handed};
 use crate::turn::{REFUSED, fail};
-use crate::{cancellation, engines, marks};
+use crate::{cancellation, marks};
 
 const KNOWN_FLAGS: c_int = table::together(table::SEND_FLAGS);
 
@@ -144,7 +144,6 @@ fn send_payload(fd: c_int, message: &Message<'_>, asked: &SendControl, more: boo
         let message = with_control(*message, asked);
         state::send_with(Subject::Number(fd), |sockets| sockets.send(fd, &message, more))
     };
-    engines::sent(fd);
     match sent? {
         Send::Done => Some(message.payload.len() as ssize_t),
         Send::Failed(error) => Some(fail(error)),
