@@ -30,8 +30,8 @@ use crate::id::SocketId;
 
 /// Engines that a process can have.
 pub const ENGINES_MOST: usize = 8;
-/// How long frames may be on their way to the ring that the filter said before: 20 us at 5 GHz, 100 at 1.
-const SETTLED_TICKS: u64 = 100_000;
+/// How long frames may be on their way to the ring that the filter said before, where others want the CPU: 100 us at 5 GHz, 500 at 1.
+const SETTLED_TICKS: u64 = 500_000;
 /// Uses by one thread that make a socket its own, the first time; twice as many after each move, so that two threads that
 /// take turns do not have it moved for ever.
 const USES: u32 = 64;
