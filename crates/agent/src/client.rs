@@ -145,7 +145,7 @@ impl Client {
     /// # Errors
     /// As all requests.
     pub fn close_flow(&mut self, flow: u32) -> Result<(), ClientError> {
-        self.ask_to_end(&Request::CloseFlow { flow })
+        self.ask_to_end(&Request::CloseFlow { flow }, None)
     }
 
     /// Gives a flow to another share of this program on the same interface.
@@ -153,7 +153,7 @@ impl Client {
     /// # Errors
     /// As all requests.
     pub fn move_flow(&mut self, flow: u32, share: u32) -> Result<(), ClientError> {
-        self.ask_to_end(&Request::MoveFlow { flow, share })
+        self.ask_to_end(&Request::MoveFlow { flow, share }, None)
     }
 
     /// Has the kernel get the frames of a share until [`Client::resume`].
@@ -161,7 +161,7 @@ impl Client {
     /// # Errors
     /// As all requests.
     pub fn pause(&mut self, share: u32) -> Result<(), ClientError> {
-        self.ask_to_end(&Request::Pause { share })
+        self.ask_to_end(&Request::Pause { share }, None)
     }
 
     /// Ends [`Client::pause`].
@@ -169,7 +169,7 @@ impl Client {
     /// # Errors
     /// As all requests.
     pub fn resume(&mut self, share: u32) -> Result<(), ClientError> {
-        self.ask_to_end(&Request::Resume { share })
+        self.ask_to_end(&Request::Resume { share }, None)
     }
 
     /// Has frames of a share's port carry times of arrival.
@@ -177,7 +177,7 @@ impl Client {
     /// # Errors
     /// As all requests.
     pub fn want_times(&mut self, share: u32) -> Result<(), ClientError> {
-        self.ask_to_end(&Request::WantTimes { share })
+        self.ask_to_end(&Request::WantTimes { share }, None)
     }
 
     /// Ends all flows of a socket, whichever program has them.
@@ -185,10 +185,7 @@ impl Client {
     /// # Errors
     /// As all requests.
     pub fn release(&mut self, socket: impl AsFd) -> Result<(), ClientError> {
-        match self.ask(&Request::Release {}, Some(socket.as_fd()))? {
-            (Answer::Done {}, _) => Ok(()),
-            _ => Err(ClientError::Unfit),
-        }
+        self.ask_to_end(&Request::Release {}, Some(socket.as_fd()))
     }
 
     /// Has the agent stay as long as this process lives, also when it executes another program.
@@ -196,7 +193,7 @@ impl Client {
     /// # Errors
     /// As all requests.
     pub fn attend(&mut self) -> Result<(), ClientError> {
-        self.ask_to_end(&Request::Attend {})
+        self.ask_to_end(&Request::Attend {}, None)
     }
 
     /// Ends all flows of a share.
@@ -204,7 +201,7 @@ impl Client {
     /// # Errors
     /// As all requests.
     pub fn forget(&mut self, share: u32) -> Result<(), ClientError> {
-        self.ask_to_end(&Request::Forget { share })
+        self.ask_to_end(&Request::Forget { share }, None)
     }
 
     /// Gives a share back.
@@ -212,7 +209,7 @@ impl Client {
     /// # Errors
     /// As all requests.
     pub fn close_share(&mut self, share: u32) -> Result<(), ClientError> {
-        self.ask_to_end(&Request::CloseShare { share })
+        self.ask_to_end(&Request::CloseShare { share }, None)
     }
 
     /// The programs that this one may see.
@@ -263,8 +260,8 @@ impl Client {
         self.events.push_back(event);
     }
 
-    fn ask_to_end(&mut self, request: &Request) -> Result<(), ClientError> {
-        match self.ask(request, None)? {
+    fn ask_to_end(&mut self, request: &Request, socket: Option<BorrowedFd<'_>>) -> Result<(), ClientError> {
+        match self.ask(request, socket)? {
             (Answer::Done {}, _) => Ok(()),
             _ => Err(ClientError::Unfit),
         }

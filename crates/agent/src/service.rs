@@ -135,11 +135,8 @@ impl<P: Ports, J: Judge> Service<P, J> {
             Request::CloseFlow { flow } => self.close_flow(id, flow),
             Request::MoveFlow { flow, share } => self.move_flow(id, flow, share),
             Request::Pause { share } => self.with_own_share(id, share, Self::pause),
-            Request::Resume { share } => return self.resume(id, share),
-            Request::WantTimes { share } => self.own_share(id, share).map(drop).and_then(|()| {
-                self.ports.want_times(share)?;
-                Ok(Answer::Done {}.into())
-            }),
+            Request::Resume { share } => self.resume(id, share),
+            Request::WantTimes { share } => self.want_times(id, share),
             Request::Release {} => self.release(id, socket),
             // The server has seen to it.
             Request::Attend {} => Ok(Answer::Done {}.into()),
@@ -263,10 +260,15 @@ impl<P: Ports, J: Judge> Service<P, J> {
         Some(ended)
     }
 
-    /// Several sockets of a program may be bound to one address (SO_REUSEPORT): its share has the flow while one of them is open.
-    fn open_at_port(&mut self, flow: &Flow) -> Result<(), Cause> {
+    /// Whether the port is to know of a flow that comes or goes. Several sockets of a program may be bound to one address (SO_REUSEPORT):
+    /// its share has the flow while one of them is open.
+    fn concerns_port(&self, flow: &Flow) -> bool {
         let is_paused = self.shares.get(&flow.share).is_some_and(|share| share.is_paused);
-        if is_paused || self.flows.has_same(flow) {
+        !is_paused && !self.flows.has_same(flow)
+    }
+
+    fn open_at_port(&mut self, flow: &Flow) -> Result<(), Cause> {
+        if !self.concerns_port(flow) {
             return Ok(());
         }
         self.ports.open_flow(flow.share, &flow.addresses, flow.owner)
@@ -274,8 +276,7 @@ impl<P: Ports, J: Judge> Service<P, J> {
 
     /// Of a flow that was taken out.
     fn close_at_port(&mut self, flow: &Flow) {
-        let is_paused = self.shares.get(&flow.share).is_some_and(|share| share.is_paused);
-        if !is_paused && !self.flows.has_same(flow) {
+        if self.concerns_port(flow) {
             self.ports.close_flow(flow.share, &flow.addresses, flow.owner);
         }
     }

@@ -2,12 +2,12 @@
 
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
-use std::path::Path;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::Duration;
 
 use nearwire_socket::config::Config;
+use nearwire_socket::program::own_name;
 use nearwire_socket::status::Process;
 use nearwire_socket::wait::SpinFor;
 use nearwire_socket::{Sockets, ThisHost};
@@ -57,7 +57,7 @@ pub fn first_sockets() -> Option<Sockets> {
         // Refused for want of memory, nothing is printed.
         unsafe { libc::atexit(print_stats) };
     }
-    let sockets = Sockets::new(ThisHost::default(), config, &program_name());
+    let sockets = Sockets::new(ThisHost::default(), config, &own_name());
     Some(match mistake {
         Some(mistake) => sockets.with_mistake(mistake),
         None => sockets,
@@ -73,7 +73,7 @@ extern "C" fn print_stats() {
         return;
     }
     let Some(status) = deferral::inside_deep(state::status) else { return };
-    let text = Process::of_self(&program_name(), status).page();
+    let text = Process::of_self(&own_name(), status).page();
     let Some(standard_error) = Descriptor::new(libc::STDERR_FILENO) else { return };
     let mut rest = text.as_bytes();
     while let Ok(written @ 1..) = rustix::io::write(standard_error, rest) {
@@ -94,9 +94,4 @@ fn configuration() -> Option<(Config, Option<String>)> {
     let file = variables.iter().find(|(name, _)| name == Config::FILE_VARIABLE);
     let file = file.map(|(_, file)| (file.as_str(), std::fs::read_to_string(file)));
     Some(Config::of_process(file, &variables))
-}
-
-fn program_name() -> String {
-    let executable = std::fs::read_link("/proc/self/exe").unwrap_or_default();
-    executable.file_name().map(Path::new).map(|name| name.display().to_string()).unwrap_or_default()
 }

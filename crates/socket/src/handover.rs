@@ -55,9 +55,9 @@ pub(crate) struct Children {
 
 impl Children {
     #[inline]
-    pub(crate) fn want_something(&self) -> bool {
+    fn want_something(&self) -> bool {
         let said = |words: &SharedWords| words.first().is_some_and(|word| word.load(Relaxed) != 0);
-        self.paused || !self.claims.is_empty() || self.words.as_ref().is_some_and(said)
+        self.forked && (self.paused || !self.claims.is_empty() || self.words.as_ref().is_some_and(said))
     }
 }
 

@@ -17,7 +17,7 @@ use nearwire_frames::interface::InterfaceFacts;
 use nearwire_frames::{EnginePort, PortError};
 use nearwire_stack::{Path, Update};
 
-use crate::config::{Agent, Mode};
+use crate::config::{Agent, Config, Mode};
 use crate::kernel_tables::{KernelTables, News, PathErrors, TablesError};
 use crate::now::Clocks;
 
@@ -85,6 +85,14 @@ pub struct PortWanted {
     pub engines_most: u32,
     /// Whether it may be a share of the agent's.
     pub agent: Agent,
+}
+
+impl PortWanted {
+    /// As a program's configuration has it.
+    pub(crate) fn of(config: &Config) -> PortWanted {
+        let engines_most = config.engines.unwrap_or(crate::ENGINES_MOST as u32);
+        PortWanted { mode: config.mode, engines_most, agent: config.agent }
+    }
 }
 
 /// What the kernel knows of links, addresses, routes, neighbours and groups, as the stack wants it.

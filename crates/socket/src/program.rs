@@ -30,6 +30,13 @@ const BEGIN_BYTES: usize = 256;
 /// Who runs a text that names no interpreter: execvp(3) does, and so does env(1).
 const SHELL: &str = "/bin/sh";
 
+/// The name of this process's program; empty where it is not known.
+#[must_use]
+pub fn own_name() -> String {
+    let executable = std::fs::read_link("/proc/self/exe").unwrap_or_default();
+    executable.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
+}
+
 /// What the file that runs in the end is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Kind {

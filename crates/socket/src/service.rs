@@ -249,15 +249,15 @@ impl<H: Host> Sockets<H> {
             return;
         }
         let before = std::mem::replace(&mut socket.service, Service::Kernel(why));
-        let Service::Accelerated(Accelerated { endpoint, flows, inode, .. }) = before else { return };
-        let shadow = socket.shadow;
+        let Service::Accelerated(accelerated) = before else { return };
+        let (shadow, endpoint) = (socket.shadow, accelerated.endpoint);
         socket.may_have_data();
         let is_behind_shadow = std::mem::take(&mut socket.shadow_is_older);
         self.page.count(Counter::SocketsGivenBack, 1);
         self.tell(id);
         let now = self.time();
         let Some(engine) = self.engine() else { return };
-        engine.remove_flows(&flows, FlowSocket { descriptor: shadow, inode });
+        engine.remove_flows(&accelerated.flows, accelerated.flow_socket(shadow));
         engine.unwatch_shadow(shadow);
         // Frames for it may be in the ring still.
         engine.take_in_all(now);

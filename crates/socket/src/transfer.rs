@@ -130,9 +130,7 @@ impl<H: Host> Sockets<H> {
         stays: bool,
         mut read: impl FnMut(Delivery<'_>) -> R,
     ) -> Receive<R> {
-        if self.children.forked && self.children.want_something() {
-            self.follow_children();
-        }
+        self.follow_children();
         let now = self.time_of_frames();
         let Some((socket, engine)) = self.with_engine(id) else { return self.receive_undecided(id) };
         let Some(endpoint) = socket.endpoint() else { return self.receive_undecided(id) };
@@ -513,9 +511,7 @@ impl<H: Host> Sockets<H> {
 
     /// Takes in what the ports have, and looks at the watch when that is due.
     pub fn take_in(&mut self) {
-        if self.children.forked && self.children.want_something() {
-            self.follow_children();
-        }
+        self.follow_children();
         self.take_in_frames();
         self.look_if_due();
     }

@@ -32,10 +32,8 @@ impl<P: Ports, J: Judge> Service<P, J> {
         }
     }
 
-    pub(super) fn resume(&mut self, id: ProgramId, share: u32) -> Outcome {
-        if let Err(cause) = self.own_share(id, share) {
-            return Answer::Refused { cause }.into();
-        }
+    pub(super) fn resume(&mut self, id: ProgramId, share: u32) -> Result<Outcome, Cause> {
+        self.own_share(id, share)?;
         let mut events = Vec::new();
         let was_paused =
             self.shares.get_mut(&share).is_some_and(|share| std::mem::replace(&mut share.is_paused, false));
@@ -49,7 +47,13 @@ impl<P: Ports, J: Judge> Service<P, J> {
                 }
             }
         }
-        Outcome { answer: Answer::Done {}, descriptors: Vec::new(), events }
+        Ok(Outcome { answer: Answer::Done {}, descriptors: Vec::new(), events })
+    }
+
+    pub(super) fn want_times(&mut self, id: ProgramId, share: u32) -> Result<Outcome, Cause> {
+        self.own_share(id, share)?;
+        self.ports.want_times(share)?;
+        Ok(Answer::Done {}.into())
     }
 
     /// Who has a socket may leave it to the kernel, whichever program has its flows.
@@ -77,8 +81,7 @@ impl<P: Ports, J: Judge> Service<P, J> {
         }
         let to = Flow { share, ..from.clone() };
         self.flows.take_out(flow);
-        let is_plain = [from.share, share].iter().all(|of| self.shares.get(of).is_some_and(|share| !share.is_paused));
-        let moved = if is_plain && !self.flows.has_same(&from) && !self.flows.has_same(&to) {
+        let moved = if self.concerns_port(&from) && self.concerns_port(&to) {
             self.ports.move_flow(from.share, share, &from.addresses, from.owner)
         } else {
             self.open_at_port(&to).inspect(|()| self.close_at_port(&from))

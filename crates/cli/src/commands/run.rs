@@ -160,14 +160,11 @@ impl<'a> Prepared<'a> {
     fn execute(self) -> Outcome {
         let starts_agent = self.would_start_agent();
         let Self { args, program, variables, configuration, agent, .. } = self;
-        if starts_agent || agent.is_serving() {
-            // Without it the program opens its ports itself, if it may.
-            let had = agent.have();
-            if let Err(why) = had.as_ref()
-                && !args.quiet
-            {
-                output::note(&format!("nearwire: no agent serves the program: {why}"));
-            }
+        // Without it the program opens its ports itself, if it may.
+        if let Err(error) = agent.have(starts_agent)
+            && !args.quiet
+        {
+            output::note(&format!("nearwire: no agent serves the program: {error}"));
         }
         let (name, arguments) =
             args.program.split_first().map_or((OsStr::new(""), &[][..]), |(name, rest)| (name, rest));

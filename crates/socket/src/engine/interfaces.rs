@@ -8,7 +8,7 @@ use nearwire_stack::{LinkKind, PortId, Update};
 
 use super::attached::Attached;
 use super::link::{Link, Lost, Refused};
-use crate::config::{Agent, Config, Mode};
+use crate::config::Config;
 use crate::host::{Host, PortWanted};
 use crate::now::Now;
 use crate::reason::Reason;
@@ -37,9 +37,7 @@ pub(super) struct Interfaces<P> {
     links: Vec<Link>,
     addresses: Vec<(u32, IpAddr)>,
     allowed: Vec<String>,
-    mode: Mode,
-    engines_most: u32,
-    agent: Agent,
+    wanted: PortWanted,
     /// Whether ports are opened here.
     opens: bool,
     /// A port or a refusal came or went.
@@ -54,9 +52,7 @@ impl<P: EnginePort> Interfaces<P> {
             links: Vec::new(),
             addresses: Vec::new(),
             allowed: config.interfaces.clone(),
-            mode: config.mode,
-            agent: config.agent,
-            engines_most: config.engines.unwrap_or(crate::ENGINES_MOST as u32),
+            wanted: PortWanted::of(config),
             opens: true,
             changed: true,
         }
@@ -379,8 +375,7 @@ impl<P: EnginePort> Interfaces<P> {
         if self.carries_vlans(link.ifindex) && host.hides_tags(&name, facts.is_veth()) {
             return Err(Refused::new(now, &name, Reason::HiddenVlanTags, String::new()));
         }
-        let wanted = PortWanted { mode: self.mode, engines_most: self.engines_most, agent: self.agent };
-        let mut port = host.open_port(&facts, wanted).map_err(refused)?;
+        let mut port = host.open_port(&facts, self.wanted).map_err(refused)?;
         let port_id = join(link.ifindex, &mut port).map_err(refused)?;
         Ok(Attached::new(link.ifindex, &name, facts.is_veth(), port, port_id))
     }

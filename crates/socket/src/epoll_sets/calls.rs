@@ -18,9 +18,7 @@ impl<H: Host> Sockets<H> {
     pub fn epoll_control(&mut self, set: i32, operation: Operation, interest: Interest) -> Control {
         let Some(set) = self.sets.find(set) else { return Control::Kernel };
         // A child that has read from a socket has put it into the kernel's sets, and the kernel takes it out.
-        if self.children.forked && self.children.want_something() {
-            self.follow_children();
-        }
+        self.follow_children();
         self.claim_registered();
         self.claim_number(interest.fd);
         if operation != Operation::Delete {

@@ -23,9 +23,7 @@ impl<H: Host> Sockets<H> {
     pub fn prepare_fork(&mut self) {
         // What earlier children said is about registrations of before this fork.
         let has_others = self.has_children();
-        if has_others && self.children.want_something() {
-            self.follow_children();
-        }
+        self.follow_children();
         if !self.sockets.iter().flatten().any(|socket| socket.is_accelerated() || socket.leftover.is_some()) {
             return;
         }
@@ -100,9 +98,16 @@ impl<H: Host> Sockets<H> {
         self.begin_page();
     }
 
-    /// What children said, and the filters that were paused for them.
-    #[cold]
+    /// Does what children asked for, and has filters that were paused for them in force again.
+    #[inline]
     pub(crate) fn follow_children(&mut self) {
+        if self.children.want_something() {
+            self.do_what_children_want();
+        }
+    }
+
+    #[cold]
+    fn do_what_children_want(&mut self) {
         if std::mem::take(&mut self.children.paused)
             && let Some(engine) = self.engine()
         {

@@ -68,7 +68,7 @@ impl Link {
         {
             return Ok(Arc::clone(connected));
         }
-        let client = match Client::connect(&program_name()) {
+        let client = match Client::connect(&crate::program::own_name()) {
             Ok(client) => client,
             Err(error) => {
                 return Err(match (error, &*known) {
@@ -104,11 +104,6 @@ fn refusal(error: ClientError) -> NotDone {
 }
 
 /// For people who look at the agent's status.
-fn program_name() -> String {
-    let path = std::env::current_exe().unwrap_or_default();
-    path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
-}
-
 /// A connection that was made. It ends when all ports that came by it are closed, also where the agent is taken for gone before: until
 /// then the agent gives their rings to nobody else.
 #[derive(Debug)]

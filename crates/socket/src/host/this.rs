@@ -175,9 +175,7 @@ fn open_port(facts: &InterfaceFacts, mode: Mode, engines_most: u32) -> Result<Xd
 impl ThisHost {
     /// Opens a port on an interface of the calling thread's network namespace as an engine would, closes it, and says what it was.
     pub(crate) fn try_port(&self, facts: &InterfaceFacts, config: &Config) -> Result<String, PortError> {
-        let engines_most = config.engines.unwrap_or(crate::ENGINES_MOST as u32);
-        let wanted = PortWanted { mode: config.mode, engines_most, agent: config.agent };
-        self.open_port(facts, wanted).map(|port| port.describe())
+        self.open_port(facts, PortWanted::of(config)).map(|port| port.describe())
     }
 }
 

@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use nearwire_agent::client::{Client, ClientError};
-use nearwire_agent::life::connect_or_start;
+use nearwire_agent::life::{AgentError, connect_or_start};
 use nearwire_socket::config::{Agent, Config};
 
 const NAME: &str = "nearwire run";
@@ -48,18 +48,17 @@ impl Found {
         }
     }
 
-    /// Has an agent serve the program that this process becomes, and stay as long as that lives.
+    /// Has the agent that was found stay as long as the program lives that this process becomes, or one that is started for it.
     ///
     /// # Errors
     /// Why there is none.
-    pub fn have(self) -> Result<(), String> {
-        let mut client = match self {
-            Found::Off => return Ok(()),
-            Found::Refusing(why) => return Err(why),
-            Found::Serving(client) => client,
-            Found::None => connect_or_start(NAME, command).map_err(|error| error.to_string())?,
-        };
-        client.attend().map_err(|error| error.to_string())
+    pub fn have(self, starts: bool) -> Result<(), AgentError> {
+        match self {
+            Found::Serving(mut client) => client.attend()?,
+            Found::None if starts => connect_or_start(NAME, command)?.attend()?,
+            Found::Off | Found::None | Found::Refusing(_) => {}
+        }
+        Ok(())
     }
 }
 

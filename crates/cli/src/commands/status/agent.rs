@@ -1,9 +1,11 @@
 //! The agent of this network namespace and its programs, as it tells them.
 
-use comfy_table::{CellAlignment, Table};
+use comfy_table::Table;
 use nearwire_agent::client::{Client, ClientError};
 use nearwire_agent::message::ProgramStatus;
 use serde_json::{Value, json};
+
+use super::text::{lines, plain_table};
 
 /// What the agent said.
 pub enum Told {
@@ -42,9 +44,7 @@ impl Told {
                 format!("\nThe agent, process {pid}, has no programs.\n")
             }
             Told::Agent { pid, programs, .. } => {
-                let table = table(programs);
-                let lines: String = table.lines().map(|line| format!("{}\n", line.trim_end())).collect();
-                format!("\nThe agent, process {pid}, has these programs:\n{lines}")
+                format!("\nThe agent, process {pid}, has these programs:\n{}", lines(&table(programs)))
             }
         }
     }
@@ -76,12 +76,7 @@ fn program(program: &ProgramStatus) -> Value {
 }
 
 fn table(programs: &[ProgramStatus]) -> Table {
-    let mut table = Table::new();
-    table.load_style(comfy_table::presets::NOTHING);
-    table.set_header(["pid", "user", "program", "flows", "shares"]);
-    if let Some(column) = table.column_mut(3) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
+    let mut table = plain_table(["pid", "user", "program", "flows", "shares"], 3..4);
     for program in programs {
         let shares = program.shares.iter().map(|share| format!("{} of {}", share.share, share.interface));
         table.add_row([

@@ -1,5 +1,6 @@
 //! Processes for people.
 
+use std::ops::Range;
 use std::time::Duration;
 
 use comfy_table::{CellAlignment, Table};
@@ -12,7 +13,7 @@ pub fn list(found: &[Process], unreadable: usize) -> String {
     if found.is_empty() {
         text.push_str("No program runs with accelerated sockets; nearwire run -- PROGRAM starts one.\n");
     } else {
-        text += &table(found).lines().map(|line| format!("{}\n", line.trim_end())).collect::<String>();
+        text += &lines(&table(found));
         text.push_str("nearwire status PID shows the sockets of one.\n");
     }
     if unreadable > 0 {
@@ -21,15 +22,27 @@ pub fn list(found: &[Process], unreadable: usize) -> String {
     text
 }
 
-fn table(found: &[Process]) -> Table {
+/// A table without rules; the columns of `numbers` are aligned at the right.
+pub fn plain_table<const COLUMNS: usize>(header: [&str; COLUMNS], numbers: Range<usize>) -> Table {
     let mut table = Table::new();
     table.load_style(comfy_table::presets::NOTHING);
-    table.set_header(["pid", "program", "accelerated", "sockets", "spinning", "CPU", "running", "engine"]);
-    for column in 2..7 {
+    table.set_header(header);
+    for column in numbers {
         if let Some(column) = table.column_mut(column) {
             column.set_cell_alignment(CellAlignment::Right);
         }
     }
+    table
+}
+
+/// The lines of a table, without spaces at their ends.
+pub fn lines(table: &Table) -> String {
+    table.lines().map(|line| format!("{}\n", line.trim_end())).collect()
+}
+
+fn table(found: &[Process]) -> Table {
+    let header = ["pid", "program", "accelerated", "sockets", "spinning", "CPU", "running", "engine"];
+    let mut table = plain_table(header, 2..7);
     for process in found {
         let sockets = &process.status.sockets;
         table.add_row([

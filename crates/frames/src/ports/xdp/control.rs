@@ -92,21 +92,13 @@ impl Control {
         self.word32(SENDERS_AT + sender.min(self.layout.senders - 1) as usize * LINE_BYTES)
     }
 
-    /// The word of a buffer, by its number.
-    #[inline]
-    fn holder_of(&self, buffer: usize) -> Option<HolderWord<'_>> {
-        if buffer >= self.layout.buffers() {
-            return None;
-        }
-        let at_bytes = self.layout.holders_at() + buffer * size_of::<AtomicU32>();
-        // Within the layout, as just checked, and aligned.
-        Some(HolderWord::new(self.word32(at_bytes)))
-    }
-
     /// The word of the buffer at an address; `None` for an address outside.
     #[inline]
     pub(super) fn holder(&self, address: u64) -> Option<HolderWord<'_>> {
-        self.holder_of((address >> self.layout.frame_size_bytes.trailing_zeros()) as usize)
+        let buffer = (address >> self.layout.frame_size_bytes.trailing_zeros()) as usize;
+        // Within the layout, as is checked here, and aligned.
+        let at_bytes = self.layout.holders_at() + buffer * size_of::<AtomicU32>();
+        (buffer < self.layout.buffers()).then(|| HolderWord::new(self.word32(at_bytes)))
     }
 
     /// A share has taken a buffer.

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use rustix::net::xdp::{XDP_UMEM_PGOFF_COMPLETION_RING, XDP_UMEM_PGOFF_FILL_RING, XdpMmapOffsets};
 
 use super::control::Control;
-use super::rings::{AddressRing, FlagsWord, ProducerRing, RingSpec};
+use super::rings::{AddressRing, ProducerRing, RingSpec};
 use super::shared_ring::SharedRing;
 use super::umem::Umem;
 
@@ -22,8 +22,6 @@ use super::umem::Umem;
 pub(super) struct Queue {
     fill: AddressRing,
     completion: AddressRing,
-    /// Of the fill ring.
-    flags: FlagsWord,
     memory: Arc<Umem>,
 }
 
@@ -45,8 +43,7 @@ impl Queue {
         let spec = |page_offset, offsets, slots| RingSpec::of(socket, page_offset, offsets, slots);
         let fill = AddressRing::map(&spec(XDP_UMEM_PGOFF_FILL_RING, offsets.fr, slots.fill))?;
         let completion = AddressRing::map(&spec(XDP_UMEM_PGOFF_COMPLETION_RING, offsets.cr, slots.completion))?;
-        let flags = fill.flags();
-        Ok(Queue { fill, completion, flags, memory })
+        Ok(Queue { fill, completion, memory })
     }
 
     pub(super) fn memory(&self) -> &Arc<Umem> {
@@ -60,7 +57,7 @@ impl Queue {
     /// The driver ran out of buffers and waits to be told that there are some.
     #[inline]
     pub(super) fn needs_wakeup(&self) -> bool {
-        self.flags.needs_wakeup()
+        self.fill.needs_wakeup()
     }
 
     /// The fill ring as its users see it.

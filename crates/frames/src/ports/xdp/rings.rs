@@ -116,28 +116,17 @@ impl<T> Parts<T> {
             mapping: Arc::clone(&self.mapping),
         }
     }
+
+    /// The kernel wants a system call to go on.
+    #[inline]
+    fn needs_wakeup(&self) -> bool {
+        self.flags.load(Ordering::Relaxed) & XdpRingFlags::XDP_RING_NEED_WAKEUP.bits() != 0
+    }
 }
 
 fn word(start: NonNull<u8>, offset_bytes: u64) -> Word {
     // SAFETY: the kernel's offsets of index words lie before the descriptors, within the mapping, and are aligned.
     Word(unsafe { start.add(offset_bytes as usize) }.cast())
-}
-
-/// The flags of a ring, for those who have not the ring itself at hand. Whoever has it keeps the ring.
-#[derive(Debug)]
-pub(super) struct FlagsWord(Word);
-
-// SAFETY: the word is an atomic of a mapping that belongs to no thread, and that its holder keeps.
-unsafe impl Send for FlagsWord {}
-// SAFETY: as for `Send`: the word is an atomic.
-unsafe impl Sync for FlagsWord {}
-
-impl FlagsWord {
-    /// The kernel wants a system call to go on.
-    #[inline]
-    pub(super) fn needs_wakeup(&self) -> bool {
-        self.0.load(Ordering::Relaxed) & XdpRingFlags::XDP_RING_NEED_WAKEUP.bits() != 0
-    }
 }
 
 /// The fill or completion ring of a queue, for all that use it.
@@ -165,13 +154,13 @@ impl AddressRing {
 
     /// The ring to fill, for one who is alone with it.
     pub(super) fn alone(&self) -> ProducerRing<u64> {
-        let mut ring = ProducerRing::of(self.0.again());
-        ring.resume();
-        ring
+        ProducerRing::of(self.0.again())
     }
 
-    pub(super) fn flags(&self) -> FlagsWord {
-        FlagsWord(Word(self.0.flags.0))
+    /// The kernel wants a system call to go on.
+    #[inline]
+    pub(super) fn needs_wakeup(&self) -> bool {
+        self.0.needs_wakeup()
     }
 }
 
@@ -179,8 +168,6 @@ impl AddressRing {
 #[derive(Debug)]
 pub(super) struct ProducerRing<T> {
     index: ProducerIndex<Word>,
-    flags: FlagsWord,
-    descriptors: NonNull<T>,
     parts: Parts<T>,
 }
 
@@ -193,17 +180,14 @@ impl<T: Copy> ProducerRing<T> {
     }
 
     fn of(parts: Parts<T>) -> ProducerRing<T> {
-        let Parts { producer, consumer, flags, .. } = parts.again();
-        let index = ProducerIndex::new(producer, consumer, parts.slots);
-        ProducerRing { index, flags: FlagsWord(flags), descriptors: parts.descriptors, parts }
+        let Parts { producer, consumer, .. } = parts.again();
+        ProducerRing { index: ProducerIndex::new(producer, consumer, parts.slots), parts }
     }
 
     /// The same ring for somebody else in this process, as it is now. Kernels before 6.4 map no rings of a socket that is bound
     /// (`xsk_mmap`, net/xdp/xsk.c). One of the two may be used at a time; the other one [resumes](ProducerRing::resume) then.
     pub(super) fn another(&self) -> ProducerRing<T> {
-        let mut ring = ProducerRing::of(self.parts.again());
-        ring.resume();
-        ring
+        ProducerRing::of(self.parts.again())
     }
 
     /// Writes a descriptor; the kernel sees it after [`ProducerRing::submit`]. `false`: the ring is full.
@@ -212,7 +196,7 @@ impl<T: Copy> ProducerRing<T> {
         let Some(slot) = self.index.reserve() else { return false };
         // SAFETY: `slot` is below the number of slots, all of which are mapped, and the kernel does not read it before
         // it is submitted.
-        unsafe { self.descriptors.add(slot as usize).write_volatile(descriptor) };
+        unsafe { self.parts.descriptors.add(slot as usize).write_volatile(descriptor) };
         true
     }
 
@@ -239,7 +223,7 @@ impl<T: Copy> ProducerRing<T> {
     pub(super) fn pushed(&self, count: u32) -> T {
         let slot = self.index.slot_of(count);
         // SAFETY: `slot` is below the number of slots, all of which are mapped; any bytes are a descriptor.
-        unsafe { self.descriptors.add(slot as usize).read_volatile() }
+        unsafe { self.parts.descriptors.add(slot as usize).read_volatile() }
     }
 
     #[inline]
@@ -258,7 +242,7 @@ impl<T: Copy> ProducerRing<T> {
     #[inline]
     pub(super) fn needs_wakeup_after_submit(&self) -> bool {
         fence(Ordering::SeqCst);
-        self.flags.needs_wakeup()
+        self.parts.needs_wakeup()
     }
 
     /// Descriptors that the kernel has taken since the ring was made, wrapping.
@@ -271,7 +255,6 @@ impl<T: Copy> ProducerRing<T> {
 #[derive(Debug)]
 pub(super) struct ConsumerRing<T> {
     index: ConsumerIndex<Word>,
-    descriptors: NonNull<T>,
     parts: Parts<T>,
 }
 
@@ -285,15 +268,12 @@ impl<T: Copy> ConsumerRing<T> {
 
     fn of(parts: Parts<T>) -> ConsumerRing<T> {
         let Parts { producer, consumer, .. } = parts.again();
-        let index = ConsumerIndex::new(producer, consumer, parts.slots);
-        ConsumerRing { index, descriptors: parts.descriptors, parts }
+        ConsumerRing { index: ConsumerIndex::new(producer, consumer, parts.slots), parts }
     }
 
     /// As [`ProducerRing::another`].
     pub(super) fn another(&self) -> ConsumerRing<T> {
-        let mut ring = ConsumerRing::of(self.parts.again());
-        ring.resume();
-        ring
+        ConsumerRing::of(self.parts.again())
     }
 
     /// Goes on from the consumer index that whoever had the ring before left.
@@ -314,7 +294,7 @@ impl<T: Copy> ConsumerRing<T> {
         let slot = self.index.take()?;
         // SAFETY: `slot` is below the number of slots, all of which are mapped; the kernel filled it before it moved the
         // producer index, and does not reuse it before the release.
-        Some(unsafe { self.descriptors.add(slot as usize).read_volatile() })
+        Some(unsafe { self.parts.descriptors.add(slot as usize).read_volatile() })
     }
 
     /// Descriptors in the ring and not taken yet. Looks at the shared index.

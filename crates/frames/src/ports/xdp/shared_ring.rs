@@ -116,31 +116,21 @@ impl<'r> SharedRing<'r> {
 
     /// Has the kernel see all that was pushed, by whoever.
     #[inline]
-    pub(super) fn pass(&self, control: &Control) {
-        loop {
+    fn pass(&self, control: &Control) {
+        'moved: loop {
             let at = self.producer.load(Ordering::Acquire);
             let mut next = at;
-            let mut is_passed = false;
             while next.wrapping_sub(at) < self.slots.len() as u32 {
                 step();
                 let found = self.slot(next).load(Ordering::Acquire);
                 if lap_of(found) != self.lap(next) {
                     break;
                 }
-                let word = control.holder(address_of(found));
-                let held = word.map(|word| (word, word.read()));
-                step();
-                if self.producer.load(Ordering::Acquire) != at {
-                    is_passed = true;
-                    break;
+                // What the word says is of the pusher: nobody else can have had the buffer since.
+                if !free_unless_moved(control, address_of(found), self.producer, at) {
+                    continue 'moved;
                 }
-                step();
-                // What was read is of the pusher: nobody else can have had the buffer since.
-                held.into_iter().for_each(|(word, held)| word.free(held));
                 next = next.wrapping_add(1);
-            }
-            if is_passed {
-                continue;
             }
             if next == at {
                 return;
@@ -159,25 +149,27 @@ impl<'r> SharedRing<'r> {
             if entries == 0 || entries > self.slots.len() as u32 {
                 return;
             }
-            let mut is_passed = false;
-            for count in 0..entries {
-                let address = self.slot_at(at.wrapping_add(count));
-                let held = control.holder(address).map(|word| (word, word.read()));
-                step();
-                if self.consumer.load(Ordering::Acquire) != at {
-                    is_passed = true;
-                    break;
-                }
-                step();
-                held.into_iter().for_each(|(word, held)| word.free(held));
-            }
-            if !is_passed {
+            let mut addresses = (0..entries).map(|count| self.slot_at(at.wrapping_add(count)));
+            if addresses.all(|address| free_unless_moved(control, address, self.consumer, at)) {
                 step();
                 let end = at.wrapping_add(entries);
                 let _ = self.consumer.compare_exchange(at, end, Ordering::AcqRel, Ordering::Relaxed);
             }
         }
     }
+}
+
+/// Sets a buffer's word free as it was while the index still stood at `at`; `false`: the index has moved, and nothing was set free.
+#[inline]
+fn free_unless_moved(control: &Control, address: u64, index: &AtomicU32, at: u32) -> bool {
+    let held = control.holder(address).map(|word| (word, word.read()));
+    step();
+    if index.load(Ordering::Acquire) != at {
+        return false;
+    }
+    step();
+    held.into_iter().for_each(|(word, held)| word.free(held));
+    true
 }
 
 /// Between two steps anything may happen: tests let other threads go on here, or let this one die.
