@@ -1,56 +1,218 @@
-//! How threads come to engines of their own.
+//! How sockets come to the engine of the thread that uses them.
 //!
-//! A socket begins in the first engine. Where several threads use that, one after the other gets those sockets that it
-//! alone uses into an engine of its own, with a gate that it alone enters: queues, stack, epoll sets and all
-//! (`nearwire_socket`, `engines.rs`). As many engines as a port was opened for, on one queue too.
+//! A socket begins in the first engine, which belongs to the first thread that uses one. Another thread gets an engine of its own
+//! when it first receives from a socket that nobody has waited for, or waits for it, or first sends by it: with a gate, queues, a stack
+//! and epoll sets of its own (`nearwire_socket`, `engines.rs`). The socket moves there, once. Other threads that use it enter that
+//! engine's gate. There are as many engines as a port was opened for, on one queue too; further threads share the first.
 //!
 //! | what happens | what is done |
 //! |---|---|
-//! | a thread uses a socket again and again while others use the engine | it moves, with what belongs to it, to the thread's engine |
-//! | two that are in different engines meet: in epoll_ctl, in one poll | both move to the first |
-//! | something that only the first engine can do: a new interface, groups, frame times, a capture | all move to the first |
-//! | fork | all move to the first, and the others end |
+//! | a thread first receives or waits | what was opened and not waited for yet goes to its engine, with what belongs to it |
+//! | a thread first sends by a socket that is in no epoll set | the same, but what goes to the first engine may still move when somebody waits |
+//! | two that were waited for in different engines meet: in epoll_ctl, in one poll | both go to the first, for good |
+//! | a socket asks for times of frames, or another one comes to its port | it goes to the first, for good |
+//! | fork, a capture, an interface comes or goes | the others end; what they had may move from the first once more |
 //!
 //! Both gates are kept while something moves, the first engine's before the other's. A thread that waits for a gate is
 //! inside no other, except here; a signal handler on top of a call of ours does not wait ([`Gate::enter_unless`]).
 //!
 //! [`Gate::enter_unless`]: crate::gate::Gate::enter_unless
 
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
-use nearwire_socket::{Component, Moved, Sockets, Wish};
+use nearwire_socket::wait::now_ns;
+use nearwire_socket::{Component, FirstUse, Moved, SocketId, Sockets, Wish};
 use nearwire_sys::own_stack;
 
 use crate::gate::thread_identity;
 use crate::state::{self, ENGINES_MOST, FIRST, Subject};
+use crate::turn::{errno, fail};
 use crate::{keeper, marks};
 
-/// The thread that each engine was founded for, or that took it over: its identity. 0: none.
+/// The thread that each engine belongs to: its identity. 0: none.
 static OWNERS: [AtomicUsize; ENGINES_MOST] = [const { AtomicUsize::new(0) }; ENGINES_MOST];
+/// Sockets stay in the first engine until this time of the monotonic clock, ns: there can be no other for now.
+static NOT_BEFORE_NS: AtomicU64 = AtomicU64::new(0);
+/// Between two attempts, ns: children and captures last for longer than a call.
+const ATTEMPTS_EVERY_NS: u64 = 100_000_000;
+
+/// How a thread uses a socket or a set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Use {
+    Waits,
+    Sends,
+}
+
+/// A thread is about to receive from what a number names, or to wait for it.
+#[inline]
+pub fn about_to_wait(number: i32) {
+    if marks::is_unclaimed(number) {
+        first_use(&[number], Use::Waits);
+    }
+}
+
+/// The same of all that one call waits for.
+#[inline]
+pub fn about_to_wait_for_all(numbers: &[i32]) {
+    if numbers.iter().any(|number| marks::is_unclaimed(*number)) {
+        first_use(numbers, Use::Waits);
+    }
+}
+
+/// A thread is about to send by a socket.
+#[inline]
+pub fn about_to_send(number: i32) {
+    if marks::is_unused(number) {
+        first_use(&[number], Use::Sends);
+    }
+}
+
+/// Has what these numbers name, as far as nobody has used it, go to the engine of the calling thread, and has frames come to it there. Where
+/// that cannot be it stays in the first.
+#[cold]
+fn first_use(numbers: &[i32], how: Use) {
+    if is_too_early() && !numbers.iter().any(|number| marks::is_unused(*number)) {
+        return;
+    }
+    let before = errno();
+    own_stack::run(|| {
+        state::with_first_and(
+            |first| choose(first, numbers, how),
+            |(engine, component), first, other| {
+                if !move_out(engine, first, other, &component) {
+                    stays(first, numbers, how);
+                    first.used(numbers);
+                }
+            },
+        );
+    });
+    fail(before);
+}
+
+/// The engine that these are to go to, with what belongs to them; `None`: the first uses them.
+fn choose(first: &mut Sockets, numbers: &[i32], how: Use) -> Option<(usize, Component)> {
+    let numbers: Vec<i32> = numbers.iter().copied().filter(|number| marks::is_unclaimed(*number)).collect();
+    let chosen = if is_too_early() { later(&numbers) } else { choose_now(first, &numbers, how) };
+    if chosen.is_none() {
+        first.used(&numbers);
+    }
+    chosen
+}
+
+/// Whether there can be no engine but the first as yet.
+fn is_too_early() -> bool {
+    FORKS.load(Relaxed) != 0 || now_ns() < NOT_BEFORE_NS.load(Relaxed)
+}
+
+/// These are the first engine's for now.
+fn later<R>(numbers: &[i32]) -> Option<R> {
+    numbers.iter().for_each(|number| marks::note_used(*number));
+    None
+}
+
+fn choose_now(first: &mut Sockets, numbers: &[i32], how: Use) -> Option<(usize, Component)> {
+    let me = thread_identity();
+    let engine = engine_of_thread(me);
+    if engine == Some(FIRST) {
+        OWNERS[FIRST].store(me, Relaxed);
+    }
+    let Some(engine) = engine.filter(|engine| *engine != FIRST) else {
+        stays(first, numbers, how);
+        return None;
+    };
+    let can_go = |component: &Component| {
+        let is_small = component.sockets().iter().all(|id| marks::can_move(*id));
+        is_small && (how == Use::Waits || !component.has_sets())
+    };
+    match first.first_use(numbers) {
+        FirstUse::Moves(component) if can_go(&component) => return Some((engine, component)),
+        FirstUse::Undecided(component) if how == Use::Sends && can_go(&component) => return Some((engine, component)),
+        FirstUse::Undecided(_) if how == Use::Waits => {}
+        FirstUse::Later => {
+            NOT_BEFORE_NS.store(now_ns() + ATTEMPTS_EVERY_NS, Relaxed);
+            return later(numbers);
+        }
+        FirstUse::Moves(_) | FirstUse::Undecided(_) | FirstUse::Stays => stays(first, numbers, how),
+    }
+    None
+}
+
+/// These are the first engine's.
+fn stays(first: &mut Sockets, numbers: &[i32], how: Use) {
+    if how == Use::Sends {
+        return numbers.iter().for_each(|number| marks::note_used(*number));
+    }
+    first.settle_here(numbers);
+    numbers.iter().filter(|number| marks::is_unclaimed(**number)).for_each(|number| marks::claim(*number));
+}
+
+/// Moves a component to an engine, which is founded where there is none. `false`: there can be none.
+fn move_out(engine: usize, first: &mut Sockets, other: &mut Option<Sockets>, component: &Component) -> bool {
+    end_if(false, engine, first, other);
+    if other.is_none() && first.may_try_to_found() {
+        *other = first.found_engine(engine as u32, keeper::held_of(engine));
+        state::note_founded(engine);
+    }
+    let Some(other) = other.as_mut().filter(|sockets| !sockets.is_spent()) else { return false };
+    if !first.give_ports(other) {
+        return false;
+    }
+    OWNERS[engine].store(thread_identity(), Relaxed);
+    first.move_to(other, component, |what| note_moved(what, engine));
+    other.use_component(component);
+    true
+}
 
 /// The engine that serves all these numbers, after having brought them together where several did. By the time it is
 /// entered another thread may have moved some.
 #[inline]
 fn unite(numbers: &[i32]) -> usize {
-    if !state::has_several() { FIRST } else { unite_in_first(numbers) }
+    if !state::has_several() { FIRST } else { unite_several(numbers) }
 }
 
 #[cold]
-fn unite_in_first(numbers: &[i32]) -> usize {
+fn unite_several(numbers: &[i32]) -> usize {
     let followed = || numbers.iter().copied().filter(|number| marks::is_followed(*number));
-    let Some(engine) = followed().next().map(marks::engine_of) else { return FIRST };
+    let Some(engine) = followed().map(marks::engine_of).max() else { return FIRST };
     // Sets inside sets are for the first.
     let are_nested = followed().filter(|number| marks::is_epoll(*number)).nth(1).is_some();
+    let is_first = |number: &i32| marks::engine_of(*number) == FIRST;
     if !are_nested && followed().all(|number| marks::engine_of(number) == engine) {
         return engine;
     }
-    for number in followed() {
-        own_stack::run(|| move_to_first(marks::engine_of(number), false));
-    }
-    FIRST
+    let in_first: Vec<i32> = followed().filter(is_first).collect();
+    let others_agree = followed().all(|number| is_first(&number) || marks::engine_of(number) == engine);
+    own_stack::run(|| {
+        if !are_nested && others_agree && join(&in_first, engine) {
+            return engine;
+        }
+        for number in followed().filter(|number| !is_first(number)) {
+            bring_to_first(marks::engine_of(number), &[number], &[]);
+        }
+        FIRST
+    })
 }
 
-/// Runs `work` on the engine that serves all these numbers, after having brought them together in the first where several did.
+/// Moves what these numbers name, and what belongs to it, to an engine that has what they are used with. `false`: some of it was waited for
+/// in the first.
+fn join(numbers: &[i32], engine: usize) -> bool {
+    let can_move = |component: &Component| component.sockets().iter().all(|id| marks::can_move(*id));
+    let joined = state::with_first_and(
+        |first| Some((engine, first.component_of(numbers).filter(can_move)?)),
+        |(engine, component), first, other| {
+            let Some(other) = other.as_mut().filter(|sockets| !sockets.is_spent()) else { return false };
+            let gives = first.give_ports(other);
+            if gives {
+                first.move_to(other, &component, |what| note_moved(what, engine));
+                other.use_component(&component);
+            }
+            gives
+        },
+    );
+    joined == Some(true)
+}
+
+/// Runs `work` on the engine that serves all these numbers, after having brought them together where several did.
 /// The engine's number comes first.
 #[inline]
 pub fn with_all<R>(numbers: &[i32], mut work: impl FnMut(usize, &mut Sockets) -> R) -> Option<R> {
@@ -68,43 +230,23 @@ pub fn with_all<R>(numbers: &[i32], mut work: impl FnMut(usize, &mut Sockets) ->
     }
 }
 
-/// The same for a call that waits for all of them at once, which then move together.
-#[inline]
-pub fn with_polled<R>(numbers: &[i32], mut work: impl FnMut(usize, &mut Sockets) -> R) -> Option<R> {
-    let mut wanted_from = None;
-    let result = with_all(numbers, |engine, sockets| {
-        let result = work(engine, sockets);
-        wanted_from = state::note_poll(engine, sockets, numbers).then_some(engine);
-        result
-    });
-    if let Some(engine) = wanted_from {
-        own_stack::run(|| give_own(engine, |first, me| first.component_of(me, numbers)));
-    }
-    result
-}
-
 #[inline]
 fn are_served_by(numbers: &[i32], engine: usize) -> bool {
     !state::has_several()
         || numbers.iter().all(|number| !marks::is_followed(*number) || marks::engine_of(*number) == engine)
 }
 
-/// Does what sockets asked for in a call that is over.
+/// Does what sockets of an engine asked for in a call that is over.
 #[cold]
-pub fn grant(wish: Wish, subject: Subject) {
+pub fn grant(wish: Wish, engine: usize) {
     match wish {
         Wish::Nothing => {}
-        Wish::OwnEngine => give_own(subject.engine(), |first, me| match subject {
-            Subject::Number(number) => first.component_of(me, &[number]),
-            Subject::Socket(id) => first.component_of_socket(me, id),
-            Subject::Engine(_) => None,
-        }),
-        Wish::FirstEngine => all_move_to_first(false),
+        Wish::FirstEngine => bring_wanted(engine),
         Wish::OnlyFirstEngine => {
-            all_move_to_first(true);
+            end_all();
             state::with(Sockets::others_ended);
         }
-        Wish::AskSharing => ask_sharing(Subject::Engine(subject.engine())),
+        Wish::AskSharing => ask_sharing(Subject::Engine(engine)),
     }
 }
 
@@ -116,22 +258,50 @@ fn ask_sharing(engine: Subject) {
     }
 }
 
-/// Moves all that an engine has to the first; `ends`: and ends it.
+/// Brings to the first engine what sockets of an engine asked to be there.
+fn bring_wanted(engine: usize) {
+    let Some(wanted) = state::with_subject(Subject::Engine(engine), Sockets::take_wanted_in_first) else { return };
+    for id in wanted {
+        bring_to_first(marks::engine_of_socket(id), &[], &[id]);
+    }
+}
+
+/// Moves what these name, with all that belongs to it, from an engine to the first, for good.
 #[cold]
-fn move_to_first(engine: usize, ends: bool) {
+fn bring_to_first(engine: usize, numbers: &[i32], sockets: &[SocketId]) {
     state::with_first_and(
-        || Some(engine),
-        |engine, first, other| {
+        |_| Some((engine, ())),
+        |(engine, ()), first, other| {
+            if let Some(other) = other {
+                let component = other.all_of(numbers, sockets);
+                other.move_back_to(first, &component, |what| note_moved(what, FIRST));
+            }
+            end_if(false, engine, first, other);
+        },
+    );
+}
+
+/// Moves all that an engine has to the first, where nobody has used it yet, and ends it.
+fn end(engine: usize) {
+    state::with_first_and(
+        |_| Some((engine, ())),
+        |(engine, ()), first, other| {
             if let Some(sockets) = other {
-                sockets.move_all_to(first, |what| note_moved(what, FIRST));
-                end_if(ends, engine, first, other);
+                let again = |what| {
+                    note_moved(what, FIRST);
+                    if let Moved::Number(number) = what {
+                        marks::begin_again(number);
+                    }
+                };
+                sockets.move_all_to(first, again);
+                end_if(true, engine, first, other);
             }
         },
     );
 }
 
-fn all_move_to_first(ends: bool) {
-    (0..ENGINES_MOST).for_each(|engine| move_to_first(engine, ends));
+fn end_all() {
+    (0..ENGINES_MOST).for_each(end);
 }
 
 /// Ends an engine that is to end, or is spent.
@@ -154,7 +324,7 @@ pub fn fold_for_fork() {
         state::with(|_| ());
     }
     if state::has_several() {
-        all_move_to_first(true);
+        end_all();
     }
 }
 
@@ -174,46 +344,13 @@ pub fn after_fork_in_child() {
     OWNERS.iter().for_each(|owner| owner.store(0, Relaxed));
 }
 
-/// Moves what a call was about, with all that belongs to it, to the engine of the calling thread. Where that cannot be
-/// it stays where it is.
-#[cold]
-fn give_own(from: usize, find: impl FnOnce(&mut Sockets, usize) -> Option<Component>) {
-    if from != FIRST {
-        // Shared, like the first engine: it goes the way over that.
-        return move_to_first(from, false);
-    }
-    let me = thread_identity();
-    state::with_first_and(
-        || engine_of_thread(me),
-        |engine, first, other| {
-            let Some(component) = find(first, me) else { return };
-            if !component.sockets().iter().all(|id| marks::can_move(*id)) {
-                return;
-            }
-            end_if(false, engine, first, other);
-            if other.is_none() {
-                *other = first.found_engine(engine as u32, keeper::held_of(engine));
-                state::note_founded(engine);
-            }
-            if let Some(other) = other.as_mut().filter(|sockets| !sockets.is_spent()) {
-                OWNERS[engine].store(me, Relaxed);
-                first.move_to(other, &component, |what| note_moved(what, engine));
-            }
-        },
-    );
-}
-
 /// Threads that are about to fork: sockets stay in the first engine.
 static FORKS: AtomicU32 = AtomicU32::new(0);
 
 /// The engine that a thread has, or one that nobody uses.
 fn engine_of_thread(me: usize) -> Option<usize> {
-    if FORKS.load(Relaxed) != 0 {
-        return None;
-    }
-    let mut numbers = FIRST + 1..ENGINES_MOST;
-    let own = numbers.clone().find(|engine| OWNERS[*engine].load(Relaxed) == me);
-    own.or_else(|| numbers.find(|engine| marks::count_of(*engine) == 0))
+    let own = (FIRST..ENGINES_MOST).find(|engine| OWNERS[*engine].load(Relaxed) == me);
+    own.or_else(|| (FIRST..ENGINES_MOST).find(|engine| marks::count_of(*engine) == 0))
 }
 
 fn note_moved(what: Moved, engine: usize) {

@@ -137,8 +137,6 @@ pub struct Gate<T> {
     /// Under the lock: who entered last, and how often in a row.
     last: AtomicUsize,
     streak: AtomicU32,
-    /// Under the lock: how often another one entered than before.
-    changes: AtomicU32,
     /// Whose each slot is, or 0: written under the lock, and the first by who claims the bias first.
     slot_of: [AtomicUsize; SLOTS],
     value: UnsafeCell<T>,
@@ -182,7 +180,6 @@ impl<T> Gate<T> {
             wakes: AtomicU32::new(0),
             last: AtomicUsize::new(0),
             streak: AtomicU32::new(0),
-            changes: AtomicU32::new(0),
             slot_of: [const { AtomicUsize::new(0) }; SLOTS],
             value: UnsafeCell::new(value),
         }
@@ -221,11 +218,6 @@ impl<T> Gate<T> {
             return Entered::Reentered;
         }
         self.enter_slowly(me, work)
-    }
-
-    /// How often another thread entered than before, while the bias was nobody's.
-    pub fn changes(&self) -> u32 {
-        self.changes.load(Relaxed)
     }
 
     /// Whether the bias is somebody's: asked by who is inside, whether it is alone here.
@@ -322,9 +314,6 @@ impl<T> Gate<T> {
         let again = self.last.load(Relaxed) == me;
         self.last.store(me, Relaxed);
         self.streak.store(if again { self.streak.load(Relaxed) + 1 } else { 0 }, Relaxed);
-        if !again {
-            self.changes.store(self.changes.load(Relaxed).wrapping_add(1), Relaxed);
-        }
         Arrival::Locked
     }
 

@@ -12,12 +12,16 @@ const NUMBERS: usize = 1 << 16;
 const SOCKET: u8 = 1;
 const EPOLL: u8 = 2;
 const KINDS: u8 = SOCKET | EPOLL;
+/// No thread has received from it or waited for it, and the first engine has it.
+const UNCLAIMED: u8 = 4;
+/// No thread has even sent by it.
+const UNUSED: u8 = 8;
 /// The engine's number stands above the kinds.
 const ENGINE_SHIFT: u32 = 4;
 
 /// Zero pages until they are written.
 static MARKS: [AtomicU8; NUMBERS] = [const { AtomicU8::new(0) }; NUMBERS];
-/// Numbers that each engine serves.
+/// Numbers that each engine serves and that were used.
 static COUNTS: [AtomicU32; 1 << (u8::BITS - ENGINE_SHIFT)] =
     [const { AtomicU32::new(0) }; 1 << (u8::BITS - ENGINE_SHIFT)];
 /// The engine of each socket, for calls that hold one whatever becomes of its number.
@@ -36,16 +40,17 @@ fn mark(number: i32) -> u8 {
 fn set(number: i32, value: u8) {
     if let Some(mark) = mark_of(number) {
         let before = mark.swap(value, Relaxed);
-        if value & KINDS != 0 {
+        let is_counted = |value: u8| value & KINDS != 0 && value & UNUSED == 0;
+        if is_counted(value) {
             COUNTS[usize::from(value >> ENGINE_SHIFT)].fetch_add(1, Relaxed);
         }
-        if before & KINDS != 0 {
+        if is_counted(before) {
             COUNTS[usize::from(before >> ENGINE_SHIFT)].fetch_sub(1, Relaxed);
         }
     }
 }
 
-/// How many numbers an engine serves.
+/// How many numbers an engine serves that a thread has used.
 pub fn count_of(engine: usize) -> u32 {
     COUNTS.get(engine).map_or(0, |count| count.load(Relaxed))
 }
@@ -92,12 +97,12 @@ pub fn can_move(id: SocketId) -> bool {
 
 /// A number is a UDP socket from now on.
 pub fn follow_socket(number: i32) {
-    set(number, SOCKET);
+    set(number, SOCKET | UNCLAIMED | UNUSED);
 }
 
 /// A number is an epoll descriptor from now on.
 pub fn follow_epoll(number: i32) {
-    set(number, EPOLL);
+    set(number, EPOLL | UNCLAIMED | UNUSED);
 }
 
 /// `new` is what `old` is.
@@ -115,7 +120,34 @@ pub fn unfollow_all() {
     (0..NUMBERS as i32).filter(|number| mark(*number) != 0).for_each(unfollow);
 }
 
-/// Another engine serves a number. The caller keeps the gates of both.
+/// Whether no thread has received from what a number names or waited for it.
+#[inline]
+pub fn is_unclaimed(number: i32) -> bool {
+    mark(number) & UNCLAIMED != 0
+}
+
+/// Whether no thread has used what a number names.
+#[inline]
+pub fn is_unused(number: i32) -> bool {
+    mark(number) & UNUSED != 0
+}
+
+/// A thread has received from what a number names, or waited for it. The caller keeps the gate of its engine, as for all of these.
+pub fn claim(number: i32) {
+    set(number, mark(number) & !(UNCLAIMED | UNUSED));
+}
+
+/// A thread has used it, and it may still move when one waits.
+pub fn note_used(number: i32) {
+    set(number, mark(number) & !UNUSED);
+}
+
+/// The first engine has it, as if nobody had used it.
+pub fn begin_again(number: i32) {
+    set(number, mark(number) & KINDS | UNCLAIMED | UNUSED);
+}
+
+/// Another engine serves a number, for good. The caller keeps the gates of both.
 pub fn move_number(number: i32, engine: usize) {
     set(number, mark(number) & KINDS | (engine as u8) << ENGINE_SHIFT);
 }
@@ -136,7 +168,9 @@ mod tests {
         let (number, copy) = (60_001, 60_002);
         follow_epoll(number);
         assert_eq!((is_epoll(number), is_socket(number), engine_of(number)), (true, false, 0));
+        assert!(is_unclaimed(number) && is_unused(number));
         move_number(number, 5);
+        assert!(!is_unclaimed(number) && !is_unused(number));
         follow_copy(number, copy);
         assert_eq!(count_of(5), 2);
         assert_eq!((is_epoll(copy), is_followed(copy), engine_of(copy)), (true, true, 5));
@@ -144,6 +178,23 @@ mod tests {
         assert_eq!((is_followed(number), engine_of(number)), (false, 0));
         unfollow(copy);
         assert_eq!(count_of(5), 0);
+    }
+
+    #[test]
+    fn numbers_are_counted_when_they_are_used_and_until_they_are_closed() {
+        let number = 60_003;
+        let before = count_of(0);
+        follow_socket(number);
+        assert_eq!(count_of(0), before, "nobody has used it");
+        note_used(number);
+        assert!(is_unclaimed(number) && count_of(0) == before + 1);
+        claim(number);
+        assert!(!is_unclaimed(number) && count_of(0) == before + 1);
+        begin_again(number);
+        assert!(is_unclaimed(number) && is_unused(number) && count_of(0) == before);
+        claim(number);
+        unfollow(number);
+        assert_eq!(count_of(0), before);
     }
 
     #[test]

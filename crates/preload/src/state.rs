@@ -1,8 +1,8 @@
 //! The library's state: the engines of the process, each with its sockets behind a gate of its own.
 //!
-//! Nothing happens before the program opens its first UDP socket. A socket begins in the first engine; [`crate::engines`]
-//! gives those of a thread that is in the way of others an engine of their own. A call enters the gate of the engine that
-//! serves what it is about, its [`Subject`].
+//! Nothing happens before the program opens its first UDP socket. A socket begins in the first engine; the first thread that
+//! waits for it has it moved to its own ([`crate::engines`]). A call enters the gate of the engine that serves what it is about, its
+//! [`Subject`].
 //!
 //! Should something in here ever panic, the engines are taken down: the kernel has all packets again and all calls go to it.
 
@@ -145,15 +145,12 @@ fn enter_for<R>(subject: Subject, work: impl FnOnce(usize, &mut Sockets) -> R) -
                 return None;
             }
             let result = work.take()?(engine, sockets);
-            if !ENGINES[engine].is_biased() {
-                note_use(engine, subject, sockets);
-            }
             wish = sockets.take_wish();
             Some(result)
         });
         if wish != Wish::Nothing {
             let before = errno();
-            own_stack::run(|| engines::grant(wish, subject));
+            own_stack::run(|| engines::grant(wish, engine));
             fail(before);
         }
         match entered.flatten() {
@@ -162,26 +159,6 @@ fn enter_for<R>(subject: Subject, work: impl FnOnce(usize, &mut Sockets) -> R) -
             result => return result,
         }
     }
-}
-
-/// Several threads use an engine: who uses what in it says whether one could have an engine of its own.
-#[cold]
-fn note_use(engine: usize, subject: Subject, sockets: &mut Sockets) {
-    let changes = ENGINES[engine].changes();
-    match subject {
-        Subject::Number(number) => sockets.note_use_of_number(number, thread_identity(), changes),
-        Subject::Socket(id) => sockets.note_use(id, thread_identity(), changes),
-        Subject::Engine(_) => {}
-    }
-}
-
-/// A call waits for all of these. Whether they should move.
-#[inline]
-pub fn note_poll(engine: usize, sockets: &mut Sockets, numbers: &[i32]) -> bool {
-    if ENGINES[engine].is_biased() {
-        return false;
-    }
-    sockets.note_poll(numbers, thread_identity(), ENGINES[engine].changes())
 }
 
 #[inline]
@@ -232,18 +209,18 @@ fn begin() -> Option<Sockets> {
 }
 
 /// Runs `work` on the first engine and the other one that is chosen when the first is kept; that may not be founded. `None`:
-/// it did not run, as there is none, or the calling thread is inside one of them already.
+/// it did not run, as none was chosen, or the calling thread is inside one of them already.
 #[cold]
-pub fn with_first_and<R>(
-    choose: impl FnOnce() -> Option<usize>,
-    work: impl FnOnce(usize, &mut Sockets, &mut Option<Sockets>) -> R,
+pub fn with_first_and<C, R>(
+    choose: impl FnOnce(&mut Sockets) -> Option<(usize, C)>,
+    work: impl FnOnce((usize, C), &mut Sockets, &mut Option<Sockets>) -> R,
 ) -> Option<R> {
     enter(FIRST, |first| {
-        let engine = choose().filter(|engine| *engine != FIRST)?;
+        let (engine, chosen) = choose(first).filter(|(engine, _)| *engine != FIRST)?;
         first.flush();
         let both = ENGINES[engine].enter(|other| {
             other.iter_mut().for_each(Sockets::enter);
-            work(engine, first, other)
+            work((engine, chosen), first, other)
         });
         match both {
             Entered::Ran(result) => Some(result),

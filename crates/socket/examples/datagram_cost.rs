@@ -32,6 +32,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         enter(&mut sockets);
         sockets.opened(number, Family::V4, false);
         sockets.bound(number, 7000);
+        sockets.used(&[number]);
         println!("not accelerated because: {:?}", sockets.reason(number));
         // The addresses of both ends are found by the kernel.
         shadow.send_to(b"x", sends_to)?;

@@ -7,7 +7,7 @@
 //! strict = false                  # a socket that cannot be accelerated is an error
 //! stats = false                   # counters on standard error when the program ends
 //! send_coalescing = "0"           # so long may datagrams that are sent in a row wait for one another: "100us"
-//! engines = "auto"                # engines that threads may have: as many as the device has queues, or "1" to "8"
+//! engines = "auto"                # engines that threads may have: one each, or "1" to "8" at most
 //! past_filters = false            # strict programs may pass by the packet filters that there are
 //! agent = "auto"                  # shares of the agent's ports, where there is an agent; "off": own ports only
 //!

@@ -1,13 +1,14 @@
-//! Several engines in a process, and sockets that move between them.
+//! Several engines in a process, and which of them a socket belongs to.
 //!
 //! The first engine founds the others: each has queues of its own on the same interfaces ([`EnginePort::share`]), a stack of its
 //! own, and the sockets of one thread. Numbers of sockets and sets are given out by the first engine only, so they mean
 //! the same everywhere; in the tables of the others most places are empty.
 //!
-//! What moves is a [`Component`]: sockets, the epoll sets they are in, the sockets in those, and so on, since a set and its
-//! sockets are looked at together. [`Sockets::component_of`] says what belongs together, and whether another engine can have
-//! it: not what needs all interfaces or all datagrams of a port (groups, ports that several have), nor frame times, nor what other
-//! processes have.
+//! A socket is opened, bound and connected in the first engine. The first thread that receives or waits decides: the
+//! socket moves to the engine of that thread once, and stays there. What moves is a [`Component`]: sockets, the epoll sets
+//! they are in, the sockets in those, and so on, since a set and its sockets are looked at together. [`Sockets::first_use`] says what
+//! belongs together, and whether it can go: nothing of it was waited for before, none needs times of frames, which the first engine has
+//! alone, and none shares its port with another socket.
 //!
 //! ```text
 //!  frames    the filter's word in the kernel says the other engine from now on; what came before is taken in
@@ -18,6 +19,10 @@
 //!
 //! A frame that the program in the kernel had decided on before, and that is in no ring [`SETTLED_TICKS`] after, is lost, as one
 //! that finds a full ring.
+//!
+//! Where two that were waited for in different engines meet (in one epoll set, in one poll), both go to the first engine for
+//! good. So do sockets that come to share a port, and those that ask for times. Before a fork, for a capture and when an interface comes or goes,
+//! the other engines end. What they had is in the first then, and may move once more.
 //!
 //! [`EnginePort::share`]: nearwire_frames::EnginePort::share
 
@@ -31,33 +36,42 @@ use crate::id::SocketId;
 /// Engines that a process can have.
 pub const ENGINES_MOST: usize = 8;
 /// How long frames may be on their way to the ring that the filter said before, where others want the CPU: 100 us at 5 GHz, 500 at 1.
-const SETTLED_TICKS: u64 = 500_000;
-/// Uses by one thread that make a socket its own, the first time; twice as many after each move, so that two threads that
-/// take turns do not have it moved for ever.
-const USES: u32 = 64;
-/// Other threads must have come to the engine so often meanwhile: else nobody is in the way.
-const CHANGES: u32 = 16;
-/// Fewer uses by another thread are forgotten.
-const USES_OF_OTHERS: u32 = 8;
+pub(crate) const SETTLED_TICKS: u64 = 500_000;
 /// More sockets stay together in the first engine: to move so many takes some milliseconds, in which both engines stand still.
 const SOCKETS_MOST: usize = 1024;
 /// An engine that could not be founded is tried again after this time.
 const FOUND_AGAIN_AFTER: Duration = Duration::from_secs(1);
 
 /// What sockets ask for at the end of a call; see [`Sockets::take_wish`].
+///
+/// [`Sockets::take_wish`]: crate::Sockets::take_wish
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Wish {
     /// Nothing.
     #[default]
     Nothing,
-    /// What the call was about is used by the calling thread alone, which others keep waiting.
-    OwnEngine,
-    /// All that other engines have belongs to the first.
+    /// Some sockets belong to the first engine from now on: [`Sockets::take_wanted_in_first`](crate::Sockets::take_wanted_in_first).
     FirstEngine,
-    /// The same, and the others end: they have ports where there are none any more, or none where there are.
+    /// All that other engines have is the first engine's, and the others end: their ports are not those of the first any more, or
+    /// one engine has to have all frames.
     OnlyFirstEngine,
     /// The kernel is to be asked who has ports that may be shared: [`Sockets::take_sharing_question`].
+    ///
+    /// [`Sockets::take_sharing_question`]: crate::Sockets::take_sharing_question
     AskSharing,
+}
+
+/// What becomes of something that a thread uses first.
+#[derive(Debug)]
+pub enum FirstUse {
+    /// It can go to the engine of that thread, with what belongs to it.
+    Moves(Component),
+    /// It belongs to the first engine.
+    Stays,
+    /// It has no address yet. It can go, too, with what belongs to it.
+    Undecided(Component),
+    /// It stays for now: there can be one engine only as long as a child or a capture goes on.
+    Later,
 }
 
 /// What another engine serves from now on.
@@ -91,42 +105,17 @@ impl Component {
     pub fn sockets(&self) -> &[SocketId] {
         &self.sockets
     }
-}
 
-/// Who uses a socket or a set while several threads use the engine.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Usage {
-    /// Its identity; 0: nobody's.
-    thread: usize,
-    /// In a row.
-    uses: u32,
-    /// Of the engine's gate, when it began.
-    changes_before: u32,
-    moves: u16,
-    /// It is polled together with others, which have to be in the same engine: it moves with those.
-    is_polled: bool,
-}
-
-impl Usage {
-    /// Counts a use. Whether the thread has made it its own.
-    fn note(&mut self, thread: usize, changes: u32) -> bool {
-        if self.thread != thread {
-            *self = Usage { thread, uses: 0, changes_before: changes, ..*self };
-        }
-        self.uses = self.uses.saturating_add(1);
-        let is_own = self.uses >= USES << self.moves.min(16) && changes.wrapping_sub(self.changes_before) >= CHANGES;
-        if is_own {
-            *self = Usage { uses: 0, changes_before: changes, moves: self.moves.saturating_add(1), ..*self };
-        }
-        is_own
+    /// Whether one of them is in an epoll set.
+    #[must_use]
+    pub fn has_sets(&self) -> bool {
+        !self.sets.is_empty()
     }
 
-    /// In another engine, where nobody has used it yet.
-    pub(crate) fn begin_again(&mut self) {
-        *self = Usage { moves: self.moves, is_polled: self.is_polled, ..Usage::default() };
-    }
-
-    pub(crate) const fn is_of_another(&self, thread: usize) -> bool {
-        self.thread != thread && self.uses >= USES_OF_OTHERS
+    fn has(&self, member: Member) -> bool {
+        match member {
+            Member::Socket(id) => self.sockets.contains(&id),
+            Member::Set(set) => self.sets.contains(&set),
+        }
     }
 }

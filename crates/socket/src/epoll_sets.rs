@@ -13,7 +13,6 @@ use nearwire_sys::descriptor::{Descriptor, place};
 use rustix::event::{EventfdFlags, epoll as kernel, eventfd};
 use rustix::io::Errno;
 
-use crate::engines::Usage;
 use crate::epoll::{EpollSets, Events, SetId};
 use crate::id::SocketId;
 use in_kernel::Registered;
@@ -67,8 +66,10 @@ struct Half {
     concerns: Option<(u64, Concerns)>,
     /// The kernel's set has the event that calls plain waiters.
     is_called: bool,
-    /// Who waits for it, where several threads use the engine.
-    usage: Usage,
+    /// A thread has waited for it: it stays in this engine.
+    is_settled: bool,
+    /// A call has waited for it: what comes into it is used.
+    is_used: bool,
 }
 
 /// Whether accelerated sockets concern a wait for a set.

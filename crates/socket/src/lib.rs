@@ -58,7 +58,7 @@ pub mod wait;
 /// What the calls of this crate speak of.
 pub use nearwire_stack::{Datagram, Family, Message, SourceFilter};
 
-pub use engines::{Component, ENGINES_MOST, Moved, Wish};
+pub use engines::{Component, ENGINES_MOST, FirstUse, Moved, Wish};
 pub use epoll_sets::{AskKernel, Asked, Collected, Concerns, Control, Operation, plain};
 pub use host::{Host, HostPort, PortWanted, ThisHost};
 pub use id::SocketId;

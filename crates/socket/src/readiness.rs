@@ -28,6 +28,7 @@ impl<H: Host> Sockets<H> {
     pub fn accelerated(&mut self, number: i32) -> Option<SocketId> {
         self.claim_number(number);
         let id = self.find(number)?;
+        self.use_socket(id);
         if matches!(self.get(id)?.service, Service::Open) {
             self.settle_if_bound(number);
         }

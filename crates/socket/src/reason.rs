@@ -49,6 +49,8 @@ worded! {
     Reason {
         /// Not known yet what it will be; a later call decides.
         NotBound => "it is neither bound nor connected yet",
+        /// What comes waits in the kernel until then.
+        NotUsed => "no call has sent by it, received from it or waited for it yet",
         /// A rule of the configuration; the detail is its number.
         RuleSaysKernel => "a rule keeps it with the kernel",
         /// TCP, Unix, netlink, raw ...

@@ -5,13 +5,13 @@ pub(crate) mod reach;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use nearwire_frames::FlowSocket;
 use nearwire_stack::{EndpointId, Family};
 use nearwire_sys::socket::netns_cookie;
 use rustix::net::{AddressFamily, SocketType};
 
 use crate::config::{self, Role, Use};
 use crate::engine::Engine;
+use crate::engines::SETTLED_TICKS;
 use crate::handover::inode_of;
 use crate::host::Host;
 use crate::id::SocketId;
@@ -27,7 +27,7 @@ use reach::{complete, flows_of, is_local, reach};
 const ENGINE_AGAIN_AFTER: Duration = Duration::from_secs(1);
 
 /// That of the calling thread, in which sockets are opened now.
-fn present_namespace() -> Option<u64> {
+pub(crate) fn present_namespace() -> Option<u64> {
     let socket = rustix::net::socket(AddressFamily::INET, SocketType::DGRAM, None).ok()?;
     netns_cookie(socket).ok()
 }
@@ -40,7 +40,7 @@ impl<H: Host> Sockets<H> {
             return;
         }
         if self.is_branch() && !self.can_settle_here(id, remote) {
-            self.wish_for_first();
+            self.wish_for_first(id);
             return;
         }
         match self.accelerate(id, remote) {
@@ -51,7 +51,12 @@ impl<H: Host> Sockets<H> {
                     socket.may_have_data();
                     socket.shadow_has_error = false;
                 }
-                self.ask_those_away(id);
+                self.call_those_beside(id);
+                if self.has_used_beside(id) {
+                    self.use_socket(id);
+                } else if self.get(id).is_some_and(|socket| socket.is_used) {
+                    self.open_flows(id);
+                }
                 let state = self.readiness_of(id);
                 self.sets.accelerated(id, state);
                 self.page.count(Counter::SocketsAccelerated, 1);
@@ -151,15 +156,47 @@ impl<H: Host> Sockets<H> {
             joining.map_err(|_| Reason::AddressRefused)?;
         }
         let inode = inode_of(socket.shadow).ok_or(Reason::NotBound)?;
-        let flows = flows_of(socket, engine, endpoint);
         socket.own_addresses = engine.first_addresses_v4();
         engine.watch_shadow(socket.shadow, id.index() as u32).map_err(|_| Reason::EngineFailed)?;
-        if let Err(reason) = engine.add_flows(&flows, FlowSocket { descriptor: socket.shadow, inode }) {
-            engine.unwatch_shadow(socket.shadow);
-            return Err(reason);
-        }
         self.own(id, endpoint);
-        Ok(Accelerated { endpoint, flows, first_remote: None, inode })
+        Ok(Accelerated { endpoint, flows: Vec::new(), first_remote: None, inode })
+    }
+
+    /// A socket is used from now on: its frames come to the ports of this engine, and those of all at its port. The kernel chooses among
+    /// all that are bound to a port, used or not.
+    pub(crate) fn use_socket(&mut self, id: SocketId) {
+        let mut next = Some(id);
+        while let Some(id) = next {
+            let Some(socket) = self.get_mut(id) else { return };
+            if std::mem::replace(&mut socket.is_used, true) {
+                return;
+            }
+            self.open_flows(id);
+            self.tell(id);
+            next = self.beside(id).find(|other| self.get(*other).is_some_and(|other| !other.is_used));
+        }
+    }
+
+    /// Has frames of an accelerated socket come to the ports. What is on its way to the kernel is let come: what the kernel has then is
+    /// read first, being older than all that will be in the rings.
+    fn open_flows(&mut self, id: SocketId) {
+        let Some((socket, engine)) = self.with_engine(id) else { return };
+        let Service::Accelerated(accelerated) = &mut socket.service else { return };
+        let endpoint = accelerated.endpoint;
+        let wanted = flows_of(socket, engine, endpoint);
+        let Service::Accelerated(accelerated) = &mut socket.service else { return };
+        if let Err(reason) = engine.add_flows(&wanted, accelerated.flow_socket(socket.shadow)) {
+            return self.hand_over(id, reason);
+        }
+        accelerated.flows = wanted;
+        if !socket.is_shadow_readable() {
+            return;
+        }
+        let begun_ticks = self.host.ticks();
+        while self.host.ticks().wrapping_sub(begun_ticks) < SETTLED_TICKS {
+            std::hint::spin_loop();
+        }
+        self.get_mut(id).into_iter().for_each(UdpSocket::read_shadow_first);
     }
 
     fn ask_rules(&self, id: SocketId, remote: Option<SocketAddr>) -> Result<(), Why> {
@@ -222,6 +259,10 @@ impl<H: Host> Sockets<H> {
     pub(crate) fn follow_addresses(&mut self, id: SocketId) -> Result<(), Reason> {
         let Some((socket, engine)) = self.with_engine(id) else { return Ok(()) };
         let Service::Accelerated(accelerated) = &socket.service else { return Ok(()) };
+        if !socket.is_used {
+            socket.own_addresses = engine.first_addresses_v4();
+            return Ok(());
+        }
         let flow_socket = accelerated.flow_socket(socket.shadow);
         let wanted = flows_of(socket, engine, accelerated.endpoint);
         socket.own_addresses = engine.first_addresses_v4();

@@ -225,7 +225,7 @@ fn but(own: &HashSet<u64>, found: Vec<(SocketAddr, u64)>) -> Vec<SocketAddr> {
 
 /// Whether a datagram could be for sockets at both: equal, or any address. `::` takes IPv4 too, unless it was told not to,
 /// which the table does not say.
-fn overlap(one: IpAddr, other: IpAddr) -> bool {
+pub(crate) fn overlap(one: IpAddr, other: IpAddr) -> bool {
     let (one, other) = (one.to_canonical(), other.to_canonical());
     one == other || one.is_unspecified() || other.is_unspecified()
 }

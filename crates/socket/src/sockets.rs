@@ -76,8 +76,10 @@ pub struct Sockets<H: Host = ThisHost> {
     pub(crate) own_inodes: Arc<OwnInodes>,
     /// What the calls ask for that only who keeps several engines can do.
     pub(crate) wish: Wish,
-    /// In the first engine: sockets that others have, and their ports.
-    pub(crate) away: Vec<(SocketId, u16)>,
+    /// Sockets that [`Wish::FirstEngine`] is about.
+    pub(crate) wanted_in_first: Vec<SocketId>,
+    /// In the first engine: sockets that others have, and where they are bound.
+    pub(crate) away: Vec<(SocketId, Option<SocketAddr>)>,
     /// In the others: places of sockets that were closed there.
     pub(crate) freed: Vec<SocketId>,
     /// In the first: how many others there are.
@@ -125,6 +127,7 @@ impl<H: Host> Sockets<H> {
             number: 0,
             own_inodes: Arc::default(),
             wish: Wish::Nothing,
+            wanted_in_first: Vec::new(),
             away: Vec::new(),
             freed: Vec::new(),
             founded: 0,
@@ -493,11 +496,13 @@ impl<H: Host> Sockets<H> {
         match (&socket.service, remote) {
             (Service::Open, Some(remote)) => self.settle(id, Some(remote)),
             (Service::Accelerated(_), _) => {
-                if socket.kept().is_some_and(|kept| kept.options.reuse_address || kept.options.reuse_port) {
-                    // One of several at its port, which the port's filter cannot tell apart from now on.
-                    self.wish_for_first();
-                }
+                let may_share = socket.may_share_port();
                 self.follow_connection(id, remote);
+                if may_share {
+                    // Its address is another one, at which there may be others.
+                    self.wish_for_first(id);
+                    self.call_those_beside(id);
+                }
             }
             _ => {}
         }
@@ -555,9 +560,9 @@ impl<H: Host> Sockets<H> {
             self.hand_over(id, Why::option(level, name));
             return;
         }
-        if self.is_branch() && !self.get(id).is_some_and(UdpSocket::may_leave_first) {
+        if self.is_branch() && !self.get(id).is_some_and(|socket| self.has_what_it_needs(socket)) {
             // What is missing here is done there.
-            return self.wish_for_first();
+            return self.wish_for_first(id);
         }
         let Some((socket, engine)) = self.with_engine(id) else { return };
         if let Some(wanted) = kept.ancillary.wants_times() {
@@ -628,9 +633,6 @@ impl<H: Host> Sockets<H> {
         let Some(socket) = self.get_mut(id) else { return };
         socket.memberships.retain(|known| (known.ifindex, known.group) != (ifindex, group));
         socket.memberships.push(Membership { ifindex, group, filter: filter.clone() });
-        if self.is_branch() {
-            return self.wish_for_first();
-        }
         if let Some((socket, engine)) = self.with_engine(id)
             && let Service::Accelerated(Accelerated { endpoint, .. }) = &socket.service
         {

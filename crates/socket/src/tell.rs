@@ -52,6 +52,7 @@ impl<H: Host> Sockets<H> {
         writer.set_local(socket.local.or_else(|| crate::shadow::local_address(socket.shadow).ok()));
         writer.set_remote(socket.remote.filter(|_| socket.is_connected));
         match &socket.service {
+            Service::Accelerated(_) if !socket.is_used => writer.set_kernel(Reason::NotUsed, 0),
             Service::Accelerated(_) => {
                 writer.set_interface(self.interface_of(socket).unwrap_or(0));
                 writer.set_engine_number(self.page.engine());

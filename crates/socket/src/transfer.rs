@@ -243,6 +243,7 @@ impl<H: Host> Sockets<H> {
         read: impl FnMut(Delivery<'_>) -> R,
     ) -> Receive<R> {
         let now = self.time();
+        self.use_socket(id);
         if self.engine().is_some_and(|engine| engine.is_look_due(now)) {
             self.look();
             if self.forget_if_closed(id) {
@@ -343,6 +344,7 @@ impl<H: Host> Sockets<H> {
     #[cold]
     fn receive_undecided<R>(&mut self, id: SocketId) -> Receive<R> {
         self.claim(id, Reason::ReadByChild);
+        self.use_socket(id);
         let Some(socket) = self.get(id) else { return Receive::Kernel };
         if socket.is_accelerated() {
             return socket.ask_shadow();
@@ -387,9 +389,7 @@ impl<H: Host> Sockets<H> {
     /// one that came before.
     pub fn last_stamp_ns(&mut self, number: i32, now_ns: u64) -> Option<u64> {
         let id = self.find(number)?;
-        if self.is_branch() {
-            self.wish_for_first();
-        }
+        self.wish_for_first(id);
         let (socket, engine) = self.with_engine(id)?;
         socket.asks_stamps = true;
         engine.want_times(TimesWanted::Kernel);
@@ -562,7 +562,7 @@ impl<H: Host> Sockets<H> {
             self.follow(looked);
         }
         if self.engine().is_some_and(Engine::take_capture_wanted) {
-            self.wish_for_first();
+            self.wish_for_only_first();
         }
         // The last frames of a port, or those from before the news.
         self.raise_readable();
@@ -712,6 +712,7 @@ impl<H: Host> Sockets<H> {
         match &self.get(self.find(number)?)?.service {
             Service::Open => Some(Reason::NotBound),
             Service::Kernel(why) => Some(why.reason),
+            Service::Accelerated(_) if !self.get(self.find(number)?)?.is_used => Some(Reason::NotUsed),
             Service::Accelerated(_) => self.why_not_served(self.get(self.find(number)?)?),
         }
     }

@@ -8,7 +8,6 @@ use nearwire_frames::steering::FlowFilter;
 use nearwire_stack::{EndpointId, Family, SourceFilter};
 use nearwire_sys::descriptor::Descriptor;
 
-use crate::engines::Usage;
 use crate::handover::{Inherited, inode_of};
 use crate::reason::Why;
 use crate::shadow::{Ancillary, Kept};
@@ -113,8 +112,10 @@ pub(crate) struct UdpSocket {
     pub(crate) shadow_news: u32,
     /// Of the shadow: no two sockets have the same. 0: the kernel did not tell.
     pub(crate) own_inode: u64,
-    /// Who uses it, where several threads use the engine.
-    pub(crate) usage: Usage,
+    /// A thread has received from it or waited for it, or it has moved: it stays in its engine.
+    pub(crate) is_settled: bool,
+    /// A call has sent by it, received from it or waited for it. Until then an accelerated one has no flows.
+    pub(crate) is_used: bool,
     /// SIOCGSTAMP asked when a datagram arrived.
     pub(crate) asks_stamps: bool,
     /// Datagrams that the shadow dropped for want of room, as far as it told.
@@ -171,7 +172,8 @@ impl UdpSocket {
             never_waits: false,
             stamp_ns: None,
             own_inode: inode_of(shadow).unwrap_or(0),
-            usage: Usage::default(),
+            is_settled: false,
+            is_used: false,
             asks_stamps: false,
         }
     }
@@ -234,6 +236,11 @@ impl UdpSocket {
             Service::Accelerated(accelerated) => Some(accelerated.inode),
             Service::Open | Service::Kernel(_) => None,
         }
+    }
+
+    /// Frames of it come to ports.
+    pub(crate) const fn has_flows(&self) -> bool {
+        matches!(&self.service, Service::Accelerated(accelerated) if !accelerated.flows.is_empty())
     }
 
     #[inline]

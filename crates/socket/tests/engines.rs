@@ -1,5 +1,5 @@
-//! Sockets that move between the engines of a process: nothing is lost, doubled or out of order, and all that they could do
-//! they still can. Needs root and veth (or says SKIP).
+//! Sockets of several engines of a process: those that go to another one, and back where the other ends, lose, double and reorder
+//! nothing, and all that they could do they still can. Needs root and veth (or says SKIP).
 #![allow(clippy::unwrap_used, reason = "what these functions do is test")]
 
 mod near;
@@ -11,14 +11,12 @@ use std::time::Duration;
 
 use nearwire_socket::config::Mode;
 use nearwire_socket::epoll::{Events, Interest};
-use nearwire_socket::{Asked, Control, Operation, Reason, Sockets, SourceFilter, Wish};
+use nearwire_socket::{Asked, Control, FirstUse, Operation, Reason, Sockets, SourceFilter, Wish};
 
 use near::{By, Near, SOON};
 
 const QUEUES: u32 = 4;
 const MODES: [Mode; 2] = [Mode::Generic, Mode::Native];
-/// The calling thread, as engines know it.
-const ME: usize = 16;
 
 /// The first engine, and another one when it is founded.
 struct Two {
@@ -58,14 +56,25 @@ impl Two {
             self.found();
         }
         let (first, other) = self.first_and_other();
-        let Some(component) = first.component_of(ME, &[number]) else { return false };
+        let Some(component) = first.component_of(&[number]) else { return false };
+        assert!(first.give_ports(other));
         first.move_to(other, &component, |_| ());
-        assert!(first.component_of(ME, &[number]).is_none());
+        other.use_component(&component);
+        assert!(first.component_of(&[number]).is_none() && other.component_of(&[number]).is_none(), "it moves once");
         self.drive(false);
         true
     }
 
-    /// Moves all to the first engine, and drives that.
+    /// Moves a socket to the first engine for good, with what belongs to it, and drives that.
+    fn bring(&mut self, socket: &UdpSocket) {
+        let namespace = self.near.near().namespace.clone();
+        let (first, other) = self.first_and_other();
+        let component = other.all_of(&[socket.as_raw_fd()], &[]);
+        namespace.enter(|| other.move_back_to(first, &component, |_| ())).unwrap();
+        self.drive(true);
+    }
+
+    /// Moves all to the first engine, as if nobody had used it, and drives that.
     fn move_back(&mut self) {
         let namespace = self.near.near().namespace.clone();
         let (first, other) = self.first_and_other();
@@ -242,33 +251,59 @@ fn socket_alone_at_a_port_that_may_be_shared_leaves_the_first_engine_until_anoth
     two.drive(true);
     let other = with_reuseport(&mut two);
     assert_eq!(two.near.sockets().take_wish(), Wish::FirstEngine);
-    two.drive(false);
-    two.move_back();
+    assert_eq!(two.near.sockets().take_wanted_in_first().len(), 1, "the one that is away");
+    two.bring(&one);
     assert!(!two.move_out(one.as_raw_fd()) && !two.move_out(other.as_raw_fd()), "both are at one port");
 }
 
 #[test]
-fn socket_that_needs_the_first_engine_stays_there() {
+fn socket_that_a_thread_waited_for_stays_with_the_sets_it_is_in() {
     let Some((mut two, socket, _)) = running(Mode::Generic) else { return };
-    let (near, far) = (two.near.near().ipv4, two.near.far().ipv4);
-    let group = "239.1.2.3".parse().unwrap();
-    let ifindex = two.near.near().ifindex;
-    socket.join_multicast_v4(&group, &near).unwrap();
-    two.near.sockets().joined(socket.as_raw_fd(), ifindex, group.into(), SourceFilter::default());
-    assert!(!two.move_out(socket.as_raw_fd()), "a group");
-    socket.leave_multicast_v4(&group, &near).unwrap();
-    two.near.sockets().left(socket.as_raw_fd(), ifindex, group.into());
-    assert!(two.move_out(socket.as_raw_fd()));
-    // Joined while it is away, it is joined when it is back.
-    socket.join_multicast_v4(&group, &near).unwrap();
-    two.near.sockets().joined(socket.as_raw_fd(), ifindex, group.into(), SourceFilter::default());
-    assert_eq!(two.near.sockets().take_wish(), Wish::FirstEngine);
-    two.move_back();
-    let peer = two.near.far().namespace.enter(|| UdpSocket::bind((far, 0))).unwrap().unwrap();
-    peer.send_to(b"group", (group, 5000)).unwrap();
-    assert_eq!(two.near.receive(&socket), (By::Port, b"group".to_vec()));
+    let second = two.near.open("0.0.0.0:5001");
+    let set: OwnedFd = rustix::event::epoll::create(rustix::event::epoll::CreateFlags::CLOEXEC).unwrap();
+    let sockets = two.near.sockets();
+    sockets.epoll_opened(set.as_raw_fd());
+    for fd in [&socket, &second].map(AsRawFd::as_raw_fd) {
+        let interest = Interest { fd, events: Events::IN, data: 1 };
+        assert_eq!(sockets.epoll_control(set.as_raw_fd(), Operation::Add, interest), Control::Done);
+    }
+    let number = set.as_raw_fd();
+    assert!(matches!(sockets.first_use(&[number]), FirstUse::Moves(component) if component.sockets().len() == 2));
+    sockets.settle_here(&[second.as_raw_fd()]);
+    assert!(matches!(sockets.first_use(&[number]), FirstUse::Stays), "one of its sockets was waited for");
+    assert!(matches!(sockets.first_use(&[socket.as_raw_fd()]), FirstUse::Stays), "a socket of its set was");
+    let interest = Interest { fd: second.as_raw_fd(), events: Events::IN, data: 1 };
+    assert_eq!(sockets.epoll_control(number, Operation::Delete, interest), Control::Done);
+    assert!(matches!(sockets.first_use(&[socket.as_raw_fd()]), FirstUse::Moves(component) if component.has_sets()));
+}
 
-    let timed = two.near.open("0.0.0.0:5001");
+#[test]
+fn socket_in_a_group_goes_along_and_joins_where_it_is() {
+    let Some((mut two, socket, _)) = running(Mode::Generic) else { return };
+    let (near, far, ifindex) = (two.near.near().ipv4, two.near.far().ipv4, two.near.near().ifindex);
+    let [first, second] = ["239.1.2.3", "239.1.2.4"].map(|group| group.parse::<std::net::Ipv4Addr>().unwrap());
+    let peer = two.near.far().namespace.enter(|| UdpSocket::bind((far, 0))).unwrap().unwrap();
+    socket.join_multicast_v4(&first, &near).unwrap();
+    two.near.sockets().joined(socket.as_raw_fd(), ifindex, first.into(), SourceFilter::default());
+    assert!(two.move_out(socket.as_raw_fd()));
+    peer.send_to(b"first", (first, 5000)).unwrap();
+    assert_eq!(two.near.receive(&socket), (By::Port, b"first".to_vec()));
+    socket.join_multicast_v4(&second, &near).unwrap();
+    two.near.sockets().joined(socket.as_raw_fd(), ifindex, second.into(), SourceFilter::default());
+    assert_eq!(two.near.sockets().take_wish(), Wish::Nothing);
+    peer.send_to(b"second", (second, 5000)).unwrap();
+    assert_eq!(two.near.receive(&socket), (By::Port, b"second".to_vec()));
+    socket.leave_multicast_v4(&first, &near).unwrap();
+    two.near.sockets().left(socket.as_raw_fd(), ifindex, first.into());
+    two.move_back();
+    peer.send_to(b"left", (first, 5000)).unwrap();
+    peer.send_to(b"back", (second, 5000)).unwrap();
+    assert_eq!(two.near.receive(&socket), (By::Port, b"back".to_vec()));
+}
+
+#[test]
+fn socket_that_asks_for_times_is_the_first_engines() {
+    let Some((mut two, timed, _)) = running(Mode::Generic) else { return };
     assert!(two.move_out(timed.as_raw_fd()));
     two.near.sockets().last_stamp_ns(timed.as_raw_fd(), 1);
     assert_eq!(two.near.sockets().take_wish(), Wish::FirstEngine);
@@ -298,8 +333,8 @@ fn client_opened_in_another_engine_is_accelerated_there() {
     client.connect(peer.local_addr().unwrap()).unwrap();
     two.near.sockets().connected(client.as_raw_fd());
     assert_eq!(two.near.sockets().take_wish(), Wish::Nothing);
-    assert_eq!(two.near.reason(&client), None);
     assert_eq!(two.near.sent(&client, &peer), By::Port);
+    assert_eq!(two.near.reason(&client), None);
     peer.send_to(b"back", (two.near.near().ipv4, client.local_addr().unwrap().port())).unwrap();
     assert_eq!(two.near.receive(&client), (By::Port, b"back".to_vec()));
 }
@@ -333,8 +368,10 @@ fn interface_down_and_up_while_away_traffic_passes_the_kernel_again() {
 #[test]
 fn sockets_closed_away_leave_their_places() {
     let Some(mut two) = Two::or_skip(Mode::Generic) else { return };
-    for _ in 0..50 {
-        let sockets: Vec<_> = (0..4).map(|at| two.near.open(&format!("0.0.0.0:{}", 6000 + at))).collect();
+    for round in 0..50 {
+        // Ports of their own: a child that another test forks has the closed sockets until it executes its program.
+        let ports = (6000 + 4 * round)..(6000 + 4 * (round + 1));
+        let sockets: Vec<_> = ports.map(|port| two.near.open(&format!("0.0.0.0:{port}"))).collect();
         sockets.iter().for_each(|socket| {
             two.drive(true);
             assert!(two.move_out(socket.as_raw_fd()));

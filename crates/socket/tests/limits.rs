@@ -114,6 +114,7 @@ fn descriptors_used_up_the_kernel_serves_and_a_later_socket_is_accelerated() {
                 drop(entering);
                 sockets.opened(socket.as_raw_fd(), Family::V4, true);
                 sockets.bound(socket.as_raw_fd(), 5000);
+                sockets.used(&[socket.as_raw_fd()]);
             };
             // What entering a namespace takes is given back before.
             taken.truncate(taken.len() - 1);

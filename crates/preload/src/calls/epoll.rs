@@ -180,6 +180,7 @@ unsafe fn wait_call(call: &WaitCall<'_>, concerns: Concerns) -> Option<c_int> {
 /// Waits for both halves of a set. `None`: the library is off.
 unsafe fn wait_with_us(call: &WaitCall<'_>, concerns: Concerns) -> Option<Attempt> {
     let WaitCall { set, timeout, .. } = *call;
+    engines::about_to_wait(set);
     let wait = Wait { spins: concerns == Concerns::Now, ..Wait::poll(timeout, call.mask, Subject::Number(set)) };
     let mut turns: Option<(Turns<'_>, Vec<pollfd>)> = None;
     let mut asked = Asked::NotYet;

@@ -105,7 +105,8 @@ use Attempt::{Ended, Restart};
 fn poll_slice(fds: &mut [pollfd], timeout: Option<Duration>, mask: Option<&sigset_t>) -> Option<Attempt> {
     let mut list = Divided::default();
     let numbers: Vec<c_int> = fds.iter().map(|entry| entry.fd).filter(|fd| marks::is_followed(*fd)).collect();
-    engines::with_polled(&numbers, |engine, sockets| list.divide(fds, engine, sockets))?;
+    engines::about_to_wait_for_all(&numbers);
+    engines::with_all(&numbers, |engine, sockets| list.divide(fds, engine, sockets))?;
     let spins = match list.concerns? {
         Concerns::No => return None,
         concerns => concerns == Concerns::Now,
@@ -118,7 +119,7 @@ fn poll_slice(fds: &mut [pollfd], timeout: Option<Duration>, mask: Option<&sigse
             ask_kernel(list.split.kernel());
         }
         looks = looks.wrapping_add(1);
-        let (engine, ready) = engines::with_polled(&numbers, |engine, sockets| {
+        let (engine, ready) = engines::with_all(&numbers, |engine, sockets| {
             sockets.take_in();
             if list.divide(fds, engine, sockets) && !list.split.kernel().is_empty() {
                 return (engine, None);

@@ -13,10 +13,10 @@ use crate::c_types::control::{ReceiveControl, TimeForm};
 use crate::c_types::message::{Incoming, read_incoming};
 use crate::c_types::segments::{Of, Segments};
 use crate::calls::table;
-use crate::cancellation;
 use crate::signals::deferral;
 use crate::state::{self, Subject, handed};
 use crate::turn::{REFUSED, Turn, Turns, Wait, errno, fail};
+use crate::{cancellation, engines};
 
 const FLAGS_OF_KERNEL: c_int = table::together(table::RECEIVE_FLAGS_OF_KERNEL);
 
@@ -118,6 +118,7 @@ pub unsafe fn attempt(
     }
     // SAFETY: the caller's.
     let Ok(room) = (unsafe { Room::read(into) }) else { return handed(fd, HandedCall::BadArgument) };
+    engines::about_to_wait(fd);
     let stays = flags & libc::MSG_PEEK != 0;
     let mut waiting: Option<Waiting> = None;
     loop {

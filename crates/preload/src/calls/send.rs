@@ -16,7 +16,7 @@ use crate::calls::table;
 use crate::signals::deferral;
 use crate::state::{self, Subject, handed};
 use crate::turn::{REFUSED, fail};
-use crate::{cancellation, marks};
+use crate::{cancellation, engines, marks};
 
 const KNOWN_FLAGS: c_int = table::together(table::SEND_FLAGS);
 
@@ -138,6 +138,7 @@ fn send_gathered<const ROOM: usize>(
 
 #[inline]
 fn send_payload(fd: c_int, message: &Message<'_>, asked: &SendControl, more: bool) -> Option<ssize_t> {
+    engines::about_to_send(fd);
     let sent = if *asked == SendControl::default() {
         state::send_with(Subject::Number(fd), |sockets| sockets.send(fd, message, more))
     } else {

@@ -74,17 +74,20 @@ impl Run {
         !self.variables().is_empty()
     }
 
-    /// The library's variables. The mode is given: a measurement that finds the best one would take longer than a script.
+    /// Its variables, of a run of the library. The mode is given: a measurement that finds the best one would take longer than a script.
     fn variables(self) -> &'static [(&'static str, &'static str)] {
         match self {
             Self::Kernel | Self::KernelAgain => &[],
             Self::Sleeping => &[("NEARWIRE_SPIN", "0"), ("NEARWIRE_MODE", "generic")],
-            Self::Spinning | Self::ByAgent => &[("NEARWIRE_SPIN", "50us"), ("NEARWIRE_MODE", "native")],
+            Self::Spinning | Self::ByAgent => &[("NEARWIRE_SPIN", "50us"), ("NEARWIRE_MODE", "native"), USES_FIRST],
             Self::Forever => &[("NEARWIRE_SPIN", "forever"), ("NEARWIRE_MODE", "native")],
-            Self::Auto => &[("NEARWIRE_SPIN", "auto"), ("NEARWIRE_MODE", "native")],
+            Self::Auto => &[("NEARWIRE_SPIN", "auto"), ("NEARWIRE_MODE", "native"), USES_FIRST],
         }
     }
 }
+
+/// Sockets are used as soon as they have an address; see `script.h`.
+const USES_FIRST: (&str, &str) = ("SCRIPT_USES_FIRST", "yes");
 
 /// A cable, its peer, and a directory for what programs write.
 pub struct Bed<'a> {
@@ -161,19 +164,19 @@ impl<'a> Bed<'a> {
     /// Runs the program of scripts with arguments and gives what it wrote and how it ended. What it says on standard error
     /// is part of that: the library prints nothing unless it is asked for counters.
     pub fn run(&mut self, arguments: &[&str], run: Run) -> String {
-        self.run_with(arguments, run, None)
+        self.run_with(arguments, run, &[])
     }
 
     /// Asserts that the library receives frames for programs on this cable: where it leaves all to the kernel, every trace is
     /// that of the kernel.
     pub fn assert_accelerated(&mut self, script: &str, run: Run) {
-        let told = self.run_with(&[script], run, Some(("NEARWIRE_STATS", "true")));
+        let told = self.run_with(&[script], run, &[("NEARWIRE_STATS", "true"), USES_FIRST]);
         let frames = told.lines().find(|line| line.trim_end().ends_with(FRAMES_RECEIVED));
         let frames = frames.and_then(|line| line.split_whitespace().find_map(|word| word.parse::<u64>().ok()));
         assert!(frames.unwrap_or(0) > 0, "{script} ({}): the library received nothing:\n{told}", run.name());
     }
 
-    fn run_with(&mut self, arguments: &[&str], run: Run, more: Option<(&str, &str)>) -> String {
+    fn run_with(&mut self, arguments: &[&str], run: Run, more: &[(&str, &str)]) -> String {
         let file = |name: &str| self.directory.path().join(name);
         let trace_file = trace::make_file(&file("trace"));
         let mut command = Command::new(&self.programs.scripts);
@@ -184,7 +187,7 @@ impl<'a> Bed<'a> {
             .env("SCRIPT_OTHER_NAMESPACE", self.elsewhere.path())
             .env("SCRIPT_PORT", self.next_port.to_string())
             .envs(run.variables().iter().copied())
-            .envs(more);
+            .envs(more.iter().copied());
         if is_inside() {
             command.env("SCRIPT_EMULATED", "yes");
         }

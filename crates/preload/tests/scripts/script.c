@@ -285,6 +285,27 @@ static void map_trace(void) {
 
 void far_forgets(void);
 
+static int uses_first;
+
+/* No cancellation point, and without a trace in errno: what the script sees is the call before. */
+static int use(int fd, int result) {
+    if (!uses_first || result != 0) return result;
+    int error = errno, state;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
+    poll(&(struct pollfd){ fd, POLLIN, 0 }, 1, 0);
+    pthread_setcancelstate(state, NULL);
+    errno = error;
+    return result;
+}
+
+int bind_and_use(int fd, const struct sockaddr *address, socklen_t length) {
+    return use(fd, (bind)(fd, address, length));
+}
+
+int connect_and_use(int fd, const struct sockaddr *address, socklen_t length) {
+    return use(fd, (connect)(fd, address, length));
+}
+
 int main(int count, char **arguments) {
     char name[128];
     if (count < 2) return 2;
@@ -303,6 +324,7 @@ int main(int count, char **arguments) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
     }
     is_emulated = getenv("SCRIPT_EMULATED") != NULL;
+    uses_first = getenv("SCRIPT_USES_FIRST") != NULL;
     map_trace();
     if (inherited) use_stream(atoi(inherited));
     else begin_stream("main");

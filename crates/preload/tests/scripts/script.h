@@ -33,6 +33,13 @@
 
 #include "peer.h"
 
+/* The library has the frames of a socket from its first use on, and what comes before waits in the kernel. So that what scripts receive
+ * comes by both ways, a socket is asked for what it has as soon as it has an address where SCRIPT_USES_FIRST is set. */
+int bind_and_use(int fd, const struct sockaddr *address, socklen_t length);
+int connect_and_use(int fd, const struct sockaddr *address, socklen_t length);
+#define bind(...) bind_and_use(__VA_ARGS__)
+#define connect(...) connect_and_use(__VA_ARGS__)
+
 /* `SCRIPT(name) { ... }`: run as `scripts FILE.NAME`. PROGRAM is the same, but only for EXEC. */
 #define SCRIPT(name) DEFINE_SCRIPT(name, 0)
 #define PROGRAM(name) DEFINE_SCRIPT(name, 1)

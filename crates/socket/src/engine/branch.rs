@@ -4,7 +4,7 @@ use nearwire_frames::steering::FlowFilter;
 use nearwire_frames::{EnginePort, FlowSocket};
 use nearwire_stack::Offers;
 
-use super::{Attached, Engine, watch_holder};
+use super::{Attached, Engine, watch_holder, watch_port};
 use crate::config::Config;
 use crate::host::Host;
 use crate::reason::Reason;
@@ -21,22 +21,32 @@ impl<H: Host> Engine<H> {
         let mut founded = Engine::open(self.host.clone(), config, page.clone()).map_err(|error| error.reason())?;
         founded.is_branch = true;
         founded.capture_asked = self.capture_asked;
-        for attached in self.interfaces.attached.iter_mut().filter(|attached| attached.failed.is_none()) {
-            match attached.port.share() {
-                Ok(port) => {
-                    if watch_holder(&founded.watch, &port).is_err() {
-                        self.take_back(&mut founded);
-                        return Err(Reason::EngineFailed);
-                    }
-                    founded.adopt(attached, port);
-                }
-                Err(error) => {
-                    self.take_back(&mut founded);
-                    return Err(Reason::of_failure(&error));
-                }
-            }
+        if let Err(reason) = self.give_ports(&mut founded) {
+            self.take_back(&mut founded);
+            return Err(reason);
         }
         Ok(founded)
+    }
+
+    /// Has an engine that this one founded have all ports that this one has.
+    ///
+    /// # Errors
+    /// A port has no share left for it, or the kernel refuses a socket.
+    pub(crate) fn give_ports(&mut self, founded: &mut Engine<H>) -> Result<(), Reason> {
+        let lacks = |ifindex: u32| founded.interfaces.attached.iter().all(|other| other.ifindex != ifindex);
+        let missing: Vec<u32> = self.interfaces.attached.iter().map(|attached| attached.ifindex).collect();
+        for ifindex in missing.into_iter().filter(|ifindex| lacks(*ifindex)).collect::<Vec<_>>() {
+            let attached = self.interfaces.attached.iter_mut().find(|attached| attached.ifindex == ifindex);
+            let Some(attached) = attached.filter(|attached| attached.failed.is_none()) else { continue };
+            let mut port = attached.port.share().map_err(|error| Reason::of_failure(&error))?;
+            founded.flows.add_all_to(&mut port).map_err(|_| Reason::TooManySockets)?;
+            watch_holder(&founded.watch, &port).map_err(|error| Reason::of_failure(&error))?;
+            if founded.watches_ports {
+                watch_port(&founded.watch, &port).map_err(|error| Reason::of_failure(&error))?;
+            }
+            founded.adopt(attached, port);
+        }
+        Ok(())
     }
 
     fn adopt(&mut self, of: &Attached<H::Port>, port: H::Port) {

@@ -5,15 +5,17 @@ use std::sync::Arc;
 
 use rustix::process::getpid;
 
-use super::{Component, FOUND_AGAIN_AFTER, Member, Moved, SETTLED_TICKS, SOCKETS_MOST, Wish};
+use super::{Component, FOUND_AGAIN_AFTER, FirstUse, Member, Moved, SETTLED_TICKS, SOCKETS_MOST, Wish};
 use crate::engine::Engine;
 use crate::epoll_sets::Sets;
 use crate::host::Host;
 use crate::id::SocketId;
 use crate::reason::Reason;
 use crate::send_run::Held;
+use crate::service::present_namespace;
+use crate::sharing::overlap;
 use crate::sockets::{EngineState, Sockets};
-use crate::udp_socket::{Service, UdpSocket};
+use crate::udp_socket::{Membership, Service, UdpSocket};
 
 impl<H: Host> Sockets<H> {
     /// What the calls since the last question ask for.
@@ -28,11 +30,23 @@ impl<H: Host> Sockets<H> {
         self.number != 0
     }
 
-    /// The first engine is to have all again, where it is not.
-    pub(crate) fn wish_for_first(&mut self) {
-        if (self.is_branch() || !self.away.is_empty()) && self.wish != Wish::OnlyFirstEngine {
+    /// A socket needs what the first engine has alone.
+    pub(crate) fn wish_for_first(&mut self, id: SocketId) {
+        if self.is_branch() {
+            self.want_in_first([id]);
+        }
+    }
+
+    fn want_in_first(&mut self, ids: impl IntoIterator<Item = SocketId>) {
+        self.wanted_in_first.extend(ids);
+        if !self.wanted_in_first.is_empty() && self.wish != Wish::OnlyFirstEngine {
             self.wish = Wish::FirstEngine;
         }
+    }
+
+    /// What [`Wish::FirstEngine`] is about: sockets of this engine, and those of others where this is the first.
+    pub fn take_wanted_in_first(&mut self) -> Vec<SocketId> {
+        std::mem::take(&mut self.wanted_in_first)
     }
 
     /// An interface came or went.
@@ -51,59 +65,13 @@ impl<H: Host> Sockets<H> {
         self.tell_engine();
     }
 
-    /// A thread of several that use this engine used a socket.
-    pub fn note_use(&mut self, id: SocketId, thread: usize, changes: u32) {
-        if self.get_mut(id).is_some_and(|socket| socket.usage.note(thread, changes) && !socket.usage.is_polled) {
-            self.wish_for_own();
+    /// Whether there can be several engines; `None`: not now.
+    fn may_found(&mut self) -> Option<bool> {
+        if self.config.engines == Some(1) || self.inherits {
+            return Some(false);
         }
-    }
-
-    /// The same of all that one call of poll(2) waits for. Whether the thread should have it in an engine of its own.
-    pub fn note_poll(&mut self, numbers: &[i32], thread: usize, changes: u32) -> bool {
-        let mut is_own = false;
-        for (at, number) in numbers.iter().enumerate() {
-            let usage = match self.find(*number) {
-                Some(id) => self.get_mut(id).map(|socket| &mut socket.usage),
-                None => self.sets.usage_of(*number),
-            };
-            let Some(usage) = usage else { continue };
-            usage.is_polled |= numbers.len() > 1;
-            // The first speaks for all.
-            is_own |= at == 0 && usage.note(thread, changes);
-        }
-        is_own && self.may_want_own()
-    }
-
-    /// The same of what a number names.
-    pub fn note_use_of_number(&mut self, number: i32, thread: usize, changes: u32) {
-        match self.find(number) {
-            Some(id) => self.note_use(id, thread, changes),
-            None => {
-                if self.sets.usage_of(number).is_some_and(|usage| usage.note(thread, changes)) {
-                    self.wish_for_own();
-                }
-            }
-        }
-    }
-
-    fn wish_for_own(&mut self) {
-        if self.may_want_own() {
-            self.wish = Wish::OwnEngine;
-        }
-    }
-
-    fn may_want_own(&mut self) -> bool {
-        let may_found = self.may_found() && !self.has_children();
-        // What children said may have made one.
-        may_found && self.wish == Wish::Nothing
-    }
-
-    /// Whether several engines are wanted and can be at all.
-    fn may_found(&mut self) -> bool {
-        let now = self.time();
-        let is_captured = self.engine_ref().is_none_or(Engine::is_captured);
-        let is_late = self.founding_failed_ns.is_none_or(|since_ns| now.since(since_ns) > FOUND_AGAIN_AFTER);
-        is_late && !is_captured && self.config.engines != Some(1) && !self.inherits
+        let waits = self.engine_ref().is_none_or(Engine::is_captured) || self.has_children();
+        (!waits).then_some(true)
     }
 
     /// No socket and no set is in it.
@@ -123,6 +91,12 @@ impl<H: Host> Sockets<H> {
         self.find(number).map(Member::Socket).or_else(|| self.sets.find(number).map(Member::Set))
     }
 
+    /// Whether another engine may be founded: it did not fail just now.
+    pub fn may_try_to_found(&mut self) -> bool {
+        let now = self.time();
+        self.founding_failed_ns.is_none_or(|since_ns| now.since(since_ns) > FOUND_AGAIN_AFTER)
+    }
+
     /// Founds engine `number`, with ports on the interfaces that this one has. `None`: a port has no share left, or the
     /// kernel refuses something.
     /// `held`: by which an engine of this number held datagrams back before.
@@ -136,7 +110,8 @@ impl<H: Host> Sockets<H> {
     }
 
     fn try_to_found(&mut self, number: u32) -> Option<Sockets<H>> {
-        if self.config.engines.is_some_and(|most| number >= most) {
+        // The founded engine reads the tables of the namespace that the thread is in.
+        if present_namespace() != self.namespace || self.config.engines.is_some_and(|most| number >= most) {
             return None;
         }
         let page = self.page.for_engine(number);
@@ -170,87 +145,154 @@ impl<H: Host> Sockets<H> {
         self.sleepers.any_asleep()
     }
 
-    /// What belongs to what these numbers name, if it can be in another engine than the first and `thread` alone uses it.
-    pub fn component_of(&mut self, thread: usize, numbers: &[i32]) -> Option<Component> {
-        let members = numbers.iter().filter_map(|number| self.member_of(*number));
-        self.component_with(thread, members.collect())
+    /// A thread is about to receive from what these numbers name, or to wait for them, which nobody did before.
+    pub fn first_use(&mut self, numbers: &[i32]) -> FirstUse {
+        // What ended children shared may move again.
+        let may_found = self.may_found();
+        if may_found != Some(true) {
+            return may_found.map_or(FirstUse::Later, |_| FirstUse::Stays);
+        }
+        numbers.iter().for_each(|number| self.settle_if_bound(*number));
+        let Some(component) = self.component_of(numbers) else { return FirstUse::Stays };
+        let sockets = || component.sockets.iter().filter_map(|id| self.get(*id));
+        if sockets().any(UdpSocket::is_accelerated) {
+            FirstUse::Moves(component)
+        } else if sockets().any(|socket| matches!(socket.service, Service::Open)) {
+            FirstUse::Undecided(component)
+        } else {
+            FirstUse::Stays
+        }
     }
 
-    /// The same of a socket.
-    pub fn component_of_socket(&mut self, thread: usize, id: SocketId) -> Option<Component> {
-        self.component_with(thread, vec![Member::Socket(id)])
+    /// What belongs to what these numbers name, where another engine can have it.
+    #[must_use]
+    pub fn component_of(&self, numbers: &[i32]) -> Option<Component> {
+        let members = numbers.iter().filter_map(|number| self.member_of(*number)).collect();
+        let may_move = |component: &Component, member| component.sockets.len() < SOCKETS_MOST && self.may_move(member);
+        self.gather(members, may_move).filter(|component| !component.sockets.is_empty() || component.has_sets())
     }
 
-    fn component_with(&mut self, thread: usize, members: Vec<Member>) -> Option<Component> {
+    /// What belongs to what these numbers name, and to these sockets.
+    #[must_use]
+    pub fn all_of(&self, numbers: &[i32], sockets: &[SocketId]) -> Component {
+        let numbers = numbers.iter().filter_map(|number| self.member_of(*number));
+        let sockets = sockets.iter().filter(|id| self.get(**id).is_some()).map(|id| Member::Socket(*id));
+        self.gather(numbers.chain(sockets).collect(), |_, _| true).unwrap_or_default()
+    }
+
+    /// These members and what belongs to them. `None`: one of them is not wanted beside what was found before.
+    fn gather(&self, mut rest: Vec<Member>, is_wanted: impl Fn(&Component, Member) -> bool) -> Option<Component> {
         let mut component = Component::default();
-        members.into_iter().for_each(|member| self.gather(&mut component, member));
-        if component.sockets.len() > SOCKETS_MOST {
-            return None;
-        }
-        let may_all = component.sockets.iter().all(|id| self.may_move(*id, thread))
-            && component.sets.iter().all(|set| self.sets.may_move(*set, thread));
-        let any = component.sockets.iter().any(|id| self.get(*id).is_some_and(UdpSocket::is_accelerated));
-        (may_all && any).then_some(component)
-    }
-
-    fn gather(&self, component: &mut Component, member: Member) {
-        if component.sockets.len() > SOCKETS_MOST {
-            return;
-        }
-        match member {
-            Member::Socket(id) if !component.sockets.contains(&id) => {
-                component.sockets.push(id);
-                for set in self.sets.sets_of(id) {
-                    self.gather(component, Member::Set(set));
+        while let Some(member) = rest.pop() {
+            if component.has(member) {
+                continue;
+            }
+            if !is_wanted(&component, member) {
+                return None;
+            }
+            match member {
+                Member::Socket(id) => {
+                    component.sockets.push(id);
+                    rest.extend(self.sets.sets_of(id).into_iter().map(Member::Set));
+                }
+                Member::Set(set) => {
+                    component.sets.push(set);
+                    let ids = (0..self.socket_count()).map(|index| SocketId::new(index as u32));
+                    rest.extend(ids.filter(|id| self.sets.sets_of(*id).contains(&set)).map(Member::Socket));
                 }
             }
-            Member::Set(set) if !component.sets.contains(&set) => {
-                component.sets.push(set);
-                let ids = (0..self.socket_count()).map(|index| SocketId::new(index as u32));
-                for id in ids.filter(|id| self.sets.sets_of(*id).contains(&set)) {
-                    self.gather(component, Member::Socket(id));
-                }
-            }
-            Member::Socket(_) | Member::Set(_) => {}
         }
+        Some(component)
     }
 
-    fn may_move(&self, id: SocketId, thread: usize) -> bool {
+    fn may_move(&self, member: Member) -> bool {
+        let id = match member {
+            Member::Socket(id) => id,
+            Member::Set(set) => return self.sets.may_move(set),
+        };
         let Some(socket) = self.get(id) else { return false };
-        let is_plain = socket.inherited.is_none() && socket.leftover.is_none() && socket.memberships.is_empty();
-        if !is_plain || socket.usage.is_of_another(thread) {
-            return false;
-        }
-        match &socket.service {
-            Service::Accelerated(_) => socket.may_leave_first() && self.has_port_alone(id, socket),
-            Service::Open | Service::Kernel(_) => true,
+        let is_plain = socket.inherited.is_none() && socket.leftover.is_none() && !socket.is_settled;
+        is_plain && !(socket.is_accelerated() && socket.wants_stamps()) && self.beside(id).next().is_none()
+    }
+
+    /// Other accelerated sockets in this engine that could get the same datagrams. Of several at one port (SO_REUSEPORT) the kernel
+    /// gives a client's datagrams to the same socket for as long as they are the same, and programs keep what they know of the client
+    /// there; another stack chooses otherwise.
+    pub(crate) fn beside(&self, id: SocketId) -> impl Iterator<Item = SocketId> {
+        let may_share = |socket: &&UdpSocket| socket.is_accelerated() && socket.may_share_port();
+        let local = self.get(id).filter(may_share).and_then(|socket| socket.local);
+        let shares = move |other: &UdpSocket| {
+            other.is_accelerated() && local.zip(other.local).is_some_and(|(local, other)| could_share(local, other))
+        };
+        let ids = (0..if local.is_some() { self.socket_count() } else { 0 }).map(|index| SocketId::new(index as u32));
+        ids.filter(move |other| *other != id && self.get(*other).is_some_and(shares))
+    }
+
+    /// The same in other engines.
+    fn away_beside(&self, id: SocketId) -> impl Iterator<Item = SocketId> {
+        let local = self.get(id).filter(|socket| socket.is_accelerated()).and_then(|socket| socket.local);
+        let shares = move |other: SocketAddr| local.is_some_and(|local| could_share(local, other));
+        self.away.iter().filter(move |(_, other)| other.is_some_and(shares)).map(|(of, _)| *of)
+    }
+
+    /// Whether a socket that gets the same datagrams is used already. Those in other engines are.
+    pub(crate) fn has_used_beside(&self, id: SocketId) -> bool {
+        let is_used = |other| self.get(other).is_some_and(|other| other.is_used);
+        self.away_beside(id).next().is_some() || self.beside(id).any(is_used)
+    }
+
+    /// A thread uses what these numbers name.
+    pub fn used(&mut self, numbers: &[i32]) {
+        let component = self.all_of(numbers, &[]);
+        self.use_component(&component);
+    }
+
+    /// The same of a component.
+    pub fn use_component(&mut self, component: &Component) {
+        // Sets tell of sockets in the order of arrival.
+        self.look();
+        let has_others = component.sets.iter().any(|set| self.sets.used(*set));
+        // What is in sets inside, too: it is seldom that there are any.
+        let all = (0..if has_others { self.socket_count() } else { 0 }).map(|index| SocketId::new(index as u32));
+        all.chain(component.sockets.iter().copied()).for_each(|id| self.use_socket(id));
+    }
+
+    /// What these numbers name belongs to this engine from now on.
+    pub fn settle_here(&mut self, numbers: &[i32]) {
+        for number in numbers {
+            match self.find(*number) {
+                Some(id) => {
+                    if let Some(socket) = self.get_mut(id) {
+                        socket.is_settled = true;
+                    }
+                }
+                None => self.sets.settle(*number),
+            }
         }
     }
 
-    /// No other socket of this process is at its port. Of several at one port (SO_REUSEPORT) the kernel gives a client's
-    /// datagrams to the same socket for as long as they are the same, and programs keep what they know of the client there;
-    /// after a move the choice would be another one.
-    fn has_port_alone(&self, id: SocketId, socket: &UdpSocket) -> bool {
-        if !socket.may_share_port() {
-            return true;
-        }
-        let port_of = |socket: &UdpSocket| socket.local.map(|local| local.port());
-        let others = self.sockets.iter().enumerate().filter(|(index, _)| *index != id.index());
-        others
-            .filter_map(|(_, other)| other.as_ref())
-            .all(|other| !other.is_accelerated() || port_of(other) != port_of(socket))
-    }
-
-    /// Moves all to the first engine. `moved` hears of each while nobody else can.
+    /// Moves all to the first engine, where all may move once more. `moved` hears of each while nobody else can.
     pub fn move_all_to(&mut self, first: &mut Sockets<H>, moved: impl FnMut(Moved)) {
         let ids = (0..self.socket_count()).map(|index| SocketId::new(index as u32));
         let component =
             Component { sockets: ids.filter(|id| self.get(*id).is_some()).collect(), sets: self.sets.all() };
-        self.move_to(first, &component, moved);
+        self.move_back_to(first, &component, moved);
+        for id in &component.sockets {
+            if let Some(socket) = first.get_mut(*id) {
+                socket.is_settled = false;
+            }
+        }
+        component.sets.iter().for_each(|set| first.sets.begin_again(*set));
+    }
+
+    /// Moves a component to the first engine, as [`Sockets::move_to`].
+    pub fn move_back_to(&mut self, first: &mut Sockets<H>, component: &Component, moved: impl FnMut(Moved)) {
+        self.move_to(first, component, moved);
         first.take_freed(self);
-        for id in component.sockets {
-            first.away.retain(|(of, _)| *of != id);
-            first.settle_after_move(id);
+        first.away.retain(|(of, _)| !component.sockets.contains(of));
+        for id in &component.sockets {
+            first.settle_after_move(*id);
+            first.call_those_beside(*id);
         }
     }
 
@@ -263,16 +305,25 @@ impl<H: Host> Sockets<H> {
         self.sets.take_freed(&mut other.sets);
     }
 
+    /// Has another engine receive by all ports that this one has; whether it does.
+    pub fn give_ports(&mut self, to: &mut Sockets<H>) -> bool {
+        match (self.engine(), to.engine()) {
+            (Some(engine), Some(other)) => engine.give_ports(other).is_ok(),
+            _ => false,
+        }
+    }
+
     /// Moves a component to another engine. `moved` hears of each while nobody else can.
     pub fn move_to(&mut self, to: &mut Sockets<H>, component: &Component, mut moved: impl FnMut(Moved)) {
         self.flush();
         to.flush();
         self.take_freed_if_first(to);
+        let has_flows = component.sockets.iter().any(|id| self.get(*id).is_some_and(UdpSocket::has_flows));
         for id in &component.sockets {
             self.move_flows(*id, to);
         }
         let begun_ticks = self.host.ticks();
-        while self.host.ticks().wrapping_sub(begun_ticks) < SETTLED_TICKS {
+        while has_flows && self.host.ticks().wrapping_sub(begun_ticks) < SETTLED_TICKS {
             self.take_in_all_frames();
         }
         for id in &component.sockets {
@@ -314,13 +365,19 @@ impl<H: Host> Sockets<H> {
         let endpoint = socket.endpoint();
         let shadow = socket.shadow;
         let is_accelerated = socket.is_accelerated();
+        if let Some(endpoint) = endpoint {
+            for joined in &socket.memberships {
+                // Refused, it is in no group.
+                let _ = engine.stack().udp_leave(endpoint, joined.ifindex, joined.group);
+            }
+        }
         let taken = endpoint.and_then(|endpoint| engine.stack().udp_take(endpoint));
         if is_accelerated {
             engine.unwatch_shadow(shadow);
         }
         let Some(mut socket) = self.sockets.get_mut(id.index()).and_then(Option::take) else { return };
         if !self.is_branch() {
-            self.away.push((id, socket.local.map_or(0, |local| local.port())));
+            self.away.push((id, socket.local));
         }
         if self.sharing.leave(id) {
             to.sharing.enter(id);
@@ -331,7 +388,7 @@ impl<H: Host> Sockets<H> {
         let Some(other) = to.engine() else { return };
         let moved = taken.map(|taken| other.stack().udp_put(taken));
         socket.own_addresses = other.first_addresses_v4();
-        socket.usage.begin_again();
+        socket.is_settled = true;
         match (&mut socket.service, moved) {
             (Service::Accelerated(accelerated), Some(endpoint)) => {
                 accelerated.endpoint = endpoint;
@@ -342,6 +399,10 @@ impl<H: Host> Sockets<H> {
             (_, moved) => socket.leftover = moved,
         }
         if let Some(endpoint) = moved {
+            for Membership { ifindex, group, filter } in &socket.memberships {
+                // Accepted by the other stack, which knows the same interfaces.
+                let _ = other.stack().udp_join(endpoint, *ifindex, *group, filter);
+            }
             to.own(id, endpoint);
         }
         to.put_socket(id, socket);
@@ -363,15 +424,11 @@ impl<H: Host> Sockets<H> {
 
     /// A socket that came back: it may have been bound or connected where it could not be accelerated.
     fn settle_after_move(&mut self, id: SocketId) {
-        let Some(socket) = self.get_mut(id) else { return };
-        let memberships = std::mem::take(&mut socket.memberships);
+        let Some(socket) = self.get(id) else { return };
         let shadow_number = socket.shadow.number();
         let remote: Option<SocketAddr> = socket.remote.filter(|_| socket.is_connected);
         let is_bound = socket.local.is_some_and(|local| local.port() != 0);
         let is_open = matches!(socket.service, Service::Open);
-        for joined in memberships {
-            self.joined(shadow_number, joined.ifindex, joined.group, joined.filter);
-        }
         if is_open && (is_bound && self.get(id).is_some_and(|socket| socket.is_server) || remote.is_some()) {
             self.settle(id, remote);
         }
@@ -380,13 +437,16 @@ impl<H: Host> Sockets<H> {
         }
     }
 
-    /// A socket was accelerated in the first engine: it may be one more at the port of one that another engine has.
-    pub(crate) fn ask_those_away(&mut self, id: SocketId) {
-        let Some(socket) = self.get(id) else { return };
-        let port = socket.local.map_or(0, |local| local.port());
-        if self.away.iter().any(|(_, other)| *other == port) {
-            self.wish_for_first();
-        }
+    /// Whether this engine, which is not the first, has the ports that an accelerated socket needs, and can tell what it asks for.
+    pub(crate) fn has_what_it_needs(&self, socket: &UdpSocket) -> bool {
+        !socket.wants_stamps() && self.why_not_served(socket).is_none()
+    }
+
+    /// A socket was accelerated in the first engine: those that other engines have and that could get the same datagrams come
+    /// to it.
+    pub(crate) fn call_those_beside(&mut self, id: SocketId) {
+        let ids: Vec<SocketId> = self.away_beside(id).collect();
+        self.want_in_first(ids);
     }
 
     /// Whether a socket that is about to be accelerated here, in an engine that is not the first, can be.
@@ -397,8 +457,7 @@ impl<H: Host> Sockets<H> {
         let is_plain = kept.options.device.is_none()
             && !kept.options.reuse_address
             && !kept.options.reuse_port
-            && kept.ancillary.wants_times().is_none()
-            && socket.memberships.is_empty();
+            && kept.ancillary.wants_times().is_none();
         let remote = remote.map(|remote| remote.ip().to_canonical());
         is_plain
             && self.engine_ref().is_some_and(|engine| engine.is_served(local.ip().to_canonical(), remote, None).is_ok())
@@ -406,22 +465,14 @@ impl<H: Host> Sockets<H> {
 }
 
 impl UdpSocket {
-    /// An accelerated socket that needs nothing that only the first engine has.
-    pub(crate) fn may_leave_first(&self) -> bool {
-        let Some(kept) = self.kept() else { return false };
-        let options = &kept.options;
-        let has_no_times = kept.ancillary.wants_times().is_none() && !self.asks_stamps;
-        options.device.is_none() && has_no_times && (!options.reuse_address || self.shares_by_reuseport())
-    }
-
     /// Others may have its port too: the kernel lets them.
-    fn may_share_port(&self) -> bool {
-        self.kept().is_none_or(|kept| kept.options.reuse_address || kept.options.reuse_port)
+    pub(crate) fn may_share_port(&self) -> bool {
+        self.kept()
+            .is_none_or(|kept| kept.options.reuse_address || kept.options.reuse_port || kept.options.device.is_some())
     }
+}
 
-    /// Among sockets at its port the kernel chooses by SO_REUSEPORT alone: it is bound, unconnected and in no group.
-    fn shares_by_reuseport(&self) -> bool {
-        let is_plain = self.local.is_some() && !self.is_connected && self.memberships.is_empty();
-        is_plain && self.kept().is_some_and(|kept| kept.options.reuse_port)
-    }
+/// Whether sockets that are bound there could get the same datagrams.
+fn could_share(one: SocketAddr, other: SocketAddr) -> bool {
+    one.port() == other.port() && overlap(one.ip(), other.ip())
 }

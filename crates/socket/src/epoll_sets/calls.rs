@@ -25,6 +25,9 @@ impl<H: Host> Sockets<H> {
             self.settle_if_bound(interest.fd);
         }
         let Some(id) = self.find(interest.fd) else { return Control::Kernel };
+        if operation == Operation::Add && self.sets.is_used(set) {
+            self.use_socket(id);
+        }
         if !self.get(id).is_some_and(UdpSocket::is_answered_here) {
             let Some(done) = self.sets.control_disarmed(id, set, operation, interest) else { return Control::Kernel };
             self.service_changed();

@@ -1,7 +1,7 @@
 //! Sets that go to another engine. See [`crate::engines`].
 
 use super::{Half, Registered, Sets, plain};
-use crate::engines::{Component, Usage};
+use crate::engines::Component;
 use crate::epoll::{Parted, SetId};
 use crate::id::SocketId;
 
@@ -15,10 +15,31 @@ pub(crate) struct MovedSets {
 }
 
 impl Sets {
-    /// Who waits for the set that a number names.
-    pub(crate) fn usage_of(&mut self, number: i32) -> Option<&mut Usage> {
-        let set = self.find(number)?;
-        Some(&mut self.halves.get_mut(set.index())?.usage)
+    /// A thread waits for the set that a number names: it stays in this engine.
+    pub(crate) fn settle(&mut self, number: i32) {
+        if let Some(half) = self.find(number).and_then(|set| self.halves.get_mut(set.index())) {
+            half.is_settled = true;
+        }
+    }
+
+    /// A call waits for a set. Whether there are others in it, or it is in others.
+    pub(crate) fn used(&mut self, set: SetId) -> bool {
+        if let Some(half) = self.halves.get_mut(set.index()) {
+            half.is_used = true;
+        }
+        self.epoll.is_nested(set)
+    }
+
+    /// Whether a call has waited for a set.
+    pub(crate) fn is_used(&self, set: SetId) -> bool {
+        self.halves.get(set.index()).is_some_and(|half| half.is_used)
+    }
+
+    /// A set may move once more.
+    pub(crate) fn begin_again(&mut self, set: SetId) {
+        if let Some(half) = self.halves.get_mut(set.index()) {
+            half.is_settled = false;
+        }
     }
 
     /// No set has a number.
@@ -45,16 +66,12 @@ impl Sets {
         self.epoll.registrations_of(id).map(|registration| registration.set).chain(kernels).collect()
     }
 
-    /// Whether another engine can have a set: no other set has to do with it, no other process has it, no other thread uses
-    /// it, and nobody waits for it in the kernel alone.
-    pub(crate) fn may_move(&self, set: SetId, thread: usize) -> bool {
+    /// Whether another engine can have a set: nobody has waited for it yet, or does in the kernel alone, no other set has to do with
+    /// it, and no other process has it.
+    pub(crate) fn may_move(&self, set: SetId) -> bool {
         let Some(half) = self.halves.get(set.index()) else { return false };
         let is_waited_for = self.numbers.iter().any(|(number, of)| *of == set && plain::is_waited_for(*number));
-        !half.is_shared
-            && !half.is_called
-            && !is_waited_for
-            && !half.usage.is_of_another(thread)
-            && !self.epoll.is_nested(set)
+        !half.is_shared && !half.is_called && !is_waited_for && !half.is_settled && !self.epoll.is_nested(set)
     }
 
     pub(crate) fn part(&mut self, component: &Component) -> MovedSets {
@@ -68,13 +85,12 @@ impl Sets {
     pub(crate) fn join(&mut self, moved: MovedSets) {
         let MovedSets { epoll, halves, numbers, waiting } = moved;
         self.epoll.join(epoll);
-        for (set, mut half) in halves {
-            half.usage.begin_again();
+        for (set, half) in halves {
             if self.halves.len() <= set.index() {
                 self.halves.resize_with(set.index() + 1, Half::default);
             }
             // What was found of it was found elsewhere.
-            self.halves[set.index()] = Half { concerns: None, raised: self.raised, ..half };
+            self.halves[set.index()] = Half { concerns: None, raised: self.raised, is_settled: true, ..half };
         }
         self.numbers.extend(numbers);
         self.waiting.extend(waiting);

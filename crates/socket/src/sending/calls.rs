@@ -145,6 +145,7 @@ impl<H: Host> Sockets<H> {
         if matches!(socket.family, nearwire_stack::Family::V4) && remote.is_ipv6() {
             return Send::Kernel;
         }
+        self.use_socket(id);
         self.settle(id, Some(remote));
         if self.is_refused(id) {
             return Send::Refused;

@@ -67,7 +67,7 @@ impl Near {
         self.cable.far()
     }
 
-    /// Opens a socket and binds it, as a program does.
+    /// Opens a socket, binds it and asks what there is to read, as a program does.
     pub fn open(&mut self, local: &str) -> UdpSocket {
         let local: SocketAddr = local.parse().unwrap();
         let socket = self.near().namespace.clone().enter(|| UdpSocket::bind(local)).unwrap().unwrap();
@@ -76,7 +76,7 @@ impl Near {
         socket
     }
 
-    /// Tells of a socket that the kernel has bound already.
+    /// Tells of a socket that the kernel has bound already, and of its first use.
     pub fn adopt(&mut self, socket: &UdpSocket, wanted_port: u16) {
         let family = if socket.local_addr().unwrap().is_ipv4() { Family::V4 } else { Family::V6 };
         let namespace = self.near().namespace.clone();
@@ -85,6 +85,7 @@ impl Near {
             .enter(|| {
                 sockets.opened(socket.as_raw_fd(), family, true);
                 sockets.bound(socket.as_raw_fd(), wanted_port);
+                sockets.used(&[socket.as_raw_fd()]);
             })
             .unwrap();
     }

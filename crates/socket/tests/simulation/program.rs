@@ -62,6 +62,7 @@ impl Program {
         let sockets = self.enter();
         sockets.opened(number, Family::V4, true);
         sockets.bound(number, local.port());
+        sockets.used(&[number]);
         if self.machine.is_up() {
             assert_eq!(self.sockets.reason(number), None, "it is accelerated");
         }
