@@ -145,6 +145,34 @@ fn socket_moved_under_traffic_loses_doubles_and_reorders_nothing() {
     }
 }
 
+/// Bound and connected it has all from the kernel; its first use is by another engine than the first, in the midst of what comes.
+#[test]
+fn socket_first_used_under_traffic_has_all_in_order_in_the_engine_of_its_user() {
+    /// As many as the kernel's buffer holds.
+    const COUNT: u32 = 200;
+    for mode in MODES {
+        let Some((mut two, _, peer)) = running(mode) else { return };
+        for round in 0..50_u16 {
+            two.drive(true);
+            let to = SocketAddr::new(two.near.near().ipv4.into(), 6000 + round);
+            let socket = two.near.open_unused(&format!("0.0.0.0:{}", to.port()));
+            assert_eq!(two.near.reason(&socket), Some(Reason::NotUsed));
+            std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    (0..COUNT).for_each(|number| assert_eq!(peer.send_to(&number.to_ne_bytes(), to).unwrap(), 4));
+                });
+                std::thread::sleep(Duration::from_micros(20 * u64::from(round)));
+                assert!(two.move_out(socket.as_raw_fd()));
+                for number in 0..COUNT {
+                    assert_eq!(two.near.receive(&socket).1, number.to_ne_bytes(), "{mode:?}, round {round}");
+                }
+            });
+            assert_eq!(two.near.reason(&socket), None);
+            two.near.close(socket);
+        }
+    }
+}
+
 #[test]
 fn datagrams_that_wait_when_their_socket_moves_are_read_where_it_is() {
     let Some((mut two, socket, peer)) = running(Mode::Generic) else { return };

@@ -55,6 +55,7 @@ impl Path for UdpSocketsPath {
         let number = self.shadow.as_raw_fd();
         sockets.opened(number, if address.is_ipv4() { Family::V4 } else { Family::V6 }, true);
         sockets.connected(number);
+        sockets.used(&[number]);
         if let Some(reason) = sockets.reason(number) {
             return Err(PathError::NotAccelerated { reason });
         }

@@ -13,11 +13,12 @@ use super::may_run;
 
 /// What each script begins with. `step` says that all before is done, and waits for the test's answer.
 const BEGIN: &str = "
-import socket, sys, os, errno, time
+import socket, sys, os, errno, time, select
 near, far = sys.argv[1], sys.argv[2]
 def udp(): return socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+# Bound and asked for what there is: from then on frames come to the library.
 def bound(address, port):
-    made = udp(); made.bind((address, port)); return made
+    made = udp(); made.bind((address, port)); select.select([made], [], [], 0); return made
 def step():
     print('step', flush=True); sys.stdin.readline()
 def error(call, *arguments):

@@ -70,6 +70,38 @@ fn counter(of: &Value, name: &str) -> u64 {
 }
 
 #[test]
+fn socket_that_no_call_has_used_is_the_kernels_until_its_first_use() {
+    let Some(bed) = Ruled::lay() else { return };
+    let far = bed.far();
+    let script = "
+one = udp()
+one.bind((near, 7000))
+step()
+for _ in range(3): print(one.recv(10).decode(), flush=True)
+step()
+";
+    let mut program = bed.start(script, &[]);
+    program.step();
+    let shown = status(&program);
+    assert_eq!(shown["sockets"][0]["reason"], "NotUsed", "{shown:#}");
+    let send = |text: &[u8]| assert_eq!(far.send_to(text, (bed.cable.near().ipv4, 7000)).unwrap(), text.len());
+    send(b"before");
+    program.say("");
+    let mut line = String::new();
+    for text in ["before", "second", "third"] {
+        line.clear();
+        program.lines.read_line(&mut line).unwrap();
+        assert_eq!(line.trim_end(), text);
+        send(if text == "before" { b"second" } else { b"third" });
+    }
+    program.step();
+    let shown = status(&program);
+    let one = &shown["sockets"][0];
+    assert_eq!(one["accelerated"], true, "{shown:#}");
+    assert_eq!((counter(one, "received_by_shadow"), counter(one, "received_datagrams")), (1, 2), "{one:#}");
+}
+
+#[test]
 fn program_running_is_shown_with_its_sockets_counters_and_reasons() {
     let Some(bed) = Ruled::lay() else { return };
     let far = bed.far();

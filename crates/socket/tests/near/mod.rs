@@ -69,15 +69,27 @@ impl Near {
 
     /// Opens a socket, binds it and asks what there is to read, as a program does.
     pub fn open(&mut self, local: &str) -> UdpSocket {
+        let socket = self.open_unused(local);
+        self.sockets().used(&[socket.as_raw_fd()]);
+        socket
+    }
+
+    /// Opens a socket and binds it, and does no more.
+    pub fn open_unused(&mut self, local: &str) -> UdpSocket {
         let local: SocketAddr = local.parse().unwrap();
         let socket = self.near().namespace.clone().enter(|| UdpSocket::bind(local)).unwrap().unwrap();
         socket.set_nonblocking(true).unwrap();
-        self.adopt(&socket, local.port());
+        self.follow(&socket, local.port());
         socket
     }
 
     /// Tells of a socket that the kernel has bound already, and of its first use.
     pub fn adopt(&mut self, socket: &UdpSocket, wanted_port: u16) {
+        self.follow(socket, wanted_port);
+        self.sockets().used(&[socket.as_raw_fd()]);
+    }
+
+    fn follow(&mut self, socket: &UdpSocket, wanted_port: u16) {
         let family = if socket.local_addr().unwrap().is_ipv4() { Family::V4 } else { Family::V6 };
         let namespace = self.near().namespace.clone();
         let sockets = enter(&mut self.sockets);
@@ -85,7 +97,6 @@ impl Near {
             .enter(|| {
                 sockets.opened(socket.as_raw_fd(), family, true);
                 sockets.bound(socket.as_raw_fd(), wanted_port);
-                sockets.used(&[socket.as_raw_fd()]);
             })
             .unwrap();
     }
