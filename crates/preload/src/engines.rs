@@ -2,13 +2,13 @@
 //!
 //! A socket begins in the first engine, which belongs to the first thread that uses one. Another thread gets an engine of its own
 //! when it first receives from a socket that nobody has waited for, or waits for it, or first sends by it: with a gate, queues, a stack
-//! and epoll sets of its own (`nearwire_socket`, `engines.rs`). The socket moves there, once. Other threads that use it enter that
-//! engine's gate. There are as many engines as a port was opened for, on one queue too; further threads share the first.
+//! and epoll sets of its own (`nearwire_socket`, `engines.rs`). The socket moves there, once, and has its frames come there: before its
+//! first use they are the kernel's, so none is on its way to a ring when it moves. Other threads that use it enter that engine's gate. There are as many engines as a port was opened for, on one queue too; further threads share the first.
 //!
 //! | what happens | what is done |
 //! |---|---|
 //! | a thread first receives or waits | what was opened and not waited for yet goes to its engine, with what belongs to it |
-//! | a thread first sends by a socket that is in no epoll set | the same, but what goes to the first engine may still move when somebody waits |
+//! | a thread first sends by a socket that is in no epoll set | the same, but what is used in the first engine may still move when somebody waits |
 //! | two that were waited for in different engines meet: in epoll_ctl, in one poll | both go to the first, for good |
 //! | a socket asks for times of frames, or another one comes to its port | it goes to the first, for good |
 //! | fork, a capture, an interface comes or goes | the others end; what they had may move from the first once more |
