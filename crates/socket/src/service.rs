@@ -103,6 +103,9 @@ impl<H: Host> Sockets<H> {
             return Err(Reason::Loopback.into());
         }
         engine.attach(now, local_ip, remote_ip, kept.options.device)?;
+        // Where it is this process that has a port by now.
+        self.ask_sharing(id)?;
+        let engine = self.open_engine()?;
         if local.port() == 0 {
             shadow::bind_to_any(shadow, family).map_err(|_| Reason::NotBound)?;
             local = shadow::local_address(shadow).map_err(|_| Reason::AddressRefused)?;

@@ -498,6 +498,7 @@ impl<H: Host> Sockets<H> {
                     self.wish_for_first();
                 }
                 self.follow_connection(id, remote);
+                self.show_connection(id);
             }
             _ => {}
         }

@@ -1,0 +1,309 @@
+//! A server of several processes, each with a socket of its own at one port (SO_REUSEPORT), under `nearwire run`.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::BufRead;
+use std::net::UdpSocket;
+use std::time::Duration;
+
+use nearwire_lab::Cable;
+use serde_json::Value;
+
+use crate::by_agent::{kill, status_of, wait_until};
+use crate::common::accelerated::{Bed, Running};
+
+const PORT: u16 = 7000;
+/// Forks a worker for each line that it reads; a worker gives everything back with its number behind.
+const PREFORK: &str = "
+import ctypes, signal
+signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+def shared():
+    made = udp()
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+    made.bind((near, 7000))
+    return made
+def worker():
+    # Ends with its parent, which the test ends.
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)
+    one = shared()
+    os.write(1, b'worker %d\n' % os.getpid())
+    while True:
+        data, source = one.recvfrom(2000)
+        one.sendto(b'%s %d' % (data, os.getpid()), source)
+step()
+while sys.stdin.readline():
+    if os.fork() == 0: worker()
+";
+
+/// As [`PREFORK`], but each is connected to the first that sends to it, and takes another socket for the others.
+const CONNECTING: &str = "
+def shared():
+    made = udp()
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+    made.bind((near, 7000))
+    return made
+listener = shared()
+step()
+data, source = listener.recvfrom(2000)
+own = shared()
+own.connect(source)
+own.send(b'%s own' % data)
+import select
+print('connected', flush=True)
+while True:
+    for one in select.select([listener, own], [], [])[0]:
+        data, source = one.recvfrom(2000)
+        one.sendto(data + (b' own' if one is own else b' listener'), source)
+";
+
+struct Server {
+    program: Running,
+    workers: Vec<u32>,
+}
+
+impl Server {
+    fn start(bed: &Bed) -> Server {
+        let mut program = bed.run_as(bed.cable.near(), 0, PREFORK);
+        program.step();
+        program.say("");
+        Server { program, workers: Vec::new() }
+    }
+
+    fn begin_worker(&mut self) {
+        self.program.say("fork");
+    }
+
+    fn await_worker(&mut self) -> u32 {
+        let mut line = String::new();
+        self.program.lines.read_line(&mut line).unwrap();
+        let pid = line.strip_prefix("worker ").unwrap_or_else(|| panic!("{line:?}")).trim().parse().unwrap();
+        self.workers.push(pid);
+        pid
+    }
+
+    fn kill(&mut self, at: usize) -> u32 {
+        let pid = self.workers.remove(at);
+        kill(pid);
+        pid
+    }
+
+    fn statuses(&self) -> Vec<Value> {
+        self.workers.iter().map(|pid| status_of(&pid.to_string())).collect()
+    }
+
+    #[track_caller]
+    fn assert_accelerated(&self) {
+        for shown in self.statuses() {
+            assert_eq!(shown["sockets"][0]["accelerated"], true, "{shown:#}");
+            assert_eq!(shown["sockets"][0]["counters"]["received_by_shadow"], 0, "{shown:#}");
+        }
+    }
+}
+
+/// A client at a port of its own, and the worker that answered it last.
+struct ClientAt {
+    socket: UdpSocket,
+    worker: Option<u32>,
+    sent: u32,
+    answered: BTreeSet<u32>,
+}
+
+/// What a round of questions came to: by client, whose worker changed, from which to which, and who got no answer.
+#[derive(Debug, Default)]
+struct Round {
+    moved: Vec<(Option<u32>, u32)>,
+    lost: Vec<Option<u32>>,
+}
+
+struct Clients(Vec<ClientAt>);
+
+impl Clients {
+    fn new(bed: &Bed, count: u32) -> Clients {
+        let far = bed.cable.far();
+        let client = |_| {
+            let socket = far.namespace.enter(|| UdpSocket::bind((far.ipv4, 0))).unwrap().unwrap();
+            socket.connect((bed.cable.near().ipv4, PORT)).unwrap();
+            ClientAt { socket, worker: None, sent: 0, answered: BTreeSet::new() }
+        };
+        Clients((0..count).map(client).collect())
+    }
+
+    fn send(&mut self) {
+        for client in &mut self.0 {
+            client.sent += 1;
+            // Refused: an error report of what was sent before.
+            while client.socket.send(client.sent.to_string().as_bytes()).is_err() {}
+        }
+    }
+
+    /// Takes the answers to what was sent last.
+    fn take(&mut self, patience: Duration) -> Round {
+        let mut round = Round::default();
+        for client in &mut self.0 {
+            client.socket.set_read_timeout(Some(patience)).unwrap();
+            let mut answer = [0; 64];
+            let came = loop {
+                let Ok(len) = client.socket.recv(&mut answer) else { break None };
+                let text = std::str::from_utf8(&answer[..len]).unwrap();
+                let (number, worker) = text.split_once(' ').unwrap();
+                let (number, worker): (u32, u32) = (number.parse().unwrap(), worker.parse().unwrap());
+                assert!(client.answered.insert(number), "{number} was answered twice");
+                // Else one that came late.
+                if number == client.sent {
+                    break Some(worker);
+                }
+            };
+            match came {
+                Some(worker) if client.worker != Some(worker) => {
+                    round.moved.push((client.worker.replace(worker), worker))
+                }
+                Some(_) => {}
+                None => round.lost.push(client.worker),
+            }
+        }
+        round
+    }
+
+    fn ask(&mut self) -> Round {
+        self.send();
+        self.take(Duration::from_secs(5))
+    }
+
+    fn by_worker(&self) -> BTreeMap<u32, usize> {
+        let mut counts = BTreeMap::new();
+        self.0.iter().filter_map(|client| client.worker).for_each(|worker| *counts.entry(worker).or_default() += 1);
+        counts
+    }
+}
+
+/// Four workers that were started at once, and many clients that they have.
+fn four_workers(bed: &Bed) -> (Server, Clients) {
+    let mut server = Server::start(bed);
+    (0..4).for_each(|_| server.begin_worker());
+    for _ in 0..4 {
+        server.await_worker();
+    }
+    let mut clients = Clients::new(bed, 64);
+    // All are known to the agent when they are about to wait.
+    wait_until("all workers are accelerated", || {
+        server.statuses().iter().all(|shown| shown["sockets"][0]["accelerated"] == true)
+    });
+    let round = clients.ask();
+    assert_eq!((round.moved.len(), round.lost.len()), (64, 0));
+    (server, clients)
+}
+
+#[test]
+fn workers_at_one_port_are_all_accelerated_and_each_client_has_one_of_them() {
+    let Some(bed) = Bed::lay() else { return };
+    let (server, mut clients) = four_workers(&bed);
+    for _ in 0..50 {
+        let round = clients.ask();
+        assert!(round.moved.is_empty() && round.lost.is_empty(), "{round:?}");
+    }
+    server.assert_accelerated();
+    let counts = clients.by_worker();
+    assert!(counts.len() == 4 && counts.values().all(|count| (4..=40).contains(count)), "{counts:?}");
+}
+
+#[test]
+fn workers_killed_and_started_under_load_lose_what_was_on_its_way_to_them_and_move_no_other_client() {
+    let Some(bed) = Bed::lay() else { return };
+    let (mut server, mut clients) = four_workers(&bed);
+    for turn in 0..6 {
+        clients.send();
+        let killed = server.kill(turn % 4);
+        let round = clients.take(Duration::from_millis(500));
+        assert!(round.lost.iter().all(|worker| *worker == Some(killed)), "{killed}: {round:?}");
+        assert!(round.moved.iter().all(|(from, _)| *from == Some(killed)), "{killed}: {round:?}");
+        wait_until("the others have its clients", || {
+            let round = clients.ask();
+            assert!(round.moved.iter().all(|(from, _)| *from == Some(killed)), "{killed}: {round:?}");
+            assert!(round.lost.iter().all(|worker| *worker == Some(killed)), "{killed}: {round:?}");
+            round.lost.is_empty()
+        });
+        assert!(!clients.by_worker().contains_key(&killed));
+        // Another one comes, while there is traffic.
+        server.begin_worker();
+        let mut moved = Vec::new();
+        for _ in 0..20 {
+            let round = clients.ask();
+            assert!(round.lost.is_empty(), "{round:?}");
+            moved.extend(round.moved);
+        }
+        let started = server.await_worker();
+        wait_until("the new one has clients", || {
+            let round = clients.ask();
+            assert!(round.lost.is_empty(), "{round:?}");
+            moved.extend(round.moved);
+            clients.by_worker().contains_key(&started)
+        });
+        assert!(moved.iter().all(|(_, to)| *to == started), "{started}: {moved:?}");
+        assert!(moved.len() <= 40, "a fair part of 64: {moved:?}");
+    }
+    server.assert_accelerated();
+}
+
+#[test]
+fn plain_process_that_joins_a_port_has_its_part_of_the_clients_as_all_workers_go_to_the_kernel() {
+    let Some(bed) = Bed::lay() else { return };
+    let (server, mut clients) = four_workers(&bed);
+    server.assert_accelerated();
+    let mut plain = Server { program: bed.start_plain(PREFORK), workers: Vec::new() };
+    plain.program.step();
+    plain.program.say("");
+    plain.begin_worker();
+    let joined = plain.await_worker();
+    wait_until("the workers are the kernel's", || {
+        let round = clients.ask();
+        assert!(round.lost.is_empty(), "{round:?}");
+        server.statuses().iter().all(|shown| shown["sockets"][0]["accelerated"] == false)
+    });
+    for shown in server.statuses() {
+        let why = shown["sockets"][0]["why"].as_str().unwrap_or_default();
+        assert!(why.starts_with("its port is shared with sockets"), "{shown:#}");
+    }
+    for _ in 0..20 {
+        assert!(clients.ask().lost.is_empty());
+    }
+    assert!(clients.by_worker().contains_key(&joined), "{:?}", clients.by_worker());
+}
+
+#[test]
+fn connected_socket_gets_its_peers_datagrams_beside_listeners_of_other_programs() {
+    let Some(bed) = Bed::lay() else { return };
+    let far = bed.cable.far();
+    let mut programs: Vec<_> = (0..3).map(|_| bed.run_as(bed.cable.near(), 0, CONNECTING)).collect();
+    programs.iter_mut().for_each(Running::step);
+    programs.iter_mut().for_each(|program| program.say(""));
+    let client = || {
+        let socket = far.namespace.enter(|| UdpSocket::bind((far.ipv4, 0))).unwrap().unwrap();
+        socket.connect((bed.cable.near().ipv4, PORT)).unwrap();
+        socket.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+        socket
+    };
+    let ask = |socket: &UdpSocket| {
+        socket.send(b"x").unwrap();
+        let mut answer = [0; 64];
+        let len = socket.recv(&mut answer).unwrap();
+        String::from_utf8(answer[..len].to_vec()).unwrap()
+    };
+    // Each program is connected to one of them; the others are for its listener.
+    let clients: Vec<_> = (0..40).map(|_| client()).collect();
+    let first: Vec<_> = clients.iter().map(|socket| ask(socket)).collect();
+    assert_eq!(first.iter().filter(|answer| *answer == "x own").count(), 3, "{first:?}");
+    for _ in 0..50 {
+        let again: Vec<_> = clients.iter().map(|socket| ask(socket)).collect();
+        assert_eq!(again, first);
+    }
+    for program in &programs {
+        let shown = status_of(&program.pid());
+        for socket in shown["sockets"].as_array().unwrap() {
+            assert_eq!(socket["accelerated"], true, "{shown:#}");
+        }
+    }
+    // One that ends leaves its listener's clients to the others, and the others' own stay where they are.
+    drop(programs.pop());
+    std::thread::sleep(Duration::from_millis(300));
+    let again: Vec<_> = clients.iter().map(|socket| ask(socket)).collect();
+    assert_eq!(again.iter().filter(|answer| *answer == "x own").count(), 2, "{again:?}");
+}
