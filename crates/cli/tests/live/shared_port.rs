@@ -3,8 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::BufRead;
 use std::net::UdpSocket;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use nearwire_agent::client::Client;
 use nearwire_lab::Cable;
 use serde_json::Value;
 
@@ -25,7 +26,7 @@ def worker():
     # Ends with its parent, which the test ends.
     ctypes.CDLL(None).prctl(1, signal.SIGKILL)
     one = shared()
-    os.write(1, b'worker %d\n' % os.getpid())
+    os.write(1, b'worker %d\\n' % os.getpid())
     while True:
         data, source = one.recvfrom(2000)
         one.sendto(b'%s %d' % (data, os.getpid()), source)
@@ -122,6 +123,7 @@ impl Clients {
         let client = |_| {
             let socket = far.namespace.enter(|| UdpSocket::bind((far.ipv4, 0))).unwrap().unwrap();
             socket.connect((bed.cable.near().ipv4, PORT)).unwrap();
+            socket.set_nonblocking(true).unwrap();
             ClientAt { socket, worker: None, sent: 0, answered: BTreeSet::new() }
         };
         Clients((0..count).map(client).collect())
@@ -135,37 +137,36 @@ impl Clients {
         }
     }
 
-    /// Takes the answers to what was sent last.
-    fn take(&mut self, patience: Duration) -> Round {
+    /// Takes the answers to what was sent last; those of a worker that was killed only as far as they have come.
+    fn take(&mut self, killed: Option<u32>) -> Round {
         let mut round = Round::default();
-        for client in &mut self.0 {
-            client.socket.set_read_timeout(Some(patience)).unwrap();
-            let mut answer = [0; 64];
-            let came = loop {
-                let Ok(len) = client.socket.recv(&mut answer) else { break None };
+        let until = Instant::now() + Duration::from_secs(10);
+        let has_answer = |client: &ClientAt| client.answered.contains(&client.sent);
+        let is_killed = |client: &ClientAt| killed.is_some() && client.worker == killed;
+        while !self.0.iter().all(|client| has_answer(client) || is_killed(client)) && Instant::now() < until {
+            for client in self.0.iter_mut().filter(|client| !has_answer(client)) {
+                let mut answer = [0; 64];
+                // Nothing yet, or an error report.
+                let Ok(len) = client.socket.recv(&mut answer) else { continue };
                 let text = std::str::from_utf8(&answer[..len]).unwrap();
                 let (number, worker) = text.split_once(' ').unwrap();
                 let (number, worker): (u32, u32) = (number.parse().unwrap(), worker.parse().unwrap());
                 assert!(client.answered.insert(number), "{number} was answered twice");
                 // Else one that came late.
-                if number == client.sent {
-                    break Some(worker);
+                if number == client.sent && client.worker != Some(worker) {
+                    round.moved.push((client.worker.replace(worker), worker));
                 }
-            };
-            match came {
-                Some(worker) if client.worker != Some(worker) => {
-                    round.moved.push((client.worker.replace(worker), worker))
-                }
-                Some(_) => {}
-                None => round.lost.push(client.worker),
             }
+            std::thread::sleep(Duration::from_micros(200));
         }
+        let lost = self.0.iter().filter(|client| !has_answer(client) && !is_killed(client));
+        round.lost = lost.map(|client| client.worker).collect();
         round
     }
 
     fn ask(&mut self) -> Round {
         self.send();
-        self.take(Duration::from_secs(5))
+        self.take(None)
     }
 
     fn by_worker(&self) -> BTreeMap<u32, usize> {
@@ -209,18 +210,20 @@ fn workers_at_one_port_are_all_accelerated_and_each_client_has_one_of_them() {
 fn workers_killed_and_started_under_load_lose_what_was_on_its_way_to_them_and_move_no_other_client() {
     let Some(bed) = Bed::lay() else { return };
     let (mut server, mut clients) = four_workers(&bed);
+    let knows = |pid: u32| {
+        let mut client = bed.cable.near().namespace.enter(|| Client::connect("test")).unwrap().unwrap();
+        client.status().unwrap().iter().any(|program| program.pid == pid)
+    };
     for turn in 0..6 {
         clients.send();
         let killed = server.kill(turn % 4);
-        let round = clients.take(Duration::from_millis(500));
-        assert!(round.lost.iter().all(|worker| *worker == Some(killed)), "{killed}: {round:?}");
+        let round = clients.take(Some(killed));
+        assert!(round.lost.is_empty(), "of others than {killed}: {round:?}");
         assert!(round.moved.iter().all(|(from, _)| *from == Some(killed)), "{killed}: {round:?}");
-        wait_until("the others have its clients", || {
-            let round = clients.ask();
-            assert!(round.moved.iter().all(|(from, _)| *from == Some(killed)), "{killed}: {round:?}");
-            assert!(round.lost.iter().all(|worker| *worker == Some(killed)), "{killed}: {round:?}");
-            round.lost.is_empty()
-        });
+        wait_until("the agent knows", || !knows(killed));
+        let round = clients.ask();
+        assert!(round.lost.is_empty(), "the others have its clients: {round:?}");
+        assert!(round.moved.iter().all(|(from, _)| *from == Some(killed)), "{killed}: {round:?}");
         assert!(!clients.by_worker().contains_key(&killed));
         // Another one comes, while there is traffic.
         server.begin_worker();
