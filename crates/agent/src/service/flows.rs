@@ -30,7 +30,8 @@ pub(super) struct Flow {
 }
 
 impl Flow {
-    /// Whether the kernel could give a datagram of the flow to this socket.
+    /// Whether the kernel could give a datagram of the flow to this socket. Interfaces do not count: a socket that is bound to a VLAN
+    /// interface gets frames of the device below it.
     pub(super) fn meets(&self, socket: &BoundSocket) -> bool {
         let local = socket.local.ip().to_canonical();
         let (own, is_both) = (self.addresses.local.ip(), self.addresses.both_families);
@@ -43,7 +44,6 @@ impl Flow {
             (None, _) => true,
         };
         socket.local.port() == self.addresses.local.port()
-            && (socket.ifindex == 0 || socket.ifindex == self.ifindex)
             && is_family
             && (own == local || own.is_unspecified() || local.is_unspecified())
             && is_peer
