@@ -168,8 +168,8 @@ fn sockets_at_one_port_that_the_kernel_does_not_divide_datagrams_among_go_to_the
     let mut bed = Bed::new();
     let (first, second) = (bed.program(1, 0), bed.program(2, 0));
     // One of every address, and one of an address, which the kernel prefers there.
-    let one = at([127, 0, 0, 1], 0);
-    let every = at([0; 4], port_of(&one));
+    let every = at([0; 4], 0);
+    let one = at([127, 0, 0, 1], port_of(&every));
     let flow = bed.flow(1, first, &one).0.unwrap();
     let (refused, events) = bed.flow(2, second, &every);
     assert_eq!(refused, Err(Cause::AddressShared { pid: 101 }));
@@ -212,11 +212,8 @@ struct Model {
 
 impl Model {
     fn new() -> Model {
-        // Of another address: no socket at the port is beside it.
-        let made = socket(AddressFamily::INET, SocketType::DGRAM, None).unwrap();
-        set_socket_reuseport(&made, true).unwrap();
-        bind(&made, &SocketAddrV4::new([127, 0, 0, 2].into(), 0)).unwrap();
-        let keeper = UdpSocket::from(made);
+        // Connected to this host, it is beside nothing, and keeps the port from other programs.
+        let keeper = connected(0, &any());
         let (sockets, shares, port) = (BTreeMap::new(), BTreeMap::new(), port_of(&keeper));
         Model { sockets, shares, peers: (0..3).map(|_| any()).collect(), port, _port: keeper }
     }
