@@ -35,25 +35,24 @@ while sys.stdin.readline():
     if os.fork() == 0: worker()
 ";
 
-/// As [`PREFORK`], but each is connected to the first that sends to it, and takes another socket for the others.
-const CONNECTING: &str = "
+/// A listener, and sockets at the same port that are connected to four ports of the peer from FIRST on; each answer says which it was.
+const CONNECTED: &str = "
+import select
 def shared():
     made = udp()
     made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
     made.bind((near, 7000))
     return made
-listener = shared()
+names = {shared(): b'listener'}
+for port in range(FIRST, FIRST + 4):
+    own = shared()
+    own.connect((far, port))
+    names[own] = b'%d' % port
 step()
-data, source = listener.recvfrom(2000)
-own = shared()
-own.connect(source)
-own.send(b'%s own' % data)
-import select
-print('connected', flush=True)
 while True:
-    for one in select.select([listener, own], [], [])[0]:
+    for one in select.select(list(names), [], [])[0]:
         data, source = one.recvfrom(2000)
-        one.sendto(data + (b' own' if one is own else b' listener'), source)
+        one.sendto(names[one], source)
 ";
 
 struct Server {
@@ -176,6 +175,12 @@ impl Clients {
     }
 }
 
+/// Whether the agent serves a process.
+fn has_program(bed: &Bed, pid: u32) -> bool {
+    let mut client = bed.cable.near().namespace.enter(|| Client::connect("test")).unwrap().unwrap();
+    client.status().unwrap().iter().any(|program| program.pid == pid)
+}
+
 /// Four workers that were started at once, and many clients that they have.
 fn four_workers(bed: &Bed) -> (Server, Clients) {
     let mut server = Server::start(bed);
@@ -210,17 +215,13 @@ fn workers_at_one_port_are_all_accelerated_and_each_client_has_one_of_them() {
 fn workers_killed_and_started_under_load_lose_what_was_on_its_way_to_them_and_move_no_other_client() {
     let Some(bed) = Bed::lay() else { return };
     let (mut server, mut clients) = four_workers(&bed);
-    let knows = |pid: u32| {
-        let mut client = bed.cable.near().namespace.enter(|| Client::connect("test")).unwrap().unwrap();
-        client.status().unwrap().iter().any(|program| program.pid == pid)
-    };
     for turn in 0..6 {
         clients.send();
         let killed = server.kill(turn % 4);
         let round = clients.take(Some(killed));
         assert!(round.lost.is_empty(), "of others than {killed}: {round:?}");
         assert!(round.moved.iter().all(|(from, _)| *from == Some(killed)), "{killed}: {round:?}");
-        wait_until("the agent knows", || !knows(killed));
+        wait_until("the agent knows", || !has_program(&bed, killed));
         let round = clients.ask();
         assert!(round.lost.is_empty(), "the others have its clients: {round:?}");
         assert!(round.moved.iter().all(|(from, _)| *from == Some(killed)), "{killed}: {round:?}");
@@ -272,41 +273,41 @@ fn plain_process_that_joins_a_port_has_its_part_of_the_clients_as_all_workers_go
 }
 
 #[test]
-fn connected_socket_gets_its_peers_datagrams_beside_listeners_of_other_programs() {
+fn connected_sockets_get_what_their_peers_send_beside_listeners_of_other_programs() {
+    const FIRST: u16 = 7200;
     let Some(bed) = Bed::lay() else { return };
     let far = bed.cable.far();
-    let mut programs: Vec<_> = (0..3).map(|_| bed.run_as(bed.cable.near(), 0, CONNECTING)).collect();
+    let script = |at: u16| CONNECTED.replace("FIRST", &(FIRST + 4 * at).to_string());
+    let mut programs: Vec<_> = (0..3).map(|at| bed.run_as(bed.cable.near(), 0, &script(at))).collect();
     programs.iter_mut().for_each(Running::step);
     programs.iter_mut().for_each(|program| program.say(""));
-    let client = || {
-        let socket = far.namespace.enter(|| UdpSocket::bind((far.ipv4, 0))).unwrap().unwrap();
-        socket.connect((bed.cable.near().ipv4, PORT)).unwrap();
+    let ask = |port: u16| {
+        let socket = far.namespace.enter(|| UdpSocket::bind((far.ipv4, port))).unwrap().unwrap();
         socket.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
-        socket
-    };
-    let ask = |socket: &UdpSocket| {
-        socket.send(b"x").unwrap();
+        socket.send_to(b"x", (bed.cable.near().ipv4, PORT)).unwrap();
         let mut answer = [0; 64];
         let len = socket.recv(&mut answer).unwrap();
         String::from_utf8(answer[..len].to_vec()).unwrap()
     };
-    // Each program is connected to one of them; the others are for its listener.
-    let clients: Vec<_> = (0..40).map(|_| client()).collect();
-    let first: Vec<_> = clients.iter().map(|socket| ask(socket)).collect();
-    assert_eq!(first.iter().filter(|answer| *answer == "x own").count(), 3, "{first:?}");
-    for _ in 0..50 {
-        let again: Vec<_> = clients.iter().map(|socket| ask(socket)).collect();
-        assert_eq!(again, first);
+    let name = |port: u16, programs: u16| {
+        if (FIRST..FIRST + 4 * programs).contains(&port) { port.to_string() } else { "listener".to_owned() }
+    };
+    for _ in 0..20 {
+        for port in FIRST - 10..FIRST + 30 {
+            assert_eq!(ask(port), name(port, 3), "{port}");
+        }
     }
     for program in &programs {
         let shown = status_of(&program.pid());
         for socket in shown["sockets"].as_array().unwrap() {
             assert_eq!(socket["accelerated"], true, "{shown:#}");
+            assert_eq!(socket["counters"]["received_by_shadow"], 0, "{shown:#}");
         }
     }
-    // One that ends leaves its listener's clients to the others, and the others' own stay where they are.
-    drop(programs.pop());
-    std::thread::sleep(Duration::from_millis(300));
-    let again: Vec<_> = clients.iter().map(|socket| ask(socket)).collect();
-    assert_eq!(again.iter().filter(|answer| *answer == "x own").count(), 2, "{again:?}");
+    // One ends: what its sockets were connected to, the listeners of the others have.
+    let ended = programs.pop().unwrap().child.id();
+    wait_until("the agent knows", || !has_program(&bed, ended));
+    for port in FIRST - 10..FIRST + 30 {
+        assert_eq!(ask(port), name(port, 2), "{port}");
+    }
 }
