@@ -101,7 +101,8 @@ impl<P: Ports, J: Judge> Service<P, J> {
     /// Without programs.
     pub fn new(ports: P, judge: J, namespace: u64, own_uid: u32) -> Self {
         let (programs, shares) = (BTreeMap::new(), BTreeMap::new());
-        let (flows, strangers, now) = (Flows::default(), Strangers::default(), Instant::now());
+        let now = Instant::now();
+        let (flows, strangers) = (Flows::default(), Strangers::new(now));
         Service { ports, judge, namespace, own_uid, programs, shares, flows, strangers, next_share: 1, now }
     }
 

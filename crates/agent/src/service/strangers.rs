@@ -10,7 +10,7 @@
 //! * flows that are there stay, as if it had not come yet;
 //! * the first flow of an address is *held*: it is open, and the kernel has its frames, so the shadows get them.
 //!
-//! After [`PATIENCE`] the flows at its address end, for good: the programs are told ([`Cause::Stranger`]), and the kernel divides datagrams.
+//! After [`PATIENCE`] (where they are held, of an agent that has just started: [`YOUTH`]) the flows at its address end, for good: the programs are told ([`Cause::Stranger`]), and the kernel divides datagrams.
 
 use std::collections::{HashMap, HashSet};
 use std::io;
@@ -31,6 +31,9 @@ const INTERVAL: Duration = Duration::from_millis(100);
 const INTERVAL_MOST: Duration = Duration::from_secs(1);
 /// How long a program has to open the flow of a socket that it has bound. It begins again whenever somebody gets a share.
 const PATIENCE: Duration = Duration::from_secs(3);
+/// So long after an agent's start flows that are held do not end: programs of an agent that died come back one by one, the last after a
+/// minute.
+const YOUTH: Duration = Duration::from_secs(70);
 /// It is found so often meanwhile: an agent that does not get the CPU has not read the program's request either.
 const LOOKS_LEAST: u32 = 10;
 /// Of so many ports each is asked for; then all of them at once.
@@ -48,16 +51,17 @@ pub(super) struct Strangers {
     read: HashMap<u16, (Instant, Vec<BoundSocket>)>,
     /// Somebody got a share since the last look.
     is_share_opened: bool,
-}
-
-impl Default for Strangers {
-    fn default() -> Self {
-        let (known, read) = (HashMap::new(), HashMap::new());
-        Strangers { known, due: None, interval: INTERVAL, read, is_share_opened: false }
-    }
+    /// Until then flows that are held do not end.
+    young_until: Instant,
 }
 
 impl Strangers {
+    /// Of an agent that starts.
+    pub(super) fn new(now: Instant) -> Self {
+        let (known, read, young_until) = (HashMap::new(), HashMap::new(), now + YOUTH);
+        Strangers { known, due: None, interval: INTERVAL, read, is_share_opened: false, young_until }
+    }
+
     pub(super) fn share_opened(&mut self) {
         self.is_share_opened = true;
     }
@@ -132,7 +136,8 @@ impl<P: Ports, J: Judge> Service<P, J> {
         let now = self.now;
         let ports = self.flows.shared_ports();
         if ports.is_empty() {
-            self.strangers = Strangers::default();
+            let young_until = self.strangers.young_until;
+            self.strangers = Strangers { young_until, ..Strangers::new(now) };
             return Vec::new();
         }
         self.strangers.interval = (self.strangers.interval * 2).min(INTERVAL_MOST);
@@ -147,9 +152,12 @@ impl<P: Ports, J: Judge> Service<P, J> {
             self.strangers.interval = INTERVAL;
         }
         self.strangers.due = Some(now + self.strangers.interval);
+        let is_young = now < self.strangers.young_until;
         let mut events = Vec::new();
         for number in self.flows.shared() {
+            let is_spared = is_young && self.flows.get(number).is_some_and(|flow| flow.is_held);
             let cause = match beside.get(&number) {
+                Some(_) if is_spared => None,
                 Some(cookies) if cookies.iter().any(|cookie| staying.contains(cookie)) => Some(Cause::Stranger {}),
                 Some(_) => None,
                 None => self.let_go(number).err(),

@@ -1,5 +1,6 @@
 use std::net::UdpSocket;
 use std::os::fd::AsFd;
+use std::time::Duration;
 
 use nearwire_sys::socket::netns_cookie;
 use rustix::net::sockopt::{set_socket_reuseaddr, set_socket_reuseport};
@@ -33,7 +34,11 @@ impl Bed {
     fn new() -> Bed {
         let ports = InMemoryPorts::new(&["eth0", "eth1"]);
         let namespace = netns_cookie(UdpSocket::bind("127.0.0.1:0").unwrap()).unwrap();
-        Bed { service: Service::new(ports.clone(), Little, namespace, 0), ports, namespace, now: Instant::now() }
+        let mut service = Service::new(ports.clone(), Little, namespace, 0);
+        // It has been there for longer than other agents' programs need to come back.
+        let now = Instant::now() + Duration::from_secs(100);
+        service.pass_time(now);
+        Bed { service, ports, namespace, now }
     }
 
     fn hello(&mut self, id: ProgramId, uid: u32) -> Result<Answer, Cause> {

@@ -175,11 +175,6 @@ impl Clients {
     }
 }
 
-/// How many datagrams its first socket had by the kernel.
-fn by_shadow(shown: &Value) -> u64 {
-    shown["sockets"][0]["counters"]["received_by_shadow"].as_u64().unwrap()
-}
-
 /// Whether the agent serves a process.
 fn has_program(bed: &Bed, pid: u32) -> bool {
     let mut client = bed.cable.near().namespace.enter(|| Client::connect("test")).unwrap().unwrap();
@@ -250,38 +245,6 @@ fn workers_killed_and_started_under_load_lose_what_was_on_its_way_to_them_and_mo
         assert!(moved.len() <= 40, "a fair part of 64: {moved:?}");
     }
     server.assert_accelerated();
-}
-
-#[test]
-fn workers_whose_agent_was_killed_go_on_by_the_kernel_and_have_the_next_ones_shares() {
-    let Some(bed) = Bed::lay() else { return };
-    let (server, mut clients) = four_workers(&bed);
-    let client = bed.cable.near().namespace.enter(|| Client::connect("test")).unwrap().unwrap();
-    clients.send();
-    kill(client.agent().pid);
-    assert!(clients.take(None).lost.is_empty());
-    for _ in 0..20 {
-        assert!(clients.ask().lost.is_empty());
-    }
-    let mut other = bed.run_as(bed.cable.near(), 0, "one = bound(near, 7001)\nstep()");
-    other.step();
-    wait_until("all workers have shares again", || {
-        assert!(clients.ask().lost.is_empty());
-        let before: Vec<_> = server.statuses().iter().map(by_shadow).collect();
-        let round = clients.ask();
-        assert!(round.lost.is_empty());
-        let is_by_agent = |shown: &Value| {
-            shown["sockets"][0]["accelerated"] == true
-                && shown["interfaces"][0]["words"].as_str().is_some_and(|words| words.ends_with(", by the agent"))
-        };
-        let after = server.statuses();
-        after.iter().all(is_by_agent) && after.iter().map(by_shadow).eq(before)
-    });
-    for _ in 0..20 {
-        let round = clients.ask();
-        assert!(round.moved.is_empty() && round.lost.is_empty(), "{round:?}");
-    }
-    assert_eq!(clients.by_worker().len(), 4);
 }
 
 #[test]

@@ -113,6 +113,24 @@ fn patience_begins_again_with_each_share_as_its_programs_sockets_are_shown_next(
 }
 
 #[test]
+fn programs_of_an_agent_that_died_come_back_to_the_next_one_within_a_minute_and_have_their_port_together() {
+    let mut bed = Bed::new();
+    bed.service = Service::new(bed.ports.clone(), Little, bed.namespace, 0);
+    bed.now = Instant::now();
+    let (first, second) = (bed.program(1, 0), bed.program(2, 0));
+    let one = reusing(0, false);
+    let other = reusing(port_of(&one), false);
+    bed.flow(1, first, &one).0.unwrap();
+    assert_eq!((bed.pass(Duration::from_secs(60)), bed.owners()), (vec![], vec![]));
+    bed.flow(2, second, &other).0.unwrap();
+    assert_eq!((bed.pass(LONG), bed.owners()), (vec![], vec![first, second]));
+    // Those that are open do not wait as long.
+    let plain = reusing(port_of(&one), false);
+    assert_eq!(bed.pass(Duration::from_millis(4500)).len(), 2);
+    drop(plain);
+}
+
+#[test]
 fn group_beside_a_socket_that_comes_and_goes_stays_as_it_is() {
     let mut bed = Bed::new();
     let share = bed.program(1, 0);
