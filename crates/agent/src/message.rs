@@ -15,7 +15,7 @@ use self::layout::{Field, Reader, layout};
 pub use self::layout::{Malformed, Text};
 
 /// The version of everything in this file. [`Request::Hello`] stays readable in all versions.
-pub const VERSION: u16 = 2;
+pub const VERSION: u16 = 3;
 /// The longest message.
 pub const MESSAGE_MOST_BYTES: usize = 32 * 1024;
 /// As many descriptors as the kernel passes with one message (`SCM_MAX_FD`).
@@ -59,7 +59,8 @@ layout! {
             /// Who is to have its frames. Only an exact flow can be given to the kernel; a bound one that nobody has is the kernel's.
             owner: FlowOwner,
             /// The local address, which must be one that the socket is bound to: of a socket that is bound to every address, one of this
-            /// host's or a group. Without: all that the socket gets, of a connected one what comes from its peer.
+            /// host's or a group. Without: all that the socket gets. Of a connected socket with SO_REUSEPORT, and without an address of
+            /// any connected one, it is what comes from its peer.
             address: Option<IpAddr>,
         },
         /// Ends a flow: the kernel has its frames.
@@ -343,6 +344,9 @@ layout! {
             /// The address.
             address: IpAddr,
         },
+        /// A socket that no program of the agent has a flow of is bound to the same address, so that the kernel has the frames of all that are.
+        #[error("a socket that is not accelerated is bound to the same address: it is the kernel's")]
+        25 => Stranger {},
     }
 }
 

@@ -6,8 +6,10 @@
 pub mod in_memory;
 pub mod xdp;
 
+use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 
+use crate::bound::{BoundSocket, bound_to};
 use crate::message::{Addresses, Cause, FlowOwner};
 
 /// A share that a program wants.
@@ -73,6 +75,14 @@ pub trait Ports {
     /// # Errors
     /// Why they cannot.
     fn want_times(&mut self, share: u32) -> Result<(), Cause>;
+
+    /// The sockets that are bound to a port, or to any, whoever has them.
+    ///
+    /// # Errors
+    /// The kernel does not tell.
+    fn bound_to(&self, port: Option<u16>) -> io::Result<Vec<BoundSocket>> {
+        bound_to(port)
+    }
 
     /// What is readable when [`Ports::take_lost`] has news.
     fn news(&self) -> Option<BorrowedFd<'_>>;

@@ -120,7 +120,11 @@ impl<P: Ports, J: Judge> Server<P, J> {
             self.deaf_until = None;
             self.listen_again()?;
         }
-        let mut until = self.ungreeted.first().map(|(until, _)| *until).into_iter().chain(self.deaf_until).min();
+        let told = self.service.pass_time(now);
+        self.tell(told);
+        let of_service = self.service.next_due();
+        let first = self.ungreeted.first().map(|(until, _)| *until);
+        let mut until = first.into_iter().chain(self.deaf_until).chain(of_service).min();
         if let Stay::Linger(time) = stay
             && self.peers.is_empty()
             && self.attended.is_empty()

@@ -2,12 +2,15 @@
 
 mod changes;
 mod flows;
+mod strangers;
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::os::fd::{AsFd, OwnedFd};
+use std::time::Instant;
 
 use self::flows::{Flow, Flows, Verdict};
+use self::strangers::Strangers;
 use crate::message::{
     Answer, Cause, FlowOwner, InterfaceName, Limited, MESSAGE_MOST_BYTES, ProgramName, ProgramStatus, Request,
     ShareStatus, Text, VERSION,
@@ -88,14 +91,19 @@ pub struct Service<P, J> {
     programs: BTreeMap<ProgramId, Program>,
     shares: BTreeMap<u32, Share>,
     flows: Flows,
+    strangers: Strangers,
     next_share: u32,
+    /// When something was last due, or could have been.
+    now: Instant,
 }
 
 impl<P: Ports, J: Judge> Service<P, J> {
     /// Without programs.
     pub fn new(ports: P, judge: J, namespace: u64, own_uid: u32) -> Self {
         let (programs, shares) = (BTreeMap::new(), BTreeMap::new());
-        Service { ports, judge, namespace, own_uid, programs, shares, flows: Flows::default(), next_share: 1 }
+        let now = Instant::now();
+        let (flows, strangers) = (Flows::default(), Strangers::new(now));
+        Service { ports, judge, namespace, own_uid, programs, shares, flows, strangers, next_share: 1, now }
     }
 
     /// The ports.
@@ -229,6 +237,7 @@ impl<P: Ports, J: Judge> Service<P, J> {
         let wanted = Wanted { share, uid, interface: interface.as_str().to_owned(), memory_bytes, memory_most_bytes };
         let limit_bytes = allowance.memory_bytes;
         let opened = self.ports.open_share(&wanted)?;
+        self.strangers.share_opened();
         self.next_share += 1;
         if opened.memory_bytes > memory_most_bytes {
             self.ports.close_share(share);
@@ -257,14 +266,22 @@ impl<P: Ports, J: Judge> Service<P, J> {
     fn end(&mut self, flow: u32) -> Option<Flow> {
         let ended = self.flows.take_out(flow)?;
         self.close_at_port(&ended);
+        self.note_change(&ended);
         Some(ended)
+    }
+
+    /// The kernel is asked soon who has the address of a flow that came or ended.
+    fn note_change(&mut self, flow: &Flow) {
+        if flow.shadow.may_share() {
+            self.strangers.changed(self.now);
+        }
     }
 
     /// Whether the port is to know of a flow that comes or goes. Several sockets of a program may be bound to one address (SO_REUSEPORT):
     /// its share has the flow while one of them is open.
     fn concerns_port(&self, flow: &Flow) -> bool {
         let is_paused = self.shares.get(&flow.share).is_some_and(|share| share.is_paused);
-        !is_paused && !self.flows.has_same(flow)
+        !is_paused && !flow.is_held && !self.flows.has_same(flow)
     }
 
     fn open_at_port(&mut self, flow: &Flow) -> Result<(), Cause> {
@@ -303,7 +320,7 @@ impl<P: Ports, J: Judge> Service<P, J> {
         }
         let count: usize = self.shares_of_user(uid).map(|(number, _)| self.flows.count(number)).sum();
         at_most(count as u64 + 1, most.into(), Limited::Flows {})?;
-        let wanted = Flow { program: id, uid, share, ifindex, addresses, owner, shadow };
+        let mut wanted = Flow { program: id, uid, share, ifindex, addresses, owner, shadow, is_held: false };
         let (revoked, refused) = match self.flows.judge(&wanted) {
             Verdict::Open { stale } => (stale, None),
             Verdict::Kernel { others, cause } => (others, Some(cause)),
@@ -323,8 +340,17 @@ impl<P: Ports, J: Judge> Service<P, J> {
                 events,
             });
         }
-        let answer = match self.open_at_port(&wanted) {
-            Ok(()) => Answer::FlowOpened { flow: self.flows.insert(wanted), addresses },
+        let opened = self.is_to_be_held(&wanted).and_then(|is_held| {
+            wanted.is_held = is_held;
+            self.open_at_port(&wanted)
+        });
+        self.note_change(&wanted);
+        let answer = match opened {
+            Ok(()) => {
+                let flow = self.flows.insert(wanted);
+                self.end_holds_beside(flow);
+                Answer::FlowOpened { flow, addresses }
+            }
             Err(cause) => Answer::Refused { cause },
         };
         Ok(Outcome { answer, descriptors: Vec::new(), events })

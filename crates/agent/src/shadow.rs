@@ -34,6 +34,8 @@ pub struct Shadow {
     pub cookie: u64,
     /// Its ends.
     pub addresses: Addresses,
+    /// Whether it was made for IPv6, also where its addresses are of IPv4.
+    pub is_ipv6: bool,
     /// Whether it is one of a group that shares a port (`SO_REUSEPORT`).
     pub reuse_port: bool,
     /// Whether it is bound although others may be (`SO_REUSEADDR`).
@@ -43,6 +45,22 @@ pub struct Shadow {
 }
 
 impl Shadow {
+    /// Whether other sockets may be bound to its address.
+    #[must_use]
+    pub const fn may_share(&self) -> bool {
+        self.reuse_port || self.reuse_address
+    }
+
+    /// Whether the kernel has it in one group with another socket, among which it divides datagrams (`udp_reuseport_add_sock`). Their
+    /// users are to be the same too.
+    #[must_use]
+    pub fn is_alike(&self, other: &Shadow) -> bool {
+        let bound = |shadow: &Shadow| {
+            (shadow.addresses.local, shadow.addresses.both_families, shadow.is_ipv6, shadow.ifindex, shadow.reuse_port)
+        };
+        self.reuse_port && bound(self) == bound(other)
+    }
+
     /// Asks the kernel of a socket. `namespace` is the cookie of the agent's network namespace.
     ///
     /// # Errors
@@ -67,6 +85,7 @@ impl Shadow {
         Ok(Shadow {
             cookie: socket_cookie(socket).map_err(|errno| unreadable(Some(errno)))?,
             addresses: Addresses { local, remote: far_end(socket), both_families },
+            is_ipv6: domain == AF_INET6,
             reuse_port: socket_reuseport(socket).unwrap_or(false),
             reuse_address: option(SOL_SOCKET, SO_REUSEADDR)? != 0,
             ifindex: option(SOL_SOCKET, SO_BINDTOIFINDEX)?.cast_unsigned(),
@@ -76,11 +95,13 @@ impl Shadow {
     /// The ends of its flow; `address`: of what is sent to this one alone. A socket that is bound to every address has a right to each
     /// that this host has, and to groups, which the kernel would give it too. `ifindex`: of the interface that a link-local one is of.
     ///
+    /// One of several at its port (SO_REUSEPORT) that is connected gets what its peer sends and nothing else.
+    ///
     /// # Errors
     /// The socket has no right to the address.
     pub fn addresses_of(&self, address: Option<IpAddr>, ifindex: u32) -> Result<Addresses, Cause> {
         let Some(address) = address else { return Ok(self.addresses) };
-        let Addresses { local, both_families, .. } = self.addresses;
+        let Addresses { local, remote, both_families } = self.addresses;
         let fits = if local.ip().is_unspecified() {
             let is_of_family = local.is_ipv4() == address.is_ipv4() || (both_families && address.is_ipv4());
             is_of_family && !address.is_unspecified() && (address.is_multicast() || is_own(address, ifindex))
@@ -90,12 +111,13 @@ impl Shadow {
         if !fits {
             return Err(Cause::OtherAddress { address });
         }
-        Ok(Addresses { local: SocketAddr::new(address, local.port()), remote: None, both_families: false })
+        let remote = remote.filter(|_| self.reuse_port && address == local.ip());
+        Ok(Addresses { local: SocketAddr::new(address, local.port()), remote, both_families: false })
     }
 }
 
 /// Whether a socket can be bound to an address here, which the kernel allows for addresses of the host.
-fn is_own(address: IpAddr, ifindex: u32) -> bool {
+pub(crate) fn is_own(address: IpAddr, ifindex: u32) -> bool {
     let any_port = match address {
         IpAddr::V6(address) if address.is_unicast_link_local() => SocketAddrV6::new(address, 0, 0, ifindex).into(),
         address => SocketAddr::new(address, 0),

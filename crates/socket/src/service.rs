@@ -52,7 +52,7 @@ impl<H: Host> Sockets<H> {
                     socket.shadow_has_error = false;
                 }
                 self.call_those_beside(id);
-                if self.has_used_beside(id) {
+                if self.is_used_with_others(id) {
                     self.use_socket(id);
                 } else if self.get(id).is_some_and(|socket| socket.is_used) {
                     self.open_flows(id);
@@ -108,6 +108,9 @@ impl<H: Host> Sockets<H> {
             return Err(Reason::Loopback.into());
         }
         engine.attach(now, local_ip, remote_ip, kept.options.device)?;
+        // Where it is this process that has a port by now.
+        self.ask_sharing(id)?;
+        let engine = self.open_engine()?;
         if local.port() == 0 {
             shadow::bind_to_any(shadow, family).map_err(|_| Reason::NotBound)?;
             local = shadow::local_address(shadow).map_err(|_| Reason::AddressRefused)?;
@@ -160,6 +163,12 @@ impl<H: Host> Sockets<H> {
         engine.watch_shadow(socket.shadow, id.index() as u32).map_err(|_| Reason::EngineFailed)?;
         self.own(id, endpoint);
         Ok(Accelerated { endpoint, flows: Vec::new(), first_remote: None, inode })
+    }
+
+    /// Whether others use a socket's port already, or may: the agent waits for the flows of all programs that have a port by SO_REUSEPORT.
+    fn is_used_with_others(&self, id: SocketId) -> bool {
+        let kept = self.get(id).and_then(UdpSocket::kept);
+        kept.is_some_and(|kept| kept.options.reuse_port) || self.has_used_beside(id)
     }
 
     /// A socket is used from now on: its frames come to the ports of this engine, and those of all at its port. The kernel chooses among

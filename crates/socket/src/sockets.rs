@@ -503,6 +503,7 @@ impl<H: Host> Sockets<H> {
                     self.wish_for_first(id);
                     self.call_those_beside(id);
                 }
+                self.show_connection(id);
             }
             _ => {}
         }

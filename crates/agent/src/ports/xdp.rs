@@ -15,7 +15,7 @@ use nearwire_frames::interface::InterfaceFacts;
 use nearwire_frames::ports::xdp::{
     Overflow, Side, Steer, TimesWanted, XdpConfig, XdpMode, XdpPort, candidates, fill_frames as ring_frames,
 };
-use nearwire_frames::steering::{Filter, FlowFilter, Owner, SteeringTable, Transport};
+use nearwire_frames::steering::{ExactFlow, Filter, FlowFilter, Owner, SteeringTable, Transport};
 use nearwire_sys::netlink::add_membership;
 use rustix::io::Errno;
 use rustix::net::netlink::SocketAddrNetlink;
@@ -73,6 +73,14 @@ impl XdpPorts {
     fn table_of(&self, share: u32) -> Result<SteeringTable, Cause> {
         let found = self.shares.get(&share).and_then(|(name, number)| self.ports.get(name)?.port.steering_of(*number));
         found.ok_or(Cause::NoSuchShare { share })
+    }
+
+    fn owner_of(&self, share: u32, owner: FlowOwner) -> Result<Owner, Cause> {
+        let (_, number) = self.shares.get(&share).ok_or(Cause::NoSuchShare { share })?;
+        Ok(match owner {
+            FlowOwner::Share {} => Owner::Share(*number),
+            FlowOwner::Kernel {} => Owner::Kernel,
+        })
     }
 
     /// Closes a port that nobody has a share of.
@@ -152,7 +160,12 @@ fn memory_bytes(descriptors: &[OwnedFd]) -> u64 {
 }
 
 fn filters(flow: &Addresses) -> Vec<Filter> {
-    let filter = |address| Filter::Flow(FlowFilter { transport: Transport::Udp, address, port: flow.local.port() });
+    let (transport, local_port) = (Transport::Udp, flow.local.port());
+    if let Some(remote) = flow.remote {
+        let (local, remote, remote_port) = (flow.local.ip(), remote.ip(), remote.port());
+        return vec![Filter::Exact(ExactFlow { transport, local, local_port, remote, remote_port })];
+    }
+    let filter = |address| Filter::Flow(FlowFilter { transport, address, port: local_port });
     let mut filters = vec![filter(flow.local.ip())];
     if flow.both_families {
         filters.push(filter(IpAddr::V4(Ipv4Addr::UNSPECIFIED)));
@@ -197,42 +210,36 @@ impl Ports for XdpPorts {
         self.settle(&interface);
     }
 
-    fn open_flow(&mut self, share: u32, flow: &Addresses, _: FlowOwner) -> Result<(), Cause> {
-        if flow.remote.is_some() {
-            let words = "flows from one peer are not opened: name the address that the socket is bound to";
-            return Err(Cause::Port { words: Text::cut(words) });
-        }
-        let table = self.table_of(share)?;
+    fn open_flow(&mut self, share: u32, flow: &Addresses, owner: FlowOwner) -> Result<(), Cause> {
+        let (table, owner) = (self.table_of(share)?, self.owner_of(share, owner)?);
         let filters = filters(flow);
         for (at, filter) in filters.iter().enumerate() {
-            if let Err(error) = table.add(*filter) {
+            if let Err(error) = table.add_for(*filter, owner) {
                 // Those that were added are taken out again; one that the kernel refuses goes with the share.
-                filters[..at].iter().for_each(|filter| drop(table.remove(*filter)));
+                filters[..at].iter().for_each(|filter| drop(table.remove_for(*filter, owner)));
                 return Err(refused(&error));
             }
         }
         Ok(())
     }
 
-    fn move_flow(&mut self, from: u32, to: u32, flow: &Addresses, _: FlowOwner) -> Result<(), Cause> {
+    fn move_flow(&mut self, from: u32, to: u32, flow: &Addresses, owner: FlowOwner) -> Result<(), Cause> {
         let table = self.table_of(from)?;
-        let (_, number) = self.shares.get(&to).ok_or(Cause::NoSuchShare { share: to })?;
+        let (from, to) = (self.owner_of(from, owner)?, self.owner_of(to, owner)?);
         let filters = filters(flow);
         for (at, filter) in filters.iter().enumerate() {
-            if let Err(error) = table.move_to(*filter, Owner::Share(*number)) {
-                let back = self.table_of(to)?;
-                let owner = self.shares.get(&from).map_or(Owner::Kernel, |(_, number)| Owner::Share(*number));
-                filters[..at].iter().for_each(|filter| drop(back.move_to(*filter, owner)));
+            if let Err(error) = table.move_for(*filter, from, to) {
+                filters[..at].iter().for_each(|filter| drop(table.move_for(*filter, to, from)));
                 return Err(refused(&error));
             }
         }
         Ok(())
     }
 
-    fn close_flow(&mut self, share: u32, flow: &Addresses, _: FlowOwner) {
-        let Ok(table) = self.table_of(share) else { return };
+    fn close_flow(&mut self, share: u32, flow: &Addresses, owner: FlowOwner) {
+        let (Ok(table), Ok(owner)) = (self.table_of(share), self.owner_of(share, owner)) else { return };
         // What the kernel refuses to take out goes with the share.
-        filters(flow).into_iter().for_each(|filter| drop(table.remove(filter)));
+        filters(flow).into_iter().for_each(|filter| drop(table.remove_for(filter, owner)));
     }
 
     fn want_times(&mut self, share: u32) -> Result<(), Cause> {

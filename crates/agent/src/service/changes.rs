@@ -9,12 +9,12 @@ use crate::ports::Ports;
 use crate::shadow::Shadow;
 
 impl<P: Ports, J: Judge> Service<P, J> {
-    /// One of each address that a share has flows of.
+    /// One of each address that a share has flows of which are not held.
     fn addresses_of_share(&self, share: u32) -> Vec<(Addresses, FlowOwner)> {
         let flows = self.flows.of_share(share);
         let mut found: Vec<_> = Vec::with_capacity(flows.len());
         let mut known = HashSet::new();
-        for flow in flows.iter().filter_map(|flow| self.flows.get(*flow)) {
+        for flow in flows.iter().filter_map(|flow| self.flows.get(*flow)).filter(|flow| !flow.is_held) {
             if known.insert((flow.addresses, flow.owner == FlowOwner::Share {})) {
                 found.push((flow.addresses, flow.owner));
             }

@@ -1,11 +1,17 @@
 //! The flows that are open, and what becomes of them when a further socket asks for the same.
 //!
-//! The kernel lets two sockets have one address in two cases: both have `SO_REUSEPORT` and one user, a group among which it divides
-//! datagrams; or both have `SO_REUSEADDR`, and the one bound last gets them. It also lets two processes have one socket. A flow whose socket
+//! The kernel lets two sockets have one address in two cases: both have `SO_REUSEPORT` and one user; or both have `SO_REUSEADDR`, and the one
+//! bound last gets the datagrams. Of the former those that are bound alike are a group, among which it divides datagrams, as the steering
+//! table does among their shares. A connected one gets what its peer sends: its flow is exact, and others' bound flows beside it are no
+//! conflict. It also lets two processes have one socket. A flow whose socket
 //! was closed ends when the kernel says so ([`crate::closed`]); should the next socket be faster, the flow must not keep it from its port.
+//!
+//! What is sent to a multicast group comes to every socket at the port, so no port divides it: with such a flow, sockets of several
+//! programs at the port are the kernel's.
 
 use std::collections::{BTreeMap, HashMap};
 
+use crate::bound::BoundSocket;
 use crate::message::{Addresses, Cause, FlowOwner};
 use crate::shadow::Shadow;
 
@@ -19,6 +25,42 @@ pub(super) struct Flow {
     pub(super) addresses: Addresses,
     pub(super) owner: FlowOwner,
     pub(super) shadow: Shadow,
+    /// The kernel has its frames until others at its address have their flows ([`super::strangers`]).
+    pub(super) is_held: bool,
+}
+
+impl Flow {
+    /// Whether the kernel could give a datagram of the flow to this socket. Interfaces do not count: a socket that is bound to a VLAN
+    /// interface gets frames of the device below it.
+    pub(super) fn meets(&self, socket: &BoundSocket) -> bool {
+        let local = socket.local.ip().to_canonical();
+        let (own, is_both) = (self.addresses.local.ip(), self.addresses.both_families);
+        let is_of_both = socket.local.is_ipv6() && local.is_unspecified() && !socket.v6_only;
+        let is_family = own.is_ipv4() == local.is_ipv4() || is_both || is_of_both;
+        let is_peer = match (self.addresses.remote, socket.remote) {
+            // Connected, it gets what its peer sends instead of all that are not.
+            (Some(_), None) => false,
+            (Some(own), Some(other)) => (own.ip(), own.port()) == (other.ip().to_canonical(), other.port()),
+            (None, _) => true,
+        };
+        socket.local.port() == self.addresses.local.port()
+            && is_family
+            && (own == local || own.is_unspecified() || local.is_unspecified())
+            && is_peer
+    }
+
+    /// Whether flows of two programs at a port, whose sockets may share it, cannot be steered as the kernel divides datagrams.
+    fn conflicts(&self, other: &Flow) -> bool {
+        match (self.addresses.remote, other.addresses.remote) {
+            (None, None) => {
+                let is_group = self.shadow.is_alike(&other.shadow) && self.uid == other.uid;
+                let is_copied = [self, other].iter().any(|flow| flow.addresses.local.ip().is_multicast());
+                overlap(&self.shadow.addresses, &other.shadow.addresses) && (!is_group || is_copied)
+            }
+            (Some(_), Some(_)) => self.addresses == other.addresses,
+            _ => false,
+        }
+    }
 }
 
 /// Why a flow ends without its program.
@@ -67,6 +109,8 @@ pub(super) struct Flows {
     by_port: HashMap<(u32, u16), Vec<u32>>,
     by_cookie: HashMap<u64, Vec<u32>>,
     by_share: HashMap<u32, Vec<u32>>,
+    /// Those whose sockets may share their address, by port.
+    shared: BTreeMap<u16, Vec<u32>>,
     last: u32,
 }
 
@@ -101,10 +145,39 @@ impl Flows {
         self.last
     }
 
-    /// Whether a share has a flow of the same addresses.
+    /// Whether a share has a flow of the same addresses at its port.
     pub(super) fn has_same(&self, flow: &Flow) -> bool {
         let of_address = self.by_address.get(&(flow.ifindex, flow.addresses));
-        self.numbers(of_address).any(|(_, other)| (other.share, other.owner) == (flow.share, flow.owner))
+        let mut open = self.numbers(of_address).filter(|(_, other)| !other.is_held);
+        open.any(|(_, other)| (other.share, other.owner) == (flow.share, flow.owner))
+    }
+
+    /// Whether a flow at the port is open, and not held, for a socket that is bound to the same address.
+    pub(super) fn has_open_beside(&self, flow: &Flow) -> bool {
+        let bound = |flow: &Flow| (flow.shadow.addresses.local, flow.shadow.is_ipv6, flow.shadow.ifindex);
+        let of_port = self.numbers(self.by_port.get(&(flow.ifindex, flow.addresses.local.port())));
+        let mut open = of_port.filter(|(_, other)| !other.is_held && other.addresses.remote.is_none());
+        open.any(|(_, other)| bound(other) == bound(flow))
+    }
+
+    /// The flows of the same addresses that are held.
+    pub(super) fn held_beside(&self, flow: &Flow) -> Vec<u32> {
+        let of_address = self.numbers(self.by_address.get(&(flow.ifindex, flow.addresses)));
+        of_address.filter(|(_, other)| other.is_held).map(|(number, _)| number).collect()
+    }
+
+    pub(super) fn has_socket(&self, cookie: u64) -> bool {
+        self.by_cookie.contains_key(&cookie)
+    }
+
+    /// The ports at which there are sockets that may share their address.
+    pub(super) fn shared_ports(&self) -> Vec<u16> {
+        self.shared.keys().copied().collect()
+    }
+
+    /// The flows of these sockets.
+    pub(super) fn shared(&self) -> Vec<u32> {
+        self.shared.values().flatten().copied().collect()
     }
 
     /// Under a number that is free.
@@ -113,6 +186,9 @@ impl Flows {
         self.by_port.entry((flow.ifindex, flow.addresses.local.port())).or_default().push(number);
         self.by_cookie.entry(flow.shadow.cookie).or_default().push(number);
         self.by_share.entry(flow.share).or_default().push(number);
+        if flow.shadow.may_share() {
+            self.shared.entry(flow.addresses.local.port()).or_default().push(number);
+        }
         self.by_number.insert(number, flow);
     }
 
@@ -122,6 +198,12 @@ impl Flows {
         leave(&mut self.by_port, &(flow.ifindex, flow.addresses.local.port()), number);
         leave(&mut self.by_cookie, &flow.shadow.cookie, number);
         leave(&mut self.by_share, &flow.share, number);
+        if let Some(numbers) = self.shared.get_mut(&flow.addresses.local.port()) {
+            numbers.retain(|other| *other != number);
+            if numbers.is_empty() {
+                self.shared.remove(&flow.addresses.local.port());
+            }
+        }
         Some(flow)
     }
 
@@ -141,19 +223,16 @@ impl Flows {
             };
         }
         let is_other = |(_, flow): &(u32, &Flow)| flow.shadow.cookie != wanted.shadow.cookie;
-        if !wanted.shadow.reuse_address && !wanted.shadow.reuse_port {
+        let of_port = self.numbers(self.by_port.get(&(wanted.ifindex, wanted.addresses.local.port())));
+        let others = of_port.filter(is_other);
+        if !wanted.shadow.may_share() {
             // Bound alone: the kernel would not have bound it while another socket had the address.
-            let of_port = self.numbers(self.by_port.get(&(wanted.ifindex, wanted.addresses.local.port())));
-            let stale = of_port.filter(is_other).filter(|(_, flow)| overlap(&flow.addresses, &wanted.addresses));
+            let stale = others.filter(|(_, flow)| overlap(&flow.addresses, &wanted.addresses));
             return Verdict::Open { stale: stale.map(|(flow, _)| (flow, Why::AddressShared)).collect() };
         }
         // Among its own sockets the program decides as the kernel does.
-        let group = |flow: &Flow| {
-            flow.program == wanted.program
-                || flow.shadow.reuse_port && wanted.shadow.reuse_port && flow.uid == wanted.uid
-        };
-        let of_address = self.numbers(self.by_address.get(&(wanted.ifindex, wanted.addresses)));
-        let others: Vec<_> = of_address.filter(is_other).filter(|(_, flow)| !group(flow)).collect();
+        let others = others.filter(|(_, flow)| flow.program != wanted.program && wanted.conflicts(flow));
+        let others: Vec<_> = others.collect();
         let Some((_, first)) = others.first() else { return Verdict::Open { stale: Vec::new() } };
         let cause = Conflict { program: first.program, why: Why::AddressShared };
         Verdict::Kernel { others: others.iter().map(|(flow, _)| (*flow, Why::AddressShared)).collect(), cause }

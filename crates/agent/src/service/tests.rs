@@ -1,5 +1,6 @@
 use std::net::UdpSocket;
 use std::os::fd::AsFd;
+use std::time::Duration;
 
 use nearwire_sys::socket::netns_cookie;
 use rustix::net::sockopt::{set_socket_reuseaddr, set_socket_reuseport};
@@ -8,13 +9,16 @@ use rustix::net::{AddressFamily, SocketType, bind, socket};
 use super::*;
 use crate::ports::in_memory::InMemoryPorts;
 
+mod groups;
+
 /// Everybody but user 9 may have little.
 struct Little;
 
 impl Judge for Little {
     fn allowance(&self, caller: &Caller) -> Result<Allowance, Cause> {
         let interfaces = if caller.uid == 0 { vec![] } else { vec!["eth1".to_owned()] };
-        let allowance = Allowance { interfaces, memory_bytes: 100, shares: 3, flows: 3, programs: 2 };
+        let few = |few| if caller.uid == 0 { 100 } else { few };
+        let allowance = Allowance { interfaces, memory_bytes: 100, shares: few(3), flows: few(3), programs: few(2) };
         if caller.uid == 9 { Err(Cause::UserNotAllowed { uid: 9 }) } else { Ok(allowance) }
     }
 }
@@ -22,13 +26,19 @@ impl Judge for Little {
 struct Bed {
     service: Service<InMemoryPorts, Little>,
     ports: InMemoryPorts,
+    namespace: u64,
+    now: Instant,
 }
 
 impl Bed {
     fn new() -> Bed {
         let ports = InMemoryPorts::new(&["eth0", "eth1"]);
         let namespace = netns_cookie(UdpSocket::bind("127.0.0.1:0").unwrap()).unwrap();
-        Bed { service: Service::new(ports.clone(), Little, namespace, 0), ports }
+        let mut service = Service::new(ports.clone(), Little, namespace, 0);
+        // It has been there for longer than other agents' programs need to come back.
+        let now = Instant::now() + Duration::from_secs(100);
+        service.pass_time(now);
+        Bed { service, ports, namespace, now }
     }
 
     fn hello(&mut self, id: ProgramId, uid: u32) -> Result<Answer, Cause> {
@@ -67,7 +77,9 @@ impl Bed {
 
     /// The shares that have flows of the ports, in order.
     fn owners(&self) -> Vec<u32> {
-        self.ports.flows().iter().map(|(share, ..)| *share).collect()
+        let mut owners: Vec<u32> = self.ports.flows().iter().map(|(share, ..)| *share).collect();
+        owners.sort_unstable();
+        owners
     }
 }
 
@@ -163,6 +175,10 @@ fn sockets_of_a_group_each_have_the_flow_unless_their_users_differ() {
     bed.flow(1, first, &one).0.unwrap();
     bed.flow(2, second, &other).0.unwrap();
     assert_eq!(bed.owners(), [first, second]);
+    let third = bed.share(2, "eth1", 0).unwrap();
+    bed.service.programs.get_mut(&2).unwrap().caller.uid = 7;
+    let another = reusing(one.local_addr().unwrap().port(), false);
+    assert_eq!(bed.flow(2, third, &another).0, Err(Cause::AddressShared { pid: 101 }));
 }
 
 #[test]

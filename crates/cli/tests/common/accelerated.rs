@@ -95,6 +95,11 @@ impl Bed {
         self.start_command(end, command, script)
     }
 
+    /// Starts a script without the library.
+    pub fn start_plain(&self, script: &str) -> Running {
+        self.start_command(self.cable.near(), Command::new("python3"), script)
+    }
+
     fn start_command(&self, end: &CableEnd, mut command: Command, script: &str) -> Running {
         let (near, far) = (self.cable.near(), self.cable.far());
         command.arg("-c").arg(format!("{BEGIN}{script}")).arg(near.ipv4.to_string()).arg(far.ipv4.to_string());

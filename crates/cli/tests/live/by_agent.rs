@@ -28,7 +28,11 @@ fn echo(port: u16) -> String {
 }
 
 fn status(program: &Running) -> Value {
-    let output = nearwire(&["status", &program.pid(), "--json"]);
+    status_of(&program.pid())
+}
+
+pub(crate) fn status_of(pid: &str) -> Value {
+    let output = nearwire(&["status", pid, "--json"]);
     assert_eq!(code(&output), Some(0), "{}", errors(&output));
     serde_json::from_str(&text(&output)).unwrap()
 }
@@ -91,12 +95,12 @@ fn agent(bed: &Bed) -> u32 {
     connected(bed).unwrap().agent().pid
 }
 
-fn kill(pid: u32) {
+pub(crate) fn kill(pid: u32) {
     let pid = rustix::process::Pid::from_raw(pid.cast_signed()).unwrap();
     rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
 }
 
-fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+pub(crate) fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     let until = Instant::now() + Duration::from_secs(30);
     while !is_so() {
         assert!(Instant::now() < until, "{what}");

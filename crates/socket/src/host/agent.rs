@@ -36,9 +36,10 @@ impl NotDone {
         let interface = interface.to_owned();
         match self {
             NotDone::NoAgent | NotDone::Gone => PortError::HolderGone { interface },
-            NotDone::Refused(Cause::SocketShared { .. } | Cause::AddressShared { .. }, words) => {
-                PortError::FlowShared { interface, words }
-            }
+            NotDone::Refused(
+                Cause::SocketShared { .. } | Cause::AddressShared { .. } | Cause::Stranger { .. },
+                words,
+            ) => PortError::FlowShared { interface, words },
             NotDone::Refused(_, words) => PortError::ShareRefused { interface, words },
         }
     }

@@ -1,19 +1,32 @@
 //! Sockets are asked for whether others may have their ports.
 
+use nearwire_frames::EnginePort;
+
 use super::udp_table::bound_to;
 use super::{
     Asked, Asking, FIRST_INTERVAL, FRESH, LAST_INTERVAL, SINGLE_QUESTIONS, SLEEPING_INTERVAL, Sharing, SharingAnswer,
     SharingQuestion, but,
 };
+use crate::config::Agent;
 use crate::engines::Wish;
 use crate::host::Host;
 use crate::id::SocketId;
 use crate::reason::Reason;
 use crate::shadow::{self, Kept};
-use crate::sockets::Sockets;
-use crate::udp_socket::Service;
+use crate::sockets::{EngineState, Sockets};
+use crate::udp_socket::{Accelerated, Service, UdpSocket};
 
 impl<H: Host> Sockets<H> {
+    /// Whether the agent has all ports: it knows the sockets of other programs that are accelerated, and asks the kernel for the rest.
+    /// Without a port nothing is taken from anybody.
+    fn asks_agent(&self) -> bool {
+        let is_agents = || match &self.engine {
+            EngineState::Open(engine) => engine.attached().all(|attached| attached.port.holder().is_some()),
+            _ => true,
+        };
+        self.config.agent == Agent::Auto && is_agents()
+    }
+
     /// Whether a socket may be accelerated as far as others on its port are concerned.
     pub(crate) fn ask_sharing(&mut self, id: SocketId) -> Result<(), Reason> {
         let Some(socket) = self.get(id) else { return Ok(()) };
@@ -25,12 +38,16 @@ impl<H: Host> Sockets<H> {
         if !may_share || local.port() == 0 {
             return Ok(());
         }
-        let now = self.time();
-        if !self.sharing.knows(now, local.port()) {
-            self.read_foreign(Some(local.port()));
+        if !self.asks_agent() {
+            let now = self.time();
+            if !self.sharing.knows(now, local.port()) {
+                self.read_foreign(Some(local.port()));
+            }
+            if self.sharing.has_another(local) {
+                return Err(Reason::SharedPort);
+            }
         }
-        let is_beside_kernel = self.own_inodes.is_beside_kernel(inode, local);
-        if is_beside_kernel || self.sharing.has_another(local) {
+        if self.own_inodes.is_beside_kernel(inode, local) {
             return Err(Reason::SharedPort);
         }
         if !self.sharing.sockets.contains(&id) {
@@ -48,6 +65,23 @@ impl<H: Host> Sockets<H> {
                 self.give_up_shared();
             }
             self.want_sharing(sleeps);
+        }
+    }
+
+    /// A socket was connected, or is not any more. The agent reads from one that may share its port which datagrams the kernel would give
+    /// it, so it is shown again; meanwhile its shadow gets them.
+    pub(crate) fn show_connection(&mut self, id: SocketId) {
+        let shares = |socket: &UdpSocket| socket.kept().is_some_and(|kept| kept.options.reuse_port);
+        if !self.asks_agent() || !self.get(id).is_some_and(shares) {
+            return;
+        }
+        let Some((socket, engine)) = self.with_engine(id) else { return };
+        let Service::Accelerated(accelerated) = &socket.service else { return };
+        let Accelerated { flows, .. } = accelerated;
+        let flow_socket = accelerated.flow_socket(socket.shadow);
+        engine.remove_flows(flows, flow_socket);
+        if let Err(reason) = engine.add_flows(flows, flow_socket) {
+            self.hand_over(id, reason);
         }
     }
 
@@ -95,6 +129,9 @@ impl<H: Host> Sockets<H> {
     /// Wishes for the table where it is time to read it again.
     #[cold]
     fn want_sharing(&mut self, sleeps: bool) {
+        if self.asks_agent() {
+            return;
+        }
         let now = self.time();
         let interval = if sleeps { self.sharing.interval.min(SLEEPING_INTERVAL) } else { self.sharing.interval };
         let Sharing { read_last_ns, asked_last_ns, .. } = &self.sharing;

@@ -3,28 +3,9 @@
 //! Asked by `sock_diag(7)`, of one port or of all; where the kernel has no such thing for UDP (`CONFIG_INET_UDP_DIAG`), read from
 //! `/proc`, which has all of them in text.
 
-use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use nearwire_sys::descriptor::place;
-use rustix::io::Errno;
-use rustix::net::netlink::SocketAddrNetlink;
-use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, sendto, socket_with};
-
-use crate::kernel_tables::message::{Messages, Request, u32_of};
-
-/// `SOCK_DIAG_BY_FAMILY` of `include/uapi/linux/sock_diag.h`.
-const SOCK_DIAG_BY_FAMILY: u16 = 20;
-/// `struct inet_diag_req_v2`: family, protocol, two bytes, states, and an id that begins with the port.
-const REQUEST_BYTES: usize = 56;
-const STATES_AT: usize = 4;
-const PORT_AT: usize = 8;
-/// `struct inet_diag_msg`: four bytes, the id with the port and the address, and much else.
-const FOUND_PORT_AT: usize = 4;
-const FOUND_ADDRESS_AT: usize = 8;
-const FOUND_INODE_AT: usize = 68;
-const ANSWER_BYTES: usize = 32 * 1024;
-const SEQUENCE: u32 = 1;
+use nearwire_agent::bound;
 
 /// The kernel's tables (`udp4_format_sock`).
 const TABLES: [&str; 2] = ["/proc/thread-self/net/udp", "/proc/thread-self/net/udp6"];
@@ -41,56 +22,8 @@ pub(super) fn bound_to(port: Option<u16>) -> Vec<(SocketAddr, u64)> {
     })
 }
 
-fn by_netlink(port: Option<u16>) -> io::Result<Vec<(SocketAddr, u64)>> {
-    let protocol = Some(rustix::net::netlink::SOCK_DIAG);
-    let socket = place(socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, protocol)?);
-    let mut found = Vec::new();
-    let mut buffer = vec![0; ANSWER_BYTES];
-    for family in [libc::AF_INET, libc::AF_INET6] {
-        let mut header = [0; REQUEST_BYTES];
-        (header[0], header[1]) = (family as u8, libc::IPPROTO_UDP as u8);
-        header[STATES_AT..PORT_AT].fill(0xff);
-        header[PORT_AT..PORT_AT + 2].copy_from_slice(&port.unwrap_or(0).to_be_bytes());
-        let flags = (libc::NLM_F_REQUEST | libc::NLM_F_DUMP) as u16;
-        let request = Request::new(SOCK_DIAG_BY_FAMILY, flags, SEQUENCE, &header).into_bytes();
-        sendto(&socket, &request, SendFlags::empty(), &SocketAddrNetlink::new(0, 0))?;
-        while !take_answer(&socket, &mut buffer, &mut found)? {}
-    }
-    Ok(found)
-}
-
-/// One datagram of an answer; `true`: it was the last one.
-fn take_answer(
-    socket: &std::os::fd::OwnedFd,
-    buffer: &mut [u8],
-    found: &mut Vec<(SocketAddr, u64)>,
-) -> io::Result<bool> {
-    let (len_bytes, _) = match recv(socket, &mut *buffer, RecvFlags::empty()) {
-        Err(Errno::INTR) => return Ok(false),
-        received => received?,
-    };
-    for message in Messages::new(&buffer[..len_bytes]) {
-        match i32::from(message.kind) {
-            libc::NLMSG_DONE | libc::NLMSG_ERROR => {
-                let code = u32_of(message.payload).map_or(0, |code| code.cast_signed().saturating_neg());
-                return if code == 0 { Ok(true) } else { Err(io::Error::from_raw_os_error(code)) };
-            }
-            _ => found.extend(answered(message.payload)),
-        }
-    }
-    Ok(false)
-}
-
-/// The local address and the inode of a `struct inet_diag_msg`.
-fn answered(message: &[u8]) -> Option<(SocketAddr, u64)> {
-    let address = message.get(FOUND_ADDRESS_AT..)?;
-    let ip = if i32::from(*message.first()?) == libc::AF_INET {
-        Ipv4Addr::from_octets(*address.first_chunk()?).into()
-    } else {
-        IpAddr::from(Ipv6Addr::from_octets(*address.first_chunk()?))
-    };
-    let port = u16::from_be_bytes(*message.get(FOUND_PORT_AT..)?.first_chunk()?);
-    Some((SocketAddr::new(ip, port), message.get(FOUND_INODE_AT..).and_then(u32_of)?.into()))
+fn by_netlink(port: Option<u16>) -> std::io::Result<Vec<(SocketAddr, u64)>> {
+    Ok(bound::bound_to(port)?.into_iter().map(|socket| (socket.local, socket.inode)).collect())
 }
 
 fn by_text() -> Vec<(SocketAddr, u64)> {

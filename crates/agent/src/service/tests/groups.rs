@@ -1,0 +1,496 @@
+//! Ports that sockets of several programs share, and sockets beside them that no program of the agent has a flow of.
+
+use std::collections::BTreeMap;
+use std::net::{SocketAddr, SocketAddrV4};
+use std::time::{Duration, Instant};
+
+use rustix::net::sockopt::socket_cookie;
+
+use super::*;
+
+/// More than the agent waits for a program to show a socket that it has bound.
+const LONG: Duration = Duration::from_secs(6);
+
+impl Bed {
+    /// Time passes, and what is due is done when it is.
+    fn pass(&mut self, time: Duration) -> Vec<(u32, Answer)> {
+        let until = self.now + time;
+        let mut told = Vec::new();
+        while let Some(due) = self.service.next_due().filter(|due| *due <= until) {
+            self.now = self.now.max(due);
+            told.extend(self.service.pass_time(self.now));
+        }
+        self.now = until;
+        told.extend(self.service.pass_time(until));
+        told
+    }
+}
+
+fn connected(port: u16, peer: &UdpSocket) -> UdpSocket {
+    let made = reusing(port, false);
+    made.connect(peer.local_addr().unwrap()).unwrap();
+    made
+}
+
+fn port_of(socket: &UdpSocket) -> u16 {
+    socket.local_addr().unwrap().port()
+}
+
+#[test]
+fn workers_at_one_port_all_have_the_flow_and_one_that_is_killed_leaves_it_to_the_others() {
+    let mut bed = Bed::new();
+    let shares: Vec<u32> = (1..=4).map(|id| bed.program(id, 0)).collect();
+    let first = reusing(0, false);
+    let mut workers = vec![first.try_clone().unwrap()];
+    workers.extend((0..3).map(|_| reusing(port_of(&first), false)));
+    drop(first);
+    for (at, worker) in workers.iter().enumerate() {
+        bed.flow(at as u32 + 1, shares[at], worker).0.unwrap();
+    }
+    assert_eq!(bed.pass(LONG), []);
+    assert_eq!(bed.owners(), shares);
+    bed.service.gone(2);
+    drop(workers.remove(1));
+    assert_eq!(bed.pass(LONG), []);
+    assert_eq!(bed.owners(), [shares[0], shares[2], shares[3]]);
+}
+
+#[test]
+fn first_flow_beside_a_socket_that_is_not_shown_yet_is_the_kernels_until_it_is() {
+    let mut bed = Bed::new();
+    let (first, second) = (bed.program(1, 0), bed.program(2, 0));
+    let one = reusing(0, false);
+    let other = reusing(port_of(&one), false);
+    bed.flow(1, first, &one).0.unwrap();
+    assert_eq!((bed.pass(Duration::from_secs(1)), bed.owners()), (vec![], vec![]));
+    bed.flow(2, second, &other).0.unwrap();
+    assert_eq!(bed.owners(), [first, second], "at once");
+    assert_eq!(bed.pass(LONG), []);
+}
+
+#[test]
+fn socket_that_no_program_shows_has_all_at_its_address_given_to_the_kernel() {
+    for comes_first in [true, false] {
+        let mut bed = Bed::new();
+        let (first, second) = (bed.program(1, 0), bed.program(2, 0));
+        let one = reusing(0, false);
+        let other = reusing(port_of(&one), false);
+        let beside = bed.flow(2, second, any()).0.unwrap();
+        let plain = comes_first.then(|| reusing(port_of(&one), false));
+        let flows = [bed.flow(1, first, &one).0.unwrap(), bed.flow(2, second, &other).0.unwrap()];
+        let plain = plain.unwrap_or_else(|| reusing(port_of(&one), false));
+        assert_eq!(bed.pass(Duration::from_secs(1)), [], "it may be shown still");
+        let both = vec![first, second, second];
+        assert_eq!(bed.owners(), if comes_first { vec![second] } else { both });
+        let mut told = bed.pass(LONG);
+        told.sort_by_key(|(id, _)| *id);
+        let revoked = |id, flow| (id, Answer::FlowRevoked { flow, cause: Cause::Stranger {} });
+        assert_eq!(told, [revoked(1, flows[0]), revoked(2, flows[1])]);
+        assert_eq!(bed.owners(), [second], "what has another port stays");
+        assert_eq!(bed.ask(2, Request::CloseFlow { flow: beside }), Answer::Done {});
+        drop(plain);
+    }
+}
+
+#[test]
+fn patience_begins_again_with_each_share_as_its_programs_sockets_are_shown_next() {
+    let mut bed = Bed::new();
+    let share = bed.program(1, 0);
+    let one = reusing(0, false);
+    let other = reusing(port_of(&one), false);
+    bed.flow(1, share, &one).0.unwrap();
+    for id in 2..=6 {
+        assert_eq!(bed.pass(Duration::from_secs(2)), []);
+        bed.hello(id, id).unwrap();
+        bed.share(id, "eth0", 1).unwrap_err();
+        bed.service.gone(id);
+        bed.hello(id, 0).unwrap();
+        bed.share(id, "eth0", 1).unwrap();
+        bed.service.gone(id);
+    }
+    assert_eq!(bed.pass(LONG).len(), 1);
+    drop(other);
+}
+
+#[test]
+fn programs_of_an_agent_that_died_come_back_to_the_next_one_within_a_minute_and_have_their_port_together() {
+    let mut bed = Bed::new();
+    bed.service = Service::new(bed.ports.clone(), Little, bed.namespace, 0);
+    bed.now = Instant::now();
+    let (first, second) = (bed.program(1, 0), bed.program(2, 0));
+    let one = reusing(0, false);
+    let other = reusing(port_of(&one), false);
+    bed.flow(1, first, &one).0.unwrap();
+    assert_eq!((bed.pass(Duration::from_secs(60)), bed.owners()), (vec![], vec![]));
+    bed.flow(2, second, &other).0.unwrap();
+    assert_eq!((bed.pass(LONG), bed.owners()), (vec![], vec![first, second]));
+    // Those that are open do not wait as long.
+    let plain = reusing(port_of(&one), false);
+    assert_eq!(bed.pass(Duration::from_millis(4500)).len(), 2);
+    drop(plain);
+}
+
+#[test]
+fn group_beside_a_socket_that_comes_and_goes_stays_as_it_is() {
+    let mut bed = Bed::new();
+    let share = bed.program(1, 0);
+    let one = reusing(0, false);
+    bed.flow(1, share, &one).0.unwrap();
+    for _ in 0..5 {
+        let passing = reusing(port_of(&one), false);
+        assert_eq!((bed.pass(Duration::from_secs(2)), bed.owners()), (vec![], vec![share]));
+        drop(passing);
+        assert_eq!(bed.pass(Duration::from_secs(2)), []);
+    }
+}
+
+#[test]
+fn agent_without_sockets_that_may_share_a_port_asks_the_kernel_nothing() {
+    let mut bed = Bed::new();
+    let share = bed.program(1, 0);
+    bed.flow(1, share, any()).0.unwrap();
+    assert_eq!(bed.service.next_due(), None);
+    let shared = reusing(0, false);
+    let flow = bed.flow(1, share, &shared).0.unwrap();
+    assert!(bed.service.next_due().is_some());
+    bed.ask(1, Request::CloseFlow { flow });
+    bed.pass(LONG);
+    assert_eq!(bed.service.next_due(), None);
+}
+
+#[test]
+fn connected_socket_of_a_group_has_what_its_peer_sends_and_no_part_of_the_others() {
+    let mut bed = Bed::new();
+    let (first, second) = (bed.program(1, 0), bed.program(2, 0));
+    let (one, peer) = (reusing(0, false), any());
+    let other = connected(port_of(&one), &peer);
+    bed.flow(1, first, &one).0.unwrap();
+    bed.flow(2, second, &other).0.unwrap();
+    assert_eq!(bed.pass(LONG), []);
+    let remotes: Vec<_> = bed.ports.flows().iter().map(|(share, ends, _)| (*share, ends.remote)).collect();
+    assert_eq!(remotes, [(first, None), (second, peer.local_addr().ok())]);
+    // By the address that it is bound to, as engines ask.
+    let address = Some(other.local_addr().unwrap().ip());
+    let shadow = Shadow::read(other.as_fd(), bed.namespace).unwrap();
+    assert_eq!(shadow.addresses_of(address, 1).unwrap().remote, peer.local_addr().ok());
+}
+
+#[test]
+fn sockets_at_one_port_that_the_kernel_does_not_divide_datagrams_among_go_to_the_kernel() {
+    let at = |address: [u8; 4], port| {
+        let made = socket(AddressFamily::INET, SocketType::DGRAM, None).unwrap();
+        set_socket_reuseport(&made, true).unwrap();
+        bind(&made, &SocketAddrV4::new(address.into(), port)).unwrap();
+        UdpSocket::from(made)
+    };
+    let mut bed = Bed::new();
+    let (first, second) = (bed.program(1, 0), bed.program(2, 0));
+    // One of every address, and one of an address, which the kernel prefers there.
+    let every = at([0; 4], 0);
+    let one = at([127, 0, 0, 1], port_of(&every));
+    let flow = bed.flow(1, first, &one).0.unwrap();
+    let (refused, events) = bed.flow(2, second, &every);
+    assert_eq!(refused, Err(Cause::AddressShared { pid: 101 }));
+    assert_eq!(events, [(1, Answer::FlowRevoked { flow, cause: Cause::AddressShared { pid: 102 } })]);
+    drop(one);
+    // What is sent to a group comes to each.
+    let another = at([0; 4], port_of(&every));
+    let flow = bed.flow(1, first, &every).0.unwrap();
+    let group = Request::OpenFlow { share: second, owner: FlowOwner::Share {}, address: "239.1.2.3".parse().ok() };
+    let joined = bed.service.handle(2, group, another.as_fd().try_clone_to_owned().ok());
+    assert_eq!(joined.answer, Answer::Refused { cause: Cause::AddressShared { pid: 101 } });
+    assert!(matches!(&joined.events[..], [(1, Answer::FlowRevoked { flow: told, .. })] if *told == flow));
+    assert!(bed.owners().is_empty());
+}
+
+/// A socket at the port, as the model knows it.
+struct Modelled {
+    socket: UdpSocket,
+    /// `None`: of a program that is not accelerated.
+    program: Option<u32>,
+    peer: Option<SocketAddr>,
+    /// The flow, and whether it is held.
+    flow: Option<(u32, bool)>,
+    /// Its program was told that the kernel has it.
+    is_given_up: bool,
+    /// Since when, and how often, it was found without a flow.
+    found: Option<(Instant, u32)>,
+}
+
+/// Who has which flows of one port, by what was done: the truth that the agent is compared with.
+struct Model {
+    sockets: BTreeMap<u64, Modelled>,
+    /// The share of each program, and whether it is paused.
+    shares: BTreeMap<u32, (u32, bool)>,
+    peers: Vec<UdpSocket>,
+    port: u16,
+    /// Keeps the port.
+    _port: UdpSocket,
+}
+
+impl Model {
+    fn new() -> Model {
+        // Connected to this host, it is beside nothing, and keeps the port from other programs.
+        let keeper = connected(0, &any());
+        let (sockets, shares, port) = (BTreeMap::new(), BTreeMap::new(), port_of(&keeper));
+        Model { sockets, shares, peers: (0..3).map(|_| any()).collect(), port, _port: keeper }
+    }
+
+    /// Without a flow, and not connected: peers are of this host, and what they send passes no interface.
+    fn is_stranger(modelled: &Modelled) -> bool {
+        modelled.flow.is_none() && modelled.peer.is_none()
+    }
+
+    fn has_stranger_but(&self, cookie: u64) -> bool {
+        self.sockets.iter().any(|(other, modelled)| *other != cookie && Model::is_stranger(modelled))
+    }
+
+    fn has_open_bound(&self) -> bool {
+        self.sockets.values().any(|modelled| modelled.peer.is_none() && matches!(modelled.flow, Some((_, false))))
+    }
+
+    fn end_holds(&mut self) {
+        for modelled in self.sockets.values_mut() {
+            modelled.flow = modelled.flow.map(|(number, _)| (number, false));
+        }
+    }
+
+    /// The kernel was asked. Who is told?
+    fn look(&mut self, now: Instant) -> Vec<u32> {
+        for modelled in self.sockets.values_mut() {
+            let found = modelled.found.take();
+            if Model::is_stranger(modelled) {
+                let (since, looks) = found.unwrap_or((now, 0));
+                modelled.found = Some((since, looks + 1));
+            }
+        }
+        // Alone, nobody is found beside it.
+        let is_beside = self.sockets.values().any(|modelled| modelled.flow.is_some() && modelled.peer.is_none());
+        if !is_beside {
+            self.sockets.values_mut().for_each(|modelled| modelled.found = None);
+        }
+        let stays = |(since, looks): (Instant, u32)| looks >= 10 && now - since >= Duration::from_secs(3);
+        let is_over = self.sockets.values().filter_map(|modelled| modelled.found).any(stays);
+        let has_stranger = self.has_stranger_but(0);
+        let mut told = Vec::new();
+        for modelled in self.sockets.values_mut() {
+            let Some((number, is_held)) = &mut modelled.flow else { continue };
+            if modelled.peer.is_none() && is_over {
+                told.push(*number);
+                (modelled.flow, modelled.is_given_up) = (None, true);
+            } else if !has_stranger || modelled.peer.is_some() {
+                *is_held = false;
+            }
+        }
+        told
+    }
+
+    /// What the ports are to have: each share once.
+    fn steered(&self) -> Vec<(u32, Option<SocketAddr>)> {
+        let open = self.sockets.values().filter(|modelled| matches!(modelled.flow, Some((_, false))));
+        let shares = open.filter_map(|modelled| {
+            let (share, is_paused) = self.shares[&modelled.program?];
+            (!is_paused).then_some((share, modelled.peer))
+        });
+        let mut steered: Vec<_> = shares.collect();
+        steered.sort_unstable();
+        steered.dedup();
+        steered
+    }
+}
+
+/// One sequence of what programs and others do at a port.
+struct Sequence {
+    bed: Bed,
+    model: Model,
+    random: u64,
+    next_program: u32,
+}
+
+impl Sequence {
+    fn random(&mut self, below: usize) -> usize {
+        // SplitMix64.
+        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut word = self.random;
+        word = (word ^ word >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        word = (word ^ word >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((word ^ word >> 31) % below.max(1) as u64) as usize
+    }
+
+    fn some_program(&mut self) -> Option<u32> {
+        let at = self.random(self.model.shares.len());
+        self.model.shares.keys().nth(at).copied()
+    }
+
+    fn some_socket(&mut self, fits: impl Fn(&Modelled) -> bool) -> Option<u64> {
+        let fitting: Vec<u64> =
+            self.model.sockets.iter().filter(|(_, modelled)| fits(modelled)).map(|(cookie, _)| *cookie).collect();
+        let at = self.random(fitting.len());
+        fitting.get(at).copied()
+    }
+
+    fn pass(&mut self, time: Duration) {
+        let until = self.bed.now + time;
+        loop {
+            let due = self.bed.service.next_due().filter(|due| *due <= until);
+            self.bed.now = due.map_or(until, |due| due.max(self.bed.now));
+            let is_look = self.bed.service.next_due().is_some_and(|due| due <= self.bed.now);
+            let told = self.bed.service.pass_time(self.bed.now);
+            let expected = if is_look { self.model.look(self.bed.now) } else { Vec::new() };
+            let mut flows: Vec<u32> = told
+                .iter()
+                .map(|(_, told)| match told {
+                    Answer::FlowRevoked { flow, cause: Cause::Stranger {} } => *flow,
+                    other => panic!("{other:?}"),
+                })
+                .collect();
+            flows.sort_unstable();
+            let mut expected = expected;
+            expected.sort_unstable();
+            assert_eq!(flows, expected);
+            if due.is_none() {
+                return;
+            }
+        }
+    }
+
+    fn show(&mut self, cookie: u64) {
+        // What was read before is not read again at once.
+        self.pass(Duration::from_millis(21));
+        let Some(modelled) = self.model.sockets.get(&cookie) else { return };
+        let Some(program) = modelled.program.filter(|_| modelled.flow.is_none() && !modelled.is_given_up) else {
+            return;
+        };
+        let (share, _) = self.model.shares[&program];
+        let is_connected = modelled.peer.is_some();
+        let is_held = !is_connected && !self.model.has_open_bound() && self.model.has_stranger_but(cookie);
+        let (opened, events) = self.bed.flow(program, share, &modelled.socket);
+        match opened {
+            Ok(number) => {
+                assert_eq!(events, []);
+                self.model.sockets.get_mut(&cookie).unwrap().flow = Some((number, is_held));
+                if !is_held && !is_connected {
+                    self.model.end_holds();
+                }
+            }
+            // Two sockets of one peer: the kernel's, both.
+            Err(cause) => {
+                assert!(is_connected && matches!(cause, Cause::AddressShared { .. }), "{cause}");
+                let peer = modelled.peer;
+                for modelled in self.model.sockets.values_mut().filter(|modelled| modelled.peer == peer) {
+                    let is_told = |(_, told): &(u32, Answer)| matches!(told, Answer::FlowRevoked { flow, .. } if Some(*flow) == modelled.flow.map(|(flow, _)| flow));
+                    if events.iter().any(is_told) {
+                        (modelled.flow, modelled.is_given_up) = (None, true);
+                    }
+                }
+                self.model.sockets.get_mut(&cookie).unwrap().is_given_up = true;
+            }
+        }
+    }
+
+    fn hide(&mut self, cookie: u64) {
+        let Some(modelled) = self.model.sockets.get_mut(&cookie) else { return };
+        let (Some(program), Some((flow, _))) = (modelled.program, modelled.flow.take()) else { return };
+        assert_eq!(self.bed.ask(program, Request::CloseFlow { flow }), Answer::Done {});
+    }
+
+    fn step(&mut self) {
+        match self.random(12) {
+            0 if self.model.shares.len() < 4 => {
+                let id = self.next_program;
+                self.next_program += 1;
+                let share = self.bed.program(id, 0);
+                self.model.shares.insert(id, (share, false));
+                // A share was opened: patience begins again, at the next look.
+                self.model.sockets.values_mut().for_each(|modelled| modelled.found = None);
+            }
+            1 | 2 => {
+                let is_plain = self.random(6) == 0;
+                let program = if is_plain { None } else { self.some_program() };
+                if (is_plain || program.is_some()) && self.model.sockets.len() < 10 {
+                    let socket = reusing(self.model.port, false);
+                    let cookie = socket_cookie(&socket).unwrap();
+                    let (flow, peer, found) = (None, None, None);
+                    let modelled = Modelled { socket, program, peer, flow, is_given_up: false, found };
+                    self.model.sockets.insert(cookie, modelled);
+                }
+            }
+            3..=5 => {
+                let hidden = |modelled: &Modelled| modelled.program.is_some() && modelled.flow.is_none();
+                if let Some(cookie) = self.some_socket(hidden) {
+                    self.show(cookie);
+                }
+            }
+            6 => {
+                // A program closes a socket: its flow first, or without a word.
+                if let Some(cookie) = self.some_socket(|_| true) {
+                    if self.random(2) == 0 {
+                        self.hide(cookie);
+                    }
+                    drop(self.model.sockets.remove(&cookie).unwrap().socket);
+                    assert_eq!(self.bed.service.closed(Some(&[cookie])), []);
+                }
+            }
+            7 => {
+                // Killed. The agent hears of its sockets and of its end in any order.
+                if let Some(program) = self.some_program() {
+                    let of_program = |modelled: &Modelled| modelled.program == Some(program);
+                    let own = self.model.sockets.extract_if(.., |_, modelled| of_program(modelled));
+                    let cookies: Vec<u64> = own.map(|(cookie, _)| cookie).collect();
+                    let is_end_first = self.random(2) == 0;
+                    if is_end_first {
+                        self.bed.service.gone(program);
+                    }
+                    assert_eq!(self.bed.service.closed(Some(&cookies)), []);
+                    if !is_end_first {
+                        self.bed.service.gone(program);
+                    }
+                    self.model.shares.remove(&program);
+                }
+            }
+            8 => {
+                if let Some(program) = self.some_program() {
+                    let (share, is_paused) = self.model.shares.get_mut(&program).unwrap();
+                    *is_paused = !*is_paused;
+                    let share = *share;
+                    let request = if *is_paused { Request::Pause { share } } else { Request::Resume { share } };
+                    assert_eq!(self.bed.ask(program, request), Answer::Done {});
+                }
+            }
+            9 => {
+                let is_open = |modelled: &Modelled| modelled.flow.is_some() && modelled.peer.is_none();
+                if let Some(cookie) = self.some_socket(is_open) {
+                    let at = self.random(self.model.peers.len());
+                    let peer = self.model.peers[at].local_addr().unwrap();
+                    let modelled = self.model.sockets.get_mut(&cookie).unwrap();
+                    modelled.socket.connect(peer).unwrap();
+                    modelled.peer = Some(peer);
+                    self.hide(cookie);
+                    self.show(cookie);
+                }
+            }
+            _ => {
+                let times_ms = [1, 30, 150, 700, 2500, 5000];
+                let at = self.random(times_ms.len());
+                self.pass(Duration::from_millis(times_ms[at]));
+            }
+        }
+        let found = self.bed.ports.flows().iter().map(|(share, ends, _)| (*share, ends.remote)).collect::<Vec<_>>();
+        let mut steered = found.clone();
+        steered.sort_unstable();
+        assert_eq!(steered, self.model.steered());
+    }
+}
+
+#[test]
+fn generated_sequences_at_one_port_leave_each_flow_with_whom_the_model_says() {
+    let count = std::env::var("NEARWIRE_SEQUENCES").map_or(300, |count| count.parse().unwrap());
+    let first = std::env::var("NEARWIRE_SEED").map_or(1, |seed| seed.parse().unwrap());
+    for seed in first..first + count {
+        let mut sequence = Sequence { bed: Bed::new(), model: Model::new(), random: seed, next_program: 1 };
+        for step in 0..120 {
+            let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| sequence.step()));
+            assert!(done.is_ok(), "seed {seed}, step {step}");
+        }
+    }
+}
