@@ -25,6 +25,7 @@ use nearwire_frames::PortFilters;
 use nearwire_frames::steering::FlowFilter;
 use nearwire_sys::descriptor::Descriptor;
 use nearwire_sys::shared_words::SharedWords;
+use rustix::io::{FdFlags, fcntl_getfd};
 use rustix::process::{Pid, getppid, test_kill_process};
 
 use crate::descendants::Descendants;
@@ -87,4 +88,9 @@ pub(crate) struct Inherited {
 /// The number of the open file in the kernel's file system of sockets: no two sockets have the same.
 pub(crate) fn inode_of(number: Descriptor) -> Option<u64> {
     rustix::fs::fstat(number).ok().map(|status| status.st_ino)
+}
+
+/// Whether the program that follows by exec(2) finds a number open.
+pub(crate) fn stays_open(number: Descriptor) -> bool {
+    fcntl_getfd(number).is_ok_and(|flags| !flags.contains(FdFlags::CLOEXEC))
 }

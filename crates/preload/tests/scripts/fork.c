@@ -527,3 +527,45 @@ SCRIPT(child_sets_options) {
     RECV(a, 10, 0);
     GET(a, SOL_SOCKET, SO_RCVBUF);
 }
+
+static int child_modifies_a_one_shot(void) {
+    EPOLL_WAIT(epoll_set, 10, 0);
+    EPOLL_ADD(epoll_set, a, EPOLLIN);
+    EPOLL_CTL(epoll_set, EPOLL_CTL_MOD, a, EPOLLIN | EPOLLONESHOT);
+    FAR_SENDS(.to = PORT(0), .size = 4);
+    EPOLL_WAIT(epoll_set, 10, 1000);
+    EPOLL_WAIT(epoll_set, 10, 0);
+    RECV(a, 10, MSG_DONTWAIT);
+    return 0;
+}
+
+static void one_shot_tells(void) {
+    a = bound(0);
+    epoll_set = EPOLL();
+    EPOLL_ADD(epoll_set, a, EPOLLIN | EPOLLONESHOT);
+    FAR_SENDS(.to = PORT(0), .size = 3);
+    EPOLL_WAIT(epoll_set, 10, 0);
+    RECV(a, 10, 0);
+}
+
+SCRIPT(one_shot_that_told_is_the_childs_too) {
+    one_shot_tells();
+    reap(fork_child("child", child_modifies_a_one_shot));
+    EPOLL_WAIT(epoll_set, 10, 0);
+    FAR_SENDS(.to = PORT(0), .size = 6);
+    EPOLL_WAIT(epoll_set, 10, 0);
+    EPOLL_CTL(epoll_set, EPOLL_CTL_MOD, a, EPOLLIN | EPOLLONESHOT);
+    EPOLL_WAIT(epoll_set, 10, 1000);
+    EPOLL_WAIT(epoll_set, 10, 0);
+}
+
+SCRIPT(one_shot_that_told_and_the_parent_deletes) {
+    one_shot_tells();
+    reap(fork_child("child", child_modifies_a_one_shot));
+    EPOLL_CTL(epoll_set, EPOLL_CTL_DEL, a, 0);
+    EPOLL_CTL(epoll_set, EPOLL_CTL_DEL, a, 0);
+    EPOLL_ADD(epoll_set, a, EPOLLIN | EPOLLONESHOT);
+    FAR_SENDS(.to = PORT(0), .size = 6);
+    EPOLL_WAIT(epoll_set, 10, 1000);
+    EPOLL_WAIT(epoll_set, 10, 0);
+}

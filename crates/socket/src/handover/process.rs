@@ -5,10 +5,9 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use nearwire_sys::descriptor::Descriptor;
 use nearwire_sys::shared_words::SharedWords;
-use rustix::io::{FdFlags, fcntl_getfd};
 use rustix::process::{getpid, getppid};
 
-use super::{Inherited, PLACES, Parent, ROUNDS_MOST, inode_of};
+use super::{Inherited, PLACES, Parent, ROUNDS_MOST, inode_of, stays_open};
 use crate::host::Host;
 use crate::id::SocketId;
 use crate::reason::Reason;
@@ -213,6 +212,9 @@ impl<H: Host> Sockets<H> {
         let Some(id) = self.find(number) else { return };
         self.claim(id, reason);
         self.give_back(id, reason, false);
+        if reason == Reason::HandedOverByExec {
+            self.sets.leave_disarmed_to_program(id);
+        }
     }
 
     /// exec(2) follows: sockets that the new program finds go back to the kernel.
@@ -256,8 +258,4 @@ impl<H: Host> Sockets<H> {
         }
         is_closed
     }
-}
-
-fn stays_open(number: Descriptor) -> bool {
-    fcntl_getfd(number).is_ok_and(|flags| !flags.contains(FdFlags::CLOEXEC))
 }
