@@ -25,7 +25,7 @@ const QUIET_MOST_TICKS: u64 = 25 * LOOK_AFTER_TICKS;
 /// When nobody looked for this long, a send looks before: it may have to tell an error.
 const LOOK_BEFORE_SEND_TICKS: u64 = 4 * LOOK_AFTER_TICKS;
 /// Data that comes by the kernel makes one ask whether frames still come to the ports, no more often than this: a question costs
-/// under 1 us a port.
+/// under 1 us a port, and waits while anybody changes an interface. So a port is not asked that has frames since it last was.
 const PORTS_CHECKED_EVERY: Duration = Duration::from_millis(100);
 /// Waits for errors that came to nothing: so many at once, and then one in 1 to 2 ms. In a flood of error messages for others,
 /// a receive in a thousand is held up, and what comes for the socket itself is told up to [`LOOK_AFTER_TICKS`] later.
@@ -209,11 +209,14 @@ impl<H: Host> Engine<H> {
         ports.any(|attached| attached.port.has_revoked())
     }
 
-    /// The kernel does not see our frames, so it is told of neighbours that are in use.
+    /// The kernel does not see our frames, so it is told of neighbours that are in use: by a packet to each, and where that cannot be by
+    /// netlink, which waits while anybody changes an interface.
     fn confirm_neighbours(&mut self) {
         while let Some((ifindex, address)) = self.stack.take_stale_neighbour() {
-            // Refused, the entry stays stale, and usable.
-            let _ = self.tables.use_neighbour(ifindex, address);
+            if !self.paths.errors.use_neighbour(ifindex, address) {
+                // Refused, the entry stays stale, and usable.
+                let _ = self.tables.use_neighbour(ifindex, address);
+            }
         }
     }
 
