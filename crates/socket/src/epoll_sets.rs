@@ -82,6 +82,15 @@ pub enum Concerns {
     Now,
 }
 
+/// What this process did with a registration in a set that others have too.
+#[derive(Clone, Copy, Debug)]
+struct SinceFork {
+    set: SetId,
+    number: i32,
+    id: SocketId,
+    operation: Operation,
+}
+
 /// See the module.
 #[derive(Debug, Default)]
 pub struct Sets {
@@ -94,8 +103,12 @@ pub struct Sets {
     raised: u64,
     /// Always readable; put into the kernel's set to call plain waiters.
     call: Option<OwnedFd>,
-    /// Sockets registered in shared sets since the last fork, by set and number: children do not know of these.
-    since_fork: Vec<(SetId, i32)>,
+    /// What was done in shared sets since the last fork: children do not know of it.
+    since_fork: Vec<SinceFork>,
+    /// A shared set was closed here: what is registered in it another process has to put into the kernel's.
+    has_closed_shared: bool,
+    /// Sockets that children have claimed who had closed shared sets.
+    claimed_without_sets: Vec<SocketId>,
     /// Numbers of sets that were closed here, and that the first engine gave out.
     freed: Vec<SetId>,
 }
@@ -137,6 +150,7 @@ impl Sets {
             half.descriptor = other.and_then(Descriptor::new);
             return;
         }
+        self.has_closed_shared |= half.is_shared;
         self.freed.extend(self.epoll.close(set));
         for registered in self.waiting.values_mut() {
             registered.retain(|registered| registered.set != set);
@@ -153,6 +167,7 @@ impl Sets {
         if !has_others {
             self.since_fork.clear();
         }
+        self.has_closed_shared = false;
         self.halves.iter_mut().for_each(|half| half.is_shared = half.numbers > 0);
     }
 

@@ -34,6 +34,10 @@ use crate::reason::Reason;
 
 /// Places of sockets that can be claimed: as many as there can be numbers.
 const PLACES: usize = 1 << 16;
+/// Of the word of a claim: its reason, and whether the child had closed epoll sets that it shared. Above stands the inode.
+const CLAIM_REASON: u64 = 0x7f;
+const CLAIMED_WITHOUT_SETS: u64 = 0x80;
+const _: () = assert!(Reason::ALL.len() as u64 <= CLAIM_REASON, "every reason has its number");
 /// Rounds of taking frames in before a fork: a flood does not hold it up.
 const ROUNDS_MOST: u32 = 64;
 

@@ -272,3 +272,34 @@ SCRIPT(one_shot_that_told_and_the_parent_deletes_after_an_exec) {
     EPOLL_WAIT(set, 10, 1000);
     EPOLL_WAIT(set, 10, 0);
 }
+
+static int pipes[2];
+
+static int child_waits(void) {
+    char byte;
+    CALL(read(pipes[0], &byte, 1));
+    return 0;
+}
+
+SCRIPT(vfork_and_exec_beside_a_child_the_set_tells_of_the_socket) {
+    a = bound(0);
+    set = EPOLL();
+    EPOLL_ADD(set, a, EPOLLIN);
+    CALL(pipe(pipes));
+    pid_t child = fork_child("child", child_waits);
+    char *arguments[5], number[12];
+    prepare_exec(arguments, "exec.serves_its_argument", a, 0);
+    snprintf(number, sizeof number, "%d", reserve_stream("executed"));
+    setenv("SCRIPT_STREAM", number, 1);
+    pid_t pid = vfork();
+    if (pid == 0) {
+        execv("/proc/self/exe", arguments);
+        _exit(1);
+    }
+    reap(pid);
+    FAR_SENDS(.to = PORT(0), .size = 3);
+    EPOLL_WAIT(set, 10, 300);
+    RECV(a, 10, MSG_DONTWAIT);
+    CALL(write(pipes[1], "e", 1));
+    reap(child);
+}

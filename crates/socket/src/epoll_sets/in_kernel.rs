@@ -11,7 +11,7 @@ use nearwire_sys::descriptor::Descriptor;
 use rustix::event::{PollFd, PollFlags, Timespec, epoll as kernel};
 use rustix::io::Errno;
 
-use super::{Operation, Sets};
+use super::{Operation, Sets, SinceFork};
 use crate::epoll::{Events, Interest, SetId, Target};
 use crate::handover::stays_open;
 use crate::id::SocketId;
@@ -48,34 +48,78 @@ impl Sets {
         }
     }
 
-    /// A socket is the kernel's from now on: the other way. `by_child`: a child has done it for the sets that are shared, and
-    /// may have changed its mind since.
+    /// A registration in a shared set was added, modified or deleted here.
+    pub(super) fn done_since_fork(&mut self, set: SetId, id: SocketId, operation: Operation, number: i32) {
+        let is_it = |known: &SinceFork| (known.set, known.number) == (set, number);
+        // What was added after the fork stays new to children, however it is modified.
+        if operation == Operation::Modify && self.since_fork.iter().any(is_it) {
+            return;
+        }
+        self.since_fork.retain(|known| !is_it(known));
+        self.since_fork.push(SinceFork { set, number, id, operation });
+    }
+
+    /// Whether a set that others have too was closed here.
+    pub(crate) fn has_closed_shared(&self) -> bool {
+        self.has_closed_shared
+    }
+
+    /// A child claims a socket, and had closed shared sets: it may not have put the socket into the kernel's.
+    pub(crate) fn claimed_without_sets(&mut self, id: SocketId) {
+        self.claimed_without_sets.push(id);
+    }
+
+    /// A socket is the kernel's from now on: the other way. `by_child`: a child has done it for the sets that are shared, as they were
+    /// at the fork, and what it has changed, deleted or been told of since holds.
     pub(crate) fn handed_over(&mut self, id: SocketId, by_child: bool) {
         let registered: Vec<_> = self.epoll.registrations_of(id).collect();
+        let without_sets = self.claimed_without_sets.extract_if(.., |claimed| *claimed == id).count() > 0;
         for registration in registered {
             let (set, interest) = (registration.set, registration.interest);
             if registration.is_armed() {
-                self.register(set, interest, by_child);
+                self.register(set, interest, by_child && !without_sets);
             }
             let is_disarmed = !registration.is_armed();
             self.waiting.entry(id).or_default().push(Registered { set, interest, is_disarmed });
         }
         self.epoll.remove_socket(id);
+        if by_child {
+            self.delete_again(id);
+        }
     }
 
     fn register(&mut self, id: SetId, interest: Interest, by_child: bool) {
         let half = &mut self.halves[id.index()];
         let Some((set, fd)) = half.descriptor.zip(Descriptor::new(interest.fd)) else { return };
         let (data, flags) = as_kernel_has(&interest);
-        let is_known = self.since_fork.contains(&(id, interest.fd));
-        let registered = if by_child && half.is_shared && !is_known {
-            kernel::modify(set, fd, data, flags)
-        } else {
-            kernel::add(set, fd, data, flags)
+        let changed = self.since_fork.iter().find(|known| (known.set, known.number) == (id, interest.fd));
+        let registered = match changed.map(|known| known.operation) {
+            None if by_child && half.is_shared => Ok(()),
+            Some(Operation::Modify) if by_child => kernel::modify(set, fd, data, flags),
+            None => kernel::add(set, fd, data, flags),
+            Some(_) => match kernel::add(set, fd, data, flags) {
+                // As it was at the fork.
+                Err(Errno::EXIST) => kernel::modify(set, fd, data, flags),
+                added => added,
+            },
         };
         match registered {
             Ok(()) | Err(Errno::EXIST) => half.kernel_members += 1,
             Err(_) => {}
+        }
+    }
+
+    /// A child has put into the kernel's sets what was deleted here since the fork.
+    fn delete_again(&mut self, id: SocketId) {
+        for known in &self.since_fork {
+            let set = self.halves.get(known.set.index()).and_then(|half| half.descriptor);
+            if known.id == id
+                && known.operation == Operation::Delete
+                && let Some((set, fd)) = set.zip(Descriptor::new(known.number))
+            {
+                // It may have deleted it too.
+                let _ = kernel::delete(set, fd);
+            }
         }
     }
 

@@ -7,7 +7,7 @@ use nearwire_sys::descriptor::Descriptor;
 use nearwire_sys::shared_words::SharedWords;
 use rustix::process::{getpid, getppid};
 
-use super::{Inherited, PLACES, Parent, ROUNDS_MOST, inode_of, stays_open};
+use super::{CLAIM_REASON, CLAIMED_WITHOUT_SETS, Inherited, PLACES, Parent, ROUNDS_MOST, inode_of, stays_open};
 use crate::host::Host;
 use crate::id::SocketId;
 use crate::reason::Reason;
@@ -120,7 +120,8 @@ impl<H: Host> Sockets<H> {
             }
         }
         for (id, reason) in std::mem::take(&mut self.children.claims) {
-            self.give_back(id, reason, true);
+            // It had this process's sets, and left them as they are.
+            self.give_back(id, reason, false);
         }
         let Some(said) = self.children.words.as_ref().and_then(|words| words.first()) else { return };
         if said.load(Relaxed) == 0 {
@@ -132,7 +133,10 @@ impl<H: Host> Sockets<H> {
             let word = word.map_or(0, |word| word.swap(0, Relaxed));
             let id = SocketId::new(index as u32);
             if word != 0 && self.get(id).and_then(UdpSocket::inode) == Some(word >> 8) {
-                let reason = Reason::ALL.get(word as usize & 0xff).copied().unwrap_or(Reason::ReadByChild);
+                let reason = Reason::ALL.get((word & CLAIM_REASON) as usize).copied().unwrap_or(Reason::ReadByChild);
+                if word & CLAIMED_WITHOUT_SETS != 0 {
+                    self.sets.claimed_without_sets(id);
+                }
                 self.give_back(id, reason, true);
             }
         }
@@ -176,7 +180,8 @@ impl<H: Host> Sockets<H> {
         if let Some(words) = &parent.words
             && let (Some(said), Some(word)) = (words.first(), words.get(id.index() + 1))
         {
-            word.store(inode << 8 | reason as u64, Relaxed);
+            let without_sets = if self.sets.has_closed_shared() { CLAIMED_WITHOUT_SETS } else { 0 };
+            word.store(inode << 8 | without_sets | reason as u64, Relaxed);
             said.store(1, Release);
         }
         if parent.has_ended() && reason == Reason::ReadByChild {
