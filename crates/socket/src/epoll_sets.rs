@@ -82,15 +82,6 @@ pub enum Concerns {
     Now,
 }
 
-/// What this process did with a registration in a set that others have too.
-#[derive(Clone, Copy, Debug)]
-struct SinceFork {
-    set: SetId,
-    number: i32,
-    id: SocketId,
-    operation: Operation,
-}
-
 /// See the module.
 #[derive(Debug, Default)]
 pub struct Sets {
@@ -103,8 +94,8 @@ pub struct Sets {
     raised: u64,
     /// Always readable; put into the kernel's set to call plain waiters.
     call: Option<OwnedFd>,
-    /// What was done in shared sets since the last fork: children do not know of it.
-    since_fork: Vec<SinceFork>,
+    /// What was done in shared sets since the last fork, by set and number: children do not know of it.
+    since_fork: HashMap<(SetId, i32), (SocketId, Operation)>,
     /// A shared set was closed here: what is registered in it another process has to put into the kernel's.
     has_closed_shared: bool,
     /// Sockets that children have claimed who had closed shared sets.
@@ -151,6 +142,7 @@ impl Sets {
             return;
         }
         self.has_closed_shared |= half.is_shared;
+        self.since_fork.retain(|(of, _), _| *of != set);
         self.freed.extend(self.epoll.close(set));
         for registered in self.waiting.values_mut() {
             registered.retain(|registered| registered.set != set);
@@ -160,6 +152,7 @@ impl Sets {
     pub(crate) fn remove_socket(&mut self, id: SocketId) {
         self.epoll.remove_socket(id);
         self.waiting.remove(&id);
+        self.since_fork.retain(|_, (of, _)| *of != id);
     }
 
     /// Processes part: what is registered now is known to both, but not to children of earlier forks that live (`has_others`).

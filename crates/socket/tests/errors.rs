@@ -10,7 +10,7 @@ use nearwire_frames::EnginePort;
 use nearwire_socket::config::Mode;
 use nearwire_sys::tsc::rough_ticks;
 
-use near::{By, Near};
+use near::Near;
 
 /// Every datagram that is refused is answered.
 const UNLIMITED: [(&str, &str); 3] = [
@@ -34,6 +34,28 @@ fn connected(near: &mut Near) -> (UdpSocket, UdpSocket) {
     (socket, peer)
 }
 
+/// What half of the receives take at most, ticks, each after `before`.
+fn median_ticks(near: &mut Near, socket: &UdpSocket, peer: &UdpSocket, mut before: impl FnMut()) -> u64 {
+    let to = SocketAddr::new(near.near().ipv4.into(), 5000);
+    let mut taken: Vec<u64> = (0..ROUNDS)
+        .map(|_| {
+            before();
+            peer.send_to(b"in", to).unwrap();
+            let mut longest = 0;
+            loop {
+                let began_ticks = rough_ticks();
+                let received = near.try_receive(socket);
+                longest = longest.max(rough_ticks() - began_ticks);
+                if received.is_some_and(|(_, payload)| payload == b"in") {
+                    break longest;
+                }
+            }
+        })
+        .collect();
+    taken.sort_unstable();
+    taken[taken.len() / 2]
+}
+
 #[test]
 fn flood_of_errors_for_others_holds_few_receives_up() {
     for mode in [Mode::Generic, Mode::Native] {
@@ -47,24 +69,15 @@ fn flood_of_errors_for_others_holds_few_receives_up() {
         let (socket, peer) = connected(&mut near);
         let other = near.near().namespace.clone().enter(|| UdpSocket::bind("0.0.0.0:0")).unwrap().unwrap();
         let closed = SocketAddr::new(near.far().ipv4.into(), 9);
-        let to = SocketAddr::new(near.near().ipv4.into(), 5000);
         let errors = |near: &mut Near| near.sockets.engine().unwrap().attached().next().unwrap().port.errors_passed();
-        let (before, mut held_up) = (errors(&mut near), 0);
-        for _ in 0..ROUNDS {
+        let calm_ticks = median_ticks(&mut near, &socket, &peer, || {});
+        let errors_before = errors(&mut near);
+        let flood_ticks = median_ticks(&mut near, &socket, &peer, || {
             other.send_to(b"nobody listens", closed).unwrap();
-            peer.send_to(b"in", to).unwrap();
-            loop {
-                let began_ticks = rough_ticks();
-                let received = near.try_receive(&socket);
-                held_up += u32::from(rough_ticks() - began_ticks >= HELD_UP_TICKS);
-                if received.is_some_and(|(by, payload)| by == By::Port && payload == b"in") {
-                    break;
-                }
-            }
-        }
-        let errors = errors(&mut near) - before;
-        println!("{mode:?}: {errors} errors, {held_up} of {ROUNDS} receives held up");
+        });
+        let errors = errors(&mut near) - errors_before;
+        println!("{mode:?}: {errors} errors; a receive takes {calm_ticks} ticks, {flood_ticks} in the flood");
         assert!(errors >= u64::from(ROUNDS) / 2, "{mode:?}: {errors} errors");
-        assert!(held_up < ROUNDS / 4, "{mode:?}: {held_up} of {ROUNDS} were held up");
+        assert!(flood_ticks < calm_ticks + HELD_UP_TICKS / 2, "{mode:?}: {calm_ticks}, and {flood_ticks} in the flood");
     }
 }

@@ -11,7 +11,7 @@ use nearwire_sys::descriptor::Descriptor;
 use rustix::event::{PollFd, PollFlags, Timespec, epoll as kernel};
 use rustix::io::Errno;
 
-use super::{Operation, Sets, SinceFork};
+use super::{Operation, Sets};
 use crate::epoll::{Events, Interest, SetId, Target};
 use crate::handover::stays_open;
 use crate::id::SocketId;
@@ -50,13 +50,11 @@ impl Sets {
 
     /// A registration in a shared set was added, modified or deleted here.
     pub(super) fn done_since_fork(&mut self, set: SetId, id: SocketId, operation: Operation, number: i32) {
-        let is_it = |known: &SinceFork| (known.set, known.number) == (set, number);
+        let known = self.since_fork.entry((set, number)).or_insert((id, operation));
         // What was added after the fork stays new to children, however it is modified.
-        if operation == Operation::Modify && self.since_fork.iter().any(is_it) {
-            return;
+        if operation != Operation::Modify {
+            *known = (id, operation);
         }
-        self.since_fork.retain(|known| !is_it(known));
-        self.since_fork.push(SinceFork { set, number, id, operation });
     }
 
     /// Whether a set that others have too was closed here.
@@ -92,8 +90,8 @@ impl Sets {
         let half = &mut self.halves[id.index()];
         let Some((set, fd)) = half.descriptor.zip(Descriptor::new(interest.fd)) else { return };
         let (data, flags) = as_kernel_has(&interest);
-        let changed = self.since_fork.iter().find(|known| (known.set, known.number) == (id, interest.fd));
-        let registered = match changed.map(|known| known.operation) {
+        let changed = self.since_fork.get(&(id, interest.fd));
+        let registered = match changed.map(|(_, operation)| *operation) {
             None if by_child && half.is_shared => Ok(()),
             Some(Operation::Modify) if by_child => kernel::modify(set, fd, data, flags),
             None => kernel::add(set, fd, data, flags),
@@ -111,12 +109,10 @@ impl Sets {
 
     /// A child has put into the kernel's sets what was deleted here since the fork.
     fn delete_again(&mut self, id: SocketId) {
-        for known in &self.since_fork {
-            let set = self.halves.get(known.set.index()).and_then(|half| half.descriptor);
-            if known.id == id
-                && known.operation == Operation::Delete
-                && let Some((set, fd)) = set.zip(Descriptor::new(known.number))
-            {
+        let deleted = self.since_fork.iter().filter(|(_, done)| **done == (id, Operation::Delete));
+        for ((set, number), _) in deleted {
+            let set = self.halves.get(set.index()).and_then(|half| half.descriptor);
+            if let Some((set, fd)) = set.zip(Descriptor::new(*number)) {
                 // It may have deleted it too.
                 let _ = kernel::delete(set, fd);
             }
