@@ -67,7 +67,7 @@ test: namespaces $(KERNEL_FILES) $(UNPACKED)
 	PATH="$$PATH:$(UNPACKED_PROGRAMS)" PYTHONPATH=$(abspath $(TARGET_DIRECTORY)/tuned)/usr/lib/python3/dist-packages \
 		NEARWIRE_REQUIRE=all cargo test --workspace
 
-# Every script of the differential runner, and generated sequences, on each stock kernel in emulated hosts: half an hour.
+# Every script of the differential runner, and generated sequences, on each stock kernel in emulated hosts: 50 minutes.
 test-kernels: namespaces $(KERNEL_FILES)
 	NEARWIRE_REQUIRE=all NEARWIRE_KERNEL_TESTS=all cargo test -p nearwire-preload --test differential on_stock_kernel -- \
 		--nocapture --test-threads=1

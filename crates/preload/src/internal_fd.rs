@@ -12,6 +12,7 @@
 //! works in signal handlers and in the child of a fork, which inherits descriptors and table; an exec closes and
 //! forgets all.
 
+use std::fs::DirEntry;
 use std::os::fd::{AsFd, AsRawFd, IntoRawFd, OwnedFd, RawFd};
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 use std::sync::atomic::{AtomicI32, AtomicU64, AtomicUsize};
@@ -36,6 +37,8 @@ static NUMBERS: [AtomicU64; WORDS] = [const { AtomicU64::new(0) }; WORDS];
 static LOWEST: AtomicI32 = AtomicI32::new(RawFd::MAX);
 /// Room in the process's table of descriptors before ours made it longer; 0 until then.
 static PROGRAM_TABLE_END: AtomicUsize = AtomicUsize::new(0);
+/// The highest number that a copy was given: the table stays as long when it is closed.
+static HIGHEST_COPY: AtomicI32 = AtomicI32::new(-1);
 /// What the kernel gives a table at first (`NR_OPEN_DEFAULT` of include/linux/fdtable.h).
 const TABLE_FIRST: usize = 64;
 
@@ -90,12 +93,20 @@ fn table_end_now() -> Option<usize> {
     status.lines().find_map(|line| line.strip_prefix("FDSize:")?.trim().parse().ok())
 }
 
-/// The highest descriptor that the program has open; none where /proc is not mounted.
+/// The program has a copy under this number.
+#[inline]
+pub fn note_copy(number: RawFd) {
+    HIGHEST_COPY.fetch_max(number, Relaxed);
+}
+
+/// The highest descriptor that the program has open, where /proc is mounted, or copied to. Of others that it had open no more is known.
 #[must_use]
 pub fn highest_of_program() -> Option<usize> {
-    let names = std::fs::read_dir("/proc/self/fd").ok()?;
-    let numbers = names.filter_map(|name| name.ok()?.file_name().to_str()?.parse::<RawFd>().ok());
-    numbers.filter(|fd| !is_internal(*fd)).max().map(RawFd::cast_unsigned).map(|fd| fd as usize)
+    let is_of_program = |fd: &RawFd| !is_internal(*fd);
+    let number = |name: std::io::Result<DirEntry>| name.ok()?.file_name().to_str()?.parse::<RawFd>().ok();
+    let open = std::fs::read_dir("/proc/self/fd").ok();
+    let open = open.and_then(|names| names.filter_map(number).filter(is_of_program).max());
+    usize::try_from(open.unwrap_or(-1).max(HIGHEST_COPY.load(Relaxed))).ok()
 }
 
 fn note_program_table() {
@@ -175,8 +186,9 @@ pub fn close(fd: OwnedFd) {
     unsafe { rustix::io::close(number) };
 }
 
-/// Closes all of ours: in the child of a fork that cannot use them.
+/// Closes all of ours: in the child of a fork that cannot use them, and whose table is as long as what is open in it.
 pub fn close_all() {
+    HIGHEST_COPY.store(-1, Relaxed);
     for fd in LOWEST.load(Relaxed)..HIGHEST {
         if is_internal(fd) {
             release(fd);

@@ -1,13 +1,20 @@
-//! Pointers into memory that cannot be read, in the calls that wait: the kernel says EFAULT where we would be killed.
+//! What only the kernel knows. Above all pointers into memory that cannot be read, in the calls that wait: the kernel says EFAULT where we
+//! would be killed.
 //!
 //! Asking the kernel takes a system call, so each thread remembers some pages that it asked about last: the arrays of a waiting
 //! call are nearly always the same, and may begin in one page and end in another.
 
 use std::cell::Cell;
+use std::io::IoSliceMut;
+use std::os::fd::OwnedFd;
+use std::sync::OnceLock;
 
 use libc::{c_void, iovec};
+use rustix::io::{Errno, ReadWriteFlags, preadv2};
+use rustix::net::{AddressFamily, SocketType};
 
 use crate::c_types::is_plausible;
+use crate::internal_fd;
 use crate::turn::{errno, fail};
 
 /// The smallest page there is.
@@ -73,6 +80,23 @@ fn asks_kernel(page: usize) -> bool {
         KNOWN.with(|known| known.add(page));
     }
     is_readable
+}
+
+/// Whether sockets of this kernel take RWF_NOWAIT, which those before Linux 6.5 refuse. Asked once.
+pub fn sockets_take_nowait() -> bool {
+    static TAKE: OnceLock<bool> = OnceLock::new();
+    *TAKE.get_or_init(|| {
+        let before = errno();
+        let refuses = |socket: OwnedFd| {
+            let mut byte = [0; 1];
+            let read = preadv2(&socket, &mut [IoSliceMut::new(&mut byte)], u64::MAX, ReadWriteFlags::NOWAIT);
+            internal_fd::close(socket);
+            read == Err(Errno::OPNOTSUPP)
+        };
+        let take = !rustix::net::socket(AddressFamily::INET, SocketType::DGRAM, None).is_ok_and(refuses);
+        fail(before);
+        take
+    })
 }
 
 #[cfg(test)]

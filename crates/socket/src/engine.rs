@@ -11,6 +11,7 @@
 //! No thread works behind the program: UDP has no timers. Before a send after a pause the watch is looked at, and news that
 //! overran their buffer meanwhile are made up for by reading the tables anew; a neighbour is confirmed when it is used.
 
+mod allowance;
 mod attached;
 mod branch;
 mod capture;
@@ -44,6 +45,7 @@ use crate::now::Now;
 use crate::reason::Reason;
 use crate::status::{Counter, Writer};
 
+use allowance::Allowance;
 pub use attached::Attached;
 use capture::Capture;
 use flows::Flows;
@@ -81,6 +83,9 @@ pub struct Engine<H: Host = ThisHost> {
     followed_ticks: u64,
     /// Of all ports, [`EnginePort::errors_passed`] when the watch was last looked at.
     errors_looked: u64,
+    /// Of waits for errors that came to nothing, in ticks; and whether any was left at the last look.
+    error_waits: Allowance,
+    heeds_errors: bool,
     next_port: usize,
     page: Writer,
     /// An onlooker has the frames.
@@ -151,6 +156,8 @@ impl<H: Host> Engine<H> {
             looked_ticks: 0,
             followed_ticks: 0,
             errors_looked: 0,
+            error_waits: Allowance::new(looking::ERROR_WAITS_AT_ONCE, looking::ERROR_WAIT_EVERY_TICKS),
+            heeds_errors: true,
             next_port: 0,
             page,
             capture: None,

@@ -95,8 +95,12 @@ pub struct Sets {
     raised: u64,
     /// Always readable; put into the kernel's set to call plain waiters.
     call: Option<OwnedFd>,
-    /// Sockets registered in shared sets since the last fork, by set and number: children do not know of these.
-    since_fork: Vec<(SetId, i32)>,
+    /// What was done in shared sets since the last fork, by set and number: children do not know of it.
+    since_fork: HashMap<(SetId, i32), (SocketId, Operation)>,
+    /// A shared set was closed here: what is registered in it another process has to put into the kernel's.
+    has_closed_shared: bool,
+    /// Sockets that children have claimed who had closed shared sets.
+    claimed_without_sets: Vec<SocketId>,
     /// Numbers of sets that were closed here, and that the first engine gave out.
     freed: Vec<SetId>,
 }
@@ -138,6 +142,8 @@ impl Sets {
             half.descriptor = other.and_then(Descriptor::new);
             return;
         }
+        self.has_closed_shared |= half.is_shared;
+        self.since_fork.retain(|(of, _), _| *of != set);
         self.freed.extend(self.epoll.close(set));
         for registered in self.waiting.values_mut() {
             registered.retain(|registered| registered.set != set);
@@ -147,6 +153,7 @@ impl Sets {
     pub(crate) fn remove_socket(&mut self, id: SocketId) {
         self.epoll.remove_socket(id);
         self.waiting.remove(&id);
+        self.since_fork.retain(|_, (of, _)| *of != id);
     }
 
     /// Processes part: what is registered now is known to both, but not to children of earlier forks that live (`has_others`).
@@ -154,6 +161,7 @@ impl Sets {
         if !has_others {
             self.since_fork.clear();
         }
+        self.has_closed_shared = false;
         self.halves.iter_mut().for_each(|half| half.is_shared = half.numbers > 0);
     }
 

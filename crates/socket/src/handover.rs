@@ -25,6 +25,7 @@ use nearwire_frames::PortFilters;
 use nearwire_frames::steering::FlowFilter;
 use nearwire_sys::descriptor::Descriptor;
 use nearwire_sys::shared_words::SharedWords;
+use rustix::io::{FdFlags, fcntl_getfd};
 use rustix::process::{Pid, getppid, test_kill_process};
 
 use crate::descendants::Descendants;
@@ -33,6 +34,10 @@ use crate::reason::Reason;
 
 /// Places of sockets that can be claimed: as many as there can be numbers.
 const PLACES: usize = 1 << 16;
+/// Of the word of a claim: its reason, and whether the child had closed epoll sets that it shared. Above stands the inode.
+const CLAIM_REASON: u64 = 0x7f;
+const CLAIMED_WITHOUT_SETS: u64 = 0x80;
+const _: () = assert!(Reason::ALL.len() as u64 <= CLAIM_REASON, "every reason has its number");
 /// Rounds of taking frames in before a fork: a flood does not hold it up.
 const ROUNDS_MOST: u32 = 64;
 
@@ -87,4 +92,9 @@ pub(crate) struct Inherited {
 /// The number of the open file in the kernel's file system of sockets: no two sockets have the same.
 pub(crate) fn inode_of(number: Descriptor) -> Option<u64> {
     rustix::fs::fstat(number).ok().map(|status| status.st_ino)
+}
+
+/// Whether the program that follows by exec(2) finds a number open.
+pub(crate) fn stays_open(number: Descriptor) -> bool {
+    fcntl_getfd(number).is_ok_and(|flags| !flags.contains(FdFlags::CLOEXEC))
 }

@@ -25,7 +25,7 @@ use crate::udp_socket::{Service, UdpSocket};
 const RECEIVES_PER_LOOK: u32 = 64;
 
 /// From the program's decision about an error message to the socket's error: 4 to 20 us, in which a driver gives a batch of frames to the
-/// kernel. A message for another socket holds a receive up for so long.
+/// kernel. A message for another socket holds a receive up for so long, as often as the engine allows it.
 const ERROR_COMES_IN_TICKS: u64 = 20_000;
 
 /// A datagram on its way to the program, with what the socket's options want told of it.
@@ -271,10 +271,16 @@ impl<H: Host> Sockets<H> {
     #[cold]
     pub(crate) fn look_for_errors(&mut self, id: SocketId) {
         let began_ticks = self.host.ticks();
+        if let Some(engine) = self.engine() {
+            engine.awaits_error(began_ticks);
+        }
         loop {
             self.look();
             let is_known = self.get(id).is_none_or(|socket| socket.shadow_has_error || !socket.is_accelerated());
-            if is_known || self.host.ticks().wrapping_sub(began_ticks) > ERROR_COMES_IN_TICKS {
+            if is_known {
+                return self.engine().map_or((), Engine::error_came);
+            }
+            if self.host.ticks().wrapping_sub(began_ticks) > ERROR_COMES_IN_TICKS {
                 return;
             }
         }

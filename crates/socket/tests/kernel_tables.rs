@@ -8,7 +8,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsRawFd, OwnedFd};
 
 use common::{NEAR, bed_or_skip, ip};
-use nearwire_socket::kernel_tables::{KernelTables, News};
+use nearwire_socket::kernel_tables::{KernelTables, News, PathErrors};
 use nearwire_stack::NeedsKernel;
 
 const FAR4: &str = "10.77.0.2";
@@ -182,6 +182,22 @@ fn stale_neighbour_in_use_is_confirmed_by_the_kernel() {
     // One that is not there is refused, and the next question is answered.
     bed.tables.use_neighbour(999, FAR4.parse().unwrap()).unwrap();
     assert!(!bed.tables.snapshot().unwrap().is_empty());
+}
+
+#[test]
+fn stale_neighbour_that_is_sent_a_packet_is_confirmed_by_the_kernel() {
+    let Some(mut bed) = bed_or_skip() else { return };
+    let errors = bed.near().namespace.enter(|| PathErrors::open(|socket| socket)).unwrap();
+    let ifindex = bed.near().ifindex;
+    for far in [FAR4, FAR6] {
+        let mac = bed.far().mac.map(|byte| format!("{byte:02x}")).join(":");
+        bed.ip(&format!("neigh replace {far} lladdr {mac} dev {NEAR} nud stale"));
+        assert!(errors.use_neighbour(ifindex, far.parse().unwrap()));
+        let state = ip(&bed.near().namespace, &format!("neigh show {far}"));
+        assert!(["DELAY", "PROBE", "REACHABLE"].iter().any(|state_name| state.contains(state_name)), "{state}");
+    }
+    assert!(!errors.use_neighbour(999, FAR4.parse().unwrap()), "there is no such interface");
+    assert!(!PathErrors::none().use_neighbour(ifindex, FAR4.parse().unwrap()));
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use crate::hash::KeyedHash;
 use crate::reasons::NeedsKernel;
 use crate::statistics::Statistics;
-use crate::tables::{Offers, PortId, Query, Tables, Update};
+use crate::tables::{Offers, Path, PortId, Query, Tables, Update};
 use crate::udp::{Datagram, EndpointId, Udp};
 
 /// What a stack is made with.
@@ -119,9 +119,9 @@ impl Stack {
         self.tables.forget_paths();
     }
 
-    /// The interfaces with a cached path to a destination that a router has just sent an error about.
-    pub fn interfaces_of_path(&self, destination: IpAddr) -> impl Iterator<Item = u32> {
-        self.tables.interfaces_of_path(destination)
+    /// The cached paths to a destination, of which a router may have sent an error, by interface index.
+    pub fn paths_to(&self, destination: IpAddr) -> impl Iterator<Item = (u32, Path)> {
+        self.tables.paths_to(destination)
     }
 
     /// An endpoint to which datagrams were queued since it was last named here. It may have been read empty meanwhile.

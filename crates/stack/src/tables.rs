@@ -197,9 +197,11 @@ impl Tables {
         self.generation += 1;
     }
 
-    /// The interfaces by which something is known of the way to a destination.
-    pub(crate) fn interfaces_of_path(&self, destination: IpAddr) -> impl Iterator<Item = u32> {
-        self.paths.interfaces_to(destination.into())
+    /// What is known of the ways to a destination, by interface.
+    pub(crate) fn paths_to(&self, destination: IpAddr) -> impl Iterator<Item = (u32, Path)> {
+        // By interface, of which there are few; of destinations there may be thousands.
+        let path = move |ifindex: &u32| Some((*ifindex, self.paths.get(*ifindex, destination.into())?));
+        self.links.keys().filter_map(path)
     }
 
     /// `true`: a next hop may have changed.

@@ -77,6 +77,7 @@ pub fn replacing(old: c_int, new: c_int) {
 
 /// After `new` became a copy of `old`.
 pub fn copied(old: c_int, new: c_int) {
+    internal_fd::note_copy(new);
     if new < 0 || old == new || !(marks::is_followed(old) || marks::is_followed(new)) || process::is_borrowed() {
         return;
     }

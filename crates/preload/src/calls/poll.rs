@@ -234,8 +234,26 @@ pub fn select_count(count: c_int) -> c_int {
     if count <= FD_SETSIZE as c_int || !internal_fd::has_longer_table() {
         return count;
     }
+    count_of_program(count)
+}
+
+/// The numbers below `count` that the program's table would have room for.
+fn count_of_program(count: c_int) -> c_int {
     let end = deferral::inside(|| end_of_program(internal_fd::program_table_end()));
     count.min(c_int::try_from(end).unwrap_or(c_int::MAX))
+}
+
+/// select(2) by the kernel, which `call` asks about so many numbers. Of those behind the end of the program's table it ignores
+/// what is not open; where our own descriptors made the table longer it refuses them, with the sets as they were, and is asked again
+/// about those before the end.
+pub fn select_by_kernel(count: c_int, call: impl Fn(c_int) -> c_int) -> c_int {
+    let result = call(count);
+    let is_within = usize::try_from(count).is_ok_and(|count| count <= internal_fd::program_table_end());
+    if result >= 0 || errno() != libc::EBADF || is_within || !internal_fd::has_longer_table() {
+        return result;
+    }
+    let fewer = count_of_program(count);
+    if fewer < count { call(fewer) } else { fail(libc::EBADF) as c_int }
 }
 
 /// Bits beyond the end of the process's table of descriptors are ignored and left as they are (`core_sys_select`). Our own

@@ -141,8 +141,13 @@ pub unsafe fn attempt(
             Receive::Done(Ok(length)) => return Some(Ended(length)),
             Receive::Done(Err(error)) => return Some(Ended(fail(error.raw_os_error()))),
             Receive::Kernel => {
-                let timeout = waiting.as_ref()?.turns.rest();
+                // One that began to wait here has so much time left; the kernel's own call would begin anew.
+                let timeout = match &waiting {
+                    Some(waiting) => waiting.turns.rest(),
+                    None => Some((*left)?),
+                };
                 if let Some(ended) = wait_for_shadow(&mut waiting, fd, timeout, original)? {
+                    *left = waiting.and_then(|waiting| waiting.turns.rest());
                     return Some(ended);
                 }
             }

@@ -108,24 +108,25 @@ pub unsafe extern "C-unwind" fn select(
 ) -> c_int {
     let count = calls::select_count(count);
     // SAFETY: the caller's, as for the C function.
+    let by_kernel =
+        || calls::select_by_kernel(count, |count| unsafe { real::select(count, read, write, except, timeout) });
+    // SAFETY: the caller's, as for the C function.
     unsafe {
         let time = if timeout.is_null() {
             None
         } else if !is_readable(timeout, size_of::<timeval>()) {
-            return real::select(count, read, write, except, timeout);
+            return by_kernel();
         } else {
             let timeval { tv_sec, tv_usec } = *timeout;
             match (u64::try_from(tv_sec), u64::try_from(tv_usec)) {
                 (Ok(seconds), Ok(microseconds)) => {
                     Some(Duration::from_secs(seconds).saturating_add(Duration::from_micros(microseconds)))
                 }
-                _ => return real::select(count, read, write, except, timeout),
+                _ => return by_kernel(),
             }
         };
         let started = Instant::now();
-        let Some(result) = calls::select(count, read, write, except, time, None) else {
-            return real::select(count, read, write, except, timeout);
-        };
+        let Some(result) = calls::select(count, read, write, except, time, None) else { return by_kernel() };
         if let Some(time) = time.filter(|time| *time > Duration::ZERO) {
             // Linux tells what is left.
             let rest = time.saturating_sub(started.elapsed());
@@ -148,6 +149,7 @@ pub unsafe extern "C-unwind" fn pselect(
     // SAFETY: the caller's, as for the C function.
     unsafe {
         let result = duration(timeout).and_then(|time| calls::select(count, read, write, except, time, mask_of(mask)?));
-        result.unwrap_or_else(|| real::pselect(count, read, write, except, timeout, mask))
+        let by_kernel = |count| real::pselect(count, read, write, except, timeout, mask);
+        result.unwrap_or_else(|| calls::select_by_kernel(count, by_kernel))
     }
 }

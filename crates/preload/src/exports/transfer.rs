@@ -17,7 +17,7 @@ use crate::calls::receive::{self, Attempt, Into};
 use crate::calls::{send, stream};
 use crate::signals::deferral;
 use crate::turn::{errno, fail, readable, to_timespec};
-use crate::{cancellation, marks, real, state};
+use crate::{cancellation, marks, probe, real, state};
 
 unsafe fn recv_into(
     fd: c_int,
@@ -159,7 +159,11 @@ unsafe fn read_at_no_place(
     if offset != -1 || flags & !(FLAGS_OF_FILES | libc::RWF_NOWAIT) != 0 {
         return None;
     }
-    let flags = if flags & libc::RWF_NOWAIT == 0 { 0 } else { libc::MSG_DONTWAIT };
+    let is_nowait = flags & libc::RWF_NOWAIT != 0;
+    if is_nowait && marks::is_socket(fd) && !probe::sockets_take_nowait() {
+        return None;
+    }
+    let flags = if is_nowait { libc::MSG_DONTWAIT } else { 0 };
     // SAFETY: the caller's, as for the C function.
     unsafe { recv_vector(fd, segments, count, flags) }
 }

@@ -59,13 +59,10 @@ const MAY_DIFFER: &[(&str, &str)] = &[
 ];
 
 /// The same on Linux before 6.6.
-const MAY_DIFFER_BEFORE_6_6: &[(&str, &str)] = &[
-    (
-        "jumbo.several_wait_in_order (sleeping)",
-        "long frames come by the kernel, short ones by the port; UDP promises no order",
-    ),
-    ("streams.preadv_and_friends", "accelerated sockets take RWF_NOWAIT, which those of Linux 6.1 refuse"),
-];
+const MAY_DIFFER_BEFORE_6_6: &[(&str, &str)] = &[(
+    "jumbo.several_wait_in_order (sleeping)",
+    "long frames come by the kernel, short ones by the port; UDP promises no order",
+)];
 
 /// Null, small numbers and addresses of the kernel are EFAULT (`faults.*_that_point_nowhere`).
 const UNMAPPED: &str = "a pointer into memory that is not mapped, or not writable, is SIGSEGV, as it is of any function that \

@@ -269,6 +269,22 @@ SCRIPT(disabled_its_timeout_goes_on) {
     join_thread(thread);
 }
 
+/* UDP_SEGMENT is for the kernel alone. */
+SCRIPT(disabled_its_timeout_goes_on_when_the_kernel_has_the_socket) {
+    shared = bound(0);
+    struct timeval time = { 0, 700000 };
+    int bytes = 12;
+    CALL(setsockopt(shared, SOL_SOCKET, SO_RCVTIMEO, &time, sizeof time));
+    began = 0;
+    struct thread *thread = start_thread("thread", waits_disabled_with_a_timeout, NULL);
+    while (!began) sched_yield();
+    sleep_ms(100);
+    CALL(setsockopt(shared, IPPROTO_UDP, UDP_SEGMENT, &bytes, sizeof bytes));
+    sleep_ms(500);
+    CALL(pthread_cancel(thread_id(thread)));
+    join_thread(thread);
+}
+
 SCRIPT(loops_that_send) {
     shared = bound(0);
     CANCEL(in_sends, 20);

@@ -194,3 +194,112 @@ SCRIPT(execl_with_many_arguments) {
     FAR_SENDS(.to = PORT(0), .size = 3);
     RECV(a, 10, 0);
 }
+
+static int set;
+
+/* As the program that registered it would: it is there, tells nothing, and is armed by being modified. */
+PROGRAM(has_a_one_shot_that_told) {
+    int set = argument(0), a = argument(1);
+    EPOLL_WAIT(set, 10, 0);
+    EPOLL_ADD(set, a, EPOLLIN);
+    EPOLL_CTL(set, EPOLL_CTL_MOD, a, EPOLLIN | EPOLLONESHOT);
+    EPOLL_WAIT(set, 10, 0);
+    EPOLL_WAIT(set, 10, 0);
+    RECV(a, 10, MSG_DONTWAIT);
+    EPOLL_CTL(set, EPOLL_CTL_MOD, a, EPOLLIN | EPOLLONESHOT);
+    FAR_SENDS(.to = PORT(0), .size = 4);
+    EPOLL_WAIT(set, 10, 1000);
+    RECV(a, 10, MSG_DONTWAIT);
+}
+
+PROGRAM(deletes_a_one_shot_that_told) {
+    int set = argument(0), a = argument(1);
+    EPOLL_CTL(set, EPOLL_CTL_DEL, a, 0);
+    EPOLL_CTL(set, EPOLL_CTL_DEL, a, 0);
+    EPOLL_ADD(set, a, EPOLLIN);
+    EPOLL_WAIT(set, 10, 0);
+}
+
+/* A set whose one-shot registration has told of a datagram, which is read, and one that has told nothing yet. */
+static void one_shot_tells(void) {
+    a = bound(0);
+    int armed = bound(1);
+    set = EPOLL();
+    EPOLL_ADD(set, a, EPOLLIN | EPOLLONESHOT);
+    EPOLL_ADD(set, armed, EPOLLIN | EPOLLONESHOT);
+    FAR_SENDS(.to = PORT(0), .size = 3, .count = 2);
+    EPOLL_WAIT(set, 10, 0);
+    RECV(a, 10, 0);
+}
+
+static int executes_modifier(void) { return EXEC("exec.has_a_one_shot_that_told", set, a); }
+static int executes_deleter(void) { return EXEC("exec.deletes_a_one_shot_that_told", set, a); }
+
+SCRIPT(one_shot_that_told_is_inherited_in_place) {
+    one_shot_tells();
+    executes_modifier();
+}
+
+SCRIPT(one_shot_that_told_is_inherited) {
+    one_shot_tells();
+    reap(fork_child("child", executes_modifier));
+    EPOLL_WAIT(set, 10, 0);
+    EPOLL_CTL(set, EPOLL_CTL_MOD, a, EPOLLIN | EPOLLONESHOT);
+    FAR_SENDS(.to = PORT(0), .size = 5);
+    EPOLL_WAIT(set, 10, 1000);
+    EPOLL_WAIT(set, 10, 0);
+    RECV(a, 10, MSG_DONTWAIT);
+}
+
+SCRIPT(one_shot_that_told_and_a_child_deletes) {
+    one_shot_tells();
+    reap(fork_child("child", executes_deleter));
+    EPOLL_WAIT(set, 10, 0);
+    RECV(a, 10, MSG_DONTWAIT);
+    EPOLL_CTL(set, EPOLL_CTL_DEL, a, 0);
+    EPOLL_ADD(set, a, EPOLLIN | EPOLLONESHOT);
+    FAR_SENDS(.to = PORT(0), .size = 5);
+    EPOLL_WAIT(set, 10, 1000);
+    EPOLL_WAIT(set, 10, 0);
+}
+
+SCRIPT(one_shot_that_told_and_the_parent_deletes_after_an_exec) {
+    one_shot_tells();
+    reap(fork_child("child", executes_modifier));
+    EPOLL_CTL(set, EPOLL_CTL_DEL, a, 0);
+    EPOLL_ADD(set, a, EPOLLIN | EPOLLONESHOT);
+    FAR_SENDS(.to = PORT(0), .size = 5);
+    EPOLL_WAIT(set, 10, 1000);
+    EPOLL_WAIT(set, 10, 0);
+}
+
+static int pipes[2];
+
+static int child_waits(void) {
+    char byte;
+    CALL(read(pipes[0], &byte, 1));
+    return 0;
+}
+
+SCRIPT(vfork_and_exec_beside_a_child_the_set_tells_of_the_socket) {
+    a = bound(0);
+    set = EPOLL();
+    EPOLL_ADD(set, a, EPOLLIN);
+    CALL(pipe(pipes));
+    pid_t child = fork_child("child", child_waits);
+    char *arguments[5], number[12];
+    prepare_exec(arguments, "exec.serves_its_argument", a, 0);
+    snprintf(number, sizeof number, "%d", reserve_stream("executed"));
+    setenv("SCRIPT_STREAM", number, 1);
+    pid_t pid = vfork();
+    if (pid == 0) {
+        execv("/proc/self/exe", arguments);
+        _exit(1);
+    }
+    reap(pid);
+    FAR_SENDS(.to = PORT(0), .size = 3);
+    EPOLL_WAIT(set, 10, 300);
+    RECV(a, 10, MSG_DONTWAIT);
+    CALL(write(pipes[1], "e", 1));
+    reap(child);
+}

@@ -527,3 +527,146 @@ SCRIPT(child_sets_options) {
     RECV(a, 10, 0);
     GET(a, SOL_SOCKET, SO_RCVBUF);
 }
+
+static int child_modifies_a_one_shot(void) {
+    EPOLL_WAIT(epoll_set, 10, 0);
+    EPOLL_ADD(epoll_set, a, EPOLLIN);
+    EPOLL_CTL(epoll_set, EPOLL_CTL_MOD, a, EPOLLIN | EPOLLONESHOT);
+    FAR_SENDS(.to = PORT(0), .size = 4);
+    EPOLL_WAIT(epoll_set, 10, 1000);
+    EPOLL_WAIT(epoll_set, 10, 0);
+    RECV(a, 10, MSG_DONTWAIT);
+    return 0;
+}
+
+static void one_shot_tells(void) {
+    a = bound(0);
+    epoll_set = EPOLL();
+    EPOLL_ADD(epoll_set, a, EPOLLIN | EPOLLONESHOT);
+    FAR_SENDS(.to = PORT(0), .size = 3);
+    EPOLL_WAIT(epoll_set, 10, 0);
+    RECV(a, 10, 0);
+}
+
+SCRIPT(one_shot_that_told_is_the_childs_too) {
+    one_shot_tells();
+    reap(fork_child("child", child_modifies_a_one_shot));
+    EPOLL_WAIT(epoll_set, 10, 0);
+    FAR_SENDS(.to = PORT(0), .size = 6);
+    EPOLL_WAIT(epoll_set, 10, 0);
+    EPOLL_CTL(epoll_set, EPOLL_CTL_MOD, a, EPOLLIN | EPOLLONESHOT);
+    EPOLL_WAIT(epoll_set, 10, 1000);
+    EPOLL_WAIT(epoll_set, 10, 0);
+}
+
+SCRIPT(one_shot_that_told_and_the_parent_deletes) {
+    one_shot_tells();
+    reap(fork_child("child", child_modifies_a_one_shot));
+    EPOLL_CTL(epoll_set, EPOLL_CTL_DEL, a, 0);
+    EPOLL_CTL(epoll_set, EPOLL_CTL_DEL, a, 0);
+    EPOLL_ADD(epoll_set, a, EPOLLIN | EPOLLONESHOT);
+    FAR_SENDS(.to = PORT(0), .size = 6);
+    EPOLL_WAIT(epoll_set, 10, 1000);
+    EPOLL_WAIT(epoll_set, 10, 0);
+}
+
+static int child_is_told_and_reads_nothing(void) {
+    FAR_SENDS(.to = PORT(0), .size = 4);
+    EPOLL_WAIT(epoll_set, 10, 1000);
+    EPOLL_WAIT(epoll_set, 10, 0);
+    return 0;
+}
+
+SCRIPT(one_shot_that_told_the_child_tells_the_parent_nothing) {
+    a = bound(0);
+    epoll_set = EPOLL();
+    EPOLL_ADD(epoll_set, a, EPOLLIN | EPOLLONESHOT);
+    reap(fork_child("child", child_is_told_and_reads_nothing));
+    EPOLL_WAIT(epoll_set, 10, 0);
+    RECV(a, 10, MSG_DONTWAIT);
+    FAR_SENDS(.to = PORT(0), .size = 5);
+    EPOLL_WAIT(epoll_set, 10, 0);
+    EPOLL_CTL(epoll_set, EPOLL_CTL_MOD, a, EPOLLIN | EPOLLONESHOT);
+    EPOLL_WAIT(epoll_set, 10, 1000);
+    EPOLL_WAIT(epoll_set, 10, 0);
+}
+
+static int child_wants_room_only(void) {
+    EPOLL_CTL(epoll_set, EPOLL_CTL_MOD, a, EPOLLOUT);
+    EPOLL_WAIT(epoll_set, 10, 0);
+    return 0;
+}
+
+SCRIPT(changed_by_a_child_it_stays_so_for_the_parent) {
+    a = bound(0);
+    epoll_set = EPOLL();
+    EPOLL_ADD(epoll_set, a, EPOLLIN);
+    reap(fork_child("child", child_wants_room_only));
+    FAR_SENDS(.to = PORT(0), .size = 5);
+    EPOLL_WAIT(epoll_set, 10, 0);
+    RECV(a, 10, MSG_DONTWAIT);
+}
+
+static int child_waits_then_is_told(void) {
+    char byte;
+    CALL(read(pipes[0], &byte, 1));
+    EPOLL_WAIT(epoll_set, 10, 0);
+    CALL(write(pipes[3], "d", 1));
+    CALL(read(pipes[0], &byte, 1));
+    return 0;
+}
+
+SCRIPT(changed_by_the_parent_before_a_child_looks_it_is_told_of_as_asked) {
+    char byte;
+    a = bound(0);
+    epoll_set = EPOLL();
+    EPOLL_ADD(epoll_set, a, EPOLLIN);
+    CALL(pipe(pipes));
+    CALL(pipe(pipes + 2));
+    pid_t child = fork_child("child", child_waits_then_is_told);
+    EPOLL_CTL(epoll_set, EPOLL_CTL_MOD, a, EPOLLIN | EPOLLONESHOT);
+    CALL(write(pipes[1], "g", 1));
+    CALL(read(pipes[2], &byte, 1));
+    FAR_SENDS(.to = PORT(0), .size = 5);
+    EPOLL_WAIT(epoll_set, 10, 300);
+    EPOLL_WAIT(epoll_set, 10, 0);
+    CALL(write(pipes[1], "e", 1));
+    reap(child);
+}
+
+static int child_closes_the_set_and_reads(void) {
+    CALL(close(epoll_set));
+    FAR_SENDS(.to = PORT(0), .size = 4);
+    RECV(a, 10, 0);
+    return 0;
+}
+
+SCRIPT(child_that_closed_the_set_reads_and_the_parent_is_told_of_the_next) {
+    a = bound(0);
+    epoll_set = EPOLL();
+    EPOLL_ADD(epoll_set, a, EPOLLIN);
+    reap(fork_child("child", child_closes_the_set_and_reads));
+    FAR_SENDS(.to = PORT(0), .size = 5);
+    EPOLL_WAIT(epoll_set, 10, 300);
+    RECV(a, 10, MSG_DONTWAIT);
+}
+
+SCRIPT(deleted_by_the_parent_before_a_child_looks_it_is_told_of_no_more) {
+    char byte;
+    a = bound(0), b = bound(1);
+    epoll_set = EPOLL();
+    EPOLL_ADD(epoll_set, a, EPOLLIN);
+    EPOLL_ADD(epoll_set, b, EPOLLIN);
+    CALL(pipe(pipes));
+    CALL(pipe(pipes + 2));
+    pid_t child = fork_child("child", child_waits_then_is_told);
+    EPOLL_CTL(epoll_set, EPOLL_CTL_DEL, a, 0);
+    CALL(write(pipes[1], "g", 1));
+    CALL(read(pipes[2], &byte, 1));
+    EPOLL_WAIT(epoll_set, 10, 0);
+    FAR_SENDS(.to = PORT(0), .size = 5);
+    FAR_SENDS(.to = PORT(1), .size = 6);
+    EPOLL_WAIT(epoll_set, 10, 300);
+    CALL(write(pipes[1], "e", 1));
+    reap(child);
+}

@@ -78,6 +78,69 @@ SCRIPT(table_grown_has_room_for_closed_numbers) {
     SELECT(1000, READS(a, 520), WRITES(), EXCEPTS());
 }
 
+/* The library has descriptors of its own with high numbers once a socket is accelerated. */
+SCRIPT(numbers_beyond_the_table_are_ignored_where_no_socket_is_asked_for) {
+    int a = bound(0), pipes[2];
+    CALL(pipe(pipes));
+    CALL(write(pipes[1], "x", 1));
+    FAR_SENDS(.to = PORT(0), .size = 3);
+    RECV(a, 10, 0);
+    SELECT(1000, READS(pipes[0], 60), WRITES(), EXCEPTS());
+    SELECT(1000, READS(pipes[0], 99), WRITES(pipes[1]), EXCEPTS());
+    SELECT(1000, READS(pipes[0]), WRITES(99, 1023), EXCEPTS(500));
+    SELECT(1000, READS(pipes[0], 60, 99), WRITES(), EXCEPTS());
+    WAITS(30, SELECT(30, READS(1023), WRITES(), EXCEPTS()));
+    fd_set set;
+    FD_ZERO(&set);
+    FD_SET(pipes[0], &set);
+    FD_SET(700, &set);
+    struct timespec second = { 1, 0 };
+    CALL(pselect(FD_SETSIZE, &set, NULL, NULL, &second, NULL));
+    show_set("what pselect left", &set);
+    CALL(dup2(pipes[0], 300));
+    SELECT(1000, READS(pipes[0], 500), WRITES(), EXCEPTS());
+    SELECT(1000, READS(300, 520), WRITES(), EXCEPTS());
+}
+
+SCRIPT(table_grown_stays_grown_when_its_numbers_are_closed) {
+    int a = bound(0), pipes[2];
+    CALL(pipe(pipes));
+    CALL(write(pipes[1], "x", 1));
+    CALL(dup2(a, 300));
+    CALL(dup2(pipes[0], 200));
+    CALL(close(300));
+    CALL(close(200));
+    FAR_SENDS(.to = PORT(0), .size = 3);
+    SELECT(1000, READS(a, 300), WRITES(), EXCEPTS());
+    SELECT(1000, READS(a, 500), WRITES(), EXCEPTS());
+    SELECT(1000, READS(a, 520), WRITES(), EXCEPTS());
+    SELECT(1000, READS(pipes[0], 500), WRITES(), EXCEPTS());
+    SELECT(1000, READS(pipes[0], 520), WRITES(), EXCEPTS());
+}
+
+static const int high[] = { 64, 65, 500, 1023 };
+
+SCRIPT(sockets_with_high_numbers) {
+    for (unsigned i = 0; i < LENGTH_OF(high); i++) {
+        int a = bound(i);
+        CALL(dup2(a, high[i]));
+        CALL(close(a));
+    }
+    WAITS(0, SELECT(0, READS(64, 65, 500, 1023), WRITES(), EXCEPTS()));
+    for (unsigned i = 0; i < LENGTH_OF(high); i++) {
+        FAR_SENDS(.to = PORT(i), .size = 3);
+        SELECT(1000, READS(64, 65, 500, 1023), WRITES(high[i]), EXCEPTS(64, 1023));
+    }
+    FAR_SENDS(.to = PORT(0), .size = 4, .after_ms = 40);
+    for (unsigned i = 0; i < LENGTH_OF(high); i++) RECV(high[i], 10, 0);
+    WAITS(40, SELECT(2000, READS(64, 65, 500, 1023), WRITES(), EXCEPTS(64, 65, 500, 1023)));
+    CALL(close(500));
+    SELECT(1000, READS(64, 65, 500, 1023), WRITES(), EXCEPTS());
+    CALL(close(1023));
+    SELECT(1000, READS(64, 700), WRITES(), EXCEPTS());
+    SELECT(1000, READS(64), WRITES(65), EXCEPTS());
+}
+
 SCRIPT(the_highest_number_limits) {
     int a = bound(0), b = bound(1);
     FAR_SENDS(.to = PORT(0), .size = 3);
@@ -172,4 +235,38 @@ SCRIPT(beyond_fd_setsize) {
     RECV(1500, 10, MSG_DONTWAIT);
     CALL(select(1501, (fd_set *)bits, NULL, NULL, &zero));
     say("its bit: %d", bits[1500 / 8] >> 1500 % 8 & 1);
+}
+
+/* Sets of 4096 bits. */
+static unsigned long far_bits[2][64];
+
+static void ask_for_far_bits(int count, const char *when) {
+    say("%s", when);
+    struct timeval time = { 1, 0 };
+    CALL(select(count, (fd_set *)far_bits[0], (fd_set *)far_bits[1], NULL, &time));
+    for (int i = 0; i < 4096; i++) {
+        if (far_bits[0][i / 64] >> i % 64 & 1) say("  readable %d", i);
+        if (far_bits[1][i / 64] >> i % 64 & 1) say("  writable %d", i);
+    }
+}
+
+static void want_far_bit(int set, int number) { far_bits[set][number / 64] |= 1ul << number % 64; }
+
+SCRIPT(several_beyond_fd_setsize) {
+    int a = bound(0), b = bound(1), pipes[2];
+    CALL(pipe(pipes));
+    CALL(dup2(a, 1024));
+    CALL(dup2(b, 3000));
+    CALL(dup2(pipes[0], 2000));
+    want_far_bit(0, 1024), want_far_bit(0, 2000), want_far_bit(0, 3000);
+    FAR_SENDS(.to = PORT(1), .size = 3);
+    ask_for_far_bits(3001, "a datagram at the highest");
+    CALL(write(pipes[1], "x", 1));
+    want_far_bit(0, 1024), want_far_bit(0, 2000), want_far_bit(1, 1024), want_far_bit(1, 3000);
+    ask_for_far_bits(3001, "a byte in the pipe, and room to send");
+    want_far_bit(0, 3000), want_far_bit(0, 4000);
+    ask_for_far_bits(4001, "a closed number within the table");
+    memset(far_bits, 0, sizeof far_bits);
+    want_far_bit(0, 2000);
+    ask_for_far_bits(3000, "the pipe alone");
 }

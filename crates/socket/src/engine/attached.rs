@@ -23,6 +23,8 @@ pub struct Attached<P> {
     /// It can no more, and why.
     pub(super) failed: Option<Reason>,
     pub(super) told_dropped_frames: u64,
+    /// Received when it was last asked whether it receives.
+    pub(super) checked_frames: u64,
     pub(super) is_veth: bool,
 }
 
@@ -37,6 +39,7 @@ impl<P: EnginePort> Attached<P> {
             unsent_queues: 0,
             failed: None,
             told_dropped_frames: 0,
+            checked_frames: 0,
             is_veth,
         }
     }

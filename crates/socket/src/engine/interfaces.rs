@@ -182,9 +182,15 @@ impl<P: EnginePort> Interfaces<P> {
         }
     }
 
-    /// Finds ports to which frames do not come any more.
+    /// Finds ports to which frames do not come any more. One that had some since it was last looked at is as it was.
     pub(super) fn check_ports(&mut self) {
         for attached in &mut self.attached {
+            let received_frames = attached.port.statistics().received_frames;
+            let has_received = std::mem::replace(&mut attached.checked_frames, received_frames) != received_frames;
+            // A holder tells more than whether they come.
+            if has_received && attached.port.holder().is_none() {
+                continue;
+            }
             if let Err(error) = attached.port.check() {
                 attached.failed.get_or_insert(Reason::of_failure(&error));
             }

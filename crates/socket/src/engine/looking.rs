@@ -25,8 +25,12 @@ const QUIET_MOST_TICKS: u64 = 25 * LOOK_AFTER_TICKS;
 /// When nobody looked for this long, a send looks before: it may have to tell an error.
 const LOOK_BEFORE_SEND_TICKS: u64 = 4 * LOOK_AFTER_TICKS;
 /// Data that comes by the kernel makes one ask whether frames still come to the ports, no more often than this: a question costs
-/// under 1 us a port.
+/// under 1 us a port, and waits while anybody changes an interface. So a port is not asked that has frames since it last was.
 const PORTS_CHECKED_EVERY: Duration = Duration::from_millis(100);
+/// Waits for errors that came to nothing: so many at once, and then one in 1 to 2 ms. In a flood of error messages for others,
+/// a receive in a thousand is held up, and what comes for the socket itself is told up to [`LOOK_AFTER_TICKS`] later.
+pub(super) const ERROR_WAITS_AT_ONCE: u32 = 8;
+pub(super) const ERROR_WAIT_EVERY_TICKS: u64 = 4_000_000;
 /// After the kernel refused its tables it is asked again no sooner.
 const TABLES_AGAIN_AFTER: Duration = Duration::from_millis(100);
 
@@ -77,11 +81,21 @@ impl<H: Host> Engine<H> {
     }
 
     /// Whether the kernel may have an error for a socket since the watch was last looked at: what came before a frame is to be told
-    /// before it.
+    /// before it. Not where nearly all errors are for others.
     #[inline]
     #[must_use]
     pub fn has_new_errors(&self) -> bool {
-        self.errors_passed() != self.errors_looked
+        self.errors_passed() != self.errors_looked && self.heeds_errors
+    }
+
+    /// A call begins to wait for an error. [`Engine::error_came`], if it comes.
+    pub(crate) fn awaits_error(&mut self, now_ticks: u64) {
+        self.error_waits.take(now_ticks);
+    }
+
+    /// What a call waited for has come.
+    pub(crate) fn error_came(&mut self) {
+        self.error_waits.give_back();
     }
 
     #[inline]
@@ -116,6 +130,7 @@ impl<H: Host> Engine<H> {
         self.looked_ticks = now.ticks;
         self.followed_ticks = self.looked_ticks;
         self.errors_looked = self.errors_passed();
+        self.heeds_errors = self.error_waits.is_left(now.ticks);
         self.follow_capture_request(now);
         self.follow_capture();
         let mut shadow = shadow;
@@ -194,11 +209,14 @@ impl<H: Host> Engine<H> {
         ports.any(|attached| attached.port.has_revoked())
     }
 
-    /// The kernel does not see our frames, so it is told of neighbours that are in use.
+    /// The kernel does not see our frames, so it is told of neighbours that are in use: by a packet to each, and where that cannot be by
+    /// netlink, which waits while anybody changes an interface.
     fn confirm_neighbours(&mut self) {
         while let Some((ifindex, address)) = self.stack.take_stale_neighbour() {
-            // Refused, the entry stays stale, and usable.
-            let _ = self.tables.use_neighbour(ifindex, address);
+            if !self.paths.errors.use_neighbour(ifindex, address) {
+                // Refused, the entry stays stale, and usable.
+                let _ = self.tables.use_neighbour(ifindex, address);
+            }
         }
     }
 

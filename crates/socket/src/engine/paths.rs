@@ -8,14 +8,19 @@ use std::time::Duration;
 use nearwire_stack::{Path, Update};
 
 use super::Engine;
+use super::allowance::Allowance;
 use crate::host::{Host, Tables};
 use crate::kernel_tables::{PathError, PathErrors};
 use crate::now::Now;
 
 /// A router's message comes here a moment before the kernel takes it in. For so long the kernel is asked again.
 const KERNEL_FOLLOWS_WITHIN: Duration = Duration::from_millis(10);
-/// Messages that are followed at a time. With more, all paths are asked for anew.
+/// Messages that are followed at a time, and taken in one look. With more, all paths are asked for anew.
 const MESSAGES_MOST: usize = 64;
+/// Questions for routers' messages: so many at once, and then one in each millisecond. A question takes 2 to 5 us of whatever call
+/// happens to look, and messages may come by the thousand.
+const QUESTIONS_AT_ONCE: u32 = 16;
+const QUESTION_EVERY: Duration = Duration::from_millis(1);
 /// Where routers' messages cannot be heard, an answer is good for this long.
 const UNHEARD_GOOD_FOR: Duration = Duration::from_millis(100);
 /// Where the kernel gave no answer, it sends what is long for this long.
@@ -27,16 +32,66 @@ const NOTHING_BYTES: u32 = 1;
 #[derive(Debug)]
 pub(super) struct Paths {
     pub(super) errors: PathErrors,
-    /// What the kernel may not have taken in yet, since when; times are those of the monotonic clock.
-    followed: Vec<(PathError, u64)>,
+    followed: Vec<Followed>,
+    /// In nanoseconds of the monotonic clock.
+    questions: Allowance,
     /// When answers end.
     ends: Vec<(u64, u32, IpAddr)>,
     next_end_ns: Option<u64>,
 }
 
+/// What the kernel may not have taken in yet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Followed {
+    error: PathError,
+    /// It came at this time of the monotonic clock.
+    since_ns: u64,
+    /// The kernel was asked since.
+    is_asked: bool,
+}
+
 impl Paths {
     pub(super) const fn new(errors: PathErrors) -> Paths {
-        Paths { errors, followed: Vec::new(), ends: Vec::new(), next_end_ns: None }
+        let questions = Allowance::new(QUESTIONS_AT_ONCE, QUESTION_EVERY.as_nanos() as u64);
+        Paths { errors, followed: Vec::new(), questions, ends: Vec::new(), next_end_ns: None }
+    }
+
+    /// A router's message is followed from now on. `false`: there are too many.
+    fn follow(&mut self, error: PathError, now_ns: u64) -> bool {
+        let new = Followed { error, since_ns: now_ns, is_asked: false };
+        let known = self.followed.iter_mut().find(|known| known.error.destination == error.destination);
+        if let Some(known) = known {
+            // In its place: one that is repeated would never come first.
+            *known = new;
+            return true;
+        }
+        let has_room = self.followed.len() < MESSAGES_MOST;
+        if !has_room {
+            self.followed.clear();
+        }
+        self.followed.push(new);
+        has_room
+    }
+
+    /// Of what is followed, what the kernel is to be asked for now; the longest unasked first. Each is asked for once at least, and
+    /// then until it is over.
+    fn take_questions(&mut self, now_ns: u64) -> Vec<PathError> {
+        let is_over =
+            |known: &Followed| now_ns.saturating_sub(known.since_ns) >= KERNEL_FOLLOWS_WITHIN.as_nanos() as u64;
+        self.followed.retain(|known| !(known.is_asked && is_over(known)));
+        let asked: Vec<_> = (0..self.followed.len()).take_while(|_| self.questions.take(now_ns)).collect();
+        let (count, mut errors) = (asked.len(), Vec::with_capacity(asked.len()));
+        for known in &mut self.followed[..count] {
+            known.is_asked = true;
+            errors.push(known.error);
+        }
+        self.followed.rotate_left(count);
+        errors
+    }
+
+    /// What the kernel has taken in.
+    fn is_known(&mut self, error: PathError) {
+        self.followed.retain(|known| known.error != error);
     }
 
     /// Whether there is something to do even if no router said anything.
@@ -85,17 +140,15 @@ impl<H: Host> Engine<H> {
 
     /// Follows what routers said, and forgets what is no longer true.
     pub(super) fn follow_paths(&mut self, now: Now) {
-        while let Some(error) = self.paths.errors.next() {
-            if self.paths.followed.len() == MESSAGES_MOST {
-                self.paths.followed.clear();
+        for _ in 0..MESSAGES_MOST {
+            let Some(error) = self.paths.errors.next() else { break };
+            if self.is_new(error) && !self.paths.follow(error, now.monotonic_ns()) {
                 self.stack.forget_paths();
             }
-            self.paths.followed.retain(|(other, _)| other.destination != error.destination);
-            self.paths.followed.push((error, now.monotonic_ns()));
         }
-        for (error, since_ns) in std::mem::take(&mut self.paths.followed) {
-            if !self.follow_path_error(now, error) && now.since(since_ns) < KERNEL_FOLLOWS_WITHIN {
-                self.paths.followed.push((error, since_ns));
+        for error in self.paths.take_questions(now.monotonic_ns()) {
+            if self.follow_path_error(now, error) {
+                self.paths.is_known(error);
             }
         }
         for (_, ifindex, destination) in self.paths.take_ended(now.monotonic_ns()) {
@@ -103,16 +156,76 @@ impl<H: Host> Engine<H> {
         }
     }
 
+    /// Whether what a router says is of a way that somebody here sends by, and not what is known.
+    fn is_new(&self, error: PathError) -> bool {
+        let is_longer = |path: Path| path.mtu_bytes.is_none_or(|mtu_bytes| mtu_bytes > error.mtu_bytes);
+        let mut known = self.stack.paths_to(error.destination).peekable();
+        match known.peek() {
+            Some(_) => known.any(|(_, path)| is_longer(path) && !path.is_mtu_locked),
+            // Less than what is sent without a question.
+            None => error.mtu_bytes < Path::sure_bytes(error.destination),
+        }
+    }
+
     /// Whether the kernel has taken it in, or nobody here sends there.
     fn follow_path_error(&mut self, now: Now, error: PathError) -> bool {
-        let mut interfaces: Vec<u32> = self.stack.interfaces_of_path(error.destination).collect();
+        let mut interfaces: Vec<u32> = self.stack.paths_to(error.destination).map(|(ifindex, _)| ifindex).collect();
         if interfaces.is_empty() && error.mtu_bytes < Path::sure_bytes(error.destination) {
-            // Less than what is sent without a question.
             interfaces.extend(self.stack.interface_for(error.destination, None).ok());
         }
         interfaces.into_iter().fold(true, |is_known, ifindex| {
             let path = self.ask_for_path(now, ifindex, error.destination);
             is_known & path.mtu_bytes.is_some_and(|mtu_bytes| path.is_mtu_locked || mtu_bytes <= error.mtu_bytes)
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn error(host: u8, mtu_bytes: u32) -> PathError {
+        PathError { destination: [10, 0, 0, host].into(), mtu_bytes }
+    }
+
+    #[test]
+    fn routers_messages_by_the_thousand_the_kernel_is_asked_once_in_a_millisecond_and_of_each() {
+        const MICROSECOND_NS: u64 = 1000;
+        let mut paths = Paths::new(PathErrors::none());
+        let (mut asked, mut last) = (0, [0; 32]);
+        for moment in 1..=10_000 {
+            // Each of 32 routers says something every 3.2 ms, for a second.
+            let (now_ns, host) = (moment * 100 * MICROSECOND_NS, (moment % 32) as u8);
+            assert!(paths.follow(error(host, 1400), now_ns));
+            for PathError { destination, .. } in paths.take_questions(now_ns) {
+                let IpAddr::V4(destination) = destination else { panic!() };
+                asked += 1;
+                last[usize::from(destination.octets()[3])] = moment;
+            }
+        }
+        assert!((990..=1000 + QUESTIONS_AT_ONCE).contains(&asked), "{asked} questions in a second");
+        assert!(last.iter().all(|moment| *moment > 9_500), "each of them, again and again: {last:?}");
+    }
+
+    #[test]
+    fn message_that_came_alone_is_asked_of_until_the_kernel_knows_it_or_its_time_is_over() {
+        let milliseconds = |count: u64| count * 1_000_000;
+        let mut paths = Paths::new(PathErrors::none());
+        paths.follow(error(1, 1400), milliseconds(5));
+        paths.follow(error(2, 1300), milliseconds(5));
+        assert_eq!(paths.take_questions(milliseconds(5)), [error(1, 1400), error(2, 1300)]);
+        paths.is_known(error(1, 1400));
+        assert_eq!(paths.take_questions(milliseconds(14)), [error(2, 1300)]);
+        assert_eq!(paths.take_questions(milliseconds(15)), []);
+        paths.follow(error(3, 1300), milliseconds(20));
+        assert_eq!(paths.take_questions(milliseconds(90)), [error(3, 1300)], "late, but once");
+        assert!(paths.take_questions(milliseconds(91)).is_empty() && !paths.has_something());
+    }
+
+    #[test]
+    fn more_messages_than_are_followed_all_paths_are_asked_for_anew() {
+        let mut paths = Paths::new(PathErrors::none());
+        let outcomes: Vec<bool> = (0..=MESSAGES_MOST as u8).map(|host| paths.follow(error(host, 1400), 0)).collect();
+        assert_eq!(outcomes.iter().position(|has_room| !has_room), Some(MESSAGES_MOST));
     }
 }

@@ -43,8 +43,8 @@ impl<H: Host> Sockets<H> {
         self.generation += 1;
         self.sleepers.wake_for(id);
         self.sets.call_plain_waiters();
-        if operation == Operation::Add && done.is_ok() && self.sets.halves[set.index()].is_shared {
-            self.sets.since_fork.push((set, interest.fd));
+        if done.is_ok() && self.sets.halves[set.index()].is_shared {
+            self.sets.done_since_fork(set, id, operation, interest.fd);
         }
         match done {
             Ok(()) => Control::Done,

@@ -1,17 +1,19 @@
 //! Registrations of sockets of ours that the kernel serves, as yet or again.
 //!
 //! A one-shot registration that has delivered has no equivalent in the kernel but one that delivered there: what is added is armed for
-//! `EPOLLERR` and `EPOLLHUP` at least. One that has delivered here is therefore kept out of the kernel's set until the program modifies it.
+//! `EPOLLERR` and `EPOLLHUP` at least. One that has delivered here is therefore kept out of the kernel's set until the program modifies it,
+//! or until another program gets the set by exec(2), which knows nothing of it else.
 
 use std::fs;
 use std::os::fd::{AsFd, AsRawFd};
 
 use nearwire_sys::descriptor::Descriptor;
-use rustix::event::epoll as kernel;
+use rustix::event::{PollFd, PollFlags, Timespec, epoll as kernel};
 use rustix::io::Errno;
 
 use super::{Operation, Sets};
 use crate::epoll::{Events, Interest, SetId, Target};
+use crate::handover::stays_open;
 use crate::id::SocketId;
 
 /// One of them.
@@ -19,7 +21,7 @@ use crate::id::SocketId;
 pub(super) struct Registered {
     pub(super) set: SetId,
     pub(super) interest: Interest,
-    /// It is one-shot and has delivered here: the kernel's set does not have it.
+    /// It is one-shot and has delivered here: the kernel's set does not have it, unless it was left to another program.
     is_disarmed: bool,
 }
 
@@ -31,8 +33,9 @@ impl Sets {
             let Some((descriptor, fd)) = half.descriptor.zip(Descriptor::new(interest.fd)) else { continue };
             let is_one_shot = interest.events.contains(Events::ONESHOT);
             let has_delivered = is_disarmed || is_one_shot && has_delivered_in_kernel(descriptor, interest.fd);
+            let deleted = kernel::delete(descriptor, fd);
             if !is_disarmed {
-                if kernel::delete(descriptor, fd).is_err() {
+                if deleted.is_err() {
                     continue;
                 }
                 half.kernel_members = half.kernel_members.saturating_sub(1);
@@ -45,34 +48,94 @@ impl Sets {
         }
     }
 
-    /// A socket is the kernel's from now on: the other way. `by_child`: a child has done it for the sets that are shared, and
-    /// may have changed its mind since.
+    /// A registration in a shared set was added, modified or deleted here.
+    pub(super) fn done_since_fork(&mut self, set: SetId, id: SocketId, operation: Operation, number: i32) {
+        let known = self.since_fork.entry((set, number)).or_insert((id, operation));
+        // What was added after the fork stays new to children, however it is modified.
+        if operation != Operation::Modify {
+            *known = (id, operation);
+        }
+    }
+
+    /// Whether a set that others have too was closed here.
+    pub(crate) fn has_closed_shared(&self) -> bool {
+        self.has_closed_shared
+    }
+
+    /// A child claims a socket, and had closed shared sets: it may not have put the socket into the kernel's.
+    pub(crate) fn claimed_without_sets(&mut self, id: SocketId) {
+        self.claimed_without_sets.push(id);
+    }
+
+    /// A socket is the kernel's from now on: the other way. `by_child`: a child has done it for the sets that are shared, as they were
+    /// at the fork, and what it has changed, deleted or been told of since holds.
     pub(crate) fn handed_over(&mut self, id: SocketId, by_child: bool) {
         let registered: Vec<_> = self.epoll.registrations_of(id).collect();
+        let without_sets = self.claimed_without_sets.extract_if(.., |claimed| *claimed == id).count() > 0;
         for registration in registered {
             let (set, interest) = (registration.set, registration.interest);
             if registration.is_armed() {
-                self.register(set, interest, by_child);
+                self.register(set, interest, by_child && !without_sets);
             }
             let is_disarmed = !registration.is_armed();
             self.waiting.entry(id).or_default().push(Registered { set, interest, is_disarmed });
         }
         self.epoll.remove_socket(id);
+        if by_child {
+            self.delete_again(id);
+        }
     }
 
     fn register(&mut self, id: SetId, interest: Interest, by_child: bool) {
         let half = &mut self.halves[id.index()];
         let Some((set, fd)) = half.descriptor.zip(Descriptor::new(interest.fd)) else { return };
         let (data, flags) = as_kernel_has(&interest);
-        let is_known = self.since_fork.contains(&(id, interest.fd));
-        let registered = if by_child && half.is_shared && !is_known {
-            kernel::modify(set, fd, data, flags)
-        } else {
-            kernel::add(set, fd, data, flags)
+        let changed = self.since_fork.get(&(id, interest.fd));
+        let registered = match changed.map(|(_, operation)| *operation) {
+            None if by_child && half.is_shared => Ok(()),
+            Some(Operation::Modify) if by_child => kernel::modify(set, fd, data, flags),
+            None => kernel::add(set, fd, data, flags),
+            Some(_) => match kernel::add(set, fd, data, flags) {
+                // As it was at the fork.
+                Err(Errno::EXIST) => kernel::modify(set, fd, data, flags),
+                added => added,
+            },
         };
         match registered {
             Ok(()) | Err(Errno::EXIST) => half.kernel_members += 1,
             Err(_) => {}
+        }
+    }
+
+    /// A child has put into the kernel's sets what was deleted here since the fork.
+    fn delete_again(&mut self, id: SocketId) {
+        let deleted = self.since_fork.iter().filter(|(_, done)| **done == (id, Operation::Delete));
+        for ((set, number), _) in deleted {
+            let set = self.halves.get(set.index()).and_then(|half| half.descriptor);
+            if let Some((set, fd)) = set.zip(Descriptor::new(*number)) {
+                // It may have deleted it too.
+                let _ = kernel::delete(set, fd);
+            }
+        }
+    }
+
+    /// Another program gets the socket by exec(2). What has delivered here is put into those sets that it gets too: armed for
+    /// `EPOLLERR` and `EPOLLHUP`, which the kernel's own would not be, but there, as the program expects that modifies it. Where there
+    /// is such an event already it would be told at once, and is left out.
+    pub(crate) fn leave_disarmed_to_program(&self, id: SocketId) {
+        for Registered { set, interest, .. } in
+            self.waiting.get(&id).into_iter().flatten().filter(|known| known.is_disarmed)
+        {
+            let mut numbers =
+                self.numbers.iter().filter(|(_, of)| *of == set).filter_map(|(number, _)| Descriptor::new(*number));
+            let Some((kept, fd)) = numbers.find(|number| stays_open(*number)).zip(Descriptor::new(interest.fd)) else {
+                continue;
+            };
+            if !has_error(fd) {
+                let data = kernel::EventData::new_u64(interest.data);
+                // There already, as another process that has the set has modified it, it stays as it is.
+                let _ = kernel::add(kept, fd, data, kernel::EventFlags::ONESHOT);
+            }
         }
     }
 
@@ -91,6 +154,10 @@ impl Sets {
             Operation::Add => Err(Errno::EXIST),
             Operation::Delete => {
                 registered.remove(at);
+                // It has it where it was left to another program, or modified by another process.
+                if let Some((set, fd)) = self.halves[set.index()].descriptor.zip(Descriptor::new(interest.fd)) {
+                    let _ = kernel::delete(set, fd);
+                }
                 Ok(())
             }
             Operation::Modify if interest.events.contains(Events::EXCLUSIVE) => Err(Errno::INVAL),
@@ -131,6 +198,12 @@ impl Sets {
 
 fn as_kernel_has(interest: &Interest) -> (kernel::EventData, kernel::EventFlags) {
     (kernel::EventData::new_u64(interest.data), kernel::EventFlags::from_bits_retain(interest.events.bits()))
+}
+
+/// Whether poll(2) tells what nobody need ask for.
+fn has_error(fd: Descriptor) -> bool {
+    let mut polled = [PollFd::from_borrowed_fd(fd.as_fd(), PollFlags::empty())];
+    rustix::event::poll(&mut polled, Some(&Timespec::default())).is_ok_and(|found| found > 0)
 }
 
 /// Whether the kernel has delivered a one-shot registration: it has no event left then, which only `/proc` tells (`ep_show_fdinfo`).

@@ -5,10 +5,9 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use nearwire_sys::descriptor::Descriptor;
 use nearwire_sys::shared_words::SharedWords;
-use rustix::io::{FdFlags, fcntl_getfd};
 use rustix::process::{getpid, getppid};
 
-use super::{Inherited, PLACES, Parent, ROUNDS_MOST, inode_of};
+use super::{CLAIM_REASON, CLAIMED_WITHOUT_SETS, Inherited, PLACES, Parent, ROUNDS_MOST, inode_of, stays_open};
 use crate::host::Host;
 use crate::id::SocketId;
 use crate::reason::Reason;
@@ -123,7 +122,8 @@ impl<H: Host> Sockets<H> {
             }
         }
         for (id, reason) in std::mem::take(&mut self.children.claims) {
-            self.give_back(id, reason, true);
+            // It had this process's sets, and left them as they are.
+            self.give_back(id, reason, false);
         }
         let Some(said) = self.children.words.as_ref().and_then(|words| words.first()) else { return };
         if said.load(Relaxed) == 0 {
@@ -135,7 +135,10 @@ impl<H: Host> Sockets<H> {
             let word = word.map_or(0, |word| word.swap(0, Relaxed));
             let id = SocketId::new(index as u32);
             if word != 0 && self.get(id).and_then(UdpSocket::inode) == Some(word >> 8) {
-                let reason = Reason::ALL.get(word as usize & 0xff).copied().unwrap_or(Reason::ReadByChild);
+                let reason = Reason::ALL.get((word & CLAIM_REASON) as usize).copied().unwrap_or(Reason::ReadByChild);
+                if word & CLAIMED_WITHOUT_SETS != 0 {
+                    self.sets.claimed_without_sets(id);
+                }
                 self.give_back(id, reason, true);
             }
         }
@@ -179,7 +182,8 @@ impl<H: Host> Sockets<H> {
         if let Some(words) = &parent.words
             && let (Some(said), Some(word)) = (words.first(), words.get(id.index() + 1))
         {
-            word.store(inode << 8 | reason as u64, Relaxed);
+            let without_sets = if self.sets.has_closed_shared() { CLAIMED_WITHOUT_SETS } else { 0 };
+            word.store(inode << 8 | without_sets | reason as u64, Relaxed);
             said.store(1, Release);
         }
         if parent.has_ended() && reason == Reason::ReadByChild {
@@ -215,6 +219,9 @@ impl<H: Host> Sockets<H> {
         let Some(id) = self.find(number) else { return };
         self.claim(id, reason);
         self.give_back(id, reason, false);
+        if reason == Reason::HandedOverByExec {
+            self.sets.leave_disarmed_to_program(id);
+        }
     }
 
     /// exec(2) follows: sockets that the new program finds go back to the kernel.
@@ -258,8 +265,4 @@ impl<H: Host> Sockets<H> {
         }
         is_closed
     }
-}
-
-fn stays_open(number: Descriptor) -> bool {
-    fcntl_getfd(number).is_ok_and(|flags| !flags.contains(FdFlags::CLOEXEC))
 }

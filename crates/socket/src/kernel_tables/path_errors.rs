@@ -1,6 +1,8 @@
 //! What routers tell of packets that were too long, as copies of the ICMP messages that the kernel gets too.
 //!
 //! The kernel judges them and keeps the MTU; a message says no more than that it is to be asked again.
+//!
+//! The sockets serve to send by too: what the kernel sends to a neighbour has it confirmed.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -56,6 +58,13 @@ impl PathErrors {
     /// Become readable when there is something.
     pub fn sockets(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         self.v4.iter().chain(&self.v6).map(|socket| socket.as_fd())
+    }
+
+    /// Has the kernel send a neighbour something, which then makes sure that it is there. `false`: it cannot.
+    #[must_use]
+    pub fn use_neighbour(&self, ifindex: u32, address: IpAddr) -> bool {
+        let socket = if address.is_ipv4() { &self.v4 } else { &self.v6 };
+        socket.as_ref().is_some_and(|socket| icmp::greet(socket, ifindex, address).is_ok())
     }
 
     /// The next message, without waiting.

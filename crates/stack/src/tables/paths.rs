@@ -83,11 +83,6 @@ impl Paths {
     pub(super) fn forget(&mut self) {
         self.known.clear();
     }
-
-    /// All entries of a destination, on any interface.
-    pub(super) fn interfaces_to(&self, destination: Address) -> impl Iterator<Item = u32> {
-        self.known.keys().filter(move |(_, known)| *known == destination).map(|(ifindex, _)| *ifindex)
-    }
 }
 
 #[cfg(test)]
