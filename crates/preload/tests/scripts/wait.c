@@ -38,9 +38,11 @@ void show_events(const struct epoll_event *events, int count) {
     for (int i = 0; i < count; i++) say("  %ld: %s", (long)events[i].data.u64, event_text(events[i].events));
 }
 
-static int by_data(const void *left, const void *right) {
-    uint64_t one = ((const struct epoll_event *)left)->data.u64, two = ((const struct epoll_event *)right)->data.u64;
-    return (one > two) - (one < two);
+/* By the events too: a registration that a copy keeps, and one of the socket that got its number, have the same data. */
+static int by_data_and_events(const void *left, const void *right) {
+    const struct epoll_event *one = left, *two = right;
+    if (one->data.u64 != two->data.u64) return one->data.u64 > two->data.u64 ? 1 : -1;
+    return (one->events > two->events) - (one->events < two->events);
 }
 
 int epoll_and_show_sorted(int epoll, const char *text) {
@@ -48,7 +50,7 @@ int epoll_and_show_sorted(int epoll, const char *text) {
     begin_call();
     int ready = epoll_wait(epoll, events, 64, 0);
     end_call(text, ready);
-    if (ready > 0) qsort(events, ready, sizeof *events, by_data);
+    if (ready > 0) qsort(events, ready, sizeof *events, by_data_and_events);
     show_events(events, ready);
     return ready;
 }
