@@ -281,9 +281,13 @@ fn connected_sockets_get_what_their_peers_send_beside_listeners_of_other_program
     let mut programs: Vec<_> = (0..3).map(|at| bed.run_as(bed.cable.near(), 0, &script(at))).collect();
     programs.iter_mut().for_each(Running::step);
     programs.iter_mut().for_each(|program| program.say(""));
-    let ask = |port: u16| {
+    let client = |port: u16| {
         let socket = far.namespace.enter(|| UdpSocket::bind((far.ipv4, port))).unwrap().unwrap();
         socket.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+        (port, socket)
+    };
+    let clients: Vec<_> = (FIRST - 10..FIRST + 30).map(client).collect();
+    let ask = |socket: &UdpSocket| {
         socket.send_to(b"x", (bed.cable.near().ipv4, PORT)).unwrap();
         let mut answer = [0; 64];
         let len = socket.recv(&mut answer).unwrap();
@@ -293,8 +297,8 @@ fn connected_sockets_get_what_their_peers_send_beside_listeners_of_other_program
         if (FIRST..FIRST + 4 * programs).contains(&port) { port.to_string() } else { "listener".to_owned() }
     };
     for _ in 0..20 {
-        for port in FIRST - 10..FIRST + 30 {
-            assert_eq!(ask(port), name(port, 3), "{port}");
+        for (port, socket) in &clients {
+            assert_eq!(ask(socket), name(*port, 3), "{port}");
         }
     }
     for program in &programs {
@@ -307,7 +311,7 @@ fn connected_sockets_get_what_their_peers_send_beside_listeners_of_other_program
     // One ends: what its sockets were connected to, the listeners of the others have.
     let ended = programs.pop().unwrap().child.id();
     wait_until("the agent knows", || !has_program(&bed, ended));
-    for port in FIRST - 10..FIRST + 30 {
-        assert_eq!(ask(port), name(port, 2), "{port}");
+    for (port, socket) in &clients {
+        assert_eq!(ask(socket), name(*port, 2), "{port}");
     }
 }
