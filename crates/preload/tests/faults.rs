@@ -5,8 +5,10 @@
 
 mod common;
 
+use std::fs::Permissions;
 use std::io::{BufRead, BufReader, Write};
 use std::net::UdpSocket;
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -37,12 +39,16 @@ impl Bed {
 
     /// Starts the program with the library, in a process group of its own, behind another command if there is one.
     fn start(&self, behind: &[&str]) -> Puppet {
-        let library = format!("LD_PRELOAD={}", library().display());
+        self.start_by(behind, program(), &library())
+    }
+
+    fn start_by(&self, behind: &[&str], program: &Path, library: &Path) -> Puppet {
+        let library = format!("LD_PRELOAD={}", library.display());
         let words = [behind, &["env", &library]].concat();
         let mut command = Command::new(words[0]);
         command
             .args(&words[1..])
-            .arg(program())
+            .arg(program)
             .env_clear()
             .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
             .envs([("NEARWIRE_SPIN", "50us"), ("NEARWIRE_MODE", "generic")]);
@@ -367,7 +373,15 @@ fn program_with_another_root_that_cannot_be_accelerated_tells_which_step_failed(
 #[test]
 fn user_nobody_is_served_by_the_kernel() {
     let Some(bed) = Bed::or_skip() else { return };
-    let mut puppet = bed.start(&["setpriv", "--reuid", "65534", "--clear-groups"]);
+    // The checkout may lie where only its owner comes to, as below /root.
+    let reachable = tempfile::tempdir().unwrap();
+    std::fs::set_permissions(reachable.path(), Permissions::from_mode(0o755)).unwrap();
+    let copies = [program().to_path_buf(), library()].map(|file| {
+        let copy = reachable.path().join(file.file_name().unwrap());
+        std::fs::copy(&file, &copy).unwrap();
+        copy
+    });
+    let mut puppet = bed.start_by(&["setpriv", "--reuid", "65534", "--clear-groups"], &copies[0], &copies[1]);
     let socket = puppet.number("open 0.0.0.0 5000");
     assert!(!bed.delivered(&mut puppet, socket, 5000));
     bed.sent(&mut puppet, socket);
