@@ -137,7 +137,8 @@ impl Bed {
                 self.peer.recv(&mut [0; 16]).unwrap();
             }
         }
-        std::thread::sleep(Duration::from_millis(5));
+        // Where nothing comes back the first call that receives may still be at work, whose end is that of no restarted one.
+        std::thread::sleep(Duration::from_millis(if echoes { 5 } else { 100 }));
     }
 
     /// Sends to all ports until it is told to end.

@@ -11,6 +11,7 @@ use super::{Engine, FRAMES_LEFT_MOST, take_frame};
 use crate::host::{Host, Tables};
 use crate::kernel_tables::News;
 use crate::now::Now;
+use crate::reason::Reason;
 
 /// How long what comes by the kernel may go unseen by a call that spins: 40 000 ticks are 8 to 40 us. A look costs about
 /// 200 ns, so it takes one to two percent of the time.
@@ -31,6 +32,10 @@ const PORTS_CHECKED_EVERY: Duration = Duration::from_millis(100);
 /// a receive in a thousand is held up, and what comes for the socket itself is told up to [`LOOK_AFTER_TICKS`] later.
 pub(super) const ERROR_WAITS_AT_ONCE: u32 = 8;
 pub(super) const ERROR_WAIT_EVERY_TICKS: u64 = 4_000_000;
+/// The kernel ends the XDP program of an agent that was killed 1 to 20 ms after its connections, and later where CPUs are busy. It is
+/// asked whether it has.
+const PROGRAM_ENDS_WITHIN: Duration = Duration::from_secs(1);
+const PROGRAM_ASKED_FOR_EVERY: Duration = Duration::from_micros(200);
 /// After the kernel refused its tables it is asked again no sooner.
 const TABLES_AGAIN_AFTER: Duration = Duration::from_millis(100);
 
@@ -220,8 +225,26 @@ impl<H: Host> Engine<H> {
         }
     }
 
+    /// The kernel ends an agent's connections before its XDP programs: frames come to the rings until those are at an end too.
+    fn outlast_agents_programs(&mut self, now: Now) {
+        let gone = self.interfaces.attached.iter().filter(|attached| attached.failed == Some(Reason::AgentGone));
+        let names: Vec<String> = gone.map(|attached| attached.name.clone()).collect();
+        let programs = |engine: &Engine<H>| -> Vec<Option<u32>> {
+            let program = |name| Some(engine.host.interface_facts(name).ok()?.program?.program_id);
+            names.iter().map(|name| program(name)).collect()
+        };
+        let time = |engine: &Engine<H>| Duration::from_nanos(engine.host.clocks().monotonic_ns);
+        let (agents, begun) = (programs(self), time(self));
+        let is_same = |(before, present): (&Option<u32>, Option<u32>)| present.is_some() && *before == present;
+        while agents.iter().zip(programs(self)).any(is_same) && time(self) - begun < PROGRAM_ENDS_WITHIN {
+            self.take_in_all(now);
+            std::thread::sleep(PROGRAM_ASKED_FOR_EVERY);
+        }
+    }
+
     /// Takes failed ports away, with what they have received: the kernel serves what they served.
     fn drop_failed_ports(&mut self, now: Now) -> bool {
+        self.outlast_agents_programs(now);
         let Engine { stack, interfaces, capture, .. } = self;
         let mut any = false;
         while let Some(mut attached) = interfaces.take_failed(now) {
