@@ -52,10 +52,8 @@ impl<H: Host> Sockets<H> {
                     socket.shadow_has_error = false;
                 }
                 self.call_those_beside(id);
-                if self.is_used_with_others(id) {
-                    self.use_socket(id);
-                } else if self.get(id).is_some_and(|socket| socket.is_used) {
-                    self.open_flows(id);
+                if self.is_used_by_now(id) {
+                    self.use_with_those_beside(id);
                 }
                 let state = self.readiness_of(id);
                 self.sets.accelerated(id, state);
@@ -134,7 +132,7 @@ impl<H: Host> Sockets<H> {
         })?)
     }
 
-    /// Binds the endpoint as the shadow is bound, and has the ports take its packets.
+    /// Binds the endpoint as the shadow is bound, and watches the shadow. The ports take its packets from its first use on.
     fn enter_stack(
         &mut self,
         id: SocketId,
@@ -165,21 +163,25 @@ impl<H: Host> Sockets<H> {
         Ok(Accelerated { endpoint, flows: Vec::new(), first_remote: None, inode })
     }
 
-    /// Whether others use a socket's port already, or may: the agent waits for the flows of all programs that have a port by SO_REUSEPORT.
-    fn is_used_with_others(&self, id: SocketId) -> bool {
-        let kept = self.get(id).and_then(UdpSocket::kept);
-        kept.is_some_and(|kept| kept.options.reuse_port) || self.has_used_beside(id)
+    /// Whether a socket that has just got its address was used before, or others use its port or may: the agent waits for the flows of all
+    /// programs that have a port by SO_REUSEPORT.
+    fn is_used_by_now(&self, id: SocketId) -> bool {
+        self.get(id).is_some_and(|socket| socket.is_used || socket.has_reuse_port()) || self.has_used_beside(id)
     }
 
-    /// A socket is used from now on: its frames come to the ports of this engine, and those of all at its port. The kernel chooses among
-    /// all that are bound to a port, used or not.
+    /// A socket is used from now on: its frames come to the ports of this engine, and those of all at its port.
     pub(crate) fn use_socket(&mut self, id: SocketId) {
+        if self.get(id).is_some_and(|socket| !socket.is_used) {
+            self.use_with_those_beside(id);
+        }
+    }
+
+    /// The kernel chooses among all that are bound to a port, used or not.
+    fn use_with_those_beside(&mut self, id: SocketId) {
         let mut next = Some(id);
         while let Some(id) = next {
             let Some(socket) = self.get_mut(id) else { return };
-            if std::mem::replace(&mut socket.is_used, true) {
-                return;
-            }
+            socket.is_used = true;
             self.open_flows(id);
             self.tell(id);
             next = self.beside(id).find(|other| self.get(*other).is_some_and(|other| !other.is_used));
@@ -189,16 +191,10 @@ impl<H: Host> Sockets<H> {
     /// Has frames of an accelerated socket come to the ports. What is on its way to the kernel is let come: what the kernel has then is
     /// read first, being older than all that will be in the rings.
     fn open_flows(&mut self, id: SocketId) {
-        let Some((socket, engine)) = self.with_engine(id) else { return };
-        let Service::Accelerated(accelerated) = &mut socket.service else { return };
-        let endpoint = accelerated.endpoint;
-        let wanted = flows_of(socket, engine, endpoint);
-        let Service::Accelerated(accelerated) = &mut socket.service else { return };
-        if let Err(reason) = engine.add_flows(&wanted, accelerated.flow_socket(socket.shadow)) {
+        if let Err(reason) = self.follow_addresses(id) {
             return self.hand_over(id, reason);
         }
-        accelerated.flows = wanted;
-        if !socket.is_shadow_readable() {
+        if !self.get(id).is_some_and(|socket| socket.is_accelerated() && socket.is_shadow_readable()) {
             return;
         }
         let begun_ticks = self.host.ticks();
@@ -264,16 +260,12 @@ impl<H: Host> Sockets<H> {
         engine.is_served(local, remote, device).err()
     }
 
-    /// Adds and removes flows after addresses, groups or the connection changed.
+    /// Adds and removes flows, of a socket that is used, after addresses, groups or the connection changed.
     pub(crate) fn follow_addresses(&mut self, id: SocketId) -> Result<(), Reason> {
         let Some((socket, engine)) = self.with_engine(id) else { return Ok(()) };
         let Service::Accelerated(accelerated) = &socket.service else { return Ok(()) };
-        if !socket.is_used {
-            socket.own_addresses = engine.first_addresses_v4();
-            return Ok(());
-        }
         let flow_socket = accelerated.flow_socket(socket.shadow);
-        let wanted = flows_of(socket, engine, accelerated.endpoint);
+        let wanted = if socket.is_used { flows_of(socket, engine, accelerated.endpoint) } else { Vec::new() };
         socket.own_addresses = engine.first_addresses_v4();
         // Added before the old ones go, so that no packet falls in between.
         engine.add_flows(&wanted, flow_socket)?;

@@ -238,6 +238,11 @@ impl UdpSocket {
         }
     }
 
+    /// The kernel may choose among several at its port.
+    pub(crate) fn has_reuse_port(&self) -> bool {
+        self.kept().is_some_and(|kept| kept.options.reuse_port)
+    }
+
     /// Frames of it come to ports.
     pub(crate) const fn has_flows(&self) -> bool {
         matches!(&self.service, Service::Accelerated(accelerated) if !accelerated.flows.is_empty())

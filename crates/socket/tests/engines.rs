@@ -248,6 +248,27 @@ fn with_reuseport(two: &mut Two) -> UdpSocket {
     socket
 }
 
+/// A call waited for it before it had an address. Frames come to the port when it has one, as of any other.
+#[test]
+fn socket_that_may_share_its_port_and_was_used_before_it_was_bound_is_past_the_kernel() {
+    use rustix::net::{AddressFamily, SocketType, bind, socket, sockopt};
+    let Some(mut two) = Two::or_skip(Mode::Generic) else { return };
+    let namespace = two.near.near().namespace.clone();
+    let open = || -> UdpSocket { socket(AddressFamily::INET, SocketType::DGRAM, None).unwrap().into() };
+    let shared = namespace.enter(open).unwrap();
+    sockopt::set_socket_reuseport(&shared, true).unwrap();
+    shared.set_nonblocking(true).unwrap();
+    let number = shared.as_raw_fd();
+    let sockets = two.near.sockets();
+    sockets.opened(number, nearwire_socket::Family::V4, true);
+    sockets.used(&[number]);
+    bind(&shared, &"0.0.0.0:5000".parse::<SocketAddr>().unwrap()).unwrap();
+    namespace.enter(|| two.near.sockets().bound(number, 5000)).unwrap();
+    assert_eq!((two.near.reason(&shared), two.near.flows() > 0), (None, true));
+    let peer = two.near.peer();
+    two.near.is_past_the_kernel_soon(&peer, &shared);
+}
+
 #[test]
 fn sockets_that_share_a_port_stay_where_their_clients_find_them() {
     let Some(mut two) = Two::or_skip(Mode::Generic) else { return };
@@ -303,6 +324,32 @@ fn socket_that_a_thread_waited_for_stays_with_the_sets_it_is_in() {
     let interest = Interest { fd: second.as_raw_fd(), events: Events::IN, data: 1 };
     assert_eq!(sockets.epoll_control(number, Operation::Delete, interest), Control::Done);
     assert!(matches!(sockets.first_use(&[socket.as_raw_fd()]), FirstUse::Moves(component) if component.has_sets()));
+}
+
+/// A socket is in three sets, one of which is in another.
+#[test]
+fn sets_that_are_waited_for_together_are_all_in_use_also_where_one_is_nested() {
+    let Some(mut two) = Two::or_skip(Mode::Generic) else { return };
+    let socket = two.near.open_unused("0.0.0.0:5000");
+    let create = || rustix::event::epoll::create(rustix::event::epoll::CreateFlags::CLOEXEC).unwrap();
+    let sets: [OwnedFd; 4] = std::array::from_fn(|_| create());
+    let [outer, inner @ ..] = &sets;
+    let interest = |fd: i32| Interest { fd, events: Events::IN, data: 1 };
+    let sockets = two.near.sockets();
+    sets.iter().for_each(|set| sockets.epoll_opened(set.as_raw_fd()));
+    sockets.epoll_noted(outer.as_raw_fd(), Operation::Add, interest(inner[0].as_raw_fd()));
+    for set in inner {
+        let added = sockets.epoll_control(set.as_raw_fd(), Operation::Add, interest(socket.as_raw_fd()));
+        assert_eq!(added, Control::Done);
+    }
+    sockets.used(&[inner[0].as_raw_fd()]);
+    assert_eq!(two.near.reason(&socket), None);
+    for (at, set) in inner.iter().enumerate() {
+        let later = two.near.open_unused(&format!("0.0.0.0:{}", 5001 + at));
+        let added = two.near.sockets().epoll_control(set.as_raw_fd(), Operation::Add, interest(later.as_raw_fd()));
+        assert_eq!((added, two.near.reason(&later)), (Control::Done, None), "set {at}");
+        two.near.close(later);
+    }
 }
 
 #[test]

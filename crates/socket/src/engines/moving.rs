@@ -251,10 +251,16 @@ impl<H: Host> Sockets<H> {
     pub fn use_component(&mut self, component: &Component) {
         // Sets tell of sockets in the order of arrival.
         self.look();
-        let has_others = component.sets.iter().any(|set| self.sets.used(*set));
         // What is in sets inside, too: it is seldom that there are any.
-        let all = (0..if has_others { self.socket_count() } else { 0 }).map(|index| SocketId::new(index as u32));
-        all.chain(component.sockets.iter().copied()).for_each(|id| self.use_socket(id));
+        if self.sets.used(&component.sets) {
+            return self.use_all_sockets();
+        }
+        component.sockets.iter().for_each(|id| self.use_socket(*id));
+    }
+
+    /// The same of all sockets.
+    pub(crate) fn use_all_sockets(&mut self) {
+        (0..self.socket_count()).for_each(|index| self.use_socket(SocketId::new(index as u32)));
     }
 
     /// What these numbers name belongs to this engine from now on.

@@ -22,12 +22,14 @@ impl Sets {
         }
     }
 
-    /// A call waits for a set. Whether there are others in it, or it is in others.
-    pub(crate) fn used(&mut self, set: SetId) -> bool {
-        if let Some(half) = self.halves.get_mut(set.index()) {
-            half.is_used = true;
+    /// A call waits for sets. Whether there are others in one of them, or it is in others.
+    pub(crate) fn used(&mut self, sets: &[SetId]) -> bool {
+        for set in sets {
+            if let Some(half) = self.halves.get_mut(set.index()) {
+                half.is_used = true;
+            }
         }
-        self.epoll.is_nested(set)
+        sets.iter().any(|set| self.epoll.is_nested(*set))
     }
 
     /// Whether a call has waited for a set.

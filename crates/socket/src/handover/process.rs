@@ -27,7 +27,7 @@ impl<H: Host> Sockets<H> {
             return;
         }
         // What comes to a port only one of the two processes has, and the other takes it from that one.
-        (0..self.socket_count()).for_each(|index| self.use_socket(SocketId::new(index as u32)));
+        self.use_all_sockets();
         let now = self.time();
         let EngineState::Open(engine) = &mut self.engine else { return };
         self.children.forked = true;

@@ -71,8 +71,7 @@ impl<H: Host> Sockets<H> {
     /// A socket was connected, or is not any more. The agent reads from one that may share its port which datagrams the kernel would give
     /// it, so it is shown again; meanwhile its shadow gets them.
     pub(crate) fn show_connection(&mut self, id: SocketId) {
-        let shares = |socket: &UdpSocket| socket.kept().is_some_and(|kept| kept.options.reuse_port);
-        if !self.asks_agent() || !self.get(id).is_some_and(shares) {
+        if !self.asks_agent() || !self.get(id).is_some_and(UdpSocket::has_reuse_port) {
             return;
         }
         let Some((socket, engine)) = self.with_engine(id) else { return };
