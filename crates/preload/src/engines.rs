@@ -3,7 +3,8 @@
 //! A socket begins in the first engine, which belongs to the first thread that uses one. Another thread gets an engine of its own
 //! when it first receives from a socket that nobody has waited for, or waits for it, or first sends by it: with a gate, queues, a stack
 //! and epoll sets of its own (`nearwire_socket`, `engines.rs`). The socket moves there, once, and has its frames come there: before its
-//! first use they are the kernel's, so none is on its way to a ring when it moves. Other threads that use it enter that engine's gate. There are as many engines as a port was opened for, on one queue too; further threads share the first.
+//! first use they are the kernel's, so none is on its way to a ring when it moves. Other threads that use it enter that engine's gate.
+//! There are as many engines as a port was opened for, on one queue too; further threads share the first.
 //!
 //! | what happens | what is done |
 //! |---|---|
@@ -92,7 +93,12 @@ fn first_use(numbers: &[i32], how: Use) {
 /// The engine that these are to go to, with what belongs to them; `None`: the first uses them.
 fn choose(first: &mut Sockets, numbers: &[i32], how: Use) -> Option<(usize, Component)> {
     let numbers: Vec<i32> = numbers.iter().copied().filter(|number| marks::is_unclaimed(*number)).collect();
-    let chosen = if is_too_early() { later(&numbers) } else { choose_now(first, &numbers, how) };
+    let chosen = if is_too_early() {
+        stay_for_now(&numbers);
+        None
+    } else {
+        choose_now(first, &numbers, how)
+    };
     if chosen.is_none() {
         first.used(&numbers);
     }
@@ -102,12 +108,6 @@ fn choose(first: &mut Sockets, numbers: &[i32], how: Use) -> Option<(usize, Comp
 /// Whether there can be no engine but the first as yet.
 fn is_too_early() -> bool {
     FORKS.load(Relaxed) != 0 || now_ns() < NOT_BEFORE_NS.load(Relaxed)
-}
-
-/// These are the first engine's for now.
-fn later<R>(numbers: &[i32]) -> Option<R> {
-    numbers.iter().for_each(|number| marks::note_used(*number));
-    None
 }
 
 fn choose_now(first: &mut Sockets, numbers: &[i32], how: Use) -> Option<(usize, Component)> {
@@ -120,17 +120,14 @@ fn choose_now(first: &mut Sockets, numbers: &[i32], how: Use) -> Option<(usize, 
         stays(first, numbers, how);
         return None;
     };
-    let can_go = |component: &Component| {
-        let is_small = component.sockets().iter().all(|id| marks::can_move(*id));
-        is_small && (how == Use::Waits || !component.has_sets())
-    };
+    let can_go = |component: &Component| can_move(component) && (how == Use::Waits || !component.has_sets());
     match first.first_use(numbers) {
         FirstUse::Moves(component) if can_go(&component) => return Some((engine, component)),
         FirstUse::Undecided(component) if how == Use::Sends && can_go(&component) => return Some((engine, component)),
         FirstUse::Undecided(_) if how == Use::Waits => {}
         FirstUse::Later => {
             NOT_BEFORE_NS.store(now_ns() + ATTEMPTS_EVERY_NS, Relaxed);
-            return later(numbers);
+            stay_for_now(numbers);
         }
         FirstUse::Moves(_) | FirstUse::Undecided(_) | FirstUse::Stays => stays(first, numbers, how),
     }
@@ -140,10 +137,19 @@ fn choose_now(first: &mut Sockets, numbers: &[i32], how: Use) -> Option<(usize, 
 /// These are the first engine's.
 fn stays(first: &mut Sockets, numbers: &[i32], how: Use) {
     if how == Use::Sends {
-        return numbers.iter().for_each(|number| marks::note_used(*number));
+        return stay_for_now(numbers);
     }
     first.settle_here(numbers);
     numbers.iter().filter(|number| marks::is_unclaimed(**number)).for_each(|number| marks::claim(*number));
+}
+
+/// These are the first engine's, and may still move when a thread waits for them.
+fn stay_for_now(numbers: &[i32]) {
+    numbers.iter().for_each(|number| marks::note_used(*number));
+}
+
+fn can_move(component: &Component) -> bool {
+    component.sockets().iter().all(|id| marks::can_move(*id))
 }
 
 /// Moves a component to an engine, which is founded where there is none. `false`: there can be none.
@@ -153,11 +159,19 @@ fn move_out(engine: usize, first: &mut Sockets, other: &mut Option<Sockets>, com
         *other = first.found_engine(engine as u32, keeper::held_of(engine));
         state::note_founded(engine);
     }
+    let is_moved = move_to_founded(engine, first, other, component);
+    if is_moved {
+        OWNERS[engine].store(thread_identity(), Relaxed);
+    }
+    is_moved
+}
+
+/// Moves a component to an engine that is there, by whose ports its frames come from then on. `false`: it has lost a port, or lacks one.
+fn move_to_founded(engine: usize, first: &mut Sockets, other: &mut Option<Sockets>, component: &Component) -> bool {
     let Some(other) = other.as_mut().filter(|sockets| !sockets.is_spent()) else { return false };
     if !first.give_ports(other) {
         return false;
     }
-    OWNERS[engine].store(thread_identity(), Relaxed);
     first.move_to(other, component, |what| note_moved(what, engine));
     other.use_component(component);
     true
@@ -196,18 +210,9 @@ fn unite_several(numbers: &[i32]) -> usize {
 /// Moves what these numbers name, and what belongs to it, to an engine that has what they are used with. `false`: some of it was waited for
 /// in the first.
 fn join(numbers: &[i32], engine: usize) -> bool {
-    let can_move = |component: &Component| component.sockets().iter().all(|id| marks::can_move(*id));
     let joined = state::with_first_and(
         |first| Some((engine, first.component_of(numbers).filter(can_move)?)),
-        |(engine, component), first, other| {
-            let Some(other) = other.as_mut().filter(|sockets| !sockets.is_spent()) else { return false };
-            let gives = first.give_ports(other);
-            if gives {
-                first.move_to(other, &component, |what| note_moved(what, engine));
-                other.use_component(&component);
-            }
-            gives
-        },
+        |(engine, component), first, other| move_to_founded(engine, first, other, &component),
     );
     joined == Some(true)
 }

@@ -5,11 +5,11 @@
 //! the same everywhere; in the tables of the others most places are empty.
 //!
 //! A socket is opened, bound and connected in the first engine, and its frames are the kernel's until a call uses it
-//! ([`Sockets::used`]). The first thread that receives or waits decides: the socket moves to the engine of that thread once, has its flows
-//! opened there, and stays. What moves is a [`Component`]: sockets, the epoll sets
-//! they are in, the sockets in those, and so on, since a set and its sockets are looked at together. [`Sockets::first_use`] says what
-//! belongs together, and whether it can go: nothing of it was waited for before, none needs times of frames, which the first engine has
-//! alone, and none shares its port with another socket.
+//! ([`Sockets::used`]). The first thread that receives or waits decides: the socket moves to the engine of that thread once, has its
+//! flows opened there, and stays. What moves is a [`Component`]: sockets, the epoll sets they are in, the sockets in those, and so on,
+//! since a set and its sockets are looked at together. [`Sockets::first_use`] says what belongs together, and whether it can go: nothing
+//! of it was waited for before, none needs times of frames, which the first engine has alone, and none shares its port with another
+//! socket.
 //!
 //! ```text
 //!  frames    of one in use: the filter's word in the kernel says the other engine from now on; what came before is taken in
@@ -18,8 +18,8 @@
 //!  sets      leave the table with all registrations, and enter the other
 //! ```
 //!
-//! A frame of a socket in use that the program in the kernel had decided on before, and that is in no ring [`SETTLED_TICKS`] after, is lost, as one
-//! that finds a full ring.
+//! A frame of a socket in use that the program in the kernel had decided on before, and that is in no ring [`SETTLED_TICKS`] after, is
+//! lost, as one that finds a full ring.
 //!
 //! Where two that were waited for in different engines meet (in one epoll set, in one poll), both go to the first engine for
 //! good. So do sockets that come to share a port, and those that ask for times. Before a fork, for a capture and when an interface comes or goes,

@@ -715,11 +715,12 @@ impl<H: Host> Sockets<H> {
     /// What the program can be told of a socket: accelerated or not, and why.
     #[must_use]
     pub fn reason(&self, number: i32) -> Option<Reason> {
-        match &self.get(self.find(number)?)?.service {
+        let socket = self.get(self.find(number)?)?;
+        match &socket.service {
             Service::Open => Some(Reason::NotBound),
             Service::Kernel(why) => Some(why.reason),
-            Service::Accelerated(_) if !self.get(self.find(number)?)?.is_used => Some(Reason::NotUsed),
-            Service::Accelerated(_) => self.why_not_served(self.get(self.find(number)?)?),
+            Service::Accelerated(_) if !socket.is_used => Some(Reason::NotUsed),
+            Service::Accelerated(_) => self.why_not_served(socket),
         }
     }
 }

@@ -10,7 +10,8 @@
 //! * flows that are there stay, as if it had not come yet;
 //! * the first flow of an address is *held*: it is open, and the kernel has its frames, so the shadows get them.
 //!
-//! After [`PATIENCE`] (where they are held, of an agent that has just started: [`YOUTH`]) the flows at its address end, for good: the programs are told ([`Cause::Stranger`]), and the kernel divides datagrams.
+//! After [`PATIENCE`] (where they are held, of an agent that has just started: [`YOUTH`]) the flows at its address end, for good: the
+//! programs are told ([`Cause::Stranger`]), and the kernel divides datagrams.
 
 use std::collections::{HashMap, HashSet};
 use std::io;

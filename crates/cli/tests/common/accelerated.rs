@@ -19,6 +19,8 @@ def udp(): return socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 # Bound and asked for what there is: from then on frames come to the library.
 def bound(address, port):
     made = udp(); made.bind((address, port)); select.select([made], [], [], 0); return made
+def shared(address, port):
+    made = udp(); made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1); made.bind((address, port)); return made
 def step():
     print('step', flush=True); sys.stdin.readline()
 def error(call, *arguments):

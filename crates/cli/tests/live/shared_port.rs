@@ -17,15 +17,10 @@ const PORT: u16 = 7000;
 const PREFORK: &str = "
 import ctypes, signal
 signal.signal(signal.SIGCHLD, signal.SIG_IGN)
-def shared():
-    made = udp()
-    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-    made.bind((near, 7000))
-    return made
 def worker():
     # Ends with its parent, which the test ends.
     ctypes.CDLL(None).prctl(1, signal.SIGKILL)
-    one = shared()
+    one = shared(near, 7000)
     os.write(1, b'worker %d\\n' % os.getpid())
     while True:
         data, source = one.recvfrom(2000)
@@ -37,15 +32,9 @@ while sys.stdin.readline():
 
 /// A listener, and sockets at the same port that are connected to four ports of the peer from FIRST on; each answer says which it was.
 const CONNECTED: &str = "
-import select
-def shared():
-    made = udp()
-    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-    made.bind((near, 7000))
-    return made
-names = {shared(): b'listener'}
+names = {shared(near, 7000): b'listener'}
 for port in range(FIRST, FIRST + 4):
-    own = shared()
+    own = shared(near, 7000)
     own.connect((far, port))
     names[own] = b'%d' % port
 step()

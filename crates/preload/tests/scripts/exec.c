@@ -121,8 +121,7 @@ SCRIPT(posix_spawn_with_a_socket) {
     RECV(a, 10, 0);
 }
 
-SCRIPT(vfork_and_exec) {
-    a = bound(0);
+static void vfork_and_serve(void) {
     char *arguments[5], number[12];
     prepare_exec(arguments, "exec.serves_its_argument", a, 0);
     snprintf(number, sizeof number, "%d", reserve_stream("executed"));
@@ -133,6 +132,11 @@ SCRIPT(vfork_and_exec) {
         _exit(1);
     }
     reap(pid);
+}
+
+SCRIPT(vfork_and_exec) {
+    a = bound(0);
+    vfork_and_serve();
     FAR_SENDS(.to = PORT(0), .size = 3);
     RECV(a, 10, 0);
 }
@@ -287,16 +291,7 @@ SCRIPT(vfork_and_exec_beside_a_child_the_set_tells_of_the_socket) {
     EPOLL_ADD(set, a, EPOLLIN);
     CALL(pipe(pipes));
     pid_t child = fork_child("child", child_waits);
-    char *arguments[5], number[12];
-    prepare_exec(arguments, "exec.serves_its_argument", a, 0);
-    snprintf(number, sizeof number, "%d", reserve_stream("executed"));
-    setenv("SCRIPT_STREAM", number, 1);
-    pid_t pid = vfork();
-    if (pid == 0) {
-        execv("/proc/self/exe", arguments);
-        _exit(1);
-    }
-    reap(pid);
+    vfork_and_serve();
     FAR_SENDS(.to = PORT(0), .size = 3);
     EPOLL_WAIT(set, 10, 300);
     RECV(a, 10, MSG_DONTWAIT);
