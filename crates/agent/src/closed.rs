@@ -9,18 +9,18 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use nearwire_sys::netlink::add_membership;
+use nearwire_sys::netlink::message::Messages;
 use rustix::io::Errno;
 use rustix::net::netlink::{SOCK_DIAG, SocketAddrNetlink};
 use rustix::net::sockopt::{set_socket_recv_buffer_size, set_socket_recv_buffer_size_force};
 use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, bind, recv, socket_with};
 
+use crate::bound::cookie;
+
 /// `SKNLGRP_INET_UDP_DESTROY` and `SKNLGRP_INET6_UDP_DESTROY`.
 const GROUPS: [u32; 2] = [2, 4];
 /// A message for each socket of a program with many, all closed at its end.
 const BUFFER_BYTES: usize = 16 << 20;
-const HEADER_BYTES: usize = 16;
-/// Of `idiag_cookie` in the message.
-const COOKIE_AT: usize = HEADER_BYTES + 44;
 /// So many are read before others have their turn.
 const ROUND_MOST: usize = 256;
 
@@ -55,7 +55,10 @@ impl ClosedSockets {
         let mut bytes = [0; 1024];
         for _ in 0..ROUND_MOST {
             match recv(&self.0, &mut bytes[..], RecvFlags::empty()) {
-                Ok((_, len_bytes)) => cookies.extend(cookie(&bytes[..len_bytes.min(bytes.len())])),
+                Ok((_, len_bytes)) => {
+                    let messages = Messages::new(&bytes[..len_bytes.min(bytes.len())]);
+                    cookies.extend(messages.filter_map(|message| cookie(message.payload)));
+                }
                 Err(Errno::AGAIN) => break,
                 Err(Errno::INTR) => {}
                 Err(Errno::NOBUFS) => return Ok(None),
@@ -70,14 +73,6 @@ impl AsFd for ClosedSockets {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
     }
-}
-
-/// One message a packet.
-fn cookie(message: &[u8]) -> Option<u64> {
-    let bytes = message.get(COOKIE_AT..COOKIE_AT + 8)?;
-    // Two words of the kernel's byte order, the lower one first.
-    let word = |bytes: &[u8]| bytes.try_into().map(u32::from_ne_bytes).ok();
-    Some(u64::from(word(&bytes[..4])?) | u64::from(word(&bytes[4..])?) << 32)
 }
 
 #[cfg(test)]

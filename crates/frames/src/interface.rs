@@ -7,15 +7,13 @@
 
 use std::io;
 
-use nearwire_sys::ethtool;
-use rustix::net::netlink::SocketAddrNetlink;
-use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, sendto, socket_with};
+use nearwire_sys::netlink::message::{Attributes, Messages, Request, u32_of};
+use nearwire_sys::{ethtool, netlink};
+use rustix::net::{RecvFlags, SendFlags, recv, send};
 
 use crate::PortError;
 
-const NLMSG_HEADER_BYTES: usize = 16;
 const IFINFOMSG_BYTES: usize = 16;
-const NLM_F_REQUEST: u16 = 1;
 /// Enough for the attributes of one link, statistics and per-family parts included (about 1.5 KiB).
 const ANSWER_BYTES: usize = 32 * 1024;
 
@@ -25,7 +23,6 @@ const IFF_LOWER_UP: u32 = 1 << 16;
 /// Places of counters in `struct rtnl_link_stats64`.
 const STATS64_RX_DROPPED: usize = 6;
 const STATS64_RX_MISSED: usize = 15;
-const NLA_TYPE_MASK: u16 = 0x3fff;
 const IFLA_INFO_KIND: u16 = 1;
 const IFLA_XDP_ATTACHED: u16 = 2;
 const IFLA_XDP_PROG_ID: u16 = 4;
@@ -130,47 +127,29 @@ impl InterfaceFacts {
     }
 }
 
-/// Sends `RTM_GETLINK` for `name` and returns the first message of the answer.
+/// Sends `RTM_GETLINK` for `name` and returns the answer.
 fn ask(name: &str) -> io::Result<Vec<u8>> {
-    // No protocol is protocol 0, NETLINK_ROUTE.
-    let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, None)?;
-    sendto(&socket, &request(name), SendFlags::empty(), &SocketAddrNetlink::new(0, 0))?;
+    let socket = netlink::open(None)?;
+    let request = Request::new(libc::RTM_GETLINK, libc::NLM_F_REQUEST as u16, 0, &[0; IFINFOMSG_BYTES]);
+    let request = request.attribute(libc::IFLA_IFNAME, format!("{name}\0").as_bytes()).into_bytes();
+    send(&socket, &request, SendFlags::empty())?;
     let mut answer = vec![0; ANSWER_BYTES];
     let (received, _) = recv(&socket, &mut answer[..], RecvFlags::empty())?;
     answer.truncate(received);
     Ok(answer)
 }
 
-fn request(name: &str) -> Vec<u8> {
-    let attribute_bytes = 4 + name.len() + 1;
-    let padded_bytes = attribute_bytes.next_multiple_of(4);
-    let total_bytes = NLMSG_HEADER_BYTES + IFINFOMSG_BYTES + padded_bytes;
-    let mut out = Vec::with_capacity(total_bytes);
-    out.extend((total_bytes as u32).to_ne_bytes());
-    out.extend(libc::RTM_GETLINK.to_ne_bytes());
-    out.extend(NLM_F_REQUEST.to_ne_bytes());
-    out.resize(NLMSG_HEADER_BYTES + IFINFOMSG_BYTES, 0);
-    out.extend((attribute_bytes as u16).to_ne_bytes());
-    out.extend(libc::IFLA_IFNAME.to_ne_bytes());
-    out.extend(name.as_bytes());
-    out.resize(total_bytes, 0);
-    out
-}
-
 fn parse(name: &str, answer: &[u8]) -> Option<InterfaceFacts> {
-    let length_bytes = u32_at(answer, 0)? as usize;
-    let kind = u16_at(answer, 4)?;
-    if kind != libc::RTM_NEWLINK {
-        return None;
-    }
-    let message = answer.get(NLMSG_HEADER_BYTES..length_bytes.min(answer.len()))?;
+    let message = Messages::new(answer).next().filter(|message| message.kind == libc::RTM_NEWLINK)?;
+    let word = |at: usize| message.payload.get(at..).and_then(u32_of);
+    let flags = word(8)?;
     let mut facts = InterfaceFacts {
         name: name.to_owned(),
-        ifindex: u32_at(message, 4)?,
+        ifindex: word(4)?,
         mac: [0; 6],
         mtu_bytes: 0,
-        up: u32_at(message, 8)? & libc::IFF_UP as u32 != 0,
-        carrier: u32_at(message, 8)? & IFF_LOWER_UP != 0,
+        up: flags & libc::IFF_UP as u32 != 0,
+        carrier: flags & IFF_LOWER_UP != 0,
         receive_dropped_frames: 0,
         driver: String::new(),
         rx_queues: 1,
@@ -178,12 +157,12 @@ fn parse(name: &str, answer: &[u8]) -> Option<InterfaceFacts> {
         rx_ring_frames: 0,
         program: None,
     };
-    for (kind, value) in attributes(message.get(IFINFOMSG_BYTES..)?) {
+    for (kind, value) in message.attributes(IFINFOMSG_BYTES) {
         match kind {
             libc::IFLA_ADDRESS => facts.mac = value.try_into().unwrap_or_default(),
-            libc::IFLA_MTU => facts.mtu_bytes = u32_at(value, 0)?,
-            libc::IFLA_NUM_RX_QUEUES => facts.rx_queues = u32_at(value, 0)?,
-            libc::IFLA_NUM_TX_QUEUES => facts.tx_queues = u32_at(value, 0)?,
+            libc::IFLA_MTU => facts.mtu_bytes = u32_of(value)?,
+            libc::IFLA_NUM_RX_QUEUES => facts.rx_queues = u32_of(value)?,
+            libc::IFLA_NUM_TX_QUEUES => facts.tx_queues = u32_of(value)?,
             libc::IFLA_LINKINFO => facts.driver = info_kind(value),
             libc::IFLA_STATS64 => facts.receive_dropped_frames = receive_drops(value),
             libc::IFLA_XDP => facts.program = attached_program(value),
@@ -194,20 +173,20 @@ fn parse(name: &str, answer: &[u8]) -> Option<InterfaceFacts> {
 }
 
 fn info_kind(link_info: &[u8]) -> String {
-    attributes(link_info)
-        .find(|(kind, _)| *kind == IFLA_INFO_KIND)
-        .map(|(_, value)| String::from_utf8_lossy(value).trim_end_matches('\0').to_owned())
-        .unwrap_or_default()
+    let kind = Attributes(link_info).value(IFLA_INFO_KIND).unwrap_or_default();
+    String::from_utf8_lossy(kind).trim_end_matches('\0').to_owned()
 }
 
 /// From `struct rtnl_link_stats64`: what the host dropped, and what the device missed.
 fn receive_drops(statistics: &[u8]) -> u64 {
-    let counter = |number: usize| u64_at(statistics, 8 * number).unwrap_or(0);
+    let counter = |number: usize| {
+        statistics.get(8 * number..).and_then(|bytes| bytes.first_chunk()).map_or(0, |bytes| u64::from_ne_bytes(*bytes))
+    };
     counter(STATS64_RX_DROPPED).saturating_add(counter(STATS64_RX_MISSED))
 }
 
 fn attached_program(xdp: &[u8]) -> Option<AttachedProgram> {
-    let mode = attributes(xdp).find(|(kind, _)| *kind == IFLA_XDP_ATTACHED)?.1.first().copied()?;
+    let mode = Attributes(xdp).value(IFLA_XDP_ATTACHED)?.first().copied()?;
     let mode = match mode {
         0 => return None,
         1 => "native",
@@ -216,34 +195,11 @@ fn attached_program(xdp: &[u8]) -> Option<AttachedProgram> {
         _ => "several",
     };
     // With programs in several modes there is no overall id, but one for each mode.
-    let program_id = attributes(xdp)
+    let program_id = Attributes(xdp)
         .filter(|(kind, _)| (IFLA_XDP_PROG_ID..=IFLA_XDP_SKB_PROG_ID + 1).contains(kind))
-        .find_map(|(_, value)| u32_at(value, 0).filter(|&id| id != 0))
+        .find_map(|(_, value)| u32_of(value).filter(|&id| id != 0))
         .unwrap_or(0);
     Some(AttachedProgram { program_id, mode })
-}
-
-/// Walks netlink attributes: length, type, value, padding to 4 bytes. Stops at the first that does not fit.
-fn attributes(mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
-    std::iter::from_fn(move || {
-        let length_bytes = usize::from(u16_at(bytes, 0)?);
-        let kind = u16_at(bytes, 2)? & NLA_TYPE_MASK;
-        let value = bytes.get(4..length_bytes)?;
-        bytes = bytes.get(length_bytes.next_multiple_of(4)..).unwrap_or_default();
-        Some((kind, value))
-    })
-}
-
-fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
-    Some(u16::from_ne_bytes(bytes.get(at..at + 2)?.try_into().ok()?))
-}
-
-fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
-    Some(u64::from_ne_bytes(bytes.get(at..at + 8)?.try_into().ok()?))
-}
-
-fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
-    Some(u32::from_ne_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
 }
 
 #[cfg(test)]

@@ -17,7 +17,6 @@ mod address;
 mod error;
 mod groups;
 mod link;
-pub(crate) mod message;
 mod neighbour;
 pub mod packet_filters;
 mod path_errors;
@@ -33,11 +32,11 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 use nearwire_stack::{Path, Update};
+use nearwire_sys::netlink::message::{DATAGRAM_BYTES_MAX, Messages};
 
 pub use error::TablesError;
 pub use path_errors::{PathError, PathErrors};
 
-use message::Messages;
 use questions::Questions;
 use subscription::{Arrived, Subscription};
 use translate::{Noticed, Translator};
@@ -89,7 +88,7 @@ impl KernelTables {
             subscription,
             questions: Questions::open(&place)?,
             translator: Translator::open(&place, are_groups_told)?,
-            buffer: vec![0; message::DATAGRAM_BYTES_MAX],
+            buffer: vec![0; DATAGRAM_BYTES_MAX],
         };
         let updates = tables.snapshot()?;
         Ok((tables, updates))

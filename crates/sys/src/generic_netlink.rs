@@ -3,19 +3,18 @@
 //! Source: `include/uapi/linux/netlink.h`, `include/uapi/linux/genetlink.h`.
 
 use std::io;
+use std::os::fd::OwnedFd;
 
-use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_GENERIC};
+use rustix::net::netlink::GENERIC;
+use rustix::net::{RecvFlags, SendFlags, recv, send};
 
-const HEADER_BYTES: usize = 16;
-/// The header of netlink and that of its generic form.
-const HEADERS_BYTES: usize = HEADER_BYTES + 4;
-const ERROR: u16 = 2;
-const DONE: u16 = 3;
-const FLAG_REQUEST: u16 = 0x1;
-const FLAG_ACK: u16 = 0x4;
-const FLAG_DUMP: u16 = 0x300;
-const NESTED: u16 = 0x8000;
-const TYPE_MASK: u16 = 0x3fff;
+use crate::netlink;
+use crate::netlink::message::{Attributes, DATAGRAM_BYTES_MAX, Messages, Request};
+
+pub use crate::netlink::message::{attribute, nest};
+
+/// `struct genlmsghdr`.
+const HEADER_BYTES: usize = 4;
 /// The family that knows the others, and its question for one by name.
 const CONTROLLER: u16 = 0x10;
 const GET_FAMILY: u8 = 3;
@@ -36,7 +35,7 @@ pub enum Answers {
 /// A family of the calling thread's network namespace.
 #[derive(Debug)]
 pub struct Family {
-    socket: Socket,
+    socket: OwnedFd,
     id: u16,
 }
 
@@ -46,11 +45,7 @@ impl Family {
     /// # Errors
     /// `ENOENT` when the kernel does not have it.
     pub fn open(name: &str) -> io::Result<Self> {
-        let socket = Socket::new(NETLINK_GENERIC)?;
-        socket.connect(&SocketAddr::new(0, 0))?;
-        // The kernel has answered before a question is sent.
-        socket.set_non_blocking(true)?;
-        let controller = Self { socket, id: CONTROLLER };
+        let controller = Self { socket: netlink::open(Some(GENERIC))?, id: CONTROLLER };
         let question = attribute(FAMILY_NAME, format!("{name}\0").as_bytes());
         let answers = controller.ask(GET_FAMILY, Answers::One, &question)?;
         let id = answers.first().and_then(|answer| number(answer, FAMILY_ID));
@@ -63,12 +58,15 @@ impl Family {
     /// # Errors
     /// What the kernel answered, or that the answer is not one of netlink.
     pub fn ask(&self, command: u8, answers: Answers, attributes: &[u8]) -> io::Result<Vec<Vec<u8>>> {
-        let flags = FLAG_REQUEST | if answers == Answers::Many { FLAG_DUMP } else { FLAG_ACK };
-        self.socket.send(&question(self.id, flags, command, attributes)?, 0)?;
+        let answers = if answers == Answers::Many { libc::NLM_F_DUMP } else { libc::NLM_F_ACK };
+        let question = question(self.id, (libc::NLM_F_REQUEST | answers) as u16, command, attributes);
+        send(&self.socket, &question, SendFlags::empty())?;
         let mut found = Vec::new();
+        let mut buffer = vec![0; DATAGRAM_BYTES_MAX];
         while found.len() < ANSWERS_MAX {
-            let (datagram, _) = self.socket.recv_from_full()?;
-            if take_answers(&datagram, &mut found)? {
+            // The kernel has answered before send(2) returns.
+            let (len_bytes, _) = recv(&self.socket, &mut buffer[..], RecvFlags::DONTWAIT)?;
+            if take_answers(&buffer[..len_bytes], &mut found)? {
                 return Ok(found);
             }
         }
@@ -76,78 +74,33 @@ impl Family {
     }
 }
 
-/// A message with these attributes.
-fn question(family: u16, flags: u16, command: u8, attributes: &[u8]) -> io::Result<Vec<u8>> {
-    let length = u32::try_from(HEADERS_BYTES + attributes.len()).map_err(io::Error::other)?;
-    let mut question = Vec::with_capacity(HEADERS_BYTES + attributes.len());
-    question.extend_from_slice(&length.to_ne_bytes());
-    question.extend_from_slice(&family.to_ne_bytes());
-    question.extend_from_slice(&flags.to_ne_bytes());
-    // Sequence and port: the socket has one question at a time. Then command and version.
-    question.extend_from_slice(&[0; 8]);
-    question.extend_from_slice(&[command, 1, 0, 0]);
-    question.extend_from_slice(attributes);
-    Ok(question)
+/// A message with these attributes. Sequence 0: the socket has one question at a time.
+fn question(family: u16, flags: u16, command: u8, attributes: &[u8]) -> Vec<u8> {
+    Request::new(family, flags, 0, &[&[command, 1, 0, 0], attributes].concat()).into_bytes()
 }
 
 /// Takes the answers out of a datagram; `true` after the last.
-fn take_answers(mut datagram: &[u8], found: &mut Vec<Vec<u8>>) -> io::Result<bool> {
-    while let (Some(length), Some(kind)) = (number_at::<4>(datagram, 0), number_at::<2>(datagram, 4)) {
-        let length = usize::try_from(u32::from_ne_bytes(length)).unwrap_or(usize::MAX);
-        let Some(message) = datagram.get(..length).filter(|message| message.len() >= HEADER_BYTES) else {
-            return Err(io::ErrorKind::InvalidData.into());
-        };
-        match u16::from_ne_bytes(kind) {
-            ERROR | DONE => {
-                let code = number_at::<4>(message, HEADER_BYTES).map_or(0, i32::from_ne_bytes);
-                return if code < 0 { Err(io::Error::from_raw_os_error(code.saturating_neg())) } else { Ok(true) };
-            }
-            _ => found.push(message.get(HEADERS_BYTES..).unwrap_or_default().to_vec()),
+fn take_answers(datagram: &[u8], found: &mut Vec<Vec<u8>>) -> io::Result<bool> {
+    for message in Messages::new(datagram) {
+        match i32::from(message.kind) {
+            libc::NLMSG_ERROR | libc::NLMSG_DONE => return message.verdict().map(|()| true).map_err(io::Error::from),
+            _ => found.push(message.attributes(HEADER_BYTES).0.to_vec()),
         }
-        datagram = datagram.get(length.next_multiple_of(4)..).unwrap_or_default();
     }
     Ok(false)
-}
-
-/// One attribute, padded.
-#[must_use]
-pub fn attribute(kind: u16, payload: &[u8]) -> Vec<u8> {
-    let length = u16::try_from(4 + payload.len()).unwrap_or(u16::MAX);
-    let mut bytes = [length.to_ne_bytes(), kind.to_ne_bytes()].concat();
-    bytes.extend_from_slice(payload);
-    bytes.resize(bytes.len().next_multiple_of(4), 0);
-    bytes
-}
-
-/// An attribute that holds others.
-#[must_use]
-pub fn nest(kind: u16, attributes: &[u8]) -> Vec<u8> {
-    attribute(kind | NESTED, attributes)
 }
 
 /// The number in the attribute of this kind, of 1, 2, 4 or 8 bytes.
 #[must_use]
 pub fn number(attributes: &[u8], kind: u16) -> Option<u64> {
-    let mut rest = attributes;
-    loop {
-        let length = usize::from(u16::from_ne_bytes(number_at(rest, 0)?));
-        let found = u16::from_ne_bytes(number_at(rest, 2)?) & TYPE_MASK;
-        let payload = rest.get(4..length)?;
-        if found == kind {
-            return match payload.len() {
-                1 => number_at(payload, 0).map(|bytes| u64::from(u8::from_ne_bytes(bytes))),
-                2 => number_at(payload, 0).map(|bytes| u64::from(u16::from_ne_bytes(bytes))),
-                4 => number_at(payload, 0).map(|bytes| u64::from(u32::from_ne_bytes(bytes))),
-                8 => number_at(payload, 0).map(u64::from_ne_bytes),
-                _ => None,
-            };
-        }
-        rest = rest.get(length.next_multiple_of(4)..)?;
+    let value = Attributes(attributes).value(kind)?;
+    match value.len() {
+        1 => value.first_chunk().map(|bytes| u64::from(u8::from_ne_bytes(*bytes))),
+        2 => value.first_chunk().map(|bytes| u64::from(u16::from_ne_bytes(*bytes))),
+        4 => value.first_chunk().map(|bytes| u64::from(u32::from_ne_bytes(*bytes))),
+        8 => value.first_chunk().map(|bytes| u64::from_ne_bytes(*bytes)),
+        _ => None,
     }
-}
-
-fn number_at<const BYTES: usize>(bytes: &[u8], at: usize) -> Option<[u8; BYTES]> {
-    bytes.get(at..at + BYTES)?.try_into().ok()
 }
 
 #[cfg(test)]
@@ -179,7 +132,7 @@ mod tests {
 
     #[test]
     fn question_has_header_command_and_padded_attribute() {
-        let bytes = question(16, FLAG_REQUEST, 3, &attribute(2, b"netdev\0")).unwrap();
+        let bytes = question(16, 1, 3, &attribute(2, b"netdev\0"));
         assert_eq!(bytes.len(), 32);
         assert_eq!(bytes[..4], 32_u32.to_ne_bytes());
         assert_eq!((bytes[16], bytes[17], &bytes[24..]), (3, 1, &b"netdev\0\0"[..]));
@@ -187,7 +140,7 @@ mod tests {
 
     #[test]
     fn answers_cut_or_odd_are_errors() {
-        let answer = question(20, FLAG_REQUEST, 1, &attribute(3, &7_u64.to_ne_bytes())).unwrap();
+        let answer = question(20, 1, 1, &attribute(3, &7_u64.to_ne_bytes()));
         assert_eq!(answered(&answer, 3).unwrap(), 7);
         answered(&answer, 1).unwrap_err();
         for len_bytes in 0..answer.len() {

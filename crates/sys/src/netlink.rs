@@ -1,9 +1,61 @@
-//! Options of netlink sockets that rustix lacks.
+//! Netlink: sockets that are connected to the kernel, dumps, and the option that rustix lacks.
 //!
 //! Source: netlink(7), `include/uapi/linux/netlink.h`.
 
+pub mod message;
+
 use std::io;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+
+use rustix::io::Errno;
+use rustix::net::netlink::SocketAddrNetlink;
+use rustix::net::{
+    AddressFamily, Protocol, RecvFlags, SendFlags, SocketFlags, SocketType, connect, recv, send, socket_with,
+};
+
+use crate::descriptor::place;
+use message::{DATAGRAM_BYTES_MAX, Message, Messages, Request};
+
+/// The only message of its socket, so any number will do.
+const SEQUENCE: u32 = 1;
+
+/// Opens a socket of a protocol (`None`: NETLINK_ROUTE) in the network namespace of the calling thread, connected to the kernel.
+///
+/// # Errors
+/// `EPROTONOSUPPORT` where the kernel does not have the protocol; no memory or no fd left.
+pub fn open(protocol: Option<Protocol>) -> io::Result<OwnedFd> {
+    let socket = place(socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, protocol)?);
+    connect(&socket, &SocketAddrNetlink::new(0, 0))?;
+    Ok(socket)
+}
+
+/// Asks for a whole table and hands over each message of the answer. `header` is what stands before the attributes.
+///
+/// # Errors
+/// As [`open`], and what the kernel refused.
+pub fn dump(
+    protocol: Option<Protocol>,
+    kind: u16,
+    header: &[u8],
+    mut take: impl FnMut(&Message<'_>),
+) -> io::Result<()> {
+    let socket = open(protocol)?;
+    let flags = (libc::NLM_F_REQUEST | libc::NLM_F_DUMP) as u16;
+    send(&socket, &Request::new(kind, flags, SEQUENCE, header).into_bytes(), SendFlags::empty())?;
+    let mut buffer = vec![0; DATAGRAM_BYTES_MAX];
+    loop {
+        let len_bytes = match recv(&socket, &mut buffer[..], RecvFlags::empty()) {
+            Err(Errno::INTR) => continue,
+            received => received?.0,
+        };
+        for message in Messages::new(&buffer[..len_bytes]).filter(|message| message.sequence == SEQUENCE) {
+            match i32::from(message.kind) {
+                libc::NLMSG_DONE | libc::NLMSG_ERROR => return Ok(message.verdict()?),
+                _ => take(&message),
+            }
+        }
+    }
+}
 
 /// `NETLINK_ADD_MEMBERSHIP`: hears what the kernel says to this group, also where its number is above the 32 that
 /// bind(2) takes.
@@ -31,6 +83,15 @@ mod tests {
     use super::*;
 
     #[test]
+    fn dump_of_links_has_the_loopback_interface_and_no_table_is_refused_silently() {
+        let mut names = Vec::new();
+        let name = |message: &Message<'_>| message.attributes(16).value(libc::IFLA_IFNAME).map(<[u8]>::to_vec);
+        dump(None, libc::RTM_GETLINK, &[0; 16], |message| names.extend(name(message))).unwrap();
+        assert!(names.contains(&b"lo\0".to_vec()), "{names:?}");
+        dump(None, 0x7ff0, &[0; 16], |_| panic!("an answer")).unwrap_err();
+    }
+
+    #[test]
     fn socket_that_is_not_netlink_is_refused() {
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         assert!(add_membership(&socket, 1).is_err());
@@ -38,7 +99,7 @@ mod tests {
 
     #[test]
     fn group_that_no_kernel_has_is_refused() {
-        let socket = netlink_sys::Socket::new(netlink_sys::protocols::NETLINK_ROUTE).unwrap();
+        let socket = open(None).unwrap();
         add_membership(&socket, libc::RTNLGRP_LINK).unwrap();
         assert_eq!(add_membership(&socket, 100_000).unwrap_err().raw_os_error(), Some(libc::EINVAL));
     }

@@ -7,7 +7,8 @@ use std::net::IpAddr;
 use nearwire_stack::InterfaceAddress;
 use netlink_packet_route::address::AddressHeader;
 
-use super::message::{Malformed, Message, address_of, u32_of};
+use super::error::Malformed;
+use nearwire_sys::netlink::message::{Message, address_of, u32_of};
 
 const HEADER_BYTES: usize = 8;
 
@@ -46,8 +47,8 @@ pub(super) fn address(message: &Message<'_>) -> Result<InterfaceAddress, Malform
 mod tests {
     use std::net::Ipv4Addr;
 
-    use super::super::message::{Messages, Request};
     use super::*;
+    use nearwire_sys::netlink::message::{Messages, Request};
 
     fn request(family: i32, prefix_len: u8, flags: u8) -> Request {
         Request::new(libc::RTM_NEWADDR, 0, 0, &[family as u8, prefix_len, flags, 0, 7, 0, 0, 0])

@@ -40,3 +40,7 @@ impl TablesError {
         move |errno| TablesError::Socket { action, source: errno.into() }
     }
 }
+
+/// A message that is not of the form its type has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Malformed;

@@ -14,7 +14,8 @@ use nearwire_sys::kernel_files;
 use rustix::io::Errno;
 
 use super::TablesError;
-use super::message::{Malformed, Message, address_of, u32_of};
+use super::error::Malformed;
+use nearwire_sys::netlink::message::{Message, address_of, u32_of};
 
 const HEADER_BYTES: usize = 8;
 /// The thread's: each thread may be in a namespace of its own. An open file stays with the namespace.
@@ -148,8 +149,8 @@ fn igmp6(text: &[u8], take: &mut impl FnMut(Group)) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::message::{Messages, Request};
     use super::*;
+    use nearwire_sys::netlink::message::{Messages, Request};
 
     #[test]
     #[cfg(target_endian = "little")]

@@ -7,7 +7,8 @@ use nearwire_wire::MacAddress;
 use nearwire_wire::ethernet::TagKind;
 use netlink_packet_route::link::{LinkFlags, LinkHeader, LinkLayerType};
 
-use super::message::{Attributes, Malformed, Message, u16_of, u32_of};
+use super::error::Malformed;
+use nearwire_sys::netlink::message::{Attributes, Message, u16_of, u32_of};
 
 pub(super) const HEADER_BYTES: usize = 16;
 const IFLA_INFO_KIND: u16 = 1;
@@ -54,7 +55,7 @@ pub(super) fn link(message: &Message<'_>) -> Result<Link, Malformed> {
 }
 
 fn link_info<'a>(info: &'a [u8], facts: &mut Facts<'a>) {
-    let find = |wanted| Attributes(info).find(|(kind, _)| *kind == wanted).map(|(_, value)| value);
+    let find = |wanted| Attributes(info).value(wanted);
     facts.software = find(IFLA_INFO_KIND).map(|name| name.strip_suffix(&[0]).unwrap_or(name));
     if facts.software == Some(b"vlan") {
         facts.vlan = find(IFLA_INFO_DATA).and_then(vlan);
@@ -91,8 +92,8 @@ fn kind(header: &LinkHeader, facts: &Facts<'_>) -> LinkKind {
 
 #[cfg(test)]
 mod tests {
-    use super::super::message::{Messages, Request};
     use super::*;
+    use nearwire_sys::netlink::message::{Messages, Request};
 
     const UP: u32 = 1;
     const LOOPBACK: u32 = 8;

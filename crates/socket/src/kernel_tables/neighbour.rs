@@ -6,7 +6,8 @@ use nearwire_stack::{Neighbour, NeighbourState, Update};
 use nearwire_wire::MacAddress;
 use netlink_packet_route::neighbour::{NeighbourFlags, NeighbourHeader, NeighbourState as State};
 
-use super::message::{Malformed, Message, address_of};
+use super::error::Malformed;
+use nearwire_sys::netlink::message::{Message, address_of};
 
 const HEADER_BYTES: usize = 12;
 
@@ -59,8 +60,8 @@ fn state(state: State) -> Option<NeighbourState> {
 mod tests {
     use std::net::IpAddr;
 
-    use super::super::message::{Messages, Request};
     use super::*;
+    use nearwire_sys::netlink::message::{Messages, Request};
 
     const ADDRESS: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 2));
     const REACHABLE: u8 = 2;

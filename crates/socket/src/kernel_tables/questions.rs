@@ -11,10 +11,10 @@ use rustix::net::netlink::SocketAddrNetlink;
 use rustix::net::{RecvFlags, SendFlags, connect, recv, send};
 
 use super::TablesError;
-use super::message::{Message, Messages, Request, u32_of};
 use super::route;
 use super::rules::Rules;
 use super::subscription::route_socket;
+use nearwire_sys::netlink::message::{Message, Messages, Request};
 
 /// A dump is repeated this often when the table changed while it ran.
 const DUMP_ATTEMPTS: u32 = 5;
@@ -140,7 +140,7 @@ impl Questions {
                     end = End::Interrupted;
                 }
                 match i32::from(message.kind) {
-                    libc::NLMSG_DONE | libc::NLMSG_ERROR => return verdict(&message).map(|()| end),
+                    libc::NLMSG_DONE | libc::NLMSG_ERROR => return message.verdict().map(|()| end),
                     _ => take(Dumped::Message(message)),
                 }
             }
@@ -193,7 +193,7 @@ impl Questions {
             let answer = Messages::new(&buffer[..len_bytes]).find(|message| message.sequence == self.sequence);
             let Some(answer) = answer else { continue };
             if i32::from(answer.kind) == libc::NLMSG_ERROR {
-                verdict(&answer).map_err(refused)?;
+                answer.verdict().map_err(refused)?;
                 continue;
             }
             return Ok(route::path(&answer));
@@ -227,13 +227,5 @@ impl Questions {
 
     fn send(&self, request: &[u8]) -> Result<(), Errno> {
         rustix::io::retry_on_intr(|| send(&self.socket, request, SendFlags::empty())).map(drop)
-    }
-}
-
-/// What an NLMSG_DONE or NLMSG_ERROR says: zero, or a negative error number.
-fn verdict(message: &Message<'_>) -> Result<(), Errno> {
-    match u32_of(message.payload).map_or(0, u32::cast_signed) {
-        code if code < 0 => Err(Errno::from_raw_os_error(code.saturating_neg())),
-        _ => Ok(()),
     }
 }

@@ -9,7 +9,8 @@ use std::time::Duration;
 use nearwire_stack::{Path, Route, RouteKind, RouteTable};
 use netlink_packet_route::route::{RouteFlags, RouteHeader, RouteType};
 
-use super::message::{Attributes, Malformed, Message, address_of, u16_of, u32_of};
+use super::error::Malformed;
+use nearwire_sys::netlink::message::{Attributes, Message, address_of, u16_of, u32_of};
 
 const HEADER_BYTES: usize = 12;
 const RTA_NH_ID: u16 = 30;
@@ -122,8 +123,8 @@ fn kind(kind: RouteType) -> Option<RouteKind> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::message::{Messages, Request};
     use super::*;
+    use nearwire_sys::netlink::message::{Messages, Request};
 
     const MAIN: u8 = libc::RT_TABLE_MAIN;
     const UNICAST: u8 = libc::RTN_UNICAST;

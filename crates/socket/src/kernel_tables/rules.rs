@@ -3,7 +3,7 @@
 //! Source: `include/uapi/linux/fib_rules.h`; the defaults are made by `fib_default_rules_init` of
 //! `net/ipv4/fib_rules.c` and `fib6_rules_net_init_one` of `net/ipv6/fib6_rules.c`.
 
-use super::message::{Message, u32_of};
+use nearwire_sys::netlink::message::{Message, u32_of};
 
 const HEADER_BYTES: usize = 12;
 const FRA_PRIORITY: u16 = 6;
@@ -66,8 +66,8 @@ fn plain(message: &Message<'_>) -> Option<(u32, u32)> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::message::{Messages, Request};
     use super::*;
+    use nearwire_sys::netlink::message::{Messages, Request};
 
     fn rule(rules: &mut Rules, priority: u32, table: u8, extra: Option<u16>) {
         let mut request = Request::new(libc::RTM_NEWRULE, 2, 1, &[2, 0, 0, 0, table, 0, 0, 1, 0, 0, 0, 0])

@@ -8,9 +8,10 @@ use std::os::fd::OwnedFd;
 use nearwire_stack::{InterfaceAddress, Link, Route, RouteTable, Update};
 
 use super::TablesError;
+use super::error::Malformed;
 use super::groups::Groups;
-use super::message::{Malformed, Message};
 use super::{address, link, neighbour, route};
+use nearwire_sys::netlink::message::Message;
 
 const RTM_NEWMULTICAST: u16 = 56;
 const RTM_DELMULTICAST: u16 = 57;
@@ -179,8 +180,8 @@ impl Translator {
 mod tests {
     use std::net::{Ipv4Addr, Ipv6Addr};
 
-    use super::super::message::{Messages, Request};
     use super::*;
+    use nearwire_sys::netlink::message::{Messages, Request};
 
     fn translator() -> Translator {
         Translator::open(Ok, true).unwrap()

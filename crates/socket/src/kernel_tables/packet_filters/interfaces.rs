@@ -7,9 +7,9 @@ use nearwire_sys::bpf::query::{InterfaceHook, programs_of_interface};
 use nearwire_sys::descriptor::place;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, netdevice, socket_with};
 
-use super::super::message::u32_of;
 use super::PacketFilter;
 use super::netlink::dump;
+use nearwire_sys::netlink::message::u32_of;
 
 const IFINFOMSG_BYTES: usize = 16;
 /// `struct tcmsg`: family, then index, handle, parent and info.
@@ -30,7 +30,7 @@ pub(super) fn read() -> io::Result<Vec<PacketFilter>> {
     let mut with_discipline = Vec::new();
     dump(None, libc::RTM_GETQDISC, &[0; TCMSG_BYTES], |message| {
         let word = |at: usize| message.payload.get(at..).and_then(u32_of);
-        let name = message.attributes(TCMSG_BYTES).find(|(kind, _)| *kind == TCA_KIND).map(|(_, name)| name);
+        let name = message.attributes(TCMSG_BYTES).value(TCA_KIND);
         let ways = [CLSACT, INGRESS].into_iter().find(|(kind, _)| Some(*kind) == name).map(|(_, ways)| ways);
         if word(PARENT_AT) == Some(TC_H_CLSACT) {
             with_discipline.extend(word(INDEX_AT).zip(ways));

@@ -1,54 +1,22 @@
-//! A whole table by netlink, of any protocol.
+//! A table of the kernel by netlink, which is empty where the kernel does not have that part.
 
 use std::io;
 
-use rustix::io::Errno;
-use rustix::net::netlink::SocketAddrNetlink;
-use rustix::net::{
-    AddressFamily, Protocol, RecvFlags, SendFlags, SocketFlags, SocketType, connect, recv, send, socket_with,
-};
-
-use super::super::message::{DATAGRAM_BYTES_MAX, Message, Messages, Request, u32_of};
-
-/// The only message of its socket, so any number is its own.
-const SEQUENCE: u32 = 1;
+use nearwire_sys::netlink;
+use nearwire_sys::netlink::message::Message;
+use rustix::net::Protocol;
 
 /// Asks for a table and hands over each message. A table that the kernel does not have is empty.
 pub(super) fn dump(
     protocol: Option<Protocol>,
     kind: u16,
     header: &[u8],
-    mut take: impl FnMut(&Message<'_>),
+    take: impl FnMut(&Message<'_>),
 ) -> io::Result<()> {
-    let socket = match socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, protocol) {
-        Err(Errno::PROTONOSUPPORT) => return Ok(()),
-        socket => nearwire_sys::descriptor::place(socket?),
-    };
-    connect(&socket, &SocketAddrNetlink::new(0, 0))?;
-    let flags = (libc::NLM_F_REQUEST | libc::NLM_F_DUMP) as u16;
-    let request = Request::new(kind, flags, SEQUENCE, header).into_bytes();
-    send(&socket, &request, SendFlags::empty())?;
-    let mut buffer = vec![0; DATAGRAM_BYTES_MAX];
-    loop {
-        let len_bytes = match recv(&socket, &mut buffer[..], RecvFlags::empty()) {
-            Err(Errno::INTR) => continue,
-            received => received?.0,
-        };
-        for message in Messages::new(&buffer[..len_bytes]).filter(|message| message.sequence == SEQUENCE) {
-            match i32::from(message.kind) {
-                libc::NLMSG_DONE => return Ok(()),
-                libc::NLMSG_ERROR => return refusal(&message),
-                _ => take(&message),
-            }
-        }
-    }
-}
-
-/// Of a part of the kernel that is not there.
-fn refusal(message: &Message<'_>) -> io::Result<()> {
-    match u32_of(message.payload).map_or(0, |code| code.cast_signed().saturating_neg()) {
-        0 | libc::EOPNOTSUPP | libc::EAFNOSUPPORT | libc::ENOENT | libc::EINVAL => Ok(()),
-        code => Err(io::Error::from_raw_os_error(code)),
+    const ABSENT: [i32; 5] = [libc::EPROTONOSUPPORT, libc::EOPNOTSUPP, libc::EAFNOSUPPORT, libc::ENOENT, libc::EINVAL];
+    match netlink::dump(protocol, kind, header, take) {
+        Err(error) if error.raw_os_error().is_some_and(|code| ABSENT.contains(&code)) => Ok(()),
+        outcome => outcome,
     }
 }
 

@@ -3,9 +3,9 @@
 
 use std::io;
 
-use super::super::message::{Attributes, Message};
 use super::PacketFilter;
 use super::netlink::{dump, is_absent};
+use nearwire_sys::netlink::message::{Attributes, Message};
 
 const NFNL_SUBSYS_NFTABLES: u16 = 10;
 const NFT_MSG_GETCHAIN: u16 = 4;
@@ -44,9 +44,8 @@ pub(super) fn read() -> io::Result<Vec<PacketFilter>> {
 fn chain(message: &Message<'_>) -> Option<PacketFilter> {
     let family = *message.payload.first()?;
     let (_, family, hooks) = FAMILIES.iter().find(|(number, ..)| *number == family)?;
-    let value =
-        |wanted: u16| message.attributes(HEADER_BYTES).find(|(kind, _)| *kind == wanted).map(|(_, value)| value);
-    let hook = Attributes(value(NFTA_CHAIN_HOOK)?).find(|(kind, _)| *kind == NFTA_HOOK_HOOKNUM)?.1;
+    let value = |wanted: u16| message.attributes(HEADER_BYTES).value(wanted);
+    let hook = Attributes(value(NFTA_CHAIN_HOOK)?).value(NFTA_HOOK_HOOKNUM)?;
     let hook = hooks.get(number(hook)? as usize).copied().flatten()?;
     // Nothing jumps to a base chain, so all that uses it is its rules.
     let rules = value(NFTA_CHAIN_USE).and_then(number).unwrap_or(0);
@@ -73,8 +72,8 @@ fn text(bytes: &[u8]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::message::{Messages, Request};
     use super::*;
+    use nearwire_sys::netlink::message::{Messages, Request};
 
     fn chain_of(family: u8, hook: u32, rules: u32, policy: u32) -> Option<PacketFilter> {
         let hook = Request::new(0, 0, 0, &[]).attribute(NFTA_HOOK_HOOKNUM, &hook.to_be_bytes()).into_bytes();
