@@ -24,10 +24,7 @@ use libc::{c_int, pthread_t};
 use crate::gate::barrier_in_every_thread;
 use crate::signals::deferral;
 use crate::thread::{self, CANCEL_ASKED, CANCEL_KNOWN, ThreadState};
-use crate::{real, state};
-
-/// Of pthread.h.
-const PTHREAD_CANCEL_DISABLE: c_int = 1;
+use crate::{cancel_state, real, state};
 
 /// A function that is a cancellation point begins: does not come back where the thread is cancelled.
 #[inline(always)]
@@ -41,54 +38,9 @@ pub fn point() {
 #[cold]
 #[inline(never)]
 fn act(thread: &ThreadState) {
-    tell_c_library(thread);
+    cancel_state::tell_c_library(thread);
     // SAFETY: the thread is in no call of ours, so nothing of ours is on its stack but frames without values to drop.
     unsafe { real::pthread_testcancel() };
-}
-
-/// What was asked for is the C library's to do from now on.
-pub fn tell_c_library(thread: &ThreadState) {
-    if thread.attention.load(Relaxed) & CANCEL_ASKED != 0 {
-        thread.attention.fetch_or(CANCEL_KNOWN, Relaxed);
-        thread.attention.fetch_and(!CANCEL_ASKED, SeqCst);
-        // SAFETY: of the calling thread.
-        unsafe { real::pthread_cancel(libc::pthread_self()) };
-    }
-}
-
-/// One call of a thread that the C library would cancel in any function of its own that waits or opens a file.
-#[cold]
-pub fn inside_of_cancelled<R>(thread: &ThreadState, work: impl FnOnce() -> R) -> R {
-    let before = set_state(PTHREAD_CANCEL_DISABLE);
-    let result = work();
-    // In no call: one of the type PTHREAD_CANCEL_ASYNCHRONOUS ends here, and what it cleans up may make calls.
-    deferral::step_out(thread, 0);
-    set_state(before);
-    deferral::leave(thread, 0);
-    result
-}
-
-/// pthread_setcancelstate(3) of the calling thread, which gives the former one.
-fn set_state(state: c_int) -> c_int {
-    let mut before: c_int = 0;
-    // SAFETY: `before` is a variable, and the state one of the two that there are.
-    unsafe { real::pthread_setcancelstate(state, &raw mut before) };
-    before
-}
-
-/// A cancelled thread is about to fork, which is no cancellation point: what the library does on the way has some.
-#[cold]
-pub fn disable_for_fork(thread: &ThreadState) {
-    let before = set_state(PTHREAD_CANCEL_DISABLE);
-    thread.cancel_state.store(before.cast_unsigned() + 1, Relaxed);
-}
-
-/// The fork is over, in the parent or in the child.
-pub fn put_back_after_fork(thread: &ThreadState) {
-    let before = thread.cancel_state.swap(0, Relaxed);
-    if before != 0 {
-        set_state((before - 1).cast_signed());
-    }
 }
 
 /// pthread_cancel(3).

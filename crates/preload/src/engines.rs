@@ -25,9 +25,9 @@ use nearwire_socket::wait::now_ns;
 use nearwire_socket::{Component, FirstUse, Moved, SocketId, Sockets, Wish};
 use nearwire_sys::own_stack;
 
+use crate::errno::{errno, fail};
 use crate::gate::thread_identity;
 use crate::state::{self, ENGINES_MOST, FIRST, Subject};
-use crate::turn::{errno, fail};
 use crate::{keeper, marks};
 
 /// The thread that each engine belongs to: its identity. 0: none.

@@ -2,7 +2,7 @@
 //!
 //! Two things that the first UDP socket needs make the kernel wait until every CPU has passed through its scheduler (an RCU
 //! grace period of 5 to 20 ms), once the process has a second thread: registering for membarrier(2), which the gate uses
-//! (`sync_runqueues_membarrier_state`), and a longer table of descriptors, in which ours get high numbers (`expand_files`). With
+//! (`sync_runqueues_membarrier_state`), and a longer table of fds, in which ours are high (`expand_files`). With
 //! one thread both take microseconds. So they are done when the second thread is about to come, whether there will be sockets or not:
 //! the price is 64 KiB of kernel memory and about 0.1 ms, once, for programs that have threads.
 //!
@@ -14,8 +14,8 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use rustix::thread::{MembarrierCommand, membarrier};
 
+use crate::errno::{errno, fail};
 use crate::internal_fd;
-use crate::turn::{errno, fail};
 
 /// The process in which it is done; a child of fork(2) has a table of its own.
 static DONE_IN: AtomicU32 = AtomicU32::new(0);

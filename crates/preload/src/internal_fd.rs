@@ -1,14 +1,14 @@
 //! Descriptors of our own, out of the program's way.
 //!
-//! A program expects low numbers for what it opens, and may close numbers that it did not open (`closefrom`, a loop up
-//! to the limit). So ours are moved to numbers of [`WINDOW`] below the limit of open files, and are known here, for the
-//! exported calls to spare them: `close` answers EBADF as for a number that is not open, `close_range` and `closefrom`
-//! close what lies [between](gaps), `dup2` onto one answers EBADF as for a number above the limit.
+//! A program expects low fds for what it opens, and may close fds that it did not open (`closefrom`, a loop up
+//! to the limit). So ours are moved to fds of [`WINDOW`] below the limit of open files, and are known here, for the
+//! exported calls to spare them: `close` answers EBADF as for an fd that is not open, `close_range` and `closefrom`
+//! close what lies [between](gaps), `dup2` onto one answers EBADF as for an fd above the limit.
 //!
-//! Where the limit is high the numbers end at [`HIGHEST`] nevertheless: the kernel's table of descriptors is as long as
-//! the highest number in it, and each fork copies that.
+//! Where the limit is high the fds end at [`HIGHEST`] nevertheless: the kernel's table of fds is as long as
+//! the highest fd in it, and each fork copies that.
 //!
-//! Looking ([`is_internal`]) is one comparison for the numbers that programs use. All of it is atomic variables, so it
+//! Looking ([`is_internal`]) is one comparison for the fds that programs use. All of it is atomic variables, so it
 //! works in signal handlers and in the child of a fork, which inherits descriptors and table; an exec closes and
 //! forgets all.
 
@@ -25,19 +25,19 @@ mod tests;
 
 /// Numbers kept for us.
 pub const WINDOW: RawFd = 256;
-/// No number of ours is as high.
+/// No fd of ours is as high.
 pub const HIGHEST: RawFd = 8192;
 /// Windows that are tried, from the highest down, before a descriptor stays where it is.
 const WINDOWS: RawFd = 4;
 
 const WORDS: usize = (HIGHEST / 64) as usize;
-/// A bit per number.
+/// A bit per fd.
 static NUMBERS: [AtomicU64; WORDS] = [const { AtomicU64::new(0) }; WORDS];
-/// No number of ours is lower.
+/// No fd of ours is lower.
 static LOWEST: AtomicI32 = AtomicI32::new(RawFd::MAX);
 /// Room in the process's table of descriptors before ours made it longer; 0 until then.
 static PROGRAM_TABLE_END: AtomicUsize = AtomicUsize::new(0);
-/// The highest number that a copy was given: the table stays as long when it is closed.
+/// The highest fd that a copy was given: the table stays as long when it is closed.
 static HIGHEST_COPY: AtomicI32 = AtomicI32::new(-1);
 /// What the kernel gives a table at first (`NR_OPEN_DEFAULT` of include/linux/fdtable.h).
 const TABLE_FIRST: usize = 64;
@@ -47,7 +47,7 @@ fn word(fd: RawFd) -> Option<(&'static AtomicU64, u64)> {
     Some((NUMBERS.get(number / 64)?, 1 << (number % 64)))
 }
 
-/// Whether a number is one of ours.
+/// Whether an fd is one of ours.
 #[inline]
 #[must_use]
 pub fn is_internal(fd: RawFd) -> bool {
@@ -57,7 +57,7 @@ pub fn is_internal(fd: RawFd) -> bool {
 /// Declares a descriptor ours where it is.
 ///
 /// # Errors
-/// EMFILE: its number is [`HIGHEST`] or more.
+/// EMFILE: the fd is [`HIGHEST`] or more.
 pub fn adopt(fd: impl AsFd) -> Result<(), Errno> {
     let number = fd.as_fd().as_raw_fd();
     let (word, bit) = word(number).ok_or(Errno::MFILE)?;
@@ -72,7 +72,7 @@ fn window_start() -> RawFd {
     (limit - WINDOW).max(limit / 2)
 }
 
-/// The numbers that the process's table of descriptors had room for when the first of ours came: what select(2) looks at
+/// The fds that the process's table had room for when the first of ours came: what select(2) looks at
 /// unless the program opens a higher one.
 #[must_use]
 pub fn program_table_end() -> usize {
@@ -93,7 +93,7 @@ fn table_end_now() -> Option<usize> {
     status.lines().find_map(|line| line.strip_prefix("FDSize:")?.trim().parse().ok())
 }
 
-/// The program has a copy under this number.
+/// The program has a copy under this fd.
 #[inline]
 pub fn note_copy(number: RawFd) {
     HIGHEST_COPY.fetch_max(number, Relaxed);
@@ -115,7 +115,7 @@ fn note_program_table() {
     }
 }
 
-/// A copy of the descriptor with a high number, close-on-exec.
+/// A copy as a high fd, close-on-exec.
 fn moved_up(fd: impl AsFd) -> Result<OwnedFd, Errno> {
     let start = window_start();
     let mut result = Err(Errno::MFILE);
@@ -136,12 +136,12 @@ fn moved_up(fd: impl AsFd) -> Result<OwnedFd, Errno> {
 pub fn make_room(fd: impl AsFd) {
     note_program_table();
     if let Ok(copy) = moved_up(fd) {
-        // SAFETY: the number is the copy's, which is given up here. Not by the C function, which programs have by now.
+        // SAFETY: the fd is the copy, which is given up here. Not by the C function, which programs have by now.
         unsafe { rustix::io::close(copy.into_raw_fd()) };
     }
 }
 
-/// A copy of a descriptor that is ours from the first moment on: it takes no low number unless all high ones are taken.
+/// A copy that is ours from the first moment on: it takes no low fd unless all high ones are taken.
 ///
 /// # Errors
 /// What fcntl(2) says: EMFILE, EBADF.
@@ -152,8 +152,8 @@ pub fn copy(fd: impl AsFd) -> Result<OwnedFd, Errno> {
     Ok(copy)
 }
 
-/// Makes a descriptor ours: moves it to a high number, close-on-exec, and declares it. Where all high numbers are taken
-/// it stays where it is; one that is too high to be known ([`HIGHEST`]) is not spared when the program closes its number.
+/// Makes an fd ours: moves it to a high one, close-on-exec, and declares it. Where all high fds are taken
+/// it stays where it is; one that is too high to be known ([`HIGHEST`]) is not spared when the program closes it.
 #[must_use]
 pub fn protect(fd: OwnedFd) -> OwnedFd {
     note_program_table();
@@ -164,14 +164,14 @@ pub fn protect(fd: OwnedFd) -> OwnedFd {
         }
         Err(_) => fd,
     };
-    // Not known, it works as long as the program leaves its number alone, as most programs do.
+    // Not known, it works as long as the program leaves it alone, as most programs do.
     let _ = adopt(&fd);
     fd
 }
 
-/// Forgets a number without closing it. The standard library closes an `OwnedFd` by the C function, which is our own
-/// symbol: where `close` comes from within this library (the calling thread is inside the gate) for a number of ours,
-/// it is to forget the number and close it by a raw system call.
+/// Forgets an fd without closing it. The standard library closes an `OwnedFd` by the C function, which is our own
+/// symbol: where `close` comes from within this library (the calling thread is inside the gate) for an fd of ours,
+/// it is to forget the fd and close it by a raw system call.
 pub fn release(fd: RawFd) {
     if let Some((word, bit)) = word(fd) {
         word.fetch_and(!bit, AcqRel);
@@ -198,7 +198,7 @@ pub fn close_all() {
     }
 }
 
-/// The ranges of numbers from `first` to `last`, both included, that hold none of ours: what `close_range` and
+/// The ranges of fds from `first` to `last`, both included, that hold none of ours: what `close_range` and
 /// `closefrom` close.
 pub fn gaps(first: u32, last: u32) -> impl Iterator<Item = (u32, u32)> {
     let mut next = (first <= last).then_some(first);

@@ -16,8 +16,8 @@ use nearwire_socket::{Held, Sockets};
 use nearwire_sys::affinity;
 
 use crate::signals::deferral;
+use crate::signals::mask::HeldSignals;
 use crate::state::{self, ENGINES_MOST, Subject};
-use crate::turn::HeldSignals;
 
 /// Looks that find nothing new before it sleeps.
 const IDLE_LOOKS: u32 = 20;

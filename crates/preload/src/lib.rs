@@ -1,12 +1,14 @@
 //! The exported C symbols of a program that runs past the kernel, and nothing else.
 //!
-//! * [`gate`]: one thread at a time is in an engine's state; [`state`]: the engines; [`marks`]: which of them serves a number;
+//! * [`wiring`]: what the engines' state calls in files above it; [`own_process`]: whose that state is;
+//! * [`gate`]: one thread at a time is in an engine's state; [`state`]: the engines; [`marks`]: which of them serves an fd;
 //! * [`start`]: what the first socket begins; [`engines`]: how threads come to engines of their own;
 //! * [`real`]: the functions that the program would call without us;
 //! * [`c_types`]: C structures <-> Rust types;
 //! * [`thread`]: what is kept of each thread; [`signals`], [`cancellation`]: handlers and cancellation wait for the end of
 //!   a call;
 //! * [`first_thread`]: what is done before a program has threads;
+//! * [`errno`]: the errno of the calling thread;
 //! * [`probe`]: memory that cannot be read;
 //! * [`io_uring`]: programs whose requests are not seen;
 //! * [`internal_fd`]: our own descriptors, out of the program's way;
@@ -16,8 +18,10 @@
 
 pub mod c_types;
 pub mod calls;
+pub mod cancel_state;
 pub mod cancellation;
 pub mod engines;
+pub mod errno;
 pub mod exports;
 pub mod first_thread;
 pub mod gate;
@@ -25,6 +29,7 @@ pub mod internal_fd;
 pub mod io_uring;
 pub mod keeper;
 pub mod marks;
+pub mod own_process;
 pub mod probe;
 pub mod real;
 pub mod signals;
@@ -32,3 +37,4 @@ pub mod start;
 pub mod state;
 pub mod thread;
 pub mod turn;
+pub mod wiring;

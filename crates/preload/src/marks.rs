@@ -1,4 +1,4 @@
-//! What each number is to the library, and which engine serves it.
+//! What each fd is to the library, and which engine serves it.
 //!
 //! A mark is read before a gate is entered, and again behind it: who moves a socket to another engine changes its marks
 //! while it keeps both gates.
@@ -24,7 +24,7 @@ static MARKS: [AtomicU8; NUMBERS] = [const { AtomicU8::new(0) }; NUMBERS];
 /// Numbers that each engine serves and that were used.
 static COUNTS: [AtomicU32; 1 << (u8::BITS - ENGINE_SHIFT)] =
     [const { AtomicU32::new(0) }; 1 << (u8::BITS - ENGINE_SHIFT)];
-/// The engine of each socket, for calls that hold one whatever becomes of its number.
+/// The engine of each socket, for calls that hold one whatever becomes of its fd.
 static ENGINES: [AtomicU8; NUMBERS] = [const { AtomicU8::new(0) }; NUMBERS];
 
 #[inline]
@@ -50,35 +50,35 @@ fn set(number: i32, value: u8) {
     }
 }
 
-/// How many numbers an engine serves that a thread has used.
+/// How many fds an engine serves that a thread has used.
 pub fn count_of(engine: usize) -> u32 {
     COUNTS.get(engine).map_or(0, |count| count.load(Relaxed))
 }
 
-/// Whether a number is a UDP socket that the library follows.
+/// Whether an fd is a UDP socket that the library follows.
 #[inline]
 pub fn is_socket(number: i32) -> bool {
     mark(number) & SOCKET != 0
 }
 
-/// Whether a number is an epoll descriptor that the library follows.
+/// Whether an fd is an epoll descriptor that the library follows.
 #[inline]
 pub fn is_epoll(number: i32) -> bool {
     mark(number) & EPOLL != 0
 }
 
-/// Whether a number is anything that the library follows.
+/// Whether an fd is anything that the library follows.
 #[inline]
 pub fn is_followed(number: i32) -> bool {
     mark(number) & KINDS != 0
 }
 
-/// Whether a number could be followed at all.
+/// Whether an fd could be followed at all.
 pub fn can_follow(number: i32) -> bool {
     mark_of(number).is_some()
 }
 
-/// The engine that serves a number.
+/// The engine that serves an fd.
 #[inline]
 pub fn engine_of(number: i32) -> usize {
     (mark(number) >> ENGINE_SHIFT).into()
@@ -95,12 +95,12 @@ pub fn can_move(id: SocketId) -> bool {
     id.index() < NUMBERS
 }
 
-/// A number is a UDP socket from now on.
+/// An fd is a UDP socket from now on.
 pub fn follow_socket(number: i32) {
     set(number, SOCKET | UNCLAIMED | UNUSED);
 }
 
-/// A number is an epoll descriptor from now on.
+/// An fd is an epoll descriptor from now on.
 pub fn follow_epoll(number: i32) {
     set(number, EPOLL | UNCLAIMED | UNUSED);
 }
@@ -110,7 +110,7 @@ pub fn follow_copy(old: i32, new: i32) {
     set(new, mark(old));
 }
 
-/// A number is closed.
+/// An fd is closed.
 pub fn unfollow(number: i32) {
     set(number, 0);
 }
@@ -120,19 +120,19 @@ pub fn unfollow_all() {
     (0..NUMBERS as i32).filter(|number| mark(*number) != 0).for_each(unfollow);
 }
 
-/// Whether no thread has received from what a number names or waited for it.
+/// Whether no thread has received from what an fd names or waited for it.
 #[inline]
 pub fn is_unclaimed(number: i32) -> bool {
     mark(number) & UNCLAIMED != 0
 }
 
-/// Whether no thread has used what a number names.
+/// Whether no thread has used what an fd names.
 #[inline]
 pub fn is_unused(number: i32) -> bool {
     mark(number) & UNUSED != 0
 }
 
-/// A thread has received from what a number names, or waited for it. The caller keeps the gate of its engine, as for all of these.
+/// A thread has received from what an fd names, or waited for it. The caller keeps the gate of its engine, as for all of these.
 pub fn claim(number: i32) {
     set(number, mark(number) & !(UNCLAIMED | UNUSED));
 }
@@ -147,7 +147,7 @@ pub fn begin_again(number: i32) {
     set(number, mark(number) & KINDS | UNCLAIMED | UNUSED);
 }
 
-/// Another engine serves a number, for good. The caller keeps the gates of both.
+/// Another engine serves an fd, for good. The caller keeps the gates of both.
 pub fn move_number(number: i32, engine: usize) {
     set(number, mark(number) & KINDS | (engine as u8) << ENGINE_SHIFT);
 }

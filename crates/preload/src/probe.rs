@@ -14,8 +14,8 @@ use rustix::io::{Errno, ReadWriteFlags, preadv2};
 use rustix::net::{AddressFamily, SocketType};
 
 use crate::c_types::is_plausible;
+use crate::errno::{errno, fail};
 use crate::internal_fd;
-use crate::turn::{errno, fail};
 
 /// The smallest page there is.
 const PAGE_BYTES: usize = 4096;

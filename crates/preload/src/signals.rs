@@ -39,6 +39,7 @@ mod faults;
 pub mod mask;
 pub mod older;
 pub mod order;
+pub mod sleep;
 #[cfg(test)]
 mod tests;
 

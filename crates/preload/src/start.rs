@@ -16,7 +16,7 @@ use nearwire_sys::descriptor::{Descriptor, Refusal, Request, Source, from_kernel
 use crate::signals::deferral;
 use crate::{internal_fd, state};
 
-/// Descriptors of the library come from the kernel and get high numbers.
+/// Fds of the library come from the kernel and are moved to high numbers.
 struct OutOfTheWay;
 
 impl Source for OutOfTheWay {

@@ -8,19 +8,17 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
 
 use nearwire_socket::engine::EngineKick;
 use nearwire_socket::reason::HandedCall;
 use nearwire_socket::status::{Engine, EngineState, Status};
-use nearwire_socket::{AfterSend, Reason, Sender, SocketId, Sockets, Wish};
+use nearwire_socket::{AfterSend, Held, Reason, Sender, SocketId, Sockets, Wish};
 use nearwire_sys::own_stack;
 
-use crate::calls::process;
+use crate::errno::{errno, fail};
 use crate::gate::{AfterFork, Entered, Gate, thread_identity};
-use crate::turn::{errno, fail};
-use crate::{engines, internal_fd, keeper, marks, start};
-
-pub use crate::start::spin;
+use crate::{internal_fd, marks, own_process};
 
 /// Engines that a process can have, the first among them.
 pub const ENGINES_MOST: usize = nearwire_socket::ENGINES_MOST;
@@ -34,6 +32,26 @@ static FOUNDED: AtomicUsize = AtomicUsize::new(1);
 /// Nothing is accelerated any more.
 static OFF: AtomicBool = AtomicBool::new(false);
 static IN_USE: AtomicBool = AtomicBool::new(false);
+
+/// What is called in files that use this one ([`crate::wiring`]).
+#[derive(Clone, Copy, Debug)]
+pub struct Above {
+    /// Makes the library's state this process's own; `false`: it cannot be.
+    pub begin_process: fn() -> bool,
+    /// The sockets of the first engine. `None`: nothing is accelerated.
+    pub first_sockets: fn() -> Option<Sockets>,
+    /// Does what sockets of an engine asked for in a call that is over.
+    pub grant: fn(Wish, usize),
+    /// Has datagrams that are held back sent in time.
+    pub keep: fn(usize, Arc<Held>),
+}
+
+static ABOVE: OnceLock<&'static Above> = OnceLock::new();
+
+/// Sets what is called above. The first counts.
+pub fn connect(above: &'static Above) {
+    let _ = ABOVE.set(above);
+}
 
 /// Whether a socket was ever followed; before, nothing has to be asked.
 #[inline]
@@ -121,8 +139,8 @@ fn finish(engine: usize, after: AfterSend) {
     if after.looks {
         own_stack::run(|| enter(engine, Sockets::look));
     }
-    if let Some(held) = after.unkept {
-        keeper::keep(engine, held);
+    if let (Some(held), Some(above)) = (after.unkept, ABOVE.get()) {
+        (above.keep)(engine, held);
     }
 }
 
@@ -150,7 +168,7 @@ fn enter_for<R>(subject: Subject, work: impl FnOnce(usize, &mut Sockets) -> R) -
         });
         if wish != Wish::Nothing {
             let before = errno();
-            own_stack::run(|| engines::grant(wish, engine));
+            own_stack::run(|| ABOVE.get().map(|above| (above.grant)(wish, engine)));
             fail(before);
         }
         match entered.flatten() {
@@ -163,7 +181,7 @@ fn enter_for<R>(subject: Subject, work: impl FnOnce(usize, &mut Sockets) -> R) -
 
 #[inline]
 fn enter<R>(engine: usize, work: impl FnOnce(&mut Sockets) -> R) -> Option<R> {
-    if OFF.load(Relaxed) || !process::is_ready() {
+    if OFF.load(Relaxed) || !(own_process::is_ready() || begin_process()) {
         return None;
     }
     // What the library asks the kernel on the way leaves no trace in the program's errno.
@@ -200,8 +218,13 @@ fn is_elsewhere(thread: usize) -> bool {
     founded > 1 && ENGINES[..founded].iter().any(|gate| gate.is_inside(thread))
 }
 
+#[cold]
+fn begin_process() -> bool {
+    ABOVE.get().is_some_and(|above| (above.begin_process)())
+}
+
 fn begin() -> Option<Sockets> {
-    let sockets = start::first_sockets();
+    let sockets = ABOVE.get().and_then(|above| (above.first_sockets)());
     if sockets.is_none() {
         OFF.store(true, Relaxed);
     }
@@ -279,7 +302,6 @@ pub fn after_fork_in_child(was_held: bool) {
         let is_whole = gate.reset_after_fork() == AfterFork::Whole && was_held;
         gate.enter(|state| if is_whole { drop(state.take()) } else { std::mem::forget(state.take()) });
     }
-    engines::after_fork_in_child();
     if was_held {
         let_go();
     }

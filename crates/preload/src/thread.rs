@@ -30,7 +30,7 @@ pub struct ThreadState {
     pub interrupting: AtomicU32,
     /// One more than the epoll set that the thread waits for by the kernel alone, or 0.
     pub plain_set: AtomicU32,
-    /// How often the set's number had been closed when that call began.
+    /// How often the set's fd had been closed when that call began.
     pub plain_closed: AtomicU32,
     /// Where on its stack that call is.
     pub plain_at: AtomicUsize,

@@ -1,8 +1,7 @@
 //! A call that waits: turns of looking, spinning, and sleeping with signals noticed on the way.
 
 use std::os::fd::RawFd;
-use std::sync::atomic::Ordering::{Relaxed, SeqCst};
-use std::sync::atomic::{AtomicBool, compiler_fence};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 use libc::{c_int, c_long, c_ulong, epoll_event, pollfd, sigset_t, timespec};
@@ -10,21 +9,22 @@ use nearwire_socket::wait::{Pause, SpinFor, Waiter, now_ns};
 use nearwire_socket::{Bed, EndOfSleep, Thread, WaitsFor};
 use nearwire_sys::own_stack;
 
-use crate::calls::process;
-use crate::real;
+use crate::errno::{errno, fail};
+use crate::signals::sleep::SignalsEndSleep;
 use crate::signals::{self, mask};
 use crate::state::{self, Subject};
 use crate::thread::{
-    self, CALL_MASK_IS_OVER, CANCEL_ASKED, HANDLERS_UNDER_CALL_MASK, INTERRUPTS, NO_CALL_MASK, RESTARTS, ThreadState,
+    self, CALL_MASK_IS_OVER, CANCEL_ASKED, HANDLERS_UNDER_CALL_MASK, INTERRUPTS, NO_CALL_MASK, RESTARTS,
 };
+use crate::{own_process, real, start};
 
 /// Why a turn ended the call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Turn {
     /// Look again.
     Again,
-    /// The call is left, so that a handler with SA_RESTART runs or the thread is cancelled, and begins anew: with what its
-    /// number names then.
+    /// The call is left, so that a handler with SA_RESTART runs or the thread is cancelled, and is restarted: with what its
+    /// fd names then.
     Restarted,
     /// The time is over.
     TimedOut,
@@ -86,7 +86,7 @@ impl<'m> Turns<'m> {
     /// Begins to wait.
     pub fn new(wait: Wait<'m>) -> Turns<'m> {
         let spins = wait.spins && wait.timeout != Some(Duration::ZERO);
-        let spin = if spins { state::spin() } else { SpinFor::Time(Duration::ZERO) };
+        let spin = if spins { start::spin() } else { SpinFor::Time(Duration::ZERO) };
         let waiter = Waiter::new(spin, wait.timeout);
         Turns { waiter, wait, masked: None, sleeps_in: None }
     }
@@ -241,33 +241,6 @@ impl<'m> Turns<'m> {
     }
 }
 
-/// While it lives a signal that waits for the end of the call ends the sleep.
-struct SignalsEndSleep;
-
-impl SignalsEndSleep {
-    fn on(wake: Option<RawFd>) -> SignalsEndSleep {
-        thread::current().sleeps_on.store(wake.map_or(0, |wake| wake.cast_unsigned() + 1), Relaxed);
-        // The handler runs in this thread, so the compiler alone could move the look at what came before.
-        compiler_fence(SeqCst);
-        SignalsEndSleep
-    }
-}
-
-impl Drop for SignalsEndSleep {
-    fn drop(&mut self) {
-        thread::current().sleeps_on.store(0, Relaxed);
-        compiler_fence(SeqCst);
-    }
-}
-
-/// In a signal handler: the sleep that the thread is about to begin, if any, ends at once. Async-signal-safe.
-pub fn end_sleep_of(thread: &ThreadState) {
-    let Some(wake) = thread.sleeps_on.load(Relaxed).checked_sub(1) else { return };
-    let one = 1_u64.to_ne_bytes();
-    // SAFETY: the array is live and so long. Nothing is to be done where it fails: the descriptor is readable then.
-    unsafe { real::syscall(libc::SYS_write, c_ulong::from(wake), one.as_ptr() as c_ulong, 8, 0, 0, 0) };
-}
-
 impl Turns<'_> {
     fn end_sleep(&mut self) {
         if let Some(engine) = self.sleeps_in.take() {
@@ -286,7 +259,7 @@ impl Drop for Turns<'_> {
 fn this_thread() -> Thread {
     // SAFETY: only says who calls.
     let identity = unsafe { libc::pthread_self() };
-    Thread { process: process::own_pid(), identity: identity as usize }
+    Thread { process: own_process::own_pid(), identity: identity as usize }
 }
 
 /// # Safety
@@ -307,25 +280,6 @@ unsafe fn raw_epoll_pwait2(set: RawFd, events: &mut [epoll_event], timeout: Opti
     let (at, count) = (events.as_mut_ptr() as c_ulong, events.len() as c_ulong);
     // SAFETY: the array is live and so long, the timeout null or live, and there is no mask.
     unsafe { real::syscall(libc::SYS_epoll_pwait2, set as c_ulong, at, count, timeout as c_ulong, 0, 0) }
-}
-
-/// Signals held back in the calling thread while it lives.
-pub struct HeldSignals {
-    before: u64,
-}
-
-impl HeldSignals {
-    /// Holds all back.
-    pub fn hold() -> HeldSignals {
-        HeldSignals { before: mask::set_mask(u64::MAX) }
-    }
-}
-
-impl Drop for HeldSignals {
-    fn drop(&mut self) {
-        // One that came meanwhile waits for the end of the call.
-        mask::set_mask(self.before | thread::current().deferred.load(Relaxed));
-    }
 }
 
 /// A mask of the program's (ppoll, pselect, epoll_pwait) that is in force while it lives. Where the call ends with EINTR the
@@ -377,18 +331,3 @@ pub fn to_timespec(duration: Duration) -> timespec {
 /// The error of calls on a socket that `strict` refuses. The kernel gives it to no call on a UDP socket but a send with
 /// MSG_OOB, so it is not mistaken for another.
 pub const REFUSED: c_int = libc::EOPNOTSUPP;
-
-/// The calling thread's errno.
-#[inline]
-pub fn errno() -> c_int {
-    // SAFETY: the location is the calling thread's own.
-    unsafe { *libc::__errno_location() }
-}
-
-/// Sets the calling thread's errno; -1, for returning.
-#[inline]
-pub fn fail(errno: c_int) -> isize {
-    // SAFETY: as in `errno`.
-    unsafe { *libc::__errno_location() = errno };
-    -1
-}

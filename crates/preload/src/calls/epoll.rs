@@ -10,11 +10,12 @@ use nearwire_socket::{AskKernel, Asked, Concerns, Control, Operation};
 
 use super::poll::Attempt::{self, Ended, Restart};
 use crate::cancellation;
+use crate::errno::fail;
 use crate::probe::is_readable;
 use crate::signals::deferral;
 use crate::state::{self, Subject};
 use crate::thread;
-use crate::turn::{Turn, Turns, Wait, fail, readable};
+use crate::turn::{Turn, Turns, Wait, readable};
 use crate::{engines, marks, real};
 
 /// epoll_ctl(2).
@@ -60,7 +61,7 @@ pub unsafe fn control(set: c_int, operation: c_int, fd: c_int, event: *mut epoll
 /// One call of the epoll_wait(2) family.
 #[derive(Clone, Copy)]
 pub struct WaitCall<'m> {
-    /// The set's number.
+    /// The set's fd.
     pub set: c_int,
     /// Room for events.
     pub events: *mut epoll_event,
@@ -119,7 +120,7 @@ struct Plain {
     outer: Outer,
 }
 
-/// The same of the thread's wait that this one is within, as a handler's: the set and one, how often its number had been
+/// The same of the thread's wait that this one is within, as a handler's: the set and one, how often its fd had been
 /// closed, and the place on the stack.
 type Outer = (u32, u32, usize);
 

@@ -1,12 +1,12 @@
-//! Numbers: what opens, copies and closes descriptors, and what gives sockets addresses.
+//! Calls that open, copy and close fds, and calls that give sockets addresses.
 
 use libc::{c_int, c_uint, sockaddr, socklen_t};
 use nearwire_socket::Family;
 
 use crate::c_types::address::{self, Name};
-use crate::calls::process;
-use crate::turn::{REFUSED, errno, fail};
-use crate::{internal_fd, io_uring, marks, real, state};
+use crate::errno::{errno, fail};
+use crate::turn::REFUSED;
+use crate::{internal_fd, io_uring, marks, own_process, real, state, wiring};
 
 fn can_follow(fd: c_int) -> bool {
     !state::is_off() && marks::can_follow(fd)
@@ -26,6 +26,7 @@ pub fn opened(fd: c_int, domain: c_int, kind: c_int, protocol: c_int) {
     }
     forget_if_known(fd);
     io_uring::look_for();
+    wiring::connect();
     let opened = state::with(|sockets| {
         if io_uring::is_used() {
             sockets.io_uring_used();
@@ -34,8 +35,8 @@ pub fn opened(fd: c_int, domain: c_int, kind: c_int, protocol: c_int) {
         // The one that had its place before may have been of another engine.
         marks::move_socket(id, state::FIRST);
         // A child of vfork has its parent's memory and a table of descriptors of its own.
-        if !process::is_borrowed() {
-            sockets.reserve_beds(process::own_pid());
+        if !own_process::is_borrowed() {
+            sockets.reserve_beds(own_process::own_pid());
         }
         Some(id)
     });
@@ -45,7 +46,7 @@ pub fn opened(fd: c_int, domain: c_int, kind: c_int, protocol: c_int) {
     }
 }
 
-/// A number that was closed by a system call that nobody saw, and is given to something else now.
+/// An fd that was closed by a system call that the library did not see, and now names something else.
 fn forget_if_known(fd: c_int) {
     if marks::is_followed(fd) {
         closing(fd);
@@ -55,14 +56,15 @@ fn forget_if_known(fd: c_int) {
 /// After epoll_create(2).
 pub fn epoll_opened(fd: c_int) {
     forget_if_known(fd);
+    wiring::connect();
     if can_follow(fd) && state::with(|sockets| sockets.epoll_opened(fd)).is_some() {
         marks::follow_epoll(fd);
     }
 }
 
-/// Before a number is closed, by whatever call.
+/// Before an fd is closed, by any call.
 pub fn closing(fd: c_int) {
-    if marks::is_followed(fd) && !process::is_borrowed() {
+    if marks::is_followed(fd) && !own_process::is_borrowed() {
         state::with_number(fd, |sockets| sockets.closing(fd));
         marks::unfollow(fd);
     }
@@ -78,7 +80,7 @@ pub fn replacing(old: c_int, new: c_int) {
 /// After `new` became a copy of `old`.
 pub fn copied(old: c_int, new: c_int) {
     internal_fd::note_copy(new);
-    if new < 0 || old == new || !(marks::is_followed(old) || marks::is_followed(new)) || process::is_borrowed() {
+    if new < 0 || old == new || !(marks::is_followed(old) || marks::is_followed(new)) || own_process::is_borrowed() {
         return;
     }
     let is_followed = marks::is_followed(old) && can_follow(new);
@@ -95,7 +97,7 @@ pub fn copied(old: c_int, new: c_int) {
     }
 }
 
-/// close(2) of a number that is the library's own: for the library itself, whose values close what they own by the C
+/// close(2) of an fd of the library's own: for the library itself, whose values close what they own by the C
 /// function; to the program it is not open.
 pub fn close_internal(fd: c_int) -> c_int {
     if !state::is_inside() {
@@ -106,7 +108,7 @@ pub fn close_internal(fd: c_int) -> c_int {
     unsafe { real::close(fd) }
 }
 
-/// Before close_range(2) and closefrom(3): what is followed among the numbers.
+/// Before close_range(2) and closefrom(3): which of these fds are followed.
 pub fn closing_range(first: c_uint, last: c_uint) {
     let last = last.min(u16::MAX.into());
     for fd in first..=last {

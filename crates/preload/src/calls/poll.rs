@@ -9,10 +9,11 @@ use nearwire_socket::{Concerns, Sockets};
 use rustix::process::{Resource, getrlimit};
 
 use crate::cancellation;
+use crate::errno::{errno, fail};
 use crate::probe::is_readable;
 use crate::signals::deferral;
 use crate::state::{self, Subject};
-use crate::turn::{Turn, Turns, Wait, errno, fail, to_timespec};
+use crate::turn::{Turn, Turns, Wait, to_timespec};
 use crate::{engines, internal_fd, marks, real};
 
 /// How often the kernel's descriptors are asked while the call spins: each turn in so many.
@@ -237,13 +238,13 @@ pub fn select_count(count: c_int) -> c_int {
     count_of_program(count)
 }
 
-/// The numbers below `count` that the program's table would have room for.
+/// The fds below `count` that the program's table would have room for.
 fn count_of_program(count: c_int) -> c_int {
     let end = deferral::inside(|| end_of_program(internal_fd::program_table_end()));
     count.min(c_int::try_from(end).unwrap_or(c_int::MAX))
 }
 
-/// select(2) by the kernel, which `call` asks about so many numbers. Of those behind the end of the program's table it ignores
+/// select(2) by the kernel, which `call` asks about so many fds. Of those behind the end of the program's table it ignores
 /// what is not open; where our own descriptors made the table longer it refuses them, with the sets as they were, and is asked again
 /// about those before the end.
 pub fn select_by_kernel(count: c_int, call: impl Fn(c_int) -> c_int) -> c_int {
@@ -275,7 +276,7 @@ fn end_of_program(first_end: usize) -> usize {
 
 fn is_open(fd: c_int) -> bool {
     let before = errno();
-    // SAFETY: a number that is not open is an error.
+    // SAFETY: an fd that is not open is an error.
     let is_open = marks::is_followed(fd) || unsafe { real::fcntl(fd, libc::F_GETFD, 0) } >= 0;
     fail(before);
     is_open

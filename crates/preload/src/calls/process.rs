@@ -24,104 +24,33 @@
 //! kernel gets, which is nothing while this process serves it. After an unnoticed fork while another thread was in a call of ours, the child's
 //! inherited sockets get nothing while the parent serves them.
 
-use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 use libc::{c_int, cmsghdr, msghdr};
 use nearwire_socket::{Reason, Sockets};
 use nearwire_sys::own_stack;
-use rustix::mm::{Advice, madvise};
-use rustix::process::getpid;
-use rustix::thread::{gettid, sched_yield};
 
+use crate::own_process::{self, is_borrowed};
 use crate::signals::deferral;
 use crate::{engines, keeper, marks, signals, state};
 
-const PAGE_BYTES: usize = 4096;
-
-/// What only this process has: in a child of fork it is zero. A page of its own.
-#[repr(C, align(4096))]
-struct OwnPage {
-    /// [`READY`]; 0 in a process that has not begun, or a new child; else the thread that begins.
-    phase: AtomicU32,
-    pid: AtomicI32,
-    _rest: [u8; PAGE_BYTES - 8],
-}
-
-const READY: u32 = u32::MAX;
-
-static OWN: OwnPage = OwnPage { phase: AtomicU32::new(0), pid: AtomicI32::new(0), _rest: [0; PAGE_BYTES - 8] };
 /// A process has begun, this one or one that it descends from.
 static BEGUN: AtomicBool = AtomicBool::new(false);
 /// The gate is held for a fork.
 static HELD: AtomicBool = AtomicBool::new(false);
 
-fn pid() -> i32 {
-    getpid().as_raw_nonzero().get()
-}
-
-/// Whether the library's state is this process's own. The first call of a process makes it so.
-#[inline]
-pub fn is_ready() -> bool {
-    OWN.phase.load(Relaxed) == READY || begin()
-}
-
+/// Makes the library's state this process's own, with the first call that needs it.
 #[cold]
-fn begin() -> bool {
-    let me = this_thread();
-    if OWN.phase.compare_exchange(0, me, Acquire, Relaxed).is_err() {
-        return wait_for_beginner(me);
-    }
-    if BEGUN.swap(true, Relaxed) {
-        own_stack::run(become_child);
-    } else {
+pub fn begin() -> bool {
+    own_process::begin(|| {
+        if BEGUN.swap(true, Relaxed) {
+            return own_stack::run(become_child);
+        }
         // SAFETY: the handlers are functions of the right type, and stay while the library does, which is never unloaded.
         unsafe { libc::pthread_atfork(Some(before_fork), Some(after_fork_in_parent), Some(after_fork_in_child)) };
-        let page = (&raw const OWN).cast_mut().cast();
-        // SAFETY: a whole page of this library's zeroed data, which holds nothing but the value. Refused (before Linux
-        // 4.14), only forks that run the handlers are noticed.
-        let _ = unsafe { madvise(page, PAGE_BYTES, Advice::LinuxWipeOnFork) };
-    }
-    OWN.pid.store(pid(), Relaxed);
-    OWN.phase.store(READY, Release);
-    true
-}
-
-/// Another thread is at it, which takes microseconds: a call that did not wait would not be followed. `false`: it is this one,
-/// beneath a signal handler.
-#[cold]
-fn wait_for_beginner(me: u32) -> bool {
-    loop {
-        match OWN.phase.load(Acquire) {
-            READY => return true,
-            beginner if beginner == me => return false,
-            _ => sched_yield(),
-        }
-    }
-}
-
-/// The root directory is about to be another one: what is read of files, the configuration above all, is read before.
-pub fn before_new_root() {
-    if !is_borrowed() {
-        state::with(|_| ());
-    }
-}
-
-/// The number of this process, without a system call where it is known. In a child of vfork that is its parent's, whose memory
-/// it has.
-pub fn own_pid() -> u32 {
-    let known = OWN.phase.load(Relaxed) == READY;
-    if known { OWN.pid.load(Relaxed) } else { pid() }.cast_unsigned()
-}
-
-fn this_thread() -> u32 {
-    gettid().as_raw_nonzero().get().cast_unsigned()
-}
-
-/// Whether this is a child of vfork, which has its parent's memory: what it does to descriptors must not be followed.
-pub fn is_borrowed() -> bool {
-    OWN.phase.load(Relaxed) == READY && OWN.pid.load(Relaxed) != pid()
+        own_process::wipe_in_children();
+    })
 }
 
 unsafe extern "C" fn before_fork() {
@@ -159,16 +88,14 @@ unsafe extern "C" fn after_fork_in_parent() {
 }
 
 unsafe extern "C" fn after_fork_in_child() {
-    OWN.phase.store(this_thread(), Relaxed);
-    own_stack::run(become_child);
-    OWN.pid.store(pid(), Relaxed);
-    OWN.phase.store(READY, Release);
+    own_process::begin_in_child(|| own_stack::run(become_child));
     deferral::after_fork_in_child();
 }
 
 fn become_child() {
     signals::reset_after_fork();
     keeper::after_fork_in_child();
+    engines::after_fork_in_child();
     state::after_fork_in_child(HELD.swap(false, Relaxed));
 }
 

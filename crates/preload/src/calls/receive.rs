@@ -13,9 +13,10 @@ use crate::c_types::control::{ReceiveControl, TimeForm};
 use crate::c_types::message::{Incoming, read_incoming};
 use crate::c_types::segments::{Of, Segments};
 use crate::calls::table;
+use crate::errno::{errno, fail};
 use crate::signals::deferral;
 use crate::state::{self, Subject, handed};
-use crate::turn::{REFUSED, Turn, Turns, Wait, errno, fail};
+use crate::turn::{REFUSED, Turn, Turns, Wait};
 use crate::{cancellation, engines};
 
 const FLAGS_OF_KERNEL: c_int = table::together(table::RECEIVE_FLAGS_OF_KERNEL);
@@ -72,7 +73,7 @@ pub enum Attempt {
 
 use Attempt::{Ended, Restart};
 
-/// Receives a datagram: a whole call of the program. `None`: the original call is to be made. `original` makes it on a number,
+/// Receives a datagram: a whole call of the program. `None`: the original call is to be made. `original` makes it on an fd,
 /// with more flags.
 ///
 /// # Safety
@@ -197,7 +198,7 @@ pub unsafe fn attempt(
     }
 }
 
-/// The kernel has the socket, now or perhaps soon: its answer, or a turn of waiting for one. The number may be closed by now,
+/// The kernel has the socket, now or perhaps soon: its answer, or a turn of waiting for one. The fd may be closed by now,
 /// and a wait in the kernel's own call could not be left for a handler that came just before it.
 #[cold]
 fn wait_for_shadow(
@@ -231,7 +232,7 @@ fn ask_shadow(original: impl FnOnce() -> ssize_t) -> Option<ssize_t> {
     Some(length)
 }
 
-/// A receive that waits holds its socket, as a system call holds the open file: whatever becomes of the number, it waits
+/// A receive that waits holds its socket, as a system call holds the open file: whatever becomes of the fd, it waits
 /// for this one.
 struct Waiting {
     id: SocketId,

@@ -13,9 +13,10 @@ use crate::c_types::control::{self, SendControl};
 use crate::c_types::message::read_outgoing;
 use crate::c_types::segments::{Of, Segments};
 use crate::calls::table;
+use crate::errno::fail;
 use crate::signals::deferral;
 use crate::state::{self, Subject, handed};
-use crate::turn::{REFUSED, fail};
+use crate::turn::REFUSED;
 use crate::{cancellation, engines, marks};
 
 const KNOWN_FLAGS: c_int = table::together(table::SEND_FLAGS);

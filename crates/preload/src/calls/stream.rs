@@ -5,7 +5,7 @@ use nearwire_socket::Reason;
 
 use super::receive::{self, Into};
 use crate::c_types::segments::single;
-use crate::turn::fail;
+use crate::errno::fail;
 use crate::{marks, real, state};
 
 /// The longest datagram.
@@ -50,7 +50,7 @@ pub fn splice_from(from: c_int, to: c_int, length: size_t, flags: c_uint) -> Opt
 /// Bytes that a pipe has room for; `None`: it is no pipe, and the kernel says so.
 fn pipe_room_bytes(pipe: c_int) -> Option<usize> {
     let mut waiting: c_int = 0;
-    // SAFETY: both ask about a number; the second writes an int.
+    // SAFETY: both ask about an fd; the second writes an int.
     let size = unsafe {
         let size = real::fcntl(pipe, libc::F_GETPIPE_SZ, 0);
         if size < 0 || real::ioctl(pipe, libc::FIONREAD, (&raw mut waiting) as libc::c_ulong) < 0 {

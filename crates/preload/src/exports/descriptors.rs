@@ -5,8 +5,8 @@
 use libc::{c_int, c_uint};
 
 use crate::calls::names;
+use crate::errno::fail;
 use crate::signals::deferral;
-use crate::turn::fail;
 use crate::{cancellation, internal_fd, marks, real};
 
 #[unsafe(no_mangle)]

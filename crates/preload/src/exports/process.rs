@@ -8,7 +8,7 @@ use libc::{c_char, c_int, c_void, posix_spawn_file_actions_t};
 
 use crate::calls::process;
 use crate::signals::deferral;
-use crate::{keeper, real};
+use crate::{keeper, real, wiring};
 
 type Strings = *const *const c_char;
 
@@ -79,7 +79,7 @@ pub unsafe extern "C" fn _Exit(status: c_int) -> ! {
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn chroot(path: *const c_char) -> c_int {
-    deferral::inside_deep(process::before_new_root);
+    deferral::inside_deep(wiring::before_new_root);
     // SAFETY: the caller's, as for the C function.
     unsafe { real::chroot(path) }
 }

@@ -12,11 +12,10 @@ use std::time::Instant;
 use libc::{c_int, c_long, c_uint, c_ulong, sigset_t, size_t, timespec};
 
 use super::{descriptors, epoll, poll, sockets, transfer};
-use crate::calls::process;
 use crate::probe::is_readable;
 use crate::signals::deferral;
 use crate::turn::to_timespec;
-use crate::{io_uring, real};
+use crate::{io_uring, real, wiring};
 
 /// Bytes of the kernel's signal mask.
 const MASK_BYTES: c_ulong = 8;
@@ -43,7 +42,7 @@ pub unsafe extern "C-unwind" fn syscall(
                 return uses_io_uring(number, arguments);
             }
             libc::SYS_chroot | libc::SYS_pivot_root => {
-                deferral::inside_deep(process::before_new_root);
+                deferral::inside_deep(wiring::before_new_root);
                 None
             }
             _ => by_name(number, arguments).or_else(|| by_older_name(number, arguments)),

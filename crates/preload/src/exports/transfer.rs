@@ -15,8 +15,9 @@ use crate::c_types::segments::single;
 use crate::calls::process;
 use crate::calls::receive::{self, Attempt, Into};
 use crate::calls::{send, stream};
+use crate::errno::{errno, fail};
 use crate::signals::deferral;
-use crate::turn::{errno, fail, readable, to_timespec};
+use crate::turn::{readable, to_timespec};
 use crate::{cancellation, marks, probe, real, state};
 
 unsafe fn recv_into(

@@ -27,15 +27,15 @@ use libc::{
 
 use nearwire_sys::own_stack;
 
+use crate::errno::{errno, fail};
 use crate::thread::{
     self, CANCEL_ASKED, CANCEL_KNOWN, FAULTED, HANDLERS_UNDER_CALL_MASK, INTERRUPTS, NO_CALL_MASK, RESTARTS,
     ThreadState,
 };
-use crate::turn::{self, errno, fail};
-use crate::{cancellation, real};
+use crate::{cancel_state, real};
 
 use super::mask::{change_mask, set_mask};
-use super::{faults, order};
+use super::{faults, order, sleep};
 
 /// Runs one call of the library: handlers and cancellation wait for its end. Calls within calls end with the outermost.
 #[inline(always)]
@@ -63,10 +63,22 @@ fn inside_with_attention<R>(thread: &ThreadState, outer: u32, work: impl FnOnce(
         compiler_fence(SeqCst);
     }
     if outer == 0 && thread.attention.load(Relaxed) & (CANCEL_KNOWN | CANCEL_ASKED) != 0 {
-        return cancellation::inside_of_cancelled(thread, work);
+        return inside_of_cancelled(thread, work);
     }
     let result = work();
     leave(thread, outer);
+    result
+}
+
+/// One call of a thread that the C library would cancel in any function of its own that waits or opens a file.
+#[cold]
+fn inside_of_cancelled<R>(thread: &ThreadState, work: impl FnOnce() -> R) -> R {
+    let before = cancel_state::set_state(cancel_state::PTHREAD_CANCEL_DISABLE);
+    let result = work();
+    // In no call: one of the type PTHREAD_CANCEL_ASYNCHRONOUS ends here, and what it cleans up may make calls.
+    step_out(thread, 0);
+    cancel_state::set_state(before);
+    leave(thread, 0);
     result
 }
 
@@ -98,7 +110,7 @@ pub fn begin() {
     thread.in_call.store(1, Relaxed);
     compiler_fence(SeqCst);
     if thread.attention.load(Relaxed) & (CANCEL_KNOWN | CANCEL_ASKED) != 0 {
-        cancellation::disable_for_fork(thread);
+        cancel_state::disable_for_fork(thread);
     }
 }
 
@@ -106,7 +118,7 @@ pub fn begin() {
 pub fn end() {
     let thread = thread::current();
     step_out(thread, 0);
-    cancellation::put_back_after_fork(thread);
+    cancel_state::put_back_after_fork(thread);
     leave(thread, 0);
 }
 
@@ -115,7 +127,7 @@ pub fn after_fork_in_child() {
     let thread = thread::current();
     thread.attention.fetch_and(CANCEL_KNOWN | CANCEL_ASKED, Relaxed);
     thread.in_call.store(0, Relaxed);
-    cancellation::put_back_after_fork(thread);
+    cancel_state::put_back_after_fork(thread);
     thread.has_call_mask.store(NO_CALL_MASK, Relaxed);
     thread.fault_at.store(0, Relaxed);
     unblock(thread.deferred.swap(0, Relaxed));
@@ -137,7 +149,7 @@ fn attend(thread: &ThreadState) {
         let blocked_before = if call_mask == NO_CALL_MASK { 0 } else { thread.mask_before.load(Relaxed) };
         unblock(signals & !blocked_before);
         // Last: a thread of the type PTHREAD_CANCEL_ASYNCHRONOUS ends here, and would take signals to the process with it.
-        cancellation::tell_c_library(thread);
+        cancel_state::tell_c_library(thread);
     }
     fail(before);
 }
@@ -223,7 +235,7 @@ unsafe fn defer_in_call(
         }
         thread.deferred.fetch_or(bit(signal), Relaxed);
         thread.attention.fetch_or(if installed.restarts { RESTARTS } else { INTERRUPTS }, Relaxed);
-        turn::end_sleep_of(thread);
+        sleep::end_sleep_of(thread);
     } else {
         set_mask(mask);
     }

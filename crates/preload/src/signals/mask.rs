@@ -1,6 +1,10 @@
 //! The calling thread's signal mask, as a word.
 
+use std::sync::atomic::Ordering::Relaxed;
+
 use libc::{SIG_SETMASK, c_int, sigset_t};
+
+use crate::thread;
 
 /// A mask of the C library's: that of the kernel is its first word.
 #[must_use]
@@ -31,4 +35,23 @@ pub fn change_mask(how: c_int, bits: u64) -> u64 {
     // SAFETY: both are live sets.
     unsafe { libc::pthread_sigmask(how, &raw const new, &raw mut old) };
     to_bits(&old)
+}
+
+/// While it lives, all signals are blocked in the calling thread.
+pub struct HeldSignals {
+    before: u64,
+}
+
+impl HeldSignals {
+    /// Blocks all signals.
+    pub fn hold() -> HeldSignals {
+        HeldSignals { before: set_mask(u64::MAX) }
+    }
+}
+
+impl Drop for HeldSignals {
+    fn drop(&mut self) {
+        // A signal that came meanwhile waits for the end of the call.
+        set_mask(self.before | thread::current().deferred.load(Relaxed));
+    }
 }
