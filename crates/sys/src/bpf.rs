@@ -6,6 +6,8 @@
 //! Source: bpf(2), `include/uapi/linux/bpf.h`.
 
 mod attr;
+pub(crate) mod call;
+pub(crate) mod make;
 pub mod query;
 mod room;
 
@@ -13,105 +15,16 @@ use std::io;
 use std::mem::ManuallyDrop;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
-use attr::{Attr, Command, zeroed};
+use crate::descriptor::{Request, obtain};
+use attr::{Command, zeroed};
+use call::{bpf, bpf_fd, fd_u32, program_info};
+use make::Refusal;
 
-use crate::descriptor::{Refusal, Request, obtain};
+pub use call::Instruction;
+pub use make::{LoadOptions, MapKind, MapSpec, XdpAttach};
 
-const BPF_PROG_TYPE_XDP: u32 = 6;
-const BPF_XDP: u32 = 37;
 /// `enum bpf_link_type`.
 const BPF_LINK_TYPE_XDP: u32 = 6;
-const BPF_F_NO_PREALLOC: u32 = 1;
-const BPF_F_MMAPABLE: u32 = 1 << 10;
-const BPF_F_XDP_HAS_FRAGS: u32 = 1 << 5;
-const BPF_F_XDP_DEV_BOUND_ONLY: u32 = 1 << 6;
-const XDP_FLAGS_SKB_MODE: u32 = 1 << 1;
-const XDP_FLAGS_DRV_MODE: u32 = 1 << 2;
-
-/// Enough for the verifier's words on a program of a few dozen instructions, and on any of ours.
-const VERIFIER_LOG_BYTES: [usize; 2] = [64 * 1024, 4 * 1024 * 1024];
-
-/// One instruction, as in `struct bpf_insn`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(C)]
-pub struct Instruction {
-    /// Operation code.
-    pub code: u8,
-    /// Destination register in the low four bits, source register in the high four.
-    pub registers: u8,
-    /// Signed offset: of a memory access in bytes, of a jump in instructions.
-    pub offset: i16,
-    /// Signed constant.
-    pub immediate: i32,
-}
-
-fn bpf<A: Attr>(command: Command, attr: &mut A) -> io::Result<i32> {
-    // SAFETY: `attr` is a live, zero-initialised prefix of `union bpf_attr` for this command (`Attr`'s promise) and
-    // the size passed is its size. Pointers in it are set by the callers below to buffers that outlive the call,
-    // with their lengths beside them.
-    let result =
-        unsafe { libc::syscall(libc::SYS_bpf, command as libc::c_long, std::ptr::from_mut(attr), size_of::<A>()) };
-    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result as i32) }
-}
-
-fn bpf_fd<A: Attr>(command: Command, attr: &mut A) -> io::Result<OwnedFd> {
-    let fd = bpf(command, attr)?;
-    // SAFETY: the command (create, load) returned a new descriptor that nothing else owns.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
-}
-
-fn fd_u32(fd: BorrowedFd<'_>) -> u32 {
-    fd.as_raw_fd().cast_unsigned()
-}
-
-/// What a map is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum MapKind {
-    /// Values by key bytes.
-    Hash,
-    /// The same, where an entry takes memory only while it is there (`BPF_F_NO_PREALLOC`).
-    SparseHash,
-    /// Values by index.
-    Array,
-    /// The same, which a process can map (`BPF_F_MMAPABLE`, Linux 5.5): [`crate::shared_words::SharedWords::of_array`].
-    SharedArray,
-    /// AF_XDP sockets by index.
-    Xskmap,
-}
-
-/// A map to be made.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct MapSpec<'a> {
-    /// What it is.
-    pub kind: MapKind,
-    /// Its name, for bpftool; 15 bytes count.
-    pub name: &'a str,
-    /// Length of a key, bytes.
-    pub key_size_bytes: u32,
-    /// Length of a value, bytes.
-    pub value_size_bytes: u32,
-    /// How many fit.
-    pub max_entries: u32,
-}
-
-pub(crate) fn make_map(spec: &MapSpec<'_>) -> io::Result<OwnedFd> {
-    let mut attr: attr::MapCreate = zeroed();
-    attr.map_type = match spec.kind {
-        MapKind::Hash | MapKind::SparseHash => 1,
-        MapKind::Array | MapKind::SharedArray => 2,
-        MapKind::Xskmap => 17,
-    };
-    attr.key_size = spec.key_size_bytes;
-    attr.value_size = spec.value_size_bytes;
-    attr.max_entries = spec.max_entries;
-    attr.map_flags = match spec.kind {
-        MapKind::SparseHash => BPF_F_NO_PREALLOC,
-        MapKind::SharedArray => BPF_F_MMAPABLE,
-        MapKind::Hash | MapKind::Array | MapKind::Xskmap => 0,
-    };
-    attr.map_name = attr::object_name(spec.name);
-    bpf_fd(Command::MapCreate, &mut attr)
-}
 
 /// A map; closed (and freed, unless a program still uses it) on drop.
 #[derive(Debug)]
@@ -256,18 +169,6 @@ fn refusal_in(log: &str) -> String {
     }
 }
 
-/// What an XDP program is loaded for, beyond what all are.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct LoadOptions {
-    /// The interface whose driver it asks about frames (`Documentation/networking/xdp-rx-metadata.rst`), by index, in the calling
-    /// thread's network namespace. It may be attached there in the driver and nowhere else, and the kernel runs it on no packet of
-    /// [`Program::test_run`].
-    pub bound_to: Option<u32>,
-    /// It can do with frames that lie in several buffers (`BPF_F_XDP_HAS_FRAGS`, Linux 5.18), of which it sees the first. Without, a
-    /// driver refuses it at an MTU that one buffer does not hold.
-    pub multi_buffer: bool,
-}
-
 /// A loaded XDP program; unloaded on drop unless it is attached.
 #[derive(Debug)]
 pub struct Program {
@@ -302,64 +203,6 @@ pub fn program_ids() -> io::Result<Vec<u32>> {
         }
         attr.start_id = attr.next_id;
     }
-}
-
-pub(crate) fn make_program(name: &str, instructions: &[Instruction], options: LoadOptions) -> Result<OwnedFd, Refusal> {
-    let prog_flags = if options.multi_buffer { BPF_F_XDP_HAS_FRAGS } else { 0 };
-    let Some(ifindex) = options.bound_to else {
-        return load(attr::ProgLoad { prog_flags, ..program_to_load(name, instructions) });
-    };
-    let unreached = |source| Refusal { source, log: String::new() };
-    if room::constants_are_blinded().map_err(unreached)? {
-        return Err(Refusal { source: io::ErrorKind::Unsupported.into(), log: BLINDED.to_owned() });
-    }
-    let instructions = room::with_room(instructions).map_err(unreached)?;
-    let mut attr = program_to_load(name, &instructions);
-    (attr.prog_flags, attr.prog_ifindex) = (prog_flags | BPF_F_XDP_DEV_BOUND_ONLY, ifindex);
-    load(attr)
-}
-
-/// Why no program is bound to an interface, where `room` says so.
-const BLINDED: &str =
-    "not asked: net.core.bpf_jit_harden makes the kernel move the program, and it crashes when the interface goes";
-
-/// The instructions are to outlive the request.
-fn program_to_load(name: &str, instructions: &[Instruction]) -> attr::ProgLoad {
-    let mut attr: attr::ProgLoad = zeroed();
-    attr.prog_type = BPF_PROG_TYPE_XDP;
-    attr.insn_cnt = instructions.len() as u32;
-    attr.insns = instructions.as_ptr() as u64;
-    attr.license = c"Dual MIT/GPL".as_ptr() as u64;
-    attr.prog_name = attr::object_name(name);
-    attr.expected_attach_type = BPF_XDP;
-    attr
-}
-
-fn load(mut attr: attr::ProgLoad) -> Result<OwnedFd, Refusal> {
-    load_patiently(&mut attr).map_err(|source| Refusal { source, log: verifier_log(attr) })
-}
-
-/// A signal that is pending ends the verifier with EAGAIN (`do_check` in kernel/bpf/verifier.c): a program with interval
-/// timers would have no filter. As often as libbpf tries (`PROG_LOAD_ATTEMPTS`).
-fn load_patiently(attr: &mut attr::ProgLoad) -> io::Result<OwnedFd> {
-    const ATTEMPTS: u32 = 5;
-    for _ in 1..ATTEMPTS {
-        match bpf_fd(Command::ProgLoad, attr) {
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-            loaded => return loaded,
-        }
-    }
-    bpf_fd(Command::ProgLoad, attr)
-}
-
-fn program_info(program: BorrowedFd<'_>) -> io::Result<attr::ProgInfo> {
-    let mut info = attr::ProgInfo::default();
-    let mut attr: attr::ObjInfo = zeroed();
-    attr.bpf_fd = fd_u32(program);
-    attr.info_len = size_of::<attr::ProgInfo>() as u32;
-    attr.info = (&raw mut info) as u64;
-    bpf(Command::ObjGetInfoByFd, &mut attr)?;
-    Ok(info)
 }
 
 impl Program {
@@ -439,40 +282,10 @@ impl Program {
     }
 }
 
-/// Loads again with a log: loading without one first keeps the good case cheap.
-///
-/// A log that is too long loses its beginning since Linux 6.4 and its end before: the end is what matters, so there is a
-/// second size.
-fn verifier_log(mut attr: attr::ProgLoad) -> String {
-    let mut log = Vec::new();
-    for size_bytes in VERIFIER_LOG_BYTES {
-        log = vec![0u8; size_bytes];
-        attr.log_level = 1;
-        attr.log_size = size_bytes as u32;
-        attr.log_buf = log.as_mut_ptr() as u64;
-        let outcome = bpf_fd(Command::ProgLoad, &mut attr);
-        // Any other outcome is the first one's.
-        if !outcome.is_err_and(|error| error.raw_os_error() == Some(libc::ENOSPC)) {
-            break;
-        }
-    }
-    let end = log.iter().position(|&byte| byte == 0).unwrap_or(log.len());
-    String::from_utf8_lossy(&log[..end]).trim_end().to_owned()
-}
-
 impl AsFd for Program {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }
-}
-
-/// Where in the receive path an XDP program runs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum XdpAttach {
-    /// In the driver (`XDP_FLAGS_DRV_MODE`).
-    Driver,
-    /// On socket buffers, any driver (`XDP_FLAGS_SKB_MODE`).
-    Skb,
 }
 
 /// An attached program; detached when this is dropped or the process ends.
@@ -585,18 +398,6 @@ pub fn detach_links_of(program_id: u32) -> io::Result<u32> {
             detached += 1;
         }
     }
-}
-
-pub(crate) fn make_link(program: BorrowedFd<'_>, ifindex: u32, attach: XdpAttach) -> io::Result<OwnedFd> {
-    let mut attr: attr::LinkCreate = zeroed();
-    attr.prog_fd = fd_u32(program);
-    attr.target_ifindex = ifindex;
-    attr.attach_type = BPF_XDP;
-    attr.flags = match attach {
-        XdpAttach::Driver => XDP_FLAGS_DRV_MODE,
-        XdpAttach::Skb => XDP_FLAGS_SKB_MODE,
-    };
-    bpf_fd(Command::LinkCreate, &mut attr)
 }
 
 #[cfg(test)]

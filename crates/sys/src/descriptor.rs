@@ -4,7 +4,10 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
 use std::sync::OnceLock;
 
-use crate::bpf::{self, Instruction, LoadOptions, MapSpec, XdpAttach};
+use crate::bpf::call::Instruction;
+use crate::bpf::make::{self, LoadOptions, MapSpec, XdpAttach};
+
+pub use crate::bpf::make::Refusal;
 
 /// A descriptor number of the program that this code runs in, which may close it or open something else under it at any
 /// time; the kernel then answers `EBADF`, or speaks of the other thing, as it would to the program itself.
@@ -68,21 +71,6 @@ pub enum Request<'a> {
         /// Where in the receive path.
         attach: XdpAttach,
     },
-}
-
-/// Why a descriptor was not had.
-#[derive(Debug)]
-pub struct Refusal {
-    /// What the kernel said.
-    pub source: io::Error,
-    /// What the verifier said of a program; empty otherwise.
-    pub log: String,
-}
-
-impl From<io::Error> for Refusal {
-    fn from(source: io::Error) -> Refusal {
-        Refusal { source, log: String::new() }
-    }
 }
 
 /// Where descriptors come from. A process with the capabilities asks the kernel ([`from_kernel`]); one without could ask a
@@ -173,8 +161,8 @@ pub fn from_kernel(request: &Request<'_>) -> Result<OwnedFd, Refusal> {
             let made = socket_with(AddressFamily::XDP, SocketType::RAW, SocketFlags::CLOEXEC, None);
             made.map_err(|errno| io::Error::from(errno).into())
         }
-        Request::Map(spec) => Ok(bpf::make_map(spec)?),
-        Request::Program { name, instructions, options } => bpf::make_program(name, instructions, *options),
-        Request::Link { program, ifindex, attach } => Ok(bpf::make_link(*program, *ifindex, *attach)?),
+        Request::Map(spec) => Ok(make::make_map(spec)?),
+        Request::Program { name, instructions, options } => make::make_program(name, instructions, *options),
+        Request::Link { program, ifindex, attach } => Ok(make::make_link(*program, *ifindex, *attach)?),
     }
 }

@@ -7,6 +7,7 @@ mod csv;
 mod exanic;
 mod netpipe;
 mod sockperf;
+mod style;
 mod table;
 mod table_notes;
 pub mod units;
@@ -19,7 +20,7 @@ use thiserror::Error;
 use crate::json::{WriteError, write_json};
 use crate::record::Record;
 
-pub(crate) use table::by_size;
+pub(crate) use style::by_size;
 pub use table::{TableOptions, render_table};
 pub(crate) use table_notes::names;
 

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use comfy_table::{CellAlignment, Table};
 
+use super::style::{Ink, by_size};
 use super::table_notes::{machine_lines, notes, verdict_lines};
 use super::units::{count, printable, us};
 use crate::record::{Record, Run};
@@ -82,21 +83,6 @@ fn title(record: &Record) -> String {
     )
 }
 
-/// Runs by size, in each size by median; runs without one come last.
-pub(crate) fn by_size(record: &Record) -> BTreeMap<u32, Vec<&Run>> {
-    let mut groups: BTreeMap<u32, Vec<&Run>> = BTreeMap::new();
-    for run in &record.runs {
-        groups.entry(run.cell.size_bytes).or_default().push(run);
-    }
-    for runs in groups.values_mut() {
-        runs.sort_by(|a, b| {
-            let p50 = |run: &Run| run.half_rtt_ns.p50.unwrap_or(f64::INFINITY);
-            p50(a).total_cmp(&p50(b)).then_with(|| a.cell.cmp(&b.cell))
-        });
-    }
-    groups
-}
-
 /// The aligned lines: header, then each size with its runs. One table for all sizes keeps columns in line.
 fn grid(record: &Record, width: usize, ink: Ink) -> Vec<String> {
     let groups = by_size(record);
@@ -163,28 +149,4 @@ fn ip(version: Option<u8>) -> String {
 
 fn whole(value: Option<f64>) -> String {
     value.map_or_else(|| "-".to_owned(), |value| format!("{value:.0}"))
-}
-
-/// ANSI styles, or none.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Ink {
-    colour: bool,
-}
-
-impl Ink {
-    pub(super) fn bold(self, text: &str) -> String {
-        self.style("1", text)
-    }
-
-    pub(super) fn dim(self, text: &str) -> String {
-        self.style("2", text)
-    }
-
-    pub(super) fn alarm(self, text: &str) -> String {
-        self.style("33;1", text)
-    }
-
-    fn style(self, code: &str, text: &str) -> String {
-        if self.colour { format!("\u{1b}[{code}m{text}\u{1b}[0m") } else { text.to_owned() }
-    }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::table::{Ink, by_size};
+use super::style::{Ink, by_size};
 use super::units::{cell_name, is_kernel_path, printable, time, us, wrapped};
 use crate::record::{Record, Run, Warning};
 

@@ -6,7 +6,7 @@ use std::io;
 use std::os::fd::BorrowedFd;
 
 use super::attr::{self, Command};
-use super::{bpf, fd_u32};
+use super::call::{bpf, fd_u32};
 
 /// Also what the groups above have attached: all that is run.
 const BPF_F_QUERY_EFFECTIVE: u32 = 1;

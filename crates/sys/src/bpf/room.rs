@@ -15,7 +15,7 @@
 use std::io;
 use std::os::fd::AsFd;
 
-use super::{Instruction, load_patiently, program_info, program_to_load};
+use super::call::{Instruction, load_patiently, program_info, program_to_load};
 
 /// `r0 = 0`
 const CLEAR: Instruction = Instruction { code: 0xb7, registers: 0, offset: 0, immediate: 0 };

@@ -1,0 +1,45 @@
+//! How the table and its notes look: order of runs, and styles.
+
+use std::collections::BTreeMap;
+
+use crate::record::{Record, Run};
+
+/// Runs by size, in each size by median; runs without one come last.
+pub(crate) fn by_size(record: &Record) -> BTreeMap<u32, Vec<&Run>> {
+    let mut groups: BTreeMap<u32, Vec<&Run>> = BTreeMap::new();
+    for run in &record.runs {
+        groups.entry(run.cell.size_bytes).or_default().push(run);
+    }
+    for runs in groups.values_mut() {
+        runs.sort_by(|a, b| {
+            let p50 = |run: &Run| run.half_rtt_ns.p50.unwrap_or(f64::INFINITY);
+            p50(a).total_cmp(&p50(b)).then_with(|| a.cell.cmp(&b.cell))
+        });
+    }
+    groups
+}
+
+/// ANSI styles, or none.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Ink {
+    /// The terminal takes ANSI colours.
+    pub(super) colour: bool,
+}
+
+impl Ink {
+    pub(super) fn bold(self, text: &str) -> String {
+        self.style("1", text)
+    }
+
+    pub(super) fn dim(self, text: &str) -> String {
+        self.style("2", text)
+    }
+
+    pub(super) fn alarm(self, text: &str) -> String {
+        self.style("33;1", text)
+    }
+
+    fn style(self, code: &str, text: &str) -> String {
+        if self.colour { format!("\u{1b}[{code}m{text}\u{1b}[0m") } else { text.to_owned() }
+    }
+}
