@@ -4,23 +4,23 @@
 pub const DIFFERENCE: u8 = 1;
 /// Wrong usage or unusable input.
 pub const USAGE: u8 = 2;
-/// This host cannot do it.
+/// This host cannot do what was asked.
 pub const CANNOT: u8 = 3;
-/// It failed while running.
+/// The command failed while it ran.
 pub const FAILED: u8 = 4;
-/// A program to run is there and cannot be executed, as env(1) has it.
+/// The program to run exists and cannot be executed. The code is that of env(1).
 pub const NOT_EXECUTABLE: u8 = 126;
-/// A program to run was not found, as env(1) has it.
+/// The program to run was not found. The code is that of env(1).
 pub const NOT_FOUND: u8 = 127;
 /// Ended by Ctrl-C.
 pub const INTERRUPTED: u8 = 130;
 
-/// How a command ended other than well.
+/// How a command failed.
 #[derive(Debug)]
 pub struct Failure {
     /// The exit code.
     pub code: u8,
-    /// What to say on standard error; none when it has been said.
+    /// What to print on standard error; `None` when it was printed already.
     pub error: Option<anyhow::Error>,
 }
 
@@ -28,7 +28,7 @@ pub struct Failure {
 pub type Outcome = Result<(), Failure>;
 
 impl Failure {
-    /// A code whose reason is already on the screen.
+    /// An exit code whose reason was printed already.
     pub fn silent(code: u8) -> Failure {
         Failure { code, error: None }
     }
@@ -36,7 +36,7 @@ impl Failure {
 
 /// Gives an error its exit code.
 pub trait OrExit<T> {
-    /// With this code on failure.
+    /// On failure, the error with this exit code.
     fn or_exit(self, code: u8) -> Result<T, Failure>;
 }
 

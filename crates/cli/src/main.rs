@@ -1,4 +1,4 @@
-//! The `nearwire` command: what was typed (`args`), what it means (`commands`), how it ended (`exit`), what is printed (`output`).
+//! The `nearwire` command: the command line (`args`), what each command does (`commands`), exit codes (`exit`), output (`output`).
 #![forbid(unsafe_code)]
 
 mod args;
@@ -24,7 +24,7 @@ impl args::Command {
         match args::Nearwire::try_parse() {
             Ok(nearwire) => Ok(nearwire.command),
             Err(error) => {
-                // Nothing is left to tell when even that cannot be printed.
+                // If printing fails too, the exit code is all that can be reported.
                 let _ = error.print();
                 Err(ExitCode::from(if error.use_stderr() { exit::USAGE } else { 0 }))
             }

@@ -9,7 +9,7 @@ use rustix::termios::tcgetwinsize;
 
 use crate::exit::{FAILED, Failure, OrExit, Outcome};
 
-/// Prints a whole text. A reader that has seen enough and left, as `head` does, is no failure.
+/// Prints a whole text. A reader that closes the pipe early, as `head` does, is not a failure.
 pub fn print(text: &str) -> Outcome {
     let mut out = std::io::stdout();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
@@ -18,12 +18,12 @@ pub fn print(text: &str) -> Outcome {
     }
 }
 
-/// Prints a line on standard error. That nobody reads it any more is no failure.
+/// Prints a line on standard error. A closed standard error is not a failure.
 pub fn note(line: &str) {
     let _ = writeln!(std::io::stderr(), "{line}");
 }
 
-/// Prints why a command failed, if that has not been printed, and gives the exit code.
+/// Prints why a command failed, unless that was printed already, and returns the exit code.
 pub fn end(outcome: Outcome) -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
@@ -36,7 +36,7 @@ pub fn end(outcome: Outcome) -> ExitCode {
     }
 }
 
-/// The error and what caused it; most messages name their cause already.
+/// The error and its causes. A cause that the message names already is not repeated.
 fn with_causes(error: &anyhow::Error) -> String {
     let mut text = error.to_string();
     for cause in error.chain().skip(1).map(ToString::to_string) {
@@ -47,7 +47,8 @@ fn with_causes(error: &anyhow::Error) -> String {
     text
 }
 
-/// Prints what has texts of a host in it. A copy may come from a stranger, and a terminal obeys control characters.
+/// Prints text that contains strings read from a host. A copy of a host may come from somebody else, and a terminal executes control
+/// characters, so these are replaced.
 pub fn print_of_host(text: &str) -> Outcome {
     let is_harmless = |c: char| c == '\n' || !c.is_control();
     if text.chars().all(is_harmless) {
@@ -56,14 +57,14 @@ pub fn print_of_host(text: &str) -> Outcome {
     print(&text.chars().map(|c| if is_harmless(c) { c } else { '\u{fffd}' }).collect::<String>())
 }
 
-/// The width of the terminal; `None` where somebody else reads, who wants whole lines.
+/// The width of the terminal, columns; `None` where standard output is not a terminal, as programs want whole lines.
 pub fn terminal_width() -> Option<usize> {
     let out = std::io::stdout();
     let columns = tcgetwinsize(&out).ok().filter(|_| out.is_terminal())?.ws_col;
     (columns > 0).then_some(usize::from(columns))
 }
 
-/// A line broken between words, the further lines below the column where the text begins. What fits nowhere sticks out.
+/// Breaks a line between words and indents the further lines to `column`. A word that is longer than a line is not broken.
 pub fn wrapped(line: &str, column: usize, width: Option<usize>) -> String {
     let Some(width) = width.filter(|width| *width > column + 20 && line.chars().count() > *width) else {
         return line.to_owned();
@@ -85,7 +86,7 @@ pub fn wrapped(line: &str, column: usize, width: Option<usize>) -> String {
     text
 }
 
-/// Colours on a terminal only, and as wide as it is.
+/// Colours and width of the terminal; without a terminal no colours and the default width.
 pub fn table_options() -> TableOptions {
     let out = std::io::stdout();
     let mut options = TableOptions { colour: out.is_terminal(), ..TableOptions::default() };

@@ -1,4 +1,4 @@
-//! Packet filters of the kernel, which accelerated traffic passes by: `run` says so, `run --strict` refuses, `status` shows them.
+//! Packet filters of the kernel, which accelerated traffic bypasses: `run` says so, `run --strict` refuses, `status` shows them.
 
 #![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
@@ -83,11 +83,7 @@ fn each_kind_of_filter_is_named_and_refuses_strict_until_it_does_nothing() {
         }
         let told = run_in(near, &[]);
         assert_eq!(code(&told), Some(0));
-        assert!(
-            errors(&told).contains(&format!("accelerated traffic passes by {words}")),
-            "{words}: {}",
-            errors(&told)
-        );
+        assert!(errors(&told).contains(&format!("accelerated traffic bypasses {words}")), "{words}: {}", errors(&told));
         let refused = run_in(near, &["--strict"]);
         assert_eq!(code(&refused), Some(3));
         assert!(
@@ -97,12 +93,12 @@ fn each_kind_of_filter_is_named_and_refuses_strict_until_it_does_nothing() {
         );
         let dry = run_in(near, &["--strict", "--dry-run"]);
         assert_eq!(code(&dry), Some(3));
-        assert!(text(&dry).contains(&format!("packet filters passed by: {words}")), "{}", text(&dry));
+        assert!(text(&dry).contains(&format!("packet filters bypassed: {words}")), "{}", text(&dry));
         let accepted = run_in(near, &["--strict", "--past-filters"]);
         assert_eq!(code(&accepted), Some(0), "{}", errors(&accepted));
         shell(near, take_away).unwrap();
         let after = run_in(near, &["--strict"]);
-        assert_eq!((code(&after), errors(&after).contains("passes by")), (Some(0), false), "{}", errors(&after));
+        assert_eq!((code(&after), errors(&after).contains("bypasses")), (Some(0), false), "{}", errors(&after));
     }
     assert!(skipped.is_empty() || std::env::var_os("NEARWIRE_REQUIRE").is_none(), "{skipped:?}");
     for why in skipped {
@@ -127,7 +123,7 @@ fn status_of_a_program_shows_the_filters_of_its_namespace() {
         text(&output)
     };
     let words = FILTERS[0].1;
-    assert!(status(&[]).contains(&format!("packet filters passed by: {words}")), "{}", status(&[]));
+    assert!(status(&[]).contains(&format!("packet filters bypassed: {words}")), "{}", status(&[]));
     let json: Value = serde_json::from_str(&status(&["--json"])).unwrap();
     assert_eq!(json["packet_filters"], serde_json::json!([{"kind": "nftables", "words": words}]));
     assert_eq!(json["packet_filters_not_known"], serde_json::json!([]));

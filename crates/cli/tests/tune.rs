@@ -188,8 +188,8 @@ fn ids_that_mean_nothing_here_are_refused_with_what_to_do() {
     let copy = Copy::of("vma");
     let before = copy.files();
     for (words, said) in [
-        (&["--only", "vm.swapiness"][..], &["near it are", "vm.swappiness"][..]),
-        (&["--only", "cpu.governor[cpu0]"], &["one part of the setting cpu.governor"]),
+        (&["--only", "vm.swapiness"][..], &["similar names:", "vm.swappiness"][..]),
+        (&["--only", "cpu.governor[cpu0]"], &["a part of the setting cpu.governor"]),
         (&["--only", "vm.swappiness,"], &["--only <ID>"]),
         (&["--only", "nic.mtu"], &["socket-bypass has no wish for nic.mtu", "--all"]),
         (&["--i-accept-risk", "vm.swappiness"], &["does not lower security"]),
@@ -254,7 +254,7 @@ fn applied_values_are_told_as_json_with_their_state() {
     assert_eq!((page["interrupted"].as_bool(), page["guarded"].as_bool()), (Some(false), Some(false)));
     // What somebody else changed stays, and is named.
     let reverted = copy.tune(&["revert", "--yes"]);
-    assert!(text(&reverted).contains("somebody made it 33"), "{}", text(&reverted));
+    assert!(text(&reverted).contains("somebody changed it to 33"), "{}", text(&reverted));
     assert_eq!(copy.value(SWAPPINESS), "33");
 }
 

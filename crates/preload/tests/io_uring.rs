@@ -1,4 +1,4 @@
-//! Programs that use io_uring: its requests pass by the library, so such a program's sockets are the kernel's. Needs root,
+//! Programs that use io_uring: its requests bypass the library, so such a program's sockets are the kernel's. Needs root,
 //! veth and a C compiler (or says SKIP).
 #![allow(clippy::unwrap_used, reason = "what these functions do is test")]
 

@@ -8,7 +8,7 @@
 //! stats = false                   # counters on standard error when the program ends
 //! send_coalescing = "0"           # so long may datagrams that are sent in a row wait for one another: "100us"
 //! engines = "auto"                # engines that threads may have: one each, or "1" to "8" at most
-//! past_filters = false            # strict programs may pass by the packet filters that there are
+//! past_filters = false            # strict programs may bypass the packet filters that there are
 //! agent = "auto"                  # shares of the agent's ports, where there is an agent; "off": own ports only
 //!
 //! [[rule]]                        # the first rule that fits decides
@@ -102,7 +102,7 @@ pub struct Config {
     pub send_coalescing: Duration,
     /// The most engines that threads may have; `None`: as many as the interfaces have queues, up to [`crate::ENGINES_MOST`].
     pub engines: Option<u32>,
-    /// That traffic passes by packet filters does not refuse a strict program.
+    /// A strict program runs although its traffic bypasses packet filters.
     pub past_filters: bool,
     /// Whether ports are shares of the agent's.
     pub agent: Agent,

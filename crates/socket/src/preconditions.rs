@@ -70,7 +70,7 @@ pub struct Preconditions {
     pub unmet: Vec<Unmet>,
     /// The interfaces, usable or not.
     pub interfaces: Vec<Candidate>,
-    /// What accelerated traffic will pass by.
+    /// The packet filters that accelerated traffic will bypass.
     pub filters: PacketFilters,
 }
 

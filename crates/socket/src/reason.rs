@@ -118,7 +118,7 @@ worded! {
         /// `bpftool link detach`.
         ProgramDetached => "somebody detached the XDP program; taking the interface down and up attaches it again",
         /// Its requests go to the kernel, past the library.
-        IoUring => "the program uses io_uring, whose requests pass by the library",
+        IoUring => "the program uses io_uring, whose requests bypass the library",
         /// rx-vlan-offload, or a veth whose far end leaves the tag beside the frame.
         HiddenVlanTags => "the interface carries VLANs and takes their tags out of frames, so only the kernel can tell them apart \
                            (`ethtool -K INTERFACE rxvlan off` leaves them in)",

@@ -17,7 +17,7 @@ pub struct BenchArgs {
     /// Paths to measure, as in udp/spin; without any, every path this host can run
     #[arg(value_name = "PATH")]
     pub paths: Vec<PathId>,
-    /// Measure udp/sockets too: UDP through the library of `nearwire run`, which shows what it adds
+    /// Measure udp/sockets too: UDP through the library of `nearwire run`, which shows what the library costs
     #[arg(long)]
     pub through_sockets: bool,
     /// Sizes: payload bytes of udp and tcp paths, whole frame without FCS of frame paths
@@ -32,22 +32,22 @@ pub struct BenchArgs {
     /// Messages of each cell, over all rounds, instead of a time
     #[arg(long, value_name = "N", conflicts_with = "time", value_parser = clap::value_parser!(u64).range(1..))]
     pub count: Option<u64>,
-    /// Where the wire is: 'virtual', two interfaces IF0:IF1 that a cable joins, or a responder's HOST:PORT
+    /// The cable: 'virtual', two interfaces IF0:IF1 of this host that a cable joins, or the HOST:PORT of a responder
     #[arg(long, value_name = "CABLE", default_value = "virtual")]
     pub cable: CableArg,
-    /// MTU of the virtual cable; others have that of their interfaces
+    /// MTU of the virtual cable; other cables have the MTU of their interfaces
     #[arg(long, value_name = "BYTES", default_value_t = 1500, value_parser = clap::value_parser!(u32).range(1280..=65_535))]
     pub mtu: u32,
     /// Token that the responder on the other host printed
     #[arg(long, env = "NEARWIRE_TOKEN", hide_env_values = true, value_name = "TOKEN")]
     pub token: Option<String>,
-    /// CPUs of initiator and responder; the same twice is legal and labelled. Default: from this host's topology
+    /// CPUs of initiator and responder; the same CPU twice is allowed, with a warning. Default: from this host's topology
     #[arg(long, value_name = "A,B")]
     pub cpus: Option<CpuPair>,
-    /// How frame/xdp sends: by copy, or a resident frame again
+    /// How frame/xdp sends: 'frame' copies each frame, 'prepared' sends a resident frame again
     #[arg(long, value_name = "MODE", value_delimiter = ',', default_values = ["frame", "prepared"])]
     pub tx: Vec<TxArg>,
-    /// How frame/xdp receives: by copy, or where the frame lies
+    /// How frame/xdp receives: 'frame' copies each frame, 'in-place' reads it in packet memory
     #[arg(long, value_name = "MODE", value_delimiter = ',', default_values = ["frame", "in-place"])]
     pub rx: Vec<RxArg>,
     /// IP versions of udp and tcp paths
@@ -57,19 +57,19 @@ pub struct BenchArgs {
     /// Traffic pattern; forward needs frame paths and a cable with two pairs (virtual)
     #[arg(long, value_name = "WORKLOAD", default_value = "ping-pong")]
     pub workload: WorkloadArg,
-    /// Seed of the order of cells in each round; random, and recorded, without it
+    /// Seed of the order of cells in each round; without it a random seed is used and recorded
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
-    /// Messages before each round's samples count
+    /// Messages at the start of each round that are not counted
     #[arg(long, value_name = "N", default_value_t = 100)]
     pub warm_up: u64,
-    /// Least time of that warm-up
+    /// Minimum time of that warm-up
     #[arg(long, value_name = "DURATION", default_value = "10ms", value_parser = humantime::parse_duration)]
     pub warm_up_time: Duration,
-    /// An answer later than this is lost
+    /// An answer that takes longer than this counts as lost
     #[arg(long, value_name = "DURATION", default_value = "100ms", value_parser = some_time)]
     pub timeout: Duration,
-    /// Busy-poll paths: microseconds a receive polls before it sleeps
+    /// Busy-poll paths: microseconds that a receive polls before it sleeps
     #[arg(long, value_name = "MICROSECONDS", default_value_t = 50)]
     pub busy_poll: u32,
     /// Busy-poll paths: packets in one poll
@@ -78,11 +78,11 @@ pub struct BenchArgs {
     /// Frame paths: put frames on this VLAN
     #[arg(long, value_name = "ID", value_parser = clap::value_parser!(u16).range(1..=4094))]
     pub vlan: Option<u16>,
-    /// frame/xdp and udp/bypass: the mode of AF_XDP, instead of the fastest of a short measurement
+    /// frame/xdp and udp/bypass: the mode of AF_XDP; without it, the fastest mode of a short measurement
     #[arg(long, value_name = "MODE")]
     pub xdp: Option<XdpArg>,
-    /// Frame paths: faults around the initiator's port, as in loss=10%,reorder=5%,duplicate=1%,corrupt=0.1%,delay=20us;
-    /// on=send or on=both where on=receive is not wanted
+    /// Frame paths: faults that the initiator's port makes, as in loss=10%,reorder=5%,duplicate=1%,corrupt=0.1%,delay=20us;
+    /// on=send or on=both instead of on=receive, the default
     #[arg(long, value_name = "FAULTS")]
     pub fault: Option<FaultConfig>,
     /// Write the record as JSON
@@ -94,10 +94,10 @@ pub struct BenchArgs {
     /// Write every round trip as CSV
     #[arg(long, value_name = "FILE")]
     pub samples: Option<PathBuf>,
-    /// What to print: table, csv, json, or what readers of another tool's output expect: exanic, sockperf, netpipe
+    /// What to print: table, csv, json, or the output format of another tool: exanic, sockperf, netpipe
     #[arg(long, value_name = "FORMAT", default_value = "table")]
     pub format: Format,
-    /// No progress line and no notes on standard error
+    /// Print no progress line and no notes on standard error
     #[arg(long)]
     pub quiet: bool,
 }
@@ -106,7 +106,7 @@ fn ip_version(text: &str) -> Result<u8, String> {
     match text {
         "4" => Ok(4),
         "6" => Ok(6),
-        _ => Err(format!("'{text}' is no IP version; give 4 or 6")),
+        _ => Err(format!("'{text}' is not an IP version; give 4 or 6")),
     }
 }
 

@@ -11,19 +11,19 @@ use super::values::some_time;
 /// Built-in profiles, for help texts.
 pub const PROFILES: &str = "Built-in profiles: latency, raw-frame, socket-bypass, busy-poll, mpi, nfv, bulk, and what each paper \
 prints to the letter: as-printed/exanic, as-printed/vma, as-printed/busy-poll, as-printed/usnic, as-printed/opennfp. \
-docs/profiles.md tells what is in them and how to write one.";
+docs/profiles.md lists what is in them and says how to write one.";
 
-/// What is checked, and against what; `nearwire tune` has the same.
+/// What is checked, and against which profile; `nearwire tune` has the same options.
 #[derive(Debug, Args)]
 pub struct SelectionArgs {
     /// The built-in profile, or a file whose name ends in .toml [default: socket-bypass]
     #[arg(long, value_name = "PROFILE")]
     pub profile: Option<String>,
-    /// An interface whose settings count; all that have a device where none is named
+    /// An interface whose settings are checked [default: all that have a device]
     #[arg(long, value_name = "IFACE")]
     pub nic: Vec<String>,
-    /// The plan that says which CPUs are whose (nearwire plan --json); without it, CPUs that are isolated now count as
-    /// the program's
+    /// The plan that says what each CPU is for (nearwire plan --json); without it, the CPUs that are isolated now are
+    /// taken as the program's
     #[arg(long, value_name = "FILE")]
     pub plan: Option<PathBuf>,
     #[command(flatten)]
@@ -35,16 +35,16 @@ pub struct SelectionArgs {
 pub struct CheckArgs {
     #[command(flatten)]
     pub selection: SelectionArgs,
-    /// Measure what no file tells; loads one CPU at a time
+    /// Measure what no file contains; loads one CPU at a time
     #[arg(long, value_name = "WHAT", value_enum, value_delimiter = ',', conflicts_with_all = ["sysroot", "snapshot"])]
     pub probe: Vec<Probe>,
-    /// How long each CPU is watched for noise; what comes less often than that is not seen
+    /// How long each CPU is watched for noise; what occurs less often than that is not seen
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = some_time, requires = "probe")]
     pub probe_time: Duration,
-    /// CPUs to probe: those that are isolated, or all if none is, where none is named
+    /// CPUs to probe [default: the isolated ones, or all where none is isolated]
     #[arg(long, value_name = "LIST", requires = "probe")]
     pub probe_cpus: Option<String>,
-    /// Tell every wish in full, also those that are fulfilled or do not count here
+    /// Show every wish in full, also those that are fulfilled or do not apply here
     #[arg(long)]
     pub all: bool,
     /// Print JSON
@@ -55,10 +55,10 @@ pub struct CheckArgs {
 /// A probe of `nearwire_host::probe`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Probe {
-    /// What keeps a spinning thread from running, and for how long
+    /// What interrupts a spinning thread, and for how long
     Noise,
     /// How fast each memory node copies
     Memory,
-    /// The clock that a busy CPU reaches
+    /// The clock frequency that a busy CPU reaches
     Clock,
 }

@@ -1,4 +1,4 @@
-//! What was typed, one file a command. No meaning here.
+//! The command line, one file for each command. What a command does is in `commands`.
 
 pub mod agent;
 pub mod bench;
@@ -20,7 +20,7 @@ pub use snapshot::SnapshotArgs;
 pub use source::HostSource;
 pub use values::{CableArg, CpuPair, ListenArg};
 
-/// Network latency near the wire: measured on every path from application to wire to application.
+/// Network latency near the wire: measure it, tune hosts for it, and run programs with it.
 #[derive(Debug, Parser)]
 #[command(name = "nearwire", version, max_term_width = 100, subcommand_required = true, arg_required_else_help = true)]
 #[command(after_help = EXIT_CODES)]
@@ -29,35 +29,35 @@ pub struct Nearwire {
     pub command: Command,
 }
 
-const EXIT_CODES: &str = "Exit codes: 0 done, 1 a comparison or check found a difference, 2 usage or unusable input, 3 the host \
-cannot do it, 4 it failed while running, 130 interrupted.";
+const EXIT_CODES: &str = "Exit codes: 0 done, 1 a comparison or check found a difference, 2 wrong usage or unusable input, \
+3 the host cannot do it, 4 it failed while running, 130 interrupted.";
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Measure the latency of every path this host can run, or of those named
+    /// Measure the latency of every path that this host can run, or of the named ones
     Bench(Box<bench::BenchArgs>),
-    /// List every path, whether this host can run it, and if not why and what to do
+    /// List every path and whether this host can run it; if not, why, and what to do
     Paths(PathsArgs),
     /// Answer an initiator on another host
     Responder(ResponderArgs),
-    /// Lend two interfaces over standard input: how a loopback cable is kept safe
+    /// Lend two interfaces over standard input: the process that gives the interfaces of a loopback cable back
     #[command(hide = true)]
     Lend(LendArgs),
     /// Compare two records cell by cell: faster, slower or no difference
     Compare(CompareArgs),
-    /// Make one HTML page of records
+    /// Make an HTML page of records
     Report(ReportArgs),
-    /// Say what is known of the settings of a host, and what they are here
+    /// Explain the settings of a host, and show their values here
     Settings(SettingsArgs),
     /// Check the settings of a host against a profile; nothing is changed
     Check(check::CheckArgs),
-    /// Plan which CPUs, NIC queues, interrupts and memory belong to whom
+    /// Plan what each CPU, NIC queue, interrupt and memory node is used for
     Plan(Box<plan::PlanArgs>),
     /// Change the settings of this host by a profile, and put them back
     Tune(Box<tune::TuneArgs>),
-    /// Put everything that settings are read from into one file, to be looked at elsewhere
+    /// Put all that settings are read from into one file, to examine it elsewhere
     Snapshot(SnapshotArgs),
-    /// Show what an interface is, can do and lost
+    /// Show an interface: its driver, features, queues and dropped frames
     Port(PortArgs),
     /// Write the frames of an interface to a file that Wireshark reads
     Capture(CaptureArgs),
@@ -76,19 +76,19 @@ pub struct PathsArgs {
 
 #[derive(Debug, Args)]
 pub struct ResponderArgs {
-    /// Address to listen on, and the TCP port where 7700 is not wanted
+    /// Address to listen on, with the TCP port if it is not 7700
     #[arg(long, value_name = "ADDR[:PORT]", required_unless_present = "control_stdin")]
     pub listen: Option<ListenArg>,
-    /// Token that initiators must present; a random one is made and printed without it
+    /// Token that initiators must present; without it, a random one is made and printed
     #[arg(long, env = "NEARWIRE_TOKEN", hide_env_values = true, value_name = "TOKEN")]
     pub token: Option<String>,
-    /// Leave after this long without an initiator
+    /// End after this long without an initiator
     #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = humantime::parse_duration)]
     pub timeout: std::time::Duration,
-    /// Leave after the first experiment
+    /// End after the first experiment
     #[arg(long)]
     pub once: bool,
-    /// Talk over standard input: how an initiator starts its own responder in the far namespace
+    /// Use standard input as the control connection: an initiator starts its own responder in the far namespace with this
     #[arg(long, hide = true)]
     pub control_stdin: bool,
 }
@@ -107,10 +107,10 @@ pub struct CompareArgs {
     /// The record to judge
     #[arg(value_name = "B.json")]
     pub b: PathBuf,
-    /// Differences below this many per cent are no difference
+    /// Differences below this many per cent count as no difference
     #[arg(long, value_name = "PERCENT", default_value_t = 3.0)]
     pub threshold: f64,
-    /// Confidence of the intervals
+    /// Confidence level of the intervals
     #[arg(long, value_name = "0..1", default_value_t = 0.95)]
     pub confidence: f64,
 }
@@ -129,13 +129,13 @@ pub struct ReportArgs {
 pub struct SettingsArgs {
     #[arg(
         value_name = "ID",
-        help = "The setting to explain, as in cpu.governor or nic.mtu[eth0]; all are listed without it"
+        help = "The setting to explain, as in cpu.governor or nic.mtu[eth0]; without it, all are listed"
     )]
     pub id: Option<String>,
     /// Print JSON
     #[arg(long)]
     pub json: bool,
-    /// Print the present value of every setting; so it is without ID and with another host than this one
+    /// Print the present value of every setting; this is the default for another host than this one, without ID
     #[arg(long)]
     pub now: bool,
     #[command(flatten)]

@@ -7,9 +7,9 @@ use nearwire_host::plan::GuestRequest;
 
 use super::HostSource;
 
-const ABOUT: &str = "Plans who owns what on this host or on a copy of its files: CPUs for the OS, for interrupts, for \
-the application, for pollers and for guests, near the NIC's memory node, with the reason of each choice and the lines \
-that carry it out. It changes nothing.";
+const ABOUT: &str = "Plans the CPUs of this host, or of a copy of its files: CPUs for the OS, for interrupts, for the application, for \
+pollers and for guests, near the NIC's memory node, with the reason of each choice and the configuration lines that \
+carry it out. It changes nothing.";
 
 const EXAMPLES: &str = "Examples:
   nearwire plan --nic eth0
@@ -17,7 +17,7 @@ const EXAMPLES: &str = "Examples:
   nearwire plan --nic eth0 --os-cpus 4 --poller-cpus 4 --guest VM00:4:4G --guest VM01:4:4G@1 --svg plan.svg
   nearwire plan --from plan.json --svg plan.svg
 
-Exit codes: 0 planned, 2 usage, no such interface or node, or no plan in the file, 3 the host has not the CPUs or the \
+Exit codes: 0 planned, 2 usage, no such interface or node, or no plan in the file, 3 the host does not have the CPUs or the \
 memory, 4 a file could not be written.";
 
 #[derive(Debug, Args)]
@@ -33,20 +33,20 @@ pub struct PlanArgs {
     /// spare; 0 with pollers or guests]
     #[arg(long, value_name = "N", value_parser = count())]
     pub irq_cpus: Option<u32>,
-    /// CPUs of pollers, as a DPDK dataplane, Open vSwitch or a virtio relay has them, both siblings of a core
+    /// CPUs of pollers (a DPDK dataplane, Open vSwitch, a virtio relay), both siblings of a core
     #[arg(long, value_name = "N", value_parser = count(), default_value_t = 0)]
     pub poller_cpus: u32,
-    /// CPUs of the OS in whole cores, one of each package in turn; the rest is kept free [default: all that nobody
-    /// asks for]
+    /// CPUs of the OS in whole cores, one of each package in turn; the rest is kept free [default: all that are not
+    /// asked for]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65_536))]
     pub os_cpus: Option<u32>,
     /// A guest's name, virtual CPUs, memory, and node if not the first NIC's, as in VM00:4:4G or VM00:4:4G@1
     #[arg(long, value_name = "NAME:VCPUS:MEM[@NODE]")]
     pub guest: Vec<GuestRequest>,
-    /// The memory node for everything, where the host does not say which is the NIC's
+    /// The memory node for everything, where the host does not report that of the NIC
     #[arg(long, value_name = "NODE")]
     pub node: Option<u32>,
-    /// Show a plan that was made before, if the host still has its CPUs
+    /// Show a plan from a file, if the host still has its CPUs
     #[arg(long, value_name = "FILE", conflicts_with_all = ["nic", "app_cpus", "irq_cpus", "poller_cpus", "os_cpus", "guest", "node"])]
     pub from: Option<PathBuf>,
     #[command(flatten)]

@@ -1,4 +1,4 @@
-//! What is typed to look at an interface and its frames.
+//! `nearwire port` and `nearwire capture`.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
@@ -9,7 +9,7 @@ use clap::Args;
 
 #[derive(Debug, Args)]
 pub struct PortArgs {
-    /// The interface; all but the loopback interface without it
+    /// The interface [default: all but the loopback interface]
     #[arg(value_name = "IFACE")]
     pub interface: Option<String>,
     /// Print JSON
@@ -23,12 +23,12 @@ pub struct CaptureArgs {
     #[arg(value_name = "IFACE", required_unless_present = "pid", conflicts_with = "pid")]
     pub interface: Option<String>,
     /// Instead of an interface, a process that runs under `nearwire run`: the frames that its accelerated sockets receive
-    /// and send, which no interface shows. What the kernel serves for it (loopback, sockets that are not accelerated) is not
-    /// among them
+    /// and send, which a capture of the interface does not see. Frames that the kernel handles for it (loopback, sockets that
+    /// are not accelerated) are not captured
     #[arg(long, value_name = "PID", value_parser = clap::value_parser!(i32).range(1..))]
     pub pid: Option<i32>,
-    /// With --pid, also a process that has a seccomp filter of its own: one that kills it for memfd_create, ftruncate,
-    /// fallocate, fcntl, fstat, mmap, munmap or flock does so when the capture begins
+    /// With --pid, capture a process although it has a seccomp filter of its own. A filter that kills the process for
+    /// memfd_create, ftruncate, fallocate, fcntl, fstat, mmap, munmap or flock kills it when the capture begins
     #[arg(long, requires = "pid")]
     pub despite_seccomp: bool,
     /// Where to write the frames, as pcapng
@@ -37,7 +37,7 @@ pub struct CaptureArgs {
     /// End after this many frames
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub count: Option<u64>,
-    /// End after this long; Ctrl-C ends a capture at any time, and its file is whole
+    /// End after this long; Ctrl-C ends a capture at any time, and the file is complete
     #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration)]
     pub time: Option<Duration>,
     /// Only UDP packets to this port, of one address or of all; may be given several times
@@ -52,16 +52,16 @@ pub struct CaptureArgs {
     /// Leave out frames that this host sends
     #[arg(long)]
     pub inbound: bool,
-    /// Keep so many bytes of each frame, from its start
+    /// Keep this many bytes of each frame, from its start
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u16).range(1..))]
     pub snaplen: Option<u16>,
-    /// Frames that may wait to be written, a power of two; what has no place is left out and counted. With --pid, 2 KiB of
-    /// memory for each: of short frames more may wait
+    /// Frames that may wait to be written, a power of two; frames that find no room are dropped and counted. With --pid,
+    /// memory of 2 KiB for each: more short frames fit
     #[arg(long, value_name = "N", default_value_t = 4096)]
     pub ring: u32,
 }
 
-/// Where packets go to: one address, or every address of both IP versions.
+/// The destination of packets: a port of one address, or of every address of both IP versions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FlowArg {
     pub addresses: Vec<IpAddr>,

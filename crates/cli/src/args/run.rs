@@ -7,8 +7,8 @@ use clap::Args;
 use clap::builder::PossibleValuesParser;
 use nearwire_socket::config::Profile;
 
-const ABOUT: &str = "Runs a program with its UDP sockets past the kernel's network stack. The program is not changed: a library is \
-preloaded into it. What cannot be accelerated stays with the kernel and works as before; nearwire status says which and why.";
+const ABOUT: &str = "Runs a program whose UDP traffic bypasses the kernel's network stack. The program is not changed: a library is preloaded into \
+it. Sockets that cannot be accelerated stay with the kernel and work as before; nearwire status shows which, and why.";
 
 const EXAMPLES: &str = "Examples:
   nearwire run -- sockperf server --ip 10.0.0.1
@@ -17,41 +17,41 @@ const EXAMPLES: &str = "Examples:
 
 Configuration: profile, then file (--config or NEARWIRE_CONFIG), then variables (NEARWIRE_SPIN, NEARWIRE_INTERFACES, \
 NEARWIRE_MODE, NEARWIRE_STRICT, NEARWIRE_STATS, NEARWIRE_SEND_COALESCING, NEARWIRE_PAST_FILTERS, NEARWIRE_AGENT), then options; what comes later \
-counts more. docs/run.md has the file's form.
+overrides what comes before. docs/run.md describes the file.
 
 Exit codes: those of the program; 2 wrong usage or configuration, 3 the program cannot be preloaded, or with --strict: \
-a precondition is not met, its sockets cannot be reached, or packet filters would be passed by, 126 the program cannot be executed, 127 it was not found.";
+a precondition is not met, its sockets cannot be reached, or packet filters would be bypassed; 126 the program cannot be executed, 127 it was not found.";
 
 #[derive(Debug, Args)]
 #[command(about = "Run a program with its UDP sockets past the kernel", long_about = ABOUT, after_help = EXAMPLES)]
 pub struct RunArgs {
-    /// A preset: latency spins while it waits, throughput does and sends many datagrams at a time, shared spins 50 us and
-    /// sleeps then, sleep never spins
+    /// A preset: latency spins while it waits; throughput spins too, and sends several datagrams with one kick; shared spins
+    /// for 50 us, then sleeps; sleep never spins
     #[arg(long, value_name = "P", value_parser = PossibleValuesParser::new(Profile::ALL.iter().map(|profile| profile.name)))]
     pub profile: Option<String>,
     /// The configuration file, instead of the one that NEARWIRE_CONFIG names
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// Refuse where a precondition is not met, and let calls fail on sockets that cannot be accelerated
+    /// Refuse to run if a precondition is not met, and let calls fail on sockets that cannot be accelerated
     #[arg(long)]
     pub strict: bool,
-    /// With --strict, run although packet filters (nftables, iptables, tc, BPF, IPsec) would have touched the traffic, which
-    /// passes by them when it is accelerated
+    /// With --strict, run although packet filters (nftables, iptables, tc, BPF, IPsec) are in place: accelerated traffic
+    /// bypasses them
     #[arg(long)]
     pub past_filters: bool,
-    /// Have the program open its ports itself, and start no agent
+    /// Let the program open its ports itself, and start no agent
     #[arg(long)]
     pub no_agent: bool,
-    /// Print what would be done, and do nothing; the exit code is 3 where the program would be refused
+    /// Print what would be done, and do nothing; the exit code is 3 if the program would be refused
     #[arg(long)]
     pub dry_run: bool,
-    /// Let the library print its counters when the program ends
+    /// Print the library's counters when the program ends
     #[arg(long)]
     pub stats: bool,
-    /// Say nothing on standard error that is no error
+    /// Print nothing but errors on standard error
     #[arg(long)]
     pub quiet: bool,
-    /// The library, where it is not beside this command
+    /// The library to preload, if it is not beside this command
     #[arg(long, value_name = "FILE")]
     pub library: Option<PathBuf>,
     /// The program and its arguments
@@ -61,7 +61,7 @@ pub struct RunArgs {
 
 #[derive(Debug, Args)]
 pub struct StatusArgs {
-    /// The process; all that nearwire runs without it
+    /// The process [default: all that run under `nearwire run`]
     #[arg(value_name = "PID", value_parser = clap::value_parser!(i32).range(1..))]
     pub pid: Option<i32>,
     /// Print JSON

@@ -1,23 +1,23 @@
-//! Which host is looked at: `--sysroot` and `--snapshot` of every command that reads settings.
+//! The host to read: `--sysroot` and `--snapshot` of every command that reads settings.
 
 use std::path::PathBuf;
 
 use clap::Args;
 use nearwire_host::{Root, RootError};
 
-/// This host, or a copy of the files of one.
+/// This host, or a copy of a host's files.
 #[derive(Clone, Debug, Default, Args)]
 pub struct HostSource {
-    /// Look at the copy of a host's files in this directory instead of at this host
+    /// Read the copy of a host's files in this directory instead of this host
     #[arg(long, value_name = "DIR", conflicts_with = "snapshot")]
     pub sysroot: Option<PathBuf>,
-    /// Look at this snapshot of a host, or at an archive by hwloc-gather-topology or sos
+    /// Read this snapshot of a host, or an archive made by hwloc-gather-topology or sos
     #[arg(long, value_name = "FILE")]
     pub snapshot: Option<PathBuf>,
 }
 
 impl HostSource {
-    /// Whether it is the host the program runs on.
+    /// Whether it is the host that this program runs on.
     pub fn is_live(&self) -> bool {
         self.sysroot.is_none() && self.snapshot.is_none()
     }

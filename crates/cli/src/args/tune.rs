@@ -10,20 +10,20 @@ use clap::{Args, Subcommand};
 use super::check::{PROFILES, SelectionArgs};
 use super::values::{MicrosecondsArg, some_time};
 
-const APPLY: &str = "Writes what differs from the profile and can be written while the host runs. The values found \
-before are on disk before the first write; each effect is read back, and on any failure everything goes back. \
-nearwire tune revert puts all of it back at any time, also after a crash.";
+const APPLY: &str = "Writes the settings that differ from the profile and can be written while the host runs. The present \
+values are saved to disk before the first write; each effect is read back, and after any failure everything is put back. \
+nearwire tune revert puts everything back at any time, also after a crash.";
 
-const EXPORT: &str = "Files for what differs from the profile, and for what nearwire tune apply wrote. They are printed, or \
-written below a directory; none is put in place. What a form cannot hold is named with the reason.";
+const EXPORT: &str = "Makes files for the settings that differ from the profile, and for those that nearwire tune apply wrote. The files \
+are printed, or written below a directory; none is installed. A setting that a format cannot hold is listed with the reason.";
 
-const WATCH: &str = "Stays in the foreground, looks at what nearwire tune apply wrote, and writes again what a link \
-that came up, a reset driver or a new device wiped. Each such value is reported with who may have changed it. Ctrl-C \
-ends it and leaves the values in place.";
+const WATCH: &str = "Stays in the foreground, reads what nearwire tune apply wrote, and writes a value again when a link \
+that came up, a reset driver or a new device has lost it. Each such value is reported with what may have changed it. \
+Ctrl-C ends it and leaves the values in place.";
 
-const HOLD: &str = "Asks on /dev/cpu_dma_latency that no CPU takes longer than this to wake up, and keeps asking: until \
-Ctrl-C, or as long as a program runs, whose exit code is passed on. The kernel follows the smallest request of all \
-programs; what is in effect is read back and told. Needs root.";
+const HOLD: &str = "Requests on /dev/cpu_dma_latency that no CPU takes longer than this to wake up, and holds the request until \
+Ctrl-C, or while a program runs, whose exit code is passed on. The kernel follows the smallest request of all \
+programs; the value in effect is read back and printed. Needs root.";
 
 const JOURNAL: &str =
     "The directory of the journal [default: /var/lib/nearwire/journal; a copy of a host's files has none]";
@@ -36,24 +36,24 @@ pub struct TuneArgs {
 
 #[derive(Debug, Subcommand)]
 pub enum TuneCommand {
-    /// Show the changes in their order; nothing is written
+    /// Show the changes in the order in which they would be written; nothing is written
     Plan(PlanArgs),
-    /// Write them, with the way back on disk first
+    /// Write the changes, after the present values were saved to disk
     #[command(long_about = APPLY)]
     Apply(ApplyArgs),
     /// Keep what was applied with --confirm
     Confirm(ConfirmArgs),
-    /// Show what is in effect, and what somebody changed since
+    /// Show what is in effect, and what was changed since
     Status(StatusArgs),
     /// Put back every value that was found before
     Revert(RevertArgs),
     /// Print or write the files that keep the values over a boot
     #[command(long_about = EXPORT)]
     Export(ExportArgs),
-    /// Hold all CPUs out of deep idle states, in the foreground or while a program runs
+    /// Keep all CPUs out of deep idle states, in the foreground or while a program runs
     #[command(long_about = HOLD)]
     Hold(HoldArgs),
-    /// Hold what was applied: links, drivers and devices that come back lose settings
+    /// Keep what was applied in effect: links, drivers and devices that come back lose settings
     #[command(long_about = WATCH)]
     Watch(WatchArgs),
 }
@@ -66,7 +66,7 @@ pub struct ChangesArgs {
     /// Only these settings of the profile, by id
     #[arg(long, value_name = "ID", value_delimiter = ',', value_parser = NonEmptyStringValueParser::new())]
     pub only: Vec<String>,
-    /// Also follow advice that lowers security, for this setting: it is never part of a profile
+    /// Also write this setting, which lowers security: such advice is never part of a profile
     #[arg(long, value_name = "ID", value_delimiter = ',', value_parser = NonEmptyStringValueParser::new())]
     pub i_accept_risk: Vec<String>,
 }
@@ -83,7 +83,7 @@ pub struct JournalArgs {
 pub struct PlanArgs {
     #[command(flatten)]
     pub changes: ChangesArgs,
-    /// Print a commented shell script that does the same
+    /// Print a shell script with comments that does the same
     #[arg(long, conflicts_with = "json")]
     pub script: bool,
     /// Print JSON
@@ -134,7 +134,7 @@ pub struct RevertArgs {
     /// Do not ask
     #[arg(long)]
     pub yes: bool,
-    /// Give up values whose device or file is gone
+    /// Forget values whose device or file is gone
     #[arg(long)]
     pub forget_absent: bool,
 }
@@ -143,17 +143,17 @@ pub struct RevertArgs {
 pub struct WatchArgs {
     #[command(flatten)]
     pub journal: JournalArgs,
-    /// How often everything is looked at; links that come up are looked at once they do
+    /// How often everything is read; a link that comes up is noticed at once
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = some_time)]
     pub interval: Duration,
 }
 
 #[derive(Debug, Args)]
 pub struct HoldArgs {
-    /// The longest wake-up to accept, in whole microseconds; 0us keeps CPUs from sleeping at all
+    /// The longest accepted wake-up time, in whole microseconds; 0us keeps CPUs from sleeping at all
     #[arg(long, value_name = "DURATION", default_value = "2us")]
     pub latency: MicrosecondsArg,
-    /// The program to run meanwhile, with its arguments
+    /// The program to run, with its arguments
     #[arg(last = true, value_name = "PROGRAM")]
     pub program: Vec<OsString>,
 }
@@ -183,13 +183,13 @@ pub struct ExportArgs {
     /// A playbook of Ansible
     #[arg(long, group = "form")]
     pub ansible: bool,
-    /// Every wish of the profile that a file can hold, also those that are fulfilled without
+    /// Include every wish of the profile that a file can hold, also those that are fulfilled now
     #[arg(long)]
     pub all: bool,
-    /// Write the files below this directory; / puts them in place
+    /// Write the files below this directory; / installs them
     #[arg(long, short, value_name = "DIR")]
     pub output: Option<PathBuf>,
-    /// Show the files to the tools that will read them, where these are installed
+    /// Let the tools that will read the files check them, where these are installed
     #[arg(long)]
     pub validate: bool,
 }

@@ -1,4 +1,4 @@
-//! Values with a syntax of their own.
+//! Types of option values.
 
 use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
@@ -22,7 +22,7 @@ impl FromStr for CpuPair {
     }
 }
 
-/// A duration in whole microseconds that a 31-bit number holds: `2us`, `0us`, `1ms`.
+/// A duration of whole microseconds, less than 2^31 of them: `2us`, `0us`, `1ms`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MicrosecondsArg(pub u32);
 
@@ -39,7 +39,7 @@ impl FromStr for MicrosecondsArg {
     }
 }
 
-/// Where the wire is.
+/// The cable of a measurement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CableArg {
     /// A veth pair between two anonymous namespaces.
@@ -53,8 +53,8 @@ pub enum CableArg {
 impl FromStr for CableArg {
     type Err = String;
 
-    /// `virtual`, `HOST:PORT` when what follows the last colon is a number, `IF0:IF1` otherwise. An interface whose
-    /// name is all digits can therefore not be the second one; the kernel allows such names, nobody uses them.
+    /// `virtual`, `HOST:PORT` when what follows the last colon is a number, `IF0:IF1` otherwise. So an interface whose name
+    /// consists of digits cannot be the second one; the kernel allows such names, and they are not used in practice.
     fn from_str(text: &str) -> Result<CableArg, String> {
         if text == "virtual" {
             return Ok(CableArg::Virtual);
@@ -90,16 +90,16 @@ impl FromStr for ListenArg {
             Some((host, port)) if !host.is_empty() && port.parse::<u16>().is_ok() => Ok(ListenArg(text.to_owned())),
             None if !text.is_empty() => Ok(ListenArg(format!("{text}:{PORT}"))),
             _ => Err(format!(
-                "'{text}' is no address; give ADDR or ADDR:PORT, as in 192.0.2.1:{PORT} or [2001:db8::1]:{PORT}"
+                "'{text}' is not an address; give ADDR or ADDR:PORT, as in 192.0.2.1:{PORT} or [2001:db8::1]:{PORT}"
             )),
         }
     }
 }
 
-/// A duration that is not nothing, `200ms`.
+/// A duration greater than zero, `200ms`.
 pub(super) fn some_time(text: &str) -> Result<Duration, String> {
     match humantime::parse_duration(text) {
-        Ok(duration) if duration.is_zero() => Err("no time at all; give 1s, 200ms or the like".to_owned()),
+        Ok(duration) if duration.is_zero() => Err("the time is zero; give 1s, 200ms or the like".to_owned()),
         Ok(duration) => Ok(duration),
         Err(error) => Err(format!("{error}; give 1s, 200ms or the like")),
     }

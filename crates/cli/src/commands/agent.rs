@@ -16,12 +16,12 @@ pub fn run(args: &AgentArgs) -> Outcome {
 fn serve(args: &AgentArgs) -> Outcome {
     let stay = if args.stay { Stay::Forever } else { Stay::Linger(args.linger) };
     let say = |word: &Word<'_>| match args.announce {
-        true => life::say(word).context("let go of standard output").or_exit(CANNOT),
+        true => life::say(word).context("close standard output").or_exit(CANNOT),
         false => Ok(()),
     };
     let ended = XdpPorts::new().map_err(AgentError::Links).and_then(|ports| {
         life::serve(ports, &args.rights, stay, || {
-            // Without `/dev/null` it goes on with the pipe of its starter.
+            // Where /dev/null cannot be opened the agent keeps the pipe of the process that started it.
             let _ = say(&Word::Ready);
         })
     });
@@ -29,7 +29,9 @@ fn serve(args: &AgentArgs) -> Outcome {
         Ok(Ended::Done) => Ok(()),
         Ok(Ended::Taken) => {
             if !args.announce {
-                output::note("nearwire: another agent serves this network namespace, or somebody else has its name");
+                output::note(
+                    "nearwire: another agent serves this network namespace, or another program listens on its name",
+                );
             }
             say(&Word::Taken)
         }
@@ -41,11 +43,11 @@ fn serve(args: &AgentArgs) -> Outcome {
     }
 }
 
-/// The first of two steps; the second one says on the same standard output how it went.
+/// Starts a second process, which serves and reports on the same standard output whether it could start.
 fn start(args: &AgentArgs) -> Outcome {
     let (linger, rights) = (format!("{}us", args.linger.as_micros()), std::path::absolute(&args.rights));
-    let rights = rights.context("find the file of rights").or_exit(CANNOT)?;
-    let rights = rights.to_str().context("the name of the file of rights is not UTF-8").or_exit(CANNOT)?;
+    let rights = rights.context("find the rights file").or_exit(CANNOT)?;
+    let rights = rights.to_str().context("the name of the rights file is not UTF-8").or_exit(CANNOT)?;
     let how: &[&str] = if args.stay { &["--stay"] } else { &["--linger", &linger] };
     let all = [&["agent", "--announce", "--rights", rights][..], how].concat();
     life::start_detached(&all).context("start the agent").or_exit(CANNOT)

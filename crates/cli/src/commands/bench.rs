@@ -1,4 +1,4 @@
-//! `nearwire bench`: from what was typed to an experiment, its record, and what people see.
+//! `nearwire bench`: makes an experiment of the arguments, runs it, and writes its record and the output.
 
 mod record;
 
@@ -60,10 +60,10 @@ pub fn run(args: &BenchArgs) -> Outcome {
     }
 }
 
-/// What an experiment gave, whole or not.
+/// The result of an experiment, complete or not.
 struct Measured {
     record: Record,
-    /// Why it ended early.
+    /// Why the experiment ended early, if it did.
     failure: Option<String>,
 }
 
@@ -92,7 +92,7 @@ fn measure(
     Ok(Measured { record: described.record(results)?, failure })
 }
 
-/// Without root, a user namespace gives what the virtual cable needs; some paths stay out of reach.
+/// Without root, a user namespace has what the virtual cable needs; some paths cannot run there.
 pub fn take_privileges(cable: &CableArg) -> Result<(), Failure> {
     if rustix::process::geteuid().is_root() || *cable != CableArg::Virtual {
         return Ok(());
@@ -132,7 +132,7 @@ fn lab_failure(error: LabError) -> Failure {
     Failure { code, error: Some(error.into()) }
 }
 
-/// The CPUs asked for, or those the topology suggests and why.
+/// The CPUs that were asked for, or those that the topology suggests, and why.
 fn cpus(args: &BenchArgs) -> Result<(Option<CpuPair>, Option<String>), Failure> {
     let allowed = allowed_cpus();
     if let Some(cpus) = args.cpus {
@@ -199,7 +199,7 @@ fn experiment(args: &BenchArgs, cpus: Option<CpuPair>) -> Experiment {
     }
 }
 
-/// Prints and writes the record. Each is tried even if another fails: what was measured is not to be lost.
+/// Prints the record and writes its files. A failure of one does not stop the others, so that no measurement is lost.
 fn show(args: &BenchArgs, record: &Record) -> Outcome {
     let json = args.json.as_ref().map_or(Ok(()), |file| write_record(file, record).or_exit(FAILED));
     let page = args.report.as_ref().map_or(Ok(()), |file| {

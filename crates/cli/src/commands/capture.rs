@@ -1,4 +1,4 @@
-//! `nearwire capture`: the frames of an interface, or of an accelerated process, in a file.
+//! `nearwire capture`: writes the frames of an interface, or of an accelerated process, to a file.
 
 mod interface;
 mod process;
@@ -17,7 +17,7 @@ use nearwire_sys::usage::{catch_interrupts, interrupted};
 use crate::args::{CaptureArgs, FlowArg};
 use crate::exit::{FAILED, Failure, OrExit, Outcome};
 
-/// Time between two looks whether it is over.
+/// Time between two checks whether the capture is over.
 const LOOK: Duration = Duration::from_millis(50);
 const OUTPUT_BUFFER_BYTES: usize = 1 << 20;
 
@@ -38,7 +38,7 @@ fn create(args: &CaptureArgs) -> Result<Output, Failure> {
     Ok(BufWriter::with_capacity(OUTPUT_BUFFER_BYTES, file))
 }
 
-/// When a capture is over.
+/// When a capture ends.
 struct Limits {
     count: Option<u64>,
     end: Option<Instant>,
@@ -49,23 +49,23 @@ impl Limits {
         Limits { count: args.count, end: args.time.and_then(|time| Instant::now().checked_add(time)) }
     }
 
-    /// There are enough frames.
+    /// As many frames were captured as were asked for.
     fn has_enough(&self, count: u64) -> bool {
         self.count == Some(count)
     }
 
-    /// The time is over, or somebody ended it.
+    /// The time is over, or Ctrl-C was pressed.
     fn is_over(&self) -> bool {
         interrupted() || self.end.is_some_and(|end| Instant::now() >= end)
     }
 
-    /// At most so long, and not beyond the end.
+    /// `most`, or the time that is left, if that is shorter.
     fn rest(&self, most: Duration) -> Duration {
         self.end.map_or(most, |end| most.min(end.saturating_duration_since(Instant::now())))
     }
 }
 
-/// How many bytes of a frame are kept.
+/// How many bytes of each frame are kept.
 fn snap(args: &CaptureArgs) -> usize {
     args.snaplen.map_or(usize::MAX, usize::from)
 }
@@ -83,7 +83,7 @@ fn filters(args: &CaptureArgs) -> Vec<Filter> {
     let types = args.ether_type.iter().map(of_type);
     let mut filters: Vec<_> =
         flows(Transport::Udp, &args.udp).into_iter().chain(flows(Transport::Tcp, &args.tcp)).chain(types).collect();
-    // The same given twice is the same.
+    // A filter that is given twice counts once.
     filters.sort_unstable();
     filters.dedup();
     filters

@@ -1,4 +1,4 @@
-//! `nearwire check`: a host against a profile.
+//! `nearwire check`: compares a host with a profile.
 
 mod json;
 mod probes;
@@ -13,7 +13,7 @@ use crate::exit::{self, Failure, Outcome};
 use crate::output;
 use probes::Probes;
 
-/// What was checked, and what came of it.
+/// What was checked, and the result.
 struct Checked {
     selection: Selection,
     findings: Vec<Finding>,

@@ -1,18 +1,18 @@
-//! Environment of this host in the record's words.
+//! The environment of this host, as records have it.
 
 use std::collections::BTreeMap;
 
 use nearwire_host::{Reading, Root, host_environment, interface_environment};
 use nearwire_report::record;
 
-/// Every setting of the host, and those of these interfaces, in the network namespace of the calling thread.
+/// Every setting of the host and of these interfaces, in the network namespace of the calling thread.
 pub fn whole(interfaces: &[String]) -> BTreeMap<String, record::Reading> {
     let mut readings = of_host();
     readings.extend(of_interfaces(interfaces));
     readings
 }
 
-/// The settings that are no interface's. To be called in the host's own network namespace: others do not show every
+/// The settings that do not belong to an interface. To be called in the host's own network namespace: others do not have every
 /// sysctl.
 pub fn of_host() -> BTreeMap<String, record::Reading> {
     Root::live().map(|root| in_record(host_environment(&root))).unwrap_or_default()

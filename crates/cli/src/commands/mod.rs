@@ -1,4 +1,4 @@
-//! What commands mean, one file each.
+//! What each command does, one file each.
 
 mod agent;
 mod bench;

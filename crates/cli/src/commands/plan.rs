@@ -1,4 +1,4 @@
-//! `nearwire plan`: who owns which CPUs, queues and memory.
+//! `nearwire plan`: what each CPU, queue and memory node is used for.
 
 use anyhow::Context;
 use nearwire_host::Root;
@@ -28,7 +28,7 @@ pub fn run(args: &PlanArgs) -> Outcome {
 }
 
 fn make(root: &Root, args: &PlanArgs) -> Result<Plan, PlanError> {
-    // A name given twice is one interface.
+    // A name that is given twice counts once.
     let mut nics: Vec<String> = Vec::new();
     for name in &args.nic {
         if !nics.contains(name) {

@@ -1,4 +1,4 @@
-//! `nearwire port`: what an interface is, can do and lost.
+//! `nearwire port`: shows an interface, its features and its dropped frames.
 
 use std::fmt::Write as _;
 
@@ -14,8 +14,7 @@ use crate::args::PortArgs;
 use crate::exit::{CANNOT, Failure, OrExit, Outcome, USAGE};
 use crate::output;
 
-/// The settings that are shown, with their labels. What an interface is called, its address, queues, program and drops
-/// come with the interface itself.
+/// The settings that are shown, with their labels. Name, address, queues, program and drops come from `InterfaceFacts`.
 const SHOWN: [(&str, &str); 9] = [
     ("driver", "nic.driver"),
     ("version", "nic.driver.version"),
@@ -31,7 +30,7 @@ const SHOWN: [(&str, &str); 9] = [
 /// One interface.
 struct Port {
     facts: InterfaceFacts,
-    /// The driver tells XDP programs when the device had a frame. `None`: the kernel does not say.
+    /// The driver reports to XDP programs when the device received a frame. `None`: the kernel does not say.
     device_times: Option<bool>,
     /// One for each row of [`SHOWN`].
     readings: Vec<Reading>,
@@ -108,7 +107,7 @@ impl Port {
             "mtu_bytes": self.facts.mtu_bytes,
             "rx_queues": self.facts.rx_queues,
             "tx_queues": self.facts.tx_queues,
-            // Generic mode is the kernel's and works with any driver; null where the kernel does not tell.
+            // Generic mode is part of the kernel and works with any driver. The others are null where the kernel does not report them.
             "xdp": {
                 "generic": true,
                 "native": has("basic"),
@@ -121,12 +120,12 @@ impl Port {
         })
     }
 
-    /// Which times of frames a program can have through XDP; for a kernel's socket "timestamping" says it.
+    /// Which receive times a program can have through XDP. For the kernel's sockets, see "timestamping".
     fn receive_times(&self) -> &'static str {
         match self.device_times {
-            Some(true) => "by the kernel; by the device in native and zero-copy mode, of frames that it stamps",
-            Some(false) => "by the kernel; the driver tells XDP programs no times of the device",
-            None => "by the kernel; this kernel does not say whether the driver tells times of the device",
+            Some(true) => "by the kernel; by the device in native and zero-copy mode, for frames that it stamps",
+            Some(false) => "by the kernel; the driver reports no device times to XDP programs",
+            None => "by the kernel; this kernel does not say whether the driver reports device times",
         }
     }
 

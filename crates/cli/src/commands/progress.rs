@@ -1,4 +1,4 @@
-//! The progress line: on a terminal only, and drawn only between rounds, so that it takes no time from a sample.
+//! The progress line: on a terminal only, and drawn between rounds only, so that it disturbs no sample.
 
 use std::io::IsTerminal;
 

@@ -1,4 +1,4 @@
-//! `nearwire responder`: the far end.
+//! `nearwire responder`: the far end of a measurement.
 
 use std::net::TcpListener;
 use std::os::fd::{AsFd, OwnedFd};
@@ -18,7 +18,7 @@ use crate::args::{ListenArg, ResponderArgs};
 use crate::exit::{CANNOT, FAILED, Failure, INTERRUPTED, OrExit, Outcome};
 use crate::output;
 
-/// How often a listening responder looks for Ctrl-C.
+/// How often a listening responder checks for Ctrl-C.
 const LOOK: Duration = Duration::from_millis(50);
 /// How long an initiator may stay silent.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
@@ -30,7 +30,7 @@ pub fn run(args: &ResponderArgs) -> Outcome {
     }
 }
 
-/// Started by an initiator in the far namespace: dies with it, also when it is killed.
+/// Started by an initiator in the far namespace. It ends with the initiator, also when that is killed.
 fn as_child() -> Outcome {
     set_parent_process_death_signal(Some(Signal::KILL)).or_exit(FAILED)?;
     if getppid().is_none_or(|parent| parent.is_init()) {
@@ -48,7 +48,7 @@ fn listen(args: &ResponderArgs, address: &str) -> Outcome {
     let listener = TcpListener::bind(address).with_context(|| format!("listen on {address}")).or_exit(CANNOT)?;
     let token = match &args.token {
         Some(token) => token.clone(),
-        None => draw_token().context("draw a token").or_exit(FAILED)?,
+        None => draw_token().context("make a token").or_exit(FAILED)?,
     };
     let bound = listener.local_addr().or_exit(FAILED)?;
     output::print(&format!("listening on {bound}, token {token}\n"))?;

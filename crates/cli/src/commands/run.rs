@@ -1,4 +1,4 @@
-//! `nearwire run`: a program with its sockets past the kernel.
+//! `nearwire run`: runs a program whose UDP sockets bypass the kernel.
 
 mod agent;
 mod configuration;
@@ -26,7 +26,7 @@ use crate::output;
 
 const PRELOAD: &str = "LD_PRELOAD";
 
-/// Everything that was found out, before anything is done.
+/// Everything that was determined before anything is done.
 struct Prepared<'a> {
     args: &'a RunArgs,
     program: Program,
@@ -76,7 +76,8 @@ impl<'a> Prepared<'a> {
         self.configuration.layered.config()
     }
 
-    /// Whether an agent is to be started: where there is none and the program could open ports itself. One that could not would not help.
+    /// Whether an agent is to be started: there is none, and the program could open ports itself. If it could not, neither could an agent
+    /// that this process starts.
     fn would_start_agent(&self) -> bool {
         matches!(self.agent, Found::None) && self.preconditions.unmet.is_empty()
     }
@@ -85,7 +86,7 @@ impl<'a> Prepared<'a> {
         self.refusal().is_some()
     }
 
-    /// Why the program is not run, in words.
+    /// Why the program is not run, as text.
     fn refusal(&self) -> Option<String> {
         match &self.judgement {
             Judgement::Refused(why) => return Some(why.clone()),
@@ -104,20 +105,20 @@ impl<'a> Prepared<'a> {
         if self.config().strict && !self.config().past_filters && !filters.is_empty() {
             let all = listed(filters.iter().map(ToString::to_string).collect());
             return Some(format!(
-                "accelerated traffic passes by packet filters, and strict refuses to do so without --past-filters:\n  {all}"
+                "accelerated traffic bypasses packet filters, which strict refuses without --past-filters:\n  {all}"
             ));
         }
         None
     }
 
-    /// Refuses, or warns and says what was chosen.
+    /// Refuses the program, or prints warnings and what was chosen.
     fn say(&self) -> Outcome {
         if let Some(why) = self.refusal() {
             return Err(Failure { code: exit::CANNOT, error: Some(anyhow!(why)) });
         }
         let unmet = &self.preconditions.unmet;
         if self.args.quiet {
-            // A kernel that takes none of our programs accelerates nothing, ever: that is no news to be quiet about.
+            // With a kernel that refuses our programs nothing is ever accelerated: print that also with --quiet.
             for unmet in unmet.iter().filter(|unmet| unmet.reason == Reason::XdpRefused) {
                 output::note(&format!("nearwire: sockets stay with the kernel, because {unmet}"));
             }
@@ -132,22 +133,22 @@ impl<'a> Prepared<'a> {
         for unmet in unmet {
             output::note(&format!("nearwire: sockets stay with the kernel, because {unmet}"));
         }
-        // Where nothing can be accelerated nothing passes by them.
+        // Without acceleration no traffic bypasses them.
         for filter in self.preconditions.filters.found.iter().filter(|_| unmet.is_empty()) {
-            output::note(&format!("nearwire: accelerated traffic passes by {filter}"));
+            output::note(&format!("nearwire: accelerated traffic bypasses {filter}"));
         }
         output::note(&format!("nearwire: {}", self.waiting()));
         Ok(())
     }
 
-    /// How calls will wait, in words.
+    /// How calls will wait, as text.
     fn waiting(&self) -> String {
         let cpus = online_cpus();
         let chosen = self.config().spin;
         let words = match chosen.on(cpus) {
             Spin::For(time) if time.is_zero() => "calls that wait sleep at once".to_owned(),
             Spin::Forever => "calls that wait spin".to_owned(),
-            Spin::Auto => "calls that wait spin while messages come soon and nobody else wants the CPU".to_owned(),
+            Spin::Auto => "calls that wait spin while messages come soon and nothing else needs the CPU".to_owned(),
             some => format!("calls that wait spin for {some}, then sleep"),
         };
         match chosen {
@@ -156,11 +157,11 @@ impl<'a> Prepared<'a> {
         }
     }
 
-    /// Becomes the program. Returns only when that fails.
+    /// Executes the program in this process. Returns only when that fails.
     fn execute(self) -> Outcome {
         let starts_agent = self.would_start_agent();
         let Self { args, program, variables, configuration, agent, .. } = self;
-        // Without it the program opens its ports itself, if it may.
+        // Without an agent the program opens its ports itself, if it may.
         if let Err(error) = agent.have(starts_agent)
             && !args.quiet
         {
@@ -171,7 +172,7 @@ impl<'a> Prepared<'a> {
         let mut command = Command::new(&program.path);
         command.arg0(name).args(arguments);
         if configuration.file.is_none() {
-            // Set to nothing it names no file here, and must not name one there.
+            // An empty variable names no file here, so the program must not see another value.
             command.env_remove(Config::FILE_VARIABLE);
         }
         let error = command.envs(variables).exec();
@@ -189,7 +190,7 @@ fn not_started(error: FindError) -> Failure {
     Failure { code, error: Some(error.into()) }
 }
 
-/// The path with nothing relative in it; the program may change its directory.
+/// The absolute path: the program may change its directory.
 fn absolute(path: &std::path::Path) -> Result<PathBuf, Failure> {
     std::path::absolute(path).with_context(|| format!("find {}", path.display())).or_exit(exit::USAGE)
 }

@@ -1,4 +1,4 @@
-//! What `check` and `tune` look at: a host, a profile, interfaces, a plan of CPUs.
+//! What `check` and `tune` work on: a host, a profile, interfaces, a plan of CPUs.
 
 use anyhow::anyhow;
 use nearwire_host::check::CpuPlan;
@@ -11,11 +11,11 @@ use super::host_root;
 use crate::args::check::SelectionArgs;
 use crate::exit::{self, Failure, OrExit};
 
-/// Everything that was chosen, opened and read.
+/// All that was selected, opened and read.
 pub struct Selection {
     pub root: Root,
     pub profile: Profile,
-    /// Why this profile, when nobody chose it.
+    /// Why this profile is the default, if none was named.
     pub default_reason: Option<&'static str>,
     pub interfaces: Vec<String>,
     pub plan: Option<CpuPlan>,
@@ -49,13 +49,13 @@ fn chosen(root: &Root, named: &[String]) -> Result<Vec<String>, Failure> {
         return Ok(present.into_iter().filter(has_device).collect());
     }
     match named.iter().find(|name| !present.contains(name)) {
-        // A name given twice is one interface.
+        // A name that is given twice counts once.
         None => Ok(present.into_iter().filter(|name| named.contains(name)).collect()),
         Some(unknown) => Err(no_interface(unknown, &present)),
     }
 }
 
-/// An interface that is not among those of the host.
+/// The failure for an interface that the host does not have.
 pub fn no_interface(unknown: &str, present: &[String]) -> Failure {
     let others = if present.is_empty() { "none".to_owned() } else { present.join(", ") };
     let error = anyhow!("no interface '{unknown}' on this host; it has {others}");
@@ -67,6 +67,6 @@ fn is_of_a_host(root: &Root, args: &SelectionArgs) -> Result<(), Failure> {
     let Some(directory) = args.root.sysroot.as_ref().filter(|_| !root.has("/proc") && !root.has("/sys")) else {
         return Ok(());
     };
-    let error = anyhow!("{} has neither proc nor sys: it is no copy of a host's files", directory.display());
+    let error = anyhow!("{} has neither proc nor sys: it is not a copy of a host's files", directory.display());
     Err(Failure { code: exit::USAGE, error: Some(error) })
 }

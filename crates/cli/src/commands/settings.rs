@@ -1,4 +1,4 @@
-//! `nearwire settings`: what is known of the settings of a host.
+//! `nearwire settings`: explains settings and shows their values.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -59,7 +59,7 @@ fn all_now(args: &SettingsArgs) -> Result<String, Failure> {
     Ok(pretty(&objects.collect()))
 }
 
-/// One setting with its present value; of an interface also as `nic.mtu[eth0]`.
+/// One setting with its present value; a setting of an interface may be given as `nic.mtu[eth0]`.
 fn one(text: &str, args: &SettingsArgs) -> Result<String, Failure> {
     let (id, interface) = match text.strip_suffix(']').and_then(|text| text.split_once('[')) {
         Some((id, interface)) => (id, Some(interface)),
@@ -84,11 +84,11 @@ fn one(text: &str, args: &SettingsArgs) -> Result<String, Failure> {
 pub(super) fn unknown(id: &str) -> Failure {
     let near = catalogue::near(id);
     if near.is_empty() {
-        return usage(format!("no setting '{id}' and none that is near; nearwire settings lists them all"));
+        return usage(format!("no setting '{id}', and none with a similar name; nearwire settings lists all"));
     }
     let width = near.iter().map(|setting| setting.id.len()).max().unwrap_or(0);
     let lines = near.iter().map(|setting| format!("\n  {:<width$}  {}", setting.id, setting.what));
-    usage(format!("no setting '{id}'; near it are{}", lines.collect::<String>()))
+    usage(format!("no setting '{id}'; similar names:{}", lines.collect::<String>()))
 }
 
 fn usage(message: String) -> Failure {

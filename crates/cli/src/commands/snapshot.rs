@@ -1,4 +1,4 @@
-//! `nearwire snapshot`: what settings are read from, in one file.
+//! `nearwire snapshot`: puts all that settings are read from into one file.
 
 use nearwire_host::{Root, Snapshot, SnapshotError};
 

@@ -22,7 +22,7 @@ pub fn run(args: &StatusArgs) -> Outcome {
     output::print_of_host(&if args.json { json::page(&process) } else { process.page() })
 }
 
-/// The page of a process; `to` says what is to be done with its sockets.
+/// The status page of a process; `to` says for an error message what its sockets are wanted for.
 pub fn find(pid: i32, to: &str) -> Result<Box<Process>, Failure> {
     match process::look(pid).map_err(refused)? {
         Looked::Page(process) => Ok(process),
@@ -33,13 +33,13 @@ pub fn find(pid: i32, to: &str) -> Result<Box<Process>, Failure> {
     }
 }
 
-/// A process that cannot be looked at, with its exit code.
+/// The failure for a process that cannot be inspected.
 pub fn refused(error: LookError) -> Failure {
     let code = if matches!(error, LookError::Gone { .. }) { USAGE } else { CANNOT };
     Failure { code, error: Some(error.into()) }
 }
 
-/// The running programs that have accelerated sockets on an interface of this name, as far as they can be looked at.
+/// The running programs that use an interface of this name, of those that can be inspected.
 pub fn programs_on(interface: &str) -> Vec<(i32, String)> {
     let looked = process::all().unwrap_or_default().into_iter().filter_map(|pid| process::look(pid).ok());
     let is_used = |process: &Process| {
@@ -52,7 +52,7 @@ pub fn programs_on(interface: &str) -> Vec<(i32, String)> {
     programs.collect()
 }
 
-/// All processes that have a page.
+/// Prints all processes that have a status page.
 fn list(is_json: bool) -> Outcome {
     let pids = process::all().or_exit(FAILED)?;
     let (mut found, mut unreadable, mut odd): (Vec<Process>, usize, Vec<String>) = (Vec::new(), 0, Vec::new());
@@ -64,7 +64,7 @@ fn list(is_json: bool) -> Outcome {
                 }
                 found.push(*process);
             }
-            // A process that ended meanwhile is of no interest.
+            // A process that ended meanwhile is not listed.
             Ok(Looked::NoPage { .. }) | Err(LookError::Gone { .. }) => {}
             Err(LookError::NotAllowed { .. }) => unreadable += 1,
             Err(error) => odd.push(error.to_string()),

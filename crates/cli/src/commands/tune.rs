@@ -1,4 +1,4 @@
-//! `nearwire tune`: changes by a profile, and the way back.
+//! `nearwire tune`: changes settings by a profile, and puts them back.
 
 mod apply;
 mod export;
@@ -36,12 +36,12 @@ pub fn run(args: &TuneArgs) -> Outcome {
     }
 }
 
-/// What a profile wants of a host, and what of it can be written now.
+/// What a profile wants of a host, and which of it can be written now.
 struct Planned {
     selection: Selection,
     host: RootHost,
     prepared: Prepared,
-    /// Differences that no value says how to mend, and those that another tool owns: id, advice.
+    /// Differences that no value of ours fixes, and those of settings that another tool owns: id, advice.
     by_hand: Vec<(String, String)>,
 }
 
@@ -69,7 +69,7 @@ impl Planned {
     }
 }
 
-/// What was selected, and the findings about the settings that are meant.
+/// The selection, and the findings about the settings that `--only` names.
 fn checked(args: &ChangesArgs) -> Result<(Selection, Vec<Finding>), Failure> {
     let selection = Selection::open(&args.selection)?;
     meant(args, &selection.profile)?;
@@ -79,14 +79,13 @@ fn checked(args: &ChangesArgs) -> Result<(Selection, Vec<Finding>), Failure> {
     Ok((selection, findings))
 }
 
-/// Advice that lowers security and that somebody accepts: the profile has it among what it leaves
-/// out, with the value it would have.
+/// Goals of advice that lowers security and that the user accepts. The profile lists it among what it leaves out, with its value.
 fn accepted(selection: &Selection, ids: &[String]) -> Vec<Goal> {
     let advice = selection.profile.left_out.iter().filter(|advice| ids.iter().any(|id| id == advice.setting.id));
     advice.filter_map(nearwire_host::profile::LeftOut::goal).collect()
 }
 
-/// Whether the ids that were named have something to do here: a mistake must not look like a host that is right.
+/// Fails for an id that changes nothing here: a typing mistake must not look like a host without differences.
 fn meant(args: &ChangesArgs, profile: &Profile) -> Outcome {
     for id in args.only.iter().chain(&args.i_accept_risk) {
         known(id)?;
@@ -111,7 +110,7 @@ fn meant(args: &ChangesArgs, profile: &Profile) -> Outcome {
     }
 }
 
-/// An id that the catalogue has.
+/// Fails for an id that the catalogue does not have.
 fn known(id: &str) -> Outcome {
     if catalogue::setting(id).is_some() {
         return Ok(());
@@ -121,7 +120,7 @@ fn known(id: &str) -> Outcome {
         return Err(super::settings::unknown(whole));
     }
     Err(usage(format!(
-        "{id} is one part of the setting {whole}: name {whole}, and with --nic the interface if it is of one"
+        "{id} is a part of the setting {whole}: name {whole}, and the interface, if it has one, with --nic"
     )))
 }
 
@@ -133,8 +132,8 @@ fn usage(message: String) -> Failure {
     Failure { code: exit::USAGE, error: Some(anyhow::anyhow!(message)) }
 }
 
-/// Where the journal of a host is. That of a copy of a host's files has to be named: what was written there is none of
-/// this host's business.
+/// The directory of a host's journal. For a copy of a host's files it must be named, as the journal of this host is not that of the
+/// copy.
 fn journal_directory(args: &JournalArgs, of: &HostSource) -> Result<PathBuf, Failure> {
     if of.snapshot.is_some() {
         return Err(usage("a snapshot cannot be changed: unpack it, and name the directory with --sysroot".to_owned()));
@@ -143,13 +142,13 @@ fn journal_directory(args: &JournalArgs, of: &HostSource) -> Result<PathBuf, Fai
         (Some(directory), _) => Ok(directory.clone()),
         (None, true) => Ok(PathBuf::from(DEFAULT_DIRECTORY)),
         (None, false) => {
-            Err(usage("with --sysroot the journal needs a place of its own: name it with --journal".to_owned()))
+            Err(usage("with --sysroot the journal needs a directory of its own: name it with --journal".to_owned()))
         }
     }
 }
 
-/// Takes a journal to change the host. One that is in use is asked for again for a moment: `nearwire tune watch` takes
-/// it for each of its looks.
+/// Opens a journal to change the host. Retries for a moment where the journal is in use: `nearwire tune watch` opens it for each
+/// check.
 fn open_journal(directory: &Path, identity: &HostIdentity) -> Result<Journal, Failure> {
     const LOOK_MAX: Duration = Duration::from_millis(500);
     const PAUSE: Duration = Duration::from_millis(20);
@@ -174,7 +173,7 @@ fn unix_s() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
-/// A question on a terminal; without one the answer must have been given on the command line.
+/// Asks a question on the terminal; without a terminal the answer must be given on the command line.
 fn ask(question: &str, is_answered: bool) -> Outcome {
     use std::io::{IsTerminal, Write};
     if is_answered {
@@ -182,7 +181,7 @@ fn ask(question: &str, is_answered: bool) -> Outcome {
     }
     let input = std::io::stdin();
     if !input.is_terminal() {
-        let error = anyhow::anyhow!("{question} There is no terminal to answer on: --yes answers");
+        let error = anyhow::anyhow!("{question} There is no terminal to answer on; give --yes");
         return Err(Failure { code: exit::USAGE, error: Some(error) });
     }
     let mut out = std::io::stderr();
@@ -195,7 +194,7 @@ fn ask(question: &str, is_answered: bool) -> Outcome {
     }
 }
 
-/// Where a journal is and of which host, for the commands in messages.
+/// The options that name a journal and its host, for the commands in messages.
 fn at(directory: &Path, of: &HostSource) -> String {
     let copy = of.sysroot.as_ref().map_or_else(String::new, |copy| format!(" --sysroot {}", copy.display()));
     if directory == Path::new(DEFAULT_DIRECTORY) {

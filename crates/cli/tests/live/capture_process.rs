@@ -300,7 +300,7 @@ one.sendto(b'after', (far, 7100))
     end_unharmed(program);
     let (found, said) = capture.ended();
     assert_eq!(payloads(&found, 2), ["before", "after"], "{said}");
-    assert!(said.contains("ended, or executes another program"), "{said}");
+    assert!(said.contains("ended, or executed another program"), "{said}");
 }
 
 #[test]

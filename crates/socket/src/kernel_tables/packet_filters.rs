@@ -1,4 +1,4 @@
-//! What the kernel would do to packets on their way and does not do to those that pass by its stack: rules of nftables and
+//! What the kernel would do to packets on their way and does not do to those that bypass its stack: rules of nftables and
 //! iptables, filters of traffic control, BPF programs of interfaces and control groups, IPsec policies.
 //!
 //! Only what could touch a datagram that a socket of this host sends or receives counts: chains at hooks that such datagrams pass,

@@ -58,13 +58,13 @@ pub fn judge(program: &Program, library: &ElfFacts, caller: &Caller) -> Judgemen
     }
     if facts.is_go {
         return doubtful(
-            "is a Go program: its own sockets pass by the C library and stay with the kernel; only those that its C code \
+            "is a Go program: its own sockets bypass the C library and stay with the kernel; only those that its C code \
              opens are accelerated",
         );
     }
     if facts.uses_io_uring {
         return doubtful(
-            "uses io_uring, or a library that does: its requests pass by the C library, so all of its sockets stay with the \
+            "uses io_uring, or a library that does: its requests bypass the C library, so all of its sockets stay with the \
              kernel",
         );
     }

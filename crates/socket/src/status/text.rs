@@ -34,7 +34,7 @@ const HEADS: [(&str, bool); COLUMNS] = [
 /// A process with a page.
 #[derive(Clone, Debug)]
 pub struct Process {
-    /// Its number, in the namespace of who looks.
+    /// Its pid, in the namespace of the reader.
     pub pid: i32,
     /// The name of the executable.
     pub name: String,
@@ -44,7 +44,7 @@ pub struct Process {
     pub age: Duration,
     /// CPU time of all its threads.
     pub cpu: Duration,
-    /// What its accelerated traffic passes by, where that was asked for.
+    /// The packet filters that its accelerated traffic bypasses, where these were asked for.
     pub filters: PacketFilters,
 }
 
@@ -107,7 +107,7 @@ impl Process {
         lines(&mut text, "counters", counted.map(|(counter, count)| format!("{count} {counter}")));
         let handed = status.handed.iter();
         lines(&mut text, "to the kernel", handed.map(|(handed, count)| format!("{count} calls: {handed}")));
-        let found = self.filters.found.iter().map(|filter| format!("passed by: {filter}"));
+        let found = self.filters.found.iter().map(|filter| format!("bypassed: {filter}"));
         let unknown = self.filters.unknown.iter().map(|unknown| format!("not known: {unknown}"));
         lines(&mut text, "packet filters", found.chain(unknown));
         if status.is_torn {

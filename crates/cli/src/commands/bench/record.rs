@@ -1,4 +1,4 @@
-//! The record of an experiment: its results, how it was set up, and the environment of both ends.
+//! The record of an experiment: its results, its settings, and the environment of both ends.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ use crate::args::bench::BenchArgs;
 use crate::commands::environment;
 use crate::exit::{FAILED, Failure, OrExit};
 
-/// What describes an experiment beside its results.
+/// What a record contains besides the results.
 pub struct Described<'a> {
     pub args: &'a BenchArgs,
     pub started_at: String,
@@ -88,7 +88,7 @@ fn tick_hz(environment: &BTreeMap<String, record::Reading>) -> Option<u32> {
     }
 }
 
-/// Two ends on one CPU take turns; on two threads of one core they slow each other down.
+/// A warning where both ends share a CPU, and so take turns, or share a core, and so slow each other down.
 fn shared_core(experiment: &Experiment, bed: &TestBed) -> Option<record::Warning> {
     let (a, b) = (experiment.cpu_initiator?, bed.responder.cpu?);
     let siblings = || Root::live().is_ok_and(|root| Topology::read(&root).share_core(a, b));
@@ -102,11 +102,11 @@ fn shared_core(experiment: &Experiment, bed: &TestBed) -> Option<record::Warning
     Some(record::Warning { code: "shared-core".to_owned(), text, advice })
 }
 
-/// What a loopback cable left undone.
+/// A warning that the interfaces of a loopback cable could not be put back.
 pub fn not_put_back(error: &LabError) -> record::Warning {
     record::Warning {
         code: "not-put-back".to_owned(),
         text: error.to_string(),
-        advice: "put right by hand what is named here, with ip(8)".to_owned(),
+        advice: "correct what is named here by hand, with ip(8)".to_owned(),
     }
 }

@@ -1,8 +1,8 @@
-//! The frames of an interface.
+//! Captures the frames of an interface.
 //!
-//! Through AF_PACKET, which copies: the traffic goes its way as without. What passes an AF_XDP socket is not seen, neither way:
-//! the XDP program takes frames before (`do_xdp_generic` of net/core/dev.c too), and sent ones go to the driver directly
-//! (`__dev_direct_xmit`).
+//! AF_PACKET gives copies, so the traffic itself is not changed. Frames of AF_XDP sockets are not seen in either direction: the XDP
+//! program takes received frames before AF_PACKET sees them (also in generic mode, `do_xdp_generic` of net/core/dev.c), and sent
+//! frames go to the driver directly (`__dev_direct_xmit`).
 
 use anyhow::{Context, anyhow};
 use nearwire_frames::capture::{CaptureInterface, CapturePacket, Direction, PcapngWriter};
@@ -25,7 +25,7 @@ pub fn run(args: &CaptureArgs, interface: &str) -> Outcome {
     output::note(&format!("capturing on {interface}; Ctrl-C ends it"));
     for (pid, name) in status::programs_on(interface) {
         output::note(&format!(
-            "nearwire: accelerated traffic of {name} (process {pid}) is not seen here; nearwire capture --pid {pid} has it"
+            "nearwire: accelerated traffic of {name} (process {pid}) is not captured here; nearwire capture --pid {pid} captures it"
         ));
     }
     let ended = copy(args, &mut port, &mut writer);
@@ -36,7 +36,7 @@ pub fn run(args: &CaptureArgs, interface: &str) -> Outcome {
     output::print(&format!("{count} frames in {}, {dropped_frames} dropped\n", args.output.display()))?;
     match ended {
         Ok(_) => Ok(()),
-        Err((_, error)) => Err(error).context("the capture ended early; its file is whole").or_exit(FAILED),
+        Err((_, error)) => Err(error).context("the capture ended early; its file is complete").or_exit(FAILED),
     }
 }
 
@@ -54,14 +54,15 @@ fn open(args: &CaptureArgs, interface: &str) -> Result<PacketPort, Failure> {
     Ok(port)
 }
 
-/// How many frames were written, and when it ended, nanoseconds since 1970.
+/// How many frames were written, and when the capture ended, nanoseconds since 1970.
 type Count = (u64, u64);
 
-/// Writes frames until there are enough, time is over, or somebody ends it.
+/// Writes frames until there are enough, the time is over, or Ctrl-C is pressed.
 fn copy(args: &CaptureArgs, port: &mut PacketPort, writer: &mut Writer) -> Result<Count, (Count, anyhow::Error)> {
     let limits = Limits::start(args);
     let mut count = 0;
-    // Frames that are in the ring when it ends came before: as many as there is room for, as others may follow all the time.
+    // Frames that are in the ring at the end came before it and are written: at most as many as the ring holds, since more may arrive all the
+    // time.
     let mut left_at_end = args.ring;
     while !limits.has_enough(count) && left_at_end > 0 && writer.failed().is_none() {
         let is_over = limits.is_over();
@@ -70,7 +71,7 @@ fn copy(args: &CaptureArgs, port: &mut PacketPort, writer: &mut Writer) -> Resul
             Ok(true) => count += 1,
             Ok(false) if is_over => break,
             Ok(false) => {
-                // A signal ends the wait; the next look sees it.
+                // A signal ends the wait, and the next check sees it.
                 let _ = port.wait(Some(limits.rest(LOOK)));
             }
             Err(error) => return Err(((count, now_ns()), error.into())),
@@ -79,7 +80,7 @@ fn copy(args: &CaptureArgs, port: &mut PacketPort, writer: &mut Writer) -> Resul
     Ok((count, now_ns()))
 }
 
-/// Writes one frame. `false`: there is none.
+/// Writes one frame. `false`: there was none.
 fn step(port: &mut PacketPort, writer: &mut Writer, snap_bytes: usize) -> Result<bool, PortError> {
     let Some(frame) = port.lend()? else { return Ok(false) };
     writer.packet(&CapturePacket {

@@ -1,4 +1,4 @@
-//! The frames of an accelerated process: its engine copies them into a ring, and they are read from there.
+//! Captures the frames of an accelerated process: its engine copies them into a ring in shared memory, and this command reads the ring.
 
 use std::time::{Duration, Instant};
 
@@ -16,17 +16,17 @@ use crate::commands::status::process::{Looked, look};
 use crate::exit::{FAILED, Failure, OrExit, Outcome, USAGE};
 use crate::output;
 
-/// An empty ring is looked at again after this time. The default ring holds 60 ms of the smallest frames at 1.5 million a
+/// An empty ring is read again after this time. The default ring holds 60 ms of the smallest frames at 1.5 million a
 /// second.
 const RING_AGAIN: Duration = Duration::from_millis(1);
-/// A process that spins answers in 40 us, one that sleeps when something wakes it.
+/// A process that spins answers within 40 us; one that sleeps, when something wakes it.
 const ANSWER_AGAIN: Duration = Duration::from_micros(200);
 const ANSWER_AGAIN_LATER: Duration = Duration::from_millis(2);
 const ANSWER_LATE: Duration = Duration::from_millis(300);
-/// Memory that one frame is counted with.
+/// Memory for each frame of the ring.
 const FRAME_BYTES: u32 = 2048;
 const RING_FRAMES_MOST: u32 = 1 << 19;
-/// How long the process is given to let the ring go, so that the memory is freed here and not in its time.
+/// How long to wait until the process has unmapped the ring, so that its memory is freed when this command ends.
 const LET_GO_WITHIN: Duration = Duration::from_millis(200);
 
 pub fn run(args: &CaptureArgs, pid: i32) -> Outcome {
@@ -42,7 +42,7 @@ pub fn run(args: &CaptureArgs, pid: i32) -> Outcome {
     let by_kernel_before = by_kernel(pid);
     let wrote = || format!("write {}", args.output.display());
     let writer = PcapngWriter::start_section(create(args)?).with_context(wrote).or_exit(FAILED)?;
-    // A filter looks at headers, so a frame is cut behind it.
+    // A filter needs the headers, so with a filter the process copies whole frames, and they are cut here.
     let has_filter = filter.iter().next().is_some();
     let snap_bytes = args.snaplen.filter(|_| !has_filter).unwrap_or(0);
     let request = target.ask(ring_log2_bytes, snap_bytes)?;
@@ -56,21 +56,24 @@ pub fn run(args: &CaptureArgs, pid: i32) -> Outcome {
         return ended.map(|_| ());
     }
     if matches!(ended, Ok(End::Gone)) {
-        let what =
-            if session.target.is_there() { "serves its sockets no more" } else { "ended, or executes another program" };
+        let what = if session.target.is_there() {
+            "no longer accelerates its sockets"
+        } else {
+            "ended, or executed another program"
+        };
         output::note(&format!("process {pid} {what}"));
     }
     if let Some(calls) = by_kernel(pid).zip(by_kernel_before).map(|(now, before)| now.saturating_sub(before))
         && calls > 0
     {
         output::note(&format!(
-            "{calls} datagrams of its accelerated sockets went by the kernel and are not in the file"
+            "{calls} datagrams of its accelerated sockets went through the kernel and are not in the file"
         ));
     }
     output::print(&format!("{count} frames in {file}, {dropped_frames} dropped\n"))?;
     ended.map(|_| ()).map_err(|Failure { code, error }| Failure {
         code,
-        error: error.map(|error| error.context("the capture ended early; its file is whole")),
+        error: error.map(|error| error.context("the capture ended early; its file is complete")),
     })
 }
 
@@ -78,11 +81,11 @@ fn ring_log2_bytes(ring_frames: u32) -> Result<u32, Failure> {
     if ring_frames.is_power_of_two() && (2..=RING_FRAMES_MOST).contains(&ring_frames) {
         return Ok((ring_frames * FRAME_BYTES).ilog2());
     }
-    let error = anyhow!("--ring {ring_frames}: with --pid it is a power of two from 2 to {RING_FRAMES_MOST}");
+    let error = anyhow!("--ring {ring_frames}: with --pid, give a power of two from 2 to {RING_FRAMES_MOST}");
     Err(Failure { code: USAGE, error: Some(error) })
 }
 
-/// Datagrams of accelerated sockets that went by the kernel, as far as sockets are there to tell.
+/// Datagrams of accelerated sockets that went through the kernel, as the sockets that are open count them.
 fn by_kernel(pid: i32) -> Option<u64> {
     let Ok(Looked::Page(process)) = look(pid) else { return None };
     let of = |status: &Status, counter| status.sockets.iter().map(|socket| socket.counter(counter)).sum::<u64>();
@@ -90,11 +93,11 @@ fn by_kernel(pid: i32) -> Option<u64> {
     Some(of(&process.status, received) + of(&process.status, sent))
 }
 
-/// Why a capture is over.
+/// Why a capture ended.
 enum End {
-    /// It has what was wanted.
+    /// As many frames were captured as wanted, or the time is over.
     Done,
-    /// The process is no more what it was.
+    /// The process ended, executed another program, or stopped accelerating.
     Gone,
 }
 
@@ -106,7 +109,7 @@ struct Session<'a> {
     writer: Writer,
     /// `None` until the process has answered.
     ring: Option<RingReader>,
-    /// Of each interface that is in the file.
+    /// Frames read from the ring, for each interface that is in the file.
     read_frames: Vec<u64>,
     /// Frames in the file.
     count: u64,
@@ -119,12 +122,12 @@ impl Session<'_> {
         Ok(end)
     }
 
-    /// Waits for the ring; how it ended before.
+    /// Waits for the ring. Returns why the capture ended, if it ended before there was one.
     fn wait_for_answer(&mut self, limits: &Limits) -> Result<Option<End>, Failure> {
         let (pid, name, asked) = (self.target.pid, self.target.name.clone(), Instant::now());
         let mut is_told = false;
         loop {
-            // Asked before: what was recorded before the end is in the file.
+            // Checked first, so that all that was recorded before the end is in the file.
             let is_over = limits.is_over();
             if let Some(ring) = self.target.answer(self.request)? {
                 self.ring = Some(ring);
@@ -138,8 +141,8 @@ impl Session<'_> {
             let is_late = asked.elapsed() > ANSWER_LATE;
             if is_late && !std::mem::replace(&mut is_told, true) {
                 let until = match self.target.is_running {
-                    true => "its next frame, or call for an accelerated socket",
-                    false => "it has an accelerated socket",
+                    true => "its next frame, or its next call on an accelerated socket",
+                    false => "its first accelerated socket",
                 };
                 output::note(&format!(
                     "waiting for process {pid} ({name}): the capture begins with {until}; Ctrl-C ends it"
@@ -150,7 +153,7 @@ impl Session<'_> {
         }
     }
 
-    /// Writes frames until there are enough, time is over, somebody ends it, or the process does.
+    /// Writes frames until there are enough, the time is over, Ctrl-C is pressed, or the process ends.
     fn copy(&mut self, limits: &Limits) -> Result<End, Failure> {
         let mut bytes = Vec::with_capacity(4096);
         let mut looked = Instant::now();
@@ -159,7 +162,7 @@ impl Session<'_> {
                 self.drain(limits, &mut bytes, now_ns()).or_exit(FAILED)?;
                 return Ok(End::Done);
             }
-            // Asked before: what was recorded before the end is read.
+            // Checked first, so that all that was recorded before the end is read.
             let is_gone = looked.elapsed() > LOOK && {
                 looked = Instant::now();
                 !self.target.is_there() || self.ring.as_ref().is_none_or(RingReader::is_ended)
@@ -175,7 +178,7 @@ impl Session<'_> {
         }
     }
 
-    /// Writes what is in the ring, up to what was recorded until `end_ns`.
+    /// Writes the frames in the ring that were recorded up to `end_ns`.
     fn drain(&mut self, limits: &Limits, bytes: &mut Vec<u8>, end_ns: u64) -> Result<(), RingError> {
         self.describe_interfaces();
         let Some(ring) = &mut self.ring else { return Ok(()) };
@@ -209,7 +212,7 @@ impl Session<'_> {
         }
     }
 
-    /// Writes the counters of the interfaces; how many frames were dropped in all.
+    /// Writes the counters of the interfaces. Returns how many frames were dropped in all.
     fn describe_end(&mut self) -> u64 {
         let Some(ring) = &self.ring else { return 0 };
         let now_ns = now_ns();
@@ -222,7 +225,7 @@ impl Session<'_> {
         dropped_frames
     }
 
-    /// Has the process end the capture, at its next look.
+    /// Asks the process to end the capture, and waits a moment until it has.
     fn let_go(&self) {
         self.target.withdraw(self.request);
         let Some(ring) = &self.ring else { return };
@@ -234,7 +237,7 @@ impl Session<'_> {
     }
 }
 
-/// Puts interfaces into the file that are not there yet. Their numbers there are their places in the ring.
+/// Writes the interfaces that are not in the file yet. Their numbers in the file are their places in the ring.
 fn describe(ring: &RingReader, writer: &mut Writer, read_frames: &mut Vec<u64>, args: &CaptureArgs) {
     for interface in ring.interfaces().skip(read_frames.len()) {
         let snap_bytes = args.snaplen.map_or(0, u32::from);

@@ -1,8 +1,8 @@
-//! Whether a capture could be the death of a process: the library makes system calls then that the program has perhaps
-//! sworn not to make.
+//! Whether a capture could kill a process: during a capture the library makes system calls that the program's seccomp filter may
+//! punish with death.
 //!
-//! What a filter does nobody can ask. One that a process shares with its parent is that of a container, which allows these
-//! calls or answers with an error; one of its own is looked at with suspicion.
+//! The kernel does not report what a filter does. A filter that a process shares with its parent is that of a container, which
+//! allows these calls or fails them with an error. A filter of the process's own may kill, so the capture is refused.
 //!
 //! Source: seccomp(2), proc_pid_status(5) (`Seccomp`, `Seccomp_filters`, of Linux 5.9).
 
@@ -12,17 +12,17 @@ use anyhow::anyhow;
 
 use crate::exit::{CANNOT, Failure};
 
-/// Refuses a process with a seccomp filter that its parent has not.
+/// Refuses a process with a seccomp filter that its parent does not have.
 pub fn check(pid: i32) -> Result<(), Failure> {
-    // A process that is gone is told of later.
+    // That the process is gone is reported later.
     let Ok(own) = fs::read_to_string(format!("/proc/{pid}/status")) else { return Ok(()) };
     let parent = field(&own, "PPid").and_then(|parent| fs::read_to_string(format!("/proc/{parent}/status")).ok());
     if filters(&own) <= parent.map_or(0, |parent| filters(&parent)) {
         return Ok(());
     }
     let error = anyhow!(
-        "process {pid} has a seccomp filter of its own: where that kills it for memfd_create, ftruncate, fallocate, fcntl, fstat, \
-         mmap, munmap or flock, a capture would; where it allows them, or fails them with an error, --despite-seccomp captures it"
+        "process {pid} has a seccomp filter of its own: if that kills for memfd_create, ftruncate, fallocate, fcntl, fstat, mmap, munmap \
+         or flock, a capture kills the process; if it allows these calls, or fails them with an error, use --despite-seccomp"
     );
     Err(Failure { code: CANNOT, error: Some(error) })
 }
@@ -32,7 +32,7 @@ fn field(status: &str, name: &str) -> Option<u64> {
     line.trim().parse().ok()
 }
 
-/// How many filters; of older kernels only whether there are some.
+/// How many filters there are; on older kernels only whether there are any.
 fn filters(status: &str) -> u64 {
     field(status, "Seccomp_filters").or_else(|| field(status, "Seccomp")).unwrap_or(0)
 }

@@ -1,4 +1,4 @@
-//! The process whose frames are captured: asking it for a ring, in the words of its status page (`nearwire_socket::capture`).
+//! The process whose frames are captured. It is asked for a ring through words of its status page (`nearwire_socket::capture`).
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -22,20 +22,20 @@ const WORD_BYTES: usize = size_of::<u64>();
 pub struct Target {
     pub pid: i32,
     pub name: String,
-    /// Its engine serves sockets.
+    /// Its engine runs.
     pub is_running: bool,
     memory: File,
     words_at: u64,
 }
 
-/// What stands in the page.
+/// The request and the answer in the status page.
 struct Words {
     request: [u64; 2],
     answer: Option<Answer>,
 }
 
 impl Target {
-    /// Finds one that nobody captures.
+    /// Finds the process; fails if another command captures it.
     pub fn find(pid: i32) -> Result<Target, Failure> {
         let process = find(pid, "capture")?;
         let memory = OpenOptions::new().read(true).write(true).open(format!("/proc/{pid}/mem"));
@@ -50,7 +50,7 @@ impl Target {
         }
     }
 
-    /// Whether it still runs the program whose page was found.
+    /// Whether the process still runs the program whose page was found.
     pub fn is_there(&self) -> bool {
         self.words().is_ok()
     }
@@ -81,7 +81,7 @@ impl Target {
         Ok(request)
     }
 
-    /// Who captures it, or has asked to.
+    /// The process that captures it, or has asked to.
     fn capturer(&self, words: &Words) -> Option<u32> {
         let reader = match words.answer {
             Some(Answer::Ready { fd, .. }) => self.open(fd).ok().and_then(|ring| RingReader::reader_of(&ring).ok()?),
@@ -100,7 +100,7 @@ impl Target {
         if !is_ring {
             return Err(io::ErrorKind::InvalidData.into());
         }
-        // Whatever it should be by now, it is not waited for.
+        // The fd may be something else by now, such as a FIFO: do not wait for that.
         let flags = OFlags::NONBLOCK.bits().cast_signed();
         Ok(OpenOptions::new().read(true).write(true).custom_flags(flags).open(link)?.into())
     }
@@ -120,12 +120,12 @@ impl Target {
             Some(Answer::Refused { errno, .. }) => {
                 let error = io::Error::from_raw_os_error(errno.cast_signed());
                 Err(cannot(anyhow!(
-                    "process {pid} could not make memory for its frames: {error}; a smaller --ring needs less"
+                    "process {pid} could not allocate memory for its frames: {error}; a smaller --ring needs less"
                 )))
             }
             Some(Answer::Busy { .. }) => Err(self.busy(0)),
             Some(Answer::Ended { .. }) => Err(cannot(anyhow!(
-                "process {pid} gave the capture up, because its ring was not opened for a second; try again"
+                "process {pid} ended the capture, because its ring was not opened within a second; try again"
             ))),
         }
     }
@@ -145,18 +145,17 @@ impl Target {
         })
     }
 
-    /// Takes a request back, unless there is another one by now.
+    /// Withdraws a request, unless the page has another one by now.
     pub fn withdraw(&self, request: Request) {
         if self.words().is_ok_and(|words| words.request == request.words()) {
-            // The process has ended meanwhile: nobody will read it.
+            // This fails if the process has ended, and then nobody reads the request.
             let _ = self.write([0; 2]);
         }
     }
 
     fn busy(&self, capturer: u32) -> Failure {
         let who = if capturer == 0 { "another command".to_owned() } else { format!("process {capturer}") };
-        let error =
-            anyhow!("process {} is captured already, by {who}; one capture at a time, end that first", self.pid);
+        let error = anyhow!("process {} is captured already, by {who}; end that capture first", self.pid);
         Failure { code: USAGE, error: Some(error) }
     }
 
@@ -165,7 +164,7 @@ impl Target {
     }
 }
 
-/// Whether a number names a living process that may be capturing: one with this one's name.
+/// Whether a pid is that of a living process that may be capturing: one with the name of this process.
 fn is_capturing(pid: u32) -> bool {
     let name = |pid: &str| fs::read(format!("/proc/{pid}/comm")).ok();
     pid != std::process::id() && name(&pid.to_string()).is_some_and(|found| Some(found) == name("self"))

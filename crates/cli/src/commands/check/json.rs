@@ -1,4 +1,4 @@
-//! Findings for scripts.
+//! Findings as JSON.
 
 use nearwire_host::Reading;
 use nearwire_host::change::RootHost;
@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::Checked;
 
-/// The version of the form of this page; it grows when a key changes its meaning.
+/// The version of this format; it grows when a key changes its meaning.
 const FORMAT: u32 = 1;
 
 pub(super) fn page(checked: &Checked, host: &mut RootHost) -> String {

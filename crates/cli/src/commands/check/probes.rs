@@ -1,4 +1,4 @@
-//! What was measured on request beside what files say.
+//! Measurements that are made on request (`--probe`).
 
 use std::fmt::Write as _;
 
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use crate::args::check::{CheckArgs, Probe};
 use crate::exit::{self, Failure, OrExit};
 
-/// The results of the probes that were asked for; empty without.
+/// The results of the probes that were asked for; empty where there were none.
 #[derive(Default)]
 pub(super) struct Probes {
     noise: Vec<Noise>,
@@ -42,7 +42,7 @@ impl Probes {
         Ok(probes)
     }
 
-    /// The readings of the settings that the probes stand for.
+    /// The readings of the settings that the probes measure.
     pub(super) fn readings(&self) -> Vec<(&'static str, Reading)> {
         let mut readings = Vec::new();
         if !self.noise.is_empty() {
@@ -112,7 +112,7 @@ fn in_words(noise: &Noise) -> String {
     )
 }
 
-/// The named CPUs, else the isolated ones, else all that this process may use.
+/// The named CPUs; without names the isolated ones; without those all that this process may use.
 fn cpus(topology: &Topology, named: Option<&str>) -> Result<Vec<u32>, Failure> {
     let list = |cpus: &CpuSet| cpus.iter().collect::<Vec<_>>();
     if let Some(text) = named {

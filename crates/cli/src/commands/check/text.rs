@@ -1,4 +1,4 @@
-//! Findings for people.
+//! Findings as text.
 
 use std::fmt::Write as _;
 
@@ -9,10 +9,10 @@ use nearwire_host::check::{Finding, Outcome, counts};
 use super::{Checked, Selection};
 use crate::output::{terminal_width, wrapped};
 
-/// The label of a command that mends a difference at once.
+/// The label of a command that fixes a difference at once.
 const NOW: &str = "now";
 
-/// Differences in full, by area; of the others the ids and the counts. With `all` every finding.
+/// Differences in full, by area; of other findings ids and counts. With `all`, every finding in full.
 pub(super) fn page(checked: &Checked, host: &mut RootHost, all: bool) -> String {
     let mut text = head(checked);
     let mut area = None;
@@ -60,7 +60,7 @@ fn full(text: &mut String, host: &mut RootHost, finding: &Finding) {
     let _ = writeln!(text, "  {word:<11}  {weight:<6}  {}", finding.id());
     let width = terminal_width();
     let line = |text: &mut String, label: &str, words: &str| {
-        // A command stays whole, to be copied into a shell.
+        // A command is not broken, so that it can be copied into a shell.
         let width = width.filter(|_| label != NOW);
         let _ = writeln!(text, "{}", wrapped(&format!("    {label:<7}  {words}"), 13, width));
     };
@@ -98,15 +98,15 @@ fn found(reading: &Reading) -> String {
     }
 }
 
-/// What could not be judged, by id.
+/// The ids of what could not be judged.
 fn rest(text: &mut String, checked: &Checked) {
     let lists = [
         ("Only root may read", "needs-root"),
-        ("Could not be found out", "unknown"),
+        ("Could not be determined", "unknown"),
         ("Printed, but not advised today", "not-advised"),
     ];
     for (words, outcome) in lists {
-        // One of interfaces is named once, not once for each.
+        // A setting of interfaces is named once, not once for each interface.
         let mut ids: Vec<&str> = Vec::new();
         for finding in checked.findings.iter().filter(|finding| finding.outcome.name() == outcome) {
             if !ids.contains(&finding.wish.setting.id) {
@@ -132,6 +132,6 @@ fn foot(text: &mut String, checked: &Checked, all: bool) {
     let counted: Vec<_> = counted.map(|(name, count)| format!("{count} {}", words(name))).collect();
     let _ = writeln!(text, "\n{} wishes: {}.", checked.findings.len(), counted.join(", "));
     if !all {
-        let _ = writeln!(text, "--all tells every wish; nearwire settings ID explains one setting.");
+        let _ = writeln!(text, "--all shows every wish; nearwire settings ID explains a setting.");
     }
 }

@@ -1,4 +1,4 @@
-//! The agent that is to serve the program: one that runs, or one that is started for it.
+//! The agent that serves the program: one that runs already, or one that is started for it.
 
 use std::process::Command;
 
@@ -8,20 +8,20 @@ use nearwire_socket::config::{Agent, Config};
 
 const NAME: &str = "nearwire run";
 
-/// What is known of it before anything is done.
+/// What was found before anything is done.
 pub enum Found {
-    /// The configuration wants none.
+    /// The configuration says that none is used.
     Off,
-    /// Nobody listens.
+    /// No agent runs.
     None,
-    /// It serves this user.
+    /// An agent serves this user.
     Serving(Client),
-    /// It does not, and why.
+    /// An agent runs and refuses this user, for this reason.
     Refusing(String),
 }
 
 impl Found {
-    /// Looks for one in this network namespace.
+    /// Looks for an agent in this network namespace.
     pub fn look(config: &Config) -> Found {
         if config.agent == Agent::Off {
             return Found::Off;
@@ -37,7 +37,7 @@ impl Found {
         matches!(self, Found::Serving(_))
     }
 
-    /// In words, of one that nobody starts.
+    /// The state as text; no agent is started.
     pub fn words(&self, would_start: bool) -> String {
         match self {
             Found::Off => "not used: agent = \"off\"".to_owned(),
@@ -48,10 +48,10 @@ impl Found {
         }
     }
 
-    /// Has the agent that was found stay as long as the program lives that this process becomes, or one that is started for it.
+    /// Makes the agent stay as long as this process, which becomes the program; starts one if there is none and `starts` is set.
     ///
     /// # Errors
-    /// Why there is none.
+    /// No agent could be started, or the connection to it failed.
     pub fn have(self, starts: bool) -> Result<(), AgentError> {
         match self {
             Found::Serving(mut client) => client.attend()?,

@@ -1,4 +1,4 @@
-//! The configuration of a run, of all its layers.
+//! The configuration of a run, from all its layers.
 
 use std::path::PathBuf;
 
@@ -9,14 +9,14 @@ use super::absolute;
 use crate::args::run::RunArgs;
 use crate::exit::{self, Failure, OrExit};
 
-/// What was chosen, and the file that the program's library will read again.
+/// The effective configuration, and the file that the library in the program reads again.
 pub struct Configuration {
     pub layered: Layered,
     pub file: Option<PathBuf>,
 }
 
 impl Configuration {
-    /// Profile, file, variables, options.
+    /// Reads profile, file, variables and options, in this order.
     pub fn read(args: &RunArgs) -> Result<Self, Failure> {
         let mut layered = Layered::default();
         if let Some(profile) = args.profile.as_deref().and_then(Profile::named) {

@@ -1,4 +1,4 @@
-//! What a run would do, in words.
+//! What a run would do, as text.
 
 use nearwire_socket::preconditions::Candidate;
 use nearwire_socket::program::{Judgement, Kind};
@@ -30,7 +30,7 @@ pub fn text(prepared: &Prepared<'_>) -> String {
         }
     }
     let filters = &prepared.preconditions.filters;
-    let found = filters.found.iter().map(|filter| format!("passed by: {filter}"));
+    let found = filters.found.iter().map(|filter| format!("bypassed: {filter}"));
     let words = found.chain(filters.unknown.iter().map(|unknown| format!("not known: {unknown}")));
     for (number, words) in words.enumerate() {
         line(if number == 0 { "packet filters" } else { "" }, &words);
@@ -76,14 +76,14 @@ fn interface(candidate: &Candidate) -> String {
         Some(features) if features.contains(XdpFeatures::XSK_ZEROCOPY) => "native XDP with zero copy",
         Some(features) if features.contains(XdpFeatures::BASIC) => "native XDP",
         Some(_) => "generic XDP only",
-        None => "generic XDP; the kernel does not tell of native",
+        None => "generic XDP; the kernel does not report native XDP",
     };
     let link = if facts.carrier { "" } else { ", no link" };
     let tried = candidate.tried.as_ref().map_or_else(String::new, |words| format!("; tried: {words}"));
     format!("{name}: usable, {}, {} queues, {native}{link}{tried}", facts.driver, facts.rx_queues)
 }
 
-/// As a shell would be told.
+/// The command as a shell would take it.
 fn executed(prepared: &Prepared<'_>) -> String {
     if matches!(prepared.judgement, Judgement::Refused(_)) {
         return "nothing: the program is refused".to_owned();

@@ -12,10 +12,10 @@ use nearwire_socket::program::elf::ElfFacts;
 use crate::exit::{self, Failure, OrExit};
 
 const NAME: &str = "libnearwire_preload.so";
-/// Where it lies, seen from the directory of this command.
+/// Where the library may be, relative to the directory of this command.
 const PLACES: [&str; 3] = ["", "../lib", "../lib/nearwire"];
 
-/// A library that was found and looked at.
+/// A library that was found and checked.
 pub struct Library {
     /// Absolute, without symbolic links.
     pub path: PathBuf,
@@ -23,7 +23,7 @@ pub struct Library {
 }
 
 impl Library {
-    /// The one that was named, or else the one that lies near this command.
+    /// The library that was named, or the one near this command.
     pub fn find(named: Option<&Path>) -> Result<Self, Failure> {
         let path = match named {
             Some(path) => path.canonicalize().with_context(|| format!("find the library {}", path.display())),
@@ -39,11 +39,11 @@ impl Library {
         Ok(Self { path, facts })
     }
 
-    /// `LD_PRELOAD` with this library before what is there already.
+    /// `LD_PRELOAD` with this library before the present ones.
     pub fn before(&self, present: Option<&OsStr>) -> OsString {
         let present = present.map_or(&b""[..], OsStr::as_bytes);
         let is_ours = |file: &[u8]| file.ends_with(NAME.as_bytes()) || file == self.path.as_os_str().as_bytes();
-        // The dynamic linker separates by both; a library of ours that an outer run put there would be in the way.
+        // The dynamic linker separates by space and colon. A library that an outer `nearwire run` put there is removed: this one replaces it.
         let others =
             present.split(|byte| matches!(byte, b' ' | b':')).filter(|file| !file.is_empty() && !is_ours(file));
         let mut all = self.path.clone().into_os_string();
@@ -56,7 +56,7 @@ impl Library {
 }
 
 fn near_this_command() -> anyhow::Result<PathBuf> {
-    let command = std::env::current_exe().context("find out where this command is")?;
+    let command = std::env::current_exe().context("find the directory of this command")?;
     let directory = command.parent().unwrap_or(Path::new("/"));
     let places = PLACES.map(|place| directory.join(place).join(NAME));
     places.iter().find_map(|place| place.canonicalize().ok()).ok_or_else(|| {

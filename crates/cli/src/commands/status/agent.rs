@@ -1,4 +1,4 @@
-//! The agent of this network namespace and its programs, as it tells them.
+//! The agent of this network namespace, and the programs that it reports.
 
 use comfy_table::Table;
 use nearwire_agent::client::{Client, ClientError};
@@ -7,17 +7,17 @@ use serde_json::{Value, json};
 
 use super::text::{lines, plain_table};
 
-/// What the agent said.
+/// What the agent answered.
 pub enum Told {
-    /// There is none.
+    /// No agent runs.
     Nobody,
-    /// Its process and its programs, as far as the asker may see them.
+    /// Its process, and those of its programs that this user may see.
     Agent { pid: u32, uid: u32, programs: Vec<ProgramStatus> },
-    /// It does not tell, and why.
+    /// It refused to answer, for this reason.
     Nothing(String),
 }
 
-/// Asks it.
+/// Asks the agent.
 pub fn ask() -> Told {
     let mut client = match Client::connect("nearwire status") {
         Ok(client) => client,
@@ -26,7 +26,7 @@ pub fn ask() -> Told {
     };
     match client.status() {
         Ok(mut programs) => {
-            // This very command.
+            // This command itself.
             programs.retain(|program| program.pid != std::process::id());
             Told::Agent { pid: client.agent().pid, uid: client.agent().uid, programs }
         }
@@ -35,11 +35,11 @@ pub fn ask() -> Told {
 }
 
 impl Told {
-    /// For people; nothing where there is no agent.
+    /// As text; empty where there is no agent.
     pub fn text(&self) -> String {
         match self {
             Told::Nobody => String::new(),
-            Told::Nothing(why) => format!("\nThe agent does not tell of its programs: {why}.\n"),
+            Told::Nothing(why) => format!("\nThe agent does not report its programs: {why}.\n"),
             Told::Agent { pid, programs, .. } if programs.is_empty() => {
                 format!("\nThe agent, process {pid}, has no programs.\n")
             }
@@ -49,7 +49,7 @@ impl Told {
         }
     }
 
-    /// For programs; `null` where there is no agent.
+    /// As JSON; `null` where there is no agent.
     pub fn json(&self) -> Value {
         match self {
             Told::Nobody => Value::Null,

@@ -1,5 +1,5 @@
-//! What the accelerated traffic of a process passes by: asked in its network namespace, and by this command, so that the
-//! process does nothing for it.
+//! The packet filters that the accelerated traffic of a process bypasses. This command asks for them in the process's network
+//! namespace, so that the process itself does no work for it.
 
 use std::fs::File;
 use std::io;
@@ -9,7 +9,7 @@ use nearwire_socket::status::Process;
 use nearwire_sys::netns;
 use rustix::fs::fstat;
 
-/// Puts it into what is known of the process; nothing where it accelerates no socket.
+/// Adds the filters to a process's status, if the process has accelerated sockets.
 pub fn ask(process: &mut Process) {
     if !process.status.sockets.iter().any(|socket| socket.is_accelerated) {
         return;
@@ -26,7 +26,7 @@ fn read(pid: i32) -> io::Result<PacketFilters> {
     let theirs = File::open(format!("/proc/{pid}/ns/net"))?;
     let ours = netns::current()?;
     let file = |status: rustix::fs::Stat| (status.st_dev, status.st_ino);
-    // To enter one's own takes a capability too.
+    // Entering the own namespace needs a capability too, so that is avoided.
     if file(fstat(&theirs)?) == file(fstat(&ours)?) {
         return Ok(read());
     }

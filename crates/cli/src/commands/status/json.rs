@@ -1,10 +1,10 @@
-//! Processes for programs.
+//! Processes as JSON.
 
 use nearwire_socket::reason::{Handed, Reason};
 use nearwire_socket::status::{InterfaceStatus, Process, SocketStatus};
 use serde_json::{Map, Value, json};
 
-/// The version of the form; it grows when a key changes its meaning.
+/// The version of this format; it grows when a key changes its meaning.
 const FORMAT: u32 = 1;
 
 pub fn list(found: &[Process], unreadable: usize, agent: Value) -> String {
@@ -83,7 +83,7 @@ fn socket(socket: &SocketStatus) -> Value {
     })
 }
 
-/// The words of counters with underscores are their keys.
+/// Counters by name, with underscores for spaces.
 fn counters(counted: impl Iterator<Item = (&'static str, u64)>) -> Value {
     counted.map(|(words, count)| (words.replace(' ', "_"), Value::from(count))).collect::<Map<_, _>>().into()
 }

@@ -1,4 +1,4 @@
-//! A process seen from outside: its status page, its CPU time.
+//! Reads a process from outside: its status page and its CPU time.
 //!
 //! Source: `Documentation/filesystems/proc.rst` (`maps`, `mem`, `stat`).
 
@@ -11,21 +11,21 @@ use nearwire_socket::status::{NAME, PAGE_BYTES, PageError, Process, Reader, Stat
 use rustix::process::geteuid;
 use rustix::thread::{CapabilitySet, capabilities};
 
-/// Copies made of a page that changes all the time, before one is shown with what did not change.
+/// How often a page is copied that changes all the time, before a copy is shown that may be inconsistent.
 const COPIES_MAX: usize = 8;
 const LIBRARY: &str = "libnearwire_preload.so";
 
-/// What looking at a process found.
+/// The result of a look at a process.
 pub enum Looked {
     Page(Box<Process>),
-    /// It runs without one.
+    /// It has no status page.
     NoPage {
         name: String,
         why: String,
     },
 }
 
-/// Why a process could not be looked at.
+/// Why a process could not be inspected.
 #[derive(Debug)]
 pub enum LookError {
     Gone { pid: i32 },
@@ -37,7 +37,9 @@ pub enum LookError {
 impl std::fmt::Display for LookError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Gone { pid } => write!(f, "no process {pid}; nearwire status lists those that nearwire runs"),
+            Self::Gone { pid } => {
+                write!(f, "no process {pid}; nearwire status lists those that run under nearwire run")
+            }
             Self::NotAllowed { pid, source } => write!(f, "look into process {pid}: {source}; {}", advice()),
             Self::Unreadable { pid, source } => write!(f, "look into process {pid}: {source}"),
             Self::NotAPage { pid, source } => write!(f, "read the status page of process {pid}: {source}"),
@@ -47,16 +49,16 @@ impl std::fmt::Display for LookError {
 
 impl std::error::Error for LookError {}
 
-/// What to do where the kernel does not let this process look into another (`ptrace_may_access`).
+/// What to do where the kernel does not allow this process to read the memory of another (`ptrace_may_access`).
 pub fn advice() -> &'static str {
     let may_trace = capabilities(None).is_ok_and(|sets| sets.effective.contains(CapabilitySet::SYS_PTRACE));
     if may_trace {
-        "CAP_SYS_PTRACE is in force, so the process is of another user namespace, or a security module protects it: look from \
-         its namespace, or see the module's log"
+        "CAP_SYS_PTRACE is in effect, so the process belongs to another user namespace, or a security module protects it: run this \
+         command in its namespace, or see the module's log"
     } else if geteuid().is_root() {
-        "root is without CAP_SYS_PTRACE here: give it to the container or the service that this runs in"
+        "root does not have CAP_SYS_PTRACE here: add it to the container or service in which this runs"
     } else {
-        "run as root (CAP_SYS_PTRACE); for processes of your own that may be dumped, kernel.yama.ptrace_scope = 0 is enough"
+        "run as root (CAP_SYS_PTRACE); for dumpable processes of your own, kernel.yama.ptrace_scope = 0 is enough"
     }
 }
 
@@ -71,7 +73,7 @@ impl LookError {
     }
 }
 
-/// The numbers of all processes, ascending.
+/// The pids of all processes, ascending.
 pub fn all() -> io::Result<Vec<i32>> {
     let entries = fs::read_dir("/proc")?.flatten();
     let mut pids: Vec<i32> = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
@@ -79,7 +81,7 @@ pub fn all() -> io::Result<Vec<i32>> {
     Ok(pids)
 }
 
-/// Looks for the page of a process and reads it.
+/// Finds the status page of a process and reads it.
 pub fn look(pid: i32) -> Result<Looked, LookError> {
     let error = |source| LookError::of(pid, source);
     let stat = Stat::read(pid).map_err(error)?;
@@ -90,7 +92,7 @@ pub fn look(pid: i32) -> Result<Looked, LookError> {
         return Ok(Looked::NoPage { why: why_no_page(pid, &maps), name });
     };
     let status = copied(pid, range)?;
-    // 0: the process could not read when it started, as /proc was not there.
+    // 0: the process could not read its start time, since /proc was not mounted.
     if status.started_ticks != 0 && status.started_ticks != stat.started_ticks {
         let why = format!("its status page is that of process {}, from which it was forked", status.pid);
         return Ok(Looked::NoPage { name, why });
@@ -106,7 +108,7 @@ pub fn look(pid: i32) -> Result<Looked, LookError> {
     })))
 }
 
-/// Where in the memory of a process its page is.
+/// The address of a process's status page in its memory.
 pub fn page_address(pid: i32) -> Result<u64, LookError> {
     let maps = fs::read(format!("/proc/{pid}/maps")).map_err(|source| LookError::of(pid, source))?;
     page_in(&String::from_utf8_lossy(&maps)).map(|(begin, _)| begin).ok_or(LookError::Gone { pid })
@@ -131,8 +133,7 @@ fn why_no_page(pid: i32, maps: &str) -> String {
     "it was not started by nearwire run".to_owned()
 }
 
-/// The address and length of the mapping that is the page. A process can have any number of mappings by that name; the
-/// first counts.
+/// The address and length in bytes of the page's mapping. A process can have several mappings of that name; the first counts.
 fn page_in(maps: &str) -> Option<(u64, u64)> {
     let mapping = format!("/memfd:{} (deleted)", NAME.to_str().unwrap_or_default());
     let line = maps.lines().find(|line| line.ends_with(&mapping))?;
@@ -142,7 +143,7 @@ fn page_in(maps: &str) -> Option<(u64, u64)> {
     Some((begin?, end?.checked_sub(begin?)?))
 }
 
-/// A copy of the page in which nothing changed meanwhile, if that can be had.
+/// A copy of the page that did not change while it was copied, if one of several attempts gives one.
 fn copied(pid: i32, (begin, length_bytes): (u64, u64)) -> Result<Status, LookError> {
     let error = |source| LookError::of(pid, source);
     let memory = File::open(format!("/proc/{pid}/mem")).map_err(error)?;
@@ -150,7 +151,7 @@ fn copied(pid: i32, (begin, length_bytes): (u64, u64)) -> Result<Status, LookErr
     let mut copies = 0;
     loop {
         memory.read_exact_at(&mut bytes, begin).map_err(|source| match source.kind() {
-            // Nothing is mapped there any more: it ended, or executed another program.
+            // Nothing is mapped there: the process ended, or executed another program.
             io::ErrorKind::UnexpectedEof => LookError::Gone { pid },
             _ => LookError::of(pid, source),
         })?;
@@ -176,10 +177,10 @@ impl Stat {
     }
 
     fn parse(text: &str) -> Option<Stat> {
-        // The name may have anything in it, parentheses and spaces too.
+        // The name may contain any characters, also parentheses and spaces.
         let (before, fields) = text.rsplit_once(')')?;
         let fields: Vec<&str> = fields.split_ascii_whitespace().collect();
-        // The first field behind the name is number 3.
+        // The first field after the name is number 3.
         let number = |field: usize| fields.get(field - 3)?.parse::<u64>().ok();
         Some(Stat {
             name: before.split_once('(')?.1.replace(char::is_control, "\u{fffd}"),

@@ -1,4 +1,4 @@
-//! Processes for people.
+//! Processes as text.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -14,15 +14,15 @@ pub fn list(found: &[Process], unreadable: usize) -> String {
         text.push_str("No program runs with accelerated sockets; nearwire run -- PROGRAM starts one.\n");
     } else {
         text += &lines(&table(found));
-        text.push_str("nearwire status PID shows the sockets of one.\n");
+        text.push_str("nearwire status PID shows the sockets of one program.\n");
     }
     if unreadable > 0 {
-        text += &format!("{unreadable} processes could not be looked into: {}.\n", advice());
+        text += &format!("{unreadable} processes could not be inspected: {}.\n", advice());
     }
     text
 }
 
-/// A table without rules; the columns of `numbers` are aligned at the right.
+/// A table without lines; the columns in `numbers` are right-aligned.
 pub fn plain_table<const COLUMNS: usize>(header: [&str; COLUMNS], numbers: Range<usize>) -> Table {
     let mut table = Table::new();
     table.load_style(comfy_table::presets::NOTHING);
@@ -35,7 +35,7 @@ pub fn plain_table<const COLUMNS: usize>(header: [&str; COLUMNS], numbers: Range
     table
 }
 
-/// The lines of a table, without spaces at their ends.
+/// The lines of a table, without trailing spaces.
 pub fn lines(table: &Table) -> String {
     table.lines().map(|line| format!("{}\n", line.trim_end())).collect()
 }

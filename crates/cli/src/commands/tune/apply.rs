@@ -1,4 +1,4 @@
-//! `nearwire tune apply`: everything or nothing.
+//! `nearwire tune apply`: writes all changes or none.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -24,7 +24,7 @@ pub fn run(args: &ApplyArgs) -> Outcome {
         return Ok(());
     }
     ask("Write these values?", args.yes)?;
-    // A second Ctrl-C ends the process at once; the journal then has the way back.
+    // A second Ctrl-C ends the process at once; the journal then has what is needed to put everything back.
     catch_interrupts().or_exit(exit::FAILED)?;
     let identity = HostIdentity::of(planned.host.root());
     let mut journal = open_journal(directory, &identity)?;
@@ -43,24 +43,26 @@ fn done(applied: &Applied, journal: &str) -> String {
     // Writing to a string cannot fail.
     let rounded = applied.written.iter().filter(|(change, effect)| !change.target.same(&change.wanted, effect));
     for (change, effect) in rounded {
-        let _ = write!(text, "\n  {}: asked for {}, the host made it {effect}", change.id, change.wanted);
+        let _ = write!(text, "\n  {}: wanted {}, the host made it {effect}", change.id, change.wanted);
     }
     for (id, found, now) in &applied.moved {
-        let _ = write!(text, "\n  {id} moved with the others: it was {found} and is {now}");
+        let _ = write!(text, "\n  {id} changed with the others: it was {found} and is {now}");
     }
-    let _ = writeln!(text, " Back to what was found: nearwire tune revert{journal}");
+    let _ = writeln!(text, " To put everything back: nearwire tune revert{journal}");
     text
 }
 
 fn wait(planned: &mut Planned, journal: &mut Journal, within: Duration, place: &str) -> Outcome {
     let time = humantime::format_duration(within);
-    output::print_of_host(&format!("It goes back in {time} unless somebody runs: nearwire tune confirm{place}\n"))?;
+    output::print_of_host(&format!(
+        "Everything is put back in {time} unless somebody runs: nearwire tune confirm{place}\n"
+    ))?;
     let mut watch = FileWatch::new(journal, interrupted);
     match keep_or_revert(&mut planned.host, journal, &mut watch, within, unix_s()).or_exit(exit::FAILED)? {
         Verdict::Kept => output::print_of_host("Confirmed: the values stay.\n"),
         Verdict::TimedOut(reverted) => {
             output::print_of_host(&super::revert::text(&reverted))?;
-            let error = anyhow::anyhow!("nobody confirmed within {time}, so everything went back");
+            let error = anyhow::anyhow!("nobody confirmed within {time}, so everything was put back");
             Err(Failure { code: exit::FAILED, error: Some(error) })
         }
         Verdict::Ended(reverted) => {

@@ -1,4 +1,4 @@
-//! `nearwire tune export`: files that keep the values over a boot.
+//! `nearwire tune export`: makes files that keep the values over a boot.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -36,8 +36,8 @@ pub fn run(args: &ExportArgs) -> Outcome {
     if args.validate { validated(&exports) } else { Ok(()) }
 }
 
-/// This program's path, on the host that the files are for and where packages or an administrator
-/// put programs: others may be gone at the next boot.
+/// This program's path on the host that the files are for, if it is in a directory where packages or administrators put programs: other
+/// directories may be gone at the next boot.
 fn installed_program(root: &Root) -> Option<String> {
     const DIRECTORIES: [&str; 5] = ["/usr/bin/", "/usr/sbin/", "/usr/local/bin/", "/usr/local/sbin/", "/opt/"];
     let path = std::env::current_exe().ok().filter(|_| root.is_live())?.into_os_string().into_string().ok()?;
@@ -56,7 +56,7 @@ fn formats(args: &ExportArgs) -> Vec<Format> {
     chosen.into_iter().filter_map(|(is_chosen, format)| is_chosen.then_some(format)).collect()
 }
 
-/// What differs, what was applied, and what somebody accepts the risk of.
+/// The goals of what differs, what was applied, and what the user accepts the risk of.
 fn goals(selection: &Selection, findings: &[Finding], args: &ExportArgs) -> Result<Vec<Goal>, Failure> {
     let applied = applied(&selection.root, args)?;
     let wanted = findings.iter().filter(|finding| match finding.outcome {
@@ -69,10 +69,10 @@ fn goals(selection: &Selection, findings: &[Finding], args: &ExportArgs) -> Resu
     Ok(goals)
 }
 
-/// The settings that a journal has in effect, by id with the interface in brackets. What was only held while others were
-/// written is not among them.
+/// The settings that a journal has in effect, by id with the interface in brackets. Values that were only held while others were
+/// written are left out.
 fn applied(root: &Root, args: &ExportArgs) -> Result<BTreeSet<String>, Failure> {
-    // Nothing was applied to a copy whose journal nobody names.
+    // Without a named journal nothing was applied to a copy.
     if args.journal.journal.is_none() && !root.is_live() {
         return Ok(BTreeSet::new());
     }
@@ -83,12 +83,12 @@ fn applied(root: &Root, args: &ExportArgs) -> Result<BTreeSet<String>, Failure> 
     Ok(changes.filter(|change| !change.is_as_wanted()).filter_map(of_setting).collect())
 }
 
-/// `nic.irq-affinity[eth0]` of the change of one vector, `cpu.governor` of that of one CPU.
+/// The setting that a change belongs to: `nic.irq-affinity[eth0]` for that of one vector, `cpu.governor` for that of one CPU.
 fn of_setting(change: &Change) -> Option<String> {
     Some(change.setting()?.instance(change.target.device().map(|device| device.interface.as_str())))
 }
 
-/// Each file under its path, or only the paths when the files are written.
+/// Each file with its path, or only the paths when the files were written.
 fn text(exports: &[Export], is_written: bool) -> String {
     let mut text = String::new();
     for export in exports {
@@ -107,12 +107,12 @@ fn text(exports: &[Export], is_written: bool) -> String {
         let _ = writeln!(text, "# not here: {id}: {why}");
     }
     if exports.iter().all(|export| export.files.is_empty()) {
-        text.push_str("# Nothing to keep in this form.\n");
+        text.push_str("# Nothing to keep in this format.\n");
     }
     text
 }
 
-/// The goals that no chosen form holds, each with the reason of the first.
+/// The goals that no chosen format holds, each with the reason of the first.
 fn kept_nowhere(exports: &[Export]) -> Vec<(&str, &str)> {
     let mut nowhere: Vec<(&str, &str)> = Vec::new();
     for advice in exports.iter().flat_map(|export| &export.left_out) {
@@ -124,7 +124,7 @@ fn kept_nowhere(exports: &[Export]) -> Vec<(&str, &str)> {
     nowhere
 }
 
-/// The verdicts of the tools; a refused file is a failure of this program.
+/// The verdicts of the tools. A refused file is a failure of this program.
 fn validated(exports: &[Export]) -> Outcome {
     let directory = tempfile::tempdir().context("make a directory for the files").or_exit(exit::FAILED)?;
     for export in exports {
@@ -140,7 +140,7 @@ fn validated(exports: &[Export]) -> Outcome {
     match refused {
         0 => Ok(()),
         count => {
-            let error = anyhow::anyhow!("{count} files are refused by the tools that read them; please report it");
+            let error = anyhow::anyhow!("{count} files are refused by the tools that read them; please report this");
             Err(Failure { code: exit::FAILED, error: Some(error) })
         }
     }

@@ -1,4 +1,4 @@
-//! `nearwire tune hold`: a request for a short wake-up, as long as somebody wants it.
+//! `nearwire tune hold`: holds a request for a short wake-up time.
 
 use std::ffi::OsString;
 use std::io;
@@ -16,7 +16,7 @@ use crate::args::tune::HoldArgs;
 use crate::exit::{self, Failure, OrExit, Outcome};
 use crate::output;
 
-/// How often Ctrl-C is looked at.
+/// How often it is checked for Ctrl-C.
 const TICK: Duration = Duration::from_millis(200);
 const TICK_OF_POLL: Timespec = Timespec { tv_sec: 0, tv_nsec: 200_000_000 };
 
@@ -26,7 +26,7 @@ pub fn run(args: &HoldArgs) -> Outcome {
     let said = said(request.asked_us(), request.in_effect_us().or_exit(exit::CANNOT)?);
     match args.program.split_first() {
         Some((program, arguments)) => {
-            // Standard output is the program's.
+            // Standard output belongs to the program.
             eprintln!("nearwire: {said} while {} runs.", program.display());
             around(program, arguments)
         }
@@ -45,14 +45,14 @@ fn said(asked_us: u32, in_effect_us: u32) -> String {
     if in_effect_us == asked_us {
         return format!("{holds}, held");
     }
-    format!("{holds}: another program asks for less than {asked_us} us, which is held")
+    format!("{holds}: another program asks for less than {asked_us} us, and that is held")
 }
 
-/// Runs a program and ends as it does.
+/// Runs a program and ends with its exit code.
 fn around(program: &OsString, arguments: &[OsString]) -> Outcome {
     let start = || format!("start {}", program.display());
     let mut child = Command::new(program).args(arguments).spawn().with_context(start).or_exit(exit::USAGE)?;
-    // A terminal sends Ctrl-C to the program too, and what it does then is its own business.
+    // A terminal sends Ctrl-C to the program too, which decides what to do.
     ignore_interrupts().or_exit(exit::FAILED)?;
     let status = wait(&mut child).with_context(|| format!("wait for {}", program.display())).or_exit(exit::FAILED)?;
     match code(status) {
@@ -61,7 +61,7 @@ fn around(program: &OsString, arguments: &[OsString]) -> Outcome {
     }
 }
 
-/// Waits for a program; a request to end is handed on to it.
+/// Waits for a program and passes a request to end on to it.
 fn wait(child: &mut Child) -> io::Result<ExitStatus> {
     let pid = Pid::from_child(child);
     let process = pidfd_open(pid, PidfdFlags::empty())?;
@@ -81,7 +81,7 @@ fn wait(child: &mut Child) -> io::Result<ExitStatus> {
     }
 }
 
-/// The exit code as a shell gives it: that of a program ended by a signal is 128 and its number.
+/// The exit code as a shell reports it: 128 plus the number for a program that a signal ended.
 fn code(status: ExitStatus) -> u8 {
     let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
     code.and_then(|code| u8::try_from(code).ok()).unwrap_or(exit::FAILED)

@@ -1,4 +1,4 @@
-//! `nearwire tune plan`: what apply would write.
+//! `nearwire tune plan`: shows what apply would write.
 
 use std::fmt::Write as _;
 
@@ -11,7 +11,7 @@ use crate::args::tune::PlanArgs;
 use crate::exit::Outcome;
 use crate::output;
 
-/// The version of the form of the JSON page; it grows when a key changes its meaning.
+/// The version of the JSON format; it grows when a key changes its meaning.
 const FORMAT: u32 = 1;
 
 pub fn run(args: &PlanArgs) -> Outcome {
@@ -25,7 +25,7 @@ pub fn run(args: &PlanArgs) -> Outcome {
     })
 }
 
-/// The plan for people; apply shows it before it asks.
+/// The plan as text; apply shows it before it asks.
 pub(super) fn text(planned: &Planned, changes: &[Change]) -> String {
     let mut text = format!("Profile {}: {}\n", planned.selection.profile.name, planned.selection.profile.purpose);
     // Writing to a string cannot fail.
@@ -40,16 +40,16 @@ pub(super) fn text(planned: &Planned, changes: &[Change]) -> String {
         let _ = writeln!(text, "{}", costs(change.disruption(), change.risk()));
     }
     let later = planned.prepared.later.iter().map(|(goal, why)| (goal.id(), format!("{}; {why}", goal.value)));
-    list(&mut text, "For a boot, a file or a menu (nearwire tune export, nearwire check):", later);
+    list(&mut text, "Need a boot, a file or a firmware menu (nearwire tune export, nearwire check):", later);
     let failed = planned.prepared.failed.iter().map(|(id, error)| (id.clone(), error.to_string()));
     list(&mut text, "Cannot be written:", failed);
     list(&mut text, "Left to you:", planned.by_hand.iter().cloned());
     let refused = planned.prepared.refused.iter().map(|id| (id.clone(), format!("--i-accept-risk {id} writes it")));
-    list(&mut text, "Lowers security, so it is left alone:", refused);
+    list(&mut text, "Lowers security, so it is not changed:", refused);
     text
 }
 
-/// What a change interrupts and risks, behind a comma each.
+/// What a change interrupts and risks, separated by commas.
 fn costs(disruption: Disruption, risks: &[Risk]) -> String {
     let disruption = Some(disruption).filter(|disruption| *disruption != Disruption::None);
     let words = disruption.map(Disruption::name).into_iter().chain(risks.iter().map(|risk| risk.name()));
@@ -76,14 +76,14 @@ fn list(text: &mut String, title: &str, rows: impl Iterator<Item = (String, Stri
 
 fn script(planned: &Planned, changes: &[Change]) -> String {
     let mut text = format!(
-        "#!/bin/sh\n# What nearwire tune apply would write for profile {}. It writes and does not look at the effect,\n\
-         # and it keeps no journal; the way back is at the end, as comments.\nset -e\n\n",
+        "#!/bin/sh\n# What nearwire tune apply would write for profile {}. It writes and does not check the effect,\n\
+         # and it keeps no journal; the commands that put everything back are at the end, as comments.\nset -e\n\n",
         planned.selection.profile.name.replace('\n', " ")
     );
     for change in changes {
         let _ = writeln!(text, "{}", change.shell());
     }
-    text.push_str("\n# Back to what was found:\n");
+    text.push_str("\n# To put everything back:\n");
     for change in changes.iter().rev() {
         let _ = writeln!(text, "# {}", change.inverse_shell());
     }

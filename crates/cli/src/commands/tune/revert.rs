@@ -1,4 +1,4 @@
-//! `nearwire tune revert`: what was found before, again.
+//! `nearwire tune revert`: puts back the values that were found before.
 
 use std::fmt::Write as _;
 
@@ -23,8 +23,8 @@ pub fn run(args: &RevertArgs) -> Outcome {
     if values == 0 {
         return output::print_of_host("No change of nearwire is in effect: there is nothing to put back.\n");
     }
-    ask(&format!("Put {values} values back to what was found?"), args.yes)?;
-    // Half of the way back helps nobody.
+    ask(&format!("Put {values} values back?"), args.yes)?;
+    // A revert that stops halfway would leave a mixture of old and new values.
     ignore_interrupts().or_exit(exit::FAILED)?;
     let mut journal = open_journal(directory, &identity)?;
     let reverted = match revert(&mut host, &mut journal, unix_s(), args.forget_absent) {
@@ -44,7 +44,7 @@ pub fn run(args: &RevertArgs) -> Outcome {
     Err(Failure { code: exit::FAILED, error: Some(error) })
 }
 
-/// The exported services that move interrupts again whenever a link comes up, also when a revert resets it.
+/// The exported services that move interrupts whenever a link comes up, also when a revert resets it.
 fn exported_services(root: &Root) -> String {
     let unit = |interface: String| format!("nearwire-irq@{interface}.service");
     let units = nearwire_host::interfaces(root).unwrap_or_default().into_iter().map(unit);
@@ -63,9 +63,9 @@ pub(super) fn text(reverted: &Reverted) -> String {
             Became::AsFound => "already as found".to_owned(),
             Became::Restored { from, to } => format!("{from} -> {to}"),
             Became::Kept { now, found, ours } => {
-                format!("kept: somebody made it {now} (we found {found} and wrote {ours})")
+                format!("kept: somebody changed it to {now} (found {found}, written {ours})")
             }
-            Became::Absent => "its device or file is not there; --forget-absent gives it up".to_owned(),
+            Became::Absent => "its device or file is not there; --forget-absent forgets it".to_owned(),
             Became::Failed(error) => format!("NOT BACK: {error}"),
         };
         // Writing to a string cannot fail.

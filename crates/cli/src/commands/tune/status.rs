@@ -1,4 +1,4 @@
-//! `nearwire tune status`: what is in effect.
+//! `nearwire tune status`: shows what is in effect.
 
 use std::fmt::Write as _;
 
@@ -12,7 +12,7 @@ use crate::commands::host_root;
 use crate::exit::{self, Failure, Outcome};
 use crate::output;
 
-/// The version of the form of the JSON page; it grows when a key changes its meaning.
+/// The version of the JSON format; it grows when a key changes its meaning.
 const FORMAT: u32 = 1;
 
 pub fn run(args: &StatusArgs) -> Outcome {
@@ -55,20 +55,20 @@ fn text(status: &Status, is_guarded: bool, journal: &str) -> String {
     }
     if status.is_interrupted {
         text.push_str(
-            "An apply or revert was broken off, or is at work now: nearwire tune revert puts everything back.\n",
+            "An apply or revert was interrupted, or is running: nearwire tune revert puts everything back.\n",
         );
     }
     if status.is_other_boot {
-        text.push_str("The host was booted since, so most of it is gone by itself.\n");
+        text.push_str("The host was booted since, so most values are not in effect any more.\n");
     }
     if status.confirm_by_unix_s.is_some() && !is_guarded {
         let _ = writeln!(
             text,
-            "Nobody confirmed it, and the process that would have put it back is gone: nearwire tune revert{journal} does"
+            "Nobody confirmed, and the process that would have put everything back is gone; run: nearwire tune revert{journal}"
         );
     } else if let Some(unix_s) = status.confirm_by_unix_s {
         let time = humantime::format_rfc3339_seconds(std::time::UNIX_EPOCH + std::time::Duration::from_secs(unix_s));
-        let _ = writeln!(text, "It goes back at {time} unless somebody runs: nearwire tune confirm{journal}");
+        let _ = writeln!(text, "Everything is put back at {time} unless somebody runs: nearwire tune confirm{journal}");
     }
     text
 }

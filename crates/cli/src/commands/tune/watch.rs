@@ -1,4 +1,4 @@
-//! `nearwire tune watch`: what was applied is held.
+//! `nearwire tune watch`: keeps what was applied in effect.
 
 use std::time::{Duration, Instant};
 
@@ -13,7 +13,7 @@ use crate::args::tune::WatchArgs;
 use crate::exit::{self, OrExit, Outcome};
 use crate::output;
 
-/// How often Ctrl-C and links are looked at.
+/// How often Ctrl-C and links are checked.
 const TICK: Duration = Duration::from_millis(200);
 
 pub fn run(args: &WatchArgs) -> Outcome {
@@ -37,11 +37,11 @@ pub fn run(args: &WatchArgs) -> Outcome {
     Ok(())
 }
 
-/// One look at everything, while nobody else changes the host.
+/// Checks everything once, while no other command changes the host.
 fn look(host: &mut RootHost, directory: &std::path::Path, identity: &HostIdentity) -> Outcome {
     let journal = match Journal::open(directory, identity.clone()) {
         Ok(journal) => journal,
-        // An apply or revert is at work; the next look sees what it made.
+        // An apply or revert is running; the next check sees its result.
         Err(nearwire_host::journal::JournalError::Busy { .. }) => return Ok(()),
         Err(error) => return Err(super::journal_failure(error)),
     };
@@ -59,8 +59,7 @@ fn time() -> String {
     humantime::format_rfc3339_seconds(std::time::SystemTime::now()).to_string()
 }
 
-/// Which interfaces there are, and how often each link came up: a reset shows in the count even
-/// when it is over before the next look.
+/// The interfaces, and how often each link came up: the count shows a reset even if it is over before the next check.
 fn carriers(root: &Root) -> Vec<(String, String)> {
     let names = nearwire_host::interfaces(root).unwrap_or_default();
     let count = |name: &String| root.read(&format!("/sys/class/net/{name}/carrier_changes")).unwrap_or_default();
