@@ -22,6 +22,7 @@ pub mod cancel_state;
 pub mod cancellation;
 pub mod engines;
 pub mod errno;
+#[cfg(not(test))]
 pub mod exports;
 pub mod first_thread;
 pub mod gate;

@@ -3,14 +3,74 @@
 #![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
 use std::collections::BTreeSet;
+use std::fmt::Write;
 use std::path::Path;
 
-use nearwire_preload::calls::table::{CALLS, markdown};
+use nearwire_preload::calls::table::{CALLS, ENDING_OPTIONS, RECEIVE_FLAGS_OF_KERNEL, SEND_FLAGS};
 use nearwire_preload::real::NAMES;
 
 const DOCUMENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/calls.md");
 const SHT_DYNSYM: u32 = 11;
 const SYMBOL_BYTES: usize = 24;
+
+const HEAD: &str = "# Calls of a program that runs past the kernel
+
+What becomes of each function of the C library when a program runs under `nearwire run`. This file is generated from
+`crates/preload/src/calls/table.rs`; `NEARWIRE_WRITE_DOCS=1 cargo test -p nearwire-preload --test calls` writes it again.
+
+*Accelerated* calls are handled by the library, or by the kernel where the library cannot. *Followed* calls are made on the kernel
+socket behind every accelerated one, and the library reads what they did; errors are the kernel's own. *Kernel* calls
+are not intercepted and need not be. All of this concerns UDP sockets over IPv4 and IPv6 only; nothing else of the program
+is changed.
+
+*Not supported*: system calls that bypass the C library (Go programs, instructions of the program's own) reach the
+kernel socket, and not the datagrams that bypassed the kernel.
+
+| function | | remark |
+|---|---|---|
+";
+
+/// The document.
+fn markdown() -> String {
+    let mut text = String::from(HEAD);
+    for (served, names, remark) in CALLS {
+        for name in *names {
+            // Writing to a string cannot fail.
+            let _ = writeln!(text, "| `{name}` | {} | {remark} |", served.words());
+        }
+    }
+    let tables = [
+        ("sending", SEND_FLAGS, "With any other flag the kernel handles the call."),
+        (
+            "receiving",
+            RECEIVE_FLAGS_OF_KERNEL,
+            "With one of these the kernel handles the call; with all others the library does.",
+        ),
+    ];
+    for (title, flags, remark) in tables {
+        let _ = write!(text, "\n## Flags of {title}\n\n{remark}\n\n| flag | |\n|---|---|\n");
+        for (_, name, remark) in flags {
+            let _ = writeln!(text, "| `{name}` | {remark} |");
+        }
+    }
+    text.push_str(
+        "\n## Options\n\nEvery option is set on the kernel socket and read back from there, so the kernel checks it. The kernel serves an \
+         accelerated\nsocket on which one of these is set, whatever the value:\n\n",
+    );
+    for (_, _, name) in ENDING_OPTIONS {
+        let _ = writeln!(text, "- `{name}`");
+    }
+    text.push_str("\nand with one of these as long as its value is not 0:\n\n");
+    for name in nearwire_socket::shadow::only_kernel_names() {
+        let _ = writeln!(text, "- `{name}`");
+    }
+    text.push_str(
+        "- `SO_TIMESTAMPING` with reports of sent datagrams, with `SOF_TIMESTAMPING_OPT_PKTINFO` or\n  \
+         `SOF_TIMESTAMPING_BIND_PHC` for times of the device, or with times of the device if the device has them and its port does\n  \
+         not ([run.md](run.md#times-of-arrival))\n",
+    );
+    text
+}
 
 fn number<const N: usize>(bytes: &[u8], at: usize) -> usize {
     bytes[at..at + N].iter().rev().fold(0, |number, byte| number << 8 | usize::from(*byte))
