@@ -51,21 +51,12 @@ fn sockets_registered_raise_and_collect_allocate_nothing() {
     }
     sets.add_set(outer, set, interest(2000), |_| Events::empty()).unwrap();
     let count = allocations_of(|| {
-        for at in [set, other, outer] {
-            sets.begin_wait(at);
-        }
         for number in 0..1000 {
             sets.raise(socket(number), Events::ARRIVED);
         }
-        let mut wakes = 0;
-        while sets.next_wake().is_some() {
-            wakes += 1;
-        }
-        assert_eq!(wakes, 3);
         for at in [outer, set, other] {
             assert!(sets.is_ready(at, |_| Events::IN));
             assert!(sets.collect(at, 2000, |_| Events::IN, |_| ()) > 0);
-            sets.end_wait(at);
         }
     });
     assert_eq!(count, 0);

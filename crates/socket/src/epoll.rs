@@ -15,13 +15,11 @@
 //! ready registrations it looks at. Neither allocates. Controlling calls walk the registrations of one
 //! socket. No cost depends on how many sockets a set has.
 //!
-//! # Exclusive wake-ups
+//! # Exclusive registrations
 //!
-//! The kernel marks an exclusive registration ready and goes on to the next one, until it has woken a
-//! thread that slept in `epoll_wait`. So it is here: a caller says by [`EpollSets::begin_wait`] that a
-//! thread sleeps, and learns from [`EpollSets::next_wake`] whom to wake. Where no thread sleeps, every set is
-//! ready and the first to ask gets the event. There is no rotation: as in the kernel, the oldest
-//! exclusive registration with a sleeper wins.
+//! The kernel marks an exclusive registration ready and goes on to the next one, until it has woken a thread that slept in
+//! `epoll_wait`. Threads that sleep here are woken by the sockets that they wait for, so no set has one: every set is ready, as in the
+//! kernel where nobody sleeps, and the first to ask gets the event.
 //!
 //! # Several tables
 //!
@@ -79,8 +77,8 @@ pub enum Target {
 /// What `struct epoll_event` says, and of which descriptor.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Interest {
-    /// Descriptor number that the program used. With the target it is the key of a registration: one
-    /// socket can be in one set under several numbers.
+    /// The fd that the program used. With the target it is the key of a registration: one
+    /// socket can be in one set under several fds.
     pub fd: i32,
     /// Events and flags as the program gave them.
     pub events: Events,
@@ -114,12 +112,6 @@ struct Set {
     ready: List,
     /// Registrations in other sets that watch this one.
     watchers: List,
-    /// Threads that sleep and were not told to wake.
-    sleeping: u32,
-    /// Threads that were told and have not come back.
-    woken: u32,
-    /// Of those, the ones the caller has not learnt of.
-    to_wake: u32,
     /// Another table has it, or none: it parted from here, or never was here.
     is_away: bool,
 }
@@ -129,9 +121,6 @@ impl Set {
         members: List::new(Chain::Member),
         ready: List::new(Chain::Ready),
         watchers: List::new(Chain::Watch),
-        sleeping: 0,
-        woken: 0,
-        to_wake: 0,
         is_away: false,
     };
 }
@@ -144,8 +133,6 @@ pub struct EpollSets {
     registrations: Registrations,
     /// Per socket, the registrations that watch it, in the order they are told.
     watchers: Vec<List>,
-    /// Sets with threads to wake, each once; never longer than `sets`.
-    to_wake: Vec<SetId>,
     /// Another table gives out the numbers.
     follows: bool,
 }
@@ -157,7 +144,6 @@ impl EpollSets {
         debug_assert!(!self.follows, "another table gives out the numbers");
         self.free.pop().unwrap_or_else(|| {
             self.sets.push(Set::EMPTY);
-            self.reserve_to_wake();
             SetId(self.sets.len() as u32 - 1)
         })
     }
@@ -167,7 +153,6 @@ impl EpollSets {
     /// Its number is free. Where another table gives out the numbers, it is returned, for [`EpollSets::release`] there.
     pub fn close(&mut self, set: SetId) -> Option<SetId> {
         debug_assert!(!self.sets[set.index()].is_away, "{set:?} is in another table");
-        self.to_wake.retain(|&other| other != set);
         self.empty(set);
         if self.follows {
             self.sets[set.index()].is_away = true;
@@ -177,7 +162,7 @@ impl EpollSets {
         None
     }
 
-    /// Ends all registrations in a set and of it, and forgets who waits.
+    /// Ends all registrations in a set and of it.
     fn empty(&mut self, set: SetId) {
         while let Some(at) = self.sets[set.index()].members.first() {
             self.discard(at);
@@ -186,11 +171,6 @@ impl EpollSets {
             self.discard(at);
         }
         self.sets[set.index()] = Set::EMPTY;
-    }
-
-    /// Room for every set, so that nothing is allocated when something happens.
-    fn reserve_to_wake(&mut self) {
-        self.to_wake.reserve(self.sets.len().saturating_sub(self.to_wake.len()));
     }
 
     /// `EPOLL_CTL_ADD` of a socket whose state is `state` now: what is asked for and true is ready at once.
@@ -307,7 +287,7 @@ impl EpollSets {
         std::iter::successors(last, before).map(|at| self.registration(at))
     }
 
-    /// The registration of a target under a descriptor number.
+    /// The registration of a target under an fd.
     #[must_use]
     pub fn registration_of(&self, set: SetId, fd: i32, target: Target) -> Option<Registration> {
         self.find(set, fd, target).map(|at| self.registration(at))

@@ -1,4 +1,4 @@
-//! The program's epoll descriptors: which set each number names, which sockets of ours are registered with the kernel
+//! The program's epoll fds: which set each fd names, which sockets of ours are registered with the kernel
 //! until they are accelerated, and how the rest is divided between the kernel's set and ours ([`crate::epoll`]).
 
 mod calls;
@@ -95,7 +95,7 @@ pub struct Sets {
     raised: u64,
     /// Always readable; put into the kernel's set to call plain waiters.
     call: Option<OwnedFd>,
-    /// What was done in shared sets since the last fork, by set and number: children do not know of it.
+    /// What was done in shared sets since the last fork, by set and fd: children do not know of it.
     since_fork: HashMap<(SetId, i32), (SocketId, Operation)>,
     /// A shared set was closed here: what is registered in it another process has to put into the kernel's.
     has_closed_shared: bool,
@@ -180,7 +180,6 @@ impl Sets {
     #[inline]
     pub(crate) fn raise(&mut self, id: SocketId, happened: Events) -> bool {
         self.raised = self.raised.wrapping_add(1);
-        // Sleeping threads are woken by the socket that they wait for, so no set has one to wake.
         self.epoll.raise(id, happened)
     }
 

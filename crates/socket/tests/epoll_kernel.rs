@@ -5,8 +5,6 @@
 mod kernel_socket;
 
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
-use std::sync::atomic::{AtomicI32, Ordering};
-use std::time::Duration;
 
 use kernel_socket::{Fence, KernelSocket, poll_now, stay_on_one_cpu};
 use nearwire_socket::SocketId;
@@ -277,69 +275,16 @@ fn any_operations_performed_events_are_those_of_the_kernel() {
     outcome.unwrap();
 }
 
-/// Sets 0 and 1 hold a socket exclusively, in this order. A datagram arrives while a thread sleeps in
-/// `sleeper`'s set; which of the sets are ready afterwards, in the kernel and here.
-fn exclusive_arrival(sleeper: Option<usize>) -> [[bool; 2]; 2] {
-    stay_on_one_cpu();
-    let mut worlds = Worlds::new(true);
-    for set in 0..2 {
-        // Edge-triggered, so that what the sleeper takes stays taken.
-        worlds.add(set, 0, 0, Events::IN | Events::ET | Events::EXCLUSIVE, set as u64);
-    }
-    let thread = AtomicI32::new(0);
-    let mut taken = [false; 2];
-    std::thread::scope(|scope| {
-        let sleep = |set: usize| {
-            let (kernel, thread) = (&worlds.kernel[set], &thread);
-            let handle = scope.spawn(move || {
-                thread.store(rustix::thread::gettid().as_raw_nonzero().get(), Ordering::Release);
-                let mut event = [epoll::Event { flags: EventFlags::empty(), data: EventData::new_u64(0) }];
-                epoll::wait(kernel, &mut event, None).unwrap()
-            });
-            wait_until_asleep(thread);
-            handle
-        };
-        let handle = sleeper.map(sleep);
-        worlds.sockets[0].arrive(&worlds.fence, true);
-        if let (Some(handle), Some(set)) = (handle, sleeper) {
-            taken[set] = handle.join().unwrap() == 1;
-        }
-    });
-    let kernel = [0, 1].map(|set| taken[set] || !kernel_wait(&worlds.kernel[set], 1).is_empty());
-    let (ours, sets) = (&mut worlds.ours, &worlds.sets);
-    if let Some(set) = sleeper {
-        ours.begin_wait(sets[set]);
-    }
-    ours.raise(worlds.sockets[0].id, Events::ARRIVED);
-    assert_eq!(ours.next_wake(), sleeper.map(|set| sets[set]));
-    assert_eq!(ours.next_wake(), None);
-    [kernel, [0, 1].map(|set| ours.is_ready(sets[set], state_of(&worlds.sockets)))]
-}
-
-fn wait_until_asleep(thread: &AtomicI32) {
-    let deadline = std::time::Instant::now() + Duration::from_secs(10);
-    loop {
-        assert!(std::time::Instant::now() < deadline, "the thread does not fall asleep");
-        std::thread::sleep(Duration::from_millis(1));
-        let file = format!("/proc/self/task/{}/stat", thread.load(Ordering::Acquire));
-        let status = std::fs::read_to_string(file).unwrap_or_default();
-        if status.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('S')) {
-            return;
-        }
-    }
-}
-
 #[test]
 fn exclusive_nobody_asleep_both_sets_are_ready_as_in_the_kernel() {
-    assert_eq!(exclusive_arrival(None), [[true, true]; 2]);
-}
-
-#[test]
-fn exclusive_sleeper_in_first_set_only_it_is_ready_as_in_the_kernel() {
-    assert_eq!(exclusive_arrival(Some(0)), [[true, false]; 2]);
-}
-
-#[test]
-fn exclusive_sleeper_in_second_set_both_sets_are_ready_as_in_the_kernel() {
-    assert_eq!(exclusive_arrival(Some(1)), [[true, true]; 2]);
+    let mut worlds = Worlds::new(true);
+    for set in 0..2 {
+        worlds.add(set, 0, 0, Events::IN | Events::ET | Events::EXCLUSIVE, set as u64);
+    }
+    worlds.sockets[0].arrive(&worlds.fence, true);
+    let kernel = [0, 1].map(|set| !kernel_wait(&worlds.kernel[set], 1).is_empty());
+    let (ours, sets) = (&mut worlds.ours, &worlds.sets);
+    ours.raise(worlds.sockets[0].id, Events::ARRIVED);
+    let ours = [0, 1].map(|set| ours.is_ready(sets[set], state_of(&worlds.sockets)));
+    assert_eq!([kernel, ours], [[true, true]; 2]);
 }

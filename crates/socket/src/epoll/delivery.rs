@@ -67,9 +67,6 @@ impl EpollSets {
                 self.registrations.push_back(&mut self.sets[set.index()].ready, at);
             }
         }
-        if self.sets[set.index()].ready.len() > 0 {
-            self.wake(set);
-        }
         delivered
     }
 
@@ -77,33 +74,6 @@ impl EpollSets {
     /// Registrations with nothing to deliver leave the ready list.
     pub fn is_ready(&mut self, set: SetId, mut state: impl FnMut(SocketId) -> Events) -> bool {
         self.has_any(set, &mut state, 0)
-    }
-
-    /// A thread is about to sleep in `epoll_wait` on this set, having found nothing.
-    pub fn begin_wait(&mut self, set: SetId) {
-        self.sets[set.index()].sleeping += 1;
-    }
-
-    /// The thread is back, woken or not. Call it once for each [`EpollSets::begin_wait`].
-    pub fn end_wait(&mut self, set: SetId) {
-        let set = &mut self.sets[set.index()];
-        if set.woken > 0 {
-            set.woken -= 1;
-        } else {
-            set.sleeping = set.sleeping.saturating_sub(1);
-        }
-    }
-
-    /// A set of which the caller must wake one sleeping thread. Call it until there is none after each
-    /// [`EpollSets::raise`], [`EpollSets::collect`] and registration.
-    pub fn next_wake(&mut self) -> Option<SetId> {
-        let set = *self.to_wake.last()?;
-        let due = &mut self.sets[set.index()].to_wake;
-        *due -= 1;
-        if *due == 0 {
-            self.to_wake.pop();
-        }
-        Some(set)
     }
 
     /// After registration: what is true already is ready (`ep_insert`, `ep_modify`).
@@ -122,44 +92,24 @@ impl EpollSets {
             let asked = self.registrations[at].interest.events;
             if asked.is_armed() && (happened.is_empty() || asked.intersects(happened)) {
                 any |= !self.registrations.is_linked(Chain::Ready, at);
-                let woke = self.make_ready(at, depth);
-                if woke && asked.contains(Events::EXCLUSIVE) && consumes(asked, happened) {
-                    return any;
-                }
+                self.make_ready(at, depth);
             }
             at = next;
         }
         any
     }
 
-    /// Puts a registration in its set's ready list and tells who waits for the set; whether a thread is
-    /// to be woken (`ep_poll_callback`).
-    fn make_ready(&mut self, at: u32, depth: u32) -> bool {
+    /// Puts a registration in its set's ready list and tells the sets that this one is in (`ep_poll_callback`).
+    fn make_ready(&mut self, at: u32, depth: u32) {
         let set = self.registrations[at].set;
         if !self.registrations.is_linked(Chain::Ready, at) {
             self.registrations.push_back(&mut self.sets[set.index()].ready, at);
         }
-        let woke = self.wake(set);
         if depth < NESTED_MOST
             && let Some(outer) = self.sets[set.index()].watchers.first()
         {
             self.tell(outer, Events::IN, depth + 1);
         }
-        woke
-    }
-
-    fn wake(&mut self, id: SetId) -> bool {
-        let set = &mut self.sets[id.index()];
-        if set.sleeping == 0 {
-            return false;
-        }
-        set.sleeping -= 1;
-        set.woken += 1;
-        set.to_wake += 1;
-        if set.to_wake == 1 {
-            self.to_wake.push(id);
-        }
-        true
     }
 
     /// What is true now of what a registration asked for (`ep_item_poll`).
@@ -185,11 +135,4 @@ impl EpollSets {
         }
         false
     }
-}
-
-/// Whether an exclusive registration that woke a thread keeps the news from the next one. News of both
-/// reading and writing goes on: the thread may want only one of them.
-fn consumes(asked: Events, happened: Events) -> bool {
-    let direction = happened & (Events::IN | Events::OUT);
-    direction.is_empty() || (direction != Events::IN | Events::OUT && asked.contains(direction))
 }

@@ -18,8 +18,6 @@ pub struct Parted {
     /// Those of one socket in the order in which they are told.
     records: Vec<Record>,
     sets: Vec<PartedSet>,
-    /// Sets with threads to wake, in the order of the first table.
-    to_wake: Vec<SetId>,
 }
 
 #[derive(Debug)]
@@ -28,9 +26,6 @@ struct PartedSet {
     /// Places in `records`, in the order of the set.
     members: Vec<u32>,
     ready: Vec<u32>,
-    sleeping: u32,
-    woken: u32,
-    to_wake: u32,
 }
 
 impl EpollSets {
@@ -41,7 +36,6 @@ impl EpollSets {
     }
 
     /// Takes sets out of this table, each named once, with all their registrations, for [`EpollSets::join`] of another one.
-    /// Threads that sleep in them and are to be woken go along.
     ///
     /// No set may be inside another one, all registrations of the sets must be of `sockets`, and all registrations of
     /// `sockets` in `sets`; others are lost.
@@ -60,12 +54,10 @@ impl EpollSets {
             }
         }
         let parted = sets.iter().map(|set| self.part_set(*set, &places)).collect();
-        let is_of = |set: &SetId| sets.contains(set);
-        let to_wake = self.to_wake.extract_if(.., |set| is_of(set)).collect();
         for socket in sockets {
             self.remove_socket(*socket);
         }
-        Parted { records, sets: parted, to_wake }
+        Parted { records, sets: parted }
     }
 
     fn part_set(&mut self, id: SetId, places: &HashMap<u32, u32>) -> PartedSet {
@@ -78,8 +70,7 @@ impl EpollSets {
         let members = of_chain(set.members.first(), Chain::Member);
         debug_assert_eq!(members.len(), set.members.len() as usize, "{id:?} has what stays");
         let ready = of_chain(set.ready.first(), Chain::Ready);
-        let Set { sleeping, woken, to_wake, .. } = *set;
-        let parted = PartedSet { id, members, ready, sleeping, woken, to_wake };
+        let parted = PartedSet { id, members, ready };
         self.empty(id);
         self.sets[id.index()].is_away = true;
         parted
@@ -87,7 +78,7 @@ impl EpollSets {
 
     /// Takes sets of another table in, under the numbers they have. Nothing is asked of any socket, and nothing is told.
     pub fn join(&mut self, parted: Parted) {
-        let Parted { records, sets, to_wake } = parted;
+        let Parted { records, sets } = parted;
         for set in &sets {
             let index = set.id.index();
             debug_assert!(
@@ -98,8 +89,7 @@ impl EpollSets {
             if index >= self.sets.len() {
                 self.sets.resize_with(index + 1, || Set { is_away: true, ..Set::EMPTY });
             }
-            let PartedSet { sleeping, woken, to_wake, .. } = *set;
-            self.sets[index] = Set { sleeping, woken, to_wake, ..Set::EMPTY };
+            self.sets[index] = Set::EMPTY;
         }
         let insert = |record: Record| {
             let at = self.registrations.insert(record);
@@ -117,8 +107,6 @@ impl EpollSets {
                 self.registrations.push_back(&mut set.ready, numbers[at as usize]);
             }
         }
-        self.to_wake.extend(to_wake);
-        self.reserve_to_wake();
     }
 
     /// A set that parted from this table was closed in another one ([`EpollSets::close`]): its number is free again.

@@ -161,12 +161,9 @@ fn set_closed_it_has_left_the_outer_set_and_its_number_starts_empty() {
     let outer = sets.open();
     sets.add_set(outer, inner, interest(20, Events::IN), |_| READABLE).unwrap();
     sets.raise(FIRST, Events::ARRIVED);
-    sets.begin_wait(inner);
-    sets.raise(FIRST, Events::ARRIVED);
     sets.close(inner);
     assert!(sets.is_empty(outer));
     assert_eq!(collect(&mut sets, outer, 4), [0_u64; 0]);
-    assert_eq!(sets.next_wake(), None);
     let again = sets.open();
     assert_eq!(again, inner);
     assert!(sets.is_empty(again) && !sets.is_ready(again, |_| READABLE));
@@ -212,67 +209,15 @@ fn wrong_requests_made_errors_are_those_of_epoll_ctl() {
     assert_eq!(error, EpollError::ModifiedExclusive { fd: 11 });
 }
 
-/// Two sets that hold `FIRST` exclusively, each with a sleeping thread.
-fn two_exclusive_sleepers() -> (EpollSets, [SetId; 2]) {
+#[test]
+fn arrival_at_an_exclusive_socket_makes_every_set_ready() {
     let mut sets = EpollSets::default();
     let both = [sets.open(), sets.open()];
     for set in both {
         sets.add(set, FIRST, interest(10, Events::EXCLUSIVE | Events::IN), Events::empty()).unwrap();
-        sets.begin_wait(set);
     }
-    (sets, both)
-}
-
-#[test]
-fn two_plain_sleepers_one_arrival_wakes_both() {
-    let (mut sets, one) = set_with_first(Events::IN);
-    let other = sets.open();
-    sets.add(other, FIRST, interest(10, Events::IN), Events::empty()).unwrap();
-    sets.begin_wait(one);
-    sets.begin_wait(other);
     sets.raise(FIRST, Events::ARRIVED);
-    assert_eq!([sets.next_wake(), sets.next_wake(), sets.next_wake()], [Some(one), Some(other), None]);
-}
-
-#[test]
-fn two_exclusive_sleepers_each_arrival_wakes_one() {
-    let (mut sets, both) = two_exclusive_sleepers();
-    sets.raise(FIRST, Events::ARRIVED);
-    assert_eq!((sets.next_wake(), sets.next_wake()), (Some(both[0]), None));
-    assert!(!sets.is_ready(both[1], |_| READABLE));
-    sets.raise(FIRST, Events::ARRIVED);
-    assert_eq!((sets.next_wake(), sets.next_wake()), (Some(both[1]), None));
-}
-
-#[test]
-fn two_exclusive_sleepers_one_back_by_timeout_the_other_is_woken() {
-    let (mut sets, both) = two_exclusive_sleepers();
-    sets.end_wait(both[0]);
-    sets.raise(FIRST, Events::ARRIVED);
-    assert_eq!((sets.next_wake(), sets.next_wake()), (Some(both[1]), None));
-}
-
-#[test]
-fn two_exclusive_sleepers_reading_and_writing_at_once_both_are_woken() {
-    let (mut sets, both) = two_exclusive_sleepers();
-    sets.raise(FIRST, Events::IN | Events::OUT);
-    assert_eq!([sets.next_wake(), sets.next_wake()], [Some(both[1]), Some(both[0])]);
-}
-
-#[test]
-fn two_threads_asleep_in_one_set_second_is_woken_when_more_is_left() {
-    let (mut sets, set) = set_with_first(Events::IN | Events::ET);
-    sets.add(set, SECOND, interest(11, Events::IN | Events::ET), Events::empty()).unwrap();
-    sets.begin_wait(set);
-    sets.begin_wait(set);
-    sets.raise(FIRST, Events::ARRIVED);
-    assert_eq!((sets.next_wake(), sets.next_wake()), (Some(set), None));
-    sets.raise(SECOND, Events::ARRIVED);
-    assert_eq!((sets.next_wake(), sets.next_wake()), (Some(set), None));
-    sets.end_wait(set);
-    sets.begin_wait(set);
-    assert_eq!(collect(&mut sets, set, 1), [10]);
-    assert_eq!((sets.next_wake(), sets.next_wake()), (Some(set), None));
+    assert!(both.iter().all(|set| sets.is_ready(*set, |_| READABLE)));
 }
 
 /// Least time of an arrival and its delivery, in a set of `count` sockets.

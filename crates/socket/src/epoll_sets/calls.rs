@@ -9,7 +9,7 @@ use crate::status::Counter;
 use crate::udp_socket::{Service, UdpSocket};
 
 impl<H: Host> Sockets<H> {
-    /// epoll_create(2) gave a number.
+    /// epoll_create(2) returned an fd.
     pub fn epoll_opened(&mut self, number: i32) {
         self.sets.opened(number);
     }
@@ -68,7 +68,7 @@ impl<H: Host> Sockets<H> {
         }
     }
 
-    /// A plain wait for the set that a number names is over, and was called.
+    /// A plain wait for the set that an fd names is over, and was called.
     pub fn plain_waiters_left(&mut self, number: i32) {
         if let Some(set) = self.sets.find(number) {
             self.sets.plain_waiters_left(set);
@@ -85,7 +85,7 @@ impl<H: Host> Sockets<H> {
         };
     }
 
-    /// Whether epoll_wait(2) on a number concerns accelerated sockets now, or may while it waits.
+    /// Whether epoll_wait(2) on an fd concerns accelerated sockets now, or may while it waits.
     pub fn epoll_concerns(&mut self, number: i32) -> Concerns {
         self.claim_registered();
         let Some(set) = self.sets.find(number) else { return Concerns::No };
@@ -160,12 +160,5 @@ impl<H: Host> Sockets<H> {
         let set = self.sets.find(number)?;
         let (sets, state) = self.sets_and_state();
         Some(sets.epoll.is_ready(set, state))
-    }
-
-    /// Whether a number names an epoll set with accelerated sockets, directly or in sets inside.
-    #[must_use]
-    pub fn is_epoll_of_ours(&mut self, number: i32) -> bool {
-        self.claim_registered();
-        self.sets.find(number).is_some_and(|set| !self.sets.epoll.is_empty(set))
     }
 }

@@ -62,23 +62,6 @@ fn set_that_came_back_is_closed_where_it_was_opened() {
     assert_eq!((sets.close(set), sets.open()), (None, set));
 }
 
-#[test]
-fn thread_asleep_in_a_parted_set_is_woken_there() {
-    let mut sets = EpollSets::default();
-    let set = sets.open();
-    sets.add(set, SocketId::new(0), interest(10, Events::IN), Events::empty()).unwrap();
-    sets.begin_wait(set);
-    sets.begin_wait(set);
-    sets.raise(SocketId::new(0), Events::ARRIVED);
-    let mut other = EpollSets::following();
-    other.join(sets.part(&[set], &[SocketId::new(0)]));
-    assert_eq!((sets.next_wake(), other.next_wake(), other.next_wake()), (None, Some(set), None));
-    // The one that was woken is back, the other one still sleeps.
-    other.end_wait(set);
-    other.raise(SocketId::new(0), Events::ARRIVED);
-    assert_eq!((other.next_wake(), other.next_wake()), (Some(set), None));
-}
-
 /// What a program does with its sets, and what happens at its sockets. Sets are counted in the order of opening.
 #[derive(Clone, Debug)]
 enum Step {
@@ -94,8 +77,6 @@ enum Step {
     State { socket: u32, state: Events },
     Collect { set: usize, most: usize },
     IsReady(usize),
-    BeginWait(usize),
-    EndWait(usize),
     Move { set: usize, table: usize },
     MoveSocket { socket: u32, table: usize },
 }
@@ -134,8 +115,6 @@ fn any_step() -> impl Strategy<Value = Step> {
         4 => (socket(), state()).prop_map(|(socket, state)| Step::State { socket, state }),
         5 => (set(), 1..4_usize).prop_map(|(set, most)| Step::Collect { set, most }),
         1 => set().prop_map(Step::IsReady),
-        2 => set().prop_map(Step::BeginWait),
-        1 => set().prop_map(Step::EndWait),
         5 => (set(), 0..3_usize).prop_map(|(set, table)| Step::Move { set, table }),
         2 => (socket(), 0..3_usize).prop_map(|(socket, table)| Step::MoveSocket { socket, table }),
     ]
@@ -174,14 +153,12 @@ impl World {
     /// Does a step, and says what can be seen of it; nothing for one that cannot be.
     fn step(&mut self, step: &Step) -> String {
         let done = self.done(step).unwrap_or_default();
-        let woken: BTreeSet<_> =
-            self.tables.iter_mut().flat_map(|table| std::iter::from_fn(|| table.next_wake())).collect();
         let registered = (0..SOCKETS).map(SocketId::new).map(|socket| {
             let registrations: Vec<_> = self.tables[self.sockets[socket.index()]].registrations_of(socket).collect();
             format!("{registrations:?}")
         });
         let empty: Vec<_> = self.sets.iter().map(|(set, table)| self.tables[*table].is_empty(*set)).collect();
-        format!("{done} {woken:?} {:?} {empty:?}", registered.collect::<Vec<_>>())
+        format!("{done} {:?} {empty:?}", registered.collect::<Vec<_>>())
     }
 
     fn done(&mut self, step: &Step) -> Option<String> {
@@ -245,14 +222,6 @@ impl World {
             Step::IsReady(set) => {
                 let set = self.open.get(set).copied()?;
                 format!("{:?}", self.table_of(set).is_ready(set, state))
-            }
-            Step::BeginWait(set) => {
-                let set = self.open.get(set).copied()?;
-                format!("{:?}", self.table_of(set).begin_wait(set))
-            }
-            Step::EndWait(set) => {
-                let set = self.open.get(set).copied()?;
-                format!("{:?}", self.table_of(set).end_wait(set))
             }
             Step::Move { set, table } => {
                 let set = self.open.get(set).copied()?;
