@@ -26,9 +26,8 @@ mod rules;
 mod subscription;
 mod translate;
 
-use std::io;
 use std::net::IpAddr;
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 use nearwire_stack::{Path, Update};
@@ -67,27 +66,17 @@ pub struct KernelTables {
 }
 
 impl KernelTables {
-    /// Opens sockets in the calling thread's network namespace, subscribes, and takes a first picture.
+    /// Opens sockets in the calling thread's network namespace, subscribes, and takes a first picture. Its fds are where
+    /// [`place`](nearwire_sys::descriptor::place) puts them.
     ///
     /// # Errors
     /// A socket cannot be had, or the kernel refuses a table.
     pub fn open() -> Result<(KernelTables, Vec<Update>), TablesError> {
-        KernelTables::open_with(Ok)
-    }
-
-    /// The same with a say in which numbers the descriptors get: `place` is given each (two sockets,
-    /// two files) and returns the one to use, close-on-exec as the one it was given.
-    ///
-    /// # Errors
-    /// As [`Self::open`], and what `place` returns.
-    pub fn open_with(
-        place: impl Fn(OwnedFd) -> io::Result<OwnedFd>,
-    ) -> Result<(KernelTables, Vec<Update>), TablesError> {
-        let (subscription, are_groups_told) = Subscription::open(&place)?;
+        let (subscription, are_groups_told) = Subscription::open()?;
         let mut tables = KernelTables {
             subscription,
-            questions: Questions::open(&place)?,
-            translator: Translator::open(&place, are_groups_told)?,
+            questions: Questions::open()?,
+            translator: Translator::open(are_groups_told)?,
             buffer: vec![0; DATAGRAM_BYTES_MAX],
         };
         let updates = tables.snapshot()?;

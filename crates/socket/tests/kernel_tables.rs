@@ -3,13 +3,14 @@
 
 mod common;
 
-use std::cell::Cell;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use common::{NEAR, bed_or_skip, ip};
 use nearwire_socket::kernel_tables::{KernelTables, News, PathErrors};
 use nearwire_stack::NeedsKernel;
+use nearwire_sys::descriptor::{Refusal, Request, Source, from_kernel, set_source};
 
 const FAR4: &str = "10.77.0.2";
 const FAR6: &str = "fd77::2";
@@ -187,7 +188,7 @@ fn stale_neighbour_in_use_is_confirmed_by_the_kernel() {
 #[test]
 fn stale_neighbour_that_is_sent_a_packet_is_confirmed_by_the_kernel() {
     let Some(mut bed) = bed_or_skip() else { return };
-    let errors = bed.near().namespace.enter(|| PathErrors::open(|socket| socket)).unwrap();
+    let errors = bed.near().namespace.enter(|| PathErrors::open()).unwrap();
     let ifindex = bed.near().ifindex;
     for far in [FAR4, FAR6] {
         let mac = bed.far().mac.map(|byte| format!("{byte:02x}")).join(":");
@@ -255,15 +256,24 @@ fn rule_added_all_is_the_kernels_until_it_is_removed() {
 }
 
 #[test]
-fn descriptors_are_put_where_the_caller_wants_them() {
+fn fds_are_put_where_the_process_wants_them() {
+    struct High;
+    static PLACED: AtomicU32 = AtomicU32::new(0);
+    impl Source for High {
+        fn obtain(&self, request: &Request<'_>) -> Result<OwnedFd, Refusal> {
+            from_kernel(request)
+        }
+
+        fn place(&self, fd: OwnedFd) -> OwnedFd {
+            PLACED.fetch_add(1, Ordering::Relaxed);
+            rustix::io::fcntl_dupfd_cloexec(&fd, 700).unwrap()
+        }
+    }
     let Some(bed) = bed_or_skip() else { return };
-    let placed = Cell::new(0);
-    let place = |fd: OwnedFd| {
-        placed.set(placed.get() + 1);
-        Ok(rustix::io::fcntl_dupfd_cloexec(&fd, 700)?)
-    };
-    let (tables, _) = bed.near().namespace.enter(|| KernelTables::open_with(place)).unwrap().unwrap();
-    assert_eq!(placed.get(), 4);
+    set_source(&High);
+    let (tables, _) = bed.near().namespace.enter(KernelTables::open).unwrap().unwrap();
+    // Those of tests that run meanwhile count too.
+    assert!(PLACED.load(Ordering::Relaxed) >= 4);
     assert!(tables.as_fd().as_raw_fd() >= 700);
 }
 

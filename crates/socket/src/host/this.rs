@@ -10,7 +10,6 @@ use nearwire_frames::ports::xdp::{
     Overflow, Side, Steer, XdpConfig, XdpMode, XdpPort, candidates, fill_frames as ring_frames,
 };
 use nearwire_stack::Update;
-use nearwire_sys::descriptor::place;
 use nearwire_sys::ethtool::{Interface, SoTimestamping};
 use nearwire_sys::tsc::{monotonic_raw_ns, rough_ticks, time_of_day_ns};
 
@@ -52,11 +51,11 @@ impl Host for ThisHost {
     type Tables = KernelTables;
 
     fn open_tables(&self) -> Result<(KernelTables, Vec<Update>), TablesError> {
-        KernelTables::open_with(|descriptor| Ok(place(descriptor)))
+        KernelTables::open()
     }
 
     fn open_path_errors(&self) -> PathErrors {
-        PathErrors::open(place)
+        PathErrors::open()
     }
 
     fn interface_name(&self, ifindex: u32) -> io::Result<String> {

@@ -5,10 +5,10 @@
 use std::net::IpAddr;
 
 use nearwire_stack::InterfaceAddress;
+use nearwire_sys::netlink::message::{Message, address_of, u32_of};
 use netlink_packet_route::address::AddressHeader;
 
 use super::error::Malformed;
-use nearwire_sys::netlink::message::{Message, address_of, u32_of};
 
 const HEADER_BYTES: usize = 8;
 

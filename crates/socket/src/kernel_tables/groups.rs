@@ -10,12 +10,13 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::OwnedFd;
 
 use nearwire_stack::Update;
+use nearwire_sys::descriptor::place;
 use nearwire_sys::kernel_files;
+use nearwire_sys::netlink::message::{Message, address_of, u32_of};
 use rustix::io::Errno;
 
 use super::TablesError;
 use super::error::Malformed;
-use nearwire_sys::netlink::message::{Message, address_of, u32_of};
 
 const HEADER_BYTES: usize = 8;
 /// The thread's: each thread may be in a namespace of its own. An open file stays with the namespace.
@@ -37,14 +38,11 @@ pub(super) struct Groups {
 }
 
 impl Groups {
-    pub(super) fn open(place: impl Fn(OwnedFd) -> io::Result<OwnedFd>) -> Result<Self, TablesError> {
-        let open = |path: &'static str| {
-            let failed = |source| TablesError::Groups { path, source };
-            match kernel_files::open(path) {
-                Ok(file) => place(file).map(Some).map_err(failed),
-                Err(error) if error.kind() == io::ErrorKind::NotFound && path == IGMP6 => Ok(None),
-                Err(error) => Err(failed(error)),
-            }
+    pub(super) fn open() -> Result<Self, TablesError> {
+        let open = |path: &'static str| match kernel_files::open(path) {
+            Ok(file) => Ok(Some(place(file))),
+            Err(error) if error.kind() == io::ErrorKind::NotFound && path == IGMP6 => Ok(None),
+            Err(source) => Err(TablesError::Groups { path, source }),
         };
         let missing = || TablesError::Groups { path: IGMP, source: io::ErrorKind::NotFound.into() };
         Ok(Self {

@@ -3,12 +3,12 @@
 //! Source: `include/uapi/linux/if_link.h`.
 
 use nearwire_stack::{Link, LinkKind};
+use nearwire_sys::netlink::message::{Attributes, Message, u16_of, u32_of};
 use nearwire_wire::MacAddress;
 use nearwire_wire::ethernet::TagKind;
 use netlink_packet_route::link::{LinkFlags, LinkHeader, LinkLayerType};
 
 use super::error::Malformed;
-use nearwire_sys::netlink::message::{Attributes, Message, u16_of, u32_of};
 
 pub(super) const HEADER_BYTES: usize = 16;
 const IFLA_INFO_KIND: u16 = 1;

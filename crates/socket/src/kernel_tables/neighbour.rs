@@ -3,11 +3,11 @@
 //! Source: `include/uapi/linux/neighbour.h`.
 
 use nearwire_stack::{Neighbour, NeighbourState, Update};
+use nearwire_sys::netlink::message::{Message, address_of};
 use nearwire_wire::MacAddress;
 use netlink_packet_route::neighbour::{NeighbourFlags, NeighbourHeader, NeighbourState as State};
 
 use super::error::Malformed;
-use nearwire_sys::netlink::message::{Message, address_of};
 
 const HEADER_BYTES: usize = 12;
 

@@ -8,6 +8,7 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
+use nearwire_sys::descriptor::place;
 use nearwire_sys::icmp;
 use rustix::net::{RecvFlags, recv};
 
@@ -35,8 +36,8 @@ pub struct PathError {
 impl PathErrors {
     /// Opens them in the calling thread's network namespace.
     #[must_use]
-    pub fn open(place: impl Fn(OwnedFd) -> OwnedFd) -> PathErrors {
-        let placed = |opened: io::Result<OwnedFd>| opened.ok().map(&place);
+    pub fn open() -> PathErrors {
+        let placed = |opened: io::Result<OwnedFd>| opened.ok().map(place);
         PathErrors { v4: placed(icmp::fragmentation_needed()), v6: placed(icmp::packet_too_big()) }
     }
 

@@ -1,20 +1,18 @@
 //! Questions to the kernel: whole tables, the way to one destination, and the use of a neighbour.
 
-use std::io;
 use std::net::IpAddr;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 use nearwire_stack::{Path, Update};
+use nearwire_sys::netlink;
+use nearwire_sys::netlink::message::{Message, Messages, Request};
 use rustix::io::Errno;
-use rustix::net::netlink::SocketAddrNetlink;
-use rustix::net::{RecvFlags, SendFlags, connect, recv, send};
+use rustix::net::{RecvFlags, SendFlags, recv, send};
 
 use super::TablesError;
 use super::route;
 use super::rules::Rules;
-use super::subscription::route_socket;
-use nearwire_sys::netlink::message::{Message, Messages, Request};
 
 /// A dump is repeated this often when the table changed while it ran.
 const DUMP_ATTEMPTS: u32 = 5;
@@ -85,11 +83,9 @@ pub(super) struct Questions {
 }
 
 impl Questions {
-    pub(super) fn open(place: impl Fn(OwnedFd) -> io::Result<OwnedFd>) -> Result<Self, TablesError> {
-        let socket = route_socket(place)?;
-        let failed = TablesError::socket("connect a netlink socket to the kernel");
-        connect(&socket, &SocketAddrNetlink::new(0, 0)).map_err(failed)?;
-        Ok(Self { socket, sequence: 0 })
+    pub(super) fn open() -> Result<Self, TablesError> {
+        let failed = |source| TablesError::Socket { action: "open a socket of NETLINK_ROUTE", source };
+        Ok(Self { socket: netlink::open(None).map_err(failed)?, sequence: 0 })
     }
 
     /// Asks for a whole table.

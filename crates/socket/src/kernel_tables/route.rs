@@ -7,10 +7,10 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
 use nearwire_stack::{Path, Route, RouteKind, RouteTable};
+use nearwire_sys::netlink::message::{Attributes, Message, address_of, u16_of, u32_of};
 use netlink_packet_route::route::{RouteFlags, RouteHeader, RouteType};
 
 use super::error::Malformed;
-use nearwire_sys::netlink::message::{Attributes, Message, address_of, u16_of, u32_of};
 
 const HEADER_BYTES: usize = 12;
 const RTA_NH_ID: u16 = 30;

@@ -1,8 +1,8 @@
 //! The socket on which the kernel tells news.
 
-use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
+use nearwire_sys::descriptor::place;
 use nearwire_sys::netlink;
 use rustix::io::Errno;
 use rustix::net::netlink::SocketAddrNetlink;
@@ -48,8 +48,9 @@ pub(super) enum Arrived {
 
 impl Subscription {
     /// `true` with it: the kernel tells of groups too.
-    pub(super) fn open(place: impl Fn(OwnedFd) -> io::Result<OwnedFd>) -> Result<(Self, bool), TablesError> {
-        let socket = route_socket(place)?;
+    pub(super) fn open() -> Result<(Self, bool), TablesError> {
+        let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, None);
+        let socket = place(socket.map_err(TablesError::socket("open a socket of NETLINK_ROUTE"))?);
         // The first is for CAP_NET_ADMIN; without it the system's limit holds.
         if sockopt::set_socket_recv_buffer_size_force(&socket, RECEIVE_BUFFER_BYTES).is_err() {
             sockopt::set_socket_recv_buffer_size(&socket, RECEIVE_BUFFER_BYTES).ok();
@@ -89,12 +90,4 @@ impl Subscription {
     pub(super) fn has_news(&self) -> bool {
         !matches!(recv(&self.0, &mut [0; 1], RecvFlags::DONTWAIT | RecvFlags::PEEK), Err(Errno::AGAIN))
     }
-}
-
-/// A socket of NETLINK_ROUTE in the namespace of the calling thread.
-pub(super) fn route_socket(place: impl Fn(OwnedFd) -> io::Result<OwnedFd>) -> Result<OwnedFd, TablesError> {
-    const ACTION: &str = "open a socket of NETLINK_ROUTE";
-    let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, None);
-    let socket = socket.map_err(TablesError::socket(ACTION))?;
-    place(socket).map_err(|source| TablesError::Socket { action: ACTION, source })
 }

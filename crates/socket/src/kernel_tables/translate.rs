@@ -1,17 +1,15 @@
 //! From messages to updates: which matter, and where updates alone would go wrong.
 
 use std::collections::HashSet;
-use std::io;
 use std::net::IpAddr;
-use std::os::fd::OwnedFd;
 
 use nearwire_stack::{InterfaceAddress, Link, Route, RouteTable, Update};
+use nearwire_sys::netlink::message::Message;
 
 use super::TablesError;
 use super::error::Malformed;
 use super::groups::Groups;
 use super::{address, link, neighbour, route};
-use nearwire_sys::netlink::message::Message;
 
 const RTM_NEWMULTICAST: u16 = 56;
 const RTM_DELMULTICAST: u16 = 57;
@@ -47,12 +45,9 @@ pub(super) struct Translator {
 }
 
 impl Translator {
-    pub(super) fn open(
-        place: impl Fn(OwnedFd) -> io::Result<OwnedFd>,
-        are_groups_told: bool,
-    ) -> Result<Self, TablesError> {
+    pub(super) fn open(are_groups_told: bool) -> Result<Self, TablesError> {
         Ok(Self {
-            groups: Groups::open(place)?,
+            groups: Groups::open()?,
             are_groups_told,
             multipath: HashSet::new(),
             addresses: HashSet::new(),

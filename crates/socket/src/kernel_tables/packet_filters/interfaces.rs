@@ -5,11 +5,11 @@ use std::io;
 
 use nearwire_sys::bpf::query::{InterfaceHook, programs_of_interface};
 use nearwire_sys::descriptor::place;
+use nearwire_sys::netlink::message::u32_of;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, netdevice, socket_with};
 
 use super::PacketFilter;
 use super::netlink::dump;
-use nearwire_sys::netlink::message::u32_of;
 
 const IFINFOMSG_BYTES: usize = 16;
 /// `struct tcmsg`: family, then index, handle, parent and info.

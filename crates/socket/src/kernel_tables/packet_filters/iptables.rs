@@ -5,12 +5,12 @@ use std::io;
 use std::os::fd::OwnedFd;
 
 use nearwire_sys::descriptor::place;
+use nearwire_sys::netlink::message::{u16_of, u32_of};
 use nearwire_sys::socket::option_bytes;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 
 use super::PacketFilter;
-use nearwire_sys::netlink::message::{u16_of, u32_of};
 
 /// `IPT_SO_GET_INFO` and `IPT_SO_GET_ENTRIES`, and those of `IP6T_`.
 const GET_INFO: i32 = 64;

@@ -3,9 +3,10 @@
 
 use std::io;
 
+use nearwire_sys::netlink::message::{Attributes, Message};
+
 use super::PacketFilter;
 use super::netlink::{dump, is_absent};
-use nearwire_sys::netlink::message::{Attributes, Message};
 
 const NFNL_SUBSYS_NFTABLES: u16 = 10;
 const NFT_MSG_GETCHAIN: u16 = 4;
