@@ -322,7 +322,7 @@ impl<H: Host> Engine<H> {
         self.flows.remove(unwanted, socket, &mut self.interfaces.attached);
     }
 
-    /// The program has a socket under another number.
+    /// The program has a socket under another fd.
     pub(crate) fn rename_socket(&mut self, socket: FlowSocket) {
         self.flows.rename(socket);
     }
@@ -401,7 +401,7 @@ impl<H: Host> Engine<H> {
     /// Has the watch tell of a shadow.
     ///
     /// # Errors
-    /// epoll_ctl(2) failed: `ENOSPC` for too many watches, `EBADF` for a number that is not open.
+    /// epoll_ctl(2) failed: `ENOSPC` for too many watches, `EBADF` for an fd that is not open.
     pub fn watch_shadow(&self, shadow: Descriptor, token: u32) -> io::Result<()> {
         self.watch.add_shadow(shadow, token)
     }

@@ -1,10 +1,10 @@
 //! POSIX socket behaviour over the stack.
 //!
 //! A program's call, as the preload library makes it: the original call on the *shadow*, the real kernel socket behind
-//! the program's number, then what it meant is followed here ([`Sockets`]). Data calls are tried here first and say who
+//! the program's fd, then what it meant is followed here ([`Sockets`]). Data calls are tried here first and say who
 //! serves them: `Done`, or the kernel by the original call.
 //!
-//! * [`Sockets`] (`sockets.rs`): the numbers, the lives of sockets, who serves them and why;
+//! * [`Sockets`] (`sockets.rs`): fds, the lives of sockets, who serves them and why;
 //!   `sending.rs` sends (`send_run.rs`: what may wait for a common kick), `transfer.rs` receives and takes in what there
 //!   is, `readiness.rs` says what poll(2) would;
 //! * `handover.rs`: sockets that other processes have too, by fork, exec or a Unix socket; `requeue.rs` gives datagrams that

@@ -17,13 +17,13 @@ impl<H: Host> Sockets<H> {
         state(id)
     }
 
-    /// The same by number, after taking in what the ports have; `None`: the kernel knows.
+    /// The same by fd, after taking in what the ports have; `None`: the kernel knows.
     pub fn readiness(&mut self, number: i32) -> Option<Events> {
         let id = self.accelerated(number)?;
         Some(self.readiness_of(id))
     }
 
-    /// The socket a number names, if it is accelerated, or now is because the program waits for it, or has datagrams from when
+    /// The socket that an fd names, if it is accelerated, or now is because the program waits for it, or has datagrams from when
     /// it was.
     pub fn accelerated(&mut self, number: i32) -> Option<SocketId> {
         self.claim_number(number);

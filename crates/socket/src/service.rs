@@ -89,6 +89,7 @@ impl<H: Host> Sockets<H> {
         if let Some((level, name)) = kept.only_kernel {
             return Err(Why::option(level, name));
         }
+        let asked_agent = self.asks_agent();
         self.ask_sharing(id)?;
         let Some(socket) = self.get(id) else { return Err(Reason::NotBound.into()) };
         let mut local = shadow::local_address(socket.shadow).map_err(|_| Reason::AddressRefused)?;
@@ -106,8 +107,10 @@ impl<H: Host> Sockets<H> {
             return Err(Reason::Loopback.into());
         }
         engine.attach(now, local_ip, remote_ip, kept.options.device)?;
-        // Where it is this process that has a port by now.
-        self.ask_sharing(id)?;
+        // A port may have been opened that is not the agent's: then it is this process that has to ask who shares it.
+        if asked_agent && !self.asks_agent() {
+            self.ask_sharing(id)?;
+        }
         let engine = self.open_engine()?;
         if local.port() == 0 {
             shadow::bind_to_any(shadow, family).map_err(|_| Reason::NotBound)?;

@@ -92,7 +92,7 @@ impl Sleepers {
     }
 
     /// The program opens a descriptor: what threads will sleep on is opened now. When a thread first sleeps another one may be
-    /// opening something, and would find the lowest number taken until ours is moved out of the way.
+    /// opening something, and would find the lowest fd taken until ours is moved out of the way.
     pub(crate) fn reserve(&mut self, process: u32) {
         let is_free = |sleeper: &&Sleeper| !sleeper.is_asleep && sleeper.thread.process == process;
         for _ in self.slots.iter().filter(is_free).count()..RESERVE {

@@ -1,4 +1,4 @@
-//! All sockets of a process: the numbers they are known by, their lives, and who serves them.
+//! All sockets of a process: their fds, their lives, and who serves them.
 //!
 //! The program's call is made on the shadow first, by the caller of these functions; what the kernel accepted is followed
 //! here. So the kernel's errors are the program's errors, and a socket that cannot be accelerated just stays as it is.
@@ -49,7 +49,7 @@ pub struct Sockets<H: Host = ThisHost> {
     pub(crate) program: String,
     /// Which engine these are of: 0 for the first, which gives out the places of all.
     pub(crate) number: u32,
-    /// By number: the socket's index plus 1; 0: none of ours.
+    /// By fd: the socket's index plus 1; 0: none of ours.
     numbers: Vec<u32>,
     pub(crate) sockets: Vec<Option<UdpSocket>>,
     free: Vec<u32>,
@@ -168,7 +168,7 @@ impl<H: Host> Sockets<H> {
         if self.engine_ref().is_some_and(Engine::stamps) { self.time() } else { self.now }
     }
 
-    /// The socket that a number names.
+    /// The socket that an fd names.
     #[inline]
     #[must_use]
     pub fn find(&self, number: i32) -> Option<SocketId> {
@@ -220,7 +220,7 @@ impl<H: Host> Sockets<H> {
         (self.get(id)?.endpoint() == Some(endpoint)).then_some(id)
     }
 
-    /// Whether a number names an accelerated socket.
+    /// Whether an fd names an accelerated socket.
     #[must_use]
     pub fn is_accelerated(&self, number: i32) -> bool {
         self.find(number).and_then(|id| self.get(id)).is_some_and(UdpSocket::is_accelerated)
@@ -259,7 +259,7 @@ impl<H: Host> Sockets<H> {
         self.owners[endpoint.index()] = id;
     }
 
-    /// A number names nothing here.
+    /// An fd names nothing here.
     pub(crate) fn unname(&mut self, number: i32) {
         if let Some(place) = usize::try_from(number).ok().and_then(|at| self.numbers.get_mut(at)) {
             *place = 0;
@@ -294,7 +294,7 @@ impl<H: Host> Sockets<H> {
         self.sets.duplicated(old, new);
     }
 
-    /// A number is about to be closed. The last one of a socket closes it.
+    /// An fd is about to be closed. The last fd of a socket closes it.
     pub fn closing(&mut self, number: i32) {
         self.sets.closing(number);
         self.leave_to_children(number);
@@ -311,7 +311,7 @@ impl<H: Host> Sockets<H> {
         }
     }
 
-    /// All numbers of sockets are below.
+    /// All fds of sockets are below.
     pub(crate) fn number_count(&self) -> i32 {
         self.numbers.len() as i32
     }
@@ -365,7 +365,7 @@ impl<H: Host> Sockets<H> {
         ticket
     }
 
-    /// The call ends. Its socket, where all numbers were closed meanwhile, does too.
+    /// The call ends. Its socket, where all fds were closed meanwhile, does too.
     pub fn release(&mut self, id: SocketId, ticket: u32) {
         let Some(socket) = self.get_mut(id) else { return };
         socket.holders = socket.holders.saturating_sub(1);
@@ -382,7 +382,7 @@ impl<H: Host> Sockets<H> {
         self.get(id).and_then(|socket| socket.tickets.first()).is_some_and(|first| *first != ticket)
     }
 
-    /// Before a number becomes a copy of another: as long as it names the socket, what a child has is left to it, and a
+    /// Before an fd becomes a copy of another: as long as it names the socket, what a child has is left to it, and a
     /// socket that a call waits at keeps its shadow.
     pub fn replacing(&mut self, number: i32) {
         self.leave_to_children(number);
@@ -406,7 +406,7 @@ impl<H: Host> Sockets<H> {
         true
     }
 
-    /// The number by which the kernel knows a socket now.
+    /// An fd by which the kernel knows a socket now.
     #[must_use]
     pub fn shadow_number(&self, id: SocketId) -> Option<i32> {
         self.get(id).map(|socket| socket.shadow.number())
@@ -455,6 +455,11 @@ impl<H: Host> Sockets<H> {
     #[must_use]
     pub fn socket_count(&self) -> usize {
         self.sockets.len()
+    }
+
+    /// The ids of all places, with a socket or without. Borrows nothing, so that sockets may be changed meanwhile.
+    pub(crate) fn ids(&self) -> impl Iterator<Item = SocketId> + use<H> {
+        (0..self.socket_count() as u32).map(SocketId::new)
     }
 
     /// O_NONBLOCK changed.
@@ -602,9 +607,7 @@ impl<H: Host> Sockets<H> {
         if std::mem::replace(&mut self.has_io_uring, true) {
             return;
         }
-        for index in 0..self.socket_count() {
-            self.give_back(SocketId::new(index as u32), Reason::IoUring, false);
-        }
+        self.ids().for_each(|id| self.give_back(id, Reason::IoUring, false));
     }
 
     /// Something was done to a socket that only the kernel can follow.

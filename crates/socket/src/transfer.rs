@@ -626,8 +626,7 @@ impl<H: Host> Sockets<H> {
         if looked.flows_revoked {
             self.give_up_revoked();
         }
-        for index in 0..self.socket_count() {
-            let id = SocketId::new(index as u32);
+        for id in self.ids() {
             if looked.links_changed || looked.addresses_changed {
                 self.attach_again(id);
             }
@@ -644,7 +643,7 @@ impl<H: Host> Sockets<H> {
     fn give_up_revoked(&mut self) {
         for revoked in self.engine().map(Engine::take_revoked).unwrap_or_default() {
             let is_revoked = |id: &SocketId| self.get(*id).is_some_and(|socket| socket.inode() == Some(revoked.inode));
-            let id = (0..self.socket_count()).map(|index| SocketId::new(index as u32)).find(is_revoked);
+            let id = self.ids().find(is_revoked);
             if let Some(id) = id {
                 self.hand_over(id, Reason::SharedPort);
             }

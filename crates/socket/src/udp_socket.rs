@@ -35,7 +35,7 @@ pub(crate) struct Accelerated {
     pub(crate) flows: Vec<FlowFilter>,
     /// Where it first sent to, which says by which interface its traffic goes.
     pub(crate) first_remote: Option<IpAddr>,
-    /// Of the shadow, to know it again under whatever number.
+    /// Of the shadow, to recognize it under any fd.
     pub(crate) inode: u64,
 }
 
@@ -53,12 +53,12 @@ pub(crate) struct Membership {
 #[repr(C, align(64))]
 pub(crate) struct UdpSocket {
     pub(crate) service: Service,
-    /// One of its numbers.
+    /// One of its fds.
     pub(crate) shadow: Descriptor,
-    /// How many numbers it has.
+    /// How many fds it has.
     pub(crate) numbers: u32,
     pub(crate) family: Family,
-    /// O_NONBLOCK, which is the open file's and not the number's.
+    /// O_NONBLOCK, which belongs to the open file, not to the fd.
     pub(crate) is_nonblocking: bool,
     /// The program bound it to a port of its choice.
     pub(crate) is_server: bool,
@@ -100,7 +100,7 @@ pub(crate) struct UdpSocket {
     pub(crate) own_addresses: Vec<(u32, Ipv4Addr)>,
     pub(crate) local: Option<SocketAddr>,
     pub(crate) remote: Option<SocketAddr>,
-    /// Calls that wait at it: it lives until they end, whatever numbers are closed, as an open file does.
+    /// Calls that wait at it: it lives until they end, whichever fds are closed, as an open file does.
     pub(crate) holders: u32,
     /// Of those calls, in the order in which they began to wait.
     pub(crate) tickets: Vec<u32>,

@@ -1,6 +1,6 @@
 //! bpf(2): maps, XDP programs, the links that attach them, and runs of a program on a packet of our own.
 //!
-//! Everything here is a file descriptor that closes itself. A program attached through [`Link`] is detached by the
+//! Everything here is an fd that closes itself. A program attached through [`Link`] is detached by the
 //! kernel when the last descriptor of the link closes, so a killed process leaves no program behind.
 //!
 //! Source: bpf(2), `include/uapi/linux/bpf.h`.
@@ -156,8 +156,8 @@ fn separated(log: &str) -> String {
     if log.is_empty() { String::new() } else { format!("; the verifier said: {}", refusal_in(log)) }
 }
 
-/// Of what the verifier says the line that matters, and the instruction that it is about: the last ones before the totals. All
-/// before tells how it got there, in thousands of lines.
+/// The line of the verifier's log that has the reason, and its instruction: the last lines before the totals. The thousands of lines
+/// before show how the verifier got there.
 fn refusal_in(log: &str) -> String {
     let said: Vec<&str> = log.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     let end = said.iter().rposition(|line| line.starts_with("processed ")).unwrap_or(said.len());
@@ -297,7 +297,7 @@ pub struct Link {
 }
 
 impl Drop for Link {
-    /// Detaches by command. Closing the descriptor does too, but only once no copy is left, and a process that another
+    /// Detaches by command. Closing the fd does too, but only once no copy is left, and a process that another
     /// thread is just starting holds one until its `exec`.
     fn drop(&mut self) {
         let mut attr: attr::LinkDetach = zeroed();
@@ -348,7 +348,7 @@ impl Link {
         Ok((info.ifindex != 0).then_some(info.prog_id))
     }
 
-    /// Closes the descriptor without detaching: for the child of a fork, whose copy would keep the program attached when
+    /// Closes the fd without detaching: for the child of a fork, whose copy would keep the program attached when
     /// the parent ends.
     pub fn close_copy(self) {
         let number = ManuallyDrop::new(self).fd.as_raw_fd();

@@ -1,4 +1,4 @@
-//! Descriptors: numbers of other people's, and where our own come from and are put.
+//! Fds: those of the program that this code runs in, and where our own come from and are placed.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
@@ -9,13 +9,13 @@ use crate::bpf::make::{self, LoadOptions, MapSpec, XdpAttach};
 
 pub use crate::bpf::make::Refusal;
 
-/// A descriptor number of the program that this code runs in, which may close it or open something else under it at any
-/// time; the kernel then answers `EBADF`, or speaks of the other thing, as it would to the program itself.
+/// An fd of the program that this code runs in. The program may close it, or open something else under its number, at any
+/// time; the kernel then answers `EBADF`, or answers about the other file, as it would to the program itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Descriptor(RawFd);
 
 impl Descriptor {
-    /// `None` for a negative number, which names no descriptor.
+    /// `None` for a negative number, which is no fd.
     #[must_use]
     pub const fn new(number: RawFd) -> Option<Descriptor> {
         if number < 0 { None } else { Some(Descriptor(number)) }
@@ -36,7 +36,7 @@ impl AsFd for Descriptor {
     }
 }
 
-/// Has all descriptors of the process from a number on closed when it executes a program, whoever opened them.
+/// Marks all fds of the process from `first` on close-on-exec, whoever opened them.
 ///
 /// # Errors
 /// close_range(2) failed: `ENOSYS` in a sandbox that does not know it.
@@ -46,7 +46,7 @@ pub fn close_on_exec_from(first: u32) -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// What a port is made of, as far as it needs capabilities to be had: an AF_XDP socket, a map, a program, a link.
+/// A part of a port that needs capabilities to be made: an AF_XDP socket, a map, a program, a link.
 #[derive(Debug, Clone, Copy)]
 pub enum Request<'a> {
     /// An AF_XDP socket, not bound yet. CAP_NET_RAW.
@@ -57,7 +57,7 @@ pub enum Request<'a> {
     Program {
         /// Its name.
         name: &'a str,
-        /// Maps in them are given by descriptors of this process.
+        /// They name maps by fds of this process.
         instructions: &'a [Instruction],
         /// What it is for.
         options: LoadOptions,
@@ -73,21 +73,20 @@ pub enum Request<'a> {
     },
 }
 
-/// Where descriptors come from. A process with the capabilities asks the kernel ([`from_kernel`]); one without could ask a
-/// helper process that has them, and nothing else would change.
+/// Where fds come from. A process with the capabilities asks the kernel ([`from_kernel`]).
 pub trait Source: Sync {
     /// Gets one.
     ///
     /// # Errors
-    /// The kernel, or whoever was asked, refused.
+    /// The kernel refused.
     fn obtain(&self, request: &Request<'_>) -> Result<OwnedFd, Refusal>;
 
-    /// Puts an internal descriptor that needs no capability (epoll, eventfd, netlink) where the process wants it.
+    /// Moves an internal fd that needs no capability (epoll, eventfd, netlink) to where the process wants it.
     fn place(&self, descriptor: OwnedFd) -> OwnedFd {
         descriptor
     }
 
-    /// Makes a copy of a descriptor of the program's, close-on-exec, where the process wants internal ones.
+    /// Copies an fd of the program, close-on-exec, to where the process wants internal ones.
     ///
     /// # Errors
     /// fcntl(2) failed: `EMFILE`, `EBADF`.
@@ -95,7 +94,7 @@ pub trait Source: Sync {
         descriptor.try_clone_to_owned()
     }
 
-    /// Closes one that it gave.
+    /// Closes an fd that came from this source.
     fn close(&self, descriptor: OwnedFd) {
         drop(descriptor);
     }
@@ -103,14 +102,14 @@ pub trait Source: Sync {
 
 static SOURCE: OnceLock<&'static dyn Source> = OnceLock::new();
 
-/// Says once for the process where descriptors come from and go to. A library inside somebody else's program puts them
-/// out of the way: programs count on getting the lowest free number, and close whole ranges.
+/// Sets the process's source; the first call counts. A library inside another program moves its fds to high numbers:
+/// programs rely on getting the lowest free number, and close whole ranges.
 pub fn set_source(source: &'static dyn Source) {
     // A second call would be the same library again; the first counts.
     let _ = SOURCE.set(source);
 }
 
-/// Gets a descriptor from the process's source.
+/// Gets an fd from the process's source.
 ///
 /// # Errors
 /// As [`Source::obtain`].
@@ -121,7 +120,7 @@ pub fn obtain(request: &Request<'_>) -> Result<OwnedFd, Refusal> {
     }
 }
 
-/// Puts a new internal descriptor where the process wants it; without [`set_source`] it stays.
+/// Moves a new internal fd to where the process wants it; without [`set_source`] it stays.
 #[must_use]
 pub fn place(descriptor: OwnedFd) -> OwnedFd {
     match SOURCE.get() {
@@ -130,7 +129,7 @@ pub fn place(descriptor: OwnedFd) -> OwnedFd {
     }
 }
 
-/// Makes an internal copy of a descriptor of the program's, where the process wants it from the first moment on.
+/// Copies an fd of the program, at once to where the process wants internal ones.
 ///
 /// # Errors
 /// As [`Source::copy`].
@@ -141,8 +140,8 @@ pub fn copy(descriptor: BorrowedFd<'_>) -> io::Result<OwnedFd> {
     }
 }
 
-/// Closes a descriptor of the process's source where the calling thread may be anywhere: a library inside somebody else's program
-/// takes a close(2) that does not come from within it for the program's, and spares the number.
+/// Closes an fd of the process's source. Needed where the calling thread may be outside the library: that takes a close(2) from outside for
+/// one of the program's, and does not close its own fds for it.
 pub fn close(descriptor: OwnedFd) {
     match SOURCE.get() {
         Some(source) => source.close(descriptor),
@@ -153,7 +152,7 @@ pub fn close(descriptor: OwnedFd) {
 /// Asks the kernel.
 ///
 /// # Errors
-/// It refused, most often for want of a capability.
+/// It refused, most often because a capability is missing.
 pub fn from_kernel(request: &Request<'_>) -> Result<OwnedFd, Refusal> {
     match request {
         Request::XdpSocket => {

@@ -24,7 +24,7 @@ pub(super) const INTERFACE_COUNT_AT: usize = 10;
 
 /// Records before this were read.
 pub(super) const READ_AT: usize = 16;
-/// The process that reads, by the number it has in its own namespace.
+/// The process that reads, by its pid in its own namespace.
 pub(super) const READER_AT: usize = 17;
 /// Not 0: all of the ring's memory is taken; before, only [`FIRST_WORDS`] of it are.
 pub(super) const TAKEN_AT: usize = 18;

@@ -19,7 +19,7 @@ pub enum RingError {
     /// Another process reads it.
     #[error("process {pid} captures it already; one at a time can")]
     Busy {
-        /// Who, by the number in its own namespace; 0 while it begins.
+        /// Who, by its pid in its own namespace; 0 while it begins.
         pid: u32,
     },
     /// The memory is no ring of this version.
@@ -99,7 +99,7 @@ pub struct RingReader {
 }
 
 impl RingReader {
-    /// Whether somebody else reads a ring: who, by the number in its own namespace.
+    /// Whether somebody else reads a ring: who, by its pid in its own namespace.
     ///
     /// # Errors
     /// The memory is no ring.

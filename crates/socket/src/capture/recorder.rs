@@ -59,7 +59,7 @@ impl Recorder {
         })
     }
 
-    /// The number of its descriptor, by which others open the ring while it lives.
+    /// Its fd, by which others open the ring while it lives.
     #[must_use]
     pub fn descriptor(&self) -> u32 {
         self.memory.as_fd().as_raw_fd().cast_unsigned()

@@ -3,7 +3,7 @@
 /// What a capturing command asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// The command, by the number it has in its own namespace; below 2^22, as all are (`PID_MAX_LIMIT`).
+    /// The command, by its pid in its own namespace; below 2^22, as all are (`PID_MAX_LIMIT`).
     pub pid: u32,
     /// Tells one request from another of the same process; 20 bits.
     pub number: u32,
@@ -53,7 +53,7 @@ pub enum Answer {
     Ready {
         /// See [`Request::number`].
         number: u32,
-        /// The descriptor's number in the process.
+        /// The fd in the process.
         fd: u32,
     },
     /// It could not make the ring.

@@ -84,7 +84,7 @@ impl Flows {
         }
     }
 
-    /// The program has a socket under another number.
+    /// The program has a socket under another fd.
     pub(super) fn rename(&mut self, socket: FlowSocket) {
         let known = self.wanted.values_mut().flatten().filter(|known| known.inode == socket.inode);
         known.for_each(|known| *known = socket);

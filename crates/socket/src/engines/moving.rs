@@ -61,7 +61,7 @@ impl<H: Host> Sockets<H> {
         if let Some(engine) = self.engine() {
             engine.retry_interfaces();
         }
-        (0..self.socket_count()).for_each(|index| self.attach_again(SocketId::new(index as u32)));
+        self.ids().for_each(|id| self.attach_again(id));
         self.tell_engine();
     }
 
@@ -197,8 +197,7 @@ impl<H: Host> Sockets<H> {
                 }
                 Member::Set(set) => {
                     component.sets.push(set);
-                    let ids = (0..self.socket_count()).map(|index| SocketId::new(index as u32));
-                    rest.extend(ids.filter(|id| self.sets.sets_of(*id).contains(&set)).map(Member::Socket));
+                    rest.extend(self.ids().filter(|id| self.sets.sets_of(*id).contains(&set)).map(Member::Socket));
                 }
             }
         }
@@ -224,8 +223,10 @@ impl<H: Host> Sockets<H> {
         let shares = move |other: &UdpSocket| {
             other.is_accelerated() && local.zip(other.local).is_some_and(|(local, other)| could_share(local, other))
         };
-        let ids = (0..if local.is_some() { self.socket_count() } else { 0 }).map(|index| SocketId::new(index as u32));
-        ids.filter(move |other| *other != id && self.get(*other).is_some_and(shares))
+        local
+            .into_iter()
+            .flat_map(|_| self.ids())
+            .filter(move |other| *other != id && self.get(*other).is_some_and(shares))
     }
 
     /// The same in other engines.
@@ -260,7 +261,7 @@ impl<H: Host> Sockets<H> {
 
     /// The same of all sockets.
     pub(crate) fn use_all_sockets(&mut self) {
-        (0..self.socket_count()).for_each(|index| self.use_socket(SocketId::new(index as u32)));
+        self.ids().for_each(|id| self.use_socket(id));
     }
 
     /// What these numbers name belongs to this engine from now on.
@@ -279,9 +280,8 @@ impl<H: Host> Sockets<H> {
 
     /// Moves all to the first engine, where all may move once more. `moved` hears of each while nobody else can.
     pub fn move_all_to(&mut self, first: &mut Sockets<H>, moved: impl FnMut(Moved)) {
-        let ids = (0..self.socket_count()).map(|index| SocketId::new(index as u32));
         let component =
-            Component { sockets: ids.filter(|id| self.get(*id).is_some()).collect(), sets: self.sets.all() };
+            Component { sockets: self.ids().filter(|id| self.get(*id).is_some()).collect(), sets: self.sets.all() };
         self.move_back_to(first, &component, moved);
         for id in &component.sockets {
             if let Some(socket) = first.get_mut(*id) {

@@ -15,7 +15,7 @@ pub(crate) struct MovedSets {
 }
 
 impl Sets {
-    /// A thread waits for the set that a number names: it stays in this engine.
+    /// A thread waits for the set that an fd names: it stays in this engine.
     pub(crate) fn settle(&mut self, number: i32) {
         if let Some(half) = self.find(number).and_then(|set| self.halves.get_mut(set.index())) {
             half.is_settled = true;

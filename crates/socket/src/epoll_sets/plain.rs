@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::SeqCs
 /// Numbers that are counted; the library follows no others.
 const NUMBERS: usize = 1 << 16;
 
-/// Of each number: waiters, and above [`COUNT_BITS`] how often it was closed, wrapping. A call that was left by a jump is counted
-/// until its thread waits again; the next set of that number must not have its event.
+/// Of each fd: waiters, and above [`COUNT_BITS`] how often it was closed, wrapping. A call that was left by a jump is counted
+/// until its thread waits again; the next set with that fd must not have its event.
 static WAITERS: [AtomicU32; NUMBERS] = [const { AtomicU32::new(0) }; NUMBERS];
 const COUNT_BITS: u32 = 16;
 const COUNT: u32 = (1 << COUNT_BITS) - 1;
@@ -30,20 +30,20 @@ pub struct PlainWait {
 }
 
 impl PlainWait {
-    /// A thread is about to wait for the set that a number names.
+    /// A thread is about to wait for the set that an fd names.
     #[must_use]
     pub fn begin(number: i32) -> PlainWait {
         let before = waiters(number).map_or(0, |waiters| waiters.fetch_add(1, SeqCst));
         PlainWait { number, closed: before >> COUNT_BITS }
     }
 
-    /// How often the number had been closed when this began.
+    /// How often the fd had been closed when this began.
     #[must_use]
     pub const fn closed(&self) -> u32 {
         self.closed
     }
 
-    /// One that began when the number had been closed so often, and whose call was left by a jump: drop it.
+    /// One that began when the fd had been closed so often, and whose call was left by a jump: drop it.
     #[must_use]
     pub const fn left(number: i32, closed: u32) -> PlainWait {
         PlainWait { number, closed }
@@ -54,13 +54,13 @@ impl Drop for PlainWait {
     fn drop(&mut self) {
         let less = |waiters: u32| (waiters >> COUNT_BITS == self.closed && waiters & COUNT != 0).then(|| waiters - 1);
         if let Some(waiters) = waiters(self.number) {
-            // Nothing is to be done where the number was closed meanwhile.
+            // Nothing is to be done if the fd was closed meanwhile.
             let _ = waiters.fetch_update(SeqCst, SeqCst, less);
         }
     }
 }
 
-/// The number is closed: what waits, waits for a set that has this number no more.
+/// The fd is closed: a thread that waits, waits for a set that does not have this fd any more.
 pub(super) fn closing(number: i32) {
     if let Some(waiters) = waiters(number) {
         let none = |waiters: u32| Some((waiters | COUNT).wrapping_add(1));
@@ -68,7 +68,7 @@ pub(super) fn closing(number: i32) {
     }
 }
 
-/// Whether a thread waits plainly by that number.
+/// Whether a thread waits plainly by that fd.
 pub(super) fn is_waited_for(number: i32) -> bool {
     waiters(number).is_some_and(|waiters| waiters.load(SeqCst) & COUNT != 0)
 }

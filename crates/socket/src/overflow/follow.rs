@@ -111,7 +111,7 @@ impl<H: Host> Sockets<H> {
 
     /// What the kernel dropped at shadows since they were opened (`SK_MEMINFO_DROPS`).
     fn dropped_by_shadows(&self) -> u64 {
-        let sockets = (0..self.socket_count()).filter_map(|index| self.get(SocketId::new(index as u32)));
+        let sockets = self.ids().filter_map(|id| self.get(id));
         sockets.filter(|socket| socket.is_accelerated()).map(|socket| dropped_by(socket.shadow)).sum()
     }
 
@@ -123,8 +123,7 @@ impl<H: Host> Sockets<H> {
     /// The same, and no more than so many.
     fn take_over_most(&mut self, most: u64) {
         let end = self.overflow.taken.saturating_add(most);
-        for index in 0..self.socket_count() {
-            let id = SocketId::new(index as u32);
+        for id in self.ids() {
             if self.get(id).is_some_and(|socket| socket.shadow_has_data && socket.is_accelerated()) {
                 self.take_over_some(id, end.saturating_sub(self.overflow.taken));
             }

@@ -32,7 +32,7 @@ pub enum PageError {
 /// What a process says of itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Status {
-    /// The process, by the number it has in its own namespace.
+    /// The process, by its pid in its own namespace.
     pub pid: u64,
     /// When it started, in clock ticks after boot.
     pub started_ticks: u64,
@@ -90,7 +90,7 @@ pub struct InterfaceStatus {
 pub struct SocketStatus {
     /// The number of its slot.
     pub slot: usize,
-    /// The program's number for it.
+    /// The program's fd.
     pub fd: i32,
     /// Whether the engine serves it.
     pub is_accelerated: bool,

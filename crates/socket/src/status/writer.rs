@@ -333,7 +333,7 @@ impl SocketWriter<'_> {
         });
     }
 
-    /// The program's number for it, when that changes (dup2(2)).
+    /// The program's fd, when that changes (dup2(2)).
     pub fn set_fd(&self, fd: i32) {
         self.change(|| self.set(layout::SOCKET_FD, fd as u32 as u64));
     }
