@@ -176,7 +176,7 @@ mod tests {
             .attribute(libc::IFA_MULTICAST, &[239, 1, 2, 7])
             .into_bytes();
         let message = Messages::new(&bytes).next().unwrap();
-        let mut groups = Groups::open(Ok).unwrap();
+        let mut groups = Groups::open().unwrap();
         let wanted = Update::NewGroup { ifindex: 10, group: [239, 1, 2, 7].into() };
         assert_eq!(groups.event(&message, false), Ok(wanted));
         assert!(matches!(groups.event(&message, true), Ok(Update::DelGroup { ifindex: 10, .. })));

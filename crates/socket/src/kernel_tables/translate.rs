@@ -179,7 +179,7 @@ mod tests {
     use nearwire_sys::netlink::message::{Messages, Request};
 
     fn translator() -> Translator {
-        Translator::open(Ok, true).unwrap()
+        Translator::open(true).unwrap()
     }
 
     fn said(translator: &mut Translator, bytes: &[u8]) -> (Vec<Update>, Noticed) {
@@ -209,7 +209,7 @@ mod tests {
     #[test]
     fn kernel_that_does_not_tell_of_groups_they_are_read_when_a_link_changes() {
         assert!(!said(&mut translator(), &link_down_with_mtu(1500)).1.groups);
-        assert!(said(&mut Translator::open(Ok, false).unwrap(), &link_down_with_mtu(1500)).1.groups);
+        assert!(said(&mut Translator::open(false).unwrap(), &link_down_with_mtu(1500)).1.groups);
         assert!(said(&mut translator(), &link_down_with_mtu(1000)).1.groups, "IPv6 left the link");
     }
 

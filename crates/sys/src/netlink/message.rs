@@ -10,6 +10,8 @@ use rustix::io::Errno;
 pub const DATAGRAM_BYTES_MAX: usize = 1 << 16;
 const HEADER_BYTES: usize = 16;
 const ATTRIBUTE_HEADER_BYTES: usize = 4;
+/// `-MAX_ERRNO` of `include/linux/err.h`.
+const ERROR_LEAST: i32 = -4095;
 /// Without NLA_F_NESTED and NLA_F_NET_BYTEORDER.
 const ATTRIBUTE_KIND_MASK: u16 = 0x3fff;
 
@@ -42,11 +44,12 @@ impl<'a> Message<'a> {
     /// What an NLMSG_DONE or NLMSG_ERROR says: zero, or a negative error number.
     ///
     /// # Errors
-    /// The kernel refused the request.
+    /// The kernel refused the request; `EPROTO` for a number that is no error of the kernel.
     pub fn verdict(&self) -> Result<(), Errno> {
         match u32_of(self.payload).map_or(0, u32::cast_signed) {
-            code if code < 0 => Err(Errno::from_raw_os_error(code.saturating_neg())),
-            _ => Ok(()),
+            code @ ERROR_LEAST..=-1 => Err(Errno::from_raw_os_error(-code)),
+            ..=-1 => Err(Errno::PROTO),
+            0.. => Ok(()),
         }
     }
 }
@@ -207,7 +210,7 @@ mod tests {
             Messages::new(&bytes).next().unwrap().verdict()
         };
         assert_eq!((verdict(0), verdict(-1)), (Ok(()), Err(Errno::PERM)));
-        assert!(verdict(i32::MIN).is_err());
+        assert_eq!((verdict(i32::MIN), verdict(-5000)), (Err(Errno::PROTO), Err(Errno::PROTO)));
     }
 
     proptest! {
