@@ -195,12 +195,12 @@ fn ids_that_mean_nothing_here_are_refused_with_what_to_do() {
         (&["--i-accept-risk", "vm.swappiness"], &["does not lower security"]),
         (&["--profile", "latenci"], &["no profile 'latenci'", "latency"]),
         (&["--nic", "eth99"], &["no interface 'eth99'", "enp5s0"]),
-        (&["--confirm", "0s"], &["no time at all"]),
+        (&["--confirm", "0s"], &["the time is zero"]),
         (&["--confirm", "soon"], &["give 1s"]),
     ] {
         assert_says(&copy.tune(&[&["apply", "--yes"], words].concat()), 2, said);
     }
-    assert_says(&nearwire(&["tune", "watch", "--interval", "0s"]), 2, &["no time at all"]);
+    assert_says(&nearwire(&["tune", "watch", "--interval", "0s"]), 2, &["the time is zero"]);
     assert_says(&copy.tune(&["plan", "--script", "--json"]), 2, &["--script"]);
     assert_says(&copy.tune(&["export"]), 2, &["--grub"]);
     assert_same(&before, &copy, "after nothing but refusals");
