@@ -19,7 +19,7 @@ use crate::udp_socket::{Accelerated, Service, UdpSocket};
 impl<H: Host> Sockets<H> {
     /// Whether the agent has all ports: it knows the sockets of other programs that are accelerated, and asks the kernel for the rest.
     /// Without a port nothing is taken from anybody.
-    fn asks_agent(&self) -> bool {
+    pub(crate) fn asks_agent(&self) -> bool {
         let is_agents = || match &self.engine {
             EngineState::Open(engine) => engine.attached().all(|attached| attached.port.holder().is_some()),
             _ => true,
