@@ -108,7 +108,7 @@ layout! {
         /// Says of a bound socket that its flow is opened when a call first uses it: until then those that are open at its address stay.
         /// Its descriptor is beside this message.
         14 => Announce {
-            /// `false`: the kernel serves it, also when it is used.
+            /// `false`: it is read by the kernel, whatever others announce.
             is_to_be_used: bool,
         },
     }

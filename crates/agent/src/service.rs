@@ -11,7 +11,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::time::Instant;
 
 use self::announced::Announced;
-use self::flows::{Flow, Flows, Verdict};
+use self::flows::{Flow, Flows, Verdict, Why};
 use self::strangers::Strangers;
 use crate::message::{
     Answer, Cause, FlowOwner, InterfaceName, Limited, MESSAGE_MOST_BYTES, ProgramName, ProgramStatus, Request,
@@ -336,6 +336,9 @@ impl<P: Ports, J: Judge> Service<P, J> {
         });
         let events = events.collect();
         if let Some(why) = refused {
+            if why.why == Why::SocketShared {
+                self.announced.leave_to_kernel(wanted.shadow.cookie);
+            }
             let pid = self.programs.get(&why.program).map_or(0, |program| program.caller.pid);
             return Ok(Outcome {
                 answer: Answer::Refused { cause: why.why.cause(pid) },
@@ -350,6 +353,7 @@ impl<P: Ports, J: Judge> Service<P, J> {
         self.note_change(&wanted);
         let answer = match opened {
             Ok(()) => {
+                self.announced.has_flow(wanted.shadow.cookie);
                 let flow = self.flows.insert(wanted);
                 self.end_holds_beside(flow);
                 Answer::FlowOpened { flow, addresses }

@@ -101,9 +101,10 @@ fn other_thread_does_what_only_the_first_engine_can_meanwhile() {
 }
 
 #[test]
-fn other_thread_forks_meanwhile() {
-    for way in ["blocking", "epoll"] {
-        ran(4, &[], way, &["fork"]);
+fn engines_go_on_while_another_thread_forks() {
+    for way in ["blocking", "epoll", "bursts"] {
+        let Some(output) = ran(4, &[], way, &["fork"]) else { return };
+        assert!(engines(&output) > 1, "{way}: {}", String::from_utf8_lossy(&output.stderr));
     }
 }
 

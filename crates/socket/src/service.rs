@@ -174,7 +174,7 @@ impl<H: Host> Sockets<H> {
     /// Tells the agent of a socket that shares its port and that nobody has used, so that it knows that the flow comes later; or never.
     fn announce(&mut self, id: SocketId, is_to_be_used: bool) {
         let Some((socket, engine)) = self.with_engine(id) else { return };
-        if socket.has_reuse_port() && !socket.is_used {
+        if socket.has_reuse_port() && !(socket.is_used && is_to_be_used) {
             engine.announce(FlowSocket { descriptor: socket.shadow, inode: socket.own_inode }, is_to_be_used);
         }
     }
@@ -312,7 +312,9 @@ impl<H: Host> Sockets<H> {
             self.follow_kernel_service(id);
             return;
         }
-        self.announce(id, false);
+        if why.reason != Reason::AfterFork {
+            self.announce(id, false);
+        }
         let Some(socket) = self.get_mut(id) else { return };
         let before = std::mem::replace(&mut socket.service, Service::Kernel(why));
         let Service::Accelerated(accelerated) = before else { return };

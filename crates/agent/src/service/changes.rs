@@ -59,6 +59,7 @@ impl<P: Ports, J: Judge> Service<P, J> {
     pub(super) fn release(&mut self, id: ProgramId, socket: Option<OwnedFd>) -> Result<Outcome, Cause> {
         let pid = self.program(id)?.caller.pid;
         let shadow = self.read(socket)?;
+        self.announced.leave_to_kernel(shadow.cookie);
         let ended =
             self.flows.of_socket(shadow.cookie).into_iter().filter_map(|flow| Some((flow, self.end(flow)?.program)));
         let cause = Cause::SocketShared { pid };
@@ -80,7 +81,7 @@ impl<P: Ports, J: Judge> Service<P, J> {
             self.one_more_flow(uid, most)?;
             self.announced.add(shadow.cookie, id);
         } else {
-            self.announced.remove(shadow.cookie, id);
+            self.announced.leave_to_kernel(shadow.cookie);
         }
         // What is held beside it may be opened, or what is open given up.
         self.strangers.changed(self.now);
