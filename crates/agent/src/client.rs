@@ -180,6 +180,14 @@ impl Client {
         self.ask_to_end(&Request::WantTimes { share }, None)
     }
 
+    /// Says that the flow of a socket is opened when it is first used; or not, as the kernel serves it.
+    ///
+    /// # Errors
+    /// As all requests.
+    pub fn announce(&mut self, socket: impl AsFd, is_to_be_used: bool) -> Result<(), ClientError> {
+        self.ask_to_end(&Request::Announce { is_to_be_used }, Some(socket.as_fd()))
+    }
+
     /// Ends all flows of a socket, whichever program has them.
     ///
     /// # Errors

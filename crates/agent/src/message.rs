@@ -15,7 +15,7 @@ use self::layout::{Field, Reader, layout};
 pub use self::layout::{Malformed, Text};
 
 /// The version of everything in this file. [`Request::Hello`] stays readable in all versions.
-pub const VERSION: u16 = 3;
+pub const VERSION: u16 = 4;
 /// The longest message.
 pub const MESSAGE_MOST_BYTES: usize = 32 * 1024;
 /// As many descriptors as the kernel passes with one message (`SCM_MAX_FD`).
@@ -104,6 +104,12 @@ layout! {
         13 => WantTimes {
             /// Which.
             share: u32,
+        },
+        /// Says of a bound socket that its flow is opened when a call first uses it: until then those that are open at its address stay.
+        /// Its descriptor is beside this message.
+        14 => Announce {
+            /// `false`: it is read by the kernel, whatever others announce.
+            is_to_be_used: bool,
         },
     }
 }
@@ -445,7 +451,7 @@ impl Request {
     /// How many descriptors travel beside it.
     #[must_use]
     pub const fn descriptors(&self) -> usize {
-        matches!(self, Request::OpenFlow { .. } | Request::Release {}) as usize
+        matches!(self, Request::OpenFlow { .. } | Request::Release {} | Request::Announce { .. }) as usize
     }
 }
 

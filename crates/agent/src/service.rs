@@ -1,5 +1,6 @@
 //! What the agent decides: who has which share and flow. No I/O but what [`Ports`] does, so tests run it in memory.
 
+mod announced;
 mod changes;
 mod flows;
 mod strangers;
@@ -9,7 +10,8 @@ use std::net::IpAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Instant;
 
-use self::flows::{Flow, Flows, Verdict};
+use self::announced::Announced;
+use self::flows::{Flow, Flows, Verdict, Why};
 use self::strangers::Strangers;
 use crate::message::{
     Answer, Cause, FlowOwner, InterfaceName, Limited, MESSAGE_MOST_BYTES, ProgramName, ProgramStatus, Request,
@@ -91,6 +93,7 @@ pub struct Service<P, J> {
     programs: BTreeMap<ProgramId, Program>,
     shares: BTreeMap<u32, Share>,
     flows: Flows,
+    announced: Announced,
     strangers: Strangers,
     next_share: u32,
     /// When something was last due, or could have been.
@@ -102,8 +105,8 @@ impl<P: Ports, J: Judge> Service<P, J> {
     pub fn new(ports: P, judge: J, namespace: u64, own_uid: u32) -> Self {
         let (programs, shares) = (BTreeMap::new(), BTreeMap::new());
         let now = Instant::now();
-        let (flows, strangers) = (Flows::default(), Strangers::new(now));
-        Service { ports, judge, namespace, own_uid, programs, shares, flows, strangers, next_share: 1, now }
+        let (flows, announced, strangers) = (Flows::default(), Announced::default(), Strangers::new(now));
+        Service { ports, judge, namespace, own_uid, programs, shares, flows, announced, strangers, next_share: 1, now }
     }
 
     /// The ports.
@@ -146,6 +149,7 @@ impl<P: Ports, J: Judge> Service<P, J> {
             Request::Resume { share } => self.resume(id, share),
             Request::WantTimes { share } => self.want_times(id, share),
             Request::Release {} => self.release(id, socket),
+            Request::Announce { is_to_be_used } => self.announce(id, socket, is_to_be_used),
             // The server has seen to it.
             Request::Attend {} => Ok(Answer::Done {}.into()),
             Request::Forget { share } => self.with_own_share(id, share, Self::forget),
@@ -158,6 +162,7 @@ impl<P: Ports, J: Judge> Service<P, J> {
     pub fn gone(&mut self, id: ProgramId) {
         let shares: Vec<u32> = self.shares_of(id).map(|(number, _)| number).collect();
         shares.into_iter().for_each(|share| self.close_share(share));
+        self.announced.program_gone(id);
         self.programs.remove(&id);
     }
 
@@ -172,6 +177,7 @@ impl<P: Ports, J: Judge> Service<P, J> {
                 .collect();
         };
         for cookie in cookies {
+            self.announced.closed(*cookie);
             for flow in self.flows.of_socket(*cookie) {
                 self.end(flow);
             }
@@ -308,9 +314,7 @@ impl<P: Ports, J: Judge> Service<P, J> {
         let program = self.program(id)?;
         let (uid, most) = (program.caller.uid, program.allowance.flows);
         let ifindex = self.own_share(id, share)?.ifindex;
-        let socket = socket.ok_or(Cause::WrongDescriptors { found: 0, wanted: 1 })?;
-        let shadow = Shadow::read(socket.as_fd(), self.namespace)?;
-        drop(socket);
+        let shadow = self.read(socket)?;
         if shadow.ifindex != 0 && shadow.ifindex != ifindex {
             return Err(Cause::OtherInterface { ifindex: shadow.ifindex });
         }
@@ -318,8 +322,7 @@ impl<P: Ports, J: Judge> Service<P, J> {
         if addresses.remote.is_none() && owner != (FlowOwner::Share {}) {
             return Err(Cause::NotConnected {});
         }
-        let count: usize = self.shares_of_user(uid).map(|(number, _)| self.flows.count(number)).sum();
-        at_most(count as u64 + 1, most.into(), Limited::Flows {})?;
+        self.one_more_flow(uid, most)?;
         let mut wanted = Flow { program: id, uid, share, ifindex, addresses, owner, shadow, is_held: false };
         let (revoked, refused) = match self.flows.judge(&wanted) {
             Verdict::Open { stale } => (stale, None),
@@ -333,6 +336,9 @@ impl<P: Ports, J: Judge> Service<P, J> {
         });
         let events = events.collect();
         if let Some(why) = refused {
+            if why.why == Why::SocketShared {
+                self.announced.leave_to_kernel(wanted.shadow.cookie);
+            }
             let pid = self.programs.get(&why.program).map_or(0, |program| program.caller.pid);
             return Ok(Outcome {
                 answer: Answer::Refused { cause: why.why.cause(pid) },
@@ -347,6 +353,7 @@ impl<P: Ports, J: Judge> Service<P, J> {
         self.note_change(&wanted);
         let answer = match opened {
             Ok(()) => {
+                self.announced.has_flow(wanted.shadow.cookie);
                 let flow = self.flows.insert(wanted);
                 self.end_holds_beside(flow);
                 Answer::FlowOpened { flow, addresses }
@@ -354,6 +361,19 @@ impl<P: Ports, J: Judge> Service<P, J> {
             Err(cause) => Answer::Refused { cause },
         };
         Ok(Outcome { answer, descriptors: Vec::new(), events })
+    }
+
+    /// Sockets that are announced count as flows.
+    fn one_more_flow(&self, uid: u32, most: u32) -> Result<(), Cause> {
+        let count: usize = self.shares_of_user(uid).map(|(number, _)| self.flows.count(number)).sum();
+        let of_user = |id: ProgramId| self.uid_of(id) == Some(uid);
+        at_most((count + self.announced.count(of_user)) as u64 + 1, most.into(), Limited::Flows {})
+    }
+
+    /// What the kernel says of a socket that came with a request. It is closed: a copy would hold the port.
+    fn read(&self, socket: Option<OwnedFd>) -> Result<Shadow, Cause> {
+        let socket = socket.ok_or(Cause::WrongDescriptors { found: 0, wanted: 1 })?;
+        Shadow::read(socket.as_fd(), self.namespace)
     }
 
     fn close_flow(&mut self, id: ProgramId, flow: u32) -> Result<Outcome, Cause> {

@@ -96,9 +96,12 @@ pub trait EnginePort: Port + Sized + 'static {
     }
 
     /// Sockets whose flows somebody else took from this port since the last question: their frames are the kernel's.
-    fn take_revoked(&mut self) -> Vec<FlowSocket> {
+    fn take_revoked(&mut self) -> Vec<RevokedFlow> {
         Vec::new()
     }
+
+    /// Says to whoever has the port that the flows of a socket are wanted when it is first used, or never (`false`).
+    fn announce(&mut self, _socket: FlowSocket, _is_to_be_used: bool) {}
 
     /// The filters, where the port has some.
     fn filters(&mut self) -> Option<&mut dyn PortFilters>;
@@ -208,6 +211,15 @@ impl PortKick for Infallible {
     fn make(self) -> Option<Infallible> {
         match self {}
     }
+}
+
+/// A flow that was taken from a port.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RevokedFlow {
+    /// The socket that had it.
+    pub socket: FlowSocket,
+    /// Another process uses this very socket; else others that are bound to its address.
+    pub is_socket_shared: bool,
 }
 
 /// The filters of a port, or what a child of fork(2) has of its parent's.

@@ -236,6 +236,8 @@ pub enum PortError {
         interface: String,
         /// Who, in the agent's words.
         words: String,
+        /// It is the socket.
+        is_socket_shared: bool,
     },
     /// The process that has the port of which this one is a share ended, or does not answer.
     #[error("use a share of {interface}: the agent that has the port ended or does not answer")]

@@ -20,7 +20,7 @@ pub mod xdp;
 #[path = "../tests/common/mod.rs"]
 mod test_cable;
 
-pub use engine_port::{EnginePort, FlowSocket, PortAbout, PortFilters, PortKick};
+pub use engine_port::{EnginePort, FlowSocket, PortAbout, PortFilters, PortKick, RevokedFlow};
 pub use error::PortError;
 pub use port::{Port, PortStatistics, PreparedFrame};
 pub use raw::{LentFrame, RawPort, Stamp, TimeSource};

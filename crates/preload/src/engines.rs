@@ -12,14 +12,15 @@
 //! | a thread first sends by a socket that is in no epoll set | the same, but what is used in the first engine may still move when somebody waits |
 //! | two that were waited for in different engines meet: in epoll_ctl, in one poll | both go to the first, for good |
 //! | a socket asks for times of frames, or another one comes to its port | it goes to the first, for good |
-//! | fork, a capture, an interface comes or goes | the others end; what they had may move from the first once more |
+//! | a capture, an interface comes or goes | the others end; what they had may move from the first once more |
+//! | fork | nothing in the parent; the child has all in its first ([`state::hold_for_fork`]) |
 //!
 //! Both gates are kept while something moves, the first engine's before the other's. A thread that waits for a gate is
 //! inside no other, except here; a signal handler on top of a call of ours does not wait ([`Gate::enter_unless`]).
 //!
 //! [`Gate::enter_unless`]: crate::gate::Gate::enter_unless
 
-use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 use nearwire_socket::wait::now_ns;
 use nearwire_socket::{Component, FirstUse, Moved, SocketId, Sockets, Wish};
@@ -34,7 +35,7 @@ use crate::{keeper, marks};
 static OWNERS: [AtomicUsize; ENGINES_MOST] = [const { AtomicUsize::new(0) }; ENGINES_MOST];
 /// Sockets stay in the first engine until this time of the monotonic clock, ns: there can be no other for now.
 static NOT_BEFORE_NS: AtomicU64 = AtomicU64::new(0);
-/// Between two attempts, ns: children and captures last for longer than a call.
+/// Between two attempts, ns: captures last for longer than a call.
 const ATTEMPTS_EVERY_NS: u64 = 100_000_000;
 
 /// How a thread uses a socket or a set.
@@ -107,7 +108,7 @@ fn choose(first: &mut Sockets, numbers: &[i32], how: Use) -> Option<(usize, Comp
 
 /// Whether there can be no engine but the first as yet.
 fn is_too_early() -> bool {
-    FORKS.load(Relaxed) != 0 || now_ns() < NOT_BEFORE_NS.load(Relaxed)
+    now_ns() < NOT_BEFORE_NS.load(Relaxed)
 }
 
 fn choose_now(first: &mut Sockets, numbers: &[i32], how: Use) -> Option<(usize, Component)> {
@@ -319,38 +320,11 @@ fn end_if(ends: bool, engine: usize, first: &mut Sockets, other: &mut Option<Soc
     other.take_if(|sockets| sockets.is_spent() && !sockets.has_sleepers());
 }
 
-/// Before a fork: all move to the first engine, and the others end, so that parent and child have one. It stays so until
-/// [`after_fork`].
-pub fn fold_for_fork() {
-    FORKS.fetch_add(1, Relaxed);
-    if state::is_in_use() {
-        // A thread that is about to found an engine has done so then, or learns of the fork in the gate. An engine that were left
-        // would be torn down in the child, where its rings are not mapped.
-        state::with(|_| ());
-    }
-    if state::has_several() {
-        end_all();
-    }
-}
-
-/// In the parent.
-pub fn after_fork() {
-    FORKS.fetch_sub(1, Relaxed);
-}
-
-/// Whether a thread is between the two.
-pub fn is_forking() -> bool {
-    FORKS.load(Relaxed) != 0
-}
-
-/// In a child of fork, which has one engine.
+/// In a child of fork, which has one engine: that of its only thread.
 pub fn after_fork_in_child() {
-    FORKS.store(0, Relaxed);
     OWNERS.iter().for_each(|owner| owner.store(0, Relaxed));
+    OWNERS[FIRST].store(thread_identity(), Relaxed);
 }
-
-/// Threads that are about to fork: sockets stay in the first engine.
-static FORKS: AtomicU32 = AtomicU32::new(0);
 
 /// The engine that a thread has, or one that nobody uses.
 fn engine_of_thread(me: usize) -> Option<usize> {
@@ -358,7 +332,8 @@ fn engine_of_thread(me: usize) -> Option<usize> {
     own.or_else(|| (FIRST..ENGINES_MOST).find(|engine| marks::count_of(*engine) == 0))
 }
 
-fn note_moved(what: Moved, engine: usize) {
+/// What an engine has from now on.
+pub fn note_moved(what: Moved, engine: usize) {
     match what {
         Moved::Number(number) => marks::move_number(number, engine),
         Moved::Socket(id) => marks::move_socket(id, engine),

@@ -252,6 +252,15 @@ impl<T> Gate<T> {
         }
     }
 
+    /// Runs `work` on the value in a [`Gate::hold`] of the calling thread.
+    ///
+    /// # Safety
+    /// The thread holds the gate, and is in no closure that has the value.
+    pub unsafe fn with_held<R>(&self, work: impl FnOnce(&mut T) -> R) -> R {
+        // SAFETY: the thread keeps all others out, and has no other reference (the caller's).
+        work(unsafe { &mut *self.value.get() })
+    }
+
     /// Where the calling thread is inside by a closure that it has jumped out of: runs `work` in its place, and leaves.
     ///
     /// # Safety

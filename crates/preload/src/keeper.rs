@@ -15,7 +15,6 @@ use std::time::Duration;
 use nearwire_socket::{Held, Sockets};
 use nearwire_sys::affinity;
 
-use crate::signals::deferral;
 use crate::signals::mask::HeldSignals;
 use crate::state::{self, ENGINES_MOST, Subject};
 
@@ -29,7 +28,6 @@ const NAME: &str = "nearwire-keeper";
 static EXISTS: [AtomicBool; ENGINES_MOST] = [const { AtomicBool::new(false) }; ENGINES_MOST];
 /// What the keeper of an engine looks at: also of one that is founded anew under its number.
 static HELD: [OnceLock<Arc<Held>>; ENGINES_MOST] = [const { OnceLock::new() }; ENGINES_MOST];
-static IS_AT_EXIT: AtomicBool = AtomicBool::new(false);
 
 /// Has the engine's keeper see to what is held from now on. Where there can be no thread nothing is held any more.
 #[cold]
@@ -48,10 +46,6 @@ pub fn keep(engine: usize, held: Arc<Held>) {
     if began.is_err() {
         EXISTS[engine].store(false, Relaxed);
         state::with_subject(at, Sockets::stop_coalescing);
-    } else if !IS_AT_EXIT.swap(true, Relaxed) {
-        // SAFETY: the function is of this type and stays as long as the process. Refused for want of memory, what is held
-        // at the end of the program is lost, unless the keeper is faster.
-        unsafe { libc::atexit(send_the_rest) };
     }
 }
 
@@ -66,8 +60,8 @@ pub fn after_fork_in_child() {
 }
 
 /// Before the program ends.
-pub extern "C" fn send_the_rest() {
-    deferral::inside_deep(|| (0..ENGINES_MOST).for_each(send_what_is_held));
+pub fn send_the_rest() {
+    (0..ENGINES_MOST).for_each(send_what_is_held);
 }
 
 fn send_what_is_held(engine: usize) {

@@ -13,7 +13,7 @@ use std::sync::{Arc, OnceLock};
 use nearwire_socket::engine::EngineKick;
 use nearwire_socket::reason::HandedCall;
 use nearwire_socket::status::{Engine, EngineState, Status};
-use nearwire_socket::{AfterSend, Held, Reason, Sender, SocketId, Sockets, Wish};
+use nearwire_socket::{AfterSend, Held, Moved, Reason, Sender, SocketId, Sockets, Wish};
 use nearwire_sys::own_stack;
 
 use crate::errno::{errno, fail};
@@ -283,40 +283,71 @@ pub fn is_inside() -> bool {
     ENGINES[..FOUNDED.load(Relaxed)].iter().any(|gate| gate.is_inside(me))
 }
 
-/// Keeps other threads out until [`let_go`]; `false`: the calling thread is inside already.
-pub fn hold() -> bool {
-    ENGINES[FIRST].hold()
+/// Keeps other threads out of all engines until [`let_go`], and prepares their sockets for a fork. `false`: the calling thread is
+/// inside one already, or there is nothing.
+pub fn hold_for_fork() -> bool {
+    if OFF.load(Relaxed) || !(own_process::is_ready() || begin_process()) || is_inside() || !ENGINES[FIRST].hold() {
+        return false;
+    }
+    // None is founded while the first is held. Who has the first and another has both already, so nobody waits in a circle.
+    let others = &ENGINES[FIRST + 1..FOUNDED.load(Relaxed)];
+    others.iter().for_each(|gate| _ = gate.hold());
+    with_each_held(Sockets::prepare_fork);
+    true
 }
 
-/// Ends [`hold`].
+/// Ends [`hold_for_fork`], in the parent.
 pub fn let_go() {
-    ENGINES[FIRST].let_go();
+    with_each_held(Sockets::after_fork_in_parent);
+    ENGINES[..FOUNDED.load(Relaxed)].iter().rev().for_each(Gate::let_go);
+    if OFF.load(Relaxed) {
+        give_all_up();
+    }
+}
+
+/// The calling thread holds all.
+fn with_each_held(mut work: impl FnMut(&mut Sockets)) {
+    let before = errno();
+    for gate in &ENGINES[..FOUNDED.load(Relaxed)] {
+        // SAFETY: held by this thread, which is in no closure.
+        unsafe {
+            gate.with_held(|state| {
+                let Some(sockets) = state else { return };
+                sockets.enter();
+                if catch_unwind(AssertUnwindSafe(|| work(sockets))).is_err() {
+                    give_up(state, "");
+                }
+            });
+        }
+    }
+    fail(before);
 }
 
 /// In the child of a fork. `was_held`: the forking thread had kept the others out, after having prepared the sockets.
-pub fn after_fork_in_child(was_held: bool) {
-    let (first, others) = ENGINES.split_at(FIRST + 1);
-    let after = first[FIRST].reset_after_fork();
-    // Prepared, they have nothing but descriptors of their own. Else they are what the parent had.
-    for gate in others {
-        let is_whole = gate.reset_after_fork() == AfterFork::Whole && was_held;
-        gate.enter(|state| if is_whole { drop(state.take()) } else { std::mem::forget(state.take()) });
-    }
+/// `moved` is told what the first engine has from now on.
+pub fn after_fork_in_child(was_held: bool, moved: impl FnMut(Moved)) {
+    let founded = FOUNDED.swap(1, Relaxed);
+    let gates = &ENGINES[..founded];
+    let torn = gates.iter().filter(|gate| gate.reset_after_fork() == AfterFork::Torn).count();
     if was_held {
-        let_go();
+        gates.iter().for_each(Gate::let_go);
     }
-    let is_whole = after == AfterFork::Whole && (was_held || FOUNDED.load(Relaxed) == 1);
     let before = errno();
-    first[FIRST].enter(|state| {
-        if !is_whole {
+    let mut others = Vec::new();
+    for gate in &gates[FIRST + 1..] {
+        gate.enter(|state| others.extend(state.take()));
+    }
+    ENGINES[FIRST].enter(|state| {
+        if torn > 0 {
+            std::mem::forget(std::mem::take(&mut others));
             return forget(state);
         }
         let Some(sockets) = state else { return };
-        if catch_unwind(AssertUnwindSafe(|| sockets.after_fork_in_child(was_held))).is_err() {
+        let fold = || sockets.after_fork_in_child(was_held, std::mem::take(&mut others), moved);
+        if catch_unwind(AssertUnwindSafe(fold)).is_err() {
             forget(state);
         }
     });
-    FOUNDED.store(1, Relaxed);
     fail(before);
 }
 

@@ -101,9 +101,10 @@ fn other_thread_does_what_only_the_first_engine_can_meanwhile() {
 }
 
 #[test]
-fn other_thread_forks_meanwhile() {
-    for way in ["blocking", "epoll"] {
-        ran(4, &[], way, &["fork"]);
+fn engines_go_on_while_another_thread_forks() {
+    for way in ["blocking", "epoll", "bursts"] {
+        let Some(output) = ran(4, &[], way, &["fork"]) else { return };
+        assert!(engines(&output) > 1, "{way}: {}", String::from_utf8_lossy(&output.stderr));
     }
 }
 
@@ -118,9 +119,11 @@ fn children_that_end_or_execute_leave_threads_an_engine_each() {
 }
 
 #[test]
-fn child_that_lives_has_its_parent_work_with_one_engine() {
-    let Some(output) = ran(4, &[], "blocking", &["child"]) else { return };
-    assert_eq!(engines(&output), 1, "{}", String::from_utf8_lossy(&output.stderr));
+fn engines_go_on_beside_a_child_that_lives() {
+    for way in ["blocking", "epoll"] {
+        let Some(output) = ran(4, &[], way, &["child"]) else { return };
+        assert!(engines(&output) > 1, "{way}: {}", String::from_utf8_lossy(&output.stderr));
+    }
 }
 
 #[test]

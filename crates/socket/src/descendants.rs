@@ -31,7 +31,7 @@ impl Descendants {
     pub(crate) fn before_fork(&mut self) {
         self.reading.retain(|end| !has_hung_up(end));
         if self.is_unknown || self.writing.is_some() {
-            // Threads that fork at the same time share one.
+            // The engines of the process share one.
             return;
         }
         self.is_unknown = true;
@@ -44,7 +44,7 @@ impl Descendants {
         }
     }
 
-    /// No thread of this process is about to fork any more.
+    /// The fork is over, in the parent.
     pub(crate) fn after_fork(&mut self) {
         self.writing = None;
     }

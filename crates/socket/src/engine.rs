@@ -33,7 +33,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use nearwire_frames::capture::Direction;
 use nearwire_frames::ports::xdp::{FrameTimes, TimesWanted};
 use nearwire_frames::steering::FlowFilter;
-use nearwire_frames::{EnginePort, FlowSocket, PortError, PortFilters};
+use nearwire_frames::{EnginePort, FlowSocket, PortError, PortFilters, RevokedFlow};
 use nearwire_stack::{Arrival, Datagram, EndpointId, LinkKind, Offers, Stack, StackConfig, Take, Update, Verdict};
 use nearwire_sys::descriptor::{Descriptor, place};
 use thiserror::Error;
@@ -327,8 +327,13 @@ impl<H: Host> Engine<H> {
         self.flows.rename(socket);
     }
 
-    /// Sockets whose flows were taken from this process, as another has a right to them too.
-    pub(crate) fn take_revoked(&mut self) -> Vec<FlowSocket> {
+    /// Says that the flows of a socket are wanted when it is first used, or never (`false`).
+    pub(crate) fn announce(&mut self, socket: FlowSocket, is_to_be_used: bool) {
+        self.interfaces.attached.iter_mut().for_each(|attached| attached.port.announce(socket, is_to_be_used));
+    }
+
+    /// Flows that were taken from this process, as another has a right to them too.
+    pub(crate) fn take_revoked(&mut self) -> Vec<RevokedFlow> {
         self.interfaces.attached.iter_mut().flat_map(|attached| attached.port.take_revoked()).collect()
     }
 

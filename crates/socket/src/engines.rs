@@ -22,7 +22,7 @@
 //! lost, as one that finds a full ring.
 //!
 //! Where two that were waited for in different engines meet (in one epoll set, in one poll), both go to the first engine for
-//! good. So do sockets that come to share a port, and those that ask for times. Before a fork, for a capture and when an interface comes or goes,
+//! good. So do sockets that come to share a port, and those that ask for times. For a capture and when an interface comes or goes,
 //! the other engines end. What they had is in the first then, and may move once more.
 //!
 //! [`EnginePort::share`]: nearwire_frames::EnginePort::share
@@ -71,7 +71,7 @@ pub enum FirstUse {
     Stays,
     /// It has no address yet. It can go, too, with what belongs to it.
     Undecided(Component),
-    /// It stays for now: there can be one engine only as long as a child or a capture goes on.
+    /// It stays for now: there can be one engine only as long as a capture goes on.
     Later,
 }
 

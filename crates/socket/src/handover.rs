@@ -4,22 +4,29 @@
 //!
 //! ```text
 //!  before fork    filters are paused: the kernel's queue is the one queue, and what waited here goes there (`requeue.rs`)
-//!  in the child   its copies of the engine's descriptors are closed; it keeps the maps of filters.
+//!  in the child   its copies of the engines' descriptors are closed; it keeps the maps of filters. All is in its first engine.
 //!                 It sends by the shadow. When it first receives, polls or changes an inherited socket it *claims* it:
 //!                 takes its filters out of the maps, and says so in memory that it shares with the parent
 //!  in the parent  its next receive, poll or epoll_wait resumes the filters; it gives claimed sockets to the kernel
 //! ```
 //!
+//! Each engine of the parent does so for its own sockets, and they go on. What they know of children together is their [`Family`].
+//!
 //! So a datagram that arrives while the parent does not look (it waits for the child, or has ended) is there for whoever
 //! looks first, and a child that never looks costs the parent nothing. Where both look, the parent reads what came by
 //! its ports until it learns of the claim; what waits then goes to the shadow.
+//!
+//! By ports of the agent a socket that no call has used before the fork is *free*: it belongs to the process that first receives from it,
+//! polls it or waits for it in a set, which opens its flow as that of any other socket. When a second one does so the agent gives the
+//! flow to the kernel and tells both. A process that ends or closes a socket that others have gives the kernel what waits here. Nothing is paused for
+//! such a socket: it has no flow.
 //!
 //! A child whose parent has ended accelerates an inherited socket itself when it first looks (`daemon`).
 
 mod process;
 
-use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::Ordering::Acquire;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use nearwire_frames::PortFilters;
 use nearwire_frames::steering::FlowFilter;
@@ -41,28 +48,69 @@ const _: () = assert!(Reason::ALL.len() as u64 <= CLAIM_REASON, "every reason ha
 /// Rounds of taking frames in before a fork: a flood does not hold it up.
 const ROUNDS_MOST: u32 = 64;
 
-/// What a process has to do with its children.
+/// What all engines of a process know of its children.
+#[derive(Debug, Default)]
+pub(crate) struct Family {
+    /// Whether there are some.
+    descendants: Mutex<Descendants>,
+    /// Word 0: how often something was claimed. Then a word for each socket: its inode and the reason, or 0.
+    words: OnceLock<Arc<SharedWords>>,
+}
+
+impl Family {
+    /// What a panic left are descriptors still.
+    fn descendants(&self) -> MutexGuard<'_, Descendants> {
+        self.descendants.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// `None`: there is no memory for them, and what children claim is not heard.
+    fn words(&self) -> Option<&Arc<SharedWords>> {
+        if self.words.get().is_none()
+            && let Ok(words) = SharedWords::create(c"nearwire-claims", PLACES + 1)
+        {
+            let _ = self.words.set(Arc::new(words));
+        }
+        self.words.get()
+    }
+}
+
+/// What an engine has to do with children of its process.
 #[derive(Debug, Default)]
 pub(crate) struct Children {
+    family: Arc<Family>,
     /// There may be some.
-    pub(crate) forked: bool,
-    /// Whether there are.
-    descendants: Descendants,
+    forked: bool,
     /// This process, as children know it: a parent that ends at once has a child that getppid(2) misleads.
     pid: Option<Pid>,
     /// The filters are paused since a fork.
     paused: bool,
-    /// Word 0: something was claimed. Then a word for each socket: its inode and the reason, or 0.
-    words: Option<SharedWords>,
+    /// How often something had been claimed when this engine looked for its own sockets among it.
+    followed: u64,
     /// Claimed by a child that shares this memory (vfork).
     claims: Vec<(SocketId, Reason)>,
 }
 
 impl Children {
+    /// Those of another engine of the process.
+    pub(crate) fn of_another_engine(&self) -> Children {
+        Children { family: Arc::clone(&self.family), forked: self.forked, pid: self.pid, ..Children::default() }
+    }
+
+    /// Sockets came from another engine, which may not have followed what was claimed of them.
+    pub(crate) fn take_from(&mut self, other: &Children) {
+        if other.forked {
+            (self.forked, self.pid, self.followed) = (true, other.pid, u64::MAX);
+        }
+    }
+
+    /// How often something was claimed.
+    fn claimed(&self) -> u64 {
+        self.family.words.get().and_then(|words| words.first()).map_or(0, |count| count.load(Acquire))
+    }
+
     #[inline]
     fn want_something(&self) -> bool {
-        let said = |words: &SharedWords| words.first().is_some_and(|word| word.load(Relaxed) != 0);
-        self.forked && (self.paused || !self.claims.is_empty() || self.words.as_ref().is_some_and(said))
+        self.forked && (self.paused || !self.claims.is_empty() || self.claimed() != self.followed)
     }
 }
 
@@ -71,7 +119,7 @@ impl Children {
 pub(crate) struct Parent {
     pid: Option<Pid>,
     filters: Vec<Box<dyn PortFilters>>,
-    words: Option<SharedWords>,
+    words: Option<Arc<SharedWords>>,
 }
 
 impl Parent {
@@ -87,6 +135,8 @@ pub(crate) struct Inherited {
     flows: Vec<FlowFilter>,
     inode: u64,
     parent: Arc<Parent>,
+    /// No process had used it at the fork, and the agent knows which is the first.
+    pub(crate) is_free: bool,
 }
 
 /// The number of the open file in the kernel's file system of sockets: no two sockets have the same.

@@ -126,6 +126,8 @@ worded! {
         AgentRefused => "the agent, which has the interface, does not serve the program there",
         /// Killed, or it hangs.
         AgentGone => "the agent that had the interface has ended; the next nearwire run starts another",
+        /// Inherited, or passed on, and used by both.
+        SharedSocket => "another process uses the same socket, so the kernel serves both",
     }
 }
 
@@ -144,6 +146,7 @@ impl Reason {
             PortError::Privilege { .. } => Reason::NoCapability,
             PortError::Filter { .. } => Reason::TooManySockets,
             PortError::ShareRefused { .. } => Reason::AgentRefused,
+            PortError::FlowShared { is_socket_shared: true, .. } => Reason::SharedSocket,
             PortError::FlowShared { .. } => Reason::SharedPort,
             PortError::HolderGone { .. } => Reason::AgentGone,
             PortError::Kernel { source, .. } if is_descriptor_limit(source) => Reason::DescriptorLimit,
@@ -184,6 +187,8 @@ impl Reason {
                 | Self::PeerOnThisHost
                 | Self::AfterFork
                 | Self::ReadByChild
+                | Self::SharedSocket
+                | Self::NotUsed
                 | Self::HandedOverByExec
                 | Self::PassedToProcess
                 | Self::ShutDown

@@ -5,6 +5,7 @@ pub(crate) mod reach;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use nearwire_frames::FlowSocket;
 use nearwire_stack::{EndpointId, Family};
 use nearwire_sys::socket::netns_cookie;
 use rustix::net::{AddressFamily, SocketType};
@@ -54,6 +55,8 @@ impl<H: Host> Sockets<H> {
                 self.call_those_beside(id);
                 if self.is_used_by_now(id) {
                     self.use_with_those_beside(id);
+                } else {
+                    self.announce(id, true);
                 }
                 let state = self.readiness_of(id);
                 self.sets.accelerated(id, state);
@@ -166,10 +169,26 @@ impl<H: Host> Sockets<H> {
         Ok(Accelerated { endpoint, flows: Vec::new(), first_remote: None, inode })
     }
 
-    /// Whether a socket that has just got its address was used before, or others use its port or may: the agent waits for the flows of all
-    /// programs that have a port by SO_REUSEPORT.
+    /// Whether a socket that has just got its address was used before, or others at its port are.
     fn is_used_by_now(&self, id: SocketId) -> bool {
-        self.get(id).is_some_and(|socket| socket.is_used || socket.has_reuse_port()) || self.has_used_beside(id)
+        self.get(id).is_some_and(|socket| socket.is_used) || self.has_used_beside(id)
+    }
+
+    /// Tells the agent of a socket that shares its port and that nobody has used, so that it knows that the flow comes later; or never.
+    fn announce(&mut self, id: SocketId, is_to_be_used: bool) {
+        let Some((socket, engine)) = self.with_engine(id) else { return };
+        if socket.has_reuse_port() && !(socket.is_used && is_to_be_used) {
+            engine.announce(FlowSocket { descriptor: socket.shadow, inode: socket.own_inode }, is_to_be_used);
+        }
+    }
+
+    /// The same of all sockets that this process has inherited and may use.
+    pub(crate) fn announce_inherited(&mut self) {
+        for id in self.ids() {
+            if self.get(id).is_some_and(UdpSocket::is_free) {
+                self.announce(id, true);
+            }
+        }
     }
 
     /// A socket is used from now on: its frames come to the ports of this engine, and those of all at its port.
@@ -254,6 +273,9 @@ impl<H: Host> Sockets<H> {
         if let Some(engine) = self.engine() {
             let _ = engine.attach(now, local, remote, device);
         }
+        if self.get(id).is_some_and(UdpSocket::is_accelerated) {
+            self.announce(id, true);
+        }
     }
 
     /// Why no port takes what comes for an accelerated socket.
@@ -293,6 +315,10 @@ impl<H: Host> Sockets<H> {
             self.follow_kernel_service(id);
             return;
         }
+        if why.reason != Reason::AfterFork {
+            self.announce(id, false);
+        }
+        let Some(socket) = self.get_mut(id) else { return };
         let before = std::mem::replace(&mut socket.service, Service::Kernel(why));
         let Service::Accelerated(accelerated) = before else { return };
         let (shadow, endpoint) = (socket.shadow, accelerated.endpoint);

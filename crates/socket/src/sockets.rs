@@ -297,16 +297,16 @@ impl<H: Host> Sockets<H> {
     /// An fd is about to be closed. The last fd of a socket closes it.
     pub fn closing(&mut self, number: i32) {
         self.sets.closing(number);
-        self.leave_to_children(number);
+        self.leave_to_others_of(number);
         self.forget_number(number);
     }
 
-    /// A child may have the socket that this process closes for good: it reads what waits, and the kernel's sets tell of it
+    /// Another process may have the socket that this one closes for good: it reads what waits, and the kernel's sets tell of it
     /// as long as the child has it.
-    fn leave_to_children(&mut self, number: i32) {
+    fn leave_to_others_of(&mut self, number: i32) {
         let Some(id) = self.find(number) else { return };
-        let is_last = self.get(id).is_some_and(|socket| socket.numbers == 1 && socket.holders == 0);
-        if is_last && self.has_children() {
+        let Some(socket) = self.get(id).filter(|socket| socket.numbers == 1 && socket.holders == 0) else { return };
+        if socket.is_inherited || self.has_children() {
             self.give_back(id, Reason::AfterFork, false);
         }
     }
@@ -385,7 +385,7 @@ impl<H: Host> Sockets<H> {
     /// Before an fd becomes a copy of another: as long as it names the socket, what a child has is left to it, and a
     /// socket that a call waits at keeps its shadow.
     pub fn replacing(&mut self, number: i32) {
-        self.leave_to_children(number);
+        self.leave_to_others_of(number);
         let Some(id) = self.find(number) else { return };
         if self.get(id).is_some_and(|socket| socket.holders > 0 && socket.numbers == 1) {
             self.keep_open(id);

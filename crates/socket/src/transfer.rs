@@ -3,6 +3,7 @@
 use std::os::fd::{AsRawFd, RawFd};
 use std::time::Duration;
 
+use nearwire_frames::RevokedFlow;
 use nearwire_frames::ports::xdp::TimesWanted;
 use nearwire_stack::{Datagram, EndpointId, Take};
 use nearwire_sys::own_stack;
@@ -641,11 +642,13 @@ impl<H: Host> Sockets<H> {
 
     /// Gives sockets to the kernel whose flows another program has a right to as well.
     fn give_up_revoked(&mut self) {
-        for revoked in self.engine().map(Engine::take_revoked).unwrap_or_default() {
-            let is_revoked = |id: &SocketId| self.get(*id).is_some_and(|socket| socket.inode() == Some(revoked.inode));
-            let id = self.ids().find(is_revoked);
-            if let Some(id) = id {
-                self.hand_over(id, Reason::SharedPort);
+        for RevokedFlow { socket, is_socket_shared } in self.engine().map(Engine::take_revoked).unwrap_or_default() {
+            let is_revoked = |id: &SocketId| self.get(*id).is_some_and(|known| known.inode() == Some(socket.inode));
+            match self.ids().find(is_revoked) {
+                // What waits is the other process's as well.
+                Some(id) if is_socket_shared => self.give_back(id, Reason::SharedSocket, false),
+                Some(id) => self.hand_over(id, Reason::SharedPort),
+                None => {}
             }
         }
     }

@@ -94,8 +94,10 @@ pub(crate) struct UdpSocket {
     pub(crate) memberships: Vec<Membership>,
     /// An endpoint that is no longer served, with datagrams that were taken before.
     pub(crate) leftover: Option<EndpointId>,
-    /// The parent of this process accelerates it.
+    /// The parent of this process accelerates it, or could.
     pub(crate) inherited: Option<Inherited>,
+    /// The process was born with it: others have it too.
+    pub(crate) is_inherited: bool,
     /// This host's first IPv4 address on each interface, for packet information of group datagrams.
     pub(crate) own_addresses: Vec<(u32, Ipv4Addr)>,
     pub(crate) local: Option<SocketAddr>,
@@ -161,6 +163,7 @@ impl UdpSocket {
             received_unlooked: 0,
             leftover: None,
             inherited: None,
+            is_inherited: false,
             slot,
             own_addresses: Vec::new(),
             local: None,
@@ -236,6 +239,11 @@ impl UdpSocket {
             Service::Accelerated(accelerated) => Some(accelerated.inode),
             Service::Open | Service::Kernel(_) => None,
         }
+    }
+
+    /// It was inherited, and whichever process uses it first has it.
+    pub(crate) fn is_free(&self) -> bool {
+        self.inherited.as_ref().is_some_and(|inherited| inherited.is_free)
     }
 
     /// The kernel may choose among several at its port.

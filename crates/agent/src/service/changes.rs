@@ -1,12 +1,11 @@
 //! Changes of flows that are open: paused and resumed, given to another share, left to the kernel.
 
 use std::collections::HashSet;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 
 use super::{Flow, Judge, Outcome, ProgramId, Service};
 use crate::message::{Addresses, Answer, Cause, FlowOwner};
 use crate::ports::Ports;
-use crate::shadow::Shadow;
 
 impl<P: Ports, J: Judge> Service<P, J> {
     /// One of each address that a share has flows of which are not held.
@@ -59,15 +58,34 @@ impl<P: Ports, J: Judge> Service<P, J> {
     /// Who has a socket may leave it to the kernel, whichever program has its flows.
     pub(super) fn release(&mut self, id: ProgramId, socket: Option<OwnedFd>) -> Result<Outcome, Cause> {
         let pid = self.program(id)?.caller.pid;
-        let socket = socket.ok_or(Cause::WrongDescriptors { found: 0, wanted: 1 })?;
-        let shadow = Shadow::read(socket.as_fd(), self.namespace)?;
-        drop(socket);
+        let shadow = self.read(socket)?;
+        self.announced.leave_to_kernel(shadow.cookie);
         let ended =
             self.flows.of_socket(shadow.cookie).into_iter().filter_map(|flow| Some((flow, self.end(flow)?.program)));
         let cause = Cause::SocketShared { pid };
         let events =
             ended.map(|(flow, program)| (program, Answer::FlowRevoked { flow, cause: cause.clone() })).collect();
         Ok(Outcome { answer: Answer::Done {}, descriptors: Vec::new(), events })
+    }
+
+    pub(super) fn announce(
+        &mut self,
+        id: ProgramId,
+        socket: Option<OwnedFd>,
+        is_to_be_used: bool,
+    ) -> Result<Outcome, Cause> {
+        let program = self.program(id)?;
+        let (uid, most) = (program.caller.uid, program.allowance.flows);
+        let shadow = self.read(socket)?;
+        if is_to_be_used {
+            self.one_more_flow(uid, most)?;
+            self.announced.add(shadow.cookie, id);
+        } else {
+            self.announced.leave_to_kernel(shadow.cookie);
+        }
+        // What is held beside it may be opened, or what is open given up.
+        self.strangers.changed(self.now);
+        Ok(Answer::Done {}.into())
     }
 
     pub(super) fn move_flow(&mut self, id: ProgramId, flow: u32, share: u32) -> Result<Outcome, Cause> {

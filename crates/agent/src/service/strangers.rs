@@ -1,4 +1,4 @@
-//! Sockets beside flows that no program of the agent has a flow of.
+//! Sockets beside flows that no program of the agent has a flow of, or has announced.
 //!
 //! Sockets with SO_REUSEPORT (or SO_REUSEADDR) may be bound to one address. The kernel divides datagrams among all of them, the steering table
 //! among those that have flows: one without would get nothing. So either all sockets at an address have flows, or none has.
@@ -128,9 +128,14 @@ impl<P: Ports, J: Judge> Service<P, J> {
         let bound = self.strangers.read.get(&port).map(|(_, bound)| bound.as_slice()).unwrap_or_default();
         let mut local_peers = LocalPeers::default();
         let is_stranger =
-            |socket: &&BoundSocket| !self.flows.has_socket(socket.cookie) && socket.cookie != wanted.shadow.cookie;
+            |socket: &&BoundSocket| !self.is_known(socket.cookie) && socket.cookie != wanted.shadow.cookie;
         let mut strangers = bound.iter().filter(is_stranger).filter(|socket| wanted.meets(socket));
         Ok(strangers.any(|socket| !local_peers.has(socket)))
+    }
+
+    /// Whether a socket has a flow, or is to have one.
+    fn is_known(&self, cookie: u64) -> bool {
+        self.flows.has_socket(cookie) || self.announced.has(cookie)
     }
 
     fn look(&mut self) -> Vec<(ProgramId, Answer)> {
@@ -181,7 +186,7 @@ impl<P: Ports, J: Judge> Service<P, J> {
             _ => self.ports.bound_to(None)?,
         };
         let mut by_port: HashMap<u16, Vec<BoundSocket>> = HashMap::new();
-        for socket in bound.into_iter().filter(|socket| !self.flows.has_socket(socket.cookie)) {
+        for socket in bound.into_iter().filter(|socket| !self.is_known(socket.cookie)) {
             by_port.entry(socket.local.port()).or_default().push(socket);
         }
         let (mut beside, mut local_peers) = (HashMap::new(), LocalPeers::default());

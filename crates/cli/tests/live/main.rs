@@ -13,6 +13,7 @@ mod capture_process;
 #[path = "../common/mod.rs"]
 mod common;
 mod dry_run;
+mod inherited;
 mod jumbo;
 mod shared_port;
 mod status_live;

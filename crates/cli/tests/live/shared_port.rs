@@ -44,14 +44,18 @@ while True:
         one.sendto(names[one], source)
 ";
 
-struct Server {
-    program: Running,
-    workers: Vec<u32>,
+pub(crate) struct Server {
+    pub(crate) program: Running,
+    pub(crate) workers: Vec<u32>,
 }
 
 impl Server {
     fn start(bed: &Bed) -> Server {
-        let mut program = bed.run_as(bed.cable.near(), 0, PREFORK);
+        Server::start_script(bed, PREFORK)
+    }
+
+    pub(crate) fn start_script(bed: &Bed, script: &str) -> Server {
+        let mut program = bed.run_as(bed.cable.near(), 0, script);
         program.step();
         program.say("");
         Server { program, workers: Vec::new() }
@@ -61,7 +65,7 @@ impl Server {
         self.program.say("fork");
     }
 
-    fn await_worker(&mut self) -> u32 {
+    pub(crate) fn await_worker(&mut self) -> u32 {
         let mut line = String::new();
         self.program.lines.read_line(&mut line).unwrap();
         let pid = line.strip_prefix("worker ").unwrap_or_else(|| panic!("{line:?}")).trim().parse().unwrap();
@@ -69,18 +73,18 @@ impl Server {
         pid
     }
 
-    fn kill(&mut self, at: usize) -> u32 {
+    pub(crate) fn kill(&mut self, at: usize) -> u32 {
         let pid = self.workers.remove(at);
         kill(pid);
         pid
     }
 
-    fn statuses(&self) -> Vec<Value> {
+    pub(crate) fn statuses(&self) -> Vec<Value> {
         self.workers.iter().map(|pid| status_of(&pid.to_string())).collect()
     }
 
     #[track_caller]
-    fn assert_accelerated(&self) {
+    pub(crate) fn assert_accelerated(&self) {
         for shown in self.statuses() {
             assert_eq!(shown["sockets"][0]["accelerated"], true, "{shown:#}");
             assert_eq!(shown["sockets"][0]["counters"]["received_by_shadow"], 0, "{shown:#}");
@@ -89,7 +93,7 @@ impl Server {
 }
 
 /// A client at a port of its own, and the worker that answered it last.
-struct ClientAt {
+pub(crate) struct ClientAt {
     socket: UdpSocket,
     worker: Option<u32>,
     sent: u32,
@@ -98,15 +102,15 @@ struct ClientAt {
 
 /// What a round of questions came to: by client, whose worker changed, from which to which, and who got no answer.
 #[derive(Debug, Default)]
-struct Round {
-    moved: Vec<(Option<u32>, u32)>,
-    lost: Vec<Option<u32>>,
+pub(crate) struct Round {
+    pub(crate) moved: Vec<(Option<u32>, u32)>,
+    pub(crate) lost: Vec<Option<u32>>,
 }
 
-struct Clients(Vec<ClientAt>);
+pub(crate) struct Clients(Vec<ClientAt>);
 
 impl Clients {
-    fn new(bed: &Bed, count: u32) -> Clients {
+    pub(crate) fn new(bed: &Bed, count: u32) -> Clients {
         let far = bed.cable.far();
         let client = |_| {
             let socket = far.namespace.enter(|| UdpSocket::bind((far.ipv4, 0))).unwrap().unwrap();
@@ -117,7 +121,7 @@ impl Clients {
         Clients((0..count).map(client).collect())
     }
 
-    fn send(&mut self) {
+    pub(crate) fn send(&mut self) {
         for client in &mut self.0 {
             client.sent += 1;
             // Refused: an error report of what was sent before.
@@ -126,7 +130,7 @@ impl Clients {
     }
 
     /// Takes the answers to what was sent last; those of a worker that was killed only as far as they have come.
-    fn take(&mut self, killed: Option<u32>) -> Round {
+    pub(crate) fn take(&mut self, killed: Option<u32>) -> Round {
         let mut round = Round::default();
         let until = Instant::now() + Duration::from_secs(10);
         let has_answer = |client: &ClientAt| client.answered.contains(&client.sent);
@@ -152,12 +156,12 @@ impl Clients {
         round
     }
 
-    fn ask(&mut self) -> Round {
+    pub(crate) fn ask(&mut self) -> Round {
         self.send();
         self.take(None)
     }
 
-    fn by_worker(&self) -> BTreeMap<u32, usize> {
+    pub(crate) fn by_worker(&self) -> BTreeMap<u32, usize> {
         let mut counts = BTreeMap::new();
         self.0.iter().filter_map(|client| client.worker).for_each(|worker| *counts.entry(worker).or_default() += 1);
         counts
@@ -165,7 +169,7 @@ impl Clients {
 }
 
 /// Whether the agent serves a process.
-fn has_program(bed: &Bed, pid: u32) -> bool {
+pub(crate) fn has_program(bed: &Bed, pid: u32) -> bool {
     let mut client = bed.cable.near().namespace.enter(|| Client::connect("test")).unwrap().unwrap();
     client.status().unwrap().iter().any(|program| program.pid == pid)
 }
@@ -270,6 +274,10 @@ fn connected_sockets_get_what_their_peers_send_beside_listeners_of_other_program
     let mut programs: Vec<_> = (0..3).map(|at| bed.run_as(bed.cable.near(), 0, &script(at))).collect();
     programs.iter_mut().for_each(Running::step);
     programs.iter_mut().for_each(|program| program.say(""));
+    wait_until("all sockets are used", || {
+        let of_program = |program: &Running| status_of(&program.pid())["sockets"].as_array().unwrap().clone();
+        programs.iter().flat_map(of_program).all(|socket| socket["accelerated"] == true)
+    });
     let client = |port: u16| {
         let socket = far.namespace.enter(|| UdpSocket::bind((far.ipv4, port))).unwrap().unwrap();
         socket.set_read_timeout(Some(Duration::from_secs(5))).unwrap();

@@ -263,14 +263,19 @@ impl XdpPort {
 
     /// For the child of a fork: closes the child's copies of the descriptors, which would keep the queues and the program
     /// when the parent ends, and gives the filters, whose maps the parent still uses. Packet memory and rings are not
-    /// there in a child. There must be no shares.
+    /// there in a child. The descriptors of shares are closed with the port that they were made of.
     #[must_use]
     pub fn into_filters_of_parent(self) -> Option<SteeringTable> {
-        let XdpPort { attachment, steering, receivers, sender, other_senders, seats, .. } = self;
+        let XdpPort { attachment, steering, receivers, sender, other_senders, seats, entries, .. } = self;
         if let Hold::Own(attachment) = attachment
             && let Some(attachment) = Arc::into_inner(attachment)
         {
             attachment.close_copy();
+        }
+        if let Some(entries) = entries {
+            entries.leave_to_parent();
+            std::mem::forget((receivers, sender, other_senders));
+            return steering;
         }
         let sockets = receivers.iter().map(Receiver::socket).chain([sender.socket()]);
         let sockets = sockets.chain(seats.iter().flat_map(Seat::fds));

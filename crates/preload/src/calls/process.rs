@@ -24,21 +24,23 @@
 //! kernel gets, which is nothing while this process serves it. After an unnoticed fork while another thread was in a call of ours, the child's
 //! inherited sockets get nothing while the parent serves them.
 
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
 use libc::{c_int, cmsghdr, msghdr};
 use nearwire_socket::{Reason, Sockets};
 use nearwire_sys::own_stack;
 
+use crate::gate::thread_identity;
 use crate::own_process::{self, is_borrowed};
 use crate::signals::deferral;
+use crate::state::FIRST;
 use crate::{engines, keeper, marks, signals, state};
 
 /// A process has begun, this one or one that it descends from.
 static BEGUN: AtomicBool = AtomicBool::new(false);
-/// The gate is held for a fork.
-static HELD: AtomicBool = AtomicBool::new(false);
+/// The thread that holds the gates for a fork, by its identity; 0: none.
+static HELD: AtomicUsize = AtomicUsize::new(0);
 
 /// Makes the library's state this process's own, with the first call that needs it.
 #[cold]
@@ -48,7 +50,11 @@ pub fn begin() -> bool {
             return own_stack::run(become_child);
         }
         // SAFETY: the handlers are functions of the right type, and stay while the library does, which is never unloaded.
-        unsafe { libc::pthread_atfork(Some(before_fork), Some(after_fork_in_parent), Some(after_fork_in_child)) };
+        // Refused for want of memory, what waits at the end of the program is lost.
+        unsafe {
+            libc::pthread_atfork(Some(before_fork), Some(after_fork_in_parent), Some(after_fork_in_child));
+            libc::atexit(before_exit);
+        }
         own_process::wipe_in_children();
     })
 }
@@ -56,35 +62,22 @@ pub fn begin() -> bool {
 unsafe extern "C" fn before_fork() {
     // Handlers wait until both processes have their own state.
     deferral::begin();
-    own_stack::run(|| {
-        engines::fold_for_fork();
-        if state::is_in_use() {
-            state::with(|sockets| sockets.prepare_fork());
-        }
-    });
-    if !state::is_in_use() {
-        return;
-    }
     // No other thread is inside at the fork, so that the child's copy is whole.
-    if state::hold() {
-        HELD.store(true, Relaxed);
+    if state::is_in_use() && own_stack::run(state::hold_for_fork) {
+        HELD.store(thread_identity(), Relaxed);
     }
 }
 
 unsafe extern "C" fn after_fork_in_parent() {
-    engines::after_fork();
-    if HELD.swap(false, Relaxed) {
-        state::let_go();
-    }
-    if state::is_in_use() {
-        // Asked in the gate: a thread that is about to fork said so before it entered.
-        state::with(|sockets| {
-            if !engines::is_forking() {
-                sockets.after_fork_in_parent();
-            }
-        });
+    if is_held() {
+        own_stack::run(state::let_go);
     }
     deferral::end();
+}
+
+/// Whether the calling thread holds the gates, or held them when it forked. It does not from now on.
+fn is_held() -> bool {
+    HELD.compare_exchange(thread_identity(), 0, Relaxed, Relaxed).is_ok()
 }
 
 unsafe extern "C" fn after_fork_in_child() {
@@ -96,7 +89,7 @@ fn become_child() {
     signals::reset_after_fork();
     keeper::after_fork_in_child();
     engines::after_fork_in_child();
-    state::after_fork_in_child(HELD.swap(false, Relaxed));
+    state::after_fork_in_child(is_held(), |what| engines::note_moved(what, FIRST));
 }
 
 /// After daemon(3) in the process that goes on: its parent is about to end and to free the interface. The kernel waits for its CPUs
@@ -108,6 +101,16 @@ pub fn became_daemon() {
             return;
         }
         std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// The process is about to end: what is held back is sent, and what waits at sockets that others have too is theirs.
+pub extern "C" fn before_exit() {
+    if state::is_in_use() && !is_borrowed() {
+        deferral::inside_deep(|| {
+            keeper::send_the_rest();
+            state::with_each(Sockets::leave_to_others);
+        });
     }
 }
 

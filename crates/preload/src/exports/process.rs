@@ -7,8 +7,9 @@ use std::arch::naked_asm;
 use libc::{c_char, c_int, c_void, posix_spawn_file_actions_t};
 
 use crate::calls::process;
+use crate::real;
 use crate::signals::deferral;
-use crate::{keeper, real, wiring};
+use crate::wiring;
 
 type Strings = *const *const c_char;
 
@@ -60,7 +61,7 @@ pub unsafe extern "C" fn posix_spawn_file_actions_adddup2(
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn _exit(status: c_int) -> ! {
-    keeper::send_the_rest();
+    process::before_exit();
     loop {
         // SAFETY: the caller's, as for the C function.
         unsafe { real::_exit(status) };
@@ -70,7 +71,7 @@ pub unsafe extern "C" fn _exit(status: c_int) -> ! {
 #[unsafe(no_mangle)]
 #[allow(non_snake_case, reason = "named as in C")]
 pub unsafe extern "C" fn _Exit(status: c_int) -> ! {
-    keeper::send_the_rest();
+    process::before_exit();
     loop {
         // SAFETY: the caller's, as for the C function.
         unsafe { real::_Exit(status) };

@@ -3,7 +3,7 @@
  * engines WAY ADDRESS PORT THREADS ROUNDS DISTURBANCE...
  *
  * Each thread sends numbers to an echo and waits for each to come back, by WAY: blocking, nonblocking, epoll, poll, polls
- * (of two sockets, one of which gets nothing), select.
+ * (of two sockets, one of which gets nothing), select; bursts (of BURST at a time, which come back in any order).
  * What comes back late, twice, or to another socket is told, and the exit status is 1. */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -26,6 +26,7 @@
 
 #define THREADS_MOST 16
 #define PATIENCE_MS 3000
+#define BURST 16
 
 static const char *way;
 static struct sockaddr_in echo_at;
@@ -70,8 +71,30 @@ static ssize_t receive(uint32_t thread, void *data, size_t size) {
     }
 }
 
+/* Each of a burst comes back once. */
+static void exchange_burst(uint32_t thread, uint32_t first) {
+    uint32_t back[2], came = 0;
+    for (uint32_t i = 0; i < BURST; i++) {
+        uint32_t number[2] = { thread, first + i };
+        if (send(sockets[thread], number, sizeof number, 0) != sizeof number) fail("send", thread, first + i);
+    }
+    for (uint32_t i = 0; i < BURST; i++) {
+        if (recv(sockets[thread], back, sizeof back, 0) != sizeof back) return fail("receive", thread, first + i);
+        uint32_t at = back[1] - first;
+        if (back[0] != thread || at >= BURST || came & 1u << at) {
+            fprintf(stderr, "thread %u, from %u: %u of thread %u came\n", thread, first, back[1], back[0]);
+            failures++;
+        } else came |= 1u << at;
+    }
+}
+
 static void *work(void *argument) {
     uint32_t thread = (uintptr_t)argument, back[2];
+    for (uint32_t round = 0; is("bursts") && round < rounds && failures < 10; round += BURST) exchange_burst(thread, round);
+    if (is("bursts")) {
+        working--;
+        return NULL;
+    }
     for (uint32_t round = 0; round < rounds && failures < 10; round++) {
         uint32_t number[2] = { thread, round };
         if (send(sockets[thread], number, sizeof number, 0) != sizeof number) fail("send", thread, round);

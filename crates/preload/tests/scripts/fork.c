@@ -54,6 +54,38 @@ SCRIPT(child_reads_what_was_queued) {
     RECV(a, 10, MSG_DONTWAIT);
 }
 
+/* The child is the first that uses it. */
+static int child_reads_the_first_of_what_comes(void) {
+    RECV(a, 10, MSG_DONTWAIT);
+    FAR_SENDS(.to = PORT(0), .size = 5, .count = 4);
+    RECV(a, 10, 0);
+    return 0;
+}
+
+static int child_reads_the_first_and_closes(void) {
+    child_reads_the_first_of_what_comes();
+    CALL(close(a));
+    return 0;
+}
+
+static void read_the_rest(void) {
+    for (int i = 0; i < 4; i++) RECV(a, 10, MSG_DONTWAIT);
+    SENDTO(a, "after", V4(FAR, ECHO_PORT));
+    RECV(a, 10, 0);
+}
+
+SCRIPT(what_a_child_has_not_read_at_its_end_is_the_parents) {
+    a = bound(0);
+    reap(fork_child("child", child_reads_the_first_of_what_comes));
+    read_the_rest();
+}
+
+SCRIPT(what_a_child_has_not_read_when_it_closes_is_the_parents) {
+    a = bound(0);
+    reap(fork_child("child", child_reads_the_first_and_closes));
+    read_the_rest();
+}
+
 SCRIPT(room_to_send_is_told_when_a_child_has_read) {
     a = bound(0);
     FAR_SENDS(.to = PORT(0), .size = 5, .count = 2);

@@ -50,7 +50,7 @@ impl<P: EnginePort> Attached<P> {
             self.failed.get_or_insert(Reason::of_failure(error));
         }
         match Reason::of_port(error) {
-            reason @ (Reason::AgentGone | Reason::AgentRefused | Reason::SharedPort) => reason,
+            reason @ (Reason::AgentGone | Reason::AgentRefused | Reason::SharedPort | Reason::SharedSocket) => reason,
             _ => Reason::TooManySockets,
         }
     }

@@ -67,10 +67,10 @@ impl<H: Host> Sockets<H> {
 
     /// Whether there can be several engines; `None`: not now.
     fn may_found(&mut self) -> Option<bool> {
-        if self.config.engines == Some(1) || self.inherits {
+        if self.config.engines == Some(1) {
             return Some(false);
         }
-        let waits = self.engine_ref().is_none_or(Engine::is_captured) || self.has_children();
+        let waits = self.engine_ref().is_none_or(Engine::is_captured);
         (!waits).then_some(true)
     }
 
@@ -125,6 +125,7 @@ impl<H: Host> Sockets<H> {
         founded.sets = Sets::following();
         founded.reserve_beds(getpid().as_raw_nonzero().get().cast_unsigned());
         founded.own_inodes = Arc::clone(&self.own_inodes);
+        founded.children = self.children.of_another_engine();
         Some(founded)
     }
 
@@ -147,7 +148,10 @@ impl<H: Host> Sockets<H> {
 
     /// A thread is about to receive from what these numbers name, or to wait for them, which nobody did before.
     pub fn first_use(&mut self, numbers: &[i32]) -> FirstUse {
-        // What ended children shared may move again.
+        // What ended children shared may move again, and what goes is to have its frames.
+        self.follow_children();
+        let _ = self.has_children();
+        self.claim_free(numbers);
         let may_found = self.may_found();
         if may_found != Some(true) {
             return may_found.map_or(FirstUse::Later, |_| FirstUse::Stays);
@@ -278,10 +282,14 @@ impl<H: Host> Sockets<H> {
         }
     }
 
+    fn everything(&self) -> Component {
+        let ids = (0..self.socket_count()).map(|index| SocketId::new(index as u32));
+        Component { sockets: ids.filter(|id| self.get(*id).is_some()).collect(), sets: self.sets.all() }
+    }
+
     /// Moves all to the first engine, where all may move once more. `moved` hears of each while nobody else can.
     pub fn move_all_to(&mut self, first: &mut Sockets<H>, moved: impl FnMut(Moved)) {
-        let component =
-            Component { sockets: self.ids().filter(|id| self.get(*id).is_some()).collect(), sets: self.sets.all() };
+        let component = self.everything();
         self.move_back_to(first, &component, moved);
         for id in &component.sockets {
             if let Some(socket) = first.get_mut(*id) {
@@ -339,11 +347,34 @@ impl<H: Host> Sockets<H> {
             moved(Moved::Number(number));
         }
         component.sockets.iter().for_each(|id| moved(Moved::Socket(*id)));
+        to.children.take_from(&self.children);
         to.sets.join(self.sets.part(component));
         for sockets in [&mut *self, &mut *to] {
             sockets.raise_readable();
             sockets.service_changed();
         }
+    }
+
+    /// In the child of a fork: all that another engine of the parent's had is this one's.
+    pub(crate) fn take_all_of(&mut self, mut other: Sockets<H>, mut moved: impl FnMut(Moved)) {
+        let all = other.everything();
+        for id in &all.sockets {
+            if let Some(socket) = other.sockets.get_mut(id.index()).and_then(Option::take) {
+                self.put_socket(*id, socket);
+            }
+        }
+        other.move_numbers(self, &all).into_iter().for_each(|number| moved(Moved::Number(number)));
+        all.sockets.iter().for_each(|id| moved(Moved::Socket(*id)));
+        self.take_freed(&mut other);
+        self.sets.join(other.sets.part(&all));
+        self.inherits |= other.inherits;
+    }
+
+    /// There are no other engines any more.
+    pub(crate) fn no_others(&mut self) {
+        self.away.clear();
+        self.wanted_in_first.clear();
+        (self.founded, self.founding_failed_ns, self.wish) = (0, None, Wish::Nothing);
     }
 
     fn take_freed_if_first(&mut self, to: &mut Sockets<H>) {

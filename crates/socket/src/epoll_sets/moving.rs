@@ -1,6 +1,6 @@
 //! Sets that go to another engine. See [`crate::engines`].
 
-use super::{Half, Registered, Sets, plain};
+use super::{Half, Operation, Registered, Sets, plain};
 use crate::engines::Component;
 use crate::epoll::{Parted, SetId};
 use crate::id::SocketId;
@@ -12,6 +12,9 @@ pub(crate) struct MovedSets {
     halves: Vec<(SetId, Half)>,
     numbers: Vec<(i32, SetId)>,
     waiting: Vec<(SocketId, Vec<Registered>)>,
+    since_fork: Vec<((SetId, i32), (SocketId, Operation))>,
+    claimed_without_sets: Vec<SocketId>,
+    has_closed_shared: bool,
 }
 
 impl Sets {
@@ -81,11 +84,19 @@ impl Sets {
         let half_of = |set: &SetId| Some((*set, std::mem::take(self.halves.get_mut(set.index())?)));
         let halves = component.sets.iter().filter_map(half_of).collect();
         let waiting = component.sockets.iter().filter_map(|id| Some((*id, self.waiting.remove(id)?))).collect();
-        MovedSets { epoll: self.epoll.part(&component.sets, &component.sockets), halves, numbers, waiting }
+        let since_fork = self.since_fork.extract_if(|(set, _), _| component.sets.contains(set)).collect();
+        let is_moved = |id: &mut SocketId| component.sockets.contains(id);
+        let claimed_without_sets = self.claimed_without_sets.extract_if(.., is_moved).collect();
+        let epoll = self.epoll.part(&component.sets, &component.sockets);
+        let has_closed_shared = self.has_closed_shared;
+        MovedSets { epoll, halves, numbers, waiting, since_fork, claimed_without_sets, has_closed_shared }
     }
 
     pub(crate) fn join(&mut self, moved: MovedSets) {
-        let MovedSets { epoll, halves, numbers, waiting } = moved;
+        let MovedSets { epoll, halves, numbers, waiting, since_fork, claimed_without_sets, has_closed_shared } = moved;
+        self.since_fork.extend(since_fork);
+        self.claimed_without_sets.extend(claimed_without_sets);
+        self.has_closed_shared |= has_closed_shared;
         self.epoll.join(epoll);
         for (set, half) in halves {
             if self.halves.len() <= set.index() {

@@ -1,13 +1,13 @@
 //! What a process does with sockets that others have too.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::Ordering::{Relaxed, Release};
 
 use nearwire_sys::descriptor::Descriptor;
-use nearwire_sys::shared_words::SharedWords;
 use rustix::process::{getpid, getppid};
 
-use super::{CLAIM_REASON, CLAIMED_WITHOUT_SETS, Inherited, PLACES, Parent, ROUNDS_MOST, inode_of, stays_open};
+use super::{CLAIM_REASON, CLAIMED_WITHOUT_SETS, Children, Inherited, Parent, ROUNDS_MOST, inode_of, stays_open};
+use crate::engines::Moved;
 use crate::host::Host;
 use crate::id::SocketId;
 use crate::reason::Reason;
@@ -27,22 +27,25 @@ impl<H: Host> Sockets<H> {
             return;
         }
         // What comes to a port only one of the two processes has, and the other takes it from that one.
-        self.use_all_sockets();
+        if !self.asks_agent() {
+            self.use_all_sockets();
+        }
         let now = self.time();
         let EngineState::Open(engine) = &mut self.engine else { return };
         self.children.forked = true;
-        self.children.descendants.before_fork();
+        self.children.family.descendants().before_fork();
         self.children.pid = Some(getpid());
-        if self.children.words.is_none() {
-            self.children.words = SharedWords::create(c"nearwire-claims", PLACES + 1).ok();
+        // Before the fork, for both.
+        let _ = self.children.family.words();
+        self.sets.forked(has_others);
+        if !self.sockets.iter().flatten().any(|socket| socket.has_flows() || socket.leftover.is_some()) {
+            return;
         }
         engine.pause();
         self.children.paused = true;
         let _ = (0..ROUNDS_MOST).take_while(|_| engine.poll_all(now) > 0).count();
         self.raise_readable();
-        self.sets.forked(has_others);
-        for index in 0..self.socket_count() {
-            let id = SocketId::new(index as u32);
+        for id in self.ids() {
             let Some((socket, engine)) = self.with_engine(id) else { continue };
             // What the shadow has of a socket that the kernel serves is newer than what waits here, and stays behind it.
             if socket.is_accelerated() || !socket.is_shadow_readable() {
@@ -52,14 +55,14 @@ impl<H: Host> Sockets<H> {
         }
     }
 
-    /// In the parent, when none of its threads is about to fork any more.
+    /// In the parent.
     pub fn after_fork_in_parent(&mut self) {
-        self.children.descendants.after_fork();
+        self.children.family.descendants().after_fork();
     }
 
     /// Whether there may be children that have sockets of this process. What they said is followed before they are forgotten.
     pub(crate) fn has_children(&mut self) -> bool {
-        if !self.children.forked || !self.children.descendants.have_ended() {
+        if !self.children.forked || !self.children.family.descendants().have_ended() {
             return self.children.forked;
         }
         self.follow_children();
@@ -69,34 +72,56 @@ impl<H: Host> Sockets<H> {
     }
 
     /// This process is the child of a fork. `was_prepared`: by [`Sockets::prepare_fork`]; else the filters are in force, and what
-    /// answers a datagram of the child's would be the parent's.
-    pub fn after_fork_in_child(&mut self, was_prepared: bool) {
+    /// answers a datagram of the child's would be the parent's. `others`: the parent's other engines, all of whose sockets this one has
+    /// from now on; `moved` hears of each.
+    pub fn after_fork_in_child(
+        &mut self,
+        was_prepared: bool,
+        others: impl IntoIterator<Item = Sockets<H>>,
+        mut moved: impl FnMut(Moved),
+    ) {
         self.claims_to_send = !was_prepared;
+        self.leave_engine_to_parent();
+        for mut other in others {
+            other.leave_engine_to_parent();
+            self.take_all_of(other, &mut moved);
+        }
+        self.no_others();
+        let descendants = std::mem::take(&mut *self.children.family.descendants()).in_child();
+        self.children = Children::default();
+        *self.children.family.descendants() = descendants;
+        self.own_inodes.forked();
+        self.begin_page();
+    }
+
+    /// In the child of a fork: what an engine has is the parent's, whose sockets it serves.
+    fn leave_engine_to_parent(&mut self) {
+        let has_agent = self.asks_agent();
         let filters = match std::mem::replace(&mut self.engine, EngineState::Closed) {
             EngineState::Open(engine) => engine.into_filters_of_parent(),
             EngineState::Closed | EngineState::Refused(..) => Vec::new(),
         };
         self.host.forked();
-        let children = std::mem::take(&mut self.children);
-        self.children.descendants = children.descendants.in_child();
-        let parent = Arc::new(Parent { pid: children.pid.or_else(getppid), filters, words: children.words });
+        let words = self.children.family.words.get().cloned();
+        let parent = Arc::new(Parent { pid: self.children.pid.or_else(getppid), filters, words });
         for socket in self.sockets.iter_mut().flatten() {
             (socket.leftover, socket.shadow_has_data, socket.shadow_has_error) = (None, false, false);
+            socket.is_inherited = true;
             if !socket.is_accelerated() {
                 continue;
             }
-            let before = std::mem::replace(&mut socket.service, Service::Kernel(Reason::AfterFork.into()));
+            let is_free = has_agent && !socket.is_used;
+            let reason = if is_free { Reason::NotUsed } else { Reason::AfterFork };
+            let before = std::mem::replace(&mut socket.service, Service::Kernel(reason.into()));
             if let Service::Accelerated(Accelerated { flows, inode, .. }) = before {
-                socket.inherited = Some(Inherited { flows, inode, parent: parent.clone() });
+                socket.inherited = Some(Inherited { flows, inode, parent: parent.clone(), is_free });
                 self.inherits = true;
             }
         }
         self.sleepers = Sleepers::default();
-        self.own_inodes.forked();
         // What is held is the parent's, and so is the keeper.
         self.leaving = Leaving::new(&self.config);
         self.sets.forked(false);
-        self.begin_page();
     }
 
     /// Does what children asked for, and has filters that were paused for them in force again.
@@ -125,16 +150,17 @@ impl<H: Host> Sockets<H> {
             // It had this process's sets, and left them as they are.
             self.give_back(id, reason, false);
         }
-        let Some(said) = self.children.words.as_ref().and_then(|words| words.first()) else { return };
-        if said.load(Relaxed) == 0 {
+        let claimed = self.children.claimed();
+        if std::mem::replace(&mut self.children.followed, claimed) == claimed {
             return;
         }
-        said.swap(0, Acquire);
+        let Some(words) = self.children.family.words.get().cloned() else { return };
         for index in 0..self.socket_count() {
-            let word = self.children.words.as_ref().and_then(|words| words.get(index + 1));
-            let word = word.map_or(0, |word| word.swap(0, Relaxed));
             let id = SocketId::new(index as u32);
-            if word != 0 && self.get(id).and_then(UdpSocket::inode) == Some(word >> 8) {
+            let Some(inode) = self.get(id).and_then(UdpSocket::inode) else { continue };
+            let Some(word) = words.get(index + 1).filter(|word| word.load(Relaxed) >> 8 == inode) else { continue };
+            let word = word.swap(0, Relaxed);
+            if word != 0 {
                 let reason = Reason::ALL.get((word & CLAIM_REASON) as usize).copied().unwrap_or(Reason::ReadByChild);
                 if word & CLAIMED_WITHOUT_SETS != 0 {
                     self.sets.claimed_without_sets(id);
@@ -173,7 +199,10 @@ impl<H: Host> Sockets<H> {
     #[cold]
     pub(crate) fn claim(&mut self, id: SocketId, reason: Reason) {
         let Some(inherited) = self.get_mut(id).and_then(|socket| socket.inherited.take()) else { return };
-        let Inherited { flows, inode, parent } = inherited;
+        if inherited.is_free && reason == Reason::ReadByChild {
+            return self.take_free(id);
+        }
+        let Inherited { flows, inode, parent, .. } = inherited;
         let Some(shadow) = self.get(id).map(|socket| socket.shadow) else { return };
         for filters in &parent.filters {
             flows.iter().for_each(|flow| filters.withdraw(*flow, shadow));
@@ -184,13 +213,50 @@ impl<H: Host> Sockets<H> {
         {
             let without_sets = if self.sets.has_closed_shared() { CLAIMED_WITHOUT_SETS } else { 0 };
             word.store(inode << 8 | without_sets | reason as u64, Relaxed);
-            said.store(1, Release);
+            said.fetch_add(1, Release);
         }
         if parent.has_ended() && reason == Reason::ReadByChild {
             let Some(socket) = self.get_mut(id) else { return };
             socket.service = Service::Open;
             let remote = socket.remote.filter(|_| socket.is_connected);
             self.settle(id, remote);
+        }
+    }
+
+    /// An inherited socket that nobody has used yet is this process's, unless another one is faster.
+    fn take_free(&mut self, id: SocketId) {
+        let Some(socket) = self.get_mut(id) else { return };
+        socket.service = Service::Open;
+        let remote = socket.remote.filter(|_| socket.is_connected);
+        self.settle(id, remote);
+        if self.get(id).is_some_and(UdpSocket::is_accelerated) {
+            let state = self.readiness_of(id);
+            self.sets.raise(id, state);
+            self.announce_inherited();
+        } else {
+            self.sets.handed_over(id, false);
+        }
+    }
+
+    /// A thread of this process waits for what these numbers name: what is free of it is the process's.
+    pub(crate) fn claim_free(&mut self, numbers: &[i32]) {
+        if !self.inherits {
+            return;
+        }
+        for id in self.all_of(numbers, &[]).sockets() {
+            if self.get(*id).is_some_and(UdpSocket::is_free) {
+                self.claim(*id, Reason::ReadByChild);
+            }
+        }
+    }
+
+    /// The process ends: what waits at sockets that others have too is theirs.
+    pub fn leave_to_others(&mut self) {
+        let has_children = self.has_children();
+        for id in self.ids() {
+            if self.get(id).is_some_and(|socket| socket.has_flows() && (socket.is_inherited || has_children)) {
+                self.give_back(id, Reason::AfterFork, false);
+            }
         }
     }
 
@@ -211,7 +277,7 @@ impl<H: Host> Sockets<H> {
     #[must_use]
     pub fn waits_for_parent(&self) -> bool {
         let mut inherited = self.sockets.iter().flatten().filter_map(|socket| socket.inherited.as_ref());
-        self.inherits && inherited.any(|inherited| !inherited.parent.has_ended())
+        self.inherits && inherited.any(|inherited| !inherited.is_free && !inherited.parent.has_ended())
     }
 
     /// Another process gets the socket that a number names.

@@ -34,12 +34,13 @@ impl NotDone {
     /// Of an interface.
     pub(super) fn into_error(self, interface: &str) -> PortError {
         let interface = interface.to_owned();
+        let is_socket_shared = matches!(self, NotDone::Refused(Cause::SocketShared { .. }, _));
         match self {
             NotDone::NoAgent | NotDone::Gone => PortError::HolderGone { interface },
             NotDone::Refused(
                 Cause::SocketShared { .. } | Cause::AddressShared { .. } | Cause::Stranger { .. },
                 words,
-            ) => PortError::FlowShared { interface, words },
+            ) => PortError::FlowShared { interface, words, is_socket_shared },
             NotDone::Refused(_, words) => PortError::ShareRefused { interface, words },
         }
     }

@@ -8,11 +8,13 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
 use nearwire_agent::client::Client;
-use nearwire_agent::message::{Answer, FlowOwner};
+use nearwire_agent::message::{Answer, Cause, FlowOwner};
 use nearwire_frames::ports::xdp::{FrameTimes, Kick, Kicked, TimesWanted, XdpPort};
 use nearwire_frames::raw::TimeSource;
 use nearwire_frames::steering::FlowFilter;
-use nearwire_frames::{EnginePort, FlowSocket, Port, PortAbout, PortError, PortFilters, PortStatistics, PreparedFrame};
+use nearwire_frames::{
+    EnginePort, FlowSocket, Port, PortAbout, PortError, PortFilters, PortStatistics, PreparedFrame, RevokedFlow,
+};
 use nearwire_sys::descriptor::Descriptor;
 
 use super::agent::{Connected, NotDone};
@@ -62,8 +64,8 @@ struct Share {
     interface: String,
     /// The agent's number of the flow of a socket, by the socket's inode.
     flows: HashMap<(FlowFilter, u64), (u32, FlowSocket)>,
-    /// Sockets of flows that the agent took.
-    revoked: Vec<FlowSocket>,
+    /// Flows that the agent took.
+    revoked: Vec<RevokedFlow>,
 }
 
 impl Share {
@@ -111,9 +113,10 @@ impl Share {
                         words: cause.to_string(),
                     });
                 }
-                Answer::FlowRevoked { flow, .. } => {
-                    self.revoked
-                        .extend(self.flows.extract_if(|_, (own, _)| *own == flow).map(|(_, (_, socket))| socket));
+                Answer::FlowRevoked { flow, cause } => {
+                    let is_socket_shared = matches!(cause, Cause::SocketShared { .. });
+                    let taken = self.flows.extract_if(|_, (own, _)| *own == flow);
+                    self.revoked.extend(taken.map(|(_, (_, socket))| RevokedFlow { socket, is_socket_shared }));
                 }
                 _ => {}
             }
@@ -309,8 +312,15 @@ impl EnginePort for HostPort {
         self.share.as_ref().is_some_and(|share| !share.revoked.is_empty())
     }
 
-    fn take_revoked(&mut self) -> Vec<FlowSocket> {
+    fn take_revoked(&mut self) -> Vec<RevokedFlow> {
         self.share.as_mut().map(|share| std::mem::take(&mut share.revoked)).unwrap_or_default()
+    }
+
+    fn announce(&mut self, socket: FlowSocket, is_to_be_used: bool) {
+        if let Some(share) = &self.share {
+            // Refused, it is a stranger to the agent until it is used.
+            let _ = share.ask(|client| client.announce(socket, is_to_be_used));
+        }
     }
 
     fn filters(&mut self) -> Option<&mut dyn PortFilters> {

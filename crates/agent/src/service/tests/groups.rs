@@ -92,6 +92,58 @@ fn socket_that_no_program_shows_has_all_at_its_address_given_to_the_kernel() {
     }
 }
 
+impl Bed {
+    fn announce(&mut self, id: u32, socket: &UdpSocket, is_to_be_used: bool) {
+        let copy = socket.try_clone().unwrap().into();
+        let done = self.service.handle(id, Request::Announce { is_to_be_used }, Some(copy));
+        assert_eq!(done.answer, Answer::Done {});
+    }
+}
+
+#[test]
+fn sockets_that_a_master_announced_leave_the_flow_to_workers_that_use_theirs() {
+    let mut bed = Bed::new();
+    let shares: Vec<u32> = (1..=3).map(|id| bed.program(id, 0)).collect();
+    let one = reusing(0, false);
+    let other = reusing(port_of(&one), false);
+    [&one, &other].into_iter().for_each(|socket| bed.announce(1, socket, true));
+    assert_eq!(bed.pass(LONG), []);
+    bed.flow(2, shares[1], &one).0.unwrap();
+    assert_eq!(bed.owners(), [shares[1]], "at once, and it stays");
+    assert_eq!(bed.pass(LONG), []);
+    bed.flow(3, shares[2], &other).0.unwrap();
+    assert_eq!(bed.owners(), [shares[1], shares[2]]);
+    // One is killed, and another worker has its socket a minute later.
+    bed.service.gone(3);
+    assert_eq!(bed.pass(10 * LONG), []);
+    assert_eq!(bed.owners(), [shares[1]]);
+    let next = bed.program(4, 0);
+    bed.flow(4, next, &other).0.unwrap();
+    assert_eq!((bed.pass(LONG), bed.owners()), (vec![], vec![shares[1], next]));
+}
+
+#[test]
+fn announced_socket_that_is_read_by_the_kernel_has_all_at_its_address_given_to_it() {
+    for is_shared in [false, true] {
+        let mut bed = Bed::new();
+        let shares: Vec<u32> = (1..=4).map(|id| bed.program(id, 0)).collect();
+        let one = reusing(0, false);
+        let other = reusing(port_of(&one), false);
+        [&one, &other].into_iter().for_each(|socket| bed.announce(1, socket, true));
+        bed.flow(2, shares[1], &one).0.unwrap();
+        if is_shared {
+            bed.flow(3, shares[2], &other).0.unwrap();
+            bed.flow(4, shares[3], &other).0.unwrap_err();
+        } else {
+            bed.announce(3, &other, false);
+        }
+        // Whoever announces it next does not know.
+        bed.announce(4, &other, true);
+        assert_eq!(bed.pass(LONG).len(), 1, "the flow of the first worker");
+        assert!(bed.owners().is_empty());
+    }
+}
+
 #[test]
 fn patience_begins_again_with_each_share_as_its_programs_sockets_are_shown_next() {
     let mut bed = Bed::new();

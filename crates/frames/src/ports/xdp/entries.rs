@@ -25,6 +25,11 @@ impl Entries {
         Ok(())
     }
 
+    /// In the child of a fork: the map is its parent's, whose sockets stay in it.
+    pub(super) fn leave_to_parent(mut self) {
+        self.places.clear();
+    }
+
     /// Takes them out of the map.
     pub(super) fn leave(&mut self) {
         for place in self.places.drain(..) {
