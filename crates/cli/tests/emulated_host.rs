@@ -73,7 +73,7 @@ fn apply_that_is_broken_off_goes_back_whatever_broke_it_off() {
         stopped_at(&mut host, point);
         exits(&mut host, "kill -9 $(cat /tmp/pid)", 0);
         let told = exits(&mut host, "nearwire tune status", 1);
-        assert!(told.contains("was broken off") && told.contains("nearwire tune revert"), "{when}: {told}");
+        assert!(told.contains("was interrupted") && told.contains("nearwire tune revert"), "{when}: {told}");
         exits(&mut host, "nearwire tune revert --yes", 0);
         assert_same(&untuned, &files(&mut host), &when);
         is_closed(&mut host);
@@ -85,7 +85,7 @@ fn apply_that_is_broken_off_goes_back_whatever_broke_it_off() {
     host.power_on(options).unwrap();
     let when = format!("power cut at write {point}");
     let told = exits(&mut host, "nearwire tune status", 1);
-    assert!(told.contains("was broken off") && told.contains("was booted since"), "{when}: {told}");
+    assert!(told.contains("was interrupted") && told.contains("was booted since"), "{when}: {told}");
     exits(&mut host, "nearwire tune revert --yes", 0);
     assert_same(&untuned, &files(&mut host), &when);
     is_closed(&mut host);

@@ -230,6 +230,6 @@ fn root_without_the_capability_to_look_is_told_to_get_it() {
     let output = command.arg(sleeper.id().to_string()).output().unwrap();
     sleeper.kill().unwrap();
     sleeper.wait().unwrap();
-    assert_says(&output, 3, &["look into process", "root is without CAP_SYS_PTRACE here"]);
+    assert_says(&output, 3, &["look into process", "root does not have CAP_SYS_PTRACE here"]);
     assert!(!errors(&output).contains("run as root"), "{}", errors(&output));
 }

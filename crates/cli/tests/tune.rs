@@ -294,7 +294,7 @@ fn guardian_killed_is_told_and_revert_puts_everything_back() {
     child.wait().unwrap();
     let status = copy.tune(&["status"]);
     assert_eq!(code(&status), Some(1));
-    assert!(text(&status).contains("is gone: nearwire tune revert --sysroot"), "{}", text(&status));
+    assert!(text(&status).contains("is gone; run: nearwire tune revert --sysroot"), "{}", text(&status));
     assert_says(&copy.tune(&["confirm"]), 3, &["no change waits"]);
     assert_eq!(code(&copy.tune(&["revert", "--yes"])), Some(0));
     assert_same(&before, &copy, "after the revert");

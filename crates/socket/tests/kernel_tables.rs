@@ -188,7 +188,7 @@ fn stale_neighbour_in_use_is_confirmed_by_the_kernel() {
 #[test]
 fn stale_neighbour_that_is_sent_a_packet_is_confirmed_by_the_kernel() {
     let Some(mut bed) = bed_or_skip() else { return };
-    let errors = bed.near().namespace.enter(|| PathErrors::open()).unwrap();
+    let errors = bed.near().namespace.enter(PathErrors::open).unwrap();
     let ifindex = bed.near().ifindex;
     for far in [FAR4, FAR6] {
         let mac = bed.far().mac.map(|byte| format!("{byte:02x}")).join(":");

@@ -249,7 +249,7 @@ fn capture_beside_an_accelerated_program_names_what_it_does_not_see() {
     (0..3).for_each(|_| assert_eq!(far.send_to(b"0123456789", (near.ipv4, 7000)).unwrap(), 10));
     program.step();
     let output = capture.wait_with_output().unwrap();
-    let words = format!("accelerated traffic of python3 (process {}) is not seen", program.child.id());
+    let words = format!("accelerated traffic of python3 (process {}) is not captured here", program.child.id());
     assert!(errors(&output).contains(&words), "{}", errors(&output));
     assert_eq!(text(&output), format!("0 frames in {}, 0 dropped\n", file.display()));
     program.end();
