@@ -93,7 +93,10 @@ impl Bed<'_> {
             Contender::OneWay(kind) => {
                 let rate = one_way::rate(kind, near, far, self.clock)?;
                 let name = kind.name();
-                vec![(format!("{name} sent Mpps"), rate.sent_mpps), (format!("{name} received Mpps"), rate.received_mpps)]
+                vec![
+                    (format!("{name} sent Mpps"), rate.sent_mpps),
+                    (format!("{name} received Mpps"), rate.received_mpps),
+                ]
             }
             Contender::Program(used) => used.figures(near, far)?,
             Contender::TwoPairs => vec![(pairs::NAME.to_owned(), pairs::half_rtt_p50_ns(near, far)?)],

@@ -31,9 +31,24 @@ pub fn judge(figures: &Figures, in_part: bool) -> Result<bool, AnyError> {
             0.0,
             1.15,
         ),
-        ("run sockperf, one queue - two queues", over(figures, "run sockperf udp, one queue", ran), f64::NEG_INFINITY, 60.0),
-        ("run sockperf, two programs - best frame path", over(figures, pairs::NAME, "best frame path"), f64::NEG_INFINITY, 220.0),
-        ("run sockperf, two programs / --nonblocked", ratio(figures, pairs::NAME, "sockperf udp --nonblocked"), 0.0, 0.45),
+        (
+            "run sockperf, one queue - two queues",
+            over(figures, "run sockperf udp, one queue", ran),
+            f64::NEG_INFINITY,
+            60.0,
+        ),
+        (
+            "run sockperf, two programs - best frame path",
+            over(figures, pairs::NAME, "best frame path"),
+            f64::NEG_INFINITY,
+            220.0,
+        ),
+        (
+            "run sockperf, two programs / --nonblocked",
+            ratio(figures, pairs::NAME, "sockperf udp --nonblocked"),
+            0.0,
+            0.45,
+        ),
         ("run -- true, agent running, ms", figure(figures, start_up::WITH_AGENT), 0.0, 5.0),
         ("run -- true, which starts the agent, ms", figure(figures, start_up::WITHOUT_AGENT), 0.0, 30.0),
         (
