@@ -72,8 +72,9 @@ test-kernels: namespaces $(KERNEL_FILES)
 	NEARWIRE_REQUIRE=all NEARWIRE_KERNEL_TESTS=all cargo test -p nearwire-preload --test differential on_stock_kernel -- \
 		--nocapture --test-threads=1
 
-# The speed targets, against sockperf on the same cable. Six minutes on an otherwise idle machine, and as many for how calls
-# wait; ONLY=send: those figures, and the targets that need no others; ONLY="waiting tunnel": how calls wait, in these cells.
+# The speed targets, against sockperf on the same cable. Eight minutes on an otherwise idle machine, and six for how calls
+# wait; ONLY=send: those figures, and the targets that need no others; ONLY="run -- true,ping": both of these; ONLY="waiting tunnel": how
+# calls wait, in these cells.
 targets:
 	@$(call install,$(TARGETS_PACKAGES))
 	cargo build --release -p nearwire-preload

@@ -59,6 +59,9 @@ pub const USES: [Use; 13] = [
     one("ping beside 10 000, run", Sockets::Nearwire, What::Ping { idle: 10_000 }),
 ];
 
+/// As "ping, run", while other programs are there.
+pub const BESIDE_PROGRAMS: Use = one("ping beside 63 programs, run", Sockets::Nearwire, What::Ping { idle: 0 });
+
 impl Use {
     /// Figures by name.
     pub fn figures(&self, near: &CableEnd, far: &CableEnd) -> Result<Vec<(String, f64)>, AnyError> {

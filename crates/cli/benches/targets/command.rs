@@ -4,18 +4,17 @@ use std::fs;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::{AnyError, NEARWIRE, spread, verdict};
+use crate::verdicts::{spread, verdict};
+use crate::{AnyError, NEARWIRE};
 
 const CALLS: usize = 21;
 
 /// Prints the targets; true when all are met.
 pub fn judge() -> Result<bool, AnyError> {
     let help_ms = times_ms(&["--help"])?;
-    let run_ms = times_ms(&["run", "--quiet", "--", "true"])?;
     let (bench_s, peak_mib) = default_bench()?;
     let met = [
         verdict("nearwire --help, ms", spread(&help_ms)?, 0.0, 10.0),
-        verdict("nearwire run -- true, ms", spread(&run_ms)?, 0.0, 30.0),
         verdict("nearwire bench without arguments, s", [bench_s; 3], 0.0, 60.0),
         verdict("its peak memory, both ends, MiB", [peak_mib; 3], 0.0, 256.0),
     ];

@@ -5,6 +5,7 @@ use std::process::{Child, Command, Stdio};
 
 use nearwire_lab::CableEnd;
 use nearwire_sys::affinity::pin_current_thread_to;
+use rustix::process::{Pid, Signal, kill_process};
 
 use crate::{AnyError, INITIATOR_CPU, NEARWIRE, RESPONDER_CPU};
 
@@ -15,16 +16,21 @@ pub enum Sockets {
     Nearwire,
     /// With the profile for most datagrams a second.
     Throughput,
+    /// Calls that wait sleep at once: programs that have nothing to do leave the CPU to others.
+    Asleep,
 }
 
 /// A program to start. Pinned to one CPU it would sleep by itself, and the far end has a CPU of its own here: it spins.
 pub fn command(sockets: Sockets, program: &OsStr) -> Command {
     match sockets {
         Sockets::Kernel => Command::new(program),
-        Sockets::Nearwire | Sockets::Throughput => {
+        Sockets::Nearwire | Sockets::Throughput | Sockets::Asleep => {
             let profile = if sockets == Sockets::Throughput { "throughput" } else { "latency" };
             let mut command = Command::new(NEARWIRE);
             command.args(["run", "--quiet", "--strict", "--profile", profile, "--"]).arg(program);
+            if sockets == Sockets::Asleep {
+                command.env("NEARWIRE_SPIN", "0");
+            }
             command
         }
     }
@@ -57,6 +63,30 @@ pub fn start_on(mut command: Command, end: &CableEnd, cpus: &[u32]) -> Result<Ru
 pub struct Running(pub Child);
 
 impl Running {
+    /// Waits for its first line.
+    pub fn await_line(&mut self) -> Result<(), AnyError> {
+        let output = self.0.stdout.as_mut().ok_or("its output was taken")?;
+        let mut byte = [0; 1];
+        while byte != *b"\n" {
+            std::io::Read::read_exact(output, &mut byte).map_err(|_| "a program ended before it was ready")?;
+        }
+        Ok(())
+    }
+
+    /// Leaves the CPU to others, with all that it has open.
+    pub fn stop(&self) -> Result<(), AnyError> {
+        self.signal(Signal::STOP)
+    }
+
+    /// Goes on after [`Self::stop`].
+    pub fn go_on(&self) -> Result<(), AnyError> {
+        self.signal(Signal::CONT)
+    }
+
+    fn signal(&self, signal: Signal) -> Result<(), AnyError> {
+        Ok(kill_process(Pid::from_child(&self.0), signal)?)
+    }
+
     /// What it printed until its end.
     pub fn output(mut self) -> Result<String, AnyError> {
         let mut text = String::new();

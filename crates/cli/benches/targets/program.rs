@@ -14,7 +14,7 @@ const BATCH: usize = 64;
 
 type Answer = Result<(), Box<dyn Error>>;
 
-/// `send TO BYTES MS THREADS`, `drain AT`, `echo AT`, `ping TO IDLE TRIPS`.
+/// `send TO BYTES MS THREADS`, `drain AT`, `echo AT`, `wait AT`, `ping TO IDLE TRIPS`.
 pub fn run(arguments: &[String]) -> Answer {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match words[..] {
@@ -23,6 +23,7 @@ pub fn run(arguments: &[String]) -> Answer {
         }
         ["drain", at] => drain(at.parse()?),
         ["echo", at] => echo(at.parse()?),
+        ["wait", at] => wait(at.parse()?),
         ["ping", to, idle, trips] => ping(to.parse()?, idle.parse()?, trips.parse()?),
         _ => crate::waiting::program::run(&words).unwrap_or_else(|| Err(format!("no program: {words:?}").into())),
     }
@@ -83,6 +84,20 @@ fn echo(at: SocketAddr) -> Answer {
     loop {
         let (bytes, from) = socket.recv_from(&mut message)?;
         socket.send_to(&message[..bytes], from)?;
+    }
+}
+
+/// Waits for what does not come, and says when it begins to.
+fn wait(at: SocketAddr) -> Answer {
+    let socket = UdpSocket::bind(at)?;
+    // A socket has frames from its first use on.
+    socket.set_nonblocking(true)?;
+    let mut message = [0; 2048];
+    let _ = socket.recv(&mut message);
+    socket.set_nonblocking(false)?;
+    println!("ready");
+    loop {
+        socket.recv(&mut message)?;
     }
 }
 

@@ -10,8 +10,8 @@ use crate::process::{Sockets, command, start};
 use crate::{AnyError, INITIATOR_CPU, RESPONDER_CPU, SIZE_BYTES};
 
 /// How long the server may take to listen.
-const SERVER_READY: Duration = Duration::from_millis(300);
-const FIRST_PORT: u16 = 11_111;
+pub const SERVER_READY: Duration = Duration::from_millis(300);
+pub const FIRST_PORT: u16 = 11_111;
 
 /// One way to run sockperf.
 pub struct Contest {
@@ -20,18 +20,24 @@ pub struct Contest {
     options: &'static [&'static str],
     /// Sockets in an epoll set at both ends; 0: one socket and no set.
     in_epoll: u16,
+    /// On the cable of one queue.
+    pub on_one_queue: bool,
 }
 
 const fn contest(name: &'static str, sockets: Sockets, options: &'static [&'static str], in_epoll: u16) -> Contest {
-    Contest { name, sockets, options, in_epoll }
+    Contest { name, sockets, options, in_epoll, on_one_queue: false }
 }
 
-pub const CONTESTS: [Contest; 10] = [
+/// What others are compared with.
+pub const RUN_UDP: Contest = contest("run sockperf udp", Sockets::Nearwire, &[], 0);
+
+pub const CONTESTS: [Contest; 11] = [
     contest("sockperf udp", Sockets::Kernel, &[], 0),
     contest("sockperf udp --nonblocked", Sockets::Kernel, &["--nonblocked"], 0),
     contest("sockperf tcp", Sockets::Kernel, &["--tcp"], 0),
     contest("sockperf tcp --nonblocked", Sockets::Kernel, &["--tcp", "--nonblocked"], 0),
-    contest("run sockperf udp", Sockets::Nearwire, &[], 0),
+    RUN_UDP,
+    Contest { name: "run sockperf udp, one queue", on_one_queue: true, ..RUN_UDP },
     contest("run sockperf udp --nonblocked", Sockets::Nearwire, &["--nonblocked"], 0),
     contest("run sockperf epoll 1", Sockets::Nearwire, &["-F", "epoll"], 1),
     contest("run sockperf epoll 10", Sockets::Nearwire, &["-F", "epoll"], 10),
@@ -59,7 +65,7 @@ impl Contest {
         p50_ns(&text).ok_or_else(|| format!("{}: no figures in its output:\n{text}", self.name).into())
     }
 
-    fn command(&self, role: &str, to: &[String]) -> Command {
+    pub fn command(&self, role: &str, to: &[String]) -> Command {
         let mut command = command(self.sockets, "sockperf".as_ref());
         command.arg(role).args(to).args(self.options);
         command
@@ -75,7 +81,7 @@ fn feed_text(address: &str, count: u16) -> String {
 }
 
 /// Reads `---> percentile 50.000 =    1.234`, microseconds, half of the round trip.
-fn p50_ns(output: &str) -> Option<f64> {
+pub fn p50_ns(output: &str) -> Option<f64> {
     let line = output.lines().find(|line| line.contains("percentile 50.000"))?;
     let us: f64 = line.rsplit('=').next()?.trim().parse().ok()?;
     Some(us * 1e3)

@@ -33,8 +33,9 @@ const PF_X: u32 = 1;
 /// `EM_X86_64` or `EM_AARCH64`.
 const THIS_MACHINE: u16 = if cfg!(target_arch = "x86_64") { 62 } else { 183 };
 const LIBURING: &str = "liburing.so";
-/// Text is looked through in parts that overlap by the most that belongs together.
-const TEXT_PART_BYTES: usize = 1 << 20;
+/// Text is looked through in parts that overlap by the most that belongs together. Longer ones take the allocator to mmap(2): each page
+/// of each part is then one that the process did not have, and the kernel takes longer for these than for the reading.
+const TEXT_PART_BYTES: usize = 64 << 10;
 const TEXT_OVERLAP_BYTES: usize = 2 * io_uring::INSTRUCTION_WITHIN_BYTES;
 const TEXT_BYTES_MAX: u64 = 1 << 30;
 /// Sections that the Go linker writes.
@@ -104,7 +105,7 @@ pub struct ElfFacts {
     pub needed: Vec<String>,
     /// Built by Go.
     pub is_go: bool,
-    /// It sets up io_uring by code of its own, or needs the library that does; known of programs for this machine.
+    /// It sets up io_uring by code of its own, or needs the library that does; known of programs for this machine, not of libraries.
     pub uses_io_uring: bool,
 }
 
@@ -114,24 +115,43 @@ impl ElfFacts {
     /// # Errors
     /// The headers are broken. What is broken behind them counts as not there.
     pub fn read(source: &(impl Source + ?Sized)) -> Result<ElfFacts, ElfError> {
+        let (facts, segments) = ElfFacts::with_segments(source)?;
+        let has_code = || facts.is_for_this_machine() && has_text(source, &segments, io_uring::is_set_up_by);
+        let uses_io_uring = facts.needed.iter().any(|name| name.starts_with(LIBURING)) || has_code();
+        Ok(ElfFacts { uses_io_uring, ..facts })
+    }
+
+    /// The same of a library that is to be preloaded: its code, whose reading takes milliseconds, is not looked at.
+    ///
+    /// # Errors
+    /// As of [`Self::read`].
+    pub fn of_library(source: &(impl Source + ?Sized)) -> Result<ElfFacts, ElfError> {
+        ElfFacts::with_segments(source).map(|(facts, _)| facts)
+    }
+
+    /// All but what the code says.
+    fn with_segments(source: &(impl Source + ?Sized)) -> Result<(ElfFacts, Vec<Segment>), ElfError> {
         let header = Header::read(source)?;
         let segments = header.segments(source)?;
         let interpreter = segments.iter().find(|segment| segment.kind == PT_INTERP).and_then(|segment| {
             let bytes = source.bytes(segment.offset, segment.length(INTERPRETER_BYTES_MAX))?;
             Some(text_until_nul(&bytes))
         });
-        let needed = header.needed(source, &segments);
-        Ok(ElfFacts {
-            uses_io_uring: needed.iter().any(|name| name.starts_with(LIBURING))
-                || (header.is_for_this_machine() && has_text(source, &segments, io_uring::is_set_up_by)),
+        let facts = ElfFacts {
+            uses_io_uring: false,
             bits: if header.is_64 { 64 } else { 32 },
             is_little_endian: header.is_little_endian,
             machine: header.machine,
-            needed,
+            needed: header.needed(source, &segments),
             is_go: segments.iter().any(|segment| has_go_note(&header, source, segment))
                 || header.has_go_section(source),
             interpreter,
-        })
+        };
+        Ok((facts, segments))
+    }
+
+    fn is_for_this_machine(&self) -> bool {
+        (self.bits, self.is_little_endian, self.machine) == (64, cfg!(target_endian = "little"), THIS_MACHINE)
     }
 
     /// The machine in words, as in "64-bit x86-64".
@@ -211,10 +231,6 @@ impl Header {
             sections: half(4)?,
             names_section: half(5)?,
         })
-    }
-
-    fn is_for_this_machine(&self) -> bool {
-        (self.is_64, self.is_little_endian, self.machine) == (true, cfg!(target_endian = "little"), THIS_MACHINE)
     }
 
     fn numbers<'a>(&self, bytes: &'a [u8]) -> Numbers<'a> {

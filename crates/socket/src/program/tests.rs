@@ -122,6 +122,7 @@ fn program_that_needs_liburing_or_has_its_instruction_is_doubtful() {
         let names = bytes.len() - 32;
         bytes[names..names + 7].copy_from_slice(&[0xb8, 0xa9, 1, 0, 0, 0x0f, 0x05]);
         assert!(ElfFacts::read(&bytes[..]).unwrap().uses_io_uring);
+        assert!(!ElfFacts::of_library(&bytes[..]).unwrap().uses_io_uring);
     }
     let Judgement::Doubtful(why) = judge(&program(by_library), &library(), &Caller::default()) else { panic!() };
     assert!(why.contains("uses io_uring"), "{why}");

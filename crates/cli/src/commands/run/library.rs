@@ -31,7 +31,7 @@ impl Library {
         };
         let path = path.or_exit(exit::CANNOT)?;
         let read = || -> anyhow::Result<ElfFacts> {
-            let facts = ElfFacts::read(&File::open(&path)?)?;
+            let facts = ElfFacts::of_library(&File::open(&path)?)?;
             check_library(&facts, &path).map_err(|why| anyhow!(why))?;
             Ok(facts)
         };
