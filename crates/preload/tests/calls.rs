@@ -61,7 +61,7 @@ fn markdown() -> String {
         let _ = writeln!(text, "- `{name}`");
     }
     text.push_str("\nand with one of these as long as its value is not 0:\n\n");
-    for name in nearwire_socket::shadow::only_kernel_names() {
+    for name in nearwire_socket::kept::only_kernel_names() {
         let _ = writeln!(text, "- `{name}`");
     }
     text.push_str(

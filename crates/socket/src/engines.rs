@@ -29,6 +29,7 @@
 
 mod moving;
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use crate::epoll::SetId;
@@ -42,6 +43,25 @@ pub(crate) const SETTLED_TICKS: u64 = 500_000;
 const SOCKETS_MOST: usize = 1024;
 /// An engine that could not be founded is tried again after this time.
 const FOUND_AGAIN_AFTER: Duration = Duration::from_secs(1);
+
+/// What the sockets of one engine know of the process's other engines.
+#[derive(Debug, Default)]
+pub(crate) struct Siblings {
+    /// Which engine this is: 0 for the first, which gives out the places of all sockets.
+    pub(crate) number: u32,
+    /// What calls ask for that only who keeps several engines can do.
+    pub(crate) wish: Wish,
+    /// Sockets that [`Wish::FirstEngine`] is about.
+    pub(crate) wanted_in_first: Vec<SocketId>,
+    /// In the first engine: sockets that others have, and where they are bound.
+    pub(crate) away: Vec<(SocketId, Option<SocketAddr>)>,
+    /// In the others: places of sockets that were closed there.
+    pub(crate) freed: Vec<SocketId>,
+    /// In the first: how many others there are.
+    pub(crate) founded: u32,
+    /// In the first: another could not be founded at this time of the monotonic clock.
+    pub(crate) founding_failed_ns: Option<u64>,
+}
 
 /// What sockets ask for at the end of a call; see [`Sockets::take_wish`].
 ///

@@ -32,7 +32,7 @@ use nearwire_stack::Datagram;
 use nearwire_sys::receive::control_messages;
 
 use crate::now::Now;
-use crate::udp_socket::UdpSocket;
+use crate::socket::Socket;
 
 /// Longer than a driver's round of 64 frames takes with the stack above it: 40 us at 5 GHz, 100 at 2.
 const IN_TRANSIT_TICKS: u64 = 200_000;
@@ -137,20 +137,15 @@ impl Beside {
         Some(())
     }
 
-    fn datagram<'p>(
-        &self,
-        now: Now,
-        socket: &UdpSocket,
-        payload: &'p [u8],
-        source: Option<SocketAddr>,
-    ) -> Datagram<'p> {
+    fn datagram<'p>(&self, now: Now, socket: &Socket, payload: &'p [u8], source: Option<SocketAddr>) -> Datagram<'p> {
         let nobody = || SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
         let mut source = source.unwrap_or_else(nobody);
         if source.ip().to_canonical() != source.ip() {
             source.set_ip(source.ip().to_canonical());
         }
-        let local =
-            || socket.local.map(|local| local.ip().to_canonical()).filter(|local| local.is_ipv4() == source.is_ipv4());
+        let local = || {
+            socket.ends.local.map(|local| local.ip().to_canonical()).filter(|local| local.is_ipv4() == source.is_ipv4())
+        };
         let any = || if source.is_ipv4() { IpAddr::V4(Ipv4Addr::UNSPECIFIED) } else { source.ip() };
         let received_ns =
             if self.received_ns == 0 && socket.wants_stamps() { now.clocks.time_of_day_ns } else { self.received_ns };

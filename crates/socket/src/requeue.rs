@@ -24,19 +24,19 @@ use rustix::net::{AddressFamily, Protocol, SendFlags, SocketFlags, SocketType, s
 
 use crate::engine::Engine;
 use crate::host::Host;
-use crate::udp_socket::UdpSocket;
+use crate::socket::Socket;
 
 /// Gives back what waits for a socket, as far as that changes nothing the program is told. The first one that cannot go
 /// stays, and all behind it.
-pub(crate) fn requeue<H: Host>(socket: &mut UdpSocket, engine: &mut Engine<H>) {
-    let (Some(endpoint), Some(local)) = (socket.endpoint(), socket.local) else { return };
+pub(crate) fn requeue<H: Host>(socket: &mut Socket, engine: &mut Engine<H>) {
+    let (Some(endpoint), Some(local)) = (socket.endpoint(), socket.ends.local) else { return };
     let waiting = engine.stack_ref().udp_waiting(endpoint);
     let asked = *socket.ancillary();
     let is_bound_to_device = socket.kept().is_some_and(|kept| kept.options.device.is_some());
     if waiting == 0 || is_bound_to_device || !engine.has_loopback() {
         return;
     }
-    let peer = socket.remote.filter(|_| socket.is_connected);
+    let peer = socket.ends.peer();
     if asked.wants_times().is_some() || asked.packet_info || asked.packet_info_v6 || asked.drops {
         return;
     }
@@ -52,7 +52,7 @@ pub(crate) fn requeue<H: Host>(socket: &mut UdpSocket, engine: &mut Engine<H>) {
             break;
         }
         engine.stack().udp_read(endpoint, |_| ());
-        socket.read_shadow_first();
+        socket.shadow.read_first();
     }
 }
 

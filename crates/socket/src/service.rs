@@ -16,12 +16,12 @@ use crate::engines::SETTLED_TICKS;
 use crate::handover::inode_of;
 use crate::host::Host;
 use crate::id::SocketId;
+use crate::kept::{self, Kept};
 use crate::reason::{Reason, Why};
 use crate::requeue::requeue;
-use crate::shadow::{self, Kept};
+use crate::socket::{Accelerated, Service, Socket};
 use crate::sockets::{EngineState, Sockets};
 use crate::status::Counter;
-use crate::udp_socket::{Accelerated, Service, UdpSocket};
 use reach::{complete, flows_of, is_local, reach};
 
 /// An engine that was refused is tried again after this time: a limit may have been raised, descriptors closed.
@@ -49,8 +49,8 @@ impl<H: Host> Sockets<H> {
                 if let Some(socket) = self.get_mut(id) {
                     socket.service = Service::Accelerated(accelerated);
                     // What came before the filter is there, and nobody told of it.
-                    socket.may_have_data();
-                    socket.shadow_has_error = false;
+                    socket.shadow.may_have_data();
+                    socket.shadow.has_error = false;
                 }
                 self.call_those_beside(id);
                 if self.is_used_by_now(id) {
@@ -87,7 +87,7 @@ impl<H: Host> Sockets<H> {
         }
         let remote_ip = remote.map(|remote| remote.ip().to_canonical());
         let Some(socket) = self.get_mut(id) else { return Err(Reason::NotBound.into()) };
-        let kept = Kept::read(socket.shadow, socket.family);
+        let kept = Kept::read(socket.shadow.fd, socket.family);
         socket.keep(Some(kept));
         if let Some((level, name)) = kept.only_kernel {
             return Err(Why::option(level, name));
@@ -95,9 +95,9 @@ impl<H: Host> Sockets<H> {
         let asked_agent = self.asks_agent();
         self.ask_sharing(id)?;
         let Some(socket) = self.get(id) else { return Err(Reason::NotBound.into()) };
-        let mut local = shadow::local_address(socket.shadow).map_err(|_| Reason::AddressRefused)?;
-        let shadow = socket.shadow;
-        let (family, is_connected) = (socket.family, socket.is_connected);
+        let mut local = kept::local_address(socket.shadow.fd).map_err(|_| Reason::AddressRefused)?;
+        let shadow = socket.shadow.fd;
+        let (family, is_connected) = (socket.family, socket.ends.is_connected);
         let local_ip = local.ip().to_canonical();
         self.open_engine()?;
         // A program may have come into another (setns, unshare) before it opened the socket, or since.
@@ -116,8 +116,8 @@ impl<H: Host> Sockets<H> {
         }
         let engine = self.open_engine()?;
         if local.port() == 0 {
-            shadow::bind_to_any(shadow, family).map_err(|_| Reason::NotBound)?;
-            local = shadow::local_address(shadow).map_err(|_| Reason::AddressRefused)?;
+            kept::bind_to_any(shadow, family).map_err(|_| Reason::NotBound)?;
+            local = kept::local_address(shadow).map_err(|_| Reason::AddressRefused)?;
         }
         let options = complete(kept.options, engine);
         if let Some(wanted) = kept.ancillary.wants_times() {
@@ -126,7 +126,7 @@ impl<H: Host> Sockets<H> {
         if kept.ancillary.tells_device_time()
             && engine.lacks_device_times(local.ip().to_canonical(), remote_ip, kept.options.device)
         {
-            return Err(Why::option(shadow::TIMESTAMPING.0, shadow::TIMESTAMPING.1));
+            return Err(Why::option(kept::TIMESTAMPING.0, kept::TIMESTAMPING.1));
         }
         let endpoint = engine.stack().udp_open(family, options);
         let entered = self.enter_stack(id, endpoint, local, remote.filter(|_| is_connected));
@@ -147,10 +147,10 @@ impl<H: Host> Sockets<H> {
         remote: Option<SocketAddr>,
     ) -> Result<Accelerated, Reason> {
         let Some((socket, engine)) = self.with_engine(id) else { return Err(Reason::NotBound) };
-        (socket.local, socket.remote) = (Some(local), remote.or(socket.remote));
+        (socket.ends.local, socket.ends.remote) = (Some(local), remote.or(socket.ends.remote));
         let (bound, source) = match remote {
             // Bound to no address before it was connected, it is again when it is disconnected.
-            Some(_) if !socket.is_server => (any_of(socket.family, local.port()), Some(local.ip())),
+            Some(_) if !socket.ends.is_server => (any_of(socket.family, local.port()), Some(local.ip())),
             Some(_) => (local, Some(local.ip())),
             None => (local, None),
         };
@@ -158,14 +158,14 @@ impl<H: Host> Sockets<H> {
         if let Some(remote) = remote {
             engine.stack().udp_connect(endpoint, remote, source).map_err(|_| Reason::Route)?;
         }
-        for joined in &socket.memberships {
+        for joined in &socket.udp.memberships {
             let joining = engine.stack().udp_join(endpoint, joined.ifindex, joined.group, &joined.filter);
             joining.map_err(|_| Reason::AddressRefused)?;
         }
-        let inode = inode_of(socket.shadow).ok_or(Reason::NotBound)?;
-        socket.own_addresses = engine.first_addresses_v4();
-        engine.watch_shadow(socket.shadow, id.index() as u32).map_err(|_| Reason::EngineFailed)?;
-        self.own(id, endpoint);
+        let inode = inode_of(socket.shadow.fd).ok_or(Reason::NotBound)?;
+        socket.udp.own_addresses = engine.first_addresses_v4();
+        engine.watch_shadow(socket.shadow.fd, id.index() as u32).map_err(|_| Reason::EngineFailed)?;
+        self.table.own(id, endpoint);
         Ok(Accelerated { endpoint, flows: Vec::new(), first_remote: None, inode })
     }
 
@@ -178,14 +178,14 @@ impl<H: Host> Sockets<H> {
     fn announce(&mut self, id: SocketId, is_to_be_used: bool) {
         let Some((socket, engine)) = self.with_engine(id) else { return };
         if socket.has_reuse_port() && !(socket.is_used && is_to_be_used) {
-            engine.announce(FlowSocket { descriptor: socket.shadow, inode: socket.own_inode }, is_to_be_used);
+            engine.announce(FlowSocket { descriptor: socket.shadow.fd, inode: socket.file.inode }, is_to_be_used);
         }
     }
 
     /// The same of all sockets that this process has inherited and may use.
     pub(crate) fn announce_inherited(&mut self) {
         for id in self.ids() {
-            if self.get(id).is_some_and(UdpSocket::is_free) {
+            if self.get(id).is_some_and(Socket::is_free) {
                 self.announce(id, true);
             }
         }
@@ -216,14 +216,14 @@ impl<H: Host> Sockets<H> {
         if let Err(reason) = self.follow_addresses(id) {
             return self.hand_over(id, reason);
         }
-        if !self.get(id).is_some_and(|socket| socket.is_accelerated() && socket.is_shadow_readable()) {
+        if !self.get(id).is_some_and(|socket| socket.is_accelerated() && socket.shadow.is_readable()) {
             return;
         }
         let begun_ticks = self.host.ticks();
         while self.host.ticks().wrapping_sub(begun_ticks) < SETTLED_TICKS {
             std::hint::spin_loop();
         }
-        self.get_mut(id).into_iter().for_each(UdpSocket::read_shadow_first);
+        self.get_mut(id).into_iter().for_each(|socket| socket.shadow.read_first());
     }
 
     fn ask_rules(&self, id: SocketId, remote: Option<SocketAddr>) -> Result<(), Why> {
@@ -231,8 +231,8 @@ impl<H: Host> Sockets<H> {
         let pair = |address: SocketAddr| (address.ip().to_canonical(), address.port());
         let asked = config::Socket {
             program: &self.program,
-            role: if socket.is_server { Role::Server } else { Role::Client },
-            local: shadow::local_address(socket.shadow).ok().map(pair),
+            role: if socket.ends.is_server { Role::Server } else { Role::Client },
+            local: kept::local_address(socket.shadow.fd).ok().map(pair),
             remote: remote.map(pair),
         };
         match self.config.decide(&asked) {
@@ -273,13 +273,13 @@ impl<H: Host> Sockets<H> {
         if let Some(engine) = self.engine() {
             let _ = engine.attach(now, local, remote, device);
         }
-        if self.get(id).is_some_and(UdpSocket::is_accelerated) {
+        if self.get(id).is_some_and(Socket::is_accelerated) {
             self.announce(id, true);
         }
     }
 
     /// Why no port takes what comes for an accelerated socket.
-    pub(crate) fn why_not_served(&self, socket: &UdpSocket) -> Option<Reason> {
+    pub(crate) fn why_not_served(&self, socket: &Socket) -> Option<Reason> {
         let EngineState::Open(engine) = &self.engine else { return None };
         let (local, remote, device) = reach(socket)?;
         engine.is_served(local, remote, device).err()
@@ -289,9 +289,9 @@ impl<H: Host> Sockets<H> {
     pub(crate) fn follow_addresses(&mut self, id: SocketId) -> Result<(), Reason> {
         let Some((socket, engine)) = self.with_engine(id) else { return Ok(()) };
         let Service::Accelerated(accelerated) = &socket.service else { return Ok(()) };
-        let flow_socket = accelerated.flow_socket(socket.shadow);
+        let flow_socket = accelerated.flow_socket(socket.shadow.fd);
         let wanted = if socket.is_used { flows_of(socket, engine, accelerated.endpoint) } else { Vec::new() };
-        socket.own_addresses = engine.first_addresses_v4();
+        socket.udp.own_addresses = engine.first_addresses_v4();
         // Added before the old ones go, so that no packet falls in between.
         engine.add_flows(&wanted, flow_socket)?;
         if let Service::Accelerated(Accelerated { flows, .. }) = &mut socket.service {
@@ -321,9 +321,9 @@ impl<H: Host> Sockets<H> {
         let Some(socket) = self.get_mut(id) else { return };
         let before = std::mem::replace(&mut socket.service, Service::Kernel(why));
         let Service::Accelerated(accelerated) = before else { return };
-        let (shadow, endpoint) = (socket.shadow, accelerated.endpoint);
-        socket.may_have_data();
-        let is_behind_shadow = std::mem::take(&mut socket.shadow_is_older);
+        let (shadow, endpoint) = (socket.shadow.fd, accelerated.endpoint);
+        socket.shadow.may_have_data();
+        let shadow_was_first = socket.shadow.end_first();
         self.page.count(Counter::SocketsGivenBack, 1);
         self.tell(id);
         let now = self.time();
@@ -334,7 +334,7 @@ impl<H: Host> Sockets<H> {
         engine.take_in_all(now);
         let Some((socket, engine)) = self.with_engine(id) else { return };
         socket.leftover = Some(endpoint);
-        if is_behind_shadow {
+        if shadow_was_first {
             requeue(socket, engine);
         }
         let waits = engine.stack().udp_waiting(endpoint) > 0;

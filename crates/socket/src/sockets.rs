@@ -3,32 +3,35 @@
 //! The program's call is made on the shadow first, by the caller of these functions; what the kernel accepted is followed
 //! here. So the kernel's errors are the program's errors, and a socket that cannot be accelerated just stays as it is.
 
+mod table;
+
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::Arc;
 
-use nearwire_stack::{EndpointId, Family, SourceFilter};
+use nearwire_stack::{Family, SourceFilter};
 use nearwire_sys::descriptor::{self, Descriptor};
 
 use crate::config::Config;
 use crate::engine::{Engine, OpenError};
-use crate::engines::Wish;
+use crate::engines::Siblings;
 use crate::epoll::Events;
 use crate::epoll_sets::Sets;
 use crate::handover::Children;
 use crate::host::{Host, ThisHost};
 use crate::id::SocketId;
+use crate::kept::{self, Kept};
 use crate::now::Now;
 use crate::overflow::Overflow;
 use crate::reason::{Reason, Why};
 use crate::sending::Leaving;
 use crate::service::reach::{complete, is_local, reach};
-use crate::shadow::{self, Kept};
 use crate::sharing::{OwnInodes, Sharing};
 use crate::sleepers::Sleepers;
+use crate::socket::{Accelerated, Membership, Service, Socket};
 use crate::status::{Counter, Slot, Writer};
-use crate::udp_socket::{Accelerated, Membership, Service, UdpSocket};
 use crate::wait::online_cpus;
+use table::Table;
 
 /// Not opened yet, open, or why it cannot be.
 pub(crate) enum EngineState<H: Host> {
@@ -47,17 +50,10 @@ pub struct Sockets<H: Host = ThisHost> {
     is_time_known: bool,
     pub(crate) config: Config,
     pub(crate) program: String,
-    /// Which engine these are of: 0 for the first, which gives out the places of all.
-    pub(crate) number: u32,
-    /// By fd: the socket's index plus 1; 0: none of ours.
-    numbers: Vec<u32>,
-    pub(crate) sockets: Vec<Option<UdpSocket>>,
-    free: Vec<u32>,
+    pub(crate) table: Table,
     pub(crate) engine: EngineState<H>,
     /// The network namespace that the engine was opened in; `None` where the kernel does not number them.
     pub(crate) namespace: Option<u64>,
-    /// By endpoint index.
-    owners: Vec<SocketId>,
     pub(crate) sets: Sets,
     pub(crate) sleepers: Sleepers,
     /// Changes when another one serves a socket, so that calls that wait look anew who does.
@@ -74,18 +70,7 @@ pub struct Sockets<H: Host = ThisHost> {
     pub(crate) overflow: Overflow,
     /// Of all engines.
     pub(crate) own_inodes: Arc<OwnInodes>,
-    /// What the calls ask for that only who keeps several engines can do.
-    pub(crate) wish: Wish,
-    /// Sockets that [`Wish::FirstEngine`] is about.
-    pub(crate) wanted_in_first: Vec<SocketId>,
-    /// In the first engine: sockets that others have, and where they are bound.
-    pub(crate) away: Vec<(SocketId, Option<SocketAddr>)>,
-    /// In the others: places of sockets that were closed there.
-    pub(crate) freed: Vec<SocketId>,
-    /// In the first: how many others there are.
-    pub(crate) founded: u32,
-    /// In the first: another could not be founded at this time of the monotonic clock.
-    pub(crate) founding_failed_ns: Option<u64>,
+    pub(crate) siblings: Siblings,
     /// The program uses io_uring.
     pub(crate) has_io_uring: bool,
     /// What is wrong with the configuration: nothing is accelerated.
@@ -111,12 +96,8 @@ impl<H: Host> Sockets<H> {
             overflow: Overflow::default(),
             config,
             program: program.to_owned(),
-            numbers: Vec::new(),
-            sockets: Vec::new(),
-            free: Vec::new(),
             engine: EngineState::Closed,
             namespace: None,
-            owners: Vec::new(),
             sets: Sets::default(),
             sleepers: Sleepers::default(),
             generation: 0,
@@ -124,14 +105,9 @@ impl<H: Host> Sockets<H> {
             inherits: false,
             claims_to_send: false,
             sharing: Sharing::default(),
-            number: 0,
             own_inodes: Arc::default(),
-            wish: Wish::Nothing,
-            wanted_in_first: Vec::new(),
-            away: Vec::new(),
-            freed: Vec::new(),
-            founded: 0,
-            founding_failed_ns: None,
+            table: Table::default(),
+            siblings: Siblings::default(),
             has_io_uring: false,
             mistake: None,
         }
@@ -172,26 +148,25 @@ impl<H: Host> Sockets<H> {
     #[inline]
     #[must_use]
     pub fn find(&self, number: i32) -> Option<SocketId> {
-        let place = self.numbers.get(usize::try_from(number).ok()?)?;
-        place.checked_sub(1).map(SocketId::new)
+        self.table.find(number)
     }
 
     #[inline]
-    pub(crate) fn get(&self, id: SocketId) -> Option<&UdpSocket> {
-        self.sockets.get(id.index())?.as_ref()
+    pub(crate) fn get(&self, id: SocketId) -> Option<&Socket> {
+        self.table.get(id)
     }
 
     #[inline]
-    pub(crate) fn get_mut(&mut self, id: SocketId) -> Option<&mut UdpSocket> {
-        self.sockets.get_mut(id.index())?.as_mut()
+    pub(crate) fn get_mut(&mut self, id: SocketId) -> Option<&mut Socket> {
+        self.table.get_mut(id)
     }
 
     /// The socket and the engine together.
     #[inline]
-    pub(crate) fn with_engine(&mut self, id: SocketId) -> Option<(&mut UdpSocket, &mut Engine<H>)> {
-        match (self.sockets.get_mut(id.index())?.as_mut(), &mut self.engine) {
-            (Some(socket), EngineState::Open(engine)) => Some((socket, engine)),
-            _ => None,
+    pub(crate) fn with_engine(&mut self, id: SocketId) -> Option<(&mut Socket, &mut Engine<H>)> {
+        match &mut self.engine {
+            EngineState::Open(engine) => Some((self.table.get_mut(id)?, engine)),
+            EngineState::Closed | EngineState::Refused(..) => None,
         }
     }
 
@@ -213,70 +188,27 @@ impl<H: Host> Sockets<H> {
         }
     }
 
-    /// The socket that an endpoint belongs to.
-    #[inline]
-    pub(crate) fn owner(&self, endpoint: EndpointId) -> Option<SocketId> {
-        let id = *self.owners.get(endpoint.index())?;
-        (self.get(id)?.endpoint() == Some(endpoint)).then_some(id)
-    }
-
     /// Whether an fd names an accelerated socket.
     #[must_use]
     pub fn is_accelerated(&self, number: i32) -> bool {
-        self.find(number).and_then(|id| self.get(id)).is_some_and(UdpSocket::is_accelerated)
+        self.find(number).and_then(|id| self.get(id)).is_some_and(Socket::is_accelerated)
     }
 
     /// A UDP socket was opened. In the first engine; what place it got.
     pub fn opened(&mut self, number: i32, family: Family, is_nonblocking: bool) -> Option<SocketId> {
         let shadow = Descriptor::new(number)?;
         self.forget_number(number);
-        let index = self.free.pop().unwrap_or(self.sockets.len() as u32);
-        let slot = Slot::new(&self.page, index as usize);
+        let id = self.table.new_place();
+        let slot = Slot::new(&self.page, id.index());
         match slot.writer() {
             Some(writer) => writer.open(number),
             None => self.page.count(Counter::SocketsWithoutSlot, 1),
         }
-        let socket = UdpSocket::new(shadow, family, is_nonblocking, slot);
-        self.own_inodes.add(socket.own_inode);
-        let id = SocketId::new(index);
-        self.put_socket(id, socket);
-        self.name(number, id);
+        let socket = Socket::new(shadow, family, is_nonblocking, slot);
+        self.own_inodes.add(socket.file.inode);
+        self.table.put(id, socket);
+        self.table.name(number, id);
         Some(id)
-    }
-
-    pub(crate) fn put_socket(&mut self, id: SocketId, socket: UdpSocket) {
-        if self.sockets.len() <= id.index() {
-            self.sockets.resize_with(id.index() + 1, || None);
-        }
-        self.sockets[id.index()] = Some(socket);
-    }
-
-    /// An endpoint belongs to a socket.
-    pub(crate) fn own(&mut self, id: SocketId, endpoint: EndpointId) {
-        if self.owners.len() <= endpoint.index() {
-            self.owners.resize(endpoint.index() + 1, id);
-        }
-        self.owners[endpoint.index()] = id;
-    }
-
-    /// An fd names nothing here.
-    pub(crate) fn unname(&mut self, number: i32) {
-        if let Some(place) = usize::try_from(number).ok().and_then(|at| self.numbers.get_mut(at)) {
-            *place = 0;
-        }
-    }
-
-    /// The place of a socket that was closed can be given out again; in the first engine.
-    pub(crate) fn free_place(&mut self, id: SocketId) {
-        self.free.push(id.index() as u32);
-    }
-
-    pub(crate) fn name(&mut self, number: i32, id: SocketId) {
-        let Ok(at) = usize::try_from(number) else { return };
-        if self.numbers.len() <= at {
-            self.numbers.resize(at + 1, 0);
-        }
-        self.numbers[at] = id.index() as u32 + 1;
     }
 
     /// `new` names the same open file as `old` from now on: dup(2) and its kin, which closed what `new` named before.
@@ -287,9 +219,9 @@ impl<H: Host> Sockets<H> {
         self.closing(new);
         if let Some(id) = self.find(old) {
             if let Some(socket) = self.get_mut(id) {
-                socket.numbers += 1;
+                socket.file.fds += 1;
             }
-            self.name(new, id);
+            self.table.name(new, id);
         }
         self.sets.duplicated(old, new);
     }
@@ -305,31 +237,25 @@ impl<H: Host> Sockets<H> {
     /// as long as the child has it.
     fn leave_to_others_of(&mut self, number: i32) {
         let Some(id) = self.find(number) else { return };
-        let Some(socket) = self.get(id).filter(|socket| socket.numbers == 1 && socket.holders == 0) else { return };
+        let Some(socket) = self.get(id).filter(|socket| socket.file.fds == 1 && !socket.file.is_held()) else { return };
         if socket.is_inherited || self.has_children() {
             self.give_back(id, Reason::AfterFork, false);
         }
     }
 
-    /// All fds of sockets are below.
-    pub(crate) fn number_count(&self) -> i32 {
-        self.numbers.len() as i32
-    }
-
     pub(crate) fn forget_number(&mut self, number: i32) {
         let Some(id) = self.find(number) else { return };
-        self.numbers[number as usize] = 0;
+        self.table.unname(number);
         let Some(socket) = self.get_mut(id) else { return };
-        socket.numbers -= 1;
-        if socket.numbers == 0 {
-            if socket.holders == 0 || !self.keep_open(id) {
+        socket.file.fds -= 1;
+        if socket.file.fds == 0 {
+            if !socket.file.is_held() || !self.keep_open(id) {
                 self.close(id);
             }
             return;
         }
-        if socket.shadow.number() == number {
-            let other = self.numbers.iter().position(|place| *place == id.index() as u32 + 1);
-            let other = other.and_then(|number| Descriptor::new(i32::try_from(number).ok()?));
+        if socket.shadow.fd.number() == number {
+            let other = self.table.fd_of(id).and_then(Descriptor::new);
             if let Some(other) = other {
                 self.move_shadow(id, other);
             }
@@ -342,35 +268,29 @@ impl<H: Host> Sockets<H> {
     /// Knows the shadow by another descriptor from now on.
     fn move_shadow(&mut self, id: SocketId, other: Descriptor) {
         if let Some((socket, engine)) = self.with_engine(id) {
-            engine.unwatch_shadow(socket.shadow);
-            socket.shadow = other;
+            engine.unwatch_shadow(socket.shadow.fd);
+            socket.shadow.fd = other;
             if let Service::Accelerated(accelerated) = &socket.service {
                 engine.rename_socket(accelerated.flow_socket(other));
                 let _ = engine.watch_shadow(other, id.index() as u32);
                 // The watch tells of edges, and one may just have passed.
-                socket.may_have_data();
+                socket.shadow.may_have_data();
             }
         } else if let Some(socket) = self.get_mut(id) {
-            socket.shadow = other;
+            socket.shadow.fd = other;
         }
     }
 
     /// A call begins to wait at a socket: it lives until [`Sockets::release`].
     pub fn hold(&mut self, id: SocketId) -> u32 {
-        let Some(socket) = self.get_mut(id) else { return 0 };
-        let ticket = socket.next_ticket;
-        socket.next_ticket = ticket.wrapping_add(1);
-        socket.holders += 1;
-        socket.tickets.push(ticket);
-        ticket
+        self.get_mut(id).map_or(0, |socket| socket.file.hold())
     }
 
     /// The call ends. Its socket, where all fds were closed meanwhile, does too.
     pub fn release(&mut self, id: SocketId, ticket: u32) {
         let Some(socket) = self.get_mut(id) else { return };
-        socket.holders = socket.holders.saturating_sub(1);
-        socket.tickets.retain(|other| *other != ticket);
-        if socket.holders == 0 && socket.numbers == 0 {
+        socket.file.release(ticket);
+        if socket.file.is_over() {
             self.close(id);
         }
     }
@@ -379,7 +299,7 @@ impl<H: Host> Sockets<H> {
     #[inline]
     #[must_use]
     pub fn is_behind(&self, id: SocketId, ticket: u32) -> bool {
-        self.get(id).and_then(|socket| socket.tickets.first()).is_some_and(|first| *first != ticket)
+        self.get(id).is_some_and(|socket| socket.file.is_behind(ticket))
     }
 
     /// Before an fd becomes a copy of another: as long as it names the socket, what a child has is left to it, and a
@@ -387,21 +307,21 @@ impl<H: Host> Sockets<H> {
     pub fn replacing(&mut self, number: i32) {
         self.leave_to_others_of(number);
         let Some(id) = self.find(number) else { return };
-        if self.get(id).is_some_and(|socket| socket.holders > 0 && socket.numbers == 1) {
+        if self.get(id).is_some_and(|socket| socket.file.is_held() && socket.file.fds == 1) {
             self.keep_open(id);
         }
     }
 
     fn keep_open(&mut self, id: SocketId) -> bool {
         let Some(socket) = self.get(id) else { return false };
-        if socket.kept_open.is_some() {
+        if socket.file.kept_open.is_some() {
             return true;
         }
-        let Ok(copy) = descriptor::copy(socket.shadow.as_fd()) else { return false };
+        let Ok(copy) = descriptor::copy(socket.shadow.fd.as_fd()) else { return false };
         let Some(other) = Descriptor::new(copy.as_raw_fd()) else { return false };
         self.move_shadow(id, other);
         if let Some(socket) = self.get_mut(id) {
-            socket.kept_open = Some(copy);
+            socket.file.kept_open = Some(copy);
         }
         true
     }
@@ -409,7 +329,7 @@ impl<H: Host> Sockets<H> {
     /// An fd by which the kernel knows a socket now.
     #[must_use]
     pub fn shadow_number(&self, id: SocketId) -> Option<i32> {
-        self.get(id).map(|socket| socket.shadow.number())
+        self.get(id).map(|socket| socket.shadow.fd.number())
     }
 
     /// Another one serves a socket: calls that wait look anew.
@@ -433,20 +353,20 @@ impl<H: Host> Sockets<H> {
                 engine.stack().udp_close(endpoint);
             }
             if let Service::Accelerated(accelerated) = &socket.service {
-                engine.remove_flows(&accelerated.flows, accelerated.flow_socket(socket.shadow));
-                engine.unwatch_shadow(socket.shadow);
+                engine.remove_flows(&accelerated.flows, accelerated.flow_socket(socket.shadow.fd));
+                engine.unwatch_shadow(socket.shadow.fd);
             }
         }
-        if let Some(socket) = self.sockets[id.index()].take() {
-            self.own_inodes.remove(socket.own_inode);
+        if let Some(socket) = self.table.take(id) {
+            self.own_inodes.remove(socket.file.inode);
             if let Some(writer) = socket.slot.writer() {
                 writer.close();
             }
         }
         if self.is_branch() {
-            self.freed.push(id);
+            self.siblings.freed.push(id);
         } else {
-            self.free_place(id);
+            self.table.free_place(id);
         }
         self.generation += 1;
     }
@@ -454,19 +374,19 @@ impl<H: Host> Sockets<H> {
     /// Places for sockets, open or not.
     #[must_use]
     pub fn socket_count(&self) -> usize {
-        self.sockets.len()
+        self.table.len()
     }
 
     /// The ids of all places, with a socket or without. Borrows nothing, so that sockets may be changed meanwhile.
     pub(crate) fn ids(&self) -> impl Iterator<Item = SocketId> + use<H> {
-        (0..self.socket_count() as u32).map(SocketId::new)
+        (0..self.table.len() as u32).map(SocketId::new)
     }
 
     /// O_NONBLOCK changed.
     pub fn set_nonblocking(&mut self, number: i32, is_nonblocking: bool) {
         self.claim_number(number);
         if let Some(socket) = self.find(number).and_then(|id| self.get_mut(id)) {
-            socket.is_nonblocking = is_nonblocking;
+            socket.file.is_nonblocking = is_nonblocking;
         }
     }
 
@@ -476,11 +396,11 @@ impl<H: Host> Sockets<H> {
         let Some(id) = self.find(number) else { return };
         let is_branch = self.is_branch();
         if let Some(socket) = self.get_mut(id) {
-            socket.is_server = wanted_port != 0;
-            if !socket.is_server || is_branch {
-                socket.local = shadow::local_address(socket.shadow).ok();
+            socket.ends.is_server = wanted_port != 0;
+            if !socket.ends.is_server || is_branch {
+                socket.ends.local = kept::local_address(socket.shadow.fd).ok();
             }
-            if !socket.is_server {
+            if !socket.ends.is_server {
                 self.tell(id);
                 return;
             }
@@ -494,10 +414,10 @@ impl<H: Host> Sockets<H> {
         self.claim_number(number);
         let Some(id) = self.find(number) else { return };
         let Some(socket) = self.get_mut(id) else { return };
-        let remote = shadow::peer_address(socket.shadow);
-        socket.is_connected = remote.is_some();
-        socket.hears_errors |= remote.is_some();
-        socket.remote = remote;
+        let remote = kept::peer_address(socket.shadow.fd);
+        socket.ends.is_connected = remote.is_some();
+        socket.shadow.hears_errors |= remote.is_some();
+        socket.ends.remote = remote;
         match (&socket.service, remote) {
             (Service::Open, Some(remote)) => self.settle(id, Some(remote)),
             (Service::Accelerated(_), _) => {
@@ -521,8 +441,8 @@ impl<H: Host> Sockets<H> {
         let Some((socket, engine)) = self.with_engine(id) else { return };
         let Service::Accelerated(Accelerated { endpoint, .. }) = &socket.service else { return };
         let endpoint = *endpoint;
-        let local = shadow::local_address(socket.shadow).ok();
-        socket.local = local;
+        let local = kept::local_address(socket.shadow.fd).ok();
+        socket.ends.local = local;
         let outcome = match (remote, local) {
             (Some(remote), Some(local)) if is_local(engine, remote.ip()) || local.ip().is_loopback() => {
                 Err(Reason::Loopback)
@@ -556,11 +476,11 @@ impl<H: Host> Sockets<H> {
         let Some(socket) = self.get_mut(id) else { return };
         if !socket.is_accelerated() {
             // Read when it matters, as to what waits here still.
-            let kept = socket.leftover.is_some().then(|| Kept::read(socket.shadow, socket.family));
+            let kept = socket.leftover.is_some().then(|| Kept::read(socket.shadow.fd, socket.family));
             socket.keep(kept);
             return;
         }
-        let kept = Kept::read(socket.shadow, socket.family);
+        let kept = Kept::read(socket.shadow.fd, socket.family);
         socket.keep(Some(kept));
         if let Some((level, name)) = kept.only_kernel {
             self.hand_over(id, Why::option(level, name));
@@ -578,7 +498,7 @@ impl<H: Host> Sockets<H> {
         if kept.ancillary.tells_device_time()
             && reach(socket).is_some_and(|(local, remote, device)| engine.lacks_device_times(local, remote, device))
         {
-            self.hand_over(id, Why::option(shadow::TIMESTAMPING.0, shadow::TIMESTAMPING.1));
+            self.hand_over(id, Why::option(kept::TIMESTAMPING.0, kept::TIMESTAMPING.1));
             return;
         }
         let options = complete(kept.options, engine);
@@ -596,8 +516,9 @@ impl<H: Host> Sockets<H> {
     fn follow_device(&mut self, id: SocketId, device: Option<u32>) -> Result<(), Reason> {
         let now = self.time();
         let Some((socket, engine)) = self.with_engine(id) else { return Ok(()) };
-        let local = socket.local.map_or(IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED), |local| local.ip().to_canonical());
-        engine.attach(now, local, socket.remote.map(|remote| remote.ip().to_canonical()), device)?;
+        let local =
+            socket.ends.local.map_or(IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED), |local| local.ip().to_canonical());
+        engine.attach(now, local, socket.ends.remote.map(|remote| remote.ip().to_canonical()), device)?;
         self.ask_sharing(id)
     }
 
@@ -622,8 +543,10 @@ impl<H: Host> Sockets<H> {
     /// it, whatever they asked for; those that are still in our sets, because of datagrams that wait, are told here.
     pub fn shut_down(&mut self, number: i32) {
         if let Some(id) = self.find(number)
-            && self.get(id).is_some_and(UdpSocket::is_answered_here)
+            && self.get(id).is_some_and(Socket::is_answered_here)
         {
+            // What the watch says of it is told together with what came before, as one edge.
+            self.look();
             self.sets.raise(id, Events::empty());
             self.sleepers.wake_for(id);
         }
@@ -635,8 +558,8 @@ impl<H: Host> Sockets<H> {
         let Some(id) = self.find(number) else { return };
         let ifindex = if ifindex == 0 { self.interface_to(group) } else { ifindex };
         let Some(socket) = self.get_mut(id) else { return };
-        socket.memberships.retain(|known| (known.ifindex, known.group) != (ifindex, group));
-        socket.memberships.push(Membership { ifindex, group, filter: filter.clone() });
+        socket.udp.memberships.retain(|known| (known.ifindex, known.group) != (ifindex, group));
+        socket.udp.memberships.push(Membership { ifindex, group, filter: filter.clone() });
         if let Some((socket, engine)) = self.with_engine(id)
             && let Service::Accelerated(Accelerated { endpoint, .. }) = &socket.service
         {
@@ -654,11 +577,12 @@ impl<H: Host> Sockets<H> {
         let Some(id) = self.find(number) else { return };
         let Some(socket) = self.get_mut(id) else { return };
         let at = socket
+            .udp
             .memberships
             .iter()
             .position(|known| known.group == group && (ifindex == 0 || known.ifindex == ifindex));
         let Some(at) = at else { return };
-        let left = socket.memberships.remove(at);
+        let left = socket.udp.memberships.remove(at);
         if let Some((socket, engine)) = self.with_engine(id)
             && let Service::Accelerated(Accelerated { endpoint, .. }) = &socket.service
         {
@@ -673,7 +597,7 @@ impl<H: Host> Sockets<H> {
     pub fn membership(&self, number: i32, ifindex: u32, group: IpAddr) -> Option<&SourceFilter> {
         let socket = self.find(number).and_then(|id| self.get(id))?;
         let fits = |known: &&Membership| known.group == group && (ifindex == 0 || known.ifindex == ifindex);
-        socket.memberships.iter().find(fits).map(|known| &known.filter)
+        socket.udp.memberships.iter().find(fits).map(|known| &known.filter)
     }
 
     /// The interface that an address of this host lies on: what IP_ADD_MEMBERSHIP may name it by.

@@ -4,9 +4,9 @@
 use crate::host::Host;
 use crate::id::SocketId;
 use crate::reason::{Handed, HandedCall, Reason, Why};
+use crate::socket::{Service, Socket};
 use crate::sockets::{EngineState, Sockets};
 use crate::status::{self, Counter, SocketCounter, Writer};
-use crate::udp_socket::{Service, UdpSocket};
 use crate::wait::{does, online_cpus, spun_ns};
 
 impl<H: Host> Sockets<H> {
@@ -23,7 +23,7 @@ impl<H: Host> Sockets<H> {
     }
 
     #[inline]
-    pub(crate) fn refusal_of(&self, socket: &UdpSocket) -> Option<Why> {
+    pub(crate) fn refusal_of(&self, socket: &Socket) -> Option<Why> {
         match &socket.service {
             Service::Kernel(why) if self.config.strict && why.reason.is_failure() => Some(*why),
             _ => None,
@@ -49,8 +49,8 @@ impl<H: Host> Sockets<H> {
     pub(crate) fn tell(&self, id: SocketId) {
         let Some(socket) = self.get(id) else { return };
         let Some(writer) = socket.slot.writer() else { return };
-        writer.set_local(socket.local.or_else(|| crate::shadow::local_address(socket.shadow).ok()));
-        writer.set_remote(socket.remote.filter(|_| socket.is_connected));
+        writer.set_local(socket.ends.local.or_else(|| crate::kept::local_address(socket.shadow.fd).ok()));
+        writer.set_remote(socket.ends.peer());
         match &socket.service {
             Service::Accelerated(_) if !socket.is_used => writer.set_kernel(Reason::NotUsed, 0),
             Service::Accelerated(_) => {
@@ -64,10 +64,10 @@ impl<H: Host> Sockets<H> {
     }
 
     /// The interface that all traffic of a socket passes, if it is one.
-    fn interface_of(&self, socket: &UdpSocket) -> Option<u32> {
+    fn interface_of(&self, socket: &Socket) -> Option<u32> {
         let EngineState::Open(engine) = &self.engine else { return None };
         let device = socket.kept().and_then(|kept| kept.options.device);
-        device.or_else(|| engine.interface_with(socket.local?.ip().to_canonical()))
+        device.or_else(|| engine.interface_with(socket.ends.local?.ip().to_canonical()))
     }
 
     /// What the engine does, and which interfaces it has.
@@ -105,7 +105,7 @@ impl<H: Host> Sockets<H> {
             return;
         }
         let EngineState::Open(engine) = &self.engine else { return };
-        for socket in self.sockets.iter().flatten() {
+        for socket in self.table.sockets() {
             if let (Some(writer), Some(endpoint)) = (socket.slot.writer(), socket.endpoint()) {
                 writer.set_counter(SocketCounter::Dropped, engine.stack_ref().udp_dropped(endpoint).into());
             }
@@ -123,12 +123,12 @@ impl<H: Host> Sockets<H> {
     /// In the child of a fork: a page of its own in place of the parent's, with the sockets that it has.
     pub fn begin_page(&mut self) {
         self.page = Writer::of_self(&self.config, online_cpus()).for_engine(self.page.engine());
-        for index in 0..self.sockets.len() {
+        for index in 0..self.table.len() {
             let page = self.page.clone();
-            let Some(socket) = &mut self.sockets[index] else { continue };
+            let Some(socket) = self.table.get_mut(SocketId::new(index as u32)) else { continue };
             socket.slot = status::Slot::new(&page, index);
             if let Some(writer) = socket.slot.writer() {
-                writer.open(socket.shadow.number());
+                writer.open(socket.shadow.fd.number());
             }
             self.tell(SocketId::new(index as u32));
         }

@@ -7,19 +7,18 @@ use nearwire_frames::RevokedFlow;
 use nearwire_frames::ports::xdp::TimesWanted;
 use nearwire_stack::{Datagram, EndpointId, Take};
 use nearwire_sys::own_stack;
-use nearwire_sys::socket::int_option;
 
 use crate::engine::{Engine, FRAMES_AT_ONCE, Looked, PORTS_SLEPT_ON, Seen};
 use crate::epoll::Events;
 use crate::host::Host;
 use crate::id::SocketId;
+use crate::kept::Ancillary;
 use crate::now::Now;
 use crate::reason::{HandedCall, Reason};
-use crate::shadow::Ancillary;
 use crate::sleepers::{Thread, WaitsFor};
+use crate::socket::{Order, Service, ShadowSaid, Socket};
 use crate::sockets::{EngineState, Sockets};
 use crate::status::{Counter, SocketCounter};
-use crate::udp_socket::{Service, UdpSocket};
 
 /// Datagrams that one after the other are found at once before the watch is looked at: else what comes by the kernel would
 /// never be seen by a program that is kept busy.
@@ -76,17 +75,6 @@ pub enum Receive<R> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct News(u32);
 
-/// What a shadow answered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ShadowSaid {
-    /// EAGAIN.
-    Nothing,
-    /// A datagram that stays (MSG_PEEK).
-    Peeked,
-    /// A datagram, or an error.
-    Read,
-}
-
 /// What a thread sleeps on.
 #[derive(Clone, Copy, Debug)]
 pub struct Bed {
@@ -135,25 +123,25 @@ impl<H: Host> Sockets<H> {
         let now = self.time_of_frames();
         let Some((socket, engine)) = self.with_engine(id) else { return self.receive_undecided(id) };
         let Some(endpoint) = socket.endpoint() else { return self.receive_undecided(id) };
-        if !HAS_LOOKED && socket.hears_errors && engine.has_new_errors() {
+        if !HAS_LOOKED && socket.shadow.hears_errors && engine.has_new_errors() {
             return self.look_and_receive(id, stays, read);
         }
-        if socket.shadow_has_error && socket.is_accelerated() {
+        if socket.shadow.has_error && socket.is_accelerated() {
             return socket.shadow_or_pending();
         }
-        if socket.is_behind_shadow {
+        if socket.shadow.order == Order::PortsLast {
             return self.receive_behind(id, endpoint, stays, read);
         }
-        if engine.stack_ref().udp_waiting(endpoint) > 0 && !socket.shadow_is_older {
+        if engine.stack_ref().udp_waiting(endpoint) > 0 && !socket.shadow.is_first() {
             return self.receive_waiting(id, endpoint, stays, read);
         }
         if !socket.is_accelerated() {
-            socket.shadow_is_older = false;
+            socket.shadow.end_first();
             self.drop_leftover(id, false);
             return Receive::Kernel;
         }
         // While it overflows, what is in the ports is older.
-        if socket.shadow_has_data && !engine.is_overflowing() {
+        if socket.shadow.has_data && !engine.is_overflowing() {
             return self.look_and_ask_shadow(id, endpoint, stays, read);
         }
         let mut found = None;
@@ -177,8 +165,8 @@ impl<H: Host> Sockets<H> {
         if let Some(result) = found {
             socket.slot.count_received(len_bytes);
             crate::wait::count_message();
-            socket.received_unlooked += 1;
-            let is_unlooked = socket.received_unlooked >= RECEIVES_PER_LOOK;
+            socket.udp.received_unlooked += 1;
+            let is_unlooked = socket.udp.received_unlooked >= RECEIVES_PER_LOOK;
             self.page.count(Counter::CallsServed, 1);
             if for_others > 1 || is_unlooked {
                 self.after_many(id, is_unlooked);
@@ -202,7 +190,7 @@ impl<H: Host> Sockets<H> {
         let now = self.time();
         let Some((socket, engine)) = self.with_engine(id) else { return Receive::Kernel };
         if !socket.is_accelerated()
-            && let Some(error) = socket.take_shadow_error()
+            && let Some(error) = socket.shadow.take_error()
         {
             return Receive::Failed(error);
         }
@@ -228,7 +216,7 @@ impl<H: Host> Sockets<H> {
         self.raise_readable();
         if is_unlooked {
             if let Some(socket) = self.get_mut(id) {
-                socket.received_unlooked = 0;
+                socket.udp.received_unlooked = 0;
             }
             self.look_if_due();
         }
@@ -277,7 +265,7 @@ impl<H: Host> Sockets<H> {
         }
         loop {
             self.look();
-            let is_known = self.get(id).is_none_or(|socket| socket.shadow_has_error || !socket.is_accelerated());
+            let is_known = self.get(id).is_none_or(|socket| socket.shadow.has_error || !socket.is_accelerated());
             if is_known {
                 return self.engine().map_or((), Engine::error_came);
             }
@@ -321,7 +309,7 @@ impl<H: Host> Sockets<H> {
             }
         }
         let Some((socket, engine)) = self.with_engine(id) else { return Receive::Kernel };
-        if socket.shadow_has_error && socket.is_accelerated() {
+        if socket.shadow.has_error && socket.is_accelerated() {
             return socket.shadow_or_pending();
         }
         let is_leftover = !socket.is_accelerated();
@@ -334,13 +322,13 @@ impl<H: Host> Sockets<H> {
             }
             return Receive::Done(result);
         }
-        if socket.shadow_has_error || (socket.shadow_has_data && !engine.is_overflowing()) {
+        if socket.shadow.has_error || (socket.shadow.has_data && !engine.is_overflowing()) {
             return socket.shadow_or_pending();
         }
         if !socket.is_accelerated() {
             return Receive::Kernel;
         }
-        let is_nonblocking = socket.is_nonblocking;
+        let is_nonblocking = socket.file.is_nonblocking;
         if is_nonblocking {
             socket.slot.count(SocketCounter::WouldBlock);
         }
@@ -356,7 +344,7 @@ impl<H: Host> Sockets<H> {
         if socket.is_accelerated() {
             return socket.ask_shadow();
         }
-        if matches!(socket.service, Service::Open) && socket.local.is_some_and(|local| local.port() != 0) {
+        if matches!(socket.service, Service::Open) && socket.ends.has_port() {
             self.settle(id, None);
             if let Some(socket) = self.get(id).filter(|socket| socket.is_accelerated()) {
                 return socket.ask_shadow();
@@ -367,7 +355,7 @@ impl<H: Host> Sockets<H> {
         }
         match self.get(id) {
             // It may be bound, and served by us, while the call waits.
-            Some(socket) if matches!(socket.service, Service::Open) && !socket.is_nonblocking => {
+            Some(socket) if matches!(socket.service, Service::Open) && !socket.file.is_nonblocking => {
                 Receive::Undecided { timeout: self.receive_timeout(id) }
             }
             _ => Receive::Kernel,
@@ -378,16 +366,16 @@ impl<H: Host> Sockets<H> {
     fn receive_timeout(&self, id: SocketId) -> Option<Duration> {
         let socket = self.get(id)?;
         match socket.kept() {
-            _ if socket.never_waits => Some(Duration::ZERO),
+            _ if socket.shadow.never_waits => Some(Duration::ZERO),
             Some(kept) => kept.receive_timeout,
-            None => crate::shadow::receive_timeout(socket.shadow),
+            None => crate::kept::receive_timeout(socket.shadow.fd),
         }
     }
 
     /// SO_RCVTIMEO was set; `never_waits`: to a negative time (`sock_set_timeout` of `net/core/sock.c`).
     pub fn receive_timeout_set(&mut self, number: i32, never_waits: bool) {
         if let Some(socket) = self.find(number).and_then(|id| self.get_mut(id)) {
-            socket.never_waits = never_waits;
+            socket.shadow.never_waits = never_waits;
         }
     }
 
@@ -398,9 +386,9 @@ impl<H: Host> Sockets<H> {
         let id = self.find(number)?;
         self.wish_for_first(id);
         let (socket, engine) = self.with_engine(id)?;
-        socket.asks_stamps = true;
+        socket.udp.asks_stamps = true;
         engine.want_times(TimesWanted::Kernel);
-        let stamp_ns = socket.stamp_ns.as_mut()?;
+        let stamp_ns = socket.udp.stamp_ns.as_mut()?;
         if *stamp_ns == 0 {
             *stamp_ns = now_ns;
         }
@@ -424,7 +412,7 @@ impl<H: Host> Sockets<H> {
     /// tell of an edge that was told here.
     #[cold]
     fn leftover_was_read(&mut self, id: SocketId) {
-        if !self.get(id).is_some_and(UdpSocket::is_shadow_readable) {
+        if !self.get(id).is_some_and(|socket| socket.shadow.is_readable()) {
             self.drop_leftover_if_read(id, false);
         }
     }
@@ -444,22 +432,22 @@ impl<H: Host> Sockets<H> {
         if let Some(socket) = self.find(number).and_then(|id| self.get_mut(id))
             && socket.is_accelerated()
         {
-            (socket.pending_error, socket.shadow_has_error) = (error, true);
+            (socket.shadow.pending_error, socket.shadow.has_error) = (error, true);
         }
     }
 
     /// The program asks for IP_MTU or IPV6_MTU, which the kernel answers by the route of the shadow's last send.
     pub fn about_to_ask_mtu(&mut self, number: i32) {
         let socket = self.find(number).and_then(|id| self.get(id));
-        if let Some(socket) = socket.filter(|socket| socket.is_accelerated() && socket.is_connected) {
-            crate::shadow::look_route_up(socket.shadow);
+        if let Some(socket) = socket.filter(|socket| socket.is_accelerated() && socket.ends.is_connected) {
+            crate::kept::look_route_up(socket.shadow.fd);
         }
     }
 
     /// Takes that error: what SO_ERROR does. `None`: the kernel knows.
     pub fn take_pending_error(&mut self, number: i32) -> Option<i32> {
         let socket = self.find(number).and_then(|id| self.get_mut(id))?;
-        Some(std::mem::take(&mut socket.pending_error)).filter(|error| *error != 0)
+        Some(std::mem::take(&mut socket.shadow.pending_error)).filter(|error| *error != 0)
     }
 
     /// Whether datagrams that were taken before a socket became the kernel's wait to be read.
@@ -479,18 +467,16 @@ impl<H: Host> Sockets<H> {
     pub fn shadow_answered_at(&mut self, id: SocketId, before: News, said: ShadowSaid) {
         let Some(socket) = self.get_mut(id) else { return };
         let is_empty = said == ShadowSaid::Nothing;
-        socket.older_at_shadow = if is_empty { 0 } else { socket.older_at_shadow.saturating_sub(1) };
-        // What was peeked at is what the next call gets, whatever the ports bring meanwhile.
-        socket.shadow_is_older = said == ShadowSaid::Peeked || socket.older_at_shadow > 0;
-        if is_empty && before != News(socket.shadow_news) {
+        socket.shadow.was_read(said);
+        if is_empty && before != News(socket.shadow.news) {
             // What came meanwhile was seen by another thread, and nobody tells of it again.
         } else if is_empty {
             // A report in the error queue is nothing to receive, and stays an error for who polls.
-            socket.has_report |= socket.shadow_has_error;
-            (socket.shadow_has_data, socket.shadow_has_error) = (false, false);
+            socket.shadow.has_report |= socket.shadow.has_error;
+            (socket.shadow.has_data, socket.shadow.has_error) = (false, false);
         } else {
             socket.slot.count(SocketCounter::ReceivedByShadow);
-            socket.stamp_ns = None;
+            socket.udp.stamp_ns = None;
             self.handed_at(id, HandedCall::ShadowReady);
         }
     }
@@ -501,10 +487,10 @@ impl<H: Host> Sockets<H> {
         let id = self.find(number)?;
         self.take_in();
         let (socket, engine) = self.with_engine(id)?;
-        if socket.shadow_is_older {
-            socket.look_at_shadow();
+        if socket.shadow.is_first() {
+            socket.shadow.look();
         }
-        let endpoint = socket.endpoint().filter(|_| !socket.shadow_is_older)?;
+        let endpoint = socket.endpoint().filter(|_| !socket.shadow.is_first())?;
         engine.stack_ref().udp_peek(endpoint, |datagram| datagram.payload.len())
     }
 
@@ -606,10 +592,12 @@ impl<H: Host> Sockets<H> {
         let Some((socket, engine)) = self.with_engine(id) else { return };
         let Service::Accelerated(accelerated) = &socket.service else { return };
         let nothing_waits = engine.stack_ref().udp_waiting(accelerated.endpoint) == 0;
-        socket.shadow_is_older |= what.data && nothing_waits && !engine.is_overflowing();
-        socket.shadow_has_data |= what.data;
-        socket.shadow_has_error |= what.error;
-        socket.shadow_news = socket.shadow_news.wrapping_add(1);
+        if what.data && nothing_waits && !engine.is_overflowing() {
+            socket.shadow.comes_first(1);
+        }
+        socket.shadow.has_data |= what.data;
+        socket.shadow.has_error |= what.error;
+        socket.shadow.news = socket.shadow.news.wrapping_add(1);
         if what.data {
             self.sets.raise(id, Events::ARRIVED);
         }
@@ -631,7 +619,7 @@ impl<H: Host> Sockets<H> {
             if looked.links_changed || looked.addresses_changed {
                 self.attach_again(id);
             }
-            if self.get(id).is_some_and(UdpSocket::is_accelerated)
+            if self.get(id).is_some_and(Socket::is_accelerated)
                 && let Err(reason) = self.follow_addresses(id)
             {
                 self.hand_over(id, reason);
@@ -656,7 +644,7 @@ impl<H: Host> Sockets<H> {
     /// Tells epoll sets and sleeping threads of endpoints that datagrams were queued at.
     pub(crate) fn raise_readable(&mut self) {
         while let Some(endpoint) = self.engine().and_then(|engine| engine.stack().take_readable()) {
-            if let Some(id) = self.owner(endpoint) {
+            if let Some(id) = self.table.owner(endpoint) {
                 self.sets.raise(id, Events::ARRIVED);
                 self.sleepers.wake_for(id);
             }
@@ -727,21 +715,15 @@ impl<H: Host> Sockets<H> {
     }
 }
 
-impl UdpSocket {
+impl Socket {
     fn ask_shadow<R>(&self) -> Receive<R> {
-        Receive::Shadow(News(self.shadow_news))
-    }
-
-    /// Takes the error that the kernel has for a socket which it serves, and which goes before what was received for it here.
-    #[cold]
-    fn take_shadow_error(&self) -> Option<i32> {
-        int_option(self.shadow, libc::SOL_SOCKET, libc::SO_ERROR).ok().filter(|error| *error != 0)
+        Receive::Shadow(News(self.shadow.news))
     }
 
     /// There may be an error: one that is kept here, or one that the shadow has.
     #[cold]
     fn shadow_or_pending<R>(&mut self) -> Receive<R> {
-        match std::mem::take(&mut self.pending_error) {
+        match std::mem::take(&mut self.shadow.pending_error) {
             0 => self.ask_shadow(),
             error => Receive::Failed(error),
         }
@@ -749,12 +731,7 @@ impl UdpSocket {
 }
 
 #[inline]
-fn deliver<R>(
-    now: Now,
-    socket: &mut UdpSocket,
-    datagram: &Datagram<'_>,
-    read: &mut impl FnMut(Delivery<'_>) -> R,
-) -> R {
+fn deliver<R>(now: Now, socket: &mut Socket, datagram: &Datagram<'_>, read: &mut impl FnMut(Delivery<'_>) -> R) -> R {
     let stamped;
     let datagram = if datagram.received_ns == 0 && socket.ancillary().must_tell_time() {
         // It came before anybody asked: the time of the call, as the kernel says then (`__sock_recv_timestamp`).
@@ -763,11 +740,11 @@ fn deliver<R>(
     } else {
         datagram
     };
-    socket.stamp_ns = Some(datagram.received_ns);
+    socket.udp.stamp_ns = Some(datagram.received_ns);
     let socket = &*socket;
     let ancillary = socket.ancillary();
     let is_v6 = matches!(socket.family, nearwire_stack::Family::V6);
-    let local_port = if ancillary.original_destination { socket.local.map_or(0, |local| local.port()) } else { 0 };
+    let local_port = if ancillary.original_destination { socket.ends.local.map_or(0, |local| local.port()) } else { 0 };
     let is_group = datagram.destination.is_multicast();
     let own_address = if is_group && ancillary.packet_info { socket.own_address_on(datagram.ifindex) } else { None };
     read(Delivery { datagram, ancillary, is_v6, local_port, own_address })
@@ -777,7 +754,7 @@ fn deliver<R>(
 #[inline]
 fn deliver_counted<R>(
     now: Now,
-    socket: &mut UdpSocket,
+    socket: &mut Socket,
     datagram: &Datagram<'_>,
     read: &mut impl FnMut(Delivery<'_>) -> R,
 ) -> R {
@@ -788,7 +765,7 @@ fn deliver_counted<R>(
 
 fn read_waiting<R, H: Host>(
     now: Now,
-    socket: &mut UdpSocket,
+    socket: &mut Socket,
     engine: &mut Engine<H>,
     endpoint: EndpointId,
     stays: bool,

@@ -14,20 +14,20 @@ use crate::reason::Reason;
 use crate::send_run::Held;
 use crate::service::present_namespace;
 use crate::sharing::overlap;
+use crate::socket::{Membership, Service, Socket};
 use crate::sockets::{EngineState, Sockets};
-use crate::udp_socket::{Membership, Service, UdpSocket};
 
 impl<H: Host> Sockets<H> {
     /// What the calls since the last question ask for.
     #[inline]
     pub fn take_wish(&mut self) -> Wish {
-        std::mem::take(&mut self.wish)
+        std::mem::take(&mut self.siblings.wish)
     }
 
     /// Whether this is not the first engine.
     #[inline]
     pub(crate) const fn is_branch(&self) -> bool {
-        self.number != 0
+        self.siblings.number != 0
     }
 
     /// A socket needs what the first engine has alone.
@@ -38,21 +38,21 @@ impl<H: Host> Sockets<H> {
     }
 
     fn want_in_first(&mut self, ids: impl IntoIterator<Item = SocketId>) {
-        self.wanted_in_first.extend(ids);
-        if !self.wanted_in_first.is_empty() && self.wish != Wish::OnlyFirstEngine {
-            self.wish = Wish::FirstEngine;
+        self.siblings.wanted_in_first.extend(ids);
+        if !self.siblings.wanted_in_first.is_empty() && self.siblings.wish != Wish::OnlyFirstEngine {
+            self.siblings.wish = Wish::FirstEngine;
         }
     }
 
     /// What [`Wish::FirstEngine`] is about: sockets of this engine, and those of others where this is the first.
     pub fn take_wanted_in_first(&mut self) -> Vec<SocketId> {
-        std::mem::take(&mut self.wanted_in_first)
+        std::mem::take(&mut self.siblings.wanted_in_first)
     }
 
     /// An interface came or went.
     pub(crate) fn wish_for_only_first(&mut self) {
-        if self.is_branch() || self.founded > 0 {
-            self.wish = Wish::OnlyFirstEngine;
+        if self.is_branch() || self.siblings.founded > 0 {
+            self.siblings.wish = Wish::OnlyFirstEngine;
         }
     }
 
@@ -77,7 +77,7 @@ impl<H: Host> Sockets<H> {
     /// No socket and no set is in it.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.sockets.iter().all(Option::is_none) && self.sets.is_empty()
+        self.table.sockets().next().is_none() && self.sets.is_empty()
     }
 
     /// It lost a port, which only the first engine opens.
@@ -94,7 +94,7 @@ impl<H: Host> Sockets<H> {
     /// Whether another engine may be founded: it did not fail just now.
     pub fn may_try_to_found(&mut self) -> bool {
         let now = self.time();
-        self.founding_failed_ns.is_none_or(|since_ns| now.since(since_ns) > FOUND_AGAIN_AFTER)
+        self.siblings.founding_failed_ns.is_none_or(|since_ns| now.since(since_ns) > FOUND_AGAIN_AFTER)
     }
 
     /// Founds engine `number`, with ports on the interfaces that this one has. `None`: a port has no share left, or the
@@ -105,7 +105,7 @@ impl<H: Host> Sockets<H> {
         if let (Some(founded), Some(held)) = (&mut founded, held) {
             founded.leaving.run.hold_by(held);
         }
-        self.founding_failed_ns = founded.is_none().then(|| self.time().monotonic_ns());
+        self.siblings.founding_failed_ns = founded.is_none().then(|| self.time().monotonic_ns());
         founded
     }
 
@@ -117,10 +117,10 @@ impl<H: Host> Sockets<H> {
         let page = self.page.for_engine(number);
         let config = self.config.clone();
         let engine = self.engine()?.found(&config, &page).ok()?;
-        self.founded += 1;
-        self.page.set_engine_count(self.founded + 1);
+        self.siblings.founded += 1;
+        self.page.set_engine_count(self.siblings.founded + 1);
         let mut founded = Sockets::with_page(self.host.clone(), config, &self.program, page);
-        (founded.number, founded.engine) = (number, EngineState::Open(Box::new(engine)));
+        (founded.siblings.number, founded.engine) = (number, EngineState::Open(Box::new(engine)));
         founded.namespace = self.namespace;
         founded.sets = Sets::following();
         founded.reserve_beds(getpid().as_raw_nonzero().get().cast_unsigned());
@@ -135,8 +135,8 @@ impl<H: Host> Sockets<H> {
         if let (Some(engine), Some(other)) = (self.engine(), founded.engine())
             && engine.take_back(other)
         {
-            self.founded -= 1;
-            self.page.set_engine_count(self.founded + 1);
+            self.siblings.founded -= 1;
+            self.page.set_engine_count(self.siblings.founded + 1);
         }
     }
 
@@ -159,7 +159,7 @@ impl<H: Host> Sockets<H> {
         numbers.iter().for_each(|number| self.settle_if_bound(*number));
         let Some(component) = self.component_of(numbers) else { return FirstUse::Stays };
         let sockets = || component.sockets.iter().filter_map(|id| self.get(*id));
-        if sockets().any(UdpSocket::is_accelerated) {
+        if sockets().any(Socket::is_accelerated) {
             FirstUse::Moves(component)
         } else if sockets().any(|socket| matches!(socket.service, Service::Open)) {
             FirstUse::Undecided(component)
@@ -222,10 +222,11 @@ impl<H: Host> Sockets<H> {
     /// gives a client's datagrams to the same socket for as long as they are the same, and programs keep what they know of the client
     /// there; another stack chooses otherwise.
     pub(crate) fn beside(&self, id: SocketId) -> impl Iterator<Item = SocketId> {
-        let may_share = |socket: &&UdpSocket| socket.is_accelerated() && socket.may_share_port();
-        let local = self.get(id).filter(may_share).and_then(|socket| socket.local);
-        let shares = move |other: &UdpSocket| {
-            other.is_accelerated() && local.zip(other.local).is_some_and(|(local, other)| could_share(local, other))
+        let may_share = |socket: &&Socket| socket.is_accelerated() && socket.may_share_port();
+        let local = self.get(id).filter(may_share).and_then(|socket| socket.ends.local);
+        let shares = move |other: &Socket| {
+            other.is_accelerated()
+                && local.zip(other.ends.local).is_some_and(|(local, other)| could_share(local, other))
         };
         local
             .into_iter()
@@ -235,9 +236,9 @@ impl<H: Host> Sockets<H> {
 
     /// The same in other engines.
     fn away_beside(&self, id: SocketId) -> impl Iterator<Item = SocketId> {
-        let local = self.get(id).filter(|socket| socket.is_accelerated()).and_then(|socket| socket.local);
+        let local = self.get(id).filter(|socket| socket.is_accelerated()).and_then(|socket| socket.ends.local);
         let shares = move |other: SocketAddr| local.is_some_and(|local| could_share(local, other));
-        self.away.iter().filter(move |(_, other)| other.is_some_and(shares)).map(|(of, _)| *of)
+        self.siblings.away.iter().filter(move |(_, other)| other.is_some_and(shares)).map(|(of, _)| *of)
     }
 
     /// Whether a socket that gets the same datagrams is used already. Those in other engines are.
@@ -283,7 +284,7 @@ impl<H: Host> Sockets<H> {
     }
 
     fn everything(&self) -> Component {
-        let ids = (0..self.socket_count()).map(|index| SocketId::new(index as u32));
+        let ids = (0..self.table.len()).map(|index| SocketId::new(index as u32));
         Component { sockets: ids.filter(|id| self.get(*id).is_some()).collect(), sets: self.sets.all() }
     }
 
@@ -303,7 +304,7 @@ impl<H: Host> Sockets<H> {
     pub fn move_back_to(&mut self, first: &mut Sockets<H>, component: &Component, moved: impl FnMut(Moved)) {
         self.move_to(first, component, moved);
         first.take_freed(self);
-        first.away.retain(|(of, _)| !component.sockets.contains(of));
+        first.siblings.away.retain(|(of, _)| !component.sockets.contains(of));
         for id in &component.sockets {
             first.settle_after_move(*id);
             first.call_those_beside(*id);
@@ -312,9 +313,9 @@ impl<H: Host> Sockets<H> {
 
     /// Numbers of what was closed elsewhere are free again.
     fn take_freed(&mut self, other: &mut Sockets<H>) {
-        for id in std::mem::take(&mut other.freed) {
-            self.away.retain(|(of, _)| *of != id);
-            self.free_place(id);
+        for id in std::mem::take(&mut other.siblings.freed) {
+            self.siblings.away.retain(|(of, _)| *of != id);
+            self.table.free_place(id);
         }
         self.sets.take_freed(&mut other.sets);
     }
@@ -332,7 +333,7 @@ impl<H: Host> Sockets<H> {
         self.flush();
         to.flush();
         self.take_freed_if_first(to);
-        let has_flows = component.sockets.iter().any(|id| self.get(*id).is_some_and(UdpSocket::has_flows));
+        let has_flows = component.sockets.iter().any(|id| self.get(*id).is_some_and(Socket::has_flows));
         for id in &component.sockets {
             self.move_flows(*id, to);
         }
@@ -359,8 +360,8 @@ impl<H: Host> Sockets<H> {
     pub(crate) fn take_all_of(&mut self, mut other: Sockets<H>, mut moved: impl FnMut(Moved)) {
         let all = other.everything();
         for id in &all.sockets {
-            if let Some(socket) = other.sockets.get_mut(id.index()).and_then(Option::take) {
-                self.put_socket(*id, socket);
+            if let Some(socket) = other.table.take(*id) {
+                self.table.put(*id, socket);
             }
         }
         other.move_numbers(self, &all).into_iter().for_each(|number| moved(Moved::Number(number)));
@@ -372,9 +373,9 @@ impl<H: Host> Sockets<H> {
 
     /// There are no other engines any more.
     pub(crate) fn no_others(&mut self) {
-        self.away.clear();
-        self.wanted_in_first.clear();
-        (self.founded, self.founding_failed_ns, self.wish) = (0, None, Wish::Nothing);
+        self.siblings.away.clear();
+        self.siblings.wanted_in_first.clear();
+        (self.siblings.founded, self.siblings.founding_failed_ns, self.siblings.wish) = (0, None, Wish::Nothing);
     }
 
     fn take_freed_if_first(&mut self, to: &mut Sockets<H>) {
@@ -388,7 +389,7 @@ impl<H: Host> Sockets<H> {
         let Some((socket, engine)) = self.with_engine(id) else { return };
         let Service::Accelerated(accelerated) = &socket.service else { return };
         let handed = match to.engine() {
-            Some(other) => engine.hand_flows(other, &accelerated.flows, accelerated.flow_socket(socket.shadow)),
+            Some(other) => engine.hand_flows(other, &accelerated.flows, accelerated.flow_socket(socket.shadow.fd)),
             None => Err(Reason::EngineFailed),
         };
         if let Err(reason) = handed {
@@ -400,10 +401,10 @@ impl<H: Host> Sockets<H> {
     fn move_socket(&mut self, id: SocketId, to: &mut Sockets<H>) {
         let Some((socket, engine)) = self.with_engine(id) else { return };
         let endpoint = socket.endpoint();
-        let shadow = socket.shadow;
+        let shadow = socket.shadow.fd;
         let is_accelerated = socket.is_accelerated();
         if let Some(endpoint) = endpoint {
-            for joined in &socket.memberships {
+            for joined in &socket.udp.memberships {
                 // Refused, it is in no group.
                 let _ = engine.stack().udp_leave(endpoint, joined.ifindex, joined.group);
             }
@@ -412,46 +413,46 @@ impl<H: Host> Sockets<H> {
         if is_accelerated {
             engine.unwatch_shadow(shadow);
         }
-        let Some(mut socket) = self.sockets.get_mut(id.index()).and_then(Option::take) else { return };
+        let Some(mut socket) = self.table.take(id) else { return };
         if !self.is_branch() {
-            self.away.push((id, socket.local));
+            self.siblings.away.push((id, socket.ends.local));
         }
         if self.sharing.leave(id) {
             to.sharing.enter(id);
         }
         if let Some(writer) = socket.slot.writer() {
-            writer.set_engine_number(to.number);
+            writer.set_engine_number(to.siblings.number);
         }
         let Some(other) = to.engine() else { return };
         let moved = taken.map(|taken| other.stack().udp_put(taken));
-        socket.own_addresses = other.first_addresses_v4();
+        socket.udp.own_addresses = other.first_addresses_v4();
         socket.is_settled = true;
         match (&mut socket.service, moved) {
             (Service::Accelerated(accelerated), Some(endpoint)) => {
                 accelerated.endpoint = endpoint;
                 let _ = other.watch_shadow(shadow, id.index() as u32);
                 // The watch tells of edges, and one may just have passed.
-                socket.may_have_data();
+                socket.shadow.may_have_data();
             }
             (_, moved) => socket.leftover = moved,
         }
         if let Some(endpoint) = moved {
-            for Membership { ifindex, group, filter } in &socket.memberships {
+            for Membership { ifindex, group, filter } in &socket.udp.memberships {
                 // Accepted by the other stack, which knows the same interfaces.
                 let _ = other.stack().udp_join(endpoint, *ifindex, *group, filter);
             }
-            to.own(id, endpoint);
+            to.table.own(id, endpoint);
         }
-        to.put_socket(id, socket);
+        to.table.put(id, socket);
     }
 
     /// Numbers of the component are the other's.
     fn move_numbers(&mut self, to: &mut Sockets<H>, component: &Component) -> Vec<i32> {
         let mut numbers = Vec::new();
-        for number in 0..self.number_count() {
+        for number in 0..self.table.fds_end() {
             if let Some(id) = self.find(number).filter(|id| component.sockets.contains(id)) {
-                self.unname(number);
-                to.name(number, id);
+                self.table.unname(number);
+                to.table.name(number, id);
                 numbers.push(number);
             }
         }
@@ -462,20 +463,20 @@ impl<H: Host> Sockets<H> {
     /// A socket that came back: it may have been bound or connected where it could not be accelerated.
     fn settle_after_move(&mut self, id: SocketId) {
         let Some(socket) = self.get(id) else { return };
-        let shadow_number = socket.shadow.number();
-        let remote: Option<SocketAddr> = socket.remote.filter(|_| socket.is_connected);
-        let is_bound = socket.local.is_some_and(|local| local.port() != 0);
+        let shadow_number = socket.shadow.fd.number();
+        let remote: Option<SocketAddr> = socket.ends.peer();
+        let is_bound = socket.ends.has_port();
         let is_open = matches!(socket.service, Service::Open);
-        if is_open && (is_bound && self.get(id).is_some_and(|socket| socket.is_server) || remote.is_some()) {
+        if is_open && (is_bound && self.get(id).is_some_and(|socket| socket.ends.is_server) || remote.is_some()) {
             self.settle(id, remote);
         }
-        if self.get(id).is_some_and(UdpSocket::is_accelerated) {
+        if self.get(id).is_some_and(Socket::is_accelerated) {
             self.option_changed(shadow_number);
         }
     }
 
     /// Whether this engine, which is not the first, has the ports that an accelerated socket needs, and can tell what it asks for.
-    pub(crate) fn has_what_it_needs(&self, socket: &UdpSocket) -> bool {
+    pub(crate) fn has_what_it_needs(&self, socket: &Socket) -> bool {
         !socket.wants_stamps() && self.why_not_served(socket).is_none()
     }
 
@@ -489,8 +490,8 @@ impl<H: Host> Sockets<H> {
     /// Whether a socket that is about to be accelerated here, in an engine that is not the first, can be.
     pub(crate) fn can_settle_here(&mut self, id: SocketId, remote: Option<SocketAddr>) -> bool {
         let Some(socket) = self.get(id) else { return false };
-        let kept = crate::shadow::Kept::read(socket.shadow, socket.family);
-        let Ok(local) = crate::shadow::local_address(socket.shadow) else { return false };
+        let kept = crate::kept::Kept::read(socket.shadow.fd, socket.family);
+        let Ok(local) = crate::kept::local_address(socket.shadow.fd) else { return false };
         let is_plain = kept.options.device.is_none()
             && !kept.options.reuse_address
             && !kept.options.reuse_port
@@ -498,14 +499,6 @@ impl<H: Host> Sockets<H> {
         let remote = remote.map(|remote| remote.ip().to_canonical());
         is_plain
             && self.engine_ref().is_some_and(|engine| engine.is_served(local.ip().to_canonical(), remote, None).is_ok())
-    }
-}
-
-impl UdpSocket {
-    /// Others may have its port too: the kernel lets them.
-    pub(crate) fn may_share_port(&self) -> bool {
-        self.kept()
-            .is_none_or(|kept| kept.options.reuse_address || kept.options.reuse_port || kept.options.device.is_some())
     }
 }
 

@@ -4,9 +4,9 @@ use super::{ASK_KERNEL_AFTER_TICKS, AskKernel, Asked, Collected, Concerns, Contr
 use crate::epoll::{Delivery, Interest, SetId, Target};
 use crate::host::Host;
 use crate::id::SocketId;
+use crate::socket::{Service, Socket};
 use crate::sockets::Sockets;
 use crate::status::Counter;
-use crate::udp_socket::{Service, UdpSocket};
 
 impl<H: Host> Sockets<H> {
     /// epoll_create(2) returned an fd.
@@ -28,7 +28,7 @@ impl<H: Host> Sockets<H> {
         if operation == Operation::Add && self.sets.is_used(set) {
             self.use_socket(id);
         }
-        if !self.get(id).is_some_and(UdpSocket::is_answered_here) {
+        if !self.get(id).is_some_and(Socket::is_answered_here) {
             let Some(done) = self.sets.control_disarmed(id, set, operation, interest) else { return Control::Kernel };
             self.service_changed();
             return done.map_or_else(Control::Failed, |()| Control::Done);

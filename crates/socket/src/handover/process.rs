@@ -14,8 +14,8 @@ use crate::reason::Reason;
 use crate::requeue::requeue;
 use crate::sending::Leaving;
 use crate::sleepers::Sleepers;
+use crate::socket::{Accelerated, Service, Socket};
 use crate::sockets::{EngineState, Sockets};
-use crate::udp_socket::{Accelerated, Service, UdpSocket};
 
 impl<H: Host> Sockets<H> {
     /// fork(2) follows.
@@ -23,7 +23,7 @@ impl<H: Host> Sockets<H> {
         // What earlier children said is about registrations of before this fork.
         let has_others = self.has_children();
         self.follow_children();
-        if !self.sockets.iter().flatten().any(|socket| socket.is_accelerated() || socket.leftover.is_some()) {
+        if !self.table.sockets().any(|socket| socket.is_accelerated() || socket.leftover.is_some()) {
             return;
         }
         // What comes to a port only one of the two processes has, and the other takes it from that one.
@@ -38,7 +38,7 @@ impl<H: Host> Sockets<H> {
         // Before the fork, for both.
         let _ = self.children.family.words();
         self.sets.forked(has_others);
-        if !self.sockets.iter().flatten().any(|socket| socket.has_flows() || socket.leftover.is_some()) {
+        if !self.table.sockets().any(|socket| socket.has_flows() || socket.leftover.is_some()) {
             return;
         }
         engine.pause();
@@ -48,7 +48,7 @@ impl<H: Host> Sockets<H> {
         for id in self.ids() {
             let Some((socket, engine)) = self.with_engine(id) else { continue };
             // What the shadow has of a socket that the kernel serves is newer than what waits here, and stays behind it.
-            if socket.is_accelerated() || !socket.is_shadow_readable() {
+            if socket.is_accelerated() || !socket.shadow.is_readable() {
                 requeue(socket, engine);
                 self.drop_leftover_if_read(id, false);
             }
@@ -104,8 +104,8 @@ impl<H: Host> Sockets<H> {
         self.host.forked();
         let words = self.children.family.words.get().cloned();
         let parent = Arc::new(Parent { pid: self.children.pid.or_else(getppid), filters, words });
-        for socket in self.sockets.iter_mut().flatten() {
-            (socket.leftover, socket.shadow_has_data, socket.shadow_has_error) = (None, false, false);
+        for socket in self.table.sockets_mut() {
+            (socket.leftover, socket.shadow.has_data, socket.shadow.has_error) = (None, false, false);
             socket.is_inherited = true;
             if !socket.is_accelerated() {
                 continue;
@@ -140,9 +140,9 @@ impl<H: Host> Sockets<H> {
             engine.resume();
             // What came meanwhile comes first.
             self.look();
-            for socket in self.sockets.iter_mut().flatten() {
-                if socket.is_accelerated() && socket.shadow_is_older {
-                    socket.read_shadow_first();
+            for socket in self.table.sockets_mut() {
+                if socket.is_accelerated() && socket.shadow.is_first() {
+                    socket.shadow.read_first();
                 }
             }
         }
@@ -155,9 +155,9 @@ impl<H: Host> Sockets<H> {
             return;
         }
         let Some(words) = self.children.family.words.get().cloned() else { return };
-        for index in 0..self.socket_count() {
+        for index in 0..self.table.len() {
             let id = SocketId::new(index as u32);
-            let Some(inode) = self.get(id).and_then(UdpSocket::inode) else { continue };
+            let Some(inode) = self.get(id).and_then(Socket::inode) else { continue };
             let Some(word) = words.get(index + 1).filter(|word| word.load(Relaxed) >> 8 == inode) else { continue };
             let word = word.swap(0, Relaxed);
             if word != 0 {
@@ -203,7 +203,7 @@ impl<H: Host> Sockets<H> {
             return self.take_free(id);
         }
         let Inherited { flows, inode, parent, .. } = inherited;
-        let Some(shadow) = self.get(id).map(|socket| socket.shadow) else { return };
+        let Some(shadow) = self.get(id).map(|socket| socket.shadow.fd) else { return };
         for filters in &parent.filters {
             flows.iter().for_each(|flow| filters.withdraw(*flow, shadow));
         }
@@ -218,7 +218,7 @@ impl<H: Host> Sockets<H> {
         if parent.has_ended() && reason == Reason::ReadByChild {
             let Some(socket) = self.get_mut(id) else { return };
             socket.service = Service::Open;
-            let remote = socket.remote.filter(|_| socket.is_connected);
+            let remote = socket.ends.peer();
             self.settle(id, remote);
         }
     }
@@ -227,9 +227,9 @@ impl<H: Host> Sockets<H> {
     fn take_free(&mut self, id: SocketId) {
         let Some(socket) = self.get_mut(id) else { return };
         socket.service = Service::Open;
-        let remote = socket.remote.filter(|_| socket.is_connected);
+        let remote = socket.ends.peer();
         self.settle(id, remote);
-        if self.get(id).is_some_and(UdpSocket::is_accelerated) {
+        if self.get(id).is_some_and(Socket::is_accelerated) {
             let state = self.readiness_of(id);
             self.sets.raise(id, state);
             self.announce_inherited();
@@ -244,7 +244,7 @@ impl<H: Host> Sockets<H> {
             return;
         }
         for id in self.all_of(numbers, &[]).sockets() {
-            if self.get(*id).is_some_and(UdpSocket::is_free) {
+            if self.get(*id).is_some_and(Socket::is_free) {
                 self.claim(*id, Reason::ReadByChild);
             }
         }
@@ -265,7 +265,7 @@ impl<H: Host> Sockets<H> {
         if !self.inherits {
             return;
         }
-        for index in 0..self.socket_count() {
+        for index in 0..self.table.len() {
             let id = SocketId::new(index as u32);
             if self.get(id).is_some_and(|socket| socket.inherited.is_some()) && self.sets.has(id) {
                 self.claim(id, Reason::ReadByChild);
@@ -276,7 +276,7 @@ impl<H: Host> Sockets<H> {
     /// The process that sockets were inherited from, while it lives.
     #[must_use]
     pub fn waits_for_parent(&self) -> bool {
-        let mut inherited = self.sockets.iter().flatten().filter_map(|socket| socket.inherited.as_ref());
+        let mut inherited = self.table.sockets().filter_map(|socket| socket.inherited.as_ref());
         self.inherits && inherited.any(|inherited| !inherited.is_free && !inherited.parent.has_ended())
     }
 
@@ -292,7 +292,7 @@ impl<H: Host> Sockets<H> {
 
     /// exec(2) follows: sockets that the new program finds go back to the kernel.
     pub fn prepare_exec(&mut self) {
-        for number in 0..self.number_count() {
+        for number in 0..self.table.fds_end() {
             if self.find(number).is_some() && Descriptor::new(number).is_some_and(stays_open) {
                 self.passed(number, Reason::HandedOverByExec);
             }
@@ -302,18 +302,18 @@ impl<H: Host> Sockets<H> {
     /// exec(2) follows in a child of vfork(2), which has its parent's memory, this very value, and descriptors of its own.
     /// It may have put sockets under other numbers unseen; the numbers of before and the standard streams are looked at.
     pub fn prepare_exec_of_vfork(&mut self) {
-        let numbers = (0..3).chain((3..self.number_count()).filter(|number| self.find(*number).is_some()));
+        let numbers = (0..3).chain((3..self.table.fds_end()).filter(|number| self.find(*number).is_some()));
         let open = numbers.filter_map(Descriptor::new).filter(|number| stays_open(*number));
         let inodes: Vec<u64> = open.filter_map(inode_of).collect();
-        for index in 0..self.socket_count() {
+        for index in 0..self.table.len() {
             let id = SocketId::new(index as u32);
-            if !self.get(id).and_then(UdpSocket::inode).is_some_and(|inode| inodes.contains(&inode)) {
+            if !self.get(id).and_then(Socket::inode).is_some_and(|inode| inodes.contains(&inode)) {
                 continue;
             }
             self.take_in_frames();
             let Some((socket, engine)) = self.with_engine(id) else { continue };
             if let Service::Accelerated(Accelerated { flows, .. }) = &socket.service {
-                engine.withdraw_flows(flows, socket.shadow);
+                engine.withdraw_flows(flows, socket.shadow.fd);
                 requeue(socket, engine);
                 self.children.forked = true;
                 self.children.claims.push((id, Reason::HandedOverByExec));
@@ -324,7 +324,7 @@ impl<H: Host> Sockets<H> {
     /// Forgets a number that no longer names its socket: it was closed by a system call that nobody saw. Whether it did.
     pub(crate) fn forget_if_closed(&mut self, id: SocketId) -> bool {
         let Some(socket) = self.get(id) else { return false };
-        let (shadow, known) = (socket.shadow, socket.inode());
+        let (shadow, known) = (socket.shadow.fd, socket.inode());
         let is_closed = known.is_some() && inode_of(shadow) != known;
         if is_closed {
             self.forget_number(shadow.number());

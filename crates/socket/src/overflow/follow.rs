@@ -15,9 +15,9 @@ use crate::engine::{Engine, Looked};
 use crate::host::Host;
 use crate::id::SocketId;
 use crate::now::Now;
+use crate::socket::{Order, Socket};
 use crate::sockets::Sockets;
 use crate::status::{Counter, SocketCounter};
-use crate::udp_socket::UdpSocket;
 
 impl<H: Host> Sockets<H> {
     /// Whether the kernel has frames that the ports had no room for, and all older ones were taken out of the rings: by the
@@ -112,7 +112,7 @@ impl<H: Host> Sockets<H> {
     /// What the kernel dropped at shadows since they were opened (`SK_MEMINFO_DROPS`).
     fn dropped_by_shadows(&self) -> u64 {
         let sockets = self.ids().filter_map(|id| self.get(id));
-        sockets.filter(|socket| socket.is_accelerated()).map(|socket| dropped_by(socket.shadow)).sum()
+        sockets.filter(|socket| socket.is_accelerated()).map(|socket| dropped_by(socket.shadow.fd)).sum()
     }
 
     /// Takes over what shadows have.
@@ -124,7 +124,7 @@ impl<H: Host> Sockets<H> {
     fn take_over_most(&mut self, most: u64) {
         let end = self.overflow.taken.saturating_add(most);
         for id in self.ids() {
-            if self.get(id).is_some_and(|socket| socket.shadow_has_data && socket.is_accelerated()) {
+            if self.get(id).is_some_and(|socket| socket.shadow.has_data && socket.is_accelerated()) {
                 self.take_over_some(id, end.saturating_sub(self.overflow.taken));
             }
         }
@@ -161,7 +161,7 @@ fn dropped_by(shadow: impl AsFd) -> u64 {
 
 fn take_over<H: Host>(
     now: Now,
-    socket: &mut UdpSocket,
+    socket: &mut Socket,
     engine: &mut Engine<H>,
     endpoint: EndpointId,
     most: u32,
@@ -175,12 +175,12 @@ fn take_over<H: Host>(
             break;
         }
         let Buffers { payload, control } = buffers;
-        match receive_with_control(socket.shadow, payload, control) {
+        match receive_with_control(socket.shadow.fd, payload, control) {
             Ok(received) => {
                 taken += 1;
                 let beside = Beside::read(&control[..received.control_bytes.min(CONTROL_BYTES)]);
                 if let Some(dropped) = beside.dropped {
-                    let before = std::mem::replace(&mut socket.shadow_dropped, dropped);
+                    let before = std::mem::replace(&mut socket.shadow.dropped, dropped);
                     engine.stack().udp_add_dropped(endpoint, dropped.wrapping_sub(before));
                 }
                 let datagram =
@@ -189,18 +189,18 @@ fn take_over<H: Host>(
                 socket.slot.count(SocketCounter::ReceivedByShadow);
             }
             Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
-                socket.shadow_has_data = false;
+                socket.shadow.has_data = false;
                 break;
             }
             Err(error) => {
                 // Told by the next call, as the kernel would: whatever it is, receiving took it from the shadow.
-                (socket.pending_error, socket.shadow_has_error) = (error.raw_os_error().unwrap_or(libc::EIO), true);
+                (socket.shadow.pending_error, socket.shadow.has_error) =
+                    (error.raw_os_error().unwrap_or(libc::EIO), true);
                 taken += 1;
             }
         }
     }
-    socket.shadow_is_older = false;
-    socket.is_behind_shadow = is_behind;
+    socket.shadow.order = if is_behind { Order::PortsLast } else { Order::QueueFirst };
     engine.stack().udp_set_behind_kernel(endpoint, is_behind);
     taken
 }

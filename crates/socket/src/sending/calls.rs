@@ -11,15 +11,15 @@ use crate::host::Host;
 use crate::id::SocketId;
 use crate::reason::{Handed, HandedCall, Reason};
 use crate::send_run::SendRun;
+use crate::socket::{Service, Socket};
 use crate::sockets::Sockets;
 use crate::status::{Counter, SocketCounter};
-use crate::udp_socket::{Service, UdpSocket};
 
 impl<H: Host> Sockets<H> {
     /// A send with MSG_MORE is about to be made by the kernel.
     pub fn corked(&mut self, number: i32) {
         if let Some(socket) = self.find(number).and_then(|id| self.get_mut(id)) {
-            socket.is_corked = true;
+            socket.shadow.is_corked = true;
         }
     }
 
@@ -31,7 +31,7 @@ impl<H: Host> Sockets<H> {
         let now = if holds { self.time_of_frames() } else { self.time() };
         let Some((socket, engine)) = self.with_engine(id) else { return self.send_undecided(id, message, more) };
         let Service::Accelerated(accelerated) = &socket.service else { return self.send_undecided(id, message, more) };
-        if holds && !socket.shadow_has_error && !socket.is_corked {
+        if holds && !socket.shadow.has_error && !socket.shadow.is_corked {
             // Without a look at clock or watch: the first of those that are held had one, and the last will.
             return match engine.send(now, accelerated.endpoint, message) {
                 Sent::Queued => {
@@ -42,7 +42,7 @@ impl<H: Host> Sockets<H> {
             };
         }
         // The kernel would tell an error instead of sending.
-        let has_error = socket.hears_errors && engine.has_new_errors();
+        let has_error = socket.shadow.hears_errors && engine.has_new_errors();
         let look = if has_error { LookAroundSend::Before } else { engine.look_around_send(now) };
         if look == LookAroundSend::Before {
             if has_error {
@@ -55,7 +55,7 @@ impl<H: Host> Sockets<H> {
             }
             return self.send_now(id, message, more);
         }
-        if socket.shadow_has_error || socket.is_corked {
+        if socket.shadow.has_error || socket.shadow.is_corked {
             return self.send_now(id, message, more);
         }
         let endpoint = accelerated.endpoint;
@@ -141,7 +141,7 @@ impl<H: Host> Sockets<H> {
             return sent;
         }
         // A send that the kernel would refuse decides nothing.
-        let Some(remote) = message.to.or(socket.remote).filter(|to| to.port() != 0) else { return Send::Kernel };
+        let Some(remote) = message.to.or(socket.ends.remote).filter(|to| to.port() != 0) else { return Send::Kernel };
         if matches!(socket.family, nearwire_stack::Family::V4) && remote.is_ipv6() {
             return Send::Kernel;
         }
@@ -251,23 +251,23 @@ impl<H: Host> Sockets<H> {
     }
 }
 
-impl UdpSocket {
+impl Socket {
     /// What stands in the way of a send past the kernel: an error to be told first, or a datagram that the kernel gathers.
     fn send_aside(&mut self, message: &Message<'_>) -> Option<Send> {
-        if self.is_corked {
+        if self.shadow.is_corked {
             // This send ends it, unless it is refused for its length.
-            self.is_corked = message.payload.len() > DATAGRAM_BYTES_MOST;
+            self.shadow.is_corked = message.payload.len() > DATAGRAM_BYTES_MOST;
             return Some(Send::Kernel);
         }
-        if !self.shadow_has_error {
+        if !self.shadow.has_error {
             return None;
         }
-        let error = std::mem::take(&mut self.pending_error);
+        let error = std::mem::take(&mut self.shadow.pending_error);
         if error != 0 {
             return Some(Send::Failed(error));
         }
         // Told already, it is seen no more: a program that only sends would go by the kernel for ever.
-        self.look_at_shadow();
-        self.shadow_has_error.then_some(Send::Kernel)
+        self.shadow.look();
+        self.shadow.has_error.then_some(Send::Kernel)
     }
 }

@@ -7,14 +7,14 @@ use nearwire_stack::{EndpointId, Family, UdpOptions};
 
 use crate::engine::Engine;
 use crate::host::Host;
-use crate::udp_socket::{Accelerated, Service, UdpSocket};
+use crate::socket::{Accelerated, Service, Socket};
 
 /// What says by which interfaces traffic of an accelerated socket goes: local address, peer, device.
-pub(crate) fn reach(socket: &UdpSocket) -> Option<(IpAddr, Option<IpAddr>, Option<u32>)> {
+pub(crate) fn reach(socket: &Socket) -> Option<(IpAddr, Option<IpAddr>, Option<u32>)> {
     let Service::Accelerated(Accelerated { first_remote, .. }) = &socket.service else { return None };
-    let connected = socket.remote.filter(|_| socket.is_connected).map(|remote| remote.ip().to_canonical());
+    let connected = socket.ends.peer().map(|remote| remote.ip().to_canonical());
     let device = socket.kept().and_then(|kept| kept.options.device);
-    Some((socket.local?.ip().to_canonical(), connected.or(*first_remote), device))
+    Some((socket.ends.local?.ip().to_canonical(), connected.or(*first_remote), device))
 }
 
 /// Options as the stack wants them: IP_MULTICAST_IF names an interface by an address of it.
@@ -34,7 +34,7 @@ pub(crate) fn is_local<H: Host>(engine: &Engine<H>, address: IpAddr) -> bool {
 /// The packets that an endpoint wants: to its own address, or to all of this host, and to its groups. Broadcasts stay with
 /// the kernel: they are for other programs too. So are groups, and a copy that the kernel would make is one we cannot: where
 /// another process may have the port too, the kernel serves the socket (`sharing.rs`).
-pub(super) fn flows_of<H: Host>(socket: &UdpSocket, engine: &Engine<H>, endpoint: EndpointId) -> Vec<FlowFilter> {
+pub(super) fn flows_of<H: Host>(socket: &Socket, engine: &Engine<H>, endpoint: EndpointId) -> Vec<FlowFilter> {
     let Some(local) = engine.stack_ref().udp_local(endpoint) else { return Vec::new() };
     let flow = |address: IpAddr| FlowFilter { transport: Transport::Udp, address, port: local.port() };
     let bound = local.ip().to_canonical();
@@ -51,7 +51,7 @@ pub(super) fn flows_of<H: Host>(socket: &UdpSocket, engine: &Engine<H>, endpoint
         // A group, or an address that was removed.
         Vec::new()
     };
-    let groups = socket.memberships.iter().map(|joined| joined.group);
+    let groups = socket.udp.memberships.iter().map(|joined| joined.group);
     flows.extend(groups.filter(|group| bound.is_unspecified() || bound == *group).map(flow));
     flows.sort_unstable();
     flows.dedup();

@@ -11,10 +11,10 @@ use crate::config::Agent;
 use crate::engines::Wish;
 use crate::host::Host;
 use crate::id::SocketId;
+use crate::kept::{self, Kept};
 use crate::reason::Reason;
-use crate::shadow::{self, Kept};
+use crate::socket::{Accelerated, Service, Socket};
 use crate::sockets::{EngineState, Sockets};
-use crate::udp_socket::{Accelerated, Service, UdpSocket};
 
 impl<H: Host> Sockets<H> {
     /// Whether the agent has all ports: it knows the sockets of other programs that are accelerated, and asks the kernel for the rest.
@@ -33,8 +33,8 @@ impl<H: Host> Sockets<H> {
         let may_share = socket
             .kept()
             .is_some_and(|kept| kept.options.reuse_address || kept.options.reuse_port || kept.options.device.is_some());
-        let inode = socket.own_inode;
-        let Ok(local) = shadow::local_address(socket.shadow) else { return Ok(()) };
+        let inode = socket.file.inode;
+        let Ok(local) = kept::local_address(socket.shadow.fd) else { return Ok(()) };
         if !may_share || local.port() == 0 {
             return Ok(());
         }
@@ -71,13 +71,13 @@ impl<H: Host> Sockets<H> {
     /// A socket was connected, or is not any more. The agent reads from one that may share its port which datagrams the kernel would give
     /// it, so it is shown again; meanwhile its shadow gets them.
     pub(crate) fn show_connection(&mut self, id: SocketId) {
-        if !self.asks_agent() || !self.get(id).is_some_and(UdpSocket::has_reuse_port) {
+        if !self.asks_agent() || !self.get(id).is_some_and(Socket::has_reuse_port) {
             return;
         }
         let Some((socket, engine)) = self.with_engine(id) else { return };
         let Service::Accelerated(accelerated) = &socket.service else { return };
         let Accelerated { flows, .. } = accelerated;
-        let flow_socket = accelerated.flow_socket(socket.shadow);
+        let flow_socket = accelerated.flow_socket(socket.shadow.fd);
         engine.remove_flows(flows, flow_socket);
         if let Err(reason) = engine.add_flows(flows, flow_socket) {
             self.hand_over(id, reason);
@@ -93,11 +93,11 @@ impl<H: Host> Sockets<H> {
         if matches!(why.reason, Reason::Loopback | Reason::PeerOnThisHost) {
             return;
         }
-        let Ok(local) = shadow::local_address(socket.shadow) else { return };
-        let options = Kept::read(socket.shadow, socket.family).options;
+        let Ok(local) = kept::local_address(socket.shadow.fd) else { return };
+        let options = Kept::read(socket.shadow.fd, socket.family).options;
         let may_share = options.reuse_address || options.reuse_port || options.device.is_some();
         if may_share && local.port() != 0 && !local.ip().is_loopback() {
-            self.own_inodes.served_by_kernel(socket.own_inode, local);
+            self.own_inodes.served_by_kernel(socket.file.inode, local);
             self.give_up_shared();
         }
     }
@@ -117,7 +117,7 @@ impl<H: Host> Sockets<H> {
 
     fn ask_all_sharing(&mut self) {
         for id in std::mem::take(&mut self.sharing.sockets) {
-            if self.get(id).is_some_and(crate::udp_socket::UdpSocket::is_accelerated)
+            if self.get(id).is_some_and(crate::socket::Socket::is_accelerated)
                 && let Err(reason) = self.ask_sharing(id)
             {
                 self.hand_over(id, reason);
@@ -135,15 +135,15 @@ impl<H: Host> Sockets<H> {
         let interval = if sleeps { self.sharing.interval.min(SLEEPING_INTERVAL) } else { self.sharing.interval };
         let Sharing { read_last_ns, asked_last_ns, .. } = &self.sharing;
         let is_due = [read_last_ns, asked_last_ns].into_iter().flatten().all(|last_ns| now.since(*last_ns) >= interval);
-        if is_due && self.wish == Wish::Nothing {
-            self.wish = Wish::AskSharing;
+        if is_due && self.siblings.wish == Wish::Nothing {
+            self.siblings.wish = Wish::AskSharing;
         }
     }
 
     /// What is to be asked for [`Wish::AskSharing`], when nobody is kept out.
     pub fn take_sharing_question(&mut self) -> Option<SharingQuestion> {
         let ids = self.sharing.sockets.iter().filter_map(|id| self.get(*id));
-        let locals = ids.filter_map(|socket| shadow::local_address(socket.shadow).ok());
+        let locals = ids.filter_map(|socket| kept::local_address(socket.shadow.fd).ok());
         let mut ports: Vec<_> = locals.map(|local| local.port()).collect();
         ports.sort_unstable();
         ports.dedup();

@@ -1,0 +1,197 @@
+//! A socket of the program, in parts: its open file, its addresses, its shadow, and what UDP alone has.
+
+mod open_file;
+mod shadow;
+mod udp;
+
+use std::net::{IpAddr, SocketAddr};
+
+use nearwire_frames::FlowSocket;
+use nearwire_frames::steering::FlowFilter;
+use nearwire_stack::{EndpointId, Family};
+use nearwire_sys::descriptor::Descriptor;
+
+use crate::handover::Inherited;
+use crate::kept::Kept;
+use crate::reason::Why;
+use crate::status::Slot;
+
+pub(crate) use open_file::OpenFile;
+pub use shadow::ShadowSaid;
+pub(crate) use shadow::{Order, Shadow};
+pub(crate) use udp::{Membership, Udp};
+
+/// Who serves a socket.
+#[derive(Debug)]
+pub(crate) enum Service {
+    /// Not decided: it has no address.
+    Open,
+    /// The kernel, and why.
+    Kernel(Why),
+    /// The stack.
+    Accelerated(Accelerated),
+}
+
+/// What an accelerated socket has in the engine.
+#[derive(Debug)]
+pub(crate) struct Accelerated {
+    pub(crate) endpoint: EndpointId,
+    /// The packets the ports take for it.
+    pub(crate) flows: Vec<FlowFilter>,
+    /// Where it first sent to, which says by which interface its traffic goes.
+    pub(crate) first_remote: Option<IpAddr>,
+    /// Of the shadow, to recognize it under any fd.
+    pub(crate) inode: u64,
+}
+
+/// The addresses of a socket.
+#[derive(Debug, Default)]
+pub(crate) struct Ends {
+    /// The program bound it to a port of its choice.
+    pub(crate) is_server: bool,
+    pub(crate) is_connected: bool,
+    pub(crate) local: Option<SocketAddr>,
+    /// That of connect(2), or of the last one.
+    pub(crate) remote: Option<SocketAddr>,
+}
+
+impl Ends {
+    /// Whom it is connected to.
+    #[inline]
+    pub(crate) fn peer(&self) -> Option<SocketAddr> {
+        self.remote.filter(|_| self.is_connected)
+    }
+
+    /// bind(2) or the kernel gave it a port.
+    pub(crate) fn has_port(&self) -> bool {
+        self.local.is_some_and(|local| local.port() != 0)
+    }
+}
+
+/// See the module. In the order in which a datagram needs it: the first line of the cache says who serves it, the second has
+/// what each call looks at and counts. With a thousand sockets every line is a miss.
+#[derive(Debug)]
+#[repr(C, align(64))]
+pub(crate) struct Socket {
+    pub(crate) service: Service,
+    pub(crate) shadow: Shadow,
+    pub(crate) family: Family,
+    /// What is told of it.
+    pub(crate) slot: Slot,
+    pub(crate) udp: Udp,
+    pub(crate) file: OpenFile,
+    pub(crate) ends: Ends,
+    /// An endpoint that is no longer served, with datagrams that were taken before.
+    pub(crate) leftover: Option<EndpointId>,
+    /// The parent of this process accelerates it, or could.
+    pub(crate) inherited: Option<Inherited>,
+    /// The process was born with it: others have it too.
+    pub(crate) is_inherited: bool,
+    /// A thread has received from it or waited for it, or it has moved: it stays in its engine.
+    pub(crate) is_settled: bool,
+    /// A call has sent by it, received from it or waited for it. Until then an accelerated one has no flows.
+    pub(crate) is_used: bool,
+    kept: Option<Kept>,
+}
+
+impl Accelerated {
+    /// What has a right to its flows.
+    pub(crate) const fn flow_socket(&self, shadow: Descriptor) -> FlowSocket {
+        FlowSocket { descriptor: shadow, inode: self.inode }
+    }
+}
+
+impl Socket {
+    pub(crate) fn new(shadow: Descriptor, family: Family, is_nonblocking: bool, slot: Slot) -> Socket {
+        Socket {
+            service: Service::Open,
+            shadow: Shadow::new(shadow),
+            family,
+            slot,
+            udp: Udp::default(),
+            file: OpenFile::new(shadow, is_nonblocking),
+            ends: Ends::default(),
+            leftover: None,
+            inherited: None,
+            is_inherited: false,
+            is_settled: false,
+            is_used: false,
+            kept: None,
+        }
+    }
+
+    /// What the kernel keeps of it, if that was read.
+    pub(crate) const fn kept(&self) -> Option<&Kept> {
+        self.kept.as_ref()
+    }
+
+    /// It was read, or is to be read again.
+    pub(crate) fn keep(&mut self, kept: Option<Kept>) {
+        self.udp.ancillary = kept.map(|kept| kept.ancillary).unwrap_or_default();
+        self.shadow.hears_errors |= kept.is_some_and(|kept| kept.asks_for_errors);
+        self.kept = kept;
+    }
+
+    /// The endpoint whose queue may hold datagrams for it.
+    #[inline]
+    pub(crate) fn endpoint(&self) -> Option<EndpointId> {
+        match &self.service {
+            Service::Accelerated(accelerated) => Some(accelerated.endpoint),
+            Service::Open | Service::Kernel(_) => self.leftover,
+        }
+    }
+
+    /// What is true of it is known here alone: it is accelerated, or was and has datagrams from then.
+    pub(crate) const fn is_answered_here(&self) -> bool {
+        self.is_accelerated() || self.leftover.is_some()
+    }
+
+    pub(crate) fn inode(&self) -> Option<u64> {
+        match &self.service {
+            Service::Accelerated(accelerated) => Some(accelerated.inode),
+            Service::Open | Service::Kernel(_) => None,
+        }
+    }
+
+    /// It was inherited, and whichever process uses it first has it.
+    pub(crate) fn is_free(&self) -> bool {
+        self.inherited.as_ref().is_some_and(|inherited| inherited.is_free)
+    }
+
+    /// The kernel may choose among several at its port.
+    pub(crate) fn has_reuse_port(&self) -> bool {
+        self.kept().is_some_and(|kept| kept.options.reuse_port)
+    }
+
+    /// Others may have its port too: the kernel lets them.
+    pub(crate) fn may_share_port(&self) -> bool {
+        self.kept()
+            .is_none_or(|kept| kept.options.reuse_address || kept.options.reuse_port || kept.options.device.is_some())
+    }
+
+    /// Frames of it come to ports.
+    pub(crate) const fn has_flows(&self) -> bool {
+        matches!(&self.service, Service::Accelerated(accelerated) if !accelerated.flows.is_empty())
+    }
+
+    #[inline]
+    pub(crate) const fn is_accelerated(&self) -> bool {
+        matches!(self.service, Service::Accelerated(_))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::mem::{offset_of, size_of};
+
+    use super::*;
+    use crate::kept::Ancillary;
+
+    #[test]
+    fn layout_keeps_what_a_datagram_needs_in_two_lines_of_the_cache() {
+        let first_end = offset_of!(Socket, slot) + size_of::<Slot>();
+        assert!(first_end <= 128, "{first_end}");
+        let told = offset_of!(Socket, udp) + size_of::<Ancillary>();
+        assert!(told <= 128, "{told}");
+    }
+}
