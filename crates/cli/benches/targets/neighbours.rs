@@ -26,7 +26,7 @@ pub fn figures(near: &CableEnd, far: &CableEnd) -> Result<Vec<(String, f64)>, An
     for program in &mut idle {
         program.await_line()?;
     }
-    // The thread has no other agent's namespace.
+    // An agent is reached from within its network namespace.
     let connect = || Client::connect("targets").map(|client| client.agent().pid).map_err(|error| error.to_string());
     let agent = near.namespace.enter(connect)??;
     std::thread::sleep(SETTLED);
