@@ -5,6 +5,7 @@ use std::process::Command;
 use nearwire_agent::client::{Client, ClientError};
 use nearwire_agent::life::{AgentError, connect_or_start};
 use nearwire_socket::config::{Agent, Config};
+use nearwire_sys::socket::netns_cookie;
 
 const NAME: &str = "nearwire run";
 
@@ -48,17 +49,20 @@ impl Found {
         }
     }
 
-    /// Has the agent that was found stay as long as the program lives that this process becomes, or one that is started for it.
+    /// Has the agent that was found stay as long as the program lives that this process becomes, or one that is started for it. The cookie
+    /// of its network namespace; `None` where the program is to have none.
     ///
     /// # Errors
     /// Why there is none.
-    pub fn have(self, starts: bool) -> Result<(), AgentError> {
-        match self {
-            Found::Serving(mut client) => client.attend()?,
-            Found::None if starts => connect_or_start(NAME, command)?.attend()?,
-            Found::Off | Found::None | Found::Refusing(_) => {}
-        }
-        Ok(())
+    pub fn have(self, starts: bool) -> Result<Option<u64>, AgentError> {
+        let mut client = match self {
+            Found::Serving(client) => client,
+            Found::None if starts => connect_or_start(NAME, command)?,
+            Found::Off | Found::None | Found::Refusing(_) => return Ok(None),
+        };
+        client.attend()?;
+        // Without it the program opens its ports itself should this agent end before it has one.
+        Ok(netns_cookie(&client).ok())
     }
 }
 
