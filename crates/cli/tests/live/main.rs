@@ -14,6 +14,7 @@ mod capture_process;
 mod common;
 mod dry_run;
 mod jumbo;
+mod kills;
 mod shared_port;
 mod status_live;
 
