@@ -9,6 +9,7 @@ use std::io::{self, Read, Write};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::Instant;
 
 use nearwire_sys::descriptor::close_on_exec_from;
 use nearwire_sys::socket::netns_cookie;
@@ -97,7 +98,8 @@ pub fn serve<P: Ports>(ports: P, rights: &Path, stay: Stay, ready: impl FnOnce()
     raise_descriptor_limit();
     let namespace = netns_cookie(&listener).map_err(AgentError::Name)?;
     let own_uid = rustix::process::geteuid().as_raw();
-    let service = Service::new(ports, ByFile { path: rights.to_owned(), own_uid }, namespace, own_uid);
+    let judge = ByFile { path: rights.to_owned(), own_uid };
+    let service = Service::new(ports, judge, namespace, own_uid, Instant::now());
     let server = Server::new(service, listener, closed).map_err(AgentError::Serve)?;
     ready();
     server.run(stay).map_err(AgentError::Serve)?;

@@ -7,10 +7,14 @@ pub mod in_memory;
 pub mod xdp;
 
 use std::io;
+use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::{BorrowedFd, OwnedFd};
+
+use nearwire_frames::steering::{ExactFlow, Filter, FlowFilter, Transport};
 
 use crate::bound::{BoundSocket, bound_to};
 use crate::message::{Addresses, Cause, FlowOwner};
+use crate::shadow::is_own;
 
 /// A share that a program wants.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,6 +43,24 @@ pub struct Opened {
     pub memory_bytes: u64,
     /// The interface's index.
     pub ifindex: u32,
+}
+
+impl Addresses {
+    /// What the steering table is to match.
+    #[must_use]
+    pub fn filters(&self) -> Vec<Filter> {
+        let (transport, local_port) = (Transport::Udp, self.local.port());
+        if let Some(remote) = self.remote {
+            let (local, remote, remote_port) = (self.local.ip(), remote.ip(), remote.port());
+            return vec![Filter::Exact(ExactFlow { transport, local, local_port, remote, remote_port })];
+        }
+        let filter = |address| Filter::Flow(FlowFilter { transport, address, port: local_port });
+        let mut filters = vec![filter(self.local.ip())];
+        if self.both_families {
+            filters.push(filter(IpAddr::V4(Ipv4Addr::UNSPECIFIED)));
+        }
+        filters
+    }
 }
 
 /// The ports of a network namespace.
@@ -82,6 +104,11 @@ pub trait Ports {
     /// The kernel does not tell.
     fn bound_to(&self, port: Option<u16>) -> io::Result<Vec<BoundSocket>> {
         bound_to(port)
+    }
+
+    /// Whether this host has an address, so that what is sent to it passes no interface; `ifindex`: of the interface that a link-local one is of.
+    fn has_address(&self, address: IpAddr, ifindex: u32) -> bool {
+        is_own(address, ifindex)
     }
 
     /// What is readable when [`Ports::take_lost`] has news.

@@ -101,10 +101,9 @@ pub struct Service<P, J> {
 }
 
 impl<P: Ports, J: Judge> Service<P, J> {
-    /// Without programs.
-    pub fn new(ports: P, judge: J, namespace: u64, own_uid: u32) -> Self {
+    /// Without programs, of an agent that starts now.
+    pub fn new(ports: P, judge: J, namespace: u64, own_uid: u32, now: Instant) -> Self {
         let (programs, shares) = (BTreeMap::new(), BTreeMap::new());
-        let now = Instant::now();
         let (flows, announced, strangers) = (Flows::default(), Announced::default(), Strangers::new(now));
         Service { ports, judge, namespace, own_uid, programs, shares, flows, announced, strangers, next_share: 1, now }
     }

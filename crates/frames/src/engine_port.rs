@@ -193,6 +193,8 @@ pub struct PortAbout<'a> {
     pub mode: &'static str,
     /// RX queues.
     pub rx_queues: u32,
+    /// The kernel's id of the XDP program by which it gets its frames, where there is one.
+    pub program_id: Option<u32>,
 }
 
 /// A system call that is made when the port is no longer at hand.

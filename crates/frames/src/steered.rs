@@ -193,7 +193,7 @@ impl<P: Port + 'static> EnginePort for SteeredPort<P> {
     }
 
     fn about(&self) -> PortAbout<'_> {
-        PortAbout { interface: &self.interface, mode: "in memory", rx_queues: 1 }
+        PortAbout { interface: &self.interface, mode: "in memory", rx_queues: 1, program_id: None }
     }
 
     fn is_overflowing(&self) -> bool {

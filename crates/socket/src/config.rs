@@ -130,10 +130,13 @@ impl Default for Config {
 impl Config {
     /// The variable that names the file.
     pub const FILE_VARIABLE: &'static str = "NEARWIRE_CONFIG";
-    /// Variables that begin with `NEARWIRE_` and are no keys: the file's name, the token of
+    /// The variable by which `nearwire run` says in which network namespace (by its cookie) an agent served the program.
+    pub const AGENT_IN_VARIABLE: &'static str = "NEARWIRE_AGENT_IN";
+    /// Variables that begin with `NEARWIRE_` and are no keys: the file's name, where there was an agent, the token of
     /// `nearwire responder`, and what tests are told.
     pub const OTHER_VARIABLES: &'static [&'static str] = &[
         Self::FILE_VARIABLE,
+        Self::AGENT_IN_VARIABLE,
         "NEARWIRE_TOKEN",
         "NEARWIRE_REQUIRE",
         "NEARWIRE_KERNELS",

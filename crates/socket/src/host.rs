@@ -22,8 +22,8 @@ use crate::kernel_tables::{KernelTables, News, PathErrors, TablesError};
 use crate::now::Clocks;
 
 pub use port::HostPort;
-pub(crate) use this::FILL_FRAMES;
 pub use this::ThisHost;
+pub(crate) use this::{FILL_FRAMES, present_namespace};
 
 /// See the module.
 pub trait Host: Clone + Debug + 'static {

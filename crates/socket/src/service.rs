@@ -8,13 +8,12 @@ use std::time::Duration;
 use nearwire_frames::FlowSocket;
 use nearwire_stack::{EndpointId, Family};
 use nearwire_sys::socket::netns_cookie;
-use rustix::net::{AddressFamily, SocketType};
 
 use crate::config::{self, Role, Use};
 use crate::engine::Engine;
 use crate::engines::SETTLED_TICKS;
 use crate::handover::inode_of;
-use crate::host::Host;
+use crate::host::{Host, present_namespace};
 use crate::id::SocketId;
 use crate::kept::{self, Kept};
 use crate::reason::{Reason, Why};
@@ -26,12 +25,6 @@ use reach::{complete, flows_of, is_local, reach};
 
 /// An engine that was refused is tried again after this time: a limit may have been raised, descriptors closed.
 const ENGINE_AGAIN_AFTER: Duration = Duration::from_secs(1);
-
-/// That of the calling thread, in which sockets are opened now.
-pub(crate) fn present_namespace() -> Option<u64> {
-    let socket = rustix::net::socket(AddressFamily::INET, SocketType::DGRAM, None).ok()?;
-    netns_cookie(socket).ok()
-}
 
 impl<H: Host> Sockets<H> {
     /// Decides who serves a socket that has an address, or is about to send to `remote`.

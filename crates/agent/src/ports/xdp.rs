@@ -6,7 +6,6 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use nearwire_frames::PortError;
@@ -15,7 +14,7 @@ use nearwire_frames::interface::InterfaceFacts;
 use nearwire_frames::ports::xdp::{
     Overflow, Side, Steer, TimesWanted, XdpConfig, XdpMode, XdpPort, candidates, fill_frames as ring_frames,
 };
-use nearwire_frames::steering::{ExactFlow, Filter, FlowFilter, Owner, SteeringTable, Transport};
+use nearwire_frames::steering::{Owner, SteeringTable};
 use nearwire_sys::netlink::add_membership;
 use rustix::io::Errno;
 use rustix::net::netlink::SocketAddrNetlink;
@@ -159,20 +158,6 @@ fn memory_bytes(descriptors: &[OwnedFd]) -> u64 {
     memory.map(size).sum()
 }
 
-fn filters(flow: &Addresses) -> Vec<Filter> {
-    let (transport, local_port) = (Transport::Udp, flow.local.port());
-    if let Some(remote) = flow.remote {
-        let (local, remote, remote_port) = (flow.local.ip(), remote.ip(), remote.port());
-        return vec![Filter::Exact(ExactFlow { transport, local, local_port, remote, remote_port })];
-    }
-    let filter = |address| Filter::Flow(FlowFilter { transport, address, port: local_port });
-    let mut filters = vec![filter(flow.local.ip())];
-    if flow.both_families {
-        filters.push(filter(IpAddr::V4(Ipv4Addr::UNSPECIFIED)));
-    }
-    filters
-}
-
 impl Ports for XdpPorts {
     fn open_share(&mut self, wanted: &Wanted) -> Result<Opened, Cause> {
         let name = &wanted.interface;
@@ -212,7 +197,7 @@ impl Ports for XdpPorts {
 
     fn open_flow(&mut self, share: u32, flow: &Addresses, owner: FlowOwner) -> Result<(), Cause> {
         let (table, owner) = (self.table_of(share)?, self.owner_of(share, owner)?);
-        let filters = filters(flow);
+        let filters = flow.filters();
         for (at, filter) in filters.iter().enumerate() {
             if let Err(error) = table.add_for(*filter, owner) {
                 // Those that were added are taken out again; one that the kernel refuses goes with the share.
@@ -226,7 +211,7 @@ impl Ports for XdpPorts {
     fn move_flow(&mut self, from: u32, to: u32, flow: &Addresses, owner: FlowOwner) -> Result<(), Cause> {
         let table = self.table_of(from)?;
         let (from, to) = (self.owner_of(from, owner)?, self.owner_of(to, owner)?);
-        let filters = filters(flow);
+        let filters = flow.filters();
         for (at, filter) in filters.iter().enumerate() {
             if let Err(error) = table.move_for(*filter, from, to) {
                 filters[..at].iter().for_each(|filter| drop(table.move_for(*filter, to, from)));
@@ -239,7 +224,7 @@ impl Ports for XdpPorts {
     fn close_flow(&mut self, share: u32, flow: &Addresses, owner: FlowOwner) {
         let (Ok(table), Ok(owner)) = (self.table_of(share), self.owner_of(share, owner)) else { return };
         // What the kernel refuses to take out goes with the share.
-        filters(flow).into_iter().for_each(|filter| drop(table.remove_for(filter, owner)));
+        flow.filters().into_iter().for_each(|filter| drop(table.remove_for(filter, owner)));
     }
 
     fn want_times(&mut self, share: u32) -> Result<(), Cause> {

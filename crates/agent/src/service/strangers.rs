@@ -23,7 +23,6 @@ use super::{Judge, ProgramId, Service};
 use crate::bound::BoundSocket;
 use crate::message::{Answer, Cause, Text};
 use crate::ports::Ports;
-use crate::shadow::is_own;
 
 /// For so long what was read is good enough for the flow of another socket: a program opens one for each address of the host.
 const FRESH: Duration = Duration::from_millis(20);
@@ -92,10 +91,10 @@ impl Strangers {
 struct LocalPeers(HashMap<IpAddr, bool>);
 
 impl LocalPeers {
-    fn has(&mut self, socket: &BoundSocket) -> bool {
+    fn has(&mut self, ports: &impl Ports, socket: &BoundSocket) -> bool {
         let Some(remote) = socket.remote else { return false };
         let address = remote.ip().to_canonical();
-        *self.0.entry(address).or_insert_with(|| is_own(address, socket.ifindex))
+        *self.0.entry(address).or_insert_with(|| ports.has_address(address, socket.ifindex))
     }
 }
 
@@ -130,7 +129,7 @@ impl<P: Ports, J: Judge> Service<P, J> {
         let is_stranger =
             |socket: &&BoundSocket| !self.is_known(socket.cookie) && socket.cookie != wanted.shadow.cookie;
         let mut strangers = bound.iter().filter(is_stranger).filter(|socket| wanted.meets(socket));
-        Ok(strangers.any(|socket| !local_peers.has(socket)))
+        Ok(strangers.any(|socket| !local_peers.has(&self.ports, socket)))
     }
 
     /// Whether a socket has a flow, or is to have one.
@@ -193,7 +192,7 @@ impl<P: Ports, J: Judge> Service<P, J> {
         for number in self.flows.shared() {
             let Some(flow) = self.flows.get(number) else { continue };
             let at_port = by_port.get(&flow.addresses.local.port()).into_iter().flatten();
-            let met = at_port.filter(|socket| flow.meets(socket) && !local_peers.has(socket));
+            let met = at_port.filter(|socket| flow.meets(socket) && !local_peers.has(&self.ports, socket));
             let cookies: Vec<u64> = met.map(|socket| socket.cookie).collect();
             if !cookies.is_empty() {
                 beside.insert(number, cookies);

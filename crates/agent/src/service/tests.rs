@@ -34,7 +34,7 @@ impl Bed {
     fn new() -> Bed {
         let ports = InMemoryPorts::new(&["eth0", "eth1"]);
         let namespace = netns_cookie(UdpSocket::bind("127.0.0.1:0").unwrap()).unwrap();
-        let mut service = Service::new(ports.clone(), Little, namespace, 0);
+        let mut service = Service::new(ports.clone(), Little, namespace, 0, Instant::now());
         // It has been there for longer than other agents' programs need to come back.
         let now = Instant::now() + Duration::from_secs(100);
         service.pass_time(now);

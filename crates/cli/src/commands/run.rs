@@ -162,11 +162,12 @@ impl<'a> Prepared<'a> {
         let starts_agent = self.would_start_agent();
         let Self { args, program, variables, configuration, agent, .. } = self;
         // Without an agent the program opens its ports itself, if it may.
-        if let Err(error) = agent.have(starts_agent)
-            && !args.quiet
-        {
-            output::note(&format!("nearwire: no agent serves the program: {error}"));
-        }
+        let agent_in = agent.have(starts_agent).unwrap_or_else(|error| {
+            if !args.quiet {
+                output::note(&format!("nearwire: no agent serves the program: {error}"));
+            }
+            None
+        });
         let (name, arguments) =
             args.program.split_first().map_or((OsStr::new(""), &[][..]), |(name, rest)| (name, rest));
         let mut command = Command::new(&program.path);
@@ -175,6 +176,8 @@ impl<'a> Prepared<'a> {
             // An empty variable names no file here, so the program must not see another value.
             command.env_remove(Config::FILE_VARIABLE);
         }
+        command.env_remove(Config::AGENT_IN_VARIABLE);
+        command.envs(agent_in.map(|cookie| (Config::AGENT_IN_VARIABLE, cookie.to_string())));
         let error = command.envs(variables).exec();
         let code = if error.kind() == std::io::ErrorKind::NotFound { exit::NOT_FOUND } else { exit::NOT_EXECUTABLE };
         let error = anyhow!(error).context(format!("run {}", program.path.display()));

@@ -49,6 +49,11 @@ impl Bed {
 
     /// The same over a cable with this MTU.
     pub fn lay_with_mtu(mtu_bytes: u32) -> Option<Bed> {
+        Bed::lay_with(VirtualCableOptions { mtu_bytes, ..VirtualCableOptions::default() })
+    }
+
+    /// The same over a cable of this kind.
+    pub fn lay_with(options: VirtualCableOptions) -> Option<Bed> {
         if !may_run() {
             return None;
         }
@@ -59,7 +64,7 @@ impl Bed {
         }
         let library = std::env::current_exe().unwrap().with_file_name("libnearwire_preload.so");
         assert!(library.exists(), "cargo builds the library before these tests, but there is no {}", library.display());
-        let cable = VirtualCable::lay(VirtualCableOptions { mtu_bytes, ..VirtualCableOptions::default() }).unwrap();
+        let cable = VirtualCable::lay(options).unwrap();
         let bed = Bed { cable, directory: tempfile::tempdir().unwrap(), library };
         // The kernels find each other's hardware address.
         let near = bed.cable.near();
@@ -69,8 +74,13 @@ impl Bed {
     }
 
     pub fn far(&self) -> UdpSocket {
+        self.far_at(7100)
+    }
+
+    /// A plain socket at a port of the far end; 0: of the kernel's choice.
+    pub fn far_at(&self, port: u16) -> UdpSocket {
         let far = self.cable.far();
-        far.namespace.enter(|| UdpSocket::bind((far.ipv4, 7100))).unwrap().unwrap()
+        far.namespace.enter(|| UdpSocket::bind((far.ipv4, port))).unwrap().unwrap()
     }
 
     /// Starts a script at an end of the cable, with variables besides.

@@ -7,7 +7,7 @@ use std::net::UdpSocket;
 use std::time::{Duration, Instant};
 
 use nearwire_agent::client::{Client, ClientError};
-use nearwire_lab::Cable;
+use nearwire_lab::{Cable, VirtualCableOptions};
 use serde_json::Value;
 
 use crate::common::accelerated::{Bed, Running};
@@ -98,12 +98,26 @@ impl<'a> Far<'a> {
     }
 }
 
+/// An agent of root that serves user `nobody` too.
+fn start_agent_for_nobody(bed: &Bed) {
+    let rights = bed.directory.path().join("agent.toml");
+    std::fs::write(&rights, format!("[[allow]]\nusers = [{NOBODY}]\n")).unwrap();
+    let start = || command(&["agent", "--background", "--rights"]).arg(&rights).output().unwrap();
+    let started = bed.cable.near().namespace.enter(start).unwrap();
+    assert!(started.status.success(), "{}", errors(&started));
+}
+
 fn connected(bed: &Bed) -> Result<Client, ClientError> {
     bed.cable.near().namespace.enter(|| Client::connect("test")).unwrap()
 }
 
 fn agent(bed: &Bed) -> u32 {
-    connected(bed).unwrap().agent().pid
+    running_agent(bed).unwrap()
+}
+
+/// The agent's process, where one runs.
+pub(crate) fn running_agent(bed: &Bed) -> Option<u32> {
+    connected(bed).ok().map(|client| client.agent().pid)
 }
 
 pub(crate) fn kill(pid: u32) {
@@ -152,13 +166,50 @@ fn programs_on_one_interface_are_all_accelerated_and_each_gets_its_own_datagrams
 }
 
 #[test]
+fn sixty_four_programs_on_one_interface_of_one_queue_are_all_accelerated_and_answer() {
+    const PROGRAMS: u16 = 64;
+    let Some(bed) = Bed::lay_with(VirtualCableOptions { queues: 1, ..VirtualCableOptions::default() }) else { return };
+    let far = Far::new(&bed);
+    let mut programs: Vec<_> = (0..PROGRAMS).map(|at| bed.run_as(bed.cable.near(), 0, &echo(8000 + at))).collect();
+    programs.iter_mut().for_each(Running::step);
+    programs.iter_mut().for_each(|program| program.say(""));
+    for number in 0..20 {
+        assert!((8000..8000 + PROGRAMS).all(|port| far.echoes(port, number)), "datagram {number}");
+    }
+    programs.iter().for_each(assert_by_agent);
+}
+
+#[test]
+fn users_at_the_same_time_have_the_interface_as_the_rights_say_or_the_kernel_with_the_reason() {
+    const OTHER: u32 = 65_533;
+    let Some(bed) = Bed::lay() else { return };
+    start_agent_for_nobody(&bed);
+    let far = Far::new(&bed);
+    // The first of those who may has the interface, and the next one of the same user.
+    let users = [NOBODY, 0, OTHER, NOBODY];
+    let mut programs = Vec::new();
+    for (port, user) in (7000..).zip(users) {
+        let mut program = bed.run_as(bed.cable.near(), user, &echo(port));
+        program.step();
+        program.say("");
+        programs.push(program);
+    }
+    for number in 0..100 {
+        assert!((7000..7004).all(|port| far.echoes(port, number)), "datagram {number}");
+    }
+    for (at, word) in [(1, "is used by programs of user 65534"), (2, "user 65533 may not use the agent")] {
+        let shown = status(&programs[at]);
+        assert_eq!(shown["sockets"][0]["accelerated"], false, "{shown:#}");
+        let why = shown["interfaces"][0]["words"].as_str().unwrap_or_default();
+        assert!(why.contains(word) || at == 2, "{shown:#}");
+    }
+    [0, 3].into_iter().for_each(|at| assert_by_agent(&programs[at]));
+}
+
+#[test]
 fn program_of_an_ordinary_user_without_capabilities_is_accelerated_by_the_agent_of_root() {
     let Some(bed) = Bed::lay() else { return };
-    let rights = bed.directory.path().join("agent.toml");
-    std::fs::write(&rights, format!("[[allow]]\nusers = [{NOBODY}]\n")).unwrap();
-    let start = || command(&["agent", "--background", "--rights"]).arg(&rights).output().unwrap();
-    let started = bed.cable.near().namespace.enter(start).unwrap();
-    assert!(started.status.success(), "{}", errors(&started));
+    start_agent_for_nobody(&bed);
     let far = Far::new(&bed);
     let mut program = bed.run_as(bed.cable.near(), NOBODY, &echo(7000));
     program.step();

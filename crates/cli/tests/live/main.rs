@@ -15,6 +15,7 @@ mod common;
 mod dry_run;
 mod inherited;
 mod jumbo;
+mod kills;
 mod shared_port;
 mod status_live;
 

@@ -125,7 +125,12 @@ impl EnginePort for XdpPort {
 
     fn about(&self) -> PortAbout<'_> {
         let config = self.config();
-        PortAbout { interface: &config.interface, mode: config.mode.name(), rx_queues: config.rx_queues.len() as u32 }
+        PortAbout {
+            interface: &config.interface,
+            mode: config.mode.name(),
+            rx_queues: config.rx_queues.len() as u32,
+            program_id: Some(self.facts().program_id),
+        }
     }
 
     #[inline]

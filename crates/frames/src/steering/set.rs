@@ -71,6 +71,32 @@ impl FilterSet {
         Ok(())
     }
 
+    /// Takes a filter from an owner: what it matches is the other owners', or nobody's.
+    ///
+    /// # Errors
+    /// The owner does not have it.
+    pub fn remove_for(&mut self, filter: Filter, owner: Owner) -> Result<(), FilterError> {
+        let rest = self.owned(filter, owner)?.without(owner);
+        self.give(filter, rest);
+        Ok(())
+    }
+
+    /// Gives what one owner has of a filter to another. Where the other has the filter already, the one only loses it.
+    ///
+    /// # Errors
+    /// The owner does not have it.
+    pub fn move_for(&mut self, filter: Filter, from: Owner, to: Owner) -> Result<(), FilterError> {
+        let moved = self.owned(filter, from)?.moved(from, to);
+        self.give(filter, Some(moved));
+        Ok(())
+    }
+
+    /// The owners of a filter, of which this is one.
+    pub(super) fn owned(&self, filter: Filter, owner: Owner) -> Result<Owners, FilterError> {
+        let owners = self.owners(&filter).filter(|owners| owners.has(owner));
+        owners.cloned().ok_or(FilterError::Missing { filter })
+    }
+
     /// Gives a filter to these owners, or removes it.
     pub(super) fn give(&mut self, filter: Filter, to: Option<Owners>) {
         let was_there = match to {

@@ -350,8 +350,7 @@ impl SteeringTable {
 
     /// Who owns a filter that this owner has.
     fn owners_of(&self, state: &State, filter: Filter, owner: Owner) -> Result<Owners, PortError> {
-        let owners = state.set.owners(&filter).filter(|owners| owners.has(owner));
-        owners.cloned().ok_or_else(|| self.wrong(FilterError::Missing { filter }))
+        state.set.owned(filter, owner).map_err(|source| self.wrong(source))
     }
 
     /// A share's places in the maps end where those of the next queue begin.

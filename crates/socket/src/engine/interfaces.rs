@@ -291,6 +291,11 @@ impl<P: EnginePort> Interfaces<P> {
                 usable.add(None);
                 continue;
             }
+            // Its sockets are ready for the next agent's port; until then the shadows get what comes.
+            if link.forbids(now) == Some(Reason::AgentGone) {
+                usable.add(None);
+                continue;
+            }
             if let Some(reason) = link.forbids(now).or((!self.opens).then_some(Reason::NoInterface)) {
                 usable.add(Some(reason));
                 continue;
@@ -298,8 +303,11 @@ impl<P: EnginePort> Interfaces<P> {
             let opened = self.open(now, host, link, &mut join);
             // To ask whether there is an agent again costs little.
             let is_cheap = matches!(&opened, Err(refused) if refused.reason == Reason::AgentGone);
+            // An agent that ended before this process had anything of it: the next one's is waited for as if it had been lost.
             let lost = &mut self.links[at].lost;
-            *lost = lost.map(|lost| Lost::at(now, lost.attempts.saturating_add(u32::from(!is_cheap))));
+            *lost = lost
+                .or(is_cheap.then_some(Lost::at(now, 0)))
+                .map(|lost| Lost::at(now, lost.attempts.saturating_add(u32::from(!is_cheap))));
             match opened {
                 Ok(attached) => {
                     self.links[at].refused = None;
@@ -311,7 +319,7 @@ impl<P: EnginePort> Interfaces<P> {
                     let reason = refused.reason;
                     self.links[at].refused = Some(refused);
                     self.changed = true;
-                    usable.add(Some(reason));
+                    usable.add((!is_cheap).then_some(reason));
                 }
             }
         }

@@ -7,7 +7,7 @@ use nearwire_frames::EnginePort;
 use nearwire_stack::{Take, Update};
 
 use super::watch::{Other, Seen};
-use super::{Engine, FRAMES_LEFT_MOST, take_frame};
+use super::{Attached, Engine, FRAMES_LEFT_MOST, take_frame};
 use crate::host::{Host, Tables};
 use crate::kernel_tables::News;
 use crate::now::Now;
@@ -225,18 +225,19 @@ impl<H: Host> Engine<H> {
         }
     }
 
-    /// The kernel ends an agent's connections before its XDP programs: frames come to the rings until those are at an end too.
+    /// The kernel ends an agent's connections before its XDP programs: frames come to the rings until those are at an end too. The program of
+    /// the next agent may be there by now.
     fn outlast_agents_programs(&mut self, now: Now) {
         let gone = self.interfaces.attached.iter().filter(|attached| attached.failed == Some(Reason::AgentGone));
-        let names: Vec<String> = gone.map(|attached| attached.name.clone()).collect();
-        let programs = |engine: &Engine<H>| -> Vec<Option<u32>> {
-            let program = |name| Some(engine.host.interface_facts(name).ok()?.program?.program_id);
-            names.iter().map(|name| program(name)).collect()
+        let program = |attached: &Attached<H::Port>| Some((attached.name.clone(), attached.port.about().program_id?));
+        let programs: Vec<(String, u32)> = gone.filter_map(program).collect();
+        let is_any_there = |engine: &Engine<H>| {
+            let present = |name| Some(engine.host.interface_facts(name).ok()?.program?.program_id);
+            programs.iter().any(|(name, program_id)| present(name) == Some(*program_id))
         };
         let time = |engine: &Engine<H>| Duration::from_nanos(engine.host.clocks().monotonic_ns);
-        let (agents, begun) = (programs(self), time(self));
-        let is_same = |(before, present): (&Option<u32>, Option<u32>)| present.is_some() && *before == present;
-        while agents.iter().zip(programs(self)).any(is_same) && time(self) - begun < PROGRAM_ENDS_WITHIN {
+        let begun = time(self);
+        while is_any_there(self) && time(self) - begun < PROGRAM_ENDS_WITHIN {
             self.take_in_all(now);
             std::thread::sleep(PROGRAM_ASKED_FOR_EVERY);
         }

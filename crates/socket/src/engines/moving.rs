@@ -9,10 +9,10 @@ use super::{Component, FOUND_AGAIN_AFTER, FirstUse, Member, Moved, SETTLED_TICKS
 use crate::engine::Engine;
 use crate::epoll_sets::Sets;
 use crate::host::Host;
+use crate::host::present_namespace;
 use crate::id::SocketId;
 use crate::reason::Reason;
 use crate::send_run::Held;
-use crate::service::present_namespace;
 use crate::sharing::overlap;
 use crate::socket::{Membership, Service, Socket};
 use crate::sockets::{EngineState, Sockets};

@@ -11,7 +11,9 @@ use nearwire_frames::ports::xdp::{
 };
 use nearwire_stack::Update;
 use nearwire_sys::ethtool::{Interface, SoTimestamping};
+use nearwire_sys::socket::netns_cookie;
 use nearwire_sys::tsc::{monotonic_raw_ns, rough_ticks, time_of_day_ns};
+use rustix::net::{AddressFamily, SocketType};
 
 use super::agent::{Link, NotDone};
 use super::port::HostPort;
@@ -44,6 +46,8 @@ const SHARES_OF_PORT: u32 = 8;
 #[derive(Clone, Debug, Default)]
 pub struct ThisHost {
     agent: Arc<Link>,
+    /// Cookie of the network namespace in which an agent served the program when it was started.
+    had_agent_in: Option<u64>,
 }
 
 impl Host for ThisHost {
@@ -112,6 +116,12 @@ impl Host for ThisHost {
     }
 }
 
+/// Cookie of the network namespace of the calling thread, in which sockets are opened now.
+pub(crate) fn present_namespace() -> Option<u64> {
+    let socket = rustix::net::socket(AddressFamily::INET, SocketType::DGRAM, None).ok()?;
+    netns_cookie(socket).ok()
+}
+
 /// Why there is no share of the agent's.
 enum NotOpened {
     NoAgent,
@@ -120,9 +130,19 @@ enum NotOpened {
 }
 
 impl ThisHost {
+    /// For a program that an agent served when it was started, in the network namespace with this cookie: `None` for any other.
+    #[must_use]
+    pub fn with_agent_in(namespace: Option<u64>) -> ThisHost {
+        ThisHost { had_agent_in: namespace, ..ThisHost::default() }
+    }
+
     fn share_of_agent(&self, facts: &InterfaceFacts, mode: Mode) -> Result<HostPort, NotOpened> {
         let name = &facts.name;
         let connected = self.agent.connected().map_err(|not_done| match not_done {
+            // Killed since. Its programs on the interface wait for the next one, which this process must not keep from it.
+            NotDone::NoAgent if self.had_agent_in.is_some_and(|had| present_namespace() == Some(had)) => {
+                NotOpened::Gone(not_done.into_error(name))
+            }
             NotDone::NoAgent => NotOpened::NoAgent,
             NotDone::Gone => NotOpened::Gone(not_done.into_error(name)),
             NotDone::Refused(..) => NotOpened::Refused(not_done.into_error(name)),

@@ -10,6 +10,7 @@
 //! no packet for them. No privilege is needed.
 #![allow(clippy::unwrap_used, reason = "what these functions do is test")]
 
+mod company;
 mod machine;
 mod program;
 mod random;
@@ -23,15 +24,21 @@ use world::{Plan, World};
 
 const SEEDS: u64 = 12;
 
-/// Runs a plan with each seed, and says which one failed.
 fn run(plan: Plan) {
+    with_each_seed(|seed| {
+        World::new(plan, seed).run();
+    });
+}
+
+/// Runs something with each seed, and says which one failed.
+fn with_each_seed(mut run: impl FnMut(u64)) {
     let chosen = |name: &str| Some(std::env::var(name).ok()?.parse::<u64>().expect("a number"));
     let seeds = match chosen("NEARWIRE_SIMULATION_SEED") {
         Some(seed) => seed..seed + 1,
         None => 1..chosen("NEARWIRE_SIMULATION_SEEDS").unwrap_or(SEEDS) + 1,
     };
     for seed in seeds {
-        let outcome = catch_unwind(AssertUnwindSafe(|| World::new(plan, seed).run()));
+        let outcome = catch_unwind(AssertUnwindSafe(|| run(seed)));
         if let Err(panic) = outcome {
             println!("NEARWIRE_SIMULATION_SEED={seed} runs this again");
             resume_unwind(panic);

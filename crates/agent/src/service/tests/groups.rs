@@ -167,7 +167,7 @@ fn patience_begins_again_with_each_share_as_its_programs_sockets_are_shown_next(
 #[test]
 fn programs_of_an_agent_that_died_come_back_to_the_next_one_within_a_minute_and_have_their_port_together() {
     let mut bed = Bed::new();
-    bed.service = Service::new(bed.ports.clone(), Little, bed.namespace, 0);
+    bed.service = Service::new(bed.ports.clone(), Little, bed.namespace, 0, Instant::now());
     bed.now = Instant::now();
     let (first, second) = (bed.program(1, 0), bed.program(2, 0));
     let one = reusing(0, false);

@@ -5,6 +5,7 @@ use std::process::Command;
 use nearwire_agent::client::{Client, ClientError};
 use nearwire_agent::life::{AgentError, connect_or_start};
 use nearwire_socket::config::{Agent, Config};
+use nearwire_sys::socket::netns_cookie;
 
 const NAME: &str = "nearwire run";
 
@@ -49,16 +50,19 @@ impl Found {
     }
 
     /// Makes the agent stay as long as this process, which becomes the program; starts one if there is none and `starts` is set.
+    /// Returns the cookie of the agent's network namespace; `None`: the program is to have no agent.
     ///
     /// # Errors
     /// No agent could be started, or the connection to it failed.
-    pub fn have(self, starts: bool) -> Result<(), AgentError> {
-        match self {
-            Found::Serving(mut client) => client.attend()?,
-            Found::None if starts => connect_or_start(NAME, command)?.attend()?,
-            Found::Off | Found::None | Found::Refusing(_) => {}
-        }
-        Ok(())
+    pub fn have(self, starts: bool) -> Result<Option<u64>, AgentError> {
+        let mut client = match self {
+            Found::Serving(client) => client,
+            Found::None if starts => connect_or_start(NAME, command)?,
+            Found::Off | Found::None | Found::Refusing(_) => return Ok(None),
+        };
+        client.attend()?;
+        // Without the cookie the program opens its ports itself should this agent end before the program has a share.
+        Ok(netns_cookie(&client).ok())
     }
 }
 

@@ -1,0 +1,635 @@
+//! What the programs of several machines do, and the account of every datagram: who had its flow when it arrived, and who got it.
+//!
+//! The model knows sockets, and the kernel's rules for them: of those bound to a datagram's destination, one that is connected to its source;
+//! else those that are not connected, of which several share the port. One of them gets it, once.
+
+use std::cell::Cell;
+use std::collections::{HashMap, HashSet};
+use std::net::SocketAddr;
+use std::rc::Rc;
+
+use super::house::{By, House};
+use super::kernel::{Kernel, frame};
+use super::worker::{Open, PAYLOAD_MOST_BYTES, Watched, Worker};
+use crate::machine::{Surroundings, TICKS_PER_NS, address};
+use crate::random::Random;
+use crate::segment::{Faults, Segment};
+
+/// What a socket may have unread: as much as the kernel keeps in any case.
+const UNREAD_MOST: u32 = 40;
+const SOCKETS_MOST: usize = 4;
+/// Steps for which a link is down, about.
+const DOWN_STEPS: u32 = 100;
+/// Everybody looks at what there is after this time at the end.
+const ROUND_NS: u64 = 1_000_000;
+/// After so long the agent has asked the kernel who is bound beside accelerated sockets, and has given up the port ("docs/agent.md").
+const STRANGER_KNOWN_NS: u64 = 5_000_000_000;
+
+/// What is simulated.
+#[derive(Clone, Copy, Debug)]
+pub struct Plan {
+    pub machines: usize,
+    /// Of each machine, with the library.
+    pub programs: usize,
+    /// Of each machine, without.
+    pub plain: usize,
+    pub steps: u32,
+    pub faults: Faults,
+    /// One step in so many; 0: none.
+    pub opens_one_in: u32,
+    pub kills_one_in: u32,
+    pub agent_ends_one_in: u32,
+    pub flaps_one_in: u32,
+    pub waits_one_in: u32,
+}
+
+impl Default for Plan {
+    fn default() -> Plan {
+        Plan {
+            machines: 2,
+            programs: 3,
+            plain: 0,
+            steps: 20_000,
+            faults: Faults::NONE,
+            opens_one_in: 60,
+            kills_one_in: 0,
+            agent_ends_one_in: 0,
+            flaps_one_in: 0,
+            waits_one_in: 0,
+        }
+    }
+}
+
+/// A socket, open or closed by now.
+struct Life {
+    machine: usize,
+    program: usize,
+    local: SocketAddr,
+    remote: Option<SocketAddr>,
+    shares: bool,
+    open: Option<Open>,
+    /// Since when it is what it is, nanoseconds.
+    since_ns: u64,
+    unread: u32,
+}
+
+/// Once that a datagram arrived.
+#[derive(Debug)]
+struct Arrival {
+    number: u64,
+    /// The sockets one of which is to get it.
+    candidates: Vec<usize>,
+    /// Of a program with a share: its sockets among these.
+    owners: Option<Vec<usize>>,
+    /// Some other socket of its port may get it: the agent does not know yet of one that is not accelerated.
+    is_excused: bool,
+    is_delivered: bool,
+}
+
+struct Sent {
+    from: SocketAddr,
+    to: SocketAddr,
+    len_bytes: usize,
+    arrivals: Vec<usize>,
+}
+
+/// A program that is dead, and of which the agent does not know yet.
+struct Dying {
+    machine: usize,
+    cookies: Vec<u64>,
+    connected: Option<super::house::Connected>,
+    is_end_first: bool,
+}
+
+struct Machine {
+    house: Rc<House>,
+    workers: Vec<Worker>,
+    is_up: bool,
+}
+
+/// What came of a run.
+#[derive(Debug, Default, Clone, Copy)]
+pub struct Outcome {
+    pub sent: u64,
+    pub delivered: u64,
+    /// Of those that arrived, for a share.
+    pub steered: u64,
+    pub arrived: u64,
+    /// Not delivered, as a socket that was to have it was closed.
+    pub lost_with_socket: u64,
+}
+
+pub struct World {
+    plan: Plan,
+    random: Random,
+    surroundings: Surroundings,
+    machines: Vec<Machine>,
+    lives: Vec<Life>,
+    sent: Vec<Sent>,
+    arrivals: Vec<Arrival>,
+    dying: Vec<Dying>,
+    ports: HashSet<u16>,
+    outcome: Outcome,
+}
+
+fn payload(number: u64, len_bytes: usize) -> Vec<u8> {
+    let fill = (8..len_bytes).map(|at| (number as usize * 31 + at * 7) as u8);
+    number.to_be_bytes().into_iter().chain(fill).collect()
+}
+
+impl World {
+    /// In the namespace that [`super::kernel::lay`] gave.
+    pub fn new(plan: Plan, seed: u64) -> World {
+        let mut random = Random::new(seed);
+        let segment = Segment::new(plan.faults, Random::new(random.next()), plan.machines + 1);
+        let surroundings = Surroundings { segment, ticks: Rc::new(Cell::new(1 << 40)) };
+        let kernel = Rc::new(Kernel::new());
+        let any = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+        let namespace = nearwire_sys::socket::netns_cookie(&any).unwrap();
+        // Number 0 is the address of the network.
+        let machines = (1..=plan.machines).map(|number| {
+            let house = House::new(number, &surroundings, &kernel, namespace);
+            let worker = |at| Worker::start(&house, plan.machines + 1, &surroundings, at < plan.programs);
+            let workers = (0..plan.programs + plan.plain).map(worker).collect();
+            Machine { house, workers, is_up: true }
+        });
+        let machines = machines.collect();
+        let mut world = World {
+            plan,
+            random,
+            surroundings,
+            machines,
+            lives: Vec::new(),
+            sent: Vec::new(),
+            arrivals: Vec::new(),
+            dying: Vec::new(),
+            ports: HashSet::new(),
+            outcome: Outcome::default(),
+        };
+        for machine in 0..plan.machines {
+            for program in 0..plan.programs + plan.plain {
+                world.open(machine, program);
+            }
+        }
+        world
+    }
+
+    pub fn run(mut self) -> Outcome {
+        for _ in 0..self.plan.steps {
+            self.step();
+        }
+        self.end();
+        self.outcome
+    }
+
+    fn now_ns(&self) -> u64 {
+        self.surroundings.ticks.get() / TICKS_PER_NS
+    }
+
+    fn below(&mut self, limit: usize) -> usize {
+        self.random.below(limit as u64) as usize
+    }
+
+    /// Time passes, and frames with it.
+    fn pass(&mut self, time_ns: u64) {
+        let now_ns = self.now_ns() + time_ns;
+        self.surroundings.ticks.set(now_ns * TICKS_PER_NS);
+        self.pass_frames();
+        for machine in &self.machines {
+            machine.house.pass_time();
+        }
+    }
+
+    fn pass_frames(&mut self) {
+        for machine in &self.machines {
+            machine.house.pass_frames();
+        }
+        self.surroundings.segment.borrow_mut().pass(self.surroundings.ticks.get() / TICKS_PER_NS);
+        for machine in &self.machines {
+            machine.house.pass_frames();
+        }
+        self.note_arrivals();
+    }
+
+    /// Who is to have what has arrived, by what is open now.
+    fn note_arrivals(&mut self) {
+        for machine in 0..self.machines.len() {
+            for arrived in self.machines[machine].house.take_arrived() {
+                self.note_arrival(machine, arrived.number, arrived.by);
+            }
+        }
+    }
+
+    fn note_arrival(&mut self, machine: usize, number: u64, by: By) {
+        let Sent { from, to, .. } = self.sent[number as usize];
+        let now_ns = self.now_ns();
+        let is_bound = |life: &Life| {
+            life.open.is_some()
+                && life.machine == machine
+                && life.local.port() == to.port()
+                && (life.local.ip() == to.ip() || life.local.ip().is_unspecified())
+        };
+        let bound: Vec<usize> = (0..self.lives.len()).filter(|life| is_bound(&self.lives[*life])).collect();
+        let with = |remote: Option<SocketAddr>| {
+            bound.iter().copied().filter(|life| self.lives[*life].remote == remote).collect::<Vec<_>>()
+        };
+        let connected = with(Some(from));
+        let candidates = if connected.is_empty() { with(None) } else { connected };
+        let worker = |life: usize| &self.machines[machine].workers[self.lives[life].program];
+        let is_young = |life: &usize| now_ns < self.lives[*life].since_ns + STRANGER_KNOWN_NS;
+        let is_served =
+            |life: usize| self.lives[life].open.as_ref().is_some_and(|open| worker(life).is_accelerated(open));
+        let is_excused = bound.iter().any(|life| !is_served(*life) && is_young(life));
+        let owners = match by {
+            By::Kernel => None,
+            By::Program(program) => {
+                let is_its = |life: &usize| worker(*life).program() == Some(program);
+                let owners: Vec<usize> = candidates.iter().copied().filter(is_its).collect();
+                let is_alive = self.machines[machine].workers.iter().any(|worker| worker.program() == Some(program));
+                assert!(
+                    !owners.is_empty() || candidates.is_empty() || !is_alive || is_excused,
+                    "datagram {number} from {from} to {to} goes to program {program}, which has none of {candidates:?}: {:#?}",
+                    bound.iter().map(|life| self.told(*life)).collect::<Vec<_>>()
+                );
+                self.outcome.steered += 1;
+                Some(owners)
+            }
+        };
+        self.outcome.arrived += 1;
+        for life in &candidates {
+            self.lives[*life].unread += 1;
+        }
+        self.sent[number as usize].arrivals.push(self.arrivals.len());
+        self.arrivals.push(Arrival { number, candidates, owners, is_excused, is_delivered: false });
+    }
+
+    /// A socket that is open, for people.
+    fn told(&self, number: usize) -> String {
+        let life = &self.lives[number];
+        let worker = &self.machines[life.machine].workers[life.program];
+        let accelerated = life.open.as_ref().is_some_and(|open| worker.is_accelerated(open));
+        let Life { local, remote, since_ns, .. } = life;
+        let (age_us, program) = ((self.now_ns() - since_ns) / 1000, worker.program());
+        format!(
+            "socket {number} at {local}, peer {remote:?}, for {age_us} us, of program {program:?}, accelerated: {accelerated}"
+        )
+    }
+
+    fn step(&mut self) {
+        let time_ns = self.random.below(3_000);
+        self.pass(time_ns);
+        if self.random.one_in(8) {
+            self.agents_hear();
+        }
+        if self.random.one_in(self.plan.waits_one_in) {
+            self.wait_long();
+        }
+        let machine = self.below(self.plan.machines);
+        // It does not stay down for long.
+        let flaps_one_in = if self.machines[machine].is_up { self.plan.flaps_one_in } else { DOWN_STEPS };
+        if self.random.one_in(flaps_one_in) {
+            self.flap(machine);
+        }
+        if self.random.one_in(self.plan.agent_ends_one_in) {
+            let (machine, questions) = (self.below(self.plan.machines), self.below(4) as u32);
+            self.machines[machine].house.end_agent(questions);
+        }
+        if self.plan.agent_ends_one_in > 0 && self.random.one_in(self.plan.agent_ends_one_in / 4) {
+            let machine = self.below(self.plan.machines);
+            self.machines[machine].house.start_agent();
+        }
+        let (machine, program) = (self.below(self.plan.machines), self.below(self.plan.programs + self.plan.plain));
+        if self.random.one_in(self.plan.kills_one_in) {
+            return self.kill(machine, program);
+        }
+        if self.random.one_in(self.plan.opens_one_in) {
+            return match self.random.below(3) {
+                0 => self.close_one(machine, program),
+                1 => self.connect_one(machine, program),
+                _ => self.open(machine, program),
+            };
+        }
+        if self.random.one_in(2) { self.read(machine, program) } else { self.write(machine, program) }
+    }
+
+    /// Seconds, in which programs call now and then.
+    fn wait_long(&mut self) {
+        let rounds = 1 + self.random.below(60);
+        for _ in 0..rounds {
+            self.pass(100_000_000);
+            self.agents_hear();
+            for machine in &mut self.machines {
+                machine.workers.iter_mut().for_each(Worker::look);
+            }
+            self.note_arrivals();
+        }
+    }
+
+    fn flap(&mut self, machine: usize) {
+        let of = &mut self.machines[machine];
+        of.is_up = !of.is_up;
+        of.house.set_up(of.is_up);
+        of.workers.iter().for_each(|worker| worker.set_up(of.is_up));
+    }
+
+    fn own(&self, machine: usize, program: usize) -> Vec<usize> {
+        let is_own = |life: &Life| life.open.is_some() && (life.machine, life.program) == (machine, program);
+        (0..self.lives.len()).filter(|life| is_own(&self.lives[*life])).collect()
+    }
+
+    fn any_own(&mut self, machine: usize, program: usize) -> Option<usize> {
+        let own = self.own(machine, program);
+        (!own.is_empty()).then(|| own[self.below(own.len())])
+    }
+
+    fn any_open(&mut self) -> Option<usize> {
+        let open: Vec<usize> = (0..self.lives.len()).filter(|life| self.lives[*life].open.is_some()).collect();
+        (!open.is_empty()).then(|| open[self.below(open.len())])
+    }
+
+    /// A further socket: at a port of its own, or at one that others share on its machine.
+    fn open(&mut self, machine: usize, program: usize) {
+        if self.own(machine, program).len() >= SOCKETS_MOST {
+            return;
+        }
+        let shares = self.random.one_in(2);
+        let is_group =
+            |life: &Life| life.open.is_some() && life.machine == machine && life.shares && life.remote.is_none();
+        let group: Vec<SocketAddr> = self.lives.iter().filter(|life| is_group(life)).map(|life| life.local).collect();
+        let local = if shares && !group.is_empty() && self.random.one_in(2) {
+            group[self.below(group.len())]
+        } else {
+            self.free_port(machine)
+        };
+        let watched = match self.random.below(3) {
+            0 => Watched::No,
+            1 => Watched::Level,
+            _ => Watched::Edge,
+        };
+        let data = self.lives.len() as u64;
+        let open = self.machines[machine].workers[program].open(local, shares, watched, data);
+        let since_ns = self.now_ns();
+        let local = open.local;
+        self.lives.push(Life { machine, program, local, remote: None, shares, open: Some(open), since_ns, unread: 0 });
+        // What came since it was bound may be for it.
+        self.note_arrivals();
+    }
+
+    /// One that no socket of any machine ever had: of the machine's address, or of every one.
+    fn free_port(&mut self, machine: usize) -> SocketAddr {
+        let ip = if self.random.one_in(4) { [0; 4].into() } else { address(self.machines[machine].house.number) };
+        loop {
+            let port = 1024 + self.random.below(60_000) as u16;
+            // In the order of the seed, whatever the kernel would choose.
+            if self.ports.insert(port) {
+                return SocketAddr::from((ip, port));
+            }
+        }
+    }
+
+    fn connect_one(&mut self, machine: usize, program: usize) {
+        let Some(life) = self.any_own(machine, program) else { return };
+        let Some(peer) = self.any_open().filter(|peer| self.lives[*peer].machine != machine) else { return };
+        // Of every address, the kernel of the simulation would choose the peer's for it.
+        if self.lives[life].local.ip().is_unspecified() {
+            return;
+        }
+        let remote = self.address_of(peer);
+        self.pass_frames();
+        let worker = &mut self.machines[machine].workers[program];
+        worker.connect(self.lives[life].open.as_ref().unwrap(), remote);
+        (self.lives[life].remote, self.lives[life].since_ns) = (Some(remote), self.now_ns());
+        self.note_arrivals();
+    }
+
+    /// By which others reach a socket.
+    fn address_of(&self, life: usize) -> SocketAddr {
+        let Life { machine, local, .. } = self.lives[life];
+        SocketAddr::from((address(self.machines[machine].house.number), local.port()))
+    }
+
+    fn close_one(&mut self, machine: usize, program: usize) {
+        let Some(life) = self.any_own(machine, program) else { return };
+        let open = self.lives[life].open.take().unwrap();
+        let cookie = open.cookie;
+        self.machines[machine].workers[program].close(open);
+        self.machines[machine].house.closed(&[cookie]);
+        self.note_arrivals();
+    }
+
+    /// A program is killed, and another one started. The agent hears of it later.
+    fn kill(&mut self, machine: usize, program: usize) {
+        let mut cookies = Vec::new();
+        let mut shadows = Vec::new();
+        for life in self.own(machine, program) {
+            let open = self.lives[life].open.take().unwrap();
+            cookies.push(open.cookie);
+            shadows.push(open);
+        }
+        let has_library = !self.machines[machine].workers[program].is_plain();
+        let house = Rc::clone(&self.machines[machine].house);
+        let started = Worker::start(&house, self.plan.machines + 1, &self.surroundings, has_library);
+        let killed = std::mem::replace(&mut self.machines[machine].workers[program], started);
+        if !self.machines[machine].is_up {
+            self.machines[machine].workers[program].set_up(false);
+        }
+        let connected = killed.die();
+        drop(shadows);
+        let is_end_first = self.random.one_in(2);
+        self.dying.push(Dying { machine, cookies, connected, is_end_first });
+        for _ in 0..self.random.below(3) {
+            self.open(machine, program);
+        }
+    }
+
+    /// Agents hear of programs that were killed.
+    fn agents_hear(&mut self) {
+        for Dying { machine, cookies, connected, is_end_first } in std::mem::take(&mut self.dying) {
+            let house = &self.machines[machine].house;
+            if is_end_first && let Some(connected) = &connected {
+                house.gone(connected);
+            }
+            house.closed(&cookies);
+            if !is_end_first && let Some(connected) = &connected {
+                house.gone(connected);
+            }
+        }
+    }
+
+    fn write(&mut self, machine: usize, program: usize) {
+        let Some(from) = self.any_own(machine, program) else { return };
+        let to = match self.lives[from].remote {
+            Some(remote) => remote,
+            None => match self.any_open().filter(|to| self.lives[*to].machine != machine) {
+                Some(to) => self.address_of(to),
+                None => return,
+            },
+        };
+        let is_to = |life: &Life| life.open.is_some() && life.local.port() == to.port();
+        if self.lives.iter().any(|life| is_to(life) && life.unread >= UNREAD_MOST) {
+            return;
+        }
+        for _ in 0..1 + self.random.below(4) {
+            self.send(from, to);
+        }
+    }
+
+    fn send(&mut self, from: usize, to: SocketAddr) {
+        let (number, len_bytes) = (self.sent.len() as u64, 8 + self.below(PAYLOAD_MOST_BYTES - 8));
+        let Life { machine, program, .. } = self.lives[from];
+        let source = self.address_of(from);
+        let payload = payload(number, len_bytes);
+        self.sent.push(Sent { from: source, to, len_bytes, arrivals: Vec::new() });
+        self.outcome.sent += 1;
+        let open = self.lives[from].open.as_ref().unwrap();
+        match self.machines[machine].workers[program].send(open, to, &payload) {
+            Some(true) | None => {}
+            Some(false) => {
+                let number = |address: SocketAddr| match address {
+                    SocketAddr::V4(address) => usize::from(address.ip().octets()[3]),
+                    SocketAddr::V6(_) => unreachable!("all are of IPv4"),
+                };
+                let frame = frame((number(source), source.port()), (number(to), to.port()), &payload);
+                self.machines[machine].house.send(&frame);
+            }
+        }
+        self.note_arrivals();
+        for machine in &self.machines {
+            machine.house.pass_frames();
+        }
+        self.note_arrivals();
+    }
+
+    /// A program takes what its epoll set tells of, and now and then what its other sockets have.
+    fn read(&mut self, machine: usize, program: usize) {
+        let found = self.machines[machine].workers[program].wait();
+        self.note_arrivals();
+        for data in found {
+            // Of a socket that was closed, the kernel's half of a set says nothing.
+            self.drain(data as usize);
+        }
+        for life in self.own(machine, program) {
+            if self.lives[life].open.as_ref().is_some_and(|open| open.watched == Watched::No) && self.random.one_in(2) {
+                self.drain(life);
+            }
+        }
+    }
+
+    fn drain(&mut self, life: usize) {
+        let Life { machine, program, .. } = self.lives[life];
+        loop {
+            let Some(open) = self.lives[life].open.as_ref() else { return };
+            let got = self.machines[machine].workers[program].receive(open);
+            self.note_arrivals();
+            let Some((payload, source)) = got else { break };
+            self.account(life, &payload, source);
+        }
+        self.lives[life].unread = 0;
+    }
+
+    fn account(&mut self, life: usize, got: &[u8], source: SocketAddr) {
+        let number = u64::from_be_bytes(*got.first_chunk().expect("every datagram has a number"));
+        let sent = self.sent.get(number as usize).expect("it was sent");
+        assert_eq!(sent.from, source, "datagram {number}");
+        assert_eq!(got, payload(number, sent.len_bytes), "byte for byte");
+        let is_at_port = sent.to.port() == self.lives[life].local.port();
+        let arrivals = sent.arrivals.iter().map(|at| &self.arrivals[*at]);
+        let mut open = arrivals.clone().zip(&sent.arrivals).filter(|(arrival, _)| !arrival.is_delivered);
+        let fits = |arrival: &Arrival| arrival.candidates.contains(&life) || arrival.is_excused && is_at_port;
+        let at = open.find(|(arrival, _)| fits(arrival)).map(|(_, at)| *at);
+        let Some(at) = at else {
+            let what: Vec<_> = arrivals.collect();
+            panic!("datagram {number} to {} came to socket {life} at {:?}: {what:?}", sent.to, self.lives[life].local);
+        };
+        self.arrivals[at].is_delivered = true;
+        self.outcome.delivered += 1;
+    }
+
+    /// Everything arrives and is read: by epoll where a socket is in a set.
+    fn end(&mut self) {
+        self.surroundings.segment.borrow_mut().faults = Faults::NONE;
+        for machine in 0..self.machines.len() {
+            if !self.machines[machine].is_up {
+                self.flap(machine);
+            }
+        }
+        self.agents_hear();
+        for _ in 0..6 {
+            self.pass(ROUND_NS);
+            for machine in 0..self.machines.len() {
+                for program in 0..self.machines[machine].workers.len() {
+                    self.machines[machine].workers[program].look();
+                    self.note_arrivals();
+                    loop {
+                        let found = self.machines[machine].workers[program].wait();
+                        self.note_arrivals();
+                        if found.is_empty() {
+                            break;
+                        }
+                        found.iter().for_each(|data| self.drain(*data as usize));
+                    }
+                    for life in self.own(machine, program) {
+                        if self.lives[life].open.as_ref().is_some_and(|open| open.watched == Watched::No) {
+                            self.drain(life);
+                        }
+                    }
+                }
+            }
+        }
+        assert!(self.surroundings.segment.borrow().is_idle());
+        self.account_for_all();
+        self.end_all();
+    }
+
+    /// What arrived and was not delivered had nobody to go to, or a socket that it may have waited at was closed.
+    fn account_for_all(&mut self) {
+        let mut lost = HashMap::new();
+        for arrival in self.arrivals.iter().filter(|arrival| !arrival.is_delivered && !arrival.is_excused) {
+            let responsible = match &arrival.owners {
+                Some(owners) if owners.is_empty() => &arrival.candidates,
+                Some(owners) => owners,
+                None => &arrival.candidates,
+            };
+            // Steered to a program that was dead: its own.
+            let was_dead = arrival.owners.as_ref().is_some_and(Vec::is_empty);
+            if responsible.is_empty() || was_dead {
+                continue;
+            }
+            if responsible.iter().any(|life| self.lives[*life].open.is_none()) {
+                self.outcome.lost_with_socket += 1;
+            } else {
+                lost.insert(arrival.number, arrival);
+            }
+        }
+        let mut lost: Vec<_> = lost.into_values().collect();
+        lost.sort_by_key(|arrival| arrival.number);
+        let told = |arrival: &&Arrival| {
+            let lives = arrival.candidates.iter().map(|life| self.told(*life));
+            format!("{arrival:?}: {:#?}", lives.collect::<Vec<_>>())
+        };
+        assert!(lost.is_empty(), "{} are lost: {:#?}", lost.len(), lost.iter().take(3).map(told).collect::<Vec<_>>());
+    }
+
+    /// All programs end: nothing is left at the agents.
+    fn end_all(&mut self) {
+        for machine in 0..self.machines.len() {
+            for program in 0..self.machines[machine].workers.len() {
+                self.kill_for_good(machine, program);
+            }
+            self.machines[machine].workers.clear();
+        }
+        self.agents_hear();
+        for machine in &self.machines {
+            machine.house.assert_nothing_left();
+        }
+    }
+
+    fn kill_for_good(&mut self, machine: usize, program: usize) {
+        let lives = self.own(machine, program);
+        let cookies = lives.iter().map(|life| self.lives[*life].open.take().unwrap().cookie).collect();
+        let house = Rc::clone(&self.machines[machine].house);
+        let nobody = Worker::start(&house, 1, &self.surroundings, false);
+        let killed = std::mem::replace(&mut self.machines[machine].workers[program], nobody);
+        self.dying.push(Dying { machine, cookies, connected: killed.die(), is_end_first: true });
+    }
+}
