@@ -115,6 +115,8 @@ impl Bed {
     fn start_command(&self, end: &CableEnd, mut command: Command, script: &str) -> Running {
         let (near, far) = (self.cable.near(), self.cable.far());
         command.arg("-c").arg(format!("{BEGIN}{script}")).arg(near.ipv4.to_string()).arg(far.ipv4.to_string());
+        // What a test is told is no key of the configuration.
+        command.env_remove("NEARWIRE_KILLS").env_remove("NEARWIRE_KILLS_SEED");
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = end.namespace.enter(|| command.spawn()).unwrap().unwrap();
         let lines = BufReader::new(child.stdout.take().unwrap());
