@@ -188,10 +188,11 @@ impl Worker {
                 Receive::Empty { .. } => return None,
                 Receive::Failed(_) => {}
                 Receive::Refused => panic!("it is not strict"),
-                Receive::Kernel | Receive::Undecided { .. } => match by_kernel(open) {
-                    Ok(got) => return got,
-                    Err(()) => {}
-                },
+                Receive::Kernel | Receive::Undecided { .. } => {
+                    if let Ok(got) = by_kernel(open) {
+                        return got;
+                    }
+                }
                 Receive::Shadow(news) => {
                     let got = by_kernel(open);
                     let said = if got == Ok(None) { ShadowSaid::Nothing } else { ShadowSaid::Read };
