@@ -162,9 +162,9 @@ impl<H: Host> Sockets<H> {
         Ok(Accelerated { endpoint, flows: Vec::new(), first_remote: None, inode })
     }
 
-    /// Whether a socket that has just got its address was used before, or others at its port are.
+    /// Whether a socket that has just got its address was used before, or others at its port are, or has to have its flow at once.
     fn is_used_by_now(&self, id: SocketId) -> bool {
-        self.get(id).is_some_and(|socket| socket.is_used) || self.has_used_beside(id)
+        self.get(id).is_some_and(|socket| socket.is_used || socket.is_preferred_by_peer()) || self.has_used_beside(id)
     }
 
     /// Tells the agent of a socket that shares its port and that nobody has used, so that it knows that the flow comes later; or never.

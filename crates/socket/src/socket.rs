@@ -163,6 +163,12 @@ impl Socket {
         self.kept().is_some_and(|kept| kept.options.reuse_port)
     }
 
+    /// Of all sockets at its port it is the one that gets what its peer sends (`compute_score` of net/ipv4/udp.c). The others may have
+    /// flows, which would take that until it has its own.
+    pub(crate) fn is_preferred_by_peer(&self) -> bool {
+        self.has_reuse_port() && self.ends.is_connected
+    }
+
     /// Others may have its port too: the kernel lets them.
     pub(crate) fn may_share_port(&self) -> bool {
         self.kept()

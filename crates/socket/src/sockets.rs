@@ -421,8 +421,11 @@ impl<H: Host> Sockets<H> {
         match (&socket.service, remote) {
             (Service::Open, Some(remote)) => self.settle(id, Some(remote)),
             (Service::Accelerated(_), _) => {
-                let may_share = socket.may_share_port();
+                let (may_share, is_preferred) = (socket.may_share_port(), socket.is_preferred_by_peer());
                 self.follow_connection(id, remote);
+                if is_preferred {
+                    self.use_socket(id);
+                }
                 if may_share {
                     // Its address is another one, at which there may be others.
                     self.wish_for_first(id);
@@ -545,8 +548,6 @@ impl<H: Host> Sockets<H> {
         if let Some(id) = self.find(number)
             && self.get(id).is_some_and(Socket::is_answered_here)
         {
-            // What the watch says of it is told together with what came before, as one edge.
-            self.look();
             self.sets.raise(id, Events::empty());
             self.sleepers.wake_for(id);
         }

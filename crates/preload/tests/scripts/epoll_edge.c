@@ -176,13 +176,3 @@ SCRIPT(arrival_beside_an_error_report) {
         EPOLL_WAIT(epoll, 10, 0);
     }
 }
-
-SCRIPT(shutdown_is_told_once) {
-    int a = bound(0), epoll = EPOLL();
-    EPOLL_ADD(epoll, a, EPOLLIN | EPOLLET);
-    FAR_SENDS(.to = PORT(0), .size = 3, .count = 2);
-    CALL(shutdown(a, SHUT_RD));
-    EPOLL_WAIT(epoll, 10, 0);
-    for (int i = 0; i < 3; i++) RECV(a, 10, MSG_DONTWAIT);
-    EPOLL_WAIT(epoll, 10, 0);
-}

@@ -20,6 +20,8 @@ use crate::sockets::{EngineState, Sockets};
 impl<H: Host> Sockets<H> {
     /// fork(2) follows.
     pub fn prepare_fork(&mut self) {
+        // What is held leaves before what the child sends.
+        self.end_send_run();
         // What earlier children said is about registrations of before this fork.
         let has_others = self.has_children();
         self.follow_children();
