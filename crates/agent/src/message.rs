@@ -433,6 +433,14 @@ fn read<T: Field>(bytes: &[u8]) -> Result<(T, u16), Malformed> {
     Ok((message, number))
 }
 
+impl Cause {
+    /// It is one socket that two programs use, so that what waits at it is the other one's too.
+    #[must_use]
+    pub const fn is_socket_shared(&self) -> bool {
+        matches!(self, Cause::SocketShared { .. })
+    }
+}
+
 impl Request {
     /// As bytes of a packet.
     #[must_use]

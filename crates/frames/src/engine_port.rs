@@ -20,6 +20,9 @@ use crate::steering::FlowFilter;
 pub use xdp::locks_generic_rings;
 
 /// A port for an engine that serves sockets.
+///
+/// The provided methods are those of a port in memory: one TX queue, no times, no fd to wait by, and room for every frame. A port of a
+/// device has its own of all of them.
 pub trait EnginePort: Port + Sized + 'static {
     /// The system call that has the kernel take what a TX queue shows it.
     type Kick: PortKick;
@@ -28,29 +31,43 @@ pub trait EnginePort: Port + Sized + 'static {
     ///
     /// # Errors
     /// As [`Port::receive`].
-    fn receive_timed<R>(&mut self, read: impl FnOnce(&[u8], FrameTimes) -> R) -> Result<Option<R>, PortError>;
+    fn receive_timed<R>(&mut self, read: impl FnOnce(&[u8], FrameTimes) -> R) -> Result<Option<R>, PortError> {
+        self.receive(|frame| read(frame, FrameTimes::default()))
+    }
 
     /// Has frames that come from now on carry times, as well as they can be had.
-    fn want_times(&mut self, wanted: TimesWanted);
+    fn want_times(&mut self, _wanted: TimesWanted) {}
 
     /// The best time that frames can have.
-    fn time_source(&self) -> TimeSource;
+    fn time_source(&self) -> TimeSource {
+        TimeSource::Program
+    }
 
     /// How many TX queues there are, at least one.
-    fn tx_queues(&self) -> usize;
+    fn tx_queues(&self) -> usize {
+        1
+    }
 
     /// As [`Port::queue_with`], on a TX queue; the first for one that there is not.
     ///
     /// # Errors
     /// As there.
-    fn queue_on(&mut self, tx_queue: usize, len_bytes: usize, write: impl FnOnce(&mut [u8]))
-    -> Result<bool, PortError>;
+    fn queue_on(
+        &mut self,
+        _tx_queue: usize,
+        len_bytes: usize,
+        write: impl FnOnce(&mut [u8]),
+    ) -> Result<bool, PortError> {
+        self.queue_with(len_bytes, write)
+    }
 
     /// As [`Port::flush`], of a TX queue.
     ///
     /// # Errors
     /// As there.
-    fn flush_on(&mut self, tx_queue: usize) -> Result<(), PortError>;
+    fn flush_on(&mut self, _tx_queue: usize) -> Result<(), PortError> {
+        self.flush()
+    }
 
     /// Shows the kernel what is queued on a TX queue, and gives the kick that has it sent. `None`: none is needed.
     fn submit_on(&mut self, tx_queue: usize) -> Option<Self::Kick>;
@@ -62,7 +79,9 @@ pub trait EnginePort: Port + Sized + 'static {
     fn kicked(&mut self, kicked: <Self::Kick as PortKick>::Kicked) -> Result<(), PortError>;
 
     /// Descriptors that are readable when there are frames.
-    fn receive_sockets(&self) -> impl Iterator<Item = BorrowedFd<'_>>;
+    fn receive_sockets(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        std::iter::empty()
+    }
 
     /// Takes frames of a flow from now on, for a socket that is bound to it. Asked for every socket that wants it; `is_first`: no other
     /// socket had it of this port.
@@ -110,7 +129,7 @@ pub trait EnginePort: Port + Sized + 'static {
     fn into_filters_of_parent(self) -> Option<Box<dyn PortFilters>>;
 
     /// The MTU of the interface changed, bytes.
-    fn follow_mtu(&self, mtu_bytes: u32);
+    fn follow_mtu(&self, _mtu_bytes: u32) {}
 
     /// Whether frames still come.
     ///
@@ -130,31 +149,45 @@ pub trait EnginePort: Port + Sized + 'static {
     fn about(&self) -> PortAbout<'_>;
 
     /// Whether the kernel gets frames that are the port's, for want of room.
-    fn is_overflowing(&self) -> bool;
+    fn is_overflowing(&self) -> bool {
+        false
+    }
 
     /// Whether a frame waits.
-    fn has_frames(&self) -> bool;
+    fn has_frames(&self) -> bool {
+        false
+    }
 
     /// Begins to settle; how many frames the kernel got since it was last settled.
-    fn begin_settling(&mut self) -> u64;
+    fn begin_settling(&mut self) -> u64 {
+        0
+    }
 
     /// How many more it got since then.
-    fn overflowed_since(&self) -> u64;
+    fn overflowed_since(&self) -> u64 {
+        0
+    }
 
     /// All that the kernel got was taken over: frames come here again.
-    fn settle_overflow(&mut self);
+    fn settle_overflow(&mut self) {}
 
     /// Frames come here again before it is settled. They are not to be read before [`EnginePort::end_force`].
-    fn force_room(&mut self);
+    fn force_room(&mut self) {}
 
     /// Whether there is no room again since [`EnginePort::force_room`].
-    fn is_full_again(&self) -> bool;
+    fn is_full_again(&self) -> bool {
+        false
+    }
 
     /// Ends [`EnginePort::force_room`]. How many frames the next [`EnginePort::begin_settling`] tells of once more.
-    fn end_force(&mut self) -> u64;
+    fn end_force(&mut self) -> u64 {
+        0
+    }
 
     /// Error messages of ICMP that the kernel got, wrapping. One is counted before the kernel has it.
-    fn errors_passed(&self) -> u64;
+    fn errors_passed(&self) -> u64 {
+        0
+    }
 
     /// A port for another engine that receives from the same queues what its own filters match, and that takes one TX queue along.
     ///

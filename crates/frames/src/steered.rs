@@ -4,7 +4,6 @@
 //! One TX queue, no shares, no times of its own. It never overflows: what the port below has no room for is lost there.
 
 use std::convert::Infallible;
-use std::os::fd::BorrowedFd;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::PortError;
@@ -12,8 +11,6 @@ use nearwire_sys::descriptor::Descriptor;
 
 use crate::engine_port::{EnginePort, FlowSocket, PortAbout, PortFilters};
 use crate::port::{Port, PortStatistics, PreparedFrame};
-use crate::ports::xdp::{FrameTimes, TimesWanted};
-use crate::raw::TimeSource;
 use crate::steering::{Filter, FilterSet, FlowFilter};
 
 /// See the module.
@@ -116,28 +113,6 @@ impl<P: Port> Port for SteeredPort<P> {
 impl<P: Port + 'static> EnginePort for SteeredPort<P> {
     type Kick = Infallible;
 
-    fn receive_timed<R>(&mut self, read: impl FnOnce(&[u8], FrameTimes) -> R) -> Result<Option<R>, PortError> {
-        self.receive(|frame| read(frame, FrameTimes::default()))
-    }
-
-    fn want_times(&mut self, _: TimesWanted) {}
-
-    fn time_source(&self) -> TimeSource {
-        TimeSource::Program
-    }
-
-    fn tx_queues(&self) -> usize {
-        1
-    }
-
-    fn queue_on(&mut self, _: usize, len_bytes: usize, write: impl FnOnce(&mut [u8])) -> Result<bool, PortError> {
-        self.queue_with(len_bytes, write)
-    }
-
-    fn flush_on(&mut self, _: usize) -> Result<(), PortError> {
-        self.flush()
-    }
-
     fn submit_on(&mut self, _: usize) -> Option<Infallible> {
         // Refused, the port says so when it is next used.
         let _ = self.flush();
@@ -146,10 +121,6 @@ impl<P: Port + 'static> EnginePort for SteeredPort<P> {
 
     fn kicked(&mut self, kicked: Infallible) -> Result<(), PortError> {
         match kicked {}
-    }
-
-    fn receive_sockets(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        std::iter::empty()
     }
 
     fn add_flow(&mut self, flow: FlowFilter, _: FlowSocket, is_first: bool) -> Result<(), PortError> {
@@ -181,8 +152,6 @@ impl<P: Port + 'static> EnginePort for SteeredPort<P> {
         Some(Box::new(self.filters))
     }
 
-    fn follow_mtu(&self, _: u32) {}
-
     fn check(&mut self) -> Result<(), PortError> {
         let gone = || PortError::ProgramDetached { interface: self.interface.clone(), program_id: 0 };
         self.is_attached.then_some(()).ok_or_else(gone)
@@ -194,38 +163,6 @@ impl<P: Port + 'static> EnginePort for SteeredPort<P> {
 
     fn about(&self) -> PortAbout<'_> {
         PortAbout { interface: &self.interface, mode: "in memory", rx_queues: 1, program_id: None }
-    }
-
-    fn is_overflowing(&self) -> bool {
-        false
-    }
-
-    fn has_frames(&self) -> bool {
-        false
-    }
-
-    fn begin_settling(&mut self) -> u64 {
-        0
-    }
-
-    fn overflowed_since(&self) -> u64 {
-        0
-    }
-
-    fn settle_overflow(&mut self) {}
-
-    fn force_room(&mut self) {}
-
-    fn is_full_again(&self) -> bool {
-        false
-    }
-
-    fn end_force(&mut self) -> u64 {
-        0
-    }
-
-    fn errors_passed(&self) -> u64 {
-        0
     }
 
     fn share(&mut self) -> Result<SteeredPort<P>, PortError> {

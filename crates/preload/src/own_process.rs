@@ -40,15 +40,18 @@ pub fn begin(work: impl FnOnce()) -> bool {
     if OWN.phase.compare_exchange(0, me, Acquire, Relaxed).is_err() {
         return wait_for_beginner(me);
     }
-    work();
-    OWN.pid.store(pid(), Relaxed);
-    OWN.phase.store(READY, Release);
+    end_beginning(work);
     true
 }
 
 /// The same in the child of a fork, whose only thread this is.
 pub fn begin_in_child(work: impl FnOnce()) {
     OWN.phase.store(this_thread(), Relaxed);
+    end_beginning(work);
+}
+
+/// The state is own when this is done, and known to be.
+fn end_beginning(work: impl FnOnce()) {
     work();
     OWN.pid.store(pid(), Relaxed);
     OWN.phase.store(READY, Release);

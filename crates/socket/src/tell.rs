@@ -123,14 +123,13 @@ impl<H: Host> Sockets<H> {
     /// In the child of a fork: a page of its own in place of the parent's, with the sockets that it has.
     pub fn begin_page(&mut self) {
         self.page = Writer::of_self(&self.config, online_cpus()).for_engine(self.page.engine());
-        for index in 0..self.table.len() {
-            let page = self.page.clone();
-            let Some(socket) = self.table.get_mut(SocketId::new(index as u32)) else { continue };
-            socket.slot = status::Slot::new(&page, index);
+        for id in self.ids() {
+            let Some(socket) = self.table.get_mut(id) else { continue };
+            socket.slot = status::Slot::new(&self.page, id.index());
             if let Some(writer) = socket.slot.writer() {
                 writer.open(socket.shadow.fd.number());
             }
-            self.tell(SocketId::new(index as u32));
+            self.tell(id);
         }
         let page = self.page.clone();
         if let Some(engine) = self.engine() {

@@ -284,8 +284,7 @@ impl<H: Host> Sockets<H> {
     }
 
     fn everything(&self) -> Component {
-        let ids = (0..self.table.len()).map(|index| SocketId::new(index as u32));
-        Component { sockets: ids.filter(|id| self.get(*id).is_some()).collect(), sets: self.sets.all() }
+        Component { sockets: self.ids().filter(|id| self.get(*id).is_some()).collect(), sets: self.sets.all() }
     }
 
     /// Moves all to the first engine, where all may move once more. `moved` hears of each while nobody else can.

@@ -157,10 +157,11 @@ impl<H: Host> Sockets<H> {
             return;
         }
         let Some(words) = self.children.family.words.get().cloned() else { return };
-        for index in 0..self.table.len() {
-            let id = SocketId::new(index as u32);
+        for id in self.ids() {
             let Some(inode) = self.get(id).and_then(Socket::inode) else { continue };
-            let Some(word) = words.get(index + 1).filter(|word| word.load(Relaxed) >> 8 == inode) else { continue };
+            let Some(word) = words.get(id.index() + 1).filter(|word| word.load(Relaxed) >> 8 == inode) else {
+                continue;
+            };
             let word = word.swap(0, Relaxed);
             if word != 0 {
                 let reason = Reason::ALL.get((word & CLAIM_REASON) as usize).copied().unwrap_or(Reason::ReadByChild);
@@ -218,19 +219,21 @@ impl<H: Host> Sockets<H> {
             said.fetch_add(1, Release);
         }
         if parent.has_ended() && reason == Reason::ReadByChild {
-            let Some(socket) = self.get_mut(id) else { return };
-            socket.service = Service::Open;
-            let remote = socket.ends.peer();
-            self.settle(id, remote);
+            self.settle_anew(id);
         }
+    }
+
+    /// Decides anew who serves a socket that was another process's.
+    fn settle_anew(&mut self, id: SocketId) {
+        let Some(socket) = self.get_mut(id) else { return };
+        socket.service = Service::Open;
+        let peer = socket.ends.peer();
+        self.settle(id, peer);
     }
 
     /// An inherited socket that nobody has used yet is this process's, unless another one is faster.
     fn take_free(&mut self, id: SocketId) {
-        let Some(socket) = self.get_mut(id) else { return };
-        socket.service = Service::Open;
-        let remote = socket.ends.peer();
-        self.settle(id, remote);
+        self.settle_anew(id);
         if self.get(id).is_some_and(Socket::is_accelerated) {
             let state = self.readiness_of(id);
             self.sets.raise(id, state);
@@ -267,8 +270,7 @@ impl<H: Host> Sockets<H> {
         if !self.inherits {
             return;
         }
-        for index in 0..self.table.len() {
-            let id = SocketId::new(index as u32);
+        for id in self.ids() {
             if self.get(id).is_some_and(|socket| socket.inherited.is_some()) && self.sets.has(id) {
                 self.claim(id, Reason::ReadByChild);
             }
@@ -307,8 +309,7 @@ impl<H: Host> Sockets<H> {
         let numbers = (0..3).chain((3..self.table.fds_end()).filter(|number| self.find(*number).is_some()));
         let open = numbers.filter_map(Descriptor::new).filter(|number| stays_open(*number));
         let inodes: Vec<u64> = open.filter_map(inode_of).collect();
-        for index in 0..self.table.len() {
-            let id = SocketId::new(index as u32);
+        for id in self.ids() {
             if !self.get(id).and_then(Socket::inode).is_some_and(|inode| inodes.contains(&inode)) {
                 continue;
             }

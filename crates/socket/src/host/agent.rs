@@ -34,7 +34,7 @@ impl NotDone {
     /// Of an interface.
     pub(super) fn into_error(self, interface: &str) -> PortError {
         let interface = interface.to_owned();
-        let is_socket_shared = matches!(self, NotDone::Refused(Cause::SocketShared { .. }, _));
+        let is_socket_shared = matches!(&self, NotDone::Refused(cause, _) if cause.is_socket_shared());
         match self {
             NotDone::NoAgent | NotDone::Gone => PortError::HolderGone { interface },
             NotDone::Refused(

@@ -8,7 +8,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
 use nearwire_agent::client::Client;
-use nearwire_agent::message::{Answer, Cause, FlowOwner};
+use nearwire_agent::message::{Answer, FlowOwner};
 use nearwire_frames::ports::xdp::{FrameTimes, Kick, Kicked, TimesWanted, XdpPort};
 use nearwire_frames::raw::TimeSource;
 use nearwire_frames::steering::FlowFilter;
@@ -114,7 +114,7 @@ impl Share {
                     });
                 }
                 Answer::FlowRevoked { flow, cause } => {
-                    let is_socket_shared = matches!(cause, Cause::SocketShared { .. });
+                    let is_socket_shared = cause.is_socket_shared();
                     let taken = self.flows.extract_if(|_, (own, _)| *own == flow);
                     self.revoked.extend(taken.map(|(_, (_, socket))| RevokedFlow { socket, is_socket_shared }));
                 }

@@ -96,9 +96,11 @@ impl Shadow {
 
     /// So many datagrams, at most, came before what will wait in the queue.
     pub(crate) fn comes_first(&mut self, datagrams: u16) {
-        if self.order == Order::QueueFirst || datagrams == OLDER_MOST && self.is_first() {
-            self.order = Order::ShadowFirst { datagrams };
-        }
+        self.order = match self.order {
+            Order::QueueFirst => Order::ShadowFirst { datagrams },
+            Order::ShadowFirst { datagrams: before } => Order::ShadowFirst { datagrams: before.max(datagrams) },
+            Order::PortsLast => Order::PortsLast,
+        };
     }
 
     /// The queue comes first now. Whether the shadow did.

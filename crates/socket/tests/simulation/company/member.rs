@@ -10,11 +10,9 @@ use std::rc::Rc;
 use nearwire_agent::message::{Answer, Cause, FlowOwner, InterfaceName, Request};
 use nearwire_frames::interface::{AttachedProgram, InterfaceFacts};
 use nearwire_frames::ports::memory::MemoryPort;
-use nearwire_frames::ports::xdp::{FrameTimes, TimesWanted};
 use nearwire_frames::steering::FlowFilter;
 use nearwire_frames::{
     EnginePort, FlowSocket, Port, PortAbout, PortError, PortFilters, PortStatistics, PreparedFrame, RevokedFlow,
-    TimeSource,
 };
 use nearwire_socket::kernel_tables::{PathErrors, TablesError};
 use nearwire_socket::{Clocks, Host, PortWanted};
@@ -68,7 +66,7 @@ fn refused(cause: &Cause) -> PortError {
     let (interface, words) = ("sim0".to_owned(), cause.to_string());
     match cause {
         Cause::SocketShared { .. } | Cause::AddressShared { .. } | Cause::Stranger { .. } => {
-            let is_socket_shared = matches!(cause, Cause::SocketShared { .. });
+            let is_socket_shared = cause.is_socket_shared();
             PortError::FlowShared { interface, words, is_socket_shared }
         }
         _ => PortError::ShareRefused { interface, words },
@@ -207,28 +205,6 @@ impl Port for SharePort {
 impl EnginePort for SharePort {
     type Kick = Infallible;
 
-    fn receive_timed<R>(&mut self, read: impl FnOnce(&[u8], FrameTimes) -> R) -> Result<Option<R>, PortError> {
-        self.receive(|frame| read(frame, FrameTimes::default()))
-    }
-
-    fn want_times(&mut self, _: TimesWanted) {}
-
-    fn time_source(&self) -> TimeSource {
-        TimeSource::Program
-    }
-
-    fn tx_queues(&self) -> usize {
-        1
-    }
-
-    fn queue_on(&mut self, _: usize, len_bytes: usize, write: impl FnOnce(&mut [u8])) -> Result<bool, PortError> {
-        self.queue_with(len_bytes, write)
-    }
-
-    fn flush_on(&mut self, _: usize) -> Result<(), PortError> {
-        self.flush()
-    }
-
     fn submit_on(&mut self, _: usize) -> Option<Infallible> {
         // Refused, the port says so when it is next used.
         let _ = self.flush();
@@ -237,10 +213,6 @@ impl EnginePort for SharePort {
 
     fn kicked(&mut self, kicked: Infallible) -> Result<(), PortError> {
         match kicked {}
-    }
-
-    fn receive_sockets(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        std::iter::empty()
     }
 
     fn add_flow(&mut self, flow: FlowFilter, socket: FlowSocket, _: bool) -> Result<(), PortError> {
@@ -290,8 +262,6 @@ impl EnginePort for SharePort {
         None
     }
 
-    fn follow_mtu(&self, _: u32) {}
-
     fn check(&mut self) -> Result<(), PortError> {
         let own: Vec<u32> = self.flows.values().map(|(flow, _)| *flow).collect();
         let is_own = |told: &Answer| match told {
@@ -303,7 +273,7 @@ impl EnginePort for SharePort {
             match told {
                 Answer::ShareRevoked { cause, .. } => return Err(refused(&cause)),
                 Answer::FlowRevoked { flow, cause } => {
-                    let is_socket_shared = matches!(cause, Cause::SocketShared { .. });
+                    let is_socket_shared = cause.is_socket_shared();
                     let ended = self.flows.extract_if(|_, (own, _)| *own == flow);
                     self.revoked.extend(ended.map(|(_, (_, socket))| RevokedFlow { socket, is_socket_shared }));
                 }
@@ -321,38 +291,6 @@ impl EnginePort for SharePort {
 
     fn about(&self) -> PortAbout<'_> {
         PortAbout { interface: "sim0", mode: "in memory", rx_queues: 1, program_id: Some(self.connected.generation) }
-    }
-
-    fn is_overflowing(&self) -> bool {
-        false
-    }
-
-    fn has_frames(&self) -> bool {
-        false
-    }
-
-    fn begin_settling(&mut self) -> u64 {
-        0
-    }
-
-    fn overflowed_since(&self) -> u64 {
-        0
-    }
-
-    fn settle_overflow(&mut self) {}
-
-    fn force_room(&mut self) {}
-
-    fn is_full_again(&self) -> bool {
-        false
-    }
-
-    fn end_force(&mut self) -> u64 {
-        0
-    }
-
-    fn errors_passed(&self) -> u64 {
-        0
     }
 
     fn share(&mut self) -> Result<SharePort, PortError> {
