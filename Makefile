@@ -10,9 +10,10 @@ TARGETS_PACKAGES = sockperf socat gcc libc6-dev
 
 TARGET_DIRECTORY = $(or $(CARGO_TARGET_DIR),target)
 # Unpacked and not installed: their services would tune this host, and serve on it.
-UNPACKED = $(addprefix $(TARGET_DIRECTORY)/,tuned unbound memcached chrony)
-UNPACKED_LIBRARIES = libcap2 libevent-2.1-7 libgnutls30 libnettle8 libnghttp2-14 libprotobuf-c1 libpython3.11 libsasl2-2 libseccomp2 libssl3
-UNPACKED_PROGRAMS = $(subst $() ,:,$(abspath $(addprefix $(TARGET_DIRECTORY)/,unbound/usr/sbin memcached/usr/bin chrony/usr/sbin)))
+UNPACKED = $(addprefix $(TARGET_DIRECTORY)/,tuned unbound memcached chrony dnsdist)
+UNPACKED_LIBRARIES = libcap2 libcdb1 libedit2 libevent-2.1-7 libfstrm0 libgnutls30 libh2o-evloop0.13 liblmdb0 libluajit-5.1-2 libnettle8 \
+	libnghttp2-14 libprotobuf-c1 libpython3.11 libre2-9 libsasl2-2 libseccomp2 libsnmp40 libsodium23 libssl3
+UNPACKED_PROGRAMS = $(subst $() ,:,$(abspath $(addprefix $(TARGET_DIRECTORY)/,unbound/usr/sbin memcached/usr/bin chrony/usr/sbin dnsdist/usr/bin)))
 
 .PHONY: build bench install test test-kernels targets fuzz fuzz-build fuzz-minimize emulation-packages
 build:

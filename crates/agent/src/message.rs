@@ -15,7 +15,7 @@ use self::layout::{Field, Reader, layout};
 pub use self::layout::{Malformed, Text};
 
 /// The version of everything in this file. [`Request::Hello`] stays readable in all versions.
-pub const VERSION: u16 = 4;
+pub const VERSION: u16 = 5;
 /// The longest message.
 pub const MESSAGE_MOST_BYTES: usize = 32 * 1024;
 /// As many descriptors as the kernel passes with one message (`SCM_MAX_FD`).
@@ -166,6 +166,13 @@ layout! {
             /// Why.
             cause: Cause,
         },
+        /// Event: the other programs that used a socket are gone, and its flow may be opened again.
+        0x203 => SocketAlone {
+            /// The share that was to have its flow.
+            share: u32,
+            /// The socket (`SO_COOKIE`).
+            cookie: u64,
+        },
     }
 }
 
@@ -173,7 +180,7 @@ impl Answer {
     /// Whether nobody asked for it.
     #[must_use]
     pub const fn is_event(&self) -> bool {
-        matches!(self, Answer::ShareRevoked { .. } | Answer::FlowRevoked { .. })
+        matches!(self, Answer::ShareRevoked { .. } | Answer::FlowRevoked { .. } | Answer::SocketAlone { .. })
     }
 }
 

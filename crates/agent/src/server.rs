@@ -25,6 +25,8 @@ use crate::service::{Caller, Judge, PROGRAMS_MOST, ProgramId, Service, malformed
 const GREETING: Duration = Duration::from_secs(2);
 /// As many connections may be without hello.
 const UNGREETED_MOST: usize = 256;
+/// As many of one user: whoever opens more gets them cut at once, and others find room.
+const UNGREETED_OF_USER_MOST: usize = 64;
 /// When the process has no descriptor left, connections wait this long.
 const WITHOUT_DESCRIPTORS: Duration = Duration::from_millis(100);
 /// Connections accepted and events taken in a round.
@@ -190,6 +192,11 @@ impl<P: Ports, J: Judge> Server<P, J> {
         let (Ok(caller), Ok(())) = (connection.peer(), watched) else {
             return self.be_deaf();
         };
+        let is_of_user =
+            |(_, id): &&(Instant, ProgramId)| self.peers.get(id).is_some_and(|peer| peer.caller.uid == caller.uid);
+        if self.ungreeted.iter().filter(is_of_user).count() >= UNGREETED_OF_USER_MOST {
+            return Ok(());
+        }
         let until = Instant::now() + GREETING;
         self.ungreeted.insert((until, id));
         self.peers.insert(id, Peer::new(connection, caller, until));
@@ -358,7 +365,7 @@ impl<P: Ports, J: Judge> Server<P, J> {
         if let State::Ungreeted { until } = peer.state {
             self.ungreeted.remove(&(until, id));
         }
-        self.service.gone(id);
+        let told = self.service.gone(id);
         // Descriptors that it has sent are closed as those that were received.
         peer.connection.shut();
         // An empty packet looks like the end, and others may lie behind it.
@@ -367,6 +374,7 @@ impl<P: Ports, J: Judge> Server<P, J> {
             self.disposal.take(packet.descriptors);
         }
         self.note_idle();
+        self.tell(told);
     }
 }
 

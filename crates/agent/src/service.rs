@@ -3,6 +3,7 @@
 mod announced;
 mod changes;
 mod flows;
+mod shared;
 mod strangers;
 
 use std::collections::BTreeMap;
@@ -12,6 +13,7 @@ use std::time::Instant;
 
 use self::announced::Announced;
 use self::flows::{Flow, Flows, Verdict, Why};
+use self::shared::SharedSockets;
 use self::strangers::Strangers;
 use crate::message::{
     Answer, Cause, FlowOwner, InterfaceName, Limited, MESSAGE_MOST_BYTES, ProgramName, ProgramStatus, Request,
@@ -94,6 +96,7 @@ pub struct Service<P, J> {
     shares: BTreeMap<u32, Share>,
     flows: Flows,
     announced: Announced,
+    shared: SharedSockets,
     strangers: Strangers,
     next_share: u32,
     /// When something was last due, or could have been.
@@ -104,8 +107,22 @@ impl<P: Ports, J: Judge> Service<P, J> {
     /// Without programs, of an agent that starts now.
     pub fn new(ports: P, judge: J, namespace: u64, own_uid: u32, now: Instant) -> Self {
         let (programs, shares) = (BTreeMap::new(), BTreeMap::new());
-        let (flows, announced, strangers) = (Flows::default(), Announced::default(), Strangers::new(now));
-        Service { ports, judge, namespace, own_uid, programs, shares, flows, announced, strangers, next_share: 1, now }
+        let (flows, announced, shared) = (Flows::default(), Announced::default(), SharedSockets::default());
+        let (strangers, next_share) = (Strangers::new(now), 1);
+        Service {
+            ports,
+            judge,
+            namespace,
+            own_uid,
+            programs,
+            shares,
+            flows,
+            announced,
+            shared,
+            strangers,
+            next_share,
+            now,
+        }
     }
 
     /// The ports.
@@ -157,12 +174,14 @@ impl<P: Ports, J: Judge> Service<P, J> {
         done.unwrap_or_else(|cause| Answer::Refused { cause }.into())
     }
 
-    /// A program's connection ended: all that it had is taken back.
-    pub fn gone(&mut self, id: ProgramId) {
+    /// A program's connection ended: all that it had is taken back. Who is to be told.
+    pub fn gone(&mut self, id: ProgramId) -> Vec<(ProgramId, Answer)> {
         let shares: Vec<u32> = self.shares_of(id).map(|(number, _)| number).collect();
         shares.into_iter().for_each(|share| self.close_share(share));
         self.announced.program_gone(id);
         self.programs.remove(&id);
+        let left = self.shared.program_gone(id).into_iter();
+        left.map(|(cookie, (program, share))| (program, Answer::SocketAlone { share, cookie })).collect()
     }
 
     /// Sockets were closed: their flows end, without a word to their programs, who closed them. `None`: nobody knows which, and no flow
@@ -177,6 +196,7 @@ impl<P: Ports, J: Judge> Service<P, J> {
         };
         for cookie in cookies {
             self.announced.closed(*cookie);
+            self.shared.forget(*cookie);
             for flow in self.flows.of_socket(*cookie) {
                 self.end(flow);
             }
@@ -322,6 +342,10 @@ impl<P: Ports, J: Judge> Service<P, J> {
             return Err(Cause::NotConnected {});
         }
         self.one_more_flow(uid, most)?;
+        if let Some(other) = self.shared.user_beside(shadow.cookie, id) {
+            self.shared.add(shadow.cookie, (id, share));
+            return Err(Why::SocketShared.cause(self.program(other)?.caller.pid));
+        }
         let mut wanted = Flow { program: id, uid, share, ifindex, addresses, owner, shadow, is_held: false };
         let (revoked, refused) = match self.flows.judge(&wanted) {
             Verdict::Open { stale } => (stale, None),
@@ -331,6 +355,10 @@ impl<P: Ports, J: Judge> Service<P, J> {
         let pid = self.program(id)?.caller.pid;
         let events = revoked.into_iter().filter_map(|(flow, why)| {
             let ended = self.end(flow)?;
+            if why == Why::SocketShared {
+                self.shared.add(ended.shadow.cookie, (ended.program, ended.share));
+                self.shared.add(ended.shadow.cookie, (id, share));
+            }
             Some((ended.program, Answer::FlowRevoked { flow, cause: why.cause(pid) }))
         });
         let events = events.collect();

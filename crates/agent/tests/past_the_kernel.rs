@@ -17,6 +17,7 @@ use nearwire_agent::server::Stay;
 use nearwire_frames::Port;
 use nearwire_frames::interface::InterfaceFacts;
 use nearwire_frames::ports::xdp::XdpPort;
+use nearwire_frames::xdp::{AttachMode, attach_pass};
 use nearwire_lab::{Cable, VirtualCable, VirtualCableOptions};
 
 const NOBODY: u32 = 65_534;
@@ -159,6 +160,24 @@ fn programs_of_an_ordinary_user_answer_past_the_kernel_and_leave_nothing_when_ki
         assert!(bed.echo(&far, port, number) && bed.echo(&far, other, number), "datagram {number}");
     }
     [second, third].into_iter().for_each(end);
+    bed.end();
+}
+
+#[test]
+fn interface_that_has_the_program_of_the_last_agent_still_is_waited_for() {
+    let Some(bed) = Bed::new() else { return };
+    let near = bed.cable.pair().near.clone();
+    // What ends it takes as long as the kernel of a busy machine takes for a process that was killed.
+    let of_the_last = || attach_pass(&near.interface, AttachMode::Generic).unwrap();
+    let of_the_last = near.namespace.enter(of_the_last).unwrap();
+    let ends = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(300));
+        drop(of_the_last);
+    });
+    let mut client = near.namespace.enter(|| Client::connect("test").unwrap()).unwrap();
+    client.open_share(&near.interface, 0).unwrap();
+    ends.join().unwrap();
+    drop(client);
     bed.end();
 }
 

@@ -98,6 +98,12 @@ fn wait_until(what: &str, is_so: impl Fn() -> bool) {
     }
 }
 
+fn time(act: impl FnOnce()) -> Duration {
+    let start = Instant::now();
+    act();
+    start.elapsed()
+}
+
 /// What a peer says, without what the test harness says around it.
 fn said(mut peer: Child) -> String {
     let line = word(&mut peer);
@@ -129,6 +135,15 @@ fn as_a_peer() {
             println!("PEER has it");
             std::thread::sleep(Duration::from_secs(600));
             drop(listener);
+        }
+        "crowd" => {
+            let open = || Connection::open().ok();
+            let mut crowd: Vec<_> = (0..400).map(|_| open()).collect();
+            println!("PEER stands there");
+            for at in (0..crowd.len()).cycle() {
+                crowd[at] = None;
+                crowd[at] = open();
+            }
         }
         "live" => {
             let mut client = Client::connect("peer").unwrap();
@@ -315,6 +330,25 @@ fn peer_that_floods_and_does_not_read_keeps_nobody_waiting() {
     // Who says nothing is not kept for ever.
     assert!(silent.receive().unwrap().bytes.is_empty());
     drop((flooding, client));
+    bed.end();
+}
+
+#[test]
+fn user_who_connects_and_says_nothing_keeps_nobody_out() {
+    let Some(bed) = Bed::new("") else { return };
+    let keeper = bed.client();
+    let mut crowd: Vec<Child> = vec![bed.peer(NOBODY, "crowd")];
+    crowd.iter_mut().for_each(|peer| assert_eq!(word(peer), "stands there"));
+    let mut times: Vec<Duration> = (0..40).map(|_| time(|| drop(bed.client()))).collect();
+    times.sort();
+    println!("connected beside the crowd within {:?}, at most {:?}", times[20], times[39]);
+    // A program waits for 2 s, and then does without the agent.
+    assert!(times[39] < Duration::from_secs(2), "{times:?}");
+    for peer in &mut crowd {
+        peer.kill().unwrap();
+        peer.wait().unwrap();
+    }
+    drop(keeper);
     bed.end();
 }
 

@@ -6,12 +6,13 @@ use nearwire_socket::config::{Config, Place, Role, Rule, Socket, Use};
 use crate::bytes::Bytes;
 
 const FILE: &str = "nearwire.toml";
-const VARIABLES: [&str; 7] = [
+const VARIABLES: [&str; 8] = [
     "NEARWIRE_SPIN",
     "NEARWIRE_INTERFACES",
     "NEARWIRE_MODE",
     "NEARWIRE_STRICT",
     "NEARWIRE_STATS",
+    "NEARWIRE_KERNEL_FIRST",
     "NEARWIRE_CONFIG",
     "NEARWIRE_OTHER",
 ];

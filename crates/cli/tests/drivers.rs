@@ -144,7 +144,7 @@ fn accelerated_program_exchanges_datagrams_on_drivers_of_real_devices() {
 /// A server and a client, both accelerated, and what the library says of each.
 fn exchange(first: u32, mode: &str) -> String {
     let second = first + 1;
-    let run = format!("NEARWIRE_SPIN=50us NEARWIRE_MODE={mode} nearwire run --stats --");
+    let run = format!("NEARWIRE_SPIN=50us NEARWIRE_KERNEL_FIRST=0 NEARWIRE_MODE={mode} nearwire run --stats --");
     let address = format!("10.{first}.0.2");
     format!(
         "run() {{ end=$1; shift; /bin/ip netns exec n$end env {run} \"$@\"; }}; \

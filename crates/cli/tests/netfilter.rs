@@ -8,7 +8,7 @@ use std::process::{Command, Output, Stdio};
 
 use common::accelerated::Bed;
 use common::{NEARWIRE, code, errors, may_run, text};
-use nearwire_lab::{Cable, Namespace, VirtualCable, VirtualCableOptions};
+use nearwire_lab::{Cable, Namespace, VirtualCable, VirtualCableOptions, program_under_test};
 use serde_json::Value;
 
 /// What sets a filter up, the words that name it, and what takes it away or makes it one that does nothing.
@@ -60,9 +60,8 @@ fn shell(namespace: &Namespace, commands: &str) -> Result<(), String> {
 
 fn run_in(namespace: &Namespace, options: &[&str]) -> Output {
     let library = std::env::current_exe().unwrap().with_file_name("libnearwire_preload.so");
-    let mut command = Command::new(NEARWIRE);
+    let mut command = program_under_test(NEARWIRE);
     command.arg("run").args(options).arg("--library").arg(library).args(["--", "true"]).stdin(Stdio::null());
-    command.env_remove("NEARWIRE_STRICT");
     namespace.enter(|| command.output()).unwrap().unwrap()
 }
 

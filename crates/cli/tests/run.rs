@@ -12,6 +12,7 @@ use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
 use common::{NEARWIRE, assert_says, code, copy_program, errors, may_run, text};
+use nearwire_lab::program_under_test;
 use nearwire_socket::program::Program;
 use tempfile::TempDir;
 
@@ -49,14 +50,11 @@ impl Installed {
     fn command(&self, args: &[&str]) -> Command {
         // A dry run opens ports on the interfaces that are there: in a namespace without any.
         let is_apart = args.contains(&"--dry-run") && rustix::process::geteuid().is_root();
-        let mut command = Command::new(if is_apart { PathBuf::from("unshare") } else { self.path("nearwire") });
+        let mut command = program_under_test(if is_apart { PathBuf::from("unshare") } else { self.path("nearwire") });
         if is_apart {
             command.args(["--net", "--"]).arg(self.path("nearwire"));
         }
         command.arg("run").args(args).current_dir(self.directory.path());
-        for variable in ["LD_PRELOAD", "NEARWIRE_CONFIG", "NEARWIRE_SPIN", "NEARWIRE_STRICT"] {
-            command.env_remove(variable);
-        }
         command
     }
 
@@ -301,7 +299,8 @@ fn library_is_looked_for_near_the_command() {
     fs::create_dir_all(installed.path("lib/nearwire")).unwrap();
     let nearwire = installed.path("bin/nearwire");
     copy_program(&nearwire);
-    let run = || Command::new(&nearwire).args(["run", "--quiet", "--", "printenv", "LD_PRELOAD"]).output().unwrap();
+    let run =
+        || program_under_test(&nearwire).args(["run", "--quiet", "--", "printenv", "LD_PRELOAD"]).output().unwrap();
     assert_says(
         &run(),
         3,
@@ -313,7 +312,7 @@ fn library_is_looked_for_near_the_command() {
 
     let named = |library: &str| {
         let args = ["run", "--quiet", "--library", library, "--", "true"];
-        Command::new(NEARWIRE).args(args).current_dir(installed.directory.path()).output().unwrap()
+        program_under_test(NEARWIRE).args(args).current_dir(installed.directory.path()).output().unwrap()
     };
     assert_says(&named("none.so"), 3, &["find the library none.so"]);
     fs::write(installed.path("text.so"), "text").unwrap();

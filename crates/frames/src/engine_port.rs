@@ -109,13 +109,18 @@ pub trait EnginePort: Port + Sized + 'static {
         is_last_and_first: (bool, bool),
     ) -> Result<(), PortError>;
 
-    /// Whether [`EnginePort::take_revoked`] has some.
+    /// Whether [`EnginePort::take_revoked`] or [`EnginePort::take_alone`] has some.
     fn has_revoked(&self) -> bool {
         false
     }
 
     /// Sockets whose flows somebody else took from this port since the last question: their frames are the kernel's.
     fn take_revoked(&mut self) -> Vec<RevokedFlow> {
+        Vec::new()
+    }
+
+    /// Sockets (`SO_COOKIE`) that were refused a flow as other processes used them, which have ended since the last question.
+    fn take_alone(&mut self) -> Vec<u64> {
         Vec::new()
     }
 

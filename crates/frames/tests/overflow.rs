@@ -22,7 +22,7 @@ fn open(cable: &Cable, mode: XdpMode) -> (XdpPort, UdpSocket, UdpSocket) {
     cable.far(|| ip(&format!("address replace 10.9.0.2/24 dev {FAR}"))).unwrap();
     let config = XdpConfig {
         rx_queues: vec![0, 1],
-        lanes: true,
+        tx_queues: true,
         overflow: Overflow::Kernel,
         ..XdpConfig::new(NEAR, mode, Steer::Filters)
     };

@@ -25,6 +25,7 @@ mod links;
 mod loopback_cable;
 mod namespace;
 mod netlink;
+mod program;
 mod route;
 mod virtual_cable;
 
@@ -35,5 +36,6 @@ pub use guarded_cable::{GuardedCable, guard};
 pub use interface::{InterfaceFacts, interface_facts, interfaces};
 pub use loopback_cable::{LoopbackCable, LoopbackCableOptions};
 pub use namespace::Namespace;
+pub use program::program_under_test;
 pub use route::{RouteFacts, neighbour_mac, route_to};
 pub use virtual_cable::{VirtualCable, VirtualCableOptions};

@@ -45,45 +45,48 @@ enum Use {
     Sends,
 }
 
-/// A thread is about to receive from what a number names, or to wait for it.
+/// A thread is about to receive from what an fd names, or to wait for it.
 #[inline]
-pub fn about_to_wait(number: i32) {
-    if marks::is_unclaimed(number) {
-        first_use(&[number], Use::Waits);
+pub fn about_to_wait(fd: i32) {
+    if marks::is_unclaimed(fd) {
+        first_use(&[fd], Use::Waits);
     }
 }
 
 /// The same of all that one call waits for.
 #[inline]
-pub fn about_to_wait_for_all(numbers: &[i32]) {
-    if numbers.iter().any(|number| marks::is_unclaimed(*number)) {
-        first_use(numbers, Use::Waits);
+pub fn about_to_wait_for_all(fds: &[i32]) {
+    if fds.iter().any(|fd| marks::is_unclaimed(*fd)) {
+        first_use(fds, Use::Waits);
     }
 }
 
 /// A thread is about to send by a socket.
 #[inline]
-pub fn about_to_send(number: i32) {
-    if marks::is_unused(number) {
-        first_use(&[number], Use::Sends);
+pub fn about_to_send(fd: i32) {
+    if marks::is_unused(fd) {
+        first_use(&[fd], Use::Sends);
     }
 }
 
-/// Has what these numbers name, as far as nobody has used it, go to the engine of the calling thread, and has frames come to it there. Where
+/// Has what these fds name, as far as nobody has used it, go to the engine of the calling thread, and has frames come to it there. Where
 /// that cannot be it stays in the first.
 #[cold]
-fn first_use(numbers: &[i32], how: Use) {
-    if is_too_early() && !numbers.iter().any(|number| marks::is_unused(*number)) {
+fn first_use(fds: &[i32], how: Use) {
+    if is_too_early() && !fds.iter().any(|fd| marks::is_unused(*fd)) {
+        return;
+    }
+    if state::with(|first| fds.iter().all(|fd| !marks::is_unclaimed(*fd) || first.is_young(*fd))) == Some(true) {
         return;
     }
     let before = errno();
     own_stack::run(|| {
         state::with_first_and(
-            |first| choose(first, numbers, how),
+            |first| choose(first, fds, how),
             |(engine, component), first, other| {
                 if !move_out(engine, first, other, &component) {
-                    stays(first, numbers, how);
-                    first.used(numbers);
+                    stays(first, fds, how);
+                    first.used(fds);
                 }
             },
         );
@@ -92,16 +95,20 @@ fn first_use(numbers: &[i32], how: Use) {
 }
 
 /// The engine that these are to go to, with what belongs to them; `None`: the first uses them.
-fn choose(first: &mut Sockets, numbers: &[i32], how: Use) -> Option<(usize, Component)> {
-    let numbers: Vec<i32> = numbers.iter().copied().filter(|number| marks::is_unclaimed(*number)).collect();
+fn choose(first: &mut Sockets, fds: &[i32], how: Use) -> Option<(usize, Component)> {
+    let is_free = |fd: &i32| marks::is_unclaimed(*fd) && !first.is_young(*fd);
+    let fds: Vec<i32> = fds.iter().copied().filter(is_free).collect();
+    if fds.is_empty() {
+        return None;
+    }
     let chosen = if is_too_early() {
-        stay_for_now(&numbers);
+        stay_for_now(&fds);
         None
     } else {
-        choose_now(first, &numbers, how)
+        choose_now(first, &fds, how)
     };
     if chosen.is_none() {
-        first.used(&numbers);
+        first.used(&fds);
     }
     chosen
 }
@@ -111,42 +118,42 @@ fn is_too_early() -> bool {
     now_ns() < NOT_BEFORE_NS.load(Relaxed)
 }
 
-fn choose_now(first: &mut Sockets, numbers: &[i32], how: Use) -> Option<(usize, Component)> {
+fn choose_now(first: &mut Sockets, fds: &[i32], how: Use) -> Option<(usize, Component)> {
     let me = thread_identity();
     let engine = engine_of_thread(me);
     if engine == Some(FIRST) {
         OWNERS[FIRST].store(me, Relaxed);
     }
     let Some(engine) = engine.filter(|engine| *engine != FIRST) else {
-        stays(first, numbers, how);
+        stays(first, fds, how);
         return None;
     };
     let can_go = |component: &Component| can_move(component) && (how == Use::Waits || !component.has_sets());
-    match first.first_use(numbers) {
+    match first.first_use(fds) {
         FirstUse::Moves(component) if can_go(&component) => return Some((engine, component)),
         FirstUse::Undecided(component) if how == Use::Sends && can_go(&component) => return Some((engine, component)),
         FirstUse::Undecided(_) if how == Use::Waits => {}
         FirstUse::Later => {
             NOT_BEFORE_NS.store(now_ns() + ATTEMPTS_EVERY_NS, Relaxed);
-            stay_for_now(numbers);
+            stay_for_now(fds);
         }
-        FirstUse::Moves(_) | FirstUse::Undecided(_) | FirstUse::Stays => stays(first, numbers, how),
+        FirstUse::Moves(_) | FirstUse::Undecided(_) | FirstUse::Stays => stays(first, fds, how),
     }
     None
 }
 
 /// These are the first engine's.
-fn stays(first: &mut Sockets, numbers: &[i32], how: Use) {
+fn stays(first: &mut Sockets, fds: &[i32], how: Use) {
     if how == Use::Sends {
-        return stay_for_now(numbers);
+        return stay_for_now(fds);
     }
-    first.settle_here(numbers);
-    numbers.iter().filter(|number| marks::is_unclaimed(**number)).for_each(|number| marks::claim(*number));
+    first.settle_here(fds);
+    fds.iter().filter(|fd| marks::is_unclaimed(**fd)).for_each(|fd| marks::claim(*fd));
 }
 
 /// These are the first engine's, and may still move when a thread waits for them.
-fn stay_for_now(numbers: &[i32]) {
-    numbers.iter().for_each(|number| marks::note_used(*number));
+fn stay_for_now(fds: &[i32]) {
+    fds.iter().for_each(|fd| marks::note_used(*fd));
 }
 
 fn can_move(component: &Component) -> bool {
@@ -178,68 +185,67 @@ fn move_to_founded(engine: usize, first: &mut Sockets, other: &mut Option<Socket
     true
 }
 
-/// The engine that serves all these numbers, after having brought them together where several did. By the time it is
+/// The engine that serves all these fds, after having brought them together where several did. By the time it is
 /// entered another thread may have moved some.
 #[inline]
-fn unite(numbers: &[i32]) -> usize {
-    if !state::has_several() { FIRST } else { unite_several(numbers) }
+fn unite(fds: &[i32]) -> usize {
+    if !state::has_several() { FIRST } else { unite_several(fds) }
 }
 
 #[cold]
-fn unite_several(numbers: &[i32]) -> usize {
-    let followed = || numbers.iter().copied().filter(|number| marks::is_followed(*number));
+fn unite_several(fds: &[i32]) -> usize {
+    let followed = || fds.iter().copied().filter(|fd| marks::is_followed(*fd));
     let Some(engine) = followed().map(marks::engine_of).max() else { return FIRST };
     // Sets inside sets are for the first.
-    let are_nested = followed().filter(|number| marks::is_epoll(*number)).nth(1).is_some();
-    let is_first = |number: &i32| marks::engine_of(*number) == FIRST;
-    if !are_nested && followed().all(|number| marks::engine_of(number) == engine) {
+    let are_nested = followed().filter(|fd| marks::is_epoll(*fd)).nth(1).is_some();
+    let is_first = |fd: &i32| marks::engine_of(*fd) == FIRST;
+    if !are_nested && followed().all(|fd| marks::engine_of(fd) == engine) {
         return engine;
     }
     let in_first: Vec<i32> = followed().filter(is_first).collect();
-    let others_agree = followed().all(|number| is_first(&number) || marks::engine_of(number) == engine);
+    let others_agree = followed().all(|fd| is_first(&fd) || marks::engine_of(fd) == engine);
     own_stack::run(|| {
         if !are_nested && others_agree && join(&in_first, engine) {
             return engine;
         }
-        for number in followed().filter(|number| !is_first(number)) {
-            bring_to_first(marks::engine_of(number), &[number], &[]);
+        for fd in followed().filter(|fd| !is_first(fd)) {
+            bring_to_first(marks::engine_of(fd), &[fd], &[]);
         }
         FIRST
     })
 }
 
-/// Moves what these numbers name, and what belongs to it, to an engine that has what they are used with. `false`: some of it was waited for
+/// Moves what these fds name, and what belongs to it, to an engine that has what they are used with. `false`: some of it was waited for
 /// in the first.
-fn join(numbers: &[i32], engine: usize) -> bool {
+fn join(fds: &[i32], engine: usize) -> bool {
     let joined = state::with_first_and(
-        |first| Some((engine, first.component_of(numbers).filter(can_move)?)),
+        |first| Some((engine, first.component_of(fds).filter(can_move)?)),
         |(engine, component), first, other| move_to_founded(engine, first, other, &component),
     );
     joined == Some(true)
 }
 
-/// Runs `work` on the engine that serves all these numbers, after having brought them together where several did.
+/// Runs `work` on the engine that serves all these fds, after having brought them together where several did.
 /// The engine's number comes first.
 #[inline]
-pub fn with_all<R>(numbers: &[i32], mut work: impl FnMut(usize, &mut Sockets) -> R) -> Option<R> {
+pub fn with_all<R>(fds: &[i32], mut work: impl FnMut(usize, &mut Sockets) -> R) -> Option<R> {
     loop {
-        let engine = unite(numbers);
+        let engine = unite(fds);
         let ran = state::with_subject(Subject::Engine(engine), |sockets| {
-            are_served_by(numbers, engine).then(|| work(engine, sockets))
+            are_served_by(fds, engine).then(|| work(engine, sockets))
         });
         match ran {
             Some(Some(result)) => return Some(result),
             // Some were moved in between, or the engine ended.
-            _ if !are_served_by(numbers, engine) => {}
+            _ if !are_served_by(fds, engine) => {}
             _ => return None,
         }
     }
 }
 
 #[inline]
-fn are_served_by(numbers: &[i32], engine: usize) -> bool {
-    !state::has_several()
-        || numbers.iter().all(|number| !marks::is_followed(*number) || marks::engine_of(*number) == engine)
+fn are_served_by(fds: &[i32], engine: usize) -> bool {
+    !state::has_several() || fds.iter().all(|fd| !marks::is_followed(*fd) || marks::engine_of(*fd) == engine)
 }
 
 /// Does what sockets of an engine asked for in a call that is over.
@@ -274,12 +280,12 @@ fn bring_wanted(engine: usize) {
 
 /// Moves what these name, with all that belongs to it, from an engine to the first, for good.
 #[cold]
-fn bring_to_first(engine: usize, numbers: &[i32], sockets: &[SocketId]) {
+fn bring_to_first(engine: usize, fds: &[i32], sockets: &[SocketId]) {
     state::with_first_and(
         |_| Some((engine, ())),
         |(engine, ()), first, other| {
             if let Some(other) = other {
-                let component = other.all_of(numbers, sockets);
+                let component = other.all_of(fds, sockets);
                 other.move_back_to(first, &component, |what| note_moved(what, FIRST));
             }
             end_if(false, engine, first, other);
@@ -295,8 +301,8 @@ fn end(engine: usize) {
             if let Some(sockets) = other {
                 let again = |what| {
                     note_moved(what, FIRST);
-                    if let Moved::Number(number) = what {
-                        marks::begin_again(number);
+                    if let Moved::Fd(fd) = what {
+                        marks::begin_again(fd);
                     }
                 };
                 sockets.move_all_to(first, again);
@@ -316,7 +322,7 @@ fn end_if(ends: bool, engine: usize, first: &mut Sockets, other: &mut Option<Soc
         first.take_back(sockets);
         OWNERS[engine].store(0, Relaxed);
     }
-    // A thread that is about to sleep has the numbers of its descriptors.
+    // A thread that is about to sleep has copies of its fds.
     other.take_if(|sockets| sockets.is_spent() && !sockets.has_sleepers());
 }
 
@@ -335,7 +341,7 @@ fn engine_of_thread(me: usize) -> Option<usize> {
 /// What an engine has from now on.
 pub fn note_moved(what: Moved, engine: usize) {
     match what {
-        Moved::Number(number) => marks::move_number(number, engine),
+        Moved::Fd(fd) => marks::move_fd(fd, engine),
         Moved::Socket(id) => marks::move_socket(id, engine),
     }
 }

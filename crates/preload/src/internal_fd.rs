@@ -37,8 +37,8 @@ static NUMBERS: [AtomicU64; WORDS] = [const { AtomicU64::new(0) }; WORDS];
 static LOWEST: AtomicI32 = AtomicI32::new(RawFd::MAX);
 /// Room in the process's table of descriptors before ours made it longer; 0 until then.
 static PROGRAM_TABLE_END: AtomicUsize = AtomicUsize::new(0);
-/// The highest fd that a copy was given: the table stays as long when it is closed.
-static HIGHEST_COPY: AtomicI32 = AtomicI32::new(-1);
+/// The highest fd that a copy was given, or that was closed: the table stays as long.
+static HIGHEST_KNOWN: AtomicI32 = AtomicI32::new(-1);
 /// What the kernel gives a table at first (`NR_OPEN_DEFAULT` of include/linux/fdtable.h).
 const TABLE_FIRST: usize = 64;
 
@@ -93,20 +93,23 @@ fn table_end_now() -> Option<usize> {
     status.lines().find_map(|line| line.strip_prefix("FDSize:")?.trim().parse().ok())
 }
 
-/// The program has a copy under this fd.
+/// The program has a descriptor under this fd, or had: its table has room for it. Nothing to note of those that each table has room for.
 #[inline]
-pub fn note_copy(number: RawFd) {
-    HIGHEST_COPY.fetch_max(number, Relaxed);
+pub fn note_fd(number: RawFd) {
+    if number >= TABLE_FIRST as RawFd {
+        HIGHEST_KNOWN.fetch_max(number, Relaxed);
+    }
 }
 
-/// The highest descriptor that the program has open, where /proc is mounted, or copied to. Of others that it had open no more is known.
+/// The highest descriptor that the program has open, where /proc is mounted, or has copied to or closed. Of those that the C library
+/// closed itself no more is known.
 #[must_use]
 pub fn highest_of_program() -> Option<usize> {
     let is_of_program = |fd: &RawFd| !is_internal(*fd);
     let number = |name: std::io::Result<DirEntry>| name.ok()?.file_name().to_str()?.parse::<RawFd>().ok();
     let open = std::fs::read_dir("/proc/self/fd").ok();
     let open = open.and_then(|names| names.filter_map(number).filter(is_of_program).max());
-    usize::try_from(open.unwrap_or(-1).max(HIGHEST_COPY.load(Relaxed))).ok()
+    usize::try_from(open.unwrap_or(-1).max(HIGHEST_KNOWN.load(Relaxed))).ok()
 }
 
 fn note_program_table() {
@@ -188,7 +191,7 @@ pub fn close(fd: OwnedFd) {
 
 /// Closes all of ours: in the child of a fork that cannot use them, and whose table is as long as what is open in it.
 pub fn close_all() {
-    HIGHEST_COPY.store(-1, Relaxed);
+    HIGHEST_KNOWN.store(-1, Relaxed);
     for fd in LOWEST.load(Relaxed)..HIGHEST {
         if is_internal(fd) {
             release(fd);

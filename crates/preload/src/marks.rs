@@ -28,17 +28,17 @@ static COUNTS: [AtomicU32; 1 << (u8::BITS - ENGINE_SHIFT)] =
 static ENGINES: [AtomicU8; NUMBERS] = [const { AtomicU8::new(0) }; NUMBERS];
 
 #[inline]
-fn mark_of(number: i32) -> Option<&'static AtomicU8> {
-    MARKS.get(usize::try_from(number).ok()?)
+fn mark_of(fd: i32) -> Option<&'static AtomicU8> {
+    MARKS.get(usize::try_from(fd).ok()?)
 }
 
 #[inline]
-fn mark(number: i32) -> u8 {
-    mark_of(number).map_or(0, |mark| mark.load(Relaxed))
+fn mark(fd: i32) -> u8 {
+    mark_of(fd).map_or(0, |mark| mark.load(Relaxed))
 }
 
-fn set(number: i32, value: u8) {
-    if let Some(mark) = mark_of(number) {
+fn set(fd: i32, value: u8) {
+    if let Some(mark) = mark_of(fd) {
         let before = mark.swap(value, Relaxed);
         let is_counted = |value: u8| value & KINDS != 0 && value & UNUSED == 0;
         if is_counted(value) {
@@ -57,31 +57,31 @@ pub fn count_of(engine: usize) -> u32 {
 
 /// Whether an fd is a UDP socket that the library follows.
 #[inline]
-pub fn is_socket(number: i32) -> bool {
-    mark(number) & SOCKET != 0
+pub fn is_socket(fd: i32) -> bool {
+    mark(fd) & SOCKET != 0
 }
 
 /// Whether an fd is an epoll descriptor that the library follows.
 #[inline]
-pub fn is_epoll(number: i32) -> bool {
-    mark(number) & EPOLL != 0
+pub fn is_epoll(fd: i32) -> bool {
+    mark(fd) & EPOLL != 0
 }
 
 /// Whether an fd is anything that the library follows.
 #[inline]
-pub fn is_followed(number: i32) -> bool {
-    mark(number) & KINDS != 0
+pub fn is_followed(fd: i32) -> bool {
+    mark(fd) & KINDS != 0
 }
 
 /// Whether an fd could be followed at all.
-pub fn can_follow(number: i32) -> bool {
-    mark_of(number).is_some()
+pub fn can_follow(fd: i32) -> bool {
+    mark_of(fd).is_some()
 }
 
 /// The engine that serves an fd.
 #[inline]
-pub fn engine_of(number: i32) -> usize {
-    (mark(number) >> ENGINE_SHIFT).into()
+pub fn engine_of(fd: i32) -> usize {
+    (mark(fd) >> ENGINE_SHIFT).into()
 }
 
 /// The engine that serves a socket.
@@ -96,13 +96,13 @@ pub fn can_move(id: SocketId) -> bool {
 }
 
 /// An fd is a UDP socket from now on.
-pub fn follow_socket(number: i32) {
-    set(number, SOCKET | UNCLAIMED | UNUSED);
+pub fn follow_socket(fd: i32) {
+    set(fd, SOCKET | UNCLAIMED | UNUSED);
 }
 
 /// An fd is an epoll descriptor from now on.
-pub fn follow_epoll(number: i32) {
-    set(number, EPOLL | UNCLAIMED | UNUSED);
+pub fn follow_epoll(fd: i32) {
+    set(fd, EPOLL | UNCLAIMED | UNUSED);
 }
 
 /// `new` is what `old` is.
@@ -111,45 +111,45 @@ pub fn follow_copy(old: i32, new: i32) {
 }
 
 /// An fd is closed.
-pub fn unfollow(number: i32) {
-    set(number, 0);
+pub fn unfollow(fd: i32) {
+    set(fd, 0);
 }
 
 /// Nothing is followed.
 pub fn unfollow_all() {
-    (0..NUMBERS as i32).filter(|number| mark(*number) != 0).for_each(unfollow);
+    (0..NUMBERS as i32).filter(|fd| mark(*fd) != 0).for_each(unfollow);
 }
 
 /// Whether no thread has received from what an fd names or waited for it.
 #[inline]
-pub fn is_unclaimed(number: i32) -> bool {
-    mark(number) & UNCLAIMED != 0
+pub fn is_unclaimed(fd: i32) -> bool {
+    mark(fd) & UNCLAIMED != 0
 }
 
 /// Whether no thread has used what an fd names.
 #[inline]
-pub fn is_unused(number: i32) -> bool {
-    mark(number) & UNUSED != 0
+pub fn is_unused(fd: i32) -> bool {
+    mark(fd) & UNUSED != 0
 }
 
 /// A thread has received from what an fd names, or waited for it. The caller keeps the gate of its engine, as for all of these.
-pub fn claim(number: i32) {
-    set(number, mark(number) & !(UNCLAIMED | UNUSED));
+pub fn claim(fd: i32) {
+    set(fd, mark(fd) & !(UNCLAIMED | UNUSED));
 }
 
 /// A thread has used it, and it may still move when one waits.
-pub fn note_used(number: i32) {
-    set(number, mark(number) & !UNUSED);
+pub fn note_used(fd: i32) {
+    set(fd, mark(fd) & !UNUSED);
 }
 
 /// The first engine has it, as if nobody had used it.
-pub fn begin_again(number: i32) {
-    set(number, mark(number) & KINDS | UNCLAIMED | UNUSED);
+pub fn begin_again(fd: i32) {
+    set(fd, mark(fd) & KINDS | UNCLAIMED | UNUSED);
 }
 
 /// Another engine serves an fd, for good. The caller keeps the gates of both.
-pub fn move_number(number: i32, engine: usize) {
-    set(number, mark(number) & KINDS | (engine as u8) << ENGINE_SHIFT);
+pub fn move_fd(fd: i32, engine: usize) {
+    set(fd, mark(fd) & KINDS | (engine as u8) << ENGINE_SHIFT);
 }
 
 /// Another engine serves a socket. The caller keeps the gates of both.
@@ -165,35 +165,35 @@ mod tests {
 
     #[test]
     fn number_moved_keeps_its_kind_and_its_copies_are_where_it_is() {
-        let (number, copy) = (60_001, 60_002);
-        follow_epoll(number);
-        assert_eq!((is_epoll(number), is_socket(number), engine_of(number)), (true, false, 0));
-        assert!(is_unclaimed(number) && is_unused(number));
-        move_number(number, 5);
-        assert!(!is_unclaimed(number) && !is_unused(number));
-        follow_copy(number, copy);
+        let (fd, copy) = (60_001, 60_002);
+        follow_epoll(fd);
+        assert_eq!((is_epoll(fd), is_socket(fd), engine_of(fd)), (true, false, 0));
+        assert!(is_unclaimed(fd) && is_unused(fd));
+        move_fd(fd, 5);
+        assert!(!is_unclaimed(fd) && !is_unused(fd));
+        follow_copy(fd, copy);
         assert_eq!(count_of(5), 2);
         assert_eq!((is_epoll(copy), is_followed(copy), engine_of(copy)), (true, true, 5));
-        unfollow(number);
-        assert_eq!((is_followed(number), engine_of(number)), (false, 0));
+        unfollow(fd);
+        assert_eq!((is_followed(fd), engine_of(fd)), (false, 0));
         unfollow(copy);
         assert_eq!(count_of(5), 0);
     }
 
     #[test]
     fn numbers_are_counted_when_they_are_used_and_until_they_are_closed() {
-        let number = 60_003;
+        let fd = 60_003;
         let before = count_of(0);
-        follow_socket(number);
+        follow_socket(fd);
         assert_eq!(count_of(0), before, "nobody has used it");
-        note_used(number);
-        assert!(is_unclaimed(number) && count_of(0) == before + 1);
-        claim(number);
-        assert!(!is_unclaimed(number) && count_of(0) == before + 1);
-        begin_again(number);
-        assert!(is_unclaimed(number) && is_unused(number) && count_of(0) == before);
-        claim(number);
-        unfollow(number);
+        note_used(fd);
+        assert!(is_unclaimed(fd) && count_of(0) == before + 1);
+        claim(fd);
+        assert!(!is_unclaimed(fd) && count_of(0) == before + 1);
+        begin_again(fd);
+        assert!(is_unclaimed(fd) && is_unused(fd) && count_of(0) == before);
+        claim(fd);
+        unfollow(fd);
         assert_eq!(count_of(0), before);
     }
 

@@ -73,7 +73,7 @@ pub fn is_off() -> bool {
 #[derive(Clone, Copy, Debug)]
 pub enum Subject {
     /// A descriptor of the program's.
-    Number(i32),
+    Fd(i32),
     /// A socket that the call holds.
     Socket(SocketId),
     /// All that an engine has.
@@ -85,7 +85,7 @@ impl Subject {
     #[inline]
     pub fn engine(self) -> usize {
         match self {
-            Subject::Number(number) => marks::engine_of(number),
+            Subject::Fd(fd) => marks::engine_of(fd),
             Subject::Socket(id) => marks::engine_of_socket(id),
             Subject::Engine(engine) => engine,
         }
@@ -99,10 +99,10 @@ pub fn with<R>(work: impl FnOnce(&mut Sockets) -> R) -> Option<R> {
     with_subject(Subject::Engine(FIRST), work)
 }
 
-/// The same on those of the engine that serves a number.
+/// The same on those of the engine that serves an fd.
 #[inline]
-pub fn with_number<R>(number: i32, work: impl FnOnce(&mut Sockets) -> R) -> Option<R> {
-    with_subject(Subject::Number(number), work)
+pub fn with_fd<R>(fd: i32, work: impl FnOnce(&mut Sockets) -> R) -> Option<R> {
+    with_subject(Subject::Fd(fd), work)
 }
 
 /// The same on those of the engine that serves a subject.
@@ -265,8 +265,8 @@ pub fn note_founded(engine: usize) {
 
 /// A call that is made by the original function for a reason of its own; `None`, for returning.
 #[cold]
-pub fn handed<R>(number: i32, call: HandedCall) -> Option<R> {
-    with_number(number, |sockets| sockets.handed(number, call));
+pub fn handed<R>(fd: i32, call: HandedCall) -> Option<R> {
+    with_fd(fd, |sockets| sockets.handed(fd, call));
     None
 }
 

@@ -6,10 +6,10 @@ mod common;
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, UdpSocket};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 
 use common::{compiled, library, missing};
-use nearwire_lab::{Cable, VirtualCable, VirtualCableOptions};
+use nearwire_lab::{Cable, VirtualCable, VirtualCableOptions, program_under_test};
 
 const FIRST_PORT: u16 = 6000;
 const SPINS: [&str; 3] = ["0", "50us", "forever"];
@@ -62,7 +62,7 @@ impl Bed {
         let Reading { way, sockets, buffer_bytes, is_connected } = reading;
         let far = self.sender.local_addr().unwrap();
         let (peer, peer_port) = if is_connected { (far.ip().to_string(), far.port()) } else { ("-".to_owned(), 0) };
-        let mut command = Command::new(compiled("bursts"));
+        let mut command = program_under_test(compiled("bursts"));
         command.args([way, &sockets.to_string(), &buffer_bytes.to_string(), &self.cable.near().ipv4.to_string()]);
         command.args([FIRST_PORT.to_string(), peer, peer_port.to_string()]);
         command.stdin(Stdio::piped()).stdout(Stdio::piped());

@@ -6,11 +6,11 @@ mod common;
 
 use std::net::UdpSocket;
 use std::path::PathBuf;
-use std::process::{Command, Output};
+use std::process::Output;
 use std::time::Duration;
 
 use common::{compiled, library, missing};
-use nearwire_lab::{Cable, VirtualCable, VirtualCableOptions};
+use nearwire_lab::{Cable, VirtualCable, VirtualCableOptions, program_under_test};
 
 /// Behind several kicks, and not at the end of one.
 const DATAGRAMS: u32 = 8 + 5 * 32 + 13;
@@ -35,7 +35,7 @@ impl Bed {
     /// Runs the program at the near end; the numbers it printed.
     fn run(&self, mode: &str, coalescing: &str) -> Vec<i64> {
         let end = self.far.local_addr().unwrap();
-        let mut command = Command::new(&self.program);
+        let mut command = program_under_test(&self.program);
         command.args([mode, &end.ip().to_string(), &end.port().to_string(), &DATAGRAMS.to_string()]);
         command.env("LD_PRELOAD", library()).env("NEARWIRE_SEND_COALESCING", coalescing).env("NEARWIRE_SPIN", "50us");
         let Output { status, stdout, stderr } =

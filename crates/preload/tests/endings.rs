@@ -7,12 +7,12 @@ mod common;
 use std::io::{BufRead, BufReader, Read};
 use std::net::UdpSocket;
 use std::os::unix::process::ExitStatusExt;
-use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
+use std::process::{Child, ChildStdout, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use common::{cable_with_peer_or_skip, compiled, library};
-use nearwire_lab::{Cable, Namespace, VirtualCable};
+use nearwire_lab::{Cable, Namespace, VirtualCable, program_under_test};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 const PORT: u16 = 7000;
@@ -38,10 +38,12 @@ const CALLS: [&str; 14] = [
     "calls-shuts-down-restart",
     "calls-once",
     "calls-default",
-    "calls-often",
+    COINCIDING,
     "calls-nonblocking",
     "calls-nonblocking-restart",
 ];
+/// A signal comes each millisecond after which calls begin anew.
+const COINCIDING: &str = "calls-often";
 const RESTARTING: [&str; 5] = [
     "calls-restart",
     "calls-by-signal",
@@ -112,7 +114,7 @@ impl Bed {
     }
 
     fn start(&self, way: &str, spin: Option<&str>) -> Server {
-        let mut command = Command::new(compiled_once());
+        let mut command = program_under_test(compiled_once());
         command.args([way, &self.cable.near().ipv4.to_string(), &PORT.to_string()]).stdout(Stdio::piped());
         if let Some(spin) = spin {
             command.env("LD_PRELOAD", library()).env("NEARWIRE_SPIN", spin).env("NEARWIRE_STRICT", "1");
@@ -163,6 +165,15 @@ impl Bed {
                 std::thread::sleep(Duration::from_millis(20));
             }
             server.ask_to_end();
+            if way == COINCIDING {
+                // Where both signals come at once the kernel decides by the other one that the call begins anew.
+                for _ in 0..PATIENCE.as_millis() / STAYS.as_millis() {
+                    if server.wait(STAYS).is_some() {
+                        break;
+                    }
+                    server.ask_to_end();
+                }
+            }
             let ended =
                 server.wait(if RESTARTING.contains(&way) && traffic == Traffic::Calm { STAYS } else { PATIENCE });
             is_over.store(true, Relaxed);

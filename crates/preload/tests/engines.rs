@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 use common::{compiled, library, missing};
-use nearwire_lab::{Cable, VirtualCable, VirtualCableOptions};
+use nearwire_lab::{Cable, VirtualCable, VirtualCableOptions, program_under_test};
 
 /// Each a socket of its own.
 const THREADS: u32 = 3;
@@ -36,7 +36,7 @@ fn ran(queues: u32, variables: &[(&str, &str)], way: &str, disturbances: &[&str]
     let far = cable.far().namespace.enter(|| UdpSocket::bind((cable.far().ipv4, 0))).unwrap().unwrap();
     far.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
     let at = far.local_addr().unwrap();
-    let mut command = std::process::Command::new(program);
+    let mut command = program_under_test(program);
     command.args([way, &at.ip().to_string(), &at.port().to_string(), &THREADS.to_string(), &ROUNDS.to_string()]);
     command.args(disturbances).env("LD_PRELOAD", library()).env("NEARWIRE_STATS", "1").env("NEARWIRE_STRICT", "1");
     command.envs(variables.iter().copied());

@@ -47,12 +47,11 @@ impl Bed {
         let library = format!("LD_PRELOAD={}", library.display());
         let words = [behind, &["env", &library]].concat();
         let mut command = Command::new(words[0]);
-        command
-            .args(&words[1..])
-            .arg(program)
-            .env_clear()
-            .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
-            .envs([("NEARWIRE_SPIN", "50us"), ("NEARWIRE_MODE", "generic")]);
+        command.args(&words[1..]).arg(program).env_clear().env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin").envs([
+            ("NEARWIRE_KERNEL_FIRST", "0"),
+            ("NEARWIRE_SPIN", "50us"),
+            ("NEARWIRE_MODE", "generic"),
+        ]);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).process_group(0);
         let mut child = self.near().enter(|| command.spawn()).unwrap().unwrap();
         let (input, output) = (child.stdin.take().unwrap(), BufReader::new(child.stdout.take().unwrap()));
@@ -242,8 +241,8 @@ fn interface_down_and_up_under_a_sleeping_reader_it_gets_the_next_datagram() {
         puppet.tell(&format!("receive {socket} {timeout_ms}"));
         std::thread::sleep(Duration::from_millis(20));
         bed.ip("link set nw0 down");
-        std::thread::sleep(Duration::from_millis(20));
-        assert_eq!(bed.program_id(), None, "a sleeping program notices");
+        // A sleeping program notices.
+        bed.loses_its_program_soon();
         bed.up();
         bed.peer.send_to(b"again", (bed.cable.near().ipv4, 5000)).unwrap();
         assert_eq!(puppet.answer(), "again");

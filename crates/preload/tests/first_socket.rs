@@ -5,10 +5,9 @@
 mod common;
 
 use std::path::Path;
-use std::process::Command;
 
 use common::{compiled, library, missing};
-use nearwire_lab::{Cable, VirtualCable, VirtualCableOptions};
+use nearwire_lab::{Cable, VirtualCable, VirtualCableOptions, program_under_test};
 
 /// Of the tries of a situation the least counts: what disturbs a try makes it longer.
 const TRIES: u32 = 3;
@@ -29,7 +28,7 @@ struct First {
 fn first(program: &Path, situation: &str) -> First {
     let cable = VirtualCable::lay(VirtualCableOptions::default()).unwrap();
     let near = cable.near();
-    let mut command = Command::new(program);
+    let mut command = program_under_test(program);
     command.args([situation, &near.ipv4.to_string()]).env("LD_PRELOAD", library()).env("NEARWIRE_STRICT", "true");
     let ran = near.namespace.enter(|| command.output()).unwrap().unwrap();
     assert!(ran.status.success(), "{situation}: {} {}", ran.status, String::from_utf8_lossy(&ran.stderr));

@@ -6,10 +6,10 @@ mod common;
 
 use std::io::{BufRead, BufReader, Read};
 use std::net::UdpSocket;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use common::{compiled, library, missing};
-use nearwire_lab::{Cable, VirtualCable, VirtualCableOptions};
+use nearwire_lab::{Cable, VirtualCable, VirtualCableOptions, program_under_test};
 
 const PORT: u16 = 5000;
 /// How `tests/c/io_uring.c` says that this kernel has no io_uring, or none for this process.
@@ -28,7 +28,7 @@ fn run(program: &str, when: &str, variables: &[(&str, &str)]) -> Option<Said> {
     let (near, far) = (cable.near(), cable.far());
     let to = (near.ipv4, PORT);
     let peer = far.namespace.enter(|| UdpSocket::bind((far.ipv4, 0))).unwrap().unwrap();
-    let mut command = Command::new(compiled(program));
+    let mut command = program_under_test(compiled(program));
     command.args([&near.ipv4.to_string(), &PORT.to_string(), when]).env("LD_PRELOAD", library());
     command.envs([("NEARWIRE_SPIN", "50us"), ("NEARWIRE_MODE", "generic"), ("NEARWIRE_STATS", "true")]);
     command.envs(variables.iter().copied()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -85,7 +85,7 @@ fn strict_refuses_the_sockets_of_a_program_with_io_uring() {
         return;
     }
     let cable = VirtualCable::lay(VirtualCableOptions::default()).unwrap();
-    let mut command = Command::new(compiled("io_uring_raw"));
+    let mut command = program_under_test(compiled("io_uring_raw"));
     command.args([&cable.near().ipv4.to_string(), "5000", "first"]).env("LD_PRELOAD", library());
     command.envs([("NEARWIRE_MODE", "generic"), ("NEARWIRE_STRICT", "true")]);
     let output = cable.near().namespace.enter(|| command.output()).unwrap().unwrap();

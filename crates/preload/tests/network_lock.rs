@@ -10,7 +10,7 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use common::{cable_with_peer_or_skip, compiled, library};
-use nearwire_lab::{Cable, Namespace};
+use nearwire_lab::{Cable, Namespace, program_under_test};
 
 const PORT: u16 = 7300;
 /// The lock is kept for so long. A call that waited for it would answer no sooner.
@@ -86,7 +86,7 @@ fn interface_changed_for_long_holds_no_receive_up_that_confirms_a_neighbour_or_c
     let program = compiled("network_lock");
     let Some((mut holder, _elsewhere)) = holder(&program) else { return };
     let (near, far) = (cable.near(), cable.far());
-    let mut server = Command::new(&program);
+    let mut server = program_under_test(&program);
     server.args(["echo", &PORT.to_string()]).env("LD_PRELOAD", library()).env("NEARWIRE_SPIN", "forever");
     server.env("NEARWIRE_STRICT", "1");
     let mut server = Running::start(&near.namespace, &mut server);

@@ -7,11 +7,10 @@ mod common;
 
 use std::net::UdpSocket;
 use std::path::PathBuf;
-use std::process::Command;
 use std::sync::OnceLock;
 
 use common::{compiled, library, missing};
-use nearwire_lab::{Cable, VirtualCable, VirtualCableOptions};
+use nearwire_lab::{Cable, VirtualCable, VirtualCableOptions, program_under_test};
 
 /// Exchanges in one measurement (`ROUNDS` of `processes.c`).
 const ROUNDS: u32 = 100;
@@ -35,7 +34,7 @@ fn said(scenario: &str) -> Option<String> {
             let _ = echo.send_to(&data[..length], from);
         }
     });
-    let mut command = Command::new("timeout");
+    let mut command = program_under_test("timeout");
     command.arg("20").arg(program).arg(scenario).arg(far.ipv4.to_string());
     command.env("LD_PRELOAD", library()).env("NEARWIRE_SPIN", "0").env("NEARWIRE_MODE", "generic");
     let ran = near.namespace.enter(|| command.output()).unwrap().unwrap();

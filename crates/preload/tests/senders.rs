@@ -8,7 +8,7 @@ use std::net::UdpSocket;
 use std::time::Duration;
 
 use common::{compiled, library, missing};
-use nearwire_lab::{Cable, VirtualCable, VirtualCableOptions};
+use nearwire_lab::{Cable, VirtualCable, VirtualCableOptions, program_under_test};
 
 const COUNT: u32 = 2_000;
 /// For every datagram of a run.
@@ -24,7 +24,7 @@ fn threads_send(mode: &str, threads: u32, queues: u32, coalescing: &str) {
     rustix::net::sockopt::set_socket_recv_buffer_size_force(&far, BUFFER_BYTES).unwrap();
     far.set_read_timeout(Some(Duration::from_secs(2))).unwrap();
     let to = far.local_addr().unwrap();
-    let mut command = std::process::Command::new(program);
+    let mut command = program_under_test(program);
     command.args([mode, &to.ip().to_string(), &to.port().to_string(), &threads.to_string(), &COUNT.to_string()]);
     command.env("LD_PRELOAD", library()).env("NEARWIRE_STRICT", "1").env("NEARWIRE_SEND_COALESCING", coalescing);
     let mut next = vec![0; threads as usize];

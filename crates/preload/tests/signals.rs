@@ -7,6 +7,7 @@ mod common;
 use std::process::Command;
 
 use common::{compiled, library, missing_compiler};
+use nearwire_lab::program_under_test;
 
 fn said(command: &mut Command) -> String {
     let ran = command.output().unwrap();
@@ -21,8 +22,8 @@ fn handlers_of_a_c_program_behave_as_without_the_library() {
         return;
     }
     let program = compiled("signals");
-    let alone = said(&mut Command::new(&program));
-    let preloaded = said(Command::new(&program).env("LD_PRELOAD", library()));
+    let alone = said(&mut program_under_test(&program));
+    let preloaded = said(program_under_test(&program).env("LD_PRELOAD", library()));
     let wrapped = |text: &str| text.lines().filter(|line| line.starts_with("kernel has ours")).count();
     assert_eq!((wrapped(&alone), wrapped(&preloaded)), (0, 1), "{preloaded}");
     let rest = |text: &str| text.lines().filter(|line| !line.starts_with("kernel has")).collect::<Vec<_>>().join("\n");

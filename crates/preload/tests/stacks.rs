@@ -5,11 +5,10 @@
 mod common;
 
 use std::net::UdpSocket;
-use std::process::Command;
 use std::time::Duration;
 
 use common::{compiled, library, missing};
-use nearwire_lab::{Cable, VirtualCable, VirtualCableOptions};
+use nearwire_lab::{Cable, VirtualCable, VirtualCableOptions, program_under_test};
 
 /// What a call may take of the caller's stack, the C library's part included.
 const STACK_BYTES_MOST: u64 = 8192;
@@ -33,7 +32,7 @@ fn said(spin: &str, more: &[&str]) -> String {
     let socket = far.namespace.enter(|| UdpSocket::bind((far.ipv4, ECHO_PORT))).unwrap().unwrap();
     std::thread::scope(|scope| {
         scope.spawn(|| echo(&socket));
-        let mut command = Command::new(&program);
+        let mut command = program_under_test(&program);
         command.arg(near.ipv4.to_string()).arg(far.ipv4.to_string()).args(more).env("LD_PRELOAD", library());
         command.env("NEARWIRE_SPIN", spin).env("NEARWIRE_MODE", "generic");
         let ran = near.namespace.enter(|| command.output()).unwrap().unwrap();

@@ -71,7 +71,9 @@ impl Pair {
 }
 
 fn accelerated(mode: &str) -> String {
-    format!("LD_PRELOAD=/bin/libnearwire_preload.so NEARWIRE_SPIN=50us NEARWIRE_STATS=1 NEARWIRE_MODE={mode}")
+    format!(
+        "LD_PRELOAD=/bin/libnearwire_preload.so NEARWIRE_KERNEL_FIRST=0 NEARWIRE_SPIN=50us NEARWIRE_STATS=1 NEARWIRE_MODE={mode}"
+    )
 }
 
 /// The programs in a host with this kernel, if this machine can emulate one.
@@ -82,8 +84,8 @@ fn booted_or_skip(kernel: StockKernel) -> Option<EmulatedHost> {
     let program = compiled("vlans");
     let named = program.with_file_name("vlans");
     // Tests of several kernels make it at the same time, and it is the same.
-    std::fs::copy(&program, with_number(&named)).unwrap();
-    std::fs::rename(with_number(&named), &named).unwrap();
+    std::fs::copy(&program, with_fd(&named)).unwrap();
+    std::fs::rename(with_fd(&named), &named).unwrap();
     let library = library();
     let programs = [named.to_str().unwrap(), library.to_str().unwrap(), IP, ETHTOOL];
     let mut system = HostSystem::of_target(env!("CARGO_TARGET_TMPDIR"), &programs);
@@ -100,7 +102,7 @@ fn booted_or_skip(kernel: StockKernel) -> Option<EmulatedHost> {
     }
 }
 
-fn with_number(path: &Path) -> PathBuf {
+fn with_fd(path: &Path) -> PathBuf {
     let thread = format!("{:?}", std::thread::current().id());
     path.with_extension(thread.replace(['(', ')'], "-") + &std::process::id().to_string())
 }

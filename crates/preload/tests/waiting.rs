@@ -6,11 +6,11 @@ mod common;
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 use common::{compiled, library, missing};
-use nearwire_lab::{Cable, VirtualCable, VirtualCableOptions};
+use nearwire_lab::{Cable, VirtualCable, VirtualCableOptions, program_under_test};
 
 const PORT: &str = "6000";
 /// A program that has not ended by then hangs.
@@ -23,7 +23,7 @@ const IDLE_US_MOST: u64 = 20_000;
 /// The program at one end of the cable; with `spin`, with the library.
 fn start(cable: &VirtualCable, program: &Path, mode: &str, spin: Option<&str>) -> Child {
     let end = if mode == "send" { cable.far() } else { cable.near() };
-    let mut command = Command::new(program);
+    let mut command = program_under_test(program);
     command.arg(mode).arg(cable.near().ipv4.to_string()).arg(PORT).arg(SENDING_MS).stdout(Stdio::piped());
     if let Some(spin) = spin {
         command.env("LD_PRELOAD", library()).env("NEARWIRE_SPIN", spin).env("NEARWIRE_MODE", "generic");
@@ -105,7 +105,7 @@ fn answers_on_one_cpu(program: &Path, spin: &str) -> u64 {
     let cable = VirtualCable::lay(VirtualCableOptions::default()).unwrap();
     let at = cable.far().ipv4.to_string();
     let start = |end: &nearwire_lab::CableEnd, mode: &str| {
-        let mut command = Command::new(program);
+        let mut command = program_under_test(program);
         command.args([mode, &at, PORT, "3000"]).stdout(Stdio::piped());
         command.env("LD_PRELOAD", library()).env("NEARWIRE_SPIN", spin).env("NEARWIRE_MODE", "generic");
         end.namespace.enter(|| command.spawn()).unwrap().unwrap()

@@ -27,8 +27,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     near.namespace.enter(|| -> Result<(), Box<dyn std::error::Error>> {
         let shadow = UdpSocket::bind((near.ipv4, 7000))?;
         let number = shadow.as_raw_fd();
-        let mut sockets =
-            Sockets::new(ThisHost::default(), Config { mode: Mode::Native, ..Config::default() }, "datagram_cost");
+        let mut sockets = Sockets::new(
+            ThisHost::default(),
+            Config { mode: Mode::Native, kernel_first: 0, ..Config::default() },
+            "datagram_cost",
+        );
         enter(&mut sockets);
         sockets.opened(number, Family::V4, false);
         sockets.bound(number, 7000);

@@ -7,6 +7,7 @@
 //! strict = false                  # a socket that cannot be accelerated is an error
 //! stats = false                   # counters on standard error when the program ends
 //! send_coalescing = "0"           # so long may datagrams that are sent in a row wait for one another: "100us"
+//! kernel_first = 8                # a client's socket is the kernel's until it has sent and received so many datagrams
 //! engines = "auto"                # engines that threads may have: one each, or "1" to "8" at most
 //! past_filters = false            # strict programs may bypass the packet filters that there are
 //! agent = "auto"                  # shares of the agent's ports, where there is an agent; "off": own ports only
@@ -100,6 +101,9 @@ pub struct Config {
     pub stats: bool,
     /// How long datagrams that are sent in a row may be held back, so that one kick sends many; zero: not at all.
     pub send_coalescing: Duration,
+    /// How many datagrams a client's socket sends and receives by the kernel before it may be accelerated: to open and close a flow for a
+    /// single request takes longer than the kernel does. See [`Config::datagrams_by_kernel_first`].
+    pub kernel_first: u16,
     /// The most engines that threads may have; `None`: as many as the interfaces have queues, up to [`crate::ENGINES_MOST`].
     pub engines: Option<u32>,
     /// A strict program runs although its traffic bypasses packet filters.
@@ -119,6 +123,7 @@ impl Default for Config {
             strict: false,
             stats: false,
             send_coalescing: Duration::ZERO,
+            kernel_first: 8,
             engines: None,
             past_filters: false,
             agent: Agent::Auto,
@@ -159,6 +164,12 @@ impl Config {
         }
         layered.variables(variables)?;
         Ok(layered.into_config())
+    }
+
+    /// [`Config::kernel_first`] as it counts. A program that is `strict` is told at once what cannot be accelerated.
+    #[must_use]
+    pub const fn datagrams_by_kernel_first(&self) -> u16 {
+        if self.strict { 0 } else { self.kernel_first }
     }
 
     /// What the rules say of a socket, and the number of the rule that decided, from 1.

@@ -17,6 +17,7 @@ mod branch;
 mod capture;
 mod flows;
 mod interfaces;
+mod late;
 mod link;
 mod looking;
 mod overflow;
@@ -50,6 +51,7 @@ pub use attached::Attached;
 use capture::Capture;
 use flows::Flows;
 use interfaces::Interfaces;
+use late::LateFrames;
 pub use looking::{LookAroundSend, Looked};
 use paths::Paths;
 pub use sending::{EngineKick, EngineKicked, Sent};
@@ -88,13 +90,15 @@ pub struct Engine<H: Host = ThisHost> {
     heeds_errors: bool,
     next_port: usize,
     page: Writer,
-    /// An onlooker has the frames.
+    /// A capture is running.
     capture: Option<Capture>,
-    /// What onlookers asked that was answered.
+    /// The last request of a capture that was answered.
     capture_asked: u64,
     told_ticks: u64,
     /// A port failed since the last look.
     has_failed: bool,
+    /// Who has a port told something, and no look has followed it.
+    has_holder_told: bool,
     /// Of the monotonic clock.
     ports_checked_ns: Option<u64>,
     /// The tables are not the kernel's any more, and could not be read anew at this time of the monotonic clock.
@@ -109,13 +113,14 @@ pub struct Engine<H: Host = ThisHost> {
     is_branch: bool,
     /// A port was lost.
     has_lost_ports: bool,
-    /// Whoever founded it has taken its ports back.
+    /// The parent engine took the ports back.
     has_ended: bool,
-    /// An onlooker wants the frames, which the first engine gives out.
+    /// A capture is wanted, which the first engine begins.
     is_capture_wanted: bool,
     /// The statistics as they were told last.
     told: Told,
     warming: Warming,
+    late: LateFrames,
     paths: Paths,
     /// What is in the ports stays there for now.
     is_holding: bool,
@@ -127,11 +132,8 @@ impl<H: Host> Engine<H> {
     /// # Errors
     /// The kernel does not tell its tables, or refuses an epoll descriptor.
     pub fn open(host: H, config: &Config, page: Writer) -> Result<Engine<H>, OpenError> {
-        let mut secret = [0_u8; 8];
-        // Without random numbers the tables work, and an attacker can make them slow: no reason to do without them.
-        let _ = rustix::rand::getrandom(&mut secret, rustix::rand::GetRandomFlags::empty());
         let (tables, known) = host.open_tables()?;
-        let mut stack_config = StackConfig { asks_paths: true, ..StackConfig::new(u64::from_ne_bytes(secret)) };
+        let mut stack_config = StackConfig { asks_paths: true, ..StackConfig::new(host.secret()) };
         let widest_bytes = known.iter().map(mtu_bytes).fold(stack_config.queue_slot_bytes, usize::max);
         stack_config.queue_slot_bytes = widest_bytes.next_multiple_of(2048).min(SLOT_BYTES_MOST);
         let mut stack = Stack::new(stack_config);
@@ -164,6 +166,7 @@ impl<H: Host> Engine<H> {
             capture_asked: 0,
             told_ticks: 0,
             has_failed: false,
+            has_holder_told: false,
             ports_checked_ns: None,
             tables_lost_ns: None,
             times: None,
@@ -175,6 +178,7 @@ impl<H: Host> Engine<H> {
             is_capture_wanted: false,
             told: Told::default(),
             warming: Warming::default(),
+            late: LateFrames::default(),
             paths,
             is_holding: false,
         })
@@ -322,6 +326,11 @@ impl<H: Host> Engine<H> {
         self.flows.remove(unwanted, socket, &mut self.interfaces.attached);
     }
 
+    /// Flows of a socket that stays open have just left: what comes of them still is not lost.
+    pub(crate) fn expect_late_frames(&mut self, now: Now) {
+        self.late.expect(now);
+    }
+
     /// The program has a socket under another fd.
     pub(crate) fn rename_socket(&mut self, socket: FlowSocket) {
         self.flows.rename(socket);
@@ -335,6 +344,11 @@ impl<H: Host> Engine<H> {
     /// Flows that were taken from this process, as another has a right to them too.
     pub(crate) fn take_revoked(&mut self) -> Vec<RevokedFlow> {
         self.interfaces.attached.iter_mut().flat_map(|attached| attached.port.take_revoked()).collect()
+    }
+
+    /// Sockets that no other process uses any more, by their cookies.
+    pub(crate) fn take_alone(&mut self) -> Vec<u64> {
+        self.interfaces.attached.iter_mut().flat_map(|attached| attached.port.take_alone()).collect()
     }
 
     /// Has the ports take nothing until [`Engine::resume`]; one system call a port.
@@ -424,7 +438,7 @@ impl<H: Host> Engine<H> {
         if self.is_holding {
             return false;
         }
-        let Engine { stack, interfaces, page, times, has_failed, capture, .. } = self;
+        let Engine { stack, interfaces, page, times, has_failed, capture, late, .. } = self;
         let ports = interfaces.attached.len();
         for _ in 0..ports {
             let Some(attached) = interfaces.attached.get_mut(self.next_port) else { break };
@@ -432,7 +446,7 @@ impl<H: Host> Engine<H> {
             if attached.failed.is_some() {
                 continue;
             }
-            match take_frame(now, attached, stack, capture, times.is_some(), &mut reader) {
+            match take_frame(now, attached, (stack, late, capture), times.is_some(), &mut reader) {
                 Ok(Some(_)) => {
                     return true;
                 }
@@ -476,8 +490,7 @@ impl<H: Host> Engine<H> {
 fn take_frame<P: EnginePort>(
     now: Now,
     attached: &mut Attached<P>,
-    stack: &mut Stack,
-    capture: &mut Option<Capture>,
+    (stack, late, capture): (&mut Stack, &mut LateFrames, &mut Option<Capture>),
     stamps: bool,
     reader: &mut impl FnMut(EndpointId, &Datagram<'_>) -> Take,
 ) -> Result<Option<Verdict>, PortError> {
@@ -487,7 +500,11 @@ fn take_frame<P: EnginePort>(
             capture.record(now, ifindex, Direction::Inbound, frame);
         }
         let (received_ns, device_ns) = if stamps { in_ns(times, now) } else { (0, 0) };
-        stack.receive(&Arrival { port, frame, received_ns, device_ns, checksum }, reader)
+        let verdict = stack.receive(&Arrival { port, frame, received_ns, device_ns, checksum }, &mut *reader);
+        if matches!(verdict, Verdict::Dropped(_)) {
+            late.take(now, frame, verdict);
+        }
+        verdict
     })
 }
 

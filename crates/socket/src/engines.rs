@@ -18,8 +18,8 @@
 //!  sets      leave the table with all registrations, and enter the other
 //! ```
 //!
-//! A frame of a socket in use that the program in the kernel had decided on before, and that is in no ring [`SETTLED_TICKS`] after, is
-//! lost, as one that finds a full ring.
+//! A frame of a socket in use that the program in the kernel had decided on before, and that is in no ring [`SETTLED_TICKS`] after, comes
+//! by the kernel (`engine/late.rs`), behind those that came to the other engine meanwhile.
 //!
 //! Where two that were waited for in different engines meet (in one epoll set, in one poll), both go to the first engine for
 //! good. So do sockets that come to share a port, and those that ask for times. For a capture and when an interface comes or goes,
@@ -99,7 +99,7 @@ pub enum FirstUse {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Moved {
     /// A descriptor of the program's.
-    Number(i32),
+    Fd(i32),
     /// A socket.
     Socket(SocketId),
 }

@@ -46,7 +46,7 @@ pub enum Control {
 #[derive(Debug, Default)]
 struct Half {
     /// Numbers it is known by.
-    numbers: u32,
+    fds: u32,
     /// One of them.
     descriptor: Option<Descriptor>,
     /// Descriptors registered with the kernel, at most: those that were closed are not counted out.
@@ -87,7 +87,7 @@ pub enum Concerns {
 #[derive(Debug, Default)]
 pub struct Sets {
     epoll: EpollSets,
-    numbers: HashMap<i32, SetId>,
+    fds: HashMap<i32, SetId>,
     halves: Vec<Half>,
     /// Registrations of sockets of ours that are not accelerated.
     waiting: HashMap<SocketId, Vec<Registered>>,
@@ -111,34 +111,34 @@ impl Sets {
         Sets { epoll: EpollSets::following(), ..Sets::default() }
     }
 
-    pub(crate) fn opened(&mut self, number: i32) {
-        self.closing(number);
+    pub(crate) fn opened(&mut self, fd: i32) {
+        self.closing(fd);
         let set = self.epoll.open();
         if self.halves.len() <= set.index() {
             self.halves.resize_with(set.index() + 1, Half::default);
         }
-        self.halves[set.index()] = Half { numbers: 1, descriptor: Descriptor::new(number), ..Half::default() };
-        self.numbers.insert(number, set);
+        self.halves[set.index()] = Half { fds: 1, descriptor: Descriptor::new(fd), ..Half::default() };
+        self.fds.insert(fd, set);
     }
 
     #[inline]
-    pub(crate) fn find(&self, number: i32) -> Option<SetId> {
-        if self.numbers.is_empty() { None } else { self.numbers.get(&number).copied() }
+    pub(crate) fn find(&self, fd: i32) -> Option<SetId> {
+        if self.fds.is_empty() { None } else { self.fds.get(&fd).copied() }
     }
 
     pub(crate) fn duplicated(&mut self, old: i32, new: i32) {
         let Some(set) = self.find(old) else { return };
-        self.halves[set.index()].numbers += 1;
-        self.numbers.insert(new, set);
+        self.halves[set.index()].fds += 1;
+        self.fds.insert(new, set);
     }
 
-    pub(crate) fn closing(&mut self, number: i32) {
-        plain::closing(number);
-        let Some(set) = self.numbers.remove(&number) else { return };
+    pub(crate) fn closing(&mut self, fd: i32) {
+        plain::closing(fd);
+        let Some(set) = self.fds.remove(&fd) else { return };
         let half = &mut self.halves[set.index()];
-        half.numbers -= 1;
-        if half.numbers > 0 {
-            let other = self.numbers.iter().find(|(_, of)| **of == set).map(|(number, _)| *number);
+        half.fds -= 1;
+        if half.fds > 0 {
+            let other = self.fds.iter().find(|(_, of)| **of == set).map(|(fd, _)| *fd);
             half.descriptor = other.and_then(Descriptor::new);
             return;
         }
@@ -162,7 +162,7 @@ impl Sets {
             self.since_fork.clear();
         }
         self.has_closed_shared = false;
-        self.halves.iter_mut().for_each(|half| half.is_shared = half.numbers > 0);
+        self.halves.iter_mut().for_each(|half| half.is_shared = half.fds > 0);
     }
 
     /// No other process has the sets any more.
@@ -185,15 +185,15 @@ impl Sets {
 
     /// Calls the threads that wait plainly for sets that sockets are in now.
     fn call_plain_waiters(&mut self) {
-        for (number, set) in &self.numbers {
+        for (fd, set) in &self.fds {
             let half = &mut self.halves[set.index()];
-            if half.is_called || !plain::is_waited_for(*number) {
+            if half.is_called || !plain::is_waited_for(*fd) {
                 continue;
             }
             if self.call.is_none() {
                 self.call = eventfd(1, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).ok().map(place);
             }
-            if let (Some(call), Some(descriptor)) = (&self.call, Descriptor::new(*number)) {
+            if let (Some(call), Some(descriptor)) = (&self.call, Descriptor::new(*fd)) {
                 let data = kernel::EventData::new_u64(plain::choose_call_data());
                 half.is_called = kernel::add(descriptor, call, data, kernel::EventFlags::IN).is_ok();
             }
@@ -201,7 +201,7 @@ impl Sets {
     }
 
     fn plain_waiters_left(&mut self, set: SetId) {
-        let is_waited_for = self.numbers.iter().any(|(number, of)| *of == set && plain::is_waited_for(*number));
+        let is_waited_for = self.fds.iter().any(|(fd, of)| *of == set && plain::is_waited_for(*fd));
         let half = &mut self.halves[set.index()];
         if !is_waited_for
             && half.is_called

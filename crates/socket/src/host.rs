@@ -69,6 +69,9 @@ pub trait Host: Clone + Debug + 'static {
     /// This process is the child of a fork: what it had of other processes is its parent's.
     fn forked(&mut self) {}
 
+    /// A random number, which nobody outside the process knows: the key of the stack's hash tables.
+    fn secret(&self) -> u64;
+
     /// The counter of [`Now::ticks`](crate::Now) as it stands. Sockets ask for it once a call, and where they wait a moment within one.
     fn ticks(&self) -> u64;
 

@@ -17,35 +17,36 @@ impl<H: Host> Sockets<H> {
     }
 
     /// The same by fd, after taking in what the ports have; `None`: the kernel knows.
-    pub fn readiness(&mut self, number: i32) -> Option<Events> {
-        let id = self.accelerated(number)?;
+    pub fn readiness(&mut self, fd: i32) -> Option<Events> {
+        let id = self.accelerated(fd)?;
         Some(self.readiness_of(id))
     }
 
     /// The socket that an fd names, if it is accelerated, or now is because the program waits for it, or has datagrams from when
     /// it was.
-    pub fn accelerated(&mut self, number: i32) -> Option<SocketId> {
-        self.claim_number(number);
-        let id = self.find(number)?;
+    pub fn accelerated(&mut self, fd: i32) -> Option<SocketId> {
+        self.claim_fd(fd);
+        self.follow_shared_sockets();
+        let id = self.find(fd)?;
         self.use_socket(id);
         if matches!(self.get(id)?.service, Service::Open) {
-            self.settle_if_bound(number);
+            self.settle_if_bound(fd);
         }
         self.get(id)?.is_answered_here().then_some(id)
     }
 
     /// Whether it is not decided yet who serves a socket.
     #[must_use]
-    pub fn is_undecided(&self, number: i32) -> bool {
-        self.find(number).and_then(|id| self.get(id)).is_some_and(|socket| matches!(socket.service, Service::Open))
+    pub fn is_undecided(&self, fd: i32) -> bool {
+        self.find(fd).and_then(|id| self.get(id)).is_some_and(|socket| matches!(socket.service, Service::Open))
     }
 
     /// A socket whose port the kernel chose is decided when the program first waits for it.
-    pub(crate) fn settle_if_bound(&mut self, number: i32) {
-        let Some(id) = self.find(number) else { return };
+    pub(crate) fn settle_if_bound(&mut self, fd: i32) {
+        let Some(id) = self.find(fd) else { return };
         let Some(socket) = self.get(id) else { return };
-        if matches!(socket.service, Service::Open) && socket.ends.has_port() {
-            self.settle(id, None);
+        if matches!(socket.service, Service::Open) && socket.ends.has_port() && !socket.is_young() {
+            self.settle(id, socket.ends.far());
         }
     }
 

@@ -128,6 +128,8 @@ worded! {
         AgentGone => "the agent that had the interface has ended; the next nearwire run starts another",
         /// Inherited, or passed on, and used by both.
         SharedSocket => "another process uses the same socket, so the kernel serves both",
+        /// A client's: `kernel_first`.
+        FewDatagrams => "it has not sent and received enough datagrams yet to be worth a flow (kernel_first)",
     }
 }
 
@@ -189,6 +191,7 @@ impl Reason {
                 | Self::ReadByChild
                 | Self::SharedSocket
                 | Self::NotUsed
+                | Self::FewDatagrams
                 | Self::HandedOverByExec
                 | Self::PassedToProcess
                 | Self::ShutDown

@@ -27,18 +27,18 @@ use crate::host::Host;
 use crate::socket::Socket;
 
 /// Gives back what waits for a socket, as far as that changes nothing the program is told. The first one that cannot go
-/// stays, and all behind it.
-pub(crate) fn requeue<H: Host>(socket: &mut Socket, engine: &mut Engine<H>) {
-    let (Some(endpoint), Some(local)) = (socket.endpoint(), socket.ends.local) else { return };
+/// stays, and all behind it. Whether any went.
+pub(crate) fn requeue<H: Host>(socket: &mut Socket, engine: &mut Engine<H>) -> bool {
+    let (Some(endpoint), Some(local)) = (socket.endpoint(), socket.ends.local) else { return false };
     let waiting = engine.stack_ref().udp_waiting(endpoint);
     let asked = *socket.ancillary();
     let is_bound_to_device = socket.kept().is_some_and(|kept| kept.options.device.is_some());
     if waiting == 0 || is_bound_to_device || !engine.has_loopback() {
-        return;
+        return false;
     }
     let peer = socket.ends.peer();
     if asked.wants_times().is_some() || asked.packet_info || asked.packet_info_v6 || asked.drops {
-        return;
+        return false;
     }
     let mut sender = Sender::default();
     for _ in 0..waiting {
@@ -54,6 +54,7 @@ pub(crate) fn requeue<H: Host>(socket: &mut Socket, engine: &mut Engine<H>) {
         engine.stack().udp_read(endpoint, |_| ());
         socket.shadow.read_first();
     }
+    engine.stack_ref().udp_waiting(endpoint) < waiting
 }
 
 /// The same address and port, whether an IPv4 address is written as one of IPv6 or not.
@@ -63,14 +64,15 @@ fn is_same(one: SocketAddr, other: SocketAddr) -> bool {
 
 /// Raw sockets, opened when needed.
 #[derive(Default)]
-struct Sender {
+pub(crate) struct Sender {
     v4: Option<OwnedFd>,
     v6: Option<OwnedFd>,
     packet: Vec<u8>,
 }
 
 impl Sender {
-    fn send(&mut self, datagram: &Datagram<'_>, local_port: u16) -> bool {
+    /// Sends it to the address that it was for, on this host. `false`: the kernel refuses, or it is for several.
+    pub(crate) fn send(&mut self, datagram: &Datagram<'_>, local_port: u16) -> bool {
         let Some(written) = self.write(datagram, local_port) else { return false };
         let (raw, family) = match datagram.destination {
             IpAddr::V4(_) => (&mut self.v4, AddressFamily::INET),

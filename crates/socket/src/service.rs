@@ -1,5 +1,6 @@
 //! Who serves a socket: it is decided when it has an address or first sends, and again when what it was decided by changes.
 
+mod kernel_first;
 pub(crate) mod reach;
 
 use std::net::SocketAddr;
@@ -39,6 +40,10 @@ impl<H: Host> Sockets<H> {
         }
         match self.accelerate(id, remote) {
             Ok(accelerated) => {
+                let before = self.config.datagrams_by_kernel_first();
+                if let Some(socket) = self.get(id).filter(|socket| socket.kernel_first < before) {
+                    self.let_leave(socket.shadow.fd);
+                }
                 if let Some(socket) = self.get_mut(id) {
                     socket.service = Service::Accelerated(accelerated);
                     // What came before the filter is there, and nobody told of it.
@@ -186,7 +191,7 @@ impl<H: Host> Sockets<H> {
 
     /// A socket is used from now on: its frames come to the ports of this engine, and those of all at its port.
     pub(crate) fn use_socket(&mut self, id: SocketId) {
-        if self.get(id).is_some_and(|socket| !socket.is_used) {
+        if self.get(id).is_some_and(|socket| !socket.is_used && !socket.is_young()) {
             self.use_with_those_beside(id);
         }
     }
@@ -219,7 +224,7 @@ impl<H: Host> Sockets<H> {
         self.get_mut(id).into_iter().for_each(|socket| socket.shadow.read_first());
     }
 
-    fn ask_rules(&self, id: SocketId, remote: Option<SocketAddr>) -> Result<(), Why> {
+    pub(super) fn ask_rules(&self, id: SocketId, remote: Option<SocketAddr>) -> Result<(), Why> {
         let Some(socket) = self.get(id) else { return Err(Reason::NotBound.into()) };
         let pair = |address: SocketAddr| (address.ip().to_canonical(), address.port());
         let asked = config::Socket {
@@ -308,7 +313,9 @@ impl<H: Host> Sockets<H> {
             self.follow_kernel_service(id);
             return;
         }
-        if why.reason != Reason::AfterFork {
+        if why.reason == Reason::SharedSocket {
+            self.has_shared_sockets = true;
+        } else if why.reason != Reason::AfterFork {
             self.announce(id, false);
         }
         let Some(socket) = self.get_mut(id) else { return };
@@ -322,9 +329,9 @@ impl<H: Host> Sockets<H> {
         let now = self.time();
         let Some(engine) = self.engine() else { return };
         engine.remove_flows(&accelerated.flows, accelerated.flow_socket(shadow));
-        engine.unwatch_shadow(shadow);
-        // Frames for it may be in the ring still.
+        // Frames for it may be in the ring still, and some may be on their way there.
         engine.take_in_all(now);
+        engine.expect_late_frames(now);
         let Some((socket, engine)) = self.with_engine(id) else { return };
         socket.leftover = Some(endpoint);
         if shadow_was_first {
@@ -333,6 +340,7 @@ impl<H: Host> Sockets<H> {
         let waits = engine.stack().udp_waiting(endpoint) > 0;
         if !waits {
             engine.stack().udp_close(endpoint);
+            engine.unwatch_shadow(shadow);
             socket.leftover = None;
         }
         self.raise_readable();

@@ -10,10 +10,11 @@ use nearwire_frames::FlowSocket;
 use nearwire_frames::steering::FlowFilter;
 use nearwire_stack::{EndpointId, Family};
 use nearwire_sys::descriptor::Descriptor;
+use rustix::net::sockopt::socket_cookie;
 
 use crate::handover::Inherited;
-use crate::kept::Kept;
-use crate::reason::Why;
+use crate::kept::{Kept, local_address, peer_address};
+use crate::reason::{Reason, Why};
 use crate::status::Slot;
 
 pub(crate) use open_file::OpenFile;
@@ -53,6 +54,10 @@ pub(crate) struct Ends {
     pub(crate) local: Option<SocketAddr>,
     /// That of connect(2), or of the last one.
     pub(crate) remote: Option<SocketAddr>,
+    /// The kernel has others by now, which nobody has asked it for.
+    pub(crate) is_unread: bool,
+    /// Where one that is not connected sent to last, as long as nobody has decided who serves it.
+    pub(crate) sent_to: Option<SocketAddr>,
 }
 
 impl Ends {
@@ -60,6 +65,11 @@ impl Ends {
     #[inline]
     pub(crate) fn peer(&self) -> Option<SocketAddr> {
         self.remote.filter(|_| self.is_connected)
+    }
+
+    /// Whom it is connected to or sends to: what says by which interface its traffic goes.
+    pub(crate) fn far(&self) -> Option<SocketAddr> {
+        self.peer().or(self.sent_to)
     }
 
     /// bind(2) or the kernel gave it a port.
@@ -81,6 +91,8 @@ pub(crate) struct Socket {
     pub(crate) udp: Udp,
     pub(crate) file: OpenFile,
     pub(crate) ends: Ends,
+    /// So many datagrams it has still to send and receive by the kernel before it may be accelerated.
+    pub(crate) kernel_first: u16,
     /// An endpoint that is no longer served, with datagrams that were taken before.
     pub(crate) leftover: Option<EndpointId>,
     /// The parent of this process accelerates it, or could.
@@ -102,7 +114,13 @@ impl Accelerated {
 }
 
 impl Socket {
-    pub(crate) fn new(shadow: Descriptor, family: Family, is_nonblocking: bool, slot: Slot) -> Socket {
+    pub(crate) fn new(
+        shadow: Descriptor,
+        family: Family,
+        is_nonblocking: bool,
+        slot: Slot,
+        kernel_first: u16,
+    ) -> Socket {
         Socket {
             service: Service::Open,
             shadow: Shadow::new(shadow),
@@ -111,12 +129,41 @@ impl Socket {
             udp: Udp::default(),
             file: OpenFile::new(shadow, is_nonblocking),
             ends: Ends::default(),
+            kernel_first,
             leftover: None,
             inherited: None,
             is_inherited: false,
             is_settled: false,
             is_used: false,
             kept: None,
+        }
+    }
+
+    /// A client's, for which the kernel does what is to be done until it has sent and received enough.
+    pub(crate) const fn is_young(&self) -> bool {
+        self.kernel_first > 0 && !self.ends.is_server && matches!(self.service, Service::Open)
+    }
+
+    /// Asks the kernel whom it is connected to.
+    pub(crate) fn read_peer(&mut self) {
+        self.ends.remote = peer_address(self.shadow.fd);
+        self.ends.is_connected = self.ends.remote.is_some();
+        self.shadow.hears_errors |= self.ends.is_connected;
+    }
+
+    /// Asks the kernel for both of its addresses.
+    pub(crate) fn read_ends(&mut self) {
+        self.ends.local = local_address(self.shadow.fd).ok();
+        self.ends.is_unread = false;
+        self.read_peer();
+    }
+
+    /// Why nobody has decided who serves it.
+    pub(crate) fn why_open(&self) -> Reason {
+        if self.is_young() && (self.ends.is_unread || self.ends.far().is_some()) {
+            Reason::FewDatagrams
+        } else {
+            Reason::NotBound
         }
     }
 
@@ -151,6 +198,16 @@ impl Socket {
             Service::Accelerated(accelerated) => Some(accelerated.inode),
             Service::Open | Service::Kernel(_) => None,
         }
+    }
+
+    /// The kernel serves it as other processes use it, which the agent knows.
+    pub(crate) fn is_shared_with_others(&self) -> bool {
+        matches!(&self.service, Service::Kernel(why) if why.reason == Reason::SharedSocket) && self.leftover.is_none()
+    }
+
+    /// The same of one with this cookie (`SO_COOKIE`).
+    pub(crate) fn is_shared_with_others_as(&self, cookie: u64) -> bool {
+        self.is_shared_with_others() && socket_cookie(self.shadow.fd) == Ok(cookie)
     }
 
     /// It was inherited, and whichever process uses it first has it.

@@ -63,6 +63,8 @@ pub struct Sockets<H: Host = ThisHost> {
     pub(crate) children: Children,
     /// Sockets were inherited from a process that accelerates them.
     pub(crate) inherits: bool,
+    /// The kernel serves sockets as other processes use them, which may end.
+    pub(crate) has_shared_sockets: bool,
     /// An inherited socket is claimed also when this process sends by it.
     pub(crate) claims_to_send: bool,
     pub(crate) sharing: Sharing,
@@ -103,6 +105,7 @@ impl<H: Host> Sockets<H> {
             generation: 0,
             children: Children::default(),
             inherits: false,
+            has_shared_sockets: false,
             claims_to_send: false,
             sharing: Sharing::default(),
             own_inodes: Arc::default(),
@@ -147,8 +150,8 @@ impl<H: Host> Sockets<H> {
     /// The socket that an fd names.
     #[inline]
     #[must_use]
-    pub fn find(&self, number: i32) -> Option<SocketId> {
-        self.table.find(number)
+    pub fn find(&self, fd: i32) -> Option<SocketId> {
+        self.table.find(fd)
     }
 
     #[inline]
@@ -190,24 +193,25 @@ impl<H: Host> Sockets<H> {
 
     /// Whether an fd names an accelerated socket.
     #[must_use]
-    pub fn is_accelerated(&self, number: i32) -> bool {
-        self.find(number).and_then(|id| self.get(id)).is_some_and(Socket::is_accelerated)
+    pub fn is_accelerated(&self, fd: i32) -> bool {
+        self.find(fd).and_then(|id| self.get(id)).is_some_and(Socket::is_accelerated)
     }
 
     /// A UDP socket was opened. In the first engine; what place it got.
-    pub fn opened(&mut self, number: i32, family: Family, is_nonblocking: bool) -> Option<SocketId> {
-        let shadow = Descriptor::new(number)?;
-        self.forget_number(number);
+    pub fn opened(&mut self, fd: i32, family: Family, is_nonblocking: bool) -> Option<SocketId> {
+        let shadow = Descriptor::new(fd)?;
+        self.forget_fd(fd);
         let id = self.table.new_place();
         let slot = Slot::new(&self.page, id.index());
         match slot.writer() {
-            Some(writer) => writer.open(number),
+            Some(writer) => writer.open(fd),
             None => self.page.count(Counter::SocketsWithoutSlot, 1),
         }
-        let socket = Socket::new(shadow, family, is_nonblocking, slot);
+        let kernel_first = self.kernel_first_of_new();
+        let socket = Socket::new(shadow, family, is_nonblocking, slot, kernel_first);
         self.own_inodes.add(socket.file.inode);
         self.table.put(id, socket);
-        self.table.name(number, id);
+        self.table.name(fd, id);
         Some(id)
     }
 
@@ -227,25 +231,25 @@ impl<H: Host> Sockets<H> {
     }
 
     /// An fd is about to be closed. The last fd of a socket closes it.
-    pub fn closing(&mut self, number: i32) {
-        self.sets.closing(number);
-        self.leave_to_others_of(number);
-        self.forget_number(number);
+    pub fn closing(&mut self, fd: i32) {
+        self.sets.closing(fd);
+        self.leave_to_others_of(fd);
+        self.forget_fd(fd);
     }
 
     /// Another process may have the socket that this one closes for good: it reads what waits, and the kernel's sets tell of it
     /// as long as the child has it.
-    fn leave_to_others_of(&mut self, number: i32) {
-        let Some(id) = self.find(number) else { return };
+    fn leave_to_others_of(&mut self, fd: i32) {
+        let Some(id) = self.find(fd) else { return };
         let Some(socket) = self.get(id).filter(|socket| socket.file.fds == 1 && !socket.file.is_held()) else { return };
         if socket.is_inherited || self.has_children() {
             self.give_back(id, Reason::AfterFork, false);
         }
     }
 
-    pub(crate) fn forget_number(&mut self, number: i32) {
-        let Some(id) = self.find(number) else { return };
-        self.table.unname(number);
+    pub(crate) fn forget_fd(&mut self, fd: i32) {
+        let Some(id) = self.find(fd) else { return };
+        self.table.unname(fd);
         let Some(socket) = self.get_mut(id) else { return };
         socket.file.fds -= 1;
         if socket.file.fds == 0 {
@@ -254,7 +258,7 @@ impl<H: Host> Sockets<H> {
             }
             return;
         }
-        if socket.shadow.fd.number() == number {
+        if socket.shadow.fd.number() == fd {
             let other = self.table.fd_of(id).and_then(Descriptor::new);
             if let Some(other) = other {
                 self.move_shadow(id, other);
@@ -267,14 +271,16 @@ impl<H: Host> Sockets<H> {
 
     /// Knows the shadow by another descriptor from now on.
     fn move_shadow(&mut self, id: SocketId, other: Descriptor) {
+        let told = self.told_of_shadows(&[id]);
         if let Some((socket, engine)) = self.with_engine(id) {
             engine.unwatch_shadow(socket.shadow.fd);
             socket.shadow.fd = other;
             if let Service::Accelerated(accelerated) = &socket.service {
                 engine.rename_socket(accelerated.flow_socket(other));
+            }
+            if socket.is_answered_here() {
                 let _ = engine.watch_shadow(other, id.index() as u32);
-                // The watch tells of edges, and one may just have passed.
-                socket.shadow.may_have_data();
+                self.tell_of_shadows(&told);
             }
         } else if let Some(socket) = self.get_mut(id) {
             socket.shadow.fd = other;
@@ -304,9 +310,9 @@ impl<H: Host> Sockets<H> {
 
     /// Before an fd becomes a copy of another: as long as it names the socket, what a child has is left to it, and a
     /// socket that a call waits at keeps its shadow.
-    pub fn replacing(&mut self, number: i32) {
-        self.leave_to_others_of(number);
-        let Some(id) = self.find(number) else { return };
+    pub fn replacing(&mut self, fd: i32) {
+        self.leave_to_others_of(fd);
+        let Some(id) = self.find(fd) else { return };
         if self.get(id).is_some_and(|socket| socket.file.is_held() && socket.file.fds == 1) {
             self.keep_open(id);
         }
@@ -328,7 +334,7 @@ impl<H: Host> Sockets<H> {
 
     /// An fd by which the kernel knows a socket now.
     #[must_use]
-    pub fn shadow_number(&self, id: SocketId) -> Option<i32> {
+    pub fn shadow_fd(&self, id: SocketId) -> Option<i32> {
         self.get(id).map(|socket| socket.shadow.fd.number())
     }
 
@@ -351,10 +357,10 @@ impl<H: Host> Sockets<H> {
         if let Some((socket, engine)) = self.with_engine(id) {
             if let Some(endpoint) = socket.endpoint() {
                 engine.stack().udp_close(endpoint);
+                engine.unwatch_shadow(socket.shadow.fd);
             }
             if let Service::Accelerated(accelerated) = &socket.service {
                 engine.remove_flows(&accelerated.flows, accelerated.flow_socket(socket.shadow.fd));
-                engine.unwatch_shadow(socket.shadow.fd);
             }
         }
         if let Some(socket) = self.table.take(id) {
@@ -383,21 +389,23 @@ impl<H: Host> Sockets<H> {
     }
 
     /// O_NONBLOCK changed.
-    pub fn set_nonblocking(&mut self, number: i32, is_nonblocking: bool) {
-        self.claim_number(number);
-        if let Some(socket) = self.find(number).and_then(|id| self.get_mut(id)) {
+    pub fn set_nonblocking(&mut self, fd: i32, is_nonblocking: bool) {
+        self.claim_fd(fd);
+        if let Some(socket) = self.find(fd).and_then(|id| self.get_mut(id)) {
             socket.file.is_nonblocking = is_nonblocking;
         }
     }
 
     /// bind(2) succeeded; `wanted_port` is what the program asked for. With a port of its choice the socket is a server and
     /// it is decided now who serves it; else when it is first used.
-    pub fn bound(&mut self, number: i32, wanted_port: u16) {
-        let Some(id) = self.find(number) else { return };
+    pub fn bound(&mut self, fd: i32, wanted_port: u16) {
+        let Some(id) = self.find(fd) else { return };
         let is_branch = self.is_branch();
         if let Some(socket) = self.get_mut(id) {
             socket.ends.is_server = wanted_port != 0;
-            if !socket.ends.is_server || is_branch {
+            if socket.is_young() {
+                socket.ends.is_unread = true;
+            } else if !socket.ends.is_server || is_branch {
                 socket.ends.local = kept::local_address(socket.shadow.fd).ok();
             }
             if !socket.ends.is_server {
@@ -410,14 +418,15 @@ impl<H: Host> Sockets<H> {
     }
 
     /// connect(2) succeeded.
-    pub fn connected(&mut self, number: i32) {
-        self.claim_number(number);
-        let Some(id) = self.find(number) else { return };
+    pub fn connected(&mut self, fd: i32) {
+        self.claim_fd(fd);
+        let Some(id) = self.find(fd) else { return };
         let Some(socket) = self.get_mut(id) else { return };
-        let remote = kept::peer_address(socket.shadow.fd);
-        socket.ends.is_connected = remote.is_some();
-        socket.shadow.hears_errors |= remote.is_some();
-        socket.ends.remote = remote;
+        if socket.is_young() {
+            return self.connected_young(id);
+        }
+        socket.read_peer();
+        let remote = socket.ends.remote;
         match (&socket.service, remote) {
             (Service::Open, Some(remote)) => self.settle(id, Some(remote)),
             (Service::Accelerated(_), _) => {
@@ -473,9 +482,9 @@ impl<H: Host> Sockets<H> {
     }
 
     /// An option was set: read back what the kernel has now.
-    pub fn option_changed(&mut self, number: i32) {
-        self.claim_number(number);
-        let Some(id) = self.find(number) else { return };
+    pub fn option_changed(&mut self, fd: i32) {
+        self.claim_fd(fd);
+        let Some(id) = self.find(fd) else { return };
         let Some(socket) = self.get_mut(id) else { return };
         if !socket.is_accelerated() {
             // Read when it matters, as to what waits here still.
@@ -535,28 +544,30 @@ impl<H: Host> Sockets<H> {
     }
 
     /// Something was done to a socket that only the kernel can follow.
-    pub fn only_kernel(&mut self, number: i32, why: impl Into<Why>) {
-        self.claim_number(number);
-        if let Some(id) = self.find(number) {
+    pub fn only_kernel(&mut self, fd: i32, why: impl Into<Why>) {
+        self.claim_fd(fd);
+        if let Some(id) = self.find(fd) {
             self.hand_over(id, why);
         }
     }
 
     /// shutdown(2) was called, and may have said that the socket is not connected. The kernel tells all who watch a socket of
     /// it, whatever they asked for; those that are still in our sets, because of datagrams that wait, are told here.
-    pub fn shut_down(&mut self, number: i32) {
-        if let Some(id) = self.find(number)
+    pub fn shut_down(&mut self, fd: i32) {
+        if let Some(id) = self.find(fd)
             && self.get(id).is_some_and(Socket::is_answered_here)
         {
+            // The watch knows of it too.
+            self.tell_of_shadows(&[]);
             self.sets.raise(id, Events::empty());
             self.sleepers.wake_for(id);
         }
     }
 
     /// A group was joined on an interface, or the sources wanted of it changed; `ifindex` 0: the kernel chose one.
-    pub fn joined(&mut self, number: i32, ifindex: u32, group: IpAddr, filter: SourceFilter) {
-        self.claim_number(number);
-        let Some(id) = self.find(number) else { return };
+    pub fn joined(&mut self, fd: i32, ifindex: u32, group: IpAddr, filter: SourceFilter) {
+        self.claim_fd(fd);
+        let Some(id) = self.find(fd) else { return };
         let ifindex = if ifindex == 0 { self.interface_to(group) } else { ifindex };
         let Some(socket) = self.get_mut(id) else { return };
         socket.udp.memberships.retain(|known| (known.ifindex, known.group) != (ifindex, group));
@@ -573,9 +584,9 @@ impl<H: Host> Sockets<H> {
     }
 
     /// A group was left.
-    pub fn left(&mut self, number: i32, ifindex: u32, group: IpAddr) {
-        self.claim_number(number);
-        let Some(id) = self.find(number) else { return };
+    pub fn left(&mut self, fd: i32, ifindex: u32, group: IpAddr) {
+        self.claim_fd(fd);
+        let Some(id) = self.find(fd) else { return };
         let Some(socket) = self.get_mut(id) else { return };
         let at = socket
             .udp
@@ -595,8 +606,8 @@ impl<H: Host> Sockets<H> {
 
     /// The sources wanted of a group, as joined so far.
     #[must_use]
-    pub fn membership(&self, number: i32, ifindex: u32, group: IpAddr) -> Option<&SourceFilter> {
-        let socket = self.find(number).and_then(|id| self.get(id))?;
+    pub fn membership(&self, fd: i32, ifindex: u32, group: IpAddr) -> Option<&SourceFilter> {
+        let socket = self.find(fd).and_then(|id| self.get(id))?;
         let fits = |known: &&Membership| known.group == group && (ifindex == 0 || known.ifindex == ifindex);
         socket.udp.memberships.iter().find(fits).map(|known| &known.filter)
     }

@@ -8,7 +8,7 @@
 //!  sockets     4096 slots
 //! ```
 //!
-//! Between header and counters are three words about captures (`capture.rs`), two of which the onlooker writes.
+//! Between header and counters are three words about captures (`capture.rs`), two of which the capturing command writes.
 //!
 //! Counters are single words and are never wrong. One thread at a time writes a block (that in the engine's gate), one a slot
 //! (that which has the socket), and one the rest (that in the gate of the first engine). [`Writer`] stores words and does

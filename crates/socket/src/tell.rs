@@ -18,8 +18,8 @@ impl<H: Host> Sockets<H> {
 
     /// Why a socket is refused: `strict` is set, the rules want it accelerated, and it is not. Its calls fail then.
     #[must_use]
-    pub fn refusal(&self, number: i32) -> Option<Why> {
-        self.refusal_of(self.get(self.find(number)?)?)
+    pub fn refusal(&self, fd: i32) -> Option<Why> {
+        self.refusal_of(self.get(self.find(fd)?)?)
     }
 
     #[inline]
@@ -32,8 +32,8 @@ impl<H: Host> Sockets<H> {
 
     /// A call on an accelerated socket was handed to the kernel before [`Sockets`] saw it.
     #[cold]
-    pub fn handed(&mut self, number: i32, call: HandedCall) {
-        if let Some(id) = self.find(number) {
+    pub fn handed(&mut self, fd: i32, call: HandedCall) {
+        if let Some(id) = self.find(fd) {
             self.handed_at(id, call);
         }
     }
@@ -49,6 +49,9 @@ impl<H: Host> Sockets<H> {
     pub(crate) fn tell(&self, id: SocketId) {
         let Some(socket) = self.get(id) else { return };
         let Some(writer) = socket.slot.writer() else { return };
+        if socket.ends.is_unread && socket.is_young() {
+            return writer.set_kernel(socket.why_open(), 0);
+        }
         writer.set_local(socket.ends.local.or_else(|| crate::kept::local_address(socket.shadow.fd).ok()));
         writer.set_remote(socket.ends.peer());
         match &socket.service {
@@ -59,7 +62,7 @@ impl<H: Host> Sockets<H> {
                 writer.set_accelerated();
             }
             Service::Kernel(why) => writer.set_kernel(why.reason, why.detail),
-            Service::Open => writer.set_kernel(Reason::NotBound, 0),
+            Service::Open => writer.set_kernel(socket.why_open(), 0),
         }
     }
 

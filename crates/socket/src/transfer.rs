@@ -55,8 +55,10 @@ pub enum Receive<R> {
     /// The shadow may have something: the original call with MSG_DONTWAIT, then [`Sockets::shadow_answered`] with this.
     Shadow(News),
     /// The kernel serves the socket as yet: the original call with MSG_DONTWAIT, and if there is nothing the call waits
-    /// for the shadow and for us.
+    /// for the shadow and for us. A datagram is told by [`Sockets::received_undecided`].
     Undecided {
+        /// O_NONBLOCK is set.
+        is_nonblocking: bool,
         /// SO_RCVTIMEO.
         timeout: Option<Duration>,
     },
@@ -98,8 +100,8 @@ impl<H: Host> Sockets<H> {
     /// Datagrams that the kernel delivers (from this host, in fragments) and those that come by a port are each in order;
     /// there is none among the two. Those that a port had no room for are in order with those that it had room for.
     #[inline]
-    pub fn receive<R>(&mut self, number: i32, stays: bool, read: impl FnMut(Delivery<'_>) -> R) -> Receive<R> {
-        match self.find(number) {
+    pub fn receive<R>(&mut self, fd: i32, stays: bool, read: impl FnMut(Delivery<'_>) -> R) -> Receive<R> {
+        match self.find(fd) {
             Some(id) => self.receive_at(id, stays, read),
             None => Receive::Kernel,
         }
@@ -137,7 +139,7 @@ impl<H: Host> Sockets<H> {
         }
         if !socket.is_accelerated() {
             socket.shadow.end_first();
-            self.drop_leftover(id, false);
+            self.leftover_was_read(id);
             return Receive::Kernel;
         }
         // While it overflows, what is in the ports is older.
@@ -338,27 +340,31 @@ impl<H: Host> Sockets<H> {
     /// The first use of a socket that the kernel gave its port.
     #[cold]
     fn receive_undecided<R>(&mut self, id: SocketId) -> Receive<R> {
+        self.follow_shared_sockets();
         self.claim(id, Reason::ReadByChild);
         self.use_socket(id);
+        if let Some(fd) = self.shadow_fd(id) {
+            self.settle_if_bound(fd);
+        }
         let Some(socket) = self.get(id) else { return Receive::Kernel };
         if socket.is_accelerated() {
             return socket.ask_shadow();
         }
-        if matches!(socket.service, Service::Open) && socket.ends.has_port() {
-            self.settle(id, None);
-            if let Some(socket) = self.get(id).filter(|socket| socket.is_accelerated()) {
-                return socket.ask_shadow();
-            }
-        }
         if self.is_refused(id) {
             return Receive::Refused;
         }
-        match self.get(id) {
-            // It may be bound, and served by us, while the call waits.
-            Some(socket) if matches!(socket.service, Service::Open) && !socket.file.is_nonblocking => {
-                Receive::Undecided { timeout: self.receive_timeout(id) }
-            }
-            _ => Receive::Kernel,
+        if !matches!(socket.service, Service::Open) {
+            return Receive::Kernel;
+        }
+        // It may be served by us while the call waits.
+        let is_nonblocking = socket.file.is_nonblocking;
+        Receive::Undecided { is_nonblocking, timeout: if is_nonblocking { None } else { self.receive_timeout(id) } }
+    }
+
+    /// A receive after [`Receive::Undecided`] found a datagram.
+    pub fn received_undecided(&mut self, fd: i32) {
+        if let Some(id) = self.find(fd) {
+            self.count_by_kernel(id);
         }
     }
 
@@ -373,8 +379,8 @@ impl<H: Host> Sockets<H> {
     }
 
     /// SO_RCVTIMEO was set; `never_waits`: to a negative time (`sock_set_timeout` of `net/core/sock.c`).
-    pub fn receive_timeout_set(&mut self, number: i32, never_waits: bool) {
-        if let Some(socket) = self.find(number).and_then(|id| self.get_mut(id)) {
+    pub fn receive_timeout_set(&mut self, fd: i32, never_waits: bool) {
+        if let Some(socket) = self.find(fd).and_then(|id| self.get_mut(id)) {
             socket.shadow.never_waits = never_waits;
         }
     }
@@ -382,8 +388,8 @@ impl<H: Host> Sockets<H> {
     /// When the datagram that was read last arrived (SIOCGSTAMP, SIOCGSTAMPNS), nanoseconds since 1970. `None`: the
     /// kernel knows, or will say that there was none. From now on datagrams carry the time of their arrival; `now_ns` is that of
     /// one that came before.
-    pub fn last_stamp_ns(&mut self, number: i32, now_ns: u64) -> Option<u64> {
-        let id = self.find(number)?;
+    pub fn last_stamp_ns(&mut self, fd: i32, now_ns: u64) -> Option<u64> {
+        let id = self.find(fd)?;
         self.wish_for_first(id);
         let (socket, engine) = self.with_engine(id)?;
         socket.udp.asks_stamps = true;
@@ -403,13 +409,14 @@ impl<H: Host> Sockets<H> {
         let Some((socket, engine)) = self.with_engine(id) else { return };
         if let Some(endpoint) = socket.leftover.take() {
             engine.stack().udp_close(endpoint);
+            engine.unwatch_shadow(socket.shadow.fd);
             self.sets.handed_over(id, by_child);
             self.service_changed();
         }
     }
 
-    /// A datagram that had waited here was read. Where the kernel has something to read, it stays until that is: the kernel's set would
-    /// tell of an edge that was told here.
+    /// What had waited here was read, or some of it. Where the kernel has something to read, the leftover stays until that is read too:
+    /// the kernel's set would tell once more of what was told here. What was shut down is readable for ever.
     #[cold]
     fn leftover_was_read(&mut self, id: SocketId) {
         if !self.get(id).is_some_and(|socket| socket.shadow.is_readable()) {
@@ -428,8 +435,8 @@ impl<H: Host> Sockets<H> {
     }
 
     /// A call ended with an error that it could not tell, as recvmmsg(2) after the first datagram: the next call does.
-    pub fn set_pending_error(&mut self, number: i32, error: i32) {
-        if let Some(socket) = self.find(number).and_then(|id| self.get_mut(id))
+    pub fn set_pending_error(&mut self, fd: i32, error: i32) {
+        if let Some(socket) = self.find(fd).and_then(|id| self.get_mut(id))
             && socket.is_accelerated()
         {
             (socket.shadow.pending_error, socket.shadow.has_error) = (error, true);
@@ -437,28 +444,28 @@ impl<H: Host> Sockets<H> {
     }
 
     /// The program asks for IP_MTU or IPV6_MTU, which the kernel answers by the route of the shadow's last send.
-    pub fn about_to_ask_mtu(&mut self, number: i32) {
-        let socket = self.find(number).and_then(|id| self.get(id));
+    pub fn about_to_ask_mtu(&mut self, fd: i32) {
+        let socket = self.find(fd).and_then(|id| self.get(id));
         if let Some(socket) = socket.filter(|socket| socket.is_accelerated() && socket.ends.is_connected) {
             crate::kept::look_route_up(socket.shadow.fd);
         }
     }
 
     /// Takes that error: what SO_ERROR does. `None`: the kernel knows.
-    pub fn take_pending_error(&mut self, number: i32) -> Option<i32> {
-        let socket = self.find(number).and_then(|id| self.get_mut(id))?;
+    pub fn take_pending_error(&mut self, fd: i32) -> Option<i32> {
+        let socket = self.find(fd).and_then(|id| self.get_mut(id))?;
         Some(std::mem::take(&mut socket.shadow.pending_error)).filter(|error| *error != 0)
     }
 
     /// Whether datagrams that were taken before a socket became the kernel's wait to be read.
     #[must_use]
-    pub fn has_leftover(&self, number: i32) -> bool {
-        self.find(number).and_then(|id| self.get(id)).is_some_and(|socket| socket.leftover.is_some())
+    pub fn has_leftover(&self, fd: i32) -> bool {
+        self.find(fd).and_then(|id| self.get(id)).is_some_and(|socket| socket.leftover.is_some())
     }
 
     /// The shadow was asked after [`Receive::Shadow`].
-    pub fn shadow_answered(&mut self, number: i32, before: News, said: ShadowSaid) {
-        if let Some(id) = self.find(number) {
+    pub fn shadow_answered(&mut self, fd: i32, before: News, said: ShadowSaid) {
+        if let Some(id) = self.find(fd) {
             self.shadow_answered_at(id, before, said);
         }
     }
@@ -482,9 +489,9 @@ impl<H: Host> Sockets<H> {
     }
 
     /// Bytes of the datagram that the next receive would deliver; `None`: ask the kernel (FIONREAD).
-    pub fn next_datagram_bytes(&mut self, number: i32) -> Option<usize> {
-        self.claim_number(number);
-        let id = self.find(number)?;
+    pub fn next_datagram_bytes(&mut self, fd: i32) -> Option<usize> {
+        self.claim_fd(fd);
+        let id = self.find(fd)?;
         self.take_in();
         let (socket, engine) = self.with_engine(id)?;
         if socket.shadow.is_first() {
@@ -583,22 +590,47 @@ impl<H: Host> Sockets<H> {
             None => overflow.push((token, what)),
         });
         for (token, what) in seen[..count].iter().copied().chain(overflow) {
-            self.shadow_has(SocketId::new(token), what);
+            self.shadow_has(SocketId::new(token), what, true);
         }
         looked
     }
 
-    fn shadow_has(&mut self, id: SocketId, what: Seen) {
-        let Some((socket, engine)) = self.with_engine(id) else { return };
-        let Service::Accelerated(accelerated) = &socket.service else { return };
-        let nothing_waits = engine.stack_ref().udp_waiting(accelerated.endpoint) == 0;
-        if what.data && nothing_waits && !engine.is_overflowing() {
-            socket.shadow.comes_first(1);
+    /// Tells of what shadows have, but of those in `told`: the watch tells once more of one that it watches anew, or that got back what
+    /// waited here. All else is left to the next look.
+    pub(crate) fn tell_of_shadows(&mut self, told: &[SocketId]) {
+        let mut seen = Vec::new();
+        let Some(engine) = self.engine() else { return };
+        engine.look_at_shadows_alone(|token, what| seen.push((SocketId::new(token), what)));
+        for (id, what) in seen {
+            self.shadow_has(id, what, !told.contains(&id));
         }
-        socket.shadow.has_data |= what.data;
-        socket.shadow.has_error |= what.error;
-        socket.shadow.news = socket.shadow.news.wrapping_add(1);
-        if what.data {
+    }
+
+    /// Of these, those whose shadows have something that was told.
+    pub(crate) fn told_of_shadows(&mut self, sockets: &[SocketId]) -> Vec<SocketId> {
+        let has_something = |id: &SocketId| {
+            self.get(*id).is_some_and(|socket| socket.is_answered_here() && socket.shadow.is_readable())
+        };
+        let told = sockets.iter().copied().filter(has_something).collect();
+        self.tell_of_shadows(&[]);
+        told
+    }
+
+    /// The watch told of a shadow. `is_news`: sets are told of data.
+    fn shadow_has(&mut self, id: SocketId, what: Seen, is_news: bool) {
+        let Some((socket, engine)) = self.with_engine(id) else { return };
+        if let Service::Accelerated(accelerated) = &socket.service {
+            let nothing_waits = engine.stack_ref().udp_waiting(accelerated.endpoint) == 0;
+            if what.data && nothing_waits && !engine.is_overflowing() {
+                socket.shadow.comes_first(1);
+            }
+            socket.shadow.has_data |= what.data;
+            socket.shadow.has_error |= what.error;
+            socket.shadow.news = socket.shadow.news.wrapping_add(1);
+        } else if socket.leftover.is_none() {
+            return;
+        }
+        if what.data && is_news {
             self.sets.raise(id, Events::ARRIVED);
         }
         if what.error {
@@ -639,6 +671,7 @@ impl<H: Host> Sockets<H> {
                 None => {}
             }
         }
+        self.take_those_alone();
     }
 
     /// Tells epoll sets and sleeping threads of endpoints that datagrams were queued at.
@@ -704,10 +737,10 @@ impl<H: Host> Sockets<H> {
 
     /// What the program can be told of a socket: accelerated or not, and why.
     #[must_use]
-    pub fn reason(&self, number: i32) -> Option<Reason> {
-        let socket = self.get(self.find(number)?)?;
+    pub fn reason(&self, fd: i32) -> Option<Reason> {
+        let socket = self.get(self.find(fd)?)?;
         match &socket.service {
-            Service::Open => Some(Reason::NotBound),
+            Service::Open => Some(socket.why_open()),
             Service::Kernel(why) => Some(why.reason),
             Service::Accelerated(_) if !socket.is_used => Some(Reason::NotUsed),
             Service::Accelerated(_) => self.why_not_served(socket),

@@ -205,6 +205,19 @@ pub fn program_ids() -> io::Result<Vec<u32>> {
     }
 }
 
+/// The name that a program was loaded with, cut to 15 characters.
+///
+/// # Errors
+/// `ENOENT`: there is none with this id; `EPERM` without CAP_SYS_ADMIN.
+pub fn program_name(id: u32) -> io::Result<String> {
+    let mut attr: attr::NextId = zeroed();
+    attr.start_id = id;
+    let program = bpf_fd(Command::ProgGetFdById, &mut attr)?;
+    let name = program_info(program.as_fd())?.name;
+    let len_bytes = name.iter().position(|byte| *byte == 0).unwrap_or(name.len());
+    Ok(String::from_utf8_lossy(&name[..len_bytes]).into_owned())
+}
+
 impl Program {
     /// `BPF_PROG_LOAD` of an XDP program.
     ///

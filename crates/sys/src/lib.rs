@@ -15,6 +15,7 @@ pub mod netlink;
 pub mod netns;
 pub mod own_stack;
 pub mod receive;
+pub mod reuseport;
 pub mod shared_words;
 pub mod socket;
 pub mod tsc;

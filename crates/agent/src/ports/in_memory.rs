@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::Write;
+use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -10,6 +11,7 @@ use rustix::fs::{MemfdFlags, memfd_create};
 
 use super::{Opened, Ports, Wanted};
 use crate::message::{Addresses, Cause, FlowOwner, Text};
+use crate::shadow::is_own;
 
 /// What the ports were told; clones are the same ports, so that a test can look while an agent has them.
 #[derive(Debug, Clone)]
@@ -24,6 +26,7 @@ struct State {
     shares: BTreeMap<u32, Wanted>,
     flows: Vec<(u32, Addresses, FlowOwner)>,
     lost: Vec<(u32, Cause)>,
+    are_peers_elsewhere: bool,
 }
 
 impl InMemoryPorts {
@@ -52,6 +55,11 @@ impl InMemoryPorts {
     #[must_use]
     pub fn flows(&self) -> Vec<(u32, Addresses, FlowOwner)> {
         self.state().flows.clone()
+    }
+
+    /// No address is this host's from now on, so that sockets in one namespace are peers on a wire.
+    pub fn have_peers_elsewhere(&self) {
+        self.state().are_peers_elsewhere = true;
     }
 
     /// Has an interface go, with what is on it.
@@ -112,6 +120,10 @@ impl Ports for InMemoryPorts {
     fn want_times(&mut self, share: u32) -> Result<(), Cause> {
         let state = self.state();
         state.shares.get(&share).map(drop).ok_or(Cause::NoSuchShare { share })
+    }
+
+    fn has_address(&self, address: IpAddr, ifindex: u32) -> bool {
+        !self.state().are_peers_elsewhere && is_own(address, ifindex)
     }
 
     fn news(&self) -> Option<BorrowedFd<'_>> {

@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::{Duration, Instant};
 
 use nearwire_frames::PortError;
 use nearwire_frames::engine_port::locks_generic_rings;
@@ -15,6 +16,7 @@ use nearwire_frames::ports::xdp::{
     Overflow, Side, Steer, TimesWanted, XdpConfig, XdpMode, XdpPort, candidates, fill_frames as ring_frames,
 };
 use nearwire_frames::steering::{Owner, SteeringTable};
+use nearwire_sys::bpf::program_name;
 use nearwire_sys::netlink::add_membership;
 use rustix::io::Errno;
 use rustix::net::netlink::SocketAddrNetlink;
@@ -36,6 +38,12 @@ const FILL_FRAMES_MOST: u32 = 4096;
 const RINGS_FILL: u32 = 16;
 /// `RTNLGRP_LINK`.
 const LINK_NEWS: u32 = 1;
+/// The kernel ends a killed agent's connections and its name before its programs on interfaces. So long after its start, an agent waits
+/// for those of the last one to go.
+const PREDECESSOR_ENDS_WITHIN: Duration = Duration::from_secs(2);
+const PREDECESSOR_ASKED_FOR_EVERY: Duration = Duration::from_millis(2);
+/// Names of our programs begin so.
+const OWN_PROGRAM: &str = "nw_";
 
 /// The ports of the calling thread's network namespace.
 #[derive(Debug)]
@@ -44,6 +52,8 @@ pub struct XdpPorts {
     /// Interface and number of each share.
     shares: BTreeMap<u32, (String, u32)>,
     links: OwnedFd,
+    /// Until then the agent's predecessor may still be there.
+    young_until: Instant,
 }
 
 #[derive(Debug)]
@@ -66,7 +76,8 @@ impl XdpPorts {
         let links = socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, None)?;
         bind(&links, &SocketAddrNetlink::new(0, 0))?;
         add_membership(&links, LINK_NEWS)?;
-        Ok(XdpPorts { ports: BTreeMap::new(), shares: BTreeMap::new(), links })
+        let young_until = Instant::now() + PREDECESSOR_ENDS_WITHIN;
+        Ok(XdpPorts { ports: BTreeMap::new(), shares: BTreeMap::new(), links, young_until })
     }
 
     fn table_of(&self, share: u32) -> Result<SteeringTable, Cause> {
@@ -80,6 +91,15 @@ impl XdpPorts {
             FlowOwner::Share {} => Owner::Share(*number),
             FlowOwner::Kernel {} => Owner::Kernel,
         })
+    }
+
+    /// Waits until the last agent's program is off an interface.
+    fn await_predecessor(&self, interface: &str) {
+        let program = || InterfaceFacts::read(interface).ok()?.program;
+        let is_own = |id| program_name(id).is_ok_and(|name| name.starts_with(OWN_PROGRAM));
+        while Instant::now() < self.young_until && program().is_some_and(|program| is_own(program.program_id)) {
+            std::thread::sleep(PREDECESSOR_ASKED_FOR_EVERY);
+        }
     }
 
     /// Closes a port that nobody has a share of.
@@ -163,6 +183,7 @@ impl Ports for XdpPorts {
         let name = &wanted.interface;
         let is_new = !self.ports.contains_key(name);
         if is_new {
+            self.await_predecessor(name);
             self.ports.insert(name.clone(), Held::open(wanted)?);
         }
         let held = self.ports.get_mut(name).ok_or(Cause::NoSuchShare { share: wanted.share })?;

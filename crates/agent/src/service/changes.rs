@@ -60,6 +60,7 @@ impl<P: Ports, J: Judge> Service<P, J> {
         let pid = self.program(id)?.caller.pid;
         let shadow = self.read(socket)?;
         self.announced.leave_to_kernel(shadow.cookie);
+        self.shared.forget(shadow.cookie);
         let ended =
             self.flows.of_socket(shadow.cookie).into_iter().filter_map(|flow| Some((flow, self.end(flow)?.program)));
         let cause = Cause::SocketShared { pid };
@@ -82,6 +83,7 @@ impl<P: Ports, J: Judge> Service<P, J> {
             self.announced.add(shadow.cookie, id);
         } else {
             self.announced.leave_to_kernel(shadow.cookie);
+            self.shared.forget(shadow.cookie);
         }
         // What is held beside it may be opened, or what is open given up.
         self.strangers.changed(self.now);

@@ -10,6 +10,8 @@
 //! * flows that are there stay, as if it had not come yet;
 //! * the first flow of an address is *held*: it is open, and the kernel has its frames, so the shadows get them.
 //!
+//! A connected socket that is announced is waited for longer: what its peer sends is nobody else's, so the first flow is held until it has its own.
+//!
 //! After [`PATIENCE`] (where they are held, of an agent that has just started: [`YOUTH`]) the flows at its address end, for good: the
 //! programs are told ([`Cause::Stranger`]), and the kernel divides datagrams.
 
@@ -113,10 +115,14 @@ impl<P: Ports, J: Judge> Service<P, J> {
 
     /// Whether a flow that is about to be opened is the kernel's until others have theirs.
     pub(super) fn is_to_be_held(&mut self, wanted: &Flow) -> Result<bool, Cause> {
+        let port = wanted.addresses.local.port();
+        if wanted.shadow.addresses.remote.is_some() {
+            // What was read may be of the time before it was connected.
+            self.strangers.read.remove(&port);
+        }
         if !wanted.shadow.may_share() || self.flows.has_open_beside(wanted) {
             return Ok(false);
         }
-        let port = wanted.addresses.local.port();
         let now = self.now;
         self.strangers.read.retain(|_, (since, _)| now - *since <= FRESH);
         if !self.strangers.read.contains_key(&port) {
@@ -126,15 +132,14 @@ impl<P: Ports, J: Judge> Service<P, J> {
         }
         let bound = self.strangers.read.get(&port).map(|(_, bound)| bound.as_slice()).unwrap_or_default();
         let mut local_peers = LocalPeers::default();
-        let is_stranger =
-            |socket: &&BoundSocket| !self.is_known(socket.cookie) && socket.cookie != wanted.shadow.cookie;
+        let is_stranger = |socket: &&BoundSocket| !self.is_known(socket) && socket.cookie != wanted.shadow.cookie;
         let mut strangers = bound.iter().filter(is_stranger).filter(|socket| wanted.meets(socket));
         Ok(strangers.any(|socket| !local_peers.has(&self.ports, socket)))
     }
 
-    /// Whether a socket has a flow, or is to have one.
-    fn is_known(&self, cookie: u64) -> bool {
-        self.flows.has_socket(cookie) || self.announced.has(cookie)
+    /// Whether a socket has a flow, or others may have what comes until it has. One that is connected alone gets what its peer sends.
+    fn is_known(&self, socket: &BoundSocket) -> bool {
+        self.flows.has_socket(socket.cookie) || socket.remote.is_none() && self.announced.has(socket.cookie)
     }
 
     fn look(&mut self) -> Vec<(ProgramId, Answer)> {
@@ -151,9 +156,11 @@ impl<P: Ports, J: Judge> Service<P, J> {
             self.strangers.due = Some(now + self.strangers.interval);
             return Vec::new();
         };
-        let found: HashSet<u64> = beside.values().flatten().copied().collect();
+        // What is announced is waited for.
+        let cookies = beside.values().flatten().copied();
+        let found: HashSet<u64> = cookies.filter(|cookie| !self.announced.has(*cookie)).collect();
         let staying = self.strangers.note(now, &found);
-        if !self.strangers.known.is_empty() {
+        if !beside.is_empty() {
             self.strangers.interval = INTERVAL;
         }
         self.strangers.due = Some(now + self.strangers.interval);
@@ -185,7 +192,7 @@ impl<P: Ports, J: Judge> Service<P, J> {
             _ => self.ports.bound_to(None)?,
         };
         let mut by_port: HashMap<u16, Vec<BoundSocket>> = HashMap::new();
-        for socket in bound.into_iter().filter(|socket| !self.is_known(socket.cookie)) {
+        for socket in bound.into_iter().filter(|socket| !self.is_known(socket)) {
             by_port.entry(socket.local.port()).or_default().push(socket);
         }
         let (mut beside, mut local_peers) = (HashMap::new(), LocalPeers::default());

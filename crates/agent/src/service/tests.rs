@@ -167,6 +167,36 @@ fn socket_of_two_programs_goes_to_the_kernel() {
 }
 
 #[test]
+fn socket_of_several_programs_is_told_to_the_last_of_them_which_then_has_it() {
+    let mut bed = Bed::new();
+    let shares: Vec<u32> = (1..=4).map(|id| bed.program(id, 0)).collect();
+    let socket = any();
+    let cookie = rustix::net::sockopt::socket_cookie(&socket).unwrap();
+    bed.flow(1, shares[0], &socket).0.unwrap();
+    bed.flow(2, shares[1], &socket).0.unwrap_err();
+    assert_eq!(bed.flow(3, shares[2], &socket), (Err(Cause::SocketShared { pid: 101 }), vec![]), "a third one too");
+    assert_eq!(bed.flow(1, shares[0], &socket), (Err(Cause::SocketShared { pid: 102 }), vec![]), "nobody has it again");
+    assert_eq!(bed.service.gone(4), []);
+    assert_eq!(bed.service.gone(1), []);
+    assert_eq!(bed.service.gone(2), [(3, Answer::SocketAlone { share: shares[2], cookie })]);
+    bed.flow(3, shares[2], &socket).0.unwrap();
+    assert_eq!((bed.owners(), bed.service.gone(3)), (vec![shares[2]], vec![]));
+}
+
+#[test]
+fn socket_that_somebody_unknown_reads_is_told_to_nobody() {
+    for request in [Request::Release {}, Request::Announce { is_to_be_used: false }] {
+        let mut bed = Bed::new();
+        let shares: Vec<u32> = (1..=3).map(|id| bed.program(id, 0)).collect();
+        let socket = any();
+        bed.flow(1, shares[0], &socket).0.unwrap();
+        bed.flow(2, shares[1], &socket).0.unwrap_err();
+        bed.service.handle(3, request, Some(socket.try_clone().unwrap().into()));
+        assert_eq!(bed.service.gone(1), []);
+    }
+}
+
+#[test]
 fn sockets_of_a_group_each_have_the_flow_unless_their_users_differ() {
     let mut bed = Bed::new();
     let (first, second) = (bed.program(1, 0), bed.program(2, 0));

@@ -14,6 +14,7 @@ const PORT: u16 = 20_000;
 const READY: Duration = Duration::from_millis(150);
 const SEND_MS: u32 = 200;
 const TRIPS: u32 = 40_000;
+const REQUESTS: u32 = 4_000;
 
 /// One use of the program, and the name before its figures.
 #[derive(Clone, Copy)]
@@ -37,13 +38,15 @@ enum What {
     Ping {
         idle: u16,
     },
+    /// The far end has the kernel's sockets.
+    Requests,
 }
 
 const fn one(name: &'static str, sockets: Sockets, what: What) -> Use {
     Use { name, sockets, what }
 }
 
-pub const USES: [Use; 13] = [
+pub const USES: [Use; 15] = [
     one("send 64 B, kernel", Sockets::Kernel, What::Send { bytes: 64, threads: 1 }),
     one("send 64 B, run", Sockets::Nearwire, What::Send { bytes: 64, threads: 1 }),
     one("send 64 B, run throughput", Sockets::Throughput, What::Send { bytes: 64, threads: 1 }),
@@ -57,6 +60,8 @@ pub const USES: [Use; 13] = [
     one("ping, kernel", Sockets::Kernel, What::Ping { idle: 0 }),
     one("ping, run", Sockets::Nearwire, What::Ping { idle: 0 }),
     one("ping beside 10 000, run", Sockets::Nearwire, What::Ping { idle: 10_000 }),
+    one("socket per request, kernel", Sockets::Kernel, What::Requests),
+    one("socket per request, run", Sockets::Usual, What::Requests),
 ];
 
 /// As "ping, run", while other programs are there.
@@ -70,7 +75,7 @@ impl Use {
             // The far end is that of the frames that this is compared with: on a virtual cable the sender pays for what
             // its peer does with a frame.
             What::Send { bytes, threads } => one_way::counting(far, EtherType::IPV4, threads == 1, || {
-                let command = self.command(&format!("send {at} {bytes} {SEND_MS} {threads}"))?;
+                let command = command_of(self.sockets, &format!("send {at} {bytes} {SEND_MS} {threads}"))?;
                 if threads == 1 {
                     start(command, near, INITIATOR_CPU)?.output()
                 } else {
@@ -78,17 +83,26 @@ impl Use {
                 }
             })?,
             What::SendToOwn { bytes } => {
-                let server = start(self.command(&format!("drain {at}"))?, far, RESPONDER_CPU)?;
+                let server = start(command_of(self.sockets, &format!("drain {at}"))?, far, RESPONDER_CPU)?;
                 std::thread::sleep(READY);
-                let send = self.command(&format!("send {at} {bytes} {SEND_MS} 1"))?;
+                let send = command_of(self.sockets, &format!("send {at} {bytes} {SEND_MS} 1"))?;
                 let text = start(send, near, INITIATOR_CPU)?.output()?;
                 drop(server);
                 text
             }
             What::Ping { idle } => {
-                let server = start(self.command(&format!("echo {at}"))?, far, RESPONDER_CPU)?;
+                let server = start(command_of(self.sockets, &format!("echo {at}"))?, far, RESPONDER_CPU)?;
                 std::thread::sleep(READY);
-                let text = start(self.command(&format!("ping {at} {idle} {TRIPS}"))?, near, INITIATOR_CPU)?.output()?;
+                let text = start(command_of(self.sockets, &format!("ping {at} {idle} {TRIPS}"))?, near, INITIATOR_CPU)?
+                    .output()?;
+                drop(server);
+                text
+            }
+            What::Requests => {
+                let server = start(command_of(Sockets::Kernel, &format!("echo {at}"))?, far, RESPONDER_CPU)?;
+                std::thread::sleep(READY);
+                let requests = command_of(self.sockets, &format!("requests {at} {REQUESTS}"))?;
+                let text = start(requests, near, INITIATOR_CPU)?.output()?;
                 drop(server);
                 text
             }
@@ -97,14 +111,14 @@ impl Use {
         if figures.is_empty() { Err(format!("{}: it printed nothing", self.name).into()) } else { Ok(figures) }
     }
 
-    fn command(&self, words: &str) -> Result<Command, AnyError> {
-        let mut command = command(self.sockets, std::env::current_exe()?.as_os_str());
-        command.arg(program::MARK).args(words.split(' '));
-        Ok(command)
-    }
-
     fn figure(&self, line: &str) -> Option<(String, f64)> {
         let (name, figure) = line.split_once(' ')?;
         Some((format!("{} {name}", self.name), figure.parse().ok()?))
     }
+}
+
+fn command_of(sockets: Sockets, words: &str) -> Result<Command, AnyError> {
+    let mut command = command(sockets, std::env::current_exe()?.as_os_str());
+    command.arg(program::MARK).args(words.split(' '));
+    Ok(command)
 }

@@ -18,12 +18,19 @@ pub enum Sockets {
     Throughput,
     /// Calls that wait sleep at once: programs that have nothing to do leave the CPU to others.
     Asleep,
+    /// As `nearwire run` is without options.
+    Usual,
 }
 
 /// A program to start. Pinned to one CPU it would sleep by itself, and the far end has a CPU of its own here: it spins.
 pub fn command(sockets: Sockets, program: &OsStr) -> Command {
     match sockets {
         Sockets::Kernel => Command::new(program),
+        Sockets::Usual => {
+            let mut command = Command::new(NEARWIRE);
+            command.args(["run", "--quiet", "--"]).arg(program);
+            command
+        }
         Sockets::Nearwire | Sockets::Throughput | Sockets::Asleep => {
             let profile = if sockets == Sockets::Throughput { "throughput" } else { "latency" };
             let mut command = Command::new(NEARWIRE);

@@ -14,7 +14,7 @@ const BATCH: usize = 64;
 
 type Answer = Result<(), Box<dyn Error>>;
 
-/// `send TO BYTES MS THREADS`, `drain AT`, `echo AT`, `wait AT`, `ping TO IDLE TRIPS`.
+/// `send TO BYTES MS THREADS`, `drain AT`, `echo AT`, `wait AT`, `ping TO IDLE TRIPS`, `requests TO COUNT`.
 pub fn run(arguments: &[String]) -> Answer {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match words[..] {
@@ -25,6 +25,7 @@ pub fn run(arguments: &[String]) -> Answer {
         ["echo", at] => echo(at.parse()?),
         ["wait", at] => wait(at.parse()?),
         ["ping", to, idle, trips] => ping(to.parse()?, idle.parse()?, trips.parse()?),
+        ["requests", to, count] => requests(to.parse()?, count.parse()?),
         _ => crate::waiting::program::run(&words).unwrap_or_else(|| Err(format!("no program: {words:?}").into())),
     }
 }
@@ -123,6 +124,25 @@ fn ping(to: SocketAddr, idle: u16, trips: usize) -> Answer {
         println!("{name} {}", kib_of(key).ok_or("no memory figures in /proc/self/status")? / 1024.0);
     }
     drop(others);
+    Ok(())
+}
+
+/// Requests by a socket each: what such a one takes from its opening to its end.
+fn requests(to: SocketAddr, count: usize) -> Answer {
+    let clock = Clock::calibrate();
+    let mut message = [0x5a; crate::SIZE_BYTES as usize];
+    let mut whole_ns = Vec::with_capacity(count);
+    for _ in 0..count {
+        let began = clock.now_ticks();
+        let socket = connected(to)?;
+        socket.send(&message)?;
+        socket.recv(&mut message)?;
+        drop(socket);
+        whole_ns.push(clock.ns(clock.now_ticks() - began));
+    }
+    let warm = &mut whole_ns[count / 10..];
+    warm.sort_unstable();
+    println!("p50_ns {}", warm[warm.len() / 2]);
     Ok(())
 }
 

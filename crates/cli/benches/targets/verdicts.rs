@@ -57,6 +57,12 @@ pub fn judge(figures: &Figures, in_part: bool) -> Result<bool, AnyError> {
             0.0,
             1.05,
         ),
+        (
+            "socket per request, run / kernel",
+            ratio(figures, "socket per request, run p50_ns", "socket per request, kernel p50_ns"),
+            0.0,
+            1.05,
+        ),
         ("idle agent of 64 programs, CPU us in 500 ms", figure(figures, neighbours::AGENT_CPU), 0.0, 0.0),
         ("its memory beside packet memory, MiB", figure(figures, neighbours::AGENT_MEMORY), 0.0, 16.0),
         ("send 64 B, run in 2 threads, Mpps", figure(figures, "send 64 B, 2 threads, run mpps"), 2.2, f64::INFINITY),

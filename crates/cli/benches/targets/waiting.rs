@@ -2,7 +2,8 @@
 //!
 //! A cell is a shape of programs, pinned or not, on a calm or a busy host. Each round runs a cell under every policy, in
 //! random order; a comparison is the median over rounds of the ratio within the round. `waiting tunnel` runs the cells whose
-//! names contain "tunnel", `waiting tunnel kernel auto` those under two policies. `ROUNDS` in the environment has the number
+//! names contain "tunnel", `waiting tunnel kernel auto 50us base` those under four policies: `50us` as `NEARWIRE_SPIN` has it, `base` is
+//! `auto` of the nearwire that `BASE` in the environment names. `ROUNDS` in the environment has the number
 //! of rounds.
 
 mod cells;
@@ -28,9 +29,8 @@ const BEHIND_FOREVER: f64 = 0.05;
 
 /// Runs the cells and policies that the words name, all where they name none; true where every verdict is good.
 pub fn judge(words: &[&str]) -> Result<bool, AnyError> {
-    let policies: Vec<&'static str> = POLICIES.into_iter().filter(|policy| words.contains(policy)).collect();
+    let (policies, names): (Vec<&str>, Vec<&str>) = words.iter().partition(|word| is_policy(word));
     let policies = if policies.is_empty() { POLICIES.to_vec() } else { policies };
-    let names: Vec<&str> = words.iter().copied().filter(|word| !POLICIES.contains(word)).collect();
     let chosen: Vec<Cell> = Cell::all().filter(|cell| names.iter().all(|name| cell.name().contains(name))).collect();
     let rounds = std::env::var("ROUNDS").ok().and_then(|text| text.parse().ok()).unwrap_or(ROUNDS);
     let bed = Bed::lay()?;
@@ -41,7 +41,7 @@ pub fn judge(words: &[&str]) -> Result<bool, AnyError> {
         "cell", "policy", "messages/s", "p99 us"
     );
     for cell in chosen {
-        let mut measured: BTreeMap<&'static str, Vec<Figures>> = BTreeMap::new();
+        let mut measured: BTreeMap<&str, Vec<Figures>> = BTreeMap::new();
         for _ in 0..rounds {
             for which in order.shuffled(policies.len()) {
                 let policy = policies[which];
@@ -60,7 +60,12 @@ pub fn judge(words: &[&str]) -> Result<bool, AnyError> {
     Ok(all_met)
 }
 
-fn verdicts(cell: &Cell, measured: &BTreeMap<&'static str, Vec<Figures>>) -> bool {
+/// Whether the word is one of the policies, or a time as `NEARWIRE_SPIN` takes it.
+fn is_policy(word: &str) -> bool {
+    POLICIES.contains(&word) || word == "base" || word.starts_with(|first: char| first.is_ascii_digit())
+}
+
+fn verdicts(cell: &Cell, measured: &BTreeMap<&str, Vec<Figures>>) -> bool {
     let Some(auto) = measured.get("auto") else { return true };
     let mut all_met = true;
     let mut say = |what: &str, ratio: f64, met: bool| {

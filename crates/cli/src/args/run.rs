@@ -16,7 +16,7 @@ const EXAMPLES: &str = "Examples:
   nearwire run --dry-run -- ./feed-handler
 
 Configuration: profile, then file (--config or NEARWIRE_CONFIG), then variables (NEARWIRE_SPIN, NEARWIRE_INTERFACES, \
-NEARWIRE_MODE, NEARWIRE_STRICT, NEARWIRE_STATS, NEARWIRE_SEND_COALESCING, NEARWIRE_PAST_FILTERS, NEARWIRE_AGENT), then options; what comes later \
+NEARWIRE_MODE, NEARWIRE_STRICT, NEARWIRE_STATS, NEARWIRE_SEND_COALESCING, NEARWIRE_KERNEL_FIRST, NEARWIRE_PAST_FILTERS, NEARWIRE_AGENT), then options; what comes later \
 overrides what comes before. docs/run.md describes the file.
 
 Exit codes: those of the program; 2 wrong usage or configuration, 3 the program cannot be preloaded, or with --strict: \

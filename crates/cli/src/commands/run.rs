@@ -79,7 +79,11 @@ impl<'a> Prepared<'a> {
     /// Whether an agent is to be started: there is none, and the program could open ports itself. If it could not, neither could an agent
     /// that this process starts.
     fn would_start_agent(&self) -> bool {
-        matches!(self.agent, Found::None) && self.preconditions.unmet.is_empty()
+        matches!(self.agent, Found::None) && self.may_start_agent()
+    }
+
+    fn may_start_agent(&self) -> bool {
+        self.preconditions.unmet.is_empty()
     }
 
     fn is_refused(&self) -> bool {
@@ -159,10 +163,10 @@ impl<'a> Prepared<'a> {
 
     /// Executes the program in this process. Returns only when that fails.
     fn execute(self) -> Outcome {
-        let starts_agent = self.would_start_agent();
+        let may_start_agent = self.may_start_agent();
         let Self { args, program, variables, configuration, agent, .. } = self;
         // Without an agent the program opens its ports itself, if it may.
-        let agent_in = agent.have(starts_agent).unwrap_or_else(|error| {
+        let agent_in = agent.have(may_start_agent).unwrap_or_else(|error| {
             if !args.quiet {
                 output::note(&format!("nearwire: no agent serves the program: {error}"));
             }

@@ -7,7 +7,7 @@ use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
 
-use nearwire_lab::{Cable, CableEnd, VirtualCable, VirtualCableOptions};
+use nearwire_lab::{Cable, CableEnd, VirtualCable, VirtualCableOptions, program_under_test};
 
 use super::may_run;
 
@@ -85,8 +85,9 @@ impl Bed {
 
     /// Starts a script at an end of the cable, with variables besides.
     pub fn start(&self, end: &CableEnd, script: &str, variables: &[(&str, &str)]) -> Running {
-        let mut command = Command::new("python3");
+        let mut command = program_under_test("python3");
         command.env("LD_PRELOAD", &self.library).env("NEARWIRE_SPIN", "0").env("NEARWIRE_MODE", "generic");
+        command.env("NEARWIRE_KERNEL_FIRST", "0");
         command.envs(variables.iter().copied());
         self.start_command(end, command, script)
     }
@@ -101,22 +102,20 @@ impl Bed {
             // The command finds it beside itself.
             assert!(Command::new("cp").arg(&self.library).arg(self.directory.path()).status().unwrap().success());
         }
-        let mut command = Command::new(program);
+        let mut command = program_under_test(program);
         command.args(["run", "--quiet", "--", "python3"]);
-        command.env("NEARWIRE_SPIN", "0").uid(user).gid(user).current_dir("/");
+        command.env("NEARWIRE_SPIN", "0").env("NEARWIRE_KERNEL_FIRST", "0").uid(user).gid(user).current_dir("/");
         self.start_command(end, command, script)
     }
 
     /// Starts a script without the library.
     pub fn start_plain(&self, script: &str) -> Running {
-        self.start_command(self.cable.near(), Command::new("python3"), script)
+        self.start_command(self.cable.near(), program_under_test("python3"), script)
     }
 
     fn start_command(&self, end: &CableEnd, mut command: Command, script: &str) -> Running {
         let (near, far) = (self.cable.near(), self.cable.far());
         command.arg("-c").arg(format!("{BEGIN}{script}")).arg(near.ipv4.to_string()).arg(far.ipv4.to_string());
-        // What a test is told is no key of the configuration.
-        command.env_remove("NEARWIRE_KILLS").env_remove("NEARWIRE_KILLS_SEED");
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = end.namespace.enter(|| command.spawn()).unwrap().unwrap();
         let lines = BufReader::new(child.stdout.take().unwrap());

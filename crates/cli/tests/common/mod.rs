@@ -59,7 +59,7 @@ pub const DECK: [&str; 14] = [
 ];
 
 pub fn command(args: &[&str]) -> Command {
-    let mut command = Command::new(NEARWIRE);
+    let mut command = nearwire_lab::program_under_test(NEARWIRE);
     command.args(args);
     command
 }

@@ -99,7 +99,7 @@ impl<'a> Far<'a> {
 }
 
 /// An agent of root that serves user `nobody` too.
-fn start_agent_for_nobody(bed: &Bed) {
+pub(crate) fn start_agent_for_nobody(bed: &Bed) {
     let rights = bed.directory.path().join("agent.toml");
     std::fs::write(&rights, format!("[[allow]]\nusers = [{NOBODY}]\n")).unwrap();
     let start = || command(&["agent", "--background", "--rights"]).arg(&rights).output().unwrap();

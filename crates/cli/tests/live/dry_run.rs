@@ -1,10 +1,10 @@
 //! What `nearwire run --dry-run` finds out by opening ports as a program would.
 
-use std::process::{Command, Output};
+use std::process::Output;
 
 use crate::common::{NEARWIRE, code, errors, may_run, text};
 use nearwire_frames::interface::InterfaceFacts;
-use nearwire_lab::{Cable, CableEnd, VirtualCable, VirtualCableOptions};
+use nearwire_lab::{Cable, CableEnd, VirtualCable, VirtualCableOptions, program_under_test};
 
 /// More queues than descriptors, once each has a socket.
 const QUEUES: u32 = 12;
@@ -15,7 +15,7 @@ fn dry_run(near: &CableEnd, before: &[&str]) -> Output {
     let library = std::env::current_exe().unwrap().with_file_name("libnearwire_preload.so");
     let words = [before, &[NEARWIRE, "run", "--dry-run", "--library", library.to_str().unwrap(), "--", "sh"]];
     let words = words.concat();
-    let mut command = Command::new(words[0]);
+    let mut command = program_under_test(words[0]);
     command.args(&words[1..]).env("NEARWIRE_INTERFACES", &near.interface).env("NEARWIRE_MODE", "generic");
     near.namespace.enter(|| command.output()).unwrap().unwrap()
 }

@@ -182,3 +182,39 @@ fn socket_that_two_workers_use_is_the_kernels_and_both_say_why() {
         assert_eq!(server.told_by(at, 0)["reason"], "SharedSocket", "{:#}", server.told_by(at, 0));
     }
 }
+
+#[test]
+fn socket_that_several_workers_use_is_accelerated_again_when_one_of_them_is_left() {
+    let Some(bed) = Bed::lay() else { return };
+    let mut server = single(&bed);
+    let mut clients = Clients::new(&bed, 16);
+    let begun = server.fork(0);
+    ask(&mut clients, 10);
+    assert_accelerated(&server.told_by(0, 0));
+    for at in 1..3 {
+        assert_ne!(server.fork(0), begun);
+        ask(&mut clients, 10);
+        for worker in 0..=at {
+            wait_until("the kernel serves all", || server.told_by(worker, 0)["reason"] == "SharedSocket");
+        }
+    }
+    let [first, second] = [server.workers.remove(0), server.workers.remove(1)];
+    kill(first);
+    wait_until("the agent knows", || !has_program(&bed, first));
+    ask(&mut clients, 20);
+    assert_eq!(server.told_by(0, 0)["reason"], "SharedSocket", "there is another one still");
+    kill(second);
+    wait_until("the last one has it again", || {
+        ask(&mut clients, 1);
+        server.told_by(0, 0)["accelerated"] == true
+    });
+    let by_kernel = |server: &Server| server.told_by(0, 0)["counters"]["received_by_shadow"].as_u64().unwrap();
+    ask(&mut clients, 5);
+    let before = by_kernel(&server);
+    ask(&mut clients, 50);
+    assert_eq!(by_kernel(&server), before);
+    // The next one shares it with the last.
+    server.fork(0);
+    ask(&mut clients, 10);
+    assert_eq!(server.told_by(0, 0)["reason"], "SharedSocket");
+}

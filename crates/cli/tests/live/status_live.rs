@@ -1,7 +1,7 @@
 //! What programs under the library tell: `nearwire status`, `strict` and `stats`, over a virtual cable.
 
 use std::io::BufRead;
-use std::process::{Command, Output, Stdio};
+use std::process::{Output, Stdio};
 
 use crate::common::accelerated::{Bed, Running};
 use crate::common::{code, errors, nearwire, text};
@@ -241,7 +241,7 @@ fn capture_beside_an_accelerated_program_names_what_it_does_not_see() {
     program.step();
     let near = bed.cable.near();
     let file = bed.directory.path().join("c.pcapng");
-    let mut command = Command::new(crate::common::NEARWIRE);
+    let mut command = nearwire_lab::program_under_test(crate::common::NEARWIRE);
     command.args(["capture", &near.interface, "--udp", "7000", "--udp", "7100", "--time", "1s", "-o"]).arg(&file);
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     let capture = near.namespace.enter(|| command.spawn()).unwrap().unwrap();

@@ -13,4 +13,5 @@ mod socat;
 mod sockperf;
 mod telephony;
 mod time_service;
+mod together;
 mod tunnel;

@@ -41,7 +41,7 @@ impl EnginePort for XdpPort {
 
     #[inline]
     fn tx_queues(&self) -> usize {
-        self.lanes()
+        self.tx_queues()
     }
 
     #[inline(always)]

@@ -29,7 +29,6 @@ mod fill;
 mod handed;
 mod hold;
 mod holder;
-mod lanes;
 mod number;
 mod overflow;
 mod queue;
@@ -42,14 +41,15 @@ mod share;
 mod shared_ring;
 mod socket;
 mod times;
+mod tx_queues;
 mod umem;
 mod zero_copy;
 
 pub use candidates::{Candidate, Side, candidates, fill_frames};
 pub use config::{Overflow, Steer, XdpConfig, XdpMode};
 pub use handed::Handed;
-pub use lanes::{Kick, Kicked};
 pub use times::{FrameTimes, NoDeviceTimes, TimesWanted};
+pub use tx_queues::{Kick, Kicked};
 
 pub use crate::steering::SHARES_MOST;
 
@@ -130,7 +130,7 @@ pub struct XdpPort {
     /// An empty look does something: it polls, wakes drivers that ask for it, or gives buffers back that others want too.
     acts_when_empty: bool,
     sender: Sender,
-    /// Of lanes behind the first.
+    /// Of TX queues behind the first.
     other_senders: Vec<Sender>,
     empty_looks: u32,
     received_frames: u64,
@@ -280,7 +280,7 @@ impl XdpPort {
         let sockets = receivers.iter().map(Receiver::socket).chain([sender.socket()]);
         let sockets = sockets.chain(seats.iter().flat_map(Seat::fds));
         let queues = receivers.iter().map(Receiver::queue).chain([sender.queue_of_socket()]);
-        // Senders of other lanes are on sockets that receive.
+        // Senders of other TX queues are on sockets that receive.
         let fds = sockets.chain(queues.filter_map(|queue| queue.memory().memory()));
         let mut numbers: Vec<_> = fds.map(|fd| fd.as_raw_fd()).collect();
         numbers.sort_unstable();
@@ -435,7 +435,7 @@ fn open_sockets(
     let (tx_frames, prepared_frames) = (config.tx_frames, config.prepared_frames);
     for (at, &queue) in config.rx_queues.iter().enumerate() {
         let is_first = !config.sends_separately() && queue == config.tx_queue;
-        let tx_frames = if is_first || config.lanes { tx_frames } else { 0 };
+        let tx_frames = if is_first || config.tx_queues { tx_frames } else { 0 };
         let prepared_frames = if is_first { prepared_frames } else { 0 };
         let share_areas = share_areas(at, config.rx_queues.len() as u32, config.shares);
         let spec = SocketSpec { queue, tx_frames, prepared_frames, share_areas, multi_buffer, ..receive_only };

@@ -353,7 +353,7 @@ fn share_of_a_port_receives_and_sends_whole_frames() {
         let config = |interface| XdpConfig {
             frame_size_bytes: 4096,
             rx_queues: vec![0, 1],
-            lanes: true,
+            tx_queues: true,
             shares: 2,
             ..XdpConfig::new(interface, mode, Steer::Filters)
         };

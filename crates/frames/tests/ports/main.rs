@@ -7,15 +7,15 @@ mod cable;
 #[path = "../common/mod.rs"]
 mod common;
 mod jumbo;
-mod lanes;
 mod raw;
 mod shares;
+mod tx_queues;
 
 use nearwire_lab::emulated_host::{OwnTests, StockKernel};
 
 fn tests() -> OwnTests {
     let programs = ["ip", "setpriv", "prlimit"];
-    OwnTests::new(&["cable", "jumbo", "lanes", "raw", "shares"]).with_programs(&programs)
+    OwnTests::new(&["cable", "jumbo", "tx_queues", "raw", "shares"]).with_programs(&programs)
 }
 
 #[test]

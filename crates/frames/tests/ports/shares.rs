@@ -20,7 +20,7 @@ const MODES: [XdpMode; 2] = [XdpMode::Generic, XdpMode::NativeCopy];
 
 fn config(interface: &str, mode: XdpMode) -> XdpConfig {
     let rx_queues = (0..QUEUES).collect();
-    XdpConfig { rx_queues, lanes: true, shares: 4, ..XdpConfig::new(interface, mode, Steer::Filters) }
+    XdpConfig { rx_queues, tx_queues: true, shares: 4, ..XdpConfig::new(interface, mode, Steer::Filters) }
 }
 
 /// The port that is shared, and the one that sends to it, on any queue.
@@ -115,7 +115,7 @@ fn ports_of_two_shares_each_gets_its_own_from_every_queue() {
     let Some(cable) = cable_of_queues_or_skip(QUEUES) else { return };
     for mode in MODES {
         let (mut near, mut other, mut far) = open_two(&cable, mode);
-        assert_eq!((near.share_number(), other.share_number(), near.lanes(), other.lanes()), (0, 1, 4, 1));
+        assert_eq!((near.share_number(), other.share_number(), near.tx_queues(), other.tx_queues()), (0, 1, 4, 1));
         for number in 0..800 {
             send(&mut far, number as usize % 4, 7000 + (number / 4 % 2) as u16, number);
             if number % 40 == 39 {
@@ -284,7 +284,7 @@ fn share_made_and_taken_back_a_hundred_times_with_frames_unread_nothing_is_lost(
         }
         println!("{mode}: {} us each", started.elapsed().as_micros() / 100);
         all_buffers_are_there(&mut far, &mut near, 7000);
-        // Every lane sends, beside the shares' rings.
+        // Every TX queue sends, beside the shares' rings.
         far.add_filter(flow(7000)).unwrap();
         for number in 0..200 {
             send_from(&mut near, 3, &datagram(SOURCE_PORT, 7000, number));

@@ -83,7 +83,7 @@ pub unsafe fn wait(call: &WaitCall<'_>, original: impl FnOnce() -> c_int) -> c_i
         return original();
     }
     cancellation::point();
-    let ask = || state::with_number(set, |sockets| sockets.epoll_concerns(set));
+    let ask = || state::with_fd(set, |sockets| sockets.epoll_concerns(set));
     let concerns = || if state::is_in_use() { deferral::inside(ask) } else { None };
     let mut concerned = concerns().unwrap_or(Concerns::No);
     if concerned == Concerns::No {
@@ -128,7 +128,7 @@ type Outer = (u32, u32, usize);
 fn plain_wait_left(wait: PlainWait, set: c_int) {
     drop(wait);
     if call_data().is_some() {
-        deferral::inside(|| state::with_number(set, |sockets| sockets.plain_waiters_left(set)));
+        deferral::inside(|| state::with_fd(set, |sockets| sockets.plain_waiters_left(set)));
     }
 }
 
@@ -182,7 +182,7 @@ unsafe fn wait_call(call: &WaitCall<'_>, concerns: Concerns) -> Option<c_int> {
 unsafe fn wait_with_us(call: &WaitCall<'_>, concerns: Concerns) -> Option<Attempt> {
     let WaitCall { set, timeout, .. } = *call;
     engines::about_to_wait(set);
-    let wait = Wait { spins: concerns == Concerns::Now, ..Wait::poll(timeout, call.mask, Subject::Number(set)) };
+    let wait = Wait { spins: concerns == Concerns::Now, ..Wait::poll(timeout, call.mask, Subject::Fd(set)) };
     let mut turns: Option<(Turns<'_>, Vec<pollfd>)> = None;
     let mut asked = Asked::NotYet;
     loop {
@@ -210,7 +210,7 @@ const NESTED_MOST: usize = 8;
 unsafe fn collect(call: &WaitCall<'_>, asked: Asked) -> Option<c_int> {
     let WaitCall { set, events, room, .. } = *call;
     if !is_readable(events, room as usize * size_of::<epoll_event>()) {
-        let is_ready = state::with_number(set, |sockets| {
+        let is_ready = state::with_fd(set, |sockets| {
             sockets.take_in();
             sockets.epoll_is_ready(set) == Some(true)
         })?;
@@ -236,7 +236,7 @@ unsafe fn collect(call: &WaitCall<'_>, asked: Asked) -> Option<c_int> {
             }
             *count += 1;
         };
-        state::with_number(set, |sockets| sockets.epoll_collect(set, room, asked, put))?
+        state::with_fd(set, |sockets| sockets.epoll_collect(set, room, asked, put))?
     };
     let first = collect(asked, &mut count)?;
     let kernels = match first.ask_kernel {

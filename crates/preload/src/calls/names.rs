@@ -65,7 +65,7 @@ pub fn epoll_opened(fd: c_int) {
 /// Before an fd is closed, by any call.
 pub fn closing(fd: c_int) {
     if marks::is_followed(fd) && !own_process::is_borrowed() {
-        state::with_number(fd, |sockets| sockets.closing(fd));
+        state::with_fd(fd, |sockets| sockets.closing(fd));
         marks::unfollow(fd);
     }
 }
@@ -73,24 +73,24 @@ pub fn closing(fd: c_int) {
 /// Before `new` becomes a copy of `old`.
 pub fn replacing(old: c_int, new: c_int) {
     if old != new && marks::is_socket(new) {
-        state::with_number(new, |sockets| sockets.replacing(new));
+        state::with_fd(new, |sockets| sockets.replacing(new));
     }
 }
 
 /// After `new` became a copy of `old`.
 pub fn copied(old: c_int, new: c_int) {
-    internal_fd::note_copy(new);
+    internal_fd::note_fd(new);
     if new < 0 || old == new || !(marks::is_followed(old) || marks::is_followed(new)) || own_process::is_borrowed() {
         return;
     }
     let is_followed = marks::is_followed(old) && can_follow(new);
     if marks::is_followed(new) {
         // It may have been of another engine.
-        state::with_number(new, |sockets| sockets.closing(new));
+        state::with_fd(new, |sockets| sockets.closing(new));
         marks::unfollow(new);
     }
     if is_followed {
-        state::with_number(old, |sockets| {
+        state::with_fd(old, |sockets| {
             sockets.duplicated(old, new);
             marks::follow_copy(old, new);
         });
@@ -149,7 +149,7 @@ const CLOSE_RANGE_CLOEXEC: c_int = 4;
 pub unsafe fn bound(fd: c_int, name: *const sockaddr, length: socklen_t) -> c_int {
     // SAFETY: the caller's.
     if let Name::Ip(wanted) = unsafe { address::read(name, length) } {
-        let refusal = state::with_number(fd, |sockets| {
+        let refusal = state::with_fd(fd, |sockets| {
             sockets.bound(fd, wanted.port());
             sockets.refusal(fd)
         });
@@ -165,7 +165,7 @@ pub unsafe fn bound(fd: c_int, name: *const sockaddr, length: socklen_t) -> c_in
 pub fn connected(fd: c_int, result: c_int) -> c_int {
     // The program looks at the error of its call.
     let before = errno();
-    let refusal = state::with_number(fd, |sockets| {
+    let refusal = state::with_fd(fd, |sockets| {
         sockets.connected(fd);
         sockets.refusal(fd)
     });

@@ -64,17 +64,17 @@ pub unsafe fn changed(fd: c_int, level: c_int, option: c_int, value: *const c_vo
     if table::is_ending(level, option) {
         let is_filter = level == libc::SOL_SOCKET;
         let why = if is_filter { Reason::AttachedFilter.into() } else { Why::option(level, option) };
-        state::with_number(fd, |sockets| sockets.only_kernel(fd, why));
+        state::with_fd(fd, |sockets| sockets.only_kernel(fd, why));
         return;
     }
     if level == libc::SOL_SOCKET && matches!(option, libc::SO_RCVTIMEO | SO_RCVTIMEO_NEW) {
         let seconds = bytes.first_chunk::<8>().map_or(0, |seconds| i64::from_ne_bytes(*seconds));
-        state::with_number(fd, |sockets| sockets.receive_timeout_set(fd, seconds < 0));
+        state::with_fd(fd, |sockets| sockets.receive_timeout_set(fd, seconds < 0));
     }
     match group_option(level, option, bytes) {
         Some(change) => group_changed(fd, &change),
         None => {
-            state::with_number(fd, |sockets| sockets.option_changed(fd));
+            state::with_fd(fd, |sockets| sockets.option_changed(fd));
         }
     }
 }
@@ -166,7 +166,7 @@ fn source_of_any_family(bytes: &[u8], change: impl FnOnce(IpAddr) -> GroupChange
 
 /// The stack follows what the kernel has accepted.
 fn group_changed(fd: c_int, option: &GroupOption) {
-    state::with_number(fd, |sockets| {
+    state::with_fd(fd, |sockets| {
         let by_address = option.interface_address.and_then(|address| sockets.interface_with(address.into()));
         let ifindex = if option.ifindex == 0 { by_address.unwrap_or(0) } else { option.ifindex };
         let group = option.group;
@@ -207,7 +207,7 @@ fn group_changed(fd: c_int, option: &GroupOption) {
 /// `value` and `length` are those of a call that the program makes.
 pub unsafe fn get(fd: c_int, level: c_int, option: c_int, value: *mut c_void, length: *mut socklen_t) -> Option<c_int> {
     if matches!((level, option), (libc::IPPROTO_IP, libc::IP_MTU) | (libc::IPPROTO_IPV6, IPV6_MTU)) {
-        state::with_number(fd, |sockets| sockets.about_to_ask_mtu(fd));
+        state::with_fd(fd, |sockets| sockets.about_to_ask_mtu(fd));
         return None;
     }
     let is_error = (level, option) == (libc::SOL_SOCKET, libc::SO_ERROR);
@@ -219,7 +219,7 @@ pub unsafe fn get(fd: c_int, level: c_int, option: c_int, value: *mut c_void, le
         if length.read_unaligned() < size_of::<c_int>() as socklen_t {
             return None;
         }
-        let error = state::with_number(fd, |sockets| sockets.take_pending_error(fd))??;
+        let error = state::with_fd(fd, |sockets| sockets.take_pending_error(fd))??;
         value.cast::<c_int>().write_unaligned(error);
         length.write_unaligned(size_of::<c_int>() as socklen_t);
     }
@@ -231,7 +231,7 @@ pub fn fcntl_done(fd: c_int, command: c_int, argument: c_ulong, result: c_int) {
     match command {
         libc::F_SETFL if marks::is_socket(fd) => {
             let flags = argument as c_int;
-            state::with_number(fd, |sockets| {
+            state::with_fd(fd, |sockets| {
                 sockets.set_nonblocking(fd, flags & libc::O_NONBLOCK != 0);
                 if flags & libc::O_ASYNC != 0 {
                     // Only the kernel sends SIGIO.
@@ -260,7 +260,7 @@ pub unsafe fn ioctl(fd: c_int, request: c_ulong, argument: c_ulong) -> Option<c_
     if !is_plausible(at, size_of::<c_int>()) {
         return None;
     }
-    let length = state::with_number(fd, |sockets| sockets.next_datagram_bytes(fd))??;
+    let length = state::with_fd(fd, |sockets| sockets.next_datagram_bytes(fd))??;
     // SAFETY: FIONREAD wants a pointer to an int.
     unsafe { *at = c_int::try_from(length).unwrap_or(c_int::MAX) };
     Some(0)
@@ -268,7 +268,7 @@ pub unsafe fn ioctl(fd: c_int, request: c_ulong, argument: c_ulong) -> Option<c_
 
 /// When the datagram that was read last arrived (`sock_gettstamp`).
 unsafe fn last_stamp(fd: c_int, request: c_ulong, at: *mut [i64; 2]) -> Option<c_int> {
-    let stamp_ns = state::with_number(fd, |sockets| sockets.last_stamp_ns(fd, time_of_day_ns()))??;
+    let stamp_ns = state::with_fd(fd, |sockets| sockets.last_stamp_ns(fd, time_of_day_ns()))??;
     if !crate::probe::is_readable(at, size_of::<[i64; 2]>()) {
         return None;
     }
@@ -285,11 +285,11 @@ unsafe fn last_stamp(fd: c_int, request: c_ulong, at: *mut [i64; 2]) -> Option<c
 /// `argument` is what the request wants.
 pub unsafe fn ioctl_done(fd: c_int, request: c_ulong, argument: c_ulong) {
     if request == libc::FIOASYNC {
-        state::with_number(fd, |sockets| sockets.only_kernel(fd, Reason::UnsupportedOption));
+        state::with_fd(fd, |sockets| sockets.only_kernel(fd, Reason::UnsupportedOption));
     }
     if request == libc::FIONBIO {
         // SAFETY: FIONBIO wants a pointer to an int, which the kernel has just read.
         let is_nonblocking = unsafe { *(argument as *const c_int) } != 0;
-        state::with_number(fd, |sockets| sockets.set_nonblocking(fd, is_nonblocking));
+        state::with_fd(fd, |sockets| sockets.set_nonblocking(fd, is_nonblocking));
     }
 }

@@ -129,7 +129,7 @@ pub fn before_exec() {
 /// A socket that another program is to get.
 pub fn passed_by_spawn(fd: c_int) {
     if marks::is_socket(fd) && !is_borrowed() {
-        state::with_number(fd, |sockets| sockets.passed(fd, Reason::HandedOverByExec));
+        state::with_fd(fd, |sockets| sockets.passed(fd, Reason::HandedOverByExec));
     }
 }
 
@@ -165,7 +165,7 @@ unsafe fn pass_descriptors(message: *const msghdr) {
                 for at in 0..count {
                     let fd = data.cast::<c_int>().add(at).read_unaligned();
                     if marks::is_socket(fd) && !is_borrowed() {
-                        state::with_number(fd, |sockets| sockets.passed(fd, Reason::PassedToProcess));
+                        state::with_fd(fd, |sockets| sockets.passed(fd, Reason::PassedToProcess));
                     }
                 }
             }

@@ -124,7 +124,7 @@ pub unsafe fn attempt(
     let mut waiting: Option<Waiting> = None;
     loop {
         let held = waiting.as_ref().map(|waiting| waiting.id);
-        let subject = held.map_or(Subject::Number(fd), Subject::Socket);
+        let subject = held.map_or(Subject::Fd(fd), Subject::Socket);
         let attempt = state::with_subject(subject, |sockets| {
             let Some(id) = held.or_else(|| sockets.find(fd)) else { return Receive::Kernel };
             if is_more && waiting.as_mut().is_some_and(|waiting| waiting.leaves_it(sockets)) {
@@ -170,13 +170,18 @@ pub unsafe fn attempt(
                     return Some(Ended(length));
                 }
             }
-            Receive::Undecided { timeout } => {
-                if flags & libc::MSG_DONTWAIT != 0 {
-                    return None;
-                }
-                let timeout = left.or(timeout);
-                if let Some(ended) = wait_for_shadow(&mut waiting, fd, timeout, original)? {
-                    *left = waiting.and_then(|waiting| waiting.turns.rest());
+            Receive::Undecided { is_nonblocking, timeout } => {
+                let ended = if is_nonblocking || flags & libc::MSG_DONTWAIT != 0 {
+                    Some(Ended(original(fd, 0)))
+                } else {
+                    let ended = wait_for_shadow(&mut waiting, fd, left.or(timeout), original)?;
+                    *left = waiting.as_ref().and_then(|waiting| waiting.turns.rest());
+                    ended
+                };
+                if let Some(ended) = ended {
+                    if matches!(ended, Ended(0..)) && !stays {
+                        state::with_fd(fd, |sockets| sockets.received_undecided(fd));
+                    }
                     return Some(ended);
                 }
             }
@@ -275,7 +280,7 @@ impl Waiting {
     /// A receive with SO_RCVTIMEO does not restart after a signal (`sock_intr_errno`).
     #[cold]
     fn begin(fd: c_int, timeout: Option<Duration>, spins: bool) -> Option<Waiting> {
-        let (id, ticket) = state::with_number(fd, |sockets| {
+        let (id, ticket) = state::with_fd(fd, |sockets| {
             let id = sockets.find(fd)?;
             Some((id, sockets.hold(id)))
         })??;
@@ -300,7 +305,7 @@ impl Waiting {
     }
 
     fn number(&self) -> c_int {
-        state::with_subject(Subject::Socket(self.id), |sockets| sockets.shadow_number(self.id)).flatten().unwrap_or(-1)
+        state::with_subject(Subject::Socket(self.id), |sockets| sockets.shadow_fd(self.id)).flatten().unwrap_or(-1)
     }
 }
 

@@ -26,7 +26,7 @@ const KNOWN_FLAGS: c_int = table::together(table::SEND_FLAGS);
 fn is_corking(fd: c_int, flags: c_int) -> bool {
     let is_corking = flags & libc::MSG_MORE != 0;
     if is_corking {
-        state::with_number(fd, |sockets| sockets.corked(fd));
+        state::with_fd(fd, |sockets| sockets.corked(fd));
     }
     is_corking
 }
@@ -95,7 +95,7 @@ unsafe fn send_message_inside(fd: c_int, message: *const msghdr, flags: c_int, m
 #[cold]
 pub fn by_kernel(fd: c_int, sent: ssize_t) -> ssize_t {
     if sent >= 0 && marks::is_socket(fd) && state::is_in_use() {
-        deferral::inside(|| state::with_number(fd, |sockets| sockets.sent_by_kernel(fd)));
+        deferral::inside(|| state::with_fd(fd, |sockets| sockets.sent_by_kernel(fd)));
     }
     sent
 }
@@ -141,10 +141,10 @@ fn send_gathered<const ROOM: usize>(
 fn send_payload(fd: c_int, message: &Message<'_>, asked: &SendControl, more: bool) -> Option<ssize_t> {
     engines::about_to_send(fd);
     let sent = if *asked == SendControl::default() {
-        state::send_with(Subject::Number(fd), |sockets| sockets.send(fd, message, more))
+        state::send_with(Subject::Fd(fd), |sockets| sockets.send(fd, message, more))
     } else {
         let message = with_control(*message, asked);
-        state::send_with(Subject::Number(fd), |sockets| sockets.send(fd, &message, more))
+        state::send_with(Subject::Fd(fd), |sockets| sockets.send(fd, &message, more))
     };
     match sent? {
         Send::Done => Some(message.payload.len() as ssize_t),

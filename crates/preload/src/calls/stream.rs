@@ -14,7 +14,7 @@ const DATAGRAM_BYTES_MOST: usize = 65_535;
 /// After fdopen(3): the C library reads a stream by system calls that nobody sees, so the kernel serves the socket.
 pub fn opened_as_file(fd: c_int) {
     if marks::is_socket(fd) {
-        state::with_number(fd, |sockets| sockets.only_kernel(fd, Reason::UnseenSystemCalls));
+        state::with_fd(fd, |sockets| sockets.only_kernel(fd, Reason::UnseenSystemCalls));
     }
 }
 
@@ -24,8 +24,8 @@ pub fn splice_from(from: c_int, to: c_int, length: size_t, flags: c_uint) -> Opt
     if length == 0 {
         return None;
     }
-    state::with_number(from, |sockets| sockets.only_kernel(from, Reason::UnseenSystemCalls));
-    if !state::with_number(from, |sockets| sockets.has_leftover(from))? {
+    state::with_fd(from, |sockets| sockets.only_kernel(from, Reason::UnseenSystemCalls));
+    if !state::with_fd(from, |sockets| sockets.has_leftover(from))? {
         return None;
     }
     let room = pipe_room_bytes(to)?;

@@ -14,8 +14,14 @@ pub unsafe extern "C-unwind" fn close(fd: c_int) -> c_int {
     if internal_fd::is_internal(fd) {
         return names::close_internal(fd);
     }
-    // SAFETY: the caller's, as for the C function.
-    let original = || unsafe { real::close(fd) };
+    let original = || {
+        // SAFETY: the caller's, as for the C function.
+        let result = unsafe { real::close(fd) };
+        if result == 0 {
+            internal_fd::note_fd(fd);
+        }
+        result
+    };
     if !marks::is_followed(fd) {
         return original();
     }

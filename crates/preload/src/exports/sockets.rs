@@ -54,9 +54,9 @@ pub unsafe extern "C-unwind" fn shutdown(fd: c_int, how: c_int) -> c_int {
     // Before the call, so that those who wait for the socket wait in the kernel when it wakes them. One that is not connected
     // is shut down too, and told that it is not connected (`inet_shutdown`).
     deferral::inside_deep(|| {
-        state::with_number(fd, |sockets| sockets.only_kernel(fd, Reason::ShutDown));
+        state::with_fd(fd, |sockets| sockets.only_kernel(fd, Reason::ShutDown));
         let result = original();
-        state::with_number(fd, |sockets| sockets.shut_down(fd));
+        state::with_fd(fd, |sockets| sockets.shut_down(fd));
         result
     })
 }

@@ -331,7 +331,7 @@ unsafe fn recv_messages(
             let error = errno();
             if done > 0 {
                 if error != libc::EAGAIN && error != libc::EINTR {
-                    state::with_number(fd, |sockets| sockets.set_pending_error(fd, error));
+                    state::with_fd(fd, |sockets| sockets.set_pending_error(fd, error));
                 }
                 fail(before);
             }
@@ -503,7 +503,7 @@ unsafe fn send_messages(fd: c_int, messages: *mut mmsghdr, count: c_uint, flags:
             (*entry).msg_len = sent as c_uint;
             done += 1;
         }
-        state::send_with(state::Subject::Number(fd), nearwire_socket::Sockets::kick);
+        state::send_with(state::Subject::Fd(fd), nearwire_socket::Sockets::kick);
         if done == 0 && count > 0 {
             return -1;
         }

@@ -32,7 +32,8 @@ static const char *way;
 static struct sockaddr_in echo_at;
 static uint32_t threads, rounds;
 static int sockets[THREADS_MOST], sets[THREADS_MOST], idle[THREADS_MOST];
-static atomic_int working, failures;
+/* begun: threads that have exchanged something. */
+static atomic_int working, begun, failures;
 
 static void fail(const char *what, uint32_t thread, uint32_t round) {
     fprintf(stderr, "thread %u, round %u: %s: %s\n", thread, round, what, strerror(errno));
@@ -107,6 +108,7 @@ static void *work(void *argument) {
             fprintf(stderr, "thread %u, round %u: %u of thread %u came\n", thread, round, back[1], back[0]);
             failures++;
         }
+        if (round == 0) begun++;
     }
     working--;
     return NULL;
@@ -164,9 +166,10 @@ static void do_exec(int fd) {
     }
 }
 
+/* What nobody has waited for at a fork stays in the first engine, as the child has its epoll sets too. */
 static void do_child(int fd) {
     (void)fd;
-    if (staying >= 0) return;
+    if (staying >= 0 || begun < (int)threads) return;
     staying = fork();
     if (staying == 0) {
         sleep(60);

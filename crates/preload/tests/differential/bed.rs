@@ -78,16 +78,22 @@ impl Run {
     fn variables(self) -> &'static [(&'static str, &'static str)] {
         match self {
             Self::Kernel | Self::KernelAgain => &[],
-            Self::Sleeping => &[("NEARWIRE_SPIN", "0"), ("NEARWIRE_MODE", "generic")],
-            Self::Spinning | Self::ByAgent => &[("NEARWIRE_SPIN", "50us"), ("NEARWIRE_MODE", "native"), USES_FIRST],
-            Self::Forever => &[("NEARWIRE_SPIN", "forever"), ("NEARWIRE_MODE", "native")],
-            Self::Auto => &[("NEARWIRE_SPIN", "auto"), ("NEARWIRE_MODE", "native"), USES_FIRST],
+            Self::Sleeping => &[("NEARWIRE_SPIN", "0"), ("NEARWIRE_MODE", "generic"), AT_ONCE],
+            Self::Spinning | Self::ByAgent => {
+                &[("NEARWIRE_SPIN", "50us"), ("NEARWIRE_MODE", "native"), AT_ONCE, USES_FIRST]
+            }
+            Self::Forever => &[("NEARWIRE_SPIN", "forever"), ("NEARWIRE_MODE", "native"), AT_ONCE],
+            Self::Auto => &[("NEARWIRE_SPIN", "auto"), ("NEARWIRE_MODE", "native"), SOON, USES_FIRST],
         }
     }
 }
 
 /// Sockets are used as soon as they have an address; see `script.h`.
 const USES_FIRST: (&str, &str) = ("SCRIPT_USES_FIRST", "yes");
+
+/// Sockets of clients may be accelerated from the beginning, or in the midst of what a script does with them.
+const AT_ONCE: (&str, &str) = ("NEARWIRE_KERNEL_FIRST", "0");
+const SOON: (&str, &str) = ("NEARWIRE_KERNEL_FIRST", "2");
 
 /// A cable, its peer, and a directory for what programs write.
 pub struct Bed<'a> {

@@ -1,8 +1,10 @@
 //! What lies around a cable.
 
+use std::net::UdpSocket;
 use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 use nearwire_lab::{CableEnd, Namespace};
 
@@ -13,6 +15,8 @@ pub const NIC_ENDS: [&str; 2] = ["nw0", "nw1"];
 
 /// The longest packet that the leg behind the router carries, bytes.
 const NARROW_BYTES: u32 = 1400;
+/// More than the kernel takes on the busiest machine.
+const IPV6_WITHIN: Duration = Duration::from_secs(10);
 
 /// A host behind the far end, which becomes a router with a narrow leg to it. The host has all addresses of 10.78.0.0/16
 /// and fd78::/64: what the near end's kernel learns of a path is for one destination, so each script has its own.
@@ -57,7 +61,21 @@ impl Beyond {
         }
         ip(&near.namespace, &format!("route add 10.78.0.0/16 via {}", far.ipv4));
         ip(&near.namespace, &format!("-6 route add fd78::/64 via {}", far.ipv6));
+        await_ipv6(near, &namespace);
         Self { namespace }
+    }
+}
+
+/// The kernel uses IPv6 on an interface when a worker has seen that it is up: on a busy machine later than the first script sends.
+fn await_ipv6(near: &CableEnd, beyond: &Namespace) {
+    let open = |namespace: &Namespace| namespace.enter(|| UdpSocket::bind("[::]:9")).unwrap().unwrap();
+    let (here, there) = (open(&near.namespace), open(beyond));
+    there.set_read_timeout(Some(Duration::from_millis(10))).unwrap();
+    let deadline = Instant::now() + IPV6_WITHIN;
+    while there.recv(&mut [0]).is_err() {
+        assert!(Instant::now() < deadline, "the host behind the router is not reached by IPv6");
+        // Refused while there is no way.
+        let _ = here.send_to(b"x", "[fd78::1]:9");
     }
 }
 

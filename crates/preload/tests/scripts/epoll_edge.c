@@ -176,3 +176,96 @@ SCRIPT(arrival_beside_an_error_report) {
         EPOLL_WAIT(epoll, 10, 0);
     }
 }
+
+static int none(void) { return 0; }
+
+SCRIPT(told_before_a_fork_it_is_not_told_again) {
+    int a = bound(0), epoll = EPOLL();
+    EPOLL_ADD(epoll, a, EPOLLIN | EPOLLET);
+    FAR_SENDS(.to = PORT(0), .size = 3);
+    EPOLL_WAIT(epoll, 10, 0);
+    reap(fork_child("child", none));
+    EPOLL_WAIT(epoll, 10, 0);
+    FAR_SENDS(.to = PORT(0), .size = 4);
+    EPOLL_WAIT(epoll, 10, 0);
+    RECV(a, 10, MSG_DONTWAIT);
+    RECV(a, 10, MSG_DONTWAIT);
+    EPOLL_WAIT(epoll, 10, 0);
+}
+
+SCRIPT(not_told_before_a_fork_it_is_told_after) {
+    int a = bound(0), epoll = EPOLL();
+    EPOLL_ADD(epoll, a, EPOLLIN | EPOLLET);
+    EPOLL_WAIT(epoll, 10, 0);
+    FAR_SENDS(.to = PORT(0), .size = 3);
+    reap(fork_child("child", none));
+    EPOLL_WAIT(epoll, 10, 0);
+    EPOLL_WAIT(epoll, 10, 0);
+    RECV(a, 10, MSG_DONTWAIT);
+}
+
+SCRIPT(told_before_the_fd_is_another_it_is_not_told_again) {
+    int a = bound(0), b = bound(1), epoll = EPOLL();
+    EPOLL_ADD(epoll, a, EPOLLIN | EPOLLET);
+    EPOLL_WAIT(epoll, 10, 0);
+    SENDTO(b, "local", V4(NEAR, PORT(0)));
+    settle();
+    EPOLL_WAIT(epoll, 10, 0);
+    int copy = CALL(dup(a));
+    CALL(close(a));
+    EPOLL_WAIT(epoll, 10, 0);
+    FAR_SENDS(.to = PORT(0), .size = 3);
+    EPOLL_WAIT(epoll, 10, 0);
+    RECV(copy, 10, MSG_DONTWAIT);
+    RECV(copy, 10, MSG_DONTWAIT);
+}
+
+/* The kernel tells it again as it is shut down. */
+static void shut_down_unread(int a, int epoll) {
+    EPOLL_ADD(epoll, a, EPOLLIN | EPOLLET);
+    EPOLL_WAIT(epoll, 10, 0);
+    FAR_SENDS(.to = PORT(0), .size = 3, .count = 2);
+    CALL(shutdown(a, SHUT_RD));
+    EPOLL_WAIT(epoll, 10, 0);
+    EPOLL_WAIT(epoll, 10, 0);
+}
+
+SCRIPT(read_after_a_shutdown_it_is_not_told_again) {
+    int a = bound(0), epoll = EPOLL();
+    shut_down_unread(a, epoll);
+    for (int i = 0; i < 4; i++) RECV(a, 10, MSG_DONTWAIT);
+    EPOLL_WAIT(epoll, 10, 0);
+    EPOLL_CTL(epoll, EPOLL_CTL_MOD, a, EPOLLIN | EPOLLRDHUP);
+    EPOLL_WAIT(epoll, 10, 0);
+    EPOLL_WAIT(epoll, 10, 0);
+    EPOLL_CTL(epoll, EPOLL_CTL_DEL, a, 0);
+    EPOLL_WAIT(epoll, 10, 0);
+}
+
+SCRIPT(arrival_after_a_shutdown_is_told) {
+    int a = bound(0), epoll = EPOLL();
+    shut_down_unread(a, epoll);
+    FAR_SENDS(.to = PORT(0), .size = 4);
+    EPOLL_WAIT(epoll, 10, 0);
+    EPOLL_WAIT(epoll, 10, 0);
+    for (int i = 0; i < 4; i++) RECV(a, 10, MSG_DONTWAIT);
+    FAR_SENDS(.to = PORT(0), .size = 5);
+    EPOLL_WAIT(epoll, 10, 0);
+    EPOLL_WAIT(epoll, 10, 0);
+}
+
+SCRIPT(arrival_while_unread_at_a_socket_of_the_kernel_is_told) {
+    int a = bound(0), epoll = EPOLL();
+    EPOLL_ADD(epoll, a, EPOLLIN | EPOLLET);
+    EPOLL_WAIT(epoll, 10, 0);
+    FAR_SENDS(.to = PORT(0), .size = 3);
+    SET(a, IPPROTO_UDP, 104 /* UDP_GRO */, 1);
+    EPOLL_WAIT(epoll, 10, 0);
+    EPOLL_WAIT(epoll, 10, 0);
+    FAR_SENDS(.to = PORT(0), .size = 4);
+    EPOLL_WAIT(epoll, 10, 0);
+    EPOLL_WAIT(epoll, 10, 0);
+    for (int i = 0; i < 3; i++) RECV(a, 10, MSG_DONTWAIT);
+    FAR_SENDS(.to = PORT(0), .size = 5);
+    EPOLL_WAIT(epoll, 10, 0);
+}

@@ -26,8 +26,17 @@ static void note(const char *what, long result) {
     if (length < room) handler_log_length += length;
 }
 
-/* The slot's socket under the number that it had. The lowest free number is another one in a moment in which the library opens
- * something of its own for a thread (docs/run.md). */
+/* The lowest free number is another one in a moment in which the library opens something of its own for a thread (docs/run.md). The
+ * slot's socket gets the one that is the lowest when that is over. */
+static int with_lowest_number(int fd) {
+    sleep_ms(1);
+    int copy = fcntl(fd, F_DUPFD, 0);
+    int higher = copy > fd ? copy : fd;
+    close(higher);
+    return copy > fd ? fd : copy;
+}
+
+/* Or the one that it had. */
 static int with_number(int fd, int wanted) {
     for (int tries = 1000; fd >= 0 && fd != wanted && tries > 0; tries--) {
         int copy = fcntl(fd, F_DUPFD, wanted);
@@ -40,7 +49,7 @@ static int with_number(int fd, int wanted) {
 void make_again(int slot, long results[2]) {
     int port = ports[slot], before = sockets[slot];
     sockets[slot] = socket(families[slot], SOCK_DGRAM, 0);
-    if (before >= 0 && has_neighbour()) sockets[slot] = with_number(sockets[slot], before);
+    if (has_neighbour()) sockets[slot] = before >= 0 ? with_number(sockets[slot], before) : with_lowest_number(sockets[slot]);
     results[0] = sockets[slot];
     places[slot] = place;
     results[1] = 0;

@@ -9,13 +9,13 @@
 
 static char bytes[2000];
 
-/* Sends datagrams with pauses, in which the router has its say. */
+/* Sends datagrams. Before the next one, what the router says of it has come, however busy the machine is. */
 static void send_some(int fd, const struct sockaddr *to, socklen_t length, int count, size_t size) {
     for (int i = 0; i < count; i++) {
         errno = 0;
         long sent = sendto(fd, bytes, size, 0, to, length);
         say("send %d: %ld %s", i, sent, sent < 0 ? strerrorname_np(errno) : "");
-        settle();
+        settle_beyond();
         sleep_ms(5);
     }
 }
@@ -23,6 +23,7 @@ static void send_some(int fd, const struct sockaddr *to, socklen_t length, int c
 static int opened(int family, int n) {
     int port = PORT(n);
     far_is_beyond();
+    settle_by_marks();
     if (family == AF_INET6) far_opens6(port);
     else far_opens(port);
     return port;

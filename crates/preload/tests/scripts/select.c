@@ -118,6 +118,17 @@ SCRIPT(table_grown_stays_grown_when_its_numbers_are_closed) {
     SELECT(1000, READS(pipes[0], 520), WRITES(), EXCEPTS());
 }
 
+/* By calls that the library does not see. */
+SCRIPT(table_grown_by_open_stays_grown_when_that_is_closed) {
+    int a = bound(0), fds[270], count = 0;
+    while (count < 270) fds[count++] = open("/dev/null", O_RDONLY);
+    while (count > 0) close(fds[--count]);
+    FAR_SENDS(.to = PORT(0), .size = 3);
+    SELECT(1000, READS(a, 270), WRITES(), EXCEPTS());
+    SELECT(1000, READS(a, 500), WRITES(), EXCEPTS());
+    SELECT(1000, READS(a, 520), WRITES(), EXCEPTS());
+}
+
 static const int high[] = { 64, 65, 500, 1023 };
 
 SCRIPT(sockets_with_high_numbers) {

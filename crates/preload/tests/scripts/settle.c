@@ -40,6 +40,7 @@ static void go_to_itself(int at) {
 }
 
 void settle_by_marks(void) {
+    if (markers[0] >= 0) return;
     go_to(0, V4(FAR, ECHO_PORT));
     go_to(1, V6(FAR6, ECHO_PORT));
     go_to_itself(2);

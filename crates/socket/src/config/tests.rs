@@ -55,8 +55,8 @@ fn mistake_is_told_with_its_place() {
     let message = |text| file(text).unwrap_err().to_string();
     assert_eq!(
         message("spin = \"forever\"\nspinn = 1\n"),
-        "nearwire.toml:2: no key 'spinn'; expected one of spin, interfaces, mode, strict, stats, send_coalescing, engines, \
-         past_filters, agent, rule"
+        "nearwire.toml:2: no key 'spinn'; expected one of spin, interfaces, mode, strict, stats, send_coalescing, \
+         kernel_first, engines, past_filters, agent, rule"
     );
     assert!(message("spin = \"fast\"").starts_with("nearwire.toml:1: spin = \"fast\": expected auto, forever"));
     assert!(message("[[rule]]\nport = 53\n").contains("a rule without 'use'"));
@@ -128,6 +128,7 @@ fn layers_given_count_in_order_and_are_told_apart() {
         "strict = true (--strict)",
         "stats = true (NEARWIRE_STATS)",
         "send_coalescing = \"0\" (default)",
+        "kernel_first = 8 (default)",
         "engines = \"auto\" (default)",
         "past_filters = false (default)",
         "agent = \"auto\" (default)",

@@ -83,6 +83,7 @@ impl Config {
             "stats" => self.stats.to_string(),
             "past_filters" => self.past_filters.to_string(),
             "send_coalescing" => in_units(self.send_coalescing),
+            "kernel_first" => self.kernel_first.to_string(),
             "engines" => self.engines.map_or_else(|| "auto".to_owned(), |most| most.to_string()),
             _ => self.interfaces.join(","),
         }
@@ -91,7 +92,7 @@ impl Config {
     /// The same in the form that a file has.
     pub(super) fn toml_value(&self, key: &str) -> String {
         match key {
-            "strict" | "stats" | "past_filters" => self.value(key),
+            "strict" | "stats" | "past_filters" | "kernel_first" => self.value(key),
             "interfaces" => {
                 format!("[{}]", self.interfaces.iter().map(|name| quoted(name)).collect::<Vec<_>>().join(", "))
             }

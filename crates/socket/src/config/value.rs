@@ -6,8 +6,18 @@ use std::time::Duration;
 use super::{Agent, Config, Mode, Problem, Spin};
 
 /// The keys at the top of a file; in upper case behind `NEARWIRE_` they are variables.
-pub(super) const KEYS: [&str; 9] =
-    ["spin", "interfaces", "mode", "strict", "stats", "send_coalescing", "engines", "past_filters", "agent"];
+pub(super) const KEYS: [&str; 10] = [
+    "spin",
+    "interfaces",
+    "mode",
+    "strict",
+    "stats",
+    "send_coalescing",
+    "kernel_first",
+    "engines",
+    "past_filters",
+    "agent",
+];
 /// Shorter, the thread that ends the wait would spend its time going to sleep; longer serves nobody.
 const SEND_COALESCING: RangeInclusive<Duration> = Duration::from_micros(20)..=Duration::from_millis(10);
 /// Longest name of an interface, bytes (`IFNAMSIZ` without its NUL).
@@ -43,6 +53,9 @@ pub(super) fn set(config: &mut Config, key: &str, text: &str) -> Result<(), Prob
         "send_coalescing" => {
             let fits = time(text).filter(|time| time.is_zero() || SEND_COALESCING.contains(time));
             config.send_coalescing = fits.ok_or_else(|| bad("0 or a time from 20us to 10ms"))?;
+        }
+        "kernel_first" => {
+            config.kernel_first = text.parse().map_err(|_| bad("a number of datagrams, 0 to 65535"))?;
         }
         "engines" => config.engines = engines(text).ok_or_else(|| bad("auto or a number from 1 to 8"))?,
         _ => {

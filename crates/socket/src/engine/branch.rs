@@ -7,6 +7,7 @@ use nearwire_stack::Offers;
 use super::{Attached, Engine, watch_holder, watch_port};
 use crate::config::Config;
 use crate::host::Host;
+use crate::now::Now;
 use crate::reason::Reason;
 use crate::status::Writer;
 
@@ -79,10 +80,12 @@ impl<H: Host> Engine<H> {
     /// The kernel refused; then they may come to either.
     pub(crate) fn hand_flows(
         &mut self,
+        now: Now,
         other: &mut Engine<H>,
         flows: &[FlowFilter],
         socket: FlowSocket,
     ) -> Result<(), Reason> {
+        self.late.expect(now);
         self.flows.hand_to(
             &mut other.flows,
             (flows, socket),

@@ -46,7 +46,7 @@ impl Capture {
 }
 
 impl<H: Host> Engine<H> {
-    /// Begins a capture where an onlooker asks for one in the page.
+    /// Begins a capture where one is asked for in the page.
     #[inline]
     pub(super) fn follow_capture_request(&mut self, now: Now) {
         if self.is_capture_requested() {

@@ -1,6 +1,6 @@
 //! Which packets the ports take: the flows of all endpoints, each counted, the same on every port.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use nearwire_frames::steering::FlowFilter;
 use nearwire_frames::{EnginePort, FlowSocket, PortError};
@@ -12,7 +12,7 @@ use crate::reason::Reason;
 #[derive(Debug, Default)]
 pub(super) struct Flows {
     /// The sockets that want each; one that follows its addresses may be there twice.
-    wanted: HashMap<FlowFilter, Vec<FlowSocket>>,
+    wanted: BTreeMap<FlowFilter, Vec<FlowSocket>>,
 }
 
 impl Flows {
@@ -185,7 +185,8 @@ mod tests {
         let config = Config::default();
         let page = Writer::of_self(&config, 1);
         let [shared, handed, lost] = [flow(1000), flow(1001), flow(1002)];
-        let wanted = |flows: &[FlowFilter]| flows.iter().map(|flow| (*flow, vec![socket()])).collect::<HashMap<_, _>>();
+        let wanted =
+            |flows: &[FlowFilter]| flows.iter().map(|flow| (*flow, vec![socket()])).collect::<BTreeMap<_, _>>();
         let refused_half_way = || {
             let mut engine = Engine::open(ThisHost::default(), &config, page.clone()).unwrap();
             engine
@@ -197,7 +198,7 @@ mod tests {
             for table in engine.interfaces.attached.iter_mut().filter_map(|attached| attached.port.own_table()) {
                 table.remove(Filter::Flow(lost)).unwrap();
             }
-            engine.hand_flows(&mut other, &[shared, handed, lost], socket()).unwrap_err();
+            engine.hand_flows(Now::default(), &mut other, &[shared, handed, lost], socket()).unwrap_err();
 
             assert_eq!(other.flows.wanted, wanted(&[shared]), "what it had before");
             assert_eq!(engine.flows.wanted, wanted(&[shared, handed, lost]));

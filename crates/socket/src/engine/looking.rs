@@ -130,6 +130,11 @@ impl<H: Host> Engine<H> {
         }
     }
 
+    /// Whether nobody has looked for long.
+    pub(crate) fn is_quiet(&self, now: Now) -> bool {
+        now.ticks.wrapping_sub(self.followed_ticks) >= QUIET_MOST_TICKS
+    }
+
     /// Looks at the watch: takes in news of the kernel's tables, and hands each shadow that has something to `shadow`.
     pub fn look(&mut self, now: Now, shadow: impl FnMut(u32, Seen)) -> Looked {
         self.looked_ticks = now.ticks;
@@ -139,7 +144,8 @@ impl<H: Host> Engine<H> {
         self.follow_capture_request(now);
         self.follow_capture();
         let mut shadow = shadow;
-        let (mut has_news, mut has_path_errors, mut by_kernel, mut by_holder) = (false, false, false, false);
+        let (mut has_news, mut has_path_errors, mut by_kernel) = (false, false, false);
+        let mut by_holder = std::mem::take(&mut self.has_holder_told);
         self.watch.look(
             |token, seen| {
                 by_kernel |= seen.data;
@@ -171,6 +177,12 @@ impl<H: Host> Engine<H> {
             looked.links_changed |= self.interfaces.want_ports_back(now);
         }
         looked
+    }
+
+    /// The same of shadows alone; the rest is there at the next look.
+    pub fn look_at_shadows_alone(&mut self, shadow: impl FnMut(u32, Seen)) {
+        let Engine { watch, has_holder_told, .. } = self;
+        watch.look(shadow, |other| *has_holder_told |= other == Other::Holder);
     }
 
     /// Netlink has something.
@@ -246,12 +258,12 @@ impl<H: Host> Engine<H> {
     /// Takes failed ports away, with what they have received: the kernel serves what they served.
     fn drop_failed_ports(&mut self, now: Now) -> bool {
         self.outlast_agents_programs(now);
-        let Engine { stack, interfaces, capture, .. } = self;
+        let Engine { stack, interfaces, capture, late, .. } = self;
         let mut any = false;
         while let Some(mut attached) = interfaces.take_failed(now) {
             any = true;
             for _ in 0..FRAMES_LEFT_MOST {
-                let taken = take_frame(now, &mut attached, stack, capture, true, &mut |_, _| Take::Queue);
+                let taken = take_frame(now, &mut attached, (stack, late, capture), true, &mut |_, _| Take::Queue);
                 let Ok(Some(_)) = taken else { break };
             }
             stack.detach_port(attached.port_id);

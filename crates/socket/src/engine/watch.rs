@@ -62,17 +62,20 @@ impl Watch {
 
     /// Edge-triggered: a holder that is gone is told of once. Several ports may have one.
     pub(super) fn add_holder(&self, connection: BorrowedFd<'_>) -> io::Result<()> {
-        let flags = EventFlags::IN | EventFlags::ET;
-        match add(&self.epoll, connection, EventData::new_u64(HOLDER), flags) {
-            Err(Errno::EXIST) => Ok(()),
-            added => Ok(added?),
-        }
+        self.add_edges(connection, HOLDER, EventFlags::IN)
     }
 
     /// Edge-triggered: what is seen is remembered at the socket until the kernel has no more.
     pub(super) fn add_shadow(&self, shadow: Descriptor, token: u32) -> io::Result<()> {
-        let flags = EventFlags::IN | EventFlags::ERR | EventFlags::ET;
-        Ok(add(&self.epoll, shadow, EventData::new_u64(u64::from(token)), flags)?)
+        self.add_edges(shadow.as_fd(), u64::from(token), EventFlags::IN | EventFlags::ERR)
+    }
+
+    /// What is there already stays.
+    fn add_edges(&self, fd: BorrowedFd<'_>, token: u64, flags: EventFlags) -> io::Result<()> {
+        match add(&self.epoll, fd, EventData::new_u64(token), flags | EventFlags::ET) {
+            Err(Errno::EXIST) => Ok(()),
+            added => Ok(added?),
+        }
     }
 
     pub(super) fn remove(&self, descriptor: BorrowedFd<'_>) {

@@ -86,9 +86,9 @@ impl<H: Host> Sockets<H> {
         self.engine_ref().is_none_or(|engine| engine.has_lost_ports())
     }
 
-    /// What a number names.
-    fn member_of(&self, number: i32) -> Option<Member> {
-        self.find(number).map(Member::Socket).or_else(|| self.sets.find(number).map(Member::Set))
+    /// What an fd names.
+    fn member_of(&self, fd: i32) -> Option<Member> {
+        self.find(fd).map(Member::Socket).or_else(|| self.sets.find(fd).map(Member::Set))
     }
 
     /// Whether another engine may be founded: it did not fail just now.
@@ -146,18 +146,18 @@ impl<H: Host> Sockets<H> {
         self.sleepers.any_asleep()
     }
 
-    /// A thread is about to receive from what these numbers name, or to wait for them, which nobody did before.
-    pub fn first_use(&mut self, numbers: &[i32]) -> FirstUse {
+    /// A thread is about to receive from what these fds name, or to wait for them, which nobody did before.
+    pub fn first_use(&mut self, fds: &[i32]) -> FirstUse {
         // What ended children shared may move again, and what goes is to have its frames.
         self.follow_children();
         let _ = self.has_children();
-        self.claim_free(numbers);
+        self.claim_free(fds);
         let may_found = self.may_found();
         if may_found != Some(true) {
             return may_found.map_or(FirstUse::Later, |_| FirstUse::Stays);
         }
-        numbers.iter().for_each(|number| self.settle_if_bound(*number));
-        let Some(component) = self.component_of(numbers) else { return FirstUse::Stays };
+        fds.iter().for_each(|fd| self.settle_if_bound(*fd));
+        let Some(component) = self.component_of(fds) else { return FirstUse::Stays };
         let sockets = || component.sockets.iter().filter_map(|id| self.get(*id));
         if sockets().any(Socket::is_accelerated) {
             FirstUse::Moves(component)
@@ -168,20 +168,20 @@ impl<H: Host> Sockets<H> {
         }
     }
 
-    /// What belongs to what these numbers name, where another engine can have it.
+    /// What belongs to what these fds name, where another engine can have it.
     #[must_use]
-    pub fn component_of(&self, numbers: &[i32]) -> Option<Component> {
-        let members = numbers.iter().filter_map(|number| self.member_of(*number)).collect();
+    pub fn component_of(&self, fds: &[i32]) -> Option<Component> {
+        let members = fds.iter().filter_map(|fd| self.member_of(*fd)).collect();
         let may_move = |component: &Component, member| component.sockets.len() < SOCKETS_MOST && self.may_move(member);
         self.gather(members, may_move).filter(|component| !component.sockets.is_empty() || component.has_sets())
     }
 
-    /// What belongs to what these numbers name, and to these sockets.
+    /// What belongs to what these fds name, and to these sockets.
     #[must_use]
-    pub fn all_of(&self, numbers: &[i32], sockets: &[SocketId]) -> Component {
-        let numbers = numbers.iter().filter_map(|number| self.member_of(*number));
+    pub fn all_of(&self, fds: &[i32], sockets: &[SocketId]) -> Component {
+        let fds = fds.iter().filter_map(|fd| self.member_of(*fd));
         let sockets = sockets.iter().filter(|id| self.get(**id).is_some()).map(|id| Member::Socket(*id));
-        self.gather(numbers.chain(sockets).collect(), |_, _| true).unwrap_or_default()
+        self.gather(fds.chain(sockets).collect(), |_, _| true).unwrap_or_default()
     }
 
     /// These members and what belongs to them. `None`: one of them is not wanted beside what was found before.
@@ -247,9 +247,9 @@ impl<H: Host> Sockets<H> {
         self.away_beside(id).next().is_some() || self.beside(id).any(is_used)
     }
 
-    /// A thread uses what these numbers name.
-    pub fn used(&mut self, numbers: &[i32]) {
-        let component = self.all_of(numbers, &[]);
+    /// A thread uses what these fds name.
+    pub fn used(&mut self, fds: &[i32]) {
+        let component = self.all_of(fds, &[]);
         self.use_component(&component);
     }
 
@@ -269,16 +269,16 @@ impl<H: Host> Sockets<H> {
         self.ids().for_each(|id| self.use_socket(id));
     }
 
-    /// What these numbers name belongs to this engine from now on.
-    pub fn settle_here(&mut self, numbers: &[i32]) {
-        for number in numbers {
-            match self.find(*number) {
+    /// What these fds name belongs to this engine from now on.
+    pub fn settle_here(&mut self, fds: &[i32]) {
+        for fd in fds {
+            match self.find(*fd) {
                 Some(id) => {
                     if let Some(socket) = self.get_mut(id) {
                         socket.is_settled = true;
                     }
                 }
-                None => self.sets.settle(*number),
+                None => self.sets.settle(*fd),
             }
         }
     }
@@ -340,15 +340,17 @@ impl<H: Host> Sockets<H> {
         while has_flows && self.host.ticks().wrapping_sub(begun_ticks) < SETTLED_TICKS {
             self.take_in_all_frames();
         }
+        let told = self.told_of_shadows(&component.sockets);
         for id in &component.sockets {
             self.move_socket(*id, to);
         }
-        for number in self.move_numbers(to, component) {
-            moved(Moved::Number(number));
+        for fd in self.move_fds(to, component) {
+            moved(Moved::Fd(fd));
         }
         component.sockets.iter().for_each(|id| moved(Moved::Socket(*id)));
         to.children.take_from(&self.children);
         to.sets.join(self.sets.part(component));
+        to.tell_of_shadows(&told);
         for sockets in [&mut *self, &mut *to] {
             sockets.raise_readable();
             sockets.service_changed();
@@ -363,7 +365,7 @@ impl<H: Host> Sockets<H> {
                 self.table.put(*id, socket);
             }
         }
-        other.move_numbers(self, &all).into_iter().for_each(|number| moved(Moved::Number(number)));
+        other.move_fds(self, &all).into_iter().for_each(|fd| moved(Moved::Fd(fd)));
         all.sockets.iter().for_each(|id| moved(Moved::Socket(*id)));
         self.take_freed(&mut other);
         self.sets.join(other.sets.part(&all));
@@ -385,10 +387,11 @@ impl<H: Host> Sockets<H> {
 
     /// Frames for a socket come to the other engine from now on.
     fn move_flows(&mut self, id: SocketId, to: &mut Sockets<H>) {
+        let now = self.time();
         let Some((socket, engine)) = self.with_engine(id) else { return };
         let Service::Accelerated(accelerated) = &socket.service else { return };
         let handed = match to.engine() {
-            Some(other) => engine.hand_flows(other, &accelerated.flows, accelerated.flow_socket(socket.shadow.fd)),
+            Some(other) => engine.hand_flows(now, other, &accelerated.flows, accelerated.flow_socket(socket.shadow.fd)),
             None => Err(Reason::EngineFailed),
         };
         if let Err(reason) = handed {
@@ -401,17 +404,14 @@ impl<H: Host> Sockets<H> {
         let Some((socket, engine)) = self.with_engine(id) else { return };
         let endpoint = socket.endpoint();
         let shadow = socket.shadow.fd;
-        let is_accelerated = socket.is_accelerated();
         if let Some(endpoint) = endpoint {
+            engine.unwatch_shadow(shadow);
             for joined in &socket.udp.memberships {
                 // Refused, it is in no group.
                 let _ = engine.stack().udp_leave(endpoint, joined.ifindex, joined.group);
             }
         }
         let taken = endpoint.and_then(|endpoint| engine.stack().udp_take(endpoint));
-        if is_accelerated {
-            engine.unwatch_shadow(shadow);
-        }
         let Some(mut socket) = self.table.take(id) else { return };
         if !self.is_branch() {
             self.siblings.away.push((id, socket.ends.local));
@@ -427,15 +427,11 @@ impl<H: Host> Sockets<H> {
         socket.udp.own_addresses = other.first_addresses_v4();
         socket.is_settled = true;
         match (&mut socket.service, moved) {
-            (Service::Accelerated(accelerated), Some(endpoint)) => {
-                accelerated.endpoint = endpoint;
-                let _ = other.watch_shadow(shadow, id.index() as u32);
-                // The watch tells of edges, and one may just have passed.
-                socket.shadow.may_have_data();
-            }
+            (Service::Accelerated(accelerated), Some(endpoint)) => accelerated.endpoint = endpoint,
             (_, moved) => socket.leftover = moved,
         }
         if let Some(endpoint) = moved {
+            let _ = other.watch_shadow(shadow, id.index() as u32);
             for Membership { ifindex, group, filter } in &socket.udp.memberships {
                 // Accepted by the other stack, which knows the same interfaces.
                 let _ = other.stack().udp_join(endpoint, *ifindex, *group, filter);
@@ -446,31 +442,31 @@ impl<H: Host> Sockets<H> {
     }
 
     /// Numbers of the component are the other's.
-    fn move_numbers(&mut self, to: &mut Sockets<H>, component: &Component) -> Vec<i32> {
-        let mut numbers = Vec::new();
-        for number in 0..self.table.fds_end() {
-            if let Some(id) = self.find(number).filter(|id| component.sockets.contains(id)) {
-                self.table.unname(number);
-                to.table.name(number, id);
-                numbers.push(number);
+    fn move_fds(&mut self, to: &mut Sockets<H>, component: &Component) -> Vec<i32> {
+        let mut fds = Vec::new();
+        for fd in 0..self.table.fds_end() {
+            if let Some(id) = self.find(fd).filter(|id| component.sockets.contains(id)) {
+                self.table.unname(fd);
+                to.table.name(fd, id);
+                fds.push(fd);
             }
         }
-        numbers.extend(self.sets.numbers_of(&component.sets));
-        numbers
+        fds.extend(self.sets.fds_of(&component.sets));
+        fds
     }
 
     /// A socket that came back: it may have been bound or connected where it could not be accelerated.
     fn settle_after_move(&mut self, id: SocketId) {
         let Some(socket) = self.get(id) else { return };
-        let shadow_number = socket.shadow.fd.number();
+        let shadow_fd = socket.shadow.fd.number();
         let remote: Option<SocketAddr> = socket.ends.peer();
         let is_bound = socket.ends.has_port();
-        let is_open = matches!(socket.service, Service::Open);
+        let is_open = matches!(socket.service, Service::Open) && !socket.is_young();
         if is_open && (is_bound && self.get(id).is_some_and(|socket| socket.ends.is_server) || remote.is_some()) {
             self.settle(id, remote);
         }
         if self.get(id).is_some_and(Socket::is_accelerated) {
-            self.option_changed(shadow_number);
+            self.option_changed(shadow_fd);
         }
     }
 

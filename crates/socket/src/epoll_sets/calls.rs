@@ -10,8 +10,8 @@ use crate::status::Counter;
 
 impl<H: Host> Sockets<H> {
     /// epoll_create(2) returned an fd.
-    pub fn epoll_opened(&mut self, number: i32) {
-        self.sets.opened(number);
+    pub fn epoll_opened(&mut self, fd: i32) {
+        self.sets.opened(fd);
     }
 
     /// Decides who does what epoll_ctl(2) asks for, and does it where it is ours.
@@ -20,7 +20,7 @@ impl<H: Host> Sockets<H> {
         // A child that has read from a socket has put it into the kernel's sets, and the kernel takes it out.
         self.follow_children();
         self.claim_registered();
-        self.claim_number(interest.fd);
+        self.claim_fd(interest.fd);
         if operation != Operation::Delete {
             self.settle_if_bound(interest.fd);
         }
@@ -69,8 +69,8 @@ impl<H: Host> Sockets<H> {
     }
 
     /// A plain wait for the set that an fd names is over, and was called.
-    pub fn plain_waiters_left(&mut self, number: i32) {
-        if let Some(set) = self.sets.find(number) {
+    pub fn plain_waiters_left(&mut self, fd: i32) {
+        if let Some(set) = self.sets.find(fd) {
             self.sets.plain_waiters_left(set);
         }
     }
@@ -86,9 +86,10 @@ impl<H: Host> Sockets<H> {
     }
 
     /// Whether epoll_wait(2) on an fd concerns accelerated sockets now, or may while it waits.
-    pub fn epoll_concerns(&mut self, number: i32) -> Concerns {
+    pub fn epoll_concerns(&mut self, fd: i32) -> Concerns {
         self.claim_registered();
-        let Some(set) = self.sets.find(number) else { return Concerns::No };
+        self.follow_shared_sockets();
+        let Some(set) = self.sets.find(fd) else { return Concerns::No };
         match self.sets.halves[set.index()].concerns {
             Some((generation, concerns)) if generation == self.generation => concerns,
             _ => self.find_concerns(set),
@@ -116,12 +117,12 @@ impl<H: Host> Sockets<H> {
     /// has had its turn: both halves come to their right, whatever room the program gives.
     pub fn epoll_collect(
         &mut self,
-        number: i32,
+        fd: i32,
         most: usize,
         asked: Asked,
         deliver: impl FnMut(Delivery),
     ) -> Option<Collected> {
-        let set = self.sets.find(number)?;
+        let set = self.sets.find(fd)?;
         if asked != Asked::JustNow {
             self.take_in();
         }
@@ -156,8 +157,8 @@ impl<H: Host> Sockets<H> {
     }
 
     /// Whether poll(2) on an epoll descriptor would find events of accelerated sockets.
-    pub fn epoll_is_ready(&mut self, number: i32) -> Option<bool> {
-        let set = self.sets.find(number)?;
+    pub fn epoll_is_ready(&mut self, fd: i32) -> Option<bool> {
+        let set = self.sets.find(fd)?;
         let (sets, state) = self.sets_and_state();
         Some(sets.epoll.is_ready(set, state))
     }

@@ -49,8 +49,8 @@ impl Sets {
     }
 
     /// A registration in a shared set was added, modified or deleted here.
-    pub(super) fn done_since_fork(&mut self, set: SetId, id: SocketId, operation: Operation, number: i32) {
-        let known = self.since_fork.entry((set, number)).or_insert((id, operation));
+    pub(super) fn done_since_fork(&mut self, set: SetId, id: SocketId, operation: Operation, fd: i32) {
+        let known = self.since_fork.entry((set, fd)).or_insert((id, operation));
         // What was added after the fork stays new to children, however it is modified.
         if operation != Operation::Modify {
             *known = (id, operation);
@@ -110,9 +110,9 @@ impl Sets {
     /// A child has put into the kernel's sets what was deleted here since the fork.
     fn delete_again(&mut self, id: SocketId) {
         let deleted = self.since_fork.iter().filter(|(_, done)| **done == (id, Operation::Delete));
-        for ((set, number), _) in deleted {
+        for ((set, fd), _) in deleted {
             let set = self.halves.get(set.index()).and_then(|half| half.descriptor);
-            if let Some((set, fd)) = set.zip(Descriptor::new(*number)) {
+            if let Some((set, fd)) = set.zip(Descriptor::new(*fd)) {
                 // It may have deleted it too.
                 let _ = kernel::delete(set, fd);
             }
@@ -126,9 +126,8 @@ impl Sets {
         for Registered { set, interest, .. } in
             self.waiting.get(&id).into_iter().flatten().filter(|known| known.is_disarmed)
         {
-            let mut numbers =
-                self.numbers.iter().filter(|(_, of)| *of == set).filter_map(|(number, _)| Descriptor::new(*number));
-            let Some((kept, fd)) = numbers.find(|number| stays_open(*number)).zip(Descriptor::new(interest.fd)) else {
+            let mut fds = self.fds.iter().filter(|(_, of)| *of == set).filter_map(|(fd, _)| Descriptor::new(*fd));
+            let Some((kept, fd)) = fds.find(|fd| stays_open(*fd)).zip(Descriptor::new(interest.fd)) else {
                 continue;
             };
             if !has_error(fd) {

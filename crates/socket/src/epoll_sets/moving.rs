@@ -10,7 +10,7 @@ use crate::id::SocketId;
 pub(crate) struct MovedSets {
     epoll: Parted,
     halves: Vec<(SetId, Half)>,
-    numbers: Vec<(i32, SetId)>,
+    fds: Vec<(i32, SetId)>,
     waiting: Vec<(SocketId, Vec<Registered>)>,
     since_fork: Vec<((SetId, i32), (SocketId, Operation))>,
     claimed_without_sets: Vec<SocketId>,
@@ -19,8 +19,8 @@ pub(crate) struct MovedSets {
 
 impl Sets {
     /// A thread waits for the set that an fd names: it stays in this engine.
-    pub(crate) fn settle(&mut self, number: i32) {
-        if let Some(half) = self.find(number).and_then(|set| self.halves.get_mut(set.index())) {
+    pub(crate) fn settle(&mut self, fd: i32) {
+        if let Some(half) = self.find(fd).and_then(|set| self.halves.get_mut(set.index())) {
             half.is_settled = true;
         }
     }
@@ -47,22 +47,22 @@ impl Sets {
         }
     }
 
-    /// No set has a number.
+    /// No set has an fd.
     pub(crate) fn is_empty(&self) -> bool {
-        self.numbers.is_empty()
+        self.fds.is_empty()
     }
 
-    /// All that have a number.
+    /// All that have an fd.
     pub(crate) fn all(&self) -> Vec<SetId> {
-        let mut sets: Vec<SetId> = self.numbers.values().copied().collect();
+        let mut sets: Vec<SetId> = self.fds.values().copied().collect();
         sets.sort_unstable();
         sets.dedup();
         sets
     }
 
-    /// The numbers of some.
-    pub(crate) fn numbers_of(&self, sets: &[SetId]) -> Vec<i32> {
-        self.numbers.iter().filter(|(_, set)| sets.contains(set)).map(|(number, _)| *number).collect()
+    /// The fds of some.
+    pub(crate) fn fds_of(&self, sets: &[SetId]) -> Vec<i32> {
+        self.fds.iter().filter(|(_, set)| sets.contains(set)).map(|(fd, _)| *fd).collect()
     }
 
     /// Sets that a socket is in, here or in the kernel.
@@ -75,12 +75,12 @@ impl Sets {
     /// it, and no other process has it.
     pub(crate) fn may_move(&self, set: SetId) -> bool {
         let Some(half) = self.halves.get(set.index()) else { return false };
-        let is_waited_for = self.numbers.iter().any(|(number, of)| *of == set && plain::is_waited_for(*number));
+        let is_waited_for = self.fds.iter().any(|(fd, of)| *of == set && plain::is_waited_for(*fd));
         !half.is_shared && !half.is_called && !is_waited_for && !half.is_settled && !self.epoll.is_nested(set)
     }
 
     pub(crate) fn part(&mut self, component: &Component) -> MovedSets {
-        let numbers = self.numbers.extract_if(|_, set| component.sets.contains(set)).collect();
+        let fds = self.fds.extract_if(|_, set| component.sets.contains(set)).collect();
         let half_of = |set: &SetId| Some((*set, std::mem::take(self.halves.get_mut(set.index())?)));
         let halves = component.sets.iter().filter_map(half_of).collect();
         let waiting = component.sockets.iter().filter_map(|id| Some((*id, self.waiting.remove(id)?))).collect();
@@ -89,11 +89,11 @@ impl Sets {
         let claimed_without_sets = self.claimed_without_sets.extract_if(.., is_moved).collect();
         let epoll = self.epoll.part(&component.sets, &component.sockets);
         let has_closed_shared = self.has_closed_shared;
-        MovedSets { epoll, halves, numbers, waiting, since_fork, claimed_without_sets, has_closed_shared }
+        MovedSets { epoll, halves, fds, waiting, since_fork, claimed_without_sets, has_closed_shared }
     }
 
     pub(crate) fn join(&mut self, moved: MovedSets) {
-        let MovedSets { epoll, halves, numbers, waiting, since_fork, claimed_without_sets, has_closed_shared } = moved;
+        let MovedSets { epoll, halves, fds, waiting, since_fork, claimed_without_sets, has_closed_shared } = moved;
         self.since_fork.extend(since_fork);
         self.claimed_without_sets.extend(claimed_without_sets);
         self.has_closed_shared |= has_closed_shared;
@@ -105,7 +105,7 @@ impl Sets {
             // What was found of it was found elsewhere.
             self.halves[set.index()] = Half { concerns: None, raised: self.raised, is_settled: true, ..half };
         }
-        self.numbers.extend(numbers);
+        self.fds.extend(fds);
         self.waiting.extend(waiting);
     }
 

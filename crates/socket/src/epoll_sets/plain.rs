@@ -18,23 +18,23 @@ const COUNT: u32 = (1 << COUNT_BITS) - 1;
 /// 0: no set was ever called.
 static CALL_DATA: AtomicU64 = AtomicU64::new(0);
 
-fn waiters(number: i32) -> Option<&'static AtomicU32> {
-    WAITERS.get(usize::try_from(number).ok()?)
+fn waiters(fd: i32) -> Option<&'static AtomicU32> {
+    WAITERS.get(usize::try_from(fd).ok()?)
 }
 
 /// One plain wait; look once more for sockets after it began.
 #[derive(Debug)]
 pub struct PlainWait {
-    number: i32,
+    fd: i32,
     closed: u32,
 }
 
 impl PlainWait {
     /// A thread is about to wait for the set that an fd names.
     #[must_use]
-    pub fn begin(number: i32) -> PlainWait {
-        let before = waiters(number).map_or(0, |waiters| waiters.fetch_add(1, SeqCst));
-        PlainWait { number, closed: before >> COUNT_BITS }
+    pub fn begin(fd: i32) -> PlainWait {
+        let before = waiters(fd).map_or(0, |waiters| waiters.fetch_add(1, SeqCst));
+        PlainWait { fd, closed: before >> COUNT_BITS }
     }
 
     /// How often the fd had been closed when this began.
@@ -45,15 +45,15 @@ impl PlainWait {
 
     /// One that began when the fd had been closed so often, and whose call was left by a jump: drop it.
     #[must_use]
-    pub const fn left(number: i32, closed: u32) -> PlainWait {
-        PlainWait { number, closed }
+    pub const fn left(fd: i32, closed: u32) -> PlainWait {
+        PlainWait { fd, closed }
     }
 }
 
 impl Drop for PlainWait {
     fn drop(&mut self) {
         let less = |waiters: u32| (waiters >> COUNT_BITS == self.closed && waiters & COUNT != 0).then(|| waiters - 1);
-        if let Some(waiters) = waiters(self.number) {
+        if let Some(waiters) = waiters(self.fd) {
             // Nothing is to be done if the fd was closed meanwhile.
             let _ = waiters.fetch_update(SeqCst, SeqCst, less);
         }
@@ -61,16 +61,16 @@ impl Drop for PlainWait {
 }
 
 /// The fd is closed: a thread that waits, waits for a set that does not have this fd any more.
-pub(super) fn closing(number: i32) {
-    if let Some(waiters) = waiters(number) {
+pub(super) fn closing(fd: i32) {
+    if let Some(waiters) = waiters(fd) {
         let none = |waiters: u32| Some((waiters | COUNT).wrapping_add(1));
         let _ = waiters.fetch_update(SeqCst, SeqCst, none);
     }
 }
 
 /// Whether a thread waits plainly by that fd.
-pub(super) fn is_waited_for(number: i32) -> bool {
-    waiters(number).is_some_and(|waiters| waiters.load(SeqCst) & COUNT != 0)
+pub(super) fn is_waited_for(fd: i32) -> bool {
+    waiters(fd).is_some_and(|waiters| waiters.load(SeqCst) & COUNT != 0)
 }
 
 /// What the event has that calls waiters; `None`: no set was ever called.

@@ -3,10 +3,12 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Relaxed, Release};
 
+use nearwire_frames::FlowSocket;
 use nearwire_sys::descriptor::Descriptor;
 use rustix::process::{getpid, getppid};
 
 use super::{CLAIM_REASON, CLAIMED_WITHOUT_SETS, Children, Inherited, Parent, ROUNDS_MOST, inode_of, stays_open};
+use crate::engine::Engine;
 use crate::engines::Moved;
 use crate::host::Host;
 use crate::id::SocketId;
@@ -25,6 +27,7 @@ impl<H: Host> Sockets<H> {
         // What earlier children said is about registrations of before this fork.
         let has_others = self.has_children();
         self.follow_children();
+        self.settle_young();
         if !self.table.sockets().any(|socket| socket.is_accelerated() || socket.leftover.is_some()) {
             return;
         }
@@ -47,14 +50,19 @@ impl<H: Host> Sockets<H> {
         self.children.paused = true;
         let _ = (0..ROUNDS_MOST).take_while(|_| engine.poll_all(now) > 0).count();
         self.raise_readable();
+        self.tell_of_shadows(&[]);
+        let mut told = Vec::new();
         for id in self.ids() {
             let Some((socket, engine)) = self.with_engine(id) else { continue };
             // What the shadow has of a socket that the kernel serves is newer than what waits here, and stays behind it.
             if socket.is_accelerated() || !socket.shadow.is_readable() {
-                requeue(socket, engine);
-                self.drop_leftover_if_read(id, false);
+                // On its way still it is told once more when it is there.
+                let is_back = requeue(socket, engine) && socket.shadow.is_readable();
+                told.extend(is_back.then_some(id));
             }
+            self.drop_leftover_if_read(id, false);
         }
+        self.tell_of_shadows(&told);
     }
 
     /// In the parent.
@@ -109,6 +117,13 @@ impl<H: Host> Sockets<H> {
         for socket in self.table.sockets_mut() {
             (socket.leftover, socket.shadow.has_data, socket.shadow.has_error) = (None, false, false);
             socket.is_inherited = true;
+            if socket.is_shared_with_others() && has_agent {
+                // The agent hears of this process when it uses the socket too.
+                let (inode, parent) = (socket.file.inode, parent.clone());
+                socket.service = Service::Kernel(Reason::NotUsed.into());
+                socket.inherited = Some(Inherited { flows: Vec::new(), inode, parent, is_free: true });
+                self.inherits = true;
+            }
             if !socket.is_accelerated() {
                 continue;
             }
@@ -176,10 +191,11 @@ impl<H: Host> Sockets<H> {
     /// Gives a socket to the kernel, and what waits with it. `by_child`: a child has registered it with the kernel's
     /// epoll sets that both have.
     pub(crate) fn give_back(&mut self, id: SocketId, reason: Reason, by_child: bool) {
-        let Some(Service::Accelerated(Accelerated { flows, .. })) = self.get(id).map(|socket| &socket.service) else {
-            return;
+        let flows = match self.get(id).map(|socket| &socket.service) {
+            Some(Service::Accelerated(Accelerated { flows, .. })) => flows.clone(),
+            Some(Service::Open) if self.get(id).is_some_and(Socket::is_young) => return self.hand_over(id, reason),
+            _ => return,
         };
-        let flows = flows.clone();
         self.hand_over_to(id, reason, by_child);
         if let Some((socket, engine)) = self.with_engine(id) {
             requeue(socket, engine);
@@ -188,11 +204,11 @@ impl<H: Host> Sockets<H> {
         self.drop_leftover_if_read(id, by_child);
     }
 
-    /// The socket a number names is used in a way that its parent, if it was inherited, must know of.
+    /// The socket an fd names is used in a way that its parent, if it was inherited, must know of.
     #[inline]
-    pub(crate) fn claim_number(&mut self, number: i32) {
+    pub(crate) fn claim_fd(&mut self, fd: i32) {
         if self.inherits
-            && let Some(id) = self.find(number)
+            && let Some(id) = self.find(fd)
         {
             self.claim(id, Reason::ReadByChild);
         }
@@ -223,11 +239,41 @@ impl<H: Host> Sockets<H> {
         }
     }
 
+    /// Looks now and then whether the other processes that used sockets of this one have ended: the calls for these are the kernel's, and look
+    /// at nothing.
+    #[inline]
+    pub(crate) fn follow_shared_sockets(&mut self) {
+        if self.has_shared_sockets {
+            self.look_if_quiet();
+        }
+    }
+
+    #[cold]
+    fn look_if_quiet(&mut self) {
+        let now = self.time();
+        if self.engine_ref().is_some_and(|engine| engine.is_quiet(now)) {
+            self.look();
+        }
+    }
+
+    /// The last process at sockets that several used has them again.
+    pub(crate) fn take_those_alone(&mut self) {
+        for cookie in self.engine().map(Engine::take_alone).unwrap_or_default() {
+            let is_it = |id: &SocketId| self.get(*id).is_some_and(|socket| socket.is_shared_with_others_as(cookie));
+            if let Some(id) = self.ids().find(is_it) {
+                self.settle_anew(id);
+            }
+        }
+        let is_shared = |socket: &Socket| socket.is_shared_with_others();
+        self.has_shared_sockets = self.table.sockets().any(is_shared);
+    }
+
     /// Decides anew who serves a socket that was another process's.
     fn settle_anew(&mut self, id: SocketId) {
         let Some(socket) = self.get_mut(id) else { return };
         socket.service = Service::Open;
-        let peer = socket.ends.peer();
+        let (inode, peer) = (socket.file.inode, socket.ends.peer());
+        self.own_inodes.add(inode);
         self.settle(id, peer);
     }
 
@@ -243,12 +289,12 @@ impl<H: Host> Sockets<H> {
         }
     }
 
-    /// A thread of this process waits for what these numbers name: what is free of it is the process's.
-    pub(crate) fn claim_free(&mut self, numbers: &[i32]) {
+    /// A thread of this process waits for what these fds name: what is free of it is the process's.
+    pub(crate) fn claim_free(&mut self, fds: &[i32]) {
         if !self.inherits {
             return;
         }
-        for id in self.all_of(numbers, &[]).sockets() {
+        for id in self.all_of(fds, &[]).sockets() {
             if self.get(*id).is_some_and(Socket::is_free) {
                 self.claim(*id, Reason::ReadByChild);
             }
@@ -284,10 +330,16 @@ impl<H: Host> Sockets<H> {
         self.inherits && inherited.any(|inherited| !inherited.is_free && !inherited.parent.has_ended())
     }
 
-    /// Another process gets the socket that a number names.
-    pub fn passed(&mut self, number: i32, reason: Reason) {
-        let Some(id) = self.find(number) else { return };
+    /// Another process gets the socket that an fd names.
+    pub fn passed(&mut self, fd: i32, reason: Reason) {
+        let Some(id) = self.find(fd) else { return };
         self.claim(id, reason);
+        if self.get(id).is_some_and(Socket::is_shared_with_others)
+            && let Some((socket, engine)) = self.with_engine(id)
+        {
+            // By whom, the agent does not know from now on.
+            engine.announce(FlowSocket { descriptor: socket.shadow.fd, inode: socket.file.inode }, false);
+        }
         self.give_back(id, reason, false);
         if reason == Reason::HandedOverByExec {
             self.sets.leave_disarmed_to_program(id);
@@ -296,21 +348,25 @@ impl<H: Host> Sockets<H> {
 
     /// exec(2) follows: sockets that the new program finds go back to the kernel.
     pub fn prepare_exec(&mut self) {
-        for number in 0..self.table.fds_end() {
-            if self.find(number).is_some() && Descriptor::new(number).is_some_and(stays_open) {
-                self.passed(number, Reason::HandedOverByExec);
+        for fd in 0..self.table.fds_end() {
+            if self.find(fd).is_some() && Descriptor::new(fd).is_some_and(stays_open) {
+                self.passed(fd, Reason::HandedOverByExec);
             }
         }
     }
 
     /// exec(2) follows in a child of vfork(2), which has its parent's memory, this very value, and descriptors of its own.
-    /// It may have put sockets under other numbers unseen; the numbers of before and the standard streams are looked at.
+    /// It may have put sockets under other fds unseen; the fds of before and the standard streams are looked at.
     pub fn prepare_exec_of_vfork(&mut self) {
-        let numbers = (0..3).chain((3..self.table.fds_end()).filter(|number| self.find(*number).is_some()));
-        let open = numbers.filter_map(Descriptor::new).filter(|number| stays_open(*number));
+        let fds = (0..3).chain((3..self.table.fds_end()).filter(|fd| self.find(*fd).is_some()));
+        let open = fds.filter_map(Descriptor::new).filter(|fd| stays_open(*fd));
         let inodes: Vec<u64> = open.filter_map(inode_of).collect();
         for id in self.ids() {
-            if !self.get(id).and_then(Socket::inode).is_some_and(|inode| inodes.contains(&inode)) {
+            if !self.get(id).is_some_and(|socket| inodes.contains(&socket.file.inode)) {
+                continue;
+            }
+            if self.get(id).is_some_and(Socket::is_young) {
+                self.give_back(id, Reason::HandedOverByExec, false);
                 continue;
             }
             self.take_in_frames();
@@ -324,13 +380,13 @@ impl<H: Host> Sockets<H> {
         }
     }
 
-    /// Forgets a number that no longer names its socket: it was closed by a system call that nobody saw. Whether it did.
+    /// Forgets an fd that no longer names its socket: it was closed by a system call that nobody saw. Whether it did.
     pub(crate) fn forget_if_closed(&mut self, id: SocketId) -> bool {
         let Some(socket) = self.get(id) else { return false };
         let (shadow, known) = (socket.shadow.fd, socket.inode());
         let is_closed = known.is_some() && inode_of(shadow) != known;
         if is_closed {
-            self.forget_number(shadow.number());
+            self.forget_fd(shadow.number());
         }
         is_closed
     }

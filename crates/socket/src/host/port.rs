@@ -40,7 +40,8 @@ impl HostPort {
     pub(super) fn of_agent(connected: &Arc<Connected>, interface: &str) -> Result<HostPort, PortError> {
         let opened = connected.open_share(interface).map_err(|not_done| not_done.into_error(interface))?;
         let filters = ShareFilters { connected: Arc::clone(connected), number: opened.share };
-        let share = Share { filters, interface: interface.to_owned(), flows: HashMap::new(), revoked: Vec::new() };
+        let (flows, revoked, alone) = (HashMap::new(), Vec::new(), Vec::new());
+        let share = Share { filters, interface: interface.to_owned(), flows, revoked, alone };
         let port = XdpPort::from_handed(&opened.description, opened.descriptors)?;
         Ok(HostPort { port, share: Some(share) })
     }
@@ -66,6 +67,8 @@ struct Share {
     flows: HashMap<(FlowFilter, u64), (u32, FlowSocket)>,
     /// Flows that the agent took.
     revoked: Vec<RevokedFlow>,
+    /// Sockets that no other program uses any more.
+    alone: Vec<u64>,
 }
 
 impl Share {
@@ -100,7 +103,7 @@ impl Share {
     fn follow(&mut self) -> Result<(), PortError> {
         let number = self.filters.number;
         let is_own = |told: &Answer| match told {
-            Answer::ShareRevoked { share, .. } => *share == number,
+            Answer::ShareRevoked { share, .. } | Answer::SocketAlone { share, .. } => *share == number,
             Answer::FlowRevoked { flow, .. } => self.flows.values().any(|(own, _)| own == flow),
             _ => false,
         };
@@ -118,6 +121,7 @@ impl Share {
                     let taken = self.flows.extract_if(|_, (own, _)| *own == flow);
                     self.revoked.extend(taken.map(|(_, (_, socket))| RevokedFlow { socket, is_socket_shared }));
                 }
+                Answer::SocketAlone { cookie, .. } => self.alone.push(cookie),
                 _ => {}
             }
         }
@@ -309,11 +313,15 @@ impl EnginePort for HostPort {
     }
 
     fn has_revoked(&self) -> bool {
-        self.share.as_ref().is_some_and(|share| !share.revoked.is_empty())
+        self.share.as_ref().is_some_and(|share| !share.revoked.is_empty() || !share.alone.is_empty())
     }
 
     fn take_revoked(&mut self) -> Vec<RevokedFlow> {
         self.share.as_mut().map(|share| std::mem::take(&mut share.revoked)).unwrap_or_default()
+    }
+
+    fn take_alone(&mut self) -> Vec<u64> {
+        self.share.as_mut().map(|share| std::mem::take(&mut share.alone)).unwrap_or_default()
     }
 
     fn announce(&mut self, socket: FlowSocket, is_to_be_used: bool) {

@@ -39,7 +39,7 @@ const FILL_FRAMES_LOCKED: u32 = 512;
 const FILL_FRAMES_MOST: u32 = 8192;
 const TX_FRAMES: u32 = 256;
 /// Devices with more queues send on one: their packet memory would be several MiB for few threads.
-const LANES_MOST: u32 = 16;
+const TX_QUEUES_MOST: u32 = 16;
 /// Engines of one process that can have a share of a port: each has half a MiB of send buffers.
 const SHARES_OF_PORT: u32 = 8;
 /// See the module.
@@ -103,6 +103,13 @@ impl Host for ThisHost {
     fn forked(&mut self) {
         self.agent.leave_to_parent();
         self.agent = Arc::default();
+    }
+
+    fn secret(&self) -> u64 {
+        let mut secret = [0_u8; 8];
+        // Without random numbers the tables work, and an attacker can make them slow: no reason to do without them.
+        let _ = rustix::rand::getrandom(&mut secret, rustix::rand::GetRandomFlags::empty());
+        u64::from_ne_bytes(secret)
     }
 
     #[inline]
@@ -217,7 +224,7 @@ fn sized(config: XdpConfig, facts: &InterfaceFacts, fill_frames_most: u32, share
         rx_queues: (0..queues).collect(),
         tx_queue: config.tx_queue.min(queues - 1),
         separate_tx_socket: false,
-        lanes: queues <= LANES_MOST,
+        tx_queues: queues <= TX_QUEUES_MOST,
         shares,
         fill_frames,
         overflow: Overflow::Kernel,

@@ -17,16 +17,16 @@ use crate::status::{Counter, SocketCounter};
 
 impl<H: Host> Sockets<H> {
     /// A send with MSG_MORE is about to be made by the kernel.
-    pub fn corked(&mut self, number: i32) {
-        if let Some(socket) = self.find(number).and_then(|id| self.get_mut(id)) {
+    pub fn corked(&mut self, fd: i32) {
+        if let Some(socket) = self.find(fd).and_then(|id| self.get_mut(id)) {
             socket.shadow.is_corked = true;
         }
     }
 
     /// Sends a datagram. `more`: others follow at once, and [`Sockets::flush`] after them.
     #[inline]
-    pub fn send(&mut self, number: i32, message: &Message<'_>, more: bool) -> Send {
-        let Some(id) = self.find(number) else { return Send::Kernel };
+    pub fn send(&mut self, fd: i32, message: &Message<'_>, more: bool) -> Send {
+        let Some(id) = self.find(fd) else { return Send::Kernel };
         let holds = self.leaving.holds_another() && !more;
         let now = if holds { self.time_of_frames() } else { self.time() };
         let Some((socket, engine)) = self.with_engine(id) else { return self.send_undecided(id, message, more) };
@@ -140,6 +140,10 @@ impl<H: Host> Sockets<H> {
         if let Some(sent) = socket.send_aside(message) {
             return sent;
         }
+        if socket.is_young() {
+            self.send_young(id, message.to);
+            return Send::Kernel;
+        }
         // A send that the kernel would refuse decides nothing.
         let Some(remote) = message.to.or(socket.ends.remote).filter(|to| to.port() != 0) else { return Send::Kernel };
         if matches!(socket.family, nearwire_stack::Family::V4) && remote.is_ipv6() {
@@ -162,8 +166,8 @@ impl<H: Host> Sockets<H> {
     }
 
     /// The original call has sent a datagram of the socket: there is room again as well.
-    pub fn sent_by_kernel(&mut self, number: i32) {
-        if let Some(id) = self.find(number) {
+    pub fn sent_by_kernel(&mut self, fd: i32) {
+        if let Some(id) = self.find(fd) {
             self.raise_sendable(id);
         }
     }

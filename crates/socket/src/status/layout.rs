@@ -216,7 +216,7 @@ layout! { PAGE_WORDS:
     INTERFACE_COUNT: 1,
     INTERFACE_AREA: INTERFACES * INTERFACE_WORDS,
     HEADER_LAST: 1,
-    // What an onlooker asks: the request and its complement. The only words that others write.
+    // What a capturing command asks: the request and its complement. The only words that others write.
     CAPTURE_REQUEST: 2,
     CAPTURE_ANSWER: 1,
     // What automatic spinning comes to: a number of `Waiting`.

@@ -1,4 +1,4 @@
-//! The onlooker's side of the status page. Its bytes may come from anybody.
+//! The reader's side of the status page. Its bytes may come from anybody.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 use std::time::Duration;

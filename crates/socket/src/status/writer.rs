@@ -203,7 +203,7 @@ impl Writer {
         self.words[layout::WAITING.at].store(number, Relaxed);
     }
 
-    /// What an onlooker would read now.
+    /// What a reader of the page would see.
     #[must_use]
     pub fn status(&self) -> Option<Status> {
         Some(Reader::new(&self.bytes()).ok()?.status())
@@ -232,7 +232,7 @@ impl Writer {
         &self.words
     }
 
-    /// What an onlooker asks for now.
+    /// What a capturing command asks for.
     #[inline]
     pub(crate) fn capture_request(&self) -> u64 {
         self.words[layout::CAPTURE_REQUEST.at].load(Relaxed)

@@ -49,7 +49,11 @@ impl Near {
         match VirtualCable::lay(VirtualCableOptions { queues, ..VirtualCableOptions::default() }) {
             Ok(cable) => Some(Near {
                 cable,
-                sockets: Sockets::new(ThisHost::default(), Config { mode, ..Config::default() }, "test"),
+                sockets: Sockets::new(
+                    ThisHost::default(),
+                    Config { mode, kernel_first: 0, ..Config::default() },
+                    "test",
+                ),
             }),
             Err(error) => {
                 assert!(std::env::var_os("NEARWIRE_REQUIRE").is_none(), "NEARWIRE_REQUIRE is set, but: {error}");

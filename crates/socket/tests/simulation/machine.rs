@@ -19,6 +19,7 @@ use nearwire_wire::MacAddress;
 use rustix::event::{EventfdFlags, eventfd};
 
 use crate::segment::Segment;
+use crate::trace::Trace;
 
 /// Of the counter, a nanosecond.
 pub const TICKS_PER_NS: u64 = 3;
@@ -40,6 +41,7 @@ pub struct Surroundings {
     pub segment: Rc<RefCell<Segment>>,
     /// Virtual time.
     pub ticks: Rc<Cell<u64>>,
+    pub trace: Rc<Trace>,
 }
 
 /// See the module.
@@ -156,6 +158,10 @@ impl Host for Machine {
 
     fn open_port(&self, facts: &InterfaceFacts, _: PortWanted) -> Result<Self::Port, PortError> {
         Ok(SteeredPort::new(self.surroundings.segment.borrow_mut().connect(self.number), &facts.name))
+    }
+
+    fn secret(&self) -> u64 {
+        self.number as u64
     }
 
     fn ticks(&self) -> u64 {

@@ -3,8 +3,9 @@
 //!
 //! Every datagram has a number. It is delivered to the socket that it was sent to, whole, and as often as the wire brought it;
 //! or the wire lost it, or the socket had no room, which its counter says. All that is random follows from one seed, which a
-//! failure prints: `NEARWIRE_SIMULATION_SEED=N cargo test -p nearwire-socket --test simulation` runs that one again.
-//! `NEARWIRE_SIMULATION_SEEDS=N` runs so many.
+//! failure prints: `NEARWIRE_SIMULATION_SEED=N cargo test -p nearwire-socket --test simulation` runs that one again, and with
+//! `NEARWIRE_SIMULATION_TRACE=1` prints what happens. `NEARWIRE_SIMULATION_SEEDS=N` runs so many, of
+//! `NEARWIRE_SIMULATION_STEPS=N` steps: a million of short ones find what a thousand of long ones do not.
 //!
 //! Shadows are real sockets of the kernel, bound to addresses that this host does not have (`IP_FREEBIND`), so that the kernel has
 //! no packet for them. No privilege is needed.
@@ -15,6 +16,7 @@ mod machine;
 mod program;
 mod random;
 mod segment;
+mod trace;
 mod world;
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -25,24 +27,38 @@ use world::{Plan, World};
 const SEEDS: u64 = 12;
 
 fn run(plan: Plan) {
+    let plan = Plan { steps: steps(plan.steps), ..plan };
     with_each_seed(|seed| {
         World::new(plan, seed).run();
     });
 }
 
-/// Runs something with each seed, and says which one failed.
+fn chosen(name: &str) -> Option<u64> {
+    Some(std::env::var(name).ok()?.parse().expect("a number"))
+}
+
+/// Steps of a run: those that are planned, unless the environment says how many.
+fn steps(planned: u32) -> u32 {
+    chosen("NEARWIRE_SIMULATION_STEPS").map_or(planned, |steps| steps as u32)
+}
+
+/// Runs something with each seed, and says which ones failed.
 fn with_each_seed(mut run: impl FnMut(u64)) {
-    let chosen = |name: &str| Some(std::env::var(name).ok()?.parse::<u64>().expect("a number"));
     let seeds = match chosen("NEARWIRE_SIMULATION_SEED") {
         Some(seed) => seed..seed + 1,
         None => 1..chosen("NEARWIRE_SIMULATION_SEEDS").unwrap_or(SEEDS) + 1,
     };
+    let mut failed = Vec::new();
     for seed in seeds {
         let outcome = catch_unwind(AssertUnwindSafe(|| run(seed)));
         if let Err(panic) = outcome {
             println!("NEARWIRE_SIMULATION_SEED={seed} runs this again");
-            resume_unwind(panic);
+            failed.push((seed, panic));
         }
+    }
+    println!("{} failed: {:?}", failed.len(), failed.iter().map(|(seed, _)| *seed).collect::<Vec<_>>());
+    if let Some((_, panic)) = failed.into_iter().next() {
+        resume_unwind(panic);
     }
 }
 

@@ -37,7 +37,7 @@ pub struct Program {
 
 impl Program {
     pub fn new(number: usize, machine: Machine) -> Program {
-        let sockets = Sockets::new(machine.clone(), Config::default(), "simulation");
+        let sockets = Sockets::new(machine.clone(), Config { kernel_first: 0, ..Config::default() }, "simulation");
         Program { machine, sockets, number }
     }
 

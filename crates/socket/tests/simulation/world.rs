@@ -9,6 +9,7 @@ use crate::machine::{Machine, Surroundings, TICKS_PER_NS};
 use crate::program::{Got, Open, PAYLOAD_MOST_BYTES, Program};
 use crate::random::Random;
 use crate::segment::{Faults, Segment};
+use crate::trace::Trace;
 
 /// Datagrams of one sendmmsg(2).
 const BATCH_MOST: u64 = 16;
@@ -84,7 +85,7 @@ impl World {
         let mut random = Random::new(seed);
         let segment = Segment::new(plan.faults, Random::new(random.next()), plan.programs);
         // A machine has run for a while.
-        let surroundings = Surroundings { segment, ticks: Rc::new(Cell::new(1 << 40)) };
+        let surroundings = Surroundings { segment, ticks: Rc::new(Cell::new(1 << 40)), trace: Rc::new(Trace::Dropped) };
         let programs = (0..plan.programs).map(|number| {
             let machine = Machine::new(number, plan.programs, &surroundings);
             Program::new(number, machine)

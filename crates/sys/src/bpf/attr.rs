@@ -16,6 +16,7 @@ pub(super) enum Command {
     ProgLoad = 5,
     ProgTestRun = 10,
     ProgGetNextId = 11,
+    ProgGetFdById = 13,
     ObjGetInfoByFd = 15,
     ProgQuery = 16,
     LinkCreate = 28,
@@ -169,6 +170,14 @@ pub(super) struct ProgInfo {
     pub tag: [u8; 8],
     pub jited_prog_len_bytes: u32,
     pub xlated_prog_len_bytes: u32,
+    pub jited_prog: u64,
+    pub xlated_prog: u64,
+    pub load_time_ns: u64,
+    pub created_by_uid: u32,
+    /// None are asked for.
+    pub map_ids: u32,
+    pub map_ids_at: u64,
+    pub name: [u8; NAME_LEN],
 }
 
 /// The head of `struct bpf_link_info`, with the part of XDP links.
@@ -236,7 +245,8 @@ mod tests {
         assert_eq!(size_of::<XdpMd>(), 24);
         assert_eq!((offset_of!(ObjInfo, info), size_of::<ObjInfo>()), (8, 16));
         assert_eq!((offset_of!(ProgInfo, id), offset_of!(ProgInfo, jited_prog_len_bytes)), (4, 16));
-        assert_eq!(size_of::<ProgInfo>(), 24);
+        assert_eq!((offset_of!(ProgInfo, load_time_ns), offset_of!(ProgInfo, name)), (40, 64));
+        assert_eq!(size_of::<ProgInfo>(), 80);
         assert_eq!((offset_of!(LinkInfo, prog_id), offset_of!(LinkInfo, ifindex)), (8, 16));
         assert_eq!((offset_of!(LinkCreate, flags), size_of::<LinkCreate>()), (12, 16));
         assert_eq!((offset_of!(LinkUpdate, new_prog_fd), size_of::<LinkUpdate>()), (4, 16));

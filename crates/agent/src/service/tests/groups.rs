@@ -546,3 +546,40 @@ fn generated_sequences_at_one_port_leave_each_flow_with_whom_the_model_says() {
         }
     }
 }
+
+#[test]
+fn what_a_connected_socket_is_to_get_is_not_taken_by_a_group_until_its_own_flow_is_open() {
+    let mut bed = Bed::new();
+    let (first, second) = (bed.program(1, 0), bed.program(2, 0));
+    let peer = any();
+    bed.ports.have_peers_elsewhere();
+    let member = reusing(0, false);
+    let alone = reusing(port_of(&member), false);
+    bed.announce(2, &alone, true);
+    alone.connect(peer.local_addr().unwrap()).unwrap();
+    bed.flow(1, first, &member).0.unwrap();
+    assert_eq!((bed.pass(10 * LONG), bed.owners()), (vec![], vec![]), "however long its program takes");
+    bed.flow(2, second, &alone).0.unwrap();
+    assert_eq!((bed.pass(LONG), bed.owners()), (vec![], vec![first, second]));
+}
+
+#[test]
+fn socket_connected_a_moment_ago_keeps_what_its_peer_sends_when_all_programs_come_back() {
+    let mut bed = Bed::new();
+    let shares = [bed.program(1, 0), bed.program(2, 0)];
+    let peer = any();
+    bed.ports.have_peers_elsewhere();
+    let member = reusing(0, false);
+    let alone = reusing(port_of(&member), false);
+    bed.announce(2, &alone, true);
+    bed.flow(1, shares[0], &member).0.unwrap();
+    alone.connect(peer.local_addr().unwrap()).unwrap();
+    bed.flow(2, shares[1], &alone).0.unwrap();
+    for (id, share) in [(1, shares[0]), (2, shares[1])] {
+        assert_eq!(bed.ask(id, Request::Forget { share }), Answer::Done {});
+    }
+    bed.flow(1, shares[0], &member).0.unwrap();
+    assert_eq!(bed.owners(), Vec::<u32>::new(), "until the connected one has its flow");
+    bed.flow(2, shares[1], &alone).0.unwrap();
+    assert_eq!((bed.pass(LONG), bed.owners()), (vec![], vec![shares[0], shares[1]]));
+}

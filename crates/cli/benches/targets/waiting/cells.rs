@@ -82,8 +82,10 @@ impl Policy<'_> {
         if self.0 == "kernel" {
             return Command::new(program);
         }
-        let mut command = Command::new(NEARWIRE);
-        command.env("NEARWIRE_SPIN", self.0).args(["run", "--quiet", "--strict", "--", program]);
+        let base = std::env::var("BASE").unwrap_or_default();
+        let (nearwire, spin) = self.0.strip_prefix("base").map_or((NEARWIRE, self.0), |_| (base.as_str(), "auto"));
+        let mut command = Command::new(nearwire);
+        command.env("NEARWIRE_SPIN", spin).args(["run", "--quiet", "--strict", "--", program]);
         command
     }
 }

@@ -8,6 +8,8 @@ use nearwire_socket::config::{Agent, Config};
 use nearwire_sys::socket::netns_cookie;
 
 const NAME: &str = "nearwire run";
+/// So many agents in a row may end in the moment in which they are asked.
+const ATTEMPTS: u32 = 3;
 
 /// What was found before anything is done.
 pub enum Found {
@@ -29,7 +31,8 @@ impl Found {
         }
         match Client::connect(NAME) {
             Ok(client) => Found::Serving(client),
-            Err(ClientError::NoAgent) => Found::None,
+            // One that ends in this moment is none.
+            Err(ClientError::NoAgent | ClientError::Connection(_)) => Found::None,
             Err(error) => Found::Refusing(error.to_string()),
         }
     }
@@ -60,10 +63,21 @@ impl Found {
             Found::None if starts => connect_or_start(NAME, command)?,
             Found::Off | Found::None | Found::Refusing(_) => return Ok(None),
         };
+        for _ in 1..ATTEMPTS {
+            match client.attend() {
+                // It ended in this moment: the next one serves the program.
+                Err(ClientError::Connection(_)) if starts => client = connect_or_start(NAME, command)?,
+                attended => return attended.map(|()| served_in(&client)).map_err(AgentError::from),
+            }
+        }
         client.attend()?;
-        // Without the cookie the program opens its ports itself should this agent end before the program has a share.
-        Ok(netns_cookie(&client).ok())
+        Ok(served_in(&client))
     }
+}
+
+/// Without the cookie the program opens its ports itself should this agent end before the program has a share.
+fn served_in(client: &Client) -> Option<u64> {
+    netns_cookie(client).ok()
 }
 
 fn command() -> Command {

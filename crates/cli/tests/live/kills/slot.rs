@@ -120,6 +120,17 @@ struct Account {
     life: u32,
 }
 
+impl Account {
+    /// Of a question that has an answer, which nobody waits for.
+    fn why_not_awaited(&self, number: u32) -> &'static str {
+        match number {
+            _ if self.lost.contains(&number) => "comes when it is long taken for lost",
+            _ if number < self.next => "comes twice",
+            _ => "was never asked",
+        }
+    }
+}
+
 /// See the module.
 pub struct Slot {
     port: u16,
@@ -228,7 +239,7 @@ impl Slot {
                 Some(asked) => (asked, false),
                 None => match account.doomed.get_mut(&number) {
                     Some(asked) => (asked, true),
-                    None => panic!("port {}: {text:?} is answered twice, or was never asked", self.port),
+                    None => panic!("port {}: {text:?} {}", self.port, account.why_not_awaited(number)),
                 },
             };
             let is_its = if is_doomed { life >= asked.life } else { life == asked.life };

@@ -97,7 +97,7 @@ pub struct XdpConfig {
     /// a socket of its own.
     ///
     /// [`XdpPort::queue_on`]: super::XdpPort::queue_on
-    pub lanes: bool,
+    pub tx_queues: bool,
     /// Ports that may share the queues at the same time, this one included ([`XdpPort::share`]): each has `tx_frames` send buffers in the
     /// packet memory, whose size the kernel fixes when the port is opened.
     ///
@@ -149,7 +149,7 @@ impl XdpConfig {
             rx_queues: vec![0],
             tx_queue: 0,
             separate_tx_socket: false,
-            lanes: false,
+            tx_queues: false,
             shares: 1,
             hands_over: false,
             tx_interface: None,
@@ -294,8 +294,8 @@ impl XdpConfig {
             // Bound, it takes over the receive side of its queue too, from which the kernel would get nothing any more.
             return Err(self.wrong("separate_tx_socket", 1, "false in zero-copy mode"));
         }
-        if self.sends_separately() && self.lanes {
-            return Err(self.wrong("lanes", 1, "false, because only one socket sends"));
+        if self.sends_separately() && self.tx_queues {
+            return Err(self.wrong("tx_queues", 1, "false, because only one socket sends"));
         }
         if !self.sends_separately() && !shared_queue {
             return Err(self.wrong("tx_queue", self.tx_queue, "one of rx_queues, or separate_tx_socket"));
@@ -369,7 +369,7 @@ mod tests {
             (XdpConfig { rx_queues: vec![0, 0], ..config() }, "rx_queues"),
             (XdpConfig { tx_queue: 1, ..config() }, "tx_queue"),
             (config().with_separate_tx(1, 1), "tx_queue"),
-            (XdpConfig { lanes: true, ..config().with_separate_tx(0, 1) }, "lanes"),
+            (XdpConfig { tx_queues: true, ..config().with_separate_tx(0, 1) }, "tx_queues"),
             (XdpConfig { mode: XdpMode::ZeroCopy, ..config().with_separate_tx(0, 1) }, "separate_tx_socket"),
             (XdpConfig { frame_size_bytes: 1024, ..config() }, "frame_size_bytes"),
             (XdpConfig { rx_ring_slots: 100, ..config() }, "rx_ring_slots"),

@@ -205,7 +205,7 @@ fn share_that_stops_between_two_steps_of_giving_back_keeps_no_buffers_from_the_o
     for mode in [XdpMode::Generic, XdpMode::NativeCopy] {
         let config = |interface| XdpConfig {
             rx_queues: vec![0, 1],
-            lanes: true,
+            tx_queues: true,
             shares: 2,
             fill_frames: FRAMES as u32,
             ..XdpConfig::new(interface, mode, Steer::Filters)

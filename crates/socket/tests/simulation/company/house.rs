@@ -318,6 +318,7 @@ impl House {
     fn tell(&self, events: Vec<(ProgramId, Answer)>) {
         let mailboxes = self.mailboxes.borrow();
         for (program, event) in events {
+            self.surroundings.trace.note(|| format!("program {program} is told {event:?}"));
             if let Some(mailbox) = mailboxes.get(&program) {
                 mailbox.events.borrow_mut().push(event);
                 mailbox.ring();
@@ -349,7 +350,13 @@ impl House {
         self.card.borrow_mut().asker = of.program;
         let told = agent.pass_time(self.now());
         self.tell(told);
+        let asked = request.clone();
         let outcome = agent.handle(of.program, request, socket);
+        let now_ns = self.surroundings.ticks.get() / TICKS_PER_NS;
+        self.surroundings.trace.note(|| {
+            let (number, program, answer) = (self.number, of.program, &outcome.answer);
+            format!("{now_ns}: program {program} of machine {number} asks {asked:?}: {answer:?}")
+        });
         self.tell(outcome.events);
         Some(outcome.answer)
     }

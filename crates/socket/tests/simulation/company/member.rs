@@ -1,7 +1,7 @@
 //! What a program of the simulation has of its machine: a share of the agent's port, as `HostPort` has one of a real agent's.
 
 use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -112,7 +112,7 @@ impl Host for Member {
                 house: Rc::clone(&self.house),
                 connected,
                 share,
-                flows: HashMap::new(),
+                flows: BTreeMap::new(),
                 revoked: Vec::new(),
                 is_dead: Rc::clone(&self.is_dead),
             }),
@@ -120,6 +120,10 @@ impl Host for Member {
             Some(other) => panic!("{other:?}"),
             None => Err(gone()),
         }
+    }
+
+    fn secret(&self) -> u64 {
+        self.machine.secret()
     }
 
     fn ticks(&self) -> u64 {
@@ -139,7 +143,7 @@ pub struct SharePort {
     connected: Connected,
     share: u32,
     /// The agent's number of the flow of a socket, by the socket's inode.
-    flows: HashMap<(FlowFilter, u64), (u32, FlowSocket)>,
+    flows: BTreeMap<(FlowFilter, u64), (u32, FlowSocket)>,
     revoked: Vec<RevokedFlow>,
     is_dead: Rc<Cell<bool>>,
 }
@@ -274,7 +278,7 @@ impl EnginePort for SharePort {
                 Answer::ShareRevoked { cause, .. } => return Err(refused(&cause)),
                 Answer::FlowRevoked { flow, cause } => {
                     let is_socket_shared = cause.is_socket_shared();
-                    let ended = self.flows.extract_if(|_, (own, _)| *own == flow);
+                    let ended = self.flows.extract_if(.., |_, (own, _)| *own == flow);
                     self.revoked.extend(ended.map(|(_, (_, socket))| RevokedFlow { socket, is_socket_shared }));
                 }
                 _ => {}

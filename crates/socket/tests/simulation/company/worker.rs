@@ -37,6 +37,13 @@ pub struct Open {
     pub watched: Watched,
 }
 
+impl Open {
+    /// Has the kernel choose among the sockets of its group as [`nearwire_sys::reuseport`] says; whether it is of one.
+    pub fn choose_in_group(&self, choices: &[u32]) -> bool {
+        nearwire_sys::reuseport::choose_in_group(&self.shadow, choices).is_ok()
+    }
+}
+
 struct Library {
     member: Member,
     sockets: Sockets<Member>,
@@ -54,7 +61,7 @@ impl Worker {
         let library = has_library.then(|| {
             let machine = Machine::new(house.number, machines, surroundings);
             let member = Member::new(machine, house);
-            let sockets = Sockets::new(member.clone(), Config::default(), "simulation");
+            let sockets = Sockets::new(member.clone(), Config { kernel_first: 0, ..Config::default() }, "simulation");
             Library { member, sockets }
         });
         let set = epoll::create(epoll::CreateFlags::CLOEXEC).unwrap();

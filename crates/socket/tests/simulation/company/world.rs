@@ -4,16 +4,18 @@
 //! else those that are not connected, of which several share the port. One of them gets it, once.
 
 use std::cell::Cell;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::net::SocketAddr;
 use std::rc::Rc;
 
+use super::account::{Arrival, Sent};
 use super::house::{By, House};
 use super::kernel::{Kernel, frame};
 use super::worker::{Open, PAYLOAD_MOST_BYTES, Watched, Worker};
 use crate::machine::{Surroundings, TICKS_PER_NS, address};
 use crate::random::Random;
 use crate::segment::{Faults, Segment};
+use crate::trace::Trace;
 
 /// What a socket may have unread: as much as the kernel keeps in any case.
 const UNREAD_MOST: u32 = 40;
@@ -43,21 +45,19 @@ pub struct Plan {
     pub waits_one_in: u32,
 }
 
-impl Default for Plan {
-    fn default() -> Plan {
-        Plan {
-            machines: 2,
-            programs: 3,
-            plain: 0,
-            steps: 20_000,
-            faults: Faults::NONE,
-            opens_one_in: 60,
-            kills_one_in: 0,
-            agent_ends_one_in: 0,
-            flaps_one_in: 0,
-            waits_one_in: 0,
-        }
-    }
+impl Plan {
+    pub const DEFAULT: Plan = Plan {
+        machines: 2,
+        programs: 3,
+        plain: 0,
+        steps: 20_000,
+        faults: Faults::NONE,
+        opens_one_in: 60,
+        kills_one_in: 0,
+        agent_ends_one_in: 0,
+        flaps_one_in: 0,
+        waits_one_in: 0,
+    };
 }
 
 /// A socket, open or closed by now.
@@ -66,31 +66,13 @@ struct Life {
     program: usize,
     local: SocketAddr,
     remote: Option<SocketAddr>,
+    /// How often it was connected.
+    connects: u32,
     shares: bool,
     open: Option<Open>,
     /// Since when it is what it is, nanoseconds.
     since_ns: u64,
     unread: u32,
-}
-
-/// Once that a datagram arrived.
-#[derive(Debug)]
-struct Arrival {
-    number: u64,
-    /// The sockets one of which is to get it.
-    candidates: Vec<usize>,
-    /// Of a program with a share: its sockets among these.
-    owners: Option<Vec<usize>>,
-    /// Some other socket of its port may get it: the agent does not know yet of one that is not accelerated.
-    is_excused: bool,
-    is_delivered: bool,
-}
-
-struct Sent {
-    from: SocketAddr,
-    to: SocketAddr,
-    len_bytes: usize,
-    arrivals: Vec<usize>,
 }
 
 /// A program that is dead, and of which the agent does not know yet.
@@ -115,8 +97,6 @@ pub struct Outcome {
     /// Of those that arrived, for a share.
     pub steered: u64,
     pub arrived: u64,
-    /// Not delivered, as a socket that was to have it was closed.
-    pub lost_with_socket: u64,
 }
 
 pub struct World {
@@ -126,8 +106,9 @@ pub struct World {
     machines: Vec<Machine>,
     lives: Vec<Life>,
     sent: Vec<Sent>,
-    arrivals: Vec<Arrival>,
     dying: Vec<Dying>,
+    /// Sockets that share a port of a machine, as the kernel has and numbers them.
+    groups: Vec<Vec<usize>>,
     ports: HashSet<u16>,
     outcome: Outcome,
 }
@@ -139,10 +120,10 @@ fn payload(number: u64, len_bytes: usize) -> Vec<u8> {
 
 impl World {
     /// In the namespace that [`super::kernel::lay`] gave.
-    pub fn new(plan: Plan, seed: u64) -> World {
+    pub fn new(plan: Plan, seed: u64, trace: Rc<Trace>) -> World {
         let mut random = Random::new(seed);
         let segment = Segment::new(plan.faults, Random::new(random.next()), plan.machines + 1);
-        let surroundings = Surroundings { segment, ticks: Rc::new(Cell::new(1 << 40)) };
+        let surroundings = Surroundings { segment, ticks: Rc::new(Cell::new(1 << 40)), trace };
         let kernel = Rc::new(Kernel::new());
         let any = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
         let namespace = nearwire_sys::socket::netns_cookie(&any).unwrap();
@@ -161,8 +142,8 @@ impl World {
             machines,
             lives: Vec::new(),
             sent: Vec::new(),
-            arrivals: Vec::new(),
             dying: Vec::new(),
+            groups: Vec::new(),
             ports: HashSet::new(),
             outcome: Outcome::default(),
         };
@@ -184,6 +165,11 @@ impl World {
 
     fn now_ns(&self) -> u64 {
         self.surroundings.ticks.get() / TICKS_PER_NS
+    }
+
+    fn note(&self, what: impl FnOnce() -> String) {
+        let now_ns = self.now_ns();
+        self.surroundings.trace.note(|| format!("{now_ns}: {}", what()));
     }
 
     fn below(&mut self, limit: usize) -> usize {
@@ -223,6 +209,7 @@ impl World {
     fn note_arrival(&mut self, machine: usize, number: u64, by: By) {
         let Sent { from, to, .. } = self.sent[number as usize];
         let now_ns = self.now_ns();
+        self.note(|| format!("datagram {number} from {from} to {to} goes to {by:?}"));
         let is_bound = |life: &Life| {
             life.open.is_some()
                 && life.machine == machine
@@ -234,7 +221,14 @@ impl World {
             bound.iter().copied().filter(|life| self.lives[*life].remote == remote).collect::<Vec<_>>()
         };
         let connected = with(Some(from));
-        let candidates = if connected.is_empty() { with(None) } else { connected };
+        let is_again = connected.iter().any(|life| self.lives[*life].connects > 1);
+        // Since 6.13 the kernel may not find one of a group that was connected again (`udp_lib_hash4`), and prefer one that came later.
+        let is_missed = by == By::Kernel && is_again;
+        let candidates = match connected {
+            connected if connected.is_empty() => with(None),
+            connected if is_missed => [connected, with(None)].concat(),
+            connected => connected,
+        };
         let worker = |life: usize| &self.machines[machine].workers[self.lives[life].program];
         let is_young = |life: &usize| now_ns < self.lives[*life].since_ns + STRANGER_KNOWN_NS;
         let is_served =
@@ -259,8 +253,7 @@ impl World {
         for life in &candidates {
             self.lives[*life].unread += 1;
         }
-        self.sent[number as usize].arrivals.push(self.arrivals.len());
-        self.arrivals.push(Arrival { number, candidates, owners, is_excused, is_delivered: false });
+        self.sent[number as usize].arrivals.push(Arrival { candidates, owners, is_excused });
     }
 
     /// A socket that is open, for people.
@@ -292,6 +285,7 @@ impl World {
         }
         if self.random.one_in(self.plan.agent_ends_one_in) {
             let (machine, questions) = (self.below(self.plan.machines), self.below(4) as u32);
+            self.note(|| format!("agent of machine {machine} ends"));
             self.machines[machine].house.end_agent(questions);
         }
         if self.plan.agent_ends_one_in > 0 && self.random.one_in(self.plan.agent_ends_one_in / 4) {
@@ -326,6 +320,7 @@ impl World {
     }
 
     fn flap(&mut self, machine: usize) {
+        self.note(|| format!("link of machine {machine} changes"));
         let of = &mut self.machines[machine];
         of.is_up = !of.is_up;
         of.house.set_up(of.is_up);
@@ -367,10 +362,28 @@ impl World {
             _ => Watched::Edge,
         };
         let data = self.lives.len() as u64;
+        self.note(|| {
+            format!(
+                "socket {data} of program {program} of machine {machine} is to be bound to {local}, shares: {shares}"
+            )
+        });
         let open = self.machines[machine].workers[program].open(local, shares, watched, data);
         let since_ns = self.now_ns();
         let local = open.local;
-        self.lives.push(Life { machine, program, local, remote: None, shares, open: Some(open), since_ns, unread: 0 });
+        self.lives.push(Life {
+            machine,
+            program,
+            local,
+            remote: None,
+            connects: 0,
+            shares,
+            open: Some(open),
+            since_ns,
+            unread: 0,
+        });
+        if shares {
+            self.join_group(self.lives.len() - 1);
+        }
         // What came since it was bound may be for it.
         self.note_arrivals();
     }
@@ -396,10 +409,56 @@ impl World {
         }
         let remote = self.address_of(peer);
         self.pass_frames();
+        self.note(|| format!("socket {life} is to be connected to {remote}"));
         let worker = &mut self.machines[machine].workers[program];
         worker.connect(self.lives[life].open.as_ref().unwrap(), remote);
         (self.lives[life].remote, self.lives[life].since_ns) = (Some(remote), self.now_ns());
+        self.lives[life].connects += 1;
+        if self.lives[life].open.as_ref().is_some_and(|open| !open.choose_in_group(&[])) {
+            self.leave_group(life);
+        } else if let Some(group) = self.groups.iter().position(|group| group.contains(&life)) {
+            self.have_kernel_choose(group);
+        }
         self.note_arrivals();
+    }
+
+    /// A socket was bound to a port that others may share. It joins the group of the newest that is there (`udp_reuseport_add_sock`), which
+    /// begins one if it had left its own.
+    fn join_group(&mut self, life: usize) {
+        let (machine, local) = (self.lives[life].machine, self.lives[life].local);
+        let is_beside =
+            |other: &Life| other.open.is_some() && other.shares && (other.machine, other.local) == (machine, local);
+        let beside = (0..life).rev().find(|other| is_beside(&self.lives[*other]));
+        let group = beside.and_then(|other| self.groups.iter().position(|group| group.contains(&other)));
+        let at = group.unwrap_or_else(|| {
+            self.groups.push(beside.into_iter().collect());
+            self.groups.len() - 1
+        });
+        self.groups[at].push(life);
+        self.have_kernel_choose(at);
+    }
+
+    /// A socket is closed, or was connected: since Linux 6.13 it is of no group then.
+    fn leave_group(&mut self, life: usize) {
+        let Some(at) = self.groups.iter().position(|group| group.contains(&life)) else { return };
+        let group = &mut self.groups[at];
+        group.iter().position(|other| *other == life).map(|number| group.swap_remove(number));
+        if group.is_empty() {
+            self.groups.swap_remove(at);
+        } else {
+            self.have_kernel_choose(at);
+        }
+    }
+
+    /// Has the kernel's choice in a group be the seed's: of those that are not connected.
+    fn have_kernel_choose(&self, group: usize) {
+        let group = &self.groups[group];
+        let is_unconnected = |(_, life): &(u32, &usize)| self.lives[**life].remote.is_none();
+        let choices: Vec<u32> = (0..).zip(group).filter(is_unconnected).map(|(number, _)| number).collect();
+        // Those of a program that was killed are closed one after the other.
+        if let Some(open) = self.lives[group[0]].open.as_ref() {
+            assert!(open.choose_in_group(&choices), "it is of the group");
+        }
     }
 
     /// By which others reach a socket.
@@ -410,18 +469,22 @@ impl World {
 
     fn close_one(&mut self, machine: usize, program: usize) {
         let Some(life) = self.any_own(machine, program) else { return };
+        self.note(|| format!("socket {life} is closed"));
         let open = self.lives[life].open.take().unwrap();
         let cookie = open.cookie;
         self.machines[machine].workers[program].close(open);
+        self.leave_group(life);
         self.machines[machine].house.closed(&[cookie]);
         self.note_arrivals();
     }
 
     /// A program is killed, and another one started. The agent hears of it later.
     fn kill(&mut self, machine: usize, program: usize) {
+        self.note(|| format!("program {program} of machine {machine} is killed"));
         let mut cookies = Vec::new();
         let mut shadows = Vec::new();
-        for life in self.own(machine, program) {
+        let lives = self.own(machine, program);
+        for life in lives.iter().copied() {
             let open = self.lives[life].open.take().unwrap();
             cookies.push(open.cookie);
             shadows.push(open);
@@ -435,6 +498,7 @@ impl World {
         }
         let connected = killed.die();
         drop(shadows);
+        lives.into_iter().for_each(|life| self.leave_group(life));
         let is_end_first = self.random.one_in(2);
         self.dying.push(Dying { machine, cookies, connected, is_end_first });
         for _ in 0..self.random.below(3) {
@@ -479,7 +543,7 @@ impl World {
         let Life { machine, program, .. } = self.lives[from];
         let source = self.address_of(from);
         let payload = payload(number, len_bytes);
-        self.sent.push(Sent { from: source, to, len_bytes, arrivals: Vec::new() });
+        self.sent.push(Sent { from: source, to, len_bytes, arrivals: Vec::new(), delivered: Vec::new() });
         self.outcome.sent += 1;
         let open = self.lives[from].open.as_ref().unwrap();
         match self.machines[machine].workers[program].send(open, to, &payload) {
@@ -503,6 +567,7 @@ impl World {
     /// A program takes what its epoll set tells of, and now and then what its other sockets have.
     fn read(&mut self, machine: usize, program: usize) {
         let found = self.machines[machine].workers[program].wait();
+        self.note(|| format!("program {program} of machine {machine} is told of {found:?}"));
         self.note_arrivals();
         for data in found {
             // Of a socket that was closed, the kernel's half of a set says nothing.
@@ -529,19 +594,14 @@ impl World {
 
     fn account(&mut self, life: usize, got: &[u8], source: SocketAddr) {
         let number = u64::from_be_bytes(*got.first_chunk().expect("every datagram has a number"));
-        let sent = self.sent.get(number as usize).expect("it was sent");
+        self.note(|| format!("socket {life} receives datagram {number}"));
+        let sent = self.sent.get_mut(number as usize).expect("it was sent");
         assert_eq!(sent.from, source, "datagram {number}");
         assert_eq!(got, payload(number, sent.len_bytes), "byte for byte");
-        let is_at_port = sent.to.port() == self.lives[life].local.port();
-        let arrivals = sent.arrivals.iter().map(|at| &self.arrivals[*at]);
-        let mut open = arrivals.clone().zip(&sent.arrivals).filter(|(arrival, _)| !arrival.is_delivered);
-        let fits = |arrival: &Arrival| arrival.candidates.contains(&life) || arrival.is_excused && is_at_port;
-        let at = open.find(|(arrival, _)| fits(arrival)).map(|(_, at)| *at);
-        let Some(at) = at else {
-            let what: Vec<_> = arrivals.collect();
-            panic!("datagram {number} to {} came to socket {life} at {:?}: {what:?}", sent.to, self.lives[life].local);
-        };
-        self.arrivals[at].is_delivered = true;
+        assert_eq!(sent.to.port(), self.lives[life].local.port(), "datagram {number}");
+        sent.delivered.push(life);
+        let sent = &self.sent[number as usize];
+        assert!(sent.is_everybodys_own(), "datagram {number} came to socket {life}: {sent:?}, {}", self.told(life));
         self.outcome.delivered += 1;
     }
 
@@ -581,31 +641,13 @@ impl World {
         self.end_all();
     }
 
-    /// What arrived and was not delivered had nobody to go to, or a socket that it may have waited at was closed.
+    /// What arrived was delivered.
     fn account_for_all(&mut self) {
-        let mut lost = HashMap::new();
-        for arrival in self.arrivals.iter().filter(|arrival| !arrival.is_delivered && !arrival.is_excused) {
-            let responsible = match &arrival.owners {
-                Some(owners) if owners.is_empty() => &arrival.candidates,
-                Some(owners) => owners,
-                None => &arrival.candidates,
-            };
-            // Steered to a program that was dead: its own.
-            let was_dead = arrival.owners.as_ref().is_some_and(Vec::is_empty);
-            if responsible.is_empty() || was_dead {
-                continue;
-            }
-            if responsible.iter().any(|life| self.lives[*life].open.is_none()) {
-                self.outcome.lost_with_socket += 1;
-            } else {
-                lost.insert(arrival.number, arrival);
-            }
-        }
-        let mut lost: Vec<_> = lost.into_values().collect();
-        lost.sort_by_key(|arrival| arrival.number);
-        let told = |arrival: &&Arrival| {
-            let lives = arrival.candidates.iter().map(|life| self.told(*life));
-            format!("{arrival:?}: {:#?}", lives.collect::<Vec<_>>())
+        let is_closed = |life: usize| self.lives[life].open.is_none();
+        let lost: Vec<_> = (0..).zip(&self.sent).filter(|(_, sent)| !sent.is_complete(is_closed)).collect();
+        let told = |(number, sent): &(u32, &Sent)| {
+            let lives = sent.arrivals.iter().flat_map(|arrival| &arrival.candidates).map(|life| self.told(*life));
+            format!("{number}: {sent:?}: {:#?}", lives.collect::<Vec<_>>())
         };
         assert!(lost.is_empty(), "{} are lost: {:#?}", lost.len(), lost.iter().take(3).map(told).collect::<Vec<_>>());
     }

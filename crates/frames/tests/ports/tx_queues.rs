@@ -1,4 +1,4 @@
-//! Lanes of a port on a real kernel: sending on each, and kicks made without the port. Needs root (or says SKIP).
+//! TX queues of a port on a real kernel: sending on each, and kicks made without the port. Needs root (or says SKIP).
 
 use std::time::{Duration, Instant};
 
@@ -15,17 +15,17 @@ fn open(cable: &Cable) -> (XdpPort, XdpPort) {
         tx_queue: 1,
         ..XdpConfig::new(interface, XdpMode::Generic, Steer::EtherType(ETHER_TYPE))
     };
-    let near = cable.near(|| XdpPort::open(&XdpConfig { lanes: true, ..config(NEAR) })).unwrap();
+    let near = cable.near(|| XdpPort::open(&XdpConfig { tx_queues: true, ..config(NEAR) })).unwrap();
     (near, cable.far(|| XdpPort::open(&config(FAR))).unwrap())
 }
 
-fn queue(port: &mut XdpPort, lane: usize, number: u8) -> bool {
+fn queue(port: &mut XdpPort, tx_queue: usize, number: u8) -> bool {
     let write = |frame: &mut [u8]| {
         frame.fill(number);
         frame[..6].copy_from_slice(&[2, 0, 0, 0, 0, 1]);
         frame[12..14].copy_from_slice(&ETHER_TYPE.to_be_bytes());
     };
-    port.queue_on(lane, 64, write).unwrap()
+    port.queue_on(tx_queue, 64, write).unwrap()
 }
 
 /// The last byte of each of so many frames, in ascending order.
@@ -39,10 +39,10 @@ fn numbers(port: &mut XdpPort, frames: usize) -> Vec<u8> {
 }
 
 #[test]
-fn frames_of_each_lane_leave_with_its_own_kick() {
+fn frames_of_each_tx_queue_leave_with_its_own_kick() {
     let Some(cable) = cable_or_skip() else { return };
     let (mut near, mut far) = open(&cable);
-    assert_eq!((near.lanes(), far.lanes()), (2, 1));
+    assert_eq!((near.tx_queues(), far.tx_queues()), (2, 1));
     for number in 0..100 {
         assert!(queue(&mut near, usize::from(number) % 2, number));
     }

@@ -1,9 +1,9 @@
-//! Several threads that send by one port: a *lane* each, that is a TX ring of its own, and kicks that are made when the
+//! Several threads that send by one port: a TX queue each, that is a ring of its own, and kicks that are made when the
 //! port is no longer at hand.
 //!
 //! In copy mode the kernel does all of a frame's way within the kick, so threads that made theirs one after the other,
 //! behind a lock, would send no faster than one. The kernel has a lock a socket too (`xs->mutex`, `net/xdp/xsk.c`):
-//! threads on one lane wait for one another there, and not while they are in the port.
+//! threads on one TX queue wait for one another there, and not while they are in the port.
 //!
 //! Shares of the port ([`XdpPort::share`]) have TX rings of their own beside these.
 
@@ -15,7 +15,7 @@ use super::send::{KICKS_MOST, Sender, Took, kick};
 use super::{XdpPort, gone};
 use crate::PortError;
 
-/// The system call that has the kernel take what a lane shows it.
+/// The system call that has the kernel take what a TX queue shows it.
 #[derive(Debug)]
 pub struct Kick {
     /// Open as long as the kick: the number cannot become that of another socket, even when the port is closed. There until the
@@ -71,61 +71,61 @@ impl Kick {
 }
 
 #[inline]
-fn pick<'s>(first: &'s mut Sender, others: &'s mut [Sender], lane: usize) -> &'s mut Sender {
-    match lane.checked_sub(1).and_then(|other| others.get_mut(other)) {
+fn pick<'s>(first: &'s mut Sender, others: &'s mut [Sender], tx_queue: usize) -> &'s mut Sender {
+    match tx_queue.checked_sub(1).and_then(|other| others.get_mut(other)) {
         Some(sender) => sender,
         None => first,
     }
 }
 
 impl XdpPort {
-    /// How many lanes there are: one, and with [`lanes`](super::XdpConfig::lanes) one for each receive queue. The first
+    /// How many TX queues there are: one, and with [`tx_queues`](super::XdpConfig::tx_queues) one for each receive queue. The first
     /// is that of [`crate::Port::queue`].
     #[inline]
     #[must_use]
-    pub fn lanes(&self) -> usize {
+    pub fn tx_queues(&self) -> usize {
         1 + self.other_senders.len()
     }
 
     #[inline]
-    fn sender_of(&mut self, lane: usize) -> &mut Sender {
-        pick(&mut self.sender, &mut self.other_senders, lane)
+    fn sender_of(&mut self, tx_queue: usize) -> &mut Sender {
+        pick(&mut self.sender, &mut self.other_senders, tx_queue)
     }
 
-    /// As [`crate::Port::queue_with`], on a lane; the first for one that there is not.
+    /// As [`crate::Port::queue_with`], on a TX queue; the first for one that there is not.
     ///
     /// # Errors
     /// The frame has a length that the interface does not take.
     #[inline]
     pub fn queue_on(
         &mut self,
-        lane: usize,
+        tx_queue: usize,
         len_bytes: usize,
         write: impl FnOnce(&mut [u8]),
     ) -> Result<bool, PortError> {
         self.limits.check_length(len_bytes)?;
         let XdpPort { limits, sender, other_senders, .. } = self;
-        pick(sender, other_senders, lane).queue_with(len_bytes, |buffer| {
+        pick(sender, other_senders, tx_queue).queue_with(len_bytes, |buffer| {
             write(buffer);
             limits.check(buffer)
         })
     }
 
-    /// As [`crate::Port::flush`], of a lane.
+    /// As [`crate::Port::flush`], of a TX queue.
     ///
     /// # Errors
     /// As there.
     #[inline]
-    pub fn flush_on(&mut self, lane: usize) -> Result<(), PortError> {
-        let flushed = self.sender_of(lane).flush();
+    pub fn flush_on(&mut self, tx_queue: usize) -> Result<(), PortError> {
+        let flushed = self.sender_of(tx_queue).flush();
         flushed.map_err(|source| gone(self.config.sending_interface(), source))
     }
 
-    /// Shows the kernel what is queued on a lane, and gives the kick that has it sent. `None`: nothing is queued, or the
+    /// Shows the kernel what is queued on a TX queue, and gives the kick that has it sent. `None`: nothing is queued, or the
     /// driver sees it without one.
     #[inline]
-    pub fn submit_on(&mut self, lane: usize) -> Option<Kick> {
-        let socket = self.sender_of(lane).submit()?;
+    pub fn submit_on(&mut self, tx_queue: usize) -> Option<Kick> {
+        let socket = self.sender_of(tx_queue).submit()?;
         Some(Kick::new(socket))
     }
 

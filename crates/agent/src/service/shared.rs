@@ -1,0 +1,48 @@
+//! Sockets that several programs use: the kernel serves them all, until one of them is left.
+//!
+//! Servers that are told to start anew have old and new workers at one socket until the old ones end, and then the new ones for days. A program that
+//! may read a socket unknown to the agent ([`Request::Release`](crate::message::Request::Release), [`Request::Announce`](crate::message::Request::Announce))
+//! never leaves it to the others: such a socket is none of these.
+
+use std::collections::HashMap;
+
+use super::ProgramId;
+
+/// A program that asked for the flow of such a socket, and the share that was to have it.
+pub(super) type User = (ProgramId, u32);
+
+/// By cookie.
+#[derive(Debug, Default)]
+pub(super) struct SharedSockets(HashMap<u64, Vec<User>>);
+
+impl SharedSockets {
+    pub(super) fn add(&mut self, cookie: u64, user: User) {
+        let users = self.0.entry(cookie).or_default();
+        if !users.iter().any(|(program, _)| *program == user.0) {
+            users.push(user);
+        }
+    }
+
+    /// Another program that uses it.
+    pub(super) fn user_beside(&self, cookie: u64, id: ProgramId) -> Option<ProgramId> {
+        self.0.get(&cookie)?.iter().map(|(program, _)| *program).find(|program| *program != id)
+    }
+
+    /// It was closed, or nobody knows any more who uses it.
+    pub(super) fn forget(&mut self, cookie: u64) {
+        self.0.remove(&cookie);
+    }
+
+    /// The sockets that one program is left at, and that program.
+    pub(super) fn program_gone(&mut self, id: ProgramId) -> Vec<(u64, User)> {
+        let mut left = Vec::new();
+        self.0.retain(|cookie, users| {
+            users.retain(|(program, _)| *program != id);
+            if let [last] = users[..] {
+                left.push((*cookie, last));
+            }
+            users.len() > 1
+        });
+        left
+    }
+}
