@@ -18,7 +18,9 @@ use nearwire_lab::Namespace;
 use common::NEARWIRE;
 
 const BACKGROUND: [&str; 4] = ["agent", "--background", "--linger", "500ms"];
-const MOST_RSS_KIB: u64 = 16 * 1024;
+/// Of its own. How much of the command's file is mapped, some 14 MiB of a debug build, depends on the page cache; `make targets`
+/// measures the whole of a release build.
+const MOST_OWN_MEMORY_KIB: u64 = 4 * 1024;
 /// Standard streams, the name, an epoll set, messages about closed sockets and about links, and one program.
 const DESCRIPTORS: usize = 8;
 
@@ -173,9 +175,8 @@ fn agent_that_waits_takes_no_cpu_and_little_memory_and_keeps_no_descriptor() {
     let before = switches();
     std::thread::sleep(Duration::from_secs(2));
     assert_eq!(switches(), before, "it has not run");
-    let rss_kib = status_number(pid, "VmRSS:");
-    println!("{rss_kib} KiB");
-    assert!(rss_kib <= MOST_RSS_KIB, "{rss_kib} KiB");
+    let own_kib = status_number(pid, "RssAnon:") + status_number(pid, "RssShmem:");
+    assert!(own_kib <= MOST_OWN_MEMORY_KIB, "{own_kib} KiB");
     drop(client);
 }
 
