@@ -5,7 +5,7 @@ EMULATION_PACKAGES = qemu-system-x86 busybox-static e2fsprogs zstd xz-utils
 # What reads exported files; with what ansible-core recommends it would be half a gigabyte.
 READER_PACKAGES = procps systemd udev kmod ansible-core
 # What `nearwire run` is tried with.
-PROGRAM_PACKAGES = sockperf iperf3 dnsmasq-base bind9-dnsutils dnsperf socat python3 sip-tester openvpn nodejs
+PROGRAM_PACKAGES = sockperf iperf3 dnsmasq-base bind9-dnsutils dnsperf socat python3 sip-tester openvpn nodejs nftables iptables
 TARGETS_PACKAGES = sockperf socat gcc libc6-dev
 
 TARGET_DIRECTORY = $(or $(CARGO_TARGET_DIR),target)

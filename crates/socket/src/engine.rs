@@ -35,7 +35,9 @@ use nearwire_frames::capture::Direction;
 use nearwire_frames::ports::xdp::{FrameTimes, TimesWanted};
 use nearwire_frames::steering::FlowFilter;
 use nearwire_frames::{EnginePort, FlowSocket, PortError, PortFilters, RevokedFlow};
-use nearwire_stack::{Arrival, Datagram, EndpointId, LinkKind, Offers, Stack, StackConfig, Take, Update, Verdict};
+use nearwire_stack::{
+    Arrival, Datagram, Dropped, EndpointId, LinkKind, Offers, Stack, StackConfig, Take, Update, Verdict,
+};
 use nearwire_sys::descriptor::{Descriptor, place};
 use thiserror::Error;
 
@@ -438,7 +440,7 @@ impl<H: Host> Engine<H> {
         if self.is_holding {
             return false;
         }
-        let Engine { stack, interfaces, page, times, has_failed, capture, late, .. } = self;
+        let Engine { stack, interfaces, page, times, has_failed, capture, late, flows, .. } = self;
         let ports = interfaces.attached.len();
         for _ in 0..ports {
             let Some(attached) = interfaces.attached.get_mut(self.next_port) else { break };
@@ -446,7 +448,7 @@ impl<H: Host> Engine<H> {
             if attached.failed.is_some() {
                 continue;
             }
-            match take_frame(now, attached, (stack, late, capture), times.is_some(), &mut reader) {
+            match take_frame(now, attached, (stack, late, flows, capture), times.is_some(), &mut reader) {
                 Ok(Some(_)) => {
                     return true;
                 }
@@ -490,7 +492,7 @@ impl<H: Host> Engine<H> {
 fn take_frame<P: EnginePort>(
     now: Now,
     attached: &mut Attached<P>,
-    (stack, late, capture): (&mut Stack, &mut LateFrames, &mut Option<Capture>),
+    (stack, late, flows, capture): (&mut Stack, &mut LateFrames, &Flows, &mut Option<Capture>),
     stamps: bool,
     reader: &mut impl FnMut(EndpointId, &Datagram<'_>) -> Take,
 ) -> Result<Option<Verdict>, PortError> {
@@ -501,8 +503,8 @@ fn take_frame<P: EnginePort>(
         }
         let (received_ns, device_ns) = if stamps { in_ns(times, now) } else { (0, 0) };
         let verdict = stack.receive(&Arrival { port, frame, received_ns, device_ns, checksum }, &mut *reader);
-        if matches!(verdict, Verdict::Dropped(_)) {
-            late.take(now, frame, verdict);
+        if verdict == Verdict::Dropped(Dropped::NoPorts) {
+            late.take(now, frame, flows);
         }
         verdict
     })

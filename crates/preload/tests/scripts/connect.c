@@ -1,5 +1,6 @@
 /* connect(2) of datagram sockets, again and undone. */
 #include "script.h"
+#include <linux/filter.h>
 
 SCRIPT(names) {
     int a = UDP();
@@ -169,4 +170,18 @@ SCRIPT(while_another_thread_waits_with_poll) {
     FAR_SENDS(.from = PORT(5), .to = PORT(0), .size = 3, .after_ms = 60);
     CALL(connect(a, V4(FAR, PORT(5))));
     WAITS(60, RECVFROM(a, 10, 0));
+}
+
+/* The flow of another socket has just left, and frames that come to it late are the kernel's. Not these: they are nobody's when
+ * they come, and stay so. */
+SCRIPT(datagrams_of_a_stranger_are_not_received_after_a_connect_to_it) {
+    char data[10];
+    int other = bound(1), s = bound(0);
+    CALL(connect(s, V4(FAR, PORT(5))));
+    struct sock_filter all = { BPF_RET | BPF_K, 0, 0, 0xffff };
+    struct sock_fprog filter = { 1, &all };
+    CALL(setsockopt(other, SOL_SOCKET, SO_ATTACH_FILTER, &filter, sizeof filter));
+    FAR_SENDS(.from = PORT(6), .to = PORT(0), .size = 3, .count = 2);
+    CALL(connect(s, V4(FAR, PORT(6))));
+    CALL(recv(s, data, sizeof data, MSG_DONTWAIT));
 }

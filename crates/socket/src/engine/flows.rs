@@ -1,8 +1,9 @@
 //! Which packets the ports take: the flows of all endpoints, each counted, the same on every port.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 
-use nearwire_frames::steering::FlowFilter;
+use nearwire_frames::steering::{FlowFilter, Transport};
 use nearwire_frames::{EnginePort, FlowSocket, PortError};
 
 use super::Attached;
@@ -18,6 +19,16 @@ pub(super) struct Flows {
 impl Flows {
     pub(super) fn len(&self) -> usize {
         self.wanted.len()
+    }
+
+    /// Whether what comes to this address and port is to come here.
+    pub(super) fn take(&self, address: IpAddr, port: u16) -> bool {
+        self.wanted.contains_key(&FlowFilter { transport: Transport::Udp, address, port })
+    }
+
+    #[cfg(test)]
+    pub(super) fn of_one(flow: FlowFilter) -> Flows {
+        Flows { wanted: BTreeMap::from([(flow, Vec::new())]) }
     }
 
     pub(super) fn add_all_to(&self, port: &mut impl EnginePort) -> Result<(), PortError> {
@@ -142,9 +153,9 @@ fn hand_flow<P: EnginePort>(
 
 #[cfg(test)]
 mod tests {
-    use std::net::{IpAddr, Ipv4Addr};
+    use std::net::Ipv4Addr;
 
-    use nearwire_frames::steering::{Filter, Transport};
+    use nearwire_frames::steering::Filter;
     use nearwire_lab::{Cable, VirtualCable, VirtualCableOptions};
 
     use super::*;

@@ -4,15 +4,19 @@
 //! The socket is the kernel's by then, or another engine's, and nobody here takes them. They are sent to its shadow (`requeue.rs`), so that
 //! nothing is lost; those that came to its new place in the meantime may be read before them. A socket that is closed has the kernel refuse
 //! them, as it would have. A process without the capability of raw sockets (a share of the agent's) loses them.
+//!
+//! What comes to a flow that is open here is for a socket here, or for nobody: the kernel may have another answer by then, as when the
+//! socket has been connected to where the datagram is from.
 
 use std::net::{IpAddr, SocketAddr};
 
-use nearwire_stack::{Datagram, Dropped, Verdict};
+use nearwire_stack::Datagram;
 use nearwire_wire::ethernet::{EtherType, EthernetHeader};
 use nearwire_wire::ipv4::Ipv4Header;
 use nearwire_wire::ipv6::Ipv6Header;
 use nearwire_wire::udp::{self, UdpDatagram};
 
+use super::flows::Flows;
 use crate::now::Now;
 use crate::requeue::Sender;
 
@@ -33,18 +37,19 @@ impl LateFrames {
         self.until_ticks = Some(now.ticks.wrapping_add(LATE_TICKS));
     }
 
-    /// Gives a frame to the kernel that was `verdict` here, if it is one of these.
+    /// Gives a frame for which the stack has no endpoint to the kernel, if it is one of these. `flows`: those that are open here.
     #[cold]
-    pub(super) fn take(&mut self, now: Now, frame: &[u8], verdict: Verdict) {
+    pub(super) fn take(&mut self, now: Now, frame: &[u8], flows: &Flows) {
         let is_late = |until_ticks: u64| until_ticks.wrapping_sub(now.ticks) <= LATE_TICKS;
-        if verdict == Verdict::Dropped(Dropped::NoPorts) && self.until_ticks.is_some_and(is_late) {
-            self.give_to_kernel(frame);
+        if !self.until_ticks.is_some_and(is_late) {
+            return;
         }
-    }
-
-    /// `false`: it is no UDP datagram, or the kernel refuses it.
-    fn give_to_kernel(&mut self, frame: &[u8]) -> bool {
-        datagram_of(frame).is_some_and(|(datagram, port)| self.sender.send(&datagram, port))
+        if let Some((datagram, port)) = datagram_of(frame)
+            && !flows.take(datagram.destination, port)
+        {
+            // The kernel may refuse it: the socket is closed.
+            self.sender.send(&datagram, port);
+        }
     }
 }
 
@@ -84,6 +89,7 @@ mod tests {
     use std::net::{Ipv4Addr, Ipv6Addr, UdpSocket};
     use std::time::Duration;
 
+    use nearwire_frames::steering::{FlowFilter, Transport};
     use nearwire_lab::{Cable, VirtualCable, VirtualCableOptions};
     use nearwire_wire::MacAddress;
     use nearwire_wire::checksum::Sum;
@@ -160,18 +166,19 @@ mod tests {
                     socket.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
                     let source = SocketAddr::new(peer, 999);
                     let frame = frame(source, SocketAddr::new(own, 6000), b"late");
-                    let nobody = Verdict::Dropped(Dropped::NoPorts);
                     let (mut late, mut buffer) = (LateFrames::default(), [0; 64]);
                     let mut now = Now::default();
-                    late.take(now, &frame, nobody);
+                    let flow = FlowFilter { transport: Transport::Udp, address: own, port: 6000 };
+                    let [open, closed] = [Flows::of_one(flow), Flows::default()];
+                    late.take(now, &frame, &closed);
                     late.expect(now);
-                    late.take(now, &frame, Verdict::Dropped(Dropped::InCsumErrors));
-                    assert!(socket.recv(&mut buffer).is_err(), "none was expected, or it was for another reason");
-                    late.take(now, &frame, nobody);
+                    late.take(now, &frame, &open);
+                    assert!(socket.recv(&mut buffer).is_err(), "none was expected, or its flow is open here");
+                    late.take(now, &frame, &closed);
                     assert_eq!(socket.recv_from(&mut buffer).unwrap(), (4, source));
                     assert_eq!(&buffer[..4], b"late");
                     now.ticks += 2 * LATE_TICKS;
-                    late.take(now, &frame, nobody);
+                    late.take(now, &frame, &closed);
                     assert!(socket.recv(&mut buffer).is_err(), "that is not late any more");
                 }
             })
