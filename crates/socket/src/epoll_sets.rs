@@ -184,7 +184,7 @@ impl Sets {
     }
 
     /// Calls the threads that wait plainly for sets that sockets are in now.
-    fn call_plain_waiters(&mut self) {
+    pub(crate) fn call_plain_waiters(&mut self) {
         for (fd, set) in &self.fds {
             let half = &mut self.halves[set.index()];
             if half.is_called || !plain::is_waited_for(*fd) {

@@ -4,7 +4,7 @@ use super::{ASK_KERNEL_AFTER_TICKS, AskKernel, Asked, Collected, Concerns, Contr
 use crate::epoll::{Delivery, Interest, SetId, Target};
 use crate::host::Host;
 use crate::id::SocketId;
-use crate::socket::{Service, Socket};
+use crate::socket::Socket;
 use crate::sockets::Sockets;
 use crate::status::Counter;
 
@@ -25,7 +25,9 @@ impl<H: Host> Sockets<H> {
             self.settle_if_bound(interest.fd);
         }
         let Some(id) = self.find(interest.fd) else { return Control::Kernel };
-        if operation == Operation::Add && self.sets.is_used(set) {
+        // A client registers too, and sends then.
+        let awaits = self.get(id).is_some_and(Socket::awaits_first_use);
+        if operation == Operation::Add && self.sets.is_used(set) && !awaits {
             self.use_socket(id);
         }
         if !self.get(id).is_some_and(Socket::is_answered_here) {
@@ -96,19 +98,24 @@ impl<H: Host> Sockets<H> {
         }
     }
 
+    /// A socket that the kernel serves as yet is waited for by the kernel alone, and who waits is called if it does not any more.
     #[cold]
     fn find_concerns(&mut self, set: SetId) -> Concerns {
-        let is_open = |id: &SocketId| self.get(*id).is_some_and(|socket| matches!(socket.service, Service::Open));
-        let mut registered = self.sets.waiting.iter().filter(|(_, of)| of.iter().any(|known| known.set == set));
-        let concerns = if !self.sets.epoll.is_empty(set) {
-            Concerns::Now
-        } else if registered.any(|(id, _)| is_open(id)) {
-            Concerns::Later
-        } else {
-            Concerns::No
-        };
+        self.use_servers_in(set);
+        let concerns = if self.sets.epoll.is_empty(set) { Concerns::No } else { Concerns::Now };
         self.sets.halves[set.index()].concerns = Some((self.generation, concerns));
         concerns
+    }
+
+    /// A wait for a set begins: those in it whose first use this is are servers.
+    fn use_servers_in(&mut self, set: SetId) {
+        let awaits = |id: &SocketId| self.get(*id).is_some_and(Socket::awaits_first_use);
+        for id in self.sets.kernels_read_in(set).filter(awaits).collect::<Vec<_>>() {
+            self.settle(id, None);
+            if self.sets.is_used(set) {
+                self.use_socket(id);
+            }
+        }
     }
 
     /// Takes in what there is and delivers up to `most` events.
