@@ -73,6 +73,8 @@ pub struct Sockets<H: Host = ThisHost> {
     /// Of all engines.
     pub(crate) own_inodes: Arc<OwnInodes>,
     pub(crate) siblings: Siblings,
+    /// When a young socket sent last.
+    pub(crate) young_sent_ticks: u64,
     /// The program uses io_uring.
     pub(crate) has_io_uring: bool,
     /// What is wrong with the configuration: nothing is accelerated.
@@ -111,6 +113,7 @@ impl<H: Host> Sockets<H> {
             own_inodes: Arc::default(),
             table: Table::default(),
             siblings: Siblings::default(),
+            young_sent_ticks: 0,
             has_io_uring: false,
             mistake: None,
         }

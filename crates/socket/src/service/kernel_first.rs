@@ -5,6 +5,9 @@
 //! undecided, as one without an address: its calls are the kernel's own, and each datagram is counted. The first call behind the last one that
 //! is counted decides who serves it, as connect(2) or the first send does of others. So it is with the first socket of a process, which has the
 //! ports opened.
+//!
+//! Some clients bind each socket to a port of their choice, as servers do. Which of the two has the socket is known when it is first used:
+//! who sends by it or connects it is a client, who receives from it or waits for it a server, whose socket is accelerated at once.
 
 use std::net::SocketAddr;
 
@@ -72,6 +75,7 @@ impl<H: Host> Sockets<H> {
 
     /// The kernel sends a datagram of a young socket.
     pub(crate) fn send_young(&mut self, id: SocketId, to: Option<SocketAddr>) {
+        self.young_sent_ticks = self.time().ticks;
         let Some(socket) = self.get_mut(id) else { return };
         let is_v4 = matches!(socket.family, Family::V4);
         let to = to.filter(|to| to.port() != 0 && (to.is_ipv4() || !is_v4));
