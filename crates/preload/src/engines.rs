@@ -76,7 +76,8 @@ fn first_use(fds: &[i32], how: Use) {
     if is_too_early() && !fds.iter().any(|fd| marks::is_unused(*fd)) {
         return;
     }
-    if state::with(|first| fds.iter().all(|fd| !marks::is_unclaimed(*fd) || first.is_young(*fd))) == Some(true) {
+    let sends = how == Use::Sends;
+    if state::with(|first| fds.iter().all(|fd| !marks::is_unclaimed(*fd) || first.is_young(*fd, sends))) == Some(true) {
         return;
     }
     let before = errno();
@@ -96,7 +97,7 @@ fn first_use(fds: &[i32], how: Use) {
 
 /// The engine that these are to go to, with what belongs to them; `None`: the first uses them.
 fn choose(first: &mut Sockets, fds: &[i32], how: Use) -> Option<(usize, Component)> {
-    let is_free = |fd: &i32| marks::is_unclaimed(*fd) && !first.is_young(*fd);
+    let is_free = |fd: &i32| marks::is_unclaimed(*fd) && !first.is_young(*fd, how == Use::Sends);
     let fds: Vec<i32> = fds.iter().copied().filter(is_free).collect();
     if fds.is_empty() {
         return None;

@@ -34,7 +34,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         );
         enter(&mut sockets);
         sockets.opened(number, Family::V4, false);
-        sockets.bound(number, 7000);
+        sockets.bound(number, shadow.local_addr()?);
         sockets.used(&[number]);
         println!("not accelerated because: {:?}", sockets.reason(number));
         // The addresses of both ends are found by the kernel.

@@ -137,6 +137,12 @@ pub fn receive_timeout(shadow: Descriptor) -> Option<Duration> {
     sockopt::socket_timeout(shadow, Timeout::Recv).ok().flatten()
 }
 
+/// Whether the kernel lets others have the port of a socket too.
+pub(crate) fn may_share_port(shadow: Descriptor) -> bool {
+    let options = [libc::SO_REUSEADDR, libc::SO_REUSEPORT, SO_BINDTOIFINDEX];
+    options.iter().any(|option| flag(shadow, libc::SOL_SOCKET, *option))
+}
+
 fn flag(shadow: Descriptor, level: i32, option: i32) -> bool {
     number(shadow, level, option) != 0
 }

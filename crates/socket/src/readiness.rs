@@ -45,7 +45,8 @@ impl<H: Host> Sockets<H> {
     pub(crate) fn settle_if_bound(&mut self, fd: i32) {
         let Some(id) = self.find(fd) else { return };
         let Some(socket) = self.get(id) else { return };
-        if matches!(socket.service, Service::Open) && socket.ends.has_port() && !socket.is_young() {
+        let awaits = socket.is_young() || socket.awaits_first_use();
+        if matches!(socket.service, Service::Open) && socket.ends.has_port() && !awaits {
             self.settle(id, socket.ends.far());
         }
     }

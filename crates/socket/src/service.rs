@@ -58,6 +58,7 @@ impl<H: Host> Sockets<H> {
                 }
                 let state = self.readiness_of(id);
                 self.sets.accelerated(id, state);
+                self.sets.call_plain_waiters();
                 self.page.count(Counter::SocketsAccelerated, 1);
                 self.service_changed();
             }
@@ -146,11 +147,12 @@ impl<H: Host> Sockets<H> {
     ) -> Result<Accelerated, Reason> {
         let Some((socket, engine)) = self.with_engine(id) else { return Err(Reason::NotBound) };
         (socket.ends.local, socket.ends.remote) = (Some(local), remote.or(socket.ends.remote));
-        let (bound, source) = match remote {
+        let (bound, source) = match (remote, socket.ends.bound_to) {
             // Bound to no address before it was connected, it is again when it is disconnected.
-            Some(_) if !socket.ends.is_server => (any_of(socket.family, local.port()), Some(local.ip())),
-            Some(_) => (local, Some(local.ip())),
-            None => (local, None),
+            (Some(_), None) => (any_of(socket.family, local.port()), Some(local.ip())),
+            (Some(_), Some(to)) if to.ip().to_canonical().is_unspecified() => (to, Some(local.ip())),
+            (Some(_), Some(_)) => (local, Some(local.ip())),
+            (None, _) => (local, None),
         };
         engine.stack().udp_bind(endpoint, bound).map_err(|_| Reason::AddressRefused)?;
         if let Some(remote) = remote {
@@ -191,6 +193,9 @@ impl<H: Host> Sockets<H> {
 
     /// A socket is used from now on: its frames come to the ports of this engine, and those of all at its port.
     pub(crate) fn use_socket(&mut self, id: SocketId) {
+        if self.get(id).is_some_and(Socket::awaits_first_use) {
+            self.settle(id, None);
+        }
         if self.get(id).is_some_and(|socket| !socket.is_used && !socket.is_young()) {
             self.use_with_those_beside(id);
         }
@@ -227,10 +232,11 @@ impl<H: Host> Sockets<H> {
     pub(super) fn ask_rules(&self, id: SocketId, remote: Option<SocketAddr>) -> Result<(), Why> {
         let Some(socket) = self.get(id) else { return Err(Reason::NotBound.into()) };
         let pair = |address: SocketAddr| (address.ip().to_canonical(), address.port());
+        let bound_to = socket.ends.bound_to.filter(|_| socket.awaits_first_use());
         let asked = config::Socket {
             program: &self.program,
-            role: if socket.ends.is_server { Role::Server } else { Role::Client },
-            local: kept::local_address(socket.shadow.fd).ok().map(pair),
+            role: if socket.ends.is_server() { Role::Server } else { Role::Client },
+            local: bound_to.or_else(|| kept::local_address(socket.shadow.fd).ok()).map(pair),
             remote: remote.map(pair),
         };
         match self.config.decide(&asked) {

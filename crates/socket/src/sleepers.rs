@@ -94,12 +94,17 @@ impl Sleepers {
     /// The program opens a descriptor: what threads will sleep on is opened now. When a thread first sleeps another one may be
     /// opening something, and would find the lowest fd taken until ours is moved out of the way.
     pub(crate) fn reserve(&mut self, process: u32) {
-        let is_free = |sleeper: &&Sleeper| !sleeper.is_asleep && sleeper.thread.process == process;
-        for _ in self.slots.iter().filter(is_free).count()..RESERVE {
+        for _ in 0..self.lacks(process) {
             let Some(mut sleeper) = Sleeper::new(Thread { process, identity: NOBODY }) else { return };
             sleeper.spare = new_epoll().ok();
             self.slots.push(sleeper);
         }
+    }
+
+    /// How many of these are missing.
+    pub(crate) fn lacks(&self, process: u32) -> usize {
+        let is_free = |sleeper: &&Sleeper| !sleeper.is_asleep && sleeper.thread.process == process;
+        RESERVE.saturating_sub(self.slots.iter().filter(is_free).count())
     }
 
     /// What a thread that has begun to sleep waits at, all in one: its eventfd, the watch, and the ports; `None`: it has to poll

@@ -48,8 +48,8 @@ pub(crate) struct Accelerated {
 /// The addresses of a socket.
 #[derive(Debug, Default)]
 pub(crate) struct Ends {
-    /// The program bound it to a port of its choice.
-    pub(crate) is_server: bool,
+    /// What the program bound it to, with a port of its choice.
+    pub(crate) bound_to: Option<SocketAddr>,
     pub(crate) is_connected: bool,
     pub(crate) local: Option<SocketAddr>,
     /// That of connect(2), or of the last one.
@@ -67,9 +67,15 @@ impl Ends {
         self.remote.filter(|_| self.is_connected)
     }
 
-    /// Whom it is connected to or sends to: what says by which interface its traffic goes.
+    /// Whether the program bound it to a port of its choice.
+    pub(crate) const fn is_server(&self) -> bool {
+        self.bound_to.is_some()
+    }
+
+    /// Whom it is connected to or sends to: what says by which interface its traffic goes. What a server sends to says nothing: others
+    /// may send to it by all interfaces.
     pub(crate) fn far(&self) -> Option<SocketAddr> {
-        self.peer().or(self.sent_to)
+        self.peer().or(self.sent_to.filter(|_| !self.is_server()))
     }
 
     /// bind(2) or the kernel gave it a port.
@@ -93,10 +99,14 @@ pub(crate) struct Socket {
     pub(crate) ends: Ends,
     /// So many datagrams it has still to send and receive by the kernel before it may be accelerated.
     pub(crate) kernel_first: u16,
+    /// It was connected, or has sent, before any call received from it or waited for it.
+    pub(crate) is_client: bool,
     /// An endpoint that is no longer served, with datagrams that were taken before.
     pub(crate) leftover: Option<EndpointId>,
     /// The parent of this process accelerates it, or could.
     pub(crate) inherited: Option<Inherited>,
+    /// The program has set options of it.
+    pub(crate) has_options: bool,
     /// The process was born with it: others have it too.
     pub(crate) is_inherited: bool,
     /// A thread has received from it or waited for it, or it has moved: it stays in its engine.
@@ -130,8 +140,10 @@ impl Socket {
             file: OpenFile::new(shadow, is_nonblocking),
             ends: Ends::default(),
             kernel_first,
+            is_client: false,
             leftover: None,
             inherited: None,
+            has_options: false,
             is_inherited: false,
             is_settled: false,
             is_used: false,
@@ -141,7 +153,13 @@ impl Socket {
 
     /// A client's, for which the kernel does what is to be done until it has sent and received enough.
     pub(crate) const fn is_young(&self) -> bool {
-        self.kernel_first > 0 && !self.ends.is_server && matches!(self.service, Service::Open)
+        self.kernel_first > 0 && (self.is_client || !self.ends.is_server()) && matches!(self.service, Service::Open)
+    }
+
+    /// Bound to a port of the program's choice. A call that sends by it or connects it makes it a client's; one that receives from it or
+    /// waits for it, a server's.
+    pub(crate) const fn awaits_first_use(&self) -> bool {
+        self.kernel_first > 0 && self.ends.is_server() && !self.is_client && matches!(self.service, Service::Open)
     }
 
     /// Asks the kernel whom it is connected to.
@@ -160,7 +178,9 @@ impl Socket {
 
     /// Why nobody has decided who serves it.
     pub(crate) fn why_open(&self) -> Reason {
-        if self.is_young() && (self.ends.is_unread || self.ends.far().is_some()) {
+        if self.awaits_first_use() {
+            Reason::NotUsed
+        } else if self.is_young() && (self.is_client || self.ends.is_unread || self.ends.far().is_some()) {
             Reason::FewDatagrams
         } else {
             Reason::NotBound

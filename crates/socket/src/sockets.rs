@@ -73,6 +73,8 @@ pub struct Sockets<H: Host = ThisHost> {
     /// Of all engines.
     pub(crate) own_inodes: Arc<OwnInodes>,
     pub(crate) siblings: Siblings,
+    /// When a young socket sent last.
+    pub(crate) young_sent_ticks: u64,
     /// The program uses io_uring.
     pub(crate) has_io_uring: bool,
     /// What is wrong with the configuration: nothing is accelerated.
@@ -111,6 +113,7 @@ impl<H: Host> Sockets<H> {
             own_inodes: Arc::default(),
             table: Table::default(),
             siblings: Siblings::default(),
+            young_sent_ticks: 0,
             has_io_uring: false,
             mistake: None,
         }
@@ -352,7 +355,9 @@ impl<H: Host> Sockets<H> {
 
     fn close(&mut self, id: SocketId) {
         // What has come for it goes with it, and not to another socket that is bound to its port next.
-        self.take_in_all_frames();
+        if self.get(id).is_some_and(Socket::is_answered_here) {
+            self.take_in_all_frames();
+        }
         self.sets.remove_socket(id);
         if let Some((socket, engine)) = self.with_engine(id) {
             if let Some(endpoint) = socket.endpoint() {
@@ -396,22 +401,27 @@ impl<H: Host> Sockets<H> {
         }
     }
 
-    /// bind(2) succeeded; `wanted_port` is what the program asked for. With a port of its choice the socket is a server and
-    /// it is decided now who serves it; else when it is first used.
-    pub fn bound(&mut self, fd: i32, wanted_port: u16) {
+    /// bind(2) succeeded; `wanted` is what the program asked for. With a port of its choice the socket is a server and it is decided now
+    /// who serves it, or with its first use; else when it is first used.
+    pub fn bound(&mut self, fd: i32, wanted: SocketAddr) {
         let Some(id) = self.find(fd) else { return };
         let is_branch = self.is_branch();
-        if let Some(socket) = self.get_mut(id) {
-            socket.ends.is_server = wanted_port != 0;
-            if socket.is_young() {
-                socket.ends.is_unread = true;
-            } else if !socket.ends.is_server || is_branch {
-                socket.ends.local = kept::local_address(socket.shadow.fd).ok();
-            }
-            if !socket.ends.is_server {
-                self.tell(id);
-                return;
-            }
+        let Some(socket) = self.get_mut(id) else { return };
+        socket.ends.bound_to = Some(wanted).filter(|wanted| wanted.port() != 0);
+        if socket.is_young() {
+            socket.ends.is_unread = true;
+            return self.tell(id);
+        }
+        if self.bound_for_later(id) {
+            return;
+        }
+        let Some(socket) = self.get_mut(id) else { return };
+        if !socket.ends.is_server() || is_branch {
+            socket.ends.local = kept::local_address(socket.shadow.fd).ok();
+        }
+        if !socket.ends.is_server() {
+            self.tell(id);
+            return;
         }
         self.settle(id, None);
         self.follow_kernel_service(id);
@@ -421,6 +431,10 @@ impl<H: Host> Sockets<H> {
     pub fn connected(&mut self, fd: i32) {
         self.claim_fd(fd);
         let Some(id) = self.find(fd) else { return };
+        let Some(socket) = self.get_mut(id) else { return };
+        if socket.awaits_first_use() {
+            self.is_clients(id);
+        }
         let Some(socket) = self.get_mut(id) else { return };
         if socket.is_young() {
             return self.connected_young(id);
@@ -486,10 +500,14 @@ impl<H: Host> Sockets<H> {
         self.claim_fd(fd);
         let Some(id) = self.find(fd) else { return };
         let Some(socket) = self.get_mut(id) else { return };
+        socket.has_options = true;
         if !socket.is_accelerated() {
             // Read when it matters, as to what waits here still.
             let kept = socket.leftover.is_some().then(|| Kept::read(socket.shadow.fd, socket.family));
             socket.keep(kept);
+            if socket.awaits_first_use() && kept::may_share_port(socket.shadow.fd) {
+                self.settle(id, None);
+            }
             return;
         }
         let kept = Kept::read(socket.shadow.fd, socket.family);

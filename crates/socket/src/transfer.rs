@@ -374,7 +374,8 @@ impl<H: Host> Sockets<H> {
         match socket.kept() {
             _ if socket.shadow.never_waits => Some(Duration::ZERO),
             Some(kept) => kept.receive_timeout,
-            None => crate::kept::receive_timeout(socket.shadow.fd),
+            None if socket.has_options || socket.is_inherited => crate::kept::receive_timeout(socket.shadow.fd),
+            None => None,
         }
     }
 
@@ -682,6 +683,12 @@ impl<H: Host> Sockets<H> {
                 self.sleepers.wake_for(id);
             }
         }
+    }
+
+    /// Whether [`Sockets::reserve_beds`] has something to open.
+    #[must_use]
+    pub fn lacks_beds(&self, process: u32) -> bool {
+        self.sleepers.lacks(process) > 0
     }
 
     /// The program has opened a descriptor in this process: what its threads sleep on is opened now.

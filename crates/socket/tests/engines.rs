@@ -263,7 +263,7 @@ fn socket_that_may_share_its_port_and_was_used_before_it_was_bound_is_past_the_k
     sockets.opened(number, nearwire_socket::Family::V4, true);
     sockets.used(&[number]);
     bind(&shared, &"0.0.0.0:5000".parse::<SocketAddr>().unwrap()).unwrap();
-    namespace.enter(|| two.near.sockets().bound(number, 5000)).unwrap();
+    namespace.enter(|| two.near.sockets().bound(number, "0.0.0.0:5000".parse().unwrap())).unwrap();
     assert_eq!((two.near.reason(&shared), two.near.flows() > 0), (None, true));
     let peer = two.near.peer();
     two.near.is_past_the_kernel_soon(&peer, &shared);

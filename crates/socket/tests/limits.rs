@@ -68,7 +68,7 @@ fn user_without_capabilities_is_served_by_the_kernel() {
                 set_capabilities(None, sets).unwrap();
                 let socket = UdpSocket::bind("0.0.0.0:5000").unwrap();
                 sockets.opened(socket.as_raw_fd(), Family::V4, false);
-                sockets.bound(socket.as_raw_fd(), 5000);
+                sockets.bound(socket.as_raw_fd(), socket.local_addr().unwrap());
                 assert_eq!(sockets.reason(socket.as_raw_fd()), Some(Reason::NoCapability));
                 peer.send_to(b"in", (address, 5000)).unwrap();
                 assert_eq!(socket.recv(&mut [0; 8]).unwrap(), 2);
@@ -113,7 +113,7 @@ fn descriptors_used_up_the_kernel_serves_and_a_later_socket_is_accelerated() {
             let work = || {
                 drop(entering);
                 sockets.opened(socket.as_raw_fd(), Family::V4, true);
-                sockets.bound(socket.as_raw_fd(), 5000);
+                sockets.bound(socket.as_raw_fd(), socket.local_addr().unwrap());
                 sockets.used(&[socket.as_raw_fd()]);
             };
             // What entering a namespace takes is given back before.

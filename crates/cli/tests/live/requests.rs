@@ -57,9 +57,19 @@ def awaited():
     one = connected(); select.select([one], [], [], 10); return one
 def watched():
     one = connected(); waits = select.epoll(); waits.register(one, select.EPOLLIN); waits.poll(10); return one
+ports = iter(range(20000, 30000))
+def own_port():
+    one = udp(); one.bind(('0.0.0.0', next(ports))); return one
+def bound_and_sent():
+    one = own_port(); one.sendto(b'1', (far, 7100)); return one
+def bound_and_connected():
+    one = own_port(); one.connect((far, 7100)); one.send(b'1'); return one
+waits = select.epoll()
+def bound_and_watched():
+    one = own_port(); waits.register(one, select.EPOLLIN); one.sendto(b'1', (far, 7100)); waits.poll(10); return one
 # The first one has the port opened.
 connected().close()
-for ask in [connected, sent, awaited, watched] * 50:
+for ask in [connected, sent, awaited, watched, bound_and_sent, bound_and_connected, bound_and_watched] * 50:
     one = ask()
     assert one.recv(10) == b'0'
     one.close()
@@ -108,6 +118,114 @@ fn connected_socket_that_stays_is_accelerated_and_keeps_the_order_of_what_comes(
 #[test]
 fn unconnected_socket_that_stays_is_accelerated_and_keeps_the_order_of_what_comes() {
     stays("one = udp()\ndef send(data): one.sendto(data, (far, 7100))");
+}
+
+#[test]
+fn connected_socket_with_a_port_of_its_own_that_stays_is_accelerated_and_keeps_the_order_of_what_comes() {
+    stays("one = udp(); one.bind(('0.0.0.0', 7300)); one.connect((far, 7100)); send = one.send");
+}
+
+#[test]
+fn unconnected_socket_with_a_port_of_its_own_that_sends_first_is_accelerated_once_it_has_sent_and_received_enough() {
+    stays("one = udp(); one.bind((near, 7300))\ndef send(data): one.sendto(data, (far, 7100))");
+}
+
+/// A script that has bound `one` and done something that is no use of it, and is about to use it.
+fn start_bound(prepared: &str, used: &str) -> Option<(Bed, Running)> {
+    let script = format!("{FIRST}one = udp(); one.bind((near, 7300))\n{prepared}\nstep()\n{used}\nstep()\n");
+    let (bed, mut program) = start(&script)?;
+    program.step();
+    let shown = socket_of(&program);
+    assert_eq!(shown["reason"], "NotUsed", "{shown:#}");
+    assert_eq!(shown["local"], format!("{}:7300", bed.cable.near().ipv4), "{shown:#}");
+    Some((bed, program))
+}
+
+fn is_a_servers(prepared: &str, used: &str) {
+    let Some((bed, mut program)) = start_bound(prepared, used) else { return };
+    // Waits at the shadow.
+    bed.far_at(0).send_to(b"early", (bed.cable.near().ipv4, 7300)).unwrap();
+    program.say("");
+    program.step();
+    assert_eq!(socket_of(&program)["accelerated"], true, "{:#}", socket_of(&program));
+}
+
+#[test]
+fn socket_that_receives_first_is_a_servers_and_is_accelerated_at_once() {
+    is_a_servers("one.settimeout(10)", "assert one.recv(10) == b'early'");
+}
+
+#[test]
+fn socket_that_is_polled_first_is_a_servers_and_is_accelerated_at_once() {
+    is_a_servers("", "select.select([one], [], [], 10); assert one.recv(10) == b'early'");
+}
+
+#[test]
+fn socket_that_is_registered_and_then_waited_for_is_a_servers_and_is_accelerated_at_once() {
+    let registered = "waits = select.epoll(); waits.register(one, select.EPOLLIN)";
+    is_a_servers(
+        registered,
+        "assert waits.poll(10) == [(one.fileno(), select.EPOLLIN)]; assert one.recv(10) == b'early'",
+    );
+}
+
+#[test]
+fn socket_that_is_registered_in_a_set_that_was_waited_for_is_a_servers_with_the_next_wait() {
+    let registered = "waits = select.epoll(); waits.poll(0); waits.register(one, select.EPOLLIN)";
+    is_a_servers(
+        registered,
+        "assert waits.poll(10) == [(one.fileno(), select.EPOLLIN)]; assert one.recv(10) == b'early'",
+    );
+}
+
+#[test]
+fn socket_that_is_bound_and_left_to_a_child_is_a_servers() {
+    let used = "
+if os.fork() == 0:
+    assert one.recv(10) == b'early'; one.sendto(b'late', (near, 7300)); os._exit(0)
+assert os.wait()[1] == 0
+select.select([one], [], [], 10); assert one.recv(10) == b'late'";
+    let Some((bed, mut program)) = start_bound("", used) else { return };
+    bed.far_at(0).send_to(b"early", (bed.cable.near().ipv4, 7300)).unwrap();
+    program.say("");
+    program.step();
+}
+
+#[test]
+fn socket_that_may_share_its_port_is_known_at_once() {
+    let script = format!(
+        "{FIRST}one = shared(near, 7300)\nother = udp(); other.bind((near, 7301))
+other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)\nstep()\n"
+    );
+    let Some((_bed, mut program)) = start(&script) else { return };
+    program.step();
+    let shown = status_of(&program.pid());
+    assert_eq!(shown["counters"]["sockets_accelerated"], 3, "{shown:#}");
+}
+
+#[test]
+fn socket_that_is_disconnected_receives_at_all_addresses_it_was_bound_to() {
+    let script = format!(
+        "{FIRST}one = udp(); one.bind(('0.0.0.0', 7300)); one.connect((far, 7100)); one.settimeout(10)
+for _ in range(6):
+    one.send(b'1'); assert one.recv(10) == b'0'
+import ctypes
+assert ctypes.CDLL(None).connect(one.fileno(), (ctypes.c_char * 16)(), 16) == 0
+assert one.getsockname() == ('0.0.0.0', 7300)
+step()
+assert one.recv(10) == b'other'
+step()
+"
+    );
+    let Some((bed, mut program)) = start(&script) else { return };
+    program.step();
+    assert_eq!(socket_of(&program)["accelerated"], true, "{:#}", socket_of(&program));
+    assert_eq!(socket_of(&program)["local"], "0.0.0.0:7300", "{:#}", socket_of(&program));
+    bed.far_at(0).send_to(b"other", (bed.cable.near().ipv4, 7300)).unwrap();
+    program.say("");
+    program.step();
+    let shown = socket_of(&program);
+    assert!(shown["counters"]["received_datagrams"].as_u64().unwrap() >= 1, "{shown:#}");
 }
 
 #[test]

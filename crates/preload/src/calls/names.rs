@@ -34,9 +34,10 @@ pub fn opened(fd: c_int, domain: c_int, kind: c_int, protocol: c_int) {
         let id = sockets.opened(fd, family, kind & libc::SOCK_NONBLOCK != 0)?;
         // The one that had its place before may have been of another engine.
         marks::move_socket(id, state::FIRST);
+        let process = own_process::own_pid();
         // A child of vfork has its parent's memory and a table of descriptors of its own.
-        if !own_process::is_borrowed() {
-            sockets.reserve_beds(own_process::own_pid());
+        if sockets.lacks_beds(process) && !own_process::is_borrowed() {
+            sockets.reserve_beds(process);
         }
         Some(id)
     });
@@ -150,7 +151,7 @@ pub unsafe fn bound(fd: c_int, name: *const sockaddr, length: socklen_t) -> c_in
     // SAFETY: the caller's.
     if let Name::Ip(wanted) = unsafe { address::read(name, length) } {
         let refusal = state::with_fd(fd, |sockets| {
-            sockets.bound(fd, wanted.port());
+            sockets.bound(fd, wanted);
             sockets.refusal(fd)
         });
         if refusal.flatten().is_some() {

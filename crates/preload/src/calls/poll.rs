@@ -59,6 +59,8 @@ struct Divided {
     /// call waits.
     divided: Option<(usize, u64)>,
     concerns: Option<Concerns>,
+    /// An epoll descriptor is in it.
+    has_sets: bool,
 }
 
 impl Divided {
@@ -67,7 +69,9 @@ impl Divided {
         if self.divided == Some((engine, sockets.generation())) {
             return false;
         }
-        self.split.fill(fds, |fd| if marks::is_socket(fd) { sockets.accelerated(fd) } else { None });
+        let uses = |sockets: &Sockets, fd| is_read(fds, fd) || !sockets.awaits_first_use(fd);
+        self.split
+            .fill(fds, |fd| if marks::is_socket(fd) && uses(sockets, fd) { sockets.accelerated(fd) } else { None });
         let of = |entry: &pollfd| match entry.fd {
             fd if marks::is_epoll(fd) => sockets.epoll_concerns(fd),
             fd if marks::is_socket(fd) && sockets.is_undecided(fd) => Concerns::Later,
@@ -75,10 +79,17 @@ impl Divided {
         };
         let concerns = if self.split.has_ours() { Concerns::Now } else { Concerns::No };
         self.concerns = Some(fds.iter().map(of).fold(concerns, Concerns::max));
+        self.has_sets = fds.iter().any(|entry| marks::is_epoll(entry.fd));
         // Deciding on a socket above may have changed it.
         self.divided = Some((engine, sockets.generation()));
         true
     }
+}
+
+/// Whether a list asks for what can be received. Who is about to send asks for room alone, and is no server by that.
+fn is_read(fds: &[pollfd], fd: c_int) -> bool {
+    const READS: i16 = libc::POLLIN | libc::POLLRDNORM | libc::POLLRDBAND | libc::POLLPRI;
+    fds.iter().any(|entry| entry.fd == fd && entry.events & READS != 0)
 }
 
 /// A whole call of the program.
@@ -106,7 +117,9 @@ use Attempt::{Ended, Restart};
 fn poll_slice(fds: &mut [pollfd], timeout: Option<Duration>, mask: Option<&sigset_t>) -> Option<Attempt> {
     let mut list = Divided::default();
     let numbers: Vec<c_int> = fds.iter().map(|entry| entry.fd).filter(|fd| marks::is_followed(*fd)).collect();
-    engines::about_to_wait_for_all(&numbers);
+    let is_waited_for = |fd: &c_int| !marks::is_unused(*fd) || marks::is_epoll(*fd) || is_read(fds, *fd);
+    let waited_for: Vec<c_int> = numbers.iter().copied().filter(is_waited_for).collect();
+    engines::about_to_wait_for_all(&waited_for);
     engines::with_all(&numbers, |engine, sockets| list.divide(fds, engine, sockets))?;
     let spins = match list.concerns? {
         Concerns::No => return None,
@@ -121,7 +134,9 @@ fn poll_slice(fds: &mut [pollfd], timeout: Option<Duration>, mask: Option<&sigse
         }
         looks = looks.wrapping_add(1);
         let (engine, ready) = engines::with_all(&numbers, |engine, sockets| {
-            sockets.take_in();
+            if list.split.has_ours() || list.has_sets {
+                sockets.take_in();
+            }
             if list.divide(fds, engine, sockets) && !list.split.kernel().is_empty() {
                 return (engine, None);
             }

@@ -213,12 +213,16 @@ fn wait_for_shadow(
     original: &impl Fn(c_int, c_int) -> ssize_t,
 ) -> Option<Option<Attempt>> {
     let number = waiting.as_ref().map_or(fd, Waiting::number);
-    if let Some(length) = ask_shadow(|| original(number, libc::MSG_DONTWAIT)) {
+    if waiting.as_mut().is_none_or(Waiting::takes_news)
+        && let Some(length) = ask_shadow(|| original(number, libc::MSG_DONTWAIT))
+    {
         return Some(Some(Ended(length)));
     }
     let mut shadow = vec![pollfd { fd: number, events: libc::POLLIN | libc::POLLRDHUP, revents: 0 }];
     let ended = Waiting::turn(waiting, fd, timeout, false, &mut shadow)?;
-    let is_shut = shadow.first().is_some_and(|shadow| shadow.revents & libc::POLLRDHUP != 0);
+    let told = shadow.first().map_or(0, |shadow| shadow.revents);
+    let is_shut = told & libc::POLLRDHUP != 0;
+    waiting.as_mut().into_iter().for_each(|waiting| waiting.has_news |= told != 0);
     if ended.is_none() && is_shut {
         // Shut down for reading: a call that does not wait says EAGAIN, and one that would wait ends at once, with 0.
         return Some(Some(Ended(original(number, 0))));
@@ -247,6 +251,8 @@ struct Waiting {
     ticket: u32,
     /// A datagram is there, and was left to a call that waits for longer.
     left_since: Option<Instant>,
+    /// The shadow may have something that it did not have when it was last asked.
+    has_news: bool,
 }
 
 /// A call that should have come for its datagram by now is not coming: its thread has been stopped, or runs a handler.
@@ -287,7 +293,12 @@ impl Waiting {
         let (never_restarts, waits_for) = (timeout.is_some(), WaitsFor::Socket(id));
         let subject = Subject::Socket(id);
         let turns = Turns::new(Wait { timeout, mask: None, never_restarts, spins, waits_for, subject });
-        Some(Waiting { id, is_held: true, turns, spins, ticket, left_since: None })
+        Some(Waiting { id, is_held: true, turns, spins, ticket, left_since: None, has_news: false })
+    }
+
+    /// Whether the shadow is to be asked: a sleep told of it, or the time is over.
+    fn takes_news(&mut self) -> bool {
+        std::mem::take(&mut self.has_news) || self.turns.is_over()
     }
 
     /// Whether there is a datagram that another call waits for longer for.

@@ -40,7 +40,11 @@ use Served::{Accelerated, Followed, Kernel};
 /// All functions that concern UDP sockets.
 pub const CALLS: &[Calls] = &[
     (Followed, &["socket"], "UDP over IPv4 and IPv6; all other sockets are the kernel's"),
-    (Followed, &["bind"], "if the program chooses a port, this decides who serves the socket"),
+    (
+        Followed,
+        &["bind"],
+        "if the program chooses a port, this decides who serves the socket, or its first use does (`kernel_first`)",
+    ),
     (Followed, &["connect"], "decides it for a client; may be connected and disconnected any number of times"),
     (Followed, &["shutdown"], "the kernel serves the socket from then on"),
     (Followed, &["close", "close_range", "closefrom"], "fds of the library are left open"),

@@ -172,6 +172,40 @@ SCRIPT(sending_binds) {
     GETSOCKNAME(a);
 }
 
+/* Sends before anything asks for what there is, so it is the kernel's until it has sent and received enough. */
+SCRIPT(client_with_a_port_of_its_own) {
+    bound(1);
+    int a = UDP(), epoll = EPOLL();
+    CALL((bind)(a, V4("0.0.0.0", PORT(0))));
+    EPOLL_ADD(epoll, a, EPOLLIN);
+    POLL(0, { a, POLLOUT, 0 });
+    for (int i = 0; i < 4; i++) {
+        SENDTO(a, "hello", V4(FAR, ECHO_PORT));
+        EPOLL_WAIT(epoll, 10, -1);
+        RECVFROM(a, 10, 0);
+    }
+    FAR_SENDS(.to = PORT(0), .size = 3);
+    RECV(a, 10, 0);
+    GETSOCKNAME(a);
+}
+
+SCRIPT(connected_client_with_a_port_of_its_own_that_disconnects) {
+    struct sockaddr nowhere = { .sa_family = AF_UNSPEC };
+    bound(1);
+    int a = UDP();
+    CALL((bind)(a, V4("0.0.0.0", PORT(0))));
+    CALL((connect)(a, V4(FAR, ECHO_PORT)));
+    for (int i = 0; i < 3; i++) {
+        SEND(a, "hello", 0);
+        RECV(a, 10, 0);
+    }
+    GETSOCKNAME(a);
+    CALL((connect)(a, &nowhere, sizeof nowhere));
+    GETSOCKNAME(a);
+    FAR_SENDS(.to = PORT(0), .size = 3);
+    RECV(a, 10, 0);
+}
+
 SCRIPT(broadcast_and_group_addresses) {
     int a = UDP(), b = UDP(), c = UDP();
     CALL(bind(a, V4("10.77.0.255", PORT(0))));

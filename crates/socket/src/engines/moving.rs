@@ -157,6 +157,9 @@ impl<H: Host> Sockets<H> {
             return may_found.map_or(FirstUse::Later, |_| FirstUse::Stays);
         }
         fds.iter().for_each(|fd| self.settle_if_bound(*fd));
+        let awaits = |id: &&SocketId| self.get(**id).is_some_and(Socket::awaits_first_use);
+        let servers: Vec<SocketId> = self.all_of(fds, &[]).sockets.iter().filter(awaits).copied().collect();
+        servers.into_iter().for_each(|id| self.settle(id, None));
         let Some(component) = self.component_of(fds) else { return FirstUse::Stays };
         let sockets = || component.sockets.iter().filter_map(|id| self.get(*id));
         if sockets().any(Socket::is_accelerated) {
@@ -462,7 +465,7 @@ impl<H: Host> Sockets<H> {
         let remote: Option<SocketAddr> = socket.ends.peer();
         let is_bound = socket.ends.has_port();
         let is_open = matches!(socket.service, Service::Open) && !socket.is_young();
-        if is_open && (is_bound && self.get(id).is_some_and(|socket| socket.ends.is_server) || remote.is_some()) {
+        if is_open && (is_bound && self.get(id).is_some_and(|socket| socket.ends.is_server()) || remote.is_some()) {
             self.settle(id, remote);
         }
         if self.get(id).is_some_and(Socket::is_accelerated) {

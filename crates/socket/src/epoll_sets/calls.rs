@@ -1,10 +1,13 @@
 //! What the program asks of its epoll sets.
 
-use super::{ASK_KERNEL_AFTER_TICKS, AskKernel, Asked, Collected, Concerns, Control, Operation};
+use super::{
+    ANSWERS_WITHIN_TICKS, ASK_KERNEL_AFTER_TICKS, ASK_KERNEL_FOR_ANSWERS_AFTER_TICKS, AskKernel, Asked, Collected,
+    Concerns, Control, Operation,
+};
 use crate::epoll::{Delivery, Interest, SetId, Target};
 use crate::host::Host;
 use crate::id::SocketId;
-use crate::socket::{Service, Socket};
+use crate::socket::Socket;
 use crate::sockets::Sockets;
 use crate::status::Counter;
 
@@ -25,7 +28,9 @@ impl<H: Host> Sockets<H> {
             self.settle_if_bound(interest.fd);
         }
         let Some(id) = self.find(interest.fd) else { return Control::Kernel };
-        if operation == Operation::Add && self.sets.is_used(set) {
+        // A client registers too, and sends then.
+        let awaits = self.get(id).is_some_and(Socket::awaits_first_use);
+        if operation == Operation::Add && self.sets.is_used(set) && !awaits {
             self.use_socket(id);
         }
         if !self.get(id).is_some_and(Socket::is_answered_here) {
@@ -96,19 +101,24 @@ impl<H: Host> Sockets<H> {
         }
     }
 
+    /// A socket that the kernel serves as yet is waited for by the kernel alone, and who waits is called if it does not any more.
     #[cold]
     fn find_concerns(&mut self, set: SetId) -> Concerns {
-        let is_open = |id: &SocketId| self.get(*id).is_some_and(|socket| matches!(socket.service, Service::Open));
-        let mut registered = self.sets.waiting.iter().filter(|(_, of)| of.iter().any(|known| known.set == set));
-        let concerns = if !self.sets.epoll.is_empty(set) {
-            Concerns::Now
-        } else if registered.any(|(id, _)| is_open(id)) {
-            Concerns::Later
-        } else {
-            Concerns::No
-        };
+        self.use_servers_in(set);
+        let concerns = if self.sets.epoll.is_empty(set) { Concerns::No } else { Concerns::Now };
         self.sets.halves[set.index()].concerns = Some((self.generation, concerns));
         concerns
+    }
+
+    /// A wait for a set begins: those in it whose first use this is are servers.
+    fn use_servers_in(&mut self, set: SetId) {
+        let awaits = |id: &SocketId| self.get(*id).is_some_and(Socket::awaits_first_use);
+        for id in self.sets.kernels_read_in(set).filter(awaits).collect::<Vec<_>>() {
+            self.settle(id, None);
+            if self.sets.is_used(set) {
+                self.use_socket(id);
+            }
+        }
     }
 
     /// Takes in what there is and delivers up to `most` events.
@@ -127,6 +137,8 @@ impl<H: Host> Sockets<H> {
             self.take_in();
         }
         let now_ticks = self.time().ticks;
+        let has_asked = now_ticks.wrapping_sub(self.young_sent_ticks) < ANSWERS_WITHIN_TICKS;
+        let due_ticks = if has_asked { ASK_KERNEL_FOR_ANSWERS_AFTER_TICKS } else { ASK_KERNEL_AFTER_TICKS };
         let (sets, state) = self.sets_and_state();
         let half = &mut sets.halves[set.index()];
         let is_our_turn = std::mem::take(&mut half.is_our_turn);
@@ -134,7 +146,7 @@ impl<H: Host> Sockets<H> {
             let count = sets.epoll.collect(set, most, state, deliver);
             return Some(Collected { count, ask_kernel: AskKernel::No });
         }
-        let is_due = now_ticks.wrapping_sub(half.asked_kernel_ticks) > ASK_KERNEL_AFTER_TICKS;
+        let is_due = now_ticks.wrapping_sub(half.asked_kernel_ticks) > due_ticks;
         let is_old_news = half.raised == sets.raised;
         half.raised = sets.raised;
         if std::mem::take(&mut half.is_kernels_turn) || (is_due && !is_our_turn) {

@@ -48,6 +48,13 @@ impl Sets {
         }
     }
 
+    /// Sockets that the kernel serves, as yet or again, and of which a set is to tell what can be received.
+    pub(super) fn kernels_read_in(&self, set: SetId) -> impl Iterator<Item = SocketId> {
+        let reads = |known: &Registered| known.interest.events.intersects(Events::ARRIVED);
+        let is_in = move |of: &[Registered]| of.iter().any(|known| known.set == set && reads(known));
+        self.waiting.iter().filter(move |(_, of)| is_in(of)).map(|(id, _)| *id)
+    }
+
     /// A registration in a shared set was added, modified or deleted here.
     pub(super) fn done_since_fork(&mut self, set: SetId, id: SocketId, operation: Operation, fd: i32) {
         let known = self.since_fork.entry((set, fd)).or_insert((id, operation));

@@ -193,7 +193,7 @@ impl<H: Host> Sockets<H> {
     pub(crate) fn give_back(&mut self, id: SocketId, reason: Reason, by_child: bool) {
         let flows = match self.get(id).map(|socket| &socket.service) {
             Some(Service::Accelerated(Accelerated { flows, .. })) => flows.clone(),
-            Some(Service::Open) if self.get(id).is_some_and(Socket::is_young) => return self.hand_over(id, reason),
+            Some(Service::Open) if self.get(id).is_some_and(is_undecided) => return self.hand_over(id, reason),
             _ => return,
         };
         self.hand_over_to(id, reason, by_child);
@@ -365,7 +365,7 @@ impl<H: Host> Sockets<H> {
             if !self.get(id).is_some_and(|socket| inodes.contains(&socket.file.inode)) {
                 continue;
             }
-            if self.get(id).is_some_and(Socket::is_young) {
+            if self.get(id).is_some_and(is_undecided) {
                 self.give_back(id, Reason::HandedOverByExec, false);
                 continue;
             }
@@ -390,4 +390,9 @@ impl<H: Host> Sockets<H> {
         }
         is_closed
     }
+}
+
+/// Whether the kernel has a socket as long as it is not used, or not enough.
+const fn is_undecided(socket: &Socket) -> bool {
+    socket.is_young() || socket.awaits_first_use()
 }

@@ -140,6 +140,10 @@ impl<H: Host> Sockets<H> {
         if let Some(sent) = socket.send_aside(message) {
             return sent;
         }
+        if socket.awaits_first_use() {
+            self.is_clients(id);
+        }
+        let Some(socket) = self.get_mut(id) else { return Send::Kernel };
         if socket.is_young() {
             self.send_young(id, message.to);
             return Send::Kernel;
@@ -149,8 +153,9 @@ impl<H: Host> Sockets<H> {
         if matches!(socket.family, nearwire_stack::Family::V4) && remote.is_ipv6() {
             return Send::Kernel;
         }
+        let remote = if socket.ends.is_server() { socket.ends.peer() } else { Some(remote) };
         self.use_socket(id);
-        self.settle(id, Some(remote));
+        self.settle(id, remote);
         if self.is_refused(id) {
             return Send::Refused;
         }

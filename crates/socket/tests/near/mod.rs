@@ -100,7 +100,8 @@ impl Near {
         namespace
             .enter(|| {
                 sockets.opened(socket.as_raw_fd(), family, true);
-                sockets.bound(socket.as_raw_fd(), wanted_port);
+                let local = socket.local_addr().unwrap().ip();
+                sockets.bound(socket.as_raw_fd(), (local, wanted_port).into());
             })
             .unwrap();
     }

@@ -61,7 +61,7 @@ impl Program {
         let (number, local) = (shadow.as_raw_fd(), shadow.local_addr().unwrap());
         let sockets = self.enter();
         sockets.opened(number, Family::V4, true);
-        sockets.bound(number, local.port());
+        sockets.bound(number, local);
         sockets.used(&[number]);
         if self.machine.is_up() {
             assert_eq!(self.sockets.reason(number), None, "it is accelerated");

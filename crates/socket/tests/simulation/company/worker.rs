@@ -118,7 +118,7 @@ impl Worker {
         bind(&shadow, &local).unwrap();
         let local = shadow.local_addr().unwrap();
         if let Some(sockets) = self.enter() {
-            sockets.bound(number, local.port());
+            sockets.bound(number, local);
         }
         let cookie = socket_cookie(&shadow).unwrap();
         let open = Open { shadow, local, cookie, watched };
