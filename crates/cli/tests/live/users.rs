@@ -89,9 +89,10 @@ fn assert_kernels(process: u32, words: &str) {
     assert!(shown["interfaces"][0]["words"].as_str().unwrap().contains(words), "{shown:#}");
 }
 
-/// The socket that the kernel does not keep because no call has used it.
+/// The socket that the process uses.
 fn used(shown: &Value) -> &Value {
-    shown["sockets"].as_array().unwrap().iter().find(|socket| socket["reason"] != "NotUsed").unwrap()
+    let is_used = |socket: &&Value| socket["reason"] != "NotUsed" && socket["reason"] != "AfterFork";
+    shown["sockets"].as_array().unwrap().iter().find(is_used).unwrap()
 }
 
 /// Users by whom the agent serves a process, one for each connection that has shares.
