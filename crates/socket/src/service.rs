@@ -102,7 +102,7 @@ impl<H: Host> Sockets<H> {
         if netns_cookie(shadow).ok() != self.namespace {
             return Err(Reason::OtherNamespace.into());
         }
-        let (now, is_used) = (self.time(), self.needs_ports(id));
+        let (now, is_used) = (self.time(), self.is_used_by_now(id));
         let engine = self.open_engine()?;
         if local_ip.is_loopback() || remote_ip.is_some_and(|remote| is_local(engine, remote)) {
             return Err(Reason::Loopback.into());
@@ -168,13 +168,8 @@ impl<H: Host> Sockets<H> {
     }
 
     /// Whether a socket that has just got its address was used before, or others at its port are, or has to have its flow at once.
-    fn is_used_by_now(&self, id: SocketId) -> bool {
+    pub(crate) fn is_used_by_now(&self, id: SocketId) -> bool {
         self.get(id).is_some_and(|socket| socket.is_used || socket.is_preferred_by_peer()) || self.has_used_beside(id)
-    }
-
-    /// Whether a socket is to have ports now: it is used, or the program is told at once what cannot be accelerated.
-    pub(crate) fn needs_ports(&self, id: SocketId) -> bool {
-        self.config.strict || self.is_used_by_now(id)
     }
 
     /// Opens the ports that are missing for a socket that is used from now on. Those of the agent's are of the user that this process has now.
@@ -315,7 +310,7 @@ impl<H: Host> Sockets<H> {
     /// kernel serves the socket, and [`Sockets::reason`] says why.
     pub(crate) fn attach_again(&mut self, id: SocketId) {
         let Some((local, remote, device)) = self.get(id).and_then(reach) else { return };
-        let (now, is_used) = (self.time(), self.needs_ports(id));
+        let (now, is_used) = (self.time(), self.is_used_by_now(id));
         if let Some(engine) = self.engine() {
             let _ = engine.attach(now, local, remote, device, is_used);
         }

@@ -526,7 +526,7 @@ impl<H: Host> Sockets<H> {
 
     /// SO_BINDTODEVICE changed: the interface needs a port, and another socket may have the same port on another one.
     fn follow_device(&mut self, id: SocketId, device: Option<u32>) -> Result<(), Reason> {
-        let (now, is_used) = (self.time(), self.needs_ports(id));
+        let (now, is_used) = (self.time(), self.is_used_by_now(id));
         let Some((socket, engine)) = self.with_engine(id) else { return Ok(()) };
         let local =
             socket.ends.local.map_or(IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED), |local| local.ip().to_canonical());

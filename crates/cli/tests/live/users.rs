@@ -162,6 +162,30 @@ fn user_whom_the_file_does_not_name_is_served_by_the_kernel_with_that_reason() {
 }
 
 #[test]
+fn strict_server_whose_user_may_not_use_the_agent_is_told_by_its_first_call() {
+    let Some(bed) = Bed::lay() else { return };
+    start_agent_for_nobody(&bed);
+    let script = "
+one, other = alone(7000), alone(7001)
+change(USER)
+step()
+receives = lambda: one.recvfrom(2000, socket.MSG_DONTWAIT)
+sends = lambda: other.sendto(b'x', (far, 7000))
+# As Python calls EOPNOTSUPP.
+step() if [error(receives), error(sends)] == WANTED else print([error(receives), error(sends)])
+";
+    for (user, wanted) in [(UNKNOWN, "['ENOTSUP', 'ENOTSUP']"), (NOBODY, "['EAGAIN', 'none']")] {
+        let script = script.replace("USER", &user.to_string()).replace("WANTED", wanted);
+        let end = bed.cable.near();
+        let mut program =
+            bed.start(end, &format!("{FUNCTIONS}{script}"), &[("NEARWIRE_STRICT", "1"), ("NEARWIRE_MODE", "auto")]);
+        program.step();
+        program.say("");
+        program.step();
+    }
+}
+
+#[test]
 fn interface_is_of_the_first_user_that_uses_a_socket_and_not_of_masters_that_bind() {
     let Some(bed) = Bed::lay() else { return };
     start_agent_for_nobody(&bed);
