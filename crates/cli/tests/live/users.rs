@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use crate::by_agent::{start_agent_for_nobody, status_of, wait_until};
 use crate::common::accelerated::{Bed, Running};
+use crate::shared_port::has_program;
 
 /// `nobody` of Debian.
 const NOBODY: u32 = 65_534;
@@ -159,6 +160,8 @@ fn user_whom_the_file_does_not_name_is_served_by_the_kernel_with_that_reason() {
         assert_kernels(server, "user 65533 may not use the agent");
     }
     assert_eq!(status_of(&forks.pid())["sockets"][0]["reason"], "NotUsed");
+    let changed = changes.child.id();
+    wait_until("its connection of before is closed", || !has_program(&bed, changed));
 }
 
 #[test]

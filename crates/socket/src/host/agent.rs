@@ -56,13 +56,15 @@ enum Known {
     #[default]
     Nobody,
     Connected(Arc<Connected>),
+    /// There was one, of another user.
+    Former,
 }
 
 impl Known {
     fn connected(&self) -> Option<&Arc<Connected>> {
         match self {
             Known::Connected(connected) if !connected.is_gone() => Some(connected),
-            Known::Connected(_) | Known::Nobody => None,
+            Known::Connected(_) | Known::Former | Known::Nobody => None,
         }
     }
 }
@@ -82,15 +84,21 @@ impl Link {
     pub(super) fn connected(&self) -> Result<Arc<Connected>, NotDone> {
         let uid = geteuid();
         let mut known = self.lock();
-        if let Some(connected) = known.connected().filter(|connected| connected.uid == uid) {
-            return Ok(Arc::clone(connected));
+        if let Some(connected) = known.connected() {
+            if connected.uid == uid {
+                return Ok(Arc::clone(connected));
+            }
+            // Also where the agent refuses the new user: a process that gave its rights up keeps no connection that has them.
+            *known = Known::Former;
         }
         let client = match Client::connect(crate::program::own_name()) {
             Ok(client) => client,
             Err(error) => {
                 return Err(match (error, &*known) {
                     (ClientError::NoAgent, Known::Nobody) => NotDone::NoAgent,
-                    (ClientError::NoAgent | ClientError::Connection(_), Known::Connected(_)) => NotDone::Gone,
+                    (ClientError::NoAgent | ClientError::Connection(_), Known::Connected(_) | Known::Former) => {
+                        NotDone::Gone
+                    }
                     (error, _) => refusal(error),
                 });
             }
