@@ -124,9 +124,6 @@ pub trait EnginePort: Port + Sized + 'static {
         Vec::new()
     }
 
-    /// Says to whoever has the port that the flows of a socket are wanted when it is first used, or never (`false`).
-    fn announce(&mut self, _socket: FlowSocket, _is_to_be_used: bool) {}
-
     /// The filters, where the port has some.
     fn filters(&mut self) -> Option<&mut dyn PortFilters>;
 

@@ -102,6 +102,7 @@ fn choose(first: &mut Sockets, fds: &[i32], how: Use) -> Option<(usize, Componen
     if fds.is_empty() {
         return None;
     }
+    first.open_ports_for(&fds);
     let chosen = if is_too_early() {
         stay_for_now(&fds);
         None

@@ -58,7 +58,7 @@ pub fn first_sockets() -> Option<Sockets> {
         unsafe { libc::atexit(print_stats) };
     }
     let agent_in = std::env::var(Config::AGENT_IN_VARIABLE).ok().and_then(|cookie| cookie.parse().ok());
-    let sockets = Sockets::new(ThisHost::with_agent_in(agent_in), config, &own_name());
+    let sockets = Sockets::new(ThisHost::with_agent_in(agent_in), config, own_name());
     Some(match mistake {
         Some(mistake) => sockets.with_mistake(mistake),
         None => sockets,
@@ -74,7 +74,7 @@ extern "C" fn print_stats() {
         return;
     }
     let Some(status) = deferral::inside_deep(state::status) else { return };
-    let text = Process::of_self(&own_name(), status).page();
+    let text = Process::of_self(own_name(), status).page();
     let Some(standard_error) = Descriptor::new(libc::STDERR_FILENO) else { return };
     let mut rest = text.as_bytes();
     while let Ok(written @ 1..) = rustix::io::write(standard_error, rest) {

@@ -227,7 +227,8 @@ impl<H: Host> Engine<H> {
         self.interfaces.lack_device_times(&self.host, local, self.wanted_interface(remote, device))
     }
 
-    /// Makes sure that the interfaces that traffic of a socket may cross have ports.
+    /// Makes sure that the interfaces that traffic of a socket may cross have ports; of one that no call has used yet (`is_used`), that they
+    /// can have ports, where these are the agent's.
     ///
     /// # Errors
     /// None of them can have one: the reason of the first.
@@ -237,10 +238,11 @@ impl<H: Host> Engine<H> {
         local: IpAddr,
         remote: Option<IpAddr>,
         device: Option<u32>,
+        is_used: bool,
     ) -> Result<(), Reason> {
         let wanted = self.wanted_interface(remote, device);
         let Engine { host, interfaces, stack, watch, flows, watches_ports, times, capture, .. } = self;
-        let outcome = interfaces.attach(now, host, (local, wanted), |ifindex, port| {
+        let outcome = interfaces.attach(now, host, (local, wanted, is_used), |ifindex, port| {
             if *watches_ports {
                 watch_port(watch, port)?;
             }
@@ -339,8 +341,8 @@ impl<H: Host> Engine<H> {
     }
 
     /// Says that the flows of a socket are wanted when it is first used, or never (`false`).
-    pub(crate) fn announce(&mut self, socket: FlowSocket, is_to_be_used: bool) {
-        self.interfaces.attached.iter_mut().for_each(|attached| attached.port.announce(socket, is_to_be_used));
+    pub(crate) fn announce(&self, socket: FlowSocket, is_to_be_used: bool) {
+        self.host.announce(socket, is_to_be_used);
     }
 
     /// Flows that were taken from this process, as another has a right to them too.

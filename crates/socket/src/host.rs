@@ -14,7 +14,7 @@ use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 use nearwire_frames::interface::InterfaceFacts;
-use nearwire_frames::{EnginePort, PortError};
+use nearwire_frames::{EnginePort, FlowSocket, PortError};
 use nearwire_stack::{Path, Update};
 
 use crate::config::{Agent, Config, Mode};
@@ -65,6 +65,15 @@ pub trait Host: Clone + Debug + 'static {
     /// # Errors
     /// No way that is wanted can be had: why not the first.
     fn open_port(&self, facts: &InterfaceFacts, wanted: PortWanted) -> Result<Self::Port, PortError>;
+
+    /// Whether an agent serves this process, as it is now. Its shares are opened when a call first uses a socket: the process may change its
+    /// user until then, and a share is of one user.
+    fn is_served_by_agent(&self, _wanted: PortWanted) -> bool {
+        false
+    }
+
+    /// Says to the agent, where there is one, that the flows of a socket are wanted when it is first used, or never (`false`).
+    fn announce(&self, _socket: FlowSocket, _is_to_be_used: bool) {}
 
     /// This process is the child of a fork: what it had of other processes is its parent's.
     fn forked(&mut self) {}

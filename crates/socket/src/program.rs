@@ -16,6 +16,7 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 pub use caller::{Caller, Capability};
 use elf::{ElfError, ElfFacts};
@@ -30,11 +31,14 @@ const BEGIN_BYTES: usize = 256;
 /// Who runs a text that names no interpreter: execvp(3) does, and so does env(1).
 const SHELL: &str = "/bin/sh";
 
-/// The name of this process's program; empty where it is not known.
+/// The name of this process's program; empty where it is not known. Read once: a process that changes its root directory may not find /proc.
 #[must_use]
-pub fn own_name() -> String {
-    let executable = std::fs::read_link("/proc/self/exe").unwrap_or_default();
-    executable.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
+pub fn own_name() -> &'static str {
+    static NAME: OnceLock<String> = OnceLock::new();
+    NAME.get_or_init(|| {
+        let executable = std::fs::read_link("/proc/self/exe").unwrap_or_default();
+        executable.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
+    })
 }
 
 /// What the file that runs in the end is.

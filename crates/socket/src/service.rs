@@ -103,12 +103,12 @@ impl<H: Host> Sockets<H> {
         if netns_cookie(shadow).ok() != self.namespace {
             return Err(Reason::OtherNamespace.into());
         }
-        let now = self.time();
+        let (now, is_used) = (self.time(), self.is_used_by_now(id));
         let engine = self.open_engine()?;
         if local_ip.is_loopback() || remote_ip.is_some_and(|remote| is_local(engine, remote)) {
             return Err(Reason::Loopback.into());
         }
-        engine.attach(now, local_ip, remote_ip, kept.options.device)?;
+        engine.attach(now, local_ip, remote_ip, kept.options.device, is_used)?;
         // A port may have been opened that is not the agent's: then it is this process that has to ask who shares it.
         if asked_agent && !self.asks_agent() {
             self.ask_sharing(id)?;
@@ -170,8 +170,50 @@ impl<H: Host> Sockets<H> {
     }
 
     /// Whether a socket that has just got its address was used before, or others at its port are, or has to have its flow at once.
-    fn is_used_by_now(&self, id: SocketId) -> bool {
+    pub(crate) fn is_used_by_now(&self, id: SocketId) -> bool {
         self.get(id).is_some_and(|socket| socket.is_used || socket.is_preferred_by_peer()) || self.has_used_beside(id)
+    }
+
+    /// Opens the ports that are missing for a socket that is used from now on. Those of the agent's are of the user that this process has now.
+    fn open_ports_of(&mut self, id: SocketId) -> Result<(), Why> {
+        let Some((local, remote, device)) = self.get(id).and_then(reach).filter(|_| !self.is_branch()) else {
+            return Ok(());
+        };
+        let (now, asked_agent) = (self.time(), self.asks_agent());
+        let Some(engine) = self.engine() else { return Ok(()) };
+        let before = engine.ports_generation();
+        let attached = engine.attach(now, local, remote, device, true);
+        let is_as_before = engine.ports_generation() == before;
+        let lacks_times = engine.lacks_device_times(local, remote, device);
+        self.tell_engine();
+        attached?;
+        if is_as_before {
+            return Ok(());
+        }
+        if lacks_times && self.get(id).and_then(Socket::kept).is_some_and(|kept| kept.ancillary.tells_device_time()) {
+            return Err(Why::option(kept::TIMESTAMPING.0, kept::TIMESTAMPING.1));
+        }
+        if asked_agent && !self.asks_agent() {
+            self.ask_sharing(id)?;
+        }
+        // To an agent that knows this process by another user, or not at all, they are new.
+        let unused = |socket: &Socket| socket.is_accelerated() && !socket.is_used;
+        let unused: Vec<SocketId> = self.ids().filter(|id| self.get(*id).is_some_and(unused)).collect();
+        unused.into_iter().for_each(|id| self.announce(id, true));
+        Ok(())
+    }
+
+    /// Opens the ports that what these fds name needs, before it is decided which engine has it: other engines have the ports that the first
+    /// one has.
+    pub fn open_ports_for(&mut self, fds: &[i32]) {
+        for id in self.all_of(fds, &[]).sockets {
+            let is_new = |socket: &Socket| !socket.is_used && !socket.is_young();
+            if self.get(id).is_some_and(is_new)
+                && let Err(why) = self.open_ports_of(id)
+            {
+                self.hand_over(id, why);
+            }
+        }
     }
 
     /// Tells the agent of a socket that shares its port and that nobody has used, so that it knows that the flow comes later; or never.
@@ -216,8 +258,9 @@ impl<H: Host> Sockets<H> {
     /// Has frames of an accelerated socket come to the ports. What is on its way to the kernel is let come: what the kernel has then is
     /// read first, being older than all that will be in the rings.
     fn open_flows(&mut self, id: SocketId) {
-        if let Err(reason) = self.follow_addresses(id) {
-            return self.hand_over(id, reason);
+        let opened = self.open_ports_of(id);
+        if let Err(why) = opened.and_then(|()| Ok(self.follow_addresses(id)?)) {
+            return self.hand_over(id, why);
         }
         if !self.get(id).is_some_and(|socket| socket.is_accelerated() && socket.shadow.is_readable()) {
             return;
@@ -273,9 +316,9 @@ impl<H: Host> Sockets<H> {
     /// kernel serves the socket, and [`Sockets::reason`] says why.
     pub(crate) fn attach_again(&mut self, id: SocketId) {
         let Some((local, remote, device)) = self.get(id).and_then(reach) else { return };
-        let now = self.time();
+        let (now, is_used) = (self.time(), self.is_used_by_now(id));
         if let Some(engine) = self.engine() {
-            let _ = engine.attach(now, local, remote, device);
+            let _ = engine.attach(now, local, remote, device, is_used);
         }
         if self.get(id).is_some_and(Socket::is_accelerated) {
             self.announce(id, true);

@@ -138,6 +138,40 @@ fn users_have_what_the_rules_say_and_no_interface_together() {
 }
 
 #[test]
+fn program_that_has_only_announced_sockets_keeps_no_other_user_from_the_interface() {
+    let mut bed = Bed::new();
+    bed.hello(1, 0).unwrap();
+    let socket = reusing(0, false);
+    let announce = Request::Announce { is_to_be_used: true };
+    let announced = bed.service.handle(1, announce, Some(socket.try_clone().unwrap().into()));
+    assert_eq!(announced.answer, Answer::Done {});
+    // A process that it forked, of another user.
+    let worker = bed.program(2, 5);
+    bed.flow(2, worker, &socket).0.unwrap();
+    assert_eq!(bed.owners(), [worker]);
+    let interface = Text::cut("eth1");
+    assert_eq!(bed.share(1, "eth1", 1), Err(Cause::InterfaceOfOtherUser { interface, uid: 5 }));
+    assert_eq!(bed.service.gone(1), []);
+    assert_eq!(bed.owners(), [worker], "its flow is not its parent's");
+}
+
+#[test]
+fn process_that_connects_anew_as_another_user_is_another_program() {
+    let mut bed = Bed::new();
+    let before = bed.program(1, 0);
+    bed.hello(2, 5).unwrap();
+    let refused = bed.share(2, "eth1", 1);
+    assert_eq!(
+        refused,
+        Err(Cause::InterfaceOfOtherUser { interface: Text::cut("eth1"), uid: 0 }),
+        "its own, of before"
+    );
+    bed.service.gone(1);
+    assert!(!bed.ports.shares().contains(&before));
+    bed.share(2, "eth1", 1).unwrap();
+}
+
+#[test]
 fn shares_and_flows_of_others_are_out_of_reach() {
     let mut bed = Bed::new();
     let (own, other) = (bed.program(1, 0), bed.program(2, 0));

@@ -19,6 +19,7 @@ mod kills;
 mod requests;
 mod shared_port;
 mod status_live;
+mod users;
 
 use nearwire_lab::emulated_host::{HostHardware, OwnTests, StockKernel};
 

@@ -13,7 +13,7 @@ use crate::common::accelerated::{Bed, Running};
 const BY_KERNEL_FIRST: [(&str, &str); 1] = [("NEARWIRE_KERNEL_FIRST", "8")];
 
 /// A socket that is accelerated at once, as it has the port opened.
-const FIRST: &str = "first = udp(); first.connect((far, 7100)); first.close()\n";
+const FIRST: &str = "first = udp(); first.connect((far, 7100)); select.select([first], [], [], 0); first.close()\n";
 
 /// Answers each datagram with the number in it: so many datagrams, numbered from 0.
 fn answer(socket: &UdpSocket) {

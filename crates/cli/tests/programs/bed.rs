@@ -226,27 +226,57 @@ impl Bed {
         if !self.accelerated.at(side) {
             return;
         }
+        let is_decided =
+            |sockets: &Vec<Value>| !sockets.is_empty() && sockets.iter().all(|socket| socket["reason"] != "NotBound");
+        let give_up = Instant::now() + TIMEOUT;
+        loop {
+            let by_process = self.by_process_at(side, port);
+            if by_process.iter().any(is_decided) {
+                return;
+            }
+            assert!(Instant::now() < give_up, "{side:?}: nobody decides who serves port {port}: {by_process:#?}");
+            std::thread::sleep(LOOK_INTERVAL);
+        }
+    }
+
+    /// What `nearwire status` prints of the sockets at a port of an end.
+    pub fn sockets_at(&self, side: Side, port: u16) -> Vec<Value> {
+        self.by_process_at(side, port).concat()
+    }
+
+    /// The same, for each process of that end.
+    fn by_process_at(&self, side: Side, port: u16) -> Vec<Vec<Value>> {
         let namespace = || fs::read_link("/proc/thread-self/ns/net");
         let namespace = self.end(side).namespace.enter(namespace).unwrap().unwrap();
-        let is_ours = |process: &Value| {
+        let is_ours = |process: &&Value| {
             fs::read_link(format!("/proc/{}/ns/net", process["pid"])).is_ok_and(|other| other == namespace)
         };
         let is_at_port = |socket: &&Value| socket["local"].as_str().unwrap_or("").ends_with(&format!(":{port}"));
-        let is_decided = |process: &Value| {
-            let sockets = process["sockets"].as_array().unwrap();
-            let mut at_port = sockets.iter().filter(is_at_port).peekable();
-            at_port.peek().is_some() && at_port.all(|socket| socket["reason"] != "NotBound")
+        let at_port = |process: &Value| {
+            process["sockets"].as_array().unwrap().iter().filter(is_at_port).cloned().collect::<Vec<_>>()
         };
-        let give_up = Instant::now() + TIMEOUT;
-        loop {
-            let shown = Command::new(NEARWIRE).args(["status", "--json"]).output().unwrap().stdout;
-            let shown: Value = serde_json::from_slice(&shown).unwrap();
-            if shown["processes"].as_array().unwrap().iter().any(|process| is_ours(process) && is_decided(process)) {
-                return;
-            }
-            assert!(Instant::now() < give_up, "{side:?}: nobody decides who serves port {port}: {shown:#}");
-            std::thread::sleep(LOOK_INTERVAL);
-        }
+        self.status(side)["processes"].as_array().unwrap().iter().filter(is_ours).map(at_port).collect()
+    }
+
+    fn status(&self, side: Side) -> Value {
+        let status = || Command::new(NEARWIRE).args(["status", "--json"]).output().unwrap().stdout;
+        serde_json::from_slice(&self.end(side).namespace.enter(status).unwrap()).unwrap()
+    }
+
+    /// An agent of root at an end, which serves a user too.
+    pub fn start_agent_for(&self, side: Side, user: u64) {
+        let rights = self.write("agent.toml", format!("[[allow]]\nusers = [{user}]\n"));
+        let start = || Command::new(NEARWIRE).args(["agent", "--background", "--rights"]).arg(&rights).output();
+        let started = self.end(side).namespace.enter(start).unwrap().unwrap();
+        assert!(started.status.success(), "{}", String::from_utf8_lossy(&started.stderr));
+    }
+
+    /// The users whose programs have shares of the agent's ports at an end.
+    pub fn users_with_shares(&self, side: Side) -> Vec<u64> {
+        let status = self.status(side);
+        let programs = status["agent"]["programs"].as_array().unwrap().iter();
+        let with_shares = programs.filter(|program| !program["shares"].as_array().unwrap().is_empty());
+        with_shares.map(|program| program["uid"].as_u64().unwrap()).collect()
     }
 
     /// Waits until an end listens at a TCP port.

@@ -201,7 +201,7 @@ mod tests {
         let refused_half_way = || {
             let mut engine = Engine::open(ThisHost::default(), &config, page.clone()).unwrap();
             engine
-                .attach(Now::default(), IpAddr::from(Ipv4Addr::UNSPECIFIED), Some(cable.far().ipv4.into()), None)
+                .attach(Now::default(), IpAddr::from(Ipv4Addr::UNSPECIFIED), Some(cable.far().ipv4.into()), None, true)
                 .unwrap();
             let mut other = engine.found(&config, &page).unwrap();
             other.add_flows(&[shared], socket()).unwrap();

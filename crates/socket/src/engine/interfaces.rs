@@ -272,12 +272,13 @@ impl<P: EnginePort> Interfaces<P> {
         self.attached.iter_mut().find(|attached| attached.port_id == port)
     }
 
-    /// Opens ports where they are missing: on `wanted`, else on the interface of `local`, else on all.
+    /// Opens ports where they are missing: on `wanted`, else on the interface of `local`, else on all. The agent's are not opened for a socket
+    /// that is not used (`is_used`).
     pub(super) fn attach(
         &mut self,
         now: Now,
         host: &impl Host<Port = P>,
-        (local, wanted): (IpAddr, Option<u32>),
+        (local, wanted, is_used): (IpAddr, Option<u32>, bool),
         mut join: impl FnMut(u32, &mut P) -> Result<PortId, PortError>,
     ) -> Result<(), Reason> {
         let place = self.place_of(local, wanted)?;
@@ -300,7 +301,13 @@ impl<P: EnginePort> Interfaces<P> {
                 usable.add(Some(reason));
                 continue;
             }
-            let opened = self.open(now, host, link, &mut join);
+            let Some(opened) = self.open(now, host, (link, is_used), &mut join).transpose() else {
+                // One that was lost is asked for again later.
+                let lost = &mut self.links[at].lost;
+                *lost = lost.map(|lost| Lost::at(now, lost.attempts));
+                usable.add(None);
+                continue;
+            };
             // To ask whether there is an agent again costs little.
             let is_cheap = matches!(&opened, Err(refused) if refused.reason == Reason::AgentGone);
             // An agent that ended before this process had anything of it: the next one's is waited for as if it had been lost.
@@ -376,9 +383,9 @@ impl<P: EnginePort> Interfaces<P> {
         &self,
         now: Now,
         host: &impl Host<Port = P>,
-        link: &Link,
+        (link, is_used): (&Link, bool),
         join: impl FnOnce(u32, &mut P) -> Result<PortId, PortError>,
-    ) -> Result<Attached<P>, Refused> {
+    ) -> Result<Option<Attached<P>>, Refused> {
         let unnamed = |error: io::Error| Refused::new(now, "", Reason::of_error(&error), error.to_string());
         let name = host.interface_name(link.ifindex).map_err(unnamed)?;
         if !self.allowed.is_empty() && !self.allowed.contains(&name) {
@@ -389,9 +396,12 @@ impl<P: EnginePort> Interfaces<P> {
         if self.carries_vlans(link.ifindex) && host.hides_tags(&name, facts.is_veth()) {
             return Err(Refused::new(now, &name, Reason::HiddenVlanTags, String::new()));
         }
+        if !is_used && host.is_served_by_agent(self.wanted) {
+            return Ok(None);
+        }
         let mut port = host.open_port(&facts, self.wanted).map_err(refused)?;
         let port_id = join(link.ifindex, &mut port).map_err(refused)?;
-        Ok(Attached::new(link.ifindex, &name, facts.is_veth(), port, port_id))
+        Ok(Some(Attached::new(link.ifindex, &name, facts.is_veth(), port, port_id)))
     }
 }
 

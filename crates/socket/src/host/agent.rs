@@ -15,6 +15,7 @@ use nearwire_agent::client::{Client, ClientError, OpenedShare};
 use nearwire_agent::message::{Answer, Cause};
 use nearwire_frames::PortError;
 use nearwire_sys::descriptor::Descriptor;
+use rustix::process::{Uid, geteuid};
 
 /// What the agent told and nobody took: events of flows that this process had closed. The oldest goes.
 const NEWS_MOST: usize = 1024;
@@ -55,6 +56,17 @@ enum Known {
     #[default]
     Nobody,
     Connected(Arc<Connected>),
+    /// There was one, of another user.
+    Former,
+}
+
+impl Known {
+    fn connected(&self) -> Option<&Arc<Connected>> {
+        match self {
+            Known::Connected(connected) if !connected.is_gone() => Some(connected),
+            Known::Connected(_) | Known::Former | Known::Nobody => None,
+        }
+    }
 }
 
 impl Link {
@@ -62,25 +74,36 @@ impl Link {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The connection to the agent of the calling thread's network namespace.
+    /// The connection that there is.
+    pub(super) fn present(&self) -> Option<Arc<Connected>> {
+        self.lock().connected().cloned()
+    }
+
+    /// The connection to the agent of the calling thread's network namespace, made by the user that this process has now: the agent reads the
+    /// user when a connection is made. Shares of a connection that another user made stay with that one.
     pub(super) fn connected(&self) -> Result<Arc<Connected>, NotDone> {
+        let uid = geteuid();
         let mut known = self.lock();
-        if let Known::Connected(connected) = &*known
-            && !connected.is_gone()
-        {
-            return Ok(Arc::clone(connected));
+        if let Some(connected) = known.connected() {
+            if connected.uid == uid {
+                return Ok(Arc::clone(connected));
+            }
+            // Also where the agent refuses the new user: a process that gave its rights up keeps no connection that has them.
+            *known = Known::Former;
         }
-        let client = match Client::connect(&crate::program::own_name()) {
+        let client = match Client::connect(crate::program::own_name()) {
             Ok(client) => client,
             Err(error) => {
                 return Err(match (error, &*known) {
                     (ClientError::NoAgent, Known::Nobody) => NotDone::NoAgent,
-                    (ClientError::NoAgent | ClientError::Connection(_), Known::Connected(_)) => NotDone::Gone,
+                    (ClientError::NoAgent | ClientError::Connection(_), Known::Connected(_) | Known::Former) => {
+                        NotDone::Gone
+                    }
                     (error, _) => refusal(error),
                 });
             }
         };
-        let connected = Arc::new(Connected::new(client).ok_or(NotDone::Gone)?);
+        let connected = Arc::new(Connected::new(client, uid).ok_or(NotDone::Gone)?);
         *known = Known::Connected(Arc::clone(&connected));
         Ok(connected)
     }
@@ -105,7 +128,6 @@ fn refusal(error: ClientError) -> NotDone {
     }
 }
 
-/// For people who look at the agent's status.
 /// A connection that was made. It ends when all ports that came by it are closed, also where the agent is taken for gone before: until
 /// then the agent gives their rings to nobody else.
 #[derive(Debug)]
@@ -114,16 +136,18 @@ pub(super) struct Connected {
     client: Mutex<Option<Client>>,
     /// Its descriptor, open as long as it.
     descriptor: Descriptor,
+    /// The effective user that made it.
+    uid: Uid,
     is_gone: AtomicBool,
     /// Shares and flows that are not served any more.
     news: Mutex<VecDeque<Answer>>,
 }
 
 impl Connected {
-    fn new(client: Client) -> Option<Connected> {
+    fn new(client: Client, uid: Uid) -> Option<Connected> {
         let descriptor = Descriptor::new(client.as_fd().as_raw_fd())?;
         let (client, news) = (Mutex::new(Some(client)), Mutex::new(VecDeque::new()));
-        Some(Connected { client, descriptor, is_gone: AtomicBool::new(false), news })
+        Some(Connected { client, descriptor, uid, is_gone: AtomicBool::new(false), news })
     }
 
     pub(super) fn is_gone(&self) -> bool {

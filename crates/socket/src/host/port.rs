@@ -324,13 +324,6 @@ impl EnginePort for HostPort {
         self.share.as_mut().map(|share| std::mem::take(&mut share.alone)).unwrap_or_default()
     }
 
-    fn announce(&mut self, socket: FlowSocket, is_to_be_used: bool) {
-        if let Some(share) = &self.share {
-            // Refused, it is a stranger to the agent until it is used.
-            let _ = share.ask(|client| client.announce(socket, is_to_be_used));
-        }
-    }
-
     fn filters(&mut self) -> Option<&mut dyn PortFilters> {
         match &mut self.share {
             Some(share) => Some(&mut share.filters),

@@ -3,12 +3,12 @@
 use std::io;
 use std::sync::Arc;
 
-use nearwire_frames::PortError;
 use nearwire_frames::interface::InterfaceFacts;
 use nearwire_frames::port::Port;
 use nearwire_frames::ports::xdp::{
     Overflow, Side, Steer, XdpConfig, XdpMode, XdpPort, candidates, fill_frames as ring_frames,
 };
+use nearwire_frames::{FlowSocket, PortError};
 use nearwire_stack::Update;
 use nearwire_sys::ethtool::{Interface, SoTimestamping};
 use nearwire_sys::socket::netns_cookie;
@@ -98,6 +98,15 @@ impl Host for ThisHost {
             Err(NotOpened::Gone(error)) => Err(error),
             Err(NotOpened::Refused(error)) => own().map_err(|_| error),
         }
+    }
+
+    fn is_served_by_agent(&self, wanted: PortWanted) -> bool {
+        wanted.agent != Agent::Off && self.agent.connected().is_ok()
+    }
+
+    fn announce(&self, socket: FlowSocket, is_to_be_used: bool) {
+        // Refused, it is a stranger to the agent until it is used.
+        let _ = self.agent.present().map(|connected| connected.ask(|client| client.announce(socket, is_to_be_used)));
     }
 
     fn forked(&mut self) {

@@ -3,8 +3,8 @@
 //! A flow costs two answers of the agent, or two changes of the table of flows, and the stack its endpoint: together more than a request and
 //! its answer. Programs that open a socket for each request (resolvers, proxies) would be slower than by the kernel. Such a socket stays
 //! undecided, as one without an address: its calls are the kernel's own, and each datagram is counted. The first call behind the last one that
-//! is counted decides who serves it, as connect(2) or the first send does of others. So it is with the first socket of a process, which has the
-//! ports opened.
+//! is counted decides who serves it, as connect(2) or the first send does of others. So it is with the first socket that a process uses, which has
+//! the ports opened.
 //!
 //! Some clients bind each socket to a port of their choice, as servers do. Which of the two has the socket is known when it is first used:
 //! who sends by it or connects it is a client, who receives from it or waits for it a server, whose socket is accelerated at once.

@@ -6,6 +6,10 @@ use nearwire_sys::netdev::XdpFeatures;
 
 use super::Prepared;
 
+/// Of a program that starts as root.
+const OTHER_USERS: &str = "processes of the program that change their user have shares as that user, whom the agent's file of rights has to name \
+                           (/etc/nearwire/agent.toml); else the kernel serves their sockets";
+
 pub fn text(prepared: &Prepared<'_>) -> String {
     let mut text = String::new();
     let mut line = |label: &str, words: &str| text += &format!("{label:<14} {words}\n");
@@ -21,6 +25,9 @@ pub fn text(prepared: &Prepared<'_>) -> String {
         line(if number == 0 { "interfaces" } else { "" }, &interface(candidate));
     }
     line("agent", &prepared.agent.words(prepared.would_start_agent()));
+    if prepared.caller.effective_uid == 0 && (prepared.agent.is_serving() || prepared.would_start_agent()) {
+        line("", OTHER_USERS);
+    }
     match &prepared.preconditions.unmet[..] {
         [] => line("preconditions", "all met"),
         unmet => {

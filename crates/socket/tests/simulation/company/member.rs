@@ -122,6 +122,17 @@ impl Host for Member {
         }
     }
 
+    fn is_served_by_agent(&self, _: PortWanted) -> bool {
+        self.connect().is_some()
+    }
+
+    fn announce(&self, socket: FlowSocket, is_to_be_used: bool) {
+        let Some(connected) = self.connected.borrow().clone() else { return };
+        let socket = socket.as_fd().try_clone_to_owned().unwrap();
+        // Refused, it is a stranger to the agent until it is used.
+        let _ = self.house.ask(&connected, Request::Announce { is_to_be_used }, Some(socket));
+    }
+
     fn secret(&self) -> u64 {
         self.machine.secret()
     }
@@ -251,11 +262,6 @@ impl EnginePort for SharePort {
 
     fn take_revoked(&mut self) -> Vec<RevokedFlow> {
         std::mem::take(&mut self.revoked)
-    }
-
-    fn announce(&mut self, socket: FlowSocket, is_to_be_used: bool) {
-        // Refused, it is a stranger to the agent until it is used.
-        let _ = self.ask(Request::Announce { is_to_be_used }, Some(socket));
     }
 
     fn filters(&mut self) -> Option<&mut dyn PortFilters> {
