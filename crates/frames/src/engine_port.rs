@@ -127,6 +127,10 @@ pub trait EnginePort: Port + Sized + 'static {
     /// Says to whoever has the port that the flows of a socket are wanted when it is first used, or never (`false`).
     fn announce(&mut self, _socket: FlowSocket, _is_to_be_used: bool) {}
 
+    /// Says to whoever has the port that a socket without flows was connected, or is not any more: the flows of others leave what its peer
+    /// sends to the kernel.
+    fn show_connection(&mut self, _socket: FlowSocket) {}
+
     /// The filters, where the port has some.
     fn filters(&mut self) -> Option<&mut dyn PortFilters>;
 

@@ -442,7 +442,8 @@ impl<H: Host> Sockets<H> {
                 }
                 self.show_connection(id);
             }
-            _ => {}
+            (Service::Kernel(_), _) => self.show_kernel_connection(id),
+            (Service::Open, None) => {}
         }
         self.tell(id);
     }
