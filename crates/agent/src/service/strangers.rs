@@ -32,7 +32,7 @@ use crate::ports::Ports;
 const FRESH: Duration = Duration::from_millis(20);
 /// Between two looks: at first, and at most.
 const INTERVAL: Duration = Duration::from_millis(100);
-const INTERVAL_MOST: Duration = Duration::from_secs(1);
+const INTERVAL_MOST: Duration = Duration::from_millis(250);
 /// How long a program has to open the flow of a socket that it has bound. It begins again whenever somebody gets a share.
 const PATIENCE: Duration = Duration::from_secs(3);
 /// So long after an agent's start flows that are held do not end: programs of an agent that died come back one by one, the last after a
