@@ -28,6 +28,7 @@ const LOCAL_AT: usize = 8;
 const REMOTE_AT: usize = 24;
 const IFINDEX_AT: usize = 40;
 const COOKIE_AT: usize = 44;
+const UID_AT: usize = 64;
 const INODE_AT: usize = 68;
 /// `INET_DIAG_SKV6ONLY`, which the kernel reports of sockets that are not connected.
 const V6_ONLY: u16 = 11;
@@ -39,6 +40,8 @@ pub struct BoundSocket {
     pub cookie: u64,
     /// Its inode, which no other socket has as long as it is open.
     pub inode: u64,
+    /// The user who made it, as the agent's user namespace numbers him.
+    pub uid: u32,
     /// Where it is bound.
     pub local: SocketAddr,
     /// Its peer, where it is connected.
@@ -77,6 +80,7 @@ fn read(message: &[u8]) -> Option<BoundSocket> {
     Some(BoundSocket {
         cookie: cookie(message)?,
         inode: word(message, INODE_AT)?.into(),
+        uid: word(message, UID_AT)?,
         local,
         // Connected to a host and no port (connect(2) with port 0) is connected.
         remote: Some(remote).filter(|remote| remote.port() != 0 || !remote.ip().is_unspecified()),
@@ -129,7 +133,8 @@ mod tests {
             let [one, other] = [address; 2].map(|address| UdpSocket::bind(address).unwrap());
             let found = only(&one);
             assert_eq!((found.local, found.remote), (one.local_addr().unwrap(), None));
-            assert_eq!((found.cookie, found.ifindex), (socket_cookie(&one).unwrap(), 0));
+            let uid = rustix::process::geteuid().as_raw();
+            assert_eq!((found.cookie, found.ifindex, found.uid), (socket_cookie(&one).unwrap(), 0, uid));
             one.connect(other.local_addr().unwrap()).unwrap();
             assert_eq!(only(&one).remote, other.local_addr().ok());
         }

@@ -10,7 +10,7 @@ use rustix::io::Errno;
 
 use crate::connection::Connection;
 use crate::message::{
-    Addresses, Answer, Cause, FlowOwner, InterfaceName, Malformed, ProgramName, ProgramStatus, Request, VERSION,
+    Addresses, Answer, Cause, InterfaceName, Malformed, ProgramName, ProgramStatus, Request, VERSION,
 };
 use crate::service::Caller;
 
@@ -130,11 +130,10 @@ impl Client {
     pub fn open_flow(
         &mut self,
         share: u32,
-        owner: FlowOwner,
         address: Option<IpAddr>,
         socket: impl AsFd,
     ) -> Result<(u32, Addresses), ClientError> {
-        match self.ask(&Request::OpenFlow { share, owner, address }, Some(socket.as_fd()))? {
+        match self.ask(&Request::OpenFlow { share, address }, Some(socket.as_fd()))? {
             (Answer::FlowOpened { flow, addresses }, _) => Ok((flow, addresses)),
             _ => Err(ClientError::Unfit),
         }
@@ -186,6 +185,14 @@ impl Client {
     /// As all requests.
     pub fn announce(&mut self, socket: impl AsFd, is_to_be_used: bool) -> Result<(), ClientError> {
         self.ask_to_end(&Request::Announce { is_to_be_used }, Some(socket.as_fd()))
+    }
+
+    /// Says that a socket without a flow was connected, or is not any more.
+    ///
+    /// # Errors
+    /// As all requests.
+    pub fn show_connection(&mut self, socket: impl AsFd) -> Result<(), ClientError> {
+        self.ask_to_end(&Request::ShowConnection {}, Some(socket.as_fd()))
     }
 
     /// Ends all flows of a socket, whichever program has them.

@@ -15,7 +15,7 @@ use self::layout::{Field, Reader, layout};
 pub use self::layout::{Malformed, Text};
 
 /// The version of everything in this file. [`Request::Hello`] stays readable in all versions.
-pub const VERSION: u16 = 5;
+pub const VERSION: u16 = 6;
 /// The longest message.
 pub const MESSAGE_MOST_BYTES: usize = 32 * 1024;
 /// As many descriptors as the kernel passes with one message (`SCM_MAX_FD`).
@@ -54,10 +54,8 @@ layout! {
         },
         /// A flow of a bound socket, whose descriptor, beside this message, is the right to it.
         4 => OpenFlow {
-            /// The share that is to have its frames, or whose interface is meant where the kernel is to have them.
+            /// The share that is to have its frames.
             share: u32,
-            /// Who is to have its frames. Only an exact flow can be given to the kernel; a bound one that nobody has is the kernel's.
-            owner: FlowOwner,
             /// The local address, which must be one that the socket is bound to: of a socket that is bound to every address, one of this
             /// host's or a group. Without: all that the socket gets. Of a connected socket with SO_REUSEPORT, and without an address of
             /// any connected one, it is what comes from its peer.
@@ -111,6 +109,9 @@ layout! {
             /// `false`: it is read by the kernel, whatever others announce.
             is_to_be_used: bool,
         },
+        /// Says of a socket without a flow that it was connected, or is not any more. Where it is connected, bound flows at its port leave
+        /// what its peer sends to the kernel. Its descriptor is beside this message.
+        15 => ShowConnection {},
     }
 }
 
@@ -181,17 +182,6 @@ impl Answer {
     #[must_use]
     pub const fn is_event(&self) -> bool {
         matches!(self, Answer::ShareRevoked { .. } | Answer::FlowRevoked { .. } | Answer::SocketAlone { .. })
-    }
-}
-
-layout! {
-    /// Who has the frames of an exact flow.
-    #[derive(Copy, Eq)]
-    pub enum FlowOwner {
-        /// The share that was named.
-        1 => Share {},
-        /// The kernel, although a bound flow says otherwise.
-        2 => Kernel {},
     }
 }
 
@@ -298,9 +288,6 @@ layout! {
         /// The socket has no port.
         #[error("the socket is not bound")]
         14 => NotBound {},
-        /// An exact flow has two ends.
-        #[error("the socket is not connected")]
-        15 => NotConnected {},
         /// `SO_BINDTODEVICE` names another interface than the share's.
         #[error("the socket is bound to interface {ifindex}, which is not the share's")]
         16 => OtherInterface {
@@ -466,7 +453,10 @@ impl Request {
     /// How many descriptors travel beside it.
     #[must_use]
     pub const fn descriptors(&self) -> usize {
-        matches!(self, Request::OpenFlow { .. } | Request::Release {} | Request::Announce { .. }) as usize
+        matches!(
+            self,
+            Request::OpenFlow { .. } | Request::Release {} | Request::Announce { .. } | Request::ShowConnection {}
+        ) as usize
     }
 }
 

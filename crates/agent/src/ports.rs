@@ -13,7 +13,7 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use nearwire_frames::steering::{ExactFlow, Filter, FlowFilter, Transport};
 
 use crate::bound::{BoundSocket, bound_to};
-use crate::message::{Addresses, Cause, FlowOwner};
+use crate::message::{Addresses, Cause};
 use crate::shadow::is_own;
 
 /// A share that a program wants.
@@ -43,6 +43,15 @@ pub struct Opened {
     pub memory_bytes: u64,
     /// The interface's index.
     pub ifindex: u32,
+}
+
+/// Who gets the frames of a flow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FlowOwner {
+    /// The share with this number.
+    Share(u32),
+    /// The kernel, although a bound flow says a share: of exact flows alone.
+    Kernel,
 }
 
 impl Addresses {
@@ -77,20 +86,20 @@ pub trait Ports {
     /// free, in whatever state the program left them. The program may be dead, or still store into its rings.
     fn close_share(&mut self, share: u32);
 
-    /// Has frames of a flow, which the share does not have, go to it, or, of an exact flow, to the kernel. A flow of several shares is divided among them.
+    /// Has frames of a flow on an interface go to an owner, who does not have it. A bound flow of several shares is divided among them.
     ///
     /// # Errors
     /// Why not; nothing has changed.
-    fn open_flow(&mut self, share: u32, flow: &Addresses, owner: FlowOwner) -> Result<(), Cause>;
+    fn open_flow(&mut self, ifindex: u32, flow: &Addresses, owner: FlowOwner) -> Result<(), Cause>;
 
-    /// Gives a flow that one share has to another on the same interface, which does not have it: each frame goes to the one or the other.
+    /// Gives a flow that one owner has to another, who does not have it: each frame goes to the one or the other.
     ///
     /// # Errors
     /// Why not; nothing has changed.
-    fn move_flow(&mut self, from: u32, to: u32, flow: &Addresses, owner: FlowOwner) -> Result<(), Cause>;
+    fn move_flow(&mut self, ifindex: u32, flow: &Addresses, from: FlowOwner, to: FlowOwner) -> Result<(), Cause>;
 
-    /// Takes a flow from a share.
-    fn close_flow(&mut self, share: u32, flow: &Addresses, owner: FlowOwner);
+    /// Takes a flow from an owner.
+    fn close_flow(&mut self, ifindex: u32, flow: &Addresses, owner: FlowOwner);
 
     /// Has frames of a share's port carry their times of arrival.
     ///

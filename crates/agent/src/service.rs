@@ -3,6 +3,7 @@
 mod announced;
 mod changes;
 mod flows;
+mod kernel_flows;
 mod shared;
 mod strangers;
 
@@ -13,11 +14,12 @@ use std::time::Instant;
 
 use self::announced::Announced;
 use self::flows::{Flow, Flows, Verdict, Why};
+use self::kernel_flows::KernelFlows;
 use self::shared::SharedSockets;
 use self::strangers::Strangers;
 use crate::message::{
-    Answer, Cause, FlowOwner, InterfaceName, Limited, MESSAGE_MOST_BYTES, ProgramName, ProgramStatus, Request,
-    ShareStatus, Text, VERSION,
+    Answer, Cause, InterfaceName, Limited, MESSAGE_MOST_BYTES, ProgramName, ProgramStatus, Request, ShareStatus, Text,
+    VERSION,
 };
 use crate::ports::{Ports, Wanted};
 use crate::rights::Allowance;
@@ -95,6 +97,7 @@ pub struct Service<P, J> {
     programs: BTreeMap<ProgramId, Program>,
     shares: BTreeMap<u32, Share>,
     flows: Flows,
+    kernel_flows: KernelFlows,
     announced: Announced,
     shared: SharedSockets,
     strangers: Strangers,
@@ -108,7 +111,7 @@ impl<P: Ports, J: Judge> Service<P, J> {
     pub fn new(ports: P, judge: J, namespace: u64, own_uid: u32, now: Instant) -> Self {
         let (programs, shares) = (BTreeMap::new(), BTreeMap::new());
         let (flows, announced, shared) = (Flows::default(), Announced::default(), SharedSockets::default());
-        let (strangers, next_share) = (Strangers::new(now), 1);
+        let (kernel_flows, strangers, next_share) = (KernelFlows::default(), Strangers::new(now), 1);
         Service {
             ports,
             judge,
@@ -117,6 +120,7 @@ impl<P: Ports, J: Judge> Service<P, J> {
             programs,
             shares,
             flows,
+            kernel_flows,
             announced,
             shared,
             strangers,
@@ -158,7 +162,7 @@ impl<P: Ports, J: Judge> Service<P, J> {
             Request::Hello { .. } => Err(Cause::NotGreeted {}),
             Request::OpenShare { interface, memory_bytes } => self.open_share(id, interface, memory_bytes),
             Request::CloseShare { share } => self.with_own_share(id, share, Self::close_share),
-            Request::OpenFlow { share, owner, address } => self.open_flow(id, share, (owner, address), socket),
+            Request::OpenFlow { share, address } => self.open_flow(id, share, address, socket),
             Request::CloseFlow { flow } => self.close_flow(id, flow),
             Request::MoveFlow { flow, share } => self.move_flow(id, flow, share),
             Request::Pause { share } => self.with_own_share(id, share, Self::pause),
@@ -166,6 +170,7 @@ impl<P: Ports, J: Judge> Service<P, J> {
             Request::WantTimes { share } => self.want_times(id, share),
             Request::Release {} => self.release(id, socket),
             Request::Announce { is_to_be_used } => self.announce(id, socket, is_to_be_used),
+            Request::ShowConnection {} => self.show_connection(id, socket),
             // The server has seen to it.
             Request::Attend {} => Ok(Answer::Done {}.into()),
             Request::Forget { share } => self.with_own_share(id, share, Self::forget),
@@ -194,11 +199,13 @@ impl<P: Ports, J: Judge> Service<P, J> {
                 .map(|(flow, program)| (program, Answer::FlowRevoked { flow, cause: cause.clone() }))
                 .collect();
         };
+        self.strangers.forget_read();
         for cookie in cookies {
             self.announced.closed(*cookie);
             self.shared.forget(*cookie);
+            self.forget_kernel_flows(*cookie);
             for flow in self.flows.of_socket(*cookie) {
-                self.end(flow);
+                self.end_for(flow, true);
             }
         }
         Vec::new()
@@ -289,8 +296,17 @@ impl<P: Ports, J: Judge> Service<P, J> {
 
     /// Gives a flow's frames to the kernel.
     fn end(&mut self, flow: u32) -> Option<Flow> {
+        self.end_for(flow, false)
+    }
+
+    fn end_for(&mut self, flow: u32, is_closed: bool) -> Option<Flow> {
         let ended = self.flows.take_out(flow)?;
-        self.close_at_port(&ended);
+        if ended.addresses.remote.is_none() && !is_closed {
+            // Connected, its socket has what is left of it.
+            self.note_connection(ended.program, &ended.shadow);
+        }
+        self.close_at_port(&ended, is_closed);
+        self.end_kernel_flows_beside(&ended);
         self.note_change(&ended);
         Some(ended)
     }
@@ -305,21 +321,20 @@ impl<P: Ports, J: Judge> Service<P, J> {
     /// Whether the port is to know of a flow that comes or goes. Several sockets of a program may be bound to one address (SO_REUSEPORT):
     /// its share has the flow while one of them is open.
     fn concerns_port(&self, flow: &Flow) -> bool {
-        let is_paused = self.shares.get(&flow.share).is_some_and(|share| share.is_paused);
-        !is_paused && !flow.is_held && !self.flows.has_same(flow)
+        !self.is_paused(flow) && !flow.is_held && !self.flows.has_same(flow)
     }
 
     fn open_at_port(&mut self, flow: &Flow) -> Result<(), Cause> {
         if !self.concerns_port(flow) {
             return Ok(());
         }
-        self.ports.open_flow(flow.share, &flow.addresses, flow.owner)
+        self.give_to_share(flow)
     }
 
     /// Of a flow that was taken out.
-    fn close_at_port(&mut self, flow: &Flow) {
+    fn close_at_port(&mut self, flow: &Flow, is_closed: bool) {
         if self.concerns_port(flow) {
-            self.ports.close_flow(flow.share, &flow.addresses, flow.owner);
+            self.take_from_share(flow, is_closed);
         }
     }
 
@@ -327,7 +342,7 @@ impl<P: Ports, J: Judge> Service<P, J> {
         &mut self,
         id: ProgramId,
         share: u32,
-        (owner, address): (FlowOwner, Option<IpAddr>),
+        address: Option<IpAddr>,
         socket: Option<OwnedFd>,
     ) -> Result<Outcome, Cause> {
         let program = self.program(id)?;
@@ -338,15 +353,13 @@ impl<P: Ports, J: Judge> Service<P, J> {
             return Err(Cause::OtherInterface { ifindex: shadow.ifindex });
         }
         let addresses = shadow.addresses_of(address, ifindex)?;
-        if addresses.remote.is_none() && owner != (FlowOwner::Share {}) {
-            return Err(Cause::NotConnected {});
-        }
+        self.forget_other_kernel_flows(&shadow);
         self.one_more_flow(uid, most)?;
         if let Some(other) = self.shared.user_beside(shadow.cookie, id) {
             self.shared.add(shadow.cookie, (id, share));
             return Err(Why::SocketShared.cause(self.program(other)?.caller.pid));
         }
-        let mut wanted = Flow { program: id, uid, share, ifindex, addresses, owner, shadow, is_held: false };
+        let mut wanted = Flow { program: id, uid, share, ifindex, addresses, shadow, is_held: false };
         let (revoked, refused) = match self.flows.judge(&wanted) {
             Verdict::Open { stale } => (stale, None),
             Verdict::Kernel { others, cause } => (others, Some(cause)),
@@ -381,7 +394,10 @@ impl<P: Ports, J: Judge> Service<P, J> {
         let answer = match opened {
             Ok(()) => {
                 self.announced.has_flow(wanted.shadow.cookie);
+                let shadow = wanted.shadow;
                 let flow = self.flows.insert(wanted);
+                // Held, or of a share that is paused.
+                self.note_connection(id, &shadow);
                 self.end_holds_beside(flow);
                 Answer::FlowOpened { flow, addresses }
             }

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use nearwire_agent::client::Client;
 use nearwire_agent::life::{Ended, serve};
-use nearwire_agent::message::{Answer, FlowOwner};
+use nearwire_agent::message::Answer;
 use nearwire_agent::ports::xdp::XdpPorts;
 use nearwire_agent::server::Stay;
 use nearwire_frames::Port;
@@ -38,7 +38,7 @@ fn as_an_ordinary_user() {
     let mut port = XdpPort::from_handed(&share.description, share.descriptors).unwrap();
     let shadow = UdpSocket::bind("0.0.0.0:0").unwrap();
     shadow.set_nonblocking(true).unwrap();
-    client.open_flow(share.share, FlowOwner::Share {}, None, &shadow).unwrap();
+    client.open_flow(share.share, None, &shadow).unwrap();
     println!("PEER {}", shadow.local_addr().unwrap().port());
     loop {
         // What the kernel's own socket gets has not gone past it.

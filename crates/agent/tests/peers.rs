@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use nearwire_agent::client::{Client, ClientError};
 use nearwire_agent::connection::{Connection, Listener};
 use nearwire_agent::life::{Ended, serve};
-use nearwire_agent::message::{Answer, Cause, FlowOwner, ProgramName, Request, VERSION};
+use nearwire_agent::message::{Answer, Cause, ProgramName, Request, VERSION};
 use nearwire_agent::ports::in_memory::InMemoryPorts;
 use nearwire_agent::server::Stay;
 use nearwire_lab::Namespace;
@@ -152,7 +152,7 @@ fn as_a_peer() {
                 let share = client.open_share("eth1", 0).unwrap().share;
                 let sockets: Vec<_> = (0..4).map(|_| UdpSocket::bind("0.0.0.0:0").unwrap()).collect();
                 for socket in &sockets {
-                    client.open_flow(share, FlowOwner::Share {}, None, socket).unwrap();
+                    client.open_flow(share, None, socket).unwrap();
                 }
                 if round % 3 == 0 {
                     client.close_share(share).unwrap();
@@ -205,7 +205,7 @@ fn descriptor_that_is_no_right_to_a_flow_is_refused_with_the_reason() {
     let Some(bed) = Bed::new("") else { return };
     let (mut client, Some(other)) = (bed.client(), namespace()) else { return };
     let share = client.open_share("eth1", 0).unwrap().share;
-    let mut refusal = |socket: BorrowedFd<'_>| match client.open_flow(share, FlowOwner::Share {}, None, socket) {
+    let mut refusal = |socket: BorrowedFd<'_>| match client.open_flow(share, None, socket) {
         Err(ClientError::Refused(cause)) => cause,
         other => panic!("{other:?}"),
     };
@@ -229,7 +229,7 @@ fn flow_is_the_one_that_the_socket_is_bound_to_and_ends_with_the_socket() {
     let share = client.open_share("eth1", 0).unwrap().share;
     let (socket, kept) = (bed.socket(), bed.socket());
     for socket in [&socket, &kept] {
-        let (_, addresses) = client.open_flow(share, FlowOwner::Share {}, None, socket).unwrap();
+        let (_, addresses) = client.open_flow(share, None, socket).unwrap();
         assert_eq!(addresses.local, socket.local_addr().unwrap());
     }
     drop(socket);
@@ -302,7 +302,7 @@ fn garbage_ends_its_own_connection_and_no_other() {
     let file = std::fs::File::open("/dev/null").unwrap();
     many.send(&hello(), &vec![file.as_fd(); 200]).unwrap();
     assert_eq!(last_words(&many), Cause::WrongDescriptors { found: 200, wanted: 0 });
-    client.open_flow(share, FlowOwner::Share {}, None, bed.socket()).unwrap();
+    client.open_flow(share, None, bed.socket()).unwrap();
     drop(client);
     bed.end();
 }

@@ -124,6 +124,10 @@ pub trait EnginePort: Port + Sized + 'static {
         Vec::new()
     }
 
+    /// Says to whoever has the port that a socket without flows was connected, or is not any more: the flows of others leave what its peer
+    /// sends to the kernel.
+    fn show_connection(&mut self, _socket: FlowSocket) {}
+
     /// The filters, where the port has some.
     fn filters(&mut self) -> Option<&mut dyn PortFilters>;
 

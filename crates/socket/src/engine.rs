@@ -345,6 +345,14 @@ impl<H: Host> Engine<H> {
         self.host.announce(socket, is_to_be_used);
     }
 
+    /// Says that a socket without flows was connected, or is not any more.
+    pub(crate) fn show_connection(&mut self, socket: FlowSocket) {
+        // One agent has all ports.
+        if let Some(attached) = self.interfaces.attached.first_mut() {
+            attached.port.show_connection(socket);
+        }
+    }
+
     /// Flows that were taken from this process, as another has a right to them too.
     pub(crate) fn take_revoked(&mut self) -> Vec<RevokedFlow> {
         self.interfaces.attached.iter_mut().flat_map(|attached| attached.port.take_revoked()).collect()

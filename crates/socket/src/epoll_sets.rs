@@ -20,11 +20,6 @@ use in_kernel::Registered;
 /// How long the kernel's half of a set may go unasked while ours has events: see `engine::LOOK_AFTER_TICKS`.
 const ASK_KERNEL_AFTER_TICKS: u64 = 40_000;
 
-/// The same while an answer to a client that the kernel serves may come: a question takes 200 ns, of 1.6 us and more.
-const ASK_KERNEL_FOR_ANSWERS_AFTER_TICKS: u64 = 4_000;
-/// An answer that does not come within this time, 0.4 to 2 ms, takes long enough for the delay to be little of it.
-const ANSWERS_WITHIN_TICKS: u64 = 2_000_000;
-
 /// What epoll_ctl(2) is asked to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {

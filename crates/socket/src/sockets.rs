@@ -73,8 +73,6 @@ pub struct Sockets<H: Host = ThisHost> {
     /// Of all engines.
     pub(crate) own_inodes: Arc<OwnInodes>,
     pub(crate) siblings: Siblings,
-    /// When a young socket sent last.
-    pub(crate) young_sent_ticks: u64,
     /// The program uses io_uring.
     pub(crate) has_io_uring: bool,
     /// What is wrong with the configuration: nothing is accelerated.
@@ -113,7 +111,6 @@ impl<H: Host> Sockets<H> {
             own_inodes: Arc::default(),
             table: Table::default(),
             siblings: Siblings::default(),
-            young_sent_ticks: 0,
             has_io_uring: false,
             mistake: None,
         }
@@ -456,7 +453,8 @@ impl<H: Host> Sockets<H> {
                 }
                 self.show_connection(id);
             }
-            _ => {}
+            (Service::Kernel(_), _) => self.show_kernel_connection(id),
+            (Service::Open, None) => {}
         }
         self.tell(id);
     }

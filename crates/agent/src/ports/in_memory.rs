@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fs::{MemfdFlags, memfd_create};
 
-use super::{Opened, Ports, Wanted};
-use crate::message::{Addresses, Cause, FlowOwner, Text};
+use super::{FlowOwner, Opened, Ports, Wanted};
+use crate::message::{Addresses, Cause, Text};
 use crate::shadow::is_own;
 
 /// What the ports were told; clones are the same ports, so that a test can look while an agent has them.
@@ -24,6 +24,7 @@ pub struct InMemoryPorts {
 struct State {
     interfaces: Vec<String>,
     shares: BTreeMap<u32, Wanted>,
+    /// With the index of the interface.
     flows: Vec<(u32, Addresses, FlowOwner)>,
     lost: Vec<(u32, Cause)>,
     are_peers_elsewhere: bool,
@@ -51,10 +52,22 @@ impl InMemoryPorts {
         self.state().shares.keys().copied().collect()
     }
 
-    /// The flows that are open.
+    /// The flows of shares that are open, with the share.
     #[must_use]
-    pub fn flows(&self) -> Vec<(u32, Addresses, FlowOwner)> {
-        self.state().flows.clone()
+    pub fn flows(&self) -> Vec<(u32, Addresses)> {
+        let of_share = |(_, ends, owner): &(u32, Addresses, FlowOwner)| match owner {
+            FlowOwner::Share(share) => Some((*share, *ends)),
+            FlowOwner::Kernel => None,
+        };
+        self.state().flows.iter().filter_map(of_share).collect()
+    }
+
+    /// The exact flows that are the kernel's.
+    #[must_use]
+    pub fn kernel_flows(&self) -> Vec<Addresses> {
+        let state = self.state();
+        let of_kernel = state.flows.iter().filter(|(.., owner)| *owner == FlowOwner::Kernel);
+        of_kernel.map(|(_, ends, _)| *ends).collect()
     }
 
     /// No address is this host's from now on, so that sockets in one namespace are peers on a wire.
@@ -95,26 +108,31 @@ impl Ports for InMemoryPorts {
     fn close_share(&mut self, share: u32) {
         let mut state = self.state();
         assert!(state.shares.remove(&share).is_some(), "share {share} is open");
-        state.flows.retain(|(of, ..)| *of != share);
+        state.flows.retain(|(.., owner)| *owner != FlowOwner::Share(share));
     }
 
-    fn open_flow(&mut self, share: u32, flow: &Addresses, owner: FlowOwner) -> Result<(), Cause> {
+    fn open_flow(&mut self, ifindex: u32, flow: &Addresses, owner: FlowOwner) -> Result<(), Cause> {
         let mut state = self.state();
-        assert!(state.shares.contains_key(&share), "share {share} is open");
-        assert!(!state.flows.contains(&(share, *flow, owner)), "{flow:?} is not open at share {share}");
-        state.flows.push((share, *flow, owner));
+        match owner {
+            FlowOwner::Share(share) => assert!(state.shares.contains_key(&share), "share {share} is open"),
+            FlowOwner::Kernel => assert!(flow.remote.is_some(), "{flow:?} is exact"),
+        }
+        let is_same = |open: &(u32, Addresses, FlowOwner)| (open.0, open.1) == (ifindex, *flow);
+        let is_open = |open: &&(u32, Addresses, FlowOwner)| is_same(open) && (flow.remote.is_some() || open.2 == owner);
+        assert!(state.flows.iter().find(is_open).is_none(), "{flow:?} is not open: {:?}", state.flows);
+        state.flows.push((ifindex, *flow, owner));
         Ok(())
     }
 
-    fn move_flow(&mut self, from: u32, to: u32, flow: &Addresses, owner: FlowOwner) -> Result<(), Cause> {
-        self.close_flow(from, flow, owner);
-        self.open_flow(to, flow, owner)
+    fn move_flow(&mut self, ifindex: u32, flow: &Addresses, from: FlowOwner, to: FlowOwner) -> Result<(), Cause> {
+        self.close_flow(ifindex, flow, from);
+        self.open_flow(ifindex, flow, to)
     }
 
-    fn close_flow(&mut self, share: u32, flow: &Addresses, owner: FlowOwner) {
+    fn close_flow(&mut self, ifindex: u32, flow: &Addresses, owner: FlowOwner) {
         let mut state = self.state();
-        let place = state.flows.iter().position(|open| *open == (share, *flow, owner));
-        state.flows.remove(place.unwrap_or_else(|| panic!("{flow:?} is open at share {share}")));
+        let place = state.flows.iter().position(|open| *open == (ifindex, *flow, owner));
+        state.flows.remove(place.unwrap_or_else(|| panic!("{owner:?} has {flow:?}")));
     }
 
     fn want_times(&mut self, share: u32) -> Result<(), Cause> {

@@ -22,8 +22,8 @@ use rustix::io::Errno;
 use rustix::net::netlink::SocketAddrNetlink;
 use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, bind, recv, socket_with};
 
-use super::{Opened, Ports, Wanted};
-use crate::message::{Addresses, Cause, FlowOwner, Text};
+use super::{FlowOwner, Opened, Ports, Wanted};
+use crate::message::{Addresses, Cause, Text};
 
 /// Shares of a port, the agent's among them: 64 programs, and some that have several engines. Each has send buffers in packet memory,
 /// 10 MiB for all of them.
@@ -80,17 +80,23 @@ impl XdpPorts {
         Ok(XdpPorts { ports: BTreeMap::new(), shares: BTreeMap::new(), links, young_until })
     }
 
-    fn table_of(&self, share: u32) -> Result<SteeringTable, Cause> {
-        let found = self.shares.get(&share).and_then(|(name, number)| self.ports.get(name)?.port.steering_of(*number));
-        found.ok_or(Cause::NoSuchShare { share })
+    /// The table of an interface that there is a share of.
+    fn table_of(&self, ifindex: u32) -> Result<SteeringTable, Cause> {
+        let is_on = |(name, number): &(String, u32)| {
+            let held = self.ports.get(name).filter(|held| held.ifindex == ifindex)?;
+            held.port.steering_of(*number)
+        };
+        self.shares.values().find_map(is_on).ok_or(Cause::OtherInterface { ifindex })
     }
 
-    fn owner_of(&self, share: u32, owner: FlowOwner) -> Result<Owner, Cause> {
-        let (_, number) = self.shares.get(&share).ok_or(Cause::NoSuchShare { share })?;
-        Ok(match owner {
-            FlowOwner::Share {} => Owner::Share(*number),
-            FlowOwner::Kernel {} => Owner::Kernel,
-        })
+    fn owner_of(&self, owner: FlowOwner) -> Result<Owner, Cause> {
+        match owner {
+            FlowOwner::Share(share) => {
+                let (_, number) = self.shares.get(&share).ok_or(Cause::NoSuchShare { share })?;
+                Ok(Owner::Share(*number))
+            }
+            FlowOwner::Kernel => Ok(Owner::Kernel),
+        }
     }
 
     /// Waits until the last agent's program is off an interface.
@@ -216,8 +222,8 @@ impl Ports for XdpPorts {
         self.settle(&interface);
     }
 
-    fn open_flow(&mut self, share: u32, flow: &Addresses, owner: FlowOwner) -> Result<(), Cause> {
-        let (table, owner) = (self.table_of(share)?, self.owner_of(share, owner)?);
+    fn open_flow(&mut self, ifindex: u32, flow: &Addresses, owner: FlowOwner) -> Result<(), Cause> {
+        let (table, owner) = (self.table_of(ifindex)?, self.owner_of(owner)?);
         let filters = flow.filters();
         for (at, filter) in filters.iter().enumerate() {
             if let Err(error) = table.add_for(*filter, owner) {
@@ -229,9 +235,9 @@ impl Ports for XdpPorts {
         Ok(())
     }
 
-    fn move_flow(&mut self, from: u32, to: u32, flow: &Addresses, owner: FlowOwner) -> Result<(), Cause> {
-        let table = self.table_of(from)?;
-        let (from, to) = (self.owner_of(from, owner)?, self.owner_of(to, owner)?);
+    fn move_flow(&mut self, ifindex: u32, flow: &Addresses, from: FlowOwner, to: FlowOwner) -> Result<(), Cause> {
+        let table = self.table_of(ifindex)?;
+        let (from, to) = (self.owner_of(from)?, self.owner_of(to)?);
         let filters = flow.filters();
         for (at, filter) in filters.iter().enumerate() {
             if let Err(error) = table.move_for(*filter, from, to) {
@@ -242,9 +248,9 @@ impl Ports for XdpPorts {
         Ok(())
     }
 
-    fn close_flow(&mut self, share: u32, flow: &Addresses, owner: FlowOwner) {
-        let (Ok(table), Ok(owner)) = (self.table_of(share), self.owner_of(share, owner)) else { return };
-        // What the kernel refuses to take out goes with the share.
+    fn close_flow(&mut self, ifindex: u32, flow: &Addresses, owner: FlowOwner) {
+        let (Ok(table), Ok(owner)) = (self.table_of(ifindex), self.owner_of(owner)) else { return };
+        // What the kernel refuses to take out goes with the share, or the port.
         flow.filters().into_iter().for_each(|filter| drop(table.remove_for(filter, owner)));
     }
 

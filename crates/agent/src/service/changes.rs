@@ -4,18 +4,18 @@ use std::collections::HashSet;
 use std::os::fd::OwnedFd;
 
 use super::{Flow, Judge, Outcome, ProgramId, Service};
-use crate::message::{Addresses, Answer, Cause, FlowOwner};
-use crate::ports::Ports;
+use crate::message::{Answer, Cause};
+use crate::ports::{FlowOwner, Ports};
 
 impl<P: Ports, J: Judge> Service<P, J> {
-    /// One of each address that a share has flows of which are not held.
-    fn addresses_of_share(&self, share: u32) -> Vec<(Addresses, FlowOwner)> {
+    /// One of the flows of each address that a share has, of those that are not held.
+    fn flows_at_port(&self, share: u32) -> Vec<Flow> {
         let flows = self.flows.of_share(share);
         let mut found: Vec<_> = Vec::with_capacity(flows.len());
         let mut known = HashSet::new();
         for flow in flows.iter().filter_map(|flow| self.flows.get(*flow)).filter(|flow| !flow.is_held) {
-            if known.insert((flow.addresses, flow.owner == FlowOwner::Share {})) {
-                found.push((flow.addresses, flow.owner));
+            if known.insert(flow.addresses) {
+                found.push(flow.clone());
             }
         }
         found
@@ -26,8 +26,8 @@ impl<P: Ports, J: Judge> Service<P, J> {
         if std::mem::replace(&mut found.is_paused, true) {
             return;
         }
-        for (addresses, owner) in self.addresses_of_share(share) {
-            self.ports.close_flow(share, &addresses, owner);
+        for flow in self.flows_at_port(share) {
+            self.take_from_share(&flow, false);
         }
     }
 
@@ -36,11 +36,11 @@ impl<P: Ports, J: Judge> Service<P, J> {
         let mut events = Vec::new();
         let was_paused =
             self.shares.get_mut(&share).is_some_and(|share| std::mem::replace(&mut share.is_paused, false));
-        let flows = if was_paused { self.addresses_of_share(share) } else { Vec::new() };
-        for (addresses, owner) in flows {
-            let Err(cause) = self.ports.open_flow(share, &addresses, owner) else { continue };
+        let flows = if was_paused { self.flows_at_port(share) } else { Vec::new() };
+        for paused in flows {
+            let Err(cause) = self.give_to_share(&paused) else { continue };
             for flow in self.flows.of_share(share) {
-                if self.flows.get(flow).is_some_and(|found| (found.addresses, found.owner) == (addresses, owner)) {
+                if self.flows.get(flow).is_some_and(|found| found.addresses == paused.addresses) {
                     self.flows.take_out(flow);
                     events.push((id, Answer::FlowRevoked { flow, cause: cause.clone() }));
                 }
@@ -78,6 +78,7 @@ impl<P: Ports, J: Judge> Service<P, J> {
         let program = self.program(id)?;
         let (uid, most) = (program.caller.uid, program.allowance.flows);
         let shadow = self.read(socket)?;
+        self.note_connection(id, &shadow);
         if is_to_be_used {
             self.one_more_flow(uid, most)?;
             self.announced.add(shadow.cookie, id);
@@ -87,6 +88,13 @@ impl<P: Ports, J: Judge> Service<P, J> {
         }
         // What is held beside it may be opened, or what is open given up.
         self.strangers.changed(self.now);
+        Ok(Answer::Done {}.into())
+    }
+
+    pub(super) fn show_connection(&mut self, id: ProgramId, socket: Option<OwnedFd>) -> Result<Outcome, Cause> {
+        self.program(id)?;
+        let shadow = self.read(socket)?;
+        self.note_connection(id, &shadow);
         Ok(Answer::Done {}.into())
     }
 
@@ -102,9 +110,10 @@ impl<P: Ports, J: Judge> Service<P, J> {
         let to = Flow { share, ..from.clone() };
         self.flows.take_out(flow);
         let moved = if self.concerns_port(&from) && self.concerns_port(&to) {
-            self.ports.move_flow(from.share, share, &from.addresses, from.owner)
+            let owners = [from.share, share].map(FlowOwner::Share);
+            self.ports.move_flow(ifindex, &from.addresses, owners[0], owners[1])
         } else {
-            self.open_at_port(&to).inspect(|()| self.close_at_port(&from))
+            self.open_at_port(&to).inspect(|()| self.close_at_port(&from, false))
         };
         let kept = if moved.is_ok() { to } else { from };
         self.flows.put_in(flow, kept);

@@ -9,10 +9,10 @@
 //! What is sent to a multicast group comes to every socket at the port, so no port divides it: with such a flow, sockets of several
 //! programs at the port are the kernel's.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use crate::bound::BoundSocket;
-use crate::message::{Addresses, Cause, FlowOwner};
+use crate::message::{Addresses, Cause};
 use crate::shadow::Shadow;
 
 /// A flow that a program has, or wants.
@@ -23,7 +23,6 @@ pub(super) struct Flow {
     pub(super) share: u32,
     pub(super) ifindex: u32,
     pub(super) addresses: Addresses,
-    pub(super) owner: FlowOwner,
     pub(super) shadow: Shadow,
     /// The kernel has its frames until others at its address have their flows ([`super::strangers`]).
     pub(super) is_held: bool,
@@ -149,7 +148,7 @@ impl Flows {
     pub(super) fn has_same(&self, flow: &Flow) -> bool {
         let of_address = self.by_address.get(&(flow.ifindex, flow.addresses));
         let mut open = self.numbers(of_address).filter(|(_, other)| !other.is_held);
-        open.any(|(_, other)| (other.share, other.owner) == (flow.share, flow.owner))
+        open.any(|(_, other)| other.share == flow.share)
     }
 
     /// Whether a flow at the port is open, and not held, for a socket that is bound to the same address.
@@ -158,6 +157,30 @@ impl Flows {
         let of_port = self.numbers(self.by_port.get(&(flow.ifindex, flow.addresses.local.port())));
         let mut open = of_port.filter(|(_, other)| !other.is_held && other.addresses.remote.is_none());
         open.any(|(_, other)| bound(other) == bound(flow))
+    }
+
+    /// Whether there is a flow of the same addresses on its interface.
+    pub(super) fn has_address(&self, flow: &Flow) -> bool {
+        self.by_address.contains_key(&(flow.ifindex, flow.addresses))
+    }
+
+    /// The flows of these addresses that are not held.
+    pub(super) fn open_of(&self, ifindex: u32, addresses: &Addresses) -> impl Iterator<Item = &Flow> {
+        let of_address = self.numbers(self.by_address.get(&(ifindex, *addresses)));
+        of_address.map(|(_, flow)| flow).filter(|flow| !flow.is_held)
+    }
+
+    /// The flows of a socket on an interface that are not held.
+    pub(super) fn open_on(&self, cookie: u64, ifindex: u32) -> impl Iterator<Item = &Flow> {
+        let of_socket = self.numbers(self.by_cookie.get(&cookie)).map(|(_, flow)| flow);
+        of_socket.filter(move |flow| flow.ifindex == ifindex && !flow.is_held)
+    }
+
+    /// The bound flows at a port whose sockets may share it, one of each address on each interface.
+    pub(super) fn bound_at(&self, port: u16) -> Vec<&Flow> {
+        let mut known = HashSet::new();
+        let bound = self.numbers(self.shared.get(&port)).map(|(_, flow)| flow);
+        bound.filter(|flow| flow.addresses.remote.is_none() && known.insert((flow.ifindex, flow.addresses))).collect()
     }
 
     /// The flows of the same addresses that are held.
@@ -178,6 +201,11 @@ impl Flows {
     /// The flows of these sockets.
     pub(super) fn shared(&self) -> Vec<u32> {
         self.shared.values().flatten().copied().collect()
+    }
+
+    /// Those at a port.
+    pub(super) fn shared_at(&self, port: u16) -> impl Iterator<Item = (u32, &Flow)> {
+        self.numbers(self.shared.get(&port))
     }
 
     /// Under a number that is free.
@@ -253,7 +281,8 @@ fn overlap(a: &Addresses, b: &Addresses) -> bool {
     one == other || one.is_unspecified() || other.is_unspecified()
 }
 
-fn leave<K: std::hash::Hash + Eq>(map: &mut HashMap<K, Vec<u32>>, key: &K, number: u32) {
+/// Takes a number from those of a key.
+pub(super) fn leave<K: std::hash::Hash + Eq, N: PartialEq>(map: &mut HashMap<K, Vec<N>>, key: &K, number: N) {
     if let Some(numbers) = map.get_mut(key) {
         numbers.retain(|other| *other != number);
         if numbers.is_empty() {

@@ -1,4 +1,4 @@
-//! Sockets beside flows that no program of the agent has a flow of, or has announced.
+//! Sockets beside flows that are not connected, and that no program of the agent has a flow of, or has announced.
 //!
 //! Sockets with SO_REUSEPORT (or SO_REUSEADDR) may be bound to one address. The kernel divides datagrams among all of them, the steering table
 //! among those that have flows: one without would get nothing. So either all sockets at an address have flows, or none has.
@@ -10,10 +10,11 @@
 //! * flows that are there stay, as if it had not come yet;
 //! * the first flow of an address is *held*: it is open, and the kernel has its frames, so the shadows get them.
 //!
-//! A connected socket that is announced is waited for longer: what its peer sends is nobody else's, so the first flow is held until it has its own.
-//!
 //! After [`PATIENCE`] (where they are held, of an agent that has just started: [`YOUTH`]) the flows at its address end, for good: the
 //! programs are told ([`Cause::Stranger`]), and the kernel divides datagrams.
+//!
+//! What is sent to a connected socket is nobody else's: beside bound flows it has an exact flow as soon as it is found ([`super::kernel_flows`]).
+//! Only where that cannot be, or where an exact flow has the same peer, it is a stranger.
 
 use std::collections::{HashMap, HashSet};
 use std::io;
@@ -21,16 +22,17 @@ use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 use super::flows::Flow;
+use super::kernel_flows::exact;
 use super::{Judge, ProgramId, Service};
 use crate::bound::BoundSocket;
-use crate::message::{Answer, Cause, Text};
+use crate::message::{Addresses, Answer, Cause, Text};
 use crate::ports::Ports;
 
 /// For so long what was read is good enough for the flow of another socket: a program opens one for each address of the host.
 const FRESH: Duration = Duration::from_millis(20);
 /// Between two looks: at first, and at most.
 const INTERVAL: Duration = Duration::from_millis(100);
-const INTERVAL_MOST: Duration = Duration::from_secs(1);
+const INTERVAL_MOST: Duration = Duration::from_millis(250);
 /// How long a program has to open the flow of a socket that it has bound. It begins again whenever somebody gets a share.
 const PATIENCE: Duration = Duration::from_secs(3);
 /// So long after an agent's start flows that are held do not end: programs of an agent that died come back one by one, the last after a
@@ -68,6 +70,16 @@ impl Strangers {
         self.is_share_opened = true;
     }
 
+    /// What was read may be of sockets that are closed.
+    pub(super) fn forget_read(&mut self) {
+        self.read.clear();
+    }
+
+    /// The kernel is asked at once.
+    pub(super) const fn look_now(&mut self, now: Instant) {
+        self.due = Some(now);
+    }
+
     /// Sockets at an address have changed: the kernel is asked soon.
     pub(super) fn changed(&mut self, now: Instant) {
         self.interval = INTERVAL;
@@ -88,12 +100,21 @@ impl Strangers {
     }
 }
 
+/// Who was found beside flows.
+#[derive(Default)]
+struct Beside {
+    /// Cookies, by flow.
+    strangers: HashMap<u32, Vec<u64>>,
+    /// Those that are connected and for which there is no room.
+    refused: HashSet<u64>,
+}
+
 /// Whose peer is an address of this host: its datagrams pass no interface.
 #[derive(Default)]
-struct LocalPeers(HashMap<IpAddr, bool>);
+pub(super) struct LocalPeers(HashMap<IpAddr, bool>);
 
 impl LocalPeers {
-    fn has(&mut self, ports: &impl Ports, socket: &BoundSocket) -> bool {
+    pub(super) fn has(&mut self, ports: &impl Ports, socket: &BoundSocket) -> bool {
         let Some(remote) = socket.remote else { return false };
         let address = remote.ip().to_canonical();
         *self.0.entry(address).or_insert_with(|| ports.has_address(address, socket.ifindex))
@@ -120,7 +141,10 @@ impl<P: Ports, J: Judge> Service<P, J> {
             // What was read may be of the time before it was connected.
             self.strangers.read.remove(&port);
         }
-        if !wanted.shadow.may_share() || self.flows.has_open_beside(wanted) {
+        let has_open = self.flows.has_open_beside(wanted);
+        if !wanted.shadow.may_share()
+            || has_open && (wanted.addresses.remote.is_some() || self.flows.has_address(wanted))
+        {
             return Ok(false);
         }
         let now = self.now;
@@ -130,16 +154,19 @@ impl<P: Ports, J: Judge> Service<P, J> {
             let bound = self.ports.bound_to(Some(port)).map_err(refused)?;
             self.strangers.read.insert(port, (now, bound));
         }
-        let bound = self.strangers.read.get(&port).map(|(_, bound)| bound.as_slice()).unwrap_or_default();
+        let bound = self.strangers.read.get(&port).map(|(_, bound)| bound.clone()).unwrap_or_default();
         let mut local_peers = LocalPeers::default();
+        let is_bound = wanted.addresses.remote.is_none();
+        let all_left = !is_bound || self.leave_beside(wanted, &bound, &mut local_peers);
         let is_stranger = |socket: &&BoundSocket| !self.is_known(socket) && socket.cookie != wanted.shadow.cookie;
-        let mut strangers = bound.iter().filter(is_stranger).filter(|socket| wanted.meets(socket));
-        Ok(strangers.any(|socket| !local_peers.has(&self.ports, socket)))
+        let is_met = |socket: &&BoundSocket| wanted.meets(socket) && !(is_bound && exact(socket).is_some());
+        let mut strangers = bound.iter().filter(is_stranger).filter(is_met);
+        Ok(!has_open && (!all_left || strangers.any(|socket| !local_peers.has(&self.ports, socket))))
     }
 
-    /// Whether a socket has a flow, or others may have what comes until it has. One that is connected alone gets what its peer sends.
+    /// Whether a socket has a flow, or will have one.
     fn is_known(&self, socket: &BoundSocket) -> bool {
-        self.flows.has_socket(socket.cookie) || socket.remote.is_none() && self.announced.has(socket.cookie)
+        self.flows.has_socket(socket.cookie) || self.announced.has(socket.cookie)
     }
 
     fn look(&mut self) -> Vec<(ProgramId, Answer)> {
@@ -151,7 +178,7 @@ impl<P: Ports, J: Judge> Service<P, J> {
             return Vec::new();
         }
         self.strangers.interval = (self.strangers.interval * 2).min(INTERVAL_MOST);
-        let Ok(beside) = self.strangers_beside(&ports) else {
+        let Ok(Beside { strangers: beside, refused }) = self.beside(&ports) else {
             // Without memory or descriptors for the moment.
             self.strangers.due = Some(now + self.strangers.interval);
             return Vec::new();
@@ -159,7 +186,8 @@ impl<P: Ports, J: Judge> Service<P, J> {
         // What is announced is waited for.
         let cookies = beside.values().flatten().copied();
         let found: HashSet<u64> = cookies.filter(|cookie| !self.announced.has(*cookie)).collect();
-        let staying = self.strangers.note(now, &found);
+        let mut staying = self.strangers.note(now, &found);
+        staying.extend(refused);
         if !beside.is_empty() {
             self.strangers.interval = INTERVAL;
         }
@@ -181,8 +209,8 @@ impl<P: Ports, J: Judge> Service<P, J> {
         events
     }
 
-    /// The cookies of the strangers beside each flow that has some.
-    fn strangers_beside(&self, ports: &[u16]) -> io::Result<HashMap<u32, Vec<u64>>> {
+    /// Who is beside flows at these ports. Connected sockets among them get their exact flows.
+    fn beside(&mut self, ports: &[u16]) -> io::Result<Beside> {
         let bound = match ports {
             [] => Vec::new(),
             few if few.len() <= SINGLE_QUESTIONS => {
@@ -191,21 +219,42 @@ impl<P: Ports, J: Judge> Service<P, J> {
             }
             _ => self.ports.bound_to(None)?,
         };
-        let mut by_port: HashMap<u16, Vec<BoundSocket>> = HashMap::new();
-        for socket in bound.into_iter().filter(|socket| !self.is_known(socket)) {
-            by_port.entry(socket.local.port()).or_default().push(socket);
+        let mut by_port: HashMap<u16, Vec<BoundSocket>> = ports.iter().map(|port| (*port, Vec::new())).collect();
+        for socket in bound {
+            by_port.entry(socket.local.port()).and_modify(|sockets| sockets.push(socket));
         }
-        let (mut beside, mut local_peers) = (HashMap::new(), LocalPeers::default());
-        for number in self.flows.shared() {
-            let Some(flow) = self.flows.get(number) else { continue };
-            let at_port = by_port.get(&flow.addresses.local.port()).into_iter().flatten();
-            let met = at_port.filter(|socket| flow.meets(socket) && !local_peers.has(&self.ports, socket));
-            let cookies: Vec<u64> = met.map(|socket| socket.cookie).collect();
-            if !cookies.is_empty() {
-                beside.insert(number, cookies);
-            }
+        let (mut beside, mut local_peers) = (Beside::default(), LocalPeers::default());
+        for (port, sockets) in by_port {
+            let refused = self.follow_connected(port, &sockets, &mut local_peers);
+            self.find_strangers(port, &sockets, &refused, &mut local_peers, &mut beside.strangers);
+            beside.refused.extend(refused);
         }
         Ok(beside)
+    }
+
+    /// The cookies of the strangers beside each flow at a port that has some.
+    fn find_strangers(
+        &self,
+        port: u16,
+        sockets: &[BoundSocket],
+        refused: &HashSet<u64>,
+        local_peers: &mut LocalPeers,
+        found: &mut HashMap<u32, Vec<u64>>,
+    ) {
+        let (mut unconnected, mut of_ends): (Vec<&BoundSocket>, HashMap<Addresses, Vec<u64>>) = Default::default();
+        for socket in sockets.iter().filter(|socket| !self.is_known(socket) && !local_peers.has(&self.ports, socket)) {
+            match exact(socket) {
+                Some(ends) if !refused.contains(&socket.cookie) => of_ends.entry(ends).or_default().push(socket.cookie),
+                _ => unconnected.push(socket),
+            }
+        }
+        for (number, flow) in self.flows.shared_at(port) {
+            let met = unconnected.iter().filter(|socket| flow.meets(socket)).map(|socket| socket.cookie);
+            let cookies: Vec<u64> = met.chain(of_ends.get(&flow.addresses).into_iter().flatten().copied()).collect();
+            if !cookies.is_empty() {
+                found.insert(number, cookies);
+            }
+        }
     }
 
     /// Where a flow is open that is not held, nobody is missing at its address.

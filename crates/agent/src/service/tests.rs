@@ -65,7 +65,7 @@ impl Bed {
     }
 
     fn flow(&mut self, id: ProgramId, share: u32, socket: impl AsFd) -> (Result<u32, Cause>, Vec<(u32, Answer)>) {
-        let request = Request::OpenFlow { share, owner: FlowOwner::Share {}, address: None };
+        let request = Request::OpenFlow { share, address: None };
         let outcome = self.service.handle(id, request, Some(socket.as_fd().try_clone_to_owned().unwrap()));
         let flow = match outcome.answer {
             Answer::FlowOpened { flow, .. } => Ok(flow),
@@ -77,7 +77,7 @@ impl Bed {
 
     /// The shares that have flows of the ports, in order.
     fn owners(&self) -> Vec<u32> {
-        let mut owners: Vec<u32> = self.ports.flows().iter().map(|(share, ..)| *share).collect();
+        let mut owners: Vec<u32> = self.ports.flows().iter().map(|(share, _)| *share).collect();
         owners.sort_unstable();
         owners
     }
@@ -290,22 +290,6 @@ fn socket_that_the_kernel_tells_closed_has_no_flow() {
 }
 
 #[test]
-fn connected_socket_has_its_exact_flow_alone_and_may_leave_it_to_the_kernel() {
-    let mut bed = Bed::new();
-    let share = bed.program(1, 0);
-    let (socket, peer) = (any(), any());
-    let kernel = || Request::OpenFlow { share, owner: FlowOwner::Kernel {}, address: None };
-    let copy = || Some(socket.as_fd().try_clone_to_owned().unwrap());
-    let refused = bed.service.handle(1, kernel(), copy()).answer;
-    assert_eq!(refused, Answer::Refused { cause: Cause::NotConnected {} });
-    socket.connect(peer.local_addr().unwrap()).unwrap();
-    let opened = bed.service.handle(1, kernel(), copy()).answer;
-    let Answer::FlowOpened { addresses, .. } = opened else { panic!("{opened:?}") };
-    assert_eq!(addresses.remote, Some(peer.local_addr().unwrap()));
-    assert_eq!(bed.ports.flows(), [(share, addresses, FlowOwner::Kernel {})]);
-}
-
-#[test]
 fn interface_gone_takes_its_shares_and_tells_their_programs() {
     let mut bed = Bed::new();
     let (first, second) = (bed.program(1, 0), bed.program(2, 0));
@@ -341,7 +325,7 @@ fn flow_of_one_address_moves_pauses_and_is_released_by_whoever_has_the_socket() 
     let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
     let copy = || Some(socket.as_fd().try_clone_to_owned().unwrap());
     let address = "127.0.0.1".parse().unwrap();
-    let request = Request::OpenFlow { share: first, owner: FlowOwner::Share {}, address: Some(address) };
+    let request = Request::OpenFlow { share: first, address: Some(address) };
     let opened = bed.service.handle(1, request, copy()).answer;
     let Answer::FlowOpened { flow, addresses } = opened else { panic!("{opened:?}") };
     assert_eq!(addresses.local.ip(), address);

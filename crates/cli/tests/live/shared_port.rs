@@ -44,6 +44,40 @@ while True:
         one.sendto(names[one], source)
 ";
 
+/// Sockets that are connected to three ports of the peer from FIRST on. `back` sends one to the kernel; `other` connects it to another port, 10
+/// above.
+const CONNECTED_ALONE: &str = "
+names = {}
+for port in range(FIRST, FIRST + 3):
+    own = shared(near, 7000)
+    own.connect((far, port))
+    names[own] = b'own'
+step()
+IP_RECVOPTS = 6
+while True:
+    for one in select.select(list(names), [], [])[0]:
+        data, source = one.recvfrom(2000)
+        if data == b'back': one.setsockopt(socket.IPPROTO_IP, IP_RECVOPTS, 1)
+        if data == b'other': one.connect((far, source[1] + 10))
+        one.send(names[one] + b' ' + data)
+";
+
+/// One socket that is connected to FIRST, of a program without the library.
+const PLAIN_CONNECTED: &str = "
+own = shared(near, 7000)
+own.connect((far, FIRST))
+step()
+while True: own.send(b'plain ' + own.recv(2000))
+";
+
+const LISTENER: &str = "
+one = shared(near, 7000)
+step()
+while True:
+    data, source = one.recvfrom(2000)
+    one.sendto(b'listener ' + data, source)
+";
+
 pub(crate) struct Server {
     pub(crate) program: Running,
     pub(crate) workers: Vec<u32>,
@@ -311,4 +345,90 @@ fn connected_sockets_get_what_their_peers_send_beside_listeners_of_other_program
     for (port, socket) in &clients {
         assert_eq!(ask(socket), name(*port, 2), "{port}");
     }
+}
+
+#[test]
+fn connected_sockets_of_the_kernel_get_what_their_peers_send_beside_an_accelerated_listener() {
+    const FIRST: u16 = 7400;
+    let Some(bed) = Bed::lay() else { return };
+    let far = bed.cable.far();
+    let begin = |mut program: Running| {
+        program.step();
+        program.say("");
+        program
+    };
+    let listener = begin(bed.run_as(bed.cable.near(), 0, LISTENER));
+    let socket = |port: u16| {
+        let socket = far.namespace.enter(|| UdpSocket::bind((far.ipv4, port))).unwrap().unwrap();
+        socket.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+        (port, socket)
+    };
+    let clients: BTreeMap<u16, UdpSocket> = (FIRST..FIRST + 16).map(socket).collect();
+    let send = |port: u16, what: &str| clients[&port].send_to(what.as_bytes(), (bed.cable.near().ipv4, PORT)).unwrap();
+    let answer = |port: u16| {
+        let mut answer = [0; 64];
+        let len = clients[&port].recv(&mut answer).unwrap_or_else(|error| panic!("{port}: {error}"));
+        String::from_utf8(answer[..len].to_vec()).unwrap()
+    };
+    let mut number = 0;
+    let mut ask = |port: u16, wanted: &str| {
+        number += 1;
+        send(port, &number.to_string());
+        assert_eq!(answer(port), format!("{wanted} {number}"), "{port}");
+    };
+    let others = FIRST + 5..FIRST + 10;
+    others.clone().for_each(|port| ask(port, "listener"));
+    let is_accelerated = || status_of(&listener.pid())["sockets"][0]["accelerated"] == true;
+    wait_until("the listener is accelerated", is_accelerated);
+    let by_kernel = || status_of(&listener.pid())["sockets"][0]["counters"]["received_by_shadow"].clone();
+    let by_kernel_first = by_kernel();
+    let connected = begin(bed.run_as(bed.cable.near(), 0, &CONNECTED_ALONE.replace("FIRST", &FIRST.to_string())));
+    (FIRST..FIRST + 3).for_each(|port| ask(port, "own"));
+    // Two go back to the kernel; one of them has another peer then.
+    for port in [FIRST, FIRST + 1] {
+        send(port, "back");
+        assert_eq!(answer(port), "own back");
+        (0..200).for_each(|_| ask(port, "own"));
+    }
+    send(FIRST, "other");
+    assert_eq!(answer(FIRST + 10), "own other");
+    for _ in 0..200 {
+        ask(FIRST + 10, "own");
+        ask(FIRST, "listener");
+        ask(FIRST + 1, "own");
+        ask(FIRST + 2, "own");
+    }
+    let shown = status_of(&connected.pid());
+    let served = shown["sockets"].as_array().unwrap().iter().filter(|socket| socket["accelerated"] == true).count();
+    assert_eq!(served, 1, "{shown:#}");
+    // A program without the library: until the agent has asked the kernel, the listener has what it is to get.
+    let plain = begin(bed.start_plain(&PLAIN_CONNECTED.replace("FIRST", &(FIRST + 4).to_string())));
+    let begun = Instant::now();
+    let mut missed = 0;
+    loop {
+        send(FIRST + 4, &format!("before {missed}"));
+        match answer(FIRST + 4) {
+            found if found == format!("plain before {missed}") => break,
+            found => assert_eq!(found, format!("listener before {missed}")),
+        }
+        missed += 1;
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    println!("a plain process waited for {:?}, {missed} datagrams", begun.elapsed());
+    assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
+    // Longer than a stranger is waited for.
+    let until = Instant::now() + Duration::from_secs(5);
+    while Instant::now() < until {
+        ask(FIRST + 4, "plain");
+        ask(FIRST + 1, "own");
+        others.clone().for_each(|port| ask(port, "listener"));
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    assert!(is_accelerated(), "{:#}", status_of(&listener.pid()));
+    assert_eq!(by_kernel(), by_kernel_first, "past the kernel all the time");
+    // Killed, what its sockets had is the listener's.
+    kill(connected.child.id());
+    wait_until("the agent knows", || !has_program(&bed, connected.child.id()));
+    [FIRST + 1, FIRST + 2, FIRST + 10].into_iter().for_each(|port| ask(port, "listener"));
+    drop(plain);
 }

@@ -1,9 +1,6 @@
 //! What the program asks of its epoll sets.
 
-use super::{
-    ANSWERS_WITHIN_TICKS, ASK_KERNEL_AFTER_TICKS, ASK_KERNEL_FOR_ANSWERS_AFTER_TICKS, AskKernel, Asked, Collected,
-    Concerns, Control, Operation,
-};
+use super::{ASK_KERNEL_AFTER_TICKS, AskKernel, Asked, Collected, Concerns, Control, Operation};
 use crate::epoll::{Delivery, Interest, SetId, Target};
 use crate::host::Host;
 use crate::id::SocketId;
@@ -137,8 +134,6 @@ impl<H: Host> Sockets<H> {
             self.take_in();
         }
         let now_ticks = self.time().ticks;
-        let has_asked = now_ticks.wrapping_sub(self.young_sent_ticks) < ANSWERS_WITHIN_TICKS;
-        let due_ticks = if has_asked { ASK_KERNEL_FOR_ANSWERS_AFTER_TICKS } else { ASK_KERNEL_AFTER_TICKS };
         let (sets, state) = self.sets_and_state();
         let half = &mut sets.halves[set.index()];
         let is_our_turn = std::mem::take(&mut half.is_our_turn);
@@ -146,7 +141,7 @@ impl<H: Host> Sockets<H> {
             let count = sets.epoll.collect(set, most, state, deliver);
             return Some(Collected { count, ask_kernel: AskKernel::No });
         }
-        let is_due = now_ticks.wrapping_sub(half.asked_kernel_ticks) > due_ticks;
+        let is_due = now_ticks.wrapping_sub(half.asked_kernel_ticks) > ASK_KERNEL_AFTER_TICKS;
         let is_old_news = half.raised == sets.raised;
         half.raised = sets.raised;
         if std::mem::take(&mut half.is_kernels_turn) || (is_due && !is_our_turn) {

@@ -8,7 +8,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
 use nearwire_agent::client::Client;
-use nearwire_agent::message::{Answer, FlowOwner};
+use nearwire_agent::message::Answer;
 use nearwire_frames::ports::xdp::{FrameTimes, Kick, Kicked, TimesWanted, XdpPort};
 use nearwire_frames::raw::TimeSource;
 use nearwire_frames::steering::FlowFilter;
@@ -81,7 +81,7 @@ impl Share {
 
     fn add_flow(&mut self, flow: FlowFilter, socket: FlowSocket) -> Result<(), PortError> {
         let number = self.filters.number;
-        let opened = self.ask(|client| client.open_flow(number, FlowOwner::Share {}, Some(flow.address), socket))?;
+        let opened = self.ask(|client| client.open_flow(number, Some(flow.address), socket))?;
         self.flows.insert((flow, socket.inode), (opened.0, socket));
         Ok(())
     }
@@ -322,6 +322,13 @@ impl EnginePort for HostPort {
 
     fn take_alone(&mut self) -> Vec<u64> {
         self.share.as_mut().map(|share| std::mem::take(&mut share.alone)).unwrap_or_default()
+    }
+
+    fn show_connection(&mut self, socket: FlowSocket) {
+        if let Some(share) = &self.share {
+            // Refused, the agent finds it when it asks the kernel next.
+            let _ = share.ask(|client| client.show_connection(socket));
+        }
     }
 
     fn filters(&mut self) -> Option<&mut dyn PortFilters> {

@@ -75,7 +75,6 @@ impl<H: Host> Sockets<H> {
 
     /// The kernel sends a datagram of a young socket.
     pub(crate) fn send_young(&mut self, id: SocketId, to: Option<SocketAddr>) {
-        self.young_sent_ticks = self.time().ticks;
         let Some(socket) = self.get_mut(id) else { return };
         let is_v4 = matches!(socket.family, Family::V4);
         let to = to.filter(|to| to.port() != 0 && (to.is_ipv4() || !is_v4));

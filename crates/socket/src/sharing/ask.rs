@@ -1,6 +1,7 @@
 //! Sockets are asked for whether others may have their ports.
 
-use nearwire_frames::EnginePort;
+use nearwire_frames::{EnginePort, FlowSocket};
+use rustix::net::sockopt::{socket_reuseaddr, socket_reuseport};
 
 use super::udp_table::bound_to;
 use super::{
@@ -84,7 +85,35 @@ impl<H: Host> Sockets<H> {
         }
     }
 
-    /// The kernel serves a socket from now on: so it does all others that it shares its port with.
+    /// A socket that the kernel serves was connected, or is not any more.
+    pub(crate) fn show_kernel_connection(&mut self, id: SocketId) {
+        let Some(socket) = self.get(id) else { return };
+        let shadow = socket.shadow.fd;
+        let may_share = || socket_reuseport(shadow).unwrap_or(false) || socket_reuseaddr(shadow).unwrap_or(false);
+        if self.has_agents_port() && may_share() {
+            self.follow_kernel_service(id);
+        }
+    }
+
+    fn has_agents_port(&self) -> bool {
+        let is_open = matches!(&self.engine, EngineState::Open(engine) if engine.attached().next().is_some());
+        is_open && self.asks_agent()
+    }
+
+    /// Has the agent's steering table give the kernel what is sent to a socket. It does for one that is connected; whether this is.
+    fn is_left_to_kernel(&mut self, id: SocketId) -> bool {
+        if !self.has_agents_port() {
+            return false;
+        }
+        let Some((socket, engine)) = self.with_engine(id) else { return false };
+        let remote = kept::peer_address(socket.shadow.fd);
+        engine.show_connection(FlowSocket { descriptor: socket.shadow.fd, inode: socket.file.inode });
+        // Connected to a host and no port, it gets what comes from any of them.
+        remote.is_some_and(|remote| remote.port() != 0)
+    }
+
+    /// The kernel serves a socket from now on: so it does all others that it shares its port with, unless it is connected and an agent leaves
+    /// what its peer sends to the kernel.
     #[cold]
     pub(crate) fn follow_kernel_service(&mut self, id: SocketId) {
         let Some(socket) = self.get(id) else { return };
@@ -93,11 +122,11 @@ impl<H: Host> Sockets<H> {
         if matches!(why.reason, Reason::Loopback | Reason::PeerOnThisHost) {
             return;
         }
-        let Ok(local) = kept::local_address(socket.shadow.fd) else { return };
+        let (inode, Ok(local)) = (socket.file.inode, kept::local_address(socket.shadow.fd)) else { return };
         let options = Kept::read(socket.shadow.fd, socket.family).options;
         let may_share = options.reuse_address || options.reuse_port || options.device.is_some();
-        if may_share && local.port() != 0 && !local.ip().is_loopback() {
-            self.own_inodes.served_by_kernel(socket.file.inode, local);
+        if may_share && local.port() != 0 && !local.ip().is_loopback() && !self.is_left_to_kernel(id) {
+            self.own_inodes.served_by_kernel(inode, local);
             self.give_up_shared();
         }
     }

@@ -1,12 +1,13 @@
 //! Ports that sockets of several programs share, and sockets beside them that no program of the agent has a flow of.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{SocketAddr, SocketAddrV4};
 use std::time::{Duration, Instant};
 
 use rustix::net::sockopt::socket_cookie;
 
 use super::*;
+use crate::message::Addresses;
 
 /// More than the agent waits for a program to show a socket that it has bound.
 const LONG: Duration = Duration::from_secs(6);
@@ -219,7 +220,7 @@ fn connected_socket_of_a_group_has_what_its_peer_sends_and_no_part_of_the_others
     bed.flow(1, first, &one).0.unwrap();
     bed.flow(2, second, &other).0.unwrap();
     assert_eq!(bed.pass(LONG), []);
-    let remotes: Vec<_> = bed.ports.flows().iter().map(|(share, ends, _)| (*share, ends.remote)).collect();
+    let remotes: Vec<_> = bed.ports.flows().iter().map(|(share, ends)| (*share, ends.remote)).collect();
     assert_eq!(remotes, [(first, None), (second, peer.local_addr().ok())]);
     // By the address that it is bound to, as engines ask.
     let address = Some(other.local_addr().unwrap().ip());
@@ -248,7 +249,7 @@ fn sockets_at_one_port_that_the_kernel_does_not_divide_datagrams_among_go_to_the
     // What is sent to a group comes to each.
     let another = at([0; 4], port_of(&every));
     let flow = bed.flow(1, first, &every).0.unwrap();
-    let group = Request::OpenFlow { share: second, owner: FlowOwner::Share {}, address: "239.1.2.3".parse().ok() };
+    let group = Request::OpenFlow { share: second, address: "239.1.2.3".parse().ok() };
     let joined = bed.service.handle(2, group, another.as_fd().try_clone_to_owned().ok());
     assert_eq!(joined.answer, Answer::Refused { cause: Cause::AddressShared { pid: 101 } });
     assert!(matches!(&joined.events[..], [(1, Answer::FlowRevoked { flow: told, .. })] if *told == flow));
@@ -265,6 +266,8 @@ struct Modelled {
     flow: Option<(u32, bool)>,
     /// Its program was told that the kernel has it.
     is_given_up: bool,
+    /// The agent knows that it is connected.
+    is_noted: bool,
     /// Since when, and how often, it was found without a flow.
     found: Option<(Instant, u32)>,
 }
@@ -275,9 +278,11 @@ struct Model {
     /// The share of each program, and whether it is paused.
     shares: BTreeMap<u32, (u32, bool)>,
     peers: Vec<UdpSocket>,
+    /// Instead of these, each socket is connected to another one, elsewhere.
+    next_peer: Option<u16>,
     port: u16,
     /// Keeps the port.
-    _port: UdpSocket,
+    keeper: UdpSocket,
 }
 
 impl Model {
@@ -285,7 +290,7 @@ impl Model {
         // Connected to this host, it is beside nothing, and keeps the port from other programs.
         let keeper = connected(0, &any());
         let (sockets, shares, port) = (BTreeMap::new(), BTreeMap::new(), port_of(&keeper));
-        Model { sockets, shares, peers: (0..3).map(|_| any()).collect(), port, _port: keeper }
+        Model { sockets, shares, peers: (0..3).map(|_| any()).collect(), next_peer: None, port, keeper }
     }
 
     /// Without a flow, and not connected: peers are of this host, and what they send passes no interface.
@@ -309,6 +314,7 @@ impl Model {
 
     /// The kernel was asked. Who is told?
     fn look(&mut self, now: Instant) -> Vec<u32> {
+        self.note_all();
         for modelled in self.sockets.values_mut() {
             let found = modelled.found.take();
             if Model::is_stranger(modelled) {
@@ -335,6 +341,30 @@ impl Model {
             }
         }
         told
+    }
+
+    fn has_bound(&self) -> bool {
+        self.sockets.values().any(|modelled| modelled.peer.is_none() && modelled.flow.is_some())
+    }
+
+    /// The agent was told of all sockets at the port.
+    fn note_all(&mut self) {
+        self.sockets.values_mut().for_each(|modelled| modelled.is_noted = modelled.peer.is_some());
+    }
+
+    /// The peers whose datagrams must be the kernel's, and all whose may, where peers are elsewhere.
+    fn left_to_kernel(&self) -> [BTreeSet<SocketAddr>; 2] {
+        if !self.has_bound() || self.next_peer.is_none() {
+            return Default::default();
+        }
+        let is_served = |modelled: &&Modelled| {
+            let is_paused = || modelled.program.is_some_and(|program| self.shares[&program].1);
+            modelled.flow.is_none() || is_paused()
+        };
+        let left: Vec<&Modelled> = self.sockets.values().filter(is_served).collect();
+        let peers =
+            |must: bool| left.iter().filter(|left| left.is_noted || !must).filter_map(|left| left.peer).collect();
+        [peers(true), peers(false)]
     }
 
     /// What the ports are to have: each share once.
@@ -381,6 +411,19 @@ impl Sequence {
         fitting.get(at).copied()
     }
 
+    fn some_peer(&mut self) -> SocketAddr {
+        match &mut self.model.next_peer {
+            Some(next) => {
+                *next += 1;
+                SocketAddr::from(([127, 0, 0, 2], *next))
+            }
+            None => {
+                let at = self.random(self.model.peers.len());
+                self.model.peers[at].local_addr().unwrap()
+            }
+        }
+    }
+
     fn pass(&mut self, time: Duration) {
         let until = self.bed.now + time;
         loop {
@@ -414,9 +457,12 @@ impl Sequence {
             return;
         };
         let (share, _) = self.model.shares[&program];
-        let is_connected = modelled.peer.is_some();
+        let (peer, is_connected) = (modelled.peer, modelled.peer.is_some());
         let is_held = !is_connected && !self.model.has_open_bound() && self.model.has_stranger_but(cookie);
         let (opened, events) = self.bed.flow(program, share, &modelled.socket);
+        if !is_connected && !self.model.has_bound() {
+            self.model.note_all();
+        }
         match opened {
             Ok(number) => {
                 assert_eq!(events, []);
@@ -427,8 +473,9 @@ impl Sequence {
             }
             // Two sockets of one peer: the kernel's, both.
             Err(cause) => {
-                assert!(is_connected && matches!(cause, Cause::AddressShared { .. }), "{cause}");
-                let peer = modelled.peer;
+                let is_one_of_two = |(other, modelled): (&u64, &Modelled)| *other != cookie && modelled.peer == peer;
+                assert!(self.model.sockets.iter().any(is_one_of_two), "{peer:?}: {cause}");
+                assert!(is_connected && matches!(cause, Cause::AddressShared { .. } | Cause::Stranger {}), "{cause}");
                 for modelled in self.model.sockets.values_mut().filter(|modelled| modelled.peer == peer) {
                     let is_told = |(_, told): &(u32, Answer)| matches!(told, Answer::FlowRevoked { flow, .. } if Some(*flow) == modelled.flow.map(|(flow, _)| flow));
                     if events.iter().any(is_told) {
@@ -443,11 +490,12 @@ impl Sequence {
     fn hide(&mut self, cookie: u64) {
         let Some(modelled) = self.model.sockets.get_mut(&cookie) else { return };
         let (Some(program), Some((flow, _))) = (modelled.program, modelled.flow.take()) else { return };
+        modelled.is_noted = modelled.peer.is_some();
         assert_eq!(self.bed.ask(program, Request::CloseFlow { flow }), Answer::Done {});
     }
 
     fn step(&mut self) {
-        match self.random(12) {
+        match self.random(15) {
             0 if self.model.shares.len() < 4 => {
                 let id = self.next_program;
                 self.next_program += 1;
@@ -463,7 +511,7 @@ impl Sequence {
                     let socket = reusing(self.model.port, false);
                     let cookie = socket_cookie(&socket).unwrap();
                     let (flow, peer, found) = (None, None, None);
-                    let modelled = Modelled { socket, program, peer, flow, is_given_up: false, found };
+                    let modelled = Modelled { socket, program, peer, flow, is_given_up: false, is_noted: false, found };
                     self.model.sockets.insert(cookie, modelled);
                 }
             }
@@ -512,13 +560,35 @@ impl Sequence {
             9 => {
                 let is_open = |modelled: &Modelled| modelled.flow.is_some() && modelled.peer.is_none();
                 if let Some(cookie) = self.some_socket(is_open) {
-                    let at = self.random(self.model.peers.len());
-                    let peer = self.model.peers[at].local_addr().unwrap();
+                    let peer = self.some_peer();
                     let modelled = self.model.sockets.get_mut(&cookie).unwrap();
                     modelled.socket.connect(peer).unwrap();
                     modelled.peer = Some(peer);
                     self.hide(cookie);
                     self.show(cookie);
+                }
+            }
+            10 => {
+                // One without a flow is connected; its program says so, if it has the library.
+                let is_plain = |modelled: &Modelled| modelled.flow.is_none() && modelled.peer.is_none();
+                if let Some(cookie) = self.some_socket(is_plain) {
+                    let peer = self.some_peer();
+                    let modelled = self.model.sockets.get_mut(&cookie).unwrap();
+                    modelled.socket.connect(peer).unwrap();
+                    (modelled.peer, modelled.is_given_up) = (Some(peer), true);
+                    if let Some(program) = modelled.program {
+                        modelled.is_noted = true;
+                        let socket = modelled.socket.try_clone().unwrap();
+                        self.bed.show_connection(program, &socket);
+                    }
+                }
+            }
+            11 => {
+                // A connected one goes back to the kernel.
+                let is_connected = |modelled: &Modelled| modelled.flow.is_some() && modelled.peer.is_some();
+                if let Some(cookie) = self.some_socket(is_connected) {
+                    self.hide(cookie);
+                    self.model.sockets.get_mut(&cookie).unwrap().is_given_up = true;
                 }
             }
             _ => {
@@ -527,10 +597,17 @@ impl Sequence {
                 self.pass(Duration::from_millis(times_ms[at]));
             }
         }
-        let found = self.bed.ports.flows().iter().map(|(share, ends, _)| (*share, ends.remote)).collect::<Vec<_>>();
+        let found = self.bed.ports.flows().iter().map(|(share, ends)| (*share, ends.remote)).collect::<Vec<_>>();
         let mut steered = found.clone();
         steered.sort_unstable();
         assert_eq!(steered, self.model.steered());
+        let [must, may] = self.model.left_to_kernel();
+        let left = self.bed.ports.kernel_flows();
+        let keepers = self.model.keeper.peer_addr().ok();
+        let left: BTreeSet<SocketAddr> =
+            left.iter().filter_map(|ends| ends.remote).filter(|peer| Some(*peer) != keepers).collect();
+        let is_right = self.model.next_peer.is_none() || must.is_subset(&left) && left.is_subset(&may);
+        assert!(is_right, "the kernel has {left:?}, must have {must:?} and may have {may:?}");
     }
 }
 
@@ -540,6 +617,10 @@ fn generated_sequences_at_one_port_leave_each_flow_with_whom_the_model_says() {
     let first = std::env::var("NEARWIRE_SEED").map_or(1, |seed| seed.parse().unwrap());
     for seed in first..first + count {
         let mut sequence = Sequence { bed: Bed::new(), model: Model::new(), random: seed, next_program: 1 };
+        if seed % 2 == 0 {
+            sequence.bed.ports.have_peers_elsewhere();
+            sequence.model.next_peer = Some(1000);
+        }
         for step in 0..120 {
             let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| sequence.step()));
             assert!(done.is_ok(), "seed {seed}, step {step}");
@@ -547,8 +628,13 @@ fn generated_sequences_at_one_port_leave_each_flow_with_whom_the_model_says() {
     }
 }
 
+/// What an exact flow of a connected socket is.
+fn exact(socket: &UdpSocket) -> Addresses {
+    Addresses { local: socket.local_addr().unwrap(), remote: socket.peer_addr().ok(), both_families: false }
+}
+
 #[test]
-fn what_a_connected_socket_is_to_get_is_not_taken_by_a_group_until_its_own_flow_is_open() {
+fn connected_socket_without_a_flow_has_what_its_peer_sends_from_before_a_group_has_its_own() {
     let mut bed = Bed::new();
     let (first, second) = (bed.program(1, 0), bed.program(2, 0));
     let peer = any();
@@ -558,9 +644,11 @@ fn what_a_connected_socket_is_to_get_is_not_taken_by_a_group_until_its_own_flow_
     bed.announce(2, &alone, true);
     alone.connect(peer.local_addr().unwrap()).unwrap();
     bed.flow(1, first, &member).0.unwrap();
-    assert_eq!((bed.pass(10 * LONG), bed.owners()), (vec![], vec![]), "however long its program takes");
+    assert_eq!((bed.owners(), bed.ports.kernel_flows()), (vec![first], vec![exact(&alone)]));
+    assert_eq!((bed.pass(10 * LONG), bed.owners()), (vec![], vec![first]), "however long its program takes");
     bed.flow(2, second, &alone).0.unwrap();
     assert_eq!((bed.pass(LONG), bed.owners()), (vec![], vec![first, second]));
+    assert!(bed.ports.kernel_flows().is_empty());
 }
 
 #[test]
@@ -579,7 +667,117 @@ fn socket_connected_a_moment_ago_keeps_what_its_peer_sends_when_all_programs_com
         assert_eq!(bed.ask(id, Request::Forget { share }), Answer::Done {});
     }
     bed.flow(1, shares[0], &member).0.unwrap();
-    assert_eq!(bed.owners(), Vec::<u32>::new(), "until the connected one has its flow");
+    assert_eq!((bed.owners(), bed.ports.kernel_flows()), (vec![shares[0]], vec![exact(&alone)]));
     bed.flow(2, shares[1], &alone).0.unwrap();
     assert_eq!((bed.pass(LONG), bed.owners()), (vec![], vec![shares[0], shares[1]]));
+}
+
+impl Bed {
+    fn show_connection(&mut self, id: u32, socket: &UdpSocket) {
+        let copy = socket.try_clone().unwrap().into();
+        assert_eq!(self.service.handle(id, Request::ShowConnection {}, Some(copy)).answer, Answer::Done {});
+    }
+
+    fn closed(&mut self, socket: UdpSocket) {
+        let cookie = socket_cookie(&socket).unwrap();
+        drop(socket);
+        assert_eq!(self.service.closed(Some(&[cookie])), []);
+    }
+}
+
+#[test]
+fn plain_connected_socket_leaves_the_flow_to_the_group_and_gets_what_its_peer_sends() {
+    let mut bed = Bed::new();
+    let share = bed.program(1, 0);
+    bed.ports.have_peers_elsewhere();
+    let member = reusing(0, false);
+    bed.flow(1, share, &member).0.unwrap();
+    let plain = connected(port_of(&member), &any());
+    assert_eq!(bed.pass(Duration::from_millis(500)), []);
+    assert_eq!(bed.ports.kernel_flows(), [exact(&plain)], "when the kernel was asked");
+    assert_eq!((bed.pass(LONG), bed.owners()), (vec![], vec![share]), "for good");
+    // Connected to another one.
+    plain.connect(any().local_addr().unwrap()).unwrap();
+    assert_eq!(bed.pass(Duration::from_secs(2)), []);
+    assert_eq!(bed.ports.kernel_flows(), [exact(&plain)]);
+    bed.closed(plain);
+    assert_eq!((bed.pass(LONG), bed.owners(), bed.ports.kernel_flows()), (vec![], vec![share], vec![]));
+}
+
+#[test]
+fn connected_socket_that_goes_to_the_kernel_has_its_exact_flow_there_until_it_is_closed_or_disconnected() {
+    let mut bed = Bed::new();
+    let (first, second) = (bed.program(1, 0), bed.program(2, 0));
+    bed.ports.have_peers_elsewhere();
+    let member = reusing(0, false);
+    let of_member = bed.flow(1, first, &member).0.unwrap();
+    let sockets = [(); 5].map(|()| connected(port_of(&member), &any()));
+    let flows = [0, 1, 2].map(|at| bed.flow(2, second, &sockets[at]).0.unwrap());
+    let [given_up, shared, killed, told, disconnected] = &sockets;
+    let mut expected: Vec<Addresses> = Vec::new();
+    let check = |bed: &Bed, expected: &[Addresses]| {
+        let found = bed.ports.kernel_flows();
+        assert!(found.len() == expected.len() && expected.iter().all(|ends| found.contains(ends)), "{found:?}");
+    };
+    // Given back.
+    assert_eq!(bed.ask(2, Request::CloseFlow { flow: flows[0] }), Answer::Done {});
+    expected.push(exact(given_up));
+    check(&bed, &expected);
+    // Used by two programs.
+    let third = bed.program(3, 0);
+    assert_eq!(bed.flow(3, third, shared).0, Err(Cause::SocketShared { pid: 102 }));
+    expected.push(exact(shared));
+    check(&bed, &expected);
+    // Never accelerated.
+    for socket in [told, disconnected] {
+        bed.show_connection(2, socket);
+        expected.push(exact(socket));
+    }
+    check(&bed, &expected);
+    rustix::net::connect_unspec(disconnected).unwrap();
+    bed.show_connection(2, disconnected);
+    expected.pop();
+    check(&bed, &expected);
+    // While its program forks.
+    assert_eq!(bed.ask(2, Request::Pause { share: second }), Answer::Done {});
+    check(&bed, &[&expected[..], &[exact(killed)]].concat());
+    assert_eq!(bed.ask(2, Request::Resume { share: second }), Answer::Done {});
+    check(&bed, &expected);
+    // Killed: its sockets may be others' too.
+    bed.service.gone(2);
+    expected.push(exact(killed));
+    check(&bed, &expected);
+    // Without a bound flow nothing is to be kept from it.
+    assert_eq!(bed.ask(1, Request::CloseFlow { flow: of_member }), Answer::Done {});
+    check(&bed, &[]);
+    bed.flow(1, first, &member).0.unwrap();
+    check(&bed, &expected);
+    for socket in sockets {
+        bed.closed(socket);
+    }
+    check(&bed, &[]);
+}
+
+#[test]
+fn connected_sockets_of_a_user_beyond_his_limit_send_their_port_to_the_kernel_and_fill_no_table() {
+    let mut bed = Bed::new();
+    let uid = rustix::process::geteuid().as_raw();
+    let most = if uid == 0 { 100 } else { 3 };
+    let (share, other) = (bed.program(1, uid), bed.program(2, uid));
+    bed.ports.have_peers_elsewhere();
+    let (member, beside) = (reusing(0, false), reusing(0, false));
+    bed.flow(1, share, &member).0.unwrap();
+    bed.flow(2, other, &beside).0.unwrap();
+    let connected = |number: usize| {
+        let socket = reusing(port_of(&member), false);
+        socket.connect(SocketAddr::from(([127, 0, 0, 2], 1000 + number as u16))).unwrap();
+        socket
+    };
+    let mut many: Vec<UdpSocket> = (0..most).map(connected).collect();
+    assert_eq!((bed.pass(LONG), bed.ports.kernel_flows().len()), (vec![], most));
+    many.push(connected(most));
+    bed.show_connection(1, &many[most]);
+    let told = bed.pass(Duration::ZERO);
+    assert!(matches!(&told[..], [(1, Answer::FlowRevoked { cause: Cause::Stranger {}, .. })]), "at once: {told:?}");
+    assert_eq!((bed.owners(), bed.ports.kernel_flows()), (vec![other], vec![]));
 }

@@ -5,7 +5,6 @@ use std::net::UdpSocket;
 use std::time::{Duration, Instant};
 
 use nearwire_agent::client::{Client, OpenedShare};
-use nearwire_agent::message::FlowOwner;
 use nearwire_frames::Port;
 use nearwire_frames::interface::InterfaceFacts;
 use nearwire_frames::ports::xdp::XdpPort;
@@ -156,7 +155,7 @@ fn fill_all(bed: &Bed, client: &mut Client, taken: &mut [Taken]) -> usize {
     for (at, taken) in taken.iter_mut().enumerate() {
         let port = PORT + at as u16;
         let socket = near.namespace.enter(|| UdpSocket::bind((near.ipv4, port))).unwrap().unwrap();
-        client.open_flow(taken.share.share, FlowOwner::Share {}, None, &socket).unwrap();
+        client.open_flow(taken.share.share, None, &socket).unwrap();
         // Twice what the rings of both queues hold: what finds no room is the kernel's.
         for _ in 0..32 {
             for sender in &senders {

@@ -7,8 +7,8 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use nearwire_agent::message::{Addresses, Answer, Cause, FlowOwner, ProgramName, Request, VERSION};
-use nearwire_agent::ports::{Opened, Ports, Wanted};
+use nearwire_agent::message::{Addresses, Answer, Cause, ProgramName, Request, VERSION};
+use nearwire_agent::ports::{FlowOwner, Opened, Ports, Wanted};
 use nearwire_agent::rights::Allowance;
 use nearwire_agent::service::{Caller, Judge, ProgramId, Service};
 use nearwire_frames::Port;
@@ -99,28 +99,27 @@ impl Ports for CardPorts {
         card.former.push(end.far);
     }
 
-    fn open_flow(&mut self, share: u32, flow: &Addresses, owner: FlowOwner) -> Result<(), Cause> {
+    fn open_flow(&mut self, _: u32, flow: &Addresses, owner: FlowOwner) -> Result<(), Cause> {
         let mut card = self.0.borrow_mut();
-        assert!(card.shares.contains_key(&share), "share {share} is open");
         for filter in flow.filters() {
-            card.table.add_for(filter, owner_of(share, owner)).expect("the agent asks for it once");
+            card.table.add_for(filter, owner_of(owner)).expect("the agent asks for it once");
         }
         Ok(())
     }
 
-    fn move_flow(&mut self, from: u32, to: u32, flow: &Addresses, owner: FlowOwner) -> Result<(), Cause> {
+    fn move_flow(&mut self, _: u32, flow: &Addresses, from: FlowOwner, to: FlowOwner) -> Result<(), Cause> {
         let mut card = self.0.borrow_mut();
         for filter in flow.filters() {
-            let moved = card.table.move_for(filter, owner_of(from, owner), owner_of(to, owner));
+            let moved = card.table.move_for(filter, owner_of(from), owner_of(to));
             moved.expect("the one has it");
         }
         Ok(())
     }
 
-    fn close_flow(&mut self, share: u32, flow: &Addresses, owner: FlowOwner) {
+    fn close_flow(&mut self, _: u32, flow: &Addresses, owner: FlowOwner) {
         let mut card = self.0.borrow_mut();
         for filter in flow.filters() {
-            card.table.remove_for(filter, owner_of(share, owner)).expect("it is there");
+            card.table.remove_for(filter, owner_of(owner)).expect("it is there");
         }
     }
 
@@ -144,10 +143,10 @@ impl Ports for CardPorts {
     }
 }
 
-fn owner_of(share: u32, owner: FlowOwner) -> Owner {
+fn owner_of(owner: FlowOwner) -> Owner {
     match owner {
-        FlowOwner::Share {} => Owner::Share(share),
-        FlowOwner::Kernel {} => Owner::Kernel,
+        FlowOwner::Share(share) => Owner::Share(share),
+        FlowOwner::Kernel => Owner::Kernel,
     }
 }
 

@@ -7,7 +7,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::rc::Rc;
 
-use nearwire_agent::message::{Answer, Cause, FlowOwner, InterfaceName, Request};
+use nearwire_agent::message::{Answer, Cause, InterfaceName, Request};
 use nearwire_frames::interface::{AttachedProgram, InterfaceFacts};
 use nearwire_frames::ports::memory::MemoryPort;
 use nearwire_frames::steering::FlowFilter;
@@ -232,7 +232,7 @@ impl EnginePort for SharePort {
 
     fn add_flow(&mut self, flow: FlowFilter, socket: FlowSocket, _: bool) -> Result<(), PortError> {
         let (share, address) = (self.share, Some(flow.address));
-        let request = Request::OpenFlow { share, owner: FlowOwner::Share {}, address };
+        let request = Request::OpenFlow { share, address };
         match self.ask(request, Some(socket))? {
             Answer::FlowOpened { flow: number, .. } => self.flows.insert((flow, socket.inode), (number, socket)),
             other => panic!("{other:?}"),
@@ -262,6 +262,11 @@ impl EnginePort for SharePort {
 
     fn take_revoked(&mut self) -> Vec<RevokedFlow> {
         std::mem::take(&mut self.revoked)
+    }
+
+    fn show_connection(&mut self, socket: FlowSocket) {
+        // Refused, the agent finds it when it asks the kernel next.
+        let _ = self.ask(Request::ShowConnection {}, Some(socket));
     }
 
     fn filters(&mut self) -> Option<&mut dyn PortFilters> {

@@ -9,8 +9,9 @@ use nearwire_socket::config::Config;
 use nearwire_socket::epoll::{Events, Interest};
 use nearwire_socket::{AskKernel, Asked, Control, Family, Message, Operation, Receive, Send, ShadowSaid, Sockets};
 use rustix::event::epoll;
-use rustix::net::sockopt::{set_socket_reuseport, socket_cookie};
-use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, socket_with};
+use rustix::net::sockopt::{set_socket_reuseport, set_txtime, socket_cookie};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, TxTimeFlags, bind, socket_with};
+use rustix::time::ClockId;
 
 use super::house::{Connected, House};
 use super::member::Member;
@@ -153,6 +154,15 @@ impl Worker {
         let number = open.shadow.as_raw_fd();
         if let Some(sockets) = self.enter() {
             sockets.connected(number);
+        }
+    }
+
+    /// setsockopt(2) of an option that the stack does not have.
+    pub fn keep_with_kernel(&mut self, open: &Open) {
+        set_txtime(&open.shadow, ClockId::Monotonic, TxTimeFlags::empty()).unwrap();
+        let number = open.shadow.as_raw_fd();
+        if let Some(sockets) = self.enter() {
+            sockets.option_changed(number);
         }
     }
 

@@ -27,6 +27,11 @@ const ROUND_NS: u64 = 1_000_000;
 /// After so long the agent has asked the kernel who is bound beside accelerated sockets, and has given up the port ("docs/agent.md").
 const STRANGER_KNOWN_NS: u64 = 5_000_000_000;
 
+/// The same for one that is connected.
+const CONNECTED_KNOWN_NS: u64 = 400_000_000;
+/// One in so many sockets that are connected goes to the kernel.
+const KERNEL_ONE_IN: u32 = 4;
+
 /// What is simulated.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
@@ -230,7 +235,13 @@ impl World {
             connected => connected,
         };
         let worker = |life: usize| &self.machines[machine].workers[self.lives[life].program];
-        let is_young = |life: &usize| now_ns < self.lives[*life].since_ns + STRANGER_KNOWN_NS;
+        let is_young = |life: &usize| {
+            let Life { remote, since_ns, .. } = &self.lives[*life];
+            match remote {
+                Some(remote) => *remote == from && now_ns < since_ns + CONNECTED_KNOWN_NS,
+                None => now_ns < since_ns + STRANGER_KNOWN_NS,
+            }
+        };
         let is_served =
             |life: usize| self.lives[life].open.as_ref().is_some_and(|open| worker(life).is_accelerated(open));
         let is_excused = bound.iter().any(|life| !is_served(*life) && is_young(life));
@@ -414,6 +425,10 @@ impl World {
         worker.connect(self.lives[life].open.as_ref().unwrap(), remote);
         (self.lives[life].remote, self.lives[life].since_ns) = (Some(remote), self.now_ns());
         self.lives[life].connects += 1;
+        if self.random.one_in(KERNEL_ONE_IN) {
+            self.note(|| format!("socket {life} goes to the kernel"));
+            self.machines[machine].workers[program].keep_with_kernel(self.lives[life].open.as_ref().unwrap());
+        }
         if self.lives[life].open.as_ref().is_some_and(|open| !open.choose_in_group(&[])) {
             self.leave_group(life);
         } else if let Some(group) = self.groups.iter().position(|group| group.contains(&life)) {
