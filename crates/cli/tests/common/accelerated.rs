@@ -87,7 +87,6 @@ impl Bed {
     pub fn start(&self, end: &CableEnd, script: &str, variables: &[(&str, &str)]) -> Running {
         let mut command = program_under_test("python3");
         command.env("LD_PRELOAD", &self.library).env("NEARWIRE_SPIN", "0").env("NEARWIRE_MODE", "generic");
-        command.env("NEARWIRE_KERNEL_FIRST", "0");
         command.envs(variables.iter().copied());
         self.start_command(end, command, script)
     }
@@ -104,7 +103,7 @@ impl Bed {
         }
         let mut command = program_under_test(program);
         command.args(["run", "--quiet", "--", "python3"]);
-        command.env("NEARWIRE_SPIN", "0").env("NEARWIRE_KERNEL_FIRST", "0").uid(user).gid(user).current_dir("/");
+        command.env("NEARWIRE_SPIN", "0").uid(user).gid(user).current_dir("/");
         self.start_command(end, command, script)
     }
 

@@ -63,21 +63,19 @@ impl Found {
             Found::None if starts => connect_or_start(NAME, command)?,
             Found::Off | Found::None | Found::Refusing(_) => return Ok(None),
         };
-        for _ in 1..ATTEMPTS {
+        let mut attempts_left = ATTEMPTS;
+        loop {
+            attempts_left -= 1;
             match client.attend() {
                 // It ended in this moment: the next one serves the program.
-                Err(ClientError::Connection(_)) if starts => client = connect_or_start(NAME, command)?,
-                attended => return attended.map(|()| served_in(&client)).map_err(AgentError::from),
+                Err(ClientError::Connection(_)) if starts && attempts_left > 0 => {
+                    client = connect_or_start(NAME, command)?;
+                }
+                // Without the cookie the program opens its ports itself should this agent end before the program has a share.
+                attended => return attended.map(|()| netns_cookie(&client).ok()).map_err(AgentError::from),
             }
         }
-        client.attend()?;
-        Ok(served_in(&client))
     }
-}
-
-/// Without the cookie the program opens its ports itself should this agent end before the program has a share.
-fn served_in(client: &Client) -> Option<u64> {
-    netns_cookie(client).ok()
 }
 
 fn command() -> Command {
