@@ -86,6 +86,30 @@ impl Client {
     /// # Errors
     /// There is none, it is not to be believed, or it does not serve this program.
     pub fn connect(name: &str) -> Result<Client, ClientError> {
+        Client::connect_with_pass(name, None)
+    }
+
+    /// The same, and shows a pass before ([`Client::want_pass`]). One of an agent that is gone is worth nothing.
+    ///
+    /// # Errors
+    /// As [`Client::connect`].
+    pub fn connect_with_pass(name: &str, pass: Option<u64>) -> Result<Client, ClientError> {
+        let mut client = Client::open()?;
+        if let Some(pass) = pass {
+            match client.ask(&Request::ShowPass { pass }, None) {
+                Ok(_) => {}
+                // The agent has ended the connection.
+                Err(ClientError::Refused(_)) => client = Client::open()?,
+                Err(error) => return Err(error),
+            }
+        }
+        match client.ask(&Request::Hello { version: VERSION, name: ProgramName::cut(name) }, None)? {
+            (Answer::Welcome { .. }, _) => Ok(client),
+            _ => Err(ClientError::Unfit),
+        }
+    }
+
+    fn open() -> Result<Client, ClientError> {
         let connection = match Connection::open() {
             Err(error) if error.raw_os_error() == Some(Errno::CONNREFUSED.raw_os_error()) => {
                 return Err(ClientError::NoAgent);
@@ -96,9 +120,16 @@ impl Client {
         if agent.uid != 0 && agent.uid != own_uid {
             return Err(ClientError::Untrusted { pid: agent.pid, uid: agent.uid, own_uid });
         }
-        let mut client = Client { connection, agent, number: 0, events: VecDeque::new() };
-        match client.ask(&Request::Hello { version: VERSION, name: ProgramName::cut(name) }, None)? {
-            (Answer::Welcome { .. }, _) => Ok(client),
+        Ok(Client { connection, agent, number: 0, events: VecDeque::new() })
+    }
+
+    /// A pass for a program that is about to be started: its processes may use the agent, whatever user they become.
+    ///
+    /// # Errors
+    /// As all requests; users other than root and the agent's are refused.
+    pub fn want_pass(&mut self) -> Result<u64, ClientError> {
+        match self.ask(&Request::WantPass {}, None)? {
+            (Answer::Pass { pass }, _) => Ok(pass),
             _ => Err(ClientError::Unfit),
         }
     }

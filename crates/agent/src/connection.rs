@@ -117,7 +117,7 @@ impl Connection {
             option_bytes(&self.0, SOL_SOCKET, SO_PEERGROUPS, &mut bytes)
         })?;
         groups.extend(bytes[..len_bytes].chunks_exact(4).map(word));
-        Ok(Caller { pid, uid, groups })
+        Ok(Caller { pid, uid, groups, has_pass: false })
     }
 
     /// Sends a packet, with copies of descriptors beside it.

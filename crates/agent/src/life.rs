@@ -75,12 +75,12 @@ pub struct ByFile {
 
 impl Judge for ByFile {
     fn allowance(&self, caller: &Caller) -> Result<Allowance, Cause> {
-        let Caller { uid, groups, .. } = caller;
+        let Caller { uid, groups, has_pass, .. } = caller;
         let (rights, unusable) = match Rights::read(&self.path, self.own_uid) {
             Ok(rights) => (rights, None),
             Err(error) => (Rights::default(), Some(Cause::RightsUnknown { words: Text::cut(&error.to_string()) })),
         };
-        let allowance = rights.of(*uid, groups, self.own_uid);
+        let allowance = rights.of(*uid, groups, self.own_uid).or_else(|| has_pass.then(Allowance::of_pass));
         allowance.ok_or_else(|| unusable.unwrap_or(Cause::UserNotAllowed { uid: *uid }))
     }
 }

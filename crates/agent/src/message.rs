@@ -112,6 +112,13 @@ layout! {
         /// Says of a socket without a flow that it was connected, or is not any more. Where it is connected, bound flows at its port leave
         /// what its peer sends to the kernel. Its descriptor is beside this message.
         15 => ShowConnection {},
+        /// Before [`Request::Hello`]: the pass that `nearwire run` gave the program. A process with it may use the agent, whatever user it is.
+        16 => ShowPass {
+            /// [`Answer::Pass`] of this agent.
+            pass: u64,
+        },
+        /// Asks for the pass, which root and the agent's user get.
+        17 => WantPass {},
     }
 }
 
@@ -147,6 +154,11 @@ layout! {
             programs: Vec<ProgramStatus>,
             /// Where the others begin.
             next: Option<u32>,
+        },
+        /// To [`Request::WantPass`].
+        0x107 => Pass {
+            /// For [`Request::ShowPass`]; no other agent has it.
+            pass: u64,
         },
         /// Instead of any other answer.
         0x106 => Refused {

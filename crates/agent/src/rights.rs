@@ -95,6 +95,12 @@ impl Allowance {
         Allowance { interfaces: Vec::new(), memory_bytes: 4 << 30, shares: 1024, flows: 65_536, programs: 512 }
     }
 
+    /// What a user whom no rule names has for servers that root started: enough for a worker on each CPU of a large host.
+    #[must_use]
+    pub fn of_pass() -> Allowance {
+        Allowance { interfaces: Vec::new(), memory_bytes: 1 << 30, shares: 256, flows: 16_384, programs: 256 }
+    }
+
     /// Whether programs may have shares on an interface. A `*` at the end of a pattern stands for anything.
     #[must_use]
     pub fn has_interface(&self, name: &str) -> bool {

@@ -64,6 +64,8 @@ pub struct Server<P, J> {
     /// Processes that the agent does not end before.
     attended: BTreeMap<u64, Attended>,
     next: ProgramId,
+    /// Who shows it has been started by root, or has it from such a process.
+    pass: u64,
     disposal: Disposal,
     /// Since when there has been no program.
     idle_since: Instant,
@@ -78,6 +80,8 @@ impl<P: Ports, J: Judge> Server<P, J> {
     /// The kernel refused to tell of sockets that are closed, or an epoll set.
     pub fn new(service: Service<P, J>, listener: Listener, closed: ClosedSockets) -> io::Result<Self> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        let mut pass = [0; 8];
+        rustix::rand::getrandom(&mut pass[..], rustix::rand::GetRandomFlags::empty())?;
         let add = |fd, key| epoll::add(&epoll, fd, epoll::EventData::new_u64(key), epoll::EventFlags::IN);
         add(listener.as_fd(), LISTENER)?;
         add(closed.as_fd(), CLOSED)?;
@@ -93,6 +97,7 @@ impl<P: Ports, J: Judge> Server<P, J> {
             ungreeted: BTreeSet::new(),
             attended: BTreeMap::new(),
             next: 1,
+            pass: u64::from_ne_bytes(pass),
             disposal: Disposal::default(),
             idle_since: Instant::now(),
             deaf_until: None,
@@ -274,7 +279,19 @@ impl<P: Ports, J: Judge> Server<P, J> {
                     Err(cause) => self.refuse(id, number, cause),
                 }
             }
+            (State::Ungreeted { .. }, Request::ShowPass { pass }) if pass == self.pass => {
+                peer.caller.has_pass = true;
+                self.answer(id, number, &Answer::Done {}, Vec::new());
+            }
             (State::Ungreeted { .. }, _) => self.refuse(id, number, Cause::NotGreeted {}),
+            (State::Served, Request::WantPass {}) => {
+                let uid = peer.caller.uid;
+                let answer = match uid == 0 || uid == rustix::process::geteuid().as_raw() {
+                    true => Answer::Pass { pass: self.pass },
+                    false => Answer::Refused { cause: Cause::UserNotAllowed { uid } },
+                };
+                self.answer(id, number, &answer, Vec::new());
+            }
             (State::Served, request) => {
                 if request == (Request::Attend {}) {
                     let caller = peer.caller.clone();

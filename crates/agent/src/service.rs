@@ -37,6 +37,8 @@ pub struct Caller {
     pub uid: u32,
     /// Its groups then.
     pub groups: Vec<u32>,
+    /// It has shown that root started its program with `nearwire run` ([`Request::ShowPass`]).
+    pub has_pass: bool,
 }
 
 /// The number of a connection, which no other has had.
@@ -159,7 +161,7 @@ impl<P: Ports, J: Judge> Service<P, J> {
     /// A request of a program that has said hello.
     pub fn handle(&mut self, id: ProgramId, request: Request, socket: Option<OwnedFd>) -> Outcome {
         let done = match request {
-            Request::Hello { .. } => Err(Cause::NotGreeted {}),
+            Request::Hello { .. } | Request::ShowPass { .. } => Err(Cause::NotGreeted {}),
             Request::OpenShare { interface, memory_bytes } => self.open_share(id, interface, memory_bytes),
             Request::CloseShare { share } => self.with_own_share(id, share, Self::close_share),
             Request::OpenFlow { share, address } => self.open_flow(id, share, address, socket),
@@ -171,8 +173,8 @@ impl<P: Ports, J: Judge> Service<P, J> {
             Request::Release {} => self.release(id, socket),
             Request::Announce { is_to_be_used } => self.announce(id, socket, is_to_be_used),
             Request::ShowConnection {} => self.show_connection(id, socket),
-            // The server has seen to it.
-            Request::Attend {} => Ok(Answer::Done {}.into()),
+            // The server has seen to them.
+            Request::Attend {} | Request::WantPass {} => Ok(Answer::Done {}.into()),
             Request::Forget { share } => self.with_own_share(id, share, Self::forget),
             Request::Status { from } => Ok(self.status(id, from).into()),
         };

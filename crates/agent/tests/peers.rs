@@ -122,14 +122,20 @@ fn word(peer: &mut Child) -> String {
 #[test]
 #[ignore = "it is started by the others"]
 fn as_a_peer() {
-    match std::env::var(ROLE).unwrap_or_default().as_str() {
-        "connect" => match Client::connect("peer") {
+    let role = std::env::var(ROLE).unwrap_or_default();
+    let (role, pass) = role.split_once(' ').map_or((&*role, None), |(role, pass)| (role, pass.parse().ok()));
+    match role {
+        "connect" => match Client::connect_with_pass("peer", pass) {
             Ok(mut client) => {
                 let share = client.open_share("eth1", 1 << 20).map(|share| share.memory_bytes);
                 println!("PEER {share:?} {}", client.status().unwrap().len());
             }
             Err(error) => println!("PEER {error}"),
         },
+        "pass" => {
+            let told = Client::connect("peer").and_then(|mut client| client.want_pass());
+            println!("PEER {}", told.map_or_else(|error| error.to_string(), |pass| pass.to_string()));
+        }
         "squat" => {
             let listener = Listener::bind().unwrap();
             println!("PEER has it");
@@ -182,6 +188,23 @@ fn ordinary_user_is_served_where_the_file_names_him_alone() {
     write("[[allow]\nusers = [65534]");
     assert!(said(bed.peer(NOBODY, "connect")).contains("file of rights cannot be used"));
     drop(keeper);
+    bed.end();
+}
+
+#[test]
+fn user_whom_the_file_does_not_name_is_served_with_the_pass_of_this_agent_which_root_gets() {
+    let Some(bed) = Bed::new("") else { return };
+    let mut root = bed.client();
+    let pass = root.want_pass().unwrap();
+    assert_eq!(said(bed.peer(NOBODY, &format!("connect {pass}"))), "Ok(1048576) 1");
+    let wrong = said(bed.peer(NOBODY, &format!("connect {}", pass ^ 1)));
+    assert!(wrong.contains("user 65534 may not use the agent"), "{wrong}");
+    std::fs::write(bed.rights.path(), "[[allow]]\nusers = [65534]\ninterfaces = [\"eth2\"]").unwrap();
+    let limited = said(bed.peer(NOBODY, &format!("connect {pass}")));
+    assert!(limited.contains("InterfaceNotAllowed"), "the file decides for those whom it names: {limited}");
+    let refused = said(bed.peer(NOBODY, "pass"));
+    assert!(refused.contains("user 65534 may not use the agent"), "{refused}");
+    drop(root);
     bed.end();
 }
 

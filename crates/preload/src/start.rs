@@ -57,8 +57,8 @@ pub fn first_sockets() -> Option<Sockets> {
         // Refused for want of memory, nothing is printed.
         unsafe { libc::atexit(print_stats) };
     }
-    let agent_in = std::env::var(Config::AGENT_IN_VARIABLE).ok().and_then(|cookie| cookie.parse().ok());
-    let sockets = Sockets::new(ThisHost::with_agent_in(agent_in), config, own_name());
+    let agent_in = std::env::var(Config::AGENT_IN_VARIABLE).ok().and_then(|text| text.parse().ok());
+    let sockets = Sockets::new(ThisHost::with_agent(agent_in), config, own_name());
     Some(match mistake {
         Some(mistake) => sockets.with_mistake(mistake),
         None => sockets,

@@ -135,7 +135,7 @@ impl Default for Config {
 impl Config {
     /// The variable that names the file.
     pub const FILE_VARIABLE: &'static str = "NEARWIRE_CONFIG";
-    /// The variable by which `nearwire run` says in which network namespace (by its cookie) an agent served the program.
+    /// The variable by which `nearwire run` says which agent served the program ([`crate::host::AgentAtStart`]).
     pub const AGENT_IN_VARIABLE: &'static str = "NEARWIRE_AGENT_IN";
     /// Variables that begin with `NEARWIRE_` and are no keys: the file's name, where there was an agent, the token of
     /// `nearwire responder`, and what tests are told.

@@ -4,6 +4,7 @@
 //! [`ThisHost`] is the machine itself. A simulation passes in one of its own, with ports in memory and time of its own.
 
 mod agent;
+mod at_start;
 mod port;
 mod this;
 
@@ -21,6 +22,7 @@ use crate::config::{Agent, Config, Mode};
 use crate::kernel_tables::{KernelTables, News, PathErrors, TablesError};
 use crate::now::Clocks;
 
+pub use at_start::AgentAtStart;
 pub use port::HostPort;
 pub use this::ThisHost;
 pub(crate) use this::{FILL_FRAMES, present_namespace};

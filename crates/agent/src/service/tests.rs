@@ -42,7 +42,7 @@ impl Bed {
     }
 
     fn hello(&mut self, id: ProgramId, uid: u32) -> Result<Answer, Cause> {
-        let caller = Caller { pid: id + 100, uid, groups: vec![] };
+        let caller = Caller { pid: id + 100, uid, groups: vec![], has_pass: false };
         self.service.hello(id, caller, VERSION, Text::cut("a program"))
     }
 

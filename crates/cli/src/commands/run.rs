@@ -181,7 +181,7 @@ impl<'a> Prepared<'a> {
             command.env_remove(Config::FILE_VARIABLE);
         }
         command.env_remove(Config::AGENT_IN_VARIABLE);
-        command.envs(agent_in.map(|cookie| (Config::AGENT_IN_VARIABLE, cookie.to_string())));
+        command.envs(agent_in.map(|agent| (Config::AGENT_IN_VARIABLE, agent.to_string())));
         let error = command.envs(variables).exec();
         let code = if error.kind() == std::io::ErrorKind::NotFound { exit::NOT_FOUND } else { exit::NOT_EXECUTABLE };
         let error = anyhow!(error).context(format!("run {}", program.path.display()));

@@ -35,6 +35,11 @@ def worker(one, user):
         serve(one)
 ";
 
+/// Begins anew as a program that `nearwire run` did not start for root.
+const WITHOUT_PASS: &str = "
+if os.environ.pop('NEARWIRE_AGENT_IN', None): os.execv(sys.executable, sys.orig_argv)
+";
+
 fn start(bed: &Bed, script: &str) -> Running {
     let mut program = bed.run_as(bed.cable.near(), 0, &format!("{FUNCTIONS}{script}"));
     program.step();
@@ -149,11 +154,31 @@ fn process_that_changes_its_user_after_the_first_use_keeps_what_it_has() {
 }
 
 #[test]
+fn servers_that_root_started_are_accelerated_as_users_whom_the_file_does_not_name() {
+    let Some(bed) = Bed::lay() else { return };
+    start_agent_for_nobody(&bed);
+    let _forks = start(&bed, &format!("one = alone(7000)\nworker(one, {UNKNOWN})\nstep()"));
+    let mut changes = start(&bed, &format!("one = alone(7001)\nchange({UNKNOWN})\nstep()\nserve(one)"));
+    changes.say("");
+    let daemon = format!(
+        "parent = os.getpid()\nif os.fork(): os._exit(0)\nwhile os.getppid() == parent: pass\nchange({UNKNOWN})\none = alone(7002)\nstep()\nserve(one)"
+    );
+    let mut daemon = start(&bed, &daemon);
+    daemon.say("");
+    let asker = Asker::new(&bed);
+    for server in [7000, 7001, 7002].map(|port| asker.ask_often(port)) {
+        assert_accelerated(server);
+        assert_eq!(users_of(&bed, server), [UNKNOWN]);
+    }
+}
+
+#[test]
 fn user_whom_the_file_does_not_name_is_served_by_the_kernel_with_that_reason() {
     let Some(bed) = Bed::lay() else { return };
     start_agent_for_nobody(&bed);
-    let forks = start(&bed, &format!("one = alone(7000)\nworker(one, {UNKNOWN})\nstep()"));
-    let mut changes = start(&bed, &format!("one = alone(7001)\nchange({UNKNOWN})\nstep()\nserve(one)"));
+    let start = |script: &str| start(&bed, &format!("{WITHOUT_PASS}{script}"));
+    let forks = start(&format!("one = alone(7000)\nworker(one, {UNKNOWN})\nstep()"));
+    let mut changes = start(&format!("one = alone(7001)\nchange({UNKNOWN})\nstep()\nserve(one)"));
     changes.say("");
     let asker = Asker::new(&bed);
     for server in [7000, 7001].map(|port| asker.ask_often(port)) {

@@ -49,7 +49,11 @@ impl NotDone {
 
 /// The process's way to the agent.
 #[derive(Debug, Default)]
-pub(super) struct Link(Mutex<Known>);
+pub(super) struct Link {
+    known: Mutex<Known>,
+    /// By which it may use the agent as whatever user.
+    pass: Option<u64>,
+}
 
 #[derive(Debug, Default)]
 enum Known {
@@ -70,8 +74,18 @@ impl Known {
 }
 
 impl Link {
+    /// `pass`: of the agent that served the program when it was started.
+    pub(super) fn with_pass(pass: Option<u64>) -> Link {
+        Link { pass, ..Link::default() }
+    }
+
+    /// A way of its own for the child of a fork.
+    pub(super) fn of_child(&self) -> Link {
+        Link::with_pass(self.pass)
+    }
+
     fn lock(&self) -> MutexGuard<'_, Known> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The connection that there is.
@@ -91,7 +105,9 @@ impl Link {
             // Also where the agent refuses the new user: a process that gave its rights up keeps no connection that has them.
             *known = Known::Former;
         }
-        let client = match Client::connect(crate::program::own_name()) {
+        // Root needs none.
+        let pass = self.pass.filter(|_| !uid.is_root());
+        let client = match Client::connect_with_pass(crate::program::own_name(), pass) {
             Ok(client) => client,
             Err(error) => {
                 return Err(match (error, &*known) {
@@ -111,7 +127,7 @@ impl Link {
     /// In the child of a fork: closes its copy of the parent's connection, which would keep what the parent had after its end.
     pub(super) fn leave_to_parent(&self) {
         // What a thread of the parent's held at the fork is never let go of here: then the copy stays open until the child ends.
-        if let Ok(known) = self.0.try_lock()
+        if let Ok(known) = self.known.try_lock()
             && let Known::Connected(connected) = &*known
             && let Ok(mut client) = connected.client.try_lock()
         {

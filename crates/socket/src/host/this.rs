@@ -16,6 +16,7 @@ use nearwire_sys::tsc::{monotonic_raw_ns, rough_ticks, time_of_day_ns};
 use rustix::net::{AddressFamily, SocketType};
 
 use super::agent::{Link, NotDone};
+use super::at_start::AgentAtStart;
 use super::port::HostPort;
 use super::{Host, PortWanted};
 use crate::config::{Agent, Config, Mode};
@@ -111,7 +112,7 @@ impl Host for ThisHost {
 
     fn forked(&mut self) {
         self.agent.leave_to_parent();
-        self.agent = Arc::default();
+        self.agent = Arc::new(self.agent.of_child());
     }
 
     fn secret(&self) -> u64 {
@@ -146,10 +147,11 @@ enum NotOpened {
 }
 
 impl ThisHost {
-    /// For a program that an agent served when it was started, in the network namespace with this cookie: `None` for any other.
+    /// For a program that an agent served when it was started: `None` for any other.
     #[must_use]
-    pub fn with_agent_in(namespace: Option<u64>) -> ThisHost {
-        ThisHost { had_agent_in: namespace, ..ThisHost::default() }
+    pub fn with_agent(agent: Option<AgentAtStart>) -> ThisHost {
+        let link = Link::with_pass(agent.and_then(|agent| agent.pass));
+        ThisHost { agent: Arc::new(link), had_agent_in: agent.map(|agent| agent.namespace) }
     }
 
     fn share_of_agent(&self, facts: &InterfaceFacts, mode: Mode) -> Result<HostPort, NotOpened> {

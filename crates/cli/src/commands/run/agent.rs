@@ -5,6 +5,7 @@ use std::process::Command;
 use nearwire_agent::client::{Client, ClientError};
 use nearwire_agent::life::{AgentError, connect_or_start};
 use nearwire_socket::config::{Agent, Config};
+use nearwire_socket::host::AgentAtStart;
 use nearwire_sys::socket::netns_cookie;
 
 const NAME: &str = "nearwire run";
@@ -53,11 +54,11 @@ impl Found {
     }
 
     /// Makes the agent stay as long as this process, which becomes the program; starts one if there is none and `starts` is set.
-    /// Returns the cookie of the agent's network namespace; `None`: the program is to have no agent.
+    /// Returns what the program is to know of it; `None`: it is to have no agent.
     ///
     /// # Errors
     /// No agent could be started, or the connection to it failed.
-    pub fn have(self, starts: bool) -> Result<Option<u64>, AgentError> {
+    pub fn have(self, starts: bool) -> Result<Option<AgentAtStart>, AgentError> {
         let mut client = match self {
             Found::Serving(client) => client,
             Found::None if starts => connect_or_start(NAME, command)?,
@@ -71,11 +72,16 @@ impl Found {
                 Err(ClientError::Connection(_)) if starts && attempts_left > 0 => {
                     client = connect_or_start(NAME, command)?;
                 }
-                // Without the cookie the program opens its ports itself should this agent end before the program has a share.
-                attended => return attended.map(|()| netns_cookie(&client).ok()).map_err(AgentError::from),
+                attended => return attended.map(|()| at_start(&mut client)).map_err(AgentError::from),
             }
         }
     }
+}
+
+/// Without the cookie the program opens its ports itself should this agent end before the program has a share.
+fn at_start(client: &mut Client) -> Option<AgentAtStart> {
+    // Users who are refused one start programs that stay what they are.
+    Some(AgentAtStart { namespace: netns_cookie(&*client).ok()?, pass: client.want_pass().ok() })
 }
 
 fn command() -> Command {

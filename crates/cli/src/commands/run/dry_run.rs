@@ -7,8 +7,8 @@ use nearwire_sys::netdev::XdpFeatures;
 use super::Prepared;
 
 /// Of a program that starts as root.
-const OTHER_USERS: &str = "processes of the program that change their user have shares as that user, whom the agent's file of rights has to name \
-                           (/etc/nearwire/agent.toml); else the kernel serves their sockets";
+const OTHER_USERS: &str = "processes of the program that change their user have shares as that user; if the agent is another one by then, its \
+                           file of rights (/etc/nearwire/agent.toml) has to name them";
 
 pub fn text(prepared: &Prepared<'_>) -> String {
     let mut text = String::new();

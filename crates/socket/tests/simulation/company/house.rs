@@ -331,7 +331,7 @@ impl House {
         let agent = agent.as_mut()?;
         let program = self.next.get();
         self.next.set(program + 1);
-        let caller = Caller { pid: program, uid: 0, groups: Vec::new() };
+        let caller = Caller { pid: program, uid: 0, groups: Vec::new(), has_pass: false };
         agent.pass_time(self.now());
         agent.hello(program, caller, VERSION, ProgramName::cut("simulation")).unwrap();
         let mailbox = Mailbox::new();
