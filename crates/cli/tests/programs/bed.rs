@@ -220,14 +220,14 @@ impl Bed {
         self.wait_for_library(side, port);
     }
 
-    /// Waits until the library has decided who serves a port of an accelerated end: the kernel has it some milliseconds
-    /// before, on a busy machine a hundred.
+    /// Waits until the library has decided who serves a port of an accelerated end, at the first call that waits for the socket:
+    /// the kernel has it some milliseconds before, on a busy machine a hundred.
     pub fn wait_for_library(&self, side: Side, port: u16) {
         if !self.accelerated.at(side) {
             return;
         }
-        let is_decided =
-            |sockets: &Vec<Value>| !sockets.is_empty() && sockets.iter().all(|socket| socket["reason"] != "NotBound");
+        let is_undecided = |socket: &Value| ["NotBound", "NotUsed"].iter().any(|reason| socket["reason"] == *reason);
+        let is_decided = |sockets: &Vec<Value>| !sockets.is_empty() && !sockets.iter().any(is_undecided);
         let give_up = Instant::now() + TIMEOUT;
         loop {
             let by_process = self.by_process_at(side, port);
