@@ -20,10 +20,11 @@ const FUNCTIONS: &str = "
 import ctypes, signal
 def alone(port):
     made = udp(); made.bind((near, port)); return made
+def end_with_parent(): ctypes.CDLL(None).prctl(1, signal.SIGKILL)
 def change(user):
     os.setgroups([]); os.setresgid(user, user, user); os.setresuid(user, user, user)
     # A change of user ends the wish for this.
-    ctypes.CDLL(None).prctl(1, signal.SIGKILL)
+    end_with_parent()
 def answer(one):
     data, source = one.recvfrom(2000)
     one.sendto(b'%s %d' % (data, os.getpid()), source)
@@ -170,6 +171,21 @@ fn servers_that_root_started_are_accelerated_as_users_whom_the_file_does_not_nam
         assert_accelerated(server);
         assert_eq!(users_of(&bed, server), [UNKNOWN]);
     }
+}
+
+#[test]
+fn child_takes_a_used_socket_from_its_parent_as_a_user_whom_the_file_does_not_name() {
+    let Some(bed) = Bed::lay() else { return };
+    start_agent_for_nobody(&bed);
+    let script = format!(
+        "one = alone(7000)\nchange({UNKNOWN})\nstep()\nanswer(one)\nif os.fork() == 0: end_with_parent(); serve(one)\nstep()"
+    );
+    let mut program = start(&bed, &script);
+    program.say("");
+    let asker = Asker::new(&bed);
+    assert_eq!(asker.ask(7000, 0), program.child.id());
+    program.step();
+    assert_ne!(asker.ask_often(7000), program.child.id());
 }
 
 #[test]

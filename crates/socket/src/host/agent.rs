@@ -119,7 +119,7 @@ impl Link {
                 });
             }
         };
-        let connected = Arc::new(Connected::new(client, uid).ok_or(NotDone::Gone)?);
+        let connected = Arc::new(Connected::new(client, uid, pass).ok_or(NotDone::Gone)?);
         *known = Known::Connected(Arc::clone(&connected));
         Ok(connected)
     }
@@ -154,20 +154,26 @@ pub(super) struct Connected {
     descriptor: Descriptor,
     /// The effective user that made it.
     uid: Uid,
+    /// The pass that was shown.
+    pass: Option<u64>,
     is_gone: AtomicBool,
     /// Shares and flows that are not served any more.
     news: Mutex<VecDeque<Answer>>,
 }
 
 impl Connected {
-    fn new(client: Client, uid: Uid) -> Option<Connected> {
+    fn new(client: Client, uid: Uid, pass: Option<u64>) -> Option<Connected> {
         let descriptor = Descriptor::new(client.as_fd().as_raw_fd())?;
         let (client, news) = (Mutex::new(Some(client)), Mutex::new(VecDeque::new()));
-        Some(Connected { client, descriptor, uid, is_gone: AtomicBool::new(false), news })
+        Some(Connected { client, descriptor, uid, pass, is_gone: AtomicBool::new(false), news })
     }
 
     pub(super) fn is_gone(&self) -> bool {
         self.is_gone.load(Acquire)
+    }
+
+    pub(super) fn pass(&self) -> Option<u64> {
+        self.pass
     }
 
     /// Asks something.

@@ -174,7 +174,10 @@ impl PortFilters for ShareFilters {
 
 /// The same in the child of a fork, which has the sockets but not the parent's connection.
 #[derive(Debug)]
-struct FiltersOfParent;
+struct FiltersOfParent {
+    /// The one that the parent showed.
+    pass: Option<u64>,
+}
 
 impl PortFilters for FiltersOfParent {
     fn pause(&self) -> Result<(), PortError> {
@@ -187,7 +190,8 @@ impl PortFilters for FiltersOfParent {
 
     fn withdraw(&self, _: FlowFilter, socket: Descriptor) {
         // Without an agent the kernel has its frames.
-        let _ = Client::connect("child of fork").and_then(|mut client| client.release(socket));
+        let client = Client::connect_with_pass("child of fork", self.pass);
+        let _ = client.and_then(|mut client| client.release(socket));
     }
 
     fn restore(&self, _: FlowFilter) {}
@@ -342,9 +346,10 @@ impl EnginePort for HostPort {
         let HostPort { port, share } = self;
         let of_port = EnginePort::into_filters_of_parent(port);
         let Some(share) = share else { return of_port };
+        let pass = share.filters.connected.pass();
         // The parent has it still.
         std::mem::forget(share);
-        Some(Box::new(FiltersOfParent))
+        Some(Box::new(FiltersOfParent { pass }))
     }
 
     fn follow_mtu(&self, mtu_bytes: u32) {
