@@ -9,8 +9,10 @@ use std::time::{Duration, Instant};
 use rustix::io::Errno;
 
 use crate::connection::Connection;
+use crate::give_back::Received;
 use crate::message::{
-    Addresses, Answer, Cause, InterfaceName, Malformed, ProgramName, ProgramStatus, Request, VERSION,
+    Addresses, Answer, Cause, GIVE_BACK_MOST_BYTES, InterfaceName, Malformed, ProgramName, ProgramStatus, Request,
+    VERSION,
 };
 use crate::service::Caller;
 
@@ -224,6 +226,20 @@ impl Client {
     /// As all requests.
     pub fn show_connection(&mut self, socket: impl AsFd) -> Result<(), ClientError> {
         self.ask_to_end(&Request::ShowConnection {}, Some(socket.as_fd()))
+    }
+
+    /// Has a datagram that was taken from a share sent to the socket it was for.
+    ///
+    /// # Errors
+    /// As all requests; also where it is longer than a message.
+    pub fn give_back(&mut self, socket: impl AsFd, datagram: &Received<'_>) -> Result<(), ClientError> {
+        let Received { source, destination, ttl, tos, payload } = *datagram;
+        let address = destination.ip();
+        if payload.len() > GIVE_BACK_MOST_BYTES {
+            return Err(ClientError::Refused(Cause::NotGivenBack {}));
+        }
+        let request = Request::GiveBack { source, address, ttl, tos, payload: payload.to_vec() };
+        self.ask_to_end(&request, Some(socket.as_fd()))
     }
 
     /// Ends all flows of a socket, whichever program has them.

@@ -6,6 +6,7 @@ pub mod bound;
 pub mod client;
 pub mod closed;
 pub mod connection;
+pub mod give_back;
 pub mod life;
 pub mod message;
 pub mod ports;

@@ -15,9 +15,11 @@ use self::layout::{Field, Reader, layout};
 pub use self::layout::{Malformed, Text};
 
 /// The version of everything in this file. [`Request::Hello`] stays readable in all versions.
-pub const VERSION: u16 = 6;
+pub const VERSION: u16 = 7;
 /// The longest message.
 pub const MESSAGE_MOST_BYTES: usize = 32 * 1024;
+/// The longest datagram that [`Request::GiveBack`] has room for.
+pub const GIVE_BACK_MOST_BYTES: usize = MESSAGE_MOST_BYTES - 128;
 /// As many descriptors as the kernel passes with one message (`SCM_MAX_FD`).
 pub const DESCRIPTORS_MOST: usize = 253;
 /// The longest description of a share.
@@ -119,6 +121,20 @@ layout! {
         },
         /// Asks for the pass, which root and the agent's user get.
         17 => WantPass {},
+        /// Sends a datagram that the program took from a share once more, to the socket it was for: another process reads it there. The
+        /// socket's descriptor is beside this message.
+        18 => GiveBack {
+            /// Who sent it.
+            source: SocketAddr,
+            /// The address of this host that it was sent to, at the socket's port.
+            address: IpAddr,
+            /// IPv4's time to live or IPv6's hop limit.
+            ttl: u8,
+            /// IPv4's type of service or IPv6's traffic class.
+            tos: u8,
+            /// What was sent.
+            payload: Vec<u8>,
+        },
     }
 }
 
@@ -359,6 +375,9 @@ layout! {
         /// A socket that no program of the agent has a flow of is bound to the same address, so that the kernel has the frames of all that are.
         #[error("a socket that is not accelerated is bound to the same address: it is the kernel's")]
         25 => Stranger {},
+        /// [`Request::GiveBack`] of what is not for the socket alone, or the kernel refuses it.
+        #[error("the datagram was not given to the kernel: it is not for that socket alone, or the kernel refuses it")]
+        26 => NotGivenBack {},
     }
 }
 
@@ -467,7 +486,11 @@ impl Request {
     pub const fn descriptors(&self) -> usize {
         matches!(
             self,
-            Request::OpenFlow { .. } | Request::Release {} | Request::Announce { .. } | Request::ShowConnection {}
+            Request::OpenFlow { .. }
+                | Request::Release {}
+                | Request::Announce { .. }
+                | Request::ShowConnection {}
+                | Request::GiveBack { .. }
         ) as usize
     }
 }

@@ -13,6 +13,7 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use nearwire_frames::steering::{ExactFlow, Filter, FlowFilter, Transport};
 
 use crate::bound::{BoundSocket, bound_to};
+use crate::give_back::{GivenBack, Received, Sender};
 use crate::message::{Addresses, Cause};
 use crate::shadow::is_own;
 
@@ -118,6 +119,17 @@ pub trait Ports {
     /// Whether this host has an address, so that what is sent to it passes no interface; `ifindex`: of the interface that a link-local one is of.
     fn has_address(&self, address: IpAddr, ifindex: u32) -> bool {
         is_own(address, ifindex)
+    }
+
+    /// Sends a datagram to a socket of this host, as its sender did.
+    ///
+    /// # Errors
+    /// The kernel refuses it.
+    fn give_back(&mut self, datagram: &Received<'_>) -> Result<(), Cause> {
+        match Sender::default().send(datagram) {
+            GivenBack::Done => Ok(()),
+            GivenBack::Refused | GivenBack::NotAllowed => Err(Cause::NotGivenBack {}),
+        }
     }
 
     /// What is readable when [`Ports::take_lost`] has news.

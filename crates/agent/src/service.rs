@@ -8,7 +8,7 @@ mod shared;
 mod strangers;
 
 use std::collections::BTreeMap;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Instant;
 
@@ -17,6 +17,7 @@ use self::flows::{Flow, Flows, Verdict, Why};
 use self::kernel_flows::KernelFlows;
 use self::shared::SharedSockets;
 use self::strangers::Strangers;
+use crate::give_back::Received;
 use crate::message::{
     Answer, Cause, InterfaceName, Limited, MESSAGE_MOST_BYTES, ProgramName, ProgramStatus, Request, ShareStatus, Text,
     VERSION,
@@ -172,6 +173,11 @@ impl<P: Ports, J: Judge> Service<P, J> {
             Request::WantTimes { share } => self.want_times(id, share),
             Request::Release {} => self.release(id, socket),
             Request::Announce { is_to_be_used } => self.announce(id, socket, is_to_be_used),
+            Request::GiveBack { source, address, ttl, tos, payload } => {
+                // The socket's port, which the kernel tells.
+                let destination = SocketAddr::new(address, 0);
+                self.give_back(id, socket, Received { source, destination, ttl, tos, payload: &payload })
+            }
             Request::ShowConnection {} => self.show_connection(id, socket),
             // The server has seen to them.
             Request::Attend {} | Request::WantPass {} => Ok(Answer::Done {}.into()),

@@ -31,6 +31,7 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
+use nearwire_agent::give_back::Received;
 use nearwire_frames::capture::Direction;
 use nearwire_frames::ports::xdp::{FrameTimes, TimesWanted};
 use nearwire_frames::steering::FlowFilter;
@@ -343,6 +344,11 @@ impl<H: Host> Engine<H> {
     /// Says that the flows of a socket are wanted when it is first used, or never (`false`).
     pub(crate) fn announce(&self, socket: FlowSocket, is_to_be_used: bool) {
         self.host.announce(socket, is_to_be_used);
+    }
+
+    /// Has the agent send a datagram to the shadow it was for. Whether the kernel has it.
+    pub(crate) fn give_back(&self, shadow: Descriptor, datagram: &Received<'_>) -> bool {
+        self.host.give_back(shadow, datagram)
     }
 
     /// Says that a socket without flows was connected, or is not any more.

@@ -14,9 +14,11 @@ use std::net::IpAddr;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
+use nearwire_agent::give_back::Received;
 use nearwire_frames::interface::InterfaceFacts;
 use nearwire_frames::{EnginePort, FlowSocket, PortError};
 use nearwire_stack::{Path, Update};
+use nearwire_sys::descriptor::Descriptor;
 
 use crate::config::{Agent, Config, Mode};
 use crate::kernel_tables::{KernelTables, News, PathErrors, TablesError};
@@ -76,6 +78,11 @@ pub trait Host: Clone + Debug + 'static {
 
     /// Says to the agent, where there is one, that the flows of a socket are wanted when it is first used, or never (`false`).
     fn announce(&self, _socket: FlowSocket, _is_to_be_used: bool) {}
+
+    /// Has the agent send a datagram to the shadow it was for, as this process may not. Whether the kernel has it.
+    fn give_back(&self, _shadow: Descriptor, _datagram: &Received<'_>) -> bool {
+        false
+    }
 
     /// This process is the child of a fork: what it had of other processes is its parent's.
     fn forked(&mut self) {}

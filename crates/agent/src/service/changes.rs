@@ -1,10 +1,13 @@
 //! Changes of flows that are open: paused and resumed, given to another share, left to the kernel.
 
 use std::collections::HashSet;
+use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 
 use super::{Flow, Judge, Outcome, ProgramId, Service};
-use crate::message::{Answer, Cause};
+use crate::bound::BoundSocket;
+use crate::give_back::Received;
+use crate::message::{Addresses, Answer, Cause};
 use crate::ports::{FlowOwner, Ports};
 
 impl<P: Ports, J: Judge> Service<P, J> {
@@ -118,5 +121,36 @@ impl<P: Ports, J: Judge> Service<P, J> {
         let kept = if moved.is_ok() { to } else { from };
         self.flows.put_in(flow, kept);
         moved.map(|()| Answer::Done {}.into())
+    }
+
+    /// Sends a datagram once more to the socket it was for. No other socket may get it: who chooses the source of a datagram could speak to others in
+    /// somebody's name.
+    pub(super) fn give_back(
+        &mut self,
+        id: ProgramId,
+        socket: Option<OwnedFd>,
+        mut datagram: Received<'_>,
+    ) -> Result<Outcome, Cause> {
+        self.program(id)?;
+        let shadow = self.read(socket)?;
+        let Addresses { local, remote, both_families } = shadow.addresses;
+        datagram.destination.set_port(local.port());
+        let (own, to) = (local.ip().to_canonical(), datagram.destination.ip());
+        let is_of_family = !to.is_unspecified() && (both_families || own.is_ipv4() == to.is_ipv4());
+        let is_to_it =
+            is_of_family && (own.is_unspecified() || own == to) && self.ports.has_address(to, shadow.ifindex);
+        let is_same = |remote: SocketAddr| {
+            (remote.ip().to_canonical(), remote.port()) == (datagram.source.ip().to_canonical(), datagram.source.port())
+        };
+        let bound = self.ports.bound_to(Some(local.port())).map_err(|_| Cause::NotGivenBack {})?;
+        let made_by = bound.iter().find(|socket| socket.cookie == shadow.cookie).map(|socket| socket.uid);
+        // Those of one group are of one user, and the kernel chooses among them.
+        let is_alike = |socket: &BoundSocket| Some(socket.uid) == made_by && socket.remote.is_none();
+        let is_alone = bound.iter().all(|socket| socket.cookie == shadow.cookie || is_alike(socket));
+        if !is_to_it || !is_alone || !remote.is_none_or(is_same) {
+            return Err(Cause::NotGivenBack {});
+        }
+        self.ports.give_back(&datagram)?;
+        Ok(Answer::Done {}.into())
     }
 }

@@ -366,3 +366,34 @@ fn sockets_of_one_program_at_one_address_have_one_flow_at_the_port_until_the_las
         assert!(bed.owners().is_empty());
     }
 }
+
+#[test]
+fn datagram_is_given_back_to_its_socket_and_to_no_other() {
+    let mut bed = Bed::new();
+    bed.hello(1, 5).unwrap();
+    let source = "127.0.0.1:999".parse().unwrap();
+    let mut give = |socket: &UdpSocket, address: &str| {
+        let payload = b"waited".to_vec();
+        let request = Request::GiveBack { source, address: address.parse().unwrap(), ttl: 9, tos: 0, payload };
+        bed.service.handle(1, request, Some(socket.try_clone().unwrap().into())).answer
+    };
+    let refused = Answer::Refused { cause: Cause::NotGivenBack {} };
+    let alone = any();
+    alone.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+    let mut buffer = [0; 16];
+    assert_eq!(give(&alone, "127.0.0.1"), Answer::Done {});
+    assert_eq!(alone.recv_from(&mut buffer).unwrap(), (6, source));
+    assert_eq!(&buffer[..6], b"waited");
+    for other in ["127.0.0.2", "192.0.2.1", "224.0.0.1", "0.0.0.0", "::1"] {
+        assert_eq!(give(&alone, other), refused, "{other}");
+    }
+    alone.connect("127.0.0.1:998").unwrap();
+    assert_eq!(give(&alone, "127.0.0.1"), refused, "it is not from its peer");
+    // A connected socket beside it would get what its peer sends.
+    let shared = reusing(0, true);
+    let connected = reusing(shared.local_addr().unwrap().port(), true);
+    assert_eq!(give(&shared, "127.0.0.1"), Answer::Done {});
+    connected.connect(source).unwrap();
+    assert_eq!(give(&shared, "127.0.0.1"), refused);
+    assert_eq!(give(&connected, "127.0.0.1"), Answer::Done {});
+}

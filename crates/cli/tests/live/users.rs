@@ -262,6 +262,43 @@ fn worker_of_another_user_has_neither_packet_memory_nor_rings_of_a_master_that_u
     assert_accelerated(program.child.id());
 }
 
+/// Datagrams that a server without capabilities has not read, when another process begins to serve its socket.
+#[test]
+fn datagrams_that_wait_in_a_ring_are_the_childs_and_the_next_programs_as_the_agent_gives_them_to_the_kernel() {
+    const COUNT: u32 = 20;
+    let fork = "if os.fork() == 0: end_with_parent(); serve(one)";
+    let exec = "
+os.set_inheritable(one.fileno(), True)
+os.execv(sys.executable, [sys.executable, '-c', '''
+import socket, os
+one = socket.socket(fileno=FD)
+while True:
+    data, source = one.recvfrom(2000)
+    one.sendto(b'%s %d' % (data, os.getpid()), source)
+'''.replace('FD', str(one.fileno()))])
+";
+    for then in [fork, exec] {
+        let Some(bed) = Bed::lay() else { return };
+        start_agent_for_nobody(&bed);
+        let script = format!("one = alone(7000)\nchange(65534)\nstep()\nanswer(one)\nstep()\n{then}\nstep()");
+        let mut program = start(&bed, &script);
+        program.say("");
+        let asker = Asker::new(&bed);
+        assert_eq!(asker.ask(7000, 0), program.child.id());
+        program.step();
+        for number in 1..=COUNT {
+            asker.socket.send_to(number.to_string().as_bytes(), (bed.cable.near().ipv4, 7000)).unwrap();
+        }
+        program.say("");
+        for number in 1..=COUNT {
+            let mut answer = [0; 64];
+            let len = asker.socket.recv(&mut answer).unwrap_or_else(|error| panic!("{number}, {then}: {error}"));
+            let text = std::str::from_utf8(&answer[..len]).unwrap();
+            assert_eq!(text.split_once(' ').unwrap().0, number.to_string());
+        }
+    }
+}
+
 /// Descriptors of packet memory, and maps of it and of the rings of sockets, that a process has.
 fn held(process: u32) -> Vec<String> {
     let maps = std::fs::read_to_string(format!("/proc/{process}/maps")).unwrap();

@@ -10,6 +10,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
+use nearwire_agent::give_back::Sender;
 use nearwire_stack::Datagram;
 use nearwire_wire::ethernet::{EtherType, EthernetHeader};
 use nearwire_wire::ipv4::Ipv4Header;
@@ -18,7 +19,7 @@ use nearwire_wire::udp::{self, UdpDatagram};
 
 use super::flows::Flows;
 use crate::now::Now;
-use crate::requeue::Sender;
+use crate::requeue::received;
 
 /// After so long no frame is on its way, on however busy a host: 40 ms at 5 GHz, 200 at 1. Later on a frame for nobody comes from
 /// a peer that a connected socket does not want, and is dropped.
@@ -48,7 +49,7 @@ impl LateFrames {
             && !flows.take(datagram.destination, port)
         {
             // The kernel may refuse it: the socket is closed.
-            self.sender.send(&datagram, port);
+            self.sender.send(&received(&datagram, port));
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::io;
 use std::sync::Arc;
 
+use nearwire_agent::give_back::Received;
 use nearwire_frames::interface::InterfaceFacts;
 use nearwire_frames::port::Port;
 use nearwire_frames::ports::xdp::{
@@ -10,6 +11,7 @@ use nearwire_frames::ports::xdp::{
 };
 use nearwire_frames::{FlowSocket, PortError};
 use nearwire_stack::Update;
+use nearwire_sys::descriptor::Descriptor;
 use nearwire_sys::ethtool::{Interface, SoTimestamping};
 use nearwire_sys::socket::netns_cookie;
 use nearwire_sys::tsc::{monotonic_raw_ns, rough_ticks, time_of_day_ns};
@@ -108,6 +110,11 @@ impl Host for ThisHost {
     fn announce(&self, socket: FlowSocket, is_to_be_used: bool) {
         // Refused, it is a stranger to the agent until it is used.
         let _ = self.agent.present().map(|connected| connected.ask(|client| client.announce(socket, is_to_be_used)));
+    }
+
+    fn give_back(&self, shadow: Descriptor, datagram: &Received<'_>) -> bool {
+        let asked = self.agent.present().map(|connected| connected.ask(|client| client.give_back(shadow, datagram)));
+        matches!(asked, Some(Ok(())))
     }
 
     fn forked(&mut self) {
