@@ -269,7 +269,7 @@ fn datagrams_that_wait_in_a_ring_are_the_childs_and_the_next_programs_as_the_age
     let fork = "if os.fork() == 0: end_with_parent(); serve(one)";
     let exec = "
 os.set_inheritable(one.fileno(), True)
-os.execv(sys.executable, [sys.executable, '-c', '''
+os.execv('/usr/bin/python3', ['python3', '-c', '''
 import socket, os
 one = socket.socket(fileno=FD)
 while True:

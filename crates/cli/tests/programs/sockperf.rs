@@ -120,7 +120,9 @@ fn sockperf_under_load_gets_every_answer() {
         // What is under way at the end is not waited for: on a busy machine that of 50 ms.
         assert!(exchanged.received + 25 >= exchanged.sent, "{}", exchanged.client);
         assert!(
-            exchanged.client.contains("# dropped messages = 0; # duplicated messages = 0; # out-of-order messages = 0")
+            exchanged.client.contains("# dropped messages = 0; # duplicated messages = 0; # out-of-order messages = 0"),
+            "{accelerated:?}: {}",
+            exchanged.client
         );
         bed.assert_paths(exchanged.received);
     }
