@@ -1,5 +1,6 @@
 //! A cable with programs at its ends, each with the library or without.
 
+use std::cell::Cell;
 use std::fs::{self, File};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
@@ -21,7 +22,8 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(2);
 /// Calls spin for a while and then sleep: both are tested, and tests that run at once share the CPUs.
 const SPIN: &str = "50us";
 /// Of the datagrams of an accelerated end, one in so many may pass by the kernel, and [`KERNEL_DATAGRAMS_MIN`] in any case:
-/// what came before the first socket was accelerated, and what the stack leaves to it.
+/// what came before the first socket was accelerated, and what the stack leaves to it. A program that sends by a clock goes on while
+/// a socket is opened, for as long as a busy machine needs: [`Bed::count_from_here`] leaves that time out.
 const KERNEL_SHARE: u64 = 50;
 const KERNEL_DATAGRAMS_MIN: u64 = 8;
 
@@ -100,7 +102,7 @@ pub fn source_file(name: &str) -> PathBuf {
 }
 
 /// Datagrams that the kernel counted in a namespace, of both IP versions.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 struct Counted {
     received: u64,
     sent: u64,
@@ -114,6 +116,8 @@ pub struct Bed {
     library: PathBuf,
     configuration: Option<PathBuf>,
     started: AtomicU32,
+    /// What the kernels of the near and of the far end had counted when the test began to count.
+    counted_before: Cell<[Counted; 2]>,
 }
 
 impl Bed {
@@ -127,6 +131,7 @@ impl Bed {
             library,
             configuration: None,
             started: AtomicU32::new(0),
+            counted_before: Cell::default(),
         }
     }
 
@@ -230,7 +235,7 @@ impl Bed {
         let is_decided = |sockets: &Vec<Value>| !sockets.is_empty() && !sockets.iter().any(is_undecided);
         let give_up = Instant::now() + TIMEOUT;
         loop {
-            let by_process = self.by_process_at(side, port);
+            let by_process = self.by_process_at(side, &format!(":{port}"));
             if by_process.iter().any(is_decided) {
                 return;
             }
@@ -239,23 +244,40 @@ impl Bed {
         }
     }
 
-    /// What `nearwire status` prints of the sockets at a port of an end.
-    pub fn sockets_at(&self, side: Side, port: u16) -> Vec<Value> {
-        self.by_process_at(side, port).concat()
+    /// Waits until the library serves so many sockets at each accelerated end, and leaves out what its kernel counted up to now.
+    pub fn count_from_here(&self, sockets: usize) {
+        for side in [Side::Near, Side::Far].into_iter().filter(|side| self.accelerated.at(*side)) {
+            let is_accelerated = |socket: &&Value| socket["accelerated"] == true;
+            let give_up = Instant::now() + TIMEOUT;
+            loop {
+                let found = self.by_process_at(side, "").concat();
+                if found.iter().filter(is_accelerated).count() >= sockets {
+                    break;
+                }
+                assert!(Instant::now() < give_up, "{side:?}: the library does not serve {sockets} sockets: {found:#?}");
+                std::thread::sleep(LOOK_INTERVAL);
+            }
+        }
+        self.counted_before.set([Side::Near, Side::Far].map(|side| self.counted(side)));
     }
 
-    /// The same, for each process of that end.
-    fn by_process_at(&self, side: Side, port: u16) -> Vec<Vec<Value>> {
+    /// What `nearwire status` prints of the sockets at a port of an end.
+    pub fn sockets_at(&self, side: Side, port: u16) -> Vec<Value> {
+        self.by_process_at(side, &format!(":{port}")).concat()
+    }
+
+    /// What it prints of the sockets whose local address ends so, for each process of an end.
+    fn by_process_at(&self, side: Side, suffix: &str) -> Vec<Vec<Value>> {
         let namespace = || fs::read_link("/proc/thread-self/ns/net");
         let namespace = self.end(side).namespace.enter(namespace).unwrap().unwrap();
         let is_ours = |process: &&Value| {
             fs::read_link(format!("/proc/{}/ns/net", process["pid"])).is_ok_and(|other| other == namespace)
         };
-        let is_at_port = |socket: &&Value| socket["local"].as_str().unwrap_or("").ends_with(&format!(":{port}"));
-        let at_port = |process: &Value| {
-            process["sockets"].as_array().unwrap().iter().filter(is_at_port).cloned().collect::<Vec<_>>()
+        let is_there = |socket: &&Value| socket["local"].as_str().unwrap_or("").ends_with(suffix);
+        let there = |process: &Value| {
+            process["sockets"].as_array().unwrap().iter().filter(is_there).cloned().collect::<Vec<_>>()
         };
-        self.status(side)["processes"].as_array().unwrap().iter().filter(is_ours).map(at_port).collect()
+        self.status(side)["processes"].as_array().unwrap().iter().filter(is_ours).map(there).collect()
     }
 
     fn status(&self, side: Side) -> Value {
@@ -337,22 +359,28 @@ impl Bed {
     #[track_caller]
     pub fn assert_paths_each_way(&self, to_far: u64, to_near: u64) {
         for (side, sent, received) in [(Side::Near, to_far, to_near), (Side::Far, to_near, to_far)] {
-            self.assert_path(side, self.counted(side).sent, sent, "sent");
-            self.assert_path(side, self.counted(side).received, received, "received");
+            self.assert_path(side, |counted| counted.sent, sent, "sent");
+            self.assert_path(side, |counted| counted.received, received, "received");
         }
     }
 
     /// The same of what one end received.
     #[track_caller]
     pub fn assert_received(&self, side: Side, datagrams: u64) {
-        self.assert_path(side, self.counted(side).received, datagrams, "received");
+        self.assert_path(side, |counted| counted.received, datagrams, "received");
     }
 
     #[track_caller]
-    fn assert_path(&self, side: Side, by_kernel: u64, moved: u64, way: &str) {
+    fn assert_path(&self, side: Side, count: impl Fn(Counted) -> u64, moved: u64, way: &str) {
         let most = (moved / KERNEL_SHARE).max(KERNEL_DATAGRAMS_MIN);
-        let is_right = if self.accelerated.at(side) { by_kernel <= most } else { by_kernel >= moved };
-        assert!(is_right, "{:?}, {side:?}: {by_kernel} of {moved} datagrams {way} by the kernel", self.accelerated);
+        let by_kernel = count(self.counted(side));
+        let before = count(self.counted_before.get()[side as usize]);
+        let is_right = if self.accelerated.at(side) { by_kernel - before <= most } else { by_kernel >= moved };
+        assert!(
+            is_right,
+            "{:?}, {side:?}: {by_kernel} ({before} before) of {moved} datagrams {way} by the kernel",
+            self.accelerated
+        );
     }
 }
 

@@ -7,15 +7,17 @@ use crate::bed::{Accelerated, Bed, Side, found_or_skip};
 const PORT: u16 = 5201;
 const STREAMS: usize = 3;
 
-/// A second of datagrams over several streams, slow enough that a reader which has to wait for a CPU loses none.
+/// Two seconds of datagrams over several streams, slow enough that a reader which has to wait for a CPU loses none.
 fn streams(accelerated: Accelerated, size_bytes: u32, bits_per_second: u32, direction: &str) {
     let Some([iperf3]) = found_or_skip(["iperf3"]) else { return };
     let bed = Bed::lay(accelerated);
     let server = bed.start(Side::Far, &iperf3, "-s -1 -J");
     bed.wait_for_listener(Side::Far, PORT);
     let address = bed.address(Side::Far);
-    let client = format!("-c {address} -u -l {size_bytes} -b {bits_per_second} -P {STREAMS} -t 1 -J {direction}");
-    let client = bed.run(Side::Near, &iperf3, &client);
+    let client = format!("-c {address} -u -l {size_bytes} -b {bits_per_second} -P {STREAMS} -t 2 -J {direction}");
+    let client = bed.start(Side::Near, &iperf3, &client);
+    bed.count_from_here(STREAMS);
+    let client = client.succeed();
     let server = server.succeed();
     let mut packets = 0;
     for text in [&client, &server] {
