@@ -332,8 +332,8 @@ impl<H: Host> Engine<H> {
     }
 
     /// Flows of a socket that stays open have just left: what comes of them still is not lost.
-    pub(crate) fn expect_late_frames(&mut self, now: Now) {
-        self.late.expect(now);
+    pub(crate) fn expect_late_frames(&mut self, now: Now, flows: &[FlowFilter], socket: FlowSocket) {
+        self.late.expect(now, flows, socket);
     }
 
     /// The program has a socket under another fd.
@@ -456,7 +456,7 @@ impl<H: Host> Engine<H> {
         if self.is_holding {
             return false;
         }
-        let Engine { stack, interfaces, page, times, has_failed, capture, late, flows, .. } = self;
+        let Engine { host, stack, interfaces, page, times, has_failed, capture, late, flows, .. } = self;
         let ports = interfaces.attached.len();
         for _ in 0..ports {
             let Some(attached) = interfaces.attached.get_mut(self.next_port) else { break };
@@ -464,7 +464,8 @@ impl<H: Host> Engine<H> {
             if attached.failed.is_some() {
                 continue;
             }
-            match take_frame(now, attached, (stack, late, flows, capture), times.is_some(), &mut reader) {
+            let to = Takers { host, stack, late, flows, capture };
+            match take_frame(now, attached, to, times.is_some(), &mut reader) {
                 Ok(Some(_)) => {
                     return true;
                 }
@@ -503,15 +504,25 @@ impl<H: Host> Engine<H> {
     }
 }
 
+/// What of an engine takes the frames of its ports.
+struct Takers<'a, H> {
+    host: &'a H,
+    stack: &'a mut Stack,
+    late: &'a mut LateFrames,
+    flows: &'a Flows,
+    capture: &'a mut Option<Capture>,
+}
+
 /// Has the stack take a port's next frame in, and the capture before. `stamps`: with the time of its arrival.
 #[inline(always)]
-fn take_frame<P: EnginePort>(
+fn take_frame<H: Host>(
     now: Now,
-    attached: &mut Attached<P>,
-    (stack, late, flows, capture): (&mut Stack, &mut LateFrames, &Flows, &mut Option<Capture>),
+    attached: &mut Attached<H::Port>,
+    to: Takers<'_, H>,
     stamps: bool,
     reader: &mut impl FnMut(EndpointId, &Datagram<'_>) -> Take,
 ) -> Result<Option<Verdict>, PortError> {
+    let Takers { host, stack, late, flows, capture } = to;
     let (port, checksum, ifindex) = (attached.port_id, attached.receive_checksum(), attached.ifindex);
     attached.port.receive_timed(|frame, times| {
         if let Some(capture) = capture {
@@ -520,7 +531,10 @@ fn take_frame<P: EnginePort>(
         let (received_ns, device_ns) = if stamps { in_ns(times, now) } else { (0, 0) };
         let verdict = stack.receive(&Arrival { port, frame, received_ns, device_ns, checksum }, &mut *reader);
         if verdict == Verdict::Dropped(Dropped::NoPorts) {
-            late.take(now, frame, flows);
+            late.take(now, frame, flows, |socket, datagram| {
+                // Refused, it is lost.
+                let _ = host.give_back(socket.descriptor, datagram);
+            });
         }
         verdict
     })

@@ -377,10 +377,11 @@ impl<H: Host> Sockets<H> {
         self.tell(id);
         let now = self.time();
         let Some(engine) = self.engine() else { return };
-        engine.remove_flows(&accelerated.flows, accelerated.flow_socket(shadow));
+        let flow_socket = accelerated.flow_socket(shadow);
+        engine.remove_flows(&accelerated.flows, flow_socket);
         // Frames for it may be in the ring still, and some may be on their way there.
         engine.take_in_all(now);
-        engine.expect_late_frames(now);
+        engine.expect_late_frames(now, &accelerated.flows, flow_socket);
         let Some((socket, engine)) = self.with_engine(id) else { return };
         socket.leftover = Some(endpoint);
         if shadow_was_first {

@@ -85,7 +85,7 @@ impl<H: Host> Engine<H> {
         flows: &[FlowFilter],
         socket: FlowSocket,
     ) -> Result<(), Reason> {
-        self.late.expect(now);
+        self.late.expect(now, flows, socket);
         self.flows.hand_to(
             &mut other.flows,
             (flows, socket),

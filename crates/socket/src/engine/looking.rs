@@ -7,7 +7,7 @@ use nearwire_frames::EnginePort;
 use nearwire_stack::{Take, Update};
 
 use super::watch::{Other, Seen};
-use super::{Attached, Engine, FRAMES_LEFT_MOST, take_frame};
+use super::{Attached, Engine, FRAMES_LEFT_MOST, Takers, take_frame};
 use crate::host::{Host, Tables};
 use crate::kernel_tables::News;
 use crate::now::Now;
@@ -258,13 +258,13 @@ impl<H: Host> Engine<H> {
     /// Takes failed ports away, with what they have received: the kernel serves what they served.
     fn drop_failed_ports(&mut self, now: Now) -> bool {
         self.outlast_agents_programs(now);
-        let Engine { stack, interfaces, capture, late, flows, .. } = self;
+        let Engine { host, stack, interfaces, capture, late, flows, .. } = self;
         let mut any = false;
         while let Some(mut attached) = interfaces.take_failed(now) {
             any = true;
             for _ in 0..FRAMES_LEFT_MOST {
-                let taken =
-                    take_frame(now, &mut attached, (stack, late, flows, capture), true, &mut |_, _| Take::Queue);
+                let to = Takers { host, stack, late, flows, capture };
+                let taken = take_frame(now, &mut attached, to, true, &mut |_, _| Take::Queue);
                 let Ok(Some(_)) = taken else { break };
             }
             stack.detach_port(attached.port_id);
