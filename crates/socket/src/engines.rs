@@ -132,11 +132,25 @@ impl Component {
     pub fn has_sets(&self) -> bool {
         !self.sets.is_empty()
     }
+}
 
-    fn has(&self, member: Member) -> bool {
-        match member {
-            Member::Socket(id) => self.sockets.contains(&id),
-            Member::Set(set) => self.sets.contains(&set),
+/// The members that were found so far, by their numbers, which are small.
+#[derive(Debug, Default)]
+struct Found {
+    sockets: Vec<bool>,
+    sets: Vec<bool>,
+}
+
+impl Found {
+    /// Whether a member was not found before; from now on it was.
+    fn is_new(&mut self, member: Member) -> bool {
+        let (found, index) = match member {
+            Member::Socket(id) => (&mut self.sockets, id.index()),
+            Member::Set(set) => (&mut self.sets, set.index()),
+        };
+        if found.len() <= index {
+            found.resize(index + 1, false);
         }
+        found.get_mut(index).is_some_and(|found| !std::mem::replace(found, true))
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use rustix::process::getpid;
 
-use super::{Component, FOUND_AGAIN_AFTER, FirstUse, Member, Moved, SETTLED_TICKS, SOCKETS_MOST, Wish};
+use super::{Component, FOUND_AGAIN_AFTER, FirstUse, Found, Member, Moved, SETTLED_TICKS, SOCKETS_MOST, Wish};
 use crate::engine::Engine;
 use crate::epoll_sets::Sets;
 use crate::host::Host;
@@ -188,10 +188,12 @@ impl<H: Host> Sockets<H> {
     }
 
     /// These members and what belongs to them. `None`: one of them is not wanted beside what was found before.
+    ///
+    /// Its cost grows with what is found, not with its square: a set may have thousands of sockets, and each of them a first use.
     fn gather(&self, mut rest: Vec<Member>, is_wanted: impl Fn(&Component, Member) -> bool) -> Option<Component> {
-        let mut component = Component::default();
+        let (mut component, mut found) = (Component::default(), Found::default());
         while let Some(member) = rest.pop() {
-            if component.has(member) {
+            if !found.is_new(member) {
                 continue;
             }
             if !is_wanted(&component, member) {
@@ -200,11 +202,12 @@ impl<H: Host> Sockets<H> {
             match member {
                 Member::Socket(id) => {
                     component.sockets.push(id);
-                    rest.extend(self.sets.sets_of(id).into_iter().map(Member::Set));
+                    rest.extend(self.sets.sets_of(id).map(Member::Set));
                 }
                 Member::Set(set) => {
                     component.sets.push(set);
-                    rest.extend(self.ids().filter(|id| self.sets.sets_of(*id).contains(&set)).map(Member::Socket));
+                    let is_in = |id: &SocketId| self.sets.sets_of(*id).any(|of| of == set);
+                    rest.extend(self.ids().filter(is_in).map(Member::Socket));
                 }
             }
         }

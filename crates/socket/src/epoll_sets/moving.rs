@@ -66,9 +66,9 @@ impl Sets {
     }
 
     /// Sets that a socket is in, here or in the kernel.
-    pub(crate) fn sets_of(&self, id: SocketId) -> Vec<SetId> {
+    pub(crate) fn sets_of(&self, id: SocketId) -> impl Iterator<Item = SetId> {
         let kernels = self.waiting.get(&id).into_iter().flatten().map(|registered| registered.set);
-        self.epoll.registrations_of(id).map(|registration| registration.set).chain(kernels).collect()
+        self.epoll.registrations_of(id).map(|registration| registration.set).chain(kernels)
     }
 
     /// Whether another engine can have a set: nobody has waited for it yet, or does in the kernel alone, no other set has to do with
