@@ -236,7 +236,8 @@ fn epoll_set_moved_with_its_sockets_tells_of_them() {
 
 /// How long it takes to find what belongs to one of so many sockets in a set.
 fn time_to_find(two: &mut Two, count: usize) -> Duration {
-    let sockets: Vec<UdpSocket> = (0..count).map(|number| two.near.open_unused(&format!("0.0.0.0:{}", 20_000 + number))).collect();
+    let sockets: Vec<UdpSocket> =
+        (0..count).map(|number| two.near.open_unused(&format!("0.0.0.0:{}", 20_000 + number))).collect();
     let set: OwnedFd = rustix::event::epoll::create(rustix::event::epoll::CreateFlags::CLOEXEC).unwrap();
     let near = two.near.sockets();
     near.epoll_opened(set.as_raw_fd());
