@@ -396,10 +396,17 @@ impl<H: Host> Sockets<H> {
         self.raise_readable();
         if !waits {
             // Else when that is read: the kernel's set does not know of it.
-            self.sets.handed_over(id, by_child);
+            self.put_into_kernels_sets(id, by_child);
         }
         self.service_changed();
         self.follow_kernel_service(id);
+    }
+
+    /// The kernel tells of a socket from now on, in the sets that it is in.
+    pub(crate) fn put_into_kernels_sets(&mut self, id: SocketId, by_child: bool) {
+        let Some(socket) = self.get(id) else { return };
+        let socket = FlowSocket { descriptor: socket.shadow.fd, inode: socket.file.inode };
+        self.sets.handed_over(id, socket, by_child);
     }
 }
 

@@ -411,7 +411,7 @@ impl<H: Host> Sockets<H> {
         if let Some(endpoint) = socket.leftover.take() {
             engine.stack().udp_close(endpoint);
             engine.unwatch_shadow(socket.shadow.fd);
-            self.sets.handed_over(id, by_child);
+            self.put_into_kernels_sets(id, by_child);
             self.service_changed();
         }
     }

@@ -374,3 +374,26 @@ SCRIPT(given_to_the_kernel_unread_and_read_is_polled) {
     WAITS(30, POLL(1000, { a, POLLIN, 0 }));
     RECV(a, 10, MSG_DONTWAIT);
 }
+
+/* The socket lives on by another fd, and its registration with it; the old number is another socket's. */
+SCRIPT(registered_by_a_number_that_is_another_sockets_and_given_to_the_kernel) {
+    int epoll = EPOLL(), a = bound(0), on = 1;
+    int b = CALL(dup(a));
+    EPOLL_ADD(epoll, a, EPOLLIN);
+    FAR_SENDS(.to = PORT(0), .size = 3);
+    EPOLL_WAIT(epoll, 10, 0);
+    RECV(b, 10, 0);
+    CALL(close(a));
+    int c = bound(1);
+    CALL(setsockopt(b, IPPROTO_IP, IP_RECVOPTS, &on, sizeof on));
+    EPOLL_CTL(epoll, EPOLL_CTL_DEL, c, 0);
+    FAR_SENDS(.to = PORT(0), .size = 4);
+    EPOLL_WAIT(epoll, 10, 300);
+    EPOLL_ADD(epoll, c, EPOLLIN);
+    EPOLL_ADD(epoll, b, EPOLLIN);
+    RECV(b, 10, 0);
+    EPOLL_WAIT(epoll, 10, 0);
+    CALL(close(b));
+    FAR_SENDS(.to = PORT(1), .size = 5);
+    EPOLL_WAIT(epoll, 10, 300);
+}

@@ -7,8 +7,10 @@
 use std::fs;
 use std::os::fd::{AsFd, AsRawFd};
 
-use nearwire_sys::descriptor::Descriptor;
+use nearwire_frames::FlowSocket;
+use nearwire_sys::descriptor::{self, Descriptor};
 use rustix::event::{PollFd, PollFlags, Timespec, epoll as kernel};
+use rustix::fs::fstat;
 use rustix::io::Errno;
 
 use super::{Operation, Sets};
@@ -76,13 +78,19 @@ impl Sets {
 
     /// A socket is the kernel's from now on: the other way. `by_child`: a child has done it for the sets that are shared, as they were
     /// at the fork, and what it has changed, deleted or been told of since holds.
-    pub(crate) fn handed_over(&mut self, id: SocketId, by_child: bool) {
+    pub(crate) fn handed_over(&mut self, id: SocketId, socket: FlowSocket, by_child: bool) {
         let registered: Vec<_> = self.epoll.registrations_of(id).collect();
         let without_sets = self.claimed_without_sets.extract_if(.., |claimed| *claimed == id).count() > 0;
         for registration in registered {
-            let (set, interest) = (registration.set, registration.interest);
+            let (set, mut interest) = (registration.set, registration.interest);
             if registration.is_armed() {
-                self.register(set, interest, by_child && !without_sets);
+                interest.fd = match names(interest.fd, socket.inode) {
+                    true => {
+                        self.register(set, interest, by_child && !without_sets);
+                        interest.fd
+                    }
+                    false => self.register_by_own_number(set, interest, socket, by_child && !without_sets),
+                };
             }
             let is_disarmed = !registration.is_armed();
             self.waiting.entry(id).or_default().push(Registered { set, interest, is_disarmed });
@@ -112,6 +120,24 @@ impl Sets {
             Ok(()) | Err(Errno::EXIST) => half.kernel_members += 1,
             Err(_) => {}
         }
+    }
+
+    /// The program has closed the fd that it registered, and has another file under that number, or none; the registration lives as long as
+    /// the socket has an fd (epoll(7), question 6). The kernel gets it by a number of ours, which no call of the program's can mean.
+    fn register_by_own_number(&mut self, id: SetId, interest: Interest, socket: FlowSocket, by_child: bool) -> i32 {
+        let half = &mut self.halves[id.index()];
+        if by_child && half.is_shared {
+            // By a number of the child's.
+            half.kernel_members += 1;
+            return interest.fd;
+        }
+        let copied = half.descriptor.zip(descriptor::copy(socket.descriptor.as_fd()).ok());
+        let Some((set, own)) = copied else { return interest.fd };
+        let (data, flags) = as_kernel_has(&interest);
+        let number = own.as_raw_fd();
+        half.kernel_members += u32::from(kernel::add(set, &own, data, flags).is_ok());
+        descriptor::close(own);
+        number
     }
 
     /// A child has put into the kernel's sets what was deleted here since the fork.
@@ -200,6 +226,11 @@ impl Sets {
             registered.push(Registered { set, interest, is_disarmed: false });
         }
     }
+}
+
+/// Whether an fd is one of a socket's.
+fn names(fd: i32, inode: u64) -> bool {
+    Descriptor::new(fd).is_some_and(|fd| fstat(fd).is_ok_and(|found| found.st_ino == inode))
 }
 
 fn as_kernel_has(interest: &Interest) -> (kernel::EventData, kernel::EventFlags) {

@@ -226,7 +226,7 @@ impl<H: Host> Sockets<H> {
         for filters in &parent.filters {
             flows.iter().for_each(|flow| filters.withdraw(*flow, shadow));
         }
-        self.sets.handed_over(id, false);
+        self.put_into_kernels_sets(id, false);
         if let Some(words) = &parent.words
             && let (Some(said), Some(word)) = (words.first(), words.get(id.index() + 1))
         {
@@ -285,7 +285,7 @@ impl<H: Host> Sockets<H> {
             self.sets.raise(id, state);
             self.announce_inherited();
         } else {
-            self.sets.handed_over(id, false);
+            self.put_into_kernels_sets(id, false);
         }
     }
 
