@@ -52,8 +52,16 @@ pub struct Sender {
 impl Sender {
     /// Sends it to the address that it was for, on this host.
     pub fn send(&mut self, datagram: &Received<'_>) -> GivenBack {
-        let Some(written) = self.write(datagram) else { return GivenBack::Refused };
-        let (raw, family) = match written {
+        let Some(destination) = self.write(datagram) else { return GivenBack::Refused };
+        let packet = std::mem::take(&mut self.packet);
+        let sent = self.send_packet(&packet, destination);
+        self.packet = packet;
+        sent
+    }
+
+    /// Sends an IP packet to the address of this host that it was for.
+    pub fn send_packet(&mut self, packet: &[u8], destination: IpAddr) -> GivenBack {
+        let (raw, family) = match destination {
             IpAddr::V4(_) => (&mut self.v4, AddressFamily::INET),
             IpAddr::V6(_) => (&mut self.v6, AddressFamily::INET6),
         };
@@ -61,7 +69,7 @@ impl Sender {
             *raw = socket_with(family, SocketType::RAW, SocketFlags::CLOEXEC, Some(RAW)).ok().map(place);
         }
         let Some(raw) = raw else { return GivenBack::NotAllowed };
-        match sendto(raw, &self.packet, SendFlags::DONTWAIT, &SocketAddr::new(written, 0)) {
+        match sendto(raw, packet, SendFlags::DONTWAIT, &SocketAddr::new(destination, 0)) {
             Ok(_) => GivenBack::Done,
             Err(_) => GivenBack::Refused,
         }

@@ -2,6 +2,7 @@
 //! them to programs that have no capability. It is never on a frame's path.
 #![forbid(unsafe_code)]
 
+pub mod adoption;
 pub mod bound;
 pub mod client;
 pub mod closed;

@@ -18,5 +18,6 @@ pub mod receive;
 pub mod reuseport;
 pub mod shared_words;
 pub mod socket;
+pub mod tcp_repair;
 pub mod tsc;
 pub mod usage;

@@ -1,4 +1,4 @@
-//! Busy-poll options of sockets and of epoll, which rustix does not have.
+//! Options of sockets and of epoll that rustix does not have, most of them for busy polling.
 //!
 //! Sources: `include/uapi/asm-generic/socket.h`, `include/uapi/linux/eventpoll.h` (`struct epoll_params`, Linux 6.9).
 
@@ -38,6 +38,25 @@ pub fn set_busy_poll_budget_packets(socket: impl AsFd, budget_packets: u16) -> i
 /// getsockopt(2) failed.
 pub fn incoming_napi_id(socket: impl AsFd) -> io::Result<u32> {
     int_option(socket, libc::SOL_SOCKET, libc::SO_INCOMING_NAPI_ID).map(|id| id as u32)
+}
+
+/// `SO_BUF_LOCK` of include/uapi/asm-generic/socket.h.
+const SO_BUF_LOCK: libc::c_int = 72;
+
+/// `SO_BUF_LOCK`: which of its buffers keep the size that was asked for; the kernel changes that of the others. 1: sending, 2: receiving.
+///
+/// # Errors
+/// getsockopt(2) failed.
+pub fn buffer_locks(socket: impl AsFd) -> io::Result<i32> {
+    int_option(socket, libc::SOL_SOCKET, SO_BUF_LOCK)
+}
+
+/// Sets it.
+///
+/// # Errors
+/// setsockopt(2) failed.
+pub fn set_buffer_locks(socket: impl AsFd, locks: i32) -> io::Result<()> {
+    set_int(socket, SO_BUF_LOCK, locks)
 }
 
 /// `SO_NETNS_COOKIE` of include/uapi/asm-generic/socket.h.

@@ -1,0 +1,352 @@
+//! TCP connections that are adopted from the kernel, and released to it on the same open file (`TCP_REPAIR`).
+//!
+//! ```text
+//! adopt     freeze the shadow, read what it knows, and leave it parked: connected, frozen, with empty queues
+//! release   disconnect the shadow, which stays bound; connect it again, with numbers, options, windows and bytes; thaw it
+//! ```
+//! The kernel sends nothing of a frozen connection that is disconnected, so the far end sees neither. Between the two the caller carries
+//! the connection's data, and its frames must not come to the kernel, which has no such connection for a moment and would reset it: an
+//! exact flow stands in the steering table before a connection is adopted, until after it is released.
+//!
+//! A frame that passed the steering table before the flow stood there may come to the shadow until the connection is parked: [`adopt`] reads
+//! until what it read is one state. One that comes to a parked shadow is acknowledged by it with numbers that the far end has seen; its bytes
+//! are in the shadow, for [`slipped`] to read. Where the kernel had acknowledged bytes that the next owner does not get,
+//! [`AdoptionError::Slipped`] says so: nobody has them.
+
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, BorrowedFd};
+
+use nearwire_sys::socket;
+use nearwire_sys::tcp_repair::{self, ESTABLISHED, Negotiated, Queue, Repair, Window};
+use rustix::io::Errno;
+use rustix::net::sockopt::{self, set_socket_reuseaddr, socket_error, socket_reuseaddr};
+use rustix::net::{RecvFlags, SendFlags, bind, connect, connect_unspec, getpeername, getsockname, recv, send};
+use thiserror::Error;
+
+/// Times that an unsteady state is read again: frames for it come for microseconds only.
+const READ_AGAIN_MOST: u32 = 1000;
+/// As much of a queue is given to the kernel at once: it makes one buffer of it.
+const GIVEN_AT_ONCE_BYTES: usize = 32 << 10;
+/// More than the kernel accounts for one segment beside its bytes.
+const SEGMENT_MEMORY_BYTES: usize = 64 << 10;
+
+/// An established connection: what one owner gives to the next. Sequence numbers are those of RFC 9293 section 3.3.1.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Connection {
+    /// This end.
+    pub local: SocketAddr,
+    /// The far end.
+    pub peer: SocketAddr,
+    /// SND.UNA: the number of the first byte of `sent`.
+    pub unacknowledged_sequence: u32,
+    /// Sent and not acknowledged.
+    pub sent: Vec<u8>,
+    /// Written and not sent.
+    pub unsent: Vec<u8>,
+    /// RCV.NXT.
+    pub next_sequence: u32,
+    /// Received and not read; the last byte is the one before `next_sequence`.
+    pub unread: Vec<u8>,
+    /// Both windows.
+    pub window: Window,
+    /// The largest segment that the far end takes, bytes.
+    pub maximum_segment_bytes: u16,
+    /// Shifts of windows that come and that leave (RFC 7323 section 2); `None`: none is scaled.
+    pub window_scale: Option<(u8, u8)>,
+    /// Both ends take selective acknowledgements (RFC 2018).
+    pub has_selective_acknowledgement: bool,
+    /// This end's clock, where both ends have timestamps (RFC 7323 section 3).
+    pub timestamp: Option<Timestamp>,
+    /// `SO_REUSEADDR`, which the kernel forgets when a connection is thawed.
+    reuse_address: bool,
+}
+
+/// The clock of a connection's timestamps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Timestamp {
+    /// What it showed when it was read.
+    pub value: u32,
+    /// It counts microseconds, else milliseconds.
+    pub is_in_microseconds: bool,
+}
+
+/// Why a connection could not be adopted or released.
+#[derive(Debug, Error)]
+pub enum AdoptionError {
+    /// It is not established: not connected yet, or one end has closed it.
+    #[error("the connection is in state {state} of include/net/tcp_states.h, wanted ESTABLISHED ({ESTABLISHED})")]
+    NotEstablished {
+        /// The kernel's number.
+        state: u8,
+    },
+    /// Frames kept coming to the kernel: no flow keeps them from it.
+    #[error(
+        "the kernel still received on {local} from {peer} after {READ_AGAIN_MOST} readings; a flow must keep its frames from the kernel first"
+    )]
+    Unsteady {
+        /// This end.
+        local: SocketAddr,
+        /// The far end.
+        peer: SocketAddr,
+    },
+    /// The kernel acknowledged bytes that nobody has.
+    #[error("the kernel had received {bytes} bytes more on {local} from {peer} when it gave the connection up")]
+    Slipped {
+        /// This end.
+        local: SocketAddr,
+        /// The far end.
+        peer: SocketAddr,
+        /// How many.
+        bytes: u32,
+    },
+    /// The kernel refused something.
+    #[error("{what} failed: {source}")]
+    System {
+        /// What was asked of it.
+        what: &'static str,
+        /// Its answer.
+        source: io::Error,
+    },
+}
+
+/// Names what failed.
+trait Asked<T> {
+    fn asked(self, what: &'static str) -> Result<T, AdoptionError>;
+}
+
+impl<T, E: Into<io::Error>> Asked<T> for Result<T, E> {
+    fn asked(self, what: &'static str) -> Result<T, AdoptionError> {
+        self.map_err(|source| AdoptionError::System { what, source: source.into() })
+    }
+}
+
+/// Takes a connection from the kernel. Its shadow stays, parked, and a flow must keep the connection's frames from the kernel.
+///
+/// # Errors
+/// See [`AdoptionError`]; the connection is the kernel's still, except where the kernel refuses to park what it froze.
+pub fn adopt(shadow: impl AsFd) -> Result<Connection, AdoptionError> {
+    let shadow = shadow.as_fd();
+    let connection = freeze(shadow)?;
+    let parked = Connection {
+        unacknowledged_sequence: connection.unacknowledged_sequence.wrapping_add(connection.sent.len() as u32),
+        sent: Vec::new(),
+        unsent: Vec::new(),
+        unread: Vec::new(),
+        ..connection.clone()
+    };
+    put_back(shadow, &parked)?;
+    Ok(connection)
+}
+
+/// What came to a parked shadow.
+///
+/// # Errors
+/// recv(2) failed.
+pub fn slipped(shadow: impl AsFd) -> Result<Vec<u8>, AdoptionError> {
+    let shadow = shadow.as_fd();
+    tcp_repair::set_repair_queue(shadow, Queue::Receive).asked("TCP_REPAIR_QUEUE")?;
+    let bytes = rustix::io::ioctl_fionread(shadow).asked("FIONREAD")?;
+    peek(shadow, bytes as usize)
+}
+
+/// Gives a connection that was adopted to the kernel, which goes on with it at once. What [`slipped`] gave is part of it by then.
+///
+/// # Errors
+/// See [`AdoptionError`]. The shadow is no connection any more, and the far end is to be told so.
+pub fn release(shadow: impl AsFd, connection: &Connection) -> Result<(), AdoptionError> {
+    let shadow = shadow.as_fd();
+    put_back(shadow, connection)?;
+    // A probe tells the far end the window; its answer tells what it has.
+    tcp_repair::set_repair(shadow, Repair::Thaw).asked("TCP_REPAIR")?;
+    set_socket_reuseaddr(shadow, connection.reuse_address).asked("SO_REUSEADDR")?;
+    write(shadow, &connection.unsent, "send")
+}
+
+/// Freezes a connection and reads what the kernel knows of it.
+fn freeze(shadow: BorrowedFd<'_>) -> Result<Connection, AdoptionError> {
+    let reuse_address = socket_reuseaddr(shadow).asked("SO_REUSEADDR")?;
+    tcp_repair::set_repair(shadow, Repair::Freeze).asked("TCP_REPAIR")?;
+    let read = read(shadow).map(|connection| Connection { reuse_address, ..connection });
+    if read.is_err() {
+        // It has not changed, and goes on.
+        tcp_repair::set_repair(shadow, Repair::ThawSilently).asked("TCP_REPAIR")?;
+        set_socket_reuseaddr(shadow, reuse_address).asked("SO_REUSEADDR")?;
+    }
+    read
+}
+
+fn read(shadow: BorrowedFd<'_>) -> Result<Connection, AdoptionError> {
+    let facts = tcp_repair::facts(shadow).asked("TCP_INFO")?;
+    if facts.state != ESTABLISHED {
+        return Err(AdoptionError::NotEstablished { state: facts.state });
+    }
+    let local = getsockname(shadow).and_then(SocketAddr::try_from).asked("getsockname")?;
+    let peer =
+        getpeername(shadow).and_then(|peer| SocketAddr::try_from(peer.ok_or(Errno::NOTCONN)?)).asked("getpeername")?;
+    let timestamp = match facts.has_timestamps {
+        true => Some(Timestamp {
+            value: tcp_repair::timestamp(shadow).asked("TCP_TIMESTAMP")?,
+            is_in_microseconds: facts.has_microseconds,
+        }),
+        false => None,
+    };
+    let maximum_segment_bytes = tcp_repair::maximum_segment_bytes(shadow).asked("TCP_MAXSEG")?;
+    for _ in 0..READ_AGAIN_MOST {
+        let before = numbers(shadow)?;
+        let unread = peek_of(shadow, Queue::Receive, before.unread_bytes)?;
+        let mut sent = peek_of(shadow, Queue::Send, before.unacknowledged_bytes)?;
+        let window = tcp_repair::window(shadow).asked("TCP_REPAIR_WINDOW")?;
+        if numbers(shadow)? != before {
+            continue;
+        }
+        let unsent = sent.split_off(sent.len().saturating_sub(before.unsent_bytes as usize));
+        return Ok(Connection {
+            local,
+            peer,
+            unacknowledged_sequence: before.written_sequence.wrapping_sub(before.unacknowledged_bytes),
+            sent,
+            unsent,
+            next_sequence: before.next_sequence,
+            unread,
+            window,
+            maximum_segment_bytes,
+            window_scale: facts.window_scale,
+            has_selective_acknowledgement: facts.has_selective_acknowledgement,
+            timestamp,
+            reuse_address: false,
+        });
+    }
+    Err(AdoptionError::Unsteady { local, peer })
+}
+
+/// What changes when a frame comes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Numbers {
+    next_sequence: u32,
+    unread_bytes: u32,
+    written_sequence: u32,
+    unacknowledged_bytes: u32,
+    unsent_bytes: u32,
+}
+
+fn numbers(shadow: BorrowedFd<'_>) -> Result<Numbers, AdoptionError> {
+    let sequence_of = |queue| {
+        tcp_repair::set_repair_queue(shadow, queue).asked("TCP_REPAIR_QUEUE")?;
+        tcp_repair::queue_sequence(shadow).asked("TCP_QUEUE_SEQ")
+    };
+    Ok(Numbers {
+        next_sequence: sequence_of(Queue::Receive)?,
+        unread_bytes: rustix::io::ioctl_fionread(shadow).asked("FIONREAD")? as u32,
+        written_sequence: sequence_of(Queue::Send)?,
+        unacknowledged_bytes: tcp_repair::unacknowledged_bytes(shadow).asked("SIOCOUTQ")?,
+        unsent_bytes: tcp_repair::unsent_bytes(shadow).asked("SIOCOUTQNSD")?,
+    })
+}
+
+fn peek_of(shadow: BorrowedFd<'_>, queue: Queue, bytes: u32) -> Result<Vec<u8>, AdoptionError> {
+    tcp_repair::set_repair_queue(shadow, queue).asked("TCP_REPAIR_QUEUE")?;
+    peek(shadow, bytes as usize)
+}
+
+/// So much of the chosen queue.
+fn peek(shadow: BorrowedFd<'_>, bytes: usize) -> Result<Vec<u8>, AdoptionError> {
+    let mut peeked = vec![0; bytes];
+    if bytes > 0 {
+        let (found, _) =
+            recv(shadow, &mut peeked[..], RecvFlags::PEEK | RecvFlags::DONTWAIT).asked("recv with MSG_PEEK")?;
+        peeked.truncate(found);
+    }
+    Ok(peeked)
+}
+
+/// Makes the shadow a frozen connection again, with numbers, options, windows and queues.
+fn put_back(shadow: BorrowedFd<'_>, connection: &Connection) -> Result<(), AdoptionError> {
+    let Connection { local, peer, .. } = *connection;
+    connect_unspec(shadow).asked("connect to AF_UNSPEC")?;
+    // It says that the connection was given up, which programs are not to hear.
+    let _ = socket_error(shadow);
+    tcp_repair::set_repair_queue(shadow, Queue::Receive).asked("TCP_REPAIR_QUEUE")?;
+    let last = tcp_repair::queue_sequence(shadow).asked("TCP_QUEUE_SEQ")?;
+    let bytes = last.wrapping_sub(connection.next_sequence);
+    if bytes.cast_signed() > 0 {
+        return Err(AdoptionError::Slipped { local, peer, bytes });
+    }
+    // One that the program bound is bound still.
+    match bind(shadow, &local) {
+        Ok(()) | Err(Errno::INVAL) => {}
+        Err(errno) => return Err(errno).asked("bind"),
+    }
+    let first_unread = connection.next_sequence.wrapping_sub(connection.unread.len() as u32);
+    tcp_repair::set_queue_sequence(shadow, first_unread).asked("TCP_QUEUE_SEQ")?;
+    tcp_repair::set_repair_queue(shadow, Queue::Send).asked("TCP_REPAIR_QUEUE")?;
+    tcp_repair::set_queue_sequence(shadow, connection.unacknowledged_sequence).asked("TCP_QUEUE_SEQ")?;
+    connect(shadow, &peer).asked("connect")?;
+    set_options(shadow, connection)?;
+    for (queue, bytes) in [(Queue::Receive, &connection.unread), (Queue::Send, &connection.sent)] {
+        tcp_repair::set_repair_queue(shadow, queue).asked("TCP_REPAIR_QUEUE")?;
+        write(shadow, bytes, "send to a queue")?;
+    }
+    tcp_repair::set_window(shadow, &connection.window).asked("TCP_REPAIR_WINDOW")
+}
+
+fn set_options(shadow: BorrowedFd<'_>, connection: &Connection) -> Result<(), AdoptionError> {
+    let scale = connection.window_scale.map(|(send, receive)| Negotiated::WindowScale { send, receive });
+    let acknowledgement = connection.has_selective_acknowledgement.then_some(Negotiated::SelectiveAcknowledgement);
+    let timestamps = connection.timestamp.map(|_| Negotiated::Timestamps);
+    let segment = Negotiated::MaximumSegment { bytes: connection.maximum_segment_bytes };
+    let all: Vec<Negotiated> = [Some(segment), scale, acknowledgement, timestamps].into_iter().flatten().collect();
+    tcp_repair::set_negotiated(shadow, &all).asked("TCP_REPAIR_OPTIONS")?;
+    match connection.timestamp {
+        Some(timestamp) => tcp_repair::set_timestamp(shadow, timestamp.not_before()).asked("TCP_TIMESTAMP"),
+        None => Ok(()),
+    }
+}
+
+impl Timestamp {
+    /// A value that the far end does not take for an older one (RFC 7323 section 5, PAWS). The lowest bit of what the kernel shows, and is
+    /// given, says whether it counts microseconds, so what was sent may have been one more.
+    const fn not_before(self) -> u32 {
+        let later = self.value.wrapping_add(2);
+        if self.is_in_microseconds { later | 1 } else { later & !1 }
+    }
+}
+
+/// Writes all of something to a queue, or to the connection. The kernel may need more memory for the same bytes than it did: segments
+/// that were full are cut otherwise.
+fn write(shadow: BorrowedFd<'_>, mut bytes: &[u8], what: &'static str) -> Result<(), AdoptionError> {
+    let mut room = None;
+    while !bytes.is_empty() {
+        let part = &bytes[..bytes.len().min(GIVEN_AT_ONCE_BYTES)];
+        match send(shadow, part, SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {
+            Ok(taken) => bytes = &bytes[taken..],
+            Err(Errno::AGAIN) if room.is_none() => room = Some(Room::make(shadow, bytes.len())?),
+            Err(errno) => return Err(errno).asked(what),
+        }
+    }
+    room.map_or(Ok(()), |room| room.give_up(shadow))
+}
+
+/// A send buffer as it was before it was made larger.
+struct Room {
+    bytes: usize,
+    locks: i32,
+}
+
+impl Room {
+    /// Makes room for so many bytes more.
+    fn make(shadow: BorrowedFd<'_>, more_bytes: usize) -> Result<Room, AdoptionError> {
+        let bytes = sockopt::socket_send_buffer_size(shadow).asked("SO_SNDBUF")?;
+        let locks = socket::buffer_locks(shadow).asked("SO_BUF_LOCK")?;
+        // The kernel doubles what is asked for.
+        let wanted_bytes = bytes.saturating_add(more_bytes.saturating_mul(2)).saturating_add(SEGMENT_MEMORY_BYTES);
+        sockopt::set_socket_send_buffer_size_force(shadow, wanted_bytes).asked("SO_SNDBUFFORCE")?;
+        Ok(Room { bytes, locks })
+    }
+
+    /// From now on it is as large as before, and grows by itself if it did.
+    fn give_up(self, shadow: BorrowedFd<'_>) -> Result<(), AdoptionError> {
+        sockopt::set_socket_send_buffer_size_force(shadow, self.bytes / 2).asked("SO_SNDBUFFORCE")?;
+        socket::set_buffer_locks(shadow, self.locks).asked("SO_BUF_LOCK")
+    }
+}
