@@ -1,12 +1,14 @@
 //! The packet formats: whatever parses does so for etherparse with the same meaning, and is written back to the same bytes.
 
-use etherparse::{Ipv4HeaderSlice, Ipv6HeaderSlice, LinkExtSlice, SlicedPacket, UdpHeaderSlice};
-use nearwire_wire::checksum::Sum;
+use etherparse::{Ipv4HeaderSlice, Ipv6HeaderSlice, LinkExtSlice, SlicedPacket, TcpHeaderSlice, UdpHeaderSlice};
+use nearwire_wire::checksum::{ChecksumState, Sum};
 use nearwire_wire::ethernet::{EtherType, EthernetError, EthernetHeader};
 use nearwire_wire::ipv4::{self, Ipv4Header};
 use nearwire_wire::ipv6::{self, Ipv6Header};
 use nearwire_wire::measuring::{self, Kind, MEASURING_BYTES_MIN, MeasuringHeader};
-use nearwire_wire::udp::{self, ChecksumState, UdpDatagram};
+use nearwire_wire::tcp::options::Options;
+use nearwire_wire::tcp::{self, TcpSegment};
+use nearwire_wire::udp::{self, UdpDatagram};
 
 /// The first byte names the format, the rest is in it.
 pub fn check(input: &[u8]) {
@@ -148,6 +150,33 @@ pub fn udp(bytes: &[u8]) {
     assert_eq!(state(&again), Ok(ChecksumState::Valid));
     again[1] ^= 1;
     assert_ne!(state(&again), Ok(ChecksumState::Valid));
+}
+
+/// TCP: what is parsed is written back to the same bytes, and etherparse reads the same of it; options that are written are parsed back.
+pub fn tcp(bytes: &[u8]) {
+    let Ok(segment) = TcpSegment::parse(bytes) else { return };
+    let other = TcpHeaderSlice::from_slice(bytes).expect("etherparse takes it too");
+    let header = segment.header;
+    assert_eq!((other.source_port(), other.destination_port()), (header.source_port, header.destination_port));
+    assert_eq!((other.sequence_number(), other.acknowledgment_number()), (header.sequence, header.acknowledgement));
+    let flags =
+        [other.fin(), other.syn(), other.rst(), other.psh(), other.ack(), other.urg(), other.ece(), other.cwr()];
+    let bits = flags.iter().rev().fold(0, |bits, flag| bits << 1 | u8::from(*flag));
+    assert_eq!(bits, header.flags.bits());
+    assert_eq!((other.window_size(), other.urgent_pointer()), (header.window, header.urgent));
+    assert_eq!((other.options(), other.checksum().to_be_bytes()), (segment.options(), header.checksum));
+    let mut again = vec![0; bytes.len()];
+    header.write(segment.options(), &mut again).expect("fits").copy_from_slice(segment.payload());
+    // But for the reserved bits beside the length.
+    again[12] |= bytes[12] & 0xf;
+    assert_eq!(again, bytes);
+
+    let options = tcp::options::parse(segment.options());
+    let mut written = [0; tcp::options::OPTIONS_BYTES_MAX];
+    let count = options.write(&mut written);
+    let parsed = tcp::options::parse(&written[..count]);
+    assert!(options.blocks.as_slice().starts_with(parsed.blocks.as_slice()));
+    assert_eq!(Options { blocks: parsed.blocks, ..options }, parsed);
 }
 
 /// Nearwire's own frame: what is parsed and verified is written back to the same bytes; in any case nothing panics, and a

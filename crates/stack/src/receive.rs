@@ -2,11 +2,11 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 
-use nearwire_wire::checksum::Sum;
+use nearwire_wire::checksum::{ChecksumState, Sum};
 use nearwire_wire::ethernet::{EtherType, EthernetHeader, VlanTags};
 use nearwire_wire::ipv4::{self, Ipv4Error, Ipv4Header};
 use nearwire_wire::ipv6::{Ipv6Error, Ipv6Header};
-use nearwire_wire::udp::{self, ChecksumState, UdpDatagram};
+use nearwire_wire::udp::{self, UdpDatagram};
 
 use crate::Stack;
 use crate::address::{Address, Family};

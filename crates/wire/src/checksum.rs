@@ -88,6 +88,20 @@ impl Sum {
     }
 }
 
+/// What the checksum field of a UDP datagram or a TCP segment tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ChecksumState {
+    /// It is right.
+    Valid,
+    /// There is none: UDP's field is zero.
+    Absent,
+    /// It is the sum of the pseudo header alone: Linux leaves it so for a network card to complete, and a virtual
+    /// Ethernet pair hands the frame on as it is.
+    Partial,
+    /// None of these.
+    Wrong,
+}
+
 #[cfg(test)]
 mod tests {
     use nearwire_checks::wire::checksum_by_words as slow;

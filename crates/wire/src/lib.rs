@@ -1,7 +1,7 @@
 //! Packet formats: bytes to meaning and back, without I/O, allocation or clocks.
 //!
 //! * [`ethernet`]: the Ethernet II header with up to two VLAN tags;
-//! * [`ipv4`], [`ipv6`], [`udp`]: the headers the stack reads and writes, [`checksum`] what covers them;
+//! * [`ipv4`], [`ipv6`], [`udp`], [`tcp`]: the headers the stack reads and writes, [`checksum`] what covers them;
 //! * [`measuring`]: Nearwire's own frame, which the `frame/*` paths send and receive;
 //! * [`MacAddress`]: the addresses of Ethernet.
 //!
@@ -20,6 +20,7 @@ pub mod ipv4;
 pub mod ipv6;
 mod mac;
 pub mod measuring;
+pub mod tcp;
 pub mod udp;
 
 pub use mac::{MacAddress, MacAddressError};

@@ -13,7 +13,7 @@ use thiserror::Error;
 use zerocopy::byteorder::network_endian::U16;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-use crate::checksum::Sum;
+use crate::checksum::{ChecksumState, Sum};
 
 /// IANA's number of the protocol.
 pub const PROTOCOL: u8 = 17;
@@ -69,20 +69,6 @@ pub struct UdpDatagram<'a> {
     pub header: UdpHeader,
     /// Header and payload, which the checksum covers, without what follows in the packet.
     pub bytes: &'a [u8],
-}
-
-/// What the checksum field of a datagram tells.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ChecksumState {
-    /// It is that of the datagram.
-    Valid,
-    /// There is none (the field is zero).
-    Absent,
-    /// It is the sum of the pseudo header alone: Linux leaves it so for a network card to complete, and a virtual
-    /// Ethernet pair hands the frame on as it is.
-    Partial,
-    /// None of these.
-    Wrong,
 }
 
 impl<'a> UdpDatagram<'a> {

@@ -3,11 +3,11 @@
 use std::net::{IpAddr, SocketAddr};
 
 use nearwire_wire::MacAddress;
-use nearwire_wire::checksum::Sum;
+use nearwire_wire::checksum::{ChecksumState, Sum};
 use nearwire_wire::ethernet::{EtherType, EthernetHeader, TagKind, VlanTag, VlanTags};
 use nearwire_wire::ipv4::Ipv4Header;
 use nearwire_wire::ipv6::Ipv6Header;
-use nearwire_wire::udp::{self, ChecksumState, UdpDatagram, UdpHeader};
+use nearwire_wire::udp::{self, UdpDatagram, UdpHeader};
 
 use crate::bytes::Bytes;
 
