@@ -10,24 +10,17 @@ static int shared_port(int n) {
     return fd;
 }
 
-static int drain(int fd) {
-    char data[10];
-    int count = 0;
-    while (recv(fd, data, sizeof data, MSG_DONTWAIT) > 0) count++;
-    return count;
-}
-
 SCRIPT(each_datagram_goes_to_one) {
     int a = shared_port(0), b = shared_port(0);
     FAR_SENDS(.from = PORT(1), .sources = 12, .to = PORT(0), .size = 3, .count = 48);
-    int one = drain(a), two = drain(b);
+    int one = receives_all(a), two = receives_all(b);
     say("together %d", one + two);
 }
 
 SCRIPT(a_source_stays_with_its_socket) {
     int a = shared_port(0), b = shared_port(0);
     FAR_SENDS(.from = PORT(5), .to = PORT(0), .size = 3, .count = 10);
-    int one = drain(a), two = drain(b);
+    int one = receives_all(a), two = receives_all(b);
     say("all at one: %d", (one == 10 && two == 0) || (one == 0 && two == 10));
 }
 
@@ -35,7 +28,7 @@ SCRIPT(closing_one_moves_its_share) {
     int a = shared_port(0), b = shared_port(0);
     CALL(close(a));
     FAR_SENDS(.from = PORT(1), .sources = 12, .to = PORT(0), .size = 3, .count = 24);
-    say("%d", drain(b));
+    say("%d", receives_all(b));
 }
 
 SCRIPT(all_must_want_it) {
@@ -63,10 +56,10 @@ SCRIPT(program_chooses_among_the_sockets_of_a_port) {
     int a = shared_port(0), b = shared_port(0), c = shared_port(0);
     choose(b, 2);
     FAR_SENDS(.from = PORT(1), .sources = 12, .to = PORT(0), .size = 3, .count = HELD);
-    say("%d %d %d", drain(a), drain(b), drain(c));
+    say("%d %d %d", receives_all(a), receives_all(b), receives_all(c));
     choose(a, 0);
     FAR_SENDS(.from = PORT(1), .sources = 12, .to = PORT(0), .size = 3, .count = 24);
-    say("%d %d %d", drain(a), drain(b), drain(c));
+    say("%d %d %d", receives_all(a), receives_all(b), receives_all(c));
 }
 
 SCRIPT(program_attached_before_others_come) {
@@ -74,7 +67,7 @@ SCRIPT(program_attached_before_others_come) {
     choose(a, 1);
     int b = shared_port(0);
     FAR_SENDS(.from = PORT(1), .sources = 12, .to = PORT(0), .size = 3, .count = HELD);
-    say("%d %d", drain(a), drain(b));
+    say("%d %d", receives_all(a), receives_all(b));
 }
 
 SCRIPT(program_attached_before_bind) {
@@ -84,7 +77,7 @@ SCRIPT(program_attached_before_bind) {
     CALL(bind(a, V4(NEAR, PORT(0))));
     FAR_SENDS(.from = PORT(1), .sources = 12, .to = PORT(0), .size = 3, .count = 24);
     /* The kernel takes the program of the socket that was first at the port. */
-    say("together %d", drain(a) + drain(b));
+    say("together %d", receives_all(a) + receives_all(b));
 }
 
 SCRIPT(program_comes_while_datagrams_wait) {
@@ -92,7 +85,7 @@ SCRIPT(program_comes_while_datagrams_wait) {
     FAR_SENDS(.from = PORT(1), .sources = 12, .to = PORT(0), .size = 3, .count = 24);
     choose(a, 1);
     FAR_SENDS(.from = PORT(1), .sources = 12, .to = PORT(0), .size = 3, .count = 24);
-    int one = drain(a), two = drain(b);
+    int one = receives_all(a), two = receives_all(b);
     say("together %d, at least half at the chosen one: %d", one + two, two >= 24);
 }
 
@@ -103,7 +96,7 @@ SCRIPT(one_with_a_filter_has_its_share) {
     struct sock_fprog program = { 1, steps };
     CALL(setsockopt(a, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program));
     FAR_SENDS(.from = PORT(1), .sources = 15, .to = PORT(0), .size = 3, .count = 60);
-    int one = drain(a), two = drain(b);
+    int one = receives_all(a), two = receives_all(b);
     say("together %d, each some: %d", one + two, one > 0 && two > 0);
 }
 
@@ -121,13 +114,13 @@ SCRIPT(one_of_a_group_with_a_filter_has_its_copies) {
     struct sock_fprog program = { 1, steps };
     CALL(setsockopt(fds[0], SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program));
     FAR_SENDS(.to = PORT(0), .size = 3, .count = 10, .address = GROUP);
-    say("%d %d", drain(fds[0]), drain(fds[1]));
+    say("%d %d", receives_all(fds[0]), receives_all(fds[1]));
 }
 
 static int other_process(void) {
     int b = shared_port(0);
     FAR_SENDS(.from = PORT(1), .sources = 12, .to = PORT(0), .size = 3, .count = 24);
-    return drain(b);
+    return receives_all(b);
 }
 
 SCRIPT(two_processes) {
@@ -139,8 +132,8 @@ SCRIPT(two_processes) {
         _exit(other_process());
     }
     waitpid(pid, &status, 0);
-    int own = drain(a), other = WEXITSTATUS(status);
+    int own = receives_all(a), other = WEXITSTATUS(status);
     say("together %d", own + other);
     FAR_SENDS(.from = PORT(1), .sources = 12, .to = PORT(0), .size = 3, .count = 24);
-    say("alone %d", drain(a));
+    say("alone %d", receives_all(a));
 }

@@ -128,6 +128,16 @@ void sleep_ms(int ms) {
     while (nanosleep(&time, &time) != 0 && errno == EINTR) {}
 }
 
+int receives_all(int fd) {
+    static char data[2000];
+    int count = 0;
+    for (int waited_ms = 0; waited_ms < 30; waited_ms += 5) {
+        if (waited_ms) sleep_ms(5);
+        while (recv(fd, data, sizeof data, MSG_DONTWAIT) > 0) count++, waited_ms = 0;
+    }
+    return count;
+}
+
 void handle(int number, void (*handler)(int), int flags) {
     struct sigaction action = { .sa_handler = handler, .sa_flags = flags };
     sigaction(number, &action, NULL);

@@ -79,6 +79,8 @@ void order_for_later(void);
 int later_ms(int ms);
 int rounds(int count);
 void sleep_ms(int ms);
+/* How many datagrams a socket receives until none comes for 30 ms: one that an emulated host is late with is not lost. */
+int receives_all(int fd);
 
 /* Signals: a handler of one, and SIGALRM once or again and again; every 0 us ends it. */
 void handle(int number, void (*handler)(int), int flags);
