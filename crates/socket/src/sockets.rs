@@ -244,6 +244,7 @@ impl<H: Host> Sockets<H> {
         let Some(socket) = self.get(id).filter(|socket| socket.file.fds == 1 && !socket.file.is_held()) else { return };
         if socket.is_inherited || self.has_children() {
             self.give_back(id, Reason::AfterFork, false);
+            self.leave_leftover(id);
         }
     }
 

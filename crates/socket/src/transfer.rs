@@ -15,6 +15,7 @@ use crate::id::SocketId;
 use crate::kept::Ancillary;
 use crate::now::Now;
 use crate::reason::{HandedCall, Reason};
+use crate::requeue::requeue;
 use crate::sleepers::{Thread, WaitsFor};
 use crate::socket::{Order, Service, ShadowSaid, Socket};
 use crate::sockets::{EngineState, Sockets};
@@ -414,6 +415,13 @@ impl<H: Host> Sockets<H> {
             self.put_into_kernels_sets(id, by_child);
             self.service_changed();
         }
+    }
+
+    /// The process closes a socket that the kernel serves, and others have it: they read what waits here, behind what the kernel has.
+    pub(crate) fn leave_leftover(&mut self, id: SocketId) {
+        let Some((socket, engine)) = self.with_engine(id) else { return };
+        requeue(socket, engine);
+        self.drop_leftover(id, false);
     }
 
     /// What had waited here was read, or some of it. Where the kernel has something to read, the leftover stays until that is read too:

@@ -230,6 +230,23 @@ SCRIPT(what_came_before_and_after_a_shutdown_keeps_its_order) {
     for (int i = 0; i < 4; i++) RECV(a, 10, MSG_DONTWAIT);
 }
 
+/* A living child has it, so it is in the set still. */
+SCRIPT(socket_shut_down_unread_and_closed_stays_in_the_set_of_both) {
+    a = bound(0);
+    int epoll = EPOLL();
+    CALL(pipe(pipes));
+    FAR_SENDS(.to = PORT(0), .size = 1);
+    POLL(1000, { a, POLLIN, 0 });
+    CALL(shutdown(a, SHUT_RD));
+    EPOLL_ADD(epoll, a, EPOLLIN | EPOLLET);
+    pid_t child = fork_child("child", child_waits_for_the_end);
+    CALL(close(a));
+    EPOLL_WAIT(epoll, 10, 0);
+    CALL(write(pipes[1], "e", 1));
+    reap(child);
+    EPOLL_WAIT(epoll, 10, 0);
+}
+
 /* UDP_SEGMENT is for the kernel alone. */
 SCRIPT(what_waited_at_a_fork_comes_first_when_the_kernel_takes_the_socket) {
     a = bound(0);
