@@ -54,6 +54,7 @@ fn syn_and_fin_take_a_sequence_number_each() {
 }
 
 //= test RFC 9293 3.1
+//= test RFC 9293 3.1
 #[test]
 fn unknown_and_malformed_options_do_no_harm() {
     // Kind 253 is experimental, and the maximum segment behind it is found.
