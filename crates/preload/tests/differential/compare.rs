@@ -92,6 +92,45 @@ impl Comparison {
     }
 }
 
+/// Runs of the kernel after the first one, before a trace that it did not give is a difference.
+const FURTHER_KERNEL_RUNS: usize = 3;
+
+/// What the kernel traces. That may be more than one trace: whether a datagram from this host is there when `sendto` returns,
+/// for example, depends on whether softirqs run at once or are left to ksoftirqd. So the kernel is asked again before a trace is
+/// called different, and each trace that it gives is correct.
+pub struct Truth(Vec<String>);
+
+impl Truth {
+    pub fn of(trace: String) -> Self {
+        Self(vec![trace])
+    }
+
+    /// Where a trace differs from each of the kernel's; `kernel` runs it there once more.
+    pub fn difference(&mut self, other: &str, name: &str, mut kernel: impl FnMut() -> String) -> Option<String> {
+        let mut told = None;
+        for trace in &self.0 {
+            let differs = difference(trace, other, name)?;
+            told.get_or_insert(differs);
+        }
+        for _ in 0..FURTHER_KERNEL_RUNS {
+            let trace = kernel();
+            if trace == other {
+                self.0.push(trace);
+                return None;
+            }
+        }
+        told
+    }
+
+    /// Tells if the kernel gave more than one trace that was compared with.
+    pub fn note(&self) -> String {
+        match self.0.len() {
+            1 => String::new(),
+            ways => format!(", of {ways} ways of the kernel"),
+        }
+    }
+}
+
 /// Where two traces part, with what stands around it. Nothing if they are equal.
 pub fn difference(truth: &str, other: &str, name: &str) -> Option<String> {
     if truth == other {

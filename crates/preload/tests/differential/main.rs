@@ -37,7 +37,7 @@ use nearwire_agent::server::Stay;
 use nearwire_lab::emulated_host::{StockKernel, is_everything_wanted, is_inside};
 
 use bed::{Bed, Run};
-use compare::{Comparison, difference};
+use compare::{Comparison, Truth};
 use programs::Programs;
 
 /// Scripts whose traces may differ, in all runs or in the one in brackets, each with the reason.
@@ -187,18 +187,19 @@ fn run(bed: &mut Bed<'_>, script: &str, run: &Run) -> String {
 /// Runs a script in all ways.
 fn compared(comparison: Comparison, bed: &mut Bed<'_>, script: &str) -> Option<Differing> {
     let started = Instant::now();
-    let truth = run(bed, script, &Run::Kernel);
+    let mut truth = Truth::of(run(bed, script, &Run::Kernel));
     let mut text = String::new();
     let mut runs = Vec::new();
     for way in comparison.runs_of(script) {
         let other = run(bed, script, way);
-        if let Some(told) = difference(&truth, &other, way.name()) {
+        if let Some(told) = truth.difference(&other, way.name(), || run(bed, script, &Run::Kernel)) {
             text += &told;
             runs.push(way.name());
         }
     }
     let (outcome, seconds) = (if runs.is_empty() { "same" } else { "other" }, started.elapsed().as_secs_f64());
-    println!("{script}: {outcome} in {} runs, {seconds:.1} s", comparison.runs_of(script).len());
+    let of_kernel = truth.note();
+    println!("{script}: {outcome} in {} runs{of_kernel}, {seconds:.1} s", comparison.runs_of(script).len());
     (!runs.is_empty()).then(|| Differing { script: script.to_owned(), text, runs })
 }
 

@@ -24,10 +24,10 @@ static void within(int n) {
     int one = bound(n), two = UDP(), three = UDP();
     CALL(bind(two, V4(FAR, PORT(n + 1))));
     SENDTO(one, "one", V4(FAR, PORT(n + 1)));
-    RECVFROM(two, 10, MSG_DONTWAIT);
+    RECVFROM(two, 10, 0);
     CALL(connect(three, V4(FAR, PORT(n + 1))));
     SEND(three, "three", 0);
-    RECV(two, 10, MSG_DONTWAIT);
+    RECV(two, 10, 0);
     CALL(close(one));
     CALL(close(two));
     CALL(close(three));
@@ -68,9 +68,9 @@ SCRIPT(wildcard_in_the_new_one_takes_nothing_of_the_first) {
     first_goes_on();
     FAR_SENDS(.to = PORT(0), .size = 3);
     RECV(any, 10, MSG_DONTWAIT);
-    RECV(shared, 10, MSG_DONTWAIT);
+    RECV(shared, 10, 0);
     SENDTO(any, "self", V4(NEAR, PORT(0)));
-    RECV(any, 10, MSG_DONTWAIT);
+    RECV(any, 10, 0);
 }
 
 SCRIPT(socket_of_the_first_bound_in_the_new_one) {
