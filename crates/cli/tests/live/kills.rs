@@ -26,10 +26,10 @@ const EARLY_ONE_IN: u64 = 6;
 const BACK_WITHIN: Duration = Duration::from_secs(90);
 
 /// SplitMix64.
-struct Random(u64);
+pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
-    fn below(&mut self, limit: u64) -> u64 {
+    pub(crate) fn below(&mut self, limit: u64) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -38,7 +38,7 @@ impl Random {
     }
 }
 
-fn chosen(name: &str, without: u64) -> u64 {
+pub(crate) fn chosen(name: &str, without: u64) -> u64 {
     std::env::var(name).map_or(without, |value| value.parse().unwrap())
 }
 

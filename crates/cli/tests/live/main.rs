@@ -16,6 +16,7 @@ mod dry_run;
 mod inherited;
 mod jumbo;
 mod kills;
+mod ownership;
 mod requests;
 mod shared_port;
 mod status_live;
