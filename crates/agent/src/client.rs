@@ -19,8 +19,9 @@ use crate::service::Caller;
 /// An agent that takes longer for an answer is of no use: whoever asks keeps a program waiting. Answers take some ten microseconds, and as
 /// long as the agent waits for a CPU, or opens a port for another program.
 const ANSWER_WITHIN: Duration = Duration::from_secs(2);
-/// The same for a share: opening a port takes tens of milliseconds, seconds with a driver that resets its link.
-const SHARE_WITHIN: Duration = Duration::from_secs(10);
+/// The same for what the agent does beside its other work: opening a port takes tens of milliseconds, seconds with a driver that sets its device
+/// up anew. Whoever asked does without then, and keeps what it has.
+const PORT_WITHIN: Duration = Duration::from_secs(10);
 /// Events that nobody has taken; the oldest goes.
 const EVENTS_MOST: usize = 256;
 
@@ -49,6 +50,14 @@ pub enum ClientError {
     /// It answered another question.
     #[error("the agent gave an answer that does not fit")]
     Unfit,
+    /// The agent is there, and has not opened a share in time, or not asked for times.
+    #[error(
+        "the agent has not done it within {waited_ms} ms; it waits for the interface's driver, or for who changes interfaces"
+    )]
+    NotInTime {
+        /// How long it was waited for.
+        waited_ms: u64,
+    },
     /// It said why.
     #[error(transparent)]
     Refused(#[from] Cause),
@@ -71,6 +80,8 @@ pub struct OpenedShare {
     pub description: Vec<u8>,
     /// What it speaks of.
     pub descriptors: Vec<OwnedFd>,
+    /// How long the link may still be away: whoever sends is to wait for it.
+    pub carrier_within: Duration,
 }
 
 /// A connection to an agent that was believed and has said welcome. Requests wait for their answer.
@@ -80,6 +91,8 @@ pub struct Client {
     agent: Caller,
     number: u16,
     events: VecDeque<Answer>,
+    /// Requests for shares that were not answered in time.
+    given_up: Vec<u16>,
 }
 
 impl Client {
@@ -122,7 +135,7 @@ impl Client {
         if agent.uid != 0 && agent.uid != own_uid {
             return Err(ClientError::Untrusted { pid: agent.pid, uid: agent.uid, own_uid });
         }
-        Ok(Client { connection, agent, number: 0, events: VecDeque::new() })
+        Ok(Client { connection, agent, number: 0, events: VecDeque::new(), given_up: Vec::new() })
     }
 
     /// A pass for a program that is about to be started: its processes may use the agent, whatever user they become.
@@ -149,8 +162,9 @@ impl Client {
     pub fn open_share(&mut self, interface: &str, memory_bytes: u64) -> Result<OpenedShare, ClientError> {
         let request = Request::OpenShare { interface: InterfaceName::cut(interface), memory_bytes };
         match self.ask(&request, None)? {
-            (Answer::ShareOpened { share, memory_bytes, description }, descriptors) => {
-                Ok(OpenedShare { share, memory_bytes, description, descriptors })
+            (Answer::ShareOpened { share, memory_bytes, description, carrier_within_ms }, descriptors) => {
+                let carrier_within = Duration::from_millis(carrier_within_ms.into());
+                Ok(OpenedShare { share, memory_bytes, description, descriptors, carrier_within })
             }
             _ => Err(ClientError::Unfit),
         }
@@ -306,8 +320,7 @@ impl Client {
                 Ok(packet) if packet.bytes.is_empty() => break Err(Errno::CONNRESET.into()),
                 Ok(packet) => match Answer::from_bytes(&packet.bytes) {
                     Ok((answer, 0)) if answer.is_event() => self.keep(answer),
-                    // The answer to a request whose time was up.
-                    Ok(_) => {}
+                    Ok((answer, number)) => self.take_late(&answer, number),
                     Err(error) => break Err(error.into()),
                 },
             }
@@ -320,6 +333,17 @@ impl Client {
             self.events.pop_front();
         }
         self.events.push_back(event);
+    }
+
+    /// The answer to a request whose time was up. A share that comes late nobody uses.
+    fn take_late(&mut self, answer: &Answer, number: u16) {
+        let Some(at) = self.given_up.iter().position(|given_up| *given_up == number) else { return };
+        self.given_up.swap_remove(at);
+        if let Answer::ShareOpened { share, .. } = *answer {
+            self.number = self.number.wrapping_add(1).max(1);
+            // Where there is no room to ask, it goes with the connection.
+            let _ = self.connection.send(&Request::CloseShare { share }.to_bytes(self.number), &[]);
+        }
     }
 
     fn ask_to_end(&mut self, request: &Request, socket: Option<BorrowedFd<'_>>) -> Result<(), ClientError> {
@@ -335,15 +359,21 @@ impl Client {
         socket: Option<BorrowedFd<'_>>,
     ) -> Result<(Answer, Vec<OwnedFd>), ClientError> {
         self.number = self.number.wrapping_add(1).max(1);
-        let patience = if matches!(request, Request::OpenShare { .. }) { SHARE_WITHIN } else { ANSWER_WITHIN };
+        let number = self.number;
+        let is_of_port = matches!(request, Request::OpenShare { .. } | Request::WantTimes { .. });
+        let patience = if is_of_port { PORT_WITHIN } else { ANSWER_WITHIN };
         let until = Instant::now() + patience;
         // An agent that refused at once may be gone already, and its reason waits.
-        let sent = self.connection.send(&request.to_bytes(self.number), socket.as_slice());
+        let sent = self.connection.send(&request.to_bytes(number), socket.as_slice());
         loop {
             let left = until.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
             self.connection.set_receive_timeout(Some(left))?;
             let packet = match self.connection.receive() {
                 Err(Errno::INTR) => continue,
+                Err(Errno::AGAIN) if is_of_port => {
+                    self.given_up.push(number);
+                    return Err(ClientError::NotInTime { waited_ms: patience.as_millis() as u64 });
+                }
                 Err(Errno::AGAIN) => return Err(Errno::TIMEDOUT.into()),
                 Err(errno) => return Err(sent.err().unwrap_or(errno).into()),
                 Ok(packet) if packet.bytes.is_empty() => return Err(sent.err().unwrap_or(Errno::CONNRESET).into()),
@@ -352,9 +382,9 @@ impl Client {
             match Answer::from_bytes(&packet.bytes)? {
                 (event, 0) if event.is_event() => self.keep(event),
                 // 0: the agent could not read which one it was.
-                (Answer::Refused { cause }, number) if number == self.number || number == 0 => return Err(cause.into()),
-                (answer, number) if number == self.number => return Ok((answer, packet.descriptors)),
-                _ => {}
+                (Answer::Refused { cause }, of) if of == number || of == 0 => return Err(cause.into()),
+                (answer, of) if of == number => return Ok((answer, packet.descriptors)),
+                (answer, of) => self.take_late(&answer, of),
             }
         }
     }

@@ -15,7 +15,7 @@ use self::layout::{Field, Reader, layout};
 pub use self::layout::{Malformed, Text};
 
 /// The version of everything in this file. [`Request::Hello`] stays readable in all versions.
-pub const VERSION: u16 = 7;
+pub const VERSION: u16 = 8;
 /// The longest message.
 pub const MESSAGE_MOST_BYTES: usize = 32 * 1024;
 /// The longest datagram that [`Request::GiveBack`] has room for.
@@ -154,6 +154,9 @@ layout! {
             memory_bytes: u64,
             /// What the port is made of besides descriptors, for the port's code in the program.
             description: Vec<u8>,
+            /// How long the link may still be away, because its driver set itself up anew when the port was opened. What is sent before it is back is lost, so
+            /// the program waits for it.
+            carrier_within_ms: u32,
         },
         /// To [`Request::OpenFlow`].
         0x103 => FlowOpened {

@@ -44,6 +44,17 @@ pub struct Opened {
     pub memory_bytes: u64,
     /// The interface's index.
     pub ifindex: u32,
+    /// How long the link may still be away, because its driver set itself up anew; the program waits for it.
+    pub carrier_within_ms: u32,
+}
+
+/// What took longer than the call that began it.
+#[derive(Debug)]
+pub enum Finished {
+    /// [`Ports::open_share`], of the share with this number.
+    Share(u32, Result<Opened, Cause>),
+    /// [`Ports::want_times`], of the share with this number.
+    Times(u32, Result<(), Cause>),
 }
 
 /// Who gets the frames of a flow.
@@ -75,16 +86,18 @@ impl Addresses {
 
 /// The ports of a network namespace.
 ///
-/// Every call comes from one thread. None waits for a program, as all programs wait for the agent.
+/// Every call comes from one thread. None waits for a program, a driver or the kernel's lock of all interfaces, as all programs wait for the agent:
+/// what may take longer is begun, and [`Ports::take_finished`] has the end of it.
 pub trait Ports {
-    /// Opens a share.
+    /// Opens a share; `None`: [`Finished::Share`] follows.
     ///
     /// # Errors
     /// Why not; nothing is left of it.
-    fn open_share(&mut self, wanted: &Wanted) -> Result<Opened, Cause>;
+    fn open_share(&mut self, wanted: &Wanted) -> Result<Option<Opened>, Cause>;
 
-    /// Takes a share back: its flows are the kernel's, what its program has not read is discarded, and its buffers and rings are
-    /// free, in whatever state the program left them. The program may be dead, or still store into its rings.
+    /// Takes a share back, also one that is still being opened, of which nothing follows then: its flows are the kernel's, what its program has
+    /// not read is discarded, and its buffers and rings are free, in whatever state the program left them. The program may be dead, or still
+    /// store into its rings.
     fn close_share(&mut self, share: u32);
 
     /// Has frames of a flow on an interface go to an owner, who does not have it. A bound flow of several shares is divided among them.
@@ -102,11 +115,11 @@ pub trait Ports {
     /// Takes a flow from an owner.
     fn close_flow(&mut self, ifindex: u32, flow: &Addresses, owner: FlowOwner);
 
-    /// Has frames of a share's port carry their times of arrival.
+    /// Has frames of a share's port carry their times of arrival. Whether it is done: if not, [`Finished::Times`] follows.
     ///
     /// # Errors
     /// Why they cannot.
-    fn want_times(&mut self, share: u32) -> Result<(), Cause>;
+    fn want_times(&mut self, share: u32) -> Result<bool, Cause>;
 
     /// The sockets that are bound to a port, or to any, whoever has them.
     ///
@@ -134,6 +147,12 @@ pub trait Ports {
 
     /// What is readable when [`Ports::take_lost`] has news.
     fn news(&self) -> Option<BorrowedFd<'_>>;
+
+    /// What is readable when [`Ports::take_finished`] has something; `None`: never.
+    fn finishes(&self) -> Option<BorrowedFd<'_>>;
+
+    /// What took longer and is done.
+    fn take_finished(&mut self) -> Vec<Finished>;
 
     /// The shares that are served no more, as their interface is gone, each with the reason. They are still to be closed.
     fn take_lost(&mut self) -> Vec<(u32, Cause)>;

@@ -1,5 +1,6 @@
 //! The agent's loop: one thread, one epoll set. It waits for nobody: a program that does not read its answers is not read
-//! either, and is cut when its events pile up; one that floods gets one request a round like everybody.
+//! either, and is cut when its events pile up; one that floods gets one request a round like everybody. What takes the ports longer is answered
+//! when it is done.
 
 mod disposal;
 mod peer;
@@ -40,6 +41,7 @@ const QUEUED_MOST: usize = 600;
 const LISTENER: u64 = u64::MAX;
 const CLOSED: u64 = u64::MAX - 1;
 const NEWS: u64 = u64::MAX - 2;
+const FINISHED: u64 = u64::MAX - 3;
 /// With the number of a process, which is waited for. Connections have lower keys.
 const ATTENDED: u64 = 1 << 32;
 
@@ -87,6 +89,9 @@ impl<P: Ports, J: Judge> Server<P, J> {
         add(closed.as_fd(), CLOSED)?;
         if let Some(news) = service.ports().news() {
             add(news, NEWS)?;
+        }
+        if let Some(finishes) = service.ports().finishes() {
+            add(finishes, FINISHED)?;
         }
         Ok(Server {
             service,
@@ -163,15 +168,24 @@ impl<P: Ports, J: Judge> Server<P, J> {
                     let told = self.service.closed(cookies.as_deref());
                     self.tell(told);
                 }
-                NEWS => {
-                    let told = self.service.take_lost();
-                    self.tell(told);
+                NEWS => self.look_at_ports(),
+                FINISHED => {
+                    for ((id, number), outcome) in self.service.take_finished() {
+                        self.tell(outcome.events);
+                        self.answer(id, number, &outcome.answer, outcome.descriptors);
+                    }
+                    self.look_at_ports();
                 }
                 key if key & ATTENDED != 0 => self.look_at_attended(key),
                 id => self.look_at(id as ProgramId, event.flags),
             }
         }
         Ok(())
+    }
+
+    fn look_at_ports(&mut self) {
+        let told = self.service.take_lost();
+        self.tell(told);
     }
 
     fn accept(&mut self) -> io::Result<()> {
@@ -299,9 +313,10 @@ impl<P: Ports, J: Judge> Server<P, J> {
                         return self.answer(id, number, &Answer::Refused { cause }, Vec::new());
                     }
                 }
-                let outcome = self.service.handle(id, request, socket);
-                self.tell(outcome.events);
-                self.answer(id, number, &outcome.answer, outcome.descriptors);
+                if let Some(outcome) = self.service.handle(id, number, request, socket) {
+                    self.tell(outcome.events);
+                    self.answer(id, number, &outcome.answer, outcome.descriptors);
+                }
             }
         }
     }

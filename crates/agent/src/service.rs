@@ -1,6 +1,7 @@
 //! What the agent decides: who has which share and flow. No I/O but what [`Ports`] does, so tests run it in memory.
 
 mod announced;
+mod begun;
 mod changes;
 mod flows;
 mod kernel_flows;
@@ -13,6 +14,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::time::Instant;
 
 use self::announced::Announced;
+use self::begun::{Begun, BegunShare};
 use self::flows::{Flow, Flows, Verdict, Why};
 use self::kernel_flows::KernelFlows;
 use self::shared::SharedSockets;
@@ -22,7 +24,7 @@ use crate::message::{
     Answer, Cause, InterfaceName, Limited, MESSAGE_MOST_BYTES, ProgramName, ProgramStatus, Request, ShareStatus, Text,
     VERSION,
 };
-use crate::ports::{Ports, Wanted};
+use crate::ports::{Opened, Ports, Wanted};
 use crate::rights::Allowance;
 use crate::shadow::Shadow;
 
@@ -44,6 +46,9 @@ pub struct Caller {
 
 /// The number of a connection, which no other has had.
 pub type ProgramId = u32;
+
+/// A program, and the number of its request.
+pub type Asker = (ProgramId, u16);
 
 /// What a request comes to.
 #[derive(Debug)]
@@ -99,6 +104,7 @@ pub struct Service<P, J> {
     own_uid: u32,
     programs: BTreeMap<ProgramId, Program>,
     shares: BTreeMap<u32, Share>,
+    begun: Begun,
     flows: Flows,
     kernel_flows: KernelFlows,
     announced: Announced,
@@ -122,6 +128,7 @@ impl<P: Ports, J: Judge> Service<P, J> {
             own_uid,
             programs,
             shares,
+            begun: Begun::default(),
             flows,
             kernel_flows,
             announced,
@@ -159,18 +166,31 @@ impl<P: Ports, J: Judge> Service<P, J> {
         Ok(Answer::Welcome { version: VERSION })
     }
 
-    /// A request of a program that has said hello.
-    pub fn handle(&mut self, id: ProgramId, request: Request, socket: Option<OwnedFd>) -> Outcome {
+    /// A request of a program that has said hello, with its number. `None`: [`Service::take_finished`] has the answer later.
+    pub fn handle(&mut self, id: ProgramId, number: u16, request: Request, socket: Option<OwnedFd>) -> Option<Outcome> {
         let done = match request {
-            Request::Hello { .. } | Request::ShowPass { .. } => Err(Cause::NotGreeted {}),
-            Request::OpenShare { interface, memory_bytes } => self.open_share(id, interface, memory_bytes),
+            Request::OpenShare { interface, memory_bytes } => {
+                self.open_share((id, number), interface, memory_bytes).transpose()?
+            }
+            Request::WantTimes { share } => self.want_times((id, number), share).transpose()?,
+            request => self.handle_at_once(id, request, socket),
+        };
+        Some(done.unwrap_or_else(|cause| Answer::Refused { cause }.into()))
+    }
+
+    fn handle_at_once(&mut self, id: ProgramId, request: Request, socket: Option<OwnedFd>) -> Result<Outcome, Cause> {
+        match request {
+            // The others have been seen to.
+            Request::Hello { .. }
+            | Request::ShowPass { .. }
+            | Request::OpenShare { .. }
+            | Request::WantTimes { .. } => Err(Cause::NotGreeted {}),
             Request::CloseShare { share } => self.with_own_share(id, share, Self::close_share),
             Request::OpenFlow { share, address } => self.open_flow(id, share, address, socket),
             Request::CloseFlow { flow } => self.close_flow(id, flow),
             Request::MoveFlow { flow, share } => self.move_flow(id, flow, share),
             Request::Pause { share } => self.with_own_share(id, share, Self::pause),
             Request::Resume { share } => self.resume(id, share),
-            Request::WantTimes { share } => self.want_times(id, share),
             Request::Release {} => self.release(id, socket),
             Request::Announce { is_to_be_used } => self.announce(id, socket, is_to_be_used),
             Request::GiveBack { source, address, ttl, tos, payload } => {
@@ -183,14 +203,14 @@ impl<P: Ports, J: Judge> Service<P, J> {
             Request::Attend {} | Request::WantPass {} => Ok(Answer::Done {}.into()),
             Request::Forget { share } => self.with_own_share(id, share, Self::forget),
             Request::Status { from } => Ok(self.status(id, from).into()),
-        };
-        done.unwrap_or_else(|cause| Answer::Refused { cause }.into())
+        }
     }
 
     /// A program's connection ended: all that it had is taken back. Who is to be told.
     pub fn gone(&mut self, id: ProgramId) -> Vec<(ProgramId, Answer)> {
         let shares: Vec<u32> = self.shares_of(id).map(|(number, _)| number).collect();
         shares.into_iter().for_each(|share| self.close_share(share));
+        self.begun.program_gone(id).into_iter().for_each(|share| self.ports.close_share(share));
         self.announced.program_gone(id);
         self.programs.remove(&id);
         let left = self.shared.program_gone(id).into_iter();
@@ -258,35 +278,61 @@ impl<P: Ports, J: Judge> Service<P, J> {
         self.shares.iter().filter(is_of).map(|(number, share)| (*number, share))
     }
 
-    fn open_share(&mut self, id: ProgramId, interface: InterfaceName, memory_bytes: u64) -> Result<Outcome, Cause> {
+    fn open_share(
+        &mut self,
+        (id, request): Asker,
+        interface: InterfaceName,
+        memory_bytes: u64,
+    ) -> Result<Option<Outcome>, Cause> {
         let program = self.program(id)?;
         let (uid, allowance) = (program.caller.uid, &program.allowance);
         if !allowance.has_interface(interface.as_str()) {
             return Err(Cause::InterfaceNotAllowed { uid, interface });
         }
-        let others = self.shares.values().filter(|share| share.interface == interface);
-        if let Some(other) = others.filter_map(|share| self.uid_of(share.program)).find(|other| *other != uid) {
+        let others = self.shares.values().filter(|share| share.interface == interface).map(|share| share.program);
+        let others = others.chain(self.begun.on(&interface));
+        let other = others.filter_map(|other| self.uid_of(other)).find(|other| *other != uid);
+        if let Some(other) = other {
             return Err(Cause::InterfaceOfOtherUser { interface, uid: other });
         }
         let of_user = self.shares_of_user(uid);
         let (count, had_bytes) =
             of_user.fold((0, 0), |(count, bytes), (_, share)| (count + 1, bytes + share.memory_bytes));
-        at_most(count + 1, allowance.shares.into(), Limited::Shares {})?;
+        let begun = self.begun.shares().filter(|share| self.uid_of(share.asker.0) == Some(uid)).count() as u64;
+        at_most(count + begun + 1, allowance.shares.into(), Limited::Shares {})?;
         let memory_most_bytes = allowance.memory_bytes.saturating_sub(had_bytes);
         let share = self.next_share;
         let wanted = Wanted { share, uid, interface: interface.as_str().to_owned(), memory_bytes, memory_most_bytes };
-        let limit_bytes = allowance.memory_bytes;
-        let opened = self.ports.open_share(&wanted)?;
-        self.strangers.share_opened();
-        self.next_share += 1;
-        if opened.memory_bytes > memory_most_bytes {
-            self.ports.close_share(share);
-            return Err(Cause::LimitReached { what: Limited::MemoryBytes {}, most: limit_bytes });
+        let begun = BegunShare { asker: (id, request), interface };
+        match self.ports.open_share(&wanted)? {
+            Some(opened) => {
+                self.next_share += 1;
+                self.take_share(share, &begun, opened).map(Some)
+            }
+            None => {
+                self.next_share += 1;
+                self.begun.add_share(share, begun);
+                Ok(None)
+            }
         }
-        let (memory_bytes, ifindex) = (opened.memory_bytes, opened.ifindex);
+    }
+
+    /// Of a share that was opened.
+    fn take_share(&mut self, share: u32, begun: &BegunShare, opened: Opened) -> Result<Outcome, Cause> {
+        let (id, _) = begun.asker;
+        let Opened { description, descriptors, memory_bytes, ifindex, carrier_within_ms } = opened;
+        self.strangers.share_opened();
+        let program = self.program(id)?;
+        let most = program.allowance.memory_bytes;
+        let had_bytes: u64 = self.shares_of_user(program.caller.uid).map(|(_, share)| share.memory_bytes).sum();
+        if memory_bytes > most.saturating_sub(had_bytes) {
+            self.ports.close_share(share);
+            return Err(Cause::LimitReached { what: Limited::MemoryBytes {}, most });
+        }
+        let interface = begun.interface.clone();
         self.shares.insert(share, Share { program: id, interface, ifindex, memory_bytes, is_paused: false });
-        let answer = Answer::ShareOpened { share, memory_bytes, description: opened.description };
-        Ok(Outcome { answer, descriptors: opened.descriptors, events: Vec::new() })
+        let answer = Answer::ShareOpened { share, memory_bytes, description, carrier_within_ms };
+        Ok(Outcome { answer, descriptors, events: Vec::new() })
     }
 
     /// With its flows.

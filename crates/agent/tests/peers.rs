@@ -394,6 +394,58 @@ fn programs_killed_at_any_moment_leave_nothing() {
 }
 
 #[test]
+fn port_that_takes_long_to_open_keeps_nobody_else_waiting() {
+    let Some(bed) = Bed::new("") else { return };
+    let (mut slow, mut other) = (bed.client(), bed.client());
+    let share = other.open_share("eth1", 0).unwrap().share;
+    bed.ports.be_slow();
+    std::thread::scope(|scope| {
+        let opened = scope.spawn(|| slow.open_share("eth1", 0));
+        let ports = bed.ports.clone();
+        wait_until("the port is being opened", || ports.unfinished() == 1);
+        let asked = time(|| {
+            let socket = bed.socket();
+            let (flow, _) = other.open_flow(share, None, &socket).unwrap();
+            other.close_flow(flow).unwrap();
+            assert_eq!(other.status().unwrap().len(), 2);
+            drop(bed.client());
+        });
+        assert!(asked < Duration::from_secs(1), "others were answered after {asked:?}");
+        let with_times = scope.spawn(|| other.want_times(share).map(|()| other));
+        wait_until("times are asked for", || ports.unfinished() == 2);
+        assert!(!opened.is_finished() && !with_times.is_finished());
+        bed.ports.finish();
+        assert_ne!(opened.join().unwrap().unwrap().share, share);
+        drop(with_times.join().unwrap().unwrap());
+    });
+    drop(slow);
+    bed.end();
+}
+
+#[test]
+fn share_that_comes_too_late_costs_its_program_nothing_else() {
+    let Some(bed) = Bed::new("") else { return };
+    let mut client = bed.client();
+    let share = client.open_share("eth1", 0).unwrap().share;
+    let socket = bed.socket();
+    client.open_flow(share, None, &socket).unwrap();
+    bed.ports.be_slow();
+    let refused = client.open_share("eth1", 0);
+    assert!(matches!(refused, Err(ClientError::NotInTime { waited_ms: 10_000 })), "{refused:?}");
+    assert_eq!(client.status().unwrap().len(), 1);
+    bed.ports.finish();
+    wait_until("the share comes late", || bed.ports.shares().len() == 2);
+    let until = Instant::now() + Duration::from_secs(20);
+    while bed.ports.shares().len() > 1 {
+        assert!(client.take_events().unwrap().is_empty() && Instant::now() < until, "nobody keeps it");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert_eq!((bed.ports.shares(), bed.ports.flows().len()), (vec![share], 1));
+    drop(client);
+    bed.end();
+}
+
+#[test]
 fn second_agent_finds_the_first() {
     let Some(bed) = Bed::new("") else { return };
     let again = bed.inside.enter(|| {

@@ -5,6 +5,8 @@
 
 mod agent;
 mod at_start;
+#[cfg(test)]
+mod late_link;
 mod port;
 mod this;
 

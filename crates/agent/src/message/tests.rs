@@ -10,7 +10,7 @@ fn examples() -> Vec<Answer> {
         ProgramStatus { pid: 12, uid: 1000, name: Text::cut("dns"), memory_bytes: 1 << 40, shares: vec![share] };
     vec![
         Answer::Welcome { version: VERSION },
-        Answer::ShareOpened { share: 1, memory_bytes: 1 << 20, description: vec![1, 2, 3] },
+        Answer::ShareOpened { share: 1, memory_bytes: 1 << 20, description: vec![1, 2, 3], carrier_within_ms: 9000 },
         Answer::FlowOpened { flow: 9, addresses: Addresses { local, remote, both_families: true } },
         Answer::Done {},
         Answer::Programs { programs: vec![program.clone(), program], next: Some(4) },

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fs::{MemfdFlags, memfd_create};
 
-use super::{FlowOwner, Opened, Ports, Wanted};
+use super::{Finished, FlowOwner, Opened, Ports, Wanted};
 use crate::message::{Addresses, Cause, Text};
 use crate::shadow::is_own;
 
@@ -18,6 +18,7 @@ use crate::shadow::is_own;
 pub struct InMemoryPorts {
     state: Arc<Mutex<State>>,
     news: Arc<OwnedFd>,
+    finishes: Arc<OwnedFd>,
 }
 
 #[derive(Debug, Default)]
@@ -28,6 +29,36 @@ struct State {
     flows: Vec<(u32, Addresses, FlowOwner)>,
     lost: Vec<(u32, Cause)>,
     are_peers_elsewhere: bool,
+    /// Opening takes until [`InMemoryPorts::finish`], and so does asking for times.
+    is_slow: bool,
+    unfinished: Vec<Unfinished>,
+    finished: Vec<Finished>,
+}
+
+#[derive(Debug)]
+enum Unfinished {
+    Share(Wanted),
+    Times(u32),
+}
+
+impl State {
+    fn open_share(&mut self, wanted: &Wanted) -> Result<Opened, Cause> {
+        let place = self.interfaces.iter().position(|name| *name == wanted.interface);
+        let interface = Text::cut(&wanted.interface);
+        let ifindex = place.ok_or(Cause::InterfaceGone { interface })? as u32 + 1;
+        let refused = |error: std::io::Error| Cause::Port { words: Text::cut(&error.to_string()) };
+        let memory = memfd_create("share", MemfdFlags::CLOEXEC).map_err(|errno| refused(errno.into()))?;
+        let mut memory = std::fs::File::from(memory);
+        let description = format!("share {} of {}", wanted.share, wanted.interface).into_bytes();
+        memory.write_all(&description).map_err(refused)?;
+        self.shares.insert(wanted.share, wanted.clone());
+        let memory_bytes = wanted.memory_bytes.min(wanted.memory_most_bytes);
+        Ok(Opened { description, descriptors: vec![memory.into()], memory_bytes, ifindex, carrier_within_ms: 0 })
+    }
+
+    fn want_times(&self, share: u32) -> Result<(), Cause> {
+        self.shares.get(&share).map(drop).ok_or(Cause::NoSuchShare { share })
+    }
 }
 
 impl InMemoryPorts {
@@ -38,8 +69,35 @@ impl InMemoryPorts {
     #[must_use]
     pub fn new(interfaces: &[&str]) -> InMemoryPorts {
         let interfaces = interfaces.iter().map(ToString::to_string).collect();
-        let news = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).expect("a descriptor is left");
-        InMemoryPorts { state: Arc::new(Mutex::new(State { interfaces, ..State::default() })), news: Arc::new(news) }
+        let event = || eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).expect("a descriptor is left");
+        let state = Arc::new(Mutex::new(State { interfaces, ..State::default() }));
+        InMemoryPorts { state, news: Arc::new(event()), finishes: Arc::new(event()) }
+    }
+
+    /// To open a share, and to ask for times, takes until [`InMemoryPorts::finish`] from now on, as with a driver that sets itself up anew.
+    pub fn be_slow(&self) {
+        self.state().is_slow = true;
+    }
+
+    /// How much was begun and is not finished.
+    #[must_use]
+    pub fn unfinished(&self) -> usize {
+        self.state().unfinished.len()
+    }
+
+    /// What was begun is done.
+    pub fn finish(&self) {
+        let mut state = self.state();
+        for begun in std::mem::take(&mut state.unfinished) {
+            let finished = match begun {
+                Unfinished::Share(wanted) => Finished::Share(wanted.share, state.open_share(&wanted)),
+                Unfinished::Times(share) => Finished::Times(share, state.want_times(share)),
+            };
+            state.finished.push(finished);
+        }
+        drop(state);
+        // The counter cannot overflow here.
+        let _ = rustix::io::write(&*self.finishes, &1u64.to_ne_bytes());
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -90,24 +148,23 @@ impl InMemoryPorts {
 }
 
 impl Ports for InMemoryPorts {
-    fn open_share(&mut self, wanted: &Wanted) -> Result<Opened, Cause> {
+    fn open_share(&mut self, wanted: &Wanted) -> Result<Option<Opened>, Cause> {
         let mut state = self.state();
-        let place = state.interfaces.iter().position(|name| *name == wanted.interface);
-        let interface = Text::cut(&wanted.interface);
-        let ifindex = place.ok_or(Cause::InterfaceGone { interface })? as u32 + 1;
-        let refused = |error: std::io::Error| Cause::Port { words: Text::cut(&error.to_string()) };
-        let memory = memfd_create("share", MemfdFlags::CLOEXEC).map_err(|errno| refused(errno.into()))?;
-        let mut memory = std::fs::File::from(memory);
-        let description = format!("share {} of {}", wanted.share, wanted.interface).into_bytes();
-        memory.write_all(&description).map_err(refused)?;
-        state.shares.insert(wanted.share, wanted.clone());
-        let memory_bytes = wanted.memory_bytes.min(wanted.memory_most_bytes);
-        Ok(Opened { description, descriptors: vec![memory.into()], memory_bytes, ifindex })
+        if state.is_slow {
+            state.unfinished.push(Unfinished::Share(wanted.clone()));
+            return Ok(None);
+        }
+        state.open_share(wanted).map(Some)
     }
 
     fn close_share(&mut self, share: u32) {
         let mut state = self.state();
-        assert!(state.shares.remove(&share).is_some(), "share {share} is open");
+        let is_it = |begun: &mut Unfinished| matches!(begun, Unfinished::Share(wanted) if wanted.share == share);
+        let was_begun = state.unfinished.extract_if(.., is_it).count() > 0;
+        let is_of_it = |finished: &mut Finished| matches!(finished, Finished::Share(of, _) if *of == share);
+        let was_finished = state.finished.extract_if(.., is_of_it).count() > 0;
+        let was_open = state.shares.remove(&share).is_some();
+        assert!(was_open || was_begun || was_finished, "share {share} is open");
         state.flows.retain(|(.., owner)| *owner != FlowOwner::Share(share));
     }
 
@@ -135,9 +192,13 @@ impl Ports for InMemoryPorts {
         state.flows.remove(place.unwrap_or_else(|| panic!("{owner:?} has {flow:?}")));
     }
 
-    fn want_times(&mut self, share: u32) -> Result<(), Cause> {
-        let state = self.state();
-        state.shares.get(&share).map(drop).ok_or(Cause::NoSuchShare { share })
+    fn want_times(&mut self, share: u32) -> Result<bool, Cause> {
+        let mut state = self.state();
+        if state.is_slow {
+            state.unfinished.push(Unfinished::Times(share));
+            return Ok(false);
+        }
+        state.want_times(share).map(|()| true)
     }
 
     fn has_address(&self, address: IpAddr, ifindex: u32) -> bool {
@@ -146,6 +207,17 @@ impl Ports for InMemoryPorts {
 
     fn news(&self) -> Option<BorrowedFd<'_>> {
         Some(self.news.as_fd())
+    }
+
+    fn finishes(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.finishes.as_fd())
+    }
+
+    fn take_finished(&mut self) -> Vec<Finished> {
+        let mut counter = [0; 8];
+        // Nothing to read is nothing new.
+        let _ = rustix::io::read(&*self.finishes, &mut counter);
+        std::mem::take(&mut self.state().finished)
     }
 
     fn take_lost(&mut self) -> Vec<(u32, Cause)> {

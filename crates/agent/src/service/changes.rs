@@ -52,12 +52,6 @@ impl<P: Ports, J: Judge> Service<P, J> {
         Ok(Outcome { answer: Answer::Done {}, descriptors: Vec::new(), events })
     }
 
-    pub(super) fn want_times(&mut self, id: ProgramId, share: u32) -> Result<Outcome, Cause> {
-        self.own_share(id, share)?;
-        self.ports.want_times(share)?;
-        Ok(Answer::Done {}.into())
-    }
-
     /// Who has a socket may leave it to the kernel, whichever program has its flows.
     pub(super) fn release(&mut self, id: ProgramId, socket: Option<OwnedFd>) -> Result<Outcome, Cause> {
         let pid = self.program(id)?.caller.pid;

@@ -47,7 +47,7 @@ impl Bed {
     }
 
     fn ask(&mut self, id: ProgramId, request: Request) -> Answer {
-        self.service.handle(id, request, None).answer
+        self.service.handle(id, 1, request, None).unwrap().answer
     }
 
     /// A program with a share on eth1.
@@ -66,7 +66,7 @@ impl Bed {
 
     fn flow(&mut self, id: ProgramId, share: u32, socket: impl AsFd) -> (Result<u32, Cause>, Vec<(u32, Answer)>) {
         let request = Request::OpenFlow { share, address: None };
-        let outcome = self.service.handle(id, request, Some(socket.as_fd().try_clone_to_owned().unwrap()));
+        let outcome = self.service.handle(id, 1, request, Some(socket.as_fd().try_clone_to_owned().unwrap())).unwrap();
         let flow = match outcome.answer {
             Answer::FlowOpened { flow, .. } => Ok(flow),
             Answer::Refused { cause } => Err(cause),
@@ -143,7 +143,7 @@ fn program_that_has_only_announced_sockets_keeps_no_other_user_from_the_interfac
     bed.hello(1, 0).unwrap();
     let socket = reusing(0, false);
     let announce = Request::Announce { is_to_be_used: true };
-    let announced = bed.service.handle(1, announce, Some(socket.try_clone().unwrap().into()));
+    let announced = bed.service.handle(1, 1, announce, Some(socket.try_clone().unwrap().into())).unwrap();
     assert_eq!(announced.answer, Answer::Done {});
     // A process that it forked, of another user.
     let worker = bed.program(2, 5);
@@ -225,7 +225,7 @@ fn socket_that_somebody_unknown_reads_is_told_to_nobody() {
         let socket = any();
         bed.flow(1, shares[0], &socket).0.unwrap();
         bed.flow(2, shares[1], &socket).0.unwrap_err();
-        bed.service.handle(3, request, Some(socket.try_clone().unwrap().into()));
+        bed.service.handle(3, 1, request, Some(socket.try_clone().unwrap().into())).unwrap();
         assert_eq!(bed.service.gone(1), []);
     }
 }
@@ -290,6 +290,36 @@ fn socket_that_the_kernel_tells_closed_has_no_flow() {
 }
 
 #[test]
+fn share_that_is_being_opened_keeps_its_interface_for_its_user_and_counts() {
+    let mut bed = Bed::new();
+    for (id, uid) in [(1, 5), (2, 6), (3, 5)] {
+        bed.hello(id, uid).unwrap();
+    }
+    bed.ports.be_slow();
+    let open = |interface| Request::OpenShare { interface: Text::cut(interface), memory_bytes: 10 };
+    assert!(bed.service.handle(1, 7, open("eth1"), None).is_none());
+    assert_eq!(bed.share(2, "eth1", 10), Err(Cause::InterfaceOfOtherUser { interface: Text::cut("eth1"), uid: 5 }));
+    assert!(bed.service.handle(3, 8, open("eth1"), None).is_none());
+    assert!(bed.service.handle(3, 9, open("eth1"), None).is_none());
+    assert_eq!(bed.share(3, "eth1", 10), Err(Cause::LimitReached { what: Limited::Shares {}, most: 3 }));
+    assert!(bed.service.gone(1).is_empty() && bed.service.take_finished().is_empty());
+    bed.ports.finish();
+    let finished = bed.service.take_finished();
+    let askers: Vec<_> = finished.iter().map(|(asker, _)| *asker).collect();
+    assert_eq!(askers, [(3, 8), (3, 9)], "nobody is answered who is gone");
+    assert!(finished.iter().all(|(_, outcome)| matches!(outcome.answer, Answer::ShareOpened { .. })), "{finished:?}");
+    assert_eq!(bed.ports.shares().len(), 2);
+    bed.service.gone(3);
+    assert!(bed.ports.shares().is_empty());
+    bed.ports.remove("eth1");
+    assert!(bed.service.handle(2, 1, open("eth1"), None).is_none());
+    bed.ports.finish();
+    assert!(
+        matches!(&bed.service.take_finished()[..], [((2, 1), outcome)] if matches!(outcome.answer, Answer::Refused { .. }))
+    );
+}
+
+#[test]
 fn interface_gone_takes_its_shares_and_tells_their_programs() {
     let mut bed = Bed::new();
     let (first, second) = (bed.program(1, 0), bed.program(2, 0));
@@ -326,7 +356,7 @@ fn flow_of_one_address_moves_pauses_and_is_released_by_whoever_has_the_socket() 
     let copy = || Some(socket.as_fd().try_clone_to_owned().unwrap());
     let address = "127.0.0.1".parse().unwrap();
     let request = Request::OpenFlow { share: first, address: Some(address) };
-    let opened = bed.service.handle(1, request, copy()).answer;
+    let opened = bed.service.handle(1, 1, request, copy()).unwrap().answer;
     let Answer::FlowOpened { flow, addresses } = opened else { panic!("{opened:?}") };
     assert_eq!(addresses.local.ip(), address);
     let done = Answer::Done {};
@@ -341,7 +371,7 @@ fn flow_of_one_address_moves_pauses_and_is_released_by_whoever_has_the_socket() 
     ] {
         assert_eq!((bed.ask(1, request.clone()), bed.owners()), (done.clone(), owners), "{request:?}");
     }
-    let released = bed.service.handle(2, Request::Release {}, copy());
+    let released = bed.service.handle(2, 1, Request::Release {}, copy()).unwrap();
     let cause = Cause::SocketShared { pid: 102 };
     assert_eq!((released.answer, released.events), (done, vec![(1, Answer::FlowRevoked { flow, cause })]));
     assert!(bed.owners().is_empty());
@@ -375,7 +405,7 @@ fn datagram_is_given_back_to_its_socket_and_to_no_other() {
     let mut give = |socket: &UdpSocket, address: &str| {
         let payload = b"waited".to_vec();
         let request = Request::GiveBack { source, address: address.parse().unwrap(), ttl: 9, tos: 0, payload };
-        bed.service.handle(1, request, Some(socket.try_clone().unwrap().into())).answer
+        bed.service.handle(1, 1, request, Some(socket.try_clone().unwrap().into())).unwrap().answer
     };
     let refused = Answer::Refused { cause: Cause::NotGivenBack {} };
     let alone = any();

@@ -151,6 +151,8 @@ pub struct XdpPort {
     /// The sockets of shares, and until when frames may come for those that are over.
     seats: Vec<Seat>,
     reclaims_until: Option<Instant>,
+    /// Until then the link may be away, as its driver set itself up anew and nobody waited for it.
+    link_due: Option<Instant>,
 }
 
 impl XdpPort {
@@ -172,9 +174,13 @@ impl XdpPort {
         let Steered { attachment, map, steering, ready } =
             steer_to(config, &receiving, &mut sockets.receivers, multi_buffer)?;
         // Now and not by the first frame: what is sent before the link is back is lost.
-        await_carrier(config, &receiving)?;
-        if sending.name != receiving.name {
-            await_carrier(config, &sending)?;
+        let mut link_due = None;
+        for facts in [&receiving, &sending].into_iter().filter(|facts| may_reset(config, facts)) {
+            if config.awaits_carrier {
+                await_carrier(&facts.name, config.mode, CARRIER_PATIENCE)?;
+            } else {
+                link_due = Some(Instant::now() + CARRIER_PATIENCE);
+            }
         }
         let limits = if sockets.multi_buffer {
             let area_bytes = socket::area_buffers(&sending, config.frame_size_bytes) * config.frame_size_bytes;
@@ -213,6 +219,7 @@ impl XdpPort {
             divisions: sockets.divisions,
             seats: Vec::new(),
             reclaims_until: None,
+            link_due,
         };
         if config.busy_poll_us > 0 {
             port.no_busy_poll = port.set_busy_poll(config.busy_poll_us).err();
@@ -230,6 +237,13 @@ impl XdpPort {
     #[must_use]
     pub fn config(&self) -> &XdpConfig {
         &self.config
+    }
+
+    /// How long the link may still be away, because the driver set itself up anew when the port was opened; for [`await_carrier`]. Zero of a port that
+    /// [waited](XdpConfig::awaits_carrier).
+    #[must_use]
+    pub fn link_is_due_within(&self) -> Duration {
+        self.link_due.map_or(Duration::ZERO, |due| due.saturating_duration_since(Instant::now()))
     }
 
     /// Whether the program that hands frames over is still attached. One system call; nobody tells of it: rtnetlink is silent
@@ -372,15 +386,23 @@ impl XdpPort {
     }
 }
 
-/// Waits until the link is back that was there before the program was attached.
-fn await_carrier(config: &XdpConfig, facts: &InterfaceFacts) -> Result<(), PortError> {
-    // What resets a device is a program in its driver, or its queues in zero-copy.
-    let may_reset = config.mode != XdpMode::Generic && !facts.is_veth() && facts.carrier;
+/// Whether a link that is there may go away for a while when the port is opened: what resets a device is a program in its driver, or its queues in
+/// zero-copy.
+fn may_reset(config: &XdpConfig, facts: &InterfaceFacts) -> bool {
+    config.mode != XdpMode::Generic && !facts.is_veth() && facts.carrier
+}
+
+/// Waits until the link of an interface is back that was there before a port was opened on it, in the network namespace of the calling thread. Anybody
+/// may: it needs no capability. An interface that is gone is not waited for.
+///
+/// # Errors
+/// [`PortError::NoCarrier`]: it was not back in time.
+pub fn await_carrier(interface: &str, mode: XdpMode, patience: Duration) -> Result<(), PortError> {
     let begun = Instant::now();
-    while may_reset && InterfaceFacts::has_carrier(&facts.name) == Some(false) {
-        if begun.elapsed() > CARRIER_PATIENCE {
-            let waited_ms = CARRIER_PATIENCE.as_millis() as u64;
-            return Err(PortError::NoCarrier { interface: facts.name.clone(), mode: config.mode.name(), waited_ms });
+    while InterfaceFacts::has_carrier(interface) == Some(false) {
+        if begun.elapsed() > patience {
+            let waited_ms = patience.as_millis() as u64;
+            return Err(PortError::NoCarrier { interface: interface.to_owned(), mode: mode.name(), waited_ms });
         }
         std::thread::sleep(CARRIER_POLL);
     }

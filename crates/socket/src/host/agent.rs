@@ -182,7 +182,7 @@ impl Connected {
         let Some(client) = client.as_mut().filter(|_| !self.is_gone()) else { return Err(NotDone::Gone) };
         match ask(client) {
             Ok(answer) => Ok(answer),
-            Err(error @ ClientError::Refused(_)) => Err(refusal(error)),
+            Err(error @ (ClientError::Refused(_) | ClientError::NotInTime { .. })) => Err(refusal(error)),
             Err(_) => {
                 self.is_gone.store(true, Release);
                 Err(NotDone::Gone)

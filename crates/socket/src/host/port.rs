@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use nearwire_agent::client::Client;
 use nearwire_agent::message::Answer;
-use nearwire_frames::ports::xdp::{FrameTimes, Kick, Kicked, TimesWanted, XdpPort};
+use nearwire_frames::ports::xdp::{FrameTimes, Kick, Kicked, TimesWanted, XdpPort, await_carrier};
 use nearwire_frames::raw::TimeSource;
 use nearwire_frames::steering::FlowFilter;
 use nearwire_frames::{
@@ -36,13 +36,18 @@ impl HostPort {
     /// A share of the agent's port on an interface.
     ///
     /// # Errors
-    /// The agent is gone or refused; or the kernel refused to map what it gave (before Linux 6.4).
+    /// The agent is gone or refused; the kernel refused to map what it gave (before Linux 6.4); the link did not come back.
     pub(super) fn of_agent(connected: &Arc<Connected>, interface: &str) -> Result<HostPort, PortError> {
         let opened = connected.open_share(interface).map_err(|not_done| not_done.into_error(interface))?;
         let filters = ShareFilters { connected: Arc::clone(connected), number: opened.share };
         let (flows, revoked, alone) = (HashMap::new(), Vec::new(), Vec::new());
         let share = Share { filters, interface: interface.to_owned(), flows, revoked, alone };
         let port = XdpPort::from_handed(&opened.description, opened.descriptors)?;
+        // The agent has attached a program, and the driver may have set its device up anew: what is sent before the link is back is lost. Here
+        // it keeps only this engine waiting.
+        if !opened.carrier_within.is_zero() {
+            await_carrier(interface, port.config().mode, opened.carrier_within)?;
+        }
         Ok(HostPort { port, share: Some(share) })
     }
 

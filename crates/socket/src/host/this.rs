@@ -2,6 +2,7 @@
 
 use std::io;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use nearwire_agent::give_back::Received;
 use nearwire_frames::interface::InterfaceFacts;
@@ -45,6 +46,9 @@ const TX_FRAMES: u32 = 256;
 const TX_QUEUES_MOST: u32 = 16;
 /// Engines of one process that can have a share of a port: each has half a MiB of send buffers.
 const SHARES_OF_PORT: u32 = 8;
+/// An agent takes a program off an interface in 5 to 50 ms.
+const AGENT_CLOSES_WITHIN: Duration = Duration::from_millis(500);
+
 /// See the module.
 #[derive(Clone, Debug, Default)]
 pub struct ThisHost {
@@ -99,7 +103,13 @@ impl Host for ThisHost {
             Err(NotOpened::NoAgent) => own(),
             // It is to come back to the next agent's, by which all programs on the interface can.
             Err(NotOpened::Gone(error)) => Err(error),
+            // A port of its own would take the link down once more.
+            Err(NotOpened::Refused(error @ PortError::NoCarrier { .. })) => Err(error),
             Err(NotOpened::Refused(error)) => own().map_err(|_| error),
+            Err(NotOpened::OtherMode(error)) => {
+                await_no_program(&facts.name);
+                own().map_err(|_| error)
+            }
         }
     }
 
@@ -151,6 +161,8 @@ enum NotOpened {
     NoAgent,
     Gone(PortError),
     Refused(PortError),
+    /// There was one, in a mode that is not wanted.
+    OtherMode(PortError),
 }
 
 impl ThisHost {
@@ -180,7 +192,16 @@ impl ThisHost {
             return Ok(port);
         }
         let words = format!("its port is in {} mode, and the configuration wants another", port.as_xdp().config().mode);
-        Err(NotOpened::Refused(PortError::ShareRefused { interface: name.clone(), words }))
+        Err(NotOpened::OtherMode(PortError::ShareRefused { interface: name.clone(), words }))
+    }
+}
+
+/// Waits until the agent has closed the port of which this program had the only share; not long, since others may have shares.
+fn await_no_program(interface: &str) {
+    let until = Instant::now() + AGENT_CLOSES_WITHIN;
+    let has_program = || InterfaceFacts::read(interface).is_ok_and(|facts| facts.program.is_some());
+    while has_program() && Instant::now() < until {
+        std::thread::sleep(Duration::from_millis(2));
     }
 }
 
@@ -198,8 +219,11 @@ fn open_port(facts: &InterfaceFacts, mode: Mode, engines_most: u32) -> Result<Xd
     // Each takes a part of what the rings hold and of the packet memory, and more threads than CPUs are not in one another's way.
     let shares = engines_most.min(facts.rx_queues.max(online_cpus()));
     let mut refused = None;
+    let mut has_lost_link = false;
     for candidate in candidates(facts, Side::Near, Steer::Filters) {
-        if !is_allowed(mode, candidate.config.mode) {
+        let may_reset = candidate.config.mode != XdpMode::Generic;
+        // Where a reset has lost the link, another one would have the program wait for it as long.
+        if !is_allowed(mode, candidate.config.mode) || has_lost_link && may_reset {
             continue;
         }
         let open = |fill_frames, shares| XdpPort::open(&sized(candidate.config.clone(), facts, fill_frames, shares));
@@ -210,7 +234,10 @@ fn open_port(facts: &InterfaceFacts, mode: Mode, engines_most: u32) -> Result<Xd
         };
         match opened {
             Ok(port) => return Ok(port),
-            Err(error) => refused = refused.or(Some(error)),
+            Err(error) => {
+                has_lost_link |= matches!(error, PortError::NoCarrier { .. });
+                refused = refused.or(Some(error));
+            }
         }
     }
     Err(refused.unwrap_or_else(|| PortError::NoSuchInterface { interface: facts.name.clone() }))

@@ -96,7 +96,7 @@ fn socket_that_no_program_shows_has_all_at_its_address_given_to_the_kernel() {
 impl Bed {
     fn announce(&mut self, id: u32, socket: &UdpSocket, is_to_be_used: bool) {
         let copy = socket.try_clone().unwrap().into();
-        let done = self.service.handle(id, Request::Announce { is_to_be_used }, Some(copy));
+        let done = self.service.handle(id, 1, Request::Announce { is_to_be_used }, Some(copy)).unwrap();
         assert_eq!(done.answer, Answer::Done {});
     }
 }
@@ -250,7 +250,7 @@ fn sockets_at_one_port_that_the_kernel_does_not_divide_datagrams_among_go_to_the
     let another = at([0; 4], port_of(&every));
     let flow = bed.flow(1, first, &every).0.unwrap();
     let group = Request::OpenFlow { share: second, address: "239.1.2.3".parse().ok() };
-    let joined = bed.service.handle(2, group, another.as_fd().try_clone_to_owned().ok());
+    let joined = bed.service.handle(2, 1, group, another.as_fd().try_clone_to_owned().ok()).unwrap();
     assert_eq!(joined.answer, Answer::Refused { cause: Cause::AddressShared { pid: 101 } });
     assert!(matches!(&joined.events[..], [(1, Answer::FlowRevoked { flow: told, .. })] if *told == flow));
     assert!(bed.owners().is_empty());
@@ -675,7 +675,7 @@ fn socket_connected_a_moment_ago_keeps_what_its_peer_sends_when_all_programs_com
 impl Bed {
     fn show_connection(&mut self, id: u32, socket: &UdpSocket) {
         let copy = socket.try_clone().unwrap().into();
-        assert_eq!(self.service.handle(id, Request::ShowConnection {}, Some(copy)).answer, Answer::Done {});
+        assert_eq!(self.service.handle(id, 1, Request::ShowConnection {}, Some(copy)).unwrap().answer, Answer::Done {});
     }
 
     fn closed(&mut self, socket: UdpSocket) {

@@ -130,6 +130,10 @@ pub struct XdpConfig {
     ///
     /// [`XdpPort::share`]: super::XdpPort::share
     pub share_ring_slots: u32,
+    /// Opening waits until the link is back, for up to 10 s, where the driver set itself up anew; else the user of the port does
+    /// ([`await_carrier`](super::await_carrier)), if the port says that it may be away
+    /// ([`link_is_due_within`](super::XdpPort::link_is_due_within)).
+    pub awaits_carrier: bool,
     /// Try huge pages for the packet memory. Without them the port works the same.
     pub huge_pages: bool,
     /// Microseconds that a look without a frame may poll the device's queue for, in the process's own time instead of an
@@ -161,6 +165,7 @@ impl XdpConfig {
             prepared_frames: 16,
             rx_ring_slots: 256,
             share_ring_slots: 256,
+            awaits_carrier: true,
             huge_pages: true,
             busy_poll_us: 0,
         }

@@ -267,6 +267,7 @@ impl Parts {
             divisions: Vec::new(),
             seats: Vec::new(),
             reclaims_until: None,
+            link_due: None,
         })
     }
 }

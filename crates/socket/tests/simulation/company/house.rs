@@ -8,7 +8,7 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use nearwire_agent::message::{Addresses, Answer, Cause, ProgramName, Request, VERSION};
-use nearwire_agent::ports::{FlowOwner, Opened, Ports, Wanted};
+use nearwire_agent::ports::{Finished, FlowOwner, Opened, Ports, Wanted};
 use nearwire_agent::rights::Allowance;
 use nearwire_agent::service::{Caller, Judge, ProgramId, Service};
 use nearwire_frames::Port;
@@ -79,13 +79,14 @@ impl Judge for Everybody {
 }
 
 impl Ports for CardPorts {
-    fn open_share(&mut self, wanted: &Wanted) -> Result<Opened, Cause> {
+    fn open_share(&mut self, wanted: &Wanted) -> Result<Option<Opened>, Cause> {
         let mut card = self.0.borrow_mut();
         let (near, far) = memory_pair(RING_FRAMES);
         let program = card.asker;
         card.made.insert(wanted.share, near);
         card.shares.insert(wanted.share, ShareEnd { far, program });
-        Ok(Opened { description: Vec::new(), descriptors: Vec::new(), memory_bytes: 1, ifindex: IFINDEX })
+        let (description, descriptors) = (Vec::new(), Vec::new());
+        Ok(Some(Opened { description, descriptors, memory_bytes: 1, ifindex: IFINDEX, carrier_within_ms: 0 }))
     }
 
     fn close_share(&mut self, share: u32) {
@@ -123,8 +124,8 @@ impl Ports for CardPorts {
         }
     }
 
-    fn want_times(&mut self, _: u32) -> Result<(), Cause> {
-        Ok(())
+    fn want_times(&mut self, _: u32) -> Result<bool, Cause> {
+        Ok(true)
     }
 
     fn has_address(&self, _: std::net::IpAddr, _: u32) -> bool {
@@ -134,6 +135,14 @@ impl Ports for CardPorts {
 
     fn news(&self) -> Option<BorrowedFd<'_>> {
         None
+    }
+
+    fn finishes(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+
+    fn take_finished(&mut self) -> Vec<Finished> {
+        Vec::new()
     }
 
     fn take_lost(&mut self) -> Vec<(u32, Cause)> {
@@ -350,7 +359,7 @@ impl House {
         let told = agent.pass_time(self.now());
         self.tell(told);
         let asked = request.clone();
-        let outcome = agent.handle(of.program, request, socket);
+        let outcome = agent.handle(of.program, 1, request, socket).expect("the card does everything at once");
         let now_ns = self.surroundings.ticks.get() / TICKS_PER_NS;
         self.surroundings.trace.note(|| {
             let (number, program, answer) = (self.number, of.program, &outcome.answer);

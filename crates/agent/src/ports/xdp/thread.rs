@@ -1,0 +1,268 @@
+//! The thread that has the port of an interface.
+//!
+//! To open a port, a share of it, or to close it may take seconds: a driver sets its device up anew, and whoever attaches, binds or asks waits for
+//! the kernel's lock of all interfaces, which somebody else may hold for as long. The agent's loop answers other programs meanwhile. The flows of
+//! a share need no such lock, and stay with the loop.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::AcqRel;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use nearwire_frames::PortError;
+use nearwire_frames::engine_port::locks_generic_rings;
+use nearwire_frames::interface::InterfaceFacts;
+use nearwire_frames::ports::xdp::{TimesWanted, XdpMode, XdpPort};
+use nearwire_frames::steering::SteeringTable;
+use nearwire_sys::bpf::program_name;
+
+use super::size::{sized, ways};
+use crate::message::{Cause, Text};
+use crate::ports::{Opened, Wanted};
+
+const PREDECESSOR_ASKED_FOR_EVERY: Duration = Duration::from_millis(2);
+/// Names of our programs begin so.
+const OWN_PROGRAM: &str = "nw_";
+
+/// What the thread is to do, one after the other. It ends, and the port with it, when nobody can ask any more.
+enum Job {
+    Open(Wanted),
+    /// The share with this number of the port's.
+    Recover(u32),
+    /// For this share of the agent's.
+    WantTimes(u32),
+    /// Is the interface still there?
+    Look,
+}
+
+/// What the thread says.
+pub(super) struct Told {
+    /// Which thread: the number that it was started with.
+    pub(super) thread: u32,
+    pub(super) what: What,
+}
+
+pub(super) enum What {
+    Opened { share: u32, opened: Result<Given, Cause> },
+    Times { share: u32, done: Result<(), Cause> },
+    Lost,
+}
+
+/// A share of the port.
+pub(super) struct Given {
+    /// Its number at the port.
+    pub(super) number: u32,
+    pub(super) table: SteeringTable,
+    pub(super) opened: Opened,
+}
+
+/// Where the thread says it.
+#[derive(Debug, Clone)]
+pub(super) struct Teller {
+    pub(super) told: Sender<Told>,
+    /// Readable then.
+    pub(super) bell: Arc<OwnedFd>,
+}
+
+/// The loop's end of it.
+#[derive(Debug)]
+pub(super) struct PortThread {
+    pub(super) number: u32,
+    jobs: Sender<Job>,
+    /// It is to look, and has not begun to.
+    is_to_look: Arc<AtomicBool>,
+    thread: JoinHandle<()>,
+}
+
+impl PortThread {
+    /// Starts it in the network namespace of the calling thread. `former`: the last one of this interface, whose port goes first. `young_until`: until
+    /// then the last agent's program may be on the interface.
+    pub(super) fn start(
+        number: u32,
+        teller: Teller,
+        former: Option<JoinHandle<()>>,
+        young_until: Instant,
+    ) -> io::Result<PortThread> {
+        let (jobs, of_thread) = channel();
+        let is_to_look = Arc::new(AtomicBool::new(false));
+        let mut keeper = Keeper { number, teller, young_until, is_to_look: Arc::clone(&is_to_look), held: None };
+        let thread = std::thread::Builder::new().name("nearwire-port".to_owned()).spawn(move || {
+            // Its port is closed, whatever became of it.
+            let _ = former.map(JoinHandle::join);
+            keeper.work(&of_thread);
+        })?;
+        Ok(PortThread { number, jobs, is_to_look, thread })
+    }
+
+    /// To the thread, which is there as long as its jobs can be sent.
+    fn ask(&self, job: Job) {
+        let _ = self.jobs.send(job);
+    }
+
+    pub(super) fn open(&self, wanted: &Wanted) {
+        self.ask(Job::Open(wanted.clone()));
+    }
+
+    pub(super) fn recover(&self, number: u32) {
+        self.ask(Job::Recover(number));
+    }
+
+    pub(super) fn want_times(&self, share: u32) {
+        self.ask(Job::WantTimes(share));
+    }
+
+    pub(super) fn look(&self) {
+        // One look is enough for all that came before it.
+        if !self.is_to_look.swap(true, AcqRel) {
+            self.ask(Job::Look);
+        }
+    }
+
+    /// It closes the port when it has done what it was asked for.
+    pub(super) fn end(self) -> JoinHandle<()> {
+        self.thread
+    }
+}
+
+struct Keeper {
+    number: u32,
+    teller: Teller,
+    young_until: Instant,
+    is_to_look: Arc<AtomicBool>,
+    held: Option<Held>,
+}
+
+struct Held {
+    port: XdpPort,
+    ifindex: u32,
+    name: String,
+    /// Numbers of the shares that programs have.
+    given: BTreeSet<u32>,
+}
+
+fn refused(error: &PortError) -> Cause {
+    Cause::Port { words: Text::cut(&error.to_string()) }
+}
+
+impl Keeper {
+    fn work(&mut self, jobs: &Receiver<Job>) {
+        for job in jobs {
+            match job {
+                Job::Open(wanted) => {
+                    let what = What::Opened { share: wanted.share, opened: self.open(&wanted) };
+                    self.tell(what);
+                }
+                Job::Recover(number) => {
+                    if let Some(held) = self.held.as_mut().filter(|held| held.given.contains(&number)) {
+                        held.given.remove(&number);
+                        // What the kernel refuses to take out of the maps is taken out before the number is another's.
+                        let _ = held.port.recover(number);
+                    }
+                }
+                Job::WantTimes(share) => {
+                    let done = self.held.as_mut().map_or(Err(Cause::NoSuchShare { share }), Held::want_times);
+                    self.tell(What::Times { share, done });
+                }
+                Job::Look => {
+                    self.is_to_look.swap(false, AcqRel);
+                    if self.held.as_ref().is_some_and(|held| !held.is_there()) {
+                        self.tell(What::Lost);
+                    }
+                }
+            }
+        }
+    }
+
+    fn tell(&self, what: What) {
+        // The agent may have ended.
+        let _ = self.teller.told.send(Told { thread: self.number, what });
+        let _ = rustix::io::write(&*self.teller.bell, &1u64.to_ne_bytes());
+    }
+
+    fn open(&mut self, wanted: &Wanted) -> Result<Given, Cause> {
+        if let Some(held) = &mut self.held {
+            return held.give();
+        }
+        self.await_predecessor(&wanted.interface);
+        let mut held = Held::open(wanted)?;
+        let given = held.give()?;
+        self.held = Some(held);
+        Ok(given)
+    }
+
+    /// Waits until the last agent's program is off an interface.
+    fn await_predecessor(&self, interface: &str) {
+        let program = || InterfaceFacts::read(interface).ok()?.program;
+        let is_own = |id| program_name(id).is_ok_and(|name| name.starts_with(OWN_PROGRAM));
+        while Instant::now() < self.young_until && program().is_some_and(|program| is_own(program.program_id)) {
+            std::thread::sleep(PREDECESSOR_ASKED_FOR_EVERY);
+        }
+    }
+}
+
+impl Held {
+    fn open(wanted: &Wanted) -> Result<Held, Cause> {
+        let facts = InterfaceFacts::read(&wanted.interface).map_err(|error| refused(&error))?;
+        let mut first = None;
+        for config in ways(&facts) {
+            match XdpPort::open(&sized(config, &facts, wanted.memory_bytes)) {
+                Ok(port) => {
+                    let (ifindex, name) = (facts.ifindex, facts.name);
+                    return Ok(Held { port, ifindex, name, given: BTreeSet::new() });
+                }
+                Err(error) => first = first.or(Some(refused(&error))),
+            }
+        }
+        Err(first.unwrap_or(Cause::InterfaceGone { interface: Text::cut(&wanted.interface) }))
+    }
+
+    fn give(&mut self) -> Result<Given, Cause> {
+        if self.takes_one_share() && !self.given.is_empty() {
+            let words = format!(
+                "{} is in generic mode, in which this kernel does not lock the fill ring that programs share (before Linux 6.15), \
+                 and a program has it",
+                self.name
+            );
+            return Err(Cause::Port { words: Text::cut(&words) });
+        }
+        let handed = self.port.hand_over().map_err(|error| refused(&error))?;
+        let number = handed.number;
+        let table = self.port.steering_of(number).ok_or(Cause::OtherInterface { ifindex: self.ifindex })?;
+        let opened = Opened {
+            memory_bytes: if self.given.is_empty() { memory_bytes(&handed.fds) } else { 0 },
+            description: handed.description,
+            descriptors: handed.fds,
+            ifindex: self.ifindex,
+            carrier_within_ms: u32::try_from(self.port.link_is_due_within().as_millis()).unwrap_or(u32::MAX),
+        };
+        self.given.insert(number);
+        Ok(Given { number, table, opened })
+    }
+
+    /// Whether only one socket of a queue may get frames.
+    fn takes_one_share(&self) -> bool {
+        self.port.config().mode == XdpMode::Generic && !locks_generic_rings()
+    }
+
+    fn want_times(&mut self) -> Result<(), Cause> {
+        self.port.want_times(TimesWanted::Kernel);
+        self.port.no_kernel_times().map_or(Ok(()), |error| Err(refused(error)))
+    }
+
+    fn is_there(&self) -> bool {
+        InterfaceFacts::read(&self.name).is_ok_and(|facts| facts.ifindex == self.ifindex && facts.up)
+    }
+}
+
+/// The memory of a port's queues: every second descriptor, as far as there are pairs.
+fn memory_bytes(descriptors: &[OwnedFd]) -> u64 {
+    let memory = descriptors.chunks_exact(2).map(|pair| &pair[0]);
+    let size =
+        |memory: &OwnedFd| rustix::fs::fstat(memory).map_or(0, |facts| u64::try_from(facts.st_size).unwrap_or(0));
+    memory.map(size).sum()
+}
