@@ -128,7 +128,10 @@ enum nearwire_waiting {
 };
 
 enum nearwire_open_flags {
-    /** Send through a socket of its own, on `tx_queue`, which must not be a receive queue of the port. AF_XDP only. */
+    /**
+     * Send through a socket of its own, on `tx_queue`, which must not be a receive queue of the port. AF_XDP only, and not in
+     * zero-copy mode, which NEARWIRE_MODE_AUTO and NEARWIRE_MODE_XDP then do not try.
+     */
     NEARWIRE_OPEN_SEPARATE_TX = 1,
     /** Do not try huge pages for packet memory. */
     NEARWIRE_OPEN_SMALL_PAGES = 2,
@@ -151,7 +154,8 @@ struct nearwire_options {
     uint32_t queue;       /**< first receive queue; AF_XDP sends on it too */
     uint32_t queue_count; /**< receive queues from `queue` on; 0 is 1. The device's flow hash decides which flow is where */
     uint32_t tx_queue;    /**< with NEARWIRE_OPEN_SEPARATE_TX: the queue to send on */
-    uint32_t rx_frames;   /**< buffers of each receive queue, up to 32768; 0 is 128, and 256 for AF_PACKET */
+    uint32_t rx_frames;   /**< buffers of each receive queue, up to 32768. 0: as many as the driver's receive ring takes, twice as
+                               many in zero-copy mode, 128 to 8192; 128 if no more may be locked, and on veth; AF_PACKET: 256 */
     uint32_t tx_frames;   /**< buffers for sending, up to 32768; 0 is 64 */
     uint32_t slots;       /**< slots of loaded frames, up to 32768; 0 is 16 */
     uint32_t frame_bytes; /**< size of an AF_XDP buffer, 2048 or 4096, of which the kernel uses 256; 0 follows the MTU. A longer

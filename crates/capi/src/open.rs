@@ -122,7 +122,7 @@ fn open(interface: &str, options: &Options) -> Result<State, Fault> {
     check(options)?;
     let facts = InterfaceFacts::read(interface)?;
     let mut refused = None;
-    for mode in modes(options.mode, &facts) {
+    for mode in modes(options, &facts, || has_zero_copy(&facts)) {
         let opened = match mode {
             Some(mode) => xdp(&facts, mode, options).map(|port| OpenPort::Xdp(Box::new(port))),
             None => packet(&facts, options).map(|port| OpenPort::Packet(Box::new(port))),
@@ -176,20 +176,19 @@ fn check(options: &Options) -> Result<(), Fault> {
 }
 
 /// The ways to try, the best first; `None` is AF_PACKET.
-fn modes(mode: u32, facts: &InterfaceFacts) -> Vec<Option<XdpMode>> {
+fn modes(options: &Options, facts: &InterfaceFacts, may_zero_copy: impl FnOnce() -> bool) -> Vec<Option<XdpMode>> {
     let xdp = || {
-        // A driver that cannot do it is not asked to: on a real one the attempt resets the queue.
-        let may_zero_copy =
-            xdp_features(facts.ifindex).is_ok_and(|features| features.contains(XdpFeatures::XSK_ZEROCOPY));
         let [native, generic] = [Some(XdpMode::NativeCopy), Some(XdpMode::Generic)];
+        // A socket that only sends takes the receive side of its queue too in zero-copy mode, so a port with one is refused there.
+        let separate = options.flags & OPEN_SEPARATE_TX != 0;
         match facts.driver.as_str() {
             // The one driver on which generic is the faster.
             "veth" => vec![generic, native],
-            _ if may_zero_copy => vec![Some(XdpMode::ZeroCopy), native, generic],
+            _ if !separate && may_zero_copy() => vec![Some(XdpMode::ZeroCopy), native, generic],
             _ => vec![native, generic],
         }
     };
-    match mode {
+    match options.mode {
         MODE_AUTO => [xdp(), vec![None]].concat(),
         MODE_XDP => xdp(),
         MODE_PACKET => vec![None],
@@ -197,6 +196,11 @@ fn modes(mode: u32, facts: &InterfaceFacts) -> Vec<Option<XdpMode>> {
         MODE_XDP_NATIVE => vec![Some(XdpMode::NativeCopy)],
         _ => vec![Some(XdpMode::Generic)],
     }
+}
+
+/// A driver that cannot do it is not asked to: on a real one the attempt resets the queue.
+fn has_zero_copy(facts: &InterfaceFacts) -> bool {
+    xdp_features(facts.ifindex).is_ok_and(|features| features.contains(XdpFeatures::XSK_ZEROCOPY))
 }
 
 fn another_mode_may_do(error: &PortError) -> bool {
@@ -228,12 +232,22 @@ fn xdp(facts: &InterfaceFacts, mode: XdpMode, options: &Options) -> Result<XdpPo
         (config.separate_tx_socket, config.tx_queue) = (true, options.tx_queue);
     }
     config.frame_size_bytes = or_default(options.frame_bytes, follows_mtu);
-    config.fill_frames = or_default(options.rx_frames, config.fill_frames);
-    config.rx_ring_slots = (2 * config.fill_frames).next_power_of_two();
+    let small = config.fill_frames;
+    if options.rx_frames == 0 {
+        config = config.with_ring_of(facts);
+    } else {
+        (config.fill_frames, config.rx_ring_slots) = (options.rx_frames, (2 * options.rx_frames).next_power_of_two());
+    }
     config.tx_frames = or_default(options.tx_frames, config.tx_frames);
     config.prepared_frames = or_default(options.slots, config.prepared_frames);
     config.huge_pages = options.flags & OPEN_SMALL_PAGES == 0;
-    let mut port = XdpPort::open(&config)?;
+    let mut port = match XdpPort::open(&config) {
+        // The caller did not ask for so many: a few that may be locked are better than another mode.
+        Err(PortError::MemoryLimit { .. }) if options.rx_frames == 0 && config.fill_frames > small => {
+            XdpPort::open(&XdpConfig { fill_frames: small, rx_ring_slots: 2 * small, ..config })?
+        }
+        opened => opened?,
+    };
     if options.busy_poll_us > 0 {
         port.set_busy_poll(options.busy_poll_us)?;
     }
@@ -249,4 +263,44 @@ fn packet(facts: &InterfaceFacts, options: &Options) -> Result<PacketPort, PortE
     config.tx_frames = or_default(options.tx_frames, config.tx_frames);
     config.prepared_frames = or_default(options.slots, config.prepared_frames);
     PacketPort::open(&config)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn device() -> InterfaceFacts {
+        InterfaceFacts {
+            name: "nw0".into(),
+            ifindex: 0x7fff_fff1,
+            mac: [0; 6],
+            mtu_bytes: 1500,
+            up: true,
+            carrier: true,
+            receive_dropped_frames: 0,
+            driver: "ice".into(),
+            rx_queues: 2,
+            tx_queues: 2,
+            rx_ring_frames: 1024,
+            program: None,
+        }
+    }
+
+    fn options(mode: u32, flags: u32) -> Options {
+        Options { mode, flags, ..abi::empty() }
+    }
+
+    #[test]
+    fn device_with_zero_copy_opened_with_a_socket_that_only_sends_is_tried_in_the_other_modes() {
+        let (zero_copy, native, generic) = (Some(XdpMode::ZeroCopy), Some(XdpMode::NativeCopy), Some(XdpMode::Generic));
+        let tried = |mode, flags| modes(&options(mode, flags), &device(), || true);
+        assert_eq!(tried(MODE_XDP, 0), [zero_copy, native, generic]);
+        assert_eq!(tried(MODE_XDP, OPEN_SEPARATE_TX), [native, generic]);
+        assert_eq!(tried(MODE_AUTO, OPEN_SEPARATE_TX), [native, generic, None]);
+        assert_eq!(
+            tried(MODE_XDP_ZERO_COPY, OPEN_SEPARATE_TX),
+            [zero_copy],
+            "asked for by name: the open says why not"
+        );
+    }
 }

@@ -4,12 +4,16 @@
 
 mod common;
 
+use std::os::unix::process::CommandExt;
 use std::process::{Command, Output, Stdio};
 
 use common::accelerated::Bed;
 use common::{NEARWIRE, code, errors, may_run, text};
 use nearwire_lab::{Cable, Namespace, VirtualCable, VirtualCableOptions, program_under_test};
 use serde_json::Value;
+
+/// `nobody` on Debian, whom an agent of the test serves.
+const NOBODY: u32 = 65534;
 
 /// What sets a filter up, the words that name it, and what takes it away or makes it one that does nothing.
 const FILTERS: [(&str, &str, &str); 7] = [
@@ -126,4 +130,40 @@ fn status_of_a_program_shows_the_filters_of_its_namespace() {
     let json: Value = serde_json::from_str(&status(&["--json"])).unwrap();
     assert_eq!(json["packet_filters"], serde_json::json!([{"kind": "nftables", "words": words}]));
     assert_eq!(json["packet_filters_not_known"], serde_json::json!([]));
+}
+
+/// A user without capabilities cannot ask for filters. That nothing was found then says nothing.
+#[test]
+fn filters_that_a_user_cannot_read_are_told_and_refuse_strict() {
+    let Some(bed) = Bed::lay() else { return };
+    let near = &bed.cable.near().namespace;
+    let program = bed.installed();
+    let rights = bed.directory.path().join("agent.toml");
+    std::fs::write(&rights, format!("[[allow]]\nusers = [{NOBODY}]\n")).unwrap();
+    let mut agent = program_under_test(NEARWIRE);
+    agent.args(["agent", "--background", "--rights"]).arg(&rights);
+    let started = near.enter(|| agent.output()).unwrap().unwrap();
+    assert_eq!(code(&started), Some(0), "{}", errors(&started));
+    let run = |options: &[&str]| {
+        let mut command = program_under_test(&program);
+        command.arg("run").args(options).args(["--", "true"]).stdin(Stdio::null());
+        command.uid(NOBODY).gid(NOBODY).current_dir("/");
+        near.enter(|| command.output()).unwrap().unwrap()
+    };
+    let advice = "nearwire run --dry-run, run as root in this network namespace, lists them";
+    let told = run(&[]);
+    assert_eq!(code(&told), Some(0), "{}", errors(&told));
+    for words in ["not all could be read", "the programs of the control group cannot be asked for", advice] {
+        assert!(errors(&told).contains(words), "{words}: {}", errors(&told));
+    }
+    assert!(!errors(&told).contains("stay with the kernel"), "{}", errors(&told));
+    let refused = run(&["--strict"]);
+    assert_eq!(code(&refused), Some(3), "{}", errors(&refused));
+    for words in ["strict refuses without --past-filters", "cannot be asked for", advice] {
+        assert!(errors(&refused).contains(words), "{words}: {}", errors(&refused));
+    }
+    let accepted = run(&["--strict", "--past-filters"]);
+    assert_eq!(code(&accepted), Some(0), "{}", errors(&accepted));
+    let quiet = run(&["--quiet"]);
+    assert_eq!((code(&quiet), errors(&quiet).as_str()), (Some(0), ""));
 }

@@ -26,6 +26,9 @@ use crate::output;
 
 const PRELOAD: &str = "LD_PRELOAD";
 
+/// How to learn of packet filters that the caller cannot read.
+const READ_AS_ROOT: &str = "nearwire run --dry-run, run as root in this network namespace, lists them";
+
 /// Everything that was determined before anything is done.
 struct Prepared<'a> {
     args: &'a RunArgs,
@@ -105,11 +108,21 @@ impl<'a> Prepared<'a> {
             let all = listed(unmet.iter().map(ToString::to_string).collect());
             return Some(format!("sockets cannot be accelerated, and strict refuses to run without:\n  {all}"));
         }
-        let filters = &self.preconditions.filters.found;
-        if self.config().strict && !self.config().past_filters && !filters.is_empty() {
-            let all = listed(filters.iter().map(ToString::to_string).collect());
+        if !self.config().strict || self.config().past_filters {
+            return None;
+        }
+        let filters = &self.preconditions.filters;
+        if !filters.found.is_empty() {
+            let all = listed(filters.found.iter().map(ToString::to_string).collect());
             return Some(format!(
                 "accelerated traffic bypasses packet filters, which strict refuses without --past-filters:\n  {all}"
+            ));
+        }
+        if !filters.unknown.is_empty() {
+            let all = listed(filters.unknown.clone());
+            return Some(format!(
+                "accelerated traffic bypasses packet filters, and whether there are any could not be found out, so strict refuses without \
+                 --past-filters:\n  {all}\n{READ_AS_ROOT}"
             ));
         }
         None
@@ -140,6 +153,13 @@ impl<'a> Prepared<'a> {
         // Without acceleration no traffic bypasses them.
         for filter in self.preconditions.filters.found.iter().filter(|_| unmet.is_empty()) {
             output::note(&format!("nearwire: accelerated traffic bypasses {filter}"));
+        }
+        let unknown = &self.preconditions.filters.unknown;
+        if unmet.is_empty() && !unknown.is_empty() {
+            let all = unknown.join("; ");
+            output::note(&format!(
+                "nearwire: accelerated traffic bypasses packet filters, and not all could be read: {all}; {READ_AS_ROOT}"
+            ));
         }
         output::note(&format!("nearwire: {}", self.waiting()));
         Ok(())

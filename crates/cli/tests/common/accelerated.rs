@@ -91,17 +91,21 @@ impl Bed {
         self.start_command(end, command, script)
     }
 
-    /// Starts a script by `nearwire run`, as a user: root, or one who has no capability.
-    pub fn run_as(&self, end: &CableEnd, user: u32, script: &str) -> Running {
+    /// The command and the library, where every user may read them.
+    pub fn installed(&self) -> std::path::PathBuf {
         let program = self.directory.path().join("nearwire");
         if !program.exists() {
-            // Where every user may read them.
             std::fs::set_permissions(self.directory.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
             super::copy_program(&program);
             // The command finds it beside itself.
             assert!(Command::new("cp").arg(&self.library).arg(self.directory.path()).status().unwrap().success());
         }
-        let mut command = program_under_test(program);
+        program
+    }
+
+    /// Starts a script by `nearwire run`, as a user: root, or one who has no capability.
+    pub fn run_as(&self, end: &CableEnd, user: u32, script: &str) -> Running {
+        let mut command = program_under_test(self.installed());
         command.args(["run", "--quiet", "--", "python3"]);
         command.env("NEARWIRE_SPIN", "0").uid(user).gid(user).current_dir("/");
         self.start_command(end, command, script)

@@ -45,8 +45,8 @@ mod tx_queues;
 mod umem;
 mod zero_copy;
 
-pub use candidates::{Candidate, Side, candidates, fill_frames};
-pub use config::{Overflow, Steer, XdpConfig, XdpMode};
+pub use candidates::{Candidate, Side, candidates};
+pub use config::{Overflow, Steer, XdpConfig, XdpMode, fill_frames};
 pub use handed::Handed;
 pub use times::{FrameTimes, NoDeviceTimes, TimesWanted};
 pub use tx_queues::{Kick, Kicked};

@@ -32,8 +32,6 @@ pub struct Candidate {
 
 /// What one empty look may poll a device's queue for: longer than a round of a driver's.
 const BUSY_POLL_US: u32 = 20;
-/// More buffers a queue than this are no use to a driver's ring, and megabytes of memory.
-const FILL_FRAMES_MOST: u32 = 8192;
 
 /// The ways to open `facts`, the likely fastest first. Zero-copy is among them only where the driver has it ([`zero_copy`]).
 #[must_use]
@@ -62,10 +60,8 @@ fn on_veth(facts: &InterfaceFacts, side: Side, steer: Steer) -> Vec<Candidate> {
 
 fn on_device(facts: &InterfaceFacts, steer: Steer) -> Vec<Candidate> {
     let config = |mode| {
-        let config = XdpConfig::new(&facts.name, mode, steer).with_queues(facts.rx_queues).with_buffers_for(facts);
-        let fill_frames = fill_frames(facts, mode, config.fill_frames);
-        // Whoever leaves its ring unread keeps half of the buffers from the driver, and no more.
-        XdpConfig { fill_frames, rx_ring_slots: (fill_frames / 2).next_power_of_two().max(256), ..config }
+        let config = XdpConfig::new(&facts.name, mode, steer);
+        config.with_queues(facts.rx_queues).with_buffers_for(facts).with_ring_of(facts)
     };
     let polling = |mode| XdpConfig { busy_poll_us: BUSY_POLL_US, ..config(mode) };
     let mut found = Vec::new();
@@ -99,17 +95,6 @@ fn binds_zero_copy(facts: &InterfaceFacts) -> bool {
         multi_buffer: false,
     };
     spec.open().is_ok_and(|halves| halves.zero_copy)
-}
-
-/// Buffers that a driver's ring can take: all of it and, where it takes them itself (zero-copy), as many again for what is in our
-/// ring meanwhile.
-#[must_use]
-pub fn fill_frames(facts: &InterfaceFacts, mode: XdpMode, least: u32) -> u32 {
-    let wanted = match mode {
-        XdpMode::ZeroCopy => 2 * facts.rx_ring_frames,
-        XdpMode::NativeCopy | XdpMode::Generic => facts.rx_ring_frames,
-    };
-    wanted.min(FILL_FRAMES_MOST).max(least).next_power_of_two()
 }
 
 #[cfg(test)]
@@ -194,7 +179,5 @@ mod tests {
         };
         assert_eq!(frames(&ring(0)), Some(128));
         assert_eq!(frames(&ring(1024)), Some(1024));
-        assert_eq!(fill_frames(&ring(2048), XdpMode::ZeroCopy, 128), 4096);
-        assert_eq!(fill_frames(&ring(1 << 20), XdpMode::ZeroCopy, 128), FILL_FRAMES_MOST);
     }
 }

@@ -14,6 +14,9 @@ use crate::xdp::redirect::place_of;
 /// Slots that are left free for frames that are counted late: a round of a driver's is of 64.
 const MARGIN_FRAMES: u32 = 128;
 
+/// More buffers a queue than this are no use to a driver's ring, and megabytes of memory.
+const FILL_FRAMES_MOST: u32 = 8192;
+
 /// Longest frame that a buffer of 2048 bytes holds: the kernel keeps 256 for itself.
 const SMALL_BUFFER_FRAME_BYTES: usize = 2048 - 256;
 
@@ -211,6 +214,18 @@ impl XdpConfig {
         self
     }
 
+    /// The same with as many buffers as the driver's ring takes ([`fill_frames`]). On veth the small set stays: it is the faster there.
+    #[must_use]
+    pub fn with_ring_of(mut self, facts: &InterfaceFacts) -> XdpConfig {
+        if facts.is_veth() {
+            return self;
+        }
+        self.fill_frames = fill_frames(facts, self.mode, self.fill_frames);
+        // Whoever leaves its ring unread keeps half of the buffers from the driver, and no more.
+        self.rx_ring_slots = (self.fill_frames / 2).next_power_of_two().max(256);
+        self
+    }
+
     /// Bytes that a received frame can have in a buffer.
     pub(super) fn buffer_bytes(&self) -> u32 {
         self.frame_size_bytes - RECEIVE_HEADROOM_BYTES as u32
@@ -313,6 +328,17 @@ impl XdpConfig {
     }
 }
 
+/// Buffers that a driver's ring can take: all of it and, where it takes them itself (zero-copy), as many again for what is in our
+/// ring meanwhile.
+#[must_use]
+pub fn fill_frames(facts: &InterfaceFacts, mode: XdpMode, least: u32) -> u32 {
+    let wanted = match mode {
+        XdpMode::ZeroCopy => facts.rx_ring_frames.saturating_mul(2),
+        XdpMode::NativeCopy | XdpMode::Generic => facts.rx_ring_frames,
+    };
+    wanted.min(FILL_FRAMES_MOST).max(least).next_power_of_two()
+}
+
 fn check_queue(facts: &InterfaceFacts, queue: u32, available_queues: u32) -> Result<(), PortError> {
     if queue < available_queues {
         return Ok(());
@@ -365,6 +391,20 @@ mod tests {
     fn interface_down_checked_is_refused() {
         let down = InterfaceFacts { up: false, ..facts(1) };
         assert!(matches!(checked(&config(), &down), Err(PortError::InterfaceDown { .. })));
+    }
+
+    #[test]
+    fn config_for_a_ring_asked_has_as_many_buffers_as_the_ring_takes() {
+        let buffers = |driver: &str, mode, rx_ring_frames| {
+            let facts = InterfaceFacts { driver: driver.into(), rx_ring_frames, ..facts(1) };
+            let config = XdpConfig::new("nw0", mode, Steer::All).with_ring_of(&facts);
+            (config.fill_frames, config.rx_ring_slots)
+        };
+        assert_eq!(buffers("ice", XdpMode::NativeCopy, 0), (128, 256));
+        assert_eq!(buffers("ice", XdpMode::NativeCopy, 2048), (2048, 1024));
+        assert_eq!(buffers("ice", XdpMode::ZeroCopy, 2048), (4096, 2048));
+        assert_eq!(buffers("ice", XdpMode::ZeroCopy, u32::MAX).0, FILL_FRAMES_MOST);
+        assert_eq!(buffers("veth", XdpMode::Generic, 256), (128, 256), "the small set is the faster there");
     }
 
     #[test]

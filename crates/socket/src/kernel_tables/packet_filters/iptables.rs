@@ -65,8 +65,12 @@ const TOOLS: [Tool; 2] = [
 pub(super) fn read() -> io::Result<Vec<PacketFilter>> {
     let mut found = Vec::new();
     for tool in &TOOLS {
-        // Missing: the kernel does not have it.
-        let names = std::fs::read_to_string(tool.names).unwrap_or_default();
+        let names = match std::fs::read_to_string(tool.names) {
+            Ok(names) => names,
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Err(error),
+            // Missing: the kernel does not have it.
+            Err(_) => continue,
+        };
         if names.is_empty() {
             continue;
         }
