@@ -1,6 +1,7 @@
 //! Which way of making an AF_XDP port is the fastest on this cable: measured shortly, not assumed. On veth the generic
 //! mode wins, on a real driver the native one.
 
+use nearwire_frames::interface::InterfaceFacts;
 use nearwire_frames::ports::xdp::Steer;
 use nearwire_report::statistics::trend::median;
 use nearwire_sys::tsc::Clock;
@@ -8,13 +9,16 @@ use nearwire_sys::tsc::Clock;
 use crate::bed::TestBed;
 use crate::outcome::CellOutcome;
 use crate::paths::frame_xdp::ways;
-use crate::paths::{Role, Setup, XdpChoice};
+use crate::paths::{PathError, Role, Setup, XdpChoice};
 use crate::round::{self, RoundError};
 use crate::workloads::ping_pong::{RoundPlan, SampleBuffer};
 
 /// Interleaved trials of each way. The median of them counts: the least would be won by the way that happened to meet a
 /// moment in which the two CPUs were near each other.
 const TRIALS: usize = 5;
+/// On a NIC a trial attaches a program and takes it off again, at each of which most drivers reset the link, for up to seconds. The
+/// CPUs are no neighbours there that share a cache line.
+const TRIALS_ON_DEVICE: usize = 1;
 
 /// Measures every way and takes the one with the least median of medians. `None` when none worked. With it, the figures in words.
 ///
@@ -28,8 +32,12 @@ pub fn choose(
 ) -> Result<(Option<XdpChoice>, String), RoundError> {
     let name = bed.local.interface.as_ref().map(|interface| interface.name.clone()).unwrap_or_default();
     // The ways are the same whatever frames are taken.
-    let labels = match bed.enter(|| ways(&name, Role::Initiator, Steer::All, setup.xdp_mode))? {
-        Ok(found) => found.into_iter().map(|way| way.label.to_string()).collect::<Vec<_>>(),
+    let found = bed.enter(|| {
+        let found = ways(&name, Role::Initiator, Steer::All, setup.xdp_mode)?;
+        Ok::<_, PathError>((found, trials_on(&InterfaceFacts::read(&name)?)))
+    })?;
+    let (labels, trials_count) = match found {
+        Ok((found, trials)) => (found.into_iter().map(|way| way.label.to_string()).collect::<Vec<_>>(), trials),
         Err(error) => return Ok((None, format!("AF_XDP: {error}"))),
     };
     let plan = RoundPlan {
@@ -40,8 +48,8 @@ pub fn choose(
         timeout_ns: setup.timeout_ns,
         cpu: None,
     };
-    let mut trials_ns = vec![Vec::with_capacity(TRIALS); labels.len()];
-    for _ in 0..TRIALS {
+    let mut trials_ns = vec![Vec::with_capacity(trials_count); labels.len()];
+    for _ in 0..trials_count {
         for (label, trials) in labels.iter().zip(&mut trials_ns) {
             let setup = Setup { xdp: Some(XdpChoice { label: label.clone() }), ..setup.clone() };
             match round::run(bed, clock, &setup, &plan, buffer) {
@@ -62,6 +70,10 @@ pub fn choose(
     Ok((Some(XdpChoice { label: labels[first].clone() }), note))
 }
 
+fn trials_on(facts: &InterfaceFacts) -> usize {
+    if facts.is_veth() { TRIALS } else { TRIALS_ON_DEVICE }
+}
+
 fn median_half_rtt_ns(clock: Clock, buffer: &SampleBuffer) -> f64 {
     let mut ticks = buffer.round_trips().iter().map(|trip| trip.rtt_ticks).collect::<Vec<_>>();
     ticks.sort_unstable();
@@ -72,5 +84,16 @@ fn median_half_rtt_ns(clock: Clock, buffer: &SampleBuffer) -> f64 {
 pub(crate) fn add_notes(cells: &mut [CellOutcome], notes: &[String]) {
     for cell in cells.iter_mut().filter(|cell| cell.spec.path.is_xdp()) {
         cell.notes.extend_from_slice(notes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn way_on_a_nic_is_tried_once_and_on_veth_five_times() {
+        let facts = |driver: &str| InterfaceFacts { driver: driver.into(), ..InterfaceFacts::read("lo").unwrap() };
+        assert_eq!(["ice", "virtio_net", "veth"].map(|driver| trials_on(&facts(driver))), [1, 1, 5]);
     }
 }

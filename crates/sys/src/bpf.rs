@@ -345,10 +345,7 @@ impl Link {
         if !program.bound_to.is_none_or(fits) {
             return Err(io::Error::from_raw_os_error(libc::EINVAL));
         }
-        let mut attr: attr::LinkUpdate = zeroed();
-        attr.link_fd = fd_u32(self.fd.as_fd());
-        attr.new_prog_fd = fd_u32(program.as_fd());
-        bpf(Command::LinkUpdate, &mut attr).map(drop)
+        update_link(self.fd.as_fd(), program)
     }
 
     /// The kernel's id of the program that the link holds on its interface; `None` once it was detached, by force or with
@@ -386,12 +383,36 @@ fn link_info(link: BorrowedFd<'_>) -> io::Result<attr::LinkInfo> {
 /// # Errors
 /// `EPERM` without CAP_SYS_ADMIN.
 pub fn detach_links_of(program_id: u32) -> io::Result<u32> {
-    let mut detached = 0;
+    for_links_of(program_id, |link| {
+        let mut attr: attr::LinkDetach = zeroed();
+        attr.link_fd = fd_u32(link);
+        bpf(Command::LinkDetach, &mut attr).map(drop)
+    })
+}
+
+/// Has the XDP links that hold a program hold another one, whoever made them, as an administrator may. Says how many there were.
+///
+/// # Errors
+/// `EPERM` without CAP_SYS_ADMIN; whatever the driver says of the other program.
+pub fn replace_in_links_of(program_id: u32, other: &Program) -> io::Result<u32> {
+    for_links_of(program_id, |link| update_link(link, other))
+}
+
+fn update_link(link: BorrowedFd<'_>, program: &Program) -> io::Result<()> {
+    let mut attr: attr::LinkUpdate = zeroed();
+    attr.link_fd = fd_u32(link);
+    attr.new_prog_fd = fd_u32(program.as_fd());
+    bpf(Command::LinkUpdate, &mut attr).map(drop)
+}
+
+/// Counts the links on interfaces that hold a program, after `act` on each.
+fn for_links_of(program_id: u32, act: impl Fn(BorrowedFd<'_>) -> io::Result<()>) -> io::Result<u32> {
+    let mut links = 0;
     let mut next: attr::NextId = zeroed();
     loop {
         match bpf(Command::LinkGetNextId, &mut next) {
             Ok(_) => {}
-            Err(error) if error.raw_os_error() == Some(libc::ENOENT) => return Ok(detached),
+            Err(error) if error.raw_os_error() == Some(libc::ENOENT) => return Ok(links),
             Err(error) => return Err(error),
         }
         next.start_id = next.next_id;
@@ -405,10 +426,8 @@ pub fn detach_links_of(program_id: u32) -> io::Result<u32> {
         };
         let info = link_info(link.as_fd())?;
         if (info.kind, info.prog_id) == (BPF_LINK_TYPE_XDP, program_id) && info.ifindex != 0 {
-            let mut attr: attr::LinkDetach = zeroed();
-            attr.link_fd = fd_u32(link.as_fd());
-            bpf(Command::LinkDetach, &mut attr)?;
-            detached += 1;
+            act(link.as_fd())?;
+            links += 1;
         }
     }
 }

@@ -434,6 +434,18 @@ fn reflect_example_swaps_addresses_and_ends_on_interrupt() {
     assert!(statistics.iter().any(|line| line.trim() == "received_frames: 1,"), "{statistics:?}");
 }
 
+/// What a port says that waits for frames in vain.
+#[track_caller]
+fn error_of(port: &mut XdpPort) -> PortError {
+    let until = Instant::now() + PATIENCE;
+    loop {
+        assert!(Instant::now() < until, "{}: nothing was said", port.describe());
+        if let Err(error) = port.receive(|_| ()) {
+            return error;
+        }
+    }
+}
+
 #[test]
 fn port_whose_program_was_detached_by_force_says_so() {
     let Some(cable) = cable_or_skip() else { return };
@@ -441,14 +453,38 @@ fn port_whose_program_was_detached_by_force_says_so() {
         let mut port = cable.near(|| XdpPort::open(&XdpConfig::new(NEAR, mode, STEER))).unwrap();
         let program = port.facts().program_id;
         assert_eq!(cable.near(|| nearwire_sys::bpf::detach_links_of(program)).unwrap(), 1);
-        let until = Instant::now() + PATIENCE;
-        let error = loop {
-            assert!(Instant::now() < until, "{mode}: nothing was said");
-            if let Err(error) = port.receive(|_| ()) {
-                break error;
-            }
-        };
+        let error = error_of(&mut port);
         assert!(matches!(&error, PortError::ProgramDetached { program_id, .. } if *program_id == program), "{error}");
+    }
+}
+
+/// Its link is still on the interface, and holds the program of somebody else.
+#[test]
+fn port_whose_program_was_replaced_in_its_link_says_so() {
+    let Some(cable) = cable_or_skip() else { return };
+    for mode in [XdpMode::Generic, XdpMode::NativeCopy] {
+        let mut port = cable.near(|| XdpPort::open(&XdpConfig::new(NEAR, mode, STEER))).unwrap();
+        let (program, other) = (port.facts().program_id, programs::pass().unwrap());
+        assert_eq!(cable.near(|| nearwire_sys::bpf::replace_in_links_of(program, &other)).unwrap(), 1);
+        let attached = cable.near(|| InterfaceFacts::read(NEAR)).unwrap().program.unwrap();
+        assert_eq!(attached.program_id, other.id().unwrap(), "the other one is on the interface");
+        let error = error_of(&mut port);
+        assert!(matches!(&error, PortError::ProgramDetached { program_id, .. } if *program_id == program), "{error}");
+    }
+}
+
+/// The interface has a program again, which is not the port's.
+#[test]
+fn port_whose_program_was_detached_and_another_one_attached_says_so() {
+    let Some(cable) = cable_or_skip() else { return };
+    for (mode, other) in [(XdpMode::Generic, AttachMode::Generic), (XdpMode::NativeCopy, AttachMode::Native)] {
+        let mut port = cable.near(|| XdpPort::open(&XdpConfig::new(NEAR, mode, STEER))).unwrap();
+        let program = port.facts().program_id;
+        assert_eq!(cable.near(|| nearwire_sys::bpf::detach_links_of(program)).unwrap(), 1);
+        let other = cable.near(|| attach_pass(NEAR, other)).unwrap();
+        let error = error_of(&mut port);
+        assert!(matches!(&error, PortError::ProgramDetached { program_id, .. } if *program_id == program), "{error}");
+        drop((port, other));
     }
 }
 

@@ -7,6 +7,7 @@ mod cable;
 #[path = "../common/mod.rs"]
 mod common;
 mod jumbo;
+mod overflow;
 mod raw;
 mod shares;
 mod tx_queues;
@@ -15,7 +16,7 @@ use nearwire_lab::emulated_host::{OwnTests, StockKernel};
 
 fn tests() -> OwnTests {
     let programs = ["ip", "setpriv", "prlimit"];
-    OwnTests::new(&["cable", "jumbo", "tx_queues", "raw", "shares"]).with_programs(&programs)
+    OwnTests::new(&["cable", "jumbo", "overflow", "tx_queues", "raw", "shares"]).with_programs(&programs)
 }
 
 #[test]

@@ -9,7 +9,7 @@ use crate::programs::Programs;
 
 /// Scripts that run on stock kernels too, unless all of them are wanted there: what depends on the kernel, what signals, jumps,
 /// cancellation, forks and namespaces do to calls, and one of each kind. In emulation a run of a script takes a second or two.
-pub const CHOSEN: [&str; 50] = [
+pub const CHOSEN: [&str; 51] = [
     "bind.reuseaddr_gives_to_the_last",
     "bind.wildcard_receives_from_cable_and_loopback",
     "cancel.calls_that_begin_to_wait",
@@ -49,6 +49,7 @@ pub const CHOSEN: [&str; 50] = [
     "reuseport.closing_one_moves_its_share",
     "reuseport.one_of_a_group_with_a_filter_has_its_copies",
     "reuseport.program_chooses_among_the_sockets_of_a_port",
+    "reuseport.program_of_bpf_chooses_among_the_sockets_of_a_port",
     "scm_rights.to_a_child",
     "select.sockets_with_high_numbers",
     "send_recv.damaged_and_odd_packets",

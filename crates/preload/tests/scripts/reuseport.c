@@ -1,7 +1,9 @@
 /* SO_REUSEPORT: datagrams are spread over sockets, each to one. */
 #include "script.h"
 
+#include <linux/bpf.h>
 #include <linux/filter.h>
+#include <sys/syscall.h>
 
 static int shared_port(int n) {
     int fd = socket(AF_INET, SOCK_DGRAM, 0), one = 1;
@@ -60,6 +62,60 @@ SCRIPT(program_chooses_among_the_sockets_of_a_port) {
     choose(a, 0);
     FAR_SENDS(.from = PORT(1), .sources = 12, .to = PORT(0), .size = 3, .count = 24);
     say("%d %d %d", receives_all(a), receives_all(b), receives_all(c));
+}
+
+/* The same by a program of bpf(2): `r0 = which; exit`. */
+static int loaded(unsigned kind, unsigned which) {
+    struct bpf_insn steps[] = {
+        { .code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = BPF_REG_0, .imm = (int)which },
+        { .code = BPF_JMP | BPF_EXIT },
+    };
+    union bpf_attr attributes;
+    memset(&attributes, 0, sizeof attributes);
+    attributes.prog_type = kind;
+    attributes.insns = (uintptr_t)steps;
+    attributes.insn_cnt = sizeof steps / sizeof *steps;
+    attributes.license = (uintptr_t)"GPL";
+    return (int)syscall(SYS_bpf, BPF_PROG_LOAD, &attributes, sizeof attributes);
+}
+
+static void choose_by_bpf(int fd, unsigned which) {
+    int program = loaded(BPF_PROG_TYPE_SOCKET_FILTER, which);
+    say("loaded: %d", program >= 0);
+    CALL(setsockopt(fd, SOL_SOCKET, SO_ATTACH_REUSEPORT_EBPF, &program, sizeof program));
+    close(program);
+}
+
+SCRIPT(program_of_bpf_chooses_among_the_sockets_of_a_port) {
+    int a = shared_port(0), b = shared_port(0), c = shared_port(0);
+    choose_by_bpf(b, 2);
+    FAR_SENDS(.from = PORT(1), .sources = 12, .to = PORT(0), .size = 3, .count = HELD);
+    say("%d %d %d", receives_all(a), receives_all(b), receives_all(c));
+    choose_by_bpf(a, 0);
+    FAR_SENDS(.from = PORT(1), .sources = 12, .to = PORT(0), .size = 3, .count = 24);
+    say("%d %d %d", receives_all(a), receives_all(b), receives_all(c));
+}
+
+SCRIPT(program_of_bpf_comes_while_datagrams_wait) {
+    int a = shared_port(0), b = shared_port(0);
+    FAR_SENDS(.from = PORT(1), .sources = 12, .to = PORT(0), .size = 3, .count = 24);
+    choose_by_bpf(a, 1);
+    FAR_SENDS(.from = PORT(1), .sources = 12, .to = PORT(0), .size = 3, .count = 24);
+    int one = receives_all(a), two = receives_all(b);
+    say("together %d, at least half at the chosen one: %d", one + two, two >= 24);
+}
+
+/* The kernel takes no such program, whose sockets stay as they were. */
+SCRIPT(program_of_bpf_of_another_kind_is_refused) {
+    int a = shared_port(0), b = shared_port(0), program = loaded(BPF_PROG_TYPE_XDP, 1);
+    say("loaded: %d", program >= 0);
+    CALL(setsockopt(a, SOL_SOCKET, SO_ATTACH_REUSEPORT_EBPF, &program, sizeof program));
+    int closed = -1;
+    CALL(setsockopt(a, SOL_SOCKET, SO_ATTACH_REUSEPORT_EBPF, &closed, sizeof closed));
+    close(program);
+    FAR_SENDS(.from = PORT(1), .sources = 15, .to = PORT(0), .size = 3, .count = 30);
+    int one = receives_all(a), two = receives_all(b);
+    say("together %d, each some: %d", one + two, one > 0 && two > 0);
 }
 
 SCRIPT(program_attached_before_others_come) {

@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use nearwire_frames::fault::FaultCounts;
+use nearwire_frames::port::PortStatistics;
 use nearwire_frames::ports::memory::{MemoryPort, memory_pair};
 use nearwire_sys::tsc::Clock;
 
@@ -34,8 +35,20 @@ impl OpenPort for MemoryPort {
     }
 }
 
-/// Exchanges messages and gives what ping-pong counted, its samples, and what the port did.
+/// Exchanges messages over a port with the setup's faults, and gives what ping-pong counted, its samples, and what the port did.
 fn exchange(setup: &Setup, messages: u64) -> (RoundOutcome, u64, FaultCounts) {
+    let now_ns: fn() -> u64 = monotonic_raw_ns;
+    let faulty = |near| FaultPort::new(near, setup.fault.unwrap(), setup.fault_seed, now_ns);
+    let (outcome, samples, port) = exchange_over(setup, messages, faulty);
+    (outcome, samples, port.receive_counts())
+}
+
+/// The same over what is made of the initiator's end, which comes back.
+fn exchange_over<P: OpenPort>(
+    setup: &Setup,
+    messages: u64,
+    around: impl FnOnce(MemoryPort) -> P,
+) -> (RoundOutcome, u64, P) {
     let (near, far) = memory_pair(64);
     let clock = Clock::calibrate();
     let done = AtomicBool::new(false);
@@ -43,9 +56,7 @@ fn exchange(setup: &Setup, messages: u64) -> (RoundOutcome, u64, FaultCounts) {
         let mut far = endpoint(far, setup, Role::Responder);
         let stop = &done;
         let echo = scope.spawn(move || echo::run(&mut far, clock, false, || stop.load(Ordering::Relaxed)).unwrap());
-        let now_ns: fn() -> u64 = monotonic_raw_ns;
-        let port = FaultPort::new(near, setup.fault.unwrap(), setup.fault_seed, now_ns);
-        let mut near = endpoint(port, setup, Role::Initiator);
+        let mut near = endpoint(around(near), setup, Role::Initiator);
         let plan = RoundPlan {
             warm_up_messages: 0,
             warm_up_ns: 0,
@@ -58,8 +69,95 @@ fn exchange(setup: &Setup, messages: u64) -> (RoundOutcome, u64, FaultCounts) {
         let outcome = ping_pong::run(&mut near, clock, &plan, &mut samples).unwrap();
         done.store(true, Ordering::Relaxed);
         echo.join().unwrap();
-        (outcome, samples.round_trips().len() as u64, near.port.receive_counts())
+        (outcome, samples.round_trips().len() as u64, near.port)
     })
+}
+
+/// A port of one buffer, which is free again a while after each send, as where a device tells late of what it sent. Once it has sent
+/// `last` frames it stays without.
+struct LatePort {
+    port: MemoryPort,
+    free_at: Instant,
+    sent: u64,
+    refused: u64,
+    last: u64,
+}
+
+/// Many times longer than as many attempts take as are made before the clock is looked at.
+const LATE: Duration = Duration::from_millis(3);
+
+impl LatePort {
+    fn new(port: MemoryPort, last: u64) -> LatePort {
+        LatePort { port, free_at: Instant::now(), sent: 0, refused: 0, last }
+    }
+
+    fn when_free(&mut self, send: impl FnOnce(&mut MemoryPort) -> Result<bool, PortError>) -> Result<bool, PortError> {
+        if self.sent == self.last || Instant::now() < self.free_at {
+            self.refused += 1;
+            return Ok(false);
+        }
+        self.sent += 1;
+        self.free_at = Instant::now() + LATE;
+        send(&mut self.port)
+    }
+}
+
+impl OpenPort for LatePort {
+    fn open_port(_: &Setup, _: &LocalEnd) -> Result<LatePort, PathError> {
+        Err(PathError::NoInterface)
+    }
+}
+
+impl Port for LatePort {
+    fn receive<R>(&mut self, read: impl FnOnce(&[u8]) -> R) -> Result<Option<R>, PortError> {
+        self.port.receive(read)
+    }
+
+    fn queue(&mut self, frame: &[u8]) -> Result<bool, PortError> {
+        self.when_free(|port| port.queue(frame))
+    }
+
+    fn queue_with(&mut self, len_bytes: usize, write: impl FnOnce(&mut [u8])) -> Result<bool, PortError> {
+        self.when_free(|port| port.queue_with(len_bytes, write))
+    }
+
+    fn flush(&mut self) -> Result<(), PortError> {
+        self.port.flush()
+    }
+
+    fn prepare(&mut self, frame: &[u8]) -> Result<PreparedFrame, PortError> {
+        self.port.prepare(frame)
+    }
+
+    fn send_prepared(&mut self, frame: PreparedFrame, patch: impl FnOnce(&mut [u8])) -> Result<bool, PortError> {
+        self.when_free(|port| port.send_prepared(frame, patch))
+    }
+
+    fn statistics(&self) -> PortStatistics {
+        self.port.statistics()
+    }
+
+    fn describe(&self) -> String {
+        self.port.describe()
+    }
+}
+
+#[test]
+fn buffers_that_are_free_late_lose_no_message() {
+    for tx in [TxMode::Frame, TxMode::Prepared] {
+        let setup = Setup { timeout_ns: 10_000_000_000, ..setup(tx, RxMode::InPlace, "loss=0%") };
+        let (outcome, samples, late) = exchange_over(&setup, 30, |near| LatePort::new(near, u64::MAX));
+        assert_eq!((samples, outcome.sent, outcome.lost), (30, 30, 0), "{tx:?}: {outcome:?}");
+        assert!(late.refused > u64::from(SEND_ATTEMPTS), "{tx:?}: {} refused", late.refused);
+    }
+}
+
+#[test]
+fn buffer_that_is_never_free_costs_the_messages_and_not_the_round() {
+    let setup = Setup { timeout_ns: 20_000_000, ..setup(TxMode::Frame, RxMode::InPlace, "loss=0%") };
+    let (outcome, samples, late) = exchange_over(&setup, 6, |near| LatePort::new(near, 3));
+    assert_eq!((samples + outcome.lost, outcome.sent, late.sent), (6, 6, 3), "{outcome:?}");
+    assert!(outcome.lost >= 3, "{outcome:?}");
 }
 
 #[test]

@@ -254,3 +254,39 @@ fn share_that_stops_between_two_steps_of_giving_back_keeps_no_buffers_from_the_o
 fn of_type(ether_type: u16) -> Filter {
     Filter::Frame(FrameFilter { ether_type: Some(ether_type), ..FrameFilter::default() })
 }
+
+/// Options of a socket as the kernel has them: whether polling is preferred, and the microseconds of a poll. It tells nobody the budget.
+fn busy_polling_of(socket: BorrowedFd<'_>) -> (i32, i32) {
+    let read = |name| {
+        let (mut value, mut length) = (-1_i32, size_of::<i32>() as libc::socklen_t);
+        let into = (&raw mut value).cast();
+        // SAFETY: the kernel writes at most `length` bytes, which `value` has.
+        let result = unsafe { libc::getsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, name, into, &raw mut length) };
+        assert_eq!(result, 0, "option {name}: {}", io::Error::last_os_error());
+        value
+    };
+    (read(libc::SO_PREFER_BUSY_POLL), read(libc::SO_BUSY_POLL))
+}
+
+#[test]
+fn native_port_that_polls_busily_prefers_polling_on_all_its_receiving_sockets() {
+    let Some(cable) = cable_or_skip() else { return };
+    cable.near(|| {
+        let polling = XdpConfig { busy_poll_us: 20, ..XdpConfig::new(NEAR, XdpMode::NativeCopy, Steer::All) };
+        for config in [polling.clone().with_queues(2), polling.with_separate_tx(0, 1)] {
+            let mut port = XdpPort::open(&config).unwrap();
+            let of_receivers = |port: &XdpPort| port.receive_sockets().map(busy_polling_of).collect::<Vec<_>>();
+            assert!(of_receivers(&port).iter().all(|found| *found == (1, 20)), "{:?}", of_receivers(&port));
+            assert!(port.describe().ends_with(", busy polling"), "{}", port.describe());
+            if config.rx_queues.len() == 1 {
+                // A copying send asks nothing of the driver's receive path.
+                assert_eq!(busy_polling_of(port.sender.socket()), (0, 0));
+            }
+            port.set_busy_poll(0).unwrap();
+            assert!(of_receivers(&port).iter().all(|found| *found == (0, 0)), "{:?}", of_receivers(&port));
+            // As a zero-copy port has it, of whose separate socket the driver's rounds send.
+            busy_poll::poll_busily([port.sender.socket()].into_iter(), 20).unwrap();
+            assert_eq!(busy_polling_of(port.sender.socket()), (1, 20));
+        }
+    });
+}

@@ -1,16 +1,13 @@
 //! Frames that find no room, and that the kernel gets. On a real kernel over a veth pair. Needs root (or says SKIP).
 
-#![allow(clippy::unwrap_used, reason = "what these functions do is test")]
-
-mod common;
-
 use std::net::{Ipv4Addr, UdpSocket};
 use std::time::{Duration, Instant};
 
-use common::{Cable, FAR, NEAR, cable_or_skip, ip};
 use nearwire_frames::ports::xdp::{Overflow, Steer, XdpConfig, XdpMode, XdpPort};
 use nearwire_frames::steering::{Filter, FlowFilter, Transport};
 use nearwire_frames::{Port, RawPort};
+
+use crate::common::{Cable, FAR, NEAR, cable_or_skip, ip};
 
 const ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 1);
 const PORT: u16 = 7000;
