@@ -26,6 +26,9 @@ use crate::output;
 
 const PRELOAD: &str = "LD_PRELOAD";
 
+/// What a program on this kernel lacks that is otherwise as fast as on others.
+const WITHOUT_TIMES: &str = "datagrams have the time at which they are read, because this kernel refuses the XDP program that takes the time at which they come";
+
 /// Everything that was determined before anything is done.
 struct Prepared<'a> {
     args: &'a RunArgs,
@@ -43,8 +46,8 @@ struct Prepared<'a> {
 pub fn run(args: &RunArgs) -> Outcome {
     let mut prepared = Prepared::find_out(args)?;
     if args.dry_run {
-        let config = prepared.configuration.layered.config();
-        prepared.preconditions.try_interfaces(config);
+        let (config, starts_agent) = (prepared.configuration.layered.config(), prepared.would_start_agent());
+        prepared.preconditions.try_interfaces(config, starts_agent);
         output::print_of_host(&dry_run::text(&prepared))?;
         return if prepared.is_refused() { Err(Failure::silent(exit::CANNOT)) } else { Ok(()) };
     }
@@ -121,6 +124,10 @@ impl<'a> Prepared<'a> {
             return Err(Failure { code: exit::CANNOT, error: Some(anyhow!(why)) });
         }
         let unmet = &self.preconditions.unmet;
+        // Printed also with --quiet, as what follows.
+        if let Some(why) = &self.preconditions.no_times {
+            output::note(&format!("nearwire: {WITHOUT_TIMES}: {why}"));
+        }
         if self.args.quiet {
             // With a kernel that refuses our programs nothing is ever accelerated: print that also with --quiet.
             for unmet in unmet.iter().filter(|unmet| unmet.reason == Reason::XdpRefused) {
