@@ -29,7 +29,7 @@ use crate::now::Clocks;
 pub use at_start::AgentAtStart;
 pub use port::HostPort;
 pub use this::ThisHost;
-pub(crate) use this::{FILL_FRAMES, present_namespace};
+pub(crate) use this::{FILL_FRAMES, present_namespace, try_program};
 
 /// See the module.
 pub trait Host: Clone + Debug + 'static {

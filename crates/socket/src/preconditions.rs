@@ -1,18 +1,16 @@
 //! What must be so that sockets of a program can be accelerated, checked before it starts: privileges, the kernel, memory,
 //! interfaces.
 
-use std::fmt;
+use std::{fmt, io};
 
 use nearwire_frames::PortError;
 use nearwire_frames::interface::InterfaceFacts;
-use nearwire_frames::steering::SteeringTable;
 use nearwire_frames::xdp::programs;
-use nearwire_sys::bpf::Map;
 use nearwire_sys::netdev::{XdpFeatures, xdp_features};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 
 use crate::config::{Config, Mode};
-use crate::host::ThisHost;
+use crate::host::{ThisHost, try_program};
 use crate::kernel_tables::packet_filters::PacketFilters;
 use crate::program::{Caller, Capability};
 use crate::reason::Reason;
@@ -72,6 +70,8 @@ pub struct Preconditions {
     pub interfaces: Vec<Candidate>,
     /// The packet filters that accelerated traffic will bypass.
     pub filters: PacketFilters,
+    /// Why datagrams have the time at which they are read instead of the time at which they came: the kernel refuses the program that takes it.
+    pub no_times: Option<String>,
 }
 
 impl Preconditions {
@@ -81,34 +81,37 @@ impl Preconditions {
     pub fn check(config: &Config, caller: &Caller, by_agent: bool) -> Preconditions {
         let names = if config.interfaces.is_empty() { interfaces() } else { config.interfaces.clone() };
         let mut interfaces: Vec<Candidate> = names.iter().map(|name| Candidate::look(name, config.mode)).collect();
-        let mut unmet = Vec::new();
+        let (mut unmet, mut no_times) = (Vec::new(), None);
         if by_agent {
             let is_busy = |unmet: &mut Unmet| unmet.reason == Reason::InterfaceBusy;
             interfaces.iter_mut().for_each(|interface| drop(interface.unmet.take_if(is_busy)));
         } else {
             unmet.extend(capabilities(caller));
-            unmet.extend(kernel(caller));
+            match kernel(caller, || load_program(&interfaces, config.mode)) {
+                Ok(why) => no_times = why,
+                Err(refused) => unmet.push(refused),
+            }
             unmet.extend(memory(caller, &interfaces));
         }
         unmet.extend(of_interfaces(config, &interfaces));
         // The program will be in the control group of this process.
         let filters = PacketFilters::read(std::process::id());
-        Preconditions { unmet, interfaces, filters }
+        Preconditions { unmet, interfaces, filters, no_times }
     }
 
     /// Opens a port on each interface that seemed usable, as a program's engine would, and closes it: what the driver says to
     /// that, nobody knows before. For a moment the interface has an XDP program, which may take its link down. Does nothing
     /// where something else is not met, as no port would be opened then.
     ///
-    /// Where an agent serves the program the port is a share of the agent's, as the program's would be.
-    pub fn try_interfaces(&mut self, config: &Config) {
+    /// Where an agent serves the program, or would be started for it (`starts_agent`), the port is a share of the agent's, as the program's would be.
+    pub fn try_interfaces(&mut self, config: &Config, starts_agent: bool) {
         if !self.unmet.is_empty() {
             return;
         }
         let host = ThisHost::default();
         for interface in &mut self.interfaces {
             let Some(facts) = interface.facts.as_ref().filter(|_| interface.unmet.is_none()) else { continue };
-            match host.try_port(facts, config) {
+            match host.try_port(facts, config, starts_agent) {
                 Ok(words) => interface.tried = Some(words),
                 Err(error) => {
                     let advice = "nearwire port shows what it can do; what the kernel says may help to report it";
@@ -150,35 +153,48 @@ fn capabilities(caller: &Caller) -> Option<Unmet> {
     Some(Unmet::new(Reason::NoCapability, found, advice))
 }
 
-/// Asks the kernel rather than its version: a container's seccomp filter or a user namespace refuses too.
-fn kernel(caller: &Caller) -> Option<Unmet> {
+/// Asks the kernel rather than its version: a container's seccomp filter or a user namespace refuses too. `load` loads the program that ports have. Returns why
+/// frames could have no times.
+fn kernel(
+    caller: &Caller,
+    load: impl FnOnce() -> Result<Option<io::Error>, PortError>,
+) -> Result<Option<String>, Unmet> {
     let can_ask = [Capability::NetRaw, Capability::NetAdmin].iter().all(|wanted| wanted.is_in(caller.effective))
         && [Capability::Bpf, Capability::SysAdmin].iter().any(|wanted| wanted.is_in(caller.effective));
     if !can_ask {
-        return None;
+        return Ok(None);
     }
     if let Err(errno) = socket_with(AddressFamily::XDP, SocketType::RAW, SocketFlags::CLOEXEC, None) {
         let advice = "it needs a kernel with CONFIG_XDP_SOCKETS, and a sandbox that allows AF_XDP sockets";
-        return Some(Unmet::new(Reason::XdpRefused, format!("an AF_XDP socket cannot be opened ({errno})"), advice));
+        let found = format!("an AF_XDP socket cannot be opened ({errno})");
+        return Err(Unmet::new(Reason::XdpRefused, found, advice));
     }
     if let Err(error) = programs::pass() {
         let advice = "in a user namespace or a container bpf(2) needs the capabilities of the host, and a sandbox that allows it";
-        return Some(Unmet::new(Reason::XdpRefused, format!("an XDP program cannot be loaded ({error})"), advice));
+        let found = format!("an XDP program cannot be loaded ({error})");
+        return Err(Unmet::new(Reason::XdpRefused, found, advice));
     }
-    if let Err(error) = load_steering() {
-        let advice = "this kernel's verifier takes simpler programs only: please report it, with uname -r";
-        return Some(Unmet::new(Reason::XdpRefused, error.to_string(), advice));
+    match load() {
+        Ok(no_times) => Ok(no_times.map(|error| error.to_string())),
+        Err(error) => {
+            let advice = "this kernel's verifier takes simpler programs only: please report it, with uname -r";
+            Err(Unmet::new(Reason::XdpRefused, error.to_string(), advice))
+        }
     }
-    None
 }
 
-/// Loads the program that every port of an engine has, and lets it go.
-fn load_steering() -> Result<(), Box<dyn std::error::Error>> {
-    const FRAME_MOST_BYTES: u32 = 2048;
-    const SHARES: u32 = crate::ENGINES_MOST as u32;
-    let sockets = Map::xskmap("nw_probe", SHARES)?;
-    SteeringTable::new("any interface", FRAME_MOST_BYTES, SHARES)?.program(&sockets)?;
-    Ok(())
+/// Loads the program of the ports of the first interface of which the kernel takes it, in a mode that may be used, and lets it go.
+fn load_program(interfaces: &[Candidate], mode: Mode) -> Result<Option<io::Error>, PortError> {
+    let usable = interfaces.iter().filter(|interface| interface.unmet.is_none());
+    let mut refused = None;
+    for facts in usable.filter_map(|interface| interface.facts.as_ref()) {
+        match try_program(facts, mode) {
+            Ok(no_times) => return Ok(no_times),
+            Err(error) => refused = refused.or(Some(error)),
+        }
+    }
+    // Without an interface there is no port that could be refused.
+    refused.map_or(Ok(None), Err)
 }
 
 fn memory(caller: &Caller, interfaces: &[Candidate]) -> Option<Unmet> {
@@ -327,6 +343,34 @@ mod tests {
             said.contains("CAP_NET_ADMIN, CAP_NET_RAW, CAP_BPF, CAP_PERFMON") && said.contains("AmbientCapabilities"),
             "{said}"
         );
+    }
+
+    #[test]
+    fn refusal_of_the_program_that_ports_have_is_told_and_one_of_times_alone_is_no_refusal() {
+        let caller = Caller::of_self().unwrap();
+        if programs::pass().is_err() {
+            assert!(
+                std::env::var_os("NEARWIRE_REQUIRE").is_none(),
+                "NEARWIRE_REQUIRE is set, but no program can be loaded"
+            );
+            return println!("SKIP no XDP program can be loaded here");
+        }
+        let error = || io::Error::from_raw_os_error(libc::E2BIG);
+        let refused = || {
+            let (tried, interface) = ("make the map of credits", "eth4".to_owned());
+            Err(PortError::Kernel { tried, interface, source: error() })
+        };
+        let unmet = kernel(&caller, refused).unwrap_err();
+        assert_eq!(unmet.reason, Reason::XdpRefused);
+        assert!(unmet.found.contains("map of credits"), "{unmet}");
+        assert_eq!(kernel(&caller, || Ok(Some(error()))), Ok(Some(error().to_string())));
+        // The kernel takes what ports have here, with buffers of either kind.
+        for mtu_bytes in [1500, 9000] {
+            for mode in [Mode::Auto, Mode::Native, Mode::Generic] {
+                let no_times = try_program(&InterfaceFacts { mtu_bytes, ..facts("eth4") }, mode).unwrap();
+                assert!(no_times.is_none(), "{no_times:?}");
+            }
+        }
     }
 
     #[test]

@@ -18,15 +18,16 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use nearwire_frames::PortError;
+use nearwire_frames::ports::xdp::{XdpMode, XdpPort, await_carrier};
 use nearwire_frames::steering::{Owner, SteeringTable};
+use nearwire_frames::{Port, PortError};
 use nearwire_sys::netlink::add_membership;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::Errno;
 use rustix::net::netlink::SocketAddrNetlink;
 use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, bind, recv, socket_with};
 
-use self::thread::{Given, PortThread, Teller, Told, What};
+use self::thread::{Given, Held, PortThread, Teller, Told, What};
 use super::{Finished, FlowOwner, Opened, Ports, Wanted};
 use crate::message::{Addresses, Cause, Text};
 
@@ -67,6 +68,20 @@ struct Share {
 
 fn refused(error: &PortError) -> Cause {
     Cause::Port { words: Text::cut(&error.to_string()) }
+}
+
+/// Opens a port on an interface of the calling thread's network namespace as an agent would, and a share of it for this process; closes both, and
+/// says in which mode they were and what the share was.
+///
+/// # Errors
+/// The port or the share cannot be opened, or the link does not come back.
+pub fn try_share(interface: &str) -> Result<(XdpMode, String), PortError> {
+    let mut held = Held::open(interface, 0)?;
+    let handed = held.port.hand_over()?;
+    let share = XdpPort::from_handed(&handed.description, handed.fds)?;
+    let mode = share.config().mode;
+    await_carrier(interface, mode, held.port.link_is_due_within())?;
+    Ok((mode, share.describe()))
 }
 
 impl XdpPorts {

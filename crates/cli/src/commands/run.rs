@@ -28,6 +28,8 @@ const PRELOAD: &str = "LD_PRELOAD";
 
 /// How to learn of packet filters that the caller cannot read.
 const READ_AS_ROOT: &str = "nearwire run --dry-run, run as root in this network namespace, lists them";
+/// What a program on this kernel lacks that is otherwise as fast as on others.
+const WITHOUT_TIMES: &str = "datagrams have the time at which they are read, because this kernel refuses the XDP program that takes the time at which they come";
 
 /// Everything that was determined before anything is done.
 struct Prepared<'a> {
@@ -46,8 +48,8 @@ struct Prepared<'a> {
 pub fn run(args: &RunArgs) -> Outcome {
     let mut prepared = Prepared::find_out(args)?;
     if args.dry_run {
-        let config = prepared.configuration.layered.config();
-        prepared.preconditions.try_interfaces(config);
+        let (config, starts_agent) = (prepared.configuration.layered.config(), prepared.would_start_agent());
+        prepared.preconditions.try_interfaces(config, starts_agent);
         output::print_of_host(&dry_run::text(&prepared))?;
         return if prepared.is_refused() { Err(Failure::silent(exit::CANNOT)) } else { Ok(()) };
     }
@@ -134,6 +136,10 @@ impl<'a> Prepared<'a> {
             return Err(Failure { code: exit::CANNOT, error: Some(anyhow!(why)) });
         }
         let unmet = &self.preconditions.unmet;
+        // Printed also with --quiet, as what follows.
+        if let Some(why) = &self.preconditions.no_times {
+            output::note(&format!("nearwire: {WITHOUT_TIMES}: {why}"));
+        }
         if self.args.quiet {
             // With a kernel that refuses our programs nothing is ever accelerated: print that also with --quiet.
             for unmet in unmet.iter().filter(|unmet| unmet.reason == Reason::XdpRefused) {

@@ -7,13 +7,17 @@ use std::net::UdpSocket;
 use std::time::{Duration, Instant};
 
 use nearwire_agent::client::{Client, ClientError};
-use nearwire_lab::{Cable, VirtualCableOptions};
+use nearwire_frames::interface::InterfaceFacts;
+use nearwire_lab::{Cable, VirtualCable, VirtualCableOptions};
 use serde_json::Value;
 
 use crate::common::accelerated::{Bed, Running};
-use crate::common::{code, command, errors, nearwire, text};
+use crate::common::{code, command, errors, may_run, nearwire, text};
+use crate::dry_run::dry_run;
 
 const NOBODY: u32 = 65_534;
+/// All that a port needs, without CAP_IPC_LOCK.
+const LITTLE: &str = "--bounding-set=-all,+net_admin,+net_raw,+bpf,+perfmon";
 /// Gives everything back.
 const ECHO: &str = "
 one = bound(near, PORT)
@@ -344,4 +348,25 @@ fn program_killed_under_load_leaves_its_flow_to_the_next_and_others_lose_nothing
         let sent = refused.send(b"x").and_then(|_| refused.recv(&mut [0; 8]));
         sent.is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
     });
+}
+
+#[test]
+fn dry_run_where_no_agent_runs_tries_a_share_of_a_port_of_the_agents_kind() {
+    if !may_run() {
+        return;
+    }
+    let cable = VirtualCable::lay(VirtualCableOptions::default()).unwrap();
+    let near = cable.near();
+    let said = text(&dry_run(near, &[]));
+    assert!(said.contains("none runs; one would be started"), "{said}");
+    assert!(said.contains("tried: share 1 of AF_XDP generic") && said.contains(", by the agent"), "{said}");
+    let facts = near.namespace.enter(|| InterfaceFacts::read(&near.interface)).unwrap().unwrap();
+    assert_eq!(facts.program, None, "the program is gone");
+    // Memory for a port of the program's own, which an agent's port does not fit into.
+    let little = ["prlimit", "--memlock=8000000:8000000", "setpriv", LITTLE, "--inh-caps=-all"];
+    let said = text(&dry_run(near, &little));
+    assert!(
+        said.contains("tried: AF_XDP generic") && !said.contains(", by the agent"),
+        "a run opens it itself then: {said}"
+    );
 }

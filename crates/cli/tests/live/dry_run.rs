@@ -11,9 +11,13 @@ const QUEUES: u32 = 12;
 const DESCRIPTORS: &str = "--nofile=16:16";
 
 /// `nearwire run --dry-run` on an interface of a cable, started by the program and words in `before`.
-fn dry_run(near: &CableEnd, before: &[&str]) -> Output {
+pub fn dry_run(near: &CableEnd, before: &[&str]) -> Output {
+    run(near, before, &["--dry-run"], "sh")
+}
+
+fn run(near: &CableEnd, before: &[&str], options: &[&str], program: &str) -> Output {
     let library = std::env::current_exe().unwrap().with_file_name("libnearwire_preload.so");
-    let words = [before, &[NEARWIRE, "run", "--dry-run", "--library", library.to_str().unwrap(), "--", "sh"]];
+    let words = [before, &[NEARWIRE, "run", "--library", library.to_str().unwrap()], options, &["--", program]];
     let words = words.concat();
     let mut command = program_under_test(words[0]);
     command.args(&words[1..]).env("NEARWIRE_INTERFACES", &near.interface).env("NEARWIRE_MODE", "generic");
@@ -52,10 +56,49 @@ fn dry_run_opens_what_a_run_would_and_takes_it_back() {
     let output = dry_run(near, &[]);
     let said = text(&output);
     assert_eq!(code(&output), Some(0), "{}", errors(&output));
-    assert!(said.contains("tried: AF_XDP generic") && said.contains("all met"), "{said}");
+    assert!(said.contains("tried: ") && said.contains("AF_XDP generic") && said.contains("all met"), "{said}");
     let facts = near.namespace.enter(|| InterfaceFacts::read(&near.interface)).unwrap().unwrap();
     assert_eq!(facts.program, None, "the program is gone");
 
     let said = text(&dry_run(near, &["prlimit", DESCRIPTORS]));
     assert!(said.contains("NOT MET: ") && said.contains("Too many open files"), "{said}");
+}
+
+#[test]
+fn dry_run_without_an_agent_tries_a_port_of_the_programs_own() {
+    if !may_run() {
+        return;
+    }
+    let cable = VirtualCable::lay(VirtualCableOptions::default()).unwrap();
+    let said = text(&run(cable.near(), &[], &["--no-agent", "--dry-run"], "sh"));
+    assert!(said.contains("tried: AF_XDP generic") && !said.contains("by the agent"), "{said}");
+}
+
+/// More queues than an agent's port has descriptors for, of which each has two, but enough for a port of the program's own.
+#[test]
+fn dry_run_says_what_a_run_does_when_only_the_agents_kind_of_port_is_refused() {
+    const ENOUGH_FOR_ONE: &str = "--nofile=60:60";
+    if !may_run() {
+        return;
+    }
+    let cable = VirtualCable::lay(VirtualCableOptions { queues: QUEUES, ..VirtualCableOptions::default() }).unwrap();
+    let said = text(&dry_run(cable.near(), &["prlimit", ENOUGH_FOR_ONE]));
+    assert!(said.contains("tried: AF_XDP generic") && said.contains("all met"), "{said}");
+}
+
+#[test]
+fn program_that_the_kernel_refuses_is_told_with_quiet_too() {
+    if !may_run() {
+        return;
+    }
+    let cable = VirtualCable::lay(VirtualCableOptions::default()).unwrap();
+    // The verifier takes simple programs without CAP_PERFMON, and not that of ports.
+    let set = "--bounding-set=-all,+net_admin,+net_raw,+bpf";
+    let output = run(cable.near(), &["setpriv", set, "--inh-caps=-all"], &["--quiet"], "true");
+    let said = errors(&output);
+    assert_eq!(code(&output), Some(0), "{said}");
+    assert!(said.contains("sockets stay with the kernel, because") && said.contains("verifier"), "{said}");
+    assert!(!said.contains("cannot be loaded"), "a simple program is taken: {said}");
+    let said = errors(&run(cable.near(), &[], &["--quiet"], "true"));
+    assert_eq!(said, "", "nothing is refused");
 }

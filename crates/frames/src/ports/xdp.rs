@@ -59,7 +59,7 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use nearwire_sys::bpf::Map;
+use nearwire_sys::bpf::{LoadError, Map, Program};
 
 use crate::PortError;
 use crate::interface::InterfaceFacts;
@@ -523,18 +523,48 @@ fn steer_to(
     let mut ready = None;
     let program = match (config.steer, &steering) {
         (Steer::EtherType(ether_type), _) => programs::steer(&map, ether_type, None, multi_buffer.is_some()),
-        (_, Some(steering)) => {
-            ready = times::new_mark().ok();
-            let with_times = ready.and_then(|mark| steering.ready_program(&map, mark).ok());
-            // The kernel has no such clock for programs (before Linux 6.1): frames can do without.
-            ready = ready.filter(|_| with_times.is_some());
-            with_times.map_or_else(|| steering.program(&map), Ok)
-        }
+        (_, Some(steering)) => loaded(steering, &map).map(|loaded| {
+            ready = loaded.ready.ok();
+            loaded.program
+        }),
         (_, None) => programs::steer_all(&map, None, multi_buffer.is_some()),
     };
     let program = program.map_err(|error| crate::xdp::rejected(interface, error))?;
     let attachment = XdpAttachment::attach(&program, receiving, config.mode.attach_mode())?;
     Ok(Steered { attachment, map, steering, ready })
+}
+
+/// A program of filters.
+struct Loaded {
+    program: Program,
+    /// With what it marks records when it is told to; or why it cannot.
+    ready: io::Result<NonZeroU64>,
+}
+
+fn loaded(steering: &SteeringTable, sockets: &Map) -> Result<Loaded, LoadError> {
+    let with_times = times::new_mark().and_then(|mark| {
+        let program = steering.ready_program(sockets, mark).map_err(io::Error::other)?;
+        Ok(Loaded { program, ready: Ok(mark) })
+    });
+    // The kernel has no such clock for programs (before Linux 6.1): frames can do without.
+    with_times.or_else(|error| Ok(Loaded { program: steering.program(sockets)?, ready: Err(error) }))
+}
+
+impl XdpPort {
+    /// Loads the program that a port with filters would have on an interface, as [`XdpPort::open`] does, and lets it go. Nothing is attached. Says why such a
+    /// port's frames could have no times, if so.
+    ///
+    /// # Errors
+    /// The kernel refuses the program, or its maps.
+    pub fn try_program(config: &XdpConfig, facts: &InterfaceFacts) -> Result<Option<io::Error>, PortError> {
+        let interface = &config.interface;
+        let multi_buffer = config.wants_multi_buffer([facts, facts]).then(|| config.frame_buffers(facts));
+        let steering = overflow::steering_table(config, facts.mtu_bytes, &mut [], multi_buffer)?;
+        let refused = |source: io::Error| PortError::refused("make the map of AF_XDP sockets", interface, source);
+        let sockets = Map::xskmap("nw_probe", config.shares).map_err(refused)?;
+        let loaded = loaded(&steering, &sockets).map_err(|error| crate::xdp::rejected(interface, error))?;
+        Ok(loaded.ready.err())
+    }
 }
 
 impl Port for XdpPort {

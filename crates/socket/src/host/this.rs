@@ -244,10 +244,40 @@ fn open_port(facts: &InterfaceFacts, mode: Mode, engines_most: u32) -> Result<Xd
 }
 
 impl ThisHost {
-    /// Opens a port on an interface of the calling thread's network namespace as an engine would, closes it, and says what it was.
-    pub(crate) fn try_port(&self, facts: &InterfaceFacts, config: &Config) -> Result<String, PortError> {
-        self.open_port(facts, PortWanted::of(config)).map(|port| port.describe())
+    /// Opens a port on an interface of the calling thread's network namespace as an engine would, closes it, and says what it was. `starts_agent`: the
+    /// engine's would be a share of an agent's that is started for the program.
+    pub(crate) fn try_port(
+        &self,
+        facts: &InterfaceFacts,
+        config: &Config,
+        starts_agent: bool,
+    ) -> Result<String, PortError> {
+        let wanted = PortWanted::of(config);
+        if !starts_agent {
+            return self.open_port(facts, wanted).map(|port| port.describe());
+        }
+        let own = || open_port(facts, wanted.mode, wanted.engines_most).map(|port| port.describe());
+        // As with a share of an agent that runs: see `Host::open_port`.
+        match nearwire_agent::ports::xdp::try_share(&facts.name) {
+            Ok((mode, words)) if is_allowed(wanted.mode, mode) => Ok(words + ", by the agent"),
+            Ok(_) => own(),
+            Err(error @ PortError::NoCarrier { .. }) => Err(error),
+            Err(error) => own().map_err(|_| error),
+        }
     }
+}
+
+/// Loads the program that a port on an interface would have first; says why frames could have no times, if so.
+pub(crate) fn try_program(facts: &InterfaceFacts, mode: Mode) -> Result<Option<io::Error>, PortError> {
+    let ways = candidates(facts, Side::Near, Steer::Filters).into_iter().map(|way| way.config);
+    let mut refused = None;
+    for config in ways.filter(|config| is_allowed(mode, config.mode)) {
+        match XdpPort::try_program(&sized(config, facts, FILL_FRAMES, SHARES_OF_PORT), facts) {
+            Ok(no_times) => return Ok(no_times),
+            Err(error) => refused = refused.or(Some(error)),
+        }
+    }
+    Err(refused.unwrap_or_else(|| PortError::NoSuchInterface { interface: facts.name.clone() }))
 }
 
 fn sized(config: XdpConfig, facts: &InterfaceFacts, fill_frames_most: u32, shares: u32) -> XdpConfig {

@@ -137,8 +137,9 @@ struct Keeper {
     held: Option<Held>,
 }
 
-struct Held {
-    port: XdpPort,
+/// The port.
+pub(super) struct Held {
+    pub(super) port: XdpPort,
     ifindex: u32,
     name: String,
     /// Numbers of the shares that programs have.
@@ -189,7 +190,7 @@ impl Keeper {
             return held.give();
         }
         self.await_predecessor(&wanted.interface);
-        let mut held = Held::open(wanted)?;
+        let mut held = Held::open(&wanted.interface, wanted.memory_bytes).map_err(|error| refused(&error))?;
         let given = held.give()?;
         self.held = Some(held);
         Ok(given)
@@ -206,19 +207,20 @@ impl Keeper {
 }
 
 impl Held {
-    fn open(wanted: &Wanted) -> Result<Held, Cause> {
-        let facts = InterfaceFacts::read(&wanted.interface).map_err(|error| refused(&error))?;
+    /// In the first way that works. `memory_bytes`: 0 for as much as is usual.
+    pub(super) fn open(interface: &str, memory_bytes: u64) -> Result<Held, PortError> {
+        let facts = InterfaceFacts::read(interface)?;
         let mut first = None;
         for config in ways(&facts) {
-            match XdpPort::open(&sized(config, &facts, wanted.memory_bytes)) {
+            match XdpPort::open(&sized(config, &facts, memory_bytes)) {
                 Ok(port) => {
                     let (ifindex, name) = (facts.ifindex, facts.name);
                     return Ok(Held { port, ifindex, name, given: BTreeSet::new() });
                 }
-                Err(error) => first = first.or(Some(refused(&error))),
+                Err(error) => first = first.or(Some(error)),
             }
         }
-        Err(first.unwrap_or(Cause::InterfaceGone { interface: Text::cut(&wanted.interface) }))
+        Err(first.unwrap_or_else(|| PortError::NoSuchInterface { interface: interface.to_owned() }))
     }
 
     fn give(&mut self) -> Result<Given, Cause> {

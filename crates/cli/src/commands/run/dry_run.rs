@@ -36,6 +36,9 @@ pub fn text(prepared: &Prepared<'_>) -> String {
             }
         }
     }
+    if let Some(why) = &prepared.preconditions.no_times {
+        line("", &format!("{}: {why}", super::WITHOUT_TIMES));
+    }
     let filters = &prepared.preconditions.filters;
     let found = filters.found.iter().map(|filter| format!("bypassed: {filter}"));
     let words = found.chain(filters.unknown.iter().map(|unknown| format!("not known: {unknown}")));
