@@ -22,7 +22,7 @@ use super::at_start::AgentAtStart;
 use super::port::HostPort;
 use super::{Host, PortWanted};
 use crate::config::{Agent, Config, Mode};
-use crate::kernel_tables::{KernelTables, PathErrors, TablesError};
+use crate::kernel_tables::{KernelTables, PathErrors, TablesError, vlan_tags};
 use crate::now::Clocks;
 use crate::wait::online_cpus;
 
@@ -76,9 +76,7 @@ impl Host for ThisHost {
     }
 
     fn hides_tags(&self, name: &str, is_veth: bool) -> bool {
-        // With veth it is the far end that leaves it out, whatever this end is told.
-        let strips = || Interface::open(name)?.strips_vlan_tags();
-        is_veth || strips().unwrap_or(true)
+        vlan_tags::hides_tags(name, is_veth)
     }
 
     fn stamps_received(&self, name: &str) -> bool {
@@ -218,8 +216,9 @@ fn open_port(facts: &InterfaceFacts, mode: Mode, engines_most: u32) -> Result<Xd
 
 impl ThisHost {
     /// Opens a port on an interface of the calling thread's network namespace as an engine would, closes it, and says what it was.
-    pub(crate) fn try_port(&self, facts: &InterfaceFacts, config: &Config) -> Result<String, PortError> {
-        self.open_port(facts, PortWanted::of(config)).map(|port| port.describe())
+    pub(crate) fn try_port(&self, facts: &InterfaceFacts, config: &Config) -> Result<(String, XdpMode), PortError> {
+        let port = self.open_port(facts, PortWanted::of(config))?;
+        Ok((port.describe(), port.as_xdp().config().mode))
     }
 }
 
