@@ -31,8 +31,8 @@
 //!
 //! A frame that lies in several buffers shows the program the first one: what is looked at must be in it, and lengths are the kernel's word.
 //!
-//! Limits: a VLAN tag that the device took out of the frame (`ethtool -k IF`, rx-vlan-offload) is not seen, here as in
-//! any XDP program; a flow filter takes the flow under any tags, and to any host when the interface is promiscuous or the
+//! Limits: a VLAN tag that the device took out of the frame (`ethtool -k IF`, rx-vlan-offload) is not seen, unless the driver tells it (`xdp::tags`,
+//! for ports of sockets); a flow filter takes the flow under any tags, and to any host when the interface is promiscuous or the
 //! host is a router. The kernel gives the memory of an entry of a hash map that was replaced or removed to the next entry at once
 //! (`kernel/bpf/memalloc.c`): a program that found the old entry some nanoseconds before may read the verdict of another flow that is added
 //! just then, for one frame. Words of ports and slots of groups have no such moment.

@@ -6,8 +6,9 @@
 //! | `syscall(SYS_io_uring_setup)` | the symbol; what is accelerated then is given back |
 //! | an instruction in its own text or a library's (liburing) | that text, looked through when a UDP socket is opened |
 //!
-//! A library that is loaded when sockets are accelerated already is found when the next one is opened. Code that is made at
-//! run time is not found.
+//! A library that is loaded when sockets are accelerated already is found when the next one is opened, and not before: dlopen(3) is not
+//! exported here, since it looks for libraries as its caller's `RUNPATH` and `$ORIGIN` say, and the caller would be this library. Its
+//! own instructions make no call that is seen. Code that is made at run time is not found.
 
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};

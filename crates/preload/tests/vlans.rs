@@ -183,6 +183,10 @@ fn vlans_on(kernel: StockKernel) {
     for (pair, mode) in [(VIRTIO_NET, "native"), (VIRTIO_NET, "generic"), (VMXNET3, of_vmxnet3)] {
         drops_frames_of_unknown_vlans(host, pair, mode);
     }
+    // Its driver tells programs in it which tag is beside the frame, since Linux 6.8.
+    if kernel != StockKernel::Linux6_1 {
+        drops_frames_of_unknown_vlans(host, VETH, "native");
+    }
 }
 
 #[test]

@@ -25,6 +25,7 @@ mod route;
 mod rules;
 mod subscription;
 mod translate;
+pub mod vlan_tags;
 
 use std::net::IpAddr;
 use std::os::fd::BorrowedFd;

@@ -5,6 +5,7 @@ use std::{fmt, io};
 
 use nearwire_frames::PortError;
 use nearwire_frames::interface::InterfaceFacts;
+use nearwire_frames::ports::xdp::XdpMode;
 use nearwire_frames::xdp::programs;
 use nearwire_sys::netdev::{XdpFeatures, xdp_features};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
@@ -12,6 +13,7 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 use crate::config::{Config, Mode};
 use crate::host::{ThisHost, try_program};
 use crate::kernel_tables::packet_filters::PacketFilters;
+use crate::kernel_tables::vlan_tags::HiddenTags;
 use crate::program::{Caller, Capability};
 use crate::reason::Reason;
 
@@ -59,6 +61,10 @@ pub struct Candidate {
     pub unmet: Option<Unmet>,
     /// The port that was opened to try it, in words.
     pub tried: Option<String>,
+    /// What differs from the kernel there, and what to do about it.
+    pub caution: Option<String>,
+    /// That holds in generic mode only.
+    is_caution_of_generic: bool,
 }
 
 /// All that was looked at.
@@ -81,6 +87,9 @@ impl Preconditions {
     pub fn check(config: &Config, caller: &Caller, by_agent: bool) -> Preconditions {
         let names = if config.interfaces.is_empty() { interfaces() } else { config.interfaces.clone() };
         let mut interfaces: Vec<Candidate> = names.iter().map(|name| Candidate::look(name, config.mode)).collect();
+        // What cannot be asked is found when a port is opened.
+        let hidden_tags = HiddenTags::read().unwrap_or_default();
+        interfaces.iter_mut().for_each(|interface| interface.look_for_tags(&hidden_tags));
         let (mut unmet, mut no_times) = (Vec::new(), None);
         if by_agent {
             let is_busy = |unmet: &mut Unmet| unmet.reason == Reason::InterfaceBusy;
@@ -112,7 +121,10 @@ impl Preconditions {
         for interface in &mut self.interfaces {
             let Some(facts) = interface.facts.as_ref().filter(|_| interface.unmet.is_none()) else { continue };
             match host.try_port(facts, config, starts_agent) {
-                Ok(words) => interface.tried = Some(words),
+                Ok((words, mode)) => {
+                    interface.tried = Some(words);
+                    interface.caution.take_if(|_| interface.is_caution_of_generic && mode != XdpMode::Generic);
+                }
                 Err(error) => {
                     let advice = "nearwire port shows what it can do; what the kernel says may help to report it";
                     interface.unmet = Some(Unmet::new(Reason::of_port(&error), error.to_string(), advice));
@@ -235,12 +247,46 @@ impl Candidate {
                     _ => "look at it with ip link",
                 };
                 let unmet = Unmet::new(Reason::NoInterface, format!("{name}: {error}"), advice);
-                Candidate { name: name.to_owned(), facts: None, features: None, unmet: Some(unmet), tried: None }
+                Candidate {
+                    name: name.to_owned(),
+                    facts: None,
+                    features: None,
+                    unmet: Some(unmet),
+                    tried: None,
+                    caution: None,
+                    is_caution_of_generic: false,
+                }
             }
             Ok(facts) => {
                 let features = xdp_features(facts.ifindex).ok();
                 let unmet = unusable(&facts, features, mode);
-                Candidate { name: name.to_owned(), facts: Some(facts), features, unmet, tried: None }
+                Candidate {
+                    name: name.to_owned(),
+                    facts: Some(facts),
+                    features,
+                    unmet,
+                    tried: None,
+                    caution: None,
+                    is_caution_of_generic: false,
+                }
+            }
+        }
+    }
+}
+
+impl Candidate {
+    /// An engine opens no port where it could not tell VLANs apart.
+    fn look_for_tags(&mut self, hidden: &[HiddenTags]) {
+        let Some(hidden) = hidden.iter().find(|hidden| hidden.interface == self.name) else { return };
+        let is_usable =
+            |unmet: &Option<Unmet>| unmet.as_ref().is_none_or(|unmet| unmet.reason == Reason::InterfaceBusy);
+        if !is_usable(&self.unmet) {
+            return;
+        }
+        match hidden.obstacle() {
+            Some((found, advice)) => self.unmet = Some(Unmet::new(Reason::HiddenVlanTags, found, advice)),
+            None => {
+                (self.caution, self.is_caution_of_generic) = (hidden.caution(), hidden.is_told_in_driver);
             }
         }
     }
@@ -375,8 +421,15 @@ mod tests {
 
     #[test]
     fn memory_limit_below_the_need_is_told() {
-        let candidate =
-            Candidate { name: "eth4".into(), facts: Some(facts("eth4")), features: None, unmet: None, tried: None };
+        let candidate = Candidate {
+            name: "eth4".into(),
+            facts: Some(facts("eth4")),
+            features: None,
+            unmet: None,
+            tried: None,
+            caution: None,
+            is_caution_of_generic: false,
+        };
         let user = Caller { uid: 9, effective_uid: 9, memory_lock_limit_bytes: Some(65_536), ..Caller::default() };
         let said = memory(&user, std::slice::from_ref(&candidate)).map(|unmet| unmet.to_string()).unwrap_or_default();
         assert!(said.contains("65536 bytes") && said.contains("4 queues need about 4194304"), "{said}");

@@ -121,7 +121,7 @@ worded! {
         IoUring => "the program uses io_uring, whose requests bypass the library",
         /// rx-vlan-offload, or a veth whose far end leaves the tag beside the frame.
         HiddenVlanTags => "the interface carries VLANs and takes their tags out of frames, so only the kernel can tell them apart \
-                           (`ethtool -K INTERFACE rxvlan off` leaves them in)",
+                           (`ethtool -K INTERFACE rxvlan off` leaves them in, except on veth)",
         /// Rights, limits, another user's programs, an old kernel.
         AgentRefused => "the agent, which has the interface, does not serve the program there",
         /// Killed, or it hangs.

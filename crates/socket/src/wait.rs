@@ -304,10 +304,12 @@ impl Waiter {
         match self.spin {
             SpinFor::Time(time) => Duration::from_nanos(waited_ns) < time,
             SpinFor::Forever => {
-                OF_THREAD.with(|mut own| {
+                OF_THREAD.with(|own| {
                     if now_ns.saturating_sub(own.told_ns.get()) >= TELL_NS {
                         own.told_ns.set(now_ns);
-                        own.spins(now_ns);
+                        let mut place = own.place.get();
+                        place.tells(now_ns);
+                        own.place.set(place);
                     }
                 });
                 true

@@ -12,8 +12,8 @@ use std::ptr::{NonNull, null_mut};
 use std::sync::atomic::AtomicU64;
 
 use rustix::fs::{
-    FallocateFlags, FileType, MemfdFlags, Mode, OFlags, SealFlags, fallocate, fcntl_add_seals, fcntl_get_seals, fstat,
-    ftruncate, memfd_create, open,
+    FallocateFlags, FileType, MemfdFlags, Mode, OFlags, SealFlags, fallocate, fchmod, fcntl_add_seals, fcntl_get_seals,
+    fstat, ftruncate, memfd_create, open,
 };
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, munmap};
 use rustix::process::geteuid;
@@ -112,18 +112,23 @@ impl SharedWords {
         unsafe { map(array, words) }
     }
 
-    /// Maps words of a file that all processes of the calling user share, which is made where there is none. What they hold
-    /// may come from any of them. Its pages are taken at once, so that no touch is SIGBUS for want of memory.
+    /// Maps words of a file that all processes of the calling user share, and that those of others may read; it is made where there is
+    /// none. What they hold may come from any of them. Its pages are taken at once, so that no touch is SIGBUS for want of memory.
     ///
     /// # Errors
     /// `EPERM` for a file of another user, or one that is no regular file; else as open(2), fallocate(2) and mmap(2).
     pub fn in_file(path: &Path, words: usize) -> io::Result<SharedWords> {
         let length_bytes = length_of(words)?;
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
-        let file = open(path, flags, Mode::RUSR | Mode::WUSR)?;
+        let file = open(path, flags, Mode::RUSR | Mode::WUSR | Mode::RGRP | Mode::ROTH)?;
         let found = fstat(&file)?;
         if found.st_uid != geteuid().as_raw() || FileType::from_raw_mode(found.st_mode) != FileType::RegularFile {
             return Err(io::ErrorKind::PermissionDenied.into());
+        }
+        let readable = Mode::RUSR | Mode::WUSR | Mode::RGRP | Mode::ROTH;
+        if !Mode::from_raw_mode(found.st_mode).contains(readable) {
+            // The umask kept others out, or an earlier version. Where it cannot be changed others do not see the words.
+            let _ = fchmod(&file, readable);
         }
         fallocate(&file, FallocateFlags::empty(), 0, length_bytes as u64)?;
         // SAFETY: the file is as long. Only processes of the same user can shorten it, which may end this one anyway.

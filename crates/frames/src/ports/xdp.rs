@@ -67,6 +67,7 @@ use crate::port::{Port, PortStatistics, PreparedFrame};
 use crate::ports::limits::FrameLimits;
 use crate::steering::SteeringTable;
 use crate::xdp::stamps::Record;
+use crate::xdp::tags::TagQuestion;
 use crate::xdp::{XdpAttachment, programs};
 
 use division::{Division, share_areas};
@@ -251,6 +252,13 @@ impl XdpPort {
     #[must_use]
     pub fn is_attached(&self) -> bool {
         self.attachment.is_in_force()
+    }
+
+    /// Frames whose VLAN tag the device took out are the kernel's ([`Overflow::Kernel`], in native and zero-copy mode, where the driver tells
+    /// the tag). Without this, filters match them as untagged frames.
+    #[must_use]
+    pub fn asks_for_tags(&self) -> bool {
+        self.steering.as_ref().is_some_and(SteeringTable::asks_for_tags)
     }
 
     /// Detaches the program: the kernel has all frames from now on, those of shares too, and those in the rings can still be read. A
@@ -520,6 +528,10 @@ fn steer_to(
         Steer::Filters => Some(overflow::steering_table(config, receiving.mtu_bytes, receivers, multi_buffer)?),
         Steer::EtherType(_) | Steer::All => None,
     };
+    let asking = steering.as_ref().and_then(|steering| attach_asking(config, receiving, steering, &map));
+    if let Some((attachment, mark)) = asking {
+        return Ok(Steered { attachment, map, steering, ready: Some(mark) });
+    }
     let mut ready = None;
     let program = match (config.steer, &steering) {
         (Steer::EtherType(ether_type), _) => programs::steer(&map, ether_type, None, multi_buffer.is_some()),
@@ -532,6 +544,24 @@ fn steer_to(
     let program = program.map_err(|error| crate::xdp::rejected(interface, error))?;
     let attachment = XdpAttachment::attach(&program, receiving, config.mode.attach_mode())?;
     Ok(Steered { attachment, map, steering, ready })
+}
+
+/// Attaches the program of a port of sockets that asks the driver for tags that the device took out. `None`: the port is to do without.
+fn attach_asking(
+    config: &XdpConfig,
+    receiving: &InterfaceFacts,
+    steering: &SteeringTable,
+    sockets: &Map,
+) -> Option<(XdpAttachment, NonZeroU64)> {
+    if config.mode == XdpMode::Generic || config.overflow != Overflow::Kernel {
+        return None;
+    }
+    let question = TagQuestion::of(receiving)?;
+    let mark = times::new_mark().ok()?;
+    let program = steering.asking_program(sockets, mark, Some(question)).ok()?;
+    let attachment = XdpAttachment::attach(&program, receiving, config.mode.attach_mode()).ok()?;
+    steering.set_asking(question);
+    Some((attachment, mark))
 }
 
 /// A program of filters.

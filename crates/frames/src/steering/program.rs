@@ -24,6 +24,7 @@ use crate::xdp::assembler::{Assembler, HelperCall, Label, Register};
 use crate::xdp::programs::{TAG_ETHER_TYPES, loaded_as};
 use crate::xdp::redirect::{CONTEXT_DATA, CONTEXT_DATA_END, Place, XDP_DROP, append_pass, append_place};
 use crate::xdp::stamps::{self, Stamps, When, append_stamped_redirect};
+use crate::xdp::tags::{self, TagQuestion};
 
 mod flows;
 
@@ -116,19 +117,20 @@ const FRAME_CLASS_BITS: i32 = 0xff << FRAME_CLASSES_FROM;
 
 /// Gives what the filters in `maps` match to the socket that `sockets` has for the frame's queue and the share that owns it, or drops it,
 /// and the rest, with all frames that `capacity` is too small for, to the kernel.
-/// With `stamps` a frame has times in front of it: always, or where the word of classes says so ([`STAMPED`]).
+/// With `stamps` a frame has times in front of it: always, or where the word of classes says so ([`STAMPED`]). With `tags` frames whose
+/// tag the device took out are the kernel's.
 pub(super) fn steer(
     maps: &Maps,
     sockets: &Map,
     capacity: Capacity,
-    stamps: Option<Stamps>,
+    (stamps, tags): (Option<Stamps>, Option<TagQuestion>),
     always: bool,
 ) -> Result<Program, LoadError> {
     let when = if always { When::Always } else { When::Bit { at: CLASSES, bit: STAMPED.cast_signed() } };
     let place = Place::OfShare { of: maps.shares_most };
     let redirect = |program: &mut Assembler| append_stamped_redirect(program, sockets, place, stamps, when);
-    let instructions = instructions(maps, capacity, redirect);
-    stamps::load("nw_filters", &instructions, stamps, capacity.buffer_bytes.is_some())
+    let instructions = instructions(maps, capacity, tags, redirect);
+    stamps::load_asking("nw_filters", &instructions, (stamps, tags), capacity.buffer_bytes.is_some())
 }
 
 /// The same decision, told by the program's return value: the place in the map of sockets behind [`TOLD`].
@@ -138,7 +140,7 @@ pub(super) fn tell(maps: &Maps, capacity: Capacity) -> Result<Program, LoadError
         append_place(program, Place::OfShare { of: maps.shares_most });
         program.copy(R0, R2).add(R0, TOLD.cast_signed()).exit();
     };
-    stamps::load("nw_tell", &instructions(maps, capacity, tell), None, capacity.buffer_bytes.is_some())
+    stamps::load("nw_tell", &instructions(maps, capacity, None, tell), None, capacity.buffer_bytes.is_some())
 }
 
 /// More than any XDP action.
@@ -159,7 +161,12 @@ struct Ways {
 }
 
 /// `redirect` has the context in `R1` and the share's number in `R9`.
-fn instructions(maps: &Maps, capacity: Capacity, redirect: impl FnOnce(&mut Assembler)) -> Vec<Instruction> {
+fn instructions(
+    maps: &Maps,
+    capacity: Capacity,
+    tags: Option<TagQuestion>,
+    redirect: impl FnOnce(&mut Assembler),
+) -> Vec<Instruction> {
     let mut program = Assembler::new();
     let pass = program.label();
     let (icmp, icmp_v6) = if maps.credits.is_some() { (program.label(), program.label()) } else { (pass, pass) };
@@ -170,6 +177,10 @@ fn instructions(maps: &Maps, capacity: Capacity, redirect: impl FnOnce(&mut Asse
     append_flow(&mut program, maps, capacity, ways);
     flows::append_group(&mut program, maps, ways);
     append_owner(&mut program, ways);
+    // Before the frame is counted.
+    if let Some(question) = tags {
+        tags::append_question(&mut program, question, ways.pass);
+    }
     match &maps.credits {
         Some(credits) => append_credit(&mut program, maps, credits, capacity, ways.pass),
         None => append_length(&mut program, capacity, ways.pass),

@@ -7,7 +7,7 @@
 use std::io;
 use std::num::NonZeroU64;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, TryLockError};
 use std::time::{Duration, Instant};
 
 use nearwire_sys::bpf::{Map, MapKind, Program};
@@ -25,6 +25,7 @@ use super::set::FilterSet;
 use super::words::{self, WordMaps, Words};
 use crate::PortError;
 use crate::xdp::stamps::{DeviceClock, Stamps};
+use crate::xdp::tags::TagQuestion;
 
 /// Flow filters that fit, 10 000 sockets on six addresses: 1 MiB of kernel memory for the buckets, and 88 bytes for each
 /// that is there.
@@ -53,6 +54,8 @@ struct Table {
     maps: Maps,
     words: Words,
     capacity: Capacity,
+    /// Programs ask for tags that the device took out.
+    tags: OnceLock<TagQuestion>,
     state: Mutex<State>,
 }
 
@@ -128,8 +131,8 @@ impl SteeringTable {
         };
         let (maps, words) =
             make().map_err(|source| PortError::refused("make the maps of filters", interface, source))?;
-        let (interface, state) = (interface.to_owned(), Mutex::default());
-        Ok(SteeringTable { table: Arc::new(Table { interface, maps, words, capacity, state }), share: 0 })
+        let (interface, tags, state) = (interface.to_owned(), OnceLock::new(), Mutex::default());
+        Ok(SteeringTable { table: Arc::new(Table { interface, maps, words, capacity, tags, state }), share: 0 })
     }
 
     /// A share's handle.
@@ -163,7 +166,8 @@ impl SteeringTable {
         sockets: &Map,
         stamps: Option<Stamps>,
     ) -> Result<Program, nearwire_sys::bpf::LoadError> {
-        program::steer(&self.table.maps, sockets, self.table.capacity, stamps, true)
+        let tags = self.table.tags.get().copied();
+        program::steer(&self.table.maps, sockets, self.table.capacity, (stamps, tags), true)
     }
 
     /// The same, with times in front of the frames that come after [`SteeringTable::set_stamped`]. Until then each frame costs one
@@ -173,8 +177,29 @@ impl SteeringTable {
         sockets: &Map,
         mark: NonZeroU64,
     ) -> Result<Program, nearwire_sys::bpf::LoadError> {
+        self.asking_program(sockets, mark, None)
+    }
+
+    /// The same, and frames whose tag the device took out are the kernel's.
+    pub(crate) fn asking_program(
+        &self,
+        sockets: &Map,
+        mark: NonZeroU64,
+        tags: Option<TagQuestion>,
+    ) -> Result<Program, nearwire_sys::bpf::LoadError> {
         let stamps = Some(Stamps { mark, device: DeviceClock::None });
-        program::steer(&self.table.maps, sockets, self.table.capacity, stamps, false)
+        program::steer(&self.table.maps, sockets, self.table.capacity, (stamps, tags), false)
+    }
+
+    /// The program in force asks, and those that take its place are to.
+    pub(crate) fn set_asking(&self, tags: TagQuestion) {
+        // Set once, when the port is opened.
+        let _ = self.table.tags.set(tags);
+    }
+
+    /// Frames whose tag the device took out are the kernel's.
+    pub(crate) fn asks_for_tags(&self) -> bool {
+        self.table.tags.get().is_some()
     }
 
     /// Has a [ready program](SteeringTable::ready_program) write times in front of frames from now on, or no more.

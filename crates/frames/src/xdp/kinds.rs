@@ -11,6 +11,7 @@ use nearwire_sys::netdev::{XdpReceiveMetadata, xdp_receive_metadata};
 
 use super::programs::{pass, pass_with, steer, steer_all};
 use super::stamps::{DEVICE_TIME, DeviceClock, Stamps};
+use super::tags::TagQuestion;
 use super::{AttachMode, XdpAttachment};
 use crate::interface::InterfaceFacts;
 use crate::steering::{Capacity, Counting, SteeringTable};
@@ -50,6 +51,13 @@ fn every_program(ifindex: u32) -> Vec<Kind> {
             load: Box::new(move || pass_with(multi_buffer)),
         },
     ];
+    let question = InterfaceFacts::read(NEAR).ok().and_then(|facts| TagQuestion::of(&facts));
+    for capacity in capacities().into_iter().filter(|_| question.is_some()) {
+        let table = SteeringTable::with_credits(NEAR, capacity, SHARES, 1, Counting::OneCpu).unwrap();
+        let sockets = Rc::clone(&sockets);
+        let load = Box::new(move || table.asking_program(&sockets, MARK, question));
+        kinds.push(Kind { name: format!("filters and tags, {capacity:?}"), is_bound: true, load });
+    }
     for stamps in stamps.chain([None]) {
         let is_bound = stamps.is_some_and(|stamps| Some(stamps.device) == device);
         let mut add = |name: String, load: Load| {

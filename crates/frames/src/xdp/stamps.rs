@@ -23,6 +23,7 @@ use super::assembler::Register::{R0, R1, R2, R3, R6, R7, R8, R10};
 use super::assembler::Width::{Double, Word};
 use super::assembler::{Assembler, HelperCall};
 use super::redirect::{CONTEXT_DATA, Place, append_redirect};
+use super::tags::TagQuestion;
 
 /// Offset in `struct xdp_md`.
 const CONTEXT_DATA_META: i16 = 8;
@@ -105,9 +106,19 @@ pub(crate) fn load(
     stamps: Option<Stamps>,
     multi_buffer: bool,
 ) -> Result<Program, LoadError> {
+    load_asking(name, instructions, (stamps, None), multi_buffer)
+}
+
+/// The same of a program that asks for tags too.
+pub(crate) fn load_asking(
+    name: &str,
+    instructions: &[Instruction],
+    (stamps, tags): (Option<Stamps>, Option<TagQuestion>),
+    multi_buffer: bool,
+) -> Result<Program, LoadError> {
     let bound_to = match stamps.map(|stamps| stamps.device) {
         Some(DeviceClock::Driver { ifindex, .. }) => Some(ifindex),
-        _ => None,
+        _ => tags.map(|tags| tags.ifindex),
     };
     Program::load_xdp_with(name, instructions, LoadOptions { bound_to, multi_buffer })
 }

@@ -3,8 +3,10 @@
 use std::net::{Ipv4Addr, UdpSocket};
 use std::time::{Duration, Instant};
 
-use nearwire_frames::ports::xdp::{Overflow, Steer, XdpConfig, XdpMode, XdpPort};
+use nearwire_frames::interface::InterfaceFacts;
+use nearwire_frames::ports::xdp::{Overflow, Steer, TimesWanted, XdpConfig, XdpMode, XdpPort};
 use nearwire_frames::steering::{Filter, FlowFilter, Transport};
+use nearwire_frames::xdp::tells_hidden_tags;
 use nearwire_frames::{Port, RawPort};
 
 use crate::common::{Cable, FAR, NEAR, cable_or_skip, ip};
@@ -46,6 +48,25 @@ fn port_looked_at_in_vain_asks_nothing_of_its_interface() {
     assert!(!port.is_attached());
     send(&sender, 0..3);
     assert_eq!(until(3, || from_kernel(&shadow)), [0, 1, 2], "the kernel has what comes");
+}
+
+/// A port of sockets in the driver of veth, which tells what tag it took out (Linux 6.8): tagged frames are the kernel's, and are seen in
+/// an emulated host (`preload/tests/vlans.rs`). Frames without a tag, and times of the device, are as without the question.
+#[test]
+fn port_whose_program_asks_for_tags_receives_frames_without_any() {
+    let Some(cable) = cable_or_skip() else { return };
+    for mode in [XdpMode::Generic, XdpMode::NativeCopy] {
+        let (mut port, shadow, sender) = open(&cable, mode);
+        let ifindex = cable.near(|| InterfaceFacts::read(NEAR).unwrap().ifindex);
+        let tells = cable.near(|| tells_hidden_tags(ifindex));
+        assert_eq!(port.asks_for_tags(), tells && mode == XdpMode::NativeCopy, "{mode}");
+        for wanted in [None, Some(TimesWanted::Kernel), Some(TimesWanted::Device)] {
+            let _ = wanted.map(|wanted| cable.near(|| port.want_times(wanted)));
+            send(&sender, 0..50);
+            assert_eq!(until(50, || from_port(&mut port)), (0..50).collect::<Vec<_>>(), "{mode}, {wanted:?}");
+        }
+        assert_eq!(from_kernel(&shadow), [0_u32; 0], "{mode}");
+    }
 }
 
 fn send(sender: &UdpSocket, numbers: std::ops::Range<u32>) {

@@ -23,7 +23,7 @@ use super::at_start::AgentAtStart;
 use super::port::HostPort;
 use super::{Host, PortWanted};
 use crate::config::{Agent, Config, Mode};
-use crate::kernel_tables::{KernelTables, PathErrors, TablesError};
+use crate::kernel_tables::{KernelTables, PathErrors, TablesError, vlan_tags};
 use crate::now::Clocks;
 use crate::wait::online_cpus;
 
@@ -80,9 +80,7 @@ impl Host for ThisHost {
     }
 
     fn hides_tags(&self, name: &str, is_veth: bool) -> bool {
-        // With veth it is the far end that leaves it out, whatever this end is told.
-        let strips = || Interface::open(name)?.strips_vlan_tags();
-        is_veth || strips().unwrap_or(true)
+        vlan_tags::hides_tags(name, is_veth)
     }
 
     fn stamps_received(&self, name: &str) -> bool {
@@ -244,22 +242,23 @@ fn open_port(facts: &InterfaceFacts, mode: Mode, engines_most: u32) -> Result<Xd
 }
 
 impl ThisHost {
-    /// Opens a port on an interface of the calling thread's network namespace as an engine would, closes it, and says what it was. `starts_agent`: the
-    /// engine's would be a share of an agent's that is started for the program.
+    /// Opens a port on an interface of the calling thread's network namespace as an engine would, closes it, and says what it was, and its mode.
+    /// `starts_agent`: the engine's would be a share of an agent's that is started for the program.
     pub(crate) fn try_port(
         &self,
         facts: &InterfaceFacts,
         config: &Config,
         starts_agent: bool,
-    ) -> Result<String, PortError> {
+    ) -> Result<(String, XdpMode), PortError> {
         let wanted = PortWanted::of(config);
+        let found = |port: HostPort| (port.describe(), port.as_xdp().config().mode);
         if !starts_agent {
-            return self.open_port(facts, wanted).map(|port| port.describe());
+            return self.open_port(facts, wanted).map(found);
         }
-        let own = || open_port(facts, wanted.mode, wanted.engines_most).map(|port| port.describe());
+        let own = || open_port(facts, wanted.mode, wanted.engines_most).map(|port| (port.describe(), port.config().mode));
         // As with a share of an agent that runs: see `Host::open_port`.
         match nearwire_agent::ports::xdp::try_share(&facts.name) {
-            Ok((mode, words)) if is_allowed(wanted.mode, mode) => Ok(words + ", by the agent"),
+            Ok((mode, words)) if is_allowed(wanted.mode, mode) => Ok((words + ", by the agent", mode)),
             Ok(_) => own(),
             Err(error @ PortError::NoCarrier { .. }) => Err(error),
             Err(error) => own().map_err(|_| error),

@@ -8,6 +8,7 @@ use rustix::param::clock_ticks_per_second;
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::kernel_tables::packet_filters::PacketFilters;
+use crate::kernel_tables::vlan_tags::HiddenTags;
 
 use super::{Counter, InterfaceStatus, SocketCounter, SocketStatus, Status};
 use crate::reason::Reason;
@@ -46,6 +47,8 @@ pub struct Process {
     pub cpu: Duration,
     /// The packet filters that its accelerated traffic bypasses, where these were asked for.
     pub filters: PacketFilters,
+    /// Interfaces of its accelerated sockets that take VLAN tags out of frames, where these were asked for.
+    pub hidden_tags: Vec<HiddenTags>,
 }
 
 impl Process {
@@ -61,6 +64,7 @@ impl Process {
             status,
             cpu,
             filters: PacketFilters::default(),
+            hidden_tags: Vec::new(),
         }
     }
 
@@ -110,6 +114,7 @@ impl Process {
         let found = self.filters.found.iter().map(|filter| format!("bypassed: {filter}"));
         let unknown = self.filters.unknown.iter().map(|unknown| format!("not known: {unknown}"));
         lines(&mut text, "packet filters", found.chain(unknown));
+        lines(&mut text, "VLAN tags", self.hidden_tags.iter().filter_map(HiddenTags::caution));
         if status.is_torn {
             line(&mut text, "", "(some of it changed while it was read, and is left out)");
         }

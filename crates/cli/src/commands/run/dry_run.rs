@@ -2,6 +2,7 @@
 
 use nearwire_socket::preconditions::Candidate;
 use nearwire_socket::program::{Judgement, Kind};
+use nearwire_socket::reason::Reason;
 use nearwire_sys::netdev::XdpFeatures;
 
 use super::Prepared;
@@ -23,6 +24,9 @@ pub fn text(prepared: &Prepared<'_>) -> String {
     line("waiting", &prepared.waiting());
     for (number, candidate) in prepared.preconditions.interfaces.iter().enumerate() {
         line(if number == 0 { "interfaces" } else { "" }, &interface(candidate));
+        if let Some(caution) = candidate.caution.as_ref().filter(|_| candidate.unmet.is_none()) {
+            line("", &format!("CAREFUL: {caution}"));
+        }
     }
     line("agent", &prepared.agent.words(prepared.would_start_agent()));
     if prepared.caller.effective_uid == 0 && (prepared.agent.is_serving() || prepared.would_start_agent()) {
@@ -79,7 +83,8 @@ fn program(prepared: &Prepared<'_>) -> Vec<String> {
 fn interface(candidate: &Candidate) -> String {
     let name = &candidate.name;
     if let Some(unmet) = &candidate.unmet {
-        return format!("{name}: no: {}", unmet.found);
+        let advice = if unmet.reason == Reason::HiddenVlanTags { format!("; {}", unmet.advice) } else { String::new() };
+        return format!("{name}: no: {}{advice}", unmet.found);
     }
     let Some(facts) = &candidate.facts else { return format!("{name}: no") };
     let native = match candidate.features {

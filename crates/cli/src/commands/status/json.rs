@@ -52,6 +52,7 @@ fn process(process: &Process) -> Value {
         "sockets": status.sockets.iter().map(socket).collect::<Vec<_>>(),
         "packet_filters": process.filters.found.iter().map(|filter| json!({"kind": filter.kind(), "words": filter.to_string()})).collect::<Vec<_>>(),
         "packet_filters_not_known": process.filters.unknown,
+        "vlan_tags_hidden": process.hidden_tags.iter().filter_map(|hidden| Some(json!({"interface": hidden.interface, "words": hidden.caution()?}))).collect::<Vec<_>>(),
         "incomplete": status.is_torn,
     })
 }

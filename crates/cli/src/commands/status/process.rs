@@ -105,6 +105,7 @@ pub fn look(pid: i32) -> Result<Looked, LookError> {
         age,
         cpu: Process::time_of(stat.cpu_ticks),
         filters: PacketFilters::default(),
+        hidden_tags: Vec::new(),
     })))
 }
 
