@@ -109,7 +109,7 @@ impl Others {
     fn ask(&self) {
         let Ok(found) = stat(self.directory) else { return };
         // Nanoseconds count up in a second: together they are a number that changes.
-        let changed = (found.st_mtime as u64).wrapping_mul(1 << 30).wrapping_add(found.st_mtime_nsec as u64);
+        let changed = (found.st_mtime as u64).wrapping_mul(1 << 30).wrapping_add(found.st_mtime_nsec);
         if self.changed.swap(changed, Relaxed) != changed {
             self.searches.store(SEARCHES, Relaxed);
         }
