@@ -435,18 +435,6 @@ impl Running {
         self.told()
     }
 
-    /// Waits so long for the end, whatever it is. Whether it came.
-    pub fn has_ended_within(&mut self, patience: Duration) -> bool {
-        let give_up = Instant::now() + patience;
-        while self.child.try_wait().unwrap().is_none() {
-            if Instant::now() > give_up {
-                return false;
-            }
-            std::thread::sleep(LOOK_INTERVAL);
-        }
-        true
-    }
-
     /// Asks it to end by a signal, and gives what it printed. It has to end by itself or by that signal.
     #[track_caller]
     pub fn stop(mut self, signal: Signal) -> String {
@@ -475,8 +463,7 @@ impl Running {
         String::from_utf8_lossy(&fs::read(&self.out).unwrap()).into_owned()
     }
 
-    /// The same, with what it is and what it printed on standard error.
-    pub fn told(&self) -> String {
+    fn told(&self) -> String {
         let errors = String::from_utf8_lossy(&fs::read(&self.err).unwrap()).into_owned();
         format!("{}\n[stdout]\n{}\n[stderr]\n{errors}", self.what, self.printed())
     }
