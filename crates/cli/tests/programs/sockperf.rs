@@ -50,7 +50,7 @@ impl Exchanged {
 /// Ping-pong over one socket or several, in the combinations of ends.
 fn ping_pong(wait: &str, sockets: u16, more: &str) {
     let Some(sockperf) = sockperf_or_skip() else { return };
-    for accelerated in Accelerated::EACH_AND_BY_SPIN {
+    for accelerated in Accelerated::EACH {
         let bed = Bed::lay(accelerated);
         let address = bed.address(Side::Far);
         let feed: String = (0..sockets).map(|number| format!("U:{address}:{}\n", PORT + number)).collect();

@@ -13,7 +13,7 @@ const RULE: &str = "[[rule]]\nuse = \"nearwire\"\nport = \"53\"\n";
 #[test]
 fn two_sockperf_servers_and_memcached_on_one_interface_answer_each_message() {
     let Some([sockperf, memcached, python]) = found_or_skip(["sockperf", "memcached", "python3"]) else { return };
-    for accelerated in Accelerated::EACH_AND_BY_SPIN {
+    for accelerated in Accelerated::EACH {
         let bed = Bed::lay(accelerated);
         let address = bed.address(Side::Far);
         let ports = [PORT + 1, PORT + 2];
