@@ -54,6 +54,9 @@ fn ports_carry_frames_on_drivers_of_real_devices() {
             let said = exits(&mut host, &measure(first, &format!("frame/xdp udp/bypass --xdp {mode}")), 0);
             assert!(said.contains(&format!("AF_XDP {mode}")), "{driver}, {mode}: {said}");
             assert_eq!(lost(&said), [0, 0], "{driver}, {mode}: {said}");
+            // Of the ways of a native port; a refusal of the options would be told.
+            assert_eq!(said.contains("busy polling"), *mode == "native", "{driver}, {mode}: {said}");
+            assert!(!said.contains("without busy polling"), "{driver}, {mode}: {said}");
         }
     }
     a_mode_that_the_driver_lacks_is_refused_by_its_name(&mut host);

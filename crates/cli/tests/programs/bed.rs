@@ -34,20 +34,25 @@ pub enum Side {
     Far,
 }
 
-/// The ends whose programs run with the library.
+/// The ends whose programs run with the library, and how long its calls look for frames before they sleep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Accelerated {
     near: bool,
     far: bool,
+    spin: &'static str,
 }
 
 impl Accelerated {
-    pub const BOTH: Self = Self { near: true, far: true };
-    pub const NEAR: Self = Self { near: true, far: false };
-    pub const FAR: Self = Self { near: false, far: true };
+    pub const NONE: Self = Self { near: false, far: false, spin: SPIN };
+    pub const BOTH: Self = Self { near: true, far: true, ..Self::NONE };
+    pub const NEAR: Self = Self { near: true, ..Self::NONE };
+    pub const FAR: Self = Self { far: true, ..Self::NONE };
     pub const EACH: [Self; 3] = [Self::BOTH, Self::NEAR, Self::FAR];
+    /// Those, and both ends with calls that sleep at once and that never do.
+    pub const EACH_AND_BY_SPIN: [Self; 5] =
+        [Self::BOTH, Self::NEAR, Self::FAR, Self { spin: "0", ..Self::BOTH }, Self { spin: "forever", ..Self::BOTH }];
 
-    fn at(self, side: Side) -> bool {
+    pub fn at(self, side: Side) -> bool {
         match side {
             Side::Near => self.near,
             Side::Far => self.far,
@@ -215,7 +220,11 @@ impl Bed {
         } else {
             Command::new(&program.0)
         };
-        command.env_clear().env("PATH", "/usr/bin:/bin:/usr/sbin:/sbin").env("LC_ALL", "C").env("NEARWIRE_SPIN", SPIN);
+        command
+            .env_clear()
+            .env("PATH", "/usr/bin:/bin:/usr/sbin:/sbin")
+            .env("LC_ALL", "C")
+            .env("NEARWIRE_SPIN", self.accelerated.spin);
         command
     }
 
@@ -268,16 +277,21 @@ impl Bed {
 
     /// What it prints of the sockets whose local address ends so, for each process of an end.
     fn by_process_at(&self, side: Side, suffix: &str) -> Vec<Vec<Value>> {
+        let is_there = |socket: &&Value| socket["local"].as_str().unwrap_or("").ends_with(suffix);
+        let there = |process: &Value| {
+            process["sockets"].as_array().unwrap().iter().filter(is_there).cloned().collect::<Vec<_>>()
+        };
+        self.processes(side).iter().map(there).collect()
+    }
+
+    /// What `nearwire status` prints of each process of an end.
+    fn processes(&self, side: Side) -> Vec<Value> {
         let namespace = || fs::read_link("/proc/thread-self/ns/net");
         let namespace = self.end(side).namespace.enter(namespace).unwrap().unwrap();
         let is_ours = |process: &&Value| {
             fs::read_link(format!("/proc/{}/ns/net", process["pid"])).is_ok_and(|other| other == namespace)
         };
-        let is_there = |socket: &&Value| socket["local"].as_str().unwrap_or("").ends_with(suffix);
-        let there = |process: &Value| {
-            process["sockets"].as_array().unwrap().iter().filter(is_there).cloned().collect::<Vec<_>>()
-        };
-        self.status(side)["processes"].as_array().unwrap().iter().filter(is_ours).map(there).collect()
+        self.status(side)["processes"].as_array().unwrap().iter().filter(is_ours).cloned().collect()
     }
 
     fn status(&self, side: Side) -> Value {
@@ -324,6 +338,18 @@ impl Bed {
             assert!(Instant::now() < give_up, "{side:?}: what is waited for does not come into {tables:?}");
             std::thread::sleep(LOOK_INTERVAL);
         }
+    }
+
+    /// Datagrams that the kernel of an end had for its programs and dropped, most for want of room at a socket.
+    pub fn dropped_by_kernel(&self, side: Side) -> u64 {
+        let snmp = self.net_file(side, "snmp");
+        let values = snmp.lines().rfind(|line| line.starts_with("Udp:")).unwrap();
+        values.split(' ').nth(3).unwrap().parse().unwrap()
+    }
+
+    /// A counter of the library in the running programs of an end.
+    pub fn counted_by_library(&self, side: Side, counter: &str) -> u64 {
+        self.processes(side).iter().map(|process| process["counters"][counter].as_u64().unwrap()).sum()
     }
 
     fn net_file(&self, side: Side, name: &str) -> String {
@@ -449,6 +475,12 @@ impl Drop for Running {
         let _ = kill_process_group(Pid::from_child(&self.child), Signal::KILL);
         let _ = self.child.wait();
     }
+}
+
+/// A counter of the library in what a program told at its end, where `stats` is set. It leaves those out that are 0.
+pub fn counter_told(told: &str, counter: &str) -> u64 {
+    let line = told.lines().find(|line| line.trim_end().ends_with(counter));
+    line.map_or(0, |line| line.split_whitespace().find_map(|word| word.parse().ok()).unwrap())
 }
 
 /// The number behind the last of these words in a text.

@@ -43,7 +43,7 @@ fn ask_for_all(bed: &Bed, dig: &Found) {
 #[test]
 fn dig_gets_the_answers_of_dnsmasq() {
     let Some([program, dig]) = found_or_skip(["dnsmasq", "dig"]) else { return };
-    for accelerated in Accelerated::EACH {
+    for accelerated in Accelerated::EACH_AND_BY_SPIN {
         // dig has a socket for each question, which is the kernel's otherwise.
         let bed = Bed::lay(accelerated).with_configuration(&format!("kernel_first = 0\n{RULE}"));
         let server = dnsmasq(&bed, &program);

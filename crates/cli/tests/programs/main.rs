@@ -9,6 +9,7 @@ mod dns;
 mod iperf;
 mod languages;
 mod memcached;
+mod quic;
 mod socat;
 mod sockperf;
 mod telephony;

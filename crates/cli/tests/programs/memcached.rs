@@ -36,7 +36,7 @@ fn memcached_that_binds_as_root_and_serves_as_another_user_is_accelerated_as_tha
 #[test]
 fn memcached_gives_back_what_it_was_given() {
     let Some([memcached, python]) = found_or_skip(["memcached", "python3"]) else { return };
-    for accelerated in Accelerated::EACH {
+    for accelerated in Accelerated::EACH_AND_BY_SPIN {
         let bed = Bed::lay(accelerated);
         let address = bed.address(Side::Far);
         let server = bed.start(Side::Far, &memcached, &format!("-u root -t 2 -l {address} -p {PORT} -U {PORT}"));

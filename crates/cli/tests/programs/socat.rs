@@ -34,7 +34,7 @@ fn socat_that_forks_for_each_peer_echoes_to_each() {
 #[test]
 fn file_sent_by_socat_arrives_whole() {
     let Some([socat]) = found_or_skip(["socat"]) else { return };
-    for accelerated in Accelerated::EACH {
+    for accelerated in Accelerated::EACH_AND_BY_SPIN {
         let bed = Bed::lay(accelerated);
         // Fewer blocks than a socket's buffer holds: socat does not wait for the reader.
         let sent = content(40 * 1400 + 17, 1);
@@ -70,7 +70,7 @@ fn socat_that_answers_each_datagram_by_a_process_answers_all() {
 #[test]
 fn socat_multicast_reaches_its_member() {
     let Some([socat]) = found_or_skip(["socat"]) else { return };
-    for accelerated in Accelerated::EACH {
+    for accelerated in Accelerated::EACH_AND_BY_SPIN {
         let bed = Bed::lay(accelerated);
         // A group has one accelerated member on a host.
         let from = format!("UDP4-RECV:{PORT},reuseaddr,ip-add-membership={GROUP}:{}", bed.interface(Side::Far));

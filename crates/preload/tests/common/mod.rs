@@ -7,6 +7,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::Duration;
 
+use nearwire_lab::emulated_host::{is_everything_wanted, is_inside};
 use nearwire_lab::{Cable, Namespace, VirtualCable, VirtualCableOptions};
 
 /// The library, built beside the test.
@@ -20,9 +21,9 @@ pub fn missing() -> bool {
     is_missing(namespaces) || missing_compiler()
 }
 
-/// The same of a C compiler alone.
+/// The same of a C compiler alone, which nobody needs in an emulated host: what was compiled outside is there.
 pub fn missing_compiler() -> bool {
-    is_missing(Command::new("cc").arg("--version").output().map_err(|error| format!("cc: {error}")))
+    !is_inside() && is_missing(Command::new("cc").arg("--version").output().map_err(|error| format!("cc: {error}")))
 }
 
 /// A cable, and a peer at its far end that waits so long for answers. `None`: something is [`missing`].
@@ -36,6 +37,12 @@ pub fn cable_with_peer_or_skip(patience: Duration) -> Option<(VirtualCable, UdpS
     Some((cable, peer))
 }
 
+/// Of these, what is tried: all of them and, in an emulated host, where each takes seconds, the first. All there too if everything is
+/// wanted.
+pub fn tried<T>(all: &[T]) -> &[T] {
+    if is_inside() && !is_everything_wanted() { &all[..1] } else { all }
+}
+
 fn is_missing<T, E: std::fmt::Display>(found: Result<T, E>) -> bool {
     let Err(reason) = found else { return false };
     assert!(std::env::var_os("NEARWIRE_REQUIRE").is_none(), "NEARWIRE_REQUIRE is set, but: {reason}");
@@ -47,13 +54,16 @@ fn is_missing<T, E: std::fmt::Display>(found: Result<T, E>) -> bool {
 pub fn compiled(name: &str) -> PathBuf {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
     let (directory, number) = (Path::new(env!("CARGO_TARGET_TMPDIR")), NUMBER.fetch_add(1, Relaxed));
+    let program = directory.join(format!("{name}-program"));
+    if is_inside() {
+        return program;
+    }
     let unfinished = directory.join(format!("{name}-{}-{number}", std::process::id()));
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/c/{name}.c"));
     let mut cc = Command::new("cc");
     cc.args(["-O1", "-pthread", "-Wall", "-Wextra", "-Werror", "-o"]).arg(&unfinished).arg(source);
     let ran = cc.output().unwrap();
     assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
-    let program = directory.join(format!("{name}-program"));
     std::fs::rename(unfinished, &program).unwrap();
     program
 }

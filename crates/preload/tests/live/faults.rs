@@ -1,9 +1,6 @@
 //! Programs with the library preloaded, and what goes wrong around them: killed sides, interfaces, neighbours, limits, other
 //! users of the interface. A program must see what the kernel would have shown it. Needs root, veth and a C compiler (or
 //! says SKIP).
-#![allow(clippy::unwrap_used, reason = "what these functions do is test")]
-
-mod common;
 
 use std::fs::Permissions;
 use std::io::{BufRead, BufReader, Write};
@@ -15,9 +12,10 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-use common::{cable_with_peer_or_skip, compiled, library};
 use nearwire_lab::{Cable, Namespace, VirtualCable};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+
+use crate::common::{cable_with_peer_or_skip, compiled, library, tried};
 
 const SOON: Duration = Duration::from_secs(3);
 
@@ -267,7 +265,7 @@ fn link_that_flaps_while_threads_send_leaves_no_descriptor_and_no_busy_queue() {
     let to = bed.peer.local_addr().unwrap();
     assert_eq!(puppet.number(&format!("spray {socket} {} {} 3", to.ip(), to.port())), 3);
     let mut most = 0;
-    for flap in 0..30 {
+    for flap in 0..*tried(&[4, 30]).last().unwrap() {
         bed.ip("link set nw0 down");
         let deadline = Instant::now() + SOON;
         while bed.program_id().is_some() {

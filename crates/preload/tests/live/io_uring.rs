@@ -1,15 +1,13 @@
 //! Programs that use io_uring: its requests bypass the library, so such a program's sockets are the kernel's. Needs root,
 //! veth and a C compiler (or says SKIP).
-#![allow(clippy::unwrap_used, reason = "what these functions do is test")]
-
-mod common;
 
 use std::io::{BufRead, BufReader, Read};
 use std::net::UdpSocket;
 use std::process::Stdio;
 
-use common::{compiled, library, missing};
 use nearwire_lab::{Cable, VirtualCable, VirtualCableOptions, program_under_test};
+
+use crate::common::{compiled, library, missing};
 
 const PORT: u16 = 5000;
 /// How `tests/c/io_uring.c` says that this kernel has no io_uring, or none for this process.
