@@ -340,7 +340,13 @@ impl<H: Host> Sockets<H> {
 
     /// The first use of a socket that the kernel gave its port.
     #[cold]
+    #[inline(never)]
     fn receive_undecided<R>(&mut self, id: SocketId) -> Receive<R> {
+        // To open a flow goes deep, by the agent above all.
+        own_stack::run(|| self.receive_undecided_here(id))
+    }
+
+    fn receive_undecided_here<R>(&mut self, id: SocketId) -> Receive<R> {
         self.follow_shared_sockets();
         self.claim(id, Reason::ReadByChild);
         self.use_socket(id);

@@ -1,6 +1,6 @@
 /* How much of the caller's stack each call takes: the stack below is painted, the call is made, and what is not as it was
- * painted is looked for. Says "CALL BYTES" a line. With "small" as third argument it makes the calls in threads with stacks as
- * small as may be, and says "end". */
+ * painted is looked for. Says "CALL BYTES" a line. The arguments are the addresses of this end and of one that answers, of IPv4 and IPv6. With
+ * "small" behind them it makes the calls in threads with stacks as small as may be, and says "end". */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <errno.h>
@@ -9,17 +9,23 @@
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
+#include <spawn.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/select.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
+
+extern char **environ;
 
 #define PAINTED_BYTES (512 * 1024)
 #define PAINT 0xa5
@@ -27,21 +33,32 @@
 #define MARGIN_BYTES 1024
 
 static struct sockaddr_in here, there;
-static int fd, epoll, measures;
+static struct sockaddr_in6 here6, there6;
+static int fd, fd6, others_fd, epoll, measures;
 static const char *name;
+/* Of the thread that is cancelled. */
+static volatile unsigned char *cancelled_frame;
 
-static __attribute__((noinline)) void measured(void (*call)(void)) {
-    volatile unsigned char *frame = __builtin_frame_address(0);
-    volatile unsigned char *bottom = frame - PAINTED_BYTES;
-    for (volatile unsigned char *at = bottom; at < frame - MARGIN_BYTES; at++) *at = PAINT;
-    call();
-    volatile unsigned char *at = bottom;
+static __attribute__((noinline)) void paint(volatile unsigned char *frame) {
+    for (volatile unsigned char *at = frame - PAINTED_BYTES; at < frame - MARGIN_BYTES; at++) *at = PAINT;
+}
+
+static __attribute__((noinline)) void say(volatile unsigned char *frame, const char *called) {
+    volatile unsigned char *at = frame - PAINTED_BYTES;
     while (at < frame - MARGIN_BYTES && *at == PAINT) at++;
     long depth = frame - at;
     /* Buffered output would be made on this stack. */
     char line[100];
-    int length = snprintf(line, sizeof line, "%s %ld\n", name, depth);
+    int length = snprintf(line, sizeof line, "%s %ld\n", called, depth);
     (void)!write(1, line, length);
+}
+
+static __attribute__((noinline)) void measured(void (*call)(void)) {
+    volatile unsigned char *frame = __builtin_frame_address(0);
+    /* Painting needs little of what is below its own frame. */
+    paint(frame);
+    call();
+    say(frame, name);
 }
 
 static void run(const char *called, void (*call)(void)) {
@@ -124,6 +141,134 @@ static void close_range_it(void) { close_range(900, 1000, 0); }
 static void handler(int number) { (void)number; }
 static void handle(void) { signal(SIGUSR1, handler); }
 
+static void ppoll_it(void) {
+    struct pollfd one = { fd, POLLIN, 0 };
+    struct timespec time = { 0, 30000000 };
+    sigset_t none;
+    sigemptyset(&none);
+    ppoll(&one, 1, &time, &none);
+}
+static void pselect_it(void) {
+    fd_set set;
+    FD_ZERO(&set);
+    FD_SET(fd, &set);
+    struct timespec time = { 0, 30000000 };
+    sigset_t none;
+    sigemptyset(&none);
+    pselect(fd + 1, &set, NULL, NULL, &time, &none);
+}
+static void epoll_pwait_it(void) {
+    struct epoll_event event;
+    sigset_t none;
+    sigemptyset(&none);
+    epoll_pwait(epoll, &event, 1, 30, &none);
+}
+static void set_timestamp(void) { int on = 1; setsockopt(fd, SOL_SOCKET, SO_TIMESTAMP, &on, sizeof on); }
+static void exec_nothing(void) {
+    char *arguments[] = { "none", NULL };
+    execve("/none", arguments, environ);
+}
+static void exec_nothing_by_name(void) { execlp("nw-there-is-none", "none", NULL); }
+static void spawn_it(void) {
+    char *arguments[] = { "true", NULL };
+    pid_t pid;
+    if (posix_spawnp(&pid, "true", NULL, NULL, arguments, environ) == 0) waitpid(pid, NULL, 0);
+}
+
+/* A signal comes to this thread in 20 ms. */
+static volatile sig_atomic_t handled;
+static void note(int number) { (void)number; handled = 1; }
+static void signal_soon(void) {
+    struct sigevent event = { .sigev_notify = SIGEV_THREAD_ID, .sigev_signo = SIGALRM };
+    event._sigev_un._tid = syscall(SYS_gettid);
+    struct itimerspec time = { .it_value = { 0, 20000000 } };
+    static timer_t timer;
+    static int is_made;
+    struct sigaction action = { .sa_handler = note };
+    sigaction(SIGALRM, &action, NULL);
+    if (is_made++) timer_delete(timer);
+    if (timer_create(CLOCK_MONOTONIC, &event, &timer)) abort();
+    handled = 0;
+    timer_settime(timer, 0, &time, NULL);
+}
+static void recv_until_signal(void) { if (recv(fd, data, 10, 0) >= 0 || errno != EINTR || !handled) abort(); }
+static void poll_until_signal(void) {
+    struct pollfd one = { fd, POLLIN, 0 };
+    if (poll(&one, 1, -1) >= 0 || errno != EINTR || !handled) abort();
+}
+static void epoll_until_signal(void) {
+    struct epoll_event event;
+    if (epoll_wait(epoll, &event, 1, -1) >= 0 || errno != EINTR || !handled) abort();
+}
+
+static void open_6(void) { fd6 = socket(AF_INET6, SOCK_DGRAM, 0); }
+static void bind_6(void) { if (bind(fd6, (void *)&here6, sizeof here6)) abort(); }
+static void send_6(void) { sendto(fd6, data, 10, 0, (void *)&there6, sizeof there6); }
+static void send_large_6(void) { sendto(fd6, data, 3000, 0, (void *)&there6, sizeof there6); }
+static void recv_6(void) { struct timeval time = { 1, 0 }; setsockopt(fd6, SOL_SOCKET, SO_RCVTIMEO, &time, sizeof time); if (recv(fd6, data, 10, 0) < 0) abort(); }
+static void set_option_6(void) { int on = 1; setsockopt(fd6, IPPROTO_IPV6, IPV6_RECVPKTINFO, &on, sizeof on); }
+static void recvmsg_6(void) {
+    char control[200];
+    struct msghdr message = { .msg_iov = parts, .msg_iovlen = 2, .msg_control = control, .msg_controllen = sizeof control };
+    recvmsg(fd6, &message, 0);
+}
+static void connect_6(void) { if (connect(fd6, (void *)&there6, sizeof there6)) abort(); }
+static void close_6(void) { close(fd6); }
+
+static void open_others(void) {
+    struct sockaddr_in own = here;
+    own.sin_port = htons(6001);
+    others_fd = socket(AF_INET, SOCK_DGRAM, 0);
+    if (bind(others_fd, (void *)&own, sizeof own)) abort();
+}
+static void others_first(void) { recv(others_fd, data, 10, MSG_DONTWAIT); }
+static void others_send(void) { sendto(others_fd, data, 10, 0, (void *)&there, sizeof there); }
+static void others_recv(void) { recv(others_fd, data, 10, 0); }
+static void others_close(void) { close(others_fd); }
+static void *another(void *unused) {
+    run("first use in a second thread", others_first);
+    run("sendto in a second thread", others_send);
+    run("recv in a second thread", others_recv);
+    run("fork in a second thread", fork_it);
+    run("close in a second thread", others_close);
+    return unused;
+}
+
+static void *to_be_cancelled(void *unused) {
+    cancelled_frame = __builtin_frame_address(0);
+    if (measures) paint(cancelled_frame);
+    recv(fd, data, 10, 0);
+    return unused;
+}
+
+static void in_thread(size_t stack_bytes, void *(*calls)(void *)) {
+    pthread_attr_t attributes;
+    pthread_t thread;
+    pthread_attr_init(&attributes);
+    if (pthread_attr_setstacksize(&attributes, stack_bytes)) abort();
+    if (pthread_create(&thread, &attributes, calls, NULL)) abort();
+    pthread_join(thread, NULL);
+}
+
+/* The stack of a thread that was cancelled is looked at when it has ended. */
+static void cancel(void) {
+    size_t stack_bytes = measures ? 2 * PAINTED_BYTES : (size_t)PTHREAD_STACK_MIN;
+    void *stack = mmap(NULL, stack_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
+    if (stack == MAP_FAILED) abort();
+    pthread_attr_t attributes;
+    pthread_t thread;
+    void *result;
+    pthread_attr_init(&attributes);
+    if (pthread_attr_setstack(&attributes, stack, stack_bytes)) abort();
+    if (pthread_create(&thread, &attributes, to_be_cancelled, NULL)) abort();
+    usleep(50000);
+    pthread_cancel(thread);
+    pthread_join(thread, &result);
+    if (result != PTHREAD_CANCELED) abort();
+    if (measures) say(cancelled_frame, "recv that is cancelled");
+    munmap(stack, stack_bytes);
+}
+
 static void answered(const char *called, void (*call)(void)) {
     send_it();
     soon();
@@ -154,6 +299,40 @@ static void *all(void *unused) {
     run("epoll_ctl", epoll_add);
     run("epoll_wait that waits", epoll_wait_it);
     answered("epoll_wait", epoll_wait_it);
+    run("ppoll that waits", ppoll_it);
+    run("pselect that waits", pselect_it);
+    run("epoll_pwait that waits", epoll_pwait_it);
+    answered("ppoll", ppoll_it);
+    while (recv(fd, data, 10, MSG_DONTWAIT) >= 0) {}
+    answered("epoll_pwait", epoll_pwait_it);
+    while (recv(fd, data, 10, MSG_DONTWAIT) >= 0) {}
+    signal_soon();
+    run("recv with a handler", recv_until_signal);
+    signal_soon();
+    run("poll with a handler", poll_until_signal);
+    signal_soon();
+    run("epoll_wait with a handler", epoll_until_signal);
+    cancel();
+    open_others();
+    in_thread(measures ? 2 * PAINTED_BYTES : (size_t)PTHREAD_STACK_MIN, another);
+    if (here6.sin6_family) {
+        run("socket of IPv6", open_6);
+        run("bind of IPv6", bind_6);
+        run("sendto of IPv6", send_6);
+        run("recv of IPv6", recv_6);
+        run("sendto of fragments of IPv6", send_large_6);
+        run("setsockopt of IPv6", set_option_6);
+        recv_6();
+        run("connect of IPv6", connect_6);
+        send_6();
+        run("recvmsg of IPv6", recvmsg_6);
+        run("close of IPv6", close_6);
+    }
+    run("execve that fails", exec_nothing);
+    run("execlp that fails", exec_nothing_by_name);
+    run("posix_spawnp", spawn_it);
+    run("setsockopt of times", set_timestamp);
+    answered("recvmsg with a time", recvmsg_one);
     run("sendmsg", sendmsg_it);
     run("sendmmsg", sendmmsg_it);
     run("sendto of fragments", send_large);
@@ -180,24 +359,20 @@ static void *all(void *unused) {
     return unused;
 }
 
-static void in_thread(size_t stack_bytes) {
-    pthread_attr_t attributes;
-    pthread_t thread;
-    pthread_attr_init(&attributes);
-    if (pthread_attr_setstacksize(&attributes, stack_bytes)) abort();
-    if (pthread_create(&thread, &attributes, all, NULL)) abort();
-    pthread_join(thread, NULL);
-}
-
 int main(int count, char **arguments) {
-    if (count < 3) return 2;
+    if (count < 5) return 2;
     here = (struct sockaddr_in){ .sin_family = AF_INET, .sin_port = htons(6000) };
     there = (struct sockaddr_in){ .sin_family = AF_INET, .sin_port = htons(7) };
     inet_aton(arguments[1], &here.sin_addr);
     inet_aton(arguments[2], &there.sin_addr);
-    measures = count == 3;
-    if (measures) in_thread(2 * PAINTED_BYTES);
-    else for (int i = 0; i < 3; i++) in_thread(PTHREAD_STACK_MIN);
+    if (inet_pton(AF_INET6, arguments[3], &here6.sin6_addr) == 1 && inet_pton(AF_INET6, arguments[4], &there6.sin6_addr) == 1) {
+        here6.sin6_family = there6.sin6_family = AF_INET6;
+        here6.sin6_port = htons(6002);
+        there6.sin6_port = htons(7);
+    }
+    measures = count == 5;
+    if (measures) in_thread(2 * PAINTED_BYTES, all);
+    else for (int i = 0; i < 3; i++) in_thread(PTHREAD_STACK_MIN, all);
     printf("end\n");
     return 0;
 }

@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering::{Relaxed, Release};
 
 use nearwire_frames::FlowSocket;
 use nearwire_sys::descriptor::Descriptor;
+use nearwire_sys::own_stack;
 use rustix::process::{getpid, getppid};
 
 use super::{CLAIM_REASON, CLAIMED_WITHOUT_SETS, Children, Inherited, Parent, ROUNDS_MOST, inode_of, stays_open};
@@ -149,8 +150,14 @@ impl<H: Host> Sockets<H> {
         }
     }
 
+    /// In the first call after a fork: the agent is asked, which goes deep.
     #[cold]
+    #[inline(never)]
     fn do_what_children_want(&mut self) {
+        own_stack::run(|| self.do_what_children_want_here());
+    }
+
+    fn do_what_children_want_here(&mut self) {
         if std::mem::take(&mut self.children.paused)
             && let Some(engine) = self.engine()
         {
