@@ -174,9 +174,12 @@ impl<P: Ports, J: Judge> Server<P, J> {
             match event.data.u64() {
                 LISTENER => self.accept()?,
                 CLOSED => {
-                    let cookies = self.closed.take()?;
-                    let told = self.service.closed(cookies.as_deref());
-                    self.tell(told);
+                    let closed = self.closed.take()?;
+                    self.service.closed(&closed.cookies);
+                    if closed.are_others_lost {
+                        let told = self.service.closed_unseen();
+                        self.tell(told);
+                    }
                 }
                 NEWS => {
                     let told = self.service.take_lost();
