@@ -35,6 +35,7 @@ mod queue;
 mod raw;
 mod receive;
 mod rings;
+mod rooms;
 mod seats;
 mod send;
 mod share;
@@ -74,6 +75,7 @@ use entries::Entries;
 use hold::Hold;
 use number::Number;
 use receive::{Receiver, Taken};
+use rooms::Rooms;
 use seats::Seat;
 use send::{PreparedSend, Sender};
 use socket::SocketSpec;
@@ -150,6 +152,8 @@ pub struct XdpPort {
     divisions: Vec<Division>,
     /// The sockets of shares, and until when frames may come for those that are over.
     seats: Vec<Seat>,
+    /// What each share in another process may leave unread.
+    rooms: Rooms,
     reclaims_until: Option<Instant>,
 }
 
@@ -212,6 +216,7 @@ impl XdpPort {
             number: Number::first(),
             divisions: sockets.divisions,
             seats: Vec::new(),
+            rooms: Rooms::of(config, multi_buffer),
             reclaims_until: None,
         };
         if config.busy_poll_us > 0 {
