@@ -7,6 +7,7 @@
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::{Duration, Instant};
 
 use nearwire_sys::netlink::add_membership;
 use nearwire_sys::netlink::message::Messages;
@@ -23,10 +24,25 @@ const GROUPS: [u32; 2] = [2, 4];
 const BUFFER_BYTES: usize = 16 << 20;
 /// So many are read before others have their turn.
 const ROUND_MOST: usize = 256;
+/// Somebody who closes sockets without a pause does not put off for longer what is to be done about lost messages.
+const LOST_FOR_MOST: Duration = Duration::from_secs(1);
 
 /// The kernel's news.
 #[derive(Debug)]
-pub struct ClosedSockets(OwnedFd);
+pub struct ClosedSockets {
+    socket: OwnedFd,
+    /// Messages were lost since then, and nobody knows which.
+    lost_since: Option<Instant>,
+}
+
+/// What the kernel told.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Closed {
+    /// Cookies of some that were closed since.
+    pub cookies: Vec<u64>,
+    /// Others were closed that the kernel had no room to tell of. It does from now on.
+    pub are_others_lost: bool,
+}
 
 impl ClosedSockets {
     /// Listens in the calling thread's network namespace. CAP_NET_ADMIN.
@@ -43,42 +59,51 @@ impl ClosedSockets {
         for group in GROUPS {
             add_membership(&socket, group)?;
         }
-        Ok(ClosedSockets(socket))
+        Ok(ClosedSockets { socket, lost_since: None })
     }
 
-    /// Cookies of some that were closed since; `None`: some were lost for want of room.
+    /// What the kernel told since.
+    ///
+    /// After a message for which there was no room, the kernel drops all others until what there is has been read (`netlink_overrun`, net/netlink/af_netlink.c). So
+    /// lost ones are reported when there is nothing left to read.
     ///
     /// # Errors
     /// recv(2) failed.
-    pub fn take(&self) -> io::Result<Option<Vec<u64>>> {
-        let mut cookies = Vec::new();
+    pub fn take(&mut self) -> io::Result<Closed> {
+        let mut closed = Closed::default();
         let mut bytes = [0; 1024];
         for _ in 0..ROUND_MOST {
-            match recv(&self.0, &mut bytes[..], RecvFlags::empty()) {
+            match recv(&self.socket, &mut bytes[..], RecvFlags::empty()) {
                 Ok((_, len_bytes)) => {
                     let messages = Messages::new(&bytes[..len_bytes.min(bytes.len())]);
-                    cookies.extend(messages.filter_map(|message| cookie(message.payload)));
+                    closed.cookies.extend(messages.filter_map(|message| cookie(message.payload)));
                 }
-                Err(Errno::AGAIN) => break,
+                Err(Errno::AGAIN) => {
+                    closed.are_others_lost = self.lost_since.take().is_some();
+                    return Ok(closed);
+                }
                 Err(Errno::INTR) => {}
-                Err(Errno::NOBUFS) => return Ok(None),
+                Err(Errno::NOBUFS) => self.lost_since = self.lost_since.or(Some(Instant::now())),
                 Err(errno) => return Err(errno.into()),
             }
         }
-        Ok(Some(cookies))
+        if self.lost_since.is_some_and(|since| since.elapsed() > LOST_FOR_MOST) {
+            closed.are_others_lost = true;
+            self.lost_since = Some(Instant::now());
+        }
+        Ok(closed)
     }
 }
 
 impl AsFd for ClosedSockets {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
+        self.socket.as_fd()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use std::net::UdpSocket;
-    use std::time::Duration;
 
     use nearwire_lab::Namespace;
     use rustix::event::{PollFd, PollFlags, poll};
@@ -97,18 +122,47 @@ mod tests {
         };
         inside
             .enter(|| {
-                let closed = ClosedSockets::listen().unwrap();
+                let mut closed = ClosedSockets::listen().unwrap();
                 for address in ["0.0.0.0:0", "[::]:0"] {
                     let socket = UdpSocket::bind(address).unwrap();
                     let copy = socket.try_clone().unwrap();
                     let cookie = socket_cookie(&socket).unwrap();
                     drop(socket);
-                    assert_eq!(closed.take().unwrap(), Some(vec![]), "a copy is open");
+                    assert_eq!(closed.take().unwrap(), Closed::default(), "a copy is open");
                     drop(copy);
                     let wait = Duration::from_secs(10).try_into().unwrap();
                     poll(&mut [PollFd::new(&closed, PollFlags::IN)], Some(&wait)).unwrap();
-                    assert_eq!(closed.take().unwrap(), Some(vec![cookie]));
+                    assert_eq!(closed.take().unwrap().cookies, vec![cookie]);
                 }
+            })
+            .unwrap();
+    }
+
+    #[test]
+    fn sockets_closed_without_room_to_tell_of_are_reported_once_as_lost() {
+        let inside = match Namespace::new() {
+            Ok(inside) => inside,
+            Err(error) => {
+                assert!(std::env::var_os("NEARWIRE_REQUIRE").is_none(), "{error}");
+                return println!("SKIP {error}");
+            }
+        };
+        inside
+            .enter(|| {
+                let mut closed = ClosedSockets::listen().unwrap();
+                // Smaller than the least that the kernel gives.
+                set_socket_recv_buffer_size(&closed.socket, 1).unwrap();
+                for _ in 0..200 {
+                    drop(UdpSocket::bind("0.0.0.0:0").unwrap());
+                }
+                let told = || closed.take().unwrap();
+                let told: Vec<Closed> = std::iter::repeat_with(told)
+                    .inspect(|_| std::thread::sleep(Duration::from_millis(10)))
+                    .take(200)
+                    .collect();
+                assert_eq!(told.iter().filter(|told| told.are_others_lost).count(), 1);
+                let cookies: usize = told.iter().map(|told| told.cookies.len()).sum();
+                assert!(cookies < 200, "{cookies}");
             })
             .unwrap();
     }

@@ -163,7 +163,7 @@ impl Connection {
         Ok(Packet { bytes, descriptors: rights.flatten().map(place).collect() })
     }
 
-    /// Ends it for both ends; what has come can be received still.
+    /// Ends it for both ends: nothing more can come.
     pub fn shut(&self) {
         // Refused where the other end is gone.
         let _ = rustix::net::shutdown(&self.0, rustix::net::Shutdown::Both);
@@ -175,6 +175,12 @@ impl Connection {
     /// setsockopt(2) failed.
     pub fn set_receive_timeout(&self, time: Option<Duration>) -> io::Result<()> {
         Ok(sockopt::set_socket_timeout(&self.0, sockopt::Timeout::Recv, time)?)
+    }
+}
+
+impl From<Connection> for OwnedFd {
+    fn from(connection: Connection) -> OwnedFd {
+        connection.0
     }
 }
 

@@ -5,6 +5,7 @@
 mod disposal;
 mod peer;
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -21,10 +22,11 @@ use crate::connection::{Connection, Listener, Packet};
 use crate::message::{Answer, Cause, Limited, Request, Text};
 use crate::ports::Ports;
 use crate::service::{Caller, Judge, PROGRAMS_MOST, ProgramId, Service, malformed};
+use crate::shadow::is_udp;
 
 /// A program that connects says hello within this time.
 const GREETING: Duration = Duration::from_secs(2);
-/// As many connections may be without hello.
+/// As many connections may be without hello: beyond, the oldest of the user who has most of them is cut.
 const UNGREETED_MOST: usize = 256;
 /// As many of one user: whoever opens more gets them cut at once, and others find room.
 const UNGREETED_OF_USER_MOST: usize = 64;
@@ -35,8 +37,10 @@ const ROUND_MOST: usize = 64;
 
 /// Processes of a user that are waited for.
 const ATTENDED_MOST: usize = 512;
-/// More packets than the kernel queues in a socket of the largest buffer that anybody may choose.
-const QUEUED_MOST: usize = 600;
+/// Who is not read, because descriptors of that user wait to be closed, is looked at again so often.
+const UNREAD: Duration = Duration::from_millis(50);
+/// In place of the user of a connection that the kernel does not tell of.
+const UID_UNKNOWN: u32 = u32::MAX;
 
 const LISTENER: u64 = u64::MAX;
 const CLOSED: u64 = u64::MAX - 1;
@@ -69,6 +73,9 @@ pub struct Server<P, J> {
     /// Who shows it has been started by root, or has it from such a process.
     pass: u64,
     disposal: Disposal,
+    /// Connections that are not read, and when they are looked at again.
+    unread: BTreeSet<ProgramId>,
+    unread_until: Option<Instant>,
     /// Since when there has been no program.
     idle_since: Instant,
     /// The listener is not looked at until then.
@@ -104,6 +111,8 @@ impl<P: Ports, J: Judge> Server<P, J> {
             next: 1,
             pass: u64::from_ne_bytes(pass),
             disposal: Disposal::default(),
+            unread: BTreeSet::new(),
+            unread_until: None,
             idle_since: Instant::now(),
             deaf_until: None,
         })
@@ -132,11 +141,17 @@ impl<P: Ports, J: Judge> Server<P, J> {
             self.deaf_until = None;
             self.listen_again()?;
         }
+        if self.unread_until.is_some_and(|until| until <= now) {
+            self.unread_until = None;
+            for id in std::mem::take(&mut self.unread) {
+                self.watch(id);
+            }
+        }
         let told = self.service.pass_time(now);
         self.tell(told);
         let of_service = self.service.next_due();
         let first = self.ungreeted.first().map(|(until, _)| *until);
-        let mut until = first.into_iter().chain(self.deaf_until).chain(of_service).min();
+        let mut until = first.into_iter().chain(self.deaf_until).chain(self.unread_until).chain(of_service).min();
         if let Stay::Linger(time) = stay
             && self.peers.is_empty()
             && self.attended.is_empty()
@@ -164,9 +179,12 @@ impl<P: Ports, J: Judge> Server<P, J> {
             match event.data.u64() {
                 LISTENER => self.accept()?,
                 CLOSED => {
-                    let cookies = self.closed.take()?;
-                    let told = self.service.closed(cookies.as_deref());
-                    self.tell(told);
+                    let closed = self.closed.take()?;
+                    self.service.closed(&closed.cookies);
+                    if closed.are_others_lost {
+                        let told = self.service.closed_unseen();
+                        self.tell(told);
+                    }
                 }
                 NEWS => self.look_at_ports(),
                 FINISHED => {
@@ -190,7 +208,7 @@ impl<P: Ports, J: Judge> Server<P, J> {
 
     fn accept(&mut self) -> io::Result<()> {
         for _ in 0..ROUND_MOST {
-            if self.peers.len() >= PROGRAMS_MOST + UNGREETED_MOST || self.ungreeted.len() >= UNGREETED_MOST {
+            if self.peers.len() >= PROGRAMS_MOST + UNGREETED_MOST {
                 return self.be_deaf();
             }
             match self.listener.accept() {
@@ -204,22 +222,55 @@ impl<P: Ports, J: Judge> Server<P, J> {
     }
 
     fn take_in(&mut self, connection: Connection) -> io::Result<()> {
+        let Ok(caller) = connection.peer() else {
+            self.close(UID_UNKNOWN, connection);
+            return self.be_deaf();
+        };
+        let uid = caller.uid;
+        if self.ungreeted_of(uid).count() >= UNGREETED_OF_USER_MOST || self.disposal.is_full(uid) {
+            self.close(uid, connection);
+            // At this speed it takes very long until no descriptor is left.
+            return if self.disposal.is_overflowing(uid) { self.be_deaf() } else { Ok(()) };
+        }
+        if self.ungreeted.len() >= UNGREETED_MOST {
+            self.cut_of_a_crowd();
+        }
         let id = self.next;
         self.next = self.next.wrapping_add(1).max(1);
         let data = epoll::EventData::new_u64(id.into());
-        let watched = epoll::add(&self.epoll, &connection, data, epoll::EventFlags::IN);
-        let (Ok(caller), Ok(())) = (connection.peer(), watched) else {
+        if epoll::add(&self.epoll, &connection, data, epoll::EventFlags::IN).is_err() {
+            self.close(uid, connection);
             return self.be_deaf();
-        };
-        let is_of_user =
-            |(_, id): &&(Instant, ProgramId)| self.peers.get(id).is_some_and(|peer| peer.caller.uid == caller.uid);
-        if self.ungreeted.iter().filter(is_of_user).count() >= UNGREETED_OF_USER_MOST {
-            return Ok(());
         }
         let until = Instant::now() + GREETING;
         self.ungreeted.insert((until, id));
         self.peers.insert(id, Peer::new(connection, caller, until));
         Ok(())
+    }
+
+    /// The connections of a user that have not said hello, the oldest first.
+    fn ungreeted_of(&self, uid: u32) -> impl Iterator<Item = ProgramId> {
+        let is_of_user = move |id: &ProgramId| self.peers.get(id).is_some_and(|peer| peer.caller.uid == uid);
+        self.ungreeted.iter().map(|(_, id)| *id).filter(is_of_user)
+    }
+
+    /// Cuts the oldest connection without hello of the user who has most of them; of users with as many, the oldest of all.
+    fn cut_of_a_crowd(&mut self) {
+        let mut of_user: BTreeMap<u32, (usize, Reverse<usize>, ProgramId)> = BTreeMap::new();
+        for (age, (_, id)) in self.ungreeted.iter().enumerate() {
+            if let Some(peer) = self.peers.get(id) {
+                of_user.entry(peer.caller.uid).or_insert((0, Reverse(age), *id)).0 += 1;
+            }
+        }
+        if let Some((.., oldest)) = of_user.into_values().max() {
+            self.cut(oldest);
+        }
+    }
+
+    /// Ends a connection. What is in its queue is closed with it, so this waits as any descriptor that came.
+    fn close(&mut self, uid: u32, connection: Connection) {
+        connection.shut();
+        self.disposal.take(uid, [connection.into()]);
     }
 
     fn be_deaf(&mut self) -> io::Result<()> {
@@ -250,9 +301,13 @@ impl<P: Ports, J: Judge> Server<P, J> {
                 self.watch(id)
             };
         }
+        let uid = peer.caller.uid;
+        if self.disposal.is_full(uid) {
+            return self.leave_unread(id);
+        }
         match peer.receive() {
             Ok(Some(packet)) if packet.bytes.is_empty() => {
-                self.disposal.take(packet.descriptors);
+                self.disposal.take(uid, packet.descriptors);
                 self.cut(id);
             }
             Ok(Some(packet)) => self.request(id, packet),
@@ -261,26 +316,44 @@ impl<P: Ports, J: Judge> Server<P, J> {
         }
     }
 
+    /// Until what the user has sent is closed.
+    fn leave_unread(&mut self, id: ProgramId) {
+        self.unread.insert(id);
+        self.unread_until = self.unread_until.or(Some(Instant::now() + UNREAD));
+        self.watch(id);
+    }
+
     fn request(&mut self, id: ProgramId, packet: Packet) {
+        let Some(uid) = self.peers.get(&id).map(|peer| peer.caller.uid) else {
+            return self.disposal.take(UID_UNKNOWN, packet.descriptors);
+        };
         let Packet { bytes, mut descriptors } = packet;
         let (request, number) = match Request::from_bytes(&bytes) {
             Ok(read) => read,
             Err(error) => {
-                self.disposal.take(descriptors);
+                self.disposal.take(uid, descriptors);
                 return self.refuse(id, 0, malformed(&error));
             }
         };
         let wanted = request.descriptors();
         if descriptors.len() != wanted {
             let found = descriptors.len() as u32;
-            self.disposal.take(descriptors);
+            self.disposal.take(uid, descriptors);
             return self.refuse(id, number, Cause::WrongDescriptors { found, wanted: wanted as u32 });
         }
         let socket = descriptors.pop();
-        if socket.as_ref().is_some_and(|socket| !crate::shadow::is_socket(socket)) {
-            self.disposal.take(socket);
-            return self.refuse(id, number, Cause::NotASocket {});
+        if let Some(Err(cause)) = socket.as_ref().map(is_udp) {
+            self.disposal.take(uid, socket);
+            let is_greeted = self.peers.get(&id).is_some_and(|peer| matches!(peer.state, State::Served));
+            return match cause {
+                // A program's mistake.
+                Cause::WrongSocket { .. } if is_greeted => {
+                    self.answer(id, number, &Answer::Refused { cause }, Vec::new());
+                }
+                cause => self.refuse(id, number, if is_greeted { cause } else { Cause::NotGreeted {} }),
+            };
         }
+        // From here on it is of UDP, and closed without waiting.
         let Some(peer) = self.peers.get_mut(&id) else { return };
         match (peer.state, request) {
             (State::Ungreeted { until }, Request::Hello { version, name }) => {
@@ -381,7 +454,12 @@ impl<P: Ports, J: Judge> Server<P, J> {
     /// Waits for room where something waits to be sent, for requests otherwise.
     fn watch(&mut self, id: ProgramId) {
         let Some(peer) = self.peers.get_mut(&id) else { return };
-        let wanted = if peer.has_waiting() { epoll::EventFlags::OUT } else { epoll::EventFlags::IN };
+        let wanted = match peer.has_waiting() {
+            true => epoll::EventFlags::OUT,
+            // Hung up, it is seen to when it is read again.
+            false if self.unread.contains(&id) => epoll::EventFlags::ONESHOT,
+            false => epoll::EventFlags::IN,
+        };
         if peer.watched != wanted {
             peer.watched = wanted;
             let data = epoll::EventData::new_u64(id.into());
@@ -398,13 +476,10 @@ impl<P: Ports, J: Judge> Server<P, J> {
             self.ungreeted.remove(&(until, id));
         }
         let told = self.service.gone(id);
-        // Descriptors that it has sent are closed as those that were received.
-        peer.connection.shut();
-        // An empty packet looks like the end, and others may lie behind it.
-        for _ in 0..QUEUED_MOST {
-            let Ok(Some(packet)) = peer.receive() else { break };
-            self.disposal.take(packet.descriptors);
-        }
+        self.unread.remove(&id);
+        // The set must not tell of it until it is closed. It has no connection that was refused, or is closed.
+        let _ = epoll::delete(&self.epoll, &peer.connection);
+        self.close(peer.caller.uid, peer.connection);
         self.note_idle();
         self.tell(told);
     }

@@ -8,7 +8,8 @@ mod kernel_flows;
 mod shared;
 mod strangers;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
+use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Instant;
@@ -217,16 +218,8 @@ impl<P: Ports, J: Judge> Service<P, J> {
         left.map(|(cookie, (program, share))| (program, Answer::SocketAlone { share, cookie })).collect()
     }
 
-    /// Sockets were closed: their flows end, without a word to their programs, who closed them. `None`: nobody knows which, and no flow
-    /// can be left to its program.
-    pub fn closed(&mut self, sockets: Option<&[u64]>) -> Vec<(ProgramId, Answer)> {
-        let Some(cookies) = sockets else {
-            let cause = Cause::Port { words: Text::cut("the agent lost track of which sockets were closed") };
-            let ended = self.flows.all().into_iter().filter_map(|flow| Some((flow, self.end(flow)?.program)));
-            return ended
-                .map(|(flow, program)| (program, Answer::FlowRevoked { flow, cause: cause.clone() }))
-                .collect();
-        };
+    /// Sockets were closed: their flows end, without a word to their programs, who closed them.
+    pub fn closed(&mut self, cookies: &[u64]) {
         self.strangers.forget_read();
         for cookie in cookies {
             self.announced.closed(*cookie);
@@ -236,7 +229,31 @@ impl<P: Ports, J: Judge> Service<P, J> {
                 self.end_for(flow, true);
             }
         }
-        Vec::new()
+    }
+
+    /// Sockets were closed of which the kernel had no room to tell: it is asked which are left. Programs are told of flows that end, because the
+    /// kernel passes over a socket in a list if others are closed while it makes that. Where it does not answer, no flow can be left to its program.
+    pub fn closed_unseen(&mut self) -> Vec<(ProgramId, Answer)> {
+        let known: HashSet<u64> = self.sockets().collect();
+        let bound: io::Result<HashSet<u64>> =
+            self.ports.bound_to(None).map(|bound| bound.into_iter().map(|socket| socket.cookie).collect());
+        let gone: Vec<u64> = match bound {
+            Ok(bound) => known.into_iter().filter(|cookie| !bound.contains(cookie)).collect(),
+            Err(_) => known.into_iter().collect(),
+        };
+        let cause = Cause::Port { words: Text::cut("the agent lost track of which sockets were closed") };
+        let flows = gone.iter().flat_map(|cookie| self.flows.of_socket(*cookie));
+        let owner =
+            |flow: u32| Some((self.flows.get(flow)?.program, Answer::FlowRevoked { flow, cause: cause.clone() }));
+        let told = flows.filter_map(owner).collect();
+        self.closed(&gone);
+        told
+    }
+
+    /// The cookies of all sockets that there is something of, some of them several times.
+    fn sockets(&self) -> impl Iterator<Item = u64> {
+        let of_flows = self.flows.cookies().chain(self.kernel_flows.sockets());
+        of_flows.chain(self.announced.sockets()).chain(self.shared.sockets())
     }
 
     /// Ends the shares that the ports lost, and says who is to be told.

@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use nearwire_sys::socket::{int_option, netns_cookie};
 use rustix::io::Errno;
 use rustix::net::sockopt::{socket_cookie, socket_reuseport};
-use rustix::net::{getpeername, getsockname, sockopt};
+use rustix::net::{getpeername, getsockname};
 
 use crate::message::{Addresses, Cause};
 
@@ -66,20 +66,13 @@ impl Shadow {
     /// # Errors
     /// It is no bound UDP socket of that namespace.
     pub fn read(socket: BorrowedFd<'_>, namespace: u64) -> Result<Shadow, Cause> {
-        let option =
-            |level, option| int_option(socket, level, option).map_err(|error| unreadable(Errno::from_io_error(&error)));
-        // First, as the kernel answers for what is no socket without calling into the file.
-        let kind = option(SOL_SOCKET, SO_TYPE)?;
-        let (domain, protocol) = (option(SOL_SOCKET, SO_DOMAIN)?, option(SOL_SOCKET, SO_PROTOCOL)?);
-        if !matches!(domain, AF_INET | AF_INET6) || kind != SOCK_DGRAM || protocol != IPPROTO_UDP {
-            let [domain, kind, protocol] = [domain, kind, protocol].map(i32::cast_unsigned);
-            return Err(Cause::WrongSocket { domain, kind, protocol });
-        }
+        is_udp(socket)?;
+        let option = |level, option| option_of(socket, level, option);
         // A kernel that does not tell (before Linux 5.14) is older than any that is supported.
         if netns_cookie(socket).ok() != Some(namespace) {
             return Err(Cause::OtherNamespace {});
         }
-        let local = own_end(socket)?;
+        let (local, domain) = (own_end(socket)?, option(SOL_SOCKET, SO_DOMAIN)?);
         let is_every_one = domain == AF_INET6 && local.ip() == IpAddr::V6(Ipv6Addr::UNSPECIFIED);
         let both_families = is_every_one && option(SOL_IPV6, IPV6_V6ONLY)? == 0;
         Ok(Shadow {
@@ -149,17 +142,24 @@ fn plain(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(address.ip().to_canonical(), address.port())
 }
 
-/// Whether a descriptor is of a socket: the kernel says so without a call into the file.
-#[must_use]
-pub fn is_socket(descriptor: impl AsFd) -> bool {
-    sockopt::socket_type(&descriptor).is_ok()
+fn option_of(socket: BorrowedFd<'_>, level: i32, option: i32) -> Result<i32, Cause> {
+    int_option(socket, level, option).map_err(|error| unreadable(Errno::from_io_error(&error)))
 }
 
-/// Whether closing a descriptor waits for nobody. It may wait for whoever serves its file: anything but a socket does what its file system says. A
-/// socket waits where it lingers, which is taken out of it.
-#[must_use]
-pub fn may_close_at_once(descriptor: impl AsFd) -> bool {
-    is_socket(&descriptor) && sockopt::set_socket_linger(&descriptor, None).is_ok()
+/// Whether a descriptor is of a UDP socket: the kernel says so without a call into the file. No other may be closed where that must not wait:
+/// one of UDP has nothing in its queues that is closed with it, and does not linger.
+///
+/// # Errors
+/// What else it is.
+pub fn is_udp(descriptor: impl AsFd) -> Result<(), Cause> {
+    let option = |option| option_of(descriptor.as_fd(), SOL_SOCKET, option);
+    let kind = option(SO_TYPE)?;
+    let (domain, protocol) = (option(SO_DOMAIN)?, option(SO_PROTOCOL)?);
+    if !matches!(domain, AF_INET | AF_INET6) || kind != SOCK_DGRAM || protocol != IPPROTO_UDP {
+        let [domain, kind, protocol] = [domain, kind, protocol].map(i32::cast_unsigned);
+        return Err(Cause::WrongSocket { domain, kind, protocol });
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -234,7 +234,7 @@ mod tests {
         assert!(matches!(read(&unix), Err(Cause::WrongSocket { domain: 1, .. })));
         let file = std::fs::File::open("/proc/self/status").unwrap();
         assert_eq!(read(&file), Err(Cause::NotASocket {}));
-        assert!(!may_close_at_once(&file) && may_close_at_once(&tcp));
+        assert_eq!(is_udp(&file), Err(Cause::NotASocket {}));
     }
 
     #[test]

@@ -1,9 +1,10 @@
 //! Programs of all kinds at an agent with ports in memory: ordinary users, wrong ones, and such as are killed.
 #![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
-use std::io::{BufRead, BufReader};
-use std::net::{TcpListener, UdpSocket};
+use std::io::{BufRead, BufReader, ErrorKind, Write};
+use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixDatagram;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -17,7 +18,7 @@ use nearwire_agent::message::{Answer, Cause, ProgramName, Request, VERSION};
 use nearwire_agent::ports::in_memory::InMemoryPorts;
 use nearwire_agent::server::Stay;
 use nearwire_lab::Namespace;
-use rustix::net::{AddressFamily, SocketType};
+use rustix::net::{AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketType};
 
 const NOBODY: u32 = 65_534;
 /// What this program does when it is started as a peer.
@@ -150,6 +151,28 @@ fn as_a_peer() {
                 crowd[at] = None;
                 crowd[at] = open();
             }
+        }
+        "hoard" => {
+            let connect = || Connection::open().ok();
+            let hangs = || {
+                let (near, far) = lingering();
+                (with_in_its_queue(near), far)
+            };
+            let hanging: Vec<_> = (0..40).map(|_| hangs()).collect();
+            for (hangs, _) in &hanging {
+                let _ = connect().unwrap().send(&[0; 4], &[hangs.as_fd()]);
+            }
+            let far: Vec<_> = hanging.into_iter().map(|(_, far)| far).collect();
+            println!("PEER has hung");
+            std::thread::sleep(Duration::from_secs(1));
+            // Files of any kind behind them.
+            let file = std::fs::File::open("/proc/self/status").unwrap();
+            for _ in 0..300 {
+                let _ = connect().map(|one| one.send(&[0; 4], &vec![file.as_fd(); 200]));
+            }
+            println!("PEER goes on");
+            std::thread::sleep(Duration::from_secs(600));
+            drop(far);
         }
         "live" => {
             let mut client = Client::connect("peer").unwrap();
@@ -328,6 +351,123 @@ fn garbage_ends_its_own_connection_and_no_other() {
     client.open_flow(share, None, bed.socket()).unwrap();
     drop(client);
     bed.end();
+}
+
+/// A TCP socket that waits for minutes when it is closed, and its far end, which does not read.
+fn lingering() -> (TcpStream, TcpStream) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let far = listener.accept().unwrap().0;
+    near.set_nonblocking(true).unwrap();
+    while near.write(&[0; 1 << 16]).is_ok() {}
+    rustix::net::sockopt::set_socket_linger(&near, Some(Duration::from_secs(30))).unwrap();
+    (near, far)
+}
+
+/// A socket that takes a file with it when it is closed, which only its queue has.
+fn with_in_its_queue(inner: impl AsFd) -> UnixDatagram {
+    let (near, far) = UnixDatagram::pair().unwrap();
+    let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut beside = SendAncillaryBuffer::new(&mut space);
+    let inner = [inner.as_fd()];
+    assert!(beside.push(SendAncillaryMessage::ScmRights(&inner)));
+    rustix::net::sendmsg(&far, &[std::io::IoSlice::new(b"x")], &mut beside, SendFlags::empty()).unwrap();
+    near
+}
+
+impl Bed {
+    /// The agent reads nothing while this acts, so that what is sent and closed here is the agent's alone.
+    fn while_it_waits(&self, act: impl FnOnce()) {
+        let mut asks = self.client();
+        let hold = self.ports.hold();
+        let asking = std::thread::spawn(move || asks.open_share("eth1", 0).map(drop));
+        // Until it has read that.
+        std::thread::sleep(Duration::from_millis(200));
+        act();
+        drop(hold);
+        asking.join().unwrap().unwrap();
+    }
+
+    /// Another program is served at once.
+    fn serves_others(&self, beside: &str) {
+        let (sent, done) = std::sync::mpsc::channel();
+        let status = || Client::connect("other").and_then(|mut client| client.status());
+        // A crowd of its user that is gone may not have been seen to go.
+        let again = move || {
+            std::iter::repeat_with(status).find(|status| !matches!(status, Err(ClientError::Connection(error)) if error.kind() == ErrorKind::ConnectionReset))
+        };
+        let connect = || std::thread::spawn(move || sent.send(again().unwrap()));
+        let _other = self.inside.enter(connect).unwrap();
+        let status = done.recv_timeout(Duration::from_secs(5));
+        assert!(matches!(status, Ok(Ok(_))), "{beside}: {status:?}");
+    }
+}
+
+#[test]
+fn socket_that_lingers_keeps_nobody_waiting_sent_before_hello() {
+    let Some(bed) = Bed::new("") else { return };
+    let (lingers, _far) = lingering();
+    let ungreeted = bed.connection();
+    bed.while_it_waits(move || ungreeted.send(&Request::Release {}.to_bytes(1), &[lingers.as_fd()]).unwrap());
+    bed.serves_others("sent before hello");
+}
+
+#[test]
+fn socket_that_lingers_keeps_nobody_waiting_sent_instead_of_another() {
+    let Some(bed) = Bed::new("") else { return };
+    let greeted = bed.connection();
+    greeted.send(&hello(), &[]).unwrap();
+    greeted.receive().unwrap();
+    let (lingers, _far) = lingering();
+    bed.while_it_waits(move || greeted.send(&Request::Release {}.to_bytes(1), &[lingers.as_fd()]).unwrap());
+    bed.serves_others("sent instead of a UDP socket");
+}
+
+#[test]
+fn socket_that_lingers_keeps_nobody_waiting_in_the_queue_of_another() {
+    let Some(bed) = Bed::new("") else { return };
+    let greeted = bed.connection();
+    greeted.send(&hello(), &[]).unwrap();
+    greeted.receive().unwrap();
+    let (lingers, _far) = lingering();
+    bed.while_it_waits(move || {
+        let beside = with_in_its_queue(&lingers);
+        greeted.send(&Request::Release {}.to_bytes(1), &[beside.as_fd()]).unwrap();
+        drop(lingers);
+    });
+    bed.serves_others("in the queue of a Unix socket");
+}
+
+#[test]
+fn socket_that_lingers_keeps_nobody_waiting_in_a_connection_that_is_one_too_many() {
+    let Some(bed) = Bed::new("") else { return };
+    let (lingers, _far) = lingering();
+    let mut crowd = Vec::new();
+    bed.while_it_waits(|| {
+        crowd.extend((0..65).map(|_| bed.connection()));
+        crowd[64].send(&hello(), &[lingers.as_fd()]).unwrap();
+        drop(lingers);
+    });
+    drop(crowd);
+    bed.serves_others("one too many");
+}
+
+#[test]
+fn user_whose_files_are_never_closed_is_not_read_and_others_are() {
+    let Some(bed) = Bed::new("[[allow]]\nusers = [65534]") else { return };
+    let _keeper = bed.client();
+    let up = bed.inside.enter(|| Command::new("ip").args(["link", "set", "lo", "up"]).status().unwrap());
+    assert!(up.unwrap().success());
+    let mut hoarder = bed.peer(NOBODY, "hoard");
+    bed.while_it_waits(|| assert_eq!(word(&mut hoarder), "has hung"));
+    assert_eq!(word(&mut hoarder), "goes on");
+    bed.serves_others("beside a user whose files are never closed");
+    let kept = std::fs::read_dir("/proc/self/fd").unwrap().count();
+    println!("{kept} descriptors");
+    assert!(kept < 2000, "{kept} descriptors");
+    hoarder.kill().unwrap();
+    hoarder.wait().unwrap();
+    bed.serves_others("after it");
 }
 
 #[test]

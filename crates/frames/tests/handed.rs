@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use common::{Cable, FAR, NEAR, cable_of_queues_or_skip};
-use nearwire_frames::ports::xdp::{Handed, Steer, XdpConfig, XdpMode, XdpPort};
+use nearwire_frames::ports::xdp::{Handed, Overflow, Steer, XdpConfig, XdpMode, XdpPort};
 use nearwire_frames::steering::{Filter, FlowFilter, Transport};
 use nearwire_frames::{Port, PortError, RawPort};
 use rustix::net::{
@@ -343,6 +343,44 @@ fn processes_killed_at_any_moment_leave_nothing_missing_and_the_share_beside_los
         assert!(traffic.echoed > KILLS, "they did work: {}", traffic.echoed);
         near.unshare(beside).unwrap();
         all_buffers_are_there(&cable, &mut near, &mut far);
+    }
+}
+
+#[test]
+fn shares_left_unread_with_full_rings_leave_buffers_for_the_one_that_is_read() {
+    const UNREAD: u16 = 20;
+    const FIRST: u16 = 9000;
+    let Some(cable) = cable_of_queues_or_skip(1) else { return };
+    for mode in MODES {
+        let many = XdpConfig {
+            shares: 80,
+            fill_frames: 4096,
+            rx_ring_slots: 16,
+            share_ring_slots: 256,
+            overflow: Overflow::Kernel,
+            ..config(NEAR, mode)
+        };
+        let mut near = cable.near(|| XdpPort::open(&many)).unwrap();
+        let mut far = cable.far(|| XdpPort::open(&config(FAR, mode))).unwrap();
+        let mut share = |port: u16| {
+            let handed = cable.near(|| near.hand_over()).unwrap();
+            near.steering_of(handed.number).unwrap().add(flow(port)).unwrap();
+            XdpPort::from_handed(&handed.description, handed.fds).unwrap()
+        };
+        let unread: Vec<XdpPort> = (0..UNREAD).map(|at| share(FIRST + at)).collect();
+        let mut read = share(FIRST + UNREAD);
+        for number in 0..300 {
+            (0..UNREAD).for_each(|at| send(&mut far, FIRST + at, number));
+        }
+        for round in 0..100 {
+            (0..8).for_each(|at| send(&mut far, FIRST + UNREAD, round * 8 + at));
+            assert_eq!(numbers(&mut read, 8), (round * 8..round * 8 + 8).collect::<Vec<_>>(), "{mode}");
+        }
+        assert!(
+            unread.iter().all(|share| share.has_frames() && share.statistics().receive_dropped_frames == 0),
+            "{mode}"
+        );
+        assert!(unread[0].overflowed_frames() > 0 && read.overflowed_frames() == 0);
     }
 }
 

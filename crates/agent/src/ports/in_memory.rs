@@ -21,6 +21,12 @@ pub struct InMemoryPorts {
     finishes: Arc<OwnedFd>,
 }
 
+/// See [`InMemoryPorts::hold`].
+#[derive(Debug)]
+pub struct Hold<'a> {
+    _state: MutexGuard<'a, State>,
+}
+
 #[derive(Debug, Default)]
 struct State {
     interfaces: Vec<String>,
@@ -126,6 +132,12 @@ impl InMemoryPorts {
         let state = self.state();
         let of_kernel = state.flows.iter().filter(|(.., owner)| *owner == FlowOwner::Kernel);
         of_kernel.map(|(_, ends, _)| *ends).collect()
+    }
+
+    /// Keeps whoever calls the ports waiting until it is dropped: an agent reads nothing meanwhile.
+    #[must_use]
+    pub fn hold(&self) -> Hold<'_> {
+        Hold { _state: self.state() }
     }
 
     /// No address is this host's from now on, so that sockets in one namespace are peers on a wire.

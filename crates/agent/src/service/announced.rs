@@ -20,6 +20,11 @@ pub(super) struct Announced {
 }
 
 impl Announced {
+    /// All, by cookie.
+    pub(super) fn sockets(&self) -> impl Iterator<Item = u64> {
+        self.by.keys().chain(&self.left).copied()
+    }
+
     pub(super) fn has(&self, cookie: u64) -> bool {
         self.by.contains_key(&cookie)
     }

@@ -126,8 +126,9 @@ impl Flows {
         self.by_cookie.get(&cookie).cloned().unwrap_or_default()
     }
 
-    pub(super) fn all(&self) -> Vec<u32> {
-        self.by_number.keys().copied().collect()
+    /// The sockets of flows.
+    pub(super) fn cookies(&self) -> impl Iterator<Item = u64> {
+        self.by_cookie.keys().copied()
     }
 
     pub(super) fn count(&self, share: u32) -> usize {

@@ -12,10 +12,9 @@
 //! theirs end instead.
 
 use std::collections::{HashMap, HashSet};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use super::flows::Flow;
-use super::strangers::LocalPeers;
 use super::{Judge, ProgramId, Service};
 use crate::bound::BoundSocket;
 use crate::message::{Addresses, Cause, Limited};
@@ -57,6 +56,18 @@ pub(super) fn exact(socket: &BoundSocket) -> Option<Addresses> {
     Some(Addresses { local: plain(socket.local), remote: Some(remote), both_families: false })
 }
 
+/// Whose peer is an address of this host: its datagrams pass no interface.
+#[derive(Default)]
+pub(super) struct LocalPeers(HashMap<IpAddr, bool>);
+
+impl LocalPeers {
+    pub(super) fn has(&mut self, ports: &impl Ports, socket: &BoundSocket) -> bool {
+        let Some(remote) = socket.remote else { return false };
+        let address = remote.ip().to_canonical();
+        *self.0.entry(address).or_insert_with(|| ports.has_address(address, socket.ifindex))
+    }
+}
+
 /// The interfaces on which one of these bound flows meets a socket.
 fn interfaces(bound: &[&Flow], socket: &BoundSocket) -> Vec<u32> {
     let mut ifindexes: Vec<u32> = bound.iter().filter(|flow| flow.meets(socket)).map(|flow| flow.ifindex).collect();
@@ -72,6 +83,11 @@ fn bound_as(shadow: &Shadow, uid: u32) -> BoundSocket {
 }
 
 impl KernelFlows {
+    /// The sockets with an entry, by cookie.
+    pub(super) fn sockets(&self) -> impl Iterator<Item = u64> {
+        self.sockets.keys().copied()
+    }
+
     fn at(&self, port: u16) -> Vec<u64> {
         self.at_port.get(&port).cloned().unwrap_or_default()
     }

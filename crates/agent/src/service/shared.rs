@@ -16,6 +16,11 @@ pub(super) type User = (ProgramId, u32);
 pub(super) struct SharedSockets(HashMap<u64, Vec<User>>);
 
 impl SharedSockets {
+    /// All, by cookie.
+    pub(super) fn sockets(&self) -> impl Iterator<Item = u64> {
+        self.0.keys().copied()
+    }
+
     pub(super) fn add(&mut self, cookie: u64, user: User) {
         let users = self.0.entry(cookie).or_default();
         if !users.iter().any(|(program, _)| *program == user.0) {

@@ -18,11 +18,10 @@
 
 use std::collections::{HashMap, HashSet};
 use std::io;
-use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 use super::flows::Flow;
-use super::kernel_flows::exact;
+use super::kernel_flows::{LocalPeers, exact};
 use super::{Judge, ProgramId, Service};
 use crate::bound::BoundSocket;
 use crate::message::{Addresses, Answer, Cause, Text};
@@ -107,18 +106,6 @@ struct Beside {
     strangers: HashMap<u32, Vec<u64>>,
     /// Those that are connected and for which there is no room.
     refused: HashSet<u64>,
-}
-
-/// Whose peer is an address of this host: its datagrams pass no interface.
-#[derive(Default)]
-pub(super) struct LocalPeers(HashMap<IpAddr, bool>);
-
-impl LocalPeers {
-    pub(super) fn has(&mut self, ports: &impl Ports, socket: &BoundSocket) -> bool {
-        let Some(remote) = socket.remote else { return false };
-        let address = remote.ip().to_canonical();
-        *self.0.entry(address).or_insert_with(|| ports.has_address(address, socket.ifindex))
-    }
 }
 
 impl<P: Ports, J: Judge> Service<P, J> {

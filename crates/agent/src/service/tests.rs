@@ -280,13 +280,28 @@ fn socket_that_the_kernel_tells_closed_has_no_flow() {
     let share = bed.program(1, 0);
     let (one, other) = (any(), any());
     bed.flow(1, share, &one).0.unwrap();
-    let flow = bed.flow(1, share, &other).0.unwrap();
+    bed.flow(1, share, &other).0.unwrap();
     let cookie = rustix::net::sockopt::socket_cookie(&one).unwrap();
-    assert!(bed.service.closed(Some(&[cookie, 1 << 60])).is_empty());
+    bed.service.closed(&[cookie, 1 << 60]);
     assert_eq!(bed.owners(), [share]);
-    let told = bed.service.closed(None);
-    assert!(matches!(&told[..], [(1, Answer::FlowRevoked { flow: told, .. })] if *told == flow), "{told:?}");
-    assert!(bed.owners().is_empty());
+}
+
+#[test]
+fn sockets_closed_unseen_end_their_own_flows_and_no_others() {
+    let mut bed = Bed::new();
+    let (first, second) = (bed.program(1, 0), bed.program(2, 0));
+    let [kept, gone, announced] = [any(), any(), any()];
+    bed.flow(1, first, &kept).0.unwrap();
+    let flow = bed.flow(2, second, &gone).0.unwrap();
+    for socket in [&kept, &announced] {
+        bed.service.announce(2, Some(socket.as_fd().try_clone_to_owned().unwrap()), true).unwrap();
+    }
+    drop((gone, announced));
+    let told = bed.service.closed_unseen();
+    assert!(matches!(&told[..], [(2, Answer::FlowRevoked { flow: told, .. })] if *told == flow), "{told:?}");
+    assert_eq!((bed.owners(), bed.service.announced.sockets().count()), (vec![first], 1));
+    assert_eq!(bed.service.closed_unseen(), []);
+    assert_eq!(bed.owners(), [first]);
 }
 
 #[test]

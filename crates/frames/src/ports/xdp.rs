@@ -35,6 +35,7 @@ mod queue;
 mod raw;
 mod receive;
 mod rings;
+mod rooms;
 mod seats;
 mod send;
 mod share;
@@ -75,6 +76,7 @@ use entries::Entries;
 use hold::Hold;
 use number::Number;
 use receive::{Receiver, Taken};
+use rooms::Rooms;
 use seats::Seat;
 use send::{PreparedSend, Sender};
 use socket::SocketSpec;
@@ -151,6 +153,8 @@ pub struct XdpPort {
     divisions: Vec<Division>,
     /// The sockets of shares, and until when frames may come for those that are over.
     seats: Vec<Seat>,
+    /// What each share in another process may leave unread.
+    rooms: Rooms,
     reclaims_until: Option<Instant>,
     /// Until then the link may be away, as its driver set itself up anew and nobody waited for it.
     link_due: Option<Instant>,
@@ -219,6 +223,7 @@ impl XdpPort {
             number: Number::first(),
             divisions: sockets.divisions,
             seats: Vec::new(),
+            rooms: Rooms::of(config, multi_buffer),
             reclaims_until: None,
             link_due,
         };

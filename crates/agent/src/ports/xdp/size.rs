@@ -12,8 +12,8 @@ const TX_FRAMES: u32 = 64;
 const MEMORY_BYTES: u64 = 16 << 20;
 const FILL_FRAMES_LEAST: u32 = 256;
 const FILL_FRAMES_MOST: u32 = 4096;
-/// A program that does not read keeps its ring's buffers from the others: sixteen such can keep all of them. More shares than that are
-/// seldom all left unread, and shorter rings would give bursts to the kernel.
+/// A program that does not read keeps its ring's buffers from the others. Shorter rings would give bursts to the kernel; how much of its ring a share
+/// may fill, so that all together leave some, the port decides when it is handed over.
 const RINGS_FILL: u32 = 16;
 
 /// The ways to open an interface, the likely fastest first, but last those by which only one share could get frames.

@@ -11,7 +11,7 @@ use super::division::{Division, place_of_share};
 use crate::steering::SHARES_MOST;
 
 /// Of this layout of bytes, and of the memory that it describes.
-const VERSION: u32 = 0x4e57_0002;
+const VERSION: u32 = 0x4e57_0003;
 /// What SCM_RIGHTS passes at once (253 fds) is enough for so many queues.
 const QUEUES_MOST: u32 = 120;
 const RING_SLOTS_MOST: u32 = 1 << 16;
@@ -30,6 +30,8 @@ pub(super) struct Description {
     pub program_id: u32,
     pub overflow: Overflow,
     pub share_ring_slots: u32,
+    /// Buffers that may wait in each ring until the kernel gets what comes ([`super::rooms`]).
+    pub room: u32,
     pub shares: u32,
     /// Buffers of a received frame, where it may have several.
     pub multi_buffer: Option<u32>,
@@ -65,6 +67,7 @@ impl Description {
             self.program_id,
             (self.overflow == Overflow::Kernel).into(),
             self.share_ring_slots,
+            self.room,
             self.shares,
             self.multi_buffer.unwrap_or(0),
             self.assembly_bytes.unwrap_or(0),
@@ -103,7 +106,7 @@ impl Description {
         let mode = [XdpMode::ZeroCopy, XdpMode::NativeCopy, XdpMode::Generic].get(take()? as usize).copied()?;
         let (zero_copy, program_id) = (flag(take()?)?, take()?);
         let overflow = if flag(take()?)? { Overflow::Kernel } else { Overflow::Drop };
-        let (share_ring_slots, shares) = (take()?, take()?);
+        let (share_ring_slots, room, shares) = (take()?, take()?, take()?);
         let multi_buffer = at_most(take()?, MULTI_BUFFER_MOST).map(some)?;
         let assembly_bytes = at_most(take()?, FRAME_MOST_BYTES).map(some)?;
         let (busy_poll_us, credit_words) = (take()?, at_most(take()?, CREDIT_WORDS_MOST)?);
@@ -134,6 +137,7 @@ impl Description {
             program_id,
             overflow,
             share_ring_slots,
+            room,
             shares,
             multi_buffer,
             assembly_bytes,
@@ -163,6 +167,7 @@ impl Description {
             && self.shares <= SHARES_MOST
             && self.share_ring_slots.is_power_of_two()
             && self.share_ring_slots <= RING_SLOTS_MOST
+            && (1..=self.share_ring_slots).contains(&self.room)
             && untagged <= tagged
             && u64::from(tagged) <= area_bytes
             && divisions().all(|division| division.is_sound() && division.fill_frames > 0 && alike(division))
@@ -218,6 +223,7 @@ pub(super) mod tests {
             program_id: 77,
             overflow: Overflow::Kernel,
             share_ring_slots: 256,
+            room: 224,
             shares: 6,
             multi_buffer: None,
             assembly_bytes: None,

@@ -72,6 +72,7 @@ impl XdpPort {
                 Ok(handed)
             }
             Err(error) => {
+                self.rooms.take_back(share);
                 self.own_fill_rings();
                 Err(error)
             }
@@ -98,11 +99,12 @@ impl XdpPort {
         if let (Some(_), Some(map)) = (credit, map) {
             fds.push(map.try_clone_to_owned().map_err(refused)?);
         }
-        let described = self.described(seat, if polls { busy_poll_us } else { 0 });
+        let room = self.rooms.give(number);
+        let described = self.described(seat, room, if polls { busy_poll_us } else { 0 });
         Ok(Handed { number, description: described.to_bytes(), fds })
     }
 
-    fn described(&self, seat: &Seat, busy_poll_us: u32) -> Description {
+    fn described(&self, seat: &Seat, room: u32, busy_poll_us: u32) -> Description {
         let credit = self.receivers.first().and_then(Receiver::credit);
         Description {
             number: seat.number,
@@ -112,6 +114,7 @@ impl XdpPort {
             program_id: self.facts.program_id,
             overflow: self.config.overflow,
             share_ring_slots: self.config.share_ring_slots,
+            room,
             shares: self.config.shares,
             multi_buffer: self.multi_buffer,
             assembly_bytes: self.receivers.first().and_then(Receiver::assembly_bytes).map(|bytes| bytes as u32),
@@ -192,7 +195,7 @@ impl Description {
     ) -> Result<XdpPort, PortError> {
         let (tx_at, area) = self.tx_place();
         let config = self.config();
-        let (room, rx_queues) = (config.rooms(self.multi_buffer).1, config.rx_queues.clone());
+        let (room, rx_queues) = (self.room, config.rx_queues.clone());
         let why = if self.multi_buffer.is_some() { "" } else { NO_MULTI_BUFFER };
         let refused =
             |source: io::Error| PortError::refused("take a share that was handed over", &self.interface, source);

@@ -166,6 +166,7 @@ impl XdpPort {
             entries.leave();
         }
         self.take_back(number);
+        self.rooms.take_back(number);
         if let Some(seat) = self.seat(number) {
             seat.used = SeatUse::Nobody;
         }

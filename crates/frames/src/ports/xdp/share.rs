@@ -38,6 +38,7 @@ use super::number::Number;
 use super::overflow;
 use super::queue::Queue;
 use super::receive::Receiver;
+use super::rooms::Rooms;
 use super::seats::SeatUse;
 use super::send::{SendMemory, Sender};
 use super::socket::ShareSocket;
@@ -266,6 +267,8 @@ impl Parts {
             number,
             divisions: Vec::new(),
             seats: Vec::new(),
+            // It hands nothing over.
+            rooms: Rooms::default(),
             reclaims_until: None,
             link_due: None,
         })

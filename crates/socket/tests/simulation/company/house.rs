@@ -375,7 +375,10 @@ impl House {
 
     /// The agent hears of sockets that were closed.
     pub fn closed(&self, cookies: &[u64]) {
-        self.act(|agent, _| agent.closed(Some(cookies)));
+        self.act(|agent, _| {
+            agent.closed(cookies);
+            Vec::new()
+        });
     }
 
     /// The agent sees the end of a connection.
