@@ -270,3 +270,19 @@ SCRIPT(recvmmsg_writes_the_rest_of_its_timeout) {
     CALL(recvmmsg(a, messages, 1, 0, nowhere()));
     CALL(recvmmsg(a, messages, 1, 0, null()));
 }
+
+/* Of a client's first datagrams the kernel has some; then it is accelerated, by a send that goes elsewhere. */
+SCRIPT(connected_socket_whose_first_sends_go_elsewhere_hears_its_peer) {
+    far_opens(PORT(5));
+    int server = bound(0), client = UDP();
+    FAR_SENDS(.to = PORT(0), .size = 4);
+    RECV(server, 10, 0);
+    CALL(connect(client, V4(FAR, ECHO_PORT)));
+    for (int i = 0; i < 12; i++) {
+        SENDTO(client, "elsewhere", V4(FAR, PORT(5)));
+    }
+    for (int i = 0; i < 3; i++) {
+        SEND(client, "to the peer", 0);
+        RECV(client, 20, 0);
+    }
+}

@@ -153,7 +153,8 @@ impl<H: Host> Sockets<H> {
         if matches!(socket.family, nearwire_stack::Family::V4) && remote.is_ipv6() {
             return Send::Kernel;
         }
-        let remote = if socket.ends.is_server() { socket.ends.peer() } else { Some(remote) };
+        // A connected socket may send elsewhere, and receives from its peer alone. What a server sends to says nothing.
+        let remote = socket.ends.peer().or(Some(remote).filter(|_| !socket.ends.is_server()));
         self.use_socket(id);
         self.settle(id, remote);
         if self.is_refused(id) {
