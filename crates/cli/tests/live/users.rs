@@ -162,7 +162,10 @@ fn servers_that_root_started_are_accelerated_as_users_whom_the_file_does_not_nam
     let mut changes = start(&bed, &format!("one = alone(7001)\nchange({UNKNOWN})\nstep()\nserve(one)"));
     changes.say("");
     let daemon = format!(
-        "parent = os.getpid()\nif os.fork(): os._exit(0)\nwhile os.getppid() == parent: pass\nchange({UNKNOWN})\none = alone(7002)\nstep()\nserve(one)"
+        "parent = os.getpid()\nif os.fork(): os._exit(0)\nwhile os.getppid() == parent: pass\nchange({UNKNOWN})\none = alone(7002)\nstep()\n\
+         # It ends with the test, which has the other end of its standard input: its parent has ended.\n\
+         waits = select.poll(); waits.register(one, select.POLLIN); waits.register(0, 0)\n\
+         while all(fd != 0 for fd, _ in waits.poll()): answer(one)"
     );
     let mut daemon = start(&bed, &daemon);
     daemon.say("");

@@ -73,31 +73,32 @@ fn exchange_over<P: OpenPort>(
     })
 }
 
-/// A port of one buffer, which is free again a while after each send, as where a device tells late of what it sent. Once it has sent
-/// `last` frames it stays without.
+/// A port of one buffer, which is free again when it was asked for often after each send, as where a device tells late of what it sent. Once it
+/// has sent `last` frames it stays without.
 struct LatePort {
     port: MemoryPort,
-    free_at: Instant,
+    refuses: u64,
     sent: u64,
     refused: u64,
     last: u64,
 }
 
-/// Many times longer than as many attempts take as are made before the clock is looked at.
-const LATE: Duration = Duration::from_millis(3);
+/// More attempts than are made before the clock is looked at.
+const LATE_ATTEMPTS: u64 = 3 * SEND_ATTEMPTS as u64;
 
 impl LatePort {
     fn new(port: MemoryPort, last: u64) -> LatePort {
-        LatePort { port, free_at: Instant::now(), sent: 0, refused: 0, last }
+        LatePort { port, refuses: 0, sent: 0, refused: 0, last }
     }
 
     fn when_free(&mut self, send: impl FnOnce(&mut MemoryPort) -> Result<bool, PortError>) -> Result<bool, PortError> {
-        if self.sent == self.last || Instant::now() < self.free_at {
+        if self.sent == self.last || self.refuses > 0 {
+            self.refuses = self.refuses.saturating_sub(1);
             self.refused += 1;
             return Ok(false);
         }
         self.sent += 1;
-        self.free_at = Instant::now() + LATE;
+        self.refuses = LATE_ATTEMPTS;
         send(&mut self.port)
     }
 }
