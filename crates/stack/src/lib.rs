@@ -95,6 +95,7 @@ mod send;
 mod stack;
 mod statistics;
 mod tables;
+mod tcp;
 mod template;
 mod udp;
 mod warm;
@@ -108,6 +109,10 @@ pub use statistics::{IpCounters, Statistics, UdpCounters};
 pub use tables::{
     InterfaceAddress, Link, LinkKind, Neighbour, NeighbourState, Offers, Path, PortId, Route, RouteKind, RouteTable,
     Update,
+};
+pub use tcp::{
+    AdoptError, CongestionControl, ConnectionId, ExportError, Keepalive, OutgoingSegment, TcpCallError, TcpCounters,
+    TcpError, TcpFacts, TcpInfo, TcpOptions, TcpReadiness, TcpRoundTrip, TcpTimestamp, TcpWindow,
 };
 pub use udp::{
     BindError, ConnectError, Datagram, EndpointId, MembershipError, MovedEndpoint, MulticastInterface, OVERHEAD_BYTES,
