@@ -96,7 +96,7 @@ impl Sender {
         }
         if has_advanced {
             self.timeouts = 0;
-            self.stalled_since_ns = NEVER;
+            self.stalled_since_ns = if self.scoreboard.is_empty() { NEVER } else { now_ns };
             //= RFC 6298 5.2 MUST: when all is acknowledged the timer is off
             //= RFC 6298 5.3 MUST: new data acknowledged restarts the timer
             self.arm_retransmit(now_ns);
@@ -275,6 +275,11 @@ impl Sender {
             if delivery.bytes > 0 || self.recovery.phase == Phase::Recovery {
                 self.congestion.window_bytes =
                     self.recovery.window_bytes(delivery.bytes, pipe_bytes, threshold_bytes, self.segment_bytes);
+            }
+            if has_advanced && !self.has_selective && self.scoreboard.lost_bytes() > 0 {
+                // What a partial acknowledgement shows is sent at once (RFC 6582 section 3.2).
+                let least_bytes = pipe_bytes.saturating_add(self.segment_bytes);
+                self.congestion.window_bytes = self.congestion.window_bytes.max(least_bytes);
             }
         } else if has_advanced && delivery.bytes > 0 {
             let smoothed_ns = self.round_trip.smoothed_ns().unwrap_or(0);

@@ -73,8 +73,10 @@ impl Recovery {
         self.delivered_bytes = self.delivered_bytes.saturating_add(delivered_bytes);
         let is_first = self.sent_bytes == 0;
         let more_bytes = if pipe_bytes > threshold_bytes {
-            let due_bytes =
-                (u64::from(self.delivered_bytes) * u64::from(threshold_bytes)).div_ceil(self.start_bytes.into());
+            let share_bytes =
+                u64::from(self.delivered_bytes) * u64::from(threshold_bytes) / u64::from(self.start_bytes);
+            // Whole segments, as they are sent: a part of one that is due is not saved up.
+            let due_bytes = share_bytes.next_multiple_of(segment_bytes.max(1).into());
             due_bytes.saturating_sub(self.sent_bytes.into()).min(u32::MAX.into()) as u32
         } else {
             let owed_bytes = self.delivered_bytes.saturating_sub(self.sent_bytes);

@@ -184,6 +184,7 @@ impl Scoreboard {
     /// The first `len` of a segment were sent again; the rest of it is a segment of its own from now on.
     pub(crate) fn retransmitted(&mut self, index: usize, len: u32, now_ns: u64) {
         let Some(sent) = self.sent.get(index).copied() else { return };
+        let is_first_lost = self.first_lost().is_some_and(|(first, _)| first == index);
         if len < sent.len() {
             self.sent[index].end = sent.start + len;
             self.sent.insert(index + 1, Sent { start: sent.start + len, ..sent });
@@ -191,7 +192,7 @@ impl Scoreboard {
         self.set_fate(index, Fate::InFlight);
         let first = &mut self.sent[index];
         (first.sent_ns, first.is_retransmitted) = (now_ns, true);
-        if sent.fate == Fate::Lost {
+        if is_first_lost {
             self.lost_from = first.end;
         }
     }

@@ -145,6 +145,7 @@ impl Sender {
         }
         if !self.scoreboard.is_empty() {
             self.congestion.window_bytes = self.congestion.window_bytes.max(self.out_bytes());
+            self.stall(now_ns);
             self.arm_retransmit(now_ns);
             self.schedule_probe(now_ns);
         }

@@ -8,6 +8,8 @@ use super::sender::NEVER;
 /// `retransmits_timed_out`).
 //= RFC 9293 3.8.3 MUST: a connection is given up no sooner than after 100 seconds
 const GIVE_UP_NS: u64 = 924_600_000_000;
+/// Probes of an idle far end come no faster than this, whatever the program says; the kernel takes whole seconds.
+const KEEPALIVE_INTERVAL_LEAST_NS: u64 = 1_000_000;
 /// Probes of a closed window without any answer (the same setting).
 const PROBES_MOST: u32 = 15;
 
@@ -33,7 +35,8 @@ impl Connection {
         if !self.sender.scoreboard.is_empty() || self.sender.unsent_bytes() > 0 {
             return NEVER;
         }
-        let probing_ns = keepalive.interval_ns.saturating_mul(self.sender.unanswered_probes.into());
+        let interval_ns = keepalive.interval_ns.max(KEEPALIVE_INTERVAL_LEAST_NS);
+        let probing_ns = interval_ns.saturating_mul(self.sender.unanswered_probes.into());
         self.last_heard_ns.saturating_add(keepalive.idle_ns).saturating_add(probing_ns)
     }
 
@@ -72,7 +75,9 @@ impl Connection {
             //= RFC 9293 3.8.3 MUST: a program can say when a connection is given up
             return sender.stalled_since_ns != NEVER && stalled_ns >= timeout_ns;
         }
-        let is_unanswered = sender.timeouts > 0 && stalled_ns >= GIVE_UP_NS;
+        // A far end that says that its window is closed takes nothing and is there (`tcp_rtx_probe0_timed_out`).
+        let is_closed = sender.window_bytes == 0 && now_ns.saturating_sub(self.last_heard_ns) < GIVE_UP_NS;
+        let is_unanswered = sender.timeouts > 0 && stalled_ns >= GIVE_UP_NS && !is_closed;
         is_unanswered || (sender.persist_ns != NEVER && sender.unanswered_probes > PROBES_MOST)
     }
 

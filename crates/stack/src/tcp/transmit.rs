@@ -116,6 +116,9 @@ impl Stack {
                 break (index, outgoing);
             }
             self.tcp.queued.pop_front();
+            if let Some(connection) = self.tcp.connections.at_mut(index) {
+                connection.is_queued = false;
+            }
         };
         self.segment(index, outgoing, now_ns)
     }
@@ -163,23 +166,18 @@ impl Stack {
 }
 
 impl Tcp {
-    /// What a connection sends next, where it has a way; else it is taken off the list of those that may send.
+    /// What a connection sends next, where it has a way.
     #[inline]
     fn next_of(&mut self, index: u32, tables: &mut Tables) -> Option<Outgoing> {
-        let connection = self.connections.at_mut(index)?;
-        let outgoing = connection.next();
-        if outgoing.is_some() && connection.flow.holds(tables.generation()) {
-            return outgoing;
+        let connection = self.connections.at(index)?;
+        let outgoing = connection.next()?;
+        if connection.flow.holds(tables.generation()) {
+            return Some(outgoing);
         }
-        if outgoing.is_some() {
-            if self.find_way(index, tables) {
-                return self.connections.at(index)?.next();
-            }
-            self.stuck.push(index);
-            self.stuck_generation = tables.generation();
-            self.announce(index);
+        if self.find_way(index, tables) {
+            // Segments may be smaller than they were thought to be.
+            return self.connections.at(index)?.next();
         }
-        self.connections.at_mut(index)?.is_queued = false;
         None
     }
 
@@ -196,7 +194,11 @@ impl Tcp {
                 true
             }
             Err(reason) => {
-                connection.way = Err(reason);
+                if std::mem::replace(&mut connection.way, Err(reason)).is_ok() {
+                    self.stuck.push(index);
+                    self.announce(index);
+                }
+                self.stuck_generation = tables.generation();
                 false
             }
         }
@@ -206,6 +208,9 @@ impl Tcp {
     #[cold]
     fn revive(&mut self) {
         while let Some(index) = self.stuck.pop() {
+            if let Some(connection) = self.connections.at_mut(index) {
+                connection.way = Ok(());
+            }
             self.touched(index);
         }
     }

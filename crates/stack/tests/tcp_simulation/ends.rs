@@ -14,6 +14,12 @@ const MS: u64 = 1_000_000;
 /// A run that takes longer than this, in virtual time, hangs.
 const LONGEST_NS: u64 = 4 * 3600 * 1000 * MS;
 
+/// More steps than any run needs.
+const STEPS_MOST: u32 = 200_000;
+
+/// More moves would keep some connections from ever sending anything twice.
+const MOVES_MOST: u64 = 100;
+
 /// What is to happen.
 #[derive(Clone, Debug)]
 pub struct Plan {
@@ -182,7 +188,8 @@ impl Pair {
         if self.is_traced {
             println!("{:#?}", self.plan);
         }
-        loop {
+        for steps in 0.. {
+            assert!(steps < STEPS_MOST, "it spins: {}", self.state());
             self.step();
             if self.is_over() {
                 break;
@@ -240,6 +247,8 @@ impl Pair {
             self.receive(to, &frame);
         }
         for end in 0..2 {
+            // What is due may be news for the program.
+            self.transmit(end);
             self.program(end);
             self.transmit(end);
             self.relocate(end);
@@ -279,6 +288,7 @@ impl Pair {
             return;
         }
         let Some(id) = end.id else { return };
+        let before = (end.written, end.read);
         let stack = &mut end.host.stack;
         while end.written < wanted {
             let len = self.random.range(1, 3000).min(wanted - end.written);
@@ -316,7 +326,7 @@ impl Pair {
                 break;
             }
         }
-        if pause_ns > 0 {
+        if pause_ns > 0 && (end.written, end.read) != before {
             end.asleep_until_ns = now_ns + self.random.range(1, pause_ns);
         }
     }
@@ -348,6 +358,9 @@ impl Pair {
         let options = self.plan.options[index];
         end.id = Some(end.host.stack.tcp_adopt(&facts, options, self.now_ns).expect("can be adopted again"));
         end.moves += 1;
+        if end.moves == MOVES_MOST {
+            end.move_at_ns = u64::MAX;
+        }
     }
 
     /// Frames of somebody who knows the four-tuple, and may know a number.

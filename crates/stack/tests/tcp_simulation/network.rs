@@ -48,6 +48,9 @@ pub struct Faults {
     pub mark: u32,
 }
 
+/// When a frame arrives, its number, the end that it is for, and its bytes.
+type Travelling = (u64, u64, usize, Vec<u8>);
+
 #[derive(Debug)]
 pub struct Network {
     pub random: Random,
@@ -58,15 +61,16 @@ pub struct Network {
     pub byte_ns: u64,
     /// When the wire of each direction is free.
     free_ns: [u64; 2],
-    burst_left: u64,
+    /// Frames that the burst takes, and until when: what is sent again seconds later is not part of it.
+    burst: (u64, u64),
     count: u64,
-    on_the_way: BinaryHeap<Reverse<(u64, u64, usize, Vec<u8>)>>,
+    on_the_way: BinaryHeap<Reverse<Travelling>>,
 }
 
 impl Network {
     pub fn new(random: Random, faults: Faults, delay_ns: u64, byte_ns: u64) -> Network {
         let on_the_way = BinaryHeap::new();
-        Network { random, faults, delay_ns, byte_ns, free_ns: [0; 2], burst_left: 0, count: 0, on_the_way }
+        Network { random, faults, delay_ns, byte_ns, free_ns: [0; 2], burst: (0, 0), count: 0, on_the_way }
     }
 
     /// When the next frame arrives.
@@ -96,12 +100,12 @@ impl Network {
         let faults = self.faults;
         let start_ns = self.free_ns[to].max(now_ns);
         self.free_ns[to] = start_ns + frame.len() as u64 * self.byte_ns;
-        if self.burst_left > 0 {
-            self.burst_left -= 1;
+        if self.burst.0 > 0 && now_ns < self.burst.1 {
+            self.burst.0 -= 1;
             return;
         }
         if self.random.chance(faults.burst) {
-            self.burst_left = self.random.range(1, 12);
+            self.burst = (self.random.range(1, 12), now_ns + 20 * self.delay_ns);
             return;
         }
         if self.random.chance(faults.loss) {
