@@ -72,3 +72,15 @@ impl Slab {
         self.places.len() - self.free.len()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tcp::flow::Ready;
+
+    #[test]
+    fn idle_connection_takes_less_than_two_kibibytes() {
+        let bytes = size_of::<Place>() + size_of::<Connection>() + size_of::<Ready>();
+        assert!(bytes < 1800, "{bytes} bytes, before the node of the wheel and the entry of the four-tuple");
+    }
+}

@@ -11,6 +11,7 @@ mod recovery;
 mod script;
 mod sending;
 mod timestamps;
+mod ways;
 mod windows;
 
 use nearwire_stack::TcpInfo;

@@ -1,4 +1,5 @@
 //! A segment of network in virtual time, which loses, delays, doubles and changes frames; all by one random number.
+#![allow(dead_code, reason = "each test uses its part")]
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
