@@ -35,7 +35,7 @@ impl StackConfig {
     }
 }
 
-/// IPv4, IPv6 and UDP without I/O: see the [crate](crate) for how frames travel through it.
+/// IPv4, IPv6, UDP and TCP without I/O: see the [crate](crate) for how frames travel through it.
 #[derive(Debug)]
 pub struct Stack {
     pub(crate) tables: Tables,

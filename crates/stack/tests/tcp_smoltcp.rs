@@ -283,7 +283,7 @@ impl Run {
         self.transmit();
         self.near_program();
         self.transmit();
-        if self.random.one_in(40) {
+        if self.random.one_in(12) {
             self.move_on();
         }
     }
@@ -354,7 +354,7 @@ impl Run {
 fn connection_with_smoltcp_delivers_everything_both_ways() {
     let number = |name| std::env::var(name).ok().and_then(|text: String| text.parse::<u64>().ok());
     let only = number("NEARWIRE_TCP_SEED");
-    let seeds = only.map_or(0..number("NEARWIRE_TCP_SEEDS").unwrap_or(400), |seed| seed..seed + 1);
+    let seeds = only.map_or(0..number("NEARWIRE_TCP_SEEDS").unwrap_or(1000), |seed| seed..seed + 1);
     let (mut bytes, mut moves) = (0, 0);
     for seed in seeds.clone() {
         let result = std::panic::catch_unwind(|| {

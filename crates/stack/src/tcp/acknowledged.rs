@@ -62,18 +62,9 @@ impl Delivery {
     }
 }
 
-/// What the connection does next.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Outcome {
-    /// SND.UNA moved.
-    pub(crate) has_advanced: bool,
-    /// The window went down because of a mark: the far end is told so (CWR).
-    pub(crate) answers_mark: bool,
-}
-
 impl Sender {
-    /// Takes an acknowledgement in that is neither too old nor beyond SND.NXT.
-    pub(crate) fn acknowledged(&mut self, ack: &Acknowledgement<'_>, now_ns: u64) -> Outcome {
+    /// Takes an acknowledgement in that is neither too old nor beyond SND.NXT. Returns whether SND.UNA moved.
+    pub(crate) fn acknowledged(&mut self, ack: &Acknowledgement<'_>, now_ns: u64) -> bool {
         let (before, out_bytes, pipe_bytes) = (self.unacknowledged, self.out_bytes(), self.pipe_bytes());
         self.unanswered_probes = 0;
         let has_new_window = self.update_window(ack);
@@ -89,7 +80,9 @@ impl Sender {
         if !self.has_selective {
             self.count_duplicates(is_duplicate, ack.number.beyond(before), &mut delivery);
         }
-        let answers_mark = ack.is_marked && has_advanced && self.enter_marked();
+        if ack.is_marked && has_advanced {
+            self.enter_marked();
+        }
         if out_bytes > 0 {
             self.next_phase(has_advanced, now_ns);
             self.grow_or_reduce(&delivery, has_advanced, pipe_bytes, now_ns);
@@ -104,7 +97,7 @@ impl Sender {
         if has_advanced || delivery.selective_bytes > 0 {
             self.schedule_probe(now_ns);
         }
-        Outcome { has_advanced, answers_mark }
+        has_advanced
     }
 
     /// SND.WND. As Linux does (`tcp_may_update_window`), a larger window in a segment with the same numbers counts, and so does zero.
@@ -212,7 +205,7 @@ impl Sender {
             //= RFC 8985 7.4 MUST: a loss that a probe repaired is answered as congestion
             self.tail_probe = None;
             if self.recovery.phase == Phase::Open {
-                self.congestion.reduced(self.out_bytes());
+                self.reduce();
                 self.congestion.window_bytes = self.congestion.window_bytes.min(self.congestion.threshold_bytes);
             }
         } else if is_duplicate {

@@ -47,8 +47,6 @@ pub(crate) struct Notification {
     pub(crate) is_negotiated: bool,
     /// A packet came marked: ECE is sent until the far end says that it heard.
     pub(crate) tells: bool,
-    /// The window went down for the far end's ECE: the next new data says so (CWR).
-    pub(crate) answers: bool,
 }
 
 /// See the [module](self).

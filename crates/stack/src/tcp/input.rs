@@ -169,9 +169,7 @@ impl Connection {
             echo_age_ns,
             is_marked: self.notification.is_negotiated && segment.has(Flags::ECE),
         };
-        let outcome = self.sender.acknowledged(&ack, now_ns);
-        self.notification.answers |= outcome.answers_mark;
-        self.has_more &= !outcome.has_advanced;
+        self.has_more &= !self.sender.acknowledged(&ack, now_ns);
     }
 
     /// Payload and FIN. Returns whether there is news for the program.

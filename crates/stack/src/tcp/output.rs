@@ -175,7 +175,7 @@ impl Connection {
                 self.sender.sent_new(outgoing, full_bytes, now_ns);
                 if outgoing.payload_bytes > 0 {
                     self.receiver.data_sent(now_ns);
-                    self.notification.answers = false;
+                    self.sender.has_reduced = false;
                 }
             }
             Purpose::Probe => self.sender.is_window_probe_due = false,

@@ -91,6 +91,8 @@ pub(crate) struct Sender {
     pub(crate) last_sent_ns: u64,
     pub(crate) retransmitted_segments: u64,
     pub(crate) duplicate_reports: u64,
+    /// The window went down, and no new data was sent since: the next says so (CWR, RFC 3168 section 6.1.2).
+    pub(crate) has_reduced: bool,
 }
 
 impl Sender {
@@ -190,7 +192,7 @@ impl Sender {
             Phase::Loss => self.timeouts == 0,
         };
         if is_new {
-            self.congestion.reduced(self.out_bytes());
+            self.reduce();
         }
         if self.scoreboard.first().is_some_and(|first| first.fate == Fate::Delivered) {
             //= RFC 2018 8 MUST: when the timeout expires, what was selectively acknowledged is not counted upon
@@ -282,23 +284,28 @@ impl Sender {
     pub(crate) fn enter_recovery(&mut self) {
         match self.recovery.phase {
             Phase::Recovery | Phase::Loss => return,
-            Phase::Open => self.congestion.reduced(self.out_bytes()),
+            Phase::Open => self.reduce(),
             // It went down already.
             Phase::Marked => {}
         }
         self.recovery.begin(Phase::Recovery, self.next, self.out_bytes());
         self.probe_ns = NEVER;
+        self.is_probe_due = false;
+    }
+
+    /// Congestion, however it showed.
+    pub(crate) fn reduce(&mut self) {
+        self.congestion.reduced(self.out_bytes());
+        self.has_reduced = true;
     }
 
     /// The far end told of congestion (RFC 3168 section 6.1.2).
-    pub(crate) fn enter_marked(&mut self) -> bool {
+    pub(crate) fn enter_marked(&mut self) {
         //= RFC 3168 6.1.2 MUST: the window goes down once in a round trip, however many marks there are
-        if self.recovery.phase != Phase::Open {
-            return false;
+        if self.recovery.phase == Phase::Open {
+            self.reduce();
+            self.recovery.begin(Phase::Marked, self.next, self.out_bytes());
         }
-        self.congestion.reduced(self.out_bytes());
-        self.recovery.begin(Phase::Marked, self.next, self.out_bytes());
-        true
     }
 
     /// An idle connection does not know the path any more.
@@ -348,6 +355,7 @@ impl Sender {
             last_sent_ns: 0,
             retransmitted_segments: 0,
             duplicate_reports: 0,
+            has_reduced: false,
         }
     }
 }

@@ -221,7 +221,8 @@ impl Connection {
         let mut flags = outgoing.flags;
         let has_new_data = outgoing.purpose == Purpose::New && outgoing.payload_bytes > 0;
         //= RFC 3168 6.1.2 MUST: the first new data after the window went down has CWR
-        flags.set(Flags::CWR, self.notification.answers && has_new_data);
+        let answers = self.notification.is_negotiated && self.sender.has_reduced;
+        flags.set(Flags::CWR, answers && has_new_data);
         flags.set(Flags::ECE, self.notification.tells && outgoing.purpose != Purpose::Reset);
         TcpHeader {
             source_port: self.tuple.source_port,
