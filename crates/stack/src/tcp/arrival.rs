@@ -1,7 +1,7 @@
 //! From a frame to a connection: four-tuple, checksum, and the segment that it takes in.
 
 use nearwire_wire::checksum::{ChecksumState, Sum};
-use nearwire_wire::ipv4::Ipv4Packet;
+use nearwire_wire::ipv4::{Ipv4Header, Ipv4Packet};
 use nearwire_wire::ipv6::Ipv6Header;
 use nearwire_wire::tcp::{PROTOCOL, TcpSegment};
 
@@ -28,30 +28,24 @@ struct Packet<'f> {
 }
 
 impl Stack {
-    /// A packet that is no UDP: a segment of a connection here, or the kernel's.
+    /// A packet that is no UDP: a segment of a connection here, or the kernel's. It is parsed again: what UDP has parsed of every packet
+    /// stays in registers, 2 ns of 18.
+    #[cold]
     #[inline(never)]
-    pub(crate) fn not_udp_v4(&mut self, arrival: &Arrival<'_>, ifindex: u32, packet: &Ipv4Packet<'_>) -> Verdict {
-        let (header, payload) = (packet.header, packet.payload);
-        if header.protocol != PROTOCOL {
-            return Verdict::NotOurs(NotOurs::Protocol);
-        }
+    pub(crate) fn not_udp_v4(&mut self, arrival: &Arrival<'_>, ifindex: u32, packet: &[u8]) -> Verdict {
+        let packet = Ipv4Header::parse(packet).ok().filter(|packet| packet.header.protocol == PROTOCOL);
+        let Some(Ipv4Packet { header, payload, .. }) = packet else { return Verdict::NotOurs(NotOurs::Protocol) };
         let pseudo = Sum::default().pseudo_v4(header.source, header.destination, PROTOCOL, payload.len() as u16);
         let (source, destination) = (Address::v4(header.source), Address::v4(header.destination));
         self.segment_came(arrival, Packet { source, destination, ifindex, tos: header.tos, payload, pseudo })
     }
 
     /// As [`Self::not_udp_v4`].
+    #[cold]
     #[inline(never)]
-    pub(crate) fn not_udp_v6(
-        &mut self,
-        arrival: &Arrival<'_>,
-        ifindex: u32,
-        header: &Ipv6Header,
-        payload: &[u8],
-    ) -> Verdict {
-        if header.next_header != PROTOCOL {
-            return Verdict::NotOurs(NotOurs::Protocol);
-        }
+    pub(crate) fn not_udp_v6(&mut self, arrival: &Arrival<'_>, ifindex: u32, packet: &[u8]) -> Verdict {
+        let packet = Ipv6Header::parse(packet).ok().filter(|(header, _)| header.next_header == PROTOCOL);
+        let Some((header, payload)) = packet else { return Verdict::NotOurs(NotOurs::Protocol) };
         let pseudo = Sum::default().pseudo_v6(header.source, header.destination, PROTOCOL, payload.len() as u16);
         let (source, destination) = (Address::v6(header.source), Address::v6(header.destination));
         self.segment_came(arrival, Packet { source, destination, ifindex, tos: header.traffic_class, payload, pseudo })
