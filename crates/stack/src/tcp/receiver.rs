@@ -20,6 +20,10 @@ const QUICK_MOST: u32 = 16;
 /// `TCP_MSS_DEFAULT`: what the segments of the far end are taken for before one came.
 const SEGMENT_DEFAULT_BYTES: u32 = 536;
 
+/// What a connection takes before it has received anything (`net.ipv4.tcp_rmem`, half of it): a far end that sends nothing must not cost
+/// the memory of a large window, of which one early byte at its end would be enough.
+const WINDOW_FIRST_BYTES: u32 = 65_536;
+
 /// When acknowledgements are sent.
 #[derive(Clone, Copy, Debug)]
 struct Delay {
@@ -45,6 +49,8 @@ pub(crate) struct Receiver {
     told_at: Sequence,
     pub(crate) window_shift: u8,
     limit_bytes: u32,
+    /// What of that is offered so far: it grows with what comes (`tcp_grow_window`).
+    offered_bytes: u32,
     /// The largest segment seen of late, or what one is taken for.
     segment_bytes: u32,
     delay: Delay,
@@ -76,6 +82,7 @@ impl Receiver {
             told_at,
             window_shift,
             limit_bytes,
+            offered_bytes: told_bytes.max(WINDOW_FIRST_BYTES),
             segment_bytes: SEGMENT_DEFAULT_BYTES,
             delay,
             is_due: false,
@@ -128,7 +135,7 @@ impl Receiver {
 
     /// What there is room for, in steps that are worth telling (`__tcp_select_window`).
     fn free_bytes(&self, open_bytes: u32) -> u32 {
-        let limit_bytes = self.limit_bytes;
+        let limit_bytes = self.limit_bytes.min(self.offered_bytes);
         let free_bytes = limit_bytes.saturating_sub(self.buffer.readable_bytes());
         let segment_bytes = self.segment_bytes.min(limit_bytes);
         //= RFC 9293 3.8.6.2.2 MUST: no window is offered that is smaller than a segment, or a part of the buffer
@@ -159,6 +166,8 @@ impl Receiver {
         if payload_bytes >= self.segment_bytes || payload_bytes > SEGMENT_DEFAULT_BYTES / 2 {
             self.segment_bytes = payload_bytes.clamp(SEGMENT_DEFAULT_BYTES / 4, u16::MAX.into());
         }
+        self.offered_bytes =
+            self.offered_bytes.saturating_add(2 * payload_bytes).min(self.limit_bytes.max(self.offered_bytes));
         let quick = self.quick_count();
         let delay = &mut self.delay;
         delay.is_scheduled = true;
@@ -272,7 +281,7 @@ impl Receiver {
             && (unacknowledged_bytes > self.segment_bytes
                 || (is_read_empty && !self.delay.is_interactive && self.delay.quick > 0));
         let open_bytes = self.open_bytes();
-        let grows = !self.has_ended && open_bytes <= self.limit_bytes / 2 && {
+        let grows = !self.has_ended && open_bytes <= self.limit_bytes.min(self.offered_bytes) / 2 && {
             let window_bytes = self.window_bytes();
             window_bytes > 0 && window_bytes >= 2 * open_bytes
         };

@@ -138,6 +138,17 @@ fn lost_last_segment_is_sent_once_more_before_the_timeout_and_counts_as_congesti
     assert_eq!(info(&world).slow_start_threshold_bytes, 7000);
 }
 
+#[test]
+fn lost_last_segment_on_a_path_of_100_us_is_repaired_within_two_milliseconds() {
+    run("with sack mss 1000 nodelay
+         +0     write 100
+         +0     > P. 1:101(100)
+         +0.0001 < . 1:1(0) ack 101
+         +0     write 100
+         +0     > P. 101:201(100)
+         +0.0013 > P. 101:201(100)");
+}
+
 //= test RFC 2883 4
 #[test]
 fn probe_that_arrives_twice_is_no_congestion() {

@@ -64,6 +64,18 @@ fn with_a_closed_window_acknowledgements_are_taken_and_data_is_refused() {
     assert_eq!(info(&world).unacknowledged_bytes, 0);
 }
 
+#[test]
+fn window_grows_with_what_comes() {
+    let world = run("with mss 1000 wscale 7 win 30000 rwin 64000
+         +0     < . 1:1001(1000) ack 1 win 300
+         +0     > . 1:1(0) ack 1001 win 519
+         +0     read 1000
+         +0     < . 1001:2001(1000) ack 1 win 300
+         +0     > . 1:1(0) ack 2001 win 535");
+    // 65536 and twice what came, without what waits to be read.
+    assert_eq!(info(&world).receive_window_bytes, 535 << 7);
+}
+
 //= test RFC 7323 2.3
 //= test RFC 7323 2.3
 #[test]

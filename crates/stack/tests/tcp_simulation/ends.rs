@@ -346,6 +346,11 @@ impl Pair {
             return;
         };
         assert_eq!(end.host.stack.tcp_readiness(id), None);
+        // What the kernel refuses (`tcp_repair_set_window`).
+        let (window, after) = (facts.window, |a: u32, b: u32| a.wrapping_sub(b).cast_signed() > 0);
+        assert!(window.send_most_bytes >= window.send_bytes);
+        assert!(!after(window.send_sequence, facts.next_sequence.wrapping_add(window.receive_bytes)));
+        assert!(!after(window.receive_sequence, facts.next_sequence));
         // What the kernel does not tell.
         if self.random.one_in(2) {
             facts.round_trip = None;
