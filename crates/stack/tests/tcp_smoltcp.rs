@@ -249,6 +249,10 @@ impl Run {
             }
             let deadlines = [self.near.stack.next_deadline(), self.network.next_ns(), self.far.next_ns(self.now_ns)];
             let next_ns = deadlines.into_iter().flatten().min();
+            if is_read && next_ns.is_none() {
+                // smoltcp does not send a lost FIN again after three duplicate acknowledgements of all data.
+                break;
+            }
             let next_ns = next_ns.unwrap_or_else(|| panic!("it hangs: {}", self.state()));
             assert!(next_ns < 2 * 3600 * 1000 * MS, "it hangs: {}", self.state());
             self.now_ns = next_ns.max(self.now_ns + 1000);
