@@ -96,6 +96,10 @@ impl OutgoingSegment<'_> {
             Purpose::New | Purpose::Probe | Purpose::Acknowledge => {}
         }
         self.tcp.touched(self.index);
+        // Connections take turns: one with much to send does not keep the others waiting.
+        if self.tcp.queued.len() > 1 && self.tcp.queued.front() == Some(&self.index) {
+            self.tcp.queued.rotate_left(1);
+        }
         len_bytes
     }
 }

@@ -122,6 +122,20 @@ fn segment_that_found_no_room_in_a_port_comes_again() {
 }
 
 #[test]
+fn connections_with_much_to_send_take_turns() {
+    let mut one = host(1, &[2]);
+    for port in [80, 81] {
+        let facts = Agreed::default().facts(0, at(v4(1), 4000), at(v4(2), port));
+        let id = one.stack.tcp_adopt(&facts, TcpOptions::default(), 0).expect("can be adopted");
+        one.stack.tcp_write(id, 0, &[0; 3000], false).expect("has room");
+    }
+    let sent = frames(&mut one.stack, 0);
+    let ports: Vec<u16> =
+        sent.iter().filter_map(|frame| segment(frame)).map(|(header, ..)| header.destination_port).collect();
+    assert_eq!(ports, [80, 81, 80, 81, 80, 81]);
+}
+
+#[test]
 fn idle_connections_have_no_deadlines() {
     let mut one = host(1, &[2]);
     for port in 1..=10_000 {
