@@ -54,6 +54,8 @@ pub(crate) struct Notification {
 pub(crate) struct Connection {
     pub(crate) version: u32,
     pub(crate) tuple: FourTuple,
+    /// Both ends as they were told, which may be IPv4 addresses in their mapped form.
+    ends: (SocketAddr, SocketAddr),
     /// The interface that a link-local far end is on.
     pub(crate) scope: Option<u32>,
     pub(crate) flow: Flow,
@@ -120,6 +122,7 @@ impl Connection {
         let mut connection = Connection {
             version,
             tuple: tuple(facts.local, facts.peer),
+            ends: (facts.local, facts.peer),
             scope: crate::udp::scope_of(&facts.peer),
             flow: Flow::default(),
             options,
@@ -178,8 +181,8 @@ impl Connection {
         };
         let (one, two) = self.receiver.buffer.readable();
         Ok(TcpFacts {
-            local: SocketAddr::new(self.tuple.source.to_ip(), self.tuple.source_port),
-            peer: socket_address(self.tuple.destination, self.tuple.destination_port, self.scope),
+            local: self.ends.0,
+            peer: self.ends.1,
             unacknowledged_sequence: unacknowledged.0,
             sent: bytes(unacknowledged, next - unacknowledged),
             unsent: bytes(next, self.sender.unsent_bytes()),
@@ -267,12 +270,4 @@ fn tuple(local: SocketAddr, peer: SocketAddr) -> FourTuple {
         source_port: local.port(),
         destination_port: peer.port(),
     }
-}
-
-fn socket_address(address: Address, port: u16, scope: Option<u32>) -> SocketAddr {
-    let mut socket_address = SocketAddr::new(address.to_ip(), port);
-    if let (SocketAddr::V6(v6), Some(scope)) = (&mut socket_address, scope) {
-        v6.set_scope_id(scope);
-    }
-    socket_address
 }

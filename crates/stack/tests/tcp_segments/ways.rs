@@ -79,6 +79,23 @@ fn connection_is_adopted_once() {
 }
 
 #[test]
+fn facts_come_back_as_they_were_told() {
+    let mut one = host(1, &[2]);
+    let mapped = |address: IpAddr| match address {
+        IpAddr::V4(address) => IpAddr::V6(address.to_ipv6_mapped()),
+        six => six,
+    };
+    for [local, peer] in [[v4(1), v4(2)], [v6(1), v6(2)], [mapped(v4(1)), mapped(v4(2))]] {
+        let mut facts = Agreed::default().facts(0, at(local, 4000), at(peer, 80));
+        (facts.sent, facts.unsent, facts.unread) = (vec![1; 3000], vec![2; 500], vec![3; 700]);
+        facts.window.receive_sequence = facts.window.receive_sequence.wrapping_sub(200);
+        facts.is_write_shut = true;
+        let id = one.stack.tcp_adopt(&facts, TcpOptions::default(), MS).expect("can be adopted");
+        assert_eq!(one.stack.tcp_export(id, MS), Ok(facts));
+    }
+}
+
+#[test]
 fn connection_without_a_neighbour_says_so_and_goes_on_when_there_is_one() {
     let mut one = host(1, &[]);
     let id = adopt(&mut one, 0, [v4(1), v4(2)]);
