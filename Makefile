@@ -82,7 +82,7 @@ targets:
 	cargo bench -p nearwire-cli --bench targets -- $(if $(ONLY),"$(ONLY)")
 
 # Fuzzing, one target after the other. New inputs stay in FUZZ_DIRECTORY; one that fails is left in fuzz/failures.
-FUZZ_TARGETS = agent wire receive calls steering config capture
+FUZZ_TARGETS = agent wire receive calls segments steering config capture
 FUZZ_RUNS = 1000000
 FUZZ_INPUT_BYTES = 400
 FUZZ_DIRECTORY = $(abspath $(TARGET_DIRECTORY))/fuzz

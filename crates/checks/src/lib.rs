@@ -11,6 +11,7 @@
 //! * [`wire`]: parsers of packet formats, against etherparse and against what they write;
 //! * [`receive`]: frames into a stack with endpoints of every kind;
 //! * [`calls`]: calls of a stack in any order, against a model without tables;
+//! * [`segments`]: segments into a connection of TCP;
 //! * [`steering`]: filters, against a model that looks at each of them;
 //! * [`config`]: the configuration of accelerated sockets;
 //! * [`capture`]: capture files, read back.
@@ -25,6 +26,7 @@ pub mod config;
 #[path = "../../stack/tests/common/mod.rs"]
 mod host;
 pub mod receive;
+pub mod segments;
 pub mod steering;
 pub mod wire;
 
@@ -38,6 +40,7 @@ pub const TARGETS: &[(&str, Check)] = &[
     ("wire", wire::check),
     ("receive", receive::check),
     ("calls", calls::check),
+    ("segments", segments::check),
     ("steering", steering::check),
     ("config", config::check),
     ("capture", capture::check),

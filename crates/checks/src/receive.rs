@@ -6,13 +6,14 @@ use std::cell::RefCell;
 use etherparse::{NetSlice, SlicedPacket, TransportSlice, UdpSlice};
 use nearwire_stack::{
     Arrival, Datagram, EndpointId, Family, InterfaceAddress, Link, LinkKind, Message, Offers, PortId, ReceiveChecksum,
-    SourceFilter, Stack, StackConfig, Take, UdpCounters, UdpOptions, Update, Verdict,
+    SourceFilter, Stack, StackConfig, Take, TcpOptions, UdpCounters, UdpOptions, Update, Verdict,
 };
 use nearwire_wire::checksum::Sum;
 use nearwire_wire::ethernet::{EtherType, EthernetHeader, TagKind};
 use nearwire_wire::{ipv6, udp};
 
 use crate::bytes::Bytes;
+use crate::host::tcp::Agreed;
 use crate::host::{self, IFINDEX, at, v4, v6};
 
 /// VLAN 5 of the interface, and VLAN 6 within it.
@@ -177,6 +178,12 @@ pub fn seeds() -> Vec<Vec<u8>> {
         let to = group.parse().expect("an address");
         frames.push(sender.send(id, &Message::to(b"to all", to)).expect("has a way"));
     }
+    for (local, peer) in [(v4(1), v4(2)), (v6(1), v6(2))] {
+        let facts = Agreed::default().facts(0, at(local, 7), at(peer, 5001));
+        let id = sender.stack.tcp_adopt(&facts, TcpOptions::default(), 0).expect("can be adopted");
+        sender.stack.tcp_write(id, 0, &[0x33; 100], false).expect("has room");
+        frames.extend(host::tcp::frames(&mut sender.stack, 0));
+    }
     let under = |frame: &[u8], tags: &[u8]| [&frame[..12], tags, &frame[12..]].concat();
     frames.push(under(&frames[0], &[0x81, 0, 0, 0]));
     frames.push(under(&frames[1], &[0x81, 0, 0, 5]));
@@ -244,6 +251,10 @@ impl Receiver {
         let six = host.endpoint_with(bound("[::]:4004"), UdpOptions { v6_only: true, ..choosy });
         host.join(six, "ff05::2", &SourceFilter::default());
         endpoints.push(six);
+        for (local, peer) in [(v4(2), v4(1)), (v6(2), v6(1))] {
+            let facts = Agreed::default().facts(1, at(local, 5001), at(peer, 7));
+            host.stack.tcp_adopt(&facts, TcpOptions::default(), 0).expect("can be adopted");
+        }
         let group = "ff02::1".parse().expect("an address");
         host.stack.update(Update::NewGroup { ifindex: IFINDEX, group });
         Receiver { stack: host.stack, port: host.port, endpoints }
@@ -275,6 +286,11 @@ impl Receiver {
                 assert!(self.endpoints.contains(&endpoint));
                 assert_eq!(consumed + queued, u64::from(copies));
                 assert_eq!(consumed, if queue { 0 } else { offered });
+                assert_eq!(statistics.delivered_frames, before.delivered_frames + 1);
+            }
+            Verdict::Segment { connection } => {
+                assert!(self.stack.tcp_readiness(connection).is_some());
+                assert_eq!((consumed, queued, offered), (0, 0, 0));
                 assert_eq!(statistics.delivered_frames, before.delivered_frames + 1);
             }
             Verdict::Dropped(reason) => {

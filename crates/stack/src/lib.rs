@@ -1,4 +1,4 @@
-//! IPv4, IPv6 and UDP without I/O: frames and time go in, frames and readiness come out.
+//! IPv4, IPv6, UDP and TCP without I/O: frames and time go in, frames and readiness come out.
 //!
 //! No sockets, no clock, no system calls, and no allocation once endpoints are open and have sent, but where more datagrams
 //! wait to be read than ever before. The stack lives
@@ -28,6 +28,15 @@
 //!    -> frame      template.rs: headers copied, five words, checksum, payload; into memory that a port lends
 //!  NeedsKernel: the datagram goes through the endpoint's shadow socket in the kernel, which sends it or says what is wrong
 //! ```
+//!
+//! TCP carries the data of connections that the kernel made ([`Stack::tcp_adopt`]) and that it gets back ([`Stack::tcp_export`]):
+//!
+//! ```text
+//!  in       a frame of an adopted four-tuple is taken in by its connection: Verdict::Segment; every other one is the kernel's
+//!  out      Stack::tcp_transmit, of one connection after a write; Stack::poll_transmit, of all after frames and at deadlines
+//!  time     Stack::next_deadline says when; Stack::tcp_time tells it before frames are received
+//! ```
+//! The map of its files stands in `tcp.rs`.
 //!
 //! # Example
 //!
@@ -78,6 +87,7 @@
 //! Fragments, **IPv6 extension headers**, source routes; **multipath and policy routing**, VRF, tunnels, bonds; sending to this host,
 //! broadcast, and to groups joined here with IP_MULTICAST_LOOP; **UDP-Lite, UDP_SEGMENT, UDP_GRO, UDP_CORK**; BPF programs
 //! that choose sockets; IPv6 flow labels (always 0). ICMP errors reach a program by its shadow socket.
+//! Of TCP: **making and ending connections**, urgent data; what else is left out stands in `tcp.rs`.
 //!
 //! # Requirements
 //!
@@ -95,6 +105,7 @@ mod send;
 mod stack;
 mod statistics;
 mod tables;
+mod tcp;
 mod template;
 mod udp;
 mod warm;
@@ -108,6 +119,10 @@ pub use statistics::{IpCounters, Statistics, UdpCounters};
 pub use tables::{
     InterfaceAddress, Link, LinkKind, Neighbour, NeighbourState, Offers, Path, PortId, Route, RouteKind, RouteTable,
     Update,
+};
+pub use tcp::{
+    AdoptError, CongestionControl, ConnectionId, ExportError, Keepalive, OutgoingSegment, TcpCallError, TcpCounters,
+    TcpError, TcpFacts, TcpInfo, TcpOptions, TcpReadiness, TcpRoundTrip, TcpTimestamp, TcpWindow,
 };
 pub use udp::{
     BindError, ConnectError, Datagram, EndpointId, MembershipError, MovedEndpoint, MulticastInterface, OVERHEAD_BYTES,

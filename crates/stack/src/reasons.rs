@@ -87,6 +87,8 @@ reasons! {
         RcvbufErrors => "the receive buffer of the endpoint is full",
         /// Udp: the stack's memory for queued datagrams is used up, or the datagram is longer than a slot of it.
         MemErrors => "the memory for queued datagrams is used up, or the datagram is longer than a slot of it",
+        /// Tcp: the checksum of a segment is wrong.
+        TcpInCsumErrors => "the TCP checksum is wrong",
     }
 }
 

@@ -12,6 +12,7 @@ use crate::Stack;
 use crate::address::{Address, Family};
 use crate::reasons::{Dropped, NotOurs};
 use crate::tables::{DestinationClass, PortId};
+use crate::tcp::ConnectionId;
 use crate::udp::demux::Incoming;
 use crate::udp::queue::QueueError;
 use crate::udp::{Datagram, EndpointId, Udp};
@@ -63,6 +64,11 @@ pub enum Verdict {
         endpoint: EndpointId,
         /// How many: more than one only of a group or broadcast datagram.
         copies: u32,
+    },
+    /// A connection has taken it in.
+    Segment {
+        /// Which one.
+        connection: ConnectionId,
     },
     /// It was for this host, and no endpoint is bound to its port.
     Dropped(Dropped),
@@ -141,11 +147,11 @@ impl Stack {
         &mut self,
         arrival: &Arrival<'_>,
         ifindex: u32,
-        packet: &[u8],
+        bytes: &[u8],
         reader: &mut impl FnMut(EndpointId, &Datagram<'_>) -> Take,
     ) -> Result<Verdict, Verdict> {
         self.statistics.ip_mut(Family::V4).in_receives += 1;
-        let packet = match Ipv4Header::parse(packet) {
+        let packet = match Ipv4Header::parse(bytes) {
             Ok(packet) => packet,
             Err(Ipv4Error::Cut { .. }) => return Err(self.drop_ip(Family::V4, Dropped::InTruncatedPkts)),
             Err(_) => return Err(self.drop_ip(Family::V4, Dropped::InHdrErrors)),
@@ -162,7 +168,7 @@ impl Stack {
             }
         }
         if header.protocol != udp::PROTOCOL {
-            return Err(Verdict::NotOurs(NotOurs::Protocol));
+            return Err(self.not_udp_v4(arrival, ifindex, bytes));
         }
         let (source, destination) = (Address::v4(header.source), Address::v4(header.destination));
         let is_group = self.destination(ifindex, destination)?;
@@ -194,7 +200,7 @@ impl Stack {
             return Err(Verdict::NotOurs(NotOurs::ExtensionHeader));
         }
         if header.next_header != udp::PROTOCOL {
-            return Err(Verdict::NotOurs(NotOurs::Protocol));
+            return Err(self.not_udp_v6(arrival, ifindex, packet));
         }
         if is_martian_v6(header.source) {
             return Err(self.drop_ip(Family::V6, Dropped::InMartianSource));

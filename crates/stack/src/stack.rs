@@ -6,6 +6,7 @@ use crate::hash::KeyedHash;
 use crate::reasons::NeedsKernel;
 use crate::statistics::Statistics;
 use crate::tables::{Offers, Path, PortId, Query, Tables, Update};
+use crate::tcp::Tcp;
 use crate::udp::{Datagram, EndpointId, Udp};
 
 /// What a stack is made with.
@@ -34,11 +35,12 @@ impl StackConfig {
     }
 }
 
-/// IPv4, IPv6 and UDP without I/O: see the [crate](crate) for how frames travel through it.
+/// IPv4, IPv6, UDP and TCP without I/O: see the [crate](crate) for how frames travel through it.
 #[derive(Debug)]
 pub struct Stack {
     pub(crate) tables: Tables,
     pub(crate) udp: Udp,
+    pub(crate) tcp: Tcp,
     pub(crate) statistics: Statistics,
     pub(crate) config: StackConfig,
     hash: KeyedHash,
@@ -53,6 +55,7 @@ impl Stack {
         Stack {
             tables: Tables::new(hash, config.asks_paths),
             udp: Udp::new(hash, config.queue_slots, config.queue_slot_bytes),
+            tcp: Tcp::new(hash),
             statistics: Statistics::default(),
             config,
             hash,

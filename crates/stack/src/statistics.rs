@@ -17,7 +17,7 @@ pub struct IpCounters {
     pub in_addr_errors: u64,
     /// Packets from an address that no packet may have; in the kernel, `in_martian_src` of the routing cache.
     pub in_martian_source: u64,
-    /// Packets handed to UDP.
+    /// Packets handed to UDP, or to a connection of TCP.
     pub in_delivers: u64,
     /// Packets made here.
     pub out_requests: u64,
@@ -49,7 +49,7 @@ pub struct UdpCounters {
 pub struct Statistics {
     /// Frames taken in: the sum of the next three.
     pub frames: u64,
-    /// Frames delivered to at least one endpoint.
+    /// Frames delivered to at least one endpoint, or taken in by a connection.
     pub delivered_frames: u64,
     ip: [IpCounters; 2],
     udp: [UdpCounters; 2],
@@ -115,7 +115,7 @@ impl Statistics {
     pub(crate) fn count_verdict(&mut self, verdict: Verdict) {
         self.frames += 1;
         match verdict {
-            Verdict::Delivered { .. } => self.delivered_frames += 1,
+            Verdict::Delivered { .. } | Verdict::Segment { .. } => self.delivered_frames += 1,
             Verdict::Dropped(reason) => self.dropped[reason as usize] += 1,
             Verdict::NotOurs(reason) => self.not_ours[reason as usize] += 1,
         }

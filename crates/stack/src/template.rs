@@ -136,10 +136,10 @@ impl Template {
         let header = &mut headers[ip..];
         if self.is_v4 {
             if let Some(header) = header.first_chunk_mut() {
-                self.finish_v4(header, packet_bytes, per);
+                finish_v4(header, self.ip_addresses, udp::PROTOCOL, packet_bytes, per);
             }
         } else if let Some(header) = header.first_chunk_mut() {
-            finish_v6(header, packet_bytes, per);
+            finish_v6(header, udp::PROTOCOL, packet_bytes, per);
         }
         let length = (udp::HEADER_BYTES + payload.len()) as u16;
         let field = self.checksum_field(per.checksum, length, payload);
@@ -147,21 +147,6 @@ impl Template {
         header[4..6].copy_from_slice(&length.to_be_bytes());
         header[udp::CHECKSUM_OFFSET..].copy_from_slice(&field);
         true
-    }
-
-    #[inline]
-    fn finish_v4(&self, header: &mut [u8; ipv4::HEADER_BYTES_MIN], total_length: u16, per: PerDatagram) {
-        let first = 0x4500 | u16::from(per.tos);
-        let fragment = if per.dont_fragment { ipv4::DONT_FRAGMENT } else { 0 };
-        let hops = u16::from(per.ttl) << 8 | u16::from(udp::PROTOCOL);
-        let words = [first, total_length, per.identification, fragment, hops];
-        let sum = words.into_iter().fold(self.ip_addresses, Sum::word);
-        let (places, _) = header.as_chunks_mut::<2>();
-        for (place, word) in places.iter_mut().zip(words) {
-            *place = word.to_be_bytes();
-        }
-        //= RFC 791 3.1 MUST: the header checksum is that of the header as it is sent
-        header[10..12].copy_from_slice(&sum.checksum());
     }
 
     #[inline]
@@ -182,11 +167,34 @@ impl Template {
     }
 }
 
-#[inline]
-fn finish_v6(header: &mut [u8; ipv6::HEADER_BYTES], packet_bytes: u16, per: PerDatagram) {
+/// What differs from packet to packet in an IPv4 header, whose addresses, of the sum `addresses`, are written.
+#[inline(always)]
+pub(crate) fn finish_v4(
+    header: &mut [u8; ipv4::HEADER_BYTES_MIN],
+    addresses: Sum,
+    protocol: u8,
+    total_length: u16,
+    per: PerDatagram,
+) {
+    let first = 0x4500 | u16::from(per.tos);
+    let fragment = if per.dont_fragment { ipv4::DONT_FRAGMENT } else { 0 };
+    let hops = u16::from(per.ttl) << 8 | u16::from(protocol);
+    let words = [first, total_length, per.identification, fragment, hops];
+    let sum = words.into_iter().fold(addresses, Sum::word);
+    let (places, _) = header.as_chunks_mut::<2>();
+    for (place, word) in places.iter_mut().zip(words) {
+        *place = word.to_be_bytes();
+    }
+    //= RFC 791 3.1 MUST: the header checksum is that of the header as it is sent
+    header[10..12].copy_from_slice(&sum.checksum());
+}
+
+/// What differs from packet to packet in an IPv6 header.
+#[inline(always)]
+pub(crate) fn finish_v6(header: &mut [u8; ipv6::HEADER_BYTES], protocol: u8, packet_bytes: u16, per: PerDatagram) {
     // Version, traffic class, flow label 0.
     header[..4].copy_from_slice(&(6 << 28 | u32::from(per.tos) << 20).to_be_bytes());
     header[4..6].copy_from_slice(&(packet_bytes - ipv6::HEADER_BYTES as u16).to_be_bytes());
-    header[6] = udp::PROTOCOL;
+    header[6] = protocol;
     header[7] = per.ttl;
 }

@@ -3,6 +3,8 @@
 //! Host number n has the addresses 10.0.0.n and fd00::n on interface 2, and the hardware address 02:00:00:00:00:n.
 #![allow(dead_code, reason = "each test file uses its part")]
 
+pub mod tcp;
+
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use nearwire_stack::{

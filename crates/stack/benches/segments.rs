@@ -1,0 +1,119 @@
+//! What TCP costs in this stack alone: `cargo bench -p nearwire-stack --bench segments`.
+//!
+//! All cases take turns in short rounds; each line is the median and the least of the rounds' means. The frames lie in the cache.
+
+#[path = "../tests/common/mod.rs"]
+mod common;
+
+use std::hint::black_box;
+use std::time::Instant;
+
+use common::tcp::Agreed;
+use common::{Host, at, pair, v4, v6};
+use nearwire_stack::{Arrival, ConnectionId, ReceiveChecksum, Take, TcpOptions};
+
+const ROUNDS: usize = 301;
+const TURNS: u32 = 1_000;
+/// Between two messages.
+const GAP_NS: u64 = 10_000;
+
+struct End {
+    host: Host,
+    id: ConnectionId,
+    frame: [u8; 1514],
+}
+
+impl End {
+    /// Sends what is to be sent; each frame arrives at the other end at once.
+    fn transmit(&mut self, to: &mut End, now_ns: u64) {
+        while let Some(segment) = self.host.stack.poll_transmit(now_ns) {
+            let len_bytes = segment.write(&mut self.frame);
+            to.host.stack.tcp_time(now_ns);
+            let frame = &self.frame[..len_bytes];
+            let checksum = ReceiveChecksum::Verify;
+            let arrival = Arrival { port: to.host.port, frame, received_ns: 0, device_ns: 0, checksum };
+            black_box(to.host.stack.receive(&arrival, |_, _| Take::Queue));
+        }
+    }
+
+    fn read(&mut self) -> usize {
+        let mut into = [0; 64 << 10];
+        self.host.stack.tcp_read(self.id, &mut into).unwrap_or(0)
+    }
+}
+
+/// Two ends; `idle`: so many other connections on each of them.
+fn ends(six: bool, idle: u16) -> (End, End) {
+    let (one, two) = pair();
+    let addresses = if six { [v6(1), v6(2)] } else { [v4(1), v4(2)] };
+    let end = |index: usize, mut host: Host| {
+        let mut adopt = |port| {
+            let ends = [at(addresses[0], port), at(addresses[1], 80)];
+            let agreed = Agreed { window_bytes: [1 << 20; 2], ..Agreed::default() };
+            let facts = agreed.facts(index, ends[index], ends[1 - index]);
+            let options = TcpOptions { no_delay: true, ..TcpOptions::default() };
+            host.stack.tcp_adopt(&facts, options, 0).expect("can be adopted")
+        };
+        let id = adopt(4000);
+        for port in 0..idle {
+            adopt(5000 + port);
+        }
+        End { host, id, frame: [0; 1514] }
+    };
+    (end(0, one), end(1, two))
+}
+
+/// A message there and one back.
+fn ping_pong(six: bool, idle: u16) -> impl FnMut() {
+    let (mut one, mut two) = ends(six, idle);
+    let mut now_ns = 0;
+    move || {
+        now_ns += GAP_NS;
+        one.host.stack.tcp_write(one.id, now_ns, &[0x5a; 64], false).expect("has room");
+        one.transmit(&mut two, now_ns);
+        assert_eq!(two.read(), 64);
+        two.host.stack.tcp_write(two.id, now_ns, &[0xa5; 64], false).expect("has room");
+        two.transmit(&mut one, now_ns);
+        assert_eq!(one.read(), 64);
+    }
+}
+
+/// A write of ten full segments, and the acknowledgements back.
+fn bulk() -> impl FnMut() {
+    let (mut one, mut two) = ends(false, 0);
+    let mut now_ns = 0;
+    let data = vec![0x5a; 14_480];
+    move || {
+        now_ns += GAP_NS;
+        one.host.stack.tcp_write(one.id, now_ns, &data, false).expect("has room");
+        one.transmit(&mut two, now_ns);
+        assert_eq!(two.read(), data.len());
+        two.transmit(&mut one, now_ns);
+        one.transmit(&mut two, now_ns);
+    }
+}
+
+fn main() {
+    type Round = Box<dyn FnMut()>;
+    let mut cases: Vec<(&str, Round, Vec<f64>)> = [
+        ("64 bytes there and back, IPv4", Box::new(ping_pong(false, 0)) as Round),
+        ("64 bytes there and back, IPv6", Box::new(ping_pong(true, 0))),
+        ("64 bytes there and back, IPv4, among 50 000 idle connections", Box::new(ping_pong(false, 50_000))),
+        ("14 480 bytes there, and acknowledgements", Box::new(bulk())),
+    ]
+    .into_iter()
+    .map(|(what, once)| (what, once, Vec::new()))
+    .collect();
+    for _ in 0..ROUNDS {
+        for (_, once, means_ns) in &mut cases {
+            let start = Instant::now();
+            (0..TURNS).for_each(|_| once());
+            means_ns.push(start.elapsed().as_nanos() as f64 / f64::from(TURNS));
+        }
+    }
+    println!("{:<64}{:>11}{:>11}", "both ends and all layers; per turn", "median", "least");
+    for (what, _, mut means_ns) in cases {
+        means_ns.sort_by(f64::total_cmp);
+        println!("{what:<64}{:>8.1} ns{:>8.1} ns", means_ns[ROUNDS / 2], means_ns[0]);
+    }
+}
