@@ -32,7 +32,7 @@ const TESTS: [&str; 13] = [
     "capture::interface_removed",
     "capture_process::capture_with_limits",
     "capture_process::capturer_killed",
-    "dry_run",
+    "dry_run::",
     "jumbo::datagrams_of_accelerated",
     "jumbo::kernel_without",
     "status_live::program_running",

@@ -30,6 +30,8 @@ fn open(cable: &Cable, mode: XdpMode) -> (XdpPort, UdpSocket, UdpSocket) {
     port.add_filter(Filter::Flow(flow)).unwrap();
     let shadow = cable.near(|| UdpSocket::bind((ADDRESS, PORT))).unwrap();
     shadow.set_nonblocking(true).unwrap();
+    // Under a native program, veth of Linux 6.1 gives each datagram a page, which counts.
+    rustix::net::sockopt::set_socket_recv_buffer_size_force(&shadow, 8 << 20).unwrap();
     let sender = cable.far(|| UdpSocket::bind("10.9.0.2:0")).unwrap();
     sender.connect((ADDRESS, PORT)).unwrap();
     (port, shadow, sender)

@@ -255,7 +255,8 @@ impl ThisHost {
         if !starts_agent {
             return self.open_port(facts, wanted).map(found);
         }
-        let own = || open_port(facts, wanted.mode, wanted.engines_most).map(|port| (port.describe(), port.config().mode));
+        let own =
+            || open_port(facts, wanted.mode, wanted.engines_most).map(|port| (port.describe(), port.config().mode));
         // As with a share of an agent that runs: see `Host::open_port`.
         match nearwire_agent::ports::xdp::try_share(&facts.name) {
             Ok((mode, words)) if is_allowed(wanted.mode, mode) => Ok((words + ", by the agent", mode)),
