@@ -24,7 +24,8 @@ const TESTS: [&str; 10] = [
     "faults::program_that_changes_its_root",
     "faults::program_with_another_root",
     "io_uring",
-    "stacks",
+    // How deep each call goes is measured on this machine alone: what the dynamic linker saves depends on the processor.
+    "stacks::threads_with",
 ];
 
 fn on_stock_kernel(kernel: StockKernel) {

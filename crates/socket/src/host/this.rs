@@ -48,6 +48,8 @@ const TX_QUEUES_MOST: u32 = 16;
 const SHARES_OF_PORT: u32 = 8;
 /// An agent takes a program off an interface in 5 to 50 ms.
 const AGENT_CLOSES_WITHIN: Duration = Duration::from_millis(500);
+/// The same where nobody else can have a share: on a host that is slow it takes longer, and there is an end of it.
+const AGENT_CLOSES_AT_LAST: Duration = Duration::from_secs(5);
 
 /// See the module.
 #[derive(Clone, Debug, Default)]
@@ -104,8 +106,8 @@ impl Host for ThisHost {
             // A port of its own would take the link down once more.
             Err(NotOpened::Refused(error @ PortError::NoCarrier { .. })) => Err(error),
             Err(NotOpened::Refused(error)) => own().map_err(|_| error),
-            Err(NotOpened::OtherMode(error)) => {
-                await_no_program(&facts.name);
+            Err(NotOpened::Unusable(error, within)) => {
+                await_no_program(&facts.name, within);
                 own().map_err(|_| error)
             }
         }
@@ -159,8 +161,8 @@ enum NotOpened {
     NoAgent,
     Gone(PortError),
     Refused(PortError),
-    /// There was one, in a mode that is not wanted.
-    OtherMode(PortError),
+    /// There was one, in a mode that is not wanted, or that the kernel does not map for this program. Given back, it is closed within so long.
+    Unusable(PortError, Duration),
 }
 
 impl ThisHost {
@@ -184,19 +186,21 @@ impl ThisHost {
         })?;
         let port = HostPort::of_agent(&connected, name).map_err(|error| match error {
             PortError::HolderGone { .. } => NotOpened::Gone(error),
+            // Before Linux 6.4, where no program can have a share.
+            PortError::Kernel { .. } => NotOpened::Unusable(error, AGENT_CLOSES_AT_LAST),
             error => NotOpened::Refused(error),
         })?;
         if is_allowed(mode, port.as_xdp().config().mode) {
             return Ok(port);
         }
         let words = format!("its port is in {} mode, and the configuration wants another", port.as_xdp().config().mode);
-        Err(NotOpened::OtherMode(PortError::ShareRefused { interface: name.clone(), words }))
+        Err(NotOpened::Unusable(PortError::ShareRefused { interface: name.clone(), words }, AGENT_CLOSES_WITHIN))
     }
 }
 
 /// Waits until the agent has closed the port of which this program had the only share; not long, since others may have shares.
-fn await_no_program(interface: &str) {
-    let until = Instant::now() + AGENT_CLOSES_WITHIN;
+fn await_no_program(interface: &str, within: Duration) {
+    let until = Instant::now() + within;
     let has_program = || InterfaceFacts::read(interface).is_ok_and(|facts| facts.program.is_some());
     while has_program() && Instant::now() < until {
         std::thread::sleep(Duration::from_millis(2));
