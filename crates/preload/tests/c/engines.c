@@ -134,19 +134,21 @@ static void do_fork(int fd) {
     await(child);
 }
 
-/* Children that are made once, in the first turn; the last of them ends with the program. */
+/* Children that are made once; the last of them ends with the program. What nobody has waited for at a fork stays in the first engine, as the
+ * child has its epoll sets too: they are made when each thread has used its socket. */
 
 static pid_t staying = -1;
 
 static void do_fork_once(int fd) {
     static int done;
-    if (!done++) do_fork(fd);
+    if (begun < (int)threads || done++) return;
+    do_fork(fd);
 }
 
 static void do_fork_twice(int fd) {
     static int done;
     (void)fd;
-    if (done++) return;
+    if (begun < (int)threads || done++) return;
     pid_t child = fork();
     if (child == 0) {
         if (fork() == 0) usleep(50000);
@@ -157,7 +159,7 @@ static void do_fork_twice(int fd) {
 
 static void do_exec(int fd) {
     (void)fd;
-    if (staying >= 0) return;
+    if (staying >= 0 || begun < (int)threads) return;
     staying = fork();
     if (staying == 0) {
         for (int open = 3; open < 100; open++) close(open);
@@ -166,7 +168,6 @@ static void do_exec(int fd) {
     }
 }
 
-/* What nobody has waited for at a fork stays in the first engine, as the child has its epoll sets too. */
 static void do_child(int fd) {
     (void)fd;
     if (staying >= 0 || begun < (int)threads) return;
