@@ -111,15 +111,18 @@ mod tests {
 
     use super::*;
 
+    fn namespace_or_skip() -> Option<Namespace> {
+        let made = Namespace::new();
+        made.inspect_err(|error| {
+            assert!(std::env::var_os("NEARWIRE_REQUIRE").is_none(), "{error}");
+            println!("SKIP {error}");
+        })
+        .ok()
+    }
+
     #[test]
     fn socket_closed_is_told_by_its_cookie() {
-        let inside = match Namespace::new() {
-            Ok(inside) => inside,
-            Err(error) => {
-                assert!(std::env::var_os("NEARWIRE_REQUIRE").is_none(), "{error}");
-                return println!("SKIP {error}");
-            }
-        };
+        let Some(inside) = namespace_or_skip() else { return };
         inside
             .enter(|| {
                 let mut closed = ClosedSockets::listen().unwrap();
@@ -140,13 +143,7 @@ mod tests {
 
     #[test]
     fn sockets_closed_without_room_to_tell_of_are_reported_once_as_lost() {
-        let inside = match Namespace::new() {
-            Ok(inside) => inside,
-            Err(error) => {
-                assert!(std::env::var_os("NEARWIRE_REQUIRE").is_none(), "{error}");
-                return println!("SKIP {error}");
-            }
-        };
+        let Some(inside) = namespace_or_skip() else { return };
         inside
             .enter(|| {
                 let mut closed = ClosedSockets::listen().unwrap();

@@ -1,63 +1,17 @@
 //! A second opinion: smoltcp at the far end of the cable, in memory.
 
 mod common;
-
-use std::collections::VecDeque;
+#[path = "common/smoltcp_wire.rs"]
+mod smoltcp_wire;
 
 use common::{Host, IFINDEX, at, host, mac, v4, v6};
 use nearwire_stack::{EndpointId, Link, Message, Update, Verdict};
 use proptest::prelude::*;
 use smoltcp::iface::{Config, Interface, SocketHandle, SocketSet};
-use smoltcp::phy::{Device, DeviceCapabilities, Medium, RxToken, TxToken};
 use smoltcp::socket::udp::{PacketBuffer, PacketMetadata, Socket};
 use smoltcp::time::Instant;
 use smoltcp::wire::{EthernetAddress, HardwareAddress, IpAddress, IpCidr, IpEndpoint};
-
-/// smoltcp's end of the cable.
-#[derive(Default)]
-struct Wire {
-    towards: VecDeque<Vec<u8>>,
-    from: VecDeque<Vec<u8>>,
-}
-
-struct Received(Vec<u8>);
-
-struct Sending<'w>(&'w mut VecDeque<Vec<u8>>);
-
-impl RxToken for Received {
-    fn consume<R, F: FnOnce(&[u8]) -> R>(self, read: F) -> R {
-        read(&self.0)
-    }
-}
-
-impl TxToken for Sending<'_> {
-    fn consume<R, F: FnOnce(&mut [u8]) -> R>(self, len_bytes: usize, write: F) -> R {
-        let mut frame = vec![0; len_bytes];
-        let result = write(&mut frame);
-        self.0.push_back(frame);
-        result
-    }
-}
-
-impl Device for Wire {
-    type RxToken<'a> = Received;
-    type TxToken<'a> = Sending<'a>;
-
-    fn receive(&mut self, _: Instant) -> Option<(Received, Sending<'_>)> {
-        self.towards.pop_front().map(|frame| (Received(frame), Sending(&mut self.from)))
-    }
-
-    fn transmit(&mut self, _: Instant) -> Option<Sending<'_>> {
-        Some(Sending(&mut self.from))
-    }
-
-    fn capabilities(&self) -> DeviceCapabilities {
-        let mut capabilities = DeviceCapabilities::default();
-        capabilities.medium = Medium::Ethernet;
-        capabilities.max_transmission_unit = 9014;
-        capabilities
-    }
-}
+use smoltcp_wire::Wire;
 
 /// Host 2, served by smoltcp, with a socket on port 9.
 struct Peer {
@@ -68,7 +22,7 @@ struct Peer {
 }
 
 fn peer() -> Peer {
-    let mut wire = Wire::default();
+    let mut wire = Wire::of_frames(9014);
     let address = EthernetAddress(mac(2).0);
     let mut interface = Interface::new(Config::new(HardwareAddress::Ethernet(address)), &mut wire, Instant::ZERO);
     interface.update_ip_addrs(|addresses| {
@@ -102,7 +56,7 @@ impl Peer {
         let socket = self.sockets.get_mut::<Socket<'_>>(self.socket);
         socket.send_slice(payload, to).expect("room");
         self.poll();
-        self.wire.from.pop_back().expect("sent")
+        self.wire.from.pop().expect("sent")
     }
 
     /// Tells it host 1's hardware address the way it wants to hear it.

@@ -6,8 +6,8 @@
 mod common;
 #[path = "tcp_simulation/network.rs"]
 mod network;
-
-use std::collections::VecDeque;
+#[path = "common/smoltcp_wire.rs"]
+mod smoltcp_wire;
 
 use common::tcp::{frame, frames, segment};
 use common::{Host, at, host, mac, v4};
@@ -18,60 +18,15 @@ use nearwire_wire::tcp::options::{OPTIONS_BYTES_MAX, Options, Timestamps};
 use nearwire_wire::tcp::{Flags, TcpHeader};
 use network::{Faults, Network, Random};
 use smoltcp::iface::{Config, Interface, SocketHandle, SocketSet};
-use smoltcp::phy::{Device, DeviceCapabilities, Medium, RxToken, TxToken};
 use smoltcp::socket::tcp::{Socket, SocketBuffer};
 use smoltcp::time::Instant;
 use smoltcp::wire::{EthernetAddress, HardwareAddress, IpCidr};
+use smoltcp_wire::Wire;
 
 const MS: u64 = 1_000_000;
 const STEPS_MOST: u32 = 100_000;
 const FIRST: u32 = u32::MAX - 5000;
 const CLOCK: u32 = 77_000;
-
-#[derive(Default)]
-struct Wire {
-    towards: VecDeque<Vec<u8>>,
-    from: Vec<Vec<u8>>,
-}
-
-struct Received(Vec<u8>);
-
-struct Sending<'w>(&'w mut Vec<Vec<u8>>);
-
-impl RxToken for Received {
-    fn consume<R, F: FnOnce(&[u8]) -> R>(self, read: F) -> R {
-        read(&self.0)
-    }
-}
-
-impl TxToken for Sending<'_> {
-    fn consume<R, F: FnOnce(&mut [u8]) -> R>(self, len_bytes: usize, write: F) -> R {
-        let mut frame = vec![0; len_bytes];
-        let result = write(&mut frame);
-        self.0.push(frame);
-        result
-    }
-}
-
-impl Device for Wire {
-    type RxToken<'a> = Received;
-    type TxToken<'a> = Sending<'a>;
-
-    fn receive(&mut self, _: Instant) -> Option<(Received, Sending<'_>)> {
-        self.towards.pop_front().map(|frame| (Received(frame), Sending(&mut self.from)))
-    }
-
-    fn transmit(&mut self, _: Instant) -> Option<Sending<'_>> {
-        Some(Sending(&mut self.from))
-    }
-
-    fn capabilities(&self) -> DeviceCapabilities {
-        let mut capabilities = DeviceCapabilities::default();
-        capabilities.medium = Medium::Ethernet;
-        capabilities.max_transmission_unit = 1514;
-        capabilities
-    }
-}
 
 /// Host 2, served by smoltcp, which listens on port 80.
 struct Far {
@@ -88,7 +43,7 @@ fn instant(now_ns: u64) -> Instant {
 
 impl Far {
     fn new(random: &mut Random, has_timestamps: bool) -> Far {
-        let mut wire = Wire::default();
+        let mut wire = Wire::of_frames(1514);
         let config = Config::new(HardwareAddress::Ethernet(EthernetAddress(mac(2).0)));
         let mut interface = Interface::new(config, &mut wire, Instant::ZERO);
         interface.update_ip_addrs(|addresses| addresses.push(IpCidr::new(v4(2).into(), 24)).expect("room"));
