@@ -6,15 +6,17 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use nearwire_frames::ports::xdp::TimesWanted;
-use nearwire_stack::{Family, MulticastInterface, PathMtuDiscovery, UdpOptions};
+use nearwire_stack::{Family, UdpOptions};
 use nearwire_sys::descriptor::Descriptor;
 use nearwire_sys::socket::int_option;
 use rustix::net::sockopt::{self, Timeout};
 
-/// Options of linux/in.h, in6.h and socket.h that neither rustix nor the libc crate names.
+mod options;
+
+use options::{KNOWN, Known, ONLY_KERNEL, changed_by};
+
+/// Of asm-generic/socket.h; the libc crate does not name it.
 const SO_BINDTOIFINDEX: i32 = 62;
-const IP_MULTICAST_ALL: i32 = 49;
-const IPV6_MULTICAST_ALL: i32 = 29;
 /// Of linux/net_tstamp.h, Linux 6.12.
 const SOF_TIMESTAMPING_OPT_RX_FILTER: u32 = 1 << 17;
 /// The same: the device's time is converted to that of a clock that another interface of the kernel made.
@@ -102,7 +104,7 @@ impl Ancillary {
 }
 
 /// What the kernel keeps.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Kept {
     /// What the stack goes by.
     pub options: UdpOptions,
@@ -110,23 +112,51 @@ pub struct Kept {
     pub ancillary: Ancillary,
     /// `SO_RCVTIMEO`.
     pub receive_timeout: Option<Duration>,
-    /// `IP_RECVERR` or `IPV6_RECVERR`.
-    pub asks_for_errors: bool,
+    /// `IP_RECVERR`.
+    pub asks_for_errors_v4: bool,
+    /// `IPV6_RECVERR`.
+    pub asks_for_errors_v6: bool,
     /// An option is set that only the kernel knows: its level and name.
     pub only_kernel: Option<(i32, i32)>,
 }
 
 impl Kept {
-    /// Reads everything. An option that cannot be read has its default: kernels know different ones.
+    /// Reads everything, by up to 40 system calls.
     #[must_use]
     pub fn read(shadow: Descriptor, family: Family) -> Kept {
-        Kept {
-            options: options(shadow, family),
-            ancillary: ancillary(shadow, family),
+        let mut kept = Kept {
             receive_timeout: receive_timeout(shadow),
-            asks_for_errors: flag(shadow, libc::IPPROTO_IP, libc::IP_RECVERR)
-                || family == Family::V6 && flag(shadow, libc::IPPROTO_IPV6, libc::IPV6_RECVERR),
             only_kernel: only_kernel(shadow, family),
+            ..Kept::default()
+        };
+        KNOWN.iter().for_each(|known| kept.take(known, shadow, family));
+        kept
+    }
+
+    /// After setsockopt(2) of one option, where this is what the kernel kept before: reads what that may have changed.
+    #[must_use]
+    pub fn read_again(mut self, shadow: Descriptor, family: Family, changed: (i32, i32)) -> Kept {
+        if changed == (libc::SOL_SOCKET, libc::SO_RCVTIMEO) {
+            return Kept { receive_timeout: receive_timeout(shadow), ..self };
+        }
+        let Some(read) = changed_by(changed) else { return Kept::read(shadow, family) };
+        KNOWN.iter().filter(|known| read.contains(&known.name)).for_each(|known| self.take(known, shadow, family));
+        if read.contains(&TIMESTAMPING) {
+            self.only_kernel = only_kernel(shadow, family);
+        }
+        self
+    }
+
+    /// Whether ICMP errors are to be told.
+    #[must_use]
+    pub const fn asks_for_errors(&self) -> bool {
+        self.asks_for_errors_v4 || self.asks_for_errors_v6
+    }
+
+    /// Reads one option. One that cannot be read is as if it were 0: kernels know different ones.
+    fn take(&mut self, known: &Known, shadow: Descriptor, family: Family) {
+        if known.of.has(family) {
+            (known.take)(self, number(shadow, known.name.0, known.name.1));
         }
     }
 }
@@ -151,117 +181,6 @@ fn number(shadow: Descriptor, level: i32, option: i32) -> i32 {
     int_option(shadow, level, option).unwrap_or(0)
 }
 
-fn options(shadow: Descriptor, family: Family) -> UdpOptions {
-    let socket = |option| flag(shadow, libc::SOL_SOCKET, option);
-    let common = UdpOptions {
-        reuse_address: socket(libc::SO_REUSEADDR),
-        reuse_port: socket(libc::SO_REUSEPORT),
-        device: Some(number(shadow, libc::SOL_SOCKET, SO_BINDTOIFINDEX) as u32).filter(|ifindex| *ifindex != 0),
-        broadcast: socket(libc::SO_BROADCAST),
-        receive_buffer_bytes: number(shadow, libc::SOL_SOCKET, libc::SO_RCVBUF) as u32,
-        no_checksum: socket(libc::SO_NO_CHECK),
-        ..UdpOptions::default()
-    };
-    match family {
-        Family::V4 => UdpOptions { ..v4_options(shadow, common) },
-        Family::V6 => {
-            UdpOptions { v6_only: flag(shadow, libc::IPPROTO_IPV6, libc::IPV6_V6ONLY), ..v6_options(shadow, common) }
-        }
-    }
-}
-
-fn v4_options(shadow: Descriptor, common: UdpOptions) -> UdpOptions {
-    let ip = |option| int_option(shadow, libc::IPPROTO_IP, option).unwrap_or(0);
-    let source = sockopt::ip_multicast_if(shadow).ok().filter(|source| !source.is_unspecified());
-    UdpOptions {
-        // What setsockopt(IP_TTL) was given, or the host's default, which is what a datagram would have.
-        ttl: u8::try_from(ip(libc::IP_TTL)).ok(),
-        tos: ip(libc::IP_TOS) as u8,
-        multicast_ttl: ip(libc::IP_MULTICAST_TTL) as u8,
-        multicast_loop: ip(libc::IP_MULTICAST_LOOP) != 0,
-        multicast_all: ip(IP_MULTICAST_ALL) != 0,
-        multicast_interface: source.map(|source| MulticastInterface { ifindex: 0, source: Some(source.into()) }),
-        path_mtu_discovery: discovery(ip(libc::IP_MTU_DISCOVER)),
-        ..common
-    }
-}
-
-fn v6_options(shadow: Descriptor, common: UdpOptions) -> UdpOptions {
-    let ip = |option| int_option(shadow, libc::IPPROTO_IPV6, option).unwrap_or(0);
-    let ifindex = ip(libc::IPV6_MULTICAST_IF) as u32;
-    UdpOptions {
-        ttl: u8::try_from(ip(libc::IPV6_UNICAST_HOPS)).ok(),
-        tos: ip(libc::IPV6_TCLASS) as u8,
-        multicast_ttl: ip(libc::IPV6_MULTICAST_HOPS) as u8,
-        multicast_loop: ip(libc::IPV6_MULTICAST_LOOP) != 0,
-        multicast_all: ip(IPV6_MULTICAST_ALL) != 0,
-        multicast_interface: Some(MulticastInterface { ifindex, source: None }).filter(|_| ifindex != 0),
-        path_mtu_discovery: discovery(ip(libc::IPV6_MTU_DISCOVER)),
-        ..common
-    }
-}
-
-/// `IP_PMTUDISC_*` and `IPV6_PMTUDISC_*` have the same numbers.
-const fn discovery(value: i32) -> PathMtuDiscovery {
-    match value {
-        libc::IP_PMTUDISC_DONT => PathMtuDiscovery::Dont,
-        libc::IP_PMTUDISC_DO => PathMtuDiscovery::Do,
-        libc::IP_PMTUDISC_PROBE => PathMtuDiscovery::Probe,
-        libc::IP_PMTUDISC_INTERFACE => PathMtuDiscovery::Interface,
-        libc::IP_PMTUDISC_OMIT => PathMtuDiscovery::Omit,
-        _ => PathMtuDiscovery::Want,
-    }
-}
-
-fn ancillary(shadow: Descriptor, family: Family) -> Ancillary {
-    let socket = |option| flag(shadow, libc::SOL_SOCKET, option);
-    let v4 = |option| flag(shadow, libc::IPPROTO_IP, option);
-    let v6 = |option| family == Family::V6 && flag(shadow, libc::IPPROTO_IPV6, option);
-    Ancillary {
-        packet_info: v4(libc::IP_PKTINFO),
-        ttl: v4(libc::IP_RECVTTL),
-        tos: v4(libc::IP_RECVTOS),
-        original_destination: v4(libc::IP_RECVORIGDSTADDR),
-        packet_info_v6: v6(libc::IPV6_RECVPKTINFO),
-        hop_limit: v6(libc::IPV6_RECVHOPLIMIT),
-        traffic_class: v6(libc::IPV6_RECVTCLASS),
-        timestamp_us: socket(libc::SO_TIMESTAMP),
-        timestamp_ns: socket(libc::SO_TIMESTAMPNS),
-        timestamping: number(shadow, libc::SOL_SOCKET, libc::SO_TIMESTAMPING) as u32,
-        drops: socket(libc::SO_RXQ_OVFL),
-    }
-}
-
-/// Which family's sockets have an option.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Of {
-    Both,
-    V4,
-    V6,
-}
-
-macro_rules! only_kernel_options {
-    ($($of:ident $level:path, $($name:ident = $value:expr),+;)*) => {
-        /// Options with an effect on datagrams that neither the stack nor the receive path has: a socket that has one set is
-        /// the kernel's. Level, name, which sockets have it, and its C name.
-        const ONLY_KERNEL: &[(i32, i32, Of, &str)] = &[$($(($level, $value, Of::$of, stringify!($name))),+),*];
-    };
-}
-
-only_kernel_options! {
-    Both libc::SOL_SOCKET,
-        SO_MARK = libc::SO_MARK, SO_TXTIME = 61, SO_LOCK_FILTER = libc::SO_LOCK_FILTER, SO_ZEROCOPY = libc::SO_ZEROCOPY;
-    V4 libc::IPPROTO_IP,
-        IP_RECVOPTS = libc::IP_RECVOPTS, IP_RETOPTS = libc::IP_RETOPTS, IP_TRANSPARENT = libc::IP_TRANSPARENT,
-        IP_HDRINCL = libc::IP_HDRINCL;
-    V6 libc::IPPROTO_IPV6,
-        IPV6_RECVRTHDR = libc::IPV6_RECVRTHDR, IPV6_RECVHOPOPTS = libc::IPV6_RECVHOPOPTS,
-        IPV6_RECVDSTOPTS = libc::IPV6_RECVDSTOPTS, IPV6_FLOWINFO = libc::IPV6_FLOWINFO,
-        IPV6_RECVORIGDSTADDR = libc::IPV6_RECVORIGDSTADDR;
-    Both libc::IPPROTO_UDP,
-        UDP_CORK = 1, UDP_ENCAP = 100, UDP_NO_CHECK6_TX = 101, UDP_SEGMENT = 103, UDP_GRO = 104;
-}
-
 /// Level and name.
 pub(crate) const TIMESTAMPING: (i32, i32) = (libc::SOL_SOCKET, libc::SO_TIMESTAMPING);
 const PEEK_OFFSET: (i32, i32) = (libc::SOL_SOCKET, libc::SO_PEEK_OFF);
@@ -274,8 +193,7 @@ const ABOUT_DEVICE_TIMES: u32 = libc::SOF_TIMESTAMPING_OPT_PKTINFO | SOF_TIMESTA
 
 /// The first option that is set and is the kernel's alone.
 fn only_kernel(shadow: Descriptor, family: Family) -> Option<(i32, i32)> {
-    let has = |of| of == Of::Both || (of == Of::V4) == (family == Family::V4);
-    let set = ONLY_KERNEL.iter().find(|(level, name, of, _)| has(*of) && flag(shadow, *level, *name));
+    let set = ONLY_KERNEL.iter().find(|(level, name, of, _)| of.has(family) && flag(shadow, *level, *name));
     let reports = || {
         let asked = number(shadow, TIMESTAMPING.0, TIMESTAMPING.1) as u32;
         let device = libc::SOF_TIMESTAMPING_RAW_HARDWARE;
@@ -330,7 +248,42 @@ pub fn bind_to_any(shadow: Descriptor, family: Family) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::fd::AsRawFd;
+
+    use nearwire_sys::socket::set_int_option;
+
     use super::*;
+
+    /// Values that options take, and some that the kernel refuses.
+    const VALUES: [i32; 8] = [0, 1, 2, 3, 64, 255, 5000, libc::SOF_TIMESTAMPING_SOFTWARE as i32];
+
+    /// Whatever program sets what, in any order: to read one option again finds what to read all finds.
+    #[test]
+    fn option_set_read_again_alone_is_as_if_all_were_read() {
+        let mut number = 0x9e37_79b9_u32;
+        let mut any = |below: usize| {
+            number = number.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            (number >> 8) as usize % below
+        };
+        for family in [Family::V4, Family::V6] {
+            let address = if family == Family::V4 { "127.0.0.1:0" } else { "[::1]:0" };
+            let socket = std::net::UdpSocket::bind(address).unwrap();
+            let shadow = Descriptor::new(socket.as_raw_fd()).unwrap();
+            let mut kept = Kept::read(shadow, family);
+            let names: Vec<_> = super::options::tests::names().collect();
+            let mut accepted = 0;
+            for _ in 0..2000 {
+                let ((level, name), value) = (names[any(names.len())], VALUES[any(VALUES.len())]);
+                if set_int_option(shadow, level, name, value).is_err() {
+                    continue;
+                }
+                accepted += 1;
+                kept = kept.read_again(shadow, family, (level, name));
+                assert_eq!(kept, Kept::read(shadow, family), "{family:?}: {name} of level {level} set to {value}");
+            }
+            assert!(accepted > 500, "{accepted}");
+        }
+    }
 
     /// As `__sock_recv_timestamp` decides (Linux 6.12).
     #[test]

@@ -107,6 +107,8 @@ worded! {
         ForeignAddress => "its local address is not one of this host's",
         /// Sockets of several processes share the port.
         SharedPort => "its port is shared with sockets (SO_REUSEPORT, SO_REUSEADDR) that are not accelerated",
+        /// CONFIG_INET_UDP_DIAG, or no memory or fd is left.
+        PortsUnknown => "others may have its port too (SO_REUSEPORT, SO_REUSEADDR), and the kernel does not say whether (udp_diag)",
         /// What the process shares descriptors with.
         UnseenSystemCalls => "the program uses it by system calls that the library does not see (splice)",
         /// A bug or an error that nobody expected.

@@ -15,18 +15,18 @@
 //! accelerated, or all with the kernel; which of them the kernel serves is known to all engines ([`OwnInodes`]).
 
 use std::collections::{HashMap, HashSet};
+use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 mod ask;
-mod udp_table;
+
+use nearwire_agent::bound;
 
 use crate::id::SocketId;
 use crate::now::Now;
-
-use udp_table::bound_to;
 
 /// For so long what was read is good enough for another socket: a program opens many at once.
 const FRESH: Duration = Duration::from_millis(20);
@@ -83,7 +83,7 @@ pub struct SharingQuestion {
 #[derive(Debug)]
 pub struct SharingAnswer {
     question: SharingQuestion,
-    bound: Vec<(SocketAddr, u64)>,
+    bound: io::Result<Vec<(SocketAddr, u64)>>,
 }
 
 impl SharingQuestion {
@@ -92,7 +92,9 @@ impl SharingQuestion {
     pub fn ask(self) -> SharingAnswer {
         let bound = match &self.asked {
             Asked::All => bound_to(None),
-            Asked::OfPorts(ports) => ports.iter().flat_map(|port| bound_to(Some(*port))).collect(),
+            Asked::OfPorts(ports) => {
+                ports.iter().map(|port| bound_to(Some(*port))).collect::<io::Result<Vec<_>>>().map(|each| each.concat())
+            }
         };
         SharingAnswer { question: self, bound }
     }
@@ -218,6 +220,11 @@ impl Sharing {
     }
 }
 
+/// Where the UDP sockets of the calling thread's network namespace are bound, of a port or of any, and their inodes.
+fn bound_to(port: Option<u16>) -> io::Result<Vec<(SocketAddr, u64)>> {
+    Ok(bound::bound_to(port)?.into_iter().map(|socket| (socket.local, socket.inode)).collect())
+}
+
 /// Where sockets other than `own` are bound, of those found.
 fn but(own: &HashSet<u64>, found: Vec<(SocketAddr, u64)>) -> Vec<SocketAddr> {
     found.into_iter().filter(|(_, inode)| !own.contains(inode)).map(|(local, _)| local).collect()
@@ -270,10 +277,10 @@ mod tests {
         let port = socket.local_addr().unwrap().port();
         let inode = rustix::fs::fstat(&socket).unwrap().st_ino;
         let local = socket.local_addr().unwrap();
-        assert!(but(&HashSet::new(), bound_to(None)).contains(&local));
-        assert_eq!(but(&HashSet::new(), bound_to(Some(port))), [local]);
-        assert!(but(&HashSet::from([inode]), bound_to(None)).iter().all(|other| other.port() != port));
-        assert_eq!(but(&HashSet::from([inode]), bound_to(Some(port))), []);
+        assert!(but(&HashSet::new(), bound_to(None).unwrap()).contains(&local));
+        assert_eq!(but(&HashSet::new(), bound_to(Some(port)).unwrap()), [local]);
+        assert!(but(&HashSet::from([inode]), bound_to(None).unwrap()).iter().all(|other| other.port() != port));
+        assert_eq!(but(&HashSet::from([inode]), bound_to(Some(port)).unwrap()), []);
     }
 
     #[test]

@@ -195,7 +195,7 @@ impl Socket {
     /// It was read, or is to be read again.
     pub(crate) fn keep(&mut self, kept: Option<Kept>) {
         self.udp.ancillary = kept.map(|kept| kept.ancillary).unwrap_or_default();
-        self.shadow.hears_errors |= kept.is_some_and(|kept| kept.asks_for_errors);
+        self.shadow.hears_errors |= kept.is_some_and(|kept| kept.asks_for_errors());
         self.kept = kept;
     }
 

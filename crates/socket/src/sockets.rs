@@ -494,8 +494,8 @@ impl<H: Host> Sockets<H> {
         }
     }
 
-    /// An option was set: read back what the kernel has now.
-    pub fn option_changed(&mut self, fd: i32) {
+    /// An option was set, of this level and name; `None`: any may have been. Reads back what the kernel has now.
+    pub fn option_changed(&mut self, fd: i32, option: Option<(i32, i32)>) {
         self.claim_fd(fd);
         let Some(id) = self.find(fd) else { return };
         let Some(socket) = self.get_mut(id) else { return };
@@ -509,7 +509,11 @@ impl<H: Host> Sockets<H> {
             }
             return;
         }
-        let kept = Kept::read(socket.shadow.fd, socket.family);
+        let (shadow, family) = (socket.shadow.fd, socket.family);
+        let kept = match (socket.kept(), option) {
+            (Some(before), Some(option)) => before.read_again(shadow, family, option),
+            _ => Kept::read(shadow, family),
+        };
         socket.keep(Some(kept));
         if let Some((level, name)) = kept.only_kernel {
             self.hand_over(id, Why::option(level, name));

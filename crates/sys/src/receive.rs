@@ -84,7 +84,7 @@ mod tests {
             let (mut payload, mut control) = ([0; 100], [0; 256]);
             let nothing = receive_with_control(&to, &mut payload, &mut control).unwrap_err();
             assert_eq!(nothing.kind(), io::ErrorKind::WouldBlock);
-            crate::socket::set_int(&to, libc::SO_TIMESTAMPNS, 1).unwrap();
+            crate::socket::set_int_option(&to, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1).unwrap();
             from.send_to(b"hello", to.local_addr().unwrap()).unwrap();
             let received = receive_with_control(&to, &mut payload, &mut control).unwrap();
             assert_eq!(&payload[..received.len_bytes], b"hello");

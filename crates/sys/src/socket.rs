@@ -11,7 +11,7 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 /// # Errors
 /// setsockopt(2) failed.
 pub fn set_busy_poll_us(socket: impl AsFd, busy_poll_us: u32) -> io::Result<()> {
-    set_int(socket, libc::SO_BUSY_POLL, busy_poll_us as libc::c_int)
+    set_int_option(socket, libc::SOL_SOCKET, libc::SO_BUSY_POLL, busy_poll_us as libc::c_int)
 }
 
 /// `SO_PREFER_BUSY_POLL`: leave the device queue to the polling socket where the driver's timers allow it. Needs
@@ -20,7 +20,7 @@ pub fn set_busy_poll_us(socket: impl AsFd, busy_poll_us: u32) -> io::Result<()> 
 /// # Errors
 /// setsockopt(2) failed.
 pub fn set_prefer_busy_poll(socket: impl AsFd, prefer: bool) -> io::Result<()> {
-    set_int(socket, libc::SO_PREFER_BUSY_POLL, libc::c_int::from(prefer))
+    set_int_option(socket, libc::SOL_SOCKET, libc::SO_PREFER_BUSY_POLL, libc::c_int::from(prefer))
 }
 
 /// `SO_BUSY_POLL_BUDGET`: packets taken in one poll of the device queue. Above 8 it needs CAP_NET_ADMIN.
@@ -28,7 +28,7 @@ pub fn set_prefer_busy_poll(socket: impl AsFd, prefer: bool) -> io::Result<()> {
 /// # Errors
 /// setsockopt(2) failed.
 pub fn set_busy_poll_budget_packets(socket: impl AsFd, budget_packets: u16) -> io::Result<()> {
-    set_int(socket, libc::SO_BUSY_POLL_BUDGET, libc::c_int::from(budget_packets))
+    set_int_option(socket, libc::SOL_SOCKET, libc::SO_BUSY_POLL_BUDGET, libc::c_int::from(budget_packets))
 }
 
 /// `SO_INCOMING_NAPI_ID`: which device queue the socket's last packet came from; 0 when none is known, and then the
@@ -56,7 +56,7 @@ pub fn buffer_locks(socket: impl AsFd) -> io::Result<i32> {
 /// # Errors
 /// setsockopt(2) failed.
 pub fn set_buffer_locks(socket: impl AsFd, locks: i32) -> io::Result<()> {
-    set_int(socket, SO_BUF_LOCK, locks)
+    set_int_option(socket, libc::SOL_SOCKET, SO_BUF_LOCK, locks)
 }
 
 /// `SO_NETNS_COOKIE` of include/uapi/asm-generic/socket.h.
@@ -102,12 +102,21 @@ pub fn option_bytes(socket: impl AsFd, level: libc::c_int, option: libc::c_int, 
     if result == 0 { Ok(len as usize) } else { Err(io::Error::last_os_error()) }
 }
 
-pub(crate) fn set_int(socket: impl AsFd, option: libc::c_int, value: libc::c_int) -> io::Result<()> {
+/// setsockopt(2) of a number.
+///
+/// # Errors
+/// setsockopt(2) failed.
+pub fn set_int_option(
+    socket: impl AsFd,
+    level: libc::c_int,
+    option: libc::c_int,
+    value: libc::c_int,
+) -> io::Result<()> {
     // SAFETY: the option value is a live c_int and the length passed is its size.
     let result = unsafe {
         libc::setsockopt(
             socket.as_fd().as_raw_fd(),
-            libc::SOL_SOCKET,
+            level,
             option,
             (&raw const value).cast(),
             size_of::<libc::c_int>() as libc::socklen_t,

@@ -74,7 +74,7 @@ pub unsafe fn changed(fd: c_int, level: c_int, option: c_int, value: *const c_vo
     match group_option(level, option, bytes) {
         Some(change) => group_changed(fd, &change),
         None => {
-            state::with_fd(fd, |sockets| sockets.option_changed(fd));
+            state::with_fd(fd, |sockets| sockets.option_changed(fd, Some((level, option))));
         }
     }
 }

@@ -148,6 +148,16 @@ pub type SocketOption = (c_int, c_int, &'static str);
 
 const MCAST_MSFILTER: c_int = 48;
 const IP_MSFILTER: c_int = 41;
+/// Of linux/in6.h.
+const IPV6_2292PKTOPTIONS: c_int = 6;
+const IPV6_FLOWLABEL_MGR: c_int = 32;
+const IPV6_RTHDRDSTOPTS: c_int = 55;
+const IPV6_AUTOFLOWLABEL: c_int = 70;
+const IPV6_ADDR_PREFERENCES: c_int = 72;
+/// Of asm-generic/socket.h: what they tell has another type than by the options that all 64-bit programs have used so far.
+const SO_TIMESTAMP_NEW: c_int = 63;
+const SO_TIMESTAMPNS_NEW: c_int = 64;
+const SO_TIMESTAMPING_NEW: c_int = 65;
 
 /// Options that cannot be read back, and make a socket the kernel's when they are set.
 pub const ENDING_OPTIONS: &[SocketOption] = &[
@@ -155,6 +165,9 @@ pub const ENDING_OPTIONS: &[SocketOption] = &[
     (libc::SOL_SOCKET, libc::SO_ATTACH_BPF, "SO_ATTACH_BPF"),
     (libc::SOL_SOCKET, libc::SO_ATTACH_REUSEPORT_CBPF, "SO_ATTACH_REUSEPORT_CBPF"),
     (libc::SOL_SOCKET, libc::SO_ATTACH_REUSEPORT_EBPF, "SO_ATTACH_REUSEPORT_EBPF"),
+    (libc::SOL_SOCKET, SO_TIMESTAMP_NEW, "SO_TIMESTAMP_NEW"),
+    (libc::SOL_SOCKET, SO_TIMESTAMPNS_NEW, "SO_TIMESTAMPNS_NEW"),
+    (libc::SOL_SOCKET, SO_TIMESTAMPING_NEW, "SO_TIMESTAMPING_NEW"),
     (libc::IPPROTO_IP, libc::IP_OPTIONS, "IP_OPTIONS"),
     (libc::IPPROTO_IP, libc::IP_XFRM_POLICY, "IP_XFRM_POLICY"),
     (libc::IPPROTO_IP, libc::IP_IPSEC_POLICY, "IP_IPSEC_POLICY"),
@@ -162,6 +175,12 @@ pub const ENDING_OPTIONS: &[SocketOption] = &[
     (libc::IPPROTO_IP, MCAST_MSFILTER, "MCAST_MSFILTER"),
     (libc::IPPROTO_IPV6, MCAST_MSFILTER, "MCAST_MSFILTER (IPv6)"),
     (libc::IPPROTO_IPV6, libc::IPV6_ADDRFORM, "IPV6_ADDRFORM"),
+    (libc::IPPROTO_IPV6, libc::IPV6_MTU, "IPV6_MTU"),
+    (libc::IPPROTO_IPV6, IPV6_FLOWLABEL_MGR, "IPV6_FLOWLABEL_MGR"),
+    (libc::IPPROTO_IPV6, IPV6_AUTOFLOWLABEL, "IPV6_AUTOFLOWLABEL"),
+    (libc::IPPROTO_IPV6, IPV6_ADDR_PREFERENCES, "IPV6_ADDR_PREFERENCES"),
+    (libc::IPPROTO_IPV6, IPV6_RTHDRDSTOPTS, "IPV6_RTHDRDSTOPTS"),
+    (libc::IPPROTO_IPV6, IPV6_2292PKTOPTIONS, "IPV6_2292PKTOPTIONS"),
     (libc::IPPROTO_IPV6, libc::IPV6_RTHDR, "IPV6_RTHDR"),
     (libc::IPPROTO_IPV6, libc::IPV6_HOPOPTS, "IPV6_HOPOPTS"),
     (libc::IPPROTO_IPV6, libc::IPV6_DSTOPTS, "IPV6_DSTOPTS"),

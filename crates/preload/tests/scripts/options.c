@@ -57,6 +57,39 @@ SCRIPT(after_traffic) {
     RECV(a, 10, 0);
 }
 
+/* What changes a datagram, or what is told beside it, and only the kernel knows. */
+static void goes_both_ways_with(int a, int level, int option, int value) {
+    int result = setsockopt(a, level, option, &value, sizeof value);
+    say("option %d of level %d set to %d: %d", option, level, value, result);
+    FAR_SENDS(.to = PORT(0), .size = 3);
+    RECVMSG(a, 10, 200, 0);
+    SENDTO(a, "there", V4(FAR, ECHO_PORT));
+    RECVMSG(a, 10, 200, 0);
+}
+
+/* linux/in.h, in6.h, socket.h: not all are named by the C library. */
+enum { RCVMARK = 75, UNICAST_IF = 50, OLD_PKTINFO = 2, OLD_HOPLIMIT = 8, AUTOFLOWLABEL = 70 };
+
+SCRIPT(unknown_to_the_library) {
+    int a = bound(0);
+    goes_both_ways_with(a, SOL_SOCKET, RCVMARK, 1);
+    goes_both_ways_with(a, SOL_SOCKET, RCVMARK, 0);
+    goes_both_ways_with(a, SOL_SOCKET, SO_DONTROUTE, 1);
+    goes_both_ways_with(a, IPPROTO_IP, UNICAST_IF, htonl(1));
+    goes_both_ways_with(a, IPPROTO_IP, UNICAST_IF, 0);
+}
+
+SCRIPT(unknown_to_the_library6) {
+    static const int options[] = { OLD_PKTINFO, OLD_HOPLIMIT, AUTOFLOWLABEL };
+    for (unsigned i = 0; i < LENGTH_OF(options); i++) {
+        int a = bound6(0), on = 1;
+        say("option %d: %d", options[i], setsockopt(a, IPPROTO_IPV6, options[i], &on, sizeof on));
+        SENDTO(a, "there", V6(FAR6, ECHO_PORT));
+        RECVMSG(a, 10, 200, 0);
+        CALL(close(a));
+    }
+}
+
 SCRIPT(buffer_sizes) {
     int a = bound(0);
     SET(a, SOL_SOCKET, SO_RCVBUF, 10000);

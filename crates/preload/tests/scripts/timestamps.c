@@ -43,6 +43,24 @@ SCRIPT(of_each_kind) {
     RECVMSG(a, 10, 200, 0);
 }
 
+/* SO_TIMESTAMP_NEW and its kin (linux/socket.h): the same times in another structure, under another type. */
+SCRIPT(of_each_kind_by_newer_options) {
+    enum { TIMESTAMP_NEW = 63, TIMESTAMPNS_NEW, TIMESTAMPING_NEW };
+    for (int option = TIMESTAMP_NEW; option <= TIMESTAMPING_NEW; option++) {
+        int a = bound(0), flags = SOF_TIMESTAMPING_RX_SOFTWARE | SOF_TIMESTAMPING_SOFTWARE;
+        FAR_SENDS(.to = PORT(0), .size = 3);
+        RECVMSG(a, 10, 200, 0);
+        SET(a, SOL_SOCKET, option, option == TIMESTAMPING_NEW ? flags : 1);
+        let_stamping_begin();
+        FAR_SENDS(.to = PORT(0), .size = 3);
+        RECVMSG(a, 10, 200, 0);
+        SET(a, SOL_SOCKET, option, 0);
+        FAR_SENDS(.to = PORT(0), .size = 3);
+        RECVMSG(a, 10, 200, 0);
+        CALL(close(a));
+    }
+}
+
 SCRIPT(timestamping_receive) {
     int a = bound(0);
     SET(a, SOL_SOCKET, SO_TIMESTAMPING, SOF_TIMESTAMPING_RX_SOFTWARE | SOF_TIMESTAMPING_SOFTWARE);

@@ -472,7 +472,7 @@ impl<H: Host> Sockets<H> {
             self.settle(id, remote);
         }
         if self.get(id).is_some_and(Socket::is_accelerated) {
-            self.option_changed(shadow_fd);
+            self.option_changed(shadow_fd, None);
         }
     }
 

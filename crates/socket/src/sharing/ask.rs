@@ -3,10 +3,9 @@
 use nearwire_frames::{EnginePort, FlowSocket};
 use rustix::net::sockopt::{socket_reuseaddr, socket_reuseport};
 
-use super::udp_table::bound_to;
 use super::{
     Asked, Asking, FIRST_INTERVAL, FRESH, LAST_INTERVAL, SINGLE_QUESTIONS, SLEEPING_INTERVAL, Sharing, SharingAnswer,
-    SharingQuestion, but,
+    SharingQuestion, bound_to, but,
 };
 use crate::config::Agent;
 use crate::engines::Wish;
@@ -42,7 +41,7 @@ impl<H: Host> Sockets<H> {
         if !self.asks_agent() {
             let now = self.time();
             if !self.sharing.knows(now, local.port()) {
-                self.read_foreign(Some(local.port()));
+                self.read_foreign(Some(local.port()))?;
             }
             if self.sharing.has_another(local) {
                 return Err(Reason::SharedPort);
@@ -185,9 +184,10 @@ impl<H: Host> Sockets<H> {
         Some(SharingQuestion { asked, asking })
     }
 
-    /// Gives accelerated sockets to the kernel that others have the ports of.
+    /// Gives accelerated sockets to the kernel that others have the ports of. Where the kernel did not answer it is asked again later.
     pub fn sharing_answered(&mut self, answer: SharingAnswer) {
         let SharingAnswer { question: SharingQuestion { asked, asking }, bound } = answer;
+        let Ok(bound) = bound else { return };
         self.sharing.foreign = but(&asking.own_meanwhile(), bound);
         self.sharing.asked = asked;
         self.sharing.read_last_ns = Some(self.time().monotonic_ns());
@@ -198,15 +198,17 @@ impl<H: Host> Sockets<H> {
     }
 
     /// Reads which sockets there are that are not followed in this process: of a port, unless many were asked for lately.
-    fn read_foreign(&mut self, port: Option<u16>) {
+    fn read_foreign(&mut self, port: Option<u16>) -> Result<(), Reason> {
         let now = self.time();
         let Sharing { read_last_ns, singles, .. } = &mut self.sharing;
         let is_in_a_row = read_last_ns.is_some_and(|read_last_ns| now.since(read_last_ns) <= FRESH);
         *singles = if is_in_a_row { *singles + 1 } else { 0 };
         let port = port.filter(|_| *singles < SINGLE_QUESTIONS);
         let own = self.own_inodes.all();
-        self.sharing.foreign = but(&own, bound_to(port));
+        let bound = bound_to(port).map_err(|_| Reason::PortsUnknown)?;
+        self.sharing.foreign = but(&own, bound);
         self.sharing.asked = port.map_or(Asked::All, |port| Asked::OfPorts(vec![port]));
         self.sharing.read_last_ns = Some(self.time().monotonic_ns());
+        Ok(())
     }
 }

@@ -113,7 +113,7 @@ impl Worker {
         if shares {
             set_socket_reuseport(&shadow, true).unwrap();
             if let Some(sockets) = self.enter() {
-                sockets.option_changed(number);
+                sockets.option_changed(number, None);
             }
         }
         bind(&shadow, &local).unwrap();
@@ -162,7 +162,7 @@ impl Worker {
         set_txtime(&open.shadow, ClockId::Monotonic, TxTimeFlags::empty()).unwrap();
         let number = open.shadow.as_raw_fd();
         if let Some(sockets) = self.enter() {
-            sockets.option_changed(number);
+            sockets.option_changed(number, None);
         }
     }
 
