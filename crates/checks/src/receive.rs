@@ -163,7 +163,7 @@ pub fn seeds() -> Vec<Vec<u8>> {
     let mut sender = host::host(1, &[2]);
     let (four, six) = (sender.endpoint(at(v4(1), 7)), sender.endpoint(at(v6(1), 7)));
     for id in [four, six] {
-        sender.stack.udp_configure(id, |options| options.multicast_interface = Some(multicast_interface()));
+        sender.stack.udp_configure(id, |options| options.v4.multicast_interface = Some(multicast_interface()));
     }
     let mut frames = Vec::new();
     for port in [4000, 4001, 4002, 5000] {
@@ -242,7 +242,8 @@ impl Receiver {
             host.join(id, "239.1.1.1", &SourceFilter::default());
             endpoints.push(id);
         }
-        let choosy = UdpOptions { multicast_all: false, ..shared };
+        let mut choosy = shared;
+        (choosy.v4.multicast_all, choosy.v6.multicast_all) = (false, false);
         for (filter, port) in [(SourceFilter::Include(vec![v4(1)]), 4003), (SourceFilter::Exclude(vec![v4(1)]), 4005)] {
             let id = host.endpoint_with(at("239.1.1.2".parse().expect("an address"), port), choosy);
             host.join(id, "239.1.1.2", &filter);

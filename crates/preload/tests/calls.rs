@@ -60,6 +60,7 @@ fn markdown() -> String {
     for (_, _, name) in ENDING_OPTIONS {
         let _ = writeln!(text, "- `{name}`");
     }
+    text.push_str("- any that the library does not know\n");
     text.push_str("\nand with one of these as long as its value is not 0:\n\n");
     for name in nearwire_socket::kept::only_kernel_names() {
         let _ = writeln!(text, "- `{name}`");

@@ -13,6 +13,7 @@ use rustix::net::sockopt::{self, Timeout};
 
 mod options;
 
+pub use options::is_known;
 use options::{KNOWN, Known, ONLY_KERNEL, changed_by};
 
 /// Of asm-generic/socket.h; the libc crate does not name it.

@@ -125,6 +125,6 @@ pub use tcp::{
     TcpError, TcpFacts, TcpInfo, TcpOptions, TcpReadiness, TcpRoundTrip, TcpTimestamp, TcpWindow,
 };
 pub use udp::{
-    BindError, ConnectError, Datagram, EndpointId, MembershipError, MovedEndpoint, MulticastInterface, OVERHEAD_BYTES,
-    PathMtuDiscovery, RECEIVE_BUFFER_DEFAULT_BYTES, SourceFilter, UdpOptions,
+    BindError, ConnectError, Datagram, EndpointId, FamilyOptions, MembershipError, MovedEndpoint, MulticastInterface,
+    OVERHEAD_BYTES, PathMtuDiscovery, RECEIVE_BUFFER_DEFAULT_BYTES, SourceFilter, UdpOptions,
 };

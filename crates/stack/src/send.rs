@@ -13,7 +13,7 @@ use crate::statistics::Statistics;
 use crate::tables::{PortId, Query, Tables};
 use crate::template::{FourTuple, PerDatagram, SendChecksum, Template};
 use crate::udp::endpoint::Key;
-use crate::udp::{EndpointId, PathMtuDiscovery, UdpOptions};
+use crate::udp::{EndpointId, FamilyOptions, PathMtuDiscovery, UdpOptions};
 
 /// The longest payload over IPv4.
 const PAYLOAD_BYTES_MAX: usize = 65_507;
@@ -224,7 +224,8 @@ fn target(key: &Key, flow: &Flow, message: &Message<'_>) -> Result<Target, Needs
 fn resolve(tables: &mut Tables, key: &Key, options: &UdpOptions, target: &Target) -> Result<Ready, NeedsKernel> {
     let destination = target.destination;
     let is_group = destination.is_multicast();
-    let group_interface = options.multicast_interface.filter(|_| is_group);
+    let of_family = options.of(destination.family());
+    let group_interface = of_family.multicast_interface.filter(|_| is_group);
     let bound = Some(key.local).filter(|local| !local.is_any() && !local.is_multicast());
     let group_source = group_interface.and_then(|interface| interface.source).map(Address::from);
     let query = Query {
@@ -240,7 +241,7 @@ fn resolve(tables: &mut Tables, key: &Key, options: &UdpOptions, target: &Target
         NeedsKernel::Broadcast if !options.broadcast => NeedsKernel::BroadcastNotPermitted,
         reason => reason,
     })?;
-    if is_group && options.multicast_loop && hop.is_joined_here {
+    if is_group && of_family.multicast_loop && hop.is_joined_here {
         return Err(NeedsKernel::MulticastLoop);
     }
     let tuple =
@@ -274,7 +275,7 @@ fn look_at_path(
 #[inline]
 fn fits(ready: &Ready, options: &UdpOptions, payload_bytes: usize) -> bool {
     use PathMtuDiscovery as Mode;
-    let mtu_bytes = match options.path_mtu_discovery {
+    let mtu_bytes = match options.of(ready.hop.source.family()).path_mtu_discovery {
         Mode::Probe | Mode::Interface | Mode::Omit => ready.hop.link_mtu_bytes,
         Mode::Dont | Mode::Want | Mode::Do => ready.hop.sure_bytes,
     };
@@ -284,23 +285,24 @@ fn fits(ready: &Ready, options: &UdpOptions, payload_bytes: usize) -> bool {
 /// What the options of an endpoint say of each of its datagrams. Without an identification.
 #[inline]
 pub(crate) fn standing(ready: &Ready, options: &UdpOptions, default_ttl: u8, family: Family) -> PerDatagram {
+    let of_family = options.of(family);
     PerDatagram {
-        ttl: standing_ttl(ready, options, default_ttl),
-        tos: options.tos,
+        ttl: standing_ttl(ready, of_family, default_ttl),
+        tos: of_family.tos,
         identification: 0,
-        dont_fragment: dont_fragment(ready, options),
+        dont_fragment: dont_fragment(ready, of_family),
         checksum: checksum(ready, options, family),
     }
 }
 
 #[inline]
-fn standing_ttl(ready: &Ready, options: &UdpOptions, default_ttl: u8) -> u8 {
+fn standing_ttl(ready: &Ready, options: &FamilyOptions, default_ttl: u8) -> u8 {
     //= RFC 1112 6.1 MUST: the default time to live of group datagrams is 1
     if ready.is_group { options.multicast_ttl } else { options.ttl.or(ready.hop.hop_limit).unwrap_or(default_ttl) }
 }
 
 #[inline]
-fn dont_fragment(ready: &Ready, options: &UdpOptions) -> bool {
+fn dont_fragment(ready: &Ready, options: &FamilyOptions) -> bool {
     use PathMtuDiscovery as Mode;
     match options.path_mtu_discovery {
         Mode::Do | Mode::Probe => true,

@@ -14,7 +14,9 @@ mod tests;
 
 use std::net::{IpAddr, SocketAddr};
 
-pub use endpoint::{EndpointId, MulticastInterface, PathMtuDiscovery, RECEIVE_BUFFER_DEFAULT_BYTES, UdpOptions};
+pub use endpoint::{
+    EndpointId, FamilyOptions, MulticastInterface, PathMtuDiscovery, RECEIVE_BUFFER_DEFAULT_BYTES, UdpOptions,
+};
 pub use membership::SourceFilter;
 pub use moving::MovedEndpoint;
 pub use queue::OVERHEAD_BYTES;

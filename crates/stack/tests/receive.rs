@@ -6,8 +6,8 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use common::{Host, IFINDEX, at, host, host_with, mac, pair, v4, v6};
 use nearwire_stack::{
-    Arrival, Dropped, EndpointId, Family, InterfaceAddress, Link, LinkKind, Message, NotOurs, OVERHEAD_BYTES,
-    ReceiveChecksum, SourceFilter, StackConfig, Take, UdpOptions, Update, Verdict,
+    Arrival, Dropped, EndpointId, Family, FamilyOptions, InterfaceAddress, Link, LinkKind, Message, NotOurs,
+    OVERHEAD_BYTES, ReceiveChecksum, SourceFilter, StackConfig, Take, UdpOptions, Update, Verdict,
 };
 use nearwire_wire::checksum::Sum;
 use nearwire_wire::ethernet::TagKind;
@@ -419,7 +419,8 @@ fn group_datagram_goes_to_every_endpoint_that_wants_it() {
     let any = at(Ipv4Addr::UNSPECIFIED.into(), 4000);
     let joined = host.endpoint_with(any, shared);
     let bound_to_group = host.endpoint_with(at(group, 4000), shared);
-    let not_all = host.endpoint_with(any, UdpOptions { multicast_all: false, ..shared });
+    let not_all =
+        host.endpoint_with(any, UdpOptions { v4: FamilyOptions { multicast_all: false, ..shared.v4 }, ..shared });
     let bystander = host.endpoint_with(any, shared);
     let unicast = host.endpoint_with(at(v4(2), 4000), shared);
     host.stack.udp_join(joined, IFINDEX, group, &SourceFilter::default()).expect("a group");

@@ -7,7 +7,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use common::{Host, IFINDEX, at, host, host_with, mac, neighbour, pair, v4, v6};
 use etherparse::{NetSlice, SlicedPacket, TransportSlice};
 use nearwire_stack::{
-    Family, FrameChecksum, Link, Message, MulticastInterface, NeedsKernel, NeighbourState, Offers, Path,
+    Family, FamilyOptions, FrameChecksum, Link, Message, MulticastInterface, NeedsKernel, NeighbourState, Offers, Path,
     PathMtuDiscovery, ReceiveChecksum, Route, SourceFilter, StackConfig, UdpOptions, Update, Verdict,
 };
 use nearwire_wire::udp;
@@ -90,15 +90,15 @@ fn frame_not_written_or_without_room_was_not_sent() {
 #[test]
 fn options_and_ancillary_data_reach_the_header() {
     let (mut host, id) = configured(|options| {
-        options.ttl = Some(9);
-        options.tos = 0xb8;
+        options.v4.ttl = Some(9);
+        options.v4.tos = 0xb8;
     });
     let sent = oracle(&host.send(id, &Message::new(b"x")).expect("has a way"));
     assert_eq!((sent.0, sent.1), (9, 0xb8));
     let message = Message { ttl: Some(3), tos: Some(0x10), ..Message::new(b"x") };
     let sent = oracle(&host.send(id, &message).expect("has a way"));
     assert_eq!((sent.0, sent.1), (3, 0x10));
-    host.stack.udp_configure(id, |options| options.ttl = None);
+    host.stack.udp_configure(id, |options| options.v4.ttl = None);
     let route = Route { hop_limit: Some(33), ..Route::on_link(v4(2), 32, IFINDEX) };
     host.stack.update(Update::NewRoute { route, replaces: false });
     assert_eq!(oracle(&host.send(id, &Message::new(b"x")).expect("has a way")).0, 33);
@@ -140,7 +140,7 @@ fn path_mtu_discovery_of_each_mode_sets_fragment_bit_identification_and_limit() 
         (Interface, false, false),
         (Omit, false, false),
     ] {
-        let (mut host, id) = configured(|options| options.path_mtu_discovery = mode);
+        let (mut host, id) = configured(|options| options.v4.path_mtu_discovery = mode);
         host.stack.update(narrow(v4(2), 1000));
         let first = oracle(&host.send(id, &Message::new(&[0; 972])).expect("fits"));
         let second = oracle(&host.send(id, &Message::new(&[0; 972])).expect("fits"));
@@ -310,12 +310,12 @@ fn group_datagram_has_the_groups_hardware_address_and_a_time_to_live_of_one() {
     let message = Message::to(b"x", at(group, 9));
     assert_eq!(reason(&mut host, id, &message), Some(NeedsKernel::NoRoute));
     let interface = MulticastInterface { ifindex: IFINDEX, source: None };
-    host.stack.udp_configure(id, |options| options.multicast_interface = Some(interface));
+    host.stack.udp_configure(id, |options| options.v4.multicast_interface = Some(interface));
     let frame = host.send(id, &message).expect("has a way");
     assert_eq!(frame[..6], [0x01, 0x00, 0x5e, 0x48, 2, 3]);
     assert_eq!(frame[26..30], [10, 0, 0, 1]);
     assert_eq!(oracle(&frame).0, 1);
-    host.stack.udp_configure(id, |options| options.multicast_ttl = 5);
+    host.stack.udp_configure(id, |options| options.v4.multicast_ttl = 5);
     assert_eq!(oracle(&host.send(id, &message).expect("has a way")).0, 5);
 
     let six = host.endpoint("[::]:8".parse().expect("an address"));
@@ -330,15 +330,18 @@ fn group_joined_here_is_looped_by_the_kernel_unless_looping_is_off() {
     let (mut host, _) = pair();
     let group: IpAddr = "239.200.2.3".parse().expect("an address");
     let interface = MulticastInterface { ifindex: IFINDEX, source: Some(v4(1)) };
-    let options = UdpOptions { multicast_interface: Some(interface), ..UdpOptions::default() };
+    let options = UdpOptions {
+        v4: FamilyOptions { multicast_interface: Some(interface), ..FamilyOptions::default() },
+        ..UdpOptions::default()
+    };
     let id = host.endpoint_with(at(any4(), 7), options);
     let message = Message::to(b"x", at(group, 9));
     assert!(host.send(id, &message).is_ok());
     host.stack.udp_join(id, IFINDEX, group, &SourceFilter::default()).expect("a group");
     assert_eq!(reason(&mut host, id, &message), Some(NeedsKernel::MulticastLoop));
-    host.stack.udp_configure(id, |options| options.multicast_loop = false);
+    host.stack.udp_configure(id, |options| options.v4.multicast_loop = false);
     assert!(host.send(id, &message).is_ok());
-    host.stack.udp_configure(id, |options| options.multicast_loop = true);
+    host.stack.udp_configure(id, |options| options.v4.multicast_loop = true);
     host.stack.udp_leave(id, IFINDEX, group).expect("joined");
     assert!(host.send(id, &message).is_ok());
 }

@@ -163,7 +163,7 @@ impl Endpoint {
         match joined {
             Some((_, _, SourceFilter::Include(sources))) => sources.contains(&spec.source),
             Some((_, _, SourceFilter::Exclude(sources))) => !sources.contains(&spec.source),
-            None => self.options.multicast_all,
+            None => self.options.of(super::family_of(spec.destination)).multicast_all,
         }
     }
 }

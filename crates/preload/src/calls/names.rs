@@ -2,6 +2,7 @@
 
 use libc::{c_int, c_uint, sockaddr, socklen_t};
 use nearwire_socket::Family;
+use nearwire_sys::descriptor::Descriptor;
 
 use crate::c_types::address::{self, Name};
 use crate::errno::{errno, fail};
@@ -71,9 +72,10 @@ pub fn closing(fd: c_int) {
     }
 }
 
-/// Before `new` becomes a copy of `old`.
-pub fn replacing(old: c_int, new: c_int) {
-    if old != new && marks::is_socket(new) {
+/// Before `new` becomes a copy of `old`, unless the kernel refuses that.
+pub fn replacing(old: c_int, new: c_int, flags: c_int) {
+    let is_open = || Descriptor::new(old).is_some_and(|old| rustix::io::fcntl_getfd(old).is_ok());
+    if old != new && marks::is_socket(new) && flags & !libc::O_CLOEXEC == 0 && is_open() {
         state::with_fd(new, |sockets| sockets.replacing(new));
     }
 }

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use libc::{c_int, c_ulong, c_void, socklen_t};
-use nearwire_socket::{Reason, SourceFilter, Why};
+use nearwire_socket::{Reason, SourceFilter, Why, kept};
 use nearwire_sys::tsc::time_of_day_ns;
 
 use crate::c_types::address::{self, Name};
@@ -61,9 +61,10 @@ pub unsafe fn changed(fd: c_int, level: c_int, option: c_int, value: *const c_vo
         // SAFETY: the caller's, and the kernel has just read them.
         unsafe { std::slice::from_raw_parts(value.cast(), length as usize) }
     };
-    if table::is_ending(level, option) {
-        let is_filter = level == libc::SOL_SOCKET;
-        let why = if is_filter { Reason::AttachedFilter.into() } else { Why::option(level, option) };
+    let group = group_option(level, option, bytes);
+    if table::is_ending(level, option) || (group.is_none() && !kept::is_known((level, option))) {
+        let why =
+            if table::is_filter(level, option) { Reason::AttachedFilter.into() } else { Why::option(level, option) };
         state::with_fd(fd, |sockets| sockets.only_kernel(fd, why));
         return;
     }
@@ -71,7 +72,7 @@ pub unsafe fn changed(fd: c_int, level: c_int, option: c_int, value: *const c_vo
         let seconds = bytes.first_chunk::<8>().map_or(0, |seconds| i64::from_ne_bytes(*seconds));
         state::with_fd(fd, |sockets| sockets.receive_timeout_set(fd, seconds < 0));
     }
-    match group_option(level, option, bytes) {
+    match group {
         Some(change) => group_changed(fd, &change),
         None => {
             state::with_fd(fd, |sockets| sockets.option_changed(fd, Some((level, option))));

@@ -187,6 +187,19 @@ pub const ENDING_OPTIONS: &[SocketOption] = &[
     (libc::IPPROTO_IPV6, libc::IPV6_PKTINFO, "IPV6_PKTINFO"),
 ];
 
+/// Whether an option attaches a program that sees each datagram.
+#[must_use]
+pub const fn is_filter(level: c_int, option: c_int) -> bool {
+    level == libc::SOL_SOCKET
+        && matches!(
+            option,
+            libc::SO_ATTACH_FILTER
+                | libc::SO_ATTACH_BPF
+                | libc::SO_ATTACH_REUSEPORT_CBPF
+                | libc::SO_ATTACH_REUSEPORT_EBPF
+        )
+}
+
 /// Whether setting an option makes a socket the kernel's, whatever the value.
 #[must_use]
 pub fn is_ending(level: c_int, option: c_int) -> bool {

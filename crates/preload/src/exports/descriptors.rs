@@ -48,7 +48,7 @@ pub unsafe extern "C-unwind" fn dup2(old: c_int, new: c_int) -> c_int {
         return fail(libc::EBADF) as c_int;
     }
     deferral::inside_deep(|| {
-        names::replacing(old, new);
+        names::replacing(old, new, 0);
         // SAFETY: the caller's, as for the C function.
         let copy = unsafe { real::dup2(old, new) };
         names::copied(old, copy);
@@ -62,7 +62,7 @@ pub unsafe extern "C-unwind" fn dup3(old: c_int, new: c_int, flags: c_int) -> c_
         return fail(libc::EBADF) as c_int;
     }
     deferral::inside_deep(|| {
-        names::replacing(old, new);
+        names::replacing(old, new, flags);
         // SAFETY: the caller's, as for the C function.
         let copy = unsafe { real::dup3(old, new, flags) };
         names::copied(old, copy);

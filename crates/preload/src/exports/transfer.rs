@@ -358,7 +358,8 @@ unsafe fn rest_at_kernel(fd: c_int, messages: *mut mmsghdr, count: c_uint, flags
     // SAFETY: a live entry and timeout; the caller's array.
     unsafe {
         real::ppoll(&raw mut polled, 1, &raw const now, ptr::null());
-        if polled.revents != libc::POLLIN {
+        // Shut down in both directions it has POLLHUP beside.
+        if polled.revents & (libc::POLLIN | libc::POLLERR) != libc::POLLIN {
             return 0;
         }
         let flags = flags | libc::MSG_DONTWAIT;

@@ -28,6 +28,29 @@ static int child_reads_late(void) {
     return 3;
 }
 
+static int child_lives(void) {
+    char byte;
+    return read(pipes[0], &byte, 1) != 1;
+}
+
+/* The parent's socket keeps what waits, as it stays what it is. */
+SCRIPT(copy_refused_over_a_socket_that_a_child_has) {
+    CALL(pipe(pipes));
+    a = bound(0);
+    int closed = dup(pipes[0]);
+    close(closed);
+    pid_t child = fork_child("child", child_lives);
+    RECV(a, 10, MSG_DONTWAIT);
+    FAR_SENDS(.to = PORT(0), .size = 3, .count = 2);
+    CALL(connect(a, V4(FAR, ECHO_PORT)));
+    CALL(dup2(closed, a));
+    CALL(dup3(pipes[0], a, 1));
+    RECV(a, 10, MSG_DONTWAIT);
+    RECV(a, 10, MSG_DONTWAIT);
+    CALL(write(pipes[1], "x", 1));
+    reap(child);
+}
+
 SCRIPT(child_reads_what_came_after) {
     a = bound(0);
     reap(fork_child("child", child_reads_late));

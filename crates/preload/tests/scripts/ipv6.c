@@ -46,6 +46,34 @@ SCRIPT(mapped_addresses) {
     RECVFROM(a, 10, MSG_DONTWAIT);
 }
 
+/* What an IPv6 socket sends to a mapped address goes by its IPv4 options, and the rest by those of IPv6. */
+static void sends_to_both(int a) {
+    SENDTO(a, "by IPv4", V6("::ffff:" FAR, PORT(5)));
+    far_receives(PORT(5));
+    far_watched(PORT(5));
+    SENDTO(a, "by IPv6", V6(FAR6, PORT(6)));
+    far_receives6(PORT(6));
+}
+
+SCRIPT(options_of_each_family) {
+    int a = UDP6();
+    CALL(bind(a, V6("::", PORT(0))));
+    far_opens(PORT(5));
+    far_opens6(PORT(6));
+    far_watches(PORT(5));
+    SET(a, IPPROTO_IPV6, IPV6_TCLASS, 0x28);
+    SET(a, IPPROTO_IPV6, IPV6_UNICAST_HOPS, 33);
+    sends_to_both(a);
+    SET(a, IPPROTO_IP, IP_TOS, 0xb8);
+    SET(a, IPPROTO_IP, IP_TTL, 44);
+    sends_to_both(a);
+    SET(a, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DONT);
+    sends_to_both(a);
+    SET(a, IPPROTO_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_DONT);
+    SET(a, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_WANT);
+    sends_to_both(a);
+}
+
 SCRIPT(connected_to_a_mapped_address) {
     int a = UDP6();
     CALL(connect(a, V6("::ffff:" FAR, ECHO_PORT)));

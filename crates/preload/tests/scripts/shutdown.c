@@ -13,6 +13,26 @@ SCRIPT(not_connected) {
     SENDTO(a, "x", V4(FAR, ECHO_PORT));
 }
 
+/* One call gets what waited before and what came behind it. */
+SCRIPT(many_received_at_once_after_both_ended) {
+    int a = bound(0);
+    FAR_SENDS(.to = PORT(0), .size = 3, .count = 2);
+    RECV(a, 10, MSG_PEEK);
+    CALL(shutdown(a, SHUT_RDWR));
+    FAR_SENDS(.to = PORT(0), .size = 4, .count = 3);
+    char data[4][10];
+    struct iovec parts[4];
+    struct mmsghdr messages[4] = { 0 };
+    for (int i = 0; i < 4; i++) {
+        parts[i] = (struct iovec){ data[i], sizeof data[i] };
+        messages[i].msg_hdr.msg_iov = &parts[i];
+        messages[i].msg_hdr.msg_iovlen = 1;
+    }
+    CALL(recvmmsg(a, messages, 4, MSG_DONTWAIT, NULL));
+    for (int i = 0; i < 4; i++) say("length %u", messages[i].msg_len);
+    RECV(a, 10, MSG_DONTWAIT);
+}
+
 SCRIPT(reading_ends) {
     int a = bound(0);
     CALL(connect(a, V4(FAR, PORT(5))));

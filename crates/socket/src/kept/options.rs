@@ -5,23 +5,33 @@ use std::net::Ipv4Addr;
 use libc::{IPPROTO_IP, IPPROTO_IPV6, SOL_SOCKET};
 use nearwire_stack::{Family, MulticastInterface, PathMtuDiscovery};
 
-use super::{Kept, SO_BINDTOIFINDEX, TIMESTAMPING};
+use super::{Kept, PEEK_OFFSET, SO_BINDTOIFINDEX, TIMESTAMPING};
 
-/// Options of linux/in.h and in6.h that the libc crate does not name.
+/// Options of asm-generic/socket.h, linux/in.h and in6.h that the libc crate does not name.
+const SO_BSDCOMPAT: i32 = 14;
+const SO_CNX_ADVICE: i32 = 53;
+const SO_RCVTIMEO_NEW: i32 = 66;
+const SO_SNDTIMEO_NEW: i32 = 67;
+const SO_DETACH_REUSEPORT_BPF: i32 = 68;
+const SO_BUF_LOCK: i32 = 72;
+const SO_RESERVE_MEM: i32 = 73;
+const SO_TXREHASH: i32 = 74;
 const IP_MULTICAST_ALL: i32 = 49;
+const IP_LOCAL_PORT_RANGE: i32 = 51;
 const IPV6_MULTICAST_ALL: i32 = 29;
+const IPV6_MINHOPCOUNT: i32 = 73;
+const IPV6_FREEBIND: i32 = 78;
 
-/// Which family's sockets have an option.
+/// Which family's sockets have an option. IPv6 ones have those of IPv4 too, for mapped addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Of {
     Both,
-    V4,
     V6,
 }
 
 impl Of {
     pub(super) fn has(self, family: Family) -> bool {
-        self == Of::Both || (self == Of::V4) == (family == Family::V4)
+        self == Of::Both || family == Family::V6
     }
 }
 
@@ -48,30 +58,33 @@ pub(super) const KNOWN: &[Known] = &[
     known(Of::Both, SOL_SOCKET, libc::SO_RCVBUF, |kept, value| kept.options.receive_buffer_bytes = value as u32),
     known(Of::Both, SOL_SOCKET, libc::SO_NO_CHECK, |kept, value| kept.options.no_checksum = value != 0),
     // What setsockopt(IP_TTL) was given, or the host's default, which is what a datagram would have.
-    known(Of::V4, IPPROTO_IP, libc::IP_TTL, |kept, value| kept.options.ttl = u8::try_from(value).ok()),
-    known(Of::V4, IPPROTO_IP, libc::IP_TOS, |kept, value| kept.options.tos = value as u8),
-    known(Of::V4, IPPROTO_IP, libc::IP_MULTICAST_TTL, |kept, value| kept.options.multicast_ttl = value as u8),
-    known(Of::V4, IPPROTO_IP, libc::IP_MULTICAST_LOOP, |kept, value| kept.options.multicast_loop = value != 0),
-    known(Of::V4, IPPROTO_IP, IP_MULTICAST_ALL, |kept, value| kept.options.multicast_all = value != 0),
+    known(Of::Both, IPPROTO_IP, libc::IP_TTL, |kept, value| kept.options.v4.ttl = u8::try_from(value).ok()),
+    known(Of::Both, IPPROTO_IP, libc::IP_TOS, |kept, value| kept.options.v4.tos = value as u8),
+    known(Of::Both, IPPROTO_IP, libc::IP_MULTICAST_TTL, |kept, value| kept.options.v4.multicast_ttl = value as u8),
+    known(Of::Both, IPPROTO_IP, libc::IP_MULTICAST_LOOP, |kept, value| kept.options.v4.multicast_loop = value != 0),
+    known(Of::Both, IPPROTO_IP, IP_MULTICAST_ALL, |kept, value| kept.options.v4.multicast_all = value != 0),
     // An address of the interface.
-    known(Of::V4, IPPROTO_IP, libc::IP_MULTICAST_IF, |kept, value| {
+    known(Of::Both, IPPROTO_IP, libc::IP_MULTICAST_IF, |kept, value| {
         let source = Some(Ipv4Addr::from(value.to_ne_bytes())).filter(|source| !source.is_unspecified());
-        kept.options.multicast_interface =
+        kept.options.v4.multicast_interface =
             source.map(|source| MulticastInterface { ifindex: 0, source: Some(source.into()) });
     }),
-    known(Of::V4, IPPROTO_IP, libc::IP_MTU_DISCOVER, |kept, value| kept.options.path_mtu_discovery = discovery(value)),
+    known(Of::Both, IPPROTO_IP, libc::IP_MTU_DISCOVER, |kept, value| {
+        kept.options.v4.path_mtu_discovery = discovery(value)
+    }),
     known(Of::V6, IPPROTO_IPV6, libc::IPV6_V6ONLY, |kept, value| kept.options.v6_only = value != 0),
-    known(Of::V6, IPPROTO_IPV6, libc::IPV6_UNICAST_HOPS, |kept, value| kept.options.ttl = u8::try_from(value).ok()),
-    known(Of::V6, IPPROTO_IPV6, libc::IPV6_TCLASS, |kept, value| kept.options.tos = value as u8),
-    known(Of::V6, IPPROTO_IPV6, libc::IPV6_MULTICAST_HOPS, |kept, value| kept.options.multicast_ttl = value as u8),
-    known(Of::V6, IPPROTO_IPV6, libc::IPV6_MULTICAST_LOOP, |kept, value| kept.options.multicast_loop = value != 0),
-    known(Of::V6, IPPROTO_IPV6, IPV6_MULTICAST_ALL, |kept, value| kept.options.multicast_all = value != 0),
+    known(Of::V6, IPPROTO_IPV6, libc::IPV6_UNICAST_HOPS, |kept, value| kept.options.v6.ttl = u8::try_from(value).ok()),
+    known(Of::V6, IPPROTO_IPV6, libc::IPV6_TCLASS, |kept, value| kept.options.v6.tos = value as u8),
+    known(Of::V6, IPPROTO_IPV6, libc::IPV6_MULTICAST_HOPS, |kept, value| kept.options.v6.multicast_ttl = value as u8),
+    known(Of::V6, IPPROTO_IPV6, libc::IPV6_MULTICAST_LOOP, |kept, value| kept.options.v6.multicast_loop = value != 0),
+    known(Of::V6, IPPROTO_IPV6, IPV6_MULTICAST_ALL, |kept, value| kept.options.v6.multicast_all = value != 0),
     known(Of::V6, IPPROTO_IPV6, libc::IPV6_MULTICAST_IF, |kept, value| {
         let ifindex = value as u32;
-        kept.options.multicast_interface = Some(MulticastInterface { ifindex, source: None }).filter(|_| ifindex != 0);
+        kept.options.v6.multicast_interface =
+            Some(MulticastInterface { ifindex, source: None }).filter(|_| ifindex != 0);
     }),
     known(Of::V6, IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, |kept, value| {
-        kept.options.path_mtu_discovery = discovery(value);
+        kept.options.v6.path_mtu_discovery = discovery(value);
     }),
     known(Of::Both, IPPROTO_IP, libc::IP_PKTINFO, |kept, value| kept.ancillary.packet_info = value != 0),
     known(Of::Both, IPPROTO_IP, libc::IP_RECVTTL, |kept, value| kept.ancillary.ttl = value != 0),
@@ -117,19 +130,46 @@ const READ_AS: &[(Name, &[Name])] = &[
     (TIMES[2], TIMES),
 ];
 
-/// Options that programs set and nothing here depends on.
+/// Options that nothing here depends on: they concern other kinds of sockets, or what the kernel does with the socket itself.
 const WITHOUT_EFFECT: &[Name] = &[
+    (SOL_SOCKET, libc::SO_DEBUG),
     (SOL_SOCKET, libc::SO_SNDBUF),
     (SOL_SOCKET, libc::SO_SNDBUFFORCE),
     (SOL_SOCKET, libc::SO_SNDTIMEO),
+    (SOL_SOCKET, SO_SNDTIMEO_NEW),
     (SOL_SOCKET, libc::SO_PRIORITY),
     (SOL_SOCKET, libc::SO_KEEPALIVE),
     (SOL_SOCKET, libc::SO_LINGER),
+    (SOL_SOCKET, libc::SO_OOBINLINE),
+    (SOL_SOCKET, SO_BSDCOMPAT),
+    (SOL_SOCKET, libc::SO_PASSCRED),
+    (SOL_SOCKET, libc::SO_RCVLOWAT),
+    (SOL_SOCKET, libc::SO_DETACH_FILTER),
+    (SOL_SOCKET, SO_CNX_ADVICE),
+    (SOL_SOCKET, SO_DETACH_REUSEPORT_BPF),
+    (SOL_SOCKET, SO_BUF_LOCK),
+    (SOL_SOCKET, SO_RESERVE_MEM),
+    (SOL_SOCKET, SO_TXREHASH),
     (SOL_SOCKET, libc::SO_BUSY_POLL),
     (SOL_SOCKET, libc::SO_PREFER_BUSY_POLL),
     (SOL_SOCKET, libc::SO_BUSY_POLL_BUDGET),
     (SOL_SOCKET, libc::SO_INCOMING_CPU),
+    (IPPROTO_IP, libc::IP_FREEBIND),
+    (IPPROTO_IP, libc::IP_MINTTL),
+    (IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT),
+    (IPPROTO_IP, IP_LOCAL_PORT_RANGE),
+    (IPPROTO_IPV6, IPV6_MINHOPCOUNT),
+    (IPPROTO_IPV6, IPV6_FREEBIND),
 ];
+
+/// Whether it is known what an option does, be it that only the kernel can do it. What new kernels have may change anything.
+pub fn is_known(set: Name) -> bool {
+    let is_kernels = || ONLY_KERNEL.iter().any(|(level, name, ..)| (*level, *name) == set);
+    OTHERS.contains(&set) || changed_by(set).is_some() || is_kernels()
+}
+
+/// Known, and read in ways of their own.
+const OTHERS: &[Name] = &[(SOL_SOCKET, libc::SO_RCVTIMEO), (SOL_SOCKET, SO_RCVTIMEO_NEW), PEEK_OFFSET];
 
 /// Which of [`KNOWN`] an option may change that was set; `None`: any, and any of [`ONLY_KERNEL`].
 pub(super) fn changed_by(set: Name) -> Option<&'static [Name]> {
@@ -154,10 +194,9 @@ only_kernel_options! {
         SO_SELECT_ERR_QUEUE = libc::SO_SELECT_ERR_QUEUE, SO_ZEROCOPY = libc::SO_ZEROCOPY, SO_TXTIME = 61, SO_RCVMARK = 75,
         SO_RCVPRIORITY = 82;
     Both libc::IPPROTO_IP,
-        IP_PASSSEC = libc::IP_PASSSEC, IP_CHECKSUM = 23, IP_RECVFRAGSIZE = 25, IP_RECVERR_RFC4884 = 26;
-    V4 libc::IPPROTO_IP,
-        IP_RECVOPTS = libc::IP_RECVOPTS, IP_RETOPTS = libc::IP_RETOPTS, IP_TRANSPARENT = libc::IP_TRANSPARENT,
-        IP_HDRINCL = libc::IP_HDRINCL, IP_UNICAST_IF = 50;
+        IP_HDRINCL = libc::IP_HDRINCL, IP_RECVOPTS = libc::IP_RECVOPTS, IP_RETOPTS = libc::IP_RETOPTS,
+        IP_PASSSEC = libc::IP_PASSSEC, IP_TRANSPARENT = libc::IP_TRANSPARENT, IP_CHECKSUM = 23, IP_RECVFRAGSIZE = 25,
+        IP_RECVERR_RFC4884 = 26, IP_UNICAST_IF = 50;
     V6 libc::IPPROTO_IPV6,
         IPV6_2292PKTINFO = 2, IPV6_2292HOPOPTS = 3, IPV6_2292DSTOPTS = 4, IPV6_2292RTHDR = 5, IPV6_2292HOPLIMIT = 8,
         IPV6_FLOWINFO = libc::IPV6_FLOWINFO, IPV6_FLOWINFO_SEND = 33, IPV6_RECVERR_RFC4884 = 31,

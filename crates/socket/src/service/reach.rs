@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use nearwire_frames::steering::{FlowFilter, Transport};
-use nearwire_stack::{EndpointId, Family, UdpOptions};
+use nearwire_stack::{EndpointId, Family, FamilyOptions, UdpOptions};
 
 use crate::engine::Engine;
 use crate::host::Host;
@@ -19,11 +19,10 @@ pub(crate) fn reach(socket: &Socket) -> Option<(IpAddr, Option<IpAddr>, Option<u
 
 /// Options as the stack wants them: IP_MULTICAST_IF names an interface by an address of it.
 pub(crate) fn complete<H: Host>(options: UdpOptions, engine: &Engine<H>) -> UdpOptions {
-    let Some(mut interface) = options.multicast_interface else { return options };
-    if interface.ifindex == 0 {
-        interface.ifindex = interface.source.and_then(|source| engine.interface_with(source)).unwrap_or(0);
-    }
-    UdpOptions { multicast_interface: Some(interface).filter(|interface| interface.ifindex != 0), ..options }
+    let Some(mut interface) = options.v4.multicast_interface else { return options };
+    interface.ifindex = interface.source.and_then(|source| engine.interface_with(source)).unwrap_or(0);
+    let multicast_interface = Some(interface).filter(|interface| interface.ifindex != 0);
+    UdpOptions { v4: FamilyOptions { multicast_interface, ..options.v4 }, ..options }
 }
 
 pub(crate) fn is_local<H: Host>(engine: &Engine<H>, address: IpAddr) -> bool {

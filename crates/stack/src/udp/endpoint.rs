@@ -63,6 +63,29 @@ pub struct UdpOptions {
     pub broadcast: bool,
     /// `SO_RCVBUF` as the kernel keeps it, which is twice what was asked for.
     pub receive_buffer_bytes: u32,
+    /// `SO_NO_CHECK`: IPv4 datagrams go without checksum.
+    pub no_checksum: bool,
+    /// Of level `IPPROTO_IP`.
+    pub v4: FamilyOptions,
+    /// Of level `IPPROTO_IPV6`.
+    pub v6: FamilyOptions,
+}
+
+impl UdpOptions {
+    /// Those that a datagram to or from an address of this family goes by.
+    #[inline]
+    #[must_use]
+    pub const fn of(&self, family: Family) -> &FamilyOptions {
+        match family {
+            Family::V4 => &self.v4,
+            Family::V6 => &self.v6,
+        }
+    }
+}
+
+/// Options that an IPv6 socket has twice: its datagrams to mapped addresses go by those of IPv4 (`udpv6_sendmsg`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FamilyOptions {
     /// `IP_TTL`, `IPV6_UNICAST_HOPS`; `None`: the route's or the host's.
     pub ttl: Option<u8>,
     /// `IP_TOS`, `IPV6_TCLASS`.
@@ -73,12 +96,10 @@ pub struct UdpOptions {
     pub multicast_loop: bool,
     /// `IP_MULTICAST_ALL`, `IPV6_MULTICAST_ALL`: also groups that only others joined.
     pub multicast_all: bool,
-    /// `IP_MULTICAST_IF`.
+    /// `IP_MULTICAST_IF`, `IPV6_MULTICAST_IF`.
     pub multicast_interface: Option<MulticastInterface>,
-    /// `IP_MTU_DISCOVER`.
+    /// `IP_MTU_DISCOVER`, `IPV6_MTU_DISCOVER`.
     pub path_mtu_discovery: PathMtuDiscovery,
-    /// `SO_NO_CHECK`: IPv4 datagrams go without checksum.
-    pub no_checksum: bool,
 }
 
 /// `net.core.rmem_default` on 64-bit machines.
@@ -93,6 +114,16 @@ impl Default for UdpOptions {
             device: None,
             broadcast: false,
             receive_buffer_bytes: RECEIVE_BUFFER_DEFAULT_BYTES,
+            no_checksum: false,
+            v4: FamilyOptions::default(),
+            v6: FamilyOptions::default(),
+        }
+    }
+}
+
+impl Default for FamilyOptions {
+    fn default() -> FamilyOptions {
+        FamilyOptions {
             ttl: None,
             tos: 0,
             multicast_ttl: 1,
@@ -100,7 +131,6 @@ impl Default for UdpOptions {
             multicast_all: true,
             multicast_interface: None,
             path_mtu_discovery: PathMtuDiscovery::Want,
-            no_checksum: false,
         }
     }
 }

@@ -48,7 +48,7 @@ impl Endpoint {
         let mut memberships = self.memberships.iter();
         match memberships.find(|membership| (membership.ifindex, membership.group) == (ifindex, group)) {
             Some(membership) => membership.sources.contains(&source) != membership.excludes,
-            None => self.options.multicast_all,
+            None => self.options.of(group.family()).multicast_all,
         }
     }
 }
