@@ -77,6 +77,8 @@ void take(struct taker *taker);
 void take_what_is_there(struct taker *taker, int slot);
 /* Puts what lies in the buffers into the ledger. */
 void put_down(struct taker *taker);
+/* The same, and signals that come meanwhile do not jump. */
+void put_down_whole(struct taker *taker);
 /* When all is quiet: what still waits at any socket goes into the ledger. */
 void take_the_rest(void);
 /* The ledger, which children of this process write into too. */

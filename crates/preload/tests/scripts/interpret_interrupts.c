@@ -163,9 +163,8 @@ static void arm(int us, timer_t end, pthread_t *sender) {
 
 static void call_until_all_ran(int us, timer_t end, pthread_t *sender) {
     if (sigsetjmp(back, 1) == 0) arm(us, end, sender);
-    /* A jump may have left a call. */
-    put_down(&taker);
-    taker.is_putting_down = 0;
+    /* A jump may have left a call, and the next signal comes at once where it waited: what is put down is put down once. */
+    put_down_whole(&taker);
     while (runs < wanted_runs || !is_over) {
         take(&taker);
         if (must_jump) {

@@ -55,7 +55,7 @@ void put_down(struct taker *taker) {
     poison(taker);
 }
 
-static void put_down_whole(struct taker *taker) {
+void put_down_whole(struct taker *taker) {
     taker->is_putting_down = 1;
     atomic_signal_fence(memory_order_seq_cst);
     put_down(taker);
