@@ -163,7 +163,10 @@ pub fn seeds() -> Vec<Vec<u8>> {
     let mut sender = host::host(1, &[2]);
     let (four, six) = (sender.endpoint(at(v4(1), 7)), sender.endpoint(at(v6(1), 7)));
     for id in [four, six] {
-        sender.stack.udp_configure(id, |options| options.v4.multicast_interface = Some(multicast_interface()));
+        sender.stack.udp_configure(id, |options| {
+            (options.v4.multicast_interface, options.v6.multicast_interface) =
+                (Some(multicast_interface()), Some(multicast_interface()));
+        });
     }
     let mut frames = Vec::new();
     for port in [4000, 4001, 4002, 5000] {
