@@ -1,11 +1,11 @@
 //! send(2) and its kin.
 
 use std::mem::MaybeUninit;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use libc::{c_int, iovec, msghdr, sockaddr, socklen_t, ssize_t};
 use nearwire_socket::reason::HandedCall;
-use nearwire_socket::{Message, Send};
+use nearwire_socket::{Family, Message, Send};
 use nearwire_sys::own_stack;
 
 use crate::c_types::address::{self, Name};
@@ -143,7 +143,10 @@ fn send_payload(fd: c_int, message: &Message<'_>, asked: &SendControl, more: boo
     let sent = if *asked == SendControl::default() {
         state::send_with(Subject::Fd(fd), |sockets| sockets.send(fd, message, more))
     } else {
-        let message = with_control(*message, asked);
+        let families = state::with_fd(fd, |sockets| sockets.families_of_send(fd, message.to)).flatten();
+        let Some(message) = families.and_then(|families| with_control(*message, asked, families)) else {
+            return handed(fd, HandedCall::UnsupportedControlMessage);
+        };
         state::send_with(Subject::Fd(fd), |sockets| sockets.send(fd, &message, more))
     };
     match sent? {
@@ -154,15 +157,25 @@ fn send_payload(fd: c_int, message: &Message<'_>, asked: &SendControl, more: boo
     }
 }
 
-fn with_control<'p>(message: Message<'p>, asked: &SendControl) -> Message<'p> {
-    let v4 = asked.ipv4.map(|(ifindex, source)| (ifindex, std::net::IpAddr::from(source)));
-    let v6 = asked.ipv6.map(|(ifindex, source)| (ifindex, std::net::IpAddr::from(source)));
-    let info = v4.or(v6);
-    Message {
-        source: info.map(|(_, source)| source).filter(|source| !source.is_unspecified()),
-        ifindex: info.map(|(ifindex, _)| ifindex).filter(|ifindex| *ifindex != 0),
-        ttl: asked.ttl.or(asked.hop_limit),
-        tos: asked.tos.or(asked.traffic_class),
-        ..message
-    }
+/// What the control messages ask for, of those that the kernel heeds for a socket and a destination of these families. To an IPv4 address
+/// these are those of IPv4, and from an IPv6 socket also IPV6_PKTINFO with a mapped address (`ip_cmsg_send`). `None`: the kernel is to say.
+fn with_control<'p>(
+    message: Message<'p>,
+    asked: &SendControl,
+    (socket, destination): (Family, Family),
+) -> Option<Message<'p>> {
+    let of_v6 = asked.ipv6.filter(|_| socket == Family::V6);
+    let info = match (destination, asked.ipv4, of_v6) {
+        (Family::V6, _, of_v6) => of_v6.map(|(ifindex, source)| (ifindex, IpAddr::from(source))),
+        (Family::V4, Some(_), Some(_)) => return None,
+        (Family::V4, None, Some((ifindex, source))) => Some((ifindex, source.to_ipv4_mapped()?.into())),
+        (Family::V4, of_v4, None) => of_v4.map(|(ifindex, source)| (ifindex, source.into())),
+    };
+    let (ttl, tos) = match destination {
+        Family::V4 => (asked.ttl, asked.tos),
+        Family::V6 => (asked.hop_limit, asked.traffic_class),
+    };
+    let source = info.map(|(_, source)| source).filter(|source| !source.is_unspecified());
+    let ifindex = info.map(|(ifindex, _)| ifindex).filter(|ifindex| *ifindex != 0);
+    Some(Message { source, ifindex, ttl, tos, ..message })
 }

@@ -131,6 +131,42 @@ SCRIPT(ttl_and_tos_of_one_datagram) {
     far_receives(PORT(5));
 }
 
+/* Two control messages, of either family, to one destination. */
+static void send_both(int fd, const void *to, socklen_t length, int v4_type, int v6_type) {
+    char control[2 * CMSG_SPACE(4)] = "";
+    struct iovec part = { "hello", 5 };
+    struct msghdr message = { .msg_name = (void *)to, .msg_namelen = length, .msg_iov = &part, .msg_iovlen = 1,
+                              .msg_control = control, .msg_controllen = sizeof control };
+    int values[] = { 44, 88 };
+    struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+    *header = (struct cmsghdr){ .cmsg_level = IPPROTO_IP, .cmsg_type = v4_type, .cmsg_len = CMSG_LEN(4) };
+    memcpy(CMSG_DATA(header), &values[0], 4);
+    header = CMSG_NXTHDR(&message, header);
+    *header = (struct cmsghdr){ .cmsg_level = IPPROTO_IPV6, .cmsg_type = v6_type, .cmsg_len = CMSG_LEN(4) };
+    memcpy(CMSG_DATA(header), &values[1], 4);
+    CALL(sendmsg(fd, &message, 0));
+}
+
+SCRIPT(control_of_each_family) {
+    int a = UDP6(), b = bound(1);
+    CALL(bind(a, V6("::", PORT(0))));
+    far_opens(PORT(5));
+    far_opens6(PORT(6));
+    send_both(a, v6("::ffff:" FAR, PORT(5)), sizeof(struct sockaddr_in6), IP_TOS, IPV6_TCLASS);
+    far_receives(PORT(5));
+    send_both(a, v6("::ffff:" FAR, PORT(5)), sizeof(struct sockaddr_in6), IP_TTL, IPV6_HOPLIMIT);
+    far_receives(PORT(5));
+    send_both(a, v6(FAR6, PORT(6)), sizeof(struct sockaddr_in6), IP_TOS, IPV6_TCLASS);
+    far_receives6(PORT(6));
+    send_both(a, v6(FAR6, PORT(6)), sizeof(struct sockaddr_in6), IP_TTL, IPV6_HOPLIMIT);
+    far_receives6(PORT(6));
+    send_both(b, v4(FAR, PORT(5)), sizeof(struct sockaddr_in), IP_TTL, IPV6_TCLASS);
+    far_receives(PORT(5));
+    CALL(connect(a, V6("::ffff:" FAR, PORT(5))));
+    send_both(a, NULL, 0, IP_TTL, IPV6_TCLASS);
+    far_receives(PORT(5));
+}
+
 SCRIPT(broken_control) {
     int a = bound(0);
     char control[64] = "";

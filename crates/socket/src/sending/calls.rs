@@ -1,8 +1,9 @@
 //! The calls that send.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
-use nearwire_stack::Message;
+use nearwire_stack::{Family, Message};
 
 use super::{AfterSend, DATAGRAM_BYTES_MOST, Send, Sender};
 use crate::engine::{Engine, EngineKicked, LookAroundSend, Sent};
@@ -21,6 +22,14 @@ impl<H: Host> Sockets<H> {
         if let Some(socket) = self.find(fd).and_then(|id| self.get_mut(id)) {
             socket.shadow.is_corked = true;
         }
+    }
+
+    /// The socket's family, and that of where a datagram without a destination of its own (`to`) goes. `None`: it goes nowhere.
+    #[must_use]
+    pub fn families_of_send(&self, fd: i32, to: Option<SocketAddr>) -> Option<(Family, Family)> {
+        let socket = self.get(self.find(fd)?)?;
+        let is_v4 = to.or(socket.ends.remote)?.ip().to_canonical().is_ipv4();
+        Some((socket.family, if is_v4 { Family::V4 } else { Family::V6 }))
     }
 
     /// Sends a datagram. `more`: others follow at once, and [`Sockets::flush`] after them.
