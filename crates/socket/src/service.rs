@@ -113,12 +113,13 @@ impl<H: Host> Sockets<H> {
         if asked_agent && !self.asks_agent() {
             self.ask_sharing(id)?;
         }
-        let engine = self.open_engine()?;
+        self.open_engine()?;
         if local.port() == 0 {
             kept::bind_to_any(shadow, family).map_err(|_| Reason::NotBound)?;
             local = kept::local_address(shadow).map_err(|_| Reason::AddressRefused)?;
         }
-        let options = complete(kept.options, engine);
+        let Some((socket, engine)) = self.with_engine(id) else { return Err(Reason::NotBound.into()) };
+        let options = complete(kept.options, &socket.udp, engine);
         if let Some(wanted) = kept.ancillary.wants_times() {
             engine.want_times(wanted);
         }

@@ -534,7 +534,7 @@ impl<H: Host> Sockets<H> {
             self.hand_over(id, Why::option(kept::TIMESTAMPING.0, kept::TIMESTAMPING.1));
             return;
         }
-        let options = complete(kept.options, engine);
+        let options = complete(kept.options, &socket.udp, engine);
         let before = engine.stack_ref().udp_options(endpoint).copied();
         engine.stack().udp_configure(endpoint, |current| *current = options);
         if before.is_some_and(|before| before.device != options.device)
@@ -543,6 +543,13 @@ impl<H: Host> Sockets<H> {
             self.hand_over(id, reason);
         }
         self.tell_engine();
+    }
+
+    /// IPV6_MTU was set: longer packets are the kernel's to fragment; 0: as the path has it.
+    pub fn longest_packet_set(&mut self, fd: i32, v6_packet_bytes: u32) {
+        if let Some(socket) = self.find(fd).and_then(|id| self.get_mut(id)) {
+            socket.udp.longest_v6_packet_bytes = Some(v6_packet_bytes).filter(|bytes| *bytes != 0);
+        }
     }
 
     /// SO_BINDTODEVICE changed: the interface needs a port, and another socket may have the same port on another one.

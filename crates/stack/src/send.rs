@@ -258,7 +258,9 @@ fn look_at_path(
     payload_bytes: usize,
 ) -> Result<(), NeedsKernel> {
     let ready = flow.outcome()?;
-    let is_too_long = ready.template.packet_bytes(payload_bytes) > ready.hop.mtu_bytes as usize;
+    let packet_bytes = ready.template.packet_bytes(payload_bytes);
+    let longest_bytes = options.of(ready.hop.source.family()).longest_packet_bytes.min(ready.hop.mtu_bytes);
+    let is_too_long = packet_bytes > longest_bytes as usize;
     if is_too_long || payload_bytes > PAYLOAD_BYTES_MAX || ready.hop.sure_bytes == ready.hop.mtu_bytes {
         return Err(NeedsKernel::LargerThanMtu);
     }
@@ -275,11 +277,13 @@ fn look_at_path(
 #[inline]
 fn fits(ready: &Ready, options: &UdpOptions, payload_bytes: usize) -> bool {
     use PathMtuDiscovery as Mode;
-    let mtu_bytes = match options.of(ready.hop.source.family()).path_mtu_discovery {
+    let of_family = options.of(ready.hop.source.family());
+    let mtu_bytes = match of_family.path_mtu_discovery {
         Mode::Probe | Mode::Interface | Mode::Omit => ready.hop.link_mtu_bytes,
         Mode::Dont | Mode::Want | Mode::Do => ready.hop.sure_bytes,
     };
-    payload_bytes <= PAYLOAD_BYTES_MAX && ready.template.packet_bytes(payload_bytes) <= mtu_bytes as usize
+    payload_bytes <= PAYLOAD_BYTES_MAX
+        && ready.template.packet_bytes(payload_bytes) <= mtu_bytes.min(of_family.longest_packet_bytes) as usize
 }
 
 /// What the options of an endpoint say of each of its datagrams. Without an identification.

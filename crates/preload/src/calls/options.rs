@@ -72,6 +72,10 @@ pub unsafe fn changed(fd: c_int, level: c_int, option: c_int, value: *const c_vo
         let seconds = bytes.first_chunk::<8>().map_or(0, |seconds| i64::from_ne_bytes(*seconds));
         state::with_fd(fd, |sockets| sockets.receive_timeout_set(fd, seconds < 0));
     }
+    if (level, option) == (libc::IPPROTO_IPV6, libc::IPV6_MTU) {
+        let bytes = u32_at(bytes, 0).unwrap_or(0);
+        state::with_fd(fd, |sockets| sockets.longest_packet_set(fd, bytes));
+    }
     match group {
         Some(change) => group_changed(fd, &change),
         None => {

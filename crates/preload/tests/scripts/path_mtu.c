@@ -125,6 +125,26 @@ SCRIPT(each_mode_connected6) {
     for (int n = 0; n < (int)LENGTH_OF(MODES); n++) in_mode6(1, n);
 }
 
+/* IPV6_MTU: the kernel cuts what is longer (named asks for 1280 bytes). */
+SCRIPT(packets_no_longer_than_asked6) {
+    int a = bound6(0), port = PORT(5);
+    static const int limits[] = { 1280, 1400, 0 };
+    far_opens6(port);
+    for (unsigned i = 0; i < LENGTH_OF(limits); i++) {
+        CALL(setsockopt(a, IPPROTO_IPV6, IPV6_MTU, &limits[i], sizeof limits[i]));
+        send_some(a, V6(FAR6, port), 1, 1232);
+        send_some(a, V6(FAR6, port), 1, 1233);
+        send_some(a, V6(FAR6, port), 1, 1352);
+        send_some(a, V6(FAR6, port), 1, 1353);
+        for (int n = 0; n < 4; n++) far_receives6(port);
+    }
+    int on = 1;
+    CALL(setsockopt(a, IPPROTO_IPV6, IPV6_DONTFRAG, &on, sizeof on));
+    CALL(setsockopt(a, IPPROTO_IPV6, IPV6_MTU, &limits[0], sizeof limits[0]));
+    send_some(a, V6(FAR6, port), 1, 1233);
+    far_receives6(port);
+}
+
 SCRIPT(dontfrag6) {
     int a = bound6(0), port = opened(AF_INET6, 1);
     SET(a, IPPROTO_IPV6, IPV6_DONTFRAG, 1);

@@ -3,11 +3,11 @@
 use std::net::IpAddr;
 
 use nearwire_frames::steering::{FlowFilter, Transport};
-use nearwire_stack::{EndpointId, Family, FamilyOptions, UdpOptions};
+use nearwire_stack::{EndpointId, Family, FamilyOptions, MulticastInterface, UdpOptions};
 
 use crate::engine::Engine;
 use crate::host::Host;
-use crate::socket::{Accelerated, Service, Socket};
+use crate::socket::{Accelerated, Service, Socket, Udp};
 
 /// What says by which interfaces traffic of an accelerated socket goes: local address, peer, device.
 pub(crate) fn reach(socket: &Socket) -> Option<(IpAddr, Option<IpAddr>, Option<u32>)> {
@@ -17,12 +17,19 @@ pub(crate) fn reach(socket: &Socket) -> Option<(IpAddr, Option<IpAddr>, Option<u
     Some((socket.ends.local?.ip().to_canonical(), connected.or(*first_remote), device))
 }
 
-/// Options as the stack wants them: IP_MULTICAST_IF names an interface by an address of it.
-pub(crate) fn complete<H: Host>(options: UdpOptions, engine: &Engine<H>) -> UdpOptions {
-    let Some(mut interface) = options.v4.multicast_interface else { return options };
-    interface.ifindex = interface.source.and_then(|source| engine.interface_with(source)).unwrap_or(0);
-    let multicast_interface = Some(interface).filter(|interface| interface.ifindex != 0);
-    UdpOptions { v4: FamilyOptions { multicast_interface, ..options.v4 }, ..options }
+/// Options as the stack wants them: IP_MULTICAST_IF names an interface by an address of it, and IPV6_MTU the kernel does not tell.
+pub(crate) fn complete<H: Host>(options: UdpOptions, udp: &Udp, engine: &Engine<H>) -> UdpOptions {
+    let with_index = |mut interface: MulticastInterface| {
+        interface.ifindex = interface.source.and_then(|source| engine.interface_with(source)).unwrap_or(0);
+        Some(interface).filter(|interface| interface.ifindex != 0)
+    };
+    let multicast_interface = options.v4.multicast_interface.and_then(with_index);
+    let longest_packet_bytes = udp.longest_v6_packet_bytes.unwrap_or(u32::MAX);
+    UdpOptions {
+        v4: FamilyOptions { multicast_interface, ..options.v4 },
+        v6: FamilyOptions { longest_packet_bytes, ..options.v6 },
+        ..options
+    }
 }
 
 pub(crate) fn is_local<H: Host>(engine: &Engine<H>, address: IpAddr) -> bool {

@@ -29,6 +29,8 @@ pub(crate) struct Udp {
     /// SIOCGSTAMP asked when a datagram arrived.
     pub(crate) asks_stamps: bool,
     pub(crate) memberships: Vec<Membership>,
+    /// IPV6_MTU, which the kernel does not tell.
+    pub(crate) longest_v6_packet_bytes: Option<u32>,
     /// This host's first IPv4 address on each interface, for packet information of group datagrams.
     pub(crate) own_addresses: Vec<(u32, Ipv4Addr)>,
 }

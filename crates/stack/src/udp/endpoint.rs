@@ -100,6 +100,8 @@ pub struct FamilyOptions {
     pub multicast_interface: Option<MulticastInterface>,
     /// `IP_MTU_DISCOVER`, `IPV6_MTU_DISCOVER`.
     pub path_mtu_discovery: PathMtuDiscovery,
+    /// `IPV6_MTU`: longer packets are the kernel's, which fragments them.
+    pub longest_packet_bytes: u32,
 }
 
 /// `net.core.rmem_default` on 64-bit machines.
@@ -131,6 +133,7 @@ impl Default for FamilyOptions {
             multicast_all: true,
             multicast_interface: None,
             path_mtu_discovery: PathMtuDiscovery::Want,
+            longest_packet_bytes: u32::MAX,
         }
     }
 }
