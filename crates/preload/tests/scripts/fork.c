@@ -51,6 +51,28 @@ SCRIPT(copy_refused_over_a_socket_that_a_child_has) {
     reap(child);
 }
 
+static int child_has_more_sent(void) {
+    FAR_SENDS(.to = PORT(0), .size = 4, .count = 2);
+    return 0;
+}
+
+/* What is told of a datagram keeps it from going back to the kernel, where later ones wait meanwhile. */
+SCRIPT(what_comes_around_a_fork_stays_in_order) {
+    char data[10];
+    a = bound(0), b = bound(1);
+    RECV(a, 10, MSG_DONTWAIT);
+    RECV(b, 10, MSG_DONTWAIT);
+    SET(a, IPPROTO_IP, IP_PKTINFO, 1);
+    FAR_SENDS(.to = PORT(0), .size = 3, .count = 2);
+    reap(fork_child("child", child_has_more_sent));
+    RECV(b, 10, MSG_DONTWAIT);
+    FAR_SENDS(.to = PORT(0), .size = 5, .count = 2);
+    /* It takes in what came for the other one. */
+    RECV(b, 10, MSG_DONTWAIT);
+    for (int n = 0; n < 6; n++) say("%zd", recv(a, data, sizeof data, MSG_DONTWAIT));
+    RECV(a, 10, MSG_DONTWAIT);
+}
+
 SCRIPT(child_reads_what_came_after) {
     a = bound(0);
     reap(fork_child("child", child_reads_late));

@@ -162,13 +162,8 @@ impl<H: Host> Sockets<H> {
             && let Some(engine) = self.engine()
         {
             engine.resume();
-            // What came meanwhile comes first.
             self.look();
-            for socket in self.table.sockets_mut() {
-                if socket.is_accelerated() && socket.shadow.is_first() {
-                    socket.shadow.read_first();
-                }
-            }
+            self.order_what_came_meanwhile();
         }
         for (id, reason) in std::mem::take(&mut self.children.claims) {
             // It had this process's sets, and left them as they are.
@@ -193,6 +188,23 @@ impl<H: Host> Sockets<H> {
                 self.give_back(id, reason, true);
             }
         }
+    }
+
+    /// The shadows have what came while the filters were paused: it is older than what the ports will bring, and newer than what
+    /// could not be given back and waits here still.
+    fn order_what_came_meanwhile(&mut self) {
+        for id in self.ids() {
+            let Some((socket, engine)) = self.with_engine(id) else { continue };
+            let Some(endpoint) = socket.endpoint().filter(|_| socket.is_accelerated()) else { continue };
+            if socket.shadow.is_first() {
+                socket.shadow.read_first();
+            } else if socket.shadow.has_data && engine.stack_ref().udp_waiting(endpoint) > 0 {
+                self.take_over(id);
+            } else if socket.shadow.has_data {
+                socket.shadow.read_first();
+            }
+        }
+        self.raise_readable();
     }
 
     /// Gives a socket to the kernel, and what waits with it. `by_child`: a child has registered it with the kernel's
