@@ -10,8 +10,8 @@ use std::cell::RefCell;
 use std::net::{IpAddr, SocketAddr};
 
 use nearwire_stack::{
-    Arrival, BindError, ConnectError, Dropped, EndpointId, Family, FamilyOptions, FrameChecksum, Message, NeedsKernel,
-    Offers, PathMtuDiscovery, ReceiveChecksum, SourceFilter, Stack, StackConfig, Take, UdpOptions, Update, Verdict,
+    Arrival, BindError, ConnectError, Dropped, EndpointId, Family, FrameChecksum, Message, NeedsKernel, Offers,
+    PathMtuDiscovery, ReceiveChecksum, SourceFilter, Stack, StackConfig, Take, UdpOptions, Update, Verdict,
 };
 
 use crate::bytes::Bytes;
@@ -165,17 +165,16 @@ impl World {
     fn open_as(&mut self, what: u8) {
         let bit = |n: u8| what >> n & 1 != 0;
         let family = if bit(0) { Family::V6 } else { Family::V4 };
-        let options = UdpOptions {
+        let mut options = UdpOptions {
             reuse_address: bit(1),
             reuse_port: bit(2),
             v6_only: bit(3),
             device: bit(4).then_some(2),
             receive_buffer_bytes: if bit(5) { 1500 } else { 200_000 },
-            v4: FamilyOptions { multicast_all: !bit(6), ..FamilyOptions::default() },
-            v6: FamilyOptions { multicast_all: !bit(6), ..FamilyOptions::default() },
             no_checksum: bit(7),
             ..UdpOptions::default()
         };
+        options.of_each_family().into_iter().for_each(|one| one.multicast_all = !bit(6));
         let id = self.stack.udp_open(family, options);
         assert!(!self.ids.contains(&id), "an identifier names one endpoint for ever");
         self.ids.push(id);
@@ -250,16 +249,16 @@ impl World {
         let Some(id) = self.id(bytes) else { return };
         let what = bytes.u8();
         let change = |options: &mut UdpOptions| match what & 7 {
-            0 => both(options, |one| one.multicast_all = !one.multicast_all),
+            0 => options.of_each_family().into_iter().for_each(|one| one.multicast_all = !one.multicast_all),
             1 => options.receive_buffer_bytes = u32::from(what) * 16,
             // Members of a group that share a port stay in it, whatever device they are bound to afterwards.
             2 if !options.reuse_port => options.device = [None, Some(2), Some(3), Some(4)][usize::from(what >> 3 & 3)],
-            3 => both(options, |one| {
+            3 => options.of_each_family().into_iter().for_each(|one| {
                 one.path_mtu_discovery = [PathMtuDiscovery::Do, PathMtuDiscovery::Omit][usize::from(what >> 3 & 1)];
             }),
             4 => options.broadcast = !options.broadcast,
-            5 => both(options, |one| one.multicast_loop = !one.multicast_loop),
-            6 => both(options, |one| one.ttl = (what & 8 != 0).then_some(what >> 4)),
+            5 => options.of_each_family().into_iter().for_each(|one| one.multicast_loop = !one.multicast_loop),
+            6 => options.of_each_family().into_iter().for_each(|one| one.ttl = (what & 8 != 0).then_some(what >> 4)),
             _ => options.no_checksum = !options.no_checksum,
         };
         self.stack.udp_configure(id, change);
@@ -482,11 +481,6 @@ impl World {
         self.model.forget_host();
         (self.sent, self.last) = (0, None);
     }
-}
-
-fn both(options: &mut UdpOptions, change: impl Fn(&mut FamilyOptions)) {
-    change(&mut options.v4);
-    change(&mut options.v6);
 }
 
 /// The family that counts a datagram.

@@ -164,8 +164,7 @@ pub fn seeds() -> Vec<Vec<u8>> {
     let (four, six) = (sender.endpoint(at(v4(1), 7)), sender.endpoint(at(v6(1), 7)));
     for id in [four, six] {
         sender.stack.udp_configure(id, |options| {
-            (options.v4.multicast_interface, options.v6.multicast_interface) =
-                (Some(multicast_interface()), Some(multicast_interface()));
+            options.of_each_family().into_iter().for_each(|one| one.multicast_interface = Some(multicast_interface()));
         });
     }
     let mut frames = Vec::new();
@@ -246,7 +245,7 @@ impl Receiver {
             endpoints.push(id);
         }
         let mut choosy = shared;
-        (choosy.v4.multicast_all, choosy.v6.multicast_all) = (false, false);
+        choosy.of_each_family().into_iter().for_each(|one| one.multicast_all = false);
         for (filter, port) in [(SourceFilter::Include(vec![v4(1)]), 4003), (SourceFilter::Exclude(vec![v4(1)]), 4005)] {
             let id = host.endpoint_with(at("239.1.1.2".parse().expect("an address"), port), choosy);
             host.join(id, "239.1.1.2", &filter);

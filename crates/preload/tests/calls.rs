@@ -8,6 +8,7 @@ use std::path::Path;
 
 use nearwire_preload::calls::table::{CALLS, ENDING_OPTIONS, RECEIVE_FLAGS_OF_KERNEL, SEND_FLAGS};
 use nearwire_preload::real::NAMES;
+use nearwire_socket::kept::{is_known, only_kernel_names};
 
 const DOCUMENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/calls.md");
 const SHT_DYNSYM: u32 = 11;
@@ -62,7 +63,7 @@ fn markdown() -> String {
     }
     text.push_str("- any that the library does not know\n");
     text.push_str("\nand with one of these as long as its value is not 0:\n\n");
-    for name in nearwire_socket::kept::only_kernel_names() {
+    for name in only_kernel_names() {
         let _ = writeln!(text, "- `{name}`");
     }
     text.push_str(
@@ -109,6 +110,12 @@ fn calls_listed_are_those_that_the_library_intercepts() {
     assert!(missing.is_empty(), "the library knows the originals of calls that the table has not: {missing:?}");
     let count: usize = CALLS.iter().map(|(_, names, _)| names.len()).sum();
     assert_eq!(count, all.len(), "a name stands once in the table");
+}
+
+#[test]
+fn options_that_make_a_socket_the_kernels_are_known_to_no_other_table() {
+    let known: Vec<_> = ENDING_OPTIONS.iter().filter(|(level, number, _)| is_known((*level, *number))).collect();
+    assert!(known.is_empty(), "{known:?}");
 }
 
 #[test]

@@ -97,6 +97,7 @@ impl<H: Host> Sockets<H> {
         let mut local = kept::local_address(socket.shadow.fd).map_err(|_| Reason::AddressRefused)?;
         let shadow = socket.shadow.fd;
         let (family, is_connected) = (socket.family, socket.ends.is_connected);
+        let longest_v6_packet_bytes = socket.udp.longest_v6_packet_bytes;
         let local_ip = local.ip().to_canonical();
         self.open_engine()?;
         // A program may have come into another (setns, unshare) before it opened the socket, or since.
@@ -113,13 +114,12 @@ impl<H: Host> Sockets<H> {
         if asked_agent && !self.asks_agent() {
             self.ask_sharing(id)?;
         }
-        self.open_engine()?;
+        let engine = self.open_engine()?;
         if local.port() == 0 {
             kept::bind_to_any(shadow, family).map_err(|_| Reason::NotBound)?;
             local = kept::local_address(shadow).map_err(|_| Reason::AddressRefused)?;
         }
-        let Some((socket, engine)) = self.with_engine(id) else { return Err(Reason::NotBound.into()) };
-        let options = complete(kept.options, &socket.udp, engine);
+        let options = complete(kept.options, longest_v6_packet_bytes, engine);
         if let Some(wanted) = kept.ancillary.wants_times() {
             engine.want_times(wanted);
         }

@@ -534,7 +534,7 @@ impl<H: Host> Sockets<H> {
             self.hand_over(id, Why::option(kept::TIMESTAMPING.0, kept::TIMESTAMPING.1));
             return;
         }
-        let options = complete(kept.options, &socket.udp, engine);
+        let options = complete(kept.options, socket.udp.longest_v6_packet_bytes, engine);
         let before = engine.stack_ref().udp_options(endpoint).copied();
         engine.stack().udp_configure(endpoint, |current| *current = options);
         if before.is_some_and(|before| before.device != options.device)

@@ -6,8 +6,8 @@ use std::net::{IpAddr, SocketAddr};
 
 use common::{Host, IFINDEX, address, at, host, host_with, link, mac, neighbour, v4, v6};
 use nearwire_stack::{
-    Arrival, Dropped, EndpointId, Family, FamilyOptions, Message, NeighbourState, PathMtuDiscovery, ReceiveChecksum,
-    Route, SourceFilter, Stack, StackConfig, Take, UdpOptions, Update, Verdict,
+    Arrival, Dropped, EndpointId, Family, Message, NeighbourState, PathMtuDiscovery, ReceiveChecksum, Route,
+    SourceFilter, Stack, StackConfig, Take, UdpOptions, Update, Verdict,
 };
 use proptest::prelude::*;
 
@@ -343,18 +343,13 @@ impl World {
     }
 }
 
-fn both(options: &mut UdpOptions, change: impl Fn(&mut FamilyOptions)) {
-    change(&mut options.v4);
-    change(&mut options.v6);
-}
-
 fn apply(change: Change, options: &mut UdpOptions) {
     match change {
         Change::Buffer(bytes) => options.receive_buffer_bytes = bytes,
-        Change::Ttl(ttl) => both(options, |one| one.ttl = ttl.filter(|ttl| *ttl > 0)),
-        Change::Tos(tos) => both(options, |one| one.tos = tos),
+        Change::Ttl(ttl) => options.of_each_family().into_iter().for_each(|one| one.ttl = ttl.filter(|ttl| *ttl > 0)),
+        Change::Tos(tos) => options.of_each_family().into_iter().for_each(|one| one.tos = tos),
         Change::Device(is_bound) => options.device = is_bound.then_some(IFINDEX),
-        Change::Discovery(mode) => both(options, |one| one.path_mtu_discovery = mode),
+        Change::Discovery(mode) => options.of_each_family().into_iter().for_each(|one| one.path_mtu_discovery = mode),
         Change::ReusePort(is_set) => options.reuse_port = is_set,
     }
 }

@@ -62,7 +62,7 @@ pub unsafe fn changed(fd: c_int, level: c_int, option: c_int, value: *const c_vo
         unsafe { std::slice::from_raw_parts(value.cast(), length as usize) }
     };
     let group = group_option(level, option, bytes);
-    if table::is_ending(level, option) || (group.is_none() && !kept::is_known((level, option))) {
+    if group.is_none() && !kept::is_known((level, option)) {
         let why =
             if table::is_filter(level, option) { Reason::AttachedFilter.into() } else { Why::option(level, option) };
         state::with_fd(fd, |sockets| sockets.only_kernel(fd, why));

@@ -143,11 +143,16 @@ fn send_payload(fd: c_int, message: &Message<'_>, asked: &SendControl, more: boo
     let sent = if *asked == SendControl::default() {
         state::send_with(Subject::Fd(fd), |sockets| sockets.send(fd, message, more))
     } else {
-        let families = state::with_fd(fd, |sockets| sockets.families_of_send(fd, message.to)).flatten();
-        let Some(message) = families.and_then(|families| with_control(*message, asked, families)) else {
-            return handed(fd, HandedCall::UnsupportedControlMessage);
-        };
-        state::send_with(Subject::Fd(fd), |sockets| sockets.send(fd, &message, more))
+        state::send_with(Subject::Fd(fd), |sockets| {
+            let families = sockets.families_of_send(fd, message.to);
+            match families.and_then(|families| with_control(*message, asked, families)) {
+                Some(message) => sockets.send(fd, &message, more),
+                None => {
+                    sockets.handed(fd, HandedCall::UnsupportedControlMessage);
+                    Send::Kernel
+                }
+            }
+        })
     };
     match sent? {
         Send::Done => Some(message.payload.len() as ssize_t),

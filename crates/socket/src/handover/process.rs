@@ -196,12 +196,11 @@ impl<H: Host> Sockets<H> {
         for id in self.ids() {
             let Some((socket, engine)) = self.with_engine(id) else { continue };
             let Some(endpoint) = socket.endpoint().filter(|_| socket.is_accelerated()) else { continue };
-            if socket.shadow.is_first() {
+            let waits_here = engine.stack_ref().udp_waiting(endpoint) > 0;
+            if socket.shadow.is_first() || (socket.shadow.has_data && !waits_here) {
                 socket.shadow.read_first();
-            } else if socket.shadow.has_data && engine.stack_ref().udp_waiting(endpoint) > 0 {
-                self.take_over(id);
             } else if socket.shadow.has_data {
-                socket.shadow.read_first();
+                self.take_over(id);
             }
         }
         self.raise_readable();

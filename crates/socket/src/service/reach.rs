@@ -7,7 +7,7 @@ use nearwire_stack::{EndpointId, Family, FamilyOptions, MulticastInterface, UdpO
 
 use crate::engine::Engine;
 use crate::host::Host;
-use crate::socket::{Accelerated, Service, Socket, Udp};
+use crate::socket::{Accelerated, Service, Socket};
 
 /// What says by which interfaces traffic of an accelerated socket goes: local address, peer, device.
 pub(crate) fn reach(socket: &Socket) -> Option<(IpAddr, Option<IpAddr>, Option<u32>)> {
@@ -18,13 +18,17 @@ pub(crate) fn reach(socket: &Socket) -> Option<(IpAddr, Option<IpAddr>, Option<u
 }
 
 /// Options as the stack wants them: IP_MULTICAST_IF names an interface by an address of it, and IPV6_MTU the kernel does not tell.
-pub(crate) fn complete<H: Host>(options: UdpOptions, udp: &Udp, engine: &Engine<H>) -> UdpOptions {
+pub(crate) fn complete<H: Host>(
+    options: UdpOptions,
+    longest_v6_packet_bytes: Option<u32>,
+    engine: &Engine<H>,
+) -> UdpOptions {
     let with_index = |mut interface: MulticastInterface| {
         interface.ifindex = interface.source.and_then(|source| engine.interface_with(source)).unwrap_or(0);
         Some(interface).filter(|interface| interface.ifindex != 0)
     };
     let multicast_interface = options.v4.multicast_interface.and_then(with_index);
-    let longest_packet_bytes = udp.longest_v6_packet_bytes.unwrap_or(u32::MAX);
+    let longest_packet_bytes = longest_v6_packet_bytes.unwrap_or(u32::MAX);
     UdpOptions {
         v4: FamilyOptions { multicast_interface, ..options.v4 },
         v6: FamilyOptions { longest_packet_bytes, ..options.v6 },

@@ -81,6 +81,11 @@ impl UdpOptions {
             Family::V6 => &self.v6,
         }
     }
+
+    /// Those of both families, to be changed alike.
+    pub const fn of_each_family(&mut self) -> [&mut FamilyOptions; 2] {
+        [&mut self.v4, &mut self.v6]
+    }
 }
 
 /// Options that an IPv6 socket has twice: its datagrams to mapped addresses go by those of IPv4 (`udpv6_sendmsg`).
