@@ -80,6 +80,17 @@ pub enum AdoptionError {
         /// The kernel's number.
         state: u8,
     },
+    /// Both ends take part in explicit congestion notification (RFC 3168). A connection that is given back has it no more: there is no option
+    /// of `TCP_REPAIR_OPTIONS` for it.
+    #[error(
+        "the connection of {local} with {peer} has congestion notification (ECN), which the kernel would not take back"
+    )]
+    CongestionNotification {
+        /// This end.
+        local: SocketAddr,
+        /// The far end.
+        peer: SocketAddr,
+    },
     /// Frames kept coming to the kernel: no flow keeps them from it.
     #[error(
         "the kernel still received on {local} from {peer} after {READ_AGAIN_MOST} readings; a flow must keep its frames from the kernel first"
@@ -184,6 +195,9 @@ fn read(shadow: BorrowedFd<'_>) -> Result<Connection, AdoptionError> {
     let local = getsockname(shadow).and_then(SocketAddr::try_from).asked("getsockname")?;
     let peer =
         getpeername(shadow).and_then(|peer| SocketAddr::try_from(peer.ok_or(Errno::NOTCONN)?)).asked("getpeername")?;
+    if facts.has_congestion_notification {
+        return Err(AdoptionError::CongestionNotification { local, peer });
+    }
     let timestamp = match facts.has_timestamps {
         true => Some(Timestamp {
             value: tcp_repair::timestamp(shadow).asked("TCP_TIMESTAMP")?,

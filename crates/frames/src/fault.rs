@@ -77,6 +77,11 @@ impl<P: Port, N: FnMut() -> u64> FaultPort<P, N> {
         &self.inner
     }
 
+    /// The port inside, for what is no frame: filters.
+    pub fn inner_mut(&mut self) -> &mut P {
+        &mut self.inner
+    }
+
     /// Queues held frames whose time has come. `true`: there were some.
     fn send_due(&mut self) -> Result<bool, PortError> {
         let Some(lane) = &mut self.sending else { return Ok(false) };

@@ -9,6 +9,7 @@
 //!   is, `readiness.rs` says what poll(2) would;
 //! * `handover.rs`: sockets that other processes have too, by fork, exec or a Unix socket; `requeue.rs` gives datagrams that
 //!   wait back to the kernel;
+//! * [`tcp`]: connections that are adopted from the kernel and released to it;
 //! * [`engine`]: ports, stack, the kernel's tables, and the watch over everything that is not a frame;
 //! * [`epoll`]: sets of accelerated sockets; `epoll_sets.rs` divides a program's set between the kernel and them;
 //! * [`poll`]: poll(2) and select(2) over accelerated sockets and the kernel's descriptors;
@@ -51,6 +52,7 @@ mod sleepers;
 mod socket;
 mod sockets;
 pub mod status;
+pub mod tcp;
 mod tell;
 mod transfer;
 pub mod wait;

@@ -78,6 +78,8 @@ pub struct Facts {
     pub has_microseconds: bool,
     /// Both ends take selective acknowledgements.
     pub has_selective_acknowledgement: bool,
+    /// Both ends take part in explicit congestion notification (RFC 3168).
+    pub has_congestion_notification: bool,
     /// Shifts of windows that come and that leave, where both ends scale them.
     pub window_scale: Option<(u8, u8)>,
 }
@@ -103,6 +105,7 @@ const TCPOPT_TIMESTAMP: u32 = 8;
 const TCPI_OPT_TIMESTAMPS: u8 = 1;
 const TCPI_OPT_SACK: u8 = 2;
 const TCPI_OPT_WSCALE: u8 = 4;
+const TCPI_OPT_ECN: u8 = 8;
 const TCPI_OPT_USEC_TS: u8 = 64;
 
 /// `TCP_REPAIR`.
@@ -231,6 +234,7 @@ pub fn facts(socket: impl AsFd) -> io::Result<Facts> {
         has_timestamps: has(TCPI_OPT_TIMESTAMPS),
         has_microseconds: has(TCPI_OPT_USEC_TS),
         has_selective_acknowledgement: has(TCPI_OPT_SACK),
+        has_congestion_notification: has(TCPI_OPT_ECN),
         window_scale: has(TCPI_OPT_WSCALE).then_some(shifts),
     })
 }

@@ -1,0 +1,263 @@
+//! Connections that change between the kernel and our stack while both ends send, with the kernel at the far end: every byte comes once and in
+//! order. On a real kernel over a veth pair; needs root (or says SKIP). `NEARWIRE_CARRIES=N`: so many changes each way in each storm.
+#![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{IpAddr, TcpListener, TcpStream};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use nearwire_agent::give_back::{GivenBack, Sender};
+use nearwire_frames::fault::FaultPort;
+use nearwire_frames::ports::xdp::{Steer, XdpConfig, XdpMode, XdpPort};
+use nearwire_frames::steering::{ExactFlow, Filter, Transport};
+use nearwire_frames::{Port, RawPort};
+use nearwire_lab::{Cable, CableEnd, VirtualCable, VirtualCableOptions};
+use nearwire_socket::kernel_tables::KernelTables;
+use nearwire_socket::tcp::Carried;
+use nearwire_stack::{Arrival, Offers, PortId, ReceiveChecksum, Stack, StackConfig, TcpCallError, TcpOptions};
+use nearwire_sys::tsc::monotonic_raw_ns;
+
+const ETHERNET_BYTES: usize = 14;
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The byte at a place of a stream; each direction has its own.
+fn byte_at(direction: u64, at: u64) -> u8 {
+    let mixed = (at / 8 + direction).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    (mixed >> (8 * (at % 8))) as u8
+}
+
+/// What one end wrote and read so far.
+struct Course {
+    writes: u64,
+    reads: u64,
+    written: u64,
+    read: u64,
+}
+
+impl Course {
+    const fn new(writes: u64, reads: u64) -> Course {
+        Course { writes, reads, written: 0, read: 0 }
+    }
+
+    /// Up to `most` bytes that are to be written next, none beyond `until`.
+    fn next(&self, most: usize, until: u64) -> Vec<u8> {
+        let count = (most as u64).min(until - self.written);
+        (0..count).map(|n| byte_at(self.writes, self.written + n)).collect()
+    }
+
+    fn take(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            assert_eq!(*byte, byte_at(self.reads, self.read), "at {}", self.read);
+            self.read += 1;
+        }
+    }
+
+    /// Writes and reads by the kernel.
+    fn turn(&mut self, mut stream: &TcpStream, most: usize, until: u64) {
+        match stream.write(&self.next(most, until)) {
+            Ok(taken) => self.written += taken as u64,
+            Err(error) => assert_eq!(error.kind(), ErrorKind::WouldBlock, "write after {} bytes", self.written),
+        }
+        let mut buffer = [0; 16 << 10];
+        loop {
+            match stream.read(&mut buffer) {
+                Ok(0) => panic!("the stream ended after {} bytes", self.read),
+                Ok(len) => self.take(&buffer[..len]),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return,
+                Err(error) => panic!("read after {} bytes: {error}", self.read),
+            }
+        }
+    }
+}
+
+type Now = fn() -> u64;
+
+/// The near end past the kernel: a port with faults under a stack.
+struct Near {
+    port: FaultPort<XdpPort, Now>,
+    stack: Stack,
+    attached: PortId,
+}
+
+impl Near {
+    fn open(end: &CableEnd, fault: &str, seed: u64) -> Near {
+        end.namespace
+            .enter(|| {
+                let config = XdpConfig::new(&end.interface, XdpMode::Generic, Steer::Filters);
+                let port = XdpPort::open(&config).unwrap();
+                let ifindex = nearwire_frames::interface::InterfaceFacts::read(&end.interface).unwrap().ifindex;
+                let (_, known) = KernelTables::open().unwrap();
+                let mut stack = Stack::new(StackConfig::new(seed));
+                known.into_iter().for_each(|update| stack.update(update));
+                let attached = stack.attach_port(ifindex, Offers::default());
+                let port = FaultPort::new(port, fault.parse().unwrap(), seed, monotonic_raw_ns as Now);
+                Near { port, stack, attached }
+            })
+            .unwrap()
+    }
+
+    /// Takes frames in, and sends what is due.
+    fn drive(&mut self) {
+        let Near { port, stack, attached } = self;
+        stack.tcp_time(monotonic_raw_ns());
+        while let Some(()) = port
+            .receive(|frame| {
+                let checksum = ReceiveChecksum::Verify;
+                stack.receive(&Arrival { port: *attached, frame, received_ns: 0, device_ns: 0, checksum }, |_, _| {
+                    unreachable!("no datagram has a flow")
+                });
+            })
+            .unwrap()
+        {}
+        while let Some(segment) = stack.poll_transmit(monotonic_raw_ns()) {
+            let len_bytes = segment.len_bytes();
+            // Without room it was not sent, and is once more.
+            let queued = port.queue_with(len_bytes, |frame| {
+                segment.write(frame);
+            });
+            if !queued.unwrap() {
+                break;
+            }
+        }
+        port.flush().unwrap();
+    }
+
+    fn turn(&mut self, carried: &Carried, course: &mut Course, most: usize, until: u64) {
+        match self.stack.tcp_write(carried.id(), monotonic_raw_ns(), &course.next(most, until), false) {
+            Ok(taken) => course.written += taken as u64,
+            Err(error) => assert_eq!(error, TcpCallError::WouldBlock, "write after {} bytes", course.written),
+        }
+        self.drive();
+        let mut buffer = [0; 16 << 10];
+        loop {
+            match self.stack.tcp_read(carried.id(), &mut buffer) {
+                Ok(0) => panic!("the stream ended after {} bytes", course.read),
+                Ok(len) => course.take(&buffer[..len]),
+                Err(TcpCallError::WouldBlock) => return,
+                Err(error) => panic!("read after {} bytes: {error}", course.read),
+            }
+        }
+    }
+
+    /// Gives the kernel what came to the port after the connection was released.
+    fn give_back(&mut self, sender: &mut Sender, to: IpAddr) {
+        while let Some(sent) =
+            self.port.inner_mut().receive(|frame| sender.send_packet(&frame[ETHERNET_BYTES..], to)).unwrap()
+        {
+            assert_eq!(sent, GivenBack::Done);
+        }
+    }
+}
+
+/// A cable whose far end sends segments that fit into frames, with whole checksums.
+fn cable_or_skip() -> Option<VirtualCable> {
+    let cable = match VirtualCable::lay(VirtualCableOptions { queues: 1, ..VirtualCableOptions::default() }) {
+        Ok(cable) => cable,
+        Err(error) => {
+            assert!(std::env::var_os("NEARWIRE_REQUIRE").is_none(), "{error}");
+            println!("SKIP {error}");
+            return None;
+        }
+    };
+    for end in [cable.near(), cable.far()] {
+        let mut ethtool = Command::new("ethtool");
+        ethtool.args(["-K", &end.interface, "tx", "off", "tso", "off", "gso", "off", "gro", "off"]);
+        assert!(end.namespace.enter(|| ethtool.output()).unwrap().unwrap().status.success());
+    }
+    Some(cable)
+}
+
+/// A connection between both ends of the cable, the near one accepted or connected.
+fn connect(near: &CableEnd, far: &CableEnd, address: fn(&CableEnd) -> IpAddr, accepted: bool) -> [TcpStream; 2] {
+    let (listens, connects) = if accepted { (near, far) } else { (far, near) };
+    let listener = listens.namespace.enter(|| TcpListener::bind((address(listens), 0))).unwrap().unwrap();
+    let to = listener.local_addr().unwrap();
+    let connected = connects.namespace.enter(|| TcpStream::connect(to)).unwrap().unwrap();
+    let taken = listener.accept().unwrap().0;
+    let both = if accepted { [taken, connected] } else { [connected, taken] };
+    both.iter().for_each(|stream| stream.set_nonblocking(true).unwrap());
+    both
+}
+
+fn flow(stream: &TcpStream) -> Filter {
+    let (local, remote) = (stream.local_addr().unwrap(), stream.peer_addr().unwrap());
+    Filter::Exact(ExactFlow {
+        transport: Transport::Tcp,
+        local: local.ip(),
+        local_port: local.port(),
+        remote: remote.ip(),
+        remote_port: remote.port(),
+    })
+}
+
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, most: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % most
+    }
+}
+
+/// The connection changes its owner so often each way, while `5000` bytes a change go in both directions.
+fn storm(address: fn(&CableEnd) -> IpAddr, accepted: bool, fault: &str, seed: u64) {
+    let Some(cable) = cable_or_skip() else { return };
+    let carries = std::env::var("NEARWIRE_CARRIES").map_or(300, |count| count.parse().unwrap());
+    let (near, far) = (cable.near(), cable.far());
+    let [near_stream, far_stream] = connect(near, far, address, accepted);
+    let (local, filter) = (near_stream.local_addr().unwrap().ip(), flow(&near_stream));
+    let mut here = Near::open(near, fault, seed);
+    let (mut sender, mut random, mut slips) = (Sender::default(), Random(seed), 0);
+    let (mut one, mut other) = (Course::new(1, 2), Course::new(2, 1));
+    let all_bytes = carries * 5_000;
+    let options = TcpOptions { retransmit_floor_ns: 5_000_000, ..TcpOptions::default() };
+    for _ in 0..carries {
+        for _ in 0..random.below(3) {
+            one.turn(&near_stream, random.below(20_000) as usize, all_bytes);
+            other.turn(&far_stream, random.below(20_000) as usize, all_bytes);
+        }
+        here.port.inner_mut().add_filter(filter).unwrap();
+        let mut carried = Carried::adopt(&near_stream, &mut here.stack, options, monotonic_raw_ns()).unwrap();
+        for _ in 0..random.below(6) {
+            slips += carried.merge_slipped(&near_stream, &mut here.stack, monotonic_raw_ns()).unwrap();
+            here.turn(&carried, &mut one, random.below(20_000) as usize, all_bytes);
+            other.turn(&far_stream, random.below(20_000) as usize, all_bytes);
+        }
+        let released = near.namespace.enter(|| carried.release(&near_stream, &mut here.stack, monotonic_raw_ns()));
+        released.unwrap().unwrap();
+        here.port.inner_mut().remove_filter(filter).unwrap();
+        near.namespace.enter(|| here.give_back(&mut sender, local)).unwrap();
+    }
+    let until = Instant::now() + PATIENCE;
+    while one.read < all_bytes || other.read < all_bytes {
+        one.turn(&near_stream, 20_000, all_bytes);
+        other.turn(&far_stream, 20_000, all_bytes);
+        assert!(Instant::now() < until, "{} and {} of {all_bytes} bytes", one.read, other.read);
+    }
+    let counters = here.stack.tcp_counters();
+    println!("{carries} changes each way, {all_bytes} bytes each way, {slips} bytes slipped; {counters:?}");
+}
+
+const V4: fn(&CableEnd) -> IpAddr = |end| end.ipv4.into();
+const V6: fn(&CableEnd) -> IpAddr = |end| end.ipv6.into();
+
+#[test]
+fn accepted_connection_carried_now_and_then_while_both_ends_send_loses_nothing() {
+    storm(V4, true, "loss=0%", 1);
+}
+
+#[test]
+fn connected_connection_carried_now_and_then_while_both_ends_send_loses_nothing() {
+    storm(V4, false, "loss=0%", 2);
+}
+
+#[test]
+fn ipv6_connection_carried_now_and_then_while_both_ends_send_loses_nothing() {
+    storm(V6, true, "loss=0%", 3);
+}
+
+#[test]
+fn connection_carried_over_a_faulty_wire_loses_nothing() {
+    storm(V4, true, "loss=1%,duplicate=1%,reorder=2%,corrupt=0.2%", 4);
+}
