@@ -158,7 +158,7 @@ pub struct Experiment {
     pub vlan: Option<u16>,
     /// Faults around the initiator's port, of paths that have one.
     pub fault: Option<FaultConfig>,
-    /// `frame/xdp`, `udp/bypass`: the only mode that may be used.
+    /// `frame/xdp`, `udp/bypass`, `tcp/bypass`: the only mode that may be used.
     pub xdp_mode: Option<AskedMode>,
 }
 
@@ -235,6 +235,7 @@ mod tests {
             ("udp/spin", 6, 1, 1452),
             ("udp/bypass", 4, 1, 1472),
             ("tcp/block", 4, 1, 1 << 20),
+            ("tcp/bypass", 4, 1, 1 << 20),
             ("frame/xdp", 4, 60, 1514),
         ] {
             assert_eq!(check_size(id(path), least, ip, 1500), Ok(()));

@@ -51,9 +51,9 @@ fn ports_carry_frames_on_drivers_of_real_devices() {
     let Some(mut host) = booted_with_or_skip(&hardware(), "", &[]) else { return };
     for (first, driver, modes) in PAIRS {
         for mode in modes {
-            let said = exits(&mut host, &measure(first, &format!("frame/xdp udp/bypass --xdp {mode}")), 0);
+            let said = exits(&mut host, &measure(first, &format!("frame/xdp udp/bypass tcp/bypass --xdp {mode}")), 0);
             assert!(said.contains(&format!("AF_XDP {mode}")), "{driver}, {mode}: {said}");
-            assert_eq!(lost(&said), [0, 0], "{driver}, {mode}: {said}");
+            assert_eq!(lost(&said), [0, 0, 0], "{driver}, {mode}: {said}");
             // Of the ways of a native port; a refusal of the options would be told.
             assert_eq!(said.contains("busy polling"), *mode == "native", "{driver}, {mode}: {said}");
             assert!(!said.contains("without busy polling"), "{driver}, {mode}: {said}");
@@ -67,7 +67,7 @@ fn ports_carry_frames_on_drivers_of_real_devices() {
 
 /// The column `lost` of each row of the table.
 fn lost(table: &str) -> Vec<u64> {
-    let rows = table.lines().filter(|line| line.starts_with(" frame/") || line.starts_with(" udp/"));
+    let rows = table.lines().filter(|line| [" frame/", " udp/", " tcp/"].iter().any(|what| line.starts_with(what)));
     let count = |row: &str| {
         // Path, perhaps two modes, samples, lost.
         let numbers = row.split_whitespace().filter_map(|word| word.parse().ok()).collect::<Vec<u64>>();
@@ -99,9 +99,10 @@ fn jumbo_frames_pass(host: &mut EmulatedHost) {
         let mtu = |bytes| format!("for nic in {first} {}; do /bin/ip link set nic$nic mtu {bytes}; done", first + 1);
         exits(host, &mtu(9000), 0);
         for mode in modes {
-            let said = exits(host, &measure(first, &format!("frame/xdp udp/bypass --size 8000 --xdp {mode}")), 0);
+            let said =
+                exits(host, &measure(first, &format!("frame/xdp udp/bypass tcp/bypass --size 8000 --xdp {mode}")), 0);
             assert!(said.contains("MTU 9000") && said.contains(&format!("AF_XDP {mode}")), "{driver}, {mode}: {said}");
-            assert_eq!(lost(&said), [0, 0], "{driver}, {mode}: {said}");
+            assert_eq!(lost(&said), [0, 0, 0], "{driver}, {mode}: {said}");
         }
         exits(host, &mtu(1500), 0);
     }

@@ -137,9 +137,10 @@ fn frame_paths_run_between_hosts() {
     let listen = format!("{}:0", cable.far().ipv4);
     let far = &cable.far().namespace;
     let responder = far.enter(|| Responder::listen(&mut command(&["responder", "--listen", &listen]))).unwrap();
-    let args = responder.bench(&["udp/spin", "udp/bypass", "frame/packet", "frame/xdp"]);
+    let args = responder.bench(&["udp/spin", "udp/bypass", "tcp/bypass", "frame/packet", "frame/xdp"]);
     let output = cable.near().namespace.enter(|| common::bench(&args)).unwrap();
     assert_eq!(code(&output), Some(0), "{}", errors(&output));
     assert!(common::text(&output).contains("frame/xdp"));
     assert!(common::text(&output).contains("udp/bypass"));
+    assert!(common::text(&output).contains("tcp/bypass"));
 }

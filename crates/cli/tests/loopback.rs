@@ -57,7 +57,8 @@ fn measurement_over_a_loopback_cable_puts_both_interfaces_back() {
     }
     let host = host();
     let before = state(&host);
-    let output = measured_on(&host, &["udp/spin", "udp/bypass", "tcp/block", "frame/packet", "frame/xdp"]);
+    let output =
+        measured_on(&host, &["udp/spin", "udp/bypass", "tcp/block", "tcp/bypass", "frame/packet", "frame/xdp"]);
     assert_eq!(code(&output), Some(0), "{}", errors(&output));
     assert!(text(&output).contains("loopback cable"), "{}", text(&output));
     assert_eq!(state(&host), before);

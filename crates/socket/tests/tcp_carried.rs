@@ -19,6 +19,7 @@ use nearwire_stack::{Arrival, Offers, PortId, ReceiveChecksum, Stack, StackConfi
 use nearwire_sys::tsc::monotonic_raw_ns;
 
 const ETHERNET_BYTES: usize = 14;
+/// For the rest of the bytes, after the last change.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The byte at a place of a stream; each direction has its own.
@@ -206,37 +207,56 @@ fn storm(address: fn(&CableEnd) -> IpAddr, accepted: bool, fault: &str, seed: u6
     let carries = std::env::var("NEARWIRE_CARRIES").map_or(300, |count| count.parse().unwrap());
     let (near, far) = (cable.near(), cable.far());
     let [near_stream, far_stream] = connect(near, far, address, accepted);
-    let (local, filter) = (near_stream.local_addr().unwrap().ip(), flow(&near_stream));
     let mut here = Near::open(near, fault, seed);
-    let (mut sender, mut random, mut slips) = (Sender::default(), Random(seed), 0);
-    let (mut one, mut other) = (Course::new(1, 2), Course::new(2, 1));
+    let all_bytes = carries * 5_000;
+    let slipped = std::thread::scope(|scope| {
+        let far = scope.spawn(move || drive_far(&far_stream, all_bytes, seed));
+        let mut one = Course::new(1, 2);
+        let slipped = change_owners(near, &mut here, &near_stream, &mut one, carries);
+        let until = Instant::now() + PATIENCE;
+        while one.read < all_bytes || !far.is_finished() {
+            one.turn(&near_stream, 20_000, all_bytes);
+            assert!(Instant::now() < until, "{} of {all_bytes} bytes read, {} written", one.read, one.written);
+        }
+        slipped
+    });
+    let counters = here.stack.tcp_counters();
+    println!("{carries} changes each way, {all_bytes} bytes each way, {slipped} bytes slipped; {counters:?}");
+}
+
+/// The far end, which the kernel has.
+fn drive_far(stream: &TcpStream, all_bytes: u64, seed: u64) {
+    let (mut course, mut random) = (Course::new(2, 1), Random(!seed));
+    let until = Instant::now() + PATIENCE + Duration::from_micros(2 * all_bytes);
+    while course.read < all_bytes || course.written < all_bytes {
+        course.turn(stream, random.below(20_000) as usize, all_bytes);
+        std::thread::sleep(Duration::from_micros(random.below(200)));
+        assert!(Instant::now() < until, "{} of {all_bytes} bytes read, {} written", course.read, course.written);
+    }
+}
+
+/// The near end: the kernel has it for a while, then the stack, and so on; how many bytes slipped to the parked shadow.
+fn change_owners(end: &CableEnd, here: &mut Near, stream: &TcpStream, course: &mut Course, carries: u64) -> usize {
+    let (local, filter) = (stream.local_addr().unwrap().ip(), flow(stream));
+    let (mut sender, mut random, mut slipped) = (Sender::default(), Random(carries), 0);
     let all_bytes = carries * 5_000;
     let options = TcpOptions { retransmit_floor_ns: 5_000_000, ..TcpOptions::default() };
     for _ in 0..carries {
         for _ in 0..random.below(3) {
-            one.turn(&near_stream, random.below(20_000) as usize, all_bytes);
-            other.turn(&far_stream, random.below(20_000) as usize, all_bytes);
+            course.turn(stream, random.below(20_000) as usize, all_bytes);
         }
         here.port.inner_mut().add_filter(filter).unwrap();
-        let mut carried = Carried::adopt(&near_stream, &mut here.stack, options, monotonic_raw_ns()).unwrap();
+        let mut carried = Carried::adopt(stream, &mut here.stack, options, monotonic_raw_ns()).unwrap();
         for _ in 0..random.below(6) {
-            slips += carried.merge_slipped(&near_stream, &mut here.stack, monotonic_raw_ns()).unwrap();
-            here.turn(&carried, &mut one, random.below(20_000) as usize, all_bytes);
-            other.turn(&far_stream, random.below(20_000) as usize, all_bytes);
+            slipped += carried.merge_slipped(stream, &mut here.stack, monotonic_raw_ns()).unwrap();
+            here.turn(&carried, course, random.below(20_000) as usize, all_bytes);
         }
-        let released = near.namespace.enter(|| carried.release(&near_stream, &mut here.stack, monotonic_raw_ns()));
+        let released = end.namespace.enter(|| carried.release(stream, &mut here.stack, monotonic_raw_ns()));
         released.unwrap().unwrap();
         here.port.inner_mut().remove_filter(filter).unwrap();
-        near.namespace.enter(|| here.give_back(&mut sender, local)).unwrap();
+        end.namespace.enter(|| here.give_back(&mut sender, local)).unwrap();
     }
-    let until = Instant::now() + PATIENCE;
-    while one.read < all_bytes || other.read < all_bytes {
-        one.turn(&near_stream, 20_000, all_bytes);
-        other.turn(&far_stream, 20_000, all_bytes);
-        assert!(Instant::now() < until, "{} and {} of {all_bytes} bytes", one.read, other.read);
-    }
-    let counters = here.stack.tcp_counters();
-    println!("{carries} changes each way, {all_bytes} bytes each way, {slips} bytes slipped; {counters:?}");
+    slipped
 }
 
 const V4: fn(&CableEnd) -> IpAddr = |end| end.ipv4.into();

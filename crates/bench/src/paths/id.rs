@@ -50,7 +50,7 @@ pub struct PathId {
 }
 
 /// Every path with its name and what it does, in the order in which they are listed.
-pub const ALL: [(&str, PathId, &str); 14] = {
+pub const ALL: [(&str, PathId, &str); 15] = {
     const fn id(what: What, how: How) -> PathId {
         PathId { what, how }
     }
@@ -90,6 +90,11 @@ pub const ALL: [(&str, PathId, &str); 14] = {
             "tcp/epoll-busy-poll",
             id(What::Tcp, How::EpollBusyPoll),
             "epoll_wait(2) polls the device queue: EPIOCSPARAMS",
+        ),
+        (
+            "tcp/bypass",
+            id(What::Tcp, How::Bypass),
+            "TCP of our own over AF_XDP, for a connection that the kernel made; the kernel ends it too",
         ),
         ("frame/packet", id(What::Frame, How::Packet), "AF_PACKET: mmap receive ring, qdisc-bypass send"),
         ("frame/xdp", id(What::Frame, How::Xdp), "AF_XDP: receive and send rings, the kernel's stack is passed by"),

@@ -4,6 +4,7 @@
 
 mod block;
 mod busy_poll;
+mod bypass;
 mod epoll;
 mod epoll_busy_poll;
 mod frame;
@@ -12,6 +13,7 @@ pub mod frame_xdp;
 mod id;
 mod socket;
 mod spin;
+mod tcp_bypass;
 mod udp_bypass;
 mod udp_sockets;
 
@@ -28,6 +30,7 @@ use crate::endpoint::{Endpoint, EndpointError};
 use frame::{Faulty, FramePath};
 pub use frame_xdp::{AskedMode, XdpChoice};
 pub use id::{ALL, How, PathId, UnknownPath, What};
+use tcp_bypass::TcpBypassPath;
 use udp_bypass::UdpBypassPath;
 use udp_sockets::UdpSocketsPath;
 
@@ -97,7 +100,7 @@ pub struct Setup {
     pub pass_program: bool,
     /// Marks this experiment's frames; others are ignored.
     pub token: u32,
-    /// `frame/xdp`, `udp/bypass`: the layout of sockets and the mode of the program.
+    /// `frame/xdp`, `udp/bypass`, `tcp/bypass`: the layout of sockets and the mode of the program.
     pub xdp: Option<XdpChoice>,
     /// The same: the only mode that may be used.
     pub xdp_mode: Option<AskedMode>,
@@ -105,7 +108,7 @@ pub struct Setup {
     pub forward: bool,
     /// VLAN id of frame paths.
     pub vlan: Option<u16>,
-    /// Faults around the initiator's port; frame paths and `udp/bypass` only.
+    /// Faults around the initiator's port; frame paths, `udp/bypass` and `tcp/bypass` only.
     #[serde(with = "optional_text")]
     pub fault: Option<FaultConfig>,
     /// Seed of the faults.
@@ -222,6 +225,8 @@ pub fn with_path<V: PathVisitor>(path: PathId, with_faults: bool, visitor: V) ->
         How::Xdp if with_faults => visitor.visit::<FramePath<Faulty<XdpPort>>>(),
         How::Packet => visitor.visit::<FramePath<PacketPort>>(),
         How::Xdp => visitor.visit::<FramePath<XdpPort>>(),
+        How::Bypass if path.what == What::Tcp && with_faults => visitor.visit::<TcpBypassPath<Faulty<XdpPort>>>(),
+        How::Bypass if path.what == What::Tcp => visitor.visit::<TcpBypassPath<XdpPort>>(),
         How::Bypass if with_faults => visitor.visit::<UdpBypassPath<Faulty<XdpPort>>>(),
         How::Bypass => visitor.visit::<UdpBypassPath<XdpPort>>(),
         How::Sockets => visitor.visit::<UdpSocketsPath>(),
@@ -293,6 +298,9 @@ pub enum PathError {
     /// The stack cannot reach the peer.
     #[error(transparent)]
     Connect(#[from] nearwire_stack::ConnectError),
+    /// The connection could not be taken from the kernel.
+    #[error("carry the connection past the kernel: {0}; take tcp/spin, which is the kernel's")]
+    Carry(#[from] nearwire_socket::tcp::CarryError),
     /// The socket stays with the kernel.
     #[error("accelerate the socket: {reason}; take udp/spin, which is the kernel's")]
     NotAccelerated {

@@ -69,26 +69,13 @@ impl<W: Waiting> Path for SocketPath<W> {
             }
             _ => None,
         };
-        let kind = if setup.path.what == What::Udp { SocketType::DGRAM } else { SocketType::STREAM };
-        let family = if own.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
-        let socket = net::socket_with(family, kind, SocketFlags::CLOEXEC, None)
-            .map_err(PathError::io(format!("make a socket for {}", setup.path)))?;
-        let bound = SocketAddr::new(own, 0);
-        net::bind(&socket, &bound).map_err(PathError::io(format!("bind {} to {bound}", setup.path)))?;
-        if kind == SocketType::STREAM {
-            sockopt::set_tcp_nodelay(&socket, true).map_err(PathError::io("set TCP_NODELAY"))?;
-            if local.role == Role::Responder {
-                net::listen(&socket, 1).map_err(PathError::io(format!("listen on {bound}")))?;
-            }
-        }
-        let address = net::getsockname(&socket).map_err(PathError::io("read the socket's own address"))?;
-        let port = SocketAddr::try_from(address).ok().map(|address| address.port());
+        let (socket, address) = open_socket(setup, local.role, own)?;
         Ok(SocketPath {
             socket,
             setup: setup.clone(),
             role: local.role,
             peer,
-            port,
+            port: Some(address.port()),
             pass_program,
             waiting: std::marker::PhantomData,
         })
@@ -101,16 +88,7 @@ impl<W: Waiting> Path for SocketPath<W> {
     fn connect(self, peer: &EndAddress) -> Result<SocketEndpoint<W>, PathError> {
         let port = peer.port.ok_or(PathError::NoPeerAddress { missing: "port" })?;
         let stream = self.setup.path.what == What::Tcp;
-        let socket = if stream && self.role == Role::Responder {
-            let accepted = accept_from(&self.socket, SocketAddr::new(self.peer, port))?;
-            sockopt::set_tcp_nodelay(&accepted, true).map_err(PathError::io("set TCP_NODELAY"))?;
-            accepted
-        } else {
-            let address = SocketAddr::new(self.peer, port);
-            net::connect(&self.socket, &address)
-                .map_err(PathError::io(format!("connect {} to {address}", self.setup.path)))?;
-            self.socket
-        };
+        let socket = join(self.socket, &self.setup, self.role, SocketAddr::new(self.peer, port))?;
         let waiting = W::prepare(socket.as_fd(), &self.setup)?;
         let size_bytes = self.setup.size_bytes as usize;
         Ok(SocketEndpoint {
@@ -124,6 +102,35 @@ impl<W: Waiting> Path for SocketPath<W> {
             _pass_program: self.pass_program,
         })
     }
+}
+
+/// A socket of the path's kind with an address of its own; the responder's for TCP listens.
+pub(super) fn open_socket(setup: &Setup, role: Role, own: IpAddr) -> Result<(OwnedFd, SocketAddr), PathError> {
+    let kind = if setup.path.what == What::Udp { SocketType::DGRAM } else { SocketType::STREAM };
+    let family = if own.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let socket = net::socket_with(family, kind, SocketFlags::CLOEXEC, None)
+        .map_err(PathError::io(format!("make a socket for {}", setup.path)))?;
+    let bound = SocketAddr::new(own, 0);
+    net::bind(&socket, &bound).map_err(PathError::io(format!("bind {} to {bound}", setup.path)))?;
+    if kind == SocketType::STREAM {
+        sockopt::set_tcp_nodelay(&socket, true).map_err(PathError::io("set TCP_NODELAY"))?;
+        if role == Role::Responder {
+            net::listen(&socket, 1).map_err(PathError::io(format!("listen on {bound}")))?;
+        }
+    }
+    let address = net::getsockname(&socket).and_then(SocketAddr::try_from);
+    Ok((socket, address.map_err(PathError::io("read the socket's own address"))?))
+}
+
+/// Connects to the peer, or accepts its connection in place of the socket that listens.
+pub(super) fn join(socket: OwnedFd, setup: &Setup, role: Role, peer: SocketAddr) -> Result<OwnedFd, PathError> {
+    if setup.path.what == What::Tcp && role == Role::Responder {
+        let accepted = accept_from(&socket, peer)?;
+        sockopt::set_tcp_nodelay(&accepted, true).map_err(PathError::io("set TCP_NODELAY"))?;
+        return Ok(accepted);
+    }
+    net::connect(&socket, &peer).map_err(PathError::io(format!("connect {} to {peer}", setup.path)))?;
+    Ok(socket)
 }
 
 /// Accepts the connection from `peer` and no other: a stranger's is closed at once.

@@ -13,48 +13,15 @@
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::time::Duration;
 
-use nearwire_frames::interface::InterfaceFacts;
+use nearwire_frames::PortError;
 use nearwire_frames::port::Port;
-use nearwire_frames::ports::xdp::{Steer, XdpPort};
-use nearwire_frames::raw::RawPort;
 use nearwire_frames::steering::{Filter, FlowFilter, Transport};
-use nearwire_frames::{PortError, fault::FaultPort};
-use nearwire_stack::{
-    Dropped, EndpointId, Family, InterfaceAddress, Link, LinkKind, Message, Neighbour, NeighbourState, Offers, PortId,
-    ReceiveChecksum, Route, Stack, StackConfig, Take, UdpOptions, Update, Verdict,
-};
-use nearwire_sys::tsc::monotonic_raw_ns;
-use nearwire_wire::MacAddress;
+use nearwire_stack::{Dropped, EndpointId, Family, Message, PortId, ReceiveChecksum, Stack, Take, UdpOptions, Verdict};
 
-use super::frame::{Faulty, attempt, faults_of, poll, port_remarks};
-use super::frame_xdp::open_chosen;
+use super::bypass::{CableLink, FlowPort, Station};
+use super::frame::{attempt, poll, port_remarks};
 use super::{EndAddress, LocalEnd, Path, PathError, Setup};
 use crate::endpoint::{Arrival, Deadline, Endpoint, EndpointError, Remark};
-
-/// A port that takes the frames of one flow.
-pub trait FlowPort: Port + Sized {
-    /// Opens it on the end's interface and has it take what comes to `address`.
-    ///
-    /// # Errors
-    /// This end has no interface, or the port cannot be made on it.
-    fn open_for(setup: &Setup, local: &LocalEnd, address: SocketAddr) -> Result<Self, PathError>;
-}
-
-impl FlowPort for XdpPort {
-    fn open_for(setup: &Setup, local: &LocalEnd, address: SocketAddr) -> Result<XdpPort, PathError> {
-        let mut port = open_chosen(setup, local, Steer::Filters)?;
-        let flow = FlowFilter { transport: Transport::Udp, address: address.ip(), port: address.port() };
-        port.add_filter(Filter::Flow(flow))?;
-        Ok(port)
-    }
-}
-
-impl<P: FlowPort> FlowPort for Faulty<P> {
-    fn open_for(setup: &Setup, local: &LocalEnd, address: SocketAddr) -> Result<Faulty<P>, PathError> {
-        let port = P::open_for(setup, local, address)?;
-        Ok(FaultPort::new(port, faults_of(setup, local.role), setup.fault_seed, monotonic_raw_ns))
-    }
-}
 
 /// An end that has its addresses and its port, and does not know its peer's yet.
 pub struct UdpBypassPath<P> {
@@ -68,35 +35,23 @@ pub struct UdpBypassPath<P> {
     patience: Duration,
 }
 
-/// A UDP address with the hardware address that it is reached by.
-#[derive(Debug, Clone, Copy)]
-struct Station {
-    address: SocketAddr,
-    mac: MacAddress,
-}
-
-/// What the stack wants to know of the interface.
-#[derive(Debug, Clone, Copy)]
-struct CableLink {
-    ifindex: u32,
-    mtu_bytes: u32,
-}
-
 impl<P: FlowPort> Path for UdpBypassPath<P> {
     type Endpoint = UdpBypassEndpoint<P>;
 
     fn open(setup: &Setup, local: &LocalEnd) -> Result<UdpBypassPath<P>, PathError> {
         let (own, peer) = local.addresses(setup.ip_version)?;
         let interface = local.interface()?;
-        let facts = InterfaceFacts::read(&interface.name)?;
         let bound = SocketAddr::new(own, 0);
         let shadow = UdpSocket::bind(bound).map_err(PathError::io(format!("bind {} to {bound}", setup.path)))?;
         let address = shadow.local_addr().map_err(PathError::io("read the socket's own address"))?;
+        let mut port = P::open_to_steer(setup, local)?;
+        let flow = FlowFilter { transport: Transport::Udp, address: address.ip(), port: address.port() };
+        port.take(Filter::Flow(flow))?;
         Ok(UdpBypassPath {
-            port: P::open_for(setup, local, address)?,
+            port,
             shadow,
             own: Station { address, mac: interface.mac },
-            link: CableLink { ifindex: facts.ifindex, mtu_bytes: facts.mtu_bytes },
+            link: CableLink::of(interface)?,
             peer,
             size_bytes: setup.size_bytes as usize,
             secret: u64::from(setup.token),
@@ -128,12 +83,7 @@ struct ConnectedStack {
 
 impl ConnectedStack {
     fn new(secret: u64, link: CableLink, own: Station, peer: Station) -> Result<ConnectedStack, PathError> {
-        // Whatever comes is read as it comes, so nothing ever waits.
-        let mut stack = Stack::new(StackConfig { queue_slots: 1, ..StackConfig::new(secret) });
-        for update in known_of_cable(link, own, peer) {
-            stack.update(update);
-        }
-        let attached = stack.attach_port(link.ifindex, Offers::default());
+        let (mut stack, attached) = link.stack(secret, own, peer);
         let family = if own.address.is_ipv4() { Family::V4 } else { Family::V6 };
         let endpoint = stack.udp_open(family, UdpOptions::default());
         stack.udp_bind(endpoint, own.address)?;
@@ -164,35 +114,6 @@ impl ConnectedStack {
             Verdict::Segment { .. } | Verdict::Dropped(_) | Verdict::NotOurs(_) => None,
         }
     }
-}
-
-/// The events a netlink listener would tell of this end's cable. The peer is on the link: its hardware address came over
-/// the control connection, so nobody is asked for it.
-fn known_of_cable(link: CableLink, own: Station, peer: Station) -> [Update; 4] {
-    let CableLink { ifindex, mtu_bytes } = link;
-    let prefix_len = if own.address.is_ipv4() { 32 } else { 128 };
-    let address = InterfaceAddress {
-        ifindex,
-        address: own.address.ip(),
-        prefix_len,
-        broadcast: None,
-        is_secondary: false,
-        is_deprecated: false,
-        is_temporary: false,
-        is_tentative: false,
-    };
-    let peer_address = peer.address.ip();
-    [
-        Update::NewLink(Link { ifindex, mac: own.mac, mtu_bytes, is_up: true, kind: LinkKind::Ethernet }),
-        Update::NewAddress(address),
-        Update::NewRoute { route: Route::on_link(peer_address, prefix_len, ifindex), replaces: false },
-        Update::NewNeighbour(Neighbour {
-            ifindex,
-            address: peer_address,
-            mac: peer.mac,
-            state: NeighbourState::Permanent,
-        }),
-    ]
 }
 
 /// As the socket paths: the length, and the number in the first eight bytes. The checksum spoke for the rest.

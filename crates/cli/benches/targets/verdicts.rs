@@ -22,6 +22,7 @@ pub fn judge(figures: &Figures, in_part: bool) -> Result<bool, AnyError> {
         ("tcp/block / sockperf tcp", ratio(figures, "tcp/block", "sockperf tcp"), 0.85, 1.15),
         ("udp/bypass - best frame path", over(figures, "udp/bypass", "best frame path"), f64::NEG_INFINITY, 100.0),
         ("udp/bypass p99 / best frame path's", ratio(figures, "udp/bypass p99", "best frame path p99"), 0.0, 1.2),
+        ("tcp/bypass - best frame path", over(figures, "tcp/bypass", "best frame path"), f64::NEG_INFINITY, 150.0),
         ("run sockperf udp - best frame path", over(figures, ran, "best frame path"), f64::NEG_INFINITY, 220.0),
         ("run sockperf udp / sockperf udp --nonblocked", ratio(figures, ran, "sockperf udp --nonblocked"), 0.0, 0.45),
         ("run sockperf udp / sockperf udp", ratio(figures, ran, "sockperf udp"), 0.0, 0.04),

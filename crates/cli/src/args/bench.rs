@@ -78,7 +78,7 @@ pub struct BenchArgs {
     /// Frame paths: put frames on this VLAN
     #[arg(long, value_name = "ID", value_parser = clap::value_parser!(u16).range(1..=4094))]
     pub vlan: Option<u16>,
-    /// frame/xdp and udp/bypass: the mode of AF_XDP; without it, the fastest mode of a short measurement
+    /// frame/xdp, udp/bypass and tcp/bypass: the mode of AF_XDP; without it, the fastest mode of a short measurement
     #[arg(long, value_name = "MODE")]
     pub xdp: Option<XdpArg>,
     /// Frame paths: faults that the initiator's port makes, as in loss=10%,reorder=5%,duplicate=1%,corrupt=0.1%,delay=20us;

@@ -30,7 +30,7 @@ fn every_named_path_gives_a_run_with_samples() {
     }
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("r.json");
-    let paths = ["udp/spin", "udp/bypass", "udp/sockets", "tcp/block", "frame/packet", "frame/xdp"];
+    let paths = ["udp/spin", "udp/bypass", "udp/sockets", "tcp/block", "tcp/bypass", "frame/packet", "frame/xdp"];
     let mut args = vec!["bench"];
     args.extend(paths);
     args.extend(["--count", "200", "--size", "64", "--rounds", "2", "--quiet", "--json", file.to_str().unwrap()]);
@@ -38,7 +38,7 @@ fn every_named_path_gives_a_run_with_samples() {
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
     let record = record(&file);
     let runs = record["runs"].as_array().unwrap();
-    assert_eq!(runs.len(), 5 + 4);
+    assert_eq!(runs.len(), 6 + 4);
     for run in runs {
         assert!(paths.contains(&run["path"].as_str().unwrap()));
         assert_eq!(run["samples"].as_u64().unwrap() + run["lost"].as_u64().unwrap(), 200);
@@ -128,9 +128,26 @@ fn tagged_frames_and_both_ip_versions_run() {
     let tagged = bench(&["--vlan", "5"]);
     assert_eq!(code(&tagged), Some(0), "{}", errors(&tagged));
     assert!(text(&tagged).contains("frame/packet") && text(&tagged).contains("frame/xdp"));
-    let both = bench(&["udp/spin", "udp/bypass", "tcp/block", "--ip", "4,6"]);
+    let both = bench(&["udp/spin", "udp/bypass", "tcp/block", "tcp/bypass", "--ip", "4,6"]);
     assert_eq!(code(&both), Some(0), "{}", errors(&both));
     assert!(text(&both).contains("v4") && text(&both).contains("v6"), "{}", text(&both));
+}
+
+#[test]
+fn tcp_past_the_kernel_carries_long_messages_and_repairs_what_a_faulty_wire_loses() {
+    if !may_run() {
+        return;
+    }
+    for (size, more) in [("100000", None), ("64", Some("loss=2%"))] {
+        let mut args = vec!["tcp/bypass", "--size", size, "--timeout", "2s", "--format", "csv"];
+        args.extend(more.iter().flat_map(|fault| ["--fault", *fault]));
+        let output = bench(&args);
+        assert_eq!(code(&output), Some(0), "{size}: {}", errors(&output));
+        let csv = text(&output);
+        let [names, row] = [0, 1].map(|line| csv.lines().nth(line).unwrap().split(',').collect::<Vec<_>>());
+        let lost = names.iter().position(|name| *name == "lost").unwrap();
+        assert_eq!(row[lost], "0", "{size}: {csv}");
+    }
 }
 
 #[test]
@@ -160,7 +177,9 @@ fn paths_are_listed_with_their_reasons() {
     let rows = rows.as_array().unwrap();
     let names: std::collections::BTreeSet<_> = rows.iter().map(|row| row["path"].as_str().unwrap()).collect();
     assert_eq!(names.len(), rows.len(), "a path is listed twice");
-    for path in ["udp/block", "udp/spin", "udp/bypass", "udp/sockets", "tcp/block", "frame/packet", "frame/xdp"] {
+    let known =
+        ["udp/block", "udp/spin", "udp/bypass", "udp/sockets", "tcp/block", "tcp/bypass", "frame/packet", "frame/xdp"];
+    for path in known {
         assert!(names.contains(path), "{path} is not among {names:?}");
     }
     assert!(rows.iter().all(|row| row["runs"] == true || !row["why_not"].as_str().unwrap().is_empty()));

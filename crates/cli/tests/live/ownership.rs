@@ -174,6 +174,7 @@ impl<'a> Sequence<'a> {
     }
 
     fn read_by(&mut self, process: usize, file: usize, call: &str) {
+        self.model.is_about_to_read(file);
         let answer = self.process(process).ask(&format!("{call} {file}"));
         for number in answer.split_whitespace() {
             self.model.read(file, number.parse().unwrap_or_else(|_| panic!("{call} of {file}: {answer}")));
@@ -220,6 +221,7 @@ impl<'a> Sequence<'a> {
         self.say(format!("{process} executes"));
         std::thread::sleep(ARRIVED);
         assert_eq!(self.process(process).ask("exec"), "");
+        self.model.gives_back(process);
     }
 
     /// It exits, or is killed.

@@ -2,9 +2,10 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use nearwire_frames::fault::FaultCounts;
+use nearwire_frames::fault::{FaultCounts, FaultPort};
 use nearwire_frames::ports::memory::memory_pair;
-use nearwire_sys::tsc::Clock;
+use nearwire_sys::tsc::{Clock, monotonic_raw_ns};
+use nearwire_wire::MacAddress;
 
 use super::*;
 use crate::workloads::echo;
@@ -21,7 +22,7 @@ fn v4() -> [Station; 2] {
 }
 
 fn endpoint<P: Port>(port: P, [own, peer]: [Station; 2], size_bytes: usize) -> Result<UdpBypassEndpoint<P>, PathError> {
-    let link = CableLink { ifindex: 2, mtu_bytes: 1500 };
+    let link = CableLink { ifindex: 2, mtu_bytes: 1500, is_virtual: false };
     let shadow = UdpSocket::bind("127.0.0.1:0").unwrap();
     UdpBypassEndpoint::new(
         port,

@@ -1,5 +1,9 @@
 //! Who may get each datagram, as the kernel decides it: an open file that is connected to the sender, else one that is
 //! connected to nobody, of those bound to the port.
+//!
+//! Two exceptions, both of files that share their port by SO_REUSEPORT. The kernel (6.18) gives what comes from the peer of a file that was
+//! connected once more, to another peer, to files that are connected to nobody. And what waits in a process goes to the kernel by a packet
+//! when it forks, executes or closes: the kernel chooses anew among those that are bound to the port then.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,6 +13,8 @@ struct File {
     port: usize,
     peer: Option<usize>,
     is_shared: bool,
+    /// It was connected to one peer, and then to another.
+    is_reconnected: bool,
     holders: BTreeSet<usize>,
 }
 
@@ -16,6 +22,9 @@ struct File {
 #[derive(Debug)]
 struct Incoming {
     candidates: BTreeSet<usize>,
+    port: usize,
+    /// Whoever is bound to the port may have got it back from a process that had it.
+    is_anybodys: bool,
     /// One that it may have come to is gone: it comes, or it does not.
     is_doomed: bool,
 }
@@ -71,14 +80,22 @@ impl Model {
     }
 
     pub fn opened(&mut self, process: usize, port: usize, is_shared: bool) {
-        self.files.push(File { port, peer: None, is_shared, holders: BTreeSet::from([process]) });
+        self.files.push(File {
+            port,
+            peer: None,
+            is_shared,
+            is_reconnected: false,
+            holders: BTreeSet::from([process]),
+        });
     }
 
     pub fn connected(&mut self, file: usize, peer: usize) {
-        self.files[file].peer = Some(peer);
+        let before = self.files[file].peer.replace(peer);
+        self.files[file].is_reconnected |= before.is_some_and(|before| before != peer);
     }
 
     pub fn closed(&mut self, process: usize, file: usize) {
+        self.given_back(file);
         self.files[file].holders.remove(&process);
         if self.files[file].holders.is_empty() {
             self.doom(file);
@@ -86,8 +103,28 @@ impl Model {
     }
 
     pub fn forked(&mut self, process: usize, child: usize) {
+        self.gives_back(process);
         for file in self.held_by(process) {
             self.files[file].holders.insert(child);
+        }
+    }
+
+    /// What waits in a process goes to the kernel.
+    pub fn gives_back(&mut self, process: usize) {
+        self.held_by(process).into_iter().for_each(|file| self.given_back(file));
+    }
+
+    /// A process is about to read a file: if others have it too, they give back what waits with them.
+    pub fn is_about_to_read(&mut self, file: usize) {
+        if self.files[file].holders.len() > 1 {
+            self.given_back(file);
+        }
+    }
+
+    fn given_back(&mut self, file: usize) {
+        if self.files[file].is_shared {
+            let its = self.incoming.values_mut().filter(|incoming| incoming.candidates.contains(&file));
+            its.for_each(|incoming| incoming.is_anybodys = true);
         }
     }
 
@@ -113,16 +150,20 @@ impl Model {
             let fits = |at: &usize| self.files[*at].port == port && self.files[*at].peer == peer;
             self.all_open().into_iter().filter(fits).collect()
         };
-        let connected = of(Some(from));
-        let candidates = if connected.is_empty() { of(None) } else { connected };
+        let mut candidates = of(Some(from));
+        if candidates.iter().all(|at| self.files[*at].is_shared && self.files[*at].is_reconnected) {
+            candidates.extend(of(None));
+        }
         if !candidates.is_empty() {
-            self.incoming.insert(number, Incoming { candidates, is_doomed: false });
+            self.incoming.insert(number, Incoming { candidates, port, is_anybodys: false, is_doomed: false });
         }
     }
 
     pub fn read(&mut self, file: usize, number: u32) {
         let incoming = self.incoming.remove(&number);
-        let is_its = incoming.as_ref().is_some_and(|incoming| incoming.candidates.contains(&file));
+        let is_its = incoming.as_ref().is_some_and(|incoming| {
+            incoming.candidates.contains(&file) || incoming.is_anybodys && incoming.port == self.files[file].port
+        });
         assert!(is_its, "{file} got {number}, which is: {incoming:?} (nothing: another had it, or nobody may)");
     }
 

@@ -1,0 +1,268 @@
+//! `tcp/bypass`: TCP by this project's stack over AF_XDP, for a connection that the kernel made.
+//!
+//! The journey of an end:
+//!
+//! 1. *Open*: a TCP socket of the kernel, the *shadow*, is bound; the responder's listens. A port (`frames`) is opened that takes nothing.
+//! 2. *Connect*: the kernel makes the connection. An exact flow has its frames come to the port, the kernel's side is frozen and parked, and
+//!    the stack carries the connection (`nearwire_socket::tcp`).
+//! 3. *Send*: the stack writes headers, checksum and a segment of the message into a buffer of the port; one kick.
+//! 4. *Receive*: the stack looks at a frame where it lies, and what it carries is copied to the connection's buffer, and from there.
+//! 5. *End*: the connection is released to the kernel, which closes it. Where the far end has closed it already, the stack does.
+
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::OwnedFd;
+use std::time::{Duration, Instant};
+
+use nearwire_frames::PortError;
+use nearwire_frames::port::Port;
+use nearwire_frames::steering::{ExactFlow, Filter, Transport};
+use nearwire_socket::tcp::Carried;
+use nearwire_stack::{PortId, ReceiveChecksum, Stack, TcpCallError, TcpOptions, Verdict};
+use nearwire_sys::tsc::monotonic_raw_ns;
+use rustix::net::getsockname;
+
+use super::bypass::{CableLink, FlowPort, Station};
+use super::frame::port_remarks;
+use super::socket::{POLLS_PER_CLOCK_READ, join, open_socket};
+use super::{EndAddress, LocalEnd, Path, PathError, Role, Setup};
+use crate::endpoint::{Arrival, Deadline, Endpoint, EndpointError, Remark};
+
+/// How long an end that closes last waits for the far end to hear of it.
+const CLOSING_MOST: Duration = Duration::from_millis(100);
+
+/// An end that has its port and a socket that is not connected yet.
+pub struct TcpBypassPath<P> {
+    port: P,
+    shadow: OwnedFd,
+    own: Station,
+    link: CableLink,
+    peer: IpAddr,
+    setup: Setup,
+    role: Role,
+}
+
+impl<P: FlowPort> Path for TcpBypassPath<P> {
+    type Endpoint = TcpBypassEndpoint<P>;
+
+    fn open(setup: &Setup, local: &LocalEnd) -> Result<TcpBypassPath<P>, PathError> {
+        let (own, peer) = local.addresses(setup.ip_version)?;
+        let interface = local.interface()?;
+        let (shadow, address) = open_socket(setup, local.role, own)?;
+        Ok(TcpBypassPath {
+            port: P::open_to_steer(setup, local)?,
+            shadow,
+            own: Station { address, mac: interface.mac },
+            link: CableLink::of(interface)?,
+            peer,
+            setup: setup.clone(),
+            role: local.role,
+        })
+    }
+
+    fn address(&self) -> EndAddress {
+        EndAddress { port: Some(self.own.address.port()), mac: Some(self.own.mac) }
+    }
+
+    fn connect(self, peer: &EndAddress) -> Result<TcpBypassEndpoint<P>, PathError> {
+        let port = peer.port.ok_or(PathError::NoPeerAddress { missing: "port" })?;
+        let mac = peer.mac.ok_or(PathError::NoPeerAddress { missing: "hardware address" })?;
+        let peer = Station { address: SocketAddr::new(self.peer, port), mac };
+        let shadow = join(self.shadow, &self.setup, self.role, peer.address)?;
+        let own = getsockname(&shadow).and_then(SocketAddr::try_from);
+        let own = Station { address: own.map_err(PathError::io("read the socket's own address"))?, ..self.own };
+        let (stack, attached) = self.link.stack(u64::from(self.setup.token), own, peer);
+        let way = Way { stack, attached, link: self.link, port: self.port };
+        TcpBypassEndpoint::adopt(way, shadow, [own, peer], self.setup.size_bytes as usize)
+    }
+}
+
+/// A port under a stack.
+struct Way<P> {
+    stack: Stack,
+    attached: PortId,
+    link: CableLink,
+    port: P,
+}
+
+impl<P: Port> Way<P> {
+    /// Takes a frame in, if there is one; whether it was of a connection.
+    #[inline]
+    fn look(&mut self) -> Result<bool, PortError> {
+        let Way { stack, attached, link, port } = self;
+        // The kernel makes and ends connections, and on a virtual cable leaves sums to a card.
+        let checksum = if link.is_virtual { ReceiveChecksum::VerifyOrPartial } else { ReceiveChecksum::Verify };
+        let verdict = port.receive(|frame| {
+            stack.tcp_time(monotonic_raw_ns());
+            let arrival = nearwire_stack::Arrival { port: *attached, frame, received_ns: 0, device_ns: 0, checksum };
+            stack.receive(&arrival, |_, _| nearwire_stack::Take::Consumed)
+        })?;
+        Ok(matches!(verdict, Some(Verdict::Segment { .. })))
+    }
+
+    /// Sends what is due, as far as the port has room.
+    #[inline]
+    fn transmit(&mut self) -> Result<(), PortError> {
+        let now_ns = monotonic_raw_ns();
+        let mut has_queued = false;
+        while let Some(segment) = self.stack.poll_transmit(now_ns) {
+            let queued = self.port.queue_with(segment.len_bytes(), |frame| {
+                segment.write(frame);
+            })?;
+            if !queued {
+                break;
+            }
+            has_queued = true;
+        }
+        if has_queued { self.port.flush() } else { Ok(()) }
+    }
+}
+
+/// A connected end, which the stack carries.
+pub struct TcpBypassEndpoint<P: FlowPort> {
+    way: Way<P>,
+    /// `None`: it is at its end.
+    carried: Option<Carried>,
+    flow: Filter,
+    shadow: OwnedFd,
+    message: Vec<u8>,
+    buffer: Vec<u8>,
+    filled_bytes: usize,
+}
+
+impl<P: FlowPort> TcpBypassEndpoint<P> {
+    fn adopt(
+        mut way: Way<P>,
+        shadow: OwnedFd,
+        [own, peer]: [Station; 2],
+        size_bytes: usize,
+    ) -> Result<TcpBypassEndpoint<P>, PathError> {
+        let flow = Filter::Exact(ExactFlow {
+            transport: Transport::Tcp,
+            local: own.address.ip(),
+            local_port: own.address.port(),
+            remote: peer.address.ip(),
+            remote_port: peer.address.port(),
+        });
+        way.port.take(flow)?;
+        let options = TcpOptions { no_delay: true, ..TcpOptions::default() };
+        let carried = Carried::adopt(&shadow, &mut way.stack, options, monotonic_raw_ns())?;
+        let (message, buffer) = (vec![0x5a; size_bytes], vec![0; size_bytes]);
+        Ok(TcpBypassEndpoint { way, carried: Some(carried), flow, shadow, message, buffer, filled_bytes: 0 })
+    }
+
+    fn number_bytes(&self) -> usize {
+        self.message.len().min(8)
+    }
+
+    /// Reads what the connection has towards a message, which this gives when it is whole.
+    #[inline]
+    fn read(&mut self) -> Result<Option<Arrival>, EndpointError> {
+        let Some(carried) = &self.carried else { return Err(EndpointError::Closed) };
+        match self.way.stack.tcp_read(carried.id(), &mut self.buffer[self.filled_bytes..]) {
+            Ok(0) => return Err(EndpointError::Closed),
+            Ok(bytes) => self.filled_bytes += bytes,
+            Err(TcpCallError::WouldBlock) => return Ok(None),
+            Err(_) => return Err(EndpointError::Closed),
+        }
+        if self.filled_bytes < self.buffer.len() {
+            return Ok(None);
+        }
+        self.filled_bytes = 0;
+        let mut number = [0; 8];
+        let n = self.number_bytes();
+        number[..n].copy_from_slice(&self.buffer[..n]);
+        Ok(Some(Arrival::Message(u64::from_le_bytes(number))))
+    }
+
+    /// Timers, and what they find: the stack may have no way to send.
+    #[cold]
+    fn see_to_timers(&mut self) -> Result<(), EndpointError> {
+        self.way.transmit()?;
+        let carried = self.carried.as_ref().ok_or(EndpointError::Closed)?;
+        match self.way.stack.tcp_readiness(carried.id()).and_then(|readiness| readiness.stuck) {
+            Some(reason) => Err(EndpointError::needs_kernel(reason)),
+            None => Ok(()),
+        }
+    }
+
+    /// Closes by the stack what the far end has closed already.
+    fn close(&mut self, carried: &Carried) {
+        let until = Instant::now() + CLOSING_MOST;
+        let id = carried.id();
+        // What cannot be told the far end finds out by itself.
+        let _ = self.way.stack.tcp_shutdown(id, monotonic_raw_ns());
+        while !self.way.stack.tcp_is_finished(id) && Instant::now() < until {
+            if self.way.transmit().and_then(|()| self.way.look()).is_err() {
+                return;
+            }
+        }
+    }
+}
+
+impl<P: FlowPort> Endpoint for TcpBypassEndpoint<P> {
+    #[inline]
+    fn send(&mut self, sequence: u64) -> Result<(), EndpointError> {
+        let n = self.number_bytes();
+        self.message[..n].copy_from_slice(&sequence.to_le_bytes()[..n]);
+        let mut written_bytes = 0;
+        loop {
+            let carried = self.carried.as_ref().ok_or(EndpointError::Closed)?;
+            let rest = &self.message[written_bytes..];
+            match self.way.stack.tcp_write(carried.id(), monotonic_raw_ns(), rest, false) {
+                Ok(bytes) => written_bytes += bytes,
+                Err(TcpCallError::WouldBlock) => self.see_to_timers()?,
+                Err(_) => return Err(EndpointError::Closed),
+            }
+            self.way.transmit()?;
+            if written_bytes == self.message.len() {
+                return Ok(());
+            }
+            self.way.look()?;
+        }
+    }
+
+    #[inline]
+    fn receive(&mut self, deadline: &Deadline) -> Result<Option<Arrival>, EndpointError> {
+        // What came together with the last one.
+        if let Some(arrival) = self.read()? {
+            return Ok(Some(arrival));
+        }
+        let mut polls = 0_u32;
+        loop {
+            if self.way.look()? {
+                if let Some(arrival) = self.read()? {
+                    return Ok(Some(arrival));
+                }
+                // Of a message in many segments: acknowledgements are due, or the window was opened.
+                self.way.transmit()?;
+                continue;
+            }
+            polls += 1;
+            if polls.is_multiple_of(POLLS_PER_CLOCK_READ) {
+                if deadline.passed() {
+                    return Ok(None);
+                }
+                self.see_to_timers()?;
+            }
+        }
+    }
+
+    fn sequence_bits(&self) -> u32 {
+        self.number_bytes() as u32 * 8
+    }
+
+    fn remarks(&self) -> Vec<Remark> {
+        port_remarks(&self.way.port)
+    }
+}
+
+impl<P: FlowPort> Drop for TcpBypassEndpoint<P> {
+    fn drop(&mut self) {
+        let Some(carried) = self.carried.take() else { return };
+        // One that is neither's now is closed with its socket, and the far end hears of that when it next sends.
+        if let Err((_, Some(carried))) = carried.release(&self.shadow, &mut self.way.stack, monotonic_raw_ns()) {
+            self.close(&carried);
+        }
+        let _ = self.way.port.leave(self.flow);
+    }
+}
