@@ -33,6 +33,19 @@ SCRIPT(closing_one_moves_its_share) {
     say("%d", receives_all(b));
 }
 
+static int does_nothing(void) { return 0; }
+
+SCRIPT(what_waits_at_a_fork_stays_at_its_socket) {
+    int a = shared_port(0);
+    RECV(a, 10, MSG_DONTWAIT);
+    FAR_SENDS(.from = PORT(1), .sources = 12, .to = PORT(0), .size = 3, .count = 24);
+    int b = shared_port(0);
+    RECV(b, 10, MSG_DONTWAIT);
+    reap(fork_child("child", does_nothing));
+    int one = receives_all(a), two = receives_all(b);
+    say("%d and %d", one, two);
+}
+
 SCRIPT(all_must_want_it) {
     int a = bound(0), b = UDP();
     SET(b, SOL_SOCKET, SO_REUSEPORT, 1);

@@ -54,9 +54,10 @@ impl<H: Host> Sockets<H> {
         self.tell_of_shadows(&[]);
         let mut told = Vec::new();
         for id in self.ids() {
+            let stays = self.would_be_chosen_anew(id);
             let Some((socket, engine)) = self.with_engine(id) else { continue };
             // What the shadow has of a socket that the kernel serves is newer than what waits here, and stays behind it.
-            if socket.is_accelerated() || !socket.shadow.is_readable() {
+            if !stays && (socket.is_accelerated() || !socket.shadow.is_readable()) {
                 // On its way still it is told once more when it is there.
                 let is_back = requeue(socket, engine) && socket.shadow.is_readable();
                 told.extend(is_back.then_some(id));
@@ -64,6 +65,12 @@ impl<H: Host> Sockets<H> {
             self.drop_leftover_if_read(id, false);
         }
         self.tell_of_shadows(&told);
+    }
+
+    /// Whether the kernel might give what waits at a socket to another one of its port, in this process or, where an agent lets several have
+    /// it, in others. It stays here then, until somebody else reads the socket.
+    fn would_be_chosen_anew(&self, id: SocketId) -> bool {
+        self.beside(id).next().is_some() || (self.asks_agent() && self.get(id).is_some_and(Socket::has_reuse_port))
     }
 
     /// In the parent.

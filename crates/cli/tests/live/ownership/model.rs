@@ -3,7 +3,7 @@
 //!
 //! Two exceptions, both of files that share their port by SO_REUSEPORT. The kernel (6.18) gives what comes from the peer of a file that was
 //! connected once more, to another peer, to files that are connected to nobody. And what waits in a process goes to the kernel by a packet
-//! when it forks, executes or closes: the kernel chooses anew among those that are bound to the port then.
+//! when it executes or closes, or another process reads the file: the kernel chooses anew among those that are bound to the port then.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -103,7 +103,6 @@ impl Model {
     }
 
     pub fn forked(&mut self, process: usize, child: usize) {
-        self.gives_back(process);
         for file in self.held_by(process) {
             self.files[file].holders.insert(child);
         }
