@@ -28,10 +28,11 @@ use reach::{complete, flows_of, is_local, reach};
 const ENGINE_AGAIN_AFTER: Duration = Duration::from_secs(1);
 
 impl<H: Host> Sockets<H> {
-    /// Decides who serves a socket that has an address, or is about to send to `remote`.
+    /// Decides who serves a socket that has an address, or is about to send to `remote`. Not while datagrams wait here from before it lost the
+    /// address that it had: the kernel serves it until they are read.
     pub(crate) fn settle(&mut self, id: SocketId, remote: Option<SocketAddr>) {
         let Some(socket) = self.get_mut(id) else { return };
-        if !matches!(socket.service, Service::Open) {
+        if !matches!(socket.service, Service::Open) || socket.leftover.is_some() {
             return;
         }
         if self.is_branch() && !self.can_settle_here(id, remote) {

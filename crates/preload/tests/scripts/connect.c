@@ -185,3 +185,41 @@ SCRIPT(datagrams_of_a_stranger_are_not_received_after_a_connect_to_it) {
     CALL(connect(s, V4(FAR, PORT(6))));
     CALL(recv(s, data, sizeof data, MSG_DONTWAIT));
 }
+
+/* The kernel chooses the port, and gives it up with the connection. What had come stays. */
+static int disconnected_while_something_waits(int set) {
+    struct sockaddr none = { .sa_family = AF_UNSPEC };
+    int a = UDP();
+    if (set >= 0) EPOLL_ADD(set, a, EPOLLIN | EPOLLET);
+    for (int i = 0; i < 2; i++) SENDTO(a, "hello", V4(FAR, ECHO_PORT));
+    POLL(300, { a, POLLIN, 0 });
+    settle();
+    if (set >= 0) EPOLL_WAIT(set, 10, 0);
+    CALL(connect(a, &none, sizeof none));
+    if (set >= 0) EPOLL_WAIT(set, 10, 0);
+    return a;
+}
+
+SCRIPT(what_waits_stays_over_a_disconnect_that_gives_the_port_up) {
+    int bytes = 0, a = disconnected_while_something_waits(-1);
+    CALL(connect(a, V4(FAR, ECHO_PORT)));
+    CALL(ioctl(a, FIONREAD, &bytes));
+    SEND(a, "again", 0);
+    settle();
+    for (int i = 0; i < 4; i++) RECVFROM(a, 10, MSG_DONTWAIT);
+    SEND(a, "once more", 0);
+    POLL(300, { a, POLLIN, 0 });
+    for (int i = 0; i < 2; i++) RECVFROM(a, 10, MSG_DONTWAIT);
+}
+
+SCRIPT(what_waits_is_told_once_over_a_disconnect_that_gives_the_port_up) {
+    int set = EPOLL(), a = disconnected_while_something_waits(set);
+    CALL(connect(a, V4(FAR, ECHO_PORT)));
+    EPOLL_WAIT(set, 10, 0);
+    RECVFROM(a, 10, MSG_DONTWAIT);
+    EPOLL_WAIT(set, 10, 0);
+    SEND(a, "again", 0);
+    EPOLL_WAIT(set, 10, 300);
+    EPOLL_WAIT(set, 10, 0);
+    for (int i = 0; i < 3; i++) RECVFROM(a, 10, MSG_DONTWAIT);
+}
