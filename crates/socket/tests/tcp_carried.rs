@@ -15,7 +15,9 @@ use nearwire_frames::{Port, RawPort};
 use nearwire_lab::{Cable, CableEnd, VirtualCable, VirtualCableOptions};
 use nearwire_socket::kernel_tables::KernelTables;
 use nearwire_socket::tcp::Carried;
-use nearwire_stack::{Arrival, Offers, PortId, ReceiveChecksum, Stack, StackConfig, TcpCallError, TcpOptions};
+use nearwire_stack::{
+    Arrival, Offers, PortId, ReceiveChecksum, Stack, StackConfig, TcpCallError, TcpCounters, TcpOptions,
+};
 use nearwire_sys::tsc::monotonic_raw_ns;
 
 const ETHERNET_BYTES: usize = 14;
@@ -202,15 +204,16 @@ impl Random {
 }
 
 /// The connection changes its owner so often each way, while `5000` bytes a change go in both directions.
-fn storm(address: fn(&CableEnd) -> IpAddr, accepted: bool, fault: &str, seed: u64) {
-    let Some(cable) = cable_or_skip() else { return };
+fn storm(address: fn(&CableEnd) -> IpAddr, accepted: bool, fault: &str, seed: u64) -> TcpCounters {
+    let Some(cable) = cable_or_skip() else { return TcpCounters::default() };
     let carries = std::env::var("NEARWIRE_CARRIES").map_or(300, |count| count.parse().unwrap());
     let (near, far) = (cable.near(), cable.far());
     let [near_stream, far_stream] = connect(near, far, address, accepted);
     let mut here = Near::open(near, fault, seed);
     let all_bytes = carries * 5_000;
     let slipped = std::thread::scope(|scope| {
-        let far = scope.spawn(move || drive_far(&far_stream, all_bytes, seed));
+        let far_stream = &far_stream;
+        let far = scope.spawn(move || drive_far(far_stream, all_bytes, seed));
         let mut one = Course::new(1, 2);
         let slipped = change_owners(near, &mut here, &near_stream, &mut one, carries);
         let until = Instant::now() + PATIENCE;
@@ -222,6 +225,7 @@ fn storm(address: fn(&CableEnd) -> IpAddr, accepted: bool, fault: &str, seed: u6
     });
     let counters = here.stack.tcp_counters();
     println!("{carries} changes each way, {all_bytes} bytes each way, {slipped} bytes slipped; {counters:?}");
+    *counters
 }
 
 /// The far end, which the kernel has.
@@ -247,9 +251,11 @@ fn change_owners(end: &CableEnd, here: &mut Near, stream: &TcpStream, course: &m
         }
         here.port.inner_mut().add_filter(filter).unwrap();
         let mut carried = Carried::adopt(stream, &mut here.stack, options, monotonic_raw_ns()).unwrap();
-        for _ in 0..random.below(6) {
+        for _ in 0..random.below(12) {
             slipped += carried.merge_slipped(stream, &mut here.stack, monotonic_raw_ns()).unwrap();
             here.turn(&carried, course, random.below(20_000) as usize, all_bytes);
+            // At times so long that what was lost is found to be.
+            std::thread::sleep(Duration::from_micros(random.below(3) * random.below(300)));
         }
         let released = end.namespace.enter(|| carried.release(stream, &mut here.stack, monotonic_raw_ns()));
         released.unwrap().unwrap();
@@ -279,5 +285,38 @@ fn ipv6_connection_carried_now_and_then_while_both_ends_send_loses_nothing() {
 
 #[test]
 fn connection_carried_over_a_faulty_wire_loses_nothing() {
-    storm(V4, true, "loss=1%,duplicate=1%,reorder=2%,corrupt=0.2%", 4);
+    let counters = storm(V4, true, "loss=3%,duplicate=1%,reorder=2%,corrupt=0.2%,on=both", 4);
+    assert!(counters.adopted == 0 || counters.retransmitted_segments > 0, "{counters:?}");
+}
+
+#[test]
+fn bytes_that_slipped_to_the_parked_shadow_are_read_from_the_stack_and_not_once_more_from_the_kernel() {
+    let Some(cable) = cable_or_skip() else { return };
+    let (near, far) = (cable.near(), cable.far());
+    let [near_stream, mut far_stream] = connect(near, far, V4, true);
+    let mut here = Near::open(near, "loss=0%", 5);
+    let mut read = [0; 16];
+    let mut carried = Carried::adopt(&near_stream, &mut here.stack, TcpOptions::default(), monotonic_raw_ns()).unwrap();
+    // No flow stands there yet.
+    far_stream.write_all(b"slipped").unwrap();
+    std::thread::sleep(Duration::from_millis(20));
+    here.port.inner_mut().add_filter(flow(&near_stream)).unwrap();
+    let slipped = |carried: &mut Carried, here: &mut Near| {
+        carried.merge_slipped(&near_stream, &mut here.stack, monotonic_raw_ns()).unwrap()
+    };
+    assert_eq!([slipped(&mut carried, &mut here), slipped(&mut carried, &mut here)], [7, 0]);
+    assert_eq!(here.stack.tcp_read(carried.id(), &mut read), Ok(7));
+    assert_eq!(&read[..7], b"slipped");
+    far_stream.write_all(b"more").unwrap();
+    std::thread::sleep(Duration::from_millis(20));
+    here.drive();
+    assert_eq!(here.stack.tcp_read(carried.id(), &mut read), Ok(4));
+    assert_eq!(&read[..4], b"more");
+    let released = near.namespace.enter(|| carried.release(&near_stream, &mut here.stack, monotonic_raw_ns()));
+    released.unwrap().unwrap();
+    here.port.inner_mut().remove_filter(flow(&near_stream)).unwrap();
+    far_stream.write_all(b"kernel").unwrap();
+    std::thread::sleep(Duration::from_millis(20));
+    assert_eq!((&near_stream).read(&mut read).unwrap(), 6);
+    assert_eq!(&read[..6], b"kernel");
 }
