@@ -231,7 +231,7 @@ fn storm(address: fn(&CableEnd) -> IpAddr, accepted: bool, fault: &str, seed: u6
 /// The far end, which the kernel has.
 fn drive_far(stream: &TcpStream, all_bytes: u64, seed: u64) {
     let (mut course, mut random) = (Course::new(2, 1), Random(!seed));
-    let until = Instant::now() + PATIENCE + Duration::from_micros(2 * all_bytes);
+    let until = Instant::now() + PATIENCE + Duration::from_micros(10 * all_bytes);
     while course.read < all_bytes || course.written < all_bytes {
         course.turn(stream, random.below(20_000) as usize, all_bytes);
         std::thread::sleep(Duration::from_micros(random.below(200)));

@@ -101,8 +101,7 @@ impl<P: Port> Way<P> {
 
     /// Sends what is due, as far as the port has room.
     #[inline]
-    fn transmit(&mut self) -> Result<(), PortError> {
-        let now_ns = monotonic_raw_ns();
+    fn transmit(&mut self, now_ns: u64) -> Result<(), PortError> {
         let mut has_queued = false;
         while let Some(segment) = self.stack.poll_transmit(now_ns) {
             let queued = self.port.queue_with(segment.len_bytes(), |frame| {
@@ -177,7 +176,7 @@ impl<P: FlowPort> TcpBypassEndpoint<P> {
     /// Timers, and what they find: the stack may have no way to send.
     #[cold]
     fn see_to_timers(&mut self) -> Result<(), EndpointError> {
-        self.way.transmit()?;
+        self.way.transmit(monotonic_raw_ns())?;
         let carried = self.carried.as_ref().ok_or(EndpointError::Closed)?;
         match self.way.stack.tcp_readiness(carried.id()).and_then(|readiness| readiness.stuck) {
             Some(reason) => Err(EndpointError::needs_kernel(reason)),
@@ -192,7 +191,7 @@ impl<P: FlowPort> TcpBypassEndpoint<P> {
         // What cannot be told the far end finds out by itself.
         let _ = self.way.stack.tcp_shutdown(id, monotonic_raw_ns());
         while !self.way.stack.tcp_is_finished(id) && Instant::now() < until {
-            if self.way.transmit().and_then(|()| self.way.look()).is_err() {
+            if self.way.transmit(monotonic_raw_ns()).and_then(|()| self.way.look()).is_err() {
                 return;
             }
         }
@@ -206,14 +205,15 @@ impl<P: FlowPort> Endpoint for TcpBypassEndpoint<P> {
         self.message[..n].copy_from_slice(&sequence.to_le_bytes()[..n]);
         let mut written_bytes = 0;
         loop {
+            let now_ns = monotonic_raw_ns();
             let carried = self.carried.as_ref().ok_or(EndpointError::Closed)?;
             let rest = &self.message[written_bytes..];
-            match self.way.stack.tcp_write(carried.id(), monotonic_raw_ns(), rest, false) {
+            match self.way.stack.tcp_write(carried.id(), now_ns, rest, false) {
                 Ok(bytes) => written_bytes += bytes,
                 Err(TcpCallError::WouldBlock) => self.see_to_timers()?,
                 Err(_) => return Err(EndpointError::Closed),
             }
-            self.way.transmit()?;
+            self.way.transmit(now_ns)?;
             if written_bytes == self.message.len() {
                 return Ok(());
             }
@@ -234,7 +234,7 @@ impl<P: FlowPort> Endpoint for TcpBypassEndpoint<P> {
                     return Ok(Some(arrival));
                 }
                 // Of a message in many segments: acknowledgements are due, or the window was opened.
-                self.way.transmit()?;
+                self.way.transmit(monotonic_raw_ns())?;
                 continue;
             }
             polls += 1;
