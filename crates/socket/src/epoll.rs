@@ -293,6 +293,16 @@ impl EpollSets {
         self.find(set, fd, target).map(|at| self.registration(at))
     }
 
+    /// Whether a registration is edge-triggered and nothing that it asked for has happened since it told of all there was: what is true
+    /// of its target now is not to be told. A one-shot one has told nothing as long as it is armed.
+    #[must_use]
+    pub fn has_told(&self, registration: &Registration) -> bool {
+        let Registration { set, target, interest } = *registration;
+        let (asked, at) = (interest.events, self.find(set, interest.fd, target));
+        let is_ready = |at| self.registrations.is_linked(Chain::Ready, at);
+        asked.contains(Events::ET) && !asked.contains(Events::ONESHOT) && at.is_some_and(|at| !is_ready(at))
+    }
+
     /// Disarms a one-shot registration whose event was delivered by somebody else; what is not one-shot
     /// or not there stays as it is.
     pub fn disarm(&mut self, set: SetId, fd: i32, target: Target) {

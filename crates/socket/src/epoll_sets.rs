@@ -5,6 +5,7 @@ mod calls;
 mod in_kernel;
 mod moving;
 pub mod plain;
+mod ready;
 
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
@@ -174,6 +175,11 @@ impl Sets {
     /// Whether a socket is registered in any set here.
     pub(crate) fn has(&self, id: SocketId) -> bool {
         self.epoll.registrations_of(id).next().is_some()
+    }
+
+    /// Whether a set has told of all that has happened at a socket, by an edge-triggered registration.
+    pub(crate) fn have_told(&self, id: SocketId) -> bool {
+        self.epoll.registrations_of(id).any(|registration| self.epoll.has_told(&registration))
     }
 
     /// Something happened at a socket; whether a set can tell more than before.

@@ -16,6 +16,9 @@
 //! looks first, and a child that never looks costs the parent nothing. Where both look, the parent reads what came by
 //! its ports until it learns of the claim; what waits then goes to the shadow.
 //!
+//! The kernel's sets tell of what is true when a socket comes into them. What an edge-triggered registration has told already is taken out
+//! again (`epoll_sets/ready.rs`); what a child has not been told of since the fork it hears from a watch of its own.
+//!
 //! By ports of the agent a socket that no call has used before the fork is *free*: it belongs to the process that first receives from it,
 //! polls it or waits for it in a set, which opens its flow as that of any other socket. When a second one does so the agent gives the
 //! flow to the kernel and tells both. A process that ends or closes a socket that others have gives the kernel what waits here. Nothing is paused for
@@ -36,6 +39,7 @@ use rustix::io::{FdFlags, fcntl_getfd};
 use rustix::process::{Pid, getppid, test_kill_process};
 
 use crate::descendants::Descendants;
+use crate::engine::Watch;
 use crate::id::SocketId;
 use crate::reason::Reason;
 
@@ -86,6 +90,8 @@ pub(crate) struct Children {
     paused: bool,
     /// How often something had been claimed when this engine looked for its own sockets among it.
     followed: u64,
+    /// What comes to sockets from a fork on, of which sets have told the rest, for its child.
+    since_fork: Option<Watch>,
     /// Claimed by a child that shares this memory (vfork).
     claims: Vec<(SocketId, Reason)>,
 }
@@ -120,6 +126,8 @@ pub(crate) struct Parent {
     pid: Option<Pid>,
     filters: Vec<Box<dyn PortFilters>>,
     words: Option<Arc<SharedWords>>,
+    /// Tells of sockets to which something came since the fork; `None`: that is not known of any.
+    since_fork: Option<Watch>,
 }
 
 impl Parent {

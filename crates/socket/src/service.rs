@@ -18,7 +18,6 @@ use crate::host::{Host, present_namespace};
 use crate::id::SocketId;
 use crate::kept::{self, Kept};
 use crate::reason::{Reason, Why};
-use crate::requeue::requeue;
 use crate::socket::{Accelerated, Service, Socket};
 use crate::sockets::{EngineState, Sockets};
 use crate::status::Counter;
@@ -386,26 +385,21 @@ impl<H: Host> Sockets<H> {
         engine.expect_late_frames(now, &accelerated.flows, flow_socket);
         let Some((socket, engine)) = self.with_engine(id) else { return };
         socket.leftover = Some(endpoint);
-        if shadow_was_first {
-            requeue(socket, engine);
-        }
-        let waits = engine.stack().udp_waiting(endpoint) > 0;
-        if !waits {
-            engine.stack().udp_close(endpoint);
-            engine.unwatch_shadow(shadow);
-            socket.leftover = None;
-        }
+        let waits = engine.stack_ref().udp_waiting(endpoint) > 0;
         self.raise_readable();
-        if !waits {
-            // Else when that is read: the kernel's set does not know of it.
-            self.put_into_kernels_sets(id, by_child);
+        if waits && shadow_was_first {
+            self.give_waiting_back(id, by_child);
         }
+        // Else when that is read: the kernel's set does not know of it.
+        self.drop_leftover_if_read(id, by_child);
         self.service_changed();
         self.follow_kernel_service(id);
     }
 
     /// The kernel tells of a socket from now on, in the sets that it is in.
     pub(crate) fn put_into_kernels_sets(&mut self, id: SocketId, by_child: bool) {
+        // What has come is told by the kernel, unless it was told here.
+        self.tell_of_shadows(&[]);
         let Some(socket) = self.get(id) else { return };
         let socket = FlowSocket { descriptor: socket.shadow.fd, inode: socket.file.inode };
         self.sets.handed_over(id, socket, by_child);

@@ -414,19 +414,36 @@ impl<H: Host> Sockets<H> {
     }
 
     fn drop_leftover(&mut self, id: SocketId, by_child: bool) {
+        if self.get(id).is_none_or(|socket| socket.leftover.is_none()) {
+            return;
+        }
+        self.put_into_kernels_sets(id, by_child);
         let Some((socket, engine)) = self.with_engine(id) else { return };
         if let Some(endpoint) = socket.leftover.take() {
             engine.stack().udp_close(endpoint);
             engine.unwatch_shadow(socket.shadow.fd);
-            self.put_into_kernels_sets(id, by_child);
             self.service_changed();
+        }
+    }
+
+    /// Gives what waits at a socket back to the kernel. The watch tells of it there, and sets that have told do not tell once more.
+    /// `by_child`: as of [`Sockets::give_back`].
+    pub(crate) fn give_waiting_back(&mut self, id: SocketId, by_child: bool) {
+        // What has come besides is told.
+        self.tell_of_shadows(&[]);
+        let Some((socket, engine)) = self.with_engine(id) else { return };
+        // On its way still it is told once more when it is there.
+        if requeue(socket, engine) && socket.shadow.is_readable() {
+            self.tell_of_shadows(&[id]);
+            if by_child {
+                self.sets.take_out_of_kernels(id);
+            }
         }
     }
 
     /// The process closes a socket that the kernel serves, and others have it: they read what waits here, behind what the kernel has.
     pub(crate) fn leave_leftover(&mut self, id: SocketId) {
-        let Some((socket, engine)) = self.with_engine(id) else { return };
-        requeue(socket, engine);
+        self.give_waiting_back(id, false);
         self.drop_leftover(id, false);
     }
 

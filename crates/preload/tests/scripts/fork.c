@@ -765,3 +765,231 @@ SCRIPT(deleted_by_the_parent_before_a_child_looks_it_is_told_of_no_more) {
     CALL(write(pipes[1], "e", 1));
     reap(child);
 }
+
+static int child_is_told_of_the_set(void) {
+    EPOLL_WAIT(epoll_set, 10, 0);
+    return 0;
+}
+
+static int child_is_told_and_reads_one(void) {
+    EPOLL_WAIT(epoll_set, 10, 0);
+    RECV(a, 10, MSG_DONTWAIT);
+    EPOLL_WAIT(epoll_set, 10, 0);
+    return 0;
+}
+
+static int child_peeks(void) {
+    RECV(a, 10, MSG_DONTWAIT | MSG_PEEK);
+    return 0;
+}
+
+static int child_waits_and_is_told(void) {
+    char byte;
+    CALL(read(pipes[0], &byte, 1));
+    EPOLL_WAIT(epoll_set, 10, 0);
+    RECV(a, 10, MSG_DONTWAIT);
+    EPOLL_WAIT(epoll_set, 10, 0);
+    return 0;
+}
+
+/* Two datagrams wait that an edge-triggered set has told of. */
+static void edge_tells_of_two(void) {
+    a = bound(0);
+    epoll_set = EPOLL();
+    EPOLL_ADD(epoll_set, a, EPOLLIN | EPOLLET);
+    EPOLL_WAIT(epoll_set, 10, 0);
+    FAR_SENDS(.to = PORT(0), .size = 3, .count = 2);
+    EPOLL_WAIT(epoll_set, 10, 0);
+    EPOLL_WAIT(epoll_set, 10, 0);
+}
+
+static void edge_tells_of_the_next_alone(void) {
+    EPOLL_WAIT(epoll_set, 10, 0);
+    RECV(a, 10, MSG_DONTWAIT);
+    EPOLL_WAIT(epoll_set, 10, 0);
+    FAR_SENDS(.to = PORT(0), .size = 5);
+    EPOLL_WAIT(epoll_set, 10, 300);
+    EPOLL_WAIT(epoll_set, 10, 0);
+    for (int i = 0; i < 3; i++) RECV(a, 10, MSG_DONTWAIT);
+}
+
+SCRIPT(edge_told_before_a_fork_is_not_told_again) {
+    edge_tells_of_two();
+    reap(fork_child("child", child_does_nothing));
+    edge_tells_of_the_next_alone();
+}
+
+SCRIPT(edge_told_before_a_fork_is_not_told_to_the_child) {
+    edge_tells_of_two();
+    reap(fork_child("child", child_is_told_of_the_set));
+    edge_tells_of_the_next_alone();
+}
+
+SCRIPT(edge_told_before_a_fork_and_the_child_reads) {
+    edge_tells_of_two();
+    reap(fork_child("child", child_is_told_and_reads_one));
+    edge_tells_of_the_next_alone();
+}
+
+SCRIPT(edge_told_before_a_fork_and_the_child_reads_at_once) {
+    edge_tells_of_two();
+    reap(fork_child("child", child_reads_queued));
+    edge_tells_of_the_next_alone();
+}
+
+SCRIPT(edge_told_before_a_fork_and_the_child_peeks) {
+    edge_tells_of_two();
+    reap(fork_child("child", child_peeks));
+    edge_tells_of_the_next_alone();
+}
+
+SCRIPT(edge_told_before_a_fork_and_the_parent_closes) {
+    edge_tells_of_two();
+    CALL(pipe(pipes));
+    pid_t child = fork_child("child", child_waits_and_is_told);
+    CALL(close(a));
+    EPOLL_WAIT(epoll_set, 10, 0);
+    CALL(write(pipes[1], "g", 1));
+    reap(child);
+    EPOLL_WAIT(epoll_set, 10, 0);
+}
+
+SCRIPT(edge_told_after_a_fork_and_the_parent_closes) {
+    a = bound(0);
+    epoll_set = EPOLL();
+    EPOLL_ADD(epoll_set, a, EPOLLIN | EPOLLET);
+    CALL(pipe(pipes));
+    pid_t child = fork_child("child", child_waits_and_is_told);
+    EPOLL_WAIT(epoll_set, 10, 0);
+    FAR_SENDS(.to = PORT(0), .size = 3, .count = 2);
+    EPOLL_WAIT(epoll_set, 10, 0);
+    CALL(close(a));
+    EPOLL_WAIT(epoll_set, 10, 0);
+    CALL(write(pipes[1], "g", 1));
+    reap(child);
+    EPOLL_WAIT(epoll_set, 10, 0);
+}
+
+SCRIPT(edge_told_before_a_second_fork_is_not_told_again) {
+    edge_tells_of_two();
+    reap(fork_child("child", child_does_nothing));
+    RECV(a, 10, MSG_DONTWAIT);
+    FAR_SENDS(.to = PORT(0), .size = 4);
+    EPOLL_WAIT(epoll_set, 10, 0);
+    reap(fork_child("second", child_does_nothing));
+    edge_tells_of_the_next_alone();
+}
+
+/* UDP_SEGMENT is for the kernel alone. */
+SCRIPT(edge_told_before_the_kernel_takes_the_socket_and_a_fork) {
+    int bytes = 12;
+    edge_tells_of_two();
+    CALL(setsockopt(a, IPPROTO_UDP, UDP_SEGMENT, &bytes, sizeof bytes));
+    reap(fork_child("child", child_does_nothing));
+    edge_tells_of_the_next_alone();
+}
+
+SCRIPT(edge_not_told_before_a_fork_is_told_once) {
+    a = bound(0);
+    epoll_set = EPOLL();
+    EPOLL_ADD(epoll_set, a, EPOLLIN | EPOLLET);
+    EPOLL_WAIT(epoll_set, 10, 0);
+    FAR_SENDS(.to = PORT(0), .size = 3, .count = 2);
+    reap(fork_child("child", child_does_nothing));
+    EPOLL_WAIT(epoll_set, 10, 0);
+    edge_tells_of_the_next_alone();
+}
+
+SCRIPT(edge_not_told_before_a_fork_is_told_to_the_child) {
+    a = bound(0);
+    epoll_set = EPOLL();
+    EPOLL_ADD(epoll_set, a, EPOLLIN | EPOLLET);
+    EPOLL_WAIT(epoll_set, 10, 0);
+    FAR_SENDS(.to = PORT(0), .size = 3, .count = 2);
+    reap(fork_child("child", child_is_told_and_reads_one));
+    edge_tells_of_the_next_alone();
+}
+
+/* What comes since the fork is news to both, whatever the set has told before. */
+SCRIPT(edge_told_before_a_fork_tells_the_child_of_the_next) {
+    edge_tells_of_two();
+    CALL(pipe(pipes));
+    pid_t child = fork_child("child", child_waits_and_is_told);
+    FAR_SENDS(.to = PORT(0), .size = 5);
+    CALL(write(pipes[1], "g", 1));
+    reap(child);
+    EPOLL_WAIT(epoll_set, 10, 0);
+    for (int i = 0; i < 3; i++) RECV(a, 10, MSG_DONTWAIT);
+    EPOLL_WAIT(epoll_set, 10, 0);
+}
+
+/* The parent has the datagrams when the child takes the socket. */
+SCRIPT(edge_told_after_a_fork_and_the_child_waits_too) {
+    char byte;
+    a = bound(0);
+    epoll_set = EPOLL();
+    EPOLL_ADD(epoll_set, a, EPOLLIN | EPOLLET);
+    CALL(pipe(pipes));
+    CALL(pipe(pipes + 2));
+    pid_t child = fork_child("child", child_waits_then_is_told);
+    EPOLL_WAIT(epoll_set, 10, 0);
+    FAR_SENDS(.to = PORT(0), .size = 3, .count = 2);
+    EPOLL_WAIT(epoll_set, 10, 0);
+    RECV(a, 10, MSG_DONTWAIT);
+    CALL(write(pipes[1], "g", 1));
+    CALL(read(pipes[2], &byte, 1));
+    EPOLL_WAIT(epoll_set, 10, 0);
+    FAR_SENDS(.to = PORT(0), .size = 5);
+    EPOLL_WAIT(epoll_set, 10, 300);
+    EPOLL_WAIT(epoll_set, 10, 0);
+    CALL(write(pipes[1], "e", 1));
+    reap(child);
+}
+
+/* Others of the set tell what they would have told: edge-triggered, one-shot and level-triggered ones. */
+SCRIPT(edge_told_before_a_fork_beside_others_in_the_set) {
+    int other[4];
+    a = bound(0), b = bound(1);
+    epoll_set = EPOLL();
+    EPOLL_ADD(epoll_set, a, EPOLLIN | EPOLLOUT | EPOLLET);
+    EPOLL_ADD(epoll_set, b, EPOLLIN | EPOLLOUT | EPOLLET);
+    for (int i = 0; i < 4; i++) other[i] = CALL(eventfd(0, EFD_NONBLOCK));
+    EPOLL_ADD(epoll_set, other[0], EPOLLIN | EPOLLET);
+    EPOLL_ADD(epoll_set, other[1], EPOLLIN | EPOLLONESHOT);
+    EPOLL_ADD(epoll_set, other[2], EPOLLIN);
+    EPOLL_ADD(epoll_set, other[3], EPOLLIN | EPOLLET);
+    epoll_and_show_sorted(epoll_set, "first");
+    FAR_SENDS(.to = PORT(0), .size = 3, .count = 2);
+    eventfd_write(other[3], 1);
+    epoll_and_show_sorted(epoll_set, "told");
+    for (int i = 0; i < 3; i++) eventfd_write(other[i], 1);
+    reap(fork_child("child", child_reads_both));
+    epoll_and_show_sorted(epoll_set, "after the fork");
+    epoll_and_show_sorted(epoll_set, "again");
+    FAR_SENDS(.to = PORT(0), .size = 4);
+    FAR_SENDS(.to = PORT(1), .size = 4);
+    epoll_and_show_sorted(epoll_set, "the next");
+}
+
+SCRIPT(edge_told_of_room_before_a_fork) {
+    a = bound(0);
+    epoll_set = EPOLL();
+    EPOLL_ADD(epoll_set, a, EPOLLIN | EPOLLOUT | EPOLLET);
+    EPOLL_WAIT(epoll_set, 10, 0);
+    reap(fork_child("child", child_is_told_and_reads_one));
+    edge_tells_of_the_next_alone();
+}
+
+/* UDP_SEGMENT is for the kernel alone. */
+SCRIPT(edge_told_of_what_came_from_this_host_before_the_kernel_takes_the_socket) {
+    int bytes = 12;
+    a = bound(0), b = bound(1);
+    epoll_set = EPOLL();
+    EPOLL_ADD(epoll_set, a, EPOLLIN | EPOLLET);
+    EPOLL_WAIT(epoll_set, 10, 0);
+    SENDTO(b, "abc", V4(NEAR, PORT(0)));
+    settle();
+    EPOLL_WAIT(epoll_set, 10, 300);
+    CALL(setsockopt(a, IPPROTO_UDP, UDP_SEGMENT, &bytes, sizeof bytes));
+    edge_tells_of_the_next_alone();
+}

@@ -20,7 +20,7 @@ pub struct Seen {
 
 /// What else there is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Other {
+pub(crate) enum Other {
     /// News of the kernel's tables.
     Tables,
     /// A router told of a packet that was too long.
@@ -44,7 +44,7 @@ pub struct Watch {
 }
 
 impl Watch {
-    pub(super) fn open() -> io::Result<Watch> {
+    pub(crate) fn open() -> io::Result<Watch> {
         Ok(Watch { epoll: super::new_epoll()? })
     }
 
@@ -66,7 +66,7 @@ impl Watch {
     }
 
     /// Edge-triggered: what is seen is remembered at the socket until the kernel has no more.
-    pub(super) fn add_shadow(&self, shadow: Descriptor, token: u32) -> io::Result<()> {
+    pub(crate) fn add_shadow(&self, shadow: Descriptor, token: u32) -> io::Result<()> {
         self.add_edges(shadow.as_fd(), u64::from(token), EventFlags::IN | EventFlags::ERR)
     }
 
@@ -84,7 +84,7 @@ impl Watch {
     }
 
     /// What there is, without waiting.
-    pub(super) fn look(&self, mut shadow: impl FnMut(u32, Seen), mut other: impl FnMut(Other)) {
+    pub(crate) fn look(&self, mut shadow: impl FnMut(u32, Seen), mut other: impl FnMut(Other)) {
         let mut events = [Event { flags: EventFlags::empty(), data: EventData::new_u64(0) }; EVENTS_AT_ONCE];
         loop {
             let Ok(found) = wait(&self.epoll, &mut events[..], Some(&Timespec::default())) else { return };

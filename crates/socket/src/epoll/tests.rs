@@ -184,6 +184,22 @@ fn socket_given_to_the_kernel_registrations_are_listed_oldest_first_with_their_s
 }
 
 #[test]
+fn edge_told_until_the_next_arrival_there_is_nothing_to_tell() {
+    let has_told = |sets: &EpollSets| sets.registrations_of(FIRST).all(|one| sets.has_told(&one));
+    let (mut sets, set) = set_with_first(Events::IN | Events::ET);
+    for _ in 0..2 {
+        sets.raise(FIRST, Events::ARRIVED);
+        assert!(!has_told(&sets));
+        assert_eq!(collect(&mut sets, set, 1), [10]);
+        assert!(has_told(&sets));
+    }
+    for level_or_one_shot in [Events::IN, Events::IN | Events::ET | Events::ONESHOT] {
+        let (sets, _) = set_with_first(level_or_one_shot);
+        assert!(!has_told(&sets));
+    }
+}
+
+#[test]
 fn wrong_requests_made_errors_are_those_of_epoll_ctl() {
     use rustix::io::Errno;
     let (mut sets, set) = set_with_first(Events::IN);

@@ -4,7 +4,6 @@
 //! `EPOLLERR` and `EPOLLHUP` at least. One that has delivered here is therefore kept out of the kernel's set until the program modifies it,
 //! or until another program gets the set by exec(2), which knows nothing of it else.
 
-use std::fs;
 use std::os::fd::{AsFd, AsRawFd};
 
 use nearwire_frames::FlowSocket;
@@ -13,10 +12,19 @@ use rustix::event::{PollFd, PollFlags, Timespec, epoll as kernel};
 use rustix::fs::fstat;
 use rustix::io::Errno;
 
-use super::{Operation, Sets};
-use crate::epoll::{Events, Interest, SetId, Target};
+use super::{Operation, Sets, ready};
+use crate::epoll::{Events, Interest, Registration, SetId, Target};
 use crate::handover::stays_open;
 use crate::id::SocketId;
+
+/// How a registration becomes the kernel's.
+#[derive(Debug, Clone, Copy)]
+struct How {
+    /// A child has done it for the sets that are shared.
+    by_child: bool,
+    /// What is true of the socket was told here.
+    has_told: bool,
+}
 
 /// One of them.
 #[derive(Debug, Clone, Copy)]
@@ -79,17 +87,19 @@ impl Sets {
     /// A socket is the kernel's from now on: the other way. `by_child`: a child has done it for the sets that are shared, as they were
     /// at the fork, and what it has changed, deleted or been told of since holds.
     pub(crate) fn handed_over(&mut self, id: SocketId, socket: FlowSocket, by_child: bool) {
-        let registered: Vec<_> = self.epoll.registrations_of(id).collect();
+        let has_told = |registration| (registration, self.epoll.has_told(&registration));
+        let registered: Vec<_> = self.epoll.registrations_of(id).map(has_told).collect();
         let without_sets = self.claimed_without_sets.extract_if(.., |claimed| *claimed == id).count() > 0;
-        for registration in registered {
+        for (registration, has_told) in registered {
             let (set, mut interest) = (registration.set, registration.interest);
             if registration.is_armed() {
+                let how = How { by_child: by_child && !without_sets, has_told };
                 interest.fd = match names(interest.fd, socket.inode) {
                     true => {
-                        self.register(set, interest, by_child && !without_sets);
+                        self.register(set, interest, how);
                         interest.fd
                     }
-                    false => self.register_by_own_number(set, interest, socket, by_child && !without_sets),
+                    false => self.register_by_own_number(set, interest, socket, how),
                 };
             }
             let is_disarmed = !registration.is_armed();
@@ -101,7 +111,18 @@ impl Sets {
         }
     }
 
-    fn register(&mut self, id: SetId, interest: Interest, by_child: bool) {
+    /// A child has put a socket into the kernel's sets that are shared, which tell of what they get back: not by registrations that have told.
+    pub(crate) fn take_out_of_kernels(&self, id: SocketId) {
+        let told = self.epoll.registrations_of(id).filter(|registration| self.epoll.has_told(registration));
+        for Registration { set, interest, .. } in told {
+            let half = self.halves.get(set.index()).filter(|half| half.is_shared);
+            if let Some((set, fd)) = half.and_then(|half| half.descriptor).zip(Descriptor::new(interest.fd)) {
+                ready::take_out(set, fd, interest.data);
+            }
+        }
+    }
+
+    fn register(&mut self, id: SetId, interest: Interest, How { by_child, has_told }: How) {
         let half = &mut self.halves[id.index()];
         let Some((set, fd)) = half.descriptor.zip(Descriptor::new(interest.fd)) else { return };
         let (data, flags) = as_kernel_has(&interest);
@@ -109,8 +130,8 @@ impl Sets {
         let registered = match changed.map(|(_, operation)| *operation) {
             None if by_child && half.is_shared => Ok(()),
             Some(Operation::Modify) if by_child => kernel::modify(set, fd, data, flags),
-            None => kernel::add(set, fd, data, flags),
-            Some(_) => match kernel::add(set, fd, data, flags) {
+            None => add(set, fd, &interest, has_told),
+            Some(_) => match add(set, fd, &interest, has_told) {
                 // As it was at the fork.
                 Err(Errno::EXIST) => kernel::modify(set, fd, data, flags),
                 added => added,
@@ -124,18 +145,18 @@ impl Sets {
 
     /// The program has closed the fd that it registered, and has another file under that number, or none; the registration lives as long as
     /// the socket has an fd (epoll(7), question 6). The kernel gets it by a number of ours, which no call of the program's can mean.
-    fn register_by_own_number(&mut self, id: SetId, interest: Interest, socket: FlowSocket, by_child: bool) -> i32 {
+    fn register_by_own_number(&mut self, id: SetId, interest: Interest, socket: FlowSocket, how: How) -> i32 {
         let half = &mut self.halves[id.index()];
-        if by_child && half.is_shared {
+        if how.by_child && half.is_shared {
             // By a number of the child's.
             half.kernel_members += 1;
             return interest.fd;
         }
         let copied = half.descriptor.zip(descriptor::copy(socket.descriptor.as_fd()).ok());
         let Some((set, own)) = copied else { return interest.fd };
-        let (data, flags) = as_kernel_has(&interest);
         let number = own.as_raw_fd();
-        half.kernel_members += u32::from(kernel::add(set, &own, data, flags).is_ok());
+        let added = Descriptor::new(number).map(|own| add(set, own, &interest, how.has_told));
+        half.kernel_members += u32::from(added == Some(Ok(())));
         descriptor::close(own);
         number
     }
@@ -233,6 +254,18 @@ fn names(fd: i32, inode: u64) -> bool {
     Descriptor::new(fd).is_some_and(|fd| fstat(fd).is_ok_and(|found| found.st_ino == inode))
 }
 
+/// Adds it to the kernel's set, which tells at once what is true. `has_told`: not what is now.
+fn add(set: Descriptor, fd: Descriptor, interest: &Interest, has_told: bool) -> Result<(), Errno> {
+    let (data, flags) = as_kernel_has(interest);
+    let told = if has_told { ready::true_of(fd, interest.events) } else { Events::empty() };
+    kernel::add(set, fd, data, flags)?;
+    if !told.is_empty() && !(ready::take_out(set, fd, interest.data) - told).is_empty() {
+        // More has come meanwhile.
+        kernel::modify(set, fd, data, flags)?;
+    }
+    Ok(())
+}
+
 fn as_kernel_has(interest: &Interest) -> (kernel::EventData, kernel::EventFlags) {
     (kernel::EventData::new_u64(interest.data), kernel::EventFlags::from_bits_retain(interest.events.bits()))
 }
@@ -243,30 +276,7 @@ fn has_error(fd: Descriptor) -> bool {
     rustix::event::poll(&mut polled, Some(&Timespec::default())).is_ok_and(|found| found > 0)
 }
 
-/// Whether the kernel has delivered a one-shot registration: it has no event left then, which only `/proc` tells (`ep_show_fdinfo`).
+/// Whether the kernel has delivered a one-shot registration: it has no event left then.
 fn has_delivered_in_kernel(set: Descriptor, fd: i32) -> bool {
-    let told = fs::read_to_string(format!("/proc/self/fdinfo/{}", set.as_fd().as_raw_fd())).unwrap_or_default();
-    told.lines().any(|line| events_of(line, fd).is_some_and(|events| (events - Events::FLAGS).is_empty()))
-}
-
-/// The events in a line about a descriptor, as `tfd:        4 events:       1f data: ...`.
-fn events_of(line: &str, fd: i32) -> Option<Events> {
-    let mut words = line.split_whitespace();
-    let mut after = |name| words.find(|word| *word == name).and_then(|_| words.next());
-    let is_it = after("tfd:")?.parse() == Ok(fd);
-    let events = u32::from_str_radix(after("events:")?, 16).ok()?;
-    is_it.then(|| Events::from_bits_retain(events))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn events_that_the_kernel_has_are_read_of_the_descriptor_alone() {
-        let line = "tfd:        4 events: 40000000 data:                4  pos:0 ino:7 sdev:8";
-        assert_eq!(events_of(line, 4), Some(Events::ONESHOT));
-        assert_eq!(events_of(line, 40), None);
-        assert_eq!(events_of("pos:\t0", 4), None);
-    }
+    ready::known_to_kernel(set).iter().any(|known| known.fd == fd && (known.events - Events::FLAGS).is_empty())
 }

@@ -9,8 +9,9 @@ use nearwire_sys::own_stack;
 use rustix::process::{getpid, getppid};
 
 use super::{CLAIM_REASON, CLAIMED_WITHOUT_SETS, Children, Inherited, Parent, ROUNDS_MOST, inode_of, stays_open};
-use crate::engine::Engine;
+use crate::engine::{Engine, Watch};
 use crate::engines::Moved;
+use crate::epoll::Events;
 use crate::host::Host;
 use crate::id::SocketId;
 use crate::reason::Reason;
@@ -36,35 +37,72 @@ impl<H: Host> Sockets<H> {
         if !self.asks_agent() {
             self.use_all_sockets();
         }
-        let now = self.time();
-        let EngineState::Open(engine) = &mut self.engine else { return };
+        if self.engine_ref().is_none() {
+            return;
+        }
         self.children.forked = true;
         self.children.family.descendants().before_fork();
         self.children.pid = Some(getpid());
         // Before the fork, for both.
         let _ = self.children.family.words();
         self.sets.forked(has_others);
-        if !self.table.sockets().any(|socket| socket.has_flows() || socket.leftover.is_some()) {
-            return;
+        if self.table.sockets().any(|socket| socket.has_flows() || socket.leftover.is_some()) {
+            self.pause_for_fork();
         }
+        self.children.since_fork = self.watch_for_child();
+    }
+
+    /// The kernel gets what comes from now on, and what waits.
+    fn pause_for_fork(&mut self) {
+        let now = self.time();
+        let Some(engine) = self.engine() else { return };
         engine.pause();
-        self.children.paused = true;
         let _ = (0..ROUNDS_MOST).take_while(|_| engine.poll_all(now) > 0).count();
+        self.children.paused = true;
         self.raise_readable();
         self.tell_of_shadows(&[]);
-        let mut told = Vec::new();
         for id in self.ids() {
             let stays = self.would_be_chosen_anew(id);
             let Some((socket, engine)) = self.with_engine(id) else { continue };
+            let waits = socket.endpoint().is_some_and(|endpoint| engine.stack_ref().udp_waiting(endpoint) > 0);
             // What the shadow has of a socket that the kernel serves is newer than what waits here, and stays behind it.
-            if !stays && (socket.is_accelerated() || !socket.shadow.is_readable()) {
-                // On its way still it is told once more when it is there.
-                let is_back = requeue(socket, engine) && socket.shadow.is_readable();
-                told.extend(is_back.then_some(id));
+            if waits && !stays && (socket.is_accelerated() || !socket.shadow.is_readable()) {
+                self.give_waiting_back(id, false);
             }
             self.drop_leftover_if_read(id, false);
         }
-        self.tell_of_shadows(&told);
+    }
+
+    /// A child puts sockets into the kernel's sets, which tell what is true then. Of what came before the fork sets have told: what comes
+    /// afterwards the child hears from this. `None`: no set has told of one, or it cannot be.
+    fn watch_for_child(&self) -> Option<Watch> {
+        let told = |id: &SocketId| self.get(*id).is_some_and(Socket::is_answered_here) && self.sets.have_told(*id);
+        let mut told = self.ids().filter(told).peekable();
+        told.peek()?;
+        let watch = Watch::open().ok()?;
+        for id in told {
+            watch.add_shadow(self.get(id)?.shadow.fd, id.index() as u32).ok()?;
+        }
+        watch.look(|_, _| (), |_| ());
+        Some(watch)
+    }
+
+    /// In the child: sets tell what has come since the fork. Where that is not known they tell what is true.
+    fn hear_since_fork(&mut self, id: SocketId, parent: &Parent) {
+        let Some(watch) = &parent.since_fork else {
+            self.sets.raise(id, Events::empty());
+            return;
+        };
+        let sets = &mut self.sets;
+        watch.look(
+            |token, seen| {
+                let mut happened = Events::empty();
+                happened.set(Events::ARRIVED, seen.data);
+                happened.set(Events::ERR, seen.error);
+                sets.raise(SocketId::new(token), happened);
+            },
+            |_| (),
+        );
     }
 
     /// Whether the kernel might give what waits at a socket to another one of its port, in this process or, where an agent lets several have
@@ -75,6 +113,7 @@ impl<H: Host> Sockets<H> {
 
     /// In the parent.
     pub fn after_fork_in_parent(&mut self) {
+        self.children.since_fork = None;
         self.children.family.descendants().after_fork();
     }
 
@@ -121,7 +160,8 @@ impl<H: Host> Sockets<H> {
         };
         self.host.forked();
         let words = self.children.family.words.get().cloned();
-        let parent = Arc::new(Parent { pid: self.children.pid.or_else(getppid), filters, words });
+        let since_fork = self.children.since_fork.take();
+        let parent = Arc::new(Parent { pid: self.children.pid.or_else(getppid), filters, words, since_fork });
         for socket in self.table.sockets_mut() {
             (socket.leftover, socket.shadow.has_data, socket.shadow.has_error) = (None, false, false);
             socket.is_inherited = true;
@@ -222,8 +262,8 @@ impl<H: Host> Sockets<H> {
             _ => return,
         };
         self.hand_over_to(id, reason, by_child);
-        if let Some((socket, engine)) = self.with_engine(id) {
-            requeue(socket, engine);
+        self.give_waiting_back(id, by_child);
+        if let Some(engine) = self.engine() {
             engine.restore_flows(&flows);
         }
         self.drop_leftover_if_read(id, by_child);
@@ -243,6 +283,7 @@ impl<H: Host> Sockets<H> {
     #[cold]
     pub(crate) fn claim(&mut self, id: SocketId, reason: Reason) {
         let Some(inherited) = self.get_mut(id).and_then(|socket| socket.inherited.take()) else { return };
+        self.hear_since_fork(id, &inherited.parent);
         if inherited.is_free && reason == Reason::ReadByChild {
             return self.take_free(id);
         }
