@@ -18,7 +18,7 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 
 use nearwire_sys::socket;
-use nearwire_sys::tcp_repair::{self, ESTABLISHED, Negotiated, Queue, Repair, Window};
+use nearwire_sys::tcp_repair::{self, ESTABLISHED, Negotiated, Queue, Repair, RoundTrip, Window};
 use rustix::io::Errno;
 use rustix::net::sockopt::{self, set_socket_reuseaddr, socket_error, socket_reuseaddr};
 use rustix::net::{RecvFlags, SendFlags, bind, connect, connect_unspec, getpeername, getsockname, recv, send};
@@ -58,6 +58,8 @@ pub struct Connection {
     pub has_selective_acknowledgement: bool,
     /// This end's clock, where both ends have timestamps (RFC 7323 section 3).
     pub timestamp: Option<Timestamp>,
+    /// Round trips as the kernel measured them. It measures anew when it has the connection again.
+    pub round_trip: Option<RoundTrip>,
     /// `SO_REUSEADDR`, which the kernel forgets when a connection is thawed.
     reuse_address: bool,
 }
@@ -228,6 +230,7 @@ fn read(shadow: BorrowedFd<'_>) -> Result<Connection, AdoptionError> {
             window_scale: facts.window_scale,
             has_selective_acknowledgement: facts.has_selective_acknowledgement,
             timestamp,
+            round_trip: facts.round_trip,
             reuse_address: false,
         });
     }

@@ -10,7 +10,9 @@
 use std::os::fd::AsFd;
 
 use nearwire_agent::adoption::{self, AdoptionError, Connection};
-use nearwire_stack::{AdoptError, ConnectionId, ExportError, Stack, TcpFacts, TcpOptions, TcpTimestamp, TcpWindow};
+use nearwire_stack::{
+    AdoptError, ConnectionId, ExportError, Stack, TcpFacts, TcpOptions, TcpRoundTrip, TcpTimestamp, TcpWindow,
+};
 use nearwire_sys::tcp_repair::Window;
 use thiserror::Error;
 
@@ -96,11 +98,11 @@ impl Carried {
         shadow: impl AsFd,
         stack: &mut Stack,
         now_ns: u64,
-    ) -> Result<(), (CarryError, Option<Carried>)> {
-        let more = self.slipped(&shadow).map_err(|error| (error.into(), None))?;
+    ) -> Result<(), (CarryError, Option<Box<Carried>>)> {
+        let more = self.slipped(&shadow).map_err(|error| (error, None))?;
         let mut facts = match stack.tcp_export(self.id, now_ns) {
             Ok(facts) => facts,
-            Err(error) => return Err((error.into(), Some(self))),
+            Err(error) => return Err((error.into(), Some(Box::new(self)))),
         };
         self.merge(&mut facts, &more);
         adoption::release(&shadow, &connection_of(&self.taken, facts)).map_err(|error| (error.into(), None))
@@ -152,7 +154,10 @@ fn facts_of(connection: &Connection) -> TcpFacts {
         }),
         // One that has it stays the kernel's.
         has_congestion_notification: false,
-        round_trip: None,
+        round_trip: connection.round_trip.map(|round_trip| TcpRoundTrip {
+            smoothed_ns: round_trip.smoothed.as_nanos() as u64,
+            variation_ns: round_trip.variation.as_nanos() as u64,
+        }),
     }
 }
 

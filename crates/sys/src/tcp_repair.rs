@@ -5,6 +5,7 @@
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
+use std::time::Duration;
 
 use crate::socket::{int_option, option_bytes};
 
@@ -82,6 +83,17 @@ pub struct Facts {
     pub has_congestion_notification: bool,
     /// Shifts of windows that come and that leave, where both ends scale them.
     pub window_scale: Option<(u8, u8)>,
+    /// Round trips as measured; `None`: not yet.
+    pub round_trip: Option<RoundTrip>,
+}
+
+/// Measured round trips (RFC 6298).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RoundTrip {
+    /// SRTT.
+    pub smoothed: Duration,
+    /// RTTVAR.
+    pub variation: Duration,
 }
 
 /// `TCP_ESTABLISHED` of `include/net/tcp_states.h`.
@@ -219,12 +231,16 @@ pub fn set_negotiated(socket: impl AsFd, negotiated: &[Negotiated]) -> io::Resul
 /// # Errors
 /// getsockopt(2) failed.
 pub fn facts(socket: impl AsFd) -> io::Result<Facts> {
-    // `struct tcp_info` begins with single bytes: state, ca_state, retransmits, probes, backoff, options, and both shifts.
-    let mut bytes = [0; 8];
+    // `struct tcp_info` begins with single bytes: state, ca_state, retransmits, probes, backoff, options, and both shifts. Words follow.
+    const RTT: usize = 68;
+    const RTTVAR: usize = 72;
+    let mut bytes = [0; RTTVAR + 4];
     if option_bytes(socket, libc::IPPROTO_TCP, libc::TCP_INFO, &mut bytes)? < bytes.len() {
         return Err(io::ErrorKind::InvalidData.into());
     }
-    let [state, _, _, _, _, options, scales, _] = bytes;
+    let [state, _, _, _, _, options, scales, ..] = bytes;
+    let word = |at: usize| bytes[at..].first_chunk().map_or(0, |word| u32::from_ne_bytes(*word));
+    let time = |at| Duration::from_micros(word(at).into());
     // Bit fields of four bits each: the first is the lower half on little-endian machines.
     let (low, high) = (scales & 0xf, scales >> 4);
     let shifts = if cfg!(target_endian = "little") { (low, high) } else { (high, low) };
@@ -236,6 +252,8 @@ pub fn facts(socket: impl AsFd) -> io::Result<Facts> {
         has_selective_acknowledgement: has(TCPI_OPT_SACK),
         has_congestion_notification: has(TCPI_OPT_ECN),
         window_scale: has(TCPI_OPT_WSCALE).then_some(shifts),
+        round_trip: Some(RoundTrip { smoothed: time(RTT), variation: time(RTTVAR) })
+            .filter(|round_trip| !round_trip.smoothed.is_zero()),
     })
 }
 
