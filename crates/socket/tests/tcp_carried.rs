@@ -2,77 +2,29 @@
 //! order. On a real kernel over a veth pair; needs root (or says SKIP). `NEARWIRE_CARRIES=N`: so many changes each way in each storm.
 #![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
-use std::io::{ErrorKind, Read, Write};
-use std::net::{IpAddr, TcpListener, TcpStream};
-use std::process::Command;
+#[path = "../../agent/tests/streams/mod.rs"]
+mod streams;
+
+use std::io::{Read, Write};
+use std::net::{IpAddr, TcpStream};
 use std::time::{Duration, Instant};
 
 use nearwire_agent::give_back::{GivenBack, Sender};
 use nearwire_frames::fault::FaultPort;
 use nearwire_frames::ports::xdp::{Steer, XdpConfig, XdpMode, XdpPort};
-use nearwire_frames::steering::{ExactFlow, Filter, Transport};
 use nearwire_frames::{Port, RawPort};
-use nearwire_lab::{Cable, CableEnd, VirtualCable, VirtualCableOptions};
+use nearwire_lab::{Cable, CableEnd};
 use nearwire_socket::kernel_tables::KernelTables;
 use nearwire_socket::tcp::Carried;
 use nearwire_stack::{
     Arrival, Offers, PortId, ReceiveChecksum, Stack, StackConfig, TcpCallError, TcpCounters, TcpOptions,
 };
 use nearwire_sys::tsc::monotonic_raw_ns;
+use streams::{Course, Random, cable_or_skip, connect, flow};
 
 const ETHERNET_BYTES: usize = 14;
 /// For the rest of the bytes, after the last change.
 const PATIENCE: Duration = Duration::from_secs(60);
-
-/// The byte at a place of a stream; each direction has its own.
-fn byte_at(direction: u64, at: u64) -> u8 {
-    let mixed = (at / 8 + direction).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    (mixed >> (8 * (at % 8))) as u8
-}
-
-/// What one end wrote and read so far.
-struct Course {
-    writes: u64,
-    reads: u64,
-    written: u64,
-    read: u64,
-}
-
-impl Course {
-    const fn new(writes: u64, reads: u64) -> Course {
-        Course { writes, reads, written: 0, read: 0 }
-    }
-
-    /// Up to `most` bytes that are to be written next, none beyond `until`.
-    fn next(&self, most: usize, until: u64) -> Vec<u8> {
-        let count = (most as u64).min(until - self.written);
-        (0..count).map(|n| byte_at(self.writes, self.written + n)).collect()
-    }
-
-    fn take(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            assert_eq!(*byte, byte_at(self.reads, self.read), "at {}", self.read);
-            self.read += 1;
-        }
-    }
-
-    /// Writes and reads by the kernel.
-    fn turn(&mut self, mut stream: &TcpStream, most: usize, until: u64) {
-        match stream.write(&self.next(most, until)) {
-            Ok(taken) => self.written += taken as u64,
-            Err(error) => assert_eq!(error.kind(), ErrorKind::WouldBlock, "write after {} bytes", self.written),
-        }
-        let mut buffer = [0; 16 << 10];
-        loop {
-            match stream.read(&mut buffer) {
-                Ok(0) => panic!("the stream ended after {} bytes", self.read),
-                Ok(len) => self.take(&buffer[..len]),
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return,
-                Err(error) => panic!("read after {} bytes: {error}", self.read),
-            }
-        }
-    }
-}
 
 type Now = fn() -> u64;
 
@@ -150,56 +102,6 @@ impl Near {
         {
             assert_eq!(sent, GivenBack::Done);
         }
-    }
-}
-
-/// A cable whose far end sends segments that fit into frames, with whole checksums.
-fn cable_or_skip() -> Option<VirtualCable> {
-    let cable = match VirtualCable::lay(VirtualCableOptions { queues: 1, ..VirtualCableOptions::default() }) {
-        Ok(cable) => cable,
-        Err(error) => {
-            assert!(std::env::var_os("NEARWIRE_REQUIRE").is_none(), "{error}");
-            println!("SKIP {error}");
-            return None;
-        }
-    };
-    for end in [cable.near(), cable.far()] {
-        let mut ethtool = Command::new("ethtool");
-        ethtool.args(["-K", &end.interface, "tx", "off", "tso", "off", "gso", "off", "gro", "off"]);
-        assert!(end.namespace.enter(|| ethtool.output()).unwrap().unwrap().status.success());
-    }
-    Some(cable)
-}
-
-/// A connection between both ends of the cable, the near one accepted or connected.
-fn connect(near: &CableEnd, far: &CableEnd, address: fn(&CableEnd) -> IpAddr, accepted: bool) -> [TcpStream; 2] {
-    let (listens, connects) = if accepted { (near, far) } else { (far, near) };
-    let listener = listens.namespace.enter(|| TcpListener::bind((address(listens), 0))).unwrap().unwrap();
-    let to = listener.local_addr().unwrap();
-    let connected = connects.namespace.enter(|| TcpStream::connect(to)).unwrap().unwrap();
-    let taken = listener.accept().unwrap().0;
-    let both = if accepted { [taken, connected] } else { [connected, taken] };
-    both.iter().for_each(|stream| stream.set_nonblocking(true).unwrap());
-    both
-}
-
-fn flow(stream: &TcpStream) -> Filter {
-    let (local, remote) = (stream.local_addr().unwrap(), stream.peer_addr().unwrap());
-    Filter::Exact(ExactFlow {
-        transport: Transport::Tcp,
-        local: local.ip(),
-        local_port: local.port(),
-        remote: remote.ip(),
-        remote_port: remote.port(),
-    })
-}
-
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, most: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % most
     }
 }
 
