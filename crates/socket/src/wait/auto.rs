@@ -118,18 +118,13 @@ impl Auto {
         }
     }
 
-    /// A wait begins, after a look that found nothing. A thread that gives way does so at once: what it waits for needs the CPU that
-    /// it has.
+    /// A wait begins.
     #[inline]
     pub fn begin(&mut self, now_ns: u64, world: &mut impl World) -> Doing {
         self.lateness = self.lateness.saturating_sub(1);
         self.waits += 1;
         self.gave_way_ns = now_ns;
-        let doing = self.step(now_ns, world);
-        if doing == Doing::GivesWay {
-            world.give_way();
-        }
-        doing
+        self.step(now_ns, world)
     }
 
     /// It has waited so long awake.
