@@ -23,6 +23,8 @@ use nearwire_sys::tsc::monotonic_raw_ns;
 use streams::{Course, Random, cable_or_skip, connect, flow};
 
 const ETHERNET_BYTES: usize = 14;
+/// So many go each way for each change of the owner.
+const BYTES_A_CHANGE: u64 = 5_000;
 /// For the rest of the bytes, after the last change.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -112,7 +114,7 @@ fn storm(address: fn(&CableEnd) -> IpAddr, accepted: bool, fault: &str, seed: u6
     let (near, far) = (cable.near(), cable.far());
     let [near_stream, far_stream] = connect(near, far, address, accepted);
     let mut here = Near::open(near, fault, seed);
-    let all_bytes = carries * 5_000;
+    let all_bytes = carries * BYTES_A_CHANGE;
     let slipped = std::thread::scope(|scope| {
         let far_stream = &far_stream;
         let far = scope.spawn(move || drive_far(far_stream, all_bytes, seed));
@@ -145,7 +147,7 @@ fn drive_far(stream: &TcpStream, all_bytes: u64, seed: u64) {
 fn change_owners(end: &CableEnd, here: &mut Near, stream: &TcpStream, course: &mut Course, carries: u64) -> usize {
     let (local, filter) = (stream.local_addr().unwrap().ip(), flow(stream));
     let (mut sender, mut random, mut slipped) = (Sender::default(), Random(carries), 0);
-    let all_bytes = carries * 5_000;
+    let all_bytes = carries * BYTES_A_CHANGE;
     let options = TcpOptions { retransmit_floor_ns: 5_000_000, ..TcpOptions::default() };
     for _ in 0..carries {
         for _ in 0..random.below(3) {
