@@ -26,6 +26,8 @@ pub enum Turn {
     /// The call is left, so that a handler with SA_RESTART runs or the thread is cancelled, and is restarted: with what its
     /// fd names then.
     Restarted,
+    /// What is waited for is to be lent to the kernel, as far as that can be; then look again.
+    Lend,
     /// The time is over.
     TimedOut,
     /// A signal handler is about to run: EINTR.
@@ -119,6 +121,7 @@ impl<'m> Turns<'m> {
         match self.waiter.pause() {
             Pause::Again => self.again(),
             Pause::LastLook => Turn::Again,
+            Pause::Lend => Turn::Lend,
             Pause::TimedOut => Turn::TimedOut,
             Pause::Sleep(rest) => self.sleep(rest, also),
         }

@@ -27,6 +27,7 @@
 pub mod capture;
 pub mod config;
 mod descendants;
+pub mod direct;
 pub mod engine;
 mod engines;
 pub mod epoll;

@@ -132,6 +132,8 @@ worded! {
         SharedSocket => "another process uses the same socket, so the kernel serves both",
         /// A client's: `kernel_first`.
         FewDatagrams => "it has not sent and received enough datagrams yet to be worth a flow (kernel_first)",
+        /// `spin = "auto"` found the kernel's own way faster.
+        CpusWanted => "others want the CPUs of the threads that wait for it, and the kernel's way passes more messages there",
     }
 }
 

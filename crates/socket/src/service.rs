@@ -1,6 +1,7 @@
 //! Who serves a socket: it is decided when it has an address or first sends, and again when what it was decided by changes.
 
 mod kernel_first;
+mod lent;
 pub(crate) mod reach;
 
 use std::net::SocketAddr;
@@ -21,6 +22,7 @@ use crate::reason::{Reason, Why};
 use crate::socket::{Accelerated, Service, Socket};
 use crate::sockets::{EngineState, Sockets};
 use crate::status::Counter;
+pub(crate) use lent::Lent;
 use reach::{complete, flows_of, is_local, reach};
 
 /// An engine that was refused is tried again after this time: a limit may have been raised, descriptors closed.
@@ -38,10 +40,14 @@ impl<H: Host> Sockets<H> {
             self.wish_for_first(id);
             return;
         }
+        let was_lent = self.get(id).is_some_and(Socket::is_lent);
+        if was_lent && !self.end_lending(id) {
+            return;
+        }
         match self.accelerate(id, remote) {
             Ok(accelerated) => {
                 let before = self.config.datagrams_by_kernel_first();
-                if let Some(socket) = self.get(id).filter(|socket| socket.kernel_first < before) {
+                if let Some(socket) = self.get(id).filter(|socket| was_lent || socket.kernel_first < before) {
                     self.let_leave(socket.shadow.fd);
                 }
                 if let Some(socket) = self.get_mut(id) {

@@ -15,6 +15,7 @@ use rustix::net::sockopt::socket_cookie;
 use crate::handover::Inherited;
 use crate::kept::{Kept, local_address, peer_address};
 use crate::reason::{Reason, Why};
+use crate::service::Lent;
 use crate::status::Slot;
 
 pub(crate) use open_file::OpenFile;
@@ -99,6 +100,8 @@ pub(crate) struct Socket {
     pub(crate) ends: Ends,
     /// So many datagrams it has still to send and receive by the kernel before it may be accelerated.
     pub(crate) kernel_first: u16,
+    /// The kernel serves it for a time.
+    pub(crate) lent: Option<Lent>,
     /// It was connected, or has sent, before any call received from it or waited for it.
     pub(crate) is_client: bool,
     /// An endpoint that is no longer served, with datagrams that were taken before.
@@ -140,6 +143,7 @@ impl Socket {
             file: OpenFile::new(shadow, is_nonblocking),
             ends: Ends::default(),
             kernel_first,
+            lent: None,
             is_client: false,
             leftover: None,
             inherited: None,
@@ -151,15 +155,25 @@ impl Socket {
         }
     }
 
-    /// A client's, for which the kernel does what is to be done until it has sent and received enough.
+    /// A client's, for which the kernel does what is to be done until it has sent and received enough, or one that is lent to the kernel.
     pub(crate) const fn is_young(&self) -> bool {
         self.kernel_first > 0 && (self.is_client || !self.ends.is_server()) && matches!(self.service, Service::Open)
+            || self.is_lent()
+    }
+
+    /// The kernel serves it until that is not the faster way any more.
+    pub(crate) const fn is_lent(&self) -> bool {
+        self.lent.is_some() && matches!(self.service, Service::Open)
     }
 
     /// Bound to a port of the program's choice. A call that sends by it or connects it makes it a client's; one that receives from it or
     /// waits for it, a server's.
     pub(crate) const fn awaits_first_use(&self) -> bool {
-        self.kernel_first > 0 && self.ends.is_server() && !self.is_client && matches!(self.service, Service::Open)
+        self.kernel_first > 0
+            && self.ends.is_server()
+            && !self.is_client
+            && matches!(self.service, Service::Open)
+            && !self.is_lent()
     }
 
     /// Asks the kernel whom it is connected to.
@@ -178,7 +192,9 @@ impl Socket {
 
     /// Why nobody has decided who serves it.
     pub(crate) fn why_open(&self) -> Reason {
-        if self.awaits_first_use() {
+        if self.is_lent() {
+            Reason::CpusWanted
+        } else if self.awaits_first_use() {
             Reason::NotUsed
         } else if self.is_young() && (self.is_client || self.ends.is_unread || self.ends.far().is_some()) {
             Reason::FewDatagrams

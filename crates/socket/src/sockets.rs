@@ -13,6 +13,7 @@ use nearwire_stack::{Family, SourceFilter};
 use nearwire_sys::descriptor::{self, Descriptor};
 
 use crate::config::Config;
+use crate::direct;
 use crate::engine::{Engine, OpenError};
 use crate::engines::Siblings;
 use crate::epoll::Events;
@@ -222,6 +223,8 @@ impl<H: Host> Sockets<H> {
         }
         self.closing(new);
         if let Some(id) = self.find(old) {
+            // Calls by the other fd would not be seen.
+            self.end_lending_for_all(id);
             if let Some(socket) = self.get_mut(id) {
                 socket.file.fds += 1;
             }
@@ -249,6 +252,7 @@ impl<H: Host> Sockets<H> {
     }
 
     pub(crate) fn forget_fd(&mut self, fd: i32) {
+        direct::clear(fd);
         let Some(id) = self.find(fd) else { return };
         self.table.unname(fd);
         let Some(socket) = self.get_mut(id) else { return };
@@ -434,7 +438,7 @@ impl<H: Host> Sockets<H> {
             self.is_clients(id);
         }
         let Some(socket) = self.get_mut(id) else { return };
-        if socket.is_young() {
+        if socket.is_young() && !socket.is_lent() {
             return self.connected_young(id);
         }
         socket.read_peer();
@@ -455,6 +459,7 @@ impl<H: Host> Sockets<H> {
                 self.show_connection(id);
             }
             (Service::Kernel(_), _) => self.show_kernel_connection(id),
+            // One that is lent was disconnected.
             (Service::Open, None) => {}
         }
         self.tell(id);

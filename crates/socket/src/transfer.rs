@@ -141,7 +141,7 @@ impl<H: Host> Sockets<H> {
         if !socket.is_accelerated() {
             socket.shadow.end_first();
             self.leftover_was_read(id);
-            return Receive::Kernel;
+            return self.receive_undecided(id);
         }
         // While it overflows, what is in the ports is older.
         if socket.shadow.has_data && !engine.is_overflowing() {
@@ -329,7 +329,7 @@ impl<H: Host> Sockets<H> {
             return socket.shadow_or_pending();
         }
         if !socket.is_accelerated() {
-            return Receive::Kernel;
+            return self.receive_undecided(id);
         }
         let is_nonblocking = socket.file.is_nonblocking;
         if is_nonblocking {
@@ -349,6 +349,7 @@ impl<H: Host> Sockets<H> {
     fn receive_undecided_here<R>(&mut self, id: SocketId) -> Receive<R> {
         self.follow_shared_sockets();
         self.claim(id, Reason::ReadByChild);
+        self.look_at_lent(id);
         self.use_socket(id);
         if let Some(fd) = self.shadow_fd(id) {
             self.settle_if_bound(fd);
@@ -361,6 +362,7 @@ impl<H: Host> Sockets<H> {
             return Receive::Refused;
         }
         if !matches!(socket.service, Service::Open) {
+            self.let_calls_pass(id);
             return Receive::Kernel;
         }
         // It may be served by us while the call waits.

@@ -90,6 +90,8 @@ pub enum Pause {
     Again,
     /// Sleeps, at most so long.
     Sleep(Option<Duration>),
+    /// Lends what it waits for to the kernel, as far as that can be, and looks again. Once a wait.
+    Lend,
     /// The time is over: looks once more before it gives up. What came in the time is found then, however long the thread was off
     /// its CPU since it last looked, as the kernel looks when the timer of a sleep has expired (`ep_poll`).
     LastLook,
@@ -131,8 +133,14 @@ static COUNTS_MESSAGES: AtomicBool = AtomicBool::new(false);
 /// The thread has received a message.
 #[inline]
 pub(crate) fn count_message() {
+    count_messages(1);
+}
+
+/// The same of several.
+#[inline]
+pub(crate) fn count_messages(messages: u64) {
     if COUNTS_MESSAGES.load(Relaxed) {
-        OF_THREAD.with(|own| own.passed.set(own.passed.get().wrapping_add(1)));
+        OF_THREAD.with(|own| own.passed.set(own.passed.get().wrapping_add(messages)));
     }
 }
 
@@ -209,6 +217,53 @@ pub fn now_ns() -> u64 {
     now.tv_sec.unsigned_abs() * 1_000_000_000 + now.tv_nsec.unsigned_abs() + 1
 }
 
+/// The thread that lent a socket to the kernel, and when.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct LentBy {
+    thread: usize,
+    since_ns: u64,
+}
+
+/// Threads other than the one that lent a socket leave it to that for so long: 2 of its longest times without a trial.
+const LENDER_DECIDES_NS: u64 = 20_000_000_000;
+
+impl LentBy {
+    pub(crate) fn this_thread() -> LentBy {
+        LentBy { thread: this_thread(), since_ns: now_ns() }
+    }
+
+    pub(crate) fn is_this_thread(self) -> bool {
+        self.thread == this_thread()
+    }
+}
+
+/// Tells the threads of the process apart.
+fn this_thread() -> usize {
+    OF_THREAD.with(|own| std::ptr::from_ref(own) as usize)
+}
+
+/// Whether a socket that was lent to the kernel stays there, as the calling thread, which is about to use it, has it.
+pub(crate) fn stays_lent(by: LentBy) -> bool {
+    let now_ns = now_ns();
+    if !by.is_this_thread() {
+        return now_ns.saturating_sub(by.since_ns) < LENDER_DECIDES_NS;
+    }
+    OF_THREAD.with(|mut own| {
+        let mut auto = own.auto.get();
+        let stays = auto.stays_by_kernel(now_ns, &mut own);
+        own.auto.set(auto);
+        tell(auto.now());
+        stays
+    })
+}
+
+/// Whether a wait has lent what it waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Lends {
+    Now,
+    Done,
+}
+
 /// One call that waits.
 #[derive(Debug)]
 pub struct Waiter {
@@ -221,6 +276,8 @@ pub struct Waiter {
     turns_mask: u32,
     spins: bool,
     slept: bool,
+    /// What it waits for is to be lent to the kernel, or has been.
+    lends: Option<Lends>,
     /// The time is over, and the last look was asked for.
     is_over: bool,
     /// Of the time since it began, what is counted in [`SPUN_NS`].
@@ -241,6 +298,7 @@ impl Waiter {
             turns_mask: TURNS_PER_CLOCK_READ - 1,
             spins: true,
             slept: false,
+            lends: None,
             is_over: false,
             told_ns: 0,
             untold_turns: 0,
@@ -295,6 +353,10 @@ impl Waiter {
             return Pause::Again;
         }
         self.end_spinning();
+        if self.lends == Some(Lends::Now) {
+            self.lends = Some(Lends::Done);
+            return Pause::Lend;
+        }
         self.slept = true;
         Pause::Sleep(self.timeout.map(|timeout| timeout.saturating_sub(waited)))
     }
@@ -322,7 +384,10 @@ impl Waiter {
                 tell(auto.now());
                 self.turns_mask =
                     if doing == Doing::GivesWay { TURNS_PER_GIVING_WAY } else { TURNS_PER_CLOCK_READ } - 1;
-                doing != Doing::Sleeps
+                if doing == Doing::ByKernel {
+                    self.lends = self.lends.or(Some(Lends::Now));
+                }
+                matches!(doing, Doing::Spins | Doing::GivesWay)
             }),
         }
     }
@@ -412,7 +477,7 @@ mod tests {
             match waiter.pause() {
                 Pause::Again | Pause::LastLook => {}
                 Pause::TimedOut => break,
-                Pause::Sleep(_) => panic!("it spins"),
+                Pause::Sleep(_) | Pause::Lend => panic!("it spins"),
             }
         }
         assert!(started.elapsed() >= Duration::from_millis(2));

@@ -7,6 +7,7 @@ use libc::{c_int, epoll_event, pollfd, sigset_t};
 use nearwire_socket::epoll::{Delivery, Events, Interest, Target};
 use nearwire_socket::plain::{PlainWait, call_data};
 use nearwire_socket::{AskKernel, Asked, Concerns, Control, Operation};
+use nearwire_sys::own_stack;
 
 use super::poll::Attempt::{self, Ended, Restart};
 use crate::cancellation;
@@ -195,6 +196,10 @@ unsafe fn wait_with_us(call: &WaitCall<'_>, concerns: Concerns) -> Option<Attemp
         let (turns, also) = turns.get_or_insert_with(|| (Turns::new(wait), vec![readable(set)]));
         match turns.turn(also) {
             Turn::Again => asked = if also[0].revents != 0 || turns.is_over() { Asked::NotYet } else { Asked::Before },
+            Turn::Lend => {
+                own_stack::run(|| state::with_fd(set, |sockets| sockets.lend(&[set])));
+                asked = Asked::NotYet;
+            }
             Turn::Restarted => return Some(Restart(turns.rest())),
             Turn::TimedOut => return Some(Ended(0)),
             Turn::Interrupted => return Some(Ended(fail(libc::EINTR) as c_int)),

@@ -6,8 +6,10 @@ use libc::{FD_SETSIZE, c_int, c_ulong, fd_set, nfds_t, pollfd, sigset_t};
 use nearwire_socket::poll::PollSplit;
 use nearwire_socket::poll::select::{FdSets, WORD_BITS};
 use nearwire_socket::{Concerns, Sockets};
+use nearwire_sys::own_stack;
 use rustix::process::{Resource, getrlimit};
 
+use crate::calls::direct;
 use crate::cancellation;
 use crate::errno::{errno, fail};
 use crate::probe::is_readable;
@@ -22,7 +24,7 @@ const TURNS_PER_ASKING: u32 = 128;
 /// Arrays up to this length are within every limit of open files, which poll(2) looks at first.
 const COUNT_UNCHECKED: usize = 256;
 
-/// poll(2). `None`: there is nothing in it that the library follows, or the kernel would refuse it.
+/// poll(2). `None`: there is nothing in it that the library follows, or the kernel would refuse it. `original` makes the call as it is.
 ///
 /// # Safety
 /// `fds` points to `count` entries.
@@ -31,6 +33,7 @@ pub unsafe fn poll(
     count: nfds_t,
     timeout: Option<Duration>,
     mask: Option<&sigset_t>,
+    original: impl FnOnce() -> c_int,
 ) -> Option<c_int> {
     let count = usize::try_from(count).ok()?;
     if !state::is_in_use() || count == 0 || (count > COUNT_UNCHECKED && count as u64 > open_files_most()) {
@@ -44,7 +47,8 @@ pub unsafe fn poll(
     if !fds.iter().any(|entry| marks::is_followed(entry.fd)) {
         return None;
     }
-    poll_call(fds, timeout, mask)
+    let at_once = direct::waits(fds.iter().map(|entry| entry.fd), original);
+    at_once.or_else(|| poll_call(fds, timeout, mask))
 }
 
 fn open_files_most() -> u64 {
@@ -157,6 +161,9 @@ fn poll_slice(fds: &mut [pollfd], timeout: Option<Duration>, mask: Option<&sigse
         turns.is_at(Subject::Engine(engine));
         match turns.turn(list.split.kernel()) {
             Turn::Again => {}
+            Turn::Lend => {
+                own_stack::run(|| engines::with_all(&numbers, |_, sockets| sockets.lend(&numbers)));
+            }
             Turn::Restarted => return Some(Restart(turns.rest())),
             Turn::TimedOut => return Some(Ended(0)),
             Turn::Interrupted => return Some(Ended(fail(libc::EINTR) as c_int)),
@@ -184,18 +191,22 @@ fn ask_kernel(fds: &mut [pollfd]) {
     unsafe { real::ppoll(fds.as_mut_ptr(), fds.len() as nfds_t, &raw const now, std::ptr::null()) };
 }
 
-/// select(2).
+/// select(2). `original` makes the call as it is.
 ///
 /// # Safety
 /// The sets are null or hold `count` bits.
 pub unsafe fn select(
     count: c_int,
-    read: *mut fd_set,
-    write: *mut fd_set,
-    except: *mut fd_set,
+    [read, write, except]: [*mut fd_set; 3],
     mut timeout: Option<Duration>,
     mask: Option<&sigset_t>,
+    original: impl FnOnce() -> c_int,
 ) -> Option<c_int> {
+    // SAFETY: the caller's.
+    let (sets, set_count) = unsafe { select_sets(count, [read, write, except]) }?;
+    if let Some(result) = direct::waits(sets.fds(set_count), original) {
+        return Some(result);
+    }
     loop {
         cancellation::point();
         // SAFETY: the caller's.
@@ -206,12 +217,11 @@ pub unsafe fn select(
     }
 }
 
-unsafe fn select_attempt(
-    count: c_int,
-    [read, write, except]: [*mut fd_set; 3],
-    timeout: Option<Duration>,
-    mask: Option<&sigset_t>,
-) -> Option<Attempt> {
+/// The sets of a select(2) as words, and how many bits of each count.
+///
+/// # Safety
+/// As for [`select`].
+unsafe fn select_sets<'s>(count: c_int, [read, write, except]: [*mut fd_set; 3]) -> Option<(FdSets<'s>, usize)> {
     if !state::is_in_use() {
         return None;
     }
@@ -225,7 +235,17 @@ unsafe fn select_attempt(
     let words_of = |set: *mut fd_set| unsafe {
         (!set.is_null()).then(|| std::slice::from_raw_parts_mut(set.cast::<c_ulong>(), words))
     };
-    let mut sets = FdSets { read: words_of(read), write: words_of(write), except: words_of(except) };
+    Some((FdSets { read: words_of(read), write: words_of(write), except: words_of(except) }, count))
+}
+
+unsafe fn select_attempt(
+    count: c_int,
+    sets: [*mut fd_set; 3],
+    timeout: Option<Duration>,
+    mask: Option<&sigset_t>,
+) -> Option<Attempt> {
+    // SAFETY: the caller's.
+    let (mut sets, count) = unsafe { select_sets(count, sets) }?;
     let mut list = Vec::new();
     sets.poll_list(count, &mut list);
     if !list.iter().any(|entry| marks::is_followed(entry.fd)) {

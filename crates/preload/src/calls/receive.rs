@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use libc::{c_int, iovec, msghdr, pollfd, sockaddr, socklen_t, ssize_t};
 use nearwire_socket::reason::HandedCall;
 use nearwire_socket::{Delivery, Receive, ShadowSaid, SocketId, Sockets, WaitsFor};
+use nearwire_sys::own_stack;
 use rustix::io::Errno;
 
 use crate::c_types::address;
@@ -277,6 +278,11 @@ impl Waiting {
         let waiting = slot.as_mut()?;
         Some(match waiting.turns.turn(also) {
             Turn::Again => None,
+            Turn::Lend => {
+                let (id, at) = (waiting.id, Subject::Socket(waiting.id));
+                own_stack::run(|| state::with_subject(at, |sockets| sockets.lend_socket(id)));
+                None
+            }
             Turn::Restarted => Some(Restart),
             Turn::TimedOut => Some(Ended(fail(libc::EAGAIN))),
             Turn::Interrupted => Some(Ended(fail(libc::EINTR))),

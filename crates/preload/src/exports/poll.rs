@@ -48,7 +48,10 @@ pub unsafe fn mask_of<'m>(mask: *const sigset_t) -> Option<Option<&'m sigset_t>>
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn poll(fds: *mut pollfd, count: nfds_t, timeout_ms: c_int) -> c_int {
     // SAFETY: the caller's, as for the C function.
-    unsafe { calls::poll(fds, count, from_ms(timeout_ms), None).unwrap_or_else(|| real::poll(fds, count, timeout_ms)) }
+    unsafe {
+        let original = || real::poll(fds, count, timeout_ms);
+        calls::poll(fds, count, from_ms(timeout_ms), None, original).unwrap_or_else(original)
+    }
 }
 
 #[unsafe(no_mangle)]
@@ -56,8 +59,9 @@ pub unsafe extern "C-unwind" fn __poll_chk(fds: *mut pollfd, count: nfds_t, time
     // SAFETY: the caller's, as for the C function.
     unsafe {
         let fits = room / size_of::<pollfd>() >= count as usize;
-        let result = if fits { calls::poll(fds, count, from_ms(timeout_ms), None) } else { None };
-        result.unwrap_or_else(|| real::__poll_chk(fds, count, timeout_ms, room))
+        let original = || real::__poll_chk(fds, count, timeout_ms, room);
+        let result = if fits { calls::poll(fds, count, from_ms(timeout_ms), None, original) } else { None };
+        result.unwrap_or_else(original)
     }
 }
 
@@ -95,7 +99,9 @@ unsafe fn masked_poll(
     mask: *const sigset_t,
 ) -> Option<c_int> {
     // SAFETY: the caller's, as for the C function.
-    unsafe { calls::poll(fds, count, duration(timeout)?, mask_of(mask)?) }
+    unsafe {
+        calls::poll(fds, count, duration(timeout)?, mask_of(mask)?, || real::ppoll(fds, count, timeout, mask))
+    }
 }
 
 #[unsafe(no_mangle)]
@@ -126,7 +132,13 @@ pub unsafe extern "C-unwind" fn select(
             }
         };
         let started = Instant::now();
-        let Some(result) = calls::select(count, read, write, except, time, None) else { return by_kernel() };
+        let mut is_original = false;
+        let original = || {
+            is_original = true;
+            by_kernel()
+        };
+        let result = calls::select(count, [read, write, except], time, None, original);
+        let Some(result) = result.filter(|_| !is_original) else { return result.unwrap_or_else(by_kernel) };
         if let Some(time) = time.filter(|time| *time > Duration::ZERO) {
             // Linux tells what is left.
             let rest = time.saturating_sub(started.elapsed());
@@ -148,8 +160,11 @@ pub unsafe extern "C-unwind" fn pselect(
     let count = calls::select_count(count);
     // SAFETY: the caller's, as for the C function.
     unsafe {
-        let result = duration(timeout).and_then(|time| calls::select(count, read, write, except, time, mask_of(mask)?));
-        let by_kernel = |count| real::pselect(count, read, write, except, timeout, mask);
-        result.unwrap_or_else(|| calls::select_by_kernel(count, by_kernel))
+        let pselect = |count| real::pselect(count, read, write, except, timeout, mask);
+        let by_kernel = || calls::select_by_kernel(count, pselect);
+        let sets = [read, write, except];
+        let result =
+            duration(timeout).and_then(|time| calls::select(count, sets, time, mask_of(mask)?, by_kernel));
+        result.unwrap_or_else(by_kernel)
     }
 }

@@ -12,6 +12,7 @@ use libc::{
 
 use crate::c_types::is_plausible;
 use crate::c_types::segments::single;
+use crate::calls::direct;
 use crate::calls::process;
 use crate::calls::receive::{self, Attempt, Into};
 use crate::calls::{send, stream};
@@ -20,7 +21,25 @@ use crate::signals::deferral;
 use crate::turn::{readable, to_timespec};
 use crate::{cancellation, marks, probe, real, state};
 
+/// Calls that the kernel gets at once look at one line of memory, so the rest is apart.
+#[inline(always)]
 unsafe fn recv_into(
+    fd: c_int,
+    buffer: *mut c_void,
+    length: size_t,
+    flags: c_int,
+    name: *mut sockaddr,
+    name_length: *mut socklen_t,
+) -> Option<ssize_t> {
+    // SAFETY: the caller's, as for the C function.
+    unsafe {
+        direct::receives(fd, || real::recvfrom(fd, buffer, length, flags, name, name_length))
+            .or_else(|| recv_by_library(fd, buffer, length, flags, name, name_length))
+    }
+}
+
+#[inline(never)]
+unsafe fn recv_by_library(
     fd: c_int,
     buffer: *mut c_void,
     length: size_t,
@@ -134,6 +153,9 @@ unsafe fn recv_vector(fd: c_int, segments: *const iovec, count: c_int, flags: c_
                 let mut message = message;
                 real::recvmsg(fd, &raw mut message, more)
             };
+            if let Some(received) = direct::receives(fd, || original(fd, flags)) {
+                return Some(received);
+            }
             return receive::receive(fd, into, flags, original);
         }
         None
@@ -242,6 +264,11 @@ unsafe fn recv_message(fd: c_int, message: *mut msghdr, flags: c_int) -> Option<
         return None;
     }
     // SAFETY: the caller's, as for the C function.
+    let at_once = direct::receives(fd, || unsafe { real::recvmsg(fd, message, flags) });
+    if at_once.is_some() {
+        return at_once;
+    }
+    // SAFETY: as above.
     unsafe { receive::receive(fd, Into::Message(message), flags, |fd, more| real::recvmsg(fd, message, flags | more)) }
 }
 
@@ -258,6 +285,10 @@ pub unsafe extern "C-unwind" fn recvmmsg(
         let has_timeout = timeout.is_null() || is_plausible(timeout, size_of::<timespec>());
         if !marks::is_socket(fd) || !has_timeout || count == 0 {
             return real::recvmmsg(fd, messages, count, flags, timeout);
+        }
+        let at_once = direct::receives(fd, || real::recvmmsg(fd, messages, count, flags, timeout) as ssize_t);
+        if let Some(received) = at_once {
+            return received as c_int;
         }
         let Some(time) = super::poll::duration(timeout) else {
             return real::recvmmsg(fd, messages, count, flags, timeout);
@@ -384,7 +415,24 @@ unsafe fn recv_message_inside(
     }
 }
 
+#[inline(always)]
 unsafe fn send_buffer(
+    fd: c_int,
+    buffer: *const c_void,
+    length: size_t,
+    flags: c_int,
+    name: *const sockaddr,
+    name_length: socklen_t,
+) -> Option<ssize_t> {
+    // SAFETY: the caller's, as for the C function.
+    unsafe {
+        direct::sends(fd, flags, || real::sendto(fd, buffer, length, flags, name, name_length))
+            .or_else(|| send_by_library(fd, buffer, length, flags, name, name_length))
+    }
+}
+
+#[inline(never)]
+unsafe fn send_by_library(
     fd: c_int,
     buffer: *const c_void,
     length: size_t,
@@ -441,7 +489,8 @@ pub unsafe extern "C-unwind" fn writev(fd: c_int, segments: *const iovec, count:
         if marks::is_socket(fd)
             && let Ok(segment_count) = usize::try_from(count)
             && segment_count > 0
-            && let Some(sent) = send::send(fd, (segments, segment_count), 0, (ptr::null(), 0), false)
+            && let Some(sent) = direct::sends(fd, 0, || real::writev(fd, segments, count))
+                .or_else(|| send::send(fd, (segments, segment_count), 0, (ptr::null(), 0), false))
         {
             return sent;
         }
@@ -454,6 +503,11 @@ unsafe fn send_message(fd: c_int, message: *const msghdr, flags: c_int, more: bo
         return None;
     }
     // SAFETY: the caller's, as for the C function.
+    let at_once = direct::sends(fd, flags, || unsafe { real::sendmsg(fd, message, flags) });
+    if at_once.is_some() {
+        return at_once;
+    }
+    // SAFETY: as above.
     unsafe { send::send_message(fd, message, flags, more) }
 }
 

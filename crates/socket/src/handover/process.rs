@@ -12,6 +12,7 @@ use super::{CLAIM_REASON, CLAIMED_WITHOUT_SETS, Children, Inherited, Parent, ROU
 use crate::engine::{Engine, Watch};
 use crate::engines::Moved;
 use crate::epoll::Events;
+use crate::direct;
 use crate::host::Host;
 use crate::id::SocketId;
 use crate::reason::Reason;
@@ -137,6 +138,7 @@ impl<H: Host> Sockets<H> {
         others: impl IntoIterator<Item = Sockets<H>>,
         mut moved: impl FnMut(Moved),
     ) {
+        direct::clear_all();
         self.claims_to_send = !was_prepared;
         self.leave_engine_to_parent();
         for mut other in others {

@@ -32,6 +32,20 @@ pub struct FdSets<'a> {
 }
 
 impl FdSets<'_> {
+    /// The descriptors below `nfds` that are in any set, in ascending order.
+    pub fn fds(&self, nfds: usize) -> impl Iterator<Item = i32> {
+        let sets = [&self.read, &self.write, &self.except].map(|set| set.as_deref().unwrap_or(&[]));
+        (0..nfds.div_ceil(WORD_BITS)).flat_map(move |at| {
+            let mut any = sets.map(|set| set.get(at).copied().unwrap_or(0)).iter().fold(0, |any, set| any | set);
+            any &= below(nfds, at);
+            std::iter::from_fn(move || {
+                let bit = (any != 0).then(|| any.trailing_zeros() as usize)?;
+                any &= any - 1;
+                Some((at * WORD_BITS + bit) as i32)
+            })
+        })
+    }
+
     /// Puts the descriptors below `nfds` that are in any set into `list`, in ascending order.
     pub fn poll_list(&self, nfds: usize, list: &mut Vec<pollfd>) {
         list.clear();

@@ -142,10 +142,18 @@ impl<H: Host> Sockets<H> {
         if self.claims_to_send {
             self.claim(id, Reason::ReadByChild);
         }
-        let Some(socket) = self.get_mut(id) else { return Send::Kernel };
-        if !matches!(socket.service, Service::Open) {
-            return if self.is_refused(id) { Send::Refused } else { Send::Kernel };
+        self.look_at_lent(id);
+        match self.get(id).map(|socket| &socket.service) {
+            Some(Service::Open) => {}
+            Some(Service::Accelerated(_)) => return self.send_now(id, message, more),
+            Some(Service::Kernel(_)) if self.is_refused(id) => return Send::Refused,
+            Some(Service::Kernel(_)) => {
+                self.let_calls_pass(id);
+                return Send::Kernel;
+            }
+            None => return Send::Kernel,
         }
+        let Some(socket) = self.get_mut(id) else { return Send::Kernel };
         if let Some(sent) = socket.send_aside(message) {
             return sent;
         }

@@ -98,7 +98,7 @@ impl<H: Host> Sockets<H> {
     /// The kernel sends or has received a datagram of a socket.
     pub(crate) fn count_by_kernel(&mut self, id: SocketId) {
         let first = self.config.datagrams_by_kernel_first();
-        let Some(socket) = self.get_mut(id).filter(|socket| socket.is_young()) else { return };
+        let Some(socket) = self.get_mut(id).filter(|socket| socket.is_young() && !socket.is_lent()) else { return };
         socket.kernel_first -= 1;
         if socket.kernel_first == 0 || first - socket.kernel_first == ASKED_ABOUT_AFTER {
             self.ask_about_young(id);
@@ -126,6 +126,7 @@ impl<H: Host> Sockets<H> {
             if self.get(id).is_some_and(Socket::awaits_first_use) {
                 self.settle(id, None);
             }
+            self.end_lending_for_all(id);
             let Some(socket) = self.get_mut(id).filter(|socket| socket.is_young()) else { continue };
             socket.read_ends();
             let far = socket.ends.far();

@@ -69,6 +69,10 @@ worded! {
         GivesWayCrowded => "it spins and gives way: more threads spin than there are CPUs, and this passes most messages",
         /// More spinners than CPUs; measured.
         SleepsCrowded => "it sleeps: more threads spin than there are CPUs, and sleeping passes most messages",
+        /// Preempted; measured.
+        ByKernelPreempted => "it leaves its sockets to the kernel: others run on its CPU, and the kernel's way passes most messages",
+        /// More spinners than CPUs; measured.
+        ByKernelCrowded => "it leaves its sockets to the kernel: more threads spin than there are CPUs, and the kernel's way passes most messages",
     }
 }
 
@@ -85,6 +89,8 @@ impl Waiting {
             (Why::Crowded, Doing::Spins) => Waiting::SpinsCrowded,
             (Why::Crowded, Doing::GivesWay) => Waiting::GivesWayCrowded,
             (Why::Crowded, Doing::Sleeps) => Waiting::SleepsCrowded,
+            (Why::Preempted, Doing::ByKernel) => Waiting::ByKernelPreempted,
+            (Why::Crowded, Doing::ByKernel) => Waiting::ByKernelCrowded,
         }
     }
 }

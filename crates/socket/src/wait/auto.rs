@@ -2,8 +2,8 @@
 //!
 //! A thread whose messages come soon spins. Once others want its CPU, which shows in the time that it lost to them and
 //! in the host's table of spinners, no rule tells what is best: spinning wins where both ends spin in their
-//! time slices, giving way where the ends share a CPU, sleeping where what feeds the thread has to run first. So it measures
-//! ([`contest`]).
+//! time slices, giving way where the ends share a CPU, sleeping where what feeds the thread has to run first, the kernel's own sockets where
+//! no CPU is left for us. So it measures ([`contest`]).
 //!
 //! Nothing in here reads a clock or asks the kernel: a [`World`] does, and tests have one of their own.
 
@@ -45,6 +45,14 @@ pub enum Doing {
     GivesWay,
     /// Sleeps in the kernel.
     Sleeps,
+    /// Lends its sockets to the kernel, and sleeps in its calls. Those that cannot be lent it sleeps for.
+    ByKernel,
+}
+
+impl Doing {
+    const fn is_awake(self) -> bool {
+        matches!(self, Doing::Spins | Doing::GivesWay)
+    }
 }
 
 /// Why it does.
@@ -169,14 +177,19 @@ impl Auto {
     #[inline]
     fn step(&mut self, now_ns: u64, world: &mut impl World) -> Doing {
         let mut doing = self.choose(now_ns, world);
-        if doing != Doing::Sleeps && now_ns.saturating_sub(self.looked_ns) >= LOOK_NS {
+        if doing.is_awake() && now_ns.saturating_sub(self.looked_ns) >= LOOK_NS {
             self.look(doing, now_ns, world);
             doing = self.choose(now_ns, world);
         }
-        if doing == Doing::Sleeps {
+        if !doing.is_awake() {
             self.leave_table(world);
         }
         doing
+    }
+
+    /// Whether the thread, which has lent its sockets to the kernel, leaves them there.
+    pub fn stays_by_kernel(&mut self, now_ns: u64, world: &mut impl World) -> bool {
+        self.is_contested && self.choose(now_ns, world) == Doing::ByKernel
     }
 
     #[inline]

@@ -31,6 +31,7 @@ const ALL: Plan = Plan {
     agent_ends_one_in: 4000,
     flaps_one_in: 2000,
     waits_one_in: 1500,
+    lends_one_in: 200,
     ..Plan::DEFAULT
 };
 
@@ -46,12 +47,14 @@ fn run(plan: Plan, steered_least: u64) {
             sum.delivered += outcome.delivered;
             sum.arrived += outcome.arrived;
             sum.steered += outcome.steered;
+            sum.lent += outcome.lent;
         });
     };
     namespace.enter(run).unwrap();
     println!("{sum:?}");
     assert!(sum.steered * 100 >= sum.arrived * steered_least, "they are accelerated: {sum:?}");
     assert!(sum.delivered * 3 > sum.sent, "they receive: {sum:?}");
+    assert_eq!(sum.lent > 0, plan.lends_one_in > 0, "{sum:?}");
 }
 
 /// What happens with a seed.
@@ -110,6 +113,12 @@ fn sockets_that_are_not_accelerated_get_what_is_theirs_when_the_agent_has_seen_t
 #[test]
 fn links_that_go_down_and_come_up_lose_no_datagram_that_had_arrived() {
     run(Plan { flaps_one_in: 1000, waits_one_in: 2000, kills_one_in: 1000, ..Plan::DEFAULT }, 10);
+}
+
+#[test]
+fn sockets_that_are_lent_to_the_kernel_and_taken_back_lose_no_datagram() {
+    run(Plan { lends_one_in: 20, ..Plan::DEFAULT }, 10);
+    run(Plan { lends_one_in: 50, kills_one_in: 500, faults: FAULTY, ..Plan::DEFAULT }, 10);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! What is best while others want the CPU: measured, as no rule tells.
 //!
 //! Time is cut into cycles of 16 parts of 17 ms. In the first part of a cycle the thread spins, in the second it gives way, in the
-//! third it sleeps; in the others it does what passed most messages. The first trials take four parts each, as the scheduler needs
+//! third it sleeps, in the fourth its sockets are the kernel's; in the others it does what passed most messages. The first trials take four parts each, as the scheduler needs
 //! some time to find CPUs for threads that spin. What passed fewer is tried again two cycles later, then four, and so on up to 32
 //! (8.6 s), what passed less than half, in fewer of them still, and a trial that goes badly is over after a quarter of its part:
 //! not one message in a hundred meets a trial of what is bad. The parts are those of the clock that all programs of the host have,
@@ -20,13 +20,16 @@ const PARTS_OF_FIRST_TRIALS: u64 = 4;
 const LEVEL_MOST: u8 = 5;
 /// Spinning for so long with nobody who wants the CPU ends a contest: two trials.
 const QUIET_NS: u64 = 3 << (PART_SHIFT - 1);
-/// By how much being awake has to pass more messages than sleeping, which takes nothing from others.
+/// By how much sleeping has to pass more messages than the kernel's way. Trials differ by more than that, as the scheduler has two
+/// threads that wake each other on one CPU for a part of the time and on two for another, and nothing is to be slower than the kernel.
+const GAIN_OF_SLEEP_PERCENT: u64 = 120;
+/// By how much being awake has to pass more messages than those two, which take nothing from others.
 const GAIN_PERCENT: u64 = 110;
 /// The same of a thread that may run on several CPUs. The scheduler has two that wake each other on one CPU for a part of the time,
 /// where sleeping passes several times as many messages as a trial on two CPUs finds; being awake keeps them apart. Measured on two CPUs
 /// that others want too, thousand messages a second: asleep on one CPU 45, on two 13; spinning on two 21.
 const GAIN_OF_MOVABLE_PERCENT: u64 = 300;
-const TRIALS: [Doing; 3] = [Doing::Spins, Doing::GivesWay, Doing::Sleeps];
+const TRIALS: [Doing; 4] = [Doing::Spins, Doing::GivesWay, Doing::Sleeps, Doing::ByKernel];
 
 /// Others want the CPU.
 #[derive(Clone, Copy, Debug)]
@@ -41,9 +44,9 @@ pub(super) struct Contest {
     began_ns: u64,
     passed: u64,
     /// By [`Doing`], as [`rate_of`] gives them; 0: not tried yet.
-    rates: [u32; 3],
+    rates: [u32; 4],
     /// It is tried in each cycle whose number can be divided by two to the power of this.
-    levels: [u8; 3],
+    levels: [u8; 4],
     /// The one it began in, or began again in.
     first_cycle: u64,
     /// The part in which a trial was broken off.
@@ -61,8 +64,8 @@ impl Contest {
             is_trial: false,
             began_ns: 0,
             passed: 0,
-            rates: [0; 3],
-            levels: [0; 3],
+            rates: [0; 4],
+            levels: [0; 4],
             first_cycle: 0,
             is_over_in: None,
             quiet_ns: 0,
@@ -145,15 +148,18 @@ impl Contest {
     }
 
     fn best(&self) -> Doing {
+        let (asleep, by_kernel) = (self.rates[Doing::Sleeps as usize], self.rates[Doing::ByKernel as usize]);
+        let sleep_gains = u64::from(asleep) * 100 > u64::from(by_kernel) * GAIN_OF_SLEEP_PERCENT;
+        let not_awake = if sleep_gains { Doing::Sleeps } else { Doing::ByKernel };
         let gains = |doing: Doing, percent: u64| {
-            let (rate, asleep) = (self.rates[doing as usize], self.rates[Doing::Sleeps as usize]);
-            (u64::from(rate) * 100 > u64::from(asleep) * percent).then_some((rate, doing))
+            let rate = self.rates[doing as usize];
+            (u64::from(rate) * 100 > u64::from(asleep.max(by_kernel)) * percent).then_some((rate, doing))
         };
         let percent = if self.is_movable { GAIN_OF_MOVABLE_PERCENT } else { GAIN_PERCENT };
         // Among spinners all give way, and none is kept from running for a time slice.
         let giving_way_percent = if self.why == Why::Crowded { GAIN_PERCENT } else { percent };
         let awake = [gains(Doing::GivesWay, giving_way_percent), gains(Doing::Spins, percent)];
-        awake.into_iter().flatten().max_by_key(|(rate, _)| *rate).map_or(Doing::Sleeps, |(_, doing)| doing)
+        awake.into_iter().flatten().max_by_key(|(rate, _)| *rate).map_or(not_awake, |(_, doing)| doing)
     }
 
     /// The thread span for so long, and somebody wanted its CPU or nobody did; whether the contest is over.

@@ -49,7 +49,7 @@ struct Thread {
     met: Met,
     now_ns: u64,
     /// What a wait ends with.
-    messages: [u64; 3],
+    messages: [u64; 4],
 }
 
 impl Thread {
@@ -58,19 +58,19 @@ impl Thread {
             auto: Auto::new(),
             met: Met { has_room: true, ..Met::default() },
             now_ns: 64 * CYCLE_NS,
-            messages: [1; 3],
+            messages: [1; 4],
         }
     }
 
-    /// A wait that takes as long as what it does costs, nanoseconds: spinning, giving way, sleeping. What it did first.
-    fn wait(&mut self, costs_ns: [u64; 3]) -> Doing {
+    /// A wait that takes as long as what it does costs, nanoseconds: spinning, giving way, sleeping, by the kernel. What it did first.
+    fn wait(&mut self, costs_ns: [u64; 4]) -> Doing {
         let began_ns = self.now_ns;
         let doing = self.auto.begin(began_ns, &mut self.met);
         let ends_ns = began_ns + costs_ns[doing as usize];
-        let mut slept = doing == Doing::Sleeps;
+        let mut slept = !doing.is_awake();
         while !slept && self.now_ns + 1000 < ends_ns {
             self.now_ns += 1000;
-            slept = self.auto.turn(self.now_ns, self.now_ns - began_ns, &mut self.met) == Doing::Sleeps;
+            slept = !self.auto.turn(self.now_ns, self.now_ns - began_ns, &mut self.met).is_awake();
         }
         self.now_ns = ends_ns;
         self.met.passed += self.messages[doing as usize];
@@ -81,20 +81,20 @@ impl Thread {
     }
 
     /// Waits until so much time is over; what it did in most of them.
-    fn wait_for(&mut self, time_ns: u64, costs_ns: [u64; 3], mut beside: impl FnMut(&mut Met, Doing)) -> Doing {
-        let (ends_ns, mut done) = (self.now_ns + time_ns, [0_u64; 3]);
+    fn wait_for(&mut self, time_ns: u64, costs_ns: [u64; 4], mut beside: impl FnMut(&mut Met, Doing)) -> Doing {
+        let (ends_ns, mut done) = (self.now_ns + time_ns, [0_u64; 4]);
         while self.now_ns < ends_ns {
             let before_ns = self.now_ns;
             let doing = self.wait(costs_ns);
             beside(&mut self.met, doing);
             done[doing as usize] += self.now_ns - before_ns;
         }
-        let all = [Doing::Spins, Doing::GivesWay, Doing::Sleeps];
+        let all = [Doing::Spins, Doing::GivesWay, Doing::Sleeps, Doing::ByKernel];
         all.into_iter().max_by_key(|doing| done[*doing as usize]).unwrap()
     }
 }
 
-const SOON: [u64; 3] = [2_000, 3_000, 30_000];
+const SOON: [u64; 4] = [2_000, 3_000, 30_000, 30_000];
 
 #[test]
 fn calm_thread_whose_messages_come_soon_always_spins() {
@@ -108,7 +108,7 @@ fn calm_thread_whose_messages_come_soon_always_spins() {
 #[test]
 fn messages_that_come_late_are_slept_for_and_soon_ones_spun_for_again() {
     let mut thread = Thread::new();
-    let late = [5 * MS; 3];
+    let late = [5 * MS; 4];
     (0..4).for_each(|_| _ = thread.wait(late));
     assert_eq!(thread.wait(late), Doing::Sleeps);
     assert_eq!((thread.auto.now(), thread.met.is_in_table), ((Doing::Sleeps, Why::Late), false));
@@ -129,7 +129,7 @@ fn late_message_is_spun_for_no_longer_than_is_worth_it() {
 #[test]
 fn neighbour_of_a_long_wait_gets_the_cpu() {
     let mut thread = Thread::new();
-    thread.wait([100_000; 3]);
+    thread.wait([100_000; 4]);
     assert!((3..=5).contains(&thread.met.gave_way), "{}", thread.met.gave_way);
     thread.met.gave_way = 0;
     (0..100).for_each(|_| _ = thread.wait(SOON));
@@ -146,17 +146,43 @@ fn neighbour() -> impl FnMut(&mut Met, Doing) {
 }
 
 #[test]
-fn preempted_thread_sleeps_where_sleeping_passes_as_many() {
+fn preempted_thread_leaves_its_sockets_to_the_kernel_where_that_passes_as_many() {
     let mut thread = Thread::new();
-    let equal = [20_000, 40_000, 20_000];
+    let equal = [20_000, 40_000, 20_000, 20_000];
     let mut waits = 0_u32;
     let mut beside = |met: &mut Met, doing: Doing| {
         waits += 1;
         met.lost_ns += if doing == Doing::Spins && waits.is_multiple_of(100) { 2 * MS } else { 0 };
     };
     thread.wait_for(3 * CYCLE_NS, equal, &mut beside);
-    assert_eq!(thread.wait_for(CYCLE_NS, equal, &mut beside), Doing::Sleeps);
+    assert_eq!(thread.wait_for(CYCLE_NS, equal, &mut beside), Doing::ByKernel);
     assert_eq!(thread.auto.now().1, Why::Preempted);
+}
+
+#[test]
+fn preempted_thread_sleeps_where_that_passes_more_than_the_kernels_way() {
+    let mut thread = Thread::new();
+    let costs_ns = [40_000, 40_000, 10_000, 13_000];
+    thread.wait_for(3 * CYCLE_NS, costs_ns, neighbour_of_all());
+    assert_eq!(thread.wait_for(CYCLE_NS, costs_ns, neighbour_of_all()), Doing::Sleeps);
+}
+
+#[test]
+fn thread_that_lent_its_sockets_takes_them_back_for_trials_and_when_nobody_wants_its_cpu() {
+    let mut thread = Thread::new();
+    let costs_ns = [40_000, 40_000, 30_000, 10_000];
+    assert!(!thread.auto.stays_by_kernel(thread.now_ns, &mut thread.met), "nobody wants it yet");
+    thread.wait_for(3 * CYCLE_NS, costs_ns, neighbour_of_all());
+    thread.now_ns = (thread.now_ns | (CYCLE_NS - 1)) + 6 * (1 << PART_SHIFT);
+    assert!(thread.auto.stays_by_kernel(thread.now_ns, &mut thread.met));
+    let next_cycle_ns = (thread.now_ns | (CYCLE_NS - 1)) + 1;
+    let stays = |cycle: u64| thread.auto.stays_by_kernel(next_cycle_ns + cycle * CYCLE_NS, &mut thread.met);
+    assert!(!(0..32).all(stays), "it spins once, at the begin of a cycle");
+}
+
+/// One that takes the CPU whatever the thread does while it is awake.
+fn neighbour_of_all() -> impl FnMut(&mut Met, Doing) {
+    |met, doing| met.lost_ns += if doing.is_awake() { 100_000 } else { 0 }
 }
 
 #[test]
@@ -171,7 +197,8 @@ fn preempted_thread_spins_where_spinning_passes_more_all_the_same() {
 /// Sleeping may pass far more a moment later, when the scheduler has both ends on one CPU; spinning keeps them apart.
 #[test]
 fn preempted_thread_that_may_move_spins_only_where_that_passes_several_times_as_many() {
-    for (costs_ns, best) in [([10_000, 12_000, 20_000], Doing::Sleeps), ([2_000, 12_000, 20_000], Doing::Spins)] {
+    let [some, many] = [10_000, 2_000].map(|spins_ns| [spins_ns, 12_000, 20_000, 20_000]);
+    for (costs_ns, best) in [(some, Doing::ByKernel), (many, Doing::Spins)] {
         let mut thread = Thread::new();
         thread.met.is_movable = true;
         thread.wait_for(3 * CYCLE_NS, costs_ns, neighbour());
@@ -182,8 +209,8 @@ fn preempted_thread_that_may_move_spins_only_where_that_passes_several_times_as_
 #[test]
 fn two_ends_on_one_cpu_give_way() {
     let mut thread = Thread::new();
-    let together = [4 * MS, 3_000, 10_000];
-    let mut beside = |met: &mut Met, doing: Doing| met.lost_ns += if doing == Doing::Sleeps { 0 } else { 2 * MS };
+    let together = [4 * MS, 3_000, 10_000, 10_000];
+    let mut beside = |met: &mut Met, doing: Doing| met.lost_ns += if doing.is_awake() { 2 * MS } else { 0 };
     thread.wait_for(3 * CYCLE_NS, together, &mut beside);
     assert_eq!(thread.wait_for(CYCLE_NS, together, &mut beside), Doing::GivesWay);
 }
@@ -219,24 +246,24 @@ fn spinners_that_were_too_many_for_a_moment_are_no_crowd() {
 fn ways_to_wait_are_compared_by_messages_and_not_by_waits() {
     let mut thread = Thread::new();
     // Who sleeps finds many messages at once.
-    thread.messages = [1, 1, 8];
+    thread.messages = [1, 1, 8, 1];
     let mut beside = neighbour();
-    thread.wait_for(3 * CYCLE_NS, [10_000, 10_000, 30_000], &mut beside);
-    assert_eq!(thread.wait_for(CYCLE_NS, [10_000, 10_000, 30_000], &mut beside), Doing::Sleeps);
+    thread.wait_for(3 * CYCLE_NS, [10_000, 10_000, 30_000, 30_000], &mut beside);
+    assert_eq!(thread.wait_for(CYCLE_NS, [10_000, 10_000, 30_000, 30_000], &mut beside), Doing::Sleeps);
 }
 
 #[test]
 fn what_is_bad_is_tried_for_less_than_a_hundredth_of_the_time() {
     let mut thread = Thread::new();
-    let bad_to_spin = [40_000, 30_000, 5_000];
-    let mut beside = |met: &mut Met, doing: Doing| met.lost_ns += if doing == Doing::Sleeps { 0 } else { 100_000 };
+    let bad_to_spin = [40_000, 30_000, 5_000, 5_000];
+    let mut beside = |met: &mut Met, doing: Doing| met.lost_ns += if doing.is_awake() { 100_000 } else { 0 };
     thread.wait_for(64 * CYCLE_NS, bad_to_spin, &mut beside);
     let (mut tried_ns, ends_ns) = (0, thread.now_ns + 64 * CYCLE_NS);
     while thread.now_ns < ends_ns {
         let before_ns = thread.now_ns;
         let doing = thread.wait(bad_to_spin);
         beside(&mut thread.met, doing);
-        tried_ns += if doing == Doing::Sleeps { 0 } else { thread.now_ns - before_ns };
+        tried_ns += if doing.is_awake() { thread.now_ns - before_ns } else { 0 };
     }
     assert!((1..64 * CYCLE_NS / 100).contains(&tried_ns), "{tried_ns}");
 }
@@ -279,13 +306,12 @@ fn kernel_threads_that_preempt_for_microseconds_are_no_contest() {
 fn all_programs_try_the_same_at_the_same_time() {
     let mut contest = Contest::new(Why::Crowded, false);
     let mut done = |part: u64, passed: u64| contest.follow(9 * CYCLE_NS + (part << PART_SHIFT), passed);
-    let first = [Doing::Spins, Doing::GivesWay, Doing::Sleeps, Doing::Sleeps];
+    let first = [Doing::Spins, Doing::GivesWay, Doing::Sleeps, Doing::ByKernel];
     for part in 0..16 {
         assert_eq!(done(part, part), first[part as usize / 4], "{part}, the first time");
     }
-    let later = [Doing::Spins, Doing::GivesWay, Doing::Sleeps, Doing::Sleeps];
     for part in 16..32 {
-        assert_eq!(done(part, part), later[(part as usize - 16).min(3)], "{part}");
+        assert_eq!(done(part, part), first[(part as usize - 16).min(3)], "{part}");
     }
 }
 
@@ -296,8 +322,8 @@ fn trial_that_goes_as_badly_as_before_is_broken_off() {
     let quarters = 64 * 8;
     for quarter in 0..quarters {
         let doing = contest.follow(16 * CYCLE_NS + (quarter << (PART_SHIFT - 2)), passed);
-        passed += if doing == Doing::Sleeps { 100 } else { 10 };
-        if quarter >= 2 * 64 && doing != Doing::Sleeps {
+        passed += if doing.is_awake() { 10 } else { 100 };
+        if quarter >= 2 * 64 && doing.is_awake() {
             tried[doing as usize] += 1;
         }
     }
@@ -312,5 +338,5 @@ fn thread_that_stands_still_through_its_first_trials_does_not_repeat_them_for_ev
         contest.follow(cycle * CYCLE_NS + 15 * (1 << PART_SHIFT), 0);
     }
     contest.follow(20 * CYCLE_NS, 0);
-    assert_eq!(contest.follow(20 * CYCLE_NS + (3 << PART_SHIFT), 0), Doing::Sleeps);
+    assert_eq!(contest.follow(20 * CYCLE_NS + (4 << PART_SHIFT), 0), Doing::ByKernel);
 }

@@ -258,6 +258,16 @@ impl Worker {
         self.library.as_ref().is_some_and(|library| library.sockets.is_accelerated(number))
     }
 
+    /// A wait for it finds that the kernel's way is faster. Whether the kernel has it from now on; the next call takes it back.
+    pub fn lend(&mut self, open: &Open) -> bool {
+        let number = open.shadow.as_raw_fd();
+        let is_accelerated = self.is_accelerated(open);
+        if let Some(sockets) = self.enter() {
+            sockets.lend(&[number]);
+        }
+        is_accelerated && !self.is_accelerated(open)
+    }
+
     /// Any call that looks at what there is.
     pub fn look(&mut self) {
         if let Some(sockets) = self.enter() {

@@ -48,6 +48,7 @@ pub struct Plan {
     pub agent_ends_one_in: u32,
     pub flaps_one_in: u32,
     pub waits_one_in: u32,
+    pub lends_one_in: u32,
 }
 
 impl Plan {
@@ -62,6 +63,7 @@ impl Plan {
         agent_ends_one_in: 0,
         flaps_one_in: 0,
         waits_one_in: 0,
+        lends_one_in: 0,
     };
 }
 
@@ -102,6 +104,8 @@ pub struct Outcome {
     /// Of those that arrived, for a share.
     pub steered: u64,
     pub arrived: u64,
+    /// Times that a socket was lent to the kernel.
+    pub lent: u64,
 }
 
 pub struct World {
@@ -307,6 +311,9 @@ impl World {
         if self.random.one_in(self.plan.kills_one_in) {
             return self.kill(machine, program);
         }
+        if self.random.one_in(self.plan.lends_one_in) {
+            return self.lend_one(machine, program);
+        }
         if self.random.one_in(self.plan.opens_one_in) {
             return match self.random.below(3) {
                 0 => self.close_one(machine, program),
@@ -336,6 +343,14 @@ impl World {
         of.is_up = !of.is_up;
         of.house.set_up(of.is_up);
         of.workers.iter().for_each(|worker| worker.set_up(of.is_up));
+    }
+
+    fn lend_one(&mut self, machine: usize, program: usize) {
+        let Some(life) = self.any_own(machine, program) else { return };
+        let is_lent = self.machines[machine].workers[program].lend(self.lives[life].open.as_ref().unwrap());
+        self.note(|| format!("socket {life} is lent to the kernel: {is_lent}"));
+        self.outcome.lent += u64::from(is_lent);
+        self.note_arrivals();
     }
 
     fn own(&self, machine: usize, program: usize) -> Vec<usize> {

@@ -1,0 +1,72 @@
+//! Calls that the kernel gets at once ([`nearwire_socket::direct`]). They are outside the library: handlers run in them and threads are
+//! cancelled in them as in any call of the kernel's.
+
+use libc::{c_int, ssize_t};
+use nearwire_socket::direct::{self, Entry, Inside};
+use nearwire_sys::own_stack;
+
+use crate::signals::deferral;
+use crate::{marks, state};
+
+/// Makes a receive, where the kernel gets it at once.
+#[inline]
+pub fn receives(fd: c_int, original: impl FnOnce() -> ssize_t) -> Option<ssize_t> {
+    let inside = enter(fd)?;
+    let received = original();
+    direct::leave_received(inside, received >= 0);
+    Some(received)
+}
+
+/// The same of a send. With MSG_MORE the library has to know that the kernel gathers a datagram.
+#[inline]
+pub fn sends(fd: c_int, flags: c_int, original: impl FnOnce() -> ssize_t) -> Option<ssize_t> {
+    if flags & libc::MSG_MORE != 0 {
+        return None;
+    }
+    let inside = enter(fd)?;
+    let sent = original();
+    direct::leave(inside);
+    Some(sent)
+}
+
+/// A wait for more than this goes by the library.
+const WAITED_FOR_MOST: usize = 8;
+
+/// Makes a wait for several fds, where the kernel gets the calls on all sockets among them at once that the library follows.
+#[inline]
+pub fn waits(fds: impl Iterator<Item = c_int>, original: impl FnOnce() -> c_int) -> Option<c_int> {
+    let mut calls = [None; WAITED_FOR_MOST];
+    let (mut count, mut are_all) = (0, true);
+    for fd in fds.filter(|fd| marks::is_followed(*fd)) {
+        let entered = if marks::is_socket(fd) { enter(fd) } else { None };
+        are_all = entered.is_some();
+        let Some((slot, entered)) = calls.get_mut(count).zip(entered) else {
+            are_all = false;
+            entered.into_iter().for_each(direct::leave);
+            break;
+        };
+        *slot = Some(entered);
+        count += 1;
+    }
+    let result = (are_all && count > 0).then(original);
+    calls.into_iter().flatten().for_each(direct::leave);
+    result
+}
+
+#[inline]
+fn enter(fd: c_int) -> Option<Inside> {
+    match direct::enter(fd) {
+        Entry::Library => None,
+        Entry::Kernel(inside) => Some(inside),
+        Entry::Ask => ask(fd),
+    }
+}
+
+#[cold]
+fn ask(fd: c_int) -> Option<Inside> {
+    deferral::inside(|| own_stack::run(|| state::with_fd(fd, |sockets| sockets.ask_about_lent(fd))));
+    match direct::enter(fd) {
+        Entry::Kernel(inside) => Some(inside),
+        Entry::Library | Entry::Ask => None,
+    }
+}

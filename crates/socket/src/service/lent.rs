@@ -1,0 +1,181 @@
+//! Sockets that are lent to the kernel while others want the CPUs of the threads that wait for them.
+//!
+//! Where no thread can spin, a message by AF_XDP costs more CPU time than one by a socket of the kernel's: two system calls that wake and
+//! kick, and caches that are cold behind each sleep. So `spin = "auto"`, which measures what passes most messages
+//! ([`crate::wait::auto`]), has the kernel's own way among those that it tries. The flows of the socket are closed then, its calls go to
+//! the kernel at once ([`crate::direct`]), and one in [`ASKED_EVERY_NS`] asks whether that is still the fastest way.
+//!
+//! A lent socket is undecided like a young one: whatever else is done with it finds it as the kernel has it, and settles it.
+
+use crate::direct;
+use crate::host::Host;
+use crate::id::SocketId;
+use crate::reason::Reason;
+use crate::socket::{Order, Service, Socket};
+use crate::sockets::Sockets;
+use crate::wait::{LentBy, count_messages, now_ns, stays_lent};
+
+/// Time from one question to the next: a quarter of what a trial takes.
+const ASKED_EVERY_NS: u64 = 4_000_000;
+/// The same in calls, whatever the rate.
+const CALLS_LEAST: u16 = 16;
+const CALLS_MOST: u16 = 4096;
+/// More sockets than this one thread does not lend: closing and opening a flow takes the agent 50 us.
+const SOCKETS_AT_ONCE: usize = 4;
+
+/// How a socket is lent.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Lent {
+    by: LentBy,
+    /// Calls that were allowed since the thread that lent it was last asked, and when that was.
+    calls: u64,
+    asked_ns: u64,
+    /// Datagrams that calls received in this time.
+    received: u64,
+}
+
+impl Lent {
+    /// How many calls are allowed now: to the thread that lent it, by what the last ones took; to another, some until that makes one.
+    fn allow_more(&mut self, now_ns: u64) -> u16 {
+        if !self.by.is_this_thread() {
+            self.calls += u64::from(CALLS_LEAST);
+            return CALLS_LEAST;
+        }
+        let took_ns = now_ns.saturating_sub(self.asked_ns).max(1);
+        let calls = (self.calls * ASKED_EVERY_NS / took_ns).clamp(CALLS_LEAST.into(), CALLS_MOST.into());
+        (self.calls, self.asked_ns) = (calls, now_ns);
+        calls as u16
+    }
+}
+
+impl<H: Host> Sockets<H> {
+    /// Lends the accelerated sockets that these fds name, or that are in the sets that they name, to the kernel. What cannot be lent stays.
+    pub fn lend(&mut self, fds: &[i32]) {
+        let ids: Vec<SocketId> = self.all_of(fds, &[]).sockets().to_vec();
+        self.lend_these(&ids);
+    }
+
+    /// The same of one socket.
+    pub fn lend_socket(&mut self, id: SocketId) {
+        self.lend_these(&[id]);
+    }
+
+    fn lend_these(&mut self, ids: &[SocketId]) {
+        if ids.len() > SOCKETS_AT_ONCE || self.has_children() || self.inherits {
+            return;
+        }
+        for id in ids.iter().copied() {
+            if self.get(id).is_some_and(may_be_lent) && self.engine_ref().is_some_and(|engine| !engine.is_overflowing()) {
+                self.lend_now(id);
+            }
+        }
+    }
+
+    fn lend_now(&mut self, id: SocketId) {
+        self.hand_over(id, Reason::CpusWanted);
+        let Some(socket) = self.get_mut(id) else { return };
+        if !matches!(&socket.service, Service::Kernel(why) if why.reason == Reason::CpusWanted) {
+            return;
+        }
+        socket.lent = Some(Lent { by: LentBy::this_thread(), calls: CALLS_LEAST.into(), asked_ns: now_ns(), received: 0 });
+        socket.service = Service::Open;
+        self.tell(id);
+    }
+
+    /// A call is about to ask the kernel. Where the socket is lent to it, whether it stays so is asked now.
+    pub(crate) fn look_at_lent(&mut self, id: SocketId) {
+        let Some(socket) = self.get_mut(id).filter(|socket| socket.is_lent() && socket.leftover.is_none()) else { return };
+        let Some(lent) = &mut socket.lent else { return };
+        lent.received += direct::take_received(socket.shadow.fd.number());
+        let by = lent.by;
+        if by.is_this_thread() {
+            count_messages(std::mem::take(&mut lent.received));
+        }
+        if stays_lent(by) {
+            self.allow_calls(id);
+        } else {
+            self.settle_lent(id);
+        }
+    }
+
+    /// All calls that were allowed on a lent socket were made.
+    pub fn ask_about_lent(&mut self, fd: i32) {
+        match self.find(fd).filter(|id| self.get(*id).is_some_and(Socket::is_lent)) {
+            Some(id) => self.look_at_lent(id),
+            None => _ = direct::end(fd),
+        }
+    }
+
+    fn allow_calls(&mut self, id: SocketId) {
+        let Some(socket) = self.get_mut(id).filter(|socket| socket.file.fds == 1) else { return };
+        if let Some(lent) = &mut socket.lent {
+            let calls = lent.allow_more(now_ns());
+            direct::allow(socket.shadow.fd.number(), calls);
+        }
+    }
+
+    fn settle_lent(&mut self, id: SocketId) {
+        let Some(socket) = self.get_mut(id) else { return };
+        socket.read_ends();
+        let (has_port, far) = (socket.ends.has_port(), socket.ends.far());
+        if has_port {
+            self.settle(id, far);
+        } else if let Some(socket) = self.get_mut(id) {
+            // Disconnected, it has no address until it sends.
+            socket.lent = None;
+        }
+        if self.get(id).is_some_and(Socket::is_lent) {
+            self.allow_calls(id);
+        }
+    }
+
+    /// Before a lent socket is settled. `false`: it stays lent, as a thread may sleep in a call of the kernel's.
+    pub(super) fn end_lending(&mut self, id: SocketId) -> bool {
+        let Some(socket) = self.get_mut(id) else { return false };
+        if !direct::end(socket.shadow.fd.number()) {
+            return false;
+        }
+        socket.lent = None;
+        socket.kernel_first = 0;
+        true
+    }
+
+    /// Something is about to happen to a lent socket that calls which go to the kernel at once would not see. Where it cannot be taken back
+    /// the kernel keeps it.
+    pub(crate) fn end_lending_for_all(&mut self, id: SocketId) {
+        if !self.get(id).is_some_and(Socket::is_lent) {
+            return;
+        }
+        self.settle_lent(id);
+        if let Some(socket) = self.get_mut(id).filter(|socket| socket.is_lent()) {
+            socket.lent = None;
+            socket.service = Service::Kernel(Reason::CpusWanted.into());
+            self.tell(id);
+        }
+    }
+
+    /// The kernel serves a socket. Where nothing changes that any more, its calls need not ask again.
+    pub(crate) fn let_calls_pass(&self, id: SocketId) {
+        let Some(socket) = self.get(id) else { return };
+        let Service::Kernel(why) = &socket.service else { return };
+        let may_come_back = matches!(why.reason, Reason::SharedSocket | Reason::AfterFork | Reason::NotUsed);
+        let is_shared = socket.is_inherited || socket.inherited.is_some() || self.inherits;
+        if !may_come_back && !is_shared && socket.leftover.is_none() {
+            direct::allow_for_good(socket.shadow.fd.number());
+        }
+    }
+}
+
+/// What others may have a part in stays: who shares its port or its fd would have to be asked each time.
+fn may_be_lent(socket: &Socket) -> bool {
+    let is_plain = socket.kept().is_some_and(|kept| kept.ancillary.wants_times().is_none()) && !socket.may_share_port();
+    is_plain
+        && socket.is_accelerated()
+        && socket.leftover.is_none()
+        && socket.file.fds == 1
+        && !socket.is_inherited
+        && socket.inherited.is_none()
+        && !socket.shadow.has_error
+        && !socket.shadow.is_corked
+        && socket.shadow.order == Order::QueueFirst
+}
