@@ -4,9 +4,9 @@
 
 mod common;
 
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Seek};
 use std::path::Path;
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use common::{compiled, library, missing};
@@ -53,14 +53,18 @@ fn everything_is_answered_once(spin: &str) {
     if missing() {
         return;
     }
-    let program = compiled("waiting");
     let cable = VirtualCable::lay(VirtualCableOptions::default()).unwrap();
-    let mut receiver = start(&cable, &program, "receive", Some(spin));
+    everything_is_answered_once_by(&cable, || start(&cable, &compiled("waiting"), "receive", Some(spin)));
+}
+
+fn everything_is_answered_once_by(cable: &VirtualCable, receiver: impl FnOnce() -> Child) {
+    let program = compiled("waiting");
+    let mut receiver = receiver();
     let mut output = BufReader::new(receiver.stdout.take().unwrap());
     let mut line = String::new();
     output.read_line(&mut line).unwrap();
     assert_eq!(line, "ready\n");
-    let mut sender = start(&cable, &program, "send", None);
+    let mut sender = start(cable, &program, "send", None);
     let sent = sender.stdout.take().unwrap();
     let sent = said(sender, sent);
     if !sent.starts_with("all of ") {
@@ -100,14 +104,63 @@ fn waiting_process_idle_uses_no_cpu() {
     assert!(used_us < IDLE_US_MOST, "{used_us} us of CPU time in a second without traffic");
 }
 
+/// Ended when this is dropped.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Starts programs on the first CPU: they run where the thread that starts them does.
+fn on_one_cpu<R: Send>(start: impl FnOnce() -> R + Send) -> R {
+    std::thread::scope(|scope| {
+        let started = scope.spawn(|| {
+            nearwire_sys::affinity::pin_current_thread_to(&[0]).unwrap();
+            start()
+        });
+        started.join().unwrap()
+    })
+}
+
+/// Their sockets are lent to the kernel and taken back meanwhile, whichever way their threads wait.
+#[test]
+fn threads_whose_cpu_others_want_get_every_datagram_once() {
+    if missing() {
+        return;
+    }
+    let cable = VirtualCable::lay(VirtualCableOptions::default()).unwrap();
+    let neighbour = on_one_cpu(|| Running(Command::new("yes").stdout(Stdio::null()).spawn().unwrap()));
+    let mut told = tempfile::tempfile().unwrap();
+    everything_is_answered_once_by(&cable, || {
+        on_one_cpu(|| {
+            let mut command = program_under_test(compiled("waiting"));
+            command.args(["receive", &cable.near().ipv4.to_string(), PORT]).stdout(Stdio::piped());
+            command.env("LD_PRELOAD", library()).env("NEARWIRE_SPIN", "auto").env("NEARWIRE_STATS", "1");
+            command.stderr(told.try_clone().unwrap());
+            cable.near().namespace.enter(|| command.spawn()).unwrap().unwrap()
+        })
+    });
+    drop(neighbour);
+    let mut text = String::new();
+    told.rewind().unwrap();
+    told.read_to_string(&mut text).unwrap();
+    let given_back = text.lines().find_map(|line| line.trim().strip_suffix(" sockets given back")?.parse::<u32>().ok());
+    assert!(given_back > Some(0), "none was lent: {text}");
+}
+
 /// Answers that a program gets from another one on the same CPU.
-fn answers_on_one_cpu(program: &Path, spin: &str) -> u64 {
+fn answers_on_one_cpu(program: &Path, spin: Option<&str>) -> u64 {
     let cable = VirtualCable::lay(VirtualCableOptions::default()).unwrap();
     let at = cable.far().ipv4.to_string();
     let start = |end: &nearwire_lab::CableEnd, mode: &str| {
         let mut command = program_under_test(program);
         command.args([mode, &at, PORT, "3000"]).stdout(Stdio::piped());
-        command.env("LD_PRELOAD", library()).env("NEARWIRE_SPIN", spin).env("NEARWIRE_MODE", "generic");
+        if let Some(spin) = spin {
+            command.env("LD_PRELOAD", library()).env("NEARWIRE_SPIN", spin).env("NEARWIRE_MODE", "generic");
+        }
         end.namespace.enter(|| command.spawn()).unwrap().unwrap()
     };
     let mut server = start(cable.far(), "echo");
@@ -123,13 +176,14 @@ fn answers_on_one_cpu(program: &Path, spin: &str) -> u64 {
 }
 
 #[test]
-fn two_programs_on_one_cpu_are_not_slowed_down_by_spinning() {
+fn two_programs_on_one_cpu_pass_about_as_many_messages_as_by_the_kernel() {
     if missing() {
         return;
     }
     let program = compiled("one_cpu");
-    // Against sleeping in the library, which compiled for tests is slower than the kernel in everything.
-    let (sleeping, auto) = (answers_on_one_cpu(&program, "0"), answers_on_one_cpu(&program, "auto"));
-    println!("answers in 1.5 s: sleeping {sleeping}, auto {auto}");
-    assert!(auto * 2 >= sleeping, "sleeping {sleeping}, auto {auto}");
+    // By turns, as the machine may be busy for a time. The library that is compiled for tests is several times slower.
+    let rounds = [(); 3].map(|()| (answers_on_one_cpu(&program, None), answers_on_one_cpu(&program, Some("auto"))));
+    println!("answers in 1.5 s by the kernel, and with the library: {rounds:?}");
+    let (kernel, auto) = rounds.iter().fold((0, 0), |sums, round| (sums.0 + round.0, sums.1 + round.1));
+    assert!(auto * 2 >= kernel, "{rounds:?}");
 }
