@@ -29,6 +29,7 @@ static WORDS: [AtomicU64; FDS] = [const { AtomicU64::new(0) }; FDS];
 /// The highest fd whose word was ever written.
 static HIGHEST: AtomicI32 = AtomicI32::new(-1);
 
+#[inline(always)]
 fn word_of(fd: i32) -> Option<&'static AtomicU64> {
     WORDS.get(usize::try_from(fd).ok()?)
 }
@@ -54,9 +55,16 @@ pub enum Entry {
 }
 
 /// Where a call on an fd goes.
-#[inline]
+#[inline(always)]
 pub fn enter(fd: i32) -> Entry {
-    let Some(word) = word_of(fd) else { return Entry::Library };
+    match word_of(fd) {
+        Some(word) if word.load(Relaxed) & LEFT != 0 => enter_by(word, fd),
+        _ => Entry::Library,
+    }
+}
+
+#[inline(never)]
+fn enter_by(word: &AtomicU64, fd: i32) -> Entry {
     let mut now = word.load(Relaxed);
     loop {
         match now & LEFT {
@@ -74,20 +82,26 @@ pub fn enter(fd: i32) -> Entry {
 }
 
 /// The call is over.
-#[inline]
+#[inline(always)]
 pub fn leave(inside: Inside) {
     leave_with(inside, 0);
 }
 
 /// The same of a receive; `is_message`: it has one.
-#[inline]
+#[inline(always)]
 pub fn leave_received(inside: Inside, is_message: bool) {
     leave_with(inside, if is_message { RECEIVED } else { 0 });
 }
 
-#[inline]
+#[inline(always)]
 fn leave_with(inside: Inside, received: u64) {
-    let (Some(cleared), Some(word)) = (inside.cleared, word_of(inside.fd)) else { return };
+    if let (Some(cleared), Some(word)) = (inside.cleared, word_of(inside.fd)) {
+        leave_by(word, cleared, received);
+    }
+}
+
+#[inline(never)]
+fn leave_by(word: &AtomicU64, cleared: u64, received: u64) {
     let ended = |now: u64| {
         // Another socket may have the fd by now.
         let is_same = now & CLEARED_ALL == cleared && now & INSIDE_ALL != 0;

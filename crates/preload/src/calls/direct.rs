@@ -9,7 +9,7 @@ use crate::signals::deferral;
 use crate::{marks, state};
 
 /// Makes a receive, where the kernel gets it at once.
-#[inline]
+#[inline(always)]
 pub fn receives(fd: c_int, original: impl FnOnce() -> ssize_t) -> Option<ssize_t> {
     let inside = enter(fd)?;
     let received = original();
@@ -18,7 +18,7 @@ pub fn receives(fd: c_int, original: impl FnOnce() -> ssize_t) -> Option<ssize_t
 }
 
 /// The same of a send. With MSG_MORE the library has to know that the kernel gathers a datagram.
-#[inline]
+#[inline(always)]
 pub fn sends(fd: c_int, flags: c_int, original: impl FnOnce() -> ssize_t) -> Option<ssize_t> {
     if flags & libc::MSG_MORE != 0 {
         return None;
@@ -53,7 +53,7 @@ pub fn waits(fds: impl Iterator<Item = c_int>, original: impl FnOnce() -> c_int)
     result
 }
 
-#[inline]
+#[inline(always)]
 fn enter(fd: c_int) -> Option<Inside> {
     match direct::enter(fd) {
         Entry::Library => None,
