@@ -54,17 +54,26 @@ pub enum Entry {
     Ask,
 }
 
-/// Where a call on an fd goes.
+/// Where a call on an fd goes that may sleep.
 #[inline(always)]
 pub fn enter(fd: i32) -> Entry {
     match word_of(fd) {
-        Some(word) if word.load(Relaxed) & LEFT != 0 => enter_by(word, fd),
+        Some(word) if word.load(Relaxed) & LEFT != 0 => enter_by::<true>(word, fd),
+        _ => Entry::Library,
+    }
+}
+
+/// The same of a send. The socket may come back meanwhile: what the kernel has of it is waited for then.
+#[inline(always)]
+pub fn enter_to_send(fd: i32) -> Entry {
+    match word_of(fd) {
+        Some(word) if word.load(Relaxed) & LEFT != 0 => enter_by::<false>(word, fd),
         _ => Entry::Library,
     }
 }
 
 #[inline(never)]
-fn enter_by(word: &AtomicU64, fd: i32) -> Entry {
+fn enter_by<const MAY_SLEEP: bool>(word: &AtomicU64, fd: i32) -> Entry {
     let mut now = word.load(Relaxed);
     loop {
         match now & LEFT {
@@ -74,8 +83,9 @@ fn enter_by(word: &AtomicU64, fd: i32) -> Entry {
             _ if now & INSIDE_ALL == INSIDE_ALL => return Entry::Library,
             _ => {}
         }
-        match word.compare_exchange_weak(now, now + INSIDE - 1, SeqCst, Relaxed) {
-            Ok(_) => return Entry::Kernel(Inside { fd, cleared: Some(now & CLEARED_ALL) }),
+        let inside = if MAY_SLEEP { INSIDE } else { 0 };
+        match word.compare_exchange_weak(now, now + inside - 1, SeqCst, Relaxed) {
+            Ok(_) => return Entry::Kernel(Inside { fd, cleared: MAY_SLEEP.then_some(now & CLEARED_ALL) }),
             Err(other) => now = other,
         }
     }
@@ -87,26 +97,26 @@ pub fn leave(inside: Inside) {
     leave_with(inside, 0);
 }
 
-/// The same of a receive; `is_message`: it has one.
+/// The same of a receive that has so many datagrams.
 #[inline(always)]
-pub fn leave_received(inside: Inside, is_message: bool) {
-    leave_with(inside, if is_message { RECEIVED } else { 0 });
+pub fn leave_received(inside: Inside, datagrams: u64) {
+    leave_with(inside, datagrams);
 }
 
 #[inline(always)]
-fn leave_with(inside: Inside, received: u64) {
+fn leave_with(inside: Inside, datagrams: u64) {
     if let (Some(cleared), Some(word)) = (inside.cleared, word_of(inside.fd)) {
-        leave_by(word, cleared, received);
+        leave_by(word, cleared, datagrams);
     }
 }
 
 #[inline(never)]
-fn leave_by(word: &AtomicU64, cleared: u64, received: u64) {
+fn leave_by(word: &AtomicU64, cleared: u64, datagrams: u64) {
     let ended = |now: u64| {
         // Another socket may have the fd by now.
         let is_same = now & CLEARED_ALL == cleared && now & INSIDE_ALL != 0;
-        let received = if now & RECEIVED_ALL == RECEIVED_ALL { 0 } else { received };
-        is_same.then(|| now - INSIDE + received)
+        let received = ((now & RECEIVED_ALL) / RECEIVED + datagrams).min(RECEIVED_ALL / RECEIVED);
+        is_same.then_some((now & !RECEIVED_ALL).wrapping_sub(INSIDE) | received * RECEIVED)
     };
     let _ = word.fetch_update(SeqCst, Relaxed, ended);
 }
@@ -192,11 +202,11 @@ mod tests {
     fn datagrams_that_calls_received_are_told_once() {
         let fd = 50_005;
         allow(fd, 5);
-        for is_message in [true, false, true] {
-            leave_received(inside(fd), is_message);
+        for datagrams in [1, 0, 8] {
+            leave_received(inside(fd), datagrams);
         }
         leave(inside(fd));
-        assert_eq!((take_received(fd), take_received(fd)), (2, 0));
+        assert_eq!((take_received(fd), take_received(fd)), (9, 0));
         clear(fd);
     }
 

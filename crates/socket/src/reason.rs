@@ -196,6 +196,7 @@ impl Reason {
                 | Self::SharedSocket
                 | Self::NotUsed
                 | Self::FewDatagrams
+                | Self::CpusWanted
                 | Self::HandedOverByExec
                 | Self::PassedToProcess
                 | Self::ShutDown

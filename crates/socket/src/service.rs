@@ -65,7 +65,7 @@ impl<H: Host> Sockets<H> {
                 let state = self.readiness_of(id);
                 self.sets.accelerated(id, state);
                 self.sets.call_plain_waiters();
-                self.page.count(Counter::SocketsAccelerated, 1);
+                self.page.count(Counter::SocketsAccelerated, u64::from(!was_lent));
                 self.service_changed();
             }
             Err(why) => {
@@ -103,6 +103,7 @@ impl<H: Host> Sockets<H> {
         let mut local = kept::local_address(socket.shadow.fd).map_err(|_| Reason::AddressRefused)?;
         let shadow = socket.shadow.fd;
         let (family, is_connected) = (socket.family, socket.ends.is_connected);
+        let sends_to = remote.filter(|_| !is_connected);
         let longest_v6_packet_bytes = socket.udp.longest_v6_packet_bytes;
         let local_ip = local.ip().to_canonical();
         self.open_engine()?;
@@ -137,6 +138,8 @@ impl<H: Host> Sockets<H> {
         let endpoint = engine.stack().udp_open(family, options);
         let entered = self.enter_stack(id, endpoint, local, remote.filter(|_| is_connected));
         let entered = entered.map(|entered| Accelerated { first_remote: remote_ip, ..entered });
+        // Where it is settled once more, after it was lent to the kernel, its traffic goes by the same interface.
+        self.get_mut(id).into_iter().for_each(|socket| socket.ends.sent_to = sends_to.or(socket.ends.sent_to));
         Ok(entered.inspect_err(|_| {
             if let Some(engine) = self.engine() {
                 engine.stack().udp_close(endpoint);
@@ -380,7 +383,8 @@ impl<H: Host> Sockets<H> {
         let (shadow, endpoint) = (socket.shadow.fd, accelerated.endpoint);
         socket.shadow.may_have_data();
         let shadow_was_first = socket.shadow.end_first();
-        self.page.count(Counter::SocketsGivenBack, 1);
+        let counter = if why.reason == Reason::CpusWanted { Counter::SocketsLent } else { Counter::SocketsGivenBack };
+        self.page.count(counter, 1);
         self.tell(id);
         let now = self.time();
         let Some(engine) = self.engine() else { return };

@@ -57,7 +57,7 @@ pub(crate) struct Ends {
     pub(crate) remote: Option<SocketAddr>,
     /// The kernel has others by now, which nobody has asked it for.
     pub(crate) is_unread: bool,
-    /// Where one that is not connected sent to last, as long as nobody has decided who serves it.
+    /// Where one that is not connected sent to last, as long as nobody has decided who serves it; or when that was decided.
     pub(crate) sent_to: Option<SocketAddr>,
 }
 

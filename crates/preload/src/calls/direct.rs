@@ -13,7 +13,16 @@ use crate::{marks, state};
 pub fn receives(fd: c_int, original: impl FnOnce() -> ssize_t) -> Option<ssize_t> {
     let inside = enter(fd)?;
     let received = original();
-    direct::leave_received(inside, received >= 0);
+    direct::leave_received(inside, u64::from(received >= 0));
+    Some(received)
+}
+
+/// The same of recvmmsg(2).
+#[inline]
+pub fn receives_several(fd: c_int, original: impl FnOnce() -> c_int) -> Option<c_int> {
+    let inside = enter(fd)?;
+    let received = original();
+    direct::leave_received(inside, u64::try_from(received).unwrap_or(0));
     Some(received)
 }
 
@@ -23,10 +32,8 @@ pub fn sends(fd: c_int, flags: c_int, original: impl FnOnce() -> ssize_t) -> Opt
     if flags & libc::MSG_MORE != 0 {
         return None;
     }
-    let inside = enter(fd)?;
-    let sent = original();
-    direct::leave(inside);
-    Some(sent)
+    let _uncounted = enter_as(fd, direct::enter_to_send)?;
+    Some(original())
 }
 
 /// A wait for more than this goes by the library.
@@ -55,18 +62,22 @@ pub fn waits(fds: impl Iterator<Item = c_int>, original: impl FnOnce() -> c_int)
 
 #[inline(always)]
 fn enter(fd: c_int) -> Option<Inside> {
-    match direct::enter(fd) {
+    enter_as(fd, direct::enter)
+}
+
+#[inline(always)]
+fn enter_as(fd: c_int, enter: impl Fn(c_int) -> Entry) -> Option<Inside> {
+    match enter(fd) {
         Entry::Library => None,
         Entry::Kernel(inside) => Some(inside),
-        Entry::Ask => ask(fd),
+        Entry::Ask => {
+            ask(fd);
+            if let Entry::Kernel(inside) = enter(fd) { Some(inside) } else { None }
+        }
     }
 }
 
 #[cold]
-fn ask(fd: c_int) -> Option<Inside> {
+fn ask(fd: c_int) {
     deferral::inside(|| own_stack::run(|| state::with_fd(fd, |sockets| sockets.ask_about_lent(fd))));
-    match direct::enter(fd) {
-        Entry::Kernel(inside) => Some(inside),
-        Entry::Library | Entry::Ask => None,
-    }
 }

@@ -99,9 +99,7 @@ unsafe fn masked_poll(
     mask: *const sigset_t,
 ) -> Option<c_int> {
     // SAFETY: the caller's, as for the C function.
-    unsafe {
-        calls::poll(fds, count, duration(timeout)?, mask_of(mask)?, || real::ppoll(fds, count, timeout, mask))
-    }
+    unsafe { calls::poll(fds, count, duration(timeout)?, mask_of(mask)?, || real::ppoll(fds, count, timeout, mask)) }
 }
 
 #[unsafe(no_mangle)]
@@ -163,8 +161,7 @@ pub unsafe extern "C-unwind" fn pselect(
         let pselect = |count| real::pselect(count, read, write, except, timeout, mask);
         let by_kernel = || calls::select_by_kernel(count, pselect);
         let sets = [read, write, except];
-        let result =
-            duration(timeout).and_then(|time| calls::select(count, sets, time, mask_of(mask)?, by_kernel));
+        let result = duration(timeout).and_then(|time| calls::select(count, sets, time, mask_of(mask)?, by_kernel));
         result.unwrap_or_else(by_kernel)
     }
 }

@@ -286,9 +286,9 @@ pub unsafe extern "C-unwind" fn recvmmsg(
         if !marks::is_socket(fd) || !has_timeout || count == 0 {
             return real::recvmmsg(fd, messages, count, flags, timeout);
         }
-        let at_once = direct::receives(fd, || real::recvmmsg(fd, messages, count, flags, timeout) as ssize_t);
+        let at_once = direct::receives_several(fd, || real::recvmmsg(fd, messages, count, flags, timeout));
         if let Some(received) = at_once {
-            return received as c_int;
+            return received;
         }
         let Some(time) = super::poll::duration(timeout) else {
             return real::recvmmsg(fd, messages, count, flags, timeout);

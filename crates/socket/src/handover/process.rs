@@ -9,10 +9,10 @@ use nearwire_sys::own_stack;
 use rustix::process::{getpid, getppid};
 
 use super::{CLAIM_REASON, CLAIMED_WITHOUT_SETS, Children, Inherited, Parent, ROUNDS_MOST, inode_of, stays_open};
+use crate::direct;
 use crate::engine::{Engine, Watch};
 use crate::engines::Moved;
 use crate::epoll::Events;
-use crate::direct;
 use crate::host::Host;
 use crate::id::SocketId;
 use crate::reason::Reason;

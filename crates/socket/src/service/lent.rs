@@ -65,7 +65,8 @@ impl<H: Host> Sockets<H> {
             return;
         }
         for id in ids.iter().copied() {
-            if self.get(id).is_some_and(may_be_lent) && self.engine_ref().is_some_and(|engine| !engine.is_overflowing()) {
+            if self.get(id).is_some_and(may_be_lent) && self.engine_ref().is_some_and(|engine| !engine.is_overflowing())
+            {
                 self.lend_now(id);
             }
         }
@@ -77,14 +78,17 @@ impl<H: Host> Sockets<H> {
         if !matches!(&socket.service, Service::Kernel(why) if why.reason == Reason::CpusWanted) {
             return;
         }
-        socket.lent = Some(Lent { by: LentBy::this_thread(), calls: CALLS_LEAST.into(), asked_ns: now_ns(), received: 0 });
+        socket.lent =
+            Some(Lent { by: LentBy::this_thread(), calls: CALLS_LEAST.into(), asked_ns: now_ns(), received: 0 });
         socket.service = Service::Open;
         self.tell(id);
     }
 
     /// A call is about to ask the kernel. Where the socket is lent to it, whether it stays so is asked now.
     pub(crate) fn look_at_lent(&mut self, id: SocketId) {
-        let Some(socket) = self.get_mut(id).filter(|socket| socket.is_lent() && socket.leftover.is_none()) else { return };
+        let Some(socket) = self.get_mut(id).filter(|socket| socket.is_lent() && socket.leftover.is_none()) else {
+            return;
+        };
         let Some(lent) = &mut socket.lent else { return };
         lent.received += direct::take_received(socket.shadow.fd.number());
         let by = lent.by;

@@ -128,6 +128,8 @@ worded! {
         SocketsWithoutSlot => "sockets without slot",
         /// Frames that went by the kernel because the rings had no room: the program did not read for too long.
         FramesOverflowed => "frames by the kernel for want of room",
+        /// Times that a socket was left to the kernel as others wanted the CPUs of its threads.
+        SocketsLent => "times a socket was lent to the kernel",
     }
 }
 

@@ -199,6 +199,13 @@ pub struct Connected {
     pub mailbox: Rc<Mailbox>,
 }
 
+impl Connected {
+    /// Whether the agent is there still.
+    pub fn is_alive(&self) -> bool {
+        !self.mailbox.is_gone.get()
+    }
+}
+
 type Agent = Service<CardPorts, Everybody>;
 
 /// See the module.
@@ -350,7 +357,7 @@ impl House {
 
     /// Asks the agent something. `None`: it is gone.
     pub fn ask(&self, of: &Connected, request: Request, socket: Option<OwnedFd>) -> Option<Answer> {
-        if of.mailbox.is_gone.get() {
+        if !of.is_alive() {
             return None;
         }
         let mut agent = self.agent.borrow_mut();
@@ -383,7 +390,7 @@ impl House {
 
     /// The agent sees the end of a connection.
     pub fn gone(&self, of: &Connected) {
-        if !of.mailbox.is_gone.get() {
+        if of.is_alive() {
             self.mailboxes.borrow_mut().remove(&of.program);
             self.act(|agent, _| {
                 agent.gone(of.program);

@@ -47,11 +47,15 @@ impl Member {
         self.connected.borrow().as_ref().map(|connected| connected.program)
     }
 
+    /// Whether the agent that it is connected to is there still; it may not have noticed.
+    pub fn is_at_agent(&self) -> bool {
+        self.connected.borrow().as_ref().is_some_and(Connected::is_alive)
+    }
+
     /// The connection to the agent that there is, if it is not the one that this program had.
     fn connect(&self) -> Option<Connected> {
         let mut connected = self.connected.borrow_mut();
-        let is_alive = |connected: &Connected| connected.mailbox.take(|_| false).is_some();
-        if !connected.as_ref().is_some_and(is_alive) {
+        if !connected.as_ref().is_some_and(Connected::is_alive) {
             *connected = Some(self.house.connect()?);
         }
         connected.clone()

@@ -258,6 +258,11 @@ impl Worker {
         self.library.as_ref().is_some_and(|library| library.sockets.is_accelerated(number))
     }
 
+    /// Whether the program's agent is there still.
+    pub fn is_at_agent(&self) -> bool {
+        self.library.as_ref().is_some_and(|library| library.member.is_at_agent())
+    }
+
     /// A wait for it finds that the kernel's way is faster. Whether the kernel has it from now on; the next call takes it back.
     pub fn lend(&mut self, open: &Open) -> bool {
         let number = open.shadow.as_raw_fd();

@@ -246,8 +246,11 @@ impl World {
                 None => now_ns < since_ns + STRANGER_KNOWN_NS,
             }
         };
-        let is_served =
-            |life: usize| self.lives[life].open.as_ref().is_some_and(|open| worker(life).is_accelerated(open));
+        // A program that has not noticed the end of its agent is as unknown to the next one as one without the library.
+        let is_served = |life: usize| {
+            let open = self.lives[life].open.as_ref();
+            worker(life).is_at_agent() && open.is_some_and(|open| worker(life).is_accelerated(open))
+        };
         let is_excused = bound.iter().any(|life| !is_served(*life) && is_young(life));
         let owners = match by {
             By::Kernel => None,
