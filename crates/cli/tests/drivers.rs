@@ -145,7 +145,8 @@ fn accelerated_program_exchanges_datagrams_on_drivers_of_real_devices() {
     }
 }
 
-/// A server and a client, both accelerated, and what the library says of each.
+/// A server and a client, both accelerated, and what the library says of each. For the first two seconds, in which the port is opened, there
+/// may be no message.
 fn exchange(first: u32, mode: &str) -> String {
     let second = first + 1;
     let run = format!("NEARWIRE_SPIN=50us NEARWIRE_KERNEL_FIRST=0 NEARWIRE_MODE={mode} nearwire run --stats --");
@@ -153,7 +154,7 @@ fn exchange(first: u32, mode: &str) -> String {
     format!(
         "run() {{ end=$1; shift; /bin/ip netns exec n$end env {run} \"$@\"; }}; \
          run {second} sockperf server -i {address} >/tmp/server 2>&1 & sleep 2; \
-         run {first} sockperf ping-pong -i {address} -t 2 --data-integrity 2>&1; status=$?; \
+         run {first} sockperf ping-pong -i {address} -t 6 --data-integrity 2>&1; status=$?; \
          kill -INT $(pidof sockperf); wait; cat /tmp/server; exit $status"
     )
 }
