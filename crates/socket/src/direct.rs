@@ -116,7 +116,7 @@ fn leave_by(word: &AtomicU64, cleared: u64, datagrams: u64) {
         // Another socket may have the fd by now.
         let is_same = now & CLEARED_ALL == cleared && now & INSIDE_ALL != 0;
         let received = ((now & RECEIVED_ALL) / RECEIVED + datagrams).min(RECEIVED_ALL / RECEIVED);
-        is_same.then_some((now & !RECEIVED_ALL).wrapping_sub(INSIDE) | received * RECEIVED)
+        is_same.then_some((now & !RECEIVED_ALL).wrapping_sub(INSIDE) | (received * RECEIVED))
     };
     let _ = word.fetch_update(SeqCst, Relaxed, ended);
 }

@@ -22,7 +22,6 @@ use crate::reason::{Reason, Why};
 use crate::socket::{Accelerated, Service, Socket};
 use crate::sockets::{EngineState, Sockets};
 use crate::status::Counter;
-pub(crate) use lent::Lent;
 use reach::{complete, flows_of, is_local, reach};
 
 /// An engine that was refused is tried again after this time: a limit may have been raised, descriptors closed.

@@ -1,5 +1,6 @@
 //! A socket of the program, in parts: its open file, its addresses, its shadow, and what UDP alone has.
 
+mod lent;
 mod open_file;
 mod shadow;
 mod udp;
@@ -15,9 +16,9 @@ use rustix::net::sockopt::socket_cookie;
 use crate::handover::Inherited;
 use crate::kept::{Kept, local_address, peer_address};
 use crate::reason::{Reason, Why};
-use crate::service::Lent;
 use crate::status::Slot;
 
+pub(crate) use lent::Lent;
 pub(crate) use open_file::OpenFile;
 pub use shadow::ShadowSaid;
 pub(crate) use shadow::{Order, Shadow};

@@ -3,7 +3,7 @@
 //! Where no thread can spin, a message by AF_XDP costs more CPU time than one by a socket of the kernel's: two system calls that wake and
 //! kick, and caches that are cold behind each sleep. So `spin = "auto"`, which measures what passes most messages
 //! ([`crate::wait::auto`]), has the kernel's own way among those that it tries. The flows of the socket are closed then, its calls go to
-//! the kernel at once ([`crate::direct`]), and one in [`ASKED_EVERY_NS`] asks whether that is still the fastest way.
+//! the kernel at once ([`crate::direct`]), and one in 4 ms asks whether that is still the fastest way.
 //!
 //! A lent socket is undecided like a young one: whatever else is done with it finds it as the kernel has it, and settles it.
 
@@ -11,42 +11,12 @@ use crate::direct;
 use crate::host::Host;
 use crate::id::SocketId;
 use crate::reason::Reason;
-use crate::socket::{Order, Service, Socket};
+use crate::socket::{Lent, Order, Service, Socket};
 use crate::sockets::Sockets;
-use crate::wait::{LentBy, count_messages, now_ns, stays_lent};
+use crate::wait::{count_messages, now_ns, stays_lent};
 
-/// Time from one question to the next: a quarter of what a trial takes.
-const ASKED_EVERY_NS: u64 = 4_000_000;
-/// The same in calls, whatever the rate.
-const CALLS_LEAST: u16 = 16;
-const CALLS_MOST: u16 = 4096;
 /// More sockets than this one thread does not lend: closing and opening a flow takes the agent 50 us.
 const SOCKETS_AT_ONCE: usize = 4;
-
-/// How a socket is lent.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Lent {
-    by: LentBy,
-    /// Calls that were allowed since the thread that lent it was last asked, and when that was.
-    calls: u64,
-    asked_ns: u64,
-    /// Datagrams that calls received in this time.
-    received: u64,
-}
-
-impl Lent {
-    /// How many calls are allowed now: to the thread that lent it, by what the last ones took; to another, some until that makes one.
-    fn allow_more(&mut self, now_ns: u64) -> u16 {
-        if !self.by.is_this_thread() {
-            self.calls += u64::from(CALLS_LEAST);
-            return CALLS_LEAST;
-        }
-        let took_ns = now_ns.saturating_sub(self.asked_ns).max(1);
-        let calls = (self.calls * ASKED_EVERY_NS / took_ns).clamp(CALLS_LEAST.into(), CALLS_MOST.into());
-        (self.calls, self.asked_ns) = (calls, now_ns);
-        calls as u16
-    }
-}
 
 impl<H: Host> Sockets<H> {
     /// Lends the accelerated sockets that these fds name, or that are in the sets that they name, to the kernel. What cannot be lent stays.
@@ -78,8 +48,7 @@ impl<H: Host> Sockets<H> {
         if !matches!(&socket.service, Service::Kernel(why) if why.reason == Reason::CpusWanted) {
             return;
         }
-        socket.lent =
-            Some(Lent { by: LentBy::this_thread(), calls: CALLS_LEAST.into(), asked_ns: now_ns(), received: 0 });
+        socket.lent = Some(Lent::by_this_thread(now_ns()));
         socket.service = Service::Open;
         self.tell(id);
     }
