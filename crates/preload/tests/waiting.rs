@@ -54,12 +54,12 @@ fn everything_is_answered_once(spin: &str) {
         return;
     }
     let cable = VirtualCable::lay(VirtualCableOptions::default()).unwrap();
-    everything_is_answered_once_by(&cable, || start(&cable, &compiled("waiting"), "receive", Some(spin)));
+    everything_is_answered_once_by(&cable, |program| start(&cable, program, "receive", Some(spin)));
 }
 
-fn everything_is_answered_once_by(cable: &VirtualCable, receiver: impl FnOnce() -> Child) {
+fn everything_is_answered_once_by(cable: &VirtualCable, receiver: impl FnOnce(&Path) -> Child) {
     let program = compiled("waiting");
-    let mut receiver = receiver();
+    let mut receiver = receiver(&program);
     let mut output = BufReader::new(receiver.stdout.take().unwrap());
     let mut line = String::new();
     output.read_line(&mut line).unwrap();
@@ -134,9 +134,9 @@ fn threads_whose_cpu_others_want_get_every_datagram_once() {
     let cable = VirtualCable::lay(VirtualCableOptions::default()).unwrap();
     let neighbour = on_one_cpu(|| Running(Command::new("yes").stdout(Stdio::null()).spawn().unwrap()));
     let mut told = tempfile::tempfile().unwrap();
-    everything_is_answered_once_by(&cable, || {
+    everything_is_answered_once_by(&cable, |program| {
         on_one_cpu(|| {
-            let mut command = program_under_test(compiled("waiting"));
+            let mut command = program_under_test(program);
             command.args(["receive", &cable.near().ipv4.to_string(), PORT]).stdout(Stdio::piped());
             command.env("LD_PRELOAD", library()).env("NEARWIRE_SPIN", "auto").env("NEARWIRE_STATS", "1");
             command.stderr(told.try_clone().unwrap());

@@ -1,7 +1,7 @@
 //! Calls that go to the kernel without a look at the library's state: sends and receives on sockets that it serves.
 //!
-//! To ask who serves a socket costs as much as a quarter of a system call, more where a thread sleeps between two calls and finds its
-//! caches cold. So each fd has a word that says how many calls may go to the kernel at once. It is [`FOR_GOOD`] where the kernel keeps
+//! To ask who serves a socket took two programs that wake each other on one CPU a quarter of their messages, as a thread that slept finds
+//! its caches cold. So each fd has a word that says how many calls may go to the kernel at once. It is [`FOR_GOOD`] where the kernel keeps
 //! the socket. A socket that is only lent to the kernel is asked about again after some calls, and does not come back while such a call
 //! is inside: a thread that sleeps in the kernel's own call would not hear of frames that come to a port.
 //!
@@ -54,20 +54,12 @@ pub enum Entry {
     Ask,
 }
 
-/// Where a call on an fd goes that may sleep.
+/// Where a call on an fd goes. A send need not be waited for, so it does not count as inside (`MAY_SLEEP`): the socket may come back
+/// meanwhile, and what the kernel has of it is waited for then.
 #[inline(always)]
-pub fn enter(fd: i32) -> Entry {
+pub fn enter<const MAY_SLEEP: bool>(fd: i32) -> Entry {
     match word_of(fd) {
-        Some(word) if word.load(Relaxed) & LEFT != 0 => enter_by::<true>(word, fd),
-        _ => Entry::Library,
-    }
-}
-
-/// The same of a send. The socket may come back meanwhile: what the kernel has of it is waited for then.
-#[inline(always)]
-pub fn enter_to_send(fd: i32) -> Entry {
-    match word_of(fd) {
-        Some(word) if word.load(Relaxed) & LEFT != 0 => enter_by::<false>(word, fd),
+        Some(word) if word.load(Relaxed) & LEFT != 0 => enter_by::<MAY_SLEEP>(word, fd),
         _ => Entry::Library,
     }
 }
@@ -94,17 +86,12 @@ fn enter_by<const MAY_SLEEP: bool>(word: &AtomicU64, fd: i32) -> Entry {
 /// The call is over.
 #[inline(always)]
 pub fn leave(inside: Inside) {
-    leave_with(inside, 0);
+    leave_received(inside, 0);
 }
 
 /// The same of a receive that has so many datagrams.
 #[inline(always)]
 pub fn leave_received(inside: Inside, datagrams: u64) {
-    leave_with(inside, datagrams);
-}
-
-#[inline(always)]
-fn leave_with(inside: Inside, datagrams: u64) {
     if let (Some(cleared), Some(word)) = (inside.cleared, word_of(inside.fd)) {
         leave_by(word, cleared, datagrams);
     }
@@ -170,7 +157,7 @@ mod tests {
     use super::*;
 
     fn inside(fd: i32) -> Inside {
-        match enter(fd) {
+        match enter::<true>(fd) {
             Entry::Kernel(inside) => inside,
             other => panic!("{other:?}"),
         }
@@ -179,12 +166,12 @@ mod tests {
     #[test]
     fn allowed_calls_are_counted_and_the_next_asks() {
         let fd = 50_001;
-        assert_eq!(enter(fd), Entry::Library);
+        assert_eq!(enter::<true>(fd), Entry::Library);
         allow(fd, 2);
         (0..2).for_each(|_| leave(inside(fd)));
-        assert_eq!(enter(fd), Entry::Ask);
+        assert_eq!(enter::<true>(fd), Entry::Ask);
         assert!(end(fd));
-        assert_eq!(enter(fd), Entry::Library);
+        assert_eq!(enter::<true>(fd), Entry::Library);
     }
 
     #[test]
@@ -195,7 +182,7 @@ mod tests {
         assert!(!end(fd));
         leave(call);
         assert!(end(fd));
-        assert_eq!(enter(fd), Entry::Library);
+        assert_eq!(enter::<true>(fd), Entry::Library);
     }
 
     #[test]
@@ -234,14 +221,14 @@ mod tests {
         leave(call);
         assert_eq!(inside(fd).cleared, None);
         clear(fd);
-        assert_eq!(enter(fd), Entry::Library);
+        assert_eq!(enter::<true>(fd), Entry::Library);
     }
 
     #[test]
     fn fds_beyond_the_table_have_no_word() {
         allow_for_good(-1);
         allow_for_good(1 << 16);
-        assert_eq!((enter(-1), enter(1 << 16)), (Entry::Library, Entry::Library));
+        assert_eq!((enter::<true>(-1), enter::<true>(1 << 16)), (Entry::Library, Entry::Library));
         assert!(end(-1));
     }
 }

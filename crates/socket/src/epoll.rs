@@ -314,7 +314,13 @@ impl EpollSets {
     /// Whether nothing is registered here: the kernel alone can answer for this set.
     #[must_use]
     pub fn is_empty(&self, set: SetId) -> bool {
-        self.sets[set.index()].members.len() == 0
+        self.len(set) == 0
+    }
+
+    /// How many are registered here.
+    #[must_use]
+    pub fn len(&self, set: SetId) -> usize {
+        self.sets[set.index()].members.len() as usize
     }
 
     /// Whether another set is in this one, or this in another.

@@ -122,6 +122,11 @@ impl Sets {
         self.fds.insert(fd, set);
     }
 
+    /// How many accelerated sockets and sets are in the set that an fd names.
+    pub(crate) fn accelerated_in(&self, fd: i32) -> usize {
+        self.find(fd).map_or(0, |set| self.epoll.len(set))
+    }
+
     #[inline]
     pub(crate) fn find(&self, fd: i32) -> Option<SetId> {
         if self.fds.is_empty() { None } else { self.fds.get(&fd).copied() }

@@ -170,11 +170,7 @@ impl Socket {
     /// Bound to a port of the program's choice. A call that sends by it or connects it makes it a client's; one that receives from it or
     /// waits for it, a server's.
     pub(crate) const fn awaits_first_use(&self) -> bool {
-        self.kernel_first > 0
-            && self.ends.is_server()
-            && !self.is_client
-            && matches!(self.service, Service::Open)
-            && !self.is_lent()
+        self.kernel_first > 0 && self.ends.is_server() && !self.is_client && matches!(self.service, Service::Open)
     }
 
     /// Asks the kernel whom it is connected to.

@@ -217,37 +217,13 @@ pub fn now_ns() -> u64 {
     now.tv_sec.unsigned_abs() * 1_000_000_000 + now.tv_nsec.unsigned_abs() + 1
 }
 
-/// The thread that lent a socket to the kernel, and when.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct LentBy {
-    thread: usize,
-    since_ns: u64,
-}
-
-/// Threads other than the one that lent a socket leave it to that for so long: 2 of its longest times without a trial.
-const LENDER_DECIDES_NS: u64 = 20_000_000_000;
-
-impl LentBy {
-    pub(crate) fn this_thread() -> LentBy {
-        LentBy { thread: this_thread(), since_ns: now_ns() }
-    }
-
-    pub(crate) fn is_this_thread(self) -> bool {
-        self.thread == this_thread()
-    }
-}
-
 /// Tells the threads of the process apart.
-fn this_thread() -> usize {
+pub(crate) fn this_thread() -> usize {
     OF_THREAD.with(|own| std::ptr::from_ref(own) as usize)
 }
 
-/// Whether a socket that was lent to the kernel stays there, as the calling thread, which is about to use it, has it.
-pub(crate) fn stays_lent(by: LentBy) -> bool {
-    let now_ns = now_ns();
-    if !by.is_this_thread() {
-        return now_ns.saturating_sub(by.since_ns) < LENDER_DECIDES_NS;
-    }
+/// Whether the calling thread leaves the sockets that it has lent to the kernel there.
+pub(crate) fn stays_by_kernel(now_ns: u64) -> bool {
     OF_THREAD.with(|mut own| {
         let mut auto = own.auto.get();
         let stays = auto.stays_by_kernel(now_ns, &mut own);
@@ -255,13 +231,6 @@ pub(crate) fn stays_lent(by: LentBy) -> bool {
         tell(auto.now());
         stays
     })
-}
-
-/// Whether a wait has lent what it waits for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Lends {
-    Now,
-    Done,
 }
 
 /// One call that waits.
@@ -276,8 +245,8 @@ pub struct Waiter {
     turns_mask: u32,
     spins: bool,
     slept: bool,
-    /// What it waits for is to be lent to the kernel, or has been.
-    lends: Option<Lends>,
+    /// What it waits for is to be lent to the kernel before it sleeps.
+    lends: bool,
     /// The time is over, and the last look was asked for.
     is_over: bool,
     /// Of the time since it began, what is counted in [`SPUN_NS`].
@@ -298,7 +267,7 @@ impl Waiter {
             turns_mask: TURNS_PER_CLOCK_READ - 1,
             spins: true,
             slept: false,
-            lends: None,
+            lends: false,
             is_over: false,
             told_ns: 0,
             untold_turns: 0,
@@ -353,8 +322,7 @@ impl Waiter {
             return Pause::Again;
         }
         self.end_spinning();
-        if self.lends == Some(Lends::Now) {
-            self.lends = Some(Lends::Done);
+        if std::mem::take(&mut self.lends) {
             return Pause::Lend;
         }
         self.slept = true;
@@ -384,10 +352,8 @@ impl Waiter {
                 tell(auto.now());
                 self.turns_mask =
                     if doing == Doing::GivesWay { TURNS_PER_GIVING_WAY } else { TURNS_PER_CLOCK_READ } - 1;
-                if doing == Doing::ByKernel {
-                    self.lends = self.lends.or(Some(Lends::Now));
-                }
-                matches!(doing, Doing::Spins | Doing::GivesWay)
+                self.lends = doing == Doing::ByKernel;
+                doing.is_awake()
             }),
         }
     }

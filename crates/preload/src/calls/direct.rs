@@ -11,7 +11,7 @@ use crate::{marks, state};
 /// Makes a receive, where the kernel gets it at once.
 #[inline(always)]
 pub fn receives(fd: c_int, original: impl FnOnce() -> ssize_t) -> Option<ssize_t> {
-    let inside = enter(fd)?;
+    let inside = enter::<true>(fd)?;
     let received = original();
     direct::leave_received(inside, u64::from(received >= 0));
     Some(received)
@@ -20,7 +20,7 @@ pub fn receives(fd: c_int, original: impl FnOnce() -> ssize_t) -> Option<ssize_t
 /// The same of recvmmsg(2).
 #[inline]
 pub fn receives_several(fd: c_int, original: impl FnOnce() -> c_int) -> Option<c_int> {
-    let inside = enter(fd)?;
+    let inside = enter::<true>(fd)?;
     let received = original();
     direct::leave_received(inside, u64::try_from(received).unwrap_or(0));
     Some(received)
@@ -32,7 +32,7 @@ pub fn sends(fd: c_int, flags: c_int, original: impl FnOnce() -> ssize_t) -> Opt
     if flags & libc::MSG_MORE != 0 {
         return None;
     }
-    let _uncounted = enter_as(fd, direct::enter_to_send)?;
+    let _uncounted = enter::<false>(fd)?;
     Some(original())
 }
 
@@ -45,14 +45,13 @@ pub fn waits(fds: impl Iterator<Item = c_int>, original: impl FnOnce() -> c_int)
     let mut calls = [None; WAITED_FOR_MOST];
     let (mut count, mut are_all) = (0, true);
     for fd in fds.filter(|fd| marks::is_followed(*fd)) {
-        let entered = if marks::is_socket(fd) { enter(fd) } else { None };
+        let has_room = count < WAITED_FOR_MOST;
+        let entered = if has_room && marks::is_socket(fd) { enter::<true>(fd) } else { None };
         are_all = entered.is_some();
-        let Some((slot, entered)) = calls.get_mut(count).zip(entered) else {
-            are_all = false;
-            entered.into_iter().for_each(direct::leave);
+        if !are_all {
             break;
-        };
-        *slot = Some(entered);
+        }
+        calls[count] = entered;
         count += 1;
     }
     let result = (are_all && count > 0).then(original);
@@ -61,18 +60,13 @@ pub fn waits(fds: impl Iterator<Item = c_int>, original: impl FnOnce() -> c_int)
 }
 
 #[inline(always)]
-fn enter(fd: c_int) -> Option<Inside> {
-    enter_as(fd, direct::enter)
-}
-
-#[inline(always)]
-fn enter_as(fd: c_int, enter: impl Fn(c_int) -> Entry) -> Option<Inside> {
-    match enter(fd) {
+fn enter<const MAY_SLEEP: bool>(fd: c_int) -> Option<Inside> {
+    match direct::enter::<MAY_SLEEP>(fd) {
         Entry::Library => None,
         Entry::Kernel(inside) => Some(inside),
         Entry::Ask => {
             ask(fd);
-            if let Entry::Kernel(inside) = enter(fd) { Some(inside) } else { None }
+            if let Entry::Kernel(inside) = direct::enter::<MAY_SLEEP>(fd) { Some(inside) } else { None }
         }
     }
 }

@@ -197,20 +197,19 @@ fn ask_kernel(fds: &mut [pollfd]) {
 /// The sets are null or hold `count` bits.
 pub unsafe fn select(
     count: c_int,
-    [read, write, except]: [*mut fd_set; 3],
+    sets: [*mut fd_set; 3],
     mut timeout: Option<Duration>,
     mask: Option<&sigset_t>,
     original: impl FnOnce() -> c_int,
 ) -> Option<c_int> {
     // SAFETY: the caller's.
-    let (sets, set_count) = unsafe { select_sets(count, [read, write, except]) }?;
-    if let Some(result) = direct::waits(sets.fds(set_count), original) {
+    let (mut sets, count) = unsafe { select_sets(count, sets) }?;
+    if let Some(result) = direct::waits(sets.fds(count), original) {
         return Some(result);
     }
     loop {
         cancellation::point();
-        // SAFETY: the caller's.
-        match deferral::inside(|| unsafe { select_attempt(count, [read, write, except], timeout, mask) })? {
+        match deferral::inside(|| select_attempt(count, &mut sets, timeout, mask))? {
             Ended(result) => return Some(result),
             Restart(rest) => timeout = rest,
         }
@@ -238,14 +237,12 @@ unsafe fn select_sets<'s>(count: c_int, [read, write, except]: [*mut fd_set; 3])
     Some((FdSets { read: words_of(read), write: words_of(write), except: words_of(except) }, count))
 }
 
-unsafe fn select_attempt(
-    count: c_int,
-    sets: [*mut fd_set; 3],
+fn select_attempt(
+    count: usize,
+    sets: &mut FdSets<'_>,
     timeout: Option<Duration>,
     mask: Option<&sigset_t>,
 ) -> Option<Attempt> {
-    // SAFETY: the caller's.
-    let (mut sets, count) = unsafe { select_sets(count, sets) }?;
     let mut list = Vec::new();
     sets.poll_list(count, &mut list);
     if !list.iter().any(|entry| marks::is_followed(entry.fd)) {

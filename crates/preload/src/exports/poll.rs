@@ -130,13 +130,9 @@ pub unsafe extern "C-unwind" fn select(
             }
         };
         let started = Instant::now();
-        let mut is_original = false;
-        let original = || {
-            is_original = true;
-            by_kernel()
+        let Some(result) = calls::select(count, [read, write, except], time, None, by_kernel) else {
+            return by_kernel();
         };
-        let result = calls::select(count, [read, write, except], time, None, original);
-        let Some(result) = result.filter(|_| !is_original) else { return result.unwrap_or_else(by_kernel) };
         if let Some(time) = time.filter(|time| *time > Duration::ZERO) {
             // Linux tells what is left.
             let rest = time.saturating_sub(started.elapsed());

@@ -36,8 +36,8 @@ impl FdSets<'_> {
     pub fn fds(&self, nfds: usize) -> impl Iterator<Item = i32> {
         let sets = [&self.read, &self.write, &self.except].map(|set| set.as_deref().unwrap_or(&[]));
         (0..nfds.div_ceil(WORD_BITS)).flat_map(move |at| {
-            let mut any = sets.map(|set| set.get(at).copied().unwrap_or(0)).iter().fold(0, |any, set| any | set);
-            any &= below(nfds, at);
+            let any = sets.iter().fold(0, |any, set| any | set.get(at).copied().unwrap_or(0));
+            let mut any = any & below(nfds, at);
             std::iter::from_fn(move || {
                 let bit = (any != 0).then(|| any.trailing_zeros() as usize)?;
                 any &= any - 1;
@@ -49,19 +49,14 @@ impl FdSets<'_> {
     /// Puts the descriptors below `nfds` that are in any set into `list`, in ascending order.
     pub fn poll_list(&self, nfds: usize, list: &mut Vec<pollfd>) {
         list.clear();
-        let [read, write, except] = [&self.read, &self.write, &self.except].map(|set| set.as_deref().unwrap_or(&[]));
-        for at in 0..nfds.div_ceil(WORD_BITS) {
-            let [read, write, except] = [read, write, except].map(|set| set.get(at).copied().unwrap_or(0));
-            let mut any = (read | write | except) & below(nfds, at);
-            while any != 0 {
-                let bit = any & any.wrapping_neg();
-                let asked = |set: c_ulong, events: Events| if set & bit != 0 { events } else { Events::empty() };
-                let events = asked(read, POLLIN_SET) | asked(write, POLLOUT_SET) | asked(except, POLLEX_SET);
-                let fd = at * WORD_BITS + bit.trailing_zeros() as usize;
-                list.push(pollfd { fd: fd as i32, events: events.bits() as i16, revents: 0 });
-                any &= any - 1;
-            }
-        }
+        let sets = [(&self.read, POLLIN_SET), (&self.write, POLLOUT_SET), (&self.except, POLLEX_SET)];
+        list.extend(self.fds(nfds).map(|fd| {
+            let (at, bit) = (fd as usize / WORD_BITS, 1 << (fd as usize % WORD_BITS));
+            let word = |set: &Option<&mut [c_ulong]>| set.as_deref().and_then(|set| set.get(at)).copied().unwrap_or(0);
+            let asked = sets.iter().filter(|(set, _)| word(set) & bit != 0);
+            let events = asked.fold(Events::empty(), |all, (_, events)| all | *events);
+            pollfd { fd, events: events.bits() as i16, revents: 0 }
+        }));
     }
 
     /// Writes an answered list of [`FdSets::poll_list`] into the sets; the number of bits set, which is

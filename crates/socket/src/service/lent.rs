@@ -13,16 +13,20 @@ use crate::id::SocketId;
 use crate::reason::Reason;
 use crate::socket::{Lent, Order, Service, Socket};
 use crate::sockets::Sockets;
-use crate::wait::{count_messages, now_ns, stays_lent};
+use crate::wait::{count_messages, now_ns};
 
-/// More sockets than this one thread does not lend: closing and opening a flow takes the agent 50 us.
+/// More sockets than this one thread does not lend: for each the agent has to close a flow, and to open it again.
 const SOCKETS_AT_ONCE: usize = 4;
 
 impl<H: Host> Sockets<H> {
     /// Lends the accelerated sockets that these fds name, or that are in the sets that they name, to the kernel. What cannot be lent stays.
     pub fn lend(&mut self, fds: &[i32]) {
-        let ids: Vec<SocketId> = self.all_of(fds, &[]).sockets().to_vec();
-        self.lend_these(&ids);
+        let has_many = |fd: &i32| self.sets.accelerated_in(*fd) > SOCKETS_AT_ONCE;
+        // A wait for many asks each time, and to gather what belongs to them takes longer the more they are.
+        if fds.len() <= SOCKETS_AT_ONCE && !fds.iter().any(has_many) {
+            let component = self.all_of(fds, &[]);
+            self.lend_these(component.sockets());
+        }
     }
 
     /// The same of one socket.
@@ -49,6 +53,8 @@ impl<H: Host> Sockets<H> {
             return;
         }
         socket.lent = Some(Lent::by_this_thread(now_ns()));
+        // It has been used.
+        socket.kernel_first = 0;
         socket.service = Service::Open;
         self.tell(id);
     }
@@ -60,12 +66,12 @@ impl<H: Host> Sockets<H> {
         };
         let Some(lent) = &mut socket.lent else { return };
         lent.received += direct::take_received(socket.shadow.fd.number());
-        let by = lent.by;
-        if by.is_this_thread() {
+        if lent.is_by_this_thread() {
             count_messages(std::mem::take(&mut lent.received));
         }
-        if stays_lent(by) {
-            self.allow_calls(id);
+        let now_ns = now_ns();
+        if lent.stays(now_ns) {
+            self.allow_calls(id, now_ns);
         } else {
             self.settle_lent(id);
         }
@@ -79,10 +85,10 @@ impl<H: Host> Sockets<H> {
         }
     }
 
-    fn allow_calls(&mut self, id: SocketId) {
+    fn allow_calls(&mut self, id: SocketId, now_ns: u64) {
         let Some(socket) = self.get_mut(id).filter(|socket| socket.file.fds == 1) else { return };
         if let Some(lent) = &mut socket.lent {
-            let calls = lent.allow_more(now_ns());
+            let calls = lent.allow_more(now_ns);
             direct::allow(socket.shadow.fd.number(), calls);
         }
     }
@@ -93,12 +99,12 @@ impl<H: Host> Sockets<H> {
         let (has_port, far) = (socket.ends.has_port(), socket.ends.far());
         if has_port {
             self.settle(id, far);
-        } else if let Some(socket) = self.get_mut(id) {
+        } else {
             // Disconnected, it has no address until it sends.
-            socket.lent = None;
+            self.end_lending(id);
         }
         if self.get(id).is_some_and(Socket::is_lent) {
-            self.allow_calls(id);
+            self.allow_calls(id, now_ns());
         }
     }
 
@@ -109,7 +115,6 @@ impl<H: Host> Sockets<H> {
             return false;
         }
         socket.lent = None;
-        socket.kernel_first = 0;
         true
     }
 

@@ -1,17 +1,21 @@
 //! What is known of a socket while it is lent to the kernel.
 
-use crate::wait::LentBy;
+use crate::wait::{stays_by_kernel, this_thread};
 
 /// Time from one question to the next: a quarter of what a trial takes.
 const ASKED_EVERY_NS: u64 = 4_000_000;
 /// The same in calls, whatever the rate.
 const CALLS_LEAST: u16 = 16;
 const CALLS_MOST: u16 = 4096;
+/// Threads other than the one that lent a socket leave it to that for so long: 2 of its longest times without a trial.
+const LENDER_DECIDES_NS: u64 = 20_000_000_000;
 
 /// How a socket is lent.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Lent {
-    pub(crate) by: LentBy,
+    /// The thread that lent it, and when.
+    by: usize,
+    since_ns: u64,
     /// Calls that were allowed since the thread that lent it was last asked, and when that was.
     calls: u64,
     asked_ns: u64,
@@ -21,12 +25,25 @@ pub(crate) struct Lent {
 
 impl Lent {
     pub(crate) fn by_this_thread(now_ns: u64) -> Lent {
-        Lent { by: LentBy::this_thread(), calls: CALLS_LEAST.into(), asked_ns: now_ns, received: 0 }
+        Lent { by: this_thread(), since_ns: now_ns, calls: CALLS_LEAST.into(), asked_ns: now_ns, received: 0 }
+    }
+
+    pub(crate) fn is_by_this_thread(&self) -> bool {
+        self.by == this_thread()
+    }
+
+    /// Whether it stays lent, as the calling thread, which is about to use it, has it.
+    pub(crate) fn stays(&self, now_ns: u64) -> bool {
+        if self.is_by_this_thread() {
+            stays_by_kernel(now_ns)
+        } else {
+            now_ns.saturating_sub(self.since_ns) < LENDER_DECIDES_NS
+        }
     }
 
     /// How many calls are allowed now: to the thread that lent it, by what the last ones took; to another, some until that makes one.
     pub(crate) fn allow_more(&mut self, now_ns: u64) -> u16 {
-        if !self.by.is_this_thread() {
+        if !self.is_by_this_thread() {
             self.calls += u64::from(CALLS_LEAST);
             return CALLS_LEAST;
         }

@@ -50,7 +50,7 @@ pub enum Doing {
 }
 
 impl Doing {
-    const fn is_awake(self) -> bool {
+    pub(super) const fn is_awake(self) -> bool {
         matches!(self, Doing::Spins | Doing::GivesWay)
     }
 }
