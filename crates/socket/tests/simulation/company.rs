@@ -103,6 +103,7 @@ fn programs_that_are_killed_leave_their_flows_to_others_who_lose_nothing() {
 #[test]
 fn agents_that_end_lose_no_datagram_and_the_next_ones_have_all_programs() {
     run(Plan { agent_ends_one_in: 2000, waits_one_in: 2000, kills_one_in: 500, ..Plan::DEFAULT }, 20);
+    run(Plan { agent_ends_one_in: 3000, kills_one_in: 1000, faults: FAULTY, ..Plan::DEFAULT }, 10);
 }
 
 #[test]
