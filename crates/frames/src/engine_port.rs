@@ -87,7 +87,7 @@ pub trait EnginePort: Port + Sized + 'static {
     /// socket had it of this port.
     ///
     /// # Errors
-    /// [`PortError::Filter`] with its cause, or the kernel refused; or whoever has the port did.
+    /// [`PortError::Filter`] with its cause; or the kernel, or the agent that holds the port, refused.
     fn add_flow(&mut self, flow: FlowFilter, socket: FlowSocket, is_first: bool) -> Result<(), PortError>;
 
     /// Takes them no more, unless another filter matches; `is_last`: no other socket has it of this port.
@@ -124,8 +124,8 @@ pub trait EnginePort: Port + Sized + 'static {
         Vec::new()
     }
 
-    /// Says to whoever has the port that a socket without flows was connected, or is not any more: the flows of others leave what its peer
-    /// sends to the kernel.
+    /// Tells the agent that holds the port that a socket without flows was connected, or is not any more: the flows of others leave what
+    /// its peer sends to the kernel.
     fn show_connection(&mut self, _socket: FlowSocket) {}
 
     /// The filters, where the port has some.
@@ -140,10 +140,10 @@ pub trait EnginePort: Port + Sized + 'static {
     /// Whether frames still come.
     ///
     /// # Errors
-    /// Somebody took the port's program off the interface, or whoever has the port is gone.
+    /// The port's program was detached from the interface, or the agent that holds the port is gone.
     fn check(&mut self) -> Result<(), PortError>;
 
-    /// Readable when whoever has the port, where another process has, told something or is gone: [`EnginePort::check`] then.
+    /// Readable when the agent that holds the port, if one does, has reported something or is gone: [`EnginePort::check`] then.
     fn holder(&self) -> Option<BorrowedFd<'_>> {
         None
     }

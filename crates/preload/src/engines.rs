@@ -162,14 +162,14 @@ fn can_move(component: &Component) -> bool {
     component.sockets().iter().all(|id| marks::can_move(*id))
 }
 
-/// Moves a component to an engine, which is founded where there is none. `false`: there can be none.
+/// Moves a component to an engine, which is opened if there is none. `false`: there can be none.
 fn move_out(engine: usize, first: &mut Sockets, other: &mut Option<Sockets>, component: &Component) -> bool {
     end_if(false, engine, first, other);
-    if other.is_none() && first.may_try_to_found() {
-        *other = first.found_engine(engine as u32, keeper::held_of(engine));
-        state::note_founded(engine);
+    if other.is_none() && first.may_try_to_open_branch() {
+        *other = first.open_branch(engine as u32, keeper::held_of(engine));
+        state::note_opened(engine);
     }
-    let is_moved = move_to_founded(engine, first, other, component);
+    let is_moved = move_to_branch(engine, first, other, component);
     if is_moved {
         OWNERS[engine].store(thread_identity(), Relaxed);
     }
@@ -177,7 +177,7 @@ fn move_out(engine: usize, first: &mut Sockets, other: &mut Option<Sockets>, com
 }
 
 /// Moves a component to an engine that is there, by whose ports its frames come from then on. `false`: it has lost a port, or lacks one.
-fn move_to_founded(engine: usize, first: &mut Sockets, other: &mut Option<Sockets>, component: &Component) -> bool {
+fn move_to_branch(engine: usize, first: &mut Sockets, other: &mut Option<Sockets>, component: &Component) -> bool {
     let Some(other) = other.as_mut().filter(|sockets| !sockets.is_spent()) else { return false };
     if !first.give_ports(other) {
         return false;
@@ -222,7 +222,7 @@ fn unite_several(fds: &[i32]) -> usize {
 fn join(fds: &[i32], engine: usize) -> bool {
     let joined = state::with_first_and(
         |first| Some((engine, first.component_of(fds).filter(can_move)?)),
-        |(engine, component), first, other| move_to_founded(engine, first, other, &component),
+        |(engine, component), first, other| move_to_branch(engine, first, other, &component),
     );
     joined == Some(true)
 }
@@ -264,7 +264,7 @@ pub fn grant(wish: Wish, engine: usize) {
     }
 }
 
-/// Asks the kernel who has the ports of an engine's sockets. It may take milliseconds, in which other threads go on.
+/// Asks the kernel which processes use the ports of an engine's sockets. It may take milliseconds, in which other threads go on.
 fn ask_sharing(engine: Subject) {
     if let Some(question) = state::with_subject(engine, Sockets::take_sharing_question).flatten() {
         let answer = question.ask();

@@ -137,7 +137,7 @@ pub struct Gate<T> {
     /// Under the lock: who entered last, and how often in a row.
     last: AtomicUsize,
     streak: AtomicU32,
-    /// Whose each slot is, or 0: written under the lock, and the first by who claims the bias first.
+    /// The thread of each slot, or 0. Written under the lock; the first one by the thread that claims the bias first.
     slot_of: [AtomicUsize; SLOTS],
     value: UnsafeCell<T>,
 }

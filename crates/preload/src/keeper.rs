@@ -1,6 +1,6 @@
-//! Keepers: threads of the library, one an engine, that see to what has a time when the program does not call.
+//! Keepers: threads of the library, one per engine, that send held datagrams when the program does not call.
 //!
-//! That is what `send_coalescing` holds back, so there is a keeper only where that is configured, from the first time on
+//! Only `send_coalescing` holds datagrams back, so there is a keeper only where that is configured, from the first time
 //! that something is held. It looks every half of that time, without entering the gate, and enters when it finds the same
 //! datagrams twice; so none waits for longer than that time and what it takes to wake a thread. When nothing was held for
 //! `IDLE_LOOKS` looks it sleeps until something is.
@@ -26,10 +26,10 @@ const NAME: &str = "nearwire-keeper";
 
 /// By engine: each has a keeper.
 static EXISTS: [AtomicBool; ENGINES_MOST] = [const { AtomicBool::new(false) }; ENGINES_MOST];
-/// What the keeper of an engine looks at: also of one that is founded anew under its number.
+/// What the keeper of an engine looks at: also of one that is opened anew under its number.
 static HELD: [OnceLock<Arc<Held>>; ENGINES_MOST] = [const { OnceLock::new() }; ENGINES_MOST];
 
-/// Has the engine's keeper see to what is held from now on. Where there can be no thread nothing is held any more.
+/// Has the engine's keeper watch what is held from now on. If no thread can be started, nothing is held any more.
 #[cold]
 pub fn keep(engine: usize, held: Arc<Held>) {
     if EXISTS[engine].swap(true, Relaxed) {
@@ -49,7 +49,7 @@ pub fn keep(engine: usize, held: Arc<Held>) {
     }
 }
 
-/// What an engine that is founded under this number is to hold by, where there was one before.
+/// What an engine that is opened under this number is to hold by, where there was one before.
 pub fn held_of(engine: usize) -> Option<Arc<Held>> {
     HELD[engine].get().cloned()
 }

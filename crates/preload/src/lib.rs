@@ -12,7 +12,7 @@
 //! * [`probe`]: memory that cannot be read;
 //! * [`io_uring`]: programs whose requests are not seen;
 //! * [`internal_fd`]: our own descriptors, out of the program's way;
-//! * [`keeper`]: a thread that sees to what has a time when the program does not call;
+//! * [`keeper`]: a thread that sends held datagrams when the program does not call;
 //! * [`exports`]: the symbols. They exist outside unit tests only, where they would replace those of the test's own
 //!   process.
 

@@ -25,10 +25,10 @@ pub const ENGINES_MOST: usize = nearwire_socket::ENGINES_MOST;
 /// That of sockets that no other has.
 pub const FIRST: usize = 0;
 
-/// What each engine has; nothing before it is founded.
+/// What each engine has; nothing before it is opened.
 static ENGINES: [Gate<Option<Sockets>>; ENGINES_MOST] = [const { Gate::new(None) }; ENGINES_MOST];
 /// One more than the highest number of an engine that there ever was, but at least 1.
-static FOUNDED: AtomicUsize = AtomicUsize::new(1);
+static OPENED: AtomicUsize = AtomicUsize::new(1);
 /// Nothing is accelerated any more.
 static OFF: AtomicBool = AtomicBool::new(false);
 static IN_USE: AtomicBool = AtomicBool::new(false);
@@ -146,12 +146,12 @@ fn finish(engine: usize, after: AfterSend) {
 
 /// Runs `work` on each engine that there is.
 pub fn with_each(mut work: impl FnMut(&mut Sockets)) {
-    for engine in 0..FOUNDED.load(Relaxed) {
+    for engine in 0..OPENED.load(Relaxed) {
         with_subject(Subject::Engine(engine), &mut work);
     }
 }
 
-/// Enters the engine that serves a subject. Who moves it keeps both gates, so it stays while this is inside.
+/// Enters the engine that serves a subject. A move holds both gates, so the subject stays while this is inside.
 #[inline]
 fn enter_for<R>(subject: Subject, work: impl FnOnce(usize, &mut Sockets) -> R) -> Option<R> {
     let mut work = Some(work);
@@ -214,8 +214,8 @@ fn enter<R>(engine: usize, work: impl FnOnce(&mut Sockets) -> R) -> Option<R> {
 /// keeps it waiting may wait for that engine.
 #[cold]
 fn is_elsewhere(thread: usize) -> bool {
-    let founded = FOUNDED.load(Relaxed);
-    founded > 1 && ENGINES[..founded].iter().any(|gate| gate.is_inside(thread))
+    let opened = OPENED.load(Relaxed);
+    opened > 1 && ENGINES[..opened].iter().any(|gate| gate.is_inside(thread))
 }
 
 #[cold]
@@ -231,7 +231,7 @@ fn begin() -> Option<Sockets> {
     sockets
 }
 
-/// Runs `work` on the first engine and the other one that is chosen when the first is kept; that may not be founded. `None`:
+/// Runs `work` on the first engine and the other one that is chosen when the first is kept; that may not be opened. `None`:
 /// it did not run, as none was chosen, or the calling thread is inside one of them already.
 #[cold]
 pub fn with_first_and<C, R>(
@@ -255,12 +255,12 @@ pub fn with_first_and<C, R>(
 /// Whether there may be more engines than the first.
 #[inline]
 pub fn has_several() -> bool {
-    FOUNDED.load(Relaxed) > 1
+    OPENED.load(Relaxed) > 1
 }
 
-/// An engine is founded.
-pub fn note_founded(engine: usize) {
-    FOUNDED.fetch_max(engine + 1, Relaxed);
+/// An engine is opened.
+pub fn note_opened(engine: usize) {
+    OPENED.fetch_max(engine + 1, Relaxed);
 }
 
 /// A call that is made by the original function for a reason of its own; `None`, for returning.
@@ -280,7 +280,7 @@ pub fn status() -> Option<Status> {
 #[must_use]
 pub fn is_inside() -> bool {
     let me = thread_identity();
-    ENGINES[..FOUNDED.load(Relaxed)].iter().any(|gate| gate.is_inside(me))
+    ENGINES[..OPENED.load(Relaxed)].iter().any(|gate| gate.is_inside(me))
 }
 
 /// Keeps other threads out of all engines until [`let_go`], and prepares their sockets for a fork. `false`: the calling thread is
@@ -289,8 +289,8 @@ pub fn hold_for_fork() -> bool {
     if OFF.load(Relaxed) || !(own_process::is_ready() || begin_process()) || is_inside() || !ENGINES[FIRST].hold() {
         return false;
     }
-    // None is founded while the first is held. Who has the first and another has both already, so nobody waits in a circle.
-    let others = &ENGINES[FIRST + 1..FOUNDED.load(Relaxed)];
+    // None is opened while the first is held. A thread that is in the first and in another has both already, so there is no deadlock.
+    let others = &ENGINES[FIRST + 1..OPENED.load(Relaxed)];
     others.iter().for_each(|gate| _ = gate.hold());
     with_each_held(Sockets::prepare_fork);
     true
@@ -299,7 +299,7 @@ pub fn hold_for_fork() -> bool {
 /// Ends [`hold_for_fork`], in the parent.
 pub fn let_go() {
     with_each_held(Sockets::after_fork_in_parent);
-    ENGINES[..FOUNDED.load(Relaxed)].iter().rev().for_each(Gate::let_go);
+    ENGINES[..OPENED.load(Relaxed)].iter().rev().for_each(Gate::let_go);
     if OFF.load(Relaxed) {
         give_all_up();
     }
@@ -308,7 +308,7 @@ pub fn let_go() {
 /// The calling thread holds all.
 fn with_each_held(mut work: impl FnMut(&mut Sockets)) {
     let before = errno();
-    for gate in &ENGINES[..FOUNDED.load(Relaxed)] {
+    for gate in &ENGINES[..OPENED.load(Relaxed)] {
         // SAFETY: held by this thread, which is in no closure.
         unsafe {
             gate.with_held(|state| {
@@ -326,8 +326,8 @@ fn with_each_held(mut work: impl FnMut(&mut Sockets)) {
 /// In the child of a fork. `was_held`: the forking thread had kept the others out, after having prepared the sockets.
 /// `moved` is told what the first engine has from now on.
 pub fn after_fork_in_child(was_held: bool, moved: impl FnMut(Moved)) {
-    let founded = FOUNDED.swap(1, Relaxed);
-    let gates = &ENGINES[..founded];
+    let opened = OPENED.swap(1, Relaxed);
+    let gates = &ENGINES[..opened];
     let torn = gates.iter().filter(|gate| gate.reset_after_fork() == AfterFork::Torn).count();
     if was_held {
         gates.iter().for_each(Gate::let_go);
@@ -395,7 +395,7 @@ fn give_up(state: &mut Option<Sockets>, text: &str) {
 /// The library is off: what other engines have is given up too, when the thread that found out is inside none.
 #[cold]
 fn give_all_up() {
-    for gate in &ENGINES[..FOUNDED.load(Relaxed)] {
+    for gate in &ENGINES[..OPENED.load(Relaxed)] {
         gate.enter_unless(is_elsewhere, |state| {
             if state.is_some() {
                 own_stack::run(|| give_up(state, ""));

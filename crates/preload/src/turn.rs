@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use libc::{c_int, c_long, c_ulong, epoll_event, pollfd, sigset_t, timespec};
 use nearwire_socket::wait::{Pause, SpinFor, Waiter, now_ns};
-use nearwire_socket::{Bed, EndOfSleep, Thread, WaitsFor};
+use nearwire_socket::{EndOfSleep, SleepDescriptors, Thread, WaitsFor};
 use nearwire_sys::own_stack;
 
 use crate::errno::{errno, fail};
@@ -157,22 +157,22 @@ impl<'m> Turns<'m> {
         let at = Subject::Engine(engine);
         let on_nothing_else = also.is_empty() && !LACKS_EPOLL_PWAIT2.load(Relaxed);
         let begin = || state::with_subject(at, |sockets| sockets.begin_sleep(thread, waits_for, on_nothing_else));
-        let Some(bed) = own_stack::run(begin) else {
+        let Some(sleep_on) = own_stack::run(begin) else {
             return Turn::Again;
         };
         self.sleeps_in = Some(engine);
         // Also where no other thread has the engine: a socket that moved behind the last look brought what it has along.
-        if bed.is_new {
+        if sleep_on.is_new {
             return self.again();
         }
-        let rest = match bed.wake {
+        let rest = match sleep_on.wake {
             Some(_) => rest,
             None => Some(rest.map_or(UNWOKEN_SLEEP, |rest| rest.min(UNWOKEN_SLEEP))),
         };
         let (before, asleep_ns) = (errno(), now_ns());
-        let (slept, by) = match bed.set {
-            Some(set) => self.sleep_on_set(set, rest, bed.wake),
-            None => self.sleep_on_each(also, &bed, rest),
+        let (slept, by) = match sleep_on.set {
+            Some(set) => self.sleep_on_set(set, rest, sleep_on.wake),
+            None => self.sleep_on_each(also, &sleep_on, rest),
         };
         fail(before);
         let (by_watch, by_wake) = (by.watch, by.wake || slept != Turn::Again);
@@ -184,16 +184,21 @@ impl<'m> Turns<'m> {
     }
 
     /// Sleeps on the program's own descriptors and each of the library's.
-    fn sleep_on_each(&self, also: &mut Vec<pollfd>, bed: &Bed, rest: Option<Duration>) -> (Turn, SleepEndedBy) {
+    fn sleep_on_each(
+        &self,
+        also: &mut Vec<pollfd>,
+        sleep_on: &SleepDescriptors,
+        rest: Option<Duration>,
+    ) -> (Turn, SleepEndedBy) {
         let length = also.len();
         // The watch first: whether it told of something is read behind the program's own.
-        also.extend([bed.watch, bed.wake].into_iter().chain(bed.ports).flatten().map(readable));
+        also.extend([sleep_on.watch, sleep_on.wake].into_iter().chain(sleep_on.ports).flatten().map(readable));
         // SAFETY: `also` is a live array, the timeout null or live.
-        let slept = self.sleep_by(bed.wake, rest, |rest| unsafe { raw_ppoll(also, rest) });
+        let slept = self.sleep_by(sleep_on.wake, rest, |rest| unsafe { raw_ppoll(also, rest) });
         // Without ports the frames come by the watch, and with them what else it has.
         let told = |at: usize| also.get(at).is_some_and(|entry| entry.revents != 0);
-        let watch = bed.watch.is_some() && told(length);
-        let wake = told(length + usize::from(bed.watch.is_some()));
+        let watch = sleep_on.watch.is_some() && told(length);
+        let wake = told(length + usize::from(sleep_on.watch.is_some()));
         also.truncate(length);
         (slept, SleepEndedBy { watch, wake })
     }

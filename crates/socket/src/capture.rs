@@ -13,7 +13,7 @@
 //! the kernel releases it with the last breath of its holder, so a ring that nobody reads is let go, and another command can
 //! begin. The ring's length is sealed, and its pages are taken before they are touched, so no touch is SIGBUS.
 //!
-//! Whoever can write the request may write all memory of the process, so the ring gives nobody a power that he had not.
+//! A user who can write the request can write all memory of the process, so the ring gives nobody additional rights.
 
 mod layout;
 mod reader;

@@ -100,7 +100,7 @@ pub struct Engine<H: Host = ThisHost> {
     told_ticks: u64,
     /// A port failed since the last look.
     has_failed: bool,
-    /// Who has a port told something, and no look has followed it.
+    /// The agent that holds a port has reported something, and no look has followed yet.
     has_holder_told: bool,
     /// Of the monotonic clock.
     ports_checked_ns: Option<u64>,
@@ -112,7 +112,7 @@ pub struct Engine<H: Host = ThisHost> {
     watches_ports: bool,
     /// The TX queue that is sent on.
     tx_queue: usize,
-    /// Another engine of the process founded this one, and opens all ports.
+    /// Another engine of the process opened this one, and opens all ports.
     is_branch: bool,
     /// A port was lost.
     has_lost_ports: bool,

@@ -1,6 +1,6 @@
 //! Several engines in a process, and which of them a socket belongs to.
 //!
-//! The first engine founds the others: each has queues of its own on the same interfaces ([`EnginePort::share`]), a stack of its
+//! The first engine opens the others, its branches: each has queues of its own on the same interfaces ([`EnginePort::share`]), a stack of its
 //! own, and the sockets of one thread. Numbers of sockets and sets are given out by the first engine only, so they mean
 //! the same everywhere; in the tables of the others most places are empty.
 //!
@@ -41,8 +41,8 @@ pub const ENGINES_MOST: usize = 8;
 pub(crate) const SETTLED_TICKS: u64 = 500_000;
 /// More sockets stay together in the first engine: to move so many takes some milliseconds, in which both engines stand still.
 const SOCKETS_MOST: usize = 1024;
-/// An engine that could not be founded is tried again after this time.
-const FOUND_AGAIN_AFTER: Duration = Duration::from_secs(1);
+/// An engine that could not be opened is tried again after this time.
+const OPEN_AGAIN_AFTER: Duration = Duration::from_secs(1);
 
 /// What the sockets of one engine know of the process's other engines.
 #[derive(Debug, Default)]
@@ -58,9 +58,9 @@ pub(crate) struct Siblings {
     /// In the others: places of sockets that were closed there.
     pub(crate) freed: Vec<SocketId>,
     /// In the first: how many others there are.
-    pub(crate) founded: u32,
-    /// In the first: another could not be founded at this time of the monotonic clock.
-    pub(crate) founding_failed_ns: Option<u64>,
+    pub(crate) branches: u32,
+    /// In the first: another could not be opened at this time of the monotonic clock.
+    pub(crate) branch_failed_ns: Option<u64>,
 }
 
 /// What sockets ask for at the end of a call; see [`Sockets::take_wish`].

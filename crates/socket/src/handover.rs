@@ -12,8 +12,8 @@
 //!
 //! Each engine of the parent does so for its own sockets, and they go on. What they know of children together is their [`Family`].
 //!
-//! So a datagram that arrives while the parent does not look (it waits for the child, or has ended) is there for whoever
-//! looks first, and a child that never looks costs the parent nothing. Where both look, the parent reads what came by
+//! So a datagram that arrives while the parent does not look (it waits for the child, or has ended) is there for the one
+//! that looks first, and a child that never looks costs the parent nothing. If both look, the parent reads what came by
 //! its ports until it learns of the claim; what waits then goes to the shadow.
 //!
 //! The kernel's sets tell of what is true when a socket comes into them. What an edge-triggered registration has told already is taken out

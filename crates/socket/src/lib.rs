@@ -75,4 +75,4 @@ pub use sleepers::set::EndOfSleep;
 pub use sleepers::{Thread, WaitsFor};
 pub use socket::ShadowSaid;
 pub use sockets::Sockets;
-pub use transfer::{Bed, Delivery, News, Receive};
+pub use transfer::{Delivery, News, Receive, SleepDescriptors};

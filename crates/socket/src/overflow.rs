@@ -103,7 +103,7 @@ impl Beside {
     fn read(control: &[u8]) -> Beside {
         let mut beside = Beside::default();
         for (level, kind, data) in control_messages(control) {
-            // Whoever cuts them is the kernel, and it does not.
+            // Only the kernel could cut these messages short, and it does not.
             let _ = beside.take(level, kind, data);
         }
         beside

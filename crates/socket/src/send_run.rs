@@ -5,7 +5,7 @@
 //! enough for a kick, the program makes any other call, or the time of `send_coalescing` is over. A run ends with a pause for
 //! the time of [`PAUSE_KICKS`] while nothing is held: to look at the clock costs a send that is held a tenth of what it takes.
 //!
-//! A *keeper*, a thread of the process, sees to the time of `send_coalescing`, as the program may never call again ([`Held`]).
+//! A *keeper*, a thread of the process, watches the time of `send_coalescing`, as the program may never call again ([`Held`]).
 //!
 //! Off unless configured: the end of a burst waits up to that time, which a program that wants latency has no use for.
 
@@ -134,7 +134,7 @@ impl SendRun {
     pub(crate) fn kicked(&mut self) {
         if self.held_datagrams != 0 {
             self.held_datagrams = 0;
-            // One writer at a time: who has the sockets.
+            // One writer at a time: the thread inside the gate.
             self.held.number.store(self.held.number.load(Relaxed).wrapping_add(1), Release);
         }
     }

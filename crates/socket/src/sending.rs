@@ -47,7 +47,7 @@ pub struct AfterSend<H: Host = ThisHost> {
     pub kick: Option<EngineKick<H::Port>>,
     /// [`Sockets::look`] is due.
     pub looks: bool,
-    /// Datagrams are held and nobody sees to their time: for the keeper.
+    /// Held datagrams whose deadline no thread watches yet: for the keeper.
     pub unkept: Option<Arc<Held>>,
 }
 

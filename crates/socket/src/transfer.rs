@@ -80,7 +80,7 @@ pub struct News(u32);
 
 /// What a thread sleeps on.
 #[derive(Clone, Copy, Debug)]
-pub struct Bed {
+pub struct SleepDescriptors {
     /// The others know only now that the thread sleeps: it looks once more first, so what came before is seen and what comes
     /// later wakes it.
     pub is_new: bool,
@@ -225,7 +225,7 @@ impl<H: Host> Sockets<H> {
         }
     }
 
-    /// Who finds something at the shadow each time hears of interfaces that came up nevertheless.
+    /// A program that finds something at the shadow each time still learns of interfaces that came up.
     #[cold]
     fn look_and_ask_shadow<R>(
         &mut self,
@@ -718,35 +718,35 @@ impl<H: Host> Sockets<H> {
         }
     }
 
-    /// Whether [`Sockets::reserve_beds`] has something to open.
+    /// Whether [`Sockets::reserve_sleep_descriptors`] has something to open.
     #[must_use]
-    pub fn lacks_beds(&self, process: u32) -> bool {
+    pub fn lacks_sleep_descriptors(&self, process: u32) -> bool {
         self.sleepers.lacks(process) > 0
     }
 
     /// The program has opened a descriptor in this process: what its threads sleep on is opened now.
-    pub fn reserve_beds(&mut self, process: u32) {
+    pub fn reserve_sleep_descriptors(&mut self, process: u32) {
         self.sleepers.reserve(process);
     }
 
     /// A thread is about to sleep. `on_nothing_else`: the program has no descriptors of its own that end it.
-    pub fn begin_sleep(&mut self, thread: Thread, waits_for: WaitsFor, on_nothing_else: bool) -> Bed {
+    pub fn begin_sleep(&mut self, thread: Thread, waits_for: WaitsFor, on_nothing_else: bool) -> SleepDescriptors {
         self.follow_sharing(true);
         let (is_new, wake) = self.sleepers.begin(thread, waits_for);
-        let mut bed = Bed { is_new, wake, watch: None, ports: [None; PORTS_SLEPT_ON], set: None };
+        let mut sleep_on = SleepDescriptors { is_new, wake, watch: None, ports: [None; PORTS_SLEPT_ON], set: None };
         if let EngineState::Open(engine) = &mut self.engine
             && !is_new
         {
             let watch = engine.watch().descriptor();
-            bed.watch = Some(watch.as_raw_fd());
+            sleep_on.watch = Some(watch.as_raw_fd());
             if on_nothing_else && self.sleepers.is_only_one() && wake.is_some() {
-                bed.set = self.sleepers.set(thread, watch, engine.ports_generation(), engine.receive_sockets());
+                sleep_on.set = self.sleepers.set(thread, watch, engine.ports_generation(), engine.receive_sockets());
             }
-            if bed.set.is_none() {
-                bed.ports = engine.sleep_on_ports();
+            if sleep_on.set.is_none() {
+                sleep_on.ports = engine.sleep_on_ports();
             }
         }
-        bed
+        sleep_on
     }
 
     /// It is back, and looks at what the watch has if that told of something. `by_wake`: its eventfd was written, or may have been.

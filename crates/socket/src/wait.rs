@@ -72,7 +72,7 @@ impl SpinFor {
     }
 }
 
-/// CPUs of the machine, whoever may use them; 1 where the kernel does not say.
+/// CPUs of the machine, including those that this process may not use; 1 if the kernel does not say.
 #[must_use]
 pub fn online_cpus() -> u32 {
     let text = std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();

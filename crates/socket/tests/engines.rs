@@ -18,7 +18,7 @@ use near::{By, Near, SOON};
 const QUEUES: u32 = 4;
 const MODES: [Mode; 2] = [Mode::Generic, Mode::Native];
 
-/// The first engine, and another one when it is founded.
+/// The first engine, and another one when it is opened.
 struct Two {
     near: Near,
     /// The engine that [`Near`] does not drive just now.
@@ -34,7 +34,7 @@ impl Two {
     fn found(&mut self) {
         let namespace = self.near.near().namespace.clone();
         let sockets = &mut self.near.sockets;
-        self.other = Some(namespace.enter(|| sockets.found_engine(1, None)).unwrap().expect("a TX queue is left"));
+        self.other = Some(namespace.enter(|| sockets.open_branch(1, None)).unwrap().expect("a TX queue is left"));
     }
 
     fn first_and_other(&mut self) -> (&mut Sockets, &mut Sockets) {
@@ -465,7 +465,7 @@ fn interface_down_and_up_while_away_traffic_passes_the_kernel_again() {
         two.near.sockets().take_back(&mut spent);
         two.near.up();
         two.near.is_past_the_kernel_soon(&peer, &socket);
-        assert!(two.move_out(socket.as_raw_fd()), "another is founded");
+        assert!(two.move_out(socket.as_raw_fd()), "another is opened");
         assert_eq!(two.near.delivered(&peer, &socket), By::Port);
     }
 }

@@ -233,10 +233,10 @@ fn engines_founded_until_the_tx_queues_are_given_away_and_again_leave_nothing() 
     let namespace = near.near().namespace.clone();
     for round in 0..20 {
         let sockets = near.sockets();
-        let founded = |number| namespace.enter(|| sockets.found_engine(number, None)).unwrap();
-        let founded: Vec<_> = (1..=QUEUES).map_while(founded).collect();
-        assert_eq!(founded.len() as u32, QUEUES - 1, "round {round}");
-        founded.into_iter().for_each(|mut one| near.sockets().take_back(&mut one));
+        let open = |number| namespace.enter(|| sockets.open_branch(number, None)).unwrap();
+        let branches: Vec<_> = (1..=QUEUES).map_while(open).collect();
+        assert_eq!(branches.len() as u32, QUEUES - 1, "round {round}");
+        branches.into_iter().for_each(|mut one| near.sockets().take_back(&mut one));
         assert_eq!((near.sent(&socket, &peer), near.delivered(&peer, &socket)), (By::Port, By::Port));
         // Sockets of the first ones are kept for the next.
         let held = held(&mut near);

@@ -36,7 +36,7 @@ const EXACT_MOST: u32 = 1 << 16;
 const FRAMES_MOST: u32 = 1024;
 /// What a filter's key leads to: a verdict.
 const VALUE_BYTES: u32 = 4;
-/// A change takes some microseconds: whoever has the lock for longer cannot go on.
+/// A change takes some microseconds: a holder that keeps the lock for longer cannot go on.
 const LOCK_PATIENCE: Duration = Duration::from_millis(100);
 
 /// What one port adds to and removes from the filters of a port and of all that share its queues, kept in step with the
@@ -319,9 +319,9 @@ impl SteeringTable {
         Ok(())
     }
 
-    /// Takes a filter out of the kernel's map, whoever has it, and leaves it in this table: for a process that has a copy of the
-    /// map, as the child of a fork. Whoever keeps the table finds the filter gone when it removes it. Needs no lock, of which a
-    /// child has a copy that somebody may have who is not there.
+    /// Removes a filter from the kernel's map, whatever its owner, and leaves it in this table: for a process that has a copy of the
+    /// map, as the child of a fork. The table's owner finds the filter gone when it removes it. Takes no lock: in a child, the lock may be
+    /// held by a thread that exists only in the parent.
     pub fn withdraw(&self, filter: Filter) {
         if let (Filter::Flow(_), Some(place)) = (filter, ports::place_of(&filter)) {
             // What the word of the port may say without the table of flows, it must not say of this one.
@@ -356,7 +356,7 @@ impl SteeringTable {
         loop {
             match self.table.state.try_lock() {
                 Ok(state) => return Ok(state),
-                // Who panicked left a state that the next change puts in order.
+                // A holder that panicked left a state that the next change puts in order.
                 Err(TryLockError::Poisoned(state)) => return Ok(state.into_inner()),
                 Err(TryLockError::WouldBlock) => {}
             }

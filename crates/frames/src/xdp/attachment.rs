@@ -35,7 +35,7 @@ impl fmt::Display for AttachMode {
 #[derive(Debug)]
 pub struct XdpAttachment {
     link: Link,
-    /// Of the program and of the one before or, while it changes, of the one that comes: whoever asks meanwhile finds either.
+    /// Of the program and of the one before or, while it changes, of the one that comes: a question meanwhile finds either.
     program_ids: [AtomicU32; 2],
     /// Which of them is the program's.
     now: AtomicUsize,

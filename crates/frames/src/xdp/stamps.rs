@@ -7,7 +7,7 @@
 //! ```
 //!
 //! Invariant: a mark is a random number that only this port's program knows, so no bytes of a sender are ever taken for a
-//! record; and whoever reads a record takes the mark away, so no record is read for two frames.
+//! record; and reading a record removes the mark, so no record is read for two frames.
 //!
 //! The device's time is what `bpf_xdp_metadata_rx_timestamp` gives. Only a program that was loaded for the device may call it, and
 //! only in the driver. The other one is taken in any mode.

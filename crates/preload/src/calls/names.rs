@@ -37,8 +37,8 @@ pub fn opened(fd: c_int, domain: c_int, kind: c_int, protocol: c_int) {
         marks::move_socket(id, state::FIRST);
         let process = own_process::own_pid();
         // A child of vfork has its parent's memory and a table of descriptors of its own.
-        if sockets.lacks_beds(process) && !own_process::is_borrowed() {
-            sockets.reserve_beds(process);
+        if sockets.lacks_sleep_descriptors(process) && !own_process::is_borrowed() {
+            sockets.reserve_sleep_descriptors(process);
         }
         Some(id)
     });

@@ -90,7 +90,7 @@ impl Divided {
     }
 }
 
-/// Whether a list asks for what can be received. Who is about to send asks for room alone, and is no server by that.
+/// Whether a list asks for what can be received. A program that is about to send asks for room alone, which does not make it a server.
 fn is_read(fds: &[pollfd], fd: c_int) -> bool {
     const READS: i16 = libc::POLLIN | libc::POLLRDNORM | libc::POLLRDBAND | libc::POLLPRI;
     fds.iter().any(|entry| entry.fd == fd && entry.events & READS != 0)

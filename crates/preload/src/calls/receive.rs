@@ -22,7 +22,7 @@ use crate::{cancellation, engines};
 
 const FLAGS_OF_KERNEL: c_int = table::together(table::RECEIVE_FLAGS_OF_KERNEL);
 
-/// Where a datagram and what is told of it go, as the program said.
+/// Where the program wants a datagram and its control data.
 #[derive(Clone, Copy)]
 pub enum Into {
     /// recv, recvfrom, read, readv: segments, and an address or null.

@@ -31,8 +31,8 @@ impl Config {
     }
 }
 
-/// The variable counts more than the file. Whoever gave it another value than it can have meant something by it, and nobody who wants it
-/// off has to say so.
+/// The variable counts more than the file. A value that it cannot have was meant to switch it on, since it is
+/// off without being set.
 fn only_strict<'a>(text: &str, mut variables: impl Iterator<Item = (&'a str, &'a str)>) -> Config {
     let mut config = Config { strict: text.lines().any(sets_strict), ..Config::default() };
     if let Some((_, text)) = variables.find(|(name, _)| *name == STRICT_VARIABLE)

@@ -1,4 +1,4 @@
-//! Engines that another one founds: on the same interfaces, with queues of their own. See [`crate::engines`].
+//! Branches: engines that another engine opens on the same interfaces, with queues of their own. See [`crate::engines`].
 
 use nearwire_frames::steering::FlowFilter;
 use nearwire_frames::{EnginePort, FlowSocket};
@@ -12,40 +12,40 @@ use crate::reason::Reason;
 use crate::status::Writer;
 
 impl<H: Host> Engine<H> {
-    /// Founds one. It has all ports that this one has, and opens none itself.
+    /// Opens a branch. It has all ports that this engine has, and opens none itself.
     ///
     /// # Errors
     /// A port has no share left for it, or the kernel refuses a socket or its tables.
-    pub(crate) fn found(&mut self, config: &Config, page: &Writer) -> Result<Engine<H>, Reason> {
+    pub(crate) fn open_branch(&mut self, config: &Config, page: &Writer) -> Result<Engine<H>, Reason> {
         // A TX queue that is given away has nothing left to send.
         self.flush();
-        let mut founded = Engine::open(self.host.clone(), config, page.clone()).map_err(|error| error.reason())?;
-        founded.is_branch = true;
-        founded.capture_asked = self.capture_asked;
-        if let Err(reason) = self.give_ports(&mut founded) {
-            self.take_back(&mut founded);
+        let mut branch = Engine::open(self.host.clone(), config, page.clone()).map_err(|error| error.reason())?;
+        branch.is_branch = true;
+        branch.capture_asked = self.capture_asked;
+        if let Err(reason) = self.give_ports(&mut branch) {
+            self.take_back(&mut branch);
             return Err(reason);
         }
-        Ok(founded)
+        Ok(branch)
     }
 
-    /// Has an engine that this one founded have all ports that this one has.
+    /// Gives a branch of this engine all ports that this one has.
     ///
     /// # Errors
     /// A port has no share left for it, or the kernel refuses a socket.
-    pub(crate) fn give_ports(&mut self, founded: &mut Engine<H>) -> Result<(), Reason> {
-        let lacks = |ifindex: u32| founded.interfaces.attached.iter().all(|other| other.ifindex != ifindex);
+    pub(crate) fn give_ports(&mut self, branch: &mut Engine<H>) -> Result<(), Reason> {
+        let lacks = |ifindex: u32| branch.interfaces.attached.iter().all(|other| other.ifindex != ifindex);
         let missing: Vec<u32> = self.interfaces.attached.iter().map(|attached| attached.ifindex).collect();
         for ifindex in missing.into_iter().filter(|ifindex| lacks(*ifindex)).collect::<Vec<_>>() {
             let attached = self.interfaces.attached.iter_mut().find(|attached| attached.ifindex == ifindex);
             let Some(attached) = attached.filter(|attached| attached.failed.is_none()) else { continue };
             let mut port = attached.port.share().map_err(|error| Reason::of_failure(&error))?;
-            founded.flows.add_all_to(&mut port).map_err(|_| Reason::TooManySockets)?;
-            watch_holder(&founded.watch, &port).map_err(|error| Reason::of_failure(&error))?;
-            if founded.watches_ports {
-                watch_port(&founded.watch, &port).map_err(|error| Reason::of_failure(&error))?;
+            branch.flows.add_all_to(&mut port).map_err(|_| Reason::TooManySockets)?;
+            watch_holder(&branch.watch, &port).map_err(|error| Reason::of_failure(&error))?;
+            if branch.watches_ports {
+                watch_port(&branch.watch, &port).map_err(|error| Reason::of_failure(&error))?;
             }
-            founded.adopt(attached, port);
+            branch.adopt(attached, port);
         }
         Ok(())
     }
@@ -55,18 +55,18 @@ impl<H: Host> Engine<H> {
         self.interfaces.adopt(Attached::new(of.ifindex, &of.name, of.is_veth, port, port_id));
     }
 
-    /// Takes the ports of an engine that this one founded. `false`: they were taken before.
-    pub(crate) fn take_back(&mut self, founded: &mut Engine<H>) -> bool {
-        for other in founded.interfaces.take_all() {
+    /// Takes the ports of a branch back. `false`: they were taken before.
+    pub(crate) fn take_back(&mut self, branch: &mut Engine<H>) -> bool {
+        for other in branch.interfaces.take_all() {
             // The next share gets these sockets.
-            other.port.receive_sockets().for_each(|socket| founded.watch.remove(socket));
-            let founder = self.interfaces.attached.iter_mut().find(|attached| attached.ifindex == other.ifindex);
-            if let Some(attached) = founder {
-                // Refused where the founder's port is another one by now: the share has ended by itself.
+            other.port.receive_sockets().for_each(|socket| branch.watch.remove(socket));
+            let own = self.interfaces.attached.iter_mut().find(|attached| attached.ifindex == other.ifindex);
+            if let Some(attached) = own {
+                // Refused if this engine's port is another one by now: the share has ended by itself.
                 let _ = attached.port.unshare(other.port);
             }
         }
-        !std::mem::replace(&mut founded.has_ended, true)
+        !std::mem::replace(&mut branch.has_ended, true)
     }
 
     /// Interfaces that were busy may be free.

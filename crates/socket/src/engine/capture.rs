@@ -11,7 +11,7 @@ use crate::host::Host;
 use crate::now::Now;
 use crate::status::Writer;
 
-/// Whoever asked for a ring and did not open it within this time is gone.
+/// A recorder that asked for a ring and did not open it within this time is gone.
 const OPENED_WITHIN: Duration = Duration::from_secs(1);
 
 /// A capture that is going on.

@@ -203,7 +203,7 @@ mod tests {
             engine
                 .attach(Now::default(), IpAddr::from(Ipv4Addr::UNSPECIFIED), Some(cable.far().ipv4.into()), None, true)
                 .unwrap();
-            let mut other = engine.found(&config, &page).unwrap();
+            let mut other = engine.open_branch(&config, &page).unwrap();
             other.add_flows(&[shared], socket()).unwrap();
             engine.add_flows(&[shared, handed, lost], socket()).unwrap();
             for table in engine.interfaces.attached.iter_mut().filter_map(|attached| attached.port.own_table()) {

@@ -106,7 +106,7 @@ impl<P: EnginePort> Interfaces<P> {
         let came_up = known.as_ref().is_none_or(|known| !known.is_up || known.kind != new.kind);
         let is_changed = known.as_ref().is_none_or(|known| came_up || known.mtu_bytes != new.mtu_bytes);
         if let Some(known) = &known {
-            // Who took the program off an interface wanted it off: only a new beginning brings it back.
+            // Somebody detached the program on purpose: it is attached again only when the link comes up anew.
             let is_detached = |refused: &Refused| refused.reason == Reason::ProgramDetached;
             let stays = !is_changed || (!came_up && known.refused.as_ref().is_some_and(is_detached));
             new.refused = known.refused.clone().filter(|_| stays);
@@ -212,7 +212,7 @@ impl<P: EnginePort> Interfaces<P> {
         Some(attached)
     }
 
-    /// Who had interfaces that were busy has let them go.
+    /// Interfaces that were busy are free again.
     pub(super) fn retry_busy(&mut self) {
         let is_busy = |refused: &Refused| refused.reason == Reason::InterfaceBusy;
         for link in self.links.iter_mut().filter(|link| link.refused.as_ref().is_some_and(is_busy)) {

@@ -212,8 +212,8 @@ impl<H: Host> Engine<H> {
         looked
     }
 
-    /// Data came by the kernel: from this host, as a fragment, for a group, or because a port gets nothing any more. Or, `by_holder`, whoever
-    /// has a port says so. Whether flows were taken from ports.
+    /// Data came by the kernel: from this host, as a fragment, for a group, or because a port receives nothing any more. `by_holder`: the
+    /// agent that holds a port reported something. Returns whether flows were taken from ports.
     fn check_ports(&mut self, now: Now, by_holder: bool) -> bool {
         let is_early = self.ports_checked_ns.is_some_and(|checked_ns| now.since(checked_ns) < PORTS_CHECKED_EVERY);
         if is_early && !by_holder {

@@ -156,7 +156,7 @@ impl<H: Host> Engine<H> {
         }
     }
 
-    /// Whether what a router says is of a way that somebody here sends by, and not what is known.
+    /// Whether a router's report concerns a path that a socket here sends by, and is not known yet.
     fn is_new(&self, error: PathError) -> bool {
         let is_longer = |path: Path| path.mtu_bytes.is_none_or(|mtu_bytes| mtu_bytes > error.mtu_bytes);
         let mut known = self.stack.paths_to(error.destination).peekable();

@@ -8,7 +8,7 @@ use super::Engine;
 use crate::host::Host;
 use crate::status::{Counter, InterfaceAbout, Writer};
 
-/// What was told of the stack's statistics: an engine that is founded again begins to count at 0, the page goes on.
+/// What was told of the stack's statistics: an engine that is opened again begins to count at 0, the page goes on.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Told {
     frames: u64,

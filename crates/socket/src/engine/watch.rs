@@ -23,9 +23,9 @@ pub struct Seen {
 pub(crate) enum Other {
     /// News of the kernel's tables.
     Tables,
-    /// A router told of a packet that was too long.
+    /// A router reported a packet that was too long.
     PathErrors,
-    /// Whoever has a port told something, or is gone.
+    /// The agent that holds a port has reported something, or is gone.
     Holder,
 }
 

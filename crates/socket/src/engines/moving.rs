@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use rustix::process::getpid;
 
-use super::{Component, FOUND_AGAIN_AFTER, FirstUse, Found, Member, Moved, SETTLED_TICKS, SOCKETS_MOST, Wish};
+use super::{Component, FirstUse, Found, Member, Moved, OPEN_AGAIN_AFTER, SETTLED_TICKS, SOCKETS_MOST, Wish};
 use crate::engine::Engine;
 use crate::epoll_sets::Sets;
 use crate::host::Host;
@@ -51,7 +51,7 @@ impl<H: Host> Sockets<H> {
 
     /// An interface came or went.
     pub(crate) fn wish_for_only_first(&mut self) {
-        if self.is_branch() || self.siblings.founded > 0 {
+        if self.is_branch() || self.siblings.branches > 0 {
             self.siblings.wish = Wish::OnlyFirstEngine;
         }
     }
@@ -66,7 +66,7 @@ impl<H: Host> Sockets<H> {
     }
 
     /// Whether there can be several engines; `None`: not now.
-    fn may_found(&mut self) -> Option<bool> {
+    fn may_open(&mut self) -> Option<bool> {
         if self.config.engines == Some(1) {
             return Some(false);
         }
@@ -91,52 +91,51 @@ impl<H: Host> Sockets<H> {
         self.find(fd).map(Member::Socket).or_else(|| self.sets.find(fd).map(Member::Set))
     }
 
-    /// Whether another engine may be founded: it did not fail just now.
-    pub fn may_try_to_found(&mut self) -> bool {
+    /// Whether another engine may be opened: the last attempt did not fail just now.
+    pub fn may_try_to_open_branch(&mut self) -> bool {
         let now = self.time();
-        self.siblings.founding_failed_ns.is_none_or(|since_ns| now.since(since_ns) > FOUND_AGAIN_AFTER)
+        self.siblings.branch_failed_ns.is_none_or(|since_ns| now.since(since_ns) > OPEN_AGAIN_AFTER)
     }
 
-    /// Founds engine `number`, with ports on the interfaces that this one has. `None`: a port has no share left, or the
-    /// kernel refuses something.
-    /// `held`: by which an engine of this number held datagrams back before.
-    pub fn found_engine(&mut self, number: u32, held: Option<Arc<Held>>) -> Option<Sockets<H>> {
-        let mut founded = self.try_to_found(number);
-        if let (Some(founded), Some(held)) = (&mut founded, held) {
-            founded.leaving.run.hold_by(held);
+    /// Opens engine `number`, a branch with ports on the interfaces of this one. `held`: what an earlier engine of this number
+    /// held datagrams by. `None`: a port has no share left, or the kernel refuses something.
+    pub fn open_branch(&mut self, number: u32, held: Option<Arc<Held>>) -> Option<Sockets<H>> {
+        let mut branch = self.try_to_open_branch(number);
+        if let (Some(branch), Some(held)) = (&mut branch, held) {
+            branch.leaving.run.hold_by(held);
         }
-        self.siblings.founding_failed_ns = founded.is_none().then(|| self.time().monotonic_ns());
-        founded
+        self.siblings.branch_failed_ns = branch.is_none().then(|| self.time().monotonic_ns());
+        branch
     }
 
-    fn try_to_found(&mut self, number: u32) -> Option<Sockets<H>> {
-        // The founded engine reads the tables of the namespace that the thread is in.
+    fn try_to_open_branch(&mut self, number: u32) -> Option<Sockets<H>> {
+        // The branch reads the tables of the namespace that the thread is in.
         if present_namespace() != self.namespace || self.config.engines.is_some_and(|most| number >= most) {
             return None;
         }
         let page = self.page.for_engine(number);
         let config = self.config.clone();
-        let engine = self.engine()?.found(&config, &page).ok()?;
-        self.siblings.founded += 1;
-        self.page.set_engine_count(self.siblings.founded + 1);
-        let mut founded = Sockets::with_page(self.host.clone(), config, &self.program, page);
-        (founded.siblings.number, founded.engine) = (number, EngineState::Open(Box::new(engine)));
-        founded.namespace = self.namespace;
-        founded.sets = Sets::following();
-        founded.reserve_beds(getpid().as_raw_nonzero().get().cast_unsigned());
-        founded.own_inodes = Arc::clone(&self.own_inodes);
-        founded.children = self.children.of_another_engine();
-        Some(founded)
+        let engine = self.engine()?.open_branch(&config, &page).ok()?;
+        self.siblings.branches += 1;
+        self.page.set_engine_count(self.siblings.branches + 1);
+        let mut branch = Sockets::with_page(self.host.clone(), config, &self.program, page);
+        (branch.siblings.number, branch.engine) = (number, EngineState::Open(Box::new(engine)));
+        branch.namespace = self.namespace;
+        branch.sets = Sets::following();
+        branch.reserve_sleep_descriptors(getpid().as_raw_nonzero().get().cast_unsigned());
+        branch.own_inodes = Arc::clone(&self.own_inodes);
+        branch.children = self.children.of_another_engine();
+        Some(branch)
     }
 
-    /// Ends an engine that this one founded: it has no ports any more. All that it had has been moved.
-    pub fn take_back(&mut self, founded: &mut Sockets<H>) {
-        self.take_freed(founded);
-        if let (Some(engine), Some(other)) = (self.engine(), founded.engine())
+    /// Ends a branch of this engine: it has no ports any more. All that it had has been moved.
+    pub fn take_back(&mut self, branch: &mut Sockets<H>) {
+        self.take_freed(branch);
+        if let (Some(engine), Some(other)) = (self.engine(), branch.engine())
             && engine.take_back(other)
         {
-            self.siblings.founded -= 1;
-            self.page.set_engine_count(self.siblings.founded + 1);
+            self.siblings.branches -= 1;
+            self.page.set_engine_count(self.siblings.branches + 1);
         }
     }
 
@@ -152,9 +151,9 @@ impl<H: Host> Sockets<H> {
         self.follow_children();
         let _ = self.has_children();
         self.claim_free(fds);
-        let may_found = self.may_found();
-        if may_found != Some(true) {
-            return may_found.map_or(FirstUse::Later, |_| FirstUse::Stays);
+        let may_open = self.may_open();
+        if may_open != Some(true) {
+            return may_open.map_or(FirstUse::Later, |_| FirstUse::Stays);
         }
         fds.iter().for_each(|fd| self.settle_if_bound(*fd));
         let awaits = |id: &&SocketId| self.get(**id).is_some_and(Socket::awaits_first_use);
@@ -382,7 +381,7 @@ impl<H: Host> Sockets<H> {
     pub(crate) fn no_others(&mut self) {
         self.siblings.away.clear();
         self.siblings.wanted_in_first.clear();
-        (self.siblings.founded, self.siblings.founding_failed_ns, self.siblings.wish) = (0, None, Wish::Nothing);
+        (self.siblings.branches, self.siblings.branch_failed_ns, self.siblings.wish) = (0, None, Wish::Nothing);
     }
 
     fn take_freed_if_first(&mut self, to: &mut Sockets<H>) {

@@ -132,7 +132,7 @@ impl<H: Host> Sockets<H> {
 
     /// Gives accelerated sockets to the kernel that share their port with one that it serves.
     fn give_up_shared(&mut self) {
-        // Each that is given up calls this again, and is seen to by the loop below.
+        // Each socket that is given up calls this again; the loop below handles it.
         if std::mem::replace(&mut self.sharing.is_following, true) {
             return;
         }

@@ -5,7 +5,7 @@
 //! Whether the thread is woken where the sender runs, as by poll(2), is up to `ep_poll_callback`: kernels in which it passes the
 //! sender's hint on (`wake_up_sync`) do so, older ones let the scheduler choose.
 //!
-//! A frame that arrives while its port is in such a set costs whoever sends it a call into the set, also while the thread is
+//! A frame that arrives while its port is in such a set costs its sender a call into the set, also while the thread is
 //! awake, so the ports of a thread that spins are taken out again ([`Set::rest`]).
 
 use std::io;

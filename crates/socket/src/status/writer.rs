@@ -245,7 +245,7 @@ impl Writer {
 
     /// Answers it.
     pub(crate) fn set_capture_answer(&self, answer: u64) {
-        // Whoever sees it sees the ring as it was made.
+        // A reader that sees it sees the ring as it was made.
         self.words[layout::CAPTURE_ANSWER.at].store(answer, Release);
     }
 
@@ -283,7 +283,7 @@ pub struct SocketWriter<'a> {
 fn change(words: &SharedWords, bracket: Bracket, set: impl FnOnce()) {
     let next = words[bracket.first].load(Relaxed).wrapping_add(1);
     words[bracket.last].store(next, Relaxed);
-    // Whoever sees one of the stores below sees the one above.
+    // A reader that sees one of the stores below sees the one above.
     fence(Release);
     set();
     words[bracket.first].store(next, Release);

@@ -89,7 +89,7 @@ impl Place {
         Live { all: own.all + others.all, on_cpu: own.on_cpu + others.on_cpu }.have_room(table.cpus, only_cpu)
     }
 
-    /// Says so, and counts. A child of fork has its parent's place: whoever of the two writes first keeps it. `None`: the table is full.
+    /// Says so, and counts. A child of fork has its parent's place: the one of the two that writes first keeps it. `None`: the table is full.
     fn count_in(&mut self, words: &[AtomicU64], only_cpu: u64, now_ms: u64) -> Option<Live> {
         // Never 0.
         let own = (now_ms + 1) << CPU_BITS | only_cpu;

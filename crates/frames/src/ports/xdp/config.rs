@@ -221,7 +221,7 @@ impl XdpConfig {
             return self;
         }
         self.fill_frames = fill_frames(facts, self.mode, self.fill_frames);
-        // Whoever leaves its ring unread keeps half of the buffers from the driver, and no more.
+        // A program that does not read its ring occupies half of the buffers, and no more.
         self.rx_ring_slots = (self.fill_frames / 2).next_power_of_two().max(256);
         self
     }

@@ -6,8 +6,8 @@
 //!   then        one a buffer    who holds it (`holder`)
 //! ```
 //!
-//! A receive buffer is nobody's while it is in the fill ring, with the kernel or unread in an RX ring; else it is held by the share that has
-//! taken it. A send buffer is held by share 0, whoever sends, from the push to the TX ring until the completion ring has told of it.
+//! A receive buffer has no holder while it is in the fill ring, with the kernel or unread in an RX ring; else the share that has taken it
+//! holds it. Share 0 holds a send buffer, whichever share sends, from the push to the TX ring until the completion ring reports it.
 //!
 //! A process may be killed between any two instructions. What it stored before that is there, in the order of the program, so a record that is
 //! stored before the step it speaks of is enough to finish or undo the step ([`super::shared_ring`], [`super::seats`]).

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use nearwire_sys::bpf::Map;
 
-/// A share's sockets in the map; out of it when dropped. Who has copies of their descriptors, as a child of fork(2) until it executes,
-/// keeps them open, and frames that they still got would keep the buffers of all.
+/// A share's sockets in the map; out of it when dropped. A process that has copies of their descriptors, such as a child of
+/// fork(2) until it executes, keeps them open, and frames that they still received would occupy buffers that all share.
 #[derive(Debug)]
 pub(super) struct Entries {
     sockets: Arc<Map>,

@@ -72,8 +72,8 @@ impl Queue {
         self.fill.shared().fill(buffers, self.control());
     }
 
-    /// Takes note of all buffers that the kernel has sent. Who wants to use one again looks whether it is free, and calls this after that
-    /// ([`super::shared_ring`]).
+    /// Records all buffers that the kernel has sent. A sender that wants to use one again first checks whether it is free, and calls this
+    /// afterwards ([`super::shared_ring`]).
     #[inline]
     pub(super) fn drain_completions(&self) {
         self.completion.shared().empty(self.control());

@@ -229,7 +229,7 @@ impl Receiver {
         if let Some(credit) = &mut self.credit {
             credit.give_back(kept_frames);
         }
-        // Frames that came by now, of whoever: right while none is on its way.
+        // Frames of all shares that came by now: exact while none is on its way.
         let taken = fill.ring().consumed().wrapping_sub(self.rx.waiting());
         Receiver { fill: Fill::Own(fill), kept_frames: 0, taken, ..self }
     }

@@ -3,9 +3,9 @@
 //! Invariant: each send buffer is on the free list, begun, or out: in the TX ring, with the kernel or in the completion ring. Each
 //! resident frame has a flag that says which. TX and completion ring have a slot for every buffer.
 //!
-//! A queue has one completion ring for all that send on it. Whoever empties it sets free the words of the buffers in the control area
-//! ([`super::shared_ring`]). Each sender looks at the words of its own oldest buffers: they complete nearly in the order of their kicks. It does
-//! so for several frames at a time.
+//! All senders of a queue share one completion ring. The one that drains it marks the buffers free in the control area
+//! ([`super::shared_ring`]). Each sender checks the words of its own oldest buffers, for several frames at a time: they complete nearly in the
+//! order of their kicks.
 //!
 //! Where frames may be longer than a buffer, several that follow on each other are one to this module (an *area*): a frame is written
 //! into it in one piece and described buffer by buffer. The kernel tells of each buffer; the area is free when it has told of all.

@@ -1,5 +1,5 @@
 //! The fill ring and the completion ring of a queue, used by several at once: shares in threads and processes that the scheduler stops, and
-//! that may be killed, between any two instructions. Nobody waits for anybody: whoever finds a step of another's half done does the rest.
+//! that may be killed, between any two instructions. No share waits for another: one that finds a step of another half done completes it.
 //!
 //! **Fill ring.** The kernel masks what is below a buffer's size off an address (`xp_aligned_extract_addr` in `net/xdp/xsk_buff_pool.c`), so a slot
 //! has room for the *lap*: how often the ring's index has gone round, modulo [`LAPS`].

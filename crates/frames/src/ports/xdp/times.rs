@@ -173,8 +173,8 @@ impl XdpPort {
     /// than there is changes nothing.
     ///
     /// Costs each frame 20 to 50 ns on its way (`examples/pingpong.rs`, veth). The device's times are looked for in the network
-    /// namespace of the calling thread. Frames of a share ([`XdpPort::share`]) have the host's times from then on if the port that it is of was
-    /// asked for times before; else none.
+    /// namespace of the calling thread. Frames of a share ([`XdpPort::share`]) have the host's times from then on if its port was asked for times
+    /// before; else none.
     pub fn want_times(&mut self, wanted: TimesWanted) -> TimeSource {
         if self.share_number() != 0 {
             if self.receivers.iter_mut().all(Receiver::read_records) {

@@ -245,7 +245,7 @@ fn spinners_that_were_too_many_for_a_moment_are_no_crowd() {
 #[test]
 fn ways_to_wait_are_compared_by_messages_and_not_by_waits() {
     let mut thread = Thread::new();
-    // Who sleeps finds many messages at once.
+    // A thread that sleeps finds many messages at once.
     thread.messages = [1, 1, 8, 1];
     let mut beside = neighbour();
     thread.wait_for(3 * CYCLE_NS, [10_000, 10_000, 30_000, 30_000], &mut beside);
