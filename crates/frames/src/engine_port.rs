@@ -185,7 +185,7 @@ pub trait EnginePort: Port + Sized + 'static {
         false
     }
 
-    /// Ends [`EnginePort::force_room`]. How many frames the next [`EnginePort::begin_settling`] tells of once more.
+    /// Ends [`EnginePort::force_room`]. How many frames the next [`EnginePort::begin_settling`] reports once more.
     fn end_force(&mut self) -> u64 {
         0
     }
@@ -241,7 +241,7 @@ pub trait PortKick {
     /// What came of it.
     type Kicked;
 
-    /// Makes it. `None`: all is sent; else it is to be told to [`EnginePort::kicked`].
+    /// Makes it. `None`: all is sent; else it is to be passed to [`EnginePort::kicked`].
     fn make(self) -> Option<Self::Kicked>;
 }
 

@@ -60,7 +60,7 @@ pub struct InterfaceFacts {
     pub rx_queues: u32,
     /// Transmit queues in use now.
     pub tx_queues: u32,
-    /// Descriptors of each receive ring of the device; 0 for a driver that has no ring, or does not tell.
+    /// Descriptors of each receive ring of the device; 0 for a driver that has no ring, or does not report it.
     pub rx_ring_frames: u32,
     /// The XDP program attached, if any.
     pub program: Option<AttachedProgram>,

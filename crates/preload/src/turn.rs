@@ -44,7 +44,7 @@ pub struct Wait<'m> {
     pub mask: Option<&'m sigset_t>,
     /// EINTR also after a handler with SA_RESTART, as calls with a timeout and those of the poll family have it.
     pub never_restarts: bool,
-    /// There is something that the kernel does not tell of when it comes.
+    /// There is something that the kernel does not report when it comes.
     pub spins: bool,
     /// Who wakes it.
     pub waits_for: WaitsFor,
@@ -191,7 +191,7 @@ impl<'m> Turns<'m> {
         rest: Option<Duration>,
     ) -> (Turn, SleepEndedBy) {
         let length = also.len();
-        // The watch first: whether it told of something is read behind the program's own.
+        // The watch first: whether it reported something is read behind the program's own.
         also.extend([sleep_on.watch, sleep_on.wake].into_iter().chain(sleep_on.ports).flatten().map(readable));
         // SAFETY: `also` is a live array, the timeout null or live.
         let slept = self.sleep_by(sleep_on.wake, rest, |rest| unsafe { raw_ppoll(also, rest) });
@@ -292,7 +292,7 @@ unsafe fn raw_epoll_pwait2(set: RawFd, events: &mut [epoll_event], timeout: Opti
 
 /// A mask of the program's (ppoll, pselect, epoll_pwait) that is in force while it lives. Where the call ends with EINTR the
 /// handlers that wait run under it. Else what only this mask let through is pending again, for the next call: a program may
-/// rely on no handler having run in a call that tells of something (`restore_saved_sigmask_unless`).
+/// rely on no handler having run in a call that reports something (`restore_saved_sigmask_unless`).
 struct CallMask {
     is_interrupted: bool,
 }

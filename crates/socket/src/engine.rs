@@ -108,7 +108,7 @@ pub struct Engine<H: Host = ThisHost> {
     tables_lost_ns: Option<u64>,
     /// The times that sockets asked for.
     times: Option<TimesWanted>,
-    /// The watch tells of frames.
+    /// The watch reports frames.
     watches_ports: bool,
     /// The TX queue that is sent on.
     tx_queue: usize,
@@ -133,7 +133,7 @@ impl<H: Host> Engine<H> {
     /// Opens it without ports: they are opened as sockets need them.
     ///
     /// # Errors
-    /// The kernel does not tell its tables, or refuses an epoll descriptor.
+    /// The kernel does not report its tables, or refuses an epoll descriptor.
     pub fn open(host: H, config: &Config, page: Writer) -> Result<Engine<H>, OpenError> {
         let (tables, known) = host.open_tables()?;
         let mut stack_config = StackConfig { asks_paths: true, ..StackConfig::new(host.secret()) };
@@ -296,7 +296,7 @@ impl<H: Host> Engine<H> {
         ports
     }
 
-    /// Has the watch tell of frames, for threads that sleep on it. From then on each frame costs its sender a call into
+    /// Has the watch report frames, for threads that sleep on it. From then on each frame costs its sender a call into
     /// the watch, so it is not done for threads that spin.
     pub fn watch_ports(&mut self) {
         if std::mem::replace(&mut self.watches_ports, true) {
@@ -435,7 +435,7 @@ impl<H: Host> Engine<H> {
         self.interfaces.interface_with(address)
     }
 
-    /// Has the watch tell of a shadow.
+    /// Has the watch report a shadow.
     ///
     /// # Errors
     /// epoll_ctl(2) failed: `ENOSPC` for too many watches, `EBADF` for an fd that is not open.
@@ -494,7 +494,7 @@ impl<H: Host> Engine<H> {
         self.times.is_some() || self.capture.is_some() || self.is_capture_requested()
     }
 
-    /// Takes in all that the ports have: where what came before a change is to be told from what comes after. How many.
+    /// Takes in all that the ports have: where what came before a change is to be distinguished from what comes after. How many.
     pub fn take_in_all(&mut self, now: Now) -> u32 {
         if self.is_holding {
             self.begin_settling();

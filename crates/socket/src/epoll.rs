@@ -7,7 +7,7 @@
 //!
 //! The behaviour is that of the kernel, down to the order of events: one list of ready registrations
 //! a set, to whose end a registration goes when something it asked for happens, or when it was
-//! delivered and is level-triggered. Registrations of one socket are told newest first; those with
+//! delivered and is level-triggered. Registrations of one socket are notified newest first; those with
 //! `EPOLLEXCLUSIVE` come after all others, oldest first. `tests/epoll_kernel.rs` holds it against the
 //! running kernel.
 //!
@@ -276,7 +276,7 @@ impl EpollSets {
         }
     }
 
-    /// The registrations of a socket, the order in which they are told of an event reversed: registered
+    /// The registrations of a socket, the order in which they are notified of an event reversed: registered
     /// again in this order, those that are not exclusive are told in the order of before.
     ///
     /// To hand the socket to the kernel, add each to the kernel's set, but those that are not armed: the kernel arms
@@ -293,7 +293,7 @@ impl EpollSets {
         self.find(set, fd, target).map(|at| self.registration(at))
     }
 
-    /// Whether a registration is edge-triggered and nothing that it asked for has happened since it told of all there was: what is true
+    /// Whether a registration is edge-triggered and nothing that it asked for has happened since it reported all there was: what is true
     /// of its target now is not to be told. A one-shot one has told nothing as long as it is armed.
     #[must_use]
     pub fn has_told(&self, registration: &Registration) -> bool {

@@ -56,7 +56,7 @@ struct Half {
     /// Other processes have it too, since a fork.
     is_shared: bool,
     /// Ours filled the room that the program gave, and nothing had happened since the call before: it does not read what
-    /// it is told of, or has much to do. The kernel's half is next.
+    /// it is notified of, or has much to do. The kernel's half is next.
     is_kernels_turn: bool,
     /// The kernel's half filled the room because it had not been asked for long, as it never has of a program that works
     /// between its calls. Ours is next.
@@ -182,7 +182,7 @@ impl Sets {
         self.epoll.registrations_of(id).next().is_some()
     }
 
-    /// Whether a set has told of all that has happened at a socket, by an edge-triggered registration.
+    /// Whether a set has reported all that has happened at a socket, by an edge-triggered registration.
     pub(crate) fn have_told(&self, id: SocketId) -> bool {
         self.epoll.registrations_of(id).any(|registration| self.epoll.has_told(&registration))
     }

@@ -16,8 +16,8 @@
 //! that looks first, and a child that never looks costs the parent nothing. If both look, the parent reads what came by
 //! its ports until it learns of the claim; what waits then goes to the shadow.
 //!
-//! The kernel's sets tell of what is true when a socket comes into them. What an edge-triggered registration has told already is taken out
-//! again (`epoll_sets/ready.rs`); what a child has not been told of since the fork it hears from a watch of its own.
+//! The kernel's sets report what is true when a socket comes into them. What an edge-triggered registration has reported already is taken out
+//! again (`epoll_sets/ready.rs`); what a child has not been notified of since the fork it hears from a watch of its own.
 //!
 //! By ports of the agent a socket that no call has used before the fork is *free*: it belongs to the process that first receives from it,
 //! polls it or waits for it in a set, which opens its flow as that of any other socket. When a second one does so the agent gives the
@@ -126,7 +126,7 @@ pub(crate) struct Parent {
     pid: Option<Pid>,
     filters: Vec<Box<dyn PortFilters>>,
     words: Option<Arc<SharedWords>>,
-    /// Tells of sockets to which something came since the fork; `None`: that is not known of any.
+    /// Reports sockets to which something came since the fork; `None`: that is not known of any.
     since_fork: Option<Watch>,
 }
 

@@ -44,7 +44,7 @@ pub trait Host: Clone + Debug + 'static {
     /// The kernel does not tell them.
     fn open_tables(&self) -> Result<(Self::Tables, Vec<Update>), TablesError>;
 
-    /// What routers tell of packets that were too long.
+    /// What routers report about packets that were too long.
     fn open_path_errors(&self) -> PathErrors;
 
     /// What an interface is called.
@@ -56,7 +56,7 @@ pub trait Host: Clone + Debug + 'static {
     /// What an interface is.
     ///
     /// # Errors
-    /// There is none of this name, or the kernel does not tell.
+    /// There is none of this name, or the kernel does not report it.
     fn interface_facts(&self, name: &str) -> Result<InterfaceFacts, PortError>;
 
     /// Whether frames that come by an interface may have lost their VLAN tag, which the kernel keeps beside them then: an XDP

@@ -23,7 +23,7 @@ const SOF_TIMESTAMPING_OPT_RX_FILTER: u32 = 1 << 17;
 /// The same: the device's time is converted to that of a clock that another interface of the kernel made.
 const SOF_TIMESTAMPING_BIND_PHC: u32 = 1 << 15;
 
-/// What recvmsg(2) tells beside the datagram, as options ask for it.
+/// What recvmsg(2) reports beside the datagram, as options ask for it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ancillary {
     /// `IP_PKTINFO`.
@@ -109,7 +109,7 @@ impl Ancillary {
 pub struct Kept {
     /// What the stack goes by.
     pub options: UdpOptions,
-    /// What recvmsg tells.
+    /// What recvmsg reports.
     pub ancillary: Ancillary,
     /// `SO_RCVTIMEO`.
     pub receive_timeout: Option<Duration>,
@@ -148,7 +148,7 @@ impl Kept {
         self
     }
 
-    /// Whether ICMP errors are to be told.
+    /// Whether ICMP errors are to be reported.
     #[must_use]
     pub const fn asks_for_errors(&self) -> bool {
         self.asks_for_errors_v4 || self.asks_for_errors_v6
@@ -189,7 +189,7 @@ const PEEK_OFFSET: (i32, i32) = (libc::SOL_SOCKET, libc::SO_PEEK_OFF);
 /// Reports of datagrams sent: only the kernel's own can be reported.
 const TIMESTAMPS_OF_SENDS: u32 =
     libc::SOF_TIMESTAMPING_TX_HARDWARE | libc::SOF_TIMESTAMPING_TX_SOFTWARE | libc::SOF_TIMESTAMPING_TX_SCHED;
-/// What is told of the device's time and not known here.
+/// What is reported of the device's time and not known here.
 const ABOUT_DEVICE_TIMES: u32 = libc::SOF_TIMESTAMPING_OPT_PKTINFO | SOF_TIMESTAMPING_BIND_PHC;
 
 /// The first option that is set and is the kernel's alone.

@@ -7,7 +7,7 @@
 //! and the whole picture is to be taken again.
 //!
 //! The MTU of a path the kernel tells when it is asked ([`KernelTables::path`]); [`PathErrors`] say when to ask again.
-//! What it does not tell at all is not here: redirects, and the MTU and hop limit that IPv6 routers advertise for an
+//! What it does not report at all is not here: redirects, and the MTU and hop limit that IPv6 routers advertise for an
 //! interface.
 //!
 //! Sources: rtnetlink(7), `include/uapi/linux/rtnetlink.h`, `net/ipv4/fib_frontend.c`,

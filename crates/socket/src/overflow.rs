@@ -52,7 +52,7 @@ const IP_ORIGDSTADDR: i32 = 20;
 pub(crate) struct Overflow {
     /// Datagrams taken over since it was settled last.
     taken: u64,
-    /// Of these, those that the port tells of although it did before.
+    /// Of these, those that the port reports although it did before.
     told_again: u64,
     /// Frames are held.
     hold: Option<Hold>,

@@ -55,7 +55,7 @@ pub struct Candidate {
     pub name: String,
     /// What it is; `None` where it cannot be asked.
     pub facts: Option<InterfaceFacts>,
-    /// What its driver can do; `None` where the kernel does not tell.
+    /// What its driver can do; `None` where the kernel does not report it.
     pub features: Option<XdpFeatures>,
     /// Why it cannot be used.
     pub unmet: Option<Unmet>,
@@ -275,7 +275,7 @@ impl Candidate {
 }
 
 impl Candidate {
-    /// An engine opens no port where it could not tell VLANs apart.
+    /// An engine opens no port where it could not distinguish VLANs.
     fn look_for_tags(&mut self, hidden: &[HiddenTags]) {
         let Some(hidden) = hidden.iter().find(|hidden| hidden.interface == self.name) else { return };
         let is_usable =

@@ -7,7 +7,7 @@
 //!
 //! Limit: of sockets that share the port by SO_REUSEPORT the kernel chooses one anew, so another than the one that had it may get it.
 //!
-//! It then has come by the loopback device, and now: a socket that is told of the interface or the time, or takes what comes
+//! It then has come by the loopback device, and now: a socket that reports the interface or the time, or takes what comes
 //! by one device alone, keeps what waits. Group datagrams and link-local ones stay too, and what came before the
 //! socket was connected, from somebody else than its peer or to another address: the shadow would not take it.
 

@@ -16,7 +16,7 @@ use crate::send_run::{Held, SendRun};
 
 /// A send longer than this is refused before the kernel looks at what it gathers (`udp_sendmsg`).
 const DATAGRAM_BYTES_MOST: usize = 65_535;
-/// Threads that are told apart; those behind them share TX queues by chance.
+/// Threads that are distinguished; those behind them share TX queues by chance.
 const THREADS_MOST: usize = 64;
 
 /// What became of an attempt to send.

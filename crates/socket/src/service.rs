@@ -51,7 +51,7 @@ impl<H: Host> Sockets<H> {
                 }
                 if let Some(socket) = self.get_mut(id) {
                     socket.service = Service::Accelerated(accelerated);
-                    // What came before the filter is there, and nobody told of it.
+                    // What came before the filter is there, and nobody reported it.
                     socket.shadow.may_have_data();
                     socket.shadow.has_error = false;
                 }
@@ -405,7 +405,7 @@ impl<H: Host> Sockets<H> {
         self.follow_kernel_service(id);
     }
 
-    /// The kernel tells of a socket from now on, in the sets that it is in.
+    /// The kernel reports a socket from now on, in the sets that it is in.
     pub(crate) fn put_into_kernels_sets(&mut self, id: SocketId, by_child: bool) {
         // What has come is told by the kernel, unless it was told here.
         self.tell_of_shadows(&[]);

@@ -6,7 +6,7 @@
 //! is read again: when a call is about to sleep, and by calls that spin at growing intervals, since processes that share a
 //! port mostly start together.
 //!
-//! The kernel takes 25 us to tell of one port, and with ten thousand sockets on the host 650 us, or 5 ms to tell of all. So it is
+//! The kernel takes 25 us to report one port, and with ten thousand sockets on the host 650 us, or 5 ms to report all. So it is
 //! asked again while nobody is kept out of the sockets: [`Sockets::take_sharing_question`], [`SharingQuestion::ask`],
 //! [`Sockets::sharing_answered`]. Only a socket that is about to be accelerated waits for its answer inside.
 //!

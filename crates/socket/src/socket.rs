@@ -94,7 +94,7 @@ pub(crate) struct Socket {
     pub(crate) service: Service,
     pub(crate) shadow: Shadow,
     pub(crate) family: Family,
-    /// What is told of it.
+    /// What is reported about it.
     pub(crate) slot: Slot,
     pub(crate) udp: Udp,
     pub(crate) file: OpenFile,

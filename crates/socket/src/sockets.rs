@@ -59,7 +59,7 @@ pub struct Sockets<H: Host = ThisHost> {
     pub(crate) sleepers: Sleepers,
     /// Changes when another one serves a socket, so that calls that wait look anew who does.
     pub(crate) generation: u64,
-    /// What others are told of all this.
+    /// What others learn of all this.
     pub(crate) page: Writer,
     pub(crate) children: Children,
     /// Sockets were inherited from a process that accelerates them.
@@ -240,7 +240,7 @@ impl<H: Host> Sockets<H> {
         self.forget_fd(fd);
     }
 
-    /// Another process may have the socket that this one closes for good: it reads what waits, and the kernel's sets tell of it
+    /// Another process may have the socket that this one closes for good: it reads what waits, and the kernel's sets report it
     /// as long as the child has it.
     fn leave_to_others_of(&mut self, fd: i32) {
         let Some(id) = self.find(fd) else { return };
@@ -584,7 +584,7 @@ impl<H: Host> Sockets<H> {
         }
     }
 
-    /// shutdown(2) was called, and may have said that the socket is not connected. The kernel tells all who watch a socket of
+    /// shutdown(2) was called, and may have said that the socket is not connected. The kernel notifies all who watch a socket of
     /// it, whatever they asked for; those that are still in our sets, because of datagrams that wait, are told here.
     pub fn shut_down(&mut self, fd: i32) {
         if let Some(id) = self.find(fd)

@@ -1,4 +1,4 @@
-//! What the process tells of itself: the status page is written from here, except for the counters of datagrams, which are
+//! What the process reports about itself: the status page is written from here, except for the counters of datagrams, which are
 //! added to where the datagrams pass.
 
 use crate::host::Host;

@@ -29,7 +29,7 @@ const RECEIVES_PER_LOOK: u32 = 64;
 /// kernel. A message for another socket holds a receive up for so long, as often as the engine allows it.
 const ERROR_COMES_IN_TICKS: u64 = 20_000;
 
-/// A datagram on its way to the program, with what the socket's options want told of it.
+/// A datagram on its way to the program, with what the socket's options want reported with it.
 #[derive(Clone, Copy, Debug)]
 pub struct Delivery<'a> {
     /// The datagram.
@@ -88,7 +88,7 @@ pub struct SleepDescriptors {
     pub wake: Option<RawFd>,
     /// Readable when the kernel has something; `None`: no socket is accelerated yet.
     pub watch: Option<RawFd>,
-    /// Readable when frames come; those that the watch does not tell of.
+    /// Readable when frames come; those that the watch does not report.
     pub ports: [Option<RawFd>; PORTS_SLEPT_ON],
     /// An epoll set of all these, whose events say which by an [`EndOfSleep`](crate::EndOfSleep).
     pub set: Option<RawFd>,
@@ -428,7 +428,7 @@ impl<H: Host> Sockets<H> {
         }
     }
 
-    /// Gives what waits at a socket back to the kernel. The watch tells of it there, and sets that have told do not tell once more.
+    /// Gives what waits at a socket back to the kernel. The watch reports it there, and sets that have reported it do not report it once more.
     /// `by_child`: as of [`Sockets::give_back`].
     pub(crate) fn give_waiting_back(&mut self, id: SocketId, by_child: bool) {
         // What has come besides is told.
@@ -459,7 +459,7 @@ impl<H: Host> Sockets<H> {
     }
 
     /// Of a socket that the kernel serves, the last datagram that had waited here may be gone: what comes from now on only the kernel
-    /// tells of, so its sets and who polls have to ask the kernel. `by_child`: as of [`Sockets::give_back`].
+    /// reports, so its sets and who polls have to ask the kernel. `by_child`: as of [`Sockets::give_back`].
     #[cold]
     pub(crate) fn drop_leftover_if_read(&mut self, id: SocketId, by_child: bool) {
         let Some((socket, engine)) = self.with_engine(id) else { return };
@@ -510,7 +510,7 @@ impl<H: Host> Sockets<H> {
         let is_empty = said == ShadowSaid::Nothing;
         socket.shadow.was_read(said);
         if is_empty && before != News(socket.shadow.news) {
-            // What came meanwhile was seen by another thread, and nobody tells of it again.
+            // What came meanwhile was seen by another thread, and nobody reports it again.
         } else if is_empty {
             // A report in the error queue is nothing to receive, and stays an error for who polls.
             socket.shadow.has_report |= socket.shadow.has_error;
@@ -554,7 +554,7 @@ impl<H: Host> Sockets<H> {
     pub(crate) fn take_in_frames(&mut self) {
         let now = self.time();
         for _ in 0..FRAMES_AT_ONCE {
-            // One by one, so that sets tell of sockets in the order of arrival.
+            // One by one, so that sets report sockets in the order of arrival.
             if !self.engine().is_some_and(|engine| engine.poll(now, |_, _| Take::Queue)) {
                 return;
             }
@@ -562,7 +562,7 @@ impl<H: Host> Sockets<H> {
         }
     }
 
-    /// The same to the last frame, so that what came before a change is told from what comes after.
+    /// The same to the last frame, so that what came before a change is distinguished from what comes after.
     pub(crate) fn take_in_all_frames(&mut self) {
         let now = self.time();
         let Some(engine) = self.engine() else { return };
@@ -629,7 +629,7 @@ impl<H: Host> Sockets<H> {
         looked
     }
 
-    /// Tells of what shadows have, but of those in `told`: the watch tells once more of one that it watches anew, or that got back what
+    /// Reports what shadows have, except those in `told`: the watch reports one once more that it watches anew, or that got back what
     /// waited here. All else is left to the next look.
     pub(crate) fn tell_of_shadows(&mut self, told: &[SocketId]) {
         let mut seen = Vec::new();
@@ -650,7 +650,7 @@ impl<H: Host> Sockets<H> {
         told
     }
 
-    /// The watch told of a shadow. `is_news`: sets are told of data.
+    /// The watch reported a shadow. `is_news`: sets are notified of data.
     fn shadow_has(&mut self, id: SocketId, what: Seen, is_news: bool) {
         let Some((socket, engine)) = self.with_engine(id) else { return };
         if let Service::Accelerated(accelerated) = &socket.service {
@@ -749,7 +749,7 @@ impl<H: Host> Sockets<H> {
         sleep_on
     }
 
-    /// It is back, and looks at what the watch has if that told of something. `by_wake`: its eventfd was written, or may have been.
+    /// It is back, and looks at what the watch has if that reported something. `by_wake`: its eventfd was written, or may have been.
     pub fn woken(&mut self, thread: Thread, slept_ns: u64, by_watch: bool, by_wake: bool) {
         self.page.count(Counter::Sleeps, 1);
         self.page.count(Counter::SleepingNs, slept_ns);
@@ -775,7 +775,7 @@ impl<H: Host> Sockets<H> {
         self.sleepers.awake(now.ticks, thread, false);
     }
 
-    /// What the program can be told of a socket: accelerated or not, and why.
+    /// What the program can be told about a socket: accelerated or not, and why.
     #[must_use]
     pub fn reason(&self, fd: i32) -> Option<Reason> {
         let socket = self.get(self.find(fd)?)?;

@@ -93,7 +93,7 @@ pub struct Tables {
     known: HashMap<(u32, Address), Known, KeyedHash>,
     /// The first own address of each family: that of most packets, known by one comparison.
     likely_own: [Address; 2],
-    /// A bit for each known address, by [`filter_bit`]: most other addresses are told apart without a lookup.
+    /// A bit for each known address, by [`filter_bit`]: most other addresses are distinguished without a lookup.
     known_filter: u64,
     routes: Routes,
     neighbours: HashMap<(u32, Address), NeighbourEntry, KeyedHash>,

@@ -99,7 +99,7 @@ impl Tcp {
         }
     }
 
-    /// The latest time that a call told of: a clock that goes back does no harm.
+    /// The latest time that a call reported: a clock that goes back does no harm.
     fn passed(&mut self, now_ns: u64) -> u64 {
         self.now_ns = self.now_ns.max(now_ns);
         self.now_ns

@@ -252,14 +252,14 @@ impl XdpPort {
         self.link_due.map_or(Duration::ZERO, |due| due.saturating_duration_since(Instant::now()))
     }
 
-    /// Whether the program that hands frames over is still attached. One system call; nobody tells of it: rtnetlink is silent
+    /// Whether the program that hands frames over is still attached. One system call; nobody reports it: rtnetlink is silent
     /// about programs that links attach.
     #[must_use]
     pub fn is_attached(&self) -> bool {
         self.attachment.is_in_force()
     }
 
-    /// Frames whose VLAN tag the device took out are the kernel's ([`Overflow::Kernel`], in native and zero-copy mode, where the driver tells
+    /// Frames whose VLAN tag the device took out are the kernel's ([`Overflow::Kernel`], in native and zero-copy mode, where the driver reports
     /// the tag). Without this, filters match them as untagged frames.
     #[must_use]
     pub fn asks_for_tags(&self) -> bool {
@@ -376,7 +376,7 @@ impl XdpPort {
         Ok(())
     }
 
-    /// Nobody tells of a program that was taken off: a port would wait for ever. Where the kernel gets what overflows, the reader
+    /// Nobody reports a program that was taken off: a port would wait for ever. Where the kernel gets what overflows, the reader
     /// looks at the kernel's sockets too, finds what comes there, and asks then.
     fn check_program(&self) -> Result<(), PortError> {
         if self.config.overflow == Overflow::Kernel {

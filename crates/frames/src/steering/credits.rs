@@ -107,7 +107,7 @@ impl CreditWords {
     }
 }
 
-/// What one reader knows and tells of its place.
+/// What one reader knows and reports about its place.
 #[derive(Debug)]
 pub(crate) struct Credit {
     words: CreditWords,
@@ -232,7 +232,7 @@ impl Credit {
     }
 
     /// The reader has settled since, and since [`Credit::begin_settling`]. Where the ring is full again by now, what comes is the kernel's
-    /// as before (`true`), and the next [`Credit::begin_settling`] tells of one frame more than the kernel got: one that the reader
+    /// as before (`true`), and the next [`Credit::begin_settling`] reports one frame more than the kernel got: one that the reader
     /// has.
     pub(crate) fn end_force(&mut self, outstanding_frames: u32) -> bool {
         if !std::mem::take(&mut self.is_forced) {

@@ -8,7 +8,7 @@ use crate::xdp::programs::TAG_ETHER_TYPES;
 /// Largest VLAN number (IEEE 802.1Q: 0xfff is reserved).
 const VLAN_MOST: u16 = 0xffe;
 
-/// A transport protocol that flows are told apart by.
+/// A transport protocol that flows are distinguished by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Transport {
     /// UDP (RFC 768).

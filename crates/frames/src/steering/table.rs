@@ -66,7 +66,7 @@ struct State {
     set: FilterSet,
     ports: Ports,
     groups: Groups,
-    /// The program is told of no class: it takes nothing.
+    /// The program knows no class: it takes nothing.
     is_paused: bool,
     /// It writes times in front of frames, where it can.
     is_stamped: bool,
@@ -327,7 +327,7 @@ impl SteeringTable {
             // What the word of the port may say without the table of flows, it must not say of this one.
             ports::leave_undecided(&self.table.words.ports, place);
         }
-        // Missing, where the keeper was faster; there is nobody to tell of anything else.
+        // Missing, where the keeper was faster; there is nobody to report anything else.
         let _ = self.leave(filter);
     }
 

@@ -208,7 +208,7 @@ unsafe fn wait_with_us(call: &WaitCall<'_>, concerns: Concerns) -> Option<Attemp
     }
 }
 
-/// Events of sets inside the set that one call remembers, to merge what both halves tell of them.
+/// Events of sets inside the set that one call remembers, to merge what both halves report about them.
 const NESTED_MOST: usize = 8;
 
 /// Looks at both halves of a set once. -1: the kernel refused.
@@ -299,7 +299,7 @@ unsafe fn without_call(events: *mut epoll_event, found: c_int) -> c_int {
     found - 1
 }
 
-/// The kernel and the library may both have told of a set inside the set: one event, with what both said. Which of the
+/// The kernel and the library may both have reported a set inside the set: one event, with what both said. Which of the
 /// kernel's events it is, is told by the program's data alone; where the program gives the same to others too, theirs comes
 /// again with the next call.
 unsafe fn merge(

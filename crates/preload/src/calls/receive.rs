@@ -302,7 +302,7 @@ impl Waiting {
         Some(Waiting { id, is_held: true, turns, spins, ticket, left_since: None, has_news: false })
     }
 
-    /// Whether the shadow is to be asked: a sleep told of it, or the time is over.
+    /// Whether the shadow is to be asked: a sleep reported it, or the time is over.
     fn takes_news(&mut self) -> bool {
         std::mem::take(&mut self.has_news) || self.turns.is_over()
     }

@@ -3,7 +3,7 @@
 //!
 //! A handler may return, having mended the cause, or end the process. It may also leave by `siglongjmp`, and with itself the call:
 //! then the thread would count as within a call for ever, its signals would wait, and a gate that the call had closed would
-//! stay so for all threads. Nothing tells of a jump. But the next call of the thread that is not the handler's finds that the
+//! stay so for all threads. Nothing reports a jump. But the next call of the thread that is not the handler's finds that the
 //! handler is still said to run, and that it stands higher on the stack itself, or on another one. What the call was at cannot be known,
 //! so engines that it was inside of are given up, as after a panic; the kernel serves their sockets from then on.
 

@@ -130,7 +130,7 @@ pub fn forget_last(thread: &ThreadState, signal: c_int) {
     last.into_iter().for_each(|place| release(thread, place));
 }
 
-/// A signal is delivered: its handler is told of the one that was kept first.
+/// A signal is delivered: its handler is given the one that was kept first.
 ///
 /// # Safety
 /// `info` is what the kernel called a handler with.

@@ -16,7 +16,7 @@ use crate::reason::Reason;
 /// How long what comes by the kernel may go unseen by a call that spins: 40 000 ticks are 8 to 40 us. A look costs about
 /// 200 ns, so it takes one to two percent of the time.
 const LOOK_AFTER_TICKS: u64 = 40_000;
-/// How often drops are told that only a system call tells, and lost ports are asked for: 2^28 ticks are about a tenth of a second.
+/// How often drops are reported that only a system call reveals, and lost ports are asked for: 2^28 ticks are about a tenth of a second.
 const TELL_AFTER_TICKS: u64 = 1 << 28;
 /// A send looks when it has sent: while the answer is on its way, the look delays nobody. Sooner than a call that spins
 /// would, so that a program that sends and receives in turn looks there and nowhere else.
@@ -226,7 +226,7 @@ impl<H: Host> Engine<H> {
         ports.any(|attached| attached.port.has_revoked())
     }
 
-    /// The kernel does not see our frames, so it is told of neighbours that are in use: by a packet to each, and where that cannot be by
+    /// The kernel does not see our frames, so it is notified of neighbours that are in use: by a packet to each, and where that cannot be by
     /// netlink, which waits while anybody changes an interface.
     fn confirm_neighbours(&mut self) {
         while let Some((ifindex, address)) = self.stack.take_stale_neighbour() {

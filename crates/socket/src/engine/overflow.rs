@@ -51,7 +51,7 @@ impl<H: Host> Engine<H> {
     }
 
     /// What the kernel had was taken over: what is in the ports comes next. How many frames of those taken over
-    /// [`Engine::begin_settling`] tells of once more.
+    /// [`Engine::begin_settling`] reports once more.
     pub(crate) fn end_hold(&mut self) -> u64 {
         self.is_holding = false;
         self.interfaces.attached.iter_mut().map(|attached| attached.port.end_force()).sum()

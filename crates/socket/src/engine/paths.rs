@@ -1,6 +1,6 @@
 //! The MTU of paths: the kernel learns it of routers, and is asked for it when a send needs to know.
 //!
-//! Once for each destination that a long datagram goes to, and again when a router told of it, or when the kernel forgets.
+//! Once for each destination that a long datagram goes to, and again when a router reported it, or when the kernel forgets.
 
 use std::net::IpAddr;
 use std::time::Duration;

@@ -34,7 +34,7 @@ pub struct EngineKicked<P: EnginePort> {
 }
 
 impl<P: EnginePort> EngineKick<P> {
-    /// Makes it. `None`: all is sent; else it is to be told to [`Engine::kicked`].
+    /// Makes it. `None`: all is sent; else it is to be passed to [`Engine::kicked`].
     #[inline]
     #[must_use]
     pub fn make(self) -> Option<EngineKicked<P>> {

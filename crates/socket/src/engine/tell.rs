@@ -1,4 +1,4 @@
-//! What the engine tells of itself.
+//! What the engine reports about itself.
 
 use nearwire_frames::EnginePort;
 use nearwire_frames::port::Port;
@@ -8,7 +8,7 @@ use super::Engine;
 use crate::host::Host;
 use crate::status::{Counter, InterfaceAbout, Writer};
 
-/// What was told of the stack's statistics: an engine that is opened again begins to count at 0, the page goes on.
+/// What was reported of the stack's statistics: an engine that is opened again begins to count at 0, the page goes on.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Told {
     frames: u64,
@@ -30,7 +30,7 @@ impl<H: Host> Engine<H> {
         std::mem::take(&mut self.interfaces.changed)
     }
 
-    /// Tells of frames that came, and of those that no socket got, as the stack counts them. Whether there are new ones: sockets may have lost some.
+    /// Reports frames that came, and of those that no socket got, as the stack counts them. Whether there are new ones: sockets may have lost some.
     pub(crate) fn tell_frames(&mut self) -> bool {
         let now = self.frames_told();
         let before = std::mem::replace(&mut self.told, now);

@@ -60,7 +60,7 @@ impl Watch {
         Ok(add(&self.epoll, socket, EventData::new_u64(PORT), EventFlags::IN)?)
     }
 
-    /// Edge-triggered: a holder that is gone is told of once. Several ports may have one.
+    /// Edge-triggered: a holder that is gone is reported once. Several ports may have one.
     pub(super) fn add_holder(&self, connection: BorrowedFd<'_>) -> io::Result<()> {
         self.add_edges(connection, HOLDER, EventFlags::IN)
     }

@@ -260,7 +260,7 @@ impl<H: Host> Sockets<H> {
 
     /// The same of a component.
     pub fn use_component(&mut self, component: &Component) {
-        // Sets tell of sockets in the order of arrival.
+        // Sets report sockets in the order of arrival.
         self.look();
         // What is in sets inside, too: it is seldom that there are any.
         if self.sets.used(&component.sets) {

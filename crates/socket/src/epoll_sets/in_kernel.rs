@@ -85,7 +85,7 @@ impl Sets {
     }
 
     /// A socket is the kernel's from now on: the other way. `by_child`: a child has done it for the sets that are shared, as they were
-    /// at the fork, and what it has changed, deleted or been told of since holds.
+    /// at the fork, and what it has changed, deleted or been notified of since holds.
     pub(crate) fn handed_over(&mut self, id: SocketId, socket: FlowSocket, by_child: bool) {
         let has_told = |registration| (registration, self.epoll.has_told(&registration));
         let registered: Vec<_> = self.epoll.registrations_of(id).map(has_told).collect();
@@ -111,7 +111,7 @@ impl Sets {
         }
     }
 
-    /// A child has put a socket into the kernel's sets that are shared, which tell of what they get back: not by registrations that have told.
+    /// A child has put a socket into the kernel's sets that are shared, which report what they get back: not by registrations that have reported them.
     pub(crate) fn take_out_of_kernels(&self, id: SocketId) {
         let told = self.epoll.registrations_of(id).filter(|registration| self.epoll.has_told(registration));
         for Registration { set, interest, .. } in told {

@@ -75,7 +75,7 @@ impl<H: Host> Sockets<H> {
     }
 
     /// A child puts sockets into the kernel's sets, which tell what is true then. Of what came before the fork sets have told: what comes
-    /// afterwards the child hears from this. `None`: no set has told of one, or it cannot be.
+    /// afterwards the child hears from this. `None`: no set has reported one, or it cannot be.
     fn watch_for_child(&self) -> Option<Watch> {
         let told = |id: &SocketId| self.get(*id).is_some_and(Socket::is_answered_here) && self.sets.have_told(*id);
         let mut told = self.ids().filter(told).peekable();

@@ -104,7 +104,7 @@ impl Share {
         Ok(())
     }
 
-    /// Takes what the agent told of this share and its flows.
+    /// Takes what the agent reported about this share and its flows.
     fn follow(&mut self) -> Result<(), PortError> {
         let number = self.filters.number;
         let is_own = |told: &Answer| match told {

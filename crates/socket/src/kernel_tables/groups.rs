@@ -1,6 +1,6 @@
 //! Which groups are joined on which interface, by anyone.
 //!
-//! Since Linux 6.14 the kernel tells of each (RTM_NEWMULTICAST, RTM_DELMULTICAST). All that are joined are read from
+//! Since Linux 6.14 the kernel reports each (RTM_NEWMULTICAST, RTM_DELMULTICAST). All that are joined are read from
 //! `/proc/net/igmp` and `/proc/net/igmp6` (`net/ipv4/igmp.c`, `net/ipv6/mcast.c`), and so is every change before
 //! Linux 6.14, when a link or an address changes.
 

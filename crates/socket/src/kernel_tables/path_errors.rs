@@ -1,4 +1,4 @@
-//! What routers tell of packets that were too long, as copies of the ICMP messages that the kernel gets too.
+//! What routers report about packets that were too long, as copies of the ICMP messages that the kernel gets too.
 //!
 //! The kernel judges them and keeps the MTU; a message says no more than that it is to be asked again.
 //!
@@ -47,7 +47,7 @@ impl PathErrors {
         PathErrors { v4: None, v6: None }
     }
 
-    /// Whether all that a router tells of paths to such a destination is heard.
+    /// Whether all that a router reports about paths to such a destination is heard.
     #[must_use]
     pub const fn hears_of(&self, destination: IpAddr) -> bool {
         match destination {

@@ -1,4 +1,4 @@
-//! The socket on which the kernel tells news.
+//! The socket on which the kernel reports news.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -47,7 +47,7 @@ pub(super) enum Arrived {
 }
 
 impl Subscription {
-    /// `true` with it: the kernel tells of groups too.
+    /// `true` with it: the kernel reports groups too.
     pub(super) fn open() -> Result<(Self, bool), TablesError> {
         let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, None);
         let socket = place(socket.map_err(TablesError::socket("open a socket of NETLINK_ROUTE"))?);

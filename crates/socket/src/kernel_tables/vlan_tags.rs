@@ -35,7 +35,7 @@ pub struct HiddenTags {
     pub vlans: Vec<String>,
     /// The device drops frames of VLANs that nobody has.
     pub is_filtered: bool,
-    /// In native and zero-copy mode the driver tells the tag, and tagged frames are the kernel's.
+    /// In native and zero-copy mode the driver reports the tag, and tagged frames are the kernel's.
     pub is_told_in_driver: bool,
 }
 
@@ -81,7 +81,7 @@ impl HiddenTags {
         ))
     }
 
-    /// Why no socket is accelerated there, and what to do, where VLANs cannot be told apart.
+    /// Why no socket is accelerated there, and what to do, where VLANs cannot be distinguished.
     #[must_use]
     pub fn obstacle(&self) -> Option<(String, String)> {
         if self.vlans.is_empty() {

@@ -86,7 +86,7 @@ impl<H: Host> Sockets<H> {
         }
     }
 
-    /// After a look: the socket may have an error, which the kernel tells, or be the kernel's by now.
+    /// After a look: the socket may have an error, which the kernel reports, or be the kernel's by now.
     fn send_now(&mut self, id: SocketId, message: &Message<'_>, more: bool) -> Send {
         let now = self.time();
         let Some((socket, engine)) = self.with_engine(id) else { return Send::Kernel };
@@ -180,7 +180,7 @@ impl<H: Host> Sockets<H> {
         self.send_now(id, message, more)
     }
 
-    /// A frame has left, so there is room again (`sock_def_write_space`): edge-triggered registrations tell of it.
+    /// A frame has left, so there is room again (`sock_def_write_space`): edge-triggered registrations report it.
     #[inline]
     fn raise_sendable(&mut self, id: SocketId) {
         if self.sets.raise(id, Events::SENDABLE) {
@@ -279,7 +279,7 @@ impl<H: Host> Sockets<H> {
 }
 
 impl Socket {
-    /// What stands in the way of a send past the kernel: an error to be told first, or a datagram that the kernel gathers.
+    /// What stands in the way of a send past the kernel: an error to be reported first, or a datagram that the kernel gathers.
     fn send_aside(&mut self, message: &Message<'_>) -> Option<Send> {
         if self.shadow.is_corked {
             // This send ends it, unless it is refused for its length.

@@ -22,7 +22,7 @@ use crate::kept;
 use crate::socket::{Service, Socket};
 use crate::sockets::{EngineState, Sockets};
 
-/// Of so many datagrams one is none of a request and its answer: the socket is told of, with its addresses, and rules are asked. For sockets of a
+/// Of so many datagrams one is none of a request and its answer: the socket is reported, with its addresses, and rules are asked. For sockets of a
 /// single request that would be in vain.
 const ASKED_ABOUT_AFTER: u16 = 3;
 

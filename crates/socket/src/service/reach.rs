@@ -17,7 +17,7 @@ pub(crate) fn reach(socket: &Socket) -> Option<(IpAddr, Option<IpAddr>, Option<u
     Some((socket.ends.local?.ip().to_canonical(), connected.or(*first_remote), device))
 }
 
-/// Options as the stack wants them: IP_MULTICAST_IF names an interface by an address of it, and IPV6_MTU the kernel does not tell.
+/// Options as the stack wants them: IP_MULTICAST_IF names an interface by an address of it, and IPV6_MTU the kernel does not report.
 pub(crate) fn complete<H: Host>(
     options: UdpOptions,
     longest_v6_packet_bytes: Option<u32>,

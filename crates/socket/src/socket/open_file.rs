@@ -18,7 +18,7 @@ pub(crate) struct OpenFile {
     next_ticket: u32,
     /// The shadow's fd when the program has closed all of its own.
     pub(crate) kept_open: Option<OwnedFd>,
-    /// No two sockets have the same. 0: the kernel did not tell.
+    /// No two sockets have the same. 0: the kernel did not report it.
     pub(crate) inode: u64,
 }
 

@@ -41,13 +41,13 @@ pub(crate) struct Shadow {
     pub(crate) has_error: bool,
     /// The error is something in the error queue, and the program wants to be told by POLLPRI (`SO_SELECT_ERR_QUEUE`).
     pub(crate) has_priority: bool,
-    /// Its error queue may hold a report that no receive tells of (`MSG_ERRQUEUE` alone reads it).
+    /// Its error queue may hold a report that no receive returns (`MSG_ERRQUEUE` alone reads it).
     pub(crate) has_report: bool,
     /// It was connected once, or asked for errors (`IP_RECVERR`): the kernel tells it of ICMP messages.
     pub(crate) hears_errors: bool,
     /// The kernel gathers a datagram of several sends (MSG_MORE): the sends that follow belong to it.
     pub(crate) is_corked: bool,
-    /// SO_RCVTIMEO was set to a negative time, which the kernel keeps as "never wait" and does not tell.
+    /// SO_RCVTIMEO was set to a negative time, which the kernel keeps as "never wait" and does not report.
     pub(crate) never_waits: bool,
     pub(crate) order: Order,
     /// An error that a call could not tell, for the next one: what the kernel keeps in `sk_err`. 0: none.

@@ -19,7 +19,7 @@ pub(crate) struct Membership {
 #[derive(Debug, Default)]
 #[repr(C)]
 pub(crate) struct Udp {
-    /// What recvmsg tells: a copy of what the kernel keeps.
+    /// What recvmsg reports: a copy of what the kernel keeps.
     pub(super) ancillary: Ancillary,
     /// Datagrams read from ports since the watch was looked at on their account.
     pub(crate) received_unlooked: u32,
@@ -29,14 +29,14 @@ pub(crate) struct Udp {
     /// SIOCGSTAMP asked when a datagram arrived.
     pub(crate) asks_stamps: bool,
     pub(crate) memberships: Vec<Membership>,
-    /// IPV6_MTU, which the kernel does not tell.
+    /// IPV6_MTU, which the kernel does not report.
     pub(crate) longest_v6_packet_bytes: Option<u32>,
     /// This host's first IPv4 address on each interface, for packet information of group datagrams.
     pub(crate) own_addresses: Vec<(u32, Ipv4Addr)>,
 }
 
 impl Socket {
-    /// What recvmsg tells.
+    /// What recvmsg reports.
     #[inline]
     pub(crate) const fn ancillary(&self) -> &Ancillary {
         &self.udp.ancillary

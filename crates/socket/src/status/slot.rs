@@ -6,7 +6,7 @@ use nearwire_sys::shared_words::SharedWords;
 
 use super::{SocketCounter, SocketWriter, Writer};
 
-/// The slot of a socket; sockets beyond [`super::SLOTS`] have none, and what is told of them goes nowhere.
+/// The slot of a socket; sockets beyond [`super::SLOTS`] have none, and what is reported about them goes nowhere.
 #[derive(Clone, Debug)]
 pub(crate) struct Slot {
     words: Arc<SharedWords>,

@@ -21,7 +21,7 @@ pub struct Identity {
     /// The process.
     pub pid: u32,
     /// When it started, in clock ticks after boot: field 22 of `/proc/PID/stat`. With it a page that a child inherited is
-    /// told from the child's own.
+    /// distinguished from the child's own.
     pub started_ticks: u64,
 }
 

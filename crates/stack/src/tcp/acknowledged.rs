@@ -123,7 +123,7 @@ impl Sender {
         has_changed
     }
 
-    /// Blocks. Returns whether the first tells of a duplicate (RFC 2883).
+    /// Blocks. Returns whether the first reports a duplicate (RFC 2883).
     fn selective(&mut self, ack: &Acknowledgement<'_>, delivery: &mut Delivery, now_ns: u64) -> bool {
         let Some((first, others)) = ack.blocks.split_first() else { return false };
         let (left, right) = (Sequence(first.left), Sequence(first.right));
@@ -231,7 +231,7 @@ impl Sender {
             }
         } else if advanced_bytes > 0 {
             self.duplicates = 0;
-            // One segment filled the hole; the others are those that the duplicates told of.
+            // One segment filled the hole; the others are those that the duplicates reported.
             let told_bytes = advanced_bytes.saturating_sub(segment_bytes).min(self.duplicate_bytes);
             self.duplicate_bytes = (self.duplicate_bytes - told_bytes).min(self.out_bytes());
             delivery.bytes = delivery.bytes.saturating_sub(told_bytes);

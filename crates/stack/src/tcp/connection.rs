@@ -262,7 +262,7 @@ fn check(facts: &TcpFacts) -> Result<(), AdoptError> {
     }
 }
 
-/// Of a dual-stack socket the kernel tells IPv4 addresses in their mapped form, which is the one they have here.
+/// Of a dual-stack socket the kernel reports IPv4 addresses in their mapped form, which is the one they have here.
 fn tuple(local: SocketAddr, peer: SocketAddr) -> FourTuple {
     FourTuple {
         source: Address::from(local.ip()),

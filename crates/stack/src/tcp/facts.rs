@@ -1,4 +1,4 @@
-//! What one owner of a connection gives to the next: the facts that the kernel tells of a frozen connection, and takes.
+//! What one owner of a connection gives to the next: the facts that the kernel reports about a frozen connection, and takes.
 
 use std::net::SocketAddr;
 
@@ -61,7 +61,7 @@ pub struct TcpTimestamp {
     pub value: u32,
     /// It counts microseconds, else milliseconds.
     pub is_in_microseconds: bool,
-    /// The far end's last one (TS.Recent). The kernel does not tell: `None`, and the next that comes is believed.
+    /// The far end's last one (TS.Recent). The kernel does not report it: `None`, and the next that comes is believed.
     pub recent: Option<u32>,
 }
 

@@ -1,4 +1,4 @@
-//! What is told of a connection: readiness, and the figures of TCP_INFO.
+//! What is reported about a connection: readiness, and the figures of TCP_INFO.
 
 use super::connection::{Connection, TcpError};
 use super::recovery::Phase;

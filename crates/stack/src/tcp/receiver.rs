@@ -273,7 +273,7 @@ impl Receiver {
         }
     }
 
-    /// The program has read: whether the far end is to be told of the room (`tcp_cleanup_rbuf`).
+    /// The program has read: whether the far end is to be notified of the room (`tcp_cleanup_rbuf`).
     pub(crate) fn has_read(&mut self) {
         let is_read_empty = self.buffer.readable_bytes() == 0;
         let unacknowledged_bytes = self.next() - self.told_at;

@@ -299,7 +299,7 @@ impl Sender {
         self.has_reduced = true;
     }
 
-    /// The far end told of congestion (RFC 3168 section 6.1.2).
+    /// The far end reported congestion (RFC 3168 section 6.1.2).
     pub(crate) fn enter_marked(&mut self) {
         //= RFC 3168 6.1.2 MUST: the window goes down once in a round trip, however many marks there are
         if self.recovery.phase == Phase::Open {

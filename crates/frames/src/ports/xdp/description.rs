@@ -1,4 +1,4 @@
-//! What a process is told of a share that it is given, as bytes: plain numbers in little-endian order and a name.
+//! What a process learns about a share that it is given, as bytes: plain numbers in little-endian order and a name.
 //!
 //! Both sides are the same version of this crate, or do not understand each other: [`VERSION`] changes with any change here, in
 //! [`super::division`] and in [`super::control`].

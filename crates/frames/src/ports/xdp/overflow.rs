@@ -107,7 +107,7 @@ impl XdpPort {
     }
 
     /// What the kernel had before [`XdpPort::force_room`] was taken over, and [`XdpPort::begin_settling`] called. The kernel goes on to get
-    /// the frames of queues whose rings are full again; how many. The next [`XdpPort::begin_settling`] tells of one frame for each
+    /// the frames of queues whose rings are full again; how many. The next [`XdpPort::begin_settling`] reports one frame for each
     /// of them that was taken over before.
     pub fn end_force(&mut self) -> u64 {
         self.receivers.iter_mut().map(|receiver| u64::from(receiver.end_force())).sum()

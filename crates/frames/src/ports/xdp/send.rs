@@ -8,7 +8,7 @@
 //! order of their kicks.
 //!
 //! Where frames may be longer than a buffer, several that follow on each other are one to this module (an *area*): a frame is written
-//! into it in one piece and described buffer by buffer. The kernel tells of each buffer; the area is free when it has told of all.
+//! into it in one piece and described buffer by buffer. The kernel reports each buffer; the area is free when it has reported all.
 
 use std::collections::VecDeque;
 use std::io;
@@ -83,7 +83,7 @@ impl SendMemory {
         self.start + u64::from(area) * self.area_bytes()
     }
 
-    /// Whether the kernel has told of all buffers of an area.
+    /// Whether the kernel has reported all buffers of an area.
     #[inline]
     fn is_done(&self, area_address: u64, queue: &Queue) -> bool {
         let buffer = |at: u32| area_address + u64::from(at) * u64::from(self.frame_size_bytes);
@@ -416,7 +416,7 @@ impl Sender {
         Ok(())
     }
 
-    /// A device may tell of frames that are sent only by an interrupt that it puts off, or in the driver's next round: asks for that
+    /// A device may report frames that are sent only by an interrupt that it puts off, or in the driver's next round: asks for that
     /// round, where a system call can.
     #[cold]
     fn hurry_completions(&mut self) -> io::Result<()> {

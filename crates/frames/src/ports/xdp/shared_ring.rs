@@ -25,7 +25,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use super::control::Control;
 
-/// Laps that a slot can tell apart: buffers have at least so many bytes.
+/// Laps that a slot can distinguish: buffers have at least so many bytes.
 const LAPS: u64 = 2048;
 
 /// A ring of addresses. See the module.
@@ -346,7 +346,7 @@ pub(super) mod tests {
         assert_eq!(found, all);
     }
 
-    /// Senders use a buffer again as soon as it is told of. None is used while the kernel has it, and each comes back.
+    /// Senders use a buffer again as soon as it is reported. None is used while the kernel has it, and each comes back.
     #[test]
     fn completion_ring_emptied_by_several_that_die_frees_no_buffer_on_its_way() {
         const SENDERS: u64 = 3;

@@ -5,7 +5,7 @@
 //! the program takes the kernel 7 to 17 ms and loses what is between the two. Who does not ask pays for a look at a word, 1 ns. Other
 //! programs, and all for the device's times, are changed.
 //!
-//! Only a NIC whose driver tells ([`nearwire_sys::netdev::xdp_receive_metadata`]) has the device's times, in native and zero-copy
+//! Only a NIC whose driver reports them ([`nearwire_sys::netdev::xdp_receive_metadata`]) has the device's times, in native and zero-copy
 //! mode, and only once somebody has switched its stamps on (SIOCSHWTSTAMP, `hwstamp_ctl -i IF -r 1`): that changes the host, so
 //! it is not done here.
 
@@ -64,7 +64,7 @@ pub enum NoDeviceTimes {
     /// The program runs behind the driver.
     #[error("generic mode has none, native and zero-copy may")]
     Generic,
-    /// The driver tells none.
+    /// The driver reports none.
     #[error("driver {driver} tells none")]
     Driver {
         /// The driver.
@@ -210,7 +210,7 @@ impl XdpPort {
         self.times.no_device.as_ref()
     }
 
-    /// The device's clock, where the driver tells.
+    /// The device's clock, where the driver reports it.
     fn driver_clock(&self) -> Result<DeviceClock, NoDeviceTimes> {
         if self.config.mode == XdpMode::Generic {
             return Err(NoDeviceTimes::Generic);

@@ -49,7 +49,7 @@ impl Kick {
         Kick { socket: Some(socket) }
     }
 
-    /// Makes it. `None`: all is sent, and nothing is left to be told to [`XdpPort::kicked`].
+    /// Makes it. `None`: all is sent, and nothing is left to be passed to [`XdpPort::kicked`].
     #[inline]
     pub fn make(self) -> Option<Kicked> {
         let socket = self.socket.as_ref()?;
