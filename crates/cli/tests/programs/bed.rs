@@ -185,12 +185,29 @@ impl Bed {
         self.start_with_input(side, program, arguments, b"")
     }
 
+    /// The same by a profile, which says how calls wait.
+    pub fn start_by_profile(&self, side: Side, program: &Found, arguments: &str, profile: &str) -> Running {
+        let mut command = self.command(side, program, &["--profile", profile]);
+        command.env_remove("NEARWIRE_SPIN");
+        self.start_command(side, program, command, arguments, b"")
+    }
+
     /// The same, with a file as its standard input.
     pub fn start_with_input(&self, side: Side, program: &Found, arguments: &str, input: &[u8]) -> Running {
+        self.start_command(side, program, self.command(side, program, &[]), arguments, input)
+    }
+
+    fn start_command(
+        &self,
+        side: Side,
+        program: &Found,
+        mut command: Command,
+        arguments: &str,
+        input: &[u8],
+    ) -> Running {
         let number = self.started.fetch_add(1, Ordering::Relaxed);
         let input = self.write(&format!("in-{number}"), input);
         let [out, err] = ["out", "err"].map(|name| self.path(&format!("{name}-{number}")));
-        let mut command = self.command(side, program);
         command.args(arguments.split_ascii_whitespace()).current_dir(self.directory.path()).process_group(0);
         command.stdin(File::open(input).unwrap());
         command.stdout(Stdio::from(File::create(&out).unwrap())).stderr(Stdio::from(File::create(&err).unwrap()));
@@ -208,10 +225,11 @@ impl Bed {
         self.start(side, program, arguments).succeed()
     }
 
-    fn command(&self, side: Side, program: &Found) -> Command {
+    /// With further options of `nearwire run` where the end is accelerated.
+    fn command(&self, side: Side, program: &Found, options: &[&str]) -> Command {
         let mut command = if self.accelerated.at(side) {
             let mut command = Command::new(NEARWIRE);
-            command.args(["run", "--quiet", "--library"]).arg(&self.library);
+            command.args(["run", "--quiet", "--library"]).arg(&self.library).args(options);
             if let Some(file) = &self.configuration {
                 command.arg("--config").arg(file);
             }
@@ -282,6 +300,14 @@ impl Bed {
             process["sockets"].as_array().unwrap().iter().filter(is_there).cloned().collect::<Vec<_>>()
         };
         self.processes(side).iter().map(there).collect()
+    }
+
+    /// How calls wait in the process that has a socket at this port of an end, by `nearwire status`.
+    pub fn spin_at(&self, side: Side, port: u16) -> String {
+        let suffix = format!(":{port}");
+        let is_there = |socket: &Value| socket["local"].as_str().unwrap_or("").ends_with(&suffix);
+        let has_it = |process: &&Value| process["sockets"].as_array().unwrap().iter().any(is_there);
+        self.processes(side).iter().find(has_it).expect("a process has the port")["spin"].as_str().unwrap().to_owned()
     }
 
     /// What `nearwire status` prints of each process of an end.

@@ -37,6 +37,29 @@ fn two_sockperf_servers_and_memcached_on_one_interface_answer_each_message() {
     }
 }
 
+#[test]
+fn servers_of_three_profiles_on_one_interface_each_wait_as_theirs_says_and_answer_each_message() {
+    let Some([sockperf]) = found_or_skip(["sockperf"]) else { return };
+    let bed = Bed::lay(Accelerated::FAR);
+    let address = bed.address(Side::Far);
+    let profiles = [("latency", "forever"), ("shared", "50us"), ("sleep", "0")];
+    let ports: [u16; 3] = std::array::from_fn(|at| PORT + 1 + at as u16);
+    let servers: Vec<Running> = std::iter::zip(profiles, ports)
+        .map(|((profile, _), port)| bed.start_by_profile(Side::Far, &sockperf, &format!("server -p {port}"), profile))
+        .collect();
+    ports.into_iter().for_each(|port| bed.wait_for_port(Side::Far, port));
+    for ((profile, spin), port) in std::iter::zip(profiles, ports) {
+        assert_eq!(bed.spin_at(Side::Far, port), spin, "{profile}");
+    }
+    let client = |port: u16| format!("ping-pong -i {address} -p {port} -t 1 --data-integrity");
+    let clients = ports.map(|port| bed.start(Side::Near, &sockperf, &client(port)));
+    let sent: u64 = clients.map(exchanged).into_iter().sum();
+    let served: u64 =
+        servers.into_iter().map(|server| number_after(&server.stop(Signal::INT), "sockperf: Total ")).sum();
+    assert_eq!(served, sent);
+    bed.assert_paths(sent - 3);
+}
+
 /// How many messages a client of sockperf sent, which all came back but the last one, which may come after the end.
 fn exchanged(client: Running) -> u64 {
     let told = client.succeed();
