@@ -11,13 +11,14 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 use nearwire_sys::descriptor::place;
-use nearwire_sys::socket::option_bytes;
+use nearwire_sys::socket::{option_bytes, peer_process};
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
     SendFlags, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, connect, listen, recvmsg, sendmsg,
     socket_with, sockopt,
 };
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use crate::message::{DESCRIPTORS_MOST, MESSAGE_MOST_BYTES};
 use crate::service::Caller;
@@ -118,6 +119,17 @@ impl Connection {
         })?;
         groups.extend(bytes[..len_bytes].chunks_exact(4).map(word));
         Ok(Caller { pid, uid, groups, has_pass: false })
+    }
+
+    /// The process at the other end, as a pidfd. Before Linux 6.5 only one that this process sees.
+    ///
+    /// # Errors
+    /// `ESRCH`: it is gone, or not seen.
+    pub fn peer_process(&self) -> io::Result<OwnedFd> {
+        peer_process(&self.0).or_else(|_| {
+            let pid = Pid::from_raw(self.peer()?.pid.cast_signed()).ok_or(Errno::SRCH)?;
+            Ok(pidfd_open(pid, PidfdFlags::empty())?)
+        })
     }
 
     /// Sends a packet, with copies of descriptors beside it.

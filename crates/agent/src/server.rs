@@ -12,8 +12,6 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use rustix::event::{Timespec, epoll};
-use rustix::io::Errno;
-use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use self::disposal::Disposal;
 use self::peer::{Peer, State};
@@ -42,11 +40,14 @@ const UNREAD: Duration = Duration::from_millis(50);
 /// In place of the user of a connection that the kernel does not tell of.
 const UID_UNKNOWN: u32 = u32::MAX;
 
+/// Of processes in PID namespaces that the agent does not see.
+const PID_NOT_SEEN: u32 = 0;
+
 const LISTENER: u64 = u64::MAX;
 const CLOSED: u64 = u64::MAX - 1;
 const NEWS: u64 = u64::MAX - 2;
 const FINISHED: u64 = u64::MAX - 3;
-/// With the number of a process, which is waited for. Connections have lower keys.
+/// With a number for each process that is waited for. Connections have lower keys.
 const ATTENDED: u64 = 1 << 32;
 
 /// How long an agent stays.
@@ -69,6 +70,7 @@ pub struct Server<P, J> {
     ungreeted: BTreeSet<(Instant, ProgramId)>,
     /// Processes that the agent does not end before.
     attended: BTreeMap<u64, Attended>,
+    next_attended: u32,
     next: ProgramId,
     /// Who shows it has been started by root, or has it from such a process.
     pass: u64,
@@ -108,6 +110,7 @@ impl<P: Ports, J: Judge> Server<P, J> {
             peers: BTreeMap::new(),
             ungreeted: BTreeSet::new(),
             attended: BTreeMap::new(),
+            next_attended: 0,
             next: 1,
             pass: u64::from_ne_bytes(pass),
             disposal: Disposal::default(),
@@ -380,11 +383,10 @@ impl<P: Ports, J: Judge> Server<P, J> {
                 self.answer(id, number, &answer, Vec::new());
             }
             (State::Served, request) => {
-                if request == (Request::Attend {}) {
-                    let caller = peer.caller.clone();
-                    if let Err(cause) = self.attend(&caller) {
-                        return self.answer(id, number, &Answer::Refused { cause }, Vec::new());
-                    }
+                if request == (Request::Attend {})
+                    && let Err(cause) = self.attend(id)
+                {
+                    return self.answer(id, number, &Answer::Refused { cause }, Vec::new());
                 }
                 if let Some(outcome) = self.service.handle(id, number, request, socket) {
                     self.tell(outcome.events);
@@ -394,23 +396,24 @@ impl<P: Ports, J: Judge> Server<P, J> {
         }
     }
 
-    /// Stays as long as a process lives.
-    fn attend(&mut self, caller: &Caller) -> Result<(), Cause> {
-        let of_user = self.attended.values().filter(|attended| attended.uid == caller.uid).count();
+    /// Stays as long as the process of a connection lives.
+    fn attend(&mut self, id: ProgramId) -> Result<(), Cause> {
+        let Some(peer) = self.peers.get(&id) else { return Ok(()) };
+        let Caller { pid, uid, .. } = peer.caller;
+        if self.attended.values().any(|attended| attended.pid == pid && pid != PID_NOT_SEEN) {
+            return Ok(());
+        }
+        let of_user = self.attended.values().filter(|attended| attended.uid == uid).count();
         if of_user >= ATTENDED_MOST {
             return Err(Cause::LimitReached { what: Limited::Programs {}, most: ATTENDED_MOST as u64 });
         }
-        let refused =
-            |errno: Errno| Cause::Port { words: Text::cut(&format!("watch process {}: {errno}", caller.pid)) };
-        // 0: a process that the agent does not see.
-        let pid = Pid::from_raw(caller.pid.cast_signed()).ok_or(refused(Errno::SRCH))?;
-        let process = pidfd_open(pid, PidfdFlags::empty()).map_err(refused)?;
-        let key = ATTENDED | u64::from(caller.pid);
-        if self.attended.contains_key(&key) {
-            return Ok(());
-        }
-        epoll::add(&self.epoll, &process, epoll::EventData::new_u64(key), epoll::EventFlags::IN).map_err(refused)?;
-        self.attended.insert(key, Attended { process, uid: caller.uid });
+        let refused = |error: io::Error| Cause::Port { words: Text::cut(&format!("watch process {pid}: {error}")) };
+        let process = peer.connection.peer_process().map_err(refused)?;
+        let key = ATTENDED | u64::from(self.next_attended);
+        let data = epoll::EventData::new_u64(key);
+        epoll::add(&self.epoll, &process, data, epoll::EventFlags::IN).map_err(|errno| refused(errno.into()))?;
+        self.next_attended = self.next_attended.wrapping_add(1);
+        self.attended.insert(key, Attended { process, pid, uid });
         Ok(())
     }
 
@@ -488,6 +491,7 @@ impl<P: Ports, J: Judge> Server<P, J> {
 /// A process that the agent does not end before.
 struct Attended {
     process: OwnedFd,
+    pid: u32,
     uid: u32,
 }
 

@@ -3,7 +3,7 @@
 //! Sources: `include/uapi/asm-generic/socket.h`, `include/uapi/linux/eventpoll.h` (`struct epoll_params`, Linux 6.9).
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 
 /// `SO_BUSY_POLL`: how long a blocking receive polls the device queue before it sleeps. Raising it above
 /// `net.core.busy_read` needs CAP_NET_ADMIN.
@@ -87,6 +87,20 @@ pub fn int_option(socket: impl AsFd, level: libc::c_int, option: libc::c_int) ->
     // SAFETY: `value` and `len` are live locals, and `len` states the size of `value`.
     let result = unsafe { libc::getsockopt(number, level, option, (&raw mut value).cast(), &mut len) };
     if result == 0 { Ok(value) } else { Err(io::Error::last_os_error()) }
+}
+
+/// `SO_PEERPIDFD` of include/uapi/asm-generic/socket.h.
+const SO_PEERPIDFD: libc::c_int = 77;
+
+/// `SO_PEERPIDFD` (Linux 6.5): the process that connected a Unix socket, as a pidfd, also if it is in a PID namespace that the caller does
+/// not see.
+///
+/// # Errors
+/// `ENOPROTOOPT`: an older kernel. `ESRCH`: the process is gone.
+pub fn peer_process(socket: impl AsFd) -> io::Result<OwnedFd> {
+    let number = int_option(socket, libc::SOL_SOCKET, SO_PEERPIDFD)?;
+    // SAFETY: the kernel has opened this descriptor for this call, so nothing else owns it.
+    Ok(unsafe { OwnedFd::from_raw_fd(number) })
 }
 
 /// An option whose value is of several bytes, of any level: how many the kernel wrote. Some options read what the buffer

@@ -111,6 +111,15 @@ impl Bed {
         self.start_command(end, command, script)
     }
 
+    /// The same as root in a PID namespace of its own, as a container that shares its network namespace with others. What runs is
+    /// `unshare`, which has the program as its only child.
+    pub fn run_in_pid_namespace(&self, end: &CableEnd, script: &str) -> Running {
+        let mut command = program_under_test("unshare");
+        command.args(["--pid", "--fork", "--mount-proc", "--kill-child"]).arg(self.installed());
+        command.args(["run", "--", "python3"]).env("NEARWIRE_SPIN", "0").current_dir("/");
+        self.start_command(end, command, script)
+    }
+
     /// Starts a script without the library.
     pub fn start_plain(&self, script: &str) -> Running {
         self.start_command(self.cable.near(), program_under_test("python3"), script)
@@ -129,6 +138,20 @@ impl Bed {
 impl Running {
     pub fn pid(&self) -> String {
         self.child.id().to_string()
+    }
+
+    /// Kills it. What it and its children have written to standard error.
+    pub fn kill_and_tell(mut self) -> String {
+        self.child.kill().unwrap();
+        let mut said = String::new();
+        self.child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+        said
+    }
+
+    /// The only child of what was started.
+    pub fn child_pid(&self) -> String {
+        let pid = self.child.id();
+        std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap().trim().to_owned()
     }
 
     /// Waits until the script says `step`.

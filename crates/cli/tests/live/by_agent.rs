@@ -44,7 +44,11 @@ pub(crate) fn status_of(pid: &str) -> Value {
 /// Its first socket is accelerated by a share of the agent's.
 #[track_caller]
 fn assert_by_agent(program: &Running) {
-    let shown = status(program);
+    assert_shown_by_agent(&status(program));
+}
+
+#[track_caller]
+fn assert_shown_by_agent(shown: &Value) {
     assert_eq!(shown["sockets"][0]["accelerated"], true, "{shown:#}");
     assert!(shown["interfaces"][0]["words"].as_str().unwrap().ends_with(", by the agent"), "{shown:#}");
 }
@@ -167,6 +171,27 @@ fn programs_on_one_interface_are_all_accelerated_and_each_gets_its_own_datagrams
     served.sort();
     started.sort();
     assert_eq!(served, started, "{list:#}");
+}
+
+#[test]
+fn containers_that_share_a_network_namespace_have_one_agent_and_outlive_the_one_that_started_it() {
+    let Some(bed) = Bed::lay() else { return };
+    let far = Far::new(&bed);
+    let mut programs = Vec::new();
+    for port in 7000..7002 {
+        let mut program = bed.run_in_pid_namespace(bed.cable.near(), &echo(port));
+        program.step();
+        program.say("");
+        assert!((0..100).all(|number| far.echoes(port, number)), "port {port}");
+        assert_shown_by_agent(&status_of(&program.child_pid()));
+        programs.push(program);
+    }
+    // The agent is in the PID namespace of the first, and ends with it.
+    drop(programs.remove(0));
+    wait_until("the agent ends", || matches!(connected(&bed), Err(ClientError::NoAgent)));
+    assert!((0..100).all(|number| far.echoes(7001, number)), "the kernel serves the other");
+    let said = programs.remove(0).kill_and_tell();
+    assert!(!said.contains("no agent serves"), "{said}");
 }
 
 #[test]
