@@ -80,6 +80,7 @@ struct Share {
     program: ProgramId,
     interface: InterfaceName,
     ifindex: u32,
+    /// What counts for its user: of the shares of a port, one has all its memory.
     memory_bytes: u64,
     /// The kernel has the frames of its flows.
     is_paused: bool,
@@ -315,12 +316,15 @@ impl<P: Ports, J: Judge> Service<P, J> {
         let of_user = self.shares_of_user(uid);
         let (count, had_bytes) =
             of_user.fold((0, 0), |(count, bytes), (_, share)| (count + 1, bytes + share.memory_bytes));
-        let begun = self.begun.shares().filter(|share| self.uid_of(share.asker.0) == Some(uid)).count() as u64;
+        let begun = self.begun.shares().filter(|share| self.uid_of(share.asker.0) == Some(uid));
+        let (begun, begun_bytes) =
+            begun.fold((0, 0), |(count, bytes), share| (count + 1, bytes + share.inherited_bytes));
+        let had_bytes = had_bytes + begun_bytes;
         at_most(count + begun + 1, allowance.shares.into(), Limited::Shares {})?;
         let memory_most_bytes = allowance.memory_bytes.saturating_sub(had_bytes);
         let share = self.next_share;
         let wanted = Wanted { share, uid, interface: interface.as_str().to_owned(), memory_bytes, memory_most_bytes };
-        let begun = BegunShare { asker: (id, request), interface };
+        let begun = BegunShare { asker: (id, request), interface, inherited_bytes: 0 };
         match self.ports.open_share(&wanted)? {
             Some(opened) => {
                 self.next_share += 1;
@@ -342,6 +346,7 @@ impl<P: Ports, J: Judge> Service<P, J> {
         let program = self.program(id)?;
         let most = program.allowance.memory_bytes;
         let had_bytes: u64 = self.shares_of_user(program.caller.uid).map(|(_, share)| share.memory_bytes).sum();
+        let memory_bytes = memory_bytes + begun.inherited_bytes;
         if memory_bytes > most.saturating_sub(had_bytes) {
             self.ports.close_share(share);
             return Err(Cause::LimitReached { what: Limited::MemoryBytes {}, most });
@@ -355,8 +360,19 @@ impl<P: Ports, J: Judge> Service<P, J> {
     /// With its flows.
     fn close_share(&mut self, share: u32) {
         self.forget(share);
-        self.shares.remove(&share);
+        if let Some(closed) = self.shares.remove(&share) {
+            self.pass_on_memory(&closed);
+        }
         self.ports.close_share(share);
+    }
+
+    /// The memory of a port stays until its last share is closed, and counts for its user as long. So what the first share added counts for
+    /// another one from now on.
+    fn pass_on_memory(&mut self, closed: &Share) {
+        match self.shares.values_mut().find(|share| share.interface == closed.interface) {
+            Some(other) => other.memory_bytes += closed.memory_bytes,
+            None => self.begun.add_memory(&closed.interface, closed.memory_bytes),
+        }
     }
 
     fn forget(&mut self, share: u32) {

@@ -10,6 +10,8 @@ use crate::ports::{Finished, Ports};
 pub(super) struct BegunShare {
     pub(super) asker: Asker,
     pub(super) interface: InterfaceName,
+    /// Memory of the port that counted for a share that is closed.
+    pub(super) inherited_bytes: u64,
 }
 
 /// By the number of the share.
@@ -33,10 +35,19 @@ impl Begun {
         self.shares.values().filter(move |share| share.interface == *interface).map(|share| share.asker.0)
     }
 
+    /// Memory counts for one that is being opened on the interface, if there is one.
+    pub(super) fn add_memory(&mut self, interface: &InterfaceName, memory_bytes: u64) {
+        if let Some(share) = self.shares.values_mut().find(|share| share.interface == *interface) {
+            share.inherited_bytes += memory_bytes;
+        }
+    }
+
     /// The shares that nobody waits for any more.
     pub(super) fn program_gone(&mut self, id: ProgramId) -> Vec<u32> {
         self.times.retain(|_, asker| asker.0 != id);
-        self.shares.extract_if(.., |_, share| share.asker.0 == id).map(|(share, _)| share).collect()
+        let gone: Vec<_> = self.shares.extract_if(.., |_, share| share.asker.0 == id).collect();
+        gone.iter().for_each(|(_, share)| self.add_memory(&share.interface, share.inherited_bytes));
+        gone.into_iter().map(|(number, _)| number).collect()
     }
 }
 

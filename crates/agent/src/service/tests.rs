@@ -124,6 +124,32 @@ fn limits_of_a_user_count_all_his_programs() {
 }
 
 #[test]
+fn memory_of_a_port_counts_for_its_user_until_the_last_share_is_closed() {
+    let mut bed = Bed::new();
+    for id in [1, 2] {
+        bed.hello(id, 5).unwrap();
+    }
+    let counts = |bed: &mut Bed| {
+        let Answer::Programs { programs, .. } = bed.ask(2, Request::Status { from: 0 }) else { panic!("no status") };
+        programs.iter().map(|program| program.memory_bytes).sum::<u64>()
+    };
+    let first = bed.share(1, "eth1", 60).unwrap();
+    let second = bed.share(2, "eth1", 0).unwrap();
+    bed.ask(1, Request::CloseShare { share: first });
+    assert_eq!(counts(&mut bed), 60);
+    // One that is being opened keeps the port too.
+    bed.ports.be_slow();
+    let open = Request::OpenShare { interface: Text::cut("eth1"), memory_bytes: 0 };
+    assert!(bed.service.handle(1, 7, open, None).is_none());
+    bed.ask(2, Request::CloseShare { share: second });
+    bed.ports.finish();
+    assert_eq!(bed.service.take_finished().len(), 1);
+    assert_eq!(counts(&mut bed), 60);
+    bed.service.gone(1);
+    assert_eq!(counts(&mut bed), 0);
+}
+
+#[test]
 fn users_have_what_the_rules_say_and_no_interface_together() {
     let mut bed = Bed::new();
     assert_eq!(bed.hello(1, 9), Err(Cause::UserNotAllowed { uid: 9 }));
