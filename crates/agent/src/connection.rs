@@ -126,10 +126,13 @@ impl Connection {
     /// # Errors
     /// `ESRCH`: it is gone, or not seen.
     pub fn peer_process(&self) -> io::Result<OwnedFd> {
-        peer_process(&self.0).or_else(|_| {
-            let pid = Pid::from_raw(self.peer()?.pid.cast_signed()).ok_or(Errno::SRCH)?;
-            Ok(pidfd_open(pid, PidfdFlags::empty())?)
-        })
+        match peer_process(&self.0) {
+            Err(error) if error.raw_os_error() == Some(Errno::NOPROTOOPT.raw_os_error()) => {
+                let pid = Pid::from_raw(self.peer()?.pid.cast_signed()).ok_or(Errno::SRCH)?;
+                Ok(pidfd_open(pid, PidfdFlags::empty())?)
+            }
+            process => process,
+        }
     }
 
     /// Sends a packet, with copies of descriptors beside it.

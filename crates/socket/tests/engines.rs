@@ -31,7 +31,7 @@ impl Two {
         Near::on_queues(mode, QUEUES).map(|near| Two { near, other: None, drives_first: true })
     }
 
-    fn found(&mut self) {
+    fn open_other(&mut self) {
         let namespace = self.near.near().namespace.clone();
         let sockets = &mut self.near.sockets;
         self.other = Some(namespace.enter(|| sockets.open_branch(1, None)).unwrap().expect("a TX queue is left"));
@@ -53,7 +53,7 @@ impl Two {
     /// Moves what belongs to a number to the other engine, and drives that. `false`: it may not move.
     fn move_out(&mut self, number: i32) -> bool {
         if self.other.is_none() {
-            self.found();
+            self.open_other();
         }
         let (first, other) = self.first_and_other();
         let Some(component) = first.component_of(&[number]) else { return false };

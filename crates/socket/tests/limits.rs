@@ -224,7 +224,7 @@ fn sockets_opened_and_closed_200_times_nothing_is_left() {
     assert_eq!(near::program_id(&namespace, "nw0"), None);
 }
 
-fn engines_founded_until_the_tx_queues_are_given_away_and_again_leave_nothing() {
+fn engines_opened_until_the_tx_queues_are_given_away_and_again_leave_nothing() {
     const QUEUES: u32 = 4;
     let Some(mut near) = Near::on_queues(Mode::Generic, QUEUES) else { return };
     let (peer, socket) = (near.peer(), near.open("0.0.0.0:5000"));
@@ -246,7 +246,7 @@ fn engines_founded_until_the_tx_queues_are_given_away_and_again_leave_nothing() 
 
 #[test]
 fn limits_and_lives() {
-    engines_founded_until_the_tx_queues_are_given_away_and_again_leave_nothing();
+    engines_opened_until_the_tx_queues_are_given_away_and_again_leave_nothing();
     user_without_capabilities_is_served_by_the_kernel();
     locked_memory_used_up_the_kernel_serves();
     descriptors_used_up_the_kernel_serves_and_a_later_socket_is_accelerated();

@@ -30,7 +30,7 @@ impl<H: Host> Engine<H> {
         std::mem::take(&mut self.interfaces.changed)
     }
 
-    /// Reports frames that came, and of those that no socket got, as the stack counts them. Whether there are new ones: sockets may have lost some.
+    /// Reports frames that came, and those that no socket got, as the stack counts them. Whether there are new ones: sockets may have lost some.
     pub(crate) fn tell_frames(&mut self) -> bool {
         let now = self.frames_told();
         let before = std::mem::replace(&mut self.told, now);
