@@ -30,6 +30,7 @@ mod watch;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::sync::Arc;
 
 use nearwire_agent::give_back::Received;
 use nearwire_frames::capture::Direction;
@@ -43,7 +44,7 @@ use nearwire_sys::descriptor::{Descriptor, place};
 use thiserror::Error;
 
 use crate::config::Config;
-use crate::host::{self, Host, Tables, ThisHost};
+use crate::host::{self, Home, Host, Tables, ThisHost, at_home};
 use crate::kernel_tables::TablesError;
 use crate::now::Now;
 use crate::reason::Reason;
@@ -135,13 +136,14 @@ impl<H: Host> Engine<H> {
     /// # Errors
     /// The kernel does not report its tables, or refuses an epoll descriptor.
     pub fn open(host: H, config: &Config, page: Writer) -> Result<Engine<H>, OpenError> {
+        let home = host.home().map_err(|source| OpenError::Namespace { source })?.map(Arc::new);
         let (tables, known) = host.open_tables()?;
         let mut stack_config = StackConfig { asks_paths: true, ..StackConfig::new(host.secret()) };
         let widest_bytes = known.iter().map(mtu_bytes).fold(stack_config.queue_slot_bytes, usize::max);
         stack_config.queue_slot_bytes = widest_bytes.next_multiple_of(2048).min(SLOT_BYTES_MOST);
         let mut stack = Stack::new(stack_config);
         stack.udp_allow_beyond_buffer(RING_BYTES);
-        let mut interfaces = Interfaces::new(config);
+        let mut interfaces = Interfaces::new(config, home.clone());
         for update in known {
             interfaces.note(&host, &update);
             stack.update(update);
@@ -181,7 +183,7 @@ impl<H: Host> Engine<H> {
             is_capture_wanted: false,
             told: Told::default(),
             warming: Warming::default(),
-            late: LateFrames::default(),
+            late: LateFrames::of(home),
             paths,
             is_holding: false,
         })
@@ -217,9 +219,9 @@ impl<H: Host> Engine<H> {
         }
         self.times = Some(wanted);
         self.interfaces.changed = true;
-        for attached in &mut self.interfaces.attached {
-            attached.want_times(wanted);
-        }
+        let Interfaces { attached, home, .. } = &mut self.interfaces;
+        // Elsewhere the ports keep the times that they have.
+        let _ = at_home(home.as_deref(), || attached.iter_mut().for_each(|attached| attached.want_times(wanted)));
     }
 
     /// Whether the kernel may have times of a device for a socket, which its port has not.
@@ -344,6 +346,11 @@ impl<H: Host> Engine<H> {
     /// Says that the flows of a socket are wanted when it is first used, or never (`false`).
     pub(crate) fn announce(&self, socket: FlowSocket, is_to_be_used: bool) {
         self.host.announce(socket, is_to_be_used);
+    }
+
+    /// The network namespace that it was opened in.
+    pub(crate) fn home(&self) -> Option<Arc<Home>> {
+        self.interfaces.home.clone()
     }
 
     /// Has the agent send a datagram to the shadow it was for. Whether the kernel has it.
@@ -546,6 +553,12 @@ pub enum OpenError {
     /// The kernel's tables.
     #[error(transparent)]
     Tables(#[from] TablesError),
+    /// A descriptor of the network namespace.
+    #[error("open a socket to know the network namespace by: {source}")]
+    Namespace {
+        /// The cause.
+        source: io::Error,
+    },
     /// What a sleeping call waits for.
     #[error("make an epoll set to wait on: {source}")]
     Watch {
@@ -559,7 +572,8 @@ impl OpenError {
     #[must_use]
     pub fn reason(&self) -> Reason {
         match self {
-            Self::Watch { source }
+            Self::Namespace { source }
+            | Self::Watch { source }
             | Self::Tables(
                 TablesError::Socket { source, .. }
                 | TablesError::Refused { source, .. }

@@ -5,6 +5,7 @@
 
 mod agent;
 mod at_start;
+mod home;
 #[cfg(test)]
 mod late_link;
 mod port;
@@ -27,9 +28,11 @@ use crate::kernel_tables::{KernelTables, News, PathErrors, TablesError};
 use crate::now::Clocks;
 
 pub use at_start::AgentAtStart;
+pub use home::Home;
+pub(crate) use home::at_home;
 pub use port::HostPort;
 pub use this::ThisHost;
-pub(crate) use this::{FILL_FRAMES, present_namespace, try_program};
+pub(crate) use this::{FILL_FRAMES, try_program};
 
 /// See the module.
 pub trait Host: Clone + Debug + 'static {
@@ -37,6 +40,14 @@ pub trait Host: Clone + Debug + 'static {
     type Port: EnginePort;
     /// Its tables.
     type Tables: Tables;
+
+    /// The network namespace of the calling thread, in which an engine is opened now. `None`: threads are in one for ever.
+    ///
+    /// # Errors
+    /// There is no descriptor for it.
+    fn home(&self) -> io::Result<Option<Home>> {
+        Ok(None)
+    }
 
     /// Opens the tables, with a first picture of them.
     ///

@@ -88,7 +88,7 @@ worded! {
         /// A bond, a bridge's port, a VRF ...
         StackedInterface => "the interface is part of another (bond, bridge, VRF), which only the kernel serves",
         /// setns(2), unshare(2).
-        OtherNamespace => "it belongs to another network namespace than the engine",
+        OtherNamespace => "it, or a thread that uses it, is in another network namespace than the engine",
         /// The process is a child of an accelerated one.
         AfterFork => "it was inherited by fork, and the child is served by the kernel",
         /// The child reads it.

@@ -17,7 +17,7 @@ use nearwire_agent::give_back::{GivenBack, Received, Sender};
 use nearwire_stack::Datagram;
 
 use crate::engine::Engine;
-use crate::host::Host;
+use crate::host::{Host, at_home};
 use crate::socket::Socket;
 
 /// Gives back what waits for a socket, as far as that changes nothing the program is told. The first one that cannot go
@@ -34,7 +34,7 @@ pub(crate) fn requeue<H: Host>(socket: &mut Socket, engine: &mut Engine<H>) -> b
     if asked.wants_times().is_some() || asked.packet_info || asked.packet_info_v6 || asked.drops {
         return false;
     }
-    let (mut sender, shadow) = (Sender::default(), socket.shadow.fd);
+    let (mut sender, shadow, home) = (Sender::default(), socket.shadow.fd, engine.home());
     for _ in 0..waiting {
         let sent = engine.stack_ref().udp_peek(endpoint, |datagram| {
             let is_of_peer = peer.is_none_or(|peer| is_same(peer, datagram.source));
@@ -44,7 +44,8 @@ pub(crate) fn requeue<H: Host>(socket: &mut Socket, engine: &mut Engine<H>) -> b
                 return false;
             }
             let datagram = received(datagram, local.port());
-            match sender.send(&datagram) {
+            // Its raw sockets belong to the network namespace in which they are opened.
+            match at_home(home.as_deref(), || sender.send(&datagram)).unwrap_or(GivenBack::NotAllowed) {
                 GivenBack::NotAllowed => engine.give_back(shadow, &datagram),
                 done => done == GivenBack::Done,
             }

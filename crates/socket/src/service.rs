@@ -9,13 +9,12 @@ use std::time::Duration;
 
 use nearwire_frames::FlowSocket;
 use nearwire_stack::{EndpointId, Family};
-use nearwire_sys::socket::netns_cookie;
 
 use crate::config::{self, Role, Use};
 use crate::engine::Engine;
 use crate::engines::SETTLED_TICKS;
 use crate::handover::inode_of;
-use crate::host::{Host, present_namespace};
+use crate::host::Host;
 use crate::id::SocketId;
 use crate::kept::{self, Kept};
 use crate::reason::{Reason, Why};
@@ -106,12 +105,12 @@ impl<H: Host> Sockets<H> {
         let longest_v6_packet_bytes = socket.udp.longest_v6_packet_bytes;
         let local_ip = local.ip().to_canonical();
         self.open_engine()?;
-        // A program may have come into another (setns, unshare) before it opened the socket, or since.
-        if netns_cookie(shadow).ok() != self.namespace {
-            return Err(Reason::OtherNamespace.into());
-        }
         let (now, is_used) = (self.time(), self.is_used_by_now(id));
         let engine = self.open_engine()?;
+        // A program may have come into another (setns, unshare) before it opened the socket, or since.
+        if engine.home().is_some_and(|home| !home.has(shadow)) {
+            return Err(Reason::OtherNamespace.into());
+        }
         if local_ip.is_loopback() || remote_ip.is_some_and(|remote| is_local(engine, remote)) {
             return Err(Reason::Loopback.into());
         }
@@ -306,7 +305,6 @@ impl<H: Host> Sockets<H> {
             EngineState::Refused(_, since_ns) => now.since(*since_ns) > ENGINE_AGAIN_AFTER,
         };
         if is_due {
-            self.namespace = present_namespace();
             self.engine = match Engine::open(self.host.clone(), &self.config, self.page.clone()) {
                 Ok(engine) => EngineState::Open(Box::new(engine)),
                 Err(error) => EngineState::Refused(error, now.monotonic_ns()),

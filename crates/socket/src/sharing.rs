@@ -25,8 +25,10 @@ mod ask;
 
 use nearwire_agent::bound;
 
+use crate::host::{Home, at_home};
 use crate::id::SocketId;
 use crate::now::Now;
+use crate::reason::Reason;
 
 /// For so long what was read is good enough for another socket: a program opens many at once.
 const FRESH: Duration = Duration::from_millis(20);
@@ -66,6 +68,19 @@ enum Asked {
     OfPorts(Vec<u16>),
 }
 
+impl Asked {
+    /// Where sockets of a network namespace are bound, and their inodes.
+    fn bound(&self, home: Option<&Home>) -> Result<Vec<(SocketAddr, u64)>, Reason> {
+        let ask = || match self {
+            Asked::All => bound_to(None),
+            Asked::OfPorts(ports) => {
+                ports.iter().map(|port| bound_to(Some(*port))).collect::<io::Result<Vec<_>>>().map(|each| each.concat())
+            }
+        };
+        at_home(home, ask)?.map_err(|_| Reason::PortsUnknown)
+    }
+}
+
 impl Default for Asked {
     fn default() -> Asked {
         Asked::OfPorts(Vec::new())
@@ -77,25 +92,21 @@ impl Default for Asked {
 pub struct SharingQuestion {
     asked: Asked,
     asking: Asking,
+    home: Option<Arc<Home>>,
 }
 
 /// What the kernel said to a [`SharingQuestion`].
 #[derive(Debug)]
 pub struct SharingAnswer {
     question: SharingQuestion,
-    bound: io::Result<Vec<(SocketAddr, u64)>>,
+    bound: Result<Vec<(SocketAddr, u64)>, Reason>,
 }
 
 impl SharingQuestion {
-    /// Asks, in the network namespace of the calling thread.
+    /// Asks, in the network namespace of the engine.
     #[must_use]
     pub fn ask(self) -> SharingAnswer {
-        let bound = match &self.asked {
-            Asked::All => bound_to(None),
-            Asked::OfPorts(ports) => {
-                ports.iter().map(|port| bound_to(Some(*port))).collect::<io::Result<Vec<_>>>().map(|each| each.concat())
-            }
-        };
+        let bound = self.asked.bound(self.home.as_deref());
         SharingAnswer { question: self, bound }
     }
 }

@@ -53,8 +53,6 @@ pub struct Sockets<H: Host = ThisHost> {
     pub(crate) program: String,
     pub(crate) table: Table,
     pub(crate) engine: EngineState<H>,
-    /// The network namespace that the engine was opened in; `None` where the kernel does not number them.
-    pub(crate) namespace: Option<u64>,
     pub(crate) sets: Sets,
     pub(crate) sleepers: Sleepers,
     /// Changes when another one serves a socket, so that calls that wait look anew who does.
@@ -100,7 +98,6 @@ impl<H: Host> Sockets<H> {
             config,
             program: program.to_owned(),
             engine: EngineState::Closed,
-            namespace: None,
             sets: Sets::default(),
             sleepers: Sleepers::default(),
             generation: 0,

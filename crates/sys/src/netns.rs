@@ -7,7 +7,7 @@
 
 use std::fs;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use rustix::fs::{Mode, OFlags};
 use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space, unshare_unsafe};
@@ -43,6 +43,23 @@ pub fn current() -> io::Result<OwnedFd> {
     Ok(rustix::fs::open(OWN_NETWORK_NAMESPACE, flags, Mode::empty())?)
 }
 
+/// The network namespace of a socket (`SIOCGSKNS`, Linux 4.10). It needs no `/proc`.
+///
+/// # Errors
+///
+/// `EPERM` without `CAP_NET_ADMIN` over the namespace, `EMFILE` at the descriptor limit.
+pub fn of_socket(socket: impl AsFd) -> io::Result<OwnedFd> {
+    /// `include/uapi/linux/sockios.h`.
+    const SIOCGSKNS: u32 = 0x894c;
+    // SAFETY: the request takes no argument; it makes a descriptor.
+    let number = unsafe { libc::ioctl(socket.as_fd().as_raw_fd(), SIOCGSKNS as _) };
+    if number < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the kernel has opened this descriptor for this call, so nothing else owns it.
+    Ok(unsafe { OwnedFd::from_raw_fd(number) })
+}
+
 /// Runs `work` in the network namespace `namespace` on this thread, then returns to the namespace
 /// the thread was in, also when `work` panics.
 ///
@@ -59,27 +76,48 @@ pub fn current() -> io::Result<OwnedFd> {
 /// When the way back fails (`work` has given up `CAP_SYS_ADMIN`): the thread would go on in a
 /// network that nothing after this call expects.
 pub fn enter<R>(namespace: impl AsFd, work: impl FnOnce() -> R) -> io::Result<R> {
-    let previous = current()?;
+    go(namespace.as_fd(), current()?, abort).map(|_way_back| work())
+}
+
+/// The same for code in a program that is not ours, and without `/proc`: `previous` is the namespace
+/// that the thread is in.
+///
+/// A way back that fails ends nothing: the thread stays in `namespace`. That needs `work`, or another
+/// thread by setuid(2), to give `CAP_SYS_ADMIN` up meanwhile.
+///
+/// # Errors
+///
+/// As of [`enter`]. `work` has not run then.
+pub fn visit<R>(namespace: impl AsFd, previous: OwnedFd, work: impl FnOnce() -> R) -> io::Result<R> {
+    go(namespace.as_fd(), previous, |_| ()).map(|_way_back| work())
+}
+
+/// Enters a namespace, if there is a way back.
+fn go(namespace: BorrowedFd<'_>, previous: OwnedFd, on_failure: fn(&io::Error)) -> io::Result<WayBack> {
     // Entering the namespace one is in changes nothing but is checked like any other entry. In a
     // user namespace, the way back to the host's network is refused: find out before leaving.
     set(previous.as_fd())?;
-    let way_back = WayBack(previous);
-    set(namespace.as_fd())?;
-    let result = work();
-    drop(way_back);
-    Ok(result)
+    set(namespace)?;
+    Ok(WayBack { previous, on_failure })
 }
 
 /// Returns to the namespace it holds when dropped.
-struct WayBack(OwnedFd);
+struct WayBack {
+    previous: OwnedFd,
+    on_failure: fn(&io::Error),
+}
 
 impl Drop for WayBack {
     fn drop(&mut self) {
-        if let Err(error) = set(self.0.as_fd()) {
-            eprintln!("return to the previous network namespace: {error}; aborting");
-            std::process::abort();
+        if let Err(error) = set(self.previous.as_fd()) {
+            (self.on_failure)(&error);
         }
     }
+}
+
+fn abort(error: &io::Error) {
+    eprintln!("return to the previous network namespace: {error}; aborting");
+    std::process::abort();
 }
 
 fn set(namespace: BorrowedFd<'_>) -> io::Result<()> {

@@ -109,3 +109,40 @@ SCRIPT(first_socket_in_another) {
     shared = bound(0);
     first_goes_on();
 }
+
+static int child_takes(void) {
+    RECV(shared, 10, MSG_DONTWAIT);
+    RECV(shared, 10, MSG_DONTWAIT);
+    return 0;
+}
+
+SCRIPT(what_waits_goes_to_a_child_from_a_thread_in_another) {
+    shared = bound(0);
+    first_goes_on();
+    FAR_SENDS(.to = PORT(0), .size = 3, .count = 2);
+    RECV(shared, 10, 0);
+    make_namespace();
+    reap(fork_child("child", child_takes));
+    RECV(shared, 10, MSG_DONTWAIT);
+}
+
+SCRIPT(socket_first_used_in_another) {
+    shared = bound(0);
+    make_namespace();
+    first_goes_on();
+}
+
+SCRIPT(socket_bound_and_first_used_in_another) {
+    shared = UDP();
+    make_namespace();
+    CALL(bind(shared, V4(NEAR, PORT(0))));
+    first_goes_on();
+}
+
+SCRIPT(shared_port_first_used_in_another) {
+    shared = UDP();
+    SET(shared, SOL_SOCKET, SO_REUSEADDR, 1);
+    make_namespace();
+    CALL(bind(shared, V4(NEAR, PORT(0))));
+    first_goes_on();
+}

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
 
 use nearwire_frames::{EnginePort, PortError, PortFilters, TimeSource};
 use nearwire_stack::{LinkKind, PortId, Update};
@@ -9,7 +10,7 @@ use nearwire_stack::{LinkKind, PortId, Update};
 use super::attached::Attached;
 use super::link::{Link, Lost, Refused};
 use crate::config::Config;
-use crate::host::{Host, PortWanted};
+use crate::host::{Home, Host, PortWanted, at_home};
 use crate::now::Now;
 use crate::reason::Reason;
 
@@ -38,6 +39,7 @@ pub(super) struct Interfaces<P> {
     addresses: Vec<(u32, IpAddr)>,
     allowed: Vec<String>,
     wanted: PortWanted,
+    pub(super) home: Option<Arc<Home>>,
     /// Whether ports are opened here.
     opens: bool,
     /// A port or a refusal came or went.
@@ -45,7 +47,7 @@ pub(super) struct Interfaces<P> {
 }
 
 impl<P: EnginePort> Interfaces<P> {
-    pub(super) fn new(config: &Config) -> Interfaces<P> {
+    pub(super) fn new(config: &Config, home: Option<Arc<Home>>) -> Interfaces<P> {
         Interfaces {
             attached: Vec::new(),
             generation: 0,
@@ -53,6 +55,7 @@ impl<P: EnginePort> Interfaces<P> {
             addresses: Vec::new(),
             allowed: config.interfaces.clone(),
             wanted: PortWanted::of(config),
+            home,
             opens: true,
             changed: true,
         }
@@ -134,7 +137,7 @@ impl<P: EnginePort> Interfaces<P> {
         let carries_vlans = self.carries_vlans(carrier);
         let attached = self.attached.iter_mut().find(|attached| attached.ifindex == carrier);
         if let Some(attached) = attached.filter(|_| carries_vlans)
-            && host.hides_tags(&attached.name, attached.is_veth)
+            && at_home(self.home.as_deref(), || host.hides_tags(&attached.name, attached.is_veth)).unwrap_or(true)
         {
             attached.failed.get_or_insert(Reason::HiddenVlanTags);
         }
@@ -301,7 +304,15 @@ impl<P: EnginePort> Interfaces<P> {
                 usable.add(Some(reason));
                 continue;
             }
-            let Some(opened) = self.open(now, host, (link, is_used), &mut join).transpose() else {
+            let open = || self.open(now, host, (link, is_used), &mut join);
+            let opened = match at_home(self.home.as_deref(), open) {
+                Ok(opened) => opened,
+                Err(reason) => {
+                    usable.add(Some(reason));
+                    continue;
+                }
+            };
+            let Some(opened) = opened.transpose() else {
                 // One that was lost is asked for again later.
                 let lost = &mut self.links[at].lost;
                 *lost = lost.map(|lost| Lost::at(now, lost.attempts));
@@ -350,10 +361,11 @@ impl<P: EnginePort> Interfaces<P> {
         let of = |attached: &&Attached<P>| {
             self.links.iter().any(|link| link.ifindex == attached.ifindex && place.includes(link))
         };
-        self.attached
-            .iter()
-            .filter(of)
-            .any(|attached| attached.port.time_source() != TimeSource::Hardware && host.stamps_received(&attached.name))
+        let lacks = |attached: &Attached<P>| {
+            attached.port.time_source() != TimeSource::Hardware
+                && at_home(self.home.as_deref(), || host.stamps_received(&attached.name)).unwrap_or(true)
+        };
+        self.attached.iter().filter(of).any(lacks)
     }
 
     fn place_of(&self, local: IpAddr, wanted: Option<u32>) -> Result<Place, Reason> {

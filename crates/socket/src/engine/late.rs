@@ -9,6 +9,7 @@
 //! socket has been connected to where the datagram is from.
 
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 
 use nearwire_agent::give_back::{GivenBack, Received, Sender};
 use nearwire_frames::FlowSocket;
@@ -20,6 +21,7 @@ use nearwire_wire::ipv6::Ipv6Header;
 use nearwire_wire::udp::{self, UdpDatagram};
 
 use super::flows::Flows;
+use crate::host::{Home, at_home};
 use crate::now::Now;
 use crate::requeue::received;
 
@@ -37,9 +39,16 @@ pub(super) struct LateFrames {
     /// The flows that left lately, and whose they were, the latest last.
     left: Vec<(FlowFilter, FlowSocket)>,
     sender: Sender,
+    /// Raw sockets belong to it.
+    home: Option<Arc<Home>>,
 }
 
 impl LateFrames {
+    /// `home`: the network namespace of the ports.
+    pub(super) fn of(home: Option<Arc<Home>>) -> LateFrames {
+        LateFrames { home, ..LateFrames::default() }
+    }
+
     /// Flows of a socket have left.
     pub(super) fn expect(&mut self, now: Now, flows: &[FlowFilter], socket: FlowSocket) {
         if !self.are_expected(now) {
@@ -69,7 +78,8 @@ impl LateFrames {
         {
             let datagram = received(&datagram, port);
             // The kernel may refuse it: the socket is closed.
-            if self.sender.send(&datagram) == GivenBack::NotAllowed
+            let sent = at_home(self.home.as_deref(), || self.sender.send(&datagram));
+            if sent.unwrap_or(GivenBack::NotAllowed) == GivenBack::NotAllowed
                 && let Some(socket) = self.socket_of(datagram.destination)
             {
                 by_agent(socket, &datagram);

@@ -8,7 +8,7 @@ use nearwire_stack::{Take, Update};
 
 use super::watch::{Other, Seen};
 use super::{Attached, Engine, FRAMES_LEFT_MOST, Takers, take_frame};
-use crate::host::{Host, Tables};
+use crate::host::{Host, Tables, at_home};
 use crate::kernel_tables::News;
 use crate::now::Now;
 use crate::reason::Reason;
@@ -245,7 +245,8 @@ impl<H: Host> Engine<H> {
         let programs: Vec<(String, u32)> = gone.filter_map(program).collect();
         let is_any_there = |engine: &Engine<H>| {
             let present = |name| Some(engine.host.interface_facts(name).ok()?.program?.program_id);
-            programs.iter().any(|(name, program_id)| present(name) == Some(*program_id))
+            let is_any = || programs.iter().any(|(name, program_id)| present(name) == Some(*program_id));
+            at_home(engine.interfaces.home.as_deref(), is_any).unwrap_or(false)
         };
         let time = |engine: &Engine<H>| Duration::from_nanos(engine.host.clocks().monotonic_ns);
         let begun = time(self);

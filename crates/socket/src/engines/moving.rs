@@ -8,8 +8,7 @@ use rustix::process::getpid;
 use super::{Component, FirstUse, Found, Member, Moved, OPEN_AGAIN_AFTER, SETTLED_TICKS, SOCKETS_MOST, Wish};
 use crate::engine::Engine;
 use crate::epoll_sets::Sets;
-use crate::host::Host;
-use crate::host::present_namespace;
+use crate::host::{Host, at_home};
 use crate::id::SocketId;
 use crate::reason::Reason;
 use crate::send_run::Held;
@@ -109,18 +108,18 @@ impl<H: Host> Sockets<H> {
     }
 
     fn try_to_open_branch(&mut self, number: u32) -> Option<Sockets<H>> {
-        // The branch reads the tables of the namespace that the thread is in.
-        if present_namespace() != self.namespace || self.config.engines.is_some_and(|most| number >= most) {
+        if self.config.engines.is_some_and(|most| number >= most) {
             return None;
         }
         let page = self.page.for_engine(number);
         let config = self.config.clone();
-        let engine = self.engine()?.open_branch(&config, &page).ok()?;
+        let engine = self.engine()?;
+        // The branch reads the tables of the namespace that the thread is in.
+        let engine = at_home(engine.home().as_deref(), || engine.open_branch(&config, &page)).ok()?.ok()?;
         self.siblings.branches += 1;
         self.page.set_engine_count(self.siblings.branches + 1);
         let mut branch = Sockets::with_page(self.host.clone(), config, &self.program, page);
         (branch.siblings.number, branch.engine) = (number, EngineState::Open(Box::new(engine)));
-        branch.namespace = self.namespace;
         branch.sets = Sets::following();
         branch.reserve_sleep_descriptors(getpid().as_raw_nonzero().get().cast_unsigned());
         branch.own_inodes = Arc::clone(&self.own_inodes);

@@ -14,12 +14,11 @@ use nearwire_frames::{FlowSocket, PortError};
 use nearwire_stack::Update;
 use nearwire_sys::descriptor::Descriptor;
 use nearwire_sys::ethtool::{Interface, SoTimestamping};
-use nearwire_sys::socket::netns_cookie;
 use nearwire_sys::tsc::{monotonic_raw_ns, rough_ticks, time_of_day_ns};
-use rustix::net::{AddressFamily, SocketType};
 
 use super::agent::{Link, NotDone};
 use super::at_start::AgentAtStart;
+use super::home::{Home, present_namespace};
 use super::port::HostPort;
 use super::{Host, PortWanted};
 use crate::config::{Agent, Config, Mode};
@@ -62,6 +61,10 @@ pub struct ThisHost {
 impl Host for ThisHost {
     type Port = HostPort;
     type Tables = KernelTables;
+
+    fn home(&self) -> io::Result<Option<Home>> {
+        Home::here()
+    }
 
     fn open_tables(&self) -> Result<(KernelTables, Vec<Update>), TablesError> {
         KernelTables::open()
@@ -148,12 +151,6 @@ impl Host for ThisHost {
     fn clocks(&self) -> Clocks {
         Clocks { monotonic_ns: monotonic_raw_ns(), time_of_day_ns: time_of_day_ns() }
     }
-}
-
-/// Cookie of the network namespace of the calling thread, in which sockets are opened now.
-pub(crate) fn present_namespace() -> Option<u64> {
-    let socket = rustix::net::socket(AddressFamily::INET, SocketType::DGRAM, None).ok()?;
-    netns_cookie(socket).ok()
 }
 
 /// Why there is no share of the agent's.

@@ -5,7 +5,7 @@ use rustix::net::sockopt::{socket_reuseaddr, socket_reuseport};
 
 use super::{
     Asked, Asking, FIRST_INTERVAL, FRESH, LAST_INTERVAL, SINGLE_QUESTIONS, SLEEPING_INTERVAL, Sharing, SharingAnswer,
-    SharingQuestion, bound_to, but,
+    SharingQuestion, but,
 };
 use crate::config::Agent;
 use crate::engines::Wish;
@@ -181,13 +181,22 @@ impl<H: Host> Sockets<H> {
         self.sharing.asked_last_ns = Some(self.time().monotonic_ns());
         let asked = if ports.len() > SINGLE_QUESTIONS as usize { Asked::All } else { Asked::OfPorts(ports) };
         let asking = Asking::begin(&self.own_inodes);
-        Some(SharingQuestion { asked, asking })
+        let home = self.engine().and_then(|engine| engine.home());
+        Some(SharingQuestion { asked, asking, home })
     }
 
-    /// Gives accelerated sockets to the kernel that others have the ports of. Where the kernel did not answer it is asked again later.
+    /// Gives accelerated sockets to the kernel that others have the ports of. Where the kernel did not answer it is asked again later; where
+    /// the thread that wants to know cannot ask, all of them go.
     pub fn sharing_answered(&mut self, answer: SharingAnswer) {
-        let SharingAnswer { question: SharingQuestion { asked, asking }, bound } = answer;
-        let Ok(bound) = bound else { return };
+        let SharingAnswer { question: SharingQuestion { asked, asking, .. }, bound } = answer;
+        let bound = match bound {
+            Ok(bound) => bound,
+            Err(reason @ Reason::OtherNamespace) => {
+                let sockets = std::mem::take(&mut self.sharing.sockets);
+                return sockets.into_iter().for_each(|id| self.hand_over(id, reason));
+            }
+            Err(_) => return,
+        };
         self.sharing.foreign = but(&asking.own_meanwhile(), bound);
         self.sharing.asked = asked;
         self.sharing.read_last_ns = Some(self.time().monotonic_ns());
@@ -205,9 +214,10 @@ impl<H: Host> Sockets<H> {
         *singles = if is_in_a_row { *singles + 1 } else { 0 };
         let port = port.filter(|_| *singles < SINGLE_QUESTIONS);
         let own = self.own_inodes.all();
-        let bound = bound_to(port).map_err(|_| Reason::PortsUnknown)?;
-        self.sharing.foreign = but(&own, bound);
-        self.sharing.asked = port.map_or(Asked::All, |port| Asked::OfPorts(vec![port]));
+        let home = self.engine().and_then(|engine| engine.home());
+        let asked = port.map_or(Asked::All, |port| Asked::OfPorts(vec![port]));
+        self.sharing.foreign = but(&own, asked.bound(home.as_deref())?);
+        self.sharing.asked = asked;
         self.sharing.read_last_ns = Some(self.time().monotonic_ns());
         Ok(())
     }
