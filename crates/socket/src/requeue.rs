@@ -13,10 +13,9 @@
 
 use std::net::SocketAddr;
 
-use nearwire_agent::give_back::{GivenBack, Received, Sender};
-use nearwire_stack::Datagram;
+use nearwire_agent::give_back::{GivenBack, Sender};
 
-use crate::engine::Engine;
+use crate::engine::{Engine, received};
 use crate::host::{Host, at_home};
 use crate::socket::Socket;
 
@@ -62,10 +61,4 @@ pub(crate) fn requeue<H: Host>(socket: &mut Socket, engine: &mut Engine<H>) -> b
 /// The same address and port, whether an IPv4 address is written as one of IPv6 or not.
 fn is_same(one: SocketAddr, other: SocketAddr) -> bool {
     (one.ip().to_canonical(), one.port()) == (other.ip().to_canonical(), other.port())
-}
-
-/// A datagram of the stack's, which is for a port.
-pub(crate) fn received<'a>(datagram: &Datagram<'a>, port: u16) -> Received<'a> {
-    let Datagram { payload, source, destination, ttl, tos, .. } = *datagram;
-    Received { source, destination: SocketAddr::new(destination, port), ttl, tos, payload }
 }

@@ -23,7 +23,6 @@ use nearwire_wire::udp::{self, UdpDatagram};
 use super::flows::Flows;
 use crate::host::{Home, at_home};
 use crate::now::Now;
-use crate::requeue::received;
 
 /// After so long no frame is on its way, on however busy a host: 40 ms at 5 GHz, 200 at 1. Later on a frame for nobody comes from
 /// a peer that a connected socket does not want, and is dropped.
@@ -98,6 +97,12 @@ impl LateFrames {
         let is_open = rustix::fs::fstat(socket).is_ok_and(|stat| stat.st_ino == socket.inode);
         is_open.then_some(*socket)
     }
+}
+
+/// A datagram of the stack's, which is for a port.
+pub(crate) fn received<'a>(datagram: &Datagram<'a>, port: u16) -> Received<'a> {
+    let Datagram { payload, source, destination, ttl, tos, .. } = *datagram;
+    Received { source, destination: SocketAddr::new(destination, port), ttl, tos, payload }
 }
 
 /// The datagram of a frame that the stack has found to be right, and the port that it is for.
