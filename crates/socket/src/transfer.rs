@@ -1,25 +1,27 @@
-//! Receiving, one attempt that never waits (who may wait calls again, `wait.rs`), and taking in what there is.
+//! Receiving, one attempt that never waits: a call that may wait tries again (`wait.rs`).
 
-use std::os::fd::{AsRawFd, RawFd};
+mod leftover;
+mod looking;
+mod sleep;
+
 use std::time::Duration;
 
-use nearwire_frames::RevokedFlow;
 use nearwire_frames::ports::xdp::TimesWanted;
 use nearwire_stack::{Datagram, EndpointId, Take};
 use nearwire_sys::own_stack;
 
-use crate::engine::{Engine, FRAMES_AT_ONCE, Looked, PORTS_SLEPT_ON, Seen};
+use crate::engine::{Engine, FRAMES_AT_ONCE};
 use crate::epoll::Events;
 use crate::host::Host;
 use crate::id::SocketId;
 use crate::kept::Ancillary;
 use crate::now::Now;
 use crate::reason::{HandedCall, Reason};
-use crate::requeue::requeue;
-use crate::sleepers::{Thread, WaitsFor};
 use crate::socket::{Order, Service, ShadowSaid, Socket};
-use crate::sockets::{EngineState, Sockets};
+use crate::sockets::Sockets;
 use crate::status::{Counter, SocketCounter};
+
+pub use sleep::SleepDescriptors;
 
 /// Datagrams that one after the other are found at once before the watch is looked at: else what comes by the kernel would
 /// never be seen by a program that is kept busy.
@@ -77,22 +79,6 @@ pub enum Receive<R> {
 /// What was known of a shadow before it was asked: other threads may learn more meanwhile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct News(u32);
-
-/// What a thread sleeps on.
-#[derive(Clone, Copy, Debug)]
-pub struct SleepDescriptors {
-    /// The others know only now that the thread sleeps: it looks once more first, so what came before is seen and what comes
-    /// later wakes it.
-    pub is_new: bool,
-    /// Readable when another thread wakes this one; `None`: no descriptor is left, and it must not sleep for long.
-    pub wake: Option<RawFd>,
-    /// Readable when the kernel has something; `None`: no socket is accelerated yet.
-    pub watch: Option<RawFd>,
-    /// Readable when frames come; those that the watch does not report.
-    pub ports: [Option<RawFd>; PORTS_SLEPT_ON],
-    /// An epoll set of all these, whose events say which by an [`EndOfSleep`](crate::EndOfSleep).
-    pub set: Option<RawFd>,
-}
 
 impl<H: Host> Sockets<H> {
     /// Receives a datagram, if there is one: an error of the shadow first, as in the kernel, then what waits, then what the
@@ -415,59 +401,6 @@ impl<H: Host> Sockets<H> {
         self.get(id).is_some_and(|socket| self.refusal_of(socket).is_some())
     }
 
-    fn drop_leftover(&mut self, id: SocketId, by_child: bool) {
-        if self.get(id).is_none_or(|socket| socket.leftover.is_none()) {
-            return;
-        }
-        self.put_into_kernels_sets(id, by_child);
-        let Some((socket, engine)) = self.with_engine(id) else { return };
-        if let Some(endpoint) = socket.leftover.take() {
-            engine.stack().udp_close(endpoint);
-            engine.unwatch_shadow(socket.shadow.fd);
-            self.service_changed();
-        }
-    }
-
-    /// Gives what waits at a socket back to the kernel. The watch reports it there, and sets that have reported it do not report it once more.
-    /// `by_child`: as of [`Sockets::give_back`].
-    pub(crate) fn give_waiting_back(&mut self, id: SocketId, by_child: bool) {
-        // What has come besides is told.
-        self.tell_of_shadows(&[]);
-        let Some((socket, engine)) = self.with_engine(id) else { return };
-        // On its way still it is told once more when it is there.
-        if requeue(socket, engine) && socket.shadow.is_readable() {
-            self.tell_of_shadows(&[id]);
-            if by_child {
-                self.sets.take_out_of_kernels(id);
-            }
-        }
-    }
-
-    /// The process closes a socket that the kernel serves, and others have it: they read what waits here, behind what the kernel has.
-    pub(crate) fn leave_leftover(&mut self, id: SocketId) {
-        self.give_waiting_back(id, false);
-        self.drop_leftover(id, false);
-    }
-
-    /// What had waited here was read, or some of it. Where the kernel has something to read, the leftover stays until that is read too:
-    /// the kernel's set would tell once more of what was told here. What was shut down is readable for ever.
-    #[cold]
-    fn leftover_was_read(&mut self, id: SocketId) {
-        if !self.get(id).is_some_and(|socket| socket.shadow.is_readable()) {
-            self.drop_leftover_if_read(id, false);
-        }
-    }
-
-    /// Of a socket that the kernel serves, the last datagram that had waited here may be gone: what comes from now on only the kernel
-    /// reports, so its sets and who polls have to ask the kernel. `by_child`: as of [`Sockets::give_back`].
-    #[cold]
-    pub(crate) fn drop_leftover_if_read(&mut self, id: SocketId, by_child: bool) {
-        let Some((socket, engine)) = self.with_engine(id) else { return };
-        if socket.leftover.is_some_and(|endpoint| engine.stack_ref().udp_waiting(endpoint) == 0) {
-            self.drop_leftover(id, by_child);
-        }
-    }
-
     /// A call ended with an error that it could not tell, as recvmmsg(2) after the first datagram: the next call does.
     pub fn set_pending_error(&mut self, fd: i32, error: i32) {
         if let Some(socket) = self.find(fd).and_then(|id| self.get_mut(id))
@@ -489,12 +422,6 @@ impl<H: Host> Sockets<H> {
     pub fn take_pending_error(&mut self, fd: i32) -> Option<i32> {
         let socket = self.find(fd).and_then(|id| self.get_mut(id))?;
         Some(std::mem::take(&mut socket.shadow.pending_error)).filter(|error| *error != 0)
-    }
-
-    /// Whether datagrams that were taken before a socket became the kernel's wait to be read.
-    #[must_use]
-    pub fn has_leftover(&self, fd: i32) -> bool {
-        self.find(fd).and_then(|id| self.get(id)).is_some_and(|socket| socket.leftover.is_some())
     }
 
     /// The shadow was asked after [`Receive::Shadow`].
@@ -541,238 +468,6 @@ impl<H: Host> Sockets<H> {
         let Some((socket, engine)) = self.with_engine(id) else { return false };
         let endpoint = socket.endpoint();
         endpoint.is_some_and(|endpoint| engine.stack_ref().udp_waiting(endpoint) > 0)
-    }
-
-    /// Takes in what the ports have, and looks at the watch when that is due.
-    pub fn take_in(&mut self) {
-        self.follow_children();
-        self.take_in_frames();
-        self.look_if_due();
-    }
-
-    /// Takes in what the ports have.
-    pub(crate) fn take_in_frames(&mut self) {
-        let now = self.time();
-        for _ in 0..FRAMES_AT_ONCE {
-            // One by one, so that sets report sockets in the order of arrival.
-            if !self.engine().is_some_and(|engine| engine.poll(now, |_, _| Take::Queue)) {
-                return;
-            }
-            self.raise_readable();
-        }
-    }
-
-    /// The same to the last frame, so that what came before a change is distinguished from what comes after.
-    pub(crate) fn take_in_all_frames(&mut self) {
-        let now = self.time();
-        let Some(engine) = self.engine() else { return };
-        if engine.take_in_all(now) > 0 {
-            self.raise_readable();
-        }
-    }
-
-    /// For calls that ask what there is, an error among it.
-    #[inline]
-    pub(crate) fn look_if_due(&mut self) {
-        let now = self.time();
-        let is_due =
-            |engine: &mut Engine<H>| engine.is_look_due(now) || engine.is_overflowing() || engine.has_new_errors();
-        if self.engine().is_some_and(is_due) {
-            self.look();
-        }
-    }
-
-    /// Looks at the watch and follows what it says: what comes of it may go deep, and this is part of every call.
-    pub fn look(&mut self) {
-        own_stack::run(|| self.look_here());
-    }
-
-    fn look_here(&mut self) {
-        let mut looked = self.look_at_shadows();
-        if self.is_overflow_next() {
-            looked = looked | self.follow_overflow();
-        }
-        if looked != Looked::default() {
-            self.follow(looked);
-        }
-        if self.engine().is_some_and(Engine::take_capture_wanted) {
-            self.wish_for_only_first();
-        }
-        // The last frames of a port, or those from before the news.
-        self.raise_readable();
-        self.follow_sharing(false);
-        self.tell_counters();
-        let now = self.time();
-        if let EngineState::Open(engine) = &self.engine {
-            self.sleepers.rest(now.ticks, || engine.receive_sockets());
-        }
-    }
-
-    /// Looks at the watch, and remembers what it says of shadows.
-    pub(crate) fn look_at_shadows(&mut self) -> Looked {
-        let mut seen = [(0_u32, Seen::default()); 64];
-        let mut count = 0;
-        let now = self.time();
-        let Some(engine) = self.engine() else { return Looked::default() };
-        let mut overflow = Vec::new();
-        let looked = engine.look(now, |token, what| match seen.get_mut(count) {
-            Some(slot) => {
-                *slot = (token, what);
-                count += 1;
-            }
-            // Rare, and not on the path of a datagram.
-            None => overflow.push((token, what)),
-        });
-        for (token, what) in seen[..count].iter().copied().chain(overflow) {
-            self.shadow_has(SocketId::new(token), what, true);
-        }
-        looked
-    }
-
-    /// Reports what shadows have, except those in `told`: the watch reports one once more that it watches anew, or that got back what
-    /// waited here. All else is left to the next look.
-    pub(crate) fn tell_of_shadows(&mut self, told: &[SocketId]) {
-        let mut seen = Vec::new();
-        let Some(engine) = self.engine() else { return };
-        engine.look_at_shadows_alone(|token, what| seen.push((SocketId::new(token), what)));
-        for (id, what) in seen {
-            self.shadow_has(id, what, !told.contains(&id));
-        }
-    }
-
-    /// Of these, those whose shadows have something that was told.
-    pub(crate) fn told_of_shadows(&mut self, sockets: &[SocketId]) -> Vec<SocketId> {
-        let has_something = |id: &SocketId| {
-            self.get(*id).is_some_and(|socket| socket.is_answered_here() && socket.shadow.is_readable())
-        };
-        let told = sockets.iter().copied().filter(has_something).collect();
-        self.tell_of_shadows(&[]);
-        told
-    }
-
-    /// The watch reported a shadow. `is_news`: sets are notified of data.
-    fn shadow_has(&mut self, id: SocketId, what: Seen, is_news: bool) {
-        let Some((socket, engine)) = self.with_engine(id) else { return };
-        if let Service::Accelerated(accelerated) = &socket.service {
-            let nothing_waits = engine.stack_ref().udp_waiting(accelerated.endpoint) == 0;
-            if what.data && nothing_waits && !engine.is_overflowing() {
-                socket.shadow.comes_first(1);
-            }
-            socket.shadow.has_data |= what.data;
-            socket.shadow.has_error |= what.error;
-            socket.shadow.news = socket.shadow.news.wrapping_add(1);
-        } else if socket.leftover.is_none() {
-            return;
-        }
-        if what.data && is_news {
-            self.sets.raise(id, Events::ARRIVED);
-        }
-        if what.error {
-            self.sets.raise(id, Events::ERR);
-        }
-        self.sleepers.wake_for(id);
-    }
-
-    #[cold]
-    fn follow(&mut self, looked: Looked) {
-        if looked.links_changed || looked.ports_failed {
-            self.wish_for_only_first();
-        }
-        if looked.flows_revoked {
-            self.give_up_revoked();
-        }
-        for id in self.ids() {
-            if looked.links_changed || looked.addresses_changed {
-                self.attach_again(id);
-            }
-            if self.get(id).is_some_and(Socket::is_accelerated)
-                && let Err(reason) = self.follow_addresses(id)
-            {
-                self.hand_over(id, reason);
-            }
-        }
-        self.tell_engine();
-    }
-
-    /// Gives sockets to the kernel whose flows another program has a right to as well.
-    fn give_up_revoked(&mut self) {
-        for RevokedFlow { socket, is_socket_shared } in self.engine().map(Engine::take_revoked).unwrap_or_default() {
-            let is_revoked = |id: &SocketId| self.get(*id).is_some_and(|known| known.inode() == Some(socket.inode));
-            match self.ids().find(is_revoked) {
-                // What waits is the other process's as well.
-                Some(id) if is_socket_shared => self.give_back(id, Reason::SharedSocket, false),
-                Some(id) => self.hand_over(id, Reason::SharedPort),
-                None => {}
-            }
-        }
-        self.take_those_alone();
-    }
-
-    /// Tells epoll sets and sleeping threads of endpoints that datagrams were queued at.
-    pub(crate) fn raise_readable(&mut self) {
-        while let Some(endpoint) = self.engine().and_then(|engine| engine.stack().take_readable()) {
-            if let Some(id) = self.table.owner(endpoint) {
-                self.sets.raise(id, Events::ARRIVED);
-                self.sleepers.wake_for(id);
-            }
-        }
-    }
-
-    /// Whether [`Sockets::reserve_sleep_descriptors`] has something to open.
-    #[must_use]
-    pub fn lacks_sleep_descriptors(&self, process: u32) -> bool {
-        self.sleepers.lacks(process) > 0
-    }
-
-    /// The program has opened a descriptor in this process: what its threads sleep on is opened now.
-    pub fn reserve_sleep_descriptors(&mut self, process: u32) {
-        self.sleepers.reserve(process);
-    }
-
-    /// A thread is about to sleep. `on_nothing_else`: the program has no descriptors of its own that end it.
-    pub fn begin_sleep(&mut self, thread: Thread, waits_for: WaitsFor, on_nothing_else: bool) -> SleepDescriptors {
-        self.follow_sharing(true);
-        let (is_new, wake) = self.sleepers.begin(thread, waits_for);
-        let mut sleep_on = SleepDescriptors { is_new, wake, watch: None, ports: [None; PORTS_SLEPT_ON], set: None };
-        if let EngineState::Open(engine) = &mut self.engine
-            && !is_new
-        {
-            let watch = engine.watch().descriptor();
-            sleep_on.watch = Some(watch.as_raw_fd());
-            if on_nothing_else && self.sleepers.is_only_one() && wake.is_some() {
-                sleep_on.set = self.sleepers.set(thread, watch, engine.ports_generation(), engine.receive_sockets());
-            }
-            if sleep_on.set.is_none() {
-                sleep_on.ports = engine.sleep_on_ports();
-            }
-        }
-        sleep_on
-    }
-
-    /// It is back, and looks at what the watch has if that reported something. `by_wake`: its eventfd was written, or may have been.
-    pub fn woken(&mut self, thread: Thread, slept_ns: u64, by_watch: bool, by_wake: bool) {
-        self.page.count(Counter::Sleeps, 1);
-        self.page.count(Counter::SleepingNs, slept_ns);
-        let now = self.time();
-        self.sleepers.awake(now.ticks, thread, by_wake);
-        // Before the shadows, which are asked first from then on.
-        self.take_in_frames();
-        if by_watch {
-            self.look();
-        } else if let Some(engine) = self.engine() {
-            engine.watch_was_quiet(now);
-        }
-    }
-
-    /// All that sleep look at what else could end their calls.
-    pub fn wake_sleepers(&mut self) {
-        self.sleepers.wake_all();
-    }
-
-    /// Its call ends.
-    pub fn end_sleep(&mut self, thread: Thread) {
-        let now = self.time();
-        self.sleepers.awake(now.ticks, thread, false);
     }
 
     /// What the program can be told about a socket: accelerated or not, and why.

@@ -134,8 +134,8 @@ impl World {
         let segment = Segment::new(plan.faults, Random::new(random.next()), plan.machines + 1);
         let surroundings = Surroundings { segment, ticks: Rc::new(Cell::new(1 << 40)), trace };
         let kernel = Rc::new(Kernel::new());
-        let any = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
-        let namespace = nearwire_sys::socket::netns_cookie(&any).unwrap();
+        // Closed at once: the sockets to come may want its port.
+        let namespace = nearwire_sys::socket::netns_cookie(std::net::UdpSocket::bind("127.0.0.1:0").unwrap()).unwrap();
         // Number 0 is the address of the network.
         let machines = (1..=plan.machines).map(|number| {
             let house = House::new(number, &surroundings, &kernel, namespace);

@@ -1,0 +1,67 @@
+//! What waited here when a socket became the kernel's: it is given back, or read before what the kernel has.
+
+use crate::host::Host;
+use crate::id::SocketId;
+use crate::requeue::requeue;
+use crate::sockets::Sockets;
+
+impl<H: Host> Sockets<H> {
+    fn drop_leftover(&mut self, id: SocketId, by_child: bool) {
+        if self.get(id).is_none_or(|socket| socket.leftover.is_none()) {
+            return;
+        }
+        self.put_into_kernels_sets(id, by_child);
+        let Some((socket, engine)) = self.with_engine(id) else { return };
+        if let Some(endpoint) = socket.leftover.take() {
+            engine.stack().udp_close(endpoint);
+            engine.unwatch_shadow(socket.shadow.fd);
+            self.service_changed();
+        }
+    }
+
+    /// Gives what waits at a socket back to the kernel. The watch reports it there, and sets that have reported it do not report it once more.
+    /// `by_child`: as of [`Sockets::give_back`].
+    pub(crate) fn give_waiting_back(&mut self, id: SocketId, by_child: bool) {
+        // What has come besides is told.
+        self.tell_of_shadows(&[]);
+        let Some((socket, engine)) = self.with_engine(id) else { return };
+        // On its way still it is told once more when it is there.
+        if requeue(socket, engine) && socket.shadow.is_readable() {
+            self.tell_of_shadows(&[id]);
+            if by_child {
+                self.sets.take_out_of_kernels(id);
+            }
+        }
+    }
+
+    /// The process closes a socket that the kernel serves, and others have it: they read what waits here, behind what the kernel has.
+    pub(crate) fn leave_leftover(&mut self, id: SocketId) {
+        self.give_waiting_back(id, false);
+        self.drop_leftover(id, false);
+    }
+
+    /// What had waited here was read, or some of it. Where the kernel has something to read, the leftover stays until that is read too:
+    /// the kernel's set would tell once more of what was told here. What was shut down is readable for ever.
+    #[cold]
+    pub(super) fn leftover_was_read(&mut self, id: SocketId) {
+        if !self.get(id).is_some_and(|socket| socket.shadow.is_readable()) {
+            self.drop_leftover_if_read(id, false);
+        }
+    }
+
+    /// Of a socket that the kernel serves, the last datagram that had waited here may be gone: what comes from now on only the kernel
+    /// reports, so its sets and who polls have to ask the kernel. `by_child`: as of [`Sockets::give_back`].
+    #[cold]
+    pub(crate) fn drop_leftover_if_read(&mut self, id: SocketId, by_child: bool) {
+        let Some((socket, engine)) = self.with_engine(id) else { return };
+        if socket.leftover.is_some_and(|endpoint| engine.stack_ref().udp_waiting(endpoint) == 0) {
+            self.drop_leftover(id, by_child);
+        }
+    }
+
+    /// Whether datagrams that were taken before a socket became the kernel's wait to be read.
+    #[must_use]
+    pub fn has_leftover(&self, fd: i32) -> bool {
+        self.find(fd).and_then(|id| self.get(id)).is_some_and(|socket| socket.leftover.is_some())
+    }
+}
