@@ -23,8 +23,8 @@
 //!
 //! Each key at the top is also a variable (`NEARWIRE_SPIN`, `NEARWIRE_INTERFACES` with commas …)
 //! that counts more than the file, whose name is in `NEARWIRE_CONFIG`. A key or variable that is
-//! not known is an error. Rules are in files only. Behind all rules stand two: DNS (port 53) stays
-//! with the kernel, everything else is accelerated.
+//! not known is an error. Rules are in files only. Behind all rules stand two: DNS (port 53) of a
+//! client stays with the kernel, everything else is accelerated.
 
 mod error;
 mod file;
@@ -127,7 +127,7 @@ impl Default for Config {
             engines: None,
             past_filters: false,
             agent: Agent::Auto,
-            rules: Rule::always(),
+            rules: Rule::always().into(),
         }
     }
 }
@@ -172,11 +172,12 @@ impl Config {
         if self.strict { 0 } else { self.kernel_first }
     }
 
-    /// What the rules say of a socket, and the number of the rule that decided, from 1.
+    /// What the rules say of a socket, and the number of the rule that decided, from 1; 0: none of the user's.
     #[must_use]
     pub fn decide(&self, socket: &Socket<'_>) -> (Use, usize) {
         let fits = self.rules.iter().position(|rule| rule.fits(socket));
-        fits.map_or((Use::Kernel, 0), |at| (self.rules[at].to, at + 1))
+        let of_users = self.rules.len().saturating_sub(Rule::always().len());
+        fits.map_or((Use::Kernel, 0), |at| (self.rules[at].to, if at < of_users { at + 1 } else { 0 }))
     }
 }
 

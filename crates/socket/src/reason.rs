@@ -203,12 +203,15 @@ impl Reason {
         )
     }
 
-    /// The sentence with what the detail adds: the number of a rule, the level and name of an option
+    /// The sentence with what the detail adds: the number of a rule of the user's, the level and name of an option
     /// ([`option_detail`]).
     #[must_use]
     pub fn sentence(self, detail: u64) -> String {
         match self {
             Self::RuleSaysKernel if detail > 0 => format!("rule {detail} keeps it with the kernel"),
+            Self::RuleSaysKernel => {
+                "a client's DNS stays with the kernel, unless a rule wants it accelerated".to_owned()
+            }
             Self::UnsupportedOption if detail > 0 => {
                 format!("{self} (level {}, option {})", detail >> 32, detail & u64::from(u32::MAX))
             }
@@ -237,7 +240,7 @@ impl From<Reason> for Why {
 }
 
 impl Why {
-    /// A rule of the configuration, by its number.
+    /// A rule of the configuration, by its number; 0: the one about DNS, which is always there.
     #[must_use]
     pub const fn rule(number: usize) -> Why {
         Why { reason: Reason::RuleSaysKernel, detail: number as u64 }

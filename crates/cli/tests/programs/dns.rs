@@ -1,4 +1,4 @@
-//! Name servers and those who ask them. Port 53 stays with the kernel unless a rule says otherwise.
+//! Name servers and those who ask them. Port 53 of a client stays with the kernel unless a rule says otherwise.
 
 use rustix::process::Signal;
 

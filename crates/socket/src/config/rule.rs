@@ -59,10 +59,11 @@ impl Rule {
         Self { to, program: None, role: None, local: None, remote: None, ports: Vec::new() }
     }
 
-    /// The rules behind those of the user.
-    pub(super) fn always() -> Vec<Self> {
+    /// The rules behind those of the user. A program that looks names up asks one question by a socket. A name server is meant to be fast.
+    pub(super) fn always() -> [Self; 2] {
         const DNS: (u16, u16) = (53, 53);
-        vec![Self { ports: vec![DNS], ..Self::all(Use::Kernel) }, Self::all(Use::Nearwire)]
+        let look_ups = Self { role: Some(Role::Client), ports: vec![DNS], ..Self::all(Use::Kernel) };
+        [look_ups, Self::all(Use::Nearwire)]
     }
 
     /// Whether it speaks of this socket.

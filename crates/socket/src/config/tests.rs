@@ -88,11 +88,13 @@ fn configuration_with_a_mistake_keeps_strict_and_says_what_is_wrong() {
 }
 
 #[test]
-fn dns_stays_with_the_kernel_unless_a_rule_says_otherwise() {
+fn dns_of_a_client_stays_with_the_kernel_unless_a_rule_says_otherwise() {
     let dns = Socket { program: "x", role: Role::Client, local: None, remote: end("192.0.2.1", 53) };
     let other = Socket { remote: end("192.0.2.1", 5353), ..dns };
-    assert_eq!(Config::default().decide(&dns), (Use::Kernel, 1));
-    assert_eq!(Config::default().decide(&other), (Use::Nearwire, 2));
+    assert_eq!(Config::default().decide(&dns), (Use::Kernel, 0));
+    assert_eq!(Config::default().decide(&other), (Use::Nearwire, 0));
+    let server = Socket { role: Role::Server, local: end("192.0.2.1", 53), remote: None, ..dns };
+    assert_eq!(Config::default().decide(&server), (Use::Nearwire, 0), "a name server");
     let config = file("[[rule]]\nuse = \"nearwire\"\nport = 53\n").unwrap();
     assert_eq!(config.decide(&dns), (Use::Nearwire, 1));
 }
@@ -107,7 +109,7 @@ fn first_rule_that_fits_decides() {
     let socket = Socket { program: "md-feed", role: Role::Server, local: end("10.1.2.3", 7000), remote: None };
     assert_eq!(config.decide(&socket), (Use::Nearwire, 1));
     assert_eq!(config.decide(&Socket { local: end("11.1.2.3", 7000), ..socket }), (Use::Kernel, 2));
-    assert_eq!(config.decide(&Socket { program: "feed", ..socket }), (Use::Nearwire, 4));
+    assert_eq!(config.decide(&Socket { program: "feed", ..socket }), (Use::Nearwire, 0));
     assert_eq!(config.decide(&Socket { local: None, ..socket }), (Use::Kernel, 2));
     let mapped = Socket { local: end("::ffff:10.1.2.3", 7000), ..socket };
     assert_eq!(config.decide(&mapped), (Use::Nearwire, 1));
@@ -133,7 +135,7 @@ fn layers_given_count_in_order_and_are_told_apart() {
         "past_filters = false (default)",
         "agent = \"auto\" (default)",
         "rule 1: use = \"kernel\", port = \"9\" (f.toml)",
-        "rule 2: use = \"kernel\", port = \"53\" (default)",
+        "rule 2: use = \"kernel\", role = \"client\", port = \"53\" (default)",
         "rule 3: use = \"nearwire\" (default)",
     ];
     assert_eq!(lines, expected);
