@@ -10,10 +10,10 @@ TARGETS_PACKAGES = sockperf socat gcc libc6-dev
 
 TARGET_DIRECTORY = $(or $(CARGO_TARGET_DIR),target)
 # Unpacked and not installed: their services would tune this host, and serve on it.
-UNPACKED = $(addprefix $(TARGET_DIRECTORY)/,tuned unbound memcached chrony dnsdist ngtcp2-server)
+UNPACKED = $(addprefix $(TARGET_DIRECTORY)/,tuned unbound memcached chrony dnsdist nsd ngtcp2-server)
 UNPACKED_LIBRARIES = libcap2 libcdb1 libedit2 libevent-2.1-7 libfstrm0 libgnutls30 libh2o-evloop0.13 liblmdb0 libluajit-5.1-2 libnettle8 \
 	libnghttp2-14 libprotobuf-c1 libpython3.11 libre2-9 libsasl2-2 libseccomp2 libsnmp40 libsodium23 libssl3
-UNPACKED_PROGRAMS = $(subst $() ,:,$(abspath $(addprefix $(TARGET_DIRECTORY)/,unbound/usr/sbin memcached/usr/bin chrony/usr/sbin dnsdist/usr/bin ngtcp2-server/usr/sbin)))
+UNPACKED_PROGRAMS = $(subst $() ,:,$(abspath $(addprefix $(TARGET_DIRECTORY)/,unbound/usr/sbin memcached/usr/bin chrony/usr/sbin dnsdist/usr/bin nsd/usr/sbin ngtcp2-server/usr/sbin)))
 
 .PHONY: build bench install test test-kernels targets fuzz fuzz-build fuzz-minimize emulation-packages
 build:

@@ -61,13 +61,39 @@ fn dig_gets_the_answers_of_dnsmasq() {
 }
 
 #[test]
-fn dns_without_a_rule_stays_with_the_kernel() {
+fn dns_without_a_rule_stays_with_the_kernel_of_the_client_and_is_accelerated_at_the_server() {
     let Some([program, dig]) = found_or_skip(["dnsmasq", "dig"]) else { return };
-    let bed = Bed::lay(Accelerated::BOTH);
+    let bed = Bed::lay(Accelerated::BOTH).with_configuration("kernel_first = 0\n");
     let server = dnsmasq(&bed, &program);
     ask_for_all(&bed, &dig);
     server.stop(Signal::TERM);
-    bed.assert_kernel_moved(NAMES.into());
+    bed.assert_kernel_moved(Side::Near, NAMES.into());
+    bed.assert_received(Side::Far, NAMES.into());
+}
+
+/// A master binds a socket for each worker (SO_REUSEPORT); the workers, which it forks, use them.
+#[test]
+fn dnsperf_gets_every_answer_of_the_workers_of_nsd() {
+    let Some([nsd, dnsperf]) = found_or_skip(["nsd", "dnsperf"]) else { return };
+    for accelerated in Accelerated::EACH {
+        let bed = Bed::lay(accelerated);
+        let address = bed.address(Side::Far);
+        let names: String = (0..NAMES).map(|number| format!("n{number} A {}\n", address_of(number))).collect();
+        bed.write("zone", format!("$ORIGIN nw.example.\n$TTL 60\n@ SOA ns root 1 60 60 60 60\n@ NS ns\n{names}"));
+        bed.write(
+            "nsd.conf",
+            format!(
+                "server:\n  server-count: 3\n  ip-address: {address}\n  reuseport: yes\n  rrl-ratelimit: 0\n  username: \"\"\n  \
+                 zonesdir: \"\"\n  database: \"\"\n  pidfile: \"\"\n  xfrdfile: \"\"\n  xfrdir: .\n  zonelistfile: zones\n  logfile: \
+                 log\nremote-control:\n  control-enable: no\nzone:\n  name: nw.example\n  zonefile: zone\n"
+            ),
+        );
+        let server = bed.start(Side::Far, &nsd, "-d -c nsd.conf");
+        bed.wait_for_port(Side::Far, PORT);
+        let sent = ask_many(&bed, &dnsperf);
+        server.stop(Signal::TERM);
+        bed.assert_received(Side::Far, sent);
+    }
 }
 
 #[test]
@@ -110,14 +136,20 @@ fn dnsperf_gets_every_answer_of_unbound() {
         bed.write("unbound.conf", configuration);
         let server = bed.start(Side::Far, &unbound, "-d -c unbound.conf");
         bed.wait_for_port(Side::Far, PORT);
-        bed.write("questions", (0..NAMES).map(|number| format!("n{number}.nw.example A\n")).collect::<String>());
-        let told =
-            bed.run(Side::Near, &dnsperf, &format!("-s {address} -d questions -c 4 -T 2 -l 1 -Q 3000 -q 30 -t 2"));
-        let sent = number_after(&told, "Queries sent:");
-        assert!(sent > 200 && sent == number_after(&told, "Queries completed:"), "{told}");
-        assert!(number_after(&told, "Queries lost:") == 0 && told.contains("NOERROR"), "{told}");
-        assert_eq!(number_after(&told, "NOERROR"), sent, "{told}");
+        let sent = ask_many(&bed, &dnsperf);
         server.stop(Signal::TERM);
         bed.assert_paths(sent);
     }
+}
+
+/// For a second, and each question has its answer. How many there were.
+fn ask_many(bed: &Bed, dnsperf: &Found) -> u64 {
+    bed.write("questions", (0..NAMES).map(|number| format!("n{number}.nw.example A\n")).collect::<String>());
+    let to = bed.address(Side::Far);
+    let told = bed.run(Side::Near, dnsperf, &format!("-s {to} -d questions -c 4 -T 2 -l 1 -Q 3000 -q 30 -t 2"));
+    let sent = number_after(&told, "Queries sent:");
+    assert!(sent > 200 && sent == number_after(&told, "Queries completed:"), "{told}");
+    assert!(number_after(&told, "Queries lost:") == 0 && told.contains("NOERROR"), "{told}");
+    assert_eq!(number_after(&told, "NOERROR"), sent, "{told}");
+    sent
 }

@@ -17,7 +17,8 @@ pub fn list(found: &[Process], unreadable: usize) -> String {
         text.push_str("nearwire status PID shows the sockets of one program.\n");
     }
     if unreadable > 0 {
-        text += &format!("{unreadable} processes could not be inspected: {}.\n", advice());
+        let processes = if unreadable == 1 { "process" } else { "processes" };
+        text += &format!("{unreadable} {processes} could not be inspected: {}.\n", advice());
     }
     text
 }
