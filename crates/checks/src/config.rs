@@ -6,6 +6,8 @@ use nearwire_socket::config::{Config, Place, Role, Rule, Socket, Use};
 use crate::bytes::Bytes;
 
 const FILE: &str = "nearwire.toml";
+/// Those behind the user's: about DNS, and about all.
+const RULES_BEHIND: usize = 2;
 const VARIABLES: [&str; 8] = [
     "NEARWIRE_SPIN",
     "NEARWIRE_INTERFACES",
@@ -76,24 +78,22 @@ fn decisions(config: &Config) {
 
 fn decision(config: &Config, socket: &Socket<'_>) {
     let (to, number) = config.decide(socket);
-    assert!((1..=config.rules.len()).contains(&number));
-    assert_eq!(to, config.rules[number - 1].to);
+    let at = config.rules.iter().position(|rule| fits(rule, socket)).expect("the last rule speaks of all");
+    assert_eq!(to, config.rules[at].to, "rule {} of {config:?} for {socket:?}", at + 1);
+    let is_users = at + RULES_BEHIND < config.rules.len();
+    assert_eq!(number, if is_users { at + 1 } else { 0 }, "rule {} of {config:?} for {socket:?}", at + 1);
+}
+
+fn fits(rule: &Rule, socket: &Socket<'_>) -> bool {
     let served = if socket.role == Role::Client { socket.remote } else { socket.local };
-    for (at, rule) in config.rules[..number].iter().enumerate() {
-        let is_program = rule.program.as_ref().is_none_or(|pattern| is_match(pattern.as_bytes(), socket.program));
-        let is_role = rule.role.is_none_or(|role| role == socket.role);
-        let inside = |wanted: &Option<nearwire_socket::config::Prefix>, end: Option<(std::net::IpAddr, u16)>| {
-            wanted.is_none() || end.is_some_and(|(address, _)| wanted.is_some_and(|wanted| wanted.contains(address)))
-        };
-        let in_range = |(first, last): &(u16, u16)| served.is_some_and(|(_, port)| *first <= port && port <= *last);
-        let is_port = rule.ports.is_empty() || rule.ports.iter().any(in_range);
-        let fits = is_program
-            && is_role
-            && inside(&rule.local, socket.local)
-            && inside(&rule.remote, socket.remote)
-            && is_port;
-        assert_eq!(fits, at + 1 == number, "rule {} of {config:?} for {socket:?}", at + 1);
-    }
+    let is_program = rule.program.as_ref().is_none_or(|pattern| is_match(pattern.as_bytes(), socket.program));
+    let is_role = rule.role.is_none_or(|role| role == socket.role);
+    let inside = |wanted: &Option<nearwire_socket::config::Prefix>, end: Option<(std::net::IpAddr, u16)>| {
+        wanted.is_none() || end.is_some_and(|(address, _)| wanted.is_some_and(|wanted| wanted.contains(address)))
+    };
+    let in_range = |(first, last): &(u16, u16)| served.is_some_and(|(_, port)| *first <= port && port <= *last);
+    let is_port = rule.ports.is_empty() || rule.ports.iter().any(in_range);
+    is_program && is_role && inside(&rule.local, socket.local) && inside(&rule.remote, socket.remote) && is_port
 }
 
 /// Patterns by their definition: by the places of the pattern that each start of the text reaches.
