@@ -59,16 +59,29 @@ impl Sender {
         sent
     }
 
+    /// Opens the raw socket that sends to an address, in the calling thread's network namespace, unless it is open.
+    pub fn open_for(&mut self, destination: IpAddr) {
+        if self.raw(destination).is_none() {
+            let family = if destination.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+            let opened = socket_with(family, SocketType::RAW, SocketFlags::CLOEXEC, Some(RAW));
+            *self.raw(destination) = opened.ok().map(place);
+        }
+    }
+
+    /// Whether a datagram to an address can be sent by a socket that is open.
+    #[must_use]
+    pub fn is_open_for(&self, destination: IpAddr) -> bool {
+        if destination.is_ipv4() { self.v4.is_some() } else { self.v6.is_some() }
+    }
+
+    fn raw(&mut self, destination: IpAddr) -> &mut Option<OwnedFd> {
+        if destination.is_ipv4() { &mut self.v4 } else { &mut self.v6 }
+    }
+
     /// Sends an IP packet to the address of this host that it was for.
     pub fn send_packet(&mut self, packet: &[u8], destination: IpAddr) -> GivenBack {
-        let (raw, family) = match destination {
-            IpAddr::V4(_) => (&mut self.v4, AddressFamily::INET),
-            IpAddr::V6(_) => (&mut self.v6, AddressFamily::INET6),
-        };
-        if raw.is_none() {
-            *raw = socket_with(family, SocketType::RAW, SocketFlags::CLOEXEC, Some(RAW)).ok().map(place);
-        }
-        let Some(raw) = raw else { return GivenBack::NotAllowed };
+        self.open_for(destination);
+        let Some(raw) = self.raw(destination) else { return GivenBack::NotAllowed };
         match sendto(raw, packet, SendFlags::DONTWAIT, &SocketAddr::new(destination, 0)) {
             Ok(_) => GivenBack::Done,
             Err(_) => GivenBack::Refused,

@@ -176,8 +176,8 @@ impl Config {
     #[must_use]
     pub fn decide(&self, socket: &Socket<'_>) -> (Use, usize) {
         let fits = self.rules.iter().position(|rule| rule.fits(socket));
-        let of_users = self.rules.len().saturating_sub(Rule::always().len());
-        fits.map_or((Use::Kernel, 0), |at| (self.rules[at].to, if at < of_users { at + 1 } else { 0 }))
+        let is_users = |at| at < Rule::of_user(&self.rules).len();
+        fits.map_or((Use::Kernel, 0), |at| (self.rules[at].to, if is_users(at) { at + 1 } else { 0 }))
     }
 }
 

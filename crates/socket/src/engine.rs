@@ -56,7 +56,7 @@ use capture::Capture;
 use flows::Flows;
 use interfaces::Interfaces;
 use late::LateFrames;
-pub(crate) use late::received;
+pub(crate) use late::{received, send_at_home};
 pub use looking::{LookAroundSend, Looked};
 use paths::Paths;
 pub use sending::{EngineKick, EngineKicked, Sent};

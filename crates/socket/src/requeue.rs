@@ -15,8 +15,8 @@ use std::net::SocketAddr;
 
 use nearwire_agent::give_back::{GivenBack, Sender};
 
-use crate::engine::{Engine, received};
-use crate::host::{Host, at_home};
+use crate::engine::{Engine, received, send_at_home};
+use crate::host::Host;
 use crate::socket::Socket;
 
 /// Gives back what waits for a socket, as far as that changes nothing the program is told. The first one that cannot go
@@ -43,8 +43,7 @@ pub(crate) fn requeue<H: Host>(socket: &mut Socket, engine: &mut Engine<H>) -> b
                 return false;
             }
             let datagram = received(datagram, local.port());
-            // Its raw sockets belong to the network namespace in which they are opened.
-            match at_home(home.as_deref(), || sender.send(&datagram)).unwrap_or(GivenBack::NotAllowed) {
+            match send_at_home(&mut sender, home.as_deref(), &datagram) {
                 GivenBack::NotAllowed => engine.give_back(shadow, &datagram),
                 done => done == GivenBack::Done,
             }

@@ -59,11 +59,19 @@ impl Rule {
         Self { to, program: None, role: None, local: None, remote: None, ports: Vec::new() }
     }
 
+    /// How many rules stand behind those of the user.
+    const ALWAYS: usize = 2;
+
     /// The rules behind those of the user. A program that looks names up asks one question by a socket. A name server is meant to be fast.
-    pub(super) fn always() -> [Self; 2] {
+    pub(super) fn always() -> [Self; Self::ALWAYS] {
         const DNS: (u16, u16) = (53, 53);
         let look_ups = Self { role: Some(Role::Client), ports: vec![DNS], ..Self::all(Use::Kernel) };
         [look_ups, Self::all(Use::Nearwire)]
+    }
+
+    /// Those of the user, among all that decide.
+    pub(super) fn of_user(rules: &[Self]) -> &[Self] {
+        &rules[..rules.len().saturating_sub(Self::ALWAYS)]
     }
 
     /// Whether it speaks of this socket.

@@ -107,8 +107,7 @@ impl Config {
         for key in KEYS.iter().filter(|key| **key != "interfaces" || !self.interfaces.is_empty()) {
             text += &format!("{key} = {}\n", self.toml_value(key));
         }
-        let own = self.rules.len().saturating_sub(Rule::always().len());
-        for rule in &self.rules[..own] {
+        for rule in Rule::of_user(&self.rules) {
             text += &format!("[[rule]]\n{}\n", rule.to_string().replace(", ", "\n"));
         }
         text

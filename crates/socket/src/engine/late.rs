@@ -77,8 +77,7 @@ impl LateFrames {
         {
             let datagram = received(&datagram, port);
             // The kernel may refuse it: the socket is closed.
-            let sent = at_home(self.home.as_deref(), || self.sender.send(&datagram));
-            if sent.unwrap_or(GivenBack::NotAllowed) == GivenBack::NotAllowed
+            if send_at_home(&mut self.sender, self.home.as_deref(), &datagram) == GivenBack::NotAllowed
                 && let Some(socket) = self.socket_of(datagram.destination)
             {
                 by_agent(socket, &datagram);
@@ -97,6 +96,16 @@ impl LateFrames {
         let is_open = rustix::fs::fstat(socket).is_ok_and(|stat| stat.st_ino == socket.inode);
         is_open.then_some(*socket)
     }
+}
+
+/// Sends a datagram to its shadow, by a raw socket of the engine's network namespace.
+pub(crate) fn send_at_home(sender: &mut Sender, home: Option<&Home>, datagram: &Received<'_>) -> GivenBack {
+    let destination = datagram.destination.ip();
+    if !sender.is_open_for(destination) {
+        let _ = at_home(home, || sender.open_for(destination));
+    }
+    // Not open, it would be opened where the thread is.
+    if sender.is_open_for(destination) { sender.send(datagram) } else { GivenBack::NotAllowed }
 }
 
 /// A datagram of the stack's, which is for a port.

@@ -43,7 +43,8 @@ impl Home {
     }
 }
 
-fn any_socket() -> io::Result<OwnedFd> {
+/// One that asks the kernel something about the calling thread's network namespace.
+pub(super) fn any_socket() -> io::Result<OwnedFd> {
     Ok(socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?)
 }
 

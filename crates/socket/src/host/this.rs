@@ -18,7 +18,7 @@ use nearwire_sys::tsc::{monotonic_raw_ns, rough_ticks, time_of_day_ns};
 
 use super::agent::{Link, NotDone};
 use super::at_start::AgentAtStart;
-use super::home::{Home, present_namespace};
+use super::home::{Home, any_socket, present_namespace};
 use super::port::HostPort;
 use super::{Host, PortWanted};
 use crate::config::{Agent, Config, Mode};
@@ -75,9 +75,7 @@ impl Host for ThisHost {
     }
 
     fn interface_name(&self, ifindex: u32) -> io::Result<String> {
-        use rustix::net::{AddressFamily, SocketFlags, SocketType, netdevice, socket_with};
-        let any = socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
-        Ok(netdevice::index_to_name_inlined(any, ifindex)?.as_str().to_owned())
+        Ok(rustix::net::netdevice::index_to_name_inlined(any_socket()?, ifindex)?.as_str().to_owned())
     }
 
     fn interface_facts(&self, name: &str) -> Result<InterfaceFacts, PortError> {
