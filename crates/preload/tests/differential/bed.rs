@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use nearwire_frames::xdp::{AttachMode, attach_pass};
 use nearwire_lab::emulated_host::is_inside;
 use nearwire_lab::{Cable, CableEnd, LoopbackCable, Namespace, VirtualCable, VirtualCableOptions};
 use rustix::process::{Pid, Signal, kill_process_group};
@@ -45,6 +46,8 @@ pub enum Run {
     Kernel,
     /// On the kernel alone, to be compared with the above.
     KernelAgain,
+    /// On the kernel alone, where the interface has an XDP program, in generic mode as that of [`Run::Sleeping`], which passes all frames.
+    KernelBehindProgram,
     /// With the library, whose calls sleep at once.
     Sleeping,
     /// With the library, whose calls spin before they sleep, over the driver's own receive path.
@@ -62,6 +65,7 @@ impl Run {
         match self {
             Self::Kernel => "kernel",
             Self::KernelAgain => "kernel-again",
+            Self::KernelBehindProgram => "kernel-behind-program",
             Self::Sleeping => "sleeping",
             Self::Spinning => "spinning",
             Self::Forever => "forever",
@@ -77,7 +81,7 @@ impl Run {
     /// Its variables, of a run of the library. The mode is given: a measurement that finds the best one would take longer than a script.
     fn variables(self) -> &'static [(&'static str, &'static str)] {
         match self {
-            Self::Kernel | Self::KernelAgain => &[],
+            Self::Kernel | Self::KernelAgain | Self::KernelBehindProgram => &[],
             Self::Sleeping => &[("NEARWIRE_SPIN", "0"), ("NEARWIRE_MODE", "generic"), AT_ONCE],
             Self::Spinning | Self::ByAgent => {
                 &[("NEARWIRE_SPIN", "50us"), ("NEARWIRE_MODE", "native"), AT_ONCE, USES_FIRST]
@@ -214,6 +218,9 @@ impl<'a> Bed<'a> {
             // Addresses behind the router go with the ports.
             forget_paths(&self.near().namespace);
         }
+        let attach = || attach_pass(&self.near().interface, AttachMode::Generic).unwrap();
+        let is_behind = run == Run::KernelBehindProgram;
+        let _program = is_behind.then(|| self.near().namespace.enter(attach).unwrap());
         let child = self.near().namespace.enter(|| command.spawn()).unwrap().unwrap();
         let end = wait(child);
         let printed = |name: &str| String::from_utf8_lossy(&fs::read(file(name)).unwrap()).into_owned();

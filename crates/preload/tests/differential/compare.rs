@@ -105,6 +105,13 @@ impl Truth {
         Self(vec![trace])
     }
 
+    /// One more that is correct.
+    pub fn add(&mut self, trace: String) {
+        if !self.0.contains(&trace) {
+            self.0.push(trace);
+        }
+    }
+
     /// Where a trace differs from each of the kernel's; `kernel` runs it there once more.
     pub fn difference(&mut self, other: &str, name: &str, mut kernel: impl FnMut() -> String) -> Option<String> {
         let mut told = None;
@@ -115,7 +122,7 @@ impl Truth {
         for _ in 0..FURTHER_KERNEL_RUNS {
             let trace = kernel();
             if trace == other {
-                self.0.push(trace);
+                self.add(trace);
                 return None;
             }
         }

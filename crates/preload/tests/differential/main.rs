@@ -64,6 +64,11 @@ const MAY_DIFFER_BEFORE_6_6: &[(&str, &str)] = &[(
     "long frames come by the kernel, short ones by the port; UDP promises no order",
 )];
 
+/// Scripts that count how many datagrams a receive buffer holds. Linux 6.12 copies a frame on its way to an XDP program where that needs
+/// headroom, and charges the copy more than what was sent: 389 fit instead of 400, for the kernel alone too. Its own count behind a
+/// program that passes all frames is as true as that without one.
+const COUNT_WHAT_FITS: [&str; 1] = ["options.large_buffer_holds_many"];
+
 /// Null, small numbers and addresses of the kernel are EFAULT (`faults.*_that_point_nowhere`).
 const UNMAPPED: &str = "a pointer into memory that is not mapped, or not writable, is SIGSEGV, as it is of any function that \
                         works in user space: to ask the kernel first costs more than the call";
@@ -188,6 +193,9 @@ fn run(bed: &mut Bed<'_>, script: &str, run: &Run) -> String {
 fn compared(comparison: Comparison, bed: &mut Bed<'_>, script: &str) -> Option<Differing> {
     let started = Instant::now();
     let mut truth = Truth::of(run(bed, script, &Run::Kernel));
+    if COUNT_WHAT_FITS.contains(&script) {
+        truth.add(run(bed, script, &Run::KernelBehindProgram));
+    }
     let mut text = String::new();
     let mut runs = Vec::new();
     for way in comparison.runs_of(script) {
