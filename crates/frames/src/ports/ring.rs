@@ -98,6 +98,7 @@ impl<A: Deref<Target = AtomicU32>> ProducerIndex<A> {
     }
 
     /// Slots that the consumer has taken, when the ring began at 0, wrapping. Looks at the shared index.
+    #[inline]
     #[must_use]
     pub fn consumed(&self) -> u32 {
         self.consumer.load(Ordering::Acquire)

@@ -36,6 +36,23 @@ impl Cable {
         Ok(Cable { near, far })
     }
 
+    /// The two NICs of an emulated host, which hear each other; `None` where there are none.
+    pub fn of_nics() -> Option<Cable> {
+        if !std::path::Path::new("/sys/class/net/nic1").exists() {
+            return None;
+        }
+        let put = |nic: &str, name: &str| -> io::Result<OwnedFd> {
+            let namespace = netns::new_network_namespace()?;
+            let path = format!("/proc/{}/fd/{}", std::process::id(), namespace.as_raw_fd());
+            ip(&format!("link set {nic} down"))?;
+            ip(&format!("link set {nic} name {name} netns {path}"))?;
+            netns::enter(&namespace, || ip(&format!("link set {name} up")))??;
+            Ok(namespace)
+        };
+        let ends = put("nic0", NEAR).and_then(|near| Ok(Cable { near, far: put("nic1", FAR)? }));
+        Some(ends.expect("NICs of an emulated host move into namespaces"))
+    }
+
     pub fn near<R>(&self, work: impl FnOnce() -> R) -> R {
         netns::enter(&self.near, work).expect("the namespace can be entered")
     }

@@ -9,14 +9,18 @@ mod common;
 mod jumbo;
 mod overflow;
 mod raw;
+mod senders;
 mod shares;
 mod tx_queues;
 
-use nearwire_lab::emulated_host::{OwnTests, StockKernel};
+use nearwire_lab::emulated_host::{HostHardware, HostNic, NicKind, OwnTests, StockKernel};
 
 fn tests() -> OwnTests {
     let programs = ["ip", "setpriv", "prlimit"];
-    OwnTests::new(&["cable", "jumbo", "overflow", "tx_queues", "raw", "shares"]).with_programs(&programs)
+    let hardware = HostHardware { nics: vec![HostNic::new(NicKind::VirtioNet); 2], ..HostHardware::default() };
+    OwnTests::new(&["cable", "jumbo", "overflow", "tx_queues", "raw", "senders", "shares"])
+        .with_programs(&programs)
+        .on(hardware)
 }
 
 #[test]

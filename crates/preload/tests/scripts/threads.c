@@ -143,7 +143,9 @@ static void *echo_some(void *argument) {
     for (int i = 0; i < 100; i++) {
         int length = snprintf(data, sizeof data, "%d of %d", i, n);
         if (sendto(fd, data, length, 0, V4(FAR, ECHO_PORT)) != length) break;
-        if (recv(fd, back, sizeof back, 0) == length && memcmp(data, back, length) == 0) good++;
+        ssize_t got = recv(fd, back, sizeof back, 0);
+        if (got == length && memcmp(data, back, length) == 0) good++;
+        else say("'%.*s' after '%s'", (int)(got < 0 ? 0 : got), back, data);
     }
     close(fd);
     say("%d good", good);

@@ -245,7 +245,14 @@ impl<T: Copy> ProducerRing<T> {
         self.parts.needs_wakeup()
     }
 
+    /// Whether the kernel has taken all descriptors before this producer index.
+    #[inline]
+    pub(super) fn has_consumed(&self, position: u32) -> bool {
+        self.consumed().wrapping_sub(position).cast_signed() >= 0
+    }
+
     /// Descriptors that the kernel has taken since the ring was made, wrapping.
+    #[inline]
     pub(super) fn consumed(&self) -> u32 {
         self.index.consumed()
     }

@@ -7,6 +7,11 @@
 //! ([`super::shared_ring`]). Each sender checks the words of its own oldest buffers, for several frames at a time: they complete nearly in the
 //! order of their kicks.
 //!
+//! A completion alone does not say that a buffer is free. From 6.6 on, and until "xsk: Fix immature cq descriptor production" (6.18), Linux writes
+//! addresses into the completion ring in the order in which the sockets of a queue began to send them, and a frame that is sent publishes the
+//! next address, whosever it is: with two senders that may be a frame which the kernel has not read yet. So a buffer is free when it is reported
+//! *and* the kernel has taken its descriptors from the TX ring, which it says when it has read the frame.
+//!
 //! Where frames may be longer than a buffer, several that follow on each other are one to this module (an *area*): a frame is written
 //! into it in one piece and described buffer by buffer. The kernel reports each buffer; the area is free when it has reported all.
 
@@ -99,6 +104,14 @@ pub(super) enum PreparedSend {
     Unknown,
 }
 
+/// A buffer on its way.
+#[derive(Debug, Clone, Copy)]
+struct Out {
+    address: u64,
+    /// The producer index of the TX ring behind its descriptors.
+    end: u32,
+}
+
 #[derive(Debug)]
 pub(super) struct Sender {
     // Rings before memory and socket: what points into a thing goes before the thing.
@@ -109,11 +122,11 @@ pub(super) struct Sender {
     /// Buffers to send from, as a stack: the last one freed is the one still in the cache.
     free: Vec<u64>,
     /// Those on their way, the oldest first.
-    out: VecDeque<u64>,
+    out: VecDeque<Out>,
     /// The buffer of a send that has begun, and the most it was begun for.
     begun: Option<(u64, u32)>,
-    /// One a resident frame made so far: its previous send has not completed.
-    in_flight: Vec<bool>,
+    /// One a resident frame made so far: where the TX ring was when it was sent, if that has not completed.
+    in_flight: Vec<Option<u32>>,
     first_prepared_address: u64,
     /// Copy mode sends within the kick and wants it always.
     copies: bool,
@@ -155,9 +168,15 @@ impl Sender {
         let frames = memory.tx_frames as usize;
         let (mut free, mut out) = (Vec::with_capacity(frames), VecDeque::with_capacity(frames));
         queue.drain_completions();
+        let end = tx.position();
+        let has_taken_all = tx.has_consumed(end);
         for area in (0..memory.tx_frames).rev() {
             let address = memory.address(area);
-            if memory.is_done(address, &queue) { free.push(address) } else { out.push_back(address) }
+            if has_taken_all && memory.is_done(address, &queue) {
+                free.push(address);
+            } else {
+                out.push_back(Out { address, end });
+            }
         }
         queue.drain_completions();
         Sender {
@@ -252,7 +271,7 @@ impl Sender {
             self.push_area(addr, len);
         }
         if addr < self.first_prepared_address {
-            self.out.push_back(addr);
+            self.out.push_back(Out { address: addr, end: self.tx.position() });
         }
         self.pending = true;
         self.sent_frames += 1;
@@ -341,7 +360,7 @@ impl Sender {
     pub(super) fn replace_prepared(&mut self, slot: u32, frame: &[u8]) -> Option<()> {
         self.in_flight.get(slot as usize)?;
         self.reap_prepared(slot);
-        if self.in_flight[slot as usize] {
+        if self.in_flight[slot as usize].is_some() {
             return None;
         }
         // SAFETY: the resident frame is not in flight, so it is in no ring; slots are this sender's alone.
@@ -359,7 +378,7 @@ impl Sender {
         // SAFETY: the slot was never handed out, so its buffer is in no ring and nobody else has it.
         let buffer = unsafe { self.umem().bytes_mut(self.prepared_address(slot), frame.len() as u32) }?;
         buffer.copy_from_slice(frame);
-        self.in_flight.push(false);
+        self.in_flight.push(None);
         Some(slot)
     }
 
@@ -372,9 +391,9 @@ impl Sender {
     #[inline]
     pub(super) fn queue_prepared(&mut self, slot: u32, len_bytes: u32, patch: impl FnOnce(&mut [u8])) -> PreparedSend {
         let Some(&in_flight) = self.in_flight.get(slot as usize) else { return PreparedSend::Unknown };
-        if in_flight {
+        if in_flight.is_some() {
             self.reap_prepared(slot);
-            if self.in_flight[slot as usize] {
+            if self.in_flight[slot as usize].is_some() {
                 self.refused_frames += 1;
                 self.awaits_completion = true;
                 return PreparedSend::InFlight;
@@ -386,8 +405,8 @@ impl Sender {
             return PreparedSend::Unknown;
         };
         patch(frame);
-        self.in_flight[slot as usize] = true;
         self.push(address, len_bytes);
+        self.in_flight[slot as usize] = Some(self.tx.position());
         PreparedSend::Sent
     }
 
@@ -493,10 +512,10 @@ impl Sender {
 
     /// Takes back buffers that were sent.
     fn reap(&mut self) {
-        let Sender { queue, memory, free, out, unreaped, .. } = self;
+        let Sender { tx, queue, memory, free, out, unreaped, .. } = self;
         *unreaped = false;
         queue.drain_completions();
-        let is_done = |address: &u64| memory.is_done(*address, queue);
+        let is_done = |sent: &Out| tx.has_consumed(sent.end) && memory.is_done(sent.address, queue);
         let free_before = free.len();
         while let Some(oldest) = out.front() {
             if !is_done(oldest) {
@@ -505,7 +524,7 @@ impl Sender {
                 out.swap(0, at);
             }
             // Never more than there were at first, so the list does not grow.
-            free.extend(out.pop_front());
+            free.extend(out.pop_front().map(|sent| sent.address));
         }
         if free.len() > free_before {
             // Before any of them is used.
@@ -517,7 +536,9 @@ impl Sender {
     fn reap_prepared(&mut self, slot: u32) {
         let address = self.prepared_address(slot);
         self.queue.drain_completions();
-        self.in_flight[slot as usize] = !self.memory.is_done(address, &self.queue);
+        let is_done = |end: &u32| self.tx.has_consumed(*end) && self.memory.is_done(address, &self.queue);
+        let in_flight = self.in_flight[slot as usize].filter(|end| !is_done(end));
+        self.in_flight[slot as usize] = in_flight;
         self.queue.drain_completions();
     }
 }
