@@ -42,6 +42,7 @@ mod share;
 mod shared_ring;
 mod socket;
 mod times;
+mod turn;
 mod tx_queues;
 mod umem;
 mod zero_copy;

@@ -4,13 +4,13 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use nearwire_frames::ports::xdp::{Kick, Steer, XdpConfig, XdpMode, XdpPort};
 use nearwire_frames::Port;
+use nearwire_frames::ports::xdp::{Kick, Steer, XdpConfig, XdpMode, XdpPort};
 
 use crate::common::{Cable, FAR, NEAR, cable_of_queues_or_skip};
 
 const PATIENCE: Duration = Duration::from_secs(5);
-const RUN: Duration = Duration::from_secs(10);
+const RUN: Duration = Duration::from_secs(3);
 /// Frames that a sender may be ahead of what has arrived: all of them fit into the receiver's ring.
 const AHEAD: u32 = 20;
 /// An EtherType for experiments; all frames are wanted here.

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!   line 0      mark            what the program marks records with
-//!   line 1 ...  one a sender    descriptors written to its TX ring
+//!   line 1      turn            whose turn it is to kick ([`super::turn`])
+//!   line 2 ...  one a sender    descriptors written to its TX ring
 //!   then        one a buffer    who holds it (`holder`)
 //! ```
 //!
@@ -21,7 +22,8 @@ use super::holder::HolderWord;
 
 const LINE_BYTES: usize = 64;
 const MARK_AT: usize = 0;
-const SENDERS_AT: usize = LINE_BYTES;
+const TURN_AT: usize = LINE_BYTES;
+const SENDERS_AT: usize = 2 * LINE_BYTES;
 
 /// What a queue's memory is divided into. Receive buffers come first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -85,6 +87,11 @@ impl Control {
     /// What the program marks records with; 0: it writes none.
     pub(super) fn mark(&self) -> &AtomicU64 {
         self.word64(MARK_AT)
+    }
+
+    /// Whose turn it is to kick; 0: nobody's.
+    pub(super) fn turn(&self) -> &AtomicU32 {
+        self.word32(TURN_AT)
     }
 
     /// The producer index of a sender's TX ring, with what it has not submitted yet.

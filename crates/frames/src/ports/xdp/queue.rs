@@ -15,6 +15,7 @@ use rustix::net::xdp::{XDP_UMEM_PGOFF_COMPLETION_RING, XDP_UMEM_PGOFF_FILL_RING,
 use super::control::Control;
 use super::rings::{AddressRing, ProducerRing, RingSpec};
 use super::shared_ring::SharedRing;
+use super::turn::{self, Turn};
 use super::umem::Umem;
 
 /// See the module.
@@ -22,6 +23,8 @@ use super::umem::Umem;
 pub(super) struct Queue {
     fill: AddressRing,
     completion: AddressRing,
+    /// Senders kick one at a time.
+    takes_turns: bool,
     memory: Arc<Umem>,
 }
 
@@ -43,7 +46,8 @@ impl Queue {
         let spec = |page_offset, offsets, slots| RingSpec::of(socket, page_offset, offsets, slots);
         let fill = AddressRing::map(&spec(XDP_UMEM_PGOFF_FILL_RING, offsets.fr, slots.fill))?;
         let completion = AddressRing::map(&spec(XDP_UMEM_PGOFF_COMPLETION_RING, offsets.cr, slots.completion))?;
-        Ok(Queue { fill, completion, memory })
+        let takes_turns = memory.control().layout().senders > 1 && turn::are_needed();
+        Ok(Queue { fill, completion, takes_turns, memory })
     }
 
     pub(super) fn memory(&self) -> &Arc<Umem> {
@@ -52,6 +56,17 @@ impl Queue {
 
     pub(super) fn control(&self) -> &Control {
         self.memory.control()
+    }
+
+    #[inline]
+    pub(super) fn takes_turns(&self) -> bool {
+        self.takes_turns
+    }
+
+    /// Waits for the turn to kick a socket of the queue, where there are turns.
+    #[inline]
+    pub(super) fn turn(&self) -> Option<Turn<'_>> {
+        self.takes_turns.then(|| Turn::take(self.control().turn()))
     }
 
     /// The driver ran out of buffers and waits to be told that there are some.

@@ -87,7 +87,7 @@ impl Seat {
         queue.drain_completions();
         for _ in 0..KICKS_MOST {
             // Refused where the interface is down: the next share's kick sends it.
-            if tx.unconsumed() == 0 || matches!(kick(socket), Ok(Took::All) | Err(_)) {
+            if tx.unconsumed() == 0 || matches!(kick(socket, Some(queue)), Ok(Took::All) | Err(_)) {
                 break;
             }
         }

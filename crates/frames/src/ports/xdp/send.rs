@@ -10,7 +10,8 @@
 //! A completion alone does not say that a buffer is free. From 6.6 on, and until "xsk: Fix immature cq descriptor production" (6.18), Linux writes
 //! addresses into the completion ring in the order in which the sockets of a queue began to send them, and a frame that is sent publishes the
 //! next address, whosever it is: with two senders that may be a frame which the kernel has not read yet. So a buffer is free when it is reported
-//! *and* the kernel has taken its descriptors from the TX ring, which it says when it has read the frame.
+//! *and* the kernel has taken its descriptors from the TX ring, which it says when it has read the frame. Senders of such kernels also take
+//! turns ([`super::turn`]).
 //!
 //! Where frames may be longer than a buffer, several that follow on each other are one to this module (an *area*): a frame is written
 //! into it in one piece and described buffer by buffer. The kernel reports each buffer; the area is free when it has reported all.
@@ -27,6 +28,7 @@ use rustix::net::{SendFlags, send};
 
 use super::queue::Queue;
 use super::rings::ProducerRing;
+use super::tx_queues::Kick;
 use super::umem::Umem;
 
 /// Kicks in one flush. The kernel takes 32 buffers a kick, so this covers 2048; a device that does not take
@@ -49,9 +51,10 @@ pub(super) enum Took {
     PartAndDroppedOne,
 }
 
-/// One system call.
+/// One system call. `queue`: where the socket sends, if senders there take turns.
 #[inline]
-pub(super) fn kick(socket: &OwnedFd) -> io::Result<Took> {
+pub(super) fn kick(socket: &OwnedFd, queue: Option<&Queue>) -> io::Result<Took> {
+    let _turn = queue.and_then(Queue::turn);
     match send(socket, &[], SendFlags::DONTWAIT) {
         Ok(_) => Ok(Took::All),
         Err(Errno::AGAIN | Errno::NOBUFS) => Ok(Took::Part),
@@ -353,7 +356,7 @@ impl Sender {
             // The kick would send what waits for the flush.
             return Ok(());
         }
-        kick(&self.socket).map(|_| ())
+        kick(&self.socket, Some(&self.queue)).map(|_| ())
     }
 
     /// Puts another frame into a resident slot. `None`: no such slot, or its last send is under way.
@@ -448,7 +451,7 @@ impl Sender {
 
     /// Shows the kernel what is queued; the socket to be kicked, where that is needed.
     #[inline]
-    pub(super) fn submit(&mut self) -> Option<Arc<OwnedFd>> {
+    pub(super) fn submit(&mut self) -> Option<Kick> {
         if !self.pending {
             return None;
         }
@@ -463,7 +466,7 @@ impl Sender {
         self.pending = false;
         self.unreaped = true;
         self.kicks += 1;
-        Some(Arc::clone(&self.socket))
+        Some(Kick::new(&self.socket, &self.queue))
     }
 
     pub(super) fn has_socket(&self, socket: &Weak<OwnedFd>) -> bool {
@@ -503,7 +506,7 @@ impl Sender {
     #[inline]
     fn kick_once(&mut self) -> io::Result<bool> {
         self.kicks += 1;
-        let took = kick(&self.socket)?;
+        let took = kick(&self.socket, Some(&self.queue))?;
         if took == Took::PartAndDroppedOne {
             self.refused(1);
         }

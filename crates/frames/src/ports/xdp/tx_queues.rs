@@ -11,6 +11,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Weak};
 
+use super::queue::Queue;
 use super::send::{KICKS_MOST, Sender, Took, kick};
 use super::{XdpPort, gone};
 use crate::PortError;
@@ -21,6 +22,8 @@ pub struct Kick {
     /// Open as long as the kick: the number cannot become that of another socket, even when the port is closed. There until the
     /// kick is dropped.
     socket: Option<Arc<OwnedFd>>,
+    /// Where senders take turns.
+    queue: Option<Arc<Queue>>,
 }
 
 impl Drop for Kick {
@@ -45,8 +48,9 @@ pub struct Kicked {
 }
 
 impl Kick {
-    pub(super) fn new(socket: Arc<OwnedFd>) -> Kick {
-        Kick { socket: Some(socket) }
+    #[inline]
+    pub(super) fn new(socket: &Arc<OwnedFd>, queue: &Arc<Queue>) -> Kick {
+        Kick { socket: Some(Arc::clone(socket)), queue: queue.takes_turns().then(|| Arc::clone(queue)) }
     }
 
     /// Makes it. `None`: all is sent, and nothing is left to be passed to [`XdpPort::kicked`].
@@ -58,7 +62,7 @@ impl Kick {
         };
         let mut refused_frames = 0;
         for _ in 0..KICKS_MOST {
-            match kick(socket) {
+            match kick(socket, self.queue.as_deref()) {
                 Ok(Took::All) if refused_frames == 0 => return None,
                 Ok(Took::All) => return kicked(refused_frames, false, None),
                 Ok(Took::Part) => {}
@@ -125,8 +129,7 @@ impl XdpPort {
     /// driver sees it without one.
     #[inline]
     pub fn submit_on(&mut self, tx_queue: usize) -> Option<Kick> {
-        let socket = self.sender_of(tx_queue).submit()?;
-        Some(Kick::new(socket))
+        self.sender_of(tx_queue).submit()
     }
 
     /// Takes note of what came of a kick, if it was one of this port: not one of a port that was on the same interface before,
