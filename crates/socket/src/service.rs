@@ -352,6 +352,7 @@ impl<H: Host> Sockets<H> {
             engine.remove_flows(flows, flow_socket);
             *flows = wanted;
         }
+        self.learn_drops(id);
         Ok(())
     }
 

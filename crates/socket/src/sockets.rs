@@ -525,6 +525,7 @@ impl<H: Host> Sockets<H> {
             // What is missing here is done there.
             return self.wish_for_first(id);
         }
+        self.learn_drops(id);
         let Some((socket, engine)) = self.with_engine(id) else { return };
         if let Some(wanted) = kept.ancillary.wants_times() {
             engine.want_times(wanted);

@@ -445,6 +445,7 @@ impl<H: Host> Sockets<H> {
         } else {
             socket.slot.count(SocketCounter::ReceivedByShadow);
             socket.udp.stamp_ns = None;
+            self.learn_drops(id);
             self.handed_at(id, HandedCall::ShadowReady);
         }
     }

@@ -36,9 +36,10 @@ impl Cable {
         Ok(Cable { near, far })
     }
 
-    /// The two NICs of an emulated host, which hear each other; `None` where there are none.
-    pub fn of_nics() -> Option<Cable> {
-        if !std::path::Path::new("/sys/class/net/nic1").exists() {
+    /// Two NICs of an emulated host, which hear each other: the one with this number and the next. `None` where there are none.
+    pub fn of_nics(number: u32) -> Option<Cable> {
+        let [near, far] = [number, number + 1].map(|number| format!("nic{number}"));
+        if !std::path::Path::new("/sys/class/net").join(&far).exists() {
             return None;
         }
         let put = |nic: &str, name: &str| -> io::Result<OwnedFd> {
@@ -49,7 +50,7 @@ impl Cable {
             netns::enter(&namespace, || ip(&format!("link set {name} up")))??;
             Ok(namespace)
         };
-        let ends = put("nic0", NEAR).and_then(|near| Ok(Cable { near, far: put("nic1", FAR)? }));
+        let ends = put(&near, NEAR).and_then(|near| Ok(Cable { near, far: put(&far, FAR)? }));
         Some(ends.expect("NICs of an emulated host move into namespaces"))
     }
 

@@ -17,7 +17,9 @@ use nearwire_lab::emulated_host::{HostHardware, HostNic, NicKind, OwnTests, Stoc
 
 fn tests() -> OwnTests {
     let programs = ["ip", "setpriv", "prlimit"];
-    let hardware = HostHardware { nics: vec![HostNic::new(NicKind::VirtioNet); 2], ..HostHardware::default() };
+    let pair = |(segment, kind)| vec![HostNic { segment, ..HostNic::new(kind) }; 2];
+    let kinds = [NicKind::VirtioNet, NicKind::E1000e, NicKind::Vmxnet3];
+    let hardware = HostHardware { nics: (0..).zip(kinds).flat_map(pair).collect(), ..HostHardware::default() };
     OwnTests::new(&["cable", "jumbo", "overflow", "tx_queues", "raw", "senders", "shares"])
         .with_programs(&programs)
         .on(hardware)

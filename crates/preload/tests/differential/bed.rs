@@ -39,6 +39,9 @@ const SYSCTLS: [(&str, &str); 5] = [
 /// How the library calls the counter.
 const FRAMES_RECEIVED: &str = "frames received";
 
+/// In the trace of a program that did not end by itself.
+pub const HUNG: &str = "[end] hung";
+
 /// How a program runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Run {

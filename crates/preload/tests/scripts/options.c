@@ -75,7 +75,7 @@ SCRIPT(unknown_to_the_library) {
     goes_both_ways_with(a, SOL_SOCKET, RCVMARK, 1);
     goes_both_ways_with(a, SOL_SOCKET, RCVMARK, 0);
     goes_both_ways_with(a, SOL_SOCKET, SO_DONTROUTE, 1);
-    goes_both_ways_with(a, IPPROTO_IP, UNICAST_IF, htonl(1));
+    goes_both_ways_with(a, IPPROTO_IP, UNICAST_IF, htonl(if_nametoindex(INTERFACE)));
     goes_both_ways_with(a, IPPROTO_IP, UNICAST_IF, 0);
 }
 

@@ -109,6 +109,14 @@ impl<H: Host> Sockets<H> {
         self.page.count(Counter::FramesOverflowed, passed.saturating_sub(told_again));
     }
 
+    /// What the shadow of a socket has dropped for want of room is reported with the next datagram that comes by a port, where the program
+    /// asked for that (SO_RXQ_OVFL).
+    pub(crate) fn learn_drops(&mut self, id: SocketId) {
+        if let Some((socket, engine)) = self.with_engine(id) {
+            learn_drops(socket, engine);
+        }
+    }
+
     /// What the kernel dropped at shadows since they were opened (`SK_MEMINFO_DROPS`).
     fn dropped_by_shadows(&self) -> u64 {
         let sockets = self.ids().filter_map(|id| self.get(id));
@@ -159,6 +167,15 @@ fn dropped_by(shadow: impl AsFd) -> u64 {
     number(&memory[SK_MEMINFO_DROPS * WORD_BYTES..]).map_or(0, u64::from)
 }
 
+fn learn_drops<H: Host>(socket: &mut Socket, engine: &mut Engine<H>) {
+    if let Some(endpoint) = socket.endpoint().filter(|_| socket.ancillary().drops) {
+        // As the kernel counts them for the program, modulo 2^32.
+        let dropped = dropped_by(socket.shadow.fd) as u32;
+        let before = std::mem::replace(&mut socket.shadow.dropped, dropped);
+        engine.stack().udp_add_dropped(endpoint, dropped.wrapping_sub(before));
+    }
+}
+
 fn take_over<H: Host>(
     now: Now,
     socket: &mut Socket,
@@ -190,6 +207,7 @@ fn take_over<H: Host>(
             }
             Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
                 socket.shadow.has_data = false;
+                learn_drops(socket, engine);
                 break;
             }
             Err(error) => {
