@@ -25,13 +25,9 @@ pub fn memory_pair(capacity_frames: usize) -> (MemoryPort, MemoryPort) {
     (MemoryPort::new(there.clone(), back.clone()), MemoryPort::new(back, there))
 }
 
-struct Buffer {
-    bytes: UnsafeCell<[u8; FRAME_MOST_BYTES]>,
-    len_bytes: UnsafeCell<usize>,
-}
-
 struct Direction {
-    buffers: Box<[Buffer]>,
+    /// As long as the frame in it. Memory is allocated when a buffer is first used, and when a frame is longer than all before.
+    buffers: Box<[UnsafeCell<Vec<u8>>]>,
     producer: PaddedIndex,
     consumer: PaddedIndex,
     closed: AtomicBool,
@@ -48,10 +44,9 @@ unsafe impl Sync for Direction {}
 
 impl Direction {
     fn new(capacity_frames: usize) -> Direction {
-        let buffer = || Buffer { bytes: UnsafeCell::new([0; FRAME_MOST_BYTES]), len_bytes: UnsafeCell::new(0) };
         let buffers = capacity_frames.max(1).next_power_of_two();
         Direction {
-            buffers: std::iter::repeat_with(buffer).take(buffers).collect(),
+            buffers: std::iter::repeat_with(UnsafeCell::default).take(buffers).collect(),
             producer: PaddedIndex(AtomicU32::new(0)),
             consumer: PaddedIndex(AtomicU32::new(0)),
             closed: AtomicBool::new(false),
@@ -131,7 +126,7 @@ impl Port for MemoryPort {
         };
         let buffer = &self.incoming.buffers[slot as usize];
         // SAFETY: the slot is taken and not released, so the sender does not touch the buffer (`Direction`).
-        let frame = unsafe { &(&*buffer.bytes.get())[..*buffer.len_bytes.get()] };
+        let frame = unsafe { &*buffer.get() };
         let result = read(frame);
         self.receiver.release();
         self.statistics.received_frames += 1;
@@ -157,10 +152,9 @@ impl Port for MemoryPort {
         };
         let buffer = &self.outgoing.buffers[slot as usize];
         // SAFETY: the slot is reserved and not submitted, so the receiver does not touch the buffer (`Direction`).
-        unsafe {
-            write(&mut (&mut *buffer.bytes.get())[..len_bytes]);
-            *buffer.len_bytes.get() = len_bytes;
-        }
+        let bytes = unsafe { &mut *buffer.get() };
+        bytes.resize(len_bytes, 0);
+        write(bytes);
         self.statistics.sent_frames += 1;
         Ok(true)
     }

@@ -39,6 +39,7 @@ pub(crate) struct Pool {
 /// Memory of a number of slots.
 #[derive(Debug)]
 struct Slab {
+    /// Of the slots that were used once; there is room for all.
     bytes: Vec<u8>,
     /// Those that were used once; there is room for all.
     slots: Vec<Slot>,
@@ -162,7 +163,9 @@ impl Pool {
         if at / SLAB_SLOTS == self.slabs.len() {
             self.slabs.push(Slab::new(self.slot_bytes));
         }
-        self.slabs[at / SLAB_SLOTS].slots.push(slot);
+        let slab = &mut self.slabs[at / SLAB_SLOTS];
+        slab.slots.push(slot);
+        slab.bytes.resize(slab.slots.len() * self.slot_bytes, 0);
         self.used_slots += 1;
         Some(at as u32)
     }
@@ -259,8 +262,8 @@ impl Pool {
 
 impl Slab {
     fn new(slot_bytes: usize) -> Slab {
-        // Zeroed pages come from the kernel when they are touched, so what is not used costs nothing.
-        Slab { bytes: vec![0; SLAB_SLOTS * slot_bytes], slots: Vec::with_capacity(SLAB_SLOTS) }
+        // Not zeroed, so that memory of slots that are not used is not touched, wherever it is from.
+        Slab { bytes: Vec::with_capacity(SLAB_SLOTS * slot_bytes), slots: Vec::with_capacity(SLAB_SLOTS) }
     }
 }
 
