@@ -7,7 +7,7 @@
 //! ([`super::shared_ring`]). Each sender checks the words of its own oldest buffers, for several frames at a time: they complete nearly in the
 //! order of their kicks.
 //!
-//! A completion alone does not say that a buffer is free. From 6.6 on, and until "xsk: Fix immature cq descriptor production" (6.18), Linux writes
+//! A completion alone does not say that a buffer is free. From 6.6 on, and until "xsk: Fix immature cq descriptor production" (6.17), Linux writes
 //! addresses into the completion ring in the order in which the sockets of a queue began to send them, and a frame that is sent publishes the
 //! next address, whosever it is: with two senders that may be a frame which the kernel has not read yet. So a buffer is free when it is reported
 //! *and* the kernel has taken its descriptors from the TX ring, which it says when it has read the frame. Senders of such kernels also take

@@ -1,10 +1,10 @@
 //! Turns at kicking the sockets of a queue, on kernels that report wrong buffers where two are kicked at once.
 //!
-//! Linux 6.6 to 6.17 reserves the place of a buffer in the completion ring (`xsk_cq_reserve_addr_locked`) before it reads the frame, and each
+//! Linux 6.6 to 6.16 reserves the place of a buffer in the completion ring (`xsk_cq_reserve_addr_locked`) before it reads the frame, and each
 //! frame that is sent publishes the next place, whosever it is. Two senders of a queue that reserve in one order and send in the other
 //! have a buffer reported that the device still reads, where its driver takes pages and not copies (virtio_net); and a frame that the
 //! device refuses (`NETDEV_TX_BUSY`) gives up the place that was reserved last, another's, whose buffer is never reported then. "xsk: Fix
-//! immature cq descriptor production" has the kernel write a place when its frame is sent.
+//! immature cq descriptor production" (6.17, and stable 6.16.8) has the kernel write a place when its frame is sent.
 //!
 //! So senders of a queue take turns there. A turn is a word in the control area. Nobody keeps it for long: who has waited for
 //! [`PATIENCE`] takes it from a holder that was stopped or killed, or that a signal handler interrupted; the two may then kick at once, as
@@ -27,7 +27,7 @@ pub(super) fn are_needed() -> bool {
 fn is_affected(release: &str) -> bool {
     let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map_while(|number| number.parse::<u32>().ok());
     let version = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
-    ((6, 6)..(6, 18)).contains(&version)
+    ((6, 6)..(6, 17)).contains(&version)
 }
 
 /// See the module. Until it is dropped.
@@ -85,9 +85,9 @@ mod tests {
 
     #[test]
     fn releases_of_kernels_that_report_wrong_buffers_are_told_from_others() {
-        let affected = ["6.6.0", "6.8.0-45-generic", "6.12.117+deb12-amd64", "6.17.1", "6.6"];
+        let affected = ["6.6.0", "6.8.0-45-generic", "6.12.117+deb12-amd64", "6.16.7", "6.6"];
         assert!(affected.iter().all(|release| is_affected(release)));
-        let others = ["6.1.0-56-amd64", "6.5.13", "6.18.0", "7.0.1", "5.15.0-91-generic", "", "linux"];
+        let others = ["6.1.0-56-amd64", "6.5.13", "6.17.0", "6.18.0", "7.0.1", "5.15.0-91-generic", "", "linux"];
         assert!(others.iter().all(|release| !is_affected(release)));
     }
 
