@@ -29,6 +29,7 @@ mod fill;
 mod handed;
 mod hold;
 mod holder;
+mod kick;
 mod number;
 mod overflow;
 mod queue;
@@ -50,8 +51,8 @@ mod zero_copy;
 pub use candidates::{Candidate, Side, candidates};
 pub use config::{Overflow, Steer, XdpConfig, XdpMode, fill_frames};
 pub use handed::Handed;
+pub use kick::{Kick, Kicked};
 pub use times::{FrameTimes, NoDeviceTimes, TimesWanted};
-pub use tx_queues::{Kick, Kicked};
 
 pub use crate::steering::SHARES_MOST;
 

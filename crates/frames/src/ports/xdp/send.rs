@@ -22,46 +22,17 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{Ordering, compiler_fence};
 use std::sync::{Arc, Weak};
 
-use rustix::io::Errno;
 use rustix::net::xdp::{XdpDesc, XdpDescOptions};
-use rustix::net::{SendFlags, send};
 
+use super::kick::{KICKS_MOST, Kick, Took, kick};
 use super::queue::Queue;
 use super::rings::ProducerRing;
-use super::tx_queues::Kick;
 use super::umem::Umem;
-
-/// Kicks in one flush. The kernel takes 32 buffers a kick, so this covers 2048; a device that does not take
-/// frames is left alone after that, and the next flush goes on.
-pub(super) const KICKS_MOST: u32 = 64;
 
 /// Buffers that are out before the completion ring is looked at.
 const REAP_FRAMES: usize = 8;
 /// Buffers behind the oldest that may have been sent before it.
 const OUT_OF_ORDER_MOST: usize = 8;
-
-/// What the kernel made of a kick.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Took {
-    /// It has nothing left to take.
-    All,
-    /// There may be more.
-    Part,
-    /// There may be more, and the device dropped one frame (veth: the peer's queue is full) and completed it.
-    PartAndDroppedOne,
-}
-
-/// One system call. `queue`: where the socket sends, if senders there take turns.
-#[inline]
-pub(super) fn kick(socket: &OwnedFd, queue: Option<&Queue>) -> io::Result<Took> {
-    let _turn = queue.and_then(Queue::turn);
-    match send(socket, &[], SendFlags::DONTWAIT) {
-        Ok(_) => Ok(Took::All),
-        Err(Errno::AGAIN | Errno::NOBUFS) => Ok(Took::Part),
-        Err(Errno::BUSY) => Ok(Took::PartAndDroppedOne),
-        Err(errno) => Err(errno.into()),
-    }
-}
 
 /// The part of the memory that sending has: send buffers, then resident frames.
 #[derive(Debug, Clone, Copy)]

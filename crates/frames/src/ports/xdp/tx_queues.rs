@@ -7,72 +7,10 @@
 //!
 //! Shares of the port ([`XdpPort::share`]) have TX rings of their own beside these.
 
-use std::io;
-use std::os::fd::OwnedFd;
-use std::sync::{Arc, Weak};
-
-use super::queue::Queue;
-use super::send::{KICKS_MOST, Sender, Took, kick};
+use super::kick::{Kick, Kicked};
+use super::send::Sender;
 use super::{XdpPort, gone};
 use crate::PortError;
-
-/// The system call that has the kernel take what a TX queue shows it.
-#[derive(Debug)]
-pub struct Kick {
-    /// Open as long as the kick: the number cannot become that of another socket, even when the port is closed. There until the
-    /// kick is dropped.
-    socket: Option<Arc<OwnedFd>>,
-    /// Where senders take turns.
-    queue: Option<Arc<Queue>>,
-}
-
-impl Drop for Kick {
-    /// Where the port was closed meanwhile the kick is the last to have the socket, which keeps the queue busy while it is open.
-    fn drop(&mut self) {
-        if let Some(socket) = self.socket.take().and_then(Arc::into_inner) {
-            nearwire_sys::descriptor::close(socket);
-        }
-    }
-}
-
-/// What came of a kick.
-#[derive(Debug)]
-#[must_use]
-pub struct Kicked {
-    /// Which was kicked, by its place in memory, which no other gets as long as this is here. It does not keep the socket open.
-    socket: Weak<OwnedFd>,
-    refused_frames: u64,
-    /// The kernel may not have taken all.
-    is_unfinished: bool,
-    failed: Option<io::Error>,
-}
-
-impl Kick {
-    #[inline]
-    pub(super) fn new(socket: &Arc<OwnedFd>, queue: &Arc<Queue>) -> Kick {
-        Kick { socket: Some(Arc::clone(socket)), queue: queue.takes_turns().then(|| Arc::clone(queue)) }
-    }
-
-    /// Makes it. `None`: all is sent, and nothing is left to be passed to [`XdpPort::kicked`].
-    #[inline]
-    pub fn make(self) -> Option<Kicked> {
-        let socket = self.socket.as_ref()?;
-        let kicked = |refused_frames, is_unfinished, failed| {
-            Some(Kicked { socket: Arc::downgrade(socket), refused_frames, is_unfinished, failed })
-        };
-        let mut refused_frames = 0;
-        for _ in 0..KICKS_MOST {
-            match kick(socket, self.queue.as_deref()) {
-                Ok(Took::All) if refused_frames == 0 => return None,
-                Ok(Took::All) => return kicked(refused_frames, false, None),
-                Ok(Took::Part) => {}
-                Ok(Took::PartAndDroppedOne) => refused_frames += 1,
-                Err(source) => return kicked(refused_frames, false, Some(source)),
-            }
-        }
-        kicked(refused_frames, true, None)
-    }
-}
 
 #[inline]
 fn pick<'s>(first: &'s mut Sender, others: &'s mut [Sender], tx_queue: usize) -> &'s mut Sender {
