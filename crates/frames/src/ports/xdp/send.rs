@@ -164,7 +164,8 @@ impl Sender {
             memory,
             socket,
             copies,
-            pending: false,
+            // The kernel could not take them when the memory was another's: the interface was down.
+            pending: !has_taken_all,
             unreaped: false,
             awaits_completion: false,
             polls: false,
