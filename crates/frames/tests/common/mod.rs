@@ -5,6 +5,7 @@
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 use nearwire_sys::netns;
 
@@ -14,6 +15,9 @@ pub struct Cable {
     pub near: OwnedFd,
     pub far: OwnedFd,
 }
+
+/// e1000e has it after two seconds.
+const CARRIER_WITHIN: Duration = Duration::from_secs(10);
 
 pub const NEAR: &str = "nw0";
 pub const FAR: &str = "nw1";
@@ -51,7 +55,14 @@ impl Cable {
             Ok(namespace)
         };
         let ends = put(&near, NEAR).and_then(|near| Ok(Cable { near, far: put(&far, FAR)? }));
-        Some(ends.expect("NICs of an emulated host move into namespaces"))
+        let cable = ends.expect("NICs of an emulated host move into namespaces");
+        let until = Instant::now() + CARRIER_WITHIN;
+        let is_up = |name: &str| ip_output(&format!("link show {name}")).contains("LOWER_UP");
+        while !(cable.near(|| is_up(NEAR)) && cable.far(|| is_up(FAR))) {
+            assert!(Instant::now() < until, "no carrier");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        Some(cable)
     }
 
     pub fn near<R>(&self, work: impl FnOnce() -> R) -> R {
