@@ -175,7 +175,7 @@ impl Demux {
 
     fn flow_hash(&self, incoming: &Incoming) -> u32 {
         let Incoming { source, destination, source_port, destination_port, .. } = *incoming;
-        (self.hash.hash_one((source, destination, ports(destination_port, source_port))) >> 32) as u32
+        self.hash.spread((source, destination, ports(destination_port, source_port)))
     }
 
     /// All endpoints that a group or broadcast datagram may be for, before they are asked about their memberships.
