@@ -114,7 +114,7 @@ mod tests {
         let mut secret = 1_u64;
         let is_uneven = |secret| {
             let hash = KeyedHash::new(secret);
-            let halves = (0..15_u32).map(|port| hash.spread((2_u128, 3_u128, 5001 << 16 | 5100 + port)) >> 31);
+            let halves = (0..15_u32).map(|port| hash.spread((2_u128, 3_u128, (5001 << 16) + 5100 + port)) >> 31);
             [0, 15].contains(&halves.sum())
         };
         // Of 15 coins all are on one side once in 16 384 times.

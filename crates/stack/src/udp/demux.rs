@@ -16,7 +16,6 @@
 //! Not done: BPF programs (SO_ATTACH_REUSEPORT_*, sk_lookup), VRF devices, SO_INCOMING_CPU.
 
 use std::collections::HashMap;
-use std::hash::BuildHasher;
 
 use crate::address::{Address, Family};
 use crate::hash::KeyedHash;
