@@ -170,10 +170,14 @@ fn dropped_by(shadow: impl AsFd) -> u64 {
 fn learn_drops<H: Host>(socket: &mut Socket, engine: &mut Engine<H>) {
     if let Some(endpoint) = socket.endpoint().filter(|_| socket.ancillary().drops) {
         // As the kernel counts them for the program, modulo 2^32.
-        let dropped = dropped_by(socket.shadow.fd) as u32;
-        let before = std::mem::replace(&mut socket.shadow.dropped, dropped);
-        engine.stack().udp_add_dropped(endpoint, dropped.wrapping_sub(before));
+        count_drops(socket, engine, endpoint, dropped_by(socket.shadow.fd) as u32);
     }
+}
+
+/// The shadow has dropped so many since it was opened.
+fn count_drops<H: Host>(socket: &mut Socket, engine: &mut Engine<H>, endpoint: EndpointId, dropped: u32) {
+    let before = std::mem::replace(&mut socket.shadow.dropped, dropped);
+    engine.stack().udp_add_dropped(endpoint, dropped.wrapping_sub(before));
 }
 
 fn take_over<H: Host>(
@@ -197,8 +201,7 @@ fn take_over<H: Host>(
                 taken += 1;
                 let beside = Beside::read(&control[..received.control_bytes.min(CONTROL_BYTES)]);
                 if let Some(dropped) = beside.dropped {
-                    let before = std::mem::replace(&mut socket.shadow.dropped, dropped);
-                    engine.stack().udp_add_dropped(endpoint, dropped.wrapping_sub(before));
+                    count_drops(socket, engine, endpoint, dropped);
                 }
                 let datagram =
                     beside.datagram(now, socket, &payload[..received.len_bytes.min(PAYLOAD_BYTES)], received.source);
