@@ -26,7 +26,17 @@ fn host() -> Namespace {
     ] {
         ip(&host, line);
     }
+    await_links(&host);
     host
+}
+
+/// The kernel says that a link is there (`IFF_RUNNING`) a moment after both ends are up; until then `ip` shows NO-CARRIER.
+fn await_links(host: &Namespace) {
+    let give_up = Instant::now() + Duration::from_secs(10);
+    while ip(host, "-o link show up").contains("NO-CARRIER") {
+        assert!(Instant::now() < give_up, "no link: {}", ip(host, "-o link"));
+        std::thread::sleep(Duration::from_millis(1));
+    }
 }
 
 fn ip(host: &Namespace, line: &str) -> String {
@@ -61,7 +71,7 @@ fn measurement_over_a_loopback_cable_puts_both_interfaces_back() {
         measured_on(&host, &["udp/spin", "udp/bypass", "tcp/block", "tcp/bypass", "frame/packet", "frame/xdp"]);
     assert_eq!(code(&output), Some(0), "{}", errors(&output));
     assert!(text(&output).contains("loopback cable"), "{}", text(&output));
-    assert_eq!(state(&host), before);
+    await_state(&host, &before, "after a measurement");
 }
 
 #[test]
@@ -105,7 +115,7 @@ fn interfaces_that_were_down_work_and_are_down_again() {
     let before = state(&host);
     let output = measured_on(&host, &["udp/spin"]);
     assert_eq!(code(&output), Some(0), "{}", errors(&output));
-    assert_eq!(state(&host), before);
+    await_state(&host, &before, "after a measurement");
 }
 
 #[test]
@@ -139,15 +149,16 @@ fn killed_measurement_puts_both_interfaces_back() {
         std::thread::sleep(Duration::from_millis(after_ms));
         common::kill(child.id(), Signal::KILL);
         child.wait().unwrap();
-        await_state(&host, &before, after_ms);
+        await_state(&host, &before, &format!("killed after {after_ms} ms"));
     }
 }
 
-/// The interfaces come back a moment after the measurement is gone.
-fn await_state(host: &Namespace, wanted: &[String], after_ms: u64) {
+/// The interfaces of a killed measurement come back a moment after it is gone, and the links of those it put up again a
+/// moment after it ended.
+fn await_state(host: &Namespace, wanted: &[String], when: &str) {
     let give_up = Instant::now() + Duration::from_secs(10);
     while state(host) != wanted {
-        assert!(Instant::now() < give_up, "killed after {after_ms} ms: {:?}, was {wanted:?}", ip(host, "-o addr show"));
+        assert!(Instant::now() < give_up, "{when}: {:?}, was {wanted:?}", state(host));
         std::thread::sleep(Duration::from_millis(20));
     }
 }

@@ -1,6 +1,8 @@
 //! Processes at the two ends of the cable, with the kernel's sockets or under `nearwire run`.
 
 use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{Read, Seek};
 use std::process::{Child, Command, Stdio};
 
 use nearwire_lab::CableEnd;
@@ -55,7 +57,8 @@ pub fn start_anywhere(command: Command, end: &CableEnd) -> Result<Running, AnyEr
 
 /// Starts it at an end, on some CPUs.
 pub fn start_on(mut command: Command, end: &CableEnd, cpus: &[u32]) -> Result<Running, AnyError> {
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let complaints = tempfile::tempfile()?;
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(complaints.try_clone()?);
     let (namespace, cpus) = (end.namespace.clone(), cpus.to_vec());
     let started = std::thread::spawn(move || {
         pin_current_thread_to(&cpus).map_err(|errno| format!("pin to CPUs {cpus:?}: {errno}"))?;
@@ -63,19 +66,26 @@ pub fn start_on(mut command: Command, end: &CableEnd, cpus: &[u32]) -> Result<Ru
         let child = namespace.enter(|| command.spawn()).map_err(|error| error.to_string())?;
         child.map_err(|error| format!("start {}: {error}; install it (make targets does)", program.display()))
     });
-    Ok(Running(started.join().map_err(|_| "the starting thread failed")??))
+    let child = started.join().map_err(|_| "the starting thread failed")??;
+    Ok(Running { child, complaints })
 }
 
 /// A process that is ended when this is dropped: servers do not leave by themselves.
-pub struct Running(pub Child);
+pub struct Running {
+    child: Child,
+    /// What it writes to its standard error.
+    complaints: File,
+}
 
 impl Running {
     /// Waits for its first line.
     pub fn await_line(&mut self) -> Result<(), AnyError> {
-        let output = self.0.stdout.as_mut().ok_or("its output was taken")?;
         let mut byte = [0; 1];
         while byte != *b"\n" {
-            std::io::Read::read_exact(output, &mut byte).map_err(|_| "a program ended before it was ready")?;
+            let output = self.child.stdout.as_mut().ok_or("its output was taken")?;
+            if output.read_exact(&mut byte).is_err() {
+                return Err(format!("a program ended before it was ready: {}", self.complaint()?).into());
+            }
         }
         Ok(())
     }
@@ -91,23 +101,34 @@ impl Running {
     }
 
     fn signal(&self, signal: Signal) -> Result<(), AnyError> {
-        Ok(kill_process(Pid::from_child(&self.0), signal)?)
+        Ok(kill_process(Pid::from_child(&self.child), signal)?)
     }
 
-    /// What it printed until its end.
+    /// What it printed until its end; an error, with what it complained about, where it failed.
     pub fn output(mut self) -> Result<String, AnyError> {
         let mut text = String::new();
-        if let Some(mut output) = self.0.stdout.take() {
-            std::io::Read::read_to_string(&mut output, &mut text)?;
+        if let Some(mut output) = self.child.stdout.take() {
+            output.read_to_string(&mut text)?;
         }
-        self.0.wait()?;
+        let status = self.child.wait()?;
+        if status.success() {
+            Ok(text)
+        } else {
+            Err(format!("a program ended with {status}: {}", self.complaint()?).into())
+        }
+    }
+
+    fn complaint(&mut self) -> Result<String, AnyError> {
+        let mut text = String::new();
+        self.complaints.rewind()?;
+        self.complaints.read_to_string(&mut text)?;
         Ok(text)
     }
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 }
