@@ -1,4 +1,4 @@
-//! AF_XDP ports: one for each interface that programs have shares of, open as long as there is one.
+//! AF_XDP ports: one for each interface that programs have shares of, open as long as there is one, or some seconds more (`thread`).
 //!
 //! The agent has the port's first share, with no flow, and never reads from it. Each program's share is handed over
 //! ([`XdpPort::hand_over`](nearwire_frames::ports::xdp::XdpPort::hand_over)), and taken back when the program is gone
@@ -15,7 +15,6 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use nearwire_frames::ports::xdp::{XdpMode, XdpPort, await_carrier};
@@ -43,8 +42,6 @@ pub struct XdpPorts {
     /// By interface.
     threads: BTreeMap<String, PortThread>,
     next_thread: u32,
-    /// Threads that close their port, by interface.
-    ending: BTreeMap<String, JoinHandle<()>>,
     shares: BTreeMap<u32, Share>,
     /// Interfaces of shares that are being opened.
     opening: BTreeMap<u32, String>,
@@ -76,7 +73,7 @@ fn refused(error: &PortError) -> Cause {
 /// # Errors
 /// The port or the share cannot be opened, or the link does not come back.
 pub fn try_share(interface: &str) -> Result<(XdpMode, String), PortError> {
-    let mut held = Held::open(interface, 0)?;
+    let mut held = Held::open(interface, 0, 0)?;
     let handed = held.port.hand_over()?;
     let share = XdpPort::from_handed(&handed.description, handed.fds)?;
     let mode = share.config().mode;
@@ -99,7 +96,6 @@ impl XdpPorts {
         Ok(XdpPorts {
             threads: BTreeMap::new(),
             next_thread: 0,
-            ending: BTreeMap::new(),
             shares: BTreeMap::new(),
             opening: BTreeMap::new(),
             teller: Teller { told: tells, bell },
@@ -126,25 +122,18 @@ impl XdpPorts {
     }
 
     /// The thread of an interface.
-    fn thread_of(&mut self, interface: &str) -> io::Result<&PortThread> {
+    fn thread_of(&mut self, interface: &str) -> io::Result<&mut PortThread> {
         if !self.threads.contains_key(interface) {
-            let former = self.ending.remove(interface);
-            let thread = PortThread::start(self.next_thread, self.teller.clone(), former, self.young_until)?;
+            let thread = PortThread::start(self.next_thread, self.teller.clone(), self.young_until)?;
             self.next_thread += 1;
             self.threads.insert(interface.to_owned(), thread);
         }
-        self.threads.get(interface).ok_or_else(|| io::ErrorKind::NotFound.into())
+        self.threads.get_mut(interface).ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 
-    /// Closes a port that nobody has a share of.
-    fn settle(&mut self, interface: &str) {
-        let of_shares = self.shares.values().map(|share| &share.interface);
-        if !of_shares.chain(self.opening.values()).any(|name| name == interface)
-            && let Some(thread) = self.threads.remove(interface)
-        {
-            self.ending.retain(|_, ending| !ending.is_finished());
-            self.ending.insert(interface.to_owned(), thread.end());
-        }
+    /// A thread has no port any more: it ends, where all it was asked for is done.
+    fn idle(&mut self, number: u32, opens: u32) {
+        self.threads.retain(|_, thread| thread.number != number || thread.opens != opens);
     }
 
     fn name_of_thread(&self, number: u32) -> Option<String> {
@@ -154,7 +143,7 @@ impl XdpPorts {
     /// A share was opened, or not.
     fn opened(&mut self, thread: u32, share: u32, opened: Result<Given, Cause>) -> Option<Finished> {
         let Some(interface) = self.opening.remove(&share) else {
-            // Nobody wants it any more. A thread that is ending takes it back by closing its port.
+            // Nobody wants it any more.
             if let (Ok(given), Some(interface)) = (opened, self.name_of_thread(thread)) {
                 self.threads[&interface].recover(given.number);
             }
@@ -166,7 +155,6 @@ impl XdpPorts {
             self.shares.insert(share, Share { interface: interface.clone(), ifindex, number, table });
             opened
         });
-        self.settle(&interface);
         Some(Finished::Share(share, opened))
     }
 }
@@ -180,14 +168,11 @@ impl Ports for XdpPorts {
     }
 
     fn close_share(&mut self, share: u32) {
-        if let Some(interface) = self.opening.remove(&share) {
-            return self.settle(&interface);
-        }
+        self.opening.remove(&share);
         let Some(Share { interface, number, .. }) = self.shares.remove(&share) else { return };
         if let Some(thread) = self.threads.get(&interface) {
             thread.recover(number);
         }
-        self.settle(&interface);
     }
 
     fn open_flow(&mut self, ifindex: u32, flow: &Addresses, owner: FlowOwner) -> Result<(), Cause> {
@@ -246,6 +231,7 @@ impl Ports for XdpPorts {
                 What::Opened { share, opened } => finished.extend(self.opened(thread, share, opened)),
                 What::Times { share, done } => finished.push(Finished::Times(share, done)),
                 What::Lost => self.lost.extend(self.name_of_thread(thread)),
+                What::Idle { opens } => self.idle(thread, opens),
             }
         }
         finished

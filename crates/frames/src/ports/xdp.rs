@@ -254,6 +254,13 @@ impl XdpPort {
         self.link_due.map_or(Duration::ZERO, |due| due.saturating_duration_since(Instant::now()))
     }
 
+    /// Whether opening the port may have taken the link down for a time, and so may the next opening. Known of a port that did not
+    /// [wait](XdpConfig::awaits_carrier).
+    #[must_use]
+    pub fn may_have_taken_link_down(&self) -> bool {
+        self.link_due.is_some()
+    }
+
     /// Whether the program that hands frames over is still attached. One system call; nobody reports it: rtnetlink is silent
     /// about programs that links attach.
     #[must_use]

@@ -3,6 +3,9 @@
 //! To open a port, a share of it, or to close it may take seconds: a driver sets its device up anew, and whoever attaches, binds or asks waits for
 //! the kernel's lock of all interfaces, which somebody else may hold for as long. The agent's loop answers other programs meanwhile. The flows of
 //! a share need no such lock, and stay with the loop.
+//!
+//! A port is closed with its last share. But an opening may take the link down, and so a program that opens a share and closes it again in a loop
+//! would keep the link from everybody else: then the port stays open for some seconds more ([`LinkLosses`]).
 
 use std::collections::BTreeSet;
 use std::io;
@@ -10,8 +13,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::AcqRel;
-use std::sync::mpsc::{Receiver, Sender, channel};
-use std::thread::JoinHandle;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
 use nearwire_frames::PortError;
@@ -25,6 +27,10 @@ use super::size::{sized, ways};
 use crate::message::{Cause, Text};
 use crate::ports::{Opened, Wanted};
 
+/// An interface may lose its link once in so long by openings of its port,
+const LINK_LOSS_EVERY: Duration = Duration::from_secs(5);
+/// and so many times without a break: programs that are started one after the other, each in another mode, find no port in their way.
+const LINK_LOSSES_AT_ONCE: u32 = 5;
 const PREDECESSOR_ASKED_FOR_EVERY: Duration = Duration::from_millis(2);
 /// Names of our programs begin so.
 const OWN_PROGRAM: &str = "nw_";
@@ -48,9 +54,19 @@ pub(super) struct Told {
 }
 
 pub(super) enum What {
-    Opened { share: u32, opened: Result<Given, Cause> },
-    Times { share: u32, done: Result<(), Cause> },
+    Opened {
+        share: u32,
+        opened: Result<Given, Cause>,
+    },
+    Times {
+        share: u32,
+        done: Result<(), Cause>,
+    },
     Lost,
+    /// It has no port any more, after it was asked for so many shares.
+    Idle {
+        opens: u32,
+    },
 }
 
 /// A share of the port.
@@ -76,27 +92,20 @@ pub(super) struct PortThread {
     jobs: Sender<Job>,
     /// It is to look, and has not begun to.
     is_to_look: Arc<AtomicBool>,
-    thread: JoinHandle<()>,
+    /// Shares that it was asked for.
+    pub(super) opens: u32,
 }
 
 impl PortThread {
-    /// Starts it in the network namespace of the calling thread. `former`: the last one of this interface, whose port goes first. `young_until`: until
-    /// then the last agent's program may be on the interface.
-    pub(super) fn start(
-        number: u32,
-        teller: Teller,
-        former: Option<JoinHandle<()>>,
-        young_until: Instant,
-    ) -> io::Result<PortThread> {
+    /// Starts it in the network namespace of the calling thread. `young_until`: until then the last agent's program may be on the interface.
+    pub(super) fn start(number: u32, teller: Teller, young_until: Instant) -> io::Result<PortThread> {
         let (jobs, of_thread) = channel();
         let is_to_look = Arc::new(AtomicBool::new(false));
-        let mut keeper = Keeper { number, teller, young_until, is_to_look: Arc::clone(&is_to_look), held: None };
-        let thread = std::thread::Builder::new().name("nearwire-port".to_owned()).spawn(move || {
-            // Its port is closed, whatever became of it.
-            let _ = former.map(JoinHandle::join);
-            keeper.work(&of_thread);
-        })?;
-        Ok(PortThread { number, jobs, is_to_look, thread })
+        let of_keeper = Arc::clone(&is_to_look);
+        let losses = LinkLosses { until: Instant::now() };
+        let mut keeper = Keeper { number, teller, young_until, is_to_look: of_keeper, held: None, losses, opens: 0 };
+        std::thread::Builder::new().name("nearwire-port".to_owned()).spawn(move || keeper.work(&of_thread))?;
+        Ok(PortThread { number, jobs, is_to_look, opens: 0 })
     }
 
     /// To the thread, which is there as long as its jobs can be sent.
@@ -104,7 +113,8 @@ impl PortThread {
         let _ = self.jobs.send(job);
     }
 
-    pub(super) fn open(&self, wanted: &Wanted) {
+    pub(super) fn open(&mut self, wanted: &Wanted) {
+        self.opens += 1;
         self.ask(Job::Open(wanted.clone()));
     }
 
@@ -122,11 +132,6 @@ impl PortThread {
             self.ask(Job::Look);
         }
     }
-
-    /// It closes the port when it has done what it was asked for.
-    pub(super) fn end(self) -> JoinHandle<()> {
-        self.thread
-    }
 }
 
 struct Keeper {
@@ -135,11 +140,34 @@ struct Keeper {
     young_until: Instant,
     is_to_look: Arc<AtomicBool>,
     held: Option<Held>,
+    losses: LinkLosses,
+    /// Shares that it was asked for.
+    opens: u32,
+}
+
+/// How often the link may have been lost by openings of the port: a generic cell rate algorithm (ITU-T I.371).
+struct LinkLosses {
+    /// Then all losses are forgotten.
+    until: Instant,
+}
+
+impl LinkLosses {
+    fn add(&mut self, now: Instant) {
+        self.until = self.until.max(now) + LINK_LOSS_EVERY;
+    }
+
+    /// From when on another one is allowed; not in the past.
+    fn allow_another_at(&self, now: Instant) -> Instant {
+        let forgotten = LINK_LOSS_EVERY * (LINK_LOSSES_AT_ONCE - 1);
+        self.until.checked_sub(forgotten).map_or(now, |at| at.max(now))
+    }
 }
 
 /// The port.
 pub(super) struct Held {
     pub(super) port: XdpPort,
+    /// The user of all its shares.
+    uid: u32,
     ifindex: u32,
     name: String,
     /// Numbers of the shares that programs have.
@@ -152,28 +180,56 @@ fn refused(error: &PortError) -> Cause {
 
 impl Keeper {
     fn work(&mut self, jobs: &Receiver<Job>) {
-        for job in jobs {
-            match job {
-                Job::Open(wanted) => {
-                    let what = What::Opened { share: wanted.share, opened: self.open(&wanted) };
-                    self.tell(what);
-                }
-                Job::Recover(number) => {
-                    if let Some(held) = self.held.as_mut().filter(|held| held.given.contains(&number)) {
-                        held.given.remove(&number);
-                        // What the kernel refuses to take out of the maps is taken out before the number is another's.
-                        let _ = held.port.recover(number);
+        loop {
+            match self.next(jobs) {
+                Ok(job) => self.act(job),
+                Err(RecvTimeoutError::Timeout) if self.held.is_some() => self.held = None,
+                Err(RecvTimeoutError::Timeout) => {
+                    self.tell(What::Idle { opens: self.opens });
+                    match jobs.recv() {
+                        Ok(job) => self.act(job),
+                        Err(_) => return,
                     }
                 }
-                Job::WantTimes(share) => {
-                    let done = self.held.as_mut().map_or(Err(Cause::NoSuchShare { share }), Held::want_times);
-                    self.tell(What::Times { share, done });
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+        }
+    }
+
+    /// The next job, unless the port is to be closed before, or all of it forgotten.
+    fn next(&self, jobs: &Receiver<Job>) -> Result<Job, RecvTimeoutError> {
+        let now = Instant::now();
+        let until = match &self.held {
+            Some(held) if !held.given.is_empty() => return jobs.recv().map_err(RecvTimeoutError::from),
+            Some(held) if held.is_there() => self.losses.allow_another_at(now),
+            Some(_) => now,
+            None => self.losses.until,
+        };
+        jobs.recv_timeout(until.saturating_duration_since(now))
+    }
+
+    fn act(&mut self, job: Job) {
+        match job {
+            Job::Open(wanted) => {
+                self.opens += 1;
+                let what = What::Opened { share: wanted.share, opened: self.open(&wanted) };
+                self.tell(what);
+            }
+            Job::Recover(number) => {
+                if let Some(held) = self.held.as_mut().filter(|held| held.given.contains(&number)) {
+                    held.given.remove(&number);
+                    // What the kernel refuses to take out of the maps is taken out before the number is another's.
+                    let _ = held.port.recover(number);
                 }
-                Job::Look => {
-                    self.is_to_look.swap(false, AcqRel);
-                    if self.held.as_ref().is_some_and(|held| !held.is_there()) {
-                        self.tell(What::Lost);
-                    }
+            }
+            Job::WantTimes(share) => {
+                let done = self.held.as_mut().map_or(Err(Cause::NoSuchShare { share }), Held::want_times);
+                self.tell(What::Times { share, done });
+            }
+            Job::Look => {
+                self.is_to_look.swap(false, AcqRel);
+                if self.held.as_ref().is_some_and(|held| !held.is_there()) {
+                    self.tell(What::Lost);
                 }
             }
         }
@@ -186,14 +242,18 @@ impl Keeper {
     }
 
     fn open(&mut self, wanted: &Wanted) -> Result<Given, Cause> {
+        // A port that nobody uses is for its user alone, and for the interface that it was opened on.
+        self.held.take_if(|held| held.given.is_empty() && !(held.uid == wanted.uid && held.is_there()));
         if let Some(held) = &mut self.held {
             return held.give();
         }
         self.await_predecessor(&wanted.interface);
-        let mut held = Held::open(&wanted.interface, wanted.memory_bytes).map_err(|error| refused(&error))?;
-        let given = held.give()?;
-        self.held = Some(held);
-        Ok(given)
+        let opened = Held::open(&wanted.interface, wanted.uid, wanted.memory_bytes);
+        let held = self.held.insert(opened.map_err(|error| refused(&error))?);
+        if held.port.may_have_taken_link_down() {
+            self.losses.add(Instant::now());
+        }
+        held.give()
     }
 
     /// Waits until the last agent's program is off an interface.
@@ -208,14 +268,14 @@ impl Keeper {
 
 impl Held {
     /// In the first way that works. `memory_bytes`: 0 for as much as is usual.
-    pub(super) fn open(interface: &str, memory_bytes: u64) -> Result<Held, PortError> {
+    pub(super) fn open(interface: &str, uid: u32, memory_bytes: u64) -> Result<Held, PortError> {
         let facts = InterfaceFacts::read(interface)?;
         let mut first = None;
         for config in ways(&facts) {
             match XdpPort::open(&sized(config, &facts, memory_bytes)) {
                 Ok(port) => {
                     let (ifindex, name) = (facts.ifindex, facts.name);
-                    return Ok(Held { port, ifindex, name, given: BTreeSet::new() });
+                    return Ok(Held { port, uid, ifindex, name, given: BTreeSet::new() });
                 }
                 Err(error) => first = first.or(Some(error)),
             }
@@ -267,4 +327,34 @@ fn memory_bytes(descriptors: &[OwnedFd]) -> u64 {
     let size =
         |memory: &OwnedFd| rustix::fs::fstat(memory).map_or(0, |facts| u64::try_from(facts.st_size).unwrap_or(0));
     memory.map(size).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn openings_without_end_take_the_link_once_in_five_seconds() {
+        let begun = Instant::now();
+        let mut losses = LinkLosses { until: begun };
+        let mut now = begun;
+        let mut taken = Vec::new();
+        for _ in 0..12 {
+            losses.add(now);
+            taken.push((now - begun).as_secs());
+            now = losses.allow_another_at(now);
+        }
+        assert_eq!(taken, [0, 0, 0, 0, 0, 5, 10, 15, 20, 25, 30, 35]);
+    }
+
+    #[test]
+    fn openings_now_and_then_are_not_held_up() {
+        let mut now = Instant::now();
+        let mut losses = LinkLosses { until: now };
+        for _ in 0..100 {
+            losses.add(now);
+            assert_eq!(losses.allow_another_at(now), now);
+            now += LINK_LOSS_EVERY;
+        }
+    }
 }
