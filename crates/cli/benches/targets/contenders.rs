@@ -1,6 +1,9 @@
 //! Everything that takes turns in a round, and the cables that it runs on.
 
+use std::time::{Duration, Instant};
+
 use nearwire_bench::bed::TestBed;
+use nearwire_frames::interface::InterfaceFacts;
 use nearwire_lab::{Cable, CableEnd, VirtualCable, VirtualCableOptions};
 use nearwire_sys::tsc::Clock;
 
@@ -12,6 +15,9 @@ use crate::paths::Cells;
 use crate::sockperf::{CONTESTS, Contest};
 use crate::start_up::StartUps;
 use crate::{AnyError, Figures, INITIATOR_CPU, NEARWIRE, RESPONDER_CPU};
+
+/// How long the ports of a contender that has ended may stay: an agent hears of the end of its programs, and then waits for the driver.
+const PORTS_CLOSE_WITHIN: Duration = Duration::from_secs(5);
 
 /// One of them.
 #[derive(Clone, Copy)]
@@ -30,6 +36,22 @@ pub enum Contender {
 struct Ends {
     near: CableEnd,
     far: CableEnd,
+}
+
+impl Ends {
+    /// Waits until no port is open on them.
+    fn await_free(&self) -> Result<(), AnyError> {
+        let until = Instant::now() + PORTS_CLOSE_WITHIN;
+        for end in [&self.near, &self.far] {
+            while end.namespace.enter(|| InterfaceFacts::read(&end.interface))??.program.is_some() {
+                if Instant::now() > until {
+                    return Err(format!("a port on {} is open after its programs ended", end.interface).into());
+                }
+                std::thread::sleep(Duration::from_millis(2));
+            }
+        }
+        Ok(())
+    }
 }
 
 pub struct Bed<'a> {
@@ -79,6 +101,9 @@ impl Bed<'_> {
 
     /// Measures it once: figures by name.
     pub fn figures(&mut self, contender: Contender) -> Result<Vec<(String, f64)>, AnyError> {
+        for ends in [&self.two_queues, &self.one_queue] {
+            ends.await_free()?;
+        }
         let Ends { near, far } = &self.two_queues;
         Ok(match contender {
             Contender::Path(which) => {

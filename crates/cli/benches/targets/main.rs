@@ -90,7 +90,9 @@ fn measure(only: Option<&str>) -> Result<Figures, AnyError> {
         for round in 1..=ROUNDS {
             eprintln!("round {round} of {ROUNDS}");
             for which in order.shuffled(wanted.len()) {
-                for (name, figure) in bed.figures(wanted[which])? {
+                let one = wanted[which];
+                let measured = bed.figures(one).map_err(|error| format!("{}: {error}", bed.name(one)))?;
+                for (name, figure) in measured {
                     keep(&mut figures, &name, figure);
                 }
             }
