@@ -29,7 +29,7 @@ use nearwire_sys::own_stack;
 use crate::errno::{errno, fail};
 use crate::gate::thread_identity;
 use crate::state::{self, ENGINES_MOST, FIRST, Subject};
-use crate::{keeper, marks};
+use crate::{marks, timer};
 
 /// The thread that each engine belongs to: its identity. 0: none.
 static OWNERS: [AtomicUsize; ENGINES_MOST] = [const { AtomicUsize::new(0) }; ENGINES_MOST];
@@ -166,7 +166,7 @@ fn can_move(component: &Component) -> bool {
 fn move_out(engine: usize, first: &mut Sockets, other: &mut Option<Sockets>, component: &Component) -> bool {
     end_if(false, engine, first, other);
     if other.is_none() && first.may_try_to_open_branch() {
-        *other = first.open_branch(engine as u32, keeper::held_of(engine));
+        *other = first.open_branch(engine as u32);
         state::note_opened(engine);
     }
     let is_moved = move_to_branch(engine, first, other, component);
@@ -261,6 +261,8 @@ pub fn grant(wish: Wish, engine: usize) {
             state::with(Sockets::others_ended);
         }
         Wish::AskSharing => ask_sharing(Subject::Engine(engine)),
+        // Where there can be no thread, the program's next call answers.
+        Wish::TimerThread => _ = timer::begin(),
     }
 }
 

@@ -12,7 +12,7 @@
 //! * [`probe`]: memory that cannot be read;
 //! * [`io_uring`]: programs whose requests are not seen;
 //! * [`internal_fd`]: our own descriptors, out of the program's way;
-//! * [`keeper`]: a thread that sends held datagrams when the program does not call;
+//! * [`timer`]: a thread that does what is due when the program does not call;
 //! * [`exports`]: the symbols. They exist outside unit tests only, where they would replace those of the test's own
 //!   process.
 
@@ -28,7 +28,6 @@ pub mod first_thread;
 pub mod gate;
 pub mod internal_fd;
 pub mod io_uring;
-pub mod keeper;
 pub mod marks;
 pub mod own_process;
 pub mod probe;
@@ -37,5 +36,6 @@ pub mod signals;
 pub mod start;
 pub mod state;
 pub mod thread;
+pub mod timer;
 pub mod turn;
 pub mod wiring;

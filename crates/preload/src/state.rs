@@ -7,8 +7,8 @@
 //! Should something in here ever panic, the engines are taken down: the kernel has all packets again and all calls go to it.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
-use std::sync::{Arc, OnceLock};
 
 use nearwire_socket::engine::EngineKick;
 use nearwire_socket::reason::HandedCall;
@@ -42,8 +42,8 @@ pub struct Above {
     pub first_sockets: fn() -> Option<Sockets>,
     /// Does what sockets of an engine asked for in a call that is over.
     pub grant: fn(Wish, usize),
-    /// Has datagrams that are held back sent in time.
-    pub keep: fn(usize, Arc<Held>),
+    /// Has datagrams that an engine holds back sent in time.
+    pub watch: fn(usize, &Held),
 }
 
 static ABOVE: OnceLock<&'static Above> = OnceLock::new();
@@ -139,14 +139,19 @@ fn finish(engine: usize, after: AfterSend) {
     if after.looks {
         own_stack::run(|| enter(engine, Sockets::look));
     }
-    if let (Some(held), Some(above)) = (after.unkept, ABOVE.get()) {
-        (above.keep)(engine, held);
+    if let (Some(held), Some(above)) = (after.unwatched, ABOVE.get()) {
+        (above.watch)(engine, &held);
     }
+}
+
+/// The engines that there may be.
+pub fn engines() -> std::ops::Range<usize> {
+    0..OPENED.load(Relaxed)
 }
 
 /// Runs `work` on each engine that there is.
 pub fn with_each(mut work: impl FnMut(&mut Sockets)) {
-    for engine in 0..OPENED.load(Relaxed) {
+    for engine in engines() {
         with_subject(Subject::Engine(engine), &mut work);
     }
 }

@@ -3,7 +3,7 @@
 use crate::calls::process;
 use crate::own_process::is_borrowed;
 use crate::state::{self, Above};
-use crate::{engines, keeper, start};
+use crate::{engines, start, timer};
 
 /// Connects them. To be called before the state is entered for the first time: before that, all calls are the kernel's.
 pub fn connect() {
@@ -11,7 +11,7 @@ pub fn connect() {
         begin_process: process::begin,
         first_sockets: start::first_sockets,
         grant: engines::grant,
-        keep: keeper::keep,
+        watch: timer::watch,
     };
     state::connect(&ABOVE);
 }

@@ -86,7 +86,7 @@ fn burst_then_no_call_leaves_in_time() {
     assert_eq!(numbers, all());
     let late_ns = last_ns - printed[0];
     assert!(late_ns < LATE_NS_MOST, "the last came {late_ns} ns after it was sent");
-    assert_eq!(printed[1], 2, "threads: the program's and the keeper");
+    assert_eq!(printed[1], 2, "threads: the program's and the library's");
 }
 
 #[test]
@@ -99,13 +99,13 @@ fn burst_then_the_end_of_the_program_leaves_whole() {
 }
 
 #[test]
-fn burst_then_a_fork_leaves_once_and_the_child_has_a_keeper_of_its_own() {
+fn burst_then_a_fork_leaves_once_and_the_child_has_a_thread_of_its_own() {
     let Some((_, numbers, _)) = sent("fork", "10ms") else { return };
     assert_eq!(numbers, all());
 }
 
 #[test]
-fn burst_by_default_has_no_keeper() {
+fn burst_by_default_has_no_thread() {
     let Some((printed, numbers, _)) = sent("pause", "0") else { return };
     assert_eq!((numbers, printed[1]), (all(), 1));
 }

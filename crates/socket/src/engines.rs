@@ -80,6 +80,9 @@ pub enum Wish {
     ///
     /// [`Sockets::take_sharing_question`]: crate::Sockets::take_sharing_question
     AskSharing,
+    /// Other processes may want sockets while the program computes: there is to be a timer thread, which answers them
+    /// ([`Sockets::answer_children`](crate::Sockets::answer_children)).
+    TimerThread,
 }
 
 /// What becomes of something that a thread uses first.

@@ -26,6 +26,7 @@
 //!
 //! A child whose parent has ended accelerates an inherited socket itself when it first looks (`daemon`).
 
+mod answer;
 mod process;
 
 use std::sync::atomic::Ordering::Acquire;
@@ -38,6 +39,7 @@ use nearwire_sys::shared_words::SharedWords;
 use rustix::io::{FdFlags, fcntl_getfd};
 use rustix::process::{Pid, getppid, test_kill_process};
 
+use crate::bell::Bell;
 use crate::descendants::Descendants;
 use crate::engine::Watch;
 use crate::id::SocketId;
@@ -49,6 +51,8 @@ const PLACES: usize = 1 << 16;
 const CLAIM_REASON: u64 = 0x7f;
 const CLAIMED_WITHOUT_SETS: u64 = 0x80;
 const _: () = assert!(Reason::ALL.len() as u64 <= CLAIM_REASON, "every reason has its number");
+/// The word behind those of sockets: one more than how often something was claimed when the parent last looked; 0: it looks at its next call.
+const ANSWERED: usize = PLACES + 1;
 /// Rounds of taking frames in before a fork: a flood does not hold it up.
 const ROUNDS_MOST: u32 = 64;
 
@@ -57,8 +61,9 @@ const ROUNDS_MOST: u32 = 64;
 pub(crate) struct Family {
     /// Whether there are some.
     descendants: Mutex<Descendants>,
-    /// Word 0: how often something was claimed. Then a word for each socket: its inode and the reason, or 0.
+    /// Word 0: how often something was claimed. Then a word for each socket: its inode and the reason, or 0. Then [`ANSWERED`].
     words: OnceLock<Arc<SharedWords>>,
+    bell: OnceLock<Arc<Bell>>,
 }
 
 impl Family {
@@ -70,11 +75,20 @@ impl Family {
     /// `None`: there is no memory for them, and what children claim is not heard.
     fn words(&self) -> Option<&Arc<SharedWords>> {
         if self.words.get().is_none()
-            && let Ok(words) = SharedWords::create(c"nearwire-claims", PLACES + 1)
+            && let Ok(words) = SharedWords::create(c"nearwire-claims", ANSWERED + 1)
         {
             let _ = self.words.set(Arc::new(words));
         }
         self.words.get()
+    }
+
+    fn bell(&self) -> Option<Arc<Bell>> {
+        if self.bell.get().is_none()
+            && let Ok(bell) = Bell::new()
+        {
+            let _ = self.bell.set(Arc::new(bell));
+        }
+        self.bell.get().cloned()
     }
 }
 
@@ -88,6 +102,8 @@ pub(crate) struct Children {
     pid: Option<Pid>,
     /// The filters are paused since a fork.
     paused: bool,
+    /// There is to be a timer thread, which answers other processes.
+    wants_timer_thread: bool,
     /// How often something had been claimed when this engine looked for its own sockets among it.
     followed: u64,
     /// What comes to sockets from a fork on, of which sets have told the rest, for its child.
@@ -113,11 +129,6 @@ impl Children {
     fn claimed(&self) -> u64 {
         self.family.words.get().and_then(|words| words.first()).map_or(0, |count| count.load(Acquire))
     }
-
-    #[inline]
-    fn want_something(&self) -> bool {
-        self.forked && (self.paused || !self.claims.is_empty() || self.claimed() != self.followed)
-    }
 }
 
 /// The process that a socket was inherited from.
@@ -126,6 +137,7 @@ pub(crate) struct Parent {
     pid: Option<Pid>,
     filters: Vec<Box<dyn PortFilters>>,
     words: Option<Arc<SharedWords>>,
+    bell: Option<Arc<Bell>>,
     /// Reports sockets to which something came since the fork; `None`: that is not known of any.
     since_fork: Option<Watch>,
 }

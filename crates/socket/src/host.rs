@@ -89,6 +89,11 @@ pub trait Host: Clone + Debug + 'static {
         false
     }
 
+    /// What is readable when the agent has said something; `None`: there is none.
+    fn agent(&self) -> Option<Descriptor> {
+        None
+    }
+
     /// Says to the agent, where there is one, that the flows of a socket are wanted when it is first used, or never (`false`).
     fn announce(&self, _socket: FlowSocket, _is_to_be_used: bool) {}
 

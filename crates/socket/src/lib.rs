@@ -24,6 +24,7 @@
 
 #![forbid(unsafe_code)]
 
+mod bell;
 pub mod capture;
 pub mod config;
 mod descendants;
@@ -61,6 +62,7 @@ pub mod wait;
 /// What the calls of this crate speak of.
 pub use nearwire_stack::{Datagram, Family, Message, SourceFilter};
 
+pub use bell::{Bell, Woken};
 pub use engines::{Component, ENGINES_MOST, FirstUse, Moved, Wish};
 pub use epoll_sets::{AskKernel, Asked, Collected, Concerns, Control, Operation, plain};
 pub use host::{Host, HostPort, PortWanted, ThisHost};

@@ -5,15 +5,13 @@
 //! enough for a kick, the program makes any other call, or the time of `send_coalescing` is over. A run ends with a pause for
 //! the time of [`PAUSE_KICKS`] while nothing is held: to look at the clock costs a send that is held a tenth of what it takes.
 //!
-//! A *keeper*, a thread of the process, watches the time of `send_coalescing`, as the program may never call again ([`Held`]).
+//! The timer thread of the process watches the time of `send_coalescing`, as the program may never call again ([`Held`]).
 //!
 //! Off unless configured: the end of a burst waits up to that time, which a program that wants latency has no use for.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::{Relaxed, Release, SeqCst};
-
-use rustix::thread::futex;
+use std::sync::atomic::{AtomicBool, AtomicU32};
 
 /// Frames that a kick takes in copy mode (`TX_BATCH_SIZE` in `net/xdp/xsk.c`).
 const KICK_FRAMES: u32 = 32;
@@ -22,16 +20,16 @@ const IMMEDIATE: u32 = 8;
 /// A pause that ends a run: the program could have had this many kicks in it, so they are not what keeps it.
 const PAUSE_KICKS: u64 = 8;
 
-/// Whether datagrams are held, for the keeper, who looks without entering anything.
+/// Whether datagrams are held, for the timer thread, which looks without entering anything.
 #[derive(Debug, Default)]
 pub struct Held {
     /// Odd while some are held; another number each time.
     number: AtomicU32,
-    /// 1 while the keeper looks; a futex on which it sleeps otherwise.
-    is_kept: AtomicU32,
+    /// The timer thread looks.
+    is_watched: AtomicBool,
 }
 
-/// What the keeper saw.
+/// What the timer thread saw.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sight(u32);
 
@@ -50,20 +48,27 @@ impl Held {
         Sight(self.number.load(SeqCst))
     }
 
-    /// The keeper has found nothing for a while: it sleeps until something is held.
-    pub fn sleep_until_held(&self) {
-        self.is_kept.store(0, SeqCst);
-        // After the announcement: either this sees what is held or who holds it sees that nobody keeps it.
-        while !self.look().is_held() && self.is_kept.load(SeqCst) == 0 {
-            let _ = futex::wait(&self.is_kept, futex::Flags::PRIVATE, 0, None);
-        }
-        self.is_kept.store(1, SeqCst);
+    /// The timer thread looks from now on.
+    pub fn watch(&self) {
+        self.is_watched.store(true, SeqCst);
     }
 
-    /// Wakes the keeper.
-    pub fn wake_keeper(&self) {
-        self.is_kept.store(1, SeqCst);
-        let _ = futex::wake(&self.is_kept, futex::Flags::PRIVATE, 1);
+    /// Whether the timer thread looks.
+    #[must_use]
+    pub fn is_watched(&self) -> bool {
+        self.is_watched.load(SeqCst)
+    }
+
+    /// The timer thread has found nothing for a while, and looks no more until something is held; `false`: something is.
+    #[must_use]
+    pub fn leave(&self) -> bool {
+        self.is_watched.store(false, SeqCst);
+        // After the announcement: either this sees what is held, or who holds it sees that nobody watches.
+        let is_left = !self.look().is_held();
+        if !is_left {
+            self.watch();
+        }
+        is_left
     }
 }
 
@@ -78,19 +83,27 @@ pub(crate) struct SendRun {
     /// What a kick of one takes: the least of this run.
     kick_ticks: u64,
     held: Arc<Held>,
-    /// Something is held and nobody keeps it.
-    is_unkept: bool,
+    /// Something is held and nobody watches its time.
+    is_unwatched: bool,
 }
 
 impl SendRun {
     pub(crate) fn new(is_on: bool) -> SendRun {
         let held = Arc::default();
-        SendRun { is_on, datagrams: 0, held_datagrams: 0, last_ticks: 0, kick_ticks: u64::MAX, held, is_unkept: false }
+        SendRun {
+            is_on,
+            datagrams: 0,
+            held_datagrams: 0,
+            last_ticks: 0,
+            kick_ticks: u64::MAX,
+            held,
+            is_unwatched: false,
+        }
     }
 
-    /// Holds by this from now on. Nothing is held.
-    pub(crate) fn hold_by(&mut self, held: Arc<Held>) {
-        self.held = held;
+    /// What the timer thread looks at.
+    pub(crate) fn held(&self) -> &Arc<Held> {
+        &self.held
     }
 
     /// Whether a datagram that was queued at this time is to be kicked now.
@@ -110,7 +123,7 @@ impl SendRun {
         }
         if self.held_datagrams == 0 {
             self.held.number.fetch_add(1, SeqCst);
-            self.is_unkept = self.held.is_kept.load(SeqCst) == 0;
+            self.is_unwatched = !self.held.is_watched();
         }
         self.held_datagrams += 1;
         false
@@ -167,10 +180,10 @@ impl SendRun {
         self.held_datagrams != 0
     }
 
-    /// What is held and has no keeper awake; told once each time.
+    /// What is held and nobody watches; told once each time.
     #[inline]
-    pub(crate) fn take_unkept(&mut self) -> Option<Arc<Held>> {
-        std::mem::take(&mut self.is_unkept).then(|| Arc::clone(&self.held))
+    pub(crate) fn take_unwatched(&mut self) -> Option<Arc<Held>> {
+        std::mem::take(&mut self.is_unwatched).then(|| Arc::clone(&self.held))
     }
 }
 
@@ -232,36 +245,33 @@ mod tests {
         let mut run = SendRun::new(true);
         kicks_of(&mut run, 0, u64::from(IMMEDIATE) + 5);
         assert!(run.held.look().is_held() && run.holds_another());
-        // The keeper sends them.
+        // The timer thread sends them.
         run.kicked();
         assert!(!run.holds_another());
         assert!(run.kicks(100 * STEP_TICKS));
     }
 
     #[test]
-    fn keeper_is_asked_for_once_each_time_and_not_while_awake() {
+    fn watch_is_asked_for_once_each_time_and_not_while_there_is_one() {
         let mut run = SendRun::new(true);
         kicks_of(&mut run, 0, u64::from(IMMEDIATE) + 5);
-        let held = run.take_unkept().expect("nobody keeps them");
-        assert!(run.take_unkept().is_none());
-        held.wake_keeper();
+        let held = run.take_unwatched().expect("nobody watches");
+        assert!(run.take_unwatched().is_none());
+        held.watch();
         kicks_of(&mut run, 20 * STEP_TICKS, 2 * u64::from(KICK_FRAMES));
-        assert!(run.take_unkept().is_none(), "the keeper is awake");
+        assert!(run.take_unwatched().is_none(), "it is watched");
     }
 
     #[test]
-    fn keeper_asleep_is_woken_by_what_is_held() {
+    fn watch_is_left_only_while_nothing_is_held_and_asked_for_again() {
         let mut run = SendRun::new(true);
-        let held = Arc::clone(&run.held);
-        let keeper = std::thread::spawn(move || {
-            held.sleep_until_held();
-            held.look().is_held()
-        });
-        std::thread::sleep(std::time::Duration::from_millis(20));
+        let held = Arc::clone(run.held());
+        held.watch();
         kicks_of(&mut run, 0, u64::from(IMMEDIATE) + 5);
-        if let Some(held) = run.take_unkept() {
-            held.wake_keeper();
-        }
-        assert!(keeper.join().expect("the keeper ends"));
+        assert!(!held.leave() && held.is_watched(), "something is held");
+        run.kicked();
+        assert!(held.leave() && !held.is_watched());
+        kicks_of(&mut run, 100 * STEP_TICKS, u64::from(IMMEDIATE) + 5);
+        assert!(run.take_unwatched().is_some());
     }
 }

@@ -47,8 +47,8 @@ pub struct AfterSend<H: Host = ThisHost> {
     pub kick: Option<EngineKick<H::Port>>,
     /// [`Sockets::look`] is due.
     pub looks: bool,
-    /// Held datagrams whose deadline no thread watches yet: for the keeper.
-    pub unkept: Option<Arc<Held>>,
+    /// Held datagrams whose deadline no thread watches yet: for the timer thread.
+    pub unwatched: Option<Arc<Held>>,
 }
 
 /// How sends leave.

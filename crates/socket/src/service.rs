@@ -270,6 +270,7 @@ impl<H: Host> Sockets<H> {
         if let Err(why) = opened.and_then(|()| Ok(self.follow_addresses(id)?)) {
             return self.hand_over(id, why);
         }
+        self.expect_others_at(id);
         if !self.get(id).is_some_and(|socket| socket.is_accelerated() && socket.shadow.is_readable()) {
             return;
         }

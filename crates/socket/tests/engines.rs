@@ -34,7 +34,7 @@ impl Two {
     fn open_other(&mut self) {
         let namespace = self.near.near().namespace.clone();
         let sockets = &mut self.near.sockets;
-        self.other = Some(namespace.enter(|| sockets.open_branch(1, None)).unwrap().expect("a TX queue is left"));
+        self.other = Some(namespace.enter(|| sockets.open_branch(1)).unwrap().expect("a TX queue is left"));
     }
 
     fn first_and_other(&mut self) -> (&mut Sockets, &mut Sockets) {

@@ -233,7 +233,7 @@ fn engines_opened_until_the_tx_queues_are_given_away_and_again_leave_nothing() {
     let namespace = near.near().namespace.clone();
     for round in 0..20 {
         let sockets = near.sockets();
-        let open = |number| namespace.enter(|| sockets.open_branch(number, None)).unwrap();
+        let open = |number| namespace.enter(|| sockets.open_branch(number)).unwrap();
         let branches: Vec<_> = (1..=QUEUES).map_while(open).collect();
         assert_eq!(branches.len() as u32, QUEUES - 1, "round {round}");
         branches.into_iter().for_each(|mut one| near.sockets().take_back(&mut one));

@@ -35,7 +35,7 @@ use crate::gate::thread_identity;
 use crate::own_process::{self, is_borrowed};
 use crate::signals::deferral;
 use crate::state::FIRST;
-use crate::{engines, keeper, marks, signals, state};
+use crate::{engines, marks, signals, state, timer};
 
 /// A process has begun, this one or one that it descends from.
 static BEGUN: AtomicBool = AtomicBool::new(false);
@@ -87,7 +87,7 @@ unsafe extern "C" fn after_fork_in_child() {
 
 fn become_child() {
     signals::reset_after_fork();
-    keeper::after_fork_in_child();
+    timer::after_fork_in_child();
     engines::after_fork_in_child();
     state::after_fork_in_child(is_held(), |what| engines::note_moved(what, FIRST));
 }
@@ -108,7 +108,7 @@ pub fn became_daemon() {
 pub extern "C" fn before_exit() {
     if state::is_in_use() && !is_borrowed() {
         deferral::inside_deep(|| {
-            keeper::send_the_rest();
+            timer::send_the_rest();
             state::with_each(Sockets::leave_to_others);
         });
     }

@@ -193,6 +193,73 @@ static void let_the_child_read_and_end(pid_t child) {
     EPOLL_WAIT(epoll_set, 10, 0);
 }
 
+/* From here on the parent makes no call by which it could learn of its child. */
+static void compute_while_the_child_reads(pid_t child) {
+    char byte;
+    CALL(write(pipes[1], "g", 1));
+    CALL(read(pipes[2], &byte, 1));
+    CALL(write(pipes[1], "e", 1));
+    reap(child);
+}
+
+static pid_t fork_and_go_on(void) {
+    a = bound(0), b = bound(1);
+    CALL(pipe(pipes));
+    CALL(pipe(pipes + 2));
+    RECV(a, 10, MSG_DONTWAIT);
+    RECV(b, 10, MSG_DONTWAIT);
+    pid_t child = fork_child("child", child_reads_when_told);
+    RECV(b, 10, MSG_DONTWAIT);
+    return child;
+}
+
+SCRIPT(what_waits_with_a_parent_that_computes_is_the_childs) {
+    pid_t child = fork_and_go_on();
+    FAR_SENDS(.to = PORT(0), .size = 5, .count = 2);
+    RECV(b, 10, MSG_DONTWAIT);
+    compute_while_the_child_reads(child);
+    RECV(a, 10, MSG_DONTWAIT);
+}
+
+SCRIPT(what_comes_to_a_parent_that_computes_is_the_childs) {
+    pid_t child = fork_and_go_on();
+    FAR_SENDS(.to = PORT(0), .size = 5, .count = 2);
+    compute_while_the_child_reads(child);
+    RECV(a, 10, MSG_DONTWAIT);
+}
+
+static int child_uses_it_and_computes(void) {
+    char byte;
+    RECV(a, 10, MSG_DONTWAIT);
+    CALL(write(pipes[3], "u", 1));
+    CALL(read(pipes[0], &byte, 1));
+    return 0;
+}
+
+static int child_waits_for_two(void) {
+    RECV(a, 10, 0);
+    RECV(a, 10, 0);
+    RECV(a, 10, MSG_DONTWAIT);
+    return 0;
+}
+
+SCRIPT(what_came_to_a_child_that_computes_is_read_by_another) {
+    char byte;
+    struct timeval time = { 3, 0 };
+    a = bound(0);
+    CALL(pipe(pipes));
+    CALL(pipe(pipes + 2));
+    CALL(setsockopt(a, SOL_SOCKET, SO_RCVTIMEO, &time, sizeof time));
+    pid_t first = fork_child("first", child_uses_it_and_computes);
+    CALL(read(pipes[2], &byte, 1));
+    /* An agent asks the kernel meanwhile who else has the port. */
+    CALL(poll(NULL, 0, 500));
+    FAR_SENDS(.to = PORT(0), .size = 5, .count = 2);
+    reap(fork_child("second", child_waits_for_two));
+    CALL(write(pipes[1], "e", 1));
+    reap(first);
+}
+
 SCRIPT(what_waits_at_a_socket_that_the_parent_closes_is_the_childs) {
     a = bound(0);
     pid_t child = fork_with_a_registered(EPOLLIN);

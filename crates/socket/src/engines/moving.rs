@@ -11,7 +11,6 @@ use crate::epoll_sets::Sets;
 use crate::host::{Host, at_home};
 use crate::id::SocketId;
 use crate::reason::Reason;
-use crate::send_run::Held;
 use crate::sharing::overlap;
 use crate::socket::{Membership, Service, Socket};
 use crate::sockets::{EngineState, Sockets};
@@ -96,13 +95,10 @@ impl<H: Host> Sockets<H> {
         self.siblings.branch_failed_ns.is_none_or(|since_ns| now.since(since_ns) > OPEN_AGAIN_AFTER)
     }
 
-    /// Opens engine `number`, a branch with ports on the interfaces of this one. `held`: what an earlier engine of this number
-    /// held datagrams by. `None`: a port has no share left, or the kernel refuses something.
-    pub fn open_branch(&mut self, number: u32, held: Option<Arc<Held>>) -> Option<Sockets<H>> {
-        let mut branch = self.try_to_open_branch(number);
-        if let (Some(branch), Some(held)) = (&mut branch, held) {
-            branch.leaving.run.hold_by(held);
-        }
+    /// Opens engine `number`, a branch with ports on the interfaces of this one. `None`: a port has no share left, or the kernel refuses
+    /// something.
+    pub fn open_branch(&mut self, number: u32) -> Option<Sockets<H>> {
+        let branch = self.try_to_open_branch(number);
         self.siblings.branch_failed_ns = branch.is_none().then(|| self.time().monotonic_ns());
         branch
     }

@@ -45,7 +45,7 @@ impl<H: Host> Sockets<H> {
         self.children.family.descendants().before_fork();
         self.children.pid = Some(getpid());
         // Before the fork, for both.
-        let _ = self.children.family.words();
+        let _ = (self.children.family.words(), self.children.family.bell());
         self.sets.forked(has_others);
         if self.table.sockets().any(|socket| socket.has_flows() || socket.leftover.is_some()) {
             self.pause_for_fork();
@@ -161,9 +161,10 @@ impl<H: Host> Sockets<H> {
             EngineState::Closed | EngineState::Refused(..) => Vec::new(),
         };
         self.host.forked();
-        let words = self.children.family.words.get().cloned();
+        let family = &self.children.family;
+        let (words, bell) = (family.words.get().cloned(), family.bell.get().cloned());
         let since_fork = self.children.since_fork.take();
-        let parent = Arc::new(Parent { pid: self.children.pid.or_else(getppid), filters, words, since_fork });
+        let parent = Arc::new(Parent { pid: self.children.pid.or_else(getppid), filters, words, bell, since_fork });
         for socket in self.table.sockets_mut() {
             (socket.leftover, socket.shadow.has_data, socket.shadow.has_error) = (None, false, false);
             socket.is_inherited = true;
@@ -186,7 +187,7 @@ impl<H: Host> Sockets<H> {
             }
         }
         self.sleepers = Sleepers::default();
-        // What is held is the parent's, and so is the keeper.
+        // What is held is the parent's, and so is the timer thread.
         self.leaving = Leaving::new(&self.config);
         self.sets.forked(false);
     }
@@ -213,7 +214,9 @@ impl<H: Host> Sockets<H> {
             engine.resume();
             self.look();
             self.order_what_came_meanwhile();
+            self.children.wants_timer_thread |= !self.children.family.descendants().have_ended();
         }
+        self.wish_for_timer_thread();
         for (id, reason) in std::mem::take(&mut self.children.claims) {
             // It had this process's sets, and left them as they are.
             self.give_back(id, reason, false);
@@ -300,7 +303,8 @@ impl<H: Host> Sockets<H> {
         {
             let without_sets = if self.sets.has_closed_shared() { CLAIMED_WITHOUT_SETS } else { 0 };
             word.store(inode << 8 | without_sets | reason as u64, Relaxed);
-            said.fetch_add(1, Release);
+            let claims = said.fetch_add(1, Release) + 1;
+            parent.await_answer(claims);
         }
         if parent.has_ended() && reason == Reason::ReadByChild {
             self.settle_anew(id);
@@ -353,6 +357,7 @@ impl<H: Host> Sockets<H> {
             self.sets.raise(id, state);
             self.announce_inherited();
         } else {
+            self.await_what_waits_elsewhere(id);
             self.put_into_kernels_sets(id, false);
         }
     }

@@ -172,6 +172,10 @@ impl Connected {
         self.is_gone.load(Acquire)
     }
 
+    pub(super) const fn descriptor(&self) -> Descriptor {
+        self.descriptor
+    }
+
     pub(super) fn pass(&self) -> Option<u64> {
         self.pass
     }

@@ -118,6 +118,10 @@ impl Host for ThisHost {
         wanted.agent != Agent::Off && self.agent.connected().is_ok()
     }
 
+    fn agent(&self) -> Option<Descriptor> {
+        self.agent.present().map(|connected| connected.descriptor())
+    }
+
     fn announce(&self, socket: FlowSocket, is_to_be_used: bool) {
         // Refused, it is a stranger to the agent until it is used.
         let _ = self.agent.present().map(|connected| connected.ask(|client| client.announce(socket, is_to_be_used)));

@@ -1,6 +1,7 @@
 //! The calls that send.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use nearwire_stack::{Family, Message};
@@ -11,7 +12,7 @@ use crate::epoll::Events;
 use crate::host::Host;
 use crate::id::SocketId;
 use crate::reason::{Handed, HandedCall, Reason};
-use crate::send_run::SendRun;
+use crate::send_run::{Held, SendRun};
 use crate::socket::{Service, Socket};
 use crate::sockets::Sockets;
 use crate::status::{Counter, SocketCounter};
@@ -232,12 +233,12 @@ impl<H: Host> Sockets<H> {
     /// What the sends since the last question left to be done.
     #[inline]
     pub fn take_after_send(&mut self) -> Option<AfterSend<H>> {
-        let unkept = self.leaving.run.take_unkept();
-        if !self.leaving.is_shared && unkept.is_none() {
+        let unwatched = self.leaving.run.take_unwatched();
+        if !self.leaving.is_shared && unwatched.is_none() {
             return None;
         }
         let (kick, looks) = (self.leaving.kick.take(), std::mem::take(&mut self.leaving.looks));
-        Some(AfterSend { kick, looks, unkept })
+        Some(AfterSend { kick, looks, unwatched })
     }
 
     /// Takes note of what came of a kick.
@@ -269,6 +270,12 @@ impl<H: Host> Sockets<H> {
     #[must_use]
     pub const fn send_coalescing(&self) -> Duration {
         self.config.send_coalescing
+    }
+
+    /// What is held back of this engine's, if its time is watched.
+    #[must_use]
+    pub fn watched(&self) -> Option<Arc<Held>> {
+        Some(self.leaving.run.held()).filter(|held| held.is_watched()).cloned()
     }
 
     /// Nobody can see to what is held: every datagram leaves at once from now on.

@@ -1,0 +1,108 @@
+//! How a process answers others while it computes.
+//!
+//! A child takes a socket from its parent (*claims* it) when it first reads. What waits with the parent then, in its rings or its queues, is
+//! the child's too, and the parent may not call for long. So a process whose children may claim something has a timer thread from its
+//! first call after the fork: a claim rings its bell, and the child waits for the answer. Until that call the parent's flows are paused, and nothing
+//! waits with it.
+//!
+//! Of a socket that several processes could use first the agent says that another one uses it too. The thread hears that as well.
+
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::{Acquire, Release};
+use std::time::{Duration, Instant};
+
+use nearwire_sys::descriptor::Descriptor;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use super::{ANSWERED, Children, Parent};
+use crate::bell::Bell;
+use crate::engines::Wish;
+use crate::host::Host;
+use crate::id::SocketId;
+use crate::socket::Socket;
+use crate::sockets::Sockets;
+
+/// A parent that is stopped, or whose CPUs others want, keeps a child no longer.
+const ANSWER_WITHIN: Duration = Duration::from_millis(50);
+/// The same of another process that the agent tells. Who has nothing does not say so: this is what the first use of such a socket takes.
+const GIVEN_BACK_WITHIN: Duration = Duration::from_millis(5);
+const ANSWER_LOOKED_FOR_EVERY: Duration = Duration::from_micros(20);
+
+impl<H: Host> Sockets<H> {
+    /// What the timer thread waits for; `None`: the kernel has no descriptor for it.
+    pub fn bell(&mut self) -> Option<Arc<Bell>> {
+        self.children.family.bell()
+    }
+
+    /// How often children have claimed something of this process.
+    #[must_use]
+    pub fn claims(&self) -> u64 {
+        self.children.claimed()
+    }
+
+    /// Gives children what they claimed of this engine.
+    pub fn answer_children(&mut self) {
+        if !self.children.paused {
+            self.follow_children();
+        }
+    }
+
+    /// All engines have answered what was claimed so far, and the timer thread answers what will be.
+    pub fn answered_children(&self, claims: u64) {
+        if let Some(answered) = self.children.family.words.get().and_then(|words| words.get(ANSWERED)) {
+            answered.store(claims + 1, Release);
+        }
+    }
+
+    /// What is readable when the agent has said something.
+    pub fn agent(&self) -> Option<Descriptor> {
+        self.host.agent()
+    }
+
+    /// Frames of a socket come to the ports from now on. By the agent, another process may want them that has the socket too.
+    pub(crate) fn expect_others_at(&mut self, id: SocketId) {
+        let may_have_others = |socket: &Socket| socket.has_flows() && (socket.is_inherited || self.children.forked);
+        if self.get(id).is_some_and(may_have_others) && self.asks_agent() {
+            self.children.wants_timer_thread = true;
+            self.wish_for_timer_thread();
+        }
+    }
+
+    /// Another process has used the socket, and hears of this one by the agent: what waits there comes to the shadow.
+    pub(super) fn await_what_waits_elsewhere(&self, id: SocketId) {
+        let Some(socket) = self.get(id).filter(|socket| socket.is_shared_with_others()) else { return };
+        let within = Timespec::try_from(GIVEN_BACK_WITHIN).ok();
+        // Nothing in time: nothing waits, or it comes later.
+        let _ = poll(&mut [PollFd::from_borrowed_fd(socket.shadow.fd.as_fd(), PollFlags::IN)], within.as_ref());
+    }
+
+    /// Has the timer thread begun.
+    pub(super) fn wish_for_timer_thread(&mut self) {
+        if self.children.wants_timer_thread && self.siblings.wish == Wish::Nothing {
+            self.children.wants_timer_thread = false;
+            self.siblings.wish = Wish::TimerThread;
+        }
+    }
+}
+
+impl Children {
+    /// Whether something is claimed that this engine has not looked at, or there is nobody yet to look.
+    #[inline]
+    pub(super) fn want_something(&self) -> bool {
+        self.forked && (self.paused || !self.claims.is_empty() || self.claimed() != self.followed)
+    }
+}
+
+impl Parent {
+    /// Has the parent look at what was claimed: `claims` times so far.
+    pub(super) fn await_answer(&self, claims: u64) {
+        let Some(answered) = self.words.as_ref().and_then(|words| words.get(ANSWERED)) else { return };
+        let Some(bell) = self.bell.as_ref().filter(|_| answered.load(Acquire) > 0) else { return };
+        bell.ring();
+        let until = Instant::now() + ANSWER_WITHIN;
+        while answered.load(Acquire) <= claims && Instant::now() < until && !self.has_ended() {
+            std::thread::sleep(ANSWER_LOOKED_FOR_EVERY);
+        }
+    }
+}
