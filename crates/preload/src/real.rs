@@ -219,6 +219,7 @@ next_definitions! {
     fn closefrom(first: c_int) -> (), else absent::closefrom;
 
     fn chroot(path: *const c_char) -> c_int;
+    fn prctl(operation: c_int, a: c_ulong, b: c_ulong, c: c_ulong, d: c_ulong) -> c_int;
     fn fork() -> pid_t;
     fn _exit(status: c_int) -> c_int;
     fn _Exit(status: c_int) -> c_int;

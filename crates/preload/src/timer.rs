@@ -32,6 +32,7 @@ const AGENT_IS_HEARD_EVERY: Duration = Duration::from_millis(10);
 const NAME: &str = "nearwire-timer";
 
 static EXISTS: AtomicBool = AtomicBool::new(false);
+static IS_FORBIDDEN: AtomicBool = AtomicBool::new(false);
 
 /// Has what an engine holds back sent in time. If no thread can be started, nothing is held any more.
 #[cold]
@@ -42,9 +43,17 @@ pub fn watch(engine: usize, held: &Held) {
     }
 }
 
+/// The program is about to filter its system calls (seccomp(2)): one that allows no thread may end the process for it.
+pub fn forbid() {
+    IS_FORBIDDEN.store(true, Relaxed);
+}
+
 /// Starts the thread, or rings its bell. `false`: none can be started.
 #[cold]
 pub fn begin() -> bool {
+    if IS_FORBIDDEN.load(Relaxed) && !EXISTS.load(Relaxed) {
+        return false;
+    }
     let Some(bell) = state::with(Sockets::bell).flatten() else { return false };
     bell.ring();
     if EXISTS.swap(true, Relaxed) {

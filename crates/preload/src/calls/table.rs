@@ -103,6 +103,7 @@ pub const CALLS: &[Calls] = &[
         &["execl", "execle", "execlp", "execv", "execve", "execvp", "execvpe", "fexecve"],
         "sockets without `FD_CLOEXEC` are the kernel's from then on",
     ),
+    (Followed, &["prctl"], "a program with a seccomp filter gets no thread of the library any more"),
     (Followed, &["chroot"], "the configuration is read first"),
     (Followed, &["_exit", "_Exit"], "datagrams that `send_coalescing` holds are sent first"),
     (Followed, &["posix_spawn_file_actions_adddup2"], "a socket given to the new program is the kernel's from then on"),

@@ -4,12 +4,12 @@
 
 use std::arch::naked_asm;
 
-use libc::{c_char, c_int, c_void, posix_spawn_file_actions_t};
+use libc::{c_char, c_int, c_ulong, c_void, posix_spawn_file_actions_t};
 
 use crate::calls::process;
 use crate::real;
 use crate::signals::deferral;
-use crate::wiring;
+use crate::{timer, wiring};
 
 type Strings = *const *const c_char;
 
@@ -76,6 +76,16 @@ pub unsafe extern "C" fn _Exit(status: c_int) -> ! {
         // SAFETY: the caller's, as for the C function.
         unsafe { real::_Exit(status) };
     }
+}
+
+/// Declared with variable arguments in C: those that are not there are not looked at, and have registers in every ABI that is supported.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn prctl(operation: c_int, a: c_ulong, b: c_ulong, c: c_ulong, d: c_ulong) -> c_int {
+    if operation == libc::PR_SET_SECCOMP {
+        timer::forbid();
+    }
+    // SAFETY: the caller's, as for the C function.
+    unsafe { real::prctl(operation, a, b, c, d) }
 }
 
 #[unsafe(no_mangle)]

@@ -11,11 +11,11 @@ use std::time::Instant;
 
 use libc::{c_int, c_long, c_uint, c_ulong, sigset_t, size_t, timespec};
 
-use super::{descriptors, epoll, poll, sockets, transfer};
+use super::{descriptors, epoll, poll, process, sockets, transfer};
 use crate::probe::is_readable;
 use crate::signals::deferral;
 use crate::turn::to_timespec;
-use crate::{io_uring, real, wiring};
+use crate::{io_uring, real, timer, wiring};
 
 /// Bytes of the kernel's signal mask.
 const MASK_BYTES: c_ulong = 8;
@@ -40,6 +40,10 @@ pub unsafe extern "C-unwind" fn syscall(
             }
             libc::SYS_io_uring_setup | libc::SYS_io_uring_register | libc::SYS_io_uring_enter => {
                 return uses_io_uring(number, arguments);
+            }
+            libc::SYS_seccomp => {
+                timer::forbid();
+                None
             }
             libc::SYS_chroot | libc::SYS_pivot_root => {
                 deferral::inside_deep(wiring::before_new_root);
@@ -74,6 +78,7 @@ unsafe fn by_name(number: c_long, [a, b, c, d, e, f]: [c_ulong; 6]) -> Option<c_
             libc::SYS_socket => sockets::socket(fd, b as c_int, c as c_int).into(),
             libc::SYS_bind => sockets::bind(fd, b as _, c as _).into(),
             libc::SYS_connect => sockets::connect(fd, b as _, c as _).into(),
+            libc::SYS_prctl => process::prctl(fd, b, c, d, e).into(),
             libc::SYS_shutdown => sockets::shutdown(fd, b as c_int).into(),
             libc::SYS_setsockopt => sockets::setsockopt(fd, b as c_int, c as c_int, d as _, e as _).into(),
             libc::SYS_fcntl => sockets::fcntl(fd, b as c_int, c).into(),

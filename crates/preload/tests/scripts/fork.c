@@ -1,7 +1,12 @@
 /* Sockets that are inherited. */
 #include "script.h"
 
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sched.h>
 #include <spawn.h>
+#include <stddef.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 
 static int a, b, epoll_set, pipes[4];
@@ -226,6 +231,53 @@ SCRIPT(what_comes_to_a_parent_that_computes_is_the_childs) {
     FAR_SENDS(.to = PORT(0), .size = 5, .count = 2);
     compute_while_the_child_reads(child);
     RECV(a, 10, MSG_DONTWAIT);
+}
+
+#define CALL_FIELD(field) BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, field))
+#define JUMP(test, value, yes, no) BPF_JUMP(BPF_JMP | test | BPF_K, value, yes, no)
+
+/* From now on it is killed if it starts a thread. */
+static void forbid_threads(int by_number) {
+    struct sock_filter filter[] = {
+        CALL_FIELD(nr),
+        JUMP(BPF_JEQ, __NR_clone3, 3, 0),
+        JUMP(BPF_JEQ, __NR_clone, 0, 3),
+        CALL_FIELD(args[0]),
+        JUMP(BPF_JSET, CLONE_VM, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog program = { sizeof filter / sizeof *filter, filter };
+    CALL(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0));
+    if (by_number)
+        CALL(syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program));
+    else
+        CALL(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program));
+}
+
+static int threads_forbidden_by_number;
+
+static int child_may_have_no_threads(void) {
+    char byte;
+    a = bound(0);
+    FAR_SENDS(.to = PORT(0), .size = 5);
+    RECV(a, 10, 0);
+    pid_t child = fork_child("grandchild", child_lives);
+    forbid_threads(threads_forbidden_by_number);
+    FAR_SENDS(.to = PORT(0), .size = 6);
+    RECV(a, 10, 0);
+    RECV(a, 10, MSG_DONTWAIT);
+    CALL(write(pipes[1], "x", 1));
+    CALL(read(pipes[2], &byte, 0));
+    reap(child);
+    return 0;
+}
+
+SCRIPT(program_whose_filter_kills_it_for_a_thread_lives) {
+    CALL(pipe(pipes));
+    CALL(pipe(pipes + 2));
+    for (threads_forbidden_by_number = 0; threads_forbidden_by_number < 2; threads_forbidden_by_number++)
+        reap(fork_child("child", child_may_have_no_threads));
 }
 
 static int child_uses_it_and_computes(void) {
