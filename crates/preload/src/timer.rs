@@ -59,12 +59,16 @@ pub fn begin() -> bool {
     if EXISTS.swap(true, Relaxed) {
         return true;
     }
+    state::with(|sockets| sockets.answers_children(true));
     let cpu = affinity::current_cpu();
     let signals = HeldSignals::hold();
     let thread = std::thread::Builder::new().name(NAME.to_owned()).stack_size(STACK_BYTES);
     let began = thread.spawn(move || serve(&bell, cpu)).is_ok();
     drop(signals);
-    EXISTS.store(began, Relaxed);
+    if !began {
+        EXISTS.store(false, Relaxed);
+        state::with(|sockets| sockets.answers_children(false));
+    }
     began
 }
 

@@ -9,6 +9,7 @@
 
 use std::os::fd::AsFd;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Release};
 use std::time::{Duration, Instant};
 
@@ -23,8 +24,8 @@ use crate::id::SocketId;
 use crate::socket::Socket;
 use crate::sockets::Sockets;
 
-/// A parent that is stopped, or whose CPUs others want, keeps a child no longer.
-const ANSWER_WITHIN: Duration = Duration::from_millis(50);
+/// A parent that is stopped keeps a child no longer. One whose CPUs others want takes some milliseconds, and on an emulated host a hundred.
+const ANSWER_WITHIN: Duration = Duration::from_millis(500);
 /// The same of another process that the agent tells. Who has nothing does not say so: this is what the first use of such a socket takes.
 const GIVEN_BACK_WITHIN: Duration = Duration::from_millis(5);
 const ANSWER_LOOKED_FOR_EVERY: Duration = Duration::from_micros(20);
@@ -41,6 +42,17 @@ impl<H: Host> Sockets<H> {
         self.children.claimed()
     }
 
+    /// Whether the timer thread answers children from now on: they wait for it then, also while it starts.
+    pub fn answers_children(&self, is_so: bool) {
+        if let Some(answered) = self.answered() {
+            let _ = answered.fetch_update(Release, Acquire, |answered| Some(if is_so { answered.max(1) } else { 0 }));
+        }
+    }
+
+    fn answered(&self) -> Option<&AtomicU64> {
+        self.children.family.words.get().and_then(|words| words.get(ANSWERED))
+    }
+
     /// Gives children what they claimed of this engine.
     pub fn answer_children(&mut self) {
         if !self.children.paused {
@@ -50,7 +62,7 @@ impl<H: Host> Sockets<H> {
 
     /// All engines have answered what was claimed so far, and the timer thread answers what will be.
     pub fn answered_children(&self, claims: u64) {
-        if let Some(answered) = self.children.family.words.get().and_then(|words| words.get(ANSWERED)) {
+        if let Some(answered) = self.answered() {
             answered.store(claims + 1, Release);
         }
     }
