@@ -24,7 +24,7 @@ use crate::id::SocketId;
 use crate::socket::Socket;
 use crate::sockets::Sockets;
 
-/// A parent that is stopped keeps a child no longer. One whose CPUs others want takes some milliseconds, and on an emulated host a hundred.
+/// A parent that is stopped keeps a child no longer. Long, for hosts on which a thread takes its time to start.
 const ANSWER_WITHIN: Duration = Duration::from_millis(500);
 /// The same of another process that the agent tells. Who has nothing does not say so: this is what the first use of such a socket takes.
 const GIVEN_BACK_WITHIN: Duration = Duration::from_millis(5);
