@@ -102,7 +102,8 @@ impl Children {
     /// Whether something is claimed that this engine has not looked at, or there is nobody yet to look.
     #[inline]
     pub(super) fn want_something(&self) -> bool {
-        self.forked && (self.paused || !self.claims.is_empty() || self.claimed() != self.followed)
+        self.wants_timer_thread
+            || self.forked && (self.paused || !self.claims.is_empty() || self.claimed() != self.followed)
     }
 }
 
