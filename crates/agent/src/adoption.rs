@@ -146,6 +146,8 @@ pub fn adopt(shadow: impl AsFd) -> Result<Connection, AdoptionError> {
         sent: Vec::new(),
         unsent: Vec::new(),
         unread: Vec::new(),
+        // What comes to it beyond a hole is not to be acknowledged: it is forgotten when the connection is released.
+        has_selective_acknowledgement: false,
         ..connection.clone()
     };
     put_back(shadow, &parked)?;

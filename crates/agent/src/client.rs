@@ -194,6 +194,25 @@ impl Client {
         self.ask_to_end(&Request::CloseFlow { flow }, None)
     }
 
+    /// Opens the flow of a connection; its number.
+    ///
+    /// # Errors
+    /// As all requests.
+    pub fn open_connection(&mut self, share: u32, socket: impl AsFd) -> Result<u32, ClientError> {
+        match self.ask(&Request::OpenConnection { share }, Some(socket.as_fd()))? {
+            (Answer::ConnectionOpened { connection }, _) => Ok(connection),
+            _ => Err(ClientError::Unfit),
+        }
+    }
+
+    /// Ends it.
+    ///
+    /// # Errors
+    /// As all requests.
+    pub fn close_connection(&mut self, connection: u32) -> Result<(), ClientError> {
+        self.ask_to_end(&Request::CloseConnection { connection }, None)
+    }
+
     /// Gives a flow to another share of this program on the same interface.
     ///
     /// # Errors

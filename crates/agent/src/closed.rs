@@ -1,4 +1,4 @@
-//! Which sockets were closed: the kernel tells of each UDP socket of the network namespace that is destroyed, by its cookie.
+//! Which sockets were closed: the kernel tells of each UDP and TCP socket of the network namespace that is destroyed, by its cookie.
 //!
 //! A flow must not outlive the socket that was the right to it. Programs say so when they close one; this holds for those that do
 //! not. A copy of the socket would do too, but would hold the port after its program has died, until the agent has seen that.
@@ -18,8 +18,8 @@ use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, bind, recv,
 
 use crate::bound::cookie;
 
-/// `SKNLGRP_INET_UDP_DESTROY` and `SKNLGRP_INET6_UDP_DESTROY`.
-const GROUPS: [u32; 2] = [2, 4];
+/// `SKNLGRP_INET_TCP_DESTROY`, `SKNLGRP_INET_UDP_DESTROY`, `SKNLGRP_INET6_TCP_DESTROY` and `SKNLGRP_INET6_UDP_DESTROY`.
+const GROUPS: [u32; 4] = [1, 2, 3, 4];
 /// A message for each socket of a program with many, all closed at its end.
 const BUFFER_BYTES: usize = 16 << 20;
 /// So many are read before others have their turn.

@@ -12,6 +12,7 @@ use nearwire_sys::descriptor::place;
 use nearwire_wire::checksum::Sum;
 use nearwire_wire::ipv4::{HEADER_BYTES_MIN, Ipv4Header};
 use nearwire_wire::ipv6::{self, Ipv6Header};
+use nearwire_wire::tcp;
 use nearwire_wire::udp::{self, UdpHeader, checksum_field};
 use rustix::net::{AddressFamily, Protocol, SendFlags, SocketFlags, SocketType, sendto, socket_with};
 
@@ -91,12 +92,69 @@ impl Sender {
     /// The packet as it came, as far as a program can tell. Gives the destination.
     fn write(&mut self, datagram: &Received<'_>) -> Option<IpAddr> {
         let Received { payload, source, destination, ttl, tos } = *datagram;
-        let (source_port, destination_port, destination) = (source.port(), destination.port(), destination.ip());
-        let udp_bytes = u16::try_from(udp::HEADER_BYTES + payload.len()).ok()?;
-        self.packet.clear();
-        let pseudo = match (source.ip(), destination) {
-            (IpAddr::V4(source), IpAddr::V4(to)) if !to.is_multicast() && !to.is_broadcast() => {
-                self.packet.resize(HEADER_BYTES_MIN + usize::from(udp_bytes), 0);
+        let (source_port, destination_port) = (source.port(), destination.port());
+        let ip = Ip { source: source.ip(), destination: destination.ip(), ttl, tos, protocol: udp::PROTOCOL };
+        let pseudo = ip.write(&mut self.packet, udp::HEADER_BYTES + payload.len())?;
+        let at = self.packet.len() - udp::HEADER_BYTES - payload.len();
+        let body = self.packet.get_mut(at..)?;
+        UdpHeader { source_port, destination_port, checksum: [0; 2] }.write(body).ok()?.copy_from_slice(payload);
+        let checksum = checksum_field(pseudo.bytes(body));
+        UdpHeader { source_port, destination_port, checksum }.write(body).ok()?;
+        Some(ip.destination)
+    }
+
+    /// Sends a TCP segment to the address of this host that it was for; `segment`: header, options and payload, as they came. Its checksum is
+    /// computed anew, as a virtual device may have left it out.
+    pub fn send_segment(&mut self, ip: Ip, segment: &[u8]) -> GivenBack {
+        let mut packet = std::mem::take(&mut self.packet);
+        let sent = match write_segment(&mut packet, ip, segment) {
+            Some(()) => self.send_packet(&packet, ip.destination),
+            None => GivenBack::Refused,
+        };
+        self.packet = packet;
+        sent
+    }
+}
+
+/// A packet with a segment whose checksum is right.
+pub(crate) fn write_segment(packet: &mut Vec<u8>, ip: Ip, segment: &[u8]) -> Option<()> {
+    const CHECKSUM: std::ops::Range<usize> = tcp::CHECKSUM_OFFSET..tcp::CHECKSUM_OFFSET + 2;
+    let pseudo = ip.write(packet, segment.len())?;
+    let at = packet.len() - segment.len();
+    let body = packet.get_mut(at..)?;
+    body.copy_from_slice(segment);
+    body.get_mut(CHECKSUM)?.fill(0);
+    let checksum = pseudo.bytes(body).checksum();
+    body.get_mut(CHECKSUM)?.copy_from_slice(&checksum);
+    Some(())
+}
+
+/// What is written of an IP header.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ip {
+    /// Who sent it.
+    pub source: IpAddr,
+    /// To whom.
+    pub destination: IpAddr,
+    /// IPv4's time to live or IPv6's hop limit.
+    pub ttl: u8,
+    /// IPv4's type of service or IPv6's traffic class.
+    pub tos: u8,
+    /// Of what follows.
+    pub protocol: u8,
+}
+
+impl Ip {
+    /// Begins a packet with room for a body; gives the sum of the pseudo header. `None`: the addresses are of two families, or of several hosts.
+    fn write(self, packet: &mut Vec<u8>, body_bytes: usize) -> Option<Sum> {
+        let Ip { ttl, tos, protocol, .. } = self;
+        let body = u16::try_from(body_bytes).ok()?;
+        packet.clear();
+        match (self.source, self.destination) {
+            (IpAddr::V4(source), IpAddr::V4(destination))
+                if !destination.is_multicast() && !destination.is_broadcast() =>
+            {
+                packet.resize(HEADER_BYTES_MIN + body_bytes, 0);
                 let header = Ipv4Header {
                     tos,
                     identification: 0,
@@ -104,34 +162,30 @@ impl Sender {
                     more_fragments: false,
                     fragment_offset: 0,
                     ttl,
-                    protocol: udp::PROTOCOL,
+                    protocol,
                     source,
-                    destination: to,
+                    destination,
                 };
-                header.write(&mut self.packet).ok()?;
-                Sum::default().pseudo_v4(source, to, udp::PROTOCOL, udp_bytes)
+                header.write(packet).ok()?;
+                Some(Sum::default().pseudo_v4(source, destination, protocol, body))
             }
-            (IpAddr::V6(source), IpAddr::V6(to)) if !to.is_multicast() && !to.is_unicast_link_local() => {
-                self.packet.resize(ipv6::HEADER_BYTES + usize::from(udp_bytes), 0);
+            (IpAddr::V6(source), IpAddr::V6(destination))
+                if !destination.is_multicast() && !destination.is_unicast_link_local() =>
+            {
+                packet.resize(ipv6::HEADER_BYTES + body_bytes, 0);
                 let header = Ipv6Header {
                     traffic_class: tos,
                     flow_label: 0,
-                    next_header: udp::PROTOCOL,
+                    next_header: protocol,
                     hop_limit: ttl,
                     source,
-                    destination: to,
+                    destination,
                 };
-                header.write(&mut self.packet).ok()?;
-                Sum::default().pseudo_v6(source, to, udp::PROTOCOL, udp_bytes)
+                header.write(packet).ok()?;
+                Some(Sum::default().pseudo_v6(source, destination, protocol, body))
             }
-            _ => return None,
-        };
-        let at = self.packet.len() - usize::from(udp_bytes);
-        let body = self.packet.get_mut(at..)?;
-        UdpHeader { source_port, destination_port, checksum: [0; 2] }.write(body).ok()?.copy_from_slice(payload);
-        let checksum = checksum_field(pseudo.bytes(body));
-        UdpHeader { source_port, destination_port, checksum }.write(body).ok()?;
-        Some(destination)
+            _ => None,
+        }
     }
 }
 

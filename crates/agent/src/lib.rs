@@ -7,6 +7,7 @@ pub mod bound;
 pub mod client;
 pub mod closed;
 pub mod connection;
+mod ended;
 pub mod give_back;
 pub mod life;
 pub mod message;

@@ -15,7 +15,7 @@ use self::layout::{Field, Reader, layout};
 pub use self::layout::{Malformed, Text};
 
 /// The version of everything in this file. [`Request::Hello`] stays readable in all versions.
-pub const VERSION: u16 = 8;
+pub const VERSION: u16 = 9;
 /// The longest message.
 pub const MESSAGE_MOST_BYTES: usize = 32 * 1024;
 /// The longest datagram that [`Request::GiveBack`] has room for.
@@ -135,6 +135,18 @@ layout! {
             /// What was sent.
             payload: Vec<u8>,
         },
+        /// The flow of an established TCP connection: its frames come to a share, for the program to carry its data. The connected socket, whose
+        /// descriptor is beside this message, is the right to it. If it is closed while the flow is open, the far end is told that the
+        /// connection is no more.
+        19 => OpenConnection {
+            /// The share that is to have its frames.
+            share: u32,
+        },
+        /// Ends the flow of a connection: the kernel has its frames, and ends it in its time.
+        20 => CloseConnection {
+            /// Which.
+            connection: u32,
+        },
     }
 }
 
@@ -164,6 +176,11 @@ layout! {
             flow: u32,
             /// The addresses that the agent read from the socket.
             addresses: Addresses,
+        },
+        /// To [`Request::OpenConnection`].
+        0x108 => ConnectionOpened {
+            /// Its number, for [`Request::CloseConnection`].
+            connection: u32,
         },
         /// To requests that nothing is to be told of but that they are done.
         0x104 => Done {},
@@ -303,8 +320,8 @@ layout! {
         /// The descriptor is of no socket.
         #[error("the descriptor is of no socket")]
         11 => NotASocket {},
-        /// The agent opens flows of UDP sockets only.
-        #[error("the socket is none of UDP: domain {domain}, type {kind}, protocol {protocol}")]
+        /// The request is about sockets of another kind.
+        #[error("the socket is of another kind than the request: domain {domain}, type {kind}, protocol {protocol}")]
         12 => WrongSocket {
             /// `SO_DOMAIN`.
             domain: u32,
@@ -378,6 +395,12 @@ layout! {
         /// A socket that no program of the agent has a flow of is bound to the same address, so that the kernel has the frames of all that are.
         #[error("a socket that is not accelerated is bound to the same address: it is the kernel's")]
         25 => Stranger {},
+        /// The program has no such connection.
+        #[error("the program has no connection {connection}")]
+        27 => NoSuchConnection {
+            /// What was asked.
+            connection: u32,
+        },
         /// [`Request::GiveBack`] of what is not for the socket alone, or the kernel refuses it.
         #[error("the datagram was not given to the kernel: it is not for that socket alone, or the kernel refuses it")]
         26 => NotGivenBack {},
@@ -484,6 +507,12 @@ impl Request {
         read(bytes)
     }
 
+    /// Whether its descriptor is to be of a TCP connection.
+    #[must_use]
+    pub const fn is_of_connection(&self) -> bool {
+        matches!(self, Request::OpenConnection { .. })
+    }
+
     /// How many descriptors travel beside it.
     #[must_use]
     pub const fn descriptors(&self) -> usize {
@@ -494,6 +523,7 @@ impl Request {
                 | Request::Announce { .. }
                 | Request::ShowConnection {}
                 | Request::GiveBack { .. }
+                | Request::OpenConnection { .. }
         ) as usize
     }
 }

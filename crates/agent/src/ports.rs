@@ -13,8 +13,9 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use nearwire_frames::steering::{ExactFlow, Filter, FlowFilter, Transport};
 
 use crate::bound::{BoundSocket, bound_to};
+use crate::ended::question_of;
 use crate::give_back::{GivenBack, Received, Sender};
-use crate::message::{Addresses, Cause};
+use crate::message::{Addresses, Cause, Text};
 use crate::shadow::is_own;
 
 /// A share that a program wants.
@@ -114,6 +115,24 @@ pub trait Ports {
 
     /// Takes a flow from an owner.
     fn close_flow(&mut self, ifindex: u32, flow: &Addresses, owner: FlowOwner);
+
+    /// Has frames of a connection on an interface go to a share.
+    ///
+    /// # Errors
+    /// Why not, as that these ports never take one; nothing has changed.
+    fn open_connection(&mut self, _ifindex: u32, _flow: ExactFlow, _share: u32) -> Result<(), Cause> {
+        Err(Cause::Port { words: Text::cut("connections are not taken here") })
+    }
+
+    /// Gives them to the kernel.
+    fn close_connection(&mut self, _ifindex: u32, _flow: ExactFlow, _share: u32) {}
+
+    /// Has the far end of a connection that nobody has any more hear of that: it is sent a segment that it has to answer, and the kernel
+    /// answers that by a reset (RFC 9293 section 3.10.7.1).
+    fn end_connection(&mut self, flow: ExactFlow) {
+        // What cannot be sent the far end finds out when it next sends.
+        let _ = question_of(flow).map(|packet| Sender::default().send_packet(&packet, flow.remote));
+    }
 
     /// Has frames of a share's port carry their times of arrival. Whether it is done: if not, [`Finished::Times`] follows.
     ///

@@ -20,7 +20,7 @@ use crate::connection::{Connection, Listener, Packet};
 use crate::message::{Answer, Cause, Limited, Request, Text};
 use crate::ports::Ports;
 use crate::service::{Caller, Judge, PROGRAMS_MOST, ProgramId, Service, malformed};
-use crate::shadow::is_udp;
+use crate::shadow::{is_tcp, is_udp};
 
 /// A program that connects says hello within this time.
 const GREETING: Duration = Duration::from_secs(2);
@@ -345,7 +345,8 @@ impl<P: Ports, J: Judge> Server<P, J> {
             return self.refuse(id, number, Cause::WrongDescriptors { found, wanted: wanted as u32 });
         }
         let socket = descriptors.pop();
-        if let Some(Err(cause)) = socket.as_ref().map(is_udp) {
+        let is_right = |socket: &OwnedFd| if request.is_of_connection() { is_tcp(socket) } else { is_udp(socket) };
+        if let Some(Err(cause)) = socket.as_ref().map(is_right) {
             self.disposal.take(uid, socket);
             let is_greeted = self.peers.get(&id).is_some_and(|peer| matches!(peer.state, State::Served));
             return match cause {
@@ -356,7 +357,13 @@ impl<P: Ports, J: Judge> Server<P, J> {
                 cause => self.refuse(id, number, if is_greeted { cause } else { Cause::NotGreeted {} }),
             };
         }
-        // From here on it is of UDP, and closed without waiting.
+        // From here on it is of UDP, and closed without waiting, or of TCP, and a copy of it is closed where that may wait.
+        let copy = socket.as_ref().filter(|_| request.is_of_connection()).map(OwnedFd::try_clone);
+        if copy.as_ref().is_some_and(Result::is_err) {
+            self.disposal.take(uid, socket);
+            let cause = Cause::Port { words: Text::cut("the agent may open no more descriptors") };
+            return self.answer(id, number, &Answer::Refused { cause }, Vec::new());
+        }
         let Some(peer) = self.peers.get_mut(&id) else { return };
         match (peer.state, request) {
             (State::Ungreeted { until }, Request::Hello { version, name }) => {
@@ -392,6 +399,7 @@ impl<P: Ports, J: Judge> Server<P, J> {
                     self.tell(outcome.events);
                     self.answer(id, number, &outcome.answer, outcome.descriptors);
                 }
+                self.disposal.take(uid, copy.and_then(Result::ok));
             }
         }
     }

@@ -3,6 +3,7 @@
 mod announced;
 mod begun;
 mod changes;
+mod connections;
 mod flows;
 mod kernel_flows;
 mod shared;
@@ -11,11 +12,12 @@ mod strangers;
 use std::collections::{BTreeMap, HashSet};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Instant;
 
 use self::announced::Announced;
 use self::begun::{Begun, BegunShare};
+use self::connections::Connections;
 use self::flows::{Flow, Flows, Verdict, Why};
 use self::kernel_flows::KernelFlows;
 use self::shared::SharedSockets;
@@ -27,7 +29,7 @@ use crate::message::{
 };
 use crate::ports::{Opened, Ports, Wanted};
 use crate::rights::Allowance;
-use crate::shadow::Shadow;
+use crate::shadow::{ConnectedShadow, Shadow};
 
 /// Programs of all users, which hold a descriptor each.
 pub const PROGRAMS_MOST: usize = 4096;
@@ -109,6 +111,7 @@ pub struct Service<P, J> {
     begun: Begun,
     flows: Flows,
     kernel_flows: KernelFlows,
+    connections: Connections,
     announced: Announced,
     shared: SharedSockets,
     strangers: Strangers,
@@ -133,6 +136,7 @@ impl<P: Ports, J: Judge> Service<P, J> {
             begun: Begun::default(),
             flows,
             kernel_flows,
+            connections: Connections::default(),
             announced,
             shared,
             strangers,
@@ -203,6 +207,11 @@ impl<P: Ports, J: Judge> Service<P, J> {
             Request::ShowConnection {} => self.show_connection(id, socket),
             // The server has seen to them.
             Request::Attend {} | Request::WantPass {} => Ok(Answer::Done {}.into()),
+            Request::OpenConnection { share } => {
+                let shadow = ConnectedShadow::read(socket_of(&socket)?, self.namespace)?;
+                self.open_connection(id, share, shadow).map(Outcome::from)
+            }
+            Request::CloseConnection { connection } => self.close_connection(id, connection).map(Outcome::from),
             Request::Forget { share } => self.with_own_share(id, share, Self::forget),
             Request::Status { from } => Ok(self.status(id, from).into()),
         }
@@ -211,6 +220,7 @@ impl<P: Ports, J: Judge> Service<P, J> {
     /// A program's connection ended: all that it had is taken back. Who is to be told.
     pub fn gone(&mut self, id: ProgramId) -> Vec<(ProgramId, Answer)> {
         let shares: Vec<u32> = self.shares_of(id).map(|(number, _)| number).collect();
+        shares.iter().for_each(|share| self.end_connections_of(*share, true));
         shares.into_iter().for_each(|share| self.close_share(share));
         self.begun.program_gone(id).into_iter().for_each(|share| self.ports.close_share(share));
         self.announced.program_gone(id);
@@ -222,6 +232,7 @@ impl<P: Ports, J: Judge> Service<P, J> {
     /// Sockets were closed: their flows end, without a word to their programs, who closed them.
     pub fn closed(&mut self, cookies: &[u64]) {
         self.strangers.forget_read();
+        self.end_connections_closed(cookies);
         for cookie in cookies {
             self.announced.closed(*cookie);
             self.shared.forget(*cookie);
@@ -253,6 +264,7 @@ impl<P: Ports, J: Judge> Service<P, J> {
 
     /// The cookies of all sockets that there is something of, some of them several times.
     fn sockets(&self) -> impl Iterator<Item = u64> {
+        // Of connections the list of UDP sockets says nothing: their programs close them.
         let of_flows = self.flows.cookies().chain(self.kernel_flows.sockets());
         of_flows.chain(self.announced.sockets()).chain(self.shared.sockets())
     }
@@ -359,6 +371,7 @@ impl<P: Ports, J: Judge> Service<P, J> {
 
     /// With its flows.
     fn close_share(&mut self, share: u32) {
+        self.end_connections_of(share, false);
         self.forget(share);
         if let Some(closed) = self.shares.remove(&share) {
             self.pass_on_memory(&closed);
@@ -495,15 +508,15 @@ impl<P: Ports, J: Judge> Service<P, J> {
 
     /// Sockets that are announced count as flows.
     fn one_more_flow(&self, uid: u32, most: u32) -> Result<(), Cause> {
-        let count: usize = self.shares_of_user(uid).map(|(number, _)| self.flows.count(number)).sum();
+        let of_share = |number| self.flows.count(number) + self.connections.count(number);
+        let count: usize = self.shares_of_user(uid).map(|(number, _)| of_share(number)).sum();
         let of_user = |id: ProgramId| self.uid_of(id) == Some(uid);
         at_most((count + self.announced.count(of_user)) as u64 + 1, most.into(), Limited::Flows {})
     }
 
     /// What the kernel says of a socket that came with a request. It is closed: a copy would hold the port.
     fn read(&self, socket: Option<OwnedFd>) -> Result<Shadow, Cause> {
-        let socket = socket.ok_or(Cause::WrongDescriptors { found: 0, wanted: 1 })?;
-        Shadow::read(socket.as_fd(), self.namespace)
+        Shadow::read(socket_of(&socket)?, self.namespace)
     }
 
     fn close_flow(&mut self, id: ProgramId, flow: u32) -> Result<Outcome, Cause> {
@@ -550,6 +563,10 @@ impl<P: Ports, J: Judge> Service<P, J> {
             shares: self.shares_of(id).take(SHARES_SHOWN).map(of_share).collect(),
         }
     }
+}
+
+fn socket_of(socket: &Option<OwnedFd>) -> Result<BorrowedFd<'_>, Cause> {
+    socket.as_ref().map(AsFd::as_fd).ok_or(Cause::WrongDescriptors { found: 0, wanted: 1 })
 }
 
 fn at_most(wanted: u64, most: u64, what: Limited) -> Result<(), Cause> {

@@ -6,6 +6,7 @@
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, SocketAddrV6, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd};
 
+use nearwire_frames::steering::{ExactFlow, Transport};
 use nearwire_sys::socket::{int_option, netns_cookie};
 use rustix::io::Errno;
 use rustix::net::sockopt::{socket_cookie, socket_reuseport};
@@ -24,7 +25,9 @@ const SOL_IPV6: i32 = 41;
 const IPV6_V6ONLY: i32 = 26;
 const AF_INET: i32 = 2;
 const AF_INET6: i32 = 10;
+const SOCK_STREAM: i32 = 1;
 const SOCK_DGRAM: i32 = 2;
+const IPPROTO_TCP: i32 = 6;
 const IPPROTO_UDP: i32 = 17;
 
 /// What the kernel said of a socket.
@@ -67,11 +70,8 @@ impl Shadow {
     /// It is no bound UDP socket of that namespace.
     pub fn read(socket: BorrowedFd<'_>, namespace: u64) -> Result<Shadow, Cause> {
         is_udp(socket)?;
+        is_of_namespace(socket, namespace)?;
         let option = |level, option| option_of(socket, level, option);
-        // A kernel that does not tell (before Linux 5.14) is older than any that is supported.
-        if netns_cookie(socket).ok() != Some(namespace) {
-            return Err(Cause::OtherNamespace {});
-        }
         let (local, domain) = (own_end(socket)?, option(SOL_SOCKET, SO_DOMAIN)?);
         let is_every_one = domain == AF_INET6 && local.ip() == IpAddr::V6(Ipv6Addr::UNSPECIFIED);
         let both_families = is_every_one && option(SOL_IPV6, IPV6_V6ONLY)? == 0;
@@ -107,6 +107,45 @@ impl Shadow {
         let remote = remote.filter(|_| self.reuse_port && address == local.ip());
         Ok(Addresses { local: SocketAddr::new(address, local.port()), remote, both_families: false })
     }
+}
+
+/// What the kernel said of a connected TCP socket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ConnectedShadow {
+    /// Its number, which no other socket of this boot has (`SO_COOKIE`).
+    pub cookie: u64,
+    /// Its frames.
+    pub flow: ExactFlow,
+    /// The interface that it is bound to (`SO_BINDTODEVICE`); 0 for none.
+    pub ifindex: u32,
+}
+
+impl ConnectedShadow {
+    /// Asks the kernel of a socket. `namespace` is the cookie of the agent's network namespace.
+    ///
+    /// # Errors
+    /// It is no connected TCP socket of that namespace.
+    pub fn read(socket: BorrowedFd<'_>, namespace: u64) -> Result<ConnectedShadow, Cause> {
+        is_tcp(socket)?;
+        is_of_namespace(socket, namespace)?;
+        let (local, remote) = (own_end(socket)?, far_end(socket).ok_or(Cause::NotBound {})?);
+        Ok(ConnectedShadow {
+            cookie: socket_cookie(socket).map_err(|errno| unreadable(Some(errno)))?,
+            flow: ExactFlow {
+                transport: Transport::Tcp,
+                local: local.ip(),
+                local_port: local.port(),
+                remote: remote.ip(),
+                remote_port: remote.port(),
+            },
+            ifindex: option_of(socket, SOL_SOCKET, SO_BINDTOIFINDEX)?.cast_unsigned(),
+        })
+    }
+}
+
+/// A kernel that does not tell (before Linux 5.14) is older than any that is supported.
+fn is_of_namespace(socket: BorrowedFd<'_>, namespace: u64) -> Result<(), Cause> {
+    if netns_cookie(socket).ok() == Some(namespace) { Ok(()) } else { Err(Cause::OtherNamespace {}) }
 }
 
 /// Whether a socket can be bound to an address here, which the kernel allows for addresses of the host.
@@ -152,10 +191,22 @@ fn option_of(socket: BorrowedFd<'_>, level: i32, option: i32) -> Result<i32, Cau
 /// # Errors
 /// What else it is.
 pub fn is_udp(descriptor: impl AsFd) -> Result<(), Cause> {
-    let option = |option| option_of(descriptor.as_fd(), SOL_SOCKET, option);
+    is_of_kind(descriptor.as_fd(), SOCK_DGRAM, IPPROTO_UDP)
+}
+
+/// Whether a descriptor is of a TCP socket.
+///
+/// # Errors
+/// What else it is.
+pub fn is_tcp(descriptor: impl AsFd) -> Result<(), Cause> {
+    is_of_kind(descriptor.as_fd(), SOCK_STREAM, IPPROTO_TCP)
+}
+
+fn is_of_kind(descriptor: BorrowedFd<'_>, wanted_kind: i32, wanted_protocol: i32) -> Result<(), Cause> {
+    let option = |option| option_of(descriptor, SOL_SOCKET, option);
     let kind = option(SO_TYPE)?;
     let (domain, protocol) = (option(SO_DOMAIN)?, option(SO_PROTOCOL)?);
-    if !matches!(domain, AF_INET | AF_INET6) || kind != SOCK_DGRAM || protocol != IPPROTO_UDP {
+    if !matches!(domain, AF_INET | AF_INET6) || kind != wanted_kind || protocol != wanted_protocol {
         let [domain, kind, protocol] = [domain, kind, protocol].map(i32::cast_unsigned);
         return Err(Cause::WrongSocket { domain, kind, protocol });
     }

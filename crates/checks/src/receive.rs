@@ -291,7 +291,7 @@ impl Receiver {
                 assert_eq!(consumed, if queue { 0 } else { offered });
                 assert_eq!(statistics.delivered_frames, before.delivered_frames + 1);
             }
-            Verdict::Segment { connection } => {
+            Verdict::Segment { connection } | Verdict::Ending { connection } => {
                 assert!(self.stack.tcp_readiness(connection).is_some());
                 assert_eq!((consumed, queued, offered), (0, 0, 0));
                 assert_eq!(statistics.delivered_frames, before.delivered_frames + 1);

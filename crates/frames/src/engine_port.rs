@@ -15,7 +15,7 @@ use crate::PortError;
 use crate::port::Port;
 use crate::ports::xdp::{FrameTimes, TimesWanted};
 use crate::raw::TimeSource;
-use crate::steering::FlowFilter;
+use crate::steering::{ExactFlow, FlowFilter};
 
 pub use xdp::locks_generic_rings;
 
@@ -108,6 +108,17 @@ pub trait EnginePort: Port + Sized + 'static {
         socket: FlowSocket,
         is_last_and_first: (bool, bool),
     ) -> Result<(), PortError>;
+
+    /// Takes the frames of a connection from now on. Having its socket is the right to them.
+    ///
+    /// # Errors
+    /// The agent refused, or there is none: only one that outlives the program can tell the far end that the program has died.
+    fn open_connection(&mut self, _flow: ExactFlow, _socket: FlowSocket) -> Result<(), PortError> {
+        Err(PortError::NoConnections { interface: self.about().interface.to_owned() })
+    }
+
+    /// Takes them no more.
+    fn close_connection(&mut self, _flow: ExactFlow) {}
 
     /// Whether [`EnginePort::take_revoked`] or [`EnginePort::take_alone`] has some.
     fn has_revoked(&self) -> bool {

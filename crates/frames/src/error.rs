@@ -239,6 +239,14 @@ pub enum PortError {
         /// It is the socket.
         is_socket_shared: bool,
     },
+    /// Connections of TCP are taken where an agent outlives the program.
+    #[error(
+        "take a TCP connection on {interface}: no agent has the port, which would end the connection when the program dies"
+    )]
+    NoConnections {
+        /// The interface.
+        interface: String,
+    },
     /// The process that has the port of which this one is a share ended, or does not answer.
     #[error("use a share of {interface}: the agent that has the port ended or does not answer")]
     HolderGone {

@@ -11,3 +11,4 @@ pub mod receive;
 pub mod send;
 pub mod stream;
 pub mod table;
+pub mod tcp;

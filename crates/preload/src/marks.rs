@@ -3,7 +3,7 @@
 //! A mark is read before a gate is entered, and again behind it: who moves a socket to another engine changes its marks
 //! while it keeps both gates.
 
-use std::sync::atomic::{AtomicU8, AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::{AtomicI32, AtomicU8, AtomicU32, Ordering::Relaxed};
 
 use nearwire_socket::SocketId;
 
@@ -16,14 +16,22 @@ const KINDS: u8 = SOCKET | EPOLL;
 const UNCLAIMED: u8 = 4;
 /// No thread has even sent by it.
 const UNUSED: u8 = 8;
-/// The engine's number stands above the kinds.
+/// The engine's number stands above the kinds, in three bits.
 const ENGINE_SHIFT: u32 = 4;
+const ENGINE_BITS: u8 = 7;
+/// A TCP socket, whose connection may be adopted. It is nothing else.
+const STREAM: u8 = 0x80;
+/// Of one: a listener accepted it.
+const SERVER: u8 = 4;
+/// Of one: the kernel has it for good.
+const LEFT: u8 = 8;
 
 /// Zero pages until they are written.
 static MARKS: [AtomicU8; NUMBERS] = [const { AtomicU8::new(0) }; NUMBERS];
 /// Numbers that each engine serves and that were used.
-static COUNTS: [AtomicU32; 1 << (u8::BITS - ENGINE_SHIFT)] =
-    [const { AtomicU32::new(0) }; 1 << (u8::BITS - ENGINE_SHIFT)];
+static COUNTS: [AtomicU32; ENGINE_BITS as usize + 1] = [const { AtomicU32::new(0) }; ENGINE_BITS as usize + 1];
+/// One more than the highest number that was ever that of a TCP socket here.
+static STREAMS_END: AtomicI32 = AtomicI32::new(0);
 /// The engine of each socket, for calls that hold one whatever becomes of its fd.
 static ENGINES: [AtomicU8; NUMBERS] = [const { AtomicU8::new(0) }; NUMBERS];
 
@@ -42,10 +50,10 @@ fn set(fd: i32, value: u8) {
         let before = mark.swap(value, Relaxed);
         let is_counted = |value: u8| value & KINDS != 0 && value & UNUSED == 0;
         if is_counted(value) {
-            COUNTS[usize::from(value >> ENGINE_SHIFT)].fetch_add(1, Relaxed);
+            COUNTS[engine_in(value)].fetch_add(1, Relaxed);
         }
         if is_counted(before) {
-            COUNTS[usize::from(before >> ENGINE_SHIFT)].fetch_sub(1, Relaxed);
+            COUNTS[engine_in(before)].fetch_sub(1, Relaxed);
         }
     }
 }
@@ -81,7 +89,12 @@ pub fn can_follow(fd: i32) -> bool {
 /// The engine that serves an fd.
 #[inline]
 pub fn engine_of(fd: i32) -> usize {
-    (mark(fd) >> ENGINE_SHIFT).into()
+    engine_in(mark(fd))
+}
+
+#[inline]
+const fn engine_in(mark: u8) -> usize {
+    (mark >> ENGINE_SHIFT & ENGINE_BITS) as usize
 }
 
 /// The engine that serves a socket.
@@ -103,6 +116,40 @@ pub fn follow_socket(fd: i32) {
 /// An fd is an epoll descriptor from now on.
 pub fn follow_epoll(fd: i32) {
     set(fd, EPOLL | UNCLAIMED | UNUSED);
+}
+
+/// Whether an fd is a TCP socket whose connection is adopted, or may be.
+#[inline]
+pub fn is_stream(fd: i32) -> bool {
+    mark(fd) & (STREAM | LEFT) == STREAM
+}
+
+/// Whether an fd is a TCP socket that was noted as such, also where the kernel has it for good.
+pub fn is_any_stream(fd: i32) -> bool {
+    mark(fd) & STREAM != 0
+}
+
+/// The kernel has it for good.
+pub fn leave_stream(fd: i32) {
+    if is_stream(fd) {
+        set(fd, mark(fd) | LEFT);
+    }
+}
+
+/// Whether a listener accepted it.
+pub fn is_server(fd: i32) -> bool {
+    mark(fd) & (STREAM | SERVER) == STREAM | SERVER
+}
+
+/// An fd is a TCP socket from now on.
+pub fn follow_stream(fd: i32, is_server: bool) {
+    set(fd, if is_server { STREAM | SERVER } else { STREAM });
+    STREAMS_END.fetch_max(fd + 1, Relaxed);
+}
+
+/// All fds that are.
+pub fn streams() -> impl Iterator<Item = i32> {
+    (0..STREAMS_END.load(Relaxed)).filter(|fd| is_stream(*fd))
 }
 
 /// `new` is what `old` is.

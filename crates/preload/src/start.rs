@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::Duration;
 
-use nearwire_socket::config::Config;
+use nearwire_socket::config::{Adopt, Config};
 use nearwire_socket::program::own_name;
 use nearwire_socket::status::Process;
 use nearwire_socket::wait::SpinFor;
@@ -44,6 +44,12 @@ static SPIN: OnceLock<SpinFor> = OnceLock::new();
 #[inline]
 pub fn spin() -> SpinFor {
     SPIN.get().copied().unwrap_or(SpinFor::Time(Duration::ZERO))
+}
+
+/// Whether TCP connections may be adopted. Where not, a program without UDP sockets has nothing of the library.
+pub fn adopts_connections() -> bool {
+    static ADOPTS: OnceLock<bool> = OnceLock::new();
+    *ADOPTS.get_or_init(|| configuration().is_some_and(|(config, _)| config.adopt != Adopt::Never))
 }
 
 /// The sockets of the first engine: none yet. `None`: the variables are not the program's user's to set.

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | datagrams that `send_coalescing` holds back leave | the first time that something is held |
 //! | what waits at a socket goes to a child that reads it | the first call after a fork with sockets that were used, if the child lives then |
+//! | what is due of TCP connections that the stack carries | the first that is adopted |
 //! | what waits at an inherited socket goes to another process that reads it | its first use, by the agent |
 //!
 //! It sleeps until its bell is rung. While datagrams may be held it looks every half of that time, without entering a gate, and enters when it finds
@@ -95,7 +96,9 @@ fn serve(bell: &Bell, program_cpu: u32) {
     let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
     let (mut watches, mut every, mut agent) = (Vec::new(), None, None);
     loop {
-        let woken = bell.wait(agent, every.filter(|_| !watches.is_empty()));
+        let of_held = every.filter(|_| !watches.is_empty());
+        let of_streams = state::with(|sockets| sockets.streams_looked_at_within()).flatten();
+        let woken = bell.wait(agent, of_held.into_iter().chain(of_streams).min());
         if woken.other_is_readable {
             state::with_each(Sockets::look);
             std::thread::sleep(AGENT_IS_HEARD_EVERY);
@@ -107,6 +110,9 @@ fn serve(bell: &Bell, program_cpu: u32) {
         }
         if woken.rang || woken.other_is_readable {
             agent = state::with(|sockets| sockets.agent()).flatten();
+        }
+        if of_streams.is_some() {
+            state::with(Sockets::drive_streams);
         }
         watches.retain_mut(HeldWatch::goes_on);
     }

@@ -11,6 +11,7 @@
 //! engines = "auto"                # engines that threads may have: one each, or "1" to "8" at most
 //! past_filters = false            # strict programs may bypass the packet filters that there are
 //! agent = "auto"                  # shares of the agent's ports, where there is an agent; "off": own ports only
+//! adopt = "never"                 # TCP: "auto" adopts connections with the third call that receives or sends, "eager" with the first
 //!
 //! [[rule]]                        # the first rule that fits decides
 //! use = "kernel"                  # or "nearwire"
@@ -86,6 +87,17 @@ pub enum Agent {
     Off,
 }
 
+/// When TCP connections are adopted from the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Adopt {
+    /// Never.
+    Never,
+    /// With the third call that receives or sends.
+    Auto,
+    /// With the first.
+    Eager,
+}
+
 /// The whole configuration with defaults in place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
@@ -110,6 +122,8 @@ pub struct Config {
     pub past_filters: bool,
     /// Whether ports are shares of the agent's.
     pub agent: Agent,
+    /// When TCP connections are adopted from the kernel.
+    pub adopt: Adopt,
     /// The rules in order, those that always stand behind included.
     pub rules: Vec<Rule>,
 }
@@ -127,6 +141,7 @@ impl Default for Config {
             engines: None,
             past_filters: false,
             agent: Agent::Auto,
+            adopt: Adopt::Never,
             rules: Rule::always().into(),
         }
     }

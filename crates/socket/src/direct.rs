@@ -114,6 +114,12 @@ pub(crate) fn take_received(fd: i32) -> u64 {
     (before & RECEIVED_ALL) / RECEIVED
 }
 
+/// Whether calls on an fd may go to the kernel at once, or are to ask.
+#[must_use]
+pub fn may_pass(fd: i32) -> bool {
+    word_of(fd).is_some_and(|word| word.load(Relaxed) & LEFT != 0)
+}
+
 /// So many calls on an fd may go to the kernel, and the next one asks.
 pub(crate) fn allow(fd: i32, calls: u16) {
     set_left(fd, (u64::from(calls) + 1).min(FOR_GOOD - 1));

@@ -15,6 +15,7 @@ mod allowance;
 mod attached;
 mod branch;
 mod capture;
+mod connections;
 mod flows;
 mod interfaces;
 mod late;
@@ -53,6 +54,7 @@ use crate::status::{Counter, Writer};
 use allowance::Allowance;
 pub use attached::Attached;
 use capture::Capture;
+use connections::Endings;
 use flows::Flows;
 use interfaces::Interfaces;
 use late::LateFrames;
@@ -126,6 +128,7 @@ pub struct Engine<H: Host = ThisHost> {
     told: Told,
     warming: Warming,
     late: LateFrames,
+    endings: Endings,
     paths: Paths,
     /// What is in the ports stays there for now.
     is_holding: bool,
@@ -185,6 +188,7 @@ impl<H: Host> Engine<H> {
             told: Told::default(),
             warming: Warming::default(),
             late: LateFrames::of(home),
+            endings: Endings::default(),
             paths,
             is_holding: false,
         })
@@ -464,7 +468,7 @@ impl<H: Host> Engine<H> {
         if self.is_holding {
             return false;
         }
-        let Engine { host, stack, interfaces, page, times, has_failed, capture, late, flows, .. } = self;
+        let Engine { host, stack, interfaces, page, times, has_failed, capture, late, endings, flows, .. } = self;
         let ports = interfaces.attached.len();
         for _ in 0..ports {
             let Some(attached) = interfaces.attached.get_mut(self.next_port) else { break };
@@ -472,7 +476,7 @@ impl<H: Host> Engine<H> {
             if attached.failed.is_some() {
                 continue;
             }
-            let to = Takers { host, stack, late, flows, capture };
+            let to = Takers { host, stack, late, endings, flows, capture };
             match take_frame(now, attached, to, times.is_some(), &mut reader) {
                 Ok(Some(_)) => {
                     return true;
@@ -517,6 +521,7 @@ struct Takers<'a, H> {
     host: &'a H,
     stack: &'a mut Stack,
     late: &'a mut LateFrames,
+    endings: &'a mut Endings,
     flows: &'a Flows,
     capture: &'a mut Option<Capture>,
 }
@@ -530,7 +535,7 @@ fn take_frame<H: Host>(
     stamps: bool,
     reader: &mut impl FnMut(EndpointId, &Datagram<'_>) -> Take,
 ) -> Result<Option<Verdict>, PortError> {
-    let Takers { host, stack, late, flows, capture } = to;
+    let Takers { host, stack, late, endings, flows, capture } = to;
     let (port, checksum, ifindex) = (attached.port_id, attached.receive_checksum(), attached.ifindex);
     attached.port.receive_timed(|frame, times| {
         if let Some(capture) = capture {
@@ -538,6 +543,9 @@ fn take_frame<H: Host>(
         }
         let (received_ns, device_ns) = if stamps { in_ns(times, now) } else { (0, 0) };
         let verdict = stack.receive(&Arrival { port, frame, received_ns, device_ns, checksum }, &mut *reader);
+        if let Verdict::Ending { connection } = verdict {
+            endings.take(connection, frame);
+        }
         if verdict == Verdict::Dropped(Dropped::NoPorts) {
             late.take(now, frame, flows, |socket, datagram| {
                 // Refused, it is lost.

@@ -134,6 +134,8 @@ worded! {
         FewDatagrams => "it has not sent and received enough datagrams yet to be worth a flow (kernel_first)",
         /// `spin = "auto"` found the kernel's own way faster.
         CpusWanted => "others want the CPUs of the threads that wait for it, and the kernel's way passes more messages there",
+        /// TCP needs one that outlives the program.
+        NoAgent => "no agent has the interface, which would end its connection when the program dies",
     }
 }
 
@@ -155,6 +157,7 @@ impl Reason {
             PortError::FlowShared { is_socket_shared: true, .. } => Reason::SharedSocket,
             PortError::FlowShared { .. } => Reason::SharedPort,
             PortError::HolderGone { .. } => Reason::AgentGone,
+            PortError::NoConnections { .. } => Reason::NoAgent,
             PortError::Kernel { source, .. } if is_descriptor_limit(source) => Reason::DescriptorLimit,
             PortError::ProgramRejected { source, .. } if is_descriptor_limit(&source.source) => Reason::DescriptorLimit,
             _ => Reason::XdpRefused,

@@ -31,6 +31,7 @@ use crate::sharing::{OwnInodes, Sharing};
 use crate::sleepers::Sleepers;
 use crate::socket::{Accelerated, Membership, Service, Socket};
 use crate::status::{Counter, Slot, Writer};
+use crate::streams::Streams;
 use crate::wait::online_cpus;
 use table::Table;
 
@@ -69,6 +70,8 @@ pub struct Sockets<H: Host = ThisHost> {
     pub(crate) sharing: Sharing,
     pub(crate) leaving: Leaving<H::Port>,
     pub(crate) overflow: Overflow,
+    /// TCP connections that the stack carries; in the first engine.
+    pub(crate) streams: Streams,
     /// Of all engines.
     pub(crate) own_inodes: Arc<OwnInodes>,
     pub(crate) siblings: Siblings,
@@ -95,6 +98,7 @@ impl<H: Host> Sockets<H> {
             page,
             leaving: Leaving::new(&config),
             overflow: Overflow::default(),
+            streams: Streams::default(),
             config,
             program: program.to_owned(),
             engine: EngineState::Closed,

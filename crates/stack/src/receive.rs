@@ -70,6 +70,11 @@ pub enum Verdict {
         /// Which one.
         connection: ConnectionId,
     },
+    /// It ends a connection whose end is left to the kernel ([`TcpOptions::leaves_ending`](crate::TcpOptions)), and was not taken in.
+    Ending {
+        /// Which one.
+        connection: ConnectionId,
+    },
     /// It was for this host, and no endpoint is bound to its port.
     Dropped(Dropped),
     /// It is the kernel's business.

@@ -115,7 +115,7 @@ impl Statistics {
     pub(crate) fn count_verdict(&mut self, verdict: Verdict) {
         self.frames += 1;
         match verdict {
-            Verdict::Delivered { .. } | Verdict::Segment { .. } => self.delivered_frames += 1,
+            Verdict::Delivered { .. } | Verdict::Segment { .. } | Verdict::Ending { .. } => self.delivered_frames += 1,
             Verdict::Dropped(reason) => self.dropped[reason as usize] += 1,
             Verdict::NotOurs(reason) => self.not_ours[reason as usize] += 1,
         }

@@ -6,6 +6,7 @@ use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use nearwire_frames::steering::ExactFlow;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fs::{MemfdFlags, memfd_create};
 
@@ -33,6 +34,10 @@ struct State {
     shares: BTreeMap<u32, Wanted>,
     /// With the index of the interface.
     flows: Vec<(u32, Addresses, FlowOwner)>,
+    /// With the index of the interface and the share.
+    connections: Vec<(u32, ExactFlow, u32)>,
+    /// Connections whose far end was told that they are no more.
+    ended: Vec<ExactFlow>,
     lost: Vec<(u32, Cause)>,
     are_peers_elsewhere: bool,
     /// Opening takes until [`InMemoryPorts::finish`], and so does asking for times.
@@ -104,6 +109,18 @@ impl InMemoryPorts {
         drop(state);
         // The counter cannot overflow here.
         let _ = rustix::io::write(&*self.finishes, &1u64.to_ne_bytes());
+    }
+
+    /// The connections that are open, with the share.
+    #[must_use]
+    pub fn connections(&self) -> Vec<(ExactFlow, u32)> {
+        self.state().connections.iter().map(|(_, flow, share)| (*flow, *share)).collect()
+    }
+
+    /// The connections whose far end was told that they are no more.
+    #[must_use]
+    pub fn ended_connections(&self) -> Vec<ExactFlow> {
+        self.state().ended.clone()
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -191,6 +208,19 @@ impl Ports for InMemoryPorts {
         assert!(state.flows.iter().find(is_open).is_none(), "{flow:?} is not open: {:?}", state.flows);
         state.flows.push((ifindex, *flow, owner));
         Ok(())
+    }
+
+    fn open_connection(&mut self, ifindex: u32, flow: ExactFlow, share: u32) -> Result<(), Cause> {
+        self.state().connections.push((ifindex, flow, share));
+        Ok(())
+    }
+
+    fn close_connection(&mut self, ifindex: u32, flow: ExactFlow, share: u32) {
+        self.state().connections.retain(|open| *open != (ifindex, flow, share));
+    }
+
+    fn end_connection(&mut self, flow: ExactFlow) {
+        self.state().ended.push(flow);
     }
 
     fn move_flow(&mut self, ifindex: u32, flow: &Addresses, from: FlowOwner, to: FlowOwner) -> Result<(), Cause> {

@@ -18,7 +18,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
 use nearwire_frames::ports::xdp::{XdpMode, XdpPort, await_carrier};
-use nearwire_frames::steering::{Owner, SteeringTable};
+use nearwire_frames::steering::{ExactFlow, Filter, Owner, SteeringTable};
 use nearwire_frames::{Port, PortError};
 use nearwire_sys::netlink::add_membership;
 use rustix::event::{EventfdFlags, eventfd};
@@ -186,6 +186,18 @@ impl Ports for XdpPorts {
             }
         }
         Ok(())
+    }
+
+    fn open_connection(&mut self, ifindex: u32, flow: ExactFlow, share: u32) -> Result<(), Cause> {
+        let (table, owner) = (self.table_of(ifindex)?, self.owner_of(FlowOwner::Share(share))?);
+        table.add_for(Filter::Exact(flow), owner).map_err(|error| refused(&error))
+    }
+
+    fn close_connection(&mut self, ifindex: u32, flow: ExactFlow, share: u32) {
+        if let (Ok(table), Ok(owner)) = (self.table_of(ifindex), self.owner_of(FlowOwner::Share(share))) {
+            // What the kernel refuses to take out goes with the share, or the port.
+            let _ = table.remove_for(Filter::Exact(flow), owner);
+        }
     }
 
     fn move_flow(&mut self, ifindex: u32, flow: &Addresses, from: FlowOwner, to: FlowOwner) -> Result<(), Cause> {

@@ -111,7 +111,7 @@ impl ConnectedStack {
             Verdict::Dropped(
                 Dropped::InHdrErrors | Dropped::InTruncatedPkts | Dropped::InErrors | Dropped::InCsumErrors,
             ) => Some(Arrival::Corrupt),
-            Verdict::Segment { .. } | Verdict::Dropped(_) | Verdict::NotOurs(_) => None,
+            Verdict::Segment { .. } | Verdict::Ending { .. } | Verdict::Dropped(_) | Verdict::NotOurs(_) => None,
         }
     }
 }

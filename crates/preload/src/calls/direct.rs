@@ -5,6 +5,7 @@ use libc::{c_int, ssize_t};
 use nearwire_socket::direct::{self, Entry, Inside};
 use nearwire_sys::own_stack;
 
+use super::tcp;
 use crate::signals::deferral;
 use crate::{marks, state};
 
@@ -29,11 +30,15 @@ pub fn receives_several(fd: c_int, original: impl FnOnce() -> c_int) -> Option<c
 /// The same of a send. With MSG_MORE the library has to know that the kernel gathers a datagram.
 #[inline(always)]
 pub fn sends(fd: c_int, flags: c_int, original: impl FnOnce() -> ssize_t) -> Option<ssize_t> {
-    if flags & libc::MSG_MORE != 0 {
+    let is_stream = marks::is_stream(fd);
+    if flags & libc::MSG_MORE != 0 && !is_stream {
         return None;
     }
-    let _uncounted = enter::<false>(fd)?;
-    Some(original())
+    // One on a connection may sleep.
+    let inside = if is_stream { enter::<true>(fd)? } else { enter::<false>(fd)? };
+    let sent = original();
+    direct::leave(inside);
+    Some(sent)
 }
 
 /// A wait for more than this goes by the library.
@@ -73,5 +78,8 @@ fn enter<const MAY_SLEEP: bool>(fd: c_int) -> Option<Inside> {
 
 #[cold]
 fn ask(fd: c_int) {
+    if marks::is_stream(fd) {
+        return tcp::consider(fd);
+    }
     deferral::inside(|| own_stack::run(|| state::with_fd(fd, |sockets| sockets.ask_about_lent(fd))));
 }

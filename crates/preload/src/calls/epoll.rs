@@ -10,6 +10,7 @@ use nearwire_socket::{AskKernel, Asked, Concerns, Control, Operation};
 use nearwire_sys::own_stack;
 
 use super::poll::Attempt::{self, Ended, Restart};
+use super::tcp;
 use crate::cancellation;
 use crate::errno::fail;
 use crate::probe::is_readable;
@@ -24,6 +25,7 @@ use crate::{engines, marks, real};
 /// # Safety
 /// As for the C function.
 pub unsafe fn control(set: c_int, operation: c_int, fd: c_int, event: *mut epoll_event) -> Option<c_int> {
+    tcp::leave(fd);
     if !marks::is_epoll(set) {
         return None;
     }

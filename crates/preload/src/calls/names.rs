@@ -5,7 +5,9 @@ use nearwire_socket::Family;
 use nearwire_sys::descriptor::Descriptor;
 
 use crate::c_types::address::{self, Name};
+use crate::calls::tcp;
 use crate::errno::{errno, fail};
+use crate::signals::deferral;
 use crate::turn::REFUSED;
 use crate::{internal_fd, io_uring, marks, own_process, real, state, wiring};
 
@@ -21,6 +23,9 @@ pub fn opened(fd: c_int, domain: c_int, kind: c_int, protocol: c_int) {
         _ => return,
     };
     let flags = libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
+    if kind & !flags == libc::SOCK_STREAM && matches!(protocol, 0 | libc::IPPROTO_TCP) {
+        return tcp::opened(fd, false);
+    }
     let is_udp = kind & !flags == libc::SOCK_DGRAM && matches!(protocol, 0 | libc::IPPROTO_UDP);
     if !is_udp || !can_follow(fd) {
         return;
@@ -48,9 +53,18 @@ pub fn opened(fd: c_int, domain: c_int, kind: c_int, protocol: c_int) {
     }
 }
 
+/// After accept(2): a listener of TCP that the library followed gives sockets that it follows.
+pub fn accepted(listener: c_int, fd: c_int) {
+    if fd >= 0 && marks::is_stream(listener) {
+        let before = errno();
+        deferral::inside_deep(|| tcp::opened(fd, true));
+        fail(before);
+    }
+}
+
 /// An fd that was closed by a system call that the library did not see, and now names something else.
 fn forget_if_known(fd: c_int) {
-    if marks::is_followed(fd) {
+    if marks::is_followed(fd) || marks::is_any_stream(fd) {
         closing(fd);
     }
 }
@@ -66,6 +80,7 @@ pub fn epoll_opened(fd: c_int) {
 
 /// Before an fd is closed, by any call.
 pub fn closing(fd: c_int) {
+    tcp::closing(fd);
     if marks::is_followed(fd) && !own_process::is_borrowed() {
         state::with_fd(fd, |sockets| sockets.closing(fd));
         marks::unfollow(fd);
@@ -74,6 +89,11 @@ pub fn closing(fd: c_int) {
 
 /// Before `new` becomes a copy of `old`, unless the kernel refuses that.
 pub fn replacing(old: c_int, new: c_int, flags: c_int) {
+    if old != new {
+        // Refused, the kernel keeps them.
+        tcp::leave(old);
+        tcp::leave(new);
+    }
     let is_open = || Descriptor::new(old).is_some_and(|old| rustix::io::fcntl_getfd(old).is_ok());
     if old != new && marks::is_socket(new) && flags & !libc::O_CLOEXEC == 0 && is_open() {
         state::with_fd(new, |sockets| sockets.replacing(new));
@@ -83,6 +103,9 @@ pub fn replacing(old: c_int, new: c_int, flags: c_int) {
 /// After `new` became a copy of `old`.
 pub fn copied(old: c_int, new: c_int) {
     internal_fd::note_fd(new);
+    if new >= 0 && old != new {
+        tcp::closing(new);
+    }
     if new < 0 || old == new || !(marks::is_followed(old) || marks::is_followed(new)) || own_process::is_borrowed() {
         return;
     }

@@ -9,7 +9,7 @@ use nearwire_socket::{Concerns, Sockets};
 use nearwire_sys::own_stack;
 use rustix::process::{Resource, getrlimit};
 
-use crate::calls::direct;
+use crate::calls::{direct, tcp};
 use crate::cancellation;
 use crate::errno::{errno, fail};
 use crate::probe::is_readable;
@@ -44,6 +44,7 @@ pub unsafe fn poll(
     }
     // SAFETY: the caller's.
     let fds = unsafe { std::slice::from_raw_parts_mut(fds, count) };
+    fds.iter().for_each(|entry| tcp::leave(entry.fd));
     if !fds.iter().any(|entry| marks::is_followed(entry.fd)) {
         return None;
     }
@@ -204,6 +205,7 @@ pub unsafe fn select(
 ) -> Option<c_int> {
     // SAFETY: the caller's.
     let (mut sets, count) = unsafe { select_sets(count, sets) }?;
+    sets.fds(count).for_each(tcp::leave);
     if let Some(result) = direct::waits(sets.fds(count), original) {
         return Some(result);
     }

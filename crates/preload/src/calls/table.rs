@@ -91,7 +91,8 @@ pub const CALLS: &[Calls] = &[
         "the kernel serves the socket from then on: the C library reads and writes by calls that are not seen",
     ),
     (Followed, &["splice"], "out of a socket: the kernel serves it from then on; into one: sent by the kernel"),
-    (Kernel, &["listen", "accept", "accept4", "socketpair", "pipe", "pipe2"], "not for UDP sockets"),
+    (Kernel, &["listen", "socketpair", "pipe", "pipe2"], "not for UDP sockets"),
+    (Followed, &["accept", "accept4"], "for TCP connections alone, where `adopt` is set"),
     (
         Kernel,
         &["fork"],
@@ -112,8 +113,66 @@ pub const CALLS: &[Calls] = &[
         &["posix_spawn", "posix_spawnp"],
         "other sockets that stay open in the new program are read there by the kernel",
     ),
-    (Kernel, &["sendfile", "sendfile64", "tee", "vmsplice"], "data for a socket is sent by the kernel"),
+    (Followed, &["sendfile", "sendfile64"], "data for a socket is sent by the kernel"),
+    (Kernel, &["tee", "vmsplice"], "not for sockets"),
     (Accelerated, &["syscall"], "the calls of this list by number; all others are passed on"),
+];
+
+/// What becomes of an adopted TCP connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Connection {
+    /// The stack carries it.
+    Carried,
+    /// The kernel has it, until some calls more have sent or received.
+    Released,
+    /// The kernel has it for good.
+    Left,
+}
+
+impl Connection {
+    /// The words in the document.
+    #[must_use]
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::Carried => "carried",
+            Self::Released => "released, and adopted again later",
+            Self::Left => "the kernel's for good",
+        }
+    }
+}
+
+/// What is done with an adopted TCP connection, or happens to it, and what becomes of it.
+pub const CONNECTIONS: &[(&str, Connection)] = &[
+    (
+        "`send`, `sendto`, `write`, `writev`, `sendmsg` without control messages, with no flags but `MSG_DONTWAIT`, `MSG_NOSIGNAL`, `MSG_MORE` and `MSG_EOR`",
+        Connection::Carried,
+    ),
+    (
+        "`recv`, `recvfrom`, `read`, `readv`, `recvmsg`, with no flags but `MSG_DONTWAIT`, `MSG_PEEK`, `MSG_NOSIGNAL` and `MSG_CMSG_CLOEXEC`",
+        Connection::Carried,
+    ),
+    (
+        "`fcntl` with `F_GETFL`, `F_SETFL`, `F_GETFD` or `F_SETFD`; `getsockname`, `getpeername`; `getsockopt` of a level other than `IPPROTO_TCP`",
+        Connection::Carried,
+    ),
+    ("`setsockopt`, `getsockopt` of level `IPPROTO_TCP`, `connect`", Connection::Released),
+    ("the interface goes down, its port is lost, or the agent ends", Connection::Released),
+    (
+        "the kernel gets its frames, as the rings are full or a sender on this machine leaves it to a device to cut what it sends",
+        Connection::Released,
+    ),
+    ("the far end sends a FIN, a reset, or urgent data", Connection::Left),
+    ("`shutdown`, `close`, and the end of the process", Connection::Left),
+    ("`poll`, `select`, `epoll_ctl`, `ioctl`, and their kin", Connection::Left),
+    (
+        "`dup` and its kin, `fcntl` with any other command, `fork`, `exec`, `posix_spawn` with the fd, `SCM_RIGHTS`",
+        Connection::Left,
+    ),
+    (
+        "`sendfile`, `splice`, `fdopen`, `sendmmsg`, `recvmmsg`, any other flag, control messages, a receive of no bytes",
+        Connection::Left,
+    ),
+    ("io_uring", Connection::Left),
 ];
 
 /// A flag, its C name, and what it does here.

@@ -4,7 +4,7 @@
 
 use libc::{c_int, c_uint};
 
-use crate::calls::names;
+use crate::calls::{names, tcp};
 use crate::errno::fail;
 use crate::signals::deferral;
 use crate::{cancellation, internal_fd, marks, real};
@@ -22,7 +22,7 @@ pub unsafe extern "C-unwind" fn close(fd: c_int) -> c_int {
         }
         result
     };
-    if !marks::is_followed(fd) {
+    if !marks::is_followed(fd) && !marks::is_any_stream(fd) {
         return original();
     }
     cancellation::point();
@@ -34,6 +34,7 @@ pub unsafe extern "C-unwind" fn close(fd: c_int) -> c_int {
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn dup(fd: c_int) -> c_int {
+    tcp::leave(fd);
     deferral::inside_deep(|| {
         // SAFETY: the caller's, as for the C function.
         let copy = unsafe { real::dup(fd) };

@@ -5,7 +5,7 @@
 use libc::{c_int, c_ulong, c_void, sockaddr, socklen_t};
 use nearwire_socket::Reason;
 
-use crate::calls::{names, options};
+use crate::calls::{names, options, tcp};
 use crate::signals::deferral;
 use crate::{cancellation, marks, real, state};
 
@@ -17,6 +17,27 @@ pub unsafe extern "C-unwind" fn socket(domain: c_int, kind: c_int, protocol: c_i
         names::opened(fd, domain, kind, protocol);
         fd
     })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn accept(fd: c_int, address: *mut sockaddr, length: *mut socklen_t) -> c_int {
+    // SAFETY: the caller's, as for the C function.
+    let accepted = unsafe { real::accept(fd, address, length) };
+    names::accepted(fd, accepted);
+    accepted
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn accept4(
+    fd: c_int,
+    address: *mut sockaddr,
+    length: *mut socklen_t,
+    flags: c_int,
+) -> c_int {
+    // SAFETY: the caller's, as for the C function.
+    let accepted = unsafe { real::accept4(fd, address, length, flags) };
+    names::accepted(fd, accepted);
+    accepted
 }
 
 #[unsafe(no_mangle)]
@@ -37,6 +58,7 @@ pub unsafe extern "C-unwind" fn bind(fd: c_int, address: *const sockaddr, length
 pub unsafe extern "C-unwind" fn connect(fd: c_int, address: *const sockaddr, length: socklen_t) -> c_int {
     // SAFETY: the caller's, as for the C function.
     let original = || unsafe { real::connect(fd, address, length) };
+    tcp::release(fd);
     if !marks::is_socket(fd) {
         return original();
     }
@@ -48,6 +70,7 @@ pub unsafe extern "C-unwind" fn connect(fd: c_int, address: *const sockaddr, len
 pub unsafe extern "C-unwind" fn shutdown(fd: c_int, how: c_int) -> c_int {
     // SAFETY: the caller's, as for the C function.
     let original = || unsafe { real::shutdown(fd, how) };
+    tcp::leave(fd);
     if !marks::is_socket(fd) || !matches!(how, libc::SHUT_RD | libc::SHUT_WR | libc::SHUT_RDWR) {
         return original();
     }
@@ -69,6 +92,9 @@ pub unsafe extern "C-unwind" fn getsockopt(
     value: *mut c_void,
     length: *mut socklen_t,
 ) -> c_int {
+    if level == libc::IPPROTO_TCP {
+        tcp::release(fd);
+    }
     // SAFETY: the caller's, as for the C function.
     unsafe {
         if marks::is_socket(fd)
@@ -90,6 +116,7 @@ pub unsafe extern "C-unwind" fn setsockopt(
 ) -> c_int {
     // SAFETY: the caller's, as for the C function.
     let original = || unsafe { real::setsockopt(fd, level, option, value, length) };
+    tcp::release(fd);
     if !marks::is_socket(fd) {
         return original();
     }
@@ -112,6 +139,16 @@ unsafe fn fcntl_by(
 ) -> c_int {
     // SAFETY: the caller's, as for the C function.
     let original = || unsafe { original(fd, command, argument) };
+    if marks::is_stream(fd) {
+        if !matches!(command, libc::F_SETFL | libc::F_GETFL | libc::F_GETFD | libc::F_SETFD) {
+            tcp::leave(fd);
+        }
+        let result = original();
+        if command == libc::F_SETFL && result >= 0 {
+            tcp::set_nonblocking(fd, argument as c_int & libc::O_NONBLOCK != 0);
+        }
+        return result;
+    }
     if !marks::is_followed(fd) {
         return original();
     }
@@ -141,6 +178,7 @@ pub unsafe extern "C-unwind" fn ioctl(fd: c_int, request: c_ulong, argument: c_u
     // SAFETY: the caller's, as for the C function.
     let original = || unsafe { real::ioctl(fd, request, argument) };
     if !marks::is_socket(fd) {
+        tcp::leave(fd);
         return original();
     }
     deferral::inside(|| {

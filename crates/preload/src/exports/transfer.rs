@@ -15,7 +15,7 @@ use crate::c_types::segments::single;
 use crate::calls::direct;
 use crate::calls::process;
 use crate::calls::receive::{self, Attempt, Into};
-use crate::calls::{send, stream};
+use crate::calls::{send, stream, tcp};
 use crate::errno::{errno, fail};
 use crate::signals::deferral;
 use crate::turn::{readable, to_timespec};
@@ -47,10 +47,20 @@ unsafe fn recv_by_library(
     name: *mut sockaddr,
     name_length: *mut socklen_t,
 ) -> Option<ssize_t> {
-    if !marks::is_socket(fd) {
-        return None;
-    }
     let only = single(buffer, length);
+    if !marks::is_socket(fd) {
+        // SAFETY: the caller's, as for the C function.
+        let original = || unsafe { real::recvfrom(fd, buffer, length, flags, name, name_length) };
+        // SAFETY: the caller's, as for the C function.
+        return marks::is_stream(fd).then(|| unsafe {
+            let received = tcp::receive(fd, (only.as_ptr(), 1), flags, original);
+            if received >= 0 && is_plausible(name_length, size_of::<socklen_t>()) && !name.is_null() {
+                // Of a connection the source is not told.
+                *name_length = 0;
+            }
+            received
+        });
+    }
     let into = Into::Segments { array: only.as_ptr(), count: 1, name, name_length };
     // SAFETY: the caller's, as for the C function.
     unsafe {
@@ -137,7 +147,7 @@ pub unsafe extern "C-unwind" fn __read_chk(fd: c_int, buffer: *mut c_void, lengt
 unsafe fn recv_vector(fd: c_int, segments: *const iovec, count: c_int, flags: c_int) -> Option<ssize_t> {
     // SAFETY: the caller's, as for the C function.
     unsafe {
-        if marks::is_socket(fd)
+        if (marks::is_socket(fd) || marks::is_stream(fd))
             && let Ok(segment_count) = usize::try_from(count)
             && segment_count > 0
         {
@@ -155,6 +165,9 @@ unsafe fn recv_vector(fd: c_int, segments: *const iovec, count: c_int, flags: c_
             };
             if let Some(received) = direct::receives(fd, || original(fd, flags)) {
                 return Some(received);
+            }
+            if marks::is_stream(fd) {
+                return Some(tcp::receive(fd, (segments, segment_count), flags, || original(fd, flags)));
             }
             return receive::receive(fd, into, flags, original);
         }
@@ -232,6 +245,8 @@ pub unsafe extern "C-unwind" fn splice(
 ) -> ssize_t {
     // SAFETY: the caller's, as for the C function.
     unsafe {
+        tcp::leave(from);
+        tcp::leave(to);
         if marks::is_socket(from)
             && from_offset.is_null()
             && to_offset.is_null()
@@ -245,6 +260,7 @@ pub unsafe extern "C-unwind" fn splice(
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn fdopen(fd: c_int, mode: *const c_char) -> *mut FILE {
+    tcp::leave(fd);
     // SAFETY: the caller's, as for the C function.
     let file = unsafe { real::fdopen(fd, mode) };
     if !file.is_null() {
@@ -260,13 +276,17 @@ pub unsafe extern "C-unwind" fn recvmsg(fd: c_int, message: *mut msghdr, flags: 
 }
 
 unsafe fn recv_message(fd: c_int, message: *mut msghdr, flags: c_int) -> Option<ssize_t> {
-    if !marks::is_socket(fd) || message.is_null() {
+    if !(marks::is_socket(fd) || marks::is_stream(fd)) || message.is_null() {
         return None;
     }
     // SAFETY: the caller's, as for the C function.
     let at_once = direct::receives(fd, || unsafe { real::recvmsg(fd, message, flags) });
     if at_once.is_some() {
         return at_once;
+    }
+    if marks::is_stream(fd) {
+        // SAFETY: as above.
+        return Some(unsafe { tcp::receive_message(fd, message, flags, || real::recvmsg(fd, message, flags)) });
     }
     // SAFETY: as above.
     unsafe { receive::receive(fd, Into::Message(message), flags, |fd, more| real::recvmsg(fd, message, flags | more)) }
@@ -282,6 +302,7 @@ pub unsafe extern "C-unwind" fn recvmmsg(
 ) -> c_int {
     // SAFETY: the caller's, as for the C function.
     unsafe {
+        tcp::leave(fd);
         let has_timeout = timeout.is_null() || is_plausible(timeout, size_of::<timespec>());
         if !marks::is_socket(fd) || !has_timeout || count == 0 {
             return real::recvmmsg(fd, messages, count, flags, timeout);
@@ -440,10 +461,17 @@ unsafe fn send_by_library(
     name: *const sockaddr,
     name_length: socklen_t,
 ) -> Option<ssize_t> {
+    let only = single(buffer, length);
+    if marks::is_stream(fd) {
+        // SAFETY: the caller's, as for the C function.
+        return Some(unsafe {
+            let original = || real::sendto(fd, buffer, length, flags, name, name_length);
+            tcp::send(fd, (only.as_ptr(), 1), flags, original)
+        });
+    }
     if !marks::is_socket(fd) {
         return None;
     }
-    let only = single(buffer, length);
     // SAFETY: the caller's, as for the C function.
     unsafe { send::send(fd, (only.as_ptr(), 1), flags, (name, name_length), false) }
 }
@@ -486,6 +514,12 @@ pub unsafe extern "C-unwind" fn write(fd: c_int, buffer: *const c_void, length: 
 pub unsafe extern "C-unwind" fn writev(fd: c_int, segments: *const iovec, count: c_int) -> ssize_t {
     // SAFETY: the caller's, as for the C function.
     unsafe {
+        if marks::is_stream(fd) {
+            let original = || real::writev(fd, segments, count);
+            let segment_count = usize::try_from(count).unwrap_or(usize::MAX);
+            return direct::sends(fd, 0, original)
+                .unwrap_or_else(|| tcp::send(fd, (segments, segment_count), 0, original));
+        }
         if marks::is_socket(fd)
             && let Ok(segment_count) = usize::try_from(count)
             && segment_count > 0
@@ -499,13 +533,17 @@ pub unsafe extern "C-unwind" fn writev(fd: c_int, segments: *const iovec, count:
 }
 
 unsafe fn send_message(fd: c_int, message: *const msghdr, flags: c_int, more: bool) -> Option<ssize_t> {
-    if !marks::is_socket(fd) || message.is_null() {
+    if !(marks::is_socket(fd) || marks::is_stream(fd)) || message.is_null() {
         return None;
     }
     // SAFETY: the caller's, as for the C function.
     let at_once = direct::sends(fd, flags, || unsafe { real::sendmsg(fd, message, flags) });
     if at_once.is_some() {
         return at_once;
+    }
+    if marks::is_stream(fd) {
+        // SAFETY: as above.
+        return Some(unsafe { tcp::send_message(fd, message, flags, || real::sendmsg(fd, message, flags)) });
     }
     // SAFETY: as above.
     unsafe { send::send_message(fd, message, flags, more) }
@@ -527,6 +565,7 @@ pub unsafe extern "C-unwind" fn sendmsg(fd: c_int, message: *const msghdr, flags
 pub unsafe extern "C-unwind" fn sendmmsg(fd: c_int, messages: *mut mmsghdr, count: c_uint, flags: c_int) -> c_int {
     // SAFETY: the caller's, as for the C function.
     unsafe {
+        tcp::leave(fd);
         if !marks::is_socket(fd) {
             let seen = if is_plausible(messages, size_of::<mmsghdr>()) { count.min(1024) as usize } else { 0 };
             for at in 0..seen {
@@ -566,4 +605,18 @@ unsafe fn send_messages(fd: c_int, messages: *mut mmsghdr, count: c_uint, flags:
         fail(before);
         done as c_int
     }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn sendfile(out: c_int, from: c_int, offset: *mut off_t, count: size_t) -> ssize_t {
+    tcp::leave(out);
+    // SAFETY: the caller's, as for the C function.
+    unsafe { real::sendfile(out, from, offset, count) }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn sendfile64(out: c_int, from: c_int, offset: *mut off64_t, count: size_t) -> ssize_t {
+    tcp::leave(out);
+    // SAFETY: the caller's, as for the C function.
+    unsafe { real::sendfile64(out, from, offset, count) }
 }

@@ -59,8 +59,10 @@ pub enum Run {
     Forever,
     /// With the library, whose calls spin where that is worth it.
     Auto,
-    /// As [`Run::Spinning`], by shares of an agent's port.
+    /// As [`Run::Spinning`], by shares of an agent's port. TCP connections are adopted at once.
     ByAgent,
+    /// The same, where calls spin as long as they wait, and connections are adopted after some calls.
+    ByAgentForever,
 }
 
 impl Run {
@@ -74,6 +76,7 @@ impl Run {
             Self::Forever => "forever",
             Self::Auto => "auto",
             Self::ByAgent => "by-agent",
+            Self::ByAgentForever => "by-agent-forever",
         }
     }
 
@@ -86,9 +89,15 @@ impl Run {
         match self {
             Self::Kernel | Self::KernelAgain | Self::KernelBehindProgram => &[],
             Self::Sleeping => &[("NEARWIRE_SPIN", "0"), ("NEARWIRE_MODE", "generic"), AT_ONCE],
-            Self::Spinning | Self::ByAgent => {
-                &[("NEARWIRE_SPIN", "50us"), ("NEARWIRE_MODE", "native"), AT_ONCE, USES_FIRST]
-            }
+            Self::Spinning => &[("NEARWIRE_SPIN", "50us"), ("NEARWIRE_MODE", "native"), AT_ONCE, USES_FIRST],
+            Self::ByAgent => &[
+                ("NEARWIRE_SPIN", "50us"),
+                ("NEARWIRE_MODE", "native"),
+                ("NEARWIRE_ADOPT", "eager"),
+                AT_ONCE,
+                USES_FIRST,
+            ],
+            Self::ByAgentForever => &[("NEARWIRE_SPIN", "forever"), ("NEARWIRE_ADOPT", "auto"), AT_ONCE, USES_FIRST],
             Self::Forever => &[("NEARWIRE_SPIN", "forever"), ("NEARWIRE_MODE", "native"), AT_ONCE],
             Self::Auto => &[("NEARWIRE_SPIN", "auto"), ("NEARWIRE_MODE", "native"), SOON, USES_FIRST],
         }

@@ -28,6 +28,9 @@ const ALSO_FOREVER: [&str; 12] = [
     "timestamps.",
 ];
 
+/// Scripts of TCP, which the library serves with an agent only.
+const CONNECTIONS: &str = "tcp.";
+
 /// All ways of the library.
 const ALL: &[Run] = &[Run::Sleeping, Run::Spinning, Run::Forever, Run::Auto];
 /// Without that in which threads decide themselves: how they do has nothing to do with the kernel, so in emulation none does.
@@ -87,6 +90,7 @@ impl Comparison {
                     ALL
                 }
             }
+            Self::ByAgent if script.starts_with(CONNECTIONS) => &[Run::ByAgent, Run::ByAgentForever],
             _ => self.runs(),
         }
     }

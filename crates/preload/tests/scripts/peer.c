@@ -4,6 +4,7 @@
 #include <net/if.h>
 #include <netinet/ip.h>
 #include <netinet/ip_icmp.h>
+#include <netinet/tcp.h>
 #include <netinet/udp.h>
 #include <poll.h>
 #include <pthread.h>
@@ -290,6 +291,99 @@ static void await_echoes(void) {
     }
 }
 
+/* How TCP connections ended, until somebody asks. */
+static struct ended {
+    char text[64];
+    long bytes;
+} ends[64];
+static size_t ends_made, ends_told;
+/* How many scripts began. */
+static atomic_int generation;
+
+static void note_end(const char *text, long bytes, int of) {
+    if (of != generation) return;
+    pthread_mutex_lock(&table_lock);
+    struct ended *end = &ends[ends_made++ % 64];
+    snprintf(end->text, sizeof end->text, "%s", text);
+    end->bytes = bytes;
+    pthread_mutex_unlock(&table_lock);
+}
+
+static void tell_end(const struct peer_request *request, struct peer_reply *reply) {
+    for (int waited = 0; waited <= request->after_ms; waited++, sleep_us(1000)) {
+        pthread_mutex_lock(&table_lock);
+        int is_one = ends_told < ends_made;
+        if (is_one) {
+            struct ended *end = &ends[ends_told++ % 64];
+            snprintf(reply->text, sizeof reply->text, "%s", end->text);
+            reply->length = end->bytes;
+        }
+        pthread_mutex_unlock(&table_lock);
+        if (is_one) return;
+    }
+}
+
+static void send_all(int fd, const char *data, size_t length) {
+    while (length > 0) {
+        ssize_t sent = send(fd, data, length, MSG_NOSIGNAL);
+        if (sent <= 0) return;
+        data += sent, length -= sent;
+    }
+}
+
+/* Does what a letter says; 0: the connection is closed. */
+static int obey(int fd, char letter, int number) {
+    static _Thread_local char data[1 << 16];
+    struct linger none = { 1, 0 };
+    for (size_t i = 0; i < sizeof data; i++) data[i] = 'a' + i % 26;
+    switch (letter) {
+    case 's':
+        for (int left = number; left > 0; left -= 26 * 2520) send_all(fd, data, left < 26 * 2520 ? left : 26 * 2520);
+        return 1;
+    case 'w': sleep_us(1000L * number); return 1;
+    case 'h': shutdown(fd, SHUT_WR); return 1;
+    case 'd': return 1;
+    case 'o': send(fd, "u", 1, MSG_OOB | MSG_NOSIGNAL); return 1;
+    case 'r': setsockopt(fd, SOL_SOCKET, SO_LINGER, &none, sizeof none); close(fd); return 0;
+    default: close(fd); return 0;
+    }
+}
+
+static void *serve_stream(void *argument) {
+    static _Thread_local char data[1 << 16];
+    int fd = (int)(intptr_t)argument, one = 1, is_order = 0, number = 0, is_silent = 0, of = generation;
+    char letter = 0;
+    long bytes = 0;
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+    for (;;) {
+        ssize_t length = recv(fd, data, sizeof data, 0), kept = 0;
+        if (length <= 0) {
+            note_end(length == 0 ? "end" : strerror(errno), bytes, of);
+            close(fd);
+            return NULL;
+        }
+        bytes += length;
+        for (ssize_t i = 0; i < length; i++) {
+            if (!is_order && data[i] == '!') is_order = 1, letter = 0, number = 0;
+            else if (!is_order) data[kept++] = data[i];
+            else if (!letter) letter = data[i];
+            else if (data[i] != '.') number = 10 * number + data[i] - '0';
+            else {
+                is_order = 0;
+                if (!is_silent) send_all(fd, data, kept);
+                kept = 0, is_silent |= letter == 'd';
+                if (!obey(fd, letter, number)) {
+                    note_end("by itself", bytes, of);
+                    return NULL;
+                }
+            }
+        }
+        if (!is_silent) send_all(fd, data, kept);
+    }
+}
+
+static void dial(const struct peer_request *request, struct peer_reply *reply);
+
 static void *serve(void *argument) {
     int connection = (int)(intptr_t)argument;
     struct peer_request request;
@@ -309,8 +403,14 @@ static void *serve(void *argument) {
         case PEER_WATCHED: watched(&request, &reply); break;
         case PEER_CLOSE: close_ports(request.from, 1); break;
         case PEER_SETTLE: await_echoes(); break;
-        case PEER_RESET: close_ports(request.from, PORTS); break;
+        case PEER_RESET:
+            close_ports(request.from, PORTS);
+            generation++;
+            ends_told = ends_made;
+            break;
         case PEER_LINK: set_link(request.size); break;
+        case PEER_DIAL: dial(&request, &reply); break;
+        case PEER_ENDED: tell_end(&request, &reply); break;
         }
         if (!later) send(connection, &reply, sizeof reply, MSG_NOSIGNAL);
         /* Whoever asked closes first: a receiver that looks for the answer in the moment in which answer and end come finds
@@ -343,6 +443,36 @@ static void start(void *(*function)(void *), void *argument) {
     pthread_detach(thread);
 }
 
+static void dial(const struct peer_request *request, struct peer_reply *reply) {
+    int fd = socket(request->family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    struct sockaddr_storage address;
+    socklen_t length = make_address(&address, request->family, request->family == AF_INET6 ? near_ipv6 : near_ipv4, request->to);
+    if (connect(fd, (struct sockaddr *)&address, length) == 0) {
+        reply->length = 0;
+        start(serve_stream, (void *)(intptr_t)fd);
+    } else {
+        close(fd);
+    }
+}
+
+static void *accept_streams(void *argument) {
+    for (;;) {
+        int connection = accept((int)(intptr_t)argument, NULL, NULL);
+        if (connection >= 0) start(serve_stream, (void *)(intptr_t)connection);
+    }
+    return NULL;
+}
+
+static void listen_to_streams(void) {
+    int fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0), one = 1, none = 0;
+    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
+    setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &none, sizeof none);
+    struct sockaddr_storage address;
+    socklen_t length = make_address(&address, AF_INET6, NULL, ECHO_PORT);
+    check(bind(fd, (struct sockaddr *)&address, length) == 0 && listen(fd, 64) == 0, "listen");
+    start(accept_streams, (void *)(intptr_t)fd);
+}
+
 static void *accept_requests(void *argument) {
     for (;;) {
         int connection = accept((int)(intptr_t)argument, NULL, NULL);
@@ -363,6 +493,7 @@ int main(int count, char **arguments) {
         echoers[i].fd = bound_socket(i ? AF_INET6 : AF_INET, ECHO_PORT);
         start(echo, &echoers[i]);
     }
+    listen_to_streams();
     start(accept_requests, (void *)(intptr_t)door);
     char byte;
     if (write(STDOUT_FILENO, "ready\n", 6) != 6) return 1;

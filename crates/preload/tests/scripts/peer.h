@@ -9,6 +9,10 @@
 #define PEER_VARIABLE "SCRIPT_PEER"
 /* The peer echoes what arrives here, over IPv4 and IPv6. */
 #define ECHO_PORT 7
+/* What it does with a TCP connection there, beside echoing: after '!' come a letter, a number or none, and '.', which are not echoed.
+ *   s  sends so many bytes of letters     w  waits so many ms       h  shuts the connection down for sending
+ *   c  closes                             r  resets                 o  sends a byte of urgent data
+ *   d  echoes nothing from now on */
 /* The peer sends from here unless told otherwise. */
 #define FAR_PORT 4009
 /* Ports that one program may use, from its base on. */
@@ -25,6 +29,8 @@ enum peer_command {
     PEER_SETTLE,  /* nothing: the reply comes when all that arrived to be echoed has been */
     PEER_RESET,   /* all sockets at the PORTS ports from `from` on */
     PEER_LINK,    /* the far end's interface: up if `size` is 1, else down */
+    PEER_DIAL,    /* a TCP connection to `to` (near), served as those to ECHO_PORT; reply.length is 0, or -1 without one */
+    PEER_ENDED,   /* how the next TCP connection ended that has, within `after_ms`: reply.text, and the bytes that came in `length` */
 };
 
 /* A datagram that a socket would not send, made by hand. IPv4 only. */

@@ -1,5 +1,6 @@
 /* Scripts by name, and the trace: streams of text in a shared mapping of a file, which the runner reads. */
 #include "script.h"
+#include "direct.h"
 
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -299,8 +300,10 @@ static int uses_first;
 
 /* No cancellation point, and without a trace in errno: what the script sees is the call before. */
 static int use(int fd, int result) {
-    if (!uses_first || result != 0) return result;
-    int error = errno, state;
+    int error = errno, state, kind = 0;
+    socklen_t length = sizeof kind;
+    direct(SYS_getsockopt, fd, SOL_SOCKET, SO_TYPE, (long)&kind, (long)&length, 0);
+    if (!uses_first || result != 0 || kind == SOCK_STREAM) return result;
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
     poll(&(struct pollfd){ fd, POLLIN, 0 }, 1, 0);
     pthread_setcancelstate(state, NULL);

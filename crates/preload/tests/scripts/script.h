@@ -217,6 +217,17 @@ void far_receives6(int port);
 void far_receives_nothing(int port);
 /* The far end's interface goes down or up. */
 void far_link(int is_up);
+/* TCP. A connection to the far end's echo, or one that it makes to a listener at PORT(n), which is accepted; `orders` of peer.h. */
+int connected_stream(int family);
+int accepted_stream(int family, int n);
+void order_far(int fd, const char *orders);
+/* Receives so many bytes, or until the end or an error: how many there were, what they add up to, and what ended it. */
+void receive_stream(int fd, long bytes, int flags, const char *text);
+#define RECEIVE_STREAM(fd, bytes) receive_stream(fd, bytes, 0, "receive " #bytes " of " #fd)
+/* Sends so many bytes of letters. */
+void send_stream(int fd, long bytes);
+/* Writes down how the far end saw a connection end. */
+void far_ended(void);
 /* Until the echo answers a socket that no library sees. */
 void far_answers(int family);
 /* How many datagrams came to a port that was opened before and were not written down, those of `size` bytes. */

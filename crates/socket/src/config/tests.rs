@@ -56,7 +56,7 @@ fn mistake_is_told_with_its_place() {
     assert_eq!(
         message("spin = \"forever\"\nspinn = 1\n"),
         "nearwire.toml:2: no key 'spinn'; expected one of spin, interfaces, mode, strict, stats, send_coalescing, \
-         kernel_first, engines, past_filters, agent, rule"
+         kernel_first, engines, past_filters, agent, adopt, rule"
     );
     assert!(message("spin = \"fast\"").starts_with("nearwire.toml:1: spin = \"fast\": expected auto, forever"));
     assert!(message("[[rule]]\nport = 53\n").contains("a rule without 'use'"));
@@ -134,6 +134,7 @@ fn layers_given_count_in_order_and_are_told_apart() {
         "engines = \"auto\" (default)",
         "past_filters = false (default)",
         "agent = \"auto\" (default)",
+        "adopt = \"never\" (default)",
         "rule 1: use = \"kernel\", port = \"9\" (f.toml)",
         "rule 2: use = \"kernel\", role = \"client\", port = \"53\" (default)",
         "rule 3: use = \"nearwire\" (default)",

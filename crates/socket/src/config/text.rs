@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use super::value::KEYS;
-use super::{Agent, Config, Mode, Prefix, Role, Rule, Spin, Use};
+use super::{Adopt, Agent, Config, Mode, Prefix, Role, Rule, Spin, Use};
 
 impl fmt::Display for Spin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -47,6 +47,16 @@ impl fmt::Display for Prefix {
     }
 }
 
+impl fmt::Display for Adopt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Never => "never",
+            Self::Auto => "auto",
+            Self::Eager => "eager",
+        })
+    }
+}
+
 /// On one line, as a TOML table.
 impl fmt::Display for Rule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -79,6 +89,7 @@ impl Config {
             "spin" => self.spin.to_string(),
             "mode" => self.mode.to_string(),
             "agent" => self.agent.to_string(),
+            "adopt" => self.adopt.to_string(),
             "strict" => self.strict.to_string(),
             "stats" => self.stats.to_string(),
             "past_filters" => self.past_filters.to_string(),

@@ -3,10 +3,10 @@
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use super::{Agent, Config, Mode, Problem, Spin};
+use super::{Adopt, Agent, Config, Mode, Problem, Spin};
 
 /// The keys at the top of a file; in upper case behind `NEARWIRE_` they are variables.
-pub(super) const KEYS: [&str; 10] = [
+pub(super) const KEYS: [&str; 11] = [
     "spin",
     "interfaces",
     "mode",
@@ -17,6 +17,7 @@ pub(super) const KEYS: [&str; 10] = [
     "engines",
     "past_filters",
     "agent",
+    "adopt",
 ];
 /// Shorter, the thread that ends the wait would spend its time going to sleep; longer serves nobody.
 const SEND_COALESCING: RangeInclusive<Duration> = Duration::from_micros(20)..=Duration::from_millis(10);
@@ -45,6 +46,14 @@ pub(super) fn set(config: &mut Config, key: &str, text: &str) -> Result<(), Prob
                 "auto" => Agent::Auto,
                 "off" => Agent::Off,
                 _ => return Err(bad("auto or off")),
+            }
+        }
+        "adopt" => {
+            config.adopt = match text {
+                "never" => Adopt::Never,
+                "auto" => Adopt::Auto,
+                "eager" => Adopt::Eager,
+                _ => return Err(bad("never, auto or eager")),
             }
         }
         "strict" => config.strict = switch(text).ok_or_else(|| bad("true or false"))?,

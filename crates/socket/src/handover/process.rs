@@ -139,6 +139,7 @@ impl<H: Host> Sockets<H> {
         mut moved: impl FnMut(Moved),
     ) {
         direct::clear_all();
+        self.forget_streams();
         self.claims_to_send = !was_prepared;
         self.leave_engine_to_parent();
         for mut other in others {

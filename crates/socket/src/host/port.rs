@@ -11,7 +11,7 @@ use nearwire_agent::client::Client;
 use nearwire_agent::message::Answer;
 use nearwire_frames::ports::xdp::{FrameTimes, Kick, Kicked, TimesWanted, XdpPort, await_carrier};
 use nearwire_frames::raw::TimeSource;
-use nearwire_frames::steering::FlowFilter;
+use nearwire_frames::steering::{ExactFlow, FlowFilter};
 use nearwire_frames::{
     EnginePort, FlowSocket, Port, PortAbout, PortError, PortFilters, PortStatistics, PreparedFrame, RevokedFlow,
 };
@@ -41,7 +41,8 @@ impl HostPort {
         let opened = connected.open_share(interface).map_err(|not_done| not_done.into_error(interface))?;
         let filters = ShareFilters { connected: Arc::clone(connected), number: opened.share };
         let (flows, revoked, alone) = (HashMap::new(), Vec::new(), Vec::new());
-        let share = Share { filters, interface: interface.to_owned(), flows, revoked, alone };
+        let connections = HashMap::new();
+        let share = Share { filters, interface: interface.to_owned(), flows, connections, revoked, alone };
         let port = XdpPort::from_handed(&opened.description, opened.descriptors)?;
         // The agent has attached a program, and the driver may have set its device up anew: what is sent before the link is back is lost. Here
         // it keeps only this engine waiting.
@@ -70,6 +71,8 @@ struct Share {
     interface: String,
     /// The agent's number of the flow of a socket, by the socket's inode.
     flows: HashMap<(FlowFilter, u64), (u32, FlowSocket)>,
+    /// The agent's numbers of connections.
+    connections: HashMap<ExactFlow, u32>,
     /// Flows that the agent took.
     revoked: Vec<RevokedFlow>,
     /// Sockets that no other program uses any more.
@@ -102,6 +105,20 @@ impl Share {
         self.ask(|client| client.move_flow(number, to))?;
         other.flows.insert((flow, socket.inode), (number, socket));
         Ok(())
+    }
+
+    fn open_connection(&mut self, flow: ExactFlow, socket: FlowSocket) -> Result<(), PortError> {
+        let number = self.filters.number;
+        let opened = self.ask(|client| client.open_connection(number, socket))?;
+        self.connections.insert(flow, opened);
+        Ok(())
+    }
+
+    fn close_connection(&mut self, flow: ExactFlow) {
+        if let Some(number) = self.connections.remove(&flow) {
+            // Refused, as the agent is gone, the kernel has its frames as well.
+            let _ = self.ask(|client| client.close_connection(number));
+        }
     }
 
     /// Takes what the agent reported about this share and its flows.
@@ -318,6 +335,19 @@ impl EnginePort for HostPort {
         match (&mut self.share, &mut other.share) {
             (Some(share), Some(other)) => share.hand_flow(other, flow, socket),
             _ => self.port.hand_flow(&mut other.port, flow, socket, is_last_and_first),
+        }
+    }
+
+    fn open_connection(&mut self, flow: ExactFlow, socket: FlowSocket) -> Result<(), PortError> {
+        match &mut self.share {
+            Some(share) => share.open_connection(flow, socket),
+            None => self.port.open_connection(flow, socket),
+        }
+    }
+
+    fn close_connection(&mut self, flow: ExactFlow) {
+        if let Some(share) = &mut self.share {
+            share.close_connection(flow);
         }
     }
 

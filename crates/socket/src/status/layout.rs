@@ -122,6 +122,10 @@ worded! {
         CallsServed => "calls served",
         /// Sockets that were ever accelerated.
         SocketsAccelerated => "sockets accelerated",
+        /// The kernel's before.
+        ConnectionsAdopted => "TCP connections adopted from the kernel",
+        /// The kernel's again.
+        ConnectionsReleased => "TCP connections released to the kernel",
         /// Sockets that were given back to the kernel.
         SocketsGivenBack => "sockets given back",
         /// Sockets that found no slot here.

@@ -70,6 +70,7 @@ impl<H: Host> Sockets<H> {
         }
         // The last frames of a port, or those from before the news.
         self.raise_readable();
+        self.follow_streams();
         self.follow_sharing(false);
         self.tell_counters();
         let now = self.time();
@@ -94,7 +95,9 @@ impl<H: Host> Sockets<H> {
             None => overflow.push((token, what)),
         });
         for (token, what) in seen[..count].iter().copied().chain(overflow) {
-            self.shadow_has(SocketId::new(token), what, true);
+            if !self.stream_has_slipped(token) {
+                self.shadow_has(SocketId::new(token), what, true);
+            }
         }
         looked
     }
@@ -147,6 +150,7 @@ impl<H: Host> Sockets<H> {
     fn follow(&mut self, looked: Looked) {
         if looked.links_changed || looked.ports_failed {
             self.wish_for_only_first();
+            self.release_all_streams();
         }
         if looked.flows_revoked {
             self.give_up_revoked();

@@ -1,6 +1,7 @@
 //! Threads that sleep until something comes.
 
 use std::os::fd::{AsRawFd, RawFd};
+use std::time::Duration;
 
 use crate::engine::PORTS_SLEPT_ON;
 use crate::host::Host;
@@ -22,6 +23,8 @@ pub struct SleepDescriptors {
     pub ports: [Option<RawFd>; PORTS_SLEPT_ON],
     /// An epoll set of all these, whose events say which by an [`EndOfSleep`](crate::EndOfSleep).
     pub set: Option<RawFd>,
+    /// It sleeps no longer than this: something of a connection is due then.
+    pub at_most: Option<Duration>,
 }
 
 impl<H: Host> Sockets<H> {
@@ -40,7 +43,9 @@ impl<H: Host> Sockets<H> {
     pub fn begin_sleep(&mut self, thread: Thread, waits_for: WaitsFor, on_nothing_else: bool) -> SleepDescriptors {
         self.follow_sharing(true);
         let (is_new, wake) = self.sleepers.begin(thread, waits_for);
-        let mut sleep_on = SleepDescriptors { is_new, wake, watch: None, ports: [None; PORTS_SLEPT_ON], set: None };
+        let at_most = self.streams_due_within();
+        let mut sleep_on =
+            SleepDescriptors { is_new, wake, watch: None, ports: [None; PORTS_SLEPT_ON], set: None, at_most };
         if let EngineState::Open(engine) = &mut self.engine
             && !is_new
         {

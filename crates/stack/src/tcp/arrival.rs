@@ -68,6 +68,9 @@ impl Stack {
         };
         let id = super::ConnectionId { index, version: connection.version };
         let arrived = connection.arrive(&segment, now_ns);
+        if arrived.is_ending {
+            return Verdict::Ending { connection: id };
+        }
         let has_room = arrived.has_room && connection.is_write_blocked && connection.readiness().writable;
         if has_room {
             connection.is_write_blocked = false;

@@ -18,10 +18,13 @@ pub(crate) struct Arrived {
     pub(crate) is_news: bool,
     /// Room to write.
     pub(crate) has_room: bool,
+    /// It was not taken in: the next owner ends the connection by it.
+    pub(crate) is_ending: bool,
 }
 
-const NEWS: Arrived = Arrived { is_news: true, has_room: false };
-const NOTHING: Arrived = Arrived { is_news: false, has_room: false };
+const NOTHING: Arrived = Arrived { is_news: false, has_room: false, is_ending: false };
+const NEWS: Arrived = Arrived { is_news: true, ..NOTHING };
+const ENDING: Arrived = Arrived { is_ending: true, ..NOTHING };
 
 impl Connection {
     /// Takes a segment in.
@@ -37,6 +40,10 @@ impl Connection {
         if self.is_old(segment, now_ns) || !self.is_within(segment) {
             self.refuse(segment, now_ns);
             return NOTHING;
+        }
+        if self.options.leaves_ending && (segment.has(Flags::FIN) || segment.has(Flags::RST) || segment.has(Flags::URG))
+        {
+            return ENDING;
         }
         if segment.has(Flags::RST) {
             return self.reset(segment, now_ns);
@@ -62,7 +69,7 @@ impl Connection {
         self.take_acknowledgement(segment, now_ns);
         let has_room = self.sender.buffer.len_bytes() < room_bytes;
         let is_news = self.take_data(segment, now_ns);
-        Arrived { is_news, has_room }
+        Arrived { is_news, has_room, is_ending: false }
     }
 
     /// PAWS (RFC 7323 section 5.3).

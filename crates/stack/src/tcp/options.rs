@@ -26,6 +26,9 @@ pub struct TcpOptions {
     pub retransmit_floor_ns: u64,
     /// How the connection answers to congestion.
     pub congestion_control: CongestionControl,
+    /// The kernel ends the connection: a segment that ends it (FIN, RST), or has urgent data, is not taken in, and the caller gives connection and
+    /// frame to the kernel ([`Verdict::Ending`](crate::Verdict::Ending)).
+    pub leaves_ending: bool,
     /// IP_TOS or IPV6_TCLASS; the lower two bits are the stack's (RFC 3168).
     pub tos: u8,
     /// IP_TTL or IPV6_UNICAST_HOPS; `None`: that of the route or the host.
@@ -44,6 +47,7 @@ impl Default for TcpOptions {
             receive_low_water_bytes: 1,
             retransmit_floor_ns: SECOND_NS / 5,
             congestion_control: CongestionControl::default(),
+            leaves_ending: false,
             tos: 0,
             ttl: None,
         }

@@ -1,0 +1,117 @@
+//! The flows of TCP connections whose data programs carry.
+//!
+//! A connection has one socket, one program and one share, so nothing is compared with others'. When its socket is closed while the flow is
+//! open, or its program is gone, the kernel knows nothing of the connection: its far end is told ([`Ports::end_connection`]).
+//!
+//! [`Ports::end_connection`]: crate::ports::Ports::end_connection
+
+use std::collections::BTreeMap;
+
+use nearwire_frames::steering::ExactFlow;
+
+use super::{Judge, ProgramId, Service};
+use crate::message::{Answer, Cause};
+use crate::ports::Ports;
+use crate::shadow::ConnectedShadow;
+
+/// The flow of a connection.
+#[derive(Debug, Clone, Copy)]
+struct Connection {
+    program: ProgramId,
+    share: u32,
+    ifindex: u32,
+    cookie: u64,
+    flow: ExactFlow,
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(super) struct Connections {
+    by_number: BTreeMap<u32, Connection>,
+    last: u32,
+}
+
+impl Connections {
+    fn insert(&mut self, connection: Connection) -> u32 {
+        // Numbers come again after 2^32 connections; one that is in use is passed over.
+        self.last = self.last.wrapping_add(1).max(1);
+        while self.by_number.contains_key(&self.last) {
+            self.last = self.last.wrapping_add(1).max(1);
+        }
+        self.by_number.insert(self.last, connection);
+        self.last
+    }
+
+    /// How many a share has.
+    pub(super) fn count(&self, share: u32) -> usize {
+        self.by_number.values().filter(|connection| connection.share == share).count()
+    }
+}
+
+impl<P: Ports, J: Judge> Service<P, J> {
+    /// A program wants the frames of a connection.
+    pub(super) fn open_connection(
+        &mut self,
+        program: ProgramId,
+        share: u32,
+        shadow: ConnectedShadow,
+    ) -> Result<Answer, Cause> {
+        let ifindex = self.own_share(program, share)?.ifindex;
+        let ConnectedShadow { cookie, flow, .. } = shadow;
+        if shadow.ifindex != 0 && shadow.ifindex != ifindex {
+            return Err(Cause::OtherInterface { ifindex: shadow.ifindex });
+        }
+        let asker = self.program(program)?;
+        self.one_more_flow(asker.caller.uid, asker.allowance.flows)?;
+        // Another process has the socket too, or the connection of these addresses before it was closed and nobody said so yet.
+        let is_same = |other: &Connection| other.ifindex == ifindex && other.flow == flow;
+        let others = self.connections.by_number.iter().find(|(_, other)| is_same(other));
+        if let Some((number, other)) = others.map(|(number, other)| (*number, *other)) {
+            if other.cookie == cookie {
+                return Err(Cause::SocketShared { pid: self.program(other.program)?.caller.pid });
+            }
+            self.take_connection(number);
+        }
+        self.ports.open_connection(ifindex, flow, share)?;
+        let connection = self.connections.insert(Connection { program, share, ifindex, cookie, flow });
+        Ok(Answer::ConnectionOpened { connection })
+    }
+
+    /// The kernel has the connection from now on.
+    pub(super) fn close_connection(&mut self, program: ProgramId, connection: u32) -> Result<Answer, Cause> {
+        let is_own = self.connections.by_number.get(&connection).is_some_and(|found| found.program == program);
+        if !is_own {
+            return Err(Cause::NoSuchConnection { connection });
+        }
+        self.take_connection(connection);
+        Ok(Answer::Done {})
+    }
+
+    /// The share of connections is closed. Where their program lives it takes them back from here, else nobody has them.
+    pub(super) fn end_connections_of(&mut self, share: u32, is_program_gone: bool) {
+        self.take_connections(|connection| connection.share == share, is_program_gone);
+    }
+
+    /// The sockets of connections were closed.
+    pub(super) fn end_connections_closed(&mut self, cookies: &[u64]) {
+        if !self.connections.by_number.is_empty() {
+            self.take_connections(|connection| cookies.contains(&connection.cookie), true);
+        }
+    }
+
+    fn take_connections(&mut self, which: impl Fn(&Connection) -> bool, have_ended: bool) {
+        let all = self.connections.by_number.iter().filter(|(_, connection)| which(connection));
+        let numbers: Vec<u32> = all.map(|(number, _)| *number).collect();
+        for number in numbers {
+            if let Some(connection) = self.take_connection(number).filter(|_| have_ended) {
+                self.ports.end_connection(connection.flow);
+            }
+        }
+    }
+
+    fn take_connection(&mut self, number: u32) -> Option<Connection> {
+        let connection = self.connections.by_number.remove(&number)?;
+        self.ports.close_connection(connection.ifindex, connection.flow, connection.share);
+        Some(connection)
+    }
+}

@@ -1,0 +1,323 @@
+//! TCP connections: calls that send and receive, and all others, before which a connection is released.
+//!
+//! A connection that is used by anything but calls that send and receive, options, and their likes, is the kernel's for good: no thread may be
+//! in a call of the kernel's that nobody counted when it is adopted.
+
+use std::time::Duration;
+
+use libc::{c_int, iovec, msghdr, ssize_t};
+use nearwire_socket::direct as words;
+use nearwire_socket::{Adoption, StreamCall, WaitsFor};
+use nearwire_sys::own_stack;
+
+use super::direct;
+use crate::c_types::message::{read_incoming, read_outgoing};
+use crate::c_types::segments::{Of, Segments};
+use crate::errno::fail;
+use crate::signals::deferral;
+use crate::state::{self, FIRST, Subject};
+use crate::turn::{Turn, Turns, Wait};
+use crate::{cancellation, marks, own_process, start, timer, wiring};
+
+/// Flags that change nothing, or are followed.
+const RECEIVE_FLAGS: c_int = libc::MSG_DONTWAIT | libc::MSG_PEEK | libc::MSG_NOSIGNAL | libc::MSG_CMSG_CLOEXEC;
+const SEND_FLAGS: c_int = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL | libc::MSG_MORE | libc::MSG_EOR;
+
+/// What came of an attempt.
+enum Attempt {
+    /// The call's return value.
+    Ended(ssize_t),
+    /// It is to be left, and to begin anew: a handler with SA_RESTART runs in between, or the thread is cancelled.
+    Restart,
+    /// The kernel has the connection.
+    Kernel,
+    /// The kernel is to have it for good.
+    Leave,
+}
+
+use Attempt::{Ended, Kernel, Leave, Restart};
+
+/// After accept(2) or socket(2): an fd of TCP.
+pub fn opened(fd: c_int, is_server: bool) {
+    if fd < 0 || !start::adopts_connections() || state::is_off() || own_process::is_borrowed() || !marks::can_follow(fd)
+    {
+        return;
+    }
+    wiring::connect();
+    if state::with(|sockets| sockets.stream_opened(fd)) == Some(true) {
+        marks::follow_stream(fd, is_server);
+        state::set_in_use();
+    }
+}
+
+/// The calls that the kernel was to get were made.
+#[cold]
+pub fn consider(fd: c_int) {
+    let is_server = marks::is_server(fd);
+    let adoption = deferral::inside(|| own_stack::run(|| state::with(|sockets| sockets.adopt_stream(fd, is_server))));
+    match adoption {
+        // Where there can be no thread, the program's next call does what is due.
+        Some(Adoption::Carried) => _ = deferral::inside_deep(timer::begin),
+        Some(Adoption::Later) => {}
+        Some(Adoption::Never(_)) | None => marks::leave_stream(fd),
+    }
+}
+
+/// Before anything is done to an fd that is no transfer and no option: the kernel has its connection for good.
+#[inline]
+pub fn leave(fd: c_int) {
+    if is_of_program(fd) {
+        leave_now(fd);
+    }
+}
+
+/// Whether an fd is one of these, and the call the program's: the library changes connections by the same functions.
+#[inline]
+fn is_of_program(fd: c_int) -> bool {
+    marks::is_stream(fd) && !own_process::is_borrowed() && !state::is_inside()
+}
+
+#[cold]
+fn leave_now(fd: c_int) {
+    deferral::inside_deep(|| state::with(|sockets| sockets.leave_stream(fd)));
+    marks::leave_stream(fd);
+}
+
+/// Before an option is set or asked for that only the kernel knows.
+pub fn release(fd: c_int) {
+    if is_of_program(fd) {
+        deferral::inside_deep(|| state::with(|sockets| sockets.release_stream(fd)));
+    }
+}
+
+/// Before an fd is closed.
+pub fn closing(fd: c_int) {
+    if marks::is_any_stream(fd) && !own_process::is_borrowed() && !state::is_inside() {
+        deferral::inside_deep(|| state::with(|sockets| sockets.close_stream(fd)));
+        marks::unfollow(fd);
+    }
+}
+
+/// Before a fork, an exec, or the end of the process.
+pub fn leave_all() {
+    marks::streams().for_each(leave);
+}
+
+/// O_NONBLOCK changed.
+pub fn set_nonblocking(fd: c_int, is_nonblocking: bool) {
+    if is_of_program(fd) {
+        deferral::inside(|| state::with(|sockets| sockets.set_stream_nonblocking(fd, is_nonblocking)));
+    }
+}
+
+/// Receives: a whole call of the program. `original` makes it.
+///
+/// # Safety
+/// The pointers are those of a call that the program makes.
+pub unsafe fn receive(
+    fd: c_int,
+    (array, count): (*const iovec, usize),
+    flags: c_int,
+    original: impl Fn() -> ssize_t,
+) -> ssize_t {
+    // SAFETY: the caller's.
+    let segments = unsafe { Segments::to_receive(array, count, Of::Vector) }.ok();
+    // SAFETY: the caller's.
+    whole_call(fd, || unsafe { receive_attempt(fd, segments.as_ref(), flags) }, original)
+}
+
+/// recvmsg(2), the same way.
+///
+/// # Safety
+/// As for [`receive`].
+pub unsafe fn receive_message(
+    fd: c_int,
+    message: *mut msghdr,
+    flags: c_int,
+    original: impl Fn() -> ssize_t,
+) -> ssize_t {
+    let attempt = || {
+        // SAFETY: the caller's.
+        let Ok(incoming) = (unsafe { read_incoming(message) }) else { return Leave };
+        // SAFETY: the caller's.
+        let attempt = unsafe { receive_attempt(fd, Some(&incoming.segments), flags) };
+        if matches!(attempt, Ended(0..)) {
+            // SAFETY: the caller's. There is no name and no control message of a connection.
+            let _ = unsafe { incoming.finish(None, 0) };
+        }
+        attempt
+    };
+    whole_call(fd, attempt, original)
+}
+
+/// Sends: a whole call of the program. `original` makes it.
+///
+/// # Safety
+/// As for [`receive`].
+pub unsafe fn send(
+    fd: c_int,
+    (array, count): (*const iovec, usize),
+    flags: c_int,
+    original: impl Fn() -> ssize_t,
+) -> ssize_t {
+    // SAFETY: the caller's.
+    let segments = unsafe { Segments::new(array, count, Of::Vector) }.ok();
+    let mut sent = 0;
+    whole_call(fd, || send_attempt(fd, segments.as_ref(), flags, &mut sent), original)
+}
+
+/// sendmsg(2), the same way.
+///
+/// # Safety
+/// As for [`receive`].
+pub unsafe fn send_message(fd: c_int, message: *const msghdr, flags: c_int, original: impl Fn() -> ssize_t) -> ssize_t {
+    // SAFETY: the caller's.
+    let outgoing = unsafe { read_outgoing(message) }.ok().filter(|outgoing| outgoing.control.is_empty());
+    let segments = outgoing.map(|outgoing| outgoing.segments);
+    let mut sent = 0;
+    whole_call(fd, || send_attempt(fd, segments.as_ref(), flags, &mut sent), original)
+}
+
+/// Makes attempts until one ends the call. What the kernel is to do it does in a call that is counted.
+fn whole_call(fd: c_int, mut attempt: impl FnMut() -> Attempt, original: impl Fn() -> ssize_t) -> ssize_t {
+    loop {
+        cancellation::point();
+        match deferral::inside(&mut attempt) {
+            Ended(result) => return result,
+            Restart => {}
+            Kernel => {
+                if let Some(result) = direct::receives(fd, &original) {
+                    return result;
+                }
+                if !marks::is_stream(fd) || !state::is_in_use() {
+                    return original();
+                }
+                if !is_carried(fd) && !words::may_pass(fd) {
+                    leave_now(fd);
+                }
+            }
+            Leave => {
+                leave(fd);
+                return original();
+            }
+        }
+    }
+}
+
+fn is_carried(fd: c_int) -> bool {
+    deferral::inside(|| state::with(|sockets| sockets.is_carried(fd))) == Some(true)
+}
+
+/// # Safety
+/// The segments are writable.
+unsafe fn receive_attempt(fd: c_int, segments: Option<&Segments<'_>>, flags: c_int) -> Attempt {
+    // A receive of nothing waits until there is something.
+    let is_served = |segments: &&Segments<'_>| flags & !RECEIVE_FLAGS == 0 && segments.total_bytes() > 0;
+    let Some(segments) = segments.filter(is_served) else { return Leave };
+    let stays = flags & libc::MSG_PEEK != 0;
+    let mut waiting = Waiting::default();
+    loop {
+        let call = state::with(|sockets| {
+            sockets.receive_stream(fd, |one, two| {
+                // SAFETY: the caller's.
+                let copied =
+                    unsafe { segments.scatter(one, 0).and_then(|first| Ok(first + segments.scatter(two, one.len())?)) };
+                let read = if stays { 0 } else { copied.unwrap_or(0) };
+                (read, copied)
+            })
+        });
+        let Some(call) = call else { return Kernel };
+        match call {
+            StreamCall::Done(Ok(count)) => return Ended(count as ssize_t),
+            StreamCall::Done(Err(error)) => return Ended(fail(error.raw_os_error())),
+            StreamCall::Kernel => return Kernel,
+            StreamCall::Failed(error) => return Ended(fail(error)),
+            StreamCall::WouldBlock { is_nonblocking, timeout } => {
+                if let Some(ended) = waiting.turn(is_nonblocking || flags & libc::MSG_DONTWAIT != 0, timeout) {
+                    return ended;
+                }
+            }
+        }
+    }
+}
+
+/// `sent`: how many bytes attempts before this one have sent.
+fn send_attempt(fd: c_int, segments: Option<&Segments<'_>>, flags: c_int, sent: &mut usize) -> Attempt {
+    let Some(segments) = segments.filter(|_| flags & !SEND_FLAGS == 0) else { return Leave };
+    let total_bytes = segments.total_bytes();
+    let mut waiting = Waiting::default();
+    loop {
+        let call = state::with(|sockets| {
+            let mut skip = *sent;
+            let mut last = StreamCall::Done(0);
+            for slice in segments.slices() {
+                let skipped = skip.min(slice.len());
+                skip -= skipped;
+                let rest = &slice[skipped..];
+                if rest.is_empty() {
+                    continue;
+                }
+                let more = flags & libc::MSG_MORE != 0 || *sent + rest.len() < total_bytes;
+                last = sockets.send_stream(fd, rest, more);
+                let StreamCall::Done(count) = last else { return last };
+                *sent += count;
+                if count < rest.len() {
+                    // It tells why at the next attempt.
+                    return StreamCall::Done(count);
+                }
+            }
+            if total_bytes == 0 && !sockets.is_carried(fd) { StreamCall::Kernel } else { last }
+        });
+        let Some(call) = call else { return Kernel };
+        let is_done = *sent == total_bytes;
+        match call {
+            StreamCall::Done(_) if is_done => return Ended(total_bytes as ssize_t),
+            StreamCall::Done(_) => {}
+            // What was sent before counts; the rest is for the next call.
+            StreamCall::Kernel | StreamCall::Failed(_) if *sent > 0 => return Ended(*sent as ssize_t),
+            StreamCall::Kernel => return Kernel,
+            StreamCall::Failed(error) => {
+                return Ended(fail(error));
+            }
+            StreamCall::WouldBlock { is_nonblocking, timeout } => {
+                let may_not_wait = is_nonblocking || flags & libc::MSG_DONTWAIT != 0;
+                match waiting.turn(may_not_wait, timeout) {
+                    None => {}
+                    Some(Restart) if *sent == 0 => return Restart,
+                    Some(Ended(_) | Restart) if *sent > 0 => return Ended(*sent as ssize_t),
+                    Some(ended) => return ended,
+                }
+            }
+        }
+    }
+}
+
+/// A call that waits for bytes or for room.
+#[derive(Default)]
+struct Waiting(Option<Turns<'static>>);
+
+impl Waiting {
+    /// Waits a turn; what ends the attempt.
+    fn turn(&mut self, may_not_wait: bool, timeout: Option<Duration>) -> Option<Attempt> {
+        if may_not_wait {
+            return Some(Ended(fail(libc::EAGAIN)));
+        }
+        let turns = self.0.get_or_insert_with(|| {
+            let (never_restarts, subject) = (timeout.is_some(), Subject::Engine(FIRST));
+            Turns::new(Wait {
+                timeout,
+                mask: None,
+                never_restarts,
+                spins: true,
+                waits_for: WaitsFor::Anything,
+                subject,
+            })
+        });
+        match turns.turn(&mut Vec::new()) {
+            Turn::Again | Turn::Lend => None,
+            Turn::Restarted => Some(Restart),
+            Turn::TimedOut => Some(Ended(fail(libc::EAGAIN))),
+            Turn::Interrupted => Some(Ended(fail(libc::EINTR))),
+        }
+    }
+}

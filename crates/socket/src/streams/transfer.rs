@@ -1,0 +1,175 @@
+//! Bytes of connections: one attempt that never waits, and what is done between calls.
+
+use std::time::Duration;
+
+use nearwire_stack::{TcpCallError, TcpError};
+use nearwire_sys::tsc::monotonic_raw_ns;
+
+use crate::host::Host;
+use crate::sockets::Sockets;
+use crate::status::Counter;
+
+/// What became of an attempt to send or receive by a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StreamCall<R> {
+    /// What came of it.
+    Done(R),
+    /// The kernel has the connection.
+    Kernel,
+    /// There is nothing to read, or no room.
+    WouldBlock {
+        /// O_NONBLOCK is set.
+        is_nonblocking: bool,
+        /// SO_RCVTIMEO or SO_SNDTIMEO.
+        timeout: Option<Duration>,
+    },
+    /// The call fails with this error.
+    Failed(i32),
+}
+
+impl<H: Host> Sockets<H> {
+    /// Receives: `read` is lent what waits, in one piece or two, and says how many of these bytes are read, and what the call gives.
+    #[inline]
+    pub fn receive_stream<R>(&mut self, fd: i32, mut read: impl FnMut(&[u8], &[u8]) -> (usize, R)) -> StreamCall<R> {
+        match self.read_stream(fd, &mut read) {
+            StreamCall::WouldBlock { .. } => {}
+            call => return call,
+        }
+        self.drive_streams();
+        self.read_stream(fd, &mut read)
+    }
+
+    #[inline]
+    fn read_stream<R>(&mut self, fd: i32, read: &mut impl FnMut(&[u8], &[u8]) -> (usize, R)) -> StreamCall<R> {
+        let Some(stream) = self.streams.get(fd) else { return StreamCall::Kernel };
+        let (id, options) = (stream.carried.id(), stream.options);
+        let Some(engine) = self.engine() else { return StreamCall::Kernel };
+        let mut given = None;
+        let outcome = engine.stack().tcp_read_with(id, |one, two| {
+            let (count, result) = read(one, two);
+            given = Some(result);
+            count
+        });
+        match (outcome, given) {
+            (Ok(_), Some(result)) => {
+                self.page.count(Counter::CallsServed, 1);
+                crate::wait::count_message();
+                // What was read may have opened the window.
+                self.transmit_streams();
+                StreamCall::Done(result)
+            }
+            (Err(TcpCallError::Ended(error)), _) => StreamCall::Failed(errno_of(error)),
+            // Its end is the kernel's to tell.
+            _ => StreamCall::WouldBlock { is_nonblocking: options.is_nonblocking, timeout: options.receive_timeout },
+        }
+    }
+
+    /// Sends as many of these bytes as there is room for. `more`: others follow at once.
+    #[inline]
+    pub fn send_stream(&mut self, fd: i32, data: &[u8], more: bool) -> StreamCall<usize> {
+        match self.write_stream(fd, data, more) {
+            StreamCall::WouldBlock { .. } => {}
+            call => return call,
+        }
+        self.drive_streams();
+        self.write_stream(fd, data, more)
+    }
+
+    #[inline]
+    fn write_stream(&mut self, fd: i32, data: &[u8], more: bool) -> StreamCall<usize> {
+        let Some(stream) = self.streams.get(fd) else { return StreamCall::Kernel };
+        let (id, options) = (stream.carried.id(), stream.options);
+        let now_ns = monotonic_raw_ns();
+        let Some(engine) = self.engine() else { return StreamCall::Kernel };
+        match engine.stack().tcp_write(id, now_ns, data, more) {
+            Ok(count) => {
+                self.page.count(Counter::CallsServed, 1);
+                self.transmit_streams();
+                StreamCall::Done(count)
+            }
+            Err(TcpCallError::Ended(error)) => StreamCall::Failed(errno_of(error)),
+            Err(_) => StreamCall::WouldBlock { is_nonblocking: options.is_nonblocking, timeout: options.send_timeout },
+        }
+    }
+
+    /// O_NONBLOCK changed.
+    pub fn set_stream_nonblocking(&mut self, fd: i32, is_nonblocking: bool) {
+        if let Some(stream) = self.streams.get_mut(fd) {
+            stream.options.is_nonblocking = is_nonblocking;
+        }
+    }
+
+    /// Takes in what came for connections, sends what is due, and releases those that end.
+    #[inline]
+    pub fn drive_streams(&mut self) {
+        if !self.streams.are_carried() {
+            return;
+        }
+        if let Some(engine) = self.engine() {
+            engine.stack().tcp_time(monotonic_raw_ns());
+        }
+        self.take_in_frames();
+        self.follow_streams();
+        if self.engine_ref().is_some_and(crate::engine::Engine::is_overflowing) {
+            self.release_overflown();
+        }
+        let now = self.time();
+        if self.engine().is_some_and(|engine| engine.is_look_due(now)) {
+            self.look();
+        }
+    }
+
+    /// After frames were taken in: what is due of connections leaves, and threads hear of them.
+    #[inline]
+    pub(crate) fn follow_streams(&mut self) {
+        if !self.streams.are_carried() {
+            return;
+        }
+        self.transmit_streams();
+        let Some(engine) = self.engine() else { return };
+        let mut has_news = false;
+        while engine.stack().take_ready().is_some() {
+            has_news = true;
+        }
+        if has_news {
+            self.sleepers.wake_all();
+        }
+        self.release_ended();
+    }
+
+    #[inline]
+    fn transmit_streams(&mut self) {
+        let now = self.now;
+        if let Some(engine) = self.engine() {
+            engine.transmit(now, monotonic_raw_ns());
+        }
+    }
+
+    /// Has the kernel end connections that the far end is ending.
+    fn release_ended(&mut self) {
+        let endings = self.engine().map(crate::engine::Engine::take_endings).unwrap_or_default();
+        if endings.is_empty() || std::mem::replace(&mut self.streams.is_releasing, true) {
+            return;
+        }
+        for ending in endings {
+            // One that was released by the segment before has the kernel get this one too.
+            if let Some(fd) = self.streams.fd_of(ending.connection) {
+                self.release_now(fd);
+                crate::direct::allow_for_good(fd);
+            }
+            if let Some(engine) = self.engine() {
+                engine.give_ending(&ending);
+            }
+        }
+        self.streams.is_releasing = false;
+    }
+}
+
+const fn errno_of(error: TcpError) -> i32 {
+    match error {
+        TcpError::Reset => libc::ECONNRESET,
+        TcpError::ResetAfterFin => libc::EPIPE,
+        TcpError::TimedOut => libc::ETIMEDOUT,
+        TcpError::Aborted => libc::ECONNABORTED,
+    }
+}
