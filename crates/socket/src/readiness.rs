@@ -53,8 +53,11 @@ impl<H: Host> Sockets<H> {
 
     /// The sets, and the state of sockets beside them.
     pub(crate) fn sets_and_state(&mut self) -> (&mut Sets, impl FnMut(SocketId) -> Events) {
-        let Sockets { sets, table, engine, .. } = self;
-        (sets, |id: SocketId| table.get_mut(id).map_or(Events::empty(), |socket| state(socket, engine)))
+        let Sockets { sets, table, engine, streams, .. } = self;
+        (sets, |id: SocketId| match table.get_mut(id) {
+            Some(socket) => state(socket, engine),
+            None => streams.state_of(id, engine),
+        })
     }
 }
 

@@ -22,19 +22,21 @@ use std::time::Duration;
 use nearwire_agent::adoption::AdoptionError;
 use nearwire_frames::FlowSocket;
 use nearwire_frames::steering::{ExactFlow, Transport};
-use nearwire_stack::ConnectionId;
+use nearwire_stack::{ConnectionId, TcpReadiness};
 use nearwire_sys::descriptor::Descriptor;
 use nearwire_sys::tsc::monotonic_raw_ns;
 
 use crate::config::{self, Adopt, Role, Use};
 use crate::direct;
 use crate::engine::Engine;
+use crate::epoll::Events;
 use crate::handover::inode_of;
 use crate::host::Host;
+use crate::id::SocketId;
 use crate::kept::{local_address, peer_address};
 use crate::reason::{Reason, Why};
 use crate::service::reach::is_local;
-use crate::sockets::Sockets;
+use crate::sockets::{EngineState, Sockets};
 use crate::status::Counter;
 use crate::tcp::{Carried, CarryError};
 use options::StreamOptions;
@@ -53,7 +55,10 @@ const CALLS_GROW_BY: u16 = 8;
 /// A connection that the stack carries.
 #[derive(Debug)]
 struct Stream {
+    /// Its number in epoll sets.
+    id: SocketId,
     shadow: Descriptor,
+    inode: u64,
     carried: Carried,
     flow: ExactFlow,
     options: StreamOptions,
@@ -64,7 +69,8 @@ struct Stream {
 pub(crate) struct Streams {
     /// By fd.
     places: Vec<Option<Box<Stream>>>,
-    count: usize,
+    by_connection: HashMap<ConnectionId, i32>,
+    by_id: HashMap<SocketId, i32>,
     /// Of each fd, the calls that the kernel gets the next time that frames of its connection go there for want of room.
     calls_after_overflow: HashMap<i32, u16>,
     /// What ended a connection waits to be given to the kernel.
@@ -87,32 +93,53 @@ impl Streams {
         if self.places.len() <= place {
             self.places.resize_with(place + 1, || None);
         }
+        self.by_connection.insert(stream.carried.id(), fd);
+        self.by_id.insert(stream.id, fd);
         self.places[place] = Some(Box::new(stream));
-        self.count += 1;
     }
 
     fn take(&mut self, fd: i32) -> Option<Box<Stream>> {
-        let taken = self.places.get_mut(usize::try_from(fd).ok()?)?.take();
-        self.count -= usize::from(taken.is_some());
-        taken
+        let taken = self.places.get_mut(usize::try_from(fd).ok()?)?.take()?;
+        self.by_connection.remove(&taken.carried.id());
+        self.by_id.remove(&taken.id);
+        Some(taken)
     }
 
     fn fd_of(&self, connection: ConnectionId) -> Option<i32> {
-        let is_it =
-            |stream: &Option<Box<Stream>>| stream.as_ref().is_some_and(|stream| stream.carried.id() == connection);
-        self.places.iter().position(is_it).and_then(|place| i32::try_from(place).ok())
+        self.by_connection.get(&connection).copied()
     }
 
     fn fds(&self) -> Vec<i32> {
-        let place = |(place, stream): (usize, &Option<Box<Stream>>)| stream.as_ref().and(i32::try_from(place).ok());
-        self.places.iter().enumerate().filter_map(place).collect()
+        self.by_id.values().copied().collect()
     }
 
     /// Whether the stack carries any.
     #[inline]
-    pub(crate) const fn are_carried(&self) -> bool {
-        self.count > 0
+    pub(crate) fn are_carried(&self) -> bool {
+        !self.by_id.is_empty()
     }
+
+    /// Whether the stack carries the one of this number.
+    pub(crate) fn is_carried(&self, id: SocketId) -> bool {
+        self.by_id.contains_key(&id)
+    }
+
+    /// What poll(2) would say of one that is carried (`tcp_poll` of net/ipv4/tcp.c); its end is the kernel's to tell.
+    pub(crate) fn state_of<H: Host>(&self, id: SocketId, engine: &EngineState<H>) -> Events {
+        let stream = self.by_id.get(&id).and_then(|fd| self.get(*fd));
+        let (Some(stream), EngineState::Open(engine)) = (stream, engine) else { return Events::empty() };
+        engine.stack_ref().tcp_readiness(stream.carried.id()).map_or(Events::empty(), events_of)
+    }
+}
+
+fn events_of(readiness: TcpReadiness) -> Events {
+    let mut events = Events::empty();
+    events.set(Events::IN | Events::RDNORM, readiness.readable);
+    events.set(Events::OUT | Events::WRNORM, readiness.writable);
+    events.set(Events::RDHUP, readiness.peer_closed);
+    events.set(Events::HUP, readiness.hung_up);
+    events.set(Events::ERR, readiness.error.is_some());
+    events
 }
 
 /// What became of an attempt to adopt a connection.
@@ -135,7 +162,10 @@ impl<H: Host> Sockets<H> {
             Adopt::Eager => 0,
         };
         // Configuration and rules decide when it is connected.
-        direct::clear(fd);
+        self.close_stream(fd);
+        let id = self.table.new_place();
+        self.table.reserve(id);
+        self.table.name(fd, id);
         direct::allow(fd, calls);
         self.streams.calls_after_overflow.remove(&fd);
         self.mistake.is_none() && !self.has_io_uring
@@ -171,6 +201,7 @@ impl<H: Host> Sockets<H> {
     fn try_adoption(&mut self, fd: i32, is_server: bool) -> Result<(), Option<Why>> {
         let never = |reason: Reason| Some(Why::from(reason));
         let shadow = Descriptor::new(fd).ok_or_else(|| never(Reason::NotBound))?;
+        let id = self.find(fd).ok_or_else(|| never(Reason::NotBound))?;
         let local = local_address(shadow).map_err(|_| never(Reason::NotBound))?;
         let Some(remote) = peer_address(shadow) else { return Err(None) };
         self.ask_rules_of_stream(local, remote, is_server).map_err(Some)?;
@@ -193,7 +224,11 @@ impl<H: Host> Sockets<H> {
         engine.open_connection(flow, FlowSocket { descriptor: shadow, inode }).map_err(never)?;
         match carry(engine, shadow, &options) {
             Ok(carried) => {
-                self.streams.put(fd, Stream { shadow, carried, flow, options });
+                self.streams.put(fd, Stream { id, shadow, inode, carried, flow, options });
+                let state = self.readiness_of(id);
+                self.sets.accelerated(id, state);
+                self.sets.call_plain_waiters();
+                self.service_changed();
                 Ok(())
             }
             Err(why) => {
@@ -229,9 +264,11 @@ impl<H: Host> Sockets<H> {
 
     /// Something that only the kernel does is about to be done to a connection: it has it from now on, until some calls more were made.
     pub fn release_stream(&mut self, fd: i32) {
-        self.drive_streams();
-        self.release_now(fd);
-        direct::allow(fd, CALLS_UNTIL_TRIED_AGAIN);
+        if self.is_carried(fd) {
+            self.drive_streams();
+            self.release_now(fd);
+            direct::allow(fd, CALLS_UNTIL_TRIED_AGAIN);
+        }
     }
 
     /// The same for good.
@@ -248,6 +285,17 @@ impl<H: Host> Sockets<H> {
             self.release_now(fd);
         }
         direct::clear(fd);
+        if let Some(id) = self.find(fd).filter(|id| self.get(*id).is_none()) {
+            self.sets.remove_socket(id);
+            self.table.unname(fd);
+            self.table.free_place(id);
+        }
+    }
+
+    /// The number, in epoll sets, of what an fd names, if the stack carries it.
+    #[must_use]
+    pub fn carried(&self, fd: i32) -> Option<SocketId> {
+        self.streams.get(fd).map(|stream| stream.id)
     }
 
     /// In the child of a fork that was not prepared for: its parent carries them.
@@ -277,7 +325,7 @@ impl<H: Host> Sockets<H> {
     /// Gives a connection to the kernel.
     fn release_now(&mut self, fd: i32) {
         let Some(stream) = self.streams.take(fd) else { return };
-        let Stream { shadow, carried, flow, .. } = *stream;
+        let Stream { id: socket, shadow, inode, carried, flow, .. } = *stream;
         let id = carried.id();
         let Some(engine) = self.engine() else { return };
         engine.unwatch_shadow(shadow);
@@ -287,6 +335,7 @@ impl<H: Host> Sockets<H> {
             engine.stack().tcp_remove(id);
         }
         engine.close_connection(flow);
+        self.sets.handed_over(socket, FlowSocket { descriptor: shadow, inode }, false);
         self.page.count(Counter::ConnectionsReleased, 1);
         // Calls that wait for it wait in the kernel from now on.
         self.service_changed();
@@ -299,9 +348,14 @@ impl<H: Host> Sockets<H> {
         }
         let fd = (token & !CONNECTION_TOKEN).cast_signed();
         let Sockets { streams, engine, .. } = self;
-        if let (Some(stream), crate::sockets::EngineState::Open(engine)) = (streams.get_mut(fd), engine) {
+        if let (Some(stream), EngineState::Open(engine)) = (streams.get_mut(fd), engine) {
+            let before = stream.carried.id();
             // What cannot be merged the release does.
             let _ = stream.carried.merge_slipped(stream.shadow, engine.stack(), monotonic_raw_ns());
+            let (after, id) = (stream.carried.id(), stream.id);
+            streams.by_connection.remove(&before);
+            streams.by_connection.insert(after, fd);
+            self.sets.raise(id, Events::ARRIVED);
         }
         self.sleepers.wake_all();
         true

@@ -25,8 +25,9 @@ use crate::{engines, marks, real};
 /// # Safety
 /// As for the C function.
 pub unsafe fn control(set: c_int, operation: c_int, fd: c_int, event: *mut epoll_event) -> Option<c_int> {
-    tcp::leave(fd);
     if !marks::is_epoll(set) {
+        // A set that was there before the library, or is another process's.
+        tcp::leave(fd);
         return None;
     }
     let asked = match operation {

@@ -55,7 +55,7 @@ pub fn opened(fd: c_int, domain: c_int, kind: c_int, protocol: c_int) {
 
 /// After accept(2): a listener of TCP that the library followed gives sockets that it follows.
 pub fn accepted(listener: c_int, fd: c_int) {
-    if fd >= 0 && marks::is_stream(listener) {
+    if fd >= 0 && marks::is_any_stream(listener) {
         let before = errno();
         deferral::inside_deep(|| tcp::opened(fd, true));
         fail(before);

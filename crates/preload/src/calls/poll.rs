@@ -9,7 +9,7 @@ use nearwire_socket::{Concerns, Sockets};
 use nearwire_sys::own_stack;
 use rustix::process::{Resource, getrlimit};
 
-use crate::calls::{direct, tcp};
+use crate::calls::direct;
 use crate::cancellation;
 use crate::errno::{errno, fail};
 use crate::probe::is_readable;
@@ -44,12 +44,16 @@ pub unsafe fn poll(
     }
     // SAFETY: the caller's.
     let fds = unsafe { std::slice::from_raw_parts_mut(fds, count) };
-    fds.iter().for_each(|entry| tcp::leave(entry.fd));
-    if !fds.iter().any(|entry| marks::is_followed(entry.fd)) {
+    if !fds.iter().any(|entry| concerns_library(entry.fd)) {
         return None;
     }
     let at_once = direct::waits(fds.iter().map(|entry| entry.fd), original);
     at_once.or_else(|| poll_call(fds, timeout, mask))
+}
+
+/// Whether the library follows what an fd names, or may adopt its connection.
+fn concerns_library(fd: c_int) -> bool {
+    marks::is_followed(fd) || marks::is_stream(fd)
 }
 
 fn open_files_most() -> u64 {
@@ -75,11 +79,16 @@ impl Divided {
             return false;
         }
         let uses = |sockets: &Sockets, fd| is_read(fds, fd) || !sockets.awaits_first_use(fd);
-        self.split
-            .fill(fds, |fd| if marks::is_socket(fd) && uses(sockets, fd) { sockets.accelerated(fd) } else { None });
+        self.split.fill(fds, |fd| match fd {
+            fd if marks::is_socket(fd) && uses(sockets, fd) => sockets.accelerated(fd),
+            fd if marks::is_stream(fd) => sockets.carried(fd),
+            _ => None,
+        });
         let of = |entry: &pollfd| match entry.fd {
             fd if marks::is_epoll(fd) => sockets.epoll_concerns(fd),
             fd if marks::is_socket(fd) && sockets.is_undecided(fd) => Concerns::Later,
+            // Another thread may have it adopted meanwhile.
+            fd if marks::is_stream(fd) => Concerns::Later,
             _ => Concerns::No,
         };
         let concerns = if self.split.has_ours() { Concerns::Now } else { Concerns::No };
@@ -121,8 +130,8 @@ use Attempt::{Ended, Restart};
 
 fn poll_slice(fds: &mut [pollfd], timeout: Option<Duration>, mask: Option<&sigset_t>) -> Option<Attempt> {
     let mut list = Divided::default();
-    let numbers: Vec<c_int> = fds.iter().map(|entry| entry.fd).filter(|fd| marks::is_followed(*fd)).collect();
-    let is_waited_for = |fd: &c_int| !marks::is_unused(*fd) || marks::is_epoll(*fd) || is_read(fds, *fd);
+    let numbers: Vec<c_int> = fds.iter().map(|entry| entry.fd).filter(|fd| concerns_library(*fd)).collect();
+    let is_waited_for = |fd: &c_int| marks::is_followed(*fd) && !marks::is_unused(*fd) || marks::is_epoll(*fd) || is_read(fds, *fd);
     let waited_for: Vec<c_int> = numbers.iter().copied().filter(is_waited_for).collect();
     engines::about_to_wait_for_all(&waited_for);
     engines::with_all(&numbers, |engine, sockets| list.divide(fds, engine, sockets))?;
@@ -205,7 +214,6 @@ pub unsafe fn select(
 ) -> Option<c_int> {
     // SAFETY: the caller's.
     let (mut sets, count) = unsafe { select_sets(count, sets) }?;
-    sets.fds(count).for_each(tcp::leave);
     if let Some(result) = direct::waits(sets.fds(count), original) {
         return Some(result);
     }
@@ -247,7 +255,7 @@ fn select_attempt(
 ) -> Option<Attempt> {
     let mut list = Vec::new();
     sets.poll_list(count, &mut list);
-    if !list.iter().any(|entry| marks::is_followed(entry.fd)) {
+    if !list.iter().any(|entry| concerns_library(entry.fd)) {
         return None;
     }
     let count = count.min(table_end(&list));

@@ -91,8 +91,8 @@ pub const CALLS: &[Calls] = &[
         "the kernel serves the socket from then on: the C library reads and writes by calls that are not seen",
     ),
     (Followed, &["splice"], "out of a socket: the kernel serves it from then on; into one: sent by the kernel"),
-    (Kernel, &["listen", "socketpair", "pipe", "pipe2"], "not for UDP sockets"),
-    (Followed, &["accept", "accept4"], "for TCP connections alone, where `adopt` is set"),
+    (Kernel, &["socketpair", "pipe", "pipe2"], "not for UDP sockets"),
+    (Followed, &["listen", "accept", "accept4"], "for TCP connections alone, where `adopt` is set"),
     (
         Kernel,
         &["fork"],
@@ -151,6 +151,7 @@ pub const CONNECTIONS: &[(&str, Connection)] = &[
         "`recv`, `recvfrom`, `read`, `readv`, `recvmsg`, with no flags but `MSG_DONTWAIT`, `MSG_PEEK`, `MSG_NOSIGNAL` and `MSG_CMSG_CLOEXEC`",
         Connection::Carried,
     ),
+    ("`poll`, `select`, `epoll_ctl`, `epoll_wait` and their kin", Connection::Carried),
     (
         "`fcntl` with `F_GETFL`, `F_SETFL`, `F_GETFD` or `F_SETFD`; `getsockname`, `getpeername`; `getsockopt` of a level other than `IPPROTO_TCP`",
         Connection::Carried,
@@ -163,7 +164,7 @@ pub const CONNECTIONS: &[(&str, Connection)] = &[
     ),
     ("the far end sends a FIN, a reset, or urgent data", Connection::Left),
     ("`shutdown`, `close`, and the end of the process", Connection::Left),
-    ("`poll`, `select`, `epoll_ctl`, `ioctl`, and their kin", Connection::Left),
+    ("`ioctl`, `epoll_ctl` of a set that another process made", Connection::Left),
     (
         "`dup` and its kin, `fcntl` with any other command, `fork`, `exec`, `posix_spawn` with the fd, `SCM_RIGHTS`",
         Connection::Left,

@@ -20,6 +20,13 @@ pub unsafe extern "C-unwind" fn socket(domain: c_int, kind: c_int, protocol: c_i
 }
 
 #[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn listen(fd: c_int, backlog: c_int) -> c_int {
+    tcp::leave(fd);
+    // SAFETY: the caller's, as for the C function.
+    unsafe { real::listen(fd, backlog) }
+}
+
+#[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn accept(fd: c_int, address: *mut sockaddr, length: *mut socklen_t) -> c_int {
     // SAFETY: the caller's, as for the C function.
     let accepted = unsafe { real::accept(fd, address, length) };

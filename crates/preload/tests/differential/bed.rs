@@ -39,6 +39,11 @@ const SYSCTLS: [(&str, &str); 5] = [
 /// How the library calls the counter.
 const FRAMES_RECEIVED: &str = "frames received";
 
+/// How it calls a port of which it has a share.
+const BY_AGENT: &str = ", by the agent)";
+/// How it calls the counter of connections.
+const CONNECTIONS_ADOPTED: &str = "TCP connections adopted from the kernel";
+
 /// In the trace of a program that did not end by itself.
 pub const HUNG: &str = "[end] hung";
 
@@ -90,13 +95,8 @@ impl Run {
             Self::Kernel | Self::KernelAgain | Self::KernelBehindProgram => &[],
             Self::Sleeping => &[("NEARWIRE_SPIN", "0"), ("NEARWIRE_MODE", "generic"), AT_ONCE],
             Self::Spinning => &[("NEARWIRE_SPIN", "50us"), ("NEARWIRE_MODE", "native"), AT_ONCE, USES_FIRST],
-            Self::ByAgent => &[
-                ("NEARWIRE_SPIN", "50us"),
-                ("NEARWIRE_MODE", "native"),
-                ("NEARWIRE_ADOPT", "eager"),
-                AT_ONCE,
-                USES_FIRST,
-            ],
+            // In the mode that the agent has found: with another one the program opens a port of its own.
+            Self::ByAgent => &[("NEARWIRE_SPIN", "50us"), ("NEARWIRE_ADOPT", "eager"), AT_ONCE, USES_FIRST],
             Self::ByAgentForever => &[("NEARWIRE_SPIN", "forever"), ("NEARWIRE_ADOPT", "auto"), AT_ONCE, USES_FIRST],
             Self::Forever => &[("NEARWIRE_SPIN", "forever"), ("NEARWIRE_MODE", "native"), AT_ONCE],
             Self::Auto => &[("NEARWIRE_SPIN", "auto"), ("NEARWIRE_MODE", "native"), SOON, USES_FIRST],
@@ -196,6 +196,15 @@ impl<'a> Bed<'a> {
         let frames = told.lines().find(|line| line.trim_end().ends_with(FRAMES_RECEIVED));
         let frames = frames.and_then(|line| line.split_whitespace().find_map(|word| word.parse::<u64>().ok()));
         assert!(frames.unwrap_or(0) > 0, "{script} ({}): the library received nothing:\n{told}", run.name());
+        let is_by_agent = told.lines().any(|line| line.contains(BY_AGENT));
+        assert_eq!(is_by_agent, self.agent.is_some(), "{script} ({}): by shares of the agent:\n{told}", run.name());
+    }
+
+    /// Asserts that connections of a script are adopted on this cable.
+    pub fn assert_adopted(&mut self, script: &str, run: Run) {
+        let told = self.run_with(&[script], run, &[("NEARWIRE_STATS", "true")]);
+        let is_adopted = told.lines().any(|line| line.trim_end().ends_with(CONNECTIONS_ADOPTED));
+        assert!(is_adopted, "{script} ({}): no connection was adopted:\n{told}", run.name());
     }
 
     fn run_with(&mut self, arguments: &[&str], run: Run, more: &[(&str, &str)]) -> String {

@@ -84,6 +84,8 @@ const JUMBO: &str = "jumbo.";
 /// Scripts that receive, one for each cable.
 const SIMPLE: &str = "poll.wakes";
 const SIMPLE_JUMBO: &str = "jumbo.several_wait_in_order";
+/// Scripts whose connections are adopted before what they are about is done.
+const OF_CONNECTIONS: [&str; 3] = ["tcp.epoll_of_several", "tcp.poll_wakes", "tcp.peek"];
 const JUMBO_MTU_BYTES: u32 = 9000;
 
 /// Scripts at once, some of which spin: more than this machine has CPUs for have them wait for each other. In emulation
@@ -163,6 +165,10 @@ fn compare_scripts(comparison: Comparison) {
                 if !is_jumbo || surroundings::has_long_frames() {
                     let ways = comparison.runs().iter().filter(|way| way.is_of_library());
                     ways.for_each(|way| bed.assert_accelerated(if is_jumbo { SIMPLE_JUMBO } else { SIMPLE }, *way));
+                }
+                if comparison == Comparison::ByAgent && !is_jumbo {
+                    let mut adopts = |way: &Run| OF_CONNECTIONS.iter().for_each(|script| bed.assert_adopted(script, *way));
+                    comparison.runs_of(OF_CONNECTIONS[0]).iter().for_each(&mut adopts);
                 }
                 while let Some(script) = { queue.lock().unwrap().pop() } {
                     // Before the lock, which would have one bed at work at a time.

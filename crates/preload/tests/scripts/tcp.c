@@ -638,3 +638,142 @@ SCRIPT(connection_without_waiting) {
     CALL(recv(fd, &byte, 1, 0));
     CALL(recv(fd, &byte, 1, 0));
 }
+
+/* Both halves of a set: one that the stack carries, and one that the kernel has. */
+SCRIPT(epoll_of_several) {
+    int fds[3], set = EPOLL(), pipes[2];
+    CALL(pipe(pipes));
+    EPOLL_ADD(set, pipes[0], EPOLLIN);
+    for (int i = 0; i < 3; i++) {
+        fds[i] = connected_stream(AF_INET);
+        EPOLL_ADD(set, fds[i], EPOLLIN);
+        use(fds[i]);
+    }
+    EPOLL_WAIT(set, 8, 0);
+    for (int i = 0; i < 3; i++) {
+        SEND(fds[i], "x", 0);
+        EPOLL_WAIT(set, 8, 1000);
+        RECEIVE_STREAM(fds[i], 1);
+    }
+    CALL(write(pipes[1], "x", 1));
+    EPOLL_WAIT(set, 8, 1000);
+    SEND(fds[1], "x", 0);
+    sleep_ms(50);
+    epoll_and_show_sorted(set, "both");
+    CALL(close(fds[1]));
+    EPOLL_WAIT(set, 8, 0);
+    use(fds[2]);
+}
+
+SCRIPT(epoll_for_room) {
+    int fd = connected_stream(AF_INET), set = EPOLL();
+    static char data[1 << 20];
+    use(fd);
+    EPOLL_ADD(set, fd, EPOLLOUT | EPOLLET);
+    EPOLL_WAIT(set, 8, 1000);
+    EPOLL_WAIT(set, 8, 0);
+    order_far(fd, "!d.!w200.");
+    sleep_ms(20);
+    CALL(fcntl(fd, F_SETFL, O_NONBLOCK));
+    while (send(fd, data, sizeof data, MSG_NOSIGNAL) > 0) {}
+    EPOLL_WAIT(set, 8, 3000);
+    EPOLL_CTL(set, EPOLL_CTL_MOD, fd, EPOLLOUT);
+    EPOLL_WAIT(set, 8, 3000);
+}
+
+SCRIPT(epoll_one_shot) {
+    int fd = connected_stream(AF_INET), set = EPOLL();
+    EPOLL_ADD(set, fd, EPOLLIN | EPOLLONESHOT);
+    use(fd);
+    SEND(fd, "x", 0);
+    sleep_ms(50);
+    EPOLL_WAIT(set, 8, 1000);
+    RECEIVE_STREAM(fd, 1);
+    SEND(fd, "x", 0);
+    EPOLL_WAIT(set, 8, 60);
+    EPOLL_CTL(set, EPOLL_CTL_MOD, fd, EPOLLIN | EPOLLONESHOT);
+    EPOLL_WAIT(set, 8, 1000);
+    EPOLL_CTL(set, EPOLL_CTL_DEL, fd, 0);
+    EPOLL_WAIT(set, 8, 0);
+    RECEIVE_STREAM(fd, 1);
+}
+
+SCRIPT(poll_wakes) {
+    int fd = connected_stream(AF_INET);
+    for (int i = 0; i < 5; i++) {
+        order_far(fd, "!w60.x");
+        WAITS(60, POLL(3000, { fd, POLLIN, 0 }));
+        RECEIVE_STREAM(fd, 1);
+    }
+    WAITS(50, POLL(50, { fd, POLLIN, 0 }));
+    order_far(fd, "!w60.!c.");
+    POLL(3000, { fd, POLLIN | POLLRDHUP, 0 });
+    RECEIVE_STREAM(fd, 1);
+}
+
+/* One thread waits in the kernel while another has the connection adopted. */
+static void *polls(void *argument) {
+    (void)argument;
+    POLL(5000, { a, POLLIN, 0 });
+    return NULL;
+}
+
+SCRIPT(connection_adopted_while_another_thread_polls) {
+    a = connected_stream(AF_INET);
+    struct thread *thread = start_thread("polls", polls, NULL);
+    let_it_wait();
+    for (int i = 0; i < 6; i++) SEND(a, "!d.", 0);
+    sleep_ms(50);
+    order_far(a, "!s1.");
+    join_thread(thread);
+    RECEIVE_STREAM(a, 1);
+}
+
+static int set;
+
+static void *waits_in_a_set(void *argument) {
+    (void)argument;
+    EPOLL_WAIT(set, 4, 5000);
+    return NULL;
+}
+
+SCRIPT(connection_adopted_while_another_thread_waits_in_a_set) {
+    a = connected_stream(AF_INET);
+    set = EPOLL();
+    EPOLL_ADD(set, a, EPOLLIN);
+    struct thread *thread = start_thread("waits", waits_in_a_set, NULL);
+    let_it_wait();
+    for (int i = 0; i < 6; i++) SEND(a, "!d.", 0);
+    sleep_ms(50);
+    order_far(a, "!s1.");
+    join_thread(thread);
+    RECEIVE_STREAM(a, 1);
+}
+
+static void *serves_in_a_set(void *argument) {
+    int own = epoll_create1(0), fd = (int)(intptr_t)argument;
+    struct epoll_event event = { .events = EPOLLIN, .data.u64 = 1 };
+    say("wait %d", epoll_wait(own, &event, 1, 0));
+    event = (struct epoll_event){ .events = EPOLLIN, .data.u64 = 1 };
+    say("add %d", epoll_ctl(own, EPOLL_CTL_ADD, fd, &event));
+    for (int i = 0; i < 20; i++) {
+        char data[8];
+        int sent = send(fd, "hello", 5, 0), found = epoll_wait(own, &event, 1, 3000);
+        say("%d %d %zd", sent, found, recv(fd, data, sizeof data, MSG_DONTWAIT));
+    }
+    close(own);
+    return NULL;
+}
+
+/* Sets that threads had waited for before a connection came into them. */
+SCRIPT(threads_with_sets_of_their_own) {
+    struct thread *threads[3];
+    int datagrams = bound(0);
+    RECV(datagrams, 10, MSG_DONTWAIT);
+    int fds[3];
+    for (int i = 0; i < 3; i++) fds[i] = connected_stream(AF_INET);
+    for (int i = 0; i < 3; i++) {
+        threads[i] = start_thread("serves", serves_in_a_set, (void *)(intptr_t)fds[i]);
+    }
+    for (int i = 0; i < 3; i++) join_thread(threads[i]);
+}

@@ -30,7 +30,7 @@ impl<H: Host> Sockets<H> {
         if operation == Operation::Add && self.sets.is_used(set) && !awaits {
             self.use_socket(id);
         }
-        if !self.get(id).is_some_and(Socket::is_answered_here) {
+        if !self.get(id).is_some_and(Socket::is_answered_here) && !self.streams.is_carried(id) {
             let Some(done) = self.sets.control_disarmed(id, set, operation, interest) else { return Control::Kernel };
             self.service_changed();
             return done.map_or_else(Control::Failed, |()| Control::Done);

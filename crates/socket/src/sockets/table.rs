@@ -50,10 +50,15 @@ impl Table {
 
     /// Puts a socket into its place.
     pub(crate) fn put(&mut self, id: SocketId, socket: Socket) {
+        self.reserve(id);
+        self.places[id.index()] = Some(socket);
+    }
+
+    /// A place is in use by something that is no socket here.
+    pub(crate) fn reserve(&mut self, id: SocketId) {
         if self.places.len() <= id.index() {
             self.places.resize_with(id.index() + 1, || None);
         }
-        self.places[id.index()] = Some(socket);
     }
 
     /// Takes a socket out of its place.

@@ -5,6 +5,7 @@ use std::time::Duration;
 use nearwire_stack::{TcpCallError, TcpError};
 use nearwire_sys::tsc::monotonic_raw_ns;
 
+use crate::epoll::Events;
 use crate::host::Host;
 use crate::sockets::Sockets;
 use crate::status::Counter;
@@ -102,8 +103,14 @@ impl<H: Host> Sockets<H> {
     /// Takes in what came for connections, sends what is due, and releases those that end.
     #[inline]
     pub fn drive_streams(&mut self) {
+        self.drives_streams();
+    }
+
+    /// The same; whether there are connections.
+    #[inline]
+    pub(crate) fn drives_streams(&mut self) -> bool {
         if !self.streams.are_carried() {
-            return;
+            return false;
         }
         if let Some(engine) = self.engine() {
             engine.stack().tcp_time(monotonic_raw_ns());
@@ -113,10 +120,8 @@ impl<H: Host> Sockets<H> {
         if self.engine_ref().is_some_and(crate::engine::Engine::is_overflowing) {
             self.release_overflown();
         }
-        let now = self.time();
-        if self.engine().is_some_and(|engine| engine.is_look_due(now)) {
-            self.look();
-        }
+        self.look_if_due();
+        true
     }
 
     /// After frames were taken in: what is due of connections leaves, and threads hear of them.
@@ -126,12 +131,16 @@ impl<H: Host> Sockets<H> {
             return;
         }
         self.transmit_streams();
-        let Some(engine) = self.engine() else { return };
-        let mut has_news = false;
-        while engine.stack().take_ready().is_some() {
-            has_news = true;
-        }
-        if has_news {
+        while let Some(connection) = self.engine().and_then(|engine| engine.stack().take_ready()) {
+            let readiness = self.engine_ref().and_then(|engine| engine.stack_ref().tcp_readiness(connection));
+            let id = self.streams.fd_of(connection).and_then(|fd| self.carried(fd));
+            if let (Some(readiness), Some(id)) = (readiness, id) {
+                let mut happened = Events::empty();
+                happened.set(Events::ARRIVED, readiness.readable);
+                happened.set(Events::SENDABLE, readiness.writable);
+                happened.set(Events::ERR, readiness.error.is_some());
+                self.sets.raise(id, happened);
+            }
             self.sleepers.wake_all();
         }
         self.release_ended();
