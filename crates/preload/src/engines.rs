@@ -247,10 +247,11 @@ pub fn with_all<R>(fds: &[i32], mut work: impl FnMut(usize, &mut Sockets) -> R) 
 
 #[inline]
 fn are_served_by(fds: &[i32], engine: usize) -> bool {
-    !state::has_several() || fds.iter().all(|fd| {
-        let is_served = marks::is_followed(*fd) || marks::is_stream(*fd);
-        !is_served || marks::engine_of(*fd) == engine
-    })
+    !state::has_several()
+        || fds.iter().all(|fd| {
+            let is_served = marks::is_followed(*fd) || marks::is_stream(*fd);
+            !is_served || marks::engine_of(*fd) == engine
+        })
 }
 
 /// Does what sockets of an engine asked for in a call that is over.

@@ -222,19 +222,20 @@ impl<H: Host> Sockets<H> {
         let inode = inode_of(shadow).ok_or_else(|| never(Reason::NotBound))?;
         let flow = flow_of(local, remote);
         engine.open_connection(flow, FlowSocket { descriptor: shadow, inode }).map_err(never)?;
+        // Before, as the kernel's sets would tell that it is disconnected for a moment.
+        self.sets.accelerated(id, Events::empty());
+        let Some(engine) = self.engine() else { return Err(never(Reason::EngineFailed)) };
         match carry(engine, shadow, &options) {
             Ok(carried) => {
                 self.streams.put(fd, Stream { id, shadow, inode, carried, flow, options });
-                let state = self.readiness_of(id);
-                self.sets.accelerated(id, state);
+                self.sets.raise(id, Events::ARRIVED | Events::SENDABLE);
                 self.sets.call_plain_waiters();
                 self.service_changed();
                 Ok(())
             }
             Err(why) => {
-                if let Some(engine) = self.engine() {
-                    engine.close_connection(flow);
-                }
+                engine.close_connection(flow);
+                self.sets.handed_over(id, FlowSocket { descriptor: shadow, inode }, false);
                 Err(why)
             }
         }

@@ -9,6 +9,7 @@ use rustix::net::{AddressFamily, SocketType, bind, socket};
 use super::*;
 use crate::ports::in_memory::InMemoryPorts;
 
+mod connections;
 mod groups;
 
 /// Everybody but user 9 may have little.

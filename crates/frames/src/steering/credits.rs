@@ -3,7 +3,7 @@
 //!
 //! A frame that is redirected to a socket without a buffer or a slot left for it is dropped by the kernel. With credits the program
 //! does not redirect it: the kernel gets it (`XDP_PASS`), and queues it at the socket that it is for, as long as that one's SO_RCVBUF
-//! has room. To keep the order, the program gives the kernel all later frames of the place too, until the reader has *settled*:
+//! has room; a segment of TCP it drops, and counts as if the kernel had got it. To keep the order, the program gives the kernel all later frames of the place too, until the reader has *settled*:
 //! read what was in the ring before, and taken over what the kernel got.
 //!
 //! Each place of the map of sockets (queue and share) has three cache lines, by who writes them:

@@ -218,7 +218,10 @@ fn append_owner(program: &mut Assembler, ways: Ways) {
         .place(share);
 }
 
-/// Counts the frame for the share in `R9`, or for the kernel where the share's socket has no room.
+const TCP: i32 = Transport::Tcp.number() as i32;
+
+/// Counts the frame for the share in `R9`, or for the kernel where the share's socket has no room. A segment of TCP is dropped then: its sender
+/// sends it again, while a kernel that has the connection elsewhere, or not at all for a moment, would answer it.
 fn append_credit(program: &mut Assembler, maps: &Maps, credits: &CreditMap, capacity: Capacity, pass: Label) {
     let (full, bundle, count, room) = (program.label(), program.label(), program.label(), program.label());
     program.copy(R1, R6);
@@ -263,7 +266,14 @@ fn append_credit(program: &mut Assembler, maps: &Maps, credits: &CreditMap, capa
             .add(R1, -1)
             .divide_register(R1, R3); // R1 = so many datagrams at least
     }
-    program.place(count).add_to_memory(R0, credits::PASSED, R1).jump(pass).place(room);
+    program
+        .place(count)
+        .add_to_memory(R0, credits::PASSED, R1)
+        .load(Word, R1, R10, PROTOCOL)
+        .jump_if_not_equal(R1, TCP, pass)
+        .set(R0, XDP_DROP.cast_signed())
+        .exit()
+        .place(room);
     match (credits.counting, capacity.buffer_bytes) {
         (Counting::OneCpu, None) => program.add(R3, 1).store(Double, R0, credits::REDIRECTED, R3),
         (Counting::OneCpu, Some(_)) => program.store(Double, R0, credits::REDIRECTED, R3),
@@ -315,6 +325,9 @@ fn append_classes(program: &mut Assembler, maps: &Maps, capacity: Capacity, ways
     }
     if maps.has_bundles() {
         program.store_constant(Word, R10, PACKET_BYTES, 0); // not known yet
+    }
+    if maps.credits.is_some() {
+        program.store_constant(Word, R10, PROTOCOL, 0); // as well
     }
     program
         .load_map_value(R1, maps.words.classes.as_fd(), 0)

@@ -131,7 +131,8 @@ use Attempt::{Ended, Restart};
 fn poll_slice(fds: &mut [pollfd], timeout: Option<Duration>, mask: Option<&sigset_t>) -> Option<Attempt> {
     let mut list = Divided::default();
     let numbers: Vec<c_int> = fds.iter().map(|entry| entry.fd).filter(|fd| concerns_library(*fd)).collect();
-    let is_waited_for = |fd: &c_int| marks::is_followed(*fd) && !marks::is_unused(*fd) || marks::is_epoll(*fd) || is_read(fds, *fd);
+    let is_waited_for =
+        |fd: &c_int| marks::is_followed(*fd) && !marks::is_unused(*fd) || marks::is_epoll(*fd) || is_read(fds, *fd);
     let waited_for: Vec<c_int> = numbers.iter().copied().filter(is_waited_for).collect();
     engines::about_to_wait_for_all(&waited_for);
     engines::with_all(&numbers, |engine, sockets| list.divide(fds, engine, sockets))?;

@@ -59,6 +59,10 @@ impl<H: Host> Sockets<H> {
         let Some(engine) = self.engine() else { return };
         engine.pause();
         let _ = (0..ROUNDS_MOST).take_while(|_| engine.poll_all(now) > 0).count();
+        // What the kernel got for want of room is behind what was in the rings, which goes to it now.
+        if self.is_overflow_next() {
+            self.follow_overflow();
+        }
         self.children.paused = true;
         self.raise_readable();
         self.tell_of_shadows(&[]);

@@ -1,0 +1,95 @@
+//! The flows of TCP connections.
+
+use std::net::{TcpListener, TcpStream};
+
+use super::*;
+
+/// Both ends of a connection.
+fn pair() -> (TcpStream, TcpStream) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    (near, listener.accept().unwrap().0)
+}
+
+fn open(bed: &mut Bed, id: ProgramId, share: u32, socket: impl AsFd) -> Result<u32, Cause> {
+    let socket = socket.as_fd().try_clone_to_owned().unwrap();
+    match bed.service.handle(id, 1, Request::OpenConnection { share }, Some(socket)).unwrap().answer {
+        Answer::ConnectionOpened { connection } => Ok(connection),
+        Answer::Refused { cause } => Err(cause),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn connection_opened_and_closed_has_its_exact_flow_meanwhile_and_its_far_end_hears_nothing() {
+    let mut bed = Bed::new();
+    let share = bed.program(1, 0);
+    let (near, _far) = pair();
+    let connection = open(&mut bed, 1, share, &near).unwrap();
+    let (flow, owner) = bed.ports.connections()[0];
+    assert_eq!((owner, flow.local_port), (share, near.local_addr().unwrap().port()));
+    assert_eq!(flow.remote_port, near.peer_addr().unwrap().port());
+    assert_eq!(bed.ask(1, Request::CloseConnection { connection }), Answer::Done {});
+    assert_eq!((bed.ports.connections(), bed.ports.ended_connections()), (vec![], vec![]));
+}
+
+#[test]
+fn program_gone_its_connections_end_at_their_far_ends() {
+    let mut bed = Bed::new();
+    let (first, second) = (bed.program(1, 0), bed.program(2, 0));
+    let (ours, others) = (pair(), pair());
+    open(&mut bed, 1, first, &ours.0).unwrap();
+    open(&mut bed, 2, second, &others.0).unwrap();
+    bed.service.gone(1);
+    assert_eq!(bed.ports.connections().iter().map(|(_, share)| *share).collect::<Vec<_>>(), [second]);
+    let ended = bed.ports.ended_connections();
+    assert_eq!(ended.iter().map(|flow| flow.local_port).collect::<Vec<_>>(), [ours.0.local_addr().unwrap().port()]);
+}
+
+#[test]
+fn socket_closed_while_its_flow_is_open_ends_the_connection_at_its_far_end() {
+    let mut bed = Bed::new();
+    let share = bed.program(1, 0);
+    let (near, _far) = pair();
+    open(&mut bed, 1, share, &near).unwrap();
+    let cookie = rustix::net::sockopt::socket_cookie(&near).unwrap();
+    bed.service.closed(&[cookie]);
+    assert_eq!((bed.ports.connections().len(), bed.ports.ended_connections().len()), (0, 1));
+}
+
+#[test]
+fn share_closed_by_its_program_leaves_the_kernel_its_connections() {
+    let mut bed = Bed::new();
+    let share = bed.program(1, 0);
+    let (near, _far) = pair();
+    open(&mut bed, 1, share, &near).unwrap();
+    assert_eq!(bed.ask(1, Request::CloseShare { share }), Answer::Done {});
+    assert_eq!((bed.ports.connections(), bed.ports.ended_connections()), (vec![], vec![]));
+}
+
+#[test]
+fn connection_of_another_program_is_refused_and_so_are_sockets_without_one_and_numbers_of_others() {
+    let mut bed = Bed::new();
+    let (first, second) = (bed.program(1, 0), bed.program(2, 0));
+    let (near, _far) = pair();
+    let connection = open(&mut bed, 1, first, &near).unwrap();
+    assert_eq!(open(&mut bed, 2, second, &near), Err(Cause::SocketShared { pid: 101 }));
+    assert_eq!(open(&mut bed, 2, first, &near), Err(Cause::NoSuchShare { share: first }));
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    assert_eq!(open(&mut bed, 1, first, &listener), Err(Cause::NotBound {}));
+    assert!(matches!(open(&mut bed, 1, first, any()), Err(Cause::WrongSocket { .. })));
+    let refused = bed.ask(2, Request::CloseConnection { connection });
+    assert_eq!(refused, Answer::Refused { cause: Cause::NoSuchConnection { connection } });
+}
+
+#[test]
+fn connections_count_as_flows() {
+    let mut bed = Bed::new();
+    let share = bed.program(1, 5);
+    let pairs = [pair(), pair(), pair(), pair()];
+    for (near, _) in &pairs[..3] {
+        open(&mut bed, 1, share, near).unwrap();
+    }
+    let refused = open(&mut bed, 1, share, &pairs[3].0);
+    assert_eq!(refused, Err(Cause::LimitReached { what: Limited::Flows {}, most: 3 }));
+}
