@@ -73,6 +73,8 @@ pub(crate) struct Streams {
     by_id: HashMap<SocketId, i32>,
     /// Of each fd, the calls that the kernel gets the next time that frames of its connection go there for want of room.
     calls_after_overflow: HashMap<i32, u16>,
+    /// Some are to be released as soon as the kernel has a route.
+    waits_for_route: bool,
     /// What ended a connection waits to be given to the kernel.
     is_releasing: bool,
 }
@@ -265,10 +267,10 @@ impl<H: Host> Sockets<H> {
 
     /// Something that only the kernel does is about to be done to a connection: it has it from now on, until some calls more were made.
     pub fn release_stream(&mut self, fd: i32) {
-        if self.is_carried(fd) {
-            self.drive_streams();
+        self.drive_streams();
+        if self.is_carried(fd) && self.has_route(fd) {
             self.release_now(fd);
-            direct::allow(fd, CALLS_UNTIL_TRIED_AGAIN);
+            direct::allow(fd, self.calls_until_tried_again());
         }
     }
 
@@ -316,11 +318,38 @@ impl<H: Host> Sockets<H> {
         }
     }
 
+    /// A port or an interface is gone, or came. The kernel takes a connection only where it has a route to its far end: until then it stays, and
+    /// has no way.
     pub(super) fn release_all_streams(&mut self) {
+        self.streams.waits_for_route = false;
         for fd in self.streams.fds() {
-            self.release_now(fd);
-            direct::allow(fd, CALLS_UNTIL_TRIED_AGAIN);
+            if self.has_route(fd) {
+                self.release_now(fd);
+                direct::allow(fd, self.calls_until_tried_again());
+            } else {
+                self.streams.waits_for_route = true;
+            }
         }
+    }
+
+    /// At each look.
+    #[inline]
+    pub(super) fn release_those_that_wait(&mut self) {
+        if self.streams.waits_for_route {
+            self.release_all_streams();
+        }
+    }
+
+    fn has_route(&self, fd: i32) -> bool {
+        let remote = self.streams.get(fd).map(|stream| stream.flow.remote);
+        remote
+            .zip(self.engine_ref())
+            .is_some_and(|(remote, engine)| engine.stack_ref().interface_for(remote, None).is_ok())
+    }
+
+    /// After a release that the program caused, or an interface.
+    fn calls_until_tried_again(&self) -> u16 {
+        if self.config.adopt == Adopt::Eager { 0 } else { CALLS_UNTIL_TRIED_AGAIN }
     }
 
     /// Gives a connection to the kernel.

@@ -1,11 +1,13 @@
 //! The flows of TCP connections whose data programs carry.
 //!
 //! A connection has one socket, one program and one share, so nothing is compared with others'. When its socket is closed while the flow is
-//! open, or its program is gone, the kernel knows nothing of the connection: its far end is told ([`Ports::end_connection`]).
+//! open, or its program is gone, the kernel knows nothing of the connection: its far end is told ([`Ports::end_connection`]). It is told
+//! [`TOLD_TIMES`] times, as a far end need not answer at once (`tcp_invalid_ratelimit` of Linux is half a second), and the segment may be lost.
 //!
 //! [`Ports::end_connection`]: crate::ports::Ports::end_connection
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
+use std::time::{Duration, Instant};
 
 use nearwire_frames::steering::ExactFlow;
 
@@ -13,6 +15,10 @@ use super::{Judge, ProgramId, Service};
 use crate::message::{Answer, Cause};
 use crate::ports::Ports;
 use crate::shadow::ConnectedShadow;
+
+/// How often a far end is told, and so long apart: further connections of the same addresses are not harmed by it.
+const TOLD_TIMES: u32 = 3;
+const TOLD_EVERY: Duration = Duration::from_millis(600);
 
 /// The flow of a connection.
 #[derive(Debug, Clone, Copy)]
@@ -29,6 +35,8 @@ struct Connection {
 pub(super) struct Connections {
     by_number: BTreeMap<u32, Connection>,
     last: u32,
+    /// Far ends that are to be told again: when, and how often.
+    ended: VecDeque<(Instant, u32, ExactFlow)>,
 }
 
 impl Connections {
@@ -40,6 +48,11 @@ impl Connections {
         }
         self.by_number.insert(self.last, connection);
         self.last
+    }
+
+    /// When a far end is to be told again.
+    pub(super) fn next_due(&self) -> Option<Instant> {
+        self.ended.front().map(|(due, ..)| *due)
     }
 
     /// How many a share has.
@@ -104,8 +117,23 @@ impl<P: Ports, J: Judge> Service<P, J> {
         let numbers: Vec<u32> = all.map(|(number, _)| *number).collect();
         for number in numbers {
             if let Some(connection) = self.take_connection(number).filter(|_| have_ended) {
-                self.ports.end_connection(connection.flow);
+                self.tell_end(connection.flow, TOLD_TIMES);
             }
+        }
+    }
+
+    fn tell_end(&mut self, flow: ExactFlow, times: u32) {
+        self.ports.end_connection(flow);
+        if times > 1 {
+            self.connections.ended.push_back((self.now + TOLD_EVERY, times - 1, flow));
+        }
+    }
+
+    /// Tells far ends again whose time has come.
+    pub(super) fn tell_ends_again(&mut self) {
+        while let Some(&(_, times, flow)) = self.connections.ended.front().filter(|(due, ..)| *due <= self.now) {
+            self.connections.ended.pop_front();
+            self.tell_end(flow, times);
         }
     }
 

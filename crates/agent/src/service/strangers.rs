@@ -112,13 +112,14 @@ impl<P: Ports, J: Judge> Service<P, J> {
     /// What is due by now; who is to be told of it.
     pub fn pass_time(&mut self, now: Instant) -> Vec<(ProgramId, Answer)> {
         self.now = now;
+        self.tell_ends_again();
         if self.strangers.due.is_some_and(|due| due <= now) { self.look() } else { Vec::new() }
     }
 
     /// When something is due.
     #[must_use]
     pub fn next_due(&self) -> Option<Instant> {
-        self.strangers.due
+        self.strangers.due.into_iter().chain(self.connections.next_due()).min()
     }
 
     /// Whether a flow that is about to be opened is the kernel's until others have theirs.

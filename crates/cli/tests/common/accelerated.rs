@@ -105,9 +105,15 @@ impl Bed {
 
     /// Starts a script by `nearwire run`, as a user: root, or one who has no capability.
     pub fn run_as(&self, end: &CableEnd, user: u32, script: &str) -> Running {
+        self.run_as_with(end, user, script, &[])
+    }
+
+    /// The same with variables besides.
+    pub fn run_as_with(&self, end: &CableEnd, user: u32, script: &str, variables: &[(&str, &str)]) -> Running {
         let mut command = program_under_test(self.installed());
         command.args(["run", "--quiet", "--", "python3"]);
         command.env("NEARWIRE_SPIN", "0").uid(user).gid(user).current_dir("/");
+        command.envs(variables.iter().copied());
         self.start_command(end, command, script)
     }
 

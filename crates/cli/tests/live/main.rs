@@ -12,6 +12,7 @@ mod capture;
 mod capture_process;
 #[path = "../common/mod.rs"]
 mod common;
+mod connections;
 mod dry_run;
 mod inherited;
 mod jumbo;

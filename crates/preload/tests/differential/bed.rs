@@ -42,7 +42,7 @@ const FRAMES_RECEIVED: &str = "frames received";
 /// How it calls a port of which it has a share.
 const BY_AGENT: &str = ", by the agent)";
 /// How it calls the counter of connections.
-const CONNECTIONS_ADOPTED: &str = "TCP connections adopted from the kernel";
+const CONNECTIONS_ADOPTED: &str = "connections adopted";
 
 /// In the trace of a program that did not end by itself.
 pub const HUNG: &str = "[end] hung";

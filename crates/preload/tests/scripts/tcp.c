@@ -777,3 +777,70 @@ SCRIPT(threads_with_sets_of_their_own) {
     }
     for (int i = 0; i < 3; i++) join_thread(threads[i]);
 }
+
+/* Each option that is set has the connection released, and the next call adopts it. */
+static void change_owners(int fd, int count, unsigned seed) {
+    static _Thread_local char data[40000];
+    for (int i = 0; i < count; i++) {
+        seed = seed * 1103515245 + 12345;
+        long size = 1 + (seed >> 8) % (seed & 0x40 ? 100 : 20000);
+        for (long j = 0; j < size; j++) data[j] = 'a' + (i + j) % 26;
+        int delay = i % 3 != 0, received = 0;
+        setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &delay, sizeof delay);
+        if (send(fd, data, size, MSG_NOSIGNAL) != size) say("send %d", i);
+        if (seed & 0x80) setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &delay, sizeof delay);
+        while (received < size) {
+            ssize_t last = recv(fd, data, size - received, 0);
+            if (last <= 0) {
+                say("receive %d after %d: %zd %s", i, received, last, strerrorname_np(errno));
+                return;
+            }
+            for (ssize_t j = 0; j < last; j++) {
+                if (data[j] != 'a' + (i + received + j) % 26) {
+                    say("byte %zd of %d is wrong", received + j, i);
+                    return;
+                }
+            }
+            received += last;
+            if (seed & 0x100) setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &delay, sizeof delay);
+        }
+    }
+    say("changed");
+}
+
+EACH_WAY(owner_changes_all_the_time) { change_owners(fd, rounds(300), 1); }
+
+static void *changes(void *argument) {
+    int fd = (int)(intptr_t)argument;
+    change_owners(fd, rounds(100), fd);
+    return NULL;
+}
+
+SCRIPT(owners_of_several_threads_connections_change) {
+    struct thread *threads[3];
+    int fds[3];
+    for (int i = 0; i < 3; i++) fds[i] = connected_stream(AF_INET);
+    for (int i = 0; i < 3; i++) threads[i] = start_thread("changes", changes, (void *)(intptr_t)fds[i]);
+    for (int i = 0; i < 3; i++) join_thread(threads[i]);
+}
+
+static void *sets_options(void *argument) {
+    int one = 1;
+    (void)argument;
+    for (int i = 0; i < rounds(300); i++) {
+        setsockopt(a, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+        sleep_ms(1);
+    }
+    return NULL;
+}
+
+/* One thread has the connection released while another sends and receives. */
+SCRIPT(owner_changes_under_a_thread_that_waits) {
+    a = connected_stream(AF_INET);
+    struct thread *thread = start_thread("options", sets_options, NULL);
+    for (int i = 0; i < 40; i++) {
+        order_far(a, "!w5.!s1000.");
+        RECEIVE_STREAM(a, 1000);
+    }
+    join_thread(thread);
+}

@@ -123,9 +123,9 @@ worded! {
         /// Sockets that were ever accelerated.
         SocketsAccelerated => "sockets accelerated",
         /// The kernel's before.
-        ConnectionsAdopted => "TCP connections adopted from the kernel",
+        ConnectionsAdopted => "connections adopted",
         /// The kernel's again.
-        ConnectionsReleased => "TCP connections released to the kernel",
+        ConnectionsReleased => "connections released",
         /// Sockets that were given back to the kernel.
         SocketsGivenBack => "sockets given back",
         /// Sockets that found no slot here.

@@ -74,6 +74,7 @@ impl<H: Host> Sockets<H> {
         // The last frames of a port, or those from before the news.
         self.raise_readable();
         self.follow_streams();
+        self.release_those_that_wait();
         self.follow_sharing(false);
         self.tell_counters();
         let now = self.time();

@@ -47,6 +47,21 @@ fn program_gone_its_connections_end_at_their_far_ends() {
 }
 
 #[test]
+fn far_end_that_may_not_have_answered_is_told_again_and_not_for_ever() {
+    let mut bed = Bed::new();
+    let share = bed.program(1, 0);
+    let (near, _far) = pair();
+    open(&mut bed, 1, share, &near).unwrap();
+    bed.service.gone(1);
+    for told in [2, 3, 3, 3] {
+        bed.now += Duration::from_millis(700);
+        bed.service.pass_time(bed.now);
+        assert_eq!(bed.ports.ended_connections().len(), told);
+    }
+    assert_eq!(bed.service.next_due(), None);
+}
+
+#[test]
 fn socket_closed_while_its_flow_is_open_ends_the_connection_at_its_far_end() {
     let mut bed = Bed::new();
     let share = bed.program(1, 0);

@@ -1,0 +1,132 @@
+//! TCP connections of programs under `nearwire run` that are adopted from the kernel: what becomes of them when programs, the agent or the
+//! link end.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::TcpStream;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use nearwire_lab::Cable;
+
+use crate::by_agent::{kill, running_agent, start_agent_for_nobody, status_of, wait_until};
+use crate::common::accelerated::{Bed, Running};
+
+/// Accepts a connection, and gives everything back.
+const ECHO: &str = "
+made = socket.socket(); made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1); made.bind((near, 7000)); made.listen()
+print('step', flush=True)
+one, _ = made.accept()
+while True:
+    data = one.recv(65536)
+    if not data: break
+    one.sendall(data)
+print('ended', flush=True)
+";
+const EAGER: (&str, &str) = ("NEARWIRE_ADOPT", "eager");
+
+struct Echo {
+    program: Running,
+    far: TcpStream,
+}
+
+/// A server at the near end, and its client at the far end, who have exchanged something.
+fn echo(bed: &Bed, mut program: Running) -> Echo {
+    program.step();
+    let end = bed.cable.far();
+    let address = (bed.cable.near().ipv4, 7000);
+    let far = end.namespace.enter(|| TcpStream::connect(address)).unwrap().unwrap();
+    far.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    let mut echo = Echo { program, far };
+    (0..5).for_each(|number| echo.exchanges(number));
+    echo
+}
+
+impl Echo {
+    #[track_caller]
+    fn exchanges(&mut self, number: u8) {
+        let mut answer = [0; 100];
+        self.far.write_all(&[number; 100]).unwrap();
+        self.far.read_exact(&mut answer).unwrap();
+        assert_eq!(answer, [number; 100]);
+    }
+
+    fn connections(&self) -> [u64; 2] {
+        let shown = status_of(&self.program.pid());
+        ["connections_adopted", "connections_released"]
+            .map(|counter| shown["counters"][counter].as_u64().unwrap_or_else(|| panic!("{shown:#}")))
+    }
+}
+
+fn by_agent(bed: &Bed) -> Running {
+    bed.run_as_with(bed.cable.near(), 0, ECHO, &[EAGER])
+}
+
+fn set_link(bed: &Bed, state: &str) {
+    let near = bed.cable.near();
+    let set = || Command::new("ip").args(["link", "set", &near.interface, state]).status();
+    assert!(near.namespace.enter(set).unwrap().unwrap().success());
+}
+
+#[test]
+fn program_killed_with_an_adopted_connection_has_its_far_end_reset() {
+    let Some(bed) = Bed::lay() else { return };
+    let mut echo = echo(&bed, by_agent(&bed));
+    assert_eq!(echo.connections(), [1, 0]);
+    let pid = echo.program.pid().parse().unwrap();
+    let begun = Instant::now();
+    kill(pid);
+    let ended = echo.far.read(&mut [0; 10]).unwrap_err();
+    assert_eq!(ended.kind(), ErrorKind::ConnectionReset, "{ended}");
+    assert!(begun.elapsed() < Duration::from_secs(2), "after {:?}", begun.elapsed());
+}
+
+#[test]
+fn program_that_ends_by_itself_closes_its_adopted_connection() {
+    let Some(bed) = Bed::lay() else { return };
+    let Echo { program, mut far } = echo(&bed, by_agent(&bed));
+    far.shutdown(std::net::Shutdown::Write).unwrap();
+    let mut rest = Vec::new();
+    assert_eq!(far.read_to_end(&mut rest).unwrap(), 0);
+    let output = program.end();
+    assert!(String::from_utf8_lossy(&output.stdout).contains("ended"), "{output:?}");
+}
+
+#[test]
+fn agent_killed_the_kernel_goes_on_with_adopted_connections() {
+    let Some(bed) = Bed::lay() else { return };
+    let mut echo = echo(&bed, by_agent(&bed));
+    assert_eq!(echo.connections()[0], 1);
+    kill(running_agent(&bed).unwrap());
+    let mut number = 0;
+    wait_until("the connection is the kernel's", || {
+        echo.exchanges(number);
+        number = number.wrapping_add(1);
+        echo.connections()[1] == 1
+    });
+    (0..50).for_each(|number| echo.exchanges(number));
+}
+
+#[test]
+fn link_down_and_up_adopted_connections_go_on() {
+    let Some(bed) = Bed::lay() else { return };
+    let mut echo = echo(&bed, by_agent(&bed));
+    assert_eq!(echo.connections()[0], 1);
+    set_link(&bed, "down");
+    echo.far.write_all(&[7; 100]).unwrap();
+    std::thread::sleep(Duration::from_millis(300));
+    set_link(&bed, "up");
+    let mut answer = [0; 100];
+    echo.far.read_exact(&mut answer).unwrap();
+    assert_eq!(answer, [7; 100]);
+    (0..20).for_each(|number| echo.exchanges(number));
+}
+
+#[test]
+fn program_without_capabilities_leaves_its_connections_to_the_kernel() {
+    let Some(bed) = Bed::lay() else { return };
+    start_agent_for_nobody(&bed);
+    let program = bed.run_as_with(bed.cable.near(), 65_534, ECHO, &[EAGER]);
+    let mut echo = echo(&bed, program);
+    assert_eq!(echo.connections()[0], 0);
+    echo.exchanges(9);
+}
