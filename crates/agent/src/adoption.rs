@@ -123,6 +123,9 @@ pub enum AdoptionError {
     },
 }
 
+/// Freezes or thaws a shadow.
+pub type SetRepair<'a> = dyn Fn(Repair) -> io::Result<()> + 'a;
+
 /// Names what failed.
 trait Asked<T> {
     fn asked(self, what: &'static str) -> Result<T, AdoptionError>;
@@ -139,8 +142,16 @@ impl<T, E: Into<io::Error>> Asked<T> for Result<T, E> {
 /// # Errors
 /// See [`AdoptionError`]; the connection is the kernel's still, except where the kernel refuses to park what it froze.
 pub fn adopt(shadow: impl AsFd) -> Result<Connection, AdoptionError> {
+    adopt_by(&shadow, &|repair| tcp_repair::set_repair(&shadow, repair))
+}
+
+/// The same, where somebody else has the capability that freezing a connection needs: `repair` has it done.
+///
+/// # Errors
+/// As [`adopt`].
+pub fn adopt_by(shadow: impl AsFd, repair: &SetRepair<'_>) -> Result<Connection, AdoptionError> {
     let shadow = shadow.as_fd();
-    let connection = freeze(shadow)?;
+    let connection = freeze(shadow, repair)?;
     let parked = Connection {
         unacknowledged_sequence: connection.unacknowledged_sequence.wrapping_add(connection.sent.len() as u32),
         sent: Vec::new(),
@@ -170,22 +181,30 @@ pub fn slipped(shadow: impl AsFd) -> Result<Vec<u8>, AdoptionError> {
 /// # Errors
 /// See [`AdoptionError`]. The shadow is no connection any more, and the far end is to be told so.
 pub fn release(shadow: impl AsFd, connection: &Connection) -> Result<(), AdoptionError> {
+    release_by(&shadow, connection, &|repair| tcp_repair::set_repair(&shadow, repair))
+}
+
+/// The same; see [`adopt_by`].
+///
+/// # Errors
+/// As [`release`].
+pub fn release_by(shadow: impl AsFd, connection: &Connection, repair: &SetRepair<'_>) -> Result<(), AdoptionError> {
     let shadow = shadow.as_fd();
     put_back(shadow, connection)?;
     // A probe tells the far end the window; its answer tells what it has.
-    tcp_repair::set_repair(shadow, Repair::Thaw).asked("TCP_REPAIR")?;
+    repair(Repair::Thaw).asked("TCP_REPAIR")?;
     set_socket_reuseaddr(shadow, connection.reuse_address).asked("SO_REUSEADDR")?;
     write(shadow, &connection.unsent, "send")
 }
 
 /// Freezes a connection and reads what the kernel knows of it.
-fn freeze(shadow: BorrowedFd<'_>) -> Result<Connection, AdoptionError> {
+fn freeze(shadow: BorrowedFd<'_>, repair: &SetRepair<'_>) -> Result<Connection, AdoptionError> {
     let reuse_address = socket_reuseaddr(shadow).asked("SO_REUSEADDR")?;
-    tcp_repair::set_repair(shadow, Repair::Freeze).asked("TCP_REPAIR")?;
+    repair(Repair::Freeze).asked("TCP_REPAIR")?;
     let read = read(shadow).map(|connection| Connection { reuse_address, ..connection });
     if read.is_err() {
         // It has not changed, and goes on.
-        tcp_repair::set_repair(shadow, Repair::ThawSilently).asked("TCP_REPAIR")?;
+        repair(Repair::ThawSilently).asked("TCP_REPAIR")?;
         set_socket_reuseaddr(shadow, reuse_address).asked("SO_REUSEADDR")?;
     }
     read
@@ -359,13 +378,21 @@ impl Room {
         let locks = socket::buffer_locks(shadow).asked("SO_BUF_LOCK")?;
         // The kernel doubles what is asked for.
         let wanted_bytes = bytes.saturating_add(more_bytes.saturating_mul(2)).saturating_add(SEGMENT_MEMORY_BYTES);
-        sockopt::set_socket_send_buffer_size_force(shadow, wanted_bytes).asked("SO_SNDBUFFORCE")?;
+        set_send_buffer(shadow, wanted_bytes)?;
         Ok(Room { bytes, locks })
     }
 
     /// From now on it is as large as before, and grows by itself if it did.
     fn give_up(self, shadow: BorrowedFd<'_>) -> Result<(), AdoptionError> {
-        sockopt::set_socket_send_buffer_size_force(shadow, self.bytes / 2).asked("SO_SNDBUFFORCE")?;
+        set_send_buffer(shadow, self.bytes / 2)?;
         socket::set_buffer_locks(shadow, self.locks).asked("SO_BUF_LOCK")
+    }
+}
+
+/// Without CAP_NET_ADMIN, as large as the host lets it be (`net.core.wmem_max`).
+fn set_send_buffer(shadow: BorrowedFd<'_>, bytes: usize) -> Result<(), AdoptionError> {
+    match sockopt::set_socket_send_buffer_size_force(shadow, bytes) {
+        Err(Errno::PERM) => sockopt::set_socket_send_buffer_size(shadow, bytes).asked("SO_SNDBUF"),
+        set => set.asked("SO_SNDBUFFORCE"),
     }
 }

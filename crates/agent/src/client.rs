@@ -6,10 +6,11 @@ use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
+use nearwire_sys::tcp_repair::Repair;
 use rustix::io::Errno;
 
 use crate::connection::Connection;
-use crate::give_back::Received;
+use crate::give_back::{Ip, Received};
 use crate::message::{
     Addresses, Answer, Cause, GIVE_BACK_MOST_BYTES, InterfaceName, Malformed, ProgramName, ProgramStatus, Request,
     VERSION,
@@ -211,6 +212,31 @@ impl Client {
     /// As all requests.
     pub fn close_connection(&mut self, connection: u32) -> Result<(), ClientError> {
         self.ask_to_end(&Request::CloseConnection { connection }, None)
+    }
+
+    /// Has a segment that was taken from a share sent to the connection it was for.
+    ///
+    /// # Errors
+    /// As all requests; also where it is longer than a message.
+    pub fn give_segment(&mut self, socket: impl AsFd, ip: Ip, segment: &[u8]) -> Result<(), ClientError> {
+        if segment.len() > GIVE_BACK_MOST_BYTES {
+            return Err(ClientError::Refused(Cause::NotGivenBack {}));
+        }
+        let request = Request::GiveSegment { ttl: ip.ttl, tos: ip.tos, segment: segment.to_vec() };
+        self.ask_to_end(&request, Some(socket.as_fd()))
+    }
+
+    /// Freezes or thaws a connection.
+    ///
+    /// # Errors
+    /// As all requests.
+    pub fn repair(&mut self, socket: impl AsFd, repair: Repair) -> Result<(), ClientError> {
+        let request = match repair {
+            Repair::Freeze => Request::Freeze {},
+            Repair::Thaw => Request::Thaw { is_silent: false },
+            Repair::ThawSilently => Request::Thaw { is_silent: true },
+        };
+        self.ask_to_end(&request, Some(socket.as_fd()))
     }
 
     /// Gives a flow to another share of this program on the same interface.

@@ -147,6 +147,23 @@ layout! {
             /// Which.
             connection: u32,
         },
+        /// Freezes a connection whose flow the program has (`TCP_REPAIR`), for a program that has no CAP_NET_ADMIN. Its descriptor is beside this message.
+        21 => Freeze {},
+        /// Thaws one that was frozen. Its descriptor is beside this message.
+        22 => Thaw {
+            /// Its far end is not asked what it has.
+            is_silent: bool,
+        },
+        /// Sends a segment that the program took from a share to the connection it was for, which the kernel has again. Its descriptor is beside
+        /// this message.
+        23 => GiveSegment {
+            /// IPv4's time to live or IPv6's hop limit.
+            ttl: u8,
+            /// IPv4's type of service or IPv6's traffic class.
+            tos: u8,
+            /// Header, options and payload.
+            segment: Vec<u8>,
+        },
     }
 }
 
@@ -510,7 +527,10 @@ impl Request {
     /// Whether its descriptor is to be of a TCP connection.
     #[must_use]
     pub const fn is_of_connection(&self) -> bool {
-        matches!(self, Request::OpenConnection { .. })
+        matches!(
+            self,
+            Request::OpenConnection { .. } | Request::Freeze {} | Request::Thaw { .. } | Request::GiveSegment { .. }
+        )
     }
 
     /// How many descriptors travel beside it.
@@ -524,6 +544,9 @@ impl Request {
                 | Request::ShowConnection {}
                 | Request::GiveBack { .. }
                 | Request::OpenConnection { .. }
+                | Request::Freeze {}
+                | Request::Thaw { .. }
+                | Request::GiveSegment { .. }
         ) as usize
     }
 }

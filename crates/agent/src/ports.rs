@@ -11,10 +11,11 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::{BorrowedFd, OwnedFd};
 
 use nearwire_frames::steering::{ExactFlow, Filter, FlowFilter, Transport};
+use nearwire_wire::tcp::{self, TcpSegment};
 
 use crate::bound::{BoundSocket, bound_to};
 use crate::ended::question_of;
-use crate::give_back::{GivenBack, Received, Sender};
+use crate::give_back::{GivenBack, Ip, Received, Sender};
 use crate::message::{Addresses, Cause, Text};
 use crate::shadow::is_own;
 
@@ -132,6 +133,21 @@ pub trait Ports {
     fn end_connection(&mut self, flow: ExactFlow) {
         // What cannot be sent the far end finds out when it next sends.
         let _ = question_of(flow).map(|packet| Sender::default().send_packet(&packet, flow.remote));
+    }
+
+    /// Sends a segment to the connection of this host that it was for, as its far end did.
+    ///
+    /// # Errors
+    /// It is of another connection, or the kernel refuses it.
+    fn give_segment(&mut self, flow: ExactFlow, (ttl, tos): (u8, u8), segment: &[u8]) -> Result<(), Cause> {
+        let ports = |segment: &TcpSegment<'_>| (segment.header.source_port, segment.header.destination_port);
+        let is_its =
+            TcpSegment::parse(segment).is_ok_and(|parsed| ports(&parsed) == (flow.remote_port, flow.local_port));
+        let ip = Ip { source: flow.remote, destination: flow.local, ttl, tos, protocol: tcp::PROTOCOL };
+        match is_its.then(|| Sender::default().send_segment(ip, segment)) {
+            Some(GivenBack::Done) => Ok(()),
+            Some(GivenBack::Refused | GivenBack::NotAllowed) | None => Err(Cause::NotGivenBack {}),
+        }
     }
 
     /// Has frames of a share's port carry their times of arrival. Whether it is done: if not, [`Finished::Times`] follows.

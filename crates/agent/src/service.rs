@@ -15,6 +15,8 @@ use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Instant;
 
+use nearwire_sys::tcp_repair::Repair;
+
 use self::announced::Announced;
 use self::begun::{Begun, BegunShare};
 use self::connections::Connections;
@@ -211,6 +213,13 @@ impl<P: Ports, J: Judge> Service<P, J> {
                 let shadow = ConnectedShadow::read(socket_of(&socket)?, self.namespace)?;
                 self.open_connection(id, share, shadow).map(Outcome::from)
             }
+            Request::GiveSegment { ttl, tos, segment } => {
+                let ConnectedShadow { flow, .. } = ConnectedShadow::read(socket_of(&socket)?, self.namespace)?;
+                self.ports.give_segment(flow, (ttl, tos), &segment).map(|()| Answer::Done {}.into())
+            }
+            Request::Freeze {} => self.repair(id, socket, Repair::Freeze).map(Outcome::from),
+            Request::Thaw { is_silent: false } => self.repair(id, socket, Repair::Thaw).map(Outcome::from),
+            Request::Thaw { is_silent: true } => self.repair(id, socket, Repair::ThawSilently).map(Outcome::from),
             Request::CloseConnection { connection } => self.close_connection(id, connection).map(Outcome::from),
             Request::Forget { share } => self.with_own_share(id, share, Self::forget),
             Request::Status { from } => Ok(self.status(id, from).into()),

@@ -17,11 +17,12 @@ use std::net::IpAddr;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
-use nearwire_agent::give_back::Received;
+use nearwire_agent::give_back::{Ip, Received};
 use nearwire_frames::interface::InterfaceFacts;
 use nearwire_frames::{EnginePort, FlowSocket, PortError};
 use nearwire_stack::{Path, Update};
 use nearwire_sys::descriptor::Descriptor;
+use nearwire_sys::tcp_repair::{Repair, set_repair};
 
 use crate::config::{Agent, Config, Mode};
 use crate::kernel_tables::{KernelTables, News, PathErrors, TablesError};
@@ -100,6 +101,17 @@ pub trait Host: Clone + Debug + 'static {
     /// Has the agent send a datagram to the shadow it was for, as this process may not. Whether the kernel has it.
     fn give_back(&self, _shadow: Descriptor, _datagram: &Received<'_>) -> bool {
         false
+    }
+
+    /// Has the agent send a segment to the connection it was for, as this process may not.
+    fn give_segment(&self, _shadow: Descriptor, _ip: Ip, _segment: &[u8]) {}
+
+    /// Freezes or thaws a TCP connection; by the agent, where this process may not.
+    ///
+    /// # Errors
+    /// Neither may.
+    fn repair(&self, shadow: Descriptor, repair: Repair) -> io::Result<()> {
+        set_repair(shadow, repair)
     }
 
     /// This process is the child of a fork: what it had of other processes is its parent's.

@@ -226,8 +226,9 @@ impl<H: Host> Sockets<H> {
         engine.open_connection(flow, FlowSocket { descriptor: shadow, inode }).map_err(never)?;
         // Before, as the kernel's sets would tell that it is disconnected for a moment.
         self.sets.accelerated(id, Events::empty());
+        let host = self.host.clone();
         let Some(engine) = self.engine() else { return Err(never(Reason::EngineFailed)) };
-        match carry(engine, shadow, &options) {
+        match carry(&host, engine, shadow, &options) {
             Ok(carried) => {
                 self.streams.put(fd, Stream { id, shadow, inode, carried, flow, options });
                 self.sets.raise(id, Events::ARRIVED | Events::SENDABLE);
@@ -356,10 +357,11 @@ impl<H: Host> Sockets<H> {
     fn release_now(&mut self, fd: i32) {
         let Some(stream) = self.streams.take(fd) else { return };
         let Stream { id: socket, shadow, inode, carried, flow, .. } = *stream;
-        let id = carried.id();
+        let (id, host) = (carried.id(), self.host.clone());
         let Some(engine) = self.engine() else { return };
         engine.unwatch_shadow(shadow);
-        let released = carried.release(shadow, engine.stack(), monotonic_raw_ns());
+        let repair = |repair| host.repair(shadow, repair);
+        let released = carried.release_by(shadow, engine.stack(), monotonic_raw_ns(), &repair);
         if released.is_err() {
             // It has ended, or is nobody's: the agent tells the far end when its socket is closed.
             engine.stack().tcp_remove(id);
@@ -408,8 +410,14 @@ impl<H: Host> Sockets<H> {
 }
 
 /// Has the stack carry a connection whose flow is open.
-fn carry<H: Host>(engine: &mut Engine<H>, shadow: Descriptor, options: &StreamOptions) -> Result<Carried, Option<Why>> {
-    let carried = Carried::adopt(shadow, engine.stack(), options.tcp, monotonic_raw_ns());
+fn carry<H: Host>(
+    host: &H,
+    engine: &mut Engine<H>,
+    shadow: Descriptor,
+    options: &StreamOptions,
+) -> Result<Carried, Option<Why>> {
+    let repair = |repair| host.repair(shadow, repair);
+    let carried = Carried::adopt_by(shadow, engine.stack(), options.tcp, monotonic_raw_ns(), &repair);
     let carried = carried.map_err(|error| match error {
         CarryError::Kernel(AdoptionError::NotEstablished { .. } | AdoptionError::Unsteady { .. }) => None,
         CarryError::Kernel(AdoptionError::System { source, .. })

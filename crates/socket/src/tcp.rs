@@ -9,11 +9,11 @@
 
 use std::os::fd::AsFd;
 
-use nearwire_agent::adoption::{self, AdoptionError, Connection};
+use nearwire_agent::adoption::{self, AdoptionError, Connection, SetRepair};
 use nearwire_stack::{
     AdoptError, ConnectionId, ExportError, Stack, TcpFacts, TcpOptions, TcpRoundTrip, TcpTimestamp, TcpWindow,
 };
-use nearwire_sys::tcp_repair::Window;
+use nearwire_sys::tcp_repair::{Window, set_repair};
 use thiserror::Error;
 
 /// A connection that a stack carries.
@@ -52,7 +52,21 @@ impl Carried {
         options: TcpOptions,
         now_ns: u64,
     ) -> Result<Carried, CarryError> {
-        let mut taken = adoption::adopt(&shadow)?;
+        Carried::adopt_by(&shadow, stack, options, now_ns, &|repair| set_repair(&shadow, repair))
+    }
+
+    /// The same, where somebody else has the capability that freezing a connection needs: `repair` has it done.
+    ///
+    /// # Errors
+    /// As [`Carried::adopt`].
+    pub fn adopt_by(
+        shadow: impl AsFd,
+        stack: &mut Stack,
+        options: TcpOptions,
+        now_ns: u64,
+        repair: &SetRepair<'_>,
+    ) -> Result<Carried, CarryError> {
+        let mut taken = adoption::adopt_by(&shadow, repair)?;
         let facts = facts_of(&taken);
         match stack.tcp_adopt(&facts, options, now_ns) {
             Ok(id) => {
@@ -61,7 +75,7 @@ impl Carried {
                 Ok(Carried { id, options, taken, shadow_sequence })
             }
             Err(error) => {
-                adoption::release(&shadow, &taken)?;
+                adoption::release_by(&shadow, &taken, repair)?;
                 Err(error.into())
             }
         }
@@ -94,10 +108,24 @@ impl Carried {
     /// See [`CarryError`]. With [`CarryError::Export`] the stack carries it still, and [`Carried`] comes back; else it is neither's, and the
     /// far end is to be told so.
     pub fn release(
+        self,
+        shadow: impl AsFd,
+        stack: &mut Stack,
+        now_ns: u64,
+    ) -> Result<(), (CarryError, Option<Box<Carried>>)> {
+        self.release_by(&shadow, stack, now_ns, &|repair| set_repair(&shadow, repair))
+    }
+
+    /// The same; see [`Carried::adopt_by`].
+    ///
+    /// # Errors
+    /// As [`Carried::release`].
+    pub fn release_by(
         mut self,
         shadow: impl AsFd,
         stack: &mut Stack,
         now_ns: u64,
+        repair: &SetRepair<'_>,
     ) -> Result<(), (CarryError, Option<Box<Carried>>)> {
         let more = self.slipped(&shadow).map_err(|error| (error, None))?;
         let mut facts = match stack.tcp_export(self.id, now_ns) {
@@ -105,7 +133,8 @@ impl Carried {
             Err(error) => return Err((error.into(), Some(Box::new(self)))),
         };
         self.merge(&mut facts, &more);
-        adoption::release(&shadow, &connection_of(&self.taken, facts)).map_err(|error| (error.into(), None))
+        let connection = connection_of(&self.taken, facts);
+        adoption::release_by(&shadow, &connection, repair).map_err(|error| (error.into(), None))
     }
 
     /// What came to the shadow since it was last asked.

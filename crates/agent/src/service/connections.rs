@@ -7,12 +7,15 @@
 //! [`Ports::end_connection`]: crate::ports::Ports::end_connection
 
 use std::collections::{BTreeMap, VecDeque};
+use std::io;
+use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
 use nearwire_frames::steering::ExactFlow;
+use nearwire_sys::tcp_repair::{Repair, set_repair};
 
-use super::{Judge, ProgramId, Service};
-use crate::message::{Answer, Cause};
+use super::{Judge, ProgramId, Service, socket_of};
+use crate::message::{Answer, Cause, Text};
 use crate::ports::Ports;
 use crate::shadow::ConnectedShadow;
 
@@ -88,6 +91,24 @@ impl<P: Ports, J: Judge> Service<P, J> {
         self.ports.open_connection(ifindex, flow, share)?;
         let connection = self.connections.insert(Connection { program, share, ifindex, cookie, flow });
         Ok(Answer::ConnectionOpened { connection })
+    }
+
+    /// Freezes or thaws a connection. A program may freeze those whose flow it has, and thaw what another agent has frozen for it.
+    pub(super) fn repair(
+        &mut self,
+        program: ProgramId,
+        socket: Option<OwnedFd>,
+        repair: Repair,
+    ) -> Result<Answer, Cause> {
+        let socket = socket_of(&socket)?;
+        let ConnectedShadow { cookie, flow, .. } = ConnectedShadow::read(socket, self.namespace)?;
+        let is_its = |connection: &Connection| (connection.program, connection.cookie) == (program, cookie);
+        if repair == Repair::Freeze && !self.connections.by_number.values().any(is_its) {
+            return Err(Cause::OtherAddress { address: flow.local });
+        }
+        let refused = |error: io::Error| Cause::Port { words: Text::cut(&format!("set TCP_REPAIR: {error}")) };
+        set_repair(socket, repair).map_err(refused)?;
+        Ok(Answer::Done {})
     }
 
     /// The kernel has the connection from now on.

@@ -122,11 +122,19 @@ fn link_down_and_up_adopted_connections_go_on() {
 }
 
 #[test]
-fn program_without_capabilities_leaves_its_connections_to_the_kernel() {
+fn program_without_capabilities_has_its_connections_adopted_by_the_agents_help() {
     let Some(bed) = Bed::lay() else { return };
     start_agent_for_nobody(&bed);
     let program = bed.run_as_with(bed.cable.near(), 65_534, ECHO, &[EAGER]);
     let mut echo = echo(&bed, program);
-    assert_eq!(echo.connections()[0], 0);
-    echo.exchanges(9);
+    assert_eq!(echo.connections(), [1, 0]);
+    (0..20).for_each(|number| echo.exchanges(number));
+    let begun = Instant::now();
+    echo.far.shutdown(std::net::Shutdown::Write).unwrap();
+    assert_eq!(echo.far.read(&mut [0; 10]).unwrap(), 0);
+    assert!(
+        begun.elapsed() < Duration::from_millis(150),
+        "the end came by the far end's second try: {:?}",
+        begun.elapsed()
+    );
 }

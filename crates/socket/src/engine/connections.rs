@@ -7,6 +7,7 @@ use nearwire_frames::capture::Direction;
 use nearwire_frames::steering::ExactFlow;
 use nearwire_frames::{EnginePort, FlowSocket};
 use nearwire_stack::ConnectionId;
+use nearwire_sys::descriptor::Descriptor;
 use nearwire_wire::ethernet::{EtherType, EthernetHeader};
 use nearwire_wire::ipv4::Ipv4Header;
 use nearwire_wire::ipv6::Ipv6Header;
@@ -135,15 +136,17 @@ impl<H: Host> Engine<H> {
     }
 
     /// Has the kernel get a segment, after its connection was released.
-    pub(crate) fn give_ending(&mut self, ending: &Ending) {
+    pub(crate) fn give_ending(&mut self, shadow: Descriptor, ending: &Ending) {
         let Endings { sender, .. } = &mut self.endings;
         let destination = ending.ip.destination;
         if !sender.is_open_for(destination) {
             let _ = at_home(self.interfaces.home.as_deref(), || sender.open_for(destination));
         }
-        // Where that cannot be the far end sends it again.
         if sender.is_open_for(destination) {
+            // Refused, the far end sends it again.
             let _ = sender.send_segment(ending.ip, &ending.segment);
+        } else {
+            self.host.give_segment(shadow, ending.ip, &ending.segment);
         }
     }
 }

@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use nearwire_agent::give_back::Received;
+use nearwire_agent::give_back::{Ip, Received};
 use nearwire_frames::interface::InterfaceFacts;
 use nearwire_frames::port::Port;
 use nearwire_frames::ports::xdp::{
@@ -14,6 +14,7 @@ use nearwire_frames::{FlowSocket, PortError};
 use nearwire_stack::Update;
 use nearwire_sys::descriptor::Descriptor;
 use nearwire_sys::ethtool::{Interface, SoTimestamping};
+use nearwire_sys::tcp_repair::{Repair, set_repair};
 use nearwire_sys::tsc::{monotonic_raw_ns, rough_ticks, time_of_day_ns};
 
 use super::agent::{Link, NotDone};
@@ -130,6 +131,22 @@ impl Host for ThisHost {
     fn give_back(&self, shadow: Descriptor, datagram: &Received<'_>) -> bool {
         let asked = self.agent.present().map(|connected| connected.ask(|client| client.give_back(shadow, datagram)));
         matches!(asked, Some(Ok(())))
+    }
+
+    fn give_segment(&self, shadow: Descriptor, ip: Ip, segment: &[u8]) {
+        // Refused, the far end sends it again.
+        let _ = self.agent.present().map(|connected| connected.ask(|client| client.give_segment(shadow, ip, segment)));
+    }
+
+    fn repair(&self, shadow: Descriptor, repair: Repair) -> io::Result<()> {
+        match set_repair(shadow, repair) {
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                let connected = self.agent.connected().map_err(|_| error)?;
+                let refused = |_| io::Error::from(io::ErrorKind::PermissionDenied);
+                connected.ask(|client| client.repair(shadow, repair)).map_err(refused)
+            }
+            done => done,
+        }
     }
 
     fn forked(&mut self) {

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use nearwire_stack::{TcpCallError, TcpError};
+use nearwire_sys::descriptor::Descriptor;
 use nearwire_sys::tsc::monotonic_raw_ns;
 
 use crate::epoll::Events;
@@ -161,13 +162,12 @@ impl<H: Host> Sockets<H> {
             return;
         }
         for ending in endings {
-            // One that was released by the segment before has the kernel get this one too.
-            if let Some(fd) = self.streams.fd_of(ending.connection) {
-                self.release_now(fd);
-                crate::direct::allow_for_good(fd);
-            }
-            if let Some(engine) = self.engine() {
-                engine.give_ending(&ending);
+            // What came behind it comes again.
+            let Some(fd) = self.streams.fd_of(ending.connection) else { continue };
+            self.release_now(fd);
+            crate::direct::allow_for_good(fd);
+            if let (Some(engine), Some(shadow)) = (self.engine(), Descriptor::new(fd)) {
+                engine.give_ending(shadow, &ending);
             }
         }
         self.streams.is_releasing = false;
