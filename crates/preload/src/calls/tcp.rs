@@ -3,6 +3,7 @@
 //! A connection that is used by anything but calls that send and receive, options, and their likes, is the kernel's for good: no thread may be
 //! in a call of the kernel's that nobody counted when it is adopted.
 
+use std::cell::Cell;
 use std::time::Duration;
 
 use libc::{c_int, iovec, msghdr, ssize_t};
@@ -12,12 +13,12 @@ use nearwire_sys::own_stack;
 
 use super::direct;
 use crate::c_types::message::{read_incoming, read_outgoing};
-use crate::c_types::segments::{Of, Segments};
+use crate::c_types::segments::{Of, Segments, single};
 use crate::errno::fail;
 use crate::signals::deferral;
 use crate::state::{self, FIRST, Subject};
 use crate::turn::{Turn, Turns, Wait};
-use crate::{cancellation, marks, own_process, start, timer, wiring};
+use crate::{cancellation, marks, own_process, real, start, timer, wiring};
 
 /// Flags that change nothing, or are followed.
 const RECEIVE_FLAGS: c_int = libc::MSG_DONTWAIT | libc::MSG_PEEK | libc::MSG_NOSIGNAL | libc::MSG_CMSG_CLOEXEC;
@@ -162,8 +163,7 @@ pub unsafe fn send(
 ) -> ssize_t {
     // SAFETY: the caller's.
     let segments = unsafe { Segments::new(array, count, Of::Vector) }.ok();
-    let mut sent = 0;
-    whole_call(fd, || send_attempt(fd, segments.as_ref(), flags, &mut sent), original)
+    send_all(fd, segments.as_ref(), flags, original)
 }
 
 /// sendmsg(2), the same way.
@@ -174,8 +174,35 @@ pub unsafe fn send_message(fd: c_int, message: *const msghdr, flags: c_int, orig
     // SAFETY: the caller's.
     let outgoing = unsafe { read_outgoing(message) }.ok().filter(|outgoing| outgoing.control.is_empty());
     let segments = outgoing.map(|outgoing| outgoing.segments);
-    let mut sent = 0;
-    whole_call(fd, || send_attempt(fd, segments.as_ref(), flags, &mut sent), original)
+    send_all(fd, segments.as_ref(), flags, original)
+}
+
+/// A connection may be released when a part was sent: the kernel sends the rest, since a call that waits sends all.
+fn send_all(fd: c_int, segments: Option<&Segments<'_>>, flags: c_int, original: impl Fn() -> ssize_t) -> ssize_t {
+    let sent = Cell::new(0);
+    let by_kernel = || match (sent.get(), segments) {
+        (1.., Some(segments)) => send_rest(fd, segments, sent.get(), flags),
+        _ => original(),
+    };
+    whole_call(fd, || send_attempt(fd, segments, flags, &sent), by_kernel)
+}
+
+fn send_rest(fd: c_int, segments: &Segments<'_>, sent: usize, flags: c_int) -> ssize_t {
+    let mut skip = sent;
+    let rest = segments.slices().filter_map(|slice| {
+        let skipped = skip.min(slice.len());
+        skip -= skipped;
+        let rest = &slice[skipped..];
+        (!rest.is_empty()).then(|| single(rest.as_ptr().cast(), rest.len())[0])
+    });
+    let mut rest: Vec<iovec> = rest.collect();
+    // SAFETY: all zero is a header without anything.
+    let mut message: msghdr = unsafe { std::mem::zeroed() };
+    (message.msg_iov, message.msg_iovlen) = (rest.as_mut_ptr(), rest.len() as _);
+    // SAFETY: the header is live, and its segments are those of the program's call.
+    let more = unsafe { real::sendmsg(fd, &raw const message, flags) };
+    // An error is for the next call.
+    sent as ssize_t + more.max(0)
 }
 
 /// Makes attempts until one ends the call. What the kernel is to do it does in a call that is counted.
@@ -242,13 +269,13 @@ unsafe fn receive_attempt(fd: c_int, segments: Option<&Segments<'_>>, flags: c_i
 }
 
 /// `sent`: how many bytes attempts before this one have sent.
-fn send_attempt(fd: c_int, segments: Option<&Segments<'_>>, flags: c_int, sent: &mut usize) -> Attempt {
+fn send_attempt(fd: c_int, segments: Option<&Segments<'_>>, flags: c_int, sent: &Cell<usize>) -> Attempt {
     let Some(segments) = segments.filter(|_| flags & !SEND_FLAGS == 0) else { return Leave };
     let total_bytes = segments.total_bytes();
     let mut waiting = Waiting::default();
     loop {
         let call = state::with(|sockets| {
-            let mut skip = *sent;
+            let mut skip = sent.get();
             let mut last = StreamCall::Done(0);
             for slice in segments.slices() {
                 let skipped = skip.min(slice.len());
@@ -257,10 +284,10 @@ fn send_attempt(fd: c_int, segments: Option<&Segments<'_>>, flags: c_int, sent: 
                 if rest.is_empty() {
                     continue;
                 }
-                let more = flags & libc::MSG_MORE != 0 || *sent + rest.len() < total_bytes;
+                let more = flags & libc::MSG_MORE != 0 || sent.get() + rest.len() < total_bytes;
                 last = sockets.send_stream(fd, rest, more);
                 let StreamCall::Done(count) = last else { return last };
-                *sent += count;
+                sent.set(sent.get() + count);
                 if count < rest.len() {
                     // It tells why at the next attempt.
                     return StreamCall::Done(count);
@@ -269,12 +296,12 @@ fn send_attempt(fd: c_int, segments: Option<&Segments<'_>>, flags: c_int, sent: 
             if total_bytes == 0 && !sockets.is_carried(fd) { StreamCall::Kernel } else { last }
         });
         let Some(call) = call else { return Kernel };
-        let is_done = *sent == total_bytes;
+        let is_done = sent.get() == total_bytes;
         match call {
             StreamCall::Done(_) if is_done => return Ended(total_bytes as ssize_t),
             StreamCall::Done(_) => {}
-            // What was sent before counts; the rest is for the next call.
-            StreamCall::Kernel | StreamCall::Failed(_) if *sent > 0 => return Ended(*sent as ssize_t),
+            // What was sent before counts; the error is for the next call.
+            StreamCall::Failed(_) if sent.get() > 0 => return Ended(sent.get() as ssize_t),
             StreamCall::Kernel => return Kernel,
             StreamCall::Failed(error) => {
                 return Ended(fail(error));
@@ -283,8 +310,8 @@ fn send_attempt(fd: c_int, segments: Option<&Segments<'_>>, flags: c_int, sent: 
                 let may_not_wait = is_nonblocking || flags & libc::MSG_DONTWAIT != 0;
                 match waiting.turn(may_not_wait, timeout) {
                     None => {}
-                    Some(Restart) if *sent == 0 => return Restart,
-                    Some(Ended(_) | Restart) if *sent > 0 => return Ended(*sent as ssize_t),
+                    Some(Restart) if sent.get() == 0 => return Restart,
+                    Some(Ended(_) | Restart) if sent.get() > 0 => return Ended(sent.get() as ssize_t),
                     Some(ended) => return ended,
                 }
             }

@@ -844,3 +844,25 @@ SCRIPT(owner_changes_under_a_thread_that_waits) {
     }
     join_thread(thread);
 }
+
+static void *sends_much(void *argument) {
+    static char data[3000000];
+    (void)argument;
+    for (size_t i = 0; i < sizeof data; i++) data[i] = 'a' + i % 26;
+    CALL(send(a, data, sizeof data, 0));
+    return NULL;
+}
+
+/* A call that waits sends all, whoever has the connection when it ends. */
+SCRIPT(owner_changes_within_a_send) {
+    a = connected_stream(AF_INET);
+    int one = 1;
+    use(a);
+    order_far(a, "!d.!w200.");
+    struct thread *thread = start_thread("sends", sends_much, NULL);
+    let_it_wait();
+    CALL(setsockopt(a, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one));
+    join_thread(thread);
+    CALL(close(a));
+    far_ended();
+}
