@@ -1,6 +1,7 @@
 //! What each intercepted call does, beside the original. A function here answers `None` where the original call is to be
 //! made, and nothing has been done then.
 
+pub mod adoption;
 pub mod direct;
 pub mod epoll;
 pub mod names;

@@ -56,7 +56,10 @@ impl<H: Host> Sockets<H> {
         let Sockets { sets, table, engine, streams, .. } = self;
         (sets, |id: SocketId| match table.get_mut(id) {
             Some(socket) => state(socket, engine),
-            None => streams.state_of(id, engine),
+            None => match engine {
+                EngineState::Open(engine) => streams.state_of(id, engine),
+                EngineState::Closed | EngineState::Refused(..) => Events::empty(),
+            },
         })
     }
 }

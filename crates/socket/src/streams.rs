@@ -12,45 +12,25 @@
 //!
 //! A thread may compute for long: the timer thread does what is due then ([`Sockets::drive_streams`]).
 
+mod change;
 mod options;
 mod transfer;
 
 use std::collections::HashMap;
-use std::net::{IpAddr, SocketAddr};
-use std::time::Duration;
 
-use nearwire_agent::adoption::AdoptionError;
-use nearwire_frames::FlowSocket;
-use nearwire_frames::steering::{ExactFlow, Transport};
+use nearwire_frames::steering::ExactFlow;
 use nearwire_stack::{ConnectionId, TcpReadiness};
 use nearwire_sys::descriptor::Descriptor;
-use nearwire_sys::tsc::monotonic_raw_ns;
 
-use crate::config::{self, Adopt, Role, Use};
-use crate::direct;
 use crate::engine::Engine;
 use crate::epoll::Events;
-use crate::handover::inode_of;
 use crate::host::Host;
 use crate::id::SocketId;
-use crate::kept::{local_address, peer_address};
-use crate::reason::{Reason, Why};
-use crate::service::reach::is_local;
-use crate::sockets::{EngineState, Sockets};
-use crate::status::Counter;
-use crate::tcp::{Carried, CarryError};
+use crate::reason::Reason;
+use crate::tcp::Carried;
 use options::StreamOptions;
 
 pub use transfer::StreamCall;
-
-/// Of a shadow's number in the watch: it is of a connection, and the rest is its fd.
-const CONNECTION_TOKEN: u32 = 1 << 31;
-/// While the program computes, what comes for connections is acknowledged within this time: far ends send again what was not after 200 ms.
-const LOOKED_AT_EVERY: Duration = Duration::from_millis(10);
-/// Calls that the kernel gets before a connection that could not be adopted yet, or was released, is tried again.
-const CALLS_UNTIL_TRIED_AGAIN: u16 = 16;
-/// The same of one that was released because the kernel got its frames: each time so many times more.
-const CALLS_GROW_BY: u16 = 8;
 
 /// A connection that the stack carries.
 #[derive(Debug)]
@@ -127,9 +107,8 @@ impl Streams {
     }
 
     /// What poll(2) would say of one that is carried (`tcp_poll` of net/ipv4/tcp.c); its end is the kernel's to tell.
-    pub(crate) fn state_of<H: Host>(&self, id: SocketId, engine: &EngineState<H>) -> Events {
-        let stream = self.by_id.get(&id).and_then(|fd| self.get(*fd));
-        let (Some(stream), EngineState::Open(engine)) = (stream, engine) else { return Events::empty() };
+    pub(crate) fn state_of<H: Host>(&self, id: SocketId, engine: &Engine<H>) -> Events {
+        let Some(stream) = self.by_id.get(&id).and_then(|fd| self.get(*fd)) else { return Events::empty() };
         engine.stack_ref().tcp_readiness(stream.carried.id()).map_or(Events::empty(), events_of)
     }
 }
@@ -153,292 +132,4 @@ pub enum Adoption {
     Later,
     /// The kernel has it for good.
     Never(Reason),
-}
-
-impl<H: Host> Sockets<H> {
-    /// A connection may come to be: so many calls on it go to the kernel before it is adopted. `false`: it never is.
-    pub fn stream_opened(&mut self, fd: i32) -> bool {
-        let calls = match self.config.adopt {
-            Adopt::Never => return false,
-            Adopt::Auto => 2,
-            Adopt::Eager => 0,
-        };
-        // Configuration and rules decide when it is connected.
-        self.close_stream(fd);
-        let id = self.table.new_place();
-        self.table.reserve(id);
-        self.table.name(fd, id);
-        direct::allow(fd, calls);
-        self.streams.calls_after_overflow.remove(&fd);
-        self.mistake.is_none() && !self.has_io_uring
-    }
-
-    /// The calls that the kernel was to get were made. `is_server`: a listener accepted it.
-    pub fn adopt_stream(&mut self, fd: i32, is_server: bool) -> Adoption {
-        if self.streams.get(fd).is_some() {
-            return Adoption::Carried;
-        }
-        if !direct::end(fd) {
-            direct::allow(fd, 1);
-            return Adoption::Later;
-        }
-        match self.try_adoption(fd, is_server) {
-            Ok(()) => {
-                self.page.count(Counter::ConnectionsAdopted, 1);
-                self.tell_engine();
-                Adoption::Carried
-            }
-            Err(None) => {
-                direct::allow(fd, CALLS_UNTIL_TRIED_AGAIN);
-                Adoption::Later
-            }
-            Err(Some(why)) => {
-                direct::allow_for_good(fd);
-                Adoption::Never(why.reason)
-            }
-        }
-    }
-
-    /// `Err(None)`: not yet.
-    fn try_adoption(&mut self, fd: i32, is_server: bool) -> Result<(), Option<Why>> {
-        let never = |reason: Reason| Some(Why::from(reason));
-        let shadow = Descriptor::new(fd).ok_or_else(|| never(Reason::NotBound))?;
-        let id = self.find(fd).ok_or_else(|| never(Reason::NotBound))?;
-        let local = local_address(shadow).map_err(|_| never(Reason::NotBound))?;
-        let Some(remote) = peer_address(shadow) else { return Err(None) };
-        self.ask_rules_of_stream(local, remote, is_server).map_err(Some)?;
-        let [local_ip, remote_ip] = [local, remote].map(|address| address.ip().to_canonical());
-        let now = self.time();
-        let engine = self.open_engine().map_err(never)?;
-        if engine.home().is_some_and(|home| !home.has(shadow)) {
-            return Err(never(Reason::OtherNamespace));
-        }
-        if local_ip.is_loopback() || is_local(engine, remote_ip) {
-            return Err(never(Reason::Loopback));
-        }
-        if engine.is_overflowing() {
-            return Err(None);
-        }
-        engine.attach(now, local_ip, Some(remote_ip), None, true).map_err(never)?;
-        let options = StreamOptions::read(shadow, local.is_ipv4()).map_err(Some)?;
-        let inode = inode_of(shadow).ok_or_else(|| never(Reason::NotBound))?;
-        let flow = flow_of(local, remote);
-        engine.open_connection(flow, FlowSocket { descriptor: shadow, inode }).map_err(never)?;
-        // Before, as the kernel's sets would tell that it is disconnected for a moment.
-        self.sets.accelerated(id, Events::empty());
-        let host = self.host.clone();
-        let Some(engine) = self.engine() else { return Err(never(Reason::EngineFailed)) };
-        match carry(&host, engine, shadow, &options) {
-            Ok(carried) => {
-                self.streams.put(fd, Stream { id, shadow, inode, carried, flow, options });
-                self.sets.raise(id, Events::ARRIVED | Events::SENDABLE);
-                self.sets.call_plain_waiters();
-                self.service_changed();
-                Ok(())
-            }
-            Err(why) => {
-                engine.close_connection(flow);
-                self.sets.handed_over(id, FlowSocket { descriptor: shadow, inode }, false);
-                Err(why)
-            }
-        }
-    }
-
-    fn ask_rules_of_stream(&self, local: SocketAddr, remote: SocketAddr, is_server: bool) -> Result<(), Why> {
-        if self.mistake.is_some() {
-            return Err(Reason::ConfigurationWrong.into());
-        }
-        if self.has_io_uring {
-            return Err(Reason::IoUring.into());
-        }
-        let pair = |address: SocketAddr| Some((address.ip().to_canonical(), address.port()));
-        let role = if is_server { Role::Server } else { Role::Client };
-        let asked = config::Socket { program: &self.program, role, local: pair(local), remote: pair(remote) };
-        match self.config.decide(&asked) {
-            (Use::Nearwire, _) => Ok(()),
-            (Use::Kernel, number) => Err(Why::rule(number)),
-        }
-    }
-
-    /// Whether the stack carries what an fd names.
-    #[must_use]
-    pub fn is_carried(&self, fd: i32) -> bool {
-        self.streams.get(fd).is_some()
-    }
-
-    /// Something that only the kernel does is about to be done to a connection: it has it from now on, until some calls more were made.
-    pub fn release_stream(&mut self, fd: i32) {
-        self.drive_streams();
-        if self.is_carried(fd) && self.has_route(fd) {
-            self.release_now(fd);
-            direct::allow(fd, self.calls_until_tried_again());
-        }
-    }
-
-    /// The same for good.
-    pub fn leave_stream(&mut self, fd: i32) {
-        self.drive_streams();
-        self.release_now(fd);
-        direct::allow_for_good(fd);
-    }
-
-    /// An fd is about to be closed: the kernel ends its connection.
-    pub fn close_stream(&mut self, fd: i32) {
-        if self.streams.get(fd).is_some() {
-            self.drive_streams();
-            self.release_now(fd);
-        }
-        direct::clear(fd);
-        if let Some(id) = self.find(fd).filter(|id| self.get(*id).is_none()) {
-            self.sets.remove_socket(id);
-            self.table.unname(fd);
-            self.table.free_place(id);
-        }
-    }
-
-    /// The number, in epoll sets, of what an fd names, if the stack carries it.
-    #[must_use]
-    pub fn carried(&self, fd: i32) -> Option<SocketId> {
-        self.streams.get(fd).map(|stream| stream.id)
-    }
-
-    /// In the child of a fork that was not prepared for: its parent carries them.
-    pub(crate) fn forget_streams(&mut self) {
-        self.streams = Streams::default();
-    }
-
-    /// The rings have no room, or a sender on this machine leaves it to a device to cut what it sends: the kernel gets the frames of all
-    /// connections, so it has these until that has been so for no one of them for some time.
-    #[cold]
-    fn release_overflown(&mut self) {
-        for fd in self.streams.fds() {
-            self.release_now(fd);
-            let calls = self.streams.calls_after_overflow.entry(fd).or_insert(CALLS_UNTIL_TRIED_AGAIN);
-            direct::allow(fd, *calls);
-            *calls = calls.saturating_mul(CALLS_GROW_BY);
-        }
-    }
-
-    /// A port or an interface is gone, or came. The kernel takes a connection only where it has a route to its far end: until then it stays, and
-    /// has no way.
-    pub(super) fn release_all_streams(&mut self) {
-        self.streams.waits_for_route = false;
-        for fd in self.streams.fds() {
-            if self.has_route(fd) {
-                self.release_now(fd);
-                direct::allow(fd, self.calls_until_tried_again());
-            } else {
-                self.streams.waits_for_route = true;
-            }
-        }
-    }
-
-    /// At each look.
-    #[inline]
-    pub(super) fn release_those_that_wait(&mut self) {
-        if self.streams.waits_for_route {
-            self.release_all_streams();
-        }
-    }
-
-    fn has_route(&self, fd: i32) -> bool {
-        let remote = self.streams.get(fd).map(|stream| stream.flow.remote);
-        remote
-            .zip(self.engine_ref())
-            .is_some_and(|(remote, engine)| engine.stack_ref().interface_for(remote, None).is_ok())
-    }
-
-    /// After a release that the program caused, or an interface.
-    fn calls_until_tried_again(&self) -> u16 {
-        if self.config.adopt == Adopt::Eager { 0 } else { CALLS_UNTIL_TRIED_AGAIN }
-    }
-
-    /// Gives a connection to the kernel.
-    fn release_now(&mut self, fd: i32) {
-        let Some(stream) = self.streams.take(fd) else { return };
-        let Stream { id: socket, shadow, inode, carried, flow, .. } = *stream;
-        let (id, host) = (carried.id(), self.host.clone());
-        let Some(engine) = self.engine() else { return };
-        engine.unwatch_shadow(shadow);
-        let repair = |repair| host.repair(shadow, repair);
-        let released = carried.release_by(shadow, engine.stack(), monotonic_raw_ns(), &repair);
-        if released.is_err() {
-            // It has ended, or is nobody's: the agent tells the far end when its socket is closed.
-            engine.stack().tcp_remove(id);
-        }
-        engine.close_connection(flow);
-        self.sets.handed_over(socket, FlowSocket { descriptor: shadow, inode }, false);
-        self.page.count(Counter::ConnectionsReleased, 1);
-        // Calls that wait for it wait in the kernel from now on.
-        self.service_changed();
-    }
-
-    /// The watch reported a shadow. Whether it was that of a connection.
-    pub(crate) fn stream_has_slipped(&mut self, token: u32) -> bool {
-        if token & CONNECTION_TOKEN == 0 {
-            return false;
-        }
-        let fd = (token & !CONNECTION_TOKEN).cast_signed();
-        let Sockets { streams, engine, .. } = self;
-        if let (Some(stream), EngineState::Open(engine)) = (streams.get_mut(fd), engine) {
-            let before = stream.carried.id();
-            // What cannot be merged the release does.
-            let _ = stream.carried.merge_slipped(stream.shadow, engine.stack(), monotonic_raw_ns());
-            let (after, id) = (stream.carried.id(), stream.id);
-            streams.by_connection.remove(&before);
-            streams.by_connection.insert(after, fd);
-            self.sets.raise(id, Events::ARRIVED);
-        }
-        self.sleepers.wake_all();
-        true
-    }
-
-    /// How long the timer thread may sleep until it looks at connections ([`Sockets::drive_streams`]); `None`: there are none.
-    #[must_use]
-    pub fn streams_looked_at_within(&self) -> Option<Duration> {
-        self.streams.are_carried().then(|| self.streams_due_within().unwrap_or(LOOKED_AT_EVERY).min(LOOKED_AT_EVERY))
-    }
-
-    /// How long a thread may sleep until something of a connection is due; `None`: as long as it likes.
-    pub fn streams_due_within(&self) -> Option<Duration> {
-        if !self.streams.are_carried() {
-            return None;
-        }
-        let due_ns = self.engine_ref()?.stack_ref().next_deadline()?;
-        Some(Duration::from_nanos(due_ns.saturating_sub(monotonic_raw_ns())))
-    }
-}
-
-/// Has the stack carry a connection whose flow is open.
-fn carry<H: Host>(
-    host: &H,
-    engine: &mut Engine<H>,
-    shadow: Descriptor,
-    options: &StreamOptions,
-) -> Result<Carried, Option<Why>> {
-    let repair = |repair| host.repair(shadow, repair);
-    let carried = Carried::adopt_by(shadow, engine.stack(), options.tcp, monotonic_raw_ns(), &repair);
-    let carried = carried.map_err(|error| match error {
-        CarryError::Kernel(AdoptionError::NotEstablished { .. } | AdoptionError::Unsteady { .. }) => None,
-        CarryError::Kernel(AdoptionError::System { source, .. })
-            if source.kind() == std::io::ErrorKind::PermissionDenied =>
-        {
-            Some(Reason::NoCapability.into())
-        }
-        CarryError::Kernel(_) | CarryError::Adopt(_) | CarryError::Export(_) => Some(Reason::EngineFailed.into()),
-    })?;
-    // Refused, what slips is merged when it is released.
-    let _ = engine.watch_shadow(shadow, CONNECTION_TOKEN | shadow.number().cast_unsigned());
-    Ok(carried)
-}
-
-fn flow_of(local: SocketAddr, remote: SocketAddr) -> ExactFlow {
-    let plain = |address: SocketAddr| -> IpAddr { address.ip().to_canonical() };
-    ExactFlow {
-        transport: Transport::Tcp,
-        local: plain(local),
-        local_port: local.port(),
-        remote: plain(remote),
-        remote_port: remote.port(),
-    }
 }

@@ -5,7 +5,7 @@ use libc::{c_int, ssize_t};
 use nearwire_socket::direct::{self, Entry, Inside};
 use nearwire_sys::own_stack;
 
-use super::tcp;
+use super::adoption;
 use crate::signals::deferral;
 use crate::{marks, state};
 
@@ -79,7 +79,7 @@ fn enter<const MAY_SLEEP: bool>(fd: c_int) -> Option<Inside> {
 #[cold]
 fn ask(fd: c_int) {
     if marks::is_stream(fd) {
-        return tcp::consider(fd);
+        return adoption::consider(fd);
     }
     deferral::inside(|| own_stack::run(|| state::with_fd(fd, |sockets| sockets.ask_about_lent(fd))));
 }

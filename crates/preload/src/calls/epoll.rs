@@ -9,8 +9,8 @@ use nearwire_socket::plain::{PlainWait, call_data};
 use nearwire_socket::{AskKernel, Asked, Concerns, Control, Operation};
 use nearwire_sys::own_stack;
 
+use super::adoption;
 use super::poll::Attempt::{self, Ended, Restart};
-use super::tcp;
 use crate::cancellation;
 use crate::errno::fail;
 use crate::probe::is_readable;
@@ -27,7 +27,7 @@ use crate::{engines, marks, real};
 pub unsafe fn control(set: c_int, operation: c_int, fd: c_int, event: *mut epoll_event) -> Option<c_int> {
     if !marks::is_epoll(set) {
         // A set that was there before the library, or is another process's.
-        tcp::leave(fd);
+        adoption::leave(fd);
         return None;
     }
     let asked = match operation {

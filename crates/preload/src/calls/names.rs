@@ -5,11 +5,11 @@ use nearwire_socket::Family;
 use nearwire_sys::descriptor::Descriptor;
 
 use crate::c_types::address::{self, Name};
-use crate::calls::tcp;
+use crate::calls::adoption;
 use crate::errno::{errno, fail};
 use crate::signals::deferral;
 use crate::turn::REFUSED;
-use crate::{internal_fd, io_uring, marks, own_process, real, state, wiring};
+use crate::{internal_fd, io_uring, marks, own_process, real, start, state, wiring};
 
 fn can_follow(fd: c_int) -> bool {
     !state::is_off() && marks::can_follow(fd)
@@ -24,7 +24,7 @@ pub fn opened(fd: c_int, domain: c_int, kind: c_int, protocol: c_int) {
     };
     let flags = libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
     if kind & !flags == libc::SOCK_STREAM && matches!(protocol, 0 | libc::IPPROTO_TCP) {
-        return tcp::opened(fd, false);
+        return stream_opened(fd, false);
     }
     let is_udp = kind & !flags == libc::SOCK_DGRAM && matches!(protocol, 0 | libc::IPPROTO_UDP);
     if !is_udp || !can_follow(fd) {
@@ -53,11 +53,19 @@ pub fn opened(fd: c_int, domain: c_int, kind: c_int, protocol: c_int) {
     }
 }
 
+fn stream_opened(fd: c_int, is_server: bool) {
+    if start::adopts_connections() {
+        forget_if_known(fd);
+        wiring::connect();
+        adoption::opened(fd, is_server);
+    }
+}
+
 /// After accept(2): a listener of TCP that the library followed gives sockets that it follows.
 pub fn accepted(listener: c_int, fd: c_int) {
     if fd >= 0 && marks::is_any_stream(listener) {
         let before = errno();
-        deferral::inside_deep(|| tcp::opened(fd, true));
+        deferral::inside_deep(|| stream_opened(fd, true));
         fail(before);
     }
 }
@@ -80,7 +88,7 @@ pub fn epoll_opened(fd: c_int) {
 
 /// Before an fd is closed, by any call.
 pub fn closing(fd: c_int) {
-    tcp::closing(fd);
+    adoption::closing(fd);
     if marks::is_followed(fd) && !own_process::is_borrowed() {
         state::with_fd(fd, |sockets| sockets.closing(fd));
         marks::unfollow(fd);
@@ -91,8 +99,8 @@ pub fn closing(fd: c_int) {
 pub fn replacing(old: c_int, new: c_int, flags: c_int) {
     if old != new {
         // Refused, the kernel keeps them.
-        tcp::leave(old);
-        tcp::leave(new);
+        adoption::leave(old);
+        adoption::leave(new);
     }
     let is_open = || Descriptor::new(old).is_some_and(|old| rustix::io::fcntl_getfd(old).is_ok());
     if old != new && marks::is_socket(new) && flags & !libc::O_CLOEXEC == 0 && is_open() {
@@ -104,7 +112,7 @@ pub fn replacing(old: c_int, new: c_int, flags: c_int) {
 pub fn copied(old: c_int, new: c_int) {
     internal_fd::note_fd(new);
     if new >= 0 && old != new {
-        tcp::closing(new);
+        adoption::closing(new);
     }
     if new < 0 || old == new || !(marks::is_followed(old) || marks::is_followed(new)) || own_process::is_borrowed() {
         return;

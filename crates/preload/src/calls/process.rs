@@ -31,7 +31,7 @@ use libc::{c_int, cmsghdr, msghdr};
 use nearwire_socket::{Reason, Sockets};
 use nearwire_sys::own_stack;
 
-use crate::calls::tcp;
+use crate::calls::adoption;
 use crate::gate::thread_identity;
 use crate::own_process::{self, is_borrowed};
 use crate::signals::deferral;
@@ -61,7 +61,7 @@ pub fn begin() -> bool {
 }
 
 unsafe extern "C" fn before_fork() {
-    tcp::leave_all();
+    adoption::leave_all();
     // Handlers wait until both processes have their own state.
     deferral::begin();
     // No other thread is inside at the fork, so that the child's copy is whole.
@@ -110,7 +110,7 @@ pub fn became_daemon() {
 pub extern "C" fn before_exit() {
     if state::is_in_use() && !is_borrowed() {
         deferral::inside_deep(|| {
-            tcp::leave_all();
+            adoption::leave_all();
             timer::send_the_rest();
             state::with_each(Sockets::leave_to_others);
         });
@@ -122,7 +122,7 @@ pub fn before_exec() {
     if !state::is_in_use() {
         return;
     }
-    tcp::leave_all();
+    adoption::leave_all();
     if is_borrowed() {
         state::with_each(Sockets::prepare_exec_of_vfork);
     } else {
@@ -132,7 +132,7 @@ pub fn before_exec() {
 
 /// A socket that another program is to get.
 pub fn passed_by_spawn(fd: c_int) {
-    tcp::leave(fd);
+    adoption::leave(fd);
     if marks::is_socket(fd) && !is_borrowed() {
         state::with_fd(fd, |sockets| sockets.passed(fd, Reason::HandedOverByExec));
     }
@@ -169,7 +169,7 @@ unsafe fn pass_descriptors(message: *const msghdr) {
                 let count = length_bytes.saturating_sub(data as usize) / size_of::<c_int>();
                 for at in 0..count {
                     let fd = data.cast::<c_int>().add(at).read_unaligned();
-                    tcp::leave(fd);
+                    adoption::leave(fd);
                     if marks::is_socket(fd) && !is_borrowed() {
                         state::with_fd(fd, |sockets| sockets.passed(fd, Reason::PassedToProcess));
                     }

@@ -1,24 +1,20 @@
-//! TCP connections: calls that send and receive, and all others, before which a connection is released.
-//!
-//! A connection that is used by anything but calls that send and receive, options, and their likes, is the kernel's for good: no thread may be
-//! in a call of the kernel's that nobody counted when it is adopted.
+//! TCP connections: calls that send and receive.
 
 use std::cell::Cell;
 use std::time::Duration;
 
 use libc::{c_int, iovec, msghdr, ssize_t};
 use nearwire_socket::direct as words;
-use nearwire_socket::{Adoption, StreamCall, WaitsFor};
-use nearwire_sys::own_stack;
+use nearwire_socket::{StreamCall, WaitsFor};
 
-use super::direct;
+use super::{adoption, direct};
 use crate::c_types::message::{read_incoming, read_outgoing};
 use crate::c_types::segments::{Of, Segments, single};
 use crate::errno::fail;
 use crate::signals::deferral;
 use crate::state::{self, FIRST, Subject};
 use crate::turn::{Turn, Turns, Wait};
-use crate::{cancellation, marks, own_process, real, start, timer, wiring};
+use crate::{cancellation, marks, real};
 
 /// Flags that change nothing, or are followed.
 const RECEIVE_FLAGS: c_int = libc::MSG_DONTWAIT | libc::MSG_PEEK | libc::MSG_NOSIGNAL | libc::MSG_CMSG_CLOEXEC;
@@ -37,79 +33,6 @@ enum Attempt {
 }
 
 use Attempt::{Ended, Kernel, Leave, Restart};
-
-/// After accept(2) or socket(2): an fd of TCP.
-pub fn opened(fd: c_int, is_server: bool) {
-    if fd < 0 || !start::adopts_connections() || state::is_off() || own_process::is_borrowed() || !marks::can_follow(fd)
-    {
-        return;
-    }
-    wiring::connect();
-    if state::with(|sockets| sockets.stream_opened(fd)) == Some(true) {
-        marks::follow_stream(fd, is_server);
-        state::set_in_use();
-    }
-}
-
-/// The calls that the kernel was to get were made.
-#[cold]
-pub fn consider(fd: c_int) {
-    let is_server = marks::is_server(fd);
-    let adoption = deferral::inside(|| own_stack::run(|| state::with(|sockets| sockets.adopt_stream(fd, is_server))));
-    match adoption {
-        // Where there can be no thread, the program's next call does what is due.
-        Some(Adoption::Carried) => _ = deferral::inside_deep(timer::begin),
-        Some(Adoption::Later) => {}
-        Some(Adoption::Never(_)) | None => marks::leave_stream(fd),
-    }
-}
-
-/// Before anything is done to an fd that is no transfer and no option: the kernel has its connection for good.
-#[inline]
-pub fn leave(fd: c_int) {
-    if is_of_program(fd) {
-        leave_now(fd);
-    }
-}
-
-/// Whether an fd is one of these, and the call the program's: the library changes connections by the same functions.
-#[inline]
-fn is_of_program(fd: c_int) -> bool {
-    marks::is_stream(fd) && !own_process::is_borrowed() && !state::is_inside()
-}
-
-#[cold]
-fn leave_now(fd: c_int) {
-    deferral::inside_deep(|| state::with(|sockets| sockets.leave_stream(fd)));
-    marks::leave_stream(fd);
-}
-
-/// Before an option is set or asked for that only the kernel knows.
-pub fn release(fd: c_int) {
-    if is_of_program(fd) {
-        deferral::inside_deep(|| state::with(|sockets| sockets.release_stream(fd)));
-    }
-}
-
-/// Before an fd is closed.
-pub fn closing(fd: c_int) {
-    if marks::is_any_stream(fd) && !own_process::is_borrowed() && !state::is_inside() {
-        deferral::inside_deep(|| state::with(|sockets| sockets.close_stream(fd)));
-        marks::unfollow(fd);
-    }
-}
-
-/// Before a fork, an exec, or the end of the process.
-pub fn leave_all() {
-    marks::streams().for_each(leave);
-}
-
-/// O_NONBLOCK changed.
-pub fn set_nonblocking(fd: c_int, is_nonblocking: bool) {
-    if is_of_program(fd) {
-        deferral::inside(|| state::with(|sockets| sockets.set_stream_nonblocking(fd, is_nonblocking)));
-    }
-}
 
 /// Receives: a whole call of the program. `original` makes it.
 ///
@@ -220,11 +143,11 @@ fn whole_call(fd: c_int, mut attempt: impl FnMut() -> Attempt, original: impl Fn
                     return original();
                 }
                 if !is_carried(fd) && !words::may_pass(fd) {
-                    leave_now(fd);
+                    adoption::leave(fd);
                 }
             }
             Leave => {
-                leave(fd);
+                adoption::leave(fd);
                 return original();
             }
         }

@@ -4,7 +4,7 @@
 
 use libc::{c_int, c_uint};
 
-use crate::calls::{names, tcp};
+use crate::calls::{adoption, names};
 use crate::errno::fail;
 use crate::signals::deferral;
 use crate::{cancellation, internal_fd, marks, real};
@@ -34,7 +34,7 @@ pub unsafe extern "C-unwind" fn close(fd: c_int) -> c_int {
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn dup(fd: c_int) -> c_int {
-    tcp::leave(fd);
+    adoption::leave(fd);
     deferral::inside_deep(|| {
         // SAFETY: the caller's, as for the C function.
         let copy = unsafe { real::dup(fd) };

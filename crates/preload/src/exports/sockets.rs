@@ -5,7 +5,7 @@
 use libc::{c_int, c_ulong, c_void, sockaddr, socklen_t};
 use nearwire_socket::Reason;
 
-use crate::calls::{names, options, tcp};
+use crate::calls::{adoption, names, options};
 use crate::signals::deferral;
 use crate::{cancellation, marks, real, state};
 
@@ -21,7 +21,7 @@ pub unsafe extern "C-unwind" fn socket(domain: c_int, kind: c_int, protocol: c_i
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn listen(fd: c_int, backlog: c_int) -> c_int {
-    tcp::leave(fd);
+    adoption::leave(fd);
     // SAFETY: the caller's, as for the C function.
     unsafe { real::listen(fd, backlog) }
 }
@@ -65,7 +65,7 @@ pub unsafe extern "C-unwind" fn bind(fd: c_int, address: *const sockaddr, length
 pub unsafe extern "C-unwind" fn connect(fd: c_int, address: *const sockaddr, length: socklen_t) -> c_int {
     // SAFETY: the caller's, as for the C function.
     let original = || unsafe { real::connect(fd, address, length) };
-    tcp::release(fd);
+    adoption::release(fd);
     if !marks::is_socket(fd) {
         return original();
     }
@@ -77,7 +77,7 @@ pub unsafe extern "C-unwind" fn connect(fd: c_int, address: *const sockaddr, len
 pub unsafe extern "C-unwind" fn shutdown(fd: c_int, how: c_int) -> c_int {
     // SAFETY: the caller's, as for the C function.
     let original = || unsafe { real::shutdown(fd, how) };
-    tcp::leave(fd);
+    adoption::leave(fd);
     if !marks::is_socket(fd) || !matches!(how, libc::SHUT_RD | libc::SHUT_WR | libc::SHUT_RDWR) {
         return original();
     }
@@ -100,7 +100,7 @@ pub unsafe extern "C-unwind" fn getsockopt(
     length: *mut socklen_t,
 ) -> c_int {
     if level == libc::IPPROTO_TCP {
-        tcp::release(fd);
+        adoption::release(fd);
     }
     // SAFETY: the caller's, as for the C function.
     unsafe {
@@ -123,7 +123,7 @@ pub unsafe extern "C-unwind" fn setsockopt(
 ) -> c_int {
     // SAFETY: the caller's, as for the C function.
     let original = || unsafe { real::setsockopt(fd, level, option, value, length) };
-    tcp::release(fd);
+    adoption::release(fd);
     if !marks::is_socket(fd) {
         return original();
     }
@@ -148,11 +148,11 @@ unsafe fn fcntl_by(
     let original = || unsafe { original(fd, command, argument) };
     if marks::is_stream(fd) {
         if !matches!(command, libc::F_SETFL | libc::F_GETFL | libc::F_GETFD | libc::F_SETFD) {
-            tcp::leave(fd);
+            adoption::leave(fd);
         }
         let result = original();
         if command == libc::F_SETFL && result >= 0 {
-            tcp::set_nonblocking(fd, argument as c_int & libc::O_NONBLOCK != 0);
+            adoption::set_nonblocking(fd, argument as c_int & libc::O_NONBLOCK != 0);
         }
         return result;
     }
@@ -185,7 +185,7 @@ pub unsafe extern "C-unwind" fn ioctl(fd: c_int, request: c_ulong, argument: c_u
     // SAFETY: the caller's, as for the C function.
     let original = || unsafe { real::ioctl(fd, request, argument) };
     if !marks::is_socket(fd) {
-        tcp::leave(fd);
+        adoption::leave(fd);
         return original();
     }
     deferral::inside(|| {

@@ -15,7 +15,7 @@ use crate::c_types::segments::single;
 use crate::calls::direct;
 use crate::calls::process;
 use crate::calls::receive::{self, Attempt, Into};
-use crate::calls::{send, stream, tcp};
+use crate::calls::{adoption, send, stream, tcp};
 use crate::errno::{errno, fail};
 use crate::signals::deferral;
 use crate::turn::{readable, to_timespec};
@@ -245,8 +245,8 @@ pub unsafe extern "C-unwind" fn splice(
 ) -> ssize_t {
     // SAFETY: the caller's, as for the C function.
     unsafe {
-        tcp::leave(from);
-        tcp::leave(to);
+        adoption::leave(from);
+        adoption::leave(to);
         if marks::is_socket(from)
             && from_offset.is_null()
             && to_offset.is_null()
@@ -260,7 +260,7 @@ pub unsafe extern "C-unwind" fn splice(
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn fdopen(fd: c_int, mode: *const c_char) -> *mut FILE {
-    tcp::leave(fd);
+    adoption::leave(fd);
     // SAFETY: the caller's, as for the C function.
     let file = unsafe { real::fdopen(fd, mode) };
     if !file.is_null() {
@@ -302,7 +302,7 @@ pub unsafe extern "C-unwind" fn recvmmsg(
 ) -> c_int {
     // SAFETY: the caller's, as for the C function.
     unsafe {
-        tcp::leave(fd);
+        adoption::leave(fd);
         let has_timeout = timeout.is_null() || is_plausible(timeout, size_of::<timespec>());
         if !marks::is_socket(fd) || !has_timeout || count == 0 {
             return real::recvmmsg(fd, messages, count, flags, timeout);
@@ -565,7 +565,7 @@ pub unsafe extern "C-unwind" fn sendmsg(fd: c_int, message: *const msghdr, flags
 pub unsafe extern "C-unwind" fn sendmmsg(fd: c_int, messages: *mut mmsghdr, count: c_uint, flags: c_int) -> c_int {
     // SAFETY: the caller's, as for the C function.
     unsafe {
-        tcp::leave(fd);
+        adoption::leave(fd);
         if !marks::is_socket(fd) {
             let seen = if is_plausible(messages, size_of::<mmsghdr>()) { count.min(1024) as usize } else { 0 };
             for at in 0..seen {
@@ -609,14 +609,14 @@ unsafe fn send_messages(fd: c_int, messages: *mut mmsghdr, count: c_uint, flags:
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn sendfile(out: c_int, from: c_int, offset: *mut off_t, count: size_t) -> ssize_t {
-    tcp::leave(out);
+    adoption::leave(out);
     // SAFETY: the caller's, as for the C function.
     unsafe { real::sendfile(out, from, offset, count) }
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn sendfile64(out: c_int, from: c_int, offset: *mut off64_t, count: size_t) -> ssize_t {
-    tcp::leave(out);
+    adoption::leave(out);
     // SAFETY: the caller's, as for the C function.
     unsafe { real::sendfile64(out, from, offset, count) }
 }
