@@ -193,7 +193,8 @@ fn enter<R>(engine: usize, work: impl FnOnce(&mut Sockets) -> R) -> Option<R> {
     let before = errno();
     let entered = ENGINES[engine].enter_unless(is_elsewhere, |state| {
         if state.is_none() && engine == FIRST {
-            *state = own_stack::run(begin);
+            // The move too: on the program's stack it would be a copy of all sockets' state in the frame of every call.
+            own_stack::run(|| *state = begin());
         }
         let sockets = state.as_mut()?;
         sockets.enter();

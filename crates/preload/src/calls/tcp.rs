@@ -36,8 +36,12 @@ use Attempt::{Ended, Kernel, Leave, Restart};
 
 /// Receives: a whole call of the program. `original` makes it.
 ///
+/// Neither this nor the next three are inlined: their frames would lie under every call of a datagram socket, on the
+/// stack of the program.
+///
 /// # Safety
 /// The pointers are those of a call that the program makes.
+#[inline(never)]
 pub unsafe fn receive(
     fd: c_int,
     (array, count): (*const iovec, usize),
@@ -54,6 +58,7 @@ pub unsafe fn receive(
 ///
 /// # Safety
 /// As for [`receive`].
+#[inline(never)]
 pub unsafe fn receive_message(
     fd: c_int,
     message: *mut msghdr,
@@ -78,6 +83,7 @@ pub unsafe fn receive_message(
 ///
 /// # Safety
 /// As for [`receive`].
+#[inline(never)]
 pub unsafe fn send(
     fd: c_int,
     (array, count): (*const iovec, usize),
@@ -93,6 +99,7 @@ pub unsafe fn send(
 ///
 /// # Safety
 /// As for [`receive`].
+#[inline(never)]
 pub unsafe fn send_message(fd: c_int, message: *const msghdr, flags: c_int, original: impl Fn() -> ssize_t) -> ssize_t {
     // SAFETY: the caller's.
     let outgoing = unsafe { read_outgoing(message) }.ok().filter(|outgoing| outgoing.control.is_empty());

@@ -47,26 +47,39 @@ unsafe fn recv_by_library(
     name: *mut sockaddr,
     name_length: *mut socklen_t,
 ) -> Option<ssize_t> {
-    let only = single(buffer, length);
     if !marks::is_socket(fd) {
         // SAFETY: the caller's, as for the C function.
-        let original = || unsafe { real::recvfrom(fd, buffer, length, flags, name, name_length) };
-        // SAFETY: the caller's, as for the C function.
-        return marks::is_stream(fd).then(|| unsafe {
-            let received = tcp::receive(fd, (only.as_ptr(), 1), flags, original);
-            if received >= 0 && is_plausible(name_length, size_of::<socklen_t>()) && !name.is_null() {
-                // Of a connection the source is not told.
-                *name_length = 0;
-            }
-            received
-        });
+        return marks::is_stream(fd).then(|| unsafe { recv_of_stream(fd, buffer, length, flags, name, name_length) });
     }
+    let only = single(buffer, length);
     let into = Into::Segments { array: only.as_ptr(), count: 1, name, name_length };
     // SAFETY: the caller's, as for the C function.
     unsafe {
         receive::receive(fd, into, flags, |fd, more| {
             real::recvfrom(fd, buffer, length, flags | more, name, name_length)
         })
+    }
+}
+
+#[inline(never)]
+unsafe fn recv_of_stream(
+    fd: c_int,
+    buffer: *mut c_void,
+    length: size_t,
+    flags: c_int,
+    name: *mut sockaddr,
+    name_length: *mut socklen_t,
+) -> ssize_t {
+    let only = single(buffer, length);
+    // SAFETY: the caller's, as for the C function.
+    unsafe {
+        let original = || real::recvfrom(fd, buffer, length, flags, name, name_length);
+        let received = tcp::receive(fd, (only.as_ptr(), 1), flags, original);
+        if received >= 0 && is_plausible(name_length, size_of::<socklen_t>()) && !name.is_null() {
+            // Of a connection the source is not told.
+            *name_length = 0;
+        }
+        received
     }
 }
 

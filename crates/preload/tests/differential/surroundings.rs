@@ -104,9 +104,20 @@ impl Elsewhere {
 /// Whether this kernel has frames that lie in several buffers (`XDP_USE_SG`), which came with Linux 6.6: of longer ones an
 /// older kernel keeps all that comes by their interface.
 pub fn has_long_frames() -> bool {
+    is_kernel_since((6, 6))
+}
+
+/// Whether programs can have shares of an agent's ports: an older kernel maps no rings of a bound socket, and each program
+/// opens a port of its own.
+pub fn has_shares() -> bool {
+    is_kernel_since((6, 4))
+}
+
+fn is_kernel_since(version: (u32, u32)) -> bool {
     let uname = rustix::system::uname();
     let mut numbers = uname.release().to_str().unwrap().split(['.', '-']).map(|word| word.parse::<u32>().unwrap_or(0));
-    (numbers.next(), numbers.next()) >= (Some(6), Some(6))
+    let mut number = || numbers.next().unwrap_or(0);
+    (number(), number()) >= version
 }
 
 /// A VLAN interface at each end, gone when dropped: one that stays would keep the next from being made.

@@ -15,15 +15,6 @@ use crate::common::{compiled, library, missing, tried};
 
 /// What a call may take of the caller's stack, the C library's part included.
 const STACK_BYTES_MOST: u64 = 8192;
-/// Calls that need more as they are built for development, where frames are larger, and how much they may need there.
-const DEEPER_BYTES_MOST: [(&str, u64); 4] = [
-    // The C library's unwinding alone takes 5.5 KiB.
-    ("recv that is cancelled", 9 * 1024),
-    ("recvmsg with a time", 9 * 1024),
-    ("recvmsg of IPv6", 10 * 1024),
-    // The first call after a fork.
-    ("recv of IPv6", 10 * 1024),
-];
 /// Where the far end answers.
 const ECHO_PORT: u16 = 7;
 
@@ -90,13 +81,9 @@ fn measure(by: By, spins: &[&str]) {
     }
     for spin in tried(spins) {
         let said = said(by, spin, &[]);
-        let most = |call: &str| {
-            let deeper = DEEPER_BYTES_MOST.iter().find(|(deeper, _)| cfg!(debug_assertions) && *deeper == call);
-            deeper.map_or(STACK_BYTES_MOST, |(_, bytes)| *bytes)
-        };
         let is_deep = |line: &&str| {
             line.rsplit_once(' ')
-                .is_some_and(|(call, bytes)| bytes.parse::<u64>().is_ok_and(|bytes| bytes > most(call)))
+                .is_some_and(|(_, bytes)| bytes.parse::<u64>().is_ok_and(|bytes| bytes > STACK_BYTES_MOST))
         };
         let deep: Vec<&str> = said.lines().filter(is_deep).collect();
         println!("{by:?}, spin {spin}:\n{said}");
