@@ -131,13 +131,7 @@ impl ConnectedShadow {
         let (local, remote) = (own_end(socket)?, far_end(socket).ok_or(Cause::NotBound {})?);
         Ok(ConnectedShadow {
             cookie: socket_cookie(socket).map_err(|errno| unreadable(Some(errno)))?,
-            flow: ExactFlow {
-                transport: Transport::Tcp,
-                local: local.ip(),
-                local_port: local.port(),
-                remote: remote.ip(),
-                remote_port: remote.port(),
-            },
+            flow: ExactFlow::between(Transport::Tcp, local, remote),
             ifindex: option_of(socket, SOL_SOCKET, SO_BINDTOIFINDEX)?.cast_unsigned(),
         })
     }

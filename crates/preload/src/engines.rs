@@ -196,7 +196,7 @@ fn unite(fds: &[i32]) -> usize {
 
 #[cold]
 fn unite_several(fds: &[i32]) -> usize {
-    let followed = || fds.iter().copied().filter(|fd| marks::is_followed(*fd) || marks::is_stream(*fd));
+    let followed = || fds.iter().copied().filter(|fd| marks::is_followed_or_stream(*fd));
     let Some(engine) = followed().map(marks::engine_of).max() else { return FIRST };
     // Sets inside sets are for the first.
     let are_nested = followed().filter(|fd| marks::is_epoll(*fd)).nth(1).is_some();
@@ -247,11 +247,7 @@ pub fn with_all<R>(fds: &[i32], mut work: impl FnMut(usize, &mut Sockets) -> R) 
 
 #[inline]
 fn are_served_by(fds: &[i32], engine: usize) -> bool {
-    !state::has_several()
-        || fds.iter().all(|fd| {
-            let is_served = marks::is_followed(*fd) || marks::is_stream(*fd);
-            !is_served || marks::engine_of(*fd) == engine
-        })
+    !state::has_several() || fds.iter().all(|fd| !marks::is_followed_or_stream(*fd) || marks::engine_of(*fd) == engine)
 }
 
 /// Does what sockets of an engine asked for in a call that is over.

@@ -81,6 +81,24 @@ pub fn is_followed(fd: i32) -> bool {
     mark(fd) & KINDS != 0
 }
 
+/// Whether an fd is anything that the library follows, or a TCP socket whose connection is adopted or may be.
+#[inline]
+pub fn is_followed_or_stream(fd: i32) -> bool {
+    is_followed(fd) || is_stream(fd)
+}
+
+/// Whether calls that send and receive by an fd are the library's to look at: a UDP socket that it follows, or such a TCP socket.
+#[inline]
+pub fn is_socket_or_stream(fd: i32) -> bool {
+    is_socket(fd) || is_stream(fd)
+}
+
+/// Whether the library has noted anything of an fd, which it forgets when that is closed.
+#[inline]
+pub fn is_noted(fd: i32) -> bool {
+    is_followed(fd) || is_any_stream(fd)
+}
+
 /// Whether an fd could be followed at all.
 pub fn can_follow(fd: i32) -> bool {
     mark_of(fd).is_some()

@@ -169,10 +169,7 @@ impl<'m> Turns<'m> {
             Some(_) => rest,
             None => Some(rest.map_or(UNWOKEN_SLEEP, |rest| rest.min(UNWOKEN_SLEEP))),
         };
-        let rest = match sleep_on.at_most {
-            Some(at_most) => Some(rest.map_or(at_most, |rest| rest.min(at_most))),
-            None => rest,
-        };
+        let rest = rest.into_iter().chain(sleep_on.at_most).min();
         let (before, asleep_ns) = (errno(), now_ns());
         let (slept, by) = match sleep_on.set {
             Some(set) => self.sleep_on_set(set, rest, sleep_on.wake),

@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use nearwire_frames::steering::ExactFlow;
 use nearwire_sys::tcp_repair::{Repair, set_repair};
 
+use super::flows::number_after;
 use super::{Judge, ProgramId, Service, socket_of};
 use crate::message::{Answer, Cause, Text};
 use crate::ports::Ports;
@@ -44,11 +45,7 @@ pub(super) struct Connections {
 
 impl Connections {
     fn insert(&mut self, connection: Connection) -> u32 {
-        // Numbers come again after 2^32 connections; one that is in use is passed over.
-        self.last = self.last.wrapping_add(1).max(1);
-        while self.by_number.contains_key(&self.last) {
-            self.last = self.last.wrapping_add(1).max(1);
-        }
+        self.last = number_after(self.last, &self.by_number);
         self.by_number.insert(self.last, connection);
         self.last
     }

@@ -113,6 +113,15 @@ pub(super) struct Flows {
     last: u32,
 }
 
+/// The next number for something that a program opens. They come again after 2^32; one that is in use is passed over.
+pub(super) fn number_after<T>(last: u32, in_use: &BTreeMap<u32, T>) -> u32 {
+    let mut number = last.wrapping_add(1).max(1);
+    while in_use.contains_key(&number) {
+        number = number.wrapping_add(1).max(1);
+    }
+    number
+}
+
 impl Flows {
     pub(super) fn get(&self, flow: u32) -> Option<&Flow> {
         self.by_number.get(&flow)
@@ -136,11 +145,7 @@ impl Flows {
     }
 
     pub(super) fn insert(&mut self, flow: Flow) -> u32 {
-        // Numbers come again after 2^32 flows; one that is in use is passed over.
-        self.last = self.last.wrapping_add(1).max(1);
-        while self.by_number.contains_key(&self.last) {
-            self.last = self.last.wrapping_add(1).max(1);
-        }
+        self.last = number_after(self.last, &self.by_number);
         self.put_in(self.last, flow);
         self.last
     }

@@ -91,13 +91,7 @@ pub fn connect(near: &CableEnd, far: &CableEnd, address: fn(&CableEnd) -> IpAddr
 /// What keeps the frames of a connection from the kernel.
 pub fn flow(stream: &TcpStream) -> Filter {
     let (local, remote) = (stream.local_addr().unwrap(), stream.peer_addr().unwrap());
-    Filter::Exact(ExactFlow {
-        transport: Transport::Tcp,
-        local: local.ip(),
-        local_port: local.port(),
-        remote: remote.ip(),
-        remote_port: remote.port(),
-    })
+    Filter::Exact(ExactFlow::between(Transport::Tcp, local, remote))
 }
 
 pub struct Random(pub u64);

@@ -135,13 +135,7 @@ impl<P: FlowPort> TcpBypassEndpoint<P> {
         [own, peer]: [Station; 2],
         size_bytes: usize,
     ) -> Result<TcpBypassEndpoint<P>, PathError> {
-        let flow = Filter::Exact(ExactFlow {
-            transport: Transport::Tcp,
-            local: own.address.ip(),
-            local_port: own.address.port(),
-            remote: peer.address.ip(),
-            remote_port: peer.address.port(),
-        });
+        let flow = Filter::Exact(ExactFlow::between(Transport::Tcp, own.address, peer.address));
         way.port.take(flow)?;
         let options = TcpOptions { no_delay: true, ..TcpOptions::default() };
         let carried = Carried::adopt(&shadow, &mut way.stack, options, monotonic_raw_ns())?;

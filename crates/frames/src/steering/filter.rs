@@ -1,7 +1,7 @@
 //! Filters, and the keys they have in the maps of the XDP program.
 
 use std::fmt;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use crate::xdp::programs::TAG_ETHER_TYPES;
 
@@ -71,6 +71,20 @@ pub struct ExactFlow {
     pub remote: IpAddr,
     /// Source port.
     pub remote_port: u16,
+}
+
+impl ExactFlow {
+    /// What comes from `remote` to `local`. An IPv4 address that IPv6 has mapped is the IPv4 address that its frames have.
+    #[must_use]
+    pub const fn between(transport: Transport, local: SocketAddr, remote: SocketAddr) -> ExactFlow {
+        ExactFlow {
+            transport,
+            local: local.ip().to_canonical(),
+            local_port: local.port(),
+            remote: remote.ip().to_canonical(),
+            remote_port: remote.port(),
+        }
+    }
 }
 
 /// What a frame filter wants of VLAN tags.

@@ -49,7 +49,7 @@ const WAITED_FOR_MOST: usize = 8;
 pub fn waits(fds: impl Iterator<Item = c_int>, original: impl FnOnce() -> c_int) -> Option<c_int> {
     let mut calls = [None; WAITED_FOR_MOST];
     let (mut count, mut are_all) = (0, true);
-    for fd in fds.filter(|fd| marks::is_followed(*fd) || marks::is_stream(*fd)) {
+    for fd in fds.filter(|fd| marks::is_followed_or_stream(*fd)) {
         let has_room = count < WAITED_FOR_MOST;
         let entered = if has_room && !marks::is_epoll(fd) { enter::<true>(fd) } else { None };
         are_all = entered.is_some();

@@ -72,7 +72,7 @@ pub fn accepted(listener: c_int, fd: c_int) {
 
 /// An fd that was closed by a system call that the library did not see, and now names something else.
 fn forget_if_known(fd: c_int) {
-    if marks::is_followed(fd) || marks::is_any_stream(fd) {
+    if marks::is_noted(fd) {
         closing(fd);
     }
 }

@@ -44,16 +44,11 @@ pub unsafe fn poll(
     }
     // SAFETY: the caller's.
     let fds = unsafe { std::slice::from_raw_parts_mut(fds, count) };
-    if !fds.iter().any(|entry| concerns_library(entry.fd)) {
+    if !fds.iter().any(|entry| marks::is_followed_or_stream(entry.fd)) {
         return None;
     }
     let at_once = direct::waits(fds.iter().map(|entry| entry.fd), original);
     at_once.or_else(|| poll_call(fds, timeout, mask))
-}
-
-/// Whether the library follows what an fd names, or may adopt its connection.
-fn concerns_library(fd: c_int) -> bool {
-    marks::is_followed(fd) || marks::is_stream(fd)
 }
 
 fn open_files_most() -> u64 {
@@ -130,7 +125,7 @@ use Attempt::{Ended, Restart};
 
 fn poll_slice(fds: &mut [pollfd], timeout: Option<Duration>, mask: Option<&sigset_t>) -> Option<Attempt> {
     let mut list = Divided::default();
-    let numbers: Vec<c_int> = fds.iter().map(|entry| entry.fd).filter(|fd| concerns_library(*fd)).collect();
+    let numbers: Vec<c_int> = fds.iter().map(|entry| entry.fd).filter(|fd| marks::is_followed_or_stream(*fd)).collect();
     let is_waited_for =
         |fd: &c_int| marks::is_followed(*fd) && !marks::is_unused(*fd) || marks::is_epoll(*fd) || is_read(fds, *fd);
     let waited_for: Vec<c_int> = numbers.iter().copied().filter(is_waited_for).collect();
@@ -256,7 +251,7 @@ fn select_attempt(
 ) -> Option<Attempt> {
     let mut list = Vec::new();
     sets.poll_list(count, &mut list);
-    if !list.iter().any(|entry| concerns_library(entry.fd)) {
+    if !list.iter().any(|entry| marks::is_followed_or_stream(entry.fd)) {
         return None;
     }
     let count = count.min(table_end(&list));

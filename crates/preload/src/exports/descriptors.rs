@@ -22,7 +22,7 @@ pub unsafe extern "C-unwind" fn close(fd: c_int) -> c_int {
         }
         result
     };
-    if !marks::is_followed(fd) && !marks::is_any_stream(fd) {
+    if !marks::is_noted(fd) {
         return original();
     }
     cancellation::point();

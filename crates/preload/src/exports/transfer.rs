@@ -160,7 +160,7 @@ pub unsafe extern "C-unwind" fn __read_chk(fd: c_int, buffer: *mut c_void, lengt
 unsafe fn recv_vector(fd: c_int, segments: *const iovec, count: c_int, flags: c_int) -> Option<ssize_t> {
     // SAFETY: the caller's, as for the C function.
     unsafe {
-        if (marks::is_socket(fd) || marks::is_stream(fd))
+        if marks::is_socket_or_stream(fd)
             && let Ok(segment_count) = usize::try_from(count)
             && segment_count > 0
         {
@@ -289,7 +289,7 @@ pub unsafe extern "C-unwind" fn recvmsg(fd: c_int, message: *mut msghdr, flags: 
 }
 
 unsafe fn recv_message(fd: c_int, message: *mut msghdr, flags: c_int) -> Option<ssize_t> {
-    if !(marks::is_socket(fd) || marks::is_stream(fd)) || message.is_null() {
+    if !marks::is_socket_or_stream(fd) || message.is_null() {
         return None;
     }
     // SAFETY: the caller's, as for the C function.
@@ -546,7 +546,7 @@ pub unsafe extern "C-unwind" fn writev(fd: c_int, segments: *const iovec, count:
 }
 
 unsafe fn send_message(fd: c_int, message: *const msghdr, flags: c_int, more: bool) -> Option<ssize_t> {
-    if !(marks::is_socket(fd) || marks::is_stream(fd)) || message.is_null() {
+    if !marks::is_socket_or_stream(fd) || message.is_null() {
         return None;
     }
     // SAFETY: the caller's, as for the C function.

@@ -711,7 +711,16 @@ SCRIPT(poll_wakes) {
     RECEIVE_STREAM(fd, 1);
 }
 
-/* One thread waits in the kernel while another has the connection adopted. */
+/* One thread waits in the kernel while another has the connection adopted: this one uses it until it is, and then something comes. */
+static void adopt_while_it_waits(struct thread *thread) {
+    let_it_wait();
+    for (int i = 0; i < 6; i++) SEND(a, "!d.", 0);
+    sleep_ms(50);
+    order_far(a, "!s1.");
+    join_thread(thread);
+    RECEIVE_STREAM(a, 1);
+}
+
 static void *polls(void *argument) {
     (void)argument;
     POLL(5000, { a, POLLIN, 0 });
@@ -721,12 +730,7 @@ static void *polls(void *argument) {
 SCRIPT(connection_adopted_while_another_thread_polls) {
     a = connected_stream(AF_INET);
     struct thread *thread = start_thread("polls", polls, NULL);
-    let_it_wait();
-    for (int i = 0; i < 6; i++) SEND(a, "!d.", 0);
-    sleep_ms(50);
-    order_far(a, "!s1.");
-    join_thread(thread);
-    RECEIVE_STREAM(a, 1);
+    adopt_while_it_waits(thread);
 }
 
 static int set;
@@ -742,12 +746,7 @@ SCRIPT(connection_adopted_while_another_thread_waits_in_a_set) {
     set = EPOLL();
     EPOLL_ADD(set, a, EPOLLIN);
     struct thread *thread = start_thread("waits", waits_in_a_set, NULL);
-    let_it_wait();
-    for (int i = 0; i < 6; i++) SEND(a, "!d.", 0);
-    sleep_ms(50);
-    order_far(a, "!s1.");
-    join_thread(thread);
-    RECEIVE_STREAM(a, 1);
+    adopt_while_it_waits(thread);
 }
 
 static void *serves_in_a_set(void *argument) {

@@ -1,6 +1,6 @@
 //! Connections change their owner: between the kernel and the stack.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use nearwire_agent::adoption::AdoptionError;
@@ -54,7 +54,7 @@ impl<H: Host> Sockets<H> {
 
     /// The calls that the kernel was to get were made. `is_server`: a listener accepted it.
     pub fn adopt_stream(&mut self, fd: i32, is_server: bool) -> Adoption {
-        if self.streams.get(fd).is_some() {
+        if self.is_carried(fd) {
             return Adoption::Carried;
         }
         if !direct::end(fd) {
@@ -101,7 +101,7 @@ impl<H: Host> Sockets<H> {
         engine.attach(now, local_ip, Some(remote_ip), None, true).map_err(never)?;
         let options = StreamOptions::read(shadow, local.is_ipv4()).map_err(Some)?;
         let inode = inode_of(shadow).ok_or_else(|| never(Reason::NotBound))?;
-        let flow = flow_of(local, remote);
+        let flow = ExactFlow::between(Transport::Tcp, local, remote);
         engine.open_connection(flow, FlowSocket { descriptor: shadow, inode }).map_err(never)?;
         // Before, as the kernel's sets would tell that it is disconnected for a moment.
         self.sets.accelerated(id, Events::empty());
@@ -148,10 +148,7 @@ impl<H: Host> Sockets<H> {
     /// Something that only the kernel does is about to be done to a connection: it has it from now on, until some calls more were made.
     pub fn release_stream(&mut self, fd: i32) {
         self.drive_streams();
-        if self.is_carried(fd) && self.has_route(fd) {
-            self.release_now(fd);
-            direct::allow(fd, self.calls_until_tried_again());
-        }
+        self.release_where_routed(fd);
     }
 
     /// The same for good.
@@ -163,7 +160,7 @@ impl<H: Host> Sockets<H> {
 
     /// An fd is about to be closed: the kernel ends its connection.
     pub fn close_stream(&mut self, fd: i32) {
-        if self.streams.get(fd).is_some() {
+        if self.is_carried(fd) {
             self.drive_streams();
             self.release_now(fd);
         }
@@ -203,12 +200,7 @@ impl<H: Host> Sockets<H> {
     pub(crate) fn release_all_streams(&mut self) {
         self.streams.waits_for_route = false;
         for fd in self.streams.fds() {
-            if self.has_route(fd) {
-                self.release_now(fd);
-                direct::allow(fd, self.calls_until_tried_again());
-            } else {
-                self.streams.waits_for_route = true;
-            }
+            self.streams.waits_for_route |= !self.release_where_routed(fd);
         }
     }
 
@@ -220,16 +212,17 @@ impl<H: Host> Sockets<H> {
         }
     }
 
-    fn has_route(&self, fd: i32) -> bool {
+    /// Gives a connection to the kernel until some calls more were made; `false`: the kernel has no route for it, or has it.
+    fn release_where_routed(&mut self, fd: i32) -> bool {
         let remote = self.streams.get(fd).map(|stream| stream.flow.remote);
-        remote
-            .zip(self.engine_ref())
-            .is_some_and(|(remote, engine)| engine.stack_ref().interface_for(remote, None).is_ok())
-    }
-
-    /// After a release that the program caused, or an interface.
-    fn calls_until_tried_again(&self) -> u16 {
-        if self.config.adopt == Adopt::Eager { 0 } else { CALLS_UNTIL_TRIED_AGAIN }
+        let has_route = |(remote, engine): (_, &Engine<H>)| engine.stack_ref().interface_for(remote, None).is_ok();
+        if !remote.zip(self.engine_ref()).is_some_and(has_route) {
+            return false;
+        }
+        self.release_now(fd);
+        let is_eager = self.config.adopt == Adopt::Eager;
+        direct::allow(fd, if is_eager { 0 } else { CALLS_UNTIL_TRIED_AGAIN });
+        true
     }
 
     /// Gives a connection to the kernel.
@@ -309,15 +302,4 @@ fn carry<H: Host>(
     // Refused, what slips is merged when it is released.
     let _ = engine.watch_shadow(shadow, CONNECTION_TOKEN | shadow.number().cast_unsigned());
     Ok(carried)
-}
-
-fn flow_of(local: SocketAddr, remote: SocketAddr) -> ExactFlow {
-    let plain = |address: SocketAddr| -> IpAddr { address.ip().to_canonical() };
-    ExactFlow {
-        transport: Transport::Tcp,
-        local: plain(local),
-        local_port: local.port(),
-        remote: plain(remote),
-        remote_port: remote.port(),
-    }
 }

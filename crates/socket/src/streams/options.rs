@@ -6,7 +6,7 @@ use nearwire_stack::{Keepalive, TcpOptions};
 use nearwire_sys::descriptor::Descriptor;
 use nearwire_sys::socket::int_option;
 use rustix::fs::{OFlags, fcntl_getfl};
-use rustix::net::sockopt::{self, Timeout, ip_tos, tcp_cork, tcp_nodelay};
+use rustix::net::sockopt::{self, Timeout, ip_tos, tcp_nodelay};
 
 use crate::reason::{Reason, Why};
 
@@ -54,7 +54,6 @@ impl StreamOptions {
         let defaults = TcpOptions::default();
         let tcp = TcpOptions {
             no_delay: tcp_nodelay(shadow).unwrap_or(false),
-            cork: tcp_cork(shadow).unwrap_or(false),
             keepalive,
             user_timeout_ns: Some(user_timeout_ms * 1_000_000).filter(|ns| *ns != 0),
             receive_low_water_bytes: int(libc::SOL_SOCKET, libc::SO_RCVLOWAT)?.max(1).cast_unsigned(),

@@ -101,15 +101,9 @@ impl<H: Host> Sockets<H> {
         }
     }
 
-    /// Takes in what came for connections, sends what is due, and releases those that end.
+    /// Takes in what came for connections, sends what is due, and releases those that end. `false`: there are none, and nothing was done.
     #[inline]
-    pub fn drive_streams(&mut self) {
-        self.drives_streams();
-    }
-
-    /// The same; whether there are connections.
-    #[inline]
-    pub(crate) fn drives_streams(&mut self) -> bool {
+    pub fn drive_streams(&mut self) -> bool {
         if !self.streams.are_carried() {
             return false;
         }

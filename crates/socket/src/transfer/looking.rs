@@ -16,7 +16,7 @@ impl<H: Host> Sockets<H> {
     /// Takes in what the ports have, and looks at the watch when that is due.
     pub fn take_in(&mut self) {
         self.follow_children();
-        if self.drives_streams() {
+        if self.drive_streams() {
             return;
         }
         self.take_in_frames();
