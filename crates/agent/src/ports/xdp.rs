@@ -26,7 +26,7 @@ use rustix::io::Errno;
 use rustix::net::netlink::SocketAddrNetlink;
 use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, bind, recv, socket_with};
 
-use self::thread::{Given, Held, PortThread, Teller, Told, What};
+use self::thread::{Given, Held, PortThread, Teller, Told, What, why_no_shares};
 use super::{Finished, FlowOwner, Opened, Ports, Wanted};
 use crate::message::{Addresses, Cause, Text};
 
@@ -73,6 +73,9 @@ fn refused(error: &PortError) -> Cause {
 /// # Errors
 /// The port or the share cannot be opened, or the link does not come back.
 pub fn try_share(interface: &str) -> Result<(XdpMode, String), PortError> {
+    if let Some(words) = why_no_shares() {
+        return Err(PortError::ShareRefused { interface: interface.to_owned(), words: words.to_owned() });
+    }
     let mut held = Held::open(interface, 0, 0)?;
     let handed = held.port.hand_over()?;
     let share = XdpPort::from_handed(&handed.description, handed.fds)?;

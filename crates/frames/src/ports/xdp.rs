@@ -29,6 +29,7 @@ mod fill;
 mod handed;
 mod hold;
 mod holder;
+mod kernel;
 mod kick;
 mod number;
 mod overflow;
@@ -48,9 +49,10 @@ mod tx_queues;
 mod umem;
 mod zero_copy;
 
-pub use candidates::{Candidate, Side, candidates};
+pub use candidates::{Candidate, Side, candidates, first_of_each_mode};
 pub use config::{Overflow, Steer, XdpConfig, XdpMode, fill_frames};
 pub use handed::Handed;
+pub use kernel::maps_bound_rings;
 pub use kick::{Kick, Kicked};
 pub use times::{FrameTimes, NoDeviceTimes, TimesWanted};
 

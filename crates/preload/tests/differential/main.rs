@@ -61,10 +61,8 @@ const MAY_DIFFER: &[(&str, &str)] = &[
 ];
 
 /// The same on Linux before 6.6.
-const MAY_DIFFER_BEFORE_6_6: &[(&str, &str)] = &[(
-    "jumbo.several_wait_in_order (sleeping)",
-    "long frames come by the kernel, short ones by the port; UDP promises no order",
-)];
+const MAY_DIFFER_BEFORE_6_6: &[(&str, &str)] =
+    &[("jumbo.several_wait_in_order", "long frames come by the kernel, short ones by the port; UDP promises no order")];
 
 /// Scripts that count how many datagrams a receive buffer holds. Linux 6.12 copies a frame on its way to an XDP program where that needs
 /// headroom, and charges the copy more than what was sent: 389 fit instead of 400, for the kernel alone too. Its own count behind a

@@ -8,7 +8,7 @@ use nearwire_agent::give_back::{Ip, Received};
 use nearwire_frames::interface::InterfaceFacts;
 use nearwire_frames::port::Port;
 use nearwire_frames::ports::xdp::{
-    Overflow, Side, Steer, XdpConfig, XdpMode, XdpPort, candidates, fill_frames as ring_frames,
+    Overflow, XdpConfig, XdpMode, XdpPort, fill_frames as ring_frames, first_of_each_mode,
 };
 use nearwire_frames::{FlowSocket, PortError};
 use nearwire_stack::Update;
@@ -238,13 +238,13 @@ fn open_port(facts: &InterfaceFacts, mode: Mode, engines_most: u32) -> Result<Xd
     let shares = engines_most.min(facts.rx_queues.max(online_cpus()));
     let mut refused = None;
     let mut has_lost_link = false;
-    for candidate in candidates(facts, Side::Near, Steer::Filters) {
-        let may_reset = candidate.config.mode != XdpMode::Generic;
+    for config in first_of_each_mode(facts) {
+        let may_reset = config.mode != XdpMode::Generic;
         // Where a reset has lost the link, another one would have the program wait for it as long.
-        if !is_allowed(mode, candidate.config.mode) || has_lost_link && may_reset {
+        if !is_allowed(mode, config.mode) || has_lost_link && may_reset {
             continue;
         }
-        let open = |fill_frames, shares| XdpPort::open(&sized(candidate.config.clone(), facts, fill_frames, shares));
+        let open = |fill_frames, shares| XdpPort::open(&sized(config.clone(), facts, fill_frames, shares));
         let opened = match open(FILL_FRAMES, shares) {
             // Send buffers too, of as many engines as there are queues.
             Err(PortError::MemoryLimit { .. }) => open(FILL_FRAMES_LOCKED, shares.min(facts.rx_queues)),
@@ -289,9 +289,8 @@ impl ThisHost {
 
 /// Loads the program that a port on an interface would have first; says why frames could have no times, if so.
 pub(crate) fn try_program(facts: &InterfaceFacts, mode: Mode) -> Result<Option<io::Error>, PortError> {
-    let ways = candidates(facts, Side::Near, Steer::Filters).into_iter().map(|way| way.config);
     let mut refused = None;
-    for config in ways.filter(|config| is_allowed(mode, config.mode)) {
+    for config in first_of_each_mode(facts).into_iter().filter(|config| is_allowed(mode, config.mode)) {
         match XdpPort::try_program(&sized(config, facts, FILL_FRAMES, SHARES_OF_PORT), facts) {
             Ok(no_times) => return Ok(no_times),
             Err(error) => refused = refused.or(Some(error)),

@@ -2,7 +2,7 @@
 
 use nearwire_frames::engine_port::locks_generic_rings;
 use nearwire_frames::interface::InterfaceFacts;
-use nearwire_frames::ports::xdp::{Overflow, Side, Steer, XdpConfig, XdpMode, candidates, fill_frames as ring_frames};
+use nearwire_frames::ports::xdp::{Overflow, XdpConfig, XdpMode, fill_frames as ring_frames, first_of_each_mode};
 
 /// Shares of a port, the agent's among them: 64 programs, and some that have several engines. Each has send buffers in packet memory,
 /// 10 MiB for all of them.
@@ -18,9 +18,7 @@ const RINGS_FILL: u32 = 16;
 
 /// The ways to open an interface, the likely fastest first, but last those by which only one share could get frames.
 pub(super) fn ways(facts: &InterfaceFacts) -> Vec<XdpConfig> {
-    let mut ways: Vec<_> = candidates(facts, Side::Near, Steer::Filters).into_iter().map(|way| way.config).collect();
-    // One socket a queue is what the port has in any case.
-    ways.dedup_by_key(|config| (config.mode, config.busy_poll_us));
+    let mut ways = first_of_each_mode(facts);
     if !locks_generic_rings() {
         ways.sort_by_key(|config| config.mode == XdpMode::Generic);
     }

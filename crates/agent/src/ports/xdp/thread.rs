@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 use nearwire_frames::PortError;
 use nearwire_frames::engine_port::locks_generic_rings;
 use nearwire_frames::interface::InterfaceFacts;
-use nearwire_frames::ports::xdp::{TimesWanted, XdpMode, XdpPort};
+use nearwire_frames::ports::xdp::{TimesWanted, XdpMode, XdpPort, maps_bound_rings};
 use nearwire_frames::steering::SteeringTable;
 use nearwire_sys::bpf::program_name;
 
@@ -242,6 +242,9 @@ impl Keeper {
     }
 
     fn open(&mut self, wanted: &Wanted) -> Result<Given, Cause> {
+        if let Some(words) = why_no_shares() {
+            return Err(Cause::Port { words: Text::cut(words) });
+        }
         // A port that nobody uses is for its user alone, and for the interface that it was opened on.
         self.held.take_if(|held| held.given.is_empty() && !(held.uid == wanted.uid && held.is_there()));
         if let Some(held) = &mut self.held {
@@ -264,6 +267,11 @@ impl Keeper {
             std::thread::sleep(PREDECESSOR_ASKED_FOR_EVERY);
         }
     }
+}
+
+/// Why no program can have a share on this kernel, if so. Asked before a port is opened, for which many a driver takes the link down.
+pub(super) fn why_no_shares() -> Option<&'static str> {
+    (!maps_bound_rings()).then_some("this kernel maps no rings of an AF_XDP socket that is bound, as Linux 6.4 does")
 }
 
 impl Held {

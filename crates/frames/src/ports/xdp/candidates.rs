@@ -39,6 +39,19 @@ pub fn candidates(facts: &InterfaceFacts, side: Side, steer: Steer) -> Vec<Candi
     if facts.is_veth() { on_veth(facts, side, steer) } else { on_device(facts, steer) }
 }
 
+/// For a port that has one socket on each queue, whatever the way: of each mode the first way. A second one of the same mode would be refused
+/// for the same reason.
+#[must_use]
+pub fn first_of_each_mode(facts: &InterfaceFacts) -> Vec<XdpConfig> {
+    let mut ways: Vec<XdpConfig> = Vec::new();
+    for Candidate { config, .. } in candidates(facts, Side::Near, Steer::Filters) {
+        if ways.iter().all(|way| way.mode != config.mode) {
+            ways.push(config);
+        }
+    }
+    ways
+}
+
 fn on_veth(facts: &InterfaceFacts, side: Side, steer: Steer) -> Vec<Candidate> {
     let config = |mode| XdpConfig::new(&facts.name, mode, steer).with_buffers_for(facts);
     let (native_rx, native_tx) = if side == Side::Far { (1, 0) } else { (0, 1) };
