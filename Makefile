@@ -39,8 +39,9 @@ install:
 install = missing=""; for p in $(1); do dpkg -s $$p >/dev/null 2>&1 || missing="$$missing $$p"; done; \
 	if [ -n "$$missing" ]; then apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $(2) $$missing; fi
 
-# The kernels of emulated hosts, downloads of 70 and 105 MB, once: the distribution's own, and the one backported to it.
-KERNELS = 6.1 6.12
+# The kernels of emulated hosts, downloads of 70, 105 and 121 MB, once: the distribution's own, the one backported to it, and the newest that is
+# backported to a later release.
+KERNELS = 6.1 6.12 newest
 KERNEL_FILES = $(KERNELS:%=$(TARGET_DIRECTORY)/emulated-host/%/vmlinux)
 $(KERNEL_FILES): crates/lab/emulated-host/fetch-kernel | emulation-packages
 	crates/lab/emulated-host/fetch-kernel $(@D) $(notdir $(@D))

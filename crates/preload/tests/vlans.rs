@@ -91,8 +91,7 @@ fn booted_or_skip(kernel: StockKernel) -> Option<EmulatedHost> {
     std::fs::rename(with_fd(&named), &named).unwrap();
     let library = library();
     let programs = [named.to_str().unwrap(), library.to_str().unwrap(), IP, ETHTOOL];
-    let mut system = HostSystem::of_target(env!("CARGO_TARGET_TMPDIR"), &programs);
-    system.kernel_directory = system.kernel_directory.with_file_name(kernel.version());
+    let system = HostSystem::of_target(env!("CARGO_TARGET_TMPDIR"), &programs).with_kernel(kernel);
     let pair = |kind, segment| [(); 2].map(|()| HostNic { segment, ..HostNic::new(kind) });
     let nics = [pair(NicKind::VirtioNet, 0), pair(NicKind::E1000e, 1), pair(NicKind::Vmxnet3, 2)].concat();
     match EmulatedHost::boot(&HostHardware { nics, ..HostHardware::default() }, &system, "") {

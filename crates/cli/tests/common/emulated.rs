@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use nearwire_lab::EmulatedHost;
-use nearwire_lab::emulated_host::{FileStates, HostHardware, HostNic, HostSystem, NicKind, PciePort, SmbiosTable};
+use nearwire_lab::emulated_host::{
+    FileStates, HostHardware, HostNic, HostSystem, NicKind, PciePort, SmbiosTable, StockKernel,
+};
 use serde_json::Value;
 
 use super::NEARWIRE;
@@ -88,13 +90,23 @@ pub fn booted_or_skip(hardware: &HostHardware, command_line: &str) -> Option<Emu
 
 /// The same with more programs and libraries, each as `/bin/NAME`.
 pub fn booted_with_or_skip(hardware: &HostHardware, command_line: &str, more: &[&str]) -> Option<EmulatedHost> {
+    booted_on_or_skip(StockKernel::Linux6_12, hardware, command_line, more)
+}
+
+/// The same on a kernel.
+pub fn booted_on_or_skip(
+    kernel: StockKernel,
+    hardware: &HostHardware,
+    command_line: &str,
+    more: &[&str],
+) -> Option<EmulatedHost> {
     let programs = [&PROGRAMS[..], more].concat();
     if let Some(missing) = programs.iter().find(|path| !std::path::Path::new(path).exists()) {
         assert!(std::env::var_os("NEARWIRE_REQUIRE").is_none(), "NEARWIRE_REQUIRE is set, but there is no {missing}");
         println!("SKIP no {missing}");
         return None;
     }
-    let system = HostSystem::of_target(env!("CARGO_TARGET_TMPDIR"), &programs);
+    let system = HostSystem::of_target(env!("CARGO_TARGET_TMPDIR"), &programs).with_kernel(kernel);
     match EmulatedHost::boot(hardware, &system, command_line) {
         Err(error) if error.is_missing_requirement() => {
             assert!(std::env::var_os("NEARWIRE_REQUIRE").is_none(), "NEARWIRE_REQUIRE is set, but: {error}");

@@ -64,3 +64,8 @@ fn command_on_stock_kernel_6_1() {
 fn command_on_stock_kernel_6_12() {
     tests().run_or_skip(StockKernel::Linux6_12);
 }
+
+#[test]
+fn command_on_stock_kernel_newest() {
+    tests().run_or_skip(StockKernel::Newest);
+}

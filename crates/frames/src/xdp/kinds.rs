@@ -176,3 +176,8 @@ fn programs_on_stock_kernel_6_1() {
 fn programs_on_stock_kernel_6_12() {
     tests().run_or_skip(StockKernel::Linux6_12);
 }
+
+#[test]
+fn programs_on_stock_kernel_newest() {
+    tests().run_or_skip(StockKernel::Newest);
+}

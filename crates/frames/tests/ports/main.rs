@@ -34,3 +34,8 @@ fn ports_on_stock_kernel_6_1() {
 fn ports_on_stock_kernel_6_12() {
     tests().run_or_skip(StockKernel::Linux6_12);
 }
+
+#[test]
+fn ports_on_stock_kernel_newest() {
+    tests().run_or_skip(StockKernel::Newest);
+}

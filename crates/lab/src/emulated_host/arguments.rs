@@ -120,6 +120,9 @@ fn one_nic(arguments: &mut Arguments, index: usize, nic: &HostNic) {
     // Without a boot ROM the firmware need not try it.
     let mut device = format!("{},bus={bus},netdev=net{index},romfile=", nic.kind.device());
     device += &format!(",mac=52:54:00:00:00:{index:02x}");
+    if nic.maps_dma {
+        device += ",iommu_platform=on,disable-legacy=on";
+    }
     let netdev = if nic.has_tap() {
         // One vector each for every queue in each direction, for changes and for control.
         device += &format!(",mq=on,vectors={}", 2 * nic.queues + 2);

@@ -91,15 +91,18 @@ pub struct HostNic {
     /// Receive and transmit queues of a virtio-net device, 1 or more. More than one needs root, because its other end is
     /// then a tap device in an anonymous network namespace. The driver of vmxnet3 makes its own, one a CPU.
     pub queues: u32,
+    /// A virtio-net device whose memory the driver maps by the kernel's DMA API (`VIRTIO_F_ACCESS_PLATFORM`): without, it has no
+    /// zero-copy (`virtnet_xsk_pool_enable`, `drivers/net/virtio_net.c`, Linux 6.13).
+    pub maps_dma: bool,
     /// NICs of one segment hear each other; virtio-net devices with several queues hear only those with several queues.
     pub segment: u32,
 }
 
 impl HostNic {
-    /// One queue, segment 0, no node.
+    /// One queue, segment 0, no node, no DMA API.
     #[must_use]
     pub fn new(kind: NicKind) -> Self {
-        Self { kind, node: None, port: None, queues: 1, segment: 0 }
+        Self { kind, node: None, port: None, queues: 1, maps_dma: false, segment: 0 }
     }
 
     pub(super) fn has_tap(&self) -> bool {

@@ -6,7 +6,7 @@
 //!
 //! | variable | meaning |
 //! |---|---|
-//! | `NEARWIRE_KERNELS=6.1,6.12` | only these kernels; empty: none |
+//! | `NEARWIRE_KERNELS=6.1,newest` | only these kernels, of 6.1, 6.12 and newest; empty: none |
 //! | `NEARWIRE_KERNEL_TESTS=all` | all tests of the program instead of the chosen ones |
 //! | `NEARWIRE_KERNEL_TESTS=TEXT` | those whose names contain the text |
 //!
@@ -49,11 +49,13 @@ pub enum StockKernel {
     Linux6_1,
     /// Its backported one, which is Debian 13's.
     Linux6_12,
+    /// The newest that Debian has backported to a later release.
+    Newest,
 }
 
 impl StockKernel {
     /// All of them, the oldest first.
-    pub const ALL: [StockKernel; 2] = [StockKernel::Linux6_1, StockKernel::Linux6_12];
+    pub const ALL: [StockKernel; 3] = [StockKernel::Linux6_1, StockKernel::Linux6_12, StockKernel::Newest];
 
     /// The version, by which `fetch-kernel` knows it and its directory is named.
     #[must_use]
@@ -61,6 +63,7 @@ impl StockKernel {
         match self {
             Self::Linux6_1 => "6.1",
             Self::Linux6_12 => "6.12",
+            Self::Newest => "newest",
         }
     }
 

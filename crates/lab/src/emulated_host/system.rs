@@ -55,13 +55,19 @@ pub struct HostSystem {
 }
 
 impl HostSystem {
-    /// The newer of the kernels that `make test` puts into cargo's target directory, and these programs. `tmpdir` is
+    /// The kernel of Debian 13, which `make test` puts into cargo's target directory with others, and these programs. `tmpdir` is
     /// `env!("CARGO_TARGET_TMPDIR")`, which tests have.
     #[must_use]
     pub fn of_target(tmpdir: &str, programs: &[&str]) -> Self {
         let target = Path::new(tmpdir).parent().unwrap_or(Path::new("/"));
         let kernel_directory = target.join("emulated-host").join(StockKernel::Linux6_12.version());
         Self { kernel_directory, programs: programs.iter().map(PathBuf::from).collect(), files: Vec::new() }
+    }
+
+    /// The same with another kernel.
+    #[must_use]
+    pub fn with_kernel(self, kernel: StockKernel) -> Self {
+        Self { kernel_directory: self.kernel_directory.with_file_name(kernel.version()), ..self }
     }
 
     /// The kernel to boot.

@@ -274,3 +274,8 @@ fn scripts_on_stock_kernel_6_1() {
 fn scripts_on_stock_kernel_6_12() {
     stock_kernels::compare_on(StockKernel::Linux6_12);
 }
+
+#[test]
+fn scripts_on_stock_kernel_newest() {
+    stock_kernels::compare_on(StockKernel::Newest);
+}

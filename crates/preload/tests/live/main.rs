@@ -47,3 +47,8 @@ fn programs_on_stock_kernel_6_1() {
 fn programs_on_stock_kernel_6_12() {
     on_stock_kernel(StockKernel::Linux6_12);
 }
+
+#[test]
+fn programs_on_stock_kernel_newest() {
+    on_stock_kernel(StockKernel::Newest);
+}

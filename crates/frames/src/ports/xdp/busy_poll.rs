@@ -61,7 +61,9 @@ impl XdpPort {
         poll_busily(self.receivers.iter().map(Receiver::socket).chain(sender), busy_poll_us)
             .map_err(|source| PortError::refused("set busy polling", &self.config.interface, source))?;
         self.busy_polls = polls;
-        self.sender.set_polls(polls);
+        for sender in std::iter::once(&mut self.sender).chain(&mut self.other_senders) {
+            sender.set_polls(polls);
+        }
         self.decide_acts_when_empty();
         Ok(())
     }

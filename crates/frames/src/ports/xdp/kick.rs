@@ -1,13 +1,19 @@
 //! Kicks: the system call that has the kernel send what a TX ring shows it. In copy mode the kernel does all of a frame's way within it.
+//!
+//! Where the socket prefers busy polling, a kick runs the driver's receive round, and the kernel takes that for a round that has sent too
+//! (`xsk_no_wakeup`, net/xdp/xsk.c). Drivers that send by a round of its own (virtio_net, am65-cpsw) then send nothing, until some interrupt does:
+//! what such a kick has left in the ring, poll(2) has the driver send, which asks nobody (`xsk_poll`).
 
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Weak};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{SendFlags, send};
 
 use super::queue::Queue;
+use super::rings::Pushed;
 
 /// Kicks in one flush. The kernel takes 32 buffers a kick, so this covers 2048; a device that does not take
 /// frames is left alone after that, and the next flush goes on.
@@ -36,6 +42,15 @@ pub(super) fn kick(socket: &OwnedFd, queue: Option<&Queue>) -> io::Result<Took> 
     }
 }
 
+/// Has the driver send what a kick that ran its receive round has left.
+#[cold]
+pub(super) fn wake(socket: &OwnedFd, queue: Option<&Queue>) {
+    let _turn = queue.and_then(Queue::turn);
+    // No event is asked for. A failure is that of a kick, which the next one tells.
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    let _ = poll(&mut [PollFd::new(socket, PollFlags::empty())], Some(&now));
+}
+
 /// The system call that has the kernel take what a TX queue shows it.
 #[derive(Debug)]
 pub struct Kick {
@@ -44,6 +59,8 @@ pub struct Kick {
     socket: Option<Arc<OwnedFd>>,
     /// Where senders take turns.
     queue: Option<Arc<Queue>>,
+    /// What the driver's round may leave in the ring.
+    pushed: Option<Pushed>,
 }
 
 impl Drop for Kick {
@@ -69,8 +86,8 @@ pub struct Kicked {
 
 impl Kick {
     #[inline]
-    pub(super) fn new(socket: &Arc<OwnedFd>, queue: &Arc<Queue>) -> Kick {
-        Kick { socket: Some(Arc::clone(socket)), queue: queue.takes_turns().then(|| Arc::clone(queue)) }
+    pub(super) fn new(socket: &Arc<OwnedFd>, queue: &Arc<Queue>, pushed: Option<Pushed>) -> Kick {
+        Kick { socket: Some(Arc::clone(socket)), queue: queue.takes_turns().then(|| Arc::clone(queue)), pushed }
     }
 
     /// Makes it. `None`: all is sent, and nothing is left to be passed to [`XdpPort::kicked`](super::XdpPort::kicked).
@@ -82,7 +99,11 @@ impl Kick {
         };
         let mut refused_frames = 0;
         for _ in 0..KICKS_MOST {
-            match kick(socket, self.queue.as_deref()) {
+            let took = kick(socket, self.queue.as_deref());
+            if self.pushed.as_ref().is_some_and(|pushed| !pushed.are_taken()) {
+                wake(socket, self.queue.as_deref());
+            }
+            match took {
                 Ok(Took::All) if refused_frames == 0 => return None,
                 Ok(Took::All) => return kicked(refused_frames, false, None),
                 Ok(Took::Part) => {}

@@ -256,6 +256,32 @@ impl<T: Copy> ProducerRing<T> {
     pub(super) fn consumed(&self) -> u32 {
         self.index.consumed()
     }
+
+    /// All that is pushed now, for who waits until the kernel has taken it.
+    pub(super) fn pushed_now(&self) -> Pushed {
+        let Parts { consumer, mapping, .. } = self.parts.again();
+        Pushed { end: self.position(), consumer, _mapping: mapping }
+    }
+}
+
+/// The descriptors of a ring up to a producer index.
+#[derive(Debug)]
+pub(super) struct Pushed {
+    end: u32,
+    consumer: Word,
+    _mapping: Arc<Mapping>,
+}
+
+// SAFETY: the mapping belongs to no thread, and only its consumer index is read, as an atomic.
+unsafe impl Send for Pushed {}
+// SAFETY: as for `Send`.
+unsafe impl Sync for Pushed {}
+
+impl Pushed {
+    /// Whether the kernel has taken them.
+    pub(super) fn are_taken(&self) -> bool {
+        self.consumer.load(Ordering::Acquire).wrapping_sub(self.end).cast_signed() >= 0
+    }
 }
 
 /// A ring the kernel fills: RX or completion.

@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 use super::XdpPort;
 use super::division::place_of_share;
 use super::entries::Entries;
-use super::kick::{KICKS_MOST, Took, kick};
+use super::kick::{KICKS_MOST, Took, kick, wake};
 use super::number::Number;
 use super::queue::Queue;
 use super::receive::Receiver;
@@ -91,6 +91,9 @@ impl Seat {
             if tx.unconsumed() == 0 || matches!(kick(socket, Some(queue)), Ok(Took::All) | Err(_)) {
                 break;
             }
+        }
+        if tx.unconsumed() > 0 {
+            wake(socket, Some(queue));
         }
     }
 }

@@ -24,7 +24,7 @@ use std::sync::{Arc, Weak};
 
 use rustix::net::xdp::{XdpDesc, XdpDescOptions};
 
-use super::kick::{KICKS_MOST, Kick, Took, kick};
+use super::kick::{KICKS_MOST, Kick, Took, kick, wake};
 use super::queue::Queue;
 use super::rings::ProducerRing;
 use super::umem::Umem;
@@ -438,7 +438,8 @@ impl Sender {
         self.pending = false;
         self.unreaped = true;
         self.kicks += 1;
-        Some(Kick::new(&self.socket, &self.queue))
+        let pushed = (self.polls && !self.copies).then(|| self.tx.pushed_now());
+        Some(Kick::new(&self.socket, &self.queue, pushed))
     }
 
     pub(super) fn has_socket(&self, socket: &Weak<OwnedFd>) -> bool {
@@ -481,6 +482,9 @@ impl Sender {
         let took = kick(&self.socket, Some(&self.queue))?;
         if took == Took::PartAndDroppedOne {
             self.refused(1);
+        }
+        if self.polls && !self.copies && self.tx.unconsumed() > 0 {
+            wake(&self.socket, Some(&self.queue));
         }
         Ok(took == Took::All)
     }
