@@ -66,7 +66,7 @@ static LAST: [AtomicUsize; SIGNALS] = [const { AtomicUsize::new(0) }; SIGNALS];
 
 /// Handlers that ran in a thread since it began. Compare two for a change; the counts wrap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Count {
+pub struct Handlers {
     /// Installed with SA_RESTART: a call that restarts goes on.
     pub restarting: u32,
     /// Installed without: the call ends with EINTR.
@@ -77,9 +77,22 @@ pub struct Count {
 /// `siglongjmp` is too.
 #[inline]
 #[must_use]
-pub fn interruptions() -> Count {
+pub fn handlers_so_far() -> Handlers {
     let thread = thread::current();
-    Count { restarting: thread.restarting.load(Relaxed), interrupting: thread.interrupting.load(Relaxed) }
+    Handlers { restarting: thread.restarting.load(Relaxed), interrupting: thread.interrupting.load(Relaxed) }
+}
+
+impl Handlers {
+    /// Those of the calling thread that ran since these.
+    #[inline]
+    #[must_use]
+    pub fn since(self) -> Handlers {
+        let now = handlers_so_far();
+        Handlers {
+            restarting: now.restarting.wrapping_sub(self.restarting),
+            interrupting: now.interrupting.wrapping_sub(self.interrupting),
+        }
+    }
 }
 
 /// A handler as the kernel calls it.

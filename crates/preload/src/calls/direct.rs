@@ -1,18 +1,32 @@
 //! Calls that the kernel gets at once ([`nearwire_socket::direct`]). They are outside the library: handlers run in them and threads are
 //! cancelled in them as in any call of the kernel's.
+//!
+//! Before one of some calls the library has something to do, and a handler that is due meanwhile runs when that is done. The kernel's part of the
+//! call must not begin to wait then, as if nothing had come: a program whose handler only sets a flag would not look at it.
 
-use libc::{c_int, ssize_t};
+use libc::{c_int, c_short, ssize_t};
 use nearwire_socket::direct::{self, Entry, Inside};
 use nearwire_sys::own_stack;
 
 use super::adoption;
-use crate::signals::deferral;
-use crate::{marks, state};
+use crate::errno::fail;
+use crate::signals::{Handlers, deferral, handlers_so_far};
+use crate::{marks, real, state};
 
 /// Makes a receive, where the kernel gets it at once.
 #[inline(always)]
-pub fn receives(fd: c_int, original: impl FnOnce() -> ssize_t) -> Option<ssize_t> {
-    let inside = enter::<true>(fd)?;
+pub fn receives(fd: c_int, flags: c_int, original: impl FnOnce() -> ssize_t) -> Option<ssize_t> {
+    passes(fd, flags, libc::POLLIN, original)
+}
+
+/// The same of a call that waits for an event.
+#[inline(always)]
+pub fn passes(fd: c_int, flags: c_int, event: c_short, original: impl FnOnce() -> ssize_t) -> Option<ssize_t> {
+    let inside = match enter::<true>(fd, |handlers| handlers.interrupting > 0 && would_wait(fd, flags, event)) {
+        Entered::Library => return None,
+        Entered::Interrupted => return Some(fail(libc::EINTR)),
+        Entered::Kernel(inside) => inside,
+    };
     let received = original();
     direct::leave_received(inside, u64::from(received >= 0));
     Some(received)
@@ -20,8 +34,12 @@ pub fn receives(fd: c_int, original: impl FnOnce() -> ssize_t) -> Option<ssize_t
 
 /// The same of recvmmsg(2).
 #[inline]
-pub fn receives_several(fd: c_int, original: impl FnOnce() -> c_int) -> Option<c_int> {
-    let inside = enter::<true>(fd)?;
+pub fn receives_several(fd: c_int, flags: c_int, original: impl FnOnce() -> c_int) -> Option<c_int> {
+    let inside = match enter::<true>(fd, |handlers| handlers.interrupting > 0 && would_wait(fd, flags, libc::POLLIN)) {
+        Entered::Library => return None,
+        Entered::Interrupted => return Some(fail(libc::EINTR) as c_int),
+        Entered::Kernel(inside) => inside,
+    };
     let received = original();
     direct::leave_received(inside, u64::try_from(received).unwrap_or(0));
     Some(received)
@@ -34,8 +52,13 @@ pub fn sends(fd: c_int, flags: c_int, original: impl FnOnce() -> ssize_t) -> Opt
     if flags & libc::MSG_MORE != 0 && !is_stream {
         return None;
     }
+    let ends = |handlers: Handlers| handlers.interrupting > 0 && would_wait(fd, flags, libc::POLLOUT);
     // One on a connection may sleep.
-    let inside = if is_stream { enter::<true>(fd)? } else { enter::<false>(fd)? };
+    let inside = match if is_stream { enter::<true>(fd, ends) } else { enter::<false>(fd, |_| false) } {
+        Entered::Library => return None,
+        Entered::Interrupted => return Some(fail(libc::EINTR)),
+        Entered::Kernel(inside) => inside,
+    };
     let sent = original();
     direct::leave(inside);
     Some(sent)
@@ -44,42 +67,79 @@ pub fn sends(fd: c_int, flags: c_int, original: impl FnOnce() -> ssize_t) -> Opt
 /// A wait for more than this goes by the library.
 const WAITED_FOR_MOST: usize = 8;
 
-/// Makes a wait for several fds, where the kernel gets the calls on all sockets among them at once that the library follows.
+/// Makes a wait for several fds, where the kernel gets the calls on all sockets among them at once that the library follows. `may_wait`: it has a
+/// timeout above 0.
 #[inline]
-pub fn waits(fds: impl Iterator<Item = c_int>, original: impl FnOnce() -> c_int) -> Option<c_int> {
+pub fn waits(fds: impl Iterator<Item = c_int>, may_wait: bool, original: impl FnOnce() -> c_int) -> Option<c_int> {
     let mut calls = [None; WAITED_FOR_MOST];
-    let (mut count, mut are_all) = (0, true);
+    let (mut count, mut are_all, mut is_interrupted) = (0, true, false);
     for fd in fds.filter(|fd| marks::is_followed_or_stream(*fd)) {
         let has_room = count < WAITED_FOR_MOST;
-        let entered = if has_room && !marks::is_epoll(fd) { enter::<true>(fd) } else { None };
-        are_all = entered.is_some();
-        if !are_all {
+        are_all = has_room && !marks::is_epoll(fd);
+        match if are_all { enter::<true>(fd, |_| may_wait) } else { Entered::Library } {
+            Entered::Library => are_all = false,
+            Entered::Interrupted => is_interrupted = true,
+            Entered::Kernel(inside) => calls[count] = Some(inside),
+        }
+        if !are_all || is_interrupted {
             break;
         }
-        calls[count] = entered;
         count += 1;
     }
-    let result = (are_all && count > 0).then(original);
+    let result = match is_interrupted {
+        true => Some(fail(libc::EINTR) as c_int),
+        false => (are_all && count > 0).then(original),
+    };
     calls.into_iter().flatten().for_each(direct::leave);
     result
 }
 
+/// Whose a call is.
+enum Entered {
+    Library,
+    Kernel(Inside),
+    /// A handler ran, and the call ends.
+    Interrupted,
+}
+
+/// `ends`: whether handlers that ran meanwhile end the call.
 #[inline(always)]
-fn enter<const MAY_SLEEP: bool>(fd: c_int) -> Option<Inside> {
+fn enter<const MAY_SLEEP: bool>(fd: c_int, ends: impl FnOnce(Handlers) -> bool) -> Entered {
     match direct::enter::<MAY_SLEEP>(fd) {
-        Entry::Library => None,
-        Entry::Kernel(inside) => Some(inside),
+        Entry::Library => Entered::Library,
+        Entry::Kernel(inside) => Entered::Kernel(inside),
         Entry::Ask => {
-            ask(fd);
-            if let Entry::Kernel(inside) = direct::enter::<MAY_SLEEP>(fd) { Some(inside) } else { None }
+            let handlers = ask(fd);
+            if handlers != Handlers::default() && ends(handlers) {
+                return Entered::Interrupted;
+            }
+            match direct::enter::<MAY_SLEEP>(fd) {
+                Entry::Kernel(inside) => Entered::Kernel(inside),
+                _ => Entered::Library,
+            }
         }
     }
 }
 
 #[cold]
-fn ask(fd: c_int) {
+fn ask(fd: c_int) -> Handlers {
+    let before = handlers_so_far();
     if marks::is_stream(fd) {
-        return adoption::consider(fd);
+        adoption::consider(fd);
+    } else {
+        deferral::inside(|| own_stack::run(|| state::with_fd(fd, |sockets| sockets.ask_about_lent(fd))));
     }
-    deferral::inside(|| own_stack::run(|| state::with_fd(fd, |sockets| sockets.ask_about_lent(fd))));
+    before.since()
+}
+
+/// Whether a call on a socket waits for an event if the kernel gets it now.
+#[cold]
+pub fn would_wait(fd: c_int, flags: c_int, events: c_short) -> bool {
+    let mut entry = libc::pollfd { fd, events, revents: 0 };
+    // SAFETY: neither reads memory but the entry, which is live.
+    unsafe {
+        flags & libc::MSG_DONTWAIT == 0
+            && real::fcntl(fd, libc::F_GETFL, 0) & libc::O_NONBLOCK == 0
+            && real::poll(&raw mut entry, 1, 0) == 0
+    }
 }

@@ -14,7 +14,7 @@ use super::poll::Attempt::{self, Ended, Restart};
 use crate::cancellation;
 use crate::errno::fail;
 use crate::probe::is_readable;
-use crate::signals::deferral;
+use crate::signals::{Handlers, deferral, handlers_so_far};
 use crate::state::{self, Subject};
 use crate::thread;
 use crate::turn::{Turn, Turns, Wait, readable};
@@ -87,6 +87,7 @@ pub unsafe fn wait(call: &WaitCall<'_>, original: impl FnOnce() -> c_int) -> c_i
         return original();
     }
     cancellation::point();
+    let before = handlers_so_far();
     let ask = || state::with_fd(set, |sockets| sockets.epoll_concerns(set));
     let concerns = || if state::is_in_use() { deferral::inside(ask) } else { None };
     let mut concerned = concerns().unwrap_or(Concerns::No);
@@ -98,10 +99,16 @@ pub unsafe fn wait(call: &WaitCall<'_>, original: impl FnOnce() -> c_int) -> c_i
         let (plain, started) = (Plain::begin(set), Instant::now());
         concerned = concerns().unwrap_or(Concerns::No);
         if concerned == Concerns::No {
-            let found = original();
+            // What asked was of this call: the kernel's part must not begin to wait as if nothing had come.
+            let was_handled = before.since() != Handlers::default();
+            // SAFETY: the caller's.
+            let found = if was_handled { unsafe { real::epoll_wait(set, events, room, 0) } } else { original() };
             drop(plain);
             // SAFETY: as above.
             let left = unsafe { without_call(events, found) };
+            if left == 0 && was_handled {
+                return fail(libc::EINTR) as c_int;
+            }
             if left != 0 || found == 0 {
                 return left;
             }
@@ -112,8 +119,16 @@ pub unsafe fn wait(call: &WaitCall<'_>, original: impl FnOnce() -> c_int) -> c_i
                 .unwrap_or_else(|| fail(libc::EINTR) as c_int);
         }
     }
+    if before.since() == Handlers::default() || timeout == Some(Duration::ZERO) {
+        // SAFETY: the caller's.
+        return unsafe { wait_call(call, concerned) }.unwrap_or_else(original);
+    }
+    // What asked was of this call, and a handler ran behind it.
     // SAFETY: the caller's.
-    unsafe { wait_call(call, concerned) }.unwrap_or_else(original)
+    match unsafe { wait_call(&WaitCall { timeout: Some(Duration::ZERO), ..*call }, concerned) } {
+        Some(0) | None => fail(libc::EINTR) as c_int,
+        Some(found) => found,
+    }
 }
 
 /// A wait in the kernel, where handlers run at once and threads are cancelled. One that left an earlier wait of this thread by a

@@ -47,7 +47,7 @@ pub unsafe fn poll(
     if !fds.iter().any(|entry| marks::is_followed_or_stream(entry.fd)) {
         return None;
     }
-    let at_once = direct::waits(fds.iter().map(|entry| entry.fd), original);
+    let at_once = direct::waits(fds.iter().map(|entry| entry.fd), timeout != Some(Duration::ZERO), original);
     at_once.or_else(|| poll_call(fds, timeout, mask))
 }
 
@@ -210,7 +210,7 @@ pub unsafe fn select(
 ) -> Option<c_int> {
     // SAFETY: the caller's.
     let (mut sets, count) = unsafe { select_sets(count, sets) }?;
-    if let Some(result) = direct::waits(sets.fds(count), original) {
+    if let Some(result) = direct::waits(sets.fds(count), timeout != Some(Duration::ZERO), original) {
         return Some(result);
     }
     loop {

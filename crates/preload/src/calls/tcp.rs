@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::time::Duration;
 
-use libc::{c_int, iovec, msghdr, ssize_t};
+use libc::{c_int, c_short, iovec, msghdr, ssize_t};
 use nearwire_socket::direct as words;
 use nearwire_socket::{StreamCall, WaitsFor};
 
@@ -11,7 +11,7 @@ use super::{adoption, direct};
 use crate::c_types::message::{read_incoming, read_outgoing};
 use crate::c_types::segments::{Of, Segments, single};
 use crate::errno::fail;
-use crate::signals::deferral;
+use crate::signals::{deferral, handlers_so_far};
 use crate::state::{self, FIRST, Subject};
 use crate::turn::{Turn, Turns, Wait};
 use crate::{cancellation, marks, real};
@@ -51,7 +51,7 @@ pub unsafe fn receive(
     // SAFETY: the caller's.
     let segments = unsafe { Segments::to_receive(array, count, Of::Vector) }.ok();
     // SAFETY: the caller's.
-    whole_call(fd, || unsafe { receive_attempt(fd, segments.as_ref(), flags) }, original)
+    whole_call((fd, flags, libc::POLLIN), || unsafe { receive_attempt(fd, segments.as_ref(), flags) }, original)
 }
 
 /// recvmsg(2), the same way.
@@ -76,7 +76,7 @@ pub unsafe fn receive_message(
         }
         attempt
     };
-    whole_call(fd, attempt, original)
+    whole_call((fd, flags, libc::POLLIN), attempt, original)
 }
 
 /// Sends: a whole call of the program. `original` makes it.
@@ -114,7 +114,9 @@ fn send_all(fd: c_int, segments: Option<&Segments<'_>>, flags: c_int, original: 
         (1.., Some(segments)) => send_rest(fd, segments, sent.get(), flags),
         _ => original(),
     };
-    whole_call(fd, || send_attempt(fd, segments, flags, &sent), by_kernel)
+    let result = whole_call((fd, flags, libc::POLLOUT), || send_attempt(fd, segments, flags, &sent), by_kernel);
+    // What was sent counts.
+    if result < 0 && sent.get() > 0 { sent.get() as ssize_t } else { result }
 }
 
 fn send_rest(fd: c_int, segments: &Segments<'_>, sent: usize, flags: c_int) -> ssize_t {
@@ -135,15 +137,22 @@ fn send_rest(fd: c_int, segments: &Segments<'_>, sent: usize, flags: c_int) -> s
     sent as ssize_t + more.max(0)
 }
 
-/// Makes attempts until one ends the call. What the kernel is to do it does in a call that is counted.
-fn whole_call(fd: c_int, mut attempt: impl FnMut() -> Attempt, original: impl Fn() -> ssize_t) -> ssize_t {
+/// Makes attempts until one ends the call. What the kernel is to do it does in a call that is counted. The call's fd, flags and what it waits for.
+fn whole_call(
+    (fd, flags, event): (c_int, c_int, c_short),
+    mut attempt: impl FnMut() -> Attempt,
+    original: impl Fn() -> ssize_t,
+) -> ssize_t {
+    let before = handlers_so_far();
+    let is_interrupted = || before.since().interrupting > 0 && direct::would_wait(fd, flags, event);
     loop {
         cancellation::point();
         match deferral::inside(&mut attempt) {
             Ended(result) => return result,
+            Kernel | Leave | Restart if is_interrupted() => return fail(libc::EINTR),
             Restart => {}
             Kernel => {
-                if let Some(result) = direct::receives(fd, &original) {
+                if let Some(result) = direct::passes(fd, flags, event, &original) {
                     return result;
                 }
                 if !marks::is_stream(fd) || !state::is_in_use() {

@@ -33,7 +33,7 @@ unsafe fn recv_into(
 ) -> Option<ssize_t> {
     // SAFETY: the caller's, as for the C function.
     unsafe {
-        direct::receives(fd, || real::recvfrom(fd, buffer, length, flags, name, name_length))
+        direct::receives(fd, flags, || real::recvfrom(fd, buffer, length, flags, name, name_length))
             .or_else(|| recv_by_library(fd, buffer, length, flags, name, name_length))
     }
 }
@@ -176,7 +176,7 @@ unsafe fn recv_vector(fd: c_int, segments: *const iovec, count: c_int, flags: c_
                 let mut message = message;
                 real::recvmsg(fd, &raw mut message, more)
             };
-            if let Some(received) = direct::receives(fd, || original(fd, flags)) {
+            if let Some(received) = direct::receives(fd, flags, || original(fd, flags)) {
                 return Some(received);
             }
             if marks::is_stream(fd) {
@@ -293,7 +293,7 @@ unsafe fn recv_message(fd: c_int, message: *mut msghdr, flags: c_int) -> Option<
         return None;
     }
     // SAFETY: the caller's, as for the C function.
-    let at_once = direct::receives(fd, || unsafe { real::recvmsg(fd, message, flags) });
+    let at_once = direct::receives(fd, flags, || unsafe { real::recvmsg(fd, message, flags) });
     if at_once.is_some() {
         return at_once;
     }
@@ -320,7 +320,7 @@ pub unsafe extern "C-unwind" fn recvmmsg(
         if !marks::is_socket(fd) || !has_timeout || count == 0 {
             return real::recvmmsg(fd, messages, count, flags, timeout);
         }
-        let at_once = direct::receives_several(fd, || real::recvmmsg(fd, messages, count, flags, timeout));
+        let at_once = direct::receives_several(fd, flags, || real::recvmmsg(fd, messages, count, flags, timeout));
         if let Some(received) = at_once {
             return received;
         }

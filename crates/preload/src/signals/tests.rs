@@ -76,9 +76,9 @@ fn raise(signal: c_int) {
 
 /// Handlers that ran in `work`, as counted.
 fn counted(work: impl FnOnce()) -> (u32, u32) {
-    let before = interruptions();
+    let before = handlers_so_far();
     work();
-    let after = interruptions();
+    let after = handlers_so_far();
     (after.restarting - before.restarting, after.interrupting - before.interrupting)
 }
 
@@ -181,11 +181,11 @@ fn handler_runs_in_another_thread_only_that_one_counts() {
     let signal = SIGRTMIN() + 4;
     set(signal, &action(address(plain), 0));
     let waits = thread::spawn(|| {
-        let before = interruptions();
-        while interruptions() == before {
+        let before = handlers_so_far();
+        while handlers_so_far() == before {
             thread::yield_now();
         }
-        interruptions().interrupting - before.interrupting
+        handlers_so_far().interrupting - before.interrupting
     });
     let ours = counted(|| {
         // Until it has begun to wait, a signal may come before its first look.
