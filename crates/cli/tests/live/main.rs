@@ -66,6 +66,7 @@ fn command_on_stock_kernel_6_12() {
 }
 
 #[test]
+#[ignore = "minutes: make test-kernels"]
 fn command_on_stock_kernel_newest() {
     tests().run_or_skip(StockKernel::Newest);
 }

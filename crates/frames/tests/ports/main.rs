@@ -36,6 +36,7 @@ fn ports_on_stock_kernel_6_12() {
 }
 
 #[test]
+#[ignore = "minutes: make test-kernels"]
 fn ports_on_stock_kernel_newest() {
     tests().run_or_skip(StockKernel::Newest);
 }

@@ -276,6 +276,7 @@ fn scripts_on_stock_kernel_6_12() {
 }
 
 #[test]
+#[ignore = "minutes: make test-kernels"]
 fn scripts_on_stock_kernel_newest() {
     stock_kernels::compare_on(StockKernel::Newest);
 }

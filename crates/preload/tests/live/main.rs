@@ -49,6 +49,7 @@ fn programs_on_stock_kernel_6_12() {
 }
 
 #[test]
+#[ignore = "minutes: make test-kernels"]
 fn programs_on_stock_kernel_newest() {
     on_stock_kernel(StockKernel::Newest);
 }
