@@ -25,6 +25,7 @@ use super::{Host, PortWanted};
 use crate::config::{Agent, Config, Mode};
 use crate::kernel_tables::{KernelTables, PathErrors, TablesError, vlan_tags};
 use crate::now::Clocks;
+use crate::reason::Reason;
 use crate::wait::online_cpus;
 
 /// Buffers to receive into, each queue: what bursts may bring, for all sockets together, while the program does not call. The kernel gets
@@ -107,10 +108,10 @@ impl Host for ThisHost {
             Err(NotOpened::Gone(error)) => Err(error),
             // A port of its own would take the link down once more.
             Err(NotOpened::Refused(error @ PortError::NoCarrier { .. })) => Err(error),
-            Err(NotOpened::Refused(error)) => own().map_err(|_| error),
+            Err(NotOpened::Refused(error)) => own().map_err(|own| more_telling(error, own)),
             Err(NotOpened::Unusable(error, within)) => {
                 await_no_program(&facts.name, within);
-                own().map_err(|_| error)
+                own().map_err(|own| more_telling(error, own))
             }
         }
     }
@@ -223,6 +224,15 @@ fn await_no_program(interface: &str, within: Duration) {
     }
 }
 
+/// What is told where the agent gives no share and the program cannot open a port of its own: why the agent does not, as it would need no rights of the
+/// program's; but a limit of the process is what its user can change.
+fn more_telling(of_agent: PortError, own: PortError) -> PortError {
+    match Reason::of_port(&own) {
+        Reason::MemoryLimit | Reason::DescriptorLimit => own,
+        _ => of_agent,
+    }
+}
+
 fn is_allowed(wanted: Mode, mode: XdpMode) -> bool {
     match wanted {
         Mode::Auto => true,
@@ -282,7 +292,7 @@ impl ThisHost {
             Ok((mode, words)) if is_allowed(wanted.mode, mode) => Ok((words + ", by the agent", mode)),
             Ok(_) => own(),
             Err(error @ PortError::NoCarrier { .. }) => Err(error),
-            Err(error) => own().map_err(|_| error),
+            Err(error) => own().map_err(|own| more_telling(error, own)),
         }
     }
 }

@@ -20,7 +20,6 @@ use rustix::process::{Resource, getrlimit};
 use super::config::{XdpConfig, XdpMode};
 use super::division::Division;
 use super::fill::Fill;
-use super::kernel;
 use super::queue::{OwnFill, Queue};
 use super::receive::Receiver;
 use super::rings::{ConsumerRing, ProducerRing, RingSpec};
@@ -74,16 +73,15 @@ impl SocketSpec<'_> {
     /// Opens and binds the socket. Frames lie in one buffer each where the kernel has no more (before Linux 6.6), or the driver in
     /// zero-copy mode.
     pub(super) fn open(&self) -> Result<Halves, PortError> {
-        let multi_buffer = self.multi_buffer && kernel::has_multi_buffer();
-        match (SocketSpec { multi_buffer, ..*self }).try_open() {
-            Err(error) if multi_buffer && may_be_for_multi_buffer(&error) => {
+        match self.try_open() {
+            Err(error) if self.multi_buffer && may_be_for_multi_buffer(&error) => {
                 SocketSpec { multi_buffer: false, ..*self }.try_open()
             }
             opened => opened,
         }
     }
 
-    pub(super) fn try_open(&self) -> Result<Halves, PortError> {
+    fn try_open(&self) -> Result<Halves, PortError> {
         let socket =
             obtain(&Request::XdpSocket).map_err(|refusal| self.refused("open an AF_XDP socket", refusal.source))?;
         let division = self.division();
@@ -232,7 +230,7 @@ pub(super) fn area_buffers(facts: &InterfaceFacts, buffer_bytes: u32) -> u32 {
 }
 
 /// Kernels that do not know the flag refuse it with `EINVAL`, drivers whose zero-copy mode has no such frames with `EOPNOTSUPP`.
-pub(super) fn may_be_for_multi_buffer(error: &PortError) -> bool {
+fn may_be_for_multi_buffer(error: &PortError) -> bool {
     match error {
         PortError::ModeUnsupported { .. } => true,
         PortError::Kernel { source, .. } => source.raw_os_error() == Some(libc::EINVAL),
