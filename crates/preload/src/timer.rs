@@ -112,7 +112,10 @@ fn serve(bell: &Bell, program_cpu: u32) {
             agent = state::with(|sockets| sockets.agent()).flatten();
         }
         if of_streams.is_some() {
-            state::with(Sockets::drive_streams);
+            state::with(|sockets| {
+                sockets.drive_streams();
+                sockets.tell_round_trips();
+            });
         }
         watches.retain_mut(HeldWatch::goes_on);
     }

@@ -136,6 +136,18 @@ worded! {
         CpusWanted => "others want the CPUs of the threads that wait for it, and the kernel's way passes more messages there",
         /// TCP needs one that outlives the program.
         NoAgent => "no agent has the interface, which would end its connection when the program dies",
+        /// Of a connection: it is not established, has urgent data, or a thread is in a call on it.
+        NotYetAdopted => "its connection could not be adopted yet, and is tried again after some calls",
+        /// An option, or the like.
+        KernelCall => "the program did what only the kernel does with a connection; it is adopted again after some calls",
+        /// A call after which the kernel has the connection until its end (docs/calls.md).
+        KernelCallForGood => "the program did what a connection is left to the kernel for",
+        /// Rings were full, or a sender on this host leaves it to a device to cut what it sends.
+        FramesByKernel => "its frames went by the kernel, as the rings had no room; it is adopted again after some calls",
+        /// The port or the interface.
+        WayGone => "the interface or its port went away; it is adopted again after some calls",
+        /// FIN, RST or urgent data came.
+        FarEndEnds => "the far end ends its connection, or sends urgent data, which the kernel deals with",
     }
 }
 

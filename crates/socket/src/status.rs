@@ -25,7 +25,7 @@ pub use layout::{
     CAPTURE_AT_BYTES, Counter, ENGINE_TEXT_BYTES, ENGINES, EngineState, INTERFACES, NAME, PAGE_BYTES, SLOTS,
     SocketCounter, SocketState, Waiting,
 };
-pub use reader::{InterfaceStatus, PageError, Reader, SocketStatus, Status};
+pub use reader::{ConnectionStatus, InterfaceStatus, PageError, Reader, SocketStatus, Status};
 pub(crate) use slot::Slot;
 pub use text::Process;
 pub(crate) use writer::store_text;

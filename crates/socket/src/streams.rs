@@ -14,6 +14,7 @@
 
 mod change;
 mod options;
+mod tell;
 mod transfer;
 
 use std::collections::HashMap;
@@ -57,6 +58,8 @@ pub(crate) struct Streams {
     waits_for_route: bool,
     /// What ended a connection waits to be given to the kernel.
     is_releasing: bool,
+    /// The place behind the last one whose round trip the page was told.
+    told_behind: usize,
 }
 
 impl Streams {

@@ -1,12 +1,17 @@
 //! Real programs with TCP connections under `nearwire run`: what they do is what they do on the kernel, and their connections are adopted.
 
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use nearwire_lab::{Cable, CableEnd, program_under_test};
 
-use crate::by_agent::kill;
+use serde_json::Value;
+
+use crate::by_agent::{kill, status_of};
 use crate::common::accelerated::Bed;
+use crate::common::nearwire;
 
 const TIMEOUT: Duration = Duration::from_secs(60);
 /// Where it runs and how its connections are adopted; without a policy on the kernel.
@@ -238,4 +243,68 @@ for (let number = 0; number < 20; number++) {
 }
 ",
     );
+}
+
+const ANSWERS: &str = "
+import socket, sys
+listener = socket.create_server((sys.argv[1], int(sys.argv[2])))
+connection, _ = listener.accept()
+while data := connection.recv(1000):
+    if data == b'info': connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 104)
+    connection.sendall(data)
+";
+
+#[test]
+fn status_tells_who_has_a_connection_and_since_when() {
+    let Some(bed) = Bed::lay() else { return };
+    let (near, far) = (bed.cable.near(), bed.cable.far());
+    let words = ["python3", "-c", ANSWERS, &near.ipv4.to_string(), "7390"].map(str::to_owned);
+    let mut server = start(&bed, near, &words, Some("auto"));
+    await_listener(near, "7390", &mut server);
+    let connect = || TcpStream::connect((near.ipv4, 7390));
+    let stream = far.namespace.enter(connect).unwrap().unwrap();
+    stream.set_read_timeout(Some(TIMEOUT)).unwrap();
+    (0..20).for_each(|_| ask(&stream, &[7; 100]));
+    // The round trip is told by a thread that looks now and then.
+    let adopted = told_within(server.id(), |socket| socket["connection"]["round_trip_ns"].is_u64());
+    assert_eq!((&adopted["transport"], &adopted["accelerated"]), (&"tcp".into(), &true.into()), "{adopted:#}");
+    let connection = &adopted["connection"];
+    assert_eq!((&connection["adopted"], &connection["released"]), (&1.into(), &0.into()), "{adopted:#}");
+    assert_eq!(adopted["remote"], stream.local_addr().unwrap().to_string(), "{adopted:#}");
+    let bytes = adopted["counters"]["received_bytes"].as_u64().unwrap();
+    assert!((1500..=2000).contains(&bytes) && bytes.is_multiple_of(100), "{adopted:#}");
+
+    ask(&stream, b"info");
+    let released = told_within(server.id(), |socket| socket["accelerated"] == false);
+    assert_eq!(released["reason"], "KernelCall", "{released:#}");
+    let connection = &released["connection"];
+    assert_eq!((&connection["adopted"], &connection["released"]), (&1.into(), &1.into()), "{released:#}");
+    let page = text(&nearwire(&["status", &server.id().to_string()]));
+    assert!(
+        page.contains("TCP, adopted once, the kernel's for 0s: the program did what only the kernel does"),
+        "{page}"
+    );
+    drop(stream);
+    end(server);
+}
+
+/// Sends it and gets the same back.
+fn ask(mut stream: &TcpStream, question: &[u8]) {
+    let mut answer = vec![0; question.len()];
+    stream.write_all(question).unwrap();
+    stream.read_exact(&mut answer).unwrap();
+    assert_eq!(answer, question);
+}
+
+/// The only socket of a process, as soon as what `nearwire status` says of it is so.
+fn told_within(pid: u32, is_so: impl Fn(&Value) -> bool) -> Value {
+    let until = Instant::now() + TIMEOUT;
+    loop {
+        let socket = &status_of(&pid.to_string())["sockets"][0];
+        if is_so(socket) {
+            return socket.clone();
+        }
+        assert!(Instant::now() < until, "{socket:#}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
 }

@@ -8,7 +8,7 @@ use crate::wait::auto::{Doing, Why};
 /// The name of the mapping; `/proc/PID/maps` shows `/memfd:nearwire-status (deleted)`.
 pub const NAME: &CStr = c"nearwire-status";
 /// The first word: seven letters and the version of this layout.
-pub(super) const MAGIC: u64 = u64::from_le_bytes(*b"nwstatu\x04");
+pub(super) const MAGIC: u64 = u64::from_le_bytes(*b"nwstatu\x05");
 /// The bytes of [`MAGIC`] that are the version.
 pub(super) const VERSION_SHIFT: u32 = 56;
 
@@ -195,7 +195,7 @@ pub const ENGINE_TEXT_BYTES: usize = 248;
 /// Room for counters that later versions add without moving anything.
 const COUNTER_WORDS: usize = 32;
 const HANDED_WORDS: usize = 64;
-const SOCKET_COUNTER_WORDS: usize = 18;
+const SOCKET_COUNTER_WORDS: usize = 12;
 
 /// Blocks and slots are written by different threads: none shares a cache line with another one, nor the pair of lines that
 /// is fetched together. Words.
@@ -264,7 +264,16 @@ layout! { SOCKET_WORDS:
     SOCKET_INTERFACE: 1,
     // The number of the engine that serves it.
     SOCKET_ENGINE: 1,
+    // 1: a TCP connection, of which the next words are.
+    SOCKET_IS_CONNECTION: 1,
+    // CLOCK_MONOTONIC when it came to who has it.
+    SOCKET_SINCE_NS: 1,
+    SOCKET_ADOPTED: 1,
+    SOCKET_RELEASED: 1,
     SOCKET_LAST: 1,
+    // Of the stack's, since it was adopted last. Stored now and then, by themselves.
+    SOCKET_ROUND_TRIP_NS: 1,
+    SOCKET_RETRANSMITTED: 1,
     SOCKET_COUNTERS: SOCKET_COUNTER_WORDS,
 }
 

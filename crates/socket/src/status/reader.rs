@@ -106,8 +106,25 @@ pub struct SocketStatus {
     pub ifindex: u32,
     /// The number of the engine that serves it, from 0.
     pub engine: u32,
-    /// Its counters, in the order of [`SocketCounter::ALL`].
+    /// Of a TCP connection.
+    pub connection: Option<ConnectionStatus>,
+    /// Its counters, in the order of [`SocketCounter::ALL`]. Of a connection what the stack does: a "datagram" is what one call received or sent.
     pub counters: Vec<(SocketCounter, u64)>,
+}
+
+/// What it says of a TCP connection beside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ConnectionStatus {
+    /// CLOCK_MONOTONIC when it came to who has it.
+    pub since_ns: u64,
+    /// How often it was adopted.
+    pub adopted: u64,
+    /// How often it was released.
+    pub released: u64,
+    /// SRTT since it was adopted last; 0: nothing was measured.
+    pub round_trip_ns: u64,
+    /// Segments sent again since then.
+    pub retransmitted_segments: u64,
 }
 
 impl SocketStatus {
@@ -244,6 +261,13 @@ impl<'a> Reader<'a> {
             remote: self.address(at(layout::SOCKET_REMOTE)),
             ifindex: self.get(at(layout::SOCKET_INTERFACE)) as u32,
             engine: self.get(at(layout::SOCKET_ENGINE)) as u32,
+            connection: (self.get(at(layout::SOCKET_IS_CONNECTION)) == 1).then(|| ConnectionStatus {
+                since_ns: self.get(at(layout::SOCKET_SINCE_NS)),
+                adopted: self.get(at(layout::SOCKET_ADOPTED)),
+                released: self.get(at(layout::SOCKET_RELEASED)),
+                round_trip_ns: self.get(at(layout::SOCKET_ROUND_TRIP_NS)),
+                retransmitted_segments: self.get(at(layout::SOCKET_RETRANSMITTED)),
+            }),
             counters: self.socket_counters(at(layout::SOCKET_COUNTERS)),
         })
     }

@@ -259,3 +259,32 @@ proptest! {
         prop_assert!(status.interfaces.len() <= INTERFACES && status.sockets.len() <= SLOTS);
     }
 }
+
+#[test]
+fn connection_written_is_read_with_its_changes_and_figures() {
+    let page = page();
+    let slot = page.socket(7).unwrap();
+    assert!(slot.is_free());
+    slot.open_connection(9, Reason::NotYetAdopted);
+    assert!(!slot.is_free());
+    let read = || status(&page).sockets[0].clone();
+    assert_eq!((read().fd, read().is_accelerated, read().reason), (9, false, Some(Reason::NotYetAdopted)));
+    let begun = read().connection.unwrap();
+    assert!(begun.since_ns > 0 && (begun.adopted, begun.released) == (0, 0), "{begun:?}");
+
+    slot.set_adopted(3);
+    slot.set_round_trip(14_200, 2);
+    let adopted = read().connection.unwrap();
+    assert_eq!((read().is_accelerated, read().ifindex, adopted.adopted), (true, 3, 1));
+    assert_eq!((adopted.round_trip_ns, adopted.retransmitted_segments), (14_200, 2));
+    assert!(adopted.since_ns >= begun.since_ns);
+
+    slot.set_released(Reason::FarEndEnds);
+    let released = read().connection.unwrap();
+    assert_eq!((read().is_accelerated, read().why().as_str()), (false, Reason::FarEndEnds.words()));
+    assert_eq!((released.adopted, released.released), (1, 1));
+
+    slot.close();
+    slot.open(4);
+    assert_eq!((read().fd, read().connection), (4, None), "a datagram socket in the same slot");
+}

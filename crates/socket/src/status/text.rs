@@ -10,7 +10,7 @@ use rustix::time::{ClockId, clock_gettime};
 use crate::kernel_tables::packet_filters::PacketFilters;
 use crate::kernel_tables::vlan_tags::HiddenTags;
 
-use super::{Counter, InterfaceStatus, SocketCounter, SocketStatus, Status};
+use super::{ConnectionStatus, Counter, InterfaceStatus, SocketCounter, SocketStatus, Status};
 use crate::reason::Reason;
 
 /// The width of labels.
@@ -119,7 +119,7 @@ impl Process {
             line(&mut text, "", "(some of it changed while it was read, and is left out)");
         }
         text.push('\n');
-        text + &sockets(&status.sockets, status.engines > 1)
+        text + &sockets(&status.sockets, status.engines > 1, now(ClockId::Monotonic))
     }
 }
 
@@ -153,12 +153,13 @@ fn lines(text: &mut String, label: &str, all: impl Iterator<Item = String>) {
     }
 }
 
-fn sockets(sockets: &[SocketStatus], has_engines: bool) -> String {
+fn sockets(sockets: &[SocketStatus], has_engines: bool, now: Duration) -> String {
     if sockets.is_empty() {
         return "No sockets.\n".to_owned();
     }
-    let rows: Vec<[String; COLUMNS]> =
-        std::iter::once(HEADS.map(|(head, _)| head.to_owned())).chain(sockets.iter().map(row)).collect();
+    let rows: Vec<[String; COLUMNS]> = std::iter::once(HEADS.map(|(head, _)| head.to_owned()))
+        .chain(sockets.iter().map(|socket| row(socket, now)))
+        .collect();
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
     let widths: [usize; COLUMNS] = std::array::from_fn(width);
     let mut text = String::new();
@@ -176,7 +177,7 @@ fn sockets(sockets: &[SocketStatus], has_engines: bool) -> String {
     text
 }
 
-fn row(socket: &SocketStatus) -> [String; COLUMNS] {
+fn row(socket: &SocketStatus, now: Duration) -> [String; COLUMNS] {
     let address = |address: Option<SocketAddr>| address.map_or("-".to_owned(), |address| address.to_string());
     let count = |counter| socket.counter(counter);
     let by_kernel = count(SocketCounter::ReceivedByShadow).saturating_add(count(SocketCounter::SentByShadow));
@@ -190,8 +191,27 @@ fn row(socket: &SocketStatus) -> [String; COLUMNS] {
         count(SocketCounter::Sent).to_string(),
         count(SocketCounter::Dropped).to_string(),
         by_kernel.to_string(),
-        socket.why(),
+        socket.connection.map_or_else(|| socket.why(), |connection| connection_in_words(socket, connection, now)),
     ]
+}
+
+/// Who has a TCP connection since when, and what is known of it.
+fn connection_in_words(socket: &SocketStatus, connection: ConnectionStatus, now: Duration) -> String {
+    let ConnectionStatus { since_ns, adopted, released: _, round_trip_ns, retransmitted_segments } = connection;
+    let since = seconds(now.saturating_sub(Duration::from_nanos(since_ns)));
+    let times = match adopted {
+        0 => "TCP, never adopted".to_owned(),
+        1 => "TCP, adopted once".to_owned(),
+        times => format!("TCP, adopted {times} times"),
+    };
+    if !socket.is_accelerated {
+        return format!("{times}, the kernel's for {since}: {}", socket.why());
+    }
+    let round_trip = match round_trip_ns {
+        0 => String::new(),
+        ns => format!("; round trip {:.1} us", ns as f64 / 1000.0),
+    };
+    format!("{times}, for {since}{round_trip}; {retransmitted_segments} segments sent again")
 }
 
 fn in_words(interface: &InterfaceStatus) -> String {

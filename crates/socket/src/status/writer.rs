@@ -104,7 +104,6 @@ impl Writer {
 
     fn begin(words: SharedWords, identity: Identity, config: &Config, online_cpus: u32) -> Writer {
         let writer = Writer { words: Arc::new(words), block: layout::block_start(0), engine: 0 };
-        let now = clock_gettime(ClockId::Monotonic);
         let spin_ns = match config.spin.on(online_cpus) {
             Spin::For(time) => u64::try_from(time.as_nanos()).unwrap_or(u64::MAX).min(layout::SPIN_AUTO - 1),
             Spin::Auto => layout::SPIN_AUTO,
@@ -113,8 +112,7 @@ impl Writer {
         writer.change(HEADER, || {
             writer.set(layout::PID, u64::from(identity.pid));
             writer.set(layout::STARTED_TICKS, identity.started_ticks);
-            let since = Duration::new(now.tv_sec.unsigned_abs(), u32::try_from(now.tv_nsec).unwrap_or(0));
-            writer.set(layout::SINCE_NS, u64::try_from(since.as_nanos()).unwrap_or(u64::MAX));
+            writer.set(layout::SINCE_NS, monotonic_ns());
             writer.set_text(layout::LIBRARY_VERSION, env!("CARGO_PKG_VERSION"));
             writer.set(layout::SPIN_NS, spin_ns);
             writer.set(layout::STRICT, u64::from(config.strict));
@@ -311,6 +309,51 @@ impl SocketWriter<'_> {
         }
     }
 
+    /// The same for a TCP connection.
+    pub fn open_connection(&self, fd: i32, reason: Reason) {
+        self.open(fd);
+        self.set_round_trip(0, 0);
+        self.change(|| {
+            self.set(layout::SOCKET_IS_CONNECTION, 1);
+            self.set(layout::SOCKET_REASON, reason_number(Some(reason)));
+            self.set(layout::SOCKET_SINCE_NS, monotonic_ns());
+        });
+    }
+
+    /// Whether nothing has the slot.
+    #[must_use]
+    pub fn is_free(&self) -> bool {
+        self.words[layout::SOCKET_STATE.of(self.start).at].load(Relaxed) == SocketState::Free as u64
+    }
+
+    /// The stack has adopted the connection from the kernel.
+    pub fn set_adopted(&self, ifindex: u32) {
+        self.change(|| {
+            self.set(layout::SOCKET_STATE, SocketState::Accelerated as u64);
+            self.set(layout::SOCKET_REASON, reason_number(None));
+            self.set(layout::SOCKET_INTERFACE, u64::from(ifindex));
+            self.set(layout::SOCKET_SINCE_NS, monotonic_ns());
+            self.add(layout::SOCKET_ADOPTED);
+        });
+    }
+
+    /// The kernel has the connection back, and why.
+    pub fn set_released(&self, reason: Reason) {
+        self.change(|| {
+            self.set(layout::SOCKET_STATE, SocketState::Kernel as u64);
+            self.set(layout::SOCKET_REASON, reason_number(Some(reason)));
+            self.set(layout::SOCKET_DETAIL, 0);
+            self.set(layout::SOCKET_SINCE_NS, monotonic_ns());
+            self.add(layout::SOCKET_RELEASED);
+        });
+    }
+
+    /// What the stack measured of the connection since it was adopted.
+    pub fn set_round_trip(&self, smoothed_ns: u64, retransmitted_segments: u64) {
+        self.set(layout::SOCKET_ROUND_TRIP_NS, smoothed_ns);
+        self.set(layout::SOCKET_RETRANSMITTED, retransmitted_segments);
+    }
+
     /// Frees the slot.
     pub fn close(&self) {
         self.change(|| self.set(layout::SOCKET_STATE, SocketState::Free as u64));
@@ -400,6 +443,10 @@ impl SocketWriter<'_> {
         self.words[field.of(self.start).at].store(value, Relaxed);
     }
 
+    fn add(&self, field: Field) {
+        add(&self.words[field.of(self.start).at], 1);
+    }
+
     fn set_address(&self, field: Field, address: Option<SocketAddr>) {
         let bits = match address.map(|address| address.ip()) {
             None => 0,
@@ -423,6 +470,12 @@ impl SocketWriter<'_> {
     fn counter(&self, counter: SocketCounter) -> &AtomicU64 {
         &self.words[self.start + layout::SOCKET_COUNTERS.at + counter as usize]
     }
+}
+
+fn monotonic_ns() -> u64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    let now = Duration::new(now.tv_sec.unsigned_abs(), u32::try_from(now.tv_nsec).unwrap_or(0));
+    u64::try_from(now.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// One thread adds at a time, so two plain instructions do; a locked one would cost 5 ns.

@@ -61,25 +61,29 @@ impl<H: Host> Sockets<H> {
             direct::allow(fd, 1);
             return Adoption::Later;
         }
+        self.tell_attempt(fd);
         match self.try_adoption(fd, is_server) {
-            Ok(()) => {
+            Ok(ifindex) => {
                 self.page.count(Counter::ConnectionsAdopted, 1);
+                self.tell_adopted(fd, ifindex);
                 self.tell_engine();
                 Adoption::Carried
             }
             Err(None) => {
+                self.tell_kept(fd, None);
                 direct::allow(fd, CALLS_UNTIL_TRIED_AGAIN);
                 Adoption::Later
             }
             Err(Some(why)) => {
+                self.tell_kept(fd, Some(why));
                 direct::allow_for_good(fd);
                 Adoption::Never(why.reason)
             }
         }
     }
 
-    /// `Err(None)`: not yet.
-    fn try_adoption(&mut self, fd: i32, is_server: bool) -> Result<(), Option<Why>> {
+    /// By which interface; `Err(None)`: not yet.
+    fn try_adoption(&mut self, fd: i32, is_server: bool) -> Result<u32, Option<Why>> {
         let never = |reason: Reason| Some(Why::from(reason));
         let shadow = Descriptor::new(fd).ok_or_else(|| never(Reason::NotBound))?;
         let id = self.find(fd).ok_or_else(|| never(Reason::NotBound))?;
@@ -103,6 +107,7 @@ impl<H: Host> Sockets<H> {
         let inode = inode_of(shadow).ok_or_else(|| never(Reason::NotBound))?;
         let flow = ExactFlow::between(Transport::Tcp, local, remote);
         engine.open_connection(flow, FlowSocket { descriptor: shadow, inode }).map_err(never)?;
+        let ifindex = engine.stack_ref().interface_for(remote_ip, None).unwrap_or(0);
         // Before, as the kernel's sets would tell that it is disconnected for a moment.
         self.sets.accelerated(id, Events::empty());
         let host = self.host.clone();
@@ -113,7 +118,7 @@ impl<H: Host> Sockets<H> {
                 self.sets.raise(id, Events::ARRIVED | Events::SENDABLE);
                 self.sets.call_plain_waiters();
                 self.service_changed();
-                Ok(())
+                Ok(ifindex)
             }
             Err(why) => {
                 engine.close_connection(flow);
@@ -148,13 +153,14 @@ impl<H: Host> Sockets<H> {
     /// Something that only the kernel does is about to be done to a connection: it has it from now on, until some calls more were made.
     pub fn release_stream(&mut self, fd: i32) {
         self.drive_streams();
-        self.release_where_routed(fd);
+        self.release_where_routed(fd, Reason::KernelCall);
     }
 
     /// The same for good.
     pub fn leave_stream(&mut self, fd: i32) {
         self.drive_streams();
-        self.release_now(fd);
+        self.release_now(fd, Reason::KernelCallForGood);
+        self.tell_left(fd);
         direct::allow_for_good(fd);
     }
 
@@ -162,8 +168,9 @@ impl<H: Host> Sockets<H> {
     pub fn close_stream(&mut self, fd: i32) {
         if self.is_carried(fd) {
             self.drive_streams();
-            self.release_now(fd);
+            self.release_now(fd, Reason::KernelCallForGood);
         }
+        self.tell_closed(fd);
         direct::clear(fd);
         if let Some(id) = self.find(fd).filter(|id| self.get(*id).is_none()) {
             self.sets.remove_socket(id);
@@ -188,7 +195,7 @@ impl<H: Host> Sockets<H> {
     #[cold]
     pub(super) fn release_overflown(&mut self) {
         for fd in self.streams.fds() {
-            self.release_now(fd);
+            self.release_now(fd, Reason::FramesByKernel);
             let calls = self.streams.calls_after_overflow.entry(fd).or_insert(CALLS_UNTIL_TRIED_AGAIN);
             direct::allow(fd, *calls);
             *calls = calls.saturating_mul(CALLS_GROW_BY);
@@ -200,7 +207,7 @@ impl<H: Host> Sockets<H> {
     pub(crate) fn release_all_streams(&mut self) {
         self.streams.waits_for_route = false;
         for fd in self.streams.fds() {
-            self.streams.waits_for_route |= !self.release_where_routed(fd);
+            self.streams.waits_for_route |= !self.release_where_routed(fd, Reason::WayGone);
         }
     }
 
@@ -213,20 +220,21 @@ impl<H: Host> Sockets<H> {
     }
 
     /// Gives a connection to the kernel until some calls more were made; `false`: the kernel has no route for it, or has it.
-    fn release_where_routed(&mut self, fd: i32) -> bool {
+    fn release_where_routed(&mut self, fd: i32, reason: Reason) -> bool {
         let remote = self.streams.get(fd).map(|stream| stream.flow.remote);
         let has_route = |(remote, engine): (_, &Engine<H>)| engine.stack_ref().interface_for(remote, None).is_ok();
         if !remote.zip(self.engine_ref()).is_some_and(has_route) {
             return false;
         }
-        self.release_now(fd);
+        self.release_now(fd, reason);
         let is_eager = self.config.adopt == Adopt::Eager;
         direct::allow(fd, if is_eager { 0 } else { CALLS_UNTIL_TRIED_AGAIN });
         true
     }
 
     /// Gives a connection to the kernel.
-    pub(super) fn release_now(&mut self, fd: i32) {
+    pub(super) fn release_now(&mut self, fd: i32, reason: Reason) {
+        self.tell_round_trip(fd);
         let Some(stream) = self.streams.take(fd) else { return };
         let Stream { id: socket, shadow, inode, carried, flow, .. } = *stream;
         let (id, host) = (carried.id(), self.host.clone());
@@ -241,6 +249,7 @@ impl<H: Host> Sockets<H> {
         engine.close_connection(flow);
         self.sets.handed_over(socket, FlowSocket { descriptor: shadow, inode }, false);
         self.page.count(Counter::ConnectionsReleased, 1);
+        self.tell_released(fd, reason);
         // Calls that wait for it wait in the kernel from now on.
         self.service_changed();
     }

@@ -8,6 +8,7 @@ use nearwire_sys::tsc::monotonic_raw_ns;
 
 use crate::epoll::Events;
 use crate::host::Host;
+use crate::reason::Reason;
 use crate::sockets::Sockets;
 use crate::status::Counter;
 
@@ -44,17 +45,21 @@ impl<H: Host> Sockets<H> {
     #[inline]
     fn read_stream<R>(&mut self, fd: i32, read: &mut impl FnMut(&[u8], &[u8]) -> (usize, R)) -> StreamCall<R> {
         let Some(stream) = self.streams.get(fd) else { return StreamCall::Kernel };
-        let (id, options) = (stream.carried.id(), stream.options);
+        let (id, options, slot) = (stream.carried.id(), stream.options, stream.id.index());
         let Some(engine) = self.engine() else { return StreamCall::Kernel };
         let mut given = None;
         let outcome = engine.stack().tcp_read_with(id, |one, two| {
             let (count, result) = read(one, two);
-            given = Some(result);
+            given = Some((count, result));
             count
         });
         match (outcome, given) {
-            (Ok(_), Some(result)) => {
+            (Ok(_), Some((count, result))) => {
                 self.page.count(Counter::CallsServed, 1);
+                // Not what stays.
+                if let Some(slot) = self.page.socket(slot).filter(|_| count > 0) {
+                    slot.count_received(count);
+                }
                 crate::wait::count_message();
                 // What was read may have opened the window.
                 self.transmit_streams();
@@ -80,12 +85,15 @@ impl<H: Host> Sockets<H> {
     #[inline]
     fn write_stream(&mut self, fd: i32, data: &[u8], more: bool) -> StreamCall<usize> {
         let Some(stream) = self.streams.get(fd) else { return StreamCall::Kernel };
-        let (id, options) = (stream.carried.id(), stream.options);
+        let (id, options, slot) = (stream.carried.id(), stream.options, stream.id.index());
         let now_ns = monotonic_raw_ns();
         let Some(engine) = self.engine() else { return StreamCall::Kernel };
         match engine.stack().tcp_write(id, now_ns, data, more) {
             Ok(count) => {
                 self.page.count(Counter::CallsServed, 1);
+                if let Some(slot) = self.page.socket(slot) {
+                    slot.count_sent(count);
+                }
                 self.transmit_streams();
                 StreamCall::Done(count)
             }
@@ -158,7 +166,7 @@ impl<H: Host> Sockets<H> {
         for ending in endings {
             // What came behind it comes again.
             let Some(fd) = self.streams.fd_of(ending.connection) else { continue };
-            self.release_now(fd);
+            self.release_now(fd, Reason::FarEndEnds);
             crate::direct::allow_for_good(fd);
             if let (Some(engine), Some(shadow)) = (self.engine(), Descriptor::new(fd)) {
                 engine.give_ending(shadow, &ending);

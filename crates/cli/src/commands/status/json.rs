@@ -1,7 +1,7 @@
 //! Processes as JSON.
 
 use nearwire_socket::reason::{Handed, Reason};
-use nearwire_socket::status::{InterfaceStatus, Process, SocketStatus};
+use nearwire_socket::status::{ConnectionStatus, InterfaceStatus, Process, SocketStatus};
 use serde_json::{Map, Value, json};
 
 /// The version of this format; it grows when a key changes its meaning.
@@ -80,7 +80,20 @@ fn socket(socket: &SocketStatus) -> Value {
         "remote": socket.remote.map(|address| address.to_string()),
         "ifindex": socket.ifindex,
         "engine": socket.is_accelerated.then_some(socket.engine),
+        "transport": if socket.connection.is_some() { "tcp" } else { "udp" },
+        "connection": socket.connection.map(connection),
         "counters": counters(socket.counters.iter().map(|(counter, count)| (counter.words(), *count))),
+    })
+}
+
+fn connection(connection: ConnectionStatus) -> Value {
+    json!({
+        // CLOCK_MONOTONIC.
+        "since_ns": connection.since_ns,
+        "adopted": connection.adopted,
+        "released": connection.released,
+        "round_trip_ns": Some(connection.round_trip_ns).filter(|ns| *ns > 0),
+        "retransmitted_segments": connection.retransmitted_segments,
     })
 }
 
