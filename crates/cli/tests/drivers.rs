@@ -15,8 +15,7 @@ const SOCKPERF: &str = "/usr/bin/sockperf";
 fn pairs(kernel: StockKernel) -> [(u32, &'static str, &'static [&'static str]); 3] {
     let of_virtio_net =
         if kernel == StockKernel::Newest { &["zero-copy", "native", "generic"][..] } else { &["native", "generic"] };
-    let of_vmxnet3 = if kernel == StockKernel::Linux6_1 { &["generic"][..] } else { &["native", "generic"] };
-    [(0, "virtio_net", of_virtio_net), (2, "e1000e", &["generic"]), (4, "vmxnet3", of_vmxnet3)]
+    [(0, "virtio_net", of_virtio_net), (2, "e1000e", &["generic"]), (4, "vmxnet3", &["native", "generic"])]
 }
 
 fn hardware(kernel: StockKernel) -> HostHardware {

@@ -18,6 +18,11 @@ impl<H: Host> Sockets<H> {
         self.page.socket(id.index())
     }
 
+    /// The same of one that has a row.
+    fn row_of_stream(&self, fd: i32) -> Option<SocketWriter<'_>> {
+        self.slot_of_stream(fd).filter(|slot| !slot.is_free())
+    }
+
     /// It is to be adopted.
     pub(super) fn tell_attempt(&self, fd: i32) {
         let Some(slot) = self.slot_of_stream(fd).filter(SocketWriter::is_free) else { return };
@@ -46,14 +51,12 @@ impl<H: Host> Sockets<H> {
 
     /// It is the kernel's for good.
     pub(super) fn tell_left(&self, fd: i32) {
-        let slot = self.slot_of_stream(fd).filter(|slot| !slot.is_free());
-        slot.into_iter().for_each(|slot| slot.set_kernel(Reason::KernelCallForGood, 0));
+        self.row_of_stream(fd).into_iter().for_each(|row| row.set_kernel(Reason::KernelCallForGood, 0));
     }
 
     /// Its fd is closed.
     pub(super) fn tell_closed(&self, fd: i32) {
-        let slot = self.slot_of_stream(fd).filter(|slot| !slot.is_free());
-        slot.into_iter().for_each(|slot| slot.close());
+        self.row_of_stream(fd).into_iter().for_each(|row| row.close());
     }
 
     /// What the stack has measured of some connections.

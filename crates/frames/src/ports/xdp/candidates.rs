@@ -92,21 +92,7 @@ fn on_device(facts: &InterfaceFacts, steer: Steer) -> Vec<Candidate> {
 /// Binds a socket in zero-copy mode and closes it again.
 fn binds_zero_copy(facts: &InterfaceFacts) -> bool {
     let frames = facts.rx_ring_frames.max(64);
-    let spec = SocketSpec {
-        facts,
-        queue: 0,
-        mode: XdpMode::ZeroCopy,
-        frame_size_bytes: 2048,
-        fill_frames: frames,
-        rx_ring_slots: 64,
-        tx_frames: 16,
-        prepared_frames: 0,
-        share_areas: 0,
-        share_tx_frames: 0,
-        huge_pages: false,
-        keeps_memory_fd: false,
-        multi_buffer: false,
-    };
+    let spec = SocketSpec { tx_frames: 16, ..SocketSpec::of_trial(facts, XdpMode::ZeroCopy, frames, 64) };
     spec.open().is_ok_and(|halves| halves.zero_copy)
 }
 

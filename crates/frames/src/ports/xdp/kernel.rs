@@ -25,21 +25,7 @@ pub fn maps_bound_rings() -> bool {
 /// `None`: no right to, or somebody else has the loopback interface's queue.
 fn found_out() -> Option<bool> {
     let facts = InterfaceFacts::read("lo").ok()?;
-    let spec = SocketSpec {
-        facts: &facts,
-        queue: 0,
-        mode: XdpMode::Generic,
-        frame_size_bytes: 2048,
-        fill_frames: RING_SLOTS,
-        rx_ring_slots: RING_SLOTS,
-        tx_frames: 0,
-        prepared_frames: 0,
-        share_areas: 0,
-        share_tx_frames: 0,
-        huge_pages: false,
-        keeps_memory_fd: false,
-        multi_buffer: false,
-    };
+    let spec = SocketSpec::of_trial(&facts, XdpMode::Generic, RING_SLOTS, RING_SLOTS);
     let Halves { receiver, .. } = spec.open().ok()?;
     let receiver = receiver?;
     let maps = match map_again(receiver.socket()) {

@@ -248,7 +248,7 @@ impl<T: Copy> ProducerRing<T> {
     /// Whether the kernel has taken all descriptors before this producer index.
     #[inline]
     pub(super) fn has_consumed(&self, position: u32) -> bool {
-        self.consumed().wrapping_sub(position).cast_signed() >= 0
+        has_passed(self.consumed(), position)
     }
 
     /// Descriptors that the kernel has taken since the ring was made, wrapping.
@@ -280,8 +280,14 @@ unsafe impl Sync for Pushed {}
 impl Pushed {
     /// Whether the kernel has taken them.
     pub(super) fn are_taken(&self) -> bool {
-        self.consumer.load(Ordering::Acquire).wrapping_sub(self.end).cast_signed() >= 0
+        has_passed(self.consumer.load(Ordering::Acquire), self.end)
     }
+}
+
+/// Whether an index that wraps has come to a position.
+#[inline]
+fn has_passed(index: u32, position: u32) -> bool {
+    index.wrapping_sub(position).cast_signed() >= 0
 }
 
 /// A ring the kernel fills: RX or completion.

@@ -69,7 +69,31 @@ pub(super) struct Halves {
     pub multi_buffer: bool,
 }
 
-impl SocketSpec<'_> {
+impl<'f> SocketSpec<'f> {
+    /// One on the first queue that is opened to find something out: it receives, and that is all.
+    pub(super) fn of_trial(
+        facts: &'f InterfaceFacts,
+        mode: XdpMode,
+        fill_frames: u32,
+        rx_ring_slots: u32,
+    ) -> SocketSpec<'f> {
+        SocketSpec {
+            facts,
+            queue: 0,
+            mode,
+            frame_size_bytes: 2048,
+            fill_frames,
+            rx_ring_slots,
+            tx_frames: 0,
+            prepared_frames: 0,
+            share_areas: 0,
+            share_tx_frames: 0,
+            huge_pages: false,
+            keeps_memory_fd: false,
+            multi_buffer: false,
+        }
+    }
+
     /// Opens and binds the socket. Frames lie in one buffer each where the kernel has no more (before Linux 6.6), or the driver in
     /// zero-copy mode.
     pub(super) fn open(&self) -> Result<Halves, PortError> {
