@@ -12,7 +12,6 @@ use nearwire_stack::{EndpointId, Family};
 
 use crate::config::{self, Role, Use};
 use crate::engine::Engine;
-use crate::engines::SETTLED_TICKS;
 use crate::handover::inode_of;
 use crate::host::Host;
 use crate::id::SocketId;
@@ -263,8 +262,8 @@ impl<H: Host> Sockets<H> {
         }
     }
 
-    /// Has frames of an accelerated socket come to the ports. What is on its way to the kernel is let come: what the kernel has then is
-    /// read first, being older than all that will be in the rings.
+    /// Has frames of an accelerated socket come to the ports. What the kernel has by then, or gets of what was on its way, is older
+    /// than all that will be in the rings: it is taken over.
     fn open_flows(&mut self, id: SocketId) {
         let opened = self.open_ports_of(id);
         if let Err(why) = opened.and_then(|()| Ok(self.follow_addresses(id)?)) {
@@ -274,11 +273,7 @@ impl<H: Host> Sockets<H> {
         if !self.get(id).is_some_and(|socket| socket.is_accelerated() && socket.shadow.is_readable()) {
             return;
         }
-        let begun_ticks = self.host.ticks();
-        while self.host.ticks().wrapping_sub(begun_ticks) < SETTLED_TICKS {
-            std::hint::spin_loop();
-        }
-        self.get_mut(id).into_iter().for_each(|socket| socket.shadow.read_first());
+        self.take_over_older(id);
     }
 
     pub(super) fn ask_rules(&self, id: SocketId, remote: Option<SocketAddr>) -> Result<(), Why> {

@@ -316,6 +316,36 @@ fn ring_overrun_the_kernel_keeps_what_it_has_room_for_and_later_datagrams_come_b
     }
 }
 
+/// What came by the kernel before a socket is used is read first, then what the ring had room for, then what it had not.
+#[test]
+fn ring_overrun_before_what_came_by_the_kernel_is_read_all_is_in_order() {
+    const BEFORE: u32 = 50;
+    const SENT: u32 = 5000;
+    for mode in [Mode::Generic, Mode::Native] {
+        let Some((mut near, _, peer)) = running(mode) else { return };
+        let socket = near.open_unused("0.0.0.0:6000");
+        let to = SocketAddr::new(near.near().ipv4.into(), 6000);
+        let send = |numbers: std::ops::Range<u32>| {
+            numbers.for_each(|number| assert_eq!(peer.send_to(&number.to_ne_bytes(), to).unwrap(), 4));
+            std::thread::sleep(Duration::from_millis(50));
+        };
+        send(0..BEFORE);
+        near.sockets().used(&[socket.as_raw_fd()]);
+        send(BEFORE..SENT);
+        let overflowed: u64 = {
+            let attached = near.sockets().engine().unwrap().attached();
+            attached.map(|attached| attached.port.as_xdp().overflowed_frames()).sum()
+        };
+        assert_ne!(overflowed, 0, "{mode:?}");
+        let mut got = 0;
+        while let Some((_, payload)) = near.try_receive(&socket) {
+            assert_eq!(payload, u32::to_ne_bytes(got), "{mode:?}");
+            got += 1;
+        }
+        assert!(u64::from(got) > u64::from(SENT) - overflowed, "{got} read, {overflowed} overflowed");
+    }
+}
+
 #[test]
 fn news_lost_while_the_program_did_not_call_in_the_next_send_goes_the_new_way() {
     const ROUTES: u32 = 12_000;

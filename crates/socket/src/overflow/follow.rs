@@ -12,6 +12,7 @@ use super::{
     number,
 };
 use crate::engine::{Engine, Looked};
+use crate::engines::SETTLED_TICKS;
 use crate::host::Host;
 use crate::id::SocketId;
 use crate::now::Now;
@@ -143,6 +144,27 @@ impl<H: Host> Sockets<H> {
     #[cold]
     pub(crate) fn take_over(&mut self, id: SocketId) {
         self.take_over_some(id, u64::MAX);
+    }
+
+    /// Takes over what the kernel got of a socket whose frames come by the ports from now on, with what was on its way there. Left with
+    /// the shadow, it would be read behind the rings, or with what the kernel gets later, if they overflow before it is read. Once they
+    /// overflow the kernel gets newer ones, behind those in the rings: what it has then stays for the settling of the overflow.
+    pub(crate) fn take_over_older(&mut self, id: SocketId) {
+        let counted = self.overflow.taken;
+        let begun_ticks = self.host.ticks();
+        let goes_on = |sockets: &Sockets<H>| {
+            let is_in_transit = sockets.host.ticks().wrapping_sub(begun_ticks) < SETTLED_TICKS;
+            let has_room = |socket: &Socket| socket.shadow.order != Order::PortsLast;
+            let socket = sockets.get(id).filter(|socket| has_room(socket) && (is_in_transit || socket.shadow.has_data));
+            socket.is_some() && sockets.engine_ref().is_some_and(|engine| !engine.is_overflowing())
+        };
+        self.get_mut(id).into_iter().for_each(|socket| socket.shadow.may_have_data());
+        while goes_on(self) {
+            self.take_over_some(id, 1);
+        }
+        self.get_mut(id).into_iter().for_each(|socket| socket.shadow.may_have_data());
+        self.overflow.taken = counted;
+        self.raise_readable();
     }
 
     fn take_over_some(&mut self, id: SocketId, most: u64) {
