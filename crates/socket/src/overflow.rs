@@ -20,6 +20,7 @@
 //! before them only as much is taken over as was under way when they began to be held. Limit: where that was for several sockets,
 //! a socket may get so many newer ones first that take the place of another's older ones.
 
+mod all_beside;
 mod follow;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -86,7 +87,7 @@ impl Buffers {
     }
 }
 
-/// What the kernel says beside a datagram. It says what the socket's options ask for, so what is missing nobody is told.
+/// What the kernel says beside a datagram: what the socket's options ask for ([`all_beside`]).
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Beside {
     destination: Option<IpAddr>,

@@ -7,6 +7,7 @@ use nearwire_stack::EndpointId;
 use nearwire_sys::receive::receive_with_control;
 use nearwire_sys::socket::option_bytes;
 
+use super::all_beside::AllBeside;
 use super::{
     ATTEMPTS, Beside, Buffers, CONTROL_BYTES, HOLD_MOST_TICKS, Hold, IN_TRANSIT_TICKS, PAYLOAD_BYTES, TAKEN_MOST,
     number,
@@ -19,6 +20,9 @@ use crate::now::Now;
 use crate::socket::{Order, Socket};
 use crate::sockets::Sockets;
 use crate::status::{Counter, SocketCounter};
+
+/// Between two looks at whether the rings overflow: a few microseconds.
+const OLDER_AT_ONCE: u64 = 16;
 
 impl<H: Host> Sockets<H> {
     /// Whether the kernel has frames that the ports had no room for, and all older ones were taken out of the rings: by the
@@ -152,15 +156,17 @@ impl<H: Host> Sockets<H> {
     pub(crate) fn take_over_older(&mut self, id: SocketId) {
         let counted = self.overflow.taken;
         let begun_ticks = self.host.ticks();
-        let goes_on = |sockets: &Sockets<H>| {
-            let is_in_transit = sockets.host.ticks().wrapping_sub(begun_ticks) < SETTLED_TICKS;
-            let has_room = |socket: &Socket| socket.shadow.order != Order::PortsLast;
-            let socket = sockets.get(id).filter(|socket| has_room(socket) && (is_in_transit || socket.shadow.has_data));
-            socket.is_some() && sockets.engine_ref().is_some_and(|engine| !engine.is_overflowing())
-        };
+        let is_in_transit = |host: &H| host.ticks().wrapping_sub(begun_ticks) < SETTLED_TICKS;
         self.get_mut(id).into_iter().for_each(|socket| socket.shadow.may_have_data());
-        while goes_on(self) {
-            self.take_over_some(id, 1);
+        while self.engine_ref().is_some_and(|engine| !engine.is_overflowing()) {
+            let Some(socket) = self.get(id).filter(|socket| socket.shadow.order != Order::PortsLast) else { break };
+            if socket.shadow.is_readable() && socket.shadow.has_data {
+                self.take_over_some(id, OLDER_AT_ONCE);
+            } else if is_in_transit(&self.host) {
+                self.get_mut(id).into_iter().for_each(|socket| socket.shadow.may_have_data());
+            } else {
+                break;
+            }
         }
         self.get_mut(id).into_iter().for_each(|socket| socket.shadow.may_have_data());
         self.overflow.taken = counted;
@@ -212,6 +218,8 @@ fn take_over<H: Host>(
 ) -> u32 {
     let mut taken = 0;
     let mut is_behind = false;
+    // Of a socket that is behind, each receive takes one over: nine system calls for each would let it fall further behind.
+    let _all_beside = (socket.shadow.order != Order::PortsLast).then(|| AllBeside::of(socket.shadow.fd, socket.family));
     while taken < most {
         if !engine.stack_ref().udp_has_room(endpoint) {
             is_behind = true;
