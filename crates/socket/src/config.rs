@@ -42,6 +42,7 @@ pub use error::{ConfigError, Place, Problem};
 pub use layered::{Layered, Origin};
 pub use profile::Profile;
 pub use rule::{Prefix, Role, Rule, Socket, Use};
+pub use value::variables;
 
 /// How long a call that waits spins before it sleeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

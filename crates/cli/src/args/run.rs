@@ -5,25 +5,32 @@ use std::path::PathBuf;
 
 use clap::Args;
 use clap::builder::PossibleValuesParser;
-use nearwire_socket::config::Profile;
+use nearwire_socket::config::{self, Profile};
 
-const ABOUT: &str = "Runs a program whose UDP traffic bypasses the kernel's network stack. The program is not changed: a library is preloaded into \
-it. Sockets that cannot be accelerated stay with the kernel and work as before; nearwire status shows which, and why.";
+const ABOUT: &str = "Runs a program whose network traffic bypasses the kernel's network stack: its UDP sockets, and with NEARWIRE_ADOPT=auto its \
+TCP connections. The program is not changed: a library is preloaded into it. Sockets that cannot be accelerated stay with the kernel and work as before; \
+nearwire status shows which, and why.";
 
-const EXAMPLES: &str = "Examples:
+/// What stands below the options: examples, variables, exit codes.
+fn after_help() -> String {
+    let variables: Vec<String> = config::variables().collect();
+    let variables = variables.join(", ");
+    format!(
+        "Examples:
   nearwire run -- sockperf server --ip 10.0.0.1
   nearwire run --profile shared --config nearwire.toml -- ./feed-handler
   nearwire run --dry-run -- ./feed-handler
 
-Configuration: profile, then file (--config or NEARWIRE_CONFIG), then variables (NEARWIRE_SPIN, NEARWIRE_INTERFACES, \
-NEARWIRE_MODE, NEARWIRE_STRICT, NEARWIRE_STATS, NEARWIRE_SEND_COALESCING, NEARWIRE_KERNEL_FIRST, NEARWIRE_PAST_FILTERS, NEARWIRE_AGENT), then options; what comes later \
+Configuration: profile, then file (--config or NEARWIRE_CONFIG), then variables ({variables}), then options; what comes later \
 overrides what comes before. docs/run.md describes the file.
 
 Exit codes: those of the program; 2 wrong usage or configuration, 3 the program cannot be preloaded, or with --strict: \
-a precondition is not met, its sockets cannot be reached, or packet filters would be bypassed; 126 the program cannot be executed, 127 it was not found.";
+a precondition is not met, its sockets cannot be reached, or packet filters would be bypassed; 126 the program cannot be executed, 127 it was not found."
+    )
+}
 
 #[derive(Debug, Args)]
-#[command(about = "Run a program with its UDP sockets past the kernel", long_about = ABOUT, after_help = EXAMPLES)]
+#[command(about = "Run a program with its sockets past the kernel", long_about = ABOUT, after_help = after_help())]
 pub struct RunArgs {
     /// A preset: latency spins while it waits; throughput spins too, and sends several datagrams with one kick; shared spins
     /// for 50 us, then sleeps; sleep never spins

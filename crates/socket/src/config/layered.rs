@@ -127,12 +127,12 @@ impl Layered {
         values.zip(&self.origins).chain(rules.zip(&self.rule_origins)).collect()
     }
 
-    /// The variables that a program needs beside the file: all that neither the file nor nobody said.
+    /// The variables that a program needs beside the file: values that it did not set and that are no defaults.
     #[must_use]
     pub fn beside_the_file(&self) -> Vec<(String, String)> {
         let is_beside = |origin: &Origin| !matches!(origin, Origin::Default | Origin::File(_));
         let keys = KEYS.iter().zip(&self.origins).filter(|(_, origin)| is_beside(origin));
-        keys.map(|(key, _)| (format!("NEARWIRE_{}", key.to_ascii_uppercase()), self.config.value(key))).collect()
+        keys.map(|(key, _)| (value::variable(key), self.config.value(key))).collect()
     }
 
     fn note(&mut self, set: &[&str], origin: &Origin) {

@@ -19,6 +19,17 @@ pub(super) const KEYS: [&str; 11] = [
     "agent",
     "adopt",
 ];
+
+/// The variable that a key is.
+pub(super) fn variable(key: &str) -> String {
+    format!("NEARWIRE_{}", key.to_ascii_uppercase())
+}
+
+/// The variables of all keys.
+pub fn variables() -> impl Iterator<Item = String> {
+    KEYS.into_iter().map(variable)
+}
+
 /// Shorter, the thread that ends the wait would spend its time going to sleep; longer serves nobody.
 const SEND_COALESCING: RangeInclusive<Duration> = Duration::from_micros(20)..=Duration::from_millis(10);
 /// Longest name of an interface, bytes (`IFNAMSIZ` without its NUL).
