@@ -160,6 +160,7 @@ impl Beside {
             received_ns,
             device_ns: self.device_ns,
             dropped_before: 0,
+            is_by_kernel: true,
         }
     }
 }

@@ -527,7 +527,11 @@ fn deliver_counted<R>(
     datagram: &Datagram<'_>,
     read: &mut impl FnMut(Delivery<'_>) -> R,
 ) -> R {
-    socket.slot.count_received(datagram.payload.len());
+    if datagram.is_by_kernel {
+        socket.slot.count(SocketCounter::ReceivedByShadow);
+    } else {
+        socket.slot.count_received(datagram.payload.len());
+    }
     crate::wait::count_message();
     deliver(now, socket, datagram, read)
 }

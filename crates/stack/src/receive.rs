@@ -269,6 +269,7 @@ impl Stack {
             received_ns: arrival.received_ns,
             device_ns: arrival.device_ns,
             dropped_before: 0,
+            is_by_kernel: false,
         };
         if packet.is_group {
             return self.deliver_to_group(&incoming, &mut lent, reader);

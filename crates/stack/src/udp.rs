@@ -51,6 +51,8 @@ pub struct Datagram<'a> {
     pub device_ns: u64,
     /// Datagrams dropped at the endpoint before it for want of room (SO_RXQ_OVFL).
     pub dropped_before: u32,
+    /// It came by the kernel's socket, and was queued here for its order.
+    pub is_by_kernel: bool,
 }
 
 /// All of UDP but what is sent.

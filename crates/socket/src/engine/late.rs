@@ -26,7 +26,7 @@ use crate::now::Now;
 
 /// After so long no frame is on its way, on however busy a host: 40 ms at 5 GHz, 200 at 1. Later on a frame for nobody comes from
 /// a peer that a connected socket does not want, and is dropped.
-const LATE_TICKS: u64 = 200_000_000;
+pub(super) const LATE_TICKS: u64 = 200_000_000;
 
 /// As many flows that have left are remembered: what the agent is asked for must be few, and a program hands over few sockets at once.
 const LEFT_MOST: usize = 256;
@@ -141,6 +141,7 @@ fn datagram_of(frame: &[u8]) -> Option<(Datagram<'_>, u16)> {
         received_ns: 0,
         device_ns: 0,
         dropped_before: 0,
+        is_by_kernel: false,
     };
     Some((datagram, udp.header.destination_port))
 }

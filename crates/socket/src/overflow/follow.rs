@@ -19,7 +19,7 @@ use crate::id::SocketId;
 use crate::now::Now;
 use crate::socket::{Order, Socket};
 use crate::sockets::Sockets;
-use crate::status::{Counter, SocketCounter};
+use crate::status::Counter;
 
 /// Between two looks at whether the rings overflow: a few microseconds.
 const OLDER_AT_ONCE: u64 = 16;
@@ -236,7 +236,6 @@ fn take_over<H: Host>(
                 let datagram =
                     beside.datagram(now, socket, &payload[..received.len_bytes.min(PAYLOAD_BYTES)], received.source);
                 engine.stack().udp_queue(endpoint, &datagram);
-                socket.slot.count(SocketCounter::ReceivedByShadow);
             }
             Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
                 socket.shadow.has_data = false;

@@ -63,6 +63,7 @@ pub(crate) struct Meta {
     received_ns: u64,
     device_ns: u64,
     pub(crate) dropped_before: u32,
+    pub(crate) is_by_kernel: bool,
 }
 
 /// An endpoint's chain.
@@ -270,15 +271,38 @@ impl Slab {
 impl Meta {
     #[inline]
     pub(crate) fn of(datagram: &Datagram<'_>) -> Meta {
-        let Datagram { source, destination, ifindex, ttl, tos, received_ns, device_ns, dropped_before, .. } = *datagram;
-        Meta { source, destination, ifindex, ttl, tos, received_ns, device_ns, dropped_before }
+        let Datagram {
+            source,
+            destination,
+            ifindex,
+            ttl,
+            tos,
+            received_ns,
+            device_ns,
+            dropped_before,
+            is_by_kernel,
+            ..
+        } = *datagram;
+        Meta { source, destination, ifindex, ttl, tos, received_ns, device_ns, dropped_before, is_by_kernel }
     }
 
     /// The datagram with its payload again.
     #[inline]
     pub(crate) const fn lend(self, payload: &[u8]) -> Datagram<'_> {
-        let Meta { source, destination, ifindex, ttl, tos, received_ns, device_ns, dropped_before } = self;
-        Datagram { payload, source, destination, ifindex, ttl, tos, received_ns, device_ns, dropped_before }
+        let Meta { source, destination, ifindex, ttl, tos, received_ns, device_ns, dropped_before, is_by_kernel } =
+            self;
+        Datagram {
+            payload,
+            source,
+            destination,
+            ifindex,
+            ttl,
+            tos,
+            received_ns,
+            device_ns,
+            dropped_before,
+            is_by_kernel,
+        }
     }
 }
 
@@ -301,6 +325,7 @@ mod tests {
             received_ns: 6,
             device_ns: 8,
             dropped_before: 7,
+            is_by_kernel: false,
         }
     }
 
