@@ -139,7 +139,7 @@ fn tcp_past_the_kernel_carries_long_messages_and_repairs_what_a_faulty_wire_lose
         return;
     }
     for (size, more) in [("100000", None), ("64", Some("loss=2%"))] {
-        let mut args = vec!["tcp/bypass", "--size", size, "--timeout", "2s", "--format", "csv"];
+        let mut args = vec!["tcp/bypass", "--size", size, "--timeout", "10s", "--format", "csv"];
         args.extend(more.iter().flat_map(|fault| ["--fault", *fault]));
         let output = bench(&args);
         assert_eq!(code(&output), Some(0), "{size}: {}", errors(&output));

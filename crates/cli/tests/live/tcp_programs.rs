@@ -82,19 +82,14 @@ fn text(output: &Output) -> String {
 }
 
 fn start(bed: &Bed, end: &CableEnd, words: &[String], policy: Policy) -> Child {
-    let mut command = match policy {
-        Some(policy) => {
-            let mut command = program_under_test(bed.installed());
-            command.args(["run", "--quiet", "--stats", "--"]).args(words);
-            command.env("NEARWIRE_ADOPT", policy).env("NEARWIRE_SPIN", "50us");
-            command
-        }
-        None => {
-            let mut command = Command::new(&words[0]);
-            command.args(&words[1..]);
-            command
-        }
-    };
+    let mut command = program_under_test("env");
+    // Tests that run in the background of a shell have it ignored, and what they start has.
+    command.arg("--default-signal=INT");
+    if let Some(policy) = policy {
+        command.arg(bed.installed()).args(["run", "--quiet", "--stats", "--"]);
+        command.env("NEARWIRE_ADOPT", policy).env("NEARWIRE_SPIN", "50us");
+    }
+    command.args(words);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).current_dir(bed.directory.path());
     end.namespace.enter(|| command.spawn()).unwrap().unwrap()
 }
@@ -115,12 +110,30 @@ fn await_listener(end: &CableEnd, port: &str, server: &mut Child) {
     }
 }
 
+/// What a program and its threads wait for, and what the library says of it.
+fn state_of(pid: u32) -> String {
+    let read = |path: std::path::PathBuf| std::fs::read_to_string(path).unwrap_or_default();
+    let directory = std::path::Path::new("/proc").join(pid.to_string());
+    let command = read(directory.join("cmdline")).replace('\0', " ");
+    let threads = std::fs::read_dir(directory.join("task")).into_iter().flatten().flatten().map(|thread| thread.path());
+    let waits = threads.map(|thread| ["comm", "wchan", "syscall"].map(|file| read(thread.join(file))).join(" "));
+    let status = Command::new(crate::common::NEARWIRE).args(["status", &pid.to_string()]).output();
+    let connections = std::fs::read_to_string(directory.join("net/tcp")).unwrap_or_default();
+    let signals = read(directory.join("status"));
+    let waits = waits.collect::<Vec<_>>().join("\n");
+    format!(
+        "{command}\n{waits}\n{}\n{connections}\n{signals}",
+        status.map_or_else(|error| error.to_string(), |status| text(&status))
+    )
+}
+
 fn end(mut child: Child) -> Output {
     let until = Instant::now() + TIMEOUT;
     while child.try_wait().unwrap().is_none() {
         if Instant::now() > until {
+            let state = state_of(child.id());
             kill(child.id());
-            panic!("it does not end: {}", text(&child.wait_with_output().unwrap()));
+            panic!("it does not end: {}\n{state}", text(&child.wait_with_output().unwrap()));
         }
         std::thread::sleep(Duration::from_millis(10));
     }
