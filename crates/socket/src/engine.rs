@@ -39,7 +39,7 @@ use nearwire_frames::ports::xdp::{FrameTimes, TimesWanted};
 use nearwire_frames::steering::FlowFilter;
 use nearwire_frames::{EnginePort, FlowSocket, PortError, PortFilters, RevokedFlow};
 use nearwire_stack::{
-    Arrival, Datagram, Dropped, EndpointId, LinkKind, Offers, Stack, StackConfig, Take, Update, Verdict,
+    Arrival, Datagram, Dropped, EndpointId, LinkKind, NotOurs, Offers, Stack, StackConfig, Take, Update, Verdict,
 };
 use nearwire_sys::descriptor::{Descriptor, place};
 use thiserror::Error;
@@ -54,7 +54,7 @@ use crate::status::{Counter, Writer};
 use allowance::Allowance;
 pub use attached::Attached;
 use capture::Capture;
-use connections::Endings;
+use connections::KernelsSegments;
 use flows::Flows;
 use interfaces::Interfaces;
 use late::LateFrames;
@@ -128,7 +128,7 @@ pub struct Engine<H: Host = ThisHost> {
     told: Told,
     warming: Warming,
     late: LateFrames,
-    endings: Endings,
+    kernels_segments: KernelsSegments,
     paths: Paths,
     /// What is in the ports stays there for now.
     is_holding: bool,
@@ -188,7 +188,7 @@ impl<H: Host> Engine<H> {
             told: Told::default(),
             warming: Warming::default(),
             late: LateFrames::of(home),
-            endings: Endings::default(),
+            kernels_segments: KernelsSegments::default(),
             paths,
             is_holding: false,
         })
@@ -468,7 +468,8 @@ impl<H: Host> Engine<H> {
         if self.is_holding {
             return false;
         }
-        let Engine { host, stack, interfaces, page, times, has_failed, capture, late, endings, flows, .. } = self;
+        let Engine { host, stack, interfaces, page, times, has_failed, capture, late, kernels_segments, flows, .. } =
+            self;
         let ports = interfaces.attached.len();
         for _ in 0..ports {
             let Some(attached) = interfaces.attached.get_mut(self.next_port) else { break };
@@ -476,7 +477,7 @@ impl<H: Host> Engine<H> {
             if attached.failed.is_some() {
                 continue;
             }
-            let to = Takers { host, stack, late, endings, flows, capture };
+            let to = Takers { host, stack, late, kernels_segments, flows, capture };
             match take_frame(now, attached, to, times.is_some(), &mut reader) {
                 Ok(Some(_)) => {
                     return true;
@@ -521,7 +522,7 @@ struct Takers<'a, H> {
     host: &'a H,
     stack: &'a mut Stack,
     late: &'a mut LateFrames,
-    endings: &'a mut Endings,
+    kernels_segments: &'a mut KernelsSegments,
     flows: &'a Flows,
     capture: &'a mut Option<Capture>,
 }
@@ -535,7 +536,7 @@ fn take_frame<H: Host>(
     stamps: bool,
     reader: &mut impl FnMut(EndpointId, &Datagram<'_>) -> Take,
 ) -> Result<Option<Verdict>, PortError> {
-    let Takers { host, stack, late, endings, flows, capture } = to;
+    let Takers { host, stack, late, kernels_segments, flows, capture } = to;
     let (port, checksum, ifindex) = (attached.port_id, attached.receive_checksum(), attached.ifindex);
     attached.port.receive_timed(|frame, times| {
         if let Some(capture) = capture {
@@ -544,7 +545,10 @@ fn take_frame<H: Host>(
         let (received_ns, device_ns) = if stamps { in_ns(times, now) } else { (0, 0) };
         let verdict = stack.receive(&Arrival { port, frame, received_ns, device_ns, checksum }, &mut *reader);
         if let Verdict::Ending { connection } = verdict {
-            endings.take(connection, frame);
+            kernels_segments.take_ending(connection, frame);
+        }
+        if verdict == Verdict::NotOurs(NotOurs::NoConnection) {
+            kernels_segments.take_late(now, frame);
         }
         if verdict == Verdict::Dropped(Dropped::NoPorts) {
             late.take(now, frame, flows, |socket, datagram| {

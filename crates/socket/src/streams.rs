@@ -13,6 +13,7 @@
 //! A thread may compute for long: the timer thread does what is due then ([`Sockets::drive_streams`]).
 
 mod change;
+mod lent;
 mod options;
 mod tell;
 mod transfer;
@@ -29,6 +30,7 @@ use crate::host::Host;
 use crate::id::SocketId;
 use crate::reason::Reason;
 use crate::tcp::Carried;
+use lent::LentStreams;
 use options::StreamOptions;
 
 pub use transfer::StreamCall;
@@ -54,6 +56,7 @@ pub(crate) struct Streams {
     by_id: HashMap<SocketId, i32>,
     /// Of each fd, the calls that the kernel gets the next time that frames of its connection go there for want of room.
     calls_after_overflow: HashMap<i32, u16>,
+    lent: LentStreams,
     /// Some are to be released as soon as the kernel has a route.
     waits_for_route: bool,
     /// What ended a connection waits to be given to the kernel.

@@ -56,6 +56,8 @@ reasons! {
         ExtensionHeader => "the packet has an extension header",
         /// A protocol without endpoints here.
         Protocol => "the packet carries a protocol that this stack does not serve",
+        /// A TCP segment with a good checksum: the kernel may have its connection.
+        NoConnection => "the TCP segment is of no connection here",
         /// The destination is no address of this host.
         OtherAddress => "the packet is addressed to no address of this host",
         /// A group that no endpoint joined.

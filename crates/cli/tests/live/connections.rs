@@ -3,10 +3,10 @@
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use nearwire_lab::Cable;
+use nearwire_lab::{Cable, program_under_test};
 
 use crate::by_agent::{kill, running_agent, start_agent_for_nobody, status_of, wait_until};
 use crate::common::accelerated::{Bed, Running};
@@ -137,4 +137,42 @@ fn program_without_capabilities_has_its_connections_adopted_by_the_agents_help()
         "the end came by the far end's second try: {:?}",
         begun.elapsed()
     );
+}
+
+/// Its thread has the CPU with others, so what is best is tried out: the connection is the kernel's for a time and the stack's again.
+#[test]
+fn connection_whose_cpu_others_want_is_lent_to_the_kernel_and_taken_back_and_loses_nothing() {
+    /// The least time after which the kernel at the far end sends a segment again.
+    const SENT_AGAIN_AFTER: Duration = Duration::from_millis(195);
+    const PINNED: &str = "import os, selectors; os.sched_setaffinity(0, {0})";
+    let Some(bed) = Bed::lay() else { return };
+    let neighbour = program_under_test("taskset").args(["-c", "0", "yes"]).stdout(Stdio::null()).spawn().unwrap();
+    let _neighbour = Ends(neighbour);
+    let program =
+        bed.run_as_with(bed.cable.near(), 0, &format!("{PINNED}\n{ECHO}"), &[EAGER, ("NEARWIRE_SPIN", "auto")]);
+    let mut echo = echo(&bed, program);
+    let (mut number, mut slow) = (0, 0);
+    let mut lent = 0;
+    wait_until("it was lent and taken back", || {
+        for _ in 0..200 {
+            let begun = Instant::now();
+            echo.exchanges(number);
+            slow += u64::from(begun.elapsed() >= SENT_AGAIN_AFTER);
+            number = number.wrapping_add(1);
+        }
+        let counters = status_of(&echo.program.pid())["counters"].clone();
+        lent = counters["times_a_socket_was_lent_to_the_kernel"].as_u64().unwrap_or(0);
+        lent >= 6 && counters["connections_adopted"].as_u64() > Some(1)
+    });
+    assert!(slow * 4 <= lent, "{slow} segments were lost and sent again, lent {lent} times");
+}
+
+/// A program that ends with the test.
+struct Ends(Child);
+
+impl Drop for Ends {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use libc::{c_int, c_short, iovec, msghdr, ssize_t};
 use nearwire_socket::direct as words;
 use nearwire_socket::{StreamCall, WaitsFor};
+use nearwire_sys::own_stack;
 
 use super::{adoption, direct};
 use crate::c_types::message::{read_incoming, read_outgoing};
@@ -199,7 +200,8 @@ unsafe fn receive_attempt(fd: c_int, segments: Option<&Segments<'_>>, flags: c_i
             StreamCall::Kernel => return Kernel,
             StreamCall::Failed(error) => return Ended(fail(error)),
             StreamCall::WouldBlock { is_nonblocking, timeout } => {
-                if let Some(ended) = waiting.turn(is_nonblocking || flags & libc::MSG_DONTWAIT != 0, timeout) {
+                let may_not_wait = is_nonblocking || flags & libc::MSG_DONTWAIT != 0;
+                if let Some(ended) = waiting.turn(fd, may_not_wait, timeout) {
                     return ended;
                 }
             }
@@ -247,7 +249,7 @@ fn send_attempt(fd: c_int, segments: Option<&Segments<'_>>, flags: c_int, sent: 
             }
             StreamCall::WouldBlock { is_nonblocking, timeout } => {
                 let may_not_wait = is_nonblocking || flags & libc::MSG_DONTWAIT != 0;
-                match waiting.turn(may_not_wait, timeout) {
+                match waiting.turn(fd, may_not_wait, timeout) {
                     None => {}
                     Some(Restart) if sent.get() == 0 => return Restart,
                     Some(Ended(_) | Restart) if sent.get() > 0 => return Ended(sent.get() as ssize_t),
@@ -264,7 +266,7 @@ struct Waiting(Option<Turns<'static>>);
 
 impl Waiting {
     /// Waits a turn; what ends the attempt.
-    fn turn(&mut self, may_not_wait: bool, timeout: Option<Duration>) -> Option<Attempt> {
+    fn turn(&mut self, fd: c_int, may_not_wait: bool, timeout: Option<Duration>) -> Option<Attempt> {
         if may_not_wait {
             return Some(Ended(fail(libc::EAGAIN)));
         }
@@ -280,7 +282,11 @@ impl Waiting {
             })
         });
         match turns.turn(&mut Vec::new()) {
-            Turn::Again | Turn::Lend => None,
+            Turn::Again => None,
+            Turn::Lend => {
+                own_stack::run(|| state::with(|sockets| sockets.lend(&[fd])));
+                None
+            }
             Turn::Restarted => Some(Restart),
             Turn::TimedOut => Some(Ended(fail(libc::EAGAIN))),
             Turn::Interrupted => Some(Ended(fail(libc::EINTR))),

@@ -1,38 +1,40 @@
 //! TCP connections in an engine: their frames come by its ports, and the stack's segments leave by them.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use nearwire_agent::give_back::{Ip, Sender};
 use nearwire_frames::capture::Direction;
-use nearwire_frames::steering::ExactFlow;
+use nearwire_frames::steering::{ExactFlow, Transport};
 use nearwire_frames::{EnginePort, FlowSocket};
 use nearwire_stack::ConnectionId;
 use nearwire_sys::descriptor::Descriptor;
 use nearwire_wire::ethernet::{EtherType, EthernetHeader};
 use nearwire_wire::ipv4::Ipv4Header;
 use nearwire_wire::ipv6::Ipv6Header;
-use nearwire_wire::tcp;
+use nearwire_wire::tcp::{self, TcpSegment};
 
 use super::Engine;
+use super::late::LATE_TICKS;
 use crate::host::{Host, at_home};
 use crate::now::Now;
 use crate::reason::Reason;
 use crate::status::Counter;
 
-/// More segments that end connections are not kept until these are given to the kernel: it gets them when they come again.
-const ENDINGS_MOST: usize = 256;
+/// More segments are not kept until they are given to the kernel: it gets them when they come again.
+const SEGMENTS_MOST: usize = 256;
+/// As many connections that were released are remembered.
+const RELEASED_MOST: usize = 256;
 
-/// A segment that ends a connection: the kernel, to which that is released, gets it.
+/// A TCP segment for the kernel.
 #[derive(Debug)]
-pub(crate) struct Ending {
-    pub(crate) connection: ConnectionId,
+pub(crate) struct Segment {
     ip: Ip,
-    segment: Vec<u8>,
+    bytes: Vec<u8>,
 }
 
-impl Ending {
+impl Segment {
     /// Of a frame that the stack has found to be right.
-    fn of(connection: ConnectionId, frame: &[u8]) -> Option<Ending> {
+    fn of(frame: &[u8]) -> Option<Segment> {
         let (header, packet) = EthernetHeader::parse(frame).ok()?;
         let protocol = tcp::PROTOCOL;
         let (ip, segment) = match header.ethertype {
@@ -49,22 +51,66 @@ impl Ending {
             }
             _ => return None,
         };
-        Some(Ending { connection, ip, segment: segment.to_vec() })
+        Some(Segment { ip, bytes: segment.to_vec() })
+    }
+
+    /// The flow that it belongs to.
+    fn flow(&self) -> Option<ExactFlow> {
+        let header = TcpSegment::parse(&self.bytes).ok()?.header;
+        let local = SocketAddr::new(self.ip.destination, header.destination_port);
+        Some(ExactFlow::between(Transport::Tcp, local, SocketAddr::new(self.ip.source, header.source_port)))
     }
 }
 
-/// Segments that end connections, until these are released.
+/// A segment that ends a connection: the kernel, to which that is released, gets it.
+#[derive(Debug)]
+pub(crate) struct Ending {
+    pub(crate) connection: ConnectionId,
+    segment: Segment,
+}
+
+/// A connection that was released, until no frame of it can be on its way here.
+#[derive(Debug)]
+struct Released {
+    flow: ExactFlow,
+    shadow: FlowSocket,
+}
+
+/// Segments that the kernel gets: those that end connections, when these are released, and those that came to a port although their
+/// connection had just been released.
 #[derive(Debug, Default)]
-pub(super) struct Endings {
-    waiting: Vec<Ending>,
+pub(super) struct KernelsSegments {
+    endings: Vec<Ending>,
+    released: Vec<Released>,
+    /// Of the last one that was released.
+    released_ticks: u64,
+    late: Vec<(FlowSocket, Segment)>,
     sender: Sender,
 }
 
-impl Endings {
+impl KernelsSegments {
     #[cold]
-    pub(super) fn take(&mut self, connection: ConnectionId, frame: &[u8]) {
-        if self.waiting.len() < ENDINGS_MOST {
-            self.waiting.extend(Ending::of(connection, frame));
+    pub(super) fn take_ending(&mut self, connection: ConnectionId, frame: &[u8]) {
+        if self.endings.len() < SEGMENTS_MOST {
+            self.endings.extend(Segment::of(frame).map(|segment| Ending { connection, segment }));
+        }
+    }
+
+    /// A segment of no connection here came.
+    #[cold]
+    pub(super) fn take_late(&mut self, now: Now, frame: &[u8]) {
+        if now.ticks.wrapping_sub(self.released_ticks) > LATE_TICKS {
+            self.released.clear();
+        }
+        if self.released.is_empty() || self.late.len() >= SEGMENTS_MOST {
+            return;
+        }
+        let Some((segment, flow)) = Segment::of(frame).and_then(|segment| segment.flow().map(|flow| (segment, flow)))
+        else {
+            return;
+        };
+        if let Some(released) = self.released.iter().rev().find(|released| released.flow == flow) {
+            self.late.push((released.shadow, segment));
         }
     }
 }
@@ -132,21 +178,48 @@ impl<H: Host> Engine<H> {
     /// Segments that end connections, which are to be released now.
     #[inline]
     pub(crate) fn take_endings(&mut self) -> Vec<Ending> {
-        std::mem::take(&mut self.endings.waiting)
+        std::mem::take(&mut self.kernels_segments.endings)
     }
 
     /// Has the kernel get a segment, after its connection was released.
     pub(crate) fn give_ending(&mut self, shadow: Descriptor, ending: &Ending) {
-        let Endings { sender, .. } = &mut self.endings;
-        let destination = ending.ip.destination;
+        self.give_segment(shadow, &ending.segment);
+    }
+
+    /// A connection has just been released: what comes of it still the kernel gets.
+    pub(crate) fn expect_late_segments(&mut self, now: Now, flow: ExactFlow, shadow: FlowSocket) {
+        let segments = &mut self.kernels_segments;
+        segments.released_ticks = now.ticks;
+        let surplus = (segments.released.len() + 1).saturating_sub(RELEASED_MOST);
+        segments.released.drain(..surplus);
+        segments.released.push(Released { flow, shadow });
+    }
+
+    /// Has the kernel get what came of released connections.
+    #[inline]
+    pub(crate) fn give_late_segments(&mut self) {
+        if self.kernels_segments.late.is_empty() {
+            return;
+        }
+        for (shadow, segment) in std::mem::take(&mut self.kernels_segments.late) {
+            // Closed, its descriptor may be another socket's.
+            if rustix::fs::fstat(shadow).is_ok_and(|stat| stat.st_ino == shadow.inode) {
+                self.give_segment(shadow.descriptor, &segment);
+            }
+        }
+    }
+
+    fn give_segment(&mut self, shadow: Descriptor, segment: &Segment) {
+        let sender = &mut self.kernels_segments.sender;
+        let destination = segment.ip.destination;
         if !sender.is_open_for(destination) {
             let _ = at_home(self.interfaces.home.as_deref(), || sender.open_for(destination));
         }
         if sender.is_open_for(destination) {
             // Refused, the far end sends it again.
-            let _ = sender.send_segment(ending.ip, &ending.segment);
+            let _ = sender.send_segment(segment.ip, &segment.bytes);
         } else {
-            self.host.give_segment(shadow, ending.ip, &ending.segment);
+            self.host.give_segment(shadow, segment.ip, &segment.bytes);
         }
     }
 }

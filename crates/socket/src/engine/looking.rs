@@ -259,12 +259,12 @@ impl<H: Host> Engine<H> {
     /// Takes failed ports away, with what they have received: the kernel serves what they served.
     fn drop_failed_ports(&mut self, now: Now) -> bool {
         self.outlast_agents_programs(now);
-        let Engine { host, stack, interfaces, capture, late, endings, flows, .. } = self;
+        let Engine { host, stack, interfaces, capture, late, kernels_segments, flows, .. } = self;
         let mut any = false;
         while let Some(mut attached) = interfaces.take_failed(now) {
             any = true;
             for _ in 0..FRAMES_LEFT_MOST {
-                let to = Takers { host, stack, late, endings, flows, capture };
+                let to = Takers { host, stack, late, kernels_segments, flows, capture };
                 let taken = take_frame(now, &mut attached, to, true, &mut |_, _| Take::Queue);
                 let Ok(Some(_)) = taken else { break };
             }

@@ -8,6 +8,8 @@
 //! A lent socket is undecided like a young one: whatever else is done with it finds it as the kernel has it, and settles it.
 
 use crate::direct;
+use crate::engine::Engine;
+use crate::engines::SETTLED_TICKS;
 use crate::host::Host;
 use crate::id::SocketId;
 use crate::reason::Reason;
@@ -19,31 +21,48 @@ use crate::wait::{count_messages, now_ns};
 const SOCKETS_AT_ONCE: usize = 4;
 
 impl<H: Host> Sockets<H> {
-    /// Lends the accelerated sockets that these fds name, or that are in the sets that they name, to the kernel. What cannot be lent stays.
+    /// Lends the accelerated sockets and connections that these fds name, or that are in the sets that they name, to the kernel. What cannot
+    /// be lent stays.
     pub fn lend(&mut self, fds: &[i32]) {
+        let mut are_lent = self.lend_streams(fds);
         let has_many = |fd: &i32| self.sets.accelerated_in(*fd) > SOCKETS_AT_ONCE;
         // A wait for many asks each time, and to gather what belongs to them takes longer the more they are.
         if fds.len() <= SOCKETS_AT_ONCE && !fds.iter().any(has_many) {
             let component = self.all_of(fds, &[]);
-            self.lend_these(component.sockets());
+            are_lent |= self.lend_these(component.sockets());
         }
+        self.wait_for_late_frames(are_lent);
     }
 
     /// The same of one socket.
     pub fn lend_socket(&mut self, id: SocketId) {
-        self.lend_these(&[id]);
+        let is_lent = self.lend_these(&[id]);
+        self.wait_for_late_frames(is_lent);
     }
 
-    fn lend_these(&mut self, ids: &[SocketId]) {
+    /// The thread is about to sleep in the kernel, and nobody may look at the ports: what is on its way to them is given to the kernel before.
+    fn wait_for_late_frames(&mut self, are_lent: bool) {
+        let begun_ticks = self.host.ticks();
+        while are_lent && self.host.ticks().wrapping_sub(begun_ticks) < SETTLED_TICKS {
+            self.take_in_all_frames();
+            self.engine().into_iter().for_each(Engine::give_late_segments);
+        }
+    }
+
+    /// Whether any was.
+    fn lend_these(&mut self, ids: &[SocketId]) -> bool {
+        let mut are_lent = false;
         if ids.len() > SOCKETS_AT_ONCE || self.has_children() || self.inherits {
-            return;
+            return are_lent;
         }
         for id in ids.iter().copied() {
             if self.get(id).is_some_and(may_be_lent) && self.engine_ref().is_some_and(|engine| !engine.is_overflowing())
             {
                 self.lend_now(id);
+                are_lent = true;
             }
         }
+        are_lent
     }
 
     fn lend_now(&mut self, id: SocketId) {

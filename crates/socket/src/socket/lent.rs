@@ -7,6 +7,8 @@ const ASKED_EVERY_NS: u64 = 4_000_000;
 /// The same in calls, whatever the rate.
 const CALLS_LEAST: u16 = 16;
 const CALLS_MOST: u16 = 4096;
+/// No more than so many times the calls of the last time: the first question follows the lending at once.
+const CALLS_GROW_BY: u64 = 8;
 /// Threads other than the one that lent a socket leave it to that for so long: 2 of its longest times without a trial.
 const LENDER_DECIDES_NS: u64 = 20_000_000_000;
 
@@ -48,7 +50,8 @@ impl Lent {
             return CALLS_LEAST;
         }
         let took_ns = now_ns.saturating_sub(self.asked_ns).max(1);
-        let calls = (self.calls * ASKED_EVERY_NS / took_ns).clamp(CALLS_LEAST.into(), CALLS_MOST.into());
+        let wanted = (self.calls * ASKED_EVERY_NS / took_ns).min(self.calls * CALLS_GROW_BY);
+        let calls = wanted.clamp(CALLS_LEAST.into(), CALLS_MOST.into());
         (self.calls, self.asked_ns) = (calls, now_ns);
         calls as u16
     }

@@ -57,6 +57,9 @@ impl<H: Host> Sockets<H> {
         if self.is_carried(fd) {
             return Adoption::Carried;
         }
+        if self.stays_lent(fd) {
+            return Adoption::Later;
+        }
         if !direct::end(fd) {
             direct::allow(fd, 1);
             return Adoption::Later;
@@ -161,6 +164,7 @@ impl<H: Host> Sockets<H> {
         self.drive_streams();
         self.release_now(fd, Reason::KernelCallForGood);
         self.tell_left(fd);
+        self.streams.lent.remove(&fd);
         direct::allow_for_good(fd);
     }
 
@@ -171,6 +175,7 @@ impl<H: Host> Sockets<H> {
             self.release_now(fd, Reason::KernelCallForGood);
         }
         self.tell_closed(fd);
+        self.streams.lent.remove(&fd);
         direct::clear(fd);
         if let Some(id) = self.find(fd).filter(|id| self.get(*id).is_none()) {
             self.sets.remove_socket(id);
@@ -220,7 +225,7 @@ impl<H: Host> Sockets<H> {
     }
 
     /// Gives a connection to the kernel until some calls more were made; `false`: the kernel has no route for it, or has it.
-    fn release_where_routed(&mut self, fd: i32, reason: Reason) -> bool {
+    pub(super) fn release_where_routed(&mut self, fd: i32, reason: Reason) -> bool {
         let remote = self.streams.get(fd).map(|stream| stream.flow.remote);
         let has_route = |(remote, engine): (_, &Engine<H>)| engine.stack_ref().interface_for(remote, None).is_ok();
         if !remote.zip(self.engine_ref()).is_some_and(has_route) {
@@ -247,6 +252,14 @@ impl<H: Host> Sockets<H> {
             engine.stack().tcp_remove(id);
         }
         engine.close_connection(flow);
+        let now = self.time();
+        if let Some(engine) = self.engine() {
+            // What came since its facts were taken.
+            engine.expect_late_segments(now, flow, FlowSocket { descriptor: shadow, inode });
+            engine.take_in_all(now);
+            engine.give_late_segments();
+        }
+        self.raise_readable();
         self.sets.handed_over(socket, FlowSocket { descriptor: shadow, inode }, false);
         self.page.count(Counter::ConnectionsReleased, 1);
         self.tell_released(fd, reason);

@@ -6,6 +6,7 @@ use nearwire_stack::{TcpCallError, TcpError};
 use nearwire_sys::descriptor::Descriptor;
 use nearwire_sys::tsc::monotonic_raw_ns;
 
+use crate::engine::Engine;
 use crate::epoll::Events;
 use crate::host::Host;
 use crate::reason::Reason;
@@ -120,7 +121,7 @@ impl<H: Host> Sockets<H> {
         }
         self.take_in_frames();
         self.follow_streams();
-        if self.engine_ref().is_some_and(crate::engine::Engine::is_overflowing) {
+        if self.engine_ref().is_some_and(Engine::is_overflowing) {
             self.release_overflown();
         }
         self.look_if_due();
@@ -130,6 +131,7 @@ impl<H: Host> Sockets<H> {
     /// After frames were taken in: what is due of connections leaves, and threads hear of them.
     #[inline]
     pub(crate) fn follow_streams(&mut self) {
+        self.engine().into_iter().for_each(Engine::give_late_segments);
         if !self.streams.are_carried() {
             return;
         }
@@ -159,7 +161,7 @@ impl<H: Host> Sockets<H> {
 
     /// Has the kernel end connections that the far end is ending.
     fn release_ended(&mut self) {
-        let endings = self.engine().map(crate::engine::Engine::take_endings).unwrap_or_default();
+        let endings = self.engine().map(Engine::take_endings).unwrap_or_default();
         if endings.is_empty() || std::mem::replace(&mut self.streams.is_releasing, true) {
             return;
         }

@@ -54,7 +54,10 @@ impl Stack {
     fn segment_came(&mut self, arrival: &Arrival<'_>, packet: Packet<'_>) -> Verdict {
         let Ok(wire) = TcpSegment::parse(packet.payload) else { return Verdict::NotOurs(NotOurs::Protocol) };
         let family = packet.destination.family();
-        let Some(index) = self.tcp.connection_of(&packet, &wire) else { return Verdict::NotOurs(NotOurs::Protocol) };
+        let Some(index) = self.tcp.connection_of(&packet, &wire) else {
+            let is_good = has_good_checksum(arrival.checksum, &wire, packet.pseudo);
+            return Verdict::NotOurs(if is_good { NotOurs::NoConnection } else { NotOurs::Protocol });
+        };
         self.statistics.ip_mut(family).in_delivers += 1;
         if !has_good_checksum(arrival.checksum, &wire, packet.pseudo) {
             self.tcp.counters.in_errors += 1;
@@ -64,7 +67,7 @@ impl Stack {
         let segment = Segment::new(&wire, packet.tos & MARKED == MARKED);
         let now_ns = self.tcp.now_ns;
         let Some(connection) = self.tcp.connections.at_mut(index) else {
-            return Verdict::NotOurs(NotOurs::Protocol);
+            return Verdict::NotOurs(NotOurs::NoConnection);
         };
         let id = super::ConnectionId { index, version: connection.version };
         let arrived = connection.arrive(&segment, now_ns);

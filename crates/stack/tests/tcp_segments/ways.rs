@@ -55,7 +55,7 @@ fn segment_of_no_connection_is_the_kernels_and_a_corrupt_one_is_dropped() {
     let near = adopt(&mut one, 0, [v4(1), v4(2)]);
     one.stack.tcp_write(near, 0, b"hello", false).expect("has room");
     let mut sent = frames(&mut one.stack, 0).remove(0);
-    assert_eq!(two.receive(&sent), Verdict::NotOurs(NotOurs::Protocol));
+    assert_eq!(two.receive(&sent), Verdict::NotOurs(NotOurs::NoConnection));
     let far = adopt(&mut two, 1, [v4(1), v4(2)]);
     let last = sent.len() - 1;
     sent[last] ^= 1;
@@ -63,7 +63,7 @@ fn segment_of_no_connection_is_the_kernels_and_a_corrupt_one_is_dropped() {
     sent[last] ^= 1;
     assert_eq!(two.receive(&sent), Verdict::Segment { connection: far });
     two.stack.tcp_remove(far);
-    assert_eq!(two.receive(&sent), Verdict::NotOurs(NotOurs::Protocol));
+    assert_eq!(two.receive(&sent), Verdict::NotOurs(NotOurs::NoConnection));
 }
 
 #[test]
