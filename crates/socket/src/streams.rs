@@ -29,8 +29,8 @@ use crate::epoll::Events;
 use crate::host::Host;
 use crate::id::SocketId;
 use crate::reason::Reason;
+use crate::socket::Lent;
 use crate::tcp::Carried;
-use lent::LentStreams;
 use options::StreamOptions;
 
 pub use transfer::StreamCall;
@@ -56,7 +56,8 @@ pub(crate) struct Streams {
     by_id: HashMap<SocketId, i32>,
     /// Of each fd, the calls that the kernel gets the next time that frames of its connection go there for want of room.
     calls_after_overflow: HashMap<i32, u16>,
-    lent: LentStreams,
+    /// By fd.
+    lent: HashMap<i32, Lent>,
     /// Some are to be released as soon as the kernel has a route.
     waits_for_route: bool,
     /// What ended a connection waits to be given to the kernel.

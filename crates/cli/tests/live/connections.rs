@@ -144,7 +144,7 @@ fn program_without_capabilities_has_its_connections_adopted_by_the_agents_help()
 fn connection_whose_cpu_others_want_is_lent_to_the_kernel_and_taken_back_and_loses_nothing() {
     /// The least time after which the kernel at the far end sends a segment again.
     const SENT_AGAIN_AFTER: Duration = Duration::from_millis(195);
-    const PINNED: &str = "import os, selectors; os.sched_setaffinity(0, {0})";
+    const PINNED: &str = "import os; os.sched_setaffinity(0, {0})";
     let Some(bed) = Bed::lay() else { return };
     let neighbour = program_under_test("taskset").args(["-c", "0", "yes"]).stdout(Stdio::null()).spawn().unwrap();
     let _neighbour = Ends(neighbour);

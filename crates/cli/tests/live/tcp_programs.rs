@@ -118,8 +118,7 @@ fn state_of(pid: u32) -> String {
     let threads = std::fs::read_dir(directory.join("task")).into_iter().flatten().flatten().map(|thread| thread.path());
     let waits = threads.map(|thread| ["comm", "wchan", "syscall"].map(|file| read(thread.join(file))).join(" "));
     let status = Command::new(crate::common::NEARWIRE).args(["status", &pid.to_string()]).output();
-    let connections = std::fs::read_to_string(directory.join("net/tcp")).unwrap_or_default();
-    let signals = read(directory.join("status"));
+    let (connections, signals) = (read(directory.join("net/tcp")), read(directory.join("status")));
     let waits = waits.collect::<Vec<_>>().join("\n");
     format!(
         "{command}\n{waits}\n{}\n{connections}\n{signals}",

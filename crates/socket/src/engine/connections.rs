@@ -15,6 +15,7 @@ use nearwire_wire::tcp::{self, TcpSegment};
 
 use super::Engine;
 use super::late::LATE_TICKS;
+use crate::handover::inode_of;
 use crate::host::{Host, at_home};
 use crate::now::Now;
 use crate::reason::Reason;
@@ -203,7 +204,7 @@ impl<H: Host> Engine<H> {
         }
         for (shadow, segment) in std::mem::take(&mut self.kernels_segments.late) {
             // Closed, its descriptor may be another socket's.
-            if rustix::fs::fstat(shadow).is_ok_and(|stat| stat.st_ino == shadow.inode) {
+            if inode_of(shadow.descriptor) == Some(shadow.inode) {
                 self.give_segment(shadow.descriptor, &segment);
             }
         }

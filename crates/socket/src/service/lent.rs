@@ -15,7 +15,7 @@ use crate::id::SocketId;
 use crate::reason::Reason;
 use crate::socket::{Lent, Order, Service, Socket};
 use crate::sockets::Sockets;
-use crate::wait::{count_messages, now_ns};
+use crate::wait::now_ns;
 
 /// More sockets than this one thread does not lend: for each the agent has to close a flow, and to open it again.
 const SOCKETS_AT_ONCE: usize = 4;
@@ -31,19 +31,22 @@ impl<H: Host> Sockets<H> {
             let component = self.all_of(fds, &[]);
             are_lent |= self.lend_these(component.sockets());
         }
-        self.wait_for_late_frames(are_lent);
+        if are_lent {
+            self.wait_for_late_frames();
+        }
     }
 
     /// The same of one socket.
     pub fn lend_socket(&mut self, id: SocketId) {
-        let is_lent = self.lend_these(&[id]);
-        self.wait_for_late_frames(is_lent);
+        if self.lend_these(&[id]) {
+            self.wait_for_late_frames();
+        }
     }
 
     /// The thread is about to sleep in the kernel, and nobody may look at the ports: what is on its way to them is given to the kernel before.
-    fn wait_for_late_frames(&mut self, are_lent: bool) {
+    fn wait_for_late_frames(&mut self) {
         let begun_ticks = self.host.ticks();
-        while are_lent && self.host.ticks().wrapping_sub(begun_ticks) < SETTLED_TICKS {
+        while self.host.ticks().wrapping_sub(begun_ticks) < SETTLED_TICKS {
             self.take_in_all_frames();
             self.engine().into_iter().for_each(Engine::give_late_segments);
         }
@@ -83,13 +86,9 @@ impl<H: Host> Sockets<H> {
         let Some(socket) = self.get_mut(id).filter(|socket| socket.is_lent() && socket.leftover.is_none()) else {
             return;
         };
+        let (fd, now_ns) = (socket.shadow.fd.number(), now_ns());
         let Some(lent) = &mut socket.lent else { return };
-        lent.received += direct::take_received(socket.shadow.fd.number());
-        if lent.is_by_this_thread() {
-            count_messages(std::mem::take(&mut lent.received));
-        }
-        let now_ns = now_ns();
-        if lent.stays(now_ns) {
+        if lent.stays(fd, now_ns) {
             self.allow_calls(id, now_ns);
         } else {
             self.settle_lent(id);

@@ -1,6 +1,7 @@
 //! What is known of a socket while it is lent to the kernel.
 
-use crate::wait::{stays_by_kernel, this_thread};
+use crate::direct;
+use crate::wait::{count_messages, stays_by_kernel, this_thread};
 
 /// Time from one question to the next: a quarter of what a trial takes.
 const ASKED_EVERY_NS: u64 = 4_000_000;
@@ -22,7 +23,7 @@ pub(crate) struct Lent {
     calls: u64,
     asked_ns: u64,
     /// Datagrams that calls received in this time.
-    pub(crate) received: u64,
+    received: u64,
 }
 
 impl Lent {
@@ -30,13 +31,16 @@ impl Lent {
         Lent { by: this_thread(), since_ns: now_ns, calls: CALLS_LEAST.into(), asked_ns: now_ns, received: 0 }
     }
 
-    pub(crate) fn is_by_this_thread(&self) -> bool {
+    fn is_by_this_thread(&self) -> bool {
         self.by == this_thread()
     }
 
-    /// Whether it stays lent, as the calling thread, which is about to use it, has it.
-    pub(crate) fn stays(&self, now_ns: u64) -> bool {
+    /// Whether what the fd names stays lent, as the calling thread, which is about to use it, has it. What its calls have received since the
+    /// last question is counted before.
+    pub(crate) fn stays(&mut self, fd: i32, now_ns: u64) -> bool {
+        self.received += direct::take_received(fd);
         if self.is_by_this_thread() {
+            count_messages(std::mem::take(&mut self.received));
             stays_by_kernel(now_ns)
         } else {
             now_ns.saturating_sub(self.since_ns) < LENDER_DECIDES_NS

@@ -1,8 +1,6 @@
 //! Connections that are lent to the kernel while others want the CPUs of the threads that wait for them, for the reasons that sockets are
 //! (`service/lent.rs`). One that is lent was released, and is adopted again when the thread that lent it finds another way faster.
 
-use std::collections::HashMap;
-
 use crate::direct;
 use crate::epoll::SetId;
 use crate::host::Host;
@@ -10,13 +8,10 @@ use crate::reason::Reason;
 use crate::socket::Lent;
 use crate::sockets::Sockets;
 use crate::status::Counter;
-use crate::wait::{count_messages, now_ns};
+use crate::wait::now_ns;
 
 /// More connections than this one thread does not lend: each is released, and adopted again, in some ten microseconds.
 const CONNECTIONS_AT_ONCE: usize = 64;
-
-/// By fd.
-pub(super) type LentStreams = HashMap<i32, Lent>;
 
 impl<H: Host> Sockets<H> {
     /// Lends the connections that these fds name, or that are in the sets that they name, to the kernel. Whether there are any.
@@ -31,8 +26,9 @@ impl<H: Host> Sockets<H> {
         self.drive_streams();
         for fd in lent {
             if self.release_where_routed(fd, Reason::CpusWanted) {
-                let mut lent = Lent::by_this_thread(now_ns());
-                direct::allow(fd, lent.allow_more(now_ns()));
+                let now_ns = now_ns();
+                let mut lent = Lent::by_this_thread(now_ns);
+                direct::allow(fd, lent.allow_more(now_ns));
                 self.streams.lent.insert(fd, lent);
                 self.page.count(Counter::SocketsLent, 1);
             }
@@ -50,12 +46,8 @@ impl<H: Host> Sockets<H> {
     /// All calls that were allowed on a connection were made. Whether it is lent, and stays so for some calls more.
     pub(super) fn stays_lent(&mut self, fd: i32) -> bool {
         let Some(lent) = self.streams.lent.get_mut(&fd) else { return false };
-        lent.received += direct::take_received(fd);
-        if lent.is_by_this_thread() {
-            count_messages(std::mem::take(&mut lent.received));
-        }
         let now_ns = now_ns();
-        let stays = lent.stays(now_ns);
+        let stays = lent.stays(fd, now_ns);
         if stays {
             direct::allow(fd, lent.allow_more(now_ns));
         } else {
