@@ -3,8 +3,8 @@
 //! A cell is a shape of programs, pinned or not, on a calm or a busy host. Each round runs a cell under every policy, in
 //! random order; a comparison is the median over rounds of the ratio within the round. `waiting tunnel` runs the cells whose
 //! names contain "tunnel", `waiting tunnel kernel auto 50us base` those under four policies: `50us` as `NEARWIRE_SPIN` has it, `base` is
-//! `auto` of the nearwire that `BASE` in the environment names. `ROUNDS` in the environment has the number
-//! of rounds.
+//! `auto` of the nearwire that `BASE` in the environment names, `beside` and `kept` leave all sockets with the kernel and show what the
+//! attached program and the library cost. `ROUNDS` and `MEASURED_MS` in the environment have the number of rounds and how long one measures.
 
 mod cells;
 pub mod program;
@@ -62,7 +62,9 @@ pub fn judge(words: &[&str]) -> Result<bool, AnyError> {
 
 /// Whether the word is one of the policies, or a time as `NEARWIRE_SPIN` takes it.
 fn is_policy(word: &str) -> bool {
-    POLICIES.contains(&word) || word == "base" || word.starts_with(|first: char| first.is_ascii_digit())
+    POLICIES.contains(&word)
+        || matches!(word, "base" | cells::BESIDE | cells::KEPT)
+        || word.starts_with(|first: char| first.is_ascii_digit())
 }
 
 fn verdicts(cell: &Cell, measured: &BTreeMap<&str, Vec<Figures>>) -> bool {

@@ -12,7 +12,10 @@ use crate::process::{Running, start_on};
 use crate::{AnyError, INITIATOR_CPU, NEARWIRE, RESPONDER_CPU};
 
 const PORT: u16 = 20_000;
+const IDLE_PORT: u16 = 20_050;
 const TUNNEL_PORT: u16 = 20_100;
+/// How long a client measures, unless `MEASURED_MS` in the environment says otherwise. Shorter than the second in which `auto` learns what
+/// is best, so that its trials count.
 const MEASURED_MS: u32 = 700;
 /// How long programs may take to have their sockets.
 const READY: Duration = Duration::from_millis(250);
@@ -74,13 +77,28 @@ impl Bed {
     }
 }
 
+const KERNEL_WORD: &str = "kernel";
+/// Sockets of the kernel, on interfaces that another program, which sleeps, has a port on: what the attached program costs.
+pub const BESIDE: &str = "beside";
+/// Sockets of the kernel in programs that have the library: what that costs.
+pub const KEPT: &str = "kept";
+
 /// Programs under one policy.
 struct Policy<'a>(&'a str);
 
+fn measured_ms() -> u32 {
+    std::env::var("MEASURED_MS").ok().and_then(|text| text.parse().ok()).unwrap_or(MEASURED_MS)
+}
+
 impl Policy<'_> {
     fn command(&self, program: &str) -> Command {
-        if self.0 == "kernel" {
+        if matches!(self.0, KERNEL_WORD | BESIDE) {
             return Command::new(program);
+        }
+        if self.0 == KEPT {
+            let mut command = Command::new(NEARWIRE);
+            command.env("NEARWIRE_INTERFACES", "none").args(["run", "--quiet", "--", program]);
+            return command;
         }
         let base = std::env::var("BASE").unwrap_or_default();
         let (nearwire, spin) = self.0.strip_prefix("base").map_or((NEARWIRE, self.0), |_| (base.as_str(), "auto"));
@@ -97,7 +115,7 @@ fn own(policy: &Policy<'_>, words: &str) -> Result<Command, AnyError> {
     Ok(command)
 }
 
-const KERNEL: Policy<'static> = Policy("kernel");
+const KERNEL: Policy<'static> = Policy(KERNEL_WORD);
 
 impl Cell {
     pub fn all() -> impl Iterator<Item = Cell> {
@@ -128,6 +146,13 @@ impl Cell {
         let policy = Policy(policy);
         let [first, second] = &bed.cables;
         let mut hogs = Vec::new();
+        if policy.0 == BESIDE {
+            for end in bed.cables.iter().flat_map(|cable| [cable.near(), cable.far()]) {
+                let command = own(&Policy("0"), &format!("wait-echo {}:{IDLE_PORT}", end.ipv4))?;
+                hogs.push(start_on(command, end, &BOTH_CPUS)?);
+            }
+            std::thread::sleep(READY);
+        }
         if self.is_busy {
             for cpu in BOTH_CPUS {
                 hogs.push(start_on(own(&KERNEL, "wait-busy")?, first.near(), &[cpu])?);
@@ -167,7 +192,7 @@ impl Cell {
         std::thread::sleep(READY);
         let mut clients = Vec::new();
         for cable in cables {
-            let command = own(client, &format!("{ask} {}:{PORT} {MEASURED_MS}", cable.far().ipv4))?;
+            let command = own(client, &format!("{ask} {}:{PORT} {}", cable.far().ipv4, measured_ms()))?;
             clients.push(self.start(command, cable.near(), INITIATOR_CPU)?);
         }
         let texts: Result<Vec<String>, AnyError> = clients.into_iter().map(Running::output).collect();
@@ -188,7 +213,7 @@ impl Cell {
         let server = own(&KERNEL, &format!("wait-echo {}:{PORT}", TUNNEL_ENDS[1]))?;
         let server = self.start(server, cable.far(), RESPONDER_CPU)?;
         std::thread::sleep(READY);
-        let client = own(&KERNEL, &format!("wait-ping {}:{PORT} {MEASURED_MS}", TUNNEL_ENDS[1]))?;
+        let client = own(&KERNEL, &format!("wait-ping {}:{PORT} {}", TUNNEL_ENDS[1], measured_ms()))?;
         let text = self.start(client, cable.near(), INITIATOR_CPU)?.output()?;
         drop((server, carriers));
         slowest(&[text])

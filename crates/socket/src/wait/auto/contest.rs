@@ -1,12 +1,15 @@
 //! What is best while others want the CPU: measured, as no rule tells.
 //!
 //! Time is cut into cycles of 16 parts of 17 ms. In the first part of a cycle the thread spins, in the second it gives way, in the
-//! third it sleeps, in the fourth its sockets are the kernel's; in the others it does what passed most messages. The first trials take four parts each, as the scheduler needs
-//! some time to find CPUs for threads that spin. What passed fewer is tried again two cycles later, then four, and so on up to 32
-//! (8.6 s), what passed less than half, in fewer of them still, and a trial that goes badly is over after a quarter of its part:
-//! not one message in a hundred meets a trial of what is bad. The parts are those of the clock that all programs of the host have,
-//! so that the two ends of a conversation try the same at the same time: one alone that spins while the other sleeps finds nothing
-//! out.
+//! third it sleeps, in the fourth its sockets are the kernel's; in the others it does what passed most messages. What passed fewer is
+//! tried again two cycles later, then four, and so on up to 32 (8.6 s), what passed less than half, in fewer of them still, and a trial
+//! that goes badly is over after a quarter of its part: not one message in a hundred meets a trial of what is bad. The parts are those
+//! of the clock that all programs of the host have, so that the two ends of a conversation try the same at the same time: one alone
+//! that spins while the other sleeps finds nothing out.
+//!
+//! At first nothing is known, and the kernel's way is measured, which the others are to surpass. Then each is tried for four parts, as
+//! the scheduler needs some time to find CPUs for threads that spin, but for one part where it passes less than half. Four parts of
+//! each, whatever they showed, cost an event loop on busy CPUs a tenth of its first three seconds.
 
 use super::{Doing, Why};
 
@@ -16,7 +19,8 @@ pub(super) const PART_SHIFT: u32 = 24;
 pub(super) const CYCLE_SHIFT: u32 = PART_SHIFT + 4;
 /// How much of a part a trial has to show that it does not go badly.
 const QUARTER_SHIFT: u32 = PART_SHIFT - 2;
-const PARTS_OF_FIRST_TRIALS: u64 = 4;
+/// The first trials are in this cycle and the next, as the one in which a contest begins has few parts left perhaps.
+const FIRST_CYCLES: u64 = 2;
 const LEVEL_MOST: u8 = 5;
 /// Spinning for so long with nobody who wants the CPU ends a contest: two trials.
 const QUIET_NS: u64 = 3 << (PART_SHIFT - 1);
@@ -29,6 +33,8 @@ const GAIN_PERCENT: u64 = 110;
 /// where sleeping passes several times as many messages as a trial on two CPUs finds; being awake keeps them apart. Measured on two CPUs
 /// that others want too, thousand messages a second: asleep on one CPU 45, on two 13; spinning on two 21.
 const GAIN_OF_MOVABLE_PERCENT: u64 = 300;
+/// The windows of the first trials.
+const FIRST_SHIFT: u32 = PART_SHIFT + 2;
 const TRIALS: [Doing; 4] = [Doing::Spins, Doing::GivesWay, Doing::Sleeps, Doing::ByKernel];
 
 /// Others want the CPU.
@@ -96,34 +102,41 @@ impl Contest {
         let was_over = self.is_over_in == Some(at.1 >> 2);
         let trial = self.trial_at(cycle, part).filter(|_| !was_over);
         let is_same = self.is_trial == trial.is_some() && trial.is_none_or(|trial| trial == self.doing);
-        let goes_on = is_same && cycle == self.at.0;
+        // The first of all, which goes on while nothing is known, is measured at the end of its window.
+        let is_window_over = self.rates == [0; 4] && now_ns >> FIRST_SHIFT != self.began_ns >> FIRST_SHIFT;
+        let goes_on = is_same && cycle == self.at.0 && !is_window_over;
         self.at = at;
         if goes_on && !(self.is_trial && self.goes_badly(now_ns, passed)) {
             return;
         }
         self.measure(now_ns, passed);
         self.is_over_in = goes_on.then_some(at.1 >> 2);
-        let trial = trial.filter(|_| !goes_on);
+        let trial = if goes_on { None } else { self.trial_at(cycle, part).filter(|_| !was_over) };
         self.doing = trial.unwrap_or_else(|| self.best());
         (self.is_trial, self.began_ns, self.passed) = (trial.is_some(), now_ns, passed);
     }
 
     fn trial_at(&self, cycle: u64, part: u64) -> Option<Doing> {
-        if self.rates.contains(&0) && cycle <= self.first_cycle + 1 {
-            return TRIALS.get((part / PARTS_OF_FIRST_TRIALS) as usize).copied();
+        if cycle < self.first_cycle + FIRST_CYCLES && self.rates.contains(&0) {
+            if self.rates == [0; 4] {
+                return Some(Doing::ByKernel);
+            }
+            let first = TRIALS.get((part >> (FIRST_SHIFT - PART_SHIFT)) as usize).copied();
+            return first.filter(|doing| self.rates[*doing as usize] == 0);
         }
         let doing = *TRIALS.get(part as usize)?;
         let level = self.levels[doing as usize];
         (cycle & ((1 << level) - 1) == 0).then_some(doing)
     }
 
-    /// What was found worse before, and is again.
+    /// What was found worse before, and is again; or what is tried for the first time, and is far worse.
     fn goes_badly(&self, now_ns: u64, passed: u64) -> bool {
-        let best = self.best();
-        let rate = rate_of(passed.saturating_sub(self.passed), now_ns.saturating_sub(self.began_ns));
-        self.doing != best
-            && self.levels[self.doing as usize] > 0
-            && u64::from(rate) * 4 < u64::from(self.rates[best as usize]) * 3
+        let (best, took_ns) = (self.best(), now_ns.saturating_sub(self.began_ns));
+        let rate = u64::from(rate_of(passed.saturating_sub(self.passed), took_ns));
+        let of_best = u64::from(self.rates[best as usize]);
+        let is_first = self.rates[self.doing as usize] == 0 && took_ns >> PART_SHIFT > 0;
+        let is_worse_again = self.levels[self.doing as usize] > 0 && rate * 4 < of_best * 3;
+        self.doing != best && (is_worse_again || is_first && rate * 2 < of_best)
     }
 
     fn measure(&mut self, now_ns: u64, passed: u64) {

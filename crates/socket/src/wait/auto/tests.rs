@@ -306,12 +306,38 @@ fn kernel_threads_that_preempt_for_microseconds_are_no_contest() {
 fn all_programs_try_the_same_at_the_same_time() {
     let mut contest = Contest::new(Why::Crowded, false);
     let mut done = |part: u64, passed: u64| contest.follow(9 * CYCLE_NS + (part << PART_SHIFT), passed);
-    let first = [Doing::Spins, Doing::GivesWay, Doing::Sleeps, Doing::ByKernel];
-    for part in 0..16 {
-        assert_eq!(done(part, part), first[part as usize / 4], "{part}, the first time");
+    let tried = [Doing::ByKernel, Doing::GivesWay, Doing::Sleeps];
+    for part in 0..12 {
+        assert_eq!(done(part, part), tried[part as usize / 4], "{part}, the first time");
     }
-    for part in 16..32 {
-        assert_eq!(done(part, part), first[(part as usize - 16).min(3)], "{part}");
+    for part in 12..16 {
+        // As good as the others, the kernel's way is known.
+        assert_eq!(done(part, part), Doing::ByKernel, "{part}, the first time");
+    }
+    for part in 16..20 {
+        assert_eq!(done(part, part), Doing::Spins, "{part}, the first time");
+    }
+    let trials = [Doing::Spins, Doing::GivesWay, Doing::Sleeps, Doing::ByKernel];
+    for part in 48..64 {
+        assert_eq!(done(part, part), trials[(part as usize - 48).min(3)], "{part}");
+    }
+}
+
+/// Where it begins in the middle of a cycle, too.
+#[test]
+fn first_of_all_the_kernels_way_is_measured_and_what_is_far_worse_is_tried_for_one_part() {
+    for begins in 0..64 {
+        let mut contest = Contest::new(Why::Preempted, false);
+        let (mut passed, mut awake_quarters) = (0, 0);
+        for quarter in begins..128 {
+            let doing = contest.follow(9 * CYCLE_NS + (quarter << (PART_SHIFT - 2)), passed);
+            if passed == 0 {
+                assert_eq!(doing, Doing::ByKernel, "{begins}");
+            }
+            passed += if doing.is_awake() { 40 } else { 100 };
+            awake_quarters += u64::from(doing.is_awake());
+        }
+        assert!((4..=12).contains(&awake_quarters), "{begins}: {awake_quarters}");
     }
 }
 
