@@ -10,6 +10,7 @@ mod cells;
 pub mod program;
 
 use std::collections::BTreeMap;
+use std::str::FromStr;
 
 use nearwire_bench::order::Order;
 use nearwire_report::statistics::trend::median;
@@ -32,7 +33,7 @@ pub fn judge(words: &[&str]) -> Result<bool, AnyError> {
     let (policies, names): (Vec<&str>, Vec<&str>) = words.iter().partition(|word| is_policy(word));
     let policies = if policies.is_empty() { POLICIES.to_vec() } else { policies };
     let chosen: Vec<Cell> = Cell::all().filter(|cell| names.iter().all(|name| cell.name().contains(name))).collect();
-    let rounds = std::env::var("ROUNDS").ok().and_then(|text| text.parse().ok()).unwrap_or(ROUNDS);
+    let rounds = from_environment("ROUNDS", ROUNDS);
     let bed = Bed::lay()?;
     let mut order = Order::new(1);
     let mut all_met = true;
@@ -58,6 +59,11 @@ pub fn judge(words: &[&str]) -> Result<bool, AnyError> {
         all_met &= verdicts(&cell, &measured);
     }
     Ok(all_met)
+}
+
+/// A number in the environment; `otherwise` where there is none.
+fn from_environment<T: FromStr>(name: &str, otherwise: T) -> T {
+    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(otherwise)
 }
 
 /// Whether the word is one of the policies, or a time as `NEARWIRE_SPIN` takes it.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use nearwire_lab::{Cable, CableEnd, VirtualCable, VirtualCableOptions};
 use tempfile::TempDir;
 
-use super::program;
+use super::{from_environment, program};
 use crate::process::{Running, start_on};
 use crate::{AnyError, INITIATOR_CPU, NEARWIRE, RESPONDER_CPU};
 
@@ -21,6 +21,10 @@ const MEASURED_MS: u32 = 700;
 const READY: Duration = Duration::from_millis(250);
 const BOTH_CPUS: [u32; 2] = [INITIATOR_CPU, RESPONDER_CPU];
 const TUNNEL_ENDS: [&str; 2] = ["10.77.0.1", "10.77.0.2"];
+
+fn measured_ms() -> u32 {
+    from_environment("MEASURED_MS", MEASURED_MS)
+}
 
 /// What one run of a cell came to.
 #[derive(Clone, Copy, Debug)]
@@ -85,10 +89,6 @@ pub const KEPT: &str = "kept";
 
 /// Programs under one policy.
 struct Policy<'a>(&'a str);
-
-fn measured_ms() -> u32 {
-    std::env::var("MEASURED_MS").ok().and_then(|text| text.parse().ok()).unwrap_or(MEASURED_MS)
-}
 
 impl Policy<'_> {
     fn command(&self, program: &str) -> Command {
