@@ -57,6 +57,8 @@ pub enum Finished {
     Share(u32, Result<Opened, Cause>),
     /// [`Ports::want_times`], of the share with this number.
     Times(u32, Result<(), Cause>),
+    /// [`Ports::open_connection`] may be called again, of the interface with this index; or why not.
+    Awake(u32, Result<(), Cause>),
 }
 
 /// Who gets the frames of a flow.
@@ -102,7 +104,8 @@ pub trait Ports {
     /// store into its rings.
     fn close_share(&mut self, share: u32);
 
-    /// Has frames of a flow on an interface go to an owner, who does not have it. A bound flow of several shares is divided among them.
+    /// Has frames of a flow on an interface go to an owner, who does not have it, soon: the kernel may get some more. A bound flow of several
+    /// shares is divided among them.
     ///
     /// # Errors
     /// Why not; nothing has changed.
@@ -117,11 +120,11 @@ pub trait Ports {
     /// Takes a flow from an owner.
     fn close_flow(&mut self, ifindex: u32, flow: &Addresses, owner: FlowOwner);
 
-    /// Has frames of a connection on an interface go to a share.
+    /// Has frames of a connection on an interface go to a share. Whether it is done: if not, nothing has changed, and [`Finished::Awake`] follows.
     ///
     /// # Errors
     /// Why not, as that these ports never take one; nothing has changed.
-    fn open_connection(&mut self, _ifindex: u32, _flow: ExactFlow, _share: u32) -> Result<(), Cause> {
+    fn open_connection(&mut self, _ifindex: u32, _flow: ExactFlow, _share: u32) -> Result<bool, Cause> {
         Err(Cause::Port { words: Text::cut("connections are not taken here") })
     }
 

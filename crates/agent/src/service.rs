@@ -181,6 +181,10 @@ impl<P: Ports, J: Judge> Service<P, J> {
                 self.open_share((id, number), interface, memory_bytes).transpose()?
             }
             Request::WantTimes { share } => self.want_times((id, number), share).transpose()?,
+            Request::OpenConnection { share } => {
+                let shadow = socket_of(&socket).and_then(|socket| ConnectedShadow::read(socket, self.namespace));
+                shadow.and_then(|shadow| self.open_connection((id, number), share, shadow)).transpose()?
+            }
             request => self.handle_at_once(id, request, socket),
         };
         Some(done.unwrap_or_else(|cause| Answer::Refused { cause }.into()))
@@ -192,7 +196,8 @@ impl<P: Ports, J: Judge> Service<P, J> {
             Request::Hello { .. }
             | Request::ShowPass { .. }
             | Request::OpenShare { .. }
-            | Request::WantTimes { .. } => Err(Cause::NotGreeted {}),
+            | Request::WantTimes { .. }
+            | Request::OpenConnection { .. } => Err(Cause::NotGreeted {}),
             Request::CloseShare { share } => self.with_own_share(id, share, Self::close_share),
             Request::OpenFlow { share, address } => self.open_flow(id, share, address, socket),
             Request::CloseFlow { flow } => self.close_flow(id, flow),
@@ -209,10 +214,6 @@ impl<P: Ports, J: Judge> Service<P, J> {
             Request::ShowConnection {} => self.show_connection(id, socket),
             // The server has seen to them.
             Request::Attend {} | Request::WantPass {} => Ok(Answer::Done {}.into()),
-            Request::OpenConnection { share } => {
-                let shadow = ConnectedShadow::read(socket_of(&socket)?, self.namespace)?;
-                self.open_connection(id, share, shadow).map(Outcome::from)
-            }
             Request::GiveSegment { ttl, tos, segment } => {
                 let ConnectedShadow { flow, .. } = ConnectedShadow::read(socket_of(&socket)?, self.namespace)?;
                 self.ports.give_segment(flow, (ttl, tos), &segment).map(|()| Answer::Done {}.into())

@@ -210,9 +210,9 @@ impl Ports for InMemoryPorts {
         Ok(())
     }
 
-    fn open_connection(&mut self, ifindex: u32, flow: ExactFlow, share: u32) -> Result<(), Cause> {
+    fn open_connection(&mut self, ifindex: u32, flow: ExactFlow, share: u32) -> Result<bool, Cause> {
         self.state().connections.push((ifindex, flow, share));
-        Ok(())
+        Ok(true)
     }
 
     fn close_connection(&mut self, ifindex: u32, flow: ExactFlow, share: u32) {

@@ -7,6 +7,7 @@
 //!
 //! A thread for each interface has its port (`thread`), so that nobody else waits for a driver. Here is what the loop needs of the shares.
 
+mod rest;
 mod size;
 mod thread;
 
@@ -47,8 +48,8 @@ pub struct XdpPorts {
     opening: BTreeMap<u32, String>,
     teller: Teller,
     told: Receiver<Told>,
-    /// Interfaces whose port is served no more.
-    lost: Vec<String>,
+    /// Interfaces whose port is served no more, with the reason.
+    lost: Vec<(String, Cause)>,
     links: OwnedFd,
     /// Until then the agent's predecessor may still be there.
     young_until: Instant,
@@ -139,6 +140,34 @@ impl XdpPorts {
         self.threads.retain(|_, thread| thread.number != number || thread.opens != opens);
     }
 
+    fn thread_on(&self, ifindex: u32) -> Option<&PortThread> {
+        let on_it = self.shares.values().find(|share| share.ifindex == ifindex)?;
+        self.threads.get(&on_it.interface)
+    }
+
+    /// An owner has a flow more. Where its port rests, the kernel has the flow's frames until the port is awake, as it has those of one that is held.
+    fn flow_came(&self, ifindex: u32, owner: Owner) {
+        if let (Owner::Share(_), Some(thread)) = (owner, self.thread_on(ifindex)) {
+            thread.flow_came();
+        }
+    }
+
+    fn flow_went(&self, ifindex: u32, table: &SteeringTable) {
+        if let (Ok(true), Some(thread)) = (table.is_empty(), self.thread_on(ifindex)) {
+            thread.flows_gone();
+        }
+    }
+
+    /// The port of a thread is awake, or cannot be: then its shares are served no more.
+    fn awake(&mut self, thread: u32, awake: Result<(), Cause>) -> Option<Finished> {
+        let interface = self.name_of_thread(thread)?;
+        let ifindex = self.shares.values().find(|share| share.interface == interface)?.ifindex;
+        if let Err(cause) = &awake {
+            self.lost.push((interface, cause.clone()));
+        }
+        Some(Finished::Awake(ifindex, awake))
+    }
+
     fn name_of_thread(&self, number: u32) -> Option<String> {
         self.threads.iter().find(|(_, thread)| thread.number == number).map(|(name, _)| name.clone())
     }
@@ -188,18 +217,25 @@ impl Ports for XdpPorts {
                 return Err(refused(&error));
             }
         }
+        self.flow_came(ifindex, owner);
         Ok(())
     }
 
-    fn open_connection(&mut self, ifindex: u32, flow: ExactFlow, share: u32) -> Result<(), Cause> {
+    fn open_connection(&mut self, ifindex: u32, flow: ExactFlow, share: u32) -> Result<bool, Cause> {
         let (table, owner) = (self.table_of(ifindex)?, self.owner_of(FlowOwner::Share(share))?);
-        table.add_for(Filter::Exact(flow), owner).map_err(|error| refused(&error))
+        table.add_for(Filter::Exact(flow), owner).map_err(|error| refused(&error))?;
+        let is_served = self.thread_on(ifindex).is_none_or(PortThread::flow_came);
+        if !is_served {
+            self.close_connection(ifindex, flow, share);
+        }
+        Ok(is_served)
     }
 
     fn close_connection(&mut self, ifindex: u32, flow: ExactFlow, share: u32) {
         if let (Ok(table), Ok(owner)) = (self.table_of(ifindex), self.owner_of(FlowOwner::Share(share))) {
             // What the kernel refuses to take out goes with the share, or the port.
             let _ = table.remove_for(Filter::Exact(flow), owner);
+            self.flow_went(ifindex, table);
         }
     }
 
@@ -213,6 +249,7 @@ impl Ports for XdpPorts {
                 return Err(refused(&error));
             }
         }
+        self.flow_came(ifindex, to);
         Ok(())
     }
 
@@ -220,6 +257,7 @@ impl Ports for XdpPorts {
         let (Ok(table), Ok(owner)) = (self.table_of(ifindex), self.owner_of(owner)) else { return };
         // What the kernel refuses to take out goes with the share, or the port.
         flow.filters().into_iter().for_each(|filter| drop(table.remove_for(filter, owner)));
+        self.flow_went(ifindex, table);
     }
 
     fn want_times(&mut self, share: u32) -> Result<bool, Cause> {
@@ -245,7 +283,11 @@ impl Ports for XdpPorts {
             match what {
                 What::Opened { share, opened } => finished.extend(self.opened(thread, share, opened)),
                 What::Times { share, done } => finished.push(Finished::Times(share, done)),
-                What::Lost => self.lost.extend(self.name_of_thread(thread)),
+                What::Lost => {
+                    let gone = |name: String| (name.clone(), Cause::InterfaceGone { interface: Text::cut(&name) });
+                    self.lost.extend(self.name_of_thread(thread).map(gone));
+                }
+                What::Awake(awake) => finished.extend(self.awake(thread, awake)),
                 What::Idle { opens } => self.idle(thread, opens),
             }
         }
@@ -263,8 +305,7 @@ impl Ports for XdpPorts {
             self.threads.values().for_each(PortThread::look);
         }
         let lost = std::mem::take(&mut self.lost);
-        let of_lost = self.shares.iter().filter(|(_, share)| lost.contains(&share.interface));
-        let cause = |share: &Share| Cause::InterfaceGone { interface: Text::cut(&share.interface) };
-        of_lost.map(|(number, share)| (*number, cause(share))).collect()
+        let cause_of = |share: &Share| lost.iter().find(|(name, _)| *name == share.interface).map(|(_, cause)| cause);
+        self.shares.iter().filter_map(|(number, share)| Some((*number, cause_of(share)?.clone()))).collect()
     }
 }

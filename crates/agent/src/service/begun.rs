@@ -1,10 +1,12 @@
-//! Requests whose answer takes the ports longer: shares that are being opened, times that are being asked for. Everybody else is answered meanwhile.
+//! Requests whose answer takes the ports longer: shares that are being opened, times that are being asked for, connections whose port rests.
+//! Everybody else is answered meanwhile.
 
 use std::collections::BTreeMap;
 
 use super::{Asker, Judge, Outcome, ProgramId, Service};
 use crate::message::{Answer, Cause, InterfaceName, Text};
 use crate::ports::{Finished, Ports};
+use crate::shadow::ConnectedShadow;
 
 #[derive(Debug)]
 pub(super) struct BegunShare {
@@ -14,16 +16,30 @@ pub(super) struct BegunShare {
     pub(super) inherited_bytes: u64,
 }
 
+/// A connection that waits for its port.
+#[derive(Debug)]
+pub(super) struct BegunConnection {
+    pub(super) asker: Asker,
+    pub(super) share: u32,
+    pub(super) ifindex: u32,
+    pub(super) shadow: ConnectedShadow,
+}
+
 /// By the number of the share.
 #[derive(Debug, Default)]
 pub(super) struct Begun {
     shares: BTreeMap<u32, BegunShare>,
     times: BTreeMap<u32, Asker>,
+    connections: Vec<BegunConnection>,
 }
 
 impl Begun {
     pub(super) fn add_share(&mut self, share: u32, begun: BegunShare) {
         self.shares.insert(share, begun);
+    }
+
+    pub(super) fn add_connection(&mut self, begun: BegunConnection) {
+        self.connections.push(begun);
     }
 
     pub(super) fn shares(&self) -> impl Iterator<Item = &BegunShare> {
@@ -45,6 +61,7 @@ impl Begun {
     /// The shares that nobody waits for any more.
     pub(super) fn program_gone(&mut self, id: ProgramId) -> Vec<u32> {
         self.times.retain(|_, asker| asker.0 != id);
+        self.connections.retain(|connection| connection.asker.0 != id);
         let gone: Vec<_> = self.shares.extract_if(.., |_, share| share.asker.0 == id).collect();
         gone.iter().for_each(|(_, share)| self.add_memory(&share.interface, share.inherited_bytes));
         gone.into_iter().map(|(number, _)| number).collect()
@@ -67,18 +84,32 @@ impl<P: Ports, J: Judge> Service<P, J> {
     /// The answers to requests that took longer, with who asked.
     pub fn take_finished(&mut self) -> Vec<(Asker, Outcome)> {
         let finished = self.ports.take_finished();
-        let answer = |finished| {
-            let (asker, done) = match finished {
-                Finished::Share(share, opened) => {
-                    let begun = self.begun.shares.remove(&share)?;
-                    (begun.asker, opened.and_then(|opened| self.take_share(share, &begun, opened)))
-                }
-                Finished::Times(share, done) => {
-                    (self.begun.times.remove(&share)?, done.map(|()| Answer::Done {}.into()))
-                }
-            };
-            Some((asker, done.unwrap_or_else(|cause| Answer::Refused { cause }.into())))
+        finished.into_iter().flat_map(|finished| self.answers(finished)).collect()
+    }
+
+    fn answers(&mut self, finished: Finished) -> Vec<(Asker, Outcome)> {
+        let answer = |asker, done: Result<Outcome, Cause>| {
+            (asker, done.unwrap_or_else(|cause| Answer::Refused { cause }.into()))
         };
-        finished.into_iter().filter_map(answer).collect()
+        match finished {
+            Finished::Share(share, opened) => {
+                let Some(begun) = self.begun.shares.remove(&share) else { return Vec::new() };
+                let done = opened.and_then(|opened| self.take_share(share, &begun, opened));
+                vec![answer(begun.asker, done)]
+            }
+            Finished::Times(share, done) => {
+                let asker = self.begun.times.remove(&share);
+                asker.map(|asker| answer(asker, done.map(|()| Answer::Done {}.into()))).into_iter().collect()
+            }
+            Finished::Awake(ifindex, awake) => {
+                let waiting = self.begun.connections.extract_if(.., |connection| connection.ifindex == ifindex);
+                let waiting: Vec<_> = waiting.collect();
+                let open = |BegunConnection { asker, share, shadow, .. }| {
+                    let opened = awake.clone().and_then(|()| self.open_connection(asker, share, shadow));
+                    Some(answer(asker, opened.transpose()?))
+                };
+                waiting.into_iter().filter_map(open).collect()
+            }
+        }
     }
 }

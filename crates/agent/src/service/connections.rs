@@ -14,8 +14,9 @@ use std::time::{Duration, Instant};
 use nearwire_frames::steering::ExactFlow;
 use nearwire_sys::tcp_repair::{Repair, set_repair};
 
+use super::begun::BegunConnection;
 use super::flows::number_after;
-use super::{Judge, ProgramId, Service, socket_of};
+use super::{Asker, Judge, Outcome, ProgramId, Service, socket_of};
 use crate::message::{Answer, Cause, Text};
 use crate::ports::Ports;
 use crate::shadow::ConnectedShadow;
@@ -62,13 +63,13 @@ impl Connections {
 }
 
 impl<P: Ports, J: Judge> Service<P, J> {
-    /// A program wants the frames of a connection.
+    /// A program wants the frames of a connection. `None`: it has to wait for the port.
     pub(super) fn open_connection(
         &mut self,
-        program: ProgramId,
+        (program, request): Asker,
         share: u32,
         shadow: ConnectedShadow,
-    ) -> Result<Answer, Cause> {
+    ) -> Result<Option<Outcome>, Cause> {
         let ifindex = self.own_share(program, share)?.ifindex;
         let ConnectedShadow { cookie, flow, .. } = shadow;
         if shadow.ifindex != 0 && shadow.ifindex != ifindex {
@@ -85,9 +86,12 @@ impl<P: Ports, J: Judge> Service<P, J> {
             }
             self.take_connection(number);
         }
-        self.ports.open_connection(ifindex, flow, share)?;
+        if !self.ports.open_connection(ifindex, flow, share)? {
+            self.begun.add_connection(BegunConnection { asker: (program, request), share, ifindex, shadow });
+            return Ok(None);
+        }
         let connection = self.connections.insert(Connection { program, share, ifindex, cookie, flow });
-        Ok(Answer::ConnectionOpened { connection })
+        Ok(Some(Answer::ConnectionOpened { connection }.into()))
     }
 
     /// Freezes or thaws a connection. A program may freeze those whose flow it has, and thaw what another agent has frozen for it.

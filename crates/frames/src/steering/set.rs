@@ -131,6 +131,12 @@ impl FilterSet {
         self.filters.keys()
     }
 
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.filters.is_empty()
+    }
+
     /// Bits of the classes in use.
     pub(super) fn classes(&self) -> u32 {
         self.classes

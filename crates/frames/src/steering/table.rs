@@ -342,6 +342,14 @@ impl SteeringTable {
         }
     }
 
+    /// Whether the program gives every frame to the kernel, as there is no filter.
+    ///
+    /// # Errors
+    /// Somebody has the table and does not go on.
+    pub fn is_empty(&self) -> Result<bool, PortError> {
+        Ok(self.state("read the filters")?.set.is_empty())
+    }
+
     /// A copy of the filters, with those of all shares.
     ///
     /// # Errors

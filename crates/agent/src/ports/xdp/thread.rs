@@ -12,7 +12,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering::AcqRel;
+use std::sync::atomic::Ordering::{AcqRel, SeqCst};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
@@ -23,6 +23,7 @@ use nearwire_frames::ports::xdp::{TimesWanted, XdpMode, XdpPort, maps_bound_ring
 use nearwire_frames::steering::SteeringTable;
 use nearwire_sys::bpf::program_name;
 
+use super::rest::Rest;
 use super::size::{sized, ways};
 use crate::message::{Cause, Text};
 use crate::ports::{Opened, Wanted};
@@ -42,6 +43,10 @@ enum Job {
     Recover(u32),
     /// For this share of the agent's.
     WantTimes(u32),
+    /// A flow came to a port that rests.
+    Wake,
+    /// The last flow was closed.
+    Unused,
     /// Is the interface still there?
     Look,
 }
@@ -63,6 +68,8 @@ pub(super) enum What {
         done: Result<(), Cause>,
     },
     Lost,
+    /// The port that rested is awake.
+    Awake(Result<(), Cause>),
     /// It has no port any more, after it was asked for so many shares.
     Idle {
         opens: u32,
@@ -92,6 +99,7 @@ pub(super) struct PortThread {
     jobs: Sender<Job>,
     /// It is to look, and has not begun to.
     is_to_look: Arc<AtomicBool>,
+    is_resting: Arc<AtomicBool>,
     /// Shares that it was asked for.
     pub(super) opens: u32,
 }
@@ -101,11 +109,14 @@ impl PortThread {
     pub(super) fn start(number: u32, teller: Teller, young_until: Instant) -> io::Result<PortThread> {
         let (jobs, of_thread) = channel();
         let is_to_look = Arc::new(AtomicBool::new(false));
-        let of_keeper = Arc::clone(&is_to_look);
         let losses = LinkLosses { until: Instant::now() };
-        let mut keeper = Keeper { number, teller, young_until, is_to_look: of_keeper, held: None, losses, opens: 0 };
+        let rest = Rest::default();
+        let is_resting = rest.flag();
+        let of_keeper = Arc::clone(&is_to_look);
+        let mut keeper =
+            Keeper { number, teller, young_until, is_to_look: of_keeper, held: None, rest, losses, opens: 0 };
         std::thread::Builder::new().name("nearwire-port".to_owned()).spawn(move || keeper.work(&of_thread))?;
-        Ok(PortThread { number, jobs, is_to_look, opens: 0 })
+        Ok(PortThread { number, jobs, is_to_look, is_resting, opens: 0 })
     }
 
     /// To the thread, which is there as long as its jobs can be sent.
@@ -126,6 +137,20 @@ impl PortThread {
         self.ask(Job::WantTimes(share));
     }
 
+    /// A flow was added to the table. Whether the port serves it: else it is woken, and [`What::Awake`] follows.
+    pub(super) fn flow_came(&self) -> bool {
+        let is_awake = !self.is_resting.load(SeqCst);
+        if !is_awake {
+            self.ask(Job::Wake);
+        }
+        is_awake
+    }
+
+    /// The last flow was taken out of the table.
+    pub(super) fn flows_gone(&self) {
+        self.ask(Job::Unused);
+    }
+
     pub(super) fn look(&self) {
         // One look is enough for all that came before it.
         if !self.is_to_look.swap(true, AcqRel) {
@@ -140,6 +165,7 @@ struct Keeper {
     young_until: Instant,
     is_to_look: Arc<AtomicBool>,
     held: Option<Held>,
+    rest: Rest,
     losses: LinkLosses,
     /// Shares that it was asked for.
     opens: u32,
@@ -183,7 +209,10 @@ impl Keeper {
         loop {
             match self.next(jobs) {
                 Ok(job) => self.act(job),
-                Err(RecvTimeoutError::Timeout) if self.held.is_some() => self.held = None,
+                Err(RecvTimeoutError::Timeout) if self.held.as_ref().is_some_and(Held::is_given) => {
+                    self.held.iter_mut().for_each(|held| self.rest.begin(&mut held.port));
+                }
+                Err(RecvTimeoutError::Timeout) if self.held.is_some() => self.close(),
                 Err(RecvTimeoutError::Timeout) => {
                     self.tell(What::Idle { opens: self.opens });
                     match jobs.recv() {
@@ -200,7 +229,10 @@ impl Keeper {
     fn next(&self, jobs: &Receiver<Job>) -> Result<Job, RecvTimeoutError> {
         let now = Instant::now();
         let until = match &self.held {
-            Some(held) if !held.given.is_empty() => return jobs.recv().map_err(RecvTimeoutError::from),
+            Some(held) if held.is_given() => match self.rest.due() {
+                Some(due) => due,
+                None => return jobs.recv().map_err(RecvTimeoutError::from),
+            },
             Some(held) if held.is_there() => self.losses.allow_another_at(now),
             Some(_) => now,
             None => self.losses.until,
@@ -220,12 +252,20 @@ impl Keeper {
                     held.given.remove(&number);
                     // What the kernel refuses to take out of the maps is taken out before the number is another's.
                     let _ = held.port.recover(number);
+                    self.rest.flows_gone();
                 }
             }
             Job::WantTimes(share) => {
-                let done = self.held.as_mut().map_or(Err(Cause::NoSuchShare { share }), Held::want_times);
+                let done = self
+                    .wake()
+                    .and_then(|()| self.held.as_mut().map_or(Err(Cause::NoSuchShare { share }), Held::want_times));
                 self.tell(What::Times { share, done });
             }
+            Job::Wake => {
+                let awake = self.wake();
+                self.tell(What::Awake(awake));
+            }
+            Job::Unused => self.rest.flows_gone(),
             Job::Look => {
                 self.is_to_look.swap(false, AcqRel);
                 if self.held.as_ref().is_some_and(|held| !held.is_there()) {
@@ -233,6 +273,17 @@ impl Keeper {
                 }
             }
         }
+    }
+
+    /// Closes the port.
+    fn close(&mut self) {
+        self.held = None;
+        self.rest.forget();
+    }
+
+    fn wake(&mut self) -> Result<(), Cause> {
+        let Some(held) = &mut self.held else { return Ok(()) };
+        self.rest.end(&mut held.port).map_err(|error| refused(&error))
     }
 
     fn tell(&self, what: What) {
@@ -246,7 +297,11 @@ impl Keeper {
             return Err(Cause::Port { words: Text::cut(words) });
         }
         // A port that nobody uses is for its user alone, and for the interface that it was opened on.
-        self.held.take_if(|held| held.given.is_empty() && !(held.uid == wanted.uid && held.is_there()));
+        let is_of_it = |held: &Held| held.is_given() || held.uid == wanted.uid && held.is_there();
+        if self.held.as_ref().is_some_and(|held| !is_of_it(held)) {
+            self.close();
+        }
+        self.rest.flows_gone();
         if let Some(held) = &mut self.held {
             return held.give();
         }
@@ -292,7 +347,7 @@ impl Held {
     }
 
     fn give(&mut self) -> Result<Given, Cause> {
-        if self.takes_one_share() && !self.given.is_empty() {
+        if self.takes_one_share() && self.is_given() {
             let words = format!(
                 "{} is in generic mode, in which this kernel does not lock the fill ring that programs share (before Linux 6.15), \
                  and a program has it",
@@ -304,7 +359,7 @@ impl Held {
         let number = handed.number;
         let table = self.port.steering_of(number).ok_or(Cause::OtherInterface { ifindex: self.ifindex })?;
         let opened = Opened {
-            memory_bytes: if self.given.is_empty() { memory_bytes(&handed.fds) } else { 0 },
+            memory_bytes: if self.is_given() { 0 } else { memory_bytes(&handed.fds) },
             description: handed.description,
             descriptors: handed.fds,
             ifindex: self.ifindex,
@@ -312,6 +367,11 @@ impl Held {
         };
         self.given.insert(number);
         Ok(Given { number, table, opened })
+    }
+
+    /// Whether programs have shares.
+    fn is_given(&self) -> bool {
+        !self.given.is_empty()
     }
 
     /// Whether only one socket of a queue may get frames.

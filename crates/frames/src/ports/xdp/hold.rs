@@ -13,6 +13,8 @@ pub(super) enum Hold {
     Other(Weak<XdpAttachment>),
     /// It is another process's, which says when it is detached.
     Elsewhere,
+    /// It is the port's, and detached until the port is woken ([`XdpPort::rest`](super::XdpPort::rest)).
+    Resting,
     /// Nothing any more.
     Nothing,
 }
@@ -21,7 +23,7 @@ impl Hold {
     pub(super) fn own(&self) -> Option<&XdpAttachment> {
         match self {
             Hold::Own(attachment) => Some(attachment),
-            Hold::Other(_) | Hold::Elsewhere | Hold::Nothing => None,
+            Hold::Other(_) | Hold::Elsewhere | Hold::Resting | Hold::Nothing => None,
         }
     }
 
@@ -31,7 +33,8 @@ impl Hold {
             Hold::Own(attachment) => Hold::Other(Arc::downgrade(attachment)),
             Hold::Other(attachment) => Hold::Other(Weak::clone(attachment)),
             Hold::Elsewhere => Hold::Elsewhere,
-            Hold::Nothing => Hold::Nothing,
+            // A port that rests has no share in its own process.
+            Hold::Resting | Hold::Nothing => Hold::Nothing,
         }
     }
 
@@ -44,7 +47,7 @@ impl Hold {
             Hold::Own(attachment) => attachment.is_in_force(),
             Hold::Other(attachment) => attachment.upgrade().is_some_and(|attachment| attachment.is_in_force()),
             Hold::Elsewhere => true,
-            Hold::Nothing => false,
+            Hold::Resting | Hold::Nothing => false,
         }
     }
 }

@@ -244,6 +244,7 @@ impl Parts {
         let sender = sender.ok_or_else(|| limits::is_no_share("share a queue", &interface))?;
         Ok(XdpPort {
             attachment,
+            program: None,
             sockets,
             steering: None,
             receivers: receivers.into_boxed_slice(),

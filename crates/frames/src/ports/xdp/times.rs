@@ -259,6 +259,7 @@ impl XdpPort {
         let attachment = self.attachment.own().ok_or_else(gone)?;
         attachment.change_program(&program).map_err(|source| self.stamps_failed(source))?;
         self.facts.program_id = attachment.program_id();
+        self.program = Some(program);
         self.receivers.iter_mut().for_each(|receiver| receiver.set_mark(mark));
         Ok(())
     }

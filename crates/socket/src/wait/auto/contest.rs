@@ -3,7 +3,7 @@
 //! Time is cut into cycles of 16 parts of 17 ms. In the first part of a cycle the thread spins, in the second it gives way, in the
 //! third it sleeps, in the fourth its sockets are the kernel's; in the others it does what passed most messages. What passed fewer is
 //! tried again two cycles later, then four, and so on up to 32 (8.6 s), what passed less than half, in fewer of them still, and a trial
-//! that goes badly is over after a quarter of its part: not one message in a hundred meets a trial of what is bad. The parts are those
+//! that goes badly is over after a quarter of its part (three, after the kernel's way): not one message in a hundred meets a trial of what is bad. The parts are those
 //! of the clock that all programs of the host have, so that the two ends of a conversation try the same at the same time: one alone
 //! that spins while the other sleeps finds nothing out.
 //!
@@ -22,6 +22,9 @@ pub(super) const CYCLE_SHIFT: u32 = PART_SHIFT + 4;
 const QUARTER_SHIFT: u32 = PART_SHIFT - 2;
 /// The first trials are in this cycle and the next, as the one in which a contest begins has few parts left perhaps.
 const FIRST_CYCLES: u64 = 2;
+/// What comes after the kernel's way is measured from then on: flows are opened, and the port may have rested (8 ms until its program is
+/// attached, in which the kernel has the frames).
+const SETTLES_NS: u64 = 1 << (PART_SHIFT - 1);
 const LEVEL_MOST: u8 = 5;
 /// Spinning for so long with nobody who wants the CPU ends a contest: two trials.
 const QUIET_NS: u64 = 3 << (PART_SHIFT - 1);
@@ -48,6 +51,7 @@ pub(super) struct Contest {
     at: (u64, u64),
     /// What is measured: when it began, and what the thread had passed by then.
     is_trial: bool,
+    settles: bool,
     began_ns: u64,
     passed: u64,
     /// By [`Doing`], as [`rate_of`] gives them; 0: not tried yet.
@@ -69,6 +73,7 @@ impl Contest {
             is_movable,
             at: (0, 0),
             is_trial: false,
+            settles: false,
             began_ns: 0,
             passed: 0,
             rates: [0; 4],
@@ -108,6 +113,9 @@ impl Contest {
         let is_window_over = self.knows_nothing() && now_ns >> FIRST_SHIFT != self.began_ns >> FIRST_SHIFT;
         let goes_on = is_same && cycle == self.at.0 && !is_window_over;
         self.at = at;
+        if goes_on && self.settles {
+            return self.settle(now_ns, passed);
+        }
         if goes_on && !(self.is_trial && self.goes_badly(now_ns, passed)) {
             return;
         }
@@ -115,8 +123,16 @@ impl Contest {
         self.is_over_in = goes_on.then_some(at.1 >> 2);
         // What was measured just now need not be tried.
         let trial = if goes_on { None } else { trial_now(self) };
-        self.doing = trial.unwrap_or_else(|| self.best());
+        let next = trial.unwrap_or_else(|| self.best());
+        self.settles = self.doing == Doing::ByKernel && next != Doing::ByKernel;
+        self.doing = next;
         (self.is_trial, self.began_ns, self.passed) = (trial.is_some(), now_ns, passed);
+    }
+
+    fn settle(&mut self, now_ns: u64, passed: u64) {
+        if now_ns.saturating_sub(self.began_ns) >= SETTLES_NS {
+            (self.settles, self.began_ns, self.passed) = (false, now_ns, passed);
+        }
     }
 
     fn knows_nothing(&self) -> bool {

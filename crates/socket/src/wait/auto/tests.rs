@@ -353,8 +353,25 @@ fn trial_that_goes_as_badly_as_before_is_broken_off() {
             tried[doing as usize] += 1;
         }
     }
-    // Each once in the fifth cycle, for a quarter of a part.
-    assert_eq!(tried, [1; 2]);
+    // Each once in the fifth cycle, for a quarter of a part after the half that is not measured.
+    assert_eq!(tried, [3; 2]);
+}
+
+/// Its flows come back, and their port may have rested.
+#[test]
+fn trial_after_the_kernels_way_is_not_judged_by_what_it_passed_while_it_began() {
+    let mut contest = Contest::new(Why::Preempted, false);
+    let (mut passed, mut before, mut came) = (0, Doing::ByKernel, 0);
+    let mut rates = [100, 100, 100, 100];
+    for quarter in 0..64 * 16 {
+        // Spinning is better from here on.
+        rates[Doing::Spins as usize] = if quarter < 64 * 4 { 10 } else { 300 };
+        let doing = contest.follow(16 * CYCLE_NS + (quarter << (PART_SHIFT - 2)), passed);
+        came = if doing == before { came + 1 } else { 0 };
+        before = doing;
+        passed += if doing == Doing::Spins && came < 2 { 0 } else { rates[doing as usize] };
+    }
+    assert_eq!(before, Doing::Spins);
 }
 
 #[test]
