@@ -3,6 +3,7 @@
 //! ```text
 //! adopt     freeze the shadow, read what it knows, and leave it parked: connected, frozen, with empty queues
 //! release   disconnect the shadow, which stays bound; connect it again, with numbers, options, windows and bytes; thaw it
+//! end       disconnect the shadow, thaw it, and shut it: the caller has given the connection up
 //! ```
 //! The kernel sends nothing of a frozen connection that is disconnected, so the far end sees neither. Between the two the caller carries
 //! the connection's data, and its frames must not come to the kernel, which has no such connection for a moment and would reset it: an
@@ -21,7 +22,9 @@ use nearwire_sys::socket;
 use nearwire_sys::tcp_repair::{self, ESTABLISHED, Negotiated, Queue, Repair, RoundTrip, Window};
 use rustix::io::Errno;
 use rustix::net::sockopt::{self, set_socket_reuseaddr, socket_error, socket_reuseaddr};
-use rustix::net::{RecvFlags, SendFlags, bind, connect, connect_unspec, getpeername, getsockname, recv, send};
+use rustix::net::{
+    RecvFlags, SendFlags, Shutdown, bind, connect, connect_unspec, getpeername, getsockname, recv, send, shutdown,
+};
 use thiserror::Error;
 
 /// Times that an unsteady state is read again: frames for it come for microseconds only.
@@ -195,6 +198,26 @@ pub fn release_by(shadow: impl AsFd, connection: &Connection, repair: &SetRepair
     repair(Repair::Thaw).asked("TCP_REPAIR")?;
     set_socket_reuseaddr(shadow, connection.reuse_address).asked("SO_REUSEADDR")?;
     write(shadow, &connection.unsent, "send")
+}
+
+/// Makes a parked shadow what the kernel's socket is after its connection has ended: not connected, and shut both ways (`tcp_done` of
+/// net/ipv4/tcp.c). A read finds the end, a write fails by EPIPE. Nothing is sent.
+///
+/// # Errors
+/// See [`AdoptionError`]. The shadow is no connection any more.
+pub fn end_by(shadow: impl AsFd, repair: &SetRepair<'_>) -> Result<(), AdoptionError> {
+    let shadow = shadow.as_fd();
+    let reuse_address = socket_reuseaddr(shadow).asked("SO_REUSEADDR")?;
+    connect_unspec(shadow).asked("connect to AF_UNSPEC")?;
+    // As in `put_back`.
+    let _ = socket_error(shadow);
+    repair(Repair::ThawSilently).asked("TCP_REPAIR")?;
+    set_socket_reuseaddr(shadow, reuse_address).asked("SO_REUSEADDR")?;
+    match shutdown(shadow, Shutdown::Both) {
+        // It says so, and shuts it (`inet_shutdown`).
+        Ok(()) | Err(Errno::NOTCONN) => Ok(()),
+        Err(errno) => Err(errno).asked("shutdown"),
+    }
 }
 
 /// Freezes a connection and reads what the kernel knows of it.

@@ -126,8 +126,7 @@ impl ConnectedShadow {
     /// # Errors
     /// It is no connected TCP socket of that namespace.
     pub fn read(socket: BorrowedFd<'_>, namespace: u64) -> Result<ConnectedShadow, Cause> {
-        is_tcp(socket)?;
-        is_of_namespace(socket, namespace)?;
+        is_tcp_of_namespace(socket, namespace)?;
         let (local, remote) = (own_end(socket)?, far_end(socket).ok_or(Cause::NotBound {})?);
         Ok(ConnectedShadow {
             cookie: socket_cookie(socket).map_err(|errno| unreadable(Some(errno)))?,
@@ -135,6 +134,12 @@ impl ConnectedShadow {
             ifindex: option_of(socket, SOL_SOCKET, SO_BINDTOIFINDEX)?.cast_unsigned(),
         })
     }
+}
+
+/// Whether a descriptor is of a TCP socket of a network namespace, connected or not.
+pub(crate) fn is_tcp_of_namespace(socket: BorrowedFd<'_>, namespace: u64) -> Result<(), Cause> {
+    is_tcp(socket)?;
+    is_of_namespace(socket, namespace)
 }
 
 /// A kernel that does not tell (before Linux 5.14) is older than any that is supported.

@@ -148,6 +148,8 @@ worded! {
         WayGone => "the interface or its port went away; it is adopted again after some calls",
         /// FIN, RST or urgent data came.
         FarEndEnds => "the far end ends its connection, or sends urgent data, which the kernel deals with",
+        /// ETIMEDOUT: the kernel's socket is an ended one.
+        FarEndSilent => "the far end did not answer, and its connection was given up",
     }
 }
 

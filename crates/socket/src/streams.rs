@@ -45,6 +45,8 @@ struct Stream {
     carried: Carried,
     flow: ExactFlow,
     options: StreamOptions,
+    /// It was given up, and a call has said so.
+    has_told_error: bool,
 }
 
 /// See the module.
@@ -116,7 +118,8 @@ impl Streams {
     /// What poll(2) would say of one that is carried (`tcp_poll` of net/ipv4/tcp.c); its end is the kernel's to tell.
     pub(crate) fn state_of<H: Host>(&self, id: SocketId, engine: &Engine<H>) -> Events {
         let Some(stream) = self.by_id.get(&id).and_then(|fd| self.get(*fd)) else { return Events::empty() };
-        engine.stack_ref().tcp_readiness(stream.carried.id()).map_or(Events::empty(), events_of)
+        let events = engine.stack_ref().tcp_readiness(stream.carried.id()).map_or(Events::empty(), events_of);
+        if stream.has_told_error { events - Events::ERR } else { events }
     }
 }
 

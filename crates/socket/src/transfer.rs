@@ -420,6 +420,9 @@ impl<H: Host> Sockets<H> {
 
     /// Takes that error: what SO_ERROR does. `None`: the kernel knows.
     pub fn take_pending_error(&mut self, fd: i32) -> Option<i32> {
+        if self.is_carried(fd) {
+            return self.take_stream_error(fd);
+        }
         let socket = self.find(fd).and_then(|id| self.get_mut(id))?;
         Some(std::mem::take(&mut socket.shadow.pending_error)).filter(|error| *error != 0)
     }

@@ -19,7 +19,7 @@ use super::flows::number_after;
 use super::{Asker, Judge, Outcome, ProgramId, Service, socket_of};
 use crate::message::{Answer, Cause, Text};
 use crate::ports::Ports;
-use crate::shadow::ConnectedShadow;
+use crate::shadow::{ConnectedShadow, is_tcp_of_namespace};
 
 /// How often a far end is told, and so long apart: further connections of the same addresses are not harmed by it.
 const TOLD_TIMES: u32 = 3;
@@ -94,20 +94,26 @@ impl<P: Ports, J: Judge> Service<P, J> {
         Ok(Some(Answer::ConnectionOpened { connection }.into()))
     }
 
-    /// Freezes or thaws a connection. A program may freeze those whose flow it has, and thaw what another agent has frozen for it.
+    /// Freezes or thaws a connection. A program may freeze those whose flow it has, and thaw what another agent has frozen for it, also where it
+    /// has ended since.
     pub(super) fn repair(
         &mut self,
         program: ProgramId,
         socket: Option<OwnedFd>,
         repair: Repair,
     ) -> Result<Answer, Cause> {
+        let refused = |error: io::Error| Cause::Port { words: Text::cut(&format!("set TCP_REPAIR: {error}")) };
         let socket = socket_of(&socket)?;
+        if repair != Repair::Freeze {
+            is_tcp_of_namespace(socket, self.namespace)?;
+            set_repair(socket, repair).map_err(refused)?;
+            return Ok(Answer::Done {});
+        }
         let ConnectedShadow { cookie, flow, .. } = ConnectedShadow::read(socket, self.namespace)?;
         let is_its = |connection: &Connection| (connection.program, connection.cookie) == (program, cookie);
-        if repair == Repair::Freeze && !self.connections.by_number.values().any(is_its) {
+        if !self.connections.by_number.values().any(is_its) {
             return Err(Cause::OtherAddress { address: flow.local });
         }
-        let refused = |error: io::Error| Cause::Port { words: Text::cut(&format!("set TCP_REPAIR: {error}")) };
         set_repair(socket, repair).map_err(refused)?;
         Ok(Answer::Done {})
     }

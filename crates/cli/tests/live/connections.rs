@@ -139,6 +139,92 @@ fn program_without_capabilities_has_its_connections_adopted_by_the_agents_help()
     );
 }
 
+/// Its far end does not answer any more, and the program says how long it waits for that. All that follows is asked of both ways.
+#[test]
+fn connection_that_was_given_up_answers_like_the_kernels() {
+    const GIVEN_UP: &str = "
+import errno, select, signal
+def call(what):
+    try: return repr(what())
+    except OSError as error: return errno.errorcode[error.errno]
+made = socket.socket(); made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1); made.bind((near, 7000)); made.listen()
+print('step', flush=True)
+ways = [
+    ('received', lambda one: one.recv(10)),
+    ('sent', lambda one: one.send(b'x')),
+    ('error', lambda one: one.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)),
+    ('shut', lambda one: one.shutdown(socket.SHUT_WR)),
+    ('urgent', lambda one: one.recv(1, socket.MSG_OOB)),
+    ('peer', lambda one: one.getpeername()),
+]
+signals = []
+signal.signal(signal.SIGPIPE, lambda number, frame: signals.append(number))
+ones = []
+for name, first in ways[:3]:
+    one, _ = made.accept()
+    one.setsockopt(socket.IPPROTO_TCP, 18, 400)
+    for _ in range(5):
+        data = one.recv(100, socket.MSG_WAITALL)
+        one.sendall(data)
+    ones.append((name, first, one))
+print('step', flush=True)
+input()
+for unread, (name, first, one) in enumerate(ones):
+    one.send(b'is anybody there')
+for unread, (name, first, one) in enumerate(ones):
+    events = select.poll(); events.register(one, select.POLLERR)
+    came = events.poll(20000)
+    print(name, 'poll', [event for _, event in came])
+    events.modify(one, select.POLLIN | select.POLLOUT | select.POLLRDHUP)
+    print(name, 'poll', [event for _, event in events.poll(0)])
+    print(name, 'first', call(lambda: first(one)))
+    print(name, 'poll', [event for _, event in events.poll(0)])
+    for other, way in ways + ways:
+        print(name, other, call(lambda: way(one)), len(signals))
+    print(name, 'poll', [event for _, event in events.poll(0)])
+print('ended', flush=True)
+";
+    let Some(bed) = Bed::lay() else { return };
+    let said = |is_accelerated: bool, unread: &[u8]| {
+        let mut program = match is_accelerated {
+            true => bed.run_as_with(bed.cable.near(), 0, GIVEN_UP, &[EAGER]),
+            false => bed.start_plain(GIVEN_UP),
+        };
+        program.step();
+        let (far, near) = (bed.cable.far(), bed.cable.near());
+        let mut others = Vec::new();
+        for _ in 0..3 {
+            let mut other = far.namespace.enter(|| TcpStream::connect((near.ipv4, 7000))).unwrap().unwrap();
+            for number in 0..5 {
+                other.write_all(&[number; 100]).unwrap();
+                other.read_exact(&mut [0; 100]).unwrap();
+            }
+            others.push(other);
+        }
+        program.step();
+        if is_accelerated {
+            let shown = status_of(&program.pid());
+            assert_eq!(shown["counters"]["connections_adopted"].as_u64(), Some(3), "{shown:#}");
+        }
+        others.iter_mut().for_each(|other| other.write_all(unread).unwrap());
+        let address = |what: &str| {
+            let all = format!("{}/24", far.ipv4);
+            let change = || Command::new("ip").args(["address", what, &all, "dev", &far.interface]).status();
+            assert!(far.namespace.enter(change).unwrap().unwrap().success());
+        };
+        address("del");
+        program.say("");
+        let output = program.end();
+        address("add");
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(said.contains("ended"), "{output:?}");
+        said
+    };
+    for unread in [&b""[..], b"what waits"] {
+        assert_eq!(said(true, unread), said(false, unread));
+    }
+}
+
 /// Its thread has the CPU with others, so what is best is tried out: the connection is the kernel's for a time and the stack's again.
 #[test]
 fn connection_whose_cpu_others_want_is_lent_to_the_kernel_and_taken_back_and_loses_nothing() {

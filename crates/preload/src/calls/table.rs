@@ -163,6 +163,10 @@ pub const CONNECTIONS: &[(&str, Connection)] = &[
         Connection::Released,
     ),
     ("the far end sends a FIN, a reset, or urgent data", Connection::Left),
+    (
+        "the far end does not answer for so long that the connection is given up, and a call has said so",
+        Connection::Left,
+    ),
     ("`shutdown`, `close`, and the end of the process", Connection::Left),
     ("`ioctl`, `epoll_ctl` of a set that another process made", Connection::Left),
     (

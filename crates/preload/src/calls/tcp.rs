@@ -242,9 +242,16 @@ fn send_attempt(fd: c_int, segments: Option<&Segments<'_>>, flags: c_int, sent: 
             StreamCall::Done(_) if is_done => return Ended(total_bytes as ssize_t),
             StreamCall::Done(_) => {}
             // What was sent before counts; the error is for the next call.
-            StreamCall::Failed(_) if sent.get() > 0 => return Ended(sent.get() as ssize_t),
+            StreamCall::Failed(_) if sent.get() > 0 => {
+                state::with(|sockets| sockets.keep_stream_error(fd));
+                return Ended(sent.get() as ssize_t);
+            }
             StreamCall::Kernel => return Kernel,
             StreamCall::Failed(error) => {
+                if error == libc::EPIPE && flags & libc::MSG_NOSIGNAL == 0 {
+                    // SAFETY: raise(3) takes any signal (`sk_stream_error` of net/core/stream.c).
+                    unsafe { libc::raise(libc::SIGPIPE) };
+                }
                 return Ended(fail(error));
             }
             StreamCall::WouldBlock { is_nonblocking, timeout } => {

@@ -104,7 +104,7 @@ pub unsafe extern "C-unwind" fn getsockopt(
     }
     // SAFETY: the caller's, as for the C function.
     unsafe {
-        if marks::is_socket(fd)
+        if marks::is_socket_or_stream(fd)
             && let Some(result) = deferral::inside(|| options::get(fd, level, option, value, length))
         {
             return result;

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use nearwire_agent::adoption::AdoptionError;
+use nearwire_agent::adoption::{self, AdoptionError};
 use nearwire_frames::FlowSocket;
 use nearwire_frames::steering::{ExactFlow, Transport};
 use nearwire_sys::descriptor::Descriptor;
@@ -117,7 +117,7 @@ impl<H: Host> Sockets<H> {
         let Some(engine) = self.engine() else { return Err(never(Reason::EngineFailed)) };
         match carry(&host, engine, shadow, &options) {
             Ok(carried) => {
-                self.streams.put(fd, Stream { id, shadow, inode, carried, flow, options });
+                self.streams.put(fd, Stream { id, shadow, inode, carried, flow, options, has_told_error: false });
                 self.sets.raise(id, Events::ARRIVED | Events::SENDABLE);
                 self.sets.call_plain_waiters();
                 self.service_changed();
@@ -248,8 +248,9 @@ impl<H: Host> Sockets<H> {
         let repair = |repair| host.repair(shadow, repair);
         let released = carried.release_by(shadow, engine.stack(), monotonic_raw_ns(), &repair);
         if released.is_err() {
-            // It has ended, or is nobody's: the agent tells the far end when its socket is closed.
+            // It has ended, or is nobody's: the agent tells the far end when its socket is closed. What the kernel refuses here it refused before.
             engine.stack().tcp_remove(id);
+            let _ = adoption::end_by(shadow, &repair);
         }
         engine.close_connection(flow);
         let now = self.time();

@@ -6,6 +6,7 @@ use nearwire_stack::{TcpCallError, TcpError};
 use nearwire_sys::descriptor::Descriptor;
 use nearwire_sys::tsc::monotonic_raw_ns;
 
+use crate::direct;
 use crate::engine::Engine;
 use crate::epoll::Events;
 use crate::host::Host;
@@ -66,7 +67,7 @@ impl<H: Host> Sockets<H> {
                 self.transmit_streams();
                 StreamCall::Done(result)
             }
-            (Err(TcpCallError::Ended(error)), _) => StreamCall::Failed(errno_of(error)),
+            (Err(TcpCallError::Ended(error)), _) => self.ended(fd, error).unwrap_or(StreamCall::Kernel),
             // Its end is the kernel's to tell.
             _ => StreamCall::WouldBlock { is_nonblocking: options.is_nonblocking, timeout: options.receive_timeout },
         }
@@ -98,8 +99,48 @@ impl<H: Host> Sockets<H> {
                 self.transmit_streams();
                 StreamCall::Done(count)
             }
-            Err(TcpCallError::Ended(error)) => StreamCall::Failed(errno_of(error)),
+            Err(TcpCallError::Ended(error)) => {
+                // The kernel fails by EPIPE, but what waits could not be read from it.
+                self.ended(fd, error).unwrap_or(match self.is_carried(fd) {
+                    true => StreamCall::Failed(libc::EPIPE),
+                    false => StreamCall::Kernel,
+                })
+            }
             Err(_) => StreamCall::WouldBlock { is_nonblocking: options.is_nonblocking, timeout: options.send_timeout },
+        }
+    }
+
+    /// A call finds that its connection was given up. The first one says so (`sock_error`). `None`: one did, and the kernel's socket is an ended one
+    /// too now, unless something can be read still.
+    #[cold]
+    fn ended<R>(&mut self, fd: i32, error: TcpError) -> Option<StreamCall<R>> {
+        let stream = self.streams.get_mut(fd)?;
+        let connection = stream.carried.id();
+        if !std::mem::replace(&mut stream.has_told_error, true) {
+            return Some(StreamCall::Failed(errno_of(error)));
+        }
+        let can_read = |engine: &mut Engine<H>| engine.stack().tcp_peek(connection, &mut [0]).is_ok();
+        if !self.engine().is_some_and(can_read) {
+            self.release_now(fd, Reason::FarEndSilent);
+            direct::allow_for_good(fd);
+        }
+        None
+    }
+
+    /// Takes the error of a connection that was given up: what SO_ERROR does. `None`: the kernel knows.
+    #[cold]
+    pub(crate) fn take_stream_error(&mut self, fd: i32) -> Option<i32> {
+        let connection = self.streams.get(fd)?.carried.id();
+        let error = self.engine_ref()?.stack_ref().tcp_readiness(connection)?.error?;
+        let stream = self.streams.get_mut(fd)?;
+        (!std::mem::replace(&mut stream.has_told_error, true)).then_some(errno_of(error))
+    }
+
+    /// A call that has sent a part did not say how it failed: the next one does.
+    #[cold]
+    pub fn keep_stream_error(&mut self, fd: i32) {
+        if let Some(stream) = self.streams.get_mut(fd) {
+            stream.has_told_error = false;
         }
     }
 
@@ -169,7 +210,7 @@ impl<H: Host> Sockets<H> {
             // What came behind it comes again.
             let Some(fd) = self.streams.fd_of(ending.connection) else { continue };
             self.release_now(fd, Reason::FarEndEnds);
-            crate::direct::allow_for_good(fd);
+            direct::allow_for_good(fd);
             if let (Some(engine), Some(shadow)) = (self.engine(), Descriptor::new(fd)) {
                 engine.give_ending(shadow, &ending);
             }
