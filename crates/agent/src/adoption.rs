@@ -20,6 +20,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use nearwire_sys::socket;
 use nearwire_sys::tcp_repair::{self, ESTABLISHED, Negotiated, Queue, Repair, RoundTrip, Window};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::sockopt::{self, set_socket_reuseaddr, socket_error, socket_reuseaddr};
 use rustix::net::{
@@ -63,8 +64,8 @@ pub struct Connection {
     pub timestamp: Option<Timestamp>,
     /// Round trips as the kernel measured them. It measures anew when it has the connection again.
     pub round_trip: Option<RoundTrip>,
-    /// `SO_REUSEADDR`, which the kernel forgets when a connection is thawed.
-    reuse_address: bool,
+    /// `SO_REUSEADDR`, which the kernel shows as another value while a connection is frozen, and forgets when it is thawed.
+    pub reuse_address: bool,
 }
 
 /// The clock of a connection's timestamps.
@@ -91,6 +92,14 @@ pub enum AdoptionError {
         "the connection of {local} with {peer} has congestion notification (ECN), which the kernel would not take back"
     )]
     CongestionNotification {
+        /// This end.
+        local: SocketAddr,
+        /// The far end.
+        peer: SocketAddr,
+    },
+    /// A byte of urgent data waits, which is the kernel's to give (`MSG_OOB`).
+    #[error("the connection of {local} with {peer} has urgent data that nobody has read")]
+    Urgent {
         /// This end.
         local: SocketAddr,
         /// The far end.
@@ -244,6 +253,9 @@ fn read(shadow: BorrowedFd<'_>) -> Result<Connection, AdoptionError> {
     if facts.has_congestion_notification {
         return Err(AdoptionError::CongestionNotification { local, peer });
     }
+    if has_urgent(shadow)? {
+        return Err(AdoptionError::Urgent { local, peer });
+    }
     let timestamp = match facts.has_timestamps {
         true => Some(Timestamp {
             value: tcp_repair::timestamp(shadow).asked("TCP_TIMESTAMP")?,
@@ -279,6 +291,12 @@ fn read(shadow: BorrowedFd<'_>) -> Result<Connection, AdoptionError> {
         });
     }
     Err(AdoptionError::Unsteady { local, peer })
+}
+
+fn has_urgent(shadow: BorrowedFd<'_>) -> Result<bool, AdoptionError> {
+    let mut asked = [PollFd::new(&shadow, PollFlags::PRI)];
+    poll(&mut asked, Some(&Timespec::default())).asked("poll")?;
+    Ok(asked[0].revents().contains(PollFlags::PRI))
 }
 
 /// What changes when a frame comes.

@@ -87,6 +87,12 @@ impl Carried {
         self.id
     }
 
+    /// `SO_REUSEADDR`, as the program has set it.
+    #[must_use]
+    pub const fn reuses_address(&self) -> bool {
+        self.taken.reuse_address
+    }
+
     /// Gives the stack what came to the parked shadow since this was last called; how many bytes. The far end does not send them again.
     ///
     /// # Errors

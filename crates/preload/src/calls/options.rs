@@ -205,8 +205,8 @@ fn group_changed(fd: c_int, option: &GroupOption) {
     });
 }
 
-/// getsockopt(2), where this library knows the answer: SO_ERROR, of an error that it keeps for a later call. What the kernel
-/// answers by its own sends is brought up to date.
+/// getsockopt(2), where this library knows the answer: SO_ERROR, of an error that it keeps for a later call, and SO_REUSEADDR of a connection that
+/// is carried. What the kernel answers by its own sends is brought up to date.
 ///
 /// # Safety
 /// `value` and `length` are those of a call that the program makes.
@@ -215,8 +215,8 @@ pub unsafe fn get(fd: c_int, level: c_int, option: c_int, value: *mut c_void, le
         state::with_fd(fd, |sockets| sockets.about_to_ask_mtu(fd));
         return None;
     }
-    let is_error = (level, option) == (libc::SOL_SOCKET, libc::SO_ERROR);
-    if !is_error || !is_plausible(length, size_of::<socklen_t>()) || !is_plausible(value, size_of::<c_int>()) {
+    let is_known = level == libc::SOL_SOCKET && matches!(option, libc::SO_ERROR | libc::SO_REUSEADDR);
+    if !is_known || !is_plausible(length, size_of::<socklen_t>()) || !is_plausible(value, size_of::<c_int>()) {
         return None;
     }
     // SAFETY: the caller's; both point somewhere.
@@ -224,8 +224,11 @@ pub unsafe fn get(fd: c_int, level: c_int, option: c_int, value: *mut c_void, le
         if length.read_unaligned() < size_of::<c_int>() as socklen_t {
             return None;
         }
-        let error = state::with_fd(fd, |sockets| sockets.take_pending_error(fd))??;
-        value.cast::<c_int>().write_unaligned(error);
+        let known = state::with_fd(fd, |sockets| match option {
+            libc::SO_ERROR => sockets.take_pending_error(fd),
+            _ => sockets.reuses_address(fd).map(c_int::from),
+        })??;
+        value.cast::<c_int>().write_unaligned(known);
         length.write_unaligned(size_of::<c_int>() as socklen_t);
     }
     Some(0)

@@ -185,7 +185,7 @@ unsafe fn receive_attempt(fd: c_int, segments: Option<&Segments<'_>>, flags: c_i
     let mut waiting = Waiting::default();
     loop {
         let call = state::with(|sockets| {
-            sockets.receive_stream(fd, |one, two| {
+            sockets.receive_stream(fd, segments.total_bytes(), |one, two| {
                 // SAFETY: the caller's.
                 let copied =
                     unsafe { segments.scatter(one, 0).and_then(|first| Ok(first + segments.scatter(two, one.len())?)) };

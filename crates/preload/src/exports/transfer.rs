@@ -157,12 +157,23 @@ pub unsafe extern "C-unwind" fn __read_chk(fd: c_int, buffer: *mut c_void, lengt
     unsafe { if length > room { real::__read_chk(fd, buffer, length, room) } else { read(fd, buffer, length) } }
 }
 
+/// Whether these have no room: a read of nothing is nothing (`sock_read_iter` of net/socket.c), and no datagram is taken.
+///
+/// # Safety
+/// The segments are those of a call that the program makes.
+unsafe fn have_no_room(segments: *const iovec, count: usize) -> bool {
+    is_plausible(segments, size_of::<iovec>())
+        // SAFETY: the caller's; they point somewhere.
+        && (0..count).all(|at| unsafe { segments.add(at).read_unaligned() }.iov_len == 0)
+}
+
 unsafe fn recv_vector(fd: c_int, segments: *const iovec, count: c_int, flags: c_int) -> Option<ssize_t> {
     // SAFETY: the caller's, as for the C function.
     unsafe {
         if marks::is_socket_or_stream(fd)
             && let Ok(segment_count) = usize::try_from(count)
             && segment_count > 0
+            && !have_no_room(segments, segment_count)
         {
             let into = Into::Segments {
                 array: segments,

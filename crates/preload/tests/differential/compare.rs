@@ -80,6 +80,11 @@ impl Comparison {
         }
     }
 
+    /// The same for generated sequences of calls on connections.
+    pub fn runs_of_connections(self) -> &'static [Run] {
+        self.runs_of(CONNECTIONS)
+    }
+
     /// The same for a script.
     pub fn runs_of(self, script: &str) -> &'static [Run] {
         match self {

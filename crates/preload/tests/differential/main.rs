@@ -266,6 +266,12 @@ fn generated_sequences_trace_the_same_as_on_the_kernel() {
 }
 
 #[test]
+fn generated_sequences_of_connections_trace_the_same_as_on_the_kernel() {
+    let Some(programs) = Programs::compiled_or_skip() else { return };
+    sequences::compare_connections(&programs);
+}
+
+#[test]
 fn scripts_on_stock_kernel_6_1() {
     stock_kernels::compare_on(StockKernel::Linux6_1);
 }

@@ -9,13 +9,13 @@ use std::time::{Duration, Instant};
 
 use nearwire_lab::emulated_host::is_inside;
 
-use crate::SIMPLE;
 use crate::bed::{Bed, Run};
 use crate::compare::{Comparison, Truth, difference};
 use crate::programs::Programs;
 use crate::shorten::{Shortened, shorten};
 use crate::trace;
 use crate::vocabulary;
+use crate::{OF_CONNECTIONS, SIMPLE};
 
 /// Runs of the library without `NEARWIRE_SEQUENCES`.
 const RUNS: u32 = 320;
@@ -23,14 +23,61 @@ const RUNS: u32 = 320;
 const BEDS: u32 = 4;
 /// Nothing new is begun when so many sequences differ: there is enough to look at.
 const DIFFERING_MAX: usize = 6;
-/// The program that runs a sequence.
-const INTERPRETER: &str = "interpret.sequence";
+/// Runs of the library where connections are generated.
+const RUNS_OF_CONNECTIONS: u32 = 160;
 /// What a program writes that ended as it should.
 const ENDED_WELL: &str = "[end] with 0\n";
+
+/// What sequences are about.
+#[derive(Clone, Copy)]
+enum About {
+    Datagrams,
+    Connections,
+}
+
+impl About {
+    /// The program that runs a sequence.
+    const fn interpreter(self) -> &'static str {
+        match self {
+            About::Datagrams => "interpret.sequence",
+            About::Connections => "interpret_streams.sequence",
+        }
+    }
+
+    /// The library serves connections with an agent only.
+    fn comparison(self) -> Comparison {
+        match (self, Comparison::chosen()) {
+            (About::Connections, Comparison::Library) => Comparison::ByAgent,
+            (_, chosen) => chosen,
+        }
+    }
+
+    fn runs(self) -> &'static [Run] {
+        match self {
+            About::Datagrams => self.comparison().runs_of_sequences(),
+            About::Connections => self.comparison().runs_of_connections(),
+        }
+    }
+
+    const fn runs_wanted(self) -> u32 {
+        match self {
+            About::Datagrams => RUNS,
+            About::Connections => RUNS_OF_CONNECTIONS,
+        }
+    }
+
+    fn sequence(self, seed: u32, has_vlan: bool) -> String {
+        match self {
+            About::Datagrams => vocabulary::sequence(seed, has_vlan),
+            About::Connections => vocabulary::sequence_of_connections(seed),
+        }
+    }
+}
 
 /// Where a cable is, or is to be laid.
 struct Place<'a> {
     programs: &'a Programs,
+    about: About,
     number: usize,
     has_vlan: bool,
     bed: Option<Bed<'a>>,
@@ -42,7 +89,7 @@ impl<'a> Place<'a> {
             true => Bed::with_vlan(self.programs, self.number),
             false => Bed::lay(self.programs, self.number),
         };
-        let by_agent = Comparison::chosen() == Comparison::ByAgent;
+        let by_agent = self.about.comparison() == Comparison::ByAgent;
         self.bed.get_or_insert_with(|| if by_agent { lay().with_agent() } else { lay() })
     }
 }
@@ -62,10 +109,19 @@ impl Found {
     }
 }
 
-/// Runs as many sequences as wanted, on all cables at once, and fails with those that differ.
+/// Runs as many sequences of calls on datagram sockets as wanted, on all cables at once, and fails with those that differ.
 pub fn compare(programs: &Programs) {
-    let (wanted, seed) = (number("NEARWIRE_SEQUENCES", RUNS), number("NEARWIRE_SEED", 1));
-    let runs = Comparison::chosen().runs_of_sequences();
+    compare_all(programs, About::Datagrams);
+}
+
+/// The same on connections.
+pub fn compare_connections(programs: &Programs) {
+    compare_all(programs, About::Connections);
+}
+
+fn compare_all(programs: &Programs, about: About) {
+    let (wanted, seed) = (number("NEARWIRE_SEQUENCES", about.runs_wanted()), number("NEARWIRE_SEED", 1));
+    let runs = about.runs();
     let time = minutes().map(|minutes| Duration::from_secs_f64(60.0 * minutes));
     let sequences = if time.is_some() { u32::MAX } else { wanted.div_ceil(u32::try_from(runs.len()).unwrap()) };
     let given = std::env::var("NEARWIRE_SEQUENCE").ok().map(|file| std::fs::read_to_string(file).unwrap());
@@ -77,9 +133,12 @@ pub fn compare(programs: &Programs) {
             scope.spawn(move || {
                 // Of an emulated host the last cable has VLANs.
                 let has_vlan = is_inside() && number + 1 == beds;
-                let mut place = Place { programs, number: number as usize, has_vlan, bed: None };
+                let mut place = Place { programs, about, number: number as usize, has_vlan, bed: None };
                 if let Some(run) = runs.iter().find(|run| run.is_of_library()) {
                     place.bed().assert_accelerated(SIMPLE, *run);
+                    if matches!(about, About::Connections) {
+                        place.bed().assert_adopted(OF_CONNECTIONS[0], *run);
+                    }
                 }
                 loop {
                     let index = next.fetch_add(1, Ordering::Relaxed);
@@ -88,17 +147,17 @@ pub fn compare(programs: &Programs) {
                         break;
                     }
                     let seed = seed.wrapping_add(index);
-                    let text = given.clone().unwrap_or_else(|| vocabulary::sequence(seed, place.bed().has_vlan()));
+                    let text = given.clone().unwrap_or_else(|| about.sequence(seed, place.bed().has_vlan()));
                     compare_one(&mut place, runs, seed, &text, given.is_some(), found);
                 }
             });
         }
     });
-    report(&found.into_inner().unwrap(), seed, started);
+    report(about, &found.into_inner().unwrap(), seed, started);
 }
 
-fn report(found: &Found, seed: u32, started: Instant) {
-    let (how, seconds) = (Comparison::chosen().name(), started.elapsed().as_secs_f64());
+fn report(about: About, found: &Found, seed: u32, started: Instant) {
+    let (how, seconds) = (about.comparison().name(), started.elapsed().as_secs_f64());
     let ways = found.runs.iter().fold(String::new(), |mut text, (way, (runs, differing, time))| {
         let each_ms = (time.as_millis() / u128::from(*runs)).to_string();
         write!(text, " {way} {runs} runs of {each_ms} ms, {differing} differ;").unwrap();
@@ -161,9 +220,10 @@ fn describe(place: &mut Place<'_>, way: Run, text: &str, told: String) -> String
 }
 
 fn run(place: &mut Place<'_>, text: &str, way: Run) -> String {
+    let interpreter = place.about.interpreter();
     let bed = place.bed();
     bed.write("sequence", text);
-    let trace = bed.run(&[INTERPRETER], way);
+    let trace = bed.run(&[interpreter], way);
     if !trace.contains(ENDED_WELL) {
         // Nothing is left of what a program did that did not end.
         place.bed = None;

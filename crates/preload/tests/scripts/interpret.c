@@ -91,7 +91,7 @@ static void poll_all(void) {
          { event_descriptor(), POLLIN, 0 });
 }
 
-static void select_some(void) {
+void select_some(void) {
     if (sockets[one] >= 0) SELECT(0, READS(sockets[one]), WRITES(sockets[one]), EXCEPTS(sockets[one]));
 }
 
@@ -115,11 +115,11 @@ static void control(void) {
     EPOLL_CTL(sets[one % SETS], operations[two % 4], sockets[three], asked);
 }
 
-static void nest(void) { EPOLL_CTL(sets[one % SETS], EPOLL_CTL_ADD, sets[(one + 1) % SETS], EPOLLIN); }
+void nest(void) { EPOLL_CTL(sets[one % SETS], EPOLL_CTL_ADD, sets[(one + 1) % SETS], EPOLLIN); }
 
-static void wait_for(void) { epoll_and_show_sorted(sets[one % SETS], "epoll_wait(sets[one % SETS], 64, 0)"); }
+void wait_for(void) { epoll_and_show_sorted(sets[one % SETS], "epoll_wait(sets[one % SETS], 64, 0)"); }
 
-static void make_set(void) {
+void make_set(void) {
     if (sets[one % SETS] < 0) sets[one % SETS] = EPOLL();
 }
 
@@ -135,7 +135,7 @@ static void close_socket(void) {
     sockets[one] = -1;
 }
 
-static void close_set(void) {
+void close_set(void) {
     CALL(close(sets[one % SETS]));
     sets[one % SETS] = -1;
 }
@@ -176,7 +176,7 @@ static void shut_down(void) {
 
 static void echo(void) { send_to(ECHO_PORT); }
 
-static const struct { const char *word; void (*run)(void); } words[] = {
+static const struct word words[] = {
     { "open", open_socket }, { "bind", bind_socket }, { "connect", connect_socket }, { "send_far", send_far },
     { "send", send_connected }, { "send_local", send_local }, { "echo", echo }, { "far", far_send }, { "recv", receive_one },
     { "recv_all", receive_all }, { "recvmsg", receive_message_of }, { "drain", drain }, { "poll", poll_all }, { "select", select_some },
@@ -192,7 +192,7 @@ static const struct { const char *word; void (*run)(void); } words[] = {
     { "share_port", share_port }, { "fork", have_child }, { "fork_takes", child_takes_too },
 };
 
-static void run_line(const char *line) {
+static void run_line(const struct word *words, size_t count, const char *line) {
     char word[20];
     int at = 0;
     size_t i = 0;
@@ -200,9 +200,19 @@ static void run_line(const char *line) {
     if (sscanf(line, "%19s%n", word, &at) < 1) return;
     say("> %s", line);
     for (int n = 0, length; n < NUMBERS && sscanf(line + at, "%d%n", &numbers[n], &length) == 1; n++) at += length;
-    while (i < LENGTH_OF(words) && strcmp(words[i].word, word) != 0) i++;
-    if (i == LENGTH_OF(words)) say("unknown word");
+    while (i < count && strcmp(words[i].word, word) != 0) i++;
+    if (i == count) say("unknown word");
     else words[i].run();
+}
+
+void run_sequence(const struct word *words, size_t count) {
+    static char text[65536];
+    FILE *file = fopen("sequence", "r");
+    size_t length = file ? fread(text, 1, sizeof text - 1, file) : 0;
+    text[length] = 0;
+    if (file) fclose(file);
+    char *rest = text, *line;
+    while ((line = strsep(&rest, "\n"))) run_line(words, count, line);
 }
 
 PROGRAM(sequence) {
@@ -217,13 +227,7 @@ PROGRAM(sequence) {
     open_beyond();
     open_places();
     settle_by_marks();
-    FILE *file = fopen("sequence", "r");
-    static char text[65536];
-    size_t length = file ? fread(text, 1, sizeof text - 1, file) : 0;
-    text[length] = 0;
-    if (file) fclose(file);
-    char *rest = text, *line;
-    while ((line = strsep(&rest, "\n"))) run_line(line);
+    run_sequence(words, LENGTH_OF(words));
     end_living_child();
     forget_beyond();
 }

@@ -1,4 +1,4 @@
-/* What the files of the interpreter of sequences share. */
+/* What the files of the interpreters of sequences share. */
 #ifndef INTERPRET_H
 #define INTERPRET_H
 
@@ -107,6 +107,21 @@ void drain(void);
 /* An eventfd that `poll` looks at too, or -1. */
 int event_descriptor(void);
 void end_living_child(void);
+
+/* A word of sequences, and what it does. */
+struct word {
+    const char *word;
+    void (*run)(void);
+};
+/* Runs the file `sequence` of the current directory, by these words. */
+void run_sequence(const struct word *words, size_t count);
+
+/* Words of `interpret.c` that sequences of connections have too. */
+void select_some(void);
+void nest(void);
+void wait_for(void);
+void make_set(void);
+void close_set(void);
 
 /* Words of other files. */
 void signal_comes(void);

@@ -1,6 +1,8 @@
 /* The peer at the far end: `peer UNIX_SOCKET INTERFACE NEAR_IPV4 NEAR_IPV6 FAR_IPV4`. It ends with its standard input. */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <linux/ethtool.h>
+#include <linux/sockios.h>
 #include <net/if.h>
 #include <netinet/ip.h>
 #include <netinet/ip_icmp.h>
@@ -223,6 +225,15 @@ static void set_link(int is_up) {
     close(fd);
 }
 
+static void cut_segments(void) {
+    int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    struct ethtool_value none = { .cmd = ETHTOOL_STSO, .data = 0 };
+    struct ifreq asked = { .ifr_data = (char *)&none };
+    snprintf(asked.ifr_name, sizeof asked.ifr_name, "%s", interface);
+    check(ioctl(fd, SIOCETHTOOL, &asked) == 0, "cut segments");
+    close(fd);
+}
+
 static void describe_control(struct msghdr *message, struct peer_reply *reply) {
     for (struct cmsghdr *c = CMSG_FIRSTHDR(message); c; c = CMSG_NXTHDR(message, c)) {
         if (c->cmsg_level == IPPROTO_IP && c->cmsg_type == IP_TTL) memcpy(&reply->ttl, CMSG_DATA(c), 4);
@@ -409,6 +420,7 @@ static void *serve(void *argument) {
             ends_told = ends_made;
             break;
         case PEER_LINK: set_link(request.size); break;
+        case PEER_CUT: cut_segments(); break;
         case PEER_DIAL: dial(&request, &reply); break;
         case PEER_ENDED: tell_end(&request, &reply); break;
         }

@@ -29,6 +29,7 @@ enum peer_command {
     PEER_SETTLE,  /* nothing: the reply comes when all that arrived to be echoed has been */
     PEER_RESET,   /* all sockets at the PORTS ports from `from` on */
     PEER_LINK,    /* the far end's interface: up if `size` is 1, else down */
+    PEER_CUT,     /* from now on segments leave the far end's interface cut, and not as bundles */
     PEER_DIAL,    /* a TCP connection to `to` (near), served as those to ECHO_PORT; reply.length is 0, or -1 without one */
     PEER_ENDED,   /* how the next TCP connection ended that has, within `after_ms`: reply.text, and the bytes that came in `length` */
 };

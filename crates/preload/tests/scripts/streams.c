@@ -90,6 +90,19 @@ SCRIPT(preadv_and_friends) {
     CALL(preadv2(a, &part, 1, -1, 0));
 }
 
+SCRIPT(read_of_nothing_takes_nothing) {
+    int a = bound(0);
+    char data[10];
+    struct iovec none[] = { { data, 0 }, { data, 0 } };
+    FAR_SENDS(.to = PORT(0), .size = 6);
+    CALL(read(a, data, 0));
+    CALL(readv(a, none, 2));
+    CALL(preadv2(a, none, 2, -1, 0));
+    RECV(a, 10, MSG_DONTWAIT);
+    CALL(fcntl(a, F_SETFL, O_NONBLOCK));
+    CALL(readv(a, none, 2));
+}
+
 SCRIPT(splice_of_what_was_queued) {
     int a = bound(0), pipes[2];
     char data[10];

@@ -236,6 +236,20 @@ SCRIPT(nothing) {
     use(fd);
 }
 
+SCRIPT(read_of_nothing) {
+    int fd = connected_stream(AF_INET);
+    char data[10];
+    struct iovec none[] = { { data, 0 }, { data, 0 } };
+    use(fd);
+    CALL(fcntl(fd, F_SETFL, O_NONBLOCK));
+    CALL(readv(fd, none, 2));
+    CALL(read(fd, data, 0));
+    order_far(fd, "!s5.");
+    sleep_ms(50);
+    CALL(readv(fd, none, 2));
+    RECEIVE_STREAM(fd, 5);
+}
+
 SCRIPT(vectors) {
     int fd = connected_stream(AF_INET);
     char a[4], b[4];

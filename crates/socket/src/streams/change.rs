@@ -314,7 +314,9 @@ fn carry<H: Host>(
     let repair = |repair| host.repair(shadow, repair);
     let carried = Carried::adopt_by(shadow, engine.stack(), options.tcp, monotonic_raw_ns(), &repair);
     let carried = carried.map_err(|error| match error {
-        CarryError::Kernel(AdoptionError::NotEstablished { .. } | AdoptionError::Unsteady { .. }) => None,
+        CarryError::Kernel(
+            AdoptionError::NotEstablished { .. } | AdoptionError::Unsteady { .. } | AdoptionError::Urgent { .. },
+        ) => None,
         CarryError::Kernel(AdoptionError::System { source, .. })
             if source.kind() == std::io::ErrorKind::PermissionDenied =>
         {

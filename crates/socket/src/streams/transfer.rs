@@ -33,15 +33,28 @@ pub enum StreamCall<R> {
 }
 
 impl<H: Host> Sockets<H> {
-    /// Receives: `read` is lent what waits, in one piece or two, and says how many of these bytes are read, and what the call gives.
+    /// Receives: `read` is lent what waits, in one piece or two, and says how many of these bytes are read, and what the call gives. All that has
+    /// come is part of it, up to `wanted_bytes`.
     #[inline]
-    pub fn receive_stream<R>(&mut self, fd: i32, mut read: impl FnMut(&[u8], &[u8]) -> (usize, R)) -> StreamCall<R> {
-        match self.read_stream(fd, &mut read) {
-            StreamCall::WouldBlock { .. } => {}
-            call => return call,
+    pub fn receive_stream<R>(
+        &mut self,
+        fd: i32,
+        wanted_bytes: usize,
+        mut read: impl FnMut(&[u8], &[u8]) -> (usize, R),
+    ) -> StreamCall<R> {
+        let connection = self.streams.get(fd).map(|stream| stream.carried.id());
+        let ready_bytes =
+            connection.zip(self.engine_ref()).map_or(0, |(id, engine)| engine.stack_ref().tcp_readable_bytes(id));
+        if ready_bytes < wanted_bytes {
+            self.drive_streams();
         }
-        self.drive_streams();
         self.read_stream(fd, &mut read)
+    }
+
+    /// `SO_REUSEADDR` of a connection that is carried; `None`: the kernel knows.
+    #[must_use]
+    pub fn reuses_address(&self, fd: i32) -> Option<bool> {
+        Some(self.streams.get(fd)?.carried.reuses_address())
     }
 
     #[inline]

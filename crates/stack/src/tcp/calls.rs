@@ -222,6 +222,13 @@ impl Stack {
         self.tcp.connections.get(id).map(Connection::readiness)
     }
 
+    /// How many bytes can be read now.
+    #[inline]
+    #[must_use]
+    pub fn tcp_readable_bytes(&self, id: ConnectionId) -> usize {
+        self.tcp.connections.get(id).map_or(0, |connection| connection.receiver.buffer.readable_bytes() as usize)
+    }
+
     /// Figures of a connection.
     #[must_use]
     pub fn tcp_info(&self, id: ConnectionId) -> Option<TcpInfo> {
