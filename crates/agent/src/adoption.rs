@@ -293,6 +293,13 @@ fn read(shadow: BorrowedFd<'_>) -> Result<Connection, AdoptionError> {
     Err(AdoptionError::Unsteady { local, peer })
 }
 
+/// Whether a connection is as [`adopt`] takes it now: established, and without urgent data. Nothing is changed for the answer.
+#[must_use]
+pub fn is_adoptable(shadow: impl AsFd) -> bool {
+    let shadow = shadow.as_fd();
+    tcp_repair::facts(shadow).is_ok_and(|facts| facts.state == ESTABLISHED) && has_urgent(shadow).is_ok_and(|has| !has)
+}
+
 fn has_urgent(shadow: BorrowedFd<'_>) -> Result<bool, AdoptionError> {
     let mut asked = [PollFd::new(&shadow, PollFlags::PRI)];
     poll(&mut asked, Some(&Timespec::default())).asked("poll")?;

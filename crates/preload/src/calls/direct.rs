@@ -22,7 +22,7 @@ pub fn receives(fd: c_int, flags: c_int, original: impl FnOnce() -> ssize_t) -> 
 /// The same of a call that waits for an event.
 #[inline(always)]
 pub fn passes(fd: c_int, flags: c_int, event: c_short, original: impl FnOnce() -> ssize_t) -> Option<ssize_t> {
-    let inside = match enter::<true>(fd, |handlers| handlers.interrupting > 0 && would_wait(fd, flags, event)) {
+    let inside = match enter::<true>(fd, |handlers| end_call(handlers, fd, flags, event)) {
         Entered::Library => return None,
         Entered::Interrupted => return Some(fail(libc::EINTR)),
         Entered::Kernel(inside) => inside,
@@ -35,7 +35,7 @@ pub fn passes(fd: c_int, flags: c_int, event: c_short, original: impl FnOnce() -
 /// The same of recvmmsg(2).
 #[inline]
 pub fn receives_several(fd: c_int, flags: c_int, original: impl FnOnce() -> c_int) -> Option<c_int> {
-    let inside = match enter::<true>(fd, |handlers| handlers.interrupting > 0 && would_wait(fd, flags, libc::POLLIN)) {
+    let inside = match enter::<true>(fd, |handlers| end_call(handlers, fd, flags, libc::POLLIN)) {
         Entered::Library => return None,
         Entered::Interrupted => return Some(fail(libc::EINTR) as c_int),
         Entered::Kernel(inside) => inside,
@@ -52,7 +52,7 @@ pub fn sends(fd: c_int, flags: c_int, original: impl FnOnce() -> ssize_t) -> Opt
     if flags & libc::MSG_MORE != 0 && !is_stream {
         return None;
     }
-    let ends = |handlers: Handlers| handlers.interrupting > 0 && would_wait(fd, flags, libc::POLLOUT);
+    let ends = |handlers| end_call(handlers, fd, flags, libc::POLLOUT);
     // One on a connection may sleep.
     let inside = match if is_stream { enter::<true>(fd, ends) } else { enter::<false>(fd, |_| false) } {
         Entered::Library => return None,
@@ -67,16 +67,25 @@ pub fn sends(fd: c_int, flags: c_int, original: impl FnOnce() -> ssize_t) -> Opt
 /// A wait for more than this goes by the library.
 const WAITED_FOR_MOST: usize = 8;
 
-/// Makes a wait for several fds, where the kernel gets the calls on all sockets among them at once that the library follows. `may_wait`: it has a
-/// timeout above 0.
+/// What became of a wait for several fds.
+pub enum Wait {
+    /// The kernel made it.
+    Done(c_int),
+    /// The library has sockets among them.
+    Library,
+    /// A handler ran before it began. It finds what is there, and does not wait for more.
+    Interrupted,
+}
+
+/// Makes a wait for several fds, where the kernel gets the calls on all sockets among them at once that the library follows.
 #[inline]
-pub fn waits(fds: impl Iterator<Item = c_int>, may_wait: bool, original: impl FnOnce() -> c_int) -> Option<c_int> {
+pub fn waits(fds: impl Iterator<Item = c_int>, original: impl FnOnce() -> c_int) -> Wait {
     let mut calls = [None; WAITED_FOR_MOST];
     let (mut count, mut are_all, mut is_interrupted) = (0, true, false);
     for fd in fds.filter(|fd| marks::is_followed_or_stream(*fd)) {
         let has_room = count < WAITED_FOR_MOST;
         are_all = has_room && !marks::is_epoll(fd);
-        match if are_all { enter::<true>(fd, |_| may_wait) } else { Entered::Library } {
+        match if are_all { enter::<true>(fd, |_| true) } else { Entered::Library } {
             Entered::Library => are_all = false,
             Entered::Interrupted => is_interrupted = true,
             Entered::Kernel(inside) => calls[count] = Some(inside),
@@ -87,8 +96,9 @@ pub fn waits(fds: impl Iterator<Item = c_int>, may_wait: bool, original: impl Fn
         count += 1;
     }
     let result = match is_interrupted {
-        true => Some(fail(libc::EINTR) as c_int),
-        false => (are_all && count > 0).then(original),
+        true => Wait::Interrupted,
+        false if are_all && count > 0 => Wait::Done(original()),
+        false => Wait::Library,
     };
     calls.into_iter().flatten().for_each(direct::leave);
     result
@@ -132,9 +142,25 @@ fn ask(fd: c_int) -> Handlers {
     before.since()
 }
 
+/// Whether handlers that ran before a call began to wait for an event end it. Where the socket has a timeout no call restarts (`sock_intr_errno`).
+#[cold]
+pub fn end_call(handlers: Handlers, fd: c_int, flags: c_int, event: c_short) -> bool {
+    let end = handlers.interrupting > 0 || (handlers.restarting > 0 && has_timeout(fd, event));
+    end && would_wait(fd, flags, event)
+}
+
+fn has_timeout(fd: c_int, event: c_short) -> bool {
+    let option = if event == libc::POLLIN { libc::SO_RCVTIMEO } else { libc::SO_SNDTIMEO };
+    let mut timeout = libc::timeval { tv_sec: 0, tv_usec: 0 };
+    let mut length = size_of::<libc::timeval>() as libc::socklen_t;
+    // SAFETY: the kernel writes no more than the length into a live structure.
+    let asked = unsafe { real::getsockopt(fd, libc::SOL_SOCKET, option, (&raw mut timeout).cast(), &raw mut length) };
+    asked == 0 && (timeout.tv_sec, timeout.tv_usec) != (0, 0)
+}
+
 /// Whether a call on a socket waits for an event if the kernel gets it now.
 #[cold]
-pub fn would_wait(fd: c_int, flags: c_int, events: c_short) -> bool {
+fn would_wait(fd: c_int, flags: c_int, events: c_short) -> bool {
     let mut entry = libc::pollfd { fd, events, revents: 0 };
     // SAFETY: neither reads memory but the entry, which is live.
     unsafe {

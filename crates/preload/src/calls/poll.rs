@@ -47,8 +47,18 @@ pub unsafe fn poll(
     if !fds.iter().any(|entry| marks::is_followed_or_stream(entry.fd)) {
         return None;
     }
-    let at_once = direct::waits(fds.iter().map(|entry| entry.fd), timeout != Some(Duration::ZERO), original);
-    at_once.or_else(|| poll_call(fds, timeout, mask))
+    match direct::waits(fds.iter().map(|entry| entry.fd), original) {
+        direct::Wait::Done(result) => Some(result),
+        direct::Wait::Library => poll_call(fds, timeout, mask),
+        direct::Wait::Interrupted => {
+            poll_call(fds, Some(Duration::ZERO), mask).map(|found| or_interrupted(found, timeout))
+        }
+    }
+}
+
+/// What a call found without waiting. One that would have waited for something is interrupted.
+fn or_interrupted(found: c_int, timeout: Option<Duration>) -> c_int {
+    if found == 0 && timeout != Some(Duration::ZERO) { fail(libc::EINTR) as c_int } else { found }
 }
 
 fn open_files_most() -> u64 {
@@ -210,12 +220,19 @@ pub unsafe fn select(
 ) -> Option<c_int> {
     // SAFETY: the caller's.
     let (mut sets, count) = unsafe { select_sets(count, sets) }?;
-    if let Some(result) = direct::waits(sets.fds(count), timeout != Some(Duration::ZERO), original) {
-        return Some(result);
-    }
+    let wanted = timeout;
+    let is_interrupted = match direct::waits(sets.fds(count), original) {
+        direct::Wait::Done(result) => return Some(result),
+        direct::Wait::Library => false,
+        direct::Wait::Interrupted => {
+            timeout = Some(Duration::ZERO);
+            true
+        }
+    };
     loop {
         cancellation::point();
         match deferral::inside(|| select_attempt(count, &mut sets, timeout, mask))? {
+            Ended(result) if is_interrupted => return Some(or_interrupted(result, wanted)),
             Ended(result) => return Some(result),
             Restart(rest) => timeout = rest,
         }

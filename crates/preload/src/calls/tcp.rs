@@ -145,7 +145,7 @@ fn whole_call(
     original: impl Fn() -> ssize_t,
 ) -> ssize_t {
     let before = handlers_so_far();
-    let is_interrupted = || before.since().interrupting > 0 && direct::would_wait(fd, flags, event);
+    let is_interrupted = || direct::end_call(before.since(), fd, flags, event);
     loop {
         cancellation::point();
         match deferral::inside(&mut attempt) {

@@ -81,7 +81,8 @@ const EVEN: [&str; 12] = [
     "fork_takes",
 ];
 /// What sequences of connections are about: one that this end made, and one that the far end made.
-const PREFACE_OF_CONNECTIONS: &str = "open 0 0\nopen 1 2\nset 0\n";
+/// By the first exchange the port is opened, which takes longer than calls are interrupted after.
+const PREFACE_OF_CONNECTIONS: &str = "open 0 0\nexchange 0\nopen 1 2\nset 0\n";
 /// Their words (`interpret_streams.c`), all of whose numbers are equally likely.
 const WORDS_OF_CONNECTIONS: &[(u32, &str, &[u32])] = &[
     (3, "open", &[3, 4]),
@@ -107,6 +108,12 @@ const WORDS_OF_CONNECTIONS: &[(u32, &str, &[u32])] = &[
     (2, "fork", &[3, 5]),
     (2, "thread", &[3, 2]),
     (1, "dup", &[3, 4]),
+    (2, "interrupt", &[3, 2, 3, 2]),
+    (3, "meanwhile", &[3, 4, 7]),
+    (1, "send_many", &[3]),
+    (1, "recv_many", &[3]),
+    (1, "splice", &[3, 2]),
+    (1, "pass", &[3]),
 ];
 /// Words for a cable with VLAN interfaces.
 const VLAN_WORDS: &[(u32, &str, &[u32])] =

@@ -18,7 +18,14 @@ static void count_broken_pipe(int number) {
 }
 
 /* Longer than the library looks at connections after. */
-static void arrive(void) { sleep_ms(later_ms(12)); }
+static void arrive(void) {
+    int before = errno;
+    sleep_ms(later_ms(6));
+    /* The far end has answered all that it got; under load that takes longer. */
+    far_asks(&(struct peer_request){ .command = PEER_SETTLE });
+    sleep_ms(later_ms(6));
+    errno = before;
+}
 
 /* No call hangs, whatever becomes of the connection. */
 static void bound_waits(int fd) {
@@ -255,6 +262,131 @@ static void thread_once(void) {
     arrive();
 }
 
+/* The flags of a socket whose calls wait from now on; -1: there is none. */
+static int begin_to_wait(int fd) {
+    int flags = fcntl(fd, F_GETFL);
+    if (flags >= 0) fcntl(fd, F_SETFL, flags & ~O_NONBLOCK);
+    return flags;
+}
+
+static volatile int alarms;
+
+static void count_alarm(int number) {
+    (void)number;
+    alarms++;
+}
+
+/* A handler runs in a call that waits, which goes on or does not. */
+static void interrupt(void) {
+    static const char *orders[] = { "!w80.!s10.", "!w80.!c.", "" };
+    static unsigned char data[100];
+    int fd = sockets[one], flags = begin_to_wait(fd);
+    if (flags < 0) return;
+    handle(SIGALRM, count_alarm, two ? SA_RESTART : 0);
+    if (orders[three][0]) order_far(fd, orders[three]);
+    alarm_in_ms(30);
+    begin_call();
+    long result = four ? POLL(150, { fd, POLLIN, 0 }) : recv(fd, data, 10, 0);
+    show_received("interrupted", four ? 0 : result, data, sizeof data);
+    sleep_ms(later_ms(100));
+    say("alarms: %d", alarms);
+    fcntl(fd, F_SETFL, flags);
+}
+
+static void *waiting_thread(void *argument) {
+    static unsigned char data[100];
+    int fd = sockets[one];
+    (void)argument;
+    if (two == 3) {
+        POLL(400, { fd, POLLIN | POLLRDHUP, 0 });
+        return NULL;
+    }
+    begin_call();
+    long result = recv(fd, data, 10, two == 2 ? MSG_WAITALL : 0);
+    show_received("thread", result, data, sizeof data);
+    return NULL;
+}
+
+/* A thread waits, and this one does something with what it waits for. */
+static void do_meanwhile(void) {
+    int fd = sockets[one], flags = begin_to_wait(fd);
+    if (flags < 0) return;
+    struct thread *thread = start_thread("waiting", waiting_thread, NULL);
+    let_it_wait();
+    switch (three) {
+    case 0: order_far(fd, "!s10."); break;
+    case 1: CALL(shutdown(fd, SHUT_RD)); break;
+    case 2: CALL(shutdown(fd, SHUT_WR)); break;
+    case 3: order_far(fd, "!c."); break;
+    case 4: order_far(fd, "!r."); break;
+    case 5: SET(fd, IPPROTO_TCP, TCP_NODELAY, 1), order_far(fd, "!s10."); break;
+    default: CALL(send(fd, "0123456789", 10, MSG_NOSIGNAL));
+    }
+    join_thread(thread);
+    fcntl(fd, F_SETFL, flags);
+    arrive();
+}
+
+static void send_messages(void) {
+    struct iovec part = { "message", 7 };
+    struct mmsghdr messages[] = { { .msg_hdr = { .msg_iov = &part, .msg_iovlen = 1 } }, { .msg_hdr = { .msg_iov = &part, .msg_iovlen = 1 } } };
+    CALL(sendmmsg(sockets[one], messages, 2, MSG_NOSIGNAL));
+    arrive();
+}
+
+static void receive_messages(void) {
+    static char data[2][20];
+    struct iovec parts[] = { { data[0], 20 }, { data[1], 20 } };
+    struct mmsghdr messages[] = { { .msg_hdr = { .msg_iov = parts, .msg_iovlen = 1 } }, { .msg_hdr = { .msg_iov = parts + 1, .msg_iovlen = 1 } } };
+    int count = CALL(recvmmsg(sockets[one], messages, 2, MSG_DONTWAIT, NULL));
+    for (int i = 0; i < count; i++) say("%u: %.20s", messages[i].msg_len, data[i]);
+}
+
+/* Through a pipe. */
+static void splice_stream(void) {
+    static unsigned char data[100];
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) return;
+    if (two) {
+        if (write(ends[1], "spliced", 7) != 7) say("no pipe");
+        CALL(splice(ends[0], NULL, sockets[one], NULL, 7, 0));
+        arrive();
+    } else {
+        CALL(splice(sockets[one], NULL, ends[1], NULL, 50, SPLICE_F_NONBLOCK));
+        begin_call();
+        long result = read(ends[0], data, sizeof data);
+        show_received("of the pipe", result, data, sizeof data);
+    }
+    close(ends[0]), close(ends[1]);
+}
+
+/* A descriptor comes as a message, and a child uses it. */
+static int passed_on(void) {
+    CALL(send(sockets[one], "passed", 6, MSG_NOSIGNAL));
+    return 0;
+}
+
+static void pass_on(void) {
+    int ends[2];
+    char byte = 0, control[CMSG_SPACE(sizeof(int))] = { 0 };
+    if (sockets[one] < 0 || socketpair(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0, ends) != 0) return;
+    struct iovec part = { &byte, 1 };
+    struct msghdr message = { .msg_iov = &part, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control };
+    *CMSG_FIRSTHDR(&message) = (struct cmsghdr){ CMSG_LEN(sizeof(int)), SOL_SOCKET, SCM_RIGHTS };
+    memcpy(CMSG_DATA(CMSG_FIRSTHDR(&message)), &sockets[one], sizeof(int));
+    CALL(sendmsg(ends[0], &message, 0));
+    memset(control, 0, sizeof control);
+    CALL(recvmsg(ends[1], &message, MSG_CMSG_CLOEXEC));
+    int copy = -1, before = sockets[one];
+    memcpy(&copy, CMSG_DATA(CMSG_FIRSTHDR(&message)), sizeof(int));
+    sockets[one] = copy;
+    reap(fork_child("passed on", passed_on));
+    sockets[one] = before;
+    arrive();
+    CALL(close(copy));
+    close(ends[0]), close(ends[1]);
+}
+
 static void duplicate_stream(void) {
     if (sockets[two] >= 0) return;
     sockets[two] = CALL(dup(sockets[one]));
@@ -266,7 +398,9 @@ static const struct word words[] = {
     { "exchange", exchange }, { "far", order }, { "waits", wait_for_bytes }, { "poll", poll_streams }, { "select", select_some },
     { "set", make_set }, { "ctl", control_stream }, { "nest", nest }, { "wait", wait_for }, { "close_set", close_set },
     { "option", set_stream_option }, { "state", tell_stream }, { "shutdown", shut_stream }, { "close", close_stream },
-    { "fork", fork_once }, { "thread", thread_once }, { "dup", duplicate_stream },
+    { "fork", fork_once }, { "thread", thread_once }, { "dup", duplicate_stream }, { "interrupt", interrupt },
+    { "meanwhile", do_meanwhile }, { "send_many", send_messages }, { "recv_many", receive_messages }, { "splice", splice_stream },
+    { "pass", pass_on },
 };
 
 static int compare_texts(const void *left, const void *right) { return strcmp(left, right); }

@@ -302,6 +302,44 @@ static void await_echoes(void) {
     }
 }
 
+/* One thread that serves a connection; fd -1: none. It is busy from before it takes bytes until it has sent them back. */
+static struct streamer {
+    int fd;
+    atomic_int is_busy;
+} streamers[64];
+static size_t streamers_made;
+/* One that finds no room to send into is not waited for longer. */
+#define STREAMS_SETTLE_WITHIN_US 50000
+
+static struct streamer *new_streamer(int fd) {
+    pthread_mutex_lock(&table_lock);
+    struct streamer *self = &streamers[streamers_made++ % 64];
+    self->fd = fd, self->is_busy = 0;
+    pthread_mutex_unlock(&table_lock);
+    return self;
+}
+
+static void end_streamer(struct streamer *self, int fd) {
+    pthread_mutex_lock(&table_lock);
+    if (self->fd == fd) self->fd = -1, self->is_busy = 0;
+    pthread_mutex_unlock(&table_lock);
+}
+
+static int is_a_streamer_busy(void) {
+    int is_busy = 0;
+    pthread_mutex_lock(&table_lock);
+    for (size_t i = 0; i < streamers_made && i < 64; i++) {
+        struct pollfd readable = { streamers[i].fd, POLLIN, 0 };
+        is_busy |= streamers[i].fd >= 0 && (poll(&readable, 1, 0) > 0 || streamers[i].is_busy);
+    }
+    pthread_mutex_unlock(&table_lock);
+    return is_busy;
+}
+
+static void await_streams(void) {
+    for (int waited_us = 0; waited_us < STREAMS_SETTLE_WITHIN_US && is_a_streamer_busy(); waited_us += 50) sleep_us(50);
+}
+
 /* How TCP connections ended, until somebody asks. */
 static struct ended {
     char text[64];
@@ -343,7 +381,7 @@ static void send_all(int fd, const char *data, size_t length) {
 }
 
 /* Does what a letter says; 0: the connection is closed. */
-static int obey(int fd, char letter, int number) {
+static int obey(struct streamer *self, int fd, char letter, int number) {
     static _Thread_local char data[1 << 16];
     struct linger none = { 1, 0 };
     for (size_t i = 0; i < sizeof data; i++) data[i] = 'a' + i % 26;
@@ -351,12 +389,16 @@ static int obey(int fd, char letter, int number) {
     case 's':
         for (int left = number; left > 0; left -= 26 * 2520) send_all(fd, data, left < 26 * 2520 ? left : 26 * 2520);
         return 1;
-    case 'w': sleep_us(1000L * number); return 1;
+    case 'w':
+        self->is_busy = 0;
+        sleep_us(1000L * number);
+        self->is_busy = 1;
+        return 1;
     case 'h': shutdown(fd, SHUT_WR); return 1;
     case 'd': return 1;
     case 'o': send(fd, "u", 1, MSG_OOB | MSG_NOSIGNAL); return 1;
-    case 'r': setsockopt(fd, SOL_SOCKET, SO_LINGER, &none, sizeof none); close(fd); return 0;
-    default: close(fd); return 0;
+    case 'r': setsockopt(fd, SOL_SOCKET, SO_LINGER, &none, sizeof none); return 0;
+    default: return 0;
     }
 }
 
@@ -365,11 +407,17 @@ static void *serve_stream(void *argument) {
     int fd = (int)(intptr_t)argument, one = 1, is_order = 0, number = 0, is_silent = 0, of = generation;
     char letter = 0;
     long bytes = 0;
+    struct streamer *self = new_streamer(fd);
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
     for (;;) {
+        struct pollfd readable = { fd, POLLIN, 0 };
+        self->is_busy = 0;
+        poll(&readable, 1, -1);
+        self->is_busy = 1;
         ssize_t length = recv(fd, data, sizeof data, 0), kept = 0;
         if (length <= 0) {
             note_end(length == 0 ? "end" : strerror(errno), bytes, of);
+            end_streamer(self, fd);
             close(fd);
             return NULL;
         }
@@ -383,8 +431,10 @@ static void *serve_stream(void *argument) {
                 is_order = 0;
                 if (!is_silent) send_all(fd, data, kept);
                 kept = 0, is_silent |= letter == 'd';
-                if (!obey(fd, letter, number)) {
+                if (!obey(self, fd, letter, number)) {
                     note_end("by itself", bytes, of);
+                    end_streamer(self, fd);
+                    close(fd);
                     return NULL;
                 }
             }
@@ -413,7 +463,10 @@ static void *serve(void *argument) {
         case PEER_WATCH: socket_at(HEADERS, AF_INET, request.from); break;
         case PEER_WATCHED: watched(&request, &reply); break;
         case PEER_CLOSE: close_ports(request.from, 1); break;
-        case PEER_SETTLE: await_echoes(); break;
+        case PEER_SETTLE:
+            await_echoes();
+            await_streams();
+            break;
         case PEER_RESET:
             close_ports(request.from, PORTS);
             generation++;

@@ -26,7 +26,7 @@ enum peer_command {
     PEER_WATCH,   /* from now on, IPv4 headers of datagrams to port `from` */
     PEER_WATCHED, /* the next of these, or nothing within `after_ms` */
     PEER_CLOSE,   /* the socket at port `from` */
-    PEER_SETTLE,  /* nothing: the reply comes when all that arrived to be echoed has been */
+    PEER_SETTLE,  /* nothing: the reply comes when all that arrived to be echoed has been, on connections too */
     PEER_RESET,   /* all sockets at the PORTS ports from `from` on */
     PEER_LINK,    /* the far end's interface: up if `size` is 1, else down */
     PEER_CUT,     /* from now on segments leave the far end's interface cut, and not as bundles */

@@ -236,6 +236,31 @@ SCRIPT(nothing) {
     use(fd);
 }
 
+/* Connections are adopted after some calls: what came before them is the kernel's to tell. */
+SCRIPT(poll_finds_what_waits_before_its_connection_is_adopted) {
+    int fd = connected_stream(AF_INET), other = connected_stream(AF_INET);
+    SEND(fd, "hello", 0);
+    SEND(fd, "again", 0);
+    SEND(other, "hello", 0);
+    sleep_ms(50);
+    WAITS(0, POLL(300, { fd, POLLIN, 0 }));
+    WAITS(0, POLL(300, { other, POLLIN, 0 }));
+    WAITS(0, SELECT(300, READS(fd), WRITES(), EXCEPTS()));
+    RECEIVE_STREAM(fd, 10);
+    use(fd);
+}
+
+/* An edge that nobody was told of stays in the kernel's set when the connection cannot be adopted any more. */
+SCRIPT(edge_of_a_connection_that_ended_before_it_was_adopted) {
+    int fd = accepted_stream(AF_INET, 0), set = EPOLL();
+    EPOLL_ADD(set, fd, EPOLLIN | EPOLLET);
+    order_far(fd, "!w30.!c.");
+    RECEIVE_STREAM(fd, 1);
+    for (int i = 0; i < 3; i++) POLL(0, { fd, POLLIN, 0 }, { set, POLLIN, 0 });
+    EPOLL_WAIT(set, 10, 0);
+    EPOLL_WAIT(set, 10, 0);
+}
+
 SCRIPT(read_of_nothing) {
     int fd = connected_stream(AF_INET);
     char data[10];

@@ -93,6 +93,9 @@ impl<H: Host> Sockets<H> {
         let local = local_address(shadow).map_err(|_| never(Reason::NotBound))?;
         let Some(remote) = peer_address(shadow) else { return Err(None) };
         self.ask_rules_of_stream(local, remote, is_server).map_err(Some)?;
+        if !adoption::is_adoptable(shadow) {
+            return Err(None);
+        }
         let [local_ip, remote_ip] = [local, remote].map(|address| address.ip().to_canonical());
         let now = self.time();
         let engine = self.open_engine().map_err(never)?;
@@ -125,6 +128,8 @@ impl<H: Host> Sockets<H> {
             }
             Err(why) => {
                 engine.close_connection(flow);
+                // Whether the kernel's sets had told what is true of it they did not say: told twice is better than never.
+                self.sets.raise(id, Events::ARRIVED | Events::SENDABLE);
                 self.sets.handed_over(id, FlowSocket { descriptor: shadow, inode }, false);
                 Err(why)
             }
