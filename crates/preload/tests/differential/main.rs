@@ -11,7 +11,7 @@
 //! | `NEARWIRE_SCRIPT_BEDS=COUNT` | so many scripts at once, 2 without this; 4 are a load that finds races |
 //! | `NEARWIRE_TRACES=DIRECTORY` | keep all traces there |
 //! | `NEARWIRE_ON_HANG=COMMAND` | is given the number of a program that hangs, before that is ended |
-//! | `NEARWIRE_SEQUENCES=COUNT` | runs of generated sequences under the library, 320 without this |
+//! | `NEARWIRE_SEQUENCES=COUNT` | runs of generated sequences under the library, without this 320, and 160 on connections |
 //! | `NEARWIRE_KERNEL_TESTS=all` | all scripts on stock kernels too, with the sequences |
 //! | `NEARWIRE_SEQUENCE_MINUTES=TIME` | as many as run in so many minutes |
 //! | `NEARWIRE_SEQUENCE_BEDS=COUNT` | so many of them at once, 4 without this |
