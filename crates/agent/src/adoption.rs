@@ -204,24 +204,25 @@ pub fn release_by(shadow: impl AsFd, connection: &Connection, repair: &SetRepair
     let shadow = shadow.as_fd();
     put_back(shadow, connection)?;
     // A probe tells the far end the window; its answer tells what it has.
-    repair(Repair::Thaw).asked("TCP_REPAIR")?;
-    set_socket_reuseaddr(shadow, connection.reuse_address).asked("SO_REUSEADDR")?;
+    thaw(shadow, repair, Repair::Thaw, connection.reuse_address)?;
     write(shadow, &connection.unsent, "send")
 }
 
+/// Thaws a shadow, and sets again what that resets.
+fn thaw(shadow: BorrowedFd<'_>, repair: &SetRepair<'_>, how: Repair, reuse_address: bool) -> Result<(), AdoptionError> {
+    repair(how).asked("TCP_REPAIR")?;
+    set_socket_reuseaddr(shadow, reuse_address).asked("SO_REUSEADDR")
+}
+
 /// Makes a parked shadow what the kernel's socket is after its connection has ended: not connected, and shut both ways (`tcp_done` of
-/// net/ipv4/tcp.c). A read finds the end, a write fails by EPIPE. Nothing is sent.
+/// net/ipv4/tcp.c). A read finds the end, a write fails by EPIPE. Nothing is sent. `reuse_address`: as the connection was adopted with.
 ///
 /// # Errors
 /// See [`AdoptionError`]. The shadow is no connection any more.
-pub fn end_by(shadow: impl AsFd, repair: &SetRepair<'_>) -> Result<(), AdoptionError> {
+pub fn end_by(shadow: impl AsFd, reuse_address: bool, repair: &SetRepair<'_>) -> Result<(), AdoptionError> {
     let shadow = shadow.as_fd();
-    let reuse_address = socket_reuseaddr(shadow).asked("SO_REUSEADDR")?;
-    connect_unspec(shadow).asked("connect to AF_UNSPEC")?;
-    // As in `put_back`.
-    let _ = socket_error(shadow);
-    repair(Repair::ThawSilently).asked("TCP_REPAIR")?;
-    set_socket_reuseaddr(shadow, reuse_address).asked("SO_REUSEADDR")?;
+    disconnect(shadow)?;
+    thaw(shadow, repair, Repair::ThawSilently, reuse_address)?;
     match shutdown(shadow, Shutdown::Both) {
         // It says so, and shuts it (`inet_shutdown`).
         Ok(()) | Err(Errno::NOTCONN) => Ok(()),
@@ -236,8 +237,7 @@ fn freeze(shadow: BorrowedFd<'_>, repair: &SetRepair<'_>) -> Result<Connection, 
     let read = read(shadow).map(|connection| Connection { reuse_address, ..connection });
     if read.is_err() {
         // It has not changed, and goes on.
-        repair(Repair::ThawSilently).asked("TCP_REPAIR")?;
-        set_socket_reuseaddr(shadow, reuse_address).asked("SO_REUSEADDR")?;
+        thaw(shadow, repair, Repair::ThawSilently, reuse_address)?;
     }
     read
 }
@@ -346,12 +346,18 @@ fn peek(shadow: BorrowedFd<'_>, bytes: usize) -> Result<Vec<u8>, AdoptionError> 
     Ok(peeked)
 }
 
-/// Makes the shadow a frozen connection again, with numbers, options, windows and queues.
-fn put_back(shadow: BorrowedFd<'_>, connection: &Connection) -> Result<(), AdoptionError> {
-    let Connection { local, peer, .. } = *connection;
+/// Ends a frozen connection, of which nothing is sent.
+fn disconnect(shadow: BorrowedFd<'_>) -> Result<(), AdoptionError> {
     connect_unspec(shadow).asked("connect to AF_UNSPEC")?;
     // It says that the connection was given up, which programs are not to hear.
     let _ = socket_error(shadow);
+    Ok(())
+}
+
+/// Makes the shadow a frozen connection again, with numbers, options, windows and queues.
+fn put_back(shadow: BorrowedFd<'_>, connection: &Connection) -> Result<(), AdoptionError> {
+    let Connection { local, peer, .. } = *connection;
+    disconnect(shadow)?;
     tcp_repair::set_repair_queue(shadow, Queue::Receive).asked("TCP_REPAIR_QUEUE")?;
     let last = tcp_repair::queue_sequence(shadow).asked("TCP_QUEUE_SEQ")?;
     let bytes = last.wrapping_sub(connection.next_sequence);

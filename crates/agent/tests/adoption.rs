@@ -4,15 +4,17 @@
 
 mod streams;
 
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
-use nearwire_agent::adoption::{AdoptionError, adopt, release, slipped};
+use nearwire_agent::adoption::{AdoptionError, adopt, end_by, release, slipped};
 use nearwire_agent::give_back::{GivenBack, Sender};
 use nearwire_frames::ports::xdp::{Steer, XdpConfig, XdpMode, XdpPort};
 use nearwire_frames::{Port, RawPort};
 use nearwire_lab::{Cable, CableEnd};
+use nearwire_sys::tcp_repair::set_repair;
+use rustix::net::sockopt::{set_socket_reuseaddr, socket_reuseaddr};
 use streams::{Course, Random, cable_or_skip, connect, flow};
 
 const ETHERNET_BYTES: usize = 14;
@@ -104,4 +106,23 @@ fn socket_that_is_not_connected_is_not_adopted() {
     let mut buffer = [0; 5];
     (&far).read_exact(&mut buffer).unwrap();
     assert_eq!(&buffer, b"still");
+}
+
+/// As the kernel's own is after it was given up.
+#[test]
+fn connection_that_is_ended_reads_as_ended_and_keeps_its_address_option() {
+    let Some(cable) = cable_or_skip() else { return };
+    let (near, far) = (cable.near(), cable.far());
+    for reuses in [false, true] {
+        let [mut stream, mut far_stream] = connect(near, far, |end| end.ipv4.into(), false);
+        set_socket_reuseaddr(&stream, reuses).unwrap();
+        let connection = adopt(&stream).unwrap();
+        assert_eq!(connection.reuse_address, reuses);
+        end_by(&stream, connection.reuse_address, &|repair| set_repair(&stream, repair)).unwrap();
+        assert_eq!(socket_reuseaddr(&stream).unwrap(), reuses);
+        assert_eq!(stream.read(&mut [0]).unwrap(), 0);
+        assert_eq!(stream.write(&[0]).unwrap_err().kind(), ErrorKind::BrokenPipe);
+        assert_eq!(stream.take_error().unwrap().map(|error| error.kind()), None);
+        assert_eq!(far_stream.read(&mut [0]).unwrap_err().kind(), ErrorKind::WouldBlock, "nothing is sent");
+    }
 }

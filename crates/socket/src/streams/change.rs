@@ -247,7 +247,7 @@ impl<H: Host> Sockets<H> {
         self.tell_round_trip(fd);
         let Some(stream) = self.streams.take(fd) else { return };
         let Stream { id: socket, shadow, inode, carried, flow, .. } = *stream;
-        let (id, host) = (carried.id(), self.host.clone());
+        let (id, reuse_address, host) = (carried.id(), carried.reuses_address(), self.host.clone());
         let Some(engine) = self.engine() else { return };
         engine.unwatch_shadow(shadow);
         let repair = |repair| host.repair(shadow, repair);
@@ -255,7 +255,7 @@ impl<H: Host> Sockets<H> {
         if released.is_err() {
             // It has ended, or is nobody's: the agent tells the far end when its socket is closed. What the kernel refuses here it refused before.
             engine.stack().tcp_remove(id);
-            let _ = adoption::end_by(shadow, &repair);
+            let _ = adoption::end_by(shadow, reuse_address, &repair);
         }
         engine.close_connection(flow);
         let now = self.time();
