@@ -2,23 +2,21 @@
 //! kernel over a veth pair; needs root (or says SKIP).
 #![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
+mod bed;
+
 use std::io::{BufRead, BufReader};
 use std::net::UdpSocket;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
-use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use nearwire_agent::client::Client;
-use nearwire_agent::life::{Ended, serve};
 use nearwire_agent::message::Answer;
-use nearwire_agent::ports::xdp::XdpPorts;
-use nearwire_agent::server::Stay;
 use nearwire_frames::Port;
-use nearwire_frames::interface::InterfaceFacts;
 use nearwire_frames::ports::xdp::XdpPort;
 use nearwire_frames::xdp::{AttachMode, attach_pass};
-use nearwire_lab::{Cable, VirtualCable, VirtualCableOptions};
+
+use bed::{AgentBed, await_events};
 
 const NOBODY: u32 = 65_534;
 const INTERFACE: &str = "NEARWIRE_TEST_INTERFACE";
@@ -64,40 +62,16 @@ fn answer(frame: &[u8]) -> Vec<u8> {
     answer
 }
 
-struct Bed {
-    cable: VirtualCable,
-    _rights: tempfile::NamedTempFile,
-    agent: JoinHandle<Ended>,
-}
+struct Bed(AgentBed);
 
 impl Bed {
     fn new() -> Option<Bed> {
-        let cable = match VirtualCable::lay(VirtualCableOptions { queues: 1, ..VirtualCableOptions::default() }) {
-            Ok(cable) => cable,
-            Err(error) => {
-                assert!(std::env::var_os("NEARWIRE_REQUIRE").is_none(), "{error}");
-                println!("SKIP {error}");
-                return None;
-            }
-        };
-        let rights = tempfile::NamedTempFile::new().unwrap();
-        std::fs::write(rights.path(), format!("[[allow]]\nusers = [{NOBODY}]")).unwrap();
-        let path = rights.path().to_owned();
-        let (ready, is_ready) = std::sync::mpsc::channel();
-        let start = || {
-            std::thread::spawn(move || {
-                let stay = Stay::Linger(Duration::from_secs(1));
-                serve(XdpPorts::new().unwrap(), &path, stay, || ready.send(()).unwrap()).unwrap()
-            })
-        };
-        let agent = cable.pair().near.namespace.enter(start).unwrap();
-        is_ready.recv().unwrap();
-        Some(Bed { cable, _rights: rights, agent })
+        AgentBed::lay_or_skip(&format!("[[allow]]\nusers = [{NOBODY}]")).map(Bed)
     }
 
     /// A program of the ordinary user, and its port.
     fn program(&self) -> (Child, u16) {
-        let near = &self.cable.pair().near;
+        let near = self.0.near();
         let mut command = Command::new("/proc/self/exe");
         command.args(["--exact", "as_an_ordinary_user", "--ignored", "--nocapture"]);
         command.env(INTERFACE, &near.interface).uid(NOBODY).gid(NOBODY).stdout(Stdio::piped());
@@ -108,30 +82,16 @@ impl Bed {
     }
 
     fn far(&self) -> UdpSocket {
-        let socket = self.cable.pair().far.namespace.enter(|| UdpSocket::bind("0.0.0.0:0").unwrap()).unwrap();
+        let socket = self.0.far().namespace.enter(|| UdpSocket::bind("0.0.0.0:0").unwrap()).unwrap();
         socket.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
         socket
     }
 
     fn echo(&self, socket: &UdpSocket, port: u16, number: u32) -> bool {
-        socket.send_to(&number.to_be_bytes(), (self.cable.pair().near.ipv4, port)).unwrap();
+        socket.send_to(&number.to_be_bytes(), (self.0.near().ipv4, port)).unwrap();
         let mut answer = [0; 64];
         let came = socket.recv_from(&mut answer);
         came.is_ok_and(|(len, from)| answer[..len] == number.to_be_bytes() && from.port() == port)
-    }
-
-    fn has_program(&self) -> bool {
-        let near = &self.cable.pair().near;
-        near.namespace.enter(|| InterfaceFacts::read(&near.interface).unwrap().program.is_some()).unwrap()
-    }
-
-    fn end(self) {
-        let until = Instant::now() + Duration::from_secs(20);
-        while self.has_program() {
-            assert!(Instant::now() < until, "the port is closed when nobody has a share of it");
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        assert_eq!(self.agent.join().unwrap(), Ended::Done);
     }
 }
 
@@ -160,13 +120,13 @@ fn programs_of_an_ordinary_user_answer_past_the_kernel_and_leave_nothing_when_ki
         assert!(bed.echo(&far, port, number) && bed.echo(&far, other, number), "datagram {number}");
     }
     [second, third].into_iter().for_each(end);
-    bed.end();
+    bed.0.end();
 }
 
 #[test]
 fn interface_that_has_the_program_of_the_last_agent_still_is_waited_for() {
     let Some(bed) = Bed::new() else { return };
-    let near = bed.cable.pair().near.clone();
+    let near = bed.0.near().clone();
     // What ends it takes as long as the kernel of a busy machine takes for a process that was killed.
     let of_the_last = || attach_pass(&near.interface, AttachMode::Generic).unwrap();
     let of_the_last = near.namespace.enter(of_the_last).unwrap();
@@ -178,28 +138,20 @@ fn interface_that_has_the_program_of_the_last_agent_still_is_waited_for() {
     client.open_share(&near.interface, 0).unwrap();
     ends.join().unwrap();
     drop(client);
-    bed.end();
+    bed.0.end();
 }
 
 #[test]
 fn link_down_revokes_the_shares_of_its_interface() {
     let Some(bed) = Bed::new() else { return };
-    let near = bed.cable.pair().near.clone();
+    let near = bed.0.near().clone();
     let mut client = near.namespace.enter(|| Client::connect("test").unwrap()).unwrap();
     let share = client.open_share(&near.interface, 0).unwrap();
-    assert!(share.memory_bytes > 0 && bed.has_program());
-    let down = || Command::new("ip").args(["link", "set", &near.interface, "down"]).status().unwrap();
-    assert!(near.namespace.enter(down).unwrap().success());
-    let until = Instant::now() + Duration::from_secs(20);
-    let events = loop {
-        let events = client.take_events().unwrap();
-        assert!(Instant::now() < until, "the program hears of it");
-        if !events.is_empty() {
-            break events;
-        }
-    };
+    assert!(share.memory_bytes > 0 && bed.0.has_program());
+    bed.0.set_link("down");
+    let events = await_events(&mut client);
     let is_revoked = |event: &Answer| matches!(event, Answer::ShareRevoked { share: told, .. } if *told == share.share);
     assert!(matches!(&events[..], [event] if is_revoked(event)), "{events:?}");
     drop(client);
-    bed.end();
+    bed.0.end();
 }

@@ -49,6 +49,13 @@ struct Stream {
     has_told_error: bool,
 }
 
+impl Stream {
+    /// Whether a call is to say that it was given up: the first one (`sock_error`).
+    fn is_to_tell_error(&mut self) -> bool {
+        !std::mem::replace(&mut self.has_told_error, true)
+    }
+}
+
 /// See the module.
 #[derive(Debug, Default)]
 pub(crate) struct Streams {

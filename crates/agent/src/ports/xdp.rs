@@ -110,10 +110,14 @@ impl XdpPorts {
         })
     }
 
+    /// One of the shares of an interface.
+    fn share_on(&self, ifindex: u32) -> Option<&Share> {
+        self.shares.values().find(|share| share.ifindex == ifindex)
+    }
+
     /// The table of an interface that there is a share of.
     fn table_of(&self, ifindex: u32) -> Result<&SteeringTable, Cause> {
-        let on_it = self.shares.values().find(|share| share.ifindex == ifindex);
-        on_it.map(|share| &share.table).ok_or(Cause::OtherInterface { ifindex })
+        self.share_on(ifindex).map(|share| &share.table).ok_or(Cause::OtherInterface { ifindex })
     }
 
     fn owner_of(&self, owner: FlowOwner) -> Result<Owner, Cause> {
@@ -141,8 +145,7 @@ impl XdpPorts {
     }
 
     fn thread_on(&self, ifindex: u32) -> Option<&PortThread> {
-        let on_it = self.shares.values().find(|share| share.ifindex == ifindex)?;
-        self.threads.get(&on_it.interface)
+        self.threads.get(&self.share_on(ifindex)?.interface)
     }
 
     /// An owner has a flow more. Where its port rests, the kernel has the flow's frames until the port is awake, as it has those of one that is held.

@@ -6,7 +6,9 @@
 
 use libc::{c_int, c_short, ssize_t};
 use nearwire_socket::direct::{self, Entry, Inside};
+use nearwire_sys::descriptor::Descriptor;
 use nearwire_sys::own_stack;
+use rustix::net::sockopt::{Timeout, socket_timeout};
 
 use super::adoption;
 use crate::errno::fail;
@@ -150,12 +152,9 @@ pub fn end_call(handlers: Handlers, fd: c_int, flags: c_int, event: c_short) -> 
 }
 
 fn has_timeout(fd: c_int, event: c_short) -> bool {
-    let option = if event == libc::POLLIN { libc::SO_RCVTIMEO } else { libc::SO_SNDTIMEO };
-    let mut timeout = libc::timeval { tv_sec: 0, tv_usec: 0 };
-    let mut length = size_of::<libc::timeval>() as libc::socklen_t;
-    // SAFETY: the kernel writes no more than the length into a live structure.
-    let asked = unsafe { real::getsockopt(fd, libc::SOL_SOCKET, option, (&raw mut timeout).cast(), &raw mut length) };
-    asked == 0 && (timeout.tv_sec, timeout.tv_usec) != (0, 0)
+    let which = if event == libc::POLLIN { Timeout::Recv } else { Timeout::Send };
+    let timeout = |socket| socket_timeout(socket, which).ok().flatten();
+    Descriptor::new(fd).and_then(timeout).is_some()
 }
 
 /// Whether a call on a socket waits for an event if the kernel gets it now.

@@ -47,18 +47,24 @@ pub unsafe fn poll(
     if !fds.iter().any(|entry| marks::is_followed_or_stream(entry.fd)) {
         return None;
     }
-    match direct::waits(fds.iter().map(|entry| entry.fd), original) {
-        direct::Wait::Done(result) => Some(result),
-        direct::Wait::Library => poll_call(fds, timeout, mask),
-        direct::Wait::Interrupted => {
-            poll_call(fds, Some(Duration::ZERO), mask).map(|found| or_interrupted(found, timeout))
-        }
-    }
+    let at_once = direct::waits(fds.iter().map(|entry| entry.fd), original);
+    by_library(at_once, timeout, |timeout| poll_call(fds, timeout, mask))
 }
 
-/// What a call found without waiting. One that would have waited for something is interrupted.
-fn or_interrupted(found: c_int, timeout: Option<Duration>) -> c_int {
-    if found == 0 && timeout != Some(Duration::ZERO) { fail(libc::EINTR) as c_int } else { found }
+/// What becomes of a wait that the kernel did not make at once. One that was interrupted looks at what is there, and does not wait for more.
+fn by_library(
+    at_once: direct::Wait,
+    timeout: Option<Duration>,
+    call: impl FnOnce(Option<Duration>) -> Option<c_int>,
+) -> Option<c_int> {
+    match at_once {
+        direct::Wait::Done(result) => Some(result),
+        direct::Wait::Library => call(timeout),
+        direct::Wait::Interrupted => match call(Some(Duration::ZERO))? {
+            0 if timeout != Some(Duration::ZERO) => Some(fail(libc::EINTR) as c_int),
+            found => Some(found),
+        },
+    }
 }
 
 fn open_files_most() -> u64 {
@@ -214,25 +220,25 @@ fn ask_kernel(fds: &mut [pollfd]) {
 pub unsafe fn select(
     count: c_int,
     sets: [*mut fd_set; 3],
-    mut timeout: Option<Duration>,
+    timeout: Option<Duration>,
     mask: Option<&sigset_t>,
     original: impl FnOnce() -> c_int,
 ) -> Option<c_int> {
     // SAFETY: the caller's.
     let (mut sets, count) = unsafe { select_sets(count, sets) }?;
-    let wanted = timeout;
-    let is_interrupted = match direct::waits(sets.fds(count), original) {
-        direct::Wait::Done(result) => return Some(result),
-        direct::Wait::Library => false,
-        direct::Wait::Interrupted => {
-            timeout = Some(Duration::ZERO);
-            true
-        }
-    };
+    let at_once = direct::waits(sets.fds(count), original);
+    by_library(at_once, timeout, |timeout| select_call(count, &mut sets, timeout, mask))
+}
+
+fn select_call(
+    count: usize,
+    sets: &mut FdSets<'_>,
+    mut timeout: Option<Duration>,
+    mask: Option<&sigset_t>,
+) -> Option<c_int> {
     loop {
         cancellation::point();
-        match deferral::inside(|| select_attempt(count, &mut sets, timeout, mask))? {
-            Ended(result) if is_interrupted => return Some(or_interrupted(result, wanted)),
+        match deferral::inside(|| select_attempt(count, sets, timeout, mask))? {
             Ended(result) => return Some(result),
             Restart(rest) => timeout = rest,
         }

@@ -368,17 +368,9 @@ static int passed_on(void) {
 
 static void pass_on(void) {
     int ends[2];
-    char byte = 0, control[CMSG_SPACE(sizeof(int))] = { 0 };
     if (sockets[one] < 0 || socketpair(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0, ends) != 0) return;
-    struct iovec part = { &byte, 1 };
-    struct msghdr message = { .msg_iov = &part, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control };
-    *CMSG_FIRSTHDR(&message) = (struct cmsghdr){ CMSG_LEN(sizeof(int)), SOL_SOCKET, SCM_RIGHTS };
-    memcpy(CMSG_DATA(CMSG_FIRSTHDR(&message)), &sockets[one], sizeof(int));
-    CALL(sendmsg(ends[0], &message, 0));
-    memset(control, 0, sizeof control);
-    CALL(recvmsg(ends[1], &message, MSG_CMSG_CLOEXEC));
-    int copy = -1, before = sockets[one];
-    memcpy(&copy, CMSG_DATA(CMSG_FIRSTHDR(&message)), sizeof(int));
+    give_fd(ends[0], sockets[one]);
+    int before = sockets[one], copy = take_fd(ends[1], MSG_CMSG_CLOEXEC);
     sockets[one] = copy;
     reap(fork_child("passed on", passed_on));
     sockets[one] = before;

@@ -3,7 +3,7 @@
 
 static int pair[2], a;
 
-static void give(int through, int fd) {
+void give_fd(int through, int fd) {
     char control[CMSG_SPACE(sizeof fd)] = "";
     struct iovec part = { "s", 1 };
     struct msghdr message = { .msg_iov = &part, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control };
@@ -13,7 +13,7 @@ static void give(int through, int fd) {
     CALL(sendmsg(through, &message, 0));
 }
 
-static int take(int through, int flags) {
+int take_fd(int through, int flags) {
     char control[CMSG_SPACE(sizeof(int))], byte;
     struct iovec part = { &byte, 1 };
     struct msghdr message = { .msg_iov = &part, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control };
@@ -27,8 +27,8 @@ static int take(int through, int flags) {
 SCRIPT(to_oneself) {
     a = bound(0);
     CALL(socketpair(AF_UNIX, SOCK_STREAM, 0, pair));
-    give(pair[0], a);
-    int copy = take(pair[1], 0);
+    give_fd(pair[0], a);
+    int copy = take_fd(pair[1], 0);
     FAR_SENDS(.to = PORT(0), .size = 3);
     RECV(copy, 10, MSG_DONTWAIT);
     CALL(close(a));
@@ -39,10 +39,10 @@ SCRIPT(to_oneself) {
 SCRIPT(closed_while_it_travels) {
     a = bound(0);
     CALL(socketpair(AF_UNIX, SOCK_DGRAM, 0, pair));
-    give(pair[0], a);
+    give_fd(pair[0], a);
     CALL(close(a));
     FAR_SENDS(.to = PORT(0), .size = 3);
-    int arrived = take(pair[1], MSG_CMSG_CLOEXEC);
+    int arrived = take_fd(pair[1], MSG_CMSG_CLOEXEC);
     CALL(fcntl(arrived, F_GETFD));
     RECV(arrived, 10, MSG_DONTWAIT);
     SENDTO(arrived, "x", V4(FAR, ECHO_PORT));
@@ -50,7 +50,7 @@ SCRIPT(closed_while_it_travels) {
 }
 
 static int child_takes(void) {
-    int arrived = take(pair[1], 0);
+    int arrived = take_fd(pair[1], 0);
     GETSOCKNAME(arrived);
     SENDTO(arrived, "child", V4(FAR, ECHO_PORT));
     RECV(arrived, 10, 0);
@@ -68,7 +68,7 @@ SCRIPT(to_a_child) {
     a = bound(0);
     SENDTO(a, "x", V4(FAR, ECHO_PORT));
     RECV(a, 10, 0);
-    give(pair[0], a);
+    give_fd(pair[0], a);
     CALL(close(a));
     reap(pid);
 }
@@ -77,7 +77,7 @@ static int child_gives(void) {
     a = bound(0);
     SENDTO(a, "x", V4(FAR, ECHO_PORT));
     RECV(a, 10, 0);
-    give(pair[1], a);
+    give_fd(pair[1], a);
     return 0;
 }
 
@@ -85,7 +85,7 @@ SCRIPT(from_a_child_that_ends) {
     CALL(socketpair(AF_UNIX, SOCK_STREAM, 0, pair));
     reap(fork_child("child", child_gives));
     FAR_SENDS(.to = PORT(0), .size = 4);
-    int arrived = take(pair[0], 0);
+    int arrived = take_fd(pair[0], 0);
     RECV(arrived, 10, MSG_DONTWAIT);
     FAR_SENDS(.to = PORT(0), .size = 5);
     RECV(arrived, 10, MSG_DONTWAIT);
@@ -93,9 +93,9 @@ SCRIPT(from_a_child_that_ends) {
 
 SCRIPT(rights_do_not_go_by_udp) {
     a = bound(0);
-    give(a, a);
+    give_fd(a, a);
     CALL(connect(a, V4(FAR, ECHO_PORT)));
-    give(a, a);
+    give_fd(a, a);
     settle();
     RECV(a, 10, MSG_DONTWAIT);
 }

@@ -199,6 +199,10 @@ void prepare_exec(char **arguments, const char *program, int first, int second);
        CALL(execv("/proc/self/exe", arguments_)); })
 int argument(int number);
 
+/* A descriptor through a Unix socket; -1: none came. */
+void give_fd(int through, int fd);
+int take_fd(int through, int flags);
+
 /* The far end. Everything named here happens there. Unless it is told to be later (.after_ms) it has happened, and has had
  * time to arrive, when the call returns. */
 #define FAR_SENDS(...) far_sends((struct peer_request){ __VA_ARGS__ }, #__VA_ARGS__)

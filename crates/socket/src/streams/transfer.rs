@@ -123,13 +123,13 @@ impl<H: Host> Sockets<H> {
         }
     }
 
-    /// A call finds that its connection was given up. The first one says so (`sock_error`). `None`: one did, and the kernel's socket is an ended one
+    /// A call finds that its connection was given up. The first one says so. `None`: one did, and the kernel's socket is an ended one
     /// too now, unless something can be read still.
     #[cold]
     fn ended<R>(&mut self, fd: i32, error: TcpError) -> Option<StreamCall<R>> {
         let stream = self.streams.get_mut(fd)?;
         let connection = stream.carried.id();
-        if !std::mem::replace(&mut stream.has_told_error, true) {
+        if stream.is_to_tell_error() {
             return Some(StreamCall::Failed(errno_of(error)));
         }
         let can_read = |engine: &mut Engine<H>| engine.stack().tcp_peek(connection, &mut [0]).is_ok();
@@ -145,8 +145,7 @@ impl<H: Host> Sockets<H> {
     pub(crate) fn take_stream_error(&mut self, fd: i32) -> Option<i32> {
         let connection = self.streams.get(fd)?.carried.id();
         let error = self.engine_ref()?.stack_ref().tcp_readiness(connection)?.error?;
-        let stream = self.streams.get_mut(fd)?;
-        (!std::mem::replace(&mut stream.has_told_error, true)).then_some(errno_of(error))
+        self.streams.get_mut(fd)?.is_to_tell_error().then_some(errno_of(error))
     }
 
     /// A call that has sent a part did not say how it failed: the next one does.

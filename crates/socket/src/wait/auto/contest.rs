@@ -3,9 +3,9 @@
 //! Time is cut into cycles of 16 parts of 17 ms. In the first part of a cycle the thread spins, in the second it gives way, in the
 //! third it sleeps, in the fourth its sockets are the kernel's; in the others it does what passed most messages. What passed fewer is
 //! tried again two cycles later, then four, and so on up to 32 (8.6 s), what passed less than half, in fewer of them still, and a trial
-//! that goes badly is over after a quarter of its part (three, after the kernel's way): not one message in a hundred meets a trial of what is bad. The parts are those
-//! of the clock that all programs of the host have, so that the two ends of a conversation try the same at the same time: one alone
-//! that spins while the other sleeps finds nothing out.
+//! that goes badly is over after a quarter of its part (three, after the kernel's way): not one message in a hundred meets a trial of
+//! what is bad. The parts are those of the clock that all programs of the host have, so that the two ends of a conversation try the
+//! same at the same time: one alone that spins while the other sleeps finds nothing out.
 //!
 //! At first nothing is known, and the kernel's way is measured, which the others are to surpass. Then each is tried for four parts, as
 //! the scheduler needs some time to find CPUs for threads that spin, but for one part where it passes less than half. With four parts
