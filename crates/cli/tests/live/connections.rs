@@ -139,6 +139,18 @@ fn program_without_capabilities_has_its_connections_adopted_by_the_agents_help()
     );
 }
 
+#[test]
+fn connection_without_an_agent_says_that_it_lacks_one() {
+    let Some(bed) = Bed::lay() else { return };
+    let mut echo = echo(&bed, bed.run_as_with(bed.cable.near(), 0, ECHO, &[EAGER, ("NEARWIRE_AGENT", "off")]));
+    (0..5).for_each(|number| echo.exchanges(number));
+    let shown = status_of(&echo.program.pid());
+    let sockets = shown["sockets"].as_array().unwrap();
+    let connection = sockets.iter().find(|socket| !socket["remote"].is_null()).unwrap_or_else(|| panic!("{shown:#}"));
+    let why = connection.to_string();
+    assert!(why.contains("no agent has the interface"), "{shown:#}");
+}
+
 /// Its far end does not answer any more, and the program says how long it waits for that. All that follows is asked of both ways.
 #[test]
 fn connection_that_was_given_up_answers_like_the_kernels() {

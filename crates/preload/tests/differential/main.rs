@@ -30,7 +30,7 @@ mod trace;
 mod vocabulary;
 
 use std::collections::BTreeMap;
-use std::sync::Mutex;
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use nearwire_agent::server::Stay;
@@ -167,24 +167,33 @@ fn compare_scripts(comparison: Comparison) {
                 if comparison == Comparison::ByAgent {
                     bed = bed.with_agent();
                 }
-                if !is_jumbo || surroundings::has_long_frames() {
-                    let ways = comparison.runs().iter().filter(|way| way.is_of_library());
-                    ways.for_each(|way| bed.assert_accelerated(if is_jumbo { SIMPLE_JUMBO } else { SIMPLE }, *way));
-                }
-                if comparison == Comparison::ByAgent && !is_jumbo {
-                    let mut adopts =
-                        |way: &Run| OF_CONNECTIONS.iter().for_each(|script| bed.assert_adopted(script, *way));
-                    comparison.runs_of(OF_CONNECTIONS[0]).iter().for_each(&mut adopts);
-                }
+                assert_served(comparison, &mut bed, is_jumbo);
                 while let Some(script) = { queue.lock().unwrap().pop() } {
                     // Before the lock, which would have one bed at work at a time.
                     let found = compared(comparison, &mut bed, &script);
                     differing.lock().unwrap().extend(found);
                 }
+                // The last script too: not only as long as the bed was new.
+                assert_served(comparison, &mut bed, is_jumbo);
             });
         }
     });
     report(comparison, &mut differing.into_inner().unwrap(), count, started);
+}
+
+/// Asserts that the library serves programs on this cable, as is compared.
+fn assert_served(comparison: Comparison, bed: &mut Bed<'_>, is_jumbo: bool) {
+    // One bed at a time: an agent that waits for the processor answers too late.
+    static ONE: Mutex<()> = Mutex::new(());
+    let _alone = ONE.lock().unwrap_or_else(PoisonError::into_inner);
+    if !is_jumbo || surroundings::has_long_frames() {
+        let ways = comparison.runs().iter().filter(|way| way.is_of_library());
+        ways.for_each(|way| bed.assert_accelerated(if is_jumbo { SIMPLE_JUMBO } else { SIMPLE }, *way));
+    }
+    if comparison == Comparison::ByAgent && !is_jumbo {
+        let mut adopts = |way: &Run| OF_CONNECTIONS.iter().for_each(|script| bed.assert_adopted(script, *way));
+        comparison.runs_of(OF_CONNECTIONS[0]).iter().for_each(&mut adopts);
+    }
 }
 
 /// How often each run ran, and how long all of it took.

@@ -49,10 +49,7 @@ impl<P: EnginePort> Attached<P> {
         if matches!(error, PortError::HolderGone { .. }) {
             self.failed.get_or_insert(Reason::of_failure(error));
         }
-        match Reason::of_port(error) {
-            reason @ (Reason::AgentGone | Reason::AgentRefused | Reason::SharedPort | Reason::SharedSocket) => reason,
-            _ => Reason::TooManySockets,
-        }
+        Reason::of_port(error)
     }
 
     /// Has the port's frames carry times, which its words tell too.

@@ -167,6 +167,8 @@ fn mode_that_the_agent_does_not_have_is_opened_by_the_program_when_the_agents_po
         let config = Config { mode: crate::config::Mode::Native, ..Config::default() };
         let facts = InterfaceFacts::read(&near.interface).unwrap();
         let port = ThisHost::default().open_port(&facts, PortWanted::of(&config)).unwrap();
-        assert!(port.describe().starts_with("AF_XDP native copy"), "{}", port.describe());
+        let described = port.describe();
+        assert!(described.starts_with("AF_XDP native copy"), "{described}");
+        assert!(described.contains(", not by the agent: get a share of "), "{described}");
     });
 }

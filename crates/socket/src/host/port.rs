@@ -25,12 +25,19 @@ pub struct HostPort {
     // Closed before the agent is told that it is.
     port: XdpPort,
     share: Option<Share>,
+    /// Why the agent, which there is, gave none.
+    no_share: Option<Box<PortError>>,
 }
 
 impl HostPort {
     /// One that this process opened.
     pub(super) const fn own(port: XdpPort) -> HostPort {
-        HostPort { port, share: None }
+        HostPort { port, share: None, no_share: None }
+    }
+
+    /// The same beside an agent that gave no share: why, which the port says of itself.
+    pub(super) fn own_for_want_of_share(port: XdpPort, no_share: PortError) -> HostPort {
+        HostPort { port, share: None, no_share: Some(Box::new(no_share)) }
     }
 
     /// A share of the agent's port on an interface.
@@ -49,7 +56,7 @@ impl HostPort {
         if !opened.carrier_within.is_zero() {
             await_carrier(interface, port.config().mode, opened.carrier_within)?;
         }
-        Ok(HostPort { port, share: Some(share) })
+        Ok(HostPort { port, share: Some(share), no_share: None })
     }
 
     /// The AF_XDP port, or share of one.
@@ -253,8 +260,12 @@ impl Port for HostPort {
     }
 
     fn describe(&self) -> String {
-        let by = if self.share.is_some() { ", by the agent" } else { "" };
-        self.port.describe() + by
+        let port = self.port.describe();
+        match (&self.share, &self.no_share) {
+            (Some(_), _) => port + ", by the agent",
+            (None, Some(why)) => format!("{port}, not by the agent: {why}"),
+            (None, None) => port,
+        }
     }
 }
 
@@ -378,7 +389,7 @@ impl EnginePort for HostPort {
     }
 
     fn into_filters_of_parent(self) -> Option<Box<dyn PortFilters>> {
-        let HostPort { port, share } = self;
+        let HostPort { port, share, .. } = self;
         let of_port = EnginePort::into_filters_of_parent(port);
         let Some(share) = share else { return of_port };
         let pass = share.filters.connected.pass();
@@ -458,7 +469,7 @@ impl EnginePort for HostPort {
 
     fn unshare(&mut self, share: HostPort) -> Result<(), PortError> {
         match share {
-            HostPort { port, share: None } => EnginePort::unshare(&mut self.port, port),
+            HostPort { port, share: None, .. } => EnginePort::unshare(&mut self.port, port),
             // Dropped, it goes back to the agent.
             HostPort { share: Some(_), .. } => Ok(()),
         }

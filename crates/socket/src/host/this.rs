@@ -97,21 +97,25 @@ impl Host for ThisHost {
     }
 
     fn open_port(&self, facts: &InterfaceFacts, wanted: PortWanted) -> Result<HostPort, PortError> {
-        let own = || open_port(facts, wanted.mode, wanted.engines_most).map(HostPort::own);
+        let own = || open_port(facts, wanted.mode, wanted.engines_most);
+        let instead = |no_share| match own() {
+            Ok(port) => Ok(HostPort::own_for_want_of_share(port, no_share)),
+            Err(error) => Err(more_telling(no_share, error)),
+        };
         if wanted.agent == Agent::Off {
-            return own();
+            return own().map(HostPort::own);
         }
         match self.share_of_agent(facts, wanted.mode) {
             Ok(port) => Ok(port),
-            Err(NotOpened::NoAgent) => own(),
+            Err(NotOpened::NoAgent) => own().map(HostPort::own),
             // It is to come back to the next agent's, by which all programs on the interface can.
             Err(NotOpened::Gone(error)) => Err(error),
             // A port of its own would take the link down once more.
             Err(NotOpened::Refused(error @ PortError::NoCarrier { .. })) => Err(error),
-            Err(NotOpened::Refused(error)) => own().map_err(|own| more_telling(error, own)),
+            Err(NotOpened::Refused(error)) => instead(error),
             Err(NotOpened::Unusable(error, within)) => {
                 await_no_program(&facts.name, within);
-                own().map_err(|own| more_telling(error, own))
+                instead(error)
             }
         }
     }
