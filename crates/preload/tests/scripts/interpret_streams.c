@@ -10,6 +10,8 @@
 #define ROOM_BYTES 70000
 
 static int opened;
+/* What was there when a call came is read, and no call waits. */
+static int reads_ended[SLOTS];
 static volatile int broken_pipes;
 
 static void count_broken_pipe(int number) {
@@ -39,6 +41,7 @@ static void open_stream(void) {
     int family = two % 2 ? AF_INET6 : AF_INET;
     sockets[one] = two < 2 ? connected_stream(family) : accepted_stream(family, one);
     families[one] = family;
+    reads_ended[one] = 0;
     opened++;
     bound_waits(sockets[one]);
     CALL(fcntl(sockets[one], F_SETFL, O_NONBLOCK));
@@ -156,6 +159,8 @@ static void wait_for_bytes(void) {
     if (flags < 0) return;
     CALL(fcntl(sockets[one], F_SETFL, flags & ~O_NONBLOCK));
     order_far(sockets[one], orders[two]);
+    // Then no call waits for what was ordered, which comes before it or after.
+    if (reads_ended[one]) sleep_ms(later_ms(50));
     begin_call();
     long result = recv(sockets[one], data, 20, MSG_WAITALL);
     show_received("waits", result, data, sizeof data);
@@ -218,6 +223,7 @@ static void tell_stream(void) {
 
 static void shut_stream(void) {
     CALL(shutdown(sockets[one], two));
+    reads_ended[one] |= two != SHUT_WR;
     arrive();
 }
 
@@ -315,7 +321,7 @@ static void do_meanwhile(void) {
     let_it_wait();
     switch (three) {
     case 0: order_far(fd, "!s10."); break;
-    case 1: CALL(shutdown(fd, SHUT_RD)); break;
+    case 1: CALL(shutdown(fd, SHUT_RD)), reads_ended[one] = 1; break;
     case 2: CALL(shutdown(fd, SHUT_WR)); break;
     case 3: order_far(fd, "!c."); break;
     case 4: order_far(fd, "!r."); break;
@@ -382,7 +388,7 @@ static void pass_on(void) {
 static void duplicate_stream(void) {
     if (sockets[two] >= 0) return;
     sockets[two] = CALL(dup(sockets[one]));
-    families[two] = families[one];
+    families[two] = families[one], reads_ended[two] = reads_ended[one];
 }
 
 static const struct word words[] = {
