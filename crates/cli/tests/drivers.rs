@@ -6,7 +6,7 @@
 mod common;
 
 use nearwire_lab::EmulatedHost;
-use nearwire_lab::emulated_host::{HostHardware, HostNic, NicKind, StockKernel};
+use nearwire_lab::emulated_host::{HostHardware, HostNic, NicKind, SOONER, StockKernel};
 
 use common::emulated::booted_on_or_skip;
 
@@ -53,7 +53,7 @@ fn measure(first: u32, more: &str) -> String {
 }
 
 fn ports_carry_frames_on(kernel: StockKernel) {
-    let Some(mut host) = booted_on_or_skip(kernel, &hardware(kernel), "", &[]) else { return };
+    let Some(mut host) = booted_on_or_skip(kernel, &hardware(kernel), SOONER, &[]) else { return };
     for (first, driver, modes) in pairs(kernel) {
         for mode in modes {
             let said = exits(&mut host, &measure(first, &format!("frame/xdp udp/bypass tcp/bypass --xdp {mode}")), 0);
@@ -133,7 +133,7 @@ fn tags_pass_filters_and_stripping(host: &mut EmulatedHost, kernel: StockKernel)
 
 fn accelerated_program_exchanges_messages_on(kernel: StockKernel) {
     let library = library();
-    let Some(mut host) = booted_on_or_skip(kernel, &hardware(kernel), "", &[SOCKPERF, &library]) else { return };
+    let Some(mut host) = booted_on_or_skip(kernel, &hardware(kernel), SOONER, &[SOCKPERF, &library]) else { return };
     for (first, driver, modes) in pairs(kernel) {
         for end in [first, first + 1] {
             let ip = format!("/bin/ip -n n{end}");

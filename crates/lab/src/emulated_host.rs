@@ -24,6 +24,7 @@ mod system;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+pub use arguments::SOONER;
 pub use channel::HostOutput;
 pub use error::EmulatedHostError;
 pub use hardware::{HostHardware, HostNic, NicKind, PciePort, SmbiosTable};

@@ -1,13 +1,10 @@
 //! A port that a socket of another process comes to share: who asks the kernel for it, and what comes of that.
-#![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
-
-mod near;
 
 use std::net::UdpSocket;
 use std::os::fd::AsRawFd;
 use std::time::Instant;
 
-use near::{Near, SOON};
+use crate::near::{Near, SOON};
 use nearwire_socket::config::Mode;
 use nearwire_socket::{Reason, Wish};
 use rustix::net::{AddressFamily, SocketType, bind, socket, sockopt};

@@ -1,7 +1,4 @@
 //! Error messages of ICMP that come by the port of an accelerated socket.
-#![allow(clippy::unwrap_used, reason = "what these functions do is test")]
-
-mod near;
 
 use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::AsRawFd;
@@ -10,7 +7,7 @@ use nearwire_frames::EnginePort;
 use nearwire_socket::config::Mode;
 use nearwire_sys::tsc::rough_ticks;
 
-use near::Near;
+use crate::near::Near;
 
 /// Every datagram that is refused is answered.
 const UNLIMITED: [(&str, &str); 3] = [

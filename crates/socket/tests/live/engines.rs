@@ -1,8 +1,5 @@
 //! Sockets of several engines of a process: those that go to another one, and back where the other ends, lose, double and reorder
 //! nothing, and all that they could do they still can. Needs root and veth (or says SKIP).
-#![allow(clippy::unwrap_used, reason = "what these functions do is test")]
-
-mod near;
 
 use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -13,7 +10,7 @@ use nearwire_socket::config::Mode;
 use nearwire_socket::epoll::{Events, Interest};
 use nearwire_socket::{Asked, Control, FirstUse, Operation, Reason, Sockets, SourceFilter, Wish};
 
-use near::{By, Near, SOON};
+use crate::near::{By, Near, SOON};
 
 const QUEUES: u32 = 4;
 const MODES: [Mode; 2] = [Mode::Generic, Mode::Native];
@@ -38,7 +35,7 @@ impl Two {
     }
 
     fn first_and_other(&mut self) -> (&mut Sockets, &mut Sockets) {
-        let (one, other) = (self.near.sockets(), near::enter(self.other.as_mut().unwrap()));
+        let (one, other) = (self.near.sockets(), crate::near::enter(self.other.as_mut().unwrap()));
         if self.drives_first { (one, other) } else { (other, one) }
     }
 

@@ -1,17 +1,13 @@
 //! VLAN interfaces, which not every kernel has: where this one has none, the same test runs in an emulated host.
-#![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
-
-mod common;
-mod near;
 
 use std::net::{Ipv4Addr, UdpSocket};
 use std::os::fd::AsRawFd;
 use std::process::Command;
 
-use common::{Bed, NEAR, bed_or_skip};
-use near::{By, Near, ip};
+use crate::common::{Bed, NEAR, bed_or_skip};
+use crate::near::{By, Near, ip};
 use nearwire_lab::EmulatedHost;
-use nearwire_lab::emulated_host::{HostHardware, HostSystem};
+use nearwire_lab::emulated_host::{HostHardware, HostSystem, SOONER};
 use nearwire_socket::Reason;
 use nearwire_socket::config::Mode;
 use nearwire_stack::{NeedsKernel, SourceFilter};
@@ -121,7 +117,7 @@ fn in_an_emulated_host() {
     let ip = ["/usr/sbin/ip", "/sbin/ip", "/usr/bin/ip"].into_iter().find(|ip| std::path::Path::new(ip).exists());
     let programs = [itself.to_str().unwrap(), ip.unwrap()];
     let system = HostSystem::of_target(env!("CARGO_TARGET_TMPDIR"), &programs);
-    let mut host = match EmulatedHost::boot(&HostHardware::default(), &system, "") {
+    let mut host = match EmulatedHost::boot(&HostHardware::default(), &system, SOONER) {
         Err(error) if error.is_missing_requirement() => {
             assert!(std::env::var_os("NEARWIRE_REQUIRE").is_none(), "NEARWIRE_REQUIRE is set, but: {error}");
             return println!("SKIP no VLAN interfaces here, and {error}");

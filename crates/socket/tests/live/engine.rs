@@ -1,8 +1,5 @@
 //! What becomes of accelerated sockets when interfaces, addresses, routes and programs change below them. Needs root and
 //! veth (or says SKIP).
-#![allow(clippy::unwrap_used, reason = "what these functions do is test")]
-
-mod near;
 
 use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::{AsRawFd, RawFd};
@@ -13,7 +10,7 @@ use nearwire_frames::port::Port;
 use nearwire_socket::config::Mode;
 use nearwire_socket::{Reason, Receive, ShadowSaid, Sockets, Thread, WaitsFor};
 
-use near::{By, Near, ip};
+use crate::near::{By, Near, ip};
 
 /// A cable, a server on all addresses and a peer, with traffic past the kernel in both directions.
 fn running(mode: Mode) -> Option<(Near, UdpSocket, UdpSocket)> {
@@ -225,7 +222,7 @@ fn gateway_changed_datagrams_go_by_the_new_one() {
         ip(&far, &format!("address add {address} dev nw1"));
     }
     let peer = far.enter(|| UdpSocket::bind("10.88.0.1:0")).unwrap().unwrap();
-    peer.set_read_timeout(Some(near::SOON)).unwrap();
+    peer.set_read_timeout(Some(crate::near::SOON)).unwrap();
     near.look();
     let refused = near.send(&socket, peer.local_addr().unwrap(), b"x").unwrap_err();
     assert_eq!(refused.raw_os_error(), Some(libc::ENETUNREACH));
