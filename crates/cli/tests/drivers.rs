@@ -163,20 +163,27 @@ fn accelerated_program_exchanges_messages_on(kernel: StockKernel) {
 #[track_caller]
 fn exchanges(host: &mut EmulatedHost, pair: (u32, &str), mode: &str, tcp: &str, least: u64) {
     let (first, driver) = pair;
-    let said = exits(host, &exchange(first, mode, tcp), 0);
+    let counts = ["frames received", "frames sent"];
+    // Where others want this machine's processors too, an emulated one may not be far in this time.
+    let soon = host.run(&exchange(first, mode, tcp, 6)).unwrap();
+    let is_enough = |said: &str| counts.iter().all(|name| counters(said, name).iter().all(|count| *count >= least));
+    let mut said = soon.text();
+    if is_enough(&said) {
+        assert_eq!(soon.status, 0, "{driver}, {mode}: {said}\n{}", host.console());
+    } else {
+        said = exits(host, &exchange(first, mode, tcp, 30), 0);
+    }
     let words = if mode == "native" { "native copy" } else { mode };
     assert_eq!(said.matches(&format!("queues, {words}")).count(), 2, "{driver}, {mode}: {said}");
     assert!(said.contains("# dropped messages = 0"), "{driver}, {mode}: {said}");
-    for counter in ["frames received", "frames sent"] {
-        assert!(counters(&said, counter).iter().all(|count| *count >= least), "{driver}, {mode}: {said}");
-    }
+    assert!(is_enough(&said), "{driver}, {mode}: {said}");
     let adopted = if tcp.is_empty() { &[][..] } else { &[1, 1] };
     assert_eq!(counters(&said, "connections adopted"), adopted, "{driver}, {mode}: {said}");
 }
 
-/// A server and a client, both accelerated, and what the library says of each. For the first two seconds, in which the port is opened, there
+/// A server and a client, both accelerated, for so long, and what the library says of each. For the first two seconds, in which the port is opened, there
 /// may be no message.
-fn exchange(first: u32, mode: &str, tcp: &str) -> String {
+fn exchange(first: u32, mode: &str, tcp: &str, seconds: u32) -> String {
     let second = first + 1;
     let mode = if mode == "zero-copy" { "native" } else { mode };
     let run = format!(
@@ -186,7 +193,7 @@ fn exchange(first: u32, mode: &str, tcp: &str) -> String {
     format!(
         "run() {{ end=$1; shift; /bin/ip netns exec n$end env {run} \"$@\"; }}; \
          run {second} sockperf server {tcp} -i {address} >/tmp/server 2>&1 & sleep 2; \
-         run {first} sockperf ping-pong {tcp} -i {address} -t 6 --data-integrity 2>&1; status=$?; \
+         run {first} sockperf ping-pong {tcp} -i {address} -t {seconds} --data-integrity 2>&1; status=$?; \
          kill -INT $(pidof sockperf); wait; cat /tmp/server; exit $status"
     )
 }

@@ -7,6 +7,7 @@
 //! attached program and the library cost. `ROUNDS` and `MEASURED_MS` in the environment have the number of rounds and how long one measures.
 
 mod cells;
+mod policy;
 pub mod program;
 
 use std::collections::BTreeMap;
@@ -17,11 +18,11 @@ use nearwire_report::statistics::trend::median;
 
 use crate::AnyError;
 use cells::{Bed, Cell, Figures};
+use policy::Policy;
 
 /// The word that chooses this part.
 pub const NAME: &str = "waiting";
 const ROUNDS: usize = 5;
-const POLICIES: [&str; 4] = ["kernel", "auto", "forever", "0"];
 /// What two runs of the same differ by on a shared machine; a verdict allows it.
 const RATE_NOISE: f64 = 0.03;
 const P99_NOISE: f64 = 0.10;
@@ -30,8 +31,16 @@ const BEHIND_FOREVER: f64 = 0.05;
 
 /// Runs the cells and policies that the words name, all where they name none; true where every verdict is good.
 pub fn judge(words: &[&str]) -> Result<bool, AnyError> {
-    let (policies, names): (Vec<&str>, Vec<&str>) = words.iter().partition(|word| is_policy(word));
-    let policies = if policies.is_empty() { POLICIES.to_vec() } else { policies };
+    let (mut policies, mut names) = (Vec::new(), Vec::new());
+    for word in words {
+        match Policy::of_word(word) {
+            Some(policy) => policies.push(policy),
+            None => names.push(*word),
+        }
+    }
+    if policies.is_empty() {
+        policies = vec![Policy::Kernel, Policy::spin("auto"), Policy::spin("forever"), Policy::spin("0")];
+    }
     let chosen: Vec<Cell> = Cell::all().filter(|cell| names.iter().all(|name| cell.name().contains(name))).collect();
     let rounds = from_environment("ROUNDS", ROUNDS);
     let bed = Bed::lay()?;
@@ -42,10 +51,10 @@ pub fn judge(words: &[&str]) -> Result<bool, AnyError> {
         "cell", "policy", "messages/s", "p99 us"
     );
     for cell in chosen {
-        let mut measured: BTreeMap<&str, Vec<Figures>> = BTreeMap::new();
+        let mut measured: BTreeMap<&Policy, Vec<Figures>> = BTreeMap::new();
         for _ in 0..rounds {
             for which in order.shuffled(policies.len()) {
-                let policy = policies[which];
+                let policy = &policies[which];
                 measured.entry(policy).or_default().push(cell.measure(&bed, policy)?);
             }
         }
@@ -66,26 +75,19 @@ fn from_environment<T: FromStr>(name: &str, otherwise: T) -> T {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(otherwise)
 }
 
-/// Whether the word is one of the policies, or a time as `NEARWIRE_SPIN` takes it.
-fn is_policy(word: &str) -> bool {
-    POLICIES.contains(&word)
-        || matches!(word, "base" | cells::BESIDE | cells::KEPT)
-        || word.starts_with(|first: char| first.is_ascii_digit())
-}
-
-fn verdicts(cell: &Cell, measured: &BTreeMap<&str, Vec<Figures>>) -> bool {
-    let Some(auto) = measured.get("auto") else { return true };
+fn verdicts(cell: &Cell, measured: &BTreeMap<&Policy, Vec<Figures>>) -> bool {
+    let Some(auto) = measured.get(&Policy::spin("auto")) else { return true };
     let mut all_met = true;
     let mut say = |what: &str, ratio: f64, met: bool| {
         all_met &= met;
         println!("{:<34} {what:<28} {ratio:>7.2}  {}", cell.name(), if met { "met" } else { "MISSED" });
     };
-    if let Some(kernel) = measured.get("kernel") {
+    if let Some(kernel) = measured.get(&Policy::Kernel) {
         let (rate, p99) = (ratio(auto, kernel, |one| one.rate), ratio(auto, kernel, |one| one.p99_us));
         say("auto / kernel, rate", rate, rate >= 1.0 - RATE_NOISE);
         say("auto / kernel, p99", p99, p99 <= 1.0 + P99_NOISE);
     }
-    if let Some(forever) = measured.get("forever") {
+    if let Some(forever) = measured.get(&Policy::spin("forever")) {
         let rate = ratio(auto, forever, |one| one.rate);
         say("auto / forever, rate", rate, rate >= 1.0 - BEHIND_FOREVER - RATE_NOISE);
     }

@@ -7,9 +7,10 @@ use std::time::Duration;
 use nearwire_lab::{Cable, CableEnd, VirtualCable, VirtualCableOptions};
 use tempfile::TempDir;
 
+use super::policy::Policy;
 use super::{from_environment, program};
 use crate::process::{Running, start_on};
-use crate::{AnyError, INITIATOR_CPU, NEARWIRE, RESPONDER_CPU};
+use crate::{AnyError, INITIATOR_CPU, RESPONDER_CPU};
 
 const PORT: u16 = 20_000;
 const IDLE_PORT: u16 = 20_050;
@@ -81,41 +82,12 @@ impl Bed {
     }
 }
 
-const KERNEL_WORD: &str = "kernel";
-/// Sockets of the kernel, on interfaces that another program, which sleeps, has a port on: what the attached program costs.
-pub const BESIDE: &str = "beside";
-/// Sockets of the kernel in programs that have the library: what that costs.
-pub const KEPT: &str = "kept";
-
-/// Programs under one policy.
-struct Policy<'a>(&'a str);
-
-impl Policy<'_> {
-    fn command(&self, program: &str) -> Command {
-        if matches!(self.0, KERNEL_WORD | BESIDE) {
-            return Command::new(program);
-        }
-        if self.0 == KEPT {
-            let mut command = Command::new(NEARWIRE);
-            command.env("NEARWIRE_INTERFACES", "none").args(["run", "--quiet", "--", program]);
-            return command;
-        }
-        let base = std::env::var("BASE").unwrap_or_default();
-        let (nearwire, spin) = self.0.strip_prefix("base").map_or((NEARWIRE, self.0), |_| (base.as_str(), "auto"));
-        let mut command = Command::new(nearwire);
-        command.env("NEARWIRE_SPIN", spin).args(["run", "--quiet", "--strict", "--", program]);
-        command
-    }
-}
-
-fn own(policy: &Policy<'_>, words: &str) -> Result<Command, AnyError> {
+fn own(policy: &Policy, words: &str) -> Result<Command, AnyError> {
     let binary = std::env::current_exe()?;
     let mut command = policy.command(binary.to_str().ok_or("the path of this binary is no text")?);
     command.arg(crate::program::MARK).args(words.split(' '));
     Ok(command)
 }
-
-const KERNEL: Policy<'static> = Policy(KERNEL_WORD);
 
 impl Cell {
     pub fn all() -> impl Iterator<Item = Cell> {
@@ -142,36 +114,35 @@ impl Cell {
     }
 
     /// Runs it once.
-    pub fn measure(&self, bed: &Bed, policy: &str) -> Result<Figures, AnyError> {
-        let policy = Policy(policy);
+    pub fn measure(&self, bed: &Bed, policy: &Policy) -> Result<Figures, AnyError> {
         let [first, second] = &bed.cables;
         let mut hogs = Vec::new();
-        if policy.0 == BESIDE {
+        if *policy == Policy::Beside {
             for end in bed.cables.iter().flat_map(|cable| [cable.near(), cable.far()]) {
-                let command = own(&Policy("0"), &format!("wait-echo {}:{IDLE_PORT}", end.ipv4))?;
+                let command = own(&Policy::spin("0"), &format!("wait-echo {}:{IDLE_PORT}", end.ipv4))?;
                 hogs.push(start_on(command, end, &BOTH_CPUS)?);
             }
             std::thread::sleep(READY);
         }
         if self.is_busy {
             for cpu in BOTH_CPUS {
-                hogs.push(start_on(own(&KERNEL, "wait-busy")?, first.near(), &[cpu])?);
+                hogs.push(start_on(own(&Policy::Kernel, "wait-busy")?, first.near(), &[cpu])?);
             }
         }
-        let echo = |at: Ipv4Addr| own(&policy, &format!("wait-echo {at}:{PORT}"));
+        let echo = |at: Ipv4Addr| own(policy, &format!("wait-echo {at}:{PORT}"));
         let measured = match self.shape {
-            Shape::Tunnel => self.tunnel(first, &policy),
-            Shape::Four => self.pairs(&[first, second], &policy, "wait-ping", echo),
-            Shape::One => self.pairs(&[first], &KERNEL, "wait-ping", echo),
-            Shape::Two => self.pairs(&[first], &policy, "wait-ping", echo),
-            Shape::EventLoop => self.pairs(&[first], &policy, "wait-window", |at| {
+            Shape::Tunnel => self.tunnel(first, policy),
+            Shape::Four => self.pairs(&[first, second], policy, "wait-ping", echo),
+            Shape::One => self.pairs(&[first], &Policy::Kernel, "wait-ping", echo),
+            Shape::Two => self.pairs(&[first], policy, "wait-ping", echo),
+            Shape::EventLoop => self.pairs(&[first], policy, "wait-window", |at| {
                 let program = bed.compiled.path().join(LOOP);
                 let mut command = policy.command(program.to_str().ok_or("a path that is no text")?);
                 command.args([at.to_string(), PORT.to_string()]);
                 Ok(command)
             }),
         };
-        measured.map_err(|error| format!("{}, {}: {error}", self.name(), policy.0).into())
+        measured.map_err(|error| format!("{}, {policy}: {error}", self.name()).into())
     }
 
     fn start(&self, command: Command, end: &CableEnd, cpu: u32) -> Result<Running, AnyError> {
@@ -181,7 +152,7 @@ impl Cell {
     fn pairs(
         &self,
         cables: &[&VirtualCable],
-        client: &Policy<'_>,
+        client: &Policy,
         ask: &str,
         server_at: impl Fn(Ipv4Addr) -> Result<Command, AnyError>,
     ) -> Result<Figures, AnyError> {
@@ -200,7 +171,7 @@ impl Cell {
         slowest(&texts?)
     }
 
-    fn tunnel(&self, cable: &VirtualCable, policy: &Policy<'_>) -> Result<Figures, AnyError> {
+    fn tunnel(&self, cable: &VirtualCable, policy: &Policy) -> Result<Figures, AnyError> {
         let ends = [(cable.near(), cable.far(), INITIATOR_CPU), (cable.far(), cable.near(), RESPONDER_CPU)];
         let mut carriers = Vec::new();
         for ((end, other, cpu), address) in ends.into_iter().zip(TUNNEL_ENDS) {
@@ -210,10 +181,10 @@ impl Cell {
             carriers.push(self.start(command, end, cpu)?);
         }
         std::thread::sleep(READY);
-        let server = own(&KERNEL, &format!("wait-echo {}:{PORT}", TUNNEL_ENDS[1]))?;
+        let server = own(&Policy::Kernel, &format!("wait-echo {}:{PORT}", TUNNEL_ENDS[1]))?;
         let server = self.start(server, cable.far(), RESPONDER_CPU)?;
         std::thread::sleep(READY);
-        let client = own(&KERNEL, &format!("wait-ping {}:{PORT} {}", TUNNEL_ENDS[1], measured_ms()))?;
+        let client = own(&Policy::Kernel, &format!("wait-ping {}:{PORT} {}", TUNNEL_ENDS[1], measured_ms()))?;
         let text = self.start(client, cable.near(), INITIATOR_CPU)?.output()?;
         drop((server, carriers));
         slowest(&[text])
