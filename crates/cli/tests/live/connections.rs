@@ -147,8 +147,8 @@ fn connection_without_an_agent_says_that_it_lacks_one() {
     let shown = status_of(&echo.program.pid());
     let sockets = shown["sockets"].as_array().unwrap();
     let connection = sockets.iter().find(|socket| !socket["remote"].is_null()).unwrap_or_else(|| panic!("{shown:#}"));
-    let why = connection.to_string();
-    assert!(why.contains("no agent has the interface"), "{shown:#}");
+    assert!(connection.to_string().contains("no agent has the interface"), "{shown:#}");
+    assert_eq!(shown["engine"]["state"], "Running", "{shown:#}");
 }
 
 /// Its far end does not answer any more, and the program says how long it waits for that. All that follows is asked of both ways.

@@ -171,7 +171,7 @@ impl<'a> Bed<'a> {
     pub fn with_agent(mut self) -> Self {
         let mut command = Command::new("/proc/self/exe");
         command.args([crate::AGENT, "--exact", "--ignored", "--nocapture"]).env(crate::AGENT, "yes");
-        command.stdout(Stdio::piped());
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut agent = self.near().namespace.enter(|| command.spawn()).unwrap().unwrap();
         let mut printed = BufReader::new(agent.stdout.take().unwrap()).lines();
         let mut lines = printed.by_ref().map(Result::unwrap);

@@ -127,6 +127,11 @@ fn every_script_traces_the_same_by_shares_of_the_agent() {
 #[ignore = "beds start it"]
 fn agent_of_a_bed() {
     if std::env::var_os(AGENT).is_some() {
+        // The bed may be killed, and has its other end.
+        std::thread::spawn(|| {
+            let _ = std::io::copy(&mut std::io::stdin(), &mut std::io::sink());
+            std::process::exit(0);
+        });
         let nobody_else = std::path::Path::new("/nonexistent");
         let ports = nearwire_agent::ports::xdp::XdpPorts::new().unwrap();
         nearwire_agent::life::serve(ports, nobody_else, Stay::Forever, || println!("{AGENT_READY}")).unwrap();

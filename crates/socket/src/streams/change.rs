@@ -65,11 +65,13 @@ impl<H: Host> Sockets<H> {
             return Adoption::Later;
         }
         self.tell_attempt(fd);
-        match self.try_adoption(fd, is_server) {
+        let adopted = self.try_adoption(fd, is_server);
+        // Also where the connection could not be had: its engine may be the first.
+        self.tell_engine();
+        match adopted {
             Ok(ifindex) => {
                 self.page.count(Counter::ConnectionsAdopted, 1);
                 self.tell_adopted(fd, ifindex);
-                self.tell_engine();
                 Adoption::Carried
             }
             Err(None) => {
