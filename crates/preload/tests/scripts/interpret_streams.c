@@ -31,7 +31,8 @@ static void arrive(void) {
 
 /* No call hangs, whatever becomes of the connection. */
 static void bound_waits(int fd) {
-    struct timeval time = { 0, 200000 };
+    int ms = later_ms(200);
+    struct timeval time = { ms / 1000, ms % 1000 * 1000 };
     setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &time, sizeof time);
     setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &time, sizeof time);
 }
@@ -292,7 +293,7 @@ static void interrupt(void) {
     if (orders[three][0]) order_far(fd, orders[three]);
     alarm_in_ms(30);
     begin_call();
-    long result = four ? POLL(150, { fd, POLLIN, 0 }) : recv(fd, data, 10, 0);
+    long result = four ? POLL(later_ms(150), { fd, POLLIN, 0 }) : recv(fd, data, 10, 0);
     show_received("interrupted", four ? 0 : result, data, sizeof data);
     sleep_ms(later_ms(100));
     say("alarms: %d", alarms);
@@ -304,7 +305,7 @@ static void *waiting_thread(void *argument) {
     int fd = sockets[one];
     (void)argument;
     if (two == 3) {
-        POLL(400, { fd, POLLIN | POLLRDHUP, 0 });
+        POLL(later_ms(400), { fd, POLLIN | POLLRDHUP, 0 });
         return NULL;
     }
     begin_call();
