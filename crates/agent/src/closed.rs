@@ -105,19 +105,14 @@ impl AsFd for ClosedSockets {
 mod tests {
     use std::net::UdpSocket;
 
-    use nearwire_lab::Namespace;
+    use nearwire_lab::{Namespace, made_or_skip};
     use rustix::event::{PollFd, PollFlags, poll};
     use rustix::net::sockopt::socket_cookie;
 
     use super::*;
 
     fn namespace_or_skip() -> Option<Namespace> {
-        let made = Namespace::new();
-        made.inspect_err(|error| {
-            assert!(std::env::var_os("NEARWIRE_REQUIRE").is_none(), "{error}");
-            println!("SKIP {error}");
-        })
-        .ok()
+        made_or_skip(Namespace::new())
     }
 
     #[test]

@@ -216,7 +216,7 @@ fn is_of_kind(descriptor: BorrowedFd<'_>, wanted_kind: i32, wanted_protocol: i32
 mod tests {
     use std::net::{TcpListener, UdpSocket};
 
-    use nearwire_lab::Namespace;
+    use nearwire_lab::{Namespace, made_or_skip};
     use rustix::net::{AddressFamily, SocketType};
 
     use super::*;
@@ -289,13 +289,7 @@ mod tests {
 
     #[test]
     fn socket_of_another_network_namespace_is_refused() {
-        let other = match Namespace::new() {
-            Ok(other) => other,
-            Err(error) => {
-                assert!(std::env::var_os("NEARWIRE_REQUIRE").is_none(), "{error}");
-                return println!("SKIP {error}");
-            }
-        };
+        let Some(other) = made_or_skip(Namespace::new()) else { return };
         let socket = other.enter(|| UdpSocket::bind("0.0.0.0:0").unwrap()).unwrap();
         assert_eq!(read(&socket), Err(Cause::OtherNamespace {}));
     }

@@ -17,7 +17,7 @@ use nearwire_agent::life::{Ended, serve};
 use nearwire_agent::message::{Answer, Cause, ProgramName, Request, VERSION};
 use nearwire_agent::ports::in_memory::InMemoryPorts;
 use nearwire_agent::server::Stay;
-use nearwire_lab::Namespace;
+use nearwire_lab::{Namespace, made_or_skip};
 use rustix::net::{AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketType};
 
 const NOBODY: u32 = 65_534;
@@ -83,12 +83,7 @@ impl Bed {
 }
 
 fn namespace() -> Option<Namespace> {
-    Namespace::new()
-        .inspect_err(|error| {
-            assert!(std::env::var_os("NEARWIRE_REQUIRE").is_none(), "{error}");
-            println!("SKIP {error}");
-        })
-        .ok()
+    made_or_skip(Namespace::new())
 }
 
 fn wait_until(what: &str, is_so: impl Fn() -> bool) {

@@ -27,6 +27,7 @@ mod namespace;
 mod netlink;
 mod program;
 mod route;
+mod skip;
 mod virtual_cable;
 
 pub use cable::{Cable, CableEnd, CablePair};
@@ -38,4 +39,5 @@ pub use loopback_cable::{LoopbackCable, LoopbackCableOptions};
 pub use namespace::Namespace;
 pub use program::program_under_test;
 pub use route::{RouteFacts, neighbour_mac, route_to};
+pub use skip::made_or_skip;
 pub use virtual_cable::{VirtualCable, VirtualCableOptions};

@@ -10,7 +10,7 @@ use nearwire_agent::message::Answer;
 use nearwire_agent::ports::xdp::XdpPorts;
 use nearwire_agent::server::Stay;
 use nearwire_frames::interface::InterfaceFacts;
-use nearwire_lab::{Cable, CableEnd, VirtualCable, VirtualCableOptions};
+use nearwire_lab::{Cable, CableEnd, VirtualCable, VirtualCableOptions, made_or_skip};
 
 pub const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -36,14 +36,8 @@ pub struct AgentBed {
 impl AgentBed {
     /// `rights`: the agent's file of rights.
     pub fn lay_or_skip(rights: &str) -> Option<AgentBed> {
-        let cable = match VirtualCable::lay(VirtualCableOptions { queues: 1, ..VirtualCableOptions::default() }) {
-            Ok(cable) => cable,
-            Err(error) => {
-                assert!(std::env::var_os("NEARWIRE_REQUIRE").is_none(), "{error}");
-                println!("SKIP {error}");
-                return None;
-            }
-        };
+        let options = VirtualCableOptions { queues: 1, ..VirtualCableOptions::default() };
+        let cable = made_or_skip(VirtualCable::lay(options))?;
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), rights).unwrap();
         let path = file.path().to_owned();

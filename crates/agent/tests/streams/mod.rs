@@ -5,7 +5,7 @@ use std::net::{IpAddr, TcpListener, TcpStream};
 use std::process::Command;
 
 use nearwire_frames::steering::{ExactFlow, Filter, Transport};
-use nearwire_lab::{Cable, CableEnd, VirtualCable, VirtualCableOptions};
+use nearwire_lab::{Cable, CableEnd, VirtualCable, VirtualCableOptions, made_or_skip};
 
 /// The byte at a place of a stream; each direction has its own.
 fn byte_at(direction: u64, at: u64) -> u8 {
@@ -60,14 +60,8 @@ impl Course {
 
 /// A cable whose far end sends segments that fit into frames, with whole checksums.
 pub fn cable_or_skip() -> Option<VirtualCable> {
-    let cable = match VirtualCable::lay(VirtualCableOptions { queues: 1, ..VirtualCableOptions::default() }) {
-        Ok(cable) => cable,
-        Err(error) => {
-            assert!(std::env::var_os("NEARWIRE_REQUIRE").is_none(), "{error}");
-            println!("SKIP {error}");
-            return None;
-        }
-    };
+    let options = VirtualCableOptions { queues: 1, ..VirtualCableOptions::default() };
+    let cable = made_or_skip(VirtualCable::lay(options))?;
     for end in [cable.near(), cable.far()] {
         let mut ethtool = Command::new("ethtool");
         ethtool.args(["-K", &end.interface, "tx", "off", "tso", "off", "gso", "off", "gro", "off"]);

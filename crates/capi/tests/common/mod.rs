@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use nearwire_lab::Namespace;
+use nearwire_lab::{Namespace, made_or_skip};
 use tempfile::TempDir;
 
 /// How a program is linked.
@@ -108,12 +108,5 @@ pub fn namespace_or_skip(pairs: u32) -> Option<Namespace> {
         }
         Ok(namespace)
     };
-    match lay() {
-        Ok(namespace) => Some(namespace),
-        Err(error) => {
-            assert!(std::env::var_os("NEARWIRE_REQUIRE").is_none(), "NEARWIRE_REQUIRE is set, but: {error}");
-            println!("SKIP {error}");
-            None
-        }
-    }
+    made_or_skip(lay())
 }

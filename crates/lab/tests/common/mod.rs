@@ -6,7 +6,7 @@ use std::fs;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
-use nearwire_lab::{CableEnd, Namespace};
+use nearwire_lab::{CableEnd, Namespace, made_or_skip};
 
 /// A fresh namespace if this user may make one. Otherwise the test is skipped, or fails where
 /// `NEARWIRE_REQUIRE` says that nothing may be skipped.
@@ -15,14 +15,7 @@ pub fn namespace_or_skip() -> Option<Namespace> {
         namespace.enter(|| ())?;
         Ok(namespace)
     });
-    match usable {
-        Ok(namespace) => Some(namespace),
-        Err(error) => {
-            assert!(std::env::var_os("NEARWIRE_REQUIRE").is_none(), "NEARWIRE_REQUIRE is set, but: {error}");
-            println!("SKIP {error}");
-            None
-        }
-    }
+    made_or_skip(usable)
 }
 
 /// Sends one datagram from `from` to `to` and waits for it.

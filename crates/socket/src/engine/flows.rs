@@ -156,7 +156,7 @@ mod tests {
     use std::net::Ipv4Addr;
 
     use nearwire_frames::steering::Filter;
-    use nearwire_lab::{Cable, VirtualCable, VirtualCableOptions};
+    use nearwire_lab::{Cable, VirtualCable, VirtualCableOptions, made_or_skip};
 
     use super::*;
     use crate::config::Config;
@@ -186,13 +186,8 @@ mod tests {
 
     #[test]
     fn flows_handed_over_and_refused_half_way_are_wanted_here_and_leave_nothing_there() {
-        let cable = match VirtualCable::lay(VirtualCableOptions { queues: 2, ..VirtualCableOptions::default() }) {
-            Ok(cable) => cable,
-            Err(error) => {
-                assert!(std::env::var_os("NEARWIRE_REQUIRE").is_none(), "NEARWIRE_REQUIRE is set, but: {error}");
-                return println!("SKIP {error}");
-            }
-        };
+        let options = VirtualCableOptions { queues: 2, ..VirtualCableOptions::default() };
+        let Some(cable) = made_or_skip(VirtualCable::lay(options)) else { return };
         let config = Config::default();
         let page = Writer::of_self(&config, 1);
         let [shared, handed, lost] = [flow(1000), flow(1001), flow(1002)];

@@ -74,12 +74,7 @@ mod tests {
 
     /// Whether this process may make network namespaces.
     fn new_namespace() -> Option<OwnedFd> {
-        let made = netns::new_network_namespace();
-        made.inspect_err(|error| {
-            assert!(std::env::var_os("NEARWIRE_REQUIRE").is_none(), "{error}");
-            println!("SKIP {error}");
-        })
-        .ok()
+        nearwire_lab::made_or_skip(netns::new_network_namespace())
     }
 
     #[test]

@@ -15,7 +15,7 @@ use nearwire_agent::ports::{Finished, FlowOwner, Opened, Ports, Wanted};
 use nearwire_agent::server::Stay;
 use nearwire_frames::interface::InterfaceFacts;
 use nearwire_frames::{EnginePort, Port, PortError};
-use nearwire_lab::{Cable, CableEnd, VirtualCable, VirtualCableOptions};
+use nearwire_lab::{Cable, CableEnd, VirtualCable, VirtualCableOptions, made_or_skip};
 
 use super::{Host, PortWanted, ThisHost};
 use crate::config::Config;
@@ -76,12 +76,7 @@ impl Ports for LinkMayBeAway {
 }
 
 fn cable() -> Option<VirtualCable> {
-    VirtualCable::lay(VirtualCableOptions { queues: 1, ..VirtualCableOptions::default() })
-        .inspect_err(|error| {
-            assert!(std::env::var_os("NEARWIRE_REQUIRE").is_none(), "NEARWIRE_REQUIRE is set, but: {error}");
-            println!("SKIP {error}");
-        })
-        .ok()
+    made_or_skip(VirtualCable::lay(VirtualCableOptions { queues: 1, ..VirtualCableOptions::default() }))
 }
 
 fn set_link(end: &CableEnd, state: &str) {

@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6, UdpSocket};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use nearwire_lab::{Cable, CableEnd, Namespace, VirtualCable, VirtualCableOptions};
+use nearwire_lab::{Cable, CableEnd, Namespace, VirtualCable, VirtualCableOptions, made_or_skip};
 use nearwire_socket::kernel_tables::{KernelTables, News};
 use nearwire_stack::{EndpointId, Family, Message, NeedsKernel, Offers, Stack, StackConfig, UdpOptions, Update};
 
@@ -59,14 +59,7 @@ pub struct Bed {
 
 /// A bed, or none where this process may not make one. `NEARWIRE_REQUIRE` makes that a failure.
 pub fn bed_or_skip() -> Option<Bed> {
-    match VirtualCable::lay(VirtualCableOptions { pairs: 2, ..VirtualCableOptions::default() }) {
-        Ok(cable) => Some(Bed::on(cable)),
-        Err(error) => {
-            assert!(std::env::var_os("NEARWIRE_REQUIRE").is_none(), "NEARWIRE_REQUIRE is set, but: {error}");
-            println!("SKIP {error}");
-            None
-        }
-    }
+    made_or_skip(VirtualCable::lay(VirtualCableOptions { pairs: 2, ..VirtualCableOptions::default() })).map(Bed::on)
 }
 
 impl Bed {

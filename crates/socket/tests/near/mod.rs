@@ -7,7 +7,7 @@ use std::os::fd::AsRawFd;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use nearwire_lab::{Cable, CableEnd, Namespace, VirtualCable, VirtualCableOptions};
+use nearwire_lab::{Cable, CableEnd, Namespace, VirtualCable, VirtualCableOptions, made_or_skip};
 use nearwire_socket::config::{Config, Mode};
 use nearwire_socket::{Family, Reason, Receive, Send, ShadowSaid, Sockets, ThisHost};
 use nearwire_stack::Message;
@@ -46,21 +46,9 @@ impl Near {
 
     /// The same, with so many queues on each end.
     pub fn on_queues(mode: Mode, queues: u32) -> Option<Near> {
-        match VirtualCable::lay(VirtualCableOptions { queues, ..VirtualCableOptions::default() }) {
-            Ok(cable) => Some(Near {
-                cable,
-                sockets: Sockets::new(
-                    ThisHost::default(),
-                    Config { mode, kernel_first: 0, ..Config::default() },
-                    "test",
-                ),
-            }),
-            Err(error) => {
-                assert!(std::env::var_os("NEARWIRE_REQUIRE").is_none(), "NEARWIRE_REQUIRE is set, but: {error}");
-                println!("SKIP {error}");
-                None
-            }
-        }
+        let cable = made_or_skip(VirtualCable::lay(VirtualCableOptions { queues, ..VirtualCableOptions::default() }))?;
+        let config = Config { mode, kernel_first: 0, ..Config::default() };
+        Some(Near { cable, sockets: Sockets::new(ThisHost::default(), config, "test") })
     }
 
     pub fn near(&self) -> &CableEnd {

@@ -1,0 +1,17 @@
+//! Tests that need what not every user may make.
+
+use std::fmt::Display;
+
+/// What was made: a namespace, a cable. Where it could not be, the test is skipped, with the reason, or fails where `NEARWIRE_REQUIRE` says
+/// that nothing may be skipped.
+///
+/// # Panics
+/// In that case.
+#[must_use]
+pub fn made_or_skip<T>(made: Result<T, impl Display>) -> Option<T> {
+    made.inspect_err(|error| {
+        assert!(std::env::var_os("NEARWIRE_REQUIRE").is_none(), "NEARWIRE_REQUIRE is set, but: {error}");
+        println!("SKIP {error}");
+    })
+    .ok()
+}
