@@ -2,7 +2,10 @@
 
 #![allow(clippy::unwrap_used, reason = "what these functions do is test")]
 
+use std::fs::{File, OpenOptions};
+use std::io::{ErrorKind, Read, Seek, SeekFrom};
 use std::num::NonZeroU64;
+use std::os::unix::fs::OpenOptionsExt;
 use std::rc::Rc;
 
 use nearwire_lab::emulated_host::{OwnTests, StockKernel, is_inside};
@@ -136,6 +139,7 @@ fn interface_removed_under_programs_bound_to_it_leaves_the_kernel_whole() {
     if !is_inside() {
         return;
     }
+    let mut messages = KernelMessages::from_now_on();
     for number in 0.. {
         let Some(cable) = cable_or_skip() else { return };
         let more = cable.near(|| {
@@ -153,10 +157,34 @@ fn interface_removed_under_programs_bound_to_it_leaves_the_kernel_whole() {
             break;
         }
     }
-    let messages = std::process::Command::new("dmesg").output().unwrap();
-    let messages = String::from_utf8_lossy(&messages.stdout);
+    let messages = messages.read();
     for word in ["Oops", "BUG:", "WARNING:", "use-after-free"] {
         assert!(!messages.contains(word), "{messages}");
+    }
+}
+
+/// What the kernel says from one moment on: what it said at its start has to do with the processor and its faults.
+struct KernelMessages(File);
+
+impl KernelMessages {
+    fn from_now_on() -> Self {
+        let mut device = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open("/dev/kmsg").unwrap();
+        device.seek(SeekFrom::End(0)).unwrap();
+        Self(device)
+    }
+
+    /// One record a read, until there is none (Documentation/ABI/testing/dev-kmsg).
+    fn read(&mut self) -> String {
+        let (mut messages, mut record) = (String::new(), [0; 8192]);
+        loop {
+            match self.0.read(&mut record) {
+                Ok(length) => messages.push_str(&String::from_utf8_lossy(&record[..length])),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return messages,
+                // Overwritten before it was read: newer ones follow.
+                Err(error) if error.raw_os_error() == Some(libc::EPIPE) => {}
+                Err(error) => panic!("/dev/kmsg: {error}"),
+            }
+        }
     }
 }
 
