@@ -2,6 +2,9 @@
 
 use std::fmt::Display;
 
+use crate::EmulatedHost;
+use crate::emulated_host::EmulatedHostError;
+
 /// What was made: a namespace, a cable. Where it could not be, the test is skipped, with the reason, or fails where `NEARWIRE_REQUIRE` says
 /// that nothing may be skipped.
 ///
@@ -14,4 +17,16 @@ pub fn made_or_skip<T>(made: Result<T, impl Display>) -> Option<T> {
         println!("SKIP {error}");
     })
     .ok()
+}
+
+/// The same of an emulated host: only what this machine lacks is a reason to skip.
+///
+/// # Panics
+/// There is no host for another reason, or in the case of [`made_or_skip`].
+#[must_use]
+pub fn emulated_or_skip(host: Result<EmulatedHost, EmulatedHostError>) -> Option<EmulatedHost> {
+    match host {
+        Err(error) if !error.is_missing_requirement() => panic!("{error}"),
+        host => made_or_skip(host),
+    }
 }

@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use nearwire_lab::EmulatedHost;
 use nearwire_lab::emulated_host::{EmulatedHostError, HostHardware, HostNic, HostSystem, NicKind};
+use nearwire_lab::{EmulatedHost, emulated_or_skip};
 
 use common::eventually;
 
@@ -21,14 +21,7 @@ fn system() -> HostSystem {
 /// A host that is off, if this machine can emulate one. Otherwise the test is skipped, or fails where `NEARWIRE_REQUIRE`
 /// says that nothing may be skipped.
 fn host_or_skip(hardware: &HostHardware) -> Option<EmulatedHost> {
-    match EmulatedHost::build(hardware, &system()) {
-        Err(error) if error.is_missing_requirement() => {
-            assert!(std::env::var_os("NEARWIRE_REQUIRE").is_none(), "NEARWIRE_REQUIRE is set, but: {error}");
-            println!("SKIP {error}");
-            None
-        }
-        host => Some(host.unwrap()),
-    }
+    emulated_or_skip(EmulatedHost::build(hardware, &system()))
 }
 
 #[test]

@@ -7,8 +7,8 @@ mod common;
 use std::path::{Path, PathBuf};
 
 use common::{compiled, library, missing_compiler};
-use nearwire_lab::EmulatedHost;
 use nearwire_lab::emulated_host::{HostHardware, HostNic, HostSystem, NicKind, SOONER, StockKernel};
+use nearwire_lab::{EmulatedHost, emulated_or_skip};
 
 const IP: &str = "/usr/sbin/ip";
 const ETHTOOL: &str = "/usr/sbin/ethtool";
@@ -94,14 +94,7 @@ fn booted_or_skip(kernel: StockKernel) -> Option<EmulatedHost> {
     let system = HostSystem::of_target(env!("CARGO_TARGET_TMPDIR"), &programs).with_kernel(kernel);
     let pair = |kind, segment| [(); 2].map(|()| HostNic { segment, ..HostNic::new(kind) });
     let nics = [pair(NicKind::VirtioNet, 0), pair(NicKind::E1000e, 1), pair(NicKind::Vmxnet3, 2)].concat();
-    match EmulatedHost::boot(&HostHardware { nics, ..HostHardware::default() }, &system, SOONER) {
-        Err(error) if error.is_missing_requirement() => {
-            assert!(std::env::var_os("NEARWIRE_REQUIRE").is_none(), "NEARWIRE_REQUIRE is set, but: {error}");
-            println!("SKIP {error}");
-            None
-        }
-        host => Some(host.unwrap()),
-    }
+    emulated_or_skip(EmulatedHost::boot(&HostHardware { nics, ..HostHardware::default() }, &system, SOONER))
 }
 
 fn with_fd(path: &Path) -> PathBuf {

@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use nearwire_lab::EmulatedHost;
 use nearwire_lab::emulated_host::{
     FileStates, HostHardware, HostNic, HostSystem, NicKind, PciePort, SmbiosTable, StockKernel,
 };
+use nearwire_lab::{EmulatedHost, emulated_or_skip};
 use serde_json::Value;
 
 use super::NEARWIRE;
@@ -107,14 +107,7 @@ pub fn booted_on_or_skip(
         return None;
     }
     let system = HostSystem::of_target(env!("CARGO_TARGET_TMPDIR"), &programs).with_kernel(kernel);
-    match EmulatedHost::boot(hardware, &system, command_line) {
-        Err(error) if error.is_missing_requirement() => {
-            assert!(std::env::var_os("NEARWIRE_REQUIRE").is_none(), "NEARWIRE_REQUIRE is set, but: {error}");
-            println!("SKIP {error}");
-            None
-        }
-        host => Some(host.unwrap()),
-    }
+    emulated_or_skip(EmulatedHost::boot(hardware, &system, command_line))
 }
 
 /// What `nearwire settings` inside says of one setting: the value, or why there is none.

@@ -40,7 +40,7 @@ impl<H: Host> Engine<H> {
             let attached = self.interfaces.attached.iter_mut().find(|attached| attached.ifindex == ifindex);
             let Some(attached) = attached.filter(|attached| attached.failed.is_none()) else { continue };
             let mut port = attached.port.share().map_err(|error| Reason::of_failure(&error))?;
-            branch.flows.add_all_to(&mut port).map_err(|_| Reason::TooManySockets)?;
+            branch.flows.add_all_to(&mut port).map_err(|error| Reason::of_port(&error))?;
             watch_holder(&branch.watch, &port).map_err(|error| Reason::of_failure(&error))?;
             if branch.watches_ports {
                 watch_port(&branch.watch, &port).map_err(|error| Reason::of_failure(&error))?;

@@ -6,8 +6,8 @@ use std::process::Command;
 
 use crate::common::{Bed, NEAR, bed_or_skip};
 use crate::near::{By, Near, ip};
-use nearwire_lab::EmulatedHost;
 use nearwire_lab::emulated_host::{HostHardware, HostSystem, SOONER};
+use nearwire_lab::{EmulatedHost, emulated_or_skip};
 use nearwire_socket::Reason;
 use nearwire_socket::config::Mode;
 use nearwire_stack::{NeedsKernel, SourceFilter};
@@ -117,12 +117,8 @@ fn in_an_emulated_host() {
     let ip = ["/usr/sbin/ip", "/sbin/ip", "/usr/bin/ip"].into_iter().find(|ip| std::path::Path::new(ip).exists());
     let programs = [itself.to_str().unwrap(), ip.unwrap()];
     let system = HostSystem::of_target(env!("CARGO_TARGET_TMPDIR"), &programs);
-    let mut host = match EmulatedHost::boot(&HostHardware::default(), &system, SOONER) {
-        Err(error) if error.is_missing_requirement() => {
-            assert!(std::env::var_os("NEARWIRE_REQUIRE").is_none(), "NEARWIRE_REQUIRE is set, but: {error}");
-            return println!("SKIP no VLAN interfaces here, and {error}");
-        }
-        host => host.unwrap(),
+    let Some(mut host) = emulated_or_skip(EmulatedHost::boot(&HostHardware::default(), &system, SOONER)) else {
+        return;
     };
     let test = format!("modprobe 8021q && {MUST_HAVE_VLANS}=1 NEARWIRE_REQUIRE=all {name} vlan");
     let output = host.run(&test).unwrap();
