@@ -20,7 +20,7 @@ const REQUESTS: u32 = 4_000;
 #[derive(Clone, Copy)]
 pub struct Use {
     pub name: &'static str,
-    sockets: Sockets,
+    pub sockets: Sockets,
     what: What,
 }
 
@@ -46,9 +46,10 @@ const fn one(name: &'static str, sockets: Sockets, what: What) -> Use {
     Use { name, sockets, what }
 }
 
-pub const USES: [Use; 15] = [
+pub const USES: [Use; 17] = [
     one("send 64 B, kernel", Sockets::Kernel, What::Send { bytes: 64, threads: 1 }),
     one("send 64 B, run", Sockets::Nearwire, What::Send { bytes: 64, threads: 1 }),
+    one("send 64 B, base", Sockets::Base, What::Send { bytes: 64, threads: 1 }),
     one("send 64 B, run throughput", Sockets::Throughput, What::Send { bytes: 64, threads: 1 }),
     one("send 64 B to own, kernel", Sockets::Kernel, What::SendToOwn { bytes: 64 }),
     one("send 64 B to own, run throughput", Sockets::Throughput, What::SendToOwn { bytes: 64 }),
@@ -59,6 +60,7 @@ pub const USES: [Use; 15] = [
     one("send 1400 B, run throughput", Sockets::Throughput, What::Send { bytes: 1400, threads: 1 }),
     one("ping, kernel", Sockets::Kernel, What::Ping { idle: 0 }),
     one("ping, run", Sockets::Nearwire, What::Ping { idle: 0 }),
+    one("ping, base", Sockets::Base, What::Ping { idle: 0 }),
     one("ping beside 10 000, run", Sockets::Nearwire, What::Ping { idle: 10_000 }),
     one("socket per request, kernel", Sockets::Kernel, What::Requests),
     one("socket per request, run", Sockets::Usual, What::Requests),

@@ -12,6 +12,7 @@ use crate::neighbours;
 use crate::one_way::{self, KINDS, Kind};
 use crate::pairs;
 use crate::paths::Cells;
+use crate::process::{Sockets, base};
 use crate::sockperf::{CONTESTS, Contest};
 use crate::start_up::StartUps;
 use crate::{AnyError, Figures, INITIATOR_CPU, NEARWIRE, RESPONDER_CPU};
@@ -79,10 +80,11 @@ impl Bed<'_> {
     pub fn contenders(&self) -> Vec<Contender> {
         let paths = (0..self.cells.len()).map(Contender::Path);
         let alone = [Contender::TwoPairs, Contender::Neighbours, Contender::StartUp];
+        let can_run = |sockets: Sockets| sockets != Sockets::Base || base().is_some();
         paths
-            .chain(CONTESTS.iter().map(Contender::Sockperf))
+            .chain(CONTESTS.iter().filter(|contest| can_run(contest.sockets)).map(Contender::Sockperf))
             .chain(KINDS.into_iter().map(Contender::OneWay))
-            .chain(USES.iter().map(Contender::Program))
+            .chain(USES.iter().filter(|used| can_run(used.sockets)).map(Contender::Program))
             .chain(alone)
             .collect()
     }

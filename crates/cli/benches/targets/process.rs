@@ -1,6 +1,6 @@
 //! Processes at the two ends of the cable, with the kernel's sockets or under `nearwire run`.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{Read, Seek};
 use std::process::{Child, Command, Stdio};
@@ -22,6 +22,13 @@ pub enum Sockets {
     Asleep,
     /// As `nearwire run` is without options.
     Usual,
+    /// As [`Sockets::Nearwire`], of the nearwire that `BASE` in the environment names.
+    Base,
+}
+
+/// The nearwire that this one is compared with, where `BASE` in the environment names one.
+pub fn base() -> Option<OsString> {
+    std::env::var_os("BASE")
 }
 
 /// A program to start. Pinned to one CPU it would sleep by itself, and the far end has a CPU of its own here: it spins.
@@ -33,9 +40,10 @@ pub fn command(sockets: Sockets, program: &OsStr) -> Command {
             command.args(["run", "--quiet", "--"]).arg(program);
             command
         }
-        Sockets::Nearwire | Sockets::Throughput | Sockets::Asleep => {
+        Sockets::Nearwire | Sockets::Throughput | Sockets::Asleep | Sockets::Base => {
             let profile = if sockets == Sockets::Throughput { "throughput" } else { "latency" };
-            let mut command = Command::new(NEARWIRE);
+            let base = (sockets == Sockets::Base).then(base).flatten();
+            let mut command = Command::new(base.unwrap_or_else(|| NEARWIRE.into()));
             command.args(["run", "--quiet", "--strict", "--profile", profile, "--"]).arg(program);
             if sockets == Sockets::Asleep {
                 command.env("NEARWIRE_SPIN", "0");

@@ -16,7 +16,7 @@ pub const FIRST_PORT: u16 = 11_111;
 /// One way to run sockperf.
 pub struct Contest {
     pub name: &'static str,
-    sockets: Sockets,
+    pub sockets: Sockets,
     options: &'static [&'static str],
     /// Sockets in an epoll set at both ends; 0: one socket and no set.
     in_epoll: u16,
@@ -31,7 +31,7 @@ const fn contest(name: &'static str, sockets: Sockets, options: &'static [&'stat
 /// What others are compared with.
 pub const RUN_UDP: Contest = contest("run sockperf udp", Sockets::Nearwire, &[], 0);
 
-pub const CONTESTS: [Contest; 11] = [
+pub const CONTESTS: [Contest; 13] = [
     contest("sockperf udp", Sockets::Kernel, &[], 0),
     contest("sockperf udp --nonblocked", Sockets::Kernel, &["--nonblocked"], 0),
     contest("sockperf tcp", Sockets::Kernel, &["--tcp"], 0),
@@ -39,6 +39,8 @@ pub const CONTESTS: [Contest; 11] = [
     RUN_UDP,
     Contest { name: "run sockperf udp, one queue", on_one_queue: true, ..RUN_UDP },
     contest("run sockperf udp --nonblocked", Sockets::Nearwire, &["--nonblocked"], 0),
+    Contest { name: "base sockperf udp", sockets: Sockets::Base, ..RUN_UDP },
+    Contest { name: "base sockperf udp, one queue", sockets: Sockets::Base, on_one_queue: true, ..RUN_UDP },
     contest("run sockperf epoll 1", Sockets::Nearwire, &["-F", "epoll"], 1),
     contest("run sockperf epoll 10", Sockets::Nearwire, &["-F", "epoll"], 10),
     contest("run sockperf epoll 100", Sockets::Nearwire, &["-F", "epoll"], 100),

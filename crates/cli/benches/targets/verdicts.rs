@@ -2,7 +2,11 @@
 
 use nearwire_report::statistics::trend::median;
 
+use crate::process::base;
 use crate::{AnyError, Figures, ROUNDS, SIZE_BYTES, neighbours, pairs, start_up};
+
+/// What two runs of the same differ by on a shared machine.
+const BASE_NOISE: f64 = 0.03;
 
 /// Prints figures and targets; true when all are met. `in_part`: a target without figures is left out, and no failure.
 pub fn judge(figures: &Figures, in_part: bool) -> Result<bool, AnyError> {
@@ -101,7 +105,7 @@ pub fn judge(figures: &Figures, in_part: bool) -> Result<bool, AnyError> {
         ("cost of a stamp, ns", figure(figures, "stamp ns"), 0.0, 20.0),
     ];
     let mut all_met = true;
-    for (name, rounds, least, most) in targets {
+    for (name, rounds, least, most) in targets.into_iter().chain(against_base(figures)) {
         if in_part && rounds.is_err() {
             continue;
         }
@@ -109,6 +113,23 @@ pub fn judge(figures: &Figures, in_part: bool) -> Result<bool, AnyError> {
         all_met &= verdict(name, spread(&rounds)?, least, most);
     }
     Ok(all_met)
+}
+
+type Target = (&'static str, Result<Vec<f64>, AnyError>, f64, f64);
+
+/// No slower than the nearwire that `BASE` in the environment names, within what two runs of the same differ by; nothing where it names none.
+fn against_base(figures: &Figures) -> Vec<Target> {
+    if base().is_none() {
+        return Vec::new();
+    }
+    let (most, least) = (1.0 + BASE_NOISE, 1.0 - BASE_NOISE);
+    let of = |name, one, other, least, most| (name, ratio(figures, one, other), least, most);
+    vec![
+        of("run sockperf udp / base", "run sockperf udp", "base sockperf udp", 0.0, most),
+        of("the same on one queue", "run sockperf udp, one queue", "base sockperf udp, one queue", 0.0, most),
+        of("ping, run / base", "ping, run p50_ns", "ping, base p50_ns", 0.0, most),
+        of("send 64 B, run / base", "send 64 B, run mpps", "send 64 B, base mpps", least, f64::INFINITY),
+    ]
 }
 
 /// One line; true when the median lies between the limits. Half a unit of the last digit printed is granted.
