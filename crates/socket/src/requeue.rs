@@ -7,9 +7,9 @@
 //!
 //! Limit: of sockets that share the port by SO_REUSEPORT the kernel chooses one anew, so another than the one that had it may get it.
 //!
-//! It then has come by the loopback device, and now: a socket that reports the interface or the time, or takes what comes
-//! by one device alone, keeps what waits. Group datagrams and link-local ones stay too, and what came before the
-//! socket was connected, from somebody else than its peer or to another address: the shadow would not take it.
+//! It then has come by the loopback device, and now: a socket that reports the interface or the time keeps what waits as long as this process
+//! can read it ([`Altered`]). One that takes what comes by one device alone always does. So do group datagrams and link-local ones, and what came
+//! before the socket was connected, from somebody else than its peer or to another address: the shadow would not take it.
 
 use std::net::SocketAddr;
 
@@ -19,9 +19,17 @@ use crate::engine::{Engine, received, send_at_home};
 use crate::host::Host;
 use crate::socket::Socket;
 
-/// Gives back what waits for a socket, as far as that changes nothing the program is told. The first one that cannot go
-/// stays, and all behind it. Whether any went.
-pub(crate) fn requeue<H: Host>(socket: &mut Socket, engine: &mut Engine<H>) -> bool {
+/// What becomes of datagrams of which the reader would be told something else after they went back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Altered {
+    /// They stay, and all behind them: this process reads them.
+    Stays,
+    /// They go: this process forgets what stays. A time or an interface that is not the true one is less than no datagram.
+    Goes,
+}
+
+/// Gives back what waits for a socket. Whether any went.
+pub(crate) fn requeue<H: Host>(socket: &mut Socket, engine: &mut Engine<H>, altered: Altered) -> bool {
     let (Some(endpoint), Some(local)) = (socket.endpoint(), socket.ends.local) else { return false };
     let waiting = engine.stack_ref().udp_waiting(endpoint);
     let asked = *socket.ancillary();
@@ -30,7 +38,8 @@ pub(crate) fn requeue<H: Host>(socket: &mut Socket, engine: &mut Engine<H>) -> b
         return false;
     }
     let peer = socket.ends.peer();
-    if asked.wants_times().is_some() || asked.packet_info || asked.packet_info_v6 || asked.drops {
+    let is_told = asked.wants_times().is_some() || asked.packet_info || asked.packet_info_v6 || asked.drops;
+    if is_told && altered == Altered::Stays {
         return false;
     }
     let (mut sender, shadow, home) = (Sender::default(), socket.shadow.fd, engine.home());
@@ -48,7 +57,7 @@ pub(crate) fn requeue<H: Host>(socket: &mut Socket, engine: &mut Engine<H>) -> b
                 done => done == GivenBack::Done,
             }
         });
-        if sent != Some(true) {
+        if sent != Some(true) && altered == Altered::Stays {
             break;
         }
         engine.stack().udp_read(endpoint, |_| ());

@@ -84,6 +84,15 @@ SCRIPT(queued_data_is_inherited) {
     RECV(a, 10, MSG_DONTWAIT);
 }
 
+SCRIPT(stamped_data_queued_behind_what_was_read_is_inherited) {
+    a = bound(0);
+    SET(a, SOL_SOCKET, SO_TIMESTAMP, 1);
+    SET(a, IPPROTO_IP, IP_PKTINFO, 1);
+    FAR_SENDS(.to = PORT(0), .size = 5, .count = 3);
+    RECV(a, 10, 0);
+    EXEC("exec.reads_what_was_queued", a, 0);
+}
+
 SCRIPT(data_queued_behind_what_was_read_is_inherited) {
     a = bound(0);
     FAR_SENDS(.to = PORT(0), .size = 5, .count = 3);

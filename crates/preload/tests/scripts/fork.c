@@ -136,6 +136,29 @@ SCRIPT(what_a_child_has_not_read_when_it_closes_is_the_parents) {
     read_the_rest();
 }
 
+/* What this reports is of when and by what a datagram came, which one that goes back to the kernel does not keep. The child is the first that
+ * uses it. */
+static int bound_with_all_that_is_told(void) {
+    int fd = UDP();
+    CALL((bind)(fd, V4(NEAR, PORT(0))));
+    SET(fd, SOL_SOCKET, SO_TIMESTAMP, 1);
+    SET(fd, IPPROTO_IP, IP_PKTINFO, 1);
+    SET(fd, SOL_SOCKET, SO_RXQ_OVFL, 1);
+    return fd;
+}
+
+SCRIPT(what_a_child_has_not_read_of_stamped_ones_at_its_end_is_the_parents) {
+    a = bound_with_all_that_is_told();
+    reap(fork_child("child", child_reads_the_first_of_what_comes));
+    read_the_rest();
+}
+
+SCRIPT(what_a_child_has_not_read_of_stamped_ones_when_it_closes_is_the_parents) {
+    a = bound_with_all_that_is_told();
+    reap(fork_child("child", child_reads_the_first_and_closes));
+    read_the_rest();
+}
+
 SCRIPT(room_to_send_is_told_when_a_child_has_read) {
     a = bound(0);
     FAR_SENDS(.to = PORT(0), .size = 5, .count = 2);

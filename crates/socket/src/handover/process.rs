@@ -16,7 +16,7 @@ use crate::epoll::Events;
 use crate::host::Host;
 use crate::id::SocketId;
 use crate::reason::Reason;
-use crate::requeue::requeue;
+use crate::requeue::{Altered, requeue};
 use crate::sending::Leaving;
 use crate::sleepers::Sleepers;
 use crate::socket::{Accelerated, Service, Socket};
@@ -383,8 +383,10 @@ impl<H: Host> Sockets<H> {
     pub fn leave_to_others(&mut self) {
         let has_children = self.has_children();
         for id in self.ids() {
-            if self.get(id).is_some_and(|socket| socket.has_flows() && (socket.is_inherited || has_children)) {
+            let is_of_others = |socket: &Socket| socket.is_inherited || has_children;
+            if self.get(id).is_some_and(|socket| has_something(socket) && is_of_others(socket)) {
                 self.give_back(id, Reason::AfterFork, false);
+                self.leave_leftover(id);
             }
         }
     }
@@ -427,8 +429,10 @@ impl<H: Host> Sockets<H> {
     /// exec(2) follows: sockets that the new program finds go back to the kernel.
     pub fn prepare_exec(&mut self) {
         for fd in 0..self.table.fds_end() {
-            if self.find(fd).is_some() && Descriptor::new(fd).is_some_and(stays_open) {
+            let Some(id) = self.find(fd) else { continue };
+            if Descriptor::new(fd).is_some_and(stays_open) {
                 self.passed(fd, Reason::HandedOverByExec);
+                self.leave_leftover(id);
             }
         }
     }
@@ -451,7 +455,7 @@ impl<H: Host> Sockets<H> {
             let Some((socket, engine)) = self.with_engine(id) else { continue };
             if let Service::Accelerated(Accelerated { flows, .. }) = &socket.service {
                 engine.withdraw_flows(flows, socket.shadow.fd);
-                requeue(socket, engine);
+                requeue(socket, engine, Altered::Stays);
                 self.children.forked = true;
                 self.children.claims.push((id, Reason::HandedOverByExec));
             }
@@ -471,6 +475,11 @@ impl<H: Host> Sockets<H> {
 }
 
 /// Whether the kernel has a socket as long as it is not used, or not enough.
+/// What others are to have of it.
+const fn has_something(socket: &Socket) -> bool {
+    socket.has_flows() || socket.leftover.is_some()
+}
+
 const fn is_undecided(socket: &Socket) -> bool {
     socket.is_young() || socket.awaits_first_use()
 }

@@ -2,7 +2,7 @@
 
 use crate::host::Host;
 use crate::id::SocketId;
-use crate::requeue::requeue;
+use crate::requeue::{Altered, requeue};
 use crate::sockets::Sockets;
 
 impl<H: Host> Sockets<H> {
@@ -22,11 +22,15 @@ impl<H: Host> Sockets<H> {
     /// Gives what waits at a socket back to the kernel. The watch reports it there, and sets that have reported it do not report it once more.
     /// `by_child`: as of [`Sockets::give_back`].
     pub(crate) fn give_waiting_back(&mut self, id: SocketId, by_child: bool) {
+        self.give_back_as_far(id, by_child, Altered::Stays);
+    }
+
+    fn give_back_as_far(&mut self, id: SocketId, by_child: bool, altered: Altered) {
         // What has come besides is told.
         self.tell_of_shadows(&[]);
         let Some((socket, engine)) = self.with_engine(id) else { return };
         // On its way still it is told once more when it is there.
-        if requeue(socket, engine) && socket.shadow.is_readable() {
+        if requeue(socket, engine, altered) && socket.shadow.is_readable() {
             self.tell_of_shadows(&[id]);
             if by_child {
                 self.sets.take_out_of_kernels(id);
@@ -34,9 +38,10 @@ impl<H: Host> Sockets<H> {
         }
     }
 
-    /// The process closes a socket that the kernel serves, and others have it: they read what waits here, behind what the kernel has.
+    /// The process closes a socket that the kernel serves, ends or executes another program, and others have the socket: they read what waits
+    /// here, behind what the kernel has.
     pub(crate) fn leave_leftover(&mut self, id: SocketId) {
-        self.give_waiting_back(id, false);
+        self.give_back_as_far(id, false, Altered::Goes);
         self.drop_leftover(id, false);
     }
 
