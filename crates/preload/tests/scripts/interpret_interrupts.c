@@ -258,6 +258,8 @@ void cancel_thread(void) {
     began = 0;
     pthread_t thread = start_quiet_thread(take_until_cancelled, NULL);
     while (!began) {}
+    /* Its first send binds the socket, which is not to depend on who is sooner. */
+    while (is_sender(&taker) && !__atomic_load_n(&taker.ends[0], __ATOMIC_ACQUIRE)) {}
     spin_us(us);
     pthread_cancel(thread);
     pthread_join(thread, &end);
