@@ -302,13 +302,15 @@ pub fn hold_for_fork() -> bool {
     true
 }
 
-/// Ends [`hold_for_fork`], in the parent.
-pub fn let_go() {
-    with_each_held(Sockets::after_fork_in_parent);
+/// Ends [`hold_for_fork`], in the parent. Whether something stayed here that only the timer thread can give to a child.
+pub fn let_go() -> bool {
+    let mut stayed = false;
+    with_each_held(|sockets| stayed |= sockets.after_fork_in_parent());
     ENGINES[..OPENED.load(Relaxed)].iter().rev().for_each(Gate::let_go);
     if OFF.load(Relaxed) {
         give_all_up();
     }
+    stayed
 }
 
 /// The calling thread holds all.

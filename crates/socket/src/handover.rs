@@ -102,6 +102,8 @@ pub(crate) struct Children {
     pid: Option<Pid>,
     /// The filters are paused since a fork.
     paused: bool,
+    /// What waits at some socket was not given to the kernel for the fork that is under way.
+    has_what_stays: bool,
     /// There is to be a timer thread, which answers other processes.
     wants_timer_thread: bool,
     /// How often something had been claimed when this engine looked for its own sockets among it.

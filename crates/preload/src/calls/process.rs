@@ -71,10 +71,12 @@ unsafe extern "C" fn before_fork() {
 }
 
 unsafe extern "C" fn after_fork_in_parent() {
-    if is_held() {
-        own_stack::run(state::let_go);
-    }
+    let stayed = is_held() && own_stack::run(state::let_go);
     deferral::end();
+    // Without a thread a child must not wait for its answer.
+    if stayed && !deferral::inside_deep(timer::begin) {
+        state::with(|sockets| sockets.answers_children(false));
+    }
 }
 
 /// Whether the calling thread holds the gates, or held them when it forked. It does not from now on.

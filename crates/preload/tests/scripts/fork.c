@@ -136,6 +136,21 @@ SCRIPT(what_a_child_has_not_read_when_it_closes_is_the_parents) {
     read_the_rest();
 }
 
+static int child_reads_all(void) {
+    for (int i = 0; i < 4; i++) RECV(a, 10, MSG_DONTWAIT);
+    return 0;
+}
+
+/* Others may have the port of such a socket, and here nobody has. */
+SCRIPT(what_waits_at_a_socket_alone_at_its_shared_port_is_the_childs) {
+    a = bound(0);
+    SET(a, SOL_SOCKET, SO_REUSEPORT, 1);
+    FAR_SENDS(.to = PORT(0), .size = 5, .count = 3);
+    RECV(a, 10, 0);
+    reap(fork_child("child", child_reads_all));
+    RECV(a, 10, MSG_DONTWAIT);
+}
+
 /* What this reports is of when and by what a datagram came, which one that goes back to the kernel does not keep. The child is the first that
  * uses it. */
 static int bound_with_all_that_is_told(void) {

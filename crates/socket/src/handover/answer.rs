@@ -3,7 +3,7 @@
 //! A child takes a socket from its parent (*claims* it) when it first reads. What waits with the parent then, in its rings or its queues, is
 //! the child's too, and the parent may not call for long. So a process whose children may claim something has a timer thread from its
 //! first call after the fork: a claim rings its bell, and the child waits for the answer. Until that call the parent's flows are paused, and nothing
-//! waits with it.
+//! waits with it; where something had to stay that waited at the fork, the thread begins with the fork.
 //!
 //! Of a socket that several processes could use first the agent says that another one uses it too. The thread hears that as well.
 
@@ -55,7 +55,10 @@ impl<H: Host> Sockets<H> {
 
     /// Gives children what they claimed of this engine.
     pub fn answer_children(&mut self) {
-        if !self.children.paused {
+        if self.children.paused {
+            // The program's next call has the flows in force again.
+            self.follow_claims();
+        } else {
             self.follow_children();
         }
     }

@@ -15,6 +15,7 @@ use crate::engines::Moved;
 use crate::epoll::Events;
 use crate::host::Host;
 use crate::id::SocketId;
+use crate::kept::local_address;
 use crate::reason::Reason;
 use crate::requeue::{Altered, requeue};
 use crate::sending::Leaving;
@@ -67,12 +68,18 @@ impl<H: Host> Sockets<H> {
         self.raise_readable();
         self.tell_of_shadows(&[]);
         for id in self.ids() {
-            let stays = self.would_be_chosen_anew(id);
             let Some((socket, engine)) = self.with_engine(id) else { continue };
             let waits = socket.endpoint().is_some_and(|endpoint| engine.stack_ref().udp_waiting(endpoint) > 0);
+            let stays = waits && self.would_be_chosen_anew(id);
+            let Some(socket) = self.get(id) else { continue };
             // What the shadow has of a socket that the kernel serves is newer than what waits here, and stays behind it.
             if waits && !stays && (socket.is_accelerated() || !socket.shadow.is_readable()) {
                 self.give_waiting_back(id, false);
+            }
+            if stays {
+                // A child that reads it waits for the answer, also while the thread starts that gives it.
+                self.children.has_what_stays = true;
+                self.answers_children(true);
             }
             self.drop_leftover_if_read(id, false);
         }
@@ -112,14 +119,20 @@ impl<H: Host> Sockets<H> {
 
     /// Whether the kernel might give what waits at a socket to another one of its port, in this process or, where an agent lets several have
     /// it, in others. It stays here then, until somebody else reads the socket.
-    fn would_be_chosen_anew(&self, id: SocketId) -> bool {
-        self.beside(id).next().is_some() || (self.asks_agent() && self.get(id).is_some_and(Socket::has_reuse_port))
+    fn would_be_chosen_anew(&mut self, id: SocketId) -> bool {
+        if self.beside(id).next().is_some() {
+            return true;
+        }
+        let shared = self.get(id).filter(|socket| socket.has_reuse_port()).map(|socket| socket.shadow.fd);
+        let Some(shadow) = shared.filter(|_| self.asks_agent()) else { return false };
+        local_address(shadow).map_or(true, |local| self.may_others_get(local))
     }
 
-    /// In the parent.
-    pub fn after_fork_in_parent(&mut self) {
+    /// In the parent. Whether datagrams stayed here that a child may want before this process calls again: the timer thread has to give them.
+    pub fn after_fork_in_parent(&mut self) -> bool {
         self.children.since_fork = None;
         self.children.family.descendants().after_fork();
+        std::mem::take(&mut self.children.has_what_stays)
     }
 
     /// Whether there may be children that have sockets of this process. What they said is followed before they are forgotten.
@@ -222,6 +235,11 @@ impl<H: Host> Sockets<H> {
             self.children.wants_timer_thread |= !self.children.family.descendants().have_ended();
         }
         self.wish_for_timer_thread();
+        self.follow_claims();
+    }
+
+    /// Gives children what they claimed.
+    pub(super) fn follow_claims(&mut self) {
         for (id, reason) in std::mem::take(&mut self.children.claims) {
             // It had this process's sets, and left them as they are.
             self.give_back(id, reason, false);

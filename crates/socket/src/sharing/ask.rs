@@ -1,5 +1,7 @@
 //! Sockets are asked for whether others may have their ports.
 
+use std::net::SocketAddr;
+
 use nearwire_frames::{EnginePort, FlowSocket};
 use rustix::net::sockopt::{socket_reuseaddr, socket_reuseport};
 
@@ -204,6 +206,11 @@ impl<H: Host> Sockets<H> {
         self.ask_all_sharing();
         self.sharing.interval = next_interval;
         self.sharing.read_last_ns = Some(self.time().monotonic_ns());
+    }
+
+    /// Whether sockets of other processes could get what is for one that is bound here; true where the kernel does not say.
+    pub(crate) fn may_others_get(&mut self, local: SocketAddr) -> bool {
+        self.read_foreign(Some(local.port())).is_err() || self.sharing.has_another(local)
     }
 
     /// Reads which sockets there are that are not followed in this process: of a port, unless many were asked for lately.
