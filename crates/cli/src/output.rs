@@ -37,7 +37,7 @@ pub fn end(outcome: Outcome) -> ExitCode {
 }
 
 /// The error and its causes. A cause that the message names already is not repeated.
-fn with_causes(error: &anyhow::Error) -> String {
+pub fn with_causes(error: &anyhow::Error) -> String {
     let mut text = error.to_string();
     for cause in error.chain().skip(1).map(ToString::to_string) {
         if !text.contains(&cause) {

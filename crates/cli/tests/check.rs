@@ -197,3 +197,85 @@ fn snapshot_and_sysroot_exchanged_are_told_apart() {
     assert_eq!(output.status.code(), Some(2));
     assert!(stderr(&output).contains("as the root of a host"), "{}", stderr(&output));
 }
+
+#[test]
+fn first_line_is_the_summary_and_a_weight_leaves_lighter_differences_out() {
+    let host = host("1\n", "quiet\n");
+    let output = check_host(&host, &[]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stdout(&output).starts_with("1 medium.\n"), "{}", stdout(&output));
+    let output = check_host(&host, &["--min-weight", "high"]);
+    assert_eq!(output.status.code(), Some(0));
+    let text = stdout(&output);
+    assert!(text.starts_with("nothing differs.\n") && text.contains("1 more differ and weigh less"), "{text}");
+    assert_eq!(check_host(&host, &["--min-weight", "heavy"]).status.code(), Some(2));
+}
+
+#[test]
+fn waived_difference_exits_with_0_and_is_told() {
+    let host = host("60\n", "isolcpus=2-3\n");
+    let waiver = "[[waiver]]\nsetting = \"vm.swappiness\"\nvalue = \"60\"\nreason = \"the vendor asks for it\"\n\
+                  owner = \"dba\"\nuntil = 9999-12-31\n";
+    write(host.path(), "waivers.toml", waiver);
+    let file = host.path().join("waivers.toml");
+    let output = check_host(&host, &["--waivers", file.to_str().expect("a path in UTF-8")]);
+    assert_eq!(output.status.code(), Some(0), "{}", stdout(&output));
+    let text = stdout(&output);
+    assert!(text.starts_with("nothing differs and 1 waived.\n"), "{text}");
+    assert!(text.contains("vm.swappiness  60, until 9999-12-31, dba: the vendor asks for it"), "{text}");
+}
+
+/// Three hosts: the second differs from the profile, and the third is alike to the first.
+fn fleet() -> (tempfile::TempDir, [tempfile::TempDir; 3]) {
+    let hosts = [("1\n", "isolcpus=2-3\n"), ("60\n", "isolcpus=2-3\n"), ("1\n", "isolcpus=2-3\n")];
+    (host("1\n", "quiet\n"), hosts.map(|(swappiness, command_line)| host(swappiness, command_line)))
+}
+
+fn check_fleet((profile, hosts): &(tempfile::TempDir, [tempfile::TempDir; 3]), args: &[&str]) -> Output {
+    let path = |directory: &tempfile::TempDir| directory.path().to_str().expect("a path in UTF-8").to_owned();
+    let profile = format!("{}/profile.toml", path(profile));
+    let hosts: Vec<String> = hosts.iter().map(path).collect();
+    let hosts: Vec<&str> = hosts.iter().map(String::as_str).collect();
+    check(&[&["--profile", &profile], &hosts[..], args].concat())
+}
+
+#[test]
+fn fleet_checked_tells_by_setting_which_hosts_differ() {
+    let fleet = fleet();
+    let page = fleet.0.path().join("fleet.html");
+    let output = check_fleet(&fleet, &["--json", "--report", page.to_str().expect("a path in UTF-8")]);
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    let json: Value = serde_json::from_str(&stdout(&output)).unwrap();
+    assert_eq!(json["hosts"].as_array().map(Vec::len), Some(3));
+    let setting = &json["settings"][0];
+    assert_eq!((setting["id"].as_str(), setting["differing"].as_u64()), (Some("vm.swappiness"), Some(1)));
+    assert_eq!(setting["values"][0]["hosts"], serde_json::json!([json["hosts"][1]["name"]]));
+    assert_eq!(json["settings"].as_array().map(Vec::len), Some(1));
+    let html = fs::read_to_string(page).unwrap();
+    assert!(html.contains("<td class=\"differs\" title=\"differs\">60</td>"), "{html}");
+    let text = stdout(&check_fleet(&fleet, &[]));
+    assert!(
+        text.starts_with("3 hosts, profile ") && text.contains("1 settings differ from it, 1 are not alike."),
+        "{text}"
+    );
+}
+
+#[test]
+fn host_of_a_fleet_that_cannot_be_read_is_named_and_the_others_are_told() {
+    let output = check_fleet(&fleet(), &["/nowhere/db7.tar.zst"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("/nowhere/db7.tar.zst"), "{}", stderr(&output));
+    assert!(
+        stdout(&output).contains("not checked") && stdout(&output).contains("vm.swappiness"),
+        "{}",
+        stdout(&output)
+    );
+}
+
+#[test]
+fn baseline_of_a_fleet_is_what_the_others_are_compared_with() {
+    let fleet = fleet();
+    let baseline = fleet.1[1].path().to_str().expect("a path in UTF-8").to_owned();
+    let text = stdout(&check_fleet(&fleet, &["--baseline", &baseline]));
+    assert!(text.contains("(baseline)") && text.contains("2 hosts unlike the baseline"), "{text}");
+}

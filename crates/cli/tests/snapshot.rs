@@ -311,3 +311,25 @@ fn archive_that_unpacks_to_gigabytes_stops_early_with_little_memory() {
         assert!(taken < Duration::from_secs(30), "{taken:?}");
     }
 }
+
+#[test]
+fn playbook_for_a_fleet_fetches_a_snapshot_that_is_checked() {
+    let directory = tempfile::tempdir().unwrap();
+    let fetched = directory.path().join("snapshots");
+    let output = Command::new("ansible-playbook")
+        .args(["--inventory", "localhost,", "--connection", "local"])
+        .args(["-e", &format!("nearwire={NEARWIRE}"), "-e", &format!("directory={}", fetched.display())])
+        .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/../../contrib/snapshots.yml"))
+        .env("ANSIBLE_LOCALHOST_WARNING", "False")
+        .env("ANSIBLE_LOCAL_TEMP", directory.path())
+        .output();
+    let Ok(output) = output else {
+        assert!(std::env::var_os("NEARWIRE_REQUIRE").is_none(), "ansible-playbook does not start: {output:?}");
+        return println!("SKIP no ansible-playbook");
+    };
+    assert!(output.status.success(), "{}{}", text(&output), errors(&output));
+    let file = fetched.join("localhost.tar.zst");
+    let checked = nearwire(&["check", file.to_str().unwrap()]);
+    assert!(matches!(code(&checked), Some(0 | 1)), "{}", errors(&checked));
+    assert!(text(&checked).starts_with("1 host, profile socket-bypass: "), "{}", text(&checked));
+}

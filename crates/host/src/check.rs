@@ -6,14 +6,15 @@
 
 mod facts;
 mod fix;
+pub mod fleet;
 mod judge;
 mod owner;
-
-use std::collections::BTreeMap;
+mod summary;
+mod waiver;
 
 use crate::plan::Plan;
 use crate::profile::{Profile, Wanted, Weight, Wish};
-use crate::{Area, CpuSet, Goal, Reading, Root, Write, goal};
+use crate::{CpuSet, Goal, Reading, Root, Write, goal};
 
 use facts::Facts;
 pub use fix::{Fix, When};
@@ -21,6 +22,8 @@ use judge::Judgement;
 pub(crate) use judge::is_fulfilled;
 pub use owner::Owner;
 pub(crate) use owner::Owners;
+pub use summary::{Summary, Unjudged};
+pub use waiver::{Day, Waiver, Waivers};
 
 /// Which CPUs are whose, as wishes mean them by `${plan.…}`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -50,6 +53,8 @@ pub enum Outcome {
     Differs,
     /// It is not, and a tool on the host sets it.
     Owned(Owner),
+    /// It is not, and somebody has accepted that.
+    Waived(Box<Waiver>),
     /// The printed value is not there, and a current kernel gives no reason to put it there.
     NotAdvised,
     /// The wish does not count on this host.
@@ -76,6 +81,7 @@ impl Outcome {
             Self::Right => "ok",
             Self::Differs => "differs",
             Self::Owned(_) => "owned",
+            Self::Waived(_) => "waived",
             Self::NotAdvised => "not-advised",
             Self::NotApplicable { .. } => "not-applicable",
             Self::Unsupported => "unsupported",
@@ -162,7 +168,7 @@ impl Finding {
 /// CPUs that are isolated now are the program's. Readings that were `measured` take the place of what files
 /// say.
 ///
-/// Areas with the weightiest differences come first, in each the differences, then the rest.
+/// The weightiest differences come first, then the rest.
 #[must_use]
 pub fn check(
     root: &Root,
@@ -254,35 +260,26 @@ fn outcome(facts: &Facts<'_>, wish: &Wish, interface: Option<&str>, found: &Read
 const fn rank(outcome: &Outcome) -> u8 {
     match outcome {
         Outcome::Differs | Outcome::Owned(_) => 0,
-        Outcome::NeedsRoot => 1,
-        Outcome::Unknown { .. } => 2,
-        Outcome::NotAdvised => 3,
-        Outcome::Right => 4,
-        Outcome::Unsupported => 5,
-        Outcome::NotApplicable { .. } => 6,
+        Outcome::Waived(_) => 1,
+        Outcome::NeedsRoot => 2,
+        Outcome::Unknown { .. } => 3,
+        Outcome::NotAdvised => 4,
+        Outcome::Right => 5,
+        Outcome::Unsupported => 6,
+        Outcome::NotApplicable { .. } => 7,
     }
 }
 
-/// Areas with the weightiest differences first, in each the differences by weight and then the
-/// rest; equal ones in the order of the profile.
+/// Strictly the weightiest differences first, whatever their area, then the rest; equal ones by area and in the order of the profile.
 fn sort(findings: &mut [Finding]) {
-    let mut worst_of: BTreeMap<Area, Weight> = BTreeMap::new();
-    for finding in findings.iter().filter(|finding| finding.outcome.is_difference()) {
-        let worst = worst_of.entry(finding.wish.setting.area).or_insert(Weight::Low);
-        *worst = finding.wish.weight.min(*worst);
-    }
-    findings.sort_by_key(|finding| {
-        let area = finding.wish.setting.area;
-        let worst = worst_of.get(&area);
-        (worst.is_none(), worst.copied(), area, rank(&finding.outcome), finding.wish.weight)
-    });
+    findings.sort_by_key(|finding| (rank(&finding.outcome), finding.wish.weight, finding.wish.setting.area));
 }
 
 /// How many findings have each outcome, by [`Outcome::name`], in the order of a report.
 #[must_use]
 pub fn counts(findings: &[Finding]) -> Vec<(&'static str, usize)> {
-    const NAMES: [&str; 8] =
-        ["differs", "owned", "needs-root", "unknown", "not-advised", "ok", "unsupported", "not-applicable"];
+    const NAMES: [&str; 9] =
+        ["differs", "owned", "waived", "needs-root", "unknown", "not-advised", "ok", "unsupported", "not-applicable"];
     let count = |name| findings.iter().filter(|finding| finding.outcome.name() == name).count();
     NAMES.into_iter().map(|name| (name, count(name))).collect()
 }

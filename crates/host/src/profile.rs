@@ -28,7 +28,7 @@
 mod document;
 mod error;
 pub mod guide;
-mod table;
+pub(crate) mod table;
 mod value;
 mod wish;
 
@@ -131,14 +131,17 @@ fn find(name: &str, beside: Option<&Path>, depth: usize) -> Result<Profile, Prof
         return Err(ProfileError::Unknown { name: name.to_owned(), known: names().collect() });
     }
     let path = beside.map_or_else(|| PathBuf::from(name), |directory| directory.join(name));
-    let bytes = std::fs::read(&path).map_err(|source| ProfileError::Read { path: path.clone(), source })?;
-    let file = path.to_string_lossy();
-    let text = String::from_utf8(bytes).map_err(|error| {
+    resolve(&path.to_string_lossy(), &text_of_file(&path)?, path.parent(), depth)
+}
+
+/// The text of a file, of a profile or of waivers.
+pub(crate) fn text_of_file(path: &Path) -> Result<String, ProfileError> {
+    let bytes = std::fs::read(path).map_err(|source| ProfileError::Read { path: path.to_owned(), source })?;
+    String::from_utf8(bytes).map_err(|error| {
         let good = &error.as_bytes()[..error.utf8_error().valid_up_to()];
         let line = 1 + good.iter().filter(|&&byte| byte == b'\n').count();
-        ProfileError::Text { file: file.clone().into_owned(), line, problem: Problem::NotText }
-    })?;
-    resolve(&file, &text, path.parent(), depth)
+        ProfileError::Text { file: path.to_string_lossy().into_owned(), line, problem: Problem::NotText }
+    })
 }
 
 fn resolve(file: &str, text: &str, directory: Option<&Path>, depth: usize) -> Result<Profile, ProfileError> {

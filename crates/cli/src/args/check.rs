@@ -5,8 +5,10 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
+use nearwire_host::profile::Weight;
+
 use super::HostSource;
-use super::values::some_time;
+use super::values::{some_time, weight};
 
 /// Built-in profiles, for help texts.
 pub const PROFILES: &str = "Built-in profiles: latency, raw-frame, socket-bypass, busy-poll, mpi, nfv, bulk, and what each paper \
@@ -14,7 +16,7 @@ prints to the letter: as-printed/exanic, as-printed/vma, as-printed/busy-poll, a
 docs/profiles.md lists what is in them and says how to write one.";
 
 /// What is checked, and against which profile; `nearwire tune` has the same options.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub struct SelectionArgs {
     /// The built-in profile, or a file whose name ends in .toml [default: socket-bypass]
     #[arg(long, value_name = "PROFILE")]
@@ -26,13 +28,32 @@ pub struct SelectionArgs {
     /// taken as the program's
     #[arg(long, value_name = "FILE")]
     pub plan: Option<PathBuf>,
+    /// Differences that were accepted, with reason, owner and last day (docs/tuning.md); they do not count
+    #[arg(long, value_name = "FILE")]
+    pub waivers: Option<PathBuf>,
     #[command(flatten)]
     pub root: HostSource,
+}
+
+impl SelectionArgs {
+    /// The name of the profile.
+    pub fn profile(&self) -> &str {
+        self.profile.as_deref().unwrap_or(nearwire_host::profile::DEFAULT)
+    }
 }
 
 #[derive(Debug, Args)]
 #[command(after_help = PROFILES)]
 pub struct CheckArgs {
+    /// Snapshots or archives of several hosts: a table of what differs, by setting and host
+    #[arg(value_name = "SNAPSHOT", conflicts_with_all = ["sysroot", "snapshot", "probe", "all", "plan"])]
+    pub hosts: Vec<PathBuf>,
+    /// A snapshot of the host that the others should be like: what they have otherwise is told too
+    #[arg(long, value_name = "FILE", requires = "hosts")]
+    pub baseline: Option<PathBuf>,
+    /// Also write the table as one HTML page
+    #[arg(long, value_name = "FILE", requires = "hosts")]
+    pub report: Option<PathBuf>,
     #[command(flatten)]
     pub selection: SelectionArgs,
     /// Measure what no file contains; loads one CPU at a time
@@ -44,6 +65,9 @@ pub struct CheckArgs {
     /// CPUs to probe [default: the isolated ones, or all where none is isolated]
     #[arg(long, value_name = "LIST", requires = "probe")]
     pub probe_cpus: Option<String>,
+    /// Leave out what differs and weighs less: it is not shown and does not count for the exit code
+    #[arg(long, value_name = "WEIGHT", value_parser = weight, default_value = "low")]
+    pub min_weight: Weight,
     /// Show every wish in full, also those that are fulfilled or do not apply here
     #[arg(long)]
     pub all: bool,

@@ -4,6 +4,8 @@ use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
 use std::time::Duration;
 
+use nearwire_host::profile::Weight;
+
 /// `A,B`: CPU of the initiator, CPU of the responder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CpuPair {
@@ -37,6 +39,12 @@ impl FromStr for MicrosecondsArg {
             _ => Err(format!("'{text}' is not a whole number of microseconds below 2147s, such as 2us")),
         }
     }
+}
+
+/// `high`, `medium` or `low`.
+pub fn weight(text: &str) -> Result<Weight, String> {
+    let known = Weight::NAMES.iter().find(|(name, _)| *name == text);
+    known.map(|(_, weight)| *weight).ok_or_else(|| format!("'{text}' is not high, medium or low"))
 }
 
 /// The cable of a measurement.

@@ -1,11 +1,12 @@
 //! `nearwire check`: compares a host with a profile.
 
+mod fleet;
 mod json;
 mod probes;
 mod text;
 
 use nearwire_host::change::RootHost;
-use nearwire_host::check::{Finding, check};
+use nearwire_host::check::Finding;
 
 use super::selection::Selection;
 use crate::args::check::CheckArgs;
@@ -17,15 +18,22 @@ use probes::Probes;
 struct Checked {
     selection: Selection,
     findings: Vec<Finding>,
+    /// Differences that weigh less than was asked for.
+    lighter: usize,
+    /// Waivers of what does not differ, for a person.
+    unused_waivers: Vec<String>,
     probes: Probes,
 }
 
 pub fn run(args: &CheckArgs) -> Outcome {
+    if !args.hosts.is_empty() {
+        return fleet::run(args);
+    }
     let selection = Selection::open(&args.selection)?;
     let probes = Probes::run(&selection.root, args)?;
-    let Selection { root, profile, interfaces, plan, .. } = &selection;
-    let findings = check(root, profile, interfaces, plan.as_ref(), &probes.readings());
-    let checked = Checked { selection, findings, probes };
+    let (mut findings, unused_waivers) = selection.check(&probes.readings());
+    let lighter = leave_lighter_out(&mut findings, args);
+    let checked = Checked { selection, findings, lighter, unused_waivers, probes };
     let mut host = RootHost::new(checked.selection.root.untraced());
     let page = if args.json { json::page(&checked, &mut host) } else { text::page(&checked, &mut host, args.all) };
     output::print_of_host(&page)?;
@@ -33,4 +41,11 @@ pub fn run(args: &CheckArgs) -> Outcome {
         true => Err(Failure::silent(exit::DIFFERENCE)),
         false => Ok(()),
     }
+}
+
+/// Leaves out what differs and weighs less than asked for; how much that was.
+fn leave_lighter_out(findings: &mut Vec<Finding>, args: &CheckArgs) -> usize {
+    let all = findings.len();
+    findings.retain(|finding| !finding.outcome.is_difference() || finding.wish.weight <= args.min_weight);
+    all - findings.len()
 }

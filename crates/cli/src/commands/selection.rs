@@ -1,11 +1,13 @@
 //! What `check` and `tune` work on: a host, a profile, interfaces, a plan of CPUs.
 
+use std::time::SystemTime;
+
 use anyhow::anyhow;
-use nearwire_host::check::CpuPlan;
+use nearwire_host::check::{CpuPlan, Day, Finding, Waivers, check};
 use nearwire_host::plan::Plan;
 use nearwire_host::profile::{self, Profile};
 use nearwire_host::topology::Topology;
-use nearwire_host::{Root, interfaces};
+use nearwire_host::{Reading, Root, interfaces};
 
 use super::host_root;
 use crate::args::check::SelectionArgs;
@@ -19,11 +21,12 @@ pub struct Selection {
     pub default_reason: Option<&'static str>,
     pub interfaces: Vec<String>,
     pub plan: Option<CpuPlan>,
+    pub waivers: Waivers,
 }
 
 impl Selection {
     pub fn open(args: &SelectionArgs) -> Result<Self, Failure> {
-        let profile = Profile::load(args.profile.as_deref().unwrap_or(profile::DEFAULT)).or_exit(exit::USAGE)?;
+        let profile = Profile::load(args.profile()).or_exit(exit::USAGE)?;
         let root = host_root::open(&args.root)?;
         is_of_a_host(&root, args)?;
         let plan = match &args.plan {
@@ -34,9 +37,19 @@ impl Selection {
             }
             None => None,
         };
+        let waivers = args.waivers.as_deref().map(Waivers::load).transpose().or_exit(exit::USAGE)?.unwrap_or_default();
         let interfaces = chosen(&root, &args.nic)?;
         let default_reason = args.profile.is_none().then_some(profile::DEFAULT_REASON);
-        Ok(Self { root, profile, default_reason, interfaces, plan })
+        Ok(Self { root, profile, default_reason, interfaces, plan, waivers })
+    }
+
+    /// Checks the host by the profile; readings that were `measured` take the place of what files say. What is waived today does not differ;
+    /// also the waivers of what does not differ.
+    pub fn check(&self, measured: &[(&str, Reading)]) -> (Vec<Finding>, Vec<String>) {
+        let Self { root, profile, interfaces, plan, .. } = self;
+        let mut findings = check(root, profile, interfaces, plan.as_ref(), measured);
+        let unused = self.waivers.apply(&mut findings, &Day::of(SystemTime::now()));
+        (findings, unused)
     }
 }
 

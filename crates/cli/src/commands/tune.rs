@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use nearwire_host::change::RootHost;
-use nearwire_host::check::{Finding, check};
+use nearwire_host::check::Finding;
 use nearwire_host::journal::{DEFAULT_DIRECTORY, HostIdentity, Journal, JournalError};
 use nearwire_host::profile::Profile;
 use nearwire_host::tune::{Prepared, prepare};
@@ -73,8 +73,7 @@ impl Planned {
 fn checked(args: &ChangesArgs) -> Result<(Selection, Vec<Finding>), Failure> {
     let selection = Selection::open(&args.selection)?;
     meant(args, &selection.profile)?;
-    let Selection { root, profile, interfaces, plan, .. } = &selection;
-    let mut findings = check(root, profile, interfaces, plan.as_ref(), &[]);
+    let (mut findings, _) = selection.check(&[]);
     findings.retain(|finding| args.only.is_empty() || args.only.iter().any(|id| id == finding.wish.setting.id));
     Ok((selection, findings))
 }

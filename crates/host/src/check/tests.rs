@@ -359,3 +359,119 @@ fn wish_that_cpus_are_kept_apart_says_which_others_to_write() {
     write(directory.path(), "proc/sys/kernel/watchdog_cpumask", "1\n");
     assert_eq!(value().as_deref(), Some("0,2-3"));
 }
+
+/// A host of files on disk and what a profile of two wishes finds there.
+fn checked(files: &[(&str, &str)]) -> Vec<Finding> {
+    let directory = tempfile::tempdir().unwrap();
+    for (path, text) in files {
+        let path = directory.path().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+    let wish = |setting: &str, wanted: &str, weight: &str| {
+        format!("[[wish]]\nsetting = \"{setting}\"\n{wanted}\nreason = \"r\"\nsource = \"s\"\nweight = \"{weight}\"\n")
+    };
+    let wishes = [
+        wish("vm.swappiness", "at-most = 10", "low"),
+        wish("boot.isolcpus", "equal = \"2-3\"", "high"),
+        wish("net.core.rmem_max", "at-least = 1000", "medium"),
+        wish("net.core.wmem_max", "at-least = 1000", "medium"),
+    ];
+    let profile = Profile::parse("test.toml", &format!("purpose = \"p\"\n{}", wishes.concat())).unwrap();
+    check(&Root::directory(directory.path()).unwrap(), &profile, &[], None, &[])
+}
+
+const SWAPPY: [(&str, &str); 2] = [("proc/sys/vm/swappiness", "60\n"), ("proc/cmdline", "quiet\n")];
+
+#[test]
+fn differences_are_sorted_by_weight_across_areas() {
+    let findings = checked(&SWAPPY);
+    let ids: Vec<_> = findings.iter().filter(|one| one.outcome.is_difference()).map(Finding::id).collect();
+    assert_eq!(ids, ["boot.isolcpus", "vm.swappiness"]);
+}
+
+#[test]
+fn summary_counts_by_weight_and_groups_what_was_not_judged_by_cause() {
+    let findings = checked(&SWAPPY);
+    let summary = Summary::of(&findings);
+    assert_eq!(summary.to_string(), "1 high, 1 low; 2 of 4 not judged (2: the copy has no /proc/sys)");
+    assert_eq!(summary.unjudged[0].settings(), ["net.core.rmem_max", "net.core.wmem_max"]);
+    assert!(summary.unjudged[0].answer.as_ref().unwrap().contains("nearwire snapshot"));
+}
+
+fn waivers(until: &str, value: &str) -> Waivers {
+    let text = format!(
+        "[[waiver]]\nsetting = \"vm.swappiness\"\nvalue = \"{value}\"\nreason = \"r\"\nowner = \"dba\"\nuntil = {until}\n\
+         [[waiver]]\nsetting = \"vm.stat_interval\"\nvalue = \"1\"\nreason = \"r\"\nowner = \"dba\"\nuntil = {until}\n"
+    );
+    Waivers::parse("w.toml", &text).unwrap()
+}
+
+fn day(text: &str) -> Day {
+    Day::of(humantime::parse_rfc3339(&format!("{text}T12:00:00Z")).unwrap())
+}
+
+#[test]
+fn waived_difference_does_not_count_until_its_last_day_is_over() {
+    let mut findings = checked(&SWAPPY);
+    let unused = waivers("2027-03-31", "60").apply(&mut findings, &day("2027-03-31"));
+    assert_eq!(
+        Summary::of(&findings).to_string(),
+        "1 high and 1 waived; 2 of 4 not judged (2: the copy has no /proc/sys)"
+    );
+    assert_eq!(unused, ["w.toml:7: vm.stat_interval"]);
+    assert!(findings.iter().all(|one| one.wish.setting.id != "vm.swappiness" || one.goal().is_none()));
+    let mut findings = checked(&SWAPPY);
+    let _ = waivers("2027-03-31", "60").apply(&mut findings, &day("2027-04-01"));
+    let swappiness = findings.iter().find(|one| one.wish.setting.id == "vm.swappiness").unwrap();
+    assert_eq!(swappiness.outcome, Outcome::Differs);
+    assert_eq!(swappiness.note.as_deref(), Some("dba waived it until 2027-03-31"));
+}
+
+#[test]
+fn waiver_of_another_value_than_the_one_found_does_not_count() {
+    let mut findings = checked(&SWAPPY);
+    let _ = waivers("\"2027-03-31\"", "30").apply(&mut findings, &day("2027-01-01"));
+    let swappiness = findings.iter().find(|one| one.wish.setting.id == "vm.swappiness").unwrap();
+    assert_eq!(swappiness.note.as_deref(), Some("dba waived 30 until 2027-03-31, not 60"));
+}
+
+#[test]
+fn mistake_in_a_waiver_is_told_with_its_line() {
+    for (line, text, told) in [
+        (2, "[[waiver]]\nsetting = \"vm.swapiness\"\n", "vm.swappiness"),
+        (
+            6,
+            "[[waiver]]\nsetting = \"vm.swappiness\"\nvalue = \"1\"\nreason = \"r\"\nowner = \"o\"\nuntil = \"soon\"\n",
+            "2027-03-31",
+        ),
+        (1, "[[waiver]]\nsetting = \"vm.swappiness\"\nvalue = \"1\"\nreason = \"r\"\nowner = \"o\"\n", "until"),
+        (3, "[[waiver]]\nsetting = \"vm.swappiness\"\ninterface = \"eth0\"\n", "not of an interface"),
+    ] {
+        let error = Waivers::parse("w.toml", text).unwrap_err().to_string();
+        assert!(error.starts_with(&format!("w.toml:{line}: ")) && error.contains(told), "{error}");
+    }
+}
+
+#[test]
+fn fleet_tells_who_differs_and_what_is_not_alike() {
+    let host = |name: &str, swappiness: &str, isolcpus: &str, rmem: &str| fleet::Member {
+        name: name.to_owned(),
+        findings: checked(&[
+            ("proc/sys/vm/swappiness", swappiness),
+            ("proc/cmdline", isolcpus),
+            ("proc/sys/net/core/rmem_max", rmem),
+        ]),
+    };
+    let members = [
+        host("a", "1\n", "isolcpus=2-3\n", "2000\n"),
+        host("b", "60\n", "isolcpus=2-3\n", "3000\n"),
+        host("c", "60\n", "quiet\n", "2000\n"),
+    ];
+    let rows = fleet::rows(&members);
+    let told: Vec<_> = rows.iter().map(|row| (row.id.as_str(), row.differing(), row.is_unalike())).collect();
+    assert_eq!(told, [("boot.isolcpus", 1, true), ("vm.swappiness", 2, true), ("net.core.rmem_max", 0, true)]);
+    assert_eq!(rows[1].groups[0].members, [1, 2]);
+    assert_eq!(rows[1].unlike(0), [1, 2]);
+    assert_eq!(rows[2].unlike(1), [0, 2]);
+}

@@ -16,7 +16,7 @@ pub enum ProfileError {
         known: Vec<&'static str>,
     },
     /// A file could not be read.
-    #[error("read the profile {}: {source}", path.display())]
+    #[error("read {}: {source}", path.display())]
     Read {
         /// The file.
         path: PathBuf,

@@ -1,4 +1,4 @@
-//! Tables of a profile's text, whose values know the line they stand in.
+//! Tables of the text of a profile or of waivers, whose values know the line they stand in.
 
 use std::ops::Range;
 
@@ -9,61 +9,66 @@ use super::{Problem, ProfileError};
 use crate::{Setting, catalogue};
 
 /// A setting whose inherited wishes do not count, and where the file says so.
-pub(super) struct Without {
+pub(crate) struct Without {
     pub id: &'static str,
     pub line: usize,
 }
 
 /// A text and what to call it.
-pub(super) struct Source<'a> {
+pub(crate) struct Source<'a> {
     pub file: &'a str,
     pub text: &'a str,
 }
 
 impl Source<'_> {
-    pub(super) fn line(&self, span: &Range<usize>) -> usize {
+    pub(crate) fn line(&self, span: &Range<usize>) -> usize {
         let before = self.text.as_bytes().get(..span.start).unwrap_or_default();
         1 + before.iter().filter(|&&byte| byte == b'\n').count()
     }
 
-    pub(super) fn error(&self, span: &Range<usize>, problem: Problem) -> ProfileError {
+    pub(crate) fn error(&self, span: &Range<usize>, problem: Problem) -> ProfileError {
         ProfileError::Text { file: self.file.to_owned(), line: self.line(span), problem }
     }
 }
 
 /// A value with the place where it stands.
-pub(super) type Found<'a> = Spanned<DeValue<'a>>;
+pub(crate) type Found<'a> = Spanned<DeValue<'a>>;
 
 /// One table of the text.
-pub(super) struct Table<'a> {
+pub(crate) struct Table<'a> {
     pub source: &'a Source<'a>,
     keys: &'a DeTable<'a>,
     at: Range<usize>,
 }
 
 impl<'a> Table<'a> {
-    pub(super) fn new(source: &'a Source<'a>, keys: &'a DeTable<'a>, at: Range<usize>) -> Self {
+    pub(crate) fn new(source: &'a Source<'a>, keys: &'a DeTable<'a>, at: Range<usize>) -> Self {
         Self { source, keys, at }
     }
 
-    pub(super) fn error(&self, problem: Problem) -> ProfileError {
+    pub(crate) fn error(&self, problem: Problem) -> ProfileError {
         self.source.error(&self.at, problem)
     }
 
+    /// The line where it begins, from 1.
+    pub(crate) fn line(&self) -> usize {
+        self.source.line(&self.at)
+    }
+
     /// The error that the value of a key is not what it should be.
-    pub(super) fn bad(&self, key: &str, found: &Found<'_>, expected: impl Into<String>) -> ProfileError {
+    pub(crate) fn bad(&self, key: &str, found: &Found<'_>, expected: impl Into<String>) -> ProfileError {
         let words = self.source.text.get(found.span()).unwrap_or_default();
         let problem = Problem::Value { key: key.to_owned(), found: words.to_owned(), expected: expected.into() };
         self.source.error(&found.span(), problem)
     }
 
     /// An error about the value of a key.
-    pub(super) fn error_at(&self, found: &Found<'_>, problem: Problem) -> ProfileError {
+    pub(crate) fn error_at(&self, found: &Found<'_>, problem: Problem) -> ProfileError {
         self.source.error(&found.span(), problem)
     }
 
     /// That it has no other keys than these.
-    pub(super) fn only(&self, known: &[&str]) -> Result<(), ProfileError> {
+    pub(crate) fn only(&self, known: &[&str]) -> Result<(), ProfileError> {
         match self.keys.keys().find(|key| !known.contains(&key.get_ref().as_ref())) {
             None => Ok(()),
             Some(key) => {
@@ -73,24 +78,24 @@ impl<'a> Table<'a> {
         }
     }
 
-    pub(super) fn find(&self, key: &str) -> Option<&'a Found<'a>> {
+    pub(crate) fn find(&self, key: &str) -> Option<&'a Found<'a>> {
         self.keys.get(key)
     }
 
-    pub(super) fn text(&self, key: &'static str, expected: &str) -> Result<String, ProfileError> {
+    pub(crate) fn text(&self, key: &'static str, expected: &str) -> Result<String, ProfileError> {
         match self.find(key) {
             Some(found) => self.text_of(key, found),
             None => Err(self.error(Problem::Missing { key, expected: expected.to_owned() })),
         }
     }
 
-    pub(super) fn text_of(&self, key: &str, found: &Found<'_>) -> Result<String, ProfileError> {
+    pub(crate) fn text_of(&self, key: &str, found: &Found<'_>) -> Result<String, ProfileError> {
         let text = found.get_ref().as_str().filter(|text| !text.is_empty());
         text.map(str::to_owned).ok_or_else(|| self.bad(key, found, "text in quotes"))
     }
 
     /// One of some words with meanings, or what counts without the key.
-    pub(super) fn word<T: Copy>(
+    pub(crate) fn word<T: Copy>(
         &self,
         key: &str,
         words: &[(&'static str, T)],
@@ -103,13 +108,13 @@ impl<'a> Table<'a> {
         known.ok_or_else(|| self.bad(key, found, format!("one of {}", expected())))
     }
 
-    pub(super) fn count_of(&self, key: &str, found: &Found<'_>) -> Result<u64, ProfileError> {
+    pub(crate) fn count_of(&self, key: &str, found: &Found<'_>) -> Result<u64, ProfileError> {
         let number = found.get_ref().as_integer().and_then(|number| number.as_str().parse().ok());
         number.ok_or_else(|| self.bad(key, found, "a number"))
     }
 
     /// Texts in a list; a single text is a list of one.
-    pub(super) fn list(&self, key: &str) -> Result<Vec<String>, ProfileError> {
+    pub(crate) fn list(&self, key: &str) -> Result<Vec<String>, ProfileError> {
         let Some(found) = self.find(key) else { return Ok(Vec::new()) };
         match found.get_ref().as_array() {
             Some(items) => items.iter().map(|item| self.text_of(key, item)).collect(),
@@ -118,7 +123,7 @@ impl<'a> Table<'a> {
     }
 
     /// The tables of `[[key]]`.
-    pub(super) fn tables(&self, key: &'static str) -> Result<Vec<Table<'a>>, ProfileError> {
+    pub(crate) fn tables(&self, key: &'static str) -> Result<Vec<Table<'a>>, ProfileError> {
         let Some(found) = self.find(key) else { return Ok(Vec::new()) };
         let wrong = || self.bad(key, found, format!("tables that begin with [[{key}]]"));
         let items = found.get_ref().as_array().ok_or_else(wrong)?;
@@ -129,20 +134,20 @@ impl<'a> Table<'a> {
         items.iter().map(table).collect()
     }
 
-    pub(super) fn required_setting(&self) -> Result<&'static Setting, ProfileError> {
+    pub(crate) fn required_setting(&self) -> Result<&'static Setting, ProfileError> {
         match self.find("setting") {
             Some(found) => self.setting_of("setting", found),
             None => Err(self.error(Problem::Missing { key: "setting", expected: "the id of a setting".to_owned() })),
         }
     }
 
-    pub(super) fn setting_of(&self, key: &str, found: &Found<'_>) -> Result<&'static Setting, ProfileError> {
+    pub(crate) fn setting_of(&self, key: &str, found: &Found<'_>) -> Result<&'static Setting, ProfileError> {
         let id = self.text_of(key, found)?;
         catalogue::setting(&id).ok_or_else(|| self.error_at(found, unknown(&id)))
     }
 
     /// Ids of settings in a list; a single one is a list of one.
-    pub(super) fn without(&self) -> Result<Vec<Without>, ProfileError> {
+    pub(crate) fn without(&self) -> Result<Vec<Without>, ProfileError> {
         const KEY: &str = "without";
         let Some(found) = self.find(KEY) else { return Ok(Vec::new()) };
         let one = |item| Ok(Without { id: self.setting_of(KEY, item)?.id, line: self.source.line(&item.span()) });

@@ -2,7 +2,7 @@
 
 use nearwire_host::Reading;
 use nearwire_host::change::RootHost;
-use nearwire_host::check::{Finding, Outcome, counts};
+use nearwire_host::check::{Finding, Outcome, Summary, Waiver, counts};
 use serde_json::{Map, Value, json};
 
 use super::Checked;
@@ -23,12 +23,32 @@ pub(super) fn page(checked: &Checked, host: &mut RootHost) -> String {
         "format": FORMAT,
         "profile": {"name": checked.selection.profile.name, "purpose": checked.selection.profile.purpose},
         "interfaces": checked.selection.interfaces,
+        "summary": summary(checked),
         "counts": counts,
+        "unused_waivers": checked.unused_waivers,
         "probes": checked.probes.json(),
         "findings": checked.findings.iter().map(|one| finding(one, host)).collect::<Vec<_>>(),
         "left_out": left_out.collect::<Vec<_>>(),
     });
     format!("{page:#}\n")
+}
+
+fn summary(checked: &Checked) -> Value {
+    let summary = Summary::of(&checked.findings);
+    let differing: Map<_, _> =
+        summary.differing.iter().map(|(weight, count)| (weight.name().to_owned(), (*count).into())).collect();
+    let unjudged = summary.unjudged.iter().map(|of| {
+        let ids: Vec<_> = of.findings.iter().map(|finding| finding.id()).collect();
+        json!({"cause": of.cause, "answer": of.answer, "findings": ids})
+    });
+    json!({
+        "text": summary.to_string(),
+        "differing": differing,
+        "lighter": checked.lighter,
+        "waived": summary.waived,
+        "counting": summary.counting,
+        "unjudged": unjudged.collect::<Vec<_>>(),
+    })
 }
 
 fn finding(finding: &Finding, host: &mut RootHost) -> Value {
@@ -57,10 +77,15 @@ fn finding(finding: &Finding, host: &mut RootHost) -> Value {
         "why": why,
         "owner": owner,
         "note": finding.note,
+        "waiver": match &finding.outcome { Outcome::Waived(waiver) => Some(waived(waiver)), _ => None },
         "class": setting.write.name(),
         "disruption": setting.disrupts.name(),
         "risk": setting.risk.iter().map(|risk| risk.name()).collect::<Vec<_>>(),
         "now": finding.now(host).map(|(command, more)| json!({"command": command, "more": more})),
         "fixes": fixes.collect::<Vec<_>>(),
     })
+}
+
+fn waived(waiver: &Waiver) -> Value {
+    json!({"reason": waiver.reason, "owner": waiver.owner, "until": waiver.until.to_string()})
 }

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use nearwire_host::Reading;
 use nearwire_host::change::RootHost;
-use nearwire_host::check::{Finding, Outcome, counts};
+use nearwire_host::check::{Finding, Outcome, Summary, Waiver, counts};
 
 use super::{Checked, Selection};
 use crate::output::{terminal_width, wrapped};
@@ -12,20 +12,20 @@ use crate::output::{terminal_width, wrapped};
 /// The label of a command that fixes a difference at once.
 const NOW: &str = "now";
 
-/// Differences in full, by area; of other findings ids and counts. With `all`, every finding in full.
+/// The summary, then differences in full, the weightiest first; of other findings ids and counts. With `all`, every finding in full.
 pub(super) fn page(checked: &Checked, host: &mut RootHost, all: bool) -> String {
     let mut text = head(checked);
-    let mut area = None;
-    for finding in checked.findings.iter().filter(|finding| all || finding.outcome.is_difference()) {
-        if area != Some(finding.wish.setting.area) {
-            area = Some(finding.wish.setting.area);
-            // Writing to a string cannot fail.
-            let _ = writeln!(text, "\n{}", finding.wish.setting.area.name());
+    let shown = checked.findings.iter().filter(|finding| all || finding.outcome.is_difference());
+    for (at, finding) in shown.enumerate() {
+        if at == 0 {
+            text.push('\n');
         }
         full(&mut text, host, finding);
     }
     if !all {
-        rest(&mut text, checked);
+        waived(&mut text, checked);
+        not_judged(&mut text, checked);
+        not_advised(&mut text, checked);
     }
     text.push_str(&checked.probes.text());
     foot(&mut text, checked, all);
@@ -35,7 +35,10 @@ pub(super) fn page(checked: &Checked, host: &mut RootHost, all: bool) -> String 
 fn head(checked: &Checked) -> String {
     let Selection { profile, default_reason, interfaces, .. } = &checked.selection;
     let width = terminal_width();
-    let mut text = wrapped(&format!("Profile {}: {}", profile.name, profile.purpose), 0, width) + "\n";
+    let mut text = wrapped(&format!("{}.", Summary::of(&checked.findings)), 0, width) + "\n";
+    let profile = wrapped(&format!("Profile {}: {}", profile.name, profile.purpose), 0, width);
+    // Writing to a string cannot fail.
+    let _ = writeln!(text, "{profile}");
     if let Some(reason) = default_reason {
         let reason = format!("(It is the default, because {reason}; --profile names another.)");
         let _ = writeln!(text, "{}", wrapped(&reason, 0, width));
@@ -49,6 +52,7 @@ fn full(text: &mut String, host: &mut RootHost, finding: &Finding) {
     let word = match &finding.outcome {
         Outcome::Right => "ok",
         Outcome::Differs | Outcome::Owned(_) => "DIFFERS",
+        Outcome::Waived(_) => "waived",
         Outcome::NotAdvised => "not advised",
         Outcome::NotApplicable { .. } => "n/a",
         Outcome::Unsupported => "unsupported",
@@ -71,6 +75,10 @@ fn full(text: &mut String, host: &mut RootHost, finding: &Finding) {
     match &finding.outcome {
         Outcome::Owned(owner) => line(text, "owner", &format!("{}: {}", owner.tool, owner.advice)),
         Outcome::NotApplicable { why } => line(text, "but", why),
+        Outcome::Waived(waiver) => {
+            let Waiver { reason, owner, until, .. } = &**waiver;
+            line(text, "waived", &format!("until {until}, {owner}: {reason}"));
+        }
         _ => {}
     }
     if let Some(today) = &finding.wish.today {
@@ -98,24 +106,48 @@ fn found(reading: &Reading) -> String {
     }
 }
 
-/// The ids of what could not be judged.
-fn rest(text: &mut String, checked: &Checked) {
-    let lists = [
-        ("Only root may read", "needs-root"),
-        ("Could not be determined", "unknown"),
-        ("Printed, but not advised today", "not-advised"),
-    ];
-    for (words, outcome) in lists {
-        // A setting of interfaces is named once, not once for each interface.
-        let mut ids: Vec<&str> = Vec::new();
-        for finding in checked.findings.iter().filter(|finding| finding.outcome.name() == outcome) {
-            if !ids.contains(&finding.wish.setting.id) {
-                ids.push(finding.wish.setting.id);
-            }
+/// Differences that somebody has accepted.
+fn waived(text: &mut String, checked: &Checked) {
+    let mut lines = String::new();
+    for finding in &checked.findings {
+        let Outcome::Waived(waiver) = &finding.outcome else { continue };
+        let Waiver { reason, owner, until, .. } = &**waiver;
+        let line = format!("  {}  {}, until {until}, {owner}: {reason}", finding.id(), found(&finding.found));
+        let _ = writeln!(lines, "{}", wrapped(&line, 4, terminal_width()));
+    }
+    if !lines.is_empty() {
+        let _ = write!(text, "\nWaived\n{lines}");
+    }
+    if !checked.unused_waivers.is_empty() {
+        let unused = format!("Waivers of what does not differ: {}", checked.unused_waivers.join(", "));
+        let _ = writeln!(text, "\n{}", wrapped(&unused, 0, terminal_width()));
+    }
+}
+
+/// What could not be judged, by cause, with what would answer it.
+fn not_judged(text: &mut String, checked: &Checked) {
+    let summary = Summary::of(&checked.findings);
+    if !summary.unjudged.is_empty() {
+        text.push_str("\nNot judged\n");
+    }
+    for of in &summary.unjudged {
+        let width = terminal_width();
+        let line = format!("  {:>3}  {}: {}", of.findings.len(), of.cause, of.settings().join(", "));
+        let _ = writeln!(text, "{}", wrapped(&line, 7, width));
+        if let Some(answer) = &of.answer {
+            let _ = writeln!(text, "{}", wrapped(&format!("       answer: {answer}"), 15, width));
         }
-        if !ids.is_empty() {
-            let _ = writeln!(text, "\n{}", wrapped(&format!("{words}: {}", ids.join(", ")), 0, terminal_width()));
-        }
+    }
+}
+
+fn not_advised(text: &mut String, checked: &Checked) {
+    let of = checked.findings.iter().filter(|finding| finding.outcome == Outcome::NotAdvised);
+    let mut ids: Vec<&str> = of.map(|finding| finding.wish.setting.id).collect();
+    // A setting of interfaces is named once, not once for each interface.
+    ids.dedup();
+    if !ids.is_empty() {
+        let line = format!("Printed, but not advised today: {}", ids.join(", "));
+        let _ = writeln!(text, "\n{}", wrapped(&line, 0, terminal_width()));
     }
 }
 
@@ -131,6 +163,9 @@ fn foot(text: &mut String, checked: &Checked, all: bool) {
     let counted = counts(&checked.findings).into_iter().filter(|(name, count)| *count > 0 || *name == "differs");
     let counted: Vec<_> = counted.map(|(name, count)| format!("{count} {}", words(name))).collect();
     let _ = writeln!(text, "\n{} wishes: {}.", checked.findings.len(), counted.join(", "));
+    if checked.lighter > 0 {
+        let _ = writeln!(text, "{} more differ and weigh less: --min-weight leaves them out.", checked.lighter);
+    }
     if !all {
         let _ = writeln!(text, "--all shows every wish; nearwire settings ID explains a setting.");
     }
