@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::builder::NonEmptyStringValueParser;
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 
 use super::check::{PROFILES, SelectionArgs};
 use super::values::{MicrosecondsArg, some_time};
@@ -41,6 +41,9 @@ pub enum TuneCommand {
     /// Write the changes, after the present values were saved to disk
     #[command(long_about = APPLY)]
     Apply(ApplyArgs),
+    /// Write a plan given on standard input and guard it: what apply --confirm starts in a session of its own
+    #[command(hide = true)]
+    Guard(GuardArgs),
     /// Keep what was applied with --confirm
     Confirm(ConfirmArgs),
     /// Show what is in effect, and what was changed since
@@ -101,9 +104,18 @@ pub struct ApplyArgs {
     /// Do not ask
     #[arg(long)]
     pub yes: bool,
-    /// Put everything back after this long unless nearwire tune confirm says otherwise
+    /// Put these values back after this long unless nearwire tune confirm says otherwise, also when the terminal or
+    /// connection is gone by then
     #[arg(long, value_name = "DURATION", value_parser = some_time)]
     pub confirm: Option<Duration>,
+}
+
+#[derive(Debug, Args)]
+pub struct GuardArgs {
+    #[command(flatten)]
+    pub journal: JournalArgs,
+    #[command(flatten)]
+    pub root: super::HostSource,
 }
 
 #[derive(Debug, Args)]
@@ -137,6 +149,18 @@ pub struct RevertArgs {
     /// Forget values whose device or file is gone
     #[arg(long)]
     pub forget_absent: bool,
+    /// What to do with values that are still as written although the host was booted since: somebody made them permanent
+    #[arg(long, value_enum, value_name = "WHAT")]
+    pub permanent: Option<PermanentArg>,
+}
+
+/// What to do with values that outlived a boot.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum PermanentArg {
+    /// Leave them as they are and forget that they were found otherwise
+    Keep,
+    /// Put them back, until the next boot
+    Revert,
 }
 
 #[derive(Debug, Args)]

@@ -2,6 +2,7 @@
 
 mod apply;
 mod export;
+mod guard;
 mod hold;
 mod in_use;
 mod plan;
@@ -29,6 +30,7 @@ pub fn run(args: &TuneArgs) -> Outcome {
     match &args.command {
         TuneCommand::Plan(args) => plan::run(args),
         TuneCommand::Apply(args) => apply::run(args),
+        TuneCommand::Guard(args) => guard::run(args),
         TuneCommand::Confirm(args) => confirm(args),
         TuneCommand::Status(args) => status::run(args),
         TuneCommand::Revert(args) => revert::run(args),
