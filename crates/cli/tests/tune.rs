@@ -662,6 +662,34 @@ fn apply_without_nic_leaves_the_interface_of_the_default_route_alone() {
     assert!(said[2].contains("it carries the default route, so it is left alone"), "{said:?}");
 }
 
+/// It looked every 200 ms and took the journal, which writes to the disk, every ten seconds.
+#[test]
+fn watch_waits_without_polling_and_writes_nothing_to_disk_unless_something_changed() {
+    if !may_run() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    fs::write(directory.path().join("p.toml"), PER_NAMESPACE).unwrap();
+    let script = r#"
+        files() { find $2/j -printf '%p %T@ %C@ %s\n' | sort; }
+        $1 tune apply --yes --profile $2/p.toml --journal $2/j >/dev/null || exit 9
+        files $1 $2 >$2/before
+        $1 tune watch --interval 1h --journal $2/j >$2/log & watch=$!
+        until grep -q Watching $2/log; do sleep 0.05; done; sleep 0.5
+        switches() { awk '/^voluntary/ { print $2 }' /proc/$watch/status; }
+        first=$(switches); sleep 3; second=$(switches)
+        files $1 $2 | cmp -s - $2/before && echo unwritten
+        [ $((second - first)) -le 5 ] && echo unpolled
+        echo 1 >/proc/sys/net/ipv4/tcp_autocorking
+        ip link set lo up
+        for n in $(seq 100); do grep -q 'written again' $2/log && break; sleep 0.05; done
+        cat /proc/sys/net/ipv4/tcp_autocorking
+        kill $watch; wait $watch; echo $?
+    "#;
+    let output = in_own_namespaces(directory.path(), script);
+    assert_eq!(text(&output), "unwritten\nunpolled\n0\n0\n", "{}", errors(&output));
+}
+
 #[test]
 fn read_only_host_is_refused_before_anything_is_written() {
     if !may_run() {

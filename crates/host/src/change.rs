@@ -57,7 +57,7 @@ pub use ethtool::{ChannelField, CoalesceField, EthtoolParameter, RingField};
 pub use form::{Form, WordError};
 pub use hold::{Held, drifted, hold};
 pub use host::{Cause, Host, HostError};
-pub use link::LinkAttribute;
+pub use link::{LinkAttribute, LinkEvents};
 pub use order::{STAGES, Stage, put_in_order, stage};
 pub use places::{HOLD, Located, NotAtRunTime, Part, Scope, targets};
 pub use put_back::{Outcome, Permanent, PutBack};
