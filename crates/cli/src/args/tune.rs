@@ -12,14 +12,15 @@ use super::values::{MicrosecondsArg, some_time};
 
 const APPLY: &str = "Writes the settings that differ from the profile and can be written while the host runs. The present \
 values are saved to disk before the first write; each effect is read back, and after any failure everything is put back. \
-nearwire tune revert puts everything back at any time, also after a crash.";
+nearwire tune revert puts everything back at any time, also after a crash. Without --nic, the interfaces that carry the \
+default route, your own connection or network storage are left alone.";
 
 const EXPORT: &str = "Makes files for the settings that differ from the profile, and for those that nearwire tune apply wrote. The files \
 are printed, or written below a directory; none is installed. A setting that a format cannot hold is listed with the reason.";
 
 const WATCH: &str = "Stays in the foreground, reads what nearwire tune apply wrote, and writes a value again when a link \
 that came up, a reset driver or a new device has lost it. Each such value is reported with what may have changed it. \
-Ctrl-C ends it and leaves the values in place.";
+Values that nobody confirmed, and those of before the last boot, are left alone. Ctrl-C ends it and leaves the values in place.";
 
 const HOLD: &str = "Requests on /dev/cpu_dma_latency that no CPU takes longer than this to wake up, and holds the request until \
 Ctrl-C, or while a program runs, whose exit code is passed on. The kernel follows the smallest request of all \

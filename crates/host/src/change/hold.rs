@@ -22,12 +22,12 @@ pub enum Held {
 /// booted: the boot may have been the way back. An apply or revert that is unfinished holds nothing.
 #[must_use]
 pub fn drifted(host: &mut dyn Host, content: &Content, identity: &HostIdentity) -> Vec<(Change, String)> {
-    let is_unconfirmed = content.in_effect().any(|block| block.confirm_by_unix_s.is_some());
+    let mut of_this_boot = content.clone();
+    of_this_boot.blocks.retain(|block| !block.host.is_other_boot(identity));
+    let is_unconfirmed = of_this_boot.in_effect().any(|block| block.confirm_by_unix_s.is_some());
     if is_unconfirmed || content.is_interrupted() || content.reverting.is_some() {
         return Vec::new();
     }
-    let mut of_this_boot = content.clone();
-    of_this_boot.blocks.retain(|block| !block.host.is_other_boot(identity));
     status(host, &of_this_boot, identity)
         .entries
         .into_iter()

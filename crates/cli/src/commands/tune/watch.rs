@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use nearwire_host::Root;
 use nearwire_host::change::{Held, LinkEvents, RootHost, drifted, hold};
-use nearwire_host::journal::{Content, HostIdentity, Journal, JournalError};
+use nearwire_host::journal::{Block, Content, HostIdentity, Journal, JournalError};
 use nearwire_sys::usage::{catch_interrupts, interrupted};
 
 use super::journal_directory;
@@ -50,15 +50,16 @@ fn content(directory: &Path, identity: &HostIdentity) -> Result<Content, Failure
 
 /// What of the journal nobody asked to hold, in words.
 fn not_held(content: &Content, identity: &HostIdentity) -> &'static str {
+    let is_of_this_boot = |block: &Block| !block.host.is_other_boot(identity);
     let is_broken_off = content.is_interrupted() || content.reverting.is_some();
     match () {
         () if is_broken_off => {
             "An apply or revert was broken off or is running: nothing is held until it is reverted.\n"
         }
-        () if content.in_effect().any(|block| block.confirm_by_unix_s.is_some()) => {
+        () if content.in_effect().any(|block| is_of_this_boot(block) && block.confirm_by_unix_s.is_some()) => {
             "Nobody confirmed the newest values yet: nothing is held until somebody does.\n"
         }
-        () if content.in_effect().any(|block| block.host.is_other_boot(identity)) => {
+        () if !content.in_effect().all(is_of_this_boot) => {
             "What was applied before this boot is not held: nearwire tune apply writes it again.\n"
         }
         () => "",

@@ -151,7 +151,9 @@ fn values_of_before_a_boot_are_not_held() {
     let directory = directory();
     let mut host = host_of(&three());
     let before = host.values.clone();
-    apply(&mut host, &mut journal(directory.path()), three(), &strict()).unwrap();
+    // Also what nobody confirmed before: the boot has taken it back.
+    let options = ApplyOptions { confirm_by_unix_s: Some(NOW), ..strict() };
+    apply(&mut host, &mut journal(directory.path()), three(), &options).unwrap();
     host.values = before.clone();
     let booted = HostIdentity { boot: Some("b2".into()), ..identity() };
     let mut journal = Journal::open(directory.path(), booted).unwrap();

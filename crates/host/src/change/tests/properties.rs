@@ -66,7 +66,7 @@ fn plans() -> impl Strategy<Value = Vec<Change>> {
 
 /// A value found and one wanted. A thread that was never offline has what the kernel starts with.
 fn words(target: &Target, found: u32, wanted: u32) -> (String, String) {
-    let switch = |number: u32| if number % 2 == 0 { "off" } else { "on" }.to_owned();
+    let switch = |number: u32| if number.is_multiple_of(2) { "off" } else { "on" }.to_owned();
     match () {
         () if *target == smt() => (switch(found), switch(wanted)),
         () if is_of_second_thread(target) => (AFTER_ONLINE.to_owned(), wanted.to_string()),
