@@ -119,12 +119,12 @@ fn confirmation_decides(host: &mut EmulatedHost) {
     let untuned = files(host);
     let apply = "nearwire tune apply --yes --profile /root/small.toml --confirm";
     let told = exits(host, &format!("{apply} 3s"), 4);
-    assert!(told.contains("nobody confirmed within 3s, so everything was put back"), "{told}");
+    assert!(told.contains("nobody confirmed within 3s, so these values were put back"), "{told}");
     assert_same(&untuned, &files(host), "after nobody confirmed");
 
     // The log is made first: a look at it can come before the shell in the background has made it.
     let script = format!(
-        ": >/tmp/log; {apply} 1m >/tmp/log 2>&1 & pid=$!; until grep -q 'Everything is put back in' /tmp/log; do sleep 0.2; done; \
+        ": >/tmp/log; {apply} 1m >/tmp/log 2>&1 & pid=$!; until grep -q 'These values are put back in' /tmp/log; do sleep 0.2; done; \
          nearwire tune confirm && wait $pid && cat /tmp/log /proc/sys/vm/swappiness"
     );
     let told = exits(host, &script, 0);

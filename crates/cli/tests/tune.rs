@@ -83,11 +83,29 @@ impl Copy {
         let mut apply = self.command(&["apply", "--yes", "--only", "vm.swappiness", "--confirm", "60s"]);
         let child = apply.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let give_up = Instant::now() + Duration::from_secs(20);
-        while !fs::read_to_string(self.journal().join("journal")).is_ok_and(|text| text.contains("confirm-by")) {
+        while !self.is_applied() {
             assert!(Instant::now() < give_up, "nothing was applied");
             std::thread::sleep(Duration::from_millis(10));
         }
         child
+    }
+
+    fn is_applied(&self) -> bool {
+        fs::read_to_string(self.journal().join("journal")).is_ok_and(|text| text.contains("\"complete\""))
+    }
+
+    /// The process that holds the journal.
+    fn holder(&self) -> u32 {
+        fs::read_to_string(self.journal().join("lock")).unwrap().trim().parse().unwrap()
+    }
+
+    /// Waits until nothing is in effect any more.
+    fn wait_until_back(&self) {
+        let give_up = Instant::now() + Duration::from_secs(40);
+        while self.journal().join("journal").exists() {
+            assert!(Instant::now() < give_up, "nothing was put back");
+            std::thread::sleep(Duration::from_millis(20));
+        }
     }
 }
 
@@ -262,7 +280,7 @@ fn applied_values_are_told_as_json_with_their_state() {
 fn second_apply_meanwhile_is_refused_with_the_process() {
     let copy = Copy::of("vma");
     let mut first = copy.guarded();
-    let pid = format!("(pid {})", first.id());
+    let pid = format!("(pid {})", copy.holder());
     for words in [&["apply", "--yes", "--only", "vm.stat_interval"][..], &["revert", "--yes"]] {
         assert_says(&copy.tune(words), 3, &["in use by another nearwire", &pid]);
     }
@@ -274,14 +292,142 @@ fn second_apply_meanwhile_is_refused_with_the_process() {
 
 #[test]
 fn guardian_ended_by_a_signal_puts_everything_back() {
-    for signal in [Signal::TERM, Signal::INT, Signal::HUP] {
+    for signal in [Signal::TERM, Signal::INT] {
         let copy = Copy::of("exanic");
         let before = copy.files();
         let child = copy.guarded();
         kill(child.id(), signal);
         assert_says(&child.wait_with_output().unwrap(), 130, &[]);
         assert_same(&before, &copy, &format!("{signal:?}"));
+
+        let child = copy.guarded();
+        kill(copy.holder(), signal);
+        assert_says(&child.wait_with_output().unwrap(), 130, &[]);
+        assert_same(&before, &copy, &format!("{signal:?} to the guardian"));
     }
+}
+
+/// A terminal that closes sends the signal twice, and the second one ended the guardian.
+#[test]
+fn guardian_hung_up_on_twice_waits_on_for_the_confirmation() {
+    let copy = Copy::of("vma");
+    let mut child = copy.guarded();
+    for _ in 0..2 {
+        for process in [child.id(), copy.holder()] {
+            kill(process, Signal::HUP);
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    assert_eq!(copy.value(SWAPPINESS), "10");
+    assert_says(&copy.tune(&["confirm"]), 0, &[]);
+    assert!(child.wait().unwrap().success());
+    assert_eq!(copy.value(SWAPPINESS), "10");
+}
+
+/// Starts a guarded apply on a terminal that goes away with script(1), as with a connection that dies.
+fn on_a_terminal_that_closes(copy: &Copy, within: &str) -> bool {
+    let words = format!(
+        "{NEARWIRE} tune apply --yes --only vm.swappiness --confirm {within} --sysroot {} --journal {}",
+        copy.root().display(),
+        copy.journal().display()
+    );
+    let mut script = Command::new("script");
+    script.args(["-qfc", &words, "/dev/null"]).stdin(Stdio::null()).stdout(Stdio::null());
+    let Ok(mut terminal) = script.spawn() else {
+        assert!(std::env::var_os("NEARWIRE_REQUIRE").is_none(), "this test needs script(1)");
+        println!("SKIP script(1) is not installed");
+        return false;
+    };
+    let give_up = Instant::now() + Duration::from_secs(20);
+    while !copy.is_applied() {
+        assert!(Instant::now() < give_up, "nothing was applied");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    kill(terminal.id(), Signal::KILL);
+    terminal.wait().unwrap();
+    // Longer than a guardian takes to notice and to put the values back.
+    std::thread::sleep(Duration::from_millis(500));
+    assert_eq!(copy.value(SWAPPINESS), "10", "the guardian went with its terminal");
+    true
+}
+
+#[test]
+fn guardian_whose_terminal_is_gone_puts_everything_back_in_time() {
+    let copy = Copy::of("exanic");
+    let before = copy.files();
+    if !on_a_terminal_that_closes(&copy, "4s") {
+        return;
+    }
+    copy.wait_until_back();
+    assert_same(&before, &copy, "after the time");
+}
+
+#[test]
+fn guardian_whose_terminal_is_gone_can_be_confirmed() {
+    let copy = Copy::of("vma");
+    if !on_a_terminal_that_closes(&copy, "60s") {
+        return;
+    }
+    assert_says(&copy.tune(&["confirm"]), 0, &[]);
+    assert_eq!(copy.value(SWAPPINESS), "10");
+    assert_eq!(code(&copy.tune(&["status"])), Some(0));
+}
+
+/// The process that was typed can be killed; the guardian is another one.
+#[test]
+fn guardian_outlives_the_command_that_started_it() {
+    let copy = Copy::of("exanic");
+    let before = copy.files();
+    let mut apply = copy.command(&["apply", "--yes", "--only", "vm.swappiness", "--confirm", "2s"]);
+    let mut child = apply.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    while !copy.is_applied() {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    kill(child.id(), Signal::KILL);
+    child.wait().unwrap();
+    copy.wait_until_back();
+    assert_same(&before, &copy, "after the time");
+}
+
+#[test]
+fn guardian_timed_out_leaves_the_plan_of_before_in_effect() {
+    let copy = Copy::of("vma");
+    assert_eq!(code(&copy.tune(&["apply", "--yes", "--only", "vm.stat_interval"])), Some(0));
+    let between = copy.files();
+    let timed_out = copy.tune(&["apply", "--yes", "--only", "vm.swappiness", "--confirm", "1s"]);
+    assert_says(&timed_out, 4, &["nobody confirmed within 1s", "these values were put back"]);
+    assert_same(&between, &copy, "after the time");
+    assert_eq!(code(&copy.tune(&["status"])), Some(0));
+}
+
+/// The signals that a process ignores, as the mask of proc(5).
+fn ignored(pid: u32) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).unwrap_or("0");
+    u64::from_str_radix(mask.trim(), 16).unwrap()
+}
+
+/// A terminal that closed left a mixture of old and new values.
+#[test]
+fn revert_ignores_hang_up_and_termination_until_it_has_finished() {
+    let copy = Copy::of("vma");
+    let mut guarded = copy.guarded();
+    // It waits for a moment for whoever holds the journal.
+    let mut revert = copy.command(&["revert", "--yes"]);
+    let mut revert = revert.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let bit = |signal: Signal| 1 << (signal.as_raw() - 1);
+    let is_ending = loop {
+        let mask = ignored(revert.id());
+        if mask & bit(Signal::INT) != 0 {
+            break mask & bit(Signal::TERM) != 0 && mask & bit(Signal::HUP) != 0;
+        }
+        assert!(revert.try_wait().unwrap().is_none(), "it ended before it could be looked at");
+        std::thread::sleep(Duration::from_millis(1));
+    };
+    assert!(is_ending);
+    assert_eq!(revert.wait().unwrap().code(), Some(3));
+    kill(guarded.id(), Signal::TERM);
+    guarded.wait().unwrap();
 }
 
 /// The status promised that the values go back by themselves, and nobody was there to do it.
@@ -290,13 +436,35 @@ fn guardian_killed_is_told_and_revert_puts_everything_back() {
     let copy = Copy::of("exanic");
     let before = copy.files();
     let mut child = copy.guarded();
-    kill(child.id(), Signal::KILL);
-    child.wait().unwrap();
+    kill(copy.holder(), Signal::KILL);
+    assert_eq!(child.wait().unwrap().code(), Some(137));
     let status = copy.tune(&["status"]);
     assert_eq!(code(&status), Some(1));
     assert!(text(&status).contains("is gone; run: nearwire tune revert --sysroot"), "{}", text(&status));
     assert_says(&copy.tune(&["confirm"]), 3, &["no change waits"]);
     assert_eq!(code(&copy.tune(&["revert", "--yes"])), Some(0));
+    assert_same(&before, &copy, "after the revert");
+}
+
+#[test]
+fn journal_with_a_damaged_line_is_reverted_and_the_line_named() {
+    let copy = Copy::of("exanic");
+    let before = copy.files();
+    assert_eq!(code(&copy.tune(&["apply", "--yes", "--only", "vm.swappiness"])), Some(0));
+    let file = copy.journal().join("journal");
+    let lines: Vec<String> = fs::read_to_string(&file).unwrap().lines().map(str::to_owned).collect();
+    let at = lines.iter().position(|line| line.contains("\"intent\"")).unwrap();
+    let damaged: String =
+        lines.iter().enumerate().map(|(n, line)| if n == at { "x\n".into() } else { format!("{line}\n") }).collect();
+    fs::write(&file, damaged).unwrap();
+    let said = format!("line {} of the journal is damaged", at + 1);
+    let status = copy.tune(&["status"]);
+    assert_eq!(code(&status), Some(1));
+    assert!(text(&status).contains(&said), "{}", text(&status));
+    assert_says(&copy.tune(&["apply", "--yes"]), 3, &["damaged"]);
+    let reverted = copy.tune(&["revert", "--yes"]);
+    assert!(text(&reverted).contains(&said), "{}", text(&reverted));
+    assert_says(&reverted, 4, &["the journal was damaged", "history"]);
     assert_same(&before, &copy, "after the revert");
 }
 
@@ -461,6 +629,65 @@ fn script_run_in_a_namespace_has_the_effect_of_apply() {
     let by_apply = in_own_namespaces(directory.path(), &format!("{apply}{show}{revert}{show}"));
     assert_eq!(text(&by_script), "0\n0\n", "{}", errors(&by_script));
     assert_eq!(text(&by_apply), "0\n0\n1\n1\n", "{}", errors(&by_apply));
+}
+
+/// The interface that carries the default route was tuned like any other, and took the caller's connection along.
+#[test]
+fn apply_without_nic_leaves_the_interface_of_the_default_route_alone() {
+    if !may_run() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let wish = "[[wish]]\nsetting = \"nic.tx-queue-length\"\nequal = 77\nreason = \"A test.\"\nsource = \"a test\"\n";
+    fs::write(directory.path().join("p.toml"), format!("purpose = \"p\"\n{wish}")).unwrap();
+    // A veth has no device, which the interfaces that are chosen without a name have.
+    let script = r#"
+        ip link add near type veth peer name far && ip addr add 192.0.2.2/24 dev near || exit 8
+        ip link set near up; ip link set far up
+        index=$(cat /sys/class/net/near/ifindex)
+        mount -t tmpfs none /sys/devices/virtual/net/near || exit 9
+        mkdir /sys/devices/virtual/net/near/device; echo $index >/sys/devices/virtual/net/near/ifindex
+        plan() { $1 tune plan --profile $2/p.toml $3 | grep 'tx-queue-length\[near\]'; }
+        plan $1 $2
+        SSH_CONNECTION="192.0.2.9 50022 192.0.2.2 22" plan $1 $2
+        ip route add default via 192.0.2.9
+        plan $1 $2
+        plan $1 $2 "--nic near"
+    "#;
+    let output = in_own_namespaces(directory.path(), script);
+    let said: Vec<_> = text(&output).lines().map(|line| line.trim().to_owned()).collect();
+    assert_eq!(said.len(), 4, "{said:?}{}", errors(&output));
+    assert!(said[0].contains("-> 77") && said[3].contains("-> 77"), "{said:?}");
+    assert!(said[1].contains("your connection comes in by it, so it is left alone; --nic near"), "{said:?}");
+    assert!(said[2].contains("it carries the default route, so it is left alone"), "{said:?}");
+}
+
+/// It looked every 200 ms and took the journal, which writes to the disk, every ten seconds.
+#[test]
+fn watch_waits_without_polling_and_writes_nothing_to_disk_unless_something_changed() {
+    if !may_run() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    fs::write(directory.path().join("p.toml"), PER_NAMESPACE).unwrap();
+    let script = r#"
+        files() { find $2/j -printf '%p %T@ %C@ %s\n' | sort; }
+        $1 tune apply --yes --profile $2/p.toml --journal $2/j >/dev/null || exit 9
+        files $1 $2 >$2/before
+        $1 tune watch --interval 1h --journal $2/j >$2/log & watch=$!
+        until grep -q Watching $2/log; do sleep 0.05; done; sleep 0.5
+        switches() { awk '/^voluntary/ { print $2 }' /proc/$watch/status; }
+        first=$(switches); sleep 3; second=$(switches)
+        files $1 $2 | cmp -s - $2/before && echo unwritten
+        [ $((second - first)) -le 5 ] && echo unpolled
+        echo 1 >/proc/sys/net/ipv4/tcp_autocorking
+        ip link set lo up
+        for n in $(seq 100); do grep -q 'written again' $2/log && break; sleep 0.05; done
+        cat /proc/sys/net/ipv4/tcp_autocorking
+        kill $watch; wait $watch; echo $?
+    "#;
+    let output = in_own_namespaces(directory.path(), script);
+    assert_eq!(text(&output), "unwritten\nunpolled\n0\n0\n", "{}", errors(&output));
 }
 
 #[test]

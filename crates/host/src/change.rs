@@ -28,6 +28,8 @@ mod form;
 mod hold;
 mod host;
 mod link;
+mod newest;
+mod offline;
 mod order;
 mod partition;
 mod places;
@@ -53,13 +55,13 @@ pub use apply::{Applied, ApplyError, ApplyOptions, Attempt, AttemptError, apply}
 pub use device::Device;
 pub use ethtool::{ChannelField, CoalesceField, EthtoolParameter, RingField};
 pub use form::{Form, WordError};
-pub use hold::{Held, hold};
+pub use hold::{Held, drifted, hold};
 pub use host::{Cause, Host, HostError};
-pub use link::LinkAttribute;
+pub use link::{LinkAttribute, LinkEvents};
 pub use order::{STAGES, Stage, put_in_order, stage};
 pub use places::{HOLD, Located, NotAtRunTime, Part, Scope, targets};
-pub use put_back::{Outcome, PutBack};
-pub use revert::{EntryState, RevertError, Reverted, Status, StatusEntry, revert, status};
+pub use put_back::{Outcome, Permanent, PutBack};
+pub use revert::{EntryState, RevertError, RevertOptions, Reverted, Status, StatusEntry, revert, status};
 pub use root_host::RootHost;
 pub use target::Target;
 

@@ -8,7 +8,8 @@
 //!
 //! A journal is a file of lines that only grows. The first plan is there as a whole before the file
 //! has its name, and each announcement is on the disk before what it announces happens. A last
-//! line that was torn by a crash is left out: nothing it announced has happened.
+//! line that was torn by a crash is left out: nothing it announced has happened. A line before it that
+//! is damaged is left out too, and named: what the other lines say of values found before still counts.
 
 mod content;
 mod identity;
@@ -26,7 +27,7 @@ use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
-pub use content::{Block, BlockState, Content, Entry, Progress};
+pub use content::{Block, BlockState, Content, Damage, Entry, Progress};
 pub use identity::HostIdentity;
 pub(crate) use record::Record;
 
@@ -84,8 +85,8 @@ pub enum JournalError {
         /// The journal.
         path: PathBuf,
     },
-    /// A line before the last one is damaged.
-    #[error("{path} is damaged at line {line}: {why}; the values found before are in the lines around it")]
+    /// It is no journal, or has a record that this Nearwire does not know.
+    #[error("{path} is damaged at line {line}: {why}; nothing is done with it")]
     Corrupt {
         /// The journal.
         path: PathBuf,
@@ -114,9 +115,7 @@ impl Journal {
     /// # Errors
     /// See [`JournalError`].
     pub fn open(directory: &Path, identity: HostIdentity) -> Result<Self, JournalError> {
-        let mut builder = DirBuilder::new();
-        builder.recursive(true).mode(0o700);
-        builder.create(directory).map_err(disk("create", directory))?;
+        make_directory(directory)?;
         let lock = Lock::take(directory)?;
         let (content, length_bytes) = read(directory, &identity)?.unwrap_or_default();
         let mut journal =
@@ -124,8 +123,11 @@ impl Journal {
         if journal.path().exists() {
             let path = journal.path();
             let file = OpenOptions::new().append(true).open(&path).map_err(disk("open", &path))?;
-            // A torn last line goes, or the next one would be torn too.
-            file.set_len(length_bytes).map_err(disk("cut the torn line off", &path))?;
+            if journal.content.is_torn {
+                // It goes, or the next one would be torn too.
+                let cut = file.set_len(length_bytes).and_then(|()| file.sync_all());
+                cut.map_err(disk("cut the torn line off", &path))?;
+            }
             journal.file = Some(file);
         }
         Ok(journal)
@@ -163,7 +165,7 @@ impl Journal {
         &self.identity
     }
 
-    fn path(&self) -> PathBuf {
+    pub(crate) fn path(&self) -> PathBuf {
         self.directory.join(FILE)
     }
 
@@ -185,7 +187,7 @@ impl Journal {
         let written = self.create(&path, lines.as_bytes());
         if written.is_err() {
             // Whatever became of it, it is not the journal.
-            let _ = fs::remove_file(&path);
+            let _ = fs::remove_file(&path).map(|()| sync_directory(&self.directory));
         }
         self.file = Some(written?);
         self.length_bytes = lines.len() as u64;
@@ -230,7 +232,7 @@ impl Journal {
             return Ok(());
         }
         let history = self.directory.join(HISTORY);
-        DirBuilder::new().recursive(true).mode(0o700).create(&history).map_err(disk("create", &history))?;
+        make_directory(&history)?;
         let mut names = (0..).map(|n: u32| history.join(format!("{unix_s}-{n}.journal")));
         let to = names.find(|path| !path.exists()).unwrap_or_else(|| history.join("journal"));
         fs::rename(self.path(), &to).map_err(disk("name", &to))?;
@@ -254,7 +256,26 @@ fn read(directory: &Path, identity: &HostIdentity) -> Result<Option<(Content, u6
     Ok(Some((content, length_bytes)))
 }
 
+/// Makes a directory and what is missing above it, so that they are there after a crash too.
+fn make_directory(path: &Path) -> Result<(), JournalError> {
+    let is_missing = |directory: &&Path| !directory.as_os_str().is_empty() && !directory.exists();
+    let missing: Vec<&Path> = path.ancestors().take_while(is_missing).collect();
+    DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(disk("create", path))?;
+    missing.iter().rev().try_for_each(|made| sync_parent(made))
+}
+
+/// Makes the name of a file or directory, or that it has none any more, last over a crash.
+pub(crate) fn sync_parent(path: &Path) -> Result<(), JournalError> {
+    match path.parent() {
+        Some(parent) if parent.as_os_str().is_empty() => sync_directory(Path::new(".")),
+        Some(parent) => sync_directory(parent),
+        None => Ok(()),
+    }
+}
+
 fn sync_directory(path: &Path) -> Result<(), JournalError> {
+    #[cfg(test)]
+    tests::note_sync(path);
     File::open(path).and_then(|directory| directory.sync_all()).map_err(disk("sync", path))
 }
 

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::process::Command;
 
 use nearwire_host::change::{
-    ApplyError, ApplyOptions, Change, RevertError, RootHost, Scope, apply, revert, status, targets,
+    ApplyError, ApplyOptions, Change, RevertError, RevertOptions, RootHost, Scope, apply, revert, status, targets,
 };
 use nearwire_host::journal::{HostIdentity, Journal};
 use nearwire_host::{Root, catalogue, read_settings};
@@ -124,7 +124,7 @@ fn child_changes_a_namespace() {
         "{seen:?}"
     );
 
-    let reverted = revert(&mut host, &mut journal, 1_790_000_001, false).unwrap();
+    let reverted = revert(&mut host, &mut journal, 1_790_000_001, RevertOptions::default()).unwrap();
     assert!(reverted.is_complete, "{reverted:?}");
     assert_as(&before);
 }
@@ -186,7 +186,7 @@ fn child_depends_on_another_offload() {
     // The kernel takes the wish and does not do it.
     let error = apply(&mut host, &mut journal, vec![plan], &options()).unwrap_err().to_string();
     assert!(error.contains("off, requested reads back"), "{error}");
-    revert(&mut host, &mut journal, 2, false).unwrap();
+    revert(&mut host, &mut journal, 2, RevertOptions::default()).unwrap();
     assert_as(&before);
 }
 
@@ -232,7 +232,7 @@ fn child_changes_coalescing() {
     let refused = Change::plan(&delay.unwrap()[0], "256", &mut host).unwrap_err();
     assert!(refused.to_string().starts_with("read ring rx of nw2"), "{refused}");
 
-    assert!(revert(&mut host, &mut journal, 2, false).unwrap().is_complete);
+    assert!(revert(&mut host, &mut journal, 2, RevertOptions::default()).unwrap().is_complete);
     assert_eq!(frames(), before);
 }
 
@@ -274,7 +274,7 @@ fn child_kills_applies() {
         let mut command = common::test_alone("grandchild_applies");
         command.env(JOURNAL, directory.path()).env(KILL_AT, at.to_string());
         let is_killed = common::is_killed(command);
-        match revert(&mut live(), &mut journal(&directory), 2, false) {
+        match revert(&mut live(), &mut journal(&directory), 2, RevertOptions::default()) {
             Ok(reverted) => assert!(reverted.is_complete, "{at}: {reverted:?}"),
             Err(error) => assert!(is_killed && matches!(error, RevertError::Nothing), "{at}: {error}"),
         }

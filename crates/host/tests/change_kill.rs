@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 
 use nearwire_host::change::confirm::{FileWatch, Verdict, keep_or_revert};
 use nearwire_host::change::{
-    ApplyError, ApplyOptions, AttemptError, Host, HostError, RevertError, RootHost, Target, apply, revert,
+    ApplyError, ApplyOptions, AttemptError, Host, HostError, RevertError, RevertOptions, RootHost, Target, apply,
+    revert,
 };
 use nearwire_host::journal::{Journal, JournalError};
 
@@ -60,7 +61,7 @@ fn child_reverts() {
     let Some((tree, directory)) = given() else { return };
     let (host, mut journal) = open(&tree, &directory);
     let mut host = Dying { inner: host, left: std::env::var(KILL_AT).unwrap().parse().unwrap() };
-    revert(&mut host, &mut journal, 2, false).unwrap();
+    revert(&mut host, &mut journal, 2, RevertOptions::default()).unwrap();
 }
 
 fn is_killed(test: &str, tree: &Path, at: usize) -> bool {
@@ -77,7 +78,7 @@ fn apply_killed_at_any_call_reverts_to_identity() {
         let before = snapshot(&tree);
         let is_killed = is_killed("child_applies", &tree, at);
         let (mut host, mut journal) = open(&tree, &directory);
-        match revert(&mut host, &mut journal, 2, false) {
+        match revert(&mut host, &mut journal, 2, RevertOptions::default()) {
             Ok(reverted) => {
                 assert!(reverted.is_complete, "{at}: {reverted:?}");
                 kills_with_a_journal += usize::from(is_killed);
@@ -105,7 +106,7 @@ fn revert_killed_at_any_call_is_finished_by_the_next() {
         drop(journal);
         let is_killed = is_killed("child_reverts", &tree, at);
         let (mut host, mut journal) = open(&tree, &directory);
-        let again = revert(&mut host, &mut journal, 3, false);
+        let again = revert(&mut host, &mut journal, 3, RevertOptions::default());
         assert_eq!(again.is_err(), !is_killed, "{at}: {again:?}");
         assert_eq!(snapshot(&tree), before, "killed at call {at}");
         if !is_killed {
@@ -198,7 +199,7 @@ fn guardian_ended_by_a_signal_reverts_and_killed_leaves_it_to_revert() {
         let is_success = child.wait().unwrap().success();
         if signal == Signal::KILL {
             let (mut host, mut journal) = open(&tree, &directory);
-            assert!(revert(&mut host, &mut journal, 2, false).unwrap().is_complete);
+            assert!(revert(&mut host, &mut journal, 2, RevertOptions::default()).unwrap().is_complete);
         } else {
             assert!(is_success, "{signal:?}");
             assert!(!directory.join("journal").exists());
@@ -254,7 +255,7 @@ fn child_runs_out_of_disk() {
                 assert!(matches!(attempt.error, AttemptError::Journal(_)), "{attempt}");
             }
             Err(error) => panic!("{error}"),
-            Ok(_) => drop(revert(&mut filling, &mut journal, 2, false).unwrap()),
+            Ok(_) => drop(revert(&mut filling, &mut journal, 2, RevertOptions::default()).unwrap()),
         }
         assert_eq!(snapshot(&tree), before);
         fs::remove_file(directory.join("filler")).unwrap();

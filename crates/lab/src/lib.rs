@@ -38,6 +38,6 @@ pub use interface::{InterfaceFacts, interface_facts, interfaces};
 pub use loopback_cable::{LoopbackCable, LoopbackCableOptions};
 pub use namespace::Namespace;
 pub use program::program_under_test;
-pub use route::{RouteFacts, neighbour_mac, route_to};
+pub use route::{RouteFacts, interfaces_of_default_routes, neighbour_mac, route_to};
 pub use skip::{emulated_or_skip, made_or_skip};
 pub use virtual_cable::{VirtualCable, VirtualCableOptions};

@@ -53,6 +53,23 @@ pub fn route_to(address: IpAddr) -> Result<RouteFacts, LabError> {
     Ok(describe(address, &route, InterfaceFacts::from_link(&link)))
 }
 
+/// The interfaces that carry a default route of any table, in the namespace of the calling thread.
+///
+/// # Errors
+///
+/// A netlink failure.
+pub fn interfaces_of_default_routes() -> Result<Vec<String>, LabError> {
+    let mut netlink = Netlink::open()?;
+    let routes = netlink.routes()?;
+    let is_default =
+        |route: &&RouteMessage| route.header.destination_prefix_length == 0 && route.header.kind == RouteType::Unicast;
+    let defaults: Vec<&RouteMessage> = routes.iter().filter(is_default).collect();
+    let links = netlink.links()?;
+    let facts = links.iter().map(InterfaceFacts::from_link);
+    let carries = |facts: &InterfaceFacts| defaults.iter().any(|route| leads_through(route, facts.ifindex));
+    Ok(facts.filter(carries).map(|facts| facts.name).collect())
+}
+
 impl Netlink {
     /// Asks the kernel how it would reach `address` now.
     pub(crate) fn route_towards(&mut self, address: IpAddr) -> Result<RouteMessage, LabError> {
@@ -90,6 +107,12 @@ impl Netlink {
         }
         Ok(routes)
     }
+}
+
+/// Whether a route is a default route that leads through an interface.
+pub(crate) fn is_default_through(route: &RouteMessage, ifindex: u32) -> bool {
+    let is_default = route.header.destination_prefix_length == 0 && route.header.kind == RouteType::Unicast;
+    is_default && leads_through(route, ifindex)
 }
 
 /// Whether a route, or one of its next hops, leads through an interface.

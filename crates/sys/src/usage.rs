@@ -71,6 +71,36 @@ pub fn catch_interrupts() -> io::Result<()> {
     Ok(())
 }
 
+/// As [`catch_interrupts`], each time: what is being put back must not be cut off by the second of two signals, which a
+/// terminal that closes sends. Only SIGKILL ends a program that hangs.
+///
+/// # Errors
+/// sigaction(2) failed.
+pub fn catch_every_interrupt() -> io::Result<()> {
+    for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
+        set_action(signal, note_interrupt as *const () as libc::sighandler_t, 0)?;
+    }
+    Ok(())
+}
+
+/// As [`catch_every_interrupt`] for SIGINT and SIGTERM, and ignores SIGHUP: for a process that is to go on when its
+/// terminal is gone. What it starts ignores SIGHUP too.
+///
+/// # Errors
+/// sigaction(2) failed.
+pub fn outlive_terminal() -> io::Result<()> {
+    catch_every_interrupt()?;
+    set_action(libc::SIGHUP, libc::SIG_IGN, 0)
+}
+
+/// Ignores SIGINT, SIGTERM and SIGHUP: for work that is worse half done than late.
+///
+/// # Errors
+/// sigaction(2) failed.
+pub fn ignore_requests_to_end() -> io::Result<()> {
+    [libc::SIGINT, libc::SIGTERM, libc::SIGHUP].into_iter().try_for_each(|signal| set_action(signal, libc::SIG_IGN, 0))
+}
+
 /// Ignores SIGINT: for a child that its parent ends, when a terminal sends Ctrl-C to both.
 ///
 /// # Errors

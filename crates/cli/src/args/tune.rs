@@ -5,21 +5,22 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::builder::NonEmptyStringValueParser;
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 
 use super::check::{PROFILES, SelectionArgs};
 use super::values::{MicrosecondsArg, some_time};
 
 const APPLY: &str = "Writes the settings that differ from the profile and can be written while the host runs. The present \
 values are saved to disk before the first write; each effect is read back, and after any failure everything is put back. \
-nearwire tune revert puts everything back at any time, also after a crash.";
+nearwire tune revert puts everything back at any time, also after a crash. Without --nic, the interfaces that carry the \
+default route, your own connection or network storage are left alone.";
 
 const EXPORT: &str = "Makes files for the settings that differ from the profile, and for those that nearwire tune apply wrote. The files \
 are printed, or written below a directory; none is installed. A setting that a format cannot hold is listed with the reason.";
 
 const WATCH: &str = "Stays in the foreground, reads what nearwire tune apply wrote, and writes a value again when a link \
 that came up, a reset driver or a new device has lost it. Each such value is reported with what may have changed it. \
-Ctrl-C ends it and leaves the values in place.";
+Values that nobody confirmed, and those of before the last boot, are left alone. Ctrl-C ends it and leaves the values in place.";
 
 const HOLD: &str = "Requests on /dev/cpu_dma_latency that no CPU takes longer than this to wake up, and holds the request until \
 Ctrl-C, or while a program runs, whose exit code is passed on. The kernel follows the smallest request of all \
@@ -41,6 +42,9 @@ pub enum TuneCommand {
     /// Write the changes, after the present values were saved to disk
     #[command(long_about = APPLY)]
     Apply(ApplyArgs),
+    /// Write a plan given on standard input and guard it: what apply --confirm starts in a session of its own
+    #[command(hide = true)]
+    Guard(GuardArgs),
     /// Keep what was applied with --confirm
     Confirm(ConfirmArgs),
     /// Show what is in effect, and what was changed since
@@ -101,9 +105,18 @@ pub struct ApplyArgs {
     /// Do not ask
     #[arg(long)]
     pub yes: bool,
-    /// Put everything back after this long unless nearwire tune confirm says otherwise
+    /// Put these values back after this long unless nearwire tune confirm says otherwise, also when the terminal or
+    /// connection is gone by then
     #[arg(long, value_name = "DURATION", value_parser = some_time)]
     pub confirm: Option<Duration>,
+}
+
+#[derive(Debug, Args)]
+pub struct GuardArgs {
+    #[command(flatten)]
+    pub journal: JournalArgs,
+    #[command(flatten)]
+    pub root: super::HostSource,
 }
 
 #[derive(Debug, Args)]
@@ -137,6 +150,18 @@ pub struct RevertArgs {
     /// Forget values whose device or file is gone
     #[arg(long)]
     pub forget_absent: bool,
+    /// What to do with values that are still as written although the host was booted since: somebody made them permanent
+    #[arg(long, value_enum, value_name = "WHAT")]
+    pub permanent: Option<PermanentArg>,
+}
+
+/// What to do with values that outlived a boot.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum PermanentArg {
+    /// Leave them as they are and forget that they were found otherwise
+    Keep,
+    /// Put them back, until the next boot
+    Revert,
 }
 
 #[derive(Debug, Args)]

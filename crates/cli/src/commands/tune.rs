@@ -2,12 +2,15 @@
 
 mod apply;
 mod export;
+mod guard;
 mod hold;
+mod in_use;
 mod plan;
 mod revert;
 mod status;
 mod watch;
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -27,6 +30,7 @@ pub fn run(args: &TuneArgs) -> Outcome {
     match &args.command {
         TuneCommand::Plan(args) => plan::run(args),
         TuneCommand::Apply(args) => apply::run(args),
+        TuneCommand::Guard(args) => guard::run(args),
         TuneCommand::Confirm(args) => confirm(args),
         TuneCommand::Status(args) => status::run(args),
         TuneCommand::Revert(args) => revert::run(args),
@@ -49,7 +53,13 @@ impl Planned {
     fn make(args: &ChangesArgs) -> Result<Self, Failure> {
         let (selection, findings) = checked(args)?;
         let (mut goals, mut by_hand) = (Vec::new(), Vec::new());
+        let in_use = if args.selection.nic.is_empty() { in_use::interfaces(&selection.root) } else { BTreeMap::new() };
         for finding in findings.iter().filter(|finding| finding.outcome.is_difference()) {
+            let interface = finding.interface.as_deref();
+            if let Some((name, why)) = interface.and_then(|interface| in_use.get_key_value(interface)) {
+                by_hand.push((finding.id(), format!("{why}, so it is left alone; --nic {name} changes it")));
+                continue;
+            }
             match (&finding.outcome, finding.goal()) {
                 (nearwire_host::check::Outcome::Owned(owner), _) => {
                     by_hand.push((finding.id(), format!("{} sets it: {}", owner.tool, owner.advice)));

@@ -4,9 +4,11 @@ mod error;
 
 use std::fmt;
 
+use super::newest::{end_newest, is_back, put_newest_back};
+use super::offline::leave_out;
 use super::order::{may_move, put_in_order};
-use super::put_back::{After, put_back, resolve};
-use super::{Change, Host, HostError, Outcome, PutBack};
+use super::put_back::After;
+use super::{Change, Host, HostError, PutBack};
 use crate::journal::{Journal, Progress, Record};
 pub use error::{ApplyError, Attempt, AttemptError};
 
@@ -19,6 +21,9 @@ pub struct ApplyOptions<'a> {
     pub unix_s: u64,
     /// The profile the changes come from.
     pub profile: Option<String>,
+    /// Until when the plan has to be confirmed, seconds since 1970: a plan of a process that is killed must not look
+    /// like one that is to stay.
+    pub confirm_by_unix_s: Option<u64>,
     /// Whether a change that cannot be written may be left out, asked before anything is written.
     pub may_skip: &'a dyn Fn(&Change, &HostError) -> bool,
     /// Whether to stop and put everything back, asked before each write.
@@ -29,7 +34,7 @@ impl ApplyOptions<'_> {
     /// Nothing may be left out, nothing stops it.
     #[must_use]
     pub fn strict(unix_s: u64, profile: Option<String>) -> Self {
-        Self { unix_s, profile, may_skip: &|_, _| false, must_stop: &|| false }
+        Self { unix_s, profile, confirm_by_unix_s: None, may_skip: &|_, _| false, must_stop: &|| false }
     }
 }
 
@@ -67,9 +72,11 @@ pub fn apply(
     if journal.content().is_interrupted() || journal.content().reverting.is_some() {
         return Err(ApplyError::BrokenOff);
     }
-    let changes = without_duplicates(changes)?;
+    let mut changes = without_duplicates(changes)?;
+    let gone = leave_out(host, &mut changes);
     let (wanted, mut held): (Vec<_>, Vec<_>) = changes.into_iter().partition(|change| !change.is_as_wanted());
-    let (wanted, skipped) = writable(host, wanted, options)?;
+    let (wanted, mut skipped) = writable(host, wanted, options)?;
+    skipped.extend(gone);
     if wanted.is_empty() {
         return Ok(Applied { skipped, ..Applied::default() });
     }
@@ -82,9 +89,13 @@ pub fn apply(
     let is_moved = |held: &Change| wanted.iter().any(|change| may_move(change, held));
     let mut plan: Vec<Change> = held.into_iter().filter(is_moved).collect();
     plan.extend(wanted);
+    // Witnesses among them, which nobody asked for.
+    leave_out(host, &mut plan);
     put_in_order(&mut plan);
     journal.begin(options.unix_s, options.profile.clone(), plan)?;
-    let written = write_all(host, journal, options).and_then(|()| {
+    let announced = options.confirm_by_unix_s.map_or(Ok(()), |unix_s| journal.append(Record::ConfirmBy { unix_s }));
+    let announced = announced.map_err(|error| attempt("the time to confirm", error));
+    let written = announced.and_then(|()| write_all(host, journal, options)).and_then(|()| {
         let moved = hold_all(host, journal)?;
         journal.append(Record::Complete).map_err(|error| attempt("the end of the plan", error))?;
         Ok(moved)
@@ -129,7 +140,15 @@ fn writable(
 ) -> Result<(Vec<Change>, Skipped), ApplyError> {
     let (mut wanted, mut skipped, mut problems) = (Vec::new(), Vec::new(), Vec::new());
     for change in changes {
-        match host.probe(&change.target, &change.wanted).and_then(|()| host.read(&change.target)) {
+        let probed = match change.target.normal(&change.wanted) {
+            Ok(_) if change.target.is_only_state(&change.found) => {
+                let why = format!("it is {}, which nobody can change or put back while the host runs", change.found);
+                Err(HostError::says("write", &change.target, why))
+            }
+            Ok(_) => host.probe(&change.target, &change.wanted),
+            Err(error) => Err(HostError::says("write", &change.target, error.to_string())),
+        };
+        match probed.and_then(|()| host.read(&change.target)) {
             Ok(now) if change.target.same(&now, &change.found) => wanted.push(change),
             Ok(now) => return Err(ApplyError::Moved { id: change.id, found: change.found, now }),
             Err(error) if (options.may_skip)(&change, &error) => skipped.push((change, error)),
@@ -145,6 +164,9 @@ fn attempt(id: &str, error: impl Into<AttemptError>) -> Attempt {
 
 fn write_all(host: &mut dyn Host, journal: &mut Journal, options: &ApplyOptions<'_>) -> Result<(), Attempt> {
     let plan = plan(journal);
+    for change in plan.iter().filter(|change| !change.is_as_wanted()) {
+        host.rehearse(&change.target).map_err(|error| attempt(&change.id, error))?;
+    }
     for (at, change) in plan.iter().enumerate().filter(|(_, change)| !change.is_as_wanted()) {
         let failed = |error: AttemptError| attempt(&change.id, error);
         if (options.must_stop)() {
@@ -228,15 +250,10 @@ fn effects(journal: &Journal) -> Vec<(Change, String)> {
 
 /// Puts the newest plan back. The journal stays open when something of it could not be.
 fn roll_back(host: &mut dyn Host, journal: &mut Journal, unix_s: u64) -> PutBack {
-    let Some(block) = journal.content().blocks.last().cloned() else { return PutBack::default() };
-    let items = resolve(host, &[&block], After::Failure);
-    let back = put_back(host, items);
-    if back.items.iter().all(|(_, outcome)| !matches!(outcome, Outcome::Failed(_) | Outcome::Absent)) {
+    let back = put_newest_back(host, journal, After::Failure);
+    if is_back(&back) {
         // Without these two a revert finds every value as it was and ends the journal itself.
-        let _ = journal.append(Record::RolledBack);
-        if journal.content().blocks.len() == 1 || journal.content().in_effect().next().is_none() {
-            let _ = journal.close(unix_s);
-        }
+        let _ = end_newest(journal, unix_s);
     }
     back
 }

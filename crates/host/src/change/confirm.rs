@@ -1,22 +1,25 @@
 //! A change that goes back by itself: whoever cuts his own connection off cannot confirm.
 //!
 //! The process that applied stays as the guardian. It keeps the journal locked, waits until somebody
-//! confirms or the time is over, and puts everything back if nobody did; also when it is told to end
-//! (SIGTERM) or its terminal is gone (SIGHUP). `kill -9` leaves a journal that revert understands.
+//! confirms or the time is over, and puts its own plan back if nobody did, also when it is told to end;
+//! plans of before stay. `kill -9` leaves a journal that revert understands.
 
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use thiserror::Error;
 
 use super::Host;
-use super::revert::{RevertError, Reverted, revert};
-use crate::journal::{HostIdentity, Journal, JournalError, Record};
+use super::newest::take_newest_back;
+use super::revert::Reverted;
+use crate::journal::{BlockState, Content, HostIdentity, Journal, JournalError, Record, sync_parent};
 
 /// Named in the journal's directory by whoever confirms.
 const FILE: &str = "confirmed";
+/// A guardian that hears answers in a moment; writing to a slow disk takes longer.
+const ANSWER_MAX: Duration = Duration::from_secs(15);
 /// How often the file is looked for.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
@@ -63,25 +66,29 @@ pub fn keep_or_revert(
     watch: &mut dyn Watch,
     within: Duration,
     unix_s: u64,
-) -> Result<Verdict, RevertError> {
+) -> Result<Verdict, JournalError> {
     // Without the record a guardian that is killed leaves a change that looks confirmed.
     if let Err(error) = journal.append(Record::ConfirmBy { unix_s: unix_s.saturating_add(within.as_secs()) }) {
-        revert(host, journal, unix_s, false)?;
-        return Err(error.into());
+        take_newest_back(host, journal, unix_s)?;
+        return Err(error);
     }
     let start = watch.now();
     loop {
         let left = within.saturating_sub(watch.now().saturating_sub(start));
         if left.is_zero() {
-            return Ok(Verdict::TimedOut(revert(host, journal, unix_s, false)?));
+            return Ok(Verdict::TimedOut(take_newest_back(host, journal, unix_s)?));
         }
         match watch.wait(left) {
             Word::Nothing => {}
-            Word::Confirmed => {
-                journal.append(Record::Confirmed)?;
-                return Ok(Verdict::Kept);
-            }
-            Word::Ended => return Ok(Verdict::Ended(revert(host, journal, unix_s, false)?)),
+            // Whoever confirmed waits for the record, and is told that there is none.
+            Word::Confirmed => match journal.append(Record::Confirmed) {
+                Ok(()) => return Ok(Verdict::Kept),
+                Err(error) => {
+                    take_newest_back(host, journal, unix_s)?;
+                    return Err(error);
+                }
+            },
+            Word::Ended => return Ok(Verdict::Ended(take_newest_back(host, journal, unix_s)?)),
         }
     }
 }
@@ -98,6 +105,19 @@ pub enum ConfirmError {
     /// The journal cannot be read.
     #[error(transparent)]
     Journal(#[from] JournalError),
+    /// The time was over first, or the guardian was told to end.
+    #[error("the confirmation came too late: the values are put back")]
+    TooLate,
+    /// The guardian is there and does not hear.
+    #[error(
+        "the process that holds {directory} did not answer within {waited_s} s; nearwire tune status tells what is in effect"
+    )]
+    NoAnswer {
+        /// The journal's directory.
+        directory: PathBuf,
+        /// How long was waited, seconds.
+        waited_s: u64,
+    },
     /// The word cannot be left.
     #[error("write {path}: {source}")]
     Write {
@@ -108,20 +128,55 @@ pub enum ConfirmError {
     },
 }
 
-/// Tells the guardian of a journal's directory that the change is to stay.
+/// Tells the guardian of a journal's directory that the change is to stay, and waits until the journal says so.
 ///
 /// # Errors
 /// See [`ConfirmError`].
 pub fn confirm(directory: &Path, identity: &HostIdentity) -> Result<(), ConfirmError> {
     let nothing = || ConfirmError::NothingWaits { directory: directory.to_owned() };
-    let content = Journal::look(directory, identity)?.ok_or_else(nothing)?;
-    let waits = content.in_effect().last().is_some_and(|block| block.confirm_by_unix_s.is_some());
+    let content = Journal::look(directory, identity)?.unwrap_or_default();
+    let number = content.blocks.len();
     // Of a guardian that was killed only the journal is left.
-    if !waits || !Journal::is_held(directory) {
+    if stand(&content, number) != Stand::Waits || !Journal::is_held(directory) {
         return Err(nothing());
     }
     let path = directory.join(FILE);
-    fs::write(&path, "").map_err(|source| ConfirmError::Write { path, source })
+    fs::write(&path, "").map_err(|source| ConfirmError::Write { path: path.clone(), source })?;
+    let start = Instant::now();
+    let error = loop {
+        let is_held = Journal::is_held(directory);
+        match stand(&Journal::look(directory, identity)?.unwrap_or_default(), number) {
+            Stand::Confirmed => return Ok(()),
+            Stand::GoesBack => break ConfirmError::TooLate,
+            Stand::Waits if !is_held => break nothing(),
+            Stand::Waits if start.elapsed() > ANSWER_MAX => {
+                let waited_s = ANSWER_MAX.as_secs();
+                break ConfirmError::NoAnswer { directory: directory.to_owned(), waited_s };
+            }
+            Stand::Waits => std::thread::sleep(LOOK_EVERY / 4),
+        }
+    };
+    // It must not reach the guardian of another change.
+    let _ = fs::remove_file(&path);
+    Err(error)
+}
+
+/// How it stands with the confirmation of the plan of this number, counted from 1.
+fn stand(content: &Content, number: usize) -> Stand {
+    let block = number.checked_sub(1).and_then(|at| content.blocks.get(at));
+    match block {
+        Some(block) if block.state == BlockState::Complete && content.reverting.is_none() => {
+            if block.confirm_by_unix_s.is_some() { Stand::Waits } else { Stand::Confirmed }
+        }
+        _ => Stand::GoesBack,
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stand {
+    Waits,
+    Confirmed,
+    GoesBack,
 }
 
 /// Hears a confirmation by the file that [`confirm`] leaves, and the end by a function, such as
@@ -154,6 +209,8 @@ impl Watch for FileWatch {
             return Word::Ended;
         }
         if fs::remove_file(&self.path).is_ok() {
+            // Were it there again after a crash, the next guardian would take it away.
+            let _ = sync_parent(&self.path);
             return Word::Confirmed;
         }
         std::thread::sleep(at_most.min(LOOK_EVERY));

@@ -2,7 +2,7 @@
 
 use super::revert::{EntryState, status};
 use super::{Change, Host, HostError, put_in_order};
-use crate::journal::Journal;
+use crate::journal::{Content, HostIdentity, Journal};
 
 /// What became of a value that had drifted.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,16 +16,19 @@ pub enum Held {
     Refused(HostError),
 }
 
-/// Looks at everything that is in effect by the journal, and writes again what is not as applied.
-/// The journal stays as it is: the value found before the first change is still the one to put
-/// back. Nothing is written while an apply or revert is unfinished. What cannot be read, such as
-/// the settings of a device that is gone, is left for the next look.
-pub fn hold(host: &mut dyn Host, journal: &Journal) -> Vec<(String, Held)> {
-    let status = status(host, journal.content(), journal.identity());
-    if status.is_interrupted {
+/// What is in effect by the journal and is not as applied, with what it has become. It only reads.
+///
+/// Nobody asked to keep what waits for a confirmation or was left without one, nor what was applied before the host was
+/// booted: the boot may have been the way back. An apply or revert that is unfinished holds nothing.
+#[must_use]
+pub fn drifted(host: &mut dyn Host, content: &Content, identity: &HostIdentity) -> Vec<(Change, String)> {
+    let mut of_this_boot = content.clone();
+    of_this_boot.blocks.retain(|block| !block.host.is_other_boot(identity));
+    let is_unconfirmed = of_this_boot.in_effect().any(|block| block.confirm_by_unix_s.is_some());
+    if is_unconfirmed || content.is_interrupted() || content.reverting.is_some() {
         return Vec::new();
     }
-    let drifted: Vec<(Change, String)> = status
+    status(host, &of_this_boot, identity)
         .entries
         .into_iter()
         .filter_map(|entry| match entry.state {
@@ -35,7 +38,14 @@ pub fn hold(host: &mut dyn Host, journal: &Journal) -> Vec<(String, Held)> {
             EntryState::Changed { now } => Some((entry.change, now)),
             EntryState::InEffect { .. } | EntryState::Unread(_) => None,
         })
-        .collect();
+        .collect()
+}
+
+/// Writes again what has [`drifted`]. The journal stays as it is: the value found before the first
+/// change is still the one to put back. What cannot be read, such as the settings of a device that is
+/// gone, is left for the next look.
+pub fn hold(host: &mut dyn Host, journal: &Journal) -> Vec<(String, Held)> {
+    let drifted = drifted(host, journal.content(), journal.identity());
     let mut ordered: Vec<Change> = drifted.iter().map(|(change, _)| change.clone()).collect();
     put_in_order(&mut ordered);
     let was = |id: &str| drifted.iter().find(|(change, _)| change.id == id).map(|(_, now)| now.clone());

@@ -6,6 +6,7 @@ use rustix::io::Errno;
 use thiserror::Error;
 
 use super::{Change, Target};
+use crate::CpuSet;
 
 /// A host whose values can be read and written. The engine knows nothing else of it.
 pub trait Host {
@@ -21,12 +22,25 @@ pub trait Host {
     /// What the host said.
     fn write(&mut self, target: &Target, word: &str) -> Result<(), HostError>;
 
-    /// Finds out whether a write of this word would be let through. It changes nothing: at most the
-    /// value that is there is written again.
+    /// Finds out whether a write of this word would be let through, without any write.
     ///
     /// # Errors
     /// What stands in the way.
     fn probe(&mut self, target: &Target, word: &str) -> Result<(), HostError>;
+
+    /// Writes the value that is there again where only a write tells whether one is let through. Asked of the whole
+    /// plan when it is on disk, before its first change.
+    ///
+    /// # Errors
+    /// What stands in the way.
+    fn rehearse(&mut self, _target: &Target) -> Result<(), HostError> {
+        Ok(())
+    }
+
+    /// The CPUs that are online now and that this change takes offline.
+    fn cpus_taken_offline(&mut self, _change: &Change) -> CpuSet {
+        CpuSet::default()
+    }
 
     /// The values that these changes may move and do not mean to, each wanted as it is found. The
     /// engine holds them and puts them back with the others.
@@ -72,7 +86,9 @@ impl fmt::Display for Cause {
 
 impl HostError {
     pub(super) fn kernel(action: &'static str, target: &Target, errno: Errno) -> Self {
-        let absent = matches!(errno, Errno::NOENT | Errno::NOTDIR | Errno::NODEV | Errno::NXIO);
+        // The cpufreq files of a CPU that is offline stay, and say EBUSY (`show` of `drivers/cpufreq/cpufreq.c`).
+        let is_offline = action == "read" && errno == Errno::BUSY && target.cpu().is_some();
+        let absent = is_offline || matches!(errno, Errno::NOENT | Errno::NOTDIR | Errno::NODEV | Errno::NXIO);
         let cause = if absent { Cause::Absent } else { Cause::Kernel(errno.raw_os_error()) };
         let advice = if action == "write" { advice(target, errno) } else { "" };
         Self { action, target: target.to_string(), cause, advice }

@@ -6,6 +6,8 @@ mod table;
 
 use thiserror::Error;
 
+use super::offline::SMT_CONTROL;
+use super::target::SMT_STATES;
 use super::{Target, partition};
 use crate::setting::Write;
 use crate::{CpuSet, ReadFrom, Root, Setting};
@@ -102,6 +104,16 @@ pub enum NotAtRunTime {
         /// The setting.
         id: &'static str,
     },
+    /// It is in a state that nobody can change.
+    #[error("{id} is {state} and cannot be changed while the host runs: {why}")]
+    Fixed {
+        /// The setting.
+        id: &'static str,
+        /// Its state.
+        state: &'static str,
+        /// What the state means.
+        why: &'static str,
+    },
     /// CPUs that were isolated at boot are given back by a boot only.
     #[error("{id}: these CPUs were isolated at boot; only a boot without isolcpus= gives them back")]
     IsolatedAtBoot {
@@ -158,5 +170,17 @@ pub fn targets(root: &Root, setting: &'static Setting, scope: &Scope<'_>) -> Res
         }
         (None, class) => return Err(NotAtRunTime::Class { id, class: class.name() }),
     };
-    finder.writable(found)
+    let located = finder.writable(found)?;
+    match located.iter().find_map(|located| fixed(root, &located.target)) {
+        Some((state, why)) => Err(NotAtRunTime::Fixed { id, state, why }),
+        None => Ok(located),
+    }
+}
+
+/// The state of a target that nobody can change, and what it means.
+fn fixed(root: &Root, target: &Target) -> Option<(&'static str, &'static str)> {
+    let Target::File { path, .. } = target else { return None };
+    let states = if path == SMT_CONTROL { SMT_STATES } else { return None };
+    let now = root.text(path).ok()?;
+    states.iter().find(|(state, _)| *state == now).copied()
 }

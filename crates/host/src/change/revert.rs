@@ -1,10 +1,12 @@
 //! Back to what was found before, and what is in effect now.
 
+use std::path::PathBuf;
+
 use thiserror::Error;
 
-use super::put_back::{After, put_back, resolve};
-use super::{Change, Host, HostError, PutBack};
-use crate::journal::{Block, Content, HostIdentity, Journal, JournalError, Progress, Record};
+use super::put_back::{After, Item, Way, put_back, resolve};
+use super::{Change, Host, HostError, Permanent, PutBack};
+use crate::journal::{Block, Content, Damage, HostIdentity, Journal, JournalError, Progress, Record};
 
 /// Why nothing was put back.
 #[derive(Debug, Error)]
@@ -12,6 +14,19 @@ pub enum RevertError {
     /// No change is in effect.
     #[error("no change of nearwire is in effect: there is nothing to put back")]
     Nothing,
+    /// Nothing of the journal is left but what was lost.
+    #[error(
+        "line {line} of {path} is damaged ({why}) and no other plan is left: put back what can still be read in it by \
+         hand, then move the file away"
+    )]
+    Damaged {
+        /// The journal.
+        path: PathBuf,
+        /// The line, from 1.
+        line: usize,
+        /// What is wrong with it.
+        why: String,
+    },
     /// The journal cannot be used, or could not be ended after everything was put back.
     #[error(transparent)]
     Journal(#[from] JournalError),
@@ -25,13 +40,25 @@ pub struct Reverted {
     /// Whether all is settled, so that the journal is closed. Otherwise a further revert tries the
     /// rest again.
     pub is_complete: bool,
+    /// Lines of the journal that could not be read: values that only they tell of are not back.
+    pub damaged: Vec<Damage>,
+}
+
+/// What a revert does with values that it cannot simply put back.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RevertOptions {
+    /// Values whose device or file is gone count as settled.
+    pub forget_absent: bool,
+    /// Values that outlived a boot.
+    pub permanent: Permanent,
 }
 
 /// Puts every value of the journal back to what was found before the first change of it, newest
-/// first. A value that is neither ours nor the one found is kept.
+/// first. A value that is neither ours nor the one found is kept, and so is one that is ours although
+/// the host was booted since, unless the options say otherwise.
 ///
 /// What is not there settles nothing, unless the host was booted since (values are gone with the
-/// device) or `forget_absent` says so.
+/// device) or the options say so.
 ///
 /// # Errors
 /// See [`RevertError`].
@@ -39,27 +66,34 @@ pub fn revert(
     host: &mut dyn Host,
     journal: &mut Journal,
     unix_s: u64,
-    forget_absent: bool,
+    options: RevertOptions,
 ) -> Result<Reverted, RevertError> {
     let content = journal.content().clone();
     let blocks: Vec<&Block> = content.in_effect().collect();
+    if let (true, Some(damage)) = (blocks.is_empty(), content.damaged.first()) {
+        let Damage { line, why } = damage.clone();
+        return Err(RevertError::Damaged { path: journal.path(), line, why });
+    }
     if blocks.is_empty() {
         journal.close(unix_s)?;
         return Err(RevertError::Nothing);
     }
     let is_other_boot = blocks.iter().all(|block| block.host.is_other_boot(journal.identity()));
     let after = content.reverting.as_deref().map_or(After::Apply, After::BrokenRevert);
-    let items = resolve(host, &blocks, after);
-    let goals = items.iter().filter_map(|item| Some((item.key(), item.goal.clone().ok()?))).collect();
+    let here = journal.identity().clone();
+    let way = Way { blocks: &blocks, after, here: &here, permanent: options.permanent };
+    let items = resolve(host, &way);
+    let goals = items.iter().filter_map(Item::goal).collect();
     // A full disk must not keep the values in effect: they say themselves how far this came.
     let _ = journal.append(Record::Reverting { goals });
-    let back = put_back(host, items);
-    let is_absent_settled = is_other_boot || forget_absent;
-    let is_complete = back.failed().next().is_none() && (is_absent_settled || back.absent().next().is_none());
+    let back = put_back(host, &way, items);
+    let is_absent_settled = is_other_boot || options.forget_absent || back.absent().next().is_none();
+    let is_permanent_settled = options.permanent != Permanent::Ask || back.permanent().next().is_none();
+    let is_complete = back.failed().next().is_none() && is_absent_settled && is_permanent_settled;
     if is_complete {
         journal.close(unix_s)?;
     }
-    Ok(Reverted { back, is_complete })
+    Ok(Reverted { back, is_complete, damaged: content.damaged.clone() })
 }
 
 /// What is in effect.
@@ -71,6 +105,8 @@ pub struct Status {
     pub is_interrupted: bool,
     /// Whether the host was booted since, so that most values are gone by themselves.
     pub is_other_boot: bool,
+    /// Lines of the journal that cannot be read.
+    pub damaged: Vec<Damage>,
     /// Until when the newest plan has to be confirmed, seconds since 1970.
     pub confirm_by_unix_s: Option<u64>,
 }
@@ -136,6 +172,7 @@ pub fn status(host: &mut dyn Host, content: &Content, identity: &HostIdentity) -
         entries,
         is_interrupted: content.is_interrupted() || content.reverting.is_some(),
         is_other_boot: content.in_effect().next().is_some() && blocks.all(|block| block.host.is_other_boot(identity)),
+        damaged: content.damaged.clone(),
         confirm_by_unix_s: content.in_effect().last().and_then(|block| block.confirm_by_unix_s),
     }
 }

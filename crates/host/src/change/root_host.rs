@@ -8,10 +8,12 @@ use std::process::Command;
 use nearwire_sys::ethtool::{EthtoolError, Interface};
 use rustix::io::Errno;
 
+use super::offline::threads_left;
 use super::{Change, Form, Host, HostError, Target, link, partition, witness};
 use crate::read::Nic;
 use crate::setting::NicFact;
-use crate::{Reading, Root};
+use crate::topology::{Cpu, Topology};
+use crate::{CpuSet, Reading, Root};
 
 /// A host below a [`Root`]. On the live one interfaces and `net.*` sysctls are those of the calling
 /// thread's network namespace. In a tree only files can be written, and none outside of it.
@@ -84,6 +86,21 @@ impl RootHost {
     fn with_users(&self, word: String) -> String {
         let users = if word == "on" { partition::users_of_controller(&self.root) } else { Vec::new() };
         if users.is_empty() { word } else { format!("{word}, used by {}", users.join(" ")) }
+    }
+
+    /// The online threads of each core but so many of the first ones, which the kernel keeps
+    /// (`topology_is_primary_thread`, `include/linux/topology.h`).
+    pub(super) fn threads_beyond(&self, left: usize) -> CpuSet {
+        let siblings = |cpu: &Cpu| {
+            let newer = format!("/sys/devices/system/cpu/cpu{}/topology/core_cpus_list", cpu.id);
+            match self.root.text(&newer).map(|list| CpuSet::from_list(&list)) {
+                Ok(Ok(cpus)) if cpu.siblings.len() < 2 => cpus,
+                _ => cpu.siblings.clone(),
+            }
+        };
+        let topology = Topology::read(&self.root);
+        let is_beyond = |cpu: &&Cpu| !siblings(cpu).iter().take(left).any(|sibling| sibling == cpu.id);
+        topology.cpus().iter().filter(is_beyond).map(|cpu| cpu.id).collect()
     }
 
     fn only_live(&self, action: &'static str, target: &Target) -> HostError {
@@ -176,6 +193,21 @@ impl Host for RootHost {
 
     fn probe(&mut self, target: &Target, word: &str) -> Result<(), HostError> {
         probe::probe(self, target, word)
+    }
+
+    fn rehearse(&mut self, target: &Target) -> Result<(), HostError> {
+        // The mode of the file does not tell a managed interrupt or one of a single CPU from others.
+        let Target::Irq { .. } = target else { return Ok(()) };
+        let now = self.read(target)?;
+        self.write(target, &now)
+    }
+
+    fn cpus_taken_offline(&mut self, change: &Change) -> CpuSet {
+        match threads_left(change) {
+            Some(left) if self.root.is_live() => self.threads_beyond(left),
+            // In a tree of files every CPU keeps its files.
+            _ => CpuSet::default(),
+        }
     }
 
     fn witnesses(&mut self, changes: &[Change]) -> Vec<Change> {

@@ -4,10 +4,13 @@ use std::collections::BTreeMap;
 
 use rustix::io::Errno;
 
-use super::{EthtoolParameter, Host, HostError, Target};
+use super::offline::{SMT_CONTROL, threads_left};
+use super::{Change, EthtoolParameter, Host, HostError, Target};
+use crate::CpuSet;
 
 /// Values by the keys of their targets. Changing rings or channels puts the device's interrupts and
-/// delays to what a driver starts with, as drivers do.
+/// delays to what a driver starts with, as drivers do. With threads switched off, what belongs to
+/// [`SECOND_THREADS`] cannot be read, and when they are back it is what a kernel starts with.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct MemoryHost {
     pub values: BTreeMap<String, String>,
@@ -15,20 +18,56 @@ pub(crate) struct MemoryHost {
 }
 
 pub(crate) const AFTER_RESET: &str = "0-7";
+/// The second threads of the cores of CPUs 0 to 3.
+pub(crate) const SECOND_THREADS: std::ops::Range<u32> = 4..8;
+pub(crate) const AFTER_ONLINE: &str = "1";
 
 impl MemoryHost {
     pub fn set(&mut self, target: &Target, value: &str) {
         self.values.insert(target.key(), value.to_owned());
     }
+
+    fn has_second_threads(&self) -> bool {
+        self.values.get(SMT_CONTROL).is_none_or(|control| control == "on")
+    }
+
+    /// What the kernel says of a value of a CPU that is offline (`drivers/cpufreq/cpufreq.c`,
+    /// `arch/x86/kernel/cpu/intel_epb.c`).
+    fn reach(&self, action: &'static str, target: &Target) -> Result<(), HostError> {
+        let is_offline = target.cpu().is_some_and(|cpu| SECOND_THREADS.contains(&cpu)) && !self.has_second_threads();
+        match is_offline {
+            true if target.key().contains("/cpufreq/") => Err(HostError::kernel(action, target, Errno::BUSY)),
+            true => Err(HostError::absent(action, target)),
+            false => Ok(()),
+        }
+    }
+
+    fn switch_threads(&mut self, target: &Target, word: &str) -> Result<(), HostError> {
+        if !matches!(word, "on" | "off") {
+            return Err(HostError::kernel("write", target, Errno::INVAL));
+        }
+        let come_back = word == "on" && !self.has_second_threads();
+        self.set(target, word);
+        let is_of_second = |key: &str| SECOND_THREADS.into_iter().any(|cpu| key.contains(&format!("/cpu/cpu{cpu}/")));
+        for (_, value) in self.values.iter_mut().filter(|(key, _)| come_back && is_of_second(key)) {
+            AFTER_ONLINE.clone_into(value);
+        }
+        Ok(())
+    }
 }
 
 impl Host for MemoryHost {
     fn read(&mut self, target: &Target) -> Result<String, HostError> {
+        self.reach("read", target)?;
         self.values.get(&target.key()).cloned().ok_or_else(|| HostError::absent("read", target))
     }
 
     fn write(&mut self, target: &Target, word: &str) -> Result<(), HostError> {
         self.writes += 1;
+        self.reach("write", target)?;
+        if target.key() == SMT_CONTROL && self.values.contains_key(SMT_CONTROL) {
+            return self.switch_threads(target, word);
+        }
         let Some(value) = self.values.get_mut(&target.key()) else {
             return Err(HostError::absent("write", target));
         };
@@ -45,6 +84,13 @@ impl Host for MemoryHost {
 
     fn probe(&mut self, target: &Target, _word: &str) -> Result<(), HostError> {
         self.read(target).map(drop)
+    }
+
+    fn cpus_taken_offline(&mut self, change: &Change) -> CpuSet {
+        match threads_left(change) {
+            Some(_) if self.has_second_threads() => SECOND_THREADS.collect(),
+            _ => CpuSet::default(),
+        }
     }
 }
 
@@ -110,5 +156,9 @@ impl<H: Host> Host for Faulty<H> {
             Some((key, errno)) if *key == target.key() => Err(HostError::kernel("write", target, *errno)),
             _ => self.inner.probe(target, word),
         }
+    }
+
+    fn cpus_taken_offline(&mut self, change: &Change) -> CpuSet {
+        self.inner.cpus_taken_offline(change)
     }
 }

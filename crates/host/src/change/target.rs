@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::ethtool::{EthtoolParameter, is_wake_word};
 use super::form::{Form, WordError, switch};
+use super::offline::SMT_CONTROL;
 use super::{Device, LinkAttribute, partition};
 
 /// Where a value is written.
@@ -76,6 +77,14 @@ enum Tolerance {
 /// `net/core/sysctl_net_core.c`).
 const ROUNDED_UP: [&str; 2] = ["rps_flow_cnt", "rps_sock_flow_entries"];
 
+/// What the switch of simultaneous multithreading says when it cannot be switched, and what that means
+/// (`Documentation/ABI/testing/sysfs-devices-system-cpu`).
+pub(super) const SMT_STATES: &[(&str, &str)] = &[
+    ("notsupported", "the processor has one thread a core, or the firmware switched the others off"),
+    ("notimplemented", "the kernel cannot switch threads on this architecture"),
+    ("forceoff", "the kernel was booted with nosmt=force, or forceoff was written; only a boot takes it back"),
+];
+
 impl Target {
     /// The device it belongs to.
     #[must_use]
@@ -87,6 +96,23 @@ impl Target {
             | Self::Ethtool { device, .. } => Some(device),
             Self::File { .. } | Self::Partition { .. } | Self::Service { .. } => None,
         }
+    }
+
+    /// The CPU whose value it is; `None` where it belongs to several or to none.
+    #[must_use]
+    pub fn cpu(&self) -> Option<u32> {
+        const OF_CPUS: [&str; 2] = ["/sys/devices/system/cpu/cpu", "/sys/devices/system/machinecheck/machinecheck"];
+        let Self::File { path, .. } = self else { return None };
+        let numbered = OF_CPUS.iter().find_map(|start| path.strip_prefix(start))?;
+        numbered.split_once('/')?.0.parse().ok()
+    }
+
+    /// Whether a word is a state that this target can be in and nobody can put it into: such a value is neither
+    /// written nor put back.
+    #[must_use]
+    pub fn is_only_state(&self, word: &str) -> bool {
+        matches!(self, Self::File { path, .. } if path == SMT_CONTROL)
+            && SMT_STATES.iter().any(|(state, _)| *state == word)
     }
 
     /// Whether it belongs to the network namespace in which it was looked up.
@@ -114,6 +140,9 @@ impl Target {
     pub fn normal(&self, word: &str) -> Result<String, WordError> {
         let error = |wanted| Err(WordError { word: word.to_owned(), wanted });
         let number = |word: &str| word.trim().parse::<u32>().map(|number| number.to_string());
+        if self.is_only_state(word.trim()) {
+            return error("a value that can be written: it is a state of the kernel");
+        }
         match self {
             Self::File { form, .. } | Self::InterfaceFile { form, .. } => form.normal(word),
             Self::Irq { .. } => match Form::CpuList.normal(word)?.as_str() {

@@ -6,6 +6,7 @@ mod partition;
 mod places;
 mod properties;
 mod service;
+mod threads;
 mod tree;
 
 use std::path::Path;
@@ -41,6 +42,22 @@ pub(crate) fn device(interface: &str) -> Device {
 
 pub(crate) fn sysctl(name: &str) -> Target {
     Target::File { path: format!("/proc/sys/{}", name.replace('.', "/")), form: Form::Text }
+}
+
+pub(crate) fn smt() -> Target {
+    Target::File { path: super::offline::SMT_CONTROL.into(), form: Form::Text }
+}
+
+pub(crate) fn of_cpu(cpu: u32, file: &str) -> Target {
+    Target::File { path: format!("/sys/devices/system/cpu/cpu{cpu}/{file}"), form: Form::Text }
+}
+
+pub(crate) fn governor(cpu: u32) -> Target {
+    of_cpu(cpu, "cpufreq/scaling_governor")
+}
+
+pub(crate) fn bias(cpu: u32) -> Target {
+    of_cpu(cpu, "power/energy_perf_bias")
 }
 
 pub(crate) fn ring(interface: &str) -> Target {

@@ -44,6 +44,7 @@ pub(super) fn witnesses(host: &mut RootHost, changes: &[Change]) -> Vec<Change> 
         if !is_meant(&place.target.key())
             && let Ok(value) = host.read(&place.target)
             && host.probe(&place.target, &value).is_ok()
+            && host.rehearse(&place.target).is_ok()
         {
             found.push(Change { id: place.id, target: place.target, found: value.clone(), wanted: value });
         }

@@ -13,8 +13,19 @@ pub struct Content {
     pub blocks: Vec<Block>,
     /// Whether the last line was torn by a crash.
     pub is_torn: bool,
+    /// Lines that cannot be trusted, and are left out.
+    pub damaged: Vec<Damage>,
     /// What a revert that began was going to make of each target, by its key.
     pub reverting: Option<Vec<(String, String)>>,
+}
+
+/// A line that is not what was written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Damage {
+    /// The line, from 1.
+    pub line: usize,
+    /// What is wrong with it.
+    pub why: String,
 }
 
 /// One plan and what became of it.
@@ -79,10 +90,10 @@ impl Content {
         self.blocks.iter().filter(|block| block.is_in_effect())
     }
 
-    /// Whether a plan was neither finished nor put back.
+    /// Whether a plan was neither finished nor put back, as far as the journal can be read.
     #[must_use]
     pub fn is_interrupted(&self) -> bool {
-        self.blocks.iter().any(|block| block.state == BlockState::Begun)
+        !self.damaged.is_empty() || self.blocks.iter().any(|block| block.state == BlockState::Begun)
     }
 
     /// Adds a record. One that speaks of a change that is not there is left out: the check sums
@@ -114,6 +125,7 @@ impl Content {
                     Record::Complete => block.state = BlockState::Complete,
                     Record::ConfirmBy { unix_s } => block.confirm_by_unix_s = Some(unix_s),
                     Record::Confirmed => block.confirm_by_unix_s = None,
+                    Record::TakingBack => block.state = BlockState::Begun,
                     Record::RolledBack => block.state = BlockState::RolledBack,
                     Record::Header { .. } | Record::Plan { .. } | Record::Reverting { .. } => {}
                 }
@@ -135,9 +147,9 @@ impl Content {
     }
 }
 
-/// The content of a journal's bytes, and how many of them are whole lines.
+/// The content of a journal's bytes, and how many of them are whole lines. What is damaged is left out and named.
 pub(super) fn parse(path: &Path, bytes: &[u8]) -> Result<(Content, u64), JournalError> {
-    let mut content = Content::default();
+    let mut salvage = Salvage::default();
     let mut whole_bytes = 0;
     let mut lines = bytes.split_inclusive(|&byte| byte == b'\n').zip(1..).peekable();
     while let Some((bytes, number)) = lines.next() {
@@ -147,25 +159,91 @@ pub(super) fn parse(path: &Path, bytes: &[u8]) -> Result<(Content, u64), Journal
             Some(Err(_)) => Err("it is not text".to_owned()),
             None => Err("it does not end".to_owned()),
         };
-        let text = match text {
-            Ok(text) => text,
+        whole_bytes += bytes.len() as u64;
+        match text {
+            Ok(text) => {
+                if number == 1 {
+                    check_format(path, text)?;
+                }
+                // The sum is right and the format known, so this is what was written.
+                salvage.take(serde_json::from_str(text).map_err(|error| corrupt(error.to_string()))?);
+            }
             // A file that somebody else left under this name is not cut.
             Err(why) if number == 1 && !line::may_be_torn(bytes) => return Err(corrupt(why)),
             Err(_) if lines.peek().is_none() => {
-                content.is_torn = true;
-                break;
+                salvage.content.is_torn = true;
+                whole_bytes -= bytes.len() as u64;
             }
-            Err(why) => return Err(corrupt(why)),
-        };
-        if number == 1 {
-            check_format(path, text)?;
+            Err(why) => salvage.damage(number, why),
         }
-        // The sum is right and the format known, so this is what was written.
-        let record = serde_json::from_str(text).map_err(|error| corrupt(error.to_string()))?;
-        content.take(record);
-        whole_bytes += bytes.len() as u64;
     }
-    Ok((content, whole_bytes))
+    Ok((salvage.end(), whole_bytes))
+}
+
+/// Reads around damaged lines. Numbers of changes count within a plan, so what follows a plan that was lost must not
+/// be taken for news of the plan before it.
+#[derive(Default)]
+struct Salvage {
+    content: Content,
+    /// Records behind a damaged line that may belong to a lost plan or to the last one.
+    doubtful: Option<Vec<Record>>,
+    is_plan_lost: bool,
+    /// Plans in the middle of which a line is damaged: any of their changes may have been announced by it.
+    touched: Vec<usize>,
+}
+
+impl Salvage {
+    fn damage(&mut self, line: usize, why: String) {
+        self.content.damaged.push(Damage { line, why });
+        match self.content.blocks.last() {
+            // No plan follows one that is unfinished, so the line was about that one.
+            Some(block) if block.state == BlockState::Begun && !self.is_plan_lost => {
+                self.touched.push(self.content.blocks.len() - 1);
+            }
+            _ if self.doubtful.is_none() => self.doubtful = Some(Vec::new()),
+            _ => {}
+        }
+    }
+
+    fn take(&mut self, record: Record) {
+        match record {
+            Record::Plan { .. } | Record::Reverting { .. } => {
+                self.settle();
+                self.is_plan_lost = false;
+                self.content.take(record);
+            }
+            // These come once in a plan that is not finished, and the last one is.
+            Record::Intent { .. } | Record::Done { .. } | Record::Complete | Record::RolledBack
+                if self.doubtful.take().is_some() =>
+            {
+                self.is_plan_lost = true;
+            }
+            _ if self.is_plan_lost => {}
+            record => match &mut self.doubtful {
+                Some(doubtful) => doubtful.push(record),
+                None => self.content.take(record),
+            },
+        }
+    }
+
+    fn settle(&mut self) {
+        for record in self.doubtful.take().unwrap_or_default() {
+            self.content.take(record);
+        }
+    }
+
+    fn end(mut self) -> Content {
+        self.settle();
+        for at in self.touched {
+            let entries = self.content.blocks.get_mut(at).map(|block| &mut block.entries);
+            for entry in entries.into_iter().flatten().filter(|entry| !entry.change.is_as_wanted()) {
+                if entry.progress == Progress::Planned {
+                    entry.progress = Progress::Intended;
+                }
+            }
+        }
+        self.content
+    }
 }
 
 /// Only the format can be trusted in the first line of a journal of another version.

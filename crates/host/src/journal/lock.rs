@@ -8,7 +8,7 @@ use std::path::Path;
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 
-use super::{JournalError, disk};
+use super::{JournalError, disk, sync_parent};
 
 const FILE: &str = "lock";
 
@@ -19,9 +19,13 @@ pub(super) struct Lock(File);
 impl Lock {
     pub(super) fn take(directory: &Path) -> Result<Self, JournalError> {
         let path = directory.join(FILE);
+        let is_new = !path.exists();
         let mut options = OpenOptions::new();
         let options = options.read(true).write(true).create(true).truncate(false).mode(0o600);
         let mut file = options.open(&path).map_err(disk("open", &path))?;
+        if is_new {
+            sync_parent(&path)?;
+        }
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => {}
             Err(Errno::WOULDBLOCK) => {

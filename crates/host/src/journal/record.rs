@@ -26,7 +26,9 @@ pub(crate) enum Record {
     ConfirmBy { unix_s: u64 },
     /// It was confirmed.
     Confirmed,
-    /// The plan failed and all of it was put back.
+    /// The newest plan alone is going to be put back: nobody confirmed it.
+    TakingBack,
+    /// The newest plan alone was put back: it failed, or nobody confirmed it.
     RolledBack,
     /// All plans are going to be put back: targets by their keys, and the values they get.
     Reverting { goals: Vec<(String, String)> },

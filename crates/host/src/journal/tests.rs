@@ -5,8 +5,8 @@ use std::path::Path;
 
 use super::*;
 use crate::change::simulated::MemoryHost;
-use crate::change::tests::{directory, host_of, identity, journal, three};
-use crate::change::{ApplyError, ApplyOptions, Host, HostError, RevertError, Target, apply, revert};
+use crate::change::tests::{directory, host_of, identity, journal, sysctl, three};
+use crate::change::{ApplyError, ApplyOptions, Host, HostError, RevertError, RevertOptions, Target, apply, revert};
 
 const NOW: u64 = 1_790_000_000;
 
@@ -63,7 +63,7 @@ fn journal_torn_at_any_byte_reverts_to_identity() {
             host.seen.iter().rev().find(was_shorter).map_or_else(|| host_of(&three()), |seen| seen.1.clone());
         fs::write(&path, &whole[..length]).unwrap();
         let mut torn = journal(directory.path());
-        match revert(&mut torn_host, &mut torn, NOW, false) {
+        match revert(&mut torn_host, &mut torn, NOW, RevertOptions::default()) {
             Ok(reverted) => assert!(reverted.is_complete && length >= plan_bytes - 1, "{length}: {reverted:?}"),
             Err(RevertError::Nothing) => assert!(length < plan_bytes, "{length}"),
             Err(error) => panic!("{length}: {error}"),
@@ -88,23 +88,92 @@ fn journal_torn_and_used_again_is_whole() {
     drop(torn);
     let mut again = journal(directory.path());
     assert!(!again.content().is_torn && !again.content().is_interrupted());
-    revert(&mut host, &mut again, NOW, false).unwrap();
+    revert(&mut host, &mut again, NOW, RevertOptions::default()).unwrap();
     assert_eq!(host.values, before);
 }
 
+/// The lines of a journal of two plans, and where the second one begins.
+fn two_plans(directory: &Path) -> (MemoryHost, Vec<String>, usize) {
+    let second = vec![crate::change::tests::change("vm.stat_interval", sysctl("vm.stat_interval"), "1", "10")];
+    let mut host = host_of(&[three(), second.clone()].concat());
+    apply(&mut host, &mut journal(directory), three(), &strict()).unwrap();
+    let first = fs::read_to_string(directory.join(FILE)).unwrap().lines().count();
+    apply(&mut host, &mut journal(directory), second, &strict()).unwrap();
+    let text = fs::read_to_string(directory.join(FILE)).unwrap();
+    (host, text.lines().map(str::to_owned).collect(), first)
+}
+
+fn with_damage(lines: &[String], at: usize) -> String {
+    let mut lines = lines.to_vec();
+    lines[at].replace_range(20..22, "~~");
+    lines.join("\n") + "\n"
+}
+
+/// One line that a disk had spoilt kept everything in effect for good.
 #[test]
-fn journal_damaged_in_the_middle_is_refused_by_line() {
+fn journal_damaged_in_the_middle_reverts_the_rest_and_names_the_line() {
+    let scratch = directory();
+    let before = host_of(&three()).values;
+    let (_, lines, second) = two_plans(scratch.path());
+    for at in 0..lines.len() - 1 {
+        let directory = directory();
+        let (mut host, ..) = two_plans(directory.path());
+        fs::write(directory.path().join(FILE), with_damage(&lines, at)).unwrap();
+        let looked = Journal::look(directory.path(), &identity()).unwrap().unwrap();
+        assert_eq!(looked.damaged.iter().map(|damage| damage.line).collect::<Vec<_>>(), [at + 1]);
+        assert!(looked.is_interrupted());
+        let mut damaged = journal(directory.path());
+        let refused = apply(&mut host, &mut damaged, three(), &strict()).unwrap_err();
+        assert!(matches!(refused, ApplyError::BrokenOff), "{at}: {refused}");
+        let reverted = revert(&mut host, &mut damaged, NOW, RevertOptions::default()).unwrap();
+        assert!(reverted.is_complete, "{at}: {reverted:?}");
+        assert_eq!(reverted.damaged, looked.damaged);
+        let is_back = |target: &Target| host.values[&target.key()] == before[&target.key()];
+        let is_second_back = host.values[&sysctl("vm.stat_interval").key()] == "1";
+        // A plan that was lost takes the values found before along, and only those.
+        assert_eq!(three().iter().all(|change| is_back(&change.target)), at != 1, "{at}");
+        assert_eq!(is_second_back, at != second, "{at}");
+    }
+}
+
+/// Its records were taken for those of the plan before it.
+#[test]
+fn journal_whose_only_plan_is_damaged_is_left_alone_and_named() {
     let directory = directory();
     let path = directory.path().join(FILE);
     let mut host = host_of(&three());
     apply(&mut host, &mut journal(directory.path()), three(), &strict()).unwrap();
-    let text = fs::read_to_string(&path).unwrap();
-    fs::write(&path, text.replacen("swappiness", "swappinesz", 1)).unwrap();
-    let error = Journal::open(directory.path(), identity()).unwrap_err();
-    assert!(matches!(error, JournalError::Corrupt { line: 2, .. }), "{error}");
+    let text = fs::read_to_string(&path).unwrap().replacen("swappiness", "swappinesz", 1);
+    fs::write(&path, &text).unwrap();
     let writes = host.writes;
-    assert!(Journal::look(directory.path(), &identity()).is_err());
-    assert_eq!(host.writes, writes);
+    let error = revert(&mut host, &mut journal(directory.path()), NOW, RevertOptions::default()).unwrap_err();
+    assert!(error.to_string().contains("line 2"), "{error}");
+    assert_eq!((host.writes, fs::read_to_string(&path).unwrap()), (writes, text));
+}
+
+thread_local! {
+    static SYNCED: std::cell::RefCell<Vec<std::path::PathBuf>> = const { std::cell::RefCell::new(Vec::new()) };
+}
+
+/// Directories that were written to the disk by this thread.
+pub(super) fn note_sync(path: &Path) {
+    SYNCED.with_borrow_mut(|synced| synced.push(path.to_owned()));
+}
+
+/// After a crash the journal was there and the directory that it is in was not.
+#[test]
+fn journal_directory_made_is_on_the_disk_with_its_parents() {
+    let top = directory();
+    let directory = top.path().join("lib/nearwire/journal");
+    let mut host = host_of(&three());
+    let mut own = journal(&directory);
+    let synced = || SYNCED.with_borrow_mut(std::mem::take);
+    let parents = [top.path().to_owned(), top.path().join("lib"), top.path().join("lib/nearwire"), directory.clone()];
+    assert_eq!(synced(), parents);
+    apply(&mut host, &mut own, three(), &strict()).unwrap();
+    assert_eq!(synced(), std::slice::from_ref(&directory));
+    revert(&mut host, &mut own, NOW, RevertOptions::default()).unwrap();
+    assert_eq!(synced(), [directory.clone(), directory.join(HISTORY), directory]);
 }
 
 #[test]

@@ -9,7 +9,7 @@ use super::kept::KeptInterface;
 use crate::LabError;
 use crate::interface::{self, InterfaceFacts};
 use crate::netlink::Netlink;
-use crate::route::{leads_through, table_of};
+use crate::route::{is_default_through, leads_through, table_of};
 
 /// Facts about both interfaces, if both may be moved away.
 pub(super) fn usable_pair(netlink: &mut Netlink, near: &str, far: &str) -> Result<[InterfaceFacts; 2], LabError> {
@@ -97,11 +97,11 @@ fn default_route(facts: &InterfaceFacts, route: &RouteMessage) -> LabError {
 
 fn refuse_routes(facts: &InterfaceFacts, routes: &[RouteMessage]) -> Result<(), LabError> {
     for route in routes {
+        if is_default_through(route, facts.ifindex) {
+            return Err(default_route(facts, route));
+        }
         if !leads_through(route, facts.ifindex) || route.header.kind != RouteType::Unicast {
             continue;
-        }
-        if route.header.destination_prefix_length == 0 {
-            return Err(default_route(facts, route));
         }
         let shared = route.attributes.iter().find_map(|attribute| match attribute {
             RouteAttribute::MultiPath(_) => Some("several next hops"),

@@ -1,14 +1,12 @@
 //! `nearwire tune apply`: writes all changes or none.
 
 use std::fmt::Write as _;
-use std::time::Duration;
 
-use nearwire_host::change::confirm::{FileWatch, Verdict, keep_or_revert};
 use nearwire_host::change::{Applied, ApplyError, ApplyOptions, apply, put_in_order};
-use nearwire_host::journal::{HostIdentity, Journal};
-use nearwire_sys::usage::{catch_interrupts, interrupted};
+use nearwire_host::journal::HostIdentity;
+use nearwire_sys::usage::{catch_every_interrupt, interrupted};
 
-use super::{Planned, ask, at, journal_directory, open_journal, plan, unix_s};
+use super::{Planned, ask, at, guard, journal_directory, open_journal, plan, unix_s};
 use crate::args::tune::ApplyArgs;
 use crate::exit::{self, Failure, OrExit, Outcome};
 use crate::output;
@@ -24,21 +22,20 @@ pub fn run(args: &ApplyArgs) -> Outcome {
         return Ok(());
     }
     ask("Write these values?", args.yes)?;
-    // A second Ctrl-C ends the process at once; the journal then has what is needed to put everything back.
-    catch_interrupts().or_exit(exit::FAILED)?;
+    let profile = planned.selection.profile.name.clone();
+    if let Some(within) = args.confirm {
+        return guard::start(args, &profile, within, &changes);
+    }
+    // The journal has what is needed to put everything back, also after kill -9.
+    catch_every_interrupt().or_exit(exit::FAILED)?;
     let identity = HostIdentity::of(planned.host.root());
     let mut journal = open_journal(directory, &identity)?;
-    let profile = Some(planned.selection.profile.name.clone());
-    let options = ApplyOptions { must_stop: &interrupted, ..ApplyOptions::strict(unix_s(), profile) };
+    let options = ApplyOptions { must_stop: &interrupted, ..ApplyOptions::strict(unix_s(), Some(profile)) };
     let applied = apply(&mut planned.host, &mut journal, changes, &options).map_err(failure)?;
-    output::print_of_host(&done(&applied, &at(directory, source)))?;
-    match args.confirm {
-        Some(within) => wait(&mut planned, &mut journal, within, &at(directory, source)),
-        None => Ok(()),
-    }
+    output::print_of_host(&done(&applied, &at(directory, source)))
 }
 
-fn done(applied: &Applied, journal: &str) -> String {
+pub(super) fn done(applied: &Applied, journal: &str) -> String {
     let mut text = format!("\n{} written and read back.", applied.written.len());
     // Writing to a string cannot fail.
     let rounded = applied.written.iter().filter(|(change, effect)| !change.target.same(&change.wanted, effect));
@@ -48,31 +45,14 @@ fn done(applied: &Applied, journal: &str) -> String {
     for (id, found, now) in &applied.moved {
         let _ = write!(text, "\n  {id} changed with the others: it was {found} and is {now}");
     }
+    for (change, why) in &applied.skipped {
+        let _ = write!(text, "\n  {} was left out: {}", change.id, why.cause);
+    }
     let _ = writeln!(text, " To put everything back: nearwire tune revert{journal}");
     text
 }
 
-fn wait(planned: &mut Planned, journal: &mut Journal, within: Duration, place: &str) -> Outcome {
-    let time = humantime::format_duration(within);
-    output::print_of_host(&format!(
-        "Everything is put back in {time} unless somebody runs: nearwire tune confirm{place}\n"
-    ))?;
-    let mut watch = FileWatch::new(journal, interrupted);
-    match keep_or_revert(&mut planned.host, journal, &mut watch, within, unix_s()).or_exit(exit::FAILED)? {
-        Verdict::Kept => output::print_of_host("Confirmed: the values stay.\n"),
-        Verdict::TimedOut(reverted) => {
-            output::print_of_host(&super::revert::text(&reverted))?;
-            let error = anyhow::anyhow!("nobody confirmed within {time}, so everything was put back");
-            Err(Failure { code: exit::FAILED, error: Some(error) })
-        }
-        Verdict::Ended(reverted) => {
-            output::print_of_host(&super::revert::text(&reverted))?;
-            Err(Failure::silent(exit::INTERRUPTED))
-        }
-    }
-}
-
-fn failure(error: ApplyError) -> Failure {
+pub(super) fn failure(error: ApplyError) -> Failure {
     let code = match &error {
         ApplyError::Conflict { .. } => exit::USAGE,
         ApplyError::NotWritable { .. } | ApplyError::Journal(_) | ApplyError::BrokenOff => exit::CANNOT,

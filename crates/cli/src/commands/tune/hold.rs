@@ -62,7 +62,7 @@ fn around(program: &OsString, arguments: &[OsString]) -> Outcome {
 }
 
 /// Waits for a program and passes a request to end on to it.
-fn wait(child: &mut Child) -> io::Result<ExitStatus> {
+pub(super) fn wait(child: &mut Child) -> io::Result<ExitStatus> {
     let pid = Pid::from_child(child);
     let process = pidfd_open(pid, PidfdFlags::empty())?;
     let mut is_told = false;
@@ -82,7 +82,7 @@ fn wait(child: &mut Child) -> io::Result<ExitStatus> {
 }
 
 /// The exit code as a shell reports it: 128 plus the number for a program that a signal ended.
-fn code(status: ExitStatus) -> u8 {
+pub(super) fn code(status: ExitStatus) -> u8 {
     let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
     code.and_then(|code| u8::try_from(code).ok()).unwrap_or(exit::FAILED)
 }

@@ -38,7 +38,7 @@ fn text(status: &Status, is_guarded: bool, journal: &str) -> String {
     if status.entries.is_empty() && !status.is_interrupted {
         return "No change of nearwire is in effect.\n".to_owned();
     }
-    let mut text = String::new();
+    let mut text = super::revert::damage(&status.damaged);
     let width = status.entries.iter().map(|entry| entry.change.id.len()).max().unwrap_or(0);
     for entry in &status.entries {
         let change = &entry.change;
@@ -64,11 +64,14 @@ fn text(status: &Status, is_guarded: bool, journal: &str) -> String {
     if status.confirm_by_unix_s.is_some() && !is_guarded {
         let _ = writeln!(
             text,
-            "Nobody confirmed, and the process that would have put everything back is gone; run: nearwire tune revert{journal}"
+            "Nobody confirmed, and the process that would have put the newest values back is gone; run: nearwire tune revert{journal}"
         );
     } else if let Some(unix_s) = status.confirm_by_unix_s {
         let time = humantime::format_rfc3339_seconds(std::time::UNIX_EPOCH + std::time::Duration::from_secs(unix_s));
-        let _ = writeln!(text, "Everything is put back at {time} unless somebody runs: nearwire tune confirm{journal}");
+        let _ = writeln!(
+            text,
+            "The newest values are put back at {time} unless somebody runs: nearwire tune confirm{journal}"
+        );
     }
     text
 }
@@ -77,6 +80,7 @@ fn page(status: &Status, is_guarded: bool) -> String {
     let page = json!({
         "format": FORMAT,
         "interrupted": status.is_interrupted,
+        "damaged_lines": status.damaged.iter().map(|damage| damage.line).collect::<Vec<_>>(),
         "other_boot": status.is_other_boot,
         "confirm_by_unix_s": status.confirm_by_unix_s,
         "guarded": status.confirm_by_unix_s.is_some() && is_guarded,

@@ -39,7 +39,9 @@ pub enum ApplyError {
         now: String,
     },
     /// An earlier apply or revert was broken off, and nobody knows what is in effect.
-    #[error("an earlier change of this host was broken off; nothing was written, revert it first")]
+    #[error(
+        "an earlier change of this host was broken off, or its journal is damaged; nothing was written, revert it first"
+    )]
     BrokenOff,
     /// The journal cannot be written; nothing was changed.
     #[error("{0}; nothing was written to the host")]

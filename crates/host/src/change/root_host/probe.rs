@@ -33,10 +33,10 @@ pub(super) fn probe(host: &mut RootHost, target: &Target, word: &str) -> Result<
             host.read(target)?;
             may_administer_network(target)
         }
-        // Of managed interrupts and those of one CPU only a write tells; the value stays.
         Target::Irq { .. } => {
-            let now = host.read(target)?;
-            host.write(target, &now)
+            host.read(target)?;
+            let path = host.path(ACTION, target)?;
+            host.root.probe(&path).map_err(|errno| HostError::kernel(ACTION, target, errno))
         }
         Target::Partition { path } => partition::probe(&host.root, target, path),
         Target::File { .. } | Target::InterfaceFile { .. } | Target::Link { .. } => {

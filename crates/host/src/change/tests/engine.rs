@@ -26,10 +26,10 @@ fn plan_applied_and_reverted_is_identity() {
     assert!(status.entries.iter().all(|entry| matches!(entry.state, EntryState::InEffect { .. })));
     assert!(!status.is_interrupted && !status.is_other_boot);
 
-    let reverted = revert(&mut host, &mut journal, NOW + 1, false).unwrap();
+    let reverted = revert(&mut host, &mut journal, NOW + 1, RevertOptions::default()).unwrap();
     assert!(reverted.is_complete);
     assert_eq!(host.values, before);
-    assert!(matches!(revert(&mut host, &mut journal, NOW + 2, false), Err(RevertError::Nothing)));
+    assert!(matches!(revert(&mut host, &mut journal, NOW + 2, RevertOptions::default()), Err(RevertError::Nothing)));
     assert_eq!(std::fs::read_dir(directory.path().join("history")).unwrap().count(), 1);
 }
 
@@ -57,7 +57,7 @@ fn ring_changed_resets_interrupts_which_witnesses_put_back() {
     assert_eq!(host.values[&vector("eth4", 0).key()], "1");
     // The other device was not touched, so its interrupts are none of our business.
     assert_eq!(journal.content().blocks[0].entries.len(), 2);
-    revert(&mut host, &mut journal, NOW, false).unwrap();
+    revert(&mut host, &mut journal, NOW, RevertOptions::default()).unwrap();
     assert_eq!(host.values, before);
 }
 
@@ -105,7 +105,7 @@ fn delay_rounded_by_the_device_is_accepted_and_put_back() {
     let mut journal = journal(directory.path());
     let applied = apply(&mut host, &mut journal, wanted, &strict()).unwrap();
     assert_eq!(applied.written[0].1, "8");
-    revert(&mut host, &mut journal, NOW, false).unwrap();
+    revert(&mut host, &mut journal, NOW, RevertOptions::default()).unwrap();
     assert_eq!(host.inner.values, before);
 }
 
@@ -120,7 +120,7 @@ fn target_vanished_between_read_and_write_leaves_the_rest_as_it_was() {
     assert_eq!(host.inner.values, before);
     // When it is back, revert settles it.
     host.heal();
-    assert!(revert(&mut host, &mut journal, NOW, false).unwrap().is_complete);
+    assert!(revert(&mut host, &mut journal, NOW, RevertOptions::default()).unwrap().is_complete);
     assert_eq!(host.inner.values, before);
 }
 
@@ -186,7 +186,7 @@ fn value_changed_by_somebody_else_is_kept_and_named() {
     let foreign = |entry: &&StatusEntry| matches!(entry.state, EntryState::Changed { .. });
     assert_eq!(changed.entries.iter().filter(foreign).count(), 2);
 
-    let reverted = revert(&mut host, &mut journal, NOW, false).unwrap();
+    let reverted = revert(&mut host, &mut journal, NOW, RevertOptions::default()).unwrap();
     let kept: Vec<_> =
         reverted.back.items.iter().filter(|(_, outcome)| matches!(outcome, Outcome::Kept { .. })).collect();
     assert_eq!(kept.len(), 2, "{reverted:?}");
@@ -215,7 +215,7 @@ fn second_plan_reverted_goes_back_to_before_the_first() {
     assert_eq!(faulty.inner.values, host.values);
     apply(&mut host, &mut journal, second, &strict()).unwrap();
     assert_eq!(host.values[&vector("eth4", 0).key()], "2");
-    assert!(revert(&mut host, &mut journal, NOW, false).unwrap().is_complete);
+    assert!(revert(&mut host, &mut journal, NOW, RevertOptions::default()).unwrap().is_complete);
     assert_eq!(host.values, before);
 }
 
@@ -232,9 +232,35 @@ fn host_booted_since_reverts_to_nothing_left_to_do() {
     let mut journal = Journal::open(directory.path(), booted.clone()).unwrap();
     assert!(status(&mut host, journal.content(), &booted).is_other_boot);
     let writes = host.writes;
-    let reverted = revert(&mut host, &mut journal, NOW, false).unwrap();
+    let reverted = revert(&mut host, &mut journal, NOW, RevertOptions::default()).unwrap();
     assert!(reverted.is_complete, "{reverted:?}");
     assert_eq!(host.writes, writes);
+}
+
+/// What an exported file or somebody else had made permanent was put back without a word.
+#[test]
+fn value_made_permanent_before_a_boot_is_named_and_kept_until_told_otherwise() {
+    for (permanent, is_kept) in [(Permanent::Keep, true), (Permanent::PutBack, false)] {
+        let directory = directory();
+        let mut host = host_of(&three());
+        let before = host.values.clone();
+        apply(&mut host, &mut journal(directory.path()), three(), &strict()).unwrap();
+        host.values = before.clone();
+        host.set(&sysctl("vm.swappiness"), "0");
+        let booted = HostIdentity { boot: Some("b2".into()), ..identity() };
+        let mut journal = Journal::open(directory.path(), booted).unwrap();
+        let writes = host.writes;
+        // Also the second time, after a revert that is not complete.
+        for _ in 0..2 {
+            let asked = revert(&mut host, &mut journal, NOW, RevertOptions::default()).unwrap();
+            assert_eq!(asked.back.permanent().collect::<Vec<_>>(), ["vm.swappiness"]);
+            assert!(!asked.is_complete && host.writes == writes);
+        }
+        let options = RevertOptions { permanent, ..RevertOptions::default() };
+        assert!(revert(&mut host, &mut journal, NOW, options).unwrap().is_complete);
+        assert_eq!(host.values[&sysctl("vm.swappiness").key()] == "0", is_kept);
+        assert!(!directory.path().join("journal").exists());
+    }
 }
 
 #[test]
@@ -245,11 +271,11 @@ fn device_gone_leaves_the_journal_open_until_it_is_back_or_given_up() {
     let mut journal = journal(directory.path());
     apply(&mut host, &mut journal, three(), &strict()).unwrap();
     let ring_now = host.values.remove(&ring("eth4").key()).unwrap();
-    let reverted = revert(&mut host, &mut journal, NOW, false).unwrap();
+    let reverted = revert(&mut host, &mut journal, NOW, RevertOptions::default()).unwrap();
     assert_eq!(reverted.back.absent().collect::<Vec<_>>(), ["nic.ring.rx[eth4]"]);
     assert!(!reverted.is_complete);
     host.set(&ring("eth4"), &ring_now);
-    assert!(revert(&mut host, &mut journal, NOW, false).unwrap().is_complete);
+    assert!(revert(&mut host, &mut journal, NOW, RevertOptions::default()).unwrap().is_complete);
     assert_eq!(host.values, before);
 }
 
@@ -262,10 +288,10 @@ fn write_back_refused_leaves_the_journal_open_for_another_try() {
     apply(&mut host, &mut journal, three(), &strict()).unwrap();
     // The ring comes back third; every round of the revert is refused.
     host.faults = (host.writes..host.writes + 20).map(|at| (at, Fault::Refuse(Errno::BUSY))).collect();
-    let reverted = revert(&mut host, &mut journal, NOW, false).unwrap();
+    let reverted = revert(&mut host, &mut journal, NOW, RevertOptions::default()).unwrap();
     assert!(!reverted.is_complete && reverted.back.failed().count() == 4, "{reverted:?}");
     host.faults.clear();
-    assert!(revert(&mut host, &mut journal, NOW, false).unwrap().is_complete);
+    assert!(revert(&mut host, &mut journal, NOW, RevertOptions::default()).unwrap().is_complete);
     assert_eq!(host.inner.values, before);
 }
 
@@ -281,7 +307,7 @@ fn revert_broken_off_after_a_reset_still_restores_interrupts() {
     journal.append(Record::Reverting { goals }).unwrap();
     // Killed right after the ring was put back, which reset the interrupt.
     host.write(&ring("eth4"), "512").unwrap();
-    assert!(revert(&mut host, &mut journal, NOW, false).unwrap().is_complete);
+    assert!(revert(&mut host, &mut journal, NOW, RevertOptions::default()).unwrap().is_complete);
     assert_eq!(host.values, before);
 }
 
@@ -295,7 +321,7 @@ fn apply_after_one_that_was_broken_off_is_refused_until_it_is_reverted() {
     let refused = apply(&mut host, &mut journal, three(), &strict()).unwrap_err();
     assert!(matches!(refused, ApplyError::BrokenOff), "{refused}");
     assert_eq!(host.writes, 0);
-    assert!(revert(&mut host, &mut journal, NOW, false).unwrap().is_complete);
+    assert!(revert(&mut host, &mut journal, NOW, RevertOptions::default()).unwrap().is_complete);
     apply(&mut host, &mut journal, three(), &strict()).unwrap();
 }
 

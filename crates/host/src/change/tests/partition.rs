@@ -48,7 +48,7 @@ fn partition_applied_makes_the_group_and_reverted_removes_it_and_the_controller(
     assert_eq!(text(&format!("{GROUP}/cpuset.cpus.partition")), "isolated\n");
     assert_eq!(text("sys/fs/cgroup/cgroup.subtree_control"), "cpu memory cpuset\n");
     assert!(prepared(&mut host, "2-3").changes.is_empty());
-    assert!(revert(&mut host, &mut journal, NOW, false).unwrap().is_complete);
+    assert!(revert(&mut host, &mut journal, NOW, RevertOptions::default()).unwrap().is_complete);
     assert!(!tree.path().join(GROUP).exists());
     assert_eq!(snapshot(tree.path()), before);
 }
@@ -65,7 +65,7 @@ fn controller_that_was_on_stays_on() {
     assert_eq!(ids(&changes), ["cpu.isolated"]);
     let mut journal = journal(journals.path());
     apply(&mut host, &mut journal, changes, &strict()).unwrap();
-    revert(&mut host, &mut journal, NOW, false).unwrap();
+    revert(&mut host, &mut journal, NOW, RevertOptions::default()).unwrap();
     assert_eq!(snapshot(tree.path()), before);
 }
 
@@ -79,7 +79,7 @@ fn controller_that_others_came_to_use_is_kept_and_told() {
     apply(&mut host, &mut journal, changes, &strict()).unwrap();
     add(tree.path(), "sys/fs/cgroup/machine.slice/cpuset.cpus", "0-1");
     assert!(hold(&mut host, &journal).is_empty());
-    let reverted = revert(&mut host, &mut journal, NOW, false).unwrap();
+    let reverted = revert(&mut host, &mut journal, NOW, RevertOptions::default()).unwrap();
     assert!(reverted.is_complete, "{reverted:?}");
     let kept = reverted.back.items.iter().find(|(id, _)| id == "cpu.isolated[controller]").unwrap();
     assert!(matches!(&kept.1, Outcome::Kept { now, .. } if now == "on, used by machine.slice"), "{kept:?}");
@@ -121,7 +121,7 @@ fn apply_killed_between_the_steps_of_a_partition_reverts_to_identity() {
         add(tree.path(), "sys/fs/cgroup/cgroup.subtree_control", "cpu memory cpuset");
         journal.append(Record::Intent { change: 1 }).unwrap();
         leave_halfway(&tree, files);
-        assert!(revert(&mut host, &mut journal, NOW, false).unwrap().is_complete);
+        assert!(revert(&mut host, &mut journal, NOW, RevertOptions::default()).unwrap().is_complete);
         assert!(!tree.path().join(GROUP).exists(), "{files:?}");
         assert_eq!(snapshot(tree.path()), before, "{files:?}");
     }
@@ -142,7 +142,7 @@ fn revert_killed_between_the_steps_of_a_partition_is_finished_by_the_next() {
                 journal.append(Record::Reverting { goals }).unwrap();
             }
             leave_halfway(&tree, files);
-            assert!(revert(&mut host, &mut journal, NOW, false).unwrap().is_complete);
+            assert!(revert(&mut host, &mut journal, NOW, RevertOptions::default()).unwrap().is_complete);
             assert!(!tree.path().join(GROUP).exists(), "{files:?}");
             assert_eq!(snapshot(tree.path()), before, "{files:?}");
         }

@@ -45,7 +45,7 @@ fn service_stopped_and_reverted_runs_again() {
     let mut journal = journal(&directory.path().join("journal"));
     apply(&mut host, &mut journal, vec![plan], &strict()).unwrap();
     assert!(!directory.path().join("irqbalance.service").exists());
-    assert!(revert(&mut host, &mut journal, NOW, false).unwrap().is_complete);
+    assert!(revert(&mut host, &mut journal, NOW, RevertOptions::default()).unwrap().is_complete);
     assert!(directory.path().join("irqbalance.service").exists());
 }
 

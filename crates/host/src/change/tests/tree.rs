@@ -187,7 +187,7 @@ proptest! {
                 prop_assert!(change.target.same(&now.unwrap(), &change.wanted));
             }
             if !applied.written.is_empty() {
-                prop_assert!(revert(&mut host, &mut journal, 2, false).unwrap().is_complete);
+                prop_assert!(revert(&mut host, &mut journal, 2, RevertOptions::default()).unwrap().is_complete);
             }
         }
         prop_assert_eq!(values(snapshot(tree.path())), before);
@@ -207,7 +207,7 @@ fn interface_with_another_name_after_boot_is_found_by_its_place() {
         .unwrap();
     let mtu = tree.path().join(NET).join("enp2s0/mtu");
     assert_eq!(fs::read_to_string(&mtu).unwrap(), "9000\n");
-    let reverted = revert(&mut host, &mut journal(journals.path()), 2, false).unwrap();
+    let reverted = revert(&mut host, &mut journal(journals.path()), 2, RevertOptions::default()).unwrap();
     assert!(reverted.is_complete, "{reverted:?}");
     assert_eq!(fs::read_to_string(&mtu).unwrap(), "1500\n");
     assert_eq!(fs::read_to_string(tree.path().join("proc/irq/30/smp_affinity_list")).unwrap(), "0-3\n");
@@ -274,5 +274,26 @@ fn kernel_and_services_of_a_tree_are_not_asked() {
     for target in [ring("eth4"), unit] {
         let error = host.probe(&target, "1").unwrap_err().to_string();
         assert!(error.contains("tree of files"), "{error}");
+    }
+}
+
+/// Interrupts were written while it was found out whether they can be.
+#[test]
+fn probe_of_every_place_writes_nothing() {
+    let tree = tree();
+    let mut host = host(&tree);
+    let wishes: Vec<_> = (0..WISHES.len()).map(|at| (at, false)).collect();
+    let changes = plan(&mut host, &wishes);
+    assert!(changes.iter().any(|change| matches!(change.target, Target::Irq { .. })));
+    let old = std::time::UNIX_EPOCH + std::time::Duration::from_secs(1);
+    let files: Vec<_> = snapshot(tree.path()).into_keys().collect();
+    for file in &files {
+        fs::File::options().append(true).open(file).unwrap().set_modified(old).unwrap();
+    }
+    for change in &changes {
+        let _ = host.probe(&change.target, &change.wanted);
+    }
+    for file in &files {
+        assert_eq!(fs::metadata(file).unwrap().modified().unwrap(), old, "{file}");
     }
 }
