@@ -40,8 +40,13 @@ pub(crate) fn irqs_on_isolated(files: &HostFiles<'_>) -> Reading {
         Ok(counts) => counts,
         Err(reading) => return reading,
     };
-    let grown = after.into_iter().filter(|(place, count)| before.get(place).is_none_or(|before| count > before));
-    Reading::Value(in_words(grown.map(|(place, _)| place)))
+    Reading::Value(in_words(grown(&before, &after)))
+}
+
+/// Those whose counter is higher in the second of two readings.
+fn grown(before: &BTreeMap<Place, u64>, after: &BTreeMap<Place, u64>) -> impl Iterator<Item = Place> {
+    let is_higher = |place: &Place, count: &u64| before.get(place).is_none_or(|before| count > before);
+    after.iter().filter(move |(place, count)| is_higher(place, count)).map(|(place, _)| *place)
 }
 
 /// Interrupt and CPU.
@@ -153,4 +158,18 @@ fn allowed(status: &str) -> Option<CpuSet> {
 /// A kernel thread has no memory of its own.
 fn is_kernel(status: &str) -> bool {
     super::host_files::field_of(status, "VmSize").is_none()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn interrupts_counted_twice_are_those_whose_counters_grew() {
+        let reading = |counts: &[(Place, u64)]| counts.iter().copied().collect::<BTreeMap<_, _>>();
+        let before = reading(&[((30, 2), 7), ((31, 2), 5), ((31, 3), 5)]);
+        let after = reading(&[((30, 2), 7), ((31, 2), 6), ((31, 3), 9), ((32, 3), 1)]);
+        assert_eq!(in_words(grown(&before, &after)), "31 on 2-3, 32 on 3");
+        assert_eq!(in_words(grown(&before, &before)), "none");
+    }
 }

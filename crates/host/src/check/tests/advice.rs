@@ -121,6 +121,7 @@ fn menu_of_another_makers_machine_or_processor_is_not_shown() {
         ["Cisco menu: Intel Hyper-Threading technology = Disabled"]
     );
     assert_eq!(menus(&[cpu("model name: AMD EPYC 9654\nflags: fpu\n"), maker("HPE\n")]), [""; 0]);
+    assert_eq!(menus(&[cpu("processor: 0\nCPU implementer: 0x41\nFeatures: fp\n"), maker("HPE\n")]), [""; 0]);
 }
 
 #[test]
