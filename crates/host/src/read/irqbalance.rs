@@ -43,7 +43,9 @@ fn environment(files: &HostFiles<'_>) -> Result<BTreeMap<String, String>, Readin
         if let Some(assignments) = line.strip_prefix("Environment=") {
             variables.extend(words(assignments).filter_map(|word| assignment(&word)));
         } else if let Some(path) = line.strip_prefix("EnvironmentFile=") {
-            named.push(path.trim().trim_start_matches('-').to_owned());
+            // What is read goes into snapshots, and a file of another name may hold secrets of others.
+            let path = path.trim().trim_start_matches('-');
+            named.extend(path.contains("irqbalance").then(|| path.to_owned()));
         }
     }
     named.dedup();

@@ -33,8 +33,10 @@ fn irqbalance_told_in_any_place_of_its_environment_leaves_those_cpus_alone() {
         // What it is told replaces what it would leave alone by itself.
         assert_eq!(banned(&[ISOLATED, (path, text)]), "6-7", "{path}: {text}");
     }
-    let named =
-        [(drop_in, "[Service]\nEnvironmentFile=-/srv/balance\n"), ("srv/balance", "IRQBALANCE_BANNED_CPULIST=6-7\n")];
+    let named = [
+        (drop_in, "[Service]\nEnvironmentFile=-/srv/irqbalance\n"),
+        ("srv/irqbalance", "IRQBALANCE_BANNED_CPULIST=6-7\n"),
+    ];
     assert_eq!(banned(&[&[ISOLATED][..], &named].concat()), "6-7");
     let both = [("etc/default/irqbalance", "IRQBALANCE_BANNED_CPUS=1\nIRQBALANCE_BANNED_CPULIST=6-7\n")];
     assert_eq!(banned(&both), "6-7");
