@@ -45,8 +45,8 @@ pub(crate) fn irqs_on_isolated(files: &HostFiles<'_>) -> Reading {
 
 /// Those whose counter is higher in the second of two readings.
 fn grown(before: &BTreeMap<Place, u64>, after: &BTreeMap<Place, u64>) -> impl Iterator<Item = Place> {
-    let is_higher = |place: &Place, count: &u64| before.get(place).is_none_or(|before| count > before);
-    after.iter().filter(move |(place, count)| is_higher(place, count)).map(|(place, _)| *place)
+    let higher = after.iter().filter(move |(place, count)| before.get(*place).is_none_or(|before| *count > before));
+    higher.map(|(place, _)| *place)
 }
 
 /// Interrupt and CPU.
