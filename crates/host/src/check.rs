@@ -14,6 +14,7 @@ mod waiver;
 
 use crate::plan::Plan;
 use crate::profile::{Profile, Wanted, Weight, Wish};
+use crate::setting::Menu;
 use crate::{CpuSet, Goal, Reading, Root, Write, goal};
 
 use facts::Facts;
@@ -119,6 +120,8 @@ pub struct Finding {
     pub cpus: Option<CpuSet>,
     /// Something to know beside the outcome: another setting that makes the wish true.
     pub note: Option<String>,
+    /// The entries of firmware menus that this machine can have for the setting.
+    pub menus: Vec<Menu>,
 }
 
 impl Finding {
@@ -207,6 +210,7 @@ fn without_interface(wish: &Wish) -> Finding {
         value: None,
         cpus: None,
         note: None,
+        menus: Vec::new(),
     }
 }
 
@@ -226,11 +230,16 @@ fn finding(facts: &Facts<'_>, wish: &Wish, interface: Option<&str>) -> Finding {
         cpus,
         found,
         note,
+        menus: facts.menus(wish.setting),
         wish: wish.clone(),
     }
 }
 
 fn outcome(facts: &Facts<'_>, wish: &Wish, interface: Option<&str>, found: &Reading) -> (Outcome, Option<String>) {
+    if let Some(name) = interface.filter(|name| facts.is_unplugged(name)) {
+        let why = format!("{name} has no link; alone, as with --nic {name}, it is judged");
+        return (Outcome::NotApplicable { why }, None);
+    }
     if let Some(why) = wish.when.iter().find_map(|condition| facts.fails(condition, interface)) {
         return (why, None);
     }

@@ -5,6 +5,7 @@ pub(crate) mod counters;
 pub(crate) mod cpu;
 pub(crate) mod dmi;
 mod host_files;
+pub(crate) mod irqbalance;
 pub(crate) mod kernel;
 pub(crate) mod log;
 pub(crate) mod memory;
@@ -13,6 +14,7 @@ mod msr;
 mod nic;
 pub(crate) mod placement;
 pub(crate) mod process;
+pub(crate) mod rdma;
 pub(crate) mod service;
 
 pub(crate) use condense::{condense, split};

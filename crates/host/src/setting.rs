@@ -4,7 +4,7 @@ mod class;
 mod how;
 
 use nearwire_sys::ethtool::{
-    Channels, Coalesce, DriverInfo, EnergyEfficient, Fec, LinkSettings, Pause, Rings, Timestamping,
+    Channels, Coalesce, DriverInfo, EnergyEfficient, Fec, LinkSettings, Pause, PrivateFlags, Rings, Timestamping,
 };
 
 pub use class::{Disruption, Menu, Persist, Risk, Value, Vendor, Write};
@@ -310,6 +310,10 @@ pub enum NicFact {
 pub enum PcieFact {
     /// The functions from the root port down to the device.
     Path,
+    /// The speed that both the device and the port above it can have.
+    SpeedPossible,
+    /// The lanes that both the device and the port above it can have.
+    WidthPossible,
     /// Largest payload of a packet, bytes, along the path.
     MaxPayload,
     /// Largest read the device may request, bytes.
@@ -349,6 +353,8 @@ pub enum EthtoolFact {
     HashFunction(fn(u8) -> Reading),
     /// `ETHTOOL_GWOL`: the events that wake the host, as bits.
     WakeOnLan(fn(u32) -> Reading),
+    /// `ETHTOOL_GPFLAGS`: switches that the driver has names of its own for.
+    PrivateFlags(fn(&PrivateFlags) -> Reading),
     /// `ETHTOOL_GMODULEINFO`: the kind of the plugged module.
     Module(fn(u32) -> Reading),
 }
@@ -383,6 +389,8 @@ pub enum NetlinkFact {
     Threaded,
     /// The queues and the interrupt of each NAPI instance.
     NapiMap,
+    /// Whether each receive queue has an interrupt on a CPU of its own near the device.
+    Chain,
     /// What the driver can do for XDP.
     XdpFeatures,
     /// Whether descriptors to send are written into the device.

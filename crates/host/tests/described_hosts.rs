@@ -22,6 +22,7 @@ const NOT_COPIED: &[&str] = &[
     "/sys/fs/selinux",
     "/sys/fs/selinux/avc",
     "/sys/hypervisor",
+    "/sys/module/ena",
     "/sys/module/mlx4_core",
 ];
 /// What files cannot say.

@@ -28,7 +28,7 @@ use thiserror::Error;
 
 pub use device::{EnergyEfficient, Fec, Pause};
 pub use link::{Duplex, LinkSettings, SoTimestamping, Timestamping};
-pub use offload::{Feature, Features};
+pub use offload::{Feature, Features, PrivateFlags};
 
 use layout::{GetChannels, GetCoalesce, GetDriverInfo, GetRings, InterfaceRequest, Request};
 

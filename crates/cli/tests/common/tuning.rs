@@ -9,7 +9,6 @@ use super::emulated::SETTING_FILES;
 /// What an emulated host cannot have, each with the reason.
 const IMPOSSIBLE: &[(&str, &str)] = &[
     ("nic.xdp-features", "no emulated NIC has zero copy"),
-    ("virtualisation.hypervisor-flag", "the host is a guest of QEMU"),
     ("noise.kernel-threads", "kswapd and kcompactd of the second node keep to its CPUs, and no file moves them"),
     (
         "irq.on-isolated",

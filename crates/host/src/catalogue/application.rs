@@ -49,6 +49,18 @@ pub(super) const SETTINGS: &[Setting] = &[
         .today("Epoll does poll queues since Linux 4.12, and with options of its own since 6.9."),
     PROGRAM
         .row(
+            "app.memory-lock-limit-bytes",
+            "Memory the program may lock without a capability, bytes.",
+            "Libraries for RDMA and bypass register their buffers with the device and must lock them for that.",
+            ReadFrom::Elsewhere {
+                why: "it belongs to one program, which has to be named",
+                look: "Max locked memory in /proc/PID/limits of the program, as its launcher started it",
+            },
+        )
+        .number("bytes")
+        .docs(&["getrlimit(2)"]),
+    PROGRAM
+        .row(
             "app.io-uring-napi",
             "Whether an io_uring instance spins on device queues (IORING_REGISTER_NAPI).",
             "A ring that polls needs no interrupt and no wake-up.",

@@ -80,6 +80,45 @@ pub(super) const SETTINGS: &[Setting] = &[
     base::service()
         .in_area(Area::Clock)
         .row(
+            "clock.chronyd",
+            "Whether chrony disciplines the clock, under the name that its unit has on Red Hat.",
+            "A step of the clock in the middle of a run spoils time stamps that two hosts compare.",
+            ReadFrom::Service("chronyd.service"),
+        )
+        .docs(&["chronyd(8)"]),
+    base::service()
+        .in_area(Area::Clock)
+        .row(
+            "clock.ptp4l",
+            "Whether ptp4l keeps the clock of a network device with that of the network.",
+            "Stamps of two hosts can be compared only as closely as their clocks agree.",
+            ReadFrom::Service("ptp4l.service"),
+        )
+        .docs(&["ptp4l(8)"]),
+    base::service()
+        .in_area(Area::Clock)
+        .row(
+            "clock.phc2sys",
+            "Whether phc2sys keeps the system's clock with that of a network device.",
+            "Stamps of the device and of the kernel can be compared only as closely as the two clocks agree.",
+            ReadFrom::Service("phc2sys.service"),
+        )
+        .docs(&["phc2sys(8)"]),
+    base::application(Area::Clock)
+        .row(
+            "clock.offset-ns",
+            "How far this clock is from the one that it follows, nanoseconds.",
+            "A delay from host to host is wrong by as much.",
+            ReadFrom::Elsewhere {
+                why: "the daemon that keeps the clock tells it to its own client only",
+                look: "pmc -u -b 0 'GET TIME_STATUS_NP' for ptp4l, journalctl -u phc2sys, chronyc tracking",
+            },
+        )
+        .number("ns")
+        .docs(&["pmc(8)", "chronyc(1)"]),
+    base::service()
+        .in_area(Area::Clock)
+        .row(
             "clock.timesyncd",
             "Whether systemd-timesyncd disciplines the clock.",
             "A step of the clock in the middle of a run spoils time stamps that two hosts compare.",

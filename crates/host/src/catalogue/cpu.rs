@@ -274,6 +274,19 @@ pub(super) const SETTINGS: &[Setting] = &[
         .docs(&["Documentation/admin-guide/pm/intel_uncore_frequency_scaling.rst"]),
     base::fact(Area::Cpu)
         .row(
+            "cpu.uncore.initial-max-khz",
+            "The highest frequency of caches and interconnect that each package had at boot, kHz.",
+            "It is what the processor can do, whatever limit was set since.",
+            ReadFrom::Each {
+                directory: "/sys/devices/system/cpu/intel_uncore_frequency",
+                prefix: "package",
+                file: "initial_max_freq_khz",
+            },
+        )
+        .number("kHz")
+        .docs(&["Documentation/admin-guide/pm/intel_uncore_frequency_scaling.rst"]),
+    base::fact(Area::Cpu)
+        .row(
             "cpu.throttle-count",
             "How often each core was slowed down by heat since boot.",
             "A core that is too hot lowers its clock for milliseconds.",
@@ -333,6 +346,14 @@ pub(super) const SETTINGS: &[Setting] = &[
     .disrupts(Disruption::Reboot)
     .menu(&[Menu { vendor: Vendor::Cisco, words: "Processor power state C6 = Disabled" }])
     .in_record(),
+    FACT.row(
+        "cpu.idle.c1-exit-us",
+        "The time to leave the shallowest idle state in which a CPU does not poll, at least 1, microseconds.",
+        "A limit of the wake-up just as long lets that state in and keeps the deeper ones out.",
+        ReadFrom::Computed(cpu::c1_exit_us, "cpu0/cpuidle/stateN/{name,latency}"),
+    )
+    .number("us")
+    .docs(&["Documentation/admin-guide/pm/cpuidle.rst"]),
     IDLE.row(
         "cpu.idle.disabled",
         "The idle states that each CPU may not enter.",
@@ -350,7 +371,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     )
     .number("us")
     .docs(&["Documentation/ABI/testing/sysfs-devices-power"])
-    .today("Writing 0 lifts the limit instead of setting the strictest one.")
+    .today("Writing 0 lifts the limit, and n/a makes an idle CPU poll with its tick on, as idle=poll does.")
     .in_record(),
     base::pm_qos(Area::Cpu)
         .row(

@@ -17,6 +17,14 @@ const fn hp(words: &'static str) -> Menu {
     Menu { vendor: Vendor::Hp, words }
 }
 
+const fn amd(words: &'static str) -> Menu {
+    Menu { vendor: Vendor::Amd, words }
+}
+
+const fn intel(words: &'static str) -> Menu {
+    Menu { vendor: Vendor::Intel, words }
+}
+
 const fn msr(register: u32, low_bit: u32, bits: u32, words: &'static [&'static str]) -> ReadFrom {
     ReadFrom::Msr(MsrField { register, low_bit, bits, words })
 }
@@ -46,6 +54,46 @@ pub(super) const SETTINGS: &[Setting] = &[
     )
     .number("")
     .menu(&[cisco("Number of enabled cores = All")]),
+    MENU.row(
+        "firmware.nodes-per-socket",
+        "Into how many memory nodes the firmware divides each processor.",
+        "Memory of the own part answers sooner, and a device is near the CPUs of its part alone.",
+        ReadFrom::Computed(cpu::nodes_per_package, "nodeN/cpulist and cpuN/topology/physical_package_id"),
+    )
+    .number("")
+    .menu(&[amd("NUMA nodes per socket = NPS1"), intel("Sub NUMA Clustering = Disabled")])
+    .docs(&["Documentation/admin-guide/mm/numaperf.rst"])
+    .today("AMD has a node for each last-level cache too, which counts here."),
+    MENU.row(
+        "firmware.amd.determinism",
+        "Whether all processors of one model keep the same clock under the same load.",
+        "With the other choice each one is as fast as its own silicon allows, and equal hosts differ.",
+        base::FIRMWARE_MENU,
+    )
+    .words(&["performance", "power"])
+    .risk(&[Risk::Power])
+    .menu(&[amd("Determinism Slider = Performance")])
+    .docs(&["AMD EPYC tuning guides"]),
+    MENU.row(
+        "firmware.amd.xgmi-width",
+        "Whether the links between two processors may drop to fewer lanes when they are little used.",
+        "A link that widens again stalls whoever crosses it.",
+        base::FIRMWARE_MENU,
+    )
+    .words(&["fixed", "dynamic"])
+    .risk(&[Risk::Power])
+    .menu(&[amd("xGMI Link Width Control = Manual, forced to its maximum")])
+    .docs(&["AMD EPYC tuning guides"]),
+    MENU.row(
+        "firmware.amd.fabric-sleep",
+        "Whether the fabric between cores, memory and devices may sleep when all cores do.",
+        "The first write of a device then waits until it is awake.",
+        base::FIRMWARE_MENU,
+    )
+    .switch()
+    .risk(&[Risk::Power])
+    .menu(&[amd("DF Cstates = Disabled")])
+    .docs(&["AMD EPYC tuning guides"]),
     MENU.row(
         "firmware.execute-disable",
         "Whether memory can be marked as not executable.",

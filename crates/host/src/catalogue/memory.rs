@@ -93,7 +93,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         "memory.huge-pages",
         "Huge pages set aside on each node.",
         "Bypass stacks put their buffers there, and they help only on the node of the NIC.",
-        ReadFrom::Computed(memory::huge_pages, "/sys/devices/system/node/nodeN/hugepages"),
+        ReadFrom::Computed(memory::huge_pages, "/sys/devices/system/node/nodeN/hugepages, else /proc/meminfo"),
     )
     .persist(&[Persist::CommandLine("hugepagesz=SIZE hugepages=COUNT"), Persist::SysctlD])
     .risk(&[Risk::Memory])

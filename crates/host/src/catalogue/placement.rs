@@ -67,11 +67,11 @@ pub(super) const SETTINGS: &[Setting] = &[
     base::irq(Area::Placement)
         .row(
             "irq.on-isolated",
-            "Interrupts that may go to isolated CPUs, each with those CPUs.",
+            "Interrupts that come to isolated CPUs, each with those CPUs.",
             "An interrupt takes microseconds from a spinning thread.",
-            ReadFrom::Computed(placement::irqs_on_isolated, "/proc/irq/N/effective_affinity_list"),
+            ReadFrom::Computed(placement::irqs_on_isolated, "/proc/interrupts, read twice"),
         )
-        .today("Managed interrupts and those of one CPU refuse to be moved."),
+        .today("A vector that may go to a CPU and never does, as managed ones of unused queues, disturbs nobody."),
     base::irq(Area::Placement)
         .row(
             "irq.of-each-cpu",

@@ -1,14 +1,52 @@
 //! RDMA and bypass drivers.
 
 use super::base;
-use crate::read::module;
+use crate::read::{module, rdma};
 use crate::setting::{Disruption, Persist};
 use crate::{Area, ReadFrom, Setting};
 
 const MLX4: Setting = base::nic_module(Area::Rdma);
 const FACT: Setting = base::fact(Area::Rdma).docs(&["modinfo(8)"]);
 
+/// What belongs to the lossless or marked traffic of RoCE.
+const ROCE: Setting = base::switch().in_area(Area::Rdma).docs(&["dcb(8)"]);
+
+const fn roce(look: &'static str) -> ReadFrom {
+    ReadFrom::Elsewhere { why: "the device's firmware or its driver's own files hold it", look }
+}
+
 pub(super) const SETTINGS: &[Setting] = &[
+    base::application(Area::Rdma)
+        .row(
+            "rdma.roce.gid-types",
+            "The kinds of RoCE addresses that the Ethernet ports of RDMA devices have.",
+            "Only frames of version 2 are IP packets, which can be routed and marked for congestion.",
+            ReadFrom::Computed(rdma::gid_types, "/sys/class/infiniband/DEVICE/ports/N/gid_attrs/types"),
+        )
+        .docs(&["Documentation/ABI/stable/sysfs-class-infiniband"]),
+    ROCE.row(
+        "rdma.roce.flow-control",
+        "The priorities that are paused one by one (PFC).",
+        "A paused priority loses nothing and has no bound on its delay, and both ends must agree.",
+        roce("dcb pfc show dev IF, or mlnx_qos -i IF"),
+    ),
+    ROCE.row(
+        "rdma.roce.trust",
+        "Whether the device sorts frames into priorities by the DSCP of IP or by the VLAN tag.",
+        "Without a tag all frames fall into one priority when the tag is trusted.",
+        roce("mlnx_qos -i IF, or dcb app show dev IF for DSCP entries"),
+    )
+    .words(&["dscp", "pcp"]),
+    ROCE.row(
+        "rdma.roce.congestion-control",
+        "Whether senders slow down when switches mark frames (ECN, DCQCN).",
+        "Without it a congested path is paused hop by hop, which stops others too.",
+        roce(
+            "/sys/kernel/debug/mlx5/PCI-ADDRESS/cc_params, or /sys/class/net/IF/ecn/roce_np/enable/PRIORITY of the \
+             vendor's driver",
+        ),
+    )
+    .switch(),
     MLX4.row(
         "rdma.mlx4.flow-steering",
         "How ConnectX-3 lays out its steering tables, where -1 lets it steer flows by rules.",

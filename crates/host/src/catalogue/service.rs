@@ -1,7 +1,7 @@
 //! Services and the mode of the operating system.
 
 use super::base;
-use crate::read::{process, service};
+use crate::read::{irqbalance, process, service};
 use crate::setting::{Disruption, Persist, Risk, Write};
 use crate::{ReadFrom, Setting};
 
@@ -31,14 +31,19 @@ pub(super) const SETTINGS: &[Setting] = &[
     SERVICE
         .row(
             "service.irqbalance.banned-cpus",
-            "CPUs that irqbalance is told to leave alone.",
-            "With them named, irqbalance may go on for the others.",
-            ReadFrom::Assignment("/etc/default/irqbalance", "IRQBALANCE_BANNED_CPULIST"),
+            "CPUs that irqbalance leaves alone: those it is told of, or else those isolated at boot or without a tick.",
+            "With them left alone, irqbalance may go on for the others.",
+            ReadFrom::Computed(
+                irqbalance::banned_cpus,
+                "IRQBALANCE_BANNED_CPULIST and IRQBALANCE_BANNED_CPUS of /etc/default/irqbalance, \
+                 /etc/sysconfig/irqbalance and irqbalance.service with its drop-ins; cpu/isolated and cpu/nohz_full",
+            ),
         )
         .cpus()
         .persist(&[Persist::ConfigFile("/etc/default/irqbalance or /etc/sysconfig/irqbalance")])
         .disrupts(Disruption::Restart)
-        .docs(&["irqbalance(1)"]),
+        .docs(&["irqbalance(1)"])
+        .today("It does not know CPUs that cpuset partitions isolate: those must be named."),
     SERVICE
         .row(
             "service.numad",
@@ -122,6 +127,14 @@ pub(super) const SETTINGS: &[Setting] = &[
         .switch()
         .risk(&[Risk::Security])
         .docs(&["selinux(8)"]),
+    SERVICE
+        .row(
+            "service.display-manager",
+            "Whether a display manager is installed and runs.",
+            "It starts the desktop, which the target graphical.target alone does not.",
+            ReadFrom::Service("display-manager.service"),
+        )
+        .docs(&["systemd.special(7)"]),
     SERVICE
         .row(
             "service.default-target",

@@ -15,6 +15,14 @@ pub(super) const SETTINGS: &[Setting] = &[
         ReadFrom::Computed(counters::softnet, "/proc/net/softnet_stat"),
     )
     .docs(&["Documentation/admin-guide/sysctl/net.rst"]),
+    FACT.row(
+        "stack.udp-buffer-errors",
+        "UDP datagrams dropped since boot because the buffer of their socket was full.",
+        "A receiver of bursts, above all of multicast, needs a buffer for the longest burst.",
+        ReadFrom::Computed(counters::udp_buffer_errors, "RcvbufErrors of Udp in /proc/net/snmp"),
+    )
+    .number("")
+    .docs(&["Documentation/networking/snmp_counter.rst"]),
     base::service()
         .row(
             "stack.packet-filters",
@@ -36,8 +44,8 @@ pub(super) const SETTINGS: &[Setting] = &[
         .docs(&["nft(8)"]),
     FACT.row(
         "stack.taps",
-        "How many packet sockets are open.",
-        "A forgotten capture costs a clone of each packet.",
+        "How many packet sockets are open that take all frames or those of IP.",
+        "A forgotten capture is shown each packet.",
         ReadFrom::Computed(counters::packet_sockets, "/proc/net/packet"),
     )
     .number("")

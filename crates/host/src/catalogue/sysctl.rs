@@ -183,11 +183,12 @@ pub(super) const SETTINGS: &[Setting] = &[
     sysctl(
         KERNEL,
         "kernel.split_lock_mitigate",
-        "Whether a program that locks across two cache lines is slowed down on purpose.",
-        "Such a lock stops the whole memory bus.",
+        "Whether a thread that locks across two cache lines is put to sleep for it.",
+        "The thread sleeps for 10 ms and then waits until it alone may do so.",
     )
     .switch()
-    .risk(&[Risk::Debugging]),
+    .risk(&[Risk::Debugging])
+    .today("It exists since Linux 6.2 on x86, and the kernel's log names the programs that it slows down."),
     sysctl(
         KERNEL,
         "kernel.randomize_va_space",

@@ -67,6 +67,8 @@ const FIRST: &[&str] = &[
     // The least must not pass the most.
     "cpu.frequency.max-khz",
     "cpu.frequency.min-khz",
+    "cpu.uncore.max-khz",
+    "cpu.uncore.min-khz",
     "cpu.pstate.max-percent",
     "cpu.pstate.min-percent",
     // The total spreads pages over all nodes, so the nodes' own numbers come last.

@@ -6,6 +6,7 @@ use super::judge::{Judgement, is_version_at_least, judge};
 use super::owner::{Owner, Owners};
 use super::{CpuPlan, Outcome};
 use crate::profile::{Condition, CpuGroup, CpuRelation, Profile, Wanted, Wish};
+use crate::setting::{Menu, Vendor};
 use crate::topology::Topology;
 use crate::{CpuSet, Reading, Root, Setting, catalogue, read_settings};
 
@@ -20,7 +21,7 @@ pub(super) struct Facts<'a> {
 }
 
 /// Settings that conditions and groups of CPUs look at.
-const OF_CONDITIONS: [&str; 7] = [
+const OF_CONDITIONS: [&str; 10] = [
     "kernel.release",
     "cpu.model",
     "memory.nodes",
@@ -28,6 +29,9 @@ const OF_CONDITIONS: [&str; 7] = [
     "nic.driver",
     "nic.numa-node",
     "nic.local-cpus",
+    "nic.carrier",
+    "nic.operational-state",
+    "virtualisation.maker",
 ];
 
 impl<'a> Facts<'a> {
@@ -37,10 +41,7 @@ impl<'a> Facts<'a> {
             settings.push(wish.setting);
             settings.extend(wish.or);
             let wanted = [Some(&wish.wanted), wish.or_wanted.as_ref()].into_iter().flatten();
-            settings.extend(wanted.filter_map(|wanted| match wanted {
-                Wanted::SameAs(other) => Some(*other),
-                _ => None,
-            }));
+            settings.extend(wanted.filter_map(Wanted::limit_setting));
             settings.extend(wish.when.iter().filter_map(looks_at));
         }
         settings.sort_by_key(|setting| setting.id);
@@ -127,17 +128,21 @@ impl<'a> Facts<'a> {
     pub(super) fn resolve(&self, wanted: &Wanted, interface: Option<&str>) -> Result<Wanted, Outcome> {
         Ok(match wanted {
             Wanted::Cpus(relation, group) => Wanted::Cpus(*relation, CpuGroup::List(self.cpus(group, interface)?)),
-            Wanted::SameAs(other) => {
-                let interface = interface.filter(|_| other.is_of_interfaces());
-                match self.reading(other, interface) {
-                    Reading::Value(value) => Wanted::Equal(value),
-                    Reading::Unsupported => return Err(Outcome::Unsupported),
-                    Reading::NeedsRoot => return Err(Outcome::NeedsRoot),
-                    Reading::Unknown { why } => return Err(Outcome::Unknown { why }),
-                }
-            }
+            Wanted::SameAs(other) => Wanted::Equal(self.limit(other, interface)?),
+            Wanted::AtLeastOf(other) => Wanted::AtLeast(self.limit(other, interface)?),
+            Wanted::AtMostOf(other) => Wanted::AtMost(self.limit(other, interface)?),
             other => other.clone(),
         })
+    }
+
+    /// The value of the setting that says how much is wanted of another one.
+    fn limit(&self, setting: &Setting, interface: Option<&str>) -> Result<String, Outcome> {
+        match self.reading(setting, interface.filter(|_| setting.is_of_interfaces())) {
+            Reading::Value(value) => Ok(value),
+            Reading::Unsupported => Err(Outcome::Unsupported),
+            Reading::NeedsRoot => Err(Outcome::NeedsRoot),
+            Reading::Unknown { why } => Err(Outcome::Unknown { why }),
+        }
     }
 
     /// Judges a reading of this setting: by a wish, or by what the wish wants of another one.
@@ -200,6 +205,37 @@ impl<'a> Facts<'a> {
             Condition::Plan => Some(self.is_planned),
             Condition::Not(condition) => self.holds(condition, interface).map(|holds| !holds),
         }
+    }
+
+    /// Whether nothing is plugged into this interface while another one has a link: it takes no part in what the profile is for.
+    pub(super) fn is_unplugged(&self, interface: &str) -> bool {
+        let is_down = |name: &str| {
+            self.value("nic.carrier", Some(name)) == Some("0")
+                || matches!(
+                    self.value("nic.operational-state", Some(name)),
+                    Some("down" | "lowerlayerdown" | "notpresent")
+                )
+        };
+        let has_link = |name: &String| self.value("nic.carrier", Some(name)) == Some("1") && !is_down(name);
+        is_down(interface) && self.interfaces.iter().any(has_link)
+    }
+
+    /// The entries of firmware menus that this machine can have. Which maker's processor a menu belongs to counts where the
+    /// host's is known, and the maker of the machine where it is one whose menus are known.
+    pub(super) fn menus(&self, setting: &Setting) -> Vec<Menu> {
+        let model = catalogue::setting("cpu.model").map(|model| self.reading(model, None));
+        let maker = self.value("virtualisation.maker", None).and_then(Vendor::of_machine);
+        let is_here = |menu: &Menu| {
+            let has_processor = match &model {
+                Some(Reading::Value(model)) => model.contains(menu.vendor.processor()),
+                // A processor without such a name is of another architecture.
+                Some(Reading::Unsupported) => false,
+                _ => true,
+            };
+            let has_machine = maker.is_none_or(|maker| !menu.vendor.is_of_machines() || menu.vendor == maker);
+            has_processor && has_machine
+        };
+        setting.menu.iter().copied().filter(is_here).collect()
     }
 
     /// The driver of one interface, or those of all.

@@ -2,6 +2,7 @@
 
 use super::Finding;
 use crate::change::{Change, HOLD, NotAtRunTime, RootHost, Scope, targets};
+use crate::profile::Wanted;
 use crate::setting::{Persist, ReadFrom, Value, Write};
 
 /// When a fix takes effect.
@@ -50,7 +51,7 @@ impl Finding {
         let mut fixes: Vec<Fix> = self.wish.fix.iter().cloned().map(fix(When::Hand)).collect();
         let setting = self.wish.setting;
         fixes.extend(self.kept().into_iter().map(fix(When::Boot)));
-        let menu = setting.menu.iter().map(|menu| format!("{} menu: {}", menu.vendor.name(), menu.words));
+        let menu = self.menus.iter().map(|menu| format!("{} menu: {}", menu.vendor.name(), menu.words));
         fixes.extend(menu.map(fix(When::Firmware)));
         if fixes.is_empty() {
             fixes.extend(by_hand(setting.write).map(|text| Fix { when: When::Hand, text: text.to_owned() }));
@@ -137,6 +138,11 @@ impl Finding {
     fn on_command_line(&self, words: &str, value: Option<&str>) -> String {
         let name = words.split('=').next().unwrap_or(words);
         let line = match (value, self.wish.setting.read) {
+            // What is there is unwanted, and no word is wanted in its place.
+            (None, ReadFrom::CommandLine(option)) if matches!(self.wish.wanted, Wanted::Lacks(_) | Wanted::Absent) => {
+                let found = self.found.as_value().unwrap_or_default();
+                return format!("without {option}={found} on the kernel's command line");
+            }
             (Some("not set"), _) => return format!("without {name} on the kernel's command line"),
             (Some("0"), _) if !words.contains('=') => {
                 return format!("without {words} on the kernel's command line");

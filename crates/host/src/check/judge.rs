@@ -96,7 +96,9 @@ fn one(setting: &Setting, wanted: &Wanted, value: &str) -> Judgement {
         Wanted::Contains(word) => Judgement::of(words(value).any(|found| found == word)),
         Wanted::Lacks(unwanted) => Judgement::of(!words(value).any(|found| unwanted.iter().any(|word| word == found))),
         Wanted::Absent => Judgement::of(is_nothing(value)),
-        Wanted::SameAs(other) => Judgement::unknown(format!("{} could not be read", other.id)),
+        Wanted::SameAs(other) | Wanted::AtLeastOf(other) | Wanted::AtMostOf(other) => {
+            Judgement::unknown(format!("{} could not be read", other.id))
+        }
         Wanted::Cpus(relation, group) => match (group.list(), cpus(value)) {
             (Some(group), Ok(found)) => Judgement::of(relation.holds(&found, group)),
             // `none`, `not set`, or what a mask of a queue that is the only one reads as.

@@ -31,7 +31,7 @@ const SERVICES: [Service; 8] = [
     Service {
         unit: "irqbalance.service",
         tool: "irqbalance",
-        advice: "stop and disable it, or ban the CPUs in /etc/default/irqbalance",
+        advice: "stop and disable it, or ban the CPUs by IRQBALANCE_BANNED_CPULIST in its environment",
         ids: &["nic.irq-affinity", "irq.on-isolated", "irq.of-each-cpu"],
     },
     Service {

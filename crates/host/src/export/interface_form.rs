@@ -74,12 +74,12 @@ const NO_FILE: &[(&str, &str)] = &[
     ("nic.carrier", "the cable and the device decide it"),
     ("nic.coalesce.per-queue", "which queue is meant is not said in the value"),
     ("nic.rss.indirection", "the table depends on the number of queues"),
-    ("nic.private-flags.names", "each driver has names of its own"),
     ("nic.devlink", "they belong to the device and have names of its own"),
 ];
 
 /// A part of an id, and why no file keeps any setting of that part.
 const NO_FILE_FAMILIES: &[(&str, &str)] = &[
+    ("nic.private-flags.", "each driver has names of its own; a udev rule can run ethtool --set-priv-flags"),
     ("nic.napi.", "instances of NAPI are made anew with their queues, and no file of the system names them"),
     ("nic.pcie.", "it is in PCI configuration space, which the firmware writes"),
 ];

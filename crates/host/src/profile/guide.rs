@@ -93,6 +93,7 @@ together. What is left out is inherited too, as long as the profile says nothing
 | `contains`, `lacks` | this word among the words of the value, none of these words |
 | `absent = true` | nothing: not set, not installed, an empty list |
 | `same-as` | the value of another setting |
+| `at-least-of`, `at-most-of` | a limit that is the value of another setting |
 | `cpus-equal`, `cpus-within`, `cpus-cover`, `cpus-apart-from` | CPUs in a relation to a list or group of CPUs |
 
 | condition | holds if |
@@ -215,7 +216,7 @@ mod tests {
     fn example_in_the_guide_loads_and_replaces_what_it_inherits() {
         let example = Profile::parse("example.toml", EXAMPLE).unwrap();
         let of = |id: &str| example.wishes.iter().filter(|wish| wish.setting.id == id).collect::<Vec<_>>();
-        let busy_poll = of("net.core.busy_poll");
+        let busy_poll = of("app.busy-poll");
         assert_eq!(busy_poll.len(), 1);
         assert_eq!(busy_poll[0].wanted.to_string(), "at least 100");
         assert_eq!(of("service.irqbalance").len(), 1);
@@ -233,6 +234,6 @@ mod tests {
             wanted(of("cpu.isolated"))
                 .ends_with("or the same of [`cpu.isolated.cgroup`](settings.md#cpuisolatedcgroup)")
         );
-        assert!(wanted(of("cpu.dma-latency-us")).ends_with(": n/a or 1 or 2"));
+        assert!(wanted(of("cpu.dma-latency-us")).ends_with(": at most cpu.idle.c1-exit-us"));
     }
 }

@@ -1,5 +1,6 @@
 //! The reader: what it accepts, and that each mistake is shown where it was made.
 
+mod advice;
 mod built_in;
 
 use std::fs;

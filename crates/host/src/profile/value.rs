@@ -8,7 +8,7 @@ use crate::setting::Value;
 use crate::{CpuSet, Setting};
 
 /// The keys that say what is wanted; a wish has exactly one.
-pub(super) const OPERATORS: [&str; 12] = [
+pub(super) const OPERATORS: [&str; 14] = [
     "equal",
     "at-least",
     "at-most",
@@ -17,6 +17,8 @@ pub(super) const OPERATORS: [&str; 12] = [
     "lacks",
     "absent",
     "same-as",
+    "at-least-of",
+    "at-most-of",
     "cpus-equal",
     "cpus-within",
     "cpus-cover",
@@ -66,6 +68,8 @@ pub(super) fn wanted(table: &Table<'_>, setting: &'static Setting) -> Result<Wan
         "absent" if found.get_ref().as_bool() == Some(true) => Wanted::Absent,
         "absent" => return Err(table.bad(key, found, "true")),
         "same-as" => Wanted::SameAs(table.setting_of(key, found)?),
+        "at-least-of" => Wanted::AtLeastOf(table.setting_of(key, found)?),
+        "at-most-of" => Wanted::AtMostOf(table.setting_of(key, found)?),
         "cpus-equal" => Wanted::Cpus(CpuRelation::Equal, group(table, key, found)?),
         "cpus-within" => Wanted::Cpus(CpuRelation::Within, group(table, key, found)?),
         "cpus-cover" => Wanted::Cpus(CpuRelation::Cover, group(table, key, found)?),
@@ -77,6 +81,7 @@ pub(super) fn wanted(table: &Table<'_>, setting: &'static Setting) -> Result<Wan
 fn fits(key: &str, value: Value) -> bool {
     match key {
         "at-least" | "at-most" => matches!(value, Value::Number(_) | Value::CpuList | Value::Text),
+        "at-least-of" | "at-most-of" => matches!(value, Value::Number(_) | Value::Text),
         "contains" | "lacks" => matches!(value, Value::Text | Value::Word(_)),
         "one-of" => !matches!(value, Value::Switch),
         key if key.starts_with("cpus-") => value == Value::CpuList,
@@ -86,9 +91,9 @@ fn fits(key: &str, value: Value) -> bool {
 
 const fn fitting(value: Value) -> &'static str {
     match value {
-        Value::Text => "equal, at-least, at-most, one-of, contains, lacks, absent or same-as",
+        Value::Text => "equal, at-least, at-most, one-of, contains, lacks, absent, same-as, at-least-of or at-most-of",
         Value::Switch => "equal, absent or same-as",
-        Value::Number(_) => "equal, at-least, at-most, one-of, absent or same-as",
+        Value::Number(_) => "equal, at-least, at-most, one-of, absent, same-as, at-least-of or at-most-of",
         Value::CpuList => "equal, at-least, at-most, one-of, absent, same-as or cpus-...",
         Value::Word(_) => "equal, one-of, contains, lacks, absent or same-as",
     }

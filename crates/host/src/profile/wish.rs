@@ -133,6 +133,10 @@ pub enum Wanted {
     Absent,
     /// The value that another setting has.
     SameAs(&'static Setting),
+    /// The value that another setting has, or more.
+    AtLeastOf(&'static Setting),
+    /// The value that another setting has, or less.
+    AtMostOf(&'static Setting),
     /// CPUs in a relation to a group of CPUs.
     Cpus(CpuRelation, CpuGroup),
 }
@@ -227,6 +231,16 @@ pub enum Condition {
     Not(Box<Self>),
 }
 
+impl Wanted {
+    /// The other setting that says how much is wanted.
+    pub(crate) const fn limit_setting(&self) -> Option<&'static Setting> {
+        match self {
+            Self::SameAs(other) | Self::AtLeastOf(other) | Self::AtMostOf(other) => Some(*other),
+            _ => None,
+        }
+    }
+}
+
 impl fmt::Display for Wanted {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -244,6 +258,8 @@ impl fmt::Display for Wanted {
             },
             Self::Absent => f.write_str("none"),
             Self::SameAs(other) => write!(f, "the same as {}", other.id),
+            Self::AtLeastOf(other) => write!(f, "at least {}", other.id),
+            Self::AtMostOf(other) => write!(f, "at most {}", other.id),
             Self::Cpus(CpuRelation::Equal, group) => write!(f, "{group}"),
             Self::Cpus(CpuRelation::Within, group) => write!(f, "only {group}"),
             Self::Cpus(CpuRelation::Cover, group) => write!(f, "all of {group}"),

@@ -60,11 +60,31 @@ fn interrupts(files: &HostFiles<'_>, name: &str) -> Reading {
     Reading::value(line.split_whitespace().map_while(|count| count.parse::<u64>().ok()).sum::<u64>())
 }
 
-/// Open packet sockets of the network namespace that `/proc/net` shows.
+/// UDP datagrams that found the buffer of their socket full.
+pub(crate) fn udp_buffer_errors(files: &HostFiles<'_>) -> Reading {
+    let text = match files.root().read("/proc/net/snmp") {
+        Ok(text) => text,
+        Err(reading) => return reading,
+    };
+    // A line of titles, and one of numbers below it.
+    let mut lines = text.lines().filter_map(|line| line.strip_prefix("Udp:"));
+    let (titles, numbers) = (lines.next().unwrap_or_default(), lines.next().unwrap_or_default());
+    let mut fields = titles.split_whitespace().zip(numbers.split_whitespace());
+    fields.find(|(title, _)| *title == "RcvbufErrors").map_or(Reading::Unsupported, |(_, count)| Reading::value(count))
+}
+
+/// What a packet socket takes, by the fourth column of `/proc/net/packet` (`packet_seq_show`): all frames, IPv4, IPv6.
+const TAPPED: [&str; 3] = ["0003", "0800", "86dd"];
+
+/// Open packet sockets that are shown the packets of programs, in the network namespace that `/proc/net` shows. One that is
+/// bound to LLDP (88cc) or to the log-in of a port (888e) sees those few frames only.
 pub(crate) fn packet_sockets(files: &HostFiles<'_>) -> Reading {
     match files.root().read("/proc/net/packet") {
-        // The first line has the titles.
-        Ok(text) => Reading::value(text.lines().skip(1).count()),
+        Ok(text) => {
+            // The first line has the titles.
+            let protocols = text.lines().skip(1).filter_map(|line| line.split_whitespace().nth(3));
+            Reading::value(protocols.filter(|protocol| TAPPED.contains(protocol)).count())
+        }
         Err(reading) => reading,
     }
 }

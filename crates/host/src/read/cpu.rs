@@ -1,6 +1,6 @@
 //! Facts of the processors that need more than one file.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{HostFiles, one_line};
 use crate::{CpuSet, Reading};
@@ -37,6 +37,21 @@ fn count(files: &HostFiles<'_>, key: impl Fn(&crate::topology::Cpu) -> (Option<u
     Reading::value(cpus.iter().map(key).collect::<BTreeSet<_>>().len())
 }
 
+/// Memory nodes with CPUs for each processor package; where packages differ, the most that one has.
+pub(crate) fn nodes_per_package(files: &HostFiles<'_>) -> Reading {
+    let cpus = match files.all_cpus() {
+        Ok(cpus) => cpus,
+        Err(reading) => return reading,
+    };
+    let mut nodes_of = BTreeMap::<u32, BTreeSet<u32>>::new();
+    for cpu in cpus {
+        if let (Some(package), Some(node)) = (cpu.package, cpu.node) {
+            nodes_of.entry(package).or_default().insert(node);
+        }
+    }
+    nodes_of.values().map(BTreeSet::len).max().map_or(Reading::Unsupported, Reading::value)
+}
+
 /// `on` or `off`, whichever driver has the switch.
 pub(crate) fn turbo(files: &HostFiles<'_>) -> Reading {
     let switch = |path, on: &str| match files.line(path) {
@@ -60,6 +75,24 @@ pub(crate) fn idle_states(files: &HostFiles<'_>) -> Reading {
         _ => name.clone(),
     });
     Reading::Value(described.collect::<Vec<_>>().join(", "))
+}
+
+/// The time to leave the shallowest state in which a CPU does not poll, as the limit of a wake-up that lets this state in,
+/// microseconds. A limit of 0 would mean none, so it is at least 1.
+pub(crate) fn c1_exit_us(files: &HostFiles<'_>) -> Reading {
+    let states = match idle_state_names(files) {
+        Ok(states) => states,
+        Err(reading) => return reading,
+    };
+    let Some((state, _)) = states.iter().find(|(_, name)| name != "POLL") else { return Reading::Unsupported };
+    let path = format!("{CPU0_IDLE}/{state}/latency");
+    match files.line(&path) {
+        Reading::Value(latency_us) => match latency_us.parse::<u64>() {
+            Ok(latency_us) => Reading::value(latency_us.max(1)),
+            Err(error) => Reading::unknown(format!("{path}: {error}")),
+        },
+        other => other,
+    }
 }
 
 /// The idle states that each CPU may not enter.

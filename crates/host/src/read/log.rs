@@ -7,6 +7,66 @@ use crate::redact::redact;
 /// How the kernel words a refusal (`init/main.c`).
 const REFUSALS: [&str; 2] = ["Unknown kernel command line parameters ", "Malformed early option "];
 
+/// How the kernel says that it does not know options, which is no refusal: they are for whoever reads them later.
+const PASSED_ON: &str = ", will be passed";
+
+/// What boot loaders, the initial RAM disk and systemd put on the command line for themselves: names, and beginnings that
+/// end in a dot (`kernel-command-line(7)`, `dracut.cmdline(7)`, `bootup(7)`).
+const FOR_PROGRAMS: &[&str] = &[
+    "BOOT_IMAGE",
+    "auto",
+    "biosdevname",
+    "boot",
+    "bootdev",
+    "cloud-init",
+    "ds",
+    "emergency",
+    "fastboot",
+    "forcefsck",
+    "fsck.",
+    "ignition.",
+    "initrd",
+    "live-media",
+    "locale.",
+    "luks",
+    "luks.",
+    "mount.",
+    "net.",
+    "nofail",
+    "noplymouth",
+    "nosplash",
+    "ostree",
+    "persistence",
+    "plymouth.",
+    "quota.",
+    "rd.",
+    "recovery",
+    "rescue",
+    "rhgb",
+    "rootwait",
+    "splash",
+    "systemd.",
+    "text",
+    "udev.",
+    "vconsole.",
+    "verity",
+    "vt.handoff",
+    "zswap.",
+];
+
+/// The options that no program is known to read, in quotes as the kernel has them; `None` where there are none.
+fn misspelt(options: &str) -> Option<String> {
+    let is_for_programs = |option: &&str| {
+        let name = option.split('=').next().unwrap_or(option);
+        FOR_PROGRAMS.iter().any(|known| match known.strip_suffix('.') {
+            Some(_) => name.starts_with(known),
+            None => name == *known,
+        })
+    };
+    let left: Vec<_> = options.trim_matches('"').split_whitespace().filter(|word| !is_for_programs(word)).collect();
+    (!left.is_empty()).then(|| format!("\"{}\"", left.join(" ")))
+}
+
 /// The start of the first record after a boot.
 const BANNER: &str = "Linux version ";
 
@@ -44,7 +104,11 @@ pub(crate) fn rejected_options(files: &HostFiles<'_>) -> Reading {
     let texts = log.lines().map(|line| line.split_once(';').map_or(line, |(_, text)| text));
     let refused: Vec<_> = texts
         .filter_map(|text| REFUSALS.iter().find_map(|words| Some(text.split_once(words)?.1)))
-        .map(|rest| redact(&one_line(rest.split(", will be passed").next().unwrap_or(rest))))
+        .filter_map(|rest| match rest.split_once(PASSED_ON) {
+            Some((options, _)) => misspelt(options),
+            None => Some(rest.to_owned()),
+        })
+        .map(|rest| redact(&one_line(&rest)))
         .collect();
     match (refused.is_empty(), is_whole) {
         (false, _) => Reading::Value(refused.join(" | ")),

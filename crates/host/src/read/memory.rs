@@ -9,12 +9,14 @@ pub(crate) fn huge_pages(files: &HostFiles<'_>) -> Reading {
     const NODES: &str = "/sys/devices/system/node";
     let nodes = match files.root().list(NODES) {
         Ok(nodes) => nodes,
-        Err(reading) => return reading,
+        Err(reading) => return huge_pages_of_host(files, reading),
     };
     let mut found = Vec::new();
+    let mut has_pools = false;
     for node in nodes.iter().filter(|name| is_node(name)) {
         let pools = format!("{NODES}/{node}/hugepages");
         for pool in files.root().list(&pools).unwrap_or_default() {
+            has_pools = true;
             let count = |file| files.line(&format!("{pools}/{pool}/{file}"));
             let (total, free) = (count("nr_hugepages"), count("free_hugepages"));
             let (total, free) = match (total, free) {
@@ -28,7 +30,22 @@ pub(crate) fn huge_pages(files: &HostFiles<'_>) -> Reading {
             }
         }
     }
+    if !has_pools {
+        return huge_pages_of_host(files, Reading::value("none"));
+    }
     Reading::Value(if found.is_empty() { "none".to_owned() } else { found.join(", ") })
+}
+
+/// Huge pages of the default size as `/proc/meminfo` tells them, where no node does: the kernel has no nodes, or only
+/// this file was copied. Without any there the reading of the nodes stays.
+fn huge_pages_of_host(files: &HostFiles<'_>, of_nodes: Reading) -> Reading {
+    let Ok(text) = files.meminfo() else { return of_nodes };
+    let field = |name| field_of(text, name).map(|field| field.split_whitespace().collect::<String>());
+    match (field("HugePages_Total"), field("HugePages_Free"), field("Hugepagesize")) {
+        (Some(total), _, _) if total == "0" => Reading::value("none"),
+        (Some(total), Some(free), Some(size)) => Reading::Value(format!("host {size}: {free} of {total} free")),
+        _ => of_nodes,
+    }
 }
 
 fn is_node(name: &str) -> bool {

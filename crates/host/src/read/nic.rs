@@ -4,6 +4,7 @@
 //! of whoever mounted it, so a file there is believed only when the interface in it is the same
 //! one. In a copy of a host what the kernel answered is read from a recording, by the same facts.
 
+mod chain;
 mod device;
 mod link;
 mod netlink_answers;
@@ -17,7 +18,7 @@ use std::cell::OnceCell;
 
 use nearwire_sys::ethtool::{
     Channels, Coalesce, DriverInfo, EnergyEfficient, EthtoolError, Features, Fec, Interface, LinkSettings, Pause,
-    Rings, Timestamping,
+    PrivateFlags, Rings, Timestamping,
 };
 use serde_json::{Map, Value, json};
 
@@ -70,6 +71,7 @@ pub(crate) struct Nic<'a> {
     wake_on_lan: Answer<WakeOnLan>,
     module: Answer<Module>,
     features: Answer<Features>,
+    private_flags: Answer<PrivateFlags>,
     polling: Answer<Polling>,
     device: Answer<Device>,
     more_rings: Answer<MoreRings>,
@@ -114,6 +116,7 @@ impl<'a> Nic<'a> {
             wake_on_lan: OnceCell::new(),
             module: OnceCell::new(),
             features: OnceCell::new(),
+            private_flags: OnceCell::new(),
             polling: OnceCell::new(),
             device: OnceCell::new(),
             more_rings: OnceCell::new(),
@@ -161,6 +164,7 @@ impl<'a> Nic<'a> {
             EthtoolFact::Fec(of) => self.ask(&self.fec, of),
             EthtoolFact::HashFunction(of) => self.ask(&self.hash_function, |hash| of(hash.bits)),
             EthtoolFact::WakeOnLan(of) => self.ask(&self.wake_on_lan, |wake| of(wake.events)),
+            EthtoolFact::PrivateFlags(of) => self.ask(&self.private_flags, of),
             EthtoolFact::Module(of) => self.ask(&self.module, |module| of(module.kind)),
         }
     }
@@ -203,6 +207,7 @@ impl<'a> Nic<'a> {
         add(self, &mut answers, &self.wake_on_lan);
         add(self, &mut answers, &self.module);
         add(self, &mut answers, &self.features);
+        add(self, &mut answers, &self.private_flags);
         add(self, &mut answers, &self.polling);
         add(self, &mut answers, &self.device);
         add(self, &mut answers, &self.more_rings);

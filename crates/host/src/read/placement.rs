@@ -1,6 +1,8 @@
 //! What runs and interrupts where.
 
 use std::collections::BTreeMap;
+use std::thread;
+use std::time::Duration;
 
 use super::HostFiles;
 use super::condense::condense;
@@ -10,22 +12,73 @@ const IRQS: &str = "/proc/irq";
 /// What everything about isolated CPUs says where there are none.
 pub(crate) const NOTHING_ISOLATED: &str = "no CPU is isolated";
 
-/// Interrupts that may go to isolated CPUs, with those CPUs: `30 on 2, 31 on 2-3`.
+/// How long a live host is watched for interrupts. An interrupt that comes more seldom is left to `check --probe noise`.
+const WATCHED: Duration = Duration::from_millis(10);
+
+/// Interrupts that come to isolated CPUs, with those CPUs: `30 on 2, 31 on 2-3`. Those whose counters have stood at 0 there
+/// since boot are out; of the others the ones count that grow.
 pub(crate) fn irqs_on_isolated(files: &HostFiles<'_>) -> Reading {
     let isolated = match isolated(files) {
         Ok(isolated) => isolated,
         Err(reading) => return reading,
     };
-    let irqs = match affinities(files) {
-        Ok(irqs) => irqs,
+    let before = match counts_on(files, &isolated) {
+        Ok(counts) => counts,
         Err(reading) => return reading,
     };
-    let hits = irqs.into_iter().filter_map(|(irq, cpus)| {
-        let shared: CpuSet = cpus.iter().filter(|&cpu| isolated.contains(cpu)).collect();
-        (shared.iter().next().is_some()).then(|| format!("{irq} on {shared}"))
-    });
-    let hits: Vec<_> = hits.collect();
-    Reading::Value(if hits.is_empty() { "none".to_owned() } else { hits.join(", ") })
+    if before.is_empty() {
+        return Reading::value("none");
+    }
+    if !files.root().is_live() {
+        let came = in_words(before.keys().copied());
+        return Reading::unknown(format!(
+            "interrupts came to isolated CPUs since boot ({came}), and one reading of /proc/interrupts cannot tell whether they still do"
+        ));
+    }
+    thread::sleep(WATCHED);
+    let after = match counts_on(files, &isolated) {
+        Ok(counts) => counts,
+        Err(reading) => return reading,
+    };
+    Reading::Value(in_words(grown(&before, &after)))
+}
+
+/// Those whose counter is higher in the second of two readings.
+fn grown(before: &BTreeMap<Place, u64>, after: &BTreeMap<Place, u64>) -> impl Iterator<Item = Place> {
+    let higher = after.iter().filter(move |(place, count)| before.get(*place).is_none_or(|before| *count > before));
+    higher.map(|(place, _)| *place)
+}
+
+/// Interrupt and CPU.
+type Place = (u32, u32);
+
+/// How often each numbered interrupt came to each of these CPUs, where it did.
+fn counts_on(files: &HostFiles<'_>, cpus: &CpuSet) -> Result<BTreeMap<Place, u64>, Reading> {
+    let text = files.root().read("/proc/interrupts")?;
+    let mut lines = text.lines();
+    let titles = lines.next().unwrap_or_default().split_whitespace();
+    let columns: Vec<u32> = titles.map_while(|title| title.strip_prefix("CPU")?.parse().ok()).collect();
+    let mut counts = BTreeMap::new();
+    for (irq, rest) in lines.filter_map(|line| line.split_once(':')) {
+        // Those with letters are the processor's own: ticks, calls between CPUs.
+        let Ok(irq) = irq.trim().parse::<u32>() else { continue };
+        for (cpu, count) in columns.iter().zip(rest.split_whitespace()) {
+            let came = count.parse::<u64>().ok().filter(|&count| count > 0 && cpus.contains(*cpu));
+            counts.extend(came.map(|count| ((irq, *cpu), count)));
+        }
+    }
+    Ok(counts)
+}
+
+/// `30 on 2, 31 on 2-3`, or `none`.
+fn in_words(places: impl Iterator<Item = Place>) -> String {
+    let mut cpus_of = BTreeMap::<u32, Vec<u32>>::new();
+    for (irq, cpu) in places {
+        cpus_of.entry(irq).or_default().push(cpu);
+    }
+    let words = cpus_of.into_iter().map(|(irq, cpus)| format!("{irq} on {}", CpuSet::from_iter(cpus)));
+    let words: Vec<_> = words.collect();
+    if words.is_empty() { "none".to_owned() } else { words.join(", ") }
 }
 
 /// How many interrupts go to each CPU in effect.
@@ -105,4 +158,18 @@ fn allowed(status: &str) -> Option<CpuSet> {
 /// A kernel thread has no memory of its own.
 fn is_kernel(status: &str) -> bool {
     super::host_files::field_of(status, "VmSize").is_none()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn interrupts_counted_twice_are_those_whose_counters_grew() {
+        let reading = |counts: &[(Place, u64)]| counts.iter().copied().collect::<BTreeMap<_, _>>();
+        let before = reading(&[((30, 2), 7), ((31, 2), 5), ((31, 3), 5)]);
+        let after = reading(&[((30, 2), 7), ((31, 2), 6), ((31, 3), 9), ((32, 3), 1)]);
+        assert_eq!(in_words(grown(&before, &after)), "31 on 2-3, 32 on 3");
+        assert_eq!(in_words(grown(&before, &before)), "none");
+    }
 }

@@ -1,6 +1,8 @@
 //! Each way to read, on made-up hosts in temporary directories: what is there, what is not, and
 //! what was not copied.
 
+mod today;
+
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
@@ -81,7 +83,7 @@ fn file_present_read_gives_its_value() {
         (&[("proc/cpuinfo", "flags : nx svm\n")], "firmware.virtualisation", "yes"),
         (&[("proc/cpuinfo", "flags : nx\n")], "firmware.virtualisation", "no"),
         (&[("proc/net/softnet_stat", SOFTNET)], "stack.softnet", "18 dropped, 1 squeezed"),
-        (&[("proc/net/packet", "sk RefCnt\n0 3\n0 4\n")], "stack.taps", "2"),
+        (&[("proc/net/packet", "sk RefCnt Type Proto\n0 3 3 0003\n0 4 3 88cc\n")], "stack.taps", "1"),
         (&[("proc/stat", STAT)], "noise.steal", "88"),
         (&[("proc/interrupts", INTERRUPTS)], "noise.timer-interrupts", "300"),
         (&[("proc/interrupts", INTERRUPTS)], "noise.cpu-interrupts", "RES 3, TLB 5"),
@@ -199,12 +201,13 @@ fn interrupts_and_threads_on_isolated_cpus_read_are_counted() {
         ("proc/irq/30/effective_affinity_list", "2\n"),
         ("proc/irq/31/effective_affinity_list", "0-3\n"),
         ("proc/irq/32/effective_affinity_list", "1\n"),
+        ("proc/interrupts", " CPU0 CPU1 CPU2 CPU3\n 30: 1 0 0 0 x\n 32: 0 4 0 0 x\n"),
         ("proc/7/task/7/status", "Name: a\nVmSize: 1 kB\nCpus_allowed_list:\t2\n"),
         ("proc/7/task/8/status", "Name: a\nVmSize: 1 kB\nCpus_allowed_list:\t0-3\n"),
         ("proc/9/task/9/status", "Name: kworker\nCpus_allowed_list:\t0-2\n"),
         ("proc/10/task/10/status", "Name: migration/2\nCpus_allowed_list:\t2\n"),
     ]);
-    assert_eq!(value(&directory, "irq.on-isolated"), "30 on 2, 31 on 2-3");
+    assert_eq!(value(&directory, "irq.on-isolated"), "none");
     assert_eq!(value(&directory, "irq.of-each-cpu"), "1 (0,3), 2 (1-2)");
     assert_eq!(value(&directory, "placement.threads-on-isolated"), "2 (2), 1 (3)");
     assert_eq!(value(&directory, "noise.kernel-threads"), "1 (2), 0 (3)");

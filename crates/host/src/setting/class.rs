@@ -250,7 +250,8 @@ pub struct Menu {
     pub words: &'static str,
 }
 
-/// Makers of servers whose menus the papers print.
+/// Whose menus are known: makers of servers whose menus the papers print, all with processors of Intel, and makers of
+/// processors whose menus other makers take over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Vendor {
     /// Cisco UCS.
@@ -259,6 +260,10 @@ pub enum Vendor {
     Hp,
     /// Supermicro.
     Supermicro,
+    /// Intel's own menu.
+    Intel,
+    /// AMD's own menu.
+    Amd,
 }
 
 impl Vendor {
@@ -269,6 +274,31 @@ impl Vendor {
             Self::Cisco => "Cisco",
             Self::Hp => "HP",
             Self::Supermicro => "Supermicro",
+            Self::Intel => "Intel",
+            Self::Amd => "AMD",
         }
+    }
+
+    /// The word in the name of the processors that the menu is for.
+    #[must_use]
+    pub const fn processor(self) -> &'static str {
+        match self {
+            Self::Cisco | Self::Hp | Self::Supermicro | Self::Intel => "Intel",
+            Self::Amd => "AMD",
+        }
+    }
+
+    /// Whether it makes machines and not only processors.
+    #[must_use]
+    pub const fn is_of_machines(self) -> bool {
+        matches!(self, Self::Cisco | Self::Hp | Self::Supermicro)
+    }
+
+    /// The maker by the name in the machine's DMI table, if it is a known one.
+    #[must_use]
+    pub fn of_machine(maker: &str) -> Option<Self> {
+        const MAKERS: [(&str, Vendor); 4] =
+            [("Cisco", Vendor::Cisco), ("HP", Vendor::Hp), ("Hewlett", Vendor::Hp), ("Supermicro", Vendor::Supermicro)];
+        MAKERS.iter().find(|(name, _)| maker.starts_with(name)).map(|(_, vendor)| *vendor)
     }
 }

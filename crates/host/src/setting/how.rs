@@ -54,6 +54,8 @@ impl fmt::Display for NicFact {
             Self::Neighbours => f.write_str("/sys/class/net/IF/{upper,lower}_*"),
             Self::Pcie(fact) => f.write_str(match fact {
                 PcieFact::Path => "the device's path in /sys/devices",
+                PcieFact::SpeedPossible => "max_link_speed of the device and of the port above it",
+                PcieFact::WidthPossible => "max_link_width of the device and of the port above it",
                 PcieFact::MaxPayload | PcieFact::Aspm => "PCI configuration space of the device and each port above it",
                 PcieFact::MaxReadRequest
                 | PcieFact::RelaxedOrdering
@@ -78,6 +80,7 @@ impl EthtoolFact {
             Self::Fec(_) => "GFECPARAM",
             Self::HashFunction(_) => "GRSSH",
             Self::WakeOnLan(_) => "GWOL",
+            Self::PrivateFlags(_) => "GPFLAGS",
             Self::Module(_) => "GMODULEINFO",
         }
     }
@@ -104,6 +107,7 @@ impl NetlinkFact {
             Self::IrqSuspendTimeout => "netdev napi-get, irq-suspend-timeout",
             Self::Threaded => "netdev napi-get, threaded",
             Self::NapiMap => "netdev napi-get and queue-get",
+            Self::Chain => "netdev queue-get, /proc/irq/N/effective_affinity_list, device/local_cpulist, ntuple",
             Self::XdpFeatures => "netdev dev-get, xdp-features",
             Self::TxPush => "ethtool RINGS_GET, tx-push",
             Self::TxPushBytes => "ethtool RINGS_GET, tx-push-buf-len",

@@ -7,7 +7,7 @@ use super::tree::Tree;
 use super::{HostTreeError, over};
 
 /// What every driver of these hosts is asked and some have no answer to.
-const QUESTIONS: [&str; 19] = [
+const QUESTIONS: [&str; 20] = [
     "driver",
     "link",
     "link-settings",
@@ -18,6 +18,7 @@ const QUESTIONS: [&str; 19] = [
     "coalesce-netlink",
     "features",
     "pause",
+    "private-flags",
     "eee",
     "fec",
     "wake-on-lan",

@@ -7,6 +7,8 @@ use super::{Channels, Coalesce, Rings};
 pub(super) const FEATURES_MAX: usize = 256;
 /// Bytes of one name in a string set (`ETH_GSTRING_LEN`).
 pub(super) const STRING_BYTES: usize = 32;
+/// The string set with the names of the driver's private flags (`ETH_SS_PRIV_FLAGS`).
+pub(super) const STRING_SET_PRIVATE_FLAGS: u32 = 2;
 /// The string set with the names of the offloads (`ETH_SS_FEATURES`).
 pub(super) const STRING_SET_FEATURES: u32 = 4;
 /// Three masks of at most 127 words: `link_mode_masks_nwords` is a signed byte.
@@ -68,6 +70,7 @@ request!(GetPause, 0x12, "GPAUSEPARAM");
 request!(GetStrings, 0x1b, "GSTRINGS");
 request!(GetStringSetInfo, 0x37, "GSSET_INFO");
 request!(GetFlags, 0x25, "GFLAGS");
+request!(GetPrivateFlags, 0x27, "GPFLAGS");
 request!(GetFeatures, 0x3a, "GFEATURES");
 request!(GetChannels, 0x3c, "GCHANNELS");
 request!(GetTimestamping, 0x41, "GET_TS_INFO");
@@ -124,6 +127,13 @@ pub(super) struct SetFeatures {
 /// `struct ethtool_value`, of `ETHTOOL_GFLAGS`.
 #[repr(C)]
 pub(super) struct GetFlags {
+    pub cmd: u32,
+    pub data: u32,
+}
+
+/// `struct ethtool_value` for the driver's private flags.
+#[repr(C)]
+pub(super) struct GetPrivateFlags {
     pub cmd: u32,
     pub data: u32,
 }

@@ -1,6 +1,9 @@
 //! Offloads: what the driver can do to frames, by the kernel's names.
 
-use super::layout::{FEATURES_MAX, GetFeatures, GetFlags, GetStringSetInfo, GetStrings, STRING_SET_FEATURES, text};
+use super::layout::{
+    FEATURES_MAX, GetFeatures, GetFlags, GetPrivateFlags, GetStringSetInfo, GetStrings, STRING_SET_FEATURES,
+    STRING_SET_PRIVATE_FLAGS, text,
+};
 use super::{EthtoolError, Interface};
 
 /// `enum ethtool_flags` of `linux/ethtool.h`.
@@ -42,6 +45,29 @@ impl FromIterator<Feature> for Features {
     }
 }
 
+/// The private flags of a driver: what it calls them, and whether each is on.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PrivateFlags(Vec<(String, bool)>);
+
+impl PrivateFlags {
+    /// Every flag, in the driver's order.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, bool)> {
+        self.0.iter().map(|(name, is_on)| (name.as_str(), *is_on))
+    }
+
+    /// Whether the flag of this name is on; `None` when the driver does not have it.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<bool> {
+        self.iter().find(|(known, _)| *known == name).map(|(_, is_on)| is_on)
+    }
+}
+
+impl FromIterator<(String, bool)> for PrivateFlags {
+    fn from_iter<I: IntoIterator<Item = (String, bool)>>(flags: I) -> Self {
+        Self(flags.into_iter().collect())
+    }
+}
+
 impl Interface {
     /// Offloads (`ETHTOOL_GFEATURES`, with names by `ETHTOOL_GSTRINGS`).
     ///
@@ -77,11 +103,28 @@ impl Interface {
         Ok(found.data & ETH_FLAG_RXVLAN != 0)
     }
 
+    /// The driver's private flags (`ETHTOOL_GPFLAGS`, with names by `ETHTOOL_GSTRINGS`).
+    ///
+    /// # Errors
+    /// See [`EthtoolError`].
+    pub fn private_flags(&self) -> Result<PrivateFlags, EthtoolError> {
+        let found: GetPrivateFlags = self.ask(|_| {})?;
+        let names = self.names(STRING_SET_PRIVATE_FLAGS)?;
+        // The answer has a bit for each of the first 32.
+        let named = names.into_iter().enumerate().take(u32::BITS as usize);
+        Ok(named.map(|(at, name)| (name, found.data & 1 << at != 0)).collect())
+    }
+
     /// The names of all offloads the running kernel knows, at most [`FEATURES_MAX`]. Their number
     /// is fixed when the kernel is built, so it cannot grow between the two questions.
     pub(super) fn feature_names(&self) -> Result<Vec<String>, EthtoolError> {
+        self.names(STRING_SET_FEATURES)
+    }
+
+    /// The names of a string set, at most [`FEATURES_MAX`].
+    fn names(&self, string_set: u32) -> Result<Vec<String>, EthtoolError> {
         let info: GetStringSetInfo = self.ask(|request: &mut GetStringSetInfo| {
-            request.sset_mask = 1 << STRING_SET_FEATURES;
+            request.sset_mask = 1 << string_set;
         })?;
         // A cleared mask says that there is no such set.
         let count = if info.sset_mask == 0 { 0 } else { info.data[0] };
@@ -93,7 +136,7 @@ impl Interface {
             });
         }
         let found: GetStrings = self.ask(|request: &mut GetStrings| {
-            request.string_set = STRING_SET_FEATURES;
+            request.string_set = string_set;
             request.len = count;
         })?;
         let names = &found.data[..count as usize];

@@ -79,6 +79,8 @@ fn loopback_offload_switched_off_and_on_is_as_before() {
 
         let absent = interface.set_feature("no-such-offload", true).unwrap_err();
         assert!(absent.is_unsupported(), "{absent}");
+        let flags = interface.private_flags().unwrap_err();
+        assert!(flags.is_unsupported(), "{flags}");
         let refused = interface.set_channels(|channels| channels.combined = 2).unwrap_err();
         assert!(refused.is_unsupported(), "{refused}");
     })

@@ -1,11 +1,32 @@
 //! What drivers answer only to the netlink form of ethtool, to devlink, or by names of their own.
 
+use nearwire_sys::ethtool::PrivateFlags;
+
 use crate::catalogue::base;
 use crate::setting::Persist;
-use crate::{NetlinkFact, NicFact, ReadFrom, Setting};
+use crate::{Area, EthtoolFact, NetlinkFact, NicFact, ReadFrom, Reading, Setting};
 
 const ROW: Setting = base::ethtool();
 const RESET: Setting = base::ethtool_with_reset().persist(&[Persist::UdevRule, Persist::SystemdUnit]);
+
+/// A switch that one driver has a name of its own for.
+const FLAG: Setting = base::ethtool_with_reset()
+    .persist(&[Persist::UdevRule, Persist::SystemdUnit])
+    .switch()
+    .docs(&["drivers/net/ethernet/mellanox/mlx5/core/en_ethtool.c"]);
+
+macro_rules! flag {
+    ($name:literal) => {
+        ReadFrom::Nic(NicFact::Ethtool(EthtoolFact::PrivateFlags(|flags| {
+            flags.get($name).map_or(Reading::Unsupported, Reading::switch)
+        })))
+    };
+}
+
+fn flags_on(flags: &PrivateFlags) -> Reading {
+    let on: Vec<_> = flags.iter().filter(|(_, is_on)| *is_on).map(|(name, _)| name).collect();
+    Reading::Value(if on.is_empty() { "none".to_owned() } else { on.join(" ") })
+}
 
 /// Told by the netlink form of ethtool only.
 const fn netlink(look: &'static str) -> ReadFrom {
@@ -85,8 +106,69 @@ pub(super) const SETTINGS: &[Setting] = &[
         "nic.private-flags.names",
         "The private flags of the driver that are on.",
         "Some compress completions or choose another receive path.",
-        ReadFrom::Elsewhere { why: "each driver has names of its own", look: "ethtool --show-priv-flags IF" },
+        ReadFrom::Nic(NicFact::Ethtool(EthtoolFact::PrivateFlags(flags_on))),
+    )
+    .docs(&["ethtool(8)"]),
+    FLAG.row(
+        "nic.private-flags.rx-cqe-compress",
+        "Whether a ConnectX device writes several receive completions as one.",
+        "A completion may wait for the next one, and the driver takes each compressed block apart.",
+        flag!("rx_cqe_compress"),
     ),
+    FLAG.row(
+        "nic.private-flags.tx-cqe-compress",
+        "Whether a ConnectX device writes several send completions as one.",
+        "The bus is used less, and a send buffer may be given back later.",
+        flag!("tx_cqe_compress"),
+    ),
+    FLAG.row(
+        "nic.private-flags.rx-striding-rq",
+        "Whether a ConnectX device puts several frames into one large receive buffer.",
+        "It saves descriptors under load, and a buffer is given back only when all its frames are.",
+        flag!("rx_striding_rq"),
+    )
+    .today("The driver chooses it by the speed of the bus, and zero copy of AF_XDP chooses for itself."),
+    FLAG.row(
+        "nic.private-flags.legacy-rx",
+        "Whether an Intel device's driver copies each received frame instead of building it around its buffer.",
+        "The copy costs for each frame.",
+        flag!("legacy-rx"),
+    )
+    .docs(&["drivers/net/ethernet/intel/ice/ice_ethtool.c"]),
+    RESET
+        .row(
+            "nic.pci-write-ordering",
+            "Whether the firmware of a ConnectX device lets its writes overtake each other, where the bus allows it.",
+            "Ordered writes wait for each other on the way to memory, above all on processors of AMD.",
+            ReadFrom::Elsewhere {
+                why: "only the vendor's own tool reads the device's configuration",
+                look: "mlxconfig -d PCI-ADDRESS query PCI_WR_ORDERING, and nic.pcie.relaxed-ordering for what the bus allows",
+            },
+        )
+        .docs(&["mlxconfig(1)"]),
+    base::nic_module(Area::Nic)
+        .row(
+            "nic.ena.large-llq-header",
+            "Whether an ENA device takes headers of 224 instead of 96 bytes with a descriptor.",
+            "A longer header is otherwise fetched from memory, and larger entries halve the queue.",
+            ReadFrom::ModuleParameter("ena", "force_large_llq_header"),
+        )
+        .switch()
+        .persist(&[Persist::ModprobeD("options ena force_large_llq_header=1")])
+        .docs(&["Documentation/networking/device_drivers/ethernet/amazon/ena.rst"])
+        .today("Only the vendor's own driver has it; the kernel's takes the length by nic.ring.tx-push-bytes."),
+    base::application(Area::Nic)
+        .row(
+            "nic.ena.express",
+            "Whether ENA Express carries flows over several paths of the cloud's network.",
+            "It shortens the tail of loaded paths and may lengthen the typical delay of idle ones.",
+            ReadFrom::Elsewhere {
+                why: "it belongs to the instance, and the driver shows it among its statistics only",
+                look: "ethtool -S IF | grep ena_srd_mode",
+            },
+        )
+        .switch()
+        .docs(&["Documentation/networking/device_drivers/ethernet/amazon/ena.rst"]),
     RESET
         .row(
             "nic.module.power-mode",

@@ -122,6 +122,24 @@ pub(super) const SETTINGS: &[Setting] = &[
     .switch()
     .in_record(),
     FACT.row(
+        "nic.operational-state",
+        "The state of the link as the kernel uses it.",
+        "A port that is down takes no part in any path.",
+        ReadFrom::Nic(NicFact::File("operstate")),
+    )
+    .words(&["up", "down", "unknown", "dormant", "lowerlayerdown", "notpresent", "testing"])
+    .docs(&["Documentation/networking/operstates.rst"]),
+    FILE.row(
+        "nic.ipoib-mode",
+        "How an InfiniBand interface carries its frames.",
+        "In datagram mode the fabric bounds the length of a frame, at 2044 or 4092 bytes.",
+        ReadFrom::Nic(NicFact::File("mode")),
+    )
+    .words(&["datagram", "connected"])
+    .disrupts(Disruption::LinkReset)
+    .risk(&[Risk::Network])
+    .docs(&["Documentation/infiniband/ipoib.rst"]),
+    FACT.row(
         "nic.carrier-changes",
         "How often the link came up or went down.",
         "A link that flaps loses frames and resets the device.",

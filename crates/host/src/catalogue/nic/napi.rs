@@ -77,6 +77,15 @@ pub(super) const SETTINGS: &[Setting] = &[
         "Steering a flow and placing its reader need the whole chain.",
         netlink(NetlinkFact::NapiMap),
     ),
+    base::fact(Area::Nic)
+        .row(
+            "nic.chain",
+            "Whether each receive queue has an interrupt on a CPU of its own near the device, and rules can bring flows to it.",
+            "A frame is as late as the worst link between its flow and the CPU that handles it.",
+            netlink(NetlinkFact::Chain),
+        )
+        .docs(&["Documentation/networking/scaling.rst"])
+        .today("Drivers tell the interrupt of a queue since Linux 6.8, not all of them; ethtool -n IF lists the rules themselves."),
     base::application(Area::Nic)
         .row(
             "nic.programs",

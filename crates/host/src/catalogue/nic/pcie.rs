@@ -36,11 +36,17 @@ pub(super) const SETTINGS: &[Setting] = &[
     .in_record(),
     SLOT.row(
         "nic.pcie.speed-max",
-        "The speed the PCIe link could have.",
-        "A difference to the present speed shows the wrong slot or a bad contact.",
+        "The speed the device could have in the best slot.",
+        "A slot that gives less keeps the device from it.",
         ReadFrom::Nic(NicFact::Device("max_link_speed")),
     )
     .in_record(),
+    SLOT.row(
+        "nic.pcie.speed-possible",
+        "The speed that both the device and its slot can have.",
+        "A lower present speed shows a bad contact or a port set lower.",
+        ReadFrom::Nic(NicFact::Pcie(PcieFact::SpeedPossible)),
+    ),
     SLOT.row(
         "nic.pcie.width",
         "The lanes of the PCIe link.",
@@ -52,12 +58,19 @@ pub(super) const SETTINGS: &[Setting] = &[
     .in_record(),
     SLOT.row(
         "nic.pcie.width-max",
-        "The lanes the PCIe link could have.",
-        "A difference to the present width shows the wrong slot or a bad contact.",
+        "The lanes the device could have in the best slot.",
+        "A slot that gives fewer keeps the device from them.",
         ReadFrom::Nic(NicFact::Device("max_link_width")),
     )
     .number("lanes")
     .in_record(),
+    SLOT.row(
+        "nic.pcie.width-possible",
+        "The lanes that both the device and its slot can have.",
+        "Fewer present lanes show a bad contact or a port set lower.",
+        ReadFrom::Nic(NicFact::Pcie(PcieFact::WidthPossible)),
+    )
+    .number("lanes"),
     SLOT.row(
         "nic.pcie.path",
         "The PCI functions from the root port down to the device.",

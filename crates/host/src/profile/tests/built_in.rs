@@ -175,12 +175,14 @@ fn every_wanted_value_is_in_the_words_that_its_setting_is_read_in() {
                     vec![word]
                 }
                 Wanted::OneOf(words) | Wanted::Lacks(words) => words.iter().map(String::as_str).collect(),
-                Wanted::Absent | Wanted::SameAs(_) | Wanted::Cpus(..) => Vec::new(),
+                Wanted::Absent | Wanted::SameAs(_) | Wanted::AtLeastOf(_) | Wanted::AtMostOf(_) | Wanted::Cpus(..) => {
+                    Vec::new()
+                }
             };
             for word in words {
                 assert!(is_readable(setting, wanted, word), "{name} {}: {word}", setting.id);
             }
-            if let Wanted::SameAs(other) = wanted {
+            if let Some(other) = wanted.limit_setting() {
                 assert_eq!(setting.value, other.value, "{name} {}", setting.id);
             }
         }
@@ -209,7 +211,7 @@ fn interface_groups_are_only_used_for_settings_of_interfaces() {
             if let Wanted::Cpus(_, CpuGroup::Irq | CpuGroup::NicNode) = wanted {
                 assert!(matches!(setting.read, ReadFrom::Nic(_)), "{name} {}", setting.id);
             }
-            if let Wanted::SameAs(other) = wanted {
+            if let Some(other) = wanted.limit_setting() {
                 let of_interface = |setting: &Setting| matches!(setting.read, ReadFrom::Nic(_));
                 assert_eq!(of_interface(setting), of_interface(other), "{name} {}", setting.id);
             }

@@ -45,8 +45,8 @@ const XDP_FEATURES: [&str; 7] = ["basic", "redirect", "ndo-xmit", "xsk-zerocopy"
 #[serde(rename_all = "kebab-case", default)]
 pub(super) struct Napi {
     /// The queues it polls: `rx-0`, `tx-0`.
-    queues: Vec<String>,
-    irq: Option<u64>,
+    pub(super) queues: Vec<String>,
+    pub(super) irq: Option<u64>,
     defer_hard_irqs: Option<u64>,
     gro_flush_timeout: Option<u64>,
     irq_suspend_timeout: Option<u64>,
@@ -57,7 +57,7 @@ pub(super) struct Napi {
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct Polling {
-    instances: Vec<Napi>,
+    pub(super) instances: Vec<Napi>,
 }
 
 /// What the netdev family says of the device (`dev-get`).
@@ -196,6 +196,7 @@ impl Nic<'_> {
                 other => switch(other),
             }),
             NetlinkFact::NapiMap => self.ask(&self.polling, map),
+            NetlinkFact::Chain => self.chain(),
             NetlinkFact::XdpFeatures => self.ask(&self.device, |device| xdp_features(device.xdp_features)),
             NetlinkFact::TxPush => self.ask(&self.more_rings, |rings| switch(rings.tx_push)),
             NetlinkFact::TxPushBytes => self.ask(&self.more_rings, |rings| count(rings.tx_push_buf_len)),
@@ -229,7 +230,7 @@ impl Nic<'_> {
 }
 
 /// `rx-0 tx-0`, or how else to tell an instance from the others.
-fn owner(napi: &Napi) -> String {
+pub(super) fn owner(napi: &Napi) -> String {
     match (napi.queues.is_empty(), napi.irq) {
         (false, _) => napi.queues.join(" "),
         (true, Some(irq)) => format!("interrupt {irq}"),

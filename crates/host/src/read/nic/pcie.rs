@@ -34,6 +34,8 @@ impl Nic<'_> {
         };
         match fact {
             PcieFact::Path => Reading::Value(path.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(" ")),
+            PcieFact::SpeedPossible => self.possible(&path, "max_link_speed"),
+            PcieFact::WidthPossible => self.possible(&path, "max_link_width"),
             PcieFact::MaxPayload => self.along(&path, max_payload),
             PcieFact::Aspm => self.along(&path, aspm),
             PcieFact::MaxReadRequest => own(max_read_request),
@@ -63,6 +65,19 @@ impl Nic<'_> {
             }
         }
         if path.is_empty() { Err(Reading::Unsupported) } else { Ok(path) }
+    }
+
+    /// The lower of what the device and the port above it can do, which is the most that their link can have.
+    fn possible(&self, path: &[(String, String)], file: &str) -> Reading {
+        let number = |text: &str| text.split(' ').next()?.parse::<f64>().ok().filter(|&number| number > 0.0);
+        let of_device = self.device_file(file);
+        let above = path.len().checked_sub(2).and_then(|at| path.get(at));
+        let of_port = above.and_then(|(_, directory)| self.root.read(&format!("{directory}/{file}")).ok());
+        // Ports of virtual machines may say `Unknown` or 0.
+        match (of_device.as_value().and_then(number), of_port.as_deref().and_then(number)) {
+            (Some(device), Some(port)) if port < device => Reading::value(of_port.unwrap_or_default()),
+            _ => of_device,
+        }
     }
 
     fn along(&self, path: &[(String, String)], of: fn(&[u8]) -> Reading) -> Reading {

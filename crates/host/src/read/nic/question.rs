@@ -2,7 +2,7 @@
 
 use nearwire_sys::ethtool::{
     Channels, Coalesce, DriverInfo, EnergyEfficient, EthtoolError, Feature, Features, Fec, Interface, LinkSettings,
-    Pause, Rings, Timestamping,
+    Pause, PrivateFlags, Rings, Timestamping,
 };
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -110,6 +110,26 @@ impl Question for Features {
 
     fn from_json(answer: &Map<String, Value>) -> Result<Self, String> {
         answer.iter().map(|(name, state)| feature(name, state)).collect()
+    }
+}
+
+impl Question for PrivateFlags {
+    const KEY: &'static str = "private-flags";
+
+    fn ask(interface: &Interface) -> Result<Self, Reading> {
+        interface.private_flags().map_err(reading)
+    }
+
+    fn to_json(&self) -> Value {
+        self.iter().map(|(name, is_on)| (name.to_owned(), Value::from(is_on))).collect()
+    }
+
+    fn from_json(answer: &Map<String, Value>) -> Result<Self, String> {
+        let flag = |(name, is_on): (&String, &Value)| {
+            let is_on = is_on.as_bool().ok_or_else(|| format!("{name}: neither true nor false"))?;
+            Ok((name.clone(), is_on))
+        };
+        answer.iter().map(flag).collect()
     }
 }
 
