@@ -12,6 +12,7 @@ pub(crate) fn huge_pages(files: &HostFiles<'_>) -> Reading {
         Err(reading) => return reading,
     };
     let mut found = Vec::new();
+    let mut pools_seen = 0;
     for node in nodes.iter().filter(|name| is_node(name)) {
         let pools = format!("{NODES}/{node}/hugepages");
         for pool in files.root().list(&pools).unwrap_or_default() {
@@ -22,13 +23,20 @@ pub(crate) fn huge_pages(files: &HostFiles<'_>) -> Reading {
                 (Reading::NeedsRoot, _) | (_, Reading::NeedsRoot) => return Reading::NeedsRoot,
                 _ => continue,
             };
+            pools_seen += 1;
             if total != "0" {
                 let size = pool.strip_prefix("hugepages-").unwrap_or(&pool);
                 found.push(format!("{node} {size}: {free} of {total} free"));
             }
         }
     }
-    Reading::Value(if found.is_empty() { "none".to_owned() } else { found.join(", ") })
+    match found.is_empty() {
+        true if pools_seen == 0 && !files.root().tells_absence() => {
+            files.root().absent_or_not_copied("the nodes' huge pages")
+        }
+        true => Reading::value("none"),
+        false => Reading::Value(found.join(", ")),
+    }
 }
 
 fn is_node(name: &str) -> bool {
@@ -77,5 +85,5 @@ pub(crate) fn nodes(files: &HostFiles<'_>) -> Reading {
         format!("{node}: {} of {} kB free", field("MemFree:"), field("MemTotal:"))
     });
     let nodes: Vec<_> = nodes.collect();
-    if nodes.is_empty() { Reading::Unsupported } else { Reading::Value(nodes.join(", ")) }
+    if nodes.is_empty() { files.root().absent_or_not_copied("nodes' memory") } else { Reading::Value(nodes.join(", ")) }
 }
