@@ -14,6 +14,7 @@ mod nic;
 pub(crate) mod placement;
 pub(crate) mod process;
 pub(crate) mod service;
+pub(crate) mod virtualisation;
 
 pub(crate) use condense::{condense, split};
 pub use host_files::HostFiles;

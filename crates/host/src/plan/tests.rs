@@ -42,6 +42,7 @@ impl Shape {
                         siblings: ids.iter().copied().filter(|id| !self.offline.contains(id)).collect(),
                         is_isolated: false,
                         node: self.has_nodes.then_some(node),
+                        ..Cpu::default()
                     });
                 }
             }
