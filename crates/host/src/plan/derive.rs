@@ -87,8 +87,9 @@ impl Plan {
             return Vec::new();
         }
         let others = self.cpus_where(|owner| !owner.is_isolated());
+        let flags = self.host.isolcpus_flags.as_ref().map_or(String::new(), |flags| format!("{flags},"));
         vec![
-            format!("isolcpus={isolated}"),
+            format!("isolcpus={flags}{isolated}"),
             format!("nohz_full={isolated}"),
             format!("rcu_nocbs={isolated}"),
             format!("irqaffinity={others}"),
