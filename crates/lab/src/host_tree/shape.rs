@@ -142,7 +142,7 @@ impl Shape {
         }
         self.put(&mut tree, &format!("{CPUS}/kernel_max"), last.max(255).to_string());
         for place in &places {
-            let is_online = online.contains(&place.cpu);
+            let is_online = online.binary_search(&place.cpu).is_ok();
             if place.cpu != 0 {
                 self.put(&mut tree, &format!("{CPUS}/cpu{}/online", place.cpu), u32::from(is_online).to_string());
             }
@@ -217,7 +217,12 @@ impl Shape {
 
     fn cpu_files(&self, place: Place, places: &[Place], online: &[u32], last: u32, tree: &mut Tree) {
         let alike = |same: &dyn Fn(&Place) -> bool| {
-            sorted(places.iter().filter(|other| same(other) && online.contains(&other.cpu)).map(|other| other.cpu))
+            sorted(
+                places
+                    .iter()
+                    .filter(|other| same(other) && online.binary_search(&other.cpu).is_ok())
+                    .map(|other| other.cpu),
+            )
         };
         let topology = format!("{CPUS}/cpu{}/topology", place.cpu);
         let id =
@@ -277,7 +282,9 @@ impl Shape {
         let count = u32::try_from(self.nodes.len()).unwrap_or(0);
         let total = self.packages * self.cores + self.slow_cores;
         for (at, node) in (0..).zip(&self.nodes) {
-            let there = places.iter().filter(|place| place.core * count / total == at && online.contains(&place.cpu));
+            let there = places
+                .iter()
+                .filter(|place| place.core * count / total == at && online.binary_search(&place.cpu).is_ok());
             self.one_node(*node, &sorted(there.map(|place| place.cpu)), last, tree);
         }
         for node in &self.memory_only {
