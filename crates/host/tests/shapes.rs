@@ -158,6 +158,15 @@ fn plan_of_a_processor_with_several_caches_keeps_interrupts_and_application_unde
 }
 
 #[test]
+fn plan_of_a_host_with_a_node_without_memory_stays_with_the_memory() {
+    let shape = named("power-node-without-memory");
+    let plan = planned(&shape, &Request::default());
+    assert_eq!(plan.app().iter().map(|cpu| plan.node_of(cpu)).collect::<Vec<_>>(), [Some(0)]);
+    let forced = planned(&shape, &Request { node: Some(1), ..Request::default() });
+    assert_eq!(forced.derived().prefixes[0].numactl, None);
+}
+
+#[test]
 fn plan_with_smt_off_gives_no_second_thread_work() {
     let request = Request { poller_cpus: 4, app_cpus: Some(2), is_smt_off: true, ..Request::default() };
     let plan = planned(&named("x86-2-packages"), &request);

@@ -42,33 +42,34 @@ fn is_smt_off(goal: &Goal) -> bool {
     }
 }
 
-/// The goals, without the CPUs that one of them takes offline in the lists of the others.
+/// The goals, without the CPUs that one of them takes offline in the values of the others and among the CPUs they are for.
 pub(super) fn without_lost_cpus(request: &Request<'_>) -> (Vec<Goal>, Vec<LeftOut>) {
-    let Some(by) = request.goals.iter().find(|goal| is_smt_off(goal)) else {
-        return (request.goals.to_vec(), Vec::new());
-    };
-    let is_lost = |cpu: &u32| request.smt_siblings.contains(*cpu);
+    let by = request.goals.iter().find(|goal| is_smt_off(goal)).filter(|_| !request.smt_siblings.is_empty());
+    let Some(by) = by else { return (request.goals.to_vec(), Vec::new()) };
     let (mut goals, mut left_out) = (Vec::new(), Vec::new());
     for goal in request.goals {
         let listed = match goal.setting.value {
             Value::CpuList => words::cpus(&goal.value).ok(),
             _ => None,
         };
-        let (Some(listed), false) = (listed, request.smt_siblings.is_empty()) else {
-            goals.push(goal.clone());
-            continue;
-        };
-        let lost: CpuSet = listed.iter().filter(is_lost).collect();
+        let sets = [&listed, &goal.cpus];
+        let lost: CpuSet = sets.into_iter().flatten().flat_map(|cpus| shared(cpus, request.smt_siblings).0).collect();
         if lost.is_empty() {
             goals.push(goal.clone());
             continue;
         }
         let why = format!("CPUs {lost} of it: {} takes them offline with SMT", by.id());
         left_out.push(LeftOut { id: words::one_line(&goal.id()), why });
-        let kept: CpuSet = listed.iter().filter(|cpu| !is_lost(cpu)).collect();
-        if !kept.is_empty() {
-            goals.push(Goal { value: kept.to_string(), ..goal.clone() });
+        let [value, cpus] = sets.map(|set| set.as_ref().map(|cpus| shared(cpus, request.smt_siblings).1));
+        if [&value, &cpus].into_iter().flatten().all(|kept| !kept.is_empty()) {
+            let value = value.map_or_else(|| goal.value.clone(), |kept| CpuSet::from_iter(kept).to_string());
+            goals.push(Goal { value, cpus: cpus.map(CpuSet::from_iter), ..goal.clone() });
         }
     }
     (goals, left_out)
+}
+
+/// Those of the CPUs that are among others, and those that are not.
+fn shared(cpus: &CpuSet, others: &CpuSet) -> (Vec<u32>, Vec<u32>) {
+    cpus.iter().partition(|cpu| others.contains(*cpu))
 }

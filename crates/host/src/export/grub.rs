@@ -141,7 +141,7 @@ fn rpm_ostree(plan: &Plan<'_>) -> String {
     for word in words.into_iter().filter(|word| !is_running(word)) {
         command += &format!(" --append={word}");
     }
-    command
+    if command.ends_with("kargs") { "nothing, the running kernel has all of it".to_owned() } else { command }
 }
 
 fn cmdline(said: &str, removed: &str) -> String {

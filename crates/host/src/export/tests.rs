@@ -122,6 +122,9 @@ fn cpus_that_nosmt_takes_away_exported_get_no_work() {
         assert!(text.contains(" isolcpus=2-3\"") && !text.contains("6-7"), "{text}");
         let named: Vec<_> = export.left_out.iter().filter(|left| left.why.contains("takes them offline")).collect();
         assert_eq!(named.len(), 2, "{:?}", export.left_out);
+        let governor = Goal { cpus: Some(CpuSet::from_iter([3, 7])), ..goal("cpu.governor", None, "performance") };
+        let text = text_of(&exported_over(Format::Udev, "quiet", &[goals[0].clone(), governor]), ".rules");
+        assert!(text.contains("cpu3") && !text.contains("cpu7"), "{text}");
     }
 }
 

@@ -117,8 +117,10 @@ impl<'a> Making<'a> {
     /// The node of everything that belongs near the NIC: the first one named counts.
     fn home(&self) -> Option<u32> {
         let first = self.places.first().and_then(|place| place.served_by);
-        let roomy =
-            || self.floor.nodes().into_iter().max_by_key(|node| (self.floor.free(Some(*node)).len(), Reverse(*node)));
+        // A node without memory would have all of it elsewhere.
+        let has_memory = |node: &u32| self.facts.nodes.get(node).is_none_or(|facts| facts.memory_bytes != Some(0));
+        let room = |node: &u32| (has_memory(node), self.floor.free(Some(*node)).len(), Reverse(*node));
+        let roomy = || self.floor.nodes().into_iter().max_by_key(room);
         self.request.node.or(first).or_else(roomy)
     }
 

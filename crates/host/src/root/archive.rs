@@ -24,6 +24,8 @@ const UNPACKED_BYTES_MAX: u64 = 1 << 30;
 const NAMES_MAX: usize = 1 << 18;
 /// Letters of names and bytes of files that are kept.
 const KEPT_BYTES_MAX: u64 = 48 << 20;
+/// No setting is in a longer file of the distribution: policies of SELinux and databases of hardware have tens of MB.
+const DISTRIBUTION_BYTES_MAX: u64 = 1 << 20;
 /// Longest record with a long name or with attributes.
 const RECORD_BYTES_MAX: u64 = 64 << 10;
 /// Most zeros that fill up an archive: tools fill up 10 KiB, or as much as a tape wants.
@@ -141,7 +143,7 @@ impl<R: Read> Unpacker<R> {
             return Err(ArchiveError::Escape { entry: name });
         }
         self.check_room_for(padded(size_bytes))?;
-        if !is_wanted(&name) {
+        if !is_wanted(&name) || (size_bytes > DISTRIBUTION_BYTES_MAX && is_of_distribution(&name)) {
             return self.skip(padded(size_bytes));
         }
         self.keep((name.len() + link.len()) as u64)?;
@@ -307,6 +309,12 @@ fn is_wanted(name: &str) -> bool {
     let path = format!("/{name}");
     let is_passed_over = PASSED_OVER.iter().any(|middle| path.contains(middle)) && !path.contains(NOT_PASSED_OVER);
     parts.by_ref().take(DEPTH_MAX + 1).any(|part| WANTED.contains(&part)) && !is_passed_over
+}
+
+/// Whether a name is of a file that a package brought.
+fn is_of_distribution(name: &str) -> bool {
+    let mut parts = name.split('/').take(DEPTH_MAX + 1);
+    parts.find(|part| WANTED.contains(part)).is_some_and(|top| matches!(top, "etc" | "usr" | "lib" | "lib64" | "run"))
 }
 
 #[cfg(test)]

@@ -60,6 +60,9 @@ pub struct Shape {
     nodes: Vec<u32>,
     #[serde(default)]
     memory_only: Vec<u32>,
+    /// Nodes with CPUs and no memory.
+    #[serde(default)]
+    memoryless: Vec<u32>,
     /// Cores that share a level 2 cache; 0: no such cache is listed.
     #[serde(default = "one")]
     l2: u32,
@@ -298,8 +301,9 @@ impl Shape {
 
     fn one_node(&self, node: u32, cpus: &[u32], last: u32, tree: &mut Tree) {
         let directory = format!("{NODES}/node{node}");
+        let total_kb = if self.memoryless.contains(&node) { 0 } else { 64 << 20 };
         self.put_set(tree, &format!("{directory}/cpumap"), &format!("{directory}/cpulist"), cpus, last);
-        tree.text(&format!("{directory}/meminfo"), format!("Node {node} MemTotal:       67108864 kB"));
+        tree.text(&format!("{directory}/meminfo"), format!("Node {node} MemTotal:       {total_kb} kB"));
     }
 
     /// As far as `lscpu` needs it to know CPUs of one model.

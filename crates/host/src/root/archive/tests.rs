@@ -111,6 +111,7 @@ fn archive_of_sos_as_it_is_read_is_taken() {
         .file("etc/selinux/config", "x")
         .file("/proc/sys/vm/swappiness", "1\n")
         .file("proc/cmdline/x", "x")
+        .add(EntryType::Regular, "usr/lib/udev/hwdb.bin", "", &vec![b'x'; 9 << 20])
         .file("sys/kernel/slab/x/order", "0\n");
     for at in 0..70_000 {
         tar = tar.add(EntryType::Regular, &format!("proc/irq/{at}"), "", b"");
@@ -119,7 +120,7 @@ fn archive_of_sos_as_it_is_read_is_taken() {
     assert_eq!(reading(&root, "boot.isolcpus"), Reading::value("4-5"));
     assert_eq!(reading(&root, "vm.swappiness"), Reading::value("1"));
     assert_eq!(root.list("/proc/irq").unwrap().len(), 70_000);
-    for path in ["/proc/x", "/proc/y", "/sys/kernel/slab/x/order"] {
+    for path in ["/proc/x", "/proc/y", "/sys/kernel/slab/x/order", "/usr/lib/udev/hwdb.bin"] {
         assert!(!root.has(path), "{path}");
     }
 }
@@ -235,7 +236,7 @@ fn too_much_of_anything_names_the_limit_soon() {
     huge.push(EntryType::Regular, "proc/kcore", "", 10 << 30, b"");
     let mut many_large = host();
     for at in 0..KEPT_BYTES_MAX / FILE_BYTES_MAX + 1 {
-        many_large = many_large.add(EntryType::Regular, &format!("etc/{at}"), "", &vec![0; 4 << 20]);
+        many_large = many_large.add(EntryType::Regular, &format!("proc/{at}"), "", &vec![0; 4 << 20]);
     }
     let mut long_name = host();
     long_name.push(EntryType::GNULongName, "x", "", 1 << 30, b"");
