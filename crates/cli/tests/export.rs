@@ -5,6 +5,7 @@
 mod common;
 
 use common::{code, nearwire, text};
+use nearwire_lab::host_tree::HostTree;
 
 const PROFILE: &str = "purpose = 'a test'
 [[wish]]
@@ -36,6 +37,35 @@ fn export(forms: &[&str]) -> String {
     let output = nearwire(&[&chosen, forms].concat());
     assert_eq!(code(&output), Some(0), "{}", common::errors(&output));
     text(&output)
+}
+
+/// Of two words for SMT and CPUs, the second threads of cores got work that the first takes away.
+#[test]
+fn cpus_that_nosmt_takes_away_exported_are_named_and_get_no_work() {
+    let host = common::described(&HostTree::named("opennfp").unwrap());
+    let write = |name: &str, text: &str| {
+        let path = host.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let profile = write(
+        "profile.toml",
+        &PROFILE.replace("'vm.swappiness'\nat-most = 10", "'cpu.smt'\nequal = 'off'").replace("2-3", "2-3,26"),
+    );
+    write("proc/cmdline", "quiet isolcpus=managed_irq,1\n");
+    let (root, journal) = (host.path().to_str().unwrap(), host.path().join("journal"));
+    let chosen = ["tune", "export", "--grub", "--sysroot", root, "--profile", &profile];
+    let output = nearwire(&[&chosen[..], &["--journal", journal.to_str().unwrap()]].concat());
+    assert_eq!(code(&output), Some(0), "{}", common::errors(&output));
+    let text = text(&output);
+    for part in [
+        "isolcpus=managed_irq,2-3\"",
+        "nosmt",
+        "# not here: boot.isolcpus: CPUs 26 of it",
+        "--delete=isolcpus=managed_irq,1",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::Output;
 
 use common::{DECK, assert_says, code, described, errors, nearwire, text};
-use nearwire_lab::host_tree::HostTree;
+use nearwire_lab::host_tree::{HostTree, shapes};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -91,7 +91,6 @@ fn wrong_words_are_usage_errors_that_say_what_there_is() {
     assert_says(&plan(host.path(), &["--nic", "eth7"]), 2, &["no interface eth7", "enp5s0, enp5s0d1"]);
     assert_says(&plan(host.path(), &["--nic", "enp5s0", "--node", "3"]), 2, &["node 3", "0, 1"]);
     assert_says(&plan(host.path(), &["--nic", "enp5s0", "--guest", "a:2"]), 2, &["NAME:VCPUS:MEM"]);
-    assert_says(&plan(host.path(), &[]), 2, &["--nic"]);
     assert_says(&nearwire(&["plan", "--sysroot", "/nonexistent", "--nic", "eth0"]), 2, &["/nonexistent"]);
     let empty = tempfile::tempdir().unwrap();
     assert_says(&plan(empty.path(), &["--nic", "eth0"]), 3, &["/sys/devices/system/cpu/online"]);
@@ -113,6 +112,34 @@ fn setting_of_a_copied_host_is_read_from_the_copy() {
     let host = host("opennfp");
     let output = nearwire(&["settings", "cpu.model", "--sysroot", host.path().to_str().unwrap()]);
     assert!(text(&output).contains("E5-2690 v3"), "{}", text(&output));
+}
+
+#[test]
+fn host_planned_without_an_interface_says_what_is_not_placed() {
+    let host = host("vma");
+    let output = plan(host.path(), &["--app-cpus", "2"]);
+    assert_eq!(code(&output), Some(0), "{}", errors(&output));
+    let text = text(&output);
+    assert!(text.starts_with("Plan: 12 CPUs") && text.contains("No interface is named (--nic)"), "{text}");
+}
+
+/// An archive with a directory above the host's, of more CPUs than most have: checked and planned as it is.
+#[test]
+fn archive_of_1024_cpus_is_checked_and_planned() {
+    let shape = shapes().unwrap().into_iter().find(|shape| shape.name == "x86-1024-cpus").unwrap();
+    let host = described(&shape.tree());
+    let work = tempfile::tempdir().unwrap();
+    let archive = work.path().join("host.tar.gz");
+    let archive = archive.to_str().unwrap();
+    let tar = ["-czf", archive, "--transform", "s,^[.],sosreport-host1,", "-C", host.path().to_str().unwrap(), "."];
+    assert!(std::process::Command::new("tar").args(tar).status().unwrap().success());
+    let planned = nearwire(&["plan", "--snapshot", archive, "--app-cpus", "32", "--smt-off"]);
+    assert_eq!(code(&planned), Some(0), "{}", errors(&planned));
+    assert!(text(&planned).starts_with("Plan: 512 CPUs, 512 cores, 8 packages"), "{}", text(&planned));
+    let checked = nearwire(&["check", "--snapshot", archive]);
+    assert!(code(&checked).is_some_and(|code| code <= 1), "{}", errors(&checked));
+    let said = text(&checked);
+    assert!(!said.contains("not installed") && !said.contains("built without"), "{said}");
 }
 
 #[test]

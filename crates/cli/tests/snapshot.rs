@@ -302,7 +302,7 @@ fn archive_that_unpacks_to_gigabytes_stops_early_with_little_memory() {
     }
     for (bomb, words) in [
         (large, ["1073741824", "bytes when unpacked"]),
-        (many, ["20971520", "bytes of system files"]),
+        (many, ["50331648", "bytes of system files"]),
         (zeros, ["1048576", "bytes behind its end"]),
     ] {
         let (output, taken) = bomb.opened(directory.path());

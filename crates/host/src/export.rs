@@ -9,6 +9,7 @@
 
 mod ansible;
 mod command_line;
+mod consistent;
 mod form;
 mod grub;
 mod host_form;
@@ -31,8 +32,9 @@ mod words;
 use std::io;
 use std::path::Path;
 
-use crate::Goal;
+use crate::{CpuSet, Goal, Setting};
 
+pub(crate) use consistent::isolcpus_flags;
 use form::UnitState;
 pub use interface::Interface;
 pub use validate::{Verdict, validate};
@@ -87,6 +89,10 @@ pub struct Request<'a> {
     pub program: Option<&'a str>,
     /// What is known of the interfaces that goals name. One that is missing is told by its name.
     pub interfaces: &'a [Interface],
+    /// The command line of the running kernel, where it is known.
+    pub command_line: Option<&'a str>,
+    /// The CPUs that go offline when SMT is switched off: all but the first of each core.
+    pub smt_siblings: &'a CpuSet,
 }
 
 /// The files of one format.
@@ -145,10 +151,18 @@ impl Export {
     }
 }
 
+/// Why no file of any format keeps a setting that differs and has no goal.
+#[must_use]
+pub fn why_no_file(setting: &Setting) -> &'static str {
+    pick::nowhere(setting)
+}
+
 /// The files of one format for some goals. The same request gives the same bytes.
 #[must_use]
 pub fn export(format: Format, request: &Request<'_>) -> Export {
-    let plan = Plan::make(format, request);
+    let (goals, lost) = consistent::without_lost_cpus(request);
+    let mut plan = Plan::make(format, &Request { goals: &goals, ..*request });
+    plan.left_out.extend(lost);
     let (files, after) = match format {
         Format::Grub => grub::files(&plan),
         Format::Sysctl => sysctl::files(&plan),

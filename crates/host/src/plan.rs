@@ -13,6 +13,8 @@
 //! * an application or interrupt CPU's hyperthread sibling is idle; pollers and guests get both
 //!   siblings of a core, and nobody else does;
 //! * the NIC's memory node is preferred, and `-1` is an unknown node, not node 0;
+//! * an application's and interrupts' CPUs are of the fastest kind of cores and, as far as there are enough, under one
+//!   last-level cache;
 //! * CPU numbers mean nothing: which CPUs share a core, package or node is read, not computed.
 
 mod allocate;
@@ -70,10 +72,13 @@ pub struct Plan {
 pub struct PlannedHost {
     /// The cores in order of their lowest CPU.
     pub cores: Vec<PlannedCore>,
-    /// CPUs that were offline: nobody's.
+    /// CPUs that were offline, or that the plan leaves to be taken offline with SMT: nobody's.
     pub offline: CpuSet,
     /// Memory nodes.
     pub nodes: Vec<PlannedNode>,
+    /// Words that stand before the CPUs in `isolcpus=` of the running kernel: `managed_irq,domain`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub isolcpus_flags: Option<String>,
 }
 
 /// A physical core with its online CPUs.
@@ -85,6 +90,12 @@ pub struct PlannedCore {
     pub package: Option<u32>,
     /// The memory node, if the kernel has nodes.
     pub node: Option<u32>,
+    /// The lowest CPU under the same last-level cache, if the kernel lists caches that cores share.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cache_first: Option<u32>,
+    /// Whether another kind of core on the host is faster.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_slow: bool,
 }
 
 /// A memory node.

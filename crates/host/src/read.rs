@@ -16,6 +16,7 @@ pub(crate) mod placement;
 pub(crate) mod process;
 pub(crate) mod rdma;
 pub(crate) mod service;
+pub(crate) mod virtualisation;
 
 pub(crate) use condense::{condense, split};
 pub use host_files::HostFiles;

@@ -34,6 +34,12 @@ pub(crate) use recorded::{DeviceBytes, FORMAT, LOOKED_AT, Lack, LookedAt, MANIFE
 /// 300 KB.
 pub(crate) const FILE_BYTES_MAX: u64 = 4 << 20;
 
+/// What directories that `sos report` and `hwloc-gather-topology` filled have at their top.
+const MARKS_OF_SELECTIONS: [&str; 4] = ["/sos_commands", "/sos_reports", "/version.txt", "/proc/hwloc-nofile-info"];
+
+/// What a copy of a host's settings has some of, and a copy of its processors nothing.
+const NOT_OF_CPUS: [&str; 4] = ["/etc", "/proc/sys", "/proc/cmdline", "/sys/class/net"];
+
 /// A tree of `/proc`, `/sys`, `/boot`, `/etc` and `/run` files.
 ///
 /// Paths are given as on a live host, `/proc/cmdline`. In a directory or archive they cannot escape
@@ -46,6 +52,8 @@ pub struct Root {
     tree: Arc<Tree>,
     path: PathBuf,
     is_live: bool,
+    /// A copy whose maker chose among the files of a directory: what it lacks says nothing.
+    is_selection: bool,
     /// Of a snapshot.
     looked_at: Option<Arc<LookedAt>>,
     trace: Option<Trace>,
@@ -70,8 +78,8 @@ impl Root {
 
     /// An archive that holds a copy of a host's files: a snapshot, what `hwloc-gather-topology` or
     /// `sos report` made, or any tar archive with `proc` or `sys` at its top or in one or two
-    /// directories below; as it is or packed with zstd, gzip or bzip2. Nothing is unpacked to disk,
-    /// and less than 64 MiB of memory are taken whatever is in it.
+    /// directories below; as it is or packed with zstd, gzip, bzip2 or xz. Nothing is unpacked to disk,
+    /// and less than 192 MiB of memory are taken whatever is in it.
     ///
     /// # Errors
     /// It cannot be read, is no such archive, exceeds a limit, or is a snapshot that is not
@@ -87,14 +95,14 @@ impl Root {
     /// A tree in memory; the path is what messages call it.
     pub(crate) fn memory(tree: MemoryTree, path: PathBuf) -> Result<Self, RootError> {
         let tree = Arc::new(Tree::Memory(tree));
-        Self { tree, path, is_live: false, looked_at: None, trace: None }.with_manifest()
+        Self { tree, path, is_live: false, is_selection: true, looked_at: None, trace: None }.with_manifest()
     }
 
     fn disk(path: &Path, is_live: bool) -> Result<Self, RootError> {
         match Disk::open_at(path, is_live) {
             Ok(disk) => {
                 let tree = Arc::new(Tree::Disk(disk));
-                Ok(Self { tree, path: path.to_owned(), is_live, looked_at: None, trace: None })
+                Ok(Self { tree, path: path.to_owned(), is_live, is_selection: false, looked_at: None, trace: None })
             }
             Err(source) => Err(RootError::Directory { path: path.to_owned(), source }),
         }
@@ -102,6 +110,9 @@ impl Root {
 
     fn with_manifest(mut self) -> Result<Self, RootError> {
         if !self.has(MANIFEST) {
+            // Copies of processors alone, as hwloc and util-linux have them among their tests, have no more than these.
+            let is_of_cpus = self.has("/proc/cpuinfo") && !NOT_OF_CPUS.iter().any(|path| self.has(path));
+            self.is_selection |= is_of_cpus || MARKS_OF_SELECTIONS.iter().any(|mark| self.has(mark));
             return Ok(self);
         }
         let wrong = |file, what: String| RootError::Manifest { path: self.path.clone(), file, what };
@@ -116,6 +127,7 @@ impl Root {
         }
         let looked_at: LookedAt =
             serde_json::from_str(&text(LOOKED_AT)?).map_err(|error| wrong(LOOKED_AT, error.to_string()))?;
+        self.is_selection = looked_at.of_a_selection;
         self.looked_at = Some(Arc::new(looked_at));
         Ok(self)
     }
@@ -129,7 +141,7 @@ impl Root {
     #[must_use]
     pub fn untraced(&self) -> Self {
         let (tree, looked_at) = (Arc::clone(&self.tree), self.looked_at.clone());
-        Self { tree, path: self.path.clone(), is_live: self.is_live, looked_at, trace: None }
+        Self { tree, path: self.path.clone(), looked_at, trace: None, ..*self }
     }
 
     /// What was looked at since this was asked last.
@@ -155,6 +167,21 @@ impl Root {
         self.is_live || self.looked_at.as_ref().is_some_and(|looked_at| !looked_at.of_a_copy)
     }
 
+    /// Whether a file that is not there says something where the directory around it is there. Tools that gather reports choose
+    /// among the files of a directory; whoever copies a directory has what was in it.
+    pub(crate) fn tells_absence(&self) -> bool {
+        !self.is_selection
+    }
+
+    /// The reading that stands for what a list of a copy does not name.
+    pub(crate) fn absent_or_not_copied(&self, what: &str) -> Reading {
+        if self.is_selection {
+            Reading::unknown(format!("{} has no copy of {what}", self.path.display()))
+        } else {
+            Reading::Unsupported
+        }
+    }
+
     /// Whether the calling thread left the network namespace of its process, which is most likely
     /// the one that `/sys/class/net` shows.
     pub(crate) fn is_thread_elsewhere(&self) -> bool {
@@ -162,7 +189,8 @@ impl Root {
         self.is_live && namespace("thread-self") != namespace("self")
     }
 
-    /// The text of a file without white space at its end; odd bytes are replaced.
+    /// The text of a file without white space at its end, and without the NUL that several kernels
+    /// wrote behind some lists; odd bytes are replaced.
     ///
     /// # Errors
     /// The reading that stands for the missing text.
@@ -176,7 +204,7 @@ impl Root {
     /// The reading that stands for the missing text.
     pub fn read_first(&self, path: &str, limit_bytes: u64) -> Result<String, Reading> {
         let bytes = self.read_bytes(path, limit_bytes)?;
-        Ok(String::from_utf8_lossy(&bytes).trim_end().to_owned())
+        Ok(String::from_utf8_lossy(&bytes).trim_end_matches(|c: char| c.is_whitespace() || c == '\0').to_owned())
     }
 
     /// The first `limit_bytes` of a file.
@@ -372,8 +400,9 @@ impl Root {
     }
 
     /// What an error means. A file that is not there says on a live host that the host does not
-    /// have the thing. A snapshot knows what was not there. In another copy it says so only if the
-    /// files beside it were copied, and it is no link whose target was not copied.
+    /// have the thing. A snapshot knows what was not there. In a copied directory it says so only if
+    /// the files beside it were copied, and it is no link whose target was not copied. In what a tool gathered it
+    /// says nothing.
     fn missing(&self, path: &str, errno: Errno) -> Reading {
         if !matches!(errno, Errno::NOENT | Errno::NOTDIR) {
             return Reading::from_errno(path, errno);
@@ -382,7 +411,7 @@ impl Root {
             return Reading::Unsupported;
         }
         let root = self.path.display();
-        if self.looked_at.is_some() || self.tree.target(path).is_ok() {
+        if self.looked_at.is_some() || self.is_selection || self.tree.target(path).is_ok() {
             return Reading::unknown(format!("{root} has no copy of {path}"));
         }
         // Every host has the directories at the top: without one, the copy is not complete.

@@ -1,15 +1,14 @@
 //! Which CPUs share what, and which two suit the two ends of a ping-pong.
 
 mod choice;
-
-use std::collections::BTreeMap;
+mod read;
 
 use crate::{CpuSet, Root};
 
 pub use choice::{CpuPair, choose_cpus};
 
 /// One online CPU.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cpu {
     /// Its number.
     pub id: u32,
@@ -23,6 +22,14 @@ pub struct Cpu {
     pub is_isolated: bool,
     /// Its memory node; `None` when the kernel has no nodes.
     pub node: Option<u32>,
+    /// The lowest CPU of its package, by the kernel's list of them. On s390 the package's own number
+    /// is unique in its book only, and some firmware gives no number at all.
+    pub package_first: Option<u32>,
+    /// The lowest CPU under the same last-level cache; `None` when no cache is shared by several
+    /// cores, or the kernel lists no caches.
+    pub cache_first: Option<u32>,
+    /// Whether another kind of core on this host is faster.
+    pub is_slow: bool,
 }
 
 /// The online CPUs of a host, in order of their numbers.
@@ -33,36 +40,11 @@ pub struct Topology {
 }
 
 impl Topology {
-    /// Reads it from sysfs. What cannot be read is left out: a host whose list of online CPUs is
-    /// missing has no CPUs here.
+    /// Reads it from sysfs. Where the list of online CPUs was not copied, the directories of the CPUs
+    /// are counted, then the lines of `/proc/cpuinfo`.
     #[must_use]
     pub fn read(root: &Root) -> Self {
-        let list = |path: &str| -> CpuSet {
-            let text = root.read(path).unwrap_or_default();
-            CpuSet::from_list(&text).unwrap_or_default()
-        };
-        let online = list("/sys/devices/system/cpu/online");
-        let isolated: CpuSet = list("/sys/devices/system/cpu/isolated")
-            .iter()
-            .chain(list("/sys/fs/cgroup/cpuset.cpus.isolated").iter())
-            .collect();
-        let nodes = nodes(root);
-        let cpu = |id| {
-            let topology = format!("/sys/devices/system/cpu/cpu{id}/topology");
-            // The kernel gives -1 for what it does not know.
-            let number = |file: &str| root.read(&format!("{topology}/{file}")).ok()?.parse().ok();
-            let siblings = list(&format!("{topology}/thread_siblings_list"));
-            Cpu {
-                id,
-                core: number("core_id"),
-                package: number("physical_package_id"),
-                siblings: siblings.iter().chain([id]).collect(),
-                is_isolated: isolated.contains(id),
-                node: nodes.get(&id).copied(),
-            }
-        };
-        let not_copied = if root.is_whole() { CpuSet::default() } else { without_directory(root, &online) };
-        Self { cpus: online.iter().map(cpu).collect(), not_copied }
+        read::topology(root)
     }
 
     /// A topology of known CPUs, for tests and for callers with other sources.
@@ -92,33 +74,18 @@ impl Topology {
         self.cpus.get(at)
     }
 
+    /// The CPUs that go offline when SMT is switched off: all but the first online one of each core.
+    #[must_use]
+    pub fn smt_siblings(&self) -> CpuSet {
+        let is_second = |cpu: &&Cpu| cpu.siblings.iter().any(|other| other < cpu.id && self.cpu(other).is_some());
+        self.cpus.iter().filter(is_second).map(|cpu| cpu.id).collect()
+    }
+
     /// Whether two CPUs run on one physical core: the same CPU or its siblings.
     #[must_use]
     pub fn share_core(&self, a: u32, b: u32) -> bool {
         a == b || self.cpu(a).is_some_and(|cpu| cpu.siblings.contains(b))
     }
-}
-
-/// The CPUs without a directory, if some have one.
-fn without_directory(root: &Root, online: &CpuSet) -> CpuSet {
-    let has = |id: &u32| root.has(&format!("/sys/devices/system/cpu/cpu{id}"));
-    let (with, without): (Vec<u32>, Vec<u32>) = online.iter().partition(has);
-    if with.is_empty() { CpuSet::default() } else { without.into_iter().collect() }
-}
-
-/// The node of each CPU.
-fn nodes(root: &Root) -> BTreeMap<u32, u32> {
-    const NODES: &str = "/sys/devices/system/node";
-    let mut node_of = BTreeMap::new();
-    for name in root.list(NODES).unwrap_or_default() {
-        let Some(node) = name.strip_prefix("node").and_then(|n| n.parse::<u32>().ok()) else {
-            continue;
-        };
-        let text = root.read(&format!("{NODES}/{name}/cpulist")).unwrap_or_default();
-        let cpus = CpuSet::from_list(&text).unwrap_or_default();
-        node_of.extend(cpus.iter().map(|cpu| (cpu, node)));
-    }
-    node_of
 }
 
 #[cfg(test)]

@@ -102,7 +102,10 @@ fn every_described_host_planned_by_default_gives_a_picture_and_a_text() {
 
 #[test]
 fn host_without_node_directory_planned_has_no_nodes() {
-    let tree = HostTree::named("opennfp").unwrap().without("/sys/devices/system/node");
+    let mut tree = HostTree::named("opennfp").unwrap().without("/sys/devices/system/node");
+    for (cpu, node) in (0..48).flat_map(|cpu| [(cpu, 0), (cpu, 1)]) {
+        tree = tree.without(&format!("/sys/devices/system/cpu/cpu{cpu}/node{node}"));
+    }
     let facts = facts(&tree, &["enp5s0np0"]).unwrap();
     let plan = Plan::make(&facts, &Request::default()).unwrap();
     assert_eq!(plan.nics[0].served_by_node, None);

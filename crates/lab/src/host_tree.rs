@@ -12,12 +12,14 @@ mod description;
 mod machine;
 mod nic;
 mod pci;
+mod shape;
 mod system;
 mod tree;
 
 use std::path::{Path, PathBuf};
 
 use description::Description;
+pub use shape::{Shape, shapes};
 use tree::Tree;
 
 /// The built-in hosts: name and description. Each is one that a paper was measured on, as a

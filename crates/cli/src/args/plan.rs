@@ -13,6 +13,7 @@ carry it out. It changes nothing.";
 
 const EXAMPLES: &str = "Examples:
   nearwire plan --nic eth0
+  nearwire plan --app-cpus 4 --smt-off
   nearwire plan --nic eth0 --app-cpus 4 --irq-cpus 2 --json > plan.json
   nearwire plan --nic eth0 --os-cpus 4 --poller-cpus 4 --guest VM00:4:4G --guest VM01:4:4G@1 --svg plan.svg
   nearwire plan --from plan.json --svg plan.svg
@@ -23,8 +24,9 @@ memory, 4 a file could not be written.";
 #[derive(Debug, Args)]
 #[command(long_about = ABOUT, after_help = EXAMPLES)]
 pub struct PlanArgs {
-    /// Interfaces whose traffic matters; the first decides the memory node
-    #[arg(long, value_name = "IFACE", num_args = 1.., required_unless_present = "from")]
+    /// Interfaces whose traffic matters; the first decides the memory node [default: none, and the node with the most free
+    /// cores]
+    #[arg(long, value_name = "IFACE", num_args = 1..)]
     pub nic: Vec<String>,
     /// CPUs of the application, each alone on its core [default: 1; 0 with pollers or guests]
     #[arg(long, value_name = "N", value_parser = count())]
@@ -46,8 +48,11 @@ pub struct PlanArgs {
     /// The memory node for everything, where the host does not report that of the NIC
     #[arg(long, value_name = "NODE")]
     pub node: Option<u32>,
+    /// Plan as if SMT were off (nosmt, cpu.smt=off): one CPU of each core
+    #[arg(long)]
+    pub smt_off: bool,
     /// Show a plan from a file, if the host still has its CPUs
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["nic", "app_cpus", "irq_cpus", "poller_cpus", "os_cpus", "guest", "node"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["nic", "app_cpus", "irq_cpus", "poller_cpus", "os_cpus", "guest", "node", "smt_off"])]
     pub from: Option<PathBuf>,
     #[command(flatten)]
     pub root: HostSource,

@@ -43,6 +43,7 @@ fn make(root: &Root, args: &PlanArgs) -> Result<Plan, PlanError> {
         os_cpus: args.os_cpus,
         node: args.node,
         guests: args.guest.clone(),
+        is_smt_off: args.smt_off,
     };
     Plan::make(&HostFacts::read(root, &request.nics)?, &request)
 }

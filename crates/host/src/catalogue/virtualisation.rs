@@ -2,6 +2,7 @@
 //! read, never serial numbers.
 
 use super::base;
+use crate::read::virtualisation;
 use crate::setting::{Persist, Risk};
 use crate::{Area, ReadFrom, Setting};
 
@@ -29,9 +30,12 @@ const DATABASE: ReadFrom = ReadFrom::Elsewhere {
 pub(super) const SETTINGS: &[Setting] = &[
     FACT.row(
         "virtualisation.hypervisor-flag",
-        "Whether the processor says that it is a guest.",
+        "Whether the host is a guest, by the processor, the firmware or the device tree.",
         "A guest's CPU can be taken away at any moment, and its interrupts take longer.",
-        ReadFrom::CpuFlag("hypervisor"),
+        ReadFrom::Computed(
+            virtualisation::is_guest,
+            "flag `hypervisor` of /proc/cpuinfo, /sys/class/dmi/id, /proc/device-tree, /proc/sysinfo",
+        ),
     )
     .switch()
     .in_record(),

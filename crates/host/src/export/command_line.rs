@@ -17,7 +17,6 @@ pub(super) struct Word {
 /// Values of settings whose effect an option has by another name: id, value, option, text.
 const TWINS: &[(&str, &str, &str, Option<&str>)] = &[
     ("cpu.smt", "off", "nosmt", Some("nosmt")),
-    ("cpu.smt", "forceoff", "nosmt", Some("nosmt=force")),
     ("cpu.smt", "on", "nosmt", None),
     ("cpu.page-table-levels", "off", "no5lvl", Some("no5lvl")),
     ("cpu.page-table-levels", "on", "no5lvl", None),

@@ -4,7 +4,7 @@ use super::command_line::Word;
 use super::form::Form;
 use super::plan::{Entry, Plan};
 use super::unit::After;
-use super::{File, text};
+use super::{File, consistent, text};
 
 pub(super) const PATH: &str = "/etc/default/grub.d/90-nearwire.cfg";
 
@@ -95,23 +95,53 @@ fn options(plan: &Plan<'_>) -> Vec<&'static str> {
 /// The same for boot loaders that do not read this file.
 fn other_loaders(plan: &Plan<'_>) -> String {
     let (said, removed) = (said(plan).join(" "), removed(plan).join(" "));
-    let each = |option: &str, words: &str| {
-        words.split(' ').filter(|word| !word.is_empty()).map(|word| format!(" --{option}={word}")).collect::<String>()
-    };
     let grubby = format!(
         "grubby --update-kernel=ALL{}{}",
         if removed.is_empty() { String::new() } else { format!(" --remove-args='{removed}'") },
         if said.is_empty() { String::new() } else { format!(" --args='{said}'") },
     );
-    let ostree = format!("rpm-ostree kargs{}{}", each("delete-if-present", &removed), each("append-if-missing", &said));
-    let mut text = format!(
-        "#\n# Without GRUB's own files, instead of this one:\n#   Fedora, RHEL:  {grubby}\n#   rpm-ostree:    {ostree}\n"
-    );
+    let mut text = format!("#\n# Without GRUB's own files, instead of this one:\n#   Fedora, RHEL:  {grubby}\n");
+    text += &format!("#   rpm-ostree:    {}\n", rpm_ostree(plan));
+    if plan.command_line().is_none() {
+        text += "#                  (the running command line is not known: take out other values of these options before)\n";
+    }
     text += &format!(
         "#   systemd-boot:  in /etc/kernel/cmdline {}, then kernel-install or reinstall-kernels\n",
         cmdline(&said, &removed)
     );
     text
+}
+
+/// An option that is there with another value is deleted with that value, and then appended: `rpm-ostree kargs` skips
+/// `--append-if-missing` where the option is there, and `--replace` wants it there exactly once.
+fn rpm_ostree(plan: &Plan<'_>) -> String {
+    let said = said(plan);
+    let words: Vec<&str> = said.iter().flat_map(|text| text.split(' ')).filter(|word| !word.is_empty()).collect();
+    let mut command = "rpm-ostree kargs".to_owned();
+    let Some(running) = plan.command_line() else {
+        for option in removed(plan) {
+            command += &format!(" --delete-if-present={option}");
+        }
+        for word in words {
+            command += &format!(" --append-if-missing={word}");
+        }
+        return command;
+    };
+    for option in options(plan) {
+        for value in consistent::values(running, option) {
+            let word = if value.is_empty() { option.to_owned() } else { format!("{option}={value}") };
+            let is_plain = value.is_empty() || super::words::word(value).is_ok();
+            if is_plain && !words.contains(&word.as_str()) {
+                command += &format!(" --delete={word}");
+            }
+        }
+    }
+    let is_running =
+        |word: &str| running.split_whitespace().take_while(|found| *found != "--").any(|found| found == word);
+    for word in words.into_iter().filter(|word| !is_running(word)) {
+        command += &format!(" --append={word}");
+    }
+    if command.ends_with("kargs") { "nothing, the running kernel has all of it".to_owned() } else { command }
 }
 
 fn cmdline(said: &str, removed: &str) -> String {

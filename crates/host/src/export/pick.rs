@@ -2,11 +2,15 @@
 
 use super::form::Form;
 use super::{Format, command_line, host_form, interface_form, tuned_options};
-use crate::Goal;
 use crate::setting::Write;
+use crate::{Goal, Setting};
 
 /// All forms of a goal, the ones that need no boot first.
 pub(super) fn forms(goal: &Goal) -> Result<Vec<Form>, String> {
+    if goal.setting.id == "cpu.smt" && !matches!(goal.value.as_str(), "on" | "off") {
+        // `notsupported`, `notimplemented` and `forceoff` (`kernel/cpu.c`).
+        return Err(format!("{:?} is what the kernel says of itself, and no value to write", goal.value));
+    }
     let mut forms = match &goal.interface {
         Some(_) => interface_form::forms(goal)?,
         None => host_form::forms(goal)?,
@@ -18,12 +22,12 @@ pub(super) fn forms(goal: &Goal) -> Result<Vec<Form>, String> {
         Err(why) if forms.is_empty() => return Err(why),
         Err(_) => {}
     }
-    if forms.is_empty() { Err(nowhere(goal)) } else { Ok(forms) }
+    if forms.is_empty() { Err(nowhere(goal.setting).to_owned()) } else { Ok(forms) }
 }
 
-/// Why nothing keeps a goal.
-fn nowhere(goal: &Goal) -> String {
-    match goal.setting.write {
+/// Why no file keeps a setting.
+pub(crate) fn nowhere(setting: &Setting) -> &'static str {
+    match setting.write {
         Write::Firmware => "only the firmware's setup keeps it",
         Write::KernelBuild => "it is decided when the kernel is built",
         Write::Hardware => "it is a matter of hardware",
@@ -32,9 +36,8 @@ fn nowhere(goal: &Goal) -> String {
         Write::Guest => "the definition of the guest keeps it",
         Write::OpenVswitch => "the database of Open vSwitch keeps it",
         Write::Fact => "nothing writes it: it is a fact or the sum of other settings",
-        _ => "no file can say this value of it",
+        _ => "no file can say the value that is wanted of it",
     }
-    .to_owned()
 }
 
 /// The first form that a format can hold.
@@ -70,6 +73,11 @@ fn in_udev(form: &Form) -> bool {
 
 /// Why a format does not hold a goal that others do.
 pub(super) fn elsewhere(format: Format, forms: &[Form]) -> String {
+    if format == Format::TunedProfile && forms.iter().any(tuned_options::is_of_tuned) {
+        return "a profile of tuned cannot stop tuned, which takes back all that a profile says: run systemctl disable \
+                --now tuned, and use another format"
+            .to_owned();
+    }
     let mut kept: Vec<_> = forms.iter().map(ToString::to_string).collect();
     kept.dedup();
     format!("{} has no place for it; it is kept by {}", format.name(), kept.join(", or by "))

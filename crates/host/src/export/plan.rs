@@ -1,8 +1,9 @@
 //! Which goal takes which form in a format, and which are left out and why.
 
+use super::command_line::Word;
 use super::form::{Against, Form};
 use super::interface::{is_plain, own_pci};
-use super::{Format, LeftOut, Request, pick, words};
+use super::{Format, LeftOut, Request, consistent, pick, words};
 use crate::Goal;
 
 /// A goal with the form it takes.
@@ -50,6 +51,11 @@ impl<'a> Plan<'a> {
         Self { entries, left_out: Vec::new(), ..*self }
     }
 
+    /// The command line of the running kernel, where it is known.
+    pub(super) fn command_line(&self) -> Option<&'a str> {
+        self.request.command_line
+    }
+
     /// The PCI address of an interface, where it tells it from all others.
     pub(super) fn own_pci(&self, interface: &str) -> Option<&'a str> {
         own_pci(self.request.interfaces, interface)
@@ -86,10 +92,20 @@ impl<'a> Plan<'a> {
         check_interface(goal)?;
         let forms = pick::forms(goal)?;
         let has_pci = goal.interface.as_deref().is_some_and(|name| self.own_pci(name).is_some());
-        let form = pick::pick(format, has_pci, &forms).ok_or_else(|| pick::elsewhere(format, &forms))?;
+        let form = pick::pick(format, has_pci, &forms).ok_or_else(|| pick::elsewhere(format, &forms))?.clone();
+        let form = match form {
+            Form::Word(Word { option, text }) => {
+                let text = text.map(|text| consistent::with_flags(option, &text, self.request.command_line));
+                Form::Word(Word { option, text })
+            }
+            form => form,
+        };
         let mut same_as = None;
-        for other in self.entries.iter().filter(|other| other.goal.interface == goal.interface) {
-            match other.form.against(form) {
+        // What is said once for the whole host is said once for all interfaces.
+        let is_of_host = matches!(form, Form::Word(_) | Form::Module(..));
+        let beside = self.entries.iter().filter(|other| is_of_host || other.goal.interface == goal.interface);
+        for other in beside {
+            match other.form.against(&form) {
                 Against::Other => {}
                 Against::Same => same_as = Some(other.id.clone()),
                 Against::Contradicts => {
@@ -97,7 +113,7 @@ impl<'a> Plan<'a> {
                 }
             }
         }
-        Ok(Entry { goal, id: goal.id(), form: form.clone(), same_as })
+        Ok(Entry { goal, id: goal.id(), form, same_as })
     }
 }
 

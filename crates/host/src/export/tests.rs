@@ -22,19 +22,46 @@ fn goal(id: &str, interface: Option<&str>, value: &str) -> Goal {
 }
 
 fn exported(format: Format, goals: &[Goal]) -> Export {
-    export(format, &Request { profile: "test", goals, program: None, interfaces: &[] })
+    export(
+        format,
+        &Request {
+            profile: "test",
+            goals,
+            program: None,
+            interfaces: &[],
+            command_line: None,
+            smt_siblings: &CpuSet::default(),
+        },
+    )
 }
 
 fn with_pci(format: Format, goals: &[Goal]) -> Export {
     let interfaces = [Interface { name: "eth0".to_owned(), pci: Some("0000:3b:00.0".to_owned()) }];
-    export(format, &Request { profile: "test", goals, program: None, interfaces: &interfaces })
+    export(
+        format,
+        &Request {
+            profile: "test",
+            goals,
+            program: None,
+            interfaces: &interfaces,
+            command_line: None,
+            smt_siblings: &CpuSet::default(),
+        },
+    )
 }
 
 #[test]
 fn request_is_held_by_the_program_itself_where_its_path_is_known() {
     let goals = [goal("cpu.dma-latency-us", None, "2")];
     let line = |program| {
-        let request = Request { profile: "test", goals: &goals, program, interfaces: &[] };
+        let request = Request {
+            profile: "test",
+            goals: &goals,
+            program,
+            interfaces: &[],
+            command_line: None,
+            smt_siblings: &CpuSet::default(),
+        };
         let text = text_of(&export(Format::Systemd, &request), "nearwire-latency.service");
         text.lines().find(|line| line.starts_with("ExecStart=")).unwrap().to_owned()
     };
@@ -43,6 +70,88 @@ fn request_is_held_by_the_program_itself_where_its_path_is_known() {
     for odd in [None, Some("nearwire"), Some("/opt/a b/nearwire"), Some("/opt/%n/nearwire"), Some("/opt/a\n/x")] {
         assert!(line(odd).starts_with("ExecStart=/bin/sh -c 'exec 3> /dev/cpu_dma_latency;"), "{odd:?}");
     }
+}
+
+/// A request with a running command line, two interfaces and SMT on CPUs 4-7.
+fn exported_over(format: Format, running: &str, goals: &[Goal]) -> Export {
+    let smt_siblings = &CpuSet::from_iter(4..8);
+    let request =
+        Request { profile: "test", goals, program: None, interfaces: &[], command_line: Some(running), smt_siblings };
+    export(format, &request)
+}
+
+#[test]
+fn option_that_runs_with_another_value_exported_is_replaced_in_rpm_ostree() {
+    let goals =
+        [goal("boot.isolcpus", None, "2-3"), goal("boot.nohz_full", None, "2-3"), goal("boot.audit", None, "off")];
+    let text = text_of(&exported_over(Format::Grub, "ro nohz_full=1 isolcpus=1 audit=0 -- audit=1", &goals), ".cfg");
+    let ostree = text.lines().find(|line| line.contains("rpm-ostree")).unwrap();
+    for word in ["--delete=isolcpus=1 ", "--delete=nohz_full=1 ", "--append=isolcpus=2-3", "--append=nohz_full=2-3"] {
+        assert!(ostree.contains(word), "{word}: {ostree}");
+    }
+    assert!(!ostree.contains("audit") && !ostree.contains("if-missing"), "{ostree}");
+}
+
+#[test]
+fn isolcpus_that_runs_with_flags_exported_keeps_them() {
+    let goals = [goal("boot.isolcpus", None, "2-3"), goal("cpu.isolated", None, "2-3")];
+    for format in [Format::Grub, Format::Ansible, Format::TunedProfile] {
+        let export = exported_over(format, "isolcpus=managed_irq,domain,1", &goals);
+        let all: String = export.files.iter().map(|file| file.text.clone()).collect();
+        assert!(all.contains("isolcpus=managed_irq,domain,2-3"), "{all}");
+        assert!(!all.contains("isolcpus=2-3"), "{all}");
+    }
+}
+
+#[test]
+fn word_of_two_interfaces_exported_is_said_once() {
+    let goals = [goal("nic.pcie.aspm", Some("eth0"), "off"), goal("nic.pcie.aspm", Some("eth1"), "off")];
+    for format in [Format::Grub, Format::TunedProfile] {
+        let export = exported_over(format, "quiet", &goals);
+        let all: String = export.files.iter().map(|file| file.text.clone()).collect();
+        assert!(all.contains("pcie_aspm=off") && !all.contains("pcie_aspm=off pcie_aspm=off"), "{all}");
+    }
+}
+
+#[test]
+fn cpus_that_nosmt_takes_away_exported_get_no_work() {
+    for off in [goal("cpu.smt", None, "off"), goal("boot.nosmt", None, "on")] {
+        let goals = [off, goal("boot.isolcpus", None, "2-3,6-7"), goal("irq.default-affinity", None, "4-5")];
+        let export = exported_over(Format::Grub, "quiet", &goals);
+        let text = text_of(&export, ".cfg");
+        assert!(text.contains(" isolcpus=2-3\"") && !text.contains("6-7"), "{text}");
+        let named: Vec<_> = export.left_out.iter().filter(|left| left.why.contains("takes them offline")).collect();
+        assert_eq!(named.len(), 2, "{:?}", export.left_out);
+        let governor = Goal { cpus: Some(CpuSet::from_iter([3, 7])), ..goal("cpu.governor", None, "performance") };
+        let text = text_of(&exported_over(Format::Udev, "quiet", &[goals[0].clone(), governor]), ".rules");
+        assert!(text.contains("cpu3") && !text.contains("cpu7"), "{text}");
+    }
+}
+
+#[test]
+fn inner_state_of_smt_exported_is_left_out() {
+    for state in ["notsupported", "notimplemented", "forceoff"] {
+        for format in Format::ALL {
+            let export = exported_over(format, "quiet", &[goal("cpu.smt", None, state)]);
+            assert!(export.files.is_empty() && export.left_out.len() == 1, "{state} {format:?}: {export:?}");
+        }
+    }
+}
+
+#[test]
+fn profile_of_tuned_exported_does_not_stop_tuned() {
+    let goals = [goal("service.tuned", None, "stopped, disabled"), goal("vm.swappiness", None, "1")];
+    let export = exported_over(Format::TunedProfile, "quiet", &goals);
+    assert!(!text_of(&export, "tuned.conf").contains("service.tuned"));
+    assert!(export.left_out[0].why.contains("cannot stop tuned"), "{:?}", export.left_out);
+}
+
+/// What tuned cannot take out of the boot loader's files would contradict what it puts there.
+#[test]
+fn word_that_tuned_leaves_there_is_named() {
+    let text =
+        text_of(&exported_over(Format::TunedProfile, "isolcpus=1", &[goal("boot.isolcpus", None, "2")]), ".conf");
+    assert!(text.contains("# The running kernel has isolcpus=1, which tuned leaves there"), "{text}");
 }
 
 fn text_of(export: &Export, end: &str) -> String {
@@ -297,7 +406,7 @@ proptest! {
         goals in prop::collection::vec(any_goal(), 0..40), profile in hostile(),
     ) {
         let interfaces = [Interface { name: "eth0".to_owned(), pci: Some("0000:3b:00.0".to_owned()) }];
-        let request = Request { profile: &profile, goals: &goals, program: None, interfaces: &interfaces };
+        let request = Request { profile: &profile, goals: &goals, program: None, interfaces: &interfaces, command_line: None, smt_siblings: &CpuSet::default() };
         for format in Format::ALL {
             let made = export(format, &request);
             count_each(&goals, &made);

@@ -8,7 +8,7 @@ use super::plan::{Entry, Plan};
 use super::tmpfiles::cpu_names;
 use super::tuned_options::{CPU_OPTIONS, NET_LISTS, NET_OPTIONS, VM_OPTIONS, named};
 use super::unit::After;
-use super::{File, text};
+use super::{File, consistent, text};
 
 const PATH: &str = "/etc/tuned/nearwire/tuned.conf";
 
@@ -130,7 +130,20 @@ fn bootloader(plan: &Plan<'_>) -> String {
     if words.entries.is_empty() {
         return String::new();
     }
-    let comments = text::block(&words.entries, |_| String::new());
+    let mut comments = text::block(&words.entries, |_| String::new());
+    for entry in &words.entries {
+        let Form::Word(word) = &entry.form else { continue };
+        for value in plan.command_line().map(|line| consistent::values(line, word.option)).unwrap_or_default() {
+            let running = if value.is_empty() { word.option.to_owned() } else { format!("{}={value}", word.option) };
+            if word.text.as_deref() != Some(running.as_str()) {
+                let running = super::words::one_line(&running);
+                let _ = writeln!(
+                    comments,
+                    "# The running kernel has {running}, which tuned leaves there: take it out by hand."
+                );
+            }
+        }
+    }
     format!("\n[bootloader]\n{comments}cmdline_nearwire=+{}\n", super::grub::said(&words).join(" "))
 }
 

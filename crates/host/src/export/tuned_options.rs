@@ -60,11 +60,16 @@ pub(super) fn has(form: &Form) -> bool {
         | Form::Latency(_) => true,
         Form::Files(files) => files.iter().all(|(path, _)| path.starts_with("/sys/")),
         Form::Ethtool(flag, words) => net_list(flag, words).is_some(),
-        Form::Unit(_, state) => *state != UnitState::Masked,
+        Form::Unit(_, state) => *state != UnitState::Masked && !is_of_tuned(form),
         Form::Environment(_, name, _) => *name == "IRQBALANCE_BANNED_CPULIST",
         Form::Manager(option, _) => *option == "CPUAffinity",
         Form::Link(_) | Form::Qdisc(_) | Form::Interrupts(_) | Form::Partition(_) => false,
     }
+}
+
+/// Whether a form is about tuned's own service.
+pub(super) fn is_of_tuned(form: &Form) -> bool {
+    matches!(form, Form::Unit("tuned.service", _))
 }
 
 fn net_list(flag: &str, words: &[String]) -> Option<&'static str> {

@@ -6,6 +6,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use rustix::io::Errno;
+
 /// What a tool says of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
@@ -18,6 +20,15 @@ pub enum Verdict {
     },
     /// It does not.
     Refused {
+        /// The file.
+        path: String,
+        /// The tool.
+        tool: &'static str,
+        /// Its words.
+        said: String,
+    },
+    /// It was asked and could not answer.
+    NotRun {
         /// The file.
         path: String,
         /// The tool.
@@ -39,6 +50,7 @@ impl fmt::Display for Verdict {
         match self {
             Self::Accepted { path, tool } => write!(f, "{path}: {tool} takes it"),
             Self::Refused { path, tool, said } => write!(f, "{path}: {tool} REFUSES it: {said}"),
+            Self::NotRun { path, tool, said } => write!(f, "{path}: not checked, {tool} could not run: {said}"),
             Self::NotChecked { path, why } => write!(f, "{path}: not checked, {why}"),
         }
     }
@@ -89,9 +101,10 @@ const CHECKS: &[(&str, &str, &str, Check)] = &[
     ("/etc/ansible/", ".yml", "ansible-playbook", ansible),
 ];
 
-/// What a check found: the words against the file, or why it could not be made.
+/// What a check found: the words against the file, those of a tool that failed by itself, or why none was asked.
 enum Answer {
     Words(String),
+    NotRun(String),
     NotAsked(String),
 }
 
@@ -105,16 +118,25 @@ fn verdict(directory: &Path, file: &Path) -> io::Result<Verdict> {
     Ok(match check(directory, file) {
         Ok(Answer::Words(said)) if said.trim().is_empty() => Verdict::Accepted { path, tool },
         Ok(Answer::Words(said)) => Verdict::Refused { path, tool, said: said.trim().to_owned() },
+        Ok(Answer::NotRun(said)) => Verdict::NotRun { path, tool, said: said.trim().to_owned() },
         Ok(Answer::NotAsked(why)) => Verdict::NotChecked { path, why },
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             Verdict::NotChecked { path, why: format!("{tool} is not installed") }
+        }
+        // Not executable, or for another machine.
+        Err(error)
+            if error
+                .raw_os_error()
+                .is_some_and(|code| matches!(Errno::from_raw_os_error(code), Errno::ACCESS | Errno::NOEXEC)) =>
+        {
+            Verdict::NotRun { path, tool, said: error.to_string() }
         }
         Err(error) => return Err(error),
     })
 }
 
-/// What was said against a file: lines of the error output that name it, or all of it after a
-/// failure.
+/// What was said against a file: lines of the error output that name it. A tool that failed and does not name the file
+/// failed for a reason of its own.
 fn against(file: &Path, output: &Output) -> Answer {
     let said = String::from_utf8_lossy(&output.stderr);
     let name = file.file_name().unwrap_or_default().to_string_lossy();
@@ -125,7 +147,7 @@ fn against(file: &Path, output: &Output) -> Answer {
     match (lines.is_empty(), output.status.success()) {
         (false, _) => Answer::Words(lines.join("\n")),
         (true, true) => Answer::Words(String::new()),
-        (true, false) => Answer::Words(format!("{}: {said}", output.status)),
+        (true, false) => Answer::NotRun(format!("{}: {said}", output.status)),
     }
 }
 
@@ -143,9 +165,12 @@ fn grub(_: &Path, file: &Path) -> io::Result<Answer> {
     all(&shell.output()?)
 }
 
-/// Everything that was said counts.
+/// Everything that was said counts, of a tool that ran to its end.
 fn all(output: &Output) -> io::Result<Answer> {
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    if output.status.code().is_none() {
+        return Ok(Answer::NotRun(format!("{}: {said}", output.status)));
+    }
     let failed = if output.status.success() { String::new() } else { format!("{}\n", output.status) };
     Ok(Answer::Words(format!("{failed}{said}")))
 }
@@ -270,9 +295,11 @@ fn tuned(_: &Path, file: &Path) -> io::Result<Answer> {
 import sys
 try:
     import tuned.profiles as profiles
+    from tuned.profiles.loader import Loader
 except ImportError as missing:
     sys.exit('not installed: %s' % missing)
-from tuned.profiles.loader import Loader
+except Exception as broken:
+    sys.exit('not run: %s' % broken)
 config = Loader(None, None, None, None, None)._load_config_data(sys.argv[1])
 profile = profiles.Factory().create('nearwire', config)
 assert set(profile.units) == set(config) - {'main'}, 'sections are lost'
@@ -281,6 +308,9 @@ assert set(profile.units) == set(config) - {'main'}, 'sections are lost'
     let said = String::from_utf8_lossy(&output.stderr);
     if said.starts_with("not installed") {
         return Ok(Answer::NotAsked("tuned is not installed".to_owned()));
+    }
+    if let Some(broken) = said.strip_prefix("not run: ") {
+        return Ok(Answer::NotRun(broken.to_owned()));
     }
     all(&output)
 }
@@ -309,5 +339,31 @@ impl Drop for Scratch {
     fn drop(&mut self) {
         // What is left in the temporary directory is not worth a failure.
         let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::process::ExitStatusExt;
+    use std::process::ExitStatus;
+
+    use super::*;
+
+    /// A tool that was killed, or that missed a file of its own, was said to refuse the file.
+    #[test]
+    fn tool_that_failed_by_itself_is_told_from_one_that_refuses_the_file() {
+        let said = |code: i32, text: &str| Output {
+            status: ExitStatus::from_raw(code),
+            stdout: Vec::new(),
+            stderr: text.as_bytes().to_vec(),
+        };
+        let file = Path::new("/tmp/x/90-nearwire.rules");
+        let refused = against(file, &said(1 << 8, "/tmp/x/90-nearwire.rules:3 Invalid key"));
+        assert!(matches!(&refused, Answer::Words(words) if words.contains("Invalid key")));
+        for (code, text) in [(1 << 8, "Failed to connect to bus"), (127 << 8, "not found"), (9, "")] {
+            assert!(matches!(against(file, &said(code, text)), Answer::NotRun(_)), "{text}");
+        }
+        assert!(matches!(all(&said(9, "")).unwrap(), Answer::NotRun(_)));
+        assert!(matches!(against(file, &said(0, "")), Answer::Words(words) if words.is_empty()));
     }
 }

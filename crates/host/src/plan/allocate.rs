@@ -1,11 +1,12 @@
 //! Who gets what: the order is OS, interrupts, application, pollers, guests.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::floor::{Floor, Wish};
+use super::floor::{Floor, Near, Wish};
 use super::guest::check_memory;
 use super::nic::{Place, place};
-use super::{Asked, GuestRequest, HostFacts, Owner, Plan, PlanError, Request, Share};
+use super::{Asked, GuestRequest, HostFacts, Owner, Plan, PlanError, PlannedCore, Request, Share};
 use crate::CpuSet;
 
 const LESS: &str = "ask for fewer, or name another node with --node";
@@ -35,7 +36,7 @@ impl Plan {
         making.place_nics();
         let home = making.home();
         let asked = making.fill_in(home);
-        making.give_irq(asked.irq_cpus)?;
+        making.give_irq(&asked, home)?;
         making.give_app(asked.app_cpus, home)?;
         making.give_poller(asked.poller_cpus, home)?;
         let pins = making.give_guests(home)?;
@@ -50,7 +51,7 @@ impl Plan {
 
 impl<'a> Making<'a> {
     fn begin(facts: &'a HostFacts, request: &'a Request) -> Result<Self, PlanError> {
-        let floor = Floor::of(facts);
+        let floor = Floor::of(facts, request.is_smt_off);
         let existing = floor.nodes();
         let everybody = request.node.map(|node| ("--node".to_owned(), node));
         let guests = request.guests.iter().filter_map(|guest| Some((format!("guest {}", guest.name), guest.node?)));
@@ -73,20 +74,26 @@ impl<'a> Making<'a> {
         }
     }
 
-    /// CPU 0's core, then one core of each package in turn while more are asked for.
+    /// The lowest CPU's core, which is CPU 0's where that is online, then one core of each package in turn while more are
+    /// asked for, slow cores first.
     fn give_os(&mut self) -> Result<(), PlanError> {
         let mut packages: BTreeMap<_, Vec<usize>> = BTreeMap::new();
         for (at, core) in self.floor.cores.iter().enumerate().rev() {
             packages.entry((core.node, core.package)).or_default().push(at);
         }
         let mut queues: Vec<Vec<usize>> = packages.into_values().collect();
+        for queue in &mut queues {
+            // The last one is taken first.
+            queue.sort_by_key(|at| Reverse((*at != 0, *at != 0 && !self.floor.cores[*at].is_slow, *at)));
+        }
         // Cores are in order of their CPUs: the one of the lowest CPU is the first.
-        queues.sort_by_key(|queue| queue.last().copied());
+        queues.sort_by_key(|queue| queue.iter().min().copied());
         let wanted = self.request.os_cpus.map_or(1, |count| usize::try_from(count).unwrap_or(usize::MAX).max(1));
         let mut given = 0;
         while given < wanted {
             if queues.iter().all(Vec::is_empty) {
-                let wish = Wish { who: "the OS", cpus: self.request.os_cpus.unwrap_or(1), node: None, advice: LESS };
+                let cpus = self.request.os_cpus.unwrap_or(1);
+                let wish = Wish { who: "the OS", cpus, node: None, advice: LESS, near: Near::Later(0) };
                 return self.floor.take_whole(&Owner::Os, &wish, false).map(|_| ());
             }
             for queue in &mut queues {
@@ -110,17 +117,18 @@ impl<'a> Making<'a> {
     /// The node of everything that belongs near the NIC: the first one named counts.
     fn home(&self) -> Option<u32> {
         let first = self.places.first().and_then(|place| place.served_by);
-        let roomy = || {
-            self.floor
-                .nodes()
-                .into_iter()
-                .max_by_key(|node| (self.floor.free(Some(*node)).len(), std::cmp::Reverse(*node)))
-        };
+        // A node without memory would have all of it elsewhere.
+        let has_memory = |node: &u32| self.facts.nodes.get(node).is_none_or(|facts| facts.memory_bytes != Some(0));
+        let room = |node: &u32| (has_memory(node), self.floor.free(Some(*node)).len(), Reverse(*node));
+        let roomy = || self.floor.nodes().into_iter().max_by_key(room);
         self.request.node.or(first).or_else(roomy)
     }
 
-    /// The nodes that have a NIC to serve.
-    fn nic_nodes(&self) -> BTreeSet<Option<u32>> {
+    /// The nodes that have a NIC to serve: that of the application where no NIC is named.
+    fn nic_nodes(&self, home: Option<u32>) -> BTreeSet<Option<u32>> {
+        if self.places.is_empty() {
+            return BTreeSet::from([home]);
+        }
         self.places.iter().map(|place| place.served_by).collect()
     }
 
@@ -128,8 +136,11 @@ impl<'a> Making<'a> {
         let Request { poller_cpus, os_cpus, .. } = *self.request;
         let is_nfv = poller_cpus > 0 || !self.request.guests.is_empty();
         let app_cpus = self.request.app_cpus.unwrap_or_else(|| {
-            let count = u32::from(!is_nfv);
-            let why = if is_nfv { "pollers and guests do the work" } else { "one thread waits for the NIC" };
+            let (count, why) = match () {
+                () if is_nfv => (0, "pollers and guests do the work"),
+                () if self.floor.free(home).is_empty() => (0, "there is no core beside the OS's"),
+                () => (1, "one thread waits for the NIC"),
+            };
             self.notes.push(format!(
                 "CPUs for the application: {count} by default, because {why}; --app-cpus says otherwise."
             ));
@@ -138,12 +149,13 @@ impl<'a> Making<'a> {
         let irq_cpus = self.request.irq_cpus.unwrap_or_else(|| {
             let free = |node| self.floor.free(node).len();
             let needed = usize::try_from(app_cpus).unwrap_or(usize::MAX);
-            let nodes = self.nic_nodes();
+            let nodes = self.nic_nodes(home);
             let has_room = nodes.iter().all(|node| {
                 let others = if *node == home { needed } else { 0 };
                 free(*node) > others
             });
             let (count, why) = match (is_nfv, has_room) {
+                _ if self.places.is_empty() => (0, "no interface is named (--nic)"),
                 (true, _) => (0, "the OS takes the interrupts, which pollers do not wait for"),
                 (false, true) => (1, "a core of their own keeps interrupts off the application"),
                 (false, false) => (0, "there is no core to spare, so the OS takes the interrupts"),
@@ -155,8 +167,8 @@ impl<'a> Making<'a> {
         Asked { app_cpus, irq_cpus, poller_cpus, os_cpus }
     }
 
-    fn give_irq(&mut self, cpus: u32) -> Result<(), PlanError> {
-        for node in self.nic_nodes() {
+    fn give_irq(&mut self, asked: &Asked, home: Option<u32>) -> Result<(), PlanError> {
+        for node in self.nic_nodes(home) {
             let names: Vec<_> = self
                 .facts
                 .nics
@@ -165,13 +177,15 @@ impl<'a> Making<'a> {
                 .filter(|(_, place)| place.served_by == node)
                 .map(|(nic, _)| nic.interface.clone())
                 .collect();
-            let who = format!("interrupts of {} (--irq-cpus)", names.join(", "));
-            let wish = Wish { who: &who, cpus, node, advice: LESS };
+            let whose = if names.is_empty() { "any interface".to_owned() } else { names.join(", ") };
+            let who = format!("interrupts of {whose} (--irq-cpus)");
+            let later = if node == home { usize::try_from(asked.app_cpus).unwrap_or(usize::MAX) } else { 0 };
+            let wish = Wish { who: &who, cpus: asked.irq_cpus, node, advice: LESS, near: Near::Later(later) };
             let taken = self.floor.take_alone(&Owner::Irq, &wish)?;
             let why = format!(
                 "{} for the interrupts of {}{}; not isolated, because the kernel and irqbalance keep interrupts off isolated CPUs",
                 cores(taken.len()),
-                names.join(", "),
+                whose,
                 on(node)
             );
             self.share(Owner::Irq, taken, why);
@@ -180,15 +194,20 @@ impl<'a> Making<'a> {
     }
 
     fn give_app(&mut self, cpus: u32, home: Option<u32>) -> Result<(), PlanError> {
-        let wish = Wish { who: "the application (--app-cpus)", cpus, node: home, advice: LESS };
+        let wish = Wish { who: "the application (--app-cpus)", cpus, node: home, advice: LESS, near: Near::Irq };
         let taken = self.floor.take_alone(&Owner::App, &wish)?;
-        let why = format!("{}{} for threads that must not wait, one thread a CPU", cores(taken.len()), self.near(home));
+        let why = format!(
+            "{}{}{} for threads that must not wait, one thread a CPU",
+            cores(taken.len()),
+            self.near(home),
+            self.kind(&taken)
+        );
         self.share(Owner::App, taken, why);
         Ok(())
     }
 
     fn give_poller(&mut self, cpus: u32, home: Option<u32>) -> Result<(), PlanError> {
-        let wish = Wish { who: "pollers (--poller-cpus)", cpus, node: home, advice: LESS };
+        let wish = Wish { who: "pollers (--poller-cpus)", cpus, node: home, advice: LESS, near: Near::Irq };
         let taken = self.floor.take_whole(&Owner::Poller, &wish, false)?;
         let why = format!(
             "whole cores{} for threads that poll without pause, so that only they share a core",
@@ -204,7 +223,7 @@ impl<'a> Making<'a> {
             let GuestRequest { name, vcpus, node, .. } = guest;
             let node = node.or(home);
             let who = format!("guest {name}");
-            let wish = Wish { who: &who, cpus: *vcpus, node, advice: LESS_GUEST };
+            let wish = Wish { who: &who, cpus: *vcpus, node, advice: LESS_GUEST, near: Near::Irq };
             let owner = Owner::Guest { guest: name.clone() };
             let taken = self.floor.take_whole(&owner, &wish, true)?;
             let has_siblings = self.floor.cores.iter().any(|core| core.cpus.len() > 1);
@@ -249,6 +268,23 @@ impl<'a> Making<'a> {
         );
     }
 
+    /// What the reader may want to know of an application's cores on a host whose cores or caches differ.
+    fn kind(&self, cpus: &[u32]) -> String {
+        let mine = || self.floor.cores.iter().filter(|core| cpus.iter().any(|cpu| core.cpus.contains(*cpu)));
+        let has_slow = self.floor.cores.iter().any(|core| core.is_slow);
+        let speed = match (has_slow, mine().filter(|core| core.is_slow).count()) {
+            (false, _) => String::new(),
+            (true, 0) => ", of the faster kind".to_owned(),
+            (true, slow) => format!(", {slow} of the slower kind, as no others are free"),
+        };
+        let cache = match count_caches(mine()) {
+            _ if cpus.len() <= 1 || count_caches(self.floor.cores.iter()) <= 1 => String::new(),
+            1 => ", under one cache".to_owned(),
+            count => format!(", under {count} caches, as no single one has enough"),
+        };
+        speed + &cache
+    }
+
     fn near(&self, node: Option<u32>) -> String {
         let nic = self.facts.nics.iter().zip(&self.places).find(|(_, place)| place.served_by == node);
         match (node, nic) {
@@ -256,6 +292,10 @@ impl<'a> Making<'a> {
             _ => on(node),
         }
     }
+}
+
+fn count_caches<'c>(cores: impl Iterator<Item = &'c PlannedCore>) -> usize {
+    cores.map(|core| core.cache_first).collect::<BTreeSet<_>>().len()
 }
 
 fn on(node: Option<u32>) -> String {

@@ -100,11 +100,27 @@ impl Making<'_> {
                 ));
             }
         }
+        if nics.is_empty() {
+            self.notes.push(
+                "No interface is named (--nic): the node is the one with the most free cores, and no interrupt is placed.".to_owned(),
+            );
+        }
+        for nic in self.facts.nics.iter().filter(|nic| nic.is_not_copied) {
+            self.notes.push(format!(
+                "The copy has no files of {} in /sys/class/net: its node is not known, and its interrupts only as far as /proc/interrupts names them.",
+                nic.interface
+            ));
+        }
         for nic in nics {
             let name = &nic.interface;
             let queues: BTreeSet<_> = nic.irqs.iter().filter_map(|irq| irq.queue).collect();
             let targets: CpuSet = nic.irqs.iter().filter(|irq| irq.queue.is_some()).map(|irq| irq.cpu).collect();
-            if nic.irqs.is_empty() {
+            if nic.irqs.is_empty()
+                && self.facts.nics.iter().any(|facts| facts.interface == *name && facts.is_not_copied)
+            {
+                self.notes
+                    .push(format!("Which interrupts {name} has was not copied, so there is nothing to place for it."));
+            } else if nic.irqs.is_empty() {
                 self.notes.push(format!("{name} has no interrupts of its own, so there is nothing to place for it."));
             } else if queues.is_empty() {
                 self.notes.push(format!("No interrupt of {name} has the name of a queue: bring it up and plan again, or place its queues by hand."));
@@ -123,22 +139,77 @@ impl Making<'_> {
         if !now.is_empty() && now != isolated {
             self.notes.push(format!("CPUs {now} are isolated now; this plan isolates {isolated}."));
         }
-        if !isolated.is_empty() && !self.facts.has_nohz_full {
-            self.notes.push("This kernel was built without CONFIG_NO_HZ_FULL and ignores nohz_full=.".to_owned());
+        if !isolated.is_empty() {
+            match self.facts.has_nohz_full {
+                Some(true) => {}
+                Some(false) => self
+                    .notes
+                    .push("This kernel was built without CONFIG_NO_HZ_FULL and ignores nohz_full=.".to_owned()),
+                None => self.notes.push(
+                    "Whether this kernel knows nohz_full= was not copied (/sys/devices/system/cpu/nohz_full)."
+                        .to_owned(),
+                ),
+            }
         }
+        self.note_smt();
+        self.note_command_line();
+    }
+
+    /// Siblings with work, which SMT switched off would take away.
+    fn note_smt(&mut self) {
+        let gone = &self.floor.gone;
+        if !gone.is_empty() {
+            self.notes.push(format!("CPUs {gone} get no work: they go offline when SMT is off (cpu.smt, nosmt)."));
+        }
+        let second = self.floor.cores.iter().flat_map(|core| core.cpus.iter().skip(1));
+        let works =
+            |cpu: &u32| matches!(self.floor.owner(*cpu), Some(Owner::Poller | Owner::Guest { .. } | Owner::App));
+        let working: CpuSet = second.filter(works).collect();
+        if !working.is_empty() {
+            self.notes.push(format!(
+                "CPUs {working} are second threads of cores and have work: nosmt or cpu.smt=off would take them away; \
+                 --smt-off plans without them."
+            ));
+        }
+    }
+
+    /// Words of the running kernel that the plan's words replace. Twice the same option counts in different ways: of two
+    /// `isolcpus=` the kernel ignores one that differs (`housekeeping_setup` of `kernel/sched/isolation.c`).
+    fn note_command_line(&mut self) {
+        const OPTIONS: [&str; 4] = ["isolcpus", "nohz_full", "rcu_nocbs", "irqaffinity"];
+        let Some(line) = &self.facts.command_line else { return };
+        let is_ours = |word: &&str| word.split_once('=').is_some_and(|(option, _)| OPTIONS.contains(&option));
+        let words: Vec<&str> = line.split_whitespace().take_while(|word| *word != "--").filter(is_ours).collect();
+        if !words.is_empty() {
+            let words: String = words.join(" ").chars().filter(|c| !c.is_control()).collect();
+            self.notes.push(format!("The running kernel was started with {words}: the plan's words take their place."));
+        }
+    }
+
+    /// `managed_irq,domain` of `isolcpus=managed_irq,domain,2-7`.
+    fn isolcpus_flags(&self) -> Option<String> {
+        let line = self.facts.command_line.as_deref()?;
+        let words = line.split_whitespace().take_while(|word| *word != "--");
+        let value = words.filter_map(|word| word.strip_prefix("isolcpus=")).last()?;
+        crate::export::isolcpus_flags(value)
     }
 
     pub(super) fn finish(self, asked: Asked, nics: Vec<PlannedNic>, guests: Vec<PlannedGuest>) -> Plan {
         let node = |(node, facts): (&u32, &super::NodeFacts)| {
-            let cpus = self.facts.topology.cpus().iter().filter(|cpu| cpu.node == Some(*node));
-            PlannedNode { node: *node, cpus: cpus.map(|cpu| cpu.id).collect(), memory_bytes: facts.memory_bytes }
+            let cores = self.floor.cores.iter().filter(|core| core.node == Some(*node));
+            PlannedNode {
+                node: *node,
+                cpus: cores.flat_map(|core| core.cpus.iter()).collect(),
+                memory_bytes: facts.memory_bytes,
+            }
         };
         Plan {
             schema: SCHEMA.to_owned(),
             version: VERSION,
             host: PlannedHost {
                 nodes: self.facts.nodes.iter().map(node).collect(),
-                offline: self.facts.offline.clone(),
+                offline: self.facts.offline.iter().chain(self.floor.gone.iter()).collect(),
+                isolcpus_flags: self.isolcpus_flags(),
                 cores: self.floor.cores,
             },
             asked,

@@ -87,8 +87,9 @@ impl Plan {
             return Vec::new();
         }
         let others = self.cpus_where(|owner| !owner.is_isolated());
+        let flags = self.host.isolcpus_flags.as_ref().map_or(String::new(), |flags| format!("{flags},"));
         vec![
-            format!("isolcpus={isolated}"),
+            format!("isolcpus={flags}{isolated}"),
             format!("nohz_full={isolated}"),
             format!("rcu_nocbs={isolated}"),
             format!("irqaffinity={others}"),
@@ -173,10 +174,18 @@ impl Plan {
                 owner: share.owner.name().to_owned(),
                 systemd_run: format!("systemd-run --scope --slice=nearwire.slice -p AllowedCPUs={cpus} {taskset}"),
                 taskset,
-                numactl: self.one_node(cpus).map(|node| format!("numactl --physcpubind={cpus} --membind={node}")),
+                numactl: self
+                    .one_node(cpus)
+                    .filter(|node| self.has_memory(*node))
+                    .map(|node| format!("numactl --physcpubind={cpus} --membind={node}")),
             }
         };
         self.shares.iter().filter(|share| runs(&share.owner)).map(prefix).collect()
+    }
+
+    /// A node without memory cannot be bound to.
+    fn has_memory(&self, node: u32) -> bool {
+        self.host.nodes.iter().find(|known| known.node == node).is_none_or(|known| known.memory_bytes != Some(0))
     }
 
     fn one_node(&self, cpus: &CpuSet) -> Option<u32> {

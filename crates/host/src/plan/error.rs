@@ -8,8 +8,11 @@ use crate::CpuSet;
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PlanError {
-    /// The host's list of CPUs is not there.
-    #[error("no list of online CPUs in /sys/devices/system/cpu/online: nothing can be planned without it")]
+    /// Nothing says which CPUs are online.
+    #[error(
+        "no list of online CPUs: /sys/devices/system/cpu/online, the directories cpuN/topology beside it and the lines \
+         of /proc/cpuinfo are all missing, and nothing can be planned without one of them"
+    )]
     NoCpus,
     /// No interface of this name.
     #[error("no interface {interface} on this host; there are {}", list(existing))]

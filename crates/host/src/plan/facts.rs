@@ -9,6 +9,7 @@ use crate::topology::Topology;
 use crate::{CpuSet, Reading, Root, interfaces};
 
 const NODES: &str = "/sys/devices/system/node";
+const INTERFACES: &str = "/sys/class/net";
 
 /// A host as plans see it. All fields are open so that a test can describe a host directly.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -23,8 +24,10 @@ pub struct HostFacts {
     pub nics: Vec<NicFacts>,
     /// Sizes of huge pages the processor has, bytes, ascending.
     pub page_bytes: Vec<u64>,
-    /// Whether the kernel knows `nohz_full=`.
-    pub has_nohz_full: bool,
+    /// Whether the kernel knows `nohz_full=`; `None` where a copy does not say.
+    pub has_nohz_full: Option<bool>,
+    /// The command line of the running kernel, if it is known.
+    pub command_line: Option<String>,
 }
 
 /// A memory node.
@@ -53,6 +56,8 @@ pub struct NicFacts {
     pub local_cpus: CpuSet,
     /// Its interrupts.
     pub irqs: Vec<IrqFacts>,
+    /// A copy of the host has nothing of it but what `/proc/interrupts` names.
+    pub is_not_copied: bool,
 }
 
 /// An interrupt of a NIC.
@@ -70,14 +75,18 @@ impl HostFacts {
     /// Reads them.
     ///
     /// # Errors
-    /// The list of online CPUs or one of the interfaces is not there.
+    /// Nothing says which CPUs are online, or one of the interfaces is not there.
     pub fn read(root: &Root, nics: &[String]) -> Result<Self, PlanError> {
         let topology = Topology::read(root);
         if topology.cpus().is_empty() {
             return Err(PlanError::NoCpus);
         }
-        let is_there = |nic: &&String| root.has(&format!("/sys/class/net/{nic}/ifindex"));
-        if let Some(unknown) = nics.iter().find(|nic| !is_there(nic)) {
+        let is_copied = |nic: &str| root.has(&format!("/sys/class/net/{nic}/ifindex"));
+        // A copy without interfaces cannot tell a wrong name from a right one.
+        let are_known = root.is_live() || root.list(INTERFACES).is_ok();
+        if let Some(unknown) =
+            nics.iter().find(|nic| are_known && !is_copied(nic) && !root.has(&format!("{INTERFACES}/{nic}")))
+        {
             let existing = interfaces(root).unwrap_or_default();
             return Err(PlanError::UnknownInterface { interface: unknown.clone(), existing });
         }
@@ -91,8 +100,13 @@ impl HostFacts {
             offline: CpuSet::from_list(&offline).unwrap_or_default().iter().filter(is_present).collect(),
             nodes: nodes(root),
             nics: nics.iter().map(|name| nic(root, name, &names)).collect(),
+            command_line: root.read("/proc/cmdline").ok(),
             page_bytes: page_sizes(root),
-            has_nohz_full: root.has("/sys/devices/system/cpu/nohz_full"),
+            has_nohz_full: match root.read("/sys/devices/system/cpu/nohz_full") {
+                Ok(_) => Some(true),
+                Err(Reading::Unsupported) => Some(false),
+                Err(_) => None,
+            },
         })
     }
 }
@@ -135,20 +149,57 @@ fn nic(root: &Root, name: &str, irq_names: &BTreeMap<u32, String>) -> NicFacts {
     let mut upstream_nodes =
         upstream.filter_map(|(_, directory)| number(root.read(&format!("{directory}/numa_node")).ok()?));
     let local_cpus = value(NicFact::Device("local_cpulist")).unwrap_or_default();
-    let irqs = nic.irqs().unwrap_or_default().into_iter().map(|irq| {
-        let name = irq_names.get(&irq).cloned().unwrap_or_default();
+    let bus_address = value(NicFact::BusInfo);
+    let mut irqs = nic.irqs().unwrap_or_default();
+    if irqs.is_empty() && !root.is_live() {
+        // Copies lack the directory of the device's interrupts more often than the table of all.
+        irqs = named_for(name, bus_address.as_deref(), irq_names);
+    }
+    let irqs = irqs.into_iter().map(|irq| {
+        let name = irq_names.get(&irq).cloned().or_else(|| handler(root, irq)).unwrap_or_default();
         IrqFacts { irq, queue: queue_of(&name), name }
     });
     NicFacts {
         interface: name.to_owned(),
         driver: value(NicFact::Driver),
-        bus_address: value(NicFact::BusInfo),
+        bus_address,
+        is_not_copied: !root.has(&format!("{INTERFACES}/{name}/ifindex")),
         // The kernel's -1 is no u32.
         node: value(NicFact::Device("numa_node")).and_then(number),
         upstream_node: upstream_nodes.next(),
         local_cpus: CpuSet::from_list(&local_cpus).unwrap_or_default(),
         irqs: irqs.collect(),
     }
+}
+
+/// The name by the directory that the kernel makes for who handles the interrupt (`register_handler_proc` of
+/// `kernel/irq/proc.c`): the table of all is longer than is read where there are many CPUs and interrupts.
+fn handler(root: &Root, irq: u32) -> Option<String> {
+    const FILES: [&str; 7] = [
+        "affinity_hint",
+        "effective_affinity",
+        "effective_affinity_list",
+        "node",
+        "smp_affinity",
+        "smp_affinity_list",
+        "spurious",
+    ];
+    let names = root.list(&format!("/proc/irq/{irq}")).ok()?;
+    names.iter().find(|name| !FILES.contains(&name.as_str())).map(|name| printable(name))
+}
+
+/// The interrupts whose names have the interface or its device's address in them, as a word of its own.
+fn named_for(interface: &str, bus_address: Option<&str>, irq_names: &BTreeMap<u32, String>) -> Vec<u32> {
+    let is_word = |name: &str, word: &str| {
+        let is_edge = |c: Option<char>| c.is_none_or(|c| !c.is_ascii_alphanumeric());
+        name.match_indices(word).any(|(at, found)| {
+            is_edge(name[..at].chars().next_back()) && is_edge(name[at + found.len()..].chars().next())
+        })
+    };
+    let words: Vec<&str> =
+        [Some(interface), bus_address].into_iter().flatten().filter(|word| !word.is_empty()).collect();
+    let is_its = |name: &String| words.iter().any(|word| is_word(name, word));
+    irq_names.iter().filter(|(_, name)| is_its(name)).map(|(irq, _)| *irq).collect()
 }
 
 /// A tree may come from a stranger, and this goes to a terminal.
@@ -179,7 +230,8 @@ fn queue_of(name: &str) -> Option<u32> {
         return None;
     }
     let before = own.trim_end_matches(|c: char| c.is_ascii_digit());
-    let is_marked = before.ends_with(['-', '.']) || before.ends_with("comp") || before.ends_with("blk");
+    const MARKS: [&str; 8] = ["-", ".", "comp", "blk", "-rx", "-tx", "TxRx", "_q"];
+    let is_marked = MARKS.iter().any(|mark| before.ends_with(mark));
     is_marked.then(|| own[before.len()..].parse().ok())?
 }
 
@@ -198,6 +250,8 @@ mod tests {
             ("virtio0-input.1", Some(1)),
             ("eth0-Tx-Rx-0", Some(0)),
             ("gve-ntfy-blk4@pci:0000:00:04.0", Some(4)),
+            ("ibmvnic-30000003-rx2", Some(2)),
+            ("mana_q5@pci:7870:00:00.0", Some(5)),
             ("mlx5_async0@pci:0000:05:00.0", None),
             ("mlx4-async@pci:0000:05:00.0", None),
             ("i40e-0000:3b:00.0:fdir-TxRx-0", None),

@@ -186,6 +186,10 @@ impl Plan {
         if let Some(cpu) = irqs.chain(emulators).find(|cpu| !there.contains(cpu)) {
             return Some(format!("something goes to CPU {cpu}, which is not in the plan's host"));
         }
+        let flags = self.host.isolcpus_flags.as_deref();
+        if let Some(flags) = flags.filter(|flags| crate::export::isolcpus_flags(flags).as_deref() != Some(*flags)) {
+            return Some(format!("'{flags}' are no words of isolcpus="));
+        }
         let guest = self.guests.iter().find(|guest| {
             let mine = super::Owner::Guest { guest: guest.name.clone() };
             !is_name(&guest.name) || guest.vcpus.iter().any(|pin| self.owner(pin.cpu) != Some(&mine))

@@ -1,6 +1,7 @@
 //! The cores of a host while they are given out.
 
-use std::collections::BTreeMap;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{HostFacts, Owner, PlanError, PlannedCore};
 use crate::CpuSet;
@@ -11,29 +12,49 @@ pub(super) struct Wish<'a> {
     pub cpus: u32,
     pub node: Option<u32>,
     pub advice: &'static str,
+    /// What to be under one cache with.
+    pub near: Near,
+}
+
+/// Which of several caches a wish prefers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Near {
+    /// One with so many free cores more, for somebody who comes later.
+    Later(usize),
+    /// That of the interrupts' CPUs.
+    Irq,
 }
 
 /// The cores, and who owns which CPU so far.
 pub(super) struct Floor {
     pub cores: Vec<PlannedCore>,
+    /// CPUs that go offline with SMT.
+    pub gone: CpuSet,
     owners: BTreeMap<u32, Owner>,
 }
 
 impl Floor {
     /// Siblings that the kernel does not list as each other's, or that are offline, are left out.
-    pub fn of(facts: &HostFacts) -> Self {
+    pub fn of(facts: &HostFacts, is_smt_off: bool) -> Self {
         let mut cores: Vec<PlannedCore> = Vec::new();
-        let mut seen = CpuSet::default();
+        let mut seen = BTreeSet::new();
+        let mut gone = BTreeSet::new();
         for cpu in facts.topology.cpus() {
-            if seen.contains(cpu.id) {
+            if seen.contains(&cpu.id) {
                 continue;
             }
-            let is_there = |id: &u32| facts.topology.cpu(*id).is_some() && !seen.contains(*id);
-            let cpus: CpuSet = cpu.siblings.iter().chain([cpu.id]).filter(is_there).collect();
-            seen = seen.iter().chain(cpus.iter()).collect();
-            cores.push(PlannedCore { cpus, package: cpu.package, node: cpu.node });
+            let is_there = |id: &u32| facts.topology.cpu(*id).is_some() && !seen.contains(id);
+            let mut cpus: CpuSet = cpu.siblings.iter().chain([cpu.id]).filter(is_there).collect();
+            seen.extend(cpus.iter());
+            if is_smt_off {
+                // The kernel keeps the first thread of each core (`cpu_smt_disable` of `kernel/cpu.c`).
+                gone.extend(cpus.iter().skip(1));
+                cpus = cpus.iter().take(1).collect();
+            }
+            let (package, node, cache_first, is_slow) = (cpu.package, cpu.node, cpu.cache_first, cpu.is_slow);
+            cores.push(PlannedCore { cpus, package, node, cache_first, is_slow });
         }
-        Self { cores, owners: BTreeMap::new() }
+        Self { cores, gone: gone.into_iter().collect(), owners: BTreeMap::new() }
     }
 
     pub fn owner(&self, cpu: u32) -> Option<&Owner> {
@@ -73,10 +94,42 @@ impl Floor {
         nodes
     }
 
+    /// Free cores of a node in the order in which a wish for so many of them takes them: fast ones before slow ones,
+    /// and as few caches as possible.
+    fn in_order(&self, wish: &Wish<'_>, wanted: usize) -> Vec<usize> {
+        let (fast, slow): (Vec<usize>, Vec<usize>) =
+            self.free(wish.node).into_iter().partition(|at| !self.cores[*at].is_slow);
+        let mut groups: Vec<Vec<usize>> = Vec::new();
+        let mut group_of = BTreeMap::new();
+        for at in fast {
+            // A core whose cache is not known is under that of its node.
+            let group = *group_of.entry(self.cores[at].cache_first).or_insert(groups.len());
+            match groups.get_mut(group) {
+                Some(group) => group.push(at),
+                None => groups.push(vec![at]),
+            }
+        }
+        let is_near = |group: &[usize]| match wish.near {
+            Near::Later(more) => group.len() >= wanted.saturating_add(more),
+            Near::Irq => group.first().is_some_and(|at| self.has_irq(self.cores[*at].cache_first)),
+        };
+        // Sorting keeps the order of the numbers where nothing else decides.
+        groups.sort_by_cached_key(|group| {
+            let is_enough = group.len() >= wanted;
+            (!is_enough, Reverse(is_near(group)), if is_enough { 0 } else { usize::MAX - group.len() })
+        });
+        groups.into_iter().flatten().chain(slow).collect()
+    }
+
+    fn has_irq(&self, cache_first: Option<u32>) -> bool {
+        let cores = self.cores.iter().filter(|core| core.cache_first == cache_first);
+        cores.flat_map(|core| core.cpus.iter()).any(|cpu| self.owner(cpu) == Some(&Owner::Irq))
+    }
+
     /// One CPU of each of so many cores; their siblings become idle.
     pub fn take_alone(&mut self, owner: &Owner, wish: &Wish<'_>) -> Result<Vec<u32>, PlanError> {
-        let free = self.free(wish.node);
         let wanted = usize::try_from(wish.cpus).unwrap_or(usize::MAX);
+        let free = self.in_order(wish, wanted);
         if free.len() < wanted {
             return Err(self.not_enough(wish, "each alone on its core"));
         }
@@ -93,8 +146,9 @@ impl Floor {
     /// All CPUs of as many cores as it takes, core by core, siblings next to each other; what is
     /// over in the last core becomes idle.
     pub fn take_whole(&mut self, owner: &Owner, wish: &Wish<'_>, aligned: bool) -> Result<Vec<u32>, PlanError> {
-        let free = self.free(wish.node);
         let wanted = usize::try_from(wish.cpus).unwrap_or(usize::MAX);
+        let threads = self.cores.iter().map(|core| core.cpus.len()).max().unwrap_or(1).max(1);
+        let free = self.in_order(wish, wanted.div_ceil(threads));
         let run = if aligned { self.aligned_run(wish.node, wanted) } else { None };
         let mut cpus = Vec::new();
         for at in run.unwrap_or(free) {
@@ -113,7 +167,7 @@ impl Floor {
     }
 
     /// Free neighbouring cores that begin at a multiple of their number: cores that share a cache
-    /// or a cluster come in such groups, and nobody straddles two of them.
+    /// or a cluster come in such groups, and nobody straddles two of them. Fast ones under one cache come first.
     fn aligned_run(&self, node: Option<u32>, wanted: usize) -> Option<Vec<usize>> {
         let cores = self.on_node(node);
         let threads = cores.iter().map(|at| self.cores[*at].cpus.len()).max()?;
@@ -122,7 +176,12 @@ impl Floor {
             let cpus: usize = run.iter().map(|at| self.cores[*at].cpus.len()).sum();
             run.iter().all(|at| self.is_free(&self.cores[*at])) && cpus >= wanted
         };
-        cores.chunks_exact(length).find(is_fit).map(<[usize]>::to_vec)
+        let is_best = |run: &&[usize]| {
+            let caches: BTreeSet<_> = run.iter().map(|at| self.cores[*at].cache_first).collect();
+            caches.len() <= 1 && run.iter().all(|at| !self.cores[*at].is_slow) && is_fit(run)
+        };
+        let runs = || cores.chunks_exact(length);
+        runs().find(is_best).or_else(|| runs().find(is_fit)).map(<[usize]>::to_vec)
     }
 
     fn not_enough(&self, wish: &Wish<'_>, rule: &'static str) -> PlanError {

@@ -97,12 +97,15 @@ impl Dealer {
         let deal_one = |irq: &super::IrqFacts| {
             let queue = irq.queue.or(is_only.then_some(0));
             let dealt = self.dealt.entry(node).or_default();
-            let cpu = *self.known.entry(irq.irq).or_insert_with(|| match queue {
-                Some(_) => {
+            // One whose name is not known may be a queue's, so that all of these on one CPU would be wrong.
+            let may_be_queue = queue.is_some() || irq.name.is_empty();
+            let cpu = *self.known.entry(irq.irq).or_insert_with(|| {
+                if may_be_queue {
                     *dealt += 1;
                     targets[(*dealt - 1) % targets.len()]
+                } else {
+                    os
                 }
-                None => os,
             });
             PlannedIrq { queue, irq: irq.irq, name: irq.name.clone(), cpu }
         };

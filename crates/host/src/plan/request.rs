@@ -7,7 +7,8 @@ use thiserror::Error;
 /// What is wanted. `None` is a default that depends on the rest: see each field.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Request {
-    /// Interfaces whose traffic matters; the first decides the memory node.
+    /// Interfaces whose traffic matters; the first decides the memory node. With none the node with the most free
+    /// cores is taken.
     pub nics: Vec<String>,
     /// CPUs of the application, each alone on its core. Default: 1, or 0 with pollers or guests.
     pub app_cpus: Option<u32>,
@@ -23,6 +24,8 @@ pub struct Request {
     pub node: Option<u32>,
     /// Guests with their virtual CPUs and memory.
     pub guests: Vec<GuestRequest>,
+    /// Whether SMT is to be off (`cpu.smt`, `nosmt`): then only one CPU of each core is planned.
+    pub is_smt_off: bool,
 }
 
 /// A guest that is wanted: `NAME:VCPUS:MEM` or `NAME:VCPUS:MEM@NODE`.

@@ -42,6 +42,7 @@ impl Shape {
                         siblings: ids.iter().copied().filter(|id| !self.offline.contains(id)).collect(),
                         is_isolated: false,
                         node: self.has_nodes.then_some(node),
+                        ..Cpu::default()
                     });
                 }
             }
@@ -58,7 +59,8 @@ impl Shape {
             nodes: (0..count).map(node).collect(),
             nics: self.nic_nodes.iter().enumerate().map(|(at, node)| self.nic(at, *node)).collect(),
             page_bytes: vec![2 << 20, 1 << 30],
-            has_nohz_full: true,
+            has_nohz_full: Some(true),
+            command_line: None,
         }
     }
 
@@ -120,6 +122,7 @@ fn requests() -> impl Strategy<Value = Request> {
             .enumerate()
             .map(|(at, (vcpus, memory_bytes))| GuestRequest { name: format!("g{at}"), vcpus, memory_bytes, node: None })
             .collect(),
+        is_smt_off: false,
     })
 }
 

@@ -48,7 +48,8 @@ impl Plan {
         if !self.host.offline.is_empty() {
             parts.push(format!("CPUs {} offline", self.host.offline));
         }
-        format!("Plan for {}: {}", nics.join(", "), parts.join(", "))
+        let whom = if nics.is_empty() { "Plan".to_owned() } else { format!("Plan for {}", nics.join(", ")) };
+        format!("{whom}: {}", parts.join(", "))
     }
 
     fn write_owners(&self, text: &mut String) {

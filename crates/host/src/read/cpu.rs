@@ -3,22 +3,29 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{HostFiles, one_line};
+use crate::topology::Cpu;
 use crate::{CpuSet, Reading};
 
 const CPU0_IDLE: &str = "/sys/devices/system/cpu/cpu0/cpuidle";
 
-/// Processor packages with an online CPU.
+/// Processor packages with an online CPU: by the kernel's lists of their CPUs, as their numbers may repeat in another
+/// book of s390 and are -1 where firmware gives none.
 pub(crate) fn packages(files: &HostFiles<'_>) -> Reading {
     let cpus = files.topology().cpus();
-    if !cpus.is_empty() && cpus.iter().all(|cpu| cpu.package.is_none()) {
-        return Reading::Unsupported;
-    }
-    count(files, |cpu| (cpu.package, None))
+    let key: fn(&Cpu) -> Option<u32> = match () {
+        () if cpus.iter().any(|cpu| cpu.package_first.is_some()) => |cpu| cpu.package_first,
+        () if cpus.iter().any(|cpu| cpu.package.is_some()) => |cpu| cpu.package,
+        () if cpus.is_empty() || !files.root().tells_absence() => {
+            return files.all_cpus().err().unwrap_or_else(|| Reading::unknown("the copy has no files of packages"));
+        }
+        () => return Reading::Unsupported,
+    };
+    count(files, key)
 }
 
 /// Physical cores with an online CPU.
 pub(crate) fn cores(files: &HostFiles<'_>) -> Reading {
-    count(files, |cpu| (None, cpu.siblings.iter().next()))
+    count(files, |cpu| cpu.siblings.iter().next())
 }
 
 /// Online CPUs.
@@ -29,12 +36,13 @@ pub(crate) fn threads(files: &HostFiles<'_>) -> Reading {
     }
 }
 
-fn count(files: &HostFiles<'_>, key: impl Fn(&crate::topology::Cpu) -> (Option<u32>, Option<u32>)) -> Reading {
+/// How many different answers the CPUs give.
+fn count(files: &HostFiles<'_>, key: impl Fn(&Cpu) -> Option<u32>) -> Reading {
     let cpus = match files.all_cpus() {
         Ok(cpus) => cpus,
         Err(reading) => return reading,
     };
-    Reading::value(cpus.iter().map(key).collect::<BTreeSet<_>>().len())
+    Reading::value(cpus.iter().filter_map(key).collect::<BTreeSet<_>>().len())
 }
 
 /// Memory nodes with CPUs for each processor package; where packages differ, the most that one has.
@@ -107,9 +115,10 @@ pub(crate) fn idle_states_disabled(files: &HostFiles<'_>) -> Reading {
             let disabled = files.line(&format!("{directory}/{state}/disable"));
             disabled.as_value().is_some_and(|value| value != "0")
         };
-        let needs_root = |state: &str| files.line(&format!("{directory}/{state}/disable")) == Reading::NeedsRoot;
-        if states.first().is_some_and(|(state, _)| needs_root(state)) {
-            return Reading::NeedsRoot;
+        match states.first().map(|(state, _)| files.line(&format!("{directory}/{state}/disable"))) {
+            Some(Reading::NeedsRoot) => return Reading::NeedsRoot,
+            Some(not_copied @ Reading::Unknown { .. }) if !files.root().tells_absence() => return not_copied,
+            _ => {}
         }
         let disabled = states.iter().filter(|(state, _)| is_disabled(state));
         let names: Vec<_> = disabled.map(|(_, name)| name.as_str()).collect();
@@ -176,7 +185,7 @@ pub(crate) fn mitigations(files: &HostFiles<'_>) -> Reading {
     });
     let states: Vec<_> = states.collect();
     match (names.is_empty(), states.is_empty()) {
-        (true, _) => Reading::Unsupported,
+        (true, _) => files.root().absent_or_not_copied(DIRECTORY),
         (_, true) => Reading::value("not affected"),
         _ => Reading::Value(states.join(" | ")),
     }

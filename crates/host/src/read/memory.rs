@@ -12,11 +12,10 @@ pub(crate) fn huge_pages(files: &HostFiles<'_>) -> Reading {
         Err(reading) => return huge_pages_of_host(files, reading),
     };
     let mut found = Vec::new();
-    let mut has_pools = false;
+    let mut pools_seen = 0;
     for node in nodes.iter().filter(|name| is_node(name)) {
         let pools = format!("{NODES}/{node}/hugepages");
         for pool in files.root().list(&pools).unwrap_or_default() {
-            has_pools = true;
             let count = |file| files.line(&format!("{pools}/{pool}/{file}"));
             let (total, free) = (count("nr_hugepages"), count("free_hugepages"));
             let (total, free) = match (total, free) {
@@ -24,16 +23,26 @@ pub(crate) fn huge_pages(files: &HostFiles<'_>) -> Reading {
                 (Reading::NeedsRoot, _) | (_, Reading::NeedsRoot) => return Reading::NeedsRoot,
                 _ => continue,
             };
+            pools_seen += 1;
             if total != "0" {
                 let size = pool.strip_prefix("hugepages-").unwrap_or(&pool);
                 found.push(format!("{node} {size}: {free} of {total} free"));
             }
         }
     }
-    if !has_pools {
-        return huge_pages_of_host(files, Reading::value("none"));
+    match found.is_empty() {
+        true if pools_seen == 0 => huge_pages_of_host(files, of_no_pools(files)),
+        true => Reading::value("none"),
+        false => Reading::Value(found.join(", ")),
     }
-    Reading::Value(if found.is_empty() { "none".to_owned() } else { found.join(", ") })
+}
+
+/// Nodes without pools: the kernel has no huge pages, or the copy has not these files.
+fn of_no_pools(files: &HostFiles<'_>) -> Reading {
+    match files.root().tells_absence() {
+        true => Reading::value("none"),
+        false => files.root().absent_or_not_copied("the nodes' huge pages"),
+    }
 }
 
 /// Huge pages of the default size as `/proc/meminfo` tells them, where no node does: the kernel has no nodes, or only
@@ -94,5 +103,5 @@ pub(crate) fn nodes(files: &HostFiles<'_>) -> Reading {
         format!("{node}: {} of {} kB free", field("MemFree:"), field("MemTotal:"))
     });
     let nodes: Vec<_> = nodes.collect();
-    if nodes.is_empty() { Reading::Unsupported } else { Reading::Value(nodes.join(", ")) }
+    if nodes.is_empty() { files.root().absent_or_not_copied("nodes' memory") } else { Reading::Value(nodes.join(", ")) }
 }

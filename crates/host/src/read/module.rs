@@ -11,11 +11,11 @@ pub(super) fn parameter(files: &HostFiles<'_>, module: &str, parameter: &str) ->
         Ok(modules) if modules.iter().any(|name| name == module) => {
             match files.line(&format!("{MODULES}/{module}/parameters/{parameter}")) {
                 // A parameter that only the loading sees has no file, nor has one of a newer module.
-                Reading::Unknown { .. } => Reading::Unsupported,
+                Reading::Unknown { .. } if files.root().tells_absence() => Reading::Unsupported,
                 found => found,
             }
         }
-        Ok(_) => Reading::Unsupported,
+        Ok(_) => files.root().absent_or_not_copied(&format!("{MODULES}/{module}")),
         Err(reading) => reading,
     }
 }
@@ -27,7 +27,11 @@ pub(super) fn present(files: &HostFiles<'_>, wanted: &[&str]) -> Reading {
         Err(reading) => return reading,
     };
     let found: Vec<_> = wanted.iter().filter(|name| modules.iter().any(|module| module == **name)).copied().collect();
-    Reading::Value(if found.is_empty() { "none".to_owned() } else { found.join(" ") })
+    match found.is_empty() {
+        true if !files.root().tells_absence() => files.root().absent_or_not_copied(&wanted.join(" or ")),
+        true => Reading::value("none"),
+        false => Reading::Value(found.join(" ")),
+    }
 }
 
 /// The `softdep` lines of `/etc/modprobe.d` for the driver of `ConnectX-3`.

@@ -87,7 +87,11 @@ pub(crate) fn irqs_of_each_cpu(files: &HostFiles<'_>) -> Reading {
         Ok(irqs) => irqs,
         Err(reading) => return reading,
     };
-    files.each_online_cpu(|cpu| Reading::value(irqs.iter().filter(|(_, cpus)| cpus.contains(cpu)).count()))
+    let mut counts: BTreeMap<u32, usize> = BTreeMap::new();
+    for cpu in irqs.iter().flat_map(|(_, cpus)| cpus.iter()) {
+        *counts.entry(cpu).or_default() += 1;
+    }
+    files.each_online_cpu(|cpu| Reading::value(counts.get(&cpu).copied().unwrap_or(0)))
 }
 
 fn affinities(files: &HostFiles<'_>) -> Result<Vec<(String, CpuSet)>, Reading> {
@@ -96,7 +100,11 @@ fn affinities(files: &HostFiles<'_>) -> Result<Vec<(String, CpuSet)>, Reading> {
         let text = files.root().read(&format!("{IRQS}/{irq}/effective_affinity_list")).ok()?;
         Some((irq, CpuSet::from_list(&text).ok()?))
     });
-    Ok(irqs.collect())
+    let irqs: Vec<_> = irqs.collect();
+    if irqs.is_empty() && !files.root().tells_absence() {
+        return Err(files.root().absent_or_not_copied("the interrupts' effective affinities"));
+    }
+    Ok(irqs)
 }
 
 /// CPUs that the scheduler leaves alone, by either way.

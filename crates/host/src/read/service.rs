@@ -31,7 +31,10 @@ pub(crate) fn state(files: &HostFiles<'_>, unit: &str) -> Reading {
     // A link that a copy cannot follow is a unit all the same.
     let has = |directory: &&&str| link(directory).is_ok() || root.has(&format!("{directory}/{unit}"));
     let Some(directory) = UNITS.iter().find(has) else {
-        return Reading::value("not installed");
+        return match root.absent_or_not_copied(unit) {
+            Reading::Unsupported => Reading::value("not installed"),
+            not_copied => not_copied,
+        };
     };
     let enablement = match () {
         () if link(directory).as_deref() == Ok("null") => "masked",
@@ -89,6 +92,9 @@ fn wants(files: &HostFiles<'_>, directory: &str, unit: &str) -> bool {
 
 fn is_running(files: &HostFiles<'_>, unit: &str) -> Option<bool> {
     files.root().list(GROUPS).ok()?;
+    if !files.root().tells_absence() && !files.root().has(&format!("{GROUPS}/{unit}")) {
+        return None;
+    }
     let events = files.root().read(&format!("{GROUPS}/{unit}/cgroup.events")).unwrap_or_default();
     Some(events.lines().any(|line| line == "populated 1"))
 }
@@ -99,7 +105,8 @@ pub(crate) fn default_target(files: &HostFiles<'_>) -> Reading {
         return reading;
     }
     let links = UNITS.iter().map(|directory| files.root().link_name(&format!("{directory}/default.target")));
-    links.into_iter().find_map(Result::ok).map_or(Reading::Unsupported, Reading::Value)
+    let found = links.into_iter().find_map(Result::ok);
+    found.map_or_else(|| files.root().absent_or_not_copied("default.target"), Reading::Value)
 }
 
 /// The timers that start something by themselves.
@@ -107,10 +114,12 @@ pub(crate) fn timers(files: &HostFiles<'_>) -> Reading {
     if let Err(reading) = has_systemd(files) {
         return reading;
     }
-    let wanted = UNITS
-        .iter()
-        .flat_map(|directory| files.root().list(&format!("{directory}/timers.target.wants")).unwrap_or_default());
-    let mut timers: Vec<_> = wanted.collect();
+    let lists: Vec<_> =
+        UNITS.iter().filter_map(|at| files.root().list(&format!("{at}/timers.target.wants")).ok()).collect();
+    if lists.is_empty() && !files.root().tells_absence() {
+        return files.root().absent_or_not_copied("the links to timers");
+    }
+    let mut timers: Vec<_> = lists.into_iter().flatten().collect();
     timers.sort();
     timers.dedup();
     Reading::Value(if timers.is_empty() { "none".to_owned() } else { timers.join(" ") })

@@ -19,10 +19,13 @@ use super::memory::{MemoryTree, Node};
 /// Longest unpacked archive, bytes: reports of large hosts have some hundred MB, nearly all of it
 /// logs.
 const UNPACKED_BYTES_MAX: u64 = 1 << 30;
-/// Most names. A directory with one name in it takes 400 bytes of memory, a file less.
-const NAMES_MAX: usize = 1 << 16;
+/// Most names. A directory with one name in it takes 400 bytes of memory, a file less. A host of 1024 CPUs has 100 000
+/// names of CPUs and interrupts.
+const NAMES_MAX: usize = 1 << 18;
 /// Letters of names and bytes of files that are kept.
-const KEPT_BYTES_MAX: u64 = 20 << 20;
+const KEPT_BYTES_MAX: u64 = 48 << 20;
+/// No setting is in a longer file of the distribution: policies of SELinux and databases of hardware have tens of MB.
+const DISTRIBUTION_BYTES_MAX: u64 = 1 << 20;
 /// Longest record with a long name or with attributes.
 const RECORD_BYTES_MAX: u64 = 64 << 10;
 /// Most zeros that fill up an archive: tools fill up 10 KiB, or as much as a tape wants.
@@ -33,7 +36,19 @@ const BLOCK_BYTES: usize = 512;
 
 /// The directories at the top of a host that settings are read from. Others are passed over: a
 /// report has logs of hundreds of MB.
-const WANTED: [&str; 10] = ["proc", "sys", "boot", "etc", "run", "dev", "lib", "usr", "nearwire", "lib64"];
+const WANTED: [&str; 11] =
+    ["proc", "sys", "boot", "etc", "run", "dev", "lib", "usr", "nearwire", "lib64", "sos_commands"];
+/// Below them what no setting is read from and reports of large hosts have a hundred thousand names of; of the outputs of
+/// commands only those about processors are read.
+const PASSED_OVER: [&str; 6] = [
+    "/sys/kernel/debug/tracing/",
+    "/sys/kernel/tracing/",
+    "/sys/kernel/slab/",
+    "/usr/share/",
+    "/usr/include/",
+    "/sos_commands/",
+];
+const NOT_PASSED_OVER: &str = "/sos_commands/processor/";
 /// A host is found by these.
 const MARKS: [&str; 2] = ["proc", "sys"];
 /// hwloc and sos put the host below one directory, OpenShift's gatherers below two.
@@ -124,21 +139,20 @@ impl<R: Read> Unpacker<R> {
         if name.len().max(link.len()) > PATH_BYTES_MAX {
             return Err(self.damaged("a name longer than a path can be"));
         }
-        if leaves(&name) || (kind == EntryType::Link && leaves(&link)) {
+        if leaves(&name) {
             return Err(ArchiveError::Escape { entry: name });
         }
         self.check_room_for(padded(size_bytes))?;
-        if !is_wanted(&name) {
+        if !is_wanted(&name) || (size_bytes > DISTRIBUTION_BYTES_MAX && is_of_distribution(&name)) {
             return self.skip(padded(size_bytes));
         }
         self.keep((name.len() + link.len()) as u64)?;
         let put = match kind {
             EntryType::Directory => self.tree.insert(&name, Node::Directory(Default::default())).map(drop),
             EntryType::Symlink => self.tree.insert(&name, Node::Link(link.as_str().into())).map(drop),
-            EntryType::Link => match self.tree.link_hard(name.trim_matches('/').trim_start_matches("./"), &link) {
-                Err(Errno::NOENT) => return Err(ArchiveError::HardLink { entry: name, target: link }),
-                put => put,
-            },
+            // One to what is not kept, or not in the archive, is not there.
+            EntryType::Link if leaves(&link) => Ok(()),
+            EntryType::Link => self.tree.link_hard(name.trim_matches('/').trim_start_matches("./"), &link),
             EntryType::Char | EntryType::Block | EntryType::Fifo => self.tree.insert(&name, Node::Special).map(drop),
             EntryType::Regular | EntryType::Continuous => {
                 // The old format marks a directory by a slash.
@@ -153,7 +167,12 @@ impl<R: Read> Unpacker<R> {
         if self.tree.count() > NAMES_MAX {
             return Err(ArchiveError::TooLarge { what: "names", limit: NAMES_MAX as u64 });
         }
-        put.map_err(|_| ArchiveError::Conflict { entry: name })
+        match put {
+            // What is below a file or a link has no place; the same name once more has been put in place of the earlier
+            // one, as when tar unpacks. `sos` packs some files twice.
+            Ok(()) | Err(Errno::NOENT | Errno::EXIST | Errno::NOTDIR) => Ok(()),
+            Err(errno) => Err(ArchiveError::Read { source: errno.into() }),
+        }
     }
 
     /// The next header, or `None` at the block of zeros that ends an archive.
@@ -278,15 +297,24 @@ fn padded(size_bytes: u64) -> u64 {
     size_bytes.saturating_add(BLOCK_BYTES as u64 - 1) / BLOCK_BYTES as u64 * BLOCK_BYTES as u64
 }
 
+/// Whether a name leads out of the archive. One from the root of the host begins at that of the archive.
 fn leaves(name: &str) -> bool {
-    name.starts_with('/') || name.split('/').any(|part| part == "..")
+    name.split('/').any(|part| part == "..")
 }
 
 /// Whether a name belongs to a directory that settings are read from, at any place where the host
 /// may be.
 fn is_wanted(name: &str) -> bool {
     let mut parts = name.split('/').filter(|part| !part.is_empty() && *part != ".");
-    parts.by_ref().take(DEPTH_MAX + 1).any(|part| WANTED.contains(&part))
+    let path = format!("/{name}");
+    let is_passed_over = PASSED_OVER.iter().any(|middle| path.contains(middle)) && !path.contains(NOT_PASSED_OVER);
+    parts.by_ref().take(DEPTH_MAX + 1).any(|part| WANTED.contains(&part)) && !is_passed_over
+}
+
+/// Whether a name is of a file that a package brought.
+fn is_of_distribution(name: &str) -> bool {
+    let mut parts = name.split('/').take(DEPTH_MAX + 1);
+    parts.find(|part| WANTED.contains(part)).is_some_and(|top| matches!(top, "etc" | "usr" | "lib" | "lib64" | "run"))
 }
 
 #[cfg(test)]

@@ -52,14 +52,8 @@ pub enum ArchiveError {
         source: io::Error,
     },
     /// It begins like no archive.
-    #[error("it is no tar archive, nor one packed with zstd, gzip or bzip2")]
+    #[error("it is no tar archive, nor one packed with zstd, gzip, bzip2 or xz")]
     NotAnArchive,
-    /// It is packed in a way that is not understood.
-    #[error("it is packed with {packing}, which is not understood here: unpack it first, to a .tar")]
-    Packing {
-        /// The program that packed it.
-        packing: &'static str,
-    },
     /// It ends before the archive does.
     #[error("it ends in the middle, after {unpacked_bytes} unpacked bytes: it was cut off")]
     CutOff {
@@ -79,20 +73,6 @@ pub enum ArchiveError {
     Escape {
         /// The entry's name.
         entry: String,
-    },
-    /// Two entries have one name, or one is below something that is no directory.
-    #[error("entry {entry:?} is in conflict with an earlier one")]
-    Conflict {
-        /// The entry's name.
-        entry: String,
-    },
-    /// A hard link to something that is not an earlier file.
-    #[error("entry {entry:?} is a hard link to {target:?}, which is no earlier file")]
-    HardLink {
-        /// The entry's name.
-        entry: String,
-        /// What it links to.
-        target: String,
     },
     /// A limit that keeps hostile archives from taking memory or time.
     #[error("it has more than {limit} {what}: no snapshot of a host has that")]

@@ -36,10 +36,10 @@ impl MemoryTree {
     }
 
     /// Puts something at a path without links and `..`; missing directories are made. A directory
-    /// may be put where one is.
+    /// may be put where one is, and what is no directory takes the place of what is none.
     ///
     /// # Errors
-    /// `EEXIST` when there is something already, `ENOTDIR` when something on the way is no
+    /// `EEXIST` when one of the two is a directory, `ENOTDIR` when something on the way is no
     /// directory.
     pub(crate) fn insert(&mut self, path: &str, node: Node) -> Result<usize, Errno> {
         let mut at = self.root;
@@ -57,7 +57,9 @@ impl MemoryTree {
             return match (known, &node) {
                 (None, _) => Ok(self.add(at, part, node)),
                 (Some(child), Node::Directory(_)) if matches!(self.nodes[child], Node::Directory(_)) => Ok(child),
-                (Some(_), _) => Err(Errno::EXIST),
+                (Some(child), _) if matches!(self.nodes[child], Node::Directory(_)) => Err(Errno::EXIST),
+                (Some(_), Node::Directory(_)) => Err(Errno::EXIST),
+                (Some(_), _) => Ok(self.add(at, part, node)),
             };
         }
         match node {
@@ -213,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn name_taken_is_refused_unless_both_are_directories() {
+    fn name_taken_is_replaced_unless_one_is_a_directory() {
         let mut tree = tree(&[("a/b", "1"), ("link", "-> a")]);
         let directory = || Node::Directory(BTreeMap::new());
         assert!(tree.insert("a", directory()).is_ok());
@@ -221,6 +223,8 @@ mod tests {
         assert_eq!(tree.insert("a/b", directory()).err(), Some(Errno::EXIST));
         assert_eq!(tree.insert("a", Node::Special).err(), Some(Errno::EXIST));
         assert_eq!(tree.insert("a/b/c", directory()).err(), Some(Errno::NOTDIR));
+        tree.insert("a/b", Node::File(b"2".as_slice().into())).unwrap();
+        assert_eq!(text(&tree, "/a/b").unwrap(), "2");
         // A way through a link would put the entry somewhere else.
         assert_eq!(tree.insert("link/c", directory()).err(), Some(Errno::NOTDIR));
     }

@@ -28,6 +28,9 @@ pub(crate) struct LookedAt {
     /// The snapshot was not taken of a host, but of a copy that may lack things.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub of_a_copy: bool,
+    /// That copy's maker chose among the files of a directory.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub of_a_selection: bool,
     /// Paths at which there was nothing; and on a host, so nothing below.
     pub absent: BTreeSet<String>,
     /// Files that are there and could not be read.

@@ -43,7 +43,11 @@ impl<'r> Layout<'r> {
             entries: BTreeMap::new(),
             names: BTreeSet::new(),
             targets: BTreeMap::new(),
-            looked_at: LookedAt { of_a_copy: !root.is_whole(), ..LookedAt::default() },
+            looked_at: LookedAt {
+                of_a_copy: !root.is_whole(),
+                of_a_selection: !root.tells_absence(),
+                ..LookedAt::default()
+            },
             left_out: Vec::new(),
         };
         for (path, seen) in looks {

@@ -19,6 +19,7 @@ fn server(packages: u32, cores: u32, threads: u32, isolated: &[u32]) -> Topology
             siblings: (0..threads).map(|thread| core + thread * all_cores).collect(),
             is_isolated: isolated.contains(&id),
             node: Some(core / cores),
+            ..Cpu::default()
         }
     };
     Topology::of((0..all_cores * threads).map(cpu).collect())

@@ -39,6 +39,8 @@ pub const FILES: &[(&str, &[File])] = &[
         ],
     ),
     ("cpu.threads", &[]),
+    // The first domain of Xen is no guest.
+    ("virtualisation.hypervisor-flag", &[("/proc/xen/capabilities", "", "control_d")]),
     ("cpu.isolated.cgroup", &[("/sys/fs/cgroup/cpuset.cpus.isolated", "1", "0")]),
     ("cpu.siblings", &[]),
     ("cpu.turbo", &[("/sys/devices/system/cpu/intel_pstate/no_turbo", "0", "1")]),
@@ -296,20 +298,27 @@ pub const WHEN_ABSENT: Exceptions = &[
     ("cpu.threads", "ok"),
     // Without a word on siblings each CPU is a core.
     ("cpu.cores", "differs"),
+    // Every host is a guest or is none.
+    ("virtualisation.hypervisor-flag", "unknown"),
     ("irq.on-isolated", "not-applicable"),
     ("noise.kernel-threads", "not-applicable"),
     ("placement.threads-on-isolated", "not-applicable"),
 ];
 /// Whether what came to an isolated CPU since boot still comes is not told by one reading. Both trees have one node.
 pub const IN_THE_OTHER_TREE: Exceptions = &[("irq.on-isolated", "unknown"), ("firmware.nodes-per-socket", "ok")];
-pub const NOTHING_WHEN_ABSENT: Exceptions =
-    &[("cpu.online", "differs"), ("cpu.threads", "differs"), ("cpu.cores", "differs")];
+pub const NOTHING_WHEN_ABSENT: Exceptions = &[
+    ("cpu.online", "differs"),
+    ("cpu.threads", "differs"),
+    ("cpu.cores", "differs"),
+    ("virtualisation.hypervisor-flag", "unknown"),
+];
 pub const WHEN_ROOT_IS_NEEDED: Exceptions = &[
     ("cpu.online", "ok"),
     ("cpu.threads", "ok"),
     ("cpu.cores", "differs"),
     ("cpu.packages", "unsupported"),
     ("firmware.nodes-per-socket", "unsupported"),
+    ("virtualisation.hypervisor-flag", "unknown"),
     ("irq.on-isolated", "not-applicable"),
     ("noise.kernel-threads", "not-applicable"),
     ("placement.threads-on-isolated", "not-applicable"),

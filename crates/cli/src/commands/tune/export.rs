@@ -6,8 +6,9 @@ use std::fmt::Write as _;
 use anyhow::Context;
 use nearwire_host::change::Change;
 use nearwire_host::check::{Finding, Outcome as Found};
-use nearwire_host::export::{Export, Format, Interface, Request, Verdict, export, validate};
+use nearwire_host::export::{Export, Format, Interface, Request, Verdict, export, validate, why_no_file};
 use nearwire_host::journal::{HostIdentity, Journal};
+use nearwire_host::topology::Topology;
 use nearwire_host::{Goal, Root};
 
 use super::{accepted, checked, journal_directory};
@@ -22,7 +23,16 @@ pub fn run(args: &ExportArgs) -> Outcome {
     let interfaces: Vec<_> = selection.interfaces.iter().map(|name| Interface::read(&selection.root, name)).collect();
     let program = installed_program(&selection.root);
     let profile = &selection.profile.name;
-    let request = Request { profile, goals: &goals, program: program.as_deref(), interfaces: &interfaces };
+    let command_line = selection.root.read("/proc/cmdline").ok();
+    let smt_siblings = &Topology::read(&selection.root).smt_siblings();
+    let request = Request {
+        profile,
+        goals: &goals,
+        program: program.as_deref(),
+        interfaces: &interfaces,
+        command_line: command_line.as_deref(),
+        smt_siblings,
+    };
     let exports: Vec<Export> = formats(args).into_iter().map(|format| export(format, &request)).collect();
     if let Some(directory) = &args.output {
         for export in &exports {
@@ -32,7 +42,7 @@ pub fn run(args: &ExportArgs) -> Outcome {
                 .or_exit(exit::FAILED)?;
         }
     }
-    output::print_of_host(&text(&exports, args.output.is_some()))?;
+    output::print_of_host(&(text(&exports, args.output.is_some()) + &without_goal(&findings)))?;
     if args.validate { validated(&exports) } else { Ok(()) }
 }
 
@@ -110,6 +120,13 @@ fn text(exports: &[Export], is_written: bool) -> String {
         text.push_str("# Nothing to keep in this format.\n");
     }
     text
+}
+
+/// What differs and cannot be said in any file.
+fn without_goal(findings: &[Finding]) -> String {
+    let differs = |finding: &&Finding| finding.outcome == Found::Differs && finding.lasting_goal().is_none();
+    let line = |finding: &Finding| format!("# not here: {}: {}\n", finding.id(), why_no_file(finding.wish.setting));
+    findings.iter().filter(differs).map(line).collect()
 }
 
 /// The goals that no chosen format holds, each with the reason of the first.

@@ -50,6 +50,7 @@ fn accepted(export: &Export) {
             // systemd reads its own options only when it starts.
             Verdict::NotChecked { path, .. } if path.contains("/system.conf.d/") => {}
             Verdict::NotChecked { path, why } => skip(&format!("{path}: {why}")),
+            Verdict::NotRun { path, tool, said } => panic!("{tool} could not run on {path}: {said}"),
         }
     }
 }
@@ -95,6 +96,7 @@ fn file_with_a_broken_line_is_refused() {
                 Verdict::Refused { .. } => {}
                 Verdict::NotChecked { path, .. } if path.contains("/system.conf.d/") => {}
                 Verdict::NotChecked { path, why } => skip(&format!("{path}: {why}")),
+                Verdict::NotRun { path, tool, said } => panic!("{tool} could not run on {path}: {said}"),
             }
         }
     }

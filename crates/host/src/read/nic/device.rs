@@ -61,7 +61,7 @@ impl Nic<'_> {
             let reading = match self.root.read(&path) {
                 Ok(text) => of(&path, &text),
                 // The kernel refuses the mask of a queue that is the only one.
-                Err(Reading::Unknown { .. }) => Reading::Unsupported,
+                Err(Reading::Unknown { .. }) if self.root.tells_absence() => Reading::Unsupported,
                 Err(reading) => reading,
             };
             Some((number.to_owned(), reading))
@@ -95,7 +95,11 @@ impl Nic<'_> {
             (!names.is_empty()).then(|| format!("{word}: {}", names.join(" ")))
         };
         let sides: Vec<_> = [side("upper_", "above"), side("lower_", "below")].into_iter().flatten().collect();
-        Reading::Value(if sides.is_empty() { "none".to_owned() } else { sides.join(", ") })
+        match sides.is_empty() {
+            true if !self.root.tells_absence() => self.root.absent_or_not_copied("the links to other interfaces"),
+            true => Reading::value("none"),
+            false => Reading::Value(sides.join(", ")),
+        }
     }
 
     pub(super) fn count_queues(&self, prefix: &str) -> Reading {

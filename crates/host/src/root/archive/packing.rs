@@ -4,6 +4,7 @@ use std::io::{self, BufRead, Read};
 
 use bzip2::bufread::MultiBzDecoder;
 use flate2::bufread::MultiGzDecoder;
+use lzma_rust2::XzReader;
 use ruzstd::decoding::BlockDecodingStrategy;
 use ruzstd::decoding::FrameDecoder;
 use ruzstd::decoding::errors::{FrameDecoderError, ReadFrameHeaderError};
@@ -13,6 +14,8 @@ use crate::root::error::ArchiveError;
 /// More memory is not given to the unpacker of zstd: what RFC 8878 (3.1.1.1.2) recommends that
 /// every decoder supports.
 const WINDOW_BYTES_MAX: u64 = 8 << 20;
+/// The same for xz: the dictionary of `xz -9`, and as much again for the rest. `sos` packs with `xz -6`, which takes 8 MiB.
+const XZ_MEMORY_KIB_MAX: u32 = 128 << 10;
 
 /// Unpacks by what the first bytes say.
 pub(super) fn unpack<'r>(mut source: impl BufRead + 'r) -> Result<Box<dyn Read + 'r>, ArchiveError> {
@@ -21,7 +24,7 @@ pub(super) fn unpack<'r>(mut source: impl BufRead + 'r) -> Result<Box<dyn Read +
         [0x28, 0xb5, 0x2f, 0xfd, ..] | [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => Box::new(Zstd::new(source)),
         [0x1f, 0x8b, ..] => Box::new(MultiGzDecoder::new(source)),
         [b'B', b'Z', b'h', ..] => Box::new(MultiBzDecoder::new(source)),
-        [0xfd, b'7', b'z', b'X', b'Z', 0, ..] => return Err(ArchiveError::Packing { packing: "xz" }),
+        [0xfd, b'7', b'z', b'X', b'Z', 0, ..] => Box::new(XzReader::new_mem_limit(source, true, XZ_MEMORY_KIB_MAX)),
         _ => Box::new(source),
     })
 }
