@@ -249,7 +249,7 @@ fn profile_that_extends_an_unknown_one_is_shown_at_that_line() {
     assert_mistake(
         "purpose = \"p\"\nextends = \"absent.toml\"\n",
         2,
-        &["read the profile absent.toml", "No such file"],
+        &["read absent.toml", "No such file"],
     );
 }
 
@@ -304,7 +304,7 @@ fn file_that_is_missing_or_no_text_is_named() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("mine.toml");
     let load = || Profile::load(&path.to_string_lossy()).unwrap_err().to_string();
-    assert!(load().starts_with(&format!("read the profile {}: No such file", path.display())), "{}", load());
+    assert!(load().starts_with(&format!("read {}: No such file", path.display())), "{}", load());
     fs::write(&path, b"purpose = \"p\"\n# \xff\n").unwrap();
     assert_eq!(load(), format!("{}:2: not UTF-8: expected a text", path.display()));
 }

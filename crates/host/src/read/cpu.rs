@@ -57,7 +57,8 @@ pub(crate) fn nodes_per_package(files: &HostFiles<'_>) -> Reading {
             nodes_of.entry(package).or_default().insert(node);
         }
     }
-    nodes_of.values().map(BTreeSet::len).max().map_or(Reading::Unsupported, Reading::value)
+    let most = nodes_of.values().map(BTreeSet::len).max();
+    most.map_or_else(|| files.root().absent_or_not_copied("packages and nodes of CPUs"), Reading::value)
 }
 
 /// `on` or `off`, whichever driver has the switch.
