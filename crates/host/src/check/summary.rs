@@ -98,7 +98,12 @@ fn cause(finding: &Finding) -> Option<(String, Option<String>)> {
 
 /// `/proc/sys` of `/proc/sys/vm/swappiness`: what an archive has as a whole or not at all.
 fn top_of(path: &str) -> &str {
-    let end = path.match_indices('/').nth(2).map_or(path.len(), |(at, _)| at);
+    let parts = match path {
+        path if path.starts_with("/sys/devices/system/") => 4,
+        path if path.starts_with("/sys/") => 3,
+        _ => 2,
+    };
+    let end = path.match_indices('/').nth(parts).map_or(path.len(), |(at, _)| at);
     &path[..end]
 }
 
