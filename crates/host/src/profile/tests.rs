@@ -246,11 +246,7 @@ fn left_out_advice_is_inherited_until_the_profile_says_something_itself() {
 fn profile_that_extends_an_unknown_one_is_shown_at_that_line() {
     let text = "purpose = \"p\"\n\nextends = \"latencies\"\n";
     assert_mistake(text, 3, &["extends = \"latencies\"", "no profile 'latencies'", "raw-frame", ".toml"]);
-    assert_mistake(
-        "purpose = \"p\"\nextends = \"absent.toml\"\n",
-        2,
-        &["read absent.toml", "No such file"],
-    );
+    assert_mistake("purpose = \"p\"\nextends = \"absent.toml\"\n", 2, &["read absent.toml", "No such file"]);
 }
 
 #[test]
