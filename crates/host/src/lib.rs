@@ -32,6 +32,7 @@ mod goal;
 pub mod guide;
 pub mod journal;
 mod latency_request;
+pub mod markup;
 mod number;
 pub mod plan;
 pub mod probe;

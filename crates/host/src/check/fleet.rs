@@ -47,10 +47,9 @@ impl Row {
     /// Whether hosts that were judged have different values.
     #[must_use]
     pub fn is_unalike(&self) -> bool {
-        let judged = self.groups.iter().filter(|group| is_judged(&group.outcome));
-        let mut values: Vec<_> = judged.map(|group| &group.found).collect();
-        values.dedup();
-        values.len() > 1
+        let mut values = self.groups.iter().filter(|group| is_judged(&group.outcome)).map(|group| &group.found);
+        let first = values.next();
+        values.any(|value| Some(value) != first)
     }
 
     /// The group of a host, if its profile has the wish there.
@@ -114,10 +113,9 @@ pub fn rows(members: &[Member]) -> Vec<Row> {
 
 fn found(finding: &Finding) -> String {
     match &finding.found {
-        Reading::Value(value) if value.is_empty() => "(empty)".to_owned(),
-        Reading::Value(value) => value.clone(),
-        Reading::Unsupported => "not on this host".to_owned(),
         Reading::NeedsRoot => "only root may read it".to_owned(),
+        // Hosts that lack it for different reasons are told together.
         Reading::Unknown { .. } => "not known".to_owned(),
+        reading => reading.in_words(),
     }
 }

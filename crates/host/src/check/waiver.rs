@@ -13,8 +13,6 @@
 use std::path::Path;
 use std::time::SystemTime;
 
-use toml::de::DeTable;
-
 use super::judge::is_fulfilled;
 use super::{Finding, Outcome};
 use crate::Setting;
@@ -85,10 +83,7 @@ impl Waivers {
     /// A line of it is wrong.
     pub fn parse(file: &str, text: &str) -> Result<Self, ProfileError> {
         let source = Source { file, text };
-        let parsed = DeTable::parse(text).map_err(|error| {
-            let message = error.message().to_owned();
-            source.error(&error.span().unwrap_or(0..0), Problem::Syntax { message })
-        })?;
+        let parsed = source.parse()?;
         let top = Table::new(&source, parsed.get_ref(), parsed.span());
         top.only(&["waiver"])?;
         let waivers = top.tables("waiver")?.iter().map(waiver).collect::<Result<_, _>>()?;

@@ -8,6 +8,7 @@ use std::fmt::Write as _;
 
 use super::guest::in_units;
 use super::{Owner, Plan, PlannedCore, PlannedNic, in_words};
+use crate::markup::escaped;
 
 const CELL_WIDTH: usize = 74;
 const CELL_HEIGHT: usize = 24;
@@ -306,9 +307,4 @@ fn lay_out(groups: &[Group<'_>]) -> (Vec<(usize, usize)>, usize, usize) {
 fn in_units_roughly(bytes: u64) -> String {
     const GIB: u64 = 1 << 30;
     if bytes >= GIB { format!("{} GiB", (bytes + GIB / 2) / GIB) } else { in_units(bytes) }
-}
-
-/// Names come from the host's files.
-fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }

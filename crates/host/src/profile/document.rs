@@ -1,8 +1,6 @@
 //! The text of a profile: keys and values with the line of each, so that a mistake is shown where
 //! it was made.
 
-use toml::de::DeTable;
-
 use super::table::{Source, Table, Without};
 use super::value::{self, OPERATORS};
 use super::{Condition, LeftOut, Problem, ProfileError, Verdict, Wanted, Weight, Wish};
@@ -30,10 +28,7 @@ const SAFE: [(&str, bool); 1] = [("firmware.execute-disable", true)];
 impl Document {
     pub(super) fn parse(file: &str, text: &str) -> Result<Self, ProfileError> {
         let source = Source { file, text };
-        let parsed = DeTable::parse(text).map_err(|error| {
-            let message = error.message().to_owned();
-            source.error(&error.span().unwrap_or(0..0), Problem::Syntax { message })
-        })?;
+        let parsed = source.parse()?;
         let top = Table::new(&source, parsed.get_ref(), parsed.span());
         top.only(&["purpose", "extends", "without", "wish", "left-out"])?;
         let extends = top.find("extends").map(|value| {

@@ -20,7 +20,15 @@ pub(crate) struct Source<'a> {
     pub text: &'a str,
 }
 
-impl Source<'_> {
+impl<'a> Source<'a> {
+    /// The text as a table.
+    pub(crate) fn parse(&self) -> Result<Spanned<DeTable<'a>>, ProfileError> {
+        DeTable::parse(self.text).map_err(|error| {
+            let message = error.message().to_owned();
+            self.error(&error.span().unwrap_or(0..0), Problem::Syntax { message })
+        })
+    }
+
     pub(crate) fn line(&self, span: &Range<usize>) -> usize {
         let before = self.text.as_bytes().get(..span.start).unwrap_or_default();
         1 + before.iter().filter(|&&byte| byte == b'\n').count()

@@ -1,9 +1,11 @@
 //! Who serves the sockets of the programs that are measured.
 
+use std::ffi::OsStr;
 use std::fmt;
 use std::process::Command;
 
 use crate::NEARWIRE;
+use crate::process::base;
 
 /// See the module.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -46,14 +48,14 @@ impl Policy {
             Policy::Kept => run(NEARWIRE, ("NEARWIRE_INTERFACES", "none"), &[], program),
             Policy::Spin(spin) => run(NEARWIRE, ("NEARWIRE_SPIN", spin), &["--strict"], program),
             Policy::Base => {
-                let base = std::env::var("BASE").unwrap_or_default();
+                let base = base().unwrap_or_default();
                 run(&base, ("NEARWIRE_SPIN", "auto"), &["--strict"], program)
             }
         }
     }
 }
 
-fn run(nearwire: &str, variable: (&str, &str), options: &[&str], program: &str) -> Command {
+fn run(nearwire: impl AsRef<OsStr>, variable: (&str, &str), options: &[&str], program: &str) -> Command {
     let mut command = Command::new(nearwire);
     command.env(variable.0, variable.1).args(["run", "--quiet"]).args(options).args(["--", program]);
     command

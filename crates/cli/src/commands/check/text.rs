@@ -14,7 +14,8 @@ const NOW: &str = "now";
 
 /// The summary, then differences in full, the weightiest first; of other findings ids and counts. With `all`, every finding in full.
 pub(super) fn page(checked: &Checked, host: &mut RootHost, all: bool) -> String {
-    let mut text = head(checked);
+    let summary = Summary::of(&checked.findings);
+    let mut text = head(checked, &summary);
     let shown = checked.findings.iter().filter(|finding| all || finding.outcome.is_difference());
     for (at, finding) in shown.enumerate() {
         if at == 0 {
@@ -24,7 +25,7 @@ pub(super) fn page(checked: &Checked, host: &mut RootHost, all: bool) -> String 
     }
     if !all {
         waived(&mut text, checked);
-        not_judged(&mut text, checked);
+        not_judged(&mut text, &summary);
         not_advised(&mut text, checked);
     }
     text.push_str(&checked.probes.text());
@@ -32,10 +33,10 @@ pub(super) fn page(checked: &Checked, host: &mut RootHost, all: bool) -> String 
     text
 }
 
-fn head(checked: &Checked) -> String {
+fn head(checked: &Checked, summary: &Summary<'_>) -> String {
     let Selection { profile, default_reason, interfaces, .. } = &checked.selection;
     let width = terminal_width();
-    let mut text = wrapped(&format!("{}.", Summary::of(&checked.findings)), 0, width) + "\n";
+    let mut text = wrapped(&format!("{summary}."), 0, width) + "\n";
     let profile = wrapped(&format!("Profile {}: {}", profile.name, profile.purpose), 0, width);
     // Writing to a string cannot fail.
     let _ = writeln!(text, "{profile}");
@@ -98,11 +99,9 @@ fn full(text: &mut String, host: &mut RootHost, finding: &Finding) {
 
 fn found(reading: &Reading) -> String {
     match reading {
-        Reading::Value(value) if value.is_empty() => "(empty)".to_owned(),
-        Reading::Value(value) => value.clone(),
-        Reading::Unsupported => "not on this host".to_owned(),
         Reading::NeedsRoot => "only root may read it".to_owned(),
         Reading::Unknown { why } => why.clone(),
+        reading => reading.in_words(),
     }
 }
 
@@ -125,8 +124,7 @@ fn waived(text: &mut String, checked: &Checked) {
 }
 
 /// What could not be judged, by cause, with what would answer it.
-fn not_judged(text: &mut String, checked: &Checked) {
-    let summary = Summary::of(&checked.findings);
+fn not_judged(text: &mut String, summary: &Summary<'_>) {
     if !summary.unjudged.is_empty() {
         text.push_str("\nNot judged\n");
     }

@@ -1,11 +1,13 @@
 //! Second threads of cores that a change takes offline, with all that belongs to them.
 
+use std::collections::BTreeMap;
 use std::fs;
+use std::path::Path;
 
 use rustix::io::Errno;
 
 use super::super::offline::threads_left;
-use super::super::simulated::{AFTER_ONLINE, Fault, Faulty};
+use super::super::simulated::{AFTER_ONLINE, Fault, Faulty, MemoryHost};
 use super::tree::{add, tree};
 use super::*;
 use crate::{CpuSet, Root, catalogue};
@@ -42,6 +44,17 @@ fn smt_switched_off_leaves_values_of_its_second_threads_out_and_reverts() {
     assert_eq!(host.values, before);
 }
 
+/// A host whose threads a second plan has switched off after a first one wrote values of theirs: the host, its values before both, the journal.
+fn threads_off_after_values(directory: &Path) -> (MemoryHost, BTreeMap<String, String>, Journal) {
+    let first = governors("2", "4");
+    let mut host = host_of(&[first.clone(), vec![off()]].concat());
+    let before = host.values.clone();
+    let mut journal = journal(directory);
+    apply(&mut host, &mut journal, first, &strict()).unwrap();
+    apply(&mut host, &mut journal, vec![off()], &strict()).unwrap();
+    (host, before, journal)
+}
+
 #[test]
 fn interrupt_meant_for_a_thread_that_goes_offline_is_left_out() {
     let directory = directory();
@@ -59,12 +72,7 @@ fn interrupt_meant_for_a_thread_that_goes_offline_is_left_out() {
 #[test]
 fn smt_reverted_after_values_of_threads_in_an_earlier_plan_brings_all_back() {
     let directory = directory();
-    let first = governors("2", "4");
-    let mut host = host_of(&[first.clone(), vec![off()]].concat());
-    let before = host.values.clone();
-    let mut journal = journal(directory.path());
-    apply(&mut host, &mut journal, first, &strict()).unwrap();
-    apply(&mut host, &mut journal, vec![off()], &strict()).unwrap();
+    let (mut host, before, mut journal) = threads_off_after_values(directory.path());
     assert!(host.read(&governor(5)).unwrap_err().is_absent());
     let reverted = revert(&mut host, &mut journal, NOW, RevertOptions::default()).unwrap();
     assert!(reverted.is_complete, "{reverted:?}");
@@ -75,12 +83,7 @@ fn smt_reverted_after_values_of_threads_in_an_earlier_plan_brings_all_back() {
 #[test]
 fn revert_broken_off_after_threads_came_back_still_restores_their_values() {
     let directory = directory();
-    let first = governors("2", "4");
-    let mut host = host_of(&[first.clone(), vec![off()]].concat());
-    let before = host.values.clone();
-    let mut journal = journal(directory.path());
-    apply(&mut host, &mut journal, first, &strict()).unwrap();
-    apply(&mut host, &mut journal, vec![off()], &strict()).unwrap();
+    let (mut host, before, mut journal) = threads_off_after_values(directory.path());
     let goals = vec![(smt().key(), "on".to_owned()), (governor(1).key(), "2".to_owned())];
     journal.append(crate::journal::Record::Reverting { goals }).unwrap();
     host.write(&smt(), "on").unwrap();

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use nearwire_host::check::fleet::Row;
+use nearwire_host::markup::escaped;
 
 use super::Fleet;
 
@@ -71,9 +72,4 @@ fn setting(html: &mut String, fleet: &Fleet, row: &Row) {
         };
     }
     html.push_str("</tr>\n");
-}
-
-/// Archives come from anywhere: what is in them is text.
-fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
