@@ -77,8 +77,16 @@ impl Topology {
     /// The CPUs that go offline when SMT is switched off: all but the first online one of each core.
     #[must_use]
     pub fn smt_siblings(&self) -> CpuSet {
-        let is_second = |cpu: &&Cpu| cpu.siblings.iter().any(|other| other < cpu.id && self.cpu(other).is_some());
-        self.cpus.iter().filter(is_second).map(|cpu| cpu.id).collect()
+        self.threads_beyond(1)
+    }
+
+    /// The online threads of each core but so many of the first ones, which the kernel keeps when it takes the others offline
+    /// (`topology_is_primary_thread`, `include/linux/topology.h`).
+    #[must_use]
+    pub fn threads_beyond(&self, left: usize) -> CpuSet {
+        let before =
+            |cpu: &Cpu| cpu.siblings.iter().filter(|other| *other < cpu.id && self.cpu(*other).is_some()).count();
+        self.cpus.iter().filter(|cpu| before(cpu) >= left).map(|cpu| cpu.id).collect()
     }
 
     /// Whether two CPUs run on one physical core: the same CPU or its siblings.

@@ -12,7 +12,7 @@ use super::offline::threads_left;
 use super::{Change, Form, Host, HostError, Target, link, partition, witness};
 use crate::read::Nic;
 use crate::setting::NicFact;
-use crate::topology::{Cpu, Topology};
+use crate::topology::Topology;
 use crate::{CpuSet, Reading, Root};
 
 /// A host below a [`Root`]. On the live one interfaces and `net.*` sysctls are those of the calling
@@ -86,21 +86,6 @@ impl RootHost {
     fn with_users(&self, word: String) -> String {
         let users = if word == "on" { partition::users_of_controller(&self.root) } else { Vec::new() };
         if users.is_empty() { word } else { format!("{word}, used by {}", users.join(" ")) }
-    }
-
-    /// The online threads of each core but so many of the first ones, which the kernel keeps
-    /// (`topology_is_primary_thread`, `include/linux/topology.h`).
-    pub(super) fn threads_beyond(&self, left: usize) -> CpuSet {
-        let siblings = |cpu: &Cpu| {
-            let newer = format!("/sys/devices/system/cpu/cpu{}/topology/core_cpus_list", cpu.id);
-            match self.root.text(&newer).map(|list| CpuSet::from_list(&list)) {
-                Ok(Ok(cpus)) if cpu.siblings.len() < 2 => cpus,
-                _ => cpu.siblings.clone(),
-            }
-        };
-        let topology = Topology::read(&self.root);
-        let is_beyond = |cpu: &&Cpu| !siblings(cpu).iter().take(left).any(|sibling| sibling == cpu.id);
-        topology.cpus().iter().filter(is_beyond).map(|cpu| cpu.id).collect()
     }
 
     fn only_live(&self, action: &'static str, target: &Target) -> HostError {
@@ -204,7 +189,7 @@ impl Host for RootHost {
 
     fn cpus_taken_offline(&mut self, change: &Change) -> CpuSet {
         match threads_left(change) {
-            Some(left) if self.root.is_live() => self.threads_beyond(left),
+            Some(left) if self.root.is_live() => Topology::read(&self.root).threads_beyond(left),
             // In a tree of files every CPU keeps its files.
             _ => CpuSet::default(),
         }

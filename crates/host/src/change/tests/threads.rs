@@ -10,6 +10,7 @@ use super::super::offline::threads_left;
 use super::super::simulated::{AFTER_ONLINE, Fault, Faulty, MemoryHost};
 use super::tree::{add, tree};
 use super::*;
+use crate::topology::Topology;
 use crate::{CpuSet, Root, catalogue};
 
 fn off() -> Change {
@@ -136,9 +137,9 @@ fn two_cores(control: &str) -> TempDir {
 #[test]
 fn threads_that_go_offline_follow_from_the_siblings_of_each_core() {
     let tree = two_cores("on");
-    let host = RootHost::new(Root::directory(tree.path()).unwrap());
-    assert_eq!(host.threads_beyond(1), CpuSet::from_list("2-3").unwrap());
-    assert!(host.threads_beyond(2).is_empty());
+    let beyond = |left| Topology::read(&Root::directory(tree.path()).unwrap()).threads_beyond(left);
+    assert_eq!(beyond(1), CpuSet::from_list("2-3").unwrap());
+    assert!(beyond(2).is_empty());
     assert_eq!(threads_left(&off()), Some(1));
     assert_eq!(threads_left(&change("cpu.smt", smt(), "off", "on")), None);
     assert_eq!(threads_left(&change("vm.swappiness", sysctl("vm.swappiness"), "1", "off")), None);
@@ -147,7 +148,7 @@ fn threads_that_go_offline_follow_from_the_siblings_of_each_core() {
         let topology = tree.path().join(format!("sys/devices/system/cpu/cpu{cpu}/topology"));
         fs::rename(topology.join("thread_siblings_list"), topology.join("core_cpus_list")).unwrap();
     }
-    assert_eq!(host.threads_beyond(1), CpuSet::from_list("2-3").unwrap());
+    assert_eq!(beyond(1), CpuSet::from_list("2-3").unwrap());
 }
 
 /// `notsupported` was written back, and into files for the next boot.
