@@ -70,7 +70,10 @@ pub unsafe extern "C-unwind" fn connect(fd: c_int, address: *const sockaddr, len
         return original();
     }
     cancellation::point();
-    deferral::inside_deep(|| names::connected(fd, original()))
+    deferral::inside_deep(|| {
+        state::with_fd(fd, |sockets| sockets.connecting(fd));
+        names::connected(fd, original())
+    })
 }
 
 #[unsafe(no_mangle)]

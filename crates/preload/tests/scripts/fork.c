@@ -174,6 +174,25 @@ SCRIPT(what_a_child_has_not_read_of_stamped_ones_when_it_closes_is_the_parents) 
     read_the_rest();
 }
 
+static int child_reads_when_it_is_closed_elsewhere(void) {
+    char byte;
+    CALL(read(pipes[0], &byte, 1));
+    for (int i = 0; i < 4; i++) RECV(a, 10, MSG_DONTWAIT);
+    return 0;
+}
+
+SCRIPT(what_strangers_sent_before_a_connect_is_the_childs_when_the_parent_closes) {
+    CALL(pipe(pipes));
+    a = bound(0);
+    RECV(a, 10, MSG_DONTWAIT);
+    FAR_SENDS(.from = PORT(5), .to = PORT(0), .size = 5, .count = 3);
+    CALL(connect(a, V4(FAR, ECHO_PORT)));
+    pid_t child = fork_child("child", child_reads_when_it_is_closed_elsewhere);
+    CALL(close(a));
+    CALL(write(pipes[1], "x", 1));
+    reap(child);
+}
+
 SCRIPT(room_to_send_is_told_when_a_child_has_read) {
     a = bound(0);
     FAR_SENDS(.to = PORT(0), .size = 5, .count = 2);

@@ -1,23 +1,18 @@
 //! What the kernel got is taken over, and frames come by the ports again.
 
-use std::os::fd::AsFd;
-
-use libc::{SO_MEMINFO, SOL_SOCKET};
 use nearwire_stack::EndpointId;
 use nearwire_sys::receive::receive_with_control;
-use nearwire_sys::socket::option_bytes;
 
 use super::all_beside::AllBeside;
 use super::{
     ATTEMPTS, Beside, Buffers, CONTROL_BYTES, HOLD_MOST_TICKS, Hold, IN_TRANSIT_TICKS, PAYLOAD_BYTES, TAKEN_MOST,
-    number,
 };
 use crate::engine::{Engine, Looked};
 use crate::engines::SETTLED_TICKS;
 use crate::host::Host;
 use crate::id::SocketId;
 use crate::now::Now;
-use crate::socket::{Order, Socket};
+use crate::socket::{Memory, Order, Socket};
 use crate::sockets::Sockets;
 use crate::status::Counter;
 
@@ -122,10 +117,13 @@ impl<H: Host> Sockets<H> {
         }
     }
 
-    /// What the kernel dropped at shadows since they were opened (`SK_MEMINFO_DROPS`).
+    /// What the kernel dropped at shadows since they were opened.
     fn dropped_by_shadows(&self) -> u64 {
         let sockets = self.ids().filter_map(|id| self.get(id));
-        sockets.filter(|socket| socket.is_accelerated()).map(|socket| dropped_by(socket.shadow.fd)).sum()
+        sockets
+            .filter(|socket| socket.is_accelerated())
+            .map(|socket| u64::from(Memory::DroppedDatagrams.of(socket.shadow.fd)))
+            .sum()
     }
 
     /// Takes over what shadows have.
@@ -187,18 +185,10 @@ impl<H: Host> Sockets<H> {
     }
 }
 
-fn dropped_by(shadow: impl AsFd) -> u64 {
-    const WORD_BYTES: usize = size_of::<u32>();
-    const SK_MEMINFO_DROPS: usize = 8;
-    let mut memory = [0; (SK_MEMINFO_DROPS + 1) * WORD_BYTES];
-    option_bytes(shadow, SOL_SOCKET, SO_MEMINFO, &mut memory).ok();
-    number(&memory[SK_MEMINFO_DROPS * WORD_BYTES..]).map_or(0, u64::from)
-}
-
 fn learn_drops<H: Host>(socket: &mut Socket, engine: &mut Engine<H>) {
     if let Some(endpoint) = socket.endpoint().filter(|_| socket.ancillary().drops) {
         // As the kernel counts them for the program, modulo 2^32.
-        count_drops(socket, engine, endpoint, dropped_by(socket.shadow.fd) as u32);
+        count_drops(socket, engine, endpoint, Memory::DroppedDatagrams.of(socket.shadow.fd));
     }
 }
 

@@ -13,13 +13,12 @@ use std::net::SocketAddr;
 
 use nearwire_stack::Family;
 use nearwire_sys::descriptor::Descriptor;
-use nearwire_sys::socket::option_bytes;
 
 use crate::engines::SETTLED_TICKS;
 use crate::host::Host;
 use crate::id::SocketId;
 use crate::kept;
-use crate::socket::{Service, Socket};
+use crate::socket::{Memory, Service, Socket};
 use crate::sockets::{EngineState, Sockets};
 
 /// Of so many datagrams one is none of a request and its answer: the socket is reported, with its addresses, and rules are asked. For sockets of a
@@ -140,19 +139,8 @@ impl<H: Host> Sockets<H> {
     /// What the kernel has of a socket's datagrams leaves before what the ports send. A driver that frees frames late is not waited for.
     pub(crate) fn let_leave(&self, shadow: Descriptor) {
         let begun_ticks = self.host.ticks();
-        while has_unsent(shadow) && self.host.ticks().wrapping_sub(begun_ticks) < SETTLED_TICKS {
+        while Memory::UnsentBytes.of(shadow) > 0 && self.host.ticks().wrapping_sub(begun_ticks) < SETTLED_TICKS {
             std::hint::spin_loop();
         }
     }
-}
-
-/// Whether the kernel has datagrams of a socket that no driver has sent yet (`SO_MEMINFO` of net/core/sock.c).
-fn has_unsent(shadow: Descriptor) -> bool {
-    // include/uapi/linux/sock_diag.h.
-    const SK_MEMINFO_WMEM_ALLOC: usize = 2;
-    const SO_MEMINFO: i32 = 55;
-    let mut words = [0; 9 * 4];
-    let read = option_bytes(shadow, libc::SOL_SOCKET, SO_MEMINFO, &mut words);
-    let at = SK_MEMINFO_WMEM_ALLOC * 4;
-    read.is_ok_and(|len_bytes| len_bytes > at) && words[at..at + 4] != [0; 4]
 }

@@ -1,8 +1,10 @@
 //! What waited here when a socket became the kernel's: it is given back, or read before what the kernel has.
 
+use crate::engines::SETTLED_TICKS;
 use crate::host::Host;
 use crate::id::SocketId;
 use crate::requeue::{Altered, requeue};
+use crate::socket::{KERNEL_BYTES_OF_A_DATAGRAM, Memory, Socket};
 use crate::sockets::Sockets;
 
 impl<H: Host> Sockets<H> {
@@ -36,6 +38,39 @@ impl<H: Host> Sockets<H> {
                 self.sets.take_out_of_kernels(id);
             }
         }
+    }
+
+    /// connect(2) is about to be called. What waits here goes to the shadow while that takes it: one that is connected takes nothing of others
+    /// than its peer, and who inherits the socket could not read it when this process has closed it. Nothing is done for one that has a peer
+    /// already, as the address of the call, which may point nowhere, is not read here and it may disconnect; or where a set would report once more
+    /// what it has reported.
+    pub fn connecting(&mut self, fd: i32) {
+        let Some(id) = self.find(fd) else { return };
+        let is_unconnected = |socket: &Socket| socket.is_accelerated() && socket.ends.remote.is_none();
+        if !self.get(id).is_some_and(is_unconnected) || self.sets.have_told(id) {
+            return;
+        }
+        self.take_in_all_frames();
+        let waiting_bytes = self.waiting(id).saturating_mul(KERNEL_BYTES_OF_A_DATAGRAM);
+        let Some(socket) = self.get(id).filter(|_| waiting_bytes > 0) else { return };
+        let shadow = socket.shadow.fd;
+        let before_bytes = Memory::ReceivedBytes.of(shadow);
+        self.give_waiting_back(id, false);
+        let there_bytes =
+            before_bytes.saturating_add(waiting_bytes - self.waiting(id).saturating_mul(KERNEL_BYTES_OF_A_DATAGRAM));
+        // The loopback device delivers within the call that sends, unless another CPU or thread does its work.
+        let begun_ticks = self.host.ticks();
+        while Memory::ReceivedBytes.of(shadow) < there_bytes
+            && self.host.ticks().wrapping_sub(begun_ticks) < SETTLED_TICKS
+        {
+            std::hint::spin_loop();
+        }
+    }
+
+    /// How many datagrams wait in the stack for a socket.
+    fn waiting(&mut self, id: SocketId) -> u32 {
+        let Some((socket, engine)) = self.with_engine(id) else { return 0 };
+        socket.endpoint().map_or(0, |endpoint| engine.stack_ref().udp_waiting(endpoint))
     }
 
     /// The process closes a socket that the kernel serves, ends or executes another program, and others have the socket: they read what waits
