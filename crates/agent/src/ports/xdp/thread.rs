@@ -301,7 +301,7 @@ impl Keeper {
         if self.held.as_ref().is_some_and(|held| !is_of_it(held)) {
             self.close();
         }
-        self.rest.flows_gone();
+        self.rest.share_came();
         if let Some(held) = &mut self.held {
             return held.give();
         }

@@ -345,7 +345,7 @@ fn first_of_all_the_kernels_way_is_measured_and_what_is_far_worse_is_tried_for_o
 fn trial_that_goes_as_badly_as_before_is_broken_off() {
     let mut contest = Contest::new(Why::Preempted, false);
     let (mut passed, mut tried) = (0, [0; 2]);
-    let quarters = 64 * 8;
+    let quarters = 64 * 16;
     for quarter in 0..quarters {
         let doing = contest.follow(16 * CYCLE_NS + (quarter << (PART_SHIFT - 2)), passed);
         passed += if doing.is_awake() { 10 } else { 100 };
@@ -353,8 +353,29 @@ fn trial_that_goes_as_badly_as_before_is_broken_off() {
             tried[doing as usize] += 1;
         }
     }
-    // Each once in the fifth cycle, for a quarter of a part after the half that is not measured.
+    // Each once in the ninth cycle, for a quarter of a part after the half that is not measured.
     assert_eq!(tried, [3; 2]);
+}
+
+/// A port is not woken for each of them.
+#[test]
+fn ways_that_need_the_ports_are_tried_in_the_same_cycles_while_the_kernels_is_best() {
+    let mut contest = Contest::new(Why::Crowded, true);
+    let (mut passed, mut cycles) = (0, [const { Vec::new() }; 3]);
+    for quarter in 0..64 * 64 {
+        let doing = contest.follow(64 * CYCLE_NS + (quarter << (PART_SHIFT - 2)), passed);
+        let (rate, cycle) = match doing {
+            Doing::Spins => (10, quarter / 64),
+            Doing::GivesWay => (85, quarter / 64),
+            Doing::Sleeps => (65, quarter / 64),
+            Doing::ByKernel => (100, 0),
+        };
+        passed += rate;
+        if cycle > 1 && cycles[doing as usize].last() != Some(&cycle) {
+            cycles[doing as usize].push(cycle);
+        }
+    }
+    assert_eq!(cycles, [const { [8, 32] }; 3]);
 }
 
 /// Its flows come back, and their port may have rested.
