@@ -269,8 +269,8 @@ pub fn grant(wish: Wish, engine: usize) {
 /// Asks the kernel which processes use the ports of an engine's sockets. It may take milliseconds, in which other threads go on.
 fn ask_sharing(engine: Subject) {
     if let Some(question) = state::with_subject(engine, Sockets::take_sharing_question).flatten() {
-        let answer = question.ask();
-        state::with_subject(engine, |sockets| sockets.sharing_answered(answer));
+        let mut answer = Some(question.ask());
+        state::with_subject(engine, |sockets| answer.take().map(|answer| sockets.sharing_answered(answer)));
     }
 }
 

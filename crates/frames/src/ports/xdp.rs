@@ -20,6 +20,7 @@
 mod assembly;
 mod busy_poll;
 mod candidates;
+mod circulation;
 mod config;
 mod control;
 mod description;
@@ -75,6 +76,7 @@ use crate::xdp::stamps::Record;
 use crate::xdp::tags::TagQuestion;
 use crate::xdp::{XdpAttachment, programs};
 
+use circulation::Circulation;
 use division::{Division, share_areas};
 use entries::Entries;
 use hold::Hold;
@@ -161,6 +163,7 @@ pub struct XdpPort {
     seats: Vec<Seat>,
     /// What each share in another process may leave unread.
     rooms: Rooms,
+    circulation: Circulation,
     reclaims_until: Option<Instant>,
     /// Until then the link may be away, as its driver set itself up anew and nobody waited for it.
     link_due: Option<Instant>,
@@ -231,6 +234,7 @@ impl XdpPort {
             divisions: sockets.divisions,
             seats: Vec::new(),
             rooms: Rooms::of(config, multi_buffer),
+            circulation: Circulation::of(config, multi_buffer),
             reclaims_until: None,
             link_due,
         };
@@ -500,6 +504,7 @@ fn open_sockets(
         mode: config.mode,
         frame_size_bytes: config.frame_size_bytes,
         fill_frames: config.fill_frames,
+        first_used_frames: circulation::first_used(config),
         rx_ring_slots: config.rx_ring_slots,
         tx_frames: 0,
         prepared_frames: 0,

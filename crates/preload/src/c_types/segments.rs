@@ -64,6 +64,7 @@ impl<'a> Segments<'a> {
     ///
     /// # Safety
     /// As [`new`](Self::new).
+    #[inline]
     pub unsafe fn to_receive(array: *const iovec, count: usize, of: Of) -> Result<Segments<'a>, Errno> {
         if count > SEGMENTS_MAX {
             return Err(if of == Of::Message { Errno::MSGSIZE } else { Errno::INVAL });

@@ -251,7 +251,7 @@ unsafe fn collect(call: &WaitCall<'_>, asked: Asked) -> Option<c_int> {
     let mut collect = |asked, count: &mut usize| {
         let room = most - *count;
         // SAFETY: no more than there is room for are written.
-        let put = |delivery: Delivery| unsafe {
+        let mut put = |delivery: Delivery| unsafe {
             write(events.add(*count), &delivery);
             if let (Target::Set(_), Some(slot)) = (delivery.target, nested.get_mut(nested_count)) {
                 *slot = Some((delivery.data, *count));
@@ -259,7 +259,7 @@ unsafe fn collect(call: &WaitCall<'_>, asked: Asked) -> Option<c_int> {
             }
             *count += 1;
         };
-        state::with_fd(set, |sockets| sockets.epoll_collect(set, room, asked, put))?
+        state::with_fd(set, |sockets| sockets.epoll_collect(set, room, asked, &mut put))?
     };
     let first = collect(asked, &mut count)?;
     let kernels = match first.ask_kernel {

@@ -47,8 +47,8 @@ enum Room<'a> {
 }
 
 impl Room<'_> {
-    /// An error is the kernel's to tell, before anything else.
-    #[inline]
+    /// An error is the kernel's to tell, before anything else. In the caller's frame, as what is returned would be copied.
+    #[inline(always)]
     unsafe fn read(into: Into) -> Result<Self, Errno> {
         // SAFETY: the caller's: the pointers of a call that the program makes.
         unsafe {

@@ -64,6 +64,7 @@ impl XdpPort {
         let number = self.begin_share()?;
         let share = number.get();
         let handed = self.hand_over_seat(share);
+        self.circulate();
         match handed.and_then(|handed| self.enter(share).map(|entries| (handed, entries))) {
             Ok((handed, entries)) => {
                 if let Some(seat) = self.seat(share) {
@@ -102,6 +103,16 @@ impl XdpPort {
         let room = self.rooms.give(number);
         let described = self.described(seat, room, if polls { busy_poll_us } else { 0 });
         Ok(Handed { number, description: described.to_bytes(), fds })
+    }
+
+    /// Brings as many buffers into use as the shares that are open need.
+    fn circulate(&mut self) {
+        let frame_size_bytes = u64::from(self.config.frame_size_bytes);
+        let more: Vec<u64> =
+            self.circulation.grow(self.rooms.all()).map(|place| u64::from(place) * frame_size_bytes).collect();
+        for receiver in &self.receivers {
+            receiver.queue().fill(&more);
+        }
     }
 
     fn described(&self, seat: &Seat, room: u32, busy_poll_us: u32) -> Description {

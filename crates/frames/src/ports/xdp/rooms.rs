@@ -22,6 +22,8 @@ const SPARE_PART: u32 = 8;
 
 #[derive(Debug, Default)]
 pub(super) struct Rooms {
+    /// Of the port's own ring.
+    first: u32,
     /// Of each share for certain, and at most.
     least: u32,
     most: u32,
@@ -41,14 +43,14 @@ impl Rooms {
         };
         let (first, most) = config.rooms(multi_buffer);
         let divided = buffers.saturating_sub(buffers / SPARE_PART + first.min(buffers / 4));
-        Rooms::new(divided, config.shares.saturating_sub(1), most)
+        Rooms { first, ..Rooms::new(divided, config.shares.saturating_sub(1), most) }
     }
 
     fn new(buffers: u32, shares: u32, most: u32) -> Rooms {
         let least = (buffers / shares.max(1) / 2).min(most);
         let rest = buffers - least * shares;
         let part_of_rest = (rest / (most - least).max(1)).clamp(1, PART_OF_REST);
-        Rooms { least, most, rest, part_of_rest, given: BTreeMap::new() }
+        Rooms { first: 0, least, most, rest, part_of_rest, given: BTreeMap::new() }
     }
 
     /// The room of a share that is opened.
@@ -58,6 +60,11 @@ impl Rooms {
         self.rest -= more;
         self.given.insert(number, more);
         (self.least + more).max(1)
+    }
+
+    /// Of all shares that are open, the port's own first.
+    pub(super) fn all(&self) -> impl Iterator<Item = u32> {
+        std::iter::once(self.first).chain(self.given.values().map(|more| (self.least + more).max(1)))
     }
 
     /// The share is over, and its ring is empty.

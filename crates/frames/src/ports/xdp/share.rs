@@ -31,6 +31,7 @@ use std::sync::Arc;
 
 use nearwire_sys::bpf::Map;
 
+use super::circulation::Circulation;
 use super::entries::Entries;
 use super::fill::{Fill, SharedFill};
 use super::hold::Hold;
@@ -270,6 +271,7 @@ impl Parts {
             seats: Vec::new(),
             // It hands nothing over.
             rooms: Rooms::default(),
+            circulation: Circulation::none(),
             reclaims_until: None,
             link_due: None,
         })

@@ -45,6 +45,8 @@ pub(super) struct SocketSpec<'a> {
     pub frame_size_bytes: u32,
     /// 0: the socket does not receive.
     pub fill_frames: u32,
+    /// Of these, what the kernel gets when the socket is opened.
+    pub first_used_frames: u32,
     pub rx_ring_slots: u32,
     /// 0: the socket does not send.
     pub tx_frames: u32,
@@ -83,6 +85,7 @@ impl<'f> SocketSpec<'f> {
             mode,
             frame_size_bytes: 2048,
             fill_frames,
+            first_used_frames: fill_frames,
             rx_ring_slots,
             tx_frames: 0,
             prepared_frames: 0,
@@ -187,7 +190,7 @@ impl<'f> SocketSpec<'f> {
         let rx = map_rx(socket, offsets, self.rx_ring_slots)
             .map_err(|errno| self.refused("map the AF_XDP receive rings", errno))?;
         let mut fill = OwnFill::new(queue);
-        for frame in 0..self.fill_frames {
+        for frame in 0..self.first_used_frames {
             let pushed = fill.ring().push(u64::from(frame) * u64::from(self.frame_size_bytes));
             debug_assert!(pushed, "the fill ring has a slot for every buffer");
         }
