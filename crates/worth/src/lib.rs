@@ -1,0 +1,6 @@
+//! What each setting of a host is worth: rounds with and without it, and what they differ by.
+#![forbid(unsafe_code)]
+
+pub mod subject;
+
+pub use subject::{Figure, Figures, Subject, SubjectError};
