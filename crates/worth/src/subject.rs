@@ -1,5 +1,8 @@
 //! What is measured under both values of a setting: a path of `nearwire bench`, or the user's own command.
 
+pub mod command;
+pub mod readers;
+
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
@@ -8,7 +11,8 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Figure {
-    /// Half of the round trip, median, nanoseconds.
+    /// Half of the round trip, median, nanoseconds. Of a command: its latency as printed, which may be a round trip or
+    /// the time of a request ([`command::UserCommand::latency`] says).
     P50Ns,
     /// The same, of which one of a hundred is longer.
     P99Ns,
