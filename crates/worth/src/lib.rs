@@ -3,5 +3,6 @@
 
 pub mod noise;
 pub mod subject;
+pub mod vary;
 
 pub use subject::{Figure, Figures, Subject, SubjectError};

@@ -273,7 +273,7 @@ mod tests {
         let loud = NoiseRates {
             cpu: 5,
             over_1_us_per_second: 100.0,
-            over_10_us_per_second: 3.14,
+            over_10_us_per_second: 3.12,
             longest_ns: 41_230,
             ..NoiseRates::default()
         };
