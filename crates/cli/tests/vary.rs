@@ -125,6 +125,26 @@ fn reports_show_the_variation(record: &Path) {
 }
 
 #[test]
+fn file_of_an_interface_is_varied_in_the_namespace_of_the_cable() {
+    if !may_run() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("r.json");
+    let output = bench(&["udp/block", "--vary", "nic.rps-cpus=0,none", "--json", file.to_str().unwrap()]);
+    assert_eq!(code(&output), Some(0), "{}", errors(&output));
+    let record = record(&file);
+    for run in runs(&record) {
+        let value = run["variation"]["nic.rps-cpus"].as_str().unwrap();
+        let notes: Vec<_> = run["notes"].as_array().unwrap().iter().map(|note| note.as_str().unwrap()).collect();
+        for queue in ["nw0/rx-0", "nw0/rx-1", "nw1/rx-0", "nw1/rx-1"] {
+            let wanted = format!("nic.rps-cpus[{queue}] = {value}, ");
+            assert!(notes.iter().any(|note| note.starts_with(&wanted)), "no '{wanted}' in {notes:?}");
+        }
+    }
+}
+
+#[test]
 fn two_settings_have_a_cell_for_each_combination() {
     if !may_run() {
         return;
@@ -213,7 +233,7 @@ fn what_cannot_be_varied_is_refused_before_anything_is_measured() {
         ("nic.mtu=1500,9000", 2, &["nic.mtu", "interrupt the cable"]),
         ("kernel.randomize_va_space=0,2", 2, &["security"]),
         ("boot.isolcpus=1,2", 3, &["boot.isolcpus", "while the host runs"]),
-        ("nic.rps-cpus=0,0-1", 3, &["nic.rps-cpus", "sysfs"]),
+        ("nic.coalesce.rx-usecs=0,50", 2, &["nic.coalesce.rx-usecs[nw0]"]),
     ] {
         assert_says(&bench(&["udp/block", "--vary", vary]), exit_code, words);
     }

@@ -74,10 +74,7 @@ pub enum VaryError {
         id: &'static str,
     },
     /// No place of it was found.
-    #[error(
-        "{id} cannot be written at the ends of this cable: the driver does not have it, or it is a file of sysfs, which does not show the namespaces of a \
-         cable"
-    )]
+    #[error("{id} cannot be written at the ends of this cable: neither their driver nor the kernel has it for them")]
     NoPlace {
         /// The setting.
         id: &'static str,

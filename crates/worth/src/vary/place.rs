@@ -39,14 +39,15 @@ impl Place {
     /// The host, with the interfaces that outlive this process, wherever they are now.
     pub(super) fn host(root: &Root, ends: Vec<End>, directory: PathBuf) -> Place {
         let interfaces = ends.iter().map(|end| end.interface.clone()).collect();
-        let of = ends.into_iter().filter_map(|end| Some((end.interface, end.namespace?))).collect();
-        Place::new(PlacedHost { host: RootHost::new(root.untraced()), whole: None, of }, interfaces, Some(directory))
+        let away = ends.into_iter().filter_map(|end| Some(Elsewhere::new(root, Some(end.interface), end.namespace?)));
+        let host = PlacedHost { host: RootHost::new(root.untraced()), elsewhere: away.collect() };
+        Place::new(host, interfaces, Some(directory))
     }
 
     /// A namespace that is gone with the cable.
     pub(super) fn namespace(root: &Root, namespace: Namespace, interface: String) -> Place {
-        let host = PlacedHost { host: RootHost::new(root.untraced()), whole: Some(namespace), of: Vec::new() };
-        Place::new(host, vec![interface], None)
+        let elsewhere = vec![Elsewhere::new(root, None, namespace)];
+        Place::new(PlacedHost { host: RootHost::new(root.untraced()), elsewhere }, vec![interface], None)
     }
 
     fn new(host: PlacedHost, interfaces: Vec<String>, directory: Option<PathBuf>) -> Place {
@@ -66,22 +67,19 @@ impl Place {
     pub(super) fn has(&mut self, setting: &Setting) -> bool {
         let ReadFrom::Sysctl(name) = setting.read else { return false };
         let path = format!("/proc/sys/{}", name.replace('.', "/"));
-        let root = self.host.host.root();
-        let has = || root.has(&path);
-        self.host.whole.as_ref().is_some_and(|namespace| namespace.enter(has).unwrap_or(false))
+        self.host.within(None, |host| host.root().has(&path)).unwrap_or(false)
     }
 
     /// Where a setting is written here.
-    pub(super) fn find(&self, setting: &'static Setting) -> Result<Vec<Located>, NotAtRunTime> {
+    pub(super) fn find(&mut self, setting: &'static Setting) -> Result<Vec<Located>, NotAtRunTime> {
+        let absent = Err(NotAtRunTime::Absent { id: setting.id });
         if !matches!(setting.read, ReadFrom::Nic(_)) {
-            let find = || located(self.host.host.root(), setting, &[]);
-            return self.host.within(None, find).unwrap_or(Err(NotAtRunTime::Absent { id: setting.id }));
+            return self.host.within(None, |host| located(host.root(), setting, &[])).unwrap_or(absent);
         }
         let mut found = Vec::new();
         for interface in &self.interfaces {
-            let find = || located(self.host.host.root(), setting, std::slice::from_ref(interface));
-            let of_interface = self.host.within(Some(interface), find);
-            found.extend(of_interface.unwrap_or(Err(NotAtRunTime::Absent { id: setting.id }))?);
+            let find = |host: &mut RootHost| located(host.root(), setting, std::slice::from_ref(interface));
+            found.extend(self.host.within(Some(interface), find).unwrap_or(absent.clone())?);
         }
         Ok(found)
     }
@@ -174,22 +172,34 @@ fn change(located: &Located, value: &str, host: &mut PlacedHost) -> Result<Chang
 #[derive(Debug)]
 struct PlacedHost {
     host: RootHost,
-    /// The namespace of everything.
-    whole: Option<Namespace>,
-    /// The namespaces of these interfaces.
-    of: Vec<(String, Namespace)>,
+    elsewhere: Vec<Elsewhere>,
+}
+
+/// The host as another network namespace shows it.
+#[derive(Debug)]
+struct Elsewhere {
+    /// The interface that is meant; everything where none is named.
+    interface: Option<String>,
+    namespace: Namespace,
+    host: RootHost,
+}
+
+impl Elsewhere {
+    /// Without the right to mount, files of interfaces are not seen.
+    fn new(root: &Root, interface: Option<String>, namespace: Namespace) -> Elsewhere {
+        let own = namespace.enter(Root::live_of_this_network).ok().and_then(Result::ok);
+        let host = RootHost::new(own.filter(|_| root.is_live()).unwrap_or_else(|| root.untraced()));
+        Elsewhere { interface, namespace, host }
+    }
 }
 
 impl PlacedHost {
-    fn namespace(&self, interface: Option<&str>) -> Option<Namespace> {
-        let of = self.of.iter().find(|(name, _)| Some(name.as_str()) == interface).map(|(_, namespace)| namespace);
-        self.whole.as_ref().or(of).cloned()
-    }
-
-    fn within<R>(&self, interface: Option<&str>, work: impl FnOnce() -> R) -> Result<R, LabError> {
-        match self.namespace(interface) {
-            Some(namespace) => namespace.enter(work),
-            None => Ok(work()),
+    /// Does something with the host where this interface is, or where everything is.
+    fn within<R>(&mut self, interface: Option<&str>, work: impl FnOnce(&mut RootHost) -> R) -> Result<R, LabError> {
+        let is_it = |place: &&mut Elsewhere| place.interface.is_none() || place.interface.as_deref() == interface;
+        match self.elsewhere.iter_mut().find(is_it) {
+            Some(Elsewhere { namespace, host, .. }) => namespace.enter(|| work(host)),
+            None => Ok(work(&mut self.host)),
         }
     }
 
@@ -199,18 +209,11 @@ impl PlacedHost {
         action: &'static str,
         work: impl FnOnce(&mut RootHost) -> Result<R, HostError>,
     ) -> Result<R, HostError> {
-        match self.namespace(target.device().map(|device| device.interface.as_str())) {
-            None => work(&mut self.host),
-            Some(namespace) => {
-                let host = &mut self.host;
-                let entered = namespace.enter(|| work(host));
-                let lost = |error: LabError| {
-                    let (target, cause) = (target.to_string(), Cause::Says(error.to_string()));
-                    Err(HostError { action, target, cause, advice: "" })
-                };
-                entered.unwrap_or_else(lost)
-            }
-        }
+        let interface = target.device().map(|device| device.interface.as_str());
+        self.within(interface, work).unwrap_or_else(|error| {
+            let (target, cause) = (target.to_string(), Cause::Says(error.to_string()));
+            Err(HostError { action, target, cause, advice: "" })
+        })
     }
 }
 
@@ -243,12 +246,7 @@ impl Host for PlacedHost {
         interfaces.dedup();
         let of = |name: Option<String>| {
             let own: Vec<_> = changes.iter().filter(|change| interface(change) == name).cloned().collect();
-            let namespace = self.namespace(name.as_deref());
-            let host = &mut self.host;
-            match namespace {
-                Some(namespace) => namespace.enter(|| host.witnesses(&own)).unwrap_or_default(),
-                None => host.witnesses(&own),
-            }
+            self.within(name.as_deref(), |host| host.witnesses(&own)).unwrap_or_default()
         };
         interfaces.into_iter().flat_map(of).collect()
     }
