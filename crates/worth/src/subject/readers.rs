@@ -83,7 +83,7 @@ pub enum ReadersError {
         pattern: String,
     },
     /// It matches at several places.
-    #[error("'{pattern}' matches {} times ({}); let it match once", found.len(), found.iter().take(SHOWN_MAX).cloned().collect::<Vec<_>>().join(", "))]
+    #[error("'{pattern}' matches {} times ({}); let it match once", found.len(), first(found))]
     Matches {
         /// The expression.
         pattern: String,
@@ -190,6 +190,11 @@ fn names(readers: &[&'static Reader]) -> String {
 fn looked_for(readers: &[&'static Reader]) -> String {
     let forms = readers.iter().flat_map(|reader| reader.forms);
     forms.map(|form| format!("\n  {}", form.known_by)).collect()
+}
+
+/// The first of many matches.
+fn first(found: &[String]) -> String {
+    found.iter().take(SHOWN_MAX).cloned().collect::<Vec<_>>().join(", ")
 }
 
 /// Text without colours (ECMA-48, `ESC [ ... letter`), with a carriage return as the end of a line.
