@@ -74,7 +74,10 @@ pub enum VaryError {
         id: &'static str,
     },
     /// No place of it was found.
-    #[error("{id} cannot be written at the ends of this cable: neither their driver nor the kernel has it for them")]
+    #[error(
+        "{id} cannot be written at the ends of this cable: neither their driver nor the kernel has it for them, or it is \
+         a file of sysfs, which shows the cable's namespaces to root only"
+    )]
     NoPlace {
         /// The setting.
         id: &'static str,
